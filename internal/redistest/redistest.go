@@ -1,0 +1,140 @@
+// Package redistest starts a real Redis for a test: one server or a cluster,
+// on loopback, with no persistence, gone when the test ends.
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// busOffset is the distance from a cluster node's port to that of its bus.
+// https://redis.io/docs/latest/operate/oss_and_stack/management/scaling/
+const busOffset = 10000
+
+// startLimit bounds the wait for a server to answer; a loaded machine may
+// take seconds.
+const startLimit = 20 * time.Second
+
+// Server is one redis-server. Its methods are for the test's own goroutine.
+type Server struct {
+	Addr string // "127.0.0.1:port"
+	Port int
+
+	t       testing.TB
+	args    []string
+	process *testenv.Process
+}
+
+// Start runs a redis-server and returns when it answers commands. The
+// arguments are added to its command line, such as "--requirepass", "secret".
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, testenv.FreePort(t), args)
+}
+
+func start(t testing.TB, port int, args []string) *Server {
+	t.Helper()
+	s := launch(t, port, args)
+	s.await()
+	return s
+}
+
+// launch starts the process and does not wait for it.
+func launch(t testing.TB, port int, args []string) *Server {
+	t.Helper()
+	s := &Server{
+		Addr: fmt.Sprintf("127.0.0.1:%d", port),
+		Port: port,
+		t:    t,
+		args: append([]string{
+			"--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", t.TempDir(),
+			"--save", "", "--appendonly", "no", "--daemonize", "no",
+		}, args...),
+	}
+	s.run()
+	return s
+}
+
+func (s *Server) run() {
+	s.t.Helper()
+	s.process = testenv.Run(s.t, nil, testenv.Tool(s.t, "redis-server"), s.args...)
+}
+
+// await returns when the server answers, and fails the test at once when it
+// has ended.
+func (s *Server) await() {
+	s.t.Helper()
+	testenv.Wait(s.t, startLimit, func() error {
+		select {
+		case <-s.process.Exited():
+			s.t.Fatalf("redis-server on %s ended at its start", s.Addr)
+		default:
+		}
+		return ping(s.Addr)
+	})
+}
+
+// ping reports whether a server takes commands: it does when it answers PONG,
+// or asks for a password first. While loading it answers with another error.
+func ping(addr string) error {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(line, "+PONG") || strings.HasPrefix(line, "-NOAUTH") {
+		return nil
+	}
+	return fmt.Errorf("%s answered PING with %q", addr, line)
+}
+
+// Client returns a client of this server that speaks RESP2, as the plugin
+// does. It is closed when the test ends.
+func (s *Server) Client() *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2})
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Kill ends the server at once, as kill -9 does.
+func (s *Server) Kill() { s.process.Kill() }
+
+// Restart ends the server if it runs, and starts it anew on the same port. It
+// has lost its keys, and kept its place in a cluster.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	s.run()
+	s.await()
+}
+
+// Signal sends the server a signal: SIGSTOP makes one that hangs, SIGCONT
+// wakes it.
+func (s *Server) Signal(sig os.Signal) {
+	s.t.Helper()
+	if err := s.process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// PID returns the number of the server's process, for its CPU time.
+func (s *Server) PID() int { return s.process.PID() }

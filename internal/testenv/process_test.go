@@ -1,0 +1,72 @@
+package testenv
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestRunShowsOutputAndEnd(t *testing.T) {
+	t.Parallel()
+	p := Run(t, []string{"WORD=spoken"}, "/bin/sh", "-c", "echo $WORD; echo wrong >&2")
+	<-p.Exited()
+	if got, want := p.Log(), "spoken\nwrong\n"; got != want {
+		t.Errorf("log %q, want %q", got, want)
+	}
+	p.Kill() // of what has ended: no harm
+}
+
+func TestRunEndsWithTheTest(t *testing.T) {
+	t.Parallel()
+	var p *Process
+	t.Run("owner", func(t *testing.T) { p = Run(t, nil, "sleep", "1000") })
+	select {
+	case <-p.Exited():
+	default:
+		t.Fatal("still running")
+	}
+	if err := p.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("signal to what has ended: %v", err)
+	}
+}
+
+func TestSignal(t *testing.T) {
+	t.Parallel()
+	p := Run(t, nil, "/bin/sh", "-c", "trap 'echo heard; exit' TERM; echo ready; while :; do sleep 0.01; done")
+	Wait(t, 10*time.Second, func() error {
+		if !strings.Contains(p.Log(), "ready") {
+			return errors.New("not ready")
+		}
+		return nil
+	})
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Exited()
+	if !strings.Contains(p.Log(), "heard") {
+		t.Errorf("log %q, want the signal heard", p.Log())
+	}
+}
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	Wait(t, 10*time.Second, func() error {
+		if calls++; calls < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if calls != 3 {
+		t.Errorf("%d calls, want 3", calls)
+	}
+	got := fatal(t, func(tb testing.TB) {
+		Wait(tb, 0, func() error { return errors.New("never") })
+	})
+	if !strings.Contains(got, "never") {
+		t.Errorf("failed with %q, want the last error", got)
+	}
+}

@@ -1,0 +1,82 @@
+// Package testenv finds what tests need beside Go: the tools that "make tools"
+// installs, the plugin that "make build" builds, free ports, and processes
+// that end with the test. What is missing fails the test; nothing is skipped.
+package testenv
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// module is the first line of the go.mod at the root; the go.mod files below
+// it (tools, bench) are other modules.
+const module = "module github.com/sluiceproxy/sluice\n"
+
+// Root returns the directory of the repository the test runs in.
+func Root(t testing.TB) string {
+	t.Helper()
+	start, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(text, []byte(module)) {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatalf("no directory from %s upwards has the go.mod of Sluice", start)
+		}
+	}
+}
+
+// Tool returns the path of a program such as "redis-server": the one that the
+// environment variable of its name names (REDIS_SERVER), else the one in
+// .tools/bin, else the one on PATH.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	if path := os.Getenv(variable); path != "" {
+		if _, err := exec.LookPath(path); err != nil {
+			t.Fatalf("%s names no program: %v", variable, err)
+		}
+		return path
+	}
+	path := filepath.Join(Root(t), ".tools", "bin", name)
+	if _, err := exec.LookPath(path); err == nil {
+		return path
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%v: run \"make tools\"", err)
+	}
+	return path
+}
+
+// WasmPath returns the path of the built plugin: build/sluice.wasm, or what
+// the environment variable SLUICE_WASM names.
+func WasmPath(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("SLUICE_WASM")
+	if path == "" {
+		path = filepath.Join(Root(t), "build", "sluice.wasm")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run \"make build\"", err)
+	}
+	return path
+}
+
+// Wasm returns the built plugin.
+func Wasm(t testing.TB) []byte {
+	t.Helper()
+	code, err := os.ReadFile(WasmPath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}

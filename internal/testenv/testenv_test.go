@@ -1,0 +1,161 @@
+package testenv
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// recorder is a testing.TB that notes a fatal failure.
+type recorder struct {
+	testing.TB
+
+	message string
+}
+
+func (*recorder) Helper() {}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.message = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// fatal returns the message with which f fails its test, "" if it does not.
+func fatal(t *testing.T, f func(testing.TB)) string {
+	t.Helper()
+	r := &recorder{TB: t}
+	var group sync.WaitGroup
+	group.Go(func() { f(r) })
+	group.Wait()
+	return r.message
+}
+
+func TestRoot(t *testing.T) {
+	root := Root(t)
+	if _, err := os.Stat(filepath.Join(root, "internal", "testenv", "testenv_test.go")); err != nil {
+		t.Error(err)
+	}
+	t.Chdir(t.TempDir())
+	if got := fatal(t, func(tb testing.TB) { Root(tb) }); !strings.Contains(got, "go.mod of Sluice") {
+		t.Errorf("outside the repository: %q", got)
+	}
+}
+
+// program writes an executable file.
+func program(t *testing.T, dir, name string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestToolPrefersVariableThenToolsThenPath(t *testing.T) {
+	root, path := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte(module), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, ".tools", "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(root)
+	t.Setenv("PATH", path)
+	t.Setenv("SOME_TOOL", "")
+
+	got := fatal(t, func(tb testing.TB) { Tool(tb, "some-tool") })
+	if !strings.Contains(got, `"some-tool"`) || !strings.Contains(got, "make tools") {
+		t.Errorf("without the tool: %q", got)
+	}
+	want := program(t, path, "some-tool")
+	if got := Tool(t, "some-tool"); got != want {
+		t.Errorf("got %s, want that on PATH, %s", got, want)
+	}
+	want = program(t, filepath.Join(root, ".tools", "bin"), "some-tool")
+	if got := Tool(t, "some-tool"); got != want {
+		t.Errorf("got %s, want that in .tools, %s", got, want)
+	}
+	want = program(t, t.TempDir(), "other")
+	t.Setenv("SOME_TOOL", want)
+	if got := Tool(t, "some-tool"); got != want {
+		t.Errorf("got %s, want that of the variable, %s", got, want)
+	}
+	t.Setenv("SOME_TOOL", filepath.Join(root, "absent"))
+	if got := fatal(t, func(tb testing.TB) { Tool(tb, "some-tool") }); !strings.Contains(got, "SOME_TOOL") {
+		t.Errorf("with a variable that names nothing: %q", got)
+	}
+}
+
+func TestWasm(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.wasm")
+	t.Setenv("SLUICE_WASM", path)
+	if got := fatal(t, func(tb testing.TB) { Wasm(tb) }); !strings.Contains(got, "make build") {
+		t.Errorf("without the file: %q", got)
+	}
+	if err := os.WriteFile(path, []byte("code"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(Wasm(t)); got != "code" {
+		t.Errorf("got %q, want the file's content", got)
+	}
+}
+
+func TestFreePortsDiffer(t *testing.T) {
+	t.Parallel()
+	const offset = 10000
+	var (
+		mu    sync.Mutex
+		seen  = map[int]bool{}
+		group sync.WaitGroup
+	)
+	for range 8 {
+		group.Go(func() {
+			for range 50 {
+				port := FreePort(t, offset)
+				mu.Lock()
+				if seen[port] || seen[port+offset] {
+					t.Errorf("port %d or its neighbour was handed out twice", port)
+				}
+				seen[port], seen[port+offset] = true, true
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestClaimLeavesTakenPorts(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	taken := l.Addr().(*net.TCPAddr).Port
+	if c, ok := claim(taken); ok {
+		c.Close()
+		t.Error("a port on which something listens was claimed")
+	}
+	port := FreePort(t)
+	if claimAll(t, taken-1, []int{1}) {
+		t.Error("a port was claimed whose neighbour is taken")
+	}
+	if _, ok := claim(port); ok {
+		t.Error("a port was claimed twice")
+	}
+}
+
+func TestClaimEndsWithTheTest(t *testing.T) {
+	var port int
+	t.Run("holder", func(t *testing.T) { port = FreePort(t) })
+	c, ok := claim(port)
+	if !ok {
+		t.Fatalf("port %d is still claimed", port)
+	}
+	c.Close()
+}

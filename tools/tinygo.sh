@@ -46,12 +46,10 @@ use_system() {
 }
 
 build_own() {
-	# clang stands in for the C++ compiler that a small machine may lack.
 	local dir=$root/tools/tinygo module out=$staging/home
 	say "building TinyGo $version (about a minute)"
 	mkdir -p "$out/bin" "$out/root"
-	(cd "$dir" && CC=$llvm/bin/clang CXX=$llvm/bin/clang++ CGO_ENABLED=1 GOFLAGS=-mod=readonly \
-		go build -tags llvm19 -o "$out/bin/tinygo" github.com/tinygo-org/tinygo)
+	(cd "$dir" && CGO_ENABLED=1 go build -tags llvm19 -o "$out/bin/tinygo" github.com/tinygo-org/tinygo)
 	module=$(cd "$dir" && go list -m -f '{{.Dir}}' github.com/tinygo-org/tinygo)
 	cp -r "$module/src" "$module/targets" "$out/root/"
 	chmod -R u+w "$out/root"

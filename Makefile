@@ -1,0 +1,103 @@
+# Sluice. "make help" lists what there is to make.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+# ENVOY_VERSION=1.36.4 uses that Envoy (tools/envoy.txt lists them) in place of the default.
+ifdef ENVOY_VERSION
+export ENVOY_VERSION
+export ENVOY := $(CURDIR)/.tools/envoy/$(ENVOY_VERSION)/envoy
+endif
+# STORE=local makes "make run" work without Redis.
+export STORE
+# FUZZTIME is how long "make fuzz" spends on each target.
+export FUZZTIME ?= 30s
+
+wasm := build/sluice.wasm
+wasm_sources := go.mod go.sum $(wildcard tools/proxywasm*.json) \
+	$(shell find plugin algo redisresp -type f -not -name '*_test.go' -not -path '*/testdata/*')
+go_files = $$(find . -name '*.go' -not -path './.tools/*')
+modules := $(dir $(shell find . -name go.mod -not -path './.tools/*'))
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+
+.PHONY: tools
+tools: ## install TinyGo, Envoy and Redis under .tools/ where the system lacks them
+	@tools/setup.sh
+
+.PHONY: build
+build: $(wasm) ## build the plugin, build/sluice.wasm
+
+$(wasm): $(wasm_sources) | tools
+	@mkdir -p $(@D)
+	tinygo build -target=.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=2 -no-debug -o $@ ./plugin
+
+.PHONY: run
+run: build ## start Redis, an upstream and Envoy with envoy.yaml, and show decisions (STORE=local: no Redis)
+	@go run ./internal/demo
+
+.PHONY: test
+test: build ## run every test
+	go test -race $$(go list ./... | grep -v /e2e)
+	go test ./e2e/...
+
+.PHONY: e2e
+e2e: build ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that Envoy)
+	go test ./e2e/...
+
+.PHONY: test-matrix
+test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
+	@tools/redis-matrix.sh
+	for server in redis-8 valkey-8; do \
+		echo "== $$server"; \
+		REDIS_SERVER=$(CURDIR)/.tools/$$server/redis-server REDIS_CLI=$(CURDIR)/.tools/$$server/redis-cli \
+			go test ./algo/... ./internal/redistest/... ./e2e/...; \
+	done
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (30s)
+	@tools/fuzz.sh
+
+.PHONY: fmt
+fmt: linters ## format the Go code
+	gofumpt -w $(go_files)
+
+.PHONY: fmt-check
+fmt-check: linters
+	@unformatted=$$(gofumpt -l $(go_files)); \
+	if [[ -n $$unformatted ]]; then echo "not formatted, run 'make fmt':" $$unformatted; exit 1; fi
+
+.PHONY: lint
+lint: linters ## vet, staticcheck, the direction of imports
+	go vet ./...
+	staticcheck ./...
+	@tools/imports.sh
+
+.PHONY: tidy-check
+tidy-check:
+	@for module in $(modules); do (cd $$module && go mod tidy -diff); done
+
+# The gate. What is quick to fail comes first.
+.PHONY: check
+check: ## the gate: format, lint, tidy modules, every test
+	@$(MAKE) --no-print-directory fmt-check
+	@$(MAKE) --no-print-directory tidy-check
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test
+
+.PHONY: linters
+linters: .tools/linters.stamp
+
+.tools/linters.stamp: tools/go.mod tools/go.sum
+	@mkdir -p .tools/bin
+	cd tools && GOBIN=$(CURDIR)/.tools/bin go install tool
+	@touch $@
+
+.PHONY: clean
+clean: ## remove what was built; .tools/ stays
+	rm -rf build

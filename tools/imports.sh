@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Holds the direction of imports: plugin -> plugin/* -> algo, redisresp.
+# Only package plugin may use the SDK; the two at the bottom use the standard
+# library alone; nothing that ships uses internal/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+module=$(go list -m)
+
+# imports prints "package import" for each import of the code that ships, as
+# it is built for tests and as TinyGo builds it.
+imports() {
+	local format='{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}'
+	go list -f "$format" ./algo/... ./redisresp/... ./plugin/...
+	GOOS=wasip1 GOARCH=wasm go list -tags tinygo -f "$format" ./algo/... ./redisresp/... ./plugin/...
+}
+
+imports | sort -u | awk -v module="$module/" '
+function bad(why) { print "imports: " $1 " imports " $2 ": " why; failed = 1 }
+function under(path, dir) { return index(path "/", module dir "/") == 1 }
+function standard(path) { return path !~ /^[^\/]*\./ }
+
+under($1, "algo") && !standard($2) && !under($2, "algo") { bad("algo uses the standard library alone") }
+under($1, "redisresp") && !standard($2) { bad("redisresp uses the standard library alone") }
+$2 ~ /\/proxy-wasm-go-sdk\// && $1 != module "plugin" { bad("only package plugin may use the SDK") }
+under($2, "internal") { bad("internal is for tests and the demo") }
+END { exit failed }
+'

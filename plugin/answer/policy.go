@@ -1,0 +1,112 @@
+package answer
+
+import (
+	"math/bits"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// Policy is one limit as clients see it, with all that never changes prepared.
+type Policy struct {
+	Name     string
+	Capacity int64
+
+	limit  algo.Limit
+	item   string // the name as an RFC 9651 String
+	member string // the whole member of RateLimit-Policy
+	json   string // the name inside a JSON string, without quotes
+}
+
+// Limit is one applying limit of an enforced rule, and what it decided.
+type Limit struct {
+	Policy   *Policy
+	Decision algo.Decision
+}
+
+// NewPolicy prepares a limit.
+func NewPolicy(l *config.Limit) Policy {
+	item := quote(l.Policy)
+	member := item + ";q=" + strconv.FormatInt(l.Capacity(), 10) +
+		";w=" + strconv.FormatInt(max(1, seconds(l.RestoreMicros())), 10)
+	return Policy{
+		Name:     l.Policy,
+		Capacity: l.Capacity(),
+		limit:    l.Limit,
+		item:     item,
+		member:   member,
+		json:     escapeJSON(l.Policy),
+	}
+}
+
+// Uncharged is the decision d, which charged cost, as if it had not: what a
+// limit shows that allowed while another rejected. Its wait is exact for the
+// algorithms with a burst; a window cannot know what else it holds, so that it
+// keeps its wait unless it is empty.
+func (p *Policy) Uncharged(d algo.Decision, cost int64) algo.Decision {
+	d.Remaining = min(d.Remaining+cost, p.Capacity)
+	switch {
+	case d.Remaining == p.Capacity:
+		d.ResetAfterMicros = 0
+	case p.limit.Algorithm.HasBurst():
+		d.ResetAfterMicros = max(0, d.ResetAfterMicros-restoreMicros(&p.limit, cost))
+	}
+	return d
+}
+
+// restoreMicros is the time in which cost units are restored, rounded down.
+func restoreMicros(l *algo.Limit, cost int64) int64 {
+	hi, lo := bits.Mul64(uint64(cost), uint64(l.WindowMicros))
+	if hi != 0 || l.Units < 1 {
+		return l.RestoreMicros()
+	}
+	return int64(min(lo/uint64(l.Units), uint64(l.RestoreMicros())))
+}
+
+// seconds rounds up to whole seconds.
+func seconds(micros int64) int64 {
+	s := micros / 1e6
+	if micros%1e6 > 0 {
+		s++
+	}
+	return s
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// quote writes a String of RFC 9651, section 3.3.3. Bytes that it cannot hold
+// are percent-encoded.
+func quote(s string) string {
+	b := make([]byte, 0, len(s)+2)
+	b = append(b, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ' || c > '~':
+			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(append(b, '"'))
+}
+
+// escapeJSON writes the inside of a JSON string (RFC 8259, section 7). Bytes
+// that are no UTF-8 become U+FFFD.
+func escapeJSON(s string) string {
+	var b []byte
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r < ' ':
+			b = append(b, '\\', 'u', '0', '0', upperHex[r>>4], upperHex[r&15])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return string(b)
+}

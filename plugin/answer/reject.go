@@ -1,0 +1,160 @@
+package answer
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// Status codes of gRPC that rejections carry.
+const (
+	grpcNone              = -1
+	grpcResourceExhausted = 8
+	grpcUnavailable       = 14
+)
+
+const (
+	problemType = "application/problem+json"
+
+	exceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+		`"title":"Too Many Requests","status":429,"detail":"`
+
+	denyDetail = "The rate limiter is unavailable, so the request was refused. Try again later."
+	denyBody   = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+		`"title":"Service Unavailable","status":503,"detail":"` + denyDetail + `"}`
+)
+
+// Reply is an answer in place of the upstream's.
+type Reply struct {
+	Status     uint32
+	Headers    [][2]string // names in lower case, each once
+	Body       string
+	GRPCStatus int32 // -1 if the request is not gRPC
+}
+
+// IsGRPC says whether Envoy takes a request of this content type for gRPC, as
+// its Grpc::Common::isGrpcRequestHeaders does: gRPC-Web is none.
+func IsGRPC(contentType string) bool {
+	rest, ok := strings.CutPrefix(contentType, "application/grpc")
+	return ok && (rest == "" || rest[0] == '+')
+}
+
+// Reject answers a request that at least one of its limits rejected. limits are
+// all that apply, in rule order; nowMicros is the Unix time of the decisions.
+func (w *Writer) Reject(limits []Limit, nowMicros int64, grpc bool) Reply {
+	w.reset()
+	w.addLimits(limits, nowMicros, true)
+	retrySeconds := retryAfter(limits)
+	if retrySeconds > 0 {
+		w.addInt("retry-after", retrySeconds)
+	}
+	reply := Reply{Status: 429, GRPCStatus: grpcNone}
+	if grpc {
+		reply.GRPCStatus = grpcResourceExhausted
+	}
+	contentType := problemType
+	if w.response != nil {
+		reply.Status, contentType = w.response.Status, w.response.ContentType
+	}
+	if !grpc && contentType != "" {
+		w.set("content-type", contentType)
+	}
+	if w.response != nil {
+		for _, h := range w.response.Headers {
+			w.set(h[0], h[1])
+		}
+	}
+	reply.Headers = w.fields
+	reply.Body = w.body(limits, retrySeconds, grpc)
+	return reply
+}
+
+// Deny answers a request that could not be decided when the failure mode is
+// deny.
+func (w *Writer) Deny(grpc bool) Reply {
+	w.reset()
+	if grpc {
+		return Reply{Status: 503, Headers: w.fields, Body: denyDetail, GRPCStatus: grpcUnavailable}
+	}
+	w.set("content-type", problemType)
+	return Reply{Status: 503, Headers: w.fields, Body: denyBody, GRPCStatus: grpcNone}
+}
+
+// set sets a header, in place of one of the same name.
+func (w *Writer) set(name, value string) {
+	for i := range w.fields {
+		if w.fields[i][0] == name {
+			w.fields[i][1] = value
+			return
+		}
+	}
+	w.fields = append(w.fields, [2]string{name, value})
+}
+
+// retryAfter is the longest wait of the rejecting limits in seconds, at least 1;
+// 0 if waiting does not help.
+func retryAfter(limits []Limit) int64 {
+	longest := int64(0)
+	for i := range limits {
+		d := &limits[i].Decision
+		if !d.Allowed && longer(d.RetryAfterMicros, longest) {
+			longest = d.RetryAfterMicros
+		}
+	}
+	if longest == algo.Never {
+		return 0
+	}
+	return max(1, seconds(longest))
+}
+
+func (w *Writer) body(limits []Limit, retrySeconds int64, grpc bool) string {
+	if w.response != nil && !grpc {
+		return w.response.Body
+	}
+	start := len(w.buf)
+	if grpc {
+		w.addDetail(limits, retrySeconds, (*Policy).name)
+		return view(w.buf[start:])
+	}
+	w.buf = append(w.buf, exceeded...)
+	w.addDetail(limits, retrySeconds, (*Policy).jsonName)
+	w.buf = append(w.buf, `","violated-policies":["`...)
+	w.addNames(limits, `","`, (*Policy).jsonName)
+	w.buf = append(w.buf, `"]}`...)
+	return view(w.buf[start:])
+}
+
+func (p *Policy) name() string     { return p.Name }
+func (p *Policy) jsonName() string { return p.json }
+
+// addDetail writes the sentences that explain the rejection.
+func (w *Writer) addDetail(limits []Limit, retrySeconds int64, name func(*Policy) string) {
+	w.buf = append(w.buf, "Limit exceeded: "...)
+	w.addNames(limits, ", ", name)
+	switch retrySeconds {
+	case 0:
+		w.buf = append(w.buf, ". The request costs more than can be allowed at once, so waiting does not help."...)
+	case 1:
+		w.buf = append(w.buf, ". Retry after 1 second."...)
+	default:
+		w.buf = append(w.buf, ". Retry after "...)
+		w.buf = strconv.AppendInt(w.buf, retrySeconds, 10)
+		w.buf = append(w.buf, " seconds."...)
+	}
+}
+
+// addNames writes the names of the rejecting limits.
+func (w *Writer) addNames(limits []Limit, separator string, name func(*Policy) string) {
+	first := true
+	for i := range limits {
+		if limits[i].Decision.Allowed {
+			continue
+		}
+		if !first {
+			w.buf = append(w.buf, separator...)
+		}
+		first = false
+		w.buf = append(w.buf, name(limits[i].Policy)...)
+	}
+}

@@ -1,0 +1,143 @@
+package answer
+
+import (
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// Writer builds answers for one configuration. It must not be used by two
+// requests at once.
+type Writer struct {
+	headers  config.Headers
+	response *config.Response // nil: the default; its header names in lower case
+	buf      []byte
+	fields   [][2]string
+}
+
+// New prepares a Writer.
+func New(cfg *config.Config) *Writer {
+	w := &Writer{headers: cfg.Headers}
+	if cfg.Response != nil {
+		response := *cfg.Response
+		response.Headers = make([][2]string, len(cfg.Response.Headers))
+		for i, h := range cfg.Response.Headers {
+			response.Headers[i] = [2]string{strings.ToLower(h[0]), h[1]}
+		}
+		w.response = &response
+	}
+	return w
+}
+
+// Headers are the headers of a response that was let through: names in lower
+// case, each once, to replace what the upstream sent. limits are in rule order;
+// with none there are no headers. nowMicros is the Unix time of the decisions.
+func (w *Writer) Headers(limits []Limit, nowMicros int64) [][2]string {
+	w.reset()
+	w.addLimits(limits, nowMicros, false)
+	return w.fields
+}
+
+func (w *Writer) reset() {
+	w.buf, w.fields = w.buf[:0], w.fields[:0]
+}
+
+func (w *Writer) addLimits(limits []Limit, nowMicros int64, rejected bool) {
+	if w.headers.XRateLimit {
+		if l := nearest(limits, rejected); l != nil {
+			w.addXRateLimit(l, nowMicros)
+		}
+	}
+	if w.headers.Draft && len(limits) > 0 {
+		w.addDraft(limits)
+	}
+}
+
+func (w *Writer) addXRateLimit(l *Limit, nowMicros int64) {
+	reset := l.Decision.ResetAfterMicros
+	if w.headers.ResetUnix {
+		reset += nowMicros
+	}
+	w.addInt("x-ratelimit-limit", l.Policy.Capacity)
+	w.addInt("x-ratelimit-remaining", l.Decision.Remaining)
+	w.addInt("x-ratelimit-reset", seconds(reset))
+}
+
+func (w *Writer) addDraft(limits []Limit) {
+	start := len(w.buf)
+	for i := range limits {
+		w.separate(i)
+		w.buf = append(w.buf, limits[i].Policy.member...)
+	}
+	w.add("ratelimit-policy", start)
+
+	start = len(w.buf)
+	for i := range limits {
+		d := &limits[i].Decision
+		w.separate(i)
+		w.buf = append(w.buf, limits[i].Policy.item...)
+		w.buf = append(w.buf, ";r="...)
+		w.buf = strconv.AppendInt(w.buf, d.Remaining, 10)
+		w.buf = append(w.buf, ";t="...)
+		w.buf = strconv.AppendInt(w.buf, seconds(d.ResetAfterMicros), 10)
+	}
+	w.add("ratelimit", start)
+}
+
+// separate writes the separator before the member i of a list.
+func (w *Writer) separate(i int) {
+	if i > 0 {
+		w.buf = append(w.buf, ", "...)
+	}
+}
+
+// addInt adds a header with a number.
+func (w *Writer) addInt(name string, value int64) {
+	start := len(w.buf)
+	w.buf = strconv.AppendInt(w.buf, value, 10)
+	w.add(name, start)
+}
+
+// add adds a header whose value is what buf holds from start.
+func (w *Writer) add(name string, start int) {
+	w.fields = append(w.fields, [2]string{name, view(w.buf[start:])})
+}
+
+// view is b as a string without a copy: it changes when b does.
+func view(b []byte) string {
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// nearest is the limit with the smallest remaining/capacity, the first of
+// equals. Of a rejection only the rejecting limits count, and of equals the one
+// with the longest wait. It is nil if no limit counts.
+func nearest(limits []Limit, rejected bool) *Limit {
+	var best *Limit
+	for i := range limits {
+		l := &limits[i]
+		if rejected && l.Decision.Allowed {
+			continue
+		}
+		if best == nil || nearer(l, best, rejected) {
+			best = l
+		}
+	}
+	return best
+}
+
+func nearer(l, best *Limit, rejected bool) bool {
+	a := l.Decision.Remaining * best.Policy.Capacity // at most 1e9 * 1e9
+	b := best.Decision.Remaining * l.Policy.Capacity
+	if a != b {
+		return a < b
+	}
+	return rejected && longer(l.Decision.RetryAfterMicros, best.Decision.RetryAfterMicros)
+}
+
+// longer compares two waits; algo.Never is the longest.
+func longer(a, b int64) bool {
+	return b != algo.Never && (a == algo.Never || a > b)
+}

@@ -1,0 +1,63 @@
+// Package rule says which rules apply to a request, and for each of them the
+// identity that is counted, the cost and the limits. Compile prepares all that
+// a configuration fixes; Set.Apply reads a Request and allocates nothing in
+// steady state.
+//
+//	set, err := rule.Compile(cfg)                  // once, at load
+//	applied, exempt := set.Apply(request, &matcher) // each request
+//	key = rule.AppendKey(key[:0], prefix, applied[0].Tag, applied[0].Limits.KeySuffixes[0])
+//
+// # What is read
+//
+// Each header and attribute is read from the Request at most once, and only if
+// a rule needs it.
+//
+//   - Header values lose surrounding spaces and tabs, which RFC 9110, section
+//     5.5, says are no part of them. Of several fields of one name the first
+//     counts. (Envoy itself joins a few known headers with commas when they
+//     repeat; the upstream then reads the joined value too.)
+//   - The path is read as upstreams read it: without query and fragment, with
+//     unreserved characters decoded and other escapes in upper case (RFC 3986,
+//     6.2.2), repeated slashes merged and dot segments resolved, in one pass, as
+//     servers and file systems do: /a//../b is /b. Bytes that a URI cannot hold
+//     are percent-encoded, as is a % that begins no escape. Of an absolute URI
+//     the path counts; an empty path is /. A backslash, %2F and ;parameters stay
+//     as they are: RFC 3986 makes them ordinary parts of a segment, and only
+//     Envoy's own normalisation can make all upstreams agree on them. Values of
+//     path matchers are written with the same escapes; regular expressions are
+//     not, and see the normalised path.
+//   - The host is :authority in lower case without its port and without the
+//     dots at its end. An IPv6 literal keeps its brackets.
+//   - A query parameter's name and value are form-decoded: %xx and + (a space).
+//     The first parameter of the name counts; without = its value is empty.
+//   - A cookie is the first of its name (compared exactly) in the first Cookie
+//     header. Its value loses one pair of surrounding quotes, as most servers
+//     read it, and is percent-decoded; + stays.
+//   - The client address is source.address: IPv4 in IPv6 counts as IPv4, the
+//     spelling is canonical (RFC 5952), zones are dropped, and a shortened
+//     prefix shows its length: 2001:db8::/64. What is no IP address is absent.
+//   - Metadata is the attribute metadata.filter_metadata.<path>. Envoy passes
+//     strings as they are, and other scalars as their machine representation
+//     (numbers of metadata as a double, integer attributes as 64 bits, both
+//     little endian; booleans as one byte), with no word about the type. Keys
+//     are made of those bytes, so 42 and "42" are two identities. Point at
+//     scalars: the bytes of a map have no stable order.
+//
+// An empty value is a value. An absent one takes the component's default; with
+// neither the rule does not apply.
+//
+// # Identities and keys
+//
+// A key is <prefix>:{<rule>|<identity>}:<algorithm>:<window>. What stands in the
+// braces is the Tag: one rule and one identity are one hash slot. An identity is
+// its components joined by |. In each of them |, {, }, %, space and control
+// bytes are percent-encoded, in upper case.
+//
+// A component marked hash is the first 40 hexadecimal digits of the SHA-256 of
+// its value, and an identity of more than 200 bytes is the 64 digits of its
+// own. So that no value can pass for a digest, a value of 40 or 64 lower-case
+// hexadecimal digits has its first digit percent-encoded, which happens to no
+// other digit; and one empty component is written %, which is no escape, so that
+// it is not the identity of no components. Hence two lists of components build
+// one identity only if SHA-256 collides.
+package rule

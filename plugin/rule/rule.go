@@ -1,0 +1,100 @@
+package rule
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// Set is the rules of a configuration, compiled. It does not change.
+type Set struct {
+	// Rules are the rules that are not off, in order.
+	Rules []*Rule
+	// Limits are all lists of limits, of rules and of their tiers.
+	Limits []*Limits
+
+	headers    []string   // that some rule reads; a slot is an index
+	properties [][]string // likewise
+	compiled   []compiled // parallel to Rules
+}
+
+// Rule is what is known of a rule without a request.
+type Rule struct {
+	Name     string
+	Index    int // in Set.Rules
+	Mode     config.Mode
+	Exempt   bool
+	Outcomes answer.Outcomes
+}
+
+// Limits is one list of limits, which are decided together. The slices are
+// parallel.
+type Limits struct {
+	Index       int // in Set.Limits
+	Rule        *Rule
+	Policy      *algo.Policy
+	Limits      []config.Limit
+	KeySuffixes []string // ":gcra:1s"
+	Policies    []answer.Policy
+}
+
+// Applied is a rule that applies to a request.
+type Applied struct {
+	Rule *Rule
+	// Limits is nil for an unlimited tier: there is nothing to decide.
+	Limits *Limits
+	// Tag is "<rule>|<identity>", escaped: what stands in the braces of the
+	// request's keys. It is valid until the Matcher's next Apply.
+	Tag []byte
+	// Cost is 0 to algo.MaxCost.
+	Cost int64
+}
+
+// compiled is a Rule with what it asks of requests.
+type compiled struct {
+	rule      *Rule
+	match     match
+	key       []component
+	tagPrefix string // "<rule>|", escaped
+	cost      cost
+	limits    *Limits // nil if there are tiers
+	tiers     *tiers
+}
+
+// Apply returns the rules that apply to a request, in order, up to the first
+// exempt rule that matches, which is returned too. The result is valid until m's
+// next Apply.
+func (s *Set) Apply(req Request, m *Matcher) (applied []Applied, exempt *Rule) {
+	m.reset(s, req)
+	for i := range s.compiled {
+		c := &s.compiled[i]
+		if !m.matches(&c.match) {
+			continue
+		}
+		if c.rule.Exempt {
+			return m.applied, c.rule
+		}
+		if a, ok := m.apply(c); ok {
+			m.applied = append(m.applied, a)
+		}
+	}
+	return m.applied, nil
+}
+
+// apply fills in an Applied for a rule that matches. The rule does not apply if
+// it has no tier for the request, or its key cannot be built.
+func (m *Matcher) apply(c *compiled) (Applied, bool) {
+	limits := c.limits
+	if c.tiers != nil {
+		tier, ok := m.tier(c.tiers)
+		if !ok {
+			return Applied{}, false
+		}
+		limits = tier
+	}
+	tag, ok := m.tag(c)
+	if !ok {
+		return Applied{}, false
+	}
+	return Applied{Rule: c.rule, Limits: limits, Tag: tag, Cost: m.cost(&c.cost)}, true
+}

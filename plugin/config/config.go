@@ -16,7 +16,16 @@ type Config struct {
 	Failure  Failure
 	Response *Response // nil: the default answer
 	Headers  Headers
-	Rules    []Rule
+	// DenyCacheSize is how many rejected keys a worker remembers; 0: none.
+	DenyCacheSize int64
+	TopOffenders  *TopOffenders // nil: not tracked
+	Rules         []Rule
+}
+
+// TopOffenders reports the identities that are rejected most.
+type TopOffenders struct {
+	Size           int64 // how many identities a worker follows
+	IntervalMicros int64 // time between two reports
 }
 
 // Redis is where and how the counters are reached.
@@ -55,12 +64,17 @@ type Breaker struct {
 	MaxOpenMicros int64
 }
 
-// Response replaces the default 429.
+// Response replaces the default 429, field by field.
 type Response struct {
-	Status      uint32
+	Status uint32 // 429 unless configured
+	// ContentType is empty unless configured: then the default body keeps its
+	// own type, and a body of one's own is "text/plain; charset=utf-8".
 	ContentType string
-	Body        string
-	Headers     [][2]string // in the configuration's order
+	// Body is the answer's body if HasBody, even when empty; otherwise the
+	// default body stays.
+	Body    string
+	HasBody bool
+	Headers [][2]string // in the configuration's order
 }
 
 // Headers selects the rate limit headers of responses.
@@ -176,6 +190,13 @@ type Limit struct {
 	Policy string
 	// Window is the window in its canonical spelling, as in Redis keys.
 	Window string
+	Lease  *Lease // nil: every request asks Redis
+}
+
+// Lease lets a worker take Units in one call and spend them itself.
+type Lease struct {
+	Units     int64 // 1 to the limit's capacity
+	TTLMicros int64 // unspent units are given back after this time
 }
 
 // Tiers is "limits_by": which limits apply depends on Source's value.

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Units of time in microseconds.
+const (
+	millisecond = 1_000
+	second      = 1_000 * millisecond
+	minute      = 60 * second
+	hour        = 60 * minute
+	day         = 24 * hour
+)
+
+// units are the units of durations, the largest first: the order in which a
+// sum names them.
+var units = [...]struct {
+	name   string
+	micros int64
+}{{"d", day}, {"h", hour}, {"m", minute}, {"s", second}, {"ms", millisecond}}
+
+// maxDurationMicros is where parseDuration saturates: about 285 years, beyond
+// every bound.
+const maxDurationMicros = 9_000_000_000_000_000
+
+// parseDuration reads whole numbers with units, such as "500ms" or "1m30s",
+// each unit at most once and the larger first. The result is in microseconds;
+// beyond maxDurationMicros it is maxDurationMicros.
+func parseDuration(text string) (micros int64, ok bool) {
+	rest := text
+	for _, unit := range units {
+		digits := 0
+		for digits < len(rest) && isDigit(rest[digits]) {
+			digits++
+		}
+		after, found := strings.CutPrefix(rest[digits:], unit.name)
+		// "5ms" is not "5m" followed by "s".
+		if digits == 0 || !found || unit.name == "m" && strings.HasPrefix(after, "s") {
+			continue
+		}
+		count, err := strconv.ParseInt(rest[:digits], 10, 64)
+		if err != nil || count > (maxDurationMicros-micros)/unit.micros {
+			micros = maxDurationMicros
+		} else {
+			micros += count * unit.micros
+		}
+		rest = after
+	}
+	return micros, text != "" && rest == ""
+}
+
+// FormatDuration spells a whole number of milliseconds, given in microseconds,
+// in the one canonical way: as the sum of its units, the largest first, so that
+// "60s" and "1m" are both "1m", and "90s" is "1m30s".
+func FormatDuration(micros int64) string {
+	if micros < millisecond {
+		return "0s"
+	}
+	var spelled []byte
+	for _, unit := range units {
+		if count := micros / unit.micros; count > 0 {
+			spelled = append(strconv.AppendInt(spelled, count, 10), unit.name...)
+			micros -= count * unit.micros
+		}
+	}
+	return string(spelled)
+}

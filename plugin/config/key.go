@@ -1,0 +1,149 @@
+package config
+
+import "strings"
+
+// sources are the fields that say where a component's value comes from, by
+// Source.
+var sources = []string{
+	FromHeader:   "header",
+	FromCookie:   "cookie",
+	FromQuery:    "query",
+	FromClientIP: "client_ip",
+	FromPath:     "path",
+	FromMethod:   "method",
+	FromHost:     "host",
+	FromMetadata: "metadata",
+	FromProperty: "property",
+	FromConstant: "constant",
+}
+
+// key reads a rule's key. None is [], one key for all.
+func key(o object) []Component {
+	v, ok := o.field("key")
+	if !ok {
+		return nil
+	}
+	elements, _ := v.list(`components such as {"header": "x-api-key"}, or [] for one key for all`)
+	components := make([]Component, len(elements))
+	for i, element := range elements {
+		components[i] = component(element)
+	}
+	return components
+}
+
+// component reads one part of a key.
+func component(v value) Component {
+	c := Component{V4Prefix: 32, V6Prefix: 128}
+	o, ok := v.object(append(sources[:len(sources):len(sources)], "hash", "default")...)
+	if !ok {
+		return c
+	}
+	if name, v, ok := o.oneOf(sources...); ok {
+		c.readSource(name, v)
+	}
+	o.readBoolean("hash", &c.Hash)
+	if v, ok := o.field("default"); ok {
+		c.Default, c.HasDefault = v.text()
+		if o.has("constant") {
+			o.mistake(`"default" does not belong to "constant", which is never absent (remove it)`)
+		}
+	}
+	return c
+}
+
+func (c *Component) readSource(name string, v value) {
+	c.Source = sourceNamed(name)
+	switch c.Source {
+	case FromHeader:
+		c.Name, _ = v.headerName()
+	case FromCookie:
+		c.Name = cookieName(v)
+	case FromQuery:
+		c.Name, _ = v.nonEmpty("the name of a query parameter")
+	case FromClientIP:
+		c.readClientIP(v)
+	case FromPath:
+		c.readPath(v)
+	case FromMethod, FromHost:
+		if is, ok := v.boolean(); ok && !is {
+			v.mistake("false selects nothing (want true)")
+		}
+	case FromMetadata, FromProperty:
+		c.Path = attributePath(v)
+	case FromConstant:
+		c.Value, _ = v.text()
+	}
+}
+
+func sourceNamed(name string) Source {
+	for source, n := range sources {
+		if n == name {
+			return Source(source)
+		}
+	}
+	return FromHeader
+}
+
+func cookieName(v value) string {
+	name, ok := v.nonEmpty("the name of a cookie")
+	if ok && !isToken(name) {
+		v.mistake(`%s is not a cookie name (want one such as "session")`, v.shown())
+	}
+	return name
+}
+
+// readClientIP reads true or {"v4_prefix": 24, "v6_prefix": 64}.
+func (c *Component) readClientIP(v value) {
+	if !v.trueOrObject(`{"v4_prefix": 24, "v6_prefix": 64}`) {
+		return
+	}
+	if o, ok := v.object("v4_prefix", "v6_prefix"); ok {
+		c.V4Prefix = o.smallWhole("v4_prefix", 32, 0, 32)
+		c.V6Prefix = o.smallWhole("v6_prefix", 128, 0, 128)
+	}
+}
+
+// readPath reads true or {"segments": 2}.
+func (c *Component) readPath(v value) {
+	if !v.trueOrObject(`{"segments": 2}`) {
+		return
+	}
+	if o, ok := v.object("segments"); ok {
+		if _, ok := o.required("segments", "how many leading segments count; true for the whole path"); ok {
+			c.Segments = o.smallWhole("segments", 0, 1, maxCount)
+		}
+	}
+}
+
+// trueOrObject says whether there is an object to read. Anything but that and
+// true is a mistake.
+func (v value) trueOrObject(example string) bool {
+	if v.json.IsObject() {
+		return true
+	}
+	if v.json.Raw != "true" {
+		v.mistake("%s is neither true nor an object (want true or one such as %s)", v.shown(), example)
+	}
+	return false
+}
+
+func (o object) smallWhole(name string, byDefault, lowest, highest int64) int {
+	n := byDefault
+	o.readWhole(name, &n, lowest, highest)
+	return int(n)
+}
+
+// attributePath reads the path of an Envoy attribute. Envoy's interface joins
+// its parts by NUL, which they cannot hold for that reason.
+func attributePath(v value) []string {
+	elements, _ := v.nonEmptyList(`a path such as ["connection", "uri_san_peer_certificate"]`)
+	path := make([]string, 0, len(elements))
+	for _, element := range elements {
+		part, ok := element.nonEmpty("a part of a path")
+		if ok && strings.ContainsRune(part, 0) {
+			element.mistake("%s holds a NUL (want none)", element.shown())
+		}
+		path = append(path, part)
+	}
+	return path
+}

@@ -1,0 +1,54 @@
+package config
+
+import "github.com/sluiceproxy/sluice/algo"
+
+const minLeaseMicros = 10 * millisecond
+
+// lease reads a limit's "lease", and refuses it where units that a worker holds
+// could admit more than the rule allows, or where they have no meaning.
+func lease(o object, limit *Limit, rule *Rule, several bool) {
+	v, ok := o.field("lease")
+	if !ok {
+		return
+	}
+	fields, ok := v.object("units", "ttl")
+	if !ok {
+		return
+	}
+	limit.Lease = &Lease{}
+	if units, ok := fields.required("units", "how many a worker takes at once"); ok {
+		limit.Lease.Units, _ = units.whole(1, algo.MaxUnits)
+	}
+	if ttl, ok := fields.required("ttl", `a duration such as "200ms"`); ok {
+		limit.Lease.TTLMicros, _ = ttl.duration(minLeaseMicros, algo.MaxWindowMicros)
+	}
+	if capacity := limit.Capacity(); capacity > 0 && limit.Lease.Units > capacity {
+		fields.mistake(`"units" %d is above the limit's capacity %d (want at most that)`, limit.Lease.Units, capacity)
+	}
+	if limit.WindowMicros > 0 && limit.Lease.TTLMicros > limit.WindowMicros {
+		fields.mistake(`"ttl" %q is above the window %q (want at most that)`,
+			FormatDuration(limit.Lease.TTLMicros), limit.Window)
+	}
+	if why := unleasable(limit, rule, several); why != "" {
+		o.mistake(`"lease" cannot be used here: %s (remove it)`, why)
+	}
+}
+
+// unleasable says why a limit cannot be leased, or "".
+func unleasable(limit *Limit, rule *Rule, several bool) string {
+	switch {
+	case several:
+		return "the rule has several limits, which only Redis can decide together"
+	case rule.Cost.Header != "" || rule.Cost.Default != 1:
+		return "the rule's cost is not the constant 1"
+	case rule.Mode != Enforce:
+		return `the rule's mode is not "enforce"`
+	case limit.Algorithm == algo.SlidingWindowLog:
+		return "a sliding_window_log has an entry for each request, made when the request comes"
+	case limit.Algorithm == algo.SlidingWindowCounter:
+		return "a sliding_window_counter weighs requests by when they come"
+	case limit.Queue:
+		return "a queue delays each request by its own turn"
+	}
+	return ""
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Mistake is one thing that is wrong with a configuration.
+type Mistake struct {
+	// Path leads to the value, such as "rules[1].limits[0].window", or to the
+	// enclosing object for a missing field or a wrong combination. It is empty
+	// for the whole configuration and "line 3, column 5" for broken JSON.
+	Path string
+	// Problem says what is wrong and, in parentheses, what would be right.
+	Problem string
+}
+
+// String is the mistake as Envoy logs it.
+func (m Mistake) String() string {
+	if m.Path == "" {
+		return "sluice: " + m.Problem
+	}
+	return "sluice: " + m.Path + ": " + m.Problem
+}
+
+// Mistakes is the error that Parse returns: every mistake of a configuration,
+// in the order of the text as far as one mistake does not need two places.
+type Mistakes []Mistake
+
+// Error puts each mistake on a line of its own.
+func (m Mistakes) Error() string {
+	lines := make([]string, len(m))
+	for i, mistake := range m {
+		lines[i] = mistake.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxShown bounds how many bytes of a value or a name a message repeats.
+const maxShown = 64
+
+// quoted shows a string of the configuration, cut to maxShown bytes.
+func quoted(s string) string {
+	if len(s) <= maxShown {
+		return strconv.Quote(s)
+	}
+	return strconv.Quote(s[:runeStart(s, maxShown)]) + "..."
+}
+
+// runeStart is the last offset up to at that does not cut a character of s.
+func runeStart(s string, at int) int {
+	for at > 0 && !utf8.RuneStart(s[at]) {
+		at--
+	}
+	return at
+}
+
+// quotedEach quotes each name.
+func quotedEach(names []string) []string {
+	shown := make([]string, len(names))
+	for i, name := range names {
+		shown[i] = quoted(name)
+	}
+	return shown
+}
+
+// quotedList shows names as `"a", "b"`.
+func quotedList(names []string) string { return strings.Join(quotedEach(names), ", ") }

@@ -1,0 +1,74 @@
+package config
+
+import "strings"
+
+// maxName bounds names, in bytes.
+const maxName = 128
+
+// isPrintable says whether s is printable ASCII, space included.
+func isPrintable(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// name reads the name of a rule or a limit. It stands in structured header
+// fields (RFC 9651 section 3.3.3 knows printable ASCII only), in Redis keys and
+// in metrics.
+func (v value) name() (string, bool) {
+	name, ok := v.nonEmpty(`a name such as "per-user"`)
+	if ok && (len(name) > maxName || !isPrintable(name)) {
+		v.mistake("%s is not a name (want at most %d printable ASCII characters)", v.shown(), maxName)
+		return "", false
+	}
+	return name, ok
+}
+
+// isToken says whether s is an RFC 9110 token, as methods, header names and
+// cookie names are.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && !isDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// instead names what reads the value that a pseudo header holds.
+var instead = map[string]string{
+	":path":      `use "path", or "query" in a key`,
+	":authority": `use "host"`,
+	":method":    `use "method" in a key, "methods" in a match`,
+	":scheme":    `use the property ["request", "scheme"] in a key`,
+}
+
+// checkHeaderName reports a name that is no header's.
+func (v value) checkHeaderName(name string) bool {
+	switch {
+	case strings.HasPrefix(name, ":"):
+		remedy, ok := instead[strings.ToLower(name)]
+		if !ok {
+			remedy = "want the name of an ordinary header"
+		}
+		v.mistake("%s is a pseudo header (%s)", quoted(name), remedy)
+		return false
+	case !isToken(name) || len(name) > maxName:
+		v.mistake(`%s is not a header name (want one such as "x-api-key")`, quoted(name))
+		return false
+	}
+	return true
+}
+
+// headerName reads a header's name, in lower case.
+func (v value) headerName() (string, bool) {
+	name, ok := v.text()
+	if !ok || !v.checkHeaderName(name) {
+		return "", false
+	}
+	return strings.ToLower(name), true
+}

@@ -1,0 +1,51 @@
+package config
+
+import "strings"
+
+// maxCompared bounds the names that are searched for a nearest one, so that a
+// hostile name costs no quadratic time.
+const maxCompared = 48
+
+// nearest finds the known name that was probably meant by an unknown one:
+// one that it begins, or one that few edits make of it.
+func nearest(unknown string, known []string) (string, bool) {
+	if len(unknown) > maxCompared {
+		return "", false
+	}
+	unknown = strings.ReplaceAll(strings.ToLower(unknown), "-", "_")
+	best, fewest := "", 1+max(1, len(unknown)/3)
+	for _, name := range known {
+		edits := editDistance(unknown, name)
+		if len(unknown) >= 3 && strings.HasPrefix(name, unknown) {
+			edits = 1
+		}
+		if edits < fewest {
+			best, fewest = name, edits
+		}
+	}
+	return best, best != ""
+}
+
+// editDistance counts the insertions, deletions, replacements and swaps of two
+// neighbours that make b of a (optimal string alignment).
+func editDistance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := last[j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			row[j] = min(replace, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

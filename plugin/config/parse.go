@@ -1,0 +1,94 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Parse reads a configuration. The error is of type Mistakes and holds all that
+// is wrong with it, not only the first.
+func Parse(text []byte) (*Config, error) {
+	r := &reader{policies: map[string]policy{}}
+	config := r.parse(string(text))
+	if len(r.mistakes) > 0 {
+		return nil, r.mistakes
+	}
+	return config, nil
+}
+
+func (r *reader) parse(text string) *Config {
+	// RFC 8259 section 8.1 lets a parser ignore a byte order mark.
+	text = strings.TrimPrefix(text, "\ufeff")
+	if strings.Trim(text, " \t\r\n") == "" {
+		r.mistake("", `the configuration is empty (want an object with "rules", or {"role": "bridge"})`)
+		return nil
+	}
+	if mistake, found := syntaxMistake(text); found {
+		r.mistakes = append(r.mistakes, mistake)
+		return nil
+	}
+	root := value{r: r, json: gjson.Parse(text)}
+	if isBridge(root) {
+		return r.bridge(root)
+	}
+	o, ok := root.object("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "top_offenders")
+	if !ok {
+		return nil
+	}
+	return limiter(o)
+}
+
+func isBridge(root value) bool {
+	role := root.json.Get("role")
+	return root.json.IsObject() && role.Type == gjson.String && role.Str == "bridge"
+}
+
+// bridge reads {"role": "bridge"}, which is all there is to that role.
+func (r *reader) bridge(root value) *Config {
+	fields, _ := root.entries("an object")
+	for _, field := range fields {
+		if field.name != "role" {
+			root.mistake(`%s does not belong to the role "bridge" (want {"role": "bridge"} and nothing else)`, quoted(field.name))
+		}
+	}
+	return &Config{Bridge: true}
+}
+
+func limiter(o object) *Config {
+	o.readChoice("role", "limiter", "bridge")
+	c := &Config{
+		Redis:         redis(o),
+		Failure:       failure(o),
+		Response:      response(o),
+		Headers:       headers(o),
+		DenyCacheSize: defaultDenyCacheSize,
+		TopOffenders:  topOffenders(o),
+	}
+	denyCache(o, &c.DenyCacheSize)
+	c.Rules = rules(o)
+	return c
+}
+
+const defaultDenyCacheSize = 4096
+
+func denyCache(o object, size *int64) {
+	if v, ok := o.field("deny_cache"); ok {
+		if cache, ok := v.object("size"); ok {
+			cache.readWhole("size", size, 0, 1_000_000)
+		}
+	}
+}
+
+func topOffenders(o object) *TopOffenders {
+	v, ok := o.field("top_offenders")
+	if !ok {
+		return nil
+	}
+	top := &TopOffenders{Size: 100, IntervalMicros: minute}
+	if o, ok := v.object("size", "interval"); ok {
+		o.readWhole("size", &top.Size, 1, 1000)
+		o.readDuration("interval", &top.IntervalMicros, second, hour)
+	}
+	return top
+}

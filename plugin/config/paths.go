@@ -1,0 +1,76 @@
+package config
+
+import "strings"
+
+// pathMatch reads a matcher of the path. Requests' paths are normalised before
+// they are compared, so that text which no normalised path holds is a mistake.
+func pathMatch(v value) *StringMatch {
+	m, at, ok := readStringMatch(v)
+	if !ok {
+		return &m
+	}
+	atStart := m.Op == Exact || m.Op == Prefix
+	if atStart && !strings.HasPrefix(m.Value, "/") && m.Value != "*" {
+		at.mistake(`%s does not begin with a slash (want one such as "/api/")`, at.shown())
+	}
+	if problem := unnormalised(m.Op, m.Value); problem != "" {
+		at.mistake("%s never matches, as paths are compared %s (want it so)", at.shown(), problem)
+	}
+	return &m
+}
+
+// unnormalised says how the path would be written after normalising, where text
+// is not so, or "".
+func unnormalised(op MatchOp, text string) string {
+	switch {
+	case strings.ContainsAny(text, "?#"):
+		return `without the query`
+	case strings.Contains(text, "//"):
+		return "with repeated slashes merged"
+	case hasEncodedUnreserved(text):
+		return `with percent-encoded letters, digits, "-", ".", "_" and "~" decoded`
+	case hasDotSegment(op, text):
+		return `with the segments "." and ".." resolved`
+	}
+	return ""
+}
+
+// hasDotSegment looks for whole segments: a prefix may end, and a suffix begin,
+// in the middle of one.
+func hasDotSegment(op MatchOp, text string) bool {
+	segments := strings.Split(text, "/")
+	first, last := 0, len(segments)
+	if op == Suffix || op == Contains {
+		first++
+	}
+	if op == Prefix || op == Contains {
+		last--
+	}
+	for i := first; i < last; i++ {
+		if segments[i] == "." || segments[i] == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// hasEncodedUnreserved looks for RFC 3986 unreserved characters that are
+// percent-encoded all the same.
+func hasEncodedUnreserved(text string) bool {
+	for i := 0; i+2 < len(text); i++ {
+		if text[i] == '%' && isHex(text[i+1]) && isHex(text[i+2]) {
+			c := hexDigit(text[i+1])<<4 | hexDigit(text[i+2])
+			if isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("-._~", c) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hexDigit(c byte) byte {
+	if isDigit(c) {
+		return c - '0'
+	}
+	return c&^0x20 - 'A' + 10
+}

@@ -1,0 +1,204 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// reader collects the mistakes that are found while a configuration is read.
+type reader struct {
+	mistakes Mistakes
+	policies map[string]policy // the policies so far, by name
+}
+
+func (r *reader) mistake(path, format string, args ...any) {
+	r.mistakes = append(r.mistakes, Mistake{Path: path, Problem: fmt.Sprintf(format, args...)})
+}
+
+// value is one JSON value and where it stands. Its methods read it as one type
+// and report a mistake if it is another.
+type value struct {
+	r      *reader
+	path   string
+	json   gjson.Result
+	secret bool // messages do not show it
+}
+
+// mistake reports what is wrong with the value.
+func (v value) mistake(format string, args ...any) { v.r.mistake(v.path, format, args...) }
+
+// shown is the value as a message shows it.
+func (v value) shown() string {
+	switch {
+	case v.json.IsObject():
+		return "an object"
+	case v.json.IsArray():
+		return "a list"
+	case v.secret:
+		return "this value"
+	case v.json.Type == gjson.String:
+		return quoted(v.json.Str)
+	case len(v.json.Raw) > maxShown:
+		return v.json.Raw[:maxShown] + "..."
+	}
+	return v.json.Raw
+}
+
+// entry is one field of an object, in the order of the text.
+type entry struct {
+	name string
+	value
+}
+
+// entries reads an object whose names the user chooses. A name that stands
+// twice is a mistake, and its first value counts.
+func (v value) entries(what string) ([]entry, bool) {
+	if !v.json.IsObject() {
+		v.mistake("%s is not %s", v.shown(), what)
+		return nil, false
+	}
+	var all []entry
+	seen := map[string]bool{}
+	v.json.ForEach(func(name, field gjson.Result) bool {
+		at := entry{name.Str, value{r: v.r, path: joinPath(v.path, name.Str), json: field}}
+		if seen[name.Str] {
+			at.mistake("appears twice in one object (want it once)")
+			return true
+		}
+		seen[name.Str] = true
+		all = append(all, at)
+		return true
+	})
+	return all, true
+}
+
+// list reads an array.
+func (v value) list(what string) ([]value, bool) {
+	if !v.json.IsArray() {
+		v.mistake("%s is not a list (want %s)", v.shown(), what)
+		return nil, false
+	}
+	var all []value
+	v.json.ForEach(func(_, element gjson.Result) bool {
+		all = append(all, value{r: v.r, path: v.path + "[" + strconv.Itoa(len(all)) + "]", json: element})
+		return true
+	})
+	return all, true
+}
+
+// nonEmptyList reads an array of at least one element.
+func (v value) nonEmptyList(what string) ([]value, bool) {
+	all, ok := v.list(what)
+	if ok && len(all) == 0 {
+		v.mistake("the list is empty (want %s)", what)
+	}
+	return all, ok && len(all) > 0
+}
+
+// joinPath leads from an object to its field: "a.b", or `a["b c"]` where the
+// name would be unclear.
+func joinPath(path, name string) string {
+	if !isPlainName(name) {
+		return path + "[" + quoted(name) + "]"
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func isPlainName(name string) bool {
+	for _, c := range []byte(name) {
+		if !isDigit(c) && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxShown
+}
+
+// object is a JSON object with a fixed set of fields.
+type object struct {
+	value
+	fields []entry
+}
+
+// object reads an object whose fields are known. Others are mistakes.
+func (v value) object(known ...string) (object, bool) {
+	fields, ok := v.entries("an object (want fields such as " + quoted(known[0]) + ")")
+	o := object{value: v}
+	for _, field := range fields {
+		if contains(known, field.name) {
+			o.fields = append(o.fields, field)
+		} else if meant, found := nearest(field.name, known); found {
+			field.mistake("unknown field (did you mean %q?)", meant)
+		} else {
+			field.mistake("unknown field (want one of %s)", quotedList(known))
+		}
+	}
+	return o, ok
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// field finds a field that may be absent.
+func (o object) field(name string) (value, bool) {
+	for _, f := range o.fields {
+		if f.name == name {
+			return f.value, true
+		}
+	}
+	return value{}, false
+}
+
+func (o object) has(name string) bool {
+	_, ok := o.field(name)
+	return ok
+}
+
+// required finds a field that must be there.
+func (o object) required(name, want string) (value, bool) {
+	v, ok := o.field(name)
+	if !ok {
+		o.mistake("%q is missing (want %s)", name, want)
+	}
+	return v, ok
+}
+
+// oneOf finds the single field of names that must be there.
+func (o object) oneOf(names ...string) (string, value, bool) {
+	var present []string
+	for _, name := range names {
+		if o.has(name) {
+			present = append(present, name)
+		}
+	}
+	switch len(present) {
+	case 0:
+		o.mistake("one of %s is missing (want exactly one)", quotedList(names))
+	case 1:
+		v, ok := o.field(present[0])
+		return present[0], v, ok
+	default:
+		o.mistake("%s exclude each other (want exactly one)", strings.Join(quotedEach(present), " and "))
+	}
+	return "", value{}, false
+}
+
+// refuse reports fields that have no place beside the others, and why.
+func (o object) refuse(why string, names ...string) {
+	for _, name := range names {
+		if o.has(name) {
+			o.mistake("%q %s", name, why)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// text reads a string.
+func (v value) text() (string, bool) {
+	if v.json.Type != gjson.String {
+		v.mistake("%s is not a string (want one in double quotes)", v.shown())
+		return "", false
+	}
+	return v.json.Str, true
+}
+
+// nonEmpty reads a string of at least one byte.
+func (v value) nonEmpty(what string) (string, bool) {
+	s, ok := v.text()
+	if ok && s == "" {
+		v.mistake("the string is empty (want %s)", what)
+	}
+	return s, ok && s != ""
+}
+
+// boolean reads true or false.
+func (v value) boolean() (is, ok bool) {
+	if !v.json.IsBool() {
+		v.mistake("%s is not a boolean (want true or false)", v.shown())
+		return false, false
+	}
+	return v.json.Type == gjson.True, true
+}
+
+// whole reads a whole number within bounds.
+func (v value) whole(lowest, highest int64) (int64, bool) {
+	if v.json.Type == gjson.Number {
+		if n, ok := wholeNumber(v.json.Raw); ok && n >= lowest && n <= highest {
+			return n, true
+		} else if ok {
+			v.mistake("%s is out of bounds (want %d to %d)", v.shown(), lowest, highest)
+			return 0, false
+		}
+	}
+	v.mistake("%s is not a whole number (want one from %d to %d)", v.shown(), lowest, highest)
+	return 0, false
+}
+
+// duration reads a duration within bounds, all in microseconds.
+func (v value) duration(lowest, highest int64) (int64, bool) {
+	if v.json.Type == gjson.String {
+		micros, ok := parseDuration(v.json.Str)
+		if ok && micros >= lowest && micros <= highest {
+			return micros, true
+		} else if ok {
+			v.mistake("%s is out of bounds (want %q to %q)", v.shown(), FormatDuration(lowest), FormatDuration(highest))
+			return 0, false
+		}
+	}
+	v.mistake(`%s is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`, v.shown())
+	return 0, false
+}
+
+// choice reads one of a few words and returns its index.
+func (v value) choice(words ...string) (int, bool) {
+	if v.json.Type == gjson.String {
+		for i, word := range words {
+			if v.json.Str == word {
+				return i, true
+			}
+		}
+	}
+	v.mistake("%s is not a choice (want one of %s)", v.shown(), quotedList(words))
+	return 0, false
+}
+
+// maxWhole is where wholeNumber saturates, beyond every bound.
+const maxWhole = 1_000_000_000_000_000_000
+
+// wholeNumber reads a JSON number exactly, in any spelling: 1000, 1000.0 and
+// 1e3 are one number, as tools between the user and Envoy may respell it. Beyond
+// plus or minus maxWhole it is that; ok is false for a fraction.
+func wholeNumber(raw string) (n int64, ok bool) {
+	unsigned, negative := strings.CutPrefix(raw, "-")
+	mantissa, exponent, _ := strings.Cut(strings.ReplaceAll(unsigned, "E", "e"), "e")
+	integer, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(integer+fraction, "0")
+	if digits == "" {
+		return 0, true
+	}
+	significant := strings.TrimRight(digits, "0")
+	power := clampedInt(exponent) + len(digits) - len(significant) - len(fraction)
+	switch {
+	case power < 0:
+		return 0, false
+	case power+len(significant) > 18:
+		n = maxWhole
+	default:
+		// At most 18 digits: no overflow, no error.
+		n, _ = strconv.ParseInt(significant+strings.Repeat("0", power), 10, 64)
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}
+
+// clampedInt reads an exponent, "" being 0. Any beyond a billion serves as one:
+// no configuration has a billion digits to make up for it.
+func clampedInt(s string) int {
+	if s == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err == nil {
+		return int(max(-1e9, min(1e9, n)))
+	}
+	if s[0] == '-' {
+		return -1e9
+	}
+	return 1e9
+}
+
+// The methods below read an optional field into where its default stands,
+// which a mistake leaves as it is.
+
+func (o object) readText(name string, into *string) {
+	if v, ok := o.field(name); ok {
+		if s, ok := v.text(); ok {
+			*into = s
+		}
+	}
+}
+
+func (o object) readBoolean(name string, into *bool) {
+	if v, ok := o.field(name); ok {
+		if is, ok := v.boolean(); ok {
+			*into = is
+		}
+	}
+}
+
+func (o object) readWhole(name string, into *int64, lowest, highest int64) {
+	if v, ok := o.field(name); ok {
+		if n, ok := v.whole(lowest, highest); ok {
+			*into = n
+		}
+	}
+}
+
+func (o object) readDuration(name string, intoMicros *int64, lowest, highest int64) {
+	if v, ok := o.field(name); ok {
+		if micros, ok := v.duration(lowest, highest); ok {
+			*intoMicros = micros
+		}
+	}
+}
+
+// readChoice reads one of a few words as its index.
+func (o object) readChoice(name string, words ...string) int {
+	if v, ok := o.field(name); ok {
+		i, _ := v.choice(words...)
+		return i
+	}
+	return 0
+}

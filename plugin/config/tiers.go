@@ -1,0 +1,75 @@
+package config
+
+const tierWant = `an object such as {"free": [...], "pro": [...]}`
+
+// tiers reads "limits_by".
+func tiers(v value, s scope) *Tiers {
+	o, ok := v.object("source", "values", "default")
+	if !ok {
+		return nil
+	}
+	t := &Tiers{}
+	source, hasSource := o.required("source", `a key component such as {"header": "x-plan"}`)
+	values, hasValues := o.required("values", tierWant)
+	if hasSource {
+		t.Source = tierSource(source)
+	}
+	if hasValues {
+		t.Values = tierValues(values, s)
+	}
+	if v, ok := o.field("default"); ok {
+		t.Default, t.HasDefault = v.text()
+		t.checkNamed(v, t.Default, t.HasDefault)
+	}
+	if t.Source.HasDefault {
+		// Of the source's object only the default's place matters here.
+		at := value{r: v.r, path: source.path + ".default", json: source.json.Get("default")}
+		t.checkNamed(at, t.Source.Default, true)
+	}
+	return t
+}
+
+func tierSource(v value) Component {
+	if v.json.Get("hash").Exists() {
+		v.mistake(`"hash" does not belong to a tier's source, which no key holds (remove it)`)
+	}
+	return component(v)
+}
+
+func tierValues(v value, s scope) []Tier {
+	fields, ok := v.entries(tierWant)
+	if ok && len(fields) == 0 {
+		v.mistake("there are no tiers (want %s)", tierWant)
+	}
+	all := make([]Tier, 0, len(fields))
+	for i, field := range fields {
+		tier := Tier{Value: field.name}
+		if field.name == "" {
+			field.mistake("a tier's value is empty (want one that the source can have)")
+		}
+		if field.json.Str == "unlimited" {
+			tier.Unlimited = true
+		} else if field.json.IsArray() {
+			s.tier = i
+			tier.Limits = limits(field.value, s)
+		} else {
+			field.mistake(`%s is not a tier (want a list of limits, or "unlimited")`, field.shown())
+		}
+		all = append(all, tier)
+	}
+	return all
+}
+
+// checkNamed reports a default that is no tier's value.
+func (t *Tiers) checkNamed(v value, name string, ok bool) {
+	var known []string
+	for _, tier := range t.Values {
+		if tier.Value == name {
+			return
+		}
+		known = append(known, tier.Value)
+	}
+	if ok && len(known) > 0 {
+		v.mistake("%s names no tier (want one of %s)", v.shown(), quotedList(known))
+	}
+}

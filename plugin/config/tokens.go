@@ -1,0 +1,101 @@
+package config
+
+import "strings"
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool {
+	return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+// quotedString reads a JSON string, escapes included.
+func (s *scanner) quotedString(next step) step {
+	start := s.pos
+	for s.pos++; s.pos < len(s.text); s.pos++ {
+		switch c := s.text[s.pos]; {
+		case c == '"':
+			s.pos++
+			return next
+		case c < ' ':
+			return s.unexpected(`the string's closing quote; control characters are written as escapes such as "\n"`)
+		case c == '\\':
+			if !s.escape() {
+				return s.fail(`not an escape (want one of \" \\ \/ \b \f \n \r \t \u0000)`)
+			}
+		}
+	}
+	s.pos = start
+	return s.fail("the string that starts here has no end (want a closing quote)")
+}
+
+// escape reads what follows a backslash, up to its last byte; where there is
+// no escape it stays at the backslash.
+func (s *scanner) escape() bool {
+	rest := s.text[s.pos+1:]
+	switch {
+	case rest == "":
+		return false
+	case strings.IndexByte(`"\/bfnrt`, rest[0]) >= 0:
+		s.pos++
+		return true
+	case rest[0] != 'u' || len(rest) < 5:
+		return false
+	}
+	for _, c := range []byte(rest[1:5]) {
+		if !isHex(c) {
+			return false
+		}
+	}
+	s.pos += 5
+	return true
+}
+
+// number reads [ minus ] int [ frac ] [ exp ].
+func (s *scanner) number() step {
+	if s.peek() == '-' {
+		s.pos++
+	}
+	zero := s.peek() == '0'
+	if n := s.digits(); n == 0 || zero && n > 1 {
+		return s.badNumber()
+	}
+	if s.peek() == '.' {
+		s.pos++
+		if s.digits() == 0 {
+			return s.badNumber()
+		}
+	}
+	if c := s.peek(); c == 'e' || c == 'E' {
+		s.pos++
+		if c := s.peek(); c == '+' || c == '-' {
+			s.pos++
+		}
+		if s.digits() == 0 {
+			return s.badNumber()
+		}
+	}
+	return afterValue
+}
+
+func (s *scanner) badNumber() step {
+	return s.fail("not a JSON number (want one such as 100)")
+}
+
+// digits reads decimal digits and counts them.
+func (s *scanner) digits() int {
+	start := s.pos
+	for isDigit(s.peek()) {
+		s.pos++
+	}
+	return s.pos - start
+}
+
+func (s *scanner) literal() step {
+	for _, word := range []string{"true", "false", "null"} {
+		if strings.HasPrefix(s.text[s.pos:], word) {
+			s.pos += len(word)
+			return afterValue
+		}
+	}
+	return s.unexpected("a value; strings stand in double quotes")
+}

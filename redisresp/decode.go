@@ -1,0 +1,132 @@
+package redisresp
+
+// Outcome is what the bytes at hand turned out to be.
+type Outcome byte
+
+const (
+	// Incomplete: they begin a reply; more have to come.
+	Incomplete Outcome = iota
+	// Complete: they begin with a whole reply.
+	Complete
+	// Malformed: nothing that follows can make them a reply, or the reply is over
+	// a limit. Where the next reply begins is unknown, so the connection has to be
+	// given up. [Decoder.Err] says what is wrong.
+	Malformed
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case Incomplete:
+		return "incomplete"
+	case Complete:
+		return "complete"
+	}
+	return "malformed"
+}
+
+// A Decoder finds where replies end, one after the other. It keeps its place in
+// a reply that is not complete yet: over all calls each byte is looked at a
+// constant number of times, however finely the reply was cut. It has a fixed
+// size and never allocates.
+type Decoder struct {
+	limits   Limits
+	at       cursor
+	top      element          // the reply itself, once its first line is known
+	started  bool             // top is known
+	left     [MaxDepth]uint32 // per open array: elements still to come
+	depth    int              // open arrays
+	elements int              // that further arrays may have, before Limits.Elements
+	fault    SyntaxError      // its Err is set once a reply was malformed
+}
+
+// NewDecoder makes a Decoder for one connection.
+func NewDecoder(limits Limits) *Decoder {
+	d := &Decoder{limits: limits.withDefaults()}
+	d.Reset()
+	return d
+}
+
+// Reset makes the decoder ready for a new connection.
+func (d *Decoder) Reset() {
+	d.fault = SyntaxError{}
+	d.nextReply()
+}
+
+// Decode looks at the beginning of buf. If that is a whole reply, the result is
+// the reply, its length n in bytes, and Complete; the next reply begins at
+// buf[n:]. If it is Incomplete, call again with a buffer that begins with the
+// same bytes and has more of them, at the same address or another. Malformed
+// stays until [Decoder.Reset].
+func (d *Decoder) Decode(buf []byte) (reply Reply, n int, outcome Outcome) {
+	if d.fault.Err != nil {
+		return Reply{}, 0, Malformed
+	}
+	for {
+		start := d.at.pos
+		el, outcome, err := d.at.next(buf, &d.limits)
+		if outcome == Complete {
+			err = d.open(el)
+		}
+		if err != nil {
+			d.fault = SyntaxError{Offset: start, Err: err}
+			return Reply{}, 0, Malformed
+		}
+		if outcome == Incomplete {
+			return Reply{}, 0, Incomplete
+		}
+		if d.depth == 0 {
+			break
+		}
+	}
+	n = d.at.pos
+	if d.top.kind == Array {
+		d.top.end = n
+	}
+	reply = d.top.reply(buf)
+	d.nextReply()
+	return reply, n, Complete
+}
+
+// Err is nil until a reply was malformed, and a [*SyntaxError] from then on.
+func (d *Decoder) Err() error {
+	if d.fault.Err == nil {
+		return nil
+	}
+	return &d.fault
+}
+
+// open takes an element into account: an array with elements opens, anything
+// else may close those it completes.
+func (d *Decoder) open(el element) error {
+	if !d.started {
+		d.started, d.top = true, el
+	}
+	if el.kind == Array {
+		if d.depth == d.limits.Depth {
+			return ErrTooDeep
+		}
+		if el.n > int64(d.elements) {
+			return ErrTooMany
+		}
+		d.elements -= int(el.n)
+		if el.n > 0 {
+			d.left[d.depth] = uint32(el.n)
+			d.depth++
+			return nil
+		}
+	}
+	for d.depth > 0 {
+		if d.left[d.depth-1]--; d.left[d.depth-1] > 0 {
+			break
+		}
+		d.depth--
+	}
+	return nil
+}
+
+func (d *Decoder) nextReply() {
+	d.at = cursor{}
+	d.started = false
+	d.depth = 0
+	d.elements = d.limits.Elements
+}

@@ -1,0 +1,173 @@
+package redisresp
+
+import "math"
+
+// An element is a whole scalar, or the head of an array.
+type element struct {
+	kind       Kind
+	n          int64 // the value of an Integer, the number of elements of an Array
+	start, end int   // the body in the buffer; for an Array both are where its elements begin
+}
+
+// reply is the element as the caller sees it, borrowing from buf.
+func (el element) reply(buf []byte) Reply {
+	r := Reply{Kind: el.kind, Int: el.n}
+	if el.kind != Integer && el.kind != Null {
+		r.Bytes = buf[el.start:el.end:el.end]
+	}
+	return r
+}
+
+// A cursor steps through the elements of a buffer that may still grow, and
+// remembers how far it got, so that no byte is searched twice.
+type cursor struct {
+	pos  int // where the next element begins
+	line int // how far its line has been searched for the end; 0: not at all
+	need int // length of the buffer below which nothing new can be found out
+}
+
+// next scans the element at c.pos and steps behind it. Unless the outcome is
+// Complete, c.pos stays, so that the call can be repeated with a longer buffer.
+// It decides at the first byte that settles the matter, so a Complete or
+// Malformed does not depend on what follows, nor on how the bytes were cut.
+func (c *cursor) next(buf []byte, l *Limits) (element, Outcome, error) {
+	if len(buf) <= c.pos || len(buf) < c.need {
+		return element{}, Incomplete, nil
+	}
+	el := element{kind: Kind(buf[c.pos]), start: c.pos + 1}
+	switch el.kind {
+	case SimpleString, Error, Integer, Bulk, Array:
+	default:
+		return element{}, Malformed, ErrType
+	}
+	outcome, err := c.findLineEnd(buf, l)
+	if outcome != Complete {
+		return element{}, outcome, err
+	}
+	el.end = c.line
+	behind := c.line + len("\r\n")
+	switch el.kind {
+	case Integer:
+		el.n, err = parseInteger(buf[el.start:el.end])
+	case Bulk, Array:
+		el.n, err = parseLength(buf[el.start:el.end])
+		if err == nil && el.n < 0 {
+			el.kind, el.n = Null, 0
+		}
+	}
+	if err != nil {
+		return element{}, Malformed, err
+	}
+	switch el.kind {
+	case Bulk:
+		return c.body(buf, l, el, behind)
+	case Array:
+		el.start, el.end = behind, behind
+	}
+	c.step(behind)
+	return el, Complete, nil
+}
+
+func (c *cursor) step(pos int) {
+	*c = cursor{pos: pos}
+}
+
+// findLineEnd leaves in c.line where the CR LF begins that ends the line.
+func (c *cursor) findLineEnd(buf []byte, l *Limits) (Outcome, error) {
+	start := c.pos + 1
+	for i := max(c.line, start); ; i++ {
+		c.line, c.need = i, i+1
+		switch {
+		case i-start > l.Line:
+			return Malformed, ErrLineTooLong
+		case i > l.Bytes-len("\r\n"):
+			return Malformed, ErrTooLarge
+		case i >= len(buf):
+			return Incomplete, nil
+		case buf[i] == '\n':
+			return Malformed, ErrLine
+		case buf[i] != '\r':
+			continue
+		}
+		c.need = i + len("\r\n")
+		if len(buf) < c.need {
+			return Incomplete, nil
+		}
+		if buf[i+1] != '\n' {
+			return Malformed, ErrLine
+		}
+		return Complete, nil
+	}
+}
+
+// body scans the el.n bytes of a bulk string that begin at start.
+func (c *cursor) body(buf []byte, l *Limits, el element, start int) (element, Outcome, error) {
+	if el.n > int64(l.Bytes-start-len("\r\n")) {
+		return element{}, Malformed, ErrTooLarge
+	}
+	el.start, el.end = start, start+int(el.n)
+	el.n = 0
+	c.need = el.end + len("\r\n")
+	if len(buf) < c.need {
+		return element{}, Incomplete, nil
+	}
+	if buf[el.end] != '\r' || buf[el.end+1] != '\n' {
+		return element{}, Malformed, ErrBulkEnd
+	}
+	c.step(c.need)
+	return el, Complete, nil
+}
+
+// parseInteger reads [<+|->]<value>.
+func parseInteger(b []byte) (int64, error) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative || len(b) > 0 && b[0] == '+' {
+		b = b[1:]
+	}
+	limit := uint64(math.MaxInt64)
+	if negative {
+		limit++
+	}
+	n, err := parseDecimal(b, limit)
+	if negative {
+		return -int64(n), err // right for the smallest int64, too
+	}
+	return int64(n), err
+}
+
+// parseLength reads a length or count: decimal digits, or the -1 of null.
+func parseLength(b []byte) (int64, error) {
+	if len(b) < 2 || b[0] != '-' {
+		n, err := parseDecimal(b, math.MaxInt64)
+		return int64(n), err
+	}
+	if len(b) == 2 && b[1] == '1' {
+		return -1, nil
+	}
+	if _, err := parseDecimal(b[1:], math.MaxInt64); err != nil {
+		return 0, err
+	}
+	return 0, ErrNegative
+}
+
+// parseDecimal reads one or more digits, as a number not above the limit. A byte
+// that is no digit is the fault even where the digits before it are too many.
+func parseDecimal(b []byte, limit uint64) (uint64, error) {
+	if len(b) == 0 {
+		return 0, ErrNumber
+	}
+	n, overflow := uint64(0), false
+	for _, ch := range b {
+		digit := uint64(ch - '0')
+		if digit > 9 {
+			return 0, ErrNumber
+		}
+		if overflow = overflow || n > (limit-digit)/10; !overflow {
+			n = n*10 + digit
+		}
+	}
+	if overflow {
+		return 0, ErrOverflow
+	}
+	return n, nil
+}

@@ -27,6 +27,7 @@ stage() {
 	[[ -z $staging ]] || return 0
 	exec 9>"$tools/lock"
 	flock 9
+	rm -rf "$tools"/staging.* # of set-ups that were killed
 	staging=$(mktemp -d "$tools/staging.XXXXXX")
 }
 
@@ -56,13 +57,13 @@ packages() {
 	((${#missing[@]})) || return 0
 	command -v apt-get >/dev/null ||
 		die "this system has no apt-get; Debian's names for what is missing are:" \
-			"    ${missing[*]}" "install the like of them, or ${alternative:?}"
+			"    ${missing[*]}" "install what matches them here, or ${alternative:?}"
 	((EUID == 0)) ||
 		die "packages are missing and this user may not install them; as root:" \
 			"    apt-get install -y --no-install-recommends ${missing[*]}" "or ${alternative:?}"
 	say "installing Debian packages: ${missing[*]}"
 	local log=$tools/apt.log
-	{
+	{ # without the lock's descriptor, which a service that apt starts would keep
 		apt-get -qq update &&
 			DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 \
 				install -y --no-install-recommends "${missing[@]}"

@@ -3,6 +3,7 @@ package redistest_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -68,10 +69,13 @@ func TestKillAndRestart(t *testing.T) {
 func TestRestartOfRunning(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	pid := s.PID()
 	s.Restart()
-	if s.PID() == pid {
-		t.Error("the server still runs")
+	info, err := s.Client().Info(ctx, "server").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("process_id:%d\r\n", s.PID()); !strings.Contains(info, want) {
+		t.Errorf("want the new server, %q, in %q", want, info)
 	}
 }
 

@@ -17,9 +17,10 @@ export STORE
 export FUZZTIME ?= 30s
 
 wasm := build/sluice.wasm
-wasm_sources := go.mod go.sum $(wildcard tools/proxywasm*.json) \
+wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) \
 	$(shell find plugin algo redisresp -type f -not -name '*_test.go' -not -path '*/testdata/*')
 go_files = $$(find . -name '*.go' -not -path './.tools/*')
+linters_stamp := .tools/linters-$(shell go env GOVERSION).stamp
 modules := $(dir $(shell find . -name go.mod -not -path './.tools/*'))
 
 .PHONY: help
@@ -91,9 +92,9 @@ check: ## the gate: format, lint, tidy modules, every test
 	@$(MAKE) --no-print-directory test
 
 .PHONY: linters
-linters: .tools/linters.stamp
+linters: $(linters_stamp)
 
-.tools/linters.stamp: tools/go.mod tools/go.sum
+$(linters_stamp): tools/go.mod tools/go.sum
 	@mkdir -p .tools/bin
 	cd tools && GOBIN=$(CURDIR)/.tools/bin go install tool
 	@touch $@

@@ -9,7 +9,7 @@ func hostMatch(v value) *StringMatch {
 	if ok {
 		m.Value = strings.ToLower(m.Value)
 		if hasPort(m.Op, m.Value) {
-			at.mistake("%s has a port, but hosts are compared without (want the host only)", at.shown())
+			at.mistake("%s has a port or a scheme, but hosts are compared without (want the host alone)", at.shown())
 		}
 	}
 	return &m

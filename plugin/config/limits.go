@@ -1,6 +1,11 @@
 package config
 
-import "github.com/sluiceproxy/sluice/algo"
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
 
 // scope is where limits stand: in a rule, and in which of its tiers.
 type scope struct {
@@ -15,7 +20,7 @@ func limits(v value, s scope) []Limit {
 	if !ok {
 		return nil
 	}
-	before := len(v.r.mistakes)
+	before := v.r.found
 	all := make([]Limit, 0, len(elements))
 	plain := make([]algo.Limit, 0, len(elements))
 	twins := map[twin]string{}
@@ -28,10 +33,12 @@ func limits(v value, s scope) []Limit {
 		if !ok {
 			continue
 		}
-		checkTwin(o, twins, limit)
+		if !isTwin(o, twins, limit) {
+			s.claim(o, limit.Policy)
+		}
 		all, plain = append(all, limit), append(plain, limit.Limit)
 	}
-	if len(v.r.mistakes) == before {
+	if v.r.found == before {
 		// Whatever the algorithms refuse beyond the checks here.
 		if _, err := algo.NewPolicy(plain); err != nil {
 			v.mistake("%v", err)
@@ -43,7 +50,7 @@ func limits(v value, s scope) []Limit {
 // readLimit reads one limit. It reports false if the limit is too incomplete
 // to be compared with others.
 func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
-	before := len(o.r.mistakes)
+	before := o.r.found
 	var spelled string
 	if v, ok := o.required("algorithm", `one such as "gcra"`); ok {
 		limit.Algorithm = algorithm(v)
@@ -57,9 +64,12 @@ func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
 	}
 	limit.Policy = policyName(o, s, several, spelled)
 	variant(o, &limit)
+	if limit.Algorithm != 0 && limit.Units > 0 {
+		checkRefill(o, &limit)
+		s.checkCost(o, &limit)
+	}
 	lease(o, &limit, s.rule, several)
-	s.checkCost(o, &limit)
-	if len(o.r.mistakes) > before {
+	if o.r.found > before {
 		return limit, limit.Algorithm != 0 && limit.WindowMicros > 0
 	}
 	if _, err := algo.NewPolicy([]algo.Limit{limit.Limit}); err != nil {
@@ -92,39 +102,58 @@ func variant(o object, limit *Limit) {
 	if limit.Algorithm == 0 {
 		return
 	}
-	if !limit.Algorithm.HasBurst() {
-		o.misplaced(limit.Algorithm, "burst", algo.TokenBucket, algo.LeakyBucket, algo.GCRA)
+	for _, f := range variants {
+		f.checkPlace(o, limit.Algorithm)
 	}
-	if limit.Algorithm != algo.FixedWindow {
-		o.misplaced(limit.Algorithm, "anchor", algo.FixedWindow)
+	if limit.Algorithm == algo.LeakyBucket && !limit.Queue {
+		o.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, "max_delay")
 	}
-	if limit.Algorithm != algo.SlidingWindowCounter {
-		o.misplaced(limit.Algorithm, "sub_windows", algo.SlidingWindowCounter)
-	} else if limit.SubWindows > 0 && limit.WindowMicros%limit.SubWindows != 0 {
+	if limit.SubWindows > 0 && limit.WindowMicros%limit.SubWindows != 0 {
 		v, _ := o.field("sub_windows")
 		v.mistake("%d parts do not divide the window %q evenly (want a number that does)", limit.SubWindows, limit.Window)
 	}
-	if limit.Algorithm != algo.LeakyBucket {
-		o.misplaced(limit.Algorithm, "overflow", algo.LeakyBucket)
-		o.misplaced(limit.Algorithm, "max_delay", algo.LeakyBucket)
-	} else if !limit.Queue {
-		o.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, "max_delay")
+}
+
+// maxRefillMicros is how long a bucket may take to refill: keys live as long,
+// and times must stay exact in Lua's numbers.
+const maxRefillMicros = 100 * 365 * day
+
+// checkRefill reports a bucket that takes burst * window / limit to refill.
+func checkRefill(o object, limit *Limit) {
+	refillHigh, refillLow := bits.Mul64(uint64(limit.Burst), uint64(limit.WindowMicros))
+	mostHigh, mostLow := bits.Mul64(uint64(limit.Units), maxRefillMicros)
+	if refillHigh > mostHigh || refillHigh == mostHigh && refillLow > mostLow {
+		o.mistake("the burst takes more than 100 years to refill (want burst * window / limit to be less)")
 	}
 }
 
 // defaultMaxDelayMicros is how long a queue holds a request at most.
 const defaultMaxDelayMicros = 30 * second
 
-// misplaced reports a field that belongs to other algorithms.
-func (o object) misplaced(algorithm algo.Algorithm, field string, home ...algo.Algorithm) {
-	if !o.has(field) {
-		return
+// variants are the fields that belong to some algorithms only.
+var variants = []variantField{
+	{"burst", []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA}},
+	{"anchor", []algo.Algorithm{algo.FixedWindow}},
+	{"sub_windows", []algo.Algorithm{algo.SlidingWindowCounter}},
+	{"overflow", []algo.Algorithm{algo.LeakyBucket}},
+	{"max_delay", []algo.Algorithm{algo.LeakyBucket}},
+}
+
+type variantField struct {
+	name string
+	home []algo.Algorithm
+}
+
+// checkPlace reports the field in a limit of an algorithm that lacks it.
+func (f variantField) checkPlace(o object, algorithm algo.Algorithm) {
+	var names []string
+	for _, a := range f.home {
+		if a == algorithm {
+			return
+		}
+		names = append(names, a.String())
 	}
-	names := make([]string, len(home))
-	for i, a := range home {
-		names[i] = a.String()
-	}
-	o.mistake("%q does not belong to %q (remove it, or use %s)", field, algorithm.String(), quotedList(names))
+	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.name)
 }
 
 // twin is what two limits of one rule may not share: they would share a key.
@@ -133,11 +162,14 @@ type twin struct {
 	windowMicros int64
 }
 
-func checkTwin(o object, paths map[twin]string, limit Limit) {
+// isTwin reports a limit that has a twin before it, by their paths.
+func isTwin(o object, paths map[twin]string, limit Limit) bool {
 	t := twin{limit.Algorithm, limit.WindowMicros}
-	if first, taken := paths[t]; taken {
+	first, taken := paths[t]
+	if taken {
 		o.mistake("same algorithm and window as %s (want one of the two to differ)", first)
-		return
+	} else {
+		paths[t] = o.path
 	}
-	paths[t] = o.path
+	return taken
 }

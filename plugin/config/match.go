@@ -26,10 +26,10 @@ func match(v value) Match {
 		m.Headers = headerMatches(v)
 	}
 	if v, ok := o.field("not"); ok {
-		before := len(v.r.mistakes)
+		before := v.r.found
 		not := match(v)
 		m.Not = &not
-		if not.matchesAll() && len(v.r.mistakes) == before {
+		if not.matchesAll() && v.r.found == before {
 			v.mistake(`matches every request, so that the rule never applies (want a condition such as {"path": "/healthz"})`)
 		}
 	}

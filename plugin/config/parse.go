@@ -9,10 +9,10 @@ import (
 // Parse reads a configuration. The error is of type Mistakes and holds all that
 // is wrong with it, not only the first.
 func Parse(text []byte) (*Config, error) {
-	r := &reader{policies: map[string]policy{}}
+	r := &reader{rules: map[string]string{}, policies: map[string]policy{}}
 	config := r.parse(string(text))
-	if len(r.mistakes) > 0 {
-		return nil, r.mistakes
+	if err := r.err(); err != nil {
+		return nil, err
 	}
 	return config, nil
 }
@@ -25,12 +25,12 @@ func (r *reader) parse(text string) *Config {
 		return nil
 	}
 	if mistake, found := syntaxMistake(text); found {
-		r.mistakes = append(r.mistakes, mistake)
+		r.mistake(mistake.Path, "%s", mistake.Problem)
 		return nil
 	}
 	root := value{r: r, json: gjson.Parse(text)}
-	if isBridge(root) {
-		return r.bridge(root)
+	if role, ok := root.find("role"); ok && role.json.Type == gjson.String && role.json.Str == "bridge" {
+		return bridge(root)
 	}
 	o, ok := root.object("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "top_offenders")
 	if !ok {
@@ -39,13 +39,8 @@ func (r *reader) parse(text string) *Config {
 	return limiter(o)
 }
 
-func isBridge(root value) bool {
-	role := root.json.Get("role")
-	return root.json.IsObject() && role.Type == gjson.String && role.Str == "bridge"
-}
-
 // bridge reads {"role": "bridge"}, which is all there is to that role.
-func (r *reader) bridge(root value) *Config {
+func bridge(root value) *Config {
 	fields, _ := root.entries("an object")
 	for _, field := range fields {
 		if field.name != "role" {

@@ -13,24 +13,23 @@ func pathMatch(v value) *StringMatch {
 	if atStart && !strings.HasPrefix(m.Value, "/") && m.Value != "*" {
 		at.mistake(`%s does not begin with a slash (want one such as "/api/")`, at.shown())
 	}
-	if problem := unnormalised(m.Op, m.Value); problem != "" {
-		at.mistake("%s never matches, as paths are compared %s (want it so)", at.shown(), problem)
+	if remedy := unnormalised(m.Op, m.Value); remedy != "" {
+		at.mistake("%s is not how a normalised path reads (want %s)", at.shown(), remedy)
 	}
 	return &m
 }
 
-// unnormalised says how the path would be written after normalising, where text
-// is not so, or "".
+// unnormalised says how text would read in a normalised path, if otherwise.
 func unnormalised(op MatchOp, text string) string {
 	switch {
 	case strings.ContainsAny(text, "?#"):
-		return `without the query`
+		return "it without the query"
 	case strings.Contains(text, "//"):
-		return "with repeated slashes merged"
+		return "repeated slashes merged"
 	case hasEncodedUnreserved(text):
-		return `with percent-encoded letters, digits, "-", ".", "_" and "~" decoded`
+		return `percent-encoded letters, digits, "-", ".", "_" and "~" decoded`
 	case hasDotSegment(op, text):
-		return `with the segments "." and ".." resolved`
+		return `the segments "." and ".." resolved`
 	}
 	return ""
 }

@@ -17,24 +17,27 @@ func policyName(o object, s scope, several bool, window string) string {
 	if v, ok := o.field("name"); ok {
 		name, _ = v.name()
 	}
-	if name == "" {
-		return "" // a mistake already
-	}
+	return name
+}
+
+// claim reports a policy's name that another limit has.
+func (s scope) claim(o object, name string) {
 	first, taken := o.r.policies[name]
 	switch {
+	case name == "", taken && first.rule != s.rule && first.rule.Name == s.rule.Name:
+		// Their rules' names are a mistake already.
 	case taken && (first.rule != s.rule || first.tier == s.tier):
 		o.mistake(`its policy is named %s, as that of %s (want another "name" for one of the two)`, quoted(name), first.limit)
 	default:
 		o.r.policies[name] = policy{scope: s, limit: o.path}
 	}
-	return name
 }
 
 // checkCost reports a constant cost that the limit can never admit. The largest
 // that a header may ask for can be above: such a request is rejected.
 func (s scope) checkCost(o object, limit *Limit) {
 	cost, capacity := s.rule.Cost, limit.Capacity()
-	if limit.Units == 0 || cost.Default <= capacity {
+	if cost.Default <= capacity {
 		return
 	}
 	path := s.path + ".cost"

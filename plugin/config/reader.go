@@ -10,12 +10,31 @@ import (
 
 // reader collects the mistakes that are found while a configuration is read.
 type reader struct {
-	mistakes Mistakes
+	mistakes Mistakes          // the first maxMistakes
+	found    int               // all
+	rules    map[string]string // the paths of the rules so far, by name
 	policies map[string]policy // the policies so far, by name
 }
 
+// maxMistakes bounds the memory that a hostile text can take.
+const maxMistakes = 1000
+
 func (r *reader) mistake(path, format string, args ...any) {
-	r.mistakes = append(r.mistakes, Mistake{Path: path, Problem: fmt.Sprintf(format, args...)})
+	r.found++
+	if r.found <= maxMistakes {
+		r.mistakes = append(r.mistakes, Mistake{Path: path, Problem: fmt.Sprintf(format, args...)})
+	}
+}
+
+// err is all that was found, or nil.
+func (r *reader) err() error {
+	if r.found > maxMistakes {
+		return append(r.mistakes, Mistake{Problem: fmt.Sprintf("and %d more mistakes", r.found-maxMistakes)})
+	}
+	if r.found > 0 {
+		return r.mistakes
+	}
+	return nil
 }
 
 // value is one JSON value and where it stands. Its methods read it as one type
@@ -37,8 +56,10 @@ func (v value) shown() string {
 		return "an object"
 	case v.json.IsArray():
 		return "a list"
-	case v.secret:
-		return "this value"
+	case v.secret && v.json.Type == gjson.String:
+		return "a string"
+	case v.secret && v.json.Type == gjson.Number:
+		return "a number"
 	case v.json.Type == gjson.String:
 		return quoted(v.json.Str)
 	case len(v.json.Raw) > maxShown:
@@ -73,6 +94,20 @@ func (v value) entries(what string) ([]entry, bool) {
 		return true
 	})
 	return all, true
+}
+
+// find looks into an object without judging it.
+func (v value) find(name string) (found value, ok bool) {
+	if !v.json.IsObject() {
+		return value{}, false
+	}
+	v.json.ForEach(func(key, field gjson.Result) bool {
+		if ok = key.Str == name; ok {
+			found = value{r: v.r, path: joinPath(v.path, name), json: field}
+		}
+		return !ok
+	})
+	return found, ok
 }
 
 // list reads an array.
@@ -111,12 +146,15 @@ func joinPath(path, name string) string {
 }
 
 func isPlainName(name string) bool {
+	if name == "" || len(name) > maxShown {
+		return false
+	}
 	for _, c := range []byte(name) {
 		if !isDigit(c) && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' {
 			return false
 		}
 	}
-	return name != "" && len(name) <= maxShown
+	return true
 }
 
 // object is a JSON object with a fixed set of fields.

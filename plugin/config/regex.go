@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"regexp/syntax"
+	"strings"
 )
 
 // Bounds of a regular expression. The time of a match is at most proportional
@@ -28,7 +29,7 @@ func regex(v value) (*regexp.Regexp, string) {
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		v.mistake("%s is not a regular expression of RE2: %v (want one such as \"^/v[0-9]+/\")", v.shown(), err)
+		v.notRegex(err)
 		return nil, ""
 	}
 	if instructions(tree) > maxRegexInstructions {
@@ -37,10 +38,15 @@ func regex(v value) (*regexp.Regexp, string) {
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		v.mistake("%s is not a regular expression of RE2: %v", v.shown(), err)
+		v.notRegex(err)
 		return nil, ""
 	}
 	return compiled, text
+}
+
+func (v value) notRegex(err error) {
+	v.mistake(`%s is not a regular expression: %s (want RE2 syntax, such as "^/v[0-9]+/")`,
+		v.shown(), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 }
 
 // groupDepth is an upper bound of how deep groups nest: it takes escaped

@@ -12,29 +12,19 @@ func rules(o object) []Rule {
 		return nil
 	}
 	all := make([]Rule, 0, len(elements))
-	names := map[string]string{}
 	for _, element := range elements {
 		o, ok := element.object("name", "match", "exempt", "key", "cost", "limits", "limits_by", "mode")
 		if !ok {
 			continue
 		}
-		rule := readRule(o)
-		if first, taken := names[rule.Name]; taken && rule.Name != "" {
-			v, _ := o.field("name")
-			v.mistake("%s is the name of %s already (want another)", v.shown(), first)
-		} else {
-			names[rule.Name] = o.path
-		}
-		all = append(all, *rule)
+		all = append(all, *readRule(o))
 	}
 	return all
 }
 
 func readRule(o object) *Rule {
 	rule := &Rule{}
-	if v, ok := o.required("name", `one such as "per-user"`); ok {
-		rule.Name, _ = v.name()
-	}
+	rule.Name = ruleName(o)
 	if v, ok := o.field("match"); ok {
 		rule.Match = match(v)
 	}
@@ -53,6 +43,21 @@ func readRule(o object) *Rule {
 		rule.Tiers = tiers(v, scope{rule: rule, path: o.path})
 	}
 	return rule
+}
+
+// ruleName reads a rule's name, which no rule before it has.
+func ruleName(o object) string {
+	v, ok := o.required("name", `one such as "per-user"`)
+	if !ok {
+		return ""
+	}
+	name, ok := v.name()
+	if first, taken := o.r.rules[name]; taken {
+		v.mistake("%s is the name of %s already (want another)", v.shown(), first)
+	} else if ok {
+		o.r.rules[name] = o.path
+	}
+	return name
 }
 
 func cost(o object) Cost {

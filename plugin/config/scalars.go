@@ -72,7 +72,7 @@ func (v value) choice(words ...string) (int, bool) {
 			}
 		}
 	}
-	v.mistake("%s is not a choice (want one of %s)", v.shown(), quotedList(words))
+	v.mistake("%s is not a known value (want one of %s)", v.shown(), quotedList(words))
 	return 0, false
 }
 

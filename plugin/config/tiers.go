@@ -22,15 +22,14 @@ func tiers(v value, s scope) *Tiers {
 		t.checkNamed(v, t.Default, t.HasDefault)
 	}
 	if t.Source.HasDefault {
-		// Of the source's object only the default's place matters here.
-		at := value{r: v.r, path: source.path + ".default", json: source.json.Get("default")}
+		at, _ := source.find("default")
 		t.checkNamed(at, t.Source.Default, true)
 	}
 	return t
 }
 
 func tierSource(v value) Component {
-	if v.json.Get("hash").Exists() {
+	if _, ok := v.find("hash"); ok {
 		v.mistake(`"hash" does not belong to a tier's source, which no key holds (remove it)`)
 	}
 	return component(v)

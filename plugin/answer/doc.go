@@ -24,8 +24,8 @@
 // # Rejections
 //
 // The default 429 is application/problem+json (RFC 9457). A configured response
-// replaces its status, content type and body, and adds its headers; one that
-// names a header Sluice sets too wins. The 503 of a failure is never replaced.
+// replaces its status, content type and body, each where it is given, and adds
+// its headers. The 503 of a failure is never replaced.
 //
 // gRPC requests are those that Envoy takes for gRPC. Envoy turns the reply into
 // a trailers-only response: the body becomes grpc-message, so it is one plain

@@ -16,9 +16,10 @@ const (
 
 const (
 	problemType = "application/problem+json"
+	plainType   = "text/plain; charset=utf-8"
 
 	exceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
-		`"title":"Too Many Requests","status":429,"detail":"`
+		`"title":"Too Many Requests","status":`
 
 	denyDetail = "The rate limiter is unavailable, so the request was refused. Try again later."
 	denyBody   = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
@@ -49,25 +50,38 @@ func (w *Writer) Reject(limits []Limit, nowMicros int64, grpc bool) Reply {
 	if retrySeconds > 0 {
 		w.addInt("retry-after", retrySeconds)
 	}
+	if !grpc {
+		w.add("content-type", w.contentType())
+	}
 	reply := Reply{Status: 429, GRPCStatus: grpcNone}
-	if grpc {
-		reply.GRPCStatus = grpcResourceExhausted
-	}
-	contentType := problemType
 	if w.response != nil {
-		reply.Status, contentType = w.response.Status, w.response.ContentType
-	}
-	if !grpc && contentType != "" {
-		w.set("content-type", contentType)
-	}
-	if w.response != nil {
-		for _, h := range w.response.Headers {
-			w.set(h[0], h[1])
-		}
+		reply.Status = w.response.Status
+		w.fields = append(w.fields, w.response.Headers...)
 	}
 	reply.Headers = w.fields
-	reply.Body = w.body(limits, retrySeconds, grpc)
+	switch {
+	case grpc:
+		reply.GRPCStatus = grpcResourceExhausted
+		reply.Body = w.detail(limits, retrySeconds)
+	case w.response != nil && w.response.HasBody:
+		reply.Body = w.response.Body
+	default:
+		reply.Body = w.problem(limits, retrySeconds, reply.Status)
+	}
 	return reply
+}
+
+// contentType is the configured one, or that of the body.
+func (w *Writer) contentType() string {
+	switch {
+	case w.response == nil:
+		return problemType
+	case w.response.ContentType != "":
+		return w.response.ContentType
+	case w.response.HasBody:
+		return plainType
+	}
+	return problemType
 }
 
 // Deny answers a request that could not be decided when the failure mode is
@@ -77,19 +91,8 @@ func (w *Writer) Deny(grpc bool) Reply {
 	if grpc {
 		return Reply{Status: 503, Headers: w.fields, Body: denyDetail, GRPCStatus: grpcUnavailable}
 	}
-	w.set("content-type", problemType)
+	w.add("content-type", problemType)
 	return Reply{Status: 503, Headers: w.fields, Body: denyBody, GRPCStatus: grpcNone}
-}
-
-// set sets a header, in place of one of the same name.
-func (w *Writer) set(name, value string) {
-	for i := range w.fields {
-		if w.fields[i][0] == name {
-			w.fields[i][1] = value
-			return
-		}
-	}
-	w.fields = append(w.fields, [2]string{name, value})
 }
 
 // retryAfter is the longest wait of the rejecting limits in seconds, at least 1;
@@ -108,20 +111,23 @@ func retryAfter(limits []Limit) int64 {
 	return max(1, seconds(longest))
 }
 
-func (w *Writer) body(limits []Limit, retrySeconds int64, grpc bool) string {
-	if w.response != nil && !grpc {
-		return w.response.Body
-	}
+// problem is the problem details of a rejection (RFC 9457).
+func (w *Writer) problem(limits []Limit, retrySeconds int64, status uint32) string {
 	start := len(w.buf)
-	if grpc {
-		w.addDetail(limits, retrySeconds, (*Policy).name)
-		return view(w.buf[start:])
-	}
 	w.buf = append(w.buf, exceeded...)
+	w.buf = strconv.AppendUint(w.buf, uint64(status), 10)
+	w.buf = append(w.buf, `,"detail":"`...)
 	w.addDetail(limits, retrySeconds, (*Policy).jsonName)
 	w.buf = append(w.buf, `","violated-policies":["`...)
 	w.addNames(limits, `","`, (*Policy).jsonName)
 	w.buf = append(w.buf, `"]}`...)
+	return view(w.buf[start:])
+}
+
+// detail is what a gRPC client is told.
+func (w *Writer) detail(limits []Limit, retrySeconds int64) string {
+	start := len(w.buf)
+	w.addDetail(limits, retrySeconds, (*Policy).name)
 	return view(w.buf[start:])
 }
 

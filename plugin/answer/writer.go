@@ -2,7 +2,6 @@ package answer
 
 import (
 	"strconv"
-	"strings"
 	"unsafe"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -13,23 +12,14 @@ import (
 // requests at once.
 type Writer struct {
 	headers  config.Headers
-	response *config.Response // nil: the default; its header names in lower case
+	response *config.Response // nil: the default
 	buf      []byte
 	fields   [][2]string
 }
 
-// New prepares a Writer.
+// New prepares a Writer. The configuration must not change afterwards.
 func New(cfg *config.Config) *Writer {
-	w := &Writer{headers: cfg.Headers}
-	if cfg.Response != nil {
-		response := *cfg.Response
-		response.Headers = make([][2]string, len(cfg.Response.Headers))
-		for i, h := range cfg.Response.Headers {
-			response.Headers[i] = [2]string{strings.ToLower(h[0]), h[1]}
-		}
-		w.response = &response
-	}
-	return w
+	return &Writer{headers: cfg.Headers, response: cfg.Response}
 }
 
 // Headers are the headers of a response that was let through: names in lower
@@ -72,7 +62,7 @@ func (w *Writer) addDraft(limits []Limit) {
 		w.separate(i)
 		w.buf = append(w.buf, limits[i].Policy.member...)
 	}
-	w.add("ratelimit-policy", start)
+	w.addFrom("ratelimit-policy", start)
 
 	start = len(w.buf)
 	for i := range limits {
@@ -84,7 +74,7 @@ func (w *Writer) addDraft(limits []Limit) {
 		w.buf = append(w.buf, ";t="...)
 		w.buf = strconv.AppendInt(w.buf, seconds(d.ResetAfterMicros), 10)
 	}
-	w.add("ratelimit", start)
+	w.addFrom("ratelimit", start)
 }
 
 // separate writes the separator before the member i of a list.
@@ -98,12 +88,16 @@ func (w *Writer) separate(i int) {
 func (w *Writer) addInt(name string, value int64) {
 	start := len(w.buf)
 	w.buf = strconv.AppendInt(w.buf, value, 10)
-	w.add(name, start)
+	w.addFrom(name, start)
 }
 
-// add adds a header whose value is what buf holds from start.
-func (w *Writer) add(name string, start int) {
-	w.fields = append(w.fields, [2]string{name, view(w.buf[start:])})
+// addFrom adds a header whose value is what buf holds from start.
+func (w *Writer) addFrom(name string, start int) {
+	w.add(name, view(w.buf[start:]))
+}
+
+func (w *Writer) add(name, value string) {
+	w.fields = append(w.fields, [2]string{name, value})
 }
 
 // view is b as a string without a copy: it changes when b does.

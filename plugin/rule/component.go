@@ -76,11 +76,7 @@ func (m *Matcher) decode(c *component) (ok bool) {
 		m.value, ok = cookieValue(m.value, header, c.Name)
 	case config.FromClientIP:
 		source, _ := m.property(c.slot)
-		addr, valid := clientAddr(source)
-		if valid {
-			m.value = appendAddr(m.value, addr, c.V4Prefix, c.V6Prefix)
-		}
-		ok = valid
+		m.value, ok = clientAddr(m.value, source, c.V4Prefix, c.V6Prefix)
 	}
 	return ok
 }

@@ -24,8 +24,8 @@
 //     the path counts; an empty path is /. A backslash, %2F and ;parameters stay
 //     as they are: RFC 3986 makes them ordinary parts of a segment, and only
 //     Envoy's own normalisation can make all upstreams agree on them. Values of
-//     path matchers are written with the same escapes; regular expressions are
-//     not, and see the normalised path.
+//     path matchers are compared in the same spelling; regular expressions see
+//     the normalised path, and match anywhere in it unless anchored.
 //   - The host is :authority in lower case without its port and without the
 //     dots at its end. An IPv6 literal keeps its brackets.
 //   - A query parameter's name and value are form-decoded: %xx and + (a space).
@@ -40,8 +40,9 @@
 //     strings as they are, and other scalars as their machine representation
 //     (numbers of metadata as a double, integer attributes as 64 bits, both
 //     little endian; booleans as one byte), with no word about the type. Keys
-//     are made of those bytes, so 42 and "42" are two identities. Point at
-//     scalars: the bytes of a map have no stable order.
+//     are made of those bytes, so 42 and "42" are two identities; tiers are named
+//     by the text of a whole number or boolean too: 42, true. Point at scalars:
+//     the bytes of a map have no stable order.
 //
 // An empty value is a value. An absent one takes the component's default; with
 // neither the rule does not apply.

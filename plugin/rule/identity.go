@@ -33,27 +33,25 @@ func (m *Matcher) tag(r *compiled) ([]byte, bool) {
 		if i > 0 {
 			m.tags = append(m.tags, '|')
 		}
-		m.tags = appendComponent(m.tags, value, r.key[i].Hash)
+		if r.key[i].Hash {
+			m.value = append(m.value[:0], value...)
+			m.tags = m.appendDigest(m.tags, m.value, hashDigits)
+		} else {
+			m.tags = appendComponent(m.tags, value)
+		}
 	}
 	if len(r.key) == 1 && len(m.tags) == identity {
 		m.tags = append(m.tags, '%') // one empty component is not no component
 	}
 	if len(m.tags)-identity > maxIdentity {
-		digest := sha256.Sum256(m.tags[identity:])
-		m.tags = appendHex(m.tags[:identity], digest[:])
+		m.tags = m.appendDigest(m.tags[:identity], m.tags[identity:], digestDigits)
 	}
 	return m.tags[start:len(m.tags):len(m.tags)], true
 }
 
 // appendComponent appends one component so that no other value, nor the
-// hash of any, is written the same.
-func appendComponent(dst []byte, value string, hash bool) []byte {
-	if hash {
-		start := len(dst)
-		dst = append(dst, value...)
-		digest := sha256.Sum256(dst[start:])
-		return appendHex(dst[:start], digest[:hashDigits/2])
-	}
+// digest of any, is written the same.
+func appendComponent(dst []byte, value string) []byte {
 	if isDigest(value) {
 		dst = appendEscape(dst, value[0])
 		value = value[1:]
@@ -75,7 +73,7 @@ func appendEscaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// isDigest says whether s could be taken for what appendHex writes here.
+// isDigest says whether s could be taken for what appendDigest writes.
 func isDigest(s string) bool {
 	if len(s) != hashDigits && len(s) != digestDigits {
 		return false
@@ -88,10 +86,18 @@ func isDigest(s string) bool {
 	return true
 }
 
-func appendHex(dst, src []byte) []byte {
-	const digits = "0123456789abcdef"
-	for _, c := range src {
-		dst = append(dst, digits[c>>4], digits[c&15])
+// appendDigest appends the first digits of the SHA-256 of data. dst may end
+// where data begins.
+func (m *Matcher) appendDigest(dst, data []byte, digits int) []byte {
+	if m.hash == nil {
+		m.hash = sha256.New() // kept, as Sum256 allocates under TinyGo
+	}
+	m.hash.Reset()
+	m.hash.Write(data)
+	m.digest = m.hash.Sum(m.digest[:0])
+	const hexDigits = "0123456789abcdef"
+	for _, c := range m.digest[:digits/2] {
+		dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
 	}
 	return dst
 }

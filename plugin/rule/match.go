@@ -21,16 +21,17 @@ type headerMatch struct {
 	match *config.StringMatch
 }
 
-// match compiles c, which must outlive the Set. Paths and hosts are brought
-// into the form in which requests' are compared.
+// match compiles c, which must outlive the Set. Paths and hosts are compared in
+// the spelling that requests' are brought into; the configuration's hosts are in
+// lower case already.
 func (s *Set) match(c *config.Match) match {
 	m := match{
-		path:    inForm(c.Path, appendCanonical),
-		host:    inForm(c.Host, appendLower),
+		path:    spelled(c.Path, appendCanonical),
+		host:    c.Host,
 		methods: c.Methods,
 	}
 	if c.Host != nil && c.Host.Op == config.Exact {
-		m.host = inForm(c.Host, appendHost)
+		m.host = spelled(c.Host, appendHost)
 	}
 	for i := range c.Headers {
 		h := &c.Headers[i]
@@ -43,14 +44,14 @@ func (s *Set) match(c *config.Match) match {
 	return m
 }
 
-// inForm is sm with its value written by form.
-func inForm(sm *config.StringMatch, form func([]byte, string) []byte) *config.StringMatch {
+// spelled is sm with its value as spell writes it.
+func spelled(sm *config.StringMatch, spell func(dst []byte, value string) []byte) *config.StringMatch {
 	if sm == nil {
 		return nil
 	}
-	formed := *sm
-	formed.Value = string(form(nil, sm.Value))
-	return &formed
+	out := *sm
+	out.Value = string(spell(nil, sm.Value))
+	return &out
 }
 
 // matches says whether a match holds for the request. What costs least is

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"hash"
 	"strings"
 	"unsafe"
 )
@@ -27,6 +28,8 @@ type Matcher struct {
 	pathBuf    []byte
 	hostBuf    []byte
 	value      []byte // the component being read
+	hash       hash.Hash
+	digest     []byte
 	tags       []byte
 	applied    []Applied
 }

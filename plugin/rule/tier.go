@@ -18,7 +18,7 @@ type tier struct {
 func (m *Matcher) tier(t *tiers) (*Limits, bool) {
 	found := t.fallback
 	if value, ok := m.read(&t.source); ok {
-		if named := t.named(value); named != nil {
+		if named := m.named(t, value); named != nil {
 			found = named
 		}
 	}
@@ -28,7 +28,21 @@ func (m *Matcher) tier(t *tiers) (*Limits, bool) {
 	return found.limits, true
 }
 
-// named is the tier of a value, or nil.
+// named is the tier of a value, or nil. An attribute that is no text names a
+// tier by the text of its number or boolean.
+func (m *Matcher) named(t *tiers, value string) *tier {
+	found := t.named(value)
+	if found != nil || t.source.Source != config.FromMetadata && t.source.Source != config.FromProperty {
+		return found
+	}
+	text, ok := appendScalar(m.value[:0], value)
+	m.value = text
+	if !ok {
+		return nil
+	}
+	return t.named(view(text))
+}
+
 func (t *tiers) named(value string) *tier {
 	for i := range t.values {
 		if t.values[i].value == value {

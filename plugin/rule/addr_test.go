@@ -1,0 +1,134 @@
+package rule
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestClientAddr(t *testing.T) {
+	t.Parallel()
+	const none = "absent"
+	for _, tt := range []struct {
+		source string
+		v4, v6 int
+		want   string
+	}{
+		{"203.0.113.7:1234", 32, 128, "203.0.113.7"},
+		{"203.0.113.7:1234", 24, 64, "203.0.113.0/24"},
+		{"203.0.113.7:1234", 0, 0, "0.0.0.0/0"},
+		{"255.255.255.255:1", 31, 64, "255.255.255.254/31"},
+		{"[2001:db8::1]:443", 32, 128, "2001:db8::1"},
+		{"[2001:DB8:0:0:0:0:0:1]:443", 32, 128, "2001:db8::1"},
+		{"[2001:db8:1:2:3:4:5:6]:443", 24, 64, "2001:db8:1:2::/64"},
+		{"[2001:db8:1:2ff:3:4:5:6]:443", 24, 56, "2001:db8:1:200::/56"},
+		{"[2001:db8:1:2:3:4:5:6]:443", 24, 96, "2001:db8:1:2:3:4::/96"},
+		{"[2001:db8::1]:443", 24, 0, "::/0"},
+		{"[2001:db8:0:1:1:1:1:1]:1", 32, 128, "2001:db8:0:1:1:1:1:1"},
+		{"[1:0:0:2:0:0:0:3]:1", 32, 128, "1:0:0:2::3"},
+		{"[1:0:0:2:3:0:0:4]:1", 32, 128, "1::2:3:0:0:4"},
+		{"[1:2:3:4:5:6:7::]:1", 32, 128, "1:2:3:4:5:6:7:0"},
+		{"[::]:1", 32, 128, "::"},
+		// IPv4 in IPv6 is IPv4, however it is spelled.
+		{"[::ffff:203.0.113.7]:1", 32, 128, "203.0.113.7"},
+		{"[::ffff:cb00:7107]:1", 24, 64, "203.0.113.0/24"},
+		{"[::1.2.3.4]:1", 32, 128, "::102:304"},
+		// A zone is dropped.
+		{"[fe80::1%eth0]:1", 32, 128, "fe80::1"},
+		// What is no address is absent.
+		{"", 32, 128, none},
+		{"/var/run/envoy.sock", 32, 128, none},
+		{"envoy://internal/1", 32, 128, none},
+		{"203.0.113.7", 32, 128, none},
+		{"2001:db8::1", 32, 128, none},
+		{"[2001:db8::1]", 32, 128, none},
+		{"[203.0.113.7]:1", 32, 128, none},
+		{"203.0.113:1", 32, 128, none},
+		{"203.0.113.7.1:1", 32, 128, none},
+		{"203.0.113.256:1", 32, 128, none},
+		{"203.0.113.07:1", 32, 128, none},
+		{"203.0.113.+7:1", 32, 128, none},
+		{"[1:2:3:4:5:6:7]:1", 32, 128, none},
+		{"[1:2:3:4:5:6:7:8:9]:1", 32, 128, none},
+		{"[1:2:3:4:5:6:7:8::]:1", 32, 128, none},
+		{"[1:2:3:4:5:6:7:1.2.3.4]:1", 32, 128, none},
+		{"[1::2::3]:1", 32, 128, none},
+		{"[:::]:1", 32, 128, none},
+		{"[1:]:1", 32, 128, none},
+		{"[:1]:1", 32, 128, none},
+		{"[12345::]:1", 32, 128, none},
+		{"[g::]:1", 32, 128, none},
+	} {
+		got, ok := clientAddr(nil, tt.source, tt.v4, tt.v6)
+		if !ok {
+			got = []byte(none)
+		}
+		if string(got) != tt.want {
+			t.Errorf("clientAddr(%q, %d, %d) is %q, want %q", tt.source, tt.v4, tt.v6, got, tt.want)
+		}
+	}
+}
+
+// FuzzClientAddr holds the parser and the writer against net/netip.
+func FuzzClientAddr(f *testing.F) {
+	for _, s := range []string{"203.0.113.7", "01.2.3.4", "2001:db8::1", "::ffff:1.2.3.4", "1::8", "::", "fe80::1", "1:2:3:4:5:6:7::", "x"} {
+		f.Add(s, uint8(24), uint8(64))
+	}
+	f.Fuzz(func(t *testing.T, host string, v4, v6 uint8) {
+		if strings.ContainsAny(host, "]%") {
+			return // the brackets, and the zone that netip keeps
+		}
+		bits4, bits6 := int(v4%33), int(v6%129)
+		addr, err := netip.ParseAddr(host)
+		source, bits := "["+host+"]:1", bits6
+		if addr.Is4() {
+			source = host + ":1"
+		}
+		if err == nil {
+			addr = addr.Unmap()
+		}
+		if addr.Is4() {
+			bits = bits4
+		}
+		got, ok := clientAddr(nil, source, bits4, bits6)
+		if ok != (err == nil) {
+			t.Fatalf("clientAddr(%q) is %q, %v, but netip says %v", source, got, ok, err)
+		}
+		if !ok {
+			return
+		}
+		prefix, _ := addr.Prefix(bits)
+		want := prefix.String()
+		if prefix.IsSingleIP() {
+			want = prefix.Addr().String()
+		}
+		if string(got) != want {
+			t.Errorf("clientAddr(%q, %d, %d) is %q, want %q", source, bits4, bits6, got, want)
+		}
+	})
+}
+
+func TestHost(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ authority, want string }{
+		{"api.example.com", "api.example.com"},
+		{"API.Example.COM:8080", "api.example.com"},
+		{"api.example.com:", "api.example.com"},
+		{"api.example.com.", "api.example.com"},
+		{"api.example.com.:443", "api.example.com"},
+		{"[2001:DB8::1]", "[2001:db8::1]"},
+		{"[2001:DB8::1]:8080", "[2001:db8::1]"},
+		{"[2001:db8::1", "[2001:db8::1"},
+		{"\xc3\x84.example:1", "\xc3\x84.example"},
+		{":80", ""},
+		{"", ""},
+	} {
+		got := string(appendHost(nil, tt.authority))
+		if got != tt.want {
+			t.Errorf("host of %q is %q, want %q", tt.authority, got, tt.want)
+		}
+		if again := string(appendHost(nil, got)); again != got {
+			t.Errorf("host of %q is %q, and of that %q", tt.authority, got, again)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package rule
+
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+func TestComponents(t *testing.T) {
+	t.Parallel()
+	req := get("/api//v1/../v2/a?user=%61lice&user=bob&page", "x-api-key", " k1 ", "x-api-key", "k2", "x-empty", "",
+		"cookie", `theme=x; sid="s%31"; sid=s2`, "cookie", "other=1")
+	req.properties = map[string]string{
+		"source.address": "[2001:db8::1]:443",
+		"metadata.filter_metadata.envoy.filters.http.jwt_authn.payload.sub": "alice",
+		"connection.uri_san_peer_certificate":                               "spiffe://td/ns/x",
+		"source.port":                                                       "\xbb\x01\x00\x00\x00\x00\x00\x00",
+		"request.empty":                                                     "",
+	}
+	for _, tt := range []struct {
+		name string
+		c    config.Component
+		want string // "" if the rule does not apply
+	}{
+		{"header", config.Component{Source: config.FromHeader, Name: "x-api-key"}, "r|k1"},
+		{"empty header", config.Component{Source: config.FromHeader, Name: "x-empty"}, "r|%"},
+		{"empty header with default", config.Component{Source: config.FromHeader, Name: "x-empty", HasDefault: true, Default: "d"}, "r|%"},
+		{"missing header", config.Component{Source: config.FromHeader, Name: "x-none"}, ""},
+		{"missing header with default", config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true, Default: "d"}, "r|d"},
+		{"missing header with empty default", config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true}, "r|%"},
+		{"hashed", config.Component{Source: config.FromHeader, Name: "x-api-key", Hash: true}, "r|" + sha("k1")[:40]},
+		{"hashed default", config.Component{Source: config.FromHeader, Name: "x-none", Hash: true, HasDefault: true, Default: "d"}, "r|" + sha("d")[:40]},
+		{"cookie", config.Component{Source: config.FromCookie, Name: "sid"}, "r|s1"},
+		{"cookie of the second header", config.Component{Source: config.FromCookie, Name: "other"}, ""},
+		{"hashed cookie", config.Component{Source: config.FromCookie, Name: "sid", Hash: true}, "r|" + sha("s1")[:40]},
+		{"query", config.Component{Source: config.FromQuery, Name: "user"}, "r|alice"},
+		{"query without value", config.Component{Source: config.FromQuery, Name: "page"}, "r|%"},
+		{"missing query", config.Component{Source: config.FromQuery, Name: "none"}, ""},
+		{"client address", config.Component{Source: config.FromClientIP, V4Prefix: 24, V6Prefix: 128}, "r|2001:db8::1"},
+		{"client network", config.Component{Source: config.FromClientIP, V4Prefix: 24, V6Prefix: 64}, "r|2001:db8::/64"},
+		{"path", config.Component{Source: config.FromPath}, "r|/api/v2/a"},
+		{"path segments", config.Component{Source: config.FromPath, Segments: 2}, "r|/api/v2"},
+		{"method", config.Component{Source: config.FromMethod}, "r|GET"},
+		{"host", config.Component{Source: config.FromHost}, "r|api.example.com"},
+		{"metadata", config.Component{Source: config.FromMetadata, Path: []string{"envoy.filters.http.jwt_authn", "payload", "sub"}}, "r|alice"},
+		{"missing metadata", config.Component{Source: config.FromMetadata, Path: []string{"envoy.filters.http.jwt_authn", "payload"}}, ""},
+		{"property", config.Component{Source: config.FromProperty, Path: []string{"connection", "uri_san_peer_certificate"}}, "r|spiffe://td/ns/x"},
+		{"number", config.Component{Source: config.FromProperty, Path: []string{"source", "port"}}, "r|\xbb%01%00%00%00%00%00%00"},
+		{"empty property", config.Component{Source: config.FromProperty, Path: []string{"request", "empty"}}, "r|%"},
+		{"constant", config.Component{Source: config.FromConstant, Value: "x"}, "r|x"},
+	} {
+		got := tags(compile(t, counted("r", tt.c)), req)
+		if tt.want == "" && got != nil || tt.want != "" && (len(got) != 1 || got[0] != tt.want) {
+			t.Errorf("%s: tags are %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A client that has spent its limit must not get a new one by sending more of
+// what names it, or by spelling it in another way.
+func TestSpellingsOfOneIdentity(t *testing.T) {
+	t.Parallel()
+	sid := config.Component{Source: config.FromCookie, Name: "sid"}
+	user := config.Component{Source: config.FromQuery, Name: "user"}
+	key := config.Component{Source: config.FromHeader, Name: "x-api-key"}
+	segments := config.Component{Source: config.FromPath, Segments: 1}
+	address := config.Component{Source: config.FromClientIP, V4Prefix: 32, V6Prefix: 128}
+	for _, tt := range []struct {
+		name string
+		c    config.Component
+		reqs []*request
+	}{
+		{"repeated header", key, []*request{
+			get("/", "x-api-key", "k"), get("/", "x-api-key", "k", "x-api-key", "l"), get("/", "x-api-key", "\t k "),
+			get("/", "x-api-key", "k", "x-api-key2", "l"),
+		}},
+		{"repeated cookie", sid, []*request{
+			get("/", "cookie", "sid=k"), get("/", "cookie", "sid=k; sid=l"), get("/", "cookie", "a=b; sid=k", "cookie", "sid=l"),
+			get("/", "cookie", "SID=l; sid=k"), get("/", "cookie", "sid=%6B"), get("/", "cookie", `sid="k"`), get("/", "cookie", "sid =k "),
+		}},
+		{"repeated parameter", user, []*request{
+			get("/?user=k"), get("/?user=k&user=l"), get("/?User=l&user=k"), get("/?%75ser=k&user=l"), get("/?user=%6b#user=l"), get("/a?&user=k"),
+		}},
+		{"path", segments, []*request{
+			get("/a"), get("/a/"), get("/a/b"), get("//a"), get("/%61"), get("/x/../a"), get("/./a?x"), get("http://other/a"),
+		}},
+		{"address", address, []*request{from("192.0.2.1:1"), from("192.0.2.1:2"), from("[::ffff:192.0.2.1]:3")}},
+		{"forwarded for", address, []*request{
+			from("192.0.2.1:1"), from("192.0.2.1:1", "x-forwarded-for", "198.51.100.1"), from("192.0.2.1:1", "forwarded", "for=198.51.100.1"),
+		}},
+	} {
+		set := compile(t, counted("r", tt.c))
+		want := tags(set, tt.reqs[0])
+		if len(want) != 1 {
+			t.Fatalf("%s: the first request has the tags %q", tt.name, want)
+		}
+		for _, req := range tt.reqs[1:] {
+			if got := tags(set, req); len(got) != 1 || got[0] != want[0] {
+				t.Errorf("%s: %v has the tags %q, want %q", tt.name, req.headers, got, want)
+			}
+		}
+	}
+}
+
+// from is a request of a client at a source.address.
+func from(address string, more ...string) *request {
+	req := get("/", more...)
+	req.properties = map[string]string{"source.address": address}
+	return req
+}

@@ -1,0 +1,176 @@
+package rule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+func constant(value string) config.Component {
+	return config.Component{Source: config.FromConstant, Value: value}
+}
+
+func hashed(value string) config.Component {
+	return config.Component{Source: config.FromConstant, Value: value, Hash: true}
+}
+
+// tagOf is the tag of a rule whose key is a list of constants.
+func tagOf(t testing.TB, name string, key ...config.Component) string {
+	t.Helper()
+	list := tags(compile(t, counted(name, key...)), get("/"))
+	if len(list) != 1 {
+		t.Fatalf("%d rules apply, want 1", len(list))
+	}
+	return list[0]
+}
+
+func sha(s string) string {
+	digest := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(digest[:])
+}
+
+func TestTag(t *testing.T) {
+	t.Parallel()
+	hex40, hex64 := strings.Repeat("0a", 20), strings.Repeat("f9", 32)
+	for _, tt := range []struct {
+		name string
+		key  []config.Component
+		want string
+	}{
+		{"global", nil, "global|"},
+		{"r", []config.Component{constant("alice")}, "r|alice"},
+		{"r", []config.Component{constant("a"), constant("b")}, "r|a|b"},
+		{"r", []config.Component{constant("a|b")}, "r|a%7Cb"},
+		{"r", []config.Component{constant("{}% \x00\x1f\x7f\n")}, "r|%7B%7D%25%20%00%1F%7F%0A"},
+		{"r", []config.Component{constant("j\xc3\xbcrgen\xff:/?#~")}, "r|j\xc3\xbcrgen\xff:/?#~"},
+		{"r", []config.Component{constant("")}, "r|%"},
+		{"r", []config.Component{constant(""), constant("")}, "r||"},
+		{"a|b {c}%", []config.Component{constant("x")}, "a%7Cb%20%7Bc%7D%25|x"},
+		{"r", []config.Component{hashed("secret")}, "r|" + sha("secret")[:40]},
+		{"r", []config.Component{hashed("")}, "r|" + sha("")[:40]},
+		{"r", []config.Component{constant("a"), hashed("secret")}, "r|a|" + sha("secret")[:40]},
+		{"r", []config.Component{hashed(strings.Repeat("x", 8192))}, "r|" + sha(strings.Repeat("x", 8192))[:40]},
+		// No value passes for a digest.
+		{"r", []config.Component{constant(hex40)}, "r|%30" + hex40[1:]},
+		{"r", []config.Component{constant(hex64)}, "r|%66" + hex64[1:]},
+		{"r", []config.Component{constant(strings.ToUpper(hex40))}, "r|" + strings.ToUpper(hex40)},
+		{"r", []config.Component{constant(hex40[1:])}, "r|" + hex40[1:]},
+		{"r", []config.Component{constant(hex40[1:] + "g")}, "r|" + hex40[1:] + "g"},
+		// More than 200 bytes, counted as they are written.
+		{"r", []config.Component{constant(strings.Repeat("x", 200))}, "r|" + strings.Repeat("x", 200)},
+		{"r", []config.Component{constant(strings.Repeat("x", 201))}, "r|" + sha(strings.Repeat("x", 201))},
+		{"r", []config.Component{constant(strings.Repeat("|", 67))}, "r|" + sha(strings.Repeat("%7C", 67))},
+		{
+			"r",
+			[]config.Component{constant(strings.Repeat("x", 100)), constant(strings.Repeat("y", 100))},
+			"r|" + sha(strings.Repeat("x", 100)+"|"+strings.Repeat("y", 100)),
+		},
+	} {
+		if got := tagOf(t, tt.name, tt.key...); got != tt.want {
+			t.Errorf("tag of %q, %.100v is %q, want %q", tt.name, tt.key, got, tt.want)
+		}
+	}
+}
+
+func TestAppendKey(t *testing.T) {
+	t.Parallel()
+	set := compile(t, counted("per-user", constant("al{ice")))
+	var m Matcher
+	applied, _ := set.Apply(get("/"), &m)
+	got := string(AppendKey([]byte("x"), "rl", applied[0].Tag, applied[0].Limits.KeySuffixes[0]))
+	if want := "xrl:{per-user|al%7Bice}:gcra:1s"; got != want {
+		t.Errorf("key is %q, want %q", got, want)
+	}
+}
+
+// FuzzIdentity builds the tags of two lists of components. One list must be
+// readable from its tag, and two lists must not share one.
+func FuzzIdentity(f *testing.F) {
+	hex40, hex64 := strings.Repeat("0a", 20), strings.Repeat("f9", 32)
+	f.Add("r", "a,b", uint8(0), "r", "a|b", uint8(0))
+	f.Add("r", "", uint8(0), "r", ",", uint8(0))
+	f.Add("r", hex40, uint8(0), "r", "secret", uint8(1))
+	f.Add("r", sha("secret")[:40], uint8(0), "r", "secret", uint8(1))
+	f.Add("r", sha(strings.Repeat("x", 201)), uint8(0), "r", strings.Repeat("x", 201), uint8(0))
+	f.Add("r", hex64, uint8(0), "r", "%66"+hex64[1:], uint8(0))
+	f.Add("r|a", "b", uint8(0), "r", "a,b", uint8(0))
+	f.Add("r", "%", uint8(0), "r", "%25", uint8(0))
+	f.Add("r{", "}", uint8(0), "r", "{}", uint8(2))
+	f.Fuzz(func(t *testing.T, nameA, a string, hashA uint8, nameB, b string, hashB uint8) {
+		keyA, keyB := list(a, hashA), list(b, hashB)
+		tagA, tagB := tagOf(t, nameA, keyA...), tagOf(t, nameB, keyB...)
+		checkTag(t, tagA, nameA, keyA)
+		checkTag(t, tagB, nameB, keyB)
+		same := nameA == nameB && slices.EqualFunc(keyA, keyB, func(x, y config.Component) bool {
+			return x.Value == y.Value && x.Hash == y.Hash
+		})
+		if same != (tagA == tagB) {
+			t.Errorf("tags are %q of %q, %v and %q of %q, %v", tagA, nameA, keyA, tagB, nameB, keyB)
+		}
+	})
+}
+
+// list splits s at its commas; the bits of hash say what is hashed. "-" is the
+// empty list.
+func list(s string, hash uint8) []config.Component {
+	if s == "-" {
+		return nil
+	}
+	var key []config.Component
+	for i, value := range strings.Split(s, ",") {
+		c := constant(value)
+		c.Hash = hash>>(i%8)&1 == 1
+		key = append(key, c)
+	}
+	return key
+}
+
+var (
+	digest40 = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	digest64 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// checkTag reads a tag without help of the code under test.
+func checkTag(t *testing.T, tag, name string, key []config.Component) {
+	t.Helper()
+	if strings.ContainsFunc(tag, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
+		t.Errorf("tag %q holds a byte that is ambiguous", tag)
+	}
+	rule, identity, _ := strings.Cut(tag, "|")
+	if decodeAll(rule) != name {
+		t.Errorf("tag %q names the rule %q, want %q", tag, decodeAll(rule), name)
+	}
+	if digest64.MatchString(identity) {
+		return // of a long identity
+	}
+	if len(identity) > maxIdentity {
+		t.Errorf("identity has %d bytes", len(identity))
+	}
+	if identity == "" {
+		if len(key) != 0 {
+			t.Errorf("tag %q of %v", tag, key)
+		}
+		return
+	}
+	parts := strings.Split(identity, "|")
+	if identity == "%" {
+		parts = []string{""}
+	}
+	if len(parts) != len(key) {
+		t.Fatalf("tag %q of %v", tag, key)
+	}
+	for i, part := range parts {
+		want, got := key[i].Value, decodeAll(part)
+		if key[i].Hash {
+			want = sha(want)[:40]
+		}
+		if got != want || key[i].Hash != digest40.MatchString(part) {
+			t.Errorf("component %d of %q is %q, want %q", i, tag, got, want)
+		}
+	}
+}

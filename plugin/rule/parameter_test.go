@@ -1,0 +1,107 @@
+package rule
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const missing = "\x00missing"
+
+func found(value []byte, ok bool) string {
+	if !ok {
+		return missing
+	}
+	return string(value)
+}
+
+func TestQueryValue(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ target, want string }{
+		{"/?key=v", "v"},
+		{"/?a=1&key=v&b=2", "v"},
+		{"/?key=first&key=second", "first"},
+		{"/?%6Bey=first&key=second", "first"},
+		{"/?key=%76", "v"},
+		{"/?key=a+b", "a b"},
+		{"/?key=a%20b", "a b"},
+		{"/?key=a%2Bb", "a+b"},
+		{"/?key=a=b", "a=b"},
+		{"/?key=%zz%4", "%zz%4"},
+		{"/?key=", ""},
+		{"/?key", ""},
+		{"/?&&key=v", "v"},
+		{"/?key=v#fragment", "v"},
+		{"/?a?key=v", missing},
+		{"/?a=b?c&key=v", "v"},
+		{"/?a=1;key=v", missing},
+		{"/?Key=v", missing},
+		{"/?a=key", missing},
+		{"/#?key=v", missing},
+		{"/key=v", missing},
+		{"", missing},
+	} {
+		if got := found(queryValue(nil, tt.target, "key")); got != tt.want {
+			t.Errorf("key of %q is %q, want %q", tt.target, got, tt.want)
+		}
+	}
+}
+
+func TestQueryValueOfEmptyName(t *testing.T) {
+	t.Parallel()
+	if got := found(queryValue(nil, "/?&a=b&=v", "")); got != "v" {
+		t.Errorf("the nameless parameter is %q, want %q", got, "v")
+	}
+}
+
+// FuzzQueryValue holds the reading against net/url, which refuses some queries
+// and takes the others as the WHATWG does.
+func FuzzQueryValue(f *testing.F) {
+	f.Add("a=1&key=v+%41", "key")
+	f.Add("%6Bey=&&key", "key")
+	f.Fuzz(func(t *testing.T, query, name string) {
+		values, err := url.ParseQuery(query)
+		if err != nil || strings.Contains(query, "#") {
+			return
+		}
+		want := missing
+		if values.Has(name) {
+			want = values.Get(name)
+		}
+		if got := found(queryValue(nil, "/?"+query, name)); got != want {
+			t.Errorf("%q of %q is %q, want %q", name, query, got, want)
+		}
+	})
+}
+
+func TestCookieValue(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ header, want string }{
+		{"sid=v", "v"},
+		{"a=1; sid=v; b=2", "v"},
+		{"a=1;sid=v;b=2", "v"},
+		{" \tsid = v ;", "v"},
+		{"sid=first; sid=second", "first"},
+		{"sid=%76", "v"},
+		{"sid=a+b", "a+b"},
+		{"sid=a=b", "a=b"},
+		{"sid=%zz", "%zz"},
+		{`sid="v"`, "v"},
+		{`sid="%76"`, "v"},
+		{`sid="v`, `"v`},
+		{`sid="`, `"`},
+		{`sid=""`, ""},
+		{"sid=", ""},
+		{"sid; sid=v", "v"},
+		{"SID=v", missing},
+		{"%73id=v", missing},
+		{"xsid=v", missing},
+		{"a=sid", missing},
+		{"", missing},
+		{";;", missing},
+	} {
+		if got := found(cookieValue(nil, tt.header, "sid")); got != tt.want {
+			t.Errorf("sid of %q is %q, want %q", tt.header, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package rule
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var pathTests = []struct{ target, want string }{
+	{"/x/..//%61pi/a", "/api/a"},
+	{"/api/a", "/api/a"},
+	{"/", "/"},
+	{"", "/"},
+	{"*", "*"},
+	{"?a=b", "/"},
+	{"/a?b=/../c", "/a"},
+	{"/a#b?c", "/a"},
+	{"/a?b#/../c", "/a"},
+	{"/a%3Fb", "/a%3Fb"},
+	{"/a%3fb%2a", "/a%3Fb%2A"},
+	{"/%41%5A%61%7a%30%39%2D%2E%5F%7E", "/AZaz09-._~"},
+	{"/%41%5a%61%7A%30%39%2d%2e%5f%7e", "/AZaz09-._~"},
+	// Dot segments, RFC 3986, section 5.2.4.
+	{"/a/b/c/./../../g", "/a/g"},
+	{"/a/.", "/a/"},
+	{"/a/..", "/"},
+	{"/a/b/..", "/a/"},
+	{"/..", "/"},
+	{"/../../a", "/a"},
+	{"/.", "/"},
+	{"/a/...", "/a/..."},
+	{"/.a/..b/c.", "/.a/..b/c."},
+	{"/a/%2e%2E/b", "/b"},
+	{"/a/.%2e/b/%2e/c", "/b/c"},
+	// Repeated slashes.
+	{"//", "/"},
+	{"//host/a", "/host/a"},
+	{"/a//b///c//", "/a/b/c/"},
+	{"/a//../b", "/b"},
+	// What RFC 3986 makes part of a segment.
+	{`/a\..\b`, `/a\..\b`},
+	{"/a%2F..%2fb", "/a%2F..%2Fb"},
+	{"/a;p=1/..;x/b", "/a;p=1/..;x/b"},
+	// What a URI cannot hold has one spelling too.
+	{"/caf\xc3\xa9", "/caf%C3%A9"},
+	{"/caf%c3%a9", "/caf%C3%A9"},
+	{"/a b\x00\x7f", "/a%20b%00%7F"},
+	{"/%", "/%25"},
+	{"/%4", "/%254"},
+	{"/%zz%4g", "/%25zz%254g"},
+	{"/%%361", "/%2561"},
+	{"/%2561", "/%2561"},
+	// Targets that are not in origin form.
+	{"http://host/a/../b?c", "/b"},
+	{"HTTP://host", "/"},
+	{"http://host?a/b", "/"},
+	{"://host/a", "/:/host/a"},
+	{"1http://host/a", "/1http:/host/a"},
+	{"a/b", "/a/b"},
+	{"../a", "/a"},
+	{"**", "/**"},
+}
+
+func TestPath(t *testing.T) {
+	t.Parallel()
+	for _, tt := range pathTests {
+		if got := string(appendPath(nil, tt.target)); got != tt.want {
+			t.Errorf("path of %q is %q, want %q", tt.target, got, tt.want)
+		}
+		if got := string(appendPath([]byte("/x/"), tt.target)); got != "/x/"+tt.want {
+			t.Errorf("appended path of %q is %q, want %q", tt.target, got, "/x/"+tt.want)
+		}
+	}
+}
+
+// normalised is the grammar of a normalised path: no byte that a URI cannot
+// hold, escapes in upper case.
+var normalised = regexp.MustCompile(`^(\*|/([!-$&->@-~]|%[0-9A-F]{2})*)$`)
+
+func FuzzPath(f *testing.F) {
+	for _, tt := range pathTests {
+		f.Add(tt.target)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		got := string(appendPath(nil, target))
+		if again := string(appendPath(nil, got)); again != got {
+			t.Errorf("path of %q is %q, and of that %q", target, got, again)
+		}
+		if !normalised.MatchString(got) || strings.Contains(got, "//") {
+			t.Errorf("path of %q is %q", target, got)
+		}
+		if strings.HasPrefix(target, "/") && !strings.Contains(target, "%") {
+			raw, _, _ := strings.Cut(target, "#")
+			raw, _, _ = strings.Cut(raw, "?")
+			want := path.Clean(raw)
+			if decoded := strings.TrimSuffix(decodeAll(got), "/"); decoded != strings.TrimSuffix(want, "/") {
+				t.Errorf("path of %q is %q, want %q as path.Clean has it", target, got, want)
+			}
+		}
+	})
+}
+
+// decodeAll decodes every escape.
+func decodeAll(s string) string { return string(appendDecoded(nil, s, false)) }
+
+func TestLeadingSegments(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		path string
+		n    int
+		want string
+	}{
+		{"/a/b/c", 1, "/a"},
+		{"/a/b/c", 2, "/a/b"},
+		{"/a/b/c", 3, "/a/b/c"},
+		{"/a/b/c", 9, "/a/b/c"},
+		{"/a/b/", 2, "/a/b"},
+		{"/a/b/", 3, "/a/b"},
+		{"/a/", 1, "/a"},
+		{"/", 1, "/"},
+		{"*", 1, "*"},
+	} {
+		if got := leading(tt.path, tt.n); got != tt.want {
+			t.Errorf("leading(%q, %d) is %q, want %q", tt.path, tt.n, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package rule
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+func TestApplyInOrder(t *testing.T) {
+	t.Parallel()
+	byKey := counted("by-key", config.Component{Source: config.FromHeader, Name: "x-api-key"})
+	shadow := counted("shadow")
+	shadow.Mode = config.Shadow
+	off := counted("off")
+	off.Mode = config.Off
+	health := config.Rule{Name: "health", Exempt: true, Match: config.Match{Path: op(config.Prefix, "/healthz")}}
+	offExempt := config.Rule{Name: "off-exempt", Exempt: true, Mode: config.Off}
+	set := compile(t, off, counted("first"), offExempt, health, byKey, shadow, counted("last"))
+
+	for _, tt := range []struct {
+		name   string
+		req    *request
+		want   []string
+		exempt string
+	}{
+		{"all", get("/", "x-api-key", "k"), []string{"first|", "by-key|k", "shadow|", "last|"}, ""},
+		{"no key", get("/"), []string{"first|", "shadow|", "last|"}, ""},
+		{"exempt", get("/healthz/live", "x-api-key", "k"), []string{"first|"}, "health"},
+	} {
+		var m Matcher
+		applied, exempt := set.Apply(tt.req, &m)
+		var got []string
+		for _, a := range applied {
+			got = append(got, string(a.Tag))
+			if a.Cost != 1 || a.Limits.Rule != a.Rule || set.Rules[a.Rule.Index] != a.Rule || set.Limits[a.Limits.Index] != a.Limits {
+				t.Errorf("%s: applied is %+v", tt.name, a)
+			}
+			if shadowed := a.Rule.Mode == config.Shadow; shadowed != (a.Rule.Name == "shadow") {
+				t.Errorf("%s: mode of %s is %d", tt.name, a.Rule.Name, a.Rule.Mode)
+			}
+		}
+		name := ""
+		if exempt != nil {
+			name = exempt.Name
+		}
+		if !reflect.DeepEqual(got, tt.want) || name != tt.exempt {
+			t.Errorf("%s: applied %q and exempt %q, want %q and %q", tt.name, got, name, tt.want, tt.exempt)
+		}
+	}
+	for _, r := range set.Rules {
+		if strings.HasPrefix(r.Name, "off") {
+			t.Errorf("rule %s is off and compiled", r.Name)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	r := counted("r")
+	r.Limits = []config.Limit{
+		{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, Burst: 20, WindowMicros: 1e6}, Policy: "r-1s", Window: "1s"},
+		{Limit: algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6}, Policy: "r-1h", Window: "1h"},
+	}
+	l := compile(t, r).Limits[0]
+	if want := []string{":gcra:1s", ":sliding_window_counter:1h"}; !reflect.DeepEqual(l.KeySuffixes, want) {
+		t.Errorf("suffixes are %q, want %q", l.KeySuffixes, want)
+	}
+	if got := l.Policies[0]; got.Name != "r-1s" || got.Capacity != 20 {
+		t.Errorf("first policy is %+v", got)
+	}
+	if got := l.Policies[1]; got.Name != "r-1h" || got.Capacity != 1000 {
+		t.Errorf("second policy is %+v", got)
+	}
+	if got := l.Policy.Limits(); len(got) != 2 || got[1].Algorithm != algo.SlidingWindowCounter {
+		t.Errorf("policy is of %+v", got)
+	}
+}
+
+// readEverything has rules that need each source more than once.
+func readEverything(t testing.TB) *Set {
+	key := func(name string) config.Rule {
+		return counted(
+			name,
+			config.Component{Source: config.FromHeader, Name: "x-api-key", Hash: true},
+			config.Component{Source: config.FromCookie, Name: "sid"},
+			config.Component{Source: config.FromCookie, Name: "theme"},
+			config.Component{Source: config.FromQuery, Name: "user"},
+			config.Component{Source: config.FromClientIP, V4Prefix: 24, V6Prefix: 64},
+			config.Component{Source: config.FromPath},
+			config.Component{Source: config.FromPath, Segments: 1},
+			config.Component{Source: config.FromMethod},
+			config.Component{Source: config.FromHost},
+			config.Component{Source: config.FromMetadata, Path: []string{"jwt", "sub"}},
+			config.Component{Source: config.FromProperty, Path: []string{"connection", "id"}},
+			config.Component{Source: config.FromConstant, Value: "c"},
+			config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true, Default: "d"},
+		)
+	}
+	first, second := key("first"), key("second")
+	first.Match = config.Match{
+		Path: op(config.Prefix, "/api"), Host: op(config.Exact, "api.example.com"), Methods: []string{"GET"},
+		Headers: []config.HeaderMatch{{Name: "x-api-key", Match: *isPresent(true)}, {Name: "x-none", Match: *isPresent(false)}},
+	}
+	second.Match = config.Match{Path: op(config.Regex, "^/(api|v[0-9]+)/[a-z]+$"), Not: &config.Match{Host: op(config.Suffix, ".org")}}
+	second.Cost = config.Cost{Header: "x-cost", Default: 1, Max: 10}
+	tiers := tiered(config.Component{Source: config.FromMetadata, Path: []string{"jwt", "plan"}}, "free")
+	tiers.Key = first.Key
+	return compile(t, first, second, tiers)
+}
+
+func everything() *request {
+	req := get("/x/../api/a?user=u%20v", "x-api-key", "secret", "cookie", `sid="a%20b"; theme=dark`, "x-cost", "7")
+	req.properties = map[string]string{
+		"source.address":                    "[2001:db8::1]:443",
+		"metadata.filter_metadata.jwt.sub":  "alice",
+		"metadata.filter_metadata.jwt.plan": double(-7),
+		"connection.id":                     "\x2a\x00\x00\x00\x00\x00\x00\x00",
+	}
+	return req
+}
+
+func TestEachThingIsReadOnce(t *testing.T) {
+	t.Parallel()
+	req := everything()
+	var m Matcher
+	if applied, _ := readEverything(t).Apply(req, &m); len(applied) != 3 {
+		t.Fatalf("%d rules apply, want 3", len(applied))
+	}
+	for name, n := range req.reads {
+		if n != 1 {
+			t.Errorf("%s is read %d times", name, n)
+		}
+	}
+	if len(req.reads) != 11 {
+		t.Errorf("read %v, want 11 things", req.reads)
+	}
+}
+
+func TestOnlyWhatIsNeededIsRead(t *testing.T) {
+	t.Parallel()
+	post := counted("post", config.Component{Source: config.FromHeader, Name: "x-api-key"}, config.Component{Source: config.FromCookie, Name: "sid"})
+	post.Match = config.Match{Methods: []string{"POST"}, Path: op(config.Prefix, "/")}
+	post.Cost = config.Cost{Header: "x-cost"}
+	keyed := counted("keyed", config.Component{Source: config.FromHeader, Name: "x-none"}, config.Component{Source: config.FromClientIP})
+	keyed.Cost = config.Cost{Header: "x-cost"}
+	req := everything()
+	var m Matcher
+	compile(t, post, keyed, counted("global")).Apply(req, &m)
+	if want := map[string]int{":method": 1, "x-none": 1}; !reflect.DeepEqual(req.reads, want) {
+		t.Errorf("read %v, want %v", req.reads, want)
+	}
+}
+
+// static is a Request whose reading allocates nothing.
+type static struct {
+	headers    map[string]string
+	properties map[string][]byte // by the last element of the path
+}
+
+func (s *static) Header(name string) (string, bool) {
+	value, ok := s.headers[name]
+	return value, ok
+}
+
+func (s *static) Property(path []string) ([]byte, bool) {
+	value, ok := s.properties[path[len(path)-1]]
+	return value, ok
+}
+
+// Not parallel, as it counts allocations.
+func TestApplyAllocatesNothing(t *testing.T) {
+	from := everything()
+	req := &static{headers: map[string]string{}, properties: map[string][]byte{}}
+	for _, h := range from.headers {
+		req.headers[h[0]] = h[1]
+	}
+	for path, value := range from.properties {
+		req.properties[path[strings.LastIndexByte(path, '.')+1:]] = []byte(value)
+	}
+	set := readEverything(t)
+	var m Matcher
+	var key []byte
+	var r Request = req
+	allocs := testing.AllocsPerRun(100, func() {
+		applied, _ := set.Apply(r, &m)
+		for _, a := range applied {
+			key = AppendKey(key[:0], "rl", a.Tag, a.Limits.KeySuffixes[0])
+		}
+	})
+	if applied, _ := set.Apply(r, &m); len(applied) != 3 {
+		t.Fatalf("%d rules apply, want 3", len(applied))
+	}
+	if allocs != 0 {
+		t.Errorf("%v allocations for a request, want none", allocs)
+	}
+}
+
+// TestMatcherForgets uses one Matcher for two requests and two Sets.
+func TestMatcherForgets(t *testing.T) {
+	t.Parallel()
+	small := compile(t, counted("r", config.Component{Source: config.FromHeader, Name: "x-api-key"}))
+	large := readEverything(t)
+	var m Matcher
+	large.Apply(everything(), &m)
+	if applied, _ := small.Apply(get("/"), &m); len(applied) != 0 {
+		t.Errorf("a request without a key has the tag %q", applied[0].Tag)
+	}
+	if applied, _ := large.Apply(everything(), &m); len(applied) != 3 {
+		t.Errorf("%d rules apply, want 3", len(applied))
+	}
+	if applied, _ := large.Apply(get("/api/a"), &m); len(applied) != 0 {
+		t.Errorf("a request without a key has the tag %q", applied[0].Tag)
+	}
+}
+
+// FuzzApply reads hostile requests: whatever they hold, tags have no byte that
+// is ambiguous, identities are bounded and costs are in range.
+func FuzzApply(f *testing.F) {
+	f.Add("/x/../api/a?user=u", "api.example.com", "secret", "sid=1; theme=2", "192.0.2.1:1", "alice", "7")
+	f.Add("\x00", "\xff\xfe", strings.Repeat("k", 8192), strings.Repeat("sid=\x00;", 1000), "[::]:", "\x01", strings.Repeat("9", 10_000))
+	f.Add("http://%zz/%", "[::", "{}|%", `sid="`, ":", "\x00\x00\x00\x00\x00\x00\xf8\x7f", "-1")
+	set := readEverything(f)
+	f.Fuzz(func(t *testing.T, target, authority, key, cookie, source, claim, cost string) {
+		req := &request{
+			headers: [][2]string{
+				{":method", "GET"},
+				{":path", target},
+				{":authority", authority},
+				{"x-api-key", key},
+				{"cookie", cookie},
+				{"x-cost", cost},
+			},
+			properties: map[string]string{
+				"source.address": source, "connection.id": claim,
+				"metadata.filter_metadata.jwt.sub": claim, "metadata.filter_metadata.jwt.plan": claim,
+			},
+		}
+		var m Matcher
+		applied, _ := set.Apply(req, &m)
+		for _, a := range applied {
+			_, identity, _ := strings.Cut(string(a.Tag), "|")
+			if len(identity) > maxIdentity || strings.ContainsAny(identity, "{} \n\x00") {
+				t.Errorf("identity is %q", identity)
+			}
+			if a.Cost < 0 || a.Cost > 10 {
+				t.Errorf("cost is %d", a.Cost)
+			}
+		}
+	})
+}

@@ -1,0 +1,32 @@
+package rule
+
+import (
+	"math"
+	"strconv"
+)
+
+// maxWhole bounds the whole numbers that a double holds exactly.
+const maxWhole = 1 << 53
+
+// appendScalar appends the text of a boolean or a whole number in the form in
+// which Envoy's proxy_get_property passes it (serializeValue in
+// source/extensions/common/wasm/context.cc): one byte, or 64 bits little endian
+// that are an integer or a double. It says whether value can be one.
+func appendScalar(dst []byte, value string) ([]byte, bool) {
+	switch len(value) {
+	case 1:
+		return strconv.AppendBool(dst, value[0] == 1), value[0] <= 1
+	case 8:
+		bits := uint64(0)
+		for i := 7; i >= 0; i-- {
+			bits = bits<<8 | uint64(value[i])
+		}
+		if n := int64(bits); -maxWhole < n && n < maxWhole {
+			return strconv.AppendInt(dst, n, 10), true
+		}
+		if f := math.Float64frombits(bits); f == math.Trunc(f) && math.Abs(f) < maxWhole {
+			return strconv.AppendInt(dst, int64(f), 10), true
+		}
+	}
+	return dst, false
+}

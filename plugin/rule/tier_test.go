@@ -1,0 +1,145 @@
+package rule
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+func tiered(source config.Component, fallback string) config.Rule {
+	r := counted("r")
+	r.Limits = nil
+	r.Tiers = &config.Tiers{
+		Source: source,
+		Values: []config.Tier{
+			{Value: "free", Limits: perSecond(1)},
+			{Value: "pro", Limits: perSecond(100)},
+			{Value: "staff", Unlimited: true},
+			{Value: "true", Limits: perSecond(2)},
+			{Value: "-7", Limits: perSecond(3)},
+		},
+		HasDefault: fallback != "",
+		Default:    fallback,
+	}
+	return r
+}
+
+const (
+	unlimited = 0
+	noRule    = -1
+)
+
+// units is what the one applying rule admits per second.
+func units(s *Set, req Request) int64 {
+	var m Matcher
+	applied, _ := s.Apply(req, &m)
+	switch {
+	case len(applied) == 0:
+		return noRule
+	case applied[0].Limits == nil:
+		return unlimited
+	}
+	return applied[0].Limits.Limits[0].Units
+}
+
+func TestTiers(t *testing.T) {
+	t.Parallel()
+	plan := config.Component{Source: config.FromHeader, Name: "x-plan"}
+	withDefault := plan
+	withDefault.HasDefault, withDefault.Default = true, "pro"
+	unknown := plan
+	unknown.HasDefault, unknown.Default = true, "none of them"
+	for _, tt := range []struct {
+		name   string
+		rule   config.Rule
+		header []string
+		want   int64
+	}{
+		{"named", tiered(plan, "free"), []string{"x-plan", "pro"}, 100},
+		{"unlimited", tiered(plan, "free"), []string{"x-plan", "staff"}, unlimited},
+		{"first value", tiered(plan, "free"), []string{"x-plan", "free", "x-plan", "staff"}, 1},
+		{"another case", tiered(plan, "free"), []string{"x-plan", "PRO"}, 1},
+		{"unknown value", tiered(plan, "free"), []string{"x-plan", "gold"}, 1},
+		{"unknown value, no default", tiered(plan, ""), []string{"x-plan", "gold"}, noRule},
+		{"unknown value, default of the source", tiered(withDefault, "free"), []string{"x-plan", "gold"}, 1},
+		{"empty value", tiered(withDefault, "free"), []string{"x-plan", ""}, 1},
+		{"absent, default of the source", tiered(withDefault, "free"), nil, 100},
+		{"absent, default of the tiers", tiered(plan, "free"), nil, 1},
+		{"absent, unlimited default", tiered(plan, "staff"), nil, unlimited},
+		{"absent, no default", tiered(plan, ""), nil, noRule},
+		{"absent, unknown default of the source", tiered(unknown, "free"), nil, 1},
+		{"a header is text", tiered(plan, ""), []string{"x-plan", "\x01"}, noRule},
+	} {
+		if got := units(compile(t, tt.rule), get("/", tt.header...)); got != tt.want {
+			t.Errorf("%s: %d per second, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestTierOfAScalar(t *testing.T) {
+	t.Parallel()
+	set := compile(t, tiered(config.Component{Source: config.FromMetadata, Path: []string{"jwt", "plan"}}, "free"))
+	for _, tt := range []struct {
+		value string
+		want  int64
+	}{
+		{"pro", 100},
+		{"\x01", 2},
+		{"\x00", 1},
+		{"\x02", 1},
+		{double(-7), 3},
+		{integer(-7), 3},
+		{double(-7.5), 1},
+		{integer(7), 1},
+		{"-7 bytes", 1},
+	} {
+		req := get("/")
+		req.properties = map[string]string{"metadata.filter_metadata.jwt.plan": tt.value}
+		if got := units(set, req); got != tt.want {
+			t.Errorf("%q: %d per second, want %d", tt.value, got, tt.want)
+		}
+	}
+}
+
+func double(f float64) string {
+	return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)))
+}
+
+func integer(n int64) string {
+	return string(binary.LittleEndian.AppendUint64(nil, uint64(n)))
+}
+
+func TestScalar(t *testing.T) {
+	t.Parallel()
+	const none = "none"
+	for _, tt := range []struct{ value, want string }{
+		{"\x00", "false"},
+		{"\x01", "true"},
+		{"1", none},
+		{integer(0), "0"},
+		{integer(443), "443"},
+		{integer(1<<53 - 1), "9007199254740991"},
+		{integer(1 - 1<<53), "-9007199254740991"},
+		{double(1), "1"},
+		{double(443), "443"},
+		{double(1<<53 - 1), "9007199254740991"},
+		{double(1 - 1<<53), "-9007199254740991"},
+		{double(1 << 53), none},
+		{double(0.5), none},
+		{double(math.Inf(1)), none},
+		{double(math.NaN()), none},
+		{"12345678", none},
+		{"", none},
+		{"abc", none},
+	} {
+		got, ok := appendScalar(nil, tt.value)
+		if !ok {
+			got = []byte(none)
+		}
+		if string(got) != tt.want {
+			t.Errorf("scalar of %q is %q, want %q", tt.value, got, tt.want)
+		}
+	}
+}

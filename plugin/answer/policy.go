@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"math"
 	"math/bits"
 	"strconv"
 	"unicode/utf8"
@@ -59,10 +60,11 @@ func (p *Policy) Uncharged(d algo.Decision, cost int64) algo.Decision {
 // restoreMicros is the time in which cost units are restored, rounded down.
 func restoreMicros(l *algo.Limit, cost int64) int64 {
 	hi, lo := bits.Mul64(uint64(cost), uint64(l.WindowMicros))
-	if hi != 0 || l.Units < 1 {
-		return l.RestoreMicros()
+	if hi >= uint64(l.Units) {
+		return math.MaxInt64
 	}
-	return int64(min(lo/uint64(l.Units), uint64(l.RestoreMicros())))
+	micros, _ := bits.Div64(hi, lo, uint64(l.Units))
+	return int64(min(micros, math.MaxInt64))
 }
 
 // seconds rounds up to whole seconds.

@@ -1,0 +1,207 @@
+package answer
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// The limits of the tests, by name.
+var (
+	perUser = policy("per-user", algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1e6, Burst: 20})
+	hourly  = policy("hourly", algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6})
+	fast    = policy("fast", algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 250_000})
+	global  = policy("global", algo.Limit{Algorithm: algo.TokenBucket, Units: 5000, WindowMicros: 1e6})
+)
+
+func policy(name string, l algo.Limit) *Policy {
+	p := NewPolicy(&config.Limit{Limit: l, Policy: name})
+	return &p
+}
+
+func allowed(p *Policy, remaining, resetMicros int64) Limit {
+	return Limit{Policy: p, Decision: algo.Decision{Allowed: true, Remaining: remaining, ResetAfterMicros: resetMicros}}
+}
+
+func rejected(p *Policy, remaining, resetMicros, retryMicros int64) Limit {
+	return Limit{Policy: p, Decision: algo.Decision{Remaining: remaining, ResetAfterMicros: resetMicros, RetryAfterMicros: retryMicros}}
+}
+
+// fields writes headers as "name: value" lines.
+func fields(headers [][2]string) []string {
+	var lines []string
+	for _, h := range headers {
+		lines = append(lines, h[0]+": "+h[1])
+	}
+	return lines
+}
+
+var (
+	xOnly     = config.Headers{XRateLimit: true}
+	draftOnly = config.Headers{Draft: true}
+	unix      = config.Headers{XRateLimit: true, ResetUnix: true}
+	both      = config.Headers{XRateLimit: true, Draft: true}
+)
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	const now = 1_700_000_000_250_000
+	for _, tt := range []struct {
+		name    string
+		headers config.Headers
+		limits  []Limit
+		want    []string
+	}{
+		{"x-ratelimit", xOnly, []Limit{allowed(perUser, 19, 100_000)}, []string{
+			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1",
+		}},
+		{"draft", draftOnly, []Limit{allowed(perUser, 19, 100_000)}, []string{
+			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=1`,
+		}},
+		{"both", both, []Limit{allowed(perUser, 19, 100_000)}, []string{
+			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1",
+			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=1`,
+		}},
+		{"several", both, []Limit{allowed(hourly, 999, 3600e6), allowed(fast, 4, 250_000), allowed(global, 4999, 200)}, []string{
+			"x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 1",
+			`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
+			`ratelimit: "hourly";r=999;t=3600, "fast";r=4;t=1, "global";r=4999;t=1`,
+		}},
+		{"none configured", config.Headers{}, []Limit{allowed(perUser, 19, 100_000)}, nil},
+		{"none applies", both, nil, nil},
+		{"nothing consumed", xOnly, []Limit{allowed(perUser, 20, 0)}, []string{
+			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 20", "x-ratelimit-reset: 0",
+		}},
+		{"whole seconds", xOnly, []Limit{allowed(hourly, 1, 2e6)}, []string{
+			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 2",
+		}},
+		{"rounded up", xOnly, []Limit{allowed(hourly, 1, 2e6+1)}, []string{
+			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 3",
+		}},
+		{"unix", unix, []Limit{allowed(hourly, 1, 750_000)}, []string{
+			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1700000001",
+		}},
+		{"unix, rounded up", unix, []Limit{allowed(hourly, 1, 750_001)}, []string{
+			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1700000002",
+		}},
+	} {
+		got := fields(New(&config.Config{Headers: tt.headers}).Headers(tt.limits, now))
+		if !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: headers are\n%s\nwant\n%s", tt.name, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	big := policy("big", algo.Limit{Algorithm: algo.FixedWindow, Units: algo.MaxUnits, WindowMicros: 1e6})
+	big1 := policy("big1", algo.Limit{Algorithm: algo.FixedWindow, Units: algo.MaxUnits - 1, WindowMicros: 1e6})
+	for _, tt := range []struct {
+		name     string
+		limits   []Limit
+		rejected bool
+		want     *Policy
+	}{
+		{"smallest ratio, not smallest remaining", []Limit{allowed(fast, 4, 0), allowed(hourly, 10, 0)}, false, hourly},
+		{"first of equals", []Limit{allowed(hourly, 200, 5), allowed(fast, 1, 9)}, false, hourly},
+		{"first of equals, the other way", []Limit{allowed(fast, 1, 9), allowed(hourly, 200, 5)}, false, fast},
+		{"exact", []Limit{allowed(big, algo.MaxUnits-1, 0), allowed(big1, algo.MaxUnits-2, 0)}, false, big1},
+		{"exact, the other way", []Limit{allowed(big1, algo.MaxUnits-2, 0), allowed(big, algo.MaxUnits-1, 0)}, false, big1},
+		{"one that rejected", []Limit{allowed(fast, 0, 9), rejected(hourly, 5, 9, 9)}, true, hourly},
+		{"nearest that rejected", []Limit{rejected(fast, 2, 9, 9), allowed(perUser, 0, 9), rejected(hourly, 5, 9, 1)}, true, hourly},
+		{"longest wait of equals", []Limit{rejected(fast, 0, 9, 5), rejected(hourly, 0, 9, 7), rejected(global, 0, 9, 6)}, true, hourly},
+		{"no wait helps", []Limit{rejected(fast, 0, 9, 5), rejected(hourly, 0, 9, algo.Never), rejected(global, 0, 9, 6)}, true, hourly},
+		{"first of equals that wait equally long", []Limit{rejected(fast, 0, 9, algo.Never), rejected(hourly, 0, 9, algo.Never)}, true, fast},
+	} {
+		if got := nearest(tt.limits, tt.rejected); got == nil || got.Policy != tt.want {
+			t.Errorf("%s: nearest is %+v, want %s", tt.name, got, tt.want.Name)
+		}
+	}
+	if got := nearest(nil, false); got != nil {
+		t.Errorf("nearest of none is %+v", got)
+	}
+}
+
+func TestPolicyWindow(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		limit algo.Limit
+		want  string
+	}{
+		{algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1e6, Burst: 20}, `"p";q=20;w=2`},
+		{algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1e6, Burst: 21}, `"p";q=21;w=3`},
+		{algo.Limit{Algorithm: algo.TokenBucket, Units: 10, WindowMicros: 60e6}, `"p";q=10;w=60`},
+		{algo.Limit{Algorithm: algo.LeakyBucket, Units: 100, WindowMicros: 60e6, Burst: 1}, `"p";q=1;w=1`},
+		{algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: 1000}, `"p";q=1;w=1`},
+		{algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 7, WindowMicros: 1500e3}, `"p";q=7;w=2`},
+		{algo.Limit{Algorithm: algo.FixedWindow, Units: algo.MaxUnits, WindowMicros: algo.MaxWindowMicros}, `"p";q=1000000000;w=31622400`},
+	} {
+		if got := policy("p", tt.limit).member; got != tt.want {
+			t.Errorf("policy of %+v is %s, want %s", tt.limit, got, tt.want)
+		}
+	}
+}
+
+// FuzzNames reads the fields back, whatever the policies are named.
+func FuzzNames(f *testing.F) {
+	f.Add("per-user", "b")
+	f.Add(`a"b\c`, `","`)
+	f.Add("caf\xc3\xa9\x00\xff\n", "")
+	limit := algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 1e6}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		names := []string{a, b}
+		w := New(&config.Config{Headers: both})
+		limits := []Limit{rejected(policy(a, limit), 1, 2e6, 3e6), rejected(policy(b, limit), 4, 5e6, 6e6)}
+		for _, h := range w.Headers(limits, 0) {
+			if !strings.HasPrefix(h[0], "ratelimit") {
+				continue
+			}
+			list, err := parseList(h[1])
+			if err != nil || len(list) != 2 {
+				t.Fatalf("%s is %q: %v", h[0], h[1], err)
+			}
+			for i, m := range list {
+				printable := !strings.ContainsFunc(names[i], func(r rune) bool { return r < ' ' || r > '~' })
+				if printable && m.name != names[i] {
+					t.Errorf("name %d of %q is %q, want %q", i, h[1], m.name, names[i])
+				}
+			}
+		}
+		p := parseProblem(t, w.Reject(limits, 0, false).Body)
+		if want := []string{strings.ToValidUTF8(a, "\uFFFD"), strings.ToValidUTF8(b, "\uFFFD")}; isValid(a, b) && !slices.Equal(p.Violated, want) {
+			t.Errorf("violated policies are %q, want %q", p.Violated, want)
+		}
+	})
+}
+
+func TestUncharged(t *testing.T) {
+	t.Parallel()
+	d := func(remaining, reset int64) algo.Decision {
+		return algo.Decision{Allowed: true, Remaining: remaining, ResetAfterMicros: reset}
+	}
+	third := policy("third", algo.Limit{Algorithm: algo.TokenBucket, Units: 3, WindowMicros: 1e6, Burst: 30})
+	slow := policy("slow", algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: algo.MaxWindowMicros, Burst: algo.MaxUnits})
+	for _, tt := range []struct {
+		name        string
+		policy      *Policy
+		before, out algo.Decision
+		cost        int64
+	}{
+		{"nothing else", perUser, d(19, 100_000), d(20, 0), 1},
+		{"something else", perUser, d(17, 250_000), d(19, 50_000), 2},
+		{"rounded up", third, d(20, 3_333_334), d(24, 2_000_001), 4},
+		{"a window that holds more", hourly, d(990, 3600e6), d(991, 3600e6), 1},
+		{"a window that holds no more", hourly, d(995, 3600e6), d(1000, 0), 5},
+		{"no cost", perUser, d(17, 250_000), d(17, 250_000), 0},
+		{"never below 0", perUser, d(17, 1), d(18, 0), 1},
+		{"beyond 64 bits", slow, d(5, 1e18), d(1_000_005, 0), algo.MaxCost},
+	} {
+		if got := tt.policy.Uncharged(tt.before, tt.cost); got != tt.out {
+			t.Errorf("%s: uncharged is %+v, want %+v", tt.name, got, tt.out)
+		}
+	}
+}

@@ -50,35 +50,45 @@ func (s *scanner) escape() bool {
 	return true
 }
 
-// number reads [ minus ] int [ frac ] [ exp ].
+// number reads [ minus ] int [ frac ] [ exp ]; where that is not what stands
+// here, it stays at the start.
 func (s *scanner) number() step {
-	if s.peek() == '-' {
-		s.pos++
-	}
-	zero := s.peek() == '0'
-	if n := s.digits(); n == 0 || zero && n > 1 {
-		return s.badNumber()
-	}
-	if s.peek() == '.' {
-		s.pos++
-		if s.digits() == 0 {
-			return s.badNumber()
-		}
-	}
-	if c := s.peek(); c == 'e' || c == 'E' {
-		s.pos++
-		if c := s.peek(); c == '+' || c == '-' {
-			s.pos++
-		}
-		if s.digits() == 0 {
-			return s.badNumber()
-		}
+	start := s.pos
+	s.skipSign("-")
+	if !s.integer() || !s.fraction() || !s.exponent() {
+		s.pos = start
+		return s.fail("not a JSON number (want one such as 100)")
 	}
 	return afterValue
 }
 
-func (s *scanner) badNumber() step {
-	return s.fail("not a JSON number (want one such as 100)")
+func (s *scanner) skipSign(signs string) {
+	if s.pos < len(s.text) && strings.IndexByte(signs, s.text[s.pos]) >= 0 {
+		s.pos++
+	}
+}
+
+func (s *scanner) integer() bool {
+	zero := s.peek() == '0'
+	n := s.digits()
+	return n == 1 || n > 1 && !zero
+}
+
+func (s *scanner) fraction() bool {
+	if s.peek() != '.' {
+		return true
+	}
+	s.pos++
+	return s.digits() > 0
+}
+
+func (s *scanner) exponent() bool {
+	if c := s.peek(); c != 'e' && c != 'E' {
+		return true
+	}
+	s.pos++
+	s.skipSign("+-")
+	return s.digits() > 0
 }
 
 // digits reads decimal digits and counts them.

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// beyondSchema are the mistakes that a schema cannot express, as it knows one
+// value at a time, no order of durations and no case of header names.
+var beyondSchema = []string{
+	`is out of bounds (want "`, // durations
+	"is above",
+	"names no tier",
+	"is the name of",
+	"its policy is named",
+	"same algorithm and window",
+	"parts do not divide",
+	"cannot be used here",
+	"to refill",
+	"as header names know no case",
+	"matches every request",
+	"is not a regular expression",
+	"the regular expression",
+	"levels of groups",
+}
+
+// agree reports where the parser and the schema disagree about a text.
+func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
+	t.Helper()
+	_, err := Parse(text)
+	refused := validate(schema, text)
+	if err == nil && refused != nil {
+		t.Errorf("%s\nonly the schema refuses it: %v", text, refused)
+	}
+	if err == nil || refused != nil {
+		return
+	}
+	for _, mistake := range err.(Mistakes) {
+		if !slices.ContainsFunc(beyondSchema, func(part string) bool { return strings.Contains(mistake.Problem, part) }) {
+			t.Errorf("%s\nonly the parser refuses it: %s", text, mistake)
+		}
+	}
+}
+
+// TestMutatedExamples changes every value of every valid example in turn and
+// holds that the parser and the schema agree about what comes of it.
+func TestMutatedExamples(t *testing.T) {
+	t.Parallel()
+	schema := compileSchema(t)
+	mutants := 0
+	for _, text := range readFiles(t, "testdata/valid/*.json") {
+		for _, root := range oneRuleEach(t, text) {
+			mutate(root, func(mutant any) { root = mutant }, func() {
+				mutants++
+				mutated, err := json.Marshal(root)
+				if err != nil {
+					t.Fatal(err)
+				}
+				agree(t, schema, mutated)
+			})
+		}
+	}
+	if mutants < 5_000 {
+		t.Errorf("only %d mutants", mutants)
+	}
+}
+
+// oneRuleEach splits a configuration into small ones, which are quick to check:
+// the first has a plain rule and the other fields, each other one of the rules.
+func oneRuleEach(t *testing.T, text []byte) []any {
+	t.Helper()
+	var root map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&root); err != nil {
+		t.Fatal(err)
+	}
+	all := []any{root}
+	rules, ok := root["rules"].([]any)
+	if ok {
+		root["rules"] = []any{map[string]any{"name": "plain", "exempt": true}}
+	}
+	for _, rule := range rules {
+		all = append(all, map[string]any{"rules": []any{rule}})
+	}
+	return all
+}
+
+var replacements = []any{nil, true, false, "", "x", "/x", "1s", -1, 0, 1, 1.5, 1e10, []any{}, []any{"x"}, map[string]any{}, map[string]any{"x": 1}}
+
+// mutate calls check after each change to the value at set, or to one in it,
+// and undoes the change.
+func mutate(value any, set func(any), check func()) {
+	for _, other := range replacements {
+		set(other)
+		check()
+	}
+	set(value)
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			field := value[name]
+			delete(value, name)
+			check()
+			value[name+"x"] = field
+			check()
+			delete(value, name+"x")
+			mutate(field, func(other any) { value[name] = other }, check)
+		}
+	case []any:
+		set(append(value[:len(value):len(value)], value...))
+		check()
+		set(value)
+		for i, element := range value {
+			mutate(element, func(other any) { value[i] = other }, check)
+		}
+	}
+}
+
+// TestSchemaDocumentsItself holds that each field has a description, and that
+// examples and defaults are valid themselves.
+func TestSchemaDocumentsItself(t *testing.T) {
+	t.Parallel()
+	var root map[string]any
+	if err := json.Unmarshal(readFiles(t, "schema.json")["schema.json"], &root); err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	examples := 0
+	walkSchema(root, "", func(node map[string]any, pointer string) {
+		of, ok := node["examples"].([]any)
+		if byDefault, has := node["default"]; has {
+			of, ok = append(of, byDefault), true
+		}
+		checkDescribed(t, node, pointer)
+		if !ok {
+			return
+		}
+		schema, err := compiler.Compile("schema.json#" + pointer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, example := range of {
+			examples++
+			if err := schema.Validate(example); err != nil {
+				t.Errorf("%s: example %v: %v", pointer, example, err)
+			}
+		}
+	})
+	if examples < 50 {
+		t.Errorf("only %d examples", examples)
+	}
+}
+
+// condition is where a schema tells what may stand beside what, which needs no
+// description.
+var condition = regexp.MustCompile(`/(if|then|else|not|allOf|anyOf)(/|$)`)
+
+func checkDescribed(t *testing.T, schema map[string]any, pointer string) {
+	t.Helper()
+	fields, _ := schema["properties"].(map[string]any)
+	for name, field := range fields {
+		field, ok := field.(map[string]any)
+		if !ok || condition.MatchString(pointer) || field["$ref"] != nil {
+			continue
+		}
+		if field["description"] == nil {
+			t.Errorf("%s/properties/%s has no description", pointer, name)
+		}
+	}
+}
+
+// walkSchema visits a schema and the schemas in it, whatever keyword they stand
+// under.
+func walkSchema(node any, pointer string, visit func(map[string]any, string)) {
+	switch node := node.(type) {
+	case map[string]any:
+		visit(node, pointer)
+		for name, child := range node {
+			if name != "examples" && name != "default" && name != "const" && name != "enum" {
+				walkSchema(child, pointer+"/"+name, visit)
+			}
+		}
+	case []any:
+		for i, child := range node {
+			walkSchema(child, pointer+"/"+string(rune('0'+i)), visit)
+		}
+	}
+}
+
+// hugeExponent keeps numbers out of the fuzzing of the schema that its
+// validator would write out in full.
+var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
+
+// FuzzParse holds that no text makes the parser panic, that a refused text
+// names a mistake, and that the schema refuses none that the parser accepts.
+func FuzzParse(f *testing.F) {
+	for _, text := range readFiles(f, "testdata/valid/*.json") {
+		f.Add(text)
+	}
+	for _, file := range readFiles(f, "testdata/invalid/*.json") {
+		for _, e := range invalidExamples(f, file) {
+			f.Add(e.text)
+		}
+	}
+	f.Add([]byte(nested(maxDepth)))
+	schema := compileSchema(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		config, err := Parse(text)
+		if (config == nil) == (err == nil) {
+			t.Fatalf("Parse returned %v and %v", config, err)
+		}
+		if err == nil && !hugeExponent.Match(text) {
+			agree(t, schema, bytes.TrimPrefix(text, []byte("\ufeff")))
+		}
+	})
+}

@@ -47,7 +47,7 @@ func NewPolicy(l *config.Limit) Policy {
 // algorithms with a burst; a window cannot know what else it holds, so that it
 // keeps its wait unless it is empty.
 func (p *Policy) Uncharged(d algo.Decision, cost int64) algo.Decision {
-	d.Remaining = min(d.Remaining+cost, p.Capacity)
+	d.Remaining += cost
 	switch {
 	case d.Remaining == p.Capacity:
 		d.ResetAfterMicros = 0

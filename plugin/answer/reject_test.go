@@ -73,6 +73,7 @@ func TestRetryAfter(t *testing.T) {
 		detail string
 	}{
 		{"at least a second", []Limit{rejected(fast, 0, 9, 1)}, "1", "Limit exceeded: fast. Retry after 1 second."},
+		{"at least a second, even if nothing is left to wait for", []Limit{rejected(fast, 0, 9, 0)}, "1", ""},
 		{"whole seconds", []Limit{rejected(fast, 0, 9, 2e6)}, "2", "Limit exceeded: fast. Retry after 2 seconds."},
 		{"rounded up", []Limit{rejected(fast, 0, 9, 2e6+1)}, "3", "Limit exceeded: fast. Retry after 3 seconds."},
 		{"the longest", []Limit{rejected(fast, 0, 9, 2e6), rejected(hourly, 1, 9, 9e6), rejected(global, 0, 9, 3e6)}, "9", ""},
@@ -136,8 +137,9 @@ func TestResponse(t *testing.T) {
 func TestEmptyBody(t *testing.T) {
 	t.Parallel()
 	w := New(&config.Config{Response: &config.Response{Status: 429, HasBody: true}})
-	if got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false); got.Body != "" {
-		t.Errorf("body is %q, want none", got.Body)
+	got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
+	if want := []string{"retry-after: 1", "content-type: text/plain; charset=utf-8"}; got.Body != "" || !reflect.DeepEqual(fields(got.Headers), want) {
+		t.Errorf("reply is %+v, want no body", got)
 	}
 }
 

@@ -115,20 +115,20 @@ func nearest(limits []Limit, rejected bool) *Limit {
 		if rejected && l.Decision.Allowed {
 			continue
 		}
-		if best == nil || nearer(l, best, rejected) {
+		if best == nil || nearer(l, best) {
 			best = l
 		}
 	}
 	return best
 }
 
-func nearer(l, best *Limit, rejected bool) bool {
+func nearer(l, best *Limit) bool {
 	a := l.Decision.Remaining * best.Policy.Capacity // at most 1e9 * 1e9
 	b := best.Decision.Remaining * l.Policy.Capacity
 	if a != b {
 		return a < b
 	}
-	return rejected && longer(l.Decision.RetryAfterMicros, best.Decision.RetryAfterMicros)
+	return longer(l.Decision.RetryAfterMicros, best.Decision.RetryAfterMicros)
 }
 
 // longer compares two waits; algo.Never is the longest.

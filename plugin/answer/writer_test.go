@@ -136,6 +136,7 @@ func TestPolicyWindow(t *testing.T) {
 		{algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1e6, Burst: 21}, `"p";q=21;w=3`},
 		{algo.Limit{Algorithm: algo.TokenBucket, Units: 10, WindowMicros: 60e6}, `"p";q=10;w=60`},
 		{algo.Limit{Algorithm: algo.LeakyBucket, Units: 100, WindowMicros: 60e6, Burst: 1}, `"p";q=1;w=1`},
+		{algo.Limit{Algorithm: algo.LeakyBucket, Units: algo.MaxUnits, WindowMicros: 1000, Burst: 1}, `"p";q=1;w=1`},
 		{algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: 1000}, `"p";q=1;w=1`},
 		{algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 7, WindowMicros: 1500e3}, `"p";q=7;w=2`},
 		{algo.Limit{Algorithm: algo.FixedWindow, Units: algo.MaxUnits, WindowMicros: algo.MaxWindowMicros}, `"p";q=1000000000;w=31622400`},

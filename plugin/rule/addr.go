@@ -188,13 +188,13 @@ func (a ipAddr) appendTo(dst []byte) []byte {
 // longestZeros is the first longest run of at least two words that are zero, or
 // start -1.
 func (a ipAddr) longestZeros() (start, end int) {
-	start, end = -1, 0
+	start, end = -1, 0 // as long as a run that is too short
 	for i := 0; i < 8; i++ {
 		j := i
 		for j < 8 && a.word(j) == 0 {
 			j++
 		}
-		if j-i >= 2 && j-i > end-start {
+		if j-i > end-start {
 			start, end = i, j
 		}
 		i = max(i, j-1)

@@ -54,6 +54,7 @@ func TestTag(t *testing.T) {
 		{"r", []config.Component{hashed("secret")}, "r|" + sha("secret")[:40]},
 		{"r", []config.Component{hashed("")}, "r|" + sha("")[:40]},
 		{"r", []config.Component{constant("a"), hashed("secret")}, "r|a|" + sha("secret")[:40]},
+		{"r", []config.Component{hashed("a"), hashed("b")}, "r|" + sha("a")[:40] + "|" + sha("b")[:40]},
 		{"r", []config.Component{hashed(strings.Repeat("x", 8192))}, "r|" + sha(strings.Repeat("x", 8192))[:40]},
 		// No value passes for a digest.
 		{"r", []config.Component{constant(hex40)}, "r|%30" + hex40[1:]},

@@ -214,6 +214,14 @@ func TestMatcherForgets(t *testing.T) {
 	if applied, _ := large.Apply(get("/api/a"), &m); len(applied) != 0 {
 		t.Errorf("a request without a key has the tag %q", applied[0].Tag)
 	}
+	place := compile(t, counted("r", config.Component{Source: config.FromHost}, config.Component{Source: config.FromPath}))
+	for _, want := range []string{"a", "b"} {
+		req := get("/" + want)
+		req.headers[2][1] = want
+		if applied, _ := place.Apply(req, &m); string(applied[0].Tag) != "r|"+want+"|/"+want {
+			t.Errorf("tag is %q of %q", applied[0].Tag, want)
+		}
+	}
 }
 
 // FuzzApply reads hostile requests: whatever they hold, tags have no byte that

@@ -1,0 +1,138 @@
+package envoyconf
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// Where the shipped envoy.yaml has what Sluice is about.
+const (
+	Listener          = "static_resources/listeners/limited"
+	ConnectionManager = Listener + "/filter_chains/0/filters/0/typed_config"
+	Limiter           = ConnectionManager + "/http_filters/sluice/typed_config/config"
+	RedisCluster      = "static_resources/clusters/redis"
+	Bridge            = RedisCluster + "/typed_extension_protocol_options/" +
+		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters/sluice-bridge/typed_config/config"
+
+	clusters     = "static_resources/clusters"
+	upstream     = clusters + "/upstream"
+	wasmFile     = "/vm_config/code/local/filename"
+	pluginText   = Limiter + "/configuration/value"
+	firstAddress = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address"
+)
+
+// SetPorts sets the ports of the limited listener and of Envoy's admin.
+func (c *Config) SetPorts(listener, admin int) {
+	c.Set(Listener+"/address/socket_address/port_value", listener)
+	c.Set("admin/address/socket_address/port_value", admin)
+}
+
+// SetUpstream sets the address, "host:port", of the upstream.
+func (c *Config) SetUpstream(addr string) { c.setAddress(upstream, addr) }
+
+// SetRedis sets the address of Redis.
+func (c *Config) SetRedis(addr string) { c.setAddress(RedisCluster, addr) }
+
+func (c *Config) setAddress(cluster, addr string) {
+	c.Set(cluster+firstAddress, c.socketAddress(addr))
+}
+
+func (c *Config) socketAddress(addr string) any {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		c.fail("%w", err)
+		return nil
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		c.fail("%w", err)
+	}
+	return map[string]any{"socket_address": map[string]any{"address": host, "port_value": port}}
+}
+
+// SetWasm sets the file of the plugin, in both its roles.
+func (c *Config) SetWasm(path string) {
+	c.Set(Limiter+wasmFile, path)
+	c.Set(Bridge+wasmFile, path)
+}
+
+// SetPlugin sets the plugin's configuration, JSON.
+func (c *Config) SetPlugin(text string) { c.Set(pluginText, text) }
+
+// RemoveRedis makes the plugin count in its embedded store.
+func (c *Config) RemoveRedis() {
+	text, _ := c.Get(pluginText).(string)
+	var plugin map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &plugin); err != nil {
+		c.fail("%s: %w", pluginText, err)
+		return
+	}
+	delete(plugin, "redis")
+	without, err := json.MarshalIndent(plugin, "", "  ")
+	if err != nil {
+		c.fail("%s: %w", pluginText, err)
+		return
+	}
+	c.SetPlugin(string(without))
+	c.Remove(clusters, "redis")
+}
+
+// endpoints are those of a cluster, by their addresses.
+func (c *Config) endpoints(addrs []string) any {
+	var endpoints []any
+	for _, addr := range addrs {
+		endpoints = append(endpoints, map[string]any{"endpoint": map[string]any{"address": c.socketAddress(addr)}})
+	}
+	return []any{map[string]any{"lb_endpoints": endpoints}}
+}
+
+// proxied names the cluster that redis_proxy sends to.
+const proxied = "redis_servers"
+
+// RouteByRedisProxy puts Envoy's redis_proxy, on an internal listener, between
+// the plugin and one Redis server or, with cluster, a Redis Cluster of which
+// some nodes are known.
+func (c *Config) RouteByRedisProxy(cluster bool, addrs ...string) {
+	c.Set("bootstrap_extensions", c.Fragment(`
+- name: envoy.bootstrap.internal_listener
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.bootstrap.internal_listener.v3.InternalListener
+`))
+	c.Append("static_resources/listeners", c.Fragment(fmt.Sprintf(`
+name: redis_proxy
+internal_listener: {}
+filter_chains:
+- filters:
+  - name: envoy.filters.network.redis_proxy
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProxy
+      stat_prefix: redis
+      settings: {op_timeout: 1s, enable_redirection: %t}
+      prefix_routes: {catch_all_route: {cluster: %s}}
+`, cluster, proxied)))
+	c.Append(clusters, c.redisServers(cluster, addrs))
+	c.Set(RedisCluster+firstAddress, c.Fragment("envoy_internal_address: {server_listener_name: redis_proxy}"))
+}
+
+// redisServers is the cluster that redis_proxy sends to.
+func (c *Config) redisServers(cluster bool, addrs []string) any {
+	discovery := "type: STATIC\nlb_policy: MAGLEV"
+	if cluster {
+		discovery = `
+lb_policy: CLUSTER_PROVIDED
+cluster_type:
+  name: envoy.clusters.redis
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.clusters.redis.v3.RedisClusterConfig
+    cluster_refresh_rate: 1s
+    cluster_refresh_timeout: 1s
+    redirect_refresh_threshold: 1
+`
+	}
+	servers := c.Fragment("connect_timeout: 1s\n" + discovery).(map[string]any)
+	servers["name"] = proxied
+	servers["load_assignment"] = map[string]any{"cluster_name": proxied, "endpoints": c.endpoints(addrs)}
+	return servers
+}

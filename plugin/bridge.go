@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/binary"
+
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
+)
+
+// grpcHeaderLen is the length of what gRPC puts in front of each message: a
+// compression flag and the message's length, big endian
+// (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md, Length-Prefixed-Message).
+const grpcHeaderLen = 5
+
+// bridge is one stream of the bridge role, an upstream HTTP filter of the Redis
+// cluster: what goes to Redis loses its gRPC message headers, and what comes
+// back gets one, so that plain RESP is on the wire.
+type bridge struct {
+	types.DefaultHttpContext
+	partial []byte // a message that has not come whole
+	frame   [grpcHeaderLen]byte
+}
+
+// OnHttpRequestBody strips the message headers.
+func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
+	if size == 0 {
+		return types.ActionContinue
+	}
+	if len(b.partial) == 0 && messageLen(requestBody(0, grpcHeaderLen)) == size-grpcHeaderLen {
+		dropRequestBody(grpcHeaderLen) // the usual case: one whole message, and nothing is copied
+		return types.ActionContinue
+	}
+	b.partial = append(b.partial, requestBody(0, size)...)
+	out := stripped(&b.partial)
+	if err := proxywasm.ReplaceHttpRequestBody(out); err != nil {
+		proxywasm.LogError("sluice: bridge: the request cannot be rewritten: " + err.Error())
+	}
+	return types.ActionContinue
+}
+
+// OnHttpResponseBody puts a message header in front of what Redis sent.
+func (b *bridge) OnHttpResponseBody(size int, _ bool) types.Action {
+	if size == 0 {
+		return types.ActionContinue
+	}
+	binary.BigEndian.PutUint32(b.frame[1:], uint32(size))
+	if err := proxywasm.PrependHttpResponseBody(b.frame[:]); err != nil {
+		proxywasm.LogError("sluice: bridge: the reply cannot be framed: " + err.Error())
+	}
+	return types.ActionContinue
+}
+
+// messageLen is the length that a message header states, or -1.
+func messageLen(header []byte) int {
+	if len(header) < grpcHeaderLen {
+		return -1
+	}
+	return int(binary.BigEndian.Uint32(header[1:grpcHeaderLen]))
+}
+
+// stripped moves the whole messages' contents out of partial, and keeps the
+// beginning of one that is not whole.
+func stripped(partial *[]byte) (out []byte) {
+	rest := *partial
+	for {
+		n := messageLen(rest)
+		if n < 0 || n > len(rest)-grpcHeaderLen {
+			break
+		}
+		out = append(out, rest[grpcHeaderLen:grpcHeaderLen+n]...)
+		rest = rest[grpcHeaderLen+n:]
+	}
+	*partial = append((*partial)[:0], rest...)
+	return out
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
+
+	"github.com/sluiceproxy/sluice/plugin/local"
+)
+
+// requestView is the current request as rules read it.
+type requestView struct {
+	path []byte // scratch
+}
+
+// Header implements rule.Request.
+func (*requestView) Header(name string) (string, bool) { return requestHeader(name) }
+
+// Property implements rule.Request.
+func (v *requestView) Property(path []string) ([]byte, bool) {
+	v.path = v.path[:0]
+	for i, p := range path {
+		if i > 0 {
+			v.path = append(v.path, 0)
+		}
+		v.path = append(v.path, p...)
+	}
+	return property(string(v.path))
+}
+
+// sharedData is the memory that the workers of one Envoy share.
+type sharedData struct{}
+
+// Get implements local.SharedData.
+func (sharedData) Get(key string) (value []byte, cas uint32, err error) {
+	value, cas, err = proxywasm.GetSharedData(key)
+	if errors.Is(err, types.ErrorStatusNotFound) {
+		err = local.ErrNotFound
+	}
+	return value, cas, err
+}
+
+// Set implements local.SharedData.
+func (sharedData) Set(key string, value []byte, cas uint32) error {
+	err := proxywasm.SetSharedData(key, value, cas)
+	if errors.Is(err, types.ErrorStatusCasMismatch) {
+		err = local.ErrCASMismatch
+	}
+	return err
+}
+
+// appendHeaders serialises a header map as the ABI wants: how many, the length
+// of each name and value, then each with a NUL after it
+// (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md#serialized-map).
+func appendHeaders(dst []byte, headers [][2]string) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers)))
+	for i := range headers {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers[i][0])))
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers[i][1])))
+	}
+	for i := range headers {
+		dst = append(append(dst, headers[i][0]...), 0)
+		dst = append(append(dst, headers[i][1]...), 0)
+	}
+	return dst
+}
+
+// grow is s with n elements, all zero.
+func grow[T any](s []T, n int) []T {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
+}

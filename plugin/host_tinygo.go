@@ -1,0 +1,189 @@
+//go:build tinygo
+
+package main
+
+import "unsafe"
+
+// The host calls that the SDK lacks, and those of the request path, where the
+// SDK's allocate: their results are written to variables instead
+// (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md).
+
+//go:wasmimport env proxy_grpc_stream
+func proxyGrpcStream(service *byte, serviceLen uint32, name *byte, nameLen uint32, method *byte, methodLen uint32, metadata *byte, metadataLen uint32, token *uint32) uint32
+
+//go:wasmimport env proxy_grpc_send
+func proxyGrpcSend(token uint32, message *byte, messageLen, endStream uint32) uint32
+
+//go:wasmimport env proxy_grpc_close
+func proxyGrpcClose(token uint32) uint32
+
+//go:wasmimport env proxy_get_buffer_bytes
+func proxyGetBufferBytes(kind, start, maxLen uint32, data **byte, dataLen *uint32) uint32
+
+//go:wasmimport env proxy_set_buffer_bytes
+func proxySetBufferBytes(kind, start, length uint32, data *byte, dataLen uint32) uint32
+
+//go:wasmimport env proxy_get_header_map_value
+func proxyGetHeaderMapValue(kind uint32, name *byte, nameLen uint32, value **byte, valueLen *uint32) uint32
+
+//go:wasmimport env proxy_replace_header_map_value
+func proxyReplaceHeaderMapValue(kind uint32, name *byte, nameLen uint32, value *byte, valueLen uint32) uint32
+
+//go:wasmimport env proxy_get_property
+func proxyGetProperty(path *byte, pathLen uint32, value **byte, valueLen *uint32) uint32
+
+//go:wasmimport env proxy_set_property
+func proxySetProperty(path *byte, pathLen uint32, value *byte, valueLen uint32) uint32
+
+//go:wasmimport env proxy_continue_stream
+func proxyContinueStream(kind uint32) uint32
+
+//go:wasmimport env proxy_set_effective_context
+func proxySetEffectiveContext(id uint32) uint32
+
+//go:wasmimport env proxy_send_local_response
+func proxySendLocalResponse(status uint32, details *byte, detailsLen uint32, body *byte, bodyLen uint32, headers *byte, headersLen uint32, grpcStatus int32) uint32
+
+//go:wasmimport env proxy_get_current_time_nanoseconds
+func proxyGetCurrentTimeNanoseconds(now *uint64) uint32
+
+//go:wasmimport wasi_snapshot_preview1 clock_time_get
+func clockTimeGet(clock uint32, precision uint64, now *uint64) uint32
+
+//export proxy_on_grpc_receive_initial_metadata
+func onGrpcReceiveInitialMetadata(contextID, token, headers uint32) {}
+
+//export proxy_on_grpc_receive_trailing_metadata
+func onGrpcReceiveTrailingMetadata(contextID, token, trailers uint32) {}
+
+//export proxy_on_grpc_receive
+func onGrpcReceive(contextID, token, size uint32) {
+	received(contextID, token, buffer(grpcReceiveBuffer, 0, size))
+}
+
+//export proxy_on_grpc_close
+func onGrpcClose(contextID, token, status uint32) {
+	closed(contextID, token)
+}
+
+// Results of host calls. A pointer that is passed to the host counts as
+// escaping, so locals would be allocated on each call.
+var (
+	resultData  *byte
+	resultLen   uint32
+	resultToken uint32
+	resultNanos uint64
+)
+
+// Kinds of buffers and header maps.
+const (
+	requestBodyBuffer = 0
+	grpcReceiveBuffer = 5
+	requestHeaderMap  = 0
+	responseHeaderMap = 2
+)
+
+const statusOK = 0
+
+func pointer(s string) (*byte, uint32) { return unsafe.StringData(s), uint32(len(s)) }
+
+// result is what the last call returned: memory of its own, which the host
+// allocated in the guest.
+func result(status uint32) ([]byte, bool) {
+	if status != statusOK {
+		return nil, false
+	}
+	if resultLen == 0 {
+		return nil, true
+	}
+	return unsafe.Slice(resultData, resultLen), true
+}
+
+func buffer(kind, start, size uint32) []byte {
+	b, _ := result(proxyGetBufferBytes(kind, start, size, &resultData, &resultLen))
+	return b
+}
+
+// requestBody is part of the request's body.
+func requestBody(start, size int) []byte {
+	return buffer(requestBodyBuffer, uint32(start), uint32(size))
+}
+
+var nothing byte
+
+// dropRequestBody removes the first n bytes of the request's body.
+func dropRequestBody(n int) {
+	proxySetBufferBytes(requestBodyBuffer, 0, uint32(n), &nothing, 0)
+}
+
+// requestHeader is the first value of a header.
+func requestHeader(name string) (string, bool) {
+	p, n := pointer(name)
+	b, ok := result(proxyGetHeaderMapValue(requestHeaderMap, p, n, &resultData, &resultLen))
+	return unsafe.String(unsafe.SliceData(b), len(b)), ok
+}
+
+// setResponseHeader replaces all values of a header.
+func setResponseHeader(name, value string) {
+	p, n := pointer(name)
+	v, m := pointer(value)
+	proxyReplaceHeaderMapValue(responseHeaderMap, p, n, v, m)
+}
+
+// property is an attribute; the elements of its path are separated by NUL.
+func property(path string) ([]byte, bool) {
+	p, n := pointer(path)
+	return result(proxyGetProperty(p, n, &resultData, &resultLen))
+}
+
+// setProperty sets filter state: "wasm.<path>".
+func setProperty(path, value string) {
+	p, n := pointer(path)
+	v, m := pointer(value)
+	proxySetProperty(p, n, v, m)
+}
+
+// enter makes a context the one that host calls act on.
+func enter(contextID uint32) { proxySetEffectiveContext(contextID) }
+
+// resumeRequest lets a paused request go on.
+func resumeRequest() { proxyContinueStream(0) }
+
+// sendResponse answers the request. headers are serialised as the ABI wants.
+func sendResponse(status uint32, details string, headers []byte, body string, grpcStatus int32) {
+	d, n := pointer(details)
+	b, m := pointer(body)
+	proxySendLocalResponse(status, d, n, b, m, unsafe.SliceData(headers), uint32(len(headers)), grpcStatus)
+}
+
+// unixMicros is the wall clock; it decides only where Redis does not.
+func unixMicros() int64 {
+	proxyGetCurrentTimeNanoseconds(&resultNanos)
+	return int64(resultNanos / 1000)
+}
+
+const clockMonotonic = 1
+
+// steadyMicros is a clock that never goes back, for timeouts.
+func steadyMicros() int64 {
+	clockTimeGet(clockMonotonic, 1000, &resultNanos)
+	return int64(resultNanos / 1000)
+}
+
+// grpcOpen opens a stream; a status other than 0 is a failure.
+func grpcOpen(service []byte) (token, status uint32) {
+	name, nameLen := pointer("sluice.Redis")
+	method, methodLen := pointer("Stream")
+	status = proxyGrpcStream(unsafe.SliceData(service), uint32(len(service)), name, nameLen, method, methodLen,
+		&noMetadata[0], uint32(len(noMetadata)), &resultToken)
+	return resultToken, status
+}
+
+// noMetadata is a serialised header map without entries.
+var noMetadata [4]byte
+
+func grpcSend(token uint32, message []byte) (status uint32) {
+	return proxyGrpcSend(token, unsafe.SliceData(message), uint32(len(message)), 0)
+}
+
+func grpcClose(token uint32) { proxyGrpcClose(token) }

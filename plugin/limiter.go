@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strings"
+
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
+
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/local"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// limiter is one configuration of the limiter role in one worker.
+type limiter struct {
+	id          uint32 // of the plugin context
+	rules       *rule.Set
+	answers     *answer.Writer
+	failureMode config.FailureMode
+
+	conn    *redis.Conn     // nil: the embedded store decides
+	scripts []*redis.Script // parallel to rules.Limits
+	stream  *stream
+	local   *local.Store
+
+	queue      queue
+	tickMillis uint32 // the timer's period; 0 while it is off
+
+	view    requestView
+	matcher rule.Matcher
+	headers []byte     // scratch
+	idle    []*request // requests to use again
+}
+
+// limiters are the configurations of this VM by plugin context: during a reload
+// there are two, and each has its own stream.
+var limiters = map[uint32]*limiter{}
+
+func newLimiter(id uint32, cfg *config.Config) (*limiter, error) {
+	rules, err := rule.Compile(cfg)
+	if err != nil {
+		return nil, errors.New("sluice: " + err.Error())
+	}
+	l := &limiter{id: id, rules: rules, answers: answer.New(cfg), failureMode: cfg.Failure.Mode}
+	if cfg.Redis == nil || l.failureMode == config.FailLocal {
+		l.local = local.New(sharedData{}, local.Options{})
+	}
+	if cfg.Redis != nil {
+		l.connect(cfg)
+	}
+	limiters[id] = l
+	return l, nil
+}
+
+// connect prepares the connection to Redis; nothing is sent before it is needed.
+func (l *limiter) connect(cfg *config.Config) {
+	for _, limits := range l.rules.Limits {
+		l.scripts = append(l.scripts, redis.NewScript(limits.Policy, cfg.Redis.KeyPrefix, limits.KeySuffixes))
+	}
+	l.stream = newStream(l, cfg.Redis.Cluster)
+	l.conn = redis.New(l.stream, redis.Options{
+		KeyPrefix:     cfg.Redis.KeyPrefix,
+		Username:      cfg.Redis.Username,
+		Password:      password(cfg.Redis),
+		Database:      cfg.Redis.Database,
+		TimeoutMicros: cfg.Redis.TimeoutMicros,
+		MaxPending:    cfg.Failure.MaxPending,
+		Breaker:       cfg.Failure.Breaker,
+		Seed:          rand.Uint64(),
+	})
+}
+
+// password is the configured one, or that of an environment variable of the VM.
+func password(cfg *config.Redis) string {
+	if cfg.PasswordEnv == "" {
+		return cfg.Password
+	}
+	value, ok := os.LookupEnv(cfg.PasswordEnv)
+	if !ok {
+		proxywasm.LogWarn("sluice: redis.password_env: the VM has no environment variable " + cfg.PasswordEnv +
+			" (set it in vm_config.environment_variables); going on without AUTH")
+	}
+	return strings.TrimRight(value, "\r\n")
+}
+
+// newRequest begins a request with the memory of one that has ended.
+func (l *limiter) newRequest(id uint32) *request {
+	n := len(l.idle)
+	if n == 0 {
+		return &request{limiter: l, id: id}
+	}
+	r := l.idle[n-1]
+	l.idle = l.idle[:n-1]
+	r.id = id
+	return r
+}
+
+// maxIdle bounds how many ended requests are kept for their memory.
+const maxIdle = 256
+
+// forget ends a request wherever it is.
+func (l *limiter) forget(r *request) {
+	if r.outstanding > 0 {
+		l.conn.Abandon(r, r.ticket, r.outstanding, false)
+	}
+	l.queue.drop(r)
+	clear(r.checks)
+	*r = request{limiter: l, checks: r.checks[:0], decisions: r.decisions[:0], tags: r.tags[:0], limits: r.limits[:0]}
+	if len(l.idle) < maxIdle {
+		l.idle = append(l.idle, r)
+	}
+}
+
+// outcome says in the filter state what becomes of the request.
+func (l *limiter) outcome(text string) { setProperty("sluice", text) }
+
+// tick passes time to what waits for it.
+func (l *limiter) tick() {
+	now := steadyMicros()
+	if l.conn != nil {
+		l.conn.Tick(now)
+	}
+	l.queue.release(now)
+	l.wake(now)
+}
+
+// wake sets the timer for what waits next, if it is not set for that already.
+func (l *limiter) wake(nowMicros int64) {
+	next := l.queue.nextMicros(nowMicros)
+	if l.conn != nil {
+		if n := l.conn.NextTickMicros(nowMicros); n > 0 && (next == 0 || n < next) {
+			next = n
+		}
+	}
+	millis := uint32((next + 999) / 1000)
+	if millis == l.tickMillis {
+		return
+	}
+	enter(l.id)
+	if err := proxywasm.SetTickPeriodMilliSeconds(millis); err == nil {
+		l.tickMillis = millis
+	}
+}
+
+// close ends the configuration.
+func (l *limiter) close() {
+	if l.stream != nil {
+		l.stream.CloseStream()
+	}
+	delete(limiters, l.id)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// plugin is one configuration's plugin context. Which role it has, limiter or
+// bridge, is known once its configuration has been read.
+type plugin struct {
+	types.DefaultPluginContext
+	id      uint32
+	limiter *limiter // nil: the bridge
+}
+
+func newPlugin(id uint32) *plugin { return &plugin{id: id} }
+
+// OnPluginStart reads the configuration. A mistake makes Envoy refuse it and
+// keep the one it had; the log names every mistake.
+func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
+	text, err := proxywasm.GetPluginConfiguration()
+	if err != nil && !errors.Is(err, types.ErrorStatusNotFound) {
+		proxywasm.LogCritical("sluice: the configuration cannot be read: " + err.Error())
+		return types.OnPluginStartStatusFailed
+	}
+	cfg, err := config.Parse(text)
+	if err == nil && !cfg.Bridge {
+		p.limiter, err = newLimiter(p.id, cfg)
+	}
+	if err != nil {
+		proxywasm.LogCritical(err.Error())
+		return types.OnPluginStartStatusFailed
+	}
+	return types.OnPluginStartStatusOK
+}
+
+// NewHttpContext begins a request, or, in the bridge, one stream to Redis.
+func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
+	if p.limiter == nil {
+		return &bridge{}
+	}
+	return p.limiter.newRequest(id)
+}
+
+// OnTick passes time; it is asked for only while something waits for it.
+func (p *plugin) OnTick() {
+	if p.limiter != nil {
+		p.limiter.tick()
+	}
+}
+
+// OnPluginDone ends what the configuration has opened.
+func (p *plugin) OnPluginDone() bool {
+	if p.limiter != nil {
+		p.limiter.close()
+	}
+	return true
+}

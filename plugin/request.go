@@ -1,0 +1,273 @@
+package main
+
+import (
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// request is one HTTP request, from its headers to its end. It is used again
+// for later ones, with the memory it has.
+//
+//	OnHttpRequestHeaders   which rules apply, and ask the store
+//	Decided                one rule's answer; the last one concludes
+//	Failed                 no answer: the failure mode decides
+//	conclude               let it go on, hold it, or reject it
+//	OnHttpResponseHeaders  the limit headers
+type request struct {
+	types.DefaultHttpContext
+	limiter *limiter
+	id      uint32
+
+	checks    []check
+	decisions []algo.Decision // of all checks, in rule order
+	tags      []byte          // of all checks
+	limits    []answer.Limit  // what the client is shown
+
+	ticket      uint64 // of the checks that wait for Redis
+	outstanding int    // decisions that have not come
+	paused      bool   // Envoy waits for resumeRequest or sendResponse
+	answered    bool   // a local response was sent
+	local       bool   // decided by the embedded store, as Redis failed
+	grpc        bool
+	atMicros    int64 // the decisions' time on the store's clock
+	held        hold  // the place in the queue, if it has to wait for its turn
+}
+
+// check is one applying rule's question and answer.
+type check struct {
+	rule      *rule.Rule
+	limits    *rule.Limits
+	tag       []byte
+	cost      int64
+	decisions []algo.Decision
+	atMicros  int64 // on the clock of the store that decided
+	allowed   bool
+	decided   bool
+
+	nonce        int64
+	chargedRedis int64 // when Redis charged the cost, on its clock; 0 if it did not
+	chargedLocal int64 // likewise the embedded store
+}
+
+// OnHttpRequestHeaders decides the request, at once or when Redis has answered.
+func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
+	l := r.limiter
+	applied, exempt := l.rules.Apply(&l.view, &l.matcher)
+	if len(applied) == 0 {
+		if exempt != nil {
+			l.outcome(exempt.Outcomes.Exempt)
+		} else {
+			l.outcome(answer.None)
+		}
+		return types.ActionContinue
+	}
+	r.keep(applied)
+	if len(r.checks) == 0 { // unlimited tiers only
+		l.outcome(answer.Allowed)
+		return types.ActionContinue
+	}
+	contentType, _ := requestHeader("content-type")
+	r.grpc = answer.IsGRPC(contentType)
+	l.take(r)
+	if r.outstanding > 0 || r.held.waits || r.answered {
+		r.paused = true
+		return types.ActionPause
+	}
+	return types.ActionContinue
+}
+
+// keep copies what applies, as the request may outlive the matcher's memory.
+func (r *request) keep(applied []rule.Applied) {
+	for i := range applied {
+		r.tags = append(r.tags, applied[i].Tag...)
+	}
+	tags := r.tags
+	decisions := 0
+	for i := range applied {
+		a := &applied[i]
+		tag := tags[:len(a.Tag):len(a.Tag)]
+		tags = tags[len(a.Tag):]
+		if a.Limits != nil {
+			r.checks = append(r.checks, check{rule: a.Rule, limits: a.Limits, tag: tag, cost: a.Cost})
+			decisions += len(a.Limits.Limits)
+		}
+	}
+	r.decisions = grow(r.decisions, decisions)
+	rest := r.decisions
+	for i := range r.checks {
+		n := len(r.checks[i].limits.Limits)
+		r.checks[i].decisions, rest = rest[:n:n], rest[n:]
+	}
+}
+
+// Decided brings Redis' answer to one check.
+func (r *request) Decided(index int, atMicros int64, decisions []algo.Decision, allowed bool) {
+	c := &r.checks[index]
+	copy(c.decisions, decisions)
+	c.atMicros, c.allowed, c.decided = atMicros, allowed, true
+	if allowed {
+		c.chargedRedis = atMicros
+	}
+	if r.outstanding--; r.outstanding == 0 {
+		r.conclude()
+	}
+}
+
+// Failed applies the failure mode. What Redis has charged, or is about to, is
+// given back unless the request goes on.
+func (r *request) Failed(redis.Cause) (outstanding int, giveBack bool) {
+	outstanding, r.outstanding = r.outstanding-1, 0
+	if r.limiter.failureMode == config.FailLocal {
+		r.local = true
+		r.limiter.takeLocal(r)
+	} else {
+		r.fail()
+	}
+	return outstanding, r.answered
+}
+
+// fail lets the request go on, or denies it, undecided.
+func (r *request) fail() {
+	l := r.limiter
+	for i := range r.checks {
+		r.checks[i].decided = false
+	}
+	if l.failureMode == config.FailDeny {
+		l.refund(r)
+		r.reply(l.answers.Deny(r.grpc), answer.FailedDeny)
+		return
+	}
+	enter(r.id)
+	l.outcome(answer.FailedAllow)
+	r.proceed()
+}
+
+// conclude acts on the decisions of all checks.
+func (r *request) conclude() {
+	l := r.limiter
+	if by := r.rejecting(); by != nil {
+		l.refund(r)
+		r.show()
+		outcome := by.rule.Outcomes.Limited
+		if r.local {
+			outcome = by.rule.Outcomes.LocalLimited
+		}
+		r.reply(l.answers.Reject(r.limits, r.atMicros, r.grpc), outcome)
+		return
+	}
+	enter(r.id)
+	l.outcome(r.allowedOutcome())
+	if delay := r.delayMicros(); delay > 0 {
+		l.queue.hold(r, steadyMicros()+delay)
+		return
+	}
+	r.proceed()
+}
+
+// rejecting is the first check that rejects the request, nil if none does.
+func (r *request) rejecting() *check {
+	for i := range r.checks {
+		if c := &r.checks[i]; !c.allowed && c.rule.Mode == config.Enforce {
+			return c
+		}
+	}
+	return nil
+}
+
+// show collects what the client is shown: the limits of enforced rules, those
+// that were given back as if they had not been charged.
+func (r *request) show() {
+	r.limits = r.limits[:0]
+	rejected := r.rejecting() != nil
+	for i := range r.checks {
+		c := &r.checks[i]
+		if c.rule.Mode != config.Enforce {
+			continue
+		}
+		r.atMicros = c.atMicros
+		for j := range c.decisions {
+			d := c.decisions[j]
+			if rejected && c.allowed {
+				d = c.limits.Policies[j].Uncharged(d, c.cost)
+			}
+			r.limits = append(r.limits, answer.Limit{Policy: &c.limits.Policies[j], Decision: d})
+		}
+	}
+}
+
+// allowedOutcome is the outcome of a request that goes on.
+func (r *request) allowedOutcome() string {
+	for i := range r.checks {
+		if c := &r.checks[i]; !c.allowed {
+			return c.rule.Outcomes.Shadow
+		}
+	}
+	if r.local {
+		return answer.LocalAllowed
+	}
+	return answer.Allowed
+}
+
+// delayMicros is how long the request must be held: the longest of its queues.
+func (r *request) delayMicros() (delay int64) {
+	for i := range r.checks {
+		c := &r.checks[i]
+		if c.rule.Mode != config.Enforce {
+			continue
+		}
+		for j := range c.decisions {
+			delay = max(delay, c.decisions[j].DelayMicros)
+		}
+	}
+	return delay
+}
+
+// proceed is the one way on for a request. Its context has been entered.
+func (r *request) proceed() {
+	if r.paused {
+		r.paused = false
+		resumeRequest()
+	}
+}
+
+// reply is the one way to answer a request.
+func (r *request) reply(a answer.Reply, outcome string) {
+	r.answered = true
+	l := r.limiter
+	enter(r.id)
+	l.outcome(outcome)
+	l.headers = appendHeaders(l.headers[:0], a.Headers)
+	sendResponse(a.Status, outcome, l.headers, a.Body, a.GRPCStatus)
+}
+
+// OnHttpResponseHeaders adds the limit headers, in place of the upstream's.
+func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
+	if r.answered || !r.decided() {
+		return types.ActionContinue
+	}
+	r.show()
+	for _, h := range r.limiter.answers.Headers(r.limits, r.atMicros) {
+		setResponseHeader(h[0], h[1])
+	}
+	return types.ActionContinue
+}
+
+// decided says whether every check has been decided.
+func (r *request) decided() bool {
+	for i := range r.checks {
+		if !r.checks[i].decided {
+			return false
+		}
+	}
+	return len(r.checks) > 0
+}
+
+// OnHttpStreamDone ends the request, perhaps while it waits: its client is gone.
+func (r *request) OnHttpStreamDone() {
+	r.limiter.forget(r)
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
+
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+// stream is a limiter's gRPC stream to the Redis cluster, at whose other end the
+// bridge turns messages into plain RESP. It is opened, used and closed under the
+// plugin context, whose id the callbacks bring; a token tells its streams apart.
+type stream struct {
+	limiter *limiter
+	service []byte // serialised envoy.config.core.v3.GrpcService
+	token   uint32
+	open    bool
+	opening bool // inside OpenStream: Envoy has not told the token yet
+}
+
+func newStream(l *limiter, cluster string) *stream {
+	return &stream{limiter: l, service: grpcService(cluster)}
+}
+
+// grpcService is a GrpcService message that names a cluster:
+// {envoy_grpc: {cluster_name: cluster}}. A bare name works too, unless it happens
+// to be a valid message.
+func grpcService(cluster string) []byte {
+	inner := appendField(nil, cluster)
+	return appendField(nil, string(inner))
+}
+
+// appendField appends field 1 of a protocol buffer message, of wire type LEN
+// (https://protobuf.dev/programming-guides/encoding/).
+func appendField(dst []byte, value string) []byte {
+	dst = append(dst, 1<<3|2)
+	n := len(value)
+	for ; n >= 0x80; n >>= 7 {
+		dst = append(dst, byte(n)|0x80)
+	}
+	dst = append(dst, byte(n))
+	return append(dst, value...)
+}
+
+// OpenStream implements redis.Host.
+func (s *stream) OpenStream() error {
+	enter(s.limiter.id)
+	s.open, s.opening = true, true
+	token, status := grpcOpen(s.service)
+	s.opening = false
+	if status != 0 {
+		s.open = false
+		return errors.New("proxy_grpc_stream: status " + strconv.Itoa(int(status)))
+	}
+	s.token = token
+	return nil
+}
+
+// Send implements redis.Host.
+func (s *stream) Send(commands []byte) error {
+	enter(s.limiter.id)
+	if status := grpcSend(s.token, commands); status != 0 {
+		return errors.New("proxy_grpc_send: status " + strconv.Itoa(int(status)))
+	}
+	return nil
+}
+
+// CloseStream implements redis.Host.
+func (s *stream) CloseStream() {
+	if s.open {
+		s.open = false
+		enter(s.limiter.id)
+		grpcClose(s.token)
+	}
+}
+
+// Warn implements redis.Host.
+func (s *stream) Warn(line string) { proxywasm.LogWarn("sluice: " + line) }
+
+// Info implements redis.Host.
+func (s *stream) Info(line string) { proxywasm.LogInfo("sluice: " + line) }
+
+// received routes bytes to the connection they belong to.
+func received(contextID, token uint32, b []byte) {
+	l := limiters[contextID]
+	if l == nil || l.stream == nil || !l.stream.open || token != l.stream.token {
+		return
+	}
+	now := steadyMicros()
+	l.conn.Received(b, now)
+	l.wake(now)
+}
+
+// closed tells the connection that its stream has ended, perhaps while it was
+// being opened.
+func closed(contextID, token uint32) {
+	l := limiters[contextID]
+	if l == nil || l.stream == nil || !l.stream.open || !l.stream.opening && token != l.stream.token {
+		return
+	}
+	l.stream.open = false
+	now := steadyMicros()
+	l.conn.Closed(now)
+	l.wake(now)
+}
+
+// RequestFailed implements redis.Observer.
+func (s *stream) RequestFailed(cause redis.Cause) {}
+
+// RoundTrip implements redis.Observer.
+func (s *stream) RoundTrip(micros int64) {}
+
+// Reconnected implements redis.Observer.
+func (s *stream) Reconnected() {}
+
+// Refunded implements redis.Observer.
+func (s *stream) Refunded() {}
+
+// BreakerChanged implements redis.Observer.
+func (s *stream) BreakerChanged(state redis.BreakerState) {}

@@ -3,6 +3,11 @@
 // the tests hold against the Lua to the microsecond.
 package algo
 
+import (
+	"math"
+	"math/bits"
+)
+
 // Algorithm names one of the six algorithms. The zero value is none of them.
 type Algorithm uint8
 
@@ -110,4 +115,21 @@ type Decision struct {
 	// DelayMicros is how long a Queue holds the admitted request, rounded up;
 	// 0 for all others.
 	DelayMicros int64
+}
+
+// RestoreMicros is the time in which the whole capacity is restored, rounded
+// up: burst * window / limit of a bucket, else the window.
+func (l *Limit) RestoreMicros() int64 {
+	if !l.Algorithm.HasBurst() {
+		return l.WindowMicros
+	}
+	hi, product := bits.Mul64(uint64(l.Capacity()), uint64(l.WindowMicros))
+	if l.Units <= 0 || hi >= uint64(l.Units) {
+		return math.MaxInt64
+	}
+	quotient, rest := bits.Div64(hi, product, uint64(l.Units))
+	if rest > 0 {
+		quotient++
+	}
+	return int64(min(quotient, math.MaxInt64))
 }

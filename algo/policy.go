@@ -1,18 +1,42 @@
 package algo
 
 // State is what one key remembers. A State of length 0 is a key that does not
-// exist. What its numbers mean is documented with each algorithm.
+// exist; one that makes no sense is taken for it. Its layout, all times in
+// microseconds since the Unix epoch:
+//
+//	fixed_window            start of the window, units charged in it
+//	sliding_window_log      pairs, oldest first: time, units charged then
+//	sliding_window_counter  pairs, oldest first: start of the sub-window, units
+//	token_bucket            when the bucket is full: whole us, fraction in 2^-30 us
+//	leaky_bucket            when the bucket is drained: likewise
+//	gcra                    the theoretical arrival time: likewise
 type State []int64
 
 // Policy is the ordered limits of one rule, which are decided together: either
 // all of them admit a request and all are charged, or nothing changes.
 type Policy struct {
-	limits []Limit
+	limits   []Limit
+	limiters []limiter
+	script   Script
+	refund   Script
+	args     []string
 }
 
-// NewPolicy checks the limits against their bounds and prepares the arithmetic.
+// NewPolicy checks the limits against their bounds and prepares the arithmetic
+// and the scripts.
 func NewPolicy(limits []Limit) (*Policy, error) {
-	return &Policy{limits: append([]Limit(nil), limits...)}, nil
+	if err := validate(limits); err != nil {
+		return nil, err
+	}
+	p := &Policy{limits: append([]Limit(nil), limits...)}
+	for i := range p.limits {
+		l := newLimiter(&p.limits[i])
+		p.limiters = append(p.limiters, l)
+		p.args = append(p.args, l.args...)
+	}
+	p.script = newScript(composeCheck(p.limiters))
+	p.refund = newScript(composeRefund(p.limiters))
+	return p, nil
 }
 
 // Limits are the limits the policy was made of, in order. They must not be
@@ -21,51 +45,55 @@ func (p *Policy) Limits() []Limit { return p.limits }
 
 // Decide checks cost against every limit and, if all allow, charges all of
 // them. states and out have one element for each limit; states are updated in
-// place, and a denied call changes none.
+// place, and a denied call changes none. A cost below 0 counts as 0.
 func (p *Policy) Decide(states []State, nowMicros, cost int64, out []Decision) (allowed bool) {
-	return false
+	cost = max(cost, 0)
+	allowed = true
+	for i := range p.limiters {
+		out[i] = p.limiters[i].check(states[i], nowMicros, cost)
+		allowed = allowed && out[i].Allowed
+	}
+	if !allowed || cost == 0 {
+		return allowed
+	}
+	for i := range p.limiters {
+		states[i] = p.limiters[i].charge(states[i], nowMicros, cost, &out[i])
+	}
+	return true
 }
 
-// Refund gives back what a Decide at chargedAtMicros charged.
-func (p *Policy) Refund(states []State, chargedAtMicros, nowMicros, cost int64) {}
+// Refund gives back what a Decide at chargedAtMicros charged. It never gives
+// back more, and does nothing to a state that has gone since.
+func (p *Policy) Refund(states []State, chargedAtMicros, nowMicros, cost int64) {
+	if cost <= 0 {
+		return
+	}
+	for i := range p.limiters {
+		states[i] = p.limiters[i].refund(states[i], chargedAtMicros, nowMicros, cost)
+	}
+}
 
 // ExpiresAtMicros is when the state of limit i no longer matters; 0 for no
 // state.
-func (p *Policy) ExpiresAtMicros(i int, s State) int64 { return 0 }
+func (p *Policy) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expires(s) }
 
 // NeedsNonce says whether the script needs a nonce, unique for each call.
-func (p *Policy) NeedsNonce() bool { return false }
-
-// Script is a Lua script and its name in Redis' script cache.
-type Script struct {
-	Source string
-	SHA1   string // hex, as EVALSHA wants it
+func (p *Policy) NeedsNonce() bool {
+	for i := range p.limits {
+		if p.limits[i].Algorithm == SlidingWindowLog {
+			return true
+		}
+	}
+	return false
 }
 
 // Script decides a request: EVALSHA sha n key1..keyn cost nonce Args...
-func (p *Policy) Script() Script { return Script{} }
+func (p *Policy) Script() Script { return p.script }
 
 // RefundScript gives a charge back:
 // EVALSHA sha n key1..keyn cost nonce chargedAtMicros Args...
-func (p *Policy) RefundScript() Script { return Script{} }
+func (p *Policy) RefundScript() Script { return p.refund }
 
 // Args are the constants of the limits, which follow the variable arguments of
 // both scripts.
-func (p *Policy) Args() []string { return nil }
-
-// ReplyLen is the number of integers in the reply of Script.
-func (p *Policy) ReplyLen() int { return 0 }
-
-// ParseReply reads the reply of Script into out, one element for each limit.
-// atMicros is the Redis time of the decision, which a refund names.
-func (p *Policy) ParseReply(values []int64, out []Decision) (atMicros int64, allowed bool, err error) {
-	return 0, false, nil
-}
-
-// RestoreMicros is the time in which the whole capacity is restored.
-func (l *Limit) RestoreMicros() int64 {
-	if !l.Algorithm.HasBurst() {
-		return l.WindowMicros
-	}
-	return 0
-}
+func (p *Policy) Args() []string { return p.args }

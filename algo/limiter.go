@@ -1,0 +1,75 @@
+package algo
+
+import "strconv"
+
+// limiter is one limit made ready: its algorithm's arithmetic and script. It is
+// a union rather than an interface because TinyGo's calls through interfaces
+// cost more than a switch.
+type limiter struct {
+	algorithm Algorithm
+	fixed     fixedWindow
+	bucket    bucket // token_bucket, leaky_bucket and gcra
+
+	lua     string   // the algorithm's .lua file
+	variant string   // which of the file's sections to use, see sections
+	args    []string // the script's constants
+}
+
+func newLimiter(l *Limit) limiter {
+	switch l.Algorithm {
+	case FixedWindow:
+		return newFixedWindow(l)
+	default:
+		return newGCRA(l)
+	}
+}
+
+// check decides cost as if it were not charged.
+func (l *limiter) check(s State, nowMicros, cost int64) Decision {
+	switch l.algorithm {
+	case FixedWindow:
+		return l.fixed.check(s, nowMicros, cost)
+	default:
+		return l.bucket.check(s, nowMicros, cost)
+	}
+}
+
+// charge takes a cost above 0 that check has allowed. It brings d, which check
+// returned, up to date and returns the new state, in s where it has room.
+func (l *limiter) charge(s State, nowMicros, cost int64, d *Decision) State {
+	switch l.algorithm {
+	case FixedWindow:
+		return l.fixed.charge(s, nowMicros, cost, d)
+	default:
+		return l.bucket.charge(s, nowMicros, cost, d)
+	}
+}
+
+// refund gives back a cost above 0 and returns the new state, in s.
+func (l *limiter) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
+	switch l.algorithm {
+	case FixedWindow:
+		return l.fixed.refund(s, chargedAtMicros, nowMicros, cost)
+	default:
+		return l.bucket.refund(s, chargedAtMicros, nowMicros, cost)
+	}
+}
+
+// expires is when the state no longer matters, in microseconds; 0 for none.
+func (l *limiter) expires(s State) int64 {
+	switch l.algorithm {
+	case FixedWindow:
+		return l.fixed.expires(s)
+	default:
+		return bucketExpires(s)
+	}
+}
+
+func formatInt(v int64) string { return strconv.FormatInt(v, 10) }
+
+// parseInt reads a number in one of the .lua files, which the tests have shown
+// to be one.
+func parseInt(s string) int64 {
+	v, _ := strconv.ParseInt(s, 10, 64)
+	return v
+}

@@ -1,0 +1,72 @@
+package algo
+
+import "errors"
+
+// Errors of ParseReply. They are values, so that no reply makes it allocate.
+var (
+	ErrReplyLength = errors.New("the script's reply has the wrong number of integers")
+	ErrReplyRange  = errors.New("the script's reply has an integer that cannot be")
+)
+
+// maxReplyMicros bounds the times in a reply: what Lua can count exactly.
+const maxReplyMicros = 1 << 53
+
+// ReplyLen is the number of integers in the reply of Script: the Redis time in
+// microseconds, then for each limit the units remaining, reset_after and
+// retry_after in microseconds (0 allowed, Never), and for a Queue its delay.
+func (p *Policy) ReplyLen() int {
+	n := 1
+	for i := range p.limits {
+		n += replyFields(&p.limits[i])
+	}
+	return n
+}
+
+func replyFields(l *Limit) int {
+	if l.Queue {
+		return 4
+	}
+	return 3
+}
+
+// ParseReply reads the reply of Script into out, one element for each limit.
+// atMicros is the Redis time of the decision, which a refund names. On an error
+// out means nothing.
+func (p *Policy) ParseReply(values []int64, out []Decision) (atMicros int64, allowed bool, err error) {
+	if len(values) != p.ReplyLen() || len(out) < len(p.limits) {
+		return 0, false, ErrReplyLength
+	}
+	if !within(values[0], 0, maxReplyMicros) {
+		return 0, false, ErrReplyRange
+	}
+	atMicros, allowed = values[0], true
+	values = values[1:]
+	for i := range p.limits {
+		l := &p.limits[i]
+		if !parseDecision(l, values, &out[i]) {
+			return 0, false, ErrReplyRange
+		}
+		allowed = allowed && out[i].Allowed
+		values = values[replyFields(l):]
+	}
+	return atMicros, allowed, nil
+}
+
+// parseDecision reads one limit's part and says whether it makes sense.
+func parseDecision(l *Limit, values []int64, d *Decision) bool {
+	*d = Decision{
+		Remaining:        values[0],
+		ResetAfterMicros: values[1],
+		RetryAfterMicros: values[2],
+		Allowed:          values[2] == 0,
+	}
+	if l.Queue {
+		d.DelayMicros = values[3]
+	}
+	return within(d.Remaining, 0, l.Capacity()) &&
+		within(d.ResetAfterMicros, 0, maxReplyMicros) &&
+		within(d.RetryAfterMicros, Never, maxReplyMicros) &&
+		within(d.DelayMicros, 0, l.MaxDelayMicros)
+}
+
+func within(v, low, high int64) bool { return low <= v && v <= high }

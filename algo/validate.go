@@ -1,0 +1,86 @@
+package algo
+
+import "fmt"
+
+// MaxRestoreMicros bounds the time in which a whole burst is restored, and so
+// how long a key may have to live: 100 years.
+const MaxRestoreMicros = 100 * 365.25 * 24 * 3600 * 1e6
+
+// validate refuses what NewPolicy cannot make right. The first mistake is
+// returned.
+func validate(limits []Limit) error {
+	if len(limits) == 0 || len(limits) > MaxLimits {
+		return fmt.Errorf("%d limits in one rule (want 1 to %d)", len(limits), MaxLimits)
+	}
+	for i := range limits {
+		if err := limits[i].validate(); err != nil {
+			return err
+		}
+		for j := range limits[:i] {
+			if limits[i].Algorithm == limits[j].Algorithm && limits[i].WindowMicros == limits[j].WindowMicros {
+				return fmt.Errorf("two limits with algorithm %s and window %d us (want different ones, as they would share a key)",
+					limits[i].Algorithm, limits[i].WindowMicros)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Limit) validate() error {
+	if l.Algorithm < FixedWindow || l.Algorithm > GCRA {
+		return fmt.Errorf("algorithm %d (want %d to %d)", l.Algorithm, FixedWindow, GCRA)
+	}
+	for _, f := range []struct {
+		name           string
+		v, least, most int64
+	}{
+		{"limit", l.Units, 1, MaxUnits},
+		{"window in us", l.WindowMicros, MinWindowMicros, MaxWindowMicros},
+		{"burst", l.Burst, 0, MaxUnits},
+		{"sub_windows", l.SubWindows, 0, MaxSubWindows},
+		{"max_delay in us", l.MaxDelayMicros, 0, MaxWindowMicros},
+	} {
+		if !within(f.v, f.least, f.most) {
+			return fmt.Errorf("%s %d is out of range (want %d to %d)", f.name, f.v, f.least, f.most)
+		}
+	}
+	if l.WindowMicros%1000 != 0 {
+		return fmt.Errorf("window of %d us (want whole milliseconds)", l.WindowMicros)
+	}
+	if err := l.validateVariant(); err != nil {
+		return err
+	}
+	return l.validateRestore()
+}
+
+// validateVariant refuses fields that are not the algorithm's.
+func (l *Limit) validateVariant() error {
+	for _, f := range []struct {
+		name  string
+		set   bool
+		right bool
+	}{
+		{"burst", l.Burst != 0, l.Algorithm.HasBurst()},
+		{"anchor", l.FromFirstRequest, l.Algorithm == FixedWindow},
+		{"sub_windows", l.SubWindows != 0, l.Algorithm == SlidingWindowCounter},
+		{"overflow", l.Queue, l.Algorithm == LeakyBucket},
+		{"max_delay", l.MaxDelayMicros != 0, l.Queue},
+	} {
+		if f.set && !f.right {
+			return fmt.Errorf("%s does not belong to this %s", f.name, l.Algorithm)
+		}
+	}
+	if n := max(l.SubWindows, 1); l.WindowMicros%n != 0 {
+		return fmt.Errorf("%d sub_windows do not divide %d us evenly", n, l.WindowMicros)
+	}
+	return nil
+}
+
+// validateRestore refuses a burst that takes too long to be restored.
+func (l *Limit) validateRestore() error {
+	if l.RestoreMicros() > MaxRestoreMicros {
+		return fmt.Errorf("a burst of %d is restored in %d us (want at most %d, 100 years)",
+			l.Capacity(), l.RestoreMicros(), int64(MaxRestoreMicros))
+	}
+	return nil
+}

@@ -170,13 +170,21 @@ func (v value) object(known ...string) (object, bool) {
 	for _, field := range fields {
 		if contains(known, field.name) {
 			o.fields = append(o.fields, field)
-		} else if meant, found := nearest(field.name, known); found {
-			field.mistake("unknown field (did you mean %q?)", meant)
 		} else {
-			field.mistake("unknown field (want one of %s)", quotedList(known))
+			field.unknown(known)
 		}
 	}
 	return o, ok
+}
+
+func (e entry) unknown(known []string) {
+	if e.r.found >= maxMistakes {
+		e.r.found++ // not shown: no work for its message
+	} else if meant, found := nearest(e.name, known); found {
+		e.mistake("unknown field (did you mean %q?)", meant)
+	} else {
+		e.mistake("unknown field (want one of %s)", quotedList(known))
+	}
 }
 
 func contains(names []string, name string) bool {

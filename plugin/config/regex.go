@@ -6,12 +6,16 @@ import (
 	"strings"
 )
 
-// Bounds of a regular expression. The time of a match is at most proportional
-// to the instructions times the bytes that are matched.
+// Bounds of a regular expression. A match takes at most time proportional to
+// the instructions times the bytes that are matched. Depth and branches bound
+// how deep package regexp recurses, compiling and matching, on a stack that does
+// not grow: about 600 bytes a level in the plugin.
 const (
 	maxRegexBytes        = 512
-	maxRegexDepth        = 20
+	maxRegexGroups       = 20
 	maxRegexInstructions = 1000
+	maxRegexDepth        = 256
+	maxRegexBranches     = 256
 )
 
 // regex compiles a regular expression in RE2's syntax.
@@ -23,8 +27,8 @@ func regex(v value) (*regexp.Regexp, string) {
 	case len(text) > maxRegexBytes:
 		v.mistake("the regular expression has %d bytes (want at most %d)", len(text), maxRegexBytes)
 		return nil, ""
-	case groupDepth(text) > maxRegexDepth:
-		v.mistake("the regular expression nests too deep (want at most %d levels of groups)", maxRegexDepth)
+	case groupDepth(text) > maxRegexGroups:
+		v.mistake("the regular expression nests too deep (want at most %d levels of groups)", maxRegexGroups)
 		return nil, ""
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
@@ -32,8 +36,8 @@ func regex(v value) (*regexp.Regexp, string) {
 		v.notRegex(err)
 		return nil, ""
 	}
-	if instructions(tree) > maxRegexInstructions {
-		v.mistake("the regular expression is too large (want one of at most %d instructions, repetitions multiplied)", maxRegexInstructions)
+	if !measure(tree).fits() {
+		v.mistake("the regular expression is too large (want one with fewer or smaller repetitions and alternatives)")
 		return nil, ""
 	}
 	compiled, err := regexp.Compile(text)
@@ -65,19 +69,50 @@ func groupDepth(text string) int {
 	return deepest
 }
 
-// instructions estimates the size of the compiled program before anything is
-// expanded: a{1000} is a thousand instructions.
-func instructions(re *syntax.Regexp) int {
-	size := 1
-	if re.Op == syntax.OpLiteral {
-		size = len(re.Rune)
-	}
+// regexSize is an upper bound of what a regular expression compiles to, known
+// before its repetitions are expanded.
+type regexSize struct {
+	instructions int
+	branches     int // the instructions that consume no character
+	depth        int // of the syntax tree
+}
+
+func (s regexSize) fits() bool {
+	return s.instructions <= maxRegexInstructions && s.branches <= maxRegexBranches && s.depth <= maxRegexDepth
+}
+
+func measure(re *syntax.Regexp) regexSize {
+	var size regexSize
 	for _, sub := range re.Sub {
-		size += instructions(sub)
+		s := measure(sub)
+		size.instructions += s.instructions
+		size.branches += s.branches
+		size.depth = max(size.depth, s.depth)
 	}
-	if re.Op == syntax.OpRepeat {
-		// Max is -1 for none; parsing bounds both by 1000.
-		size *= max(re.Min+1, re.Max)
+	size.depth++
+	switch re.Op {
+	case syntax.OpLiteral:
+		size.instructions += len(re.Rune)
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		size.instructions++
+	case syntax.OpRepeat:
+		return size.repeated(re.Min, re.Max)
+	case syntax.OpConcat: // nothing but its parts
+	default:
+		own := max(2, len(re.Sub)) // a group has two, alternatives as many as they are
+		size.instructions += own
+		size.branches += own
 	}
 	return size
+}
+
+// repeated is the size of x{least,most}: as many copies, of which those beyond
+// least are optional, each within the one before. A most of -1 is x{least,}, one
+// copy more.
+func (s regexSize) repeated(least, most int) regexSize {
+	optional := max(1, most-least)
+	s.instructions = s.instructions*(least+optional) + optional
+	s.branches = s.branches*(least+optional) + optional
+	s.depth += 2 * optional
+	return s
 }

@@ -1,0 +1,185 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+func TestMatches(t *testing.T) {
+	t.Parallel()
+	tests := map[string]Match{
+		`{}`:                              {},
+		`{"path": "/a"}`:                  {Path: &StringMatch{Op: Exact, Value: "/a"}},
+		`{"path": {"exact": "/a"}}`:       {Path: &StringMatch{Op: Exact, Value: "/a"}},
+		`{"path": {"suffix": ".php"}}`:    {Path: &StringMatch{Op: Suffix, Value: ".php"}},
+		`{"path": {"contains": "admin"}}`: {Path: &StringMatch{Op: Contains, Value: "admin"}},
+		`{"host": "API.Example.COM"}`:     {Host: &StringMatch{Op: Exact, Value: "api.example.com"}},
+		`{"host": {"suffix": ".Com"}}`:    {Host: &StringMatch{Op: Suffix, Value: ".com"}},
+		`{"host": {"present": false}}`:    {Host: &StringMatch{Op: Present}},
+		`{"methods": ["PUT", "GET"]}`:     {Methods: []string{"PUT", "GET"}},
+		`{"headers": {"X-B": "V", "x-a": {"present": true}}}`: {Headers: []HeaderMatch{
+			{Name: "x-b", Match: StringMatch{Value: "V"}},
+			{Name: "x-a", Match: StringMatch{Op: Present, Present: true}},
+		}},
+		`{"not": {"methods": ["GET"], "not": {"path": "/a"}}}`: {Not: &Match{
+			Methods: []string{"GET"},
+			Not:     &Match{Path: &StringMatch{Value: "/a"}},
+		}},
+	}
+	for part, want := range tests {
+		check(t, part, mustParse(t, "match", part).Rules[0].Match, want)
+	}
+	got := mustParse(t, "match", `{"path": {"regex": "^/v[0-9]+/"}}`).Rules[0].Match.Path
+	if got.Op != Regex || got.Value != "^/v[0-9]+/" || !got.Regexp.MatchString("/v12/x") || got.Regexp.MatchString("/x/v1/") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestComponents(t *testing.T) {
+	t.Parallel()
+	tests := map[string]Component{
+		`{"header": "X-API-Key", "hash": true}`:              {Source: FromHeader, Name: "x-api-key", Hash: true},
+		`{"cookie": "Session", "default": ""}`:               {Source: FromCookie, Name: "Session", HasDefault: true},
+		`{"query": "Key", "default": "none", "hash": false}`: {Source: FromQuery, Name: "Key", HasDefault: true, Default: "none"},
+		`{"client_ip": true}`:                                {Source: FromClientIP},
+		`{"path": true}`:                                     {Source: FromPath},
+		`{"path": {"segments": 2}}`:                          {Source: FromPath, Segments: 2},
+		`{"method": true}`:                                   {Source: FromMethod},
+		`{"host": true}`:                                     {Source: FromHost},
+		`{"metadata": ["a", "b"]}`:                           {Source: FromMetadata, Path: []string{"a", "b"}},
+		`{"property": ["connection", "id"]}`:                 {Source: FromProperty, Path: []string{"connection", "id"}},
+		`{"constant": "a\u0000|b"}`:                          {Source: FromConstant, Value: "a\x00|b"},
+	}
+	for part, want := range tests {
+		want.V4Prefix, want.V6Prefix = 32, 128
+		check(t, part, mustParse(t, "component", part).Rules[0].Key, []Component{want})
+	}
+	prefixes := map[string]Component{
+		`{"client_ip": {}}`:                                 {Source: FromClientIP, V4Prefix: 32, V6Prefix: 128},
+		`{"client_ip": {"v4_prefix": 0}}`:                   {Source: FromClientIP, V4Prefix: 0, V6Prefix: 128},
+		`{"client_ip": {"v6_prefix": 64, "v4_prefix": 24}}`: {Source: FromClientIP, V4Prefix: 24, V6Prefix: 64},
+	}
+	for part, want := range prefixes {
+		check(t, part, mustParse(t, "component", part).Rules[0].Key, []Component{want})
+	}
+}
+
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	tests := map[string]Cost{
+		`0`:                    {Default: 0, Max: 1_000_000},
+		`7`:                    {Default: 7, Max: 1_000_000},
+		`{"header": "X-Cost"}`: {Header: "x-cost", Default: 1, Max: 1_000_000},
+		`{"header": "x-cost", "default": 0, "max": 5}`: {Header: "x-cost", Default: 0, Max: 5},
+	}
+	for part, want := range tests {
+		check(t, part, mustParse(t, "cost", part).Rules[0].Cost, want)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	base := algo.Limit{Units: 10, WindowMicros: 60_000_000}
+	with := func(algorithm algo.Algorithm, change func(*Limit)) Limit {
+		l := Limit{Limit: base, Policy: "r", Window: "1m"}
+		l.Algorithm = algorithm
+		change(&l)
+		return l
+	}
+	tests := []struct {
+		fields string
+		want   Limit
+	}{
+		{`"fixed_window"`, with(algo.FixedWindow, func(*Limit) {})},
+		{`"fixed_window", "anchor": "clock"`, with(algo.FixedWindow, func(*Limit) {})},
+		{`"fixed_window", "anchor": "first_request"`, with(algo.FixedWindow, func(l *Limit) { l.FromFirstRequest = true })},
+		{`"sliding_window_log"`, with(algo.SlidingWindowLog, func(*Limit) {})},
+		{`"sliding_window_counter"`, with(algo.SlidingWindowCounter, func(*Limit) {})},
+		{`"sliding_window_counter", "sub_windows": 60`, with(algo.SlidingWindowCounter, func(l *Limit) { l.SubWindows = 60 })},
+		{`"token_bucket", "burst": 30`, with(algo.TokenBucket, func(l *Limit) { l.Burst = 30 })},
+		{`"leaky_bucket"`, with(algo.LeakyBucket, func(*Limit) {})},
+		{`"leaky_bucket", "overflow": "reject"`, with(algo.LeakyBucket, func(*Limit) {})},
+		{`"leaky_bucket", "overflow": "queue"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 30_000_000 })},
+		{`"leaky_bucket", "overflow": "queue", "max_delay": "5s"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 5_000_000 })},
+		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Policy = "a b" })},
+		{`"gcra", "lease": {"units": 10, "ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{Units: 10, TTLMicros: 200_000} })},
+	}
+	for _, tt := range tests {
+		part := fmt.Sprintf(`{"limit": 10, "window": "60s", "algorithm": %s}`, tt.fields)
+		check(t, part, mustParse(t, "limit", part).Rules[0].Limits, []Limit{tt.want})
+	}
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "config", `{"rules": [
+		{"name": "a", "exempt": true},
+		{"name": "b", "exempt": false, "mode": "enforce", "key": [{"host": true}], "limits": [`+aLimit+`]},
+		{"name": "c", "mode": "shadow", "limits": [`+aLimit+`]},
+		{"name": "d", "mode": "off", "limits": [`+aLimit+`]}]}`)
+	want := []struct {
+		exempt bool
+		mode   Mode
+		key    int
+		limits int
+	}{{true, Enforce, 0, 0}, {false, Enforce, 1, 1}, {false, Shadow, 0, 1}, {false, Off, 0, 1}}
+	for i, rule := range c.Rules {
+		if w := want[i]; rule.Exempt != w.exempt || rule.Mode != w.mode || len(rule.Key) != w.key || len(rule.Limits) != w.limits {
+			t.Errorf("rule %d: got %+v, want %+v", i, rule, w)
+		}
+	}
+}
+
+func TestPolicyNames(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "config", `{"rules": [
+		{"name": "one", "limits": [{"algorithm": "gcra", "limit": 1, "window": "60s"}]},
+		{"name": "many", "limits": [
+			{"algorithm": "gcra", "limit": 1, "window": "60s"},
+			{"algorithm": "gcra", "limit": 1, "window": "1d", "name": "daily"},
+			{"algorithm": "gcra", "limit": 1, "window": "1m30s"}]},
+		{"name": "tiers", "limits_by": {"source": {"header": "p"}, "values": {
+			"a": [{"algorithm": "gcra", "limit": 1, "window": "1m"}],
+			"b": [{"algorithm": "gcra", "limit": 1, "window": "1h"}, {"algorithm": "gcra", "limit": 1, "window": "1m", "name": "tiers"}]}}}]}`)
+	var got []string
+	for _, rule := range c.Rules {
+		for _, limit := range rule.Limits {
+			got = append(got, limit.Policy+" "+limit.Window)
+		}
+	}
+	for _, tier := range c.Rules[2].Tiers.Values {
+		for _, limit := range tier.Limits {
+			got = append(got, limit.Policy+" "+limit.Window)
+		}
+	}
+	check(t, "policies", got, []string{
+		"one 1m",
+		"many-60s 1m", "daily 1d", "many-1m30s 1m30s",
+		"tiers 1m",
+		"tiers-1h 1h", "tiers 1m",
+	})
+}
+
+func TestTiers(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "rule", `{"name": "r", "limits_by": {
+		"source": {"header": "X-Plan", "default": "pro"},
+		"values": {"pro": [`+aLimit+`], "free": "unlimited"},
+		"default": "free"}}`)
+	check(t, "tiers", c.Rules[0].Tiers, &Tiers{
+		Source: Component{Source: FromHeader, Name: "x-plan", V4Prefix: 32, V6Prefix: 128, HasDefault: true, Default: "pro"},
+		Values: []Tier{
+			{Value: "pro", Limits: []Limit{{
+				Limit:  algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000},
+				Policy: "r", Window: "1s",
+			}}},
+			{Value: "free", Unlimited: true},
+		},
+		HasDefault: true, Default: "free",
+	})
+	if c.Rules[0].Limits != nil {
+		t.Errorf("limits beside tiers: %+v", c.Rules[0].Limits)
+	}
+}

@@ -6,10 +6,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
-
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -25,6 +24,7 @@ type limiter struct {
 	conn    *redis.Conn     // nil: the embedded store decides
 	scripts []*redis.Script // parallel to rules.Limits
 	stream  *stream
+	denied  *deny.Cache // nil: off, or not needed
 	local   *local.Store
 
 	queue      queue
@@ -61,6 +61,9 @@ func (l *limiter) connect(cfg *config.Config) {
 	for _, limits := range l.rules.Limits {
 		l.scripts = append(l.scripts, redis.NewScript(limits.Policy, cfg.Redis.KeyPrefix, limits.KeySuffixes))
 	}
+	if cfg.DenyCacheSize > 0 {
+		l.denied = deny.New(int(cfg.DenyCacheSize))
+	}
 	l.stream = newStream(l, cfg.Redis.Cluster)
 	l.conn = redis.New(l.stream, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
@@ -81,7 +84,7 @@ func password(cfg *config.Redis) string {
 	}
 	value, ok := os.LookupEnv(cfg.PasswordEnv)
 	if !ok {
-		proxywasm.LogWarn("sluice: redis.password_env: the VM has no environment variable " + cfg.PasswordEnv +
+		logLine(logWarn, "sluice: redis.password_env: the VM has no environment variable "+cfg.PasswordEnv+
 			" (set it in vm_config.environment_variables); going on without AUTH")
 	}
 	return strings.TrimRight(value, "\r\n")
@@ -141,9 +144,8 @@ func (l *limiter) wake(nowMicros int64) {
 		return
 	}
 	enter(l.id)
-	if err := proxywasm.SetTickPeriodMilliSeconds(millis); err == nil {
-		l.tickMillis = millis
-	}
+	setTickPeriod(millis)
+	l.tickMillis = millis
 }
 
 // close ends the configuration.

@@ -151,7 +151,9 @@ func (r *request) fail() {
 func (r *request) conclude() {
 	l := r.limiter
 	if by := r.rejecting(); by != nil {
+		r.uncharge()
 		l.refund(r)
+		l.remember(r)
 		r.show()
 		outcome := by.rule.Outcomes.Limited
 		if r.local {
@@ -179,11 +181,23 @@ func (r *request) rejecting() *check {
 	return nil
 }
 
-// show collects what the client is shown: the limits of enforced rules, those
-// that were given back as if they had not been charged.
+// uncharge makes the decisions of checks that allowed what they would have been
+// without the charge: a rejected request consumes nothing.
+func (r *request) uncharge() {
+	for i := range r.checks {
+		c := &r.checks[i]
+		if c.chargedRedis == 0 && c.chargedLocal == 0 {
+			continue
+		}
+		for j := range c.decisions {
+			c.decisions[j] = c.limits.Policies[j].Uncharged(c.decisions[j], c.cost)
+		}
+	}
+}
+
+// show collects what the client is shown: the limits of enforced rules.
 func (r *request) show() {
 	r.limits = r.limits[:0]
-	rejected := r.rejecting() != nil
 	for i := range r.checks {
 		c := &r.checks[i]
 		if c.rule.Mode != config.Enforce {
@@ -191,11 +205,7 @@ func (r *request) show() {
 		}
 		r.atMicros = c.atMicros
 		for j := range c.decisions {
-			d := c.decisions[j]
-			if rejected && c.allowed {
-				d = c.limits.Policies[j].Uncharged(d, c.cost)
-			}
-			r.limits = append(r.limits, answer.Limit{Policy: &c.limits.Policies[j], Decision: d})
+			r.limits = append(r.limits, answer.Limit{Policy: &c.limits.Policies[j], Decision: c.decisions[j]})
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/sluiceproxy/sluice/plugin/redis"
+import (
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
 
 // take asks the store about a request's checks. The request is concluded when
 // it returns, or waits for Redis.
@@ -11,6 +14,10 @@ func (l *limiter) take(r *request) {
 		return
 	}
 	now := steadyMicros()
+	if l.recall(r, now) {
+		r.conclude()
+		return
+	}
 	r.outstanding = len(r.checks)
 	ticket, cause := l.conn.Begin(now)
 	if cause != redis.NoCause {
@@ -31,14 +38,14 @@ func (l *limiter) takeLocal(r *request) {
 	now := unixMicros()
 	for i := range r.checks {
 		c := &r.checks[i]
-		allowed, err := l.local.Take(c.limits.Policy, c.tag, now, c.cost, c.decisions)
+		at, allowed, err := l.local.Take(c.limits.Policy, c.tag, now, c.cost, c.decisions)
 		if err != nil {
 			r.fail()
 			return
 		}
-		c.atMicros, c.allowed, c.decided = now, allowed, true
+		c.atMicros, c.allowed, c.decided = at, allowed, true
 		if allowed {
-			c.chargedLocal = now
+			c.chargedLocal = at
 		}
 	}
 	r.conclude()
@@ -52,10 +59,59 @@ func (l *limiter) refund(r *request) {
 		if c.chargedRedis != 0 {
 			l.conn.Refund(l.scripts[c.limits.Index], c.tag, c.cost, c.nonce, c.chargedRedis, steadyMicros())
 			c.chargedRedis = 0
+			if l.denied != nil {
+				l.denied.Forget(c.limits.Index, c.tag)
+			}
 		}
 		if c.chargedLocal != 0 {
 			_ = l.local.Refund(c.limits.Policy, c.tag, c.chargedLocal, unixMicros(), c.cost)
 			c.chargedLocal = 0
+		}
+	}
+}
+
+// recall decides a request by what Redis said before: if one of its rules is
+// known to reject it and nothing that the client is shown is unknown, Redis need
+// not be asked. It says whether it did.
+func (l *limiter) recall(r *request, nowMicros int64) bool {
+	if l.denied == nil {
+		return false
+	}
+	denied := false
+	for i := range r.checks {
+		c := &r.checks[i]
+		if c.rule.Mode != config.Enforce {
+			c.allowed = true // a rejected request is not charged to a shadow rule
+			continue
+		}
+		e := l.denied.Find(c.limits.Index, c.tag)
+		if e == nil {
+			return false
+		}
+		no, known := e.Verdict(c.cost, nowMicros)
+		if !known {
+			return false
+		}
+		c.allowed = !no
+		denied = denied || no
+		c.atMicros = e.StoreMicros + nowMicros - e.AtMicros
+		for j := range c.decisions {
+			c.decisions[j] = e.Aged(j, nowMicros)
+		}
+	}
+	return denied
+}
+
+// remember keeps what Redis said of a rejected request. It is called when the
+// decisions are those without the charge.
+func (l *limiter) remember(r *request) {
+	if l.denied == nil || r.local {
+		return
+	}
+	now := steadyMicros()
+	for i := range r.checks {
+		if c := &r.checks[i]; c.decided && c.rule.Mode == config.Enforce {
+			l.denied.Remember(c.limits.Index, c.tag, c.cost, c.decisions, now, c.atMicros)
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
-
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
@@ -77,10 +75,10 @@ func (s *stream) CloseStream() {
 }
 
 // Warn implements redis.Host.
-func (s *stream) Warn(line string) { proxywasm.LogWarn("sluice: " + line) }
+func (s *stream) Warn(line string) { logLine(logWarn, "sluice: "+line) }
 
 // Info implements redis.Host.
-func (s *stream) Info(line string) { proxywasm.LogInfo("sluice: " + line) }
+func (s *stream) Info(line string) { logLine(logInfo, "sluice: "+line) }
 
 // received routes bytes to the connection they belong to.
 func received(contextID, token uint32, b []byte) {
@@ -112,8 +110,13 @@ func (s *stream) RequestFailed(cause redis.Cause) {}
 // RoundTrip implements redis.Observer.
 func (s *stream) RoundTrip(micros int64) {}
 
-// Reconnected implements redis.Observer.
-func (s *stream) Reconnected() {}
+// Reconnected implements redis.Observer. Who answers now may know of no
+// rejections.
+func (s *stream) Reconnected() {
+	if s.limiter.denied != nil {
+		s.limiter.denied.Clear()
+	}
+}
 
 // Refunded implements redis.Observer.
 func (s *stream) Refunded() {}

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/binary"
 
-	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 )
 
@@ -31,10 +30,7 @@ func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
 		return types.ActionContinue
 	}
 	b.partial = append(b.partial, requestBody(0, size)...)
-	out := stripped(&b.partial)
-	if err := proxywasm.ReplaceHttpRequestBody(out); err != nil {
-		proxywasm.LogError("sluice: bridge: the request cannot be rewritten: " + err.Error())
-	}
+	replaceRequestBody(stripped(&b.partial))
 	return types.ActionContinue
 }
 
@@ -44,9 +40,7 @@ func (b *bridge) OnHttpResponseBody(size int, _ bool) types.Action {
 		return types.ActionContinue
 	}
 	binary.BigEndian.PutUint32(b.frame[1:], uint32(size))
-	if err := proxywasm.PrependHttpResponseBody(b.frame[:]); err != nil {
-		proxywasm.LogError("sluice: bridge: the reply cannot be framed: " + err.Error())
-	}
+	prependResponseBody(b.frame[:])
 	return types.ActionContinue
 }
 

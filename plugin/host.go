@@ -5,9 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
-	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
-
 	"github.com/sluiceproxy/sluice/plugin/local"
 )
 
@@ -36,21 +33,44 @@ type sharedData struct{}
 
 // Get implements local.SharedData.
 func (sharedData) Get(key string) (value []byte, cas uint32, err error) {
-	value, cas, err = proxywasm.GetSharedData(key)
-	if errors.Is(err, types.ErrorStatusNotFound) {
-		err = local.ErrNotFound
-	}
-	return value, cas, err
+	value, cas, status := getSharedData(key)
+	return value, cas, sharedDataError(status)
 }
 
 // Set implements local.SharedData.
 func (sharedData) Set(key string, value []byte, cas uint32) error {
-	err := proxywasm.SetSharedData(key, value, cas)
-	if errors.Is(err, types.ErrorStatusCasMismatch) {
-		err = local.ErrCASMismatch
-	}
-	return err
+	return sharedDataError(setSharedData(key, value, cas))
 }
+
+// Statuses of host calls.
+const (
+	statusOK          = 0
+	statusNotFound    = 1
+	statusCASMismatch = 8
+)
+
+var errSharedData = errors.New("the shared data cannot be used")
+
+func sharedDataError(status uint32) error {
+	switch status {
+	case statusOK:
+		return nil
+	case statusNotFound:
+		return local.ErrNotFound
+	case statusCASMismatch:
+		return local.ErrCASMismatch
+	}
+	return errSharedData
+}
+
+// logLevel is the severity of a log line.
+type logLevel uint32
+
+const (
+	logInfo     logLevel = 2
+	logWarn     logLevel = 3
+	logCritical logLevel = 5
+)
 
 // appendHeaders serialises a header map as the ABI wants: how many, the length
 // of each name and value, then each with a NUL after it

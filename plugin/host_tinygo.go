@@ -44,6 +44,18 @@ func proxySetEffectiveContext(id uint32) uint32
 //go:wasmimport env proxy_send_local_response
 func proxySendLocalResponse(status uint32, details *byte, detailsLen uint32, body *byte, bodyLen uint32, headers *byte, headersLen uint32, grpcStatus int32) uint32
 
+//go:wasmimport env proxy_get_shared_data
+func proxyGetSharedData(key *byte, keyLen uint32, value **byte, valueLen, cas *uint32) uint32
+
+//go:wasmimport env proxy_set_shared_data
+func proxySetSharedData(key *byte, keyLen uint32, value *byte, valueLen, cas uint32) uint32
+
+//go:wasmimport env proxy_set_tick_period_milliseconds
+func proxySetTickPeriodMilliseconds(period uint32) uint32
+
+//go:wasmimport env proxy_log
+func proxyLog(level logLevel, text *byte, textLen uint32) uint32
+
 //go:wasmimport env proxy_get_current_time_nanoseconds
 func proxyGetCurrentTimeNanoseconds(now *uint64) uint32
 
@@ -72,18 +84,19 @@ var (
 	resultData  *byte
 	resultLen   uint32
 	resultToken uint32
+	resultCAS   uint32
 	resultNanos uint64
 )
 
 // Kinds of buffers and header maps.
 const (
-	requestBodyBuffer = 0
-	grpcReceiveBuffer = 5
-	requestHeaderMap  = 0
-	responseHeaderMap = 2
+	requestBodyBuffer   = 0
+	responseBodyBuffer  = 1
+	grpcReceiveBuffer   = 5
+	configurationBuffer = 7
+	requestHeaderMap    = 0
+	responseHeaderMap   = 2
 )
-
-const statusOK = 0
 
 func pointer(s string) (*byte, uint32) { return unsafe.StringData(s), uint32(len(s)) }
 
@@ -98,6 +111,9 @@ func result(status uint32) ([]byte, bool) {
 	}
 	return unsafe.Slice(resultData, resultLen), true
 }
+
+// maxLen asks for, or replaces, all that follows.
+const maxLen = 1<<31 - 1
 
 func buffer(kind, start, size uint32) []byte {
 	b, _ := result(proxyGetBufferBytes(kind, start, size, &resultData, &resultLen))
@@ -114,6 +130,42 @@ var nothing byte
 // dropRequestBody removes the first n bytes of the request's body.
 func dropRequestBody(n int) {
 	proxySetBufferBytes(requestBodyBuffer, 0, uint32(n), &nothing, 0)
+}
+
+// replaceRequestBody puts b in place of the request's body.
+func replaceRequestBody(b []byte) {
+	proxySetBufferBytes(requestBodyBuffer, 0, maxLen, unsafe.SliceData(b), uint32(len(b)))
+}
+
+// prependResponseBody puts b in front of the response's body.
+func prependResponseBody(b []byte) {
+	proxySetBufferBytes(responseBodyBuffer, 0, 0, unsafe.SliceData(b), uint32(len(b)))
+}
+
+// pluginConfiguration is the text of the configuration.
+func pluginConfiguration() []byte { return buffer(configurationBuffer, 0, maxLen) }
+
+// logLine writes a line to Envoy's log.
+func logLine(level logLevel, text string) {
+	p, n := pointer(text)
+	proxyLog(level, p, n)
+}
+
+// setTickPeriod sets the timer of the current plugin context; 0 stops it.
+func setTickPeriod(millis uint32) { proxySetTickPeriodMilliseconds(millis) }
+
+// getSharedData reads what the workers share, and its version.
+func getSharedData(key string) (value []byte, cas, status uint32) {
+	p, n := pointer(key)
+	status = proxyGetSharedData(p, n, &resultData, &resultLen, &resultCAS)
+	value, _ = result(status)
+	return value, resultCAS, status
+}
+
+// setSharedData writes what the workers share if its version is still cas.
+func setSharedData(key string, value []byte, cas uint32) (status uint32) {
+	p, n := pointer(key)
+	return proxySetSharedData(p, n, unsafe.SliceData(value), uint32(len(value)), cas)
 }
 
 // requestHeader is the first value of a header.

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"errors"
-
-	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -22,17 +19,12 @@ func newPlugin(id uint32) *plugin { return &plugin{id: id} }
 // OnPluginStart reads the configuration. A mistake makes Envoy refuse it and
 // keep the one it had; the log names every mistake.
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
-	text, err := proxywasm.GetPluginConfiguration()
-	if err != nil && !errors.Is(err, types.ErrorStatusNotFound) {
-		proxywasm.LogCritical("sluice: the configuration cannot be read: " + err.Error())
-		return types.OnPluginStartStatusFailed
-	}
-	cfg, err := config.Parse(text)
+	cfg, err := config.Parse(pluginConfiguration())
 	if err == nil && !cfg.Bridge {
 		p.limiter, err = newLimiter(p.id, cfg)
 	}
 	if err != nil {
-		proxywasm.LogCritical(err.Error())
+		logLine(logCritical, err.Error())
 		return types.OnPluginStartStatusFailed
 	}
 	return types.OnPluginStartStatusOK

@@ -8,6 +8,8 @@ import "strconv"
 type limiter struct {
 	algorithm Algorithm
 	fixed     fixedWindow
+	log       slidingWindowLog
+	counter   slidingWindowCounter
 	bucket    bucket // token_bucket, leaky_bucket and gcra
 
 	lua     string   // the algorithm's .lua file
@@ -19,6 +21,14 @@ func newLimiter(l *Limit) limiter {
 	switch l.Algorithm {
 	case FixedWindow:
 		return newFixedWindow(l)
+	case SlidingWindowLog:
+		return newSlidingWindowLog(l)
+	case SlidingWindowCounter:
+		return newSlidingWindowCounter(l)
+	case TokenBucket:
+		return newTokenBucket(l)
+	case LeakyBucket:
+		return newLeakyBucket(l)
 	default:
 		return newGCRA(l)
 	}
@@ -29,6 +39,10 @@ func (l *limiter) check(s State, nowMicros, cost int64) Decision {
 	switch l.algorithm {
 	case FixedWindow:
 		return l.fixed.check(s, nowMicros, cost)
+	case SlidingWindowLog:
+		return l.log.check(s, nowMicros, cost)
+	case SlidingWindowCounter:
+		return l.counter.check(s, nowMicros, cost)
 	default:
 		return l.bucket.check(s, nowMicros, cost)
 	}
@@ -40,6 +54,10 @@ func (l *limiter) charge(s State, nowMicros, cost int64, d *Decision) State {
 	switch l.algorithm {
 	case FixedWindow:
 		return l.fixed.charge(s, nowMicros, cost, d)
+	case SlidingWindowLog:
+		return l.log.charge(s, nowMicros, cost, d)
+	case SlidingWindowCounter:
+		return l.counter.charge(s, nowMicros, cost, d)
 	default:
 		return l.bucket.charge(s, nowMicros, cost, d)
 	}
@@ -50,6 +68,10 @@ func (l *limiter) refund(s State, chargedAtMicros, nowMicros, cost int64) State 
 	switch l.algorithm {
 	case FixedWindow:
 		return l.fixed.refund(s, chargedAtMicros, nowMicros, cost)
+	case SlidingWindowLog:
+		return l.log.refund(s, chargedAtMicros, nowMicros, cost)
+	case SlidingWindowCounter:
+		return l.counter.refund(s, chargedAtMicros, nowMicros, cost)
 	default:
 		return l.bucket.refund(s, chargedAtMicros, nowMicros, cost)
 	}
@@ -60,6 +82,10 @@ func (l *limiter) expires(s State) int64 {
 	switch l.algorithm {
 	case FixedWindow:
 		return l.fixed.expires(s)
+	case SlidingWindowLog:
+		return l.log.expires(s)
+	case SlidingWindowCounter:
+		return l.counter.expires(s)
 	default:
 		return bucketExpires(s)
 	}

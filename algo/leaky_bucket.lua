@@ -1,0 +1,94 @@
+-- Leaky bucket: a unit pours one drip into a bucket that is `burst` drips deep
+-- and leaks at an even rate. As a meter (reject) what fits goes through at once;
+-- as a queue it leaves when what was in the bucket before it has leaked out.
+--
+-- KEYS[1]  the limit's key
+-- ARGV[1]  cost, in units
+-- ARGV[3]  drip: us in which one unit leaks out
+-- ARGV[4]  depth: drip * burst, us in which a full bucket leaks out
+-- ARGV[5]  wrap: the modulus of the clock, us, a power of two (see bucket.go)
+-- ARGV[6]  patience, queue only: the longest delay, us
+-- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
+--          -1 never), queue only: delay (us) until the unit leaves
+-- State    STRING, a number: the time at which the bucket runs dry, us on the
+--          wrapped clock. Its level now is that time in drips.
+-- TTL      until the bucket is dry; then the key says no more than no key
+--
+-- `now` is Redis' time in us. A time of the past, or what is no number, counts
+-- as no key. A level above the depth was left by a larger burst: it passes with
+-- time, and with the key's own expiry; without one it is not ours.
+
+--- constants
+local drip_1, depth_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
+
+--- constants queue
+local drip_1, depth_1, wrap_1, patience_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
+
+--- load
+local now_1, level_1 = now % wrap_1, 0
+do
+  local dry = tonumber(call('GET', KEYS[1]))
+  if dry then
+    level_1 = (dry - now_1) % wrap_1
+    if not (level_1 + level_1 <= wrap_1) or level_1 > depth_1 and call('PTTL', KEYS[1]) < 0 then
+      level_1 = 0
+    end
+  end
+end
+
+--- check
+local remaining_1, reset_1, retry_1 = 0, 0, 0
+do
+  local over = level_1 + cost * drip_1 - depth_1
+  if over > 0 then
+    retry_1 = cost * drip_1 > depth_1 and -1 or over + -over % 1
+  end
+end
+
+--- check queue
+local remaining_1, reset_1, retry_1, delay_1 = 0, 0, 0, 0
+do
+  local over = level_1 + cost * drip_1 - depth_1
+  if level_1 - patience_1 > over then over = level_1 - patience_1 end
+  if cost * drip_1 > depth_1 then
+    retry_1 = -1
+  elseif over > 0 then
+    retry_1 = over + -over % 1
+  else
+    delay_1 = level_1 + -level_1 % 1
+  end
+end
+
+--- charge
+level_1 = level_1 + cost * drip_1
+reset_1 = level_1 + -level_1 % 1
+do
+  local dry, room = now + reset_1, depth_1 - level_1
+  call('SET', KEYS[1], now_1 + level_1, 'PXAT', (dry + -dry % 1000) / 1000)
+  remaining_1 = (room - room % drip_1) / drip_1
+end
+
+--- report
+reset_1 = level_1 + -level_1 % 1
+if level_1 < depth_1 then
+  local room = depth_1 - level_1
+  remaining_1 = (room - room % drip_1) / drip_1
+end
+
+--- refund
+-- After a whole depth, time itself has given back all that was charged.
+do
+  local dry, clock = tonumber(call('GET', KEYS[1])), now % wrap_1
+  if dry and now - charged < depth_1 then
+    local level = (dry - clock) % wrap_1
+    if level > 0 and level + level <= wrap_1 then
+      level = level - cost * drip_1
+      if level > 0 then
+        dry = now + level + -level % 1
+        call('SET', KEYS[1], clock + level, 'PXAT', (dry + -dry % 1000) / 1000)
+      else
+        call('DEL', KEYS[1])
+      end
+    end
+  end
+end

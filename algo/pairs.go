@@ -1,0 +1,46 @@
+package algo
+
+// The State of both sliding windows is pairs, oldest first.
+const (
+	pairTime  = iota // us since the Unix epoch
+	pairUnits        // units charged at that time, or in the sub-window it starts
+	pairLen
+)
+
+// sumUnits adds up the second numbers of a State of pairs.
+func sumUnits(s State) (sum int64) {
+	for ; len(s) >= pairLen; s = s[pairLen:] {
+		sum += s[pairUnits]
+	}
+	return sum
+}
+
+// addUnits adds units at a time to a State of pairs that is sorted by time.
+func addUnits(s State, micros, units int64) State {
+	i := len(s)
+	for i > 0 && s[i-pairLen+pairTime] > micros { // the clock was set back
+		i -= pairLen
+	}
+	if i > 0 && s[i-pairLen+pairTime] == micros {
+		s[i-pairLen+pairUnits] += units
+		return s
+	}
+	s = append(s, 0, 0)
+	copy(s[i+pairLen:], s[i:])
+	s[i+pairTime], s[i+pairUnits] = micros, units
+	return s
+}
+
+// removeUnits takes units off those of a time, as many as there are.
+func removeUnits(s State, micros, units int64) State {
+	for i := 0; i+pairLen <= len(s); i += pairLen {
+		if s[i+pairTime] != micros {
+			continue
+		}
+		if s[i+pairUnits] -= units; s[i+pairUnits] <= 0 {
+			s = append(s[:i], s[i+pairLen:]...)
+		}
+		break
+	}
+	return s
+}

@@ -1,0 +1,167 @@
+package algo
+
+import (
+	_ "embed"
+	"math/bits"
+)
+
+//go:embed sliding_window_counter.lua
+var slidingWindowCounterLua string
+
+// slidingWindowCounter counts the units of each of the N sub-windows of a
+// window. The window that ends now holds N of them whole, the current one as far
+// as it has come; of the one before it only the part that has not left yet, and
+// its units are taken to be spread evenly:
+//
+//	whole + part * (size - off) / size + cost <= limit
+//
+// where off is how far now is into the current sub-window. To stay exact in
+// Lua's doubles all is multiplied by size. Where limit * size would not fit,
+// time is measured in steps of more than a microsecond: off is rounded down and
+// size up, so that the part is never taken for smaller than it is, nor for
+// larger by more than 1/2^21.
+//
+// Its State is pairs of a sub-window's start and the units charged in it.
+type slidingWindowCounter struct {
+	limit  int64
+	size   int64 // of a sub-window, us
+	window int64 // N * size, us
+	step   int64 // us, a power of two
+	steps  int64 // size / step, rounded up
+}
+
+// maxProduct bounds limit * steps: half of what doubles count exactly.
+const maxProduct = 1 << 52
+
+func newSlidingWindowCounter(l *Limit) limiter {
+	c := slidingWindowCounter{limit: l.Units, window: l.WindowMicros, step: 1}
+	c.size = c.window / max(l.SubWindows, 1)
+	for c.steps = c.size; c.steps > maxProduct/c.limit; c.steps = ceilDiv(c.size, c.step) {
+		c.step *= 2
+	}
+	return limiter{
+		algorithm: SlidingWindowCounter,
+		counter:   c,
+		lua:       slidingWindowCounterLua,
+		args: []string{
+			formatInt(c.size), formatInt(c.window), formatInt(c.limit), formatInt(c.step), formatInt(c.steps),
+		},
+	}
+}
+
+// tally is what a state comes to at one instant.
+type tally struct {
+	start  int64 // of the current sub-window, us
+	newest int64 // start of the newest sub-window that counts, us
+	any    bool  // whether there is one
+	whole  int64 // units of the sub-windows that count whole
+	part   int64 // units of the one partly outside the window
+	weight int64 // steps of that one that are left
+}
+
+func (c *slidingWindowCounter) tally(s State, nowMicros int64) tally {
+	t := tally{start: floorTo(nowMicros, c.size)}
+	t.weight = c.steps - (nowMicros-t.start)/c.step
+	for ; len(s) >= pairLen; s = s[pairLen:] {
+		start := floorTo(s[pairTime], c.size)
+		age := t.start - start
+		if age < 0 || age > c.window {
+			continue
+		}
+		if age < c.window {
+			t.whole += s[pairUnits]
+		} else {
+			t.part += s[pairUnits]
+		}
+		t.newest, t.any = start, true
+	}
+	return t
+}
+
+// free is how much more fits, in units * steps; negative if nothing does.
+func (c *slidingWindowCounter) free(t *tally) int64 {
+	if t.whole > c.limit {
+		return -1
+	}
+	room := (c.limit - t.whole) * c.steps
+	hi, part := bits.Mul64(uint64(t.part), uint64(t.weight))
+	if hi > 0 || part > uint64(room) {
+		return -1
+	}
+	return room - int64(part)
+}
+
+func (c *slidingWindowCounter) check(s State, nowMicros, cost int64) Decision {
+	t := c.tally(s, nowMicros)
+	free := c.free(&t)
+	d := Decision{
+		Allowed:   free >= 0 && cost <= c.limit && cost*c.steps <= free,
+		Remaining: max(free, 0) / c.steps,
+	}
+	if t.any {
+		d.ResetAfterMicros = t.newest + c.size + c.window - nowMicros
+	}
+	switch {
+	case cost > c.limit:
+		d.RetryAfterMicros = Never
+	case !d.Allowed:
+		d.RetryAfterMicros = c.retryAt(s, t.start, cost) - nowMicros
+	}
+	return d
+}
+
+// retryAt is when a cost within the limit that is denied now would be admitted.
+// As time goes on the window holds ever newer sub-windows in part. The first
+// that leaves room for all newer ones is the one whose weight must fall.
+func (c *slidingWindowCounter) retryAt(s State, start, cost int64) int64 {
+	room := c.limit - cost
+	part := start
+	for ; part > start-c.window; part -= c.size {
+		units := c.unitsAt(s, part)
+		if room < units {
+			break
+		}
+		room -= units
+	}
+	most := room * c.steps / max(c.unitsAt(s, part), 1)
+	left := min((c.steps-most)*c.step, c.size)
+	return part + c.window + left
+}
+
+// unitsAt is what was charged in the sub-window with a start.
+func (c *slidingWindowCounter) unitsAt(s State, start int64) (units int64) {
+	for ; len(s) >= pairLen; s = s[pairLen:] {
+		if floorTo(s[pairTime], c.size) == start {
+			units += s[pairUnits]
+		}
+	}
+	return units
+}
+
+func (c *slidingWindowCounter) charge(s State, nowMicros, cost int64, d *Decision) State {
+	t := c.tally(s, nowMicros)
+	d.Remaining = (c.free(&t) - cost*c.steps) / c.steps
+	d.ResetAfterMicros = t.start + c.size + c.window - nowMicros
+	kept := s[:0]
+	for ; len(s) >= pairLen; s = s[pairLen:] {
+		if t.start-floorTo(s[pairTime], c.size) <= c.window {
+			kept = append(kept, s[:pairLen]...)
+		}
+	}
+	return addUnits(kept, t.start, cost)
+}
+
+func (c *slidingWindowCounter) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
+	start := floorTo(chargedAtMicros, c.size)
+	if floorTo(nowMicros, c.size)-start > c.window {
+		return s
+	}
+	return removeUnits(s, start, cost)
+}
+
+func (c *slidingWindowCounter) expires(s State) int64 {
+	if len(s) < pairLen {
+		return 0
+	}
+	return floorTo(s[len(s)-pairLen+pairTime], c.size) + c.size + c.window
+}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/sluiceproxy/sluice/algo"
 )
@@ -21,6 +20,9 @@ func limits(v value, s scope) []Limit {
 		return nil
 	}
 	before := v.r.found
+	if len(elements) > algo.MaxLimits {
+		v.mistake("there are %d limits (want at most %d)", len(elements), algo.MaxLimits)
+	}
 	all := make([]Limit, 0, len(elements))
 	plain := make([]algo.Limit, 0, len(elements))
 	twins := map[twin]string{}
@@ -50,7 +52,6 @@ func limits(v value, s scope) []Limit {
 // readLimit reads one limit. It reports false if the limit is too incomplete
 // to be compared with others.
 func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
-	before := o.r.found
 	var spelled string
 	if v, ok := o.required("algorithm", `one such as "gcra"`); ok {
 		limit.Algorithm = algorithm(v)
@@ -64,18 +65,12 @@ func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
 	}
 	limit.Policy = policyName(o, s, several, spelled)
 	variant(o, &limit)
-	if limit.Algorithm != 0 && limit.Units > 0 {
+	if limit.Algorithm != 0 && limit.Units > 0 && limit.WindowMicros > 0 {
 		checkRefill(o, &limit)
 		s.checkCost(o, &limit)
 	}
 	lease(o, &limit, s.rule, several)
-	if o.r.found > before {
-		return limit, limit.Algorithm != 0 && limit.WindowMicros > 0
-	}
-	if _, err := algo.NewPolicy([]algo.Limit{limit.Limit}); err != nil {
-		o.mistake("%v", err)
-	}
-	return limit, true
+	return limit, limit.Algorithm != 0 && limit.WindowMicros > 0
 }
 
 func algorithm(v value) algo.Algorithm {
@@ -114,15 +109,10 @@ func variant(o object, limit *Limit) {
 	}
 }
 
-// maxRefillMicros is how long a bucket may take to refill: keys live as long,
-// and times must stay exact in Lua's numbers.
-const maxRefillMicros = 100 * 365 * day
-
-// checkRefill reports a bucket that takes burst * window / limit to refill.
+// checkRefill reports a bucket that takes too long to be full again: its key has
+// to live as long.
 func checkRefill(o object, limit *Limit) {
-	refillHigh, refillLow := bits.Mul64(uint64(limit.Burst), uint64(limit.WindowMicros))
-	mostHigh, mostLow := bits.Mul64(uint64(limit.Units), maxRefillMicros)
-	if refillHigh > mostHigh || refillHigh == mostHigh && refillLow > mostLow {
+	if limit.RestoreMicros() > algo.MaxRestoreMicros {
 		o.mistake("the burst takes more than 100 years to refill (want burst * window / limit to be less)")
 	}
 }

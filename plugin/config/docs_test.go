@@ -1,0 +1,113 @@
+package config
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// blocks finds the fenced JSON of a page. A block whose info string has a second
+// word is a part of a configuration, and the word says of what kind; "other"
+// marks JSON that has nothing to do with the configuration.
+var blocks = regexp.MustCompile("(?ms)^```json *(\\w*)$\n(.*?)^```$")
+
+// TestDocumentedExamples loads every example of the documentation.
+func TestDocumentedExamples(t *testing.T) {
+	t.Parallel()
+	schema := compileSchema(t)
+	examples := 0
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../deploy/*/*.md"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			examples += loadExamples(t, name, func(text []byte) {
+				agree(t, schema, text)
+			})
+		}
+	}
+	if examples < 40 {
+		t.Errorf("only %d examples", examples)
+	}
+}
+
+func loadExamples(t *testing.T, name string, agree func([]byte)) int {
+	t.Helper()
+	page := readFiles(t, name)[name]
+	if strings.Count("\n"+string(page), "\n```json") != len(blocks.FindAll(page, -1)) {
+		t.Errorf("%s has a block of JSON without end, or with an info string like none here", name)
+	}
+	for _, block := range blocks.FindAllSubmatch(page, -1) {
+		kind, part := string(block[1]), block[2]
+		if kind == "other" {
+			if !json.Valid(part) {
+				t.Errorf("%s: not JSON:\n%s", name, part)
+			}
+			continue
+		}
+		if kind == "" {
+			kind = "config"
+		}
+		text, ok := whole(kind, part)
+		if !ok {
+			t.Errorf("%s: what is %q? Say \"other\" for what is no part of a configuration", name, kind)
+			continue
+		}
+		if _, err := Parse(text); err != nil {
+			t.Errorf("%s:\n%s\n%v", name, part, err)
+		}
+		agree(text)
+	}
+	return len(blocks.FindAll(page, -1))
+}
+
+// TestEveryFieldIsDocumented holds that the reference names each field of the
+// schema, and that some example has it.
+func TestEveryFieldIsDocumented(t *testing.T) {
+	t.Parallel()
+	const reference = "../../docs/configuration.md"
+	page := string(readFiles(t, reference)[reference])
+	var root map[string]any
+	if err := json.Unmarshal(readFiles(t, "schema.json")["schema.json"], &root); err != nil {
+		t.Fatal(err)
+	}
+	fields := 0
+	walkSchema(root, "", func(node map[string]any, pointer string) {
+		properties, _ := node["properties"].(map[string]any)
+		if condition.MatchString(pointer) {
+			return
+		}
+		for name := range properties {
+			fields++
+			if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "."+name+"`") {
+				t.Errorf("%s does not name %s of %s", reference, name, pointer)
+			}
+			if !strings.Contains(page, `"`+name+`":`) {
+				t.Errorf("%s has no example of %s of %s", reference, name, pointer)
+			}
+		}
+	})
+	if fields < 60 {
+		t.Errorf("only %d fields", fields)
+	}
+}
+
+// TestDocumentedErrors holds the messages that the reference shows to be those
+// that are given.
+func TestDocumentedErrors(t *testing.T) {
+	t.Parallel()
+	const reference = "../../docs/configuration.md"
+	_, err := Parse([]byte(`{"rules": [
+		{"name": "a", "exempt": true},
+		{"name": "b", "limts": [], "limits": [{"algorithm": "gcra", "limit": 1, "window": "10x"}]},
+		{"exempt": true}]}`))
+	page := string(readFiles(t, reference)[reference])
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("%s does not show %s", reference, line)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
+	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -25,6 +26,7 @@ type limiter struct {
 	scripts []*redis.Script // parallel to rules.Limits
 	stream  *stream
 	denied  *deny.Cache // nil: off, or not needed
+	leases  *lease.Book // nil: no limit is leased
 	local   *local.Store
 
 	queue      queue
@@ -60,6 +62,9 @@ func newLimiter(id uint32, cfg *config.Config) (*limiter, error) {
 func (l *limiter) connect(cfg *config.Config) {
 	for _, limits := range l.rules.Limits {
 		l.scripts = append(l.scripts, redis.NewScript(limits.Policy, cfg.Redis.KeyPrefix, limits.KeySuffixes))
+		if limits.Limits[0].Lease != nil && l.leases == nil {
+			l.leases = lease.NewBook(l)
+		}
 	}
 	if cfg.DenyCacheSize > 0 {
 		l.denied = deny.New(int(cfg.DenyCacheSize))
@@ -127,6 +132,9 @@ func (l *limiter) tick() {
 	if l.conn != nil {
 		l.conn.Tick(now)
 	}
+	if l.leases != nil {
+		l.leases.Expire(now)
+	}
 	l.queue.release(now)
 	l.wake(now)
 }
@@ -135,9 +143,10 @@ func (l *limiter) tick() {
 func (l *limiter) wake(nowMicros int64) {
 	next := l.queue.nextMicros(nowMicros)
 	if l.conn != nil {
-		if n := l.conn.NextTickMicros(nowMicros); n > 0 && (next == 0 || n < next) {
-			next = n
-		}
+		next = sooner(next, l.conn.NextTickMicros(nowMicros))
+	}
+	if l.leases != nil {
+		next = sooner(next, l.leases.NextMicros(nowMicros))
 	}
 	millis := uint32((next + 999) / 1000)
 	if millis == l.tickMillis {
@@ -146,6 +155,14 @@ func (l *limiter) wake(nowMicros int64) {
 	enter(l.id)
 	setTickPeriod(millis)
 	l.tickMillis = millis
+}
+
+// sooner is the shorter of two times, of which 0 is never.
+func sooner(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // close ends the configuration.

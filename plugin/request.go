@@ -6,6 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -48,6 +49,10 @@ type check struct {
 	atMicros  int64 // on the clock of the store that decided
 	allowed   bool
 	decided   bool
+
+	lease  *lease.Lease // nil: the limit is not leased
+	leased bool         // decided with a unit of the lease
+	charge lease.Charge // of that unit
 
 	nonce        int64
 	chargedRedis int64 // when Redis charged the cost, on its clock; 0 if it did not
@@ -112,6 +117,9 @@ func (r *request) Decided(index int, atMicros int64, decisions []algo.Decision, 
 	c.atMicros, c.allowed, c.decided = atMicros, allowed, true
 	if allowed {
 		c.chargedRedis = atMicros
+	}
+	if c.lease != nil {
+		c.lease.Heard(&c.decisions[0], steadyMicros())
 	}
 	if r.outstanding--; r.outstanding == 0 {
 		r.conclude()
@@ -186,7 +194,7 @@ func (r *request) rejecting() *check {
 func (r *request) uncharge() {
 	for i := range r.checks {
 		c := &r.checks[i]
-		if c.chargedRedis == 0 && c.chargedLocal == 0 {
+		if c.chargedRedis == 0 && c.chargedLocal == 0 && !c.leased {
 			continue
 		}
 		for j := range c.decisions {

@@ -18,19 +18,38 @@ func (l *limiter) take(r *request) {
 		r.conclude()
 		return
 	}
-	r.outstanding = len(r.checks)
-	ticket, cause := l.conn.Begin(now)
-	if cause != redis.NoCause {
-		r.Failed(cause)
-	} else {
-		r.ticket = ticket
+	l.ask(r, now)
+	if l.leases != nil {
 		for i := range r.checks {
-			c := &r.checks[i]
-			c.nonce = l.conn.Add(r, i, l.scripts[c.limits.Index], c.tag, c.cost)
+			l.replenish(&r.checks[i], now)
 		}
-		l.conn.Flush(ticket, now)
 	}
 	l.wake(now)
+}
+
+// ask sends to Redis the checks that no lease decides.
+func (l *limiter) ask(r *request, nowMicros int64) {
+	for i := range r.checks {
+		if l.leases == nil || !l.spend(&r.checks[i], nowMicros) {
+			r.outstanding++
+		}
+	}
+	if r.outstanding == 0 {
+		r.conclude()
+		return
+	}
+	ticket, cause := l.conn.Begin(nowMicros)
+	if cause != redis.NoCause {
+		r.Failed(cause)
+		return
+	}
+	r.ticket = ticket
+	for i := range r.checks {
+		if c := &r.checks[i]; !c.leased {
+			c.nonce = l.conn.Add(r, i, l.scripts[c.limits.Index], c.tag, c.cost)
+		}
+	}
+	l.conn.Flush(ticket, nowMicros)
 }
 
 // takeLocal decides a request in the embedded store.
@@ -62,6 +81,10 @@ func (l *limiter) refund(r *request) {
 			if l.denied != nil {
 				l.denied.Forget(c.limits.Index, c.tag)
 			}
+		}
+		if c.leased {
+			l.leases.Unspend(c.lease, c.charge)
+			c.leased = false
 		}
 		if c.chargedLocal != 0 {
 			_ = l.local.Refund(c.limits.Policy, c.tag, c.chargedLocal, unixMicros(), c.cost)

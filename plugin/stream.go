@@ -111,10 +111,13 @@ func (s *stream) RequestFailed(cause redis.Cause) {}
 func (s *stream) RoundTrip(micros int64) {}
 
 // Reconnected implements redis.Observer. Who answers now may know of no
-// rejections.
+// rejections, nor of units that were charged.
 func (s *stream) Reconnected() {
 	if s.limiter.denied != nil {
 		s.limiter.denied.Clear()
+	}
+	if s.limiter.leases != nil {
+		s.limiter.leases.Clear()
 	}
 }
 

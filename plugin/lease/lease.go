@@ -1,0 +1,287 @@
+// Package lease lets a worker take a batch of units of a hot identity in one call
+// and spend them itself.
+//
+// Every unit is charged in Redis before it is spent, and units that were not
+// spent are given back when the lease's time is over, so that never more is
+// admitted than was charged. What a lease shifts is time: a unit may be spent
+// later than it was charged. A fixed window's lease therefore ends with the
+// window. A bucket's lease ends before the bucket has drained below the units
+// that are still to be spent: if the bucket holds less than the lease's time, the
+// worker charges that much more, once, so that the lease can last (Padding).
+// At any moment a worker holds at most two batches of an identity unspent.
+package lease
+
+import (
+	"math"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/lru"
+)
+
+// maxLeases bounds how many identities a worker follows.
+const maxLeases = 4096
+
+// batch is what one call has charged.
+type batch struct {
+	units       int64 // not spent yet
+	untilMicros int64 // spent before this time, or given back
+	charge      Charge
+	decision    algo.Decision // of the call
+	atMicros    int64         // when it came, on the worker's clock
+}
+
+// Charge identifies a batch in Redis.
+type Charge struct {
+	Nonce       int64
+	StoreMicros int64 // when it was charged, on Redis' clock
+}
+
+// Lease is what a worker holds of one identity.
+type Lease struct {
+	Tag   []byte
+	List  int
+	limit *config.Limit
+
+	current, next batch
+	asking        bool
+	dropped       bool  // from the table: what is still to come is given back
+	asked         int64 // what is being asked for, with its padding
+	nonce         int64
+
+	heat       int64 // requests since periodMicros
+	hot        bool  // the last period, or this one, was
+	period     int64 // when this period began
+	coolMicros int64 // no batch is asked for before this time
+	leadMicros int64 // how long the bucket takes to drain, when it was last heard of
+	heardAt    int64
+}
+
+// Returner gives units back in Redis.
+type Returner interface {
+	ReturnUnits(l *Lease, charge Charge, units int64)
+}
+
+// Book holds the leases of one worker.
+type Book struct {
+	table    *lru.Table[*Lease]
+	returner Returner
+	active   []*Lease // that hold units
+	due      int64    // when the first of them has to give back; 0 if there are none
+}
+
+// NewBook makes an empty Book.
+func NewBook(r Returner) *Book { return &Book{table: lru.New[*Lease](maxLeases), returner: r} }
+
+// Of is the lease of an identity. It counts one request.
+func (b *Book) Of(list int, tag []byte, limit *config.Limit, nowMicros int64) *Lease {
+	slot, fresh := b.table.Put(list, tag)
+	if fresh {
+		b.drop(*slot)
+		*slot = &Lease{Tag: append([]byte(nil), tag...), List: list, limit: limit, period: nowMicros}
+	}
+	l := *slot
+	l.beat(nowMicros)
+	return l
+}
+
+// beat counts a request: an identity is hot while it makes half a batch of them
+// within a lease's time.
+func (l *Lease) beat(nowMicros int64) {
+	enough := max(2, l.limit.Lease.Units/2)
+	if age := nowMicros - l.period; age >= l.limit.Lease.TTLMicros {
+		l.hot = l.heat >= enough && age < 2*l.limit.Lease.TTLMicros
+		l.period, l.heat = nowMicros, 0
+	}
+	l.heat++
+	if l.heat >= enough {
+		l.hot = true
+	}
+}
+
+// Spend takes one unit, if the lease has one. The decision is what Redis would
+// say, as far as this worker knows.
+func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge, ok bool) {
+	if l.current.units == 0 || nowMicros >= l.current.untilMicros {
+		b.giveBack(l, &l.current)
+		l.current, l.next = l.next, batch{}
+		if l.current.units == 0 || nowMicros >= l.current.untilMicros {
+			b.giveBack(l, &l.current)
+			return d, Charge{}, false
+		}
+	}
+	c := &l.current
+	c.units--
+	age := nowMicros - c.atMicros
+	d = algo.Decision{
+		Allowed:          true,
+		Remaining:        c.decision.Remaining + c.units + l.next.units,
+		ResetAfterMicros: max(1, c.decision.ResetAfterMicros-age),
+	}
+	return d, c.charge, true
+}
+
+// Unspend takes a unit back that was spent for a request which is rejected.
+func (b *Book) Unspend(l *Lease, charge Charge) {
+	if l.current.charge == charge && l.current.units > 0 {
+		l.current.units++
+		return
+	}
+	b.returner.ReturnUnits(l, charge, 1)
+}
+
+// Wants is how many units to ask Redis for now: a batch and its padding; 0 while
+// there is no need.
+func (l *Lease) Wants(nowMicros int64) int64 {
+	units := l.limit.Lease.Units
+	if !l.hot || l.asking || l.next.units > 0 || l.current.units > units/4 || nowMicros < l.coolMicros {
+		return 0
+	}
+	cost := units + l.padding(nowMicros)
+	if cost > l.limit.Capacity() || cost > algo.MaxCost {
+		return 0
+	}
+	return cost
+}
+
+// padding is what to charge beyond the batch so that the bucket does not drain
+// below it within the lease's time. In a window units do not drain.
+func (l *Lease) padding(nowMicros int64) int64 {
+	if !l.limit.Algorithm.HasBurst() {
+		return 0
+	}
+	lead := max(0, l.leadMicros-(nowMicros-l.heardAt))
+	short := l.limit.Lease.TTLMicros - lead
+	if short <= 0 {
+		return 0
+	}
+	return int64(math.Ceil(float64(short)*float64(l.limit.Units)/float64(l.limit.WindowMicros))) + 1
+}
+
+// Asked says that Redis has been asked for what Wants said.
+func (l *Lease) Asked(cost, nonce int64) {
+	l.asking, l.asked, l.nonce = true, cost, nonce
+}
+
+// Heard keeps what Redis said of the identity.
+func (l *Lease) Heard(d *algo.Decision, nowMicros int64) {
+	l.leadMicros, l.heardAt = d.ResetAfterMicros, nowMicros
+}
+
+// Granted takes Redis' answer to what was asked for.
+func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, nowMicros int64) {
+	l.asking = false
+	l.Heard(d, nowMicros)
+	if !allowed {
+		l.coolMicros = nowMicros + l.limit.Lease.TTLMicros
+		return
+	}
+	got := batch{
+		units:       l.limit.Lease.Units,
+		untilMicros: nowMicros + min(l.limit.Lease.TTLMicros, l.lasts(d)),
+		charge:      Charge{l.nonce, storeMicros},
+		decision:    *d,
+		atMicros:    nowMicros,
+	}
+	if l.dropped {
+		b.giveBack(l, &got)
+		return
+	}
+	if l.current.units == 0 && l.next.units == 0 {
+		b.active = append(b.active, l)
+	}
+	b.dueBy(got.untilMicros)
+	if l.current.units == 0 {
+		l.current = got
+	} else {
+		l.next = got
+	}
+}
+
+// lasts is how long a batch may be held: to the window's end, or until the bucket
+// has drained to the batch.
+func (l *Lease) lasts(d *algo.Decision) int64 {
+	if !l.limit.Algorithm.HasBurst() {
+		return d.ResetAfterMicros
+	}
+	held := float64(l.limit.Lease.Units) * float64(l.limit.WindowMicros) / float64(l.limit.Units)
+	return max(0, d.ResetAfterMicros-int64(math.Ceil(held))-1)
+}
+
+// Failed says that Redis did not answer.
+func (l *Lease) Failed(nowMicros int64) {
+	l.asking = false
+	l.coolMicros = nowMicros + l.limit.Lease.TTLMicros
+}
+
+// giveBack returns what is left of a batch.
+func (b *Book) giveBack(l *Lease, held *batch) {
+	if held.units > 0 {
+		b.returner.ReturnUnits(l, held.charge, held.units)
+		l.leadMicros = 0
+	}
+	*held = batch{}
+}
+
+// drop gives back all that a lease holds, and what it is being given.
+func (b *Book) drop(l *Lease) {
+	if l == nil {
+		return
+	}
+	l.dropped = true
+	b.giveBack(l, &l.current)
+	b.giveBack(l, &l.next)
+}
+
+// NextMicros is the time until units have to be given back, at least 1; 0 if no
+// units are held.
+func (b *Book) NextMicros(nowMicros int64) int64 {
+	if b.due == 0 {
+		return 0
+	}
+	return max(1, b.due-nowMicros)
+}
+
+func (b *Book) dueBy(untilMicros int64) {
+	if b.due == 0 || untilMicros < b.due {
+		b.due = untilMicros
+	}
+}
+
+// Expire gives back the units whose time is over.
+func (b *Book) Expire(nowMicros int64) {
+	if b.due == 0 || nowMicros < b.due {
+		return
+	}
+	b.due = 0
+	kept := b.active[:0]
+	for _, l := range b.active {
+		b.expire(l, &l.current, nowMicros)
+		b.expire(l, &l.next, nowMicros)
+		if l.current.units > 0 || l.next.units > 0 {
+			kept = append(kept, l)
+		}
+	}
+	clear(b.active[len(kept):])
+	b.active = kept
+}
+
+func (b *Book) expire(l *Lease, held *batch, nowMicros int64) {
+	switch {
+	case held.units == 0:
+	case nowMicros >= held.untilMicros:
+		b.giveBack(l, held)
+	default:
+		b.dueBy(held.untilMicros)
+	}
+}
+
+// Clear forgets all leases: who answers now may not have charged them.
+func (b *Book) Clear() {
+	for _, l := range b.active {
+		l.dropped, l.current, l.next = true, batch{}, batch{}
+	}
+	clear(b.active)
+	b.active, b.due = b.active[:0], 0
+	b.table.Clear()
+}

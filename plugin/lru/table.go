@@ -1,0 +1,147 @@
+// Package lru is a table of bounded size in which a worker keeps what it knows
+// of identities: beyond its size the one that was used least recently goes. In
+// steady state nothing is allocated.
+package lru
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// Table maps an identity (a tag under a list of limits) to a V. The tiers of a
+// rule share their tags, so that the tag alone is no key.
+type Table[V any] struct {
+	entries []entry[V]
+	buckets []int32 // a power of two; heads of chains
+	newest  int32
+	oldest  int32
+	size    int
+	seed    maphash.Seed
+}
+
+type entry[V any] struct {
+	list  int
+	tag   []byte
+	hash  uint64
+	value V
+
+	chain int32 // the next entry of the same bucket
+	newer int32
+	older int32
+}
+
+const none = -1
+
+// New makes a table of at most size entries, of at least 1.
+func New[V any](size int) *Table[V] {
+	buckets := 1
+	for buckets < size {
+		buckets *= 2
+	}
+	t := &Table[V]{buckets: make([]int32, buckets), size: size, seed: maphash.MakeSeed()}
+	t.Clear()
+	return t
+}
+
+// Clear forgets everything, but keeps the memory.
+func (t *Table[V]) Clear() {
+	for i := range t.buckets {
+		t.buckets[i] = none
+	}
+	t.entries = t.entries[:0]
+	t.newest, t.oldest = none, none
+}
+
+// Get is the value of an identity, nil if it has none. It counts as a use. The
+// pointer is good until the next Put.
+func (t *Table[V]) Get(list int, tag []byte) *V {
+	i := t.find(list, tag, maphash.Bytes(t.seed, tag))
+	if i == none {
+		return nil
+	}
+	t.unlink(i)
+	t.link(i)
+	return &t.entries[i].value
+}
+
+// Put is the value of an identity, which gets one if it has none: fresh is true
+// then, and the value is what another identity left behind, or zero.
+func (t *Table[V]) Put(list int, tag []byte) (value *V, fresh bool) {
+	hash := maphash.Bytes(t.seed, tag)
+	i := t.find(list, tag, hash)
+	fresh = i == none
+	if fresh {
+		i = t.place(list, tag, hash)
+	} else {
+		t.unlink(i)
+	}
+	t.link(i)
+	return &t.entries[i].value, fresh
+}
+
+func (t *Table[V]) find(list int, tag []byte, hash uint64) int32 {
+	for i := *t.bucket(hash); i != none; i = t.entries[i].chain {
+		if e := &t.entries[i]; e.hash == hash && e.list == list && bytes.Equal(e.tag, tag) {
+			return i
+		}
+	}
+	return none
+}
+
+func (t *Table[V]) bucket(hash uint64) *int32 { return &t.buckets[hash&uint64(len(t.buckets)-1)] }
+
+// place finds room for an identity: a new entry, or the oldest one's.
+func (t *Table[V]) place(list int, tag []byte, hash uint64) int32 {
+	i := int32(len(t.entries))
+	switch {
+	case len(t.entries) == t.size:
+		i = t.oldest
+		t.unlink(i)
+		t.unchain(i)
+	case len(t.entries) < cap(t.entries):
+		t.entries = t.entries[:i+1] // with the memory of before Clear
+	default:
+		t.entries = append(t.entries, entry[V]{})
+	}
+	e, head := &t.entries[i], t.bucket(hash)
+	e.list, e.tag = list, append(e.tag[:0], tag...)
+	e.hash, e.chain = hash, *head
+	*head = i
+	return i
+}
+
+// unchain takes an entry out of its bucket.
+func (t *Table[V]) unchain(i int32) {
+	at := t.bucket(t.entries[i].hash)
+	for *at != i {
+		at = &t.entries[*at].chain
+	}
+	*at = t.entries[i].chain
+}
+
+// unlink takes an entry out of the order of use.
+func (t *Table[V]) unlink(i int32) {
+	e := &t.entries[i]
+	if e.newer == none {
+		t.newest = e.older
+	} else {
+		t.entries[e.newer].older = e.older
+	}
+	if e.older == none {
+		t.oldest = e.newer
+	} else {
+		t.entries[e.older].newer = e.newer
+	}
+}
+
+// link makes an entry the one used last.
+func (t *Table[V]) link(i int32) {
+	e := &t.entries[i]
+	e.newer, e.older = none, t.newest
+	if t.newest == none {
+		t.oldest = i
+	} else {
+		t.entries[t.newest].newer = i
+	}
+	t.newest = i
+}

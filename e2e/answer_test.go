@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+)
+
+// expectHeaders compares headers; "" wants a header to be absent.
+func expectHeaders(t testing.TB, r reply, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if got := strings.Join(r.header.Values(name), " & "); got != value {
+			t.Errorf("%s: %q, want %q", name, got, value)
+		}
+	}
+}
+
+// TestShippedConfiguration is what a user sees first: envoy.yaml as it is.
+func TestShippedConfiguration(t *testing.T) {
+	t.Parallel()
+	s := start(t, "", envoytest.Options{})
+	for i := range 5 {
+		r := get(t, s.URL+"/api/orders", "x-api-key: alice")
+		if r.status != http.StatusOK || r.body != "ok\n" {
+			t.Fatalf("request %d: status %d, body %q", i+1, r.status, r.body)
+		}
+		if i == 0 {
+			expectHeaders(t, r, map[string]string{
+				"x-ratelimit-limit":     "5",
+				"x-ratelimit-remaining": "4",
+				"x-ratelimit-reset":     "1",
+				"ratelimit-policy":      `"per-key-1s";q=5;w=5, "per-key-1h";q=100;w=3600, "per-address";q=20;w=2`,
+			})
+		}
+	}
+	if r := get(t, s.URL+"/api/orders", "x-api-key: bob"); r.status != http.StatusOK {
+		t.Errorf("another key: status %d", r.status)
+	}
+	if r := get(t, s.URL+"/healthz"); r.status != http.StatusOK || r.header.Get("x-ratelimit-limit") != "" {
+		t.Errorf("exempt: status %d, headers %v", r.status, r.header)
+	}
+}
+
+// TestRejection holds the default answer against design and RFC 9457.
+func TestRejection(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"headers": ["x-ratelimit", "draft"], "rules": [
+		{"name": "minute", "match": {"path": {"prefix": "/two"}}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1m", "name": "short"},
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h", "name": "long"},
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 9, "window": "1d", "name": "day"}]},
+		{"name": "all", "match": {"path": {"prefix": "/two"}}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "2h"}]}
+	]}`, envoytest.Options{})
+	if r := get(t, s.URL+"/two"); r.status != http.StatusOK {
+		t.Fatalf("first: status %d", r.status)
+	}
+	before := s.snapshot(t)
+	r := get(t, s.URL+"/two")
+	if r.status != http.StatusTooManyRequests {
+		t.Fatalf("second: status %d", r.status)
+	}
+	if after := s.snapshot(t); after != before {
+		t.Errorf("a rejection changed Redis from\n%q to\n%q", before, after)
+	}
+	expectHeaders(t, r, map[string]string{
+		"content-type":          "application/problem+json",
+		"retry-after":           "7200",
+		"x-ratelimit-limit":     "1",
+		"x-ratelimit-remaining": "0",
+		"ratelimit-policy":      `"short";q=1;w=60, "long";q=1;w=3600, "day";q=9;w=86400, "all";q=1;w=7200`,
+		"ratelimit":             `"short";r=0;t=60, "long";r=0;t=3600, "day";r=8;t=86400, "all";r=0;t=7200`,
+	})
+	var problem map[string]any
+	if err := json.Unmarshal([]byte(r.body), &problem); err != nil {
+		t.Fatalf("body %q: %v", r.body, err)
+	}
+	if detail, _ := problem["detail"].(string); detail == "" {
+		t.Errorf("no detail in %q", r.body)
+	}
+	delete(problem, "detail")
+	want := map[string]any{
+		"type":              "https://iana.org/assignments/http-problem-types#quota-exceeded",
+		"title":             "Too Many Requests",
+		"status":            429.0,
+		"violated-policies": []any{"short", "long", "all"},
+	}
+	if !reflect.DeepEqual(problem, want) {
+		t.Errorf("body %v, want %v", problem, want)
+	}
+	if n := s.upstream.Count(); n != 1 {
+		t.Errorf("the upstream got %d requests, want 1", n)
+	}
+	entry := s.Logged("/two", 2)[1]
+	if entry.State != "limited:minute" || entry.Details != "limited:minute" {
+		t.Errorf("filter state %q, response code details %q; want limited:minute", entry.State, entry.Details)
+	}
+}

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// patience bounds any one request of the tests: what takes longer is stuck.
+const patience = 20 * time.Second
+
+// reply is an answer with its body.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// client keeps as many connections open as the tests' largest parallelism.
+func newClient() *http.Client {
+	return &http.Client{
+		Timeout:   patience,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}
+}
+
+var shared = newClient()
+
+// get requests a URL with headers written as "name: value"; a ":method" sets
+// the method, and a repeated name adds a value.
+func get(t testing.TB, url string, headers ...string) reply {
+	t.Helper()
+	r, err := send(context.Background(), shared, url, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func send(ctx context.Context, client *http.Client, url string, headers ...string) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ": ")
+		switch {
+		case !ok:
+			return reply{}, fmt.Errorf("header %q: want \"name: value\"", h)
+		case name == ":method":
+			req.Method = value
+		case strings.EqualFold(name, "host"):
+			req.Host = value
+		default:
+			req.Header.Add(name, value)
+		}
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return reply{status: resp.StatusCode, header: resp.Header, body: string(body)}, err
+}
+
+// tally counts answers by status; key 0 is for requests without an answer.
+type tally map[int]int
+
+func (c tally) String() string {
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(c)) {
+		parts = append(parts, fmt.Sprintf("%d of status %d", c[status], status))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// burst sends n requests over a number of parallel connections, spread over the
+// URLs, and counts the answers. A request without an answer fails the test.
+func burst(t testing.TB, n, parallel int, urls []string, headers ...string) tally {
+	t.Helper()
+	var (
+		next  atomic.Int64
+		mu    sync.Mutex
+		total = tally{}
+		group sync.WaitGroup
+	)
+	for range parallel {
+		group.Go(func() {
+			client := newClient() // connections of its own, spread over the workers
+			defer client.CloseIdleConnections()
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				r, err := send(context.Background(), client, urls[int(i)%len(urls)], headers...)
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				mu.Lock()
+				total[r.status]++
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return total
+}

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+var ctx = context.Background()
+
+// patient is the part of a plugin configuration in which nothing fails by being
+// slow, as a machine under test load may be, and what fails is seen as a 503.
+const patient = `"redis": {"cluster": "redis", "timeout": "10s"}, "failure": {"mode": "deny"}, `
+
+// long is a window in which next to nothing is restored while a test runs.
+const long = `"window": "366d"`
+
+// setting is one Envoy with a Redis and an upstream of its own.
+type setting struct {
+	*envoytest.Envoy
+
+	redis    *redistest.Server
+	client   *redis.Client
+	upstream *envoytest.Upstream
+}
+
+// start runs Envoy with a plugin configuration. What opts leaves open is a
+// direct connection to a Redis of its own, and an upstream that answers 200.
+func start(t testing.TB, plugin string, opts envoytest.Options) *setting {
+	t.Helper()
+	s := &setting{}
+	if opts.Redis == nil {
+		s.redis = redistest.Start(t)
+		s.client = s.redis.Client()
+		opts.Redis = []string{s.redis.Addr}
+	}
+	if opts.Upstream == "" {
+		s.upstream = envoytest.NewUpstream(t, nil)
+		opts.Upstream = s.upstream.Addr
+	}
+	opts.Plugin = plugin
+	s.Envoy = envoytest.Start(t, opts)
+	return s
+}
+
+// keys returns the names of all keys in Redis, sorted.
+func (s *setting) keys(t testing.TB) []string {
+	t.Helper()
+	keys, err := s.client.Keys(ctx, "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// snapshot returns every key with its content, for comparing.
+func (s *setting) snapshot(t testing.TB) string {
+	t.Helper()
+	var text strings.Builder
+	for _, key := range s.keys(t) {
+		dump, err := s.client.Dump(ctx, key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString(key + "=" + dump + "\n")
+	}
+	return text.String()
+}
+
+// atLeast is an error if there are fewer than wanted.
+func atLeast(got, want int, what string) error {
+	if got < want {
+		return fmt.Errorf("%d %s, want %d", got, what, want)
+	}
+	return nil
+}

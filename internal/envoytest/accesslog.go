@@ -1,0 +1,67 @@
+package envoytest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// Entry is a request in Envoy's access log.
+type Entry struct {
+	Method  string
+	Path    string
+	Status  int
+	State   string // the filter state wasm.sluice
+	Details string // of the response code
+	Flags   string // of the response
+	Millis  int    // from the first byte of the request to the last of the response
+}
+
+func (e *Envoy) accessLogPath() string { return filepath.Join(e.dir, "access.log") }
+
+// AccessLog returns the entries written so far. Envoy writes them some
+// milliseconds after the request's end.
+func (e *Envoy) AccessLog() []Entry {
+	e.t.Helper()
+	text, err := os.ReadFile(e.accessLogPath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.t.Fatal(err)
+	}
+	var entries []Entry
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // still being written
+		}
+		var entry Entry
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			e.t.Fatalf("access log line %q: %v", line, err)
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// Logged returns the entries whose path is the given one, waiting for as many
+// as wanted.
+func (e *Envoy) Logged(path string, wanted int) (entries []Entry) {
+	e.t.Helper()
+	testenv.Wait(e.t, startLimit, func() error {
+		entries = entries[:0]
+		for _, entry := range e.AccessLog() {
+			if entry.Path == path {
+				entries = append(entries, entry)
+			}
+		}
+		if len(entries) < wanted {
+			return fmt.Errorf("%d access log entries for %s, want %d", len(entries), path, wanted)
+		}
+		return nil
+	})
+	return entries
+}

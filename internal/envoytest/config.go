@@ -1,0 +1,88 @@
+package envoytest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// accessLog writes one JSON object a request, an Entry.
+const accessLog = `
+- name: envoy.access_loggers.file
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
+    path: %s
+    log_format:
+      json_format:
+        method: "%%REQ(:METHOD)%%"
+        path: "%%REQ(:PATH)%%"
+        status: "%%RESPONSE_CODE%%"
+        state: "%%FILTER_STATE(wasm.sluice:PLAIN)%%"
+        details: "%%RESPONSE_CODE_DETAILS%%"
+        flags: "%%RESPONSE_FLAGS%%"
+        millis: "%%DURATION%%"
+`
+
+// config is the shipped configuration with the test's changes.
+func (e *Envoy) config() *envoyconf.Config {
+	e.t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(e.t), "envoy.yaml"))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	c, err := envoyconf.Parse(text)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	c.SetPorts(e.port, e.admin)
+	c.SetWasm(testenv.WasmPath(e.t))
+	if e.opts.Upstream != "" {
+		c.SetUpstream(e.opts.Upstream)
+	}
+	if e.opts.Plugin != "" {
+		c.SetPlugin(e.opts.Plugin)
+	}
+	e.routeToRedis(c)
+	if e.opts.Quiet {
+		c.Delete(envoyconf.ConnectionManager + "/access_log")
+	} else {
+		c.Set(envoyconf.ConnectionManager+"/access_log", c.Fragment(fmt.Sprintf(accessLog, e.accessLogPath())))
+	}
+	if e.opts.Edit != nil {
+		e.opts.Edit(c)
+	}
+	return c
+}
+
+func (e *Envoy) routeToRedis(c *envoyconf.Config) {
+	switch {
+	case len(e.opts.Redis) == 0:
+		c.RemoveRedis()
+	case e.opts.Route == Direct:
+		c.SetRedis(e.opts.Redis[0])
+	default:
+		c.RouteByRedisProxy(e.opts.Route == Cluster, e.opts.Redis...)
+	}
+}
+
+// writeConfig writes Envoy's configuration file, and the listener's.
+func (e *Envoy) writeConfig() {
+	e.t.Helper()
+	c := e.config()
+	if e.opts.Dynamic {
+		e.writeListener(c)
+		c.Remove("static_resources/listeners", "limited")
+		c.Set("node", map[string]any{"id": "test", "cluster": "test"})
+		c.Set("dynamic_resources", c.Fragment(fmt.Sprintf("lds_config: {path_config_source: {path: %s}}", e.listenerPath())))
+	}
+	text, err := c.YAML()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := os.WriteFile(e.configPath(), text, 0o600); err != nil {
+		e.t.Fatal(err)
+	}
+}

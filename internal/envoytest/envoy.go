@@ -1,0 +1,151 @@
+package envoytest
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// startLimit bounds the wait for Envoy to serve, stopLimit that for its end;
+// a loaded machine may take seconds to compile the plugin.
+const (
+	startLimit = 60 * time.Second
+	stopLimit  = 20 * time.Second
+)
+
+// Options are what a test changes about the shipped configuration.
+type Options struct {
+	Plugin   string   // the limiter's configuration, JSON; "" leaves the shipped one
+	Redis    []string // addresses, "host:port"; none: the plugin has no Redis
+	Route    Route    // from the plugin to Redis
+	Upstream string   // address
+	Workers  int      // worker threads; 2 unless set
+	Dynamic  bool     // the listener comes from a file, for Reload
+	Quiet    bool     // no access log
+	// Edit makes further changes.
+	Edit func(*envoyconf.Config)
+}
+
+// Route is how the plugin's commands reach Redis.
+type Route int
+
+// The routes.
+const (
+	Direct  Route = iota // a connection to the one Redis
+	Proxy                // through redis_proxy to one or more Redis
+	Cluster              // through redis_proxy to a Redis Cluster
+)
+
+// Envoy is a running Envoy. Its methods may be called from any goroutine,
+// except Stop and Reload.
+type Envoy struct {
+	URL   string // of the limited listener, "http://127.0.0.1:port"
+	Addr  string // of the same, "127.0.0.1:port"
+	Admin string // "http://127.0.0.1:port"
+
+	t       testing.TB
+	opts    Options
+	dir     string // of its configuration and access log
+	port    int    // of the listener
+	admin   int    // port
+	version int    // of the listener's configuration
+	process *testenv.Process
+	stopped bool
+}
+
+// Start runs Envoy and returns when it serves.
+func Start(t testing.TB, opts Options) *Envoy {
+	t.Helper()
+	e := Launch(t, opts)
+	testenv.Wait(t, startLimit, func() error {
+		select {
+		case <-e.process.Exited():
+			t.Fatal("envoy ended at its start")
+		default:
+		}
+		return e.ready()
+	})
+	return e
+}
+
+// Launch runs Envoy and does not wait for it, as it may refuse its
+// configuration.
+func Launch(t testing.TB, opts Options) *Envoy {
+	t.Helper()
+	if opts.Workers == 0 {
+		opts.Workers = 2
+	}
+	e := &Envoy{t: t, opts: opts, dir: t.TempDir(), port: testenv.FreePort(t), admin: testenv.FreePort(t)}
+	e.Addr = fmt.Sprintf("127.0.0.1:%d", e.port)
+	e.URL = "http://" + e.Addr
+	e.Admin = fmt.Sprintf("http://127.0.0.1:%d", e.admin)
+	e.writeConfig()
+	// Hot restart would leave shared memory behind. With drain strategy
+	// "immediate" each answer after a reload closes its connection.
+	e.process = testenv.Run(t, nil, testenv.Tool(t, "envoy"),
+		"-c", e.configPath(), "--concurrency", fmt.Sprint(opts.Workers), "--disable-hot-restart",
+		"--drain-time-s", "3", "--drain-strategy", "immediate", "--file-flush-interval-msec", "20", "--log-level", "warning", "--component-log-level", "wasm:info")
+	t.Cleanup(e.checkEnd)
+	return e
+}
+
+func (e *Envoy) configPath() string { return filepath.Join(e.dir, "envoy.yaml") }
+
+// ready reports whether Envoy serves.
+// https://www.envoyproxy.io/docs/envoy/latest/operations/admin#get--ready
+func (e *Envoy) ready() error {
+	resp, err := http.Get(e.Admin + "/ready")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("/ready: %s", resp.Status)
+	}
+	return nil
+}
+
+// Log returns what Envoy, and the plugin in it, have logged so far.
+func (e *Envoy) Log() string { return e.process.Log() }
+
+// Exited is closed when Envoy has ended.
+func (e *Envoy) Exited() <-chan struct{} { return e.process.Exited() }
+
+// PID returns the number of Envoy's process.
+func (e *Envoy) PID() int { return e.process.PID() }
+
+// Stop ends Envoy in good order, and returns when it has gone.
+func (e *Envoy) Stop() {
+	e.t.Helper()
+	e.stopped = true
+	if err := e.process.Signal(syscall.SIGTERM); err != nil {
+		return // it has gone already
+	}
+	select {
+	case <-e.process.Exited():
+	case <-time.After(stopLimit):
+		e.t.Errorf("envoy runs %v after SIGTERM", stopLimit)
+		e.process.Kill()
+	}
+}
+
+// checkEnd stops Envoy and fails the test if it, or a VM in it, has crashed.
+func (e *Envoy) checkEnd() {
+	select {
+	case <-e.process.Exited():
+		if !e.stopped {
+			e.t.Error("envoy has ended by itself")
+		}
+	default:
+		e.Stop()
+	}
+	for _, line := range crashes(e.Log()) {
+		e.t.Errorf("envoy logged a crash: %s", line)
+	}
+}

@@ -111,16 +111,13 @@ func (l *limiter) recall(r *request, nowMicros int64) bool {
 		if e == nil {
 			return false
 		}
-		no, known := e.Verdict(c.cost, nowMicros)
+		allowed, known := e.Decide(c.limits.Policy.Limits(), c.cost, nowMicros, c.decisions)
 		if !known {
 			return false
 		}
-		c.allowed = !no
-		denied = denied || no
+		c.allowed = allowed
+		denied = denied || !allowed
 		c.atMicros = e.StoreMicros + nowMicros - e.AtMicros
-		for j := range c.decisions {
-			c.decisions[j] = e.Aged(j, nowMicros)
-		}
 	}
 	return denied
 }

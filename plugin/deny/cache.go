@@ -2,19 +2,23 @@
 // Redis nothing.
 //
 // A rejection holds until its retry_after has passed, and for MaxHoldMicros at
-// most, for the cost that was rejected and all higher ones. The cache can only
-// reject, never admit. It may reject what Redis would admit when the state there
-// has been changed other than by time: by another worker's refund, or by an
-// operator who deletes keys. MaxHoldMicros bounds for how long.
+// most, for the cost that was rejected, and for higher ones where their wait is
+// known too. The cache can only reject, never admit. It may reject what Redis
+// would admit when the state there has been changed other than by time: by
+// another worker's refund, or by an operator who deletes keys. MaxHoldMicros
+// bounds for how long.
 package deny
 
 import (
+	"math"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lru"
 )
 
-// MaxHoldMicros is the longest that anything is remembered.
-const MaxHoldMicros = 10_000_000
+// MaxHoldMicros is the longest that anything is remembered: a client that
+// hammers costs each worker one call in this time.
+const MaxHoldMicros = 2_000_000
 
 // Entry is what is remembered of one identity of one list of limits.
 type Entry struct {
@@ -24,8 +28,7 @@ type Entry struct {
 	// AtMicros is when the decisions came, on the caller's clock, and
 	// StoreMicros the same moment on the store's.
 	AtMicros, StoreMicros int64
-	// Decisions are those of all limits of the list, none of them charged.
-	Decisions []algo.Decision
+	decisions             []algo.Decision // of all limits of the list, none of them charged
 }
 
 // Cache is one worker's memory of rejections.
@@ -40,26 +43,44 @@ func (c *Cache) Clear() { c.table.Clear() }
 // Find is what is remembered of a tag under a list of limits, nil if nothing is.
 func (c *Cache) Find(list int, tag []byte) *Entry { return c.table.Get(list, tag) }
 
-// Verdict is whether the entry rejects a cost. It is not known when the entry is
-// too old, or rejected only a higher cost.
-func (e *Entry) Verdict(cost, nowMicros int64) (denied, known bool) {
-	if e.rejects {
-		denied = nowMicros < e.untilMicros && cost >= e.cost
-		return denied, denied
+// Decide fills in what each of the limits says of a cost, as far as that follows
+// from what is remembered: the waits have become shorter by the entry's age.
+// known is false if Redis has to be asked.
+func (e *Entry) Decide(limits []algo.Limit, cost, nowMicros int64, out []algo.Decision) (allowed, known bool) {
+	if nowMicros >= e.untilMicros || e.rejects && cost < e.cost {
+		return false, false
 	}
-	return false, nowMicros < e.untilMicros
+	age := nowMicros - e.AtMicros
+	for i := range out {
+		d := e.decisions[i]
+		d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
+		if d.Allowed {
+			known = d.Remaining >= cost
+		} else {
+			d.RetryAfterMicros, known = retryAfter(&limits[i], d.RetryAfterMicros, e.cost, cost, age)
+		}
+		if !known {
+			return false, false
+		}
+		out[i] = d
+	}
+	return !e.rejects, true
 }
 
-// Aged is the entry's decision i as it stands some time later: the waits are
-// shorter by that time.
-func (e *Entry) Aged(i int, nowMicros int64) algo.Decision {
-	d := e.Decisions[i]
-	age := nowMicros - e.AtMicros
-	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
-	if d.RetryAfterMicros != algo.Never && !d.Allowed {
-		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+// retryAfter is the wait of a cost, given that of another one, not higher, some
+// time ago.
+func retryAfter(l *algo.Limit, retryMicros, of, cost, age int64) (micros int64, known bool) {
+	switch {
+	case retryMicros == algo.Never || cost > l.Capacity():
+		return algo.Never, true
+	case cost == of || l.Algorithm == algo.FixedWindow:
+	case l.Algorithm.HasBurst() && !l.Queue:
+		more := float64(cost-of) * float64(l.WindowMicros) / float64(l.Units)
+		retryMicros += int64(math.Ceil(more))
+	default:
+		return 0, false
 	}
-	return d
+	return max(1, retryMicros-age), true
 }
 
 // Remember keeps the decisions on a cost, which were not charged. If one of them
@@ -68,7 +89,7 @@ func (e *Entry) Aged(i int, nowMicros int64) algo.Decision {
 func (c *Cache) Remember(list int, tag []byte, cost int64, decisions []algo.Decision, nowMicros, storeMicros int64) {
 	e, _ := c.table.Put(list, tag)
 	e.cost, e.AtMicros, e.StoreMicros = cost, nowMicros, storeMicros
-	e.Decisions = append(e.Decisions[:0], decisions...)
+	e.decisions = append(e.decisions[:0], decisions...)
 	hold := int64(MaxHoldMicros)
 	if wait, rejects := longestWait(decisions); rejects {
 		e.rejects, hold = true, min(hold, wait)

@@ -130,6 +130,7 @@ func (l *limiter) outcome(text string) { setProperty("sluice", text) }
 func (l *limiter) tick() {
 	now := steadyMicros()
 	if l.conn != nil {
+		l.stream.hangUp(now)
 		l.conn.Tick(now)
 	}
 	if l.leases != nil {
@@ -144,6 +145,9 @@ func (l *limiter) wake(nowMicros int64) {
 	next := l.queue.nextMicros(nowMicros)
 	if l.conn != nil {
 		next = sooner(next, l.conn.NextTickMicros(nowMicros))
+		if l.stream.ended {
+			next = 1
+		}
 	}
 	if l.leases != nil {
 		next = sooner(next, l.leases.NextMicros(nowMicros))

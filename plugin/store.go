@@ -14,6 +14,7 @@ func (l *limiter) take(r *request) {
 		return
 	}
 	now := steadyMicros()
+	l.stream.hangUp(now)
 	if l.recall(r, now) {
 		r.conclude()
 		return

@@ -16,6 +16,7 @@ type stream struct {
 	token   uint32
 	open    bool
 	opening bool // inside OpenStream: Envoy has not told the token yet
+	ended   bool // and the connection has not been told yet, see hangUp
 }
 
 func newStream(l *limiter, cluster string) *stream {
@@ -58,12 +59,17 @@ func (s *stream) OpenStream() error {
 
 // Send implements redis.Host.
 func (s *stream) Send(commands []byte) error {
+	if !s.open {
+		return errEnded
+	}
 	enter(s.limiter.id)
 	if status := grpcSend(s.token, commands); status != 0 {
 		return errors.New("proxy_grpc_send: status " + strconv.Itoa(int(status)))
 	}
 	return nil
 }
+
+var errEnded = errors.New("the stream has ended")
 
 // CloseStream implements redis.Host.
 func (s *stream) CloseStream() {
@@ -91,17 +97,24 @@ func received(contextID, token uint32, b []byte) {
 	l.wake(now)
 }
 
-// closed tells the connection that its stream has ended, perhaps while it was
-// being opened.
+// closed notes that a stream has ended, perhaps while it was being opened.
 func closed(contextID, token uint32) {
 	l := limiters[contextID]
 	if l == nil || l.stream == nil || !l.stream.open || !l.stream.opening && token != l.stream.token {
 		return
 	}
-	l.stream.open = false
-	now := steadyMicros()
-	l.conn.Closed(now)
-	l.wake(now)
+	l.stream.open, l.stream.ended = false, true
+	l.wake(steadyMicros())
+}
+
+// hangUp tells the connection that its stream has ended, at the next event. A
+// stream that ends inside a send is reported before Envoy knows that the request
+// of that send is paused, and a request that is resumed then hangs for ever.
+func (s *stream) hangUp(nowMicros int64) {
+	if s.ended {
+		s.ended = false
+		s.limiter.conn.Closed(nowMicros)
+	}
 }
 
 // RequestFailed implements redis.Observer.

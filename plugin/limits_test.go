@@ -1,26 +1,146 @@
 package main
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
 
-func TestLimitedEndToEnd(t *testing.T) {
+// perClient is a rule of one limit for each x-client.
+func perClient(name string, limit int) string {
+	return fmt.Sprintf(`{"name": %q, "key": [{"header": "x-client"}],
+		"limits": [{"algorithm": "fixed_window", "limit": %d, "window": "1h", "anchor": "first_request"}]}`, name, limit)
+}
+
+// withRedis is a configuration that asks Redis.
+func withRedis(rules string) string {
+	return `{"redis": {"cluster": "redis"}, "rules": [` + rules + `]}`
+}
+
+func TestLimitedByRedis(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(`{
-			"redis": {"cluster": "redis"},
-			"rules": [{"name": "per-key", "key": [{"header": "x-api-key"}],
-				"limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h", "anchor": "first_request"}]}]}`)
-		for _, step := range []struct{ key, want string }{
-			{"a", "200 allowed" + standard(2, 1, "~3600")},
-			{"a", "200 allowed" + standard(2, 0, "~3600")},
-			{"a", "429 limited:per-key" + standard(2, 0, "~3600") + problem("~3600")},
-			{"b", "200 allowed" + standard(2, 1, "~3600")},
+		i := w.load(withRedis(perClient("a", 2)))
+		for _, step := range []struct{ client, want string }{
+			{"x", "200 allowed" + standard(2, 1, "~3600")},
+			{"x", "200 allowed" + standard(2, 0, "~3600")},
+			{"x", "429 limited:a" + standard(2, 0, "~3600") + problem("~3600")},
+			{"y", "200 allowed" + standard(2, 1, "~3600")},
 		} {
-			x := i.get("/", "x-api-key", step.key)
+			x := i.get("/", client(step.client)...)
 			if !x.waits() {
-				t.Errorf("key %s: did not wait for Redis", step.key)
+				t.Errorf("client %s: did not wait for Redis", step.client)
 			}
 			r.settle()
-			w.expect("key "+step.key, x.end(), step.want)
+			w.expect("client "+step.client, x.end(), step.want)
+		}
+		if got, want := r.keys(), []string{"rl:{a|x}:fixed_window:1h", "rl:{a|y}:fixed_window:1h"}; !slices.Equal(got, want) {
+			t.Errorf("keys %q, want %q", got, want)
+		}
+	})
+}
+
+// Requests that come while others wait are sent at once, and answered in order,
+// however Redis' replies are cut into messages.
+func TestPipelining(t *testing.T) {
+	for _, piece := range []int{0, 1, 7} {
+		t.Run(fmt.Sprintf("messages of %d bytes", piece), func(t *testing.T) {
+			eachWorld(t, func(t *testing.T, w *worker) {
+				r := w.startRedis()
+				r.piece = piece
+				i := w.load(withRedis(perClient("a", 2) + "," + perClient("b", 9)))
+				var all []*exchange
+				for range 4 {
+					all = append(all, i.get("/", client("x")...), i.get("/", client("y")...))
+				}
+				if got := r.conns[0].writes; got != 8 {
+					t.Errorf("%d writes for 8 requests of 2 rules, want 8", got)
+				}
+				if got := r.settle(); piece == 0 && got != 4 {
+					t.Errorf("%d messages, want 4: the replies to checks and refunds, to each by hash and by source", got)
+				}
+				for n, x := range all {
+					want := []string{
+						"200 allowed" + standard(2, 1, "~3600"),
+						"200 allowed" + standard(2, 0, "~3600"),
+						"429 limited:a" + standard(2, 0, "~3600") + problem("~3600"),
+						"429 limited:a" + standard(2, 0, "~3600") + problem("~3600"),
+					}[n/2]
+					w.expect(fmt.Sprint("request ", n+1), x.end(), want)
+				}
+				if len(r.conns) != 1 {
+					t.Errorf("%d streams, want 1", len(r.conns))
+				}
+			})
+		})
+	}
+}
+
+// Several rules are asked in one write. If one rejects, the others get back what
+// they charged, which is seen in Redis and in what the client is shown.
+func TestRefund(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		wide := `{"name": "wide", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": "first_request"}]}`
+		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["draft"], "deny_cache": {"size": 0},
+			"rules": [` + wide + `,` + perClient("narrow", 1) + `]}`)
+		policies := ` [ratelimit-policy: "wide";q=9;w=3600, "narrow";q=1;w=3600]`
+		for n, want := range []string{
+			"200 allowed" + policies + ` [ratelimit: "wide";r=8;t=~3600, "narrow";r=0;t=~3600]`,
+			"429 limited:narrow" + policies + ` [ratelimit: "wide";r=8;t=~3600, "narrow";r=0;t=~3600]` + problem("~3600"),
+			"429 limited:narrow" + policies + ` [ratelimit: "wide";r=8;t=~3600, "narrow";r=0;t=~3600]` + problem("~3600"),
+		} {
+			x := i.get("/", client("x")...)
+			if got := r.conns[0].writes; n == 0 && got != 1 {
+				t.Errorf("two rules took %d writes, want 1", got)
+			}
+			r.settle()
+			w.expect(fmt.Sprint("request ", n+1), x.end(), want)
+		}
+		x := i.get("/", client("y")...)
+		r.settle()
+		w.expect("another client", x.end(), "200 allowed"+policies+` [ratelimit: "wide";r=7;t=~3600, "narrow";r=0;t=~3600]`)
+	})
+}
+
+// A client that goes on after a rejection costs Redis nothing until it might be
+// admitted again.
+func TestRejectionIsRemembered(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(perClient("a", 1)))
+		ask := func() string {
+			x := i.get("/", client("x")...)
+			r.settle()
+			return x.end()
+		}
+		w.expect("the first", ask(), "200 allowed"+standard(1, 0, "~3600"))
+		w.expect("the second", ask(), "429 limited:a"+standard(1, 0, "~3600")+problem("~3600"))
+		before := r.conns[0].writes
+		w.clock.advance(time.Second)
+		w.expect("the third", ask(), "429 limited:a"+standard(1, 0, "~3599")+problem("~3599"))
+		if got := r.conns[0].writes; got != before {
+			t.Errorf("asked Redis %d times about a client it had just rejected", got-before)
+		}
+	})
+}
+
+// A Redis that has lost its scripts is sent them again, and nobody notices.
+func TestScriptsAreSentAgain(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(perClient("a", 9)))
+		for n := range 3 {
+			if err := r.client().ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			x := i.get("/", client("x")...)
+			r.settle()
+			w.expect("request", x.end(), "200 allowed"+standard(9, 8-n, "~3600"))
+		}
+		if logs := w.logs(); len(logs) > 0 {
+			t.Errorf("logged %q", logs)
 		}
 	})
 }

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// departures is an upstream that notes which request came when.
+type departures struct {
+	mu    sync.Mutex
+	names []string
+	times []time.Time
+}
+
+func (d *departures) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	d.names = append(d.names, r.URL.RawQuery)
+	d.times = append(d.times, time.Now())
+	d.mu.Unlock()
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// queueInterval is the time between two departures of the queue.
+const queueInterval = 200 * time.Millisecond
+
+// queued starts an Envoy whose one rule is a queue of 5 a second that holds a
+// number of requests.
+func queued(t *testing.T, burst int, more string) (*setting, *departures) {
+	t.Helper()
+	d := new(departures)
+	s := start(t, fmt.Sprintf(`{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 5, "window": "1s", "burst": %d%s}]}]}`, burst, more),
+		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
+	return s, d
+}
+
+// enqueue sends requests named "0" to "n-1", each once the one before it is in
+// the queue, and returns channels of their answers. The contexts cancel them.
+func enqueue(t *testing.T, s *setting, contexts []context.Context) (answers []chan error) {
+	t.Helper()
+	level := s.snapshot(t)
+	for i, each := range contexts {
+		answer := make(chan error, 1)
+		answers = append(answers, answer)
+		go func() {
+			r, err := send(each, shared, fmt.Sprintf("%s/?%d", s.URL, i), "x-user: u")
+			if err == nil && r.status != http.StatusOK {
+				err = fmt.Errorf("status %d", r.status)
+			}
+			answer <- err
+		}()
+		testenv.Wait(t, patience, func() error {
+			now := s.snapshot(t)
+			if now == level {
+				return fmt.Errorf("request %d is not in the queue", i)
+			}
+			level = now
+			return nil
+		})
+	}
+	return answers
+}
+
+// expectEven wants departures in the order of arrival, and each no earlier than
+// its turn. The clock that counts began before the first could be decided.
+func expectEven(t *testing.T, d *departures, begin time.Time, names ...string) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fmt.Sprint(d.names) != fmt.Sprint(names) {
+		t.Errorf("the upstream got %v, want %v", d.names, names)
+	}
+	for i, name := range d.names {
+		var turn int
+		if _, err := fmt.Sscan(name, &turn); err != nil {
+			t.Fatal(err)
+		}
+		if after, due := d.times[i].Sub(begin), time.Duration(turn)*queueInterval; after < due {
+			t.Errorf("request %s left after %v, its turn was at %v", name, after, due)
+		}
+	}
+}
+
+// TestQueue: what comes at once leaves evenly, in order, and the surplus is told
+// when to come again.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	s, d := queued(t, 5, "")
+	begin := time.Now()
+	contexts := make([]context.Context, 5)
+	for i := range contexts {
+		contexts[i] = ctx
+	}
+	answers := enqueue(t, s, contexts)
+	for i, answer := range answers {
+		if err := <-answer; err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	expectEven(t, d, begin, "0", "1", "2", "3", "4")
+}
+
+// TestFullQueue: of requests at one instant as many as the bucket holds are
+// admitted.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "2s", "burst": 3, "max_delay": "1m"}]}]}`, envoytest.Options{})
+	got := burst(t, 12, 12, []string{s.URL})
+	if got[http.StatusOK] < 3 || got[http.StatusOK] > 4 || got[http.StatusTooManyRequests] != 12-got[http.StatusOK] {
+		t.Errorf("%v; want 3 of status 200, or 4 on a slow machine, and the others of 429", got)
+	}
+}
+
+// TestQueueDropsWhoLeaves: a client that goes away while it waits is not sent on,
+// its turn passes unused, and the others keep theirs.
+func TestQueueDropsWhoLeaves(t *testing.T) {
+	t.Parallel()
+	s, d := queued(t, 6, "")
+	leaving, leave := context.WithCancel(ctx)
+	begin := time.Now()
+	answers := enqueue(t, s, []context.Context{ctx, ctx, ctx, leaving, leaving, ctx})
+	leave()
+	for i, answer := range answers {
+		if err := <-answer; (err != nil) != (i == 3 || i == 4) {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	expectEven(t, d, begin, "0", "1", "2", "5")
+}
+
+// TestQueueHoldsNoLongerThanMaxDelay: what would have to is rejected at once.
+func TestQueueHoldsNoLongerThanMaxDelay(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "burst": 10, "max_delay": "1m"}]}]}`, envoytest.Options{})
+	if r := get(t, s.URL); r.status != http.StatusOK {
+		t.Errorf("first: status %d, want 200", r.status)
+	}
+	before := s.snapshot(t)
+	r := get(t, s.URL)
+	if r.status != http.StatusTooManyRequests || r.header.Get("retry-after") == "" {
+		t.Errorf("second: status %d, headers %v; want 429 and when to come again", r.status, r.header)
+	}
+	if after := s.snapshot(t); after != before {
+		t.Error("the rejection was charged")
+	}
+}
+
+// TestReloadWhileQueued: requests that wait in the old configuration leave.
+func TestReloadWhileQueued(t *testing.T) {
+	t.Parallel()
+	config := func(name string) string {
+		return `{` + patient + `"rules": [{"name": "` + name + `", "limits": [
+			{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 5, "window": "1s", "burst": 8}]}]}`
+	}
+	s := start(t, config("a"), envoytest.Options{Dynamic: true})
+	done := make(chan tally)
+	go func() { done <- burst(t, 8, 8, []string{s.URL}) }()
+	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), 2, "departures") })
+	if !s.Reload(config("b")) {
+		t.Error("refused")
+	}
+	if got := <-done; got[http.StatusOK] != 8 {
+		t.Errorf("%v; want 8 of status 200", got)
+	}
+}

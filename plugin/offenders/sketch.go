@@ -1,0 +1,175 @@
+// Package offenders follows, in memory of fixed size, the identities that are
+// rejected most: Space-Saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient
+// Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005).
+//
+// Of N rejections a Sketch of size m holds every identity that has more than N/m
+// of them. A count is never too low, and at most Error too high. Once all m
+// places have been used nothing is allocated.
+package offenders
+
+import (
+	"bytes"
+	"cmp"
+	"hash/maphash"
+	"slices"
+)
+
+// Sketch is one worker's counts. It is not safe for concurrent use.
+type Sketch struct {
+	size    int
+	total   int64
+	places  []place // in the order in which they were first used
+	heap    []int32 // indices of places: the lowest count is at the root
+	order   []int32 // scratch of Top
+	buckets []int32 // a power of two; heads of chains
+	seed    maphash.Seed
+}
+
+// Offender is an identity that was rejected.
+type Offender struct {
+	Rule string
+	// Tag is "<rule>|<identity>" as in Redis keys.
+	Tag []byte
+	// Rejections is how many there were, or Error more than that at most.
+	Rejections int64
+	Error      int64
+}
+
+// place is where one identity is counted.
+type place struct {
+	Offender
+
+	hash   uint64
+	chain  int32 // the next place of the same bucket
+	inHeap int32
+}
+
+const none = -1
+
+// New makes a Sketch of at least one place.
+func New(size int) *Sketch {
+	buckets := 1
+	for buckets < size {
+		buckets *= 2
+	}
+	s := &Sketch{size: size, buckets: make([]int32, buckets), seed: maphash.MakeSeed()}
+	s.Reset()
+	return s
+}
+
+// Reset begins to count anew.
+func (s *Sketch) Reset() {
+	for i := range s.buckets {
+		s.buckets[i] = none
+	}
+	s.total = 0
+	s.places, s.heap = s.places[:0], s.heap[:0]
+}
+
+// Total is how many rejections there were, of all identities.
+func (s *Sketch) Total() int64 { return s.total }
+
+// Add counts a rejection of an identity, whose tag is copied, by a rule.
+func (s *Sketch) Add(rule string, tag []byte) {
+	s.total++
+	hash := maphash.Bytes(s.seed, tag)
+	i := s.find(tag, hash)
+	if i == none {
+		i = s.take(rule, tag, hash)
+	}
+	s.places[i].Rejections++
+	s.down(s.places[i].inHeap)
+}
+
+func (s *Sketch) find(tag []byte, hash uint64) int32 {
+	for i := *s.bucket(hash); i != none; i = s.places[i].chain {
+		if p := &s.places[i]; p.hash == hash && bytes.Equal(p.Tag, tag) {
+			return i
+		}
+	}
+	return none
+}
+
+func (s *Sketch) bucket(hash uint64) *int32 { return &s.buckets[hash&uint64(len(s.buckets)-1)] }
+
+// take gives an identity a place: a new one, or that of the lowest count, which it
+// inherits as its error.
+func (s *Sketch) take(rule string, tag []byte, hash uint64) int32 {
+	var i int32
+	if len(s.places) < s.size {
+		i = s.grow()
+	} else {
+		i = s.heap[0]
+		s.unchain(i)
+	}
+	p, head := &s.places[i], s.bucket(hash)
+	p.Rule, p.Tag, p.Error = rule, append(p.Tag[:0], tag...), p.Rejections
+	p.hash, p.chain = hash, *head
+	*head = i
+	return i
+}
+
+// grow adds a place with the count 0, the lowest there is: the heap's root.
+func (s *Sketch) grow() int32 {
+	i := int32(len(s.places))
+	if len(s.places) < cap(s.places) {
+		s.places = s.places[:i+1] // with the memory of before Reset
+	} else {
+		s.places = append(s.places, place{})
+	}
+	s.places[i].Rejections = 0
+	s.heap = append(s.heap, i)
+	s.places[i].inHeap = i
+	for at := i; at > 0; at = (at - 1) / 2 {
+		s.swap(at, (at-1)/2)
+	}
+	return i
+}
+
+// unchain takes a place out of its bucket.
+func (s *Sketch) unchain(i int32) {
+	at := s.bucket(s.places[i].hash)
+	for *at != i {
+		at = &s.places[*at].chain
+	}
+	*at = s.places[i].chain
+}
+
+// down restores the heap below a count that has grown.
+func (s *Sketch) down(at int32) {
+	for {
+		lowest := at
+		for child := 2*at + 1; child <= 2*at+2 && int(child) < len(s.heap); child++ {
+			if s.at(child).Rejections < s.at(lowest).Rejections {
+				lowest = child
+			}
+		}
+		if lowest == at {
+			return
+		}
+		s.swap(at, lowest)
+		at = lowest
+	}
+}
+
+func (s *Sketch) at(position int32) *place { return &s.places[s.heap[position]] }
+
+func (s *Sketch) swap(a, b int32) {
+	s.heap[a], s.heap[b] = s.heap[b], s.heap[a]
+	s.at(a).inHeap, s.at(b).inHeap = a, b
+}
+
+// Top calls yield for each identity that is held, the most rejected first, those
+// with the same count by their tags. It is an iterator.
+func (s *Sketch) Top(yield func(*Offender) bool) {
+	s.order = append(s.order[:0], s.heap...)
+	slices.SortFunc(s.order, func(a, b int32) int {
+		x, y := &s.places[a], &s.places[b]
+		return cmp.Or(cmp.Compare(y.Rejections, x.Rejections), bytes.Compare(x.Tag, y.Tag))
+	})
+	for _, i := range s.order {
+		if !yield(&s.places[i].Offender) {
+			return
+		}
+	}
+}

@@ -3,6 +3,7 @@ package algo
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"strconv"
 	"strings"
 )
 
@@ -46,15 +47,22 @@ local charged = ARGV[3] + 0
 // dispatch, because either would cost Redis a third more time.
 func composeCheck(limiters []limiter) string {
 	c := newComposer(limiters, firstArg)
-	c.each("constants", "load", "check")
+	for i := range limiters {
+		c.section(i, "locals", "")
+		c.block(i, "", "load", "count", "check", "weigh", "wait", "retry")
+	}
 	c.WriteString("if cost > 0")
 	for i := range limiters {
 		c.WriteString(" and retry_" + formatInt(int64(i+1)) + " == 0")
 	}
 	c.WriteString(" then\n")
-	c.each("charge")
+	for i := range limiters {
+		c.block(i, "  ", "charge")
+	}
 	c.WriteString("else\n")
-	c.each("report")
+	for i := range limiters {
+		c.block(i, "  ", "report")
+	}
 	c.WriteString("end\nreturn {now")
 	for i := range limiters {
 		reply := ", remaining_1, reset_1, retry_1"
@@ -71,7 +79,10 @@ func composeCheck(limiters []limiter) string {
 func composeRefund(limiters []limiter) string {
 	c := newComposer(limiters, firstArg+1)
 	c.WriteString(refundPrologue)
-	c.each("constants", "refund")
+	for i := range limiters {
+		c.section(i, "locals", "")
+		c.block(i, "", "load", "refund")
+	}
 	c.WriteString("return 0\n")
 	return c.String()
 }
@@ -95,15 +106,24 @@ func newComposer(limiters []limiter, firstArg int) *composer {
 	return c
 }
 
-// each writes the named sections of every limiter, limiter by limiter.
-func (c *composer) each(names ...string) {
+// block writes sections of limiter i with a scope of their own.
+func (c *composer) block(i int, indent string, names ...string) {
+	c.WriteString(indent + "do\n")
+	for _, name := range names {
+		c.section(i, name, indent+"  ")
+	}
+	c.WriteString(indent + "end\n")
+}
+
+// section writes a section of limiter i, if its file has one of the name.
+func (c *composer) section(i int, name, indent string) {
 	arg := c.firstArg
-	for i := range c.limiters {
-		l := &c.limiters[i]
-		for _, name := range names {
-			c.WriteString(renumber(section(l.lua, name, l.variant), i+1, arg-firstArg))
-		}
-		arg += len(l.args)
+	for j := range i {
+		arg += len(c.limiters[j].args)
+	}
+	l := &c.limiters[i]
+	for line := range strings.Lines(section(l.lua, name, l.variant)) {
+		c.WriteString(indent + renumber(line, i+1, arg-firstArg))
 	}
 }
 
@@ -146,8 +166,11 @@ func renumber(code string, n, argShift int) string {
 	code = strings.NewReplacer("_1", "_"+number, "KEYS[1]", "KEYS["+number+"]").Replace(code)
 	pieces := strings.Split(code, "ARGV[")
 	for i, piece := range pieces[1:] {
-		index, rest, _ := strings.Cut(piece, "]")
-		pieces[i+1] = formatInt(parseInt(index)+int64(argShift)) + "]" + rest
+		digits, rest, _ := strings.Cut(piece, "]")
+		if index, _ := strconv.Atoi(digits); index >= firstArg {
+			digits = strconv.Itoa(index + argShift)
+		}
+		pieces[i+1] = digits + "]" + rest
 	}
 	return strings.Join(pieces, "ARGV[")
 }

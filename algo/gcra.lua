@@ -17,60 +17,45 @@
 -- as no key. A lead above the tolerance was left by a larger burst: it passes
 -- with time, and with the key's own expiry; without one it is not ours.
 
---- constants
+--- locals
 local interval_1, tolerance_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
+local clock_1, lead_1, remaining_1, reset_1, retry_1 = now % wrap_1, 0, 0, 0, 0
 
 --- load
-local now_1, lead_1 = now % wrap_1, 0
-do
-  local tat = tonumber(call('GET', KEYS[1]))
-  if tat then
-    lead_1 = (tat - now_1) % wrap_1
-    if not (lead_1 + lead_1 <= wrap_1) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
-      lead_1 = 0
-    end
+local tat = tonumber(call('GET', KEYS[1]))
+if tat then
+  lead_1 = (tat - clock_1) % wrap_1
+  if not (lead_1 + lead_1 <= wrap_1) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
+    lead_1 = 0
   end
 end
 
 --- check
-local remaining_1, reset_1, retry_1 = 0, 0, 0
-do
-  local early = lead_1 + cost * interval_1 - tolerance_1
-  if early > 0 then
-    retry_1 = cost * interval_1 > tolerance_1 and -1 or early + -early % 1
-  end
+local early = lead_1 + cost * interval_1 - tolerance_1
+if early > 0 then
+  retry_1 = cost * interval_1 > tolerance_1 and -1 or early + -early % 1
 end
 
 --- charge
 lead_1 = lead_1 + cost * interval_1
 reset_1 = lead_1 + -lead_1 % 1
-do
-  local tat, room = now + reset_1, tolerance_1 - lead_1
-  call('SET', KEYS[1], now_1 + lead_1, 'PXAT', (tat + -tat % 1000) / 1000)
-  remaining_1 = (room - room % interval_1) / interval_1
-end
+local room = tolerance_1 - lead_1
+remaining_1 = (room - room % interval_1) / interval_1
+call('SET', KEYS[1], clock_1 + lead_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
 
 --- report
 reset_1 = lead_1 + -lead_1 % 1
-if lead_1 < tolerance_1 then
-  local room = tolerance_1 - lead_1
-  remaining_1 = (room - room % interval_1) / interval_1
-end
+local room = tolerance_1 - lead_1
+if room > 0 then remaining_1 = (room - room % interval_1) / interval_1 end
 
 --- refund
--- After a whole tolerance, time itself has given back all that was charged.
-do
-  local tat, clock = tonumber(call('GET', KEYS[1])), now % wrap_1
-  if tat and now - charged < tolerance_1 then
-    local lead = (tat - clock) % wrap_1
-    if lead > 0 and lead + lead <= wrap_1 then
-      lead = lead - cost * interval_1
-      if lead > 0 then
-        tat = now + lead + -lead % 1
-        call('SET', KEYS[1], clock + lead, 'PXAT', (tat + -tat % 1000) / 1000)
-      else
-        call('DEL', KEYS[1])
-      end
-    end
+-- What was charged a whole tolerance ago has come back with time.
+if lead_1 > 0 and now - charged < tolerance_1 then
+  lead_1 = lead_1 - cost * interval_1
+  if lead_1 > 0 then
+    reset_1 = lead_1 + -lead_1 % 1
+    call('SET', KEYS[1], clock_1 + lead_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+  else
+    call('DEL', KEYS[1])
   end
 end

@@ -18,77 +18,60 @@
 -- as no key. A level above the depth was left by a larger burst: it passes with
 -- time, and with the key's own expiry; without one it is not ours.
 
---- constants
+--- locals
 local drip_1, depth_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
+local clock_1, level_1, remaining_1, reset_1, retry_1 = now % wrap_1, 0, 0, 0, 0
 
---- constants queue
+--- locals queue
 local drip_1, depth_1, wrap_1, patience_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
+local clock_1, level_1, remaining_1, reset_1, retry_1, delay_1 = now % wrap_1, 0, 0, 0, 0, 0
 
 --- load
-local now_1, level_1 = now % wrap_1, 0
-do
-  local dry = tonumber(call('GET', KEYS[1]))
-  if dry then
-    level_1 = (dry - now_1) % wrap_1
-    if not (level_1 + level_1 <= wrap_1) or level_1 > depth_1 and call('PTTL', KEYS[1]) < 0 then
-      level_1 = 0
-    end
+local dry = tonumber(call('GET', KEYS[1]))
+if dry then
+  level_1 = (dry - clock_1) % wrap_1
+  if not (level_1 + level_1 <= wrap_1) or level_1 > depth_1 and call('PTTL', KEYS[1]) < 0 then
+    level_1 = 0
   end
 end
 
 --- check
-local remaining_1, reset_1, retry_1 = 0, 0, 0
-do
-  local over = level_1 + cost * drip_1 - depth_1
-  if over > 0 then
-    retry_1 = cost * drip_1 > depth_1 and -1 or over + -over % 1
-  end
+local over = level_1 + cost * drip_1 - depth_1
+if over > 0 then
+  retry_1 = cost * drip_1 > depth_1 and -1 or over + -over % 1
 end
 
 --- check queue
-local remaining_1, reset_1, retry_1, delay_1 = 0, 0, 0, 0
-do
-  local over = level_1 + cost * drip_1 - depth_1
-  if level_1 - patience_1 > over then over = level_1 - patience_1 end
-  if cost * drip_1 > depth_1 then
-    retry_1 = -1
-  elseif over > 0 then
-    retry_1 = over + -over % 1
-  else
-    delay_1 = level_1 + -level_1 % 1
-  end
+local over = level_1 + cost * drip_1 - depth_1
+if level_1 - patience_1 > over then over = level_1 - patience_1 end
+if cost * drip_1 > depth_1 then
+  retry_1 = -1
+elseif over > 0 then
+  retry_1 = over + -over % 1
+else
+  delay_1 = level_1 + -level_1 % 1
 end
 
 --- charge
 level_1 = level_1 + cost * drip_1
 reset_1 = level_1 + -level_1 % 1
-do
-  local dry, room = now + reset_1, depth_1 - level_1
-  call('SET', KEYS[1], now_1 + level_1, 'PXAT', (dry + -dry % 1000) / 1000)
-  remaining_1 = (room - room % drip_1) / drip_1
-end
+local room = depth_1 - level_1
+remaining_1 = (room - room % drip_1) / drip_1
+call('SET', KEYS[1], clock_1 + level_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
 
 --- report
 reset_1 = level_1 + -level_1 % 1
-if level_1 < depth_1 then
-  local room = depth_1 - level_1
-  remaining_1 = (room - room % drip_1) / drip_1
-end
+local room = depth_1 - level_1
+if room > 0 then remaining_1 = (room - room % drip_1) / drip_1 end
 
 --- refund
--- After a whole depth, time itself has given back all that was charged.
-do
-  local dry, clock = tonumber(call('GET', KEYS[1])), now % wrap_1
-  if dry and now - charged < depth_1 then
-    local level = (dry - clock) % wrap_1
-    if level > 0 and level + level <= wrap_1 then
-      level = level - cost * drip_1
-      if level > 0 then
-        dry = now + level + -level % 1
-        call('SET', KEYS[1], clock + level, 'PXAT', (dry + -dry % 1000) / 1000)
-      else
-        call('DEL', KEYS[1])
-      end
-    end
+-- What was poured in a whole depth ago has leaked out with time.
+if level_1 > 0 and now - charged < depth_1 then
+  level_1 = level_1 - cost * drip_1
+  if level_1 > 0 then
+    reset_1 = level_1 + -level_1 % 1
+    call('SET', KEYS[1], clock_1 + level_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+  else
+    call('DEL', KEYS[1])
   end
 end

@@ -92,10 +92,3 @@ func (l *limiter) expires(s State) int64 {
 }
 
 func formatInt(v int64) string { return strconv.FormatInt(v, 10) }
-
-// parseInt reads a number in one of the .lua files, which the tests have shown
-// to be one.
-func parseInt(s string) int64 {
-	v, _ := strconv.ParseInt(s, 10, 64)
-	return v
-}

@@ -7,6 +7,30 @@ const (
 	pairLen
 )
 
+// since returns the pairs from a time on, which are part of s.
+func since(s State, micros int64) State {
+	s = s[:len(s)/pairLen*pairLen]
+	for len(s) > 0 && s[pairTime] < micros {
+		s = s[pairLen:]
+	}
+	return s
+}
+
+// dropBefore does the same, but keeps the beginning of s.
+func dropBefore(s State, micros int64) State {
+	return append(s[:0], since(s, micros)...)
+}
+
+// unitsAt returns the units of a time.
+func unitsAt(s State, micros int64) int64 {
+	for ; len(s) >= pairLen; s = s[pairLen:] {
+		if s[pairTime] == micros {
+			return s[pairUnits]
+		}
+	}
+	return 0
+}
+
 // sumUnits adds up the second numbers of a State of pairs.
 func sumUnits(s State) (sum int64) {
 	for ; len(s) >= pairLen; s = s[pairLen:] {

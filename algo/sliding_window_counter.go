@@ -39,14 +39,17 @@ func newSlidingWindowCounter(l *Limit) limiter {
 	for c.steps = c.size; c.steps > maxProduct/c.limit; c.steps = ceilDiv(c.size, c.step) {
 		c.step *= 2
 	}
-	return limiter{
+	counter := limiter{
 		algorithm: SlidingWindowCounter,
 		counter:   c,
-		lua:       slidingWindowCounterLua,
-		args: []string{
-			formatInt(c.size), formatInt(c.window), formatInt(c.limit), formatInt(c.step), formatInt(c.steps),
-		},
+		lua:       slidingWindowCounterLua, variant: "one",
+		args: []string{formatInt(c.limit), formatInt(c.size)},
 	}
+	if l.SubWindows > 1 {
+		counter.variant = "several"
+		counter.args = append(counter.args, formatInt(l.SubWindows))
+	}
+	return counter
 }
 
 // tally is what a state comes to at one instant.
@@ -63,17 +66,16 @@ func (c *slidingWindowCounter) tally(s State, nowMicros int64) tally {
 	t := tally{start: floorTo(nowMicros, c.size)}
 	t.weight = c.steps - (nowMicros-t.start)/c.step
 	for ; len(s) >= pairLen; s = s[pairLen:] {
-		start := floorTo(s[pairTime], c.size)
-		age := t.start - start
-		if age < 0 || age > c.window {
+		age := t.start - s[pairTime]
+		if age < 0 || age > c.window || age%c.size != 0 {
 			continue
 		}
 		if age < c.window {
 			t.whole += s[pairUnits]
 		} else {
-			t.part += s[pairUnits]
+			t.part = s[pairUnits]
 		}
-		t.newest, t.any = start, true
+		t.newest, t.any = s[pairTime], true
 	}
 	return t
 }
@@ -117,38 +119,25 @@ func (c *slidingWindowCounter) retryAt(s State, start, cost int64) int64 {
 	room := c.limit - cost
 	part := start
 	for ; part > start-c.window; part -= c.size {
-		units := c.unitsAt(s, part)
+		units := unitsAt(s, part)
 		if room < units {
 			break
 		}
 		room -= units
 	}
-	most := room * c.steps / max(c.unitsAt(s, part), 1)
+	most := room * c.steps / max(unitsAt(s, part), 1)
 	left := min((c.steps-most)*c.step, c.size)
 	return part + c.window + left
-}
-
-// unitsAt is what was charged in the sub-window with a start.
-func (c *slidingWindowCounter) unitsAt(s State, start int64) (units int64) {
-	for ; len(s) >= pairLen; s = s[pairLen:] {
-		if floorTo(s[pairTime], c.size) == start {
-			units += s[pairUnits]
-		}
-	}
-	return units
 }
 
 func (c *slidingWindowCounter) charge(s State, nowMicros, cost int64, d *Decision) State {
 	t := c.tally(s, nowMicros)
 	d.Remaining = (c.free(&t) - cost*c.steps) / c.steps
 	d.ResetAfterMicros = t.start + c.size + c.window - nowMicros
-	kept := s[:0]
-	for ; len(s) >= pairLen; s = s[pairLen:] {
-		if t.start-floorTo(s[pairTime], c.size) <= c.window {
-			kept = append(kept, s[:pairLen]...)
-		}
+	if unitsAt(s, t.start) == 0 {
+		s = dropBefore(s, t.start-c.window)
 	}
-	return addUnits(kept, t.start, cost)
+	return addUnits(s, t.start, cost)
 }
 
 func (c *slidingWindowCounter) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
@@ -163,5 +152,5 @@ func (c *slidingWindowCounter) expires(s State) int64 {
 	if len(s) < pairLen {
 		return 0
 	}
-	return floorTo(s[len(s)-pairLen+pairTime], c.size) + c.size + c.window
+	return s[len(s)-pairLen+pairTime] + c.size + c.window
 }

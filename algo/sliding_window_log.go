@@ -23,7 +23,7 @@ func newSlidingWindowLog(l *Limit) limiter {
 }
 
 func (w *slidingWindowLog) check(s State, nowMicros, cost int64) Decision {
-	s = w.trim(s, nowMicros)
+	s = since(s, nowMicros-w.window+1)
 	used := sumUnits(s)
 	d := Decision{Allowed: cost <= w.limit-used, Remaining: max(w.limit-used, 0)}
 	if len(s) > 0 {
@@ -48,11 +48,9 @@ func (w *slidingWindowLog) retryAfter(s State, nowMicros, cost int64) int64 {
 }
 
 func (w *slidingWindowLog) charge(s State, nowMicros, cost int64, d *Decision) State {
-	live := w.trim(s, nowMicros)
 	d.Remaining -= cost
 	d.ResetAfterMicros = w.window
-	s = append(s[:0], live...)
-	return addUnits(s, nowMicros, cost)
+	return addUnits(dropBefore(s, nowMicros-w.window+1), nowMicros, cost)
 }
 
 func (w *slidingWindowLog) refund(s State, chargedAtMicros, _, cost int64) State {
@@ -64,13 +62,4 @@ func (w *slidingWindowLog) expires(s State) int64 {
 		return 0
 	}
 	return s[len(s)-pairLen+pairTime] + w.window
-}
-
-// trim cuts off the pairs that have left the window.
-func (w *slidingWindowLog) trim(s State, nowMicros int64) State {
-	s = s[:len(s)/pairLen*pairLen]
-	for len(s) > 0 && s[pairTime] <= nowMicros-w.window {
-		s = s[pairLen:]
-	}
-	return s
 }

@@ -15,42 +15,35 @@
 -- `now` is Redis' time in us. Entries of the future, made before the clock was
 -- set back, count.
 
---- constants
+--- locals
 local limit_1, window_1 = ARGV[3] + 0, ARGV[4] + 0
-
---- load
-local gone_1 = string.format('%d', now - window_1)
-local used_1 = call('ZCOUNT', KEYS[1], '(' .. gone_1, '+inf')
+local used_1, remaining_1, reset_1, retry_1 = 0, 0, 0, 0
 
 --- check
-local remaining_1, reset_1, retry_1 = 0, 0, 0
+used_1 = call('ZCOUNT', KEYS[1], string.format('(%d', now - window_1), '+inf')
 if used_1 + cost > limit_1 then
   retry_1 = -1
   if cost <= limit_1 then
     -- The entry that must leave has limit - cost newer ones.
-    local entry = call('ZRANGE', KEYS[1], cost - limit_1 - 1, cost - limit_1 - 1, 'WITHSCORES')
-    retry_1 = entry[2] + window_1 - now
+    local rank = cost - limit_1 - 1
+    retry_1 = call('ZRANGE', KEYS[1], rank, rank, 'WITHSCORES')[2] + window_1 - now
   end
 end
 
 --- charge
-call('ZREMRANGEBYSCORE', KEYS[1], '-inf', gone_1)
-do
-  local score = string.format('%d', now)
-  local member = score .. ':' .. nonce .. ':'
-  -- 2,000 pairs at a time: unpack fails near 8,000 values.
-  for first = 1, cost, 2000 do
-    local pairs, last = {}, first + 1999 < cost and first + 1999 or cost
-    for i = first, last do
-      pairs[#pairs + 1] = score
-      pairs[#pairs + 1] = member .. i
-    end
-    call('ZADD', KEYS[1], unpack(pairs))
-  end
-  local stop = now + window_1
-  call('PEXPIREAT', KEYS[1], (stop + -stop % 1000) / 1000)
-end
 remaining_1, reset_1 = limit_1 - used_1 - cost, window_1
+call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now - window_1))
+local score = string.format('%d', now)
+local member = score .. ':' .. nonce .. ':'
+-- 2,000 entries at a time: unpack fails near 8,000 values.
+for first = 1, cost, 2000 do
+  local entries, n = {}, 0
+  for i = first, first + 1999 < cost and first + 1999 or cost do
+    entries[n + 1], entries[n + 2], n = score, member .. i, n + 2
+  end
+  call('ZADD', KEYS[1], unpack(entries, 1, n))
+end
+call('PEXPIREAT', KEYS[1], string.format('%d', (now + window_1 + 999) / 1000))
 
 --- report
 if used_1 > 0 then
@@ -59,16 +52,15 @@ end
 if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
 
 --- refund
-do
-  local member = string.format('%d', charged) .. ':' .. nonce .. ':'
-  for first = 1, cost, 4000 do
-    local members, last = {}, first + 3999 < cost and first + 3999 or cost
-    for i = first, last do members[#members + 1] = member .. i end
-    call('ZREM', KEYS[1], unpack(members))
+local member = string.format('%d:', charged) .. nonce .. ':'
+for first = 1, cost, 4000 do
+  local members, n = {}, 0
+  for i = first, first + 3999 < cost and first + 3999 or cost do
+    members[n + 1], n = member .. i, n + 1
   end
-  local newest = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
-  if newest then
-    local stop = newest + window_1
-    call('PEXPIREAT', KEYS[1], (stop + -stop % 1000) / 1000)
-  end
+  call('ZREM', KEYS[1], unpack(members, 1, n))
+end
+local newest = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
+if newest then
+  call('PEXPIREAT', KEYS[1], string.format('%d', (newest + window_1 + 999) / 1000))
 end

@@ -1,0 +1,90 @@
+package algo
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// random draws what the tests replay. A seed makes a test repeatable.
+type random struct{ *rand.Rand }
+
+func newRandom(seed uint64) random {
+	return random{rand.New(rand.NewPCG(seed, 0))}
+}
+
+// span draws from low to high, small numbers as often as large ones.
+func (r random) span(low, high int64) int64 {
+	bits := r.Float64() * math.Log2(float64(high-low+1))
+	return min(low+int64(math.Exp2(bits))-1, high)
+}
+
+// oneIn is true once in n times.
+func (r random) oneIn(n int) bool { return r.IntN(n) == 0 }
+
+// limit draws a valid limit of an algorithm.
+func (r random) limit(a Algorithm) Limit {
+	for {
+		l := Limit{
+			Algorithm:    a,
+			Units:        r.span(1, MaxUnits),
+			WindowMicros: r.span(MinWindowMicros/1000, MaxWindowMicros/1000) * 1000,
+		}
+		r.variant(&l)
+		if l.validate() == nil {
+			return l
+		}
+	}
+}
+
+func (r random) variant(l *Limit) {
+	if r.oneIn(2) { // round numbers, as people configure them
+		l.Units = r.span(1, 1000)
+		l.WindowMicros = []int64{1e3, 100e3, 1e6, 10e6, 60e6, 3600e6, 86400e6}[r.IntN(7)]
+	}
+	if l.Algorithm.HasBurst() && r.oneIn(2) {
+		l.Burst = r.span(1, MaxUnits)
+	}
+	switch l.Algorithm {
+	case FixedWindow:
+		l.FromFirstRequest = r.oneIn(2)
+	case SlidingWindowLog:
+		l.Units = r.span(1, 300)
+	case SlidingWindowCounter:
+		l.SubWindows = []int64{0, 1, 2, 3, 5, 10, 12, 60}[r.IntN(8)]
+	case LeakyBucket:
+		if l.Queue = r.oneIn(2); l.Queue {
+			l.MaxDelayMicros = r.span(0, MaxWindowMicros)
+		}
+	}
+}
+
+// cost draws a cost for limits of which the least admits capacity at once.
+func (r random) cost(capacity int64) int64 {
+	capacity = min(capacity, MaxCost-1)
+	switch r.IntN(10) {
+	case 0:
+		return 0
+	case 1:
+		return capacity
+	case 2:
+		return capacity + 1
+	case 3, 4, 5:
+		return r.span(1, capacity)
+	case 6:
+		return max(capacity/3, 1)
+	default:
+		return 1
+	}
+}
+
+// step draws how far the clock goes on, from the times at which something
+// happens to the limit, and their neighbours.
+func (r random) step(l *Limit, last Decision, nowMicros int64) int64 {
+	size := l.WindowMicros / max(l.SubWindows, 1)
+	micros := []int64{
+		0, 0, 1, last.RetryAfterMicros, last.ResetAfterMicros, last.ResetAfterMicros / 2,
+		l.WindowMicros, size, size - nowMicros%size, ceilDiv(l.WindowMicros, l.Units),
+		r.span(0, 2*l.WindowMicros), r.span(0, size),
+	}[r.IntN(12)]
+	return max(micros+int64(r.IntN(5)/2-1), 0) // -1 to 1
+}

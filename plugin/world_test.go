@@ -56,6 +56,7 @@ type worker struct {
 	config     string              // for tests whose parts share one
 	envoy      *wasmhost.Envoy     // what wasm workers share
 	shared     *sharedMemory       // what native workers share
+	metrics    metrics             // likewise
 
 	t        *testing.T
 	began    time.Time
@@ -70,6 +71,7 @@ func newWorker(t *testing.T, newGuest func(*worker) guest) *worker {
 		env:      map[string]string{},
 		envoy:    wasmhost.NewEnvoy(),
 		shared:   newSharedMemory(),
+		metrics:  metrics{},
 		t:        t,
 		began:    time.Now(),
 		newGuest: newGuest,
@@ -145,14 +147,25 @@ type instance struct {
 	filter
 
 	worker *worker
+	period time.Duration // of the timer that runs
+	due    time.Time     // its next tick
 }
 
-// wait passes time, and ticks as often as the plugin has asked for.
+// wait passes time, and ticks as the plugin has asked for.
 func (i *instance) wait(d time.Duration) {
-	end := i.worker.clock.now.Add(d)
-	for p := i.TickPeriod(); p > 0 && !i.worker.clock.now.Add(p).After(end); p = i.TickPeriod() {
-		i.worker.clock.advance(p)
+	c := i.worker.clock
+	end := c.now.Add(d)
+	for i.arm(); i.period > 0 && !i.due.After(end); i.arm() {
+		c.now = i.due
+		i.due = i.due.Add(i.period)
 		i.Tick()
 	}
-	i.worker.clock.now = end
+	c.now = end
+}
+
+// arm starts the timer anew if its period was changed.
+func (i *instance) arm() {
+	if p := i.TickPeriod(); p != i.period {
+		i.period, i.due = p, i.worker.clock.now.Add(p)
+	}
 }

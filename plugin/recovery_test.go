@@ -1,0 +1,210 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// A Redis that was killed costs each waiting request its failure mode; the next
+// requests open one stream, and not one each, until it is back.
+func TestRedisRestarts(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(perClient("a", 2)))
+		ask := func() string {
+			x := i.get("/", client("x")...)
+			r.settle()
+			i.wait(time.Millisecond)
+			return x.end()
+		}
+		w.expect("before", ask(), "200 allowed"+standard(2, 1, "~3600"))
+		r.Signal(syscall.SIGSTOP)
+		waiting := i.get("/", client("x")...)
+		r.Kill()
+		r.settle()
+		i.wait(time.Millisecond)
+		w.expect("while it was killed", waiting.end(), "200 failed:allow")
+		for range 4 {
+			w.expect("while it is down", ask(), "200 failed:allow")
+		}
+		if got := len(r.conns); got != 1 {
+			t.Errorf("%d connections were made, want 1", got)
+		}
+		r.Restart()
+		for n := 0; !w.logged("info sluice: redis is back"); n++ {
+			if n == 2000 {
+				t.Fatalf("not back after 20 seconds; logged %q", w.logs())
+			}
+			i.wait(10 * time.Millisecond)
+			r.settle()
+		}
+		w.expect("afterwards", ask(), "200 allowed"+standard(2, 1, "~3600"))
+	})
+}
+
+// The breaker opens after as many failures as configured, is silent meanwhile,
+// and closes when a probe is answered. Each change is one line in the log.
+func TestBreaker(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		m := &wasmhost.Memory{}
+		w.connect(m)
+		i := w.load(`{"redis": {"cluster": "redis", "timeout": "50ms"}, "rules": [` + perClient("a", 2) + `],
+			"failure": {"breaker": {"failures": 3, "min_open": "100ms", "max_open": "200ms"}}}`)
+		for range 3 {
+			if logs := w.logs(); len(logs) > 0 {
+				t.Errorf("logged %q before the breaker opened", logs)
+			}
+			x := i.get("/", client("x")...)
+			m.Last().Reply("-LOADING Redis is loading the dataset in memory\r\n")
+			w.expect("an error", x.end(), "200 failed:allow")
+		}
+		if logs := w.logs(); len(logs) != 1 || !strings.HasPrefix(logs[0], "warn sluice: redis does not decide: error_reply: LOADING") {
+			t.Errorf("logged %q, want one warning", logs)
+		}
+		m.Last().Take()
+		w.expect("while it is open", i.get("/", client("x")...).end(), "200 failed:allow")
+		i.wait(99 * time.Millisecond)
+		if sent := m.Last().Take(); len(sent) > 0 {
+			t.Errorf("sent %q while the breaker is open", sent)
+		}
+		i.wait(30 * time.Millisecond) // the pause is 100 to 125 ms
+		if sent := string(m.Last().Take()); !strings.Contains(sent, "EVAL") {
+			t.Errorf("sent %q, want the probe", sent)
+		}
+		m.Last().Reply("+OK\r\n")
+		if logs := w.logs(); len(logs) != 2 || logs[1] != "info sluice: redis is back: it decides again" {
+			t.Errorf("logged %q, want that Redis is back", logs)
+		}
+		x := i.get("/", client("x")...)
+		if !x.waits() {
+			t.Error("the breaker is still open")
+		}
+		x.End()
+	})
+}
+
+// Requests that come while a stream is down do not try to open one each.
+func TestReconnectingBacksOff(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		attempts := 0
+		w.connect(counting{&wasmhost.Memory{Refuse: wasmhost.GRPCUnavailable}, &attempts})
+		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"failures": 1000}}, "rules": [` + perClient("a", 2) + `]}`)
+		for range 100 {
+			w.expect("a request", i.get("/", client("x")...).end(), "200 failed:allow")
+		}
+		if attempts != 1 {
+			t.Errorf("%d attempts for 100 requests at one instant, want 1", attempts)
+		}
+	})
+}
+
+// counting counts the attempts to open a stream.
+type counting struct {
+	wasmhost.Cluster
+
+	attempts *int
+}
+
+func (c counting) Open(near wasmhost.NearEnd) wasmhost.Peer {
+	*c.attempts++
+	return c.Cluster.Open(near)
+}
+
+// A client that goes away while its request waits leaves the order of replies as
+// it was: the others get theirs.
+func TestCancelledWhileWaiting(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(perClient("a", 9)))
+		warm := i.get("/", client("other")...) // Redis knows the script from here on
+		r.settle()
+		warm.End()
+		var all []*exchange
+		for n := range 6 {
+			all = append(all, i.get("/", client(fmt.Sprint(n%2))...))
+		}
+		for _, n := range []int{0, 3, 5} {
+			all[n].End()
+		}
+		r.settle()
+		for n, want := range map[int]int{1: 8, 2: 7, 4: 6} {
+			w.expect(fmt.Sprint("request ", n), all[n].end(), "200 allowed"+standard(9, want, "~3600"))
+		}
+		x := i.get("/", client("0")...)
+		r.settle()
+		w.expect("afterwards", x.end(), "200 allowed"+standard(9, 5, "~3600"))
+		if len(r.conns) != 1 || len(w.logs()) > 0 {
+			t.Errorf("%d streams, logged %q", len(r.conns), w.logs())
+		}
+	})
+}
+
+// A reply that comes after its request's timeout finds nobody, and the stream
+// goes on. A charge that it tells of is given back where the request was denied,
+// and stands where it went on.
+func TestLateReply(t *testing.T) {
+	for _, test := range []struct {
+		mode, want string
+		left       int
+	}{
+		{"allow", "200 failed:allow", 8},
+		{"deny", "503 failed:deny [content-type: application/problem+json]", 9},
+	} {
+		t.Run(test.mode, func(t *testing.T) {
+			eachWorld(t, func(t *testing.T, w *worker) {
+				r := w.startRedis()
+				i := w.load(`{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"mode": "` + test.mode + `"},
+					"rules": [` + perClient("a", 9) + `]}`)
+				warm := i.get("/", client("other")...) // Redis knows the script from here on
+				r.settle()
+				warm.End()
+				x := i.get("/", client("x")...)
+				i.wait(70 * time.Millisecond)
+				w.expect("the slow request", x.end(), test.want)
+				r.settle()
+				x = i.get("/", client("x")...)
+				r.settle()
+				w.expect("the next", x.end(), "200 allowed"+standard(9, test.left-1, "~3600"))
+				if len(r.conns) != 1 {
+					t.Errorf("%d streams, want 1", len(r.conns))
+				}
+			})
+		})
+	}
+}
+
+// A stream that is lost while many wait is one failure, and each gets its answer
+// once.
+func TestLostWhileManyWait(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		m := &wasmhost.Memory{}
+		w.connect(m)
+		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [` + perClient("a", 9) + `,` + perClient("b", 9) + `]}`)
+		first := i.get("/", client("x")...)
+		m.Last().Reply("-ERR no\r\n-ERR no\r\n")
+		first.End()
+		var all []*exchange
+		for range 50 {
+			all = append(all, i.get("/", client("x")...))
+		}
+		m.Last().Close(wasmhost.GRPCInternal)
+		i.wait(time.Millisecond)
+		for _, x := range all {
+			w.expect("a request", x.end(), "503 failed:deny [content-type: application/problem+json]")
+		}
+		x := i.get("/", client("x")...)
+		if len(m.Conns) != 2 || !x.waits() {
+			t.Errorf("%d streams, want another for the next request", len(m.Conns))
+		}
+		x.End()
+		if slices.ContainsFunc(w.logs(), func(line string) bool { return strings.HasPrefix(line, "warn") }) {
+			t.Errorf("logged %q for one lost stream", w.logs())
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The timer runs only while something waits for it.
+func TestTimer(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(perClient("a", 9)))
+		ticks := func(when string, want time.Duration) {
+			t.Helper()
+			if got := i.TickPeriod(); got != want {
+				t.Errorf("%s: a tick every %v, want %v", when, got, want)
+			}
+		}
+		ticks("at the start", 0)
+		x := i.get("/", client("x")...)
+		ticks("while a request waits", 13*time.Millisecond)
+		r.settle()
+		ticks("when it was answered", 0)
+		x.End()
+	})
+}
+
+// queueing is a leaky bucket that lets one request out in each 100 ms.
+func queueing(more string) string {
+	return `{"name": "q", "limits": [{"algorithm": "leaky_bucket", "limit": 10, "window": "1s", "burst": 4, "overflow": "queue"` + more + `}]}`
+}
+
+// Requests leave a queue evenly, in the order in which they came, the first at
+// once; what the bucket cannot hold is rejected.
+func TestQueue(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(`{"rules": [` + queueing("") + `]}`)
+		var all []*exchange
+		for range 5 {
+			all = append(all, i.get("/"))
+		}
+		w.expect("what does not fit", all[4].end(), "429 limited:q"+standard(4, 0, "1")+problem("1"))
+		for n := range 4 {
+			for later, x := range all[:4] {
+				if waits := later > n; x.waits() != waits {
+					t.Errorf("after %d ms request %d waits: %v", n*100, later, !waits)
+				}
+			}
+			if period := i.TickPeriod(); n == 0 && period != 100*time.Millisecond {
+				t.Errorf("a tick every %v, want 100ms", period)
+			}
+			i.wait(99 * time.Millisecond)
+			if n < 3 && !all[n+1].waits() {
+				t.Errorf("request %d left early", n+1)
+			}
+			i.wait(time.Millisecond)
+		}
+		if period := i.TickPeriod(); period != 0 {
+			t.Errorf("a tick every %v with nothing in the queue", period)
+		}
+		for n, x := range all[:4] {
+			w.expect(fmt.Sprint("request ", n), x.end(), "200 allowed"+standard(4, 3-n, "1"))
+		}
+	})
+}
+
+// A client that goes away while it is in the queue leaves it; the others keep
+// their turns.
+func TestClientLeavesQueue(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(`{"rules": [` + queueing("") + `]}`)
+		var all []*exchange
+		for range 4 {
+			all = append(all, i.get("/"))
+		}
+		all[1].End()
+		all[3].End()
+		i.wait(100 * time.Millisecond)
+		if !all[2].waits() {
+			t.Error("took the turn of one that had left")
+		}
+		i.wait(100 * time.Millisecond)
+		if all[2].waits() || i.TickPeriod() != 0 {
+			t.Errorf("waits: %v, a tick every %v", all[2].waits(), i.TickPeriod())
+		}
+		for _, x := range all {
+			x.End()
+		}
+	})
+}
+
+// Nothing is held for longer than max_delay.
+func TestQueueMaxDelay(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(`{"rules": [` + queueing(`, "max_delay": "150ms"`) + `]}`)
+		first, second, third := i.get("/"), i.get("/"), i.get("/")
+		w.expect("the one that would wait 200 ms", third.end(), "429 limited:q"+standard(4, 2, "1")+problem("1"))
+		i.wait(100 * time.Millisecond)
+		w.expect("the one at the head", first.end(), "200 allowed"+standard(4, 3, "1"))
+		w.expect("the one that waited 100 ms", second.end(), "200 allowed"+standard(4, 2, "1"))
+	})
+}
+
+// Of several queues the longest delay counts. A queue works through Redis, too,
+// and in the shadow holds nobody.
+func TestQueueInRedis(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(queueing("") + `, {"name": "slow", "key": [{"header": "x-client"}],
+			"limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "10s", "burst": 4, "overflow": "queue"}]},
+			{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "1h", "burst": 4, "overflow": "queue"}]}`))
+		first, second := i.get("/", client("x")...), i.get("/", client("x")...)
+		r.settle()
+		if first.waits() || !second.waits() {
+			t.Fatalf("the first waits: %v, the second: %v", first.waits(), second.waits())
+		}
+		i.wait(9 * time.Second)
+		if !second.waits() {
+			t.Error("waited for the shorter queue only")
+		}
+		i.wait(time.Second)
+		if second.waits() {
+			t.Error("waits for longer than its turn, or in the shadow")
+		}
+		first.End()
+		second.End()
+	})
+}

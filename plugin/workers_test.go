@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The workers of one Envoy share the embedded store: together they admit exactly
+// the limit, of every algorithm.
+func TestWorkersShareTheEmbeddedStore(t *testing.T) {
+	for _, algorithm := range []string{
+		"fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket", "leaky_bucket", "gcra",
+	} {
+		t.Run(algorithm, func(t *testing.T) {
+			eachWorld(t, func(t *testing.T, w *worker) {
+				config := fmt.Sprintf(`{"rules": [{"name": "a", "key": [{"header": "x-client"}],
+					"limits": [{"algorithm": %q, "limit": 10, "window": "1h"}]}]}`, algorithm)
+				workers := []*instance{w.load(config), w.sibling().load(config)}
+				admitted := map[string]int{}
+				for n := range 60 {
+					name := fmt.Sprint("client ", n%2)
+					x := workers[n/2%2].get("/", client(name)...)
+					if x.seen().Local == nil {
+						admitted[name]++
+					}
+					x.end()
+				}
+				if admitted["client 0"] != 10 || admitted["client 1"] != 10 {
+					t.Errorf("admitted %v, want 10 of each", admitted)
+				}
+			})
+		})
+	}
+}
+
+// An Envoy that is reloaded keeps its counters; a limit that changed goes on
+// from them.
+func TestEmbeddedStoreOutlivesReload(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		before := w.load(`{"rules": [` + perClient("a", 2) + `]}`)
+		w.expect("before", before.get("/", client("x")...).end(), "200 allowed"+standard(2, 1, "3600"))
+		after := w.load(`{"rules": [` + perClient("a", 3) + `]}`)
+		before.Close()
+		w.clock.advance(time.Minute)
+		w.expect("after", after.get("/", client("x")...).end(), "200 allowed"+standard(3, 1, "3540"))
+	})
+}

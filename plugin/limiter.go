@@ -67,7 +67,7 @@ func (l *limiter) connect(cfg *config.Config) {
 		}
 	}
 	if cfg.DenyCacheSize > 0 {
-		l.denied = deny.New(int(cfg.DenyCacheSize))
+		l.denied = deny.New(int(cfg.DenyCacheSize), denyHold(l.rules))
 	}
 	l.stream = newStream(l, cfg.Redis.Cluster)
 	l.conn = redis.New(l.stream, redis.Options{
@@ -80,6 +80,20 @@ func (l *limiter) connect(cfg *config.Config) {
 		Breaker:       cfg.Failure.Breaker,
 		Seed:          rand.Uint64(),
 	})
+}
+
+// denyHold is how long a rejection may be remembered.
+func denyHold(rules *rule.Set) int64 {
+	limited := 0
+	for _, r := range rules.Rules {
+		if !r.Exempt {
+			limited++
+		}
+	}
+	if limited > 1 {
+		return deny.SharedHoldMicros
+	}
+	return deny.MaxHoldMicros
 }
 
 // password is the configured one, or that of an environment variable of the VM.

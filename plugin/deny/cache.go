@@ -1,12 +1,11 @@
 // Package deny remembers rejections, so that a client that keeps trying costs
-// Redis nothing.
+// Redis next to nothing.
 //
-// A rejection holds until its retry_after has passed, and for MaxHoldMicros at
+// A rejection holds until its retry_after has passed, and for the cache's hold at
 // most, for the cost that was rejected, and for higher ones where their wait is
 // known too. The cache can only reject, never admit. It may reject what Redis
-// would admit when the state there has been changed other than by time: by
-// another worker's refund, or by an operator who deletes keys. MaxHoldMicros
-// bounds for how long.
+// would admit when the state there has been changed other than by time: by a
+// refund, or by an operator who deletes keys. The hold bounds for how long.
 package deny
 
 import (
@@ -16,9 +15,14 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/lru"
 )
 
-// MaxHoldMicros is the longest that anything is remembered: a client that
-// hammers costs each worker one call in this time.
-const MaxHoldMicros = 2_000_000
+// How long anything is remembered at most: a client that hammers costs each
+// worker one call in this time. Where several rules may apply to a request, what
+// one of them rejects may be room that others have charged for a moment, until
+// their request is rejected and they are refunded.
+const (
+	MaxHoldMicros    = 2_000_000
+	SharedHoldMicros = 100_000
+)
 
 // Entry is what is remembered of one identity of one list of limits.
 type Entry struct {
@@ -32,10 +36,14 @@ type Entry struct {
 }
 
 // Cache is one worker's memory of rejections.
-type Cache struct{ table *lru.Table[Entry] }
+type Cache struct {
+	table      *lru.Table[Entry]
+	holdMicros int64
+}
 
-// New makes a cache of at most size entries, of at least 1.
-func New(size int) *Cache { return &Cache{lru.New[Entry](size)} }
+// New makes a cache of at most size entries, of at least 1, that holds them for
+// at most holdMicros.
+func New(size int, holdMicros int64) *Cache { return &Cache{lru.New[Entry](size), holdMicros} }
 
 // Clear forgets everything: what was remembered may not hold any more.
 func (c *Cache) Clear() { c.table.Clear() }
@@ -90,7 +98,7 @@ func (c *Cache) Remember(list int, tag []byte, cost int64, decisions []algo.Deci
 	e, _ := c.table.Put(list, tag)
 	e.cost, e.AtMicros, e.StoreMicros = cost, nowMicros, storeMicros
 	e.decisions = append(e.decisions[:0], decisions...)
-	hold := int64(MaxHoldMicros)
+	hold := c.holdMicros
 	if wait, rejects := longestWait(decisions); rejects {
 		e.rejects, hold = true, min(hold, wait)
 	} else {
@@ -106,7 +114,7 @@ func longestWait(decisions []algo.Decision) (micros int64, rejects bool) {
 		switch d := &decisions[i]; {
 		case d.Allowed:
 		case d.RetryAfterMicros == algo.Never:
-			return MaxHoldMicros, true
+			return math.MaxInt64, true
 		default:
 			micros, rejects = max(micros, d.RetryAfterMicros), true
 		}

@@ -6,8 +6,9 @@ type kind uint8
 const (
 	checkEntry  kind = iota // a rule's check; a Waiter may wait for it
 	refundEntry             // gives a charge back; nobody waits
-	setupEntry              // AUTH or SELECT
-	probeEntry              // the breaker's probe
+	authEntry               // AUTH
+	selectEntry             // SELECT
+	probeEntry              // the breaker's probe: there is one while it is HalfOpen
 	staleEntry              // a probe that was given up
 )
 
@@ -17,6 +18,7 @@ type entry struct {
 	kind     kind
 	bySource bool   // sent with EVAL, not EVALSHA
 	last     bool   // the last command of its request
+	failed   bool   // another check of its request has failed
 	giveBack bool   // abandoned, and its request did not go on
 	waiter   Waiter // nil: abandoned, or nobody ever waited
 	index    int    // which of the request's rules
@@ -42,13 +44,13 @@ const minRing = 16
 
 func (p *pipeline) len() int { return int(p.next - p.first) }
 
-// at is the entry at a position from first to next-1.
+// at is the entry at a position from first to next-1, good until the next push.
 func (p *pipeline) at(position uint64) *entry {
 	return &p.ring[position&uint64(len(p.ring)-1)]
 }
 
-// push appends an entry, with its tag copied.
-func (p *pipeline) push(e entry) {
+// push appends an entry, with its tag copied, and returns it where it is.
+func (p *pipeline) push(e entry) *entry {
 	if p.len() == len(p.ring) {
 		p.grow()
 	}
@@ -56,6 +58,7 @@ func (p *pipeline) push(e entry) {
 	e.tag = append(slot.tag[:0], e.tag...)
 	*slot = e
 	p.next++
+	return slot
 }
 
 func (p *pipeline) grow() {
@@ -74,11 +77,12 @@ func (p *pipeline) pop() *entry {
 }
 
 // abandon stops the waiting of w in count entries, the oldest of which is at
-// position from or later.
-func (p *pipeline) abandon(w Waiter, from uint64, count int, giveBack bool) {
+// position from or later. They are found at once: a request's entries follow
+// each other, but for those sent again by source.
+func (p *pipeline) abandon(w Waiter, from uint64, count int, giveBack, failed bool) {
 	for i := max(from, p.first); i < p.next && count > 0; i++ {
 		if e := p.at(i); e.waiter == w {
-			e.waiter, e.giveBack = nil, giveBack
+			e.waiter, e.giveBack, e.failed = nil, giveBack, failed
 			count--
 		}
 	}

@@ -8,6 +8,12 @@ import (
 
 // Received takes bytes from the stream: any part of a reply, or many replies.
 func (c *Conn) Received(b []byte, nowMicros int64) {
+	c.deferring = true
+	c.read(b, nowMicros)
+	c.settle(nowMicros)
+}
+
+func (c *Conn) read(b []byte, nowMicros int64) {
 	if len(c.in) > 0 {
 		c.in = append(c.in, b...)
 		b = c.in
@@ -15,7 +21,7 @@ func (c *Conn) Received(b []byte, nowMicros int64) {
 	for len(b) > 0 && c.open {
 		reply, n, outcome := c.decoder.Decode(b)
 		if outcome == redisresp.Malformed || outcome == redisresp.Complete && c.pipe.len() == 0 {
-			c.drop(Malformed, nowMicros)
+			c.drop(Malformed, false, nowMicros)
 			return
 		}
 		if outcome == redisresp.Incomplete {
@@ -23,7 +29,7 @@ func (c *Conn) Received(b []byte, nowMicros int64) {
 		}
 		b = b[n:]
 		c.heard = true
-		c.backoffMicros, c.reopenMicros = 0, 0
+		c.reopen.reset()
 		c.answer(reply, nowMicros)
 	}
 	if c.open {
@@ -33,20 +39,17 @@ func (c *Conn) Received(b []byte, nowMicros int64) {
 
 // answer gives a reply to the oldest entry.
 func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
-	e := c.pipe.pop()
-	if e.last {
-		c.waiting--
-	}
-	switch e.kind {
-	case setupEntry:
-		if r.Kind == redisresp.Error {
-			c.refused(r.Bytes, nowMicros)
-		}
+	switch e := c.pop(); e.kind {
+	case authEntry:
+		c.setUpAnswered("AUTH", r, nowMicros)
+	case selectEntry:
+		c.setUpAnswered("SELECT", r, nowMicros)
 	case probeEntry:
 		c.probed(r, nowMicros)
 	case refundEntry:
 		if needsSource(e, r) {
-			c.sendSource(e, nowMicros)
+			e.sentMicros = nowMicros
+			c.sendSource(e)
 		}
 	case checkEntry:
 		c.answerCheck(e, r, nowMicros)
@@ -57,26 +60,26 @@ func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
 func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 	if needsSource(e, r) {
 		if e.waiter != nil {
-			c.sendSource(e, nowMicros)
+			c.sendSource(e)
 		}
 		return
 	}
 	if r.Kind == redisresp.Error {
-		c.detail = append(c.detail[:0], r.Bytes[:min(len(r.Bytes), maxErrorText)]...)
-		c.fail(e, ErrorReply, nowMicros)
-		if wrongServer(r) || notAuthenticated(r) {
-			c.drop(ErrorReply, nowMicros)
-		}
+		c.complain("", r.Bytes)
+		c.checkFailed(e, ErrorReply, nowMicros)
+		c.dropIfUseless(r, nowMicros)
 		return
 	}
 	at, allowed, ok := c.parse(e.script, r)
-	if !ok {
-		c.fail(e, Malformed, nowMicros)
+	if !ok { // who knows which command this answers: trust none that follows
+		counted := e.waiter != nil
+		c.checkFailed(e, Malformed, nowMicros)
+		c.drop(Malformed, counted, nowMicros)
 		return
 	}
 	c.host.RoundTrip(nowMicros - e.sentMicros)
-	if c.breaker.state == Closed {
-		c.breaker.failures = 0
+	if e.last && !e.failed && (e.waiter != nil || nowMicros-e.sentMicros < c.options.TimeoutMicros) {
+		c.breaker.succeed()
 	}
 	switch {
 	case e.waiter != nil:
@@ -86,15 +89,23 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 	}
 }
 
-// parse reads a script's reply into c.decisions.
-func (c *Conn) parse(s *Script, r redisresp.Reply) (atMicros int64, allowed, ok bool) {
-	if r.Kind != redisresp.Array {
-		return 0, false, false
+// checkFailed counts a check's failure if its request still waits, so that one
+// request is never more than one failure.
+func (c *Conn) checkFailed(e *entry, cause Cause, nowMicros int64) {
+	if e.waiter != nil {
+		c.failed(cause, nowMicros)
+		c.giveUp(e.waiter, e.tag, c.pipe.first, cause)
 	}
+}
+
+// parse reads a script's reply, an array of integers, into c.decisions. Anything
+// but an array has no elements, which ParseReply refuses.
+func (c *Conn) parse(s *Script, r redisresp.Reply) (atMicros int64, allowed, ok bool) {
 	c.values = c.values[:0]
-	for it := r.Iter(); it.Next(); {
+	it := r.Iter() // not in the for clause: TinyGo would allocate it for each element
+	for it.Next() {
 		v := it.Reply()
-		if v.Kind != redisresp.Integer || len(c.values) == s.policy.ReplyLen() {
+		if v.Kind != redisresp.Integer {
 			return 0, false, false
 		}
 		c.values = append(c.values, v.Int)
@@ -108,21 +119,17 @@ func (c *Conn) parse(s *Script, r redisresp.Reply) (atMicros int64, allowed, ok 
 // needsSource says whether a command must be sent again with its source, as
 // Redis does not know its hash (https://redis.io/docs/latest/commands/evalsha/).
 func needsSource(e *entry, r redisresp.Reply) bool {
-	return !e.bySource && string(r.ErrorPrefix()) == "NOSCRIPT"
+	return r.Kind == redisresp.Error && !e.bySource && string(r.ErrorPrefix()) == "NOSCRIPT"
 }
 
-// sendSource sends an entry again with EVAL. The request's timeout still counts
+// sendSource sends an entry again with EVAL. The timeout of a check still counts
 // from when it was first sent.
-func (c *Conn) sendSource(e *entry, nowMicros int64) {
+func (c *Conn) sendSource(e *entry) {
 	again := *e
 	again.bySource = true
-	if again.last {
+	if again.kind == checkEntry {
+		again.last = true
 		c.waiting++
 	}
-	from := c.pipe.next
 	c.push(again)
-	c.send(from, nowMicros)
-	if c.open {
-		c.pipe.at(from).sentMicros = again.sentMicros
-	}
 }

@@ -1,0 +1,132 @@
+package redis
+
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// nullHost is a Host that costs nothing.
+type nullHost struct{ sent int }
+
+func (*nullHost) OpenStream() error           { return nil }
+func (h *nullHost) Send(b []byte) error       { h.sent += len(b); return nil }
+func (*nullHost) CloseStream()                {}
+func (*nullHost) Warn(string)                 {}
+func (*nullHost) Info(string)                 {}
+func (*nullHost) RequestFailed(Cause)         {}
+func (*nullHost) RoundTrip(int64)             {}
+func (*nullHost) Reconnected()                {}
+func (*nullHost) Refunded()                   {}
+func (*nullHost) BreakerChanged(BreakerState) {}
+
+// nullWaiter is a Waiter that costs nothing.
+type nullWaiter struct{ decided, failed int }
+
+func (w *nullWaiter) Decided(int, int64, []algo.Decision, bool) { w.decided++ }
+
+func (w *nullWaiter) Failed(Cause) (int, bool) {
+	w.failed++
+	return 0, true
+}
+
+// check sends one check of a warm connection.
+func (w *nullWaiter) check(c *Conn, s *Script, tag []byte, now int64) (ticket uint64) {
+	ticket, _ = c.Begin(now)
+	c.Add(w, 0, s, tag, 1)
+	c.Flush(ticket, now)
+	return ticket
+}
+
+// Once the buffers have their size, nothing on a request's way allocates.
+func TestNothingAllocates(t *testing.T) {
+	var (
+		s     = testScript(t)
+		tag   = []byte("per-user|0123456789abcdef0123456789abcdef")
+		reply = []byte(decision(1_790_000_000_000_000, true))
+		again = []byte(noScript)
+		ok    = []byte(":0\r\n")
+		now   = int64(1)
+	)
+	for name, run := range map[string]func(*Conn, *nullWaiter){
+		"check and reply": func(c *Conn, w *nullWaiter) {
+			w.check(c, s, tag, now)
+			c.Received(reply, now)
+		},
+		"a reply in two parts": func(c *Conn, w *nullWaiter) {
+			w.check(c, s, tag, now)
+			c.Received(reply[:10], now)
+			c.Received(reply[10:], now)
+		},
+		"many in flight": func(c *Conn, w *nullWaiter) {
+			for range 100 {
+				w.check(c, s, tag, now)
+			}
+			for range 100 {
+				c.Received(reply, now)
+			}
+		},
+		"refund of a late charge": func(c *Conn, w *nullWaiter) {
+			c.Abandon(w, w.check(c, s, tag, now), 1, true)
+			c.Received(reply, now)
+			c.Received(ok, now)
+		},
+		"timed out": func(c *Conn, w *nullWaiter) {
+			w.check(c, s, tag, now)
+			now += 50 * ms
+			c.Tick(now)
+			c.Received(reply, now)
+			c.Received(ok, now)
+			w.check(c, s, tag, now)
+			c.Received(reply, now)
+		},
+		"sent by source": func(c *Conn, w *nullWaiter) {
+			w.check(c, s, tag, now)
+			c.Received(again, now)
+			c.Received(reply, now)
+		},
+	} {
+		host, w := &nullHost{}, &nullWaiter{}
+		c := New(host, testOptions())
+		run(c, w)
+		if allocs := testing.AllocsPerRun(100, func() { run(c, w) }); allocs != 0 {
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+		if host.sent == 0 || c.InFlight() != 0 || c.State() != Closed {
+			t.Errorf("%s: sent %d bytes, %d in flight, state %d", name, host.sent, c.InFlight(), c.State())
+		}
+	}
+}
+
+func BenchmarkEncodeCheck(b *testing.B) {
+	s := testScript(b)
+	e := entry{tag: []byte("per-user|0123456789abcdef0123456789abcdef"), cost: 1}
+	var out []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		out = s.appendCall(out[:0], &e)
+	}
+	b.SetBytes(int64(len(out)))
+}
+
+// One check, sent and decided, with nothing else in the pipe.
+func BenchmarkRoundTrip(b *testing.B) { benchmarkRoundTrip(b, 1) }
+
+// One of 100 checks that are in the pipe at a time, with replies in one message.
+func BenchmarkRoundTripPipelined(b *testing.B) { benchmarkRoundTrip(b, 100) }
+
+func benchmarkRoundTrip(b *testing.B, inFlight int) {
+	s, c, w := testScript(b), New(&nullHost{}, testOptions()), &nullWaiter{}
+	tag := []byte("per-user|0123456789abcdef0123456789abcdef")
+	var replies []byte
+	for range inFlight {
+		replies = append(replies, decision(1_790_000_000_000_000, true)...)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.check(c, s, tag, 1)
+		if c.InFlight() == int64(inFlight) {
+			c.Received(replies, 1)
+		}
+	}
+}

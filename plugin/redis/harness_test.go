@@ -1,0 +1,233 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+const ms = 1000 // microseconds
+
+// testOptions are the options most tests begin with: the documented defaults.
+func testOptions() Options {
+	return Options{
+		KeyPrefix:     "rl",
+		TimeoutMicros: 50 * ms,
+		MaxPending:    4096,
+		Breaker:       config.Breaker{Failures: 5, MinOpenMicros: 100 * ms, MaxOpenMicros: 10_000 * ms},
+		Seed:          1,
+	}
+}
+
+// rig is a Conn between requests and a Redis that does what a test says, on a
+// clock that moves when a test says. It is the Conn's Host.
+type rig struct {
+	t      testing.TB
+	conn   *Conn
+	script *Script
+	now    int64
+
+	// What the next calls of the Host do.
+	openErr, sendErr         error
+	closeInOpen, closeInSend bool
+
+	open     bool
+	streams  int        // opened so far
+	commands [][]string // sent on the open stream and not answered
+
+	lines       []string // logged
+	failed      map[Cause]int
+	states      []BreakerState
+	roundTrips  []int64
+	reconnected int
+	refunded    int
+}
+
+func newRig(t testing.TB, options Options) *rig {
+	r := &rig{t: t, now: 1_000_000 * ms, failed: map[Cause]int{}, script: testScript(t)}
+	r.conn = New(r, options)
+	return r
+}
+
+// testScript is a rule with one limit.
+func testScript(t testing.TB) *Script {
+	t.Helper()
+	policy, err := algo.NewPolicy([]algo.Limit{{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewScript(policy, "rl", []string{":gcra:1s"})
+}
+
+func (r *rig) OpenStream() error {
+	if r.open {
+		r.t.Error("a second stream was opened")
+	}
+	r.streams++
+	r.commands = nil
+	r.open = r.openErr == nil && !r.closeInOpen
+	if r.closeInOpen {
+		r.conn.Closed(r.now)
+	}
+	return r.openErr
+}
+
+func (r *rig) Send(commands []byte) error {
+	if !r.open {
+		r.t.Error("sent without a stream")
+	}
+	if len(commands) == 0 {
+		r.t.Error("nothing was sent")
+	}
+	if r.sendErr != nil {
+		return r.sendErr
+	}
+	r.commands = append(r.commands, parseCommands(r.t, string(commands))...)
+	if r.closeInSend {
+		r.closeStream()
+	}
+	return nil
+}
+
+func (r *rig) CloseStream() {
+	if !r.open {
+		r.t.Error("a stream that is not open was closed")
+	}
+	r.open = false
+	r.commands = nil
+}
+
+func (r *rig) Warn(line string) { r.lines = append(r.lines, line) }
+
+func (r *rig) Info(line string) { r.lines = append(r.lines, line) }
+
+func (r *rig) RequestFailed(cause Cause) { r.failed[cause]++ }
+
+func (r *rig) RoundTrip(micros int64) { r.roundTrips = append(r.roundTrips, micros) }
+
+func (r *rig) Reconnected() { r.reconnected++ }
+
+func (r *rig) Refunded() { r.refunded++ }
+
+func (r *rig) BreakerChanged(state BreakerState) { r.states = append(r.states, state) }
+
+// parseCommands reads whole commands: arrays of bulk strings, nothing else.
+func parseCommands(t testing.TB, s string) (commands [][]string) {
+	t.Helper()
+	number := func(kind string) int {
+		line, rest, ok := strings.Cut(s, "\r\n")
+		n, err := strconv.Atoi(strings.TrimPrefix(line, kind))
+		if !ok || !strings.HasPrefix(line, kind) || err != nil {
+			t.Fatalf("no %q and number in front of %q", kind, s)
+		}
+		s = rest
+		return n
+	}
+	for s != "" {
+		command := make([]string, number("*"))
+		for i := range command {
+			n := number("$")
+			if len(s) < n+2 || s[n:n+2] != "\r\n" {
+				t.Fatalf("no bulk string of %d bytes in front of %q", n, s)
+			}
+			command[i], s = s[:n], s[n+2:]
+		}
+		commands = append(commands, command)
+	}
+	return commands
+}
+
+// receive hands bytes to the Conn as they come from the stream.
+func (r *rig) receive(reply string) {
+	r.conn.Received([]byte(reply), r.now)
+}
+
+// answer replies to the oldest command, and returns that.
+func (r *rig) answer(reply string) []string {
+	r.t.Helper()
+	if len(r.commands) == 0 {
+		r.t.Fatal("no command waits for a reply")
+	}
+	command := r.commands[0]
+	r.commands = r.commands[1:]
+	r.receive(reply)
+	return command
+}
+
+// allow answers the oldest command, a check, with an admission at a Redis time.
+func (r *rig) allow(at int64) []string {
+	r.t.Helper()
+	return r.answer(decision(at, true))
+}
+
+// closeStream is Redis, or what is on the way to it, ending the stream.
+func (r *rig) closeStream() {
+	r.open = false
+	r.commands = nil
+	r.conn.Closed(r.now)
+}
+
+// pass lets time pass, and then ticks.
+func (r *rig) pass(micros int64) {
+	r.now += micros
+	r.conn.Tick(r.now)
+}
+
+// names are the first words of the commands that wait for a reply.
+func (r *rig) names() string {
+	names := make([]string, len(r.commands))
+	for i := range r.commands {
+		names[i] = r.commands[i][0]
+	}
+	return strings.Join(names, " ")
+}
+
+// trip fails so many requests in a row with an error reply.
+func (r *rig) trip(requests int64) {
+	r.t.Helper()
+	for range requests {
+		r.request("trip").flush()
+		r.answer("-LOADING Redis is loading the dataset in memory\r\n")
+	}
+}
+
+// passPause lets the breaker's pause pass, so that its probe goes out.
+func (r *rig) passPause() {
+	r.t.Helper()
+	if r.conn.State() != Open {
+		r.t.Fatalf("the breaker is in state %d, not open", r.conn.State())
+	}
+	r.pass(r.conn.breaker.dueMicros - r.now)
+}
+
+var errHost = errors.New("proxy_grpc_send: status 10")
+
+// wantInFlight checks how many requests have commands in the pipe.
+func (r *rig) wantInFlight(n int64) {
+	r.t.Helper()
+	if got := r.conn.InFlight(); got != n {
+		r.t.Errorf("%d requests in flight, want %d", got, n)
+	}
+}
+
+// wantState checks the breaker.
+func (r *rig) wantState(want BreakerState) {
+	r.t.Helper()
+	if got := r.conn.State(); got != want {
+		r.t.Errorf("the breaker is in state %d, want %d; log: %q", got, want, r.lines)
+	}
+}
+
+// decision is the reply of testScript: one limit's, at a Redis time.
+func decision(at int64, allowed bool) string {
+	retryAfter := 0
+	if !allowed {
+		retryAfter = 100 * ms
+	}
+	return fmt.Sprintf("*4\r\n:%d\r\n:7\r\n:%d\r\n:%d\r\n", at, 1300*ms, retryAfter)
+}

@@ -1,0 +1,119 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+)
+
+// malformedReplies are what no script of ours answers.
+var malformedReplies = map[string]string{
+	"another protocol":   "HTTP/1.1 400 Bad Request\r\n",
+	"TLS":                "\x15\x03\x01\x00\x02\x02\x28",
+	"a status":           "+OK\r\n",
+	"an integer":         ":1\r\n",
+	"null":               "$-1\r\n",
+	"a null array":       "*-1\r\n",
+	"a bulk string":      "$2\r\nhi\r\n",
+	"no elements":        "*0\r\n",
+	"an element missing": "*3\r\n:1\r\n:1\r\n:0\r\n",
+	"an element more":    "*5\r\n:1\r\n:1\r\n:1\r\n:0\r\n:0\r\n",
+	"not a number":       "*4\r\n:1\r\n:1\r\n$1\r\n1\r\n:0\r\n",
+	"nested":             "*4\r\n:1\r\n:1\r\n*1\r\n:1\r\n:0\r\n",
+	"too long":           "$70000\r\n",
+	"too deep":           strings.Repeat("*1\r\n", 50),
+	"too many":           "*99999\r\n",
+	"overflow":           "*4\r\n:99999999999999999999\r\n",
+	"no such decision":   "*4\r\n:1\r\n:1\r\n:1\r\n:-2\r\n",
+}
+
+// Bytes that are no reply to the oldest command end the stream: nothing after
+// them can be trusted. They are one failure.
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	for name, bytes := range malformedReplies {
+		for before := range 3 { // replies that are well-formed
+			r := newRig(t, testOptions())
+			var clients []*client
+			for range 5 {
+				clients = append(clients, r.request("a", "b").flush())
+			}
+			for i := range before {
+				r.allow(int64(i + 1))
+			}
+			r.receive(bytes)
+			for i, w := range clients {
+				if i == 0 && before == 2 {
+					w.wantDecided(1, 2)
+				} else {
+					w.wantFailed(Malformed)
+				}
+			}
+			if r.open || r.conn.breaker.failures != 1 {
+				t.Errorf("%s, after %d: open %v, %d failures", name, before, r.open, r.conn.breaker.failures)
+			}
+			r.wantInFlight(0)
+		}
+	}
+}
+
+// One byte of a reply that is another one does no harm, wherever it is.
+func TestMalformedAtEveryPosition(t *testing.T) {
+	t.Parallel()
+	good := decision(1234, true)
+	for at := range len(good) {
+		for _, octet := range []byte("\x00\r\n-+:$*_9\xff") {
+			bytes := []byte(good)
+			bytes[at] = octet
+			r := newRig(t, testOptions())
+			a, b := r.request("a").flush(), r.request("b").flush()
+			r.receive(string(bytes) + good)
+			r.pass(150 * ms) // what waits for more bytes
+			for _, w := range []*client{a, b} {
+				if len(w.failures)+len(w.tags)-w.left() != 1 {
+					t.Errorf("%q: failures %v, decided %v", bytes, w.failures, w.decided)
+				}
+			}
+			r.wantInFlight(0)
+		}
+	}
+}
+
+// Nothing but a reply to the oldest command answers anybody.
+func TestReplyThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	for _, bytes := range []string{decision(9, true), "+OK\r\n", "-ERR surprise\r\n", "x"} {
+		r := newRig(t, testOptions())
+		r.request("a").flush()
+		r.receive(decision(1, true) + bytes)
+		if r.open {
+			t.Errorf("%q: the stream is still open", bytes)
+		}
+		if r.conn.breaker.failures != 0 || len(r.lines) > 0 {
+			t.Errorf("%q: %d failures, logged %q", bytes, r.conn.breaker.failures, r.lines)
+		}
+		w := r.request("b").flush()
+		r.allow(2)
+		w.wantDecided(2)
+	}
+}
+
+// What answers is not Redis: it is not asked again for every request.
+func TestMalformedBacksOff(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	r.request("a").flush()
+	r.receive(malformedReplies["another protocol"])
+	for range 4 {
+		if w := r.request("b").flush(); w.refused != Unreachable {
+			t.Errorf("refused %v", w.refused)
+		}
+	}
+	r.wantState(Open)
+	r.passPause()
+	r.receive(malformedReplies["another protocol"])
+	r.wantState(Open)
+	want := "redis does not decide: malformed_reply: what answers does not speak RESP"
+	if r.streams != 2 || len(r.lines) != 2 || !strings.HasPrefix(r.lines[1], want) {
+		t.Errorf("%d streams, logged %q", r.streams, r.lines)
+	}
+}

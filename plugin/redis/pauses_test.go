@@ -1,0 +1,43 @@
+package redis
+
+import (
+	"testing"
+)
+
+// Pauses stay within their bounds wherever these are, and differ by worker.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	for _, bounds := range [][2]int64{{1 * ms, 1 * ms}, {1, 1}, {1 * ms, 1*ms + 1}, {100 * ms, 150 * ms}, {1 * ms, 86_400_000 * ms}} {
+		for seed := range uint64(50) {
+			p := pauses{shortestMicros: bounds[0], longestMicros: bounds[1], random: &random{state: seed}}
+			for range 40 {
+				if pause := p.next(); pause < bounds[0] || pause > bounds[1] {
+					t.Fatalf("pause %d outside %v", pause, bounds)
+				}
+			}
+			p.reset()
+			if pause := p.next(); pause > bounds[0]*5/4 {
+				t.Fatalf("the first pause is %d, of %v", pause, bounds)
+			}
+		}
+	}
+	first := map[int64]bool{}
+	for seed := range uint64(100) {
+		p := pauses{shortestMicros: 100 * ms, longestMicros: 10_000 * ms, random: &random{state: seed}}
+		first[p.next()] = true
+	}
+	if len(first) < 90 {
+		t.Errorf("100 workers have %d first pauses", len(first))
+	}
+}
+
+// SplitMix64 with the reference's values (https://prng.di.unimi.it/splitmix64.c).
+func TestRandom(t *testing.T) {
+	t.Parallel()
+	r := random{state: 1234567}
+	for _, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423} {
+		if got := r.next(); got != want {
+			t.Errorf("got %d, want %d", got, want)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package redis
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+// tcpHost is a Host whose streams are connections to a real Redis.
+type tcpHost struct {
+	nullHost
+	t       *testing.T
+	addr    string
+	stream  net.Conn
+	streams int
+	lines   []string
+}
+
+func (h *tcpHost) OpenStream() (err error) {
+	h.streams++
+	h.stream, err = net.Dial("tcp", h.addr)
+	return err
+}
+
+func (h *tcpHost) Send(commands []byte) error {
+	_, err := h.stream.Write(commands)
+	return err
+}
+
+func (h *tcpHost) CloseStream()     { h.stream.Close() }
+func (h *tcpHost) Warn(line string) { h.lines = append(h.lines, line) }
+func (h *tcpHost) Info(line string) { h.lines = append(h.lines, line) }
+
+// realRedis is a Conn to a Redis, on a clock of its own.
+type realRedis struct {
+	*tcpHost
+	conn *Conn
+	now  int64
+}
+
+func connect(t *testing.T, server *redistest.Server, options Options) *realRedis {
+	h := &tcpHost{t: t, addr: server.Addr}
+	t.Cleanup(func() {
+		if h.stream != nil {
+			h.stream.Close()
+		}
+	})
+	return &realRedis{tcpHost: h, conn: New(h, options), now: 1}
+}
+
+// settle reads replies until none is due.
+func (r *realRedis) settle() {
+	r.t.Helper()
+	buf := make([]byte, 4096)
+	for r.conn.pipe.len() > 0 {
+		if err := r.stream.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			r.t.Fatal(err)
+		}
+		n, err := r.stream.Read(buf)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.conn.Received(buf[:n], r.now)
+	}
+}
+
+// check asks about a cost, and waits for the answer.
+func (r *realRedis) check(s *Script, tag string, cost int64) *answer {
+	r.t.Helper()
+	a := &answer{}
+	ticket, cause := r.conn.Begin(r.now)
+	if cause != NoCause {
+		return &answer{failed: cause}
+	}
+	a.nonce = r.conn.Add(a, 0, s, []byte(tag), cost)
+	r.conn.Flush(ticket, r.now)
+	r.settle()
+	return a
+}
+
+// probe lets the breaker's pause pass, and waits for the probe's answer.
+func (r *realRedis) probe() BreakerState {
+	r.t.Helper()
+	r.now = r.conn.breaker.dueMicros
+	r.conn.Tick(r.now)
+	r.settle()
+	return r.conn.State()
+}
+
+// answer is what a Waiter of one check is told.
+type answer struct {
+	nonce    int64
+	at       int64
+	decision algo.Decision
+	failed   Cause
+}
+
+func (a *answer) Decided(_ int, at int64, decisions []algo.Decision, _ bool) {
+	a.at, a.decision = at, decisions[0]
+}
+
+func (a *answer) Failed(cause Cause) (int, bool) {
+	a.failed = cause
+	return 0, false
+}
+
+func TestRealRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	ctx := context.Background()
+	if err := client.Do(ctx, "ACL", "SETUSER", "alice", "on", ">s3cr3t", "~rl:*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	options := testOptions()
+	options.Username, options.Password, options.Database = "alice", "s3cr3t", 3
+	r, s := connect(t, server, options), testScript(t)
+	first := r.check(s, "user", 5)
+	if !first.decision.Allowed || first.decision.Remaining != 15 || first.at == 0 {
+		t.Fatalf("the first check: %+v; log %q", first, r.lines)
+	}
+	if err := client.ScriptFlush(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	second := r.check(s, "user", 5)
+	if !second.decision.Allowed || second.decision.Remaining > 11 {
+		t.Errorf("after SCRIPT FLUSH: %+v", second)
+	}
+	r.conn.Refund(s, []byte("user"), 5, second.nonce, second.at, r.now)
+	r.settle()
+	if third := r.check(s, "user", 0); third.decision.Remaining < 15 {
+		t.Errorf("after a refund: %+v", third)
+	}
+	if fourth := r.check(s, "user", 21); fourth.decision.Allowed || fourth.decision.RetryAfterMicros != algo.Never {
+		t.Errorf("above the capacity: %+v", fourth)
+	}
+	if keys := client.DBSize(ctx).Val(); keys != 0 {
+		t.Errorf("%d keys in database 0", keys)
+	}
+	if len(r.lines) > 0 || r.streams != 1 {
+		t.Errorf("%d streams, logged %q", r.streams, r.lines)
+	}
+}
+
+// What makes a real Redis refuse checks opens the breaker, fails its probes, and
+// once it is over lets the next one close it.
+func TestRealRedisRefuses(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ code, begin, end string }{
+		{"OOM", "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},
+		{"READONLY", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"},
+		{"NOREPLICAS", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
+		{"NOAUTH", "CONFIG SET requirepass s3cr3t", "CONFIG SET requirepass \"\""},
+		{"NOPERM", "ACL SETUSER default -eval -evalsha", "ACL SETUSER default +@all"},
+	} {
+		t.Run(tc.code, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			admin, err := net.Dial("tcp", server.Addr) // stays, whatever is configured
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer admin.Close()
+			r, s := connect(t, server, testOptions()), testScript(t)
+			do(t, admin, tc.begin)
+			for range 5 {
+				if a := r.check(s, "user", 1); a.failed != ErrorReply {
+					t.Fatalf("%+v; log %q", a, r.lines)
+				}
+			}
+			if r.conn.State() != Open || len(r.lines) != 1 || !strings.Contains(r.lines[0], "error_reply: "+tc.code+" ") {
+				t.Fatalf("state %d, logged %q", r.conn.State(), r.lines)
+			}
+			if state := r.probe(); state != Open {
+				t.Fatalf("a probe leaves it in state %d", state)
+			}
+			do(t, admin, tc.end)
+			if state := r.probe(); state != Closed {
+				t.Fatalf("it is over, and a probe leaves it in state %d, log %q", state, r.lines)
+			}
+			if a := r.check(s, "user", 1); !a.decision.Allowed {
+				t.Errorf("afterwards: %+v", a)
+			}
+		})
+	}
+}
+
+// do runs an inline command that answers OK.
+func do(t *testing.T, conn net.Conn, command string) {
+	t.Helper()
+	if _, err := conn.Write([]byte(command + "\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 512)
+	n, err := conn.Read(buf)
+	if got := string(buf[:n]); err != nil || got != "+OK\r\n" {
+		t.Fatalf("%s: %q, %v", command, got, err)
+	}
+}

@@ -25,25 +25,28 @@ type load struct {
 // moment of a fault, and little enough for two cores that others use too.
 const pace = 2 * time.Millisecond
 
-// startLoad begins with a number of clients.
+// startLoad begins with a number of clients that request one URL.
 func startLoad(t testing.TB, clients int, url string, headers ...string) *load {
+	t.Helper()
+	return startVarying(t, clients, func(int, reply) string { return url }, headers...)
+}
+
+// startVarying begins with clients whose next URL depends on their number and the
+// last answer they had.
+func startVarying(t testing.TB, clients int, next func(client int, last reply) string, headers ...string) *load {
 	t.Helper()
 	running, cancel := context.WithCancel(context.Background())
 	l := &load{t: t, cancel: cancel, answers: tally{}, changed: make(chan struct{})}
 	t.Cleanup(func() { l.stop() })
-	for range clients {
+	for i := range clients {
 		l.clients.Go(func() {
 			client := newClient()
 			defer client.CloseIdleConnections()
 			tick := time.NewTicker(pace)
 			defer tick.Stop()
-			for {
-				l.one(func() (reply, error) { return send(context.Background(), client, url, headers...) })
-				select {
-				case <-running.Done():
-					return
-				case <-tick.C:
-				}
+			for last := (reply{}); running.Err() == nil; <-tick.C {
+				url := next(i, last)
+				last = l.one(func() (reply, error) { return send(context.Background(), client, url, headers...) })
 			}
 		})
 	}
@@ -51,7 +54,7 @@ func startLoad(t testing.TB, clients int, url string, headers ...string) *load {
 }
 
 // one sends one request and records what became of it.
-func (l *load) one(request func() (reply, error)) {
+func (l *load) one(request func() (reply, error)) reply {
 	begin := time.Now()
 	r, err := request()
 	took := time.Since(begin)
@@ -65,6 +68,7 @@ func (l *load) one(request func() (reply, error)) {
 	}
 	close(l.changed)
 	l.changed = make(chan struct{})
+	return r
 }
 
 // await returns when a number of further requests have got one of the statuses.

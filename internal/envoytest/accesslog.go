@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -47,19 +48,25 @@ func (e *Envoy) AccessLog() []Entry {
 	return entries
 }
 
-// Logged returns the entries whose path is the given one, waiting for as many
+// LoggedAll returns the entries once there are as many as wanted.
+func (e *Envoy) LoggedAll(wanted int) []Entry {
+	e.t.Helper()
+	return e.logged(wanted, func(*Entry) bool { return true })
+}
+
+// Logged returns the entries whose path is the given one, once there are as many
 // as wanted.
-func (e *Envoy) Logged(path string, wanted int) (entries []Entry) {
+func (e *Envoy) Logged(path string, wanted int) []Entry {
+	e.t.Helper()
+	return e.logged(wanted, func(entry *Entry) bool { return entry.Path == path })
+}
+
+func (e *Envoy) logged(wanted int, match func(*Entry) bool) (entries []Entry) {
 	e.t.Helper()
 	testenv.Wait(e.t, startLimit, func() error {
-		entries = entries[:0]
-		for _, entry := range e.AccessLog() {
-			if entry.Path == path {
-				entries = append(entries, entry)
-			}
-		}
+		entries = slices.DeleteFunc(e.AccessLog(), func(entry Entry) bool { return !match(&entry) })
 		if len(entries) < wanted {
-			return fmt.Errorf("%d access log entries for %s, want %d", len(entries), path, wanted)
+			return fmt.Errorf("%d access log entries, want %d", len(entries), wanted)
 		}
 		return nil
 	})

@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// clusterLimit is what each user of clusterRules may do.
+const clusterLimit = 40
+
+// clusterRules limit each user, a query parameter so that the access log names
+// it, by two limits in one script call.
+var clusterRules = fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "3s"}, "failure": {"mode": "allow", "breaker": {"max_open": "500ms"}},
+	"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [
+	{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, %s},
+	{"algorithm": "gcra", "limit": %d, "window": "300d"}]}]}`, clusterLimit, long, clusterLimit)
+
+// startUsers begins with clients that become another user whenever one has
+// reached its limit. The users' keys are on all nodes.
+func startUsers(t *testing.T, s *setting) *load {
+	t.Helper()
+	const clients = 8
+	var names [clients]int // each used by its client alone
+	return startVarying(t, clients, func(client int, last reply) string {
+		if last.status == http.StatusTooManyRequests {
+			names[client]++
+		}
+		return fmt.Sprintf("%s/?u=%d.%d", s.URL, client, names[client])
+	})
+}
+
+// admitted counts by user what Redis admitted, and how many requests it did not
+// decide.
+func admitted(s *setting, requests int) (byUser map[string]int, failed int) {
+	byUser = map[string]int{}
+	for _, entry := range s.LoggedAll(requests) {
+		switch entry.State {
+		case "allowed":
+			byUser[entry.Path]++
+		case "failed:allow":
+			failed++
+		}
+	}
+	return byUser, failed
+}
+
+// onCluster starts an Envoy that reaches a cluster through redis_proxy.
+func onCluster(t *testing.T, cluster *redistest.Cluster, plugin string) *setting {
+	t.Helper()
+	return start(t, plugin, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
+}
+
+func TestClusterCountsExactly(t *testing.T) {
+	t.Parallel()
+	expectExact(t, onCluster(t, redistest.StartCluster(t, 3), exactRules()))
+}
+
+// TestClusterReshard: slots move while requests come. All are answered, and no
+// user gets more than the limit, wherever its keys are.
+func TestClusterReshard(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	s := onCluster(t, cluster, clusterRules)
+	clients := startUsers(t, s)
+	clients.await(10, http.StatusTooManyRequests)
+	for to := range 2 {
+		reshard(t, cluster.Nodes[2], cluster.Nodes[to])
+	}
+	clients.await(10, http.StatusTooManyRequests)
+	clients.stop()
+	expectWithin(t, s, clients.total(), clusterLimit)
+}
+
+// expectWithin wants no user to have been admitted more often than that.
+func expectWithin(t *testing.T, s *setting, requests, most int) {
+	t.Helper()
+	byUser, failed := admitted(s, requests)
+	t.Logf("%d requests of %d users, %d of them not decided by Redis", requests, len(byUser), failed)
+	for user, n := range byUser {
+		if n > most {
+			t.Errorf("%s: %d requests admitted, want %d at most", user, n, most)
+		}
+	}
+}
+
+// reshard moves slots from one node to another.
+func reshard(t *testing.T, from, to *redistest.Server) {
+	t.Helper()
+	id := func(s *redistest.Server) string {
+		id, err := s.Client().Do(ctx, "CLUSTER", "MYID").Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	args := []string{"--cluster", "reshard", from.Addr, "--cluster-from", id(from), "--cluster-to", id(to), "--cluster-slots", "1500", "--cluster-yes"}
+	out, err := exec.Command(testenv.Tool(t, "redis-cli"), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("redis-cli %q: %v\n%s", args, err, out)
+	}
+}
+
+// TestClusterFailover: a primary is killed while requests come, and its replica
+// takes over. Replication is asynchronous, so the new primary may lack the last
+// charges: at most those of the requests that were under way.
+func TestClusterFailover(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 6)
+	awaitReplicas(t, cluster)
+	s := onCluster(t, cluster, clusterRules)
+	clients := startUsers(t, s)
+	clients.await(10, http.StatusTooManyRequests)
+	cluster.Nodes[0].Kill()
+	testenv.Wait(t, 3*patience, func() error { return promoted(cluster) })
+	for i := range 20 { // of every user Redis decides again, wherever its key is
+		testenv.Wait(t, 3*patience, func() error {
+			if r := get(t, fmt.Sprintf("%s/?u=late-%d", s.URL, i)); r.header.Get("x-ratelimit-limit") == "" {
+				return fmt.Errorf("user %d is not limited", i)
+			}
+			return nil
+		})
+	}
+	clients.await(10, http.StatusTooManyRequests)
+	clients.stop()
+	expectWithin(t, s, clients.total(), clusterLimit+1) // each user has one request under way
+}
+
+// awaitReplicas returns when every replica follows its primary.
+func awaitReplicas(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for _, node := range cluster.Nodes[:3] { // 5 s by default
+		if err := node.Client().ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, node := range cluster.Nodes[3:] {
+		client := node.Client()
+		testenv.Wait(t, patience, func() error { return follows(client) })
+	}
+}
+
+// follows reports whether a server is a replica in step with its primary.
+// https://redis.io/docs/latest/commands/role/
+func follows(client *redis.Client) error {
+	role, err := client.Do(ctx, "ROLE").Slice()
+	if err != nil {
+		return err
+	}
+	if role[0] != "slave" || role[3] != "connected" {
+		return fmt.Errorf("role %v, want a connected replica", role)
+	}
+	return nil
+}
+
+// promoted reports whether one of the replicas has become a primary.
+func promoted(cluster *redistest.Cluster) error {
+	for _, node := range cluster.Nodes[3:] {
+		role, err := node.Client().Do(ctx, "ROLE").Slice()
+		if err == nil && role[0] == "master" {
+			return nil
+		}
+	}
+	return fmt.Errorf("no replica is a primary yet")
+}
+
+// TestClusterWithoutProxy: talking to a node directly, the log says what to do.
+func TestClusterWithoutProxy(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	s := start(t, clusterRules, envoytest.Options{Redis: cluster.Addrs()[:1]})
+	for i := range 40 {
+		if r := get(t, fmt.Sprintf("%s/?u=%d", s.URL, i)); r.status != http.StatusOK {
+			t.Errorf("status %d, want 200, as nothing decides", r.status)
+		}
+	}
+	testenv.Wait(t, patience, func() error {
+		get(t, s.URL+"/?u=1")
+		if !strings.Contains(s.Log(), "redis_proxy") {
+			return fmt.Errorf("the log does not name redis_proxy")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,264 @@
+package algo
+
+import (
+	"math/big"
+	"slices"
+	"testing"
+)
+
+// What follows holds each algorithm against its definition, written down anew
+// and independently of both twins.
+
+// attempt is one decision of a sequence.
+type attempt struct {
+	at, cost int64
+	Decision
+}
+
+// attempts makes random decisions of one limit on a clock that goes forward.
+func (r random) attempts(t *testing.T, l Limit, n int) []attempt {
+	t.Helper()
+	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+	now := epoch + r.Int64N(1e15)
+	all := make([]attempt, n)
+	for i := range all {
+		now += r.step(&l, out[0], now)
+		cost := r.cost(l.Capacity())
+		p.Decide(states, now, cost, out)
+		all[i] = attempt{now, cost, out[0]}
+	}
+	return all
+}
+
+// eachRandom calls check with random limits of an algorithm and the attempts
+// made of them.
+func eachRandom(t *testing.T, a Algorithm, check func(l Limit, all []attempt)) {
+	t.Helper()
+	t.Parallel()
+	r := newRandom(100 + uint64(a))
+	for range 200 {
+		l := r.limit(a)
+		check(l, r.attempts(t, l, 150))
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+}
+
+// sumCosts adds up what was admitted from a time on.
+func sumCosts(admitted []attempt, from int64) (sum int64) {
+	for _, a := range slices.Backward(admitted) {
+		if a.at < from {
+			break
+		}
+		sum += a.cost
+	}
+	return sum
+}
+
+// admits checks every attempt against a definition: used is what counts at the
+// attempt's time of what was admitted before it.
+func admits(t *testing.T, l Limit, all []attempt, used func(admitted []attempt, now int64) int64) {
+	t.Helper()
+	var admitted []attempt
+	for _, a := range all {
+		count := used(admitted, a.at)
+		if want := count+a.cost <= l.Units; a.Allowed != want {
+			t.Errorf("%+v with %d in use: %+v", l, count, a)
+		}
+		if a.Allowed {
+			admitted = append(admitted, a)
+			count += a.cost
+		}
+		if want := max(l.Units-count, 0); a.Remaining != want {
+			t.Errorf("%+v: remaining %d, want %d", l, a.Remaining, want)
+		}
+	}
+}
+
+func TestFixedWindowByDefinition(t *testing.T) {
+	eachRandom(t, FixedWindow, func(l Limit, all []attempt) {
+		start := int64(0) // of the window that the last admitted request was in
+		admits(t, l, all, func(admitted []attempt, now int64) int64 {
+			for _, a := range admitted {
+				switch {
+				case a.cost == 0 || a.at < start+l.WindowMicros:
+				case l.FromFirstRequest:
+					start = a.at
+				default:
+					start = a.at / l.WindowMicros * l.WindowMicros
+				}
+			}
+			if now >= start+l.WindowMicros {
+				return 0
+			}
+			return sumCosts(admitted, start)
+		})
+	})
+}
+
+// TestSlidingWindowLogByDefinition: as an attempt is admitted just when the
+// window that ends with it has room, no window anywhere holds more.
+func TestSlidingWindowLogByDefinition(t *testing.T) {
+	eachRandom(t, SlidingWindowLog, func(l Limit, all []attempt) {
+		admits(t, l, all, func(admitted []attempt, now int64) int64 {
+			return sumCosts(admitted, now-l.WindowMicros+1)
+		})
+	})
+}
+
+// weightedSum is the units that count at a time, as a fraction, with the weight
+// of the sub-window partly outside rounded up by at most slack.
+func weightedSum(l Limit, admitted []attempt, now int64, slack *big.Rat) *big.Rat {
+	size := l.WindowMicros / max(l.SubWindows, 1)
+	start := now / size * size
+	whole := sumCosts(admitted, start-l.WindowMicros+size)
+	part := sumCosts(admitted, start-l.WindowMicros) - whole
+	weight := big.NewRat(size-(now-start), size)
+	if weight.Add(weight, slack); weight.Cmp(big.NewRat(1, 1)) > 0 {
+		weight.SetInt64(1)
+	}
+	sum := weight.Mul(weight, big.NewRat(part, 1))
+	return sum.Add(sum, big.NewRat(whole, 1))
+}
+
+// TestSlidingWindowCounterByDefinition: exact where limit * size fits into half
+// of what a double counts, else at most 2^-21 of a sub-window on the safe side.
+func TestSlidingWindowCounterByDefinition(t *testing.T) {
+	eachRandom(t, SlidingWindowCounter, func(l Limit, all []attempt) {
+		slack := new(big.Rat)
+		size := big.NewInt(l.WindowMicros / max(l.SubWindows, 1))
+		if size.Mul(size, big.NewInt(l.Units)).Cmp(big.NewInt(1<<52)) > 0 {
+			slack.SetFrac64(1, 1<<21)
+		}
+		var admitted []attempt
+		for _, a := range all {
+			cost, limit := big.NewRat(a.cost, 1), big.NewRat(l.Units, 1)
+			least := weightedSum(l, admitted, a.at, new(big.Rat))
+			if a.Allowed && new(big.Rat).Add(least, cost).Cmp(limit) > 0 {
+				t.Errorf("%+v admitted %+v with %s in use", l, a, least.FloatString(9))
+			}
+			most := weightedSum(l, admitted, a.at, slack)
+			if !a.Allowed && most.Add(most, cost).Cmp(limit) <= 0 {
+				t.Errorf("%+v denied %+v with %s in use", l, a, least.FloatString(9))
+			}
+			if a.Allowed {
+				admitted = append(admitted, a)
+			}
+		}
+	})
+}
+
+// exactBucket is a token bucket in rational numbers.
+type exactBucket struct {
+	rate, capacity, tokens *big.Rat
+	at                     int64
+}
+
+func newExactBucket(l Limit, at int64) *exactBucket {
+	return &exactBucket{
+		rate:     big.NewRat(l.Units, l.WindowMicros),
+		capacity: big.NewRat(l.Capacity(), 1),
+		tokens:   big.NewRat(l.Capacity(), 1),
+		at:       at,
+	}
+}
+
+// take takes cost and says whether it was there.
+func (b *exactBucket) take(at, cost int64) bool {
+	refill := new(big.Rat).Mul(b.rate, big.NewRat(at-b.at, 1))
+	b.at = at
+	if b.tokens.Add(b.tokens, refill); b.tokens.Cmp(b.capacity) > 0 {
+		b.tokens.Set(b.capacity)
+	}
+	want := big.NewRat(cost, 1)
+	if b.tokens.Cmp(want) < 0 {
+		return false
+	}
+	b.tokens.Sub(b.tokens, want)
+	return true
+}
+
+// TestBucketsByDefinition: what a bucket admits an exact one admits too, so that
+// over no time t it is more than burst + rate * t.
+func TestBucketsByDefinition(t *testing.T) {
+	t.Parallel()
+	for _, a := range []Algorithm{TokenBucket, LeakyBucket, GCRA} {
+		t.Run(a.String(), func(t *testing.T) {
+			eachRandom(t, a, func(l Limit, all []attempt) {
+				exact := newExactBucket(l, all[0].at)
+				for _, a := range all {
+					if a.Allowed && !exact.take(a.at, a.cost) {
+						t.Errorf("%+v admitted %+v, an exact bucket has %s", l, a, exact.tokens.FloatString(9))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBucketsUnderSaturation: of one and the same flood of requests a bucket
+// admits at most 0.2 % less than an exact one, whatever its limit.
+func TestBucketsUnderSaturation(t *testing.T) {
+	t.Parallel()
+	r := newRandom(200)
+	for _, a := range []Algorithm{TokenBucket, LeakyBucket, GCRA} {
+		for range 150 {
+			l := r.limit(a)
+			l.Queue, l.MaxDelayMicros = false, 0
+			cost := min(r.span(1, l.Capacity()), MaxCost)
+			pause := ceilDiv(cost*l.WindowMicros, l.Units) // at least as fast as the cost is restored
+			pause = max(1, pause/(1+r.Int64N(3)))
+			saturate(t, l, cost, pause)
+		}
+	}
+}
+
+// saturate sends a cost over and over and compares with an exact bucket.
+func saturate(t *testing.T, l Limit, cost, pause int64) {
+	t.Helper()
+	const requests = 3000
+	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+	exact := newExactBucket(l, epoch)
+	var got, want int64
+	for i := range int64(requests) {
+		if p.Decide(states, epoch+i*pause, cost, out) {
+			got++
+		}
+		if exact.take(epoch+i*pause, cost) {
+			want++
+		}
+	}
+	if got > want || float64(got) < 0.998*float64(want)-1 {
+		t.Errorf("%+v admitted %d times %d, every %d us; an exact bucket %d times", l, got, cost, pause, want)
+	}
+}
+
+// TestQueueByDefinition: departures are evenly spaced, whatever the arrivals,
+// and nobody waits without one before him.
+func TestQueueByDefinition(t *testing.T) {
+	eachRandom(t, LeakyBucket, func(l Limit, _ []attempt) {
+		l.Queue, l.MaxDelayMicros = true, min(l.RestoreMicros(), MaxWindowMicros)
+		interval := big.NewRat(l.WindowMicros, l.Units)
+		next, slack := new(big.Rat), new(big.Rat) // when the next may leave, and how much later it may be
+		for _, a := range newRandom(uint64(l.Units)).attempts(t, l, 150) {
+			if !a.Allowed || a.cost == 0 {
+				continue
+			}
+			leaves := big.NewRat(a.at+a.DelayMicros, 1)
+			wait := new(big.Rat).Sub(next, leaves)
+			if wait.Cmp(big.NewRat(1, 1)) >= 0 { // times are whole microseconds, rounded up
+				t.Errorf("%+v: %+v leaves %s us too early", l, a, wait.FloatString(3))
+			}
+			if wait.Add(wait, slack); a.DelayMicros > 0 && wait.Sign() < 0 {
+				t.Errorf("%+v: %+v leaves %s us too late", l, a, wait.FloatString(3))
+			}
+			if a.DelayMicros > l.MaxDelayMicros {
+				t.Errorf("%+v: %+v is delayed too long", l, a)
+			}
+			spacing := new(big.Rat).Mul(interval, big.NewRat(a.cost, 1))
+			slack.Quo(spacing, big.NewRat(precision, 1)).Add(slack, big.NewRat(1, 1))
+			next.Add(leaves, spacing)
+		}
+	})
+}

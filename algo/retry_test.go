@@ -1,0 +1,118 @@
+package algo
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestRetryAfterIsExact: at now + retry_after the same cost is admitted, and a
+// microsecond before it is not.
+func TestRetryAfterIsExact(t *testing.T) {
+	t.Parallel()
+	for a := FixedWindow; a <= GCRA; a++ {
+		r := newRandom(300 + uint64(a))
+		checked := 0
+		for range 300 {
+			checked += checkRetries(t, r, r.limit(a))
+		}
+		if checked < 1000 {
+			t.Errorf("%s: only %d retries to check", a, checked)
+		}
+	}
+}
+
+// checkRetries makes random decisions and checks the retry_after of each that
+// was denied. It returns how many those were.
+func checkRetries(t *testing.T, r random, l Limit) (checked int) {
+	t.Helper()
+	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+	now := epoch + r.Int64N(1e15)
+	for range 100 {
+		now += r.step(&l, out[0], now)
+		cost := r.cost(l.Capacity())
+		if p.Decide(states, now, cost, out) || out[0].RetryAfterMicros == Never {
+			continue
+		}
+		checked++
+		retry := out[0].RetryAfterMicros
+		if !allowedAt(p, states, now+retry, cost) || retry < 1 || allowedAt(p, states, now+retry-1, cost) {
+			t.Fatalf("%+v: cost %d at %d, state %v: retry_after %d", l, cost, now, states[0], retry)
+		}
+	}
+	return checked
+}
+
+// allowedAt decides on copies of the states.
+func allowedAt(p *Policy, states []State, nowMicros, cost int64) bool {
+	return p.Decide(copyStates(states), nowMicros, cost, make([]Decision, len(states)))
+}
+
+func copyStates(states []State) []State {
+	copied := make([]State, len(states))
+	for i, st := range states {
+		copied[i] = slices.Clone(st)
+	}
+	return copied
+}
+
+// TestResetAfterIsExact: reset_after from now, a limit whose state is left alone
+// has its whole capacity, and a microsecond before it says so too.
+func TestResetAfterIsExact(t *testing.T) {
+	t.Parallel()
+	for a := FixedWindow; a <= GCRA; a++ {
+		r := newRandom(400 + uint64(a))
+		for range 300 {
+			l := r.limit(a)
+			p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+			now := epoch + r.Int64N(1e15)
+			for range 50 {
+				now += r.step(&l, out[0], now)
+				p.Decide(states, now, r.cost(l.Capacity()), out)
+				reset := out[0].ResetAfterMicros
+				if got := resetAt(p, states, now+reset); got != 0 {
+					t.Fatalf("%+v, state %v: reset_after %d at %d, then %d more", l, states[0], reset, now, got)
+				}
+				if reset > 0 && resetAt(p, states, now+reset-1) != 1 {
+					t.Fatalf("%+v, state %v: reset_after %d at %d is too long", l, states[0], reset, now)
+				}
+				if want := now + reset; reset > 0 && p.ExpiresAtMicros(0, states[0]) != want {
+					t.Fatalf("%+v, state %v: expires at %d, want %d", l, states[0], p.ExpiresAtMicros(0, states[0]), want)
+				}
+			}
+		}
+	}
+}
+
+func resetAt(p *Policy, states []State, nowMicros int64) int64 {
+	out := make([]Decision, 1)
+	p.Decide(copyStates(states), nowMicros, 0, out)
+	return out[0].ResetAfterMicros
+}
+
+// TestExpiredStateIsNoState: a state that has expired decides like none, so that
+// it does not matter when Redis removes the key.
+func TestExpiredStateIsNoState(t *testing.T) {
+	t.Parallel()
+	for a := FixedWindow; a <= GCRA; a++ {
+		r := newRandom(500 + uint64(a))
+		for range 2000 {
+			l := r.limit(a)
+			p, states, old, fresh := mustPolicy(t, l), make([]State, 1), make([]Decision, 1), make([]Decision, 1)
+			now := epoch + r.Int64N(1e15)
+			for range 3 {
+				p.Decide(states, now, r.cost(l.Capacity()), old)
+				now += r.span(0, l.WindowMicros)
+			}
+			if len(states[0]) == 0 {
+				continue
+			}
+			now = p.ExpiresAtMicros(0, states[0]) + r.span(0, MaxWindowMicros)
+			cost := r.cost(l.Capacity())
+			p.Decide(copyStates(states), now, cost, old)
+			p.Decide(make([]State, 1), now, cost, fresh)
+			if old[0] != fresh[0] {
+				t.Fatalf("%+v, state %v at %d: %+v, want %+v", l, states[0], now, old[0], fresh[0])
+			}
+		}
+	}
+}

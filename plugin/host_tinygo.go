@@ -59,6 +59,15 @@ func proxyLog(level logLevel, text *byte, textLen uint32) uint32
 //go:wasmimport env proxy_get_current_time_nanoseconds
 func proxyGetCurrentTimeNanoseconds(now *uint64) uint32
 
+//go:wasmimport env proxy_define_metric
+func proxyDefineMetric(kind uint32, name *byte, nameLen uint32, id *uint32) uint32
+
+//go:wasmimport env proxy_increment_metric
+func proxyIncrementMetric(id uint32, delta int64) uint32
+
+//go:wasmimport env proxy_record_metric
+func proxyRecordMetric(id uint32, value uint64) uint32
+
 //go:wasmimport wasi_snapshot_preview1 clock_time_get
 func clockTimeGet(clock uint32, precision uint64, now *uint64) uint32
 
@@ -84,6 +93,7 @@ var (
 	resultData  *byte
 	resultLen   uint32
 	resultToken uint32
+	resultID    uint32
 	resultCAS   uint32
 	resultNanos uint64
 )
@@ -239,3 +249,18 @@ func grpcSend(token uint32, message []byte) (status uint32) {
 }
 
 func grpcClose(token uint32) { proxyGrpcClose(token) }
+
+// defineMetric makes a metric, and returns its id, which is not 0; or 0.
+func defineMetric(kind uint32, name string) (id uint32) {
+	p, n := pointer(name)
+	if proxyDefineMetric(kind, p, n, &resultID) != statusOK {
+		return 0
+	}
+	return resultID
+}
+
+// incrementMetric adds to a counter or a gauge.
+func incrementMetric(id uint32, delta int64) { proxyIncrementMetric(id, delta) }
+
+// recordMetric sets a gauge, or gives a histogram a value.
+func recordMetric(id uint32, value uint64) { proxyRecordMetric(id, value) }

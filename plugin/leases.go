@@ -38,8 +38,9 @@ func (l *limiter) replenish(c *check, nowMicros int64) {
 		c.lease.Failed(nowMicros)
 		return
 	}
-	w := &batchWaiter{l, c.lease}
+	w := &batchWaiter{l, c.lease, cost}
 	c.lease.Asked(cost, l.conn.Add(w, 0, l.scripts[c.limits.Index], c.tag, cost))
+	l.metrics.count(checkSent, 1)
 	l.conn.Flush(ticket, nowMicros)
 }
 
@@ -47,10 +48,14 @@ func (l *limiter) replenish(c *check, nowMicros int64) {
 type batchWaiter struct {
 	limiter *limiter
 	lease   *lease.Lease
+	units   int64
 }
 
 // Decided implements redis.Waiter.
 func (w *batchWaiter) Decided(_ int, atMicros int64, decisions []algo.Decision, allowed bool) {
+	if allowed {
+		w.limiter.metrics.count(unitsTaken, w.units)
+	}
 	w.limiter.leases.Granted(w.lease, &decisions[0], allowed, atMicros, steadyMicros())
 }
 
@@ -63,5 +68,6 @@ func (w *batchWaiter) Failed(redis.Cause) (outstanding int, giveBack bool) {
 
 // ReturnUnits implements lease.Returner.
 func (l *limiter) ReturnUnits(held *lease.Lease, charge lease.Charge, units int64) {
+	l.metrics.count(unitsReturned, units)
 	l.conn.Refund(l.scripts[held.List], held.Tag, units, charge.Nonce, charge.StoreMicros, steadyMicros())
 }

@@ -29,8 +29,12 @@ type limiter struct {
 	leases  *lease.Book // nil: no limit is leased
 	local   *local.Store
 
-	queue      queue
-	tickMillis uint32 // the timer's period; 0 while it is off
+	queue        queue
+	tickMillis   uint32 // the timer's period; 0 while it is off
+	tickAtMicros int64  // its next tick
+
+	metrics   *metrics
+	offenders *topOffenders // nil: not followed
 
 	view    requestView
 	matcher rule.Matcher
@@ -54,6 +58,8 @@ func newLimiter(id uint32, cfg *config.Config) (*limiter, error) {
 	if cfg.Redis != nil {
 		l.connect(cfg)
 	}
+	l.metrics = newMetrics(l, cfg)
+	l.offenders = newTopOffenders(cfg.TopOffenders)
 	limiters[id] = l
 	return l, nil
 }
@@ -129,7 +135,11 @@ func (l *limiter) forget(r *request) {
 	if r.outstanding > 0 {
 		l.conn.Abandon(r, r.ticket, r.outstanding, false)
 	}
-	l.queue.drop(r)
+	if r.held.waits {
+		l.queue.drop(r)
+		l.metrics.count(turnExpired, 1)
+		l.wake(steadyMicros())
+	}
 	clear(r.checks)
 	*r = request{limiter: l, checks: r.checks[:0], decisions: r.decisions[:0], tags: r.tags[:0], limits: r.limits[:0]}
 	if len(l.idle) < maxIdle {
@@ -137,8 +147,11 @@ func (l *limiter) forget(r *request) {
 	}
 }
 
-// outcome says in the filter state what becomes of the request.
-func (l *limiter) outcome(text string) { setProperty("sluice", text) }
+// outcome says in the metrics and in the filter state what becomes of the request.
+func (l *limiter) outcome(o outcome, text string) {
+	l.metrics.request(o)
+	setProperty("sluice", text)
+}
 
 // tick passes time to what waits for it.
 func (l *limiter) tick() {
@@ -151,12 +164,25 @@ func (l *limiter) tick() {
 		l.leases.Expire(now)
 	}
 	l.queue.release(now)
-	l.wake(now)
+	l.offenders.report(l.metrics, now)
+	l.metrics.flush(l, now)
+	l.tickAtMicros = now + int64(l.tickMillis)*1000
+	l.setTimer(l.nextMicros(now), now)
 }
 
-// wake sets the timer for what waits next, if it is not set for that already.
+// wake makes the timer tick in time for what waits next. A timer that ticks early
+// is left alone until then: to set it is a call into Envoy.
 func (l *limiter) wake(nowMicros int64) {
-	next := l.queue.nextMicros(nowMicros)
+	next := l.nextMicros(nowMicros)
+	if next > 0 && (l.tickMillis == 0 || nowMicros+next+1000 < l.tickAtMicros) {
+		l.setTimer(next, nowMicros)
+	}
+}
+
+// nextMicros is how long until something waits for a tick; 0 if nothing does.
+func (l *limiter) nextMicros(nowMicros int64) int64 {
+	next := sooner(l.metrics.nextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
+	next = sooner(next, l.queue.nextMicros(nowMicros))
 	if l.conn != nil {
 		next = sooner(next, l.conn.NextTickMicros(nowMicros))
 		if l.stream.ended {
@@ -166,13 +192,19 @@ func (l *limiter) wake(nowMicros int64) {
 	if l.leases != nil {
 		next = sooner(next, l.leases.NextMicros(nowMicros))
 	}
-	millis := uint32((next + 999) / 1000)
+	return next
+}
+
+// setTimer makes the timer tick in some time and from then on with that period, if
+// it does not already; 0 stops it.
+func (l *limiter) setTimer(micros, nowMicros int64) {
+	millis := uint32((micros + 999) / 1000)
 	if millis == l.tickMillis {
 		return
 	}
 	enter(l.id)
 	setTickPeriod(millis)
-	l.tickMillis = millis
+	l.tickMillis, l.tickAtMicros = millis, nowMicros+int64(millis)*1000
 }
 
 // sooner is the shorter of two times, of which 0 is never.
@@ -188,5 +220,6 @@ func (l *limiter) close() {
 	if l.stream != nil {
 		l.stream.CloseStream()
 	}
+	l.metrics.close(l)
 	delete(limiters, l.id)
 }

@@ -26,7 +26,6 @@ type nativeGuest struct {
 	made     map[string]int
 	channels map[uint32]*channel // gRPC streams by token
 	token    uint32
-	defined  []*metric // by id, from 1
 }
 
 func newNativeGuest(w *worker) guest {

@@ -2,10 +2,10 @@ package main
 
 import "strings"
 
-// metrics are what the workers of one Envoy count, by name.
-type metrics map[string]*metric
+// sharedMetrics are what the workers of one Envoy count, by name.
+type sharedMetrics map[string]*sharedMetric
 
-type metric struct {
+type sharedMetric struct {
 	kind   uint32
 	value  uint64
 	values []uint64 // of a histogram
@@ -18,25 +18,42 @@ const (
 	histogramMetric
 )
 
+// definedMetric is what an id stands for. Ids are those of all VMs: they share the
+// plugin's variables, and with them the ids it remembers.
+type definedMetric struct {
+	kind uint32
+	name string
+}
+
+var definedMetrics []definedMetric // by id, from 1
+
+// What an id, from 1, was defined as, over all VMs, for the reason that
+// lastContext is.
+var (
+	metricNames []string
+	metricKinds []uint32
+)
+
 func (v *nativeGuest) defineMetric(kind uint32, name string) (id uint32) {
 	v.count("define_metric")
-	m := v.worker.metrics[name]
-	if m == nil {
-		m = &metric{kind: kind}
-		v.worker.metrics[strings.Clone(name)] = m
-	}
-	v.defined = append(v.defined, m)
-	return uint32(len(v.defined))
+	metricNames = append(metricNames, strings.Clone(name))
+	metricKinds = append(metricKinds, kind)
+	return uint32(len(metricNames))
 }
 
 // metric is the one that an id stands for.
-func (v *nativeGuest) metric(call string, id uint32) *metric {
+func (v *nativeGuest) metric(call string, id uint32) *sharedMetric {
 	v.count(call)
-	if id == 0 || int(id) > len(v.defined) {
+	if id == 0 || int(id) > len(metricNames) {
 		v.t.Errorf("proxy_%s: there is no metric %d", call, id)
-		return &metric{}
+		return &sharedMetric{}
 	}
-	return v.defined[id-1]
+	m := v.worker.metrics[metricNames[id-1]]
+	if m == nil {
+		m = &sharedMetric{kind: metricKinds[id-1]}
+		v.worker.metrics[metricNames[id-1]] = m
+	}
+	return m
 }
 
 func (v *nativeGuest) incrementMetric(id uint32, delta int64) {

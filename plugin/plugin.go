@@ -27,6 +27,9 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 		logLine(logCritical, err.Error())
 		return types.OnPluginStartStatusFailed
 	}
+	if p.limiter != nil {
+		p.limiter.wake(steadyMicros()) // for the first flush of the metrics
+	}
 	return types.OnPluginStartStatusOK
 }
 

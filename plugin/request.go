@@ -63,17 +63,10 @@ type check struct {
 func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 	l := r.limiter
 	applied, exempt := l.rules.Apply(&l.view, &l.matcher)
-	if len(applied) == 0 {
-		if exempt != nil {
-			l.outcome(exempt.Outcomes.Exempt)
-		} else {
-			l.outcome(answer.None)
-		}
-		return types.ActionContinue
-	}
+	l.metrics.matched(applied, exempt)
 	r.keep(applied)
-	if len(r.checks) == 0 { // unlimited tiers only
-		l.outcome(answer.Allowed)
+	if len(r.checks) == 0 {
+		r.pass(len(applied) > 0, exempt)
 		return types.ActionContinue
 	}
 	contentType, _ := requestHeader("content-type")
@@ -84,6 +77,23 @@ func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 		return types.ActionPause
 	}
 	return types.ActionContinue
+}
+
+// pass lets a request go on that no limit applies to: no rule does, or only rules
+// whose tier is unlimited.
+func (r *request) pass(unlimited bool, exempt *rule.Rule) {
+	l := r.limiter
+	switch {
+	case unlimited:
+		l.outcome(passed, answer.Allowed)
+	case exempt != nil:
+		l.outcome(exempted, exempt.Outcomes.Exempt)
+	default:
+		l.outcome(unmatched, answer.None)
+	}
+	if !l.metrics.pending() {
+		l.wake(steadyMicros())
+	}
 }
 
 // keep copies what applies, as the request may outlive the matcher's memory.
@@ -147,32 +157,38 @@ func (r *request) fail() {
 	}
 	if l.failureMode == config.FailDeny {
 		l.refund(r)
-		r.reply(l.answers.Deny(r.grpc), answer.FailedDeny)
+		l.metrics.undecided(r, failedDeny)
+		r.reply(l.answers.Deny(r.grpc), failedDeny, answer.FailedDeny)
 		return
 	}
+	l.metrics.undecided(r, failedAllow)
 	enter(r.id)
-	l.outcome(answer.FailedAllow)
+	l.outcome(failedAllow, answer.FailedAllow)
 	r.proceed()
 }
 
 // conclude acts on the decisions of all checks.
 func (r *request) conclude() {
 	l := r.limiter
-	if by := r.rejecting(); by != nil {
+	by := r.rejecting()
+	l.metrics.decided(r, by == nil)
+	l.offenders.rejected(r)
+	if by != nil {
 		r.uncharge()
 		l.refund(r)
 		l.remember(r)
 		r.show()
-		outcome := by.rule.Outcomes.Limited
+		o, text := limited, by.rule.Outcomes.Limited
 		if r.local {
-			outcome = by.rule.Outcomes.LocalLimited
+			o, text = localLimited, by.rule.Outcomes.LocalLimited
 		}
-		r.reply(l.answers.Reject(r.limits, r.atMicros, r.grpc), outcome)
+		r.reply(l.answers.Reject(r.limits, r.atMicros, r.grpc), o, text)
 		return
 	}
 	enter(r.id)
 	l.outcome(r.allowedOutcome())
 	if delay := r.delayMicros(); delay > 0 {
+		l.metrics.count(requestHeld, 1)
 		l.queue.hold(r, steadyMicros()+delay)
 		return
 	}
@@ -219,16 +235,16 @@ func (r *request) show() {
 }
 
 // allowedOutcome is the outcome of a request that goes on.
-func (r *request) allowedOutcome() string {
+func (r *request) allowedOutcome() (o outcome, text string) {
 	for i := range r.checks {
 		if c := &r.checks[i]; !c.allowed {
-			return c.rule.Outcomes.Shadow
+			return shadowLimited, c.rule.Outcomes.Shadow
 		}
 	}
 	if r.local {
-		return answer.LocalAllowed
+		return localPassed, answer.LocalAllowed
 	}
-	return answer.Allowed
+	return passed, answer.Allowed
 }
 
 // delayMicros is how long the request must be held: the longest of its queues.
@@ -254,13 +270,13 @@ func (r *request) proceed() {
 }
 
 // reply is the one way to answer a request.
-func (r *request) reply(a answer.Reply, outcome string) {
+func (r *request) reply(a answer.Reply, o outcome, text string) {
 	r.answered = true
 	l := r.limiter
 	enter(r.id)
-	l.outcome(outcome)
+	l.outcome(o, text)
 	l.headers = appendHeaders(l.headers[:0], a.Headers)
-	sendResponse(a.Status, outcome, l.headers, a.Body, a.GRPCStatus)
+	sendResponse(a.Status, text, l.headers, a.Body, a.GRPCStatus)
 }
 
 // OnHttpResponseHeaders adds the limit headers, in place of the upstream's.

@@ -16,7 +16,9 @@ func (l *limiter) take(r *request) {
 	now := steadyMicros()
 	l.stream.hangUp(now)
 	if l.recall(r, now) {
+		l.metrics.count(denyCacheHit, 1)
 		r.conclude()
+		l.wake(now)
 		return
 	}
 	l.ask(r, now)
@@ -48,6 +50,7 @@ func (l *limiter) ask(r *request, nowMicros int64) {
 	for i := range r.checks {
 		if c := &r.checks[i]; !c.leased {
 			c.nonce = l.conn.Add(r, i, l.scripts[c.limits.Index], c.tag, c.cost)
+			l.metrics.count(checkSent, 1)
 		}
 	}
 	l.conn.Flush(ticket, nowMicros)

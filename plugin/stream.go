@@ -16,6 +16,7 @@ type stream struct {
 	token   uint32
 	open    bool
 	opening bool // inside OpenStream: Envoy has not told the token yet
+	breaker redis.BreakerState
 	ended   bool // and the connection has not been told yet, see hangUp
 }
 
@@ -118,14 +119,15 @@ func (s *stream) hangUp(nowMicros int64) {
 }
 
 // RequestFailed implements redis.Observer.
-func (s *stream) RequestFailed(cause redis.Cause) {}
+func (s *stream) RequestFailed(cause redis.Cause) { s.limiter.metrics.failed(cause) }
 
 // RoundTrip implements redis.Observer.
-func (s *stream) RoundTrip(micros int64) {}
+func (s *stream) RoundTrip(micros int64) { s.limiter.metrics.answered(micros) }
 
 // Reconnected implements redis.Observer. Who answers now may know of no
 // rejections, nor of units that were charged.
 func (s *stream) Reconnected() {
+	s.limiter.metrics.count(reconnected, 1)
 	if s.limiter.denied != nil {
 		s.limiter.denied.Clear()
 	}
@@ -135,7 +137,10 @@ func (s *stream) Reconnected() {
 }
 
 // Refunded implements redis.Observer.
-func (s *stream) Refunded() {}
+func (s *stream) Refunded() { s.limiter.metrics.count(chargeRefunded, 1) }
 
 // BreakerChanged implements redis.Observer.
-func (s *stream) BreakerChanged(state redis.BreakerState) {}
+func (s *stream) BreakerChanged(state redis.BreakerState) {
+	s.limiter.metrics.broke(s.breaker, state)
+	s.breaker = state
+}

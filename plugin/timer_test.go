@@ -17,11 +17,16 @@ func TestTimer(t *testing.T) {
 				t.Errorf("%s: a tick every %v, want %v", when, got, want)
 			}
 		}
-		ticks("at the start", 0)
+		ticks("until the first metrics are told", time.Second)
+		i.wait(time.Second)
+		ticks("when they were told", 0)
 		x := i.get("/", client("x")...)
 		ticks("while a request waits", 13*time.Millisecond)
 		r.settle()
-		ticks("when it was answered", 0)
+		i.wait(13 * time.Millisecond)
+		ticks("when it was answered, until it is counted", 987*time.Millisecond)
+		i.wait(987 * time.Millisecond)
+		ticks("when it was counted", 0)
 		x.End()
 	})
 }
@@ -56,6 +61,7 @@ func TestQueue(t *testing.T) {
 			}
 			i.wait(time.Millisecond)
 		}
+		i.wait(time.Second) // for the metrics
 		if period := i.TickPeriod(); period != 0 {
 			t.Errorf("a tick every %v with nothing in the queue", period)
 		}
@@ -81,8 +87,12 @@ func TestClientLeavesQueue(t *testing.T) {
 			t.Error("took the turn of one that had left")
 		}
 		i.wait(100 * time.Millisecond)
-		if all[2].waits() || i.TickPeriod() != 0 {
-			t.Errorf("waits: %v, a tick every %v", all[2].waits(), i.TickPeriod())
+		if all[2].waits() {
+			t.Error("waits beyond its turn")
+		}
+		i.wait(time.Second) // for the metrics
+		if period := i.TickPeriod(); period != 0 {
+			t.Errorf("a tick every %v with nothing in the queue", period)
 		}
 		for _, x := range all {
 			x.End()

@@ -56,7 +56,7 @@ type worker struct {
 	config     string              // for tests whose parts share one
 	envoy      *wasmhost.Envoy     // what wasm workers share
 	shared     *sharedMemory       // what native workers share
-	metrics    metrics             // likewise
+	metrics    sharedMetrics       // likewise
 
 	t        *testing.T
 	began    time.Time
@@ -71,7 +71,7 @@ func newWorker(t *testing.T, newGuest func(*worker) guest) *worker {
 		env:      map[string]string{},
 		envoy:    wasmhost.NewEnvoy(),
 		shared:   newSharedMemory(),
-		metrics:  metrics{},
+		metrics:  sharedMetrics{},
 		t:        t,
 		began:    time.Now(),
 		newGuest: newGuest,
@@ -82,6 +82,12 @@ func newWorker(t *testing.T, newGuest func(*worker) guest) *worker {
 func (w *worker) connect(c wasmhost.Cluster) {
 	w.clusters["redis"] = c
 	w.clusters[string(grpcService("redis"))] = c
+}
+
+// setenv gives the VM an environment variable.
+func (w *worker) setenv(name, value string) {
+	w.t.Setenv(name, value)
+	w.env[name] = value
 }
 
 // sibling is another worker of the same Envoy.

@@ -22,6 +22,7 @@ var errorReplies = []struct {
 	{"ASK 3999 127.0.0.1:6381", "use redis_proxy, see docs", false},
 	{"TRYAGAIN Multiple keys request during rehashing of slot", "wait until it has", false},
 	{"NOAUTH Authentication required.", "set redis.password", true},
+	{"DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.", "protected-mode no", false},
 	{"WRONGPASS invalid username-password pair or user is disabled.", "check redis.username", true},
 	{"NOPERM this user has no permissions to run the 'evalsha' command", "ACL", false},
 	{"NOREPLICAS Not enough good replicas to write. script: fd025da278024fe7a673b46f5cabd34e715d760d, on @user_script:1.", "min-replicas-to-write", false},

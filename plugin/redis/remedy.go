@@ -11,6 +11,7 @@ const useRedisProxy = "this is a node of a Redis Cluster: use redis_proxy, see d
 // (https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors),
 // or, if that is but ERR, with the words of Redis or of Envoy's redis_proxy.
 var remedies = [...]remedy{
+	{"DENIED", "Redis is in protected mode: give it a password, or set protected-mode no"},
 	{"NOAUTH", "set redis.password or redis.password_env"},
 	{"WRONGPASS", "check redis.username and the password"},
 	{"ERR invalid password", "check the password that redis_proxy expects"},

@@ -65,6 +65,7 @@ func (c *channel) Connected() {}
 func (c *channel) Receive(message []byte) {
 	c.vm.later(func() {
 		if !c.closed {
+			c.vm.count("get_buffer_bytes")
 			c.vm.call(c.filter.id, func() { received(c.filter.id, c.token, slices.Clone(message)) })
 		}
 	})

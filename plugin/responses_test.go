@@ -6,9 +6,9 @@ import (
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-// limited is the answer to the second request under a rule named "a" that admits
+// rejected is the answer to the second request under a rule named "a" that admits
 // one request an hour.
-func limited(w *worker, config string, namesAndValues ...string) *wasmhost.LocalResponse {
+func rejected(w *worker, config string, namesAndValues ...string) *wasmhost.LocalResponse {
 	w.t.Helper()
 	i := w.load(`{` + config + `"rules": [{"name": "a", ` + once + `}]}`)
 	i.get("/").end()
@@ -62,7 +62,7 @@ func TestRejection(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			eachWorld(t, func(t *testing.T, w *worker) {
-				got := limited(w, test.config, test.request...)
+				got := rejected(w, test.config, test.request...)
 				if h := bracketed(got.Headers); h != test.headers {
 					t.Errorf("headers\n got%s\nwant%s", h, test.headers)
 				}

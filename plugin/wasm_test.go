@@ -9,7 +9,7 @@ import (
 type wasmGuest struct{ host *wasmhost.Host }
 
 func newWasmGuest(w *worker) guest {
-	return wasmGuest{wasmhost.Start(w.t, wasmhost.Options{
+	return &wasmGuest{wasmhost.Start(w.t, wasmhost.Options{
 		Wasm:       testenv.Wasm(w.t),
 		VMID:       "sluice",
 		Env:        w.env,
@@ -20,7 +20,7 @@ func newWasmGuest(w *worker) guest {
 	})}
 }
 
-func (v wasmGuest) start(config string) (filter, error) {
+func (v *wasmGuest) start(config string) (filter, error) {
 	p, err := v.host.StartPlugin(config)
 	if err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func (v wasmGuest) start(config string) (filter, error) {
 	return wasmFilter{p}, nil
 }
 
-func (v wasmGuest) logs() []wasmhost.LogLine { return v.host.Logs }
-func (v wasmGuest) calls() map[string]int    { return v.host.Calls }
+func (v *wasmGuest) logs() []wasmhost.LogLine { return v.host.Logs }
+func (v *wasmGuest) calls() map[string]int    { return v.host.Calls }
 
 type wasmFilter struct{ *wasmhost.Plugin }
 

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// frame is a gRPC message with its header.
+func frame(message string) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
+	return append(b, message...)
+}
+
+func (w *worker) bridgeStream() *exchange {
+	w.t.Helper()
+	return w.load(`{"role": "bridge"}`).open(wasmhost.Request("POST", "/sluice.Redis/Stream", "content-type", "application/grpc"))
+}
+
+// However the message headers are cut up and merged, what goes to Redis is the
+// messages without them.
+func TestBridgeStripsFrames(t *testing.T) {
+	ping, get := "*1\r\n$4\r\nPING\r\n", "*2\r\n$3\r\nGET\r\n$3\r\nabc\r\n"
+	long := strings.Repeat("x", 70_000)
+	one := frame(ping)
+	two := slices.Concat(frame(ping), frame(get))
+	for _, test := range []struct {
+		name   string
+		pieces [][]byte
+		want   string
+	}{
+		{"one message", [][]byte{one}, ping},
+		{"one after the other", [][]byte{one, frame(get)}, ping + get},
+		{"two in one piece", [][]byte{two}, ping + get},
+		{"a long one", [][]byte{frame(long)}, long},
+		{"an empty one between two", [][]byte{slices.Concat(frame(ping), frame(""), frame(get))}, ping + get},
+		{"cut within the first header", [][]byte{one[:3], one[3:]}, ping},
+		{"cut behind the header", [][]byte{one[:5], one[5:]}, ping},
+		{"cut within the content", [][]byte{one[:9], one[9:]}, ping},
+		{"cut within the second header", [][]byte{two[:len(one)+2], two[len(one)+2:]}, ping + get},
+		{"byte by byte", slices.Collect(slices.Chunk(two, 1)), ping + get},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			eachWorld(t, func(t *testing.T, w *worker) {
+				x := w.bridgeStream()
+				defer x.End()
+				for _, piece := range test.pieces {
+					if x.RequestBody(piece, false) != wasmhost.Continue {
+						t.Error("held a piece back")
+					}
+				}
+				if got := x.seen().Upstream.Body; string(got) != test.want {
+					t.Errorf("went to Redis: %.80q, want %.80q", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// What comes from Redis goes on with one message header in front of each piece.
+func TestBridgeFramesReplies(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		x := w.bridgeStream()
+		defer x.End()
+		x.ResponseHeaders(wasmhost.Response("200"), false)
+		var want []byte
+		for _, reply := range []string{"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", strings.Repeat("y", 70_000)} {
+			x.ResponseBody([]byte(reply), false)
+			want = append(want, frame(reply)...)
+		}
+		if got := x.seen().Downstream.Body; !bytes.Equal(got, want) {
+			t.Errorf("%.80q, want %.80q", got, want)
+		}
+	})
+}
+
+// The usual case, one whole message, costs two host calls and no copy.
+func TestBridgeHostCalls(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		x := w.bridgeStream()
+		defer x.End()
+		x.ResponseHeaders(wasmhost.Response("200"), false)
+		w.expectCalls("a request", func() { x.RequestBody(frame("*1\r\n$4\r\nPING\r\n"), false) },
+			map[string]int{"proxy_get_buffer_bytes": 1, "proxy_set_buffer_bytes": 1})
+		w.expectCalls("a reply", func() { x.ResponseBody([]byte("+PONG\r\n"), false) },
+			map[string]int{"proxy_set_buffer_bytes": 1})
+	})
+}
+
+// The whole way: a limiter in one VM, the bridge in another, and a real Redis.
+func TestLimiterThroughBridge(t *testing.T) {
+	for _, connecting := range []bool{false, true} {
+		t.Run(map[bool]string{false: "connected", true: "messages merged while connecting"}[connecting], func(t *testing.T) {
+			server := redistest.Start(t)
+			bridge := wasmhost.Start(t, wasmhost.Options{Wasm: testenv.Wasm(t), VMID: "bridge"})
+			filter, err := bridge.StartPlugin(`{"role": "bridge"}`)
+			if err != nil {
+				t.Fatal(err, bridge.Logs)
+			}
+			w := newWorker(t, newWasmGuest)
+			r := &realRedis{Server: server, t: t}
+			w.connect(&wasmhost.Bridge{Plugin: filter, Next: r, Connecting: connecting})
+			i := w.load(withRedis(perClient("a", 2) + "," + perClient("b", 9)))
+			var all []*exchange
+			for range 3 {
+				all = append(all, i.get("/", client("x")...))
+			}
+			if connecting {
+				if n := r.conns[0].writes; n != 0 {
+					t.Fatalf("%d writes before there was a connection", n)
+				}
+				r.conns[0].near.Connected()
+				if n := r.conns[0].writes; n != 1 {
+					t.Errorf("%d writes of what was sent while connecting, want 1", n)
+				}
+			}
+			r.settle()
+			for n, want := range []string{
+				"200 allowed" + standard(2, 1, "~3600"),
+				"200 allowed" + standard(2, 0, "~3600"),
+				"429 limited:a" + standard(2, 0, "~3600") + problem("~3600"),
+			} {
+				w.expect("request "+string(rune('1'+n)), all[n].end(), want)
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"testing"
+)
+
+// expectCalls compares the host calls that f makes with those wanted. A call
+// costs about as much as everything else that the plugin does between two, so
+// one more for each request is a regression.
+func (w *worker) expectCalls(what string, f func(), want map[string]int) {
+	w.t.Helper()
+	got := w.callsOf(f)
+	names := slices.Sorted(maps.Keys(got))
+	for name := range want {
+		if got[name] == 0 {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if got[name] != want[name] {
+			w.t.Errorf("%s: %d calls of %s, want %d", what, got[name], name, want[name])
+		}
+	}
+}
+
+// What a request costs in host calls, for the simple cases. The timer runs
+// already.
+func TestHostCallsOfARequest(t *testing.T) {
+	const (
+		header    = "proxy_get_header_map_value"
+		context   = "proxy_set_effective_context"
+		outcome   = "proxy_set_property"
+		send      = "proxy_grpc_send"
+		reply     = "proxy_get_buffer_bytes"
+		resume    = "proxy_continue_stream"
+		respond   = "proxy_send_local_response"
+		setHeader = "proxy_replace_header_map_value"
+	)
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(`{"name": "health", "match": {"path": "/healthz"}, "exempt": true},` + perClient("a", 3)))
+		warm := i.get("/", client("warm")...)
+		r.settle()
+		warm.end()
+
+		var x *exchange
+		open := func() { x = i.get("/", client("x")...) }
+		settle := func() { r.settle() }
+		end := func() { x.end() }
+		w.expectCalls("exempt", func() { i.get("/healthz").end() }, map[string]int{header: 1, outcome: 1})
+		w.expectCalls("no rule applies", func() { i.get("/").end() }, map[string]int{header: 2, outcome: 1})
+		w.expectCalls("asked", open, map[string]int{header: 3, context: 1, send: 1})
+		w.expectCalls("admitted", settle, map[string]int{reply: 1, context: 1, outcome: 1, resume: 1})
+		w.expectCalls("its response", end, map[string]int{setHeader: 3})
+		for range 2 {
+			open()
+			settle()
+			end()
+		}
+		w.expectCalls("asked again", open, map[string]int{header: 3, context: 1, send: 1})
+		w.expectCalls("rejected", settle, map[string]int{reply: 1, context: 1, outcome: 1, respond: 1})
+		w.expectCalls("its response", end, map[string]int{})
+		w.expectCalls("rejected from memory", open, map[string]int{header: 3, context: 1, outcome: 1, respond: 1})
+	})
+}

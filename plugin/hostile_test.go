@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// hostileValues are what clients may put where rules look. Envoy itself refuses
+// some of them; the plugin must not rely on that.
+func hostileValues() map[string]string {
+	return map[string]string{
+		"nothing":               "",
+		"8 KB":                  strings.Repeat("k", 8<<10),
+		"8 KB of escapes":       strings.Repeat("%7C", 2700),
+		"NUL":                   "a\x00b",
+		"no UTF-8":              "\xff\xfe\x80",
+		"line ends":             "a\r\nx-evil: 1",
+		"RESP":                  "\r\n$5\r\nEVALX\r\n",
+		"key syntax":            "a|b}:{%7C",
+		"every byte":            everyByte(),
+		"broken escapes":        "%%%zz%f",
+		"an open quote":         `"abc`,
+		"an IPv6 zone":          "[fe80::1%25eth0]:80",
+		"a huge number":         strings.Repeat("9", 400),
+		"dots and slashes":      strings.Repeat("/.././/%2e%2E/", 500),
+		"semicolons and equals": strings.Repeat(";=&?", 2000),
+	}
+}
+
+func everyByte() string {
+	b := make([]byte, 256)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return string(b)
+}
+
+// Whatever a header holds, a request is decided, its identity is its own, and
+// the next request is none the worse.
+func TestHostileHeaders(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(`{"name": "a", "cost": {"header": "x-cost", "default": 1, "max": 2},
+				"key": [{"header": "x-id", "default": "none"}, {"cookie": "c", "default": "none"}, {"query": "q", "default": "none"}, {"path": true}, {"host": true}],
+				"limits": [{"algorithm": "fixed_window", "limit": 3, "window": "1h", "anchor": "first_request"}]},
+			{"name": "b", "match": {"headers": {"x-id": {"regex": "^(a+)+$"}}}, "key": [{"header": "x-id", "hash": true}],
+				"limits": [{"algorithm": "gcra", "limit": 3, "window": "1h"}]}`))
+		for name, value := range hostileValues() {
+			for _, headers := range []wasmhost.Pairs{
+				wasmhost.Request("GET", "/", "x-id", value),
+				wasmhost.Request("GET", "/", "cookie", "c="+value),
+				wasmhost.Request("GET", "/?q="+value),
+				wasmhost.Request("GET", value),
+				wasmhost.Request("GET", "/", "x-cost", value),
+				wasmhost.Request(value, "/"),
+				{{":method", "GET"}, {":authority", value}, {":path", "/"}},
+				wasmhost.Request("GET", "/", "content-type", "application/grpc"+value),
+			} {
+				x := i.open(headers)
+				r.settle()
+				if x.waits() {
+					t.Fatalf("%s: still waits: %.200q", name, headers)
+				}
+				x.End()
+			}
+		}
+		x := i.get("/fine", "x-id", "fine")
+		r.settle()
+		w.expect("afterwards", x.end(), "200 allowed"+standard(3, 2, "~3600"))
+	})
+}
+
+// Two different identities never share a limit, however they are written.
+func TestIdentitiesAreApart(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(`{"name": "a", "key": [{"header": "x-one", "default": ""}, {"header": "x-two", "default": ""}], ` + once + `}`))
+		values := hostileValues()
+		delete(values, "nothing") // is what the default is, too
+		for name, value := range values {
+			for _, headers := range [][]string{{"x-one", value}, {"x-two", value}, {"x-one", value, "x-two", value}} {
+				x := i.get("/", headers...)
+				r.settle()
+				if x.outcome() != "allowed" {
+					t.Errorf("%s: the first request of %.100q was %s", name, headers, x.outcome())
+				}
+				x.End()
+			}
+		}
+		if got, want := len(r.keys()), 3*len(values); got != want {
+			t.Errorf("%d keys in Redis, want %d", got, want)
+		}
+	})
+}
+
+// A client cannot raise its limit by repeating headers or writing them in
+// another case: the first value counts.
+func TestRepeatedHeaders(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-id"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
+			"limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h"}]}]}`)
+		for n, headers := range [][]string{
+			{"x-id", "me"},
+			{"x-id", "me", "x-id", "another"},
+			{"x-id", "me", "x-id", "a third", "x-cost", "1", "x-cost", "0"},
+		} {
+			want := []string{"allowed", "allowed", "limited:a"}[n]
+			x := i.get("/", headers...)
+			if got := x.outcome(); got != want {
+				t.Errorf("%q: %s, want %s", headers, got, want)
+			}
+			x.End()
+		}
+	})
+}
+
+// Any number of identities and of waiting requests is answered; those beyond
+// max_pending by the failure mode.
+func TestManyIdentities(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny", "max_pending": 500}, "rules": [` + perClient("a", 1) + `]}`)
+		for round, want := range []string{
+			"500 allowed, 0 limited, 100 denied",
+			"0 allowed, 500 limited, 100 denied",
+			"100 allowed, 500 limited, 0 denied", // the limited need not be asked about any more
+			"0 allowed, 600 limited, 0 denied",
+		} {
+			var all []*exchange
+			for n := range 600 {
+				all = append(all, i.get("/", client(fmt.Sprint(n))...))
+			}
+			r.settle()
+			outcomes := map[string]int{}
+			for _, x := range all {
+				outcomes[x.outcome()]++
+				x.End()
+			}
+			got := fmt.Sprintf("%d allowed, %d limited, %d denied", outcomes["allowed"], outcomes["limited:a"], outcomes["failed:deny"])
+			if got != want {
+				t.Errorf("round %d: %s, want %s", round+1, got, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// Envoy allocates in the guest with malloc if the guest exports it, and leaves
+// what it has allocated to the guest. TinyGo's malloc counts that as in use for
+// ever; what proxy_on_memory_allocate gives is garbage collected.
+func TestExports(t *testing.T) {
+	r := wazero.NewRuntime(t.Context())
+	defer r.Close(t.Context())
+	module, err := r.CompileModule(t.Context(), testenv.Wasm(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := module.ExportedFunctions()
+	for _, name := range []string{"malloc", "free", "calloc", "realloc"} {
+		if exports[name] != nil {
+			t.Errorf("%s is exported", name)
+		}
+	}
+	for _, name := range []string{
+		"_initialize", "proxy_abi_version_0_2_0", "proxy_on_memory_allocate",
+		"proxy_on_grpc_receive_initial_metadata", "proxy_on_grpc_receive", "proxy_on_grpc_receive_trailing_metadata", "proxy_on_grpc_close",
+	} {
+		if exports[name] == nil {
+			t.Errorf("%s is not exported", name)
+		}
+	}
+}
+
+// The guest's memory grows to what the traffic needs and then stays, whether
+// requests are admitted, rejected, cancelled or not decided at all.
+func TestMemoryIsFlat(t *testing.T) {
+	w := newWorker(t, newWasmGuest)
+	r := w.startRedis()
+	i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["x-ratelimit", "draft"], "deny_cache": {"size": 100}, "rules": [
+		{"name": "a", "key": [{"header": "x-client", "hash": true}, {"path": true}], "limits": [
+			{"algorithm": "gcra", "limit": 3, "window": "1h"}, {"algorithm": "sliding_window_counter", "limit": 1000, "window": "1d"}]},
+		{"name": "b", "limits": [{"algorithm": "token_bucket", "limit": 1000000, "window": "1s"}]}]}`)
+	host := w.guest.(*wasmGuest).host
+	const batch, warm, total = 100, 2_000, 20_000
+	pages := uint32(0)
+	for n := 0; n < total; n += batch {
+		var all []*exchange
+		for k := range batch {
+			all = append(all, i.get(fmt.Sprintf("/some/path/%d", n%700), "x-client", fmt.Sprint(n+k/4), "user-agent", "test"))
+		}
+		all[n/batch%batch].End()
+		if n/batch%50 == 49 {
+			r.conns[len(r.conns)-1].close(wasmhost.GRPCInternal)
+		}
+		r.settle()
+		i.wait(1)
+		for k, x := range all {
+			if k != n/batch%batch {
+				x.end()
+			}
+		}
+		if n == warm {
+			pages = host.MemoryPages()
+		}
+	}
+	if got := host.MemoryPages(); got > pages {
+		t.Errorf("%d pages after %d requests, %d after %d", got, total, pages, warm)
+	}
+	t.Logf("%d pages of 64 KiB; allocator %s", pages, host.Allocator())
+}

@@ -23,7 +23,7 @@ type load struct {
 
 // pace is each client's pause between requests: load enough to meet every
 // moment of a fault, and little enough for two cores that others use too.
-const pace = 2 * time.Millisecond
+const pace = 4 * time.Millisecond
 
 // startLoad begins with a number of clients that request one URL.
 func startLoad(t testing.TB, clients int, url string, headers ...string) *load {

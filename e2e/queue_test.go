@@ -166,7 +166,7 @@ func TestReloadWhileQueued(t *testing.T) {
 	done := make(chan tally)
 	go func() { done <- burst(t, 8, 8, []string{s.URL}) }()
 	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), 2, "departures") })
-	if !s.Reload(config("b")) {
+	if !s.Reload(config("b"), nil) {
 		t.Error("refused")
 	}
 	if got := <-done; got[http.StatusOK] != 8 {

@@ -45,7 +45,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	const reloads = 6
 	for i := range reloads {
 		limit := 1_000_001 + i
-		if !s.Reload(limitOf(limit)) {
+		if !s.Reload(limitOf(limit), nil) {
 			t.Fatalf("reload %d was refused", i)
 		}
 		awaitLimit(t, s, limit)
@@ -87,7 +87,7 @@ func TestReloadKeepsTheCount(t *testing.T) {
 		t.Fatalf("remaining %q, want 9", got)
 	}
 	for i, window := range []string{"24h", "1440m", "23h60m"} {
-		if !s.Reload(config(window)) {
+		if !s.Reload(config(window), nil) {
 			t.Fatalf("window %s was refused", window)
 		}
 		if got, want := remaining(), fmt.Sprint(8-i); got != want {
@@ -109,7 +109,7 @@ func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
 		`sluice: `:                         `{`,
 		`sluice: rules: `:                  `{"rules": []}`,
 	} {
-		if s.Reload(config) {
+		if s.Reload(config, nil) {
 			t.Errorf("taken: %s", config)
 		}
 		if !strings.Contains(s.Log(), mistake) {
@@ -121,7 +121,7 @@ func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
 	if answers := l.stop(); len(answers) != 1 {
 		t.Errorf("%v; want status 200 only", l)
 	}
-	if !s.Reload(limitOf(2_000)) {
+	if !s.Reload(limitOf(2_000), nil) {
 		t.Error("a good configuration after refused ones was refused")
 	}
 	awaitLimit(t, s, 2_000)

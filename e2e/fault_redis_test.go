@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// absent is a Redis that has been killed.
+func absent(t testing.TB, args ...string) *redistest.Server {
+	t.Helper()
+	server := redistest.Start(t, args...)
+	server.Kill()
+	return server
+}
+
+func TestRedisAbsentAtStart(t *testing.T) {
+	t.Parallel()
+	server := absent(t)
+	o := launchOutage(t, envoytest.Options{Redis: []string{server.Addr}})
+	o.client = server.Client()
+	o.await(20)
+	o.expectModes()
+	o.reload()
+	o.expectModes()
+	server.Restart()
+	o.expectDecided()
+	o.finish()
+}
+
+func TestRedisKilled(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{})
+	o.redis.Kill()
+	o.expectModes()
+	o.reload()
+	o.expectModes()
+	o.redis.Restart() // it has lost its keys
+	o.expectDecided()
+	o.finish()
+}
+
+func TestRedisKilledBehindRedisProxy(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{Route: envoytest.Proxy})
+	o.redis.Kill()
+	o.expectModes()
+	o.reload()
+	o.expectModes()
+	o.redis.Restart()
+	o.expectDecided()
+	o.finish()
+}
+
+func TestRedisStopped(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{})
+	o.redis.Signal(syscall.SIGSTOP)
+	woken := time.After(5 * time.Second)
+	o.expectModes()
+	o.reload()
+	o.expectModes()
+	<-woken
+	o.redis.Signal(syscall.SIGCONT)
+	o.expectDecided()
+	o.finish()
+}
+
+func TestRedisRestartedEmpty(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{})
+	for range 3 {
+		o.redis.Restart()
+		o.await(20)
+		o.reload()
+		o.expectDecided()
+	}
+	o.finish()
+}
+
+// TestScriptsFlushed: NOSCRIPT is answered with EVAL, and no mode applies.
+func TestScriptsFlushed(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{})
+	for range 20 {
+		if err := o.client.ScriptFlush(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		o.await(5)
+	}
+	o.reload()
+	o.expectDecided()
+	o.finish()
+	requests := 0
+	for _, l := range o.loads {
+		requests += l.total()
+	}
+	for _, entry := range o.LoggedAll(requests) {
+		if entry.State != "allowed" && entry.State != "none" {
+			t.Fatalf("%+v: not decided by Redis", entry)
+		}
+	}
+}
+
+func TestClientsKilled(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{})
+	for range 10 {
+		if err := o.client.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+			t.Fatal(err)
+		}
+		o.await(10)
+	}
+	o.reload()
+	o.expectDecided()
+	o.finish()
+}
+
+// TestReplicaPromoted: another server is the primary now, and the one that Envoy
+// knows answers -READONLY until it is the primary again.
+func TestReplicaPromoted(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{})
+	other := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	replicate := func(who, host, port string) {
+		if err := o.client.Do(ctx, "REPLICAOF", host, port).Err(); err != nil {
+			t.Fatalf("%s: %v", who, err)
+		}
+	}
+	replicate("demote", "127.0.0.1", fmt.Sprint(other.Port))
+	testenv.Wait(t, patience, func() error { return follows(o.client) })
+	o.expectModes()
+	o.reload()
+	o.expectModes()
+	replicate("promote", "NO", "ONE")
+	o.expectDecided()
+	o.finish()
+	expectLog(t, o.setting, "READONLY")
+}
+
+// TestRedisBlockedByScript: for two seconds Redis answers nothing, then -BUSY.
+func TestRedisBlockedByScript(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--busy-reply-threshold", "500")
+	o := launchOutage(t, envoytest.Options{Redis: []string{server.Addr}})
+	o.client = server.Client()
+	o.expectDecided()
+	const block = `local t = redis.call('TIME') local stop = t[1] * 1000000 + t[2] + 2000000
+		repeat t = redis.call('TIME') until t[1] * 1000000 + t[2] >= stop return 1`
+	done := make(chan error, 1)
+	blocker := server.Client()
+	go func() { done <- blocker.Do(ctx, "EVAL", block, 0).Err() }()
+	o.reload()
+	if err := <-done; err != nil {
+		t.Errorf("the blocking script: %v", err)
+	}
+	o.expectDecided()
+	o.finish()
+	expectLog(t, o.setting, "BUSY")
+}
+
+// TestRedisFull: at maxmemory Redis answers -OOM.
+func TestRedisFull(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{})
+	limit := func(bytes string) {
+		if err := o.client.ConfigSet(ctx, "maxmemory", bytes).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit("1")
+	o.expectModes()
+	o.reload()
+	o.expectModes()
+	limit("0")
+	o.expectDecided()
+	o.finish()
+	expectLog(t, o.setting, "OOM")
+}
+
+// expectLog wants words in the log.
+func expectLog(t testing.TB, s *setting, words ...string) {
+	t.Helper()
+	log := s.Log()
+	for _, word := range words {
+		if !strings.Contains(log, word) {
+			t.Errorf("the log lacks %q", word)
+		}
+	}
+}
+
+// TestRecoveryFromLocal: back from the embedded store, the counters are Redis' as
+// they were, and what was admitted meanwhile does not count there.
+func TestRecoveryFromLocal(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, envoytest.Options{})
+	url := o.urls["local"] + "/tight?u=steady"
+	if got := burst(t, 2, 1, []string{url}); got[http.StatusOK] != 2 {
+		t.Errorf("%v; want 2 of status 200", got)
+	}
+	o.redis.Signal(syscall.SIGSTOP)
+	if got := burst(t, 5, 1, []string{url}); got[http.StatusOK] != 3 || got[http.StatusTooManyRequests] != 2 {
+		t.Errorf("while Redis hangs: %v; want 3 of status 200, as the embedded store begins anew", got)
+	}
+	o.redis.Signal(syscall.SIGCONT)
+	o.expectDecided()
+	if got := burst(t, 2, 1, []string{url}); got[http.StatusOK] > 1 || got[http.StatusTooManyRequests] == 0 {
+		t.Errorf("afterwards: %v; want 1 of status 200 at most, as Redis counted 2 before", got)
+	}
+	o.finish()
+}

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+// startWired is an outage on a wire.
+func startWired(t *testing.T) (*outage, *wire) {
+	t.Helper()
+	server := redistest.Start(t)
+	w := newWire(t, server.Addr)
+	o := launchOutage(t, envoytest.Options{Redis: []string{w.addr}})
+	o.client = server.Client()
+	o.await(50)
+	o.expectDecided()
+	return o, w
+}
+
+var errCut = errors.New("the wire is cut")
+
+// TestRepliesFail: what does not arrive, or not as Redis said it, decides nothing.
+func TestRepliesFail(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{
+		"dropped": func(io.Writer, []byte, int) error { return nil },
+		"cut":     func(io.Writer, []byte, int) error { return errCut },
+		"delayed": func(to io.Writer, piece []byte, sent int) error {
+			time.Sleep(4 * outageTimeout) // a slow network
+			return pass(to, piece, sent)
+		},
+		"garbage": func(to io.Writer, piece []byte, sent int) error {
+			noise := make([]byte, len(piece))
+			for i := range noise {
+				noise[i] = byte(rand.Uint32())
+			}
+			return pass(to, noise, sent)
+		},
+		"other protocol": func(to io.Writer, _ []byte, sent int) error {
+			return pass(to, []byte("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"), sent)
+		},
+		"huge length": func(to io.Writer, _ []byte, sent int) error {
+			return pass(to, []byte("$9223372036854775807\r\n"), sent)
+		},
+		"huge array": func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("*2147483647\r\n:1\r\n"), sent) },
+		"deep array": func(to io.Writer, _ []byte, sent int) error {
+			return pass(to, bytes.Repeat([]byte("*1\r\n"), 10_000), sent)
+		},
+		"endless line": func(to io.Writer, _ []byte, sent int) error {
+			return pass(to, append([]byte("+"), bytes.Repeat([]byte("x"), 100_000)...), sent)
+		},
+		"wrong shape":     func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("*2\r\n:1\r\n$1\r\nx\r\n"), sent) },
+		"an error":        func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("-ERR no\r\n"), sent) },
+		"a nil":           func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("$-1\r\n"), sent) },
+		"an empty string": func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("$0\r\n\r\n"), sent) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, w := startWired(t)
+			w.set(f)
+			w.cut() // a reply that was late before the fault must not be taken for one after it
+			o.expectModes()
+			o.reload()
+			o.expectModes()
+			w.set(pass)
+			o.expectDecided()
+			o.finish()
+		})
+	}
+}
+
+// TestRepliesInPieces: a reply that comes byte by byte is a reply.
+func TestRepliesInPieces(t *testing.T) {
+	t.Parallel()
+	s, w := wired(t, "10s")
+	w.set(func(to io.Writer, piece []byte, sent int) error {
+		for i := range piece {
+			if err := pass(to, piece[i:i+1], sent+i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if got := burst(t, 60, 16, []string{s.URL + "/?u=pieces"}); got[http.StatusOK] != 50 || got[http.StatusTooManyRequests] != 10 {
+		t.Errorf("%v; want 50 of status 200, 10 of 429", got)
+	}
+}
+
+// wired is a healthy Envoy on a wire, with a limit of 50 and "deny".
+func wired(t *testing.T, timeout string) (*setting, *wire) {
+	t.Helper()
+	server := redistest.Start(t)
+	w := newWire(t, server.Addr)
+	s := start(t, `{"redis": {"cluster": "redis", "timeout": "`+timeout+`"},
+		"failure": {"mode": "deny", "breaker": {"failures": 1000000, "min_open": "1ms", "max_open": "1ms"}},
+		"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 50, `+long+`}]}]}`,
+		envoytest.Options{Redis: []string{w.addr}, Workers: 1})
+	return s, w
+}
+
+// TestRepliesCutAtEachByte: after each byte of a reply the connection ends. The
+// request fails, the next is decided, on a new connection and with its own reply.
+func TestRepliesCutAtEachByte(t *testing.T) {
+	t.Parallel()
+	s, w := wired(t, "10s")
+	get(t, s.URL+"/?u=first") // the script is known from here on
+	before := w.passed.Load()
+	get(t, s.URL+"/?u=second")
+	length := int(w.passed.Load() - before)
+	if length < 10 {
+		t.Fatalf("a reply of %d bytes", length)
+	}
+	for n := range length {
+		w.set(pass)
+		w.cut()
+		awaitStatus(t, s, fmt.Sprintf("/?u=heal-%d", n), http.StatusOK)
+		w.set(func(to io.Writer, piece []byte, sent int) error {
+			_ = pass(to, piece[:min(n, len(piece))], sent)
+			return errCut
+		})
+		if r := get(t, fmt.Sprintf("%s/?u=cut-%d", s.URL, n)); r.status != http.StatusServiceUnavailable {
+			t.Errorf("cut after %d bytes of %d: status %d, want 503", n, length, r.status)
+		}
+	}
+	w.set(pass)
+	awaitStatus(t, s, "/?u=last", http.StatusOK)
+	for n := range length { // each was charged once, whatever became of the reply
+		r := get(t, fmt.Sprintf("%s/?u=cut-%d", s.URL, n))
+		if got := r.header.Get("x-ratelimit-remaining"); got != "48" {
+			t.Errorf("after a cut at byte %d: %s remaining, want 48", n, got)
+		}
+	}
+}
+
+// awaitStatus returns when a request gets a status.
+func awaitStatus(t *testing.T, s *setting, path string, want int) {
+	t.Helper()
+	l := startVarying(t, 1, func(_ int, _ reply) string { return s.URL + path })
+	l.await(1, want)
+	l.stop()
+}

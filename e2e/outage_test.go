@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// outageTimeout is redis.timeout in outages. The bound on latencies must tell a
+// stuck request from one that waited that long on a machine under load.
+const (
+	outageTimeout = 100 * time.Millisecond
+	stuck         = 3 * time.Second
+)
+
+// modes are the failure modes with the statuses that requests may have under
+// outages of which no limit is reached.
+var modes = map[string][]int{
+	"allow": {http.StatusOK},
+	"deny":  {http.StatusOK, http.StatusServiceUnavailable},
+	"local": {http.StatusOK},
+}
+
+// outage is an Envoy with a listener for each failure mode, whose Redis, or the
+// way to it, is to fail under load.
+type outage struct {
+	*setting
+
+	t       testing.TB
+	urls    map[string]string // by mode
+	loads   map[string]*load
+	wrong   atomic.Pointer[string] // an answer that was another request's
+	users   int
+	reloads int
+	healed  time.Duration // from healing to deciding
+}
+
+// outagePlugin is a configuration with several rules, told apart by their limits,
+// which are also their paths, and a tight one. It is another one after each
+// reload.
+func outagePlugin(mode string, reloads int) string {
+	var rules []string
+	for limit := 900_001; limit <= 900_004; limit++ {
+		rules = append(rules, fmt.Sprintf(`{"name": "r%d", "match": {"path": "/%d"}, "key": [{"query": "u"}], "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, %s}]}`, limit, limit, limit, long))
+	}
+	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "%v"}, "failure": {"mode": %q, "max_pending": %d,
+		"breaker": {"failures": 5, "min_open": "50ms", "max_open": "500ms"}}, "rules": [%s,
+		{"name": "tight", "match": {"path": "/tight"}, "key": [{"query": "u"}], "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, %s}]}]}`,
+		outageTimeout, mode, 4096+reloads, strings.Join(rules, ","), long)
+}
+
+// outagePlugins are those of all listeners.
+func outagePlugins(reloads int) (plugin string, beside map[string]string) {
+	beside = map[string]string{"deny": outagePlugin("deny", reloads), "local": outagePlugin("local", reloads)}
+	return outagePlugin("allow", reloads), beside
+}
+
+// startOutage brings everything up, healthy and under load.
+func startOutage(t testing.TB, opts envoytest.Options) *outage {
+	t.Helper()
+	o := launchOutage(t, opts)
+	o.await(50)
+	o.expectDecided()
+	return o
+}
+
+// launchOutage does not wait for Redis.
+func launchOutage(t testing.TB, opts envoytest.Options) *outage {
+	t.Helper()
+	plugin, beside := outagePlugins(0)
+	opts.Beside, opts.Dynamic = beside, true
+	o := &outage{t: t, setting: start(t, plugin, opts), loads: map[string]*load{}}
+	o.urls = maps.Clone(o.Beside)
+	o.urls["allow"] = o.URL
+	for mode, url := range o.urls {
+		var sent [2]int
+		o.loads[mode] = startVarying(t, len(sent), func(client int, last reply) string {
+			o.check(900_001+sent[client]%4, last)
+			sent[client]++
+			return fmt.Sprintf("%s/%d?u=%d", url, 900_001+sent[client]%4, client)
+		})
+	}
+	return o
+}
+
+// check notes an answer with another rule's limit.
+func (o *outage) check(limit int, r reply) {
+	if got := r.header.Get("x-ratelimit-limit"); got != "" && got != fmt.Sprint(limit) {
+		text := fmt.Sprintf("a request to /%d was answered with a limit of %s", limit, got)
+		o.wrong.Store(&text)
+	}
+}
+
+// await returns when each mode's load has had some more answers.
+func (o *outage) await(n int) {
+	o.t.Helper()
+	for mode, l := range o.loads {
+		l.await(n, modes[mode]...)
+	}
+}
+
+// user is a new one.
+func (o *outage) user() string {
+	o.users++
+	return fmt.Sprintf("late-%d", o.users)
+}
+
+// expectModes wants that Redis decides nothing, and that each mode does what its
+// name says.
+func (o *outage) expectModes() {
+	o.t.Helper()
+	for mode, want := range map[string]string{
+		"allow": "200 200 200 200 200", "deny": "503 503 503 503 503", "local": "200 200 200 429 429",
+	} {
+		user, got := o.user(), ""
+		for range 5 {
+			r := get(o.t, o.urls[mode]+"/tight?u="+user)
+			got = strings.TrimSpace(fmt.Sprint(got, " ", r.status))
+			if limit := r.header.Get("x-ratelimit-limit"); (limit != "") != (mode == "local") {
+				o.t.Errorf("%s: a limit of %q", mode, limit)
+			}
+		}
+		if got != want {
+			o.t.Errorf("%s: status %s, want %s", mode, got, want)
+		}
+		o.expectStates(mode, user)
+	}
+}
+
+func (o *outage) expectStates(mode, user string) {
+	o.t.Helper()
+	want := map[string]map[int]string{
+		"allow": {http.StatusOK: "failed:allow"}, "deny": {http.StatusServiceUnavailable: "failed:deny"},
+		"local": {http.StatusOK: "local:allowed", http.StatusTooManyRequests: "local:limited:tight"},
+	}[mode]
+	for _, entry := range o.Logged("/tight?u="+user, 5) {
+		if entry.State != want[entry.Status] {
+			o.t.Errorf("%s: filter state %q of status %d, want %q", mode, entry.State, entry.Status, want[entry.Status])
+		}
+	}
+}
+
+// expectDecided returns when Redis decides the requests of each mode.
+func (o *outage) expectDecided() {
+	o.t.Helper()
+	begin := time.Now()
+	for mode, url := range o.urls {
+		testenv.Wait(o.t, patience, func() error {
+			user := o.user()
+			get(o.t, url+"/tight?u="+user)
+			n, err := o.client.Exists(ctx, "rl:{tight|"+user+"}:fixed_window:366d").Result()
+			if err == nil && n == 0 {
+				err = fmt.Errorf("%s: Redis does not decide yet", mode)
+			}
+			return err
+		})
+	}
+	o.healed = time.Since(begin)
+}
+
+// reload replaces all listeners by ones with changed configurations.
+func (o *outage) reload() {
+	o.t.Helper()
+	o.reloads++
+	if !o.Reload(outagePlugins(o.reloads)) {
+		o.t.Error("the reload was refused")
+	}
+}
+
+// finish ends the loads and judges: every request was answered as its mode may,
+// none was stuck, none got another's answer, and the log has not a line for each.
+func (o *outage) finish() {
+	o.t.Helper()
+	o.await(20)
+	for mode, l := range o.loads {
+		answers := maps.Clone(l.stop())
+		for _, status := range modes[mode] {
+			delete(answers, status)
+		}
+		if len(answers) > 0 {
+			o.t.Errorf("%s: %v; want status %v only", mode, l, modes[mode])
+		}
+		if l.worst > stuck {
+			o.t.Errorf("%s: a request took %v, with a timeout of %v", mode, l.worst, outageTimeout)
+		}
+		o.t.Logf("%-5s %6d requests, %5d of status 503, worst latency %v, decided again after %v",
+			mode, l.total(), l.answers[http.StatusServiceUnavailable], l.worst.Round(time.Millisecond), o.healed.Round(time.Millisecond))
+	}
+	if text := o.wrong.Load(); text != nil {
+		o.t.Error(*text)
+	}
+	if n := strings.Count(o.Log(), "redis does not decide"); n > 30*(1+o.reloads) {
+		o.t.Errorf("%d log lines that Redis does not decide", n)
+	}
+}

@@ -173,7 +173,7 @@ func (m *model) reply(allowed bool) {
 	switch {
 	case c[0] == "AUTH" || c[0] == "SELECT" || c[1] == probeSource:
 		m.respond("+OK\r\n")
-	case c[1] == m.script.policy.RefundScript().SHA1 || c[1] == m.script.policy.RefundScript().Source:
+	case c[1] == m.script.policy.RefundScript().Source:
 		m.respond(":1\r\n")
 	default:
 		tag := c[3][strings.Index(c[3], "{")+1 : strings.Index(c[3], "}")]

@@ -16,7 +16,7 @@ const (
 // send the command again by source, or to give its charge back.
 type entry struct {
 	kind     kind
-	bySource bool   // sent with EVAL, not EVALSHA
+	bySource bool   // a check that was sent again, with EVAL
 	last     bool   // the last command of its request
 	failed   bool   // another check of its request has failed
 	giveBack bool   // abandoned, and its request did not go on

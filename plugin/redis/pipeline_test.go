@@ -122,7 +122,7 @@ func TestAbandonInDecided(t *testing.T) {
 	r.allow(3)
 	r.allow(4)
 	other.wantDecided(4)
-	if got := r.names(); got != "EVALSHA EVALSHA" || r.refunded != 2 {
+	if got := r.names(); got != "EVAL EVAL" || r.refunded != 2 {
 		t.Fatalf("sent %s, %d refunds; want those of a and c", got, r.refunded)
 	}
 	for i, want := range []string{"rl:{a}:gcra:1s 1", "rl:{c}:gcra:1s 3"} {

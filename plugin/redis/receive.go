@@ -46,11 +46,6 @@ func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
 		c.setUpAnswered("SELECT", r, nowMicros)
 	case probeEntry:
 		c.probed(r, nowMicros)
-	case refundEntry:
-		if needsSource(e, r) {
-			e.sentMicros = nowMicros
-			c.sendSource(e)
-		}
 	case checkEntry:
 		c.answerCheck(e, r, nowMicros)
 	}
@@ -116,20 +111,17 @@ func (c *Conn) parse(s *Script, r redisresp.Reply) (atMicros int64, allowed, ok 
 	return at, allowed, err == nil
 }
 
-// needsSource says whether a command must be sent again with its source, as
+// needsSource says whether a check must be sent again with its source, as
 // Redis does not know its hash (https://redis.io/docs/latest/commands/evalsha/).
 func needsSource(e *entry, r redisresp.Reply) bool {
 	return r.Kind == redisresp.Error && !e.bySource && string(r.ErrorPrefix()) == "NOSCRIPT"
 }
 
-// sendSource sends an entry again with EVAL. The timeout of a check still counts
-// from when it was first sent.
+// sendSource sends a check again with EVAL. Its timeout still counts from when it
+// was first sent.
 func (c *Conn) sendSource(e *entry) {
 	again := *e
-	again.bySource = true
-	if again.kind == checkEntry {
-		again.last = true
-		c.waiting++
-	}
+	again.bySource, again.last = true, true
+	c.waiting++
 	c.push(again)
 }

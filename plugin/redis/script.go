@@ -11,17 +11,12 @@ type Script struct {
 	policy   *algo.Policy
 	prefix   string   // "<key_prefix>:{"
 	suffixes []string // "}:<algorithm>:<window>", one for each limit
-	check    command
-	refund   command
-	args     []byte // the policy's constants, as bulk strings
+	evalsha  []byte   // of the check, up to and including the number of keys
+	eval     []byte   // likewise, with its source
+	refund   []byte   // likewise, of the refund: always with its source
+	args     []byte   // the policy's constants, as bulk strings
 	nonce    bool
 	key      []byte // scratch
-}
-
-// command is one of a policy's two scripts, called by hash and by source.
-type command struct {
-	evalsha []byte // up to and including the number of keys
-	eval    []byte
 }
 
 // NewScript prepares a policy. suffixes are what follows the hash tag in the
@@ -36,34 +31,33 @@ func NewScript(policy *algo.Policy, keyPrefix string, suffixes []string) *Script
 		s.args = redisresp.AppendBulkString(s.args, a)
 	}
 	keys := len(suffixes)
-	s.check = newCommand(policy.Script(), keys, keys+2+len(args))
-	s.refund = newCommand(policy.RefundScript(), keys, keys+3+len(args))
+	check, refund := policy.Script(), policy.RefundScript()
+	s.evalsha = appendHead(nil, "EVALSHA", check.SHA1, keys, 2+len(args))
+	s.eval = appendHead(nil, "EVAL", check.Source, keys, 2+len(args))
+	s.refund = appendHead(nil, "EVAL", refund.Source, keys, 3+len(args))
 	return s
 }
 
-// newCommand encodes the head of EVALSHA and of EVAL with a number of keys and
-// a number of values (keys and arguments) that follow
-// (https://redis.io/docs/latest/commands/evalsha/).
-func newCommand(script algo.Script, keys, values int) command {
-	head := func(name, which string) []byte {
-		b := redisresp.AppendArray(nil, 3+values)
-		b = redisresp.AppendBulkString(b, name)
-		b = redisresp.AppendBulkString(b, which)
-		return redisresp.AppendBulkInt(b, int64(keys))
-	}
-	return command{evalsha: head("EVALSHA", script.SHA1), eval: head("EVAL", script.Source)}
+// appendHead appends a command up to its number of keys, which as many keys and
+// then some arguments follow (https://redis.io/docs/latest/commands/eval/).
+func appendHead(dst []byte, name, script string, keys, args int) []byte {
+	dst = redisresp.AppendArray(dst, 3+keys+args)
+	dst = redisresp.AppendBulkString(dst, name)
+	dst = redisresp.AppendBulkString(dst, script)
+	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check or refund entry.
+// appendCall appends the command of a check or refund entry. A refund is sent with
+// its source: after a NOSCRIPT it would come one round trip later, and the
+// client's next request could overtake it.
 func (s *Script) appendCall(dst []byte, e *entry) []byte {
-	c := &s.check
-	if e.kind == refundEntry {
-		c = &s.refund
-	}
-	if e.bySource {
-		dst = append(dst, c.eval...)
-	} else {
-		dst = append(dst, c.evalsha...)
+	switch {
+	case e.kind == refundEntry:
+		dst = append(dst, s.refund...)
+	case e.bySource:
+		dst = append(dst, s.eval...)
+	default:
+		dst = append(dst, s.evalsha...)
 	}
 	for _, suffix := range s.suffixes {
 		s.key = append(append(append(s.key[:0], s.prefix...), e.tag...), suffix...)

@@ -54,7 +54,7 @@ func TestCommands(t *testing.T) {
 					script, variable = policy.RefundScript(), append(variable, "1790000000123456")
 				}
 				head := []string{"EVALSHA", script.SHA1}
-				if bySource {
+				if bySource || kind == refundEntry {
 					head = []string{"EVAL", script.Source}
 				}
 				want := slices.Concat(head, []string{strconv.Itoa(len(tc.keys))}, tc.keys, variable, policy.Args())

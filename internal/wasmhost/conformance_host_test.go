@@ -1,0 +1,95 @@
+package wasmhost
+
+import (
+	"strings"
+	"testing"
+)
+
+// A conformanceHost does in a Host what realEnvoy does in Envoy.
+type conformanceHost struct {
+	*Host
+	plugin  *Plugin
+	start   []string
+	streams []*conformanceStream
+}
+
+type conformanceStream struct {
+	*Stream
+	answered bool
+}
+
+// newConformanceHost starts as many VMs as Envoy did, which share data and
+// metrics, and uses the last one.
+func newConformanceHost(t *testing.T, starts int) *conformanceHost {
+	options := Options{
+		Wasm:     guest(t, "custommalloc"),
+		VMConfig: "vmconf",
+		Envoy:    NewEnvoy(),
+		Clusters: map[string]Cluster{
+			"dead":    &Memory{Refuse: GRPCUnavailable},
+			"refused": &Memory{OnOpen: func(c *Conn) { c.Later(func() { c.Close(GRPCUnavailable) }) }},
+			"echo":    &Memory{OnOpen: func(c *Conn) { c.Later(c.Connect) }, OnSend: echo},
+		},
+	}
+	c := &conformanceHost{}
+	for range starts {
+		c.Host = Start(t, options)
+		c.plugin = startPlugin(t, c.Host, conformanceScript)
+	}
+	c.start = c.lines()
+	c.Logs = nil
+	return c
+}
+
+// echo is what echoPort does, and the end of a half-closed connection.
+func echo(c *Conn, message []byte) {
+	switch string(message) {
+	case "ping":
+		c.Reply("pong")
+		c.Reply("a")
+	case "bye":
+		c.Later(func() { c.Close(GRPCUnknown) })
+	}
+}
+
+func (c *conformanceHost) configured() []string { return c.start }
+
+func (c *conformanceHost) lines() (lines []string) {
+	for _, line := range c.Logs {
+		lines = append(lines, strings.TrimRight(line.Text, " "))
+	}
+	return lines
+}
+
+func (c *conformanceHost) run(x exchange) {
+	s := &conformanceStream{Stream: c.plugin.NewStream()}
+	s.Properties["request.path"] = []byte(x.path)
+	s.RequestHeaders(Request(x.method, x.path, x.headers...), x.body == "")
+	if x.body != "" {
+		s.RequestBody([]byte(x.body), false)
+		s.RequestBody(nil, true)
+	}
+	c.streams = append(c.streams, s)
+	c.Drain()
+	for _, s := range c.streams {
+		s.proceed()
+	}
+	for _, conn := range c.options.Clusters["echo"].(*Memory).Conns {
+		if conn.SendClosed && conn.Open() { // the server's end closes, too
+			conn.Close(GRPCUnknown)
+		}
+	}
+}
+
+// proceed is the upstream and the client: they answer and end what went on.
+func (s *conformanceStream) proceed() {
+	if s.Upstream.Ended && !s.answered && s.Local == nil {
+		s.answered = true
+		s.ResponseHeaders(Response("200"), false)
+		s.ResponseBody([]byte("hello"), false)
+		s.ResponseBody(nil, true)
+	}
+	if s.Downstream.Ended || s.Reset {
+		s.End()
+	}
+}

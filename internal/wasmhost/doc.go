@@ -1,0 +1,75 @@
+// Package wasmhost runs the built plugin in tests: a proxy-wasm host for ABI
+// 0.2.0 and 0.2.1 on wazero, which behaves towards the plugin as Envoy does and
+// which a test drives step by step.
+//
+//	redis := &wasmhost.Memory{}
+//	h := wasmhost.Start(t, wasmhost.Options{
+//		Wasm:     testenv.Wasm(t),
+//		Clusters: map[string]wasmhost.Cluster{"redis": redis},
+//	})
+//	p, err := h.StartPlugin(`{"redis": {"cluster": "redis"}, ...}`)
+//	s := p.NewStream()
+//	s.RequestHeaders(wasmhost.Request("GET", "/"), true) // == wasmhost.Pause
+//	redis.Last().Reply(":1\r\n")
+//	// s.Upstream.Headers is what went on, s.Local the plugin's own answer
+//	s.End()
+//
+// An [Envoy] has several workers: Hosts, each a VM with its own goroutine, that
+// share data and metrics. A [Host] has several configurations: Plugins. A
+// [Plugin] has many requests: Streams. Far ends of gRPC streams are a [Memory]
+// that the test plays by hand, a [TCP] connection, or a [Bridge], which is the
+// plugin again, as the filter between the two.
+//
+// # What is copied from Envoy
+//
+// TestConformance has one guest do the same here and in a real Envoy and
+// compares what it sees, call by call. The rules a plugin depends on are these.
+//
+//   - Each call into the guest begins without an effective context; calls of
+//     gRPC, ticks and their callbacks are for the plugin context in any case.
+//   - What a callback asks for happens when it has returned: a stream continued or
+//     cut off, a local response, the close of a gRPC stream. A local response
+//     holds the stream whose callback runs, even if it is for another stream.
+//   - A local response goes through this filter's response callbacks. To a gRPC
+//     request it is made of trailers only, with the body as grpc-message.
+//   - Headers and bodies are visible in the callbacks they belong to and while
+//     they are paused, the request's no more after proxy_continue_stream. The log
+//     shows headers to read only.
+//   - Paused headers keep body and trailers back; then the body comes in one
+//     piece. A paused body grows, and the callback sees all of it.
+//   - proxy_set_buffer_bytes replaces the beginning or appends to the end.
+//   - A stream ends with log, done, delete; one of an upstream filter has no log.
+//     A plugin context ends when its last stream has.
+//   - proxy_grpc_stream may fail inside the call. It returns a failure and no
+//     token, and proxy_on_grpc_close comes all the same. The metadata callbacks
+//     come inside the call: they are the only ones that enter the guest twice.
+//   - Memory in the guest comes from malloc if that is exported, else from
+//     proxy_on_memory_allocate. While it allocates, and while it is initialized,
+//     the guest may only log.
+//   - Shared data belongs to a vm_id, metrics to the Envoy; ids, tokens and return
+//     codes are Envoy's.
+//
+// # What is not
+//
+// The filter is alone in its chain. There are no watermarks or buffer limits, no
+// 1xx responses, no metadata frames, no trailers made up by a filter; adding to a
+// header that Envoy joins with commas (content-type and others that have a field
+// of their own) makes a second line. Attributes are those a test sets. Timers
+// fire when a test says so. proxy_http_call, proxy_grpc_call and the shared
+// queues are not there, nor Envoy's foreign functions, nor actions other than
+// continue and pause. A VM that failed stays dead, and shared data outlives it.
+//
+// The host is stricter than Envoy where Envoy does harm without a word. These
+// end the VM and are reported by [Host.Err]: a stream continued that is not
+// paused (its headers go upstream twice), a request continued in the callback that
+// answers it (it goes upstream all the same), a second local response, the use of a
+// gRPC stream after its proxy_on_grpc_close (freed memory), and a callback inside
+// a callback after a gRPC stream was closed there (an endless loop).
+//
+// # Sources
+//
+// https://github.com/proxy-wasm/spec/tree/main/abi-versions,
+// https://github.com/proxy-wasm/proxy-wasm-cpp-host (src/exports.cc, context.cc),
+// https://github.com/envoyproxy/envoy (source/extensions/common/wasm/context.cc,
+// source/common/http/filter_manager.cc, source/common/grpc/async_client_impl.cc)
+package wasmhost

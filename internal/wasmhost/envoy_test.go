@@ -1,0 +1,105 @@
+package wasmhost
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const sharedScript = `
+	plugin configure
+	define 0 requests
+	define 1 open
+	define 2 sizes
+	/set request_headers
+	setshared k v 0
+	/get request_headers
+	shared k
+	/swap request_headers
+	shared n
+	setshared n x cas
+	/count request_headers
+	inc 0 1
+	inc 1 2
+	inc 1 -1
+	rec 2 5`
+
+// Workers share data by vm_id, and metrics in any case.
+func TestWorkersShare(t *testing.T) {
+	t.Parallel()
+	e := NewEnvoy()
+	_, a := startGuest(t, Options{Envoy: e, VMID: "one"}, sharedScript)
+	hb, b := startGuest(t, Options{Envoy: e, VMID: "one"}, sharedScript)
+	hc, c := startGuest(t, Options{Envoy: e, VMID: "two"}, sharedScript)
+	hb.Logs, hc.Logs = nil, nil
+	tell(a, "/set")
+	tell(b, "/get")
+	tell(c, "/get")
+	expectLog(t, hb, "/get request_headers 1\n shared k = 0 v")
+	expectLog(t, hc, "/get request_headers 1\n shared k = 1")
+	if v, ok := e.SharedData("one", "k"); !ok || string(v) != "v" || e.SharedKeys("one") != 1 || e.SharedKeys("two") != 0 {
+		t.Errorf("%q, %v; %d and %d keys", v, ok, e.SharedKeys("one"), e.SharedKeys("two"))
+	}
+	for _, p := range []*Plugin{a, b, c} {
+		tell(p, "/count")
+	}
+	requests, _ := e.Metric("requests")
+	open, _ := e.Metric("open")
+	if requests != 3 || open != 3 || !slices.Equal(e.Histogram("sizes"), []uint64{5, 5, 5}) {
+		t.Errorf("%d requests, %d open, sizes %v", requests, open, e.Histogram("sizes"))
+	}
+	if got := strings.Join(e.Metrics(), " "); got != "open requests sizes" {
+		t.Errorf("metrics %q", got)
+	}
+	if _, ok := e.Metric("none"); ok || e.Histogram("none") != nil {
+		t.Error("a metric that nobody has defined")
+	}
+}
+
+// A write between a worker's read and write makes the write fail.
+func TestCompareAndSwap(t *testing.T) {
+	t.Parallel()
+	e := NewEnvoy()
+	_, other := startGuest(t, Options{Envoy: e}, "/set request_headers\n setshared n other 0\n")
+	conflict := true
+	h, p := startGuest(t, Options{Envoy: e, Intercept: func(call string) Status {
+		if call == "proxy_set_shared_data" && conflict {
+			conflict = false
+			tell(other, "/set")
+		}
+		return StatusOK
+	}}, sharedScript)
+	tell(other, "/set")
+	h.Logs = nil
+	tell(p, "/swap")
+	tell(p, "/swap")
+	expectLog(t, h, `
+		/swap request_headers 1
+		shared n = 0 other
+		setshared n x cas = 8
+		/swap request_headers 1
+		shared n = 0 other
+		setshared n x cas = 0`)
+}
+
+// Workers run in parallel.
+func TestWorkersInParallel(t *testing.T) {
+	t.Parallel()
+	e := NewEnvoy()
+	var workers sync.WaitGroup
+	for range 4 {
+		_, p := startGuest(t, Options{Envoy: e}, sharedScript)
+		workers.Go(func() {
+			for range 50 {
+				tell(p, "/count").End()
+			}
+			tell(p, "/set").End()
+			tell(p, "/get").End()
+		})
+	}
+	workers.Wait()
+	if n, _ := e.Metric("requests"); n != 200 {
+		t.Errorf("%d requests, want 200", n)
+	}
+}

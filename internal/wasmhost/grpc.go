@@ -1,0 +1,164 @@
+package wasmhost
+
+// A Cluster is what proxy_grpc_stream finds under the name of an Envoy cluster.
+type Cluster interface {
+	// Open makes the far end of a stream. It is called inside proxy_grpc_stream,
+	// so a near.Close here is one that Envoy does there, too, when no connection
+	// can be made: the result is then ignored.
+	Open(near NearEnd) Peer
+}
+
+// A Peer is the far end of a gRPC stream: what the guest does to it. It is
+// called on the worker's goroutine, inside the host call.
+type Peer interface {
+	// Send is proxy_grpc_send. The peer may keep the message.
+	Send(message []byte, endOfStream bool)
+	// CloseSend is proxy_grpc_close: the guest sends no more, but may receive.
+	CloseSend()
+	// Cancel is proxy_grpc_cancel, or the end of the plugin context or VM.
+	Cancel()
+}
+
+// NearEnd is the guest's end of a gRPC stream: what the far end does to it.
+// Except for Post it is called on the worker's goroutine.
+type NearEnd interface {
+	// Connected is the arrival of the response's headers. Inside a host call, even
+	// inside proxy_grpc_stream, the guest hears of it at once.
+	Connected()
+	// Receive is the arrival of one message. Envoy delivers messages from its
+	// event loop only, so inside a host call it takes effect with the next Drain
+	// or Pump of the host.
+	Receive(message []byte)
+	// Close ends the stream with a gRPC status. Inside a host call the guest hears
+	// of it when its callback has returned.
+	Close(status uint32)
+	// Post has f run on the worker's goroutine, by Drain or Pump.
+	Post(f func())
+}
+
+// gRPC statuses that Envoy closes streams with.
+const (
+	GRPCUnknown     uint32 = 2  // the far end closed the connection in good order
+	GRPCInternal    uint32 = 13 // the connection was lost
+	GRPCUnavailable uint32 = 14 // no connection could be made
+)
+
+// The two low bits of a token say what it is of.
+const (
+	grpcCallToken   = 1
+	grpcStreamToken = 2
+	tokenKindMask   = 3
+	tokenStep       = 4
+)
+
+// A grpcStream is the near end.
+type grpcStream struct {
+	plugin *Plugin
+	token  uint32
+	peer   Peer
+
+	connected   bool
+	localClosed bool // proxy_grpc_close
+	closed      bool // by the far end
+	told        bool // proxy_on_grpc_close has been called
+	telling     bool // proxy_on_grpc_close runs
+	gone        bool // the guest gave it up, or never got it
+}
+
+func (g *grpcStream) host() *Host { return g.plugin.host }
+
+// inGuest says that a callback of the guest is running, so that this is a host
+// call of it.
+func (g *grpcStream) inGuest() bool { return g.host().depth > 0 }
+
+// Post implements NearEnd.
+func (g *grpcStream) Post(f func()) { g.host().Post(f) }
+
+// Connected implements NearEnd.
+func (g *grpcStream) Connected() {
+	if !g.gone && !g.closed && !g.connected {
+		g.connected = true
+		g.metadataCallback("proxy_on_grpc_receive_initial_metadata", grpcInitialMetadata)
+	}
+}
+
+// Receive implements NearEnd. Messages go through the queue of events, so that
+// none overtakes another.
+func (g *grpcStream) Receive(message []byte) {
+	g.Post(func() { g.deliver(message) })
+	if !g.inGuest() {
+		g.host().Drain()
+	}
+}
+
+func (g *grpcStream) deliver(message []byte) {
+	const callback = "proxy_on_grpc_receive"
+	p := g.plugin
+	if g.gone || g.closed || !p.host.exports(callback) {
+		return
+	}
+	p.message = &message
+	p.host.later(func() { p.message = nil })
+	p.host.call(p.vmContext, callback, p.id, g.token, uint32(len(message)))
+}
+
+// Close implements NearEnd.
+func (g *grpcStream) Close(status uint32) {
+	if g.gone || g.closed {
+		return
+	}
+	g.Connected() // where there is no connection, Envoy answers in its place
+	g.closed = true
+	g.metadataCallback("proxy_on_grpc_receive_trailing_metadata", grpcTrailingMetadata)
+	g.closeWrapper(status)
+}
+
+// metadataCallback enters the guest at once, even within a host call of it: of
+// all callbacks of gRPC Envoy does not put this kind off.
+func (g *grpcStream) metadataCallback(callback string, t mapType) {
+	p := g.plugin
+	p.metadata[t-grpcInitialMetadata] = &Pairs{}
+	p.host.call(p.vmContext, callback, p.id, g.token, 0)
+	p.metadata[t-grpcInitialMetadata] = nil
+}
+
+// closeWrapper is Envoy's onGrpcCloseWrapper: within a callback it puts itself
+// off until that has returned. What it waits in is emptied at the end of nested
+// callbacks, too, so there it would put itself off for ever.
+func (g *grpcStream) closeWrapper(status uint32) {
+	h := g.host()
+	if h.depth > 0 {
+		h.later(func() {
+			if h.depth > 0 {
+				h.fail("Envoy would hang: gRPC stream %d closed inside a callback, which then had a metadata callback inside it", g.token)
+				return
+			}
+			g.closeWrapper(status)
+		})
+		return
+	}
+	p := g.plugin
+	p.grpcStatus = status
+	g.told, g.telling = true, true
+	h.call(p.vmContext, "proxy_on_grpc_close", p.id, g.token, status)
+	g.telling = false
+	if g.localClosed {
+		g.forget()
+	}
+}
+
+// forget is the end of the token.
+func (g *grpcStream) forget() {
+	g.gone = true
+	delete(g.plugin.grpc, g.token)
+}
+
+// cancelStreams resets what the plugin has left open.
+func (p *Plugin) cancelStreams() {
+	for _, g := range p.grpc {
+		if !g.closed {
+			g.peer.Cancel()
+		}
+		g.forget()
+	}
+}

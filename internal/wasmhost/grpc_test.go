@@ -1,0 +1,217 @@
+package wasmhost
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+const grpcScript = `
+	/open request_headers
+	open redis
+	send hello
+	/send request_headers
+	send more
+	/close request_headers
+	gclose
+	/cancel request_headers
+	gcancel
+	plugin grpc_receive
+	buf 5 0 100`
+
+func TestMemoryByHand(t *testing.T) {
+	t.Parallel()
+	redis := &Memory{}
+	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}}, grpcScript)
+	tell(p, "/open")
+	tell(p, "/send")
+	c := redis.Last()
+	if got := string(bytes.Join(c.Sent, []byte{'|'})); got != "hello|more" {
+		t.Errorf("sent %q", got)
+	}
+	if got := string(c.Take()); got != "hellomore" || len(c.Take()) != 0 {
+		t.Errorf("taken %q", got)
+	}
+	h.Logs = nil
+	c.Connect()
+	c.Reply("one")
+	c.Reply("two")
+	c.Close(GRPCInternal)
+	c.Reply("late")
+	c.Connect()
+	expectLog(t, h, `
+		plugin grpc_initial_metadata 6
+		plugin grpc_receive 6 3
+		buf 5 0 100 = 0 one
+		plugin grpc_receive 6 3
+		buf 5 0 100 = 0 two
+		plugin grpc_trailing_metadata 6
+		plugin grpc_close 6 13`)
+	if c.Open() {
+		t.Error("still open")
+	}
+}
+
+// What a peer does inside a host call reaches the guest when Envoy would let it:
+// messages with the next event, the close when the callback has returned.
+func TestPeerInsideHostCall(t *testing.T) {
+	t.Parallel()
+	redis := &Memory{OnSend: func(c *Conn, message []byte) {
+		c.Reply("reply to " + string(message))
+		if string(message) == "more" {
+			c.Close(GRPCInternal)
+		}
+	}}
+	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}}, grpcScript)
+	h.Logs = nil
+	tell(p, "/open")
+	expectLog(t, h, `
+		/open request_headers 1
+		open redis = 0 6
+		send hello = 0`)
+	h.Drain()
+	expectLog(t, h, `
+		plugin grpc_receive 6 14
+		buf 5 0 100 = 0 reply to hello`)
+	tell(p, "/send")
+	h.Drain() // the reply was lost with the connection
+	expectLog(t, h, `
+		/send request_headers 1
+		plugin grpc_initial_metadata 6
+		plugin grpc_trailing_metadata 6
+		send more = 0
+		plugin grpc_close 6 13`)
+}
+
+// A stream that is refused inside the call has no token, and is closed.
+func TestRefusedStream(t *testing.T) {
+	t.Parallel()
+	redis := &Memory{Refuse: GRPCUnavailable}
+	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}}, grpcScript)
+	h.Logs = nil
+	tell(p, "/open")
+	expectLog(t, h, `
+		/open request_headers 1
+		plugin grpc_initial_metadata 6
+		plugin grpc_trailing_metadata 6
+		open redis = 10 no token
+		send hello = 2
+		plugin grpc_close 6 14`)
+	if redis.Last() != nil {
+		t.Error("there is a stream")
+	}
+}
+
+// The guest may be entered by the same callback within that callback.
+func TestCallbackWithinItself(t *testing.T) {
+	t.Parallel()
+	redis := &Memory{}
+	redis.OnOpen = func(c *Conn) {
+		if len(redis.Conns) < 3 {
+			c.Connect()
+		}
+	}
+	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}}, "/a request_headers\n open redis\nplugin grpc_initial_metadata\n open redis\n")
+	h.Logs = nil
+	tell(p, "/a")
+	expectLog(t, h, `
+		/a request_headers 1
+		plugin grpc_initial_metadata 6
+		plugin grpc_initial_metadata 10
+		open redis = 0 14
+		open redis = 0 10
+		open redis = 0 6`)
+}
+
+func TestCloseAndCancelByTheGuest(t *testing.T) {
+	t.Parallel()
+	redis := &Memory{}
+	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}}, grpcScript)
+	tell(p, "/open")
+	tell(p, "/close")
+	h.Logs = nil
+	tell(p, "/send")
+	c := redis.Last()
+	if got := string(c.Take()); got != "hello" || !c.SendClosed || !c.Open() {
+		t.Errorf("closed by the guest: %+v, sent %q", c, got)
+	}
+	c.Reply("still")
+	c.Close(0)
+	tell(p, "/cancel")
+	expectLog(t, h, `
+		/send request_headers 1
+		send more = 0
+		plugin grpc_receive 6 5
+		buf 5 0 100 = 0 still
+		plugin grpc_initial_metadata 6
+		plugin grpc_trailing_metadata 6
+		plugin grpc_close 6 0
+		/cancel request_headers 1
+		gcancel = 1`)
+	tell(p, "/open")
+	tell(p, "/cancel")
+	h.Logs = nil
+	c = redis.Last()
+	c.Close(GRPCInternal)
+	expectLog(t, h, "")
+	if !c.Cancelled {
+		t.Error("not cancelled")
+	}
+}
+
+func TestHostCloseCancels(t *testing.T) {
+	t.Parallel()
+	redis := &Memory{}
+	h, err := New(Options{Wasm: guest(t, "custommalloc"), Clusters: map[string]Cluster{"redis": redis}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell(startPlugin(t, h, grpcScript), "/open")
+	if err := h.Close(); err != nil || !redis.Last().Cancelled {
+		t.Errorf("%v, %+v", err, redis.Last())
+	}
+}
+
+// Inside proxy_on_grpc_close the guest may drop the token, as Envoy's table
+// wants; afterwards it must not touch it.
+func TestUseAfterClose(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ inClose, after, want string }{
+		{"gclose", "gclose", ""},
+		{"gcancel", "gclose", ""},
+		{"gcancel", "send x", ""},
+		{"loglevel", "send x", "proxy_grpc_send(6)"},
+		{"loglevel", "gclose", "proxy_grpc_close(6)"},
+		{"loglevel", "gcancel", "proxy_grpc_cancel(6)"},
+		{"send x", "loglevel", "proxy_grpc_send(6)"},
+	} {
+		redis := &Memory{}
+		h, err := New(Options{Wasm: guest(t, "custommalloc"), Clusters: map[string]Cluster{"redis": redis}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := startPlugin(t, h, "/open request_headers\n open redis\nplugin grpc_close\n "+tc.inClose+"\n/after request_headers\n "+tc.after)
+		tell(p, "/open")
+		redis.Last().Close(GRPCInternal)
+		tell(p, "/after")
+		if got := h.Err(); (got == nil) != (tc.want == "") || got != nil && !strings.Contains(got.Error(), tc.want) {
+			t.Errorf("%+v: got %v", tc, got)
+		}
+		h.Close()
+	}
+}
+
+// Two streams that fail in one callback make Envoy spin for ever, if the guest
+// has callbacks for metadata.
+func TestEndlessLoop(t *testing.T) {
+	t.Parallel()
+	h, err := New(Options{Wasm: guest(t, "custommalloc"), Clusters: map[string]Cluster{"redis": &Memory{Refuse: GRPCUnavailable}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	tell(startPlugin(t, h, "/a request_headers\n open redis\n open redis\n"), "/a")
+	if h.Err() == nil || !strings.Contains(h.Err().Error(), "hang") {
+		t.Errorf("got %v", h.Err())
+	}
+}

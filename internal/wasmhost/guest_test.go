@@ -1,0 +1,95 @@
+package wasmhost
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+var (
+	guestsMu sync.Mutex
+	guests   = map[string][]byte{}
+)
+
+// guest builds testdata/guest, once for each set of build tags. The plugin is
+// built with custommalloc.
+func guest(t testing.TB, tags string) []byte {
+	t.Helper()
+	guestsMu.Lock()
+	defer guestsMu.Unlock()
+	if guests[tags] != nil {
+		return guests[tags]
+	}
+	file := filepath.Join(t.TempDir(), "guest.wasm")
+	target := filepath.Join(testenv.Root(t), ".tools", "proxywasm.json")
+	build := exec.Command(testenv.Tool(t, "tinygo"), "build", "-target="+target, "-buildmode=c-shared",
+		"-tags", tags, "-opt=2", "-no-debug", "-o", file, "./testdata/guest")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build.Args, err, out)
+	}
+	code, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guests[tags] = code
+	return code
+}
+
+// startGuest starts a guest that does what the script says.
+func startGuest(t testing.TB, options Options, script string) (*Host, *Plugin) {
+	t.Helper()
+	options.Wasm = guest(t, "custommalloc")
+	h := Start(t, options)
+	return h, startPlugin(t, h, script)
+}
+
+func startPlugin(t testing.TB, h *Host, script string) *Plugin {
+	t.Helper()
+	p, err := h.StartPlugin(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tell runs one section of a script in a stream of its own.
+func tell(p *Plugin, path string) *Stream {
+	s := p.NewStream()
+	s.RequestHeaders(Request("GET", path), true)
+	return s
+}
+
+// logged takes what the guest has logged since the last call.
+func logged(h *Host) string {
+	var b strings.Builder
+	for _, line := range h.Logs {
+		b.WriteString(strings.TrimRight(line.Text, " ") + "\n")
+	}
+	h.Logs = nil
+	return b.String()
+}
+
+// lines is what a test expects to be logged, written with indentation.
+func lines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, " = ") {
+			line = "  " + line
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+func expectLog(t *testing.T, h *Host, want string) {
+	t.Helper()
+	if got := logged(h); got != lines(want) {
+		t.Errorf("the guest logged\n%s\nwant\n%s", got, lines(want))
+	}
+}

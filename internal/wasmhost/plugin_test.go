@@ -1,0 +1,115 @@
+package wasmhost
+
+import "testing"
+
+// Two configurations live in one VM while the first one's streams end.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	redis := &Memory{}
+	h, old := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}}, "/old request_headers\n open redis\n return 1\n/done request_headers\n return 0\n")
+	s := tell(old, "/old")
+	if !s.RequestPaused() {
+		t.Fatal("not paused")
+	}
+	fresh := startPlugin(t, h, "/new request_headers\n open redis\n")
+	h.Logs = nil
+	old.Close()
+	if old.Closed() {
+		t.Fatal("closed before its stream has ended")
+	}
+	expectLog(t, h, "")
+	tell(fresh, "/new").End()
+	s.End()
+	expectLog(t, h, `
+		/new request_headers 1
+		open redis = 0 10
+		/new log
+		/new done
+		/new delete
+		/old log
+		/old done
+		/old delete
+		plugin done
+		plugin delete`)
+	if !old.Closed() || fresh.Closed() {
+		t.Errorf("closed: old %v, new %v", old.Closed(), fresh.Closed())
+	}
+	if !redis.Conns[0].Cancelled || !redis.Conns[1].Open() {
+		t.Errorf("gRPC streams: old %+v, new %+v", redis.Conns[0], redis.Conns[1])
+	}
+	redis.Conns[0].Reply("late")
+	old.Tick()
+	expectLog(t, h, "")
+	redis.Conns[1].Reply("hello")
+	expectLog(t, h, "plugin grpc_receive 10 5")
+}
+
+// A plugin context may ask to be kept until it says proxy_done.
+func TestDoneLater(t *testing.T) {
+	t.Parallel()
+	h, p := startGuest(t, Options{}, "plugin done\n return 1\nplugin tick\n done\n done\n")
+	h.Logs = nil
+	p.Tick() // nothing to be done yet
+	p.Close()
+	p.Close()
+	expectLog(t, h, `
+		plugin tick
+		done = 1
+		done = 1
+		plugin done`)
+	if p.Closed() {
+		t.Fatal("closed too early")
+	}
+	p.Tick()
+	expectLog(t, h, `
+		plugin tick
+		done = 0
+		done = 1
+		plugin delete`)
+	if !p.Closed() {
+		t.Error("not closed")
+	}
+}
+
+// What one context chose does not reach the next callback, nor one within it.
+func TestEffectiveContextEndsWithTheCallback(t *testing.T) {
+	t.Parallel()
+	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": &Memory{OnOpen: (*Conn).Connect}}}, `
+		/a request_headers
+		return 1
+		/b request_headers
+		enter /a
+		open redis
+		get 0 :path
+		plugin grpc_initial_metadata
+		get 0 :path
+		/c request_headers
+		get 0 :path
+		/d request_headers
+		enter /a
+		close 0`)
+	a := tell(p, "/a")
+	h.Logs = nil
+	tell(p, "/b")
+	tell(p, "/c")
+	d := tell(p, "/d")
+	a.End()
+	expectLog(t, h, `
+		/b request_headers 1
+		enter /a = 0
+		plugin grpc_initial_metadata 6
+		get 0 :path = 2
+		open redis = 0 6
+		get 0 :path = 0 /a
+		/c request_headers 1
+		get 0 :path = 0 /c
+		/d request_headers 1
+		enter /a = 0
+		close 0 = 0
+		/a log
+		/a done
+		/a delete`)
+	if !a.Reset || d.Reset {
+		t.Errorf("cut off: a %v, d %v", a.Reset, d.Reset)
+	}
+}

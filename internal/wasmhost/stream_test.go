@@ -1,0 +1,213 @@
+package wasmhost
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func expectMessage(t *testing.T, what string, got, want Message) {
+	t.Helper()
+	if !slices.Equal(got.Headers, want.Headers) || string(got.Body) != string(want.Body) ||
+		!slices.Equal(got.Trailers, want.Trailers) || got.Ended != want.Ended {
+		t.Errorf("%s:\ngot  %+v %q\nwant %+v %q", what, got, got.Body, want, want.Body)
+	}
+}
+
+func TestStreamPasses(t *testing.T) {
+	t.Parallel()
+	_, p := startGuest(t, Options{}, `
+		/a request_headers
+		add 0 x-new 1
+		/a request_body
+		setbuf 0 0 0 <
+		/a request_trailers
+		set 1 t 2
+		/a response_headers
+		del 2 server
+		/a response_body
+		setbuf 1 99 0 >
+		/a response_trailers
+		del 3 gone`)
+	s := p.NewStream()
+	s.RequestHeaders(Request("PUT", "/a"), false)
+	s.RequestBody([]byte("one"), false)
+	if got := string(s.Upstream.TakeBody()); got != "<one" {
+		t.Errorf("first piece: %q", got)
+	}
+	s.RequestBody([]byte("two"), false)
+	s.RequestTrailers(Pairs{{"t", "1"}})
+	s.ResponseHeaders(Response("200", "server", "s"), false)
+	s.ResponseBody([]byte("three"), false)
+	s.ResponseTrailers(Pairs{{"gone", "1"}, {"stays", "1"}})
+	expectMessage(t, "upstream", s.Upstream, Message{append(Request("PUT", "/a"), [2]string{"x-new", "1"}), []byte("<two"), Pairs{{"t", "2"}}, true})
+	expectMessage(t, "downstream", s.Downstream, Message{Response("200"), []byte("three>"), Pairs{{"stays", "1"}}, true})
+}
+
+// Behind paused headers everything waits, and then comes to the filter.
+func TestPausedHeadersHoldAll(t *testing.T) {
+	t.Parallel()
+	h, p := startGuest(t, Options{}, `
+		/a request_headers
+		return 1
+		/go request_headers
+		enter /a
+		continue 0`)
+	s := p.NewStream()
+	for i, action := range []Action{
+		s.RequestHeaders(Request("PUT", "/a"), false),
+		s.RequestBody([]byte("one"), false),
+		s.RequestBody([]byte("two"), false),
+		s.RequestTrailers(Pairs{{"t", "1"}}),
+	} {
+		if action != Pause {
+			t.Errorf("%d: %v, want a pause", i, action)
+		}
+	}
+	expectMessage(t, "before", s.Upstream, Message{})
+	h.Logs = nil
+	tell(p, "/go")
+	expectLog(t, h, `
+		/go request_headers 1
+		enter /a = 0
+		continue 0 = 0
+		/a request_body 6 0
+		/a request_trailers`)
+	if s.RequestPaused() {
+		t.Error("still paused")
+	}
+	expectMessage(t, "after", s.Upstream, Message{Request("PUT", "/a"), []byte("onetwo"), Pairs{{"t", "1"}}, true})
+}
+
+// A paused body grows until the filter lets it go on, itself or from elsewhere.
+func TestPausedBodyGrows(t *testing.T) {
+	t.Parallel()
+	script := `
+		/a request_body
+		return 1
+		/b request_body
+		return 1
+		/c request_trailers
+		return 1
+		/go request_headers
+		enter /a
+		continue 0
+		enter /c
+		continue 0`
+	h, p := startGuest(t, Options{}, script)
+	a, b, c := p.NewStream(), p.NewStream(), p.NewStream()
+	for s, path := range map[*Stream]string{a: "/a", b: "/b", c: "/c"} {
+		s.RequestHeaders(Request("PUT", path), false)
+		s.RequestBody([]byte("one"), false)
+		s.RequestBody([]byte("two"), false)
+	}
+	expectMessage(t, "a before", a.Upstream, Message{Headers: Request("PUT", "/a")})
+	if got := strings.Count(logged(h), "request_body 6 0"); got != 2 {
+		t.Errorf("the whole body was seen %d times, want twice", got)
+	}
+	b.RequestTrailers(Pairs{{"t", "1"}}) // continues: the callback for trailers says so
+	expectMessage(t, "b", b.Upstream, Message{Request("PUT", "/b"), []byte("onetwo"), Pairs{{"t", "1"}}, true})
+	c.RequestTrailers(Pairs{{"t", "1"}})
+	expectMessage(t, "c before", c.Upstream, Message{Headers: Request("PUT", "/c"), Body: []byte("onetwo")})
+	tell(p, "/go")
+	expectMessage(t, "a", a.Upstream, Message{Headers: Request("PUT", "/a"), Body: []byte("onetwo")})
+	expectMessage(t, "c", c.Upstream, Message{Request("PUT", "/c"), []byte("onetwo"), Pairs{{"t", "1"}}, true})
+}
+
+func TestLocalResponse(t *testing.T) {
+	t.Parallel()
+	_, p := startGuest(t, Options{}, `
+		/a request_headers
+		reply 429 why body 8 x-a b
+		/a response_headers
+		add 2 x-late c`)
+	s := tell(p, "/a")
+	if l := s.Local; l == nil || l.Status != 429 || l.Details != "why" || l.Body != "body" || l.GRPCStatus != 8 || !slices.Equal(l.Headers, Pairs{{"x-a", "b"}}) {
+		t.Errorf("local response %+v", l)
+	}
+	expectMessage(t, "upstream", s.Upstream, Message{})
+	headers := Response("429", "x-a", "b", "content-length", "4", "content-type", "text/plain", "x-late", "c")
+	expectMessage(t, "downstream", s.Downstream, Message{Headers: headers, Body: []byte("body"), Ended: true})
+	if s.RequestBody([]byte("late"), true) != Pause || s.ResponseHeaders(Response("200"), true) != Pause {
+		t.Error("something went on after the response")
+	}
+}
+
+// A response that waits in the filter is replaced behind it, and one that the
+// client has begun to get is cut off.
+func TestLocalResponseToAResponse(t *testing.T) {
+	t.Parallel()
+	h, p := startGuest(t, Options{}, `
+		/a response_headers
+		return 1
+		/deny request_headers
+		enter /a
+		reply 503 why body -1
+		/b response_body
+		reply 503 why body -1`)
+	a, b := tell(p, "/a"), tell(p, "/b")
+	a.ResponseHeaders(Response("200"), false)
+	b.ResponseHeaders(Response("200"), false)
+	h.Logs = nil
+	tell(p, "/deny")
+	b.ResponseBody([]byte("x"), true)
+	expectLog(t, h, `
+		/deny request_headers 1
+		enter /a = 0
+		reply 503 why body -1 = 0
+		/b response_body 1 1
+		reply 503 why body -1 = 0`)
+	expectMessage(t, "a", a.Downstream, Message{Headers: Response("503", "content-length", "4", "content-type", "text/plain"), Body: []byte("body"), Ended: true})
+	expectMessage(t, "b", b.Downstream, Message{Headers: Response("200")})
+	if a.Reset || !b.Reset {
+		t.Errorf("cut off: a %v, b %v", a.Reset, b.Reset)
+	}
+}
+
+// What would go wrong in Envoy without a word is an error here.
+func TestMisuse(t *testing.T) {
+	t.Parallel()
+	for want, script := range map[string]string{
+		"not paused":            "/a request_headers\n continue 0\n",
+		"(1) for a stream":      "/a request_headers\n continue 1\n",
+		"second local response": "/a request_headers\n reply 429 d b -1\n reply 429 d b -1\n",
+		"being answered":        "/a request_headers\n reply 429 d b -1\n continue 0\n return 1\n",
+		"returned action 2":     "/a request_headers\n return 2\n",
+	} {
+		h, err := New(Options{Wasm: guest(t, "custommalloc")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tell(startPlugin(t, h, script), "/a")
+		if h.Err() == nil || !strings.Contains(h.Err().Error(), want) {
+			t.Errorf("%s: got %v, want one about %q", script, h.Err(), want)
+		}
+		h.Close()
+	}
+}
+
+// Continuing what was answered or is gone does nothing.
+func TestLateContinue(t *testing.T) {
+	t.Parallel()
+	h, p := startGuest(t, Options{}, `
+		/a request_headers
+		return 1
+		/answer request_headers
+		enter /a
+		reply 429 d _ -1
+		continue 0
+		plugin tick
+		enter 2
+		continue 0`)
+	a := tell(p, "/a")
+	tell(p, "/answer")
+	p.Tick()
+	expectMessage(t, "upstream", a.Upstream, Message{})
+	a.End()
+	h.Logs = nil
+	p.Tick()
+	expectLog(t, h, `
+		plugin tick
+		enter 2 = 2
+		continue 0 = 0`)
+}

@@ -1,0 +1,6 @@
+//go:build initcall
+
+package main
+
+// A call that Envoy does not allow while a guest is initialized.
+func init() { proxySetTickPeriod(1) }

@@ -71,6 +71,13 @@ func TestAlgorithms(t *testing.T) {
 			left(2, "").with("x-ratelimit-limit", "3", "x-ratelimit-reset", "3600", "ratelimit-policy", `"@";q=3;w=10800`)),
 		limiting("short", `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000000, "window": "1ms"}]`,
 			step{}.with("ratelimit-policy", `"@";q=1000000000;w=1`, "x-ratelimit-reset", "1")),
+		limiting("rounded", `"limits": [{"algorithm": "gcra", "limit": 1000000, "window": "366d", "burst": 1}]`,
+			left(0, "").with("x-ratelimit-reset", "32", "ratelimit-policy", `"@";q=1;w=32`), rejected("32", "")),
+		limiting("atleastone", `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "999ms"}]`,
+			left(0, ""), rejected("1", "").with("x-ratelimit-reset", "1")),
+		limiting("spelled", `"limits": [
+			{"algorithm": "gcra", "limit": 3, "window": "90s"}, {"algorithm": "gcra", "limit": 9, "window": "60m"}, {"algorithm": "gcra", "limit": 9, "window": "1h1m"}]`,
+			left(2, "").with("ratelimit-policy", `"@-90s";q=3;w=90, "@-60m";q=9;w=3600, "@-1h1m";q=9;w=3660`)),
 		limiting("nearest", `"limits": [
 			{"algorithm": "gcra", "limit": 100, "window": "1h", "burst": 3, "name": "@-burst"},
 			{"algorithm": "token_bucket", "limit": 2, "window": "1d"}]`,

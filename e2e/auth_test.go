@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+const password = "correct-horse"
+
+// aclUser is all that the plugin needs of Redis, and nothing more.
+// https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
+var aclUser = []string{
+	"--user", "default", "on", ">admin", "~*", "&*", "+@all",
+	"--user", "sluice", "on", ">" + password, "resetkeys", "~rl:*",
+	"+@read", "+@write", "+eval", "+evalsha", "+time", "+select", "-@dangerous",
+}
+
+// asUser is a plugin configuration with members of "redis" and a limit of 3.
+func asUser(members string) string {
+	return `{"redis": {"cluster": "redis", "timeout": "10s", ` + members + `}, "failure": {"mode": "deny", "breaker": {"max_open": "500ms"}},
+		"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 3, ` + long + `},
+		{"algorithm": "sliding_window_log", "limit": 3, "window": "1d"}]}]}`
+}
+
+// withEnv gives the plugin's VM an environment variable.
+func withEnv(name, value string) func(*envoyconf.Config) {
+	return func(c *envoyconf.Config) {
+		c.Set(envoyconf.Limiter+"/vm_config/environment_variables", map[string]any{"key_values": map[string]any{name: value}})
+	}
+}
+
+// expectLimited wants the limit of asUser.
+func expectLimited(t *testing.T, s *setting) {
+	t.Helper()
+	if got := burst(t, 5, 2, []string{s.URL + "/?u=a"}); got[http.StatusOK] != 3 || got[http.StatusTooManyRequests] != 2 {
+		t.Errorf("%v; want 3 of status 200, 2 of 429", got)
+	}
+	if strings.Contains(s.Log(), password) {
+		t.Error("the log has the password")
+	}
+}
+
+func TestPasswordAndDatabase(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", password)
+	s := start(t, asUser(`"password": "`+password+`", "database": 3`), envoytest.Options{Redis: []string{server.Addr}})
+	expectLimited(t, s)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: password, DB: 3})
+	t.Cleanup(func() { client.Close() })
+	if n, err := client.DBSize(ctx).Result(); n != 2 || err != nil {
+		t.Errorf("database 3 has %d keys, %v; want 2", n, err)
+	}
+}
+
+func TestUserWithPasswordFromEnvironment(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, aclUser...)
+	s := start(t, asUser(`"username": "sluice", "password_env": "REDIS_PASSWORD"`),
+		envoytest.Options{Redis: []string{server.Addr}, Edit: withEnv("REDIS_PASSWORD", password)})
+	expectLimited(t, s)
+}
+
+// TestAbsentPasswordVariable: one warning, and no AUTH.
+func TestAbsentPasswordVariable(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := start(t, asUser(`"password_env": "NO_SUCH_VARIABLE"`), envoytest.Options{Redis: []string{server.Addr}})
+	expectLimited(t, s)
+	expectLog(t, s, "NO_SUCH_VARIABLE")
+}
+
+// TestWrongPassword: the mode applies, the log says why, without the password,
+// and Redis is not stormed. Once the password is right there, it decides.
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "another")
+	s := start(t, asUser(`"password": "`+password+`"`), envoytest.Options{Redis: []string{server.Addr}})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "another"})
+	t.Cleanup(func() { client.Close() })
+	l := startLoad(t, 4, s.URL+"/?u=a")
+	l.await(1000, http.StatusServiceUnavailable)
+	info, err := client.Info(ctx, "stats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connections int
+	if _, rest, ok := strings.Cut(info, "total_connections_received:"); !ok || !scans(rest, &connections) || connections > 100 {
+		t.Errorf("%d connections for %v", connections, l)
+	}
+	if err := client.ConfigSet(ctx, "requirepass", password).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.await(3, http.StatusOK)
+	l.await(1, http.StatusTooManyRequests)
+	l.stop()
+	log := s.Log()
+	if n := strings.Count(log, "WRONGPASS"); n == 0 || n > 10 {
+		t.Errorf("the log names WRONGPASS %d times, want some", n)
+	}
+	if strings.Contains(log, password) {
+		t.Error("the log has the password")
+	}
+}
+
+func scans(text string, into *int) bool {
+	_, err := fmt.Sscan(text, into)
+	return err == nil
+}
+
+// TestMissingPassword: NOAUTH is an outage like any other.
+func TestMissingPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", password)
+	s := start(t, limitOf(10), envoytest.Options{Redis: []string{server.Addr}})
+	if r := get(t, s.URL); r.status != http.StatusServiceUnavailable {
+		t.Errorf("status %d, want 503", r.status)
+	}
+	testenv.Wait(t, patience, func() error {
+		get(t, s.URL)
+		if !strings.Contains(s.Log(), "NOAUTH") {
+			return fmt.Errorf("the log lacks NOAUTH")
+		}
+		return nil
+	})
+}
+
+// certificate writes a certificate for 127.0.0.1 that signs itself, and its key.
+func certificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)
+}
+
+// TestTLS: Envoy's transport socket encrypts, checks Redis' certificate and shows
+// its own, and the plugin signs in as a user with few rights.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	port := testenv.FreePort(t)
+	redistest.Start(t, append([]string{
+		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert,
+		"--tls-auth-clients", "yes",
+	}, aclUser...)...)
+	encrypt := func(c *envoyconf.Config) {
+		c.Set(envoyconf.RedisCluster+"/transport_socket", c.Fragment(fmt.Sprintf(`
+name: envoy.transport_sockets.tls
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+  common_tls_context:
+    tls_certificates: [{certificate_chain: {filename: %[1]s}, private_key: {filename: %[2]s}}]
+    validation_context:
+      trusted_ca: {filename: %[1]s}
+      match_typed_subject_alt_names: [{san_type: IP_ADDRESS, matcher: {exact: 127.0.0.1}}]
+`, cert, key)))
+	}
+	s := start(t, asUser(`"username": "sluice", "password": "`+password+`"`),
+		envoytest.Options{Redis: []string{fmt.Sprintf("127.0.0.1:%d", port)}, Edit: encrypt})
+	expectLimited(t, s)
+}

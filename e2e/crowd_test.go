@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestCrowd: 2,000 requests at once, of which the limit is admitted exactly.
+func TestCrowd(t *testing.T) {
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [], "limits": [
+		{"algorithm": "token_bucket", "limit": 1000, `+long+`}]}]}`, envoytest.Options{})
+	got := burst(t, 2000, 2000, []string{s.URL})
+	if got[http.StatusOK] != 1000 || got[http.StatusTooManyRequests] != 1000 {
+		t.Errorf("%v; want 1000 of status 200, 1000 of 429", got)
+	}
+}
+
+// stalled starts an Envoy of one worker whose Redis hangs until woken.
+func stalled(t *testing.T, failure, timeout string) (s *setting, wake func()) {
+	t.Helper()
+	server := redistest.Start(t)
+	s = start(t, fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": %q}, "failure": {"mode": "deny", %s}, "rules": [
+		{"name": "a", "match": {"path": "/901"}, "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 901, %s}]},
+		{"name": "b", "match": {"path": "/902"}, "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 902, %s}]}]}`,
+		timeout, failure, long, long), envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
+	s.client = server.Client()
+	for _, path := range []string{"/901", "/902"} {
+		if r := get(t, s.URL+path+"?u=first"); r.status != http.StatusOK {
+			t.Fatalf("status %d before Redis hangs", r.status)
+		}
+	}
+	server.Signal(syscall.SIGSTOP)
+	return s, func() { server.Signal(syscall.SIGCONT) }
+}
+
+// awaitActive returns when Envoy has that many requests under way.
+func awaitActive(t *testing.T, s *setting, want int) {
+	t.Helper()
+	const name = "http.limited.downstream_rq_active"
+	testenv.Wait(t, patience, func() error {
+		if got := s.Stats(name)[name]; got != int64(want) {
+			return fmt.Errorf("%d requests under way, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// TestClientsLeaveWhileWaiting: the replies to those who have gone are nobody
+// else's. Each of the others gets its own.
+func TestClientsLeaveWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s, wake := stalled(t, `"max_pending": 4096`, "20s")
+	const clients = 120
+	var (
+		group  sync.WaitGroup
+		leave  []context.CancelFunc
+		client = newClient()
+	)
+	defer client.CloseIdleConnections()
+	for i := range clients {
+		mine, cancel := context.WithCancel(ctx)
+		defer cancel()
+		leaves := i%3 == 0
+		if leaves {
+			leave = append(leave, cancel)
+		}
+		limit := 901 + i%2
+		group.Go(func() {
+			r, err := send(mine, client, fmt.Sprintf("%s/%d?u=%d", s.URL, limit, i))
+			switch {
+			case leaves && err == nil:
+				t.Errorf("request %d was answered after its client had gone", i)
+			case !leaves && (err != nil || r.header.Get("x-ratelimit-limit") != fmt.Sprint(limit) || r.header.Get("x-ratelimit-remaining") != fmt.Sprint(limit-1)):
+				t.Errorf("request %d: %v, status %d, headers %v; want a limit of %d with one gone", i, err, r.status, r.header, limit)
+			}
+		})
+	}
+	awaitActive(t, s, clients)
+	for _, cancel := range leave {
+		cancel()
+	}
+	awaitActive(t, s, clients-len(leave))
+	wake()
+	group.Wait()
+}
+
+// TestMaxPending: who would be one too many in a worker does not wait.
+func TestMaxPending(t *testing.T) {
+	t.Parallel()
+	const most = 20
+	s, wake := stalled(t, fmt.Sprintf(`"max_pending": %d, "breaker": {"failures": 1000000}`, most), "20s")
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if got := burst(t, most, most, []string{s.URL + "/901?u=x"}); got[http.StatusOK] != most {
+			t.Errorf("of those who waited %v; want %d of status 200", got, most)
+		}
+	})
+	awaitActive(t, s, most)
+	if got := burst(t, 10, 10, []string{s.URL + "/902?u=x"}); got[http.StatusServiceUnavailable] != 10 {
+		t.Errorf("%v; want status 503 at once", got)
+	}
+	wake()
+	waiting.Wait()
+	if r := get(t, s.URL+"/902?u=x"); r.status != http.StatusOK {
+		t.Errorf("afterwards: status %d, want 200", r.status)
+	}
+}

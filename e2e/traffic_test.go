@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+)
+
+// TestBodies: a request that waits for Redis loses nothing of its body, nor its
+// trailers, and one that is rejected is answered though its body was never read.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	echo := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], `+oneLimit+`}]}`,
+		envoytest.Options{Upstream: echo.Addr})
+	for _, size := range []int{0, 1, 100_000, 3_000_000} {
+		body := bytes.Repeat([]byte("0123456789"), size/10+1)[:size]
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, io.MultiReader(bytes.NewReader(body))) // chunked
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-User", fmt.Sprint(size))
+			resp, err := shared.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.StatusCode != want {
+				t.Errorf("%d bytes: status %d, %v; want %d", size, resp.StatusCode, err, want)
+			}
+			if want == http.StatusOK && !bytes.Equal(got, body) {
+				t.Errorf("%d bytes came back as %d others", size, len(got))
+			}
+		}
+	}
+}
+
+// TestHead: a rejected HEAD has the headers of a rejected GET, and no body.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", `+oneLimit+`}]}`, envoytest.Options{})
+	get(t, s.URL, ":method: HEAD")
+	r := get(t, s.URL, ":method: HEAD")
+	if r.status != http.StatusTooManyRequests || r.body != "" {
+		t.Errorf("status %d, body %q; want 429 and none", r.status, r.body)
+	}
+	expectHeaders(t, r, map[string]string{"content-type": "application/problem+json", "retry-after": "3600", "x-ratelimit-remaining": "0"})
+}
+
+// TestHeadersOnAnswersOfEnvoy: the limit headers are on every answer, also where
+// Envoy answers in the upstream's place.
+func TestHeadersOnAnswersOfEnvoy(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+bothHeaders+`"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h"}]}]}`,
+		envoytest.Options{Upstream: "127.0.0.1:1"})
+	r := get(t, s.URL)
+	if r.status != http.StatusServiceUnavailable || strings.Contains(r.header.Get("content-type"), "problem") {
+		t.Errorf("status %d %v, want Envoy's own 503", r.status, r.header)
+	}
+	expectHeaders(t, r, map[string]string{"x-ratelimit-remaining": "9", "ratelimit": `"r";r=9;t=360`, "retry-after": ""})
+}
+
+// TestHTTP2: many streams of one connection wait at once, and each gets its own
+// decision.
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 40, `+long+`}]}]}`,
+		envoytest.Options{})
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{Protocols: protocols}}
+	defer client.CloseIdleConnections()
+	statuses := make(chan int, 90)
+	for range cap(statuses) {
+		go func() {
+			r, err := send(ctx, client, s.URL+"/?u=a")
+			if err != nil {
+				t.Error(err)
+			}
+			statuses <- r.status
+		}()
+	}
+	got := tally{}
+	for range cap(statuses) {
+		got[<-statuses]++
+	}
+	if got[http.StatusOK] != 40 || got[http.StatusTooManyRequests] != 50 {
+		t.Errorf("%v; want 40 of status 200, 50 of 429", got)
+	}
+}

@@ -40,7 +40,8 @@ $(wasm): $(wasm_sources) | tools
 
 .PHONY: run
 run: build ## start Redis, an upstream and Envoy with envoy.yaml, and show decisions (STORE=local: no Redis)
-	@go run ./internal/demo
+	@go build -o build/demo ./internal/demo
+	@exec build/demo
 
 .PHONY: test
 test: build ## run every test

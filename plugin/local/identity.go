@@ -1,0 +1,131 @@
+package local
+
+import "github.com/sluiceproxy/sluice/algo"
+
+// maxOthers bounds identity.others, in bytes: beyond it, those charged longest
+// ago are dropped. Only a configuration with dozens of tiers, or changed dozens
+// of times within a window, has so many.
+const maxOthers = 1024
+
+// identity is one identity's entry taken apart, in buffers that are kept from
+// call to call.
+type identity struct {
+	fingerprint fingerprint
+	atMicros    int64 // the time to decide at, see load
+	consumed    byte
+	states      []algo.State // one for each limit of the policy
+	buffers     []algo.State // where states live: one for each limit of the longest policy
+
+	// others are the records of limits that the policy does not have, ready to
+	// be written again: those of the identity's other tiers, or of the
+	// configuration before or after a reload. They stay until they expire, or a
+	// client that can choose its tier would start afresh at each change.
+	others             []byte
+	othersExpireMicros int64
+
+	state   []byte // one state on the wire
+	records []byte // all of them
+	raw     []byte // the whole entry
+}
+
+// load finds the identity's entry in a slot and reads its states; found says
+// whether there is one. What cannot be read, or is missing, is an empty state.
+//
+// Each worker reads the clock for itself, some time before it gets here, so an
+// entry may have been written a little later than now. For one identity time
+// then stands still: it is decided at the time the entry was written. Else the
+// late one of two workers would bring a window back that the other has ended. A
+// clock that was set back by graceMicros or more is believed.
+func (id *identity) load(p *algo.Policy, slot []byte, nowMicros int64) (found bool) {
+	limits := p.Limits()
+	id.reset(len(limits))
+	id.atMicros = nowMicros
+	e, found := find(slot, id.fingerprint)
+	if !found {
+		return false
+	}
+	written := e.writtenMicros()
+	if written-nowMicros < graceMicros {
+		id.atMicros = max(nowMicros, written)
+	}
+	id.consumed = e.consumed()
+	r := reader{rest: e.records()}
+	for {
+		rec, ok := r.record(written)
+		if !ok {
+			return true
+		}
+		if i := indexOf(limits, rec.id); i >= 0 {
+			id.states[i] = readState(id.states[i], rec.state, rec.expiresMicros)
+		} else if len(id.others) < maxOthers && !expired(rec.expiresMicros, id.atMicros) {
+			id.others = appendRecord(id.others, rec, id.atMicros)
+			id.othersExpireMicros = max(id.othersExpireMicros, rec.expiresMicros)
+		}
+	}
+}
+
+func (id *identity) reset(limits int) {
+	for len(id.buffers) < limits {
+		id.buffers = append(id.buffers, nil)
+	}
+	id.states = id.buffers[:limits]
+	for i := range id.states {
+		id.states[i] = id.states[i][:0]
+	}
+	id.others, id.othersExpireMicros = id.others[:0], 0
+}
+
+// indexOf returns the index of the limit that a state belongs to, or -1.
+func indexOf(limits []algo.Limit, id limitID) int {
+	for i := range limits {
+		if idOf(&limits[i]) == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// encode returns the identity as an entry, empty if there is nothing left to
+// remember. An entry longer than limit bytes has its logs made coarser until
+// it fits; if it still does not, because the rule has very many limits, it is
+// returned as it is. The result is valid until the next call.
+func (id *identity) encode(p *algo.Policy, limit int) []byte {
+	for runs := maxRuns; ; runs /= 2 {
+		id.coarsen(p.Limits(), runs)
+		expires := id.encodeRecords(p)
+		if len(id.records) == 0 {
+			return nil
+		}
+		id.raw = appendEntry(id.raw[:0], id.fingerprint, id.atMicros, expires, id.consumed, id.records)
+		if len(id.raw) <= limit || runs <= 2 {
+			return id.raw
+		}
+	}
+}
+
+// coarsen shortens the logs among the states to at most runs runs each.
+func (id *identity) coarsen(limits []algo.Limit, runs int) {
+	for i := range limits {
+		if limits[i].Algorithm == algo.SlidingWindowLog {
+			id.states[i] = coarsen(id.states[i], limits[i].WindowMicros, runs)
+		}
+	}
+}
+
+// encodeRecords makes records of the states, and returns when the last of them
+// expires.
+func (id *identity) encodeRecords(p *algo.Policy) (expiresMicros int64) {
+	limits := p.Limits()
+	id.records = id.records[:0]
+	for i, st := range id.states {
+		if len(st) == 0 {
+			continue
+		}
+		expires := p.ExpiresAtMicros(i, st)
+		id.state = appendState(id.state[:0], st, expires)
+		id.records = appendRecord(id.records, record{idOf(&limits[i]), expires, id.state}, id.atMicros)
+		expiresMicros = max(expiresMicros, expires)
+	}
+	id.records = append(id.records, id.others...)
+	return max(expiresMicros, id.othersExpireMicros)
+}

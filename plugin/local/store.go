@@ -1,0 +1,182 @@
+package local
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// SharedData is the memory that the workers of one Envoy share:
+// proxy_get_shared_data and proxy_set_shared_data.
+type SharedData interface {
+	// Get returns a copy of the key's value and the number of its version, or
+	// ErrNotFound.
+	Get(key string) (value []byte, cas uint32, err error)
+	// Set replaces the key's value if its version is cas, else returns
+	// ErrCASMismatch. A key that does not exist is created whatever cas is; with
+	// cas 0 the value is replaced whatever its version is. It keeps a copy.
+	Set(key string, value []byte, cas uint32) error
+}
+
+// Errors of SharedData.
+var (
+	ErrNotFound    = errors.New("local: no such key in the shared data")
+	ErrCASMismatch = errors.New("local: another worker wrote the key in between")
+)
+
+// ErrContended says that other workers wrote the slot first, maxTries times in
+// a row. Nothing was charged; the failure policy decides.
+var ErrContended = errors.New("local: the slot is written by too many workers at once")
+
+// maxTries bounds the rounds of compare-and-swap of one call. Each lost round
+// is another worker's success, so a call of one of n workers that do nothing
+// else needs about n; this many lost in a row means that something is wrong.
+const maxTries = 1000
+
+// casCreate creates a key unless it exists: Set ignores the version of a key
+// that does not exist, and no existing key has this one. (Envoy counts versions
+// from 1 and wraps: the key would have to be the 4,294,967,295th write of the
+// process and be created by two workers at once, and then one charge is lost.)
+const casCreate = 1<<32 - 1
+
+// Options are the size of a Store. All the Stores that share their data must
+// have the same.
+type Options struct {
+	Slots     int // number of slots; 0 stands for DefaultSlots
+	SlotBytes int // most bytes in one slot; 0 stands for DefaultSlotBytes
+}
+
+// The default size: 16 MiB, which holds about 350,000 identities at a time.
+const (
+	DefaultSlots     = 4096
+	DefaultSlotBytes = 4096
+)
+
+// Store is one worker's access to the counters in the shared data. Its methods
+// are not safe for concurrent use, as a worker is one thread; any number of
+// Stores may share their data.
+type Store struct {
+	shared    SharedData
+	slotBytes int
+	keys      slotKeys
+	hash      hash.Hash
+	digest    []byte
+	packer    packer
+	identity  identity
+	evictions uint64
+}
+
+// New returns a Store over shared. It touches no data yet.
+func New(shared SharedData, opts Options) *Store {
+	if opts.Slots <= 0 {
+		opts.Slots = DefaultSlots
+	}
+	if opts.SlotBytes <= 0 {
+		opts.SlotBytes = DefaultSlotBytes
+	}
+	return &Store{
+		shared:    shared,
+		slotBytes: opts.SlotBytes,
+		keys:      newSlotKeys(opts.Slots),
+		hash:      sha256.New(),
+	}
+}
+
+// Evictions is how many records this Store has dropped for want of room before
+// they expired. Each let an identity start afresh.
+func (s *Store) Evictions() uint64 { return s.evictions }
+
+// Take decides cost for all the limits of p, for the identity that tag names
+// ("<rule>|<identity>"), and charges it if all of them allow. out has one
+// element for each limit. It decides at atMicros, which a Refund names: it is
+// nowMicros, unless another worker has charged the identity at a slightly later
+// time already. On an error nothing was charged and out means nothing.
+func (s *Store) Take(p *algo.Policy, tag []byte, nowMicros, cost int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
+	key, id := s.locate(tag), &s.identity
+	for range maxTries {
+		slot, cas, err := s.get(key)
+		if err != nil {
+			return 0, false, err
+		}
+		id.load(p, slot, nowMicros)
+		if !p.Decide(id.states, id.atMicros, cost, out) {
+			return id.atMicros, false, nil
+		}
+		if cost <= 0 {
+			return id.atMicros, true, nil // nothing was charged
+		}
+		id.consumed = consumed(p.Limits(), out)
+		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
+			return id.atMicros, err == nil, err
+		}
+	}
+	return 0, false, ErrContended
+}
+
+// Refund gives back what a Take at chargedAtMicros charged. An identity that
+// has expired or was evicted since has nothing to be given back.
+func (s *Store) Refund(p *algo.Policy, tag []byte, chargedAtMicros, nowMicros, cost int64) error {
+	key, id := s.locate(tag), &s.identity
+	for range maxTries {
+		slot, cas, err := s.get(key)
+		if err != nil {
+			return err
+		}
+		if !id.load(p, slot, nowMicros) {
+			return nil
+		}
+		p.Refund(id.states, chargedAtMicros, id.atMicros, cost)
+		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
+			return err
+		}
+	}
+	return ErrContended
+}
+
+// locate makes tag the identity at hand and returns the key of its slot. Slot
+// and fingerprint are different bytes of the tag's SHA-256, so that nobody can
+// make two identities that share a fingerprint. (A Sum256 here would allocate
+// three times under TinyGo.)
+func (s *Store) locate(tag []byte) (key string) {
+	s.hash.Reset()
+	s.hash.Write(tag)
+	s.digest = s.hash.Sum(s.digest[:0])
+	s.identity.fingerprint = fingerprintOf(s.digest)
+	return s.keys.at(binary.LittleEndian.Uint32(s.digest[fingerprintSize:]))
+}
+
+// get returns the slot's bytes, none if it does not exist yet.
+func (s *Store) get(key string) (slot []byte, cas uint32, err error) {
+	slot, cas, err = s.shared.Get(key)
+	if errors.Is(err, ErrNotFound) {
+		return nil, casCreate, nil
+	}
+	return slot, cas, err
+}
+
+// save writes the identity that was loaded from slot back to it.
+func (s *Store) save(p *algo.Policy, key string, slot []byte, cas uint32) error {
+	id := &s.identity
+	fresh := id.encode(p, s.slotBytes-1)
+	slot, evicted := s.packer.pack(slot, id.fingerprint, fresh, s.slotBytes, id.atMicros)
+	if err := s.shared.Set(key, slot, cas); err != nil {
+		return err
+	}
+	s.evictions += uint64(evicted)
+	return nil
+}
+
+// consumed is the share of its capacity that an identity has in use after a
+// charge, of 255 and rounded up: the largest of its limits'.
+func consumed(limits []algo.Limit, out []algo.Decision) byte {
+	var most int64
+	for i := range limits {
+		capacity := limits[i].Capacity()
+		used := capacity - out[i].Remaining
+		most = max(most, (used*255+capacity-1)/capacity)
+	}
+	return byte(min(most, 255))
+}

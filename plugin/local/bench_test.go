@@ -1,0 +1,97 @@
+package local
+
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// bench takes cost 1 for each of n identities in turn, a microsecond apart.
+func bench(b *testing.B, s *Store, p *algo.Policy, n int) {
+	b.Helper()
+	var tag numbered
+	out := make([]algo.Decision, len(p.Limits()))
+	now := t0
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		now++
+		if _, _, err := s.Take(p, tag.of(i%n), now, 1, out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// unshared is SharedData without copies, so that what is left is the Store's.
+type unshared map[string]versioned
+
+func (u unshared) Get(key string) ([]byte, uint32, error) {
+	v, ok := u[key]
+	if !ok {
+		return nil, 0, ErrNotFound
+	}
+	return v.value, v.cas, nil
+}
+
+func (u unshared) Set(key string, value []byte, cas uint32) error {
+	u[key] = versioned{append(u[key].value[:0], value...), cas + 1}
+	return nil
+}
+
+func BenchmarkTake(b *testing.B) {
+	plenty := int64(algo.MaxUnits)
+	gcra := algo.Limit{Algorithm: algo.GCRA, Units: plenty, WindowMicros: hour}
+	three := []algo.Limit{
+		gcra,
+		{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour},
+		{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: hour, SubWindows: 60},
+	}
+	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: minute}
+	b.Run("one identity", func(b *testing.B) {
+		bench(b, New(unshared{}, Options{}), policy(b, gcra), 1)
+	})
+	b.Run("one identity, three limits", func(b *testing.B) {
+		bench(b, New(unshared{}, Options{}), policy(b, three...), 1)
+	})
+	b.Run("denied", func(b *testing.B) {
+		one := algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: algo.MaxWindowMicros}
+		bench(b, New(unshared{}, Options{}), policy(b, one), 1)
+	})
+	b.Run("40000 identities", func(b *testing.B) {
+		bench(b, New(unshared{}, Options{}), policy(b, gcra), 40_000)
+	})
+	b.Run("full slots", func(b *testing.B) {
+		bench(b, New(unshared{}, Options{Slots: 64}), policy(b, gcra), 64_000)
+	})
+	b.Run("longest log", func(b *testing.B) {
+		bench(b, New(unshared{}, Options{}), policy(b, log), 1)
+	})
+}
+
+// What a request allocates is what the host's Get copies, nothing else.
+func TestTakeAndRefundAllocateNothing(t *testing.T) {
+	for name, l := range limitsOf(algo.MaxUnits-2, hour) {
+		l.Burst = 0
+		p := policy(t, l)
+		s := New(unshared{}, Options{Slots: 2, SlotBytes: 1024})
+		var tag numbered
+		out := make([]algo.Decision, 1)
+		i := 0
+		step := func() {
+			i++
+			now, id := t0+int64(i), tag.of(i%50)
+			at, allowed, err := s.Take(p, id, now, 2, out)
+			if err == nil && allowed && i%7 == 0 {
+				err = s.Refund(p, id, at, now, 1)
+			}
+			if err != nil || !allowed {
+				t.Fatalf("%s: allowed %v, %v", name, allowed, err)
+			}
+		}
+		for range 2000 {
+			step()
+		}
+		if n := testing.AllocsPerRun(1000, step); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

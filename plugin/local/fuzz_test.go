@@ -1,0 +1,77 @@
+package local
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// Whatever a slot holds, a Take and a Refund succeed, leave a well-formed slot,
+// and the identity's charge is found again. data is the whole slot, or else the
+// records in the entry of the identity that asks.
+func FuzzSlot(f *testing.F) {
+	limits := []algo.Limit{
+		limitsOf(5, second)["fixed_window"],
+		limitsOf(5, minute)["fixed_window first"],
+		limitsOf(5, second)["sliding_window_log"],
+		limitsOf(5, second)["sliding_window_counter5"],
+		limitsOf(5, second)["token_bucket"],
+		limitsOf(5, second)["leaky_bucket queue"],
+		limitsOf(5, second)["gcra"],
+	}
+	p := policy(f, limits...)
+	m := newMemory()
+	s := New(m, Options{Slots: 1})
+	key := s.locate([]byte("r|a"))
+	fingerprint := s.identity.fingerprint
+	f.Add([]byte(nil), true, t0)
+	f.Add([]byte{slotVersion}, true, t0)
+	for i := range int64(3) {
+		take(f, s, p, "r|a", t0+i*1000, 1)
+		take(f, s, p, "r|b", t0+i*1000, 2)
+		slot := m.data[key].value
+		e, _ := find(slot, fingerprint)
+		f.Add(slices.Clone(slot), true, t0+i*1000)
+		f.Add(slices.Clone(e.records()), false, t0+i*1000)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, whole bool, now int64) {
+		if !whole {
+			data = append([]byte{slotVersion}, appendEntry(nil, fingerprint, now, now+second, 9, data)...)
+		}
+		m := newMemory()
+		m.data[key] = versioned{data, 1}
+		s := New(m, Options{Slots: 1})
+		out := make([]algo.Decision, len(limits))
+		at, allowed, err := s.Take(p, []byte("r|a"), now, 1, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if allowed {
+			checkSlot(t, m.data[key].value, fingerprint)
+		}
+		if err := s.Refund(p, []byte("r|a"), at, now, 1); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// checkSlot fails unless a slot is well formed and starts with the entry of a
+// fingerprint.
+func checkSlot(t *testing.T, slot []byte, f fingerprint) {
+	t.Helper()
+	e, rest, ok := nextEntry(entriesOf(slot))
+	if !ok || !e.is(f) {
+		t.Fatalf("no entry of the identity in front of % x", slot)
+	}
+	for ok {
+		r := reader{rest: e.records()}
+		for _, whole := r.record(e.writtenMicros()); whole; {
+			_, whole = r.record(e.writtenMicros())
+		}
+		e, rest, ok = nextEntry(rest)
+	}
+	if len(rest) > 0 {
+		t.Fatalf("%d bytes of % x are no entry", len(rest), slot)
+	}
+}

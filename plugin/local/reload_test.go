@@ -1,0 +1,184 @@
+package local
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// recordsOf counts the records in the entry of a tag, and their bytes.
+func recordsOf(s *Store, m *memory, tag string) (n, size int) {
+	key := s.locate([]byte(tag))
+	e, ok := find(m.data[key].value, s.identity.fingerprint)
+	if !ok {
+		return 0, 0
+	}
+	r := reader{rest: e.records()}
+	for {
+		if _, ok := r.record(e.writtenMicros()); !ok {
+			return n, len(e.records())
+		}
+		n++
+	}
+}
+
+func TestALimitThatGrewGoesOnCounting(t *testing.T) {
+	t.Parallel()
+	grown := limitsOf(10, hour)
+	for name, l := range limitsOf(5, hour) {
+		s := New(newMemory(), Options{})
+		take(t, s, policy(t, l), "r|a", t0, 4)
+		out, _ := take(t, s, policy(t, grown[name]), "r|a", t0, 0)
+		if capacity := out[0].Remaining; capacity >= policy(t, grown[name]).Limits()[0].Capacity() {
+			t.Errorf("%s: %d remain: the limit started afresh", name, capacity)
+		}
+	}
+}
+
+// A client that changes between two tiers, or two workers before and after a
+// reload, find each the counters they left.
+func TestLimitsOfOtherTiersStay(t *testing.T) {
+	t.Parallel()
+	for name, l := range limitsOf(5, hour) {
+		free, paid := policy(t, l), policy(t, limitsOf(5, 2*hour)[name])
+		m := newMemory()
+		s := New(m, Options{})
+		take(t, s, free, "r|a", t0, 3)
+		take(t, s, paid, "r|a", t0+1, 2)
+		wantFree, _ := take(t, New(newMemory(), Options{}), free, "r|b", t0, 3)
+		got, _ := take(t, s, free, "r|a", t0+1, 0)
+		if got[0].Remaining != wantFree[0].Remaining {
+			t.Errorf("%s: %d remain in the first tier, want %d", name, got[0].Remaining, wantFree[0].Remaining)
+		}
+		if n, _ := recordsOf(s, m, "r|a"); n != 2 {
+			t.Errorf("%s: %d records, want one of each tier", name, n)
+		}
+		take(t, s, paid, "r|a", t0+4*hour, 1)
+		if n, _ := recordsOf(s, m, "r|a"); n != 1 {
+			t.Errorf("%s: %d records, though the first tier's has expired", name, n)
+		}
+	}
+}
+
+// An entry is kept as long as the longest of its tiers matters.
+func TestALongerTierKeepsTheEntry(t *testing.T) {
+	t.Parallel()
+	long := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 24 * hour})
+	short := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: second})
+	s := New(newMemory(), Options{Slots: 1})
+	take(t, s, long, "r|a", t0, 3)
+	take(t, s, short, "r|a", t0, 1)
+	take(t, s, short, "r|b", t0+minute, 1)
+	if out, _ := take(t, s, long, "r|a", t0+minute, 0); out[0].Remaining != 2 {
+		t.Errorf("%d remain, want 2", out[0].Remaining)
+	}
+}
+
+// The two kinds of fixed window do not read each other's state.
+func TestTiersWithTwoKindsOfFixedWindow(t *testing.T) {
+	t.Parallel()
+	both := limitsOf(5, hour)
+	clock, first := policy(t, both["fixed_window"]), policy(t, both["fixed_window first"])
+	s := New(newMemory(), Options{})
+	now := t0 + minute
+	take(t, s, clock, "r|a", now, 3)
+	take(t, s, first, "r|a", now, 2)
+	for p, want := range map[*algo.Policy]int64{clock: 2, first: 3} {
+		if out, _ := take(t, s, p, "r|a", now, 0); out[0].Remaining != want {
+			t.Errorf("%+v: %d remain, want %d", p.Limits()[0], out[0].Remaining, want)
+		}
+	}
+}
+
+// Each reload with a new window leaves a record behind until it expires; their
+// room is bounded all the same.
+func TestRecordsOfManyReloadsAreBounded(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	s := New(m, Options{})
+	for i := range int64(500) {
+		p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 9, WindowMicros: 24*hour + i*1000})
+		if _, allowed := take(t, s, p, "r|a", t0, 9); !allowed {
+			t.Fatalf("reload %d: denied", i)
+		}
+		if out, allowed := take(t, s, p, "r|a", t0, 1); allowed {
+			t.Fatalf("reload %d: admitted: %+v", i, out)
+		}
+	}
+	n, size := recordsOf(s, m, "r|a")
+	if size > maxOthers+100 || n < 20 {
+		t.Errorf("%d records in %d bytes", n, size)
+	}
+}
+
+func TestASlotOfAnotherVersionIsEmpty(t *testing.T) {
+	t.Parallel()
+	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 5, WindowMicros: hour})
+	m := newMemory()
+	s := New(m, Options{Slots: 1})
+	take(t, s, p, "r|a", t0, 5)
+	key := s.locate([]byte("r|a"))
+	m.data[key].value[0]++
+	if out, _ := take(t, s, p, "r|a", t0, 1); out[0].Remaining != 4 {
+		t.Errorf("%d remain, want 4: a fresh start", out[0].Remaining)
+	}
+	if m.data[key].value[0] != slotVersion {
+		t.Error("the slot was not written in this version")
+	}
+}
+
+// sixteen is the most limits a rule may have, all alike but for the window.
+func sixteen(l algo.Limit) []algo.Limit {
+	limits := make([]algo.Limit, algo.MaxLimits)
+	for i := range limits {
+		limits[i] = l
+		limits[i].WindowMicros -= int64(i) * 60_000
+	}
+	return limits
+}
+
+// The longest record there can be does not fit a slot. It is kept all the same,
+// beside others, and is decided as the algorithms do.
+func TestARecordLongerThanASlot(t *testing.T) {
+	t.Parallel()
+	counter := algo.Limit{
+		Algorithm: algo.SlidingWindowCounter, Units: algo.MaxUnits,
+		WindowMicros: algo.MaxWindowMicros, SubWindows: algo.MaxSubWindows,
+	}
+	p, m, w := policy(t, sixteen(counter)...), newMemory(), twins{}
+	s := New(m, Options{Slots: 1})
+	small := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: hour})
+	want := make([]algo.Decision, algo.MaxLimits)
+	for i := range int64(3 * algo.MaxSubWindows) {
+		now, cost := t0+i*(counter.WindowMicros/algo.MaxSubWindows), int64(algo.MaxUnits/algo.MaxSubWindows)
+		take(t, s, small, "r|b", now, 1)
+		got, allowed := take(t, s, p, "r|a", now, cost)
+		if p.Decide(w.of(p, "r|a"), now, cost, want) != allowed || !slices.Equal(got, want) {
+			t.Fatalf("request %d:\ngot  %+v\nwant %+v", i, got, want)
+		}
+	}
+	if _, largest := m.size(); largest <= DefaultSlotBytes || largest > 16<<10 {
+		t.Errorf("the slot has %d bytes, want more than it should have and less than 16 KiB", largest)
+	}
+}
+
+// Logs are made coarser until the record fits.
+func TestManyLogsFitASlot(t *testing.T) {
+	t.Parallel()
+	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 2000, WindowMicros: minute}
+	p, m := policy(t, sixteen(log)...), newMemory()
+	s := New(m, Options{Slots: 1})
+	for i := range int64(2000) {
+		out, allowed := take(t, s, p, "r|a", t0+i, 1)
+		if !allowed || out[15].Remaining != 2000-i-1 {
+			t.Fatalf("request %d: allowed %v, %+v", i, allowed, out[15])
+		}
+	}
+	if _, allowed := take(t, s, p, "r|a", t0+2000, 1); allowed {
+		t.Error("one more than the limit was admitted")
+	}
+	if _, largest := m.size(); largest > DefaultSlotBytes {
+		t.Errorf("the slot has %d bytes", largest)
+	}
+}

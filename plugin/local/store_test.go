@@ -1,0 +1,216 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+const (
+	second = int64(1_000_000)
+	minute = 60 * second
+	hour   = 60 * minute
+)
+
+func policy(t testing.TB, limits ...algo.Limit) *algo.Policy {
+	t.Helper()
+	p, err := algo.NewPolicy(limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// limitsOf returns every algorithm and variant, each with this limit and window.
+func limitsOf(units, windowMicros int64) map[string]algo.Limit {
+	return map[string]algo.Limit{
+		"fixed_window":            {Algorithm: algo.FixedWindow, Units: units, WindowMicros: windowMicros},
+		"fixed_window first":      {Algorithm: algo.FixedWindow, Units: units, WindowMicros: windowMicros, FromFirstRequest: true},
+		"sliding_window_log":      {Algorithm: algo.SlidingWindowLog, Units: units, WindowMicros: windowMicros},
+		"sliding_window_counter":  {Algorithm: algo.SlidingWindowCounter, Units: units, WindowMicros: windowMicros},
+		"sliding_window_counter5": {Algorithm: algo.SlidingWindowCounter, Units: units, WindowMicros: windowMicros, SubWindows: 5},
+		"token_bucket":            {Algorithm: algo.TokenBucket, Units: units, WindowMicros: windowMicros},
+		"leaky_bucket":            {Algorithm: algo.LeakyBucket, Units: units, WindowMicros: windowMicros},
+		"leaky_bucket queue":      {Algorithm: algo.LeakyBucket, Units: units, WindowMicros: windowMicros, Queue: true, MaxDelayMicros: windowMicros},
+		"gcra":                    {Algorithm: algo.GCRA, Units: units, WindowMicros: windowMicros, Burst: units + 2},
+	}
+}
+
+// take is Store.Take with nothing that can go wrong.
+func take(t testing.TB, s *Store, p *algo.Policy, tag string, now, cost int64) ([]algo.Decision, bool) {
+	t.Helper()
+	out := make([]algo.Decision, len(p.Limits()))
+	_, allowed, err := s.Take(p, []byte(tag), now, cost, out)
+	if err != nil {
+		t.Fatalf("Take %s: %v", tag, err)
+	}
+	return out, allowed
+}
+
+// twins are the plain algorithms: every identity's states, kept for ever.
+type twins map[string][]algo.State
+
+func (w twins) of(p *algo.Policy, tag string) []algo.State {
+	if w[tag] == nil {
+		w[tag] = make([]algo.State, len(p.Limits()))
+	}
+	return w[tag]
+}
+
+// The store decides exactly as the algorithms do on states that are never
+// encoded, never expire and are never evicted.
+func TestStoreEqualsTheAlgorithms(t *testing.T) {
+	t.Parallel()
+	policies := map[string]*algo.Policy{}
+	for name, l := range limitsOf(7, second) {
+		policies[name] = policy(t, l)
+	}
+	all := limitsOf(9, minute)
+	policies["three at once"] = policy(t, limitsOf(5, second)["gcra"], all["sliding_window_log"], all["fixed_window first"])
+	policies["four at once"] = policy(t, limitsOf(20, hour)["sliding_window_counter5"], all["token_bucket"], all["leaky_bucket"], all["fixed_window"])
+	for name, p := range policies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(20) {
+				compareToTwins(t, p, rand.New(rand.NewPCG(seed, 0)))
+			}
+		})
+	}
+}
+
+func compareToTwins(t *testing.T, p *algo.Policy, rng *rand.Rand) {
+	t.Helper()
+	s, w := New(newMemory(), Options{Slots: 3}), twins{}
+	got, want := make([]algo.Decision, len(p.Limits())), make([]algo.Decision, len(p.Limits()))
+	window := p.Limits()[0].WindowMicros
+	now := t0
+	for step := range 500 {
+		now += rng.Int64N(window) >> rng.IntN(16)
+		tag, cost := fmt.Sprint("rule|", rng.IntN(20)), rng.Int64N(4)
+		states := w.of(p, tag)
+		at, allowed, err := s.Take(p, []byte(tag), now, cost, got)
+		if err != nil || at != now {
+			t.Fatalf("step %d: decided at %d, not %d: %v", step, at, now, err)
+		}
+		if p.Decide(states, now, cost, want) != allowed || !slices.Equal(got, want) {
+			t.Fatalf("step %d, cost %d:\ngot  %+v\nwant %+v", step, cost, got, want)
+		}
+		if allowed && rng.IntN(4) == 0 {
+			now += rng.Int64N(window / 4)
+			if err := s.Refund(p, []byte(tag), at, now, cost); err != nil {
+				t.Fatal(err)
+			}
+			p.Refund(states, at, now, cost)
+		}
+	}
+	if s.Evictions() != 0 {
+		t.Errorf("%d evictions though all has room", s.Evictions())
+	}
+}
+
+func TestDeniedAndFreeTakesWriteNothing(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	s := New(m, Options{})
+	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: minute})
+	take(t, s, p, "r|a", t0, 0)
+	if len(m.data) != 0 {
+		t.Error("a cost of 0 was written")
+	}
+	take(t, s, p, "r|a", t0, 1)
+	before := m.cas
+	if _, allowed := take(t, s, p, "r|a", t0+1, 1); allowed || m.cas != before {
+		t.Errorf("allowed %v, %d writes; want a denial that writes nothing", allowed, m.cas-before)
+	}
+}
+
+func TestRefund(t *testing.T) {
+	t.Parallel()
+	for name, l := range limitsOf(3, minute) {
+		p := policy(t, l)
+		s := New(newMemory(), Options{})
+		if err := s.Refund(p, []byte("r|a"), t0, t0, 1); err != nil {
+			t.Fatalf("%s: refund of what was never charged: %v", name, err)
+		}
+		fresh, _ := take(t, s, p, "r|a", t0, 0)
+		capacity := fresh[0].Remaining
+		if _, allowed := take(t, s, p, "r|a", t0, capacity); !allowed {
+			t.Fatalf("%s: a full capacity of %d is denied", name, capacity)
+		}
+		if err := s.Refund(p, []byte("r|a"), t0, t0, capacity); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, _ := take(t, s, p, "r|a", t0, 0); !slices.Equal(got, fresh) {
+			t.Errorf("%s: after the refund %+v, want %+v", name, got, fresh)
+		}
+	}
+}
+
+// A worker that is late by less than the grace decides at the time of the
+// worker before it; one whose clock was set back further is believed.
+func TestALateWorker(t *testing.T) {
+	t.Parallel()
+	for name, l := range limitsOf(10, second) {
+		p := policy(t, l)
+		s := New(newMemory(), Options{})
+		boundary := t0 + second // t0 is a whole second: a window begins
+		take(t, s, p, "r|a", boundary, 1)
+		want, _ := take(t, s, p, "r|a", boundary, 0)
+
+		out := make([]algo.Decision, 1)
+		at, _, err := s.Take(p, []byte("r|a"), boundary-1000, 0, out)
+		if err != nil || at != boundary || out[0] != want[0] {
+			t.Errorf("%s: 1 ms late: at %d %+v, want %d %+v (%v)", name, at, out[0], boundary, want[0], err)
+		}
+		back := boundary - graceMicros
+		if at, _, err = s.Take(p, []byte("r|a"), back, 0, out); err != nil || at != back {
+			t.Errorf("%s: clock set back: at %d, want %d (%v)", name, at, back, err)
+		}
+	}
+}
+
+// failing is SharedData that fails after a number of calls.
+type failing struct {
+	*memory
+	gets, sets int
+	err        error
+}
+
+func (f *failing) Get(key string) ([]byte, uint32, error) {
+	if f.gets--; f.gets < 0 {
+		return nil, 0, f.err
+	}
+	return f.memory.Get(key)
+}
+
+func (f *failing) Set(key string, value []byte, cas uint32) error {
+	if f.sets--; f.sets < 0 {
+		return f.err
+	}
+	return f.memory.Set(key, value, cas)
+}
+
+func TestHostErrorsAreReturned(t *testing.T) {
+	t.Parallel()
+	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: minute})
+	out := make([]algo.Decision, 1)
+	broken := errors.New("broken")
+	f := &failing{memory: newMemory(), err: broken}
+	s := New(f, Options{})
+	for _, c := range []struct{ gets, sets int }{{0, 9}, {9, 0}} {
+		f.gets, f.sets = 1, 1
+		take(t, s, p, "r|a", t0, 1)
+		f.gets, f.sets = c.gets, c.sets
+		if _, allowed, err := s.Take(p, []byte("r|a"), t0, 1, out); allowed || !errors.Is(err, broken) {
+			t.Errorf("%+v: Take: allowed %v, %v", c, allowed, err)
+		}
+		f.gets, f.sets = c.gets, c.sets
+		if err := s.Refund(p, []byte("r|a"), t0, t0, 1); !errors.Is(err, broken) {
+			t.Errorf("%+v: Refund: %v", c, err)
+		}
+	}
+}

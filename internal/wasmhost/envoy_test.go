@@ -87,9 +87,13 @@ func TestCompareAndSwap(t *testing.T) {
 func TestWorkersInParallel(t *testing.T) {
 	t.Parallel()
 	e := NewEnvoy()
-	var workers sync.WaitGroup
+	var plugins []*Plugin
 	for range 4 {
 		_, p := startGuest(t, Options{Envoy: e}, sharedScript)
+		plugins = append(plugins, p)
+	}
+	var workers sync.WaitGroup
+	for _, p := range plugins {
 		workers.Go(func() {
 			for range 50 {
 				tell(p, "/count").End()

@@ -53,7 +53,7 @@ func composeCheck(limiters []limiter) string {
 	}
 	c.WriteString("if cost > 0")
 	for i := range limiters {
-		c.WriteString(" and retry_" + formatInt(int64(i+1)) + " == 0")
+		c.WriteString(" and retry_" + strconv.Itoa(i+1) + " == 0")
 	}
 	c.WriteString(" then\n")
 	for i := range limiters {
@@ -106,7 +106,7 @@ func newComposer(limiters []limiter, firstArg int) *composer {
 	return c
 }
 
-// block writes sections of limiter i with a scope of their own.
+// block writes sections of limiter i in a scope of their own.
 func (c *composer) block(i int, indent string, names ...string) {
 	c.WriteString(indent + "do\n")
 	for _, name := range names {
@@ -117,14 +117,22 @@ func (c *composer) block(i int, indent string, names ...string) {
 
 // section writes a section of limiter i, if its file has one of the name.
 func (c *composer) section(i int, name, indent string) {
-	arg := c.firstArg
-	for j := range i {
-		arg += len(c.limiters[j].args)
-	}
 	l := &c.limiters[i]
-	for line := range strings.Lines(section(l.lua, name, l.variant)) {
-		c.WriteString(indent + renumber(line, i+1, arg-firstArg))
+	code := renumber(section(l.lua, name, l.variant), i+1, c.shift(i))
+	for line := range strings.Lines(code) {
+		c.WriteString(indent)
+		c.WriteString(line)
 	}
+}
+
+// shift is by how many arguments the constants of limiter i come later than if
+// it were the first limiter of a check.
+func (c *composer) shift(i int) int {
+	shift := c.firstArg - firstArg
+	for _, before := range c.limiters[:i] {
+		shift += len(before.args)
+	}
+	return shift
 }
 
 const sectionMark = "--- "
@@ -162,8 +170,9 @@ func isCode(line string) bool {
 // renumber makes code written for the first limit that of limit n, whose
 // constants come so many arguments later.
 func renumber(code string, n, argShift int) string {
-	number := formatInt(int64(n))
-	code = strings.NewReplacer("_1", "_"+number, "KEYS[1]", "KEYS["+number+"]").Replace(code)
+	number := strconv.Itoa(n)
+	code = strings.ReplaceAll(code, "_1", "_"+number)
+	code = strings.ReplaceAll(code, "KEYS[1]", "KEYS["+number+"]")
 	pieces := strings.Split(code, "ARGV[")
 	for i, piece := range pieces[1:] {
 		digits, rest, _ := strings.Cut(piece, "]")

@@ -53,6 +53,9 @@ for i = 1, #hash, 2 do
 end
 
 --- weigh
+if not (whole >= 0 and part >= 0) then -- no counts of ours
+  here_1, whole, part = nil, 0, 0
+end
 -- In units * steps all numbers are whole. A step is so many us that doubles hold
 -- them.
 local step, off = 1, now - start_1
@@ -100,14 +103,12 @@ end
 local stop = start_1 + size_1 + window_1
 free_1 = free_1 - cost * steps_1
 remaining_1, reset_1 = (free_1 - free_1 % steps_1) / steps_1, stop - now
-if here_1 then
-  call('HINCRBY', KEYS[1], field_1, ARGV[1])
-else
+call('HSET', KEYS[1], field_1, (here_1 or 0) + cost)
+if not here_1 then
   for _, field in ipairs(call('HKEYS', KEYS[1])) do
     local age = start_1 - (tonumber(field) or 0)
     if not (age <= window_1) then call('HDEL', KEYS[1], field) end
   end
-  call('HSET', KEYS[1], field_1, ARGV[1])
   call('PEXPIREAT', KEYS[1], string.format('%d', (stop + 999) / 1000))
 end
 
@@ -119,7 +120,7 @@ local field = string.format('%d', charged - charged % size_1)
 local count = tonumber(call('HGET', KEYS[1], field))
 if count and start_1 - field <= window_1 then
   if count > cost then
-    call('HINCRBY', KEYS[1], field, -cost)
+    call('HSET', KEYS[1], field, count - cost)
   else
     call('HDEL', KEYS[1], field)
     local newest = 0

@@ -1,0 +1,128 @@
+package algo
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestScriptText holds the scripts for a list of limits against a file, where
+// they can be read in full. WRITE_SCRIPTS=1 writes it anew.
+func TestScriptText(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(
+		t,
+		Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6},
+		Limit{Algorithm: SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6, SubWindows: 6},
+		Limit{Algorithm: SlidingWindowLog, Units: 5, WindowMicros: 1e6},
+	)
+	for file, script := range map[string]Script{
+		"check.lua": p.Script(), "refund.lua": p.RefundScript(),
+	} {
+		path := filepath.Join("testdata", "composed", file)
+		if os.Getenv("WRITE_SCRIPTS") != "" {
+			if err := os.WriteFile(path, []byte(script.Source), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if script.Source != string(want) {
+			t.Errorf("%s is not what is composed now:\n%s", path, script.Source)
+		}
+	}
+}
+
+// TestScriptDependsOnAlgorithmsOnly: numbers are arguments, so that Redis'
+// script cache does not grow with every change of the configuration.
+func TestScriptDependsOnAlgorithmsOnly(t *testing.T) {
+	t.Parallel()
+	for a := FixedWindow; a <= GCRA; a++ {
+		small := mustPolicy(t, Limit{Algorithm: a, Units: 1, WindowMicros: 1e3})
+		large := mustPolicy(t, Limit{Algorithm: a, Units: MaxUnits, WindowMicros: MaxWindowMicros})
+		if small.Script() != large.Script() || small.RefundScript() != large.RefundScript() {
+			t.Errorf("%s: the script depends on the numbers", a)
+		}
+		if len(small.Args()) != len(large.Args()) {
+			t.Errorf("%s: %v, but %v", a, small.Args(), large.Args())
+		}
+	}
+}
+
+// TestMostLimits runs policies with as many limits as there may be of the
+// algorithm that needs most local variables, and of all of them in turn.
+func TestMostLimits(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for start, first := range everyLimit() {
+		var same, mixed []Limit
+		for i := range MaxLimits {
+			first.WindowMicros += 1e6 * max(first.SubWindows, 1)
+			same = append(same, first)
+			next := everyLimit()[(start+i)%len(everyLimit())]
+			next.WindowMicros += int64(i) * 1e6 * max(next.SubWindows, 1)
+			mixed = append(mixed, next)
+		}
+		for _, limits := range [][]Limit{same, mixed} {
+			l := newLuaPolicy(t, client, mustPolicy(t, limits...), fmt.Sprint(start, len(limits)))
+			out, allowed, err := l.parse(l.decide(client, epoch, 3, "n"))
+			if err != nil || !allowed {
+				t.Fatalf("%+v: %v, %v", limits, allowed, err)
+			}
+			for i, d := range out {
+				if d.Remaining != 7 {
+					t.Errorf("limit %d of %+v: %+v", i, limits, d)
+				}
+			}
+			if err := l.giveBack(client, epoch, 3, "n", epoch).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if n := client.Exists(ctx, l.keys...).Val(); n != 0 {
+				t.Errorf("%d keys of %+v left after the refund", n, limits)
+			}
+		}
+		if _, err := NewPolicy(append(same, everyLimit()[(start+1)%len(everyLimit())])); err == nil {
+			t.Errorf("a policy of %d limits", MaxLimits+1)
+		}
+	}
+}
+
+// TestSectionsAreUsed finds sections of the .lua files that no script has, such
+// as misspelled ones.
+func TestSectionsAreUsed(t *testing.T) {
+	t.Parallel()
+	unused := map[string]bool{} // by its lines
+	for _, lua := range []string{fixedWindowLua, slidingWindowLogLua, slidingWindowCounterLua, tokenBucketLua, leakyBucketLua, gcraLua} {
+		for line := range strings.Lines(lua) {
+			if title, ok := strings.CutPrefix(line, sectionMark); ok {
+				name, variant, _ := strings.Cut(strings.TrimSpace(title), " ")
+				unused[section(lua, name, variant)] = true
+			}
+		}
+	}
+	for _, l := range everyLimit() {
+		one := []limiter{newLimiter(&l)}
+		for _, source := range []string{composeCheck(one), composeRefund(one)} {
+			for lines := range unused {
+				if strings.Contains(unindent(source), unindent(lines)) {
+					delete(unused, lines)
+				}
+			}
+		}
+	}
+	for lines := range unused {
+		t.Errorf("no script has this section:\n%s", lines)
+	}
+}
+
+func unindent(lua string) string {
+	var b strings.Builder
+	for line := range strings.Lines(lua) {
+		b.WriteString(strings.TrimLeft(line, " "))
+	}
+	return b.String()
+}

@@ -1,0 +1,228 @@
+package algo
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNewPolicyRefuses(t *testing.T) {
+	t.Parallel()
+	ok := Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6}
+	for _, c := range []struct {
+		want   string // in the error's text
+		change func(l *Limit)
+	}{
+		{"algorithm", func(l *Limit) { l.Algorithm = 0 }},
+		{"algorithm", func(l *Limit) { l.Algorithm = GCRA + 1 }},
+		{"limit 0", func(l *Limit) { l.Units = 0 }},
+		{"limit 1000000001", func(l *Limit) { l.Units = MaxUnits + 1 }},
+		{"window in us 0", func(l *Limit) { l.WindowMicros = 0 }},
+		{"window in us 31622400001000", func(l *Limit) { l.WindowMicros = MaxWindowMicros + 1000 }},
+		{"whole milliseconds", func(l *Limit) { l.WindowMicros = 1001 }},
+		{"burst -1", func(l *Limit) { l.Burst = -1 }},
+		{"burst 1000000001", func(l *Limit) { l.Burst = MaxUnits + 1 }},
+		{"100 years", func(l *Limit) { l.Units, l.WindowMicros, l.Burst = 1, MaxWindowMicros, 100 }},
+		{"100 years", func(l *Limit) { l.Units, l.WindowMicros, l.Burst = 1, MaxWindowMicros, MaxUnits }},
+		{"burst does not belong", func(l *Limit) { l.Algorithm, l.Burst = FixedWindow, 1 }},
+		{"anchor does not belong", func(l *Limit) { l.FromFirstRequest = true }},
+		{"sub_windows does not belong", func(l *Limit) { l.SubWindows = 2 }},
+		{"sub_windows 61", func(l *Limit) { l.Algorithm, l.SubWindows = SlidingWindowCounter, 61 }},
+		{"sub_windows -1", func(l *Limit) { l.Algorithm, l.SubWindows = SlidingWindowCounter, -1 }},
+		{"3 sub_windows do not divide 1000 us", func(l *Limit) {
+			l.Algorithm, l.SubWindows, l.WindowMicros = SlidingWindowCounter, 3, 1000
+		}},
+		{"overflow does not belong", func(l *Limit) { l.Queue = true }},
+		{"max_delay does not belong", func(l *Limit) { l.MaxDelayMicros = 1 }},
+		{"max_delay does not belong", func(l *Limit) { l.Algorithm, l.MaxDelayMicros = LeakyBucket, 1 }},
+		{"max_delay in us -1", func(l *Limit) { l.Algorithm, l.Queue, l.MaxDelayMicros = LeakyBucket, true, -1 }},
+	} {
+		bad := ok
+		c.change(&bad)
+		if _, err := NewPolicy([]Limit{ok, bad}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", bad, err, c.want)
+		}
+	}
+	twin := ok
+	twin.Units = 20
+	if _, err := NewPolicy([]Limit{ok, twin}); err == nil || !strings.Contains(err.Error(), "share a key") {
+		t.Errorf("two limits of one key: %v", err)
+	}
+	if _, err := NewPolicy(nil); err == nil {
+		t.Error("a policy of no limits")
+	}
+}
+
+// TestNewPolicyAccepts the bounds themselves.
+func TestNewPolicyAccepts(t *testing.T) {
+	t.Parallel()
+	for a := FixedWindow; a <= GCRA; a++ {
+		for _, units := range []int64{1, MaxUnits} {
+			for _, window := range []int64{MinWindowMicros, MaxWindowMicros} {
+				mustPolicy(t, Limit{Algorithm: a, Units: units, WindowMicros: window})
+			}
+		}
+	}
+	const year = 365.25 * 24 * 3600e6
+	mustPolicy(t, Limit{Algorithm: GCRA, Units: 1, WindowMicros: year, Burst: 100})
+	mustPolicy(t, Limit{Algorithm: SlidingWindowCounter, Units: 1, WindowMicros: 6e6, SubWindows: MaxSubWindows})
+}
+
+func TestRestoreMicros(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit Limit
+		want  int64
+	}{
+		{Limit{Algorithm: FixedWindow, Units: 3, WindowMicros: 60e6}, 60e6},
+		{Limit{Algorithm: SlidingWindowCounter, Units: 3, WindowMicros: 60e6, SubWindows: 6}, 60e6},
+		{Limit{Algorithm: GCRA, Units: 3, WindowMicros: 1e6}, 1e6},
+		{Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6, Burst: 20}, 2e6},
+		{Limit{Algorithm: TokenBucket, Units: 3, WindowMicros: 1e6, Burst: 1}, 333334},
+		{Limit{Algorithm: LeakyBucket, Units: 1, WindowMicros: MaxWindowMicros, Burst: MaxUnits}, math.MaxInt64},
+		{Limit{Algorithm: LeakyBucket, Units: 7, WindowMicros: MaxWindowMicros, Burst: 1_000_000}, 4517485714285714286},
+	} {
+		if got := c.limit.RestoreMicros(); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.limit, got, c.want)
+		}
+	}
+}
+
+func TestNeedsNonce(t *testing.T) {
+	t.Parallel()
+	for _, l := range everyLimit() {
+		p := mustPolicy(t, l)
+		if want := l.Algorithm == SlidingWindowLog; p.NeedsNonce() != want || strings.Contains(p.Script().Source, "ARGV[2]") != want {
+			t.Errorf("%s: NeedsNonce = %v, script:\n%s", l.Algorithm, p.NeedsNonce(), p.Script().Source)
+		}
+	}
+}
+
+// TestDeniedChangesNoState, and neither does a cost of 0.
+func TestDeniedChangesNoState(t *testing.T) {
+	t.Parallel()
+	r := newRandom(600)
+	p := mustPolicy(t, everyLimit()...)
+	states, out := make([]State, len(p.Limits())), make([]Decision, len(p.Limits()))
+	now := int64(epoch)
+	for range 2000 {
+		before, cost := copyStates(states), r.cost(10)
+		allowed := p.Decide(states, now, cost, out)
+		changed := !slices.EqualFunc(states, before, slices.Equal[State])
+		if changed != (allowed && cost > 0) {
+			t.Fatalf("cost %d: allowed %v, changed %v: %v to %v", cost, allowed, changed, before, states)
+		}
+		now += r.span(0, 20e6)
+	}
+}
+
+// TestRefundRestoresState: a charge and its refund at one instant change
+// nothing.
+func TestRefundRestoresState(t *testing.T) {
+	t.Parallel()
+	for a := FixedWindow; a <= GCRA; a++ {
+		r := newRandom(700 + uint64(a))
+		for range 300 {
+			l := r.limit(a)
+			p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+			now := epoch + r.Int64N(1e15)
+			for range 20 {
+				now += r.step(&l, out[0], now)
+				cost := max(r.cost(l.Capacity()), 1)
+				p.Decide(copyStates(states), now, 0, out)
+				before := out[0]
+				if p.Decide(states, now, cost, out) {
+					p.Refund(states, now, now, cost)
+				}
+				p.Decide(copyStates(states), now, 0, out)
+				if out[0] != before {
+					t.Fatalf("%+v: refund of %d at %d: %+v, was %+v", l, cost, now, out[0], before)
+				}
+				p.Decide(states, now, r.cost(l.Capacity()), out)
+			}
+		}
+	}
+}
+
+// TestRefundNeverExceedsCharge: after a refund, however long after the charge,
+// no more is admitted than if the charge had never been.
+func TestRefundNeverExceedsCharge(t *testing.T) {
+	t.Parallel()
+	for a := FixedWindow; a <= GCRA; a++ {
+		r := newRandom(800 + uint64(a))
+		for range 1000 {
+			l := r.limit(a)
+			p, out := mustPolicy(t, l), make([]Decision, 1)
+			with, without := make([]State, 1), make([]State, 1)
+			now := epoch + r.Int64N(1e15)
+			half := max(l.Capacity()/2, 1)
+			first := r.span(1, min(half, MaxCost))
+			p.Decide(with, now, first, out)
+			p.Decide(without, now, first, out)
+			charge := r.span(1, min(half, MaxCost))
+			charged := p.Decide(with, now, charge, out)
+			later := now + r.span(0, 2*l.WindowMicros)
+			if charged {
+				p.Refund(with, now, later, charge)
+			}
+			p.Decide(with, later, 0, out)
+			got := out[0].Remaining
+			p.Decide(without, later, 0, out)
+			if want := out[0].Remaining; got > want {
+				t.Fatalf("%+v: %d and %d charged at %d, %d refunded at %d: remaining %d, want %d",
+					l, first, charge, now, charge, later, got, want)
+			}
+		}
+	}
+}
+
+// TestNoAllocations: a decision allocates nothing once its states have room.
+func TestNoAllocations(t *testing.T) {
+	p := mustPolicy(t, everyLimit()...)
+	states, out := make([]State, len(p.Limits())), make([]Decision, len(p.Limits()))
+	for i := range states {
+		states[i] = make(State, 0, 64)
+	}
+	reply := make([]int64, p.ReplyLen())
+	now := int64(epoch)
+	if n := testing.AllocsPerRun(1000, func() {
+		now += 3e6
+		p.Decide(states, now, 1, out)
+		p.Refund(states, now, now+1, 1)
+		p.Decide(states, now+2, 1, out)
+		p.ParseReply(reply, out)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzDecide: no state, time or cost, however wrong, makes it panic.
+func FuzzDecide(f *testing.F) {
+	f.Add(uint8(0), int64(1), int64(1), int64(1), int64(epoch), int64(5), int64(epoch-1), int64(3), int64(epoch))
+	f.Add(uint8(2), int64(5), int64(1e6), int64(9), int64(math.MaxInt64), int64(math.MinInt64), int64(-1), int64(MaxCost), int64(math.MinInt64))
+	f.Add(uint8(4), int64(MaxUnits), int64(MaxWindowMicros), int64(math.MinInt64), int64(0), int64(1), int64(2), int64(-7), int64(math.MaxInt64))
+	f.Fuzz(func(t *testing.T, which uint8, units, window, a, b, c, d, cost, now int64) {
+		l := everyLimit()[int(which)%len(everyLimit())]
+		l.Units, l.WindowMicros, l.Burst = units, window, 0
+		p, err := NewPolicy([]Limit{l})
+		if err != nil {
+			return
+		}
+		numbers := []int64{a, b, c, d, a, c, b}
+		for n := range numbers {
+			states, out := []State{slices.Clone(numbers[:n])}, make([]Decision, 1)
+			p.Decide(states, now, cost, out)
+			p.ExpiresAtMicros(0, states[0])
+			p.Refund(states, b, now, cost)
+			p.Decide(states, d, cost, out)
+		}
+		sane := []State{nil}
+		at := epoch + now&(1<<48-1)
+		out := make([]Decision, 1)
+		for _, cost := range []int64{cost & 0xfff, 1, units} {
+			p.Decide(sane, at, cost, out)
+			checkSense(t, &p.Limits()[0], out[0])
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package algo
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+// replyPolicy has a reply with and without a delay.
+func replyPolicy(t testing.TB) *Policy {
+	t.Helper()
+	return mustPolicy(
+		t,
+		Limit{Algorithm: LeakyBucket, Units: 10, WindowMicros: 1e6, Burst: 20, Queue: true, MaxDelayMicros: 5e6},
+		Limit{Algorithm: FixedWindow, Units: 100, WindowMicros: 60e6},
+	)
+}
+
+func TestParseReply(t *testing.T) {
+	t.Parallel()
+	p := replyPolicy(t)
+	good := []int64{1.7e15, 19, 1e5, 0, 2e5, 99, 59e6, 0}
+	if p.ReplyLen() != len(good) {
+		t.Fatalf("ReplyLen = %d, want %d", p.ReplyLen(), len(good))
+	}
+	// with returns the good reply with one number changed.
+	with := func(i int, v int64) []int64 {
+		changed := append([]int64(nil), good...)
+		changed[i] = v
+		return changed
+	}
+	for _, c := range []struct {
+		name    string
+		values  []int64
+		allowed bool
+		err     error
+	}{
+		{"allowed", good, true, nil},
+		{"first denied", with(3, 7), false, nil},
+		{"second denied", with(7, 1), false, nil},
+		{"never", with(7, Never), false, nil},
+		{"nothing", nil, false, ErrReplyLength},
+		{"cut off", good[:7], false, ErrReplyLength},
+		{"too long", append(with(0, 0), 0), false, ErrReplyLength},
+		{"time below 0", with(0, -1), false, ErrReplyRange},
+		{"time too large", with(0, math.MaxInt64), false, ErrReplyRange},
+		{"remaining below 0", with(1, -1), false, ErrReplyRange},
+		{"remaining above the burst", with(1, 21), false, ErrReplyRange},
+		{"remaining above the limit", with(5, 101), false, ErrReplyRange},
+		{"reset below 0", with(2, -1), false, ErrReplyRange},
+		{"reset too large", with(6, math.MaxInt64), false, ErrReplyRange},
+		{"retry below never", with(3, -2), false, ErrReplyRange},
+		{"retry too large", with(7, 1<<54), false, ErrReplyRange},
+		{"delay below 0", with(4, -1), false, ErrReplyRange},
+		{"delay above the longest", with(4, 5e6+1), false, ErrReplyRange},
+	} {
+		out := make([]Decision, 2)
+		at, allowed, err := p.ParseReply(c.values, out)
+		if !errors.Is(err, c.err) || allowed != c.allowed {
+			t.Errorf("%s: %v, %v; want %v, %v", c.name, allowed, err, c.allowed, c.err)
+		}
+		if err == nil && at != 1.7e15 {
+			t.Errorf("%s: at %d", c.name, at)
+		}
+	}
+	out := make([]Decision, 2)
+	p.ParseReply(with(7, 3), out)
+	want := []Decision{
+		{Allowed: true, Remaining: 19, ResetAfterMicros: 1e5, DelayMicros: 2e5},
+		{Remaining: 99, ResetAfterMicros: 59e6, RetryAfterMicros: 3},
+	}
+	if out[0] != want[0] || out[1] != want[1] {
+		t.Errorf("got %+v, want %+v", out, want)
+	}
+	if _, _, err := p.ParseReply(good, out[:1]); !errors.Is(err, ErrReplyLength) {
+		t.Errorf("into too few decisions: %v", err)
+	}
+}
+
+// FuzzParseReply: whatever Redis answers, it is an error or decisions that make
+// sense.
+func FuzzParseReply(f *testing.F) {
+	f.Add(8, int64(17e14), int64(19), int64(0), int64(0), int64(5))
+	f.Add(8, int64(0), int64(0), int64(Never), int64(math.MaxInt64), int64(math.MinInt64))
+	f.Add(0, int64(0), int64(0), int64(0), int64(0), int64(0))
+	p := replyPolicy(f)
+	f.Fuzz(func(t *testing.T, length int, a, b, c, d, e int64) {
+		values := []int64{a, b, c, d, e, b, c, d, a, b}
+		if length < 0 || length > len(values) {
+			return
+		}
+		out := make([]Decision, 2)
+		at, allowed, err := p.ParseReply(values[:length], out)
+		if err != nil {
+			return
+		}
+		if at < 0 || allowed != (out[0].Allowed && out[1].Allowed) {
+			t.Errorf("%v: at %d, %v, %+v", values[:length], at, allowed, out)
+		}
+		for i, d := range out {
+			checkSense(t, &p.Limits()[i], d)
+		}
+	})
+}
+
+// checkSense checks that a decision is within what its documentation promises.
+func checkSense(t *testing.T, l *Limit, d Decision) {
+	t.Helper()
+	if d.Remaining < 0 || d.Remaining > l.Capacity() || d.ResetAfterMicros < 0 ||
+		d.RetryAfterMicros < Never || d.Allowed != (d.RetryAfterMicros == 0) ||
+		d.DelayMicros < 0 || d.DelayMicros > l.MaxDelayMicros {
+		t.Errorf("%+v: %+v", *l, d)
+	}
+}

@@ -165,7 +165,7 @@ func (l *limiter) tick() {
 	}
 	l.queue.release(now)
 	l.offenders.report(l.metrics, now)
-	l.metrics.flush(l, now)
+	l.metrics.tick(l, now)
 	l.tickAtMicros = now + int64(l.tickMillis)*1000
 	l.setTimer(l.nextMicros(now), now)
 }

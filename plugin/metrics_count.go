@@ -124,10 +124,13 @@ func (m *metrics) nextMicros(nowMicros int64) int64 {
 	return m.batch.NextMicros(nowMicros)
 }
 
-// flush hands to Envoy what has changed, when it is time.
-func (m *metrics) flush(l *limiter, nowMicros int64) {
-	if m != nil && m.batch.Due(nowMicros) {
-		m.observe(l)
+// tick hands to Envoy what has changed, when it is time.
+func (m *metrics) tick(l *limiter, nowMicros int64) {
+	if m == nil {
+		return
+	}
+	m.observe(l)
+	if m.batch.Due(nowMicros) {
 		m.batch.Flush()
 	}
 }
@@ -142,7 +145,7 @@ func (m *metrics) close(l *limiter) {
 
 // observe sets what is not counted as it happens.
 func (m *metrics) observe(l *limiter) {
-	if l.conn != nil {
+	if l.conn != nil && l.stream.used { // Envoy's main thread has a limiter, too, which is never asked
 		for s := range m.breaker {
 			in := int64(0)
 			if l.conn.State() == redis.BreakerState(s) {

@@ -16,6 +16,7 @@ type stream struct {
 	token   uint32
 	open    bool
 	opening bool // inside OpenStream: Envoy has not told the token yet
+	used    bool // a request has needed it
 	breaker redis.BreakerState
 	ended   bool // and the connection has not been told yet, see hangUp
 }
@@ -47,7 +48,7 @@ func appendField(dst []byte, value string) []byte {
 // OpenStream implements redis.Host.
 func (s *stream) OpenStream() error {
 	enter(s.limiter.id)
-	s.open, s.opening = true, true
+	s.open, s.opening, s.used = true, true, true
 	token, status := grpcOpen(s.service)
 	s.opening = false
 	if status != 0 {

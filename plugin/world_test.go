@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,7 @@ type worker struct {
 	began    time.Time
 	newGuest func(*worker) guest
 	guest    guest // nil until something is loaded
+	loaded   []*instance
 }
 
 func newWorker(t *testing.T, newGuest func(*worker) guest) *worker {
@@ -93,7 +95,7 @@ func (w *worker) setenv(name, value string) {
 // sibling is another worker of the same Envoy.
 func (w *worker) sibling() *worker {
 	s := *w
-	s.guest = nil
+	s.guest, s.loaded = nil, nil
 	return &s
 }
 
@@ -111,7 +113,9 @@ func (w *worker) load(config string) *instance {
 	if err != nil {
 		w.t.Fatalf("%v; the log: %q", err, w.logs())
 	}
-	return &instance{worker: w, filter: f}
+	i := &instance{worker: w, filter: f}
+	w.loaded = append(w.loaded, i)
+	return i
 }
 
 func (w *worker) start(config string) (filter, error) {
@@ -174,4 +178,14 @@ func (i *instance) arm() {
 	if p := i.TickPeriod(); p != i.period {
 		i.period, i.due = p, i.worker.clock.now.Add(p)
 	}
+}
+
+// readFile is the text of a file.
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

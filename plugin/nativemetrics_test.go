@@ -18,40 +18,33 @@ const (
 	histogramMetric
 )
 
-// definedMetric is what an id stands for. Ids are those of all VMs: they share the
-// plugin's variables, and with them the ids it remembers.
+// definedMetrics are what the ids, from 1, stand for, over all VMs, for the reason
+// that lastContext is.
+var definedMetrics []definedMetric
+
 type definedMetric struct {
 	kind uint32
 	name string
 }
 
-var definedMetrics []definedMetric // by id, from 1
-
-// What an id, from 1, was defined as, over all VMs, for the reason that
-// lastContext is.
-var (
-	metricNames []string
-	metricKinds []uint32
-)
-
 func (v *nativeGuest) defineMetric(kind uint32, name string) (id uint32) {
 	v.count("define_metric")
-	metricNames = append(metricNames, strings.Clone(name))
-	metricKinds = append(metricKinds, kind)
-	return uint32(len(metricNames))
+	definedMetrics = append(definedMetrics, definedMetric{kind, strings.Clone(name)})
+	return uint32(len(definedMetrics))
 }
 
 // metric is the one that an id stands for.
 func (v *nativeGuest) metric(call string, id uint32) *sharedMetric {
 	v.count(call)
-	if id == 0 || int(id) > len(metricNames) {
+	if id == 0 || int(id) > len(definedMetrics) {
 		v.t.Errorf("proxy_%s: there is no metric %d", call, id)
 		return &sharedMetric{}
 	}
-	m := v.worker.metrics[metricNames[id-1]]
+	defined := definedMetrics[id-1]
+	m := v.worker.metrics[defined.name]
 	if m == nil {
-		m = &sharedMetric{kind: metricKinds[id-1]}
-		v.worker.metrics[metricNames[id-1]] = m
+		m = &sharedMetric{kind: defined.kind}
+		v.worker.metrics[defined.name] = m
 	}
 	return m
 }

@@ -1,0 +1,68 @@
+// Luabench measures what the scripts cost Redis: CPU time of the server per
+// check, as multiples of EVALSHA 'return 1' in the same run, held against the
+// project's goals. It starts a redis-server of its own: the one that
+// REDIS_SERVER names, else the one on PATH ("make bench-lua" puts .tools/bin
+// first).
+//
+// What a multiple comes to depends on the machine's load far less than a time
+// does, yet not nothing: nothing here fails for being slow. The exit status is
+// 1 only when something could not be measured.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	rounds := flag.Int("rounds", 15, "how often each subject is measured")
+	checks := flag.Int("checks", 20000, "checks in one measurement")
+	flag.Parse()
+	if err := run(ctx, os.Stdout, *rounds, *checks); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "luabench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, rounds, checks int) error {
+	if rounds < 1 || checks < 1 {
+		return fmt.Errorf("-rounds %d -checks %d: want at least 1 each", rounds, checks)
+	}
+	peer, err := redisRateScript(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := startServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	return benchOn(ctx, out, s.addr, subjects(peer), rounds, checks)
+}
+
+// benchOn measures on the server at addr and prints what it found.
+func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, rounds, checks int) error {
+	b, err := newBench(ctx, addr, all, checks)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if err := b.measure(rounds); err != nil {
+		return err
+	}
+	version, err := b.version()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", version, rounds, checks, connections, depth)
+	b.report(out)
+	return b.reportMemory(out)
+}

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -131,14 +130,14 @@ func startEnvoy(t *testing.T) *realEnvoy {
 	e := &realEnvoy{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	e.process = testenv.Run(t, nil, testenv.Tool(t, "envoy"), "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
 		"--log-format", "%v", "-l", "error", "--component-log-level", "wasm:info")
-	testenv.Wait(t, 20*time.Second, func() error {
+	testenv.Wait(t, patience, func() error {
 		response, err := http.Get(e.url + "/first")
 		if err == nil {
 			response.Body.Close()
 		}
 		return err
 	})
-	testenv.Wait(t, 10*time.Second, func() error {
+	testenv.Wait(t, patience, func() error {
 		if e.started = slices.Index(e.all(), "/first delete") + 1; e.started == 0 {
 			return errors.New("the first stream has not ended")
 		}
@@ -208,7 +207,7 @@ func (e *realEnvoy) run(x exchange) {
 
 func (e *realEnvoy) waitForLines(n int) {
 	e.t.Helper()
-	testenv.Wait(e.t, 10*time.Second, func() error {
+	testenv.Wait(e.t, patience, func() error {
 		if lines := e.lines(); len(lines) < n {
 			return fmt.Errorf("Envoy's guest has logged %d lines of %d:\n%s", len(lines), n, strings.Join(lines, "\n"))
 		}

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-const patience = 10 * time.Second
+// patience is for what happens on its own, on a busy machine.
+const patience = 30 * time.Second
 
 // serve accepts one connection and hands it over.
 func serve(t *testing.T, handle func(conn *net.TCPConn)) (address string) {

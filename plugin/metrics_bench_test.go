@@ -1,0 +1,120 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+)
+
+// benchEnvoy is an Envoy that costs next to nothing, with a Redis behind it that
+// answers in the same moment. Calls that the benchmarks do not need panic.
+type benchEnvoy struct {
+	envoy
+
+	nowMicros int64
+	limiter   *limiter
+	replies   int // owed
+	calls     int // for metrics and for the timer
+}
+
+func (e *benchEnvoy) setTickPeriod(uint32)                    { e.calls++ }
+func (e *benchEnvoy) setResponseHeader(_, _ string)           {}
+func (e *benchEnvoy) setProperty(_, _ string)                 {}
+func (e *benchEnvoy) enter(uint32)                            {}
+func (e *benchEnvoy) resumeRequest()                          {}
+func (e *benchEnvoy) unixMicros() int64                       { return 1_700_000_000_000_000 + e.nowMicros }
+func (e *benchEnvoy) steadyMicros() int64                     { return e.nowMicros }
+func (e *benchEnvoy) grpcOpen([]byte) (token, status uint32)  { return 1, statusOK }
+func (e *benchEnvoy) grpcSend(uint32, []byte) (status uint32) { e.replies++; return statusOK }
+func (e *benchEnvoy) defineMetric(uint32, string) (id uint32) { return 1 }
+func (e *benchEnvoy) incrementMetric(uint32, int64)           { e.calls++ }
+func (e *benchEnvoy) recordMetric(uint32, uint64)             { e.calls++ }
+func (e *benchEnvoy) property(string) ([]byte, bool)          { return nil, false }
+func (e *benchEnvoy) logLine(logLevel, string)                {}
+
+func (e *benchEnvoy) requestHeader(name string) (string, bool) {
+	switch name {
+	case ":path":
+		return "/api/orders", true
+	case "x-api-key":
+		return "0123456789abcdef", true
+	}
+	return "", false
+}
+
+// newBenchLimiter loads a rule with two limits.
+func newBenchLimiter(tb testing.TB) *benchEnvoy {
+	e := &benchEnvoy{}
+	outer := native
+	native = e
+	tb.Cleanup(func() { native = outer })
+	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [
+		{"name": "per-key", "match": {"path": {"prefix": "/api/"}}, "key": [{"header": "x-api-key"}], "limits": [
+			{"algorithm": "gcra", "limit": 10, "window": "1s", "burst": 20},
+			{"algorithm": "sliding_window_counter", "limit": 1000, "window": "1h"}]}]}`))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if e.limiter, err = newLimiter(1, cfg); err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+// benchReply admits: Redis' time, then remaining, reset and retry of both limits.
+var benchReply = []byte("*7\r\n:1700000000000000\r\n:19\r\n:100000\r\n:0\r\n:999\r\n:3600000000\r\n:0\r\n")
+
+// request is one that is admitted, from its headers to its end, 20 us after the
+// one before it.
+func (e *benchEnvoy) request() {
+	e.nowMicros += 20
+	l := e.limiter
+	if l.tickMillis > 0 && e.nowMicros >= l.tickAtMicros {
+		l.tick()
+	}
+	r := l.newRequest(2)
+	r.OnHttpRequestHeaders(0, true)
+	for ; e.replies > 0; e.replies-- {
+		received(l.id, 1, benchReply)
+	}
+	r.OnHttpResponseHeaders(0, true)
+	r.OnHttpStreamDone()
+}
+
+// BenchmarkRequest is the plugin's own part of a request, with and without
+// metrics, and how many calls metrics and timer make for each.
+func BenchmarkRequest(b *testing.B) {
+	for _, name := range []string{"metrics=on", "metrics=off"} {
+		b.Run(name, func(b *testing.B) {
+			e := newBenchLimiter(b)
+			if name == "metrics=off" {
+				e.limiter.metrics = nil
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				e.request()
+			}
+			b.ReportMetric(float64(e.calls)/float64(b.N), "calls/op")
+		})
+	}
+}
+
+// A request allocates nothing, with metrics and with flushes.
+func TestRequestAllocations(t *testing.T) {
+	e := newBenchLimiter(t)
+	thousand := func() {
+		for range 1000 {
+			e.request()
+		}
+		e.nowMicros += metric.FlushMicros
+	}
+	thousand()
+	calls := e.calls
+	if got := testing.AllocsPerRun(20, thousand); got != 0 {
+		t.Errorf("1000 requests make %v allocations, want none", got)
+	}
+	if e.calls == calls {
+		t.Error("nothing was flushed")
+	}
+}

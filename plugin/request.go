@@ -6,7 +6,6 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -34,29 +33,8 @@ type request struct {
 	paused      bool   // Envoy waits for resumeRequest or sendResponse
 	answered    bool   // a local response was sent
 	local       bool   // decided by the embedded store, as Redis failed
-	grpc        bool
-	atMicros    int64 // the decisions' time on the store's clock
-	held        hold  // the place in the queue, if it has to wait for its turn
-}
-
-// check is one applying rule's question and answer.
-type check struct {
-	rule      *rule.Rule
-	limits    *rule.Limits
-	tag       []byte
-	cost      int64
-	decisions []algo.Decision
-	atMicros  int64 // on the clock of the store that decided
-	allowed   bool
-	decided   bool
-
-	lease  *lease.Lease // nil: the limit is not leased
-	leased bool         // decided with a unit of the lease
-	charge lease.Charge // of that unit
-
-	nonce        int64
-	chargedRedis int64 // when Redis charged the cost, on its clock; 0 if it did not
-	chargedLocal int64 // likewise the embedded store
+	atMicros    int64  // the decisions' time on the store's clock
+	held        hold   // the place in the queue, if it has to wait for its turn
 }
 
 // OnHttpRequestHeaders decides the request, at once or when Redis has answered.
@@ -69,8 +47,6 @@ func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 		r.pass(len(applied) > 0, exempt)
 		return types.ActionContinue
 	}
-	contentType, _ := requestHeader("content-type")
-	r.grpc = answer.IsGRPC(contentType)
 	l.take(r)
 	if r.outstanding > 0 || r.held.waits || r.answered {
 		r.paused = true
@@ -93,30 +69,6 @@ func (r *request) pass(unlimited bool, exempt *rule.Rule) {
 	}
 	if !l.metrics.pending() {
 		l.wake(steadyMicros())
-	}
-}
-
-// keep copies what applies, as the request may outlive the matcher's memory.
-func (r *request) keep(applied []rule.Applied) {
-	for i := range applied {
-		r.tags = append(r.tags, applied[i].Tag...)
-	}
-	tags := r.tags
-	decisions := 0
-	for i := range applied {
-		a := &applied[i]
-		tag := tags[:len(a.Tag):len(a.Tag)]
-		tags = tags[len(a.Tag):]
-		if a.Limits != nil {
-			r.checks = append(r.checks, check{rule: a.Rule, limits: a.Limits, tag: tag, cost: a.Cost})
-			decisions += len(a.Limits.Limits)
-		}
-	}
-	r.decisions = grow(r.decisions, decisions)
-	rest := r.decisions
-	for i := range r.checks {
-		n := len(r.checks[i].limits.Limits)
-		r.checks[i].decisions, rest = rest[:n:n], rest[n:]
 	}
 }
 
@@ -158,7 +110,7 @@ func (r *request) fail() {
 	if l.failureMode == config.FailDeny {
 		l.refund(r)
 		l.metrics.undecided(r, failedDeny)
-		r.reply(l.answers.Deny(r.grpc), failedDeny, answer.FailedDeny)
+		r.reply(l.answers.Deny(r.isGRPC()), failedDeny, answer.FailedDeny)
 		return
 	}
 	l.metrics.undecided(r, failedAllow)
@@ -182,7 +134,7 @@ func (r *request) conclude() {
 		if r.local {
 			o, text = localLimited, by.rule.Outcomes.LocalLimited
 		}
-		r.reply(l.answers.Reject(r.limits, r.atMicros, r.grpc), o, text)
+		r.reply(l.answers.Reject(r.limits, r.atMicros, r.isGRPC()), o, text)
 		return
 	}
 	enter(r.id)
@@ -195,72 +147,6 @@ func (r *request) conclude() {
 	r.proceed()
 }
 
-// rejecting is the first check that rejects the request, nil if none does.
-func (r *request) rejecting() *check {
-	for i := range r.checks {
-		if c := &r.checks[i]; !c.allowed && c.rule.Mode == config.Enforce {
-			return c
-		}
-	}
-	return nil
-}
-
-// uncharge makes the decisions of checks that allowed what they would have been
-// without the charge: a rejected request consumes nothing.
-func (r *request) uncharge() {
-	for i := range r.checks {
-		c := &r.checks[i]
-		if c.chargedRedis == 0 && c.chargedLocal == 0 && !c.leased {
-			continue
-		}
-		for j := range c.decisions {
-			c.decisions[j] = c.limits.Policies[j].Uncharged(c.decisions[j], c.cost)
-		}
-	}
-}
-
-// show collects what the client is shown: the limits of enforced rules.
-func (r *request) show() {
-	r.limits = r.limits[:0]
-	for i := range r.checks {
-		c := &r.checks[i]
-		if c.rule.Mode != config.Enforce {
-			continue
-		}
-		r.atMicros = c.atMicros
-		for j := range c.decisions {
-			r.limits = append(r.limits, answer.Limit{Policy: &c.limits.Policies[j], Decision: c.decisions[j]})
-		}
-	}
-}
-
-// allowedOutcome is the outcome of a request that goes on.
-func (r *request) allowedOutcome() (o outcome, text string) {
-	for i := range r.checks {
-		if c := &r.checks[i]; !c.allowed {
-			return shadowLimited, c.rule.Outcomes.Shadow
-		}
-	}
-	if r.local {
-		return localPassed, answer.LocalAllowed
-	}
-	return passed, answer.Allowed
-}
-
-// delayMicros is how long the request must be held: the longest of its queues.
-func (r *request) delayMicros() (delay int64) {
-	for i := range r.checks {
-		c := &r.checks[i]
-		if c.rule.Mode != config.Enforce {
-			continue
-		}
-		for j := range c.decisions {
-			delay = max(delay, c.decisions[j].DelayMicros)
-		}
-	}
-	return delay
-}
-
 // proceed is the one way on for a request. Its context has been entered.
 func (r *request) proceed() {
 	if r.paused {
@@ -269,11 +155,18 @@ func (r *request) proceed() {
 	}
 }
 
-// reply is the one way to answer a request.
+// isGRPC says whether the request is gRPC, and enters its context: a paused
+// request's headers can be read as long as it is paused.
+func (r *request) isGRPC() bool {
+	enter(r.id)
+	contentType, _ := requestHeader("content-type")
+	return answer.IsGRPC(contentType)
+}
+
+// reply is the one way to answer a request. Its context has been entered.
 func (r *request) reply(a answer.Reply, o outcome, text string) {
 	r.answered = true
 	l := r.limiter
-	enter(r.id)
 	l.outcome(o, text)
 	l.headers = appendHeaders(l.headers[:0], a.Headers)
 	sendResponse(a.Status, text, l.headers, a.Body, a.GRPCStatus)
@@ -289,16 +182,6 @@ func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
 		setResponseHeader(h[0], h[1])
 	}
 	return types.ActionContinue
-}
-
-// decided says whether every check has been decided.
-func (r *request) decided() bool {
-	for i := range r.checks {
-		if !r.checks[i].decided {
-			return false
-		}
-	}
-	return len(r.checks) > 0
 }
 
 // OnHttpStreamDone ends the request, perhaps while it waits: its client is gone.

@@ -65,6 +65,14 @@ test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
 fuzz: ## run each fuzz target for FUZZTIME (30s)
 	@tools/fuzz.sh
 
+.PHONY: bench-lua
+bench-lua: tools ## what a check costs Redis, against the goals and redis_rate (REDIS_SERVER=... on that server)
+	@go run ./internal/luabench
+
+.PHONY: pictures
+pictures: ## draw docs/img/ anew
+	go run ./internal/algopic
+
 .PHONY: fmt
 fmt: linters ## format the Go code
 	gofumpt -w $(go_files)

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+func TestPictureIsUpToDate(t *testing.T) {
+	t.Parallel()
+	got, err := draw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join(testenv.Root(t), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the algorithms do now: run \"make pictures\"", path)
+	}
+}
+
+func TestPictureIsXML(t *testing.T) {
+	t.Parallel()
+	picture, err := draw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(picture, []byte("%!")) {
+		t.Error("a format and its values do not fit")
+	}
+	for d := xml.NewDecoder(bytes.NewReader(picture)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What the picture is to show.
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	most := []int{10, 8, limit, 6, 8, limit, 6}
+	for i, l := range lanes() {
+		h, err := replay(l.limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(h.outcomes) != len(arrivals()) {
+			t.Errorf("%s: %d outcomes of %d requests", l.name, len(h.outcomes), len(arrivals()))
+		}
+		if h.most() != most[i] {
+			t.Errorf("%s, %s: at most %d in a window, want %d", l.name, l.notes[0], h.most(), most[i])
+		}
+		times := h.departures()
+		for j := 1; l.limit.Queue && j < len(times); j++ {
+			if times[j]-times[j-1] < second {
+				t.Errorf("the queue lets one leave %d us after another", times[j]-times[j-1])
+			}
+		}
+		if last := times[len(times)-1]; last > span {
+			t.Errorf("%s: the last leaves at %d us, beyond the picture", l.name, last)
+		}
+	}
+}

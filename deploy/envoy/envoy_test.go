@@ -1,0 +1,180 @@
+// Package envoy_test runs each configuration of this directory in a real Envoy,
+// with other addresses and paths and nothing else changed.
+package envoy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// patience bounds waits; a loaded machine may take long to compile the plugin.
+const patience = 60 * time.Second
+
+var ctx = context.Background()
+
+// gateway is an Envoy with one of the configurations.
+type gateway struct {
+	t   *testing.T
+	url string
+}
+
+// start runs Envoy with a configuration, after Envoy's own validation of it.
+// The environment is added to Envoy's.
+func start(t *testing.T, file string, env []string, edit func(*envoyconf.Config)) *gateway {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm := testenv.WasmPath(t)
+	c, err := envoyconf.Parse([]byte(strings.ReplaceAll(string(text), "/etc/envoy/sluice.wasm", wasm)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, admin := testenv.FreePort(t), testenv.FreePort(t)
+	c.SetPorts(port, admin)
+	c.Set(envoyconf.Listener+"/address/socket_address/address", "127.0.0.1")
+	c.SetUpstream(envoytest.NewUpstream(t, nil).Addr)
+	edit(c)
+	if text, err = c.YAML(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), file)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, path, env)
+	g := &gateway{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	testenv.Wait(t, patience, func() error {
+		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/ready", admin))
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+		return nil
+	})
+	return g
+}
+
+func run(t *testing.T, path string, env []string) {
+	t.Helper()
+	envoy := testenv.Tool(t, "envoy")
+	validate := exec.Command(envoy, "--mode", "validate", "--log-level", "warning", "-c", path)
+	validate.Env = append(os.Environ(), env...)
+	if out, err := validate.CombinedOutput(); err != nil {
+		t.Fatalf("envoy --mode validate: %v\n%s", err, out)
+	}
+	testenv.Run(t, env, envoy, "--concurrency", "2", "--disable-hot-restart", "--log-level", "warning", "-c", path)
+}
+
+// get returns the status of a request, and the capacity of the limit nearest to
+// exhaustion, "" for none.
+func (g *gateway) get(path string) (status int, limit string) {
+	g.t.Helper()
+	resp, err := http.Get(g.url + path)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, resp.Header.Get("X-RateLimit-Limit")
+}
+
+// limits sends requests until one is rejected, by a limit of the given capacity.
+func (g *gateway) limits(path, capacity string) {
+	g.t.Helper()
+	testenv.Wait(g.t, patience, func() error {
+		status, limit := g.get(path)
+		if status != http.StatusTooManyRequests || limit != capacity {
+			return fmt.Errorf("%s: status %d, limit %q; want 429, %q", path, status, limit, capacity)
+		}
+		return nil
+	})
+}
+
+// counted wants the servers to have counters, as a rejection may come from the
+// embedded store.
+func counted(t *testing.T, servers ...redis.Cmdable) {
+	t.Helper()
+	var keys []string
+	for _, server := range servers {
+		found, err := server.Keys(ctx, "rl:*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, found...)
+	}
+	if len(keys) == 0 {
+		t.Error("Redis has no counters")
+	}
+}
+
+// setEndpoint replaces the address of a cluster's endpoint.
+func setEndpoint(c *envoyconf.Config, cluster string, index, port int) {
+	address := map[string]any{"socket_address": map[string]any{"address": "127.0.0.1", "port_value": port}}
+	c.Set(fmt.Sprintf("static_resources/clusters/%s/load_assignment/endpoints/0/lb_endpoints/%d/endpoint/address", cluster, index), address)
+}
+
+func TestEmbedded(t *testing.T) {
+	t.Parallel()
+	start(t, "embedded.yaml", nil, func(*envoyconf.Config) {}).limits("/", "20")
+}
+
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	g := start(t, "redis.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
+	g.limits("/", "20")
+	counted(t, server.Client())
+	if status, limit := g.get("/healthz"); status != http.StatusOK || limit != "" {
+		t.Errorf("exempt path: status %d, limit %q; want 200 and none", status, limit)
+	}
+}
+
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3).Nodes
+	g := start(t, "redis-cluster.yaml", nil, func(c *envoyconf.Config) {
+		for i, node := range nodes {
+			setEndpoint(c, "redis_nodes", i, node.Port)
+		}
+	})
+	g.limits("/", "20")
+	counted(t, nodes[0].Client(), nodes[1].Client(), nodes[2].Client())
+}
+
+// TestPerRoute: routes without limits, with a filter of their own, and with a
+// tier that their metadata names.
+func TestPerRoute(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	g := start(t, "per-route.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
+	for _, route := range []struct{ path, limit string }{
+		{"/static/a", ""}, {"/login", "5"}, {"/reports/a", "2"}, {"/a", "20"},
+	} {
+		if status, limit := g.get(route.path); status != http.StatusOK || limit != route.limit {
+			t.Errorf("%s: status %d, limit %q; want 200, %q", route.path, status, limit, route.limit)
+		}
+	}
+	g.limits("/login", "5")
+	g.limits("/reports/a", "2")
+	g.limits("/a", "20")
+	counted(t, server.Client())
+}

@@ -1,0 +1,84 @@
+package envoy_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+const (
+	password = "correct-horse"
+	// name is what the certificate of httptest names.
+	name = "example.com"
+)
+
+// TestTLSAndACL: Envoy checks Redis' certificate, and Sluice is the user that
+// the file's first lines describe.
+func TestTLSAndACL(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	port := testenv.FreePort(t)
+	server := redistest.Start(t, append(aclUser(t),
+		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no",
+		"--user", "default", "on", ">admin", "~*", "&*", "+@all")...)
+
+	g := start(t, "tls-acl.yaml", []string{"REDIS_PASSWORD=" + password}, func(c *envoyconf.Config) {
+		setEndpoint(c, "redis", 0, port)
+		const tls = "static_resources/clusters/redis/transport_socket/typed_config"
+		const validation = tls + "/common_tls_context/validation_context"
+		c.Set(tls+"/sni", name)
+		c.Set(validation+"/trusted_ca/filename", cert)
+		c.Set(validation+"/match_typed_subject_alt_names/0/matcher/exact", name)
+	})
+	g.limits("/", "20")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin"})
+	t.Cleanup(func() { client.Close() })
+	counted(t, client)
+}
+
+// aclUser is the user of the file's first lines, as arguments of redis-server.
+func aclUser(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("tls-acl.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "ACL SETUSER ")
+	line, _, ok := strings.Cut(rest, "\n")
+	if !ok {
+		t.Fatal("tls-acl.yaml does not say which user Redis needs")
+	}
+	return append([]string{"--user"}, strings.Fields(strings.Replace(line, "PASSWORD", password, 1))...)
+}
+
+// certificate writes the certificate of httptest, which signs itself, and its key.
+func certificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("redis.crt", "CERTIFICATE", pair.Certificate[0]), write("redis.key", "PRIVATE KEY", key)
+}

@@ -66,6 +66,23 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+func TestCopyListener(t *testing.T) {
+	t.Parallel()
+	c := shipped(t)
+	c.CopyListener("second", 1001, "{}")
+	c.SetPorts(1002, 1003)
+	c = again(t, c)
+	const chain = "/filter_chains/0/filters/0/typed_config/http_filters/sluice/typed_config/config/configuration/value"
+	if port, plugin := c.Get("static_resources/listeners/second/address/socket_address/port_value"),
+		c.Get("static_resources/listeners/second"+chain); port != 1001 || plugin != "{}" {
+		t.Errorf("port %v, plugin configuration %v; want 1001, {}", port, plugin)
+	}
+	if port, plugin := c.Get(envoyconf.Listener+"/address/socket_address/port_value"),
+		c.Get(envoyconf.Listener+chain); port != 1002 || plugin == "{}" {
+		t.Errorf("the first listener has port %v, plugin configuration %v; want its own", port, plugin)
+	}
+}
+
 func TestRemoveRedis(t *testing.T) {
 	t.Parallel()
 	c := shipped(t)

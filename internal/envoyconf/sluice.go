@@ -5,21 +5,26 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Where the shipped envoy.yaml has what Sluice is about.
 const (
 	Listener          = "static_resources/listeners/limited"
-	ConnectionManager = Listener + "/filter_chains/0/filters/0/typed_config"
-	Limiter           = ConnectionManager + "/http_filters/sluice/typed_config/config"
+	ConnectionManager = Listener + manager
+	Limiter           = Listener + limiter
 	RedisCluster      = "static_resources/clusters/redis"
 	Bridge            = RedisCluster + "/typed_extension_protocol_options/" +
 		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters/sluice-bridge/typed_config/config"
 
+	manager      = "/filter_chains/0/filters/0/typed_config"
+	limiter      = manager + "/http_filters/sluice/typed_config/config"
 	clusters     = "static_resources/clusters"
 	upstream     = clusters + "/upstream"
 	wasmFile     = "/vm_config/code/local/filename"
-	pluginText   = Limiter + "/configuration/value"
+	pluginText   = "/configuration/value"
+	listeners    = "static_resources/listeners"
 	firstAddress = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address"
 )
 
@@ -59,20 +64,35 @@ func (c *Config) SetWasm(path string) {
 }
 
 // SetPlugin sets the plugin's configuration, JSON.
-func (c *Config) SetPlugin(text string) { c.Set(pluginText, text) }
+func (c *Config) SetPlugin(text string) { c.Set(Limiter+pluginText, text) }
+
+// CopyListener adds a listener like the limited one, with a port and a plugin
+// configuration of its own.
+func (c *Config) CopyListener(name string, port int, plugin string) {
+	text, err := yaml.Marshal(c.Get(Listener))
+	if err != nil {
+		c.fail("%s: %w", Listener, err)
+		return
+	}
+	copied, _ := c.Fragment(string(text)).(map[string]any)
+	copied["name"] = name
+	c.Append(listeners, copied)
+	c.Set(listeners+"/"+name+"/address/socket_address/port_value", port)
+	c.Set(listeners+"/"+name+limiter+pluginText, plugin)
+}
 
 // RemoveRedis makes the plugin count in its embedded store.
 func (c *Config) RemoveRedis() {
-	text, _ := c.Get(pluginText).(string)
+	text, _ := c.Get(Limiter + pluginText).(string)
 	var plugin map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &plugin); err != nil {
-		c.fail("%s: %w", pluginText, err)
+		c.fail("%s: %w", Limiter+pluginText, err)
 		return
 	}
 	delete(plugin, "redis")
 	without, err := json.MarshalIndent(plugin, "", "  ")
 	if err != nil {
-		c.fail("%s: %w", pluginText, err)
+		c.fail("%s: %w", Limiter+pluginText, err)
 		return
 	}
 	c.SetPlugin(string(without))
@@ -100,7 +120,7 @@ func (c *Config) RouteByRedisProxy(cluster bool, addrs ...string) {
   typed_config:
     "@type": type.googleapis.com/envoy.extensions.bootstrap.internal_listener.v3.InternalListener
 `))
-	c.Append("static_resources/listeners", c.Fragment(fmt.Sprintf(`
+	c.Append(listeners, c.Fragment(fmt.Sprintf(`
 name: redis_proxy
 internal_listener: {}
 filter_chains:

@@ -54,6 +54,9 @@ func (e *Envoy) config() *envoyconf.Config {
 	if e.opts.Edit != nil {
 		e.opts.Edit(c)
 	}
+	for name, plugin := range e.opts.Beside {
+		c.CopyListener(name, e.beside[name], plugin)
+	}
 	return c
 }
 
@@ -68,15 +71,17 @@ func (e *Envoy) routeToRedis(c *envoyconf.Config) {
 	}
 }
 
-// writeConfig writes Envoy's configuration file, and the listener's.
+// writeConfig writes Envoy's configuration file, and the listeners'.
 func (e *Envoy) writeConfig() {
 	e.t.Helper()
 	c := e.config()
 	if e.opts.Dynamic {
-		e.writeListener(c)
-		c.Remove("static_resources/listeners", "limited")
+		e.writeListeners(c)
+		for _, name := range e.listeners() {
+			c.Remove("static_resources/listeners", name)
+		}
 		c.Set("node", map[string]any{"id": "test", "cluster": "test"})
-		c.Set("dynamic_resources", c.Fragment(fmt.Sprintf("lds_config: {path_config_source: {path: %s}}", e.listenerPath())))
+		c.Set("dynamic_resources", c.Fragment(fmt.Sprintf("lds_config: {path_config_source: {path: %s}}", e.listenersPath())))
 	}
 	text, err := c.YAML()
 	if err != nil {

@@ -21,12 +21,15 @@ const (
 
 // Options are what a test changes about the shipped configuration.
 type Options struct {
-	Plugin   string   // the limiter's configuration, JSON; "" leaves the shipped one
+	Plugin string // the limiter's configuration, JSON; "" leaves the shipped one
+	// Beside are configurations of further listeners, by their names. All are in
+	// the same VMs.
+	Beside   map[string]string
 	Redis    []string // addresses, "host:port"; none: the plugin has no Redis
 	Route    Route    // from the plugin to Redis
 	Upstream string   // address
 	Workers  int      // worker threads; 2 unless set
-	Dynamic  bool     // the listener comes from a file, for Reload
+	Dynamic  bool     // the listeners come from a file, for Reload
 	Quiet    bool     // no access log
 	// Edit makes further changes.
 	Edit func(*envoyconf.Config)
@@ -48,13 +51,16 @@ type Envoy struct {
 	URL   string // of the limited listener, "http://127.0.0.1:port"
 	Addr  string // of the same, "127.0.0.1:port"
 	Admin string // "http://127.0.0.1:port"
+	// Beside are the URLs of the further listeners, by their names.
+	Beside map[string]string
 
 	t       testing.TB
 	opts    Options
-	dir     string // of its configuration and access log
-	port    int    // of the listener
-	admin   int    // port
-	version int    // of the listener's configuration
+	dir     string         // of its configuration and access log
+	port    int            // of the listener
+	admin   int            // port
+	beside  map[string]int // ports of the further listeners
+	version int            // of the listeners' configuration
 	process *testenv.Process
 	stopped bool
 }
@@ -85,6 +91,11 @@ func Launch(t testing.TB, opts Options) *Envoy {
 	e.Addr = fmt.Sprintf("127.0.0.1:%d", e.port)
 	e.URL = "http://" + e.Addr
 	e.Admin = fmt.Sprintf("http://127.0.0.1:%d", e.admin)
+	e.Beside, e.beside = map[string]string{}, map[string]int{}
+	for name := range opts.Beside {
+		e.beside[name] = testenv.FreePort(t)
+		e.Beside[name] = fmt.Sprintf("http://127.0.0.1:%d", e.beside[name])
+	}
 	e.writeConfig()
 	// Hot restart would leave shared memory behind. With drain strategy
 	// "immediate" each answer after a reload closes its connection.

@@ -2,8 +2,10 @@ package envoytest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,50 +15,57 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-func (e *Envoy) listenerPath() string { return filepath.Join(e.dir, "listener.yaml") }
+func (e *Envoy) listenersPath() string { return filepath.Join(e.dir, "listeners.yaml") }
 
-// writeListener puts the listener into a file of its own, as the answer of a
+// listeners are the names of the listeners that Reload replaces.
+func (e *Envoy) listeners() []string {
+	return append(slices.Sorted(maps.Keys(e.beside)), "limited")
+}
+
+// writeListeners puts the listeners into a file of their own, as the answer of a
 // listener discovery service. The file appears at once and whole, as Envoy
 // watches for it to be moved into place.
 // https://www.envoyproxy.io/docs/envoy/latest/configuration/overview/xds_api#filesystem-subscriptions
-func (e *Envoy) writeListener(c *envoyconf.Config) {
+func (e *Envoy) writeListeners(c *envoyconf.Config) {
 	e.t.Helper()
-	listener := map[string]any{"@type": "type.googleapis.com/envoy.config.listener.v3.Listener"}
-	from, _ := c.Get(envoyconf.Listener).(map[string]any)
-	for key, value := range from {
-		listener[key] = value
+	var resources []any
+	for _, name := range e.listeners() {
+		listener := map[string]any{"@type": "type.googleapis.com/envoy.config.listener.v3.Listener"}
+		from, _ := c.Get("static_resources/listeners/" + name).(map[string]any)
+		maps.Copy(listener, from)
+		resources = append(resources, listener)
 	}
 	e.version++
-	text, err := yaml.Marshal(map[string]any{"version_info": fmt.Sprint(e.version), "resources": []any{listener}})
+	text, err := yaml.Marshal(map[string]any{"version_info": fmt.Sprint(e.version), "resources": resources})
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	fresh := e.listenerPath() + ".new"
+	fresh := e.listenersPath() + ".new"
 	if err := os.WriteFile(fresh, text, 0o600); err != nil {
 		e.t.Fatal(err)
 	}
-	if err := os.Rename(fresh, e.listenerPath()); err != nil {
+	if err := os.Rename(fresh, e.listenersPath()); err != nil {
 		e.t.Fatal(err)
 	}
 }
 
-// Reload replaces the listener by one with another plugin configuration, and
-// reports whether Envoy took it. The Envoy was started with Dynamic.
-func (e *Envoy) Reload(plugin string) bool {
+// Reload replaces the listeners by ones with other plugin configurations, and
+// reports whether Envoy took them. The Envoy was started with Dynamic.
+func (e *Envoy) Reload(plugin string, beside map[string]string) bool {
 	e.t.Helper()
 	const taken, refused = "listener_manager.lds.update_success", "listener_manager.lds.update_rejected"
 	before := e.Stats("listener_manager.lds")
-	e.opts.Plugin = plugin
+	e.opts.Plugin, e.opts.Beside = plugin, beside
 	c := e.config()
 	if _, err := c.YAML(); err != nil {
 		e.t.Fatal(err)
 	}
-	e.writeListener(c)
+	e.writeListeners(c)
 
 	var after map[string]int64
 	testenv.Wait(e.t, startLimit, func() error {
 		if after = e.Stats("listener_manager.lds"); after[taken]+after[refused] == before[taken]+before[refused] {
-			return fmt.Errorf("the new listener was neither taken nor refused: %v", after)
+			return fmt.Errorf("the new listeners were neither taken nor refused: %v", after)
 		}
 		return nil
 	})

@@ -71,11 +71,9 @@ func proxyRecordMetric(id uint32, value uint64) uint32
 //go:wasmimport wasi_snapshot_preview1 clock_time_get
 func clockTimeGet(clock uint32, precision uint64, now *uint64) uint32
 
-//export proxy_on_grpc_receive_initial_metadata
-func onGrpcReceiveInitialMetadata(contextID, token, headers uint32) {}
-
-//export proxy_on_grpc_receive_trailing_metadata
-func onGrpcReceiveTrailingMetadata(contextID, token, trailers uint32) {}
+// The callbacks for metadata, which nobody needs, are not exported: Envoy calls
+// them inside proxy_grpc_stream, and when two streams fail within one callback,
+// that has been seen to hang its worker.
 
 //export proxy_on_grpc_receive
 func onGrpcReceive(contextID, token, size uint32) {

@@ -33,7 +33,7 @@ func (l *limiter) replenish(c *check, nowMicros int64) {
 	if cost == 0 {
 		return
 	}
-	ticket, cause := l.conn.Begin(nowMicros)
+	ticket, cause := l.begin(nowMicros)
 	if cause != redis.NoCause {
 		c.lease.Failed(nowMicros)
 		return

@@ -14,7 +14,6 @@ func (l *limiter) take(r *request) {
 		return
 	}
 	now := steadyMicros()
-	l.stream.hangUp(now)
 	if l.recall(r, now) {
 		l.metrics.count(denyCacheHit, 1)
 		r.conclude()
@@ -41,7 +40,7 @@ func (l *limiter) ask(r *request, nowMicros int64) {
 		r.conclude()
 		return
 	}
-	ticket, cause := l.conn.Begin(nowMicros)
+	ticket, cause := l.begin(nowMicros)
 	if cause != redis.NoCause {
 		r.Failed(cause)
 		return
@@ -54,6 +53,19 @@ func (l *limiter) ask(r *request, nowMicros int64) {
 		}
 	}
 	l.conn.Flush(ticket, nowMicros)
+}
+
+// begin prepares the connection for commands. While requests still wait for a
+// stream that has ended, until the next tick, there is none.
+func (l *limiter) begin(nowMicros int64) (ticket uint64, cause redis.Cause) {
+	if l.stream.ended {
+		if l.conn.InFlight() > 0 {
+			l.metrics.failed(redis.Lost)
+			return 0, redis.Lost
+		}
+		l.stream.hangUp(nowMicros)
+	}
+	return l.conn.Begin(nowMicros)
 }
 
 // takeLocal decides a request in the embedded store.

@@ -59,19 +59,15 @@ func (s *stream) OpenStream() error {
 	return nil
 }
 
-// Send implements redis.Host.
+// Send implements redis.Host. A stream that does not take the commands has ended,
+// which the connection hears of at the next tick.
 func (s *stream) Send(commands []byte) error {
-	if !s.open {
-		return errEnded
-	}
 	enter(s.limiter.id)
-	if status := grpcSend(s.token, commands); status != 0 {
-		return errors.New("proxy_grpc_send: status " + strconv.Itoa(int(status)))
+	if s.open && grpcSend(s.token, commands) != 0 {
+		s.end()
 	}
 	return nil
 }
-
-var errEnded = errors.New("the stream has ended")
 
 // CloseStream implements redis.Host.
 func (s *stream) CloseStream() {
@@ -105,13 +101,16 @@ func closed(contextID, token uint32) {
 	if l == nil || l.stream == nil || !l.stream.open || !l.stream.opening && token != l.stream.token {
 		return
 	}
-	l.stream.open, l.stream.ended = false, true
+	l.stream.end()
 	l.wake(steadyMicros())
 }
 
-// hangUp tells the connection that its stream has ended, at the next event. A
-// stream that ends inside a send is reported before Envoy knows that the request
-// of that send is paused, and a request that is resumed then hangs for ever.
+func (s *stream) end() { s.open, s.ended = false, true }
+
+// hangUp tells the connection that its stream has ended. It is called by the
+// timer: while a request's callback runs, the requests that waited for the stream
+// must not be touched. One that is resumed before Envoy has learnt that it is
+// paused hangs for ever, and so does the running one when another is answered.
 func (s *stream) hangUp(nowMicros int64) {
 	if s.ended {
 		s.ended = false

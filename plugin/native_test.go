@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,13 +148,14 @@ type nativeStream struct {
 func (s *nativeStream) seen() *wasmhost.Stream { return &s.record }
 
 func (s *nativeStream) RequestHeaders(headers wasmhost.Pairs, endOfStream bool) wasmhost.Action {
-	s.request, s.requestEnd, s.paused = headers, endOfStream, true
+	s.request, s.requestEnd = headers, endOfStream
 	action := types.ActionPause
 	s.vm.call(s.id, func() { action = s.context.OnHttpRequestHeaders(len(headers), endOfStream) })
 	if action == types.ActionContinue && s.record.Local == nil {
 		s.pass()
 		return wasmhost.Continue
 	}
+	s.paused = true // and no sooner: a resume in the callback comes too early
 	return wasmhost.Pause
 }
 
@@ -204,11 +206,15 @@ func (s *nativeStream) End() {
 	}
 }
 
-// respond makes a local response of what the plugin sent.
+// respond makes a local response of what the plugin sent. Its headers go through
+// the filter like the upstream's.
 func (s *nativeStream) respond(r *wasmhost.LocalResponse) {
 	if s.record.Local != nil {
 		s.vm.t.Error("a second local response")
 	}
 	r.Details = strings.ReplaceAll(r.Details, " ", "_")
 	s.record.Local = r
+	s.vm.later(func() {
+		s.ResponseHeaders(append(wasmhost.Response(strconv.Itoa(int(r.Status))), r.Headers...), r.Body == "")
+	})
 }

@@ -74,13 +74,18 @@ func (v *nativeGuest) setResponseHeader(name, value string) {
 	s.response = append(s.response, [2]string{name, strings.Clone(value)})
 }
 
+// property is an attribute. One whose path has an element with a dot is found
+// under the path as it is, as in wasmhost.Properties.
 func (v *nativeGuest) property(path string) ([]byte, bool) {
-	path = strings.ReplaceAll(path, "\x00", ".")
-	value, ok := v.stream("get_property").record.Properties[path]
-	if !ok {
-		value, ok = v.worker.properties[path]
+	s := v.stream("get_property")
+	for _, key := range []string{path, strings.ReplaceAll(path, "\x00", ".")} {
+		for _, properties := range []wasmhost.Properties{s.record.Properties, v.worker.properties} {
+			if value, ok := properties[key]; ok {
+				return slices.Clone(value), true
+			}
+		}
 	}
-	return slices.Clone(value), ok
+	return nil, false
 }
 
 func (v *nativeGuest) setProperty(path, value string) {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// What a request's key is in Redis, for each kind of component.
+func TestKeys(t *testing.T) {
+	digest := func(s string, hexDigits int) string {
+		sum := sha256.Sum256([]byte(s))
+		return hex.EncodeToString(sum[:])[:hexDigits]
+	}
+	const jwt = "metadata\x00filter_metadata\x00envoy.filters.http.jwt_authn\x00payload\x00sub"
+	for _, test := range []struct {
+		name, key  string
+		request    wasmhost.Pairs
+		properties map[string]string
+		want       string // the identity; "" if the rule does not apply
+	}{
+		{name: "header", key: `{"header": "X-Client"}`, request: wasmhost.Request("GET", "/", "x-client", " a b|c "), want: "a%20b%7Cc"},
+		{name: "header absent", key: `{"header": "x-client"}`, request: wasmhost.Request("GET", "/")},
+		{name: "header empty", key: `{"header": "x-client"}, {"constant": "end"}`, request: wasmhost.Request("GET", "/", "x-client", ""), want: "|end"},
+		{name: "default", key: `{"header": "x-client", "default": "anyone"}`, request: wasmhost.Request("GET", "/"), want: "anyone"},
+		{name: "hash", key: `{"header": "x-client", "hash": true}`, request: wasmhost.Request("GET", "/", "x-client", "secret"), want: digest("secret", 40)},
+		{name: "cookie", key: `{"cookie": "sid"}`, request: wasmhost.Request("GET", "/", "cookie", "a=1; sid=%41b; sid=c"), want: "Ab"},
+		{name: "query", key: `{"query": "user"}`, request: wasmhost.Request("GET", "/?x=1&user=%6d%65&user=you"), want: "me"},
+		{name: "path", key: `{"path": true}`, request: wasmhost.Request("GET", "/x/..//%61pi/a?q"), want: "/api/a"},
+		{name: "path segments", key: `{"path": {"segments": 2}}`, request: wasmhost.Request("GET", "/a/b/c"), want: "/a/b"},
+		{name: "method and host", key: `{"method": true}, {"host": true}`, request: wasmhost.Request("PUT", "/", "host", "no"), want: "PUT|example.com"},
+		{
+			name: "client_ip", key: `{"client_ip": true}`, request: wasmhost.Request("GET", "/", "x-forwarded-for", "9.9.9.9"),
+			properties: map[string]string{"source.address": "192.0.2.7:4711"}, want: "192.0.2.7",
+		},
+		{
+			name: "client_ip by network", key: `{"client_ip": {"v4_prefix": 24, "v6_prefix": 64}}`, request: wasmhost.Request("GET", "/"),
+			properties: map[string]string{"source.address": "[2001:db8:1:2:3:4:5:6]:4711"}, want: "2001:db8:1:2::/64",
+		},
+		{
+			name: "metadata", key: `{"metadata": ["envoy.filters.http.jwt_authn", "payload", "sub"]}`, request: wasmhost.Request("GET", "/"),
+			properties: map[string]string{jwt: "alice"}, want: "alice",
+		},
+		{
+			name: "property", key: `{"property": ["connection", "uri_san_peer_certificate"]}`, request: wasmhost.Request("GET", "/"),
+			properties: map[string]string{"connection.uri_san_peer_certificate": "spiffe://cluster/ns/a{}\x00"}, want: "spiffe://cluster/ns/a%7B%7D%00",
+		},
+		{name: "property absent", key: `{"property": ["connection", "uri_san_peer_certificate"]}`, request: wasmhost.Request("GET", "/")},
+		{
+			name: "too long", key: `{"header": "x-client"}, {"constant": "b"}`, request: wasmhost.Request("GET", "/", "x-client", strings.Repeat("a", 300)),
+			want: digest(strings.Repeat("a", 300)+"|b", 64),
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			eachWorld(t, func(t *testing.T, w *worker) {
+				w.properties = wasmhost.Properties{}
+				for path, value := range test.properties {
+					w.properties[path] = []byte(value)
+				}
+				r := w.startRedis()
+				i := w.load(withRedis(`{"name": "the rule", "key": [` + test.key + `], ` + once + `}`))
+				x := i.open(test.request)
+				r.settle()
+				x.End()
+				want := "rl:{the%20rule|" + test.want + "}:fixed_window:1h"
+				if test.want == "" {
+					want = ""
+				}
+				if got := strings.Join(r.keys(), " "); got != want {
+					t.Errorf("key %q, want %q; the request was %s", got, want, x.outcome())
+				}
+			})
+		})
+	}
+}
+
+// The configuration of the design document does what it says, here with the
+// embedded store, whose clock stands still.
+func TestDesignExample(t *testing.T) {
+	redis := regexp.MustCompile(`"redis": \{[^}]*\},`)
+	config := redis.ReplaceAllString(readFile(t, "config/testdata/valid/design.json"), "")
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(config)
+		api := func(namesAndValues ...string) *exchange {
+			headers := wasmhost.Pairs{{":method", "GET"}, {":authority", "api.example.com:8080"}, {":path", "/api/x"}, {"x-plan", "pro"}}
+			return i.open(append(headers, wasmhost.Response("", namesAndValues...)[1:]...))
+		}
+		const policies = ` [ratelimit-policy: "per-user-1s";q=20;w=2, "per-user-1h";q=1000;w=3600, "global";q=5000;w=1]`
+		w.expect("health", i.get("/healthz/live").end(), "200 exempt:health")
+		w.expect("no API", i.get("/").end(), "200 allowed"+standard(5000, 4999, "1")+
+			` [ratelimit-policy: "global";q=5000;w=1] [ratelimit: "global";r=4999;t=1]`)
+		w.expect("a costly call", api("x-api-key", "k", "x-cost", "20").end(), "200 allowed"+standard(20, 0, "2")+policies+
+			` [ratelimit: "per-user-1s";r=0;t=2, "per-user-1h";r=980;t=7200, "global";r=4998;t=1]`)
+		x := api("x-api-key", "k", "x-cost", "3")
+		if got, want := x.local().Body, `{"error":"slow down"}`; got != want {
+			t.Errorf("body %s, want %s", got, want)
+		}
+		w.expect("one more", x.end(), "429 limited:per-user"+standard(20, 0, "2")+policies+
+			` [ratelimit: "per-user-1s";r=0;t=2, "per-user-1h";r=980;t=7200, "global";r=4998;t=1]`+
+			" [retry-after: 1] [content-type: application/json] [x-reason: quota]")
+		w.expect("more than ever", api("x-api-key", "new", "x-cost", "21").end(), "429 limited:per-user"+standard(20, 20, "0")+policies+
+			` [ratelimit: "per-user-1s";r=20;t=0, "per-user-1h";r=1000;t=0, "global";r=4998;t=1]`+
+			" [content-type: application/json] [x-reason: quota]")
+	})
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+)
+
+// envoy is an Envoy with one worker and no access log.
+type envoy struct {
+	*process
+
+	url   string // of its listener
+	admin string // URL
+}
+
+// place is where a setup's Envoy is and whom it talks to.
+type place struct {
+	listener, admin, upstream, redis, service int    // ports of 127.0.0.1
+	root                                      string // of the repository
+}
+
+func startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy, error) {
+	file := filepath.Join(dir, name+".yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := startProcess(dir, name, nil, program("envoy"), "-c", file,
+		"--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
+	if err != nil {
+		return nil, err
+	}
+	e := &envoy{process: p, url: "http://" + addr(at.listener) + "/", admin: "http://" + addr(at.admin)}
+	if err := p.await(ctx, func(ctx context.Context) error { _, err := get(ctx, e.admin+"/ready"); return err }); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return e, nil
+}
+
+// failures returns how many requests Envoy has let through or refused undecided:
+// because of a time-out or an error between it and the counters.
+func (e *envoy) failures(ctx context.Context) (int64, error) {
+	text, err := get(ctx, e.admin+"/stats?usedonly&filter="+failureStats)
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for line := range strings.Lines(text) {
+		if _, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("/stats: %q: %w", line, err)
+			}
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+// failureStats selects the counters of Sluice's undecided requests and of the
+// ratelimit filter's.
+const failureStats = `sluice.outcome.failed_.*|\.ratelimit\.error$`
+
+// base is the shipped envoy.yaml, on a setup's ports and with the access log
+// left out.
+func base(at place) (*envoyconf.Config, error) {
+	text, err := os.ReadFile(filepath.Join(at.root, "envoy.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := envoyconf.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	c.SetPorts(at.listener, at.admin)
+	c.SetUpstream(addr(at.upstream))
+	c.SetRedis(addr(at.redis))
+	c.SetWasm(filepath.Join(at.root, "build", "sluice.wasm"))
+	c.Delete(envoyconf.ConnectionManager + "/access_log")
+	return c, nil
+}
+
+const httpFilters = envoyconf.ConnectionManager + "/http_filters"
+
+// withoutSluice takes the plugin out, in both its roles.
+func withoutSluice(c *envoyconf.Config) {
+	c.Remove(httpFilters, "sluice")
+	c.Remove("static_resources/clusters", "redis")
+}
+
+// replaceSluice puts another filter in the plugin's place.
+func replaceSluice(c *envoyconf.Config, filter string) {
+	withoutSluice(c)
+	rest, _ := c.Get(httpFilters).([]any)
+	c.Set(httpFilters, append([]any{c.Fragment(filter)}, rest...))
+}
+
+// answering is an Envoy that answers every request itself: the upstream.
+func answering(at place) string {
+	return fmt.Sprintf(`
+admin: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}
+static_resources:
+  listeners:
+  - address: {socket_address: {address: 127.0.0.1, port_value: %d}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: upstream
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: ["*"]
+              routes:
+              - match: {prefix: "/"}
+                direct_response: {status: 200, body: {inline_string: "ok\n"}}
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+`, at.admin, at.listener)
+}

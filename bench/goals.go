@@ -1,0 +1,81 @@
+package main
+
+import "fmt"
+
+// goal is what the project wants of a figure.
+type goal struct {
+	Title   string  `json:"title"`
+	Figure  spread  `json:"figure"`
+	AtLeast bool    `json:"at_least"` // else at most
+	Bound   float64 `json:"bound"`
+	Met     bool    `json:"met"` // by the median
+
+	decimals int
+}
+
+func newGoal(title string, values []float64, atLeast bool, bound float64, decimals int) goal {
+	g := goal{Title: title, Figure: spreadOf(values), AtLeast: atLeast, Bound: bound, decimals: decimals}
+	g.Met = g.Figure.Median <= bound
+	if atLeast {
+		g.Met = g.Figure.Median >= bound
+	}
+	return g
+}
+
+func (g goal) bound() string {
+	if g.AtLeast {
+		return fmt.Sprintf("at least %g", g.Bound)
+	}
+	return fmt.Sprintf("at most %g", g.Bound)
+}
+
+// verdict is decided by the median; where the bound lies within the rounds'
+// spread, the noise could have decided otherwise.
+func (g goal) verdict() string {
+	word := "not met"
+	if g.Met {
+		word = "met"
+	}
+	if g.Figure.Min <= g.Bound && g.Bound <= g.Figure.Max && g.Figure.Min < g.Figure.Max {
+		word += ", within the noise"
+	}
+	return word
+}
+
+// The loads that goals are about.
+const (
+	mainLoad    = "16"
+	latencyLoad = "open"
+)
+
+// goals holds the figures against what the project aims at.
+func (r results) goals() []goal {
+	pair := r.fasterPair(mainLoad)
+	throughput := func(setup, to string) []float64 { return r.ratio(setup, to, mainLoad, requestsPerSecond) }
+	latency := func(q quantity) []float64 { return r.ratio(sluice, pair, latencyLoad, q) }
+	return []goal{
+		newGoal("Requests/s, Sluice / ratelimit and its service", throughput(sluice, pair), true, 2.4, 2),
+		newGoal("Requests/s, Sluice / no limiter", throughput(sluice, unlimited), true, 0.6, 2),
+		newGoal("CPU per check, Sluice / ratelimit and its service",
+			quotients(r.checkCost(sluice, mainLoad), r.checkCost(pair, mainLoad)), false, 0.2, 2),
+		newGoal("p50, Sluice / ratelimit and its service", latency(p50), false, 1, 2),
+		newGoal("p99, Sluice / ratelimit and its service", latency(p99), false, 1, 2),
+		newGoal("p99.9, Sluice / ratelimit and its service", latency(p999), false, 1, 2),
+		newGoal("Requests/s, Sluice denied / local_ratelimit denied", throughput(sluiceDenied, localDenied), true, 0.7, 2),
+		newGoal("Redis commands per request, Sluice denied", r.of(sluiceDenied, mainLoad, redisCommands), false, 0.001, 4),
+		newGoal("Requests/s, Sluice leased / no limiter", throughput(leased, unlimited), true, 0.75, 2),
+		newGoal("Redis commands per request, Sluice leased", r.of(leased, mainLoad, redisCommands), false, 0.05, 3),
+		newGoal("CPU of each further limit in a rule / of the first", r.furtherLimit(), false, 0.2, 2),
+	}
+}
+
+// furtherLimit is what the second and the third limit of a rule cost, each, in
+// parts of what the first costs.
+func (r results) furtherLimit() []float64 {
+	one, three := r.checkCost(sluice, mainLoad), r.checkCost(sluiceThree, mainLoad)
+	parts := make([]float64, len(one))
+	for i := range parts {
+		parts[i] = (three[i] - one[i]) / 2 / one[i]
+	}
+	return parts
+}

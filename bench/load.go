@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	vegeta "github.com/tsenart/vegeta/v12/lib"
+)
+
+// load is a way to send requests.
+type load struct {
+	id          string
+	connections int // closed loop: each sends its next request when the last is answered
+	rate        int // open loop: requests a second, sent whether others are answered or not
+}
+
+// outcome is what a load saw.
+type outcome struct {
+	seconds   float64
+	statuses  map[int]int64 // answers by status; the hundreds' first in a closed loop
+	latencies []time.Duration
+}
+
+func (o *outcome) answers() (sum int64) {
+	for _, n := range o.statuses {
+		sum += n
+	}
+	return sum
+}
+
+// identity is the value of the identity header.
+const identity = "bench"
+
+func (l load) run(ctx context.Context, url string, seconds int) (*outcome, error) {
+	if l.rate > 0 {
+		return openLoop(ctx, url, l.rate, seconds)
+	}
+	return closedLoop(ctx, url, l.connections, seconds)
+}
+
+// closedLoop has h2load send HTTP/1.1 requests for some seconds.
+// https://nghttp2.org/documentation/h2load.1.html
+func closedLoop(ctx context.Context, url string, connections, seconds int) (*outcome, error) {
+	out, err := exec.CommandContext(ctx, program("h2load"), "--h1", "--threads", "1", "--clients", strconv.Itoa(connections),
+		"--duration", strconv.Itoa(seconds), "--header", identityHeader+": "+identity, url).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("h2load: %w\n%s", err, out)
+	}
+	o, err := parseH2load(string(out))
+	if err != nil {
+		return nil, fmt.Errorf("h2load: %w in\n%s", err, out)
+	}
+	o.seconds = float64(seconds)
+	return o, nil
+}
+
+var (
+	statusCodes = regexp.MustCompile(`status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx`)
+	brokenCalls = regexp.MustCompile(`(\d+) errored, (\d+) timeout`)
+)
+
+// parseH2load reads h2load's report. Answers are kept by the first status of
+// their hundred.
+func parseH2load(report string) (*outcome, error) {
+	codes, broken := statusCodes.FindStringSubmatch(report), brokenCalls.FindStringSubmatch(report)
+	if codes == nil || broken == nil {
+		return nil, errors.New("no status codes")
+	}
+	if broken[1] != "0" || broken[2] != "0" {
+		return nil, fmt.Errorf("%s requests errored, %s timed out", broken[1], broken[2])
+	}
+	o := &outcome{statuses: map[int]int64{}}
+	for i, text := range codes[1:] {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		o.statuses[(i+2)*100] = n
+	}
+	return o, nil
+}
+
+// openLoopConnections are as many as an open loop needs at most, so that no
+// request waits for another's connection.
+const openLoopConnections = 256
+
+// openLoop sends requests at a fixed rate, evenly spaced, and measures each
+// from its sending.
+func openLoop(ctx context.Context, url string, rate, seconds int) (*outcome, error) {
+	target := vegeta.Target{Method: http.MethodGet, URL: url, Header: http.Header{identityHeader: {identity}}}
+	attacker := vegeta.NewAttacker(vegeta.Connections(openLoopConnections), vegeta.HTTP2(false), vegeta.Timeout(startLimit))
+	duration := time.Duration(seconds) * time.Second
+	o := &outcome{seconds: float64(seconds), statuses: map[int]int64{}, latencies: make([]time.Duration, 0, rate*seconds)}
+	for result := range attacker.Attack(vegeta.NewStaticTargeter(target), vegeta.Rate{Freq: rate, Per: time.Second}, duration, "") {
+		if result.Error != "" && result.Code == 0 {
+			attacker.Stop()
+			return nil, fmt.Errorf("open loop: %s", result.Error)
+		}
+		if ctx.Err() != nil {
+			attacker.Stop()
+		}
+		o.statuses[int(result.Code)/100*100]++
+		o.latencies = append(o.latencies, result.Latency)
+	}
+	slices.Sort(o.latencies)
+	return o, ctx.Err()
+}
+
+// quantileMicros is the latency that a part of the requests do not exceed.
+func (o *outcome) quantileMicros(part float64) float64 {
+	if len(o.latencies) == 0 {
+		return 0
+	}
+	return float64(o.latencies[int(part*float64(len(o.latencies)-1))].Nanoseconds()) / 1000
+}

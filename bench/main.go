@@ -1,0 +1,117 @@
+// Bench measures Sluice beside what users would pick instead: requests a second,
+// latency, CPU time, Redis commands and memory of Envoy without a limiter, of
+// Sluice in its modes, of Envoy's ratelimit filter with the service of
+// github.com/envoyproxy/ratelimit, and of Envoy's local_ratelimit, all on this
+// machine in one run. "make bench" runs it; docs/benchmarks.md explains it.
+//
+// Goals are reported, never enforced: the exit status is 1 only when something
+// could not be measured.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+type options struct {
+	rounds, seconds, rate int
+	root, out             string
+	command               string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 5, "how often each setup is measured")
+	flag.IntVar(&o.seconds, "seconds", 4, "length of one measurement")
+	flag.IntVar(&o.rate, "rate", 2000, "requests a second of the open loop")
+	flag.StringVar(&o.root, "root", "..", "directory of the repository")
+	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
+	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// closedLoads are the closed loops.
+var closedLoads = []load{{id: "1", connections: 1}, {id: mainLoad, connections: 16}, {id: "64", connections: 64}}
+
+func run(ctx context.Context, o options) error {
+	if o.rounds < 1 || o.seconds < 1 || o.rate < 1 {
+		return fmt.Errorf("%d rounds of %d s, %d requests/s: want at least 1 each", o.rounds, o.seconds, o.rate)
+	}
+	root, err := filepath.Abs(o.root)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "sluice-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate, setups: setups()}
+	if err := r.fill(ctx, root, dir); err != nil {
+		return err
+	}
+	return r.write(root, o.out)
+}
+
+// fill makes the measurements.
+func (r *report) fill(ctx context.Context, root, dir string) error {
+	fmt.Fprintln(os.Stderr, "building envoyproxy/ratelimit, starting all setups")
+	b, err := start(ctx, root, dir, r.setups)
+	defer b.stop()
+	if err != nil {
+		return err
+	}
+	if r.Machine, err = b.describe(ctx); err != nil {
+		return err
+	}
+	if err := b.warmUp(ctx, closedLoads[1], r.Seconds, os.Stderr); err != nil {
+		return err
+	}
+	loads := append(slices.Clone(closedLoads), load{id: latencyLoad, rate: r.Rate})
+	if r.Results, err = b.measureAll(ctx, loads, r.Rounds, r.Seconds, os.Stderr); err != nil {
+		return err
+	}
+	r.Goals = r.Results.goals()
+	return nil
+}
+
+// write writes the results' files, and the tables to the standard output.
+func (r *report) write(root, out string) error {
+	files := map[string]func(*os.File) error{
+		out + ".md":   func(f *os.File) error { return r.writeMarkdown(f) },
+		out + ".json": func(f *os.File) error { return r.writeJSON(f) },
+		out + ".svg":  func(f *os.File) error { return r.writeChart(f) },
+	}
+	for path, write := range files {
+		if err := writeFile(path, write); err != nil {
+			return err
+		}
+	}
+	return r.writeMarkdown(os.Stdout)
+}
+
+func writeFile(path string, write func(*os.File) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

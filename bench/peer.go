@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+)
+
+// peerOptions configure the service of github.com/envoyproxy/ratelimit.
+type peerOptions struct {
+	limit      int  // requests an hour
+	localCache bool // of the keys that are over their limit, in the service
+}
+
+// The service's settings, apart from addresses. Writes are gathered for the
+// time that its README recommends; statistics are off, which spares it work
+// that Sluice does.
+// https://github.com/envoyproxy/ratelimit#redis
+const (
+	pipelineWindow  = "150us"
+	localCacheBytes = 64 << 20
+)
+
+func (o *peerOptions) env(dir string, at place, health, debug int) []string {
+	cache := 0
+	if o.localCache {
+		cache = localCacheBytes
+	}
+	return []string{
+		"GRPC_HOST=127.0.0.1", "GRPC_PORT=" + strconv.Itoa(at.service),
+		"HOST=127.0.0.1", "PORT=" + strconv.Itoa(health),
+		"DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + strconv.Itoa(debug),
+		"DISABLE_STATS=true", "USE_STATSD=false", "LOG_LEVEL=error",
+		"RUNTIME_ROOT=" + dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false",
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + addr(at.redis),
+		"REDIS_PIPELINE_WINDOW=" + pipelineWindow,
+		"LOCAL_CACHE_SIZE_IN_BYTES=" + strconv.Itoa(cache),
+		// Keys of the setups apart from each other, expiring when they should.
+		fmt.Sprintf("CACHE_KEY_PREFIX=%d-", at.service), "EXPIRATION_JITTER_MAX_SECONDS=0",
+	}
+}
+
+// buildPeer compiles the service from the module that go.mod pins.
+func buildPeer(ctx context.Context, root, dir string) (string, error) {
+	path := filepath.Join(dir, "ratelimit")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/envoyproxy/ratelimit/src/service_cmd")
+	cmd.Dir = filepath.Join(root, "bench")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building envoyproxy/ratelimit: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// startPeer runs the service and returns when it takes calls.
+func startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at place) (*process, error) {
+	dir = filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
+		return nil, err
+	}
+	limits := fmt.Sprintf("domain: bench\ndescriptors:\n- key: client\n  rate_limit: {unit: hour, requests_per_unit: %d}\n", o.limit)
+	if err := os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(limits), 0o600); err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(ctx, 2)
+	if err != nil {
+		return nil, err
+	}
+	p, err := startProcess(dir, "service", o.env(dir, at, ports[0], ports[1]), binary)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.await(ctx, accepts(at.service))
+}
+
+// rateLimitFilter has Envoy's ratelimit filter ask the service, with the
+// time-out that Sluice has for Redis.
+func rateLimitFilter(c *envoyconf.Config, at place) {
+	replaceSluice(c, `
+name: ratelimit
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+  domain: bench
+  timeout: 0.05s
+  enable_x_ratelimit_headers: DRAFT_VERSION_03
+  rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: service}}}
+`)
+	c.Set(route+"/rate_limits", c.Fragment(fmt.Sprintf(
+		"[{actions: [{request_headers: {header_name: %s, descriptor_key: client}}]}]", identityHeader,
+	)))
+	c.Append("static_resources/clusters", c.Fragment(fmt.Sprintf(`
+name: service
+type: STATIC
+connect_timeout: 1s
+typed_extension_protocol_options:
+  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+    explicit_http_config: {http2_protocol_options: {}}
+load_assignment:
+  cluster_name: service
+  endpoints:
+  - lb_endpoints:
+    - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}
+`, at.service)))
+}

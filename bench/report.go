@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// report is what a benchmark hands out.
+type report struct {
+	Machine machine `json:"machine"`
+	Command string  `json:"command"`
+	Rounds  int     `json:"rounds"`
+	Seconds int     `json:"seconds"` // of one measurement
+	Rate    int     `json:"open_loop_requests_per_second"`
+	Goals   []goal  `json:"goals"`
+	Results results `json:"results"` // by setup and load
+
+	setups []*setup
+}
+
+func (r *report) writeJSON(out io.Writer) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
+
+// writeMarkdown writes the tables that the README shows.
+func (r *report) writeMarkdown(out io.Writer) error {
+	var b strings.Builder
+	r.writeHead(&b)
+	r.writeThroughput(&b)
+	r.writeLatency(&b)
+	r.writeCosts(&b)
+	r.writeGoals(&b)
+	r.writeTrouble(&b)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (r *report) writeHead(b *strings.Builder) {
+	m := r.Machine
+	fmt.Fprintf(b, "`%s`, %s, commit %s: %d cores of %s, Linux %s, Envoy %s with one worker, Redis %s, envoyproxy/ratelimit %s.\n",
+		r.Command, m.Date, m.Commit, m.Cores, m.CPU, m.Kernel, m.Envoy, m.Redis, m.Peer)
+	fmt.Fprintf(b, "Load average before: %s; other processes used %s cores meanwhile. ", m.LoadAverage, spreadOf(r.foreign()).text(2))
+	fmt.Fprintf(b, "Medians of %d rounds of %d s, in parentheses the least and the most.\n", r.Rounds, r.Seconds)
+}
+
+// foreign is the CPU that others used, in cores, in every sample.
+func (r *report) foreign() (all []float64) {
+	for _, loads := range r.Results {
+		for _, samples := range loads {
+			for _, s := range samples {
+				all = append(all, s.Foreign)
+			}
+		}
+	}
+	return all
+}
+
+// table writes a Markdown table: a row for each setup, a column for each head.
+func (r *report) table(b *strings.Builder, title string, heads []string, cells func(*setup) []string) {
+	fmt.Fprintf(b, "\n%s\n\n| | %s |\n|---|%s\n", title, strings.Join(heads, " | "), strings.Repeat("---:|", len(heads)))
+	for _, s := range r.setups {
+		fmt.Fprintf(b, "| %s | %s |\n", s.title, strings.Join(cells(s), " | "))
+	}
+}
+
+func (r *report) writeThroughput(b *strings.Builder) {
+	heads := []string{"1 connection", "16", "64", "at 16: of no limiter", "of the pair"}
+	pair := r.Results.fasterPair(mainLoad)
+	r.table(b, "Requests/s, closed loop:", heads, func(s *setup) []string {
+		var cells []string
+		for _, l := range closedLoads {
+			cells = append(cells, r.Results.spread(s.id, l.id, requestsPerSecond).text(0))
+		}
+		for _, to := range []string{unlimited, pair} {
+			cells = append(cells, spreadOf(r.Results.ratio(s.id, to, mainLoad, requestsPerSecond)).text(2))
+		}
+		return cells
+	})
+	fmt.Fprintf(b, "\nThe pair is Envoy's ratelimit filter and its service, here %q, the faster tuning.\n", pair)
+}
+
+func (r *report) writeLatency(b *strings.Builder) {
+	title := fmt.Sprintf("Latency in us, open loop of %d requests/s:", r.Rate)
+	r.table(b, title, []string{"p50", "p99", "p99.9"}, func(s *setup) []string {
+		var cells []string
+		for _, q := range []quantity{p50, p99, p999} {
+			cells = append(cells, r.Results.spread(s.id, latencyLoad, q).text(0))
+		}
+		return cells
+	})
+}
+
+func (r *report) writeCosts(b *strings.Builder) {
+	heads := []string{"Envoy", "service", "Redis", "per check", "Redis commands per request", "memory: Envoy", "service", "Redis"}
+	r.table(b, "CPU us per request, Redis commands per request, and memory in MB, at 16 connections:", heads, func(s *setup) []string {
+		at := func(decimals int, q quantity) string {
+			return fmt.Sprintf("%.*f", decimals, r.Results.spread(s.id, mainLoad, q).Median)
+		}
+		check := "-"
+		if s.id != unlimited && s.status == 200 {
+			check = spreadOf(r.Results.checkCost(s.id, mainLoad)).text(1)
+		}
+		return []string{
+			at(1, func(s *sample) float64 { return s.CPUMicros.Envoy }),
+			at(1, func(s *sample) float64 { return s.CPUMicros.Service }),
+			at(1, func(s *sample) float64 { return s.CPUMicros.Redis }),
+			check,
+			at(4, redisCommands),
+			at(0, func(s *sample) float64 { return s.MemoryMB.Envoy }),
+			at(0, func(s *sample) float64 { return s.MemoryMB.Service }),
+			at(0, func(s *sample) float64 { return s.MemoryMB.Redis }),
+		}
+	})
+	b.WriteString("\nPer check: Envoy's CPU beyond that without a limiter, the service's and Redis's; of a denied request it means nothing, as that never reaches the upstream.\n")
+}
+
+func (r *report) writeGoals(b *strings.Builder) {
+	b.WriteString("\nGoals, at 16 connections; latency in the open loop:\n\n| | goal | figure | |\n|---|---|---:|---|\n")
+	for _, g := range r.Goals {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", g.Title, g.bound(), g.Figure.text(g.decimals), g.verdict())
+	}
+}
+
+// writeTrouble names the samples in which not every request was decided.
+func (r *report) writeTrouble(b *strings.Builder) {
+	var lines []string
+	for _, s := range r.setups {
+		for load, samples := range r.Results[s.id] {
+			var undecided, wrong int64
+			for _, sample := range samples {
+				undecided, wrong = undecided+sample.Undecided, wrong+sample.WrongStatus
+			}
+			if undecided+wrong > 0 {
+				lines = append(lines, fmt.Sprintf("- %s, %s: %d checks failed or timed out, %d answers were not %d\n", s.title, load, undecided, wrong, s.status))
+			}
+		}
+	}
+	if len(lines) > 0 {
+		slices.Sort(lines)
+		b.WriteString("\nNot every request was decided:\n\n" + strings.Join(lines, ""))
+	}
+}

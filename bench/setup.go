@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+)
+
+// setup is one way to limit requests, or none.
+type setup struct {
+	id     string // in results and file names
+	title  string
+	status int                            // that every answer has
+	edit   func(*envoyconf.Config, place) // the shipped envoy.yaml made this setup's
+	peer   *peerOptions                   // of the rate limit service; nil: the setup has none
+}
+
+// Identifiers that goals and charts refer to.
+const (
+	unlimited    = "none"
+	sluice       = "sluice"
+	sluiceProxy  = "sluice-redis-proxy"
+	sluiceThree  = "sluice-3-limits"
+	sluiceDenied = "sluice-denied"
+	embedded     = "sluice-embedded"
+	leased       = "sluice-leased"
+	pair         = "ratelimit"
+	pairCached   = "ratelimit-local-cache"
+	pairDenied   = "ratelimit-denied"
+	local        = "local-ratelimit"
+	localDenied  = "local-ratelimit-denied"
+)
+
+// identityHeader tells requests apart in every setup that counts in Redis. All
+// requests of a run have the same value: the hottest key there can be.
+const identityHeader = "x-api-key"
+
+// The limits: one that no run exhausts, and one that the first request does.
+const (
+	manyPerHour = 1_000_000_000
+	onePerHour  = 1
+)
+
+func setups() []*setup {
+	return []*setup{
+		{id: unlimited, title: "Envoy, no limiter", status: 200, edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) }},
+		{id: sluice, title: "Sluice, Redis", status: 200, edit: plugin(redisField, gcra(manyPerHour))},
+		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(plugin(redisField, gcra(manyPerHour)))},
+		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: plugin(redisField, threeLimits)},
+		{id: leased, title: "Sluice, Redis, leases of 50", status: 200, edit: plugin(redisField, leasedLimit)},
+		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
+		{id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
+		{id: pairCached, title: "Envoy ratelimit + service with local cache, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour, localCache: true}},
+		{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
+		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: plugin(redisField, gcra(onePerHour))},
+		{id: pairDenied, title: "Envoy ratelimit + service with local cache, denied", status: 429, edit: rateLimitFilter, peer: &peerOptions{limit: onePerHour, localCache: true}},
+		{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
+	}
+}
+
+const redisField = `"redis": {"cluster": "redis"},`
+
+func gcra(limit int) string {
+	return fmt.Sprintf(`{"algorithm": "gcra", "limit": %d, "window": "1h"}`, limit)
+}
+
+const (
+	threeLimits = `{"algorithm": "gcra", "limit": 1000000000, "window": "1h"},
+		{"algorithm": "gcra", "limit": 1000000000, "window": "1m"},
+		{"algorithm": "gcra", "limit": 1000000000, "window": "1d"}`
+	// A bucket of this size would drain faster than a lease is spent, so the lease
+	// is taken from a window.
+	leasedLimit = `{"algorithm": "fixed_window", "limit": 1000000000, "window": "1h", "lease": {"units": 50, "ttl": "200ms"}}`
+)
+
+// plugin configures Sluice with one rule, and the headers that its peers send.
+func plugin(redis, limits string) func(*envoyconf.Config, place) {
+	return func(c *envoyconf.Config, _ place) {
+		c.SetPlugin(fmt.Sprintf(`{%s "headers": ["x-ratelimit"],
+			"rules": [{"name": "bench", "key": [{"header": %q}], "limits": [%s]}]}`, redis, identityHeader, limits))
+	}
+}
+
+func proxied(edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
+	return func(c *envoyconf.Config, at place) {
+		edit(c, at)
+		c.RouteByRedisProxy(false, addr(at.redis))
+	}
+}
+
+func withoutRedis(edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
+	return func(c *envoyconf.Config, at place) {
+		edit(c, at)
+		c.Remove("static_resources/clusters", "redis")
+	}
+}
+
+const route = envoyconf.ConnectionManager + "/route_config/virtual_hosts/all/routes/0/route"
+
+// localRateLimit is Envoy's limiter without shared counters: a token bucket of
+// this one Envoy, the same for all requests.
+func localRateLimit(limit int) func(*envoyconf.Config, place) {
+	return func(c *envoyconf.Config, _ place) {
+		replaceSluice(c, fmt.Sprintf(`
+name: local_ratelimit
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit
+  stat_prefix: local
+  token_bucket: {max_tokens: %d, tokens_per_fill: %[1]d, fill_interval: 3600s}
+  filter_enabled: {default_value: {numerator: 100}}
+  filter_enforced: {default_value: {numerator: 100}}
+  enable_x_ratelimit_headers: DRAFT_VERSION_03
+`, limit))
+	}
+}

@@ -15,6 +15,11 @@ endif
 export STORE
 # FUZZTIME is how long "make fuzz" spends on each target.
 export FUZZTIME ?= 30s
+# What "make bench" does: ROUNDS of measurements of SECONDS each, and an open loop
+# of RATE requests/s. PUBLISH=1 keeps the results as those that the documents show.
+ROUNDS ?= 5
+SECONDS ?= 4
+RATE ?= 2000
 
 wasm := build/sluice.wasm
 wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) \
@@ -73,6 +78,19 @@ bench-lua: tools ## what a check costs Redis, against the goals and redis_rate (
 pictures: ## draw docs/img/ anew
 	go run ./internal/algopic
 
+.PHONY: bench
+bench: build bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look)
+	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"
+ifdef PUBLISH
+	cp bench/results/latest.md bench/results/published.md
+	cp bench/results/latest.json bench/results/published.json
+	mkdir -p docs/img && cp bench/results/latest.svg docs/img/bench.svg
+endif
+
+.PHONY: bench-tools
+bench-tools: | tools
+	@tools/h2load.sh
+
 .PHONY: fmt
 fmt: linters ## format the Go code
 	gofumpt -w $(go_files)
@@ -86,6 +104,7 @@ fmt-check: linters
 lint: linters ## vet, staticcheck, the direction of imports
 	go vet ./...
 	staticcheck ./...
+	cd bench && go vet ./... && staticcheck ./...
 	@tools/imports.sh
 
 .PHONY: tidy-check

@@ -208,3 +208,27 @@ func TestLostWhileManyWait(t *testing.T) {
 		}
 	})
 }
+
+// Requests that come between the loss of a stream and the next tick are decided
+// with those that had waited for it, and none of them twice.
+func TestRequestBehindLostStream(t *testing.T) {
+	for mode, want := range map[string]string{
+		"allow": "200 failed:allow",
+		"deny":  "503 failed:deny [content-type: application/problem+json]",
+		"local": "200 local:allowed" + standard(9, 8, "3600"),
+	} {
+		t.Run(mode, func(t *testing.T) {
+			eachWorld(t, func(t *testing.T, w *worker) {
+				m := &wasmhost.Memory{}
+				w.connect(m)
+				i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "` + mode + `"}, "rules": [` + perClient("a", 9) + `]}`)
+				first := i.get("/", client("x")...)
+				m.Last().Close(wasmhost.GRPCInternal)
+				second := i.get("/", client("y")...)
+				i.wait(time.Millisecond)
+				w.expect("the first", first.end(), want)
+				w.expect("the second", second.end(), want)
+			})
+		})
+	}
+}

@@ -181,7 +181,9 @@ func (o *outage) reload() {
 func (o *outage) finish() {
 	o.t.Helper()
 	o.await(20)
+	requests := 0
 	for mode, l := range o.loads {
+		requests += l.total()
 		answers := maps.Clone(l.stop())
 		for _, status := range modes[mode] {
 			delete(answers, status)
@@ -198,7 +200,7 @@ func (o *outage) finish() {
 	if text := o.wrong.Load(); text != nil {
 		o.t.Error(*text)
 	}
-	if n := strings.Count(o.Log(), "redis does not decide"); n > 30*(1+o.reloads) {
-		o.t.Errorf("%d log lines that Redis does not decide", n)
+	if n := strings.Count(o.Log(), "redis does not decide"); n > requests/20 {
+		o.t.Errorf("%d log lines that Redis does not decide, for %d requests", n, requests)
 	}
 }

@@ -1,0 +1,100 @@
+//go:build soak
+
+package e2e
+
+import (
+	"io"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+// soakTime is how long TestSoak goes on: the environment variable SOAK, such as
+// "30m", or 10 minutes.
+func soakTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("SOAK")
+	if text == "" {
+		return 10 * time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// soakGrowthKB is how much more memory Envoy may hold at the end than after the
+// first rounds.
+const soakGrowthKB = 20_000
+
+// TestSoak has one Envoy go through all kinds of faults, in random order, again
+// and again, with a reload in each round: nothing crashes, no request is stuck or
+// lost, and memory stays flat.
+func TestSoak(t *testing.T) {
+	server := redistest.Start(t)
+	w := newWire(t, server.Addr)
+	o := launchOutage(t, envoytest.Options{Redis: []string{w.addr}, Quiet: true})
+	o.client = server.Client()
+	o.expectDecided()
+	faults := soakFaults(t, o, server, w)
+	const warmUp = 3
+	var settled int // KB
+	for round, end := 0, time.Now().Add(soakTime(t)); round <= warmUp || time.Now().Before(end); round++ {
+		for _, i := range rand.Perm(len(faults)) {
+			faults[i]()
+			o.expectDecided()
+		}
+		o.reload()
+		o.await(50)
+		resident := o.ResidentKB()
+		if round == warmUp {
+			settled = resident
+		}
+		t.Logf("round %d: Envoy holds %d KB, decided again after %v", round, resident, o.healed)
+	}
+	if grown := o.ResidentKB() - settled; grown > soakGrowthKB {
+		t.Errorf("Envoy holds %d KB more than after the first rounds, want %d at most", grown, soakGrowthKB)
+	}
+	o.finish()
+}
+
+// soakFaults are functions that make a fault, let the load meet it, and heal it.
+func soakFaults(t *testing.T, o *outage, server *redistest.Server, w *wire) []func() {
+	t.Helper()
+	on := func(f fault) func() {
+		return func() {
+			w.set(f)
+			o.await(100)
+			w.set(pass)
+			w.cut()
+		}
+	}
+	do := func(args ...any) func() {
+		return func() {
+			if err := o.client.Do(ctx, args...).Err(); err != nil {
+				t.Error(err)
+			}
+			o.await(100)
+		}
+	}
+	return []func(){
+		func() { server.Kill(); o.await(100); server.Restart() },
+		func() { server.Signal(syscall.SIGSTOP); o.await(100); server.Signal(syscall.SIGCONT) },
+		do("SCRIPT", "FLUSH"),
+		do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
+		on(func(io.Writer, []byte, int) error { return nil }),
+		on(func(io.Writer, []byte, int) error { return errCut }),
+		on(func(to io.Writer, piece []byte, sent int) error { return pass(to, piece[len(piece)/2:], sent) }),
+		on(func(to io.Writer, piece []byte, sent int) error {
+			time.Sleep(rand.N(2 * outageTimeout)) // an unsteady network
+			return pass(to, piece, sent)
+		}),
+		func() { w.cut(); o.await(300) },
+	}
+}

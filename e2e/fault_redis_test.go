@@ -68,6 +68,11 @@ func TestRedisStopped(t *testing.T) {
 	o.reload()
 	o.expectModes()
 	<-woken
+	for mode, l := range o.loads { // two clients could wait for 100 timeouts in that time
+		if n := l.total(); n < 200 {
+			t.Errorf("%s: %d requests while Redis hung; want more, as none waits while the breaker is open", mode, n)
+		}
+	}
 	o.redis.Signal(syscall.SIGCONT)
 	o.expectDecided()
 	o.finish()

@@ -146,6 +146,9 @@ func (o *outage) expectStates(mode, user string) {
 		if entry.State != want[entry.Status] {
 			o.t.Errorf("%s: filter state %q of status %d, want %q", mode, entry.State, entry.Status, want[entry.Status])
 		}
+		if entry.Status != http.StatusOK && entry.Details != entry.State {
+			o.t.Errorf("%s: response code details %q, want %q", mode, entry.Details, entry.State)
+		}
 	}
 }
 

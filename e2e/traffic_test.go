@@ -6,9 +6,12 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
 // TestBodies: a request that waits for Redis loses nothing of its body, nor its
@@ -46,6 +49,58 @@ func TestBodies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBodyWhileQueued: what comes of a body while its request is held, more than
+// Envoy's buffers take, holds the client back and is not lost.
+func TestBodyWhileQueued(t *testing.T) {
+	t.Parallel()
+	length := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	}))
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "700ms", "burst": 3}]}]}`,
+		envoytest.Options{Upstream: length.Addr})
+	get(t, s.URL)
+	const size = 5_000_000
+	resp, err := shared.Post(s.URL, "application/octet-stream", bytes.NewReader(make([]byte, size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if want := fmt.Sprint(size, nil); string(body) != want || err != nil {
+		t.Errorf("status %d, %q, %v; want %q", resp.StatusCode, body, err, want)
+	}
+}
+
+// TestStopWhileWaiting: Envoy ends in good order while requests wait for Redis and
+// in a queue.
+func TestStopWhileWaiting(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := start(t, `{"redis": {"cluster": "redis", "timeout": "1m"}, "rules": [
+		{"name": "wait", "match": {"path": "/wait"}, `+oneLimit+`},
+		{"name": "queue", "match": {"path": "/queue"}, "limits": [
+			{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1m", "max_delay": "1h", "burst": 9}]}]}`,
+		envoytest.Options{Redis: []string{server.Addr}})
+	client := newClient()
+	defer client.CloseIdleConnections()
+	var group sync.WaitGroup
+	defer group.Wait()
+	hold := func(path string, n int) {
+		for range n {
+			group.Go(func() { _, _ = send(ctx, client, s.URL+path) }) // it ends with Envoy
+		}
+	}
+	get(t, s.URL+"/queue")
+	hold("/queue", 4)
+	awaitActive(t, s, 4)
+	server.Signal(syscall.SIGSTOP)
+	hold("/wait", 5)
+	awaitActive(t, s, 9)
+	s.Stop()
 }
 
 // TestHead: a rejected HEAD has the headers of a rejected GET, and no body.

@@ -66,6 +66,11 @@ test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
 			go test ./algo/... ./internal/redistest/... ./e2e/...; \
 	done
 
+.PHONY: test-mesh
+test-mesh: build ## test deploy/istio on Istio's own control plane (the first time it compiles that for minutes)
+	cd tools/image && go test ./...
+	cd mesh/istio && go test ./...
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (30s)
 	@tools/fuzz.sh
@@ -127,6 +132,30 @@ $(linters_stamp): tools/go.mod tools/go.sum
 	cd tools && GOBIN=$(CURDIR)/.tools/bin go install tool
 	@touch $@
 
+# VERSION names the image and the release; the image's digest depends on it and on the plugin alone.
+VERSION ?= $(shell git describe --tags --always --dirty)
+image := go run -C tools/image . -wasm $(CURDIR)/$(wasm) -source $(CURDIR) -version $(VERSION)
+
+.PHONY: image
+image: build ## pack the plugin as an OCI image layout, build/image, and print its digest
+	@$(image) -layout $(CURDIR)/build/image
+
+.PHONY: push
+push: build ## push the image: make push IMAGE=ghcr.io/you/sluice:v1
+	@$(image) -push $(IMAGE)
+
+.PHONY: release
+release: build ## collect plugin, image, bill of materials, schema, deploy/ and checksums under dist/
+	rm -rf dist && mkdir -p dist
+	$(image) -layout $(CURDIR)/build/image -sbom $(CURDIR)/dist/sluice.cdx.json > dist/image.digest
+	cp $(wasm) plugin/config/schema.json LICENSE dist
+	$(tar) -cf dist/sluice-image.tar -C build/image .
+	$(tar) --exclude '*.go' -c deploy | gzip -n > dist/sluice-deploy.tar.gz
+	cd dist && sha256sum -- * > SHA256SUMS
+
+# An archive that depends on names and contents alone.
+tar := tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go=u,go-w
+
 .PHONY: clean
 clean: ## remove what was built; .tools/ stays
-	rm -rf build
+	rm -rf build dist

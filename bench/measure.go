@@ -23,7 +23,7 @@ type sample struct {
 	P99Micros         float64 `json:"p99_us,omitempty"`
 	P999Micros        float64 `json:"p999_us,omitempty"`
 	Undecided         int64   `json:"undecided"`    // requests whose check failed or timed out
-	WrongStatus       int64   `json:"wrong_status"` // answers of another status than the setup's
+	WrongStatus       int64   `json:"wrong_status"` // answers of another status than the setup's, or none
 	Foreign           float64 `json:"foreign_cpu"`  // CPU that others used meanwhile, in cores
 }
 
@@ -73,13 +73,13 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 	if err != nil {
 		return nil, err
 	}
-	n := o.answers()
-	if n == 0 {
-		return nil, fmt.Errorf("%s: no answers", s.id)
+	n := o.requests()
+	if n == o.statuses[0] {
+		return nil, s.envoy.explain(fmt.Errorf("%s: no answers", s.id))
 	}
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	result := &sample{
-		RequestsPerSecond: float64(n) / o.seconds,
+		RequestsPerSecond: float64(n-o.statuses[0]) / o.seconds,
 		CPUMicros: cost{
 			Envoy: each(after.envoy - before.envoy), Service: each(after.service - before.service), Redis: each(after.redis - before.redis),
 		},

@@ -106,9 +106,9 @@ func (r *report) writeCosts(b *strings.Builder) {
 			check = spreadOf(r.Results.checkCost(s.id, mainLoad)).text(1)
 		}
 		return []string{
-			at(1, func(s *sample) float64 { return s.CPUMicros.Envoy }),
-			at(1, func(s *sample) float64 { return s.CPUMicros.Service }),
-			at(1, func(s *sample) float64 { return s.CPUMicros.Redis }),
+			at(1, envoyCPU),
+			at(1, serviceCPU),
+			at(1, redisCPU),
 			check,
 			at(4, redisCommands),
 			at(0, func(s *sample) float64 { return s.MemoryMB.Envoy }),
@@ -116,7 +116,8 @@ func (r *report) writeCosts(b *strings.Builder) {
 			at(0, func(s *sample) float64 { return s.MemoryMB.Redis }),
 		}
 	})
-	b.WriteString("\nPer check: Envoy's CPU beyond that without a limiter, the service's and Redis's; of a denied request it means nothing, as that never reaches the upstream.\n")
+	b.WriteString("\nPer check: Envoy's CPU beyond that without a limiter, the service's and Redis's; " +
+		"of a denied request it means nothing, as that never reaches the upstream.\n")
 }
 
 func (r *report) writeGoals(b *strings.Builder) {

@@ -42,6 +42,9 @@ func (s spread) text(decimals int) string {
 type quantity func(*sample) float64
 
 func requestsPerSecond(s *sample) float64 { return s.RequestsPerSecond }
+func envoyCPU(s *sample) float64          { return s.CPUMicros.Envoy }
+func serviceCPU(s *sample) float64        { return s.CPUMicros.Service }
+func redisCPU(s *sample) float64          { return s.CPUMicros.Redis }
 func redisCommands(s *sample) float64     { return s.RedisCommands }
 func p50(s *sample) float64               { return s.P50Micros }
 func p99(s *sample) float64               { return s.P99Micros }
@@ -75,7 +78,7 @@ func quotients(values, by []float64) []float64 {
 // what Envoy uses beyond Envoy without a limiter, the service and Redis.
 func (r results) checkCost(setup, load string) []float64 {
 	costs := r.of(setup, load, func(s *sample) float64 { return s.CPUMicros.Envoy + s.CPUMicros.Service + s.CPUMicros.Redis })
-	for i, without := range r.of(unlimited, load, func(s *sample) float64 { return s.CPUMicros.Envoy }) {
+	for i, without := range r.of(unlimited, load, envoyCPU) {
 		costs[i] -= without
 	}
 	return costs

@@ -50,10 +50,16 @@ func setups() []*setup {
 		{id: leased, title: "Sluice, Redis, leases of 50", status: 200, edit: plugin(redisField, leasedLimit)},
 		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
 		{id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
-		{id: pairCached, title: "Envoy ratelimit + service with local cache, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour, localCache: true}},
+		{
+			id: pairCached, title: "Envoy ratelimit + service with local cache, Redis", status: 200, edit: rateLimitFilter,
+			peer: &peerOptions{limit: manyPerHour, localCache: true},
+		},
 		{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
 		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: plugin(redisField, gcra(onePerHour))},
-		{id: pairDenied, title: "Envoy ratelimit + service with local cache, denied", status: 429, edit: rateLimitFilter, peer: &peerOptions{limit: onePerHour, localCache: true}},
+		{
+			id: pairDenied, title: "Envoy ratelimit + service with local cache, denied", status: 429, edit: rateLimitFilter,
+			peer: &peerOptions{limit: onePerHour, localCache: true},
+		},
 		{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
 	}
 }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"maps"
+	"testing"
+	"time"
+)
+
+func TestParseH2load(t *testing.T) {
+	t.Parallel()
+	const head = "finished in 2.00s, 10 req/s, 5MB/s\nrequests: 3 total, 3 started, 3 done, 1 succeeded, 2 failed, "
+	tests := map[string]struct {
+		report string
+		want   map[int]int64 // nil: an error
+	}{
+		"answers": {
+			head + "0 errored, 0 timeout\nstatus codes: 1 2xx, 0 3xx, 2 4xx, 0 5xx\n",
+			map[int]int64{200: 1, 300: 0, 400: 2, 500: 0, 0: 0},
+		},
+		"errors and time-outs": {
+			head + "3 errored, 4 timeout\nstatus codes: 0 2xx, 1 3xx, 0 4xx, 5 5xx\n",
+			map[int]int64{200: 0, 300: 1, 400: 0, 500: 5, 0: 7},
+		},
+		"no report": {report: "could not connect"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, err := parseH2load(test.report)
+			if (err != nil) != (test.want == nil) {
+				t.Fatalf("error %v", err)
+			}
+			if err == nil && !maps.Equal(o.statuses, test.want) {
+				t.Errorf("statuses %v, want %v", o.statuses, test.want)
+			}
+		})
+	}
+}
+
+func TestParseCPU(t *testing.T) {
+	t.Parallel()
+	const stat = "42 (a) name) S 1 42 42 0 -1 4194304 100 0 0 0 250 30 7 8 20 0 1 0 100"
+	if got, err := parseCPU(stat); got != 2800*time.Millisecond || err != nil {
+		t.Errorf("got %v, %v; want 2.8s", got, err)
+	}
+	for _, bad := range []string{"", "42 (name) S 1", "42 (name) S 1 2 3 4 5 6 7 8 9 10 x 30 7 8"} {
+		if got, err := parseCPU(bad); err == nil {
+			t.Errorf("%q: %v, want an error", bad, got)
+		}
+	}
+}
+
+func TestParseBusy(t *testing.T) {
+	t.Parallel()
+	// user nice system idle iowait irq softirq steal guest guest_nice
+	if got, err := parseBusy("cpu  100 20 30 9999 9999 4 5 6 77 88"); got != 1650*time.Millisecond || err != nil {
+		t.Errorf("got %v, %v; want 1.65s", got, err)
+	}
+	for _, bad := range []string{"", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3"} {
+		if got, err := parseBusy(bad); err == nil {
+			t.Errorf("%q: %v, want an error", bad, got)
+		}
+	}
+}
+
+func TestSentSince(t *testing.T) {
+	t.Parallel()
+	const before = "# Commandstats\r\ncmdstat_info:calls=1,usec=9\r\ncmdstat_incrby:calls=10,usec=9\r\n"
+	tests := map[string]struct {
+		after string
+		want  int64
+	}{
+		"plain commands": {"cmdstat_incrby:calls=15,usec=1\r\ncmdstat_expire:calls=5,usec=1\r\ncmdstat_info:calls=2,usec=1\r\n", 10},
+		"scripts, and what they call": {
+			"cmdstat_incrby:calls=10,usec=1\r\ncmdstat_evalsha:calls=6,usec=1\r\ncmdstat_eval:calls=1,usec=1\r\ncmdstat_get:calls=7,usec=1\r\n", 7,
+		},
+		"upkeep of idle connections": {"cmdstat_incrby:calls=10,usec=1\r\ncmdstat_ping:calls=7,usec=1\r\n", 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, err := parseCalls(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := parseCalls(test.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := second.sentSince(first); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+	if _, err := parseCalls("cmdstat_get:calls=x,usec=1\r\n"); err == nil {
+		t.Error("no error of a number that is none")
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	o := &outcome{}
+	if got := o.quantileMicros(0.5); got != 0 {
+		t.Errorf("without latencies: %v, want 0", got)
+	}
+	for i := range 1001 {
+		o.latencies = append(o.latencies, time.Duration(i)*time.Microsecond)
+	}
+	for part, want := range map[float64]float64{0.5: 500, 0.99: 990, 0.999: 999} {
+		if got := o.quantileMicros(part); got != want {
+			t.Errorf("%v: %v us, want %v", part, got, want)
+		}
+	}
+}

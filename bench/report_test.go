@@ -1,0 +1,176 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+)
+
+// TestSetups sees that every configuration can be made; that Envoy takes it is
+// for "make bench".
+func TestSetups(t *testing.T) {
+	t.Parallel()
+	for _, s := range setups() {
+		t.Run(s.id, func(t *testing.T) {
+			t.Parallel()
+			at := place{listener: 1001, admin: 1002, upstream: 1003, redis: 1004, service: 1005, root: ".."}
+			c, err := base(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.edit(c, at)
+			if text, err := c.YAML(); err != nil {
+				t.Error(err)
+			} else if hasSluice := strings.Contains(string(text), "sluice.wasm"); hasSluice != strings.HasPrefix(s.id, sluice) {
+				t.Errorf("with Sluice: %v", hasSluice)
+			}
+			if !strings.HasPrefix(s.id, sluice) {
+				return
+			}
+			if text, _ := c.Get(envoyconf.Limiter + "/configuration/value").(string); !json.Valid([]byte(text)) {
+				t.Errorf("plugin configuration %q", text)
+			}
+		})
+	}
+}
+
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		values []float64
+		want   spread
+		text   string
+	}{
+		{[]float64{3}, spread{3, 3, 3}, "3.0 (3.0-3.0)"},
+		{[]float64{5, 1, 3}, spread{3, 1, 5}, "3.0 (1.0-5.0)"},
+		{[]float64{4, 1, 2, 8}, spread{3, 1, 8}, "3.0 (1.0-8.0)"},
+	} {
+		if got := spreadOf(test.values); got != test.want || got.text(1) != test.text {
+			t.Errorf("%v: %v, %q; want %v, %q", test.values, got, got.text(1), test.want, test.text)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		values  []float64
+		atLeast bool
+		want    string
+	}{
+		{[]float64{2, 3, 4}, true, "met"},
+		{[]float64{0, 0.5, 0.9}, true, "not met"},
+		{[]float64{0.9, 2, 3}, true, "met, within the noise"},
+		{[]float64{0, 0.5, 0.9}, false, "met"},
+		{[]float64{2, 3, 4}, false, "not met"},
+		{[]float64{0, 2, 3}, false, "not met, within the noise"},
+		{[]float64{1}, false, "met"},
+	} {
+		if got := newGoal("", test.values, test.atLeast, 1, 1).verdict(); got != test.want {
+			t.Errorf("%v, at least %v: %q, want %q", test.values, test.atLeast, got, test.want)
+		}
+	}
+}
+
+// example is a report whose figures follow from the setups' order.
+func example() *report {
+	r := &report{Rounds: 2, Seconds: 1, Rate: 10, setups: setups(), Results: results{}}
+	for i, s := range r.setups {
+		for _, l := range append([]load{{id: latencyLoad}}, closedLoads...) {
+			for round := range 2 {
+				n := float64(i + 1 + round)
+				r.Results.add(s.id, l.id, &sample{
+					RequestsPerSecond: 10000 / n, CPUMicros: cost{Envoy: 10 * n, Service: n, Redis: 2 * n},
+					P50Micros: n, P99Micros: n, P999Micros: n,
+				})
+			}
+		}
+	}
+	r.Goals = r.Results.goals()
+	return r
+}
+
+func TestComparisons(t *testing.T) {
+	t.Parallel()
+	r := example().Results
+	// Without a limiter Envoy takes 10 and 20 us in the two rounds; the second
+	// setup 20+2+4 and 30+3+6, the fourth 40+4+8 and 50+5+10.
+	if got := r.checkCost(sluice, mainLoad); len(got) != 2 || got[0] != 16 || got[1] != 19 {
+		t.Errorf("CPU per check %v, want 16, 19", got)
+	}
+	if got := r.furtherLimit(); len(got) != 2 || got[0] != (42-16)/2./16 || math.Abs(got[1]-(45-19)/2./19) > 1e-9 {
+		t.Errorf("a further limit %v", got)
+	}
+	if got := r.ratio(sluice, unlimited, mainLoad, requestsPerSecond); got[0] != 0.5 {
+		t.Errorf("ratios %v, want 0.5 first", got)
+	}
+	if got := r.fasterPair(mainLoad); got != pair {
+		t.Errorf("the faster pair is %s", got)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	r := example()
+	r.Results[sluice][mainLoad][1].Undecided = 7
+	var b strings.Builder
+	if err := r.writeMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| Sluice, Redis | 4167 (3333-5000) | 4167 (3333-5000) |",
+		"| Requests/s, Sluice / no limiter | at least 0.6 | 0.58 (0.50-0.67) | not met, within the noise |",
+		"- Sluice, Redis, 16: 7 checks failed or timed out",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestChartIsXML(t *testing.T) {
+	t.Parallel()
+	r := example()
+	r.setups[0].title = `<none> & "quoted"`
+	var b strings.Builder
+	if err := r.writeChart(&b); err != nil {
+		t.Fatal(err)
+	}
+	decoder := xml.NewDecoder(strings.NewReader(b.String()))
+	texts := map[string]bool{}
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, ok := token.(xml.CharData); ok {
+			texts[string(text)] = true
+		}
+	}
+	for _, want := range []string{r.setups[0].title, "4,167", "17.5"} {
+		if !texts[want] {
+			t.Errorf("no text %q", want)
+		}
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	t.Parallel()
+	for want, value := range map[string]float64{"0": 0, "999": 999, "1,000": 1000, "12,345,678": 12345678, "-100": -100, "-1,000": -1000} {
+		if got := grouped(value, 0); got != want {
+			t.Errorf("%v: %q, want %q", value, got, want)
+		}
+	}
+	if got := grouped(1234.56, 1); got != "1,234.6" {
+		t.Errorf("got %q, want 1,234.6", got)
+	}
+}

@@ -51,6 +51,7 @@ run: build ## start Redis, an upstream and Envoy with envoy.yaml, and show decis
 .PHONY: test
 test: build ## run every test
 	go test -race $$(go list ./... | grep -v /e2e)
+	cd bench && go test ./...
 	go test ./e2e/...
 
 .PHONY: e2e

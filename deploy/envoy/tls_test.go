@@ -1,12 +1,8 @@
 package envoy_test
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,17 +13,13 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-const (
-	password = "correct-horse"
-	// name is what the certificate of httptest names.
-	name = "example.com"
-)
+const password = "correct-horse"
 
 // TestTLSAndACL: Envoy checks Redis' certificate, and Sluice is the user that
 // the file's first lines describe.
 func TestTLSAndACL(t *testing.T) {
 	t.Parallel()
-	cert, key := certificate(t)
+	cert, key := testenv.Certificate(t)
 	port := testenv.FreePort(t)
 	server := redistest.Start(t, append(aclUser(t),
 		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no",
@@ -37,9 +29,9 @@ func TestTLSAndACL(t *testing.T) {
 		setEndpoint(c, "redis", 0, port)
 		const tls = "static_resources/clusters/redis/transport_socket/typed_config"
 		const validation = tls + "/common_tls_context/validation_context"
-		c.Set(tls+"/sni", name)
+		c.Set(tls+"/sni", testenv.CertificateName)
 		c.Set(validation+"/trusted_ca/filename", cert)
-		c.Set(validation+"/match_typed_subject_alt_names/0/matcher/exact", name)
+		c.Set(validation+"/match_typed_subject_alt_names/0/matcher/exact", testenv.CertificateName)
 	})
 	g.limits("/", "20")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin"})
@@ -60,25 +52,4 @@ func aclUser(t *testing.T) []string {
 		t.Fatal("tls-acl.yaml does not say which user Redis needs")
 	}
 	return append([]string{"--user"}, strings.Fields(strings.Replace(line, "PASSWORD", password, 1))...)
-}
-
-// certificate writes the certificate of httptest, which signs itself, and its key.
-func certificate(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	server := httptest.NewTLSServer(nil)
-	server.Close()
-	pair := server.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("redis.crt", "CERTIFICATE", pair.Certificate[0]), write("redis.key", "PRIVATE KEY", key)
 }

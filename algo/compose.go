@@ -42,6 +42,17 @@ const refundPrologue = `if cost <= 0 then return 0 end
 local charged = ARGV[3] + 0
 `
 
+// A .lua file consists of sections, each below a line "--- name" or, for one
+// variant of the algorithm only, "--- name variant". Scripts are put together
+// from them, limit by limit:
+//
+//	check   locals, then load, count, check, weigh, wait and retry in one scope;
+//	        then charge, if every retry_i is 0, or else report
+//	refund  locals, then load and refund in one scope
+//
+// A file need not have all of them. Names that end in _1 live from one scope to
+// the next; KEYS[1] and ARGV[3] onwards are the limit's own. All are renumbered.
+
 // composeCheck generates the script that decides a request: all checks, then,
 // only if all allow, all charges. It is straight-line, with no functions and no
 // dispatch, because either would cost Redis a third more time.

@@ -3,6 +3,7 @@
 --
 -- KEYS[1]  the limit's key
 -- ARGV[1]  cost, in units
+-- ARGV[2]  not used
 -- ARGV[3]  limit, units in a window
 -- ARGV[4]  window, us
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
@@ -15,6 +16,9 @@
 -- TTL      until the window ends
 --
 -- `now` is Redis' time in us.
+--
+-- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
+-- place in its policy; in a refund the constants come one argument later.
 
 --- locals clock
 local limit_1, window_1 = ARGV[3] + 0, ARGV[4] + 0
@@ -37,7 +41,7 @@ local stored = call('GET', KEYS[1])
 if stored and #stored == 16 then
   local start, count = struct.unpack('<dd', stored)
   -- A start in the future was made before the clock was set back.
-  if now - start < window_1 and start - now < window_1 then
+  if count > 0 and now - start < window_1 and start - now < window_1 then
     start_1, used_1 = start, count
   end
 end

@@ -4,6 +4,7 @@
 --
 -- KEYS[1]  the limit's key
 -- ARGV[1]  cost, in units
+-- ARGV[2]  not used
 -- ARGV[3]  drip: us in which one unit leaks out
 -- ARGV[4]  depth: drip * burst, us in which a full bucket leaks out
 -- ARGV[5]  wrap: the modulus of the clock, us, a power of two (see bucket.go)
@@ -17,6 +18,9 @@
 -- `now` is Redis' time in us. A time of the past, or what is no number, counts
 -- as no key. A level above the depth was left by a larger burst: it passes with
 -- time, and with the key's own expiry; without one it is not ours.
+--
+-- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
+-- place in its policy; in a refund the constants come one argument later.
 
 --- locals
 local drip_1, depth_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0

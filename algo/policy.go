@@ -62,8 +62,10 @@ func (p *Policy) Decide(states []State, nowMicros, cost int64, out []Decision) (
 	return true
 }
 
-// Refund gives back what a Decide at chargedAtMicros charged. It never gives
-// back more, and does nothing to a state that has gone since.
+// Refund gives back what a Decide at chargedAtMicros charged, no more, and
+// nothing to a state that has gone since. A bucket that was at rest before the
+// charge and was charged again before the refund comes back up to that much time
+// earlier: it does not remember the rest.
 func (p *Policy) Refund(states []State, chargedAtMicros, nowMicros, cost int64) {
 	if cost <= 0 {
 		return

@@ -149,30 +149,29 @@ func TestSlidingWindowCounterByDefinition(t *testing.T) {
 	})
 }
 
-// exactBucket is a token bucket in rational numbers.
+// exactBucket is a token bucket without rounding: it counts in 1/window of a
+// token, of which limit are added each microsecond.
 type exactBucket struct {
-	rate, capacity, tokens *big.Rat
-	at                     int64
+	window, rate, capacity, tokens *big.Int
+	at                             int64
 }
 
 func newExactBucket(l Limit, at int64) *exactBucket {
-	return &exactBucket{
-		rate:     big.NewRat(l.Units, l.WindowMicros),
-		capacity: big.NewRat(l.Capacity(), 1),
-		tokens:   big.NewRat(l.Capacity(), 1),
-		at:       at,
-	}
+	window := big.NewInt(l.WindowMicros)
+	capacity := new(big.Int).Mul(window, big.NewInt(l.Capacity()))
+	return &exactBucket{window, big.NewInt(l.Units), capacity, new(big.Int).Set(capacity), at}
 }
 
 // take takes cost and says whether it was there.
 func (b *exactBucket) take(at, cost int64) bool {
-	refill := new(big.Rat).Mul(b.rate, big.NewRat(at-b.at, 1))
+	refill := big.NewInt(at - b.at)
 	b.at = at
-	if b.tokens.Add(b.tokens, refill); b.tokens.Cmp(b.capacity) > 0 {
+	b.tokens.Add(b.tokens, refill.Mul(refill, b.rate))
+	if b.tokens.Cmp(b.capacity) > 0 {
 		b.tokens.Set(b.capacity)
 	}
-	want := big.NewRat(cost, 1)
-	if b.tokens.Cmp(want) < 0 {
+	want := big.NewInt(cost)
+	if want.Mul(want, b.window); b.tokens.Cmp(want) < 0 {
 		return false
 	}
 	b.tokens.Sub(b.tokens, want)
@@ -189,7 +188,7 @@ func TestBucketsByDefinition(t *testing.T) {
 				exact := newExactBucket(l, all[0].at)
 				for _, a := range all {
 					if a.Allowed && !exact.take(a.at, a.cost) {
-						t.Errorf("%+v admitted %+v, an exact bucket has %s", l, a, exact.tokens.FloatString(9))
+						t.Errorf("%+v admitted %+v, an exact bucket has %s / %d", l, a, exact.tokens, l.WindowMicros)
 					}
 				}
 			})
@@ -203,7 +202,7 @@ func TestBucketsUnderSaturation(t *testing.T) {
 	t.Parallel()
 	r := newRandom(200)
 	for _, a := range []Algorithm{TokenBucket, LeakyBucket, GCRA} {
-		for range 150 {
+		for range 100 {
 			l := r.limit(a)
 			l.Queue, l.MaxDelayMicros = false, 0
 			cost := min(r.span(1, l.Capacity()), MaxCost)
@@ -217,7 +216,7 @@ func TestBucketsUnderSaturation(t *testing.T) {
 // saturate sends a cost over and over and compares with an exact bucket.
 func saturate(t *testing.T, l Limit, cost, pause int64) {
 	t.Helper()
-	const requests = 3000
+	const requests = 2000
 	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
 	exact := newExactBucket(l, epoch)
 	var got, want int64
@@ -239,26 +238,26 @@ func saturate(t *testing.T, l Limit, cost, pause int64) {
 func TestQueueByDefinition(t *testing.T) {
 	eachRandom(t, LeakyBucket, func(l Limit, _ []attempt) {
 		l.Queue, l.MaxDelayMicros = true, min(l.RestoreMicros(), MaxWindowMicros)
-		interval := big.NewRat(l.WindowMicros, l.Units)
-		next, slack := new(big.Rat), new(big.Rat) // when the next may leave, and how much later it may be
+		interval := float64(l.WindowMicros) / float64(l.Units)
+		var last attempt // of those that leave
 		for _, a := range newRandom(uint64(l.Units)).attempts(t, l, 150) {
 			if !a.Allowed || a.cost == 0 {
 				continue
 			}
-			leaves := big.NewRat(a.at+a.DelayMicros, 1)
-			wait := new(big.Rat).Sub(next, leaves)
-			if wait.Cmp(big.NewRat(1, 1)) >= 0 { // times are whole microseconds, rounded up
-				t.Errorf("%+v: %+v leaves %s us too early", l, a, wait.FloatString(3))
+			// Times are whole microseconds, rounded up, and intervals are rounded
+			// up by a part in precision.
+			spacing := float64(last.cost) * interval
+			gap := float64(a.at + a.DelayMicros - last.at - last.DelayMicros)
+			if gap <= spacing*(1-1e-12)-1 {
+				t.Errorf("%+v: %+v leaves %f us after %+v", l, a, gap, last)
 			}
-			if wait.Add(wait, slack); a.DelayMicros > 0 && wait.Sign() < 0 {
-				t.Errorf("%+v: %+v leaves %s us too late", l, a, wait.FloatString(3))
+			if a.DelayMicros > 0 && gap >= spacing*(1+1./precision)+1 {
+				t.Errorf("%+v: %+v waits, %f us after %+v", l, a, gap, last)
 			}
 			if a.DelayMicros > l.MaxDelayMicros {
 				t.Errorf("%+v: %+v is delayed too long", l, a)
 			}
-			spacing := new(big.Rat).Mul(interval, big.NewRat(a.cost, 1))
-			slack.Quo(spacing, big.NewRat(precision, 1)).Add(slack, big.NewRat(1, 1))
-			next.Add(leaves, spacing)
+			last = a
 		}
 	})
 }

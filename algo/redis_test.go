@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -183,10 +184,13 @@ func number(t testing.TB, text string) int64 {
 	return v
 }
 
-// startRedis returns a client of a Redis that ends with the test.
+// startRedis returns a client of a Redis that ends with the test. It waits long
+// for the answers to a pipeline of thousands of commands.
 func startRedis(t testing.TB) *redis.Client {
 	t.Helper()
-	return redistest.Start(t).Client()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, Protocol: 2, ReadTimeout: time.Minute})
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // mustPolicy makes a policy of limits that are known to be right.

@@ -95,7 +95,7 @@ func TestExpiredStateIsNoState(t *testing.T) {
 	t.Parallel()
 	for a := FixedWindow; a <= GCRA; a++ {
 		r := newRandom(500 + uint64(a))
-		for range 2000 {
+		for range 600 {
 			l := r.limit(a)
 			p, states, old, fresh := mustPolicy(t, l), make([]State, 1), make([]Decision, 1), make([]Decision, 1)
 			now := epoch + r.Int64N(1e15)

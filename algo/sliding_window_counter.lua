@@ -5,6 +5,7 @@
 --
 -- KEYS[1]  the limit's key
 -- ARGV[1]  cost, in units
+-- ARGV[2]  not used
 -- ARGV[3]  limit, units in a window
 -- ARGV[4]  size of a sub-window, us
 -- ARGV[5]  N, for more than one sub-window
@@ -16,6 +17,9 @@
 -- TTL      until the last sub-window has left the window
 --
 -- `now` is Redis' time in us.
+--
+-- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
+-- place in its policy; in a refund the constants come one argument later.
 
 --- locals one
 local limit_1, size_1 = ARGV[3] + 0, ARGV[4] + 0
@@ -53,7 +57,8 @@ for i = 1, #hash, 2 do
 end
 
 --- weigh
-if not (whole >= 0 and part >= 0) then -- no counts of ours
+-- Negative counts, and such as are no numbers, are not ours.
+if not (whole >= 0 and part >= 0) then
   here_1, whole, part = nil, 0, 0
 end
 -- In units * steps all numbers are whole. A step is so many us that doubles hold

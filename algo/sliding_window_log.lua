@@ -14,6 +14,9 @@
 --
 -- `now` is Redis' time in us. Entries of the future, made before the clock was
 -- set back, count.
+--
+-- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
+-- place in its policy; in a refund the constants come one argument later.
 
 --- locals
 local limit_1, window_1 = ARGV[3] + 0, ARGV[4] + 0

@@ -3,6 +3,7 @@
 --
 -- KEYS[1]  the limit's key
 -- ARGV[1]  cost, in units
+-- ARGV[2]  not used
 -- ARGV[3]  refill: us in which one token is added
 -- ARGV[4]  fill: refill * burst, us in which an empty bucket is full
 -- ARGV[5]  wrap: the modulus of the clock, us, a power of two (see bucket.go)
@@ -16,6 +17,9 @@
 -- `now` is Redis' time in us. A time of the past, or what is no number, counts
 -- as no key. More missing than a whole fill was left by a larger burst: it
 -- passes with time, and with the key's own expiry; without one it is not ours.
+--
+-- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
+-- place in its policy; in a refund the constants come one argument later.
 
 --- locals
 local refill_1, fill_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0

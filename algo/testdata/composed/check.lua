@@ -34,7 +34,7 @@ do
       if left > reset_2 then reset_2 = left end
     end
   end
-  if not (whole >= 0 and part >= 0) then -- no counts of ours
+  if not (whole >= 0 and part >= 0) then
     here_2, whole, part = nil, 0, 0
   end
   local step, off = 1, now - start_2

@@ -44,6 +44,7 @@ func TestBridgeStripsFrames(t *testing.T) {
 		{"cut behind the header", [][]byte{one[:5], one[5:]}, ping},
 		{"cut within the content", [][]byte{one[:9], one[9:]}, ping},
 		{"cut within the second header", [][]byte{two[:len(one)+2], two[len(one)+2:]}, ping + get},
+		{"a content that looks like a message", [][]byte{frame(string(one))[:5], one}, string(one)},
 		{"byte by byte", slices.Collect(slices.Chunk(two, 1)), ping + get},
 	} {
 		t.Run(test.name, func(t *testing.T) {

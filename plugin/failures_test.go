@@ -154,6 +154,11 @@ func TestLocalModeLimits(t *testing.T) {
 		} {
 			w.expect(fmt.Sprint("request ", n+1), i.get("/", client("x")...).end(), want)
 		}
+		r := w.startRedis()
+		i.wait(200 * time.Millisecond)
+		x := i.get("/", client("x")...)
+		r.settle()
+		w.expect("when Redis is there", x.end(), "200 allowed"+standard(2, 1, "~3600"))
 	})
 }
 

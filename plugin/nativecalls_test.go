@@ -11,7 +11,12 @@ import (
 // The host calls of a nativeGuest (envoy). They are counted under the names that
 // they have in the ABI.
 
-func (v *nativeGuest) count(call string) { v.made["proxy_"+call]++ }
+func (v *nativeGuest) count(call string) {
+	v.made["proxy_"+call]++
+	if before := v.worker.before; before != nil {
+		before("proxy_" + call)
+	}
+}
 
 // stream is the request that a host call acts on.
 func (v *nativeGuest) stream(call string) *nativeStream {

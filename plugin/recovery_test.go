@@ -17,13 +17,17 @@ func TestRedisRestarts(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 2)))
-		ask := func() string {
-			x := i.get("/", client("x")...)
+		askAs := func(name string) string {
+			x := i.get("/", client(name)...)
 			r.settle()
 			i.wait(time.Millisecond)
 			return x.end()
 		}
+		ask := func() string { return askAs("x") }
 		w.expect("before", ask(), "200 allowed"+standard(2, 1, "~3600"))
+		askAs("limited")
+		askAs("limited")
+		w.expect("a client that is limited", askAs("limited"), "429 limited:a"+standard(2, 0, "~3600")+problem("~3600"))
 		r.Signal(syscall.SIGSTOP)
 		waiting := i.get("/", client("x")...)
 		r.Kill()
@@ -45,6 +49,7 @@ func TestRedisRestarts(t *testing.T) {
 			r.settle()
 		}
 		w.expect("afterwards", ask(), "200 allowed"+standard(2, 1, "~3600"))
+		w.expect("whom the new Redis does not know", askAs("limited"), "200 allowed"+standard(2, 1, "~3600"))
 	})
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -56,6 +57,7 @@ func TestQueue(t *testing.T) {
 				t.Errorf("a tick every %v, want 100ms", period)
 			}
 			i.wait(99 * time.Millisecond)
+			i.Tick() // as something else might have asked for
 			if n < 3 && !all[n+1].waits() {
 				t.Errorf("request %d left early", n+1)
 			}
@@ -136,4 +138,30 @@ func TestQueueInRedis(t *testing.T) {
 		first.End()
 		second.End()
 	})
+}
+
+// What is due first leaves first; of those due at once, what came first.
+func TestQueueOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var q queue
+		var all []*request
+		for id := range uint32(20) {
+			r := &request{id: id}
+			q.hold(r, random.Int64N(5))
+			all = append(all, r)
+		}
+		for _, n := range random.Perm(20)[:5] {
+			q.drop(all[n])
+			q.drop(all[n])
+		}
+		for last := (hold{}); len(q.heap) > 0; {
+			r := q.heap[0]
+			if h := r.held; h.dueMicros < last.dueMicros || h.dueMicros == last.dueMicros && h.ticket < last.ticket {
+				t.Fatalf("%+v left behind %+v", h, last)
+			}
+			last = r.held
+			q.drop(r)
+		}
+	}
 }

@@ -17,6 +17,12 @@ func newWasmGuest(w *worker) guest {
 		Clusters:   w.clusters,
 		Now:        w.clock.read,
 		Properties: w.properties,
+		Intercept: func(call string) wasmhost.Status {
+			if w.before != nil {
+				w.before(call)
+			}
+			return wasmhost.StatusOK
+		},
 	})}
 }
 

@@ -46,3 +46,22 @@ func TestEmbeddedStoreOutlivesReload(t *testing.T) {
 		w.expect("after", after.get("/", client("x")...).end(), "200 allowed"+standard(3, 1, "3540"))
 	})
 }
+
+// A worker that writes between another's read and write is not overwritten.
+func TestWorkersAtOnce(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		config := `{"rules": [` + perClient("a", 3) + `]}`
+		other := w.sibling()
+		second := other.load(config)
+		rounds := 0
+		w.before = func(call string) {
+			if call == "proxy_set_shared_data" && rounds < 2 {
+				rounds++
+				w.expect("in between", second.get("/", client("x")...).end(), "200 allowed"+standard(3, 3-rounds, "3600"))
+			}
+		}
+		first := w.load(config)
+		w.expect("the one that was overtaken", first.get("/", client("x")...).end(), "200 allowed"+standard(3, 0, "3600"))
+		w.expect("the next", first.get("/", client("x")...).end(), "429 limited:a"+standard(3, 0, "3600")+problem("3600"))
+	})
+}

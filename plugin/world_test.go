@@ -54,6 +54,7 @@ type worker struct {
 	clusters   map[string]wasmhost.Cluster // by what names them, see connect
 	env        map[string]string
 	properties wasmhost.Properties // of every request
+	before     func(call string)   // if not nil, runs before each host call
 	config     string              // for tests whose parts share one
 	envoy      *wasmhost.Envoy     // what wasm workers share
 	shared     *sharedMemory       // what native workers share

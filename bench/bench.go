@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"strings"
 )
@@ -15,6 +16,7 @@ type bench struct {
 	redis     *redisServer
 	upstream  *envoy
 	setups    []*running
+	nextPort  int // the first to try, from lowPort
 }
 
 // running is a setup with its processes.
@@ -36,8 +38,8 @@ func program(name string) string {
 
 // start runs everything. The bench is to be stopped even after an error.
 func start(ctx context.Context, root, dir string, chosen []*setup) (*bench, error) {
-	b := &bench{root: root, dir: dir}
-	ports, err := freePorts(ctx, 3)
+	b := &bench{root: root, dir: dir, nextPort: rand.IntN(portCount)}
+	ports, err := b.freePorts(ctx, 3)
 	if err != nil {
 		return b, err
 	}
@@ -61,11 +63,11 @@ func start(ctx context.Context, root, dir string, chosen []*setup) (*bench, erro
 }
 
 func (b *bench) startSetup(ctx context.Context, s *setup, service string, at place) error {
-	ports, err := freePorts(ctx, 3)
+	ports, err := b.freePorts(ctx, 5)
 	if err != nil {
 		return err
 	}
-	at.listener, at.admin, at.service = ports[0], ports[1], ports[2]
+	at.listener, at.admin, at.service, at.health, at.debug = ports[0], ports[1], ports[2], ports[3], ports[4]
 	r := &running{setup: s}
 	b.setups = append(b.setups, r)
 	if s.peer != nil {

@@ -12,7 +12,7 @@ import (
 // Measures of the chart, in SVG units.
 const (
 	chartWidth  = 860
-	labelWidth  = 330 // of the setups' titles
+	labelWidth  = 320 // of the setups' titles
 	valueWidth  = 90  // of the figures behind the bars
 	barsWidth   = chartWidth - labelWidth - valueWidth
 	rowHeight   = 24

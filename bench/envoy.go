@@ -21,8 +21,9 @@ type envoy struct {
 
 // place is where a setup's Envoy is and whom it talks to.
 type place struct {
-	listener, admin, upstream, redis, service int    // ports of 127.0.0.1
-	root                                      string // of the repository
+	listener, admin, upstream, redis int    // ports of 127.0.0.1
+	service, health, debug           int    // likewise, of the rate limit service
+	root                             string // of the repository
 }
 
 func startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy, error) {

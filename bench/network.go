@@ -2,25 +2,40 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 )
 
-// freePorts returns TCP ports of 127.0.0.1 on which nothing listens.
-func freePorts(ctx context.Context, n int) ([]int, error) {
+// Ports are taken from [lowPort, lowPort+portCount): below the range from which
+// Linux takes the local port of an outgoing connection, as a port is free for a
+// while before its server listens.
+const (
+	lowPort   = 22000
+	portCount = 10000
+)
+
+// freePorts returns TCP ports of 127.0.0.1 on which nothing listens, each of them
+// once.
+func (b *bench) freePorts(ctx context.Context, n int) ([]int, error) {
 	var config net.ListenConfig
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+	var ports []int
+	for range portCount {
+		if len(ports) == n {
+			return ports, nil
 		}
-		defer l.Close() // not before the others have ports of their own
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		port := lowPort + b.nextPort%portCount
+		b.nextPort++
+		l, err := config.Listen(ctx, "tcp4", addr(port))
+		if err != nil {
+			continue // taken
+		}
+		l.Close()
+		ports = append(ports, port)
 	}
-	return ports, nil
+	return nil, errors.New("no TCP port of 127.0.0.1 is free")
 }
 
 func addr(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -26,15 +26,15 @@ const (
 	localCacheBytes = 64 << 20
 )
 
-func (o *peerOptions) env(dir string, at place, health, debug int) []string {
+func (o *peerOptions) env(dir string, at place) []string {
 	cache := 0
 	if o.localCache {
 		cache = localCacheBytes
 	}
 	return []string{
 		"GRPC_HOST=127.0.0.1", "GRPC_PORT=" + strconv.Itoa(at.service),
-		"HOST=127.0.0.1", "PORT=" + strconv.Itoa(health),
-		"DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + strconv.Itoa(debug),
+		"HOST=127.0.0.1", "PORT=" + strconv.Itoa(at.health),
+		"DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + strconv.Itoa(at.debug),
 		"DISABLE_STATS=true", "USE_STATSD=false", "LOG_LEVEL=error",
 		"RUNTIME_ROOT=" + dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false",
 		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + addr(at.redis),
@@ -66,11 +66,7 @@ func startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at
 	if err := os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(limits), 0o600); err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(ctx, 2)
-	if err != nil {
-		return nil, err
-	}
-	p, err := startProcess(dir, "service", o.env(dir, at, ports[0], ports[1]), binary)
+	p, err := startProcess(dir, "service", o.env(dir, at), binary)
 	if err != nil {
 		return nil, err
 	}

@@ -44,27 +44,25 @@ const (
 func setups() []*setup {
 	return []*setup{
 		{id: unlimited, title: "Envoy, no limiter", status: 200, edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) }},
-		{id: sluice, title: "Sluice, Redis", status: 200, edit: plugin(redisField, gcra(manyPerHour))},
-		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(plugin(redisField, gcra(manyPerHour)))},
-		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: plugin(redisField, threeLimits)},
-		{id: leased, title: "Sluice, Redis, leases of 50", status: 200, edit: plugin(redisField, leasedLimit)},
+		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
+		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(inRedis(gcra(manyPerHour)))},
+		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
+		{id: leased, title: "Sluice, Redis, leases of 50", status: 200, edit: inRedis(leasedLimit)},
 		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
 		{id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
 		{
-			id: pairCached, title: "Envoy ratelimit + service with local cache, Redis", status: 200, edit: rateLimitFilter,
+			id: pairCached, title: "Envoy ratelimit + service, local cache, Redis", status: 200, edit: rateLimitFilter,
 			peer: &peerOptions{limit: manyPerHour, localCache: true},
 		},
 		{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
-		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: plugin(redisField, gcra(onePerHour))},
+		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: inRedis(gcra(onePerHour))},
 		{
-			id: pairDenied, title: "Envoy ratelimit + service with local cache, denied", status: 429, edit: rateLimitFilter,
+			id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
 			peer: &peerOptions{limit: onePerHour, localCache: true},
 		},
 		{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
 	}
 }
-
-const redisField = `"redis": {"cluster": "redis"},`
 
 func gcra(limit int) string {
 	return fmt.Sprintf(`{"algorithm": "gcra", "limit": %d, "window": "1h"}`, limit)
@@ -84,6 +82,14 @@ func plugin(redis, limits string) func(*envoyconf.Config, place) {
 	return func(c *envoyconf.Config, _ place) {
 		c.SetPlugin(fmt.Sprintf(`{%s "headers": ["x-ratelimit"],
 			"rules": [{"name": "bench", "key": [{"header": %q}], "limits": [%s]}]}`, redis, identityHeader, limits))
+	}
+}
+
+// inRedis has Sluice count in Redis, apart from the other setups: its port tells
+// their keys apart.
+func inRedis(limits string) func(*envoyconf.Config, place) {
+	return func(c *envoyconf.Config, at place) {
+		plugin(fmt.Sprintf(`"redis": {"cluster": "redis", "key_prefix": "bench-%d"},`, at.listener), limits)(c, at)
 	}
 }
 

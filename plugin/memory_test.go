@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -61,7 +62,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			r.conns[len(r.conns)-1].close(wasmhost.GRPCInternal)
 		}
 		r.settle()
-		i.wait(1)
+		i.wait(time.Millisecond)
 		for k, x := range all {
 			if k != n/batch%batch {
 				x.end()
@@ -75,4 +76,25 @@ func TestMemoryIsFlat(t *testing.T) {
 		t.Errorf("%d pages after %d requests, %d after %d", got, total, pages, warm)
 	}
 	t.Logf("%d pages of 64 KiB; allocator %s", pages, host.Allocator())
+}
+
+// A configuration that was taken away leaves nothing in the guest.
+func TestReloadsLeaveNothing(t *testing.T) {
+	w := newWorker(t, newWasmGuest)
+	const warm, total = 300, 700
+	pages := uint32(0)
+	i := w.load(`{"rules": [` + perClient("a", 9) + `]}`)
+	for n := range total {
+		next := w.load(`{"rules": [` + perClient("a", 9) + `]}`)
+		i.get("/", client("x")...).end()
+		i.Close()
+		i = next
+		if n == warm {
+			pages = w.guest.(*wasmGuest).host.MemoryPages()
+		}
+	}
+	if got := w.guest.(*wasmGuest).host.MemoryPages(); got > pages {
+		t.Errorf("%d pages after %d reloads, %d after %d", got, total, pages, warm)
+	}
+	t.Logf("%d pages of 64 KiB", pages)
 }

@@ -81,8 +81,9 @@ bench-lua: tools ## what a check costs Redis, against the goals and redis_rate (
 	@go run ./internal/luabench
 
 .PHONY: pictures
-pictures: ## draw docs/img/ anew
+pictures: build ## draw docs/img/ anew
 	go run ./internal/algopic
+	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
 .PHONY: bench
 bench: build bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look)

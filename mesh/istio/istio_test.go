@@ -1,0 +1,200 @@
+package istio
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"istio.io/istio/pkg/config"
+	"istio.io/istio/pkg/config/crd"
+	"istio.io/istio/pkg/config/schema/collections"
+	"istio.io/istio/pkg/test/env"
+
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// free is a plugin configuration whose limit costs nothing unless the request
+// says so; nothing refills it while a test runs.
+func free(limit int) string {
+	return fmt.Sprintf(`{"redis": {"cluster": "sluice-redis", "timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
+		{"name": "shared", "cost": {"header": "x-cost", "default": 0, "max": 10},
+		"limits": [{"algorithm": "sliding_window_log", "limit": %d, "window": "1d"}]}]}`, limit)
+}
+
+// at are the values for a Redis on this machine.
+func at(port int) values {
+	return values{"image": image, "redis-host": "127.0.0.1", "redis-port": fmt.Sprint(port)}
+}
+
+// TestValid holds what is applied against the schemas of Istio's CRDs and
+// against the validation of its webhook.
+func TestValid(t *testing.T) {
+	t.Parallel()
+	schemas, err := crd.NewValidatorFromFilesWithOptions(
+		[]string{filepath.Join(env.IstioSrc, "manifests/charts/base/files/crd-all.gen.yaml")}, crd.WithoutCRDValidation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"gateway", "sidecar"} {
+		for _, cluster := range []bool{false, true} {
+			text := render(t, dir, values{"redis-port": "6380"}, cluster)
+			if strings.Contains(text, "from-values") || strings.Contains(text, "sluice-values") || !strings.Contains(text, "6380") {
+				t.Errorf("%s: the values did not go where they belong:\n%s", dir, text)
+			}
+			if err := schemas.ValidateCustomResourceYAML(text, nil); err != nil {
+				t.Errorf("%s: %v", dir, err)
+			}
+			for _, c := range parse(t, text) {
+				schema, ok := collections.Pilot.FindByGroupVersionKind(c.GroupVersionKind)
+				if !ok {
+					t.Fatalf("no schema of %v", c.GroupVersionKind)
+				}
+				if _, err := schema.ValidateConfig(c); err != nil {
+					t.Errorf("%s: %s: %v", dir, c.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// TestGateway applies the files as they are: the image is fetched, and the
+// limit that they come with limits.
+func TestGateway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	m := startMesh(t, parse(t, render(t, "gateway", at(server.Port), false)))
+	p := m.gateway("gateway-a")
+	p.awaitLimit("100")
+	p.awaitRejection()
+	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
+		t.Errorf("Redis has %d counters, want 1", n)
+	}
+}
+
+// TestSidecar is the same for a workload, whose callers are limited.
+func TestSidecar(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	m := startMesh(t, parse(t, render(t, "sidecar", at(server.Port), false)))
+	p := m.sidecar()
+	p.awaitLimit("100")
+	p.awaitRejection()
+	if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 || !strings.Contains(keys[0], "per-caller|plain-text") {
+		t.Errorf("Redis has %q", keys)
+	}
+}
+
+// TestRedisCluster: through redis_proxy, with TLS and a password.
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	const password = "correct-horse"
+	cert, port := startCluster(t, password)
+	text := render(t, "gateway", at(port), true)
+	text = strings.Replace(text, "/etc/sluice/ca.crt", cert, 1)
+	m := startMesh(t, parse(t, text))
+	p := m.gateway("gateway-a", "REDIS_PASSWORD="+password)
+	p.awaitLimit("100")
+	p.awaitRejection()
+}
+
+// TestShared: two gateways and a sidecar admit together what one limit admits.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	const limit = 30
+	server := redistest.Start(t)
+	configs := parse(t, render(t, "gateway", at(server.Port), false))
+	setPlugin(t, plugin(t, configs), free(limit))
+	inbound := parse(t, render(t, "sidecar", at(server.Port), false))
+	setPlugin(t, plugin(t, inbound), free(limit))
+	m := startMesh(t, append(configs, inbound...))
+
+	proxies := []*proxy{m.gateway("gateway-a"), m.gateway("gateway-b"), m.sidecar()}
+	admitted := make([]int, len(proxies))
+	for i, p := range proxies {
+		p.awaitLimit(fmt.Sprint(limit))
+		for range limit / 3 {
+			admitted[i] += count(t, p)
+		}
+	}
+	if admitted[0] != limit/3 || admitted[1] != limit/3 || admitted[2] != limit/3 {
+		t.Errorf("admitted %v, want %d of each", admitted, limit/3)
+	}
+	for i, p := range proxies {
+		if count(t, p) != 0 {
+			t.Errorf("proxy %d admits more than the limit", i)
+		}
+	}
+}
+
+// count sends a request of cost 1 and returns 1 if it was admitted.
+func count(t *testing.T, p *proxy) int {
+	t.Helper()
+	a, err := p.get("x-cost", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch a.status {
+	case http.StatusOK:
+		return 1
+	case http.StatusTooManyRequests:
+		return 0
+	default:
+		t.Fatalf("status %d", a.status)
+		return 0
+	}
+}
+
+// limited is a mesh with one gateway that limits by 10 under load.
+func limited(t *testing.T) (*mesh, *proxy, *config.Config) {
+	t.Helper()
+	server := redistest.Start(t)
+	configs := parse(t, render(t, "gateway", at(server.Port), false))
+	c := plugin(t, configs)
+	setPlugin(t, c, free(10))
+	m := startMesh(t, configs)
+	p := m.gateway("gateway-a")
+	p.awaitLimit("10")
+	copied := c.DeepCopy()
+	return m, p, &copied
+}
+
+// TestChange: a new configuration takes over, and no request is lost.
+func TestChange(t *testing.T) {
+	t.Parallel()
+	m, p, c := limited(t)
+	stop := load(t, p)
+	for _, limit := range []int{20, 30, 40, 50} {
+		setPlugin(t, c, free(limit))
+		m.apply(c.DeepCopy())
+		p.awaitLimit(fmt.Sprint(limit))
+	}
+	stop()
+}
+
+// TestMistake: the configuration before goes on, the log says why, and what is
+// right again is taken.
+func TestMistake(t *testing.T) {
+	t.Parallel()
+	m, p, c := limited(t)
+	stop := load(t, p)
+	setPlugin(t, c, strings.Replace(free(20), "sliding_window_log", "sliding_window_lag", 1))
+	m.apply(c.DeepCopy())
+	testenv.Wait(t, patience, func() error {
+		if !strings.Contains(p.Log(), `rules[0].limits[0].algorithm: "sliding_window_lag"`) {
+			return fmt.Errorf("the log does not name the mistake")
+		}
+		return nil
+	})
+	for range 100 {
+		if a, err := p.get(); err != nil || a.limit != "10" {
+			t.Fatalf("limit %q, %v; want that of before, 10", a.limit, err)
+		}
+	}
+	setPlugin(t, c, free(30))
+	m.apply(c.DeepCopy())
+	p.awaitLimit("30")
+	stop()
+}

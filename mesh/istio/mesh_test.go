@@ -1,0 +1,109 @@
+// Package istio applies the very files of deploy/istio to Istio's own control
+// plane, with the values replaced, and has stock Envoys limit requests by them.
+package istio
+
+import (
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"istio.io/istio/pilot/pkg/features"
+	"istio.io/istio/pilot/test/xds"
+	"istio.io/istio/pkg/config"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// image is where the plugin's image was pushed.
+var image string
+
+func TestMain(m *testing.M) {
+	// These filters exist only in Istio's build of Envoy.
+	features.ALPNFilter = false
+	features.MetadataExchange = false
+	server := httptest.NewServer(registry.New())
+	reference := strings.TrimPrefix(server.URL, "http://") + "/sluice:v1"
+	image = "oci://" + reference
+	// The command behind "make push".
+	push := exec.Command("go", "run", "-C", "../../tools/image", ".", "-wasm", wasmPath(), "-push", reference)
+	push.Stderr = os.Stderr
+	if err := push.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "push:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	server.Close()
+	os.Exit(code)
+}
+
+func wasmPath() string {
+	path, err := filepath.Abs("../../build/sluice.wasm")
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// mesh is a control plane with an upstream, two gateways and a sidecar to come.
+type mesh struct {
+	t       *testing.T
+	control *xds.FakeDiscoveryServer
+	agent   int            // port
+	ports   map[string]int // of the proxies, by name
+}
+
+// startMesh starts a control plane with configurations.
+func startMesh(t *testing.T, configs []config.Config) *mesh {
+	t.Helper()
+	m := &mesh{t: t, ports: map[string]int{}}
+	for _, name := range []string{"gateway-a", "gateway-b", "reviews"} {
+		m.ports[name] = testenv.FreePort(t)
+	}
+	_, upstream, err := net.SplitHostPort(envoytest.NewUpstream(t, nil).Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	around := fill(t, "testdata/mesh.yaml", map[string]any{
+		"UPSTREAM": upstream, "A": m.ports["gateway-a"], "B": m.ports["gateway-b"], "SIDECAR": m.ports["reviews"],
+	})
+	m.control = xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
+		Configs:         append(parse(t, around), configs...),
+		ListenerBuilder: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
+	})
+	m.agent = startAgent(t, m.control.Listener.Addr().String())
+	return m
+}
+
+// fill replaces @NAME@ in a file.
+func fill(t *testing.T, file string, with map[string]any) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := string(text)
+	for name, value := range with {
+		filled = strings.ReplaceAll(filled, "@"+name+"@", fmt.Sprint(value))
+	}
+	return filled
+}
+
+// apply replaces a configuration, as kubectl does.
+func (m *mesh) apply(c config.Config) {
+	m.t.Helper()
+	old := m.control.Store().Get(c.GroupVersionKind, c.Name, c.Namespace)
+	if old == nil {
+		m.t.Fatalf("no %s %s", c.GroupVersionKind.Kind, c.Name)
+	}
+	c.ResourceVersion = old.ResourceVersion
+	if _, err := m.control.Store().Update(c); err != nil {
+		m.t.Fatal(err)
+	}
+}

@@ -24,7 +24,7 @@ func absent(t testing.TB, args ...string) *redistest.Server {
 func TestRedisAbsentAtStart(t *testing.T) {
 	t.Parallel()
 	server := absent(t)
-	o := launchOutage(t, envoytest.Options{Redis: []string{server.Addr}})
+	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{server.Addr}})
 	o.client = server.Client()
 	o.await(20)
 	o.expectModes()
@@ -37,7 +37,7 @@ func TestRedisAbsentAtStart(t *testing.T) {
 
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{})
+	o := startOutage(t, outageTimeout, envoytest.Options{})
 	o.redis.Kill()
 	o.expectModes()
 	o.reload()
@@ -49,7 +49,7 @@ func TestRedisKilled(t *testing.T) {
 
 func TestRedisKilledBehindRedisProxy(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{Route: envoytest.Proxy})
+	o := startOutage(t, outageTimeout, envoytest.Options{Route: envoytest.Proxy})
 	o.redis.Kill()
 	o.expectModes()
 	o.reload()
@@ -61,7 +61,7 @@ func TestRedisKilledBehindRedisProxy(t *testing.T) {
 
 func TestRedisStopped(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{})
+	o := startOutage(t, outageTimeout, envoytest.Options{})
 	o.redis.Signal(syscall.SIGSTOP)
 	woken := time.After(5 * time.Second)
 	o.expectModes()
@@ -80,7 +80,7 @@ func TestRedisStopped(t *testing.T) {
 
 func TestRedisRestartedEmpty(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{})
+	o := startOutage(t, outageTimeout, envoytest.Options{})
 	for range 3 {
 		o.redis.Restart()
 		o.await(20)
@@ -93,7 +93,7 @@ func TestRedisRestartedEmpty(t *testing.T) {
 // TestScriptsFlushed: NOSCRIPT is answered with EVAL, and no mode applies.
 func TestScriptsFlushed(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{})
+	o := startOutage(t, patience, envoytest.Options{})
 	for range 20 {
 		if err := o.client.ScriptFlush(ctx).Err(); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestScriptsFlushed(t *testing.T) {
 
 func TestClientsKilled(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{})
+	o := startOutage(t, outageTimeout, envoytest.Options{})
 	for range 10 {
 		if err := o.client.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestClientsKilled(t *testing.T) {
 // knows answers -READONLY until it is the primary again.
 func TestReplicaPromoted(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{})
+	o := startOutage(t, outageTimeout, envoytest.Options{})
 	other := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replicate := func(who, host, port string) {
 		if err := o.client.Do(ctx, "REPLICAOF", host, port).Err(); err != nil {
@@ -154,7 +154,7 @@ func TestReplicaPromoted(t *testing.T) {
 func TestRedisBlockedByScript(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--busy-reply-threshold", "500")
-	o := launchOutage(t, envoytest.Options{Redis: []string{server.Addr}})
+	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{server.Addr}})
 	o.client = server.Client()
 	o.expectDecided()
 	const block = `local t = redis.call('TIME') local stop = t[1] * 1000000 + t[2] + 2000000
@@ -174,7 +174,7 @@ func TestRedisBlockedByScript(t *testing.T) {
 // TestRedisFull: at maxmemory Redis answers -OOM.
 func TestRedisFull(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{})
+	o := startOutage(t, outageTimeout, envoytest.Options{})
 	limit := func(bytes string) {
 		if err := o.client.ConfigSet(ctx, "maxmemory", bytes).Err(); err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func expectLog(t testing.TB, s *setting, words ...string) {
 // they were, and what was admitted meanwhile does not count there.
 func TestRecoveryFromLocal(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, envoytest.Options{})
+	o := startOutage(t, time.Second, envoytest.Options{})
 	url := o.urls["local"] + "/tight?u=steady"
 	if got := burst(t, 2, 1, []string{url}); got[http.StatusOK] != 2 {
 		t.Errorf("%v; want 2 of status 200", got)

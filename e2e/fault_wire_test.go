@@ -19,7 +19,7 @@ func startWired(t *testing.T) (*outage, *wire) {
 	t.Helper()
 	server := redistest.Start(t)
 	w := newWire(t, server.Addr)
-	o := launchOutage(t, envoytest.Options{Redis: []string{w.addr}})
+	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{w.addr}})
 	o.client = server.Client()
 	o.await(50)
 	o.expectDecided()

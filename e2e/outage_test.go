@@ -13,8 +13,8 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// outageTimeout is redis.timeout in outages. The bound on latencies must tell a
-// stuck request from one that waited that long on a machine under load.
+// outageTimeout is redis.timeout in most outages. The bound on latencies must tell
+// a stuck request from one that waited that long on a machine under load.
 const (
 	outageTimeout = 100 * time.Millisecond
 	stuck         = 3 * time.Second
@@ -37,15 +37,16 @@ type outage struct {
 	urls    map[string]string // by mode
 	loads   map[string]*load
 	wrong   atomic.Pointer[string] // an answer that was another request's
+	timeout time.Duration          // redis.timeout
 	users   int
 	reloads int
 	healed  time.Duration // from healing to deciding
 }
 
-// outagePlugin is a configuration with several rules, told apart by their limits,
+// plugin is a configuration with several rules, told apart by their limits,
 // which are also their paths, and a tight one. It is another one after each
 // reload.
-func outagePlugin(mode string, reloads int) string {
+func (o *outage) plugin(mode string) string {
 	var rules []string
 	for limit := 900_001; limit <= 900_004; limit++ {
 		rules = append(rules, fmt.Sprintf(`{"name": "r%d", "match": {"path": "/%d"}, "key": [{"query": "u"}], "limits": [
@@ -55,30 +56,30 @@ func outagePlugin(mode string, reloads int) string {
 		"breaker": {"failures": 5, "min_open": "50ms", "max_open": "500ms"}}, "rules": [%s,
 		{"name": "tight", "match": {"path": "/tight"}, "key": [{"query": "u"}], "limits": [
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, %s}]}]}`,
-		outageTimeout, mode, 4096+reloads, strings.Join(rules, ","), long)
+		o.timeout, mode, 4096+o.reloads, strings.Join(rules, ","), long)
 }
 
-// outagePlugins are those of all listeners.
-func outagePlugins(reloads int) (plugin string, beside map[string]string) {
-	beside = map[string]string{"deny": outagePlugin("deny", reloads), "local": outagePlugin("local", reloads)}
-	return outagePlugin("allow", reloads), beside
+// plugins are those of all listeners.
+func (o *outage) plugins() (plugin string, beside map[string]string) {
+	return o.plugin("allow"), map[string]string{"deny": o.plugin("deny"), "local": o.plugin("local")}
 }
 
 // startOutage brings everything up, healthy and under load.
-func startOutage(t testing.TB, opts envoytest.Options) *outage {
+func startOutage(t testing.TB, timeout time.Duration, opts envoytest.Options) *outage {
 	t.Helper()
-	o := launchOutage(t, opts)
+	o := launchOutage(t, timeout, opts)
 	o.await(50)
 	o.expectDecided()
 	return o
 }
 
 // launchOutage does not wait for Redis.
-func launchOutage(t testing.TB, opts envoytest.Options) *outage {
+func launchOutage(t testing.TB, timeout time.Duration, opts envoytest.Options) *outage {
 	t.Helper()
-	plugin, beside := outagePlugins(0)
+	o := &outage{t: t, timeout: timeout, loads: map[string]*load{}}
+	plugin, beside := o.plugins()
 	opts.Beside, opts.Dynamic = beside, true
-	o := &outage{t: t, setting: start(t, plugin, opts), loads: map[string]*load{}}
+	o.setting = start(t, plugin, opts)
 	o.urls = maps.Clone(o.Beside)
 	o.urls["allow"] = o.URL
 	for mode, url := range o.urls {
@@ -174,7 +175,7 @@ func (o *outage) expectDecided() {
 func (o *outage) reload() {
 	o.t.Helper()
 	o.reloads++
-	if !o.Reload(outagePlugins(o.reloads)) {
+	if !o.Reload(o.plugins()) {
 		o.t.Error("the reload was refused")
 	}
 }
@@ -195,7 +196,7 @@ func (o *outage) finish() {
 			o.t.Errorf("%s: %v; want status %v only", mode, l, modes[mode])
 		}
 		if l.worst > stuck {
-			o.t.Errorf("%s: a request took %v, with a timeout of %v", mode, l.worst, outageTimeout)
+			o.t.Errorf("%s: a request took %v, with a timeout of %v", mode, l.worst, o.timeout)
 		}
 		o.t.Logf("%-5s %6d requests, %5d of status 503, worst latency %v, decided again after %v",
 			mode, l.total(), l.answers[http.StatusServiceUnavailable], l.worst.Round(time.Millisecond), o.healed.Round(time.Millisecond))

@@ -39,7 +39,7 @@ const soakGrowthKB = 8_000
 func TestSoak(t *testing.T) {
 	server := redistest.Start(t)
 	w := newWire(t, server.Addr)
-	o := launchOutage(t, envoytest.Options{Redis: []string{w.addr}, Quiet: true})
+	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{w.addr}, Quiet: true})
 	o.client = server.Client()
 	o.expectDecided()
 	faults := soakFaults(t, o, server, w)

@@ -177,10 +177,11 @@ func bucketExpires(s State) int64 {
 	return s[bucketMicros]
 }
 
-// args are the constants of the scripts: interval, tolerance and wrap, in
-// microseconds.
+// args are the constants of the scripts, interval and tolerance, in microseconds.
+// The scripts know the wrap by these two: an argument costs Redis more than a
+// comparison.
 func (b *bucket) args() []string {
-	return []string{b.decimal(b.interval), b.decimal(b.tolerance), formatInt(b.wrap)}
+	return []string{b.decimal(b.interval), b.decimal(b.tolerance)}
 }
 
 // decimal writes ticks as microseconds. A power-of-two fraction has a finite

@@ -7,7 +7,6 @@
 -- ARGV[2]  not used
 -- ARGV[3]  interval: the emission interval, us for one unit
 -- ARGV[4]  tolerance: interval * burst, us
--- ARGV[5]  wrap: the modulus of the clock, us, a power of two (see bucket.go)
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
 --          -1 never)
 -- State    STRING, a number: the theoretical arrival time (TAT) at which a unit
@@ -22,14 +21,23 @@
 -- place in its policy; in a refund the constants come one argument later.
 
 --- locals
-local interval_1, tolerance_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
-local clock_1, lead_1, remaining_1, reset_1, retry_1 = now % wrap_1, 0, 0, 0, 0
+local interval_1, tolerance_1 = ARGV[3] + 0, ARGV[4] + 0
+local clock_1, lead_1, remaining_1, reset_1, retry_1 = now, 0, 0, 0, 0
 
 --- load
+-- The clock's modulus, us, a power of two: more than twice what lead_1 can be, and
+-- small enough for all sums to be exact in doubles (grids in bucket.go).
+local wrap = 2^48
+if tolerance_1 > 2^47 then
+  wrap = 2^53
+elseif interval_1 < 64 then
+  wrap = interval_1 >= 2^-2 and 2^40 or interval_1 >= 2^-10 and 2^32 or 2^22
+end
+clock_1 = now % wrap
 local tat = tonumber(call('GET', KEYS[1]))
 if tat then
-  lead_1 = (tat - clock_1) % wrap_1
-  if not (lead_1 + lead_1 <= wrap_1) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
+  lead_1 = (tat - clock_1) % wrap
+  if not (lead_1 + lead_1 <= wrap) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
     lead_1 = 0
   end
 end
@@ -45,7 +53,9 @@ lead_1 = lead_1 + cost * interval_1
 reset_1 = lead_1 + -lead_1 % 1
 local room = tolerance_1 - lead_1
 remaining_1 = (room - room % interval_1) / interval_1
-call('SET', KEYS[1], clock_1 + lead_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+local state = clock_1 + lead_1
+if lead_1 == reset_1 then state = string.format('%d', state) end -- the faster way
+call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
 
 --- report
 reset_1 = lead_1 + -lead_1 % 1

@@ -7,8 +7,7 @@
 -- ARGV[2]  not used
 -- ARGV[3]  drip: us in which one unit leaks out
 -- ARGV[4]  depth: drip * burst, us in which a full bucket leaks out
--- ARGV[5]  wrap: the modulus of the clock, us, a power of two (see bucket.go)
--- ARGV[6]  patience, queue only: the longest delay, us
+-- ARGV[5]  patience, queue only: the longest delay, us
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
 --          -1 never), queue only: delay (us) until the unit leaves
 -- State    STRING, a number: the time at which the bucket runs dry, us on the
@@ -23,18 +22,27 @@
 -- place in its policy; in a refund the constants come one argument later.
 
 --- locals
-local drip_1, depth_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
-local clock_1, level_1, remaining_1, reset_1, retry_1 = now % wrap_1, 0, 0, 0, 0
+local drip_1, depth_1 = ARGV[3] + 0, ARGV[4] + 0
+local clock_1, level_1, remaining_1, reset_1, retry_1 = now, 0, 0, 0, 0
 
 --- locals queue
-local drip_1, depth_1, wrap_1, patience_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
-local clock_1, level_1, remaining_1, reset_1, retry_1, delay_1 = now % wrap_1, 0, 0, 0, 0, 0
+local drip_1, depth_1, patience_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
+local clock_1, level_1, remaining_1, reset_1, retry_1, delay_1 = now, 0, 0, 0, 0, 0
 
 --- load
+-- The clock's modulus, us, a power of two: more than twice what level_1 can be, and
+-- small enough for all sums to be exact in doubles (grids in bucket.go).
+local wrap = 2^48
+if depth_1 > 2^47 then
+  wrap = 2^53
+elseif drip_1 < 64 then
+  wrap = drip_1 >= 2^-2 and 2^40 or drip_1 >= 2^-10 and 2^32 or 2^22
+end
+clock_1 = now % wrap
 local dry = tonumber(call('GET', KEYS[1]))
 if dry then
-  level_1 = (dry - clock_1) % wrap_1
-  if not (level_1 + level_1 <= wrap_1) or level_1 > depth_1 and call('PTTL', KEYS[1]) < 0 then
+  level_1 = (dry - clock_1) % wrap
+  if not (level_1 + level_1 <= wrap) or level_1 > depth_1 and call('PTTL', KEYS[1]) < 0 then
     level_1 = 0
   end
 end
@@ -61,7 +69,9 @@ level_1 = level_1 + cost * drip_1
 reset_1 = level_1 + -level_1 % 1
 local room = depth_1 - level_1
 remaining_1 = (room - room % drip_1) / drip_1
-call('SET', KEYS[1], clock_1 + level_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+local state = clock_1 + level_1
+if level_1 == reset_1 then state = string.format('%d', state) end -- the faster way
+call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
 
 --- report
 reset_1 = level_1 + -level_1 % 1

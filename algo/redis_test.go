@@ -97,7 +97,7 @@ func (l *luaPolicy) state(t testing.TB, i int, nowMicros int64) State {
 	case SlidingWindowLog:
 		return logState(t, l.client.ZRangeWithScores(ctx, key, 0, -1))
 	case SlidingWindowCounter:
-		return counterState(t, l.client.HGetAll(ctx, key))
+		return counterState(t, l.client.Get(ctx, key), &l.limiters[i].counter)
 	default:
 		return bucketState(t, l.client.Get(ctx, key), l.limiters[i].bucket, nowMicros)
 	}
@@ -135,14 +135,26 @@ func logState(t testing.TB, cmd *redis.ZSliceCmd) (s State) {
 	return s
 }
 
-func counterState(t testing.TB, cmd *redis.MapStringStringCmd) (s State) {
+func counterState(t testing.TB, cmd *redis.StringCmd, c *slidingWindowCounter) (s State) {
 	t.Helper()
-	fields, err := cmd.Result()
-	if err != nil {
-		t.Fatal(err)
+	text, ok := getText(t, cmd)
+	if !ok {
+		return nil
 	}
-	for start, units := range fields {
-		s = addUnits(s, number(t, start), number(t, units))
+	var newest float64
+	counts := make([]uint32, c.window/c.size+1)
+	rest := []byte(text)
+	for _, into := range []any{&newest, counts} {
+		n, err := binary.Decode(rest, binary.LittleEndian, into)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	for age, units := range counts {
+		if units > 0 {
+			s = addUnits(s, int64(newest)-int64(age)*c.size, int64(units))
+		}
 	}
 	return s
 }

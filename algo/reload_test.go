@@ -130,9 +130,6 @@ func litter(t *testing.T, l *luaPolicy, text string) {
 	switch l.Limits()[0].Algorithm {
 	case SlidingWindowLog:
 		err = l.client.ZAdd(ctx, key, redis.Z{Score: 1, Member: text}).Err()
-	case SlidingWindowCounter:
-		size := l.limiters[0].counter.size
-		err = l.client.HSet(ctx, key, text, text, epoch/size*size, text).Err()
 	default:
 		err = l.client.Set(ctx, key, text, 0).Err()
 	}

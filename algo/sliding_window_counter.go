@@ -67,7 +67,7 @@ func (c *slidingWindowCounter) tally(s State, nowMicros int64) tally {
 	t.weight = c.steps - (nowMicros-t.start)/c.step
 	for ; len(s) >= pairLen; s = s[pairLen:] {
 		age := t.start - s[pairTime]
-		if age < 0 || age > c.window || age%c.size != 0 {
+		if !c.counts(age) {
 			continue
 		}
 		if age < c.window {
@@ -134,10 +134,24 @@ func (c *slidingWindowCounter) charge(s State, nowMicros, cost int64, d *Decisio
 	t := c.tally(s, nowMicros)
 	d.Remaining = (c.free(&t) - cost*c.steps) / c.steps
 	d.ResetAfterMicros = t.start + c.size + c.window - nowMicros
-	if unitsAt(s, t.start) == 0 {
-		s = dropBefore(s, t.start-c.window)
+	return addUnits(c.within(s, t.start), t.start, cost)
+}
+
+// within drops what does not count, in place: sub-windows that have left, and
+// those of the future, made before the clock was set back.
+func (c *slidingWindowCounter) within(s State, start int64) State {
+	kept := s[:0]
+	for ; len(s) >= pairLen; s = s[pairLen:] {
+		if c.counts(start - s[pairTime]) {
+			kept = append(kept, s[:pairLen]...)
+		}
 	}
-	return addUnits(s, t.start, cost)
+	return kept
+}
+
+// counts says whether a sub-window does that began so long before the current.
+func (c *slidingWindowCounter) counts(age int64) bool {
+	return age >= 0 && age <= c.window && age%c.size == 0
 }
 
 func (c *slidingWindowCounter) refund(s State, chargedAtMicros, nowMicros, cost int64) State {

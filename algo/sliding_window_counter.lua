@@ -11,67 +11,84 @@
 -- ARGV[5]  N, for more than one sub-window
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
 --          -1 never)
--- State    HASH: start of a sub-window (us since the Unix epoch) -> units charged
---          in it. Starts that are no multiple of size, from before a change of N,
---          and garbage do not count.
--- TTL      until the last sub-window has left the window
+-- State    STRING: start of the newest sub-window (us since the Unix epoch, a
+--          little-endian double), then the counts of it and of the N before it,
+--          newest first, 32 bits each. What another N has left, and garbage,
+--          count as no key.
+-- TTL      until the last sub-window with a count has left the window
 --
--- `now` is Redis' time in us.
+-- `now` is Redis' time in us. counts_1 is the state as of now: the start at 1,
+-- the current sub-window's count at 2, the one's partly outside at N + 2.
 --
 -- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
 -- place in its policy; in a refund the constants come one argument later.
 
 --- locals one
-local limit_1, size_1 = ARGV[3] + 0, ARGV[4] + 0
-local window_1, start_1 = size_1, now - now % size_1
-local field_1, here_1, free_1, steps_1 = string.format('%d', start_1)
-local remaining_1, reset_1, retry_1 = 0, 0, 0
+local size_1, n_1 = ARGV[4] + 0, 1
+local start_1, here_1, part_1, grows_1 = now - now % size_1, 0, 0
+local free_1, steps_1, remaining_1, reset_1, retry_1 = 0, size_1, 0, 0, 0
 
 --- locals several
-local limit_1, size_1 = ARGV[3] + 0, ARGV[4] + 0
-local window_1, start_1 = size_1 * ARGV[5], now - now % size_1
-local field_1, here_1, free_1, steps_1 = string.format('%d', start_1)
-local remaining_1, reset_1, retry_1 = 0, 0, 0
+local size_1, n_1 = ARGV[4] + 0, ARGV[5] + 0
+local start_1, counts_1, grows_1 = now - now % size_1, {}
+local free_1, steps_1, remaining_1, reset_1, retry_1 = 0, size_1, 0, 0, 0
 
 --- count one
-local counts = call('HMGET', KEYS[1], field_1, string.format('%d', start_1 - size_1))
-here_1 = tonumber(counts[1])
-local whole, part = here_1 or 0, tonumber(counts[2]) or 0
-if here_1 then
-  reset_1 = start_1 + size_1 + size_1 - now
-elseif part > 0 then
-  reset_1 = start_1 + size_1 - now
+local stored = call('GET', KEYS[1])
+if stored and #stored == 16 then
+  local newest, count, before = struct.unpack('<dI4I4', stored)
+  if newest == start_1 then
+    here_1, part_1, grows_1 = count, before, true
+  elseif newest == start_1 - size_1 then
+    part_1 = count
+  elseif newest == start_1 + size_1 then -- the clock was set back
+    here_1 = before
+  end
+  if here_1 > 0 then
+    reset_1 = start_1 + size_1 + size_1 - now
+  elseif part_1 > 0 then
+    reset_1 = start_1 + size_1 - now
+  end
 end
+local whole = here_1
 
 --- count several
-local hash = call('HGETALL', KEYS[1])
-local whole, part = 0, 0
-for i = 1, #hash, 2 do
-  local age, count = start_1 - (tonumber(hash[i]) or 0), tonumber(hash[i + 1])
-  if count and age >= 0 and age <= window_1 and age % size_1 == 0 then
-    if age == 0 then here_1 = count end
-    if age < window_1 then whole = whole + count else part = count end
-    local left = start_1 - age + size_1 + window_1 - now
-    if left > reset_1 then reset_1 = left end
+local stored, whole, part_1 = call('GET', KEYS[1]), 0, 0
+if stored and #stored == 4 * n_1 + 12 then
+  counts_1 = {struct.unpack('<d' .. string.rep('I4', n_1 + 1), stored)}
+  local behind = (start_1 - counts_1[1]) / size_1 -- less than 0: the clock was set back
+  grows_1 = behind == 0
+  if behind ~= 0 then
+    local old = counts_1
+    counts_1 = {}
+    for i = 2, n_1 + 2 do
+      local place = i - behind
+      counts_1[i] = place >= 2 and place <= n_1 + 2 and old[place] or 0
+    end
   end
+  local newest
+  for i = 2, n_1 + 1 do
+    local count = counts_1[i]
+    if count > 0 then
+      whole, newest = whole + count, newest or i
+    end
+  end
+  part_1 = counts_1[n_1 + 2]
+  if part_1 > 0 then newest = newest or n_1 + 2 end
+  if newest then reset_1 = start_1 + size_1 * (n_1 + 3 - newest) - now end
 end
 
 --- weigh
--- Negative counts, and such as are no numbers, are not ours.
-if not (whole >= 0 and part >= 0) then
-  here_1, whole, part = nil, 0, 0
-end
 -- In units * steps all numbers are whole. A step is so many us that doubles hold
 -- them.
-local step, off = 1, now - start_1
-steps_1 = size_1
-while limit_1 * steps_1 > 2^52 do
+local limit, step, off = ARGV[3] + 0, 1, now - start_1
+while limit * steps_1 > 2^52 do
   step = step + step
   steps_1 = (size_1 + -size_1 % step) / step
 end
-free_1 = (limit_1 - whole) * steps_1 - part * (steps_1 - (off - off % step) / step)
+free_1 = (limit - whole) * steps_1 - part_1 * (steps_1 - (off - off % step) / step)
 if free_1 < cost * steps_1 then retry_1 = -1 end
-local room, wait = limit_1 - cost
+local room, wait = limit - cost
 
 --- wait one
 -- Of the previous window enough must leave, or all of it and enough of this one.
@@ -79,60 +96,70 @@ if retry_1 < 0 and room >= 0 then
   if room >= whole then
     room, wait = room - whole, 0
   else
-    part, wait = whole, size_1
+    part_1, wait = whole, size_1
   end
 end
 
 --- wait several
 -- Enough must leave of the oldest sub-window without which all newer ones fit.
 if retry_1 < 0 and room >= 0 then
-  local counts, age = {}, 0
-  for i = 1, #hash, 2 do
-    counts[start_1 - (tonumber(hash[i]) or 0)] = tonumber(hash[i + 1])
+  local i = 2
+  while i < n_1 + 2 and room >= counts_1[i] do
+    room, i = room - counts_1[i], i + 1
   end
-  while age < window_1 and room >= (counts[age] or 0) do
-    room = room - (counts[age] or 0)
-    age = age + size_1
-  end
-  part, wait = counts[age], window_1 - age
+  part_1, wait = counts_1[i], size_1 * (n_1 + 2 - i)
 end
 
 --- retry
 if wait then
-  local stay = room * steps_1 / part
+  local stay = room * steps_1 / part_1
   local leave = (steps_1 - (stay - stay % 1)) * step
   retry_1 = wait + (leave < size_1 and leave or size_1) - off
 end
 
---- charge
-local stop = start_1 + size_1 + window_1
+--- charge one
+local stop = start_1 + size_1 + size_1
 free_1 = free_1 - cost * steps_1
 remaining_1, reset_1 = (free_1 - free_1 % steps_1) / steps_1, stop - now
-call('HSET', KEYS[1], field_1, (here_1 or 0) + cost)
-if not here_1 then
-  for _, field in ipairs(call('HKEYS', KEYS[1])) do
-    local age = start_1 - (tonumber(field) or 0)
-    if not (age <= window_1) then call('HDEL', KEYS[1], field) end
-  end
-  call('PEXPIREAT', KEYS[1], string.format('%d', (stop + 999) / 1000))
+if grows_1 then
+  call('SETRANGE', KEYS[1], 8, struct.pack('<I4', here_1 + cost))
+else
+  local state = struct.pack('<dI4I4', start_1, here_1 + cost, part_1)
+  call('SET', KEYS[1], state, 'PXAT', string.format('%d', (stop + 999) / 1000))
+end
+
+--- charge several
+local stop = start_1 + size_1 * (n_1 + 1)
+free_1 = free_1 - cost * steps_1
+remaining_1, reset_1 = (free_1 - free_1 % steps_1) / steps_1, stop - now
+if grows_1 then
+  call('SETRANGE', KEYS[1], 8, struct.pack('<I4', counts_1[2] + cost))
+else
+  counts_1[1], counts_1[2] = start_1, (counts_1[2] or 0) + cost
+  for i = 3, n_1 + 2 do counts_1[i] = counts_1[i] or 0 end
+  local state = struct.pack('<d' .. string.rep('I4', n_1 + 1), unpack(counts_1, 1, n_1 + 2))
+  call('SET', KEYS[1], state, 'PXAT', string.format('%d', (stop + 999) / 1000))
 end
 
 --- report
 if free_1 > 0 then remaining_1 = (free_1 - free_1 % steps_1) / steps_1 end
 
 --- refund
-local field = string.format('%d', charged - charged % size_1)
-local count = tonumber(call('HGET', KEYS[1], field))
-if count and start_1 - field <= window_1 then
-  if count > cost then
-    call('HSET', KEYS[1], field, count - cost)
-  else
-    call('HDEL', KEYS[1], field)
-    local newest = 0
-    for _, start in ipairs(call('HKEYS', KEYS[1])) do
-      start = tonumber(start) or 0
-      if start > newest then newest = start end
+local stored, from = call('GET', KEYS[1]), charged - charged % size_1
+if stored and #stored == 4 * n_1 + 12 and start_1 - from <= size_1 * n_1 then
+  local layout = '<d' .. string.rep('I4', n_1 + 1)
+  local old, counts, newest = {struct.unpack(layout, stored)}, {}, 2
+  local place = 2 + (old[1] - from) / size_1
+  if place >= 2 and place <= n_1 + 2 and old[place] then
+    old[place] = old[place] > cost and old[place] - cost or 0
+    while old[newest] == 0 and newest < n_1 + 2 do newest = newest + 1 end
+    if old[newest] > 0 then
+      for i = 0, n_1 do counts[i + 1] = newest + i <= n_1 + 2 and old[newest + i] or 0 end
+      local start = old[1] - size_1 * (newest - 2)
+      local stop = string.format('%d', (start + size_1 * (n_1 + 1) + 999) / 1000)
+      call('SET', KEYS[1], struct.pack(layout, start, unpack(counts)), 'PXAT', stop)
+    else
+      call('DEL', KEYS[1])
     end
-    call('PEXPIREAT', KEYS[1], string.format('%d', (newest + size_1 + window_1 + 999) / 1000))
   end
 end

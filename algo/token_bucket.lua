@@ -6,7 +6,6 @@
 -- ARGV[2]  not used
 -- ARGV[3]  refill: us in which one token is added
 -- ARGV[4]  fill: refill * burst, us in which an empty bucket is full
--- ARGV[5]  wrap: the modulus of the clock, us, a power of two (see bucket.go)
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
 --          -1 never)
 -- State    STRING, a number: the time at which the bucket is full again, us on
@@ -22,14 +21,23 @@
 -- place in its policy; in a refund the constants come one argument later.
 
 --- locals
-local refill_1, fill_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
-local clock_1, missing_1, remaining_1, reset_1, retry_1 = now % wrap_1, 0, 0, 0, 0
+local refill_1, fill_1 = ARGV[3] + 0, ARGV[4] + 0
+local clock_1, missing_1, remaining_1, reset_1, retry_1 = now, 0, 0, 0, 0
 
 --- load
+-- The clock's modulus, us, a power of two: more than twice what missing_1 can be, and
+-- small enough for all sums to be exact in doubles (grids in bucket.go).
+local wrap = 2^48
+if fill_1 > 2^47 then
+  wrap = 2^53
+elseif refill_1 < 64 then
+  wrap = refill_1 >= 2^-2 and 2^40 or refill_1 >= 2^-10 and 2^32 or 2^22
+end
+clock_1 = now % wrap
 local full = tonumber(call('GET', KEYS[1]))
 if full then
-  missing_1 = (full - clock_1) % wrap_1
-  if not (missing_1 + missing_1 <= wrap_1) or missing_1 > fill_1 and call('PTTL', KEYS[1]) < 0 then
+  missing_1 = (full - clock_1) % wrap
+  if not (missing_1 + missing_1 <= wrap) or missing_1 > fill_1 and call('PTTL', KEYS[1]) < 0 then
     missing_1 = 0
   end
 end
@@ -45,7 +53,9 @@ missing_1 = missing_1 + cost * refill_1
 reset_1 = missing_1 + -missing_1 % 1
 local room = fill_1 - missing_1
 remaining_1 = (room - room % refill_1) / refill_1
-call('SET', KEYS[1], clock_1 + missing_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+local state = clock_1 + missing_1
+if missing_1 == reset_1 then state = string.format('%d', state) end -- the faster way
+call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
 
 --- report
 reset_1 = missing_1 + -missing_1 % 1

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -113,11 +115,12 @@ func counting(name string, goal float64, window, subWindows int64) subject {
 	s := allowing(name, goal, l)
 	s.prime = func(id string) []call {
 		size := window / subWindows
-		start := time.Now().UnixMicro() / size * size
-		command := append([]string{"HSET"}, newRule(name, l).keys(id)...)
-		for n := range subWindows {
-			command = append(command, fmt.Sprint(start-(n+1)*size), "1")
+		newest := time.Now().UnixMicro()/size*size - size
+		state := binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(newest)))
+		for range subWindows + 1 {
+			state = binary.LittleEndian.AppendUint32(state, 1)
 		}
+		command := []string{"SET", newRule(name, l).keys(id)[0], string(state)}
 		return []call{{command, anything}}
 	}
 	return s

@@ -3,13 +3,20 @@ local cost = ARGV[1] + 0
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local nonce = ARGV[2]
-local interval_1, tolerance_1, wrap_1 = ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
-local clock_1, lead_1, remaining_1, reset_1, retry_1 = now % wrap_1, 0, 0, 0, 0
+local interval_1, tolerance_1 = ARGV[3] + 0, ARGV[4] + 0
+local clock_1, lead_1, remaining_1, reset_1, retry_1 = now, 0, 0, 0, 0
 do
+  local wrap = 2^48
+  if tolerance_1 > 2^47 then
+    wrap = 2^53
+  elseif interval_1 < 64 then
+    wrap = interval_1 >= 2^-2 and 2^40 or interval_1 >= 2^-10 and 2^32 or 2^22
+  end
+  clock_1 = now % wrap
   local tat = tonumber(call('GET', KEYS[1]))
   if tat then
-    lead_1 = (tat - clock_1) % wrap_1
-    if not (lead_1 + lead_1 <= wrap_1) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
+    lead_1 = (tat - clock_1) % wrap
+    if not (lead_1 + lead_1 <= wrap) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
       lead_1 = 0
     end
   end
@@ -18,52 +25,56 @@ do
     retry_1 = cost * interval_1 > tolerance_1 and -1 or early + -early % 1
   end
 end
-local limit_2, size_2 = ARGV[6] + 0, ARGV[7] + 0
-local window_2, start_2 = size_2 * ARGV[8], now - now % size_2
-local field_2, here_2, free_2, steps_2 = string.format('%d', start_2)
-local remaining_2, reset_2, retry_2 = 0, 0, 0
+local size_2, n_2 = ARGV[6] + 0, ARGV[7] + 0
+local start_2, counts_2, grows_2 = now - now % size_2, {}
+local free_2, steps_2, remaining_2, reset_2, retry_2 = 0, size_2, 0, 0, 0
 do
-  local hash = call('HGETALL', KEYS[2])
-  local whole, part = 0, 0
-  for i = 1, #hash, 2 do
-    local age, count = start_2 - (tonumber(hash[i]) or 0), tonumber(hash[i + 1])
-    if count and age >= 0 and age <= window_2 and age % size_2 == 0 then
-      if age == 0 then here_2 = count end
-      if age < window_2 then whole = whole + count else part = count end
-      local left = start_2 - age + size_2 + window_2 - now
-      if left > reset_2 then reset_2 = left end
+  local stored, whole, part_2 = call('GET', KEYS[2]), 0, 0
+  if stored and #stored == 4 * n_2 + 12 then
+    counts_2 = {struct.unpack('<d' .. string.rep('I4', n_2 + 1), stored)}
+    local behind = (start_2 - counts_2[1]) / size_2 -- less than 0: the clock was set back
+    grows_2 = behind == 0
+    if behind ~= 0 then
+      local old = counts_2
+      counts_2 = {}
+      for i = 2, n_2 + 2 do
+        local place = i - behind
+        counts_2[i] = place >= 2 and place <= n_2 + 2 and old[place] or 0
+      end
     end
+    local newest
+    for i = 2, n_2 + 1 do
+      local count = counts_2[i]
+      if count > 0 then
+        whole, newest = whole + count, newest or i
+      end
+    end
+    part_2 = counts_2[n_2 + 2]
+    if part_2 > 0 then newest = newest or n_2 + 2 end
+    if newest then reset_2 = start_2 + size_2 * (n_2 + 3 - newest) - now end
   end
-  if not (whole >= 0 and part >= 0) then
-    here_2, whole, part = nil, 0, 0
-  end
-  local step, off = 1, now - start_2
-  steps_2 = size_2
-  while limit_2 * steps_2 > 2^52 do
+  local limit, step, off = ARGV[5] + 0, 1, now - start_2
+  while limit * steps_2 > 2^52 do
     step = step + step
     steps_2 = (size_2 + -size_2 % step) / step
   end
-  free_2 = (limit_2 - whole) * steps_2 - part * (steps_2 - (off - off % step) / step)
+  free_2 = (limit - whole) * steps_2 - part_2 * (steps_2 - (off - off % step) / step)
   if free_2 < cost * steps_2 then retry_2 = -1 end
-  local room, wait = limit_2 - cost
+  local room, wait = limit - cost
   if retry_2 < 0 and room >= 0 then
-    local counts, age = {}, 0
-    for i = 1, #hash, 2 do
-      counts[start_2 - (tonumber(hash[i]) or 0)] = tonumber(hash[i + 1])
+    local i = 2
+    while i < n_2 + 2 and room >= counts_2[i] do
+      room, i = room - counts_2[i], i + 1
     end
-    while age < window_2 and room >= (counts[age] or 0) do
-      room = room - (counts[age] or 0)
-      age = age + size_2
-    end
-    part, wait = counts[age], window_2 - age
+    part_2, wait = counts_2[i], size_2 * (n_2 + 2 - i)
   end
   if wait then
-    local stay = room * steps_2 / part
+    local stay = room * steps_2 / part_2
     local leave = (steps_2 - (stay - stay % 1)) * step
     retry_2 = wait + (leave < size_2 and leave or size_2) - off
   end
 end
-local limit_3, window_3 = ARGV[9] + 0, ARGV[10] + 0
+local limit_3, window_3 = ARGV[8] + 0, ARGV[9] + 0
 local used_3, remaining_3, reset_3, retry_3 = 0, 0, 0, 0
 do
   used_3 = call('ZCOUNT', KEYS[3], string.format('(%d', now - window_3), '+inf')
@@ -81,19 +92,21 @@ if cost > 0 and retry_1 == 0 and retry_2 == 0 and retry_3 == 0 then
     reset_1 = lead_1 + -lead_1 % 1
     local room = tolerance_1 - lead_1
     remaining_1 = (room - room % interval_1) / interval_1
-    call('SET', KEYS[1], clock_1 + lead_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+    local state = clock_1 + lead_1
+    if lead_1 == reset_1 then state = string.format('%d', state) end -- the faster way
+    call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
   end
   do
-    local stop = start_2 + size_2 + window_2
+    local stop = start_2 + size_2 * (n_2 + 1)
     free_2 = free_2 - cost * steps_2
     remaining_2, reset_2 = (free_2 - free_2 % steps_2) / steps_2, stop - now
-    call('HSET', KEYS[2], field_2, (here_2 or 0) + cost)
-    if not here_2 then
-      for _, field in ipairs(call('HKEYS', KEYS[2])) do
-        local age = start_2 - (tonumber(field) or 0)
-        if not (age <= window_2) then call('HDEL', KEYS[2], field) end
-      end
-      call('PEXPIREAT', KEYS[2], string.format('%d', (stop + 999) / 1000))
+    if grows_2 then
+      call('SETRANGE', KEYS[2], 8, struct.pack('<I4', counts_2[2] + cost))
+    else
+      counts_2[1], counts_2[2] = start_2, (counts_2[2] or 0) + cost
+      for i = 3, n_2 + 2 do counts_2[i] = counts_2[i] or 0 end
+      local state = struct.pack('<d' .. string.rep('I4', n_2 + 1), unpack(counts_2, 1, n_2 + 2))
+      call('SET', KEYS[2], state, 'PXAT', string.format('%d', (stop + 999) / 1000))
     end
   end
   do

@@ -5,13 +5,20 @@ local now = time[1] * 1000000 + time[2]
 local nonce = ARGV[2]
 if cost <= 0 then return 0 end
 local charged = ARGV[3] + 0
-local interval_1, tolerance_1, wrap_1 = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
-local clock_1, lead_1, remaining_1, reset_1, retry_1 = now % wrap_1, 0, 0, 0, 0
+local interval_1, tolerance_1 = ARGV[4] + 0, ARGV[5] + 0
+local clock_1, lead_1, remaining_1, reset_1, retry_1 = now, 0, 0, 0, 0
 do
+  local wrap = 2^48
+  if tolerance_1 > 2^47 then
+    wrap = 2^53
+  elseif interval_1 < 64 then
+    wrap = interval_1 >= 2^-2 and 2^40 or interval_1 >= 2^-10 and 2^32 or 2^22
+  end
+  clock_1 = now % wrap
   local tat = tonumber(call('GET', KEYS[1]))
   if tat then
-    lead_1 = (tat - clock_1) % wrap_1
-    if not (lead_1 + lead_1 <= wrap_1) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
+    lead_1 = (tat - clock_1) % wrap
+    if not (lead_1 + lead_1 <= wrap) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
       lead_1 = 0
     end
   end
@@ -25,28 +32,30 @@ do
     end
   end
 end
-local limit_2, size_2 = ARGV[7] + 0, ARGV[8] + 0
-local window_2, start_2 = size_2 * ARGV[9], now - now % size_2
-local field_2, here_2, free_2, steps_2 = string.format('%d', start_2)
-local remaining_2, reset_2, retry_2 = 0, 0, 0
+local size_2, n_2 = ARGV[7] + 0, ARGV[8] + 0
+local start_2, counts_2, grows_2 = now - now % size_2, {}
+local free_2, steps_2, remaining_2, reset_2, retry_2 = 0, size_2, 0, 0, 0
 do
-  local field = string.format('%d', charged - charged % size_2)
-  local count = tonumber(call('HGET', KEYS[2], field))
-  if count and start_2 - field <= window_2 then
-    if count > cost then
-      call('HSET', KEYS[2], field, count - cost)
-    else
-      call('HDEL', KEYS[2], field)
-      local newest = 0
-      for _, start in ipairs(call('HKEYS', KEYS[2])) do
-        start = tonumber(start) or 0
-        if start > newest then newest = start end
+  local stored, from = call('GET', KEYS[2]), charged - charged % size_2
+  if stored and #stored == 4 * n_2 + 12 and start_2 - from <= size_2 * n_2 then
+    local layout = '<d' .. string.rep('I4', n_2 + 1)
+    local old, counts, newest = {struct.unpack(layout, stored)}, {}, 2
+    local place = 2 + (old[1] - from) / size_2
+    if place >= 2 and place <= n_2 + 2 and old[place] then
+      old[place] = old[place] > cost and old[place] - cost or 0
+      while old[newest] == 0 and newest < n_2 + 2 do newest = newest + 1 end
+      if old[newest] > 0 then
+        for i = 0, n_2 do counts[i + 1] = newest + i <= n_2 + 2 and old[newest + i] or 0 end
+        local start = old[1] - size_2 * (newest - 2)
+        local stop = string.format('%d', (start + size_2 * (n_2 + 1) + 999) / 1000)
+        call('SET', KEYS[2], struct.pack(layout, start, unpack(counts)), 'PXAT', stop)
+      else
+        call('DEL', KEYS[2])
       end
-      call('PEXPIREAT', KEYS[2], string.format('%d', (newest + size_2 + window_2 + 999) / 1000))
     end
   end
 end
-local limit_3, window_3 = ARGV[10] + 0, ARGV[11] + 0
+local limit_3, window_3 = ARGV[9] + 0, ARGV[10] + 0
 local used_3, remaining_3, reset_3, retry_3 = 0, 0, 0, 0
 do
   local member = string.format('%d:', charged) .. nonce .. ':'

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
 // perClient is a rule of one limit for each x-client.
@@ -142,5 +144,22 @@ func TestScriptsAreSentAgain(t *testing.T) {
 		if logs := w.logs(); len(logs) > 0 {
 			t.Errorf("logged %q", logs)
 		}
+	})
+}
+
+// The body of a request that waits waits with it, and follows it whole.
+func TestBodyFollows(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(perClient("a", 9)))
+		x := &exchange{httpStream: i.newStream(), t: t}
+		x.RequestHeaders(wasmhost.Request("POST", "/", client("x")...), false)
+		x.RequestBody([]byte("the first half, "), false)
+		r.settle()
+		x.RequestBody([]byte("the second"), true)
+		if got, want := string(x.seen().Upstream.Body), "the first half, the second"; got != want {
+			t.Errorf("body %q, want %q", got, want)
+		}
+		w.expect("the request", x.end(), "200 allowed"+standard(9, 8, "~3600"))
 	})
 }

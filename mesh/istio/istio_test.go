@@ -34,7 +34,8 @@ func at(port int) values {
 func TestValid(t *testing.T) {
 	t.Parallel()
 	schemas, err := crd.NewValidatorFromFilesWithOptions(
-		[]string{filepath.Join(env.IstioSrc, "manifests/charts/base/files/crd-all.gen.yaml")}, crd.WithoutCRDValidation())
+		[]string{filepath.Join(env.IstioSrc, "manifests/charts/base/files/crd-all.gen.yaml")}, crd.WithoutCRDValidation(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func count(t *testing.T, p *proxy) int {
 	}
 }
 
-// limited is a mesh with one gateway that limits by 10 under load.
+// limited is a mesh with one gateway that limits by 10, and the WasmPlugin there.
 func limited(t *testing.T) (*mesh, *proxy, *config.Config) {
 	t.Helper()
 	server := redistest.Start(t)

@@ -52,6 +52,13 @@ func (m *mesh) proxy(node map[string]any, env []string) *proxy {
 	p := &proxy{t: m.t, url: fmt.Sprintf("http://127.0.0.1:%d", m.ports[node["NAME"].(string)])}
 	p.Process = testenv.Run(m.t, env, testenv.Tool(m.t, "envoy"), "-c", path,
 		"--concurrency", "2", "--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info")
+	m.t.Cleanup(func() {
+		select {
+		case <-p.Exited():
+			m.t.Error("envoy has ended by itself")
+		default:
+		}
+	})
 	testenv.Wait(m.t, patience, func() error {
 		select {
 		case <-p.Exited():

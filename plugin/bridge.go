@@ -17,7 +17,7 @@ const grpcHeaderLen = 5
 type bridge struct {
 	types.DefaultHttpContext
 	partial []byte // a message that has not come whole
-	frame   [grpcHeaderLen]byte
+	frame   []byte // scratch
 }
 
 // OnHttpRequestBody strips the message headers.
@@ -34,14 +34,34 @@ func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
 	return types.ActionContinue
 }
 
-// OnHttpResponseBody puts a message header in front of what Redis sent.
+// maxReplies is the most bytes of Redis' that one message brings. A message is
+// one callback of the limiter's, and what a callback does to many requests nests
+// in Envoy, see maxConclusions. These are about 20 replies.
+const maxReplies = 1024
+
+// OnHttpResponseBody puts a message header in front of what Redis sent, or makes
+// several messages of it.
 func (b *bridge) OnHttpResponseBody(size int, _ bool) types.Action {
-	if size == 0 {
-		return types.ActionContinue
+	switch {
+	case size == 0:
+	case size <= maxReplies: // the usual case: nothing is copied
+		b.frame = appendHeader(b.frame[:0], size)
+		prependResponseBody(b.frame)
+	default:
+		b.frame = b.frame[:0]
+		for rest := responseBody(0, size); len(rest) > 0; {
+			n := min(len(rest), maxReplies)
+			b.frame = append(appendHeader(b.frame, n), rest[:n]...)
+			rest = rest[n:]
+		}
+		replaceResponseBody(b.frame)
 	}
-	binary.BigEndian.PutUint32(b.frame[1:], uint32(size))
-	prependResponseBody(b.frame[:])
 	return types.ActionContinue
+}
+
+// appendHeader appends the header of a message of n bytes.
+func appendHeader(dst []byte, n int) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(n))
 }
 
 // messageLen is the length that a message header states, or -1.

@@ -64,16 +64,20 @@ func TestBridgeStripsFrames(t *testing.T) {
 	}
 }
 
-// What comes from Redis goes on with one message header in front of each piece.
+// What comes from Redis goes on with a message header in front of each piece, and
+// more than one if it is long.
 func TestBridgeFramesReplies(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		x := w.bridgeStream()
 		defer x.End()
 		x.ResponseHeaders(wasmhost.Response("200"), false)
 		var want []byte
-		for _, reply := range []string{"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", strings.Repeat("y", 70_000)} {
+		long := strings.Repeat("y", 70_000)
+		for _, reply := range []string{"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:maxReplies], long[:maxReplies+1], long} {
 			x.ResponseBody([]byte(reply), false)
-			want = append(want, frame(reply)...)
+			for piece := range slices.Chunk([]byte(reply), maxReplies) {
+				want = append(want, frame(string(piece))...)
+			}
 		}
 		if got := x.seen().Downstream.Body; !bytes.Equal(got, want) {
 			t.Errorf("%.80q, want %.80q", got, want)

@@ -10,6 +10,8 @@ type envoy interface {
 	requestBody(start, size int) []byte
 	dropRequestBody(n int)
 	replaceRequestBody(b []byte)
+	responseBody(start, size int) []byte
+	replaceResponseBody(b []byte)
 	prependResponseBody(b []byte)
 	pluginConfiguration() []byte
 	logLine(level logLevel, text string)
@@ -39,6 +41,8 @@ var native envoy
 func requestBody(start, size int) []byte             { return native.requestBody(start, size) }
 func dropRequestBody(n int)                          { native.dropRequestBody(n) }
 func replaceRequestBody(b []byte)                    { native.replaceRequestBody(b) }
+func responseBody(start, size int) []byte            { return native.responseBody(start, size) }
+func replaceResponseBody(b []byte)                   { native.replaceResponseBody(b) }
 func prependResponseBody(b []byte)                   { native.prependResponseBody(b) }
 func pluginConfiguration() []byte                    { return native.pluginConfiguration() }
 func logLine(level logLevel, text string)            { native.logLine(level, text) }

@@ -145,6 +145,16 @@ func replaceRequestBody(b []byte) {
 	proxySetBufferBytes(requestBodyBuffer, 0, maxLen, unsafe.SliceData(b), uint32(len(b)))
 }
 
+// responseBody is part of the response's body.
+func responseBody(start, size int) []byte {
+	return buffer(responseBodyBuffer, uint32(start), uint32(size))
+}
+
+// replaceResponseBody puts b in place of the response's body.
+func replaceResponseBody(b []byte) {
+	proxySetBufferBytes(responseBodyBuffer, 0, maxLen, unsafe.SliceData(b), uint32(len(b)))
+}
+
 // prependResponseBody puts b in front of the response's body.
 func prependResponseBody(b []byte) {
 	proxySetBufferBytes(responseBodyBuffer, 0, 0, unsafe.SliceData(b), uint32(len(b)))

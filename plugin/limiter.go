@@ -30,6 +30,7 @@ type limiter struct {
 	local   *local.Store
 
 	queue        queue
+	room         int    // requests that the running callback may still conclude
 	tickMillis   uint32 // the timer's period; 0 while it is off
 	tickAtMicros int64  // its next tick
 
@@ -136,8 +137,10 @@ func (l *limiter) forget(r *request) {
 		l.conn.Abandon(r, r.ticket, r.outstanding, false)
 	}
 	if r.held.waits {
+		if r.held.then == toProceed {
+			l.metrics.count(turnExpired, 1)
+		}
 		l.queue.drop(r)
-		l.metrics.count(turnExpired, 1)
 		l.wake(steadyMicros())
 	}
 	clear(r.checks)
@@ -156,6 +159,8 @@ func (l *limiter) outcome(o outcome, text string) {
 // tick passes time to what waits for it.
 func (l *limiter) tick() {
 	now := steadyMicros()
+	l.room = maxConclusions
+	l.release(now)
 	if l.conn != nil {
 		l.stream.hangUp(now)
 		l.conn.Tick(now)
@@ -163,11 +168,49 @@ func (l *limiter) tick() {
 	if l.leases != nil {
 		l.leases.Expire(now)
 	}
-	l.queue.release(now)
 	l.offenders.report(l.metrics, now)
 	l.metrics.tick(l, now)
 	l.tickAtMicros = now + int64(l.tickMillis)*1000
 	l.setTimer(l.nextMicros(now), now)
+}
+
+// maxConclusions bounds how many paused requests one callback lets go on or
+// answers. Envoy does that when the callback has returned, each inside the one
+// before if it answers at once, and a few hundred exhaust the stack: the VM dies.
+const maxConclusions = 50
+
+// postponed holds a paused request until the next tick if there is no room for it
+// in this callback.
+func (l *limiter) postponed(r *request, then purpose) bool {
+	if !r.paused {
+		return false // its own callback runs, and concludes no other
+	}
+	if l.room > 0 {
+		l.room--
+		return false
+	}
+	l.queue.hold(r, 0, then)
+	return true
+}
+
+// release takes up the held requests whose time has come.
+func (l *limiter) release(nowMicros int64) {
+	for l.room > 0 {
+		r := l.queue.next(nowMicros)
+		if r == nil {
+			return
+		}
+		switch r.held.then {
+		case toConclude:
+			r.conclude()
+		case toFail:
+			r.fail()
+		default:
+			l.room--
+			enter(r.id)
+			r.proceed()
+		}
+	}
 }
 
 // wake makes the timer tick in time for what waits next. A timer that ticks early

@@ -126,7 +126,11 @@ func readHeaders(b []byte) wasmhost.Pairs {
 	return out
 }
 
-func (v *nativeGuest) requestBody(start, size int) []byte {
+func (v *nativeGuest) requestBody(start, size int) []byte { return v.body(start, size) }
+
+func (v *nativeGuest) responseBody(start, size int) []byte { return v.body(start, size) }
+
+func (v *nativeGuest) body(start, size int) []byte {
 	b := v.stream("get_buffer_bytes").body
 	start = min(start, len(b))
 	return slices.Clone(b[start:min(start+size, len(b))])
@@ -137,7 +141,11 @@ func (v *nativeGuest) dropRequestBody(n int) {
 	s.body = s.body[n:]
 }
 
-func (v *nativeGuest) replaceRequestBody(b []byte) {
+func (v *nativeGuest) replaceRequestBody(b []byte) { v.replaceBody(b) }
+
+func (v *nativeGuest) replaceResponseBody(b []byte) { v.replaceBody(b) }
+
+func (v *nativeGuest) replaceBody(b []byte) {
 	v.stream("set_buffer_bytes").body = slices.Clone(b)
 }
 

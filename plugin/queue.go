@@ -8,19 +8,30 @@ type hold struct {
 	index     int    // in the heap
 	dueMicros int64  // on the steady clock
 	ticket    uint64 // of those due at once, the first to come is the first to go
+	then      purpose
 }
 
-// queue holds the admitted requests whose turn has not come: those of leaky
-// buckets with "overflow": "queue". A timer runs only while there are any.
+// purpose is what comes when a request is held no more.
+type purpose uint8
+
+const (
+	toProceed  purpose = iota // its turn in a leaky bucket comes
+	toConclude                // too many are concluded in this callback already
+	toFail                    // likewise, and it was not decided
+)
+
+// queue holds the admitted requests whose turn has not come, those of leaky
+// buckets with "overflow": "queue", and the requests for which a callback has no
+// room. A timer runs only while there are any.
 type queue struct {
 	heap    holdHeap
 	tickets uint64
 }
 
 // hold keeps a request until its time has come.
-func (q *queue) hold(r *request, dueMicros int64) {
+func (q *queue) hold(r *request, dueMicros int64, then purpose) {
 	q.tickets++
-	r.held = hold{waits: true, dueMicros: dueMicros, ticket: q.tickets}
+	r.held = hold{waits: true, dueMicros: dueMicros, ticket: q.tickets, then: then}
 	heap.Push(&q.heap, r)
 }
 
@@ -32,14 +43,14 @@ func (q *queue) drop(r *request) {
 	}
 }
 
-// release lets every request go on whose time has come.
-func (q *queue) release(nowMicros int64) {
-	for len(q.heap) > 0 && q.heap[0].held.dueMicros <= nowMicros {
-		r := q.heap[0]
-		q.drop(r)
-		enter(r.id)
-		r.proceed()
+// next takes out the request whose time has come first, nil if none's has.
+func (q *queue) next(nowMicros int64) *request {
+	if len(q.heap) == 0 || q.heap[0].held.dueMicros > nowMicros {
+		return nil
 	}
+	r := q.heap[0]
+	q.drop(r)
+	return r
 }
 
 // nextMicros is the time until the next release, at least 1; 0 if none waits.

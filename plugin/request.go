@@ -98,12 +98,15 @@ func (r *request) Failed(redis.Cause) (outstanding int, giveBack bool) {
 	} else {
 		r.fail()
 	}
-	return outstanding, r.answered
+	return outstanding, r.answered || r.limiter.failureMode == config.FailDeny
 }
 
 // fail lets the request go on, or denies it, undecided.
 func (r *request) fail() {
 	l := r.limiter
+	if l.postponed(r, toFail) {
+		return
+	}
 	for i := range r.checks {
 		r.checks[i].decided = false
 	}
@@ -122,6 +125,9 @@ func (r *request) fail() {
 // conclude acts on the decisions of all checks.
 func (r *request) conclude() {
 	l := r.limiter
+	if l.postponed(r, toConclude) {
+		return
+	}
 	by := r.rejecting()
 	l.metrics.decided(r, by == nil)
 	l.offenders.rejected(r)
@@ -141,7 +147,7 @@ func (r *request) conclude() {
 	l.outcome(r.allowedOutcome())
 	if delay := r.delayMicros(); delay > 0 {
 		l.metrics.count(requestHeld, 1)
-		l.queue.hold(r, steadyMicros()+delay)
+		l.queue.hold(r, steadyMicros()+delay, toProceed)
 		return
 	}
 	r.proceed()

@@ -91,6 +91,7 @@ func received(contextID, token uint32, b []byte) {
 		return
 	}
 	now := steadyMicros()
+	l.room = maxConclusions
 	l.conn.Received(b, now)
 	l.wake(now)
 }

@@ -148,7 +148,7 @@ func TestQueueOrder(t *testing.T) {
 		var all []*request
 		for id := range uint32(20) {
 			r := &request{id: id}
-			q.hold(r, random.Int64N(5))
+			q.hold(r, random.Int64N(5), toProceed)
 			all = append(all, r)
 		}
 		for _, n := range random.Perm(20)[:5] {

@@ -67,7 +67,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			r.conns[len(r.conns)-1].close(wasmhost.GRPCInternal)
 		}
 		r.settle()
-		i.wait(time.Millisecond)
+		i.wait(10 * time.Millisecond)
 		for k, x := range all {
 			if k != n/batch%batch {
 				x.end()

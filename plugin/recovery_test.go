@@ -199,7 +199,7 @@ func TestLostWhileManyWait(t *testing.T) {
 			all = append(all, i.get("/", client("x")...))
 		}
 		m.Last().Close(wasmhost.GRPCInternal)
-		i.wait(time.Millisecond)
+		i.wait(20 * time.Millisecond)
 		for _, x := range all {
 			w.expect("a request", x.end(), "503 failed:deny [content-type: application/problem+json]")
 		}

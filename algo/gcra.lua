@@ -9,11 +9,11 @@
 -- ARGV[4]  tolerance: interval * burst, us
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
 --          -1 never)
--- State    STRING, a number: the theoretical arrival time (TAT) at which a unit
---          would be right on schedule, us on the wrapped clock
+-- State    STRING, a little-endian double: the theoretical arrival time (TAT) at
+--          which a unit would be right on schedule, us on the wrapped clock
 -- TTL      until the TAT; from then on the key says no more than no key
 --
--- `now` is Redis' time in us. A TAT of the past, or what is no number, counts
+-- `now` is Redis' time in us. A TAT of the past, or what is no double, counts
 -- as no key. A lead above the tolerance was left by a larger burst: it passes
 -- with time, and with the key's own expiry; without one it is not ours.
 --
@@ -34,9 +34,9 @@ elseif interval_1 < 64 then
   wrap = interval_1 >= 2^-2 and 2^40 or interval_1 >= 2^-10 and 2^32 or 2^22
 end
 clock_1 = now % wrap
-local tat = tonumber(call('GET', KEYS[1]))
-if tat then
-  lead_1 = (tat - clock_1) % wrap
+local stored = call('GET', KEYS[1])
+if stored and #stored == 8 then
+  lead_1 = (struct.unpack('<d', stored) - clock_1) % wrap
   if not (lead_1 + lead_1 <= wrap) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
     lead_1 = 0
   end
@@ -53,8 +53,7 @@ lead_1 = lead_1 + cost * interval_1
 reset_1 = lead_1 + -lead_1 % 1
 local room = tolerance_1 - lead_1
 remaining_1 = (room - room % interval_1) / interval_1
-local state = clock_1 + lead_1
-if lead_1 == reset_1 then state = string.format('%d', state) end -- the faster way
+local state = struct.pack('<d', clock_1 + lead_1)
 call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
 
 --- report
@@ -68,7 +67,8 @@ if lead_1 > 0 and now - charged < tolerance_1 then
   lead_1 = lead_1 - cost * interval_1
   if lead_1 > 0 then
     reset_1 = lead_1 + -lead_1 % 1
-    call('SET', KEYS[1], clock_1 + lead_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+    local state = struct.pack('<d', clock_1 + lead_1)
+    call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
   else
     call('DEL', KEYS[1])
   end

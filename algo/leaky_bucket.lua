@@ -10,11 +10,11 @@
 -- ARGV[5]  patience, queue only: the longest delay, us
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
 --          -1 never), queue only: delay (us) until the unit leaves
--- State    STRING, a number: the time at which the bucket runs dry, us on the
---          wrapped clock. Its level now is that time in drips.
+-- State    STRING, a little-endian double: the time at which the bucket runs dry,
+--          us on the wrapped clock. Its level now is that time in drips.
 -- TTL      until the bucket is dry; then the key says no more than no key
 --
--- `now` is Redis' time in us. A time of the past, or what is no number, counts
+-- `now` is Redis' time in us. A time of the past, or what is no double, counts
 -- as no key. A level above the depth was left by a larger burst: it passes with
 -- time, and with the key's own expiry; without one it is not ours.
 --
@@ -39,9 +39,9 @@ elseif drip_1 < 64 then
   wrap = drip_1 >= 2^-2 and 2^40 or drip_1 >= 2^-10 and 2^32 or 2^22
 end
 clock_1 = now % wrap
-local dry = tonumber(call('GET', KEYS[1]))
-if dry then
-  level_1 = (dry - clock_1) % wrap
+local stored = call('GET', KEYS[1])
+if stored and #stored == 8 then
+  level_1 = (struct.unpack('<d', stored) - clock_1) % wrap
   if not (level_1 + level_1 <= wrap) or level_1 > depth_1 and call('PTTL', KEYS[1]) < 0 then
     level_1 = 0
   end
@@ -69,8 +69,7 @@ level_1 = level_1 + cost * drip_1
 reset_1 = level_1 + -level_1 % 1
 local room = depth_1 - level_1
 remaining_1 = (room - room % drip_1) / drip_1
-local state = clock_1 + level_1
-if level_1 == reset_1 then state = string.format('%d', state) end -- the faster way
+local state = struct.pack('<d', clock_1 + level_1)
 call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
 
 --- report
@@ -84,7 +83,8 @@ if level_1 > 0 and now - charged < depth_1 then
   level_1 = level_1 - cost * drip_1
   if level_1 > 0 then
     reset_1 = level_1 + -level_1 % 1
-    call('SET', KEYS[1], clock_1 + level_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+    local state = struct.pack('<d', clock_1 + level_1)
+    call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
   else
     call('DEL', KEYS[1])
   end

@@ -165,8 +165,8 @@ func bucketState(t testing.TB, cmd *redis.StringCmd, b bucket, nowMicros int64) 
 	if !ok {
 		return nil
 	}
-	micros, err := strconv.ParseFloat(text, 64)
-	if err != nil {
+	var micros float64
+	if _, err := binary.Decode([]byte(text), binary.LittleEndian, &micros); err != nil {
 		t.Fatal(err)
 	}
 	ticks := int64(micros * float64(int64(1)<<b.shift))

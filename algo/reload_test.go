@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -96,6 +97,7 @@ func TestShrunkBurstDrains(t *testing.T) {
 // garbage is what someone else might write under our keys.
 var garbage = []string{
 	"", "x", "nan", "inf", "-inf", "1e308", "-5", "0", "0.5", "1:2", "12345678901234567890123",
+	"8 bytes.", "\x00\x00\x00\x00\x00\x00\xf8\x7f", "\x00\x00\x00\x00\x00\x00\xf0\xff", "\x00\x00\x00\x00\x00\x00\xf8\x3f",
 	"sixteen bytes ..", "\x00\x00\x00\x00\x00\x00\xf8\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f",
 }
 
@@ -146,7 +148,11 @@ func TestLeadWithoutExpiry(t *testing.T) {
 	for _, a := range []Algorithm{TokenBucket, LeakyBucket, GCRA} {
 		l := newLuaPolicy(t, client, mustPolicy(t, Limit{Algorithm: a, Units: 10, WindowMicros: 1e6}), a.String())
 		wrap := l.limiters[0].bucket.wrap
-		if err := client.Set(ctx, l.keys[0], epoch%wrap+wrap/4, 0).Err(); err != nil {
+		state, err := binary.Append(nil, binary.LittleEndian, float64(epoch%wrap+wrap/4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Set(ctx, l.keys[0], state, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if out, allowed, err := l.parse(l.decide(client, epoch, 1, "")); err != nil || !allowed || out[0].Remaining != 9 {

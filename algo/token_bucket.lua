@@ -8,12 +8,13 @@
 -- ARGV[4]  fill: refill * burst, us in which an empty bucket is full
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
 --          -1 never)
--- State    STRING, a number: the time at which the bucket is full again, us on
---          the wrapped clock. What is missing now is that time in tokens; so
---          one number holds both the tokens and when they were counted.
+-- State    STRING, a little-endian double: the time at which the bucket is full
+--          again, us on the wrapped clock. What is missing now is that time in
+--          tokens; so one number holds both the tokens and when they were
+--          counted.
 -- TTL      until the bucket is full; then the key says no more than no key
 --
--- `now` is Redis' time in us. A time of the past, or what is no number, counts
+-- `now` is Redis' time in us. A time of the past, or what is no double, counts
 -- as no key. More missing than a whole fill was left by a larger burst: it
 -- passes with time, and with the key's own expiry; without one it is not ours.
 --
@@ -34,9 +35,9 @@ elseif refill_1 < 64 then
   wrap = refill_1 >= 2^-2 and 2^40 or refill_1 >= 2^-10 and 2^32 or 2^22
 end
 clock_1 = now % wrap
-local full = tonumber(call('GET', KEYS[1]))
-if full then
-  missing_1 = (full - clock_1) % wrap
+local stored = call('GET', KEYS[1])
+if stored and #stored == 8 then
+  missing_1 = (struct.unpack('<d', stored) - clock_1) % wrap
   if not (missing_1 + missing_1 <= wrap) or missing_1 > fill_1 and call('PTTL', KEYS[1]) < 0 then
     missing_1 = 0
   end
@@ -53,8 +54,7 @@ missing_1 = missing_1 + cost * refill_1
 reset_1 = missing_1 + -missing_1 % 1
 local room = fill_1 - missing_1
 remaining_1 = (room - room % refill_1) / refill_1
-local state = clock_1 + missing_1
-if missing_1 == reset_1 then state = string.format('%d', state) end -- the faster way
+local state = struct.pack('<d', clock_1 + missing_1)
 call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
 
 --- report
@@ -68,7 +68,8 @@ if missing_1 > 0 and now - charged < fill_1 then
   missing_1 = missing_1 - cost * refill_1
   if missing_1 > 0 then
     reset_1 = missing_1 + -missing_1 % 1
-    call('SET', KEYS[1], clock_1 + missing_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+    local state = struct.pack('<d', clock_1 + missing_1)
+    call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
   else
     call('DEL', KEYS[1])
   end

@@ -13,9 +13,9 @@ do
     wrap = interval_1 >= 2^-2 and 2^40 or interval_1 >= 2^-10 and 2^32 or 2^22
   end
   clock_1 = now % wrap
-  local tat = tonumber(call('GET', KEYS[1]))
-  if tat then
-    lead_1 = (tat - clock_1) % wrap
+  local stored = call('GET', KEYS[1])
+  if stored and #stored == 8 then
+    lead_1 = (struct.unpack('<d', stored) - clock_1) % wrap
     if not (lead_1 + lead_1 <= wrap) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
       lead_1 = 0
     end
@@ -92,8 +92,7 @@ if cost > 0 and retry_1 == 0 and retry_2 == 0 and retry_3 == 0 then
     reset_1 = lead_1 + -lead_1 % 1
     local room = tolerance_1 - lead_1
     remaining_1 = (room - room % interval_1) / interval_1
-    local state = clock_1 + lead_1
-    if lead_1 == reset_1 then state = string.format('%d', state) end -- the faster way
+    local state = struct.pack('<d', clock_1 + lead_1)
     call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
   end
   do

@@ -15,9 +15,9 @@ do
     wrap = interval_1 >= 2^-2 and 2^40 or interval_1 >= 2^-10 and 2^32 or 2^22
   end
   clock_1 = now % wrap
-  local tat = tonumber(call('GET', KEYS[1]))
-  if tat then
-    lead_1 = (tat - clock_1) % wrap
+  local stored = call('GET', KEYS[1])
+  if stored and #stored == 8 then
+    lead_1 = (struct.unpack('<d', stored) - clock_1) % wrap
     if not (lead_1 + lead_1 <= wrap) or lead_1 > tolerance_1 and call('PTTL', KEYS[1]) < 0 then
       lead_1 = 0
     end
@@ -26,7 +26,8 @@ do
     lead_1 = lead_1 - cost * interval_1
     if lead_1 > 0 then
       reset_1 = lead_1 + -lead_1 % 1
-      call('SET', KEYS[1], clock_1 + lead_1, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
+      local state = struct.pack('<d', clock_1 + lead_1)
+      call('SET', KEYS[1], state, 'PXAT', string.format('%d', (now + reset_1 + 999) / 1000))
     else
       call('DEL', KEYS[1])
     end

@@ -133,6 +133,36 @@ func TestMetricsNearLimit(t *testing.T) {
 	})
 }
 
+// A limit is not near for a request that another rule rejects.
+func TestMetricsNearLimitOfRejected(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(`{"rules": [` + perClient("a", 2) + "," + perClient("b", 1) + `]}`)
+		for range 2 {
+			i.get("/", client("x")...).end()
+		}
+		i.flush()
+		if got := w.stats(); got["rule.a.limit.a.near_limit_total"] != 0 || got["rule.b.limit.b.near_limit_total"] != 1 {
+			t.Errorf("%v, want b near once and a never", got)
+		}
+	})
+}
+
+// Requests that no limit applies to are told as soon as others.
+func TestMetricsOfUnlimited(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(`{"rules": [{"name": "health", "match": {"path": "/healthz"}, "exempt": true}]}`)
+		i.flush()
+		i.get("/healthz").end()
+		i.get("/").end()
+		i.flush()
+		w.expectStats("two requests", map[string]int64{
+			"outcome.exempt.requests_total":                  1,
+			"outcome.none.requests_total":                    1,
+			"rule.health.outcome.exempt.rule_requests_total": 1,
+		})
+	})
+}
+
 // causeNames are those of the causes in metrics.
 var causeNames = map[string]string{
 	"timeout":                            "timeout",
@@ -235,12 +265,17 @@ func TestMetricsOfBreaker(t *testing.T) {
 		step("one fails", 0, 1, 1)
 		fail(other)
 		step("both fail", 0, 2, 2)
-		m.Conns[0].Take()
-		for len(m.Conns[0].Take()) == 0 { // until the probe
-			i.wait(time.Millisecond)
+		probed := func(reply string) {
+			m.Conns[0].Take()
+			for len(m.Conns[0].Take()) == 0 {
+				i.wait(time.Millisecond)
+			}
+			m.Conns[0].Reply(reply)
+			i.flush()
 		}
-		m.Conns[0].Reply("+OK\r\n")
-		i.flush()
+		probed("-OOM full\r\n")
+		step("one is probed in vain", 0, 2, 2)
+		probed("+OK\r\n")
 		step("one is back", 1, 1, 2)
 		i.Close()
 		step("and closed", 0, 1, 2)
@@ -288,10 +323,12 @@ func TestMetricsOfRedis(t *testing.T) {
 	})
 }
 
+// What is rejected from memory is not asked, nor counted, of a rule in shadow.
 func TestMetricsOfDenyCache(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(withRedis(perClient("a", 1)))
+		i := w.load(withRedis(perClient("a", 1) + `, {"name": "trial", "mode": "shadow", "limits": [
+			{"algorithm": "fixed_window", "limit": 1000, "window": "1h"}]}`))
 		for range 5 {
 			x := i.get("/", client("x")...)
 			r.settle()
@@ -306,25 +343,34 @@ func TestMetricsOfDenyCache(t *testing.T) {
 			"rule.a.limit.a.near_limit_total":            1,
 			"rule.a.limit.a.over_limit_total":            4,
 			"deny_cache.hits_total":                      3,
-			"redis.checks_total":                         2,
-			"redis.round_trip_microseconds":              2,
+			"redis.checks_total":                         4,
+			"redis.refunds_total":                        1,
+			"redis.round_trip_microseconds":              4,
 			"redis.state.closed.breaker_workers":         1,
+
+			"rule.trial.outcome.allowed.rule_requests_total": 2,
 		})
 	})
 }
 
-// Every unit that is taken is spent or returned.
+// Every unit that is taken is spent or returned, also if another rule rejects.
 func TestMetricsOfLeases(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(`{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1h",
-			"anchor": "first_request", "lease": {"units": 10, "ttl": "1s"}}]}`))
-		spent := int64(0)
+			"anchor": "first_request", "lease": {"units": 10, "ttl": "1s"}}]},
+			{"name": "b", "match": {"path": "/b"}, "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}`))
+		atOnce := int64(0)
 		for range 40 {
 			x := i.get("/")
 			if !x.waits() {
-				spent++
+				atOnce++
 			}
+			r.settle()
+			x.end()
+		}
+		for range 3 { // the second and third are rejected
+			x := i.get("/b")
 			r.settle()
 			x.end()
 		}
@@ -332,11 +378,11 @@ func TestMetricsOfLeases(t *testing.T) {
 		r.settle()
 		i.flush()
 		got := w.stats()
-		taken, returned := got["lease.event.taken.units_total"], got["lease.event.returned.units_total"]
-		if spent == 0 || got["lease.event.spent.units_total"] != spent || taken != spent+returned || taken%10 != 0 {
-			t.Errorf("%d units taken, %d spent, %d returned; %d requests did not wait", taken, got["lease.event.spent.units_total"], returned, spent)
+		taken, spent, returned := got["lease.event.taken.units_total"], got["lease.event.spent.units_total"], got["lease.event.returned.units_total"]
+		if atOnce == 0 || spent != atOnce+1 || taken != spent+returned || taken%10 != 0 {
+			t.Errorf("%d units taken, %d spent, %d returned; %d requests did not wait", taken, spent, returned, atOnce)
 		}
-		if asked := 40 - spent + taken/10; got["redis.checks_total"] != asked {
+		if asked := 40 - atOnce + taken/10 + 2; got["redis.checks_total"] != asked {
 			t.Errorf("%d checks, want %d", got["redis.checks_total"], asked)
 		}
 	})

@@ -1,0 +1,135 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestOperatorsView drives traffic that has every outcome and meets every fault,
+// and finds all of it in Prometheus.
+func TestOperatorsView(t *testing.T) {
+	s := newScene(t)
+	began := time.Now()
+	t.Run("counts", s.counts)
+	t.Run("leases", s.leases)
+	t.Run("queue", s.queue)
+	s.trouble(t)
+	t.Run("sums", s.sums)
+	t.Run("alerts", s.alerts)
+	t.Run("dashboard", s.dashboard)
+	t.Run("picture", func(t *testing.T) { s.draw(t, began) })
+	t.Run("documented", s.documented)
+	t.Run("runbook", s.runbook)
+	t.Run("log", s.log)
+}
+
+// counts sends some requests of every kind, one at a time, and expects each to be
+// counted once under the right labels.
+func (s *scene) counts(t *testing.T) {
+	const api = `api%2Ev1%20%22beta%22`
+	s.ask(t, []step{
+		{"/healthz", 3, 0},
+		{"/elsewhere", 4, 0},
+		{"/api", 5, 3}, // the fourth and fifth in the shadow of "trial"
+		{"/once", 1, 4},
+		{"/both", 1, 1},
+	})
+	s.await(
+		t,
+		expectation{"sluice_requests_total", []string{"outcome"}, map[string]int{
+			"exempt": 3, "none": 4, "allowed": 3 + 1 + 1, "shadow_limited": 2, "limited": 3 + 4 + 1,
+			"failed_allow": 0, "failed_deny": 0, "local_allowed": 0, "local_limited": 0,
+		}},
+		expectation{`sluice_rule_requests_total{rule!="trial"} > 0`, []string{"rule", "outcome"}, map[string]int{
+			"health exempt": 3, api + " allowed": 5, api + " limited": 3, "once allowed": 1, "once limited": 4,
+			"wide allowed": 2, "narrow allowed": 1, "narrow limited": 1,
+		}},
+		expectation{`sluice_rule_requests_total{rule="trial",outcome="allowed"}`, nil, map[string]int{"": 3}},
+		expectation{`sluice_near_limit_total > 0`, []string{"rule", "limit"}, map[string]int{
+			api + " " + api + "-366d": 1, "trial trial": 1, "once once": 1, "narrow narrow": 1,
+		}},
+		expectation{`sluice_over_limit_total{rule!="trial"} > 0`, []string{"rule", "limit"}, map[string]int{
+			api + " " + api + "-366d": 3, "once once": 4, "narrow narrow": 1,
+		}},
+		expectation{`sluice_redis_refunds_total`, nil, map[string]int{"": 1}},
+		expectation{`sluice_redis_breaker_workers`, []string{"state"}, map[string]int{"closed": 1, "half_open": 0, "open": 0}},
+		expectation{`sluice_redis_checks_total > bool 10`, nil, map[string]int{"": 1}},
+		expectation{`sluice_redis_checks_total - on() sluice_redis_round_trip_microseconds_count`, nil, map[string]int{"": 0}},
+		expectation{`sluice_deny_cache_hits_total >= bool 3`, nil, map[string]int{"": 1}}, // of "once"
+		expectation{`sum(sluice_redis_errors_total)`, nil, map[string]int{"": 0}},
+		expectation{`sluice_config_generation`, nil, map[string]int{"": 3}}, // one for each listener
+		expectation{`time() - sluice_config_load_timestamp_seconds < bool 600`, nil, map[string]int{"": 1}},
+	)
+}
+
+// step is requests by one user, and how many of them are admitted, and rejected.
+type step struct {
+	path         string
+	ok, rejected int
+}
+
+func (s *scene) ask(t *testing.T, steps []step) {
+	t.Helper()
+	for _, step := range steps {
+		got := map[int]int{}
+		for range step.ok + step.rejected {
+			got[s.client.get(s.URL+step.path, "x-user", "u")]++
+		}
+		if got[http.StatusOK] != step.ok || got[http.StatusTooManyRequests] != step.rejected {
+			t.Fatalf("%s: answers %v, want %d of 200 and %d of 429", step.path, got, step.ok, step.rejected)
+		}
+	}
+}
+
+// leases spends units of a lease. Every unit that was taken has been spent, or is
+// given back in time.
+func (s *scene) leases(t *testing.T) {
+	s.ask(t, []step{{"/hot", 40, 0}})
+	s.await(
+		t,
+		expectation{`sluice_rule_requests_total{rule="hot"} > 0`, []string{"outcome"}, map[string]int{"allowed": 40}},
+		expectation{`sluice_lease_units_total{event=~"taken|spent"} >= bool 20`, []string{"event"}, map[string]int{"taken": 1, "spent": 1}},
+		expectation{`sum(sluice_lease_units_total{event="taken"}) - sum(sluice_lease_units_total{event!="taken"})`, nil, map[string]int{"": 0}},
+	)
+}
+
+// queue holds two requests, of which the client of one leaves before its turn.
+func (s *scene) queue(t *testing.T) {
+	const held, expired, waiting = "sluice_queue_held_total", "sluice_queue_expired_total", "sluice_queue_waiting_requests"
+	expect := func(wantHeld, wantExpired, wantWaiting int) {
+		t.Helper()
+		s.await(
+			t,
+			expectation{held, nil, map[string]int{"": wantHeld}},
+			expectation{expired, nil, map[string]int{"": wantExpired}},
+			expectation{waiting, nil, map[string]int{"": wantWaiting}},
+		)
+	}
+	s.ask(t, []step{{"/queue", 1, 0}})
+	ends := make(chan error)
+	send := func(ctx context.Context) {
+		status, err := s.client.send(ctx, s.URL+"/queue")
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("status %d", status)
+		}
+		ends <- err
+	}
+	leaving, leave := context.WithCancel(context.Background())
+	defer leave()
+	go send(leaving)
+	expect(1, 0, 1)
+	leave()
+	if err := <-ends; !errors.Is(err, context.Canceled) {
+		t.Errorf("the one that left: %v", err)
+	}
+	go send(context.Background())
+	expect(2, 1, 1)
+	if err := <-ends; err != nil {
+		t.Errorf("the one that stayed: %v", err)
+	}
+	expect(2, 1, 0)
+}

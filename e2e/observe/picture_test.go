@@ -1,0 +1,276 @@
+package observe
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// picture is how "make pictures" asks for docs/img/dashboard.svg.
+var picture = flag.String("picture", "", "write the dashboard with the data of TestOperatorsView to this `file`, as SVG")
+
+// draw draws the dashboard with what Prometheus knows of the time since a moment.
+func (s *scene) draw(t *testing.T, from time.Time) {
+	svg, err := s.prometheus.drawDashboard(readDashboard(t), from, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("the picture is no XML: %v", err)
+		}
+	}
+	if lines := bytes.Count(svg, []byte(`<path class="line`)); lines < 50 {
+		t.Errorf("the picture has %d lines", lines)
+	}
+	if *picture != "" {
+		if err := os.WriteFile(*picture, svg, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Lengths in pixels. Grafana's grid has 24 columns.
+const (
+	cellWidth, cellHeight = 50, 26
+	gap                   = 8 // between panels
+	columns               = 24
+	plotTop, plotLeft     = 30, 54 // within a panel
+	plotBottom            = 40     // likewise, from below
+	lineHeight            = 14
+)
+
+// chartStyle has the colours of a light page, then those of a dark one.
+const chartStyle = `text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #52606d }
+.title { font-size: 13px; font-weight: 600; fill: #1f2933 }
+.row { font-size: 15px; font-weight: 600; fill: #1f2933 }
+.big { font-size: 30px; font-weight: 600; text-anchor: middle; fill: #1f5fbf }
+.end { text-anchor: end }
+.panel { fill: #ffffff; stroke: #d5dbe1 }
+.grid { stroke: #e4e8ec }
+.line { fill: none; stroke-width: 1.5; stroke-linejoin: round }
+.c0 { stroke: #1f5fbf } .c1 { stroke: #c2410c } .c2 { stroke: #15803d } .c3 { stroke: #9333ea }
+.c4 { stroke: #b45309 } .c5 { stroke: #0e7490 } .c6 { stroke: #be185d } .c7 { stroke: #64748b }
+@media (prefers-color-scheme: dark) {
+text { fill: #a3b1bf } .title, .row { fill: #e6eaef } .big { fill: #7db8ff }
+.panel { fill: #12171d; stroke: #2f3944 } .grid { stroke: #25303b }
+.c0 { stroke: #7db8ff } .c1 { stroke: #ff9f5a } .c2 { stroke: #6ee7a0 } .c3 { stroke: #d8b4fe }
+.c4 { stroke: #fcd34d } .c5 { stroke: #67e8f9 } .c6 { stroke: #f9a8d4 } .c7 { stroke: #cbd5e1 }
+}
+`
+
+const colours = 8
+
+// drawing is a picture as it grows.
+type drawing struct{ bytes.Buffer }
+
+func (d *drawing) add(format string, values ...any) { fmt.Fprintf(d, format+"\n", values...) }
+
+func (d *drawing) text(class string, x, y float64, text string) {
+	d.add(`<text class="%s" x="%.0f" y="%.0f">%s</text>`, class, x, y, html.EscapeString(text))
+}
+
+// drawDashboard draws all panels where Grafana would.
+func (p *prometheus) drawDashboard(board *dashboard, from, to time.Time) ([]byte, error) {
+	d := new(drawing)
+	height := 0
+	for _, panel := range board.Panels {
+		height = max(height, (panel.GridPos.Y+panel.GridPos.H)*cellHeight)
+	}
+	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`, columns*cellWidth, height)
+	d.add("<title>%s</title>\n<style>\n%s</style>", html.EscapeString(board.Title), chartStyle)
+	for _, panel := range board.Panels {
+		c := chart{panel: panel, from: from, to: to}
+		for _, target := range panel.Targets {
+			found, err := p.during(interpolate(target.Expr, "10s"), from, to)
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range found {
+				if slices.ContainsFunc(s.Values, func(p point) bool { return p.value > 0 }) {
+					c.lines = append(c.lines, line{legend(target.LegendFormat, s.Metric), s.Values})
+				}
+			}
+		}
+		c.draw(d)
+	}
+	d.add("</svg>")
+	return d.Bytes(), nil
+}
+
+// legend sets the labels in a legend, such as "{{rule}}: {{limit}}".
+func legend(format string, labels map[string]string) string {
+	for name, value := range labels {
+		format = strings.ReplaceAll(format, "{{"+name+"}}", value)
+	}
+	return format
+}
+
+// line is one of a chart. Those that are zero all the time are left out.
+type line struct {
+	name   string
+	points []point
+}
+
+// chart is a panel with its data.
+type chart struct {
+	panel    panel
+	from, to time.Time
+	lines    []line
+
+	x, y, w, h float64 // where the panel is
+	most       float64 // at the top of the plot
+}
+
+func (c *chart) draw(d *drawing) {
+	at := c.panel.GridPos
+	c.x, c.y = float64(at.X*cellWidth), float64(at.Y*cellHeight)
+	c.w, c.h = float64(at.W*cellWidth-gap), float64(at.H*cellHeight-gap)
+	if c.panel.Type == "row" {
+		d.text("row", c.x+4, c.y+17, c.panel.Title)
+		return
+	}
+	d.add(`<rect class="panel" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4"/>`, c.x+0.5, c.y+0.5, c.w, c.h)
+	d.text("title", c.x+10, c.y+19, c.panel.Title)
+	if c.panel.Type == "stat" {
+		d.text("big", c.x+c.w/2, c.y+c.h/2+22, format(c.last(), c.panel.FieldConfig.Defaults.Unit))
+		return
+	}
+	if c.panel.FieldConfig.Defaults.Custom.Stacking.Mode == "normal" {
+		c.stack()
+	}
+	c.scale()
+	c.axes(d)
+	c.plot(d)
+	c.names(d)
+}
+
+// last is the newest number of all.
+func (c *chart) last() (value float64) {
+	for _, l := range c.lines {
+		for _, p := range l.points {
+			if !math.IsNaN(p.value) {
+				value = p.value
+			}
+		}
+	}
+	return value
+}
+
+// stack puts each line on those before it.
+func (c *chart) stack() {
+	below := map[float64]float64{}
+	for _, l := range c.lines {
+		for i, p := range l.points {
+			if !math.IsNaN(p.value) {
+				below[p.at] += p.value
+				l.points[i].value = below[p.at]
+			}
+		}
+	}
+}
+
+// scale finds a round number that no line is above.
+func (c *chart) scale() {
+	top := 0.0
+	for _, l := range c.lines {
+		for _, p := range l.points {
+			if !math.IsNaN(p.value) {
+				top = max(top, p.value)
+			}
+		}
+	}
+	if top == 0 {
+		top = 1
+	}
+	step := math.Pow(10, math.Floor(math.Log10(top)))
+	for _, factor := range []float64{1, 2, 4, 5, 8, 10} {
+		if c.most = factor * step; c.most >= top {
+			return
+		}
+	}
+}
+
+func (c *chart) px(at float64) float64 {
+	from, to := float64(c.from.UnixMilli())/1000, float64(c.to.UnixMilli())/1000
+	return c.x + plotLeft + (c.w-plotLeft-12)*(at-from)/(to-from)
+}
+
+func (c *chart) py(value float64) float64 {
+	return c.y + c.h - plotBottom - (c.h-plotTop-plotBottom)*value/c.most
+}
+
+// axes draws the values at the left, and the seconds since the beginning below.
+func (c *chart) axes(d *drawing) {
+	for i := range 3 {
+		value := c.most * float64(i) / 2
+		d.add(`<path class="grid" d="M%.1f %.1fH%.1f"/>`, c.x+plotLeft, c.py(value), c.x+c.w-12)
+		d.text("end", c.x+plotLeft-5, c.py(value)+4, format(value, c.panel.FieldConfig.Defaults.Unit))
+	}
+	const tick = 10
+	for n := 0; time.Duration(n)*time.Second < c.to.Sub(c.from); n += tick {
+		at := float64(c.from.UnixMilli())/1000 + float64(n)
+		d.text("end", c.px(at)+8, c.y+c.h-plotBottom+13, fmt.Sprintf("%ds", n))
+	}
+}
+
+// plot draws the lines, with gaps where there is no number.
+func (c *chart) plot(d *drawing) {
+	for i, l := range c.lines {
+		var path strings.Builder
+		pen := "M"
+		for _, p := range l.points {
+			if math.IsNaN(p.value) {
+				pen = "M"
+				continue
+			}
+			fmt.Fprintf(&path, "%s%.1f %.1f", pen, c.px(p.at), c.py(p.value))
+			pen = "L"
+		}
+		if path.Len() > 0 {
+			d.add(`<path class="line c%d" d="%s"/>`, i%colours, path.String())
+		}
+	}
+}
+
+// names draws the legend, as far as there is room.
+func (c *chart) names(d *drawing) {
+	x := c.x + 12
+	for i, l := range c.lines {
+		width := 30 + 7*float64(len(l.name))
+		if x+width > c.x+c.w {
+			d.text("", x, c.y+c.h-8, "…")
+			return
+		}
+		d.add(`<path class="line c%d" d="M%.1f %.1fh12"/>`, i%colours, x, c.y+c.h-12)
+		d.text("", x+16, c.y+c.h-8, l.name)
+		x += width
+	}
+}
+
+// format writes a value in one of Grafana's units.
+func format(value float64, unit string) string {
+	switch {
+	case unit == "percentunit":
+		return fmt.Sprintf("%.3g %%", 100*value)
+	case unit == "s" && value > 0 && value < 1:
+		return fmt.Sprintf("%.3g ms", 1000*value)
+	case unit == "s":
+		return fmt.Sprintf("%.3g s", value)
+	case unit == "reqps" || unit == "ops":
+		return fmt.Sprintf("%.3g/s", value)
+	}
+	return fmt.Sprintf("%.3g", value)
+}

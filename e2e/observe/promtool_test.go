@@ -1,0 +1,22 @@
+package observe
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestRules runs promtool's checks and the rules' unit tests.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"check", "config", deployed(t, "prometheus", "prometheus.yaml")},
+		{"check", "rules", "--lint-fatal", deployed(t, "prometheus", "recording.yaml"), deployed(t, "prometheus", "alerts.yaml")},
+		{"test", "rules", deployed(t, "prometheus", "rules_test.yaml")},
+	} {
+		if out, err := exec.Command(testenv.Tool(t, "promtool"), args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args[:2], err, out)
+		}
+	}
+}

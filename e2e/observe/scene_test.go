@@ -1,0 +1,119 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// ever is a window in which nothing is restored while a test runs.
+const ever = `"algorithm": "fixed_window", "anchor": "first_request", "window": "366d"`
+
+// allowing is the plugin configuration of the main listener. Nothing in it fails
+// by being slow.
+const allowing = `{"redis": {"cluster": "redis", "timeout": "10s"},
+	"failure": {"mode": "allow", "breaker": {"failures": 1000, "max_open": "200ms"}},
+	"top_offenders": {"size": 10, "interval": "1s"},
+	"rules": [
+		{"name": "health", "match": {"path": "/healthz"}, "exempt": true},
+		{"name": "api.v1 \"beta\"", "match": {"path": "/api"}, "key": [{"header": "x-user"}], "limits": [
+			{` + ever + `, "limit": 5}, {"algorithm": "gcra", "limit": 1000000, "window": "1d", "name": "a day's"}]},
+		{"name": "trial", "mode": "shadow", "match": {"path": "/api"}, "key": [{"header": "x-user"}], "limits": [{` + ever + `, "limit": 3}]},
+		{"name": "once", "match": {"path": "/once"}, "key": [{"header": "x-user"}], "limits": [{` + ever + `, "limit": 1}]},
+		{"name": "secret", "match": {"path": "/secret"}, "key": [{"header": "x-user", "hash": true}], "limits": [{` + ever + `, "limit": 1}]},
+		{"name": "wide", "match": {"path": "/both"}, "limits": [{` + ever + `, "limit": 1000000}]},
+		{"name": "narrow", "match": {"path": "/both"}, "limits": [{` + ever + `, "limit": 1}]},
+		{"name": "hot", "match": {"path": "/hot"}, "limits": [{` + ever + `, "limit": 1000000, "lease": {"units": 10, "ttl": "1s"}}]},
+		{"name": "queue", "match": {"path": "/queue"}, "limits": [
+			{"algorithm": "leaky_bucket", "limit": 1, "window": "4s", "burst": 3, "overflow": "queue"}]},
+		{"name": "bucket", "match": {"path": "/bucket"}, "key": [{"header": "x-user"}], "limits": [
+			{"algorithm": "token_bucket", "limit": 5, "window": "1s"}]}
+	]}`
+
+// denying is that of the listener "deny", where no two requests of a worker may
+// wait for Redis at once.
+const denying = `{"redis": {"cluster": "redis", "timeout": "10s"},
+	"failure": {"mode": "deny", "max_pending": 1, "breaker": {"failures": 1000, "max_open": "200ms"}},
+	"rules": [{"name": "strict", "limits": [{` + ever + `, "limit": 1000000}]}]}`
+
+// deciding is that of the listener "local". The logs of two identities whose
+// tags' SHA-256 name one slot of the embedded store, as those of "a|36" and
+// "a|61" do, do not fit in it together.
+func deciding() string {
+	var logs []string
+	for hours := range 16 {
+		logs = append(logs, fmt.Sprintf(`{"algorithm": "sliding_window_log", "limit": 1000, "window": "%dh"}`, hours+1))
+	}
+	return `{"redis": {"cluster": "redis", "timeout": "500ms"},
+		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "100ms", "max_open": "200ms"}},
+		"rules": [
+			{"name": "a", "match": {"path": "/log"}, "key": [{"header": "x-user"}], "limits": [` + strings.Join(logs, ",") + `]},
+			{"name": "own", "match": {"path": "/own"}, "key": [{"header": "x-user"}], "limits": [{` + ever + `, "limit": 2}]}]}`
+}
+
+// scene is a Redis, an Envoy and a Prometheus.
+type scene struct {
+	*envoytest.Envoy
+
+	redis      *redistest.Server
+	prometheus *prometheus
+	client     *client
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{redis: redistest.Start(t, "--enable-debug-command", "yes"), client: newClient(t)}
+	s.Envoy = envoytest.Start(t, envoytest.Options{
+		Plugin:   allowing,
+		Beside:   map[string]string{"deny": denying, "local": deciding()},
+		Redis:    []string{s.redis.Addr},
+		Upstream: envoytest.NewUpstream(t, nil).Addr,
+	})
+	s.prometheus = startPrometheus(t, strings.TrimPrefix(s.Admin, "http://"))
+	return s
+}
+
+// await waits until each expression has the values wanted, by the values of its
+// labels. Those that are zero need not be named.
+func (s *scene) await(t *testing.T, expectations ...expectation) {
+	t.Helper()
+	testenv.Wait(t, limit, func() error {
+		var wrong []string
+		for _, e := range expectations {
+			got, err := s.prometheus.values(e.expr, e.labels...)
+			if err != nil {
+				return err
+			}
+			wrong = append(wrong, e.compare(got)...)
+		}
+		if len(wrong) > 0 {
+			return fmt.Errorf("%s", strings.Join(wrong, "\n"))
+		}
+		return nil
+	})
+}
+
+// expectation is what an expression should be.
+type expectation struct {
+	expr   string
+	labels []string
+	want   map[string]int
+}
+
+func (e expectation) compare(got map[string]int) (wrong []string) {
+	for key, value := range got {
+		if value != e.want[key] {
+			wrong = append(wrong, fmt.Sprintf("%s{%s} is %d, want %d", e.expr, key, value, e.want[key]))
+		}
+	}
+	for key, value := range e.want {
+		if _, ok := got[key]; !ok {
+			wrong = append(wrong, fmt.Sprintf("%s{%s} is not there, want %d", e.expr, key, value))
+		}
+	}
+	return wrong
+}

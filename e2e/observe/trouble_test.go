@@ -1,0 +1,159 @@
+package observe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// hammer is a user whose name must not get into the log.
+const hammer = "hammer-of-the-gods"
+
+// sha256Prefix is a name as "hash" stores it.
+func sha256Prefix(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])[:40]
+}
+
+// trouble lets Redis fail in every way while clients send requests to all
+// listeners.
+func (s *scene) trouble(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer stop()
+	for range 2 {
+		clients.Go(func() { s.client.load(ctx, s.URL+"/bucket", s.URL+"/api", s.Beside["deny"], s.Beside["local"]+"/own") })
+	}
+	client := s.redis.Client()
+	calm()
+	s.errors(t, client)
+	calm()
+	s.slowness(t, client)
+	calm()
+	s.losses(t, client)
+	calm()
+	s.outage(t)
+	calm()
+	rejected := 0
+	for n := 0; rejected < 400; n++ { // none before Redis decides again
+		if s.client.get(s.URL+"/secret", "x-user", hammer) == http.StatusTooManyRequests {
+			rejected++
+		}
+		if n == 100_000 {
+			t.Fatalf("%d of %d requests were rejected", rejected, n)
+		}
+	}
+}
+
+// calm lets the picture show what is usual between the troubles.
+func calm() {
+	if *picture != "" {
+		time.Sleep(12 * time.Second)
+	}
+}
+
+// errors lets Redis answer with errors: it is full.
+func (s *scene) errors(t *testing.T, client *redis.Client) {
+	t.Helper()
+	full := func(bytes string) {
+		if err := client.ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full("1")
+	s.until(t, `sluice_redis_errors_total{cause="error_reply"} > 50`)
+	full("0")
+	s.until(t, `sluice_redis_breaker_workers{state="open"} == 0`)
+}
+
+// slowness lets Redis be slow, and more requests wait than may.
+func (s *scene) slowness(t *testing.T, client *redis.Client) {
+	t.Helper()
+	for range 20 {
+		var group sync.WaitGroup
+		group.Go(func() {
+			if err := client.Do(t.Context(), "DEBUG", "SLEEP", "0.1").Err(); err != nil {
+				t.Error(err)
+			}
+		})
+		s.client.atOnce(8, s.Beside["deny"], "x-user", "u")
+		group.Wait()
+	}
+	s.until(t, `sluice_redis_errors_total{cause="overload"} > 0`)
+}
+
+// losses lets Redis close its connections.
+func (s *scene) losses(t *testing.T, client *redis.Client) {
+	t.Helper()
+	for n := 0; n < 15; n++ {
+		if err := client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+			t.Fatal(err)
+		}
+		s.until(t, fmt.Sprintf("sluice_redis_reconnects_total > %d", n))
+	}
+}
+
+// outage lets Redis be down. The embedded store decides for one of the listeners,
+// and forgets somebody.
+func (s *scene) outage(t *testing.T) {
+	t.Helper()
+	s.redis.Kill()
+	s.until(t, `sluice_redis_breaker_workers{state="open"} > 0`)
+	for _, user := range []string{"36", "61"} {
+		for range 40 {
+			if got := s.client.get(s.Beside["local"]+"/log", "x-user", user); got != http.StatusOK {
+				t.Errorf("in local mode: status %d", got)
+			}
+		}
+	}
+	s.until(t, `sluice_local_evictions_total > 0`)
+	s.raised(t, "SluiceRedisDown")
+	s.redis.Restart()
+	s.until(t, `sum(sluice_redis_breaker_workers{state!="closed"}) == 0`)
+}
+
+// until waits for an expression to have a value.
+func (s *scene) until(t *testing.T, expr string) {
+	t.Helper()
+	testenv.Wait(t, limit, func() error {
+		found, err := s.prometheus.query(expr)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("%s: no value", expr)
+		}
+		return err
+	})
+}
+
+// sums compares what all clients saw, whatever the faults, with what was counted.
+func (s *scene) sums(t *testing.T) {
+	answers := s.client.answers
+	t.Logf("answers: %v", answers)
+	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		if answers[status] == 0 {
+			t.Errorf("no client saw %d", status)
+		}
+	}
+	const left = 1 // the request that left the queue had been admitted
+	s.await(
+		t,
+		expectation{`sum(sluice_requests_total{outcome=~"limited|local_limited"})`, nil, map[string]int{"": answers[http.StatusTooManyRequests]}},
+		expectation{`sum(sluice_requests_total{outcome="failed_deny"})`, nil, map[string]int{"": answers[http.StatusServiceUnavailable]}},
+		expectation{`sum(sluice_requests_total{outcome!~"limited|local_limited|failed_deny"})`, nil, map[string]int{"": answers[http.StatusOK] + left}},
+		expectation{`sum by (outcome) (sluice_requests_total) > bool 0`, []string{"outcome"}, map[string]int{
+			"allowed": 1, "limited": 1, "shadow_limited": 1, "exempt": 1, "none": 1,
+			"failed_allow": 1, "failed_deny": 1, "local_allowed": 1, "local_limited": 1,
+		}},
+		expectation{`sluice_redis_in_flight_requests`, nil, map[string]int{"": 0}},
+	)
+}

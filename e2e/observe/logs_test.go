@@ -17,9 +17,9 @@ import (
 )
 
 // logLine is what the plugin logs, as docs/observability.md lists it.
-var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log sluice sluice: \{"event":"top_offenders",.*\}$` +
-	`|\[info\]\[wasm\].* wasm log sluice sluice: sluice: redis is back: it decides again$` +
-	`|\[warning\]\[wasm\].* wasm log sluice sluice: sluice: redis does not decide: \w+: .*; the failure mode applies, next probe in \d+ms$`)
+var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"event":"top_offenders",.*\}$` +
+	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis is back: it decides again$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis does not decide: \w+: .*; the failure mode applies, next probe in \d+ms$`)
 
 // log expects one line for each event and none for a request, each of a kind that
 // is documented, and in none of them an identity that is to be hashed.

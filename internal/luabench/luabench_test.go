@@ -36,9 +36,9 @@ func TestVerdict(t *testing.T) {
 	}{
 		{0, ""},
 		{4.5, "met"},
-		{3.5, "met, within the noise"},
+		{4, "met, within the noise"},
 		{3, "met, within the noise"},
-		{2.5, "MISSED, within the noise"},
+		{2, "MISSED, within the noise"},
 		{1.5, "MISSED"},
 	} {
 		if got := verdict(values, c.goal); got != c.want {
@@ -92,7 +92,7 @@ func TestWrongAnswersEndTheRun(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	used := denying("used up", 0, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: day})
 	used.prime = nil
-	fails := redisRate("return redis.error_reply('ERR no')")
+	fails := subject{name: "fails", check: func(string) []call { return []call{{[]string{"NOSUCH"}, anything}} }}
 	wrong := redisRate("return {0, 0, '1', '1'}")
 	for _, s := range []*subject{&used, &fails, &wrong} {
 		err := benchOn(context.Background(), &strings.Builder{}, addr, []*subject{s}, 1, 1)

@@ -9,7 +9,7 @@ import (
 )
 
 // memoryID is an identity that no load has.
-const memoryID = "user-size"
+const memoryID = "user-memo"
 
 // remembering are subjects whose keys differ in size.
 func remembering() []subject {

@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
-	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -66,8 +66,7 @@ func (r rule) decide(id string, cost int64, allowed bool) call {
 // keys are as the plugin builds them.
 func (r rule) keys(id string) (keys []string) {
 	for _, l := range r.Limits() {
-		window := time.Duration(l.WindowMicros) * time.Microsecond
-		keys = append(keys, fmt.Sprintf("rl:{%s|%s}:%s:%s", r.tag, id, l.Algorithm, window))
+		keys = append(keys, fmt.Sprintf("rl:{%s|%s}:%s:%s", r.tag, id, l.Algorithm, config.FormatDuration(l.WindowMicros)))
 	}
 	return keys
 }

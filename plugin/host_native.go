@@ -29,7 +29,7 @@ type envoy interface {
 	steadyMicros() int64
 	grpcOpen(service []byte) (token, status uint32)
 	grpcSend(token uint32, message []byte) (status uint32)
-	grpcClose(token uint32)
+	grpcCancel(token uint32)
 	defineMetric(kind uint32, name string) (id uint32)
 	incrementMetric(id uint32, delta int64)
 	recordMetric(id uint32, value uint64)
@@ -56,7 +56,7 @@ func resumeRequest()                                 { native.resumeRequest() }
 func unixMicros() int64                              { return native.unixMicros() }
 func steadyMicros() int64                            { return native.steadyMicros() }
 func grpcOpen(service []byte) (token, status uint32) { return native.grpcOpen(service) }
-func grpcClose(token uint32)                         { native.grpcClose(token) }
+func grpcCancel(token uint32)                        { native.grpcCancel(token) }
 func defineMetric(kind uint32, name string) uint32   { return native.defineMetric(kind, name) }
 func incrementMetric(id uint32, delta int64)         { native.incrementMetric(id, delta) }
 func recordMetric(id uint32, value uint64)           { native.recordMetric(id, value) }

@@ -14,8 +14,8 @@ func proxyGrpcStream(service *byte, serviceLen uint32, name *byte, nameLen uint3
 //go:wasmimport env proxy_grpc_send
 func proxyGrpcSend(token uint32, message *byte, messageLen, endStream uint32) uint32
 
-//go:wasmimport env proxy_grpc_close
-func proxyGrpcClose(token uint32) uint32
+//go:wasmimport env proxy_grpc_cancel
+func proxyGrpcCancel(token uint32) uint32
 
 //go:wasmimport env proxy_get_buffer_bytes
 func proxyGetBufferBytes(kind, start, maxLen uint32, data **byte, dataLen *uint32) uint32
@@ -256,7 +256,7 @@ func grpcSend(token uint32, message []byte) (status uint32) {
 	return proxyGrpcSend(token, unsafe.SliceData(message), uint32(len(message)), 0)
 }
 
-func grpcClose(token uint32) { proxyGrpcClose(token) }
+func grpcCancel(token uint32) { proxyGrpcCancel(token) }
 
 // defineMetric makes a metric, and returns its id, which is not 0; or 0.
 func defineMetric(kind uint32, name string) (id uint32) {

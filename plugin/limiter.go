@@ -164,6 +164,7 @@ func (l *limiter) tick() {
 	if l.conn != nil {
 		l.stream.hangUp(now)
 		l.conn.Tick(now)
+		l.stream.reap()
 	}
 	if l.leases != nil {
 		l.leases.Expire(now)
@@ -228,7 +229,7 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 	next = sooner(next, l.queue.nextMicros(nowMicros))
 	if l.conn != nil {
 		next = sooner(next, l.conn.NextTickMicros(nowMicros))
-		if l.stream.ended {
+		if l.stream.ended || len(l.stream.useless) > 0 {
 			next = 1
 		}
 	}
@@ -262,6 +263,7 @@ func sooner(a, b int64) int64 {
 func (l *limiter) close() {
 	if l.stream != nil {
 		l.stream.CloseStream()
+		l.stream.reap()
 	}
 	l.metrics.close(l)
 	delete(limiters, l.id)

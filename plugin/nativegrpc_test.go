@@ -49,9 +49,9 @@ func (v *nativeGuest) grpcSend(token uint32, message []byte) (status uint32) {
 	return statusOK
 }
 
-func (v *nativeGuest) grpcClose(token uint32) {
-	if c := v.channel("grpc_close", token); !c.closed {
-		c.peer.CloseSend()
+func (v *nativeGuest) grpcCancel(token uint32) {
+	if c := v.channel("grpc_cancel", token); !c.closed {
+		c.peer.Cancel()
 	}
 }
 

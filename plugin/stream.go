@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -18,7 +19,8 @@ type stream struct {
 	opening bool // inside OpenStream: Envoy has not told the token yet
 	used    bool // a request has needed it
 	breaker redis.BreakerState
-	ended   bool // and the connection has not been told yet, see hangUp
+	ended   bool     // and the connection has not been told yet, see hangUp
+	useless []uint32 // tokens of streams to cancel, see reap
 }
 
 func newStream(l *limiter, cluster string) *stream {
@@ -73,9 +75,20 @@ func (s *stream) Send(commands []byte) error {
 func (s *stream) CloseStream() {
 	if s.open {
 		s.open = false
-		enter(s.limiter.id)
-		grpcClose(s.token)
+		s.useless = append(s.useless, s.token)
 	}
+}
+
+// reap cancels the streams that are of no use any more. It is called by the timer:
+// Envoy 1.36 crashes when a stream is ended while it brings a message. To close
+// them would not do, as Envoy keeps a closed stream until the peer has closed its
+// side, which a Redis that hangs does not.
+func (s *stream) reap() {
+	for _, token := range s.useless {
+		enter(s.limiter.id)
+		grpcCancel(token)
+	}
+	s.useless = s.useless[:0]
 }
 
 // Warn implements redis.Host.
@@ -99,10 +112,18 @@ func received(contextID, token uint32, b []byte) {
 // closed notes that a stream has ended, perhaps while it was being opened.
 func closed(contextID, token uint32) {
 	l := limiters[contextID]
-	if l == nil || l.stream == nil || !l.stream.open || !l.stream.opening && token != l.stream.token {
+	if l == nil || l.stream == nil {
 		return
 	}
-	l.stream.end()
+	s := l.stream
+	if i := slices.Index(s.useless, token); i >= 0 {
+		s.useless = slices.Delete(s.useless, i, i+1) // its token must not be used any more
+		return
+	}
+	if !s.open || !s.opening && token != s.token {
+		return
+	}
+	s.end()
 	l.wake(steadyMicros())
 }
 

@@ -68,6 +68,10 @@ func TestRedisStopped(t *testing.T) {
 	o.reload()
 	o.expectModes()
 	<-woken
+	const connections = "cluster.redis.upstream_cx_active" // of 3 listeners in 2 workers, before and after the reload
+	if n := o.Stats(connections)[connections]; n > 12 {
+		t.Errorf("Envoy has gathered %d connections to a Redis that hangs", n)
+	}
 	for mode, l := range o.loads { // two clients could wait for 100 timeouts in that time
 		if n := l.total(); n < 200 {
 			t.Errorf("%s: %d requests while Redis hung; want more, as none waits while the breaker is open", mode, n)

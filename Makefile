@@ -24,6 +24,7 @@ RATE ?= 2000
 wasm := build/sluice.wasm
 wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) \
 	$(shell find plugin algo redisresp -type f -not -name '*_test.go' -not -path '*/testdata/*')
+wasm_build = tinygo build -target=.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=2 -no-debug -o $@
 go_files = $$(find . -name '*.go' -not -path './.tools/*')
 linters_stamp := .tools/linters-$(shell go env GOVERSION).stamp
 modules := $(dir $(shell find . -name go.mod -not -path './.tools/*'))
@@ -41,7 +42,12 @@ build: $(wasm) ## build the plugin, build/sluice.wasm
 
 $(wasm): $(wasm_sources) | tools
 	@mkdir -p $(@D)
-	tinygo build -target=.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=2 -no-debug -o $@ ./plugin
+	$(wasm_build) ./plugin
+
+# For the benchmark of what metrics cost.
+build/sluice-without-metrics.wasm: $(wasm_sources) | tools
+	@mkdir -p $(@D)
+	$(wasm_build) -ldflags "-X main.withoutMetrics=yes" ./plugin
 
 .PHONY: run
 run: build ## start Redis, an upstream and Envoy with envoy.yaml, and show decisions (STORE=local: no Redis)
@@ -86,7 +92,7 @@ pictures: build ## draw docs/img/ anew
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
 .PHONY: bench
-bench: build bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look)
+bench: build build/sluice-without-metrics.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look)
 	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"
 ifdef PUBLISH
 	cp bench/results/latest.md bench/results/published.md

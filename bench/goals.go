@@ -65,6 +65,7 @@ func (r results) goals() []goal {
 		newGoal("Redis commands per request, Sluice denied", r.of(sluiceDenied, mainLoad, redisCommands), false, 0.001, 4),
 		newGoal("Requests/s, Sluice leased / no limiter", throughput(leased, unlimited), true, 0.75, 2),
 		newGoal("Redis commands per request, Sluice leased", r.of(leased, mainLoad, redisCommands), false, 0.05, 3),
+		newGoal("Requests/s, Sluice / built without metrics", throughput(sluice, uncounted), true, 0.97, 2),
 		newGoal("CPU of each further limit in a rule / of the first", r.furtherLimit(), false, 0.2, 2),
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 )
@@ -22,6 +23,7 @@ const (
 	sluiceProxy  = "sluice-redis-proxy"
 	sluiceThree  = "sluice-3-limits"
 	sluiceDenied = "sluice-denied"
+	uncounted    = "sluice-without-metrics"
 	embedded     = "sluice-embedded"
 	leased       = "sluice-leased"
 	pair         = "ratelimit"
@@ -47,6 +49,7 @@ func setups() []*setup {
 		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
 		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(inRedis(gcra(manyPerHour)))},
 		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
+		{id: uncounted, title: "Sluice, Redis, built without metrics", status: 200, edit: withoutMetrics(inRedis(gcra(manyPerHour)))},
 		{id: leased, title: "Sluice, Redis, leases of 50", status: 200, edit: inRedis(leasedLimit)},
 		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
 		{id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
@@ -90,6 +93,14 @@ func plugin(redis, limits string) func(*envoyconf.Config, place) {
 func inRedis(limits string) func(*envoyconf.Config, place) {
 	return func(c *envoyconf.Config, at place) {
 		plugin(fmt.Sprintf(`"redis": {"cluster": "redis", "key_prefix": "bench-%d"},`, at.listener), limits)(c, at)
+	}
+}
+
+// withoutMetrics has the filter, not the bridge, as it is when it counts nothing.
+func withoutMetrics(edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
+	return func(c *envoyconf.Config, at place) {
+		edit(c, at)
+		c.Set(envoyconf.Limiter+"/vm_config/code/local/filename", filepath.Join(at.root, "build", "sluice-without-metrics.wasm"))
 	}
 }
 

@@ -99,8 +99,10 @@ type metrics struct {
 
 type limitMetrics struct{ near, over metric.Counter }
 
-// loads is how many configurations this VM has loaded.
-var loads int64
+// The configurations that this VM has loaded: how many, and when the last of them,
+// in Unix time. Each configuration tells both, as of the VM and not of itself:
+// those of several listeners tell in any order.
+var loads, loadSeconds int64
 
 // withoutMetrics is set by the linker, for the benchmark of what they cost.
 var withoutMetrics string
@@ -203,9 +205,7 @@ func (m *metrics) define(cfg *config.Config) {
 			m.ranks = append(m.ranks, b.Sum("sluice.top_offenders.rank."+strconv.FormatInt(rank+1, 10)+".rejections"))
 		}
 	}
-	loads++
-	b.Set(m.generation, loads)
-	b.Set(m.loadTime, unixMicros()/1e6)
+	loads, loadSeconds = loads+1, unixMicros()/1e6
 }
 
 // nearLimit is whether more than 80 % of a limit is used: the threshold at which

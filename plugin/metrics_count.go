@@ -156,6 +156,8 @@ func (m *metrics) observe(l *limiter) {
 		m.batch.Set(m.inFlight, l.conn.InFlight())
 	}
 	m.batch.Set(m.queued, int64(len(l.queue.heap)))
+	m.batch.Set(m.generation, loads)
+	m.batch.Set(m.loadTime, loadSeconds)
 	if l.local != nil {
 		n := l.local.Evictions()
 		m.count(identityEvicted, int64(n-m.evicted))

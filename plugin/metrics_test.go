@@ -444,21 +444,11 @@ func TestMetricsOfEvictions(t *testing.T) {
 // generation goes up, and the time of the load with it.
 func TestMetricsOfReload(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
-		gauges := func() (generation, loaded int64) {
-			for name, into := range map[string]*int64{"sluice.config.generation": &generation, "sluice.config.load_timestamp_seconds": &loaded} {
-				value, ok := w.envoy.Metric(name)
-				if m := w.metrics[name]; !ok && m != nil {
-					value = m.value
-				}
-				*into = int64(value)
-			}
-			return generation, loaded
-		}
 		config := `{"rules": [` + perClient("a", 9) + `]}`
 		before := w.load(config)
 		before.get("/", client("x")...).end()
 		before.flush()
-		generation, loaded := gauges()
+		generation, loaded := w.newest()
 		if want := w.clock.now.Add(-1100 * time.Millisecond).Unix(); generation == 0 || loaded != want {
 			t.Errorf("generation %d, loaded at %d, want %d", generation, loaded, want)
 		}
@@ -476,8 +466,46 @@ func TestMetricsOfReload(t *testing.T) {
 			"outcome.allowed.requests_total":             3,
 			"rule.a.outcome.allowed.rule_requests_total": 3,
 		})
-		if again, loadedAgain := gauges(); again != generation+1 || loadedAgain != at {
+		if again, loadedAgain := w.newest(); again != generation+1 || loadedAgain != at {
 			t.Errorf("generation %d, loaded at %d; want %d at %d", again, loadedAgain, generation+1, at)
+		}
+	})
+}
+
+// newest is the generation of the configuration, and when it was loaded, in Unix
+// time.
+func (w *worker) newest() (generation, loaded int64) {
+	for name, into := range map[string]*int64{"sluice.config.generation": &generation, "sluice.config.load_timestamp_seconds": &loaded} {
+		value, ok := w.envoy.Metric(name)
+		if m := w.metrics[name]; !ok && m != nil {
+			value = m.value
+		}
+		*into = int64(value)
+	}
+	return generation, loaded
+}
+
+// Of the configurations of several listeners the newest is told, in whatever order
+// their timers tick.
+func TestMetricsOfSeveralListeners(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		first := w.load(`{"rules": [` + perClient("a", 9) + `]}`)
+		first.flush()
+		before, _ := w.newest()
+		second := w.load(`{"rules": [` + perClient("b", 9) + `]}`)
+		w.clock.advance(time.Minute)
+		at := w.clock.now.Unix()
+		third := w.load(`{"rules": [` + perClient("c", 9) + `]}`)
+		for _, i := range []*instance{third, second} {
+			i.flush()
+			if generation, loaded := w.newest(); generation != before+2 || loaded != at {
+				t.Errorf("generation %d, loaded at %d; want %d at %d", generation, loaded, before+2, at)
+			}
+		}
+		first.get("/", client("x")...).end()
+		first.Close()
+		if generation, loaded := w.newest(); generation != before+2 || loaded != at {
+			t.Errorf("after a close: generation %d, loaded at %d; want %d at %d", generation, loaded, before+2, at)
 		}
 	})
 }

@@ -89,15 +89,16 @@ func (l *limiter) connect(cfg *config.Config) {
 	})
 }
 
-// denyHold is how long a rejection may be remembered.
+// denyHold is how long a rejection may be remembered. What one rule rejects may be
+// room that a request has, until another rule rejects it.
 func denyHold(rules *rule.Set) int64 {
-	limited := 0
+	rejecting := 0
 	for _, r := range rules.Rules {
-		if !r.Exempt {
-			limited++
+		if !r.Exempt && r.Mode == config.Enforce {
+			rejecting++
 		}
 	}
-	if limited > 1 {
+	if rejecting > 1 {
 		return deny.SharedHoldMicros
 	}
 	return deny.MaxHoldMicros

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,26 +107,46 @@ func TestRefund(t *testing.T) {
 	})
 }
 
-// A client that goes on after a rejection costs Redis nothing until it might be
-// admitted again.
+// A client that goes on after a rejection costs Redis nothing for as long as the
+// rejection is sure to hold.
 func TestRejectionIsRemembered(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(withRedis(perClient("a", 1)))
-		ask := func() string {
-			x := i.get("/", client("x")...)
-			r.settle()
-			return x.end()
-		}
-		w.expect("the first", ask(), "200 allowed"+standard(1, 0, "~3600"))
-		w.expect("the second", ask(), "429 limited:a"+standard(1, 0, "~3600")+problem("~3600"))
-		before := r.conns[0].writes
-		w.clock.advance(time.Second)
-		w.expect("the third", ask(), "429 limited:a"+standard(1, 0, "~3599")+problem("~3599"))
-		if got := r.conns[0].writes; got != before {
-			t.Errorf("asked Redis %d times about a client it had just rejected", got-before)
-		}
-	})
+	const enough = `{"name": "b", "mode": %q, "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}`
+	for _, tt := range []struct {
+		name, rules string
+		hold        time.Duration
+	}{
+		{"one rule", perClient("a", 1), 10 * time.Second},
+		{"with a shadow rule", perClient("a", 1) + "," + fmt.Sprintf(enough, "shadow"), 10 * time.Second},
+		{"with another rule", perClient("a", 1) + "," + fmt.Sprintf(enough, "enforce"), 100 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			eachWorld(t, func(t *testing.T, w *worker) {
+				r := w.startRedis()
+				i := w.load(withRedis(tt.rules))
+				ask := func(want string) (writes int) {
+					for _, c := range r.conns {
+						writes -= c.writes
+					}
+					x := i.get("/", client("x")...)
+					r.settle()
+					if got := x.end(); !strings.HasPrefix(got, want) {
+						t.Errorf("%q, want %q", got, want)
+					}
+					return writes + r.conns[0].writes
+				}
+				ask("200 allowed")
+				ask("429 limited:a")
+				w.clock.advance(tt.hold - time.Millisecond)
+				if got := ask("429 limited:a"); got != 0 {
+					t.Errorf("asked Redis %d times about a client it had just rejected", got)
+				}
+				w.clock.advance(time.Millisecond)
+				if got := ask("429 limited:a"); got == 0 {
+					t.Error("did not ask Redis again in time")
+				}
+			})
+		})
+	}
 }
 
 // A Redis that has lost its scripts is sent them again, and nobody notices.

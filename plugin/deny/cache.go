@@ -20,7 +20,7 @@ import (
 // one of them rejects may be room that others have charged for a moment, until
 // their request is rejected and they are refunded.
 const (
-	MaxHoldMicros    = 2_000_000
+	MaxHoldMicros    = 10_000_000
 	SharedHoldMicros = 100_000
 )
 

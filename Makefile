@@ -24,7 +24,7 @@ RATE ?= 2000
 wasm := build/sluice.wasm
 wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) \
 	$(shell find plugin algo redisresp -type f -not -name '*_test.go' -not -path '*/testdata/*')
-wasm_build = tinygo build -target=.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=2 -no-debug -o $@
+wasm_build = tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=2 -no-debug -o $(CURDIR)/$@
 go_files = $$(find . -name '*.go' -not -path './.tools/*')
 linters_stamp := .tools/linters-$(shell go env GOVERSION).stamp
 modules := $(dir $(shell find . -name go.mod -not -path './.tools/*'))
@@ -48,6 +48,11 @@ $(wasm): $(wasm_sources) | tools
 build/sluice-without-metrics.wasm: $(wasm_sources) | tools
 	@mkdir -p $(@D)
 	$(wasm_build) -ldflags "-X main.withoutMetrics=yes" ./plugin
+
+# For the benchmark of what any Wasm filter costs.
+build/empty.wasm: bench/empty/main.go bench/go.mod bench/go.sum $(wildcard tools/proxywasm*.json) | tools
+	@mkdir -p $(@D)
+	cd bench && $(wasm_build) ./empty
 
 .PHONY: run
 run: build ## start Redis, an upstream and Envoy with envoy.yaml, and show decisions (STORE=local: no Redis)
@@ -74,9 +79,9 @@ test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
 	done
 
 .PHONY: test-mesh
-test-mesh: build ## test deploy/istio on Istio's own control plane (the first time it compiles that for minutes)
-	cd tools/image && go test ./...
-	cd mesh/istio && go test ./...
+test-mesh: build linters ## test deploy/istio and deploy/envoy-gateway on their control planes (the first time it compiles those for minutes)
+	cd tools/image && go vet ./... && staticcheck ./... && go test ./...
+	for module in mesh/*/; do (cd $$module && go vet ./... && staticcheck ./... && go test -count 1 ./...); done
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (30s)
@@ -92,7 +97,7 @@ pictures: build ## draw docs/img/ anew
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
 .PHONY: bench
-bench: build build/sluice-without-metrics.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look)
+bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look)
 	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"
 ifdef PUBLISH
 	cp bench/results/latest.md bench/results/published.md

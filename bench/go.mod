@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/redis/go-redis/v9 v9.7.0
 	github.com/sluiceproxy/sluice v0.0.0
+	github.com/tetratelabs/proxy-wasm-go-sdk v0.24.0
 	github.com/tsenart/vegeta/v12 v12.12.0
 )
 

@@ -19,6 +19,8 @@ type setup struct {
 // Identifiers that goals and charts refer to.
 const (
 	unlimited    = "none"
+	emptyWasm    = "wasm-empty"
+	emptyDenied  = "wasm-denied"
 	sluice       = "sluice"
 	sluiceProxy  = "sluice-redis-proxy"
 	sluiceThree  = "sluice-3-limits"
@@ -46,6 +48,7 @@ const (
 func setups() []*setup {
 	return []*setup{
 		{id: unlimited, title: "Envoy, no limiter", status: 200, edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) }},
+		{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
 		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
 		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(inRedis(gcra(manyPerHour)))},
 		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
@@ -59,6 +62,7 @@ func setups() []*setup {
 		},
 		{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
 		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: inRedis(gcra(onePerHour))},
+		{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
 		{
 			id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
 			peer: &peerOptions{limit: onePerHour, localCache: true},
@@ -101,6 +105,15 @@ func withoutMetrics(edit func(*envoyconf.Config, place)) func(*envoyconf.Config,
 	return func(c *envoyconf.Config, at place) {
 		edit(c, at)
 		c.Set(envoyconf.Limiter+"/vm_config/code/local/filename", filepath.Join(at.root, "build", "sluice-without-metrics.wasm"))
+	}
+}
+
+// emptyFilter puts the least that a Wasm filter can be in Sluice's place.
+func emptyFilter(configuration string) func(*envoyconf.Config, place) {
+	return func(c *envoyconf.Config, at place) {
+		c.Set(envoyconf.Limiter+"/vm_config/code/local/filename", filepath.Join(at.root, "build", "empty.wasm"))
+		c.SetPlugin(configuration)
+		c.Remove("static_resources/clusters", "redis")
 	}
 }
 

@@ -27,14 +27,6 @@ import (
 
 const password = "correct-horse"
 
-// aclUser is all that the plugin needs of Redis, and nothing more.
-// https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
-var aclUser = []string{
-	"--user", "default", "on", ">admin", "~*", "&*", "+@all",
-	"--user", "sluice", "on", ">" + password, "resetkeys", "~rl:*",
-	"+@read", "+@write", "+eval", "+evalsha", "+time", "+select", "-@dangerous",
-}
-
 // asUser is a plugin configuration with members of "redis" and a limit of 3.
 func asUser(members string) string {
 	return `{"redis": {"cluster": "redis", "timeout": "10s", ` + members + `}, "failure": {"mode": "deny", "breaker": {"max_open": "500ms"}},
@@ -74,7 +66,8 @@ func TestPasswordAndDatabase(t *testing.T) {
 
 func TestUserWithPasswordFromEnvironment(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, aclUser...)
+	exact, _ := documentedACL(t)
+	server := redistest.Start(t, aclUser(exact)...)
 	s := start(t, asUser(`"username": "sluice", "password_env": "REDIS_PASSWORD"`),
 		envoytest.Options{Redis: []string{server.Addr}, Edit: withEnv("REDIS_PASSWORD", password)})
 	expectLimited(t, s)
@@ -182,10 +175,11 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t)
 	port := testenv.FreePort(t)
+	exact, _ := documentedACL(t)
 	redistest.Start(t, append([]string{
 		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert,
 		"--tls-auth-clients", "yes",
-	}, aclUser...)...)
+	}, aclUser(exact)...)...)
 	encrypt := func(c *envoyconf.Config) {
 		c.Set(envoyconf.RedisCluster+"/transport_socket", c.Fragment(fmt.Sprintf(`
 name: envoy.transport_sockets.tls

@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// documentedACL is what docs/operations.md says that a Redis user needs: the
+// commands one by one, and the shorter form.
+// https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
+func documentedACL(t testing.TB) (exact, short []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile("(?m)^\\| ACL \\| `([^`]+)` \\| [^`]*`([^`]+)`").FindSubmatch(text)
+	if m == nil {
+		t.Fatal("docs/operations.md does not say what a Redis user needs")
+	}
+	return strings.Fields(string(m[1])), strings.Fields(string(m[2]))
+}
+
+// aclUser makes a Redis with the user "sluice", who has these rights, and another
+// with all of them.
+func aclUser(rights []string) []string {
+	return append([]string{
+		"--user", "default", "on", ">admin", "~*", "&*", "+@all",
+		"--user", "sluice", "on", ">" + password,
+	}, rights...)
+}
+
+// restricted is an Envoy whose Redis grants it some rights only, which can be
+// changed.
+type restricted struct {
+	*setting
+
+	t     *testing.T
+	admin *redis.Client
+	users int
+}
+
+// startRestricted has a rule of two limits for each algorithm, a queue and a lease,
+// and the listener "small", where the rule "gcra" has a smaller burst. The rule
+// "full" makes all that others have charged be given back.
+func startRestricted(t *testing.T, rights []string) *restricted {
+	t.Helper()
+	plugin := func(burst int) string {
+		rules := `{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, "limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}]}`
+		rule := func(name, limit, more string) {
+			rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"query": "u"}], "limits": [{%s}%s]}`, name, name, limit, more)
+		}
+		for name, algorithm := range algorithms {
+			rule(name, algorithm+`, "limit": 5, `+long, `, {"algorithm": "gcra", "limit": 60, "window": "300d"}`)
+		}
+		rule("burst", fmt.Sprintf(`"algorithm": "gcra", "limit": 5, "burst": %d, `, burst)+long, "")
+		rule("queue", `"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1000, "window": "1s", "burst": 20`, "")
+		rule("lease", `"algorithm": "token_bucket", "limit": 100, `+long+`, "lease": {"units": 10, "ttl": "1s"}`, "")
+		return `{"redis": {"cluster": "redis", "timeout": "10s", "username": "sluice", "password": "` + password + `", "database": 3},
+			"failure": {"mode": "deny", "breaker": {"failures": 1000000, "max_open": "100ms"}}, "deny_cache": {"size": 0}, "rules": [` + rules + `]}`
+	}
+	server := redistest.Start(t, aclUser(rights)...)
+	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin", Protocol: 2})}
+	t.Cleanup(func() { r.admin.Close() })
+	r.setting = start(t, plugin(50), envoytest.Options{
+		Redis: []string{server.Addr}, Workers: 1, Beside: map[string]string{"small": plugin(1)},
+	})
+	get(t, r.URL, "x-full: 1") // from now on it is full
+	return r
+}
+
+// do runs a command with all rights.
+func (r *restricted) do(args ...any) {
+	r.t.Helper()
+	if err := r.admin.Do(ctx, args...).Err(); err != nil {
+		r.t.Fatalf("%v: %v", args, err)
+	}
+}
+
+// exercise makes the plugin send, on a new connection to a Redis that has no
+// script, everything that it ever sends, and returns how many requests had which
+// status. The last reply comes after those of refunds, which nobody waits for.
+func (r *restricted) exercise() tally {
+	r.t.Helper()
+	r.do("SCRIPT", "FLUSH")
+	r.do("CLIENT", "KILL", "USER", "sluice")
+	got := tally{}
+	ask := func(n int, url string, headers ...string) {
+		for range n {
+			got[get(r.t, fmt.Sprintf("%s?u=%d", url, r.users), headers...).status]++
+		}
+	}
+	for name := range algorithms {
+		r.users++
+		ask(2, r.URL+"/"+name)
+		ask(1, r.URL+"/"+name, "x-full: 1") // one of three is given back
+		ask(4, r.URL+"/"+name)              // the last is rejected
+		r.users++
+		ask(1, r.URL+"/"+name, "x-full: 1") // one of one is given back
+	}
+	ask(8, r.URL+"/burst")
+	ask(1, r.Beside["small"]+"/burst")
+	ask(15, r.URL+"/lease")
+	ask(3, r.URL+"/queue")
+	return got
+}
+
+// refused is the commands that Redis has not let the plugin run.
+func (r *restricted) refused() (commands []string) {
+	r.t.Helper()
+	entries, err := r.admin.ACLLog(ctx, 100).Result()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range entries {
+		commands = append(commands, fmt.Sprintf("%s %s (%s)", e.Reason, strings.ToLower(e.Object), e.Context))
+	}
+	return commands
+}
+
+// expectGranted wants everything to be decided, and nothing refused.
+func (r *restricted) expectGranted() {
+	r.t.Helper()
+	r.do("ACL", "LOG", "RESET")
+	got := r.exercise()
+	rejected := 3*len(algorithms) + 1 // two by "full", one by its own limit; one by the smaller burst
+	if got[http.StatusTooManyRequests] != rejected || got[http.StatusServiceUnavailable] != 0 {
+		r.t.Errorf("%v; want %d of status 429, none of 503", got, rejected)
+	}
+	if refused := r.refused(); len(refused) > 0 {
+		r.t.Errorf("Redis refused %q", refused)
+	}
+}
+
+// TestDocumentedACL: whatever the plugin sends is allowed to a Redis user with the
+// rights that the document names.
+func TestDocumentedACL(t *testing.T) {
+	t.Parallel()
+	exact, short := documentedACL(t)
+	for name, rights := range map[string][]string{"exact": exact, "short": short} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			startRestricted(t, rights).expectGranted()
+		})
+	}
+}
+
+// TestDocumentedACLHasNoMore: without any one of the commands the plugin asks for
+// it in vain.
+func TestDocumentedACLHasNoMore(t *testing.T) {
+	t.Parallel()
+	exact, _ := documentedACL(t)
+	r := startRestricted(t, exact)
+	for _, right := range exact {
+		command, ok := strings.CutPrefix(right, "+")
+		if !ok {
+			continue
+		}
+		r.do("ACL", "SETUSER", "sluice", "-"+command)
+		r.do("ACL", "LOG", "RESET")
+		got := r.exercise()
+		if refused := strings.Join(r.refused(), ", "); !strings.Contains(refused, "command "+command+" (") {
+			t.Errorf("without %s: %v, refused %q; it is not needed", command, got, refused)
+		}
+		r.do("ACL", "SETUSER", "sluice", right)
+		awaitStatus(t, r.setting, "/burst?u=again-"+command, http.StatusOK) // the breaker may be open
+	}
+	r.expectGranted()
+}

@@ -21,6 +21,7 @@ func TestCrowd(t *testing.T) {
 	if got[http.StatusOK] != 1000 || got[http.StatusTooManyRequests] != 1000 {
 		t.Errorf("%v; want 1000 of status 200, 1000 of 429", got)
 	}
+	reportLogged(t, s.Envoy, 2000)
 }
 
 // stalled starts an Envoy of one worker whose Redis hangs until woken.
@@ -90,6 +91,7 @@ func TestClientsLeaveWhileWaiting(t *testing.T) {
 	awaitActive(t, s, clients-len(leave))
 	wake()
 	group.Wait()
+	reportLogged(t, s.Envoy, clients)
 }
 
 // TestMaxPending: who would be one too many in a worker does not wait.

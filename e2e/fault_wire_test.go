@@ -21,8 +21,7 @@ func startWired(t *testing.T) (*outage, *wire) {
 	w := newWire(t, server.Addr)
 	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{w.addr}})
 	o.client = server.Client()
-	o.await(50)
-	o.expectDecided()
+	o.settle()
 	return o, w
 }
 
@@ -93,6 +92,7 @@ func TestRepliesInPieces(t *testing.T) {
 	if got := burst(t, 60, 16, []string{s.URL + "/?u=pieces"}); got[http.StatusOK] != 50 || got[http.StatusTooManyRequests] != 10 {
 		t.Errorf("%v; want 50 of status 200, 10 of 429", got)
 	}
+	reportLogged(t, s.Envoy, 60)
 }
 
 // wired is a healthy Envoy on a wire, with a limit of 50 and "deny".
@@ -139,6 +139,7 @@ func TestRepliesCutAtEachByte(t *testing.T) {
 			t.Errorf("after a cut at byte %d: %s remaining, want 48", n, got)
 		}
 	}
+	reportLogged(t, s.Envoy, 3*length)
 }
 
 // awaitStatus returns when a request gets a status.

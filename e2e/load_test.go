@@ -13,6 +13,7 @@ type load struct {
 	t       testing.TB
 	cancel  context.CancelFunc
 	clients sync.WaitGroup
+	ended   sync.Once
 
 	mu      sync.Mutex
 	answers tally
@@ -124,11 +125,12 @@ func first(errs []error) error {
 // request has had no answer.
 func (l *load) stop() tally {
 	l.t.Helper()
-	l.cancel()
-	l.clients.Wait()
-	if len(l.errors) > 0 {
-		l.t.Errorf("requests were lost: %v", l)
-		l.errors = nil
-	}
+	l.ended.Do(func() {
+		l.cancel()
+		l.clients.Wait()
+		if len(l.errors) > 0 {
+			l.t.Errorf("requests were lost: %v", l)
+		}
+	})
 	return l.answers
 }

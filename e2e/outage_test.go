@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,7 +41,7 @@ type outage struct {
 	timeout time.Duration          // redis.timeout
 	users   int
 	reloads int
-	healed  time.Duration // from healing to deciding
+	healed  time.Duration // from healing to deciding, at worst
 }
 
 // plugin is a configuration with several rules, told apart by their limits,
@@ -68,9 +69,16 @@ func (o *outage) plugins() (plugin string, beside map[string]string) {
 func startOutage(t testing.TB, timeout time.Duration, opts envoytest.Options) *outage {
 	t.Helper()
 	o := launchOutage(t, timeout, opts)
+	o.settle()
+	return o
+}
+
+// settle returns when Redis decides, before it is to fail.
+func (o *outage) settle() {
+	o.t.Helper()
 	o.await(50)
 	o.expectDecided()
-	return o
+	o.healed = 0
 }
 
 // launchOutage does not wait for Redis.
@@ -168,7 +176,7 @@ func (o *outage) expectDecided() {
 			return err
 		})
 	}
-	o.healed = time.Since(begin)
+	o.healed = max(o.healed, time.Since(begin))
 }
 
 // reload replaces all listeners by ones with changed configurations.
@@ -181,25 +189,33 @@ func (o *outage) reload() {
 }
 
 // finish ends the loads and judges: every request was answered as its mode may,
-// none was stuck, none got another's answer, and the log has not a line for each.
+// none was stuck, none got another's answer, each was counted once, and the log has
+// not a line for each.
 func (o *outage) finish() {
 	o.t.Helper()
 	o.await(20)
-	requests := 0
-	for mode, l := range o.loads {
-		requests += l.total()
-		answers := maps.Clone(l.stop())
+	for _, l := range o.loads {
+		l.stop()
+	}
+	undecided, requests := o.undecided(), 0
+	for _, mode := range slices.Sorted(maps.Keys(o.loads)) {
+		l := o.loads[mode]
+		answers := maps.Clone(l.answers)
 		for _, status := range modes[mode] {
 			delete(answers, status)
 		}
-		if len(answers) > 0 {
+		failed := len(l.errors)
+		for _, n := range answers {
+			failed += n
+		}
+		if failed > 0 {
 			o.t.Errorf("%s: %v; want status %v only", mode, l, modes[mode])
 		}
 		if l.worst > stuck {
 			o.t.Errorf("%s: a request took %v, with a timeout of %v", mode, l.worst, o.timeout)
 		}
-		o.t.Logf("%-5s %6d requests, %5d of status 503, worst latency %v, decided again after %v",
-			mode, l.total(), l.answers[http.StatusServiceUnavailable], l.worst.Round(time.Millisecond), o.healed.Round(time.Millisecond))
+		requests += l.total()
+		report{mode, l.total(), failed, undecided[mode], l.worst, o.healed}.log(o.t)
 	}
 	if text := o.wrong.Load(); text != nil {
 		o.t.Error(*text)
@@ -207,4 +223,32 @@ func (o *outage) finish() {
 	if n := strings.Count(o.Log(), "redis does not decide"); n > requests/20 {
 		o.t.Errorf("%d log lines that Redis does not decide, for %d requests", n, requests)
 	}
+}
+
+// undecided returns how many requests each mode decided in Redis' place, once the
+// plugin has told Envoy of all requests. It tells of each once, whatever failed and
+// was reloaded.
+func (o *outage) undecided() map[string]int {
+	o.t.Helper()
+	const completed, outcomes = "http.limited.downstream_rq_completed", "wasmcustom.sluice.outcome."
+	byMode := map[string]int{}
+	testenv.Wait(o.t, patience, func() error {
+		clear(byMode)
+		var told int64
+		for name, n := range o.Stats(outcomes) {
+			told += n
+			outcome := strings.TrimSuffix(strings.TrimPrefix(name, outcomes), ".requests_total")
+			switch decider, how, _ := strings.Cut(outcome, "_"); decider {
+			case "failed":
+				byMode[how] += int(n)
+			case "local":
+				byMode["local"] += int(n)
+			}
+		}
+		if all := o.Stats(completed)[completed]; told != all {
+			return fmt.Errorf("%d requests were counted, want %d", told, all)
+		}
+		return nil
+	})
+	return byMode
 }

@@ -69,6 +69,13 @@ test: build ## run every test
 e2e: build ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that Envoy)
 	go test -p 1 -timeout 30m ./e2e/...
 
+# SOAK is how long "make soak" goes on.
+export SOAK ?= 10m
+
+.PHONY: soak
+soak: build ## put one Envoy through all faults again and again for SOAK (10m)
+	go test -tags soak -timeout 30m -count 1 -run TestSoak -v ./e2e
+
 .PHONY: test-matrix
 test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
 	@tools/redis-matrix.sh

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
 // free is a plugin configuration whose limit costs nothing unless the request
@@ -25,8 +26,8 @@ func free(limit int) string {
 }
 
 // at are the values for a Redis on this machine.
-func at(port int) values {
-	return values{"image": image, "redis-host": "127.0.0.1", "redis-port": fmt.Sprint(port)}
+func at(port int) meshtest.Values {
+	return meshtest.Values{"image": image, "redis-host": "127.0.0.1", "redis-port": fmt.Sprint(port)}
 }
 
 // TestValid holds what is applied against the schemas of Istio's CRDs and
@@ -41,7 +42,7 @@ func TestValid(t *testing.T) {
 	}
 	for _, dir := range []string{"gateway", "sidecar"} {
 		for _, cluster := range []bool{false, true} {
-			text := render(t, dir, values{"redis-port": "6380"}, cluster)
+			text := render(t, dir, meshtest.Values{"redis-port": "6380"}, cluster)
 			if strings.Contains(text, "from-values") || strings.Contains(text, "sluice-values") || !strings.Contains(text, "6380") {
 				t.Errorf("%s: the values did not go where they belong:\n%s", dir, text)
 			}
@@ -71,8 +72,8 @@ func TestGateway(t *testing.T) {
 	server := redistest.Start(t)
 	m := startMesh(t, parse(t, render(t, "gateway", at(server.Port), false)))
 	p := m.gateway("gateway-a")
-	p.awaitLimit("100")
-	p.awaitRejection()
+	p.AwaitLimit("100")
+	p.AwaitRejection()
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d counters, want 1", n)
 	}
@@ -84,8 +85,8 @@ func TestSidecar(t *testing.T) {
 	server := redistest.Start(t)
 	m := startMesh(t, parse(t, render(t, "sidecar", at(server.Port), false)))
 	p := m.sidecar()
-	p.awaitLimit("100")
-	p.awaitRejection()
+	p.AwaitLimit("100")
+	p.AwaitRejection()
 	if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 || !strings.Contains(keys[0], "per-caller|plain-text") {
 		t.Errorf("Redis has %q", keys)
 	}
@@ -100,8 +101,8 @@ func TestRedisCluster(t *testing.T) {
 	text = strings.Replace(text, "/etc/sluice/ca.crt", cert, 1)
 	m := startMesh(t, parse(t, text))
 	p := m.gateway("gateway-a", "REDIS_PASSWORD="+password)
-	p.awaitLimit("100")
-	p.awaitRejection()
+	p.AwaitLimit("100")
+	p.AwaitRejection()
 }
 
 // TestShared: two gateways and a sidecar admit together what one limit admits.
@@ -118,7 +119,7 @@ func TestShared(t *testing.T) {
 	proxies := []*proxy{m.gateway("gateway-a"), m.gateway("gateway-b"), m.sidecar()}
 	admitted := make([]int, len(proxies))
 	for i, p := range proxies {
-		p.awaitLimit(fmt.Sprint(limit))
+		p.AwaitLimit(fmt.Sprint(limit))
 		for range limit / 3 {
 			admitted[i] += count(t, p)
 		}
@@ -136,17 +137,17 @@ func TestShared(t *testing.T) {
 // count sends a request of cost 1 and returns 1 if it was admitted.
 func count(t *testing.T, p *proxy) int {
 	t.Helper()
-	a, err := p.get("x-cost", "1")
+	a, err := p.Get("x-cost", "1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch a.status {
+	switch a.Status {
 	case http.StatusOK:
 		return 1
 	case http.StatusTooManyRequests:
 		return 0
 	default:
-		t.Fatalf("status %d", a.status)
+		t.Fatalf("status %d", a.Status)
 		return 0
 	}
 }
@@ -160,7 +161,7 @@ func limited(t *testing.T) (*mesh, *proxy, *config.Config) {
 	setPlugin(t, c, free(10))
 	m := startMesh(t, configs)
 	p := m.gateway("gateway-a")
-	p.awaitLimit("10")
+	p.AwaitLimit("10")
 	copied := c.DeepCopy()
 	return m, p, &copied
 }
@@ -169,11 +170,11 @@ func limited(t *testing.T) (*mesh, *proxy, *config.Config) {
 func TestChange(t *testing.T) {
 	t.Parallel()
 	m, p, c := limited(t)
-	stop := load(t, p)
+	stop := p.Load()
 	for _, limit := range []int{20, 30, 40, 50} {
 		setPlugin(t, c, free(limit))
 		m.apply(c.DeepCopy())
-		p.awaitLimit(fmt.Sprint(limit))
+		p.AwaitLimit(fmt.Sprint(limit))
 	}
 	stop()
 }
@@ -183,22 +184,22 @@ func TestChange(t *testing.T) {
 func TestMistake(t *testing.T) {
 	t.Parallel()
 	m, p, c := limited(t)
-	stop := load(t, p)
+	stop := p.Load()
 	setPlugin(t, c, strings.Replace(free(20), "sliding_window_log", "sliding_window_lag", 1))
 	m.apply(c.DeepCopy())
-	testenv.Wait(t, patience, func() error {
+	testenv.Wait(t, meshtest.Patience, func() error {
 		if !strings.Contains(p.Log(), `rules[0].limits[0].algorithm: "sliding_window_lag"`) {
 			return fmt.Errorf("the log does not name the mistake")
 		}
 		return nil
 	})
 	for range 100 {
-		if a, err := p.get(); err != nil || a.limit != "10" {
-			t.Fatalf("limit %q, %v; want that of before, 10", a.limit, err)
+		if a, err := p.Get(); err != nil || a.Limit != "10" {
+			t.Fatalf("limit %q, %v; want that of before, 10", a.Limit, err)
 		}
 	}
 	setPlugin(t, c, free(30))
 	m.apply(c.DeepCopy())
-	p.awaitLimit("30")
+	p.AwaitLimit("30")
 	stop()
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
 // image is where the plugin's image was pushed.
@@ -70,7 +71,7 @@ func startMesh(t *testing.T, configs []config.Config) *mesh {
 	if err != nil {
 		t.Fatal(err)
 	}
-	around := fill(t, "testdata/mesh.yaml", map[string]any{
+	around := meshtest.Fill(t, "testdata/mesh.yaml", map[string]any{
 		"UPSTREAM": upstream, "A": m.ports["gateway-a"], "B": m.ports["gateway-b"], "SIDECAR": m.ports["reviews"],
 	})
 	m.control = xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
@@ -79,20 +80,6 @@ func startMesh(t *testing.T, configs []config.Config) *mesh {
 	})
 	m.agent = startAgent(t, m.control.Listener.Addr().String())
 	return m
-}
-
-// fill replaces @NAME@ in a file.
-func fill(t *testing.T, file string, with map[string]any) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	filled := string(text)
-	for name, value := range with {
-		filled = strings.ReplaceAll(filled, "@"+name+"@", fmt.Sprint(value))
-	}
-	return filled
 }
 
 // apply replaces a configuration, as kubectl does.

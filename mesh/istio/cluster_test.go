@@ -2,8 +2,6 @@ package istio
 
 import (
 	"fmt"
-	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -11,30 +9,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// load sends requests that cost nothing, two at a time, until the returned
-// function is called; each must be answered with 200.
-func load(t *testing.T, p *proxy) (stop func()) {
-	t.Helper()
-	var clients sync.WaitGroup
-	done := make(chan struct{})
-	for range 2 {
-		clients.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				if a, err := p.get(); err != nil || a.status != http.StatusOK {
-					t.Errorf("a request was lost: status %d, %v", a.status, err)
-					return
-				}
-			}
-		})
-	}
-	return sync.OnceFunc(func() { close(done); clients.Wait() })
-}
 
 // startCluster starts a Redis Cluster of one node with TLS and a password, and
 // returns its certificate and port.

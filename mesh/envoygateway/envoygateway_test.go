@@ -1,0 +1,195 @@
+package envoygateway
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/mesh/meshtest"
+)
+
+// mount is where redis.yaml has the bridge's plugin.
+const mount = "/etc/sluice/plugin.wasm"
+
+// rendered is what is applied, for a Redis on this machine.
+func rendered(t *testing.T, redisPort int) string {
+	t.Helper()
+	return meshtest.Render(t, "envoy-gateway", meshtest.Values{
+		"image": image, "gateway": "shop", "listener": "web", "redis-host": "127.0.0.1", "redis-port": fmt.Sprint(redisPort),
+	}, meshtest.Edit{File: "redis.yaml", Old: mount, New: bridge})
+}
+
+// withLimit replaces the plugin's configuration by one whose limit costs
+// nothing.
+func withLimit(t *testing.T, resources, algorithm string, limit int) string {
+	t.Helper()
+	config := fmt.Sprintf(`{"redis": {"cluster": "sluice-redis", "timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
+		{"name": "free", "cost": 0, "limits": [{"algorithm": %q, "limit": %d, "window": "1d"}]}]}`, algorithm, limit)
+	documents := strings.Split(resources, "\n---\n")
+	for i, text := range documents {
+		if !strings.Contains(text, "kind: EnvoyExtensionPolicy") {
+			continue
+		}
+		var policy map[string]any
+		if err := yaml.Unmarshal([]byte(text), &policy); err != nil {
+			t.Fatal(err)
+		}
+		filter := policy["spec"].(map[string]any)["wasm"].([]any)[0].(map[string]any)
+		var parsed any
+		if err := yaml.Unmarshal([]byte(config), &parsed); err != nil {
+			t.Fatal(err)
+		}
+		filter["config"] = parsed
+		changed, err := yaml.Marshal(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents[i] = string(changed)
+	}
+	return strings.Join(documents, "\n---\n")
+}
+
+// TestGateway applies the files as they are: Envoy Gateway accepts them and
+// serves the plugin, and the limit that they come with limits.
+func TestGateway(t *testing.T) {
+	server := redistest.Start(t)
+	g := start(t, rendered(t, server.Port))
+	g.AwaitLimit("100")
+	if a := g.AwaitRejection(); a.Limit != "100" || a.RetryAfter != "1" {
+		t.Errorf("rejected with limit %q, Retry-After %q; want 100, 1", a.Limit, a.RetryAfter)
+	}
+	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
+		t.Errorf("Redis has %d counters, want 1", n)
+	}
+	for policy, types := range map[[2]string][]string{
+		{"EnvoyExtensionPolicy", "sluice"}:    {"Accepted"},
+		{"EnvoyPatchPolicy", "sluice-redis"}:  {"Accepted", "Programmed"},
+		{"EnvoyPatchPolicy", "sluice-reload"}: {"Accepted", "Programmed"},
+	} {
+		conditions := g.conditions(policy[0], policy[1])
+		for _, kind := range types {
+			if conditions[kind] != "True" {
+				t.Errorf("%s is not %s: %q", policy, kind, conditions)
+			}
+		}
+	}
+}
+
+// TestChange: a new configuration takes over, and no request is lost.
+func TestChange(t *testing.T) {
+	resources := rendered(t, redistest.Start(t).Port)
+	g := start(t, withLimit(t, resources, "gcra", 10))
+	g.AwaitLimit("10")
+	stop := g.Load()
+	for _, limit := range []int{20, 30, 40, 50} {
+		g.apply(withLimit(t, resources, "gcra", limit))
+		g.AwaitLimit(fmt.Sprint(limit))
+	}
+	stop()
+}
+
+// TestUpgrade: another image takes over, and no request is lost.
+func TestUpgrade(t *testing.T) {
+	resources := rendered(t, redistest.Start(t).Port)
+	g := start(t, withLimit(t, resources, "gcra", 10))
+	g.AwaitLimit("10")
+	stop := g.Load()
+	g.apply(strings.ReplaceAll(withLimit(t, resources, "gcra", 20), image, nextImage(t)))
+	g.AwaitLimit("20")
+	stop()
+}
+
+// nextImage pushes a plugin that differs in a custom section, and returns the
+// image's name.
+// https://webassembly.github.io/spec/core/binary/modules.html#custom-section
+func nextImage(t *testing.T) string {
+	t.Helper()
+	const section = "\x00\x05\x04next"
+	path := filepath.Join(t.TempDir(), "next.wasm")
+	if err := os.WriteFile(path, append(testenv.Wasm(t), section...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := strings.TrimSuffix(image, ":v1") + ":v2"
+	if err := push(path, next); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// TestMistake: the configuration before goes on, the log says why, and what is
+// right again is taken.
+func TestMistake(t *testing.T) {
+	resources := rendered(t, redistest.Start(t).Port)
+	g := start(t, withLimit(t, resources, "gcra", 10))
+	g.AwaitLimit("10")
+	stop := g.Load()
+	g.apply(withLimit(t, resources, "gcrx", 20))
+	g.awaitLog(`rules[0].limits[0].algorithm: "gcrx"`)
+	g.awaitLog("Envoy rejected the last update")
+	for range 100 {
+		if a, err := g.Get(); err != nil || a.Limit != "10" {
+			t.Fatalf("limit %q, %v; want that of before, 10", a.Limit, err)
+		}
+	}
+	g.apply(withLimit(t, resources, "gcra", 30))
+	g.AwaitLimit("30")
+	stop()
+}
+
+// TestMistakeAtStart: a proxy that has no configuration to fall back to
+// rejects.
+func TestMistakeAtStart(t *testing.T) {
+	resources := rendered(t, redistest.Start(t).Port)
+	g := start(t, withLimit(t, resources, "gcrx", 10))
+	g.awaitLog(`rules[0].limits[0].algorithm: "gcrx"`)
+	g.awaitStatus(http.StatusServiceUnavailable)
+	g.apply(withLimit(t, resources, "gcra", 20))
+	g.AwaitLimit("20")
+}
+
+// TestMistakeWithUpgrade: Envoy takes a configuration whose image it has yet to
+// fetch, so it does not have the one before when it finds the mistake.
+func TestMistakeWithUpgrade(t *testing.T) {
+	resources := rendered(t, redistest.Start(t).Port)
+	g := start(t, withLimit(t, resources, "gcra", 10))
+	g.AwaitLimit("10")
+	g.apply(strings.ReplaceAll(withLimit(t, resources, "gcrx", 20), image, nextImage(t)))
+	g.awaitStatus(http.StatusServiceUnavailable)
+}
+
+// TestNotFetched: without what could not be fetched requests pass.
+func TestNotFetched(t *testing.T) {
+	resources := rendered(t, redistest.Start(t).Port)
+	for name, c := range map[string]struct{ old, new, says string }{
+		"image":  {image, image + "-absent", "Failed to get Wasm module"},
+		"bridge": {bridge, mount, "Invalid path: " + mount},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, strings.ReplaceAll(resources, c.old, c.new))
+			g.awaitLog(c.says)
+			g.awaitStatus(http.StatusOK)
+			if a, err := g.Get(); err != nil || a.Status != http.StatusOK || a.Limit != "" {
+				t.Errorf("%+v, %v; want a request that passes without a limit", a, err)
+			}
+		})
+	}
+}
+
+// awaitStatus waits for requests to be answered with a status.
+func (g *gateway) awaitStatus(status int) {
+	g.T.Helper()
+	testenv.Wait(g.T, meshtest.Patience, func() error {
+		a, err := g.Get()
+		if err == nil && a.Status != status {
+			err = fmt.Errorf("status %d, want %d", a.Status, status)
+		}
+		return err
+	})
+}

@@ -82,7 +82,7 @@ test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
 	for server in redis-8 valkey-8; do \
 		echo "== $$server"; \
 		REDIS_SERVER=$(CURDIR)/.tools/$$server/redis-server REDIS_CLI=$(CURDIR)/.tools/$$server/redis-cli \
-			go test ./algo/... ./internal/redistest/... ./e2e/...; \
+			go test -p 1 -timeout 30m ./algo/... ./internal/redistest/... ./e2e/...; \
 	done
 
 .PHONY: test-mesh

@@ -108,7 +108,7 @@ func TestComplaintKeepsSecrets(t *testing.T) {
 		{"AUTH", "ERR unknown command 'AUTH', with args beginning with: 'alice' 's3cr3t' ", "AUTH refused: ERR unknown command 'AUTH' (the server, or redis_proxy before it, does not offer this command)"},
 		{"", "ERR unknown command `EVALSHA`, with args beginning with: `0123`, `1`, `rl:{user|token}:gcra:1s`, ", "ERR unknown command `EVALSHA` (the server, or redis_proxy before it, does not offer this command)"},
 		{"AUTH", "WRONGPASS no user alice with s3cr3t", "AUTH refused: WRONGPASS ... (check redis.username and the password)"},
-		{"", "NOPERM User alice has no permissions", "NOPERM ... (let the ACL user run EVAL, EVALSHA and what the scripts call, on keys that begin with redis.key_prefix)"},
+		{"", "NOPERM User alice has no permissions", "NOPERM ... (give the ACL user the rights that docs/operations.md lists, on keys that begin with redis.key_prefix)"},
 		{"AUTH", "s3cr3t is wrong", "AUTH refused: ERR ..."},
 		{"", strings.Repeat("x", 195) + "s3cr3t", "ERR ..."}, // cut where the log would end
 		{"", "ERR \x1b[31mred\x07\x00\xff\tü", "ERR ?[31mred?????\x3f"},

@@ -18,7 +18,7 @@ var remedies = [...]remedy{
 	{"ERR AUTH", "the server has no password: remove redis.password or redis.password_env"},
 	{"ERR Client sent AUTH", "the server has no password: remove redis.password or redis.password_env"},
 	{"ERR wrong number of arguments for 'auth' command", "this server has no users: remove redis.username"},
-	{"NOPERM", "let the ACL user run EVAL, EVALSHA and what the scripts call, on keys that begin with redis.key_prefix"},
+	{"NOPERM", "give the ACL user the rights that docs/operations.md lists, on keys that begin with redis.key_prefix"},
 	{"ERR DB index", "check redis.database"},
 	{"ERR invalid DB index", "check redis.database"},
 	{"ERR SELECT is not allowed", "a Redis Cluster has database 0 only: remove redis.database"},

@@ -157,7 +157,7 @@ func TestReplicaPromoted(t *testing.T) {
 // TestRedisBlockedByScript: for two seconds Redis answers nothing, then -BUSY.
 func TestRedisBlockedByScript(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--busy-reply-threshold", "500")
+	server := redistest.Start(t, "--lua-time-limit", "500")
 	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{server.Addr}})
 	o.client = server.Client()
 	o.settle()

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// bench is the processes of all setups. They run from beginning to end; only
-// the one that is measured has something to do.
+// bench is what runs from beginning to end, and the setup that is measured.
 type bench struct {
 	root, dir string // of the repository; of logs and configurations
 	redis     *redisServer
 	upstream  *envoy
-	setups    []*running
-	nextPort  int // the first to try, from lowPort
+	service   string   // the program of envoyproxy/ratelimit
+	measured  *running // nil: none is up
+	nextPort  int      // the first to try, from lowPort
 }
 
 // running is a setup with its processes.
@@ -36,8 +36,8 @@ func program(name string) string {
 	return name
 }
 
-// start runs everything. The bench is to be stopped even after an error.
-func start(ctx context.Context, root, dir string, chosen []*setup) (*bench, error) {
+// start runs what all setups share. The bench is to be stopped even after an error.
+func start(ctx context.Context, root, dir string) (*bench, error) {
 	b := &bench{root: root, dir: dir, nextPort: rand.IntN(portCount)}
 	ports, err := b.freePorts(ctx, 3)
 	if err != nil {
@@ -50,28 +50,24 @@ func start(ctx context.Context, root, dir string, chosen []*setup) (*bench, erro
 	if b.upstream, err = startEnvoy(ctx, dir, "upstream", answering(at), at); err != nil {
 		return b, err
 	}
-	service, err := buildPeer(ctx, root, dir)
-	if err != nil {
-		return b, err
-	}
-	for _, s := range chosen {
-		if err := b.startSetup(ctx, s, service, place{upstream: at.listener, redis: b.redis.port, root: root}); err != nil {
-			return b, fmt.Errorf("%s: %w", s.id, err)
-		}
-	}
-	return b, nil
+	b.service, err = buildPeer(ctx, root, dir)
+	return b, err
 }
 
-func (b *bench) startSetup(ctx context.Context, s *setup, service string, at place) error {
+// bringUp starts a setup's own processes, until bringDown.
+func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	ports, err := b.freePorts(ctx, 5)
 	if err != nil {
 		return err
 	}
-	at.listener, at.admin, at.service, at.health, at.debug = ports[0], ports[1], ports[2], ports[3], ports[4]
+	at := place{
+		upstream: b.upstream.port, redis: b.redis.port, root: b.root,
+		listener: ports[0], admin: ports[1], service: ports[2], health: ports[3], debug: ports[4],
+	}
 	r := &running{setup: s}
-	b.setups = append(b.setups, r)
+	b.measured = r
 	if s.peer != nil {
-		if r.service, err = startPeer(ctx, service, b.dir, s.id+"-service", s.peer, at); err != nil {
+		if r.service, err = startPeer(ctx, b.service, b.dir, s.id+"-service", s.peer, at); err != nil {
 			return err
 		}
 	}
@@ -88,6 +84,28 @@ func (b *bench) startSetup(ctx context.Context, s *setup, service string, at pla
 	return err
 }
 
+// bringDown ends what bringUp has started.
+func (b *bench) bringDown() {
+	if b.measured == nil {
+		return
+	}
+	for _, p := range b.measured.processes() {
+		p.stop()
+	}
+	b.measured = nil
+}
+
+// processes are a setup's own.
+func (r *running) processes() (all []*process) {
+	if r.service != nil {
+		all = append(all, r.service)
+	}
+	if r.envoy != nil {
+		all = append(all, r.envoy.process)
+	}
+	return all
+}
+
 // processes are all that run.
 func (b *bench) processes() (all []*process) {
 	if b.redis != nil {
@@ -96,54 +114,61 @@ func (b *bench) processes() (all []*process) {
 	if b.upstream != nil {
 		all = append(all, b.upstream.process)
 	}
-	for _, s := range b.setups {
-		if s.service != nil {
-			all = append(all, s.service)
-		}
-		if s.envoy != nil {
-			all = append(all, s.envoy.process)
-		}
+	if b.measured != nil {
+		all = append(all, b.measured.processes()...)
 	}
 	return all
 }
 
-// stop ends what was started.
+// stop ends everything that was started.
 func (b *bench) stop() {
 	for _, p := range b.processes() {
 		p.stop()
 	}
 }
 
-// warmUp makes every process do what it will be measured at: V8 compiles what
-// is hot a second time.
-func (b *bench) warmUp(ctx context.Context, l load, seconds int, progress io.Writer) error {
-	for _, s := range b.setups {
-		fmt.Fprintf(progress, "\r%-60s", "warming up: "+s.id)
-		if _, err := b.measure(ctx, s, l, seconds); err != nil {
-			return err
-		}
-	}
-	return nil
+// plan is what to measure.
+type plan struct {
+	setups          []*setup
+	warmUp          load // not measured: V8 compiles what is hot a second time
+	loads           []load
+	rounds, seconds int // how often; of each load
 }
 
-// measureAll puts every load on every setup in each round, beginning with
-// another setup each time, so that what slows the machine for a while slows
-// different ones.
-func (b *bench) measureAll(ctx context.Context, loads []load, rounds, seconds int, progress io.Writer) (results, error) {
+// run measures every setup under every load in each round. The rounds begin with
+// another setup each, so that what slows the machine for a while slows different
+// ones, and start its processes anew, as how fast one is depends on where its
+// memory happens to be.
+func (b *bench) run(ctx context.Context, p plan, progress io.Writer) (results, error) {
 	r := results{}
-	for round := range rounds {
-		for i := range b.setups {
-			s := b.setups[(i+round)%len(b.setups)]
-			for _, l := range loads {
-				fmt.Fprintf(progress, "\r%-60s", fmt.Sprintf("round %d of %d: %s, %s", round+1, rounds, s.id, l.id))
-				measured, err := b.measure(ctx, s, l, seconds)
-				if err != nil {
-					return nil, err
-				}
-				r.add(s.id, l.id, measured)
+	for round := range p.rounds {
+		for i := range p.setups {
+			s := p.setups[(i+round)%len(p.setups)]
+			fmt.Fprintf(progress, "\r%-60s", fmt.Sprintf("round %d of %d: %s", round+1, p.rounds, s.id))
+			if err := b.runOnce(ctx, s, p, r); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.id, err)
 			}
 		}
 	}
 	fmt.Fprintf(progress, "\r%60s\r", "")
 	return r, nil
+}
+
+// runOnce measures one setup under every load.
+func (b *bench) runOnce(ctx context.Context, s *setup, p plan, r results) error {
+	defer b.bringDown()
+	if err := b.bringUp(ctx, s); err != nil {
+		return err
+	}
+	if _, err := b.measure(ctx, b.measured, p.warmUp, p.seconds); err != nil {
+		return err
+	}
+	for _, l := range p.loads {
+		sample, err := b.measure(ctx, b.measured, l, p.seconds)
+		if err != nil {
+			return err
+		}
+		r.add(s.id, l.id, sample)
+	}
+	return nil
 }

@@ -15,7 +15,8 @@ import (
 type envoy struct {
 	*process
 
-	url   string // of its listener
+	port  int    // of its listener
+	url   string // likewise
 	admin string // URL
 }
 
@@ -36,7 +37,7 @@ func startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy
 	if err != nil {
 		return nil, err
 	}
-	e := &envoy{process: p, url: "http://" + addr(at.listener) + "/", admin: "http://" + addr(at.admin)}
+	e := &envoy{process: p, port: at.listener, url: "http://" + addr(at.listener) + "/", admin: "http://" + addr(at.admin)}
 	if err := p.await(ctx, func(ctx context.Context) error { _, err := get(ctx, e.admin+"/ready"); return err }); err != nil {
 		p.stop()
 		return nil, err

@@ -69,8 +69,8 @@ func run(ctx context.Context, o options) error {
 
 // fill makes the measurements.
 func (r *report) fill(ctx context.Context, root, dir string) error {
-	fmt.Fprintln(os.Stderr, "building envoyproxy/ratelimit, starting all setups")
-	b, err := start(ctx, root, dir, r.setups)
+	fmt.Fprintln(os.Stderr, "building envoyproxy/ratelimit")
+	b, err := start(ctx, root, dir)
 	defer b.stop()
 	if err != nil {
 		return err
@@ -78,11 +78,14 @@ func (r *report) fill(ctx context.Context, root, dir string) error {
 	if r.Machine, err = b.describe(ctx); err != nil {
 		return err
 	}
-	if err := b.warmUp(ctx, closedLoads[1], r.Seconds, os.Stderr); err != nil {
-		return err
-	}
-	loads := append(slices.Clone(closedLoads), load{id: latencyLoad, rate: r.Rate})
-	if r.Results, err = b.measureAll(ctx, loads, r.Rounds, r.Seconds, os.Stderr); err != nil {
+	r.Results, err = b.run(ctx, plan{
+		setups:  r.setups,
+		warmUp:  closedLoads[1],
+		loads:   append(slices.Clone(closedLoads), load{id: latencyLoad, rate: r.Rate}),
+		rounds:  r.Rounds,
+		seconds: r.Seconds,
+	}, os.Stderr)
+	if err != nil {
 		return err
 	}
 	r.Goals = r.Results.goals()

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 )
 
@@ -66,7 +66,7 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 	start := time.Now()
 	o, err := l.run(ctx, s.envoy.url, seconds)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.id, err)
+		return nil, err
 	}
 	elapsed := time.Since(start)
 	after, err := b.snapshot(ctx, s)
@@ -75,7 +75,7 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 	}
 	n := o.requests()
 	if n == o.statuses[0] {
-		return nil, s.envoy.explain(fmt.Errorf("%s: no answers", s.id))
+		return nil, s.envoy.explain(errors.New("no answers"))
 	}
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	result := &sample{

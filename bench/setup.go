@@ -48,7 +48,6 @@ const (
 func setups() []*setup {
 	return []*setup{
 		{id: unlimited, title: "Envoy, no limiter", status: 200, edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) }},
-		{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
 		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
 		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(inRedis(gcra(manyPerHour)))},
 		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
@@ -61,13 +60,14 @@ func setups() []*setup {
 			peer: &peerOptions{limit: manyPerHour, localCache: true},
 		},
 		{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
+		{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
 		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: inRedis(gcra(onePerHour))},
-		{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
 		{
 			id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
 			peer: &peerOptions{limit: onePerHour, localCache: true},
 		},
 		{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
+		{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
 	}
 }
 

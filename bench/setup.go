@@ -51,7 +51,10 @@ func setups() []*setup {
 		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
 		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(inRedis(gcra(manyPerHour)))},
 		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
-		{id: uncounted, title: "Sluice, Redis, built without metrics", status: 200, edit: withoutMetrics(inRedis(gcra(manyPerHour)))},
+		{
+			id: uncounted, title: "Sluice, Redis, built without metrics", status: 200,
+			edit: builtAs("sluice-without-metrics.wasm", inRedis(gcra(manyPerHour))),
+		},
 		{id: leased, title: "Sluice, Redis, leases of 50", status: 200, edit: inRedis(leasedLimit)},
 		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
 		{id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
@@ -100,21 +103,17 @@ func inRedis(limits string) func(*envoyconf.Config, place) {
 	}
 }
 
-// withoutMetrics has the filter, not the bridge, as it is when it counts nothing.
-func withoutMetrics(edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
+// builtAs has the filter, not the bridge, be another file of build/.
+func builtAs(file string, edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
 	return func(c *envoyconf.Config, at place) {
 		edit(c, at)
-		c.Set(envoyconf.Limiter+"/vm_config/code/local/filename", filepath.Join(at.root, "build", "sluice-without-metrics.wasm"))
+		c.Set(envoyconf.Limiter+"/vm_config/code/local/filename", filepath.Join(at.root, "build", file))
 	}
 }
 
 // emptyFilter puts the least that a Wasm filter can be in Sluice's place.
 func emptyFilter(configuration string) func(*envoyconf.Config, place) {
-	return func(c *envoyconf.Config, at place) {
-		c.Set(envoyconf.Limiter+"/vm_config/code/local/filename", filepath.Join(at.root, "build", "empty.wasm"))
-		c.SetPlugin(configuration)
-		c.Remove("static_resources/clusters", "redis")
-	}
+	return withoutRedis(builtAs("empty.wasm", func(c *envoyconf.Config, _ place) { c.SetPlugin(configuration) }))
 }
 
 func proxied(edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {

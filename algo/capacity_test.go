@@ -76,7 +76,7 @@ func TestCapacityAtOneInstantInLua(t *testing.T) {
 		var replies []*redis.Cmd
 		for capacity := int64(1); capacity <= capacities; capacity++ {
 			l := plainLimits(capacity, windows[capacity%int64(len(windows))])[variant]
-			policy := luaPolicy{Policy: mustPolicy(t, l)}
+			policy := luaPolicy{Plan: mustPolicy(t, l)}
 			key := fmt.Sprint(capacity)
 			args := policy.arguments(epoch+capacity, max(l.Capacity()-singles, 0), fmt.Sprint(singles+3))
 			replies = append(replies, pipe.EvalSha(ctx, script, []string{key}, args...))

@@ -85,7 +85,7 @@ func TestMostLimits(t *testing.T) {
 				t.Errorf("%d keys of %+v left after the refund", n, limits)
 			}
 		}
-		if _, err := NewPolicy(append(same, everyLimit()[(start+1)%len(everyLimit())])); err == nil {
+		if _, err := NewPlan(append(same, everyLimit()[(start+1)%len(everyLimit())])); err == nil {
 			t.Errorf("a policy of %d limits", MaxLimits+1)
 		}
 	}

@@ -43,8 +43,8 @@ func (a Algorithm) HasBurst() bool {
 	return a == TokenBucket || a == LeakyBucket || a == GCRA
 }
 
-// Parse finds the algorithm of a name, and says whether there is one.
-func Parse(name string) (Algorithm, bool) {
+// ParseAlgorithm finds the algorithm of a name, and says whether there is one.
+func ParseAlgorithm(name string) (Algorithm, bool) {
 	for a, n := range names {
 		if n == name && n != "" {
 			return Algorithm(a), true

@@ -26,15 +26,15 @@ const epoch = 2208988800_000000
 // luaPolicy runs a policy's scripts on a real Redis at any time, with keys of
 // its own.
 type luaPolicy struct {
-	*Policy
+	*Plan
 	client         *redis.Client
 	check, takeOff string // SHA-1 of the two scripts on the tests' clock
 	keys           []string
 }
 
-func newLuaPolicy(t testing.TB, client *redis.Client, p *Policy, name string) *luaPolicy {
+func newLuaPolicy(t testing.TB, client *redis.Client, p *Plan, name string) *luaPolicy {
 	t.Helper()
-	l := &luaPolicy{Policy: p, client: client}
+	l := &luaPolicy{Plan: p, client: client}
 	l.check = loadOnTestClock(t, client, p.Script().Source)
 	l.takeOff = loadOnTestClock(t, client, p.RefundScript().Source)
 	for i, limit := range p.Limits() {
@@ -206,9 +206,9 @@ func startRedis(t testing.TB) *redis.Client {
 }
 
 // mustPolicy makes a policy of limits that are known to be right.
-func mustPolicy(t testing.TB, limits ...Limit) *Policy {
+func mustPolicy(t testing.TB, limits ...Limit) *Plan {
 	t.Helper()
-	p, err := NewPolicy(limits)
+	p, err := NewPlan(limits)
 	if err != nil {
 		t.Fatalf("%+v: %v", limits, err)
 	}

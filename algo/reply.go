@@ -14,7 +14,7 @@ const maxReplyMicros = 1 << 53
 // ReplyLen is the number of integers in the reply of Script: the Redis time in
 // microseconds, then for each limit the units remaining, reset_after and
 // retry_after in microseconds (0 allowed, Never), and for a Queue its delay.
-func (p *Policy) ReplyLen() int {
+func (p *Plan) ReplyLen() int {
 	n := 1
 	for i := range p.limits {
 		n += replyFields(&p.limits[i])
@@ -32,7 +32,7 @@ func replyFields(l *Limit) int {
 // ParseReply reads the reply of Script into out, one element for each limit.
 // atMicros is the Redis time of the decision, which a refund names. On an error
 // out means nothing.
-func (p *Policy) ParseReply(values []int64, out []Decision) (atMicros int64, allowed bool, err error) {
+func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allowed bool, err error) {
 	if len(values) != p.ReplyLen() || len(out) < len(p.limits) {
 		return 0, false, ErrReplyLength
 	}

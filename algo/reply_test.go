@@ -7,7 +7,7 @@ import (
 )
 
 // replyPolicy has a reply with and without a delay.
-func replyPolicy(t testing.TB) *Policy {
+func replyPolicy(t testing.TB) *Plan {
 	t.Helper()
 	return mustPolicy(
 		t,

@@ -43,7 +43,7 @@ func checkRetries(t *testing.T, r random, l Limit) (checked int) {
 }
 
 // allowedAt decides on copies of the states.
-func allowedAt(p *Policy, states []State, nowMicros, cost int64) bool {
+func allowedAt(p *Plan, states []State, nowMicros, cost int64) bool {
 	return p.Decide(copyStates(states), nowMicros, cost, make([]Decision, len(states)))
 }
 
@@ -83,7 +83,7 @@ func TestResetAfterIsExact(t *testing.T) {
 	}
 }
 
-func resetAt(p *Policy, states []State, nowMicros int64) int64 {
+func resetAt(p *Plan, states []State, nowMicros int64) int64 {
 	out := make([]Decision, 1)
 	p.Decide(copyStates(states), nowMicros, 0, out)
 	return out[0].ResetAfterMicros

@@ -52,11 +52,11 @@ func readVectors(t *testing.T) (vectors []vector) {
 	return vectors
 }
 
-func (v *vector) policy(t *testing.T) *Policy {
+func (v *vector) policy(t *testing.T) *Plan {
 	t.Helper()
 	var limits []Limit
 	for _, l := range v.Limits {
-		algorithm, ok := Parse(l.Algorithm)
+		algorithm, ok := ParseAlgorithm(l.Algorithm)
 		if !ok {
 			t.Fatalf("no algorithm %q", l.Algorithm)
 		}

@@ -11,7 +11,7 @@ import (
 // check is one applying rule's question and answer.
 type check struct {
 	rule      *rule.Rule
-	limits    *rule.Limits
+	limits    *rule.LimitSet
 	tag       []byte
 	cost      int64
 	decisions []algo.Decision
@@ -71,7 +71,7 @@ func (r *request) uncharge() {
 			continue
 		}
 		for j := range c.decisions {
-			c.decisions[j] = c.limits.Policies[j].Uncharged(c.decisions[j], c.cost)
+			c.decisions[j] = c.limits.Labels[j].Uncharged(c.decisions[j], c.cost)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (r *request) show() {
 		}
 		r.atMicros = c.atMicros
 		for j := range c.decisions {
-			r.limits = append(r.limits, answer.Limit{Policy: &c.limits.Policies[j], Decision: c.decisions[j]})
+			r.limits = append(r.limits, answer.Limit{Label: &c.limits.Labels[j], Decision: c.decisions[j]})
 		}
 	}
 }

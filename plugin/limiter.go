@@ -67,8 +67,8 @@ func newLimiter(id uint32, cfg *config.Config) (*limiter, error) {
 
 // connect prepares the connection to Redis; nothing is sent before it is needed.
 func (l *limiter) connect(cfg *config.Config) {
-	for _, limits := range l.rules.Limits {
-		l.scripts = append(l.scripts, redis.NewScript(limits.Policy, cfg.Redis.KeyPrefix, limits.KeySuffixes))
+	for _, limits := range l.rules.LimitSets {
+		l.scripts = append(l.scripts, redis.NewScript(limits.Plan, cfg.Redis.KeyPrefix, limits.KeySuffixes))
 		if limits.Limits[0].Lease != nil && l.leases == nil {
 			l.leases = lease.NewBook(l)
 		}

@@ -128,7 +128,7 @@ func newMetrics(l *limiter, cfg *config.Config) *metrics {
 	for _, r := range l.rules.Rules {
 		m.rules = append(m.rules, ruleMetrics(b, r, cfg))
 	}
-	for _, limits := range l.rules.Limits {
+	for _, limits := range l.rules.LimitSets {
 		m.limits = append(m.limits, limitsMetrics(b, limits))
 	}
 	if cfg.Redis != nil {
@@ -172,9 +172,9 @@ func possible(r *rule.Rule, cfg *config.Config) []outcome {
 	return append(some, limited)
 }
 
-func limitsMetrics(b *metric.Batch, limits *rule.Limits) (list []limitMetrics) {
-	for i := range limits.Policies {
-		name := ruleName(limits.Rule) + ".limit." + metric.Escape(limits.Policies[i].Name)
+func limitsMetrics(b *metric.Batch, limits *rule.LimitSet) (list []limitMetrics) {
+	for i := range limits.Labels {
+		name := ruleName(limits.Rule) + ".limit." + metric.Escape(limits.Labels[i].Name)
 		list = append(list, limitMetrics{near: b.Counter(name + ".near_limit_total"), over: b.Counter(name + ".over_limit_total")})
 	}
 	return list

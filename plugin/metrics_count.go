@@ -44,7 +44,7 @@ func (m *metrics) decided(r *request, admitted bool) {
 			switch limit := &m.limits[c.limits.Index][j]; {
 			case !d.Allowed:
 				m.batch.Inc(limit.over)
-			case admitted && c.allowed && nearLimit(d, c.limits.Policies[j].Capacity):
+			case admitted && c.allowed && nearLimit(d, c.limits.Labels[j].Capacity):
 				m.batch.Inc(limit.near)
 			}
 		}

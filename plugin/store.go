@@ -73,7 +73,7 @@ func (l *limiter) takeLocal(r *request) {
 	now := unixMicros()
 	for i := range r.checks {
 		c := &r.checks[i]
-		at, allowed, err := l.local.Take(c.limits.Policy, c.tag, now, c.cost, c.decisions)
+		at, allowed, err := l.local.Take(c.limits.Plan, c.tag, now, c.cost, c.decisions)
 		if err != nil {
 			r.fail()
 			return
@@ -103,7 +103,7 @@ func (l *limiter) refund(r *request) {
 			c.leased = false
 		}
 		if c.chargedLocal != 0 {
-			_ = l.local.Refund(c.limits.Policy, c.tag, c.chargedLocal, unixMicros(), c.cost)
+			_ = l.local.Refund(c.limits.Plan, c.tag, c.chargedLocal, unixMicros(), c.cost)
 			c.chargedLocal = 0
 		}
 	}
@@ -127,7 +127,7 @@ func (l *limiter) recall(r *request, nowMicros int64) bool {
 		if e == nil {
 			return false
 		}
-		allowed, known := e.Decide(c.limits.Policy.Limits(), c.cost, nowMicros, c.decisions)
+		allowed, known := e.Decide(c.limits.Plan.Limits(), c.cost, nowMicros, c.decisions)
 		if !known {
 			return false
 		}

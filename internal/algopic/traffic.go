@@ -61,7 +61,7 @@ type history struct {
 
 // replay puts the traffic to a limit.
 func replay(l algo.Limit) (history, error) {
-	policy, err := algo.NewPolicy([]algo.Limit{l})
+	policy, err := algo.NewPlan([]algo.Limit{l})
 	if err != nil {
 		return history{}, err
 	}

@@ -38,13 +38,13 @@ func evalsha(source string, keys, args []string, accept func(redisresp.Reply) er
 
 // rule is a policy with keys of its own.
 type rule struct {
-	*algo.Policy
+	*algo.Plan
 	tag string // as long for every rule, as the length of a key costs time and memory
 }
 
 // newRule makes a rule of limits that are known to be right.
 func newRule(name string, limits ...algo.Limit) rule {
-	p, err := algo.NewPolicy(limits)
+	p, err := algo.NewPlan(limits)
 	if err != nil {
 		panic(fmt.Sprintf("%s: %v", name, err))
 	}

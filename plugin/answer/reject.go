@@ -117,9 +117,9 @@ func (w *Writer) problem(limits []Limit, retrySeconds int64, status uint32) stri
 	w.buf = append(w.buf, exceeded...)
 	w.buf = strconv.AppendUint(w.buf, uint64(status), 10)
 	w.buf = append(w.buf, `,"detail":"`...)
-	w.addDetail(limits, retrySeconds, (*Policy).jsonName)
+	w.addDetail(limits, retrySeconds, (*Label).jsonName)
 	w.buf = append(w.buf, `","violated-policies":["`...)
-	w.addNames(limits, `","`, (*Policy).jsonName)
+	w.addNames(limits, `","`, (*Label).jsonName)
 	w.buf = append(w.buf, `"]}`...)
 	return view(w.buf[start:])
 }
@@ -127,15 +127,15 @@ func (w *Writer) problem(limits []Limit, retrySeconds int64, status uint32) stri
 // detail is what a gRPC client is told.
 func (w *Writer) detail(limits []Limit, retrySeconds int64) string {
 	start := len(w.buf)
-	w.addDetail(limits, retrySeconds, (*Policy).name)
+	w.addDetail(limits, retrySeconds, (*Label).name)
 	return view(w.buf[start:])
 }
 
-func (p *Policy) name() string     { return p.Name }
-func (p *Policy) jsonName() string { return p.json }
+func (p *Label) name() string     { return p.Name }
+func (p *Label) jsonName() string { return p.json }
 
 // addDetail writes the sentences that explain the rejection.
-func (w *Writer) addDetail(limits []Limit, retrySeconds int64, name func(*Policy) string) {
+func (w *Writer) addDetail(limits []Limit, retrySeconds int64, name func(*Label) string) {
 	w.buf = append(w.buf, "Limit exceeded: "...)
 	w.addNames(limits, ", ", name)
 	switch retrySeconds {
@@ -151,7 +151,7 @@ func (w *Writer) addDetail(limits []Limit, retrySeconds int64, name func(*Policy
 }
 
 // addNames writes the names of the rejecting limits.
-func (w *Writer) addNames(limits []Limit, separator string, name func(*Policy) string) {
+func (w *Writer) addNames(limits []Limit, separator string, name func(*Label) string) {
 	first := true
 	for i := range limits {
 		if limits[i].Decision.Allowed {
@@ -161,6 +161,6 @@ func (w *Writer) addNames(limits []Limit, separator string, name func(*Policy) s
 			w.buf = append(w.buf, separator...)
 		}
 		first = false
-		w.buf = append(w.buf, name(limits[i].Policy)...)
+		w.buf = append(w.buf, name(limits[i].Label)...)
 	}
 }

@@ -77,7 +77,7 @@ func TestRetryAfter(t *testing.T) {
 		{"whole seconds", []Limit{rejected(fast, 0, 9, 2e6)}, "2", "Limit exceeded: fast. Retry after 2 seconds."},
 		{"rounded up", []Limit{rejected(fast, 0, 9, 2e6+1)}, "3", "Limit exceeded: fast. Retry after 3 seconds."},
 		{"the longest", []Limit{rejected(fast, 0, 9, 2e6), rejected(hourly, 1, 9, 9e6), rejected(global, 0, 9, 3e6)}, "9", ""},
-		{"not of one that allowed", []Limit{rejected(fast, 0, 9, 2e6), {Policy: hourly, Decision: algo.Decision{Allowed: true, RetryAfterMicros: 9e6}}}, "2", ""},
+		{"not of one that allowed", []Limit{rejected(fast, 0, 9, 2e6), {Label: hourly, Decision: algo.Decision{Allowed: true, RetryAfterMicros: 9e6}}}, "2", ""},
 		{"never", []Limit{rejected(fast, 5, 0, algo.Never)}, "", "Limit exceeded: fast. The request costs more than can be allowed at once, so waiting does not help."},
 		{"never of one", []Limit{rejected(fast, 5, 0, algo.Never), rejected(hourly, 1, 9, 9e6)}, "", ""},
 		{"never of the last", []Limit{rejected(hourly, 1, 9, 9e6), rejected(fast, 5, 0, algo.Never)}, "", ""},

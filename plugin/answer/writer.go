@@ -51,7 +51,7 @@ func (w *Writer) addXRateLimit(l *Limit, nowMicros int64) {
 	if w.headers.ResetUnix {
 		reset += nowMicros
 	}
-	w.addInt("x-ratelimit-limit", l.Policy.Capacity)
+	w.addInt("x-ratelimit-limit", l.Label.Capacity)
 	w.addInt("x-ratelimit-remaining", l.Decision.Remaining)
 	w.addInt("x-ratelimit-reset", seconds(reset))
 }
@@ -60,7 +60,7 @@ func (w *Writer) addDraft(limits []Limit) {
 	start := len(w.buf)
 	for i := range limits {
 		w.separate(i)
-		w.buf = append(w.buf, limits[i].Policy.member...)
+		w.buf = append(w.buf, limits[i].Label.member...)
 	}
 	w.addFrom("ratelimit-policy", start)
 
@@ -68,7 +68,7 @@ func (w *Writer) addDraft(limits []Limit) {
 	for i := range limits {
 		d := &limits[i].Decision
 		w.separate(i)
-		w.buf = append(w.buf, limits[i].Policy.item...)
+		w.buf = append(w.buf, limits[i].Label.item...)
 		w.buf = append(w.buf, ";r="...)
 		w.buf = strconv.AppendInt(w.buf, d.Remaining, 10)
 		w.buf = append(w.buf, ";t="...)
@@ -123,8 +123,8 @@ func nearest(limits []Limit, rejected bool) *Limit {
 }
 
 func nearer(l, best *Limit) bool {
-	a := l.Decision.Remaining * best.Policy.Capacity // at most 1e9 * 1e9
-	b := best.Decision.Remaining * l.Policy.Capacity
+	a := l.Decision.Remaining * best.Label.Capacity // at most 1e9 * 1e9
+	b := best.Decision.Remaining * l.Label.Capacity
 	if a != b {
 		return a < b
 	}

@@ -18,17 +18,17 @@ var (
 	global  = policy("global", algo.Limit{Algorithm: algo.TokenBucket, Units: 5000, WindowMicros: 1e6})
 )
 
-func policy(name string, l algo.Limit) *Policy {
-	p := NewPolicy(&config.Limit{Limit: l, Policy: name})
+func policy(name string, l algo.Limit) *Label {
+	p := NewLabel(&config.Limit{Limit: l, Name: name})
 	return &p
 }
 
-func allowed(p *Policy, remaining, resetMicros int64) Limit {
-	return Limit{Policy: p, Decision: algo.Decision{Allowed: true, Remaining: remaining, ResetAfterMicros: resetMicros}}
+func allowed(p *Label, remaining, resetMicros int64) Limit {
+	return Limit{Label: p, Decision: algo.Decision{Allowed: true, Remaining: remaining, ResetAfterMicros: resetMicros}}
 }
 
-func rejected(p *Policy, remaining, resetMicros, retryMicros int64) Limit {
-	return Limit{Policy: p, Decision: algo.Decision{Remaining: remaining, ResetAfterMicros: resetMicros, RetryAfterMicros: retryMicros}}
+func rejected(p *Label, remaining, resetMicros, retryMicros int64) Limit {
+	return Limit{Label: p, Decision: algo.Decision{Remaining: remaining, ResetAfterMicros: resetMicros, RetryAfterMicros: retryMicros}}
 }
 
 // fields writes headers as "name: value" lines.
@@ -104,7 +104,7 @@ func TestNearest(t *testing.T) {
 		name     string
 		limits   []Limit
 		rejected bool
-		want     *Policy
+		want     *Label
 	}{
 		{"smallest ratio, not smallest remaining", []Limit{allowed(fast, 4, 0), allowed(hourly, 10, 0)}, false, hourly},
 		{"first of equals", []Limit{allowed(hourly, 200, 5), allowed(fast, 1, 9)}, false, hourly},
@@ -117,7 +117,7 @@ func TestNearest(t *testing.T) {
 		{"no wait helps", []Limit{rejected(fast, 0, 9, 5), rejected(hourly, 0, 9, algo.Never), rejected(global, 0, 9, 6)}, true, hourly},
 		{"first of equals that wait equally long", []Limit{rejected(fast, 0, 9, algo.Never), rejected(hourly, 0, 9, algo.Never)}, true, fast},
 	} {
-		if got := nearest(tt.limits, tt.rejected); got == nil || got.Policy != tt.want {
+		if got := nearest(tt.limits, tt.rejected); got == nil || got.Label != tt.want {
 			t.Errorf("%s: nearest is %+v, want %s", tt.name, got, tt.want.Name)
 		}
 	}
@@ -188,7 +188,7 @@ func TestUncharged(t *testing.T) {
 	slow := policy("slow", algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: algo.MaxWindowMicros, Burst: algo.MaxUnits})
 	for _, tt := range []struct {
 		name        string
-		policy      *Policy
+		policy      *Label
 		before, out algo.Decision
 		cost        int64
 	}{

@@ -185,9 +185,9 @@ type Cost struct {
 // Limit is one limit with its names.
 type Limit struct {
 	algo.Limit
-	// Policy is the limit's name in headers, problem details and metrics: its
+	// Name is the limit's name in headers, problem details and metrics: its
 	// own "name", else the rule's, with "-<window>" if the rule has several.
-	Policy string
+	Name string
 	// Window is the window in its canonical spelling, as in Redis keys.
 	Window string
 	Lease  *Lease // nil: every request asks Redis

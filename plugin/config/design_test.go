@@ -51,11 +51,11 @@ func TestDesignExample(t *testing.T) {
 				Limits: []Limit{
 					{
 						Limit:  algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000, Burst: 20},
-						Policy: "per-user-1s", Window: "1s",
+						Name: "per-user-1s", Window: "1s",
 					},
 					{
 						Limit:  algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3_600_000_000},
-						Policy: "per-user-1h", Window: "1h",
+						Name: "per-user-1h", Window: "1h",
 					},
 				},
 			},
@@ -63,7 +63,7 @@ func TestDesignExample(t *testing.T) {
 				Name: "global", Key: []Component{}, Cost: Cost{Default: 1, Max: 1_000_000},
 				Limits: []Limit{{
 					Limit:  algo.Limit{Algorithm: algo.TokenBucket, Units: 5000, WindowMicros: 1_000_000},
-					Policy: "global", Window: "1s",
+					Name: "global", Window: "1s",
 				}},
 			},
 		},

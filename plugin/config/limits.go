@@ -36,13 +36,13 @@ func limits(v value, s scope) []Limit {
 			continue
 		}
 		if !isTwin(o, twins, limit) {
-			s.claim(o, limit.Policy)
+			s.claim(o, limit.Name)
 		}
 		all, plain = append(all, limit), append(plain, limit.Limit)
 	}
 	if v.r.found == before {
 		// Whatever the algorithms refuse beyond the checks here.
-		if _, err := algo.NewPolicy(plain); err != nil {
+		if _, err := algo.NewPlan(plain); err != nil {
 			v.mistake("%v", err)
 		}
 	}
@@ -63,7 +63,7 @@ func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
 		limit.WindowMicros, _ = v.duration(algo.MinWindowMicros, algo.MaxWindowMicros)
 		limit.Window, spelled = FormatDuration(limit.WindowMicros), v.json.Str
 	}
-	limit.Policy = policyName(o, s, several, spelled)
+	limit.Name = policyName(o, s, several, spelled)
 	variant(o, &limit)
 	if limit.Algorithm != 0 && limit.Units > 0 && limit.WindowMicros > 0 {
 		checkRefill(o, &limit)

@@ -45,7 +45,7 @@ func TestDefaults(t *testing.T) {
 			Cost: Cost{Default: 1, Max: 1_000_000},
 			Limits: []Limit{{
 				Limit:  algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000},
-				Policy: "r", Window: "1s",
+				Name: "r", Window: "1s",
 			}},
 		}},
 	})

@@ -83,7 +83,7 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	base := algo.Limit{Units: 10, WindowMicros: 60_000_000}
 	with := func(algorithm algo.Algorithm, change func(*Limit)) Limit {
-		l := Limit{Limit: base, Policy: "r", Window: "1m"}
+		l := Limit{Limit: base, Name: "r", Window: "1m"}
 		l.Algorithm = algorithm
 		change(&l)
 		return l
@@ -103,7 +103,7 @@ func TestLimits(t *testing.T) {
 		{`"leaky_bucket", "overflow": "reject"`, with(algo.LeakyBucket, func(*Limit) {})},
 		{`"leaky_bucket", "overflow": "queue"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 30_000_000 })},
 		{`"leaky_bucket", "overflow": "queue", "max_delay": "5s"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 5_000_000 })},
-		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Policy = "a b" })},
+		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Name = "a b" })},
 		{`"gcra", "lease": {"units": 10, "ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{Units: 10, TTLMicros: 200_000} })},
 	}
 	for _, tt := range tests {
@@ -146,12 +146,12 @@ func TestPolicyNames(t *testing.T) {
 	var got []string
 	for _, rule := range c.Rules {
 		for _, limit := range rule.Limits {
-			got = append(got, limit.Policy+" "+limit.Window)
+			got = append(got, limit.Name+" "+limit.Window)
 		}
 	}
 	for _, tier := range c.Rules[2].Tiers.Values {
 		for _, limit := range tier.Limits {
-			got = append(got, limit.Policy+" "+limit.Window)
+			got = append(got, limit.Name+" "+limit.Window)
 		}
 	}
 	check(t, "policies", got, []string{
@@ -173,7 +173,7 @@ func TestTiers(t *testing.T) {
 		Values: []Tier{
 			{Value: "pro", Limits: []Limit{{
 				Limit:  algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000},
-				Policy: "r", Window: "1s",
+				Name: "r", Window: "1s",
 			}}},
 			{Value: "free", Unlimited: true},
 		},

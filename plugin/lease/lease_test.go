@@ -18,7 +18,7 @@ const (
 type mesh struct {
 	t       *testing.T
 	limit   config.Limit
-	policy  *algo.Policy
+	policy  *algo.Plan
 	states  []algo.State
 	workers []*worker
 	now     int64
@@ -33,7 +33,7 @@ type worker struct {
 
 func newMesh(t *testing.T, workers int, limit algo.Limit, units, ttl int64) *mesh {
 	t.Helper()
-	policy, err := algo.NewPolicy([]algo.Limit{limit})
+	policy, err := algo.NewPlan([]algo.Limit{limit})
 	if err != nil {
 		t.Fatal(err)
 	}

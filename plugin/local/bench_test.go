@@ -7,7 +7,7 @@ import (
 )
 
 // bench takes cost 1 for each of n identities in turn, a microsecond apart.
-func bench(b *testing.B, s *Store, p *algo.Policy, n int) {
+func bench(b *testing.B, s *Store, p *algo.Plan, n int) {
 	b.Helper()
 	var tag numbered
 	out := make([]algo.Decision, len(p.Limits()))

@@ -18,7 +18,7 @@ func (tag *numbered) of(i int) []byte {
 }
 
 // fill charges one unit for each of n identities, a microsecond apart.
-func fill(t testing.TB, s *Store, p *algo.Policy, first, n int, now int64) {
+func fill(t testing.TB, s *Store, p *algo.Plan, first, n int, now int64) {
 	t.Helper()
 	var tag numbered
 	out := make([]algo.Decision, len(p.Limits()))

@@ -36,7 +36,7 @@ type identity struct {
 // then stands still: it is decided at the time the entry was written. Else the
 // late one of two workers would bring a window back that the other has ended. A
 // clock that was set back by graceMicros or more is believed.
-func (id *identity) load(p *algo.Policy, slot []byte, nowMicros int64) (found bool) {
+func (id *identity) load(p *algo.Plan, slot []byte, nowMicros int64) (found bool) {
 	limits := p.Limits()
 	id.reset(len(limits))
 	id.atMicros = nowMicros
@@ -89,7 +89,7 @@ func indexOf(limits []algo.Limit, id limitID) int {
 // remember. An entry longer than limit bytes has its logs made coarser until
 // it fits; if it still does not, because the rule has very many limits, it is
 // returned as it is. The result is valid until the next call.
-func (id *identity) encode(p *algo.Policy, limit int) []byte {
+func (id *identity) encode(p *algo.Plan, limit int) []byte {
 	for runs := maxRuns; ; runs /= 2 {
 		id.coarsen(p.Limits(), runs)
 		expires := id.encodeRecords(p)
@@ -114,7 +114,7 @@ func (id *identity) coarsen(limits []algo.Limit, runs int) {
 
 // encodeRecords makes records of the states, and returns when the last of them
 // expires.
-func (id *identity) encodeRecords(p *algo.Policy) (expiresMicros int64) {
+func (id *identity) encodeRecords(p *algo.Plan) (expiresMicros int64) {
 	limits := p.Limits()
 	id.records = id.records[:0]
 	for i, st := range id.states {

@@ -84,7 +84,7 @@ func TestTiersWithTwoKindsOfFixedWindow(t *testing.T) {
 	now := t0 + minute
 	take(t, s, clock, "r|a", now, 3)
 	take(t, s, first, "r|a", now, 2)
-	for p, want := range map[*algo.Policy]int64{clock: 2, first: 3} {
+	for p, want := range map[*algo.Plan]int64{clock: 2, first: 3} {
 		if out, _ := take(t, s, p, "r|a", now, 0); out[0].Remaining != want {
 			t.Errorf("%+v: %d remain, want %d", p.Limits()[0], out[0].Remaining, want)
 		}

@@ -94,7 +94,7 @@ func (s *Store) Evictions() uint64 { return s.evictions }
 // element for each limit. It decides at atMicros, which a Refund names: it is
 // nowMicros, unless another worker has charged the identity at a slightly later
 // time already. On an error nothing was charged and out means nothing.
-func (s *Store) Take(p *algo.Policy, tag []byte, nowMicros, cost int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
+func (s *Store) Take(p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
 	key, id := s.locate(tag), &s.identity
 	for range maxTries {
 		slot, cas, err := s.get(key)
@@ -118,7 +118,7 @@ func (s *Store) Take(p *algo.Policy, tag []byte, nowMicros, cost int64, out []al
 
 // Refund gives back what a Take at chargedAtMicros charged. An identity that
 // has expired or was evicted since has nothing to be given back.
-func (s *Store) Refund(p *algo.Policy, tag []byte, chargedAtMicros, nowMicros, cost int64) error {
+func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cost int64) error {
 	key, id := s.locate(tag), &s.identity
 	for range maxTries {
 		slot, cas, err := s.get(key)
@@ -158,7 +158,7 @@ func (s *Store) get(key string) (slot []byte, cas uint32, err error) {
 }
 
 // save writes the identity that was loaded from slot back to it.
-func (s *Store) save(p *algo.Policy, key string, slot []byte, cas uint32) error {
+func (s *Store) save(p *algo.Plan, key string, slot []byte, cas uint32) error {
 	id := &s.identity
 	fresh := id.encode(p, s.slotBytes-1)
 	slot, evicted := s.packer.pack(slot, id.fingerprint, fresh, s.slotBytes, id.atMicros)

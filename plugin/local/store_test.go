@@ -16,9 +16,9 @@ const (
 	hour   = 60 * minute
 )
 
-func policy(t testing.TB, limits ...algo.Limit) *algo.Policy {
+func policy(t testing.TB, limits ...algo.Limit) *algo.Plan {
 	t.Helper()
-	p, err := algo.NewPolicy(limits)
+	p, err := algo.NewPlan(limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func limitsOf(units, windowMicros int64) map[string]algo.Limit {
 }
 
 // take is Store.Take with nothing that can go wrong.
-func take(t testing.TB, s *Store, p *algo.Policy, tag string, now, cost int64) ([]algo.Decision, bool) {
+func take(t testing.TB, s *Store, p *algo.Plan, tag string, now, cost int64) ([]algo.Decision, bool) {
 	t.Helper()
 	out := make([]algo.Decision, len(p.Limits()))
 	_, allowed, err := s.Take(p, []byte(tag), now, cost, out)
@@ -54,7 +54,7 @@ func take(t testing.TB, s *Store, p *algo.Policy, tag string, now, cost int64) (
 // twins are the plain algorithms: every identity's states, kept for ever.
 type twins map[string][]algo.State
 
-func (w twins) of(p *algo.Policy, tag string) []algo.State {
+func (w twins) of(p *algo.Plan, tag string) []algo.State {
 	if w[tag] == nil {
 		w[tag] = make([]algo.State, len(p.Limits()))
 	}
@@ -65,7 +65,7 @@ func (w twins) of(p *algo.Policy, tag string) []algo.State {
 // encoded, never expire and are never evicted.
 func TestStoreEqualsTheAlgorithms(t *testing.T) {
 	t.Parallel()
-	policies := map[string]*algo.Policy{}
+	policies := map[string]*algo.Plan{}
 	for name, l := range limitsOf(7, second) {
 		policies[name] = policy(t, l)
 	}
@@ -82,7 +82,7 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 	}
 }
 
-func compareToTwins(t *testing.T, p *algo.Policy, rng *rand.Rand) {
+func compareToTwins(t *testing.T, p *algo.Plan, rng *rand.Rand) {
 	t.Helper()
 	s, w := New(newMemory(), Options{Slots: 3}), twins{}
 	got, want := make([]algo.Decision, len(p.Limits())), make([]algo.Decision, len(p.Limits()))

@@ -57,7 +57,7 @@ func newRig(t testing.TB, options Options) *rig {
 // testScript is a rule with one limit.
 func testScript(t testing.TB) *Script {
 	t.Helper()
-	policy, err := algo.NewPolicy([]algo.Limit{{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}})
+	policy, err := algo.NewPlan([]algo.Limit{{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 // Script is one list of limits ready to be sent: everything about its commands
 // that does not depend on the request is encoded once.
 type Script struct {
-	policy   *algo.Policy
+	policy   *algo.Plan
 	prefix   string   // "<key_prefix>:{"
 	suffixes []string // "}:<algorithm>:<window>", one for each limit
 	evalsha  []byte   // of the check, up to and including the number of keys
@@ -21,7 +21,7 @@ type Script struct {
 
 // NewScript prepares a policy. suffixes are what follows the hash tag in the
 // key of each limit, such as ":gcra:1s".
-func NewScript(policy *algo.Policy, keyPrefix string, suffixes []string) *Script {
+func NewScript(policy *algo.Plan, keyPrefix string, suffixes []string) *Script {
 	s := &Script{policy: policy, prefix: keyPrefix + ":{", nonce: policy.NeedsNonce()}
 	for _, suffix := range suffixes {
 		s.suffixes = append(s.suffixes, "}"+suffix)

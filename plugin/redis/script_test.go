@@ -40,7 +40,7 @@ func TestCommands(t *testing.T) {
 			nonce: "12345",
 		},
 	} {
-		policy, err := algo.NewPolicy(tc.limits)
+		policy, err := algo.NewPlan(tc.limits)
 		if err != nil {
 			t.Fatal(err)
 		}

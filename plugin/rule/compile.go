@@ -65,20 +65,20 @@ func (s *Set) add(c *config.Rule) error {
 }
 
 // limits compiles a list of limits.
-func (s *Set) limits(r *Rule, list []config.Limit) (*Limits, error) {
-	l := &Limits{Index: len(s.Limits), Rule: r, Limits: list}
+func (s *Set) limits(r *Rule, list []config.Limit) (*LimitSet, error) {
+	l := &LimitSet{Index: len(s.LimitSets), Rule: r, Limits: list}
 	limits := make([]algo.Limit, len(list))
 	for i := range list {
 		limits[i] = list[i].Limit
 		l.KeySuffixes = append(l.KeySuffixes, ":"+list[i].Algorithm.String()+":"+list[i].Window)
-		l.Policies = append(l.Policies, answer.NewPolicy(&list[i]))
+		l.Labels = append(l.Labels, answer.NewLabel(&list[i]))
 	}
-	policy, err := algo.NewPolicy(limits)
+	policy, err := algo.NewPlan(limits)
 	if err != nil {
 		return nil, err
 	}
-	l.Policy = policy
-	s.Limits = append(s.Limits, l)
+	l.Plan = policy
+	s.LimitSets = append(s.LimitSets, l)
 	return l, nil
 }
 

@@ -10,8 +10,8 @@ import (
 type Set struct {
 	// Rules are the rules that are not off, in order.
 	Rules []*Rule
-	// Limits are all lists of limits, of rules and of their tiers.
-	Limits []*Limits
+	// LimitSets are all lists of limits, of rules and of their tiers.
+	LimitSets []*LimitSet
 
 	headers    []string   // that some rule reads; a slot is an index
 	properties [][]string // likewise
@@ -27,22 +27,22 @@ type Rule struct {
 	Outcomes answer.Outcomes
 }
 
-// Limits is one list of limits, which are decided together. The slices are
+// LimitSet is one list of limits, which are decided together. The slices are
 // parallel.
-type Limits struct {
+type LimitSet struct {
 	Index       int // in Set.Limits
 	Rule        *Rule
-	Policy      *algo.Policy
+	Plan      *algo.Plan
 	Limits      []config.Limit
 	KeySuffixes []string // ":gcra:1s"
-	Policies    []answer.Policy
+	Labels    []answer.Label
 }
 
 // Applied is a rule that applies to a request.
 type Applied struct {
 	Rule *Rule
 	// Limits is nil for an unlimited tier: there is nothing to decide.
-	Limits *Limits
+	Limits *LimitSet
 	// Tag is "<rule>|<identity>", escaped: what stands in the braces of the
 	// request's keys. It is valid until the Matcher's next Apply.
 	Tag []byte
@@ -57,7 +57,7 @@ type compiled struct {
 	key       []component
 	tagPrefix string // "<rule>|", escaped
 	cost      cost
-	limits    *Limits // nil if there are tiers
+	limits    *LimitSet // nil if there are tiers
 	tiers     *tiers
 }
 

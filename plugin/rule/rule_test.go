@@ -35,7 +35,7 @@ func TestApplyInOrder(t *testing.T) {
 		var got []string
 		for _, a := range applied {
 			got = append(got, string(a.Tag))
-			if a.Cost != 1 || a.Limits.Rule != a.Rule || set.Rules[a.Rule.Index] != a.Rule || set.Limits[a.Limits.Index] != a.Limits {
+			if a.Cost != 1 || a.Limits.Rule != a.Rule || set.Rules[a.Rule.Index] != a.Rule || set.LimitSets[a.Limits.Index] != a.Limits {
 				t.Errorf("%s: applied is %+v", tt.name, a)
 			}
 			if shadowed := a.Rule.Mode == config.Shadow; shadowed != (a.Rule.Name == "shadow") {
@@ -61,20 +61,20 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	r := counted("r")
 	r.Limits = []config.Limit{
-		{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, Burst: 20, WindowMicros: 1e6}, Policy: "r-1s", Window: "1s"},
-		{Limit: algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6}, Policy: "r-1h", Window: "1h"},
+		{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, Burst: 20, WindowMicros: 1e6}, Name: "r-1s", Window: "1s"},
+		{Limit: algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6}, Name: "r-1h", Window: "1h"},
 	}
-	l := compile(t, r).Limits[0]
+	l := compile(t, r).LimitSets[0]
 	if want := []string{":gcra:1s", ":sliding_window_counter:1h"}; !reflect.DeepEqual(l.KeySuffixes, want) {
 		t.Errorf("suffixes are %q, want %q", l.KeySuffixes, want)
 	}
-	if got := l.Policies[0]; got.Name != "r-1s" || got.Capacity != 20 {
+	if got := l.Labels[0]; got.Name != "r-1s" || got.Capacity != 20 {
 		t.Errorf("first policy is %+v", got)
 	}
-	if got := l.Policies[1]; got.Name != "r-1h" || got.Capacity != 1000 {
+	if got := l.Labels[1]; got.Name != "r-1h" || got.Capacity != 1000 {
 		t.Errorf("second policy is %+v", got)
 	}
-	if got := l.Policy.Limits(); len(got) != 2 || got[1].Algorithm != algo.SlidingWindowCounter {
+	if got := l.Plan.Limits(); len(got) != 2 || got[1].Algorithm != algo.SlidingWindowCounter {
 		t.Errorf("policy is of %+v", got)
 	}
 }

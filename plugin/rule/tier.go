@@ -11,11 +11,11 @@ type tiers struct {
 
 type tier struct {
 	value  string
-	limits *Limits // nil: unlimited
+	limits *LimitSet // nil: unlimited
 }
 
 // tier is the limits of the request's tier, and whether it has one.
-func (m *Matcher) tier(t *tiers) (*Limits, bool) {
+func (m *Matcher) tier(t *tiers) (*LimitSet, bool) {
 	found := t.fallback
 	if value, ok := m.read(&t.source); ok {
 		if named := m.named(t, value); named != nil {

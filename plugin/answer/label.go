@@ -10,8 +10,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// Policy is one limit as clients see it, with all that never changes prepared.
-type Policy struct {
+// Label is one limit as clients see it, with all that never changes prepared.
+type Label struct {
 	Name     string
 	Capacity int64
 
@@ -23,22 +23,22 @@ type Policy struct {
 
 // Limit is one applying limit of an enforced rule, and what it decided.
 type Limit struct {
-	Policy   *Policy
+	Label   *Label
 	Decision algo.Decision
 }
 
-// NewPolicy prepares a limit.
-func NewPolicy(l *config.Limit) Policy {
-	item := quote(l.Policy)
+// NewLabel prepares a limit.
+func NewLabel(l *config.Limit) Label {
+	item := quote(l.Name)
 	member := item + ";q=" + strconv.FormatInt(l.Capacity(), 10) +
 		";w=" + strconv.FormatInt(max(1, seconds(l.RestoreMicros())), 10)
-	return Policy{
-		Name:     l.Policy,
+	return Label{
+		Name:     l.Name,
 		Capacity: l.Capacity(),
 		limit:    l.Limit,
 		item:     item,
 		member:   member,
-		json:     escapeJSON(l.Policy),
+		json:     escapeJSON(l.Name),
 	}
 }
 
@@ -46,7 +46,7 @@ func NewPolicy(l *config.Limit) Policy {
 // limit shows that allowed while another rejected. Its wait is exact for the
 // algorithms with a burst; a window cannot know what else it holds, so that it
 // keeps its wait unless it is empty.
-func (p *Policy) Uncharged(d algo.Decision, cost int64) algo.Decision {
+func (p *Label) Uncharged(d algo.Decision, cost int64) algo.Decision {
 	d.Remaining += cost
 	switch {
 	case d.Remaining == p.Capacity:

@@ -12,9 +12,9 @@ package algo
 //	gcra                    the theoretical arrival time: likewise
 type State []int64
 
-// Policy is the ordered limits of one rule, which are decided together: either
+// Plan is the ordered limits of one rule, which are decided together: either
 // all of them admit a request and all are charged, or nothing changes.
-type Policy struct {
+type Plan struct {
 	limits   []Limit
 	limiters []limiter
 	script   Script
@@ -22,13 +22,13 @@ type Policy struct {
 	args     []string
 }
 
-// NewPolicy checks the limits against their bounds and prepares the arithmetic
+// NewPlan checks the limits against their bounds and prepares the arithmetic
 // and the scripts.
-func NewPolicy(limits []Limit) (*Policy, error) {
+func NewPlan(limits []Limit) (*Plan, error) {
 	if err := validate(limits); err != nil {
 		return nil, err
 	}
-	p := &Policy{limits: append([]Limit(nil), limits...)}
+	p := &Plan{limits: append([]Limit(nil), limits...)}
 	for i := range p.limits {
 		l := newLimiter(&p.limits[i])
 		p.limiters = append(p.limiters, l)
@@ -41,12 +41,12 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 
 // Limits are the limits the policy was made of, in order. They must not be
 // changed.
-func (p *Policy) Limits() []Limit { return p.limits }
+func (p *Plan) Limits() []Limit { return p.limits }
 
 // Decide checks cost against every limit and, if all allow, charges all of
 // them. states and out have one element for each limit; states are updated in
 // place, and a denied call changes none. A cost below 0 counts as 0.
-func (p *Policy) Decide(states []State, nowMicros, cost int64, out []Decision) (allowed bool) {
+func (p *Plan) Decide(states []State, nowMicros, cost int64, out []Decision) (allowed bool) {
 	cost = max(cost, 0)
 	allowed = true
 	for i := range p.limiters {
@@ -66,7 +66,7 @@ func (p *Policy) Decide(states []State, nowMicros, cost int64, out []Decision) (
 // nothing to a state that has gone since. A bucket that was at rest before the
 // charge and was charged again before the refund comes back up to that much time
 // earlier: it does not remember the rest.
-func (p *Policy) Refund(states []State, chargedAtMicros, nowMicros, cost int64) {
+func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros, cost int64) {
 	if cost <= 0 {
 		return
 	}
@@ -77,10 +77,10 @@ func (p *Policy) Refund(states []State, chargedAtMicros, nowMicros, cost int64) 
 
 // ExpiresAtMicros is when the state of limit i no longer matters; 0 for no
 // state.
-func (p *Policy) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expires(s) }
+func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expires(s) }
 
 // NeedsNonce says whether the script needs a nonce, unique for each call.
-func (p *Policy) NeedsNonce() bool {
+func (p *Plan) NeedsNonce() bool {
 	for i := range p.limits {
 		if p.limits[i].Algorithm == SlidingWindowLog {
 			return true
@@ -90,12 +90,12 @@ func (p *Policy) NeedsNonce() bool {
 }
 
 // Script decides a request: EVALSHA sha n key1..keyn cost nonce Args...
-func (p *Policy) Script() Script { return p.script }
+func (p *Plan) Script() Script { return p.script }
 
 // RefundScript gives a charge back:
 // EVALSHA sha n key1..keyn cost nonce chargedAtMicros Args...
-func (p *Policy) RefundScript() Script { return p.refund }
+func (p *Plan) RefundScript() Script { return p.refund }
 
 // Args are the constants of the limits, which follow the variable arguments of
 // both scripts.
-func (p *Policy) Args() []string { return p.args }
+func (p *Plan) Args() []string { return p.args }

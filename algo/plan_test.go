@@ -40,16 +40,16 @@ func TestNewPolicyRefuses(t *testing.T) {
 	} {
 		bad := ok
 		c.change(&bad)
-		if _, err := NewPolicy([]Limit{ok, bad}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := NewPlan([]Limit{ok, bad}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", bad, err, c.want)
 		}
 	}
 	twin := ok
 	twin.Units = 20
-	if _, err := NewPolicy([]Limit{ok, twin}); err == nil || !strings.Contains(err.Error(), "share a key") {
+	if _, err := NewPlan([]Limit{ok, twin}); err == nil || !strings.Contains(err.Error(), "share a key") {
 		t.Errorf("two limits of one key: %v", err)
 	}
-	if _, err := NewPolicy(nil); err == nil {
+	if _, err := NewPlan(nil); err == nil {
 		t.Error("a policy of no limits")
 	}
 }

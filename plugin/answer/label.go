@@ -23,7 +23,7 @@ type Label struct {
 
 // Limit is one applying limit of an enforced rule, and what it decided.
 type Limit struct {
-	Label   *Label
+	Label    *Label
 	Decision algo.Decision
 }
 

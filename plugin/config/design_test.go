@@ -50,20 +50,20 @@ func TestDesignExample(t *testing.T) {
 				Cost: Cost{Header: "x-cost", Default: 1, Max: 100},
 				Limits: []Limit{
 					{
-						Limit:  algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000, Burst: 20},
-						Name: "per-user-1s", Window: "1s",
+						Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000, Burst: 20},
+						Name:  "per-user-1s", Window: "1s",
 					},
 					{
-						Limit:  algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3_600_000_000},
-						Name: "per-user-1h", Window: "1h",
+						Limit: algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3_600_000_000},
+						Name:  "per-user-1h", Window: "1h",
 					},
 				},
 			},
 			{
 				Name: "global", Key: []Component{}, Cost: Cost{Default: 1, Max: 1_000_000},
 				Limits: []Limit{{
-					Limit:  algo.Limit{Algorithm: algo.TokenBucket, Units: 5000, WindowMicros: 1_000_000},
-					Name: "global", Window: "1s",
+					Limit: algo.Limit{Algorithm: algo.TokenBucket, Units: 5000, WindowMicros: 1_000_000},
+					Name:  "global", Window: "1s",
 				}},
 			},
 		},

@@ -44,8 +44,8 @@ func TestDefaults(t *testing.T) {
 			Name: "r",
 			Cost: Cost{Default: 1, Max: 1_000_000},
 			Limits: []Limit{{
-				Limit:  algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000},
-				Name: "r", Window: "1s",
+				Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000},
+				Name:  "r", Window: "1s",
 			}},
 		}},
 	})

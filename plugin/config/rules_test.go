@@ -172,8 +172,8 @@ func TestTiers(t *testing.T) {
 		Source: Component{Source: FromHeader, Name: "x-plan", V4Prefix: 32, V6Prefix: 128, HasDefault: true, Default: "pro"},
 		Values: []Tier{
 			{Value: "pro", Limits: []Limit{{
-				Limit:  algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000},
-				Name: "r", Window: "1s",
+				Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000},
+				Name:  "r", Window: "1s",
 			}}},
 			{Value: "free", Unlimited: true},
 		},

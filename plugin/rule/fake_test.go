@@ -53,7 +53,7 @@ func get(target string, more ...string) *request {
 func perSecond(n int64) []config.Limit {
 	return []config.Limit{{
 		Limit:  algo.Limit{Algorithm: algo.GCRA, Units: n, WindowMicros: 1e6},
-		Name: "p",
+		Name:   "p",
 		Window: "1s",
 	}}
 }

@@ -32,10 +32,10 @@ type Rule struct {
 type LimitSet struct {
 	Index       int // in Set.Limits
 	Rule        *Rule
-	Plan      *algo.Plan
+	Plan        *algo.Plan
 	Limits      []config.Limit
 	KeySuffixes []string // ":gcra:1s"
-	Labels    []answer.Label
+	Labels      []answer.Label
 }
 
 // Applied is a rule that applies to a request.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
@@ -33,41 +32,58 @@ func (l *limiter) replenish(c *check, nowMicros int64) {
 	if cost == 0 {
 		return
 	}
-	ticket, cause := l.begin(nowMicros)
-	if cause != redis.NoCause {
+	if cause := l.begin(nowMicros); cause != redis.NoCause {
 		c.lease.Failed(nowMicros)
 		return
 	}
-	w := &batchWaiter{l, c.lease, cost}
-	c.lease.Asked(cost, l.conn.Add(w, 0, l.scripts[c.limits.Index], c.tag, cost))
+	charge := redis.Charge{Script: l.scripts[c.limits.Index], Tag: append([]byte(nil), c.tag...), Cost: cost}
+	w := &batchWaiter{limiter: l, lease: c.lease, charge: charge}
+	w.charge.Nonce = l.conn.Add(w, 0, charge)
+	c.lease.Asked(cost, w.charge.Nonce)
 	l.metrics.count(checkSent, 1)
-	l.conn.Flush(ticket, nowMicros)
+	l.conn.Flush(nowMicros)
 }
 
 // batchWaiter waits for the units of one lease.
 type batchWaiter struct {
 	limiter *limiter
 	lease   *lease.Lease
-	units   int64
+	charge  redis.Charge
+	over    bool // it has expired
 }
 
 // Decided implements redis.Waiter.
-func (w *batchWaiter) Decided(_ int, atMicros int64, decisions []algo.Decision, allowed bool) {
-	if allowed {
-		w.limiter.metrics.count(unitsTaken, w.units)
+func (w *batchWaiter) Decided(_ int, reply *redis.Reply, nowMicros int64) {
+	if w.over { // units that are charged all the same are given back
+		if reply.Allowed {
+			w.charge.AtMicros = reply.AtMicros
+			w.limiter.conn.Refund(w.charge, nowMicros)
+		}
+		return
 	}
-	w.limiter.leases.Granted(w.lease, &decisions[0], allowed, atMicros, steadyMicros())
+	if reply.Allowed {
+		w.limiter.metrics.count(unitsTaken, w.charge.Cost)
+	}
+	w.limiter.leases.Granted(w.lease, &reply.Decisions[0], reply.Allowed, reply.AtMicros, nowMicros)
 }
 
-// Failed implements redis.Waiter. Units that are charged all the same are given
-// back.
-func (w *batchWaiter) Failed(redis.Cause) (outstanding int, giveBack bool) {
-	w.lease.Failed(steadyMicros())
-	return 0, true
+// Failed implements redis.Waiter.
+func (w *batchWaiter) Failed(int, redis.Cause, int64) { w.fail() }
+
+// Expired implements redis.Waiter.
+func (w *batchWaiter) Expired(int, int64) { w.fail() }
+
+func (w *batchWaiter) fail() {
+	if !w.over {
+		w.over = true
+		w.lease.Failed(steadyMicros())
+	}
 }
 
 // ReturnUnits implements lease.Returner.
 func (l *limiter) ReturnUnits(held *lease.Lease, charge lease.Charge, units int64) {
 	l.metrics.count(unitsReturned, units)
-	l.conn.Refund(l.scripts[held.List], held.Tag, units, charge.Nonce, charge.StoreMicros, steadyMicros())
+	l.conn.Refund(redis.Charge{
+		Script: l.scripts[held.List], Tag: held.Tag, Cost: units, Nonce: charge.Nonce, AtMicros: charge.StoreMicros,
+	}, steadyMicros())
 }

@@ -77,7 +77,7 @@ func (l *limiter) connect(cfg *config.Config) {
 		l.denied = deny.New(int(cfg.DenyCacheSize), denyHold(l.rules))
 	}
 	l.stream = newStream(l, cfg.Redis.Cluster)
-	l.conn = redis.New(l.stream, redis.Options{
+	l.conn = redis.New(l.stream, l.stream, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,
 		Password:      password(cfg.Redis),
@@ -135,7 +135,7 @@ const maxIdle = 256
 // forget ends a request wherever it is.
 func (l *limiter) forget(r *request) {
 	if r.outstanding > 0 {
-		l.conn.Abandon(r, r.ticket, r.outstanding, false)
+		r.asking.request, r.asking.limiter = nil, l
 	}
 	if r.held.waits {
 		if r.held.then == toProceed {

@@ -14,8 +14,8 @@ import (
 // for later ones, with the memory it has.
 //
 //	OnHttpRequestHeaders   which rules apply, and ask the store
-//	Decided                one rule's answer; the last one concludes
-//	Failed                 no answer: the failure mode decides
+//	decide                 one rule's answer; the last one concludes
+//	failed                 no answer: the failure mode decides
 //	conclude               let it go on, hold it, or reject it
 //	OnHttpResponseHeaders  the limit headers
 type request struct {
@@ -28,13 +28,13 @@ type request struct {
 	tags      []byte          // of all checks
 	limits    []answer.Limit  // what the client is shown
 
-	ticket      uint64 // of the checks that wait for Redis
-	outstanding int    // decisions that have not come
-	paused      bool   // Envoy waits for resumeRequest or sendResponse
-	answered    bool   // a local response was sent
-	local       bool   // decided by the embedded store, as Redis failed
-	atMicros    int64  // the decisions' time on the store's clock
-	held        hold   // the place in the queue, if it has to wait for its turn
+	asking      *asking // waits for Redis
+	outstanding int     // decisions that have not come
+	paused      bool    // Envoy waits for resumeRequest or sendResponse
+	answered    bool    // a local response was sent
+	local       bool    // decided by the embedded store, as Redis failed
+	atMicros    int64   // the decisions' time on the store's clock
+	held        hold    // the place in the queue, if it has to wait for its turn
 }
 
 // OnHttpRequestHeaders decides the request, at once or when Redis has answered.
@@ -72,13 +72,13 @@ func (r *request) pass(unlimited bool, exempt *rule.Rule) {
 	}
 }
 
-// Decided brings Redis' answer to one check.
-func (r *request) Decided(index int, atMicros int64, decisions []algo.Decision, allowed bool) {
+// decide takes Redis' answer to one check.
+func (r *request) decide(index int, reply *redis.Reply) {
 	c := &r.checks[index]
-	copy(c.decisions, decisions)
-	c.atMicros, c.allowed, c.decided = atMicros, allowed, true
-	if allowed {
-		c.chargedRedis = atMicros
+	copy(c.decisions, reply.Decisions)
+	c.atMicros, c.allowed, c.decided = reply.AtMicros, reply.Allowed, true
+	if reply.Allowed {
+		c.chargedRedis = reply.AtMicros
 	}
 	if c.lease != nil {
 		c.lease.Heard(&c.decisions[0], steadyMicros())
@@ -88,17 +88,17 @@ func (r *request) Decided(index int, atMicros int64, decisions []algo.Decision, 
 	}
 }
 
-// Failed applies the failure mode. What Redis has charged, or is about to, is
+// failed applies the failure mode. What Redis has charged, or is about to, is
 // given back unless the request goes on.
-func (r *request) Failed(redis.Cause) (outstanding int, giveBack bool) {
-	outstanding, r.outstanding = r.outstanding-1, 0
+func (r *request) failed() (giveBack bool) {
+	r.outstanding = 0
 	if r.limiter.failureMode == config.FailLocal {
 		r.local = true
 		r.limiter.takeLocal(r)
 	} else {
 		r.fail()
 	}
-	return outstanding, r.answered || r.limiter.failureMode == config.FailDeny
+	return r.answered || r.limiter.failureMode == config.FailDeny
 }
 
 // fail lets the request go on, or denies it, undecided.

@@ -40,28 +40,62 @@ func (l *limiter) ask(r *request, nowMicros int64) {
 		r.conclude()
 		return
 	}
-	ticket, cause := l.begin(nowMicros)
-	if cause != redis.NoCause {
-		r.Failed(cause)
+	if cause := l.begin(nowMicros); cause != redis.NoCause {
+		r.failed()
 		return
 	}
-	r.ticket = ticket
+	a := &asking{request: r, charges: make([]redis.Charge, len(r.checks))}
+	r.asking = a
 	for i := range r.checks {
 		if c := &r.checks[i]; !c.leased {
-			c.nonce = l.conn.Add(r, i, l.scripts[c.limits.Index], c.tag, c.cost)
+			charge := redis.Charge{Script: l.scripts[c.limits.Index], Tag: append([]byte(nil), c.tag...), Cost: c.cost}
+			c.nonce = l.conn.Add(a, i, charge)
+			charge.Nonce = c.nonce
+			a.charges[i] = charge
 			l.metrics.count(checkSent, 1)
 		}
 	}
-	l.conn.Flush(ticket, nowMicros)
+	l.conn.Flush(nowMicros)
+}
+
+// asking waits for the checks of a request, which may end before they do.
+type asking struct {
+	request  *request // nil: it has failed, or its client has left
+	limiter  *limiter
+	giveBack bool // what is still to be charged
+	charges  []redis.Charge
+}
+
+// Decided implements redis.Waiter.
+func (a *asking) Decided(index int, reply *redis.Reply, nowMicros int64) {
+	if a.request != nil {
+		a.request.decide(index, reply)
+	} else if a.giveBack && reply.Allowed {
+		a.charges[index].AtMicros = reply.AtMicros
+		a.limiter.conn.Refund(a.charges[index], nowMicros)
+	}
+}
+
+// Failed implements redis.Waiter.
+func (a *asking) Failed(int, redis.Cause, int64) { a.fail() }
+
+// Expired implements redis.Waiter.
+func (a *asking) Expired(int, int64) { a.fail() }
+
+func (a *asking) fail() {
+	if r := a.request; r != nil {
+		a.request, a.limiter = nil, r.limiter
+		a.giveBack = r.failed()
+	}
 }
 
 // begin prepares the connection for commands. While requests still wait for a
 // stream that has ended, until the next tick, there is none.
-func (l *limiter) begin(nowMicros int64) (ticket uint64, cause redis.Cause) {
+func (l *limiter) begin(nowMicros int64) redis.Cause {
 	if l.stream.ended {
 		if l.conn.InFlight() > 0 {
 			l.metrics.failed(redis.Lost)
-			return 0, redis.Lost
+			return redis.Lost
 		}
 		l.stream.hangUp(nowMicros)
 	}
@@ -92,7 +126,9 @@ func (l *limiter) refund(r *request) {
 	for i := range r.checks {
 		c := &r.checks[i]
 		if c.chargedRedis != 0 {
-			l.conn.Refund(l.scripts[c.limits.Index], c.tag, c.cost, c.nonce, c.chargedRedis, steadyMicros())
+			l.conn.Refund(redis.Charge{
+				Script: l.scripts[c.limits.Index], Tag: c.tag, Cost: c.cost, Nonce: c.nonce, AtMicros: c.chargedRedis,
+			}, steadyMicros())
 			c.chargedRedis = 0
 			if l.denied != nil {
 				l.denied.Forget(c.limits.Index, c.tag)

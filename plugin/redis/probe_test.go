@@ -29,7 +29,7 @@ func TestProbeLeavesStalledStream(t *testing.T) {
 	if r.streams != 2 || r.names() != "EVAL" {
 		t.Errorf("%d streams, sent %s; want the probe on another stream", r.streams, r.names())
 	}
-	young.wantFailed(Lost)
+	young.want("connection_lost")
 	r.wantInFlight(0)
 	r.answer("+OK\r\n")
 	r.wantState(Closed)
@@ -75,7 +75,7 @@ func TestProbes(t *testing.T) {
 	r.wantState(Closed)
 	w := r.request("b").flush()
 	r.allow(1)
-	w.wantDecided(1)
+	w.want("at 1")
 	if len(r.lines) != 2 || r.lines[1] != "redis is back: it decides again" {
 		t.Errorf("logged %q, want one line a change", r.lines)
 	}
@@ -170,7 +170,7 @@ func TestHangingRedis(t *testing.T) {
 		}
 	}
 	r.wantInFlight(0)
-	if n := r.conn.pipe.len(); n > 1 {
+	if n := r.conn.pipe.entries.len(); n > 1 {
 		t.Errorf("%d entries in the pipe", n)
 	}
 	if r.streams > 10 || len(r.lines) > 2 {
@@ -203,8 +203,8 @@ func TestProbeCannotBeSent(t *testing.T) {
 		for i := range 3 {
 			r.passPause()
 			r.wantState(Open)
-			if r.streams != 2+i || r.conn.pipe.len() != 0 {
-				t.Errorf("%s: %d streams, %d entries", name, r.streams, r.conn.pipe.len())
+			if r.streams != 2+i || r.conn.pipe.entries.len() != 0 {
+				t.Errorf("%s: %d streams, %d entries", name, r.streams, r.conn.pipe.entries.len())
 			}
 		}
 		r.openErr, r.sendErr, r.closeInOpen, r.closeInSend = nil, nil, false, false

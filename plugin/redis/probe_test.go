@@ -2,6 +2,8 @@ package redis
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"testing"
 )
 
@@ -85,19 +87,39 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// The probe writes where the last failed check would have, so that what refuses
-// writes, or the hash slot in question, fails it.
+// The probe writes, so that what refuses writes fails it. It asks in turn the hash
+// slot that was decided last, the one that failed last, and any other.
 func TestProbeCommand(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testOptions())
-	r.trip(4)
-	r.request("user|{7}").flush()
-	r.answer("-CLUSTERDOWN Hash slot not served\r\n")
-	r.passPause()
-	got := fmt.Sprintf("%q", r.commands[0])
-	want := fmt.Sprintf("%q", []string{"EVAL", "return redis.call('SET', KEYS[1], '', 'PX', 1)", "1", "rl:{user|{7}}:probe"})
-	if got != want {
-		t.Errorf("sent %s, want %s", got, want)
+	for _, tc := range []struct {
+		name string
+		tags [2]string // of the check that was decided last, and that failed last
+		want []string  // keys; "*" stands for anything
+	}{
+		{name: "several slots", tags: [2]string{"good", "user|{7}"}, want: []string{"rl:{good}:probe", "rl:{user|{7}}:probe", "rl:{sluice*}:probe", "rl:{good}:probe"}},
+		{name: "nothing was ever decided", tags: [2]string{"", "bad"}, want: []string{"rl:{bad}:probe", "rl:{bad}:probe", "rl:{sluice*}:probe"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, testOptions())
+			if tag := tc.tags[0]; tag != "" {
+				r.request(tag).flush()
+				r.allow(1)
+			}
+			r.trip(4)
+			r.request(tc.tags[1]).flush()
+			r.answer("-CLUSTERDOWN Hash slot not served\r\n")
+			for _, key := range tc.want {
+				r.passPause()
+				got := r.answer("-CLUSTERDOWN Hash slot not served\r\n")
+				if want := []string{"EVAL", "return redis.call('SET', KEYS[1], '', 'PX', 1)", "1"}; !slices.Equal(got[:3], want) {
+					t.Errorf("sent %q, want %q", got, want)
+				}
+				if match, _ := path.Match(key, got[3]); !match || len(got) != 4 {
+					t.Errorf("probed %q, want %s", got[3:], key)
+				}
+			}
+		})
 	}
 }
 

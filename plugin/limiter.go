@@ -41,6 +41,7 @@ type limiter struct {
 	matcher rule.Matcher
 	headers []byte     // scratch
 	idle    []*request // requests to use again
+	askings []*asking
 }
 
 // limiters are the configurations of this VM by plugin context: during a reload
@@ -135,7 +136,7 @@ const maxIdle = 256
 // forget ends a request wherever it is.
 func (l *limiter) forget(r *request) {
 	if r.outstanding > 0 {
-		r.asking.request, r.asking.limiter = nil, l
+		r.asking.request = nil
 	}
 	if r.held.waits {
 		if r.held.then == toProceed {

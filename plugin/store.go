@@ -44,14 +44,17 @@ func (l *limiter) ask(r *request, nowMicros int64) {
 		r.failed()
 		return
 	}
-	a := &asking{request: r, charges: make([]redis.Charge, len(r.checks))}
+	a := l.newAsking(r)
 	r.asking = a
 	for i := range r.checks {
 		if c := &r.checks[i]; !c.leased {
-			charge := redis.Charge{Script: l.scripts[c.limits.Index], Tag: append([]byte(nil), c.tag...), Cost: c.cost}
+			from := len(a.tags)
+			a.tags = append(a.tags, c.tag...)
+			charge := redis.Charge{Script: l.scripts[c.limits.Index], Tag: a.tags[from:], Cost: c.cost}
 			c.nonce = l.conn.Add(a, i, charge)
 			charge.Nonce = c.nonce
 			a.charges[i] = charge
+			a.left++
 			l.metrics.count(checkSent, 1)
 		}
 	}
@@ -64,6 +67,27 @@ type asking struct {
 	limiter  *limiter
 	giveBack bool // what is still to be charged
 	charges  []redis.Charge
+	tags     []byte
+	left     int // last calls that have not come
+}
+
+// newAsking is one whose last calls have all come, or another.
+func (l *limiter) newAsking(r *request) *asking {
+	if len(l.askings) == 0 {
+		l.askings = append(l.askings, &asking{})
+	}
+	n := len(l.askings) - 1
+	a := l.askings[n]
+	l.askings = l.askings[:n]
+	*a = asking{request: r, limiter: l, charges: grow(a.charges[:0], len(r.checks)), tags: a.tags[:0]}
+	return a
+}
+
+// end counts a last call.
+func (a *asking) end() {
+	if a.left--; a.left == 0 && len(a.limiter.askings) < maxIdle {
+		a.limiter.askings = append(a.limiter.askings, a)
+	}
 }
 
 // Decided implements redis.Waiter.
@@ -74,17 +98,21 @@ func (a *asking) Decided(index int, reply *redis.Reply, nowMicros int64) {
 		a.charges[index].AtMicros = reply.AtMicros
 		a.limiter.conn.Refund(a.charges[index], nowMicros)
 	}
+	a.end()
 }
 
 // Failed implements redis.Waiter.
-func (a *asking) Failed(int, redis.Cause, int64) { a.fail() }
+func (a *asking) Failed(int, redis.Cause, int64) {
+	a.fail()
+	a.end()
+}
 
 // Expired implements redis.Waiter.
 func (a *asking) Expired(int, int64) { a.fail() }
 
 func (a *asking) fail() {
 	if r := a.request; r != nil {
-		a.request, a.limiter = nil, r.limiter
+		a.request = nil
 		a.giveBack = r.failed()
 	}
 }

@@ -27,7 +27,9 @@ func TestTimer(t *testing.T) {
 		i.wait(13 * time.Millisecond)
 		ticks("when it was answered, until it is counted", 987*time.Millisecond)
 		i.wait(987 * time.Millisecond)
-		ticks("when it was counted", 0)
+		ticks("when it was counted, until the stream is closed", 59*time.Second)
+		i.wait(59 * time.Second)
+		ticks("when it was closed", 0)
 		x.End()
 	})
 }

@@ -34,11 +34,11 @@ func Compile(cfg *config.Config) (*Set, error) {
 
 func (s *Set) add(c *config.Rule) error {
 	r := &Rule{
-		Name:     c.Name,
-		Index:    len(s.Rules),
-		Mode:     c.Mode,
-		Exempt:   c.Exempt,
-		Outcomes: answer.NewOutcomes(c.Name),
+		Name:   c.Name,
+		Index:  len(s.Rules),
+		Mode:   c.Mode,
+		Exempt: c.Exempt,
+		Texts:  answer.NewTexts(c.Name),
 	}
 	out := compiled{
 		rule:      r,

@@ -133,7 +133,11 @@ func (l *limiter) upstreamLimits(contextID uint32) (u answer.Upstream) {
 	if status, _ := l.host.responseHeader(contextID, ":status"); status != "429" {
 		return u
 	}
-	u.XRateLimit, _ = l.host.responseHeader(contextID, "x-ratelimit-limit")
+	for _, name := range [...]string{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"} {
+		if _, ok := l.host.responseHeader(contextID, name); ok {
+			u.XRateLimit = true
+		}
+	}
 	u.Policy, _ = l.host.responseHeader(contextID, "ratelimit-policy")
 	u.Limit, _ = l.host.responseHeader(contextID, "ratelimit")
 	return u

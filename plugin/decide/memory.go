@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -13,7 +14,7 @@ import (
 func holds(rules *rule.Set) (holds []int64) {
 	enforced := 0
 	for _, r := range rules.Rules {
-		if !r.Exempt && enforces(r) {
+		if !r.Exempt && r.Mode == config.Enforce {
 			enforced++
 		}
 	}

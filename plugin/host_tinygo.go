@@ -87,11 +87,13 @@ func environGet(variables, text *byte) uint32
 //export proxy_on_grpc_receive
 func onGrpcReceive(contextID, token, size uint32) {
 	sluice.received(contextID, token, buffer(grpcReceiveBuffer, 0, size))
+	acting = unknown
 }
 
 //export proxy_on_grpc_close
 func onGrpcClose(contextID, token, status uint32) {
 	sluice.closed(contextID, token)
+	acting = unknown // it may have been called inside another callback
 }
 
 // host is Envoy. A call that acts on a context takes its id first.
@@ -252,8 +254,21 @@ func (host) setProperty(contextID uint32, path, value string) {
 	proxySetProperty(p, n, v, m)
 }
 
-// enter makes a context the one that host calls act on.
-func enter(contextID uint32) { proxySetEffectiveContext(contextID) }
+// acting is the context that host calls act on, if it is known.
+var acting uint32 = unknown
+
+const unknown = 1<<32 - 1 // no context has this id
+
+// running tells which context a callback is of: each begins with it.
+func (host) running(contextID uint32) { acting = contextID }
+
+// enter makes a context the one that host calls act on, unless it is already.
+func enter(contextID uint32) {
+	if contextID != acting {
+		proxySetEffectiveContext(contextID)
+		acting = contextID
+	}
+}
 
 // resumeRequest lets a paused request go on.
 func (host) resumeRequest(contextID uint32) {

@@ -98,11 +98,13 @@ const maxIdle = 256
 
 // newRequest begins a request with the memory of one that has ended.
 func (l *limiter) newRequest(id uint32) *request {
-	r := &request{}
-	if n := len(l.idle); n > 0 {
-		r, l.idle = l.idle[n-1], l.idle[:n-1]
+	n := len(l.idle)
+	if n == 0 {
+		return &request{limiter: l, question: l.stores.Question(id)}
 	}
-	*r = request{limiter: l, question: l.stores.Question(id)}
+	r := l.idle[n-1]
+	l.idle = l.idle[:n-1]
+	r.question = l.stores.Question(id)
 	return r
 }
 

@@ -25,6 +25,7 @@ func (v *vm) NewPluginContext(id uint32) types.PluginContext { return &plugin{vm
 
 // received routes bytes from Redis to the configuration whose stream they came by.
 func (v *vm) received(contextID, token uint32, b []byte) {
+	v.host.running(contextID)
 	if l := v.limiters[contextID]; l != nil && l.stream != nil {
 		l.received(token, b)
 	}
@@ -32,6 +33,7 @@ func (v *vm) received(contextID, token uint32, b []byte) {
 
 // closed routes the end of a stream, perhaps while it is being opened.
 func (v *vm) closed(contextID, token uint32) {
+	v.host.running(contextID)
 	if l := v.limiters[contextID]; l != nil && l.stream != nil {
 		l.closed(token)
 	}
@@ -50,6 +52,7 @@ type plugin struct {
 // keep the one it had; the log names every mistake.
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	h := p.vm.host
+	h.running(p.id)
 	cfg, err := config.Parse(h.pluginConfiguration())
 	if err == nil && !cfg.Bridge {
 		p.limiter, err = newLimiter(p.vm, p.id, cfg)
@@ -74,6 +77,7 @@ func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
 
 // OnTick passes time; it is asked for only while something waits for it.
 func (p *plugin) OnTick() {
+	p.vm.host.running(p.id)
 	if p.limiter != nil {
 		p.limiter.tick()
 	}
@@ -81,4 +85,7 @@ func (p *plugin) OnTick() {
 
 // OnPluginDone ends the configuration, now that the last of its streams has ended.
 // It reports whether nothing is left to do; otherwise the limiter says so later.
-func (p *plugin) OnPluginDone() bool { return p.limiter == nil || p.limiter.close() }
+func (p *plugin) OnPluginDone() bool {
+	p.vm.host.running(p.id)
+	return p.limiter == nil || p.limiter.close()
+}

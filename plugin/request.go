@@ -26,6 +26,7 @@ type request struct {
 // answered.
 func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
+	l.host.running(q.ContextID)
 	applied, exempt := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
 	l.metrics.matched(applied, exempt)
 	if !q.Keep(applied) {
@@ -118,6 +119,7 @@ func (l *limiter) answer(q *decide.Question, v decide.Verdict) {
 // OnHttpResponseHeaders adds the limit headers to the upstream's response.
 func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
+	l.host.running(q.ContextID)
 	if q.Step(decide.ResponseComes) != decide.ShowLimits {
 		return types.ActionContinue
 	}
@@ -163,6 +165,7 @@ func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int
 // OnHttpStreamDone ends the request, perhaps while it waits: its client has left.
 func (r *request) OnHttpStreamDone() {
 	l, q := r.limiter, r.question
+	l.host.running(q.ContextID)
 	effect, now := q.Step(decide.StreamEnds), decide.Time{}
 	if effect == decide.GiveBack {
 		now = l.now()

@@ -14,7 +14,7 @@ const (
 )
 
 // breaker opens after a number of consecutive failures, unless they are error
-// replies to a minority of what is asked. While it is open, a probe is due after
+// replies and fewer than what else is decided. While it is open, a probe is due after
 // each pause (M. Nygard, "Release It!").
 type breaker struct {
 	limit     int64 // how many failures open it
@@ -23,9 +23,9 @@ type breaker struct {
 	dueMicros int64 // when the next probe is due, while open
 	probes    int   // since it opened
 
-	row    int64 // consecutive failures
-	silent int64 // those among them without a reply
-	recent recent
+	row     int64 // consecutive failures
+	silent  int64 // those among them without a reply
+	decided recent
 
 	decidedTag []byte // of the last check that was decided in time
 	failedTag  []byte // of the last check that was not
@@ -35,17 +35,16 @@ type breaker struct {
 //
 // Without replies nothing is known to be behind the connection. Error replies
 // may come from one shard of several behind redis_proxy while the others decide,
-// so they have to be most of what was asked.
+// so they have to be more than what was decided in the last second.
 func (b *breaker) fail(cause Cause, nowMicros int64) bool {
 	b.row++
 	if cause != ErrorReply {
 		b.silent++
 	}
-	b.recent.add(nowMicros)
 	if b.state != Closed {
 		return false
 	}
-	return b.silent >= b.limit || b.row >= b.limit && 2*b.row > b.recent.count(nowMicros)
+	return b.silent >= b.limit || b.row >= b.limit && b.row > b.decided.count(nowMicros)
 }
 
 // succeed counts a check that was decided in time, which ends a row of failures.
@@ -53,7 +52,7 @@ func (b *breaker) fail(cause Cause, nowMicros int64) bool {
 // requests do not, the breaker would open and close at the fastest pace for
 // ever.
 func (b *breaker) succeed(tag []byte, nowMicros int64) {
-	b.recent.add(nowMicros)
+	b.decided.add(nowMicros)
 	if b.state == Closed {
 		b.row, b.silent = 0, 0
 		b.pauses.reset()
@@ -84,7 +83,7 @@ func (b *breaker) probeTag(random *random) []byte {
 	return strconv.AppendUint([]byte("sluice"), random.next(), 36)
 }
 
-// recent counts what was asked in the last second, or up to a tenth less.
+// recent counts what happened in the last second, or up to a tenth less.
 type recent struct {
 	counts [10]int64 // by the tenth of a second
 	tenth  int64     // the one that was counted in last

@@ -120,7 +120,7 @@ func readStringMatch(v value) (m StringMatch, at value, ok bool) {
 		m.Present, _ = at.boolean()
 		return m, at, false
 	case Regex:
-		m.Regexp, m.Value = regex(at)
+		m.Regexp, m.Value = readRegex(at)
 		return m, at, false
 	case Exact:
 		m.Value, ok = at.text()

@@ -1,10 +1,17 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/sluiceproxy/sluice/plugin/config/jsonsyntax"
 )
+
+// maxDepth bounds how deep objects and arrays may nest. The deepest field of a
+// configuration stands at 8, and each "not" adds one; what reads it recurses.
+const maxDepth = 20
 
 // Parse reads a configuration. The error is of type Mistakes and holds all that
 // is wrong with it, not only the first.
@@ -24,8 +31,8 @@ func (r *reader) parse(text string) *Config {
 		r.mistake("", `the configuration is empty (want an object with "rules", or {"role": "bridge"})`)
 		return nil
 	}
-	if mistake, found := syntaxMistake(text); found {
-		r.mistake(mistake.Path, "%s", mistake.Problem)
+	if m, found := jsonsyntax.Find(text, maxDepth); found {
+		r.mistake(fmt.Sprintf("line %d, column %d", m.Line, m.Column), "%s", m.Problem)
 		return nil
 	}
 	root := value{r: r, json: gjson.Parse(text)}

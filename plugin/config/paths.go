@@ -73,3 +73,9 @@ func hexDigit(c byte) byte {
 	}
 	return c&^0x20 - 'A' + 10
 }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool {
+	return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}

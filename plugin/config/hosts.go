@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// hostMatch reads a matcher of the host, which is compared in lower case and
+// readHostMatch reads a matcher of the host, which is compared in lower case and
 // without its port.
-func hostMatch(v value) *StringMatch {
+func readHostMatch(v value) *StringMatch {
 	m, at, ok := readStringMatch(v)
 	if ok {
 		m.Value = strings.ToLower(m.Value)

@@ -18,8 +18,8 @@ func isPrintable(s string) bool {
 // name reads the name of a rule or a limit. It stands in structured header
 // fields (RFC 9651 section 3.3.3 knows printable ASCII only), in Redis keys and
 // in metrics.
-func (v value) name() (string, bool) {
-	name, ok := v.nonEmpty(`a name such as "per-user"`)
+func (v value) readName() (string, bool) {
+	name, ok := v.readNonEmpty(`a name such as "per-user"`)
 	if ok && (len(name) > maxName || !isPrintable(name)) {
 		v.mistake("%s is not a name (want at most %d printable ASCII characters)", v.shown(), maxName)
 		return "", false
@@ -65,8 +65,8 @@ func (v value) checkHeaderName(name string) bool {
 }
 
 // headerName reads a header's name, in lower case.
-func (v value) headerName() (string, bool) {
-	name, ok := v.text()
+func (v value) readHeaderName() (string, bool) {
+	name, ok := v.readText()
 	if !ok || !v.checkHeaderName(name) {
 		return "", false
 	}

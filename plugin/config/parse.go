@@ -36,19 +36,34 @@ func (r *reader) parse(text string) *Config {
 		return nil
 	}
 	root := value{r: r, json: gjson.Parse(text)}
-	if role, ok := root.find("role"); ok && role.json.Type == gjson.String && role.json.Str == "bridge" {
-		return bridge(root)
+	if v, ok := root.find("role"); ok && v.json.Type == gjson.String {
+		if role, _ := roles.meaning(v.json.Str); role == bridgeRole {
+			return readBridge(root)
+		}
 	}
-	o, ok := root.object("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "top_offenders")
+	o, ok := root.readObject("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "top_offenders")
 	if !ok {
 		return nil
 	}
-	return limiter(o)
+	return readLimiter(o)
 }
 
-// bridge reads {"role": "bridge"}, which is all there is to that role.
-func bridge(root value) *Config {
-	fields, _ := root.entries("an object")
+// role says which of its two filters the plugin is.
+type role uint8
+
+const (
+	limiterRole role = iota
+	bridgeRole
+)
+
+var roles = words[role]{
+	{limiterRole, "limiter"},
+	{bridgeRole, "bridge"},
+}
+
+// readBridge reads {"role": "bridge"}, which is all there is to that role.
+func readBridge(root value) *Config {
+	fields, _ := root.readEntries("an object")
 	for _, field := range fields {
 		if field.name != "role" {
 			root.mistake(`%s does not belong to the role "bridge" (want {"role": "bridge"} and nothing else)`, quoted(field.name))
@@ -57,40 +72,42 @@ func bridge(root value) *Config {
 	return &Config{Bridge: true}
 }
 
-func limiter(o object) *Config {
-	o.readChoice("role", "limiter", "bridge")
-	c := &Config{
-		Redis:         redis(o),
-		Failure:       failure(o),
-		Response:      response(o),
-		Headers:       headers(o),
-		DenyCacheSize: defaultDenyCacheSize,
-		TopOffenders:  topOffenders(o),
+func readLimiter(o object) *Config {
+	if v, ok := o.field("role"); ok {
+		readWord(v, roles)
 	}
-	denyCache(o, &c.DenyCacheSize)
-	c.Rules = rules(o)
+	c := &Config{
+		Redis:         readRedis(o),
+		Failure:       readFailure(o),
+		Response:      readResponse(o),
+		Headers:       readHeaders(o),
+		DenyCacheSize: defaultDenyCacheSize,
+		TopOffenders:  readTopOffenders(o),
+	}
+	readDenyCache(o, &c.DenyCacheSize)
+	c.Rules = readRules(o)
 	return c
 }
 
 const defaultDenyCacheSize = 4096
 
-func denyCache(o object, size *int64) {
+func readDenyCache(o object, size *int64) {
 	if v, ok := o.field("deny_cache"); ok {
-		if cache, ok := v.object("size"); ok {
-			cache.readWhole("size", size, 0, 1_000_000)
+		if cache, ok := v.readObject("size"); ok {
+			cache.readWholeField("size", size, 0, 1_000_000)
 		}
 	}
 }
 
-func topOffenders(o object) *TopOffenders {
+func readTopOffenders(o object) *TopOffenders {
 	v, ok := o.field("top_offenders")
 	if !ok {
 		return nil
 	}
 	top := &TopOffenders{Size: 100, IntervalMicros: minute}
-	if o, ok := v.object("size", "interval"); ok {
-		o.readWhole("size", &top.Size, 1, 1000)
-		o.readDuration("interval", &top.IntervalMicros, second, hour)
+	if o, ok := v.readObject("size", "interval"); ok {
+		o.readWholeField("size", &top.Size, 1, 1000)
+		o.readDurationField("interval", &top.IntervalMicros, second, hour)
 	}
 	return top
 }

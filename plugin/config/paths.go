@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// pathMatch reads a matcher of the path. Requests' paths are normalised before
+// readPathMatch reads a matcher of the path. Requests' paths are normalised before
 // they are compared, so that text which no normalised path holds is a mistake.
-func pathMatch(v value) *StringMatch {
+func readPathMatch(v value) *StringMatch {
 	m, at, ok := readStringMatch(v)
 	if !ok {
 		return &m

@@ -7,15 +7,15 @@ type policy struct {
 	limit string // path
 }
 
-// policyName finds the name of a limit in answers and metrics: its own, else
+// readLimitName finds the name of a limit in answers and metrics: its own, else
 // the rule's, with the window as it is spelled if the rule has several limits.
-func policyName(o object, s scope, several bool, window string) string {
+func readLimitName(o object, s scope, several bool, window string) string {
 	name := s.rule.Name
 	if several && name != "" {
 		name += "-" + window
 	}
 	if v, ok := o.field("name"); ok {
-		name, _ = v.name()
+		name, _ = v.readName()
 	}
 	return name
 }

@@ -76,7 +76,7 @@ type entry struct {
 
 // entries reads an object whose names the user chooses. A name that stands
 // twice is a mistake, and its first value counts.
-func (v value) entries(what string) ([]entry, bool) {
+func (v value) readEntries(what string) ([]entry, bool) {
 	if !v.json.IsObject() {
 		v.mistake("%s is not %s", v.shown(), what)
 		return nil, false
@@ -111,7 +111,7 @@ func (v value) find(name string) (found value, ok bool) {
 }
 
 // list reads an array.
-func (v value) list(what string) ([]value, bool) {
+func (v value) readList(what string) ([]value, bool) {
 	if !v.json.IsArray() {
 		v.mistake("%s is not a list (want %s)", v.shown(), what)
 		return nil, false
@@ -125,8 +125,8 @@ func (v value) list(what string) ([]value, bool) {
 }
 
 // nonEmptyList reads an array of at least one element.
-func (v value) nonEmptyList(what string) ([]value, bool) {
-	all, ok := v.list(what)
+func (v value) readNonEmptyList(what string) ([]value, bool) {
+	all, ok := v.readList(what)
 	if ok && len(all) == 0 {
 		v.mistake("the list is empty (want %s)", what)
 	}
@@ -164,8 +164,8 @@ type object struct {
 }
 
 // object reads an object whose fields are known. Others are mistakes.
-func (v value) object(known ...string) (object, bool) {
-	fields, ok := v.entries("an object (want fields such as " + quoted(known[0]) + ")")
+func (v value) readObject(known ...string) (object, bool) {
+	fields, ok := v.readEntries("an object (want fields such as " + quoted(known[0]) + ")")
 	o := object{value: v}
 	for _, field := range fields {
 		if contains(known, field.name) {

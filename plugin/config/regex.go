@@ -10,7 +10,7 @@ import (
 
 // readRegex compiles a regular expression in RE2's syntax.
 func readRegex(v value) (*regexp.Regexp, string) {
-	text, ok := v.nonEmpty("a regular expression")
+	text, ok := v.readNonEmpty("a regular expression")
 	if !ok {
 		return nil, ""
 	}

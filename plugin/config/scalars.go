@@ -8,7 +8,7 @@ import (
 )
 
 // text reads a string.
-func (v value) text() (string, bool) {
+func (v value) readText() (string, bool) {
 	if v.json.Type != gjson.String {
 		v.mistake("%s is not a string (want one in double quotes)", v.shown())
 		return "", false
@@ -17,8 +17,8 @@ func (v value) text() (string, bool) {
 }
 
 // nonEmpty reads a string of at least one byte.
-func (v value) nonEmpty(what string) (string, bool) {
-	s, ok := v.text()
+func (v value) readNonEmpty(what string) (string, bool) {
+	s, ok := v.readText()
 	if ok && s == "" {
 		v.mistake("the string is empty (want %s)", what)
 	}
@@ -26,7 +26,7 @@ func (v value) nonEmpty(what string) (string, bool) {
 }
 
 // boolean reads true or false.
-func (v value) boolean() (is, ok bool) {
+func (v value) readBoolean() (is, ok bool) {
 	if !v.json.IsBool() {
 		v.mistake("%s is not a boolean (want true or false)", v.shown())
 		return false, false
@@ -35,7 +35,7 @@ func (v value) boolean() (is, ok bool) {
 }
 
 // whole reads a whole number within bounds.
-func (v value) whole(lowest, highest int64) (int64, bool) {
+func (v value) readWhole(lowest, highest int64) (int64, bool) {
 	if v.json.Type == gjson.Number {
 		if n, ok := wholeNumber(v.json.Raw); ok && n >= lowest && n <= highest {
 			return n, true
@@ -49,7 +49,7 @@ func (v value) whole(lowest, highest int64) (int64, bool) {
 }
 
 // duration reads a duration within bounds, all in microseconds.
-func (v value) duration(lowest, highest int64) (int64, bool) {
+func (v value) readDuration(lowest, highest int64) (int64, bool) {
 	if v.json.Type == gjson.String {
 		micros, ok := parseDuration(v.json.Str)
 		if ok && micros >= lowest && micros <= highest {
@@ -60,19 +60,6 @@ func (v value) duration(lowest, highest int64) (int64, bool) {
 		}
 	}
 	v.mistake(`%s is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`, v.shown())
-	return 0, false
-}
-
-// choice reads one of a few words and returns its index.
-func (v value) choice(words ...string) (int, bool) {
-	if v.json.Type == gjson.String {
-		for i, word := range words {
-			if v.json.Str == word {
-				return i, true
-			}
-		}
-	}
-	v.mistake("%s is not a known value (want one of %s)", v.shown(), quotedList(words))
 	return 0, false
 }
 
@@ -126,43 +113,34 @@ func clampedInt(s string) int {
 // The methods below read an optional field into where its default stands,
 // which a mistake leaves as it is.
 
-func (o object) readText(name string, into *string) {
+func (o object) readTextField(name string, into *string) {
 	if v, ok := o.field(name); ok {
-		if s, ok := v.text(); ok {
+		if s, ok := v.readText(); ok {
 			*into = s
 		}
 	}
 }
 
-func (o object) readBoolean(name string, into *bool) {
+func (o object) readBooleanField(name string, into *bool) {
 	if v, ok := o.field(name); ok {
-		if is, ok := v.boolean(); ok {
+		if is, ok := v.readBoolean(); ok {
 			*into = is
 		}
 	}
 }
 
-func (o object) readWhole(name string, into *int64, lowest, highest int64) {
+func (o object) readWholeField(name string, into *int64, lowest, highest int64) {
 	if v, ok := o.field(name); ok {
-		if n, ok := v.whole(lowest, highest); ok {
+		if n, ok := v.readWhole(lowest, highest); ok {
 			*into = n
 		}
 	}
 }
 
-func (o object) readDuration(name string, intoMicros *int64, lowest, highest int64) {
+func (o object) readDurationField(name string, intoMicros *int64, lowest, highest int64) {
 	if v, ok := o.field(name); ok {
-		if micros, ok := v.duration(lowest, highest); ok {
+		if micros, ok := v.readDuration(lowest, highest); ok {
 			*intoMicros = micros
 		}
 	}
-}
-
-// readChoice reads one of a few words as its index.
-func (o object) readChoice(name string, words ...string) int {
-	if v, ok := o.field(name); ok {
-		i, _ := v.choice(words...)
-		return i
-	}
-	return 0
 }

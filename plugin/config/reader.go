@@ -26,10 +26,11 @@ func (r *reader) mistake(path, format string, args ...any) {
 	}
 }
 
-// err is all that was found, or nil.
+// err is Mistakes with everything that was found, or nil.
 func (r *reader) err() error {
 	if r.found > maxMistakes {
-		return append(r.mistakes, Mistake{Problem: fmt.Sprintf("and %d more mistakes", r.found-maxMistakes)})
+		more := r.found - maxMistakes
+		return append(r.mistakes, Mistake{Problem: fmt.Sprintf("and %d more mistakes", more), more: more})
 	}
 	if r.found > 0 {
 		return r.mistakes

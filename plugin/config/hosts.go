@@ -15,7 +15,7 @@ func readHostMatch(v value) *StringMatch {
 	return &m
 }
 
-// hasPort says whether a host, or a part of one, has a colon outside the
+// hasPort reports whether a host, or a part of one, has a colon outside the
 // brackets of an IPv6 address.
 func hasPort(op MatchOp, host string) bool {
 	if op == Contains || strings.HasPrefix(host, "[") && !strings.Contains(host, "]") {

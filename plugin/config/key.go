@@ -16,7 +16,7 @@ var sources = words[Source]{
 	{FromConstant, "constant"},
 }
 
-// readKey reads a rule's key. None is [], one key for all.
+// readKey reads a rule's key. An absent key is [], one key for all.
 func readKey(o object) []Component {
 	v, ok := o.field("key")
 	if !ok {
@@ -105,8 +105,8 @@ func (c *Component) readPath(v value) {
 	}
 }
 
-// trueOrObject says whether there is an object to read. Anything but that and
-// true is a mistake.
+// trueOrObject reports whether the value is an object, which the caller has to
+// read. Anything else but true is a mistake.
 func (v value) trueOrObject(example string) bool {
 	if v.json.IsObject() {
 		return true
@@ -123,8 +123,8 @@ func (o object) readSmallWhole(name string, byDefault, lowest, highest int64) in
 	return int(n)
 }
 
-// readAttributePath reads the path of an Envoy attribute. Envoy's interface joins
-// its parts by NUL, which they cannot hold for that reason.
+// readAttributePath reads the path of an Envoy attribute. No part may hold a NUL,
+// by which Envoy's interface joins them.
 func readAttributePath(v value) []string {
 	elements, _ := v.readNonEmptyList(`a path such as ["connection", "uri_san_peer_certificate"]`)
 	path := make([]string, 0, len(elements))

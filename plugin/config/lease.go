@@ -4,8 +4,8 @@ import "github.com/sluiceproxy/sluice/algo"
 
 const minLeaseMicros = 10 * millisecond
 
-// readLease reads a limit's "lease", and refuses it where units that a worker holds
-// could admit more than the rule allows, or where they have no meaning.
+// readLease reads a limit's "lease". It refuses one where the units that a worker
+// holds could admit more than the rule allows, or would mean nothing.
 func readLease(o object, limit *Limit, rule *Rule, several bool) {
 	v, ok := o.field("lease")
 	if !ok {
@@ -34,7 +34,7 @@ func readLease(o object, limit *Limit, rule *Rule, several bool) {
 	}
 }
 
-// unleasable says why a limit cannot be leased, or "".
+// unleasable returns why a limit cannot be leased, or "".
 func unleasable(limit *Limit, rule *Rule, several bool) string {
 	switch {
 	case several:

@@ -8,9 +8,9 @@ import (
 
 // scope is where limits stand: in a rule, and in which of its tiers.
 type scope struct {
-	rule *Rule
-	path string // of the rule
-	tier int    // 0 without tiers
+	rule     *Rule
+	rulePath string
+	tier     int // 0 without tiers
 }
 
 // readLimits reads the limits of a rule, or of one of its tiers.
@@ -119,8 +119,8 @@ func readVariant(o object, limit *Limit) {
 	}
 }
 
-// checkRefill reports a bucket that takes too long to be full again: its key has
-// to live as long.
+// checkRefill reports a bucket that takes too long to be full again. Its key has
+// to live that long.
 func checkRefill(o object, limit *Limit) {
 	if limit.RestoreMicros() > algo.MaxRestoreMicros {
 		o.mistake("the burst takes more than 100 years to refill (want burst * window / limit to be less)")
@@ -130,7 +130,7 @@ func checkRefill(o object, limit *Limit) {
 // defaultMaxDelayMicros is how long a queue holds a request at most.
 const defaultMaxDelayMicros = 30 * second
 
-// variants are the fields that belong to some algorithms only.
+// variants are the fields that belong to some algorithms only, and to which.
 var variants = []variantField{
 	{"burst", []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA}},
 	{"anchor", []algo.Algorithm{algo.FixedWindow}},
@@ -144,7 +144,7 @@ type variantField struct {
 	home []algo.Algorithm
 }
 
-// checkPlace reports the field in a limit of an algorithm that lacks it.
+// checkPlace reports the field if the limit's algorithm does not take it.
 func (f variantField) checkPlace(o object, algorithm algo.Algorithm) {
 	var names []string
 	for _, a := range f.home {
@@ -156,13 +156,13 @@ func (f variantField) checkPlace(o object, algorithm algo.Algorithm) {
 	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.name)
 }
 
-// twin is what two limits of one rule may not share: they would share a key.
+// twin is what two limits of one rule may not share, as they would share a key.
 type twin struct {
 	algorithm    algo.Algorithm
 	windowMicros int64
 }
 
-// isTwin reports a limit that has a twin before it, by their paths.
+// isTwin reports a limit that has a twin before it. paths has those so far.
 func isTwin(o object, paths map[twin]string, limit Limit) bool {
 	t := twin{limit.Algorithm, limit.WindowMicros}
 	first, taken := paths[t]

@@ -10,13 +10,14 @@ import (
 )
 
 // maxDepth bounds how deep objects and arrays may nest. The deepest field of a
-// configuration stands at 8, and each "not" adds one; what reads it recurses.
+// configuration stands at 8, and each "not" adds one. The functions that read
+// them recurse.
 const maxDepth = 20
 
 // Parse reads a configuration. The error is of type Mistakes and holds all that
 // is wrong with it, not only the first.
 func Parse(text []byte) (*Config, error) {
-	r := &reader{rules: map[string]string{}, policies: map[string]policy{}}
+	r := &reader{rules: map[string]string{}, limitNames: map[string]nameOwner{}}
 	config := r.parse(string(text))
 	if err := r.err(); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (r *reader) parse(text string) *Config {
 	return readLimiter(o)
 }
 
-// role says which of its two filters the plugin is.
+// role is which of the two filters this instance of the plugin is.
 type role uint8
 
 const (
@@ -61,7 +62,7 @@ var roles = words[role]{
 	{bridgeRole, "bridge"},
 }
 
-// readBridge reads {"role": "bridge"}, which is all there is to that role.
+// readBridge reads {"role": "bridge"}. That role has no other field.
 func readBridge(root value) *Config {
 	fields, _ := root.readEntries("an object")
 	for _, field := range fields {

@@ -10,10 +10,10 @@ import (
 
 // reader collects the mistakes that are found while a configuration is read.
 type reader struct {
-	mistakes Mistakes          // the first maxMistakes
-	found    int               // all
-	rules    map[string]string // the paths of the rules so far, by name
-	policies map[string]policy // the policies so far, by name
+	mistakes   Mistakes             // the first maxMistakes
+	found      int                  // all
+	rules      map[string]string    // the paths of the rules so far, by name
+	limitNames map[string]nameOwner // the limits so far, by name
 }
 
 // maxMistakes bounds the memory that a hostile text can take.
@@ -75,7 +75,7 @@ type entry struct {
 	value
 }
 
-// entries reads an object whose names the user chooses. A name that stands
+// readEntries reads an object whose names the user chooses. A name that stands
 // twice is a mistake, and its first value counts.
 func (v value) readEntries(what string) ([]entry, bool) {
 	if !v.json.IsObject() {
@@ -111,7 +111,7 @@ func (v value) find(name string) (found value, ok bool) {
 	return found, ok
 }
 
-// list reads an array.
+// readList reads an array.
 func (v value) readList(what string) ([]value, bool) {
 	if !v.json.IsArray() {
 		v.mistake("%s is not a list (want %s)", v.shown(), what)
@@ -125,7 +125,7 @@ func (v value) readList(what string) ([]value, bool) {
 	return all, true
 }
 
-// nonEmptyList reads an array of at least one element.
+// readNonEmptyList reads an array of at least one element.
 func (v value) readNonEmptyList(what string) ([]value, bool) {
 	all, ok := v.readList(what)
 	if ok && len(all) == 0 {
@@ -134,8 +134,8 @@ func (v value) readNonEmptyList(what string) ([]value, bool) {
 	return all, ok && len(all) > 0
 }
 
-// joinPath leads from an object to its field: "a.b", or `a["b c"]` where the
-// name would be unclear.
+// joinPath is the path of an object's field: "a.b", or `a["b c"]` where the name
+// would be unclear.
 func joinPath(path, name string) string {
 	if !isPlainName(name) {
 		return path + "[" + quoted(name) + "]"
@@ -164,7 +164,7 @@ type object struct {
 	fields []entry
 }
 
-// object reads an object whose fields are known. Others are mistakes.
+// readObject reads an object with the known fields. Others are mistakes.
 func (v value) readObject(known ...string) (object, bool) {
 	fields, ok := v.readEntries("an object (want fields such as " + quoted(known[0]) + ")")
 	o := object{value: v}
@@ -241,7 +241,7 @@ func (o object) oneOf(names ...string) (string, value, bool) {
 	return "", value{}, false
 }
 
-// refuse reports fields that have no place beside the others, and why.
+// refuse reports each of the fields that is there, and why it may not be.
 func (o object) refuse(why string, names ...string) {
 	for _, name := range names {
 		if o.has(name) {

@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// maxCount bounds counts that have no bound of their own in the design.
+// maxCount bounds counts that need no bound of their own.
 const maxCount = 1_000_000_000
 
 // maxDatabase is the highest database number that Redis itself can be given.
@@ -13,7 +13,7 @@ func readRedis(o object) *Redis {
 	if !ok {
 		return nil
 	}
-	// Whatever is written here in place of an object may be a URL with a
+	// Whoever writes something else than an object here may write a URL with a
 	// password in it.
 	v.secret = true
 	redis := &Redis{KeyPrefix: "rl", TimeoutMicros: 50 * millisecond}
@@ -34,7 +34,7 @@ func readRedis(o object) *Redis {
 	return redis
 }
 
-// readKeyPrefix reads what all keys begin with. A brace would move the hash tag.
+// readKeyPrefix reads what every key begins with. A brace would move the hash tag.
 func readKeyPrefix(v value) string {
 	prefix, ok := v.readNonEmpty(`a prefix such as "rl"`)
 	if ok && (len(prefix) > maxName || !isPrintable(prefix) || strings.ContainsAny(prefix, " {}")) {
@@ -43,8 +43,8 @@ func readKeyPrefix(v value) string {
 	return prefix
 }
 
-// readCredentials reads who logs in to Redis. Empty strings stand for none. No
-// message shows what the fields hold.
+// readCredentials reads who logs in to Redis. An empty string is like an absent
+// field. No message shows a value.
 func readCredentials(o object, redis *Redis) {
 	o.readSecretField("username", &redis.Username)
 	o.readSecretField("password", &redis.Password)
@@ -61,7 +61,7 @@ func readCredentials(o object, redis *Redis) {
 	}
 }
 
-// readSecret reads an optional string that no message shows.
+// readSecretField reads an optional string that no message shows.
 func (o object) readSecretField(name string, into *string) {
 	if v, ok := o.field(name); ok {
 		v.secret = true

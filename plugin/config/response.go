@@ -29,7 +29,8 @@ func readResponse(o object) *Response {
 	return res
 }
 
-// reserved are the headers of an answer that have another author.
+// reserved are the headers of an answer that have another author, and what to do
+// instead.
 var reserved = map[string]string{
 	"content-length":        "Envoy writes it",
 	"transfer-encoding":     "Envoy writes it",
@@ -75,7 +76,7 @@ func readResponseHeaders(v value) [][2]string {
 	return headers
 }
 
-// checkHeaderValue reports control characters: with a line break a value could
+// checkHeaderValue reports control characters. With a line break a value could
 // end its header (RFC 9110 section 5.5).
 func (v value) checkHeaderValue(text string) {
 	for _, c := range []byte(text) {

@@ -1,7 +1,5 @@
 package config
 
-import "github.com/sluiceproxy/sluice/algo"
-
 func readRules(o object) []Rule {
 	v, ok := o.required("rules", "a list of at least one rule")
 	if !ok {
@@ -30,7 +28,7 @@ var modes = words[Mode]{
 
 func readRule(o object) *Rule {
 	rule := &Rule{}
-	rule.Name = ruleName(o)
+	rule.Name = readRuleName(o)
 	if v, ok := o.field("match"); ok {
 		rule.Match = readMatch(v)
 	}
@@ -44,15 +42,15 @@ func readRule(o object) *Rule {
 	rule.Cost = readCost(o)
 	switch field, v, _ := o.oneOf("limits", "limits_by"); field {
 	case "limits":
-		rule.Limits = readLimits(v, scope{rule: rule, path: o.path})
+		rule.Limits = readLimits(v, scope{rule: rule, rulePath: o.path})
 	case "limits_by":
-		rule.Tiers = readTiers(v, scope{rule: rule, path: o.path})
+		rule.Tiers = readTiers(v, scope{rule: rule, rulePath: o.path})
 	}
 	return rule
 }
 
-// ruleName reads a rule's name, which no rule before it has.
-func ruleName(o object) string {
+// readRuleName reads a rule's name, which no rule before it may have.
+func readRuleName(o object) string {
 	v, ok := o.required("name", `one such as "per-user"`)
 	if !ok {
 		return ""
@@ -64,29 +62,4 @@ func ruleName(o object) string {
 		o.r.rules[name] = o.path
 	}
 	return name
-}
-
-func readCost(o object) Cost {
-	c := Cost{Default: 1, Max: algo.MaxCost}
-	v, ok := o.field("cost")
-	if !ok {
-		return c
-	}
-	if !v.json.IsObject() {
-		o.readWholeField("cost", &c.Default, 0, algo.MaxCost)
-		return c
-	}
-	o, ok = v.readObject("header", "default", "max")
-	if !ok {
-		return c
-	}
-	if v, ok := o.required("header", `one such as "x-cost"; a constant cost is a plain number`); ok {
-		c.Header, _ = v.readHeaderName()
-	}
-	o.readWholeField("default", &c.Default, 0, algo.MaxCost)
-	o.readWholeField("max", &c.Max, 1, algo.MaxCost)
-	if c.Default > c.Max {
-		o.mistake(`"default" %d is above "max" %d (want at most that)`, c.Default, c.Max)
-	}
-	return c
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// text reads a string.
+// readText reads a string.
 func (v value) readText() (string, bool) {
 	if v.json.Type != gjson.String {
 		v.mistake("%s is not a string (want one in double quotes)", v.shown())
@@ -16,7 +16,7 @@ func (v value) readText() (string, bool) {
 	return v.json.Str, true
 }
 
-// nonEmpty reads a string of at least one byte.
+// readNonEmpty reads a string of at least one byte.
 func (v value) readNonEmpty(what string) (string, bool) {
 	s, ok := v.readText()
 	if ok && s == "" {
@@ -25,7 +25,7 @@ func (v value) readNonEmpty(what string) (string, bool) {
 	return s, ok && s != ""
 }
 
-// boolean reads true or false.
+// readBoolean reads true or false.
 func (v value) readBoolean() (is, ok bool) {
 	if !v.json.IsBool() {
 		v.mistake("%s is not a boolean (want true or false)", v.shown())
@@ -34,7 +34,7 @@ func (v value) readBoolean() (is, ok bool) {
 	return v.json.Type == gjson.True, true
 }
 
-// whole reads a whole number within bounds.
+// readWhole reads a whole number within bounds.
 func (v value) readWhole(lowest, highest int64) (int64, bool) {
 	if v.json.Type == gjson.Number {
 		if n, ok := wholeNumber(v.json.Raw); ok && n >= lowest && n <= highest {
@@ -48,7 +48,7 @@ func (v value) readWhole(lowest, highest int64) (int64, bool) {
 	return 0, false
 }
 
-// duration reads a duration within bounds, all in microseconds.
+// readDuration reads a duration within bounds, all in microseconds.
 func (v value) readDuration(lowest, highest int64) (int64, bool) {
 	if v.json.Type == gjson.String {
 		micros, ok := parseDuration(v.json.Str)
@@ -67,8 +67,8 @@ func (v value) readDuration(lowest, highest int64) (int64, bool) {
 const maxWhole = 1_000_000_000_000_000_000
 
 // wholeNumber reads a JSON number exactly, in any spelling: 1000, 1000.0 and
-// 1e3 are one number, as tools between the user and Envoy may respell it. Beyond
-// plus or minus maxWhole it is that; ok is false for a fraction.
+// 1e3 are one number, as tools between the user and Envoy may respell it. Numbers
+// beyond plus or minus maxWhole are cut to that. For a fraction ok is false.
 func wholeNumber(raw string) (n int64, ok bool) {
 	unsigned, negative := strings.CutPrefix(raw, "-")
 	mantissa, exponent, _ := strings.Cut(strings.ReplaceAll(unsigned, "E", "e"), "e")
@@ -94,8 +94,8 @@ func wholeNumber(raw string) (n int64, ok bool) {
 	return n, true
 }
 
-// clampedInt reads an exponent, "" being 0. Any beyond a billion serves as one:
-// no configuration has a billion digits to make up for it.
+// clampedInt reads an exponent; "" is 0. Exponents beyond a billion are cut to
+// that, as no configuration has a billion digits to make up for them.
 func clampedInt(s string) int {
 	if s == "" {
 		return 0

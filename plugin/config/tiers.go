@@ -59,7 +59,7 @@ func readTierValues(v value, s scope) []Tier {
 	return all
 }
 
-// checkNamed reports a default that is no tier's value.
+// checkNamed reports a default that names no tier.
 func (t *Tiers) checkNamed(v value, name string, ok bool) {
 	var known []string
 	for _, tier := range t.Values {

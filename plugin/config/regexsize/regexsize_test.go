@@ -1,13 +1,13 @@
-package config
+package regexsize
 
 import (
+	"fmt"
 	"regexp/syntax"
-	"strconv"
 	"strings"
 	"testing"
 )
 
-func TestRegexBounds(t *testing.T) {
+func TestBounds(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		regex string
@@ -35,35 +35,38 @@ func TestRegexBounds(t *testing.T) {
 		{strings.Repeat("a", 513), false},
 	}
 	for _, tt := range tests {
-		text, _ := whole("match", []byte(`{"path": {"regex": `+strconv.Quote(tt.regex)+`}}`))
-		if _, err := Parse(text); (err == nil) != tt.fits {
-			t.Errorf("%s: %v", tt.regex, err)
-		}
+		t.Run(fmt.Sprintf("%.40q", tt.regex), func(t *testing.T) {
+			t.Parallel()
+			_, err := Compile(tt.regex)
+			if (err == nil) != tt.fits {
+				t.Errorf("%s: %v", tt.regex, err)
+			}
+		})
 	}
 }
 
-// FuzzRegex holds that what is measured bounds what is compiled.
-func FuzzRegex(f *testing.F) {
+// FuzzMeasure holds that what is measured bounds what is compiled.
+func FuzzMeasure(f *testing.F) {
 	for _, seed := range []string{
 		`a|b|cd`, `(a(b)?)*c+?`, `x{3,7}y{2,}z{0}`, `^$\b`, `(?i)straße`, `a|ab|abc|abcd`, `[^/]+`, `.*`, `\pL{2}`, `(?:)`, `(a{2}){3}`, `a**`, `\Qa.b\E`, `[[:alpha:]]|[0-9]`,
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > maxRegexBytes || groupDepth(text) > maxRegexGroups {
+		if len(text) > MaxBytes || groupDepth(text) > maxGroups {
 			return
 		}
 		tree, err := syntax.Parse(text, syntax.Perl)
 		if err != nil {
 			return
 		}
-		size := measure(tree)
-		if !size.fits() {
+		measured := measure(tree)
+		if !measured.fits() {
 			return
 		}
 		simple := tree.Simplify()
-		if depth := treeDepth(simple); depth > size.depth+1 {
-			t.Errorf("%q: measured depth %d, is %d", text, size.depth, depth)
+		if depth := treeDepth(simple); depth > measured.depth+1 {
+			t.Errorf("%q: measured depth %d, is %d", text, measured.depth, depth)
 		}
 		program, err := syntax.Compile(simple)
 		if err != nil {
@@ -78,8 +81,8 @@ func FuzzRegex(f *testing.F) {
 			}
 		}
 		// Each program begins with a fail and ends with a match.
-		if len(program.Inst)-2 > size.instructions || branches > size.branches {
-			t.Errorf("%q: measured %+v, is %d with %d branches", text, size, len(program.Inst), branches)
+		if len(program.Inst)-2 > measured.instructions || branches > measured.branches {
+			t.Errorf("%q: measured %+v, is %d with %d branches", text, measured, len(program.Inst), branches)
 		}
 	})
 }

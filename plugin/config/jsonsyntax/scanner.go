@@ -1,4 +1,4 @@
-package config
+package jsonsyntax
 
 import (
 	"fmt"
@@ -6,52 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep objects and arrays may nest. The deepest field of a
-// configuration stands at 8, and each "not" adds one; what reads it recurses.
-const maxDepth = 20
-
-// syntaxMistake finds where text stops being JSON (RFC 8259), with a bounded
-// stack whatever the text holds. It reports false for valid JSON.
-func syntaxMistake(text string) (Mistake, bool) {
-	at, problem := invalidUTF8(text)
-	if problem == "" {
-		s := scanner{text: text}
-		for step := anyValue; step != nil; {
-			s.skipSpace()
-			step = step(&s)
-		}
-		at, problem = s.pos, s.problem
-	}
-	if problem == "" {
-		return Mistake{}, false
-	}
-	line, column := position(text, at)
-	return Mistake{Path: fmt.Sprintf("line %d, column %d", line, column), Problem: problem}, true
-}
-
-// position counts lines and, in characters, columns from 1.
-func position(text string, at int) (line, column int) {
-	before := text[:at]
-	lineStart := strings.LastIndexByte(before, '\n') + 1
-	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[lineStart:]) + 1
-}
-
-func invalidUTF8(text string) (at int, problem string) {
-	for at < len(text) {
-		r, size := utf8.DecodeRuneInString(text[at:])
-		if r == utf8.RuneError && size == 1 {
-			return at, fmt.Sprintf("byte 0x%02x is not UTF-8 (want JSON in UTF-8)", text[at])
-		}
-		at += size
-	}
-	return 0, ""
-}
-
-// scanner walks over a JSON text. A step reads what must come next, and names
-// the step after it: nil at the end of the text or at a problem.
+// scanner walks over a JSON text. A step reads what must come next and returns
+// the step after it, or nil at the end of the text and at a problem.
 type scanner struct {
 	text    string
 	pos     int
+	deepest int    // how many objects and arrays may be open
 	open    []byte // the '{' and '[' not closed yet
 	problem string
 }
@@ -63,7 +23,7 @@ func (s *scanner) fail(format string, args ...any) step {
 	return nil
 }
 
-// unexpected fails at what stands here, which is not what is wanted.
+// unexpected fails at the character that stands here in place of what is wanted.
 func (s *scanner) unexpected(want string) step {
 	if s.pos >= len(s.text) {
 		return s.fail("the text ends too early (want %s)", want)
@@ -78,7 +38,8 @@ func (s *scanner) skipSpace() {
 	}
 }
 
-// peek is the next byte, or 0 at the end; a NUL is no part of JSON either.
+// peek is the next byte, or 0 at the end. JSON has no NUL, so the two need not
+// be told apart.
 func (s *scanner) peek() byte {
 	if s.pos < len(s.text) {
 		return s.text[s.pos]
@@ -107,8 +68,8 @@ func anyValue(s *scanner) step {
 }
 
 func (s *scanner) enter(bracket byte, next step) step {
-	if len(s.open) == maxDepth {
-		return s.fail("nested too deep (want at most %d levels)", maxDepth)
+	if len(s.open) == s.deepest {
+		return s.fail("nested too deep (want at most %d levels)", s.deepest)
 	}
 	s.open = append(s.open, bracket)
 	s.pos++

@@ -1,4 +1,4 @@
-package config
+package jsonsyntax
 
 import "strings"
 
@@ -28,8 +28,8 @@ func (s *scanner) quotedString(next step) step {
 	return s.fail("the string that starts here has no end (want a closing quote)")
 }
 
-// escape reads what follows a backslash, up to its last byte; where there is
-// no escape it stays at the backslash.
+// escape moves from a backslash to the last byte of its escape. If none stands
+// there, it stays at the backslash and reports false.
 func (s *scanner) escape() bool {
 	rest := s.text[s.pos+1:]
 	switch {
@@ -50,8 +50,8 @@ func (s *scanner) escape() bool {
 	return true
 }
 
-// number reads [ minus ] int [ frac ] [ exp ]; where that is not what stands
-// here, it stays at the start.
+// number reads [ minus ] int [ frac ] [ exp ]. If something else stands here,
+// it fails at the start.
 func (s *scanner) number() step {
 	start := s.pos
 	s.skipSign("-")

@@ -74,12 +74,13 @@ func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
 }
 
 func algorithm(v value) algo.Algorithm {
-	var names []string
-	for a := algo.FixedWindow; a <= algo.GCRA; a++ {
-		names = append(names, a.String())
+	all := algo.Algorithms()
+	names := make([]string, len(all))
+	for i, a := range all {
+		names[i] = a.String()
 	}
 	if i, ok := v.choice(names...); ok {
-		return algo.FixedWindow + algo.Algorithm(i)
+		return all[i]
 	}
 	return 0
 }
@@ -97,10 +98,10 @@ func variant(o object, limit *Limit) {
 	if limit.Algorithm == 0 {
 		return
 	}
-	for _, f := range variants {
-		f.checkPlace(o, limit.Algorithm)
+	for _, f := range algo.AllFields() {
+		checkPlace(o, f, limit.Algorithm)
 	}
-	if limit.Algorithm == algo.LeakyBucket && !limit.Queue {
+	if limit.Algorithm.Takes(algo.FieldMaxDelay) && !limit.Queue {
 		o.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, "max_delay")
 	}
 	if limit.SubWindows > 0 && limit.WindowMicros%limit.SubWindows != 0 {
@@ -120,30 +121,18 @@ func checkRefill(o object, limit *Limit) {
 // defaultMaxDelayMicros is how long a queue holds a request at most.
 const defaultMaxDelayMicros = 30 * second
 
-// variants are the fields that belong to some algorithms only.
-var variants = []variantField{
-	{"burst", []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA}},
-	{"anchor", []algo.Algorithm{algo.FixedWindow}},
-	{"sub_windows", []algo.Algorithm{algo.SlidingWindowCounter}},
-	{"overflow", []algo.Algorithm{algo.LeakyBucket}},
-	{"max_delay", []algo.Algorithm{algo.LeakyBucket}},
-}
-
-type variantField struct {
-	name string
-	home []algo.Algorithm
-}
-
 // checkPlace reports the field in a limit of an algorithm that lacks it.
-func (f variantField) checkPlace(o object, algorithm algo.Algorithm) {
-	var names []string
-	for _, a := range f.home {
-		if a == algorithm {
-			return
-		}
-		names = append(names, a.String())
+func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
+	if algorithm.Takes(f) {
+		return
 	}
-	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.name)
+	var names []string
+	for _, a := range algo.Algorithms() {
+		if a.Takes(f) {
+			names = append(names, a.String())
+		}
+	}
+	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.String())
 }
 
 // twin is what two limits of one rule may not share: they would share a key.

@@ -65,7 +65,10 @@ func (e *Entry) Decide(limits []algo.Limit, cost, nowMicros int64, out []algo.De
 		if d.Allowed {
 			known = d.Remaining >= cost
 		} else {
-			d.RetryAfterMicros, known = retryAfter(&limits[i], d.RetryAfterMicros, e.cost, cost, age)
+			d.RetryAfterMicros, known = limits[i].RetryAfterFor(cost, e.cost, d.RetryAfterMicros)
+			if d.RetryAfterMicros != algo.Never {
+				d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+			}
 		}
 		if !known {
 			return false, false
@@ -73,22 +76,6 @@ func (e *Entry) Decide(limits []algo.Limit, cost, nowMicros int64, out []algo.De
 		out[i] = d
 	}
 	return !e.rejects, true
-}
-
-// retryAfter is the wait of a cost, given that of another one, not higher, some
-// time ago.
-func retryAfter(l *algo.Limit, retryMicros, of, cost, age int64) (micros int64, known bool) {
-	switch {
-	case retryMicros == algo.Never || cost > l.Capacity():
-		return algo.Never, true
-	case cost == of || l.Algorithm == algo.FixedWindow:
-	case l.Algorithm.HasBurst() && !l.Queue:
-		more := float64(cost-of) * float64(l.WindowMicros) / float64(l.Units)
-		retryMicros += int64(math.Ceil(more))
-	default:
-		return 0, false
-	}
-	return max(1, retryMicros-age), true
 }
 
 // Remember keeps the decisions on a cost, which were not charged. If one of them

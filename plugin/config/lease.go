@@ -43,12 +43,9 @@ func unleasable(limit *Limit, rule *Rule, several bool) string {
 		return "the rule's cost is not the constant 1"
 	case rule.Mode != Enforce:
 		return `the rule's mode is not "enforce"`
-	case limit.Algorithm == algo.SlidingWindowLog:
-		return "a sliding_window_log has an entry for each request, made when the request comes"
-	case limit.Algorithm == algo.SlidingWindowCounter:
-		return "a sliding_window_counter weighs requests by when they come"
-	case limit.Queue:
-		return "a queue delays each request by its own turn"
+	}
+	if err := limit.Leasable(); err != nil {
+		return err.Error()
 	}
 	return ""
 }

@@ -76,7 +76,7 @@ func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
 // algorithms are the algorithms that algo has.
 func algorithms() words[algo.Algorithm] {
 	var all words[algo.Algorithm]
-	for a := algo.FixedWindow; a <= algo.GCRA; a++ {
+	for _, a := range algo.Algorithms() {
 		all = append(all, word[algo.Algorithm]{a, a.String()})
 	}
 	return all
@@ -107,10 +107,10 @@ func readVariant(o object, limit *Limit) {
 	if limit.Algorithm == 0 {
 		return
 	}
-	for _, f := range variants {
-		f.checkPlace(o, limit.Algorithm)
+	for _, f := range algo.AllFields() {
+		checkPlace(o, f, limit.Algorithm)
 	}
-	if limit.Algorithm == algo.LeakyBucket && !limit.Queue {
+	if limit.Algorithm.Takes(algo.FieldMaxDelay) && !limit.Queue {
 		o.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, "max_delay")
 	}
 	if limit.SubWindows > 0 && limit.WindowMicros%limit.SubWindows != 0 {
@@ -130,30 +130,18 @@ func checkRefill(o object, limit *Limit) {
 // defaultMaxDelayMicros is how long a queue holds a request at most.
 const defaultMaxDelayMicros = 30 * second
 
-// variants are the fields that belong to some algorithms only, and to which.
-var variants = []variantField{
-	{"burst", []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA}},
-	{"anchor", []algo.Algorithm{algo.FixedWindow}},
-	{"sub_windows", []algo.Algorithm{algo.SlidingWindowCounter}},
-	{"overflow", []algo.Algorithm{algo.LeakyBucket}},
-	{"max_delay", []algo.Algorithm{algo.LeakyBucket}},
-}
-
-type variantField struct {
-	name string
-	home []algo.Algorithm
-}
-
-// checkPlace reports the field if the limit's algorithm does not take it.
-func (f variantField) checkPlace(o object, algorithm algo.Algorithm) {
-	var names []string
-	for _, a := range f.home {
-		if a == algorithm {
-			return
-		}
-		names = append(names, a.String())
+// checkPlace reports the field in a limit of an algorithm that lacks it.
+func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
+	if algorithm.Takes(f) {
+		return
 	}
-	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.name)
+	var names []string
+	for _, a := range algo.Algorithms() {
+		if a.Takes(f) {
+			names = append(names, a.String())
+		}
+	}
+	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.String())
 }
 
 // twin is what two limits of one rule may not share, as they would share a key.

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
 )
 
 // TestFieldsOfAlgorithms tries each field that belongs to some algorithms only
@@ -17,21 +19,18 @@ func TestFieldsOfAlgorithms(t *testing.T) {
 		"overflow":    `"overflow": "reject"`,
 		"max_delay":   `"overflow": "queue", "max_delay": "1s"`,
 	}
-	for _, algorithm := range algorithms().texts() {
-		for _, field := range variants {
-			t.Run(algorithm+" "+field.name, func(t *testing.T) {
+	for _, algorithm := range algo.Algorithms() {
+		for _, field := range algo.AllFields() {
+			t.Run(algorithm.String()+" "+field.String(), func(t *testing.T) {
 				t.Parallel()
-				example, ok := examples[field.name]
+				example, ok := examples[field.String()]
 				if !ok {
 					t.Fatal("no example of the field")
 				}
-				part := fmt.Sprintf(`{"algorithm": %q, "limit": 10, "window": "1s", %s}`, algorithm, example)
+				part := fmt.Sprintf(`{"algorithm": %q, "limit": 10, "window": "1s", %s}`, algorithm.String(), example)
 				text, _ := whole("limit", []byte(part))
 				_, err := Parse(text)
-				belongs := false
-				for _, home := range field.home {
-					belongs = belongs || home.String() == algorithm
-				}
+				belongs := algorithm.Takes(field)
 				if (err == nil) != belongs {
 					t.Errorf("parser: %v, though the field belongs to it: %v", err, belongs)
 				}

@@ -60,7 +60,10 @@ func (e *Entry) Rejects(limits []algo.Limit, cost, nowMicros int64, out []algo.D
 		d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
 		known := d.Remaining >= cost
 		if !d.Allowed {
-			d.RetryAfterMicros, known = retryAfter(&limits[i], d.RetryAfterMicros, e.cost, cost, age)
+			d.RetryAfterMicros, known = limits[i].RetryAfterFor(cost, e.cost, d.RetryAfterMicros)
+			if d.RetryAfterMicros != algo.Never {
+				d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+			}
 		}
 		if !known {
 			return false
@@ -68,22 +71,6 @@ func (e *Entry) Rejects(limits []algo.Limit, cost, nowMicros int64, out []algo.D
 		out[i] = d
 	}
 	return true
-}
-
-// retryAfter is the wait of a cost, given that of another one, not higher, some
-// time ago.
-func retryAfter(l *algo.Limit, retryMicros, of, cost, age int64) (micros int64, known bool) {
-	switch {
-	case retryMicros == algo.Never || cost > l.Capacity():
-		return algo.Never, true
-	case cost == of || l.Algorithm == algo.FixedWindow:
-	case l.Algorithm.HasBurst() && !l.Queue:
-		more := float64(cost-of) * float64(l.WindowMicros) / float64(l.Units)
-		retryMicros += int64(math.Ceil(more))
-	default:
-		return 0, false
-	}
-	return max(1, retryMicros-age), true
 }
 
 // Remember keeps the decisions on a cost that at least one of them rejects, for

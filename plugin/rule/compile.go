@@ -70,7 +70,7 @@ func (s *Set) limits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	limits := make([]algo.Limit, len(list))
 	for i := range list {
 		limits[i] = list[i].Limit
-		l.KeySuffixes = append(l.KeySuffixes, ":"+list[i].Algorithm.String()+":"+list[i].Window)
+		l.KeySuffixes = append(l.KeySuffixes, list[i].KeySuffix())
 		l.Labels = append(l.Labels, answer.NewLabel(&list[i]))
 	}
 	policy, err := algo.NewPlan(limits)

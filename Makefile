@@ -56,7 +56,7 @@ build/empty.wasm: bench/empty/main.go bench/go.mod bench/go.sum $(wildcard tools
 
 .PHONY: run
 run: build ## start Redis, an upstream and Envoy with envoy.yaml, and show decisions (STORE=local: no Redis)
-	@go build -o build/demo ./internal/demo
+	@go build -o build/demo ./cmd/demo
 	@exec build/demo
 
 .PHONY: test
@@ -99,11 +99,11 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 
 .PHONY: bench-lua
 bench-lua: tools ## what a check costs Redis, against the goals and redis_rate (REDIS_SERVER=... on that server)
-	@go run ./internal/luabench
+	@go run ./cmd/luabench
 
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew
-	go run ./internal/algopic
+	go run ./cmd/algopic
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
 .PHONY: bench

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -61,6 +62,20 @@ func sharedDataError(status uint32) error {
 		return local.ErrCASMismatch
 	}
 	return errSharedData
+}
+
+// lookup finds a variable in an environment as WASI has it: "NAME=value" for each,
+// with a NUL after it (https://wasi.dev, preview 1, environ_get).
+// The value is a copy.
+func lookup(environment []byte, name string) (value string, ok bool) {
+	for len(environment) > 0 {
+		variable, rest, _ := bytes.Cut(environment, []byte{0})
+		if v, found := bytes.CutPrefix(variable, []byte(name)); found && len(v) > 0 && v[0] == '=' {
+			return string(v[1:]), true
+		}
+		environment = rest
+	}
+	return "", false
 }
 
 // logLevel is the severity of a log line.

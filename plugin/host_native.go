@@ -27,6 +27,7 @@ type envoy interface {
 	sendResponse(status uint32, details string, headers []byte, body string, grpcStatus int32)
 	unixMicros() int64
 	steadyMicros() int64
+	environment(name string) (value string, ok bool)
 	grpcOpen(service []byte) (token, status uint32)
 	grpcSend(token uint32, message []byte) (status uint32)
 	grpcCancel(token uint32)
@@ -71,6 +72,10 @@ func setSharedData(key string, value []byte, cas uint32) (status uint32) {
 
 func sendResponse(status uint32, details string, headers []byte, body string, grpcStatus int32) {
 	native.sendResponse(status, details, headers, body, grpcStatus)
+}
+
+func environment(name string) (value string, ok bool) {
+	return native.environment(name)
 }
 
 func grpcSend(token uint32, message []byte) (status uint32) {

@@ -71,6 +71,12 @@ func proxyRecordMetric(id uint32, value uint64) uint32
 //go:wasmimport wasi_snapshot_preview1 clock_time_get
 func clockTimeGet(clock uint32, precision uint64, now *uint64) uint32
 
+//go:wasmimport wasi_snapshot_preview1 environ_sizes_get
+func environSizesGet(count, size *uint32) uint32
+
+//go:wasmimport wasi_snapshot_preview1 environ_get
+func environGet(variables, text *byte) uint32
+
 // The callbacks for metadata, which nobody needs, are not exported: Envoy calls
 // them inside proxy_grpc_stream, and when two streams fail within one callback,
 // that has been seen to hang its worker.
@@ -94,6 +100,7 @@ var (
 	resultID    uint32
 	resultCAS   uint32
 	resultNanos uint64
+	resultCount uint32
 )
 
 // Kinds of buffers and header maps.
@@ -239,6 +246,23 @@ func steadyMicros() int64 {
 	clockTimeGet(clockMonotonic, 1000, &resultNanos)
 	return int64(resultNanos / 1000)
 }
+
+// environment is an environment variable of the VM. It asks the host itself:
+// os.LookupEnv would bring in libc's allocator, which takes the heap for its own
+// (docs/decisions/0006-one-allocator.md).
+func environment(name string) (value string, ok bool) {
+	if environSizesGet(&resultCount, &resultLen) != statusOK || resultCount == 0 {
+		return "", false
+	}
+	variables := make([]byte, resultCount*pointerSize) // where in text each begins, which nobody reads
+	text := make([]byte, resultLen)
+	if environGet(unsafe.SliceData(variables), unsafe.SliceData(text)) != statusOK {
+		return "", false
+	}
+	return lookup(text, name)
+}
+
+const pointerSize = 4
 
 // grpcOpen opens a stream; a status other than 0 is a failure.
 func grpcOpen(service []byte) (token, status uint32) {

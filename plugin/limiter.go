@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
@@ -109,7 +108,7 @@ func password(cfg *config.Redis) string {
 	if cfg.PasswordEnv == "" {
 		return cfg.Password
 	}
-	value, ok := os.LookupEnv(cfg.PasswordEnv)
+	value, ok := environment(cfg.PasswordEnv)
 	if !ok {
 		logLine(logWarn, "sluice: redis.password_env: the VM has no environment variable "+cfg.PasswordEnv+
 			" (set it in vm_config.environment_variables); going on without AUTH")

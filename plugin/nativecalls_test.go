@@ -69,6 +69,14 @@ func (v *nativeGuest) unixMicros() int64 {
 
 func (v *nativeGuest) steadyMicros() int64 { return v.worker.clock.now.UnixMicro() }
 
+func (v *nativeGuest) environment(name string) (value string, ok bool) {
+	var text []byte
+	for n, value := range v.worker.env {
+		text = append(text, n+"="+value+"\x00"...)
+	}
+	return lookup(text, name)
+}
+
 func (v *nativeGuest) requestHeader(name string) (string, bool) {
 	return v.stream("get_header_map_value").request.Get(name)
 }

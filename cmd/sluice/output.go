@@ -2,11 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 )
 
 // json reports whether the output is for programs.
@@ -20,13 +19,31 @@ func (a *app) writeJSON(value any) error {
 	return encoder.Encode(value)
 }
 
-// table prints rows in columns, the first row being the heads.
+// table prints rows in columns, the first row being the heads. A row's last cell
+// may be as long as it likes.
 func (a *app) table(rows [][]string) error {
-	w := tabwriter.NewWriter(a.out, 0, 8, 2, ' ', 0)
+	var widths []int
 	for _, row := range rows {
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		for i, cell := range row[:len(row)-1] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
 	}
-	return w.Flush()
+	var out strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell)
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]+2-utf8.RuneCountInString(cell)))
+			}
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(a.out, out.String())
+	return err
 }
 
 // read reads a file, or standard input for "-".

@@ -237,3 +237,6 @@ func (c *Conn) State() BreakerState { return c.breaker.state }
 // still depends on them or not. MaxPending bounds it, and with it the memory of
 // the Conn.
 func (c *Conn) InFlight() int64 { return c.pipe.waiting }
+
+// Idle reports whether every command has had its reply.
+func (c *Conn) Idle() bool { return c.pipe.entries.len() == 0 && len(c.out) == 0 }

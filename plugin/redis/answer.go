@@ -41,6 +41,12 @@ func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
 		c.answerSetUp("SELECT", r, nowMicros)
 	case probeEntry:
 		c.answerProbe(r, nowMicros)
+	case serverEntry:
+		c.answerServer(r)
+	case roleEntry:
+		c.answerRole(r)
+	case trialEntry:
+		c.answerTrial(r, nowMicros)
 	case refundEntry:
 		c.answerRefund(e, r)
 	case checkEntry:
@@ -135,21 +141,21 @@ func (a *Charge) sameKeys(b *Charge) bool {
 
 // undecided notes that Redis has not decided a check, and reports whether that
 // is news of its request.
-func (c *Conn) undecided(e *entry, cause Cause) bool {
+func (c *Conn) undecided(e *entry, cause Cause, nowMicros int64) bool {
 	q := c.pipe.asked.at(e.question)
 	if q.failed {
 		return false
 	}
 	q.failed = true
 	c.breaker.failedTag = append(c.breaker.failedTag[:0], e.charge.Tag...)
-	c.observer.RequestFailed(cause)
+	c.requestFailed(cause, nowMicros)
 	return true
 }
 
 // failCheck fails a check and reports whether that counted as a failure, which a
 // request does once.
 func (c *Conn) failCheck(e *entry, cause Cause, nowMicros int64) (counted bool) {
-	if counted = c.undecided(e, cause); counted {
+	if counted = c.undecided(e, cause, nowMicros); counted {
 		c.failed(cause, nowMicros)
 	}
 	c.fail(e, cause, nowMicros)

@@ -78,6 +78,8 @@ type Options struct {
 	TimeoutMicros      int64
 	MaxPending         int64 // requests that may have commands in the pipe
 	Breaker            config.Breaker
+	Cluster            string // Envoy's name of it, for the log
+	Try                bool   // whether to try Redis with the first tick
 	Seed               uint64 // for jitter and nonces: different in each worker
 }
 
@@ -100,11 +102,16 @@ type Conn struct {
 	deferring   bool   // they leave together at the end of the callback
 	reply       Reply  // of the check that is being answered
 	values      []int64
-	complaint   complaint
-	reported    string // why Redis does not decide, as logged last; "" if it does
+
+	trial        trial
+	complaint    complaint
+	reported     string // why Redis does not decide, as logged last; "" if it does
+	warned       bool   // a failed request has been logged
+	warnedMicros int64  // the last time
 }
 
-// New makes a Conn. Nothing is opened before the first request.
+// New makes a Conn. Nothing is opened before the first request or, with
+// Options.Try, the first tick.
 func New(host Host, observer Observer, options Options) *Conn {
 	c := &Conn{host: host, observer: observer, options: options}
 	c.random.state = options.Seed
@@ -129,10 +136,12 @@ func (c *Conn) Begin(nowMicros int64) Cause {
 		cause = Overload
 	case !c.stream.open && !c.connect(nowMicros):
 		cause = Unreachable
-		c.failed(cause, nowMicros)
 	}
 	if cause != NoCause {
-		c.observer.RequestFailed(cause)
+		c.requestFailed(cause, nowMicros)
+	}
+	if cause == Unreachable {
+		c.failed(cause, nowMicros)
 	}
 	c.begunMicros, c.added = nowMicros, 0
 	return cause
@@ -195,7 +204,8 @@ func (c *Conn) Received(b []byte, nowMicros int64) {
 }
 
 // Tick tells the checks that have waited too long, replaces a stalled stream,
-// sends the breaker's probe when it is due and closes a stream that rests.
+// sends the breaker's probe when it is due, and the trial once, and closes a
+// stream that rests.
 func (c *Conn) Tick(nowMicros int64) {
 	c.listening.tick(nowMicros)
 	c.deferring = true
@@ -206,6 +216,7 @@ func (c *Conn) Tick(nowMicros int64) {
 	if c.breaker.state == Open && nowMicros >= c.breaker.dueMicros {
 		c.probe(nowMicros)
 	}
+	c.try(nowMicros)
 	c.rest(nowMicros)
 	c.transmitDeferred(nowMicros)
 }
@@ -215,6 +226,8 @@ func (c *Conn) NextTickMicros(nowMicros int64) int64 {
 	switch {
 	case c.pipe.entries.len() > 0:
 		return c.listening.periodMicros
+	case c.options.Try && c.trial.state == untried:
+		return minTickMicros
 	case c.breaker.state == Open:
 		return max(c.breaker.dueMicros-nowMicros, minTickMicros)
 	case c.stream.open:

@@ -45,7 +45,9 @@ func runModel(t *testing.T, program []byte) {
 	options := testOptions()
 	options.MaxPending, options.Breaker.Failures = 8, 3
 	m := &model{program: program}
-	if flags := m.take(); flags&1 > 0 {
+	flags := m.take()
+	options.Try = flags&4 > 0
+	if flags&1 > 0 {
 		options.Password = "s3cr3t"
 	} else if flags&2 > 0 {
 		options.Database = 4
@@ -152,6 +154,8 @@ func (m *model) reply(allowed bool) {
 	switch {
 	case c[0] == "AUTH" || c[0] == "SELECT" || c[1] == probeSource:
 		m.respond("+OK\r\n")
+	case c[0] == "INFO":
+		m.respond(bulk(infoServer + primary))
 	case c[1] == m.script.plan.RefundScript().Source || c[1] == m.script.plan.RefundScript().SHA1:
 		m.respond(":1\r\n")
 	default:

@@ -9,7 +9,10 @@ const (
 	authEntry               // AUTH
 	selectEntry             // SELECT
 	probeEntry              // the breaker's probe: there is one while it is HalfOpen
-	staleEntry              // a probe that was given up
+	serverEntry             // INFO server, of the trial
+	roleEntry               // INFO replication, likewise
+	trialEntry              // the trial's script
+	staleEntry              // a probe or trial that was given up
 )
 
 // entry is one command whose reply has not come yet. It keeps what is needed to

@@ -47,7 +47,7 @@ func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
 		c.answerRole(r)
 	case trialEntry:
 		c.answerTrial(r, nowMicros)
-	case refundEntry:
+	case refundEntry, settleEntry:
 		c.answerRefund(e, r)
 	case checkEntry:
 		c.answerCheck(e, r, nowMicros)
@@ -109,34 +109,6 @@ func (c *Conn) answerError(e *entry, r redisresp.Reply, nowMicros int64) {
 func (c *Conn) askAgain(e *entry) {
 	e.bySource, e.overtook = true, false
 	c.pushAgain(e)
-}
-
-// answerRefund sends a refund again if Redis does not know its script. The
-// client's next check may stand behind the first attempt in the pipe, and has
-// then been decided as if there were no refund: if it is rejected, it is asked
-// again, behind the second attempt.
-func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
-	switch {
-	case r.Kind != redisresp.Error && e.bySource:
-		e.charge.Script.refundKnownTo = c.stream.number
-	case isNoScript(r) && !e.bySource:
-		for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {
-			if behind := c.pipe.entries.at(i); behind.kind == checkEntry && behind.charge.sameKeys(&e.charge) {
-				behind.overtook = true
-			}
-		}
-		e.bySource = true
-		c.pushAgain(e)
-	}
-}
-
-// knowsRefund reports whether what answers on this stream has run a script's
-// refund by source, which lets Redis keep it.
-func (c *Conn) knowsRefund(s *Script) bool { return s.refundKnownTo == c.stream.number }
-
-// sameKeys reports whether two charges are of one identity of one rule.
-func (a *Charge) sameKeys(b *Charge) bool {
-	return a.Script == b.Script && string(a.Tag) == string(b.Tag)
 }
 
 // undecided notes that Redis has not decided a check, and reports whether that

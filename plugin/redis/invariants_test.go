@@ -13,6 +13,10 @@ func (m *model) check() {
 		m.t.Errorf("open %v, the stream is %v; deferring %v, %d bytes to send", c.stream.open, m.open, c.deferring, len(c.out))
 	}
 	m.checkPipe()
+	sent, lost := c.Settlements()
+	if under := m.settled - sent - lost; under != c.settling.underWay || under > c.options.MaxPending {
+		m.t.Errorf("%d settlements: %d sent, %d lost, %d under way", m.settled, sent, lost, c.settling.underWay)
+	}
 	if want := len(m.commands) + len(m.replies); m.open && !m.garbled && c.pipe.entries.len() != want {
 		m.t.Errorf("%d entries in the pipe, %d commands without a reply", c.pipe.entries.len(), want)
 	}
@@ -114,7 +118,7 @@ func (m *model) finish() {
 			m.deliver(len(m.wire))
 		}
 		m.check()
-		if w != nil && w.checks[0].at != 0 && len(m.clients) == 0 && m.conn.State() == Closed {
+		if w != nil && w.checks[0].at != 0 && len(m.clients) == 0 && m.conn.settling.underWay == 0 && m.conn.State() == Closed {
 			break
 		}
 		if round > 5_000 { // the longest pause, by the finest tick

@@ -23,6 +23,7 @@ type model struct {
 
 	states  int   // of rig.states that have been looked at
 	stalled int64 // for how long the worker has stood still
+	settled int64 // settlements that were asked for
 }
 
 // modelClient is a client that knows what it is to hear.
@@ -134,8 +135,13 @@ func (m *model) send(checks int, giveBack bool) *modelClient {
 	}
 	w.onCall = func(index int) {
 		h := &w.checks[index]
-		if giveBack && h.allowed && (h.expired || !w.checks[0].allowed) {
+		switch {
+		case !giveBack || !h.allowed:
+		case h.expired || !w.checks[0].allowed:
 			m.conn.Refund(w.charged(index), m.now)
+		case index > 0:
+			m.conn.Settle(w.charged(index), m.now)
+			m.settled++
 		}
 	}
 	m.clients = append(m.clients, w)

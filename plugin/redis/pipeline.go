@@ -6,6 +6,7 @@ type kind uint8
 const (
 	checkEntry  kind = iota // a rule's check, for which a Waiter waits
 	refundEntry             // gives a charge back; nobody waits
+	settleEntry             // likewise, as a settlement
 	authEntry               // AUTH
 	selectEntry             // SELECT
 	probeEntry              // the breaker's probe: there is one while it is HalfOpen

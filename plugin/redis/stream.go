@@ -144,6 +144,8 @@ func (c *Conn) end(why ended, nowMicros int64) {
 			c.openBreaker(why.cause, nowMicros)
 		case trialEntry:
 			c.trialFailed(why.cause)
+		case settleEntry:
+			c.settled(false)
 		case checkEntry:
 			if c.undecided(e, why.cause, nowMicros) && !why.counted {
 				c.failed(why.cause, nowMicros)

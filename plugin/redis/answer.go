@@ -97,7 +97,7 @@ func (c *Conn) answerError(e *entry, r redisresp.Reply, nowMicros int64) {
 	case !isNoScript(r) || e.bySource:
 		c.complain("", r.Bytes)
 		c.failCheck(e, ErrorReply, nowMicros)
-		c.hangUpIfUseless(r, nowMicros)
+		c.replaceIfUseless(r, nowMicros)
 	case e.expired: // nothing was charged, and nobody needs the decision
 		c.failCheck(e, Timeout, nowMicros)
 	default:

@@ -2,10 +2,14 @@ package e2e
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestShippedListener: as envoy.yaml is shipped, the rules and the upstream read
@@ -58,4 +62,51 @@ func TestShippedListener(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTrustedHeaders: what docs/security.md tells those who trust headers. A filter
+// before Sluice takes away what clients may not send, and another refuses names
+// that are repeated.
+func TestTrustedHeaders(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-api-key"}], "cost": {"header": "x-cost", "default": 10},
+		"limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}]}`, envoytest.Options{Edit: func(c *envoyconf.Config) {
+		filters, _ := c.Get(envoyconf.ConnectionManager + "/http_filters").([]any)
+		before, _ := c.Fragment(yamlOf(t, "docs/security.md")).([]any)
+		c.Set(envoyconf.ConnectionManager+"/http_filters", append(before, filters...))
+	}})
+	for _, test := range []struct {
+		name      string
+		headers   []string
+		status    int
+		remaining string
+	}{
+		{name: "its own cost", headers: []string{"X-Api-Key: a", "X-Cost: 0"}, status: http.StatusOK, remaining: "90"},
+		{name: "a repeated key", headers: []string{"X-Api-Key: b", "X-Api-Key: a"}, status: http.StatusBadRequest},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := get(t, s.URL, test.headers...)
+			if r.status != test.status {
+				t.Errorf("status %d, want %d", r.status, test.status)
+			}
+			if got := r.header.Get("X-Ratelimit-Remaining"); got != test.remaining {
+				t.Errorf("remaining %q, want %q", got, test.remaining)
+			}
+		})
+	}
+}
+
+// yamlOf is the first example in YAML of a document.
+func yamlOf(t *testing.T, document string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatalf("%s has no example in YAML", document)
+	}
+	return example
 }

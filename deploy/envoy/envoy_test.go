@@ -4,7 +4,6 @@ package envoy_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/process"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -60,17 +60,7 @@ func start(t *testing.T, file string, env []string, edit func(*envoyconf.Config)
 	}
 	run(t, path, env)
 	g := &gateway{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	testenv.Wait(t, patience, func() error {
-		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/ready", admin))
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return errors.New(resp.Status)
-		}
-		return nil
-	})
+	testenv.Wait(t, patience, func() error { return process.EnvoyReady(ctx, fmt.Sprintf("127.0.0.1:%d", admin)) })
 	return g
 }
 

@@ -157,7 +157,14 @@ func TestPerRoute(t *testing.T) {
 	server := redistest.Start(t)
 	g := start(t, "per-route.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
 	for _, route := range []struct{ path, limit string }{
-		{"/static/a", ""}, {"/login", "5"}, {"/reports/a", "2"}, {"/a", "20"},
+		{"/static/a", ""},
+		{"/login", "5"},
+		{"/reports/a", "2"},
+		{"/a", "20"},
+		// A route is chosen by the path that it leads to.
+		{"/static/../a", "20"},
+		{"/static/%2e%2e/login", "5"},
+		{"//reports/a", "2"},
 	} {
 		if status, limit := g.get(route.path); status != http.StatusOK || limit != route.limit {
 			t.Errorf("%s: status %d, limit %q; want 200, %q", route.path, status, limit, route.limit)

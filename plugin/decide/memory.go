@@ -29,7 +29,8 @@ func holds(rules *rule.Set) (holds []int64) {
 }
 
 // recall looks for a rejection that is remembered. One is enough to conclude the
-// request: Redis is not asked about it at all.
+// request: Redis is not asked about it at all. What is remembered of its other rules
+// is shown beside it.
 func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 	if s.denied == nil {
 		return false
@@ -40,21 +41,41 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 			continue
 		}
 		e := s.denied.Find(c.Limits.Index, c.Tag)
-		if e == nil || !e.Rejects(c.Limits.Plan.Limits(), c.Cost, now.SteadyMicros, c.Decisions) {
+		if e == nil {
 			continue
 		}
-		c.Status, c.Source, rejected = Rejected, FromMemory, true
-		c.AtMicros = e.StoreMicros + now.SteadyMicros - e.AtMicros
+		rejects, known := e.Decide(c.Limits.Plan.Limits(), c.Cost, now.SteadyMicros, c.Decisions)
+		if !known {
+			continue
+		}
+		c.Source, c.AtMicros = FromMemory, e.StoreMicros+now.SteadyMicros-e.AtMicros
+		if rejects {
+			c.Status, rejected = Rejected, true
+		} else {
+			c.Status = Allowed
+		}
 	}
 	if rejected {
 		s.record.Count(metric.DenyCacheHit, 1)
+	} else {
+		s.unrecall(q)
 	}
 	return rejected
 }
 
-// remember keeps what Redis said when it rejected a check.
+// unrecall forgets what recall found: what was remembered beside a rejection admits
+// nobody.
+func (s *Stores) unrecall(q *Question) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Source == FromMemory {
+			c.Status, c.Source = Unasked, FromNobody
+		}
+	}
+}
+
+// remember keeps what Redis said when a request was rejected.
 func (s *Stores) remember(c *Check, now Time) {
-	if s.denied == nil || c.Source != FromRedis || !enforcedRejection(c) {
+	if s.denied == nil || c.Source != FromRedis || !c.Enforced() {
 		return
 	}
 	i := c.Limits.Index

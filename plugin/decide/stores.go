@@ -185,7 +185,9 @@ func (s *Stores) refuse(q *Question, now Time) {
 				c.Decisions[j] = c.Limits.Labels[j].Uncharged(c.Decisions[j], c.Cost)
 			}
 		}
-		s.remember(c, now)
 	}
-	s.giveAllBack(q, now)
+	s.giveAllBack(q, now) // before remember, since it forgets what is remembered
+	for i := range q.Checks {
+		s.remember(&q.Checks[i], now)
+	}
 }

@@ -28,6 +28,7 @@ const (
 // Entry is what is remembered of one identity of one list of limits.
 type Entry struct {
 	cost        int64
+	rejects     bool
 	untilMicros int64 // the entry holds before this time
 	// AtMicros is when the decisions came, on the caller's clock, and
 	// StoreMicros the same moment on the store's.
@@ -47,18 +48,18 @@ func (c *Cache) Clear() { c.table.Clear() }
 // Find is what is remembered of a tag under a list of limits, nil if nothing is.
 func (c *Cache) Find(list int, tag []byte) *Entry { return c.table.Get(list, tag) }
 
-// Rejects reports whether what is remembered rejects a cost, and fills in what each
-// of the limits says of it: the waits have become shorter by the entry's age. If it
-// does not, Redis has to be asked.
-func (e *Entry) Rejects(limits []algo.Limit, cost, nowMicros int64, out []algo.Decision) bool {
-	if nowMicros >= e.untilMicros || cost < e.cost {
-		return false
+// Decide fills in what each of the limits says of a cost, as far as that follows
+// from what is remembered: the waits have become shorter by the entry's age. known
+// is false if Redis has to be asked.
+func (e *Entry) Decide(limits []algo.Limit, cost, nowMicros int64, out []algo.Decision) (rejects, known bool) {
+	if nowMicros >= e.untilMicros || e.rejects && cost < e.cost {
+		return false, false
 	}
 	age := nowMicros - e.AtMicros
 	for i := range out {
 		d := e.decisions[i]
 		d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
-		known := d.Remaining >= cost
+		known = d.Remaining >= cost
 		if !d.Allowed {
 			d.RetryAfterMicros, known = limits[i].RetryAfterFor(cost, e.cost, d.RetryAfterMicros)
 			if d.RetryAfterMicros != algo.Never {
@@ -66,35 +67,41 @@ func (e *Entry) Rejects(limits []algo.Limit, cost, nowMicros int64, out []algo.D
 			}
 		}
 		if !known {
-			return false
+			return false, false
 		}
 		out[i] = d
 	}
-	return true
+	return e.rejects, true
 }
 
-// Remember keeps the decisions on a cost that at least one of them rejects, for
-// holdMicros at most. Nothing was charged for them.
+// Remember keeps the decisions on a cost, for which nothing was charged, for
+// holdMicros at most. If one of them rejects, the entry does; otherwise it says what
+// to show of this identity when another one is rejected.
 func (c *Cache) Remember(list int, tag []byte, cost int64, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64) {
 	e, _ := c.table.Put(list, tag)
 	e.cost, e.AtMicros, e.StoreMicros = cost, nowMicros, storeMicros
 	e.decisions = append(e.decisions[:0], decisions...)
-	e.untilMicros = nowMicros + min(holdMicros, longestWait(decisions))
+	wait, rejects := longestWait(decisions)
+	e.rejects = rejects
+	if rejects {
+		holdMicros = min(holdMicros, wait)
+	}
+	e.untilMicros = nowMicros + holdMicros
 }
 
 // longestWait is for how long the decisions reject the same cost: before the
 // longest of their waits is over, it cannot be admitted.
-func longestWait(decisions []algo.Decision) (micros int64) {
+func longestWait(decisions []algo.Decision) (micros int64, rejects bool) {
 	for i := range decisions {
 		switch d := &decisions[i]; {
 		case d.Allowed:
 		case d.RetryAfterMicros == algo.Never:
-			return math.MaxInt64
+			return math.MaxInt64, true
 		default:
-			micros = max(micros, d.RetryAfterMicros)
+			micros, rejects = max(micros, d.RetryAfterMicros), true
 		}
 	}
-	return micros
+	return micros, rejects
 }
 
 // Forget drops what is remembered of a tag: its state was given something back.

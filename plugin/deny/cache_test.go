@@ -24,7 +24,7 @@ func admitted(remaining, reset int64) algo.Decision {
 }
 
 // At second 100 a cost of 3 was decided on; then a cost comes some time later.
-func TestRejects(t *testing.T) {
+func TestDecide(t *testing.T) {
 	t.Parallel()
 	const now = 100 * second
 	for _, tc := range []struct {
@@ -45,6 +45,9 @@ func TestRejects(t *testing.T) {
 		{name: "a higher cost of a log", limit: logged, then: rejected(2, 9*second, 9*second), cost: 4, unknown: true},
 		{name: "a cost above the capacity", limit: gcra, then: rejected(0, second, 300_000), cost: 21, want: rejected(0, second, algo.Never)},
 		{name: "that was above it before", limit: gcra, then: rejected(0, second, algo.Never), cost: 3, age: second, want: rejected(0, 0, algo.Never)},
+		{name: "allowed", limit: gcra, then: admitted(5, second), cost: 5, age: 1000, want: admitted(5, second-1000)},
+		{name: "allowed, but not so much", limit: gcra, then: admitted(5, second), cost: 6, unknown: true},
+		{name: "allowed, long ago", limit: gcra, then: admitted(5, second), cost: 1, age: MaxHoldMicros, unknown: true},
 		{name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros, unknown: true},
 		{name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1)},
 	} {
@@ -52,11 +55,14 @@ func TestRejects(t *testing.T) {
 		c.Remember(1, []byte("tag"), 3, []algo.Decision{tc.then}, now, 5*second, MaxHoldMicros)
 		out := make([]algo.Decision, 1)
 		e := c.Find(1, []byte("tag"))
-		rejects := e.Rejects([]algo.Limit{tc.limit}, tc.cost, now+tc.age, out)
-		if rejects == tc.unknown {
+		rejects, known := e.Decide([]algo.Limit{tc.limit}, tc.cost, now+tc.age, out)
+		if known == tc.unknown {
+			t.Errorf("%s: known %v", tc.name, known)
+		}
+		if known && rejects == tc.want.Allowed {
 			t.Errorf("%s: rejects %v", tc.name, rejects)
 		}
-		if rejects && out[0] != tc.want {
+		if known && out[0] != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, out[0], tc.want)
 		}
 		if e.AtMicros != now || e.StoreMicros != 5*second {
@@ -72,17 +78,17 @@ func TestSeveralLimits(t *testing.T) {
 	c, limits := New(4), []algo.Limit{gcra, window}
 	out := make([]algo.Decision, 2)
 	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)}, 0, 0, MaxHoldMicros)
-	if !c.Find(0, []byte("a")).Rejects(limits, 1, 899, out) {
+	if rejects, _ := c.Find(0, []byte("a")).Decide(limits, 1, 899, out); !rejects {
 		t.Error("the longest wait does not reject")
 	}
 	if out[0].RetryAfterMicros != 1 {
 		t.Errorf("retry after %d us, want 1", out[0].RetryAfterMicros)
 	}
 	c.Remember(0, []byte("b"), 1, []algo.Decision{rejected(0, second, 500), admitted(2, second)}, 0, 0, MaxHoldMicros)
-	if !c.Find(0, []byte("b")).Rejects(limits, 2, 1, out) {
+	if rejects, _ := c.Find(0, []byte("b")).Decide(limits, 2, 1, out); !rejects {
 		t.Error("a cost that the other limit allows is not known")
 	}
-	if c.Find(0, []byte("b")).Rejects(limits, 3, 1, out) {
+	if _, known := c.Find(0, []byte("b")).Decide(limits, 3, 1, out); known {
 		t.Error("a cost that the other limit may reject is known")
 	}
 }
@@ -94,7 +100,7 @@ func TestForgetAndClear(t *testing.T) {
 	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, second)}, 0, 0, MaxHoldMicros)
 	c.Forget(0, []byte("a"))
 	c.Forget(0, []byte("unknown"))
-	if c.Find(0, []byte("a")).Rejects([]algo.Limit{gcra}, 1, 0, out) {
+	if _, known := c.Find(0, []byte("a")).Decide([]algo.Limit{gcra}, 1, 0, out); known {
 		t.Error("what was forgotten is known")
 	}
 	c.Clear()
@@ -108,10 +114,10 @@ func TestHold(t *testing.T) {
 	t.Parallel()
 	c, out := New(4), make([]algo.Decision, 1)
 	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, second)}, 0, 0, SharedHoldMicros)
-	if !c.Find(0, []byte("a")).Rejects([]algo.Limit{window}, 1, SharedHoldMicros-1, out) {
+	if rejects, _ := c.Find(0, []byte("a")).Decide([]algo.Limit{window}, 1, SharedHoldMicros-1, out); !rejects {
 		t.Error("forgotten before the hold is over")
 	}
-	if c.Find(0, []byte("a")).Rejects([]algo.Limit{window}, 1, SharedHoldMicros, out) {
+	if _, known := c.Find(0, []byte("a")).Decide([]algo.Limit{window}, 1, SharedHoldMicros, out); known {
 		t.Error("remembered beyond the hold")
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -15,6 +14,12 @@ type requestView struct {
 
 // Header implements rule.Request.
 func (*requestView) Header(name string) (string, bool) { return requestHeader(name) }
+
+// Cookies implements rule.Request. proxy_get_header_map_value knows the first
+// field of a name only; HTTP/1.1 may have several.
+func (*requestView) Cookies(dst []byte) ([]byte, bool) {
+	return appendCookies(dst, requestHeaders())
+}
 
 // Property implements rule.Request.
 func (v *requestView) Property(path []string) ([]byte, bool) {
@@ -71,22 +76,6 @@ const (
 	logWarn     logLevel = 3
 	logCritical logLevel = 5
 )
-
-// appendHeaders serialises a header map as the ABI wants: how many, the length
-// of each name and value, then each with a NUL after it
-// (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md#serialized-map).
-func appendHeaders(dst []byte, headers [][2]string) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers)))
-	for i := range headers {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers[i][0])))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers[i][1])))
-	}
-	for i := range headers {
-		dst = append(append(dst, headers[i][0]...), 0)
-		dst = append(append(dst, headers[i][1]...), 0)
-	}
-	return dst
-}
 
 // grow is s with n elements, all zero.
 func grow[T any](s []T, n int) []T {

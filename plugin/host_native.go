@@ -19,6 +19,7 @@ type envoy interface {
 	getSharedData(key string) (value []byte, cas, status uint32)
 	setSharedData(key string, value []byte, cas uint32) (status uint32)
 	requestHeader(name string) (string, bool)
+	requestHeaders() []byte
 	setResponseHeader(name, value string)
 	property(path string) ([]byte, bool)
 	setProperty(path, value string)
@@ -48,6 +49,7 @@ func pluginConfiguration() []byte                    { return native.pluginConfi
 func logLine(level logLevel, text string)            { native.logLine(level, text) }
 func setTickPeriod(millis uint32)                    { native.setTickPeriod(millis) }
 func requestHeader(name string) (string, bool)       { return native.requestHeader(name) }
+func requestHeaders() []byte                         { return native.requestHeaders() }
 func setResponseHeader(name, value string)           { native.setResponseHeader(name, value) }
 func property(path string) ([]byte, bool)            { return native.property(path) }
 func setProperty(path, value string)                 { native.setProperty(path, value) }

@@ -26,6 +26,9 @@ func proxySetBufferBytes(kind, start, length uint32, data *byte, dataLen uint32)
 //go:wasmimport env proxy_get_header_map_value
 func proxyGetHeaderMapValue(kind uint32, name *byte, nameLen uint32, value **byte, valueLen *uint32) uint32
 
+//go:wasmimport env proxy_get_header_map_pairs
+func proxyGetHeaderMapPairs(kind uint32, pairs **byte, pairsLen *uint32) uint32
+
 //go:wasmimport env proxy_replace_header_map_value
 func proxyReplaceHeaderMapValue(kind uint32, name *byte, nameLen uint32, value *byte, valueLen uint32) uint32
 
@@ -191,6 +194,12 @@ func requestHeader(name string) (string, bool) {
 	p, n := pointer(name)
 	b, ok := result(proxyGetHeaderMapValue(requestHeaderMap, p, n, &resultData, &resultLen))
 	return unsafe.String(unsafe.SliceData(b), len(b)), ok
+}
+
+// requestHeaders is all headers, serialised as the ABI has it.
+func requestHeaders() []byte {
+	b, _ := result(proxyGetHeaderMapPairs(requestHeaderMap, &resultData, &resultLen))
+	return b
 }
 
 // setResponseHeader replaces all values of a header.

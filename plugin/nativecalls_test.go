@@ -73,6 +73,10 @@ func (v *nativeGuest) requestHeader(name string) (string, bool) {
 	return v.stream("get_header_map_value").request.Get(name)
 }
 
+func (v *nativeGuest) requestHeaders() []byte {
+	return appendHeaders(nil, v.stream("get_header_map_pairs").request)
+}
+
 func (v *nativeGuest) setResponseHeader(name, value string) {
 	s := v.stream("replace_header_map_value")
 	s.response = slices.DeleteFunc(s.response, func(p [2]string) bool { return p[0] == name })

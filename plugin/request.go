@@ -41,6 +41,7 @@ type request struct {
 func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 	l := r.limiter
 	applied, exempt := l.rules.Apply(&l.view, &l.matcher)
+	warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)
 	r.keep(applied)
 	if len(r.checks) == 0 {

@@ -47,16 +47,24 @@ $(wasm): $(wasm_sources) | tools
 # For the benchmark of what metrics cost.
 build/sluice-without-metrics.wasm: $(wasm_sources) | tools
 	@mkdir -p $(@D)
-	$(wasm_build) -ldflags "-X main.withoutMetrics=yes" ./plugin
+	$(subst -tags custommalloc,-tags "custommalloc withoutmetrics",$(wasm_build)) ./plugin
 
 # For the benchmark of what any Wasm filter costs.
 build/empty.wasm: bench/empty/main.go bench/go.mod bench/go.sum $(wildcard tools/proxywasm*.json) | tools
 	@mkdir -p $(@D)
 	cd bench && $(wasm_build) ./empty
 
+# What the programs of cmd/sluice are called in their own --version.
+cli_build = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+cli_platforms := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+
+.PHONY: cli
+cli: ## build the command line, build/sluice
+	$(cli_build) -o build/sluice ./cmd/sluice
+
 .PHONY: run
 run: build ## start Redis, an upstream and Envoy with envoy.yaml, and show decisions (STORE=local: no Redis)
-	@go build -o build/demo ./internal/demo
+	@go build -o build/demo ./cmd/demo
 	@exec build/demo
 
 .PHONY: test
@@ -99,11 +107,11 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 
 .PHONY: bench-lua
 bench-lua: tools ## what a check costs Redis, against the goals and redis_rate (REDIS_SERVER=... on that server)
-	@go run ./internal/luabench
+	@go run ./cmd/luabench
 
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew
-	go run ./internal/algopic
+	go run ./cmd/algopic
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
 .PHONY: bench
@@ -168,12 +176,15 @@ push: build ## push the image: make push IMAGE=ghcr.io/you/sluice:v1
 	@$(image) -push $(IMAGE)
 
 .PHONY: release
-release: build ## collect plugin, image, bill of materials, schema, deploy/ and checksums under dist/
+release: build ## collect plugin, image, command line, bill of materials, schema, deploy/ and checksums under dist/
 	rm -rf dist && mkdir -p dist
 	$(image) -layout $(CURDIR)/build/image -sbom $(CURDIR)/dist/sluice.cdx.json > dist/image.digest
 	cp $(wasm) plugin/config/schema.json LICENSE dist
 	$(tar) -cf dist/sluice-image.tar -C build/image .
 	$(tar) --exclude '*.go' -c deploy | gzip -n > dist/sluice-deploy.tar.gz
+	for platform in $(cli_platforms); do \
+		GOOS=$${platform%-*} GOARCH=$${platform#*-} $(cli_build) -o dist/sluice-$$platform ./cmd/sluice; \
+	done
 	cd dist && sha256sum -- * > SHA256SUMS
 
 # An archive that depends on names and contents alone.

@@ -8,23 +8,22 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// warned is what this VM has been warned of: a reload is no reason to repeat it.
-var warned = map[string]bool{}
-
+// maxWarned bounds what a VM remembers to have warned of.
 const maxWarned = 1000
 
-// warnMissing says once that an attribute which a rule needs has never been there:
-// most likely the filters are in an order that cannot work.
-func warnMissing(a *rule.Attribute) {
+// warnMissing says once in a VM that an attribute which a rule needs has never been
+// there: most likely the filters are in an order that cannot work. A new
+// configuration is no reason to repeat it.
+func (v *vm) warnMissing(a *rule.Attribute) {
 	if a == nil {
 		return
 	}
 	text := missingText(a)
-	if warned[text] || len(warned) == maxWarned {
+	if v.warned[text] || len(v.warned) == maxWarned {
 		return
 	}
-	warned[text] = true
-	logLine(logWarn, text)
+	v.warned[text] = true
+	v.host.logLine(logWarn, text)
 }
 
 func missingText(a *rule.Attribute) string {

@@ -16,7 +16,6 @@ func TestMissingMetadata(t *testing.T) {
 	const want = `warn sluice: rule "per-user" does not apply without the metadata ["envoy.filters.http.jwt_authn", "payload", "sub"], ` +
 		`which no request has had so far (does the filter that sets it stand before Sluice?)`
 	eachWorld(t, func(t *testing.T, w *worker) {
-		clear(warned)
 		for range 2 {
 			i := w.load(bySubject)
 			for range 300 {
@@ -41,7 +40,6 @@ func TestMissingMetadata(t *testing.T) {
 // Metadata that some request has is not worth a warning.
 func TestMetadataThatIsThere(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
-		clear(warned)
 		i := w.load(bySubject)
 		for n := range 300 {
 			s := i.newStream()

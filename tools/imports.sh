@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Holds the direction of imports: plugin -> plugin/* -> algo, redisresp.
+# Holds the direction of imports: plugin, cmd -> plugin/* -> algo, redisresp.
 # Only package plugin may use the SDK; the two at the bottom use the standard
-# library alone; nothing that ships uses internal/.
+# library alone, and what TinyGo compiles uses gjson besides; nothing that ships
+# uses internal/, and nothing uses cmd/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,16 +14,21 @@ imports() {
 	local format='{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}'
 	go list -f "$format" ./algo/... ./redisresp/... ./plugin/...
 	GOOS=wasip1 GOARCH=wasm go list -tags tinygo -f "$format" ./algo/... ./redisresp/... ./plugin/...
+	go list -f "$format" ./cmd/...
 }
 
 imports | sort -u | awk -v module="$module/" '
 function bad(why) { print "imports: " $1 " imports " $2 ": " why; failed = 1 }
 function under(path, dir) { return index(path "/", module dir "/") == 1 }
 function standard(path) { return path !~ /^[^\/]*\./ }
+function own(path) { return index(path "/", module) == 1 }
+function tool(path) { return under(path, "cmd") && !under(path, "cmd/sluice") }
 
 under($1, "algo") && !standard($2) && !under($2, "algo") { bad("algo uses the standard library alone") }
 under($1, "redisresp") && !standard($2) { bad("redisresp uses the standard library alone") }
 $2 ~ /\/proxy-wasm-go-sdk\// && $1 != module "plugin" { bad("only package plugin may use the SDK") }
-under($2, "internal") { bad("internal is for tests and the demo") }
+under($1, "plugin") && !standard($2) && !own($2) && $2 !~ /\/(proxy-wasm-go-sdk|gjson)(\/|$)/ { bad("the plugin uses the SDK and gjson alone") }
+under($2, "cmd") && !under($1, "cmd") { bad("cmd is for programs") }
+under($2, "internal") && !tool($1) { bad("internal is for tests and for tools that do not ship") }
 END { exit failed }
 '

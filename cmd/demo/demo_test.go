@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// screen is what the demo prints.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// freePorts are ports of the test's own in place of the documented ones.
+func freePorts(t *testing.T) ports {
+	p := documented
+	for _, each := range []*port{&p.listener, &p.admin, &p.upstream, &p.redis} {
+		each.wanted = testenv.FreePort(t)
+	}
+	return p
+}
+
+// started runs the demo until it has explained itself, and returns the URL that
+// it says to try. stop ends it and returns what run returned.
+func started(t *testing.T, d *demo, out *screen) (url string, stop func() error) {
+	t.Helper()
+	t.Chdir(testenv.Root(t))
+	testenv.WasmPath(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.run(ctx) }()
+	tries := regexp.MustCompile(`(http://\S+)/api/orders`)
+	testenv.Wait(t, startLimit, func() error {
+		select {
+		case err := <-done:
+			t.Fatalf("the demo has ended: %v\n%s", err, out)
+		default:
+		}
+		found := tries.FindStringSubmatch(out.String())
+		if found == nil {
+			return fmt.Errorf("nothing to try in %q", out)
+		}
+		url = found[1]
+		return nil
+	})
+	return url, func() error { cancel(); return <-done }
+}
+
+func status(t *testing.T, url string) (int, http.Header) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("x-api-key", "alice")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, resp.Header
+}
+
+// expectEnded wants that nothing listens any more where the demo did.
+func expectEnded(t *testing.T, p ports) {
+	t.Helper()
+	for _, each := range []port{p.listener, p.admin, p.upstream, p.redis} {
+		if c, err := net.Dial("tcp", each.addr()); err == nil {
+			c.Close()
+			t.Errorf("%s still listens", each.use)
+		}
+	}
+}
+
+// TestDemo does what the demo says to try.
+func TestDemo(t *testing.T) {
+	for _, local := range []bool{false, true} {
+		t.Run(fmt.Sprintf("local=%t", local), func(t *testing.T) {
+			out := new(screen)
+			d := &demo{out: out, local: local, ports: freePorts(t)}
+			url, stop := started(t, d, out)
+			for range 5 {
+				if code, header := status(t, url+"/api/orders"); code != http.StatusOK || header.Get("x-ratelimit-limit") != "5" {
+					t.Errorf("status %d, headers %v; want 200 and a limit of 5", code, header)
+				}
+			}
+			if code, header := status(t, url+"/api/orders"); code != http.StatusTooManyRequests || header.Get("retry-after") != "1" {
+				t.Errorf("sixth: status %d, headers %v; want 429 and to retry after 1 s", code, header)
+			}
+			for _, want := range []string{"GET /api/orders 200 allowed", "GET /api/orders 429 limited:per-key"} {
+				testenv.Wait(t, startLimit, func() error {
+					if !strings.Contains(out.String(), want) {
+						return fmt.Errorf("no %q in %s", want, out)
+					}
+					return nil
+				})
+			}
+			if err := stop(); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			expectEnded(t, d.ports)
+		})
+	}
+}
+
+// TestTakenPorts: what listens there is left alone, and said.
+func TestTakenPorts(t *testing.T) {
+	out := new(screen)
+	d := &demo{out: out, ports: freePorts(t)}
+	other, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	d.ports.redis.wanted = other.Addr().(*net.TCPAddr).Port
+	url, stop := started(t, d, out)
+	if code, _ := status(t, url+"/api/orders"); code != http.StatusOK {
+		t.Errorf("status %d, want 200", code)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	want := fmt.Sprintf("port %d is taken: Redis is on %d instead\n", d.ports.redis.wanted, d.ports.redis.number)
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in %s", want, out)
+	}
+}
+
+// TestDeathIsReported: with the last the child has printed, and the others end.
+func TestDeathIsReported(t *testing.T) {
+	out := new(screen)
+	d := &demo{out: out, ports: freePorts(t)}
+	_, stop := started(t, d, out)
+	d.children[0].Kill()
+	testenv.Wait(t, startLimit, func() error { return envoyGone(d) })
+	err := stop()
+	if err == nil || !strings.Contains(err.Error(), "redis-server has died (signal: killed)") ||
+		!strings.Contains(err.Error(), "Ready to accept connections") {
+		t.Errorf("ended with %v; want the death of redis-server and its last lines", err)
+	}
+	expectEnded(t, d.ports)
+}
+
+func envoyGone(d *demo) error {
+	select {
+	case <-d.children[1].Exited():
+		return nil
+	default:
+		return fmt.Errorf("envoy still runs")
+	}
+}
+
+func TestMissingPlugin(t *testing.T) {
+	t.Chdir(t.TempDir())
+	d := &demo{out: new(screen), ports: documented}
+	if err := d.run(t.Context()); err == nil || !strings.Contains(err.Error(), "make run") {
+		t.Errorf("%v, want what to do", err)
+	}
+}
+
+func TestUnknownStore(t *testing.T) {
+	t.Parallel()
+	for store, ok := range map[string]bool{"": true, "local": true, "redis": true, "disk": false} {
+		if err := checkStore(store); (err == nil) != ok {
+			t.Errorf("STORE=%s: %v", store, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+func TestQuartiles(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		values            []float64
+		low, middle, high float64
+	}{
+		{[]float64{7}, 7, 7, 7},
+		{[]float64{2, 1}, 1.25, 1.5, 1.75},
+		{[]float64{5, 1, 4, 2, 3}, 2, 3, 4},
+		{[]float64{4, 3, 2, 1}, 1.75, 2.5, 3.25},
+	} {
+		low, middle, high := quartiles(c.values)
+		if low != c.low || middle != c.middle || high != c.high {
+			t.Errorf("quartiles(%v) = %v, %v, %v, want %v, %v, %v", c.values, low, middle, high, c.low, c.middle, c.high)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	values := []float64{1, 2, 3, 4, 5} // quartiles 2, 3, 4
+	for _, c := range []struct {
+		goal float64
+		want string
+	}{
+		{0, ""},
+		{4.5, "met"},
+		{4, "met, within the noise"},
+		{3, "met, within the noise"},
+		{2, "MISSED, within the noise"},
+		{1.5, "MISSED"},
+	} {
+		if got := verdict(values, c.goal); got != c.want {
+			t.Errorf("goal %v: %q, want %q", c.goal, got, c.want)
+		}
+	}
+}
+
+func TestScriptIn(t *testing.T) {
+	t.Parallel()
+	got, err := scriptIn("package x\nvar allowN = redis.NewScript(`one`)\nvar other = redis.NewScript(`two`)\n")
+	if got != "one" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, source := range []string{"", "var other = redis.NewScript(`two`)", "var allowN = redis.NewScript(`one"} {
+		if got, err := scriptIn(source); err == nil {
+			t.Errorf("%q: got %q, want an error", source, got)
+		}
+	}
+}
+
+// standIn answers as redis_rate's script does.
+const standIn = "return {1, 0, '-1', '0.001'}"
+
+func TestEverySubjectIsMeasured(t *testing.T) {
+	t.Parallel()
+	all := subjects(standIn)
+	var out strings.Builder
+	if err := benchOn(context.Background(), &out, redistest.Start(t).Addr, all, effort{rounds: 2, checks: 1, charges: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if !strings.Contains(out.String(), "\n"+s.name+" ") {
+			t.Errorf("no row for %s", s.name)
+		}
+	}
+	for _, s := range rememberings() {
+		if !strings.Contains(out.String(), "\n"+s.name+" ") {
+			t.Errorf("no size of %s", s.name)
+		}
+	}
+	for _, c := range comparisons() {
+		if !strings.Contains(out.String(), "\n"+c.name+" ") {
+			t.Errorf("no row for %s", c.name)
+		}
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}
+
+// What is measured must be what its name says: a denial that is allowed, or a
+// script that fails, ends the run.
+func TestWrongAnswersEndTheRun(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t).Addr
+	used := denying("used up", 0, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: day})
+	used.prime = nil
+	fails := subject{name: "fails", check: func(string) []call { return []call{{[]string{"NOSUCH"}, anything}} }}
+	wrong := redisRate("return {0, 0, '1', '1'}")
+	for _, s := range []*subject{&used, &fails, &wrong} {
+		err := benchOn(context.Background(), &strings.Builder{}, addr, []*subject{s}, effort{rounds: 1, checks: 1, charges: 1})
+		if err == nil || !strings.HasPrefix(err.Error(), s.name+": ") {
+			t.Errorf("%s: error %v, want one that begins with the name", s.name, err)
+		}
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := benchOn(ctx, &strings.Builder{}, redistest.Start(t).Addr, nil, effort{rounds: 1, checks: 1, charges: 1}); err == nil {
+		t.Error("no error, want that of the context")
+	}
+}

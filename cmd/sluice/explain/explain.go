@@ -1,0 +1,226 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Rule is what there is to say of one rule and a request.
+type Rule struct {
+	Rule    string `json:"rule"`
+	Mode    string `json:"mode"` // "enforce", "shadow", "off" or "exempt"
+	Applies bool   `json:"applies"`
+	Why     string `json:"why,omitempty"` // it does not apply
+
+	Identity  string  `json:"identity,omitempty"`
+	Tag       string  `json:"tag,omitempty"` // "<rule>|<identity>", in the braces of the keys
+	Cost      int64   `json:"cost"`
+	Tier      string  `json:"tier,omitempty"`
+	Unlimited bool    `json:"unlimited,omitempty"`
+	Limits    []Limit `json:"limits,omitempty"`
+}
+
+// Limit is one limit of a rule that applies.
+type Limit struct {
+	Name      string `json:"name"`
+	Algorithm string `json:"algorithm"`
+	Limit     int64  `json:"limit"`
+	Window    string `json:"window"`
+	Capacity  int64  `json:"capacity"`
+	Key       string `json:"key,omitempty"` // in Redis
+}
+
+// Explain goes through all rules of a configuration, in order.
+func Explain(cfg *config.Config, set *rule.Set, req *Request) ([]Rule, error) {
+	var m rule.Matcher
+	applied, exempt := set.Apply(req, &m)
+	prefix := ""
+	if cfg.Redis != nil {
+		prefix = cfg.Redis.KeyPrefix
+	}
+	var all []Rule
+	ended := "" // the exempt rule that matched
+	for i := range cfg.Rules {
+		c := &cfg.Rules[i]
+		out := Rule{Rule: c.Name, Mode: mode(c)}
+		a := find(applied, c.Name)
+		switch {
+		case c.Mode == config.Off:
+			out.Why = "its mode is off"
+		case ended != "":
+			out.Why = fmt.Sprintf("it comes after the exempt rule %q, which matches", ended)
+		case exempt != nil && exempt.Name == c.Name:
+			out.Applies, ended = true, c.Name
+		case a != nil:
+			out.describe(c, a, prefix)
+		default:
+			why, err := why(c, req)
+			if err != nil {
+				return nil, err
+			}
+			out.Why = why
+		}
+		all = append(all, out)
+	}
+	return all, nil
+}
+
+func mode(c *config.Rule) string {
+	switch {
+	case c.Exempt:
+		return "exempt"
+	case c.Mode == config.Shadow:
+		return "shadow"
+	case c.Mode == config.Off:
+		return "off"
+	}
+	return "enforce"
+}
+
+// find is what applies of a rule, whose name is unique.
+func find(applied []rule.Applied, name string) *rule.Applied {
+	for i := range applied {
+		if applied[i].Rule.Name == name {
+			return &applied[i]
+		}
+	}
+	return nil
+}
+
+// describe fills in what applies.
+func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
+	r.Applies, r.Tag, r.Cost = true, string(a.Tag), a.Cost
+	// A tag is the name and the identity, with the first "|" between them.
+	_, r.Identity, _ = strings.Cut(r.Tag, "|")
+	if c.Tiers != nil {
+		r.Tier = tierOf(c.Tiers, a.Limits)
+	}
+	if a.Limits == nil {
+		r.Unlimited = true
+		return
+	}
+	r.Limits = Limits(a.Limits, prefix, a.Tag)
+}
+
+// Limits describes a list of limits, with their keys for a tag unless it is nil.
+func Limits(set *rule.LimitSet, prefix string, tag []byte) (all []Limit) {
+	for i := range set.Limits {
+		l := &set.Limits[i]
+		out := Limit{
+			Name:      l.Name,
+			Algorithm: l.Algorithm.String(),
+			Limit:     l.Units,
+			Window:    l.Window,
+			Capacity:  l.Capacity(),
+		}
+		if prefix != "" && tag != nil {
+			out.Key = string(redis.AppendKey(nil, prefix, tag, set.KeySuffixes[i]))
+		}
+		all = append(all, out)
+	}
+	return all
+}
+
+// tierOf is the name of the tier that has these limits.
+func tierOf(tiers *config.Tiers, limits *rule.LimitSet) string {
+	for i := range tiers.Values {
+		tier := &tiers.Values[i]
+		if limits == nil && tier.Unlimited || limits != nil && !tier.Unlimited && &tier.Limits[0] == &limits.Limits[0] {
+			return tier.Value
+		}
+	}
+	return ""
+}
+
+// why says what keeps a rule from applying. It asks the plugin's own rules about
+// parts of this one.
+func why(c *config.Rule, req *Request) (string, error) {
+	p := prober{req: req}
+	if !p.applies(config.Rule{Match: c.Match}) {
+		for _, part := range parts(&c.Match) {
+			if !p.applies(config.Rule{Match: part.match}) {
+				return "match." + part.name + " does not hold", p.err
+			}
+		}
+		return "its match does not hold", p.err
+	}
+	for i := range c.Key {
+		if !p.applies(config.Rule{Key: c.Key[i : i+1]}) {
+			return fmt.Sprintf("key[%d] is absent: %s", i, sourceOf(&c.Key[i])), p.err
+		}
+	}
+	if c.Tiers != nil {
+		return "limits_by has no tier for it, and no default: " + sourceOf(&c.Tiers.Source), p.err
+	}
+	return "it does not apply", p.err
+}
+
+// prober asks whether rules would apply to a request. It keeps the first error.
+type prober struct {
+	req *Request
+	err error
+}
+
+func (p *prober) applies(r config.Rule) bool {
+	r.Name, r.Cost = "probe", config.Cost{Default: 1, Max: algo.MaxCost}
+	r.Limits = []config.Limit{{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: 1e6}, Name: "probe", Window: "1s"}}
+	set, err := rule.Compile(&config.Config{Rules: []config.Rule{r}})
+	if err != nil {
+		if p.err == nil {
+			p.err = err
+		}
+		return false
+	}
+	var m rule.Matcher
+	applied, _ := set.Apply(p.req, &m)
+	return len(applied) > 0
+}
+
+// part is one field of a match.
+type part struct {
+	name  string
+	match config.Match
+}
+
+func parts(m *config.Match) (all []part) {
+	if len(m.Methods) > 0 {
+		all = append(all, part{"methods", config.Match{Methods: m.Methods}})
+	}
+	if m.Path != nil {
+		all = append(all, part{"path", config.Match{Path: m.Path}})
+	}
+	if m.Host != nil {
+		all = append(all, part{"host", config.Match{Host: m.Host}})
+	}
+	for i := range m.Headers {
+		all = append(all, part{fmt.Sprintf("headers[%q]", m.Headers[i].Name), config.Match{Headers: m.Headers[i : i+1]}})
+	}
+	if m.Not != nil {
+		all = append(all, part{"not", config.Match{Not: m.Not}})
+	}
+	return all
+}
+
+// sourceOf says where a component gets its value, and how to give it here.
+func sourceOf(c *config.Component) string {
+	switch c.Source {
+	case config.FromHeader:
+		return fmt.Sprintf("header %q (-H '%s: ...')", c.Name, c.Name)
+	case config.FromCookie:
+		return fmt.Sprintf("cookie %q (-H 'cookie: %s=...')", c.Name, c.Name)
+	case config.FromQuery:
+		return fmt.Sprintf("query parameter %q", c.Name)
+	case config.FromClientIP:
+		return "client_ip (--client-ip)"
+	case config.FromMetadata:
+		return fmt.Sprintf("metadata %q (--metadata)", c.Path)
+	case config.FromProperty:
+		return fmt.Sprintf("property %s (--property %s=...)", strings.Join(c.Path, "."), strings.Join(c.Path, "."))
+	}
+	return "its source"
+}

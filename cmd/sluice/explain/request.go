@@ -1,0 +1,138 @@
+// Package explain says which rules apply to a request, and why the others do
+// not.
+package explain
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Request is a request as rules see it.
+type Request struct {
+	headers    [][2]string       // names in lower case
+	attributes map[string][]byte // by their path with dots
+	metadata   map[string]any    // of filters
+}
+
+var _ rule.Request = (*Request)(nil)
+
+// NewRequest makes a request of a method and a URL.
+func NewRequest(method, target string) (*Request, error) {
+	u, err := url.Parse(target)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("%q is not a URL (want one such as https://api.example.com/path?query)", target)
+	}
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	if u.RawQuery != "" {
+		path += "?" + u.RawQuery
+	}
+	return &Request{
+		headers:    [][2]string{{":method", method}, {":path", path}, {":authority", u.Host}, {":scheme", u.Scheme}},
+		attributes: map[string][]byte{},
+	}, nil
+}
+
+// AddHeader adds a header, "name: value". A host header takes the URL's place.
+func (r *Request) AddHeader(header string) error {
+	name, value, ok := strings.Cut(header, ":")
+	name = strings.ToLower(strings.TrimSpace(name))
+	if !ok || name == "" {
+		return fmt.Errorf("%q is not a header (want \"name: value\")", header)
+	}
+	value = strings.TrimSpace(value)
+	if name == "host" {
+		r.headers[2][1] = value
+		return nil
+	}
+	if before, ok := r.Header(name); ok && name == "cookie" {
+		value = before + "; " + value // all are one (RFC 9113, section 8.2.3)
+		r.headers = slices.DeleteFunc(r.headers, func(h [2]string) bool { return h[0] == name })
+	}
+	r.headers = append(r.headers, [2]string{name, value})
+	return nil
+}
+
+// SetClientIP sets the address that Envoy found to be the client's.
+func (r *Request) SetClientIP(text string) error {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return fmt.Errorf("%q is not an IP address", text)
+	}
+	r.attributes["source.address"] = []byte(netip.AddrPortFrom(addr, 40000).String())
+	return nil
+}
+
+// SetProperty sets an attribute of Envoy, "path.with.dots=value".
+func (r *Request) SetProperty(text string) error {
+	path, value, ok := strings.Cut(text, "=")
+	if !ok || path == "" {
+		return fmt.Errorf("%q is not a property (want such as connection.uri_san_peer_certificate=spiffe://...)", text)
+	}
+	r.attributes[path] = []byte(value)
+	return nil
+}
+
+// SetMetadata sets the request's dynamic metadata, a JSON object by filters' names.
+func (r *Request) SetMetadata(text string) error {
+	if err := json.Unmarshal([]byte(text), &r.metadata); err != nil {
+		return fmt.Errorf("the metadata is not a JSON object (want such as {\"envoy.filters.http.jwt_authn\": {\"payload\": {\"sub\": \"alice\"}}}): %w", err)
+	}
+	return nil
+}
+
+// Header implements rule.Request.
+func (r *Request) Header(name string) (string, bool) {
+	for _, h := range r.headers {
+		if h[0] == name {
+			return h[1], true
+		}
+	}
+	return "", false
+}
+
+// Cookies implements rule.Request.
+func (r *Request) Cookies(dst []byte) ([]byte, bool) {
+	value, ok := r.Header("cookie")
+	return append(dst, value...), ok
+}
+
+// Property implements rule.Request. It writes values as Envoy passes them.
+func (r *Request) Property(path []string) ([]byte, bool) {
+	if value, ok := r.attributes[strings.Join(path, ".")]; ok {
+		return value, true
+	}
+	if len(path) < 3 || path[0] != "metadata" || path[1] != "filter_metadata" {
+		return nil, false
+	}
+	var value any = r.metadata
+	for _, step := range path[2:] {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		value = object[step]
+	}
+	switch v := value.(type) {
+	case string:
+		return []byte(v), true
+	case bool:
+		if v {
+			return []byte{1}, true
+		}
+		return []byte{0}, true
+	case float64:
+		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)), true
+	}
+	return nil, false
+}

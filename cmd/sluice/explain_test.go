@@ -1,0 +1,178 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+)
+
+const explained = `{
+  "redis": {"cluster": "redis"},
+  "rules": [
+    {"name": "health", "match": {"path": "/healthz"}, "exempt": true},
+    {"name": "per key", "match": {"path": {"prefix": "/api/"}, "methods": ["GET"], "headers": {"x-a": "1"}},
+     "key": [{"header": "x-api-key"}, {"cookie": "c", "default": "none"}],
+     "cost": {"header": "x-cost", "default": 2},
+     "limits": [{"algorithm": "gcra", "limit": 10, "window": "60s", "burst": 20}, {"algorithm": "fixed_window", "limit": 100, "window": "1h"}]},
+    {"name": "plan", "mode": "shadow",
+     "key": [{"client_ip": true}],
+     "limits_by": {"source": {"metadata": ["jwt", "plan"]},
+       "values": {"free": [` + aLimit + `], "7": [` + aLimit + `], "true": [` + aLimit + `], "staff": "unlimited"}}},
+    {"name": "gone", "mode": "off", "limits": [` + aLimit + `]},
+    {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}}, "limits": [` + aLimit + `]}
+  ]}`
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		args []string
+		rule string
+		want explain.Rule
+	}{
+		{
+			name: "an exempt rule", args: []string{"http://h/healthz"}, rule: "health",
+			want: explain.Rule{Mode: "exempt", Applies: true},
+		},
+		{
+			name: "after an exempt rule", args: []string{"http://h/healthz"}, rule: "peer",
+			want: explain.Rule{Mode: "enforce", Why: `it comes after the exempt rule "health", which matches`},
+		},
+		{
+			name: "a rule that applies", args: []string{"http://h/x/../api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"}, rule: "per key",
+			want: explain.Rule{
+				Mode: "enforce", Applies: true, Identity: "k|none", Tag: "per%20key|k|none", Cost: 2,
+				Limits: []explain.Limit{
+					{"per key-60s", "gcra", 10, "1m", 20, "rl:{per%20key|k|none}:gcra:1m"},
+					{"per key-1h", "fixed_window", 100, "1h", 100, "rl:{per%20key|k|none}:fixed_window:1h"},
+				},
+			},
+		},
+		{
+			name: "a cost and cookies", rule: "per key",
+			args: []string{"http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "-H", "x-cost: 5", "-H", "cookie: b=1", "-H", "cookie: c=2"},
+			want: explain.Rule{Mode: "enforce", Applies: true, Identity: "k|2", Tag: "per%20key|k|2", Cost: 5},
+		},
+		{
+			name: "another path", args: []string{"http://h/"}, rule: "per key",
+			want: explain.Rule{Mode: "enforce", Why: "match.path does not hold"},
+		},
+		{
+			name: "another method", args: []string{"POST", "http://h/api/"}, rule: "per key",
+			want: explain.Rule{Mode: "enforce", Why: "match.methods does not hold"},
+		},
+		{
+			name: "no header to match", args: []string{"http://h/api/"}, rule: "per key",
+			want: explain.Rule{Mode: "enforce", Why: `match.headers["x-a"] does not hold`},
+		},
+		{
+			name: "no key", args: []string{"http://h/api/", "-H", "x-a: 1"}, rule: "per key",
+			want: explain.Rule{Mode: "enforce", Why: `key[0] is absent: header "x-api-key" (-H 'x-api-key: ...')`},
+		},
+		{
+			name: "no address", args: []string{"http://h/"}, rule: "plan",
+			want: explain.Rule{Mode: "shadow", Why: "key[0] is absent: client_ip (--client-ip)"},
+		},
+		{
+			name: "no tier", args: []string{"http://h/", "--client-ip", "10.0.0.1"}, rule: "plan",
+			want: explain.Rule{Mode: "shadow", Why: `limits_by has no tier for it, and no default: metadata ["jwt" "plan"] (--metadata)`},
+		},
+		{
+			name: "a tier", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": "free"}}`}, rule: "plan",
+			want: explain.Rule{Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "free"},
+		},
+		{
+			name: "a tier by a number", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": 7}}`}, rule: "plan",
+			want: explain.Rule{Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "7"},
+		},
+		{
+			name: "a tier by a boolean", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": true}}`}, rule: "plan",
+			want: explain.Rule{Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "true"},
+		},
+		{
+			name: "an unlimited tier", args: []string{"http://h/", "--client-ip", "::1", "--metadata", `{"jwt": {"plan": "staff"}}`}, rule: "plan",
+			want: explain.Rule{Mode: "shadow", Applies: true, Identity: "::1", Tag: "plan|::1", Cost: 1, Tier: "staff", Unlimited: true},
+		},
+		{
+			name: "a rule that is off", args: []string{"http://h/"}, rule: "gone",
+			want: explain.Rule{Mode: "off", Why: "its mode is off"},
+		},
+		{
+			name: "a property", args: []string{"http://h/", "--property", "connection.id=7"}, rule: "peer",
+			want: explain.Rule{Mode: "enforce", Applies: true, Identity: "7", Tag: "peer|7", Cost: 1},
+		},
+		{
+			name: "not", args: []string{"http://a/", "-H", "Host: b"}, rule: "peer",
+			want: explain.Rule{Mode: "enforce", Why: "match.not does not hold"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := execute(t, explained, append([]string{"explain", "-o", "json", "-c", "-"}, c.args...)...)
+			if r.code != exitDone {
+				t.Fatalf("exit code %d: %s", r.code, r.errors)
+			}
+			var got explain.Rule
+			for _, candidate := range decode[struct{ Rules []explain.Rule }](t, r).Rules {
+				if candidate.Rule == c.rule {
+					got = candidate
+				}
+			}
+			for i, want := range c.want.Limits {
+				if i >= len(got.Limits) || got.Limits[i] != want {
+					t.Errorf("limits %+v, want %+v", got.Limits, c.want.Limits)
+					break
+				}
+			}
+			got.Limits, c.want.Limits, c.want.Rule = nil, nil, c.rule
+			if got.Mode != c.want.Mode || got.Applies != c.want.Applies || got.Why != c.want.Why || got.Identity != c.want.Identity ||
+				got.Tag != c.want.Tag || got.Cost != c.want.Cost || got.Tier != c.want.Tier || got.Unlimited != c.want.Unlimited {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestExplainTable(t *testing.T) {
+	t.Parallel()
+	r := execute(t, explained, "explain", "-c", "-", "http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "--client-ip", "::1", "--metadata", `{"jwt": {"plan": "staff"}}`)
+	want := strings.TrimLeft(`
+RULE     APPLIES                IDENTITY  COST  LIMIT                    KEY IN REDIS
+health   no: match.path does not hold
+per key  yes                    k|none    2     gcra 10 in 1m, burst 20  rl:{per%20key|k|none}:gcra:1m
+                                                fixed_window 100 in 1h   rl:{per%20key|k|none}:fixed_window:1h
+plan     in shadow, tier staff  ::1       1     unlimited
+gone     no: its mode is off
+peer     no: key[0] is absent: property connection.id (--property connection.id=...)
+`, "\n")
+	if r.out != want {
+		t.Errorf("\n%s\nwant\n%s", r.out, want)
+	}
+}
+
+func TestExplainRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		args   []string
+		errors string
+	}{
+		{"no URL", []string{"h/x"}, `"h/x" is not a URL`},
+		{"no header", []string{"http://h/", "-H", "x"}, `"x" is not a header`},
+		{"no property", []string{"http://h/", "--property", "x"}, `"x" is not a property`},
+		{"no address", []string{"http://h/", "--client-ip", "x"}, `"x" is not an IP address`},
+		{"no metadata", []string{"http://h/", "--metadata", "x"}, "the metadata is not a JSON object"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := execute(t, explained, append([]string{"explain", "-c", "-"}, c.args...)...)
+			if r.code != exitUsage {
+				t.Errorf("exit code %d, want %d", r.code, exitUsage)
+			}
+			if !strings.Contains(r.errors, c.errors) {
+				t.Errorf("errors %s, want %s", r.errors, c.errors)
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+// Package find looks for configurations of the plugin in files: plain JSON, and
+// what Envoy, Istio and Envoy Gateway keep them in.
+package find
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Found is one configuration of the plugin.
+type Found struct {
+	// Line is where the configuration begins in its file, from 1.
+	Line int
+	// In says what it was found in, such as `WasmPlugin "sluice"`.
+	In string
+	// JSON is its text, as Envoy hands it to the plugin.
+	JSON []byte
+
+	root   *yaml.Node // its values, for their lines; nil if it does not parse
+	offset int        // what to add to the lines of root
+	folded bool       // lines of root say nothing about the file
+}
+
+// Other is a Wasm plugin that is not Sluice.
+type Other struct {
+	Line int
+	Name string
+}
+
+// Configurations finds the configurations in a file, in their order. The error
+// says that the file is neither YAML nor JSON. The name's extension tells a broken
+// JSON file from YAML; "-" may be either.
+func Configurations(name string, text []byte) ([]Found, []Other, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if looksLikeJSON(name, text) && !json.Valid(text) {
+		return []Found{Whole(text)}, nil, nil
+	}
+	f := &finder{}
+	if err := f.documents(text, 0); err != nil {
+		return nil, nil, err
+	}
+	return f.found, f.others, nil
+}
+
+// Whole takes a text to be a configuration of the plugin, whatever it looks like.
+func Whole(text []byte) Found {
+	f := Found{Line: 1, In: "JSON", JSON: text}
+	var document yaml.Node
+	if yaml.Unmarshal(text, &document) == nil && len(document.Content) > 0 {
+		f.root = document.Content[0]
+	}
+	return f
+}
+
+func looksLikeJSON(name string, text []byte) bool {
+	switch filepath.Ext(name) {
+	case ".json":
+		return true
+	case ".yaml", ".yml":
+		return false
+	}
+	return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{"))
+}
+
+type finder struct {
+	found  []Found
+	others []Other
+	offset int // of the lines of the text being read
+}
+
+// documents reads all YAML documents of a text whose first line follows offset
+// others.
+func (f *finder) documents(text []byte, offset int) error {
+	before := f.offset
+	f.offset = offset
+	defer func() { f.offset = before }()
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("neither YAML nor JSON: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		if len(document.Content) > 0 {
+			f.document(document.Content[0], text)
+		}
+	}
+}
+
+// document takes a document that is a configuration of the plugin itself, or
+// looks inside it.
+func (f *finder) document(root *yaml.Node, text []byte) {
+	if !isPlugin(root) {
+		f.walk(root)
+		return
+	}
+	if json.Valid(text) { // as it stands, with the mistakes that YAML does not keep
+		f.found = append(f.found, Found{Line: f.offset + root.Line, In: "JSON", JSON: text, root: root, offset: f.offset})
+		return
+	}
+	f.add("YAML", root)
+}
+
+// isPlugin reports whether an object is a whole configuration of the plugin.
+func isPlugin(n *yaml.Node) bool {
+	if n.Kind != yaml.MappingNode || get(n, "kind") != nil || get(n, "static_resources") != nil {
+		return false
+	}
+	return get(n, "rules") != nil || get(n, "role") != nil || get(n, "limits") != nil && get(n, "redis") != nil
+}
+
+// walk looks for configurations in all values below n.
+func (f *finder) walk(n *yaml.Node) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		f.embedded(n)
+	case yaml.SequenceNode:
+		for _, element := range n.Content {
+			f.walk(element)
+		}
+	case yaml.MappingNode:
+		switch {
+		case text(get(n, "kind")) == "WasmPlugin":
+			f.wasmPlugin(n)
+		case text(get(n, "kind")) == "EnvoyExtensionPolicy":
+			f.extensionPolicy(n)
+		case wasmFilter(n) != nil:
+			f.filter(wasmFilter(n))
+		default:
+			for i := 1; i < len(n.Content); i += 2 {
+				f.walk(n.Content[i])
+			}
+		}
+	}
+}
+
+// embedded looks into a text that is itself a file, as ConfigMaps hold them.
+func (f *finder) embedded(n *yaml.Node) {
+	if n.Style != yaml.LiteralStyle || !strings.Contains(n.Value, filterType) {
+		return
+	}
+	inner := &finder{}
+	if inner.documents([]byte(n.Value), f.offset+n.Line) == nil {
+		f.found, f.others = append(f.found, inner.found...), append(f.others, inner.others...)
+	}
+}
+
+// add takes a configuration that is written as values.
+func (f *finder) add(in string, n *yaml.Node) {
+	f.found = append(f.found, Found{Line: f.offset + n.Line, In: in, JSON: appendJSON(nil, n), root: n, offset: f.offset})
+}
+
+// addText takes a configuration that is a string.
+func (f *finder) addText(in string, n *yaml.Node) {
+	found := Found{Line: f.offset + n.Line, In: in, JSON: []byte(n.Value), offset: f.offset + n.Line - 1}
+	if n.Style == yaml.LiteralStyle {
+		found.offset++
+	}
+	found.folded = n.Style != yaml.LiteralStyle && strings.Contains(n.Value, "\n")
+	var document yaml.Node
+	if yaml.Unmarshal([]byte(n.Value), &document) == nil && len(document.Content) > 0 {
+		found.root = document.Content[0]
+	}
+	f.found = append(f.found, found)
+}

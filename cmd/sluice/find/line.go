@@ -1,0 +1,89 @@
+package find
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// LineOf is the line in the file of a mistake's path, such as
+// "rules[1].limits[0].window" or "line 3, column 5"; the nearest one that is
+// known.
+func (f *Found) LineOf(path string) int {
+	var line, column int
+	if n, _ := fmt.Sscanf(path, "line %d, column %d", &line, &column); n == 2 {
+		if f.folded {
+			return f.Line
+		}
+		return f.offset + line
+	}
+	if f.root == nil || f.folded || path == "" {
+		return f.Line
+	}
+	return f.offset + lineBelow(f.root, path)
+}
+
+// lineBelow follows a path as far as it leads.
+func lineBelow(n *yaml.Node, path string) int {
+	line := n.Line
+	for path != "" {
+		var step string
+		step, path = nextStep(path)
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		child, at := stepInto(n, step)
+		if child == nil {
+			return line
+		}
+		n, line = child, at
+	}
+	return line
+}
+
+// nextStep splits a path after its first step: "rules", "[0]" or `["a b"]`.
+func nextStep(path string) (step, rest string) {
+	path = strings.TrimPrefix(path, ".")
+	if !strings.HasPrefix(path, "[") {
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			return path, ""
+		}
+		return path[:end], path[end:]
+	}
+	if quoted, err := strconv.QuotedPrefix(path[1:]); err == nil {
+		rest = path[1+len(quoted):]
+		return path[:1+len(quoted)] + "]", strings.TrimPrefix(rest, "]")
+	}
+	end := strings.IndexByte(path, ']')
+	if end < 0 {
+		return path, ""
+	}
+	return path[:end+1], path[end+1:]
+}
+
+// stepInto is the value that one step leads to, and the line of its key.
+func stepInto(n *yaml.Node, step string) (*yaml.Node, int) {
+	name, bracketed := strings.CutPrefix(step, "[")
+	name = strings.TrimSuffix(name, "]")
+	if plain, err := strconv.Unquote(name); err == nil {
+		name = plain
+	} else if bracketed {
+		i, err := strconv.Atoi(name)
+		if err != nil || n.Kind != yaml.SequenceNode || i < 0 || i >= len(n.Content) {
+			return nil, 0
+		}
+		return n.Content[i], n.Content[i].Line
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil, 0
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1], n.Content[i].Line
+		}
+	}
+	return nil, 0
+}

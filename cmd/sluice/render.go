@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/render"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// rendered is what -o json prints.
+type rendered struct {
+	File  string   `json:"file,omitempty"` // written there, else Text has it
+	Text  string   `json:"text,omitempty"`
+	Notes []string `json:"notes"`
+}
+
+// rendering is one of the render commands with its flags.
+type rendering struct {
+	source
+	render.Options
+	out string
+	run func(*render.Options) (render.Result, error)
+}
+
+func (a *app) renderCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "render",
+		Short: "Write complete files for Envoy, Istio or Envoy Gateway",
+	}
+	command.AddCommand(a.renderEnvoyCommand(), a.renderIstioCommand(), a.renderGatewayCommand())
+	return command
+}
+
+// target makes the command of one kind of files, with the flags that all have.
+func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
+	command := &cobra.Command{
+		Use:     name,
+		Short:   short,
+		Example: example,
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.render(r) },
+	}
+	r.source.flag(command)
+	f := command.Flags()
+	f.StringSliceVar(&r.Redis, "redis", nil, "address of Redis, host:port")
+	f.BoolVar(&r.TLS, "redis-tls", false, "Redis speaks TLS")
+	f.StringVar(&r.CA, "redis-ca", "/etc/ssl/certs/ca-certificates.crt", "file, where Envoy runs, with the authority of Redis' certificate")
+	f.StringVar(&r.ServerName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
+	f.StringVar(&r.User, "redis-user", "", "user of Redis (default: the configuration's)")
+	f.StringVar(&r.PasswordEnv, "redis-password-env", "", "environment variable of Envoy with Redis' password (default: the configuration's)")
+	f.StringVar(&r.out, "out", "", "file to write (default: standard output)")
+	must(command.MarkFlagFilename("out", "yaml", "yml"))
+	return command
+}
+
+func (a *app) renderEnvoyCommand() *cobra.Command {
+	r := &rendering{run: render.Envoy}
+	command := a.target("envoy", "A configuration for Envoy without a control plane",
+		"  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out envoy.yaml\n  envoy --mode validate -c envoy.yaml", r)
+	f := command.Flags()
+	f.Lookup("redis").Usage += "; several: a primary with its replicas, or with --redis-cluster some nodes"
+	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
+	f.StringVar(&r.Listen, "listen", "0.0.0.0:10000", "address to listen at")
+	f.StringVar(&r.Admin, "admin", "127.0.0.1:9901", "address of Envoy's admin interface")
+	f.StringVar(&r.Upstream, "upstream", "upstream:8080", "address of what is protected")
+	f.StringVar(&r.Wasm, "wasm", "/etc/envoy/sluice.wasm", "path of the plugin where Envoy runs")
+	return command
+}
+
+func (a *app) renderIstioCommand() *cobra.Command {
+	r := &rendering{run: render.Istio}
+	command := a.target("istio", "A WasmPlugin and an EnvoyFilter for Istio",
+		"  sluice render istio -c plugin.json --image oci://registry.example.com/sluice:v1 --redis redis.redis:6379 | kubectl apply -f -", r)
+	f := command.Flags()
+	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
+	f.StringVar(&r.Image, "image", "", "image of the plugin, oci://...")
+	f.StringVar(&r.App, "app", "istio-ingressgateway", `label "app" of the pods that limit`)
+	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the pods (default: istio-system, with --sidecar default)")
+	f.BoolVar(&r.Sidecar, "sidecar", false, "limit what comes in to a workload, by its sidecar; needs --app")
+	must(command.MarkFlagRequired("image"))
+	command.PreRunE = func(c *cobra.Command, _ []string) error {
+		if r.Sidecar && !c.Flags().Changed("app") {
+			return usage("--sidecar needs --app, the workload's label \"app\"")
+		}
+		return nil
+	}
+	return command
+}
+
+func (a *app) renderGatewayCommand() *cobra.Command {
+	r := &rendering{run: render.EnvoyGateway}
+	command := a.target("envoy-gateway", "Policies and an EnvoyProxy for Envoy Gateway",
+		"  sluice render envoy-gateway -c plugin.json --image registry.example.com/sluice:v1 --redis redis.redis:6379 | kubectl apply -f -", r)
+	f := command.Flags()
+	f.StringVar(&r.Image, "image", "", "image of the plugin")
+	f.StringVar(&r.Gateway, "gateway", "eg", "name of the Gateway")
+	f.StringVar(&r.Listener, "listener", "http", "name of its listener")
+	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the Gateway (default: default)")
+	must(command.MarkFlagRequired("image"))
+	return command
+}
+
+func (a *app) render(r *rendering) error {
+	l, err := a.limiter(r.source)
+	if err != nil {
+		return err
+	}
+	r.Plugin = l.json
+	result, err := r.run(&r.Options)
+	var mistakes config.Mistakes
+	if errors.As(err, &mistakes) {
+		return &failure{exitRefused, mistaken(r.file, err)}
+	}
+	if err != nil {
+		return usage("%w", err)
+	}
+	if r.out != "" {
+		if err := os.WriteFile(r.out, result.YAML, 0o644); err != nil {
+			return usage("%w", err)
+		}
+	}
+	return a.printRendered(r, result)
+}
+
+func (a *app) printRendered(r *rendering, result render.Result) error {
+	if a.json() {
+		shown := rendered{File: r.out, Notes: append([]string{}, result.Notes...)}
+		if r.out == "" {
+			shown.Text = string(result.YAML)
+		}
+		return a.writeJSON(shown)
+	}
+	for _, note := range result.Notes {
+		fmt.Fprintln(a.errors, "note:", note)
+	}
+	if r.out == "" {
+		_, err := a.out.Write(result.YAML)
+		return err
+	}
+	fmt.Fprintf(a.errors, "wrote %s\n", r.out)
+	return nil
+}

@@ -1,0 +1,220 @@
+package render
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// kustomization is what the shipped kustomization.yaml files use of
+// https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/.
+type kustomization struct {
+	Namespace    string
+	Resources    []string
+	Components   []string
+	Patches      []patchFile
+	Replacements []replacement
+}
+
+type patchFile struct {
+	Target selector
+	Path   string
+}
+
+type selector struct{ Kind, Name string }
+
+type replacement struct {
+	Source struct {
+		selector  `yaml:",inline"`
+		FieldPath string `yaml:"fieldPath"`
+	}
+	Targets []struct {
+		Select     selector
+		FieldPaths []string `yaml:"fieldPaths"`
+		Options    struct {
+			Delimiter string
+			Index     int
+		}
+	}
+}
+
+// builder makes of directories what "kubectl apply -k" would apply.
+type builder struct {
+	files     fs.FS
+	resources []*tree
+	// edit changes a kustomization.yaml, by its directory, before it is used.
+	edit func(dir string, k *kustomization)
+}
+
+// build adds a directory's resources.
+func (b *builder) build(dir string) error {
+	var k kustomization
+	source, err := fs.ReadFile(b.files, path.Join(dir, "kustomization.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(source, &k); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	b.edit(dir, &k)
+	for _, name := range k.Resources {
+		if err := b.resource(path.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range k.Components {
+		if err := b.build(path.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	for _, p := range k.Patches {
+		if err := b.patch(path.Join(dir, p.Path), p.Target); err != nil {
+			return err
+		}
+	}
+	if k.Namespace != "" {
+		for _, r := range b.resources {
+			put(r.at("metadata"), "namespace", text(k.Namespace))
+		}
+	}
+	for _, r := range k.Replacements {
+		if err := b.replace(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resource adds a file, or a directory.
+func (b *builder) resource(name string) error {
+	if path.Ext(name) != ".yaml" {
+		return b.build(name)
+	}
+	source, err := fs.ReadFile(b.files, name)
+	if err != nil {
+		return err
+	}
+	t, err := parse(source)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	b.resources = append(b.resources, t)
+	return nil
+}
+
+// selected are the resources that a selector means.
+func (b *builder) selected(s selector) (found []*tree) {
+	for _, r := range b.resources {
+		if r.at("kind").Value == s.Kind && (s.Name == "" || r.at("metadata", "name").Value == s.Name) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// one is the only resource that a selector means.
+func (b *builder) one(s selector) (*tree, error) {
+	found := b.selected(s)
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%d resources are %s %q, want one", len(found), s.Kind, s.Name)
+	}
+	return found[0], nil
+}
+
+func (b *builder) replace(r *replacement) error {
+	source, err := b.one(r.Source.selector)
+	if err != nil {
+		return err
+	}
+	value := source.at(strings.Split(r.Source.FieldPath, ".")...)
+	if source.err != nil {
+		return source.err
+	}
+	for _, target := range r.Targets {
+		for _, resource := range b.selected(target.Select) {
+			for _, fieldPath := range target.FieldPaths {
+				nodes := every(resource.root, strings.Split(fieldPath, "."))
+				if len(nodes) == 0 {
+					return fmt.Errorf("%s: no %s", resource.at("metadata", "name").Value, fieldPath)
+				}
+				for _, n := range nodes {
+					assign(n, value.Value, target.Options.Delimiter, target.Options.Index)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// every is all nodes at a path, in which "*" is any element.
+func every(n *yaml.Node, steps []string) []*yaml.Node {
+	if len(steps) == 0 {
+		return []*yaml.Node{n}
+	}
+	if steps[0] != "*" {
+		if n = child(n, steps[0]); n == nil {
+			return nil
+		}
+		return every(n, steps[1:])
+	}
+	var found []*yaml.Node
+	for _, element := range n.Content {
+		found = append(found, every(element, steps[1:])...)
+	}
+	return found
+}
+
+// assign sets a scalar, or one part of it. A number stays a number.
+func assign(n *yaml.Node, value, delimiter string, index int) {
+	if delimiter != "" {
+		parts := strings.Split(n.Value, delimiter)
+		if index < len(parts) {
+			parts[index] = value
+		}
+		n.Value = strings.Join(parts, delimiter)
+		return
+	}
+	if i, err := strconv.Atoi(value); err == nil && n.Tag == "!!int" {
+		*n = *number(i)
+		return
+	}
+	*n = *text(value)
+}
+
+// patch applies a JSON patch (RFC 6902), of "add" and "replace".
+func (b *builder) patch(name string, target selector) error {
+	source, err := fs.ReadFile(b.files, name)
+	if err != nil {
+		return err
+	}
+	var operations []struct {
+		Op, Path string
+		Value    yaml.Node
+	}
+	if err := yaml.Unmarshal(source, &operations); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	resource, err := b.one(target)
+	if err != nil {
+		return err
+	}
+	for i := range operations {
+		o := &operations[i]
+		steps := strings.Split(strings.TrimPrefix(o.Path, "/"), "/")
+		last := steps[len(steps)-1]
+		switch {
+		case o.Op == "add" && last == "-":
+			list := resource.at(steps[:len(steps)-1]...)
+			list.Content = append(list.Content, &o.Value)
+		case o.Op == "replace":
+			resource.set(&o.Value, steps...)
+		default:
+			return fmt.Errorf("%s: %s %s is not known here", name, o.Op, o.Path)
+		}
+	}
+	return resource.err
+}

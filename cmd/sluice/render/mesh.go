@@ -1,0 +1,215 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/deploy"
+)
+
+// meshCluster is the cluster of Redis in the files for meshes.
+const meshCluster = "sluice-redis"
+
+// mesh makes the resources of a directory of deploy/, with values in them.
+func mesh(o *Options, dir string, values map[string]string, edit func(dir string, k *kustomization)) (*builder, error) {
+	b := &builder{files: deploy.Files, edit: func(at string, k *kustomization) {
+		if at == dir && o.Namespace != "" {
+			k.Namespace = o.Namespace
+		}
+		edit(at, k)
+	}}
+	source, err := deploy.Files.ReadFile(dir + "/values.yaml")
+	if err != nil {
+		return nil, err
+	}
+	filled, err := parse(source)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range values {
+		filled.set(text(value), "data", name)
+	}
+	if filled.err != nil {
+		return nil, filled.err
+	}
+	b.files = overlay{deploy.Files, dir + "/values.yaml", filled}
+	return b, b.build(dir)
+}
+
+// finish drops what is not applied, and writes the rest.
+func (b *builder) finish(command, dir string, p *plugin) (Result, error) {
+	var applied []*tree
+	for _, r := range b.resources {
+		if local := r.get("metadata", "annotations", "config.kubernetes.io/local-config"); local == nil || local.Value != "true" {
+			applied = append(applied, r)
+		}
+	}
+	for _, r := range applied {
+		r.root.Style = 0
+		r.at("metadata").Style = 0
+	}
+	if len(applied) > 0 {
+		about := fmt.Sprintf("# Written by %q, from deploy/%s.", "sluice render "+command, dir)
+		applied[0].about = strings.TrimSpace(about + "\n" + applied[0].about)
+	}
+	out, err := write(applied...)
+	return Result{YAML: out, Notes: p.notes()}, err
+}
+
+// meshPlugin reads the configuration and the address of Redis, which is needed:
+// the files are made to reach it.
+func meshPlugin(o *Options) (*plugin, address, error) {
+	p, err := newPlugin(o)
+	if err != nil {
+		return nil, address{}, err
+	}
+	if len(o.Redis) != 1 {
+		return nil, address{}, errors.New("one --redis host:port is needed (for a Redis Cluster that of any node, or of a service of all)")
+	}
+	redis, err := parseAddress("--redis", o.Redis[0])
+	if err != nil {
+		return nil, address{}, err
+	}
+	return p, redis, nil
+}
+
+// Istio renders the resources for a gateway, or a sidecar.
+func Istio(o *Options) (Result, error) {
+	p, redis, err := meshPlugin(o)
+	if err != nil {
+		return Result{}, err
+	}
+	if !strings.Contains(o.Image, "://") {
+		return Result{}, fmt.Errorf("--image: %q has no scheme (want oci://%s)", o.Image, o.Image)
+	}
+	dir := "istio/gateway"
+	if o.Sidecar {
+		dir = "istio/sidecar"
+	}
+	values := map[string]string{
+		"image": o.Image, "app": o.App, "redis-host": redis.host, "redis-port": fmt.Sprint(redis.port),
+	}
+	b, err := mesh(o, dir, values, func(at string, k *kustomization) {
+		if at == dir && o.Cluster {
+			k.Components = append(k.Components, "../redis-cluster")
+		}
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	p.connect(meshCluster, !o.Cluster)
+	limiter, err := b.one(selector{Kind: "WasmPlugin", Name: "sluice"})
+	if err != nil {
+		return Result{}, err
+	}
+	limiter.set(p.values(limiter), "spec", "pluginConfig")
+	variable := limiter.fragment("{env: [{name: '" + p.passwordEnv + "', valueFrom: HOST}]}")
+	setOrDrop(limiter.at("spec"), "vmConfig", p.passwordEnv != "" && !o.Cluster, variable)
+	filter, err := b.one(selector{Kind: "EnvoyFilter", Name: "sluice-redis"})
+	if err != nil {
+		return Result{}, err
+	}
+	filter.istioRedis(o, p, redis)
+	return b.finish("istio", dir, p)
+}
+
+// istioRedis sets TLS and credentials of the cluster that leads to Redis: the
+// last one that the EnvoyFilter adds.
+func (t *tree) istioRedis(o *Options, p *plugin, redis address) {
+	patches := t.at("spec", "configPatches")
+	if t.err != nil || len(patches.Content) == 0 {
+		return
+	}
+	cluster := child(child(patches.Content[len(patches.Content)-1], "patch"), "value")
+	const socket, options = "transport_socket", "typed_extension_protocol_options"
+	if o.Cluster {
+		drop(cluster, socket) // the shipped one has both
+		drop(cluster, options)
+		if p.passwordEnv != "" {
+			putBefore(cluster, "load_assignment", options, t.proxyAuth(p))
+		}
+	}
+	if o.TLS {
+		putBefore(cluster, "load_assignment", socket, tlsOf(t, o, redis))
+	}
+}
+
+// setOrDrop sets a key of an object, or takes the shipped one away, and what the
+// shipped file says about it.
+func setOrDrop(object *yaml.Node, key string, wanted bool, value *yaml.Node) {
+	clearComments(object, key)
+	if !wanted {
+		drop(object, key)
+		return
+	}
+	put(object, key, value)
+}
+
+// clearComments drops what the shipped file says about a key.
+func clearComments(object *yaml.Node, key string) {
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		if object.Content[i].Value == key {
+			object.Content[i].HeadComment = ""
+		}
+	}
+}
+
+// EnvoyGateway renders the resources for a Gateway.
+func EnvoyGateway(o *Options) (Result, error) {
+	p, redis, err := meshPlugin(o)
+	if err != nil {
+		return Result{}, err
+	}
+	if o.Cluster {
+		return Result{}, errors.New("a Redis Cluster needs an internal listener that Envoy Gateway's files lack (deploy/envoy-gateway/README.md says what to add)")
+	}
+	const dir = "envoy-gateway"
+	values := map[string]string{
+		"image": o.Image, "gateway": o.Gateway, "listener": o.Listener,
+		"redis-host": redis.host, "redis-port": fmt.Sprint(redis.port),
+	}
+	b, err := mesh(o, dir, values, func(string, *kustomization) {})
+	if err != nil {
+		return Result{}, err
+	}
+	p.connect(meshCluster, true)
+	if err := b.gatewayLimiter(p); err != nil {
+		return Result{}, err
+	}
+	cluster, err := b.one(selector{Kind: "EnvoyPatchPolicy", Name: "sluice-redis"})
+	if err != nil {
+		return Result{}, err
+	}
+	if o.TLS {
+		socket := tlsOf(cluster, o, redis)
+		putBefore(cluster.at("spec", "jsonPatches", "0", "operation", "value"), "load_assignment", "transport_socket", socket)
+	}
+	return b.finish("envoy-gateway", dir, p)
+}
+
+// gatewayLimiter sets the plugin's configuration, and the variable with Redis'
+// password in the plugin's VM and in Envoy's pods.
+func (b *builder) gatewayLimiter(p *plugin) error {
+	limiter, err := b.one(selector{Kind: "EnvoyExtensionPolicy", Name: "sluice"})
+	if err != nil {
+		return err
+	}
+	limiter.set(p.values(limiter), "spec", "wasm", "0", "config")
+	variable := limiter.fragment("{hostKeys: ['" + p.passwordEnv + "']}")
+	setOrDrop(limiter.at("spec", "wasm", "0"), "env", p.passwordEnv != "", variable)
+
+	proxy, err := b.one(selector{Kind: "EnvoyProxy", Name: "sluice"})
+	if err != nil {
+		return err
+	}
+	container := []string{"spec", "provider", "kubernetes", "envoyDeployment", "container"}
+	if p.passwordEnv == "" {
+		setOrDrop(proxy.at(container...), "env", false, nil)
+	} else {
+		proxy.set(text(p.passwordEnv), below(container, "env", "0", "name")...)
+	}
+	return proxy.err
+}

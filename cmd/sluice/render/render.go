@@ -1,0 +1,151 @@
+// Package render makes complete files for Envoy, Istio and Envoy Gateway of a
+// plugin's configuration: the shipped files of deploy/, with values in them.
+package render
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/deploy"
+)
+
+// Options say what goes into the files.
+type Options struct {
+	Plugin []byte // its configuration, JSON
+
+	Redis       []string // addresses, "host:port"; none: the embedded store
+	Cluster     bool     // they are nodes of a Redis Cluster
+	TLS         bool
+	CA          string // file with the authority of Redis' certificate
+	ServerName  string // in Redis' certificate; empty: the first address' host
+	User        string
+	PasswordEnv string // environment variable with Redis' password
+
+	// Envoy alone.
+	Listen, Admin, Upstream, Wasm string
+
+	// Istio and Envoy Gateway.
+	Image, Namespace string
+	App              string // Istio: the pods' label "app"
+	Sidecar          bool   // Istio: in front of a workload, not at a gateway
+	Gateway          string // Envoy Gateway: its name, and its listener's
+	Listener         string
+}
+
+// Result is a file, and what its user has to know.
+type Result struct {
+	YAML  []byte
+	Notes []string
+}
+
+// notes says what rendering has changed, or needs.
+func (p *plugin) notes() (notes []string) {
+	if p.secret {
+		notes = append(notes, fmt.Sprintf("redis.password is not written into the file: it is taken from the environment variable %s", p.passwordEnv))
+	} else if p.passwordEnv != "" {
+		notes = append(notes, fmt.Sprintf("the password of Redis is taken from the environment variable %s", p.passwordEnv))
+	}
+	return notes
+}
+
+// address is a "host:port" of the options, apart.
+type address struct {
+	host string
+	port int
+}
+
+func parseAddress(flag, value string) (address, error) {
+	host, portText, err := net.SplitHostPort(value)
+	port, convErr := strconv.Atoi(portText)
+	if err != nil || convErr != nil || host == "" || port < 1 || port > 65535 {
+		return address{}, fmt.Errorf("%s: %q is no address (want host:port, such as redis:6379)", flag, value)
+	}
+	return address{host, port}, nil
+}
+
+func parseAddresses(flag string, values []string) (list []address, err error) {
+	for _, value := range values {
+		a, err := parseAddress(flag, value)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// socketAddress is an address as Envoy has it.
+func (a address) socketAddress() *yaml.Node {
+	inner := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
+	put(inner, "address", text(a.host))
+	put(inner, "port_value", number(a.port))
+	outer := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
+	put(outer, "socket_address", inner)
+	return outer
+}
+
+// endpoints are the lb_endpoints of addresses.
+func endpoints(list []address) *yaml.Node {
+	all := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, a := range list {
+		endpoint := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
+		put(endpoint, "address", a.socketAddress())
+		element := &yaml.Node{Kind: yaml.MappingNode}
+		put(element, "endpoint", endpoint)
+		all.Content = append(all.Content, element)
+	}
+	return all
+}
+
+// tlsOf is the shipped transport socket for TLS to Redis.
+func tlsOf(t *tree, o *Options, first address) *yaml.Node {
+	source, err := deploy.Files.ReadFile("envoy/tls-acl.yaml")
+	if err != nil {
+		t.fail("%w", err)
+		return new(yaml.Node)
+	}
+	shipped, err := parse(source)
+	if err != nil {
+		t.fail("%w", err)
+		return new(yaml.Node)
+	}
+	name := o.ServerName
+	if name == "" {
+		name = first.host
+	}
+	socket := &tree{root: copyOf(shipped.at("static_resources", "clusters", "redis", "transport_socket"))}
+	socket.set(text(name), "typed_config", "sni")
+	validation := []string{"typed_config", "common_tls_context", "validation_context"}
+	at := func(steps ...string) []string { return append(validation[:len(validation):len(validation)], steps...) }
+	socket.set(text(o.CA), at("trusted_ca", "filename")...)
+	socket.set(text(name), at("match_typed_subject_alt_names", "0", "matcher", "exact")...)
+	if net.ParseIP(name) != nil {
+		socket.set(text("IP_ADDRESS"), at("match_typed_subject_alt_names", "0", "san_type")...)
+		drop(socket.at("typed_config"), "sni") // a server name is a DNS name
+	}
+	if shipped.err != nil || socket.err != nil {
+		t.fail("the shipped TLS settings: %w", firstError(shipped.err, socket.err))
+	}
+	return socket.root
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFile holds that a path makes sense where Envoy runs, which may be elsewhere.
+func checkFile(flag, name string) error {
+	if name == "" || !filepath.IsAbs(name) && filepath.Dir(name) == "" {
+		return fmt.Errorf("%s: %q is no path (want one such as /etc/envoy/sluice.wasm)", flag, name)
+	}
+	return nil
+}

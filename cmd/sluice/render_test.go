@@ -1,0 +1,236 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+const (
+	localPlugin  = `{"rules": [{"name": "a", "mode": "off", "limits": [` + aLimit + `]}]}`
+	redisPlugin  = `{"redis": {"cluster": "counters", "key_prefix": "edge"}, "rules": [{"name": "a", "limits": [` + aLimit + `]}]}`
+	secretPlugin = `{"redis": {"cluster": "counters", "username": "edge", "password": "hunter2"}, "rules": [{"name": "a", "limits": [` + aLimit + `]}]}`
+)
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, plugin string
+		args         string
+		contains     []string
+		lacks        []string
+		notes        string
+	}{
+		{
+			name: "Envoy without Redis", plugin: localPlugin, args: "envoy",
+			contains: []string{`Written by "sluice render envoy", from deploy/envoy/embedded.yaml`, `{"rules": [{"name": "a", "mode": "off"`},
+			lacks:    []string{"bridge", "redis"},
+		},
+		{
+			name: "Envoy with Redis", plugin: localPlugin,
+			args: "envoy --redis 10.0.0.7:7000 --upstream app:80 --listen 127.0.0.1:81 --admin 127.0.0.1:82 --wasm /a/b.wasm",
+			contains: []string{
+				`"redis": {"cluster": "redis"},"rules"`, "address: 10.0.0.7, port_value: 7000", "address: app, port_value: 80",
+				"address: 127.0.0.1, port_value: 81", "address: 127.0.0.1, port_value: 82", "{filename: /a/b.wasm}",
+			},
+			lacks: []string{"/etc/envoy", "port_value: 6379", "port_value: 8080"},
+		},
+		{
+			name: "the configuration's cluster is the file's", plugin: redisPlugin, args: "envoy --redis redis:6379",
+			contains: []string{`"redis": {"cluster": "redis", "key_prefix": "edge"}, "rules"`},
+			lacks:    []string{"counters"},
+		},
+		{
+			name: "TLS and a password", plugin: secretPlugin, args: "envoy --redis redis:6379 --redis-tls --redis-ca /ca.crt",
+			contains: []string{
+				`"username": "edge", "password_env": "REDIS_PASSWORD"`, "host_env_keys: [REDIS_PASSWORD]",
+				"trusted_ca: {filename: /ca.crt}", "sni: redis", "{san_type: DNS, matcher: {exact: redis}}",
+			},
+			lacks: []string{"hunter2"},
+			notes: "note: redis.password is not written into the file: it is taken from the environment variable REDIS_PASSWORD\n",
+		},
+		{
+			name: "TLS to an address", plugin: redisPlugin, args: "envoy --redis 10.0.0.7:6379 --redis-tls",
+			contains: []string{"{san_type: IP_ADDRESS, matcher: {exact: 10.0.0.7}}"},
+			lacks:    []string{"sni:"},
+		},
+		{
+			name: "a Redis Cluster with a password", plugin: secretPlugin,
+			args: "envoy --redis r0:6379,r1:6380 --redis-cluster --redis-password-env PASSWORD --redis-tls",
+			contains: []string{
+				`"redis": {"cluster": "redis"}`, "address: r0, port_value: 6379", "address: r1, port_value: 6380",
+				"auth_username: {inline_string: \"edge\"}", "auth_password: {environment_variable: PASSWORD}", "sni: r0",
+			},
+			lacks: []string{"hunter2", "host_env_keys", "redis-0"},
+			notes: "note: redis.password is not written into the file: it is taken from the environment variable PASSWORD\n",
+		},
+		{
+			name: "a primary with replicas", plugin: redisPlugin, args: "envoy --redis r0:6379,r1:6379",
+			contains: []string{"tcp_health_check", "address: r0, port_value: 6379", "address: r1, port_value: 6379"},
+		},
+		{
+			name: "a gateway of Istio", plugin: localPlugin, args: "istio --image oci://r/s:1 --redis redis.prod:6380 -n edge --app gw",
+			contains: []string{
+				"kind: WasmPlugin", "kind: EnvoyFilter", "namespace: edge", "matchLabels: {app: gw}", "labels: {app: gw}",
+				`url: "oci://r/s:1"`, `uri: "oci://r/s:1"`, "address: redis.prod, port_value: 6380", "redis: {cluster: sluice-redis}", `mode: "off"`,
+			},
+			lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "istio-system", "redis_proxy"},
+		},
+		{
+			name: "a sidecar of Istio", plugin: secretPlugin, args: "istio --sidecar --app reviews --image oci://r/s:1 --redis redis.prod:6380",
+			contains: []string{"match: [{mode: SERVER}]", "namespace: default", "vmConfig: {env: [{name: 'REDIS_PASSWORD', valueFrom: HOST}]}", "password_env: REDIS_PASSWORD"},
+			lacks:    []string{"hunter2"},
+			notes:    "note: redis.password",
+		},
+		{
+			name: "a Redis Cluster in Istio", plugin: redisPlugin, args: "istio --redis-cluster --image oci://r/s:1 --redis redis.prod:6380",
+			contains: []string{"redis_proxy", "server_listener_name: sluice-redis-proxy", "address: redis.prod, port_value: 6380"},
+			lacks:    []string{"auth_password", "transport_socket"},
+		},
+		{
+			name: "a Redis Cluster with TLS and a password in Istio", plugin: secretPlugin,
+			args:     "istio --redis-cluster --redis-tls --image oci://r/s:1 --redis redis.prod:6380",
+			contains: []string{"auth_password: {environment_variable: REDIS_PASSWORD}", "sni: redis.prod"},
+			lacks:    []string{"vmConfig", "/etc/sluice/ca.crt", "hunter2"},
+			notes:    "note: redis.password",
+		},
+		{
+			name: "Envoy Gateway", plugin: redisPlugin, args: "envoy-gateway --image r/s:1 --redis redis.prod:6380 -n edge --gateway g --listener https",
+			contains: []string{
+				"kind: EnvoyExtensionPolicy", "kind: EnvoyProxy", "namespace: edge", "name: edge/g/https", "kind: Gateway, name: g",
+				`image: {url: "r/s:1"}`, `{name: IMAGE, value: "r/s:1"}`, "address: redis.prod, port_value: 6380", "cluster: sluice-redis, key_prefix: edge",
+			},
+			lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "namespace/gateway/listener"},
+		},
+		{
+			name: "Envoy Gateway with TLS and a password", plugin: secretPlugin, args: "envoy-gateway --image r/s:1 --redis redis.prod:6380 --redis-tls --redis-password-env PW",
+			contains: []string{"env: {hostKeys: ['PW']}", "env: [{name: PW, valueFrom", "password_env: PW", "sni: redis.prod"},
+			lacks:    []string{"hunter2", "REDIS_PASSWORD"},
+			notes:    "note: redis.password",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := execute(t, c.plugin, append([]string{"render", "-c", "-"}, strings.Fields(c.args)...)...)
+			if r.code != exitDone {
+				t.Fatalf("exit code %d: %s", r.code, r.errors)
+			}
+			for _, want := range c.contains {
+				if !strings.Contains(r.out, want) {
+					t.Errorf("the file lacks %s", want)
+				}
+			}
+			for _, unwanted := range c.lacks {
+				if strings.Contains(r.out, unwanted) {
+					t.Errorf("the file has %s", unwanted)
+				}
+			}
+			if !strings.HasPrefix(r.errors, c.notes) || c.notes == "" && r.errors != "" {
+				t.Errorf("notes %q, want %q", r.errors, c.notes)
+			}
+			if v := execute(t, r.out, "validate", "-"); v.code != exitDone {
+				t.Errorf("validate says\n%s", v.out)
+			}
+			if t.Failed() {
+				t.Log(r.out)
+			}
+		})
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, plugin, args string
+		code               int
+		errors             string
+	}{
+		{
+			name: "mistakes", plugin: `{"rules": []}`, args: "envoy",
+			code: exitRefused, errors: "- has mistakes:\n  rules: ",
+		},
+		{
+			name: "the bridge", plugin: `{"role": "bridge"}`, args: "envoy",
+			code: exitUsage, errors: "- has 0 configurations of the limiter (want a file with one)",
+		},
+		{
+			name: "no address of Redis", plugin: redisPlugin, args: "envoy",
+			code: exitUsage, errors: `the configuration has "redis", so its address is needed: --redis host:port`,
+		},
+		{
+			name: "a bad address", plugin: redisPlugin, args: "envoy --redis redis",
+			code: exitUsage, errors: `--redis: "redis" is no address (want host:port, such as redis:6379)`,
+		},
+		{
+			name: "a bad port", plugin: redisPlugin, args: "envoy --redis r:1 --listen :x",
+			code: exitUsage, errors: `--listen: ":x" is no address`,
+		},
+		{
+			name: "a failover with a password", plugin: secretPlugin, args: "envoy --redis a:1,b:1",
+			code: exitUsage, errors: "a failover with a password",
+		},
+		{
+			name: "a mesh without Redis", plugin: localPlugin, args: "istio --image oci://r/s:1",
+			code: exitUsage, errors: "one --redis host:port is needed",
+		},
+		{
+			name: "an image without a scheme", plugin: redisPlugin, args: "istio --image r/s:1 --redis r:1",
+			code: exitUsage, errors: `--image: "r/s:1" has no scheme (want oci://r/s:1)`,
+		},
+		{
+			name: "a sidecar of nothing", plugin: redisPlugin, args: "istio --image oci://r/s:1 --redis r:1 --sidecar",
+			code: exitUsage, errors: "--sidecar needs --app",
+		},
+		{
+			name: "no image", plugin: redisPlugin, args: "envoy-gateway --redis r:1",
+			code: exitUsage, errors: `required flag(s) "image" not set`,
+		},
+		{
+			name: "a Redis Cluster in Envoy Gateway", plugin: redisPlugin, args: "envoy-gateway --image r --redis a:1 --redis-cluster",
+			code: exitUsage, errors: "unknown flag: --redis-cluster",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := execute(t, c.plugin, append([]string{"render", "-c", "-"}, strings.Fields(c.args)...)...)
+			if r.code != c.code {
+				t.Errorf("exit code %d, want %d", r.code, c.code)
+			}
+			if !strings.Contains(r.errors, c.errors) {
+				t.Errorf("errors %s, want some with %s", r.errors, c.errors)
+			}
+		})
+	}
+}
+
+// TestEnvoyAccepts has Envoy itself read what is rendered for it.
+func TestEnvoyAccepts(t *testing.T) {
+	t.Parallel()
+	envoy, wasm := testenv.Tool(t, "envoy"), testenv.WasmPath(t)
+	ca, _ := testenv.Certificate(t)
+	for _, c := range []struct{ name, plugin, args string }{
+		{"no Redis", localPlugin, ""},
+		{"one Redis", redisPlugin, "--redis 127.0.0.1:6379"},
+		{"TLS and a password", secretPlugin, "--redis redis:6379 --redis-tls --redis-ca " + ca},
+		{"a Redis Cluster", secretPlugin, "--redis 127.0.0.1:7000,127.0.0.1:7001 --redis-cluster --redis-tls --redis-ca " + ca},
+		{"a primary with replicas", redisPlugin, "--redis r0:6379,r1:6379"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "envoy.yaml")
+			args := append(strings.Fields("render envoy -c - --wasm "+wasm+" --out "+file), strings.Fields(c.args)...)
+			if r := execute(t, c.plugin, args...); r.code != exitDone {
+				t.Fatal(r.errors)
+			}
+			validate := exec.Command(envoy, "--mode", "validate", "--log-level", "warning", "-c", file)
+			validate.Env = append(os.Environ(), "REDIS_PASSWORD=x")
+			if out, err := validate.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+const aLimit = `{"algorithm": "gcra", "limit": 10, "window": "1s"}`
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, in  string
+		ifPresent bool
+		code      int
+		out       string
+	}{
+		{
+			name: "valid", in: `{"rules": [{"name": "a", "limits": [` + aLimit + `]}]}`,
+			out: "-:1: ok, JSON: 1 rule\n",
+		},
+		{
+			name: "the bridge", in: `{"role": "bridge"}`,
+			out: "-:1: ok, JSON: the bridge\n",
+		},
+		{
+			name: "two mistakes", in: "{\"rules\": [\n{\"name\": \"a\",\n\"limits\": [{\"algorithm\": \"gcra\", \"limit\": 1,\n\"window\": \"10x\"}]},\n{}]}",
+			code: exitRefused,
+			out: `-:4: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")` + "\n" +
+				`-:5: rules[1]: "name" is missing (want one such as "per-user")` + "\n",
+		},
+		{
+			name: "broken JSON", in: "{\"rules\": [\n,]}",
+			code: exitRefused, out: "-:2: line 2, column 1: unexpected ','",
+		},
+		{
+			name: "nothing of Sluice's, but JSON", in: `{"rulez": []}`,
+			code: exitRefused, out: `-:1: rulez: unknown field (did you mean "rules"?)`,
+		},
+		{
+			name: "nothing of Sluice's", in: "kind: Deployment",
+			code: exitRefused, out: `-: no configuration of Sluice (want JSON with "rules"`,
+		},
+		{
+			name: "nothing of Sluice's, accepted", in: "kind: Deployment", ifPresent: true,
+		},
+		{
+			name: "not YAML", in: "a: [",
+			code: exitRefused, out: "-: neither YAML nor JSON: line 1:",
+		},
+		{
+			name: "no filter for a password", in: `{"redis": {"cluster": "r", "password": 123456789}, "rules": []}`,
+			code: exitRefused, out: "-:1: redis.password: ",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"validate", "-"}
+			if c.ifPresent {
+				args = append(args, "--if-present")
+			}
+			r := execute(t, c.in, args...)
+			if r.code != c.code {
+				t.Errorf("exit code %d, want %d", r.code, c.code)
+			}
+			if !strings.Contains(r.out, c.out) {
+				t.Errorf("output\n%s, want\n%s", r.out, c.out)
+			}
+			if strings.Contains(r.out, "123456789") {
+				t.Errorf("the output has a secret: %s", r.out)
+			}
+		})
+	}
+}
+
+func TestValidateJSON(t *testing.T) {
+	t.Parallel()
+	good := write(t, "good.json", `{"rules": [{"name": "a", "limits": [`+aLimit+`]}]}`)
+	bad := write(t, "bad.json", `{"rules": [{"limits": [`+aLimit+`]}]}`)
+	r := execute(t, "", "validate", "-o", "json", good, bad)
+	if r.code != exitRefused {
+		t.Errorf("exit code %d, want %d", r.code, exitRefused)
+	}
+	got := decode[validation](t, r)
+	if got.Mistakes != 1 || len(got.Files) != 2 {
+		t.Fatalf("%d mistakes in %d files, want 1 in 2", got.Mistakes, len(got.Files))
+	}
+	if c := got.Files[0].Configurations[0]; c.Role != "limiter" || c.Rules != 1 || len(c.Mistakes) != 0 {
+		t.Errorf("the good file: %+v", c)
+	}
+	want := mistakeReport{1, "rules[0]", `"name" is missing (want one such as "per-user")`}
+	if c := got.Files[1].Configurations[0]; len(c.Mistakes) != 1 || c.Mistakes[0] != want {
+		t.Errorf("the bad file: %+v, want %+v", c.Mistakes, want)
+	}
+}
+
+// TestShippedFiles holds every file that has a configuration to be valid.
+func TestShippedFiles(t *testing.T) {
+	t.Parallel()
+	root := testenv.Root(t)
+	args := []string{"validate", "--if-present", filepath.Join(root, "envoy.yaml")}
+	err := filepath.WalkDir(filepath.Join(root, "deploy"), func(path string, entry fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".yaml" {
+			args = append(args, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := execute(t, "", args...)
+	if r.code != exitDone {
+		t.Error(r.out, r.errors)
+	}
+	if count := strings.Count(r.out, ": ok, "); count < 18 {
+		t.Errorf("%d configurations, want at least 18:\n%s", count, r.out)
+	}
+}
+
+// wholeExample is a fenced block that is a whole file: JSON without a second
+// word, which would say what part of a configuration it is, or YAML.
+var wholeExample = regexp.MustCompile("(?ms)^```(json|yaml)\n(.*?)^```$")
+
+// TestDocumentedExamples runs validate on every example of the documents.
+func TestDocumentedExamples(t *testing.T) {
+	t.Parallel()
+	root, valid := testenv.Root(t), 0
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, block := range wholeExample.FindAllStringSubmatch(string(text), -1) {
+				args := []string{"validate", "-"}
+				if block[1] == "yaml" {
+					args = append(args, "--if-present")
+				}
+				r := execute(t, block[2], args...)
+				if r.code != exitDone && !strings.Contains(r.out, "neither YAML nor JSON") {
+					t.Errorf("%s:\n%s\n%s", page, block[2], r.out)
+				}
+				valid += strings.Count(r.out, ": ok, ")
+			}
+		}
+	}
+	if valid < 20 {
+		t.Errorf("only %d configurations in the documents", valid)
+	}
+}

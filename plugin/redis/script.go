@@ -49,10 +49,10 @@ func appendHead(name, script string, keys, args int) []byte {
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check or refund entry.
+// appendCall appends the command of a check, refund or settlement.
 func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	h := &s.check
-	if e.kind == refundEntry {
+	if e.kind != checkEntry {
 		h = &s.refund
 	}
 	if e.bySource {
@@ -70,7 +70,7 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	} else {
 		dst = redisresp.AppendBulkString(dst, "")
 	}
-	if e.kind == refundEntry {
+	if e.kind != checkEntry {
 		dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
 	}
 	return append(dst, s.args...)

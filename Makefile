@@ -47,7 +47,7 @@ $(wasm): $(wasm_sources) | tools
 # For the benchmark of what metrics cost.
 build/sluice-without-metrics.wasm: $(wasm_sources) | tools
 	@mkdir -p $(@D)
-	$(wasm_build) -ldflags "-X main.withoutMetrics=yes" ./plugin
+	$(subst -tags custommalloc,-tags "custommalloc withoutmetrics",$(wasm_build)) ./plugin
 
 # For the benchmark of what any Wasm filter costs.
 build/empty.wasm: bench/empty/main.go bench/go.mod bench/go.sum $(wildcard tools/proxywasm*.json) | tools

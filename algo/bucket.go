@@ -189,3 +189,10 @@ func (b *bucket) args() []string {
 func (b *bucket) decimal(ticks int64) string {
 	return strconv.FormatFloat(float64(ticks)/float64(int64(1)<<b.shift), 'f', -1, 64)
 }
+
+// wholeMicros is the time in which cost units are restored, and whether that is a
+// whole number of microseconds.
+func (b *bucket) wholeMicros(cost int64) (micros int64, whole bool) {
+	ticks := cost * b.interval
+	return ticks >> b.shift, ticks&(1<<b.shift-1) == 0
+}

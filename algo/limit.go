@@ -1,57 +1,16 @@
 // Package algo holds the rate limiting algorithms. Each has a Lua script, which
 // Redis runs atomically, and a Go twin, which the embedded store runs and which
 // the tests hold against the Lua to the microsecond.
+//
+// An algorithm is closed: whatever depends on which one it is, is a method here.
+// No package above names an algorithm, so a new one changes this package, its
+// documentation, and nothing else.
 package algo
 
 import (
 	"math"
 	"math/bits"
 )
-
-// Algorithm names one of the six algorithms. The zero value is none of them.
-type Algorithm uint8
-
-// The algorithms, in the order of the documentation.
-const (
-	FixedWindow Algorithm = iota + 1
-	SlidingWindowLog
-	SlidingWindowCounter
-	TokenBucket
-	LeakyBucket
-	GCRA
-)
-
-var names = [...]string{
-	FixedWindow:          "fixed_window",
-	SlidingWindowLog:     "sliding_window_log",
-	SlidingWindowCounter: "sliding_window_counter",
-	TokenBucket:          "token_bucket",
-	LeakyBucket:          "leaky_bucket",
-	GCRA:                 "gcra",
-}
-
-// String is the algorithm's name in configurations and in Redis keys.
-func (a Algorithm) String() string {
-	if int(a) < len(names) && names[a] != "" {
-		return names[a]
-	}
-	return "unknown"
-}
-
-// HasBurst says whether the algorithm's capacity is its burst, not its limit.
-func (a Algorithm) HasBurst() bool {
-	return a == TokenBucket || a == LeakyBucket || a == GCRA
-}
-
-// ParseAlgorithm finds the algorithm of a name, and says whether there is one.
-func ParseAlgorithm(name string) (Algorithm, bool) {
-	for a, n := range names {
-		if n == name && n != "" {
-			return Algorithm(a), true
-		}
-	}
-	return 0, false
-}
 
 // Bounds of a Limit's fields and of a cost. All are inclusive.
 const (
@@ -132,4 +91,28 @@ func (l *Limit) RestoreMicros() int64 {
 		quotient++
 	}
 	return int64(min(quotient, math.MaxInt64))
+}
+
+// Uncharged is the decision d, which charged cost, as if it had not. Its reset
+// is exact for the algorithms with a burst; a window cannot know what else it
+// holds, so that it keeps its reset unless it is empty.
+func (l *Limit) Uncharged(d Decision, cost int64) Decision {
+	d.Remaining += cost
+	switch {
+	case d.Remaining == l.Capacity():
+		d.ResetAfterMicros = 0
+	case l.Algorithm.HasBurst():
+		d.ResetAfterMicros = max(0, d.ResetAfterMicros-l.microsOf(cost))
+	}
+	return d
+}
+
+// microsOf is the time in which cost units are restored, rounded down.
+func (l *Limit) microsOf(cost int64) int64 {
+	hi, lo := bits.Mul64(uint64(cost), uint64(l.WindowMicros))
+	if hi >= uint64(l.Units) {
+		return math.MaxInt64
+	}
+	micros, _ := bits.Div64(hi, lo, uint64(l.Units))
+	return int64(min(micros, math.MaxInt64))
 }

@@ -46,7 +46,7 @@ func TestNewPolicyRefuses(t *testing.T) {
 	}
 	twin := ok
 	twin.Units = 20
-	if _, err := NewPlan([]Limit{ok, twin}); err == nil || !strings.Contains(err.Error(), "share a key") {
+	if _, err := NewPlan([]Limit{ok, twin}); err == nil || !strings.Contains(err.Error(), "share a state") {
 		t.Errorf("two limits of one key: %v", err)
 	}
 	if _, err := NewPlan(nil); err == nil {

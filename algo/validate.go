@@ -6,7 +6,7 @@ import "fmt"
 // how long a key may have to live: 100 years.
 const MaxRestoreMicros = 100 * 365.25 * 24 * 3600 * 1e6
 
-// validate refuses what NewPolicy cannot make right. The first mistake is
+// validate refuses what NewPlan cannot make right. The first mistake is
 // returned.
 func validate(limits []Limit) error {
 	if len(limits) == 0 || len(limits) > MaxLimits {
@@ -17,9 +17,9 @@ func validate(limits []Limit) error {
 			return err
 		}
 		for j := range limits[:i] {
-			if limits[i].Algorithm == limits[j].Algorithm && limits[i].WindowMicros == limits[j].WindowMicros {
-				return fmt.Errorf("two limits with algorithm %s and window %d us (want different ones, as they would share a key)",
-					limits[i].Algorithm, limits[i].WindowMicros)
+			if limits[i].ID() == limits[j].ID() {
+				return fmt.Errorf("two limits have the key %q (want different ones, as they would share a state)",
+					limits[i].KeySuffix())
 			}
 		}
 	}
@@ -27,8 +27,8 @@ func validate(limits []Limit) error {
 }
 
 func (l *Limit) validate() error {
-	if l.Algorithm < FixedWindow || l.Algorithm > GCRA {
-		return fmt.Errorf("algorithm %d (want %d to %d)", l.Algorithm, FixedWindow, GCRA)
+	if l.Algorithm < FixedWindow || l.Algorithm >= endOfAlgorithms {
+		return fmt.Errorf("algorithm %d (want %d to %d)", l.Algorithm, FixedWindow, endOfAlgorithms-1)
 	}
 	for _, f := range []struct {
 		name           string
@@ -56,19 +56,21 @@ func (l *Limit) validate() error {
 // validateVariant refuses fields that are not the algorithm's.
 func (l *Limit) validateVariant() error {
 	for _, f := range []struct {
-		name  string
+		field Field
 		set   bool
-		right bool
 	}{
-		{"burst", l.Burst != 0, l.Algorithm.HasBurst()},
-		{"anchor", l.FromFirstRequest, l.Algorithm == FixedWindow},
-		{"sub_windows", l.SubWindows != 0, l.Algorithm == SlidingWindowCounter},
-		{"overflow", l.Queue, l.Algorithm == LeakyBucket},
-		{"max_delay", l.MaxDelayMicros != 0, l.Queue},
+		{FieldBurst, l.Burst != 0},
+		{FieldAnchor, l.FromFirstRequest},
+		{FieldSubWindows, l.SubWindows != 0},
+		{FieldOverflow, l.Queue},
+		{FieldMaxDelay, l.MaxDelayMicros != 0},
 	} {
-		if f.set && !f.right {
-			return fmt.Errorf("%s does not belong to this %s", f.name, l.Algorithm)
+		if f.set && !l.Algorithm.Takes(f.field) {
+			return fmt.Errorf("%s does not belong to %s", f.field, l.Algorithm)
 		}
+	}
+	if l.MaxDelayMicros != 0 && !l.Queue {
+		return fmt.Errorf("%s does not belong to a %s that is a meter", FieldMaxDelay, l.Algorithm)
 	}
 	if n := max(l.SubWindows, 1); l.WindowMicros%n != 0 {
 		return fmt.Errorf("%d sub_windows do not divide %d us evenly", n, l.WindowMicros)

@@ -34,7 +34,7 @@ func keyed(name, key string, keys []string, steps ...step) scenario {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	longUser := strings.Repeat("u", 201)
-	runScenarios(t, "", envoytest.Options{}, []scenario{
+	runScenarios(t, "", envoytest.Options{Edit: rawPaths}, []scenario{
 		keyed("constant", `{"constant": "all"}`, []string{"|all"}, left(99, ""), left(98, "")),
 		keyed("nokey", ``, []string{"|"}, left(99, ""), left(98, "")),
 		keyed("header", `{"header": "X-User"}`, []string{"|ann", "|bob"},

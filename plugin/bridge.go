@@ -16,6 +16,7 @@ const grpcHeaderLen = 5
 // back gets one, so that plain RESP is on the wire.
 type bridge struct {
 	types.DefaultHttpContext
+	host    host
 	partial []byte // a message that has not come whole
 	frame   []byte // scratch
 }
@@ -25,12 +26,12 @@ func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
 	if size == 0 {
 		return types.ActionContinue
 	}
-	if len(b.partial) == 0 && messageLen(requestBody(0, grpcHeaderLen)) == size-grpcHeaderLen {
-		dropRequestBody(grpcHeaderLen) // the usual case: one whole message, and nothing is copied
+	if len(b.partial) == 0 && messageLen(b.host.requestBody(0, grpcHeaderLen)) == size-grpcHeaderLen {
+		b.host.dropRequestBody(grpcHeaderLen) // the usual case: one whole message, and nothing is copied
 		return types.ActionContinue
 	}
-	b.partial = append(b.partial, requestBody(0, size)...)
-	replaceRequestBody(stripped(&b.partial))
+	b.partial = append(b.partial, b.host.requestBody(0, size)...)
+	b.host.replaceRequestBody(stripped(&b.partial))
 	return types.ActionContinue
 }
 
@@ -46,15 +47,15 @@ func (b *bridge) OnHttpResponseBody(size int, _ bool) types.Action {
 	case size == 0:
 	case size <= maxReplies: // the usual case: nothing is copied
 		b.frame = appendHeader(b.frame[:0], size)
-		prependResponseBody(b.frame)
+		b.host.prependResponseBody(b.frame)
 	default:
 		b.frame = b.frame[:0]
-		for rest := responseBody(0, size); len(rest) > 0; {
+		for rest := b.host.responseBody(0, size); len(rest) > 0; {
 			n := min(len(rest), maxReplies)
 			b.frame = append(appendHeader(b.frame, n), rest[:n]...)
 			rest = rest[n:]
 		}
-		replaceResponseBody(b.frame)
+		b.host.replaceResponseBody(b.frame)
 	}
 	return types.ActionContinue
 }

@@ -169,7 +169,7 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 		mode, want string
 		left       int
 	}{
-		{"allow", "200 failed:allow", 7},
+		{"allow", "200 failed:allow" + standard(9, 7, "~3600"), 7},
 		{"deny", "503 failed:deny [content-type: application/problem+json]", 8},
 	} {
 		t.Run(test.mode, func(t *testing.T) {

@@ -1,20 +1,28 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/sluiceproxy/sluice/plugin/local"
 )
 
-// requestView is the current request as rules read it.
+// requestView is a request as rules read it.
 type requestView struct {
+	host host
+	id   uint32 // of the request's context
 	path []byte // scratch
 }
 
+// of makes the view that of a request.
+func (v *requestView) of(contextID uint32) *requestView {
+	v.id = contextID
+	return v
+}
+
 // Header implements rule.Request.
-func (*requestView) Header(name string) (string, bool) { return requestHeader(name) }
+func (v *requestView) Header(name string) (string, bool) { return v.host.requestHeader(v.id, name) }
 
 // Property implements rule.Request.
 func (v *requestView) Property(path []string) ([]byte, bool) {
@@ -25,21 +33,21 @@ func (v *requestView) Property(path []string) ([]byte, bool) {
 		}
 		v.path = append(v.path, p...)
 	}
-	return property(string(v.path))
+	return v.host.property(v.id, string(v.path))
 }
 
 // sharedData is the memory that the workers of one Envoy share.
-type sharedData struct{}
+type sharedData struct{ host host }
 
 // Get implements local.SharedData.
-func (sharedData) Get(key string) (value []byte, cas uint32, err error) {
-	value, cas, status := getSharedData(key)
+func (d sharedData) Get(key string) (value []byte, cas uint32, err error) {
+	value, cas, status := d.host.getSharedData(key)
 	return value, cas, sharedDataError(status)
 }
 
 // Set implements local.SharedData.
-func (sharedData) Set(key string, value []byte, cas uint32) error {
-	return sharedDataError(setSharedData(key, value, cas))
+func (d sharedData) Set(key string, value []byte, cas uint32) error {
+	return sharedDataError(d.host.setSharedData(key, value, cas))
 }
 
 // Statuses of host calls.
@@ -61,6 +69,20 @@ func sharedDataError(status uint32) error {
 		return local.ErrCASMismatch
 	}
 	return errSharedData
+}
+
+// lookup finds a variable in an environment as WASI has it: "NAME=value" for each,
+// with a NUL after it (https://wasi.dev, preview 1, environ_get).
+// The value is a copy.
+func lookup(environment []byte, name string) (value string, ok bool) {
+	for len(environment) > 0 {
+		variable, rest, _ := bytes.Cut(environment, []byte{0})
+		if v, found := bytes.CutPrefix(variable, []byte(name)); found && len(v) > 0 && v[0] == '=' {
+			return string(v[1:]), true
+		}
+		environment = rest
+	}
+	return "", false
 }
 
 // logLevel is the severity of a log line.
@@ -86,11 +108,4 @@ func appendHeaders(dst []byte, headers [][2]string) []byte {
 		dst = append(append(dst, headers[i][1]...), 0)
 	}
 	return dst
-}
-
-// grow is s with n elements, all zero.
-func grow[T any](s []T, n int) []T {
-	s = slices.Grow(s[:0], n)[:n]
-	clear(s)
-	return s
 }

@@ -2,9 +2,6 @@
 
 package main
 
-// The native twin of host_tinygo.go, for tests with ordinary Go: each host call
-// goes to what the test has put in Envoy's place.
-
 // envoy is the host calls, see host_tinygo.go.
 type envoy interface {
 	requestBody(start, size int) []byte
@@ -14,65 +11,39 @@ type envoy interface {
 	replaceResponseBody(b []byte)
 	prependResponseBody(b []byte)
 	pluginConfiguration() []byte
+	environment(name string) (value string, ok bool)
 	logLine(level logLevel, text string)
-	setTickPeriod(millis uint32)
-	getSharedData(key string) (value []byte, cas, status uint32)
-	setSharedData(key string, value []byte, cas uint32) (status uint32)
-	requestHeader(name string) (string, bool)
-	setResponseHeader(name, value string)
-	property(path string) ([]byte, bool)
-	setProperty(path, value string)
-	enter(contextID uint32)
-	resumeRequest()
-	sendResponse(status uint32, details string, headers []byte, body string, grpcStatus int32)
 	unixMicros() int64
 	steadyMicros() int64
-	grpcOpen(service []byte) (token, status uint32)
-	grpcSend(token uint32, message []byte) (status uint32)
-	grpcCancel(token uint32)
+
+	requestHeader(contextID uint32, name string) (string, bool)
+	responseHeader(contextID uint32, name string) (string, bool)
+	setResponseHeaders(contextID uint32, headers [][2]string)
+	property(contextID uint32, path string) ([]byte, bool)
+	setProperty(contextID uint32, path, value string)
+	resumeRequest(contextID uint32)
+	sendResponse(contextID, status uint32, details string, headers []byte, body string, grpcStatus int32)
+
+	setTickPeriod(pluginID, millis uint32)
+	pluginDone(pluginID uint32)
+	grpcOpen(pluginID uint32, service []byte) (token, status uint32)
+	grpcSend(pluginID, token uint32, message []byte) (status uint32)
+	grpcCancel(pluginID, token uint32)
+
+	getSharedData(key string) (value []byte, cas, status uint32)
+	setSharedData(key string, value []byte, cas uint32) (status uint32)
 	defineMetric(kind uint32, name string) (id uint32)
 	incrementMetric(id uint32, delta int64)
 	recordMetric(id uint32, value uint64)
 }
 
-// native is the test's Envoy.
-var native envoy
+// host is what a test has put in Envoy's place: host_tinygo.go's twin for ordinary
+// Go.
+type host struct{ envoy }
 
-func requestBody(start, size int) []byte             { return native.requestBody(start, size) }
-func dropRequestBody(n int)                          { native.dropRequestBody(n) }
-func replaceRequestBody(b []byte)                    { native.replaceRequestBody(b) }
-func responseBody(start, size int) []byte            { return native.responseBody(start, size) }
-func replaceResponseBody(b []byte)                   { native.replaceResponseBody(b) }
-func prependResponseBody(b []byte)                   { native.prependResponseBody(b) }
-func pluginConfiguration() []byte                    { return native.pluginConfiguration() }
-func logLine(level logLevel, text string)            { native.logLine(level, text) }
-func setTickPeriod(millis uint32)                    { native.setTickPeriod(millis) }
-func requestHeader(name string) (string, bool)       { return native.requestHeader(name) }
-func setResponseHeader(name, value string)           { native.setResponseHeader(name, value) }
-func property(path string) ([]byte, bool)            { return native.property(path) }
-func setProperty(path, value string)                 { native.setProperty(path, value) }
-func enter(contextID uint32)                         { native.enter(contextID) }
-func resumeRequest()                                 { native.resumeRequest() }
-func unixMicros() int64                              { return native.unixMicros() }
-func steadyMicros() int64                            { return native.steadyMicros() }
-func grpcOpen(service []byte) (token, status uint32) { return native.grpcOpen(service) }
-func grpcCancel(token uint32)                        { native.grpcCancel(token) }
-func defineMetric(kind uint32, name string) uint32   { return native.defineMetric(kind, name) }
-func incrementMetric(id uint32, delta int64)         { native.incrementMetric(id, delta) }
-func recordMetric(id uint32, value uint64)           { native.recordMetric(id, value) }
+// running is for host_tinygo.go alone: here each call names its context.
+func (host) running(uint32) {}
 
-func getSharedData(key string) (value []byte, cas, status uint32) {
-	return native.getSharedData(key)
-}
-
-func setSharedData(key string, value []byte, cas uint32) (status uint32) {
-	return native.setSharedData(key, value, cas)
-}
-
-func sendResponse(status uint32, details string, headers []byte, body string, grpcStatus int32) {
-	native.sendResponse(status, details, headers, body, grpcStatus)
-}
-
-func grpcSend(token uint32, message []byte) (status uint32) {
-	return native.grpcSend(token, message)
-}
+// envoyHost is the host of a program that runs without Envoy: none. A test makes
+// its own.
+func envoyHost() host { return host{} }

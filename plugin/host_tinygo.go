@@ -53,6 +53,9 @@ func proxySetSharedData(key *byte, keyLen uint32, value *byte, valueLen, cas uin
 //go:wasmimport env proxy_set_tick_period_milliseconds
 func proxySetTickPeriodMilliseconds(period uint32) uint32
 
+//go:wasmimport env proxy_done
+func proxyDone() uint32
+
 //go:wasmimport env proxy_log
 func proxyLog(level logLevel, text *byte, textLen uint32) uint32
 
@@ -71,19 +74,32 @@ func proxyRecordMetric(id uint32, value uint64) uint32
 //go:wasmimport wasi_snapshot_preview1 clock_time_get
 func clockTimeGet(clock uint32, precision uint64, now *uint64) uint32
 
+//go:wasmimport wasi_snapshot_preview1 environ_sizes_get
+func environSizesGet(count, size *uint32) uint32
+
+//go:wasmimport wasi_snapshot_preview1 environ_get
+func environGet(variables, text *byte) uint32
+
 // The callbacks for metadata, which nobody needs, are not exported: Envoy calls
 // them inside proxy_grpc_stream, and when two streams fail within one callback,
 // that has been seen to hang its worker.
 
 //export proxy_on_grpc_receive
 func onGrpcReceive(contextID, token, size uint32) {
-	received(contextID, token, buffer(grpcReceiveBuffer, 0, size))
+	sluice.received(contextID, token, buffer(grpcReceiveBuffer, 0, size))
+	acting = unknown
 }
 
 //export proxy_on_grpc_close
 func onGrpcClose(contextID, token, status uint32) {
-	closed(contextID, token)
+	sluice.closed(contextID, token)
+	acting = unknown // it may have been called inside another callback
 }
+
+// host is Envoy. A call that acts on a context takes its id first.
+type host struct{}
+
+func envoyHost() host { return host{} }
 
 // Results of host calls. A pointer that is passed to the host counts as
 // escaping, so locals would be allocated on each call.
@@ -94,6 +110,7 @@ var (
 	resultID    uint32
 	resultCAS   uint32
 	resultNanos uint64
+	resultCount uint32
 )
 
 // Kinds of buffers and header maps.
@@ -129,51 +146,60 @@ func buffer(kind, start, size uint32) []byte {
 }
 
 // requestBody is part of the request's body.
-func requestBody(start, size int) []byte {
+func (host) requestBody(start, size int) []byte {
 	return buffer(requestBodyBuffer, uint32(start), uint32(size))
 }
 
 var nothing byte
 
 // dropRequestBody removes the first n bytes of the request's body.
-func dropRequestBody(n int) {
+func (host) dropRequestBody(n int) {
 	proxySetBufferBytes(requestBodyBuffer, 0, uint32(n), &nothing, 0)
 }
 
 // replaceRequestBody puts b in place of the request's body.
-func replaceRequestBody(b []byte) {
+func (host) replaceRequestBody(b []byte) {
 	proxySetBufferBytes(requestBodyBuffer, 0, maxLen, unsafe.SliceData(b), uint32(len(b)))
 }
 
 // responseBody is part of the response's body.
-func responseBody(start, size int) []byte {
+func (host) responseBody(start, size int) []byte {
 	return buffer(responseBodyBuffer, uint32(start), uint32(size))
 }
 
 // replaceResponseBody puts b in place of the response's body.
-func replaceResponseBody(b []byte) {
+func (host) replaceResponseBody(b []byte) {
 	proxySetBufferBytes(responseBodyBuffer, 0, maxLen, unsafe.SliceData(b), uint32(len(b)))
 }
 
 // prependResponseBody puts b in front of the response's body.
-func prependResponseBody(b []byte) {
+func (host) prependResponseBody(b []byte) {
 	proxySetBufferBytes(responseBodyBuffer, 0, 0, unsafe.SliceData(b), uint32(len(b)))
 }
 
 // pluginConfiguration is the text of the configuration.
-func pluginConfiguration() []byte { return buffer(configurationBuffer, 0, maxLen) }
+func (host) pluginConfiguration() []byte { return buffer(configurationBuffer, 0, maxLen) }
 
 // logLine writes a line to Envoy's log.
-func logLine(level logLevel, text string) {
+func (host) logLine(level logLevel, text string) {
 	p, n := pointer(text)
 	proxyLog(level, p, n)
 }
 
-// setTickPeriod sets the timer of the current plugin context; 0 stops it.
-func setTickPeriod(millis uint32) { proxySetTickPeriodMilliseconds(millis) }
+// setTickPeriod sets the timer of a plugin context; 0 stops it.
+func (host) setTickPeriod(pluginID, millis uint32) {
+	enter(pluginID)
+	proxySetTickPeriodMilliseconds(millis)
+}
+
+// pluginDone says that a plugin context, which did not end when Envoy asked, has.
+func (host) pluginDone(pluginID uint32) {
+	enter(pluginID)
+	proxyDone()
+}
 
 // getSharedData reads what the workers share, and its version.
-func getSharedData(key string) (value []byte, cas, status uint32) {
+func (host) getSharedData(key string) (value []byte, cas, status uint32) {
 	p, n := pointer(key)
 	status = proxyGetSharedData(p, n, &resultData, &resultLen, &resultCAS)
 	value, _ = result(status)
@@ -181,53 +207,85 @@ func getSharedData(key string) (value []byte, cas, status uint32) {
 }
 
 // setSharedData writes what the workers share if its version is still cas.
-func setSharedData(key string, value []byte, cas uint32) (status uint32) {
+func (host) setSharedData(key string, value []byte, cas uint32) (status uint32) {
 	p, n := pointer(key)
 	return proxySetSharedData(p, n, unsafe.SliceData(value), uint32(len(value)), cas)
 }
 
 // requestHeader is the first value of a header.
-func requestHeader(name string) (string, bool) {
+func (host) requestHeader(contextID uint32, name string) (string, bool) {
+	return header(contextID, requestHeaderMap, name)
+}
+
+// responseHeader likewise.
+func (host) responseHeader(contextID uint32, name string) (string, bool) {
+	return header(contextID, responseHeaderMap, name)
+}
+
+func header(contextID, kind uint32, name string) (string, bool) {
+	enter(contextID)
 	p, n := pointer(name)
-	b, ok := result(proxyGetHeaderMapValue(requestHeaderMap, p, n, &resultData, &resultLen))
+	b, ok := result(proxyGetHeaderMapValue(kind, p, n, &resultData, &resultLen))
 	return unsafe.String(unsafe.SliceData(b), len(b)), ok
 }
 
-// setResponseHeader replaces all values of a header.
-func setResponseHeader(name, value string) {
-	p, n := pointer(name)
-	v, m := pointer(value)
-	proxyReplaceHeaderMapValue(responseHeaderMap, p, n, v, m)
+// setResponseHeaders replaces all values of some headers.
+func (host) setResponseHeaders(contextID uint32, headers [][2]string) {
+	enter(contextID)
+	for i := range headers {
+		p, n := pointer(headers[i][0])
+		v, m := pointer(headers[i][1])
+		proxyReplaceHeaderMapValue(responseHeaderMap, p, n, v, m)
+	}
 }
 
 // property is an attribute; the elements of its path are separated by NUL.
-func property(path string) ([]byte, bool) {
+func (host) property(contextID uint32, path string) ([]byte, bool) {
+	enter(contextID)
 	p, n := pointer(path)
 	return result(proxyGetProperty(p, n, &resultData, &resultLen))
 }
 
 // setProperty sets filter state: "wasm.<path>".
-func setProperty(path, value string) {
+func (host) setProperty(contextID uint32, path, value string) {
+	enter(contextID)
 	p, n := pointer(path)
 	v, m := pointer(value)
 	proxySetProperty(p, n, v, m)
 }
 
-// enter makes a context the one that host calls act on.
-func enter(contextID uint32) { proxySetEffectiveContext(contextID) }
+// acting is the context that host calls act on, if it is known.
+var acting uint32 = unknown
+
+const unknown = 1<<32 - 1 // no context has this id
+
+// running tells which context a callback is of: each begins with it.
+func (host) running(contextID uint32) { acting = contextID }
+
+// enter makes a context the one that host calls act on, unless it is already.
+func enter(contextID uint32) {
+	if contextID != acting {
+		proxySetEffectiveContext(contextID)
+		acting = contextID
+	}
+}
 
 // resumeRequest lets a paused request go on.
-func resumeRequest() { proxyContinueStream(0) }
+func (host) resumeRequest(contextID uint32) {
+	enter(contextID)
+	proxyContinueStream(0)
+}
 
 // sendResponse answers the request. headers are serialised as the ABI wants.
-func sendResponse(status uint32, details string, headers []byte, body string, grpcStatus int32) {
+func (host) sendResponse(contextID, status uint32, details string, headers []byte, body string, grpcStatus int32) {
+	enter(contextID)
 	d, n := pointer(details)
 	b, m := pointer(body)
 	proxySendLocalResponse(status, d, n, b, m, unsafe.SliceData(headers), uint32(len(headers)), grpcStatus)
 }
 
 // unixMicros is the wall clock; it decides only where Redis does not.
-func unixMicros() int64 {
+func (host) unixMicros() int64 {
 	proxyGetCurrentTimeNanoseconds(&resultNanos)
 	return int64(resultNanos / 1000)
 }
@@ -235,13 +293,31 @@ func unixMicros() int64 {
 const clockMonotonic = 1
 
 // steadyMicros is a clock that never goes back, for timeouts.
-func steadyMicros() int64 {
+func (host) steadyMicros() int64 {
 	clockTimeGet(clockMonotonic, 1000, &resultNanos)
 	return int64(resultNanos / 1000)
 }
 
+// environment is an environment variable of the VM. It asks the host itself:
+// os.LookupEnv would bring in libc's allocator, which takes the heap for its own
+// (docs/decisions/0006-one-allocator.md).
+func (host) environment(name string) (value string, ok bool) {
+	if environSizesGet(&resultCount, &resultLen) != statusOK || resultCount == 0 {
+		return "", false
+	}
+	variables := make([]byte, resultCount*pointerSize) // where in text each begins, which nobody reads
+	text := make([]byte, resultLen)
+	if environGet(unsafe.SliceData(variables), unsafe.SliceData(text)) != statusOK {
+		return "", false
+	}
+	return lookup(text, name)
+}
+
+const pointerSize = 4
+
 // grpcOpen opens a stream; a status other than 0 is a failure.
-func grpcOpen(service []byte) (token, status uint32) {
+func (host) grpcOpen(pluginID uint32, service []byte) (token, status uint32) {
+	enter(pluginID)
 	name, nameLen := pointer("sluice.Redis")
 	method, methodLen := pointer("Stream")
 	status = proxyGrpcStream(unsafe.SliceData(service), uint32(len(service)), name, nameLen, method, methodLen,
@@ -252,14 +328,18 @@ func grpcOpen(service []byte) (token, status uint32) {
 // noMetadata is a serialised header map without entries.
 var noMetadata [4]byte
 
-func grpcSend(token uint32, message []byte) (status uint32) {
+func (host) grpcSend(pluginID, token uint32, message []byte) (status uint32) {
+	enter(pluginID)
 	return proxyGrpcSend(token, unsafe.SliceData(message), uint32(len(message)), 0)
 }
 
-func grpcCancel(token uint32) { proxyGrpcCancel(token) }
+func (host) grpcCancel(pluginID, token uint32) {
+	enter(pluginID)
+	proxyGrpcCancel(token)
+}
 
 // defineMetric makes a metric, and returns its id, which is not 0; or 0.
-func defineMetric(kind uint32, name string) (id uint32) {
+func (host) defineMetric(kind uint32, name string) (id uint32) {
 	p, n := pointer(name)
 	if proxyDefineMetric(kind, p, n, &resultID) != statusOK {
 		return 0
@@ -268,7 +348,7 @@ func defineMetric(kind uint32, name string) (id uint32) {
 }
 
 // incrementMetric adds to a counter or a gauge.
-func incrementMetric(id uint32, delta int64) { proxyIncrementMetric(id, delta) }
+func (host) incrementMetric(id uint32, delta int64) { proxyIncrementMetric(id, delta) }
 
 // recordMetric sets a gauge, or gives a histogram a value.
-func recordMetric(id uint32, value uint64) { proxyRecordMetric(id, value) }
+func (host) recordMetric(id uint32, value uint64) { proxyRecordMetric(id, value) }

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/deny"
-	"github.com/sluiceproxy/sluice/plugin/lease"
+	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -17,163 +15,154 @@ import (
 
 // limiter is one configuration of the limiter role in one worker.
 type limiter struct {
-	id          uint32 // of the plugin context
-	rules       *rule.Set
-	answers     *answer.Writer
-	failureMode config.FailureMode
+	vm      *vm
+	host    host
+	id      uint32 // of the plugin context
+	rules   *rule.Set
+	answers *answer.Writer
+	texts   answer.Texts // of the outcomes that name no rule
 
-	conn    *redis.Conn     // nil: the embedded store decides
-	scripts []*redis.Script // parallel to rules.Limits
-	stream  *stream
-	denied  *deny.Cache // nil: off, or not needed
-	leases  *lease.Book // nil: no limit is leased
-	local   *local.Store
+	stores   *decide.Stores
+	embedded *local.Store // nil: only Redis decides
+	conn     *redis.Conn  // nil: only the embedded store decides
+	stream   *stream      // nil with conn
 
-	queue        queue
-	room         int    // requests that the running callback may still conclude
-	tickMillis   uint32 // the timer's period; 0 while it is off
-	tickAtMicros int64  // its next tick
+	timer         timer
+	closingMicros int64 // when the configuration is given up, once it is to end; 0 before
 
 	metrics   *metrics
 	offenders *topOffenders // nil: not followed
 
-	view    requestView
-	matcher rule.Matcher
-	headers []byte     // scratch
-	idle    []*request // requests to use again
+	view        requestView
+	matcher     rule.Matcher
+	shownLimits []answer.Limit // scratch
+	headers     []byte         // scratch
+	idle        []*request     // to use again
 }
 
-// limiters are the configurations of this VM by plugin context: during a reload
-// there are two, and each has its own stream.
-var limiters = map[uint32]*limiter{}
-
-func newLimiter(id uint32, cfg *config.Config) (*limiter, error) {
+func newLimiter(v *vm, id uint32, cfg *config.Config) (*limiter, error) {
 	rules, err := rule.Compile(cfg)
 	if err != nil {
-		return nil, errors.New("sluice: " + err.Error())
+		return nil, fmt.Errorf("sluice: %w", err)
 	}
-	l := &limiter{id: id, rules: rules, answers: answer.New(cfg), failureMode: cfg.Failure.Mode}
-	if cfg.Redis == nil || l.failureMode == config.FailLocal {
-		l.local = local.New(sharedData{}, local.Options{})
+	l := &limiter{
+		vm: v, host: v.host, id: id, rules: rules,
+		answers: answer.New(cfg), texts: answer.NewTexts(""),
+		timer: timer{host: v.host, id: id},
+		view:  requestView{host: v.host},
 	}
+	if cfg.Redis == nil || cfg.Failure.Mode == config.FailLocal {
+		l.embedded = local.New(sharedData{v.host}, local.Options{})
+	}
+	l.metrics = newMetrics(l, cfg)
+	l.stores = decide.NewStores(cfg, rules, l.embedded, l.metrics)
 	if cfg.Redis != nil {
 		l.connect(cfg)
 	}
-	l.metrics = newMetrics(l, cfg)
-	l.offenders = newTopOffenders(cfg.TopOffenders)
-	limiters[id] = l
+	l.offenders = newTopOffenders(v.host, cfg.TopOffenders)
+	v.limiters[id] = l
 	return l, nil
 }
 
 // connect prepares the connection to Redis; nothing is sent before it is needed.
 func (l *limiter) connect(cfg *config.Config) {
-	for _, limits := range l.rules.LimitSets {
-		l.scripts = append(l.scripts, redis.NewScript(limits.Plan, cfg.Redis.KeyPrefix, limits.KeySuffixes))
-		if limits.Limits[0].Lease != nil && l.leases == nil {
-			l.leases = lease.NewBook(l)
-		}
-	}
-	if cfg.DenyCacheSize > 0 {
-		l.denied = deny.New(int(cfg.DenyCacheSize), denyHold(l.rules))
-	}
-	l.stream = newStream(l, cfg.Redis.Cluster)
-	l.conn = redis.New(l.stream, redis.Options{
+	l.stream = newStream(l.host, l.id, cfg.Redis.Cluster)
+	l.conn = redis.New(l.stream, l.stores, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,
-		Password:      password(cfg.Redis),
+		Password:      password(l.host, cfg.Redis),
 		Database:      cfg.Redis.Database,
 		TimeoutMicros: cfg.Redis.TimeoutMicros,
 		MaxPending:    cfg.Failure.MaxPending,
 		Breaker:       cfg.Failure.Breaker,
 		Seed:          rand.Uint64(),
 	})
-}
-
-// denyHold is how long a rejection may be remembered. What one rule rejects may be
-// room that a request has, until another rule rejects it.
-func denyHold(rules *rule.Set) int64 {
-	rejecting := 0
-	for _, r := range rules.Rules {
-		if !r.Exempt && r.Mode == config.Enforce {
-			rejecting++
-		}
-	}
-	if rejecting > 1 {
-		return deny.SharedHoldMicros
-	}
-	return deny.MaxHoldMicros
+	l.stores.Connect(l.conn)
 }
 
 // password is the configured one, or that of an environment variable of the VM.
-func password(cfg *config.Redis) string {
+func password(h host, cfg *config.Redis) string {
 	if cfg.PasswordEnv == "" {
 		return cfg.Password
 	}
-	value, ok := os.LookupEnv(cfg.PasswordEnv)
+	value, ok := h.environment(cfg.PasswordEnv)
 	if !ok {
-		logLine(logWarn, "sluice: redis.password_env: the VM has no environment variable "+cfg.PasswordEnv+
+		h.logLine(logWarn, "sluice: redis.password_env: the VM has no environment variable "+cfg.PasswordEnv+
 			" (set it in vm_config.environment_variables); going on without AUTH")
 	}
 	return strings.TrimRight(value, "\r\n")
 }
 
+// maxIdle bounds how many ended requests are kept for their memory.
+const maxIdle = 256
+
 // newRequest begins a request with the memory of one that has ended.
 func (l *limiter) newRequest(id uint32) *request {
 	n := len(l.idle)
 	if n == 0 {
-		return &request{limiter: l, id: id}
+		return &request{limiter: l, question: l.stores.Question(id)}
 	}
 	r := l.idle[n-1]
 	l.idle = l.idle[:n-1]
-	r.id = id
+	r.question = l.stores.Question(id)
 	return r
 }
 
-// maxIdle bounds how many ended requests are kept for their memory.
-const maxIdle = 256
-
-// forget ends a request wherever it is.
-func (l *limiter) forget(r *request) {
-	if r.outstanding > 0 {
-		l.conn.Abandon(r, r.ticket, r.outstanding, false)
-	}
-	if r.held.waits {
-		if r.held.then == toProceed {
-			l.metrics.count(turnExpired, 1)
-		}
-		l.queue.drop(r)
-		l.wake(steadyMicros())
-	}
-	clear(r.checks)
-	*r = request{limiter: l, checks: r.checks[:0], decisions: r.decisions[:0], tags: r.tags[:0], limits: r.limits[:0]}
+// recycle keeps a request for another one.
+func (l *limiter) recycle(r *request) {
+	r.question = nil
 	if len(l.idle) < maxIdle {
 		l.idle = append(l.idle, r)
 	}
 }
 
-// outcome says in the metrics and in the filter state what becomes of the request.
-func (l *limiter) outcome(o outcome, text string) {
-	l.metrics.request(o)
-	setProperty("sluice", text)
+// now reads the clocks, once in each callback. The wall clock is a host call of its
+// own, which only the embedded store needs.
+func (l *limiter) now() decide.Time {
+	now := decide.Time{SteadyMicros: l.host.steadyMicros()}
+	if l.embedded != nil {
+		now.UnixMicros = l.host.unixMicros()
+	}
+	return now
+}
+
+// received takes bytes from Redis, and concludes what they decide.
+func (l *limiter) received(token uint32, b []byte) {
+	if !l.stream.is(token) {
+		return
+	}
+	now := l.now()
+	l.conn.Received(b, now.SteadyMicros)
+	l.goOn(now)
+	l.wake(now)
+}
+
+// closed notes that a stream has ended. It may be called within a request's
+// callback, so that nothing is concluded before the next tick: a request that is
+// resumed before Envoy has learnt that it is paused hangs for ever.
+func (l *limiter) closed(token uint32) {
+	if !l.stream.ended(token) {
+		return
+	}
+	now := l.now()
+	l.conn.Closed(now.SteadyMicros)
+	l.wake(now)
 }
 
 // tick passes time to what waits for it.
 func (l *limiter) tick() {
-	now := steadyMicros()
-	l.room = maxConclusions
-	l.release(now)
+	now := l.now()
+	l.timer.ticked(now.SteadyMicros)
 	if l.conn != nil {
-		l.stream.hangUp(now)
-		l.conn.Tick(now)
+		l.conn.Tick(now.SteadyMicros)
 		l.stream.reap()
 	}
-	if l.leases != nil {
-		l.leases.Expire(now)
-	}
-	l.offenders.report(l.metrics, now)
-	l.metrics.tick(l, now)
-	l.tickAtMicros = now + int64(l.tickMillis)*1000
-	l.setTimer(l.nextMicros(now), now)
+	l.stores.Tick(now)
+	l.goOn(now)
+	l.offenders.report(l.metrics, now.SteadyMicros)
+	l.metrics.tick(l, now.SteadyMicros)
+	l.timer.set(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
+	l.finish(now)
 }
 
 // maxConclusions bounds how many paused requests one callback lets go on or
@@ -181,91 +170,76 @@ func (l *limiter) tick() {
 // before if it answers at once, and a few hundred exhaust the stack: the VM dies.
 const maxConclusions = 50
 
-// postponed holds a paused request until the next tick if there is no room for it
-// in this callback.
-func (l *limiter) postponed(r *request, then purpose) bool {
-	if !r.paused {
-		return false // its own callback runs, and concludes no other
-	}
-	if l.room > 0 {
-		l.room--
-		return false
-	}
-	l.queue.hold(r, 0, then)
-	return true
-}
-
-// release takes up the held requests whose time has come.
-func (l *limiter) release(nowMicros int64) {
-	for l.room > 0 {
-		r := l.queue.next(nowMicros)
-		if r == nil {
+// goOn takes up the paused requests that wait for nothing any more.
+func (l *limiter) goOn(now decide.Time) {
+	for range maxConclusions {
+		q, event := l.stores.Next(now)
+		switch {
+		case q == nil:
 			return
-		}
-		switch r.held.then {
-		case toConclude:
-			r.conclude()
-		case toFail:
-			r.fail()
+		case event == decide.TurnComes:
+			l.carryOut(q.Step(decide.TurnComes), q, decide.Verdict{}, now)
 		default:
-			l.room--
-			enter(r.id)
-			r.proceed()
+			l.conclude(q, now)
 		}
 	}
 }
 
-// wake makes the timer tick in time for what waits next. A timer that ticks early
-// is left alone until then: to set it is a call into Envoy.
-func (l *limiter) wake(nowMicros int64) {
-	next := l.nextMicros(nowMicros)
-	if next > 0 && (l.tickMillis == 0 || nowMicros+next+1000 < l.tickAtMicros) {
-		l.setTimer(next, nowMicros)
-	}
+// wake makes the timer tick in time for what waits next.
+func (l *limiter) wake(now decide.Time) {
+	l.timer.tickWithin(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
 }
 
 // nextMicros is how long until something waits for a tick; 0 if nothing does.
 func (l *limiter) nextMicros(nowMicros int64) int64 {
 	next := sooner(l.metrics.nextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
-	next = sooner(next, l.queue.nextMicros(nowMicros))
+	next = sooner(next, l.stores.NextMicros(nowMicros))
 	if l.conn != nil {
 		next = sooner(next, l.conn.NextTickMicros(nowMicros))
-		if l.stream.ended || len(l.stream.useless) > 0 {
+		if l.stream.mustReap() {
 			next = 1
 		}
 	}
-	if l.leases != nil {
-		next = sooner(next, l.leases.NextMicros(nowMicros))
+	if l.closingMicros > 0 {
+		next = sooner(next, closingTickMicros)
 	}
 	return next
 }
 
-// setTimer makes the timer tick in some time and from then on with that period, if
-// it does not already; 0 stops it.
-func (l *limiter) setTimer(micros, nowMicros int64) {
-	millis := uint32((micros + 999) / 1000)
-	if millis == l.tickMillis {
-		return
+// A configuration that ends is kept until what it gives back has reached Redis, but
+// for no longer than maxClosingMicros.
+const (
+	maxClosingMicros  = 1_000_000
+	closingTickMicros = 4_000
+)
+
+// close ends the configuration. It reports whether it has; otherwise finish will.
+func (l *limiter) close() bool {
+	now := l.now()
+	l.stores.Close(now)
+	l.closingMicros = now.SteadyMicros + maxClosingMicros
+	if l.conn == nil || l.conn.Idle() {
+		l.end()
+		return true
 	}
-	enter(l.id)
-	setTickPeriod(millis)
-	l.tickMillis, l.tickAtMicros = millis, nowMicros+int64(millis)*1000
+	l.wake(now)
+	return false
 }
 
-// sooner is the shorter of two times, of which 0 is never.
-func sooner(a, b int64) int64 {
-	if a == 0 || b > 0 && b < a {
-		return b
+// finish ends a configuration that is to end, when nothing is left in the pipe.
+func (l *limiter) finish(now decide.Time) {
+	if l.closingMicros > 0 && (l.conn.Idle() || now.SteadyMicros >= l.closingMicros) {
+		l.end()
+		l.host.pluginDone(l.id)
 	}
-	return a
 }
 
-// close ends the configuration.
-func (l *limiter) close() {
+// end lets go of what the configuration has opened.
+func (l *limiter) end() {
 	if l.stream != nil {
 		l.stream.CloseStream()
 		l.stream.reap()
 	}
 	l.metrics.close(l)
-	delete(limiters, l.id)
+	delete(l.vm.limiters, l.id)
 }

@@ -1,15 +1,11 @@
 // Command sluice is the plugin: a rate limiter for Envoy as a proxy-wasm filter.
 package main
 
-import (
-	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
-	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
-)
+import "github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
 
 func main() {}
 
-func init() { proxywasm.SetVMContext(&vm{}) }
+func init() { proxywasm.SetVMContext(sluice) }
 
-type vm struct{ types.DefaultVMContext }
-
-func (*vm) NewPluginContext(id uint32) types.PluginContext { return newPlugin(id) }
+// sluice is the plugin in this VM: one worker of one Envoy.
+var sluice = newVM(envoyHost())

@@ -1,97 +1,34 @@
 package main
 
 import (
-	"math/rand/v2"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// outcome is what became of a request, or of one rule's part in it.
-type outcome uint8
-
-// The outcomes: those of access logs, see package answer.
-const (
-	passed outcome = iota
-	limited
-	shadowLimited
-	exempted
-	unmatched
-	failedAllow
-	failedDeny
-	localPassed
-	localLimited
-	outcomes // how many there are
-)
-
-var outcomeNames = [outcomes]string{
-	passed:        "allowed",
-	limited:       "limited",
-	shadowLimited: "shadow_limited",
-	exempted:      "exempt",
-	unmatched:     "none",
-	failedAllow:   "failed_allow",
-	failedDeny:    "failed_deny",
-	localPassed:   "local_allowed",
-	localLimited:  "local_limited",
-}
-
-// event is what happens apart from decisions.
-type event uint8
-
-// The events. Those from checkSent on need Redis.
-const (
-	requestHeld event = iota
-	turnExpired       // the client of a held request is gone
-	identityEvicted
-	checkSent
-	chargeRefunded
-	reconnected
-	breakerOpened
-	denyCacheHit
-	unitsTaken
-	unitsSpent
-	unitsReturned
-	events // how many there are
-)
-
-var eventNames = [events]string{
-	requestHeld:     "sluice.queue.held_total",
-	turnExpired:     "sluice.queue.expired_total",
-	identityEvicted: "sluice.local.evictions_total",
-	checkSent:       "sluice.redis.checks_total",
-	chargeRefunded:  "sluice.redis.refunds_total",
-	reconnected:     "sluice.redis.reconnects_total",
-	breakerOpened:   "sluice.redis.breaker_openings_total",
-	denyCacheHit:    "sluice.deny_cache.hits_total",
-	unitsTaken:      "sluice.lease.event.taken.units_total",
-	unitsSpent:      "sluice.lease.event.spent.units_total",
-	unitsReturned:   "sluice.lease.event.returned.units_total",
-}
-
-var breakerStateNames = [...]string{redis.Closed: "closed", redis.HalfOpen: "half_open", redis.Open: "open"}
-
 // metrics is what a limiter counts. docs/observability.md says what each metric
-// means; envoy.yaml turns the elements "rule.<name>" and the like into labels. A
-// nil *metrics counts nothing.
+// means; envoy.yaml turns the elements "rule.<name>" and the like into labels.
 type metrics struct {
 	batch *metric.Batch
 
-	requests [outcomes]metric.Counter
-	rules    [][outcomes]metric.Counter // by rule.Rule.Index; zero where it cannot happen
-	limits   [][]limitMetrics           // by rule.Limits.Index, parallel to its Limits
+	requests [answer.Outcomes]metric.Counter
+	rules    [][answer.Outcomes]metric.Counter // by rule.Rule.Index; zero where it cannot happen
+	limits   [][]limitMetrics                  // by rule.LimitSet.Index, parallel to its Limits
 
-	events    [events]metric.Counter
+	events    [metric.Events]metric.Counter
 	errors    [redis.Causes]metric.Counter
 	roundTrip metric.Histogram
-	breaker   [len(breakerStateNames)]metric.Gauge
+	states    [len(breakerStateNames)]metric.Gauge
 	inFlight  metric.Gauge
 	queued    metric.Gauge
 	evicted   uint64 // of the store's evictions, those that were counted
+	breaker   redis.BreakerState
 
 	generation, loadTime metric.Gauge
 	ranks                []metric.Gauge // of the top offenders
@@ -99,83 +36,68 @@ type metrics struct {
 
 type limitMetrics struct{ near, over metric.Counter }
 
-// The configurations that this VM has loaded: how many, and when the last of them,
-// in Unix time. Each configuration tells both, as of the VM and not of itself:
-// those of several listeners tell in any order.
-var loads, loadSeconds int64
-
-// withoutMetrics is set by the linker, for the benchmark of what they cost.
-var withoutMetrics string
+var breakerStateNames = [...]string{redis.Closed: "closed", redis.HalfOpen: "half_open", redis.Open: "open"}
 
 // newMetrics defines all metrics of a limiter, so that they are there, at zero,
 // before anything happens. Nothing is set yet: the limiter may be one that Envoy
 // makes only to see whether the configuration is right, which no tick ever comes
 // to and which is never closed.
 func newMetrics(l *limiter, cfg *config.Config) *metrics {
-	if withoutMetrics != "" {
-		return nil
-	}
-	b := metric.New(metricHost{}, rand.Uint64())
+	b := newBatch(l.vm.metrics)
 	m := &metrics{batch: b}
-	for o := range outcomes {
-		m.requests[o] = b.Counter("sluice.outcome." + outcomeNames[o] + ".requests_total")
+	for o := range m.requests {
+		m.requests[o] = b.Counter(metric.Requests(answer.Outcome(o).Metric()))
 	}
-	for e, name := range eventNames {
-		if cfg.Redis != nil || event(e) < checkSent {
-			m.events[e] = b.Counter(name)
+	for e, d := range metric.EventMetrics {
+		if cfg.Redis != nil || !d.NeedsRedis {
+			m.events[e] = b.Counter(d.Name)
 		}
 	}
 	for _, r := range l.rules.Rules {
 		m.rules = append(m.rules, ruleMetrics(b, r, cfg))
 	}
-	for _, limits := range l.rules.LimitSets {
-		m.limits = append(m.limits, limitsMetrics(b, limits))
+	for _, set := range l.rules.LimitSets {
+		m.limits = append(m.limits, limitsMetrics(b, set))
 	}
 	if cfg.Redis != nil {
 		m.defineRedis()
 	}
 	m.define(cfg)
+	l.vm.metrics.loaded()
 	b.Touch()
 	return m
 }
 
-// ruleName begins the names of a rule's metrics.
-func ruleName(r *rule.Rule) string { return "sluice.rule." + metric.Escape(r.Name) }
-
 // ruleMetrics defines one counter for each outcome that a rule can have.
-func ruleMetrics(b *metric.Batch, r *rule.Rule, cfg *config.Config) (counters [outcomes]metric.Counter) {
+func ruleMetrics(b *metric.Batch, r *rule.Rule, cfg *config.Config) (counters [answer.Outcomes]metric.Counter) {
 	for _, o := range possible(r, cfg) {
-		counters[o] = b.Counter(ruleName(r) + ".outcome." + outcomeNames[o] + ".rule_requests_total")
+		counters[o] = b.Counter(metric.RuleRequests(r.Name, o.Metric()))
 	}
 	return counters
 }
 
 // possible is the outcomes that a rule can have.
-func possible(r *rule.Rule, cfg *config.Config) []outcome {
-	if r.Exempt {
-		return []outcome{exempted}
-	}
-	local := cfg.Redis != nil && cfg.Failure.Mode == config.FailLocal
-	some := []outcome{passed, failedAllow}
-	if cfg.Failure.Mode == config.FailDeny {
-		some[1] = failedDeny
-	}
-	if local {
-		some = append(some, localPassed)
-	}
+func possible(r *rule.Rule, cfg *config.Config) []answer.Outcome {
 	switch {
+	case r.Exempt:
+		return []answer.Outcome{answer.Exempt}
 	case r.Mode == config.Shadow:
-		return append(some, shadowLimited)
-	case local:
-		some = append(some, localLimited)
+		return []answer.Outcome{answer.Allowed, answer.ShadowLimited, answer.FailedAllow}
+	case cfg.Failure.Mode == config.FailDeny:
+		return []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedDeny}
+	case cfg.Failure.Mode == config.FailLocal && cfg.Redis != nil:
+		return []answer.Outcome{answer.Allowed, answer.Limited, answer.LocalAllowed, answer.LocalLimited, answer.FailedAllow}
 	}
-	return append(some, limited)
+	return []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedAllow}
 }
 
-func limitsMetrics(b *metric.Batch, limits *rule.LimitSet) (list []limitMetrics) {
-	for i := range limits.Labels {
-		name := ruleName(limits.Rule) + ".limit." + metric.Escape(limits.Labels[i].Name)
-		list = append(list, limitMetrics{near: b.Counter(name + ".near_limit_total"), over: b.Counter(name + ".over_limit_total")})
+func limitsMetrics(b *metric.Batch, set *rule.LimitSet) (list []limitMetrics) {
+	for i := range set.Labels {
+		name := set.Labels[i].Name
+		list = append(list, limitMetrics{
+			near: b.Counter(metric.NearLimit(set.Rule.Name, name)),
+			over: b.Counter(metric.OverLimit(set.Rule.Name, name)),
+		})
 	}
 	return list
 }
@@ -183,13 +105,13 @@ func limitsMetrics(b *metric.Batch, limits *rule.LimitSet) (list []limitMetrics)
 func (m *metrics) defineRedis() {
 	b := m.batch
 	for c := redis.NoCause + 1; int(c) < redis.Causes; c++ {
-		m.errors[c] = b.Counter("sluice.redis.cause." + c.String() + ".errors_total")
+		m.errors[c] = b.Counter(metric.RedisErrors(c.String()))
 	}
-	m.roundTrip = b.Histogram("sluice.redis.round_trip_microseconds")
+	m.roundTrip = b.Histogram(metric.RoundTrip)
 	for state, name := range breakerStateNames {
-		m.breaker[state] = b.Sum("sluice.redis.state." + name + ".breaker_workers")
+		m.states[state] = b.Sum(metric.BreakerWorkers(name))
 	}
-	m.inFlight = b.Sum("sluice.redis.in_flight_requests")
+	m.inFlight = b.Sum(metric.InFlight)
 }
 
 // maxRanks bounds the gauges of the top offenders.
@@ -197,42 +119,124 @@ const maxRanks = 10
 
 func (m *metrics) define(cfg *config.Config) {
 	b := m.batch
-	m.queued = b.Sum("sluice.queue.waiting_requests")
-	m.generation = b.Last("sluice.config.generation")
-	m.loadTime = b.Last("sluice.config.load_timestamp_seconds")
-	if cfg.TopOffenders != nil {
-		for rank := range min(cfg.TopOffenders.Size, maxRanks) {
-			m.ranks = append(m.ranks, b.Sum("sluice.top_offenders.rank."+strconv.FormatInt(rank+1, 10)+".rejections"))
+	m.queued = b.Sum(metric.QueueWaiting)
+	m.generation = b.Last(metric.Generation)
+	m.loadTime = b.Last(metric.LoadTimestamp)
+	if cfg.TopOffenders == nil {
+		return
+	}
+	for rank := range min(cfg.TopOffenders.Size, maxRanks) {
+		m.ranks = append(m.ranks, b.Sum(metric.OffenderRejections(strconv.FormatInt(rank+1, 10))))
+	}
+}
+
+// request counts a request by its outcome.
+func (m *metrics) request(o answer.Outcome) { m.batch.Inc(m.requests[o]) }
+
+// matched counts what needs no decision: an exempt rule, and unlimited tiers.
+func (m *metrics) matched(applied []rule.Applied, exempt *rule.Rule) {
+	if exempt != nil {
+		m.batch.Inc(m.rules[exempt.Index][answer.Exempt])
+	}
+	for i := range applied {
+		if a := &applied[i]; a.Limits == nil {
+			m.batch.Inc(m.rules[a.Rule.Index][answer.Allowed])
 		}
 	}
-	loads, loadSeconds = loads+1, unixMicros()/1e6
 }
 
-// nearLimit is whether more than 80 % of a limit is used: the threshold at which
-// Envoy's rate limit service counts near_limit, too.
+// Concluded implements decide.Recorder.
+func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
+	admitted := v.Event != decide.Refused
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if c.Status == decide.Unasked {
+			continue
+		}
+		m.batch.Inc(m.rules[c.Rule.Index][c.Outcome(v.Outcome)])
+		if admitted && c.Source == decide.FromLease {
+			m.Count(metric.UnitsSpent, 1)
+		}
+		if c.Decided() {
+			m.countLimits(c, admitted)
+		}
+	}
+}
+
+// countLimits counts the limits of a check that reject, or are nearly used up.
+func (m *metrics) countLimits(c *decide.Check, admitted bool) {
+	for j := range c.Decisions {
+		d := &c.Decisions[j]
+		switch limit := &m.limits[c.Limits.Index][j]; {
+		case !d.Allowed:
+			m.batch.Inc(limit.over)
+		case admitted && c.Status == decide.Allowed && nearLimit(d, c.Limits.Labels[j].Capacity):
+			m.batch.Inc(limit.near)
+		}
+	}
+}
+
+// nearLimit reports whether more than 80 % of a limit is used: the threshold at
+// which Envoy's rate limit service counts near_limit, too.
 func nearLimit(d *algo.Decision, capacity int64) bool { return d.Remaining*5 < capacity }
 
-// metricHost is Envoy's statistics.
-type metricHost struct{}
+// Count implements decide.Recorder.
+func (m *metrics) Count(e metric.Event, n int64) { m.batch.Add(m.events[e], n) }
 
-// defined is the ids of this VM's metrics by kind and name. Contexts come and go
-// with each reload, while what Envoy keeps for an id stays as long as the VM.
-var defined = map[metric.Kind]map[string]uint32{
-	metric.CounterKind: {}, metric.GaugeKind: {}, metric.HistogramKind: {},
-}
+// RedisFailed implements decide.Recorder.
+func (m *metrics) RedisFailed(cause redis.Cause) { m.batch.Inc(m.errors[cause]) }
 
-// Define implements metric.Host.
-func (metricHost) Define(kind metric.Kind, name string) uint32 {
-	id, ok := defined[kind][name]
-	if !ok {
-		id = defineMetric(uint32(kind), name)
-		defined[kind][name] = id
+// RoundTrip implements decide.Recorder.
+func (m *metrics) RoundTrip(micros int64) { m.batch.Observe(m.roundTrip, micros) }
+
+// BreakerChanged implements decide.Recorder. It counts an outage that begins; any
+// other change shows with the next flush.
+func (m *metrics) BreakerChanged(state redis.BreakerState) {
+	m.batch.Touch()
+	if m.breaker == redis.Closed && state == redis.Open {
+		m.Count(metric.BreakerOpened, 1)
 	}
-	return id
+	m.breaker = state
 }
 
-// Add implements metric.Host.
-func (metricHost) Add(id uint32, delta int64) { incrementMetric(id, delta) }
+// pending reports whether the timer is set for the next flush.
+func (m *metrics) pending() bool { return m.batch.Pending() }
 
-// Record implements metric.Host.
-func (metricHost) Record(id uint32, value uint64) { recordMetric(id, value) }
+// nextMicros is the time until the next flush; 0 if there is nothing to flush.
+func (m *metrics) nextMicros(nowMicros int64) int64 { return m.batch.NextMicros(nowMicros) }
+
+// tick hands to Envoy what has changed, when it is time.
+func (m *metrics) tick(l *limiter, nowMicros int64) {
+	m.observe(l)
+	if m.batch.Due(nowMicros) {
+		m.batch.Flush()
+	}
+}
+
+// close hands over the rest.
+func (m *metrics) close(l *limiter) {
+	m.observe(l)
+	m.batch.Close()
+}
+
+// observe sets what is not counted as it happens.
+func (m *metrics) observe(l *limiter) {
+	if l.conn != nil && l.stream.used { // Envoy's main thread has a limiter, too, which is never asked
+		for state := range m.states {
+			in := int64(0)
+			if l.conn.State() == redis.BreakerState(state) {
+				in = 1
+			}
+			m.batch.Set(m.states[state], in)
+		}
+		m.batch.Set(m.inFlight, l.conn.InFlight())
+	}
+	m.batch.Set(m.queued, int64(l.stores.Queued()))
+	m.batch.Set(m.generation, l.vm.metrics.loads)
+	m.batch.Set(m.loadTime, l.vm.metrics.loadSeconds)
+	if l.embedded != nil {
+		n := l.embedded.Evictions()
+		m.Count(metric.IdentityEvicted, int64(n-m.evicted))
+		m.evicted = n
+	}
+}

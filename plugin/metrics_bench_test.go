@@ -18,22 +18,23 @@ type benchEnvoy struct {
 	calls     int // for metrics and for the timer
 }
 
-func (e *benchEnvoy) setTickPeriod(uint32)                    { e.calls++ }
-func (e *benchEnvoy) setResponseHeader(_, _ string)           {}
-func (e *benchEnvoy) setProperty(_, _ string)                 {}
-func (e *benchEnvoy) enter(uint32)                            {}
-func (e *benchEnvoy) resumeRequest()                          {}
-func (e *benchEnvoy) unixMicros() int64                       { return 1_700_000_000_000_000 + e.nowMicros }
-func (e *benchEnvoy) steadyMicros() int64                     { return e.nowMicros }
-func (e *benchEnvoy) grpcOpen([]byte) (token, status uint32)  { return 1, statusOK }
-func (e *benchEnvoy) grpcSend(uint32, []byte) (status uint32) { e.replies++; return statusOK }
-func (e *benchEnvoy) defineMetric(uint32, string) (id uint32) { return 1 }
-func (e *benchEnvoy) incrementMetric(uint32, int64)           { e.calls++ }
-func (e *benchEnvoy) recordMetric(uint32, uint64)             { e.calls++ }
-func (e *benchEnvoy) property(string) ([]byte, bool)          { return nil, false }
-func (e *benchEnvoy) logLine(logLevel, string)                {}
+func (e *benchEnvoy) setTickPeriod(_, _ uint32)                       { e.calls++ }
+func (e *benchEnvoy) setResponseHeaders(uint32, [][2]string)          {}
+func (e *benchEnvoy) setProperty(uint32, string, string)              {}
+func (e *benchEnvoy) resumeRequest(uint32)                            {}
+func (e *benchEnvoy) unixMicros() int64                               { return 1_700_000_000_000_000 + e.nowMicros }
+func (e *benchEnvoy) steadyMicros() int64                             { return e.nowMicros }
+func (e *benchEnvoy) grpcOpen(uint32, []byte) (token, status uint32)  { return 1, statusOK }
+func (e *benchEnvoy) grpcSend(uint32, uint32, []byte) (status uint32) { e.replies++; return statusOK }
+func (e *benchEnvoy) defineMetric(uint32, string) (id uint32)         { return 1 }
+func (e *benchEnvoy) incrementMetric(uint32, int64)                   { e.calls++ }
+func (e *benchEnvoy) recordMetric(uint32, uint64)                     { e.calls++ }
+func (e *benchEnvoy) property(uint32, string) ([]byte, bool)          { return nil, false }
+func (e *benchEnvoy) logLine(logLevel, string)                        {}
 
-func (e *benchEnvoy) requestHeader(name string) (string, bool) {
+func (e *benchEnvoy) responseHeader(uint32, string) (string, bool) { return "", false }
+
+func (e *benchEnvoy) requestHeader(_ uint32, name string) (string, bool) {
 	switch name {
 	case ":path":
 		return "/api/orders", true
@@ -46,9 +47,6 @@ func (e *benchEnvoy) requestHeader(name string) (string, bool) {
 // newBenchLimiter loads a rule with two limits.
 func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	e := &benchEnvoy{}
-	outer := native
-	native = e
-	tb.Cleanup(func() { native = outer })
 	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [
 		{"name": "per-key", "match": {"path": {"prefix": "/api/"}}, "key": [{"header": "x-api-key"}], "limits": [
 			{"algorithm": "gcra", "limit": 10, "window": "1s", "burst": 20},
@@ -56,7 +54,7 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if e.limiter, err = newLimiter(1, cfg); err != nil {
+	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg); err != nil {
 		tb.Fatal(err)
 	}
 	return e
@@ -70,13 +68,13 @@ var benchReply = []byte("*7\r\n:1700000000000000\r\n:19\r\n:100000\r\n:0\r\n:999
 func (e *benchEnvoy) request() {
 	e.nowMicros += 20
 	l := e.limiter
-	if l.tickMillis > 0 && e.nowMicros >= l.tickAtMicros {
+	if l.timer.millis > 0 && e.nowMicros >= l.timer.atMicros {
 		l.tick()
 	}
 	r := l.newRequest(2)
 	r.OnHttpRequestHeaders(0, true)
 	for ; e.replies > 0; e.replies-- {
-		received(l.id, 1, benchReply)
+		l.received(1, benchReply)
 	}
 	r.OnHttpResponseHeaders(0, true)
 	r.OnHttpStreamDone()
@@ -89,7 +87,7 @@ func BenchmarkRequest(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			e := newBenchLimiter(b)
 			if name == "metrics=off" {
-				e.limiter.metrics = nil
+				e.limiter.metrics.batch = metric.Void()
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -15,45 +15,44 @@ import (
 // can tell, but for memory; what Envoy would not put up with fails the test.
 // The subtleties of Envoy are in internal/wasmhost.
 type nativeGuest struct {
-	t        *testing.T
-	worker   *worker
-	filters  map[uint32]*nativeFilter // by context id
-	streams  map[uint32]*nativeStream
-	current  uint32 // the context that host calls act on
-	depth    int    // of calls into the plugin
-	after    []func()
-	config   string // of the plugin context that starts
-	lines    []wasmhost.LogLine
-	made     map[string]int
-	channels map[uint32]*channel // gRPC streams by token
-	token    uint32
+	t           *testing.T
+	worker      *worker
+	filters     map[uint32]*nativeFilter // by context id
+	streams     map[uint32]*nativeStream
+	plugin      *vm
+	depth       int // of calls into the plugin
+	lastContext uint32
+	defined     []definedMetric // what the ids, from 1, stand for
+	pending     []*nativeFilter // asked to end, and not done
+	after       []func()
+	body        *nativeStream // whose body a callback may see
+	config      string        // of the plugin context that starts
+	lines       []wasmhost.LogLine
+	made        map[string]int
+	channels    map[uint32]*channel // gRPC streams by token
+	token       uint32
 }
 
 func newNativeGuest(w *worker) guest {
-	return &nativeGuest{
+	v := &nativeGuest{
 		t: w.t, worker: w,
 		filters: map[uint32]*nativeFilter{}, streams: map[uint32]*nativeStream{},
 		made: map[string]int{}, channels: map[uint32]*channel{},
 	}
+	v.plugin = newVM(host{v})
+	return v
 }
 
-// lastContext is the last context id, over all VMs: they share the plugin's
-// variables, which in Envoy they do not.
-var lastContext uint32
-
-func newContext() uint32 {
-	lastContext++
-	return lastContext
+func (v *nativeGuest) newContext() uint32 {
+	v.lastContext++
+	return v.lastContext
 }
 
-// call runs a callback of a context, and then what must not happen inside one.
-func (v *nativeGuest) call(id uint32, callback func()) {
-	outer, current := native, v.current
-	native, v.current = v, id
+// call runs a callback, and then what must not happen inside one.
+func (v *nativeGuest) call(callback func()) {
 	v.depth++
 	callback()
 	v.depth--
-	native, v.current = outer, current
 	for v.depth == 0 && len(v.after) > 0 {
 		f := v.after[0]
 		v.after = v.after[1:]
@@ -65,17 +64,17 @@ func (v *nativeGuest) call(id uint32, callback func()) {
 func (v *nativeGuest) later(f func()) {
 	v.after = append(v.after, f)
 	if v.depth == 0 {
-		v.call(0, func() {})
+		v.call(func() {})
 	}
 }
 
 func (v *nativeGuest) start(config string) (filter, error) {
-	f := &nativeFilter{vm: v, id: newContext()}
+	f := &nativeFilter{vm: v, id: v.newContext()}
 	v.filters[f.id] = f
 	v.config = config
 	ok := false
-	v.call(f.id, func() {
-		f.context = (&vm{}).NewPluginContext(f.id)
+	v.call(func() {
+		f.context = v.plugin.NewPluginContext(f.id)
 		ok = bool(f.context.OnPluginStart(len(config)))
 	})
 	if !ok {
@@ -95,19 +94,20 @@ type nativeFilter struct {
 	tickMillis uint32
 	streams    int
 	closing    bool
+	done       bool // it said so
 }
 
 func (f *nativeFilter) newStream() httpStream {
-	s := &nativeStream{vm: f.vm, filter: f, id: newContext()}
+	s := &nativeStream{vm: f.vm, filter: f, id: f.vm.newContext()}
 	s.record.Properties = wasmhost.Properties{}
 	s.record.FilterState = map[string][]byte{}
 	f.vm.streams[s.id] = s
 	f.streams++
-	f.vm.call(s.id, func() { s.context = f.context.NewHttpContext(s.id) })
+	f.vm.call(func() { s.context = f.context.NewHttpContext(s.id) })
 	return s
 }
 
-func (f *nativeFilter) Tick() { f.vm.call(f.id, f.context.OnTick) }
+func (f *nativeFilter) Tick() { f.vm.call(f.context.OnTick) }
 
 func (f *nativeFilter) TickPeriod() time.Duration {
 	return time.Duration(f.tickMillis) * time.Millisecond
@@ -119,11 +119,20 @@ func (f *nativeFilter) Close() {
 	if f.streams > 0 || f.vm.filters[f.id] == nil {
 		return
 	}
-	f.vm.call(f.id, func() {
-		if !f.context.OnPluginDone() {
-			f.vm.t.Error("the plugin wants to live on")
+	f.vm.call(func() {
+		if done := f.context.OnPluginDone(); !done && !f.done {
+			f.vm.pending = append(f.vm.pending, f)
+		} else {
+			f.done = true
 		}
 	})
+	if f.done {
+		f.end()
+	}
+}
+
+// end forgets the plugin context, which has no more to do.
+func (f *nativeFilter) end() {
 	for _, c := range f.vm.channels {
 		if c.filter == f && !c.closed {
 			c.closed = true
@@ -150,7 +159,7 @@ func (s *nativeStream) seen() *wasmhost.Stream { return &s.record }
 func (s *nativeStream) RequestHeaders(headers wasmhost.Pairs, endOfStream bool) wasmhost.Action {
 	s.request, s.requestEnd = headers, endOfStream
 	action := types.ActionPause
-	s.vm.call(s.id, func() { action = s.context.OnHttpRequestHeaders(len(headers), endOfStream) })
+	s.vm.call(func() { action = s.context.OnHttpRequestHeaders(len(headers), endOfStream) })
 	if action == types.ActionContinue && s.record.Local == nil {
 		s.pass()
 		return wasmhost.Continue
@@ -175,7 +184,7 @@ func (s *nativeStream) RequestBody(body []byte, endOfStream bool) wasmhost.Actio
 func (s *nativeStream) ResponseHeaders(headers wasmhost.Pairs, endOfStream bool) wasmhost.Action {
 	s.response = append(wasmhost.Pairs(nil), headers...)
 	action := types.ActionPause
-	s.vm.call(s.id, func() { action = s.context.OnHttpResponseHeaders(len(headers), endOfStream) })
+	s.vm.call(func() { action = s.context.OnHttpResponseHeaders(len(headers), endOfStream) })
 	s.record.Downstream.Headers, s.record.Downstream.Ended = s.response, endOfStream
 	return wasmhost.Action(action)
 }
@@ -188,8 +197,9 @@ func (s *nativeStream) ResponseBody(body []byte, endOfStream bool) wasmhost.Acti
 
 func (s *nativeStream) filterBody(body []byte, out *wasmhost.Message, callback func() types.Action) wasmhost.Action {
 	s.body = append([]byte(nil), body...)
+	s.vm.body = s
 	action := types.ActionPause
-	s.vm.call(s.id, func() { action = callback() })
+	s.vm.call(func() { action = callback() })
 	out.Body = append(out.Body, s.body...)
 	return wasmhost.Action(action)
 }
@@ -198,7 +208,7 @@ func (s *nativeStream) End() {
 	if s.vm.streams[s.id] == nil {
 		return
 	}
-	s.vm.call(s.id, s.context.OnHttpStreamDone)
+	s.vm.call(s.context.OnHttpStreamDone)
 	delete(s.vm.streams, s.id)
 	s.filter.streams--
 	if s.filter.closing {

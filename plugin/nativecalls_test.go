@@ -19,33 +19,37 @@ func (v *nativeGuest) count(call string) {
 }
 
 // stream is the request that a host call acts on.
-func (v *nativeGuest) stream(call string) *nativeStream {
+func (v *nativeGuest) stream(call string, contextID uint32) *nativeStream {
 	v.count(call)
-	s := v.streams[v.current]
+	s := v.streams[contextID]
 	if s == nil {
-		v.t.Errorf("proxy_%s in context %d, which is no stream", call, v.current)
+		v.t.Errorf("proxy_%s in context %d, which is no stream", call, contextID)
 		return &nativeStream{vm: v, filter: &nativeFilter{vm: v}}
 	}
 	return s
 }
 
-// filter is the plugin context that a host call acts on.
-func (v *nativeGuest) filter(call string) *nativeFilter {
+// running is the stream of the callback that runs.
+func (v *nativeGuest) running(call string) *nativeStream {
 	v.count(call)
-	f := v.filters[v.current]
+	return v.body
+}
+
+// filter is the plugin context that a host call acts on.
+func (v *nativeGuest) filter(call string, contextID uint32) *nativeFilter {
+	v.count(call)
+	f := v.filters[contextID]
 	if f == nil {
-		v.t.Errorf("proxy_%s in context %d, which is no plugin's", call, v.current)
+		v.t.Errorf("proxy_%s in context %d, which is no plugin's", call, contextID)
 		return &nativeFilter{vm: v}
 	}
 	return f
 }
 
-func (v *nativeGuest) enter(contextID uint32) {
-	v.count("set_effective_context")
-	if v.filters[contextID] == nil && v.streams[contextID] == nil {
-		v.t.Errorf("there is no context %d", contextID)
-	}
-	v.current = contextID
+func (v *nativeGuest) pluginDone(pluginID uint32) {
+	f := v.filter("done", pluginID)
+	f.done = true
+	v.later(f.end)
 }
 
 func (v *nativeGuest) pluginConfiguration() []byte {
@@ -58,8 +62,8 @@ func (v *nativeGuest) logLine(level logLevel, text string) {
 	v.lines = append(v.lines, wasmhost.LogLine{Level: wasmhost.LogLevel(level), Text: strings.Clone(text)})
 }
 
-func (v *nativeGuest) setTickPeriod(millis uint32) {
-	v.filter("set_tick_period_milliseconds").tickMillis = millis
+func (v *nativeGuest) setTickPeriod(pluginID, millis uint32) {
+	v.filter("set_tick_period_milliseconds", pluginID).tickMillis = millis
 }
 
 func (v *nativeGuest) unixMicros() int64 {
@@ -69,20 +73,34 @@ func (v *nativeGuest) unixMicros() int64 {
 
 func (v *nativeGuest) steadyMicros() int64 { return v.worker.clock.now.UnixMicro() }
 
-func (v *nativeGuest) requestHeader(name string) (string, bool) {
-	return v.stream("get_header_map_value").request.Get(name)
+func (v *nativeGuest) environment(name string) (value string, ok bool) {
+	var text []byte
+	for n, value := range v.worker.env {
+		text = append(text, n+"="+value+"\x00"...)
+	}
+	return lookup(text, name)
 }
 
-func (v *nativeGuest) setResponseHeader(name, value string) {
-	s := v.stream("replace_header_map_value")
-	s.response = slices.DeleteFunc(s.response, func(p [2]string) bool { return p[0] == name })
-	s.response = append(s.response, [2]string{name, strings.Clone(value)})
+func (v *nativeGuest) requestHeader(contextID uint32, name string) (string, bool) {
+	return v.stream("get_header_map_value", contextID).request.Get(name)
+}
+
+func (v *nativeGuest) responseHeader(contextID uint32, name string) (string, bool) {
+	return v.stream("get_header_map_value", contextID).response.Get(name)
+}
+
+func (v *nativeGuest) setResponseHeaders(contextID uint32, headers [][2]string) {
+	for _, h := range headers {
+		s := v.stream("replace_header_map_value", contextID)
+		s.response = slices.DeleteFunc(s.response, func(p [2]string) bool { return p[0] == h[0] })
+		s.response = append(s.response, [2]string{h[0], strings.Clone(h[1])})
+	}
 }
 
 // property is an attribute. One whose path has an element with a dot is found
 // under the path as it is, as in wasmhost.Properties.
-func (v *nativeGuest) property(path string) ([]byte, bool) {
-	s := v.stream("get_property")
+func (v *nativeGuest) property(contextID uint32, path string) ([]byte, bool) {
+	s := v.stream("get_property", contextID)
 	for _, key := range []string{path, strings.ReplaceAll(path, "\x00", ".")} {
 		for _, properties := range []wasmhost.Properties{s.record.Properties, v.worker.properties} {
 			if value, ok := properties[key]; ok {
@@ -93,20 +111,20 @@ func (v *nativeGuest) property(path string) ([]byte, bool) {
 	return nil, false
 }
 
-func (v *nativeGuest) setProperty(path, value string) {
-	v.stream("set_property").record.FilterState["wasm."+path] = []byte(value)
+func (v *nativeGuest) setProperty(contextID uint32, path, value string) {
+	v.stream("set_property", contextID).record.FilterState["wasm."+path] = []byte(value)
 }
 
-func (v *nativeGuest) resumeRequest() {
-	s := v.stream("continue_stream")
+func (v *nativeGuest) resumeRequest(contextID uint32) {
+	s := v.stream("continue_stream", contextID)
 	if !s.paused || s.record.Local != nil {
 		v.t.Error("a request was resumed that is not paused")
 	}
 	v.later(s.pass)
 }
 
-func (v *nativeGuest) sendResponse(status uint32, details string, headers []byte, body string, grpcStatus int32) {
-	v.stream("send_local_response").respond(&wasmhost.LocalResponse{
+func (v *nativeGuest) sendResponse(contextID, status uint32, details string, headers []byte, body string, grpcStatus int32) {
+	v.stream("send_local_response", contextID).respond(&wasmhost.LocalResponse{
 		Status: status, Details: strings.Clone(details), Body: strings.Clone(body),
 		Headers: readHeaders(headers), GRPCStatus: grpcStatus,
 	})
@@ -126,18 +144,18 @@ func readHeaders(b []byte) wasmhost.Pairs {
 	return out
 }
 
-func (v *nativeGuest) requestBody(start, size int) []byte { return v.body(start, size) }
+func (v *nativeGuest) requestBody(start, size int) []byte { return v.part(start, size) }
 
-func (v *nativeGuest) responseBody(start, size int) []byte { return v.body(start, size) }
+func (v *nativeGuest) responseBody(start, size int) []byte { return v.part(start, size) }
 
-func (v *nativeGuest) body(start, size int) []byte {
-	b := v.stream("get_buffer_bytes").body
+func (v *nativeGuest) part(start, size int) []byte {
+	b := v.running("get_buffer_bytes").body
 	start = min(start, len(b))
 	return slices.Clone(b[start:min(start+size, len(b))])
 }
 
 func (v *nativeGuest) dropRequestBody(n int) {
-	s := v.stream("set_buffer_bytes")
+	s := v.running("set_buffer_bytes")
 	s.body = s.body[n:]
 }
 
@@ -146,11 +164,11 @@ func (v *nativeGuest) replaceRequestBody(b []byte) { v.replaceBody(b) }
 func (v *nativeGuest) replaceResponseBody(b []byte) { v.replaceBody(b) }
 
 func (v *nativeGuest) replaceBody(b []byte) {
-	v.stream("set_buffer_bytes").body = slices.Clone(b)
+	v.running("set_buffer_bytes").body = slices.Clone(b)
 }
 
 func (v *nativeGuest) prependResponseBody(b []byte) {
-	s := v.stream("set_buffer_bytes")
+	s := v.running("set_buffer_bytes")
 	s.body = slices.Concat(b, s.body)
 }
 

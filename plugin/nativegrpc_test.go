@@ -16,8 +16,8 @@ type channel struct {
 	told   bool // proxy_on_grpc_close has been called
 }
 
-func (v *nativeGuest) grpcOpen(service []byte) (token, status uint32) {
-	f := v.filter("grpc_stream")
+func (v *nativeGuest) grpcOpen(pluginID uint32, service []byte) (token, status uint32) {
+	f := v.filter("grpc_stream", pluginID)
 	cluster := v.worker.clusters[string(service)]
 	if cluster == nil {
 		return 0, uint32(wasmhost.StatusParseFailure)
@@ -32,8 +32,8 @@ func (v *nativeGuest) grpcOpen(service []byte) (token, status uint32) {
 }
 
 // channel is the one of a token, which must be one that a plugin may still use.
-func (v *nativeGuest) channel(call string, token uint32) *channel {
-	f := v.filter(call)
+func (v *nativeGuest) channel(call string, pluginID, token uint32) *channel {
+	f := v.filter(call, pluginID)
 	c := v.channels[token]
 	if c == nil || c.filter != f || c.told {
 		v.t.Errorf("proxy_%s of stream %d, which is not there", call, token)
@@ -42,15 +42,15 @@ func (v *nativeGuest) channel(call string, token uint32) *channel {
 	return c
 }
 
-func (v *nativeGuest) grpcSend(token uint32, message []byte) (status uint32) {
-	if c := v.channel("grpc_send", token); !c.closed {
+func (v *nativeGuest) grpcSend(pluginID, token uint32, message []byte) (status uint32) {
+	if c := v.channel("grpc_send", pluginID, token); !c.closed {
 		c.peer.Send(slices.Clone(message), false)
 	}
 	return statusOK
 }
 
-func (v *nativeGuest) grpcCancel(token uint32) {
-	if c := v.channel("grpc_cancel", token); !c.closed {
+func (v *nativeGuest) grpcCancel(pluginID, token uint32) {
+	if c := v.channel("grpc_cancel", pluginID, token); !c.closed {
 		c.peer.Cancel()
 	}
 }
@@ -66,7 +66,7 @@ func (c *channel) Receive(message []byte) {
 	c.vm.later(func() {
 		if !c.closed {
 			c.vm.count("get_buffer_bytes")
-			c.vm.call(c.filter.id, func() { received(c.filter.id, c.token, slices.Clone(message)) })
+			c.vm.call(func() { c.vm.plugin.received(c.filter.id, c.token, slices.Clone(message)) })
 		}
 	})
 }
@@ -80,7 +80,7 @@ func (c *channel) Close(uint32) {
 	c.vm.later(func() {
 		c.told = true
 		if c.vm.filters[c.filter.id] != nil {
-			c.vm.call(c.filter.id, func() { closed(c.filter.id, c.token) })
+			c.vm.call(func() { c.vm.plugin.closed(c.filter.id, c.token) })
 		}
 	})
 }

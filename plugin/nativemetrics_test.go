@@ -18,10 +18,6 @@ const (
 	histogramMetric
 )
 
-// definedMetrics are what the ids, from 1, stand for, over all VMs, for the reason
-// that lastContext is.
-var definedMetrics []definedMetric
-
 type definedMetric struct {
 	kind uint32
 	name string
@@ -29,18 +25,18 @@ type definedMetric struct {
 
 func (v *nativeGuest) defineMetric(kind uint32, name string) (id uint32) {
 	v.count("define_metric")
-	definedMetrics = append(definedMetrics, definedMetric{kind, strings.Clone(name)})
-	return uint32(len(definedMetrics))
+	v.defined = append(v.defined, definedMetric{kind, strings.Clone(name)})
+	return uint32(len(v.defined))
 }
 
 // metric is the one that an id stands for.
 func (v *nativeGuest) metric(call string, id uint32) *sharedMetric {
 	v.count(call)
-	if id == 0 || int(id) > len(definedMetrics) {
+	if id == 0 || int(id) > len(v.defined) {
 		v.t.Errorf("proxy_%s: there is no metric %d", call, id)
 		return &sharedMetric{}
 	}
-	defined := definedMetrics[id-1]
+	defined := v.defined[id-1]
 	m := v.worker.metrics[defined.name]
 	if m == nil {
 		m = &sharedMetric{kind: defined.kind}

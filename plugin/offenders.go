@@ -4,12 +4,14 @@ import (
 	"unsafe"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/offenders"
 )
 
 // topOffenders follows who is rejected most, and reports it at intervals in which
 // anybody was. A nil *topOffenders follows nobody.
 type topOffenders struct {
+	host           host
 	sketch         *offenders.Sketch
 	intervalMicros int64
 	sinceMicros    int64 // when the interval began; 0 while nobody is followed
@@ -17,22 +19,22 @@ type topOffenders struct {
 	line           []byte
 }
 
-func newTopOffenders(cfg *config.TopOffenders) *topOffenders {
+func newTopOffenders(h host, cfg *config.TopOffenders) *topOffenders {
 	if cfg == nil {
 		return nil
 	}
-	return &topOffenders{sketch: offenders.New(int(cfg.Size)), intervalMicros: cfg.IntervalMicros}
+	return &topOffenders{host: h, sketch: offenders.New(int(cfg.Size)), intervalMicros: cfg.IntervalMicros}
 }
 
 // rejected counts the identities that a request is rejected for, or would be in a
 // rule that is in shadow.
-func (o *topOffenders) rejected(r *request) {
+func (o *topOffenders) rejected(q *decide.Question) {
 	if o == nil {
 		return
 	}
-	for i := range r.checks {
-		if c := &r.checks[i]; !c.allowed {
-			o.sketch.Add(c.rule.Name, c.tag)
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Status == decide.Rejected {
+			o.sketch.Add(c.Rule.Name, c.Tag)
 		}
 	}
 }
@@ -58,7 +60,7 @@ func (o *topOffenders) report(m *metrics, nowMicros int64) {
 	if o.shown {
 		seconds := (nowMicros - o.sinceMicros + 500_000) / 1_000_000
 		o.line = o.sketch.AppendReport(o.line[:0], seconds)
-		logLine(logInfo, unsafe.String(unsafe.SliceData(o.line), len(o.line)))
+		o.host.logLine(logInfo, unsafe.String(unsafe.SliceData(o.line), len(o.line)))
 	}
 	m.rank(o.sketch)
 	o.sketch.Reset()
@@ -67,9 +69,6 @@ func (o *topOffenders) report(m *metrics, nowMicros int64) {
 
 // rank sets the gauges of the highest ranks.
 func (m *metrics) rank(s *offenders.Sketch) {
-	if m == nil {
-		return
-	}
 	rank := 0
 	for offender := range s.Top {
 		if rank == len(m.ranks) {

@@ -6,29 +6,63 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
+// vm is the plugin in one worker of an Envoy.
+type vm struct {
+	types.DefaultVMContext
+	host host
+	// limiters are the configurations by plugin context: during a reload there are
+	// two, and each has its own stream to Redis.
+	limiters map[uint32]*limiter
+	metrics  *metricIDs
+}
+
+func newVM(h host) *vm {
+	return &vm{host: h, limiters: map[uint32]*limiter{}, metrics: newMetricIDs(h)}
+}
+
+// NewPluginContext begins a configuration.
+func (v *vm) NewPluginContext(id uint32) types.PluginContext { return &plugin{vm: v, id: id} }
+
+// received routes bytes from Redis to the configuration whose stream they came by.
+func (v *vm) received(contextID, token uint32, b []byte) {
+	v.host.running(contextID)
+	if l := v.limiters[contextID]; l != nil && l.stream != nil {
+		l.received(token, b)
+	}
+}
+
+// closed routes the end of a stream, perhaps while it is being opened.
+func (v *vm) closed(contextID, token uint32) {
+	v.host.running(contextID)
+	if l := v.limiters[contextID]; l != nil && l.stream != nil {
+		l.closed(token)
+	}
+}
+
 // plugin is one configuration's plugin context. Which role it has, limiter or
 // bridge, is known once its configuration has been read.
 type plugin struct {
 	types.DefaultPluginContext
+	vm      *vm
 	id      uint32
 	limiter *limiter // nil: the bridge
 }
 
-func newPlugin(id uint32) *plugin { return &plugin{id: id} }
-
 // OnPluginStart reads the configuration. A mistake makes Envoy refuse it and
 // keep the one it had; the log names every mistake.
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
-	cfg, err := config.Parse(pluginConfiguration())
+	h := p.vm.host
+	h.running(p.id)
+	cfg, err := config.Parse(h.pluginConfiguration())
 	if err == nil && !cfg.Bridge {
-		p.limiter, err = newLimiter(p.id, cfg)
+		p.limiter, err = newLimiter(p.vm, p.id, cfg)
 	}
 	if err != nil {
-		logLine(logCritical, err.Error())
+		h.logLine(logCritical, err.Error())
 		return types.OnPluginStartStatusFailed
 	}
 	if p.limiter != nil {
-		p.limiter.wake(steadyMicros()) // for the first flush of the metrics
+		p.limiter.wake(p.limiter.now()) // for the first flush of the metrics
 	}
 	return types.OnPluginStartStatusOK
 }
@@ -36,22 +70,22 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 // NewHttpContext begins a request, or, in the bridge, one stream to Redis.
 func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
 	if p.limiter == nil {
-		return &bridge{}
+		return &bridge{host: p.vm.host}
 	}
 	return p.limiter.newRequest(id)
 }
 
 // OnTick passes time; it is asked for only while something waits for it.
 func (p *plugin) OnTick() {
+	p.vm.host.running(p.id)
 	if p.limiter != nil {
 		p.limiter.tick()
 	}
 }
 
-// OnPluginDone ends what the configuration has opened.
+// OnPluginDone ends the configuration, now that the last of its streams has ended.
+// It reports whether nothing is left to do; otherwise the limiter says so later.
 func (p *plugin) OnPluginDone() bool {
-	if p.limiter != nil {
-		p.limiter.close()
-	}
-	return true
+	p.vm.host.running(p.id)
+	return p.limiter == nil || p.limiter.close()
 }

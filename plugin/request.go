@@ -3,194 +3,176 @@ package main
 import (
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// request is one HTTP request, from its headers to its end. It is used again
-// for later ones, with the memory it has.
+// request is one HTTP request, from its headers to its end. Its whole path is in
+// this file; decide/state.go has the states that it goes through.
 //
-//	OnHttpRequestHeaders   which rules apply, and ask the store
-//	Decided                one rule's answer; the last one concludes
-//	Failed                 no answer: the failure mode decides
-//	conclude               let it go on, hold it, or reject it
-//	OnHttpResponseHeaders  the limit headers
+//	OnHttpRequestHeaders   which rules apply? ask the stores about them
+//	conclude               every check has its answer: what is the verdict?
+//	carryOut               go on, wait for a turn, or answer
+//	OnHttpResponseHeaders  show the limits
+//	OnHttpStreamDone       it is over, or the client has left
 type request struct {
 	types.DefaultHttpContext
-	limiter *limiter
-	id      uint32
-
-	checks    []check
-	decisions []algo.Decision // of all checks, in rule order
-	tags      []byte          // of all checks
-	limits    []answer.Limit  // what the client is shown
-
-	ticket      uint64 // of the checks that wait for Redis
-	outstanding int    // decisions that have not come
-	paused      bool   // Envoy waits for resumeRequest or sendResponse
-	answered    bool   // a local response was sent
-	local       bool   // decided by the embedded store, as Redis failed
-	atMicros    int64  // the decisions' time on the store's clock
-	held        hold   // the place in the queue, if it has to wait for its turn
+	limiter  *limiter
+	question *decide.Question
 }
 
-// OnHttpRequestHeaders decides the request, at once or when Redis has answered.
+// OnHttpRequestHeaders decides the request at once, or pauses it until Redis has
+// answered.
 func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
-	l := r.limiter
-	applied, exempt := l.rules.Apply(&l.view, &l.matcher)
+	l, q := r.limiter, r.question
+	l.host.running(q.ContextID)
+	applied, exempt := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
 	l.metrics.matched(applied, exempt)
-	r.keep(applied)
-	if len(r.checks) == 0 {
-		r.pass(len(applied) > 0, exempt)
+	if !q.Keep(applied) {
+		l.pass(q, len(applied) > 0, exempt)
 		return types.ActionContinue
 	}
-	l.take(r)
-	if r.outstanding > 0 || r.held.waits || r.answered {
-		r.paused = true
-		return types.ActionPause
+	now := l.now()
+	if l.stores.Ask(q, now) {
+		l.conclude(q, now)
+	} else {
+		q.Step(decide.Waits)
 	}
-	return types.ActionContinue
+	l.wake(now)
+	if q.State() == decide.Passed {
+		return types.ActionContinue
+	}
+	return types.ActionPause
 }
 
 // pass lets a request go on that no limit applies to: no rule does, or only rules
 // whose tier is unlimited.
-func (r *request) pass(unlimited bool, exempt *rule.Rule) {
-	l := r.limiter
+func (l *limiter) pass(q *decide.Question, unlimited bool, exempt *rule.Rule) {
+	outcome, text := answer.None, l.texts[answer.None]
 	switch {
 	case unlimited:
-		l.outcome(passed, answer.Allowed)
+		outcome, text = answer.Allowed, l.texts[answer.Allowed]
 	case exempt != nil:
-		l.outcome(exempted, exempt.Outcomes.Exempt)
-	default:
-		l.outcome(unmatched, answer.None)
+		outcome, text = answer.Exempt, exempt.Texts[answer.Exempt]
 	}
+	q.Step(decide.Admitted)
+	l.metrics.request(outcome)
+	l.host.setProperty(q.ContextID, "sluice", text)
 	if !l.metrics.pending() {
-		l.wake(steadyMicros())
+		l.wake(l.now())
 	}
 }
 
-// Decided brings Redis' answer to one check.
-func (r *request) Decided(index int, atMicros int64, decisions []algo.Decision, allowed bool) {
-	c := &r.checks[index]
-	copy(c.decisions, decisions)
-	c.atMicros, c.allowed, c.decided = atMicros, allowed, true
-	if allowed {
-		c.chargedRedis = atMicros
+// conclude finds the verdict on a request that waits for no answer any more, and
+// carries it out. A request whose client has left is concluded like any other,
+// but Envoy knows its context no more.
+func (l *limiter) conclude(q *decide.Question, now decide.Time) {
+	v := l.stores.Conclude(q, now)
+	l.offenders.rejected(q)
+	l.metrics.request(v.Outcome)
+	if q.State() != decide.Gone {
+		l.host.setProperty(q.ContextID, "sluice", l.text(v))
 	}
-	if c.lease != nil {
-		c.lease.Heard(&c.decisions[0], steadyMicros())
-	}
-	if r.outstanding--; r.outstanding == 0 {
-		r.conclude()
-	}
+	l.carryOut(q.Step(v.Event), q, v, now)
 }
 
-// Failed applies the failure mode. What Redis has charged, or is about to, is
-// given back unless the request goes on.
-func (r *request) Failed(redis.Cause) (outstanding int, giveBack bool) {
-	outstanding, r.outstanding = r.outstanding-1, 0
-	if r.limiter.failureMode == config.FailLocal {
-		r.local = true
-		r.limiter.takeLocal(r)
+// carryOut does in Envoy, and in the stores, what a step in the request's life
+// asks for. It is the one way on for a paused request, and the one way to answer.
+func (l *limiter) carryOut(effect decide.Effect, q *decide.Question, v decide.Verdict, now decide.Time) {
+	switch effect {
+	case decide.Resume:
+		l.host.resumeRequest(q.ContextID)
+	case decide.Enqueue:
+		l.stores.Hold(q, v.DelayMicros, now)
+	case decide.Answer:
+		l.answer(q, v)
+	case decide.GiveBack:
+		l.stores.Leave(q, now)
+	}
+	l.stores.Release(q)
+}
+
+// text is what access logs say of a verdict.
+func (l *limiter) text(v decide.Verdict) string {
+	if v.By != nil {
+		return v.By.Rule.Texts[v.Outcome]
+	}
+	return l.texts[v.Outcome]
+}
+
+// answer sends the response in place of the upstream's.
+func (l *limiter) answer(q *decide.Question, v decide.Verdict) {
+	contentType, _ := l.host.requestHeader(q.ContextID, "content-type")
+	grpc := answer.IsGRPC(contentType)
+	var a answer.Reply
+	if v.Outcome == answer.FailedDeny {
+		a = l.answers.Deny(grpc)
 	} else {
-		r.fail()
+		limits, atMicros := l.shown(q)
+		a = l.answers.Reject(limits, atMicros, grpc)
 	}
-	return outstanding, r.answered || r.limiter.failureMode == config.FailDeny
-}
-
-// fail lets the request go on, or denies it, undecided.
-func (r *request) fail() {
-	l := r.limiter
-	if l.postponed(r, toFail) {
-		return
-	}
-	for i := range r.checks {
-		r.checks[i].decided = false
-	}
-	if l.failureMode == config.FailDeny {
-		l.refund(r)
-		l.metrics.undecided(r, failedDeny)
-		r.reply(l.answers.Deny(r.isGRPC()), failedDeny, answer.FailedDeny)
-		return
-	}
-	l.metrics.undecided(r, failedAllow)
-	enter(r.id)
-	l.outcome(failedAllow, answer.FailedAllow)
-	r.proceed()
-}
-
-// conclude acts on the decisions of all checks.
-func (r *request) conclude() {
-	l := r.limiter
-	if l.postponed(r, toConclude) {
-		return
-	}
-	by := r.rejecting()
-	l.metrics.decided(r, by == nil)
-	l.offenders.rejected(r)
-	if by != nil {
-		r.uncharge()
-		l.refund(r)
-		l.remember(r)
-		r.show()
-		o, text := limited, by.rule.Outcomes.Limited
-		if r.local {
-			o, text = localLimited, by.rule.Outcomes.LocalLimited
-		}
-		r.reply(l.answers.Reject(r.limits, r.atMicros, r.isGRPC()), o, text)
-		return
-	}
-	enter(r.id)
-	l.outcome(r.allowedOutcome())
-	if delay := r.delayMicros(); delay > 0 {
-		l.metrics.count(requestHeld, 1)
-		l.queue.hold(r, steadyMicros()+delay, toProceed)
-		return
-	}
-	r.proceed()
-}
-
-// proceed is the one way on for a request. Its context has been entered.
-func (r *request) proceed() {
-	if r.paused {
-		r.paused = false
-		resumeRequest()
-	}
-}
-
-// isGRPC says whether the request is gRPC, and enters its context: a paused
-// request's headers can be read as long as it is paused.
-func (r *request) isGRPC() bool {
-	enter(r.id)
-	contentType, _ := requestHeader("content-type")
-	return answer.IsGRPC(contentType)
-}
-
-// reply is the one way to answer a request. Its context has been entered.
-func (r *request) reply(a answer.Reply, o outcome, text string) {
-	r.answered = true
-	l := r.limiter
-	l.outcome(o, text)
 	l.headers = appendHeaders(l.headers[:0], a.Headers)
-	sendResponse(a.Status, text, l.headers, a.Body, a.GRPCStatus)
+	l.host.sendResponse(q.ContextID, a.Status, l.text(v), l.headers, a.Body, a.GRPCStatus)
 }
 
-// OnHttpResponseHeaders adds the limit headers, in place of the upstream's.
+// OnHttpResponseHeaders adds the limit headers to the upstream's response.
 func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
-	if r.answered || !r.decided() {
+	l, q := r.limiter, r.question
+	l.host.running(q.ContextID)
+	if q.Step(decide.ResponseComes) != decide.ShowLimits {
 		return types.ActionContinue
 	}
-	r.show()
-	for _, h := range r.limiter.answers.Headers(r.limits, r.atMicros) {
-		setResponseHeader(h[0], h[1])
+	if limits, atMicros := l.shown(q); len(limits) > 0 && l.answers.Shows() {
+		l.host.setResponseHeaders(q.ContextID, l.answers.Headers(limits, atMicros, l.upstreamLimits(q.ContextID)))
 	}
 	return types.ActionContinue
 }
 
-// OnHttpStreamDone ends the request, perhaps while it waits: its client is gone.
+// upstreamLimits is what the upstream says of limits of its own, if it rejected the
+// request by one: its 429 is about those.
+func (l *limiter) upstreamLimits(contextID uint32) (u answer.Upstream) {
+	if status, _ := l.host.responseHeader(contextID, ":status"); status != "429" {
+		return u
+	}
+	for _, name := range [...]string{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"} {
+		if _, ok := l.host.responseHeader(contextID, name); ok {
+			u.XRateLimit = true
+		}
+	}
+	u.Policy, _ = l.host.responseHeader(contextID, "ratelimit-policy")
+	u.Limit, _ = l.host.responseHeader(contextID, "ratelimit")
+	return u
+}
+
+// shown is what the client is shown: the limits of the enforced rules whose checks
+// were decided, and the time of the decisions.
+func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int64) {
+	l.shownLimits = l.shownLimits[:0]
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if !c.Enforced() || !c.Decided() {
+			continue
+		}
+		atMicros = c.AtMicros
+		for j := range c.Decisions {
+			l.shownLimits = append(l.shownLimits, answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]})
+		}
+	}
+	return l.shownLimits, atMicros
+}
+
+// OnHttpStreamDone ends the request, perhaps while it waits: its client has left.
 func (r *request) OnHttpStreamDone() {
-	r.limiter.forget(r)
+	l, q := r.limiter, r.question
+	l.host.running(q.ContextID)
+	effect, now := q.Step(decide.StreamEnds), decide.Time{}
+	if effect == decide.GiveBack {
+		now = l.now()
+	}
+	l.carryOut(effect, q, decide.Verdict{}, now)
+	if effect == decide.GiveBack {
+		l.wake(now)
+	}
+	l.recycle(r)
 }

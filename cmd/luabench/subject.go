@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -66,7 +65,7 @@ func (r rule) decide(id string, cost int64, allowed bool) call {
 // keys are as the plugin builds them.
 func (r rule) keys(id string) (keys []string) {
 	for _, l := range r.Limits() {
-		keys = append(keys, fmt.Sprintf("rl:{%s|%s}:%s:%s", r.tag, id, l.Algorithm, config.FormatDuration(l.WindowMicros)))
+		keys = append(keys, fmt.Sprintf("rl:{%s|%s}%s", r.tag, id, l.KeySuffix()))
 	}
 	return keys
 }

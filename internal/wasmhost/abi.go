@@ -36,54 +36,54 @@ const (
 	LogCritical
 )
 
-// mapType names a header map.
-type mapType uint32
+// MapType names a header map.
+type MapType uint32
 
 const (
-	requestHeaders mapType = iota
-	requestTrailers
-	responseHeaders
-	responseTrailers
-	grpcInitialMetadata
-	grpcTrailingMetadata
+	RequestHeaders MapType = iota
+	RequestTrailers
+	ResponseHeaders
+	ResponseTrailers
+	GRPCInitialMetadata
+	GRPCTrailingMetadata
 	httpCallHeaders
 	httpCallTrailers
 	mapTypes // their number
 )
 
-// bufferType names a buffer.
-type bufferType uint32
+// BufferType names a buffer.
+type BufferType uint32
 
 const (
-	requestBody bufferType = iota
-	responseBody
+	RequestBody BufferType = iota
+	ResponseBody
 	downstreamData
 	upstreamData
 	httpCallBody
-	grpcMessage
-	vmConfiguration
-	pluginConfiguration
+	GRPCMessage
+	VMConfiguration
+	PluginConfiguration
 	callData
 	bufferTypes // their number
 )
 
-// streamType names a direction of a stream.
-type streamType uint32
+// StreamType names a direction of a stream.
+type StreamType uint32
 
 const (
-	requestStream streamType = iota
-	responseStream
+	RequestStream StreamType = iota
+	ResponseStream
 	downstreamStream
 	upstreamStream
 	streamTypes // their number
 )
 
-// metricType is also what the two low bits of a metric's id hold.
-type metricType uint32
+// MetricType is also what the two low bits of a metric's id hold.
+type MetricType uint32
 
 const (
-	counter metricType = iota
-	gauge
-	histogram
+	Counter MetricType = iota
+	Gauge
+	Histogram
 	metricTypes // their number
 )

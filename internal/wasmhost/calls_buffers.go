@@ -17,19 +17,19 @@ func (b buffer) content() []byte {
 	return *b.bytes
 }
 
-func (c *arguments) buffer() (buffer, Status) {
+func (c Caller) buffer(t BufferType) (buffer, Status) {
 	b := buffer{}
-	switch t := bufferType(c.u32(0)); t {
-	case requestBody, responseBody:
+	switch t {
+	case RequestBody, ResponseBody:
 		if c.stream != nil {
 			b = buffer{bytes: c.stream.direction(t).body, mutable: true}
 		}
-	case grpcMessage:
+	case GRPCMessage:
 		b = buffer{bytes: c.plugin.message, mutable: true}
-	case vmConfiguration:
+	case VMConfiguration:
 		config := []byte(c.h.options.VMConfig)
 		b = buffer{bytes: &config}
-	case pluginConfiguration: // only while the plugin starts
+	case PluginConfiguration: // only while the plugin starts
 		b = buffer{bytes: c.plugin.config, notThere: c.plugin.config == nil}
 	case httpCallBody:
 		b.notThere = true
@@ -43,51 +43,41 @@ func (c *arguments) buffer() (buffer, Status) {
 	return b, StatusOK
 }
 
-// proxy_get_buffer_bytes(buffer, start, length, bytes) gives what there is of it.
-func getBuffer(c *arguments) Status {
-	b, status := c.buffer()
+// GetBuffer is proxy_get_buffer_bytes. It gives what there is of it.
+func (c Caller) GetBuffer(t BufferType, start, length uint32) ([]byte, Status) {
+	b, status := c.buffer(t)
 	if status != StatusOK {
-		return status
+		return nil, status
 	}
 	content := b.content()
-	start := min(uint64(c.u32(1)), uint64(len(content)))
-	end := min(start+uint64(c.u32(2)), uint64(len(content)))
-	return c.give(3, content[start:end])
+	from := min(uint64(start), uint64(len(content)))
+	to := min(from+uint64(length), uint64(len(content)))
+	return content[from:to:to], StatusOK
 }
 
-// proxy_get_buffer_status(buffer, length, flags)
-func getBufferStatus(c *arguments) Status {
-	b, status := c.buffer()
-	if status != StatusOK {
-		return status
-	}
-	if status := c.put(1, uint32(len(b.content()))); status != StatusOK {
-		return status
-	}
-	return c.put(2, 0)
+// BufferSize is proxy_get_buffer_status, without the flags, which are 0.
+func (c Caller) BufferSize(t BufferType) (size uint32, status Status) {
+	b, status := c.buffer(t)
+	return uint32(len(b.content())), status
 }
 
-// proxy_set_buffer_bytes(buffer, start, length, bytes) knows three places only,
-// as Envoy's Buffer::copyFrom: from the beginning (the first length bytes go,
-// the new ones come in their place), at the end or behind it (the new ones are
-// appended, nothing goes), and anywhere else, where it fails.
-func setBuffer(c *arguments) Status {
-	b, status := c.buffer()
+// SetBuffer is proxy_set_buffer_bytes. It knows three places only, as Envoy's
+// Buffer::copyFrom: from the beginning (the first length bytes go, the new ones
+// come in their place), at the end or behind it (the new ones are appended,
+// nothing goes), and anywhere else, where it fails.
+func (c Caller) SetBuffer(t BufferType, start, length uint32, data []byte) Status {
+	b, status := c.buffer(t)
 	if status != StatusOK {
 		return status
-	}
-	data, ok := c.bytes(3)
-	if !ok {
-		return StatusInvalidMemoryAccess
 	}
 	if b.bytes == nil || !b.mutable {
 		return StatusBadArgument
 	}
-	start, length := uint64(c.u32(1)), uint64(c.u32(2))
-	switch size := uint64(len(*b.bytes)); {
+	size := uint64(len(*b.bytes))
+	switch {
 	case start == 0:
-		*b.bytes = append(data, (*b.bytes)[min(length, size):]...)
-	case start >= size:
+		*b.bytes = slices.Concat(data, (*b.bytes)[min(uint64(length), size):])
+	case uint64(start) >= size:
 		*b.bytes = slices.Concat(*b.bytes, data)
 	default:
 		return StatusBadArgument

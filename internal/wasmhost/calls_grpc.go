@@ -2,37 +2,29 @@ package wasmhost
 
 import "slices"
 
-// proxy_grpc_stream(cluster, service, method, metadata, token), like all calls
-// of gRPC, is for the plugin context, whatever context it is called in. If the
-// far end closes the stream at once, the call fails and writes no token, and yet
+// OpenGRPC is proxy_grpc_stream to a cluster. Like all calls of gRPC it is for the
+// plugin context, whatever context it is called in. If the far end closes the
+// stream at once, the call fails and writes no token, and yet
 // proxy_on_grpc_close comes, with a token the guest has not heard of.
-func grpcOpen(c *arguments) Status {
-	name, ok1 := c.text(0)
-	_, ok2 := c.text(2)
-	_, ok3 := c.text(4)
-	_, ok4 := c.bytes(6)
-	if !ok1 || !ok2 || !ok3 || !ok4 {
-		return StatusInvalidMemoryAccess
-	}
-	cluster := c.h.options.Clusters[name]
-	if cluster == nil {
-		return StatusParseFailure // as Envoy has it
+func (c Caller) OpenGRPC(cluster string) (token uint32, status Status) {
+	found := c.h.options.Clusters[cluster]
+	if found == nil {
+		return 0, StatusParseFailure // as Envoy has it
 	}
 	c.h.nextToken += tokenStep
 	g := &grpcStream{plugin: c.plugin, token: c.h.nextToken | grpcStreamToken}
 	c.plugin.grpc[g.token] = g
-	g.peer = cluster.Open(g)
+	g.peer = found.Open(g)
 	if g.closed {
 		g.forget()
-		return StatusInternalFailure
+		return 0, StatusInternalFailure
 	}
-	return c.put(8, g.token)
+	return g.token, StatusOK
 }
 
-// grpcStream is the one that argument 0 names. Some calls are for the streams of
+// grpcStream is the one of a token. Some calls are for the streams of
 // proxy_grpc_call, too, of which there are none.
-func (c *arguments) grpcStream(kinds ...uint32) (*grpcStream, Status) {
-	token := c.u32(0)
+func (c Caller) grpcStream(token uint32, kinds ...uint32) (*grpcStream, Status) {
 	if !slices.Contains(kinds, token&tokenKindMask) {
 		return nil, StatusBadArgument
 	}
@@ -53,29 +45,25 @@ func (g *grpcStream) stale(call string) bool {
 	return g.told
 }
 
-// proxy_grpc_send(token, message, end of stream)
-func grpcSend(c *arguments) Status {
-	message, ok := c.bytes(1)
-	if !ok {
-		return StatusInvalidMemoryAccess
-	}
-	g, status := c.grpcStream(grpcStreamToken)
+// SendGRPC is proxy_grpc_send.
+func (c Caller) SendGRPC(token uint32, message []byte, endOfStream bool) Status {
+	g, status := c.grpcStream(token, grpcStreamToken)
 	switch {
 	case status != StatusOK:
 		return status
 	case g.stale("proxy_grpc_send"):
 		return StatusInternalFailure
 	case !g.closed && !g.localClosed:
-		g.localClosed = c.u32(3) != 0
-		g.peer.Send(message, g.localClosed)
+		g.localClosed = endOfStream
+		g.peer.Send(message, endOfStream)
 	}
 	return StatusOK
 }
 
-// proxy_grpc_close(token) ends the sending side. In proxy_on_grpc_close it
-// removes the stream from Envoy's table.
-func grpcClose(c *arguments) Status {
-	g, status := c.grpcStream(grpcStreamToken, grpcCallToken)
+// CloseGRPC is proxy_grpc_close, which ends the sending side. In
+// proxy_on_grpc_close it removes the stream from Envoy's table.
+func (c Caller) CloseGRPC(token uint32) Status {
+	g, status := c.grpcStream(token, grpcStreamToken, grpcCallToken)
 	switch {
 	case status != StatusOK:
 		return status
@@ -90,10 +78,10 @@ func grpcClose(c *arguments) Status {
 	return StatusOK
 }
 
-// proxy_grpc_cancel(token) resets the stream. No callback follows, unless the
-// far end has just closed it.
-func grpcCancel(c *arguments) Status {
-	g, status := c.grpcStream(grpcStreamToken, grpcCallToken)
+// CancelGRPC is proxy_grpc_cancel, which resets the stream. No callback follows,
+// unless the far end has just closed it.
+func (c Caller) CancelGRPC(token uint32) Status {
+	g, status := c.grpcStream(token, grpcStreamToken, grpcCallToken)
 	switch {
 	case status != StatusOK:
 		return status

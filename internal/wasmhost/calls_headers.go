@@ -1,115 +1,95 @@
 package wasmhost
 
-// headers is the map that argument 0 names, and nil where the context has none
-// at the moment. Those of gRPC belong to the plugin context.
-func (c *arguments) headers() *Pairs {
-	switch t := mapType(c.u32(0)); t {
-	case requestHeaders, requestTrailers, responseHeaders, responseTrailers:
+// headers is a map of the context, and nil where it has none at the moment. Those
+// of gRPC belong to the plugin context.
+func (c Caller) headers(t MapType) *Pairs {
+	switch t {
+	case RequestHeaders, RequestTrailers, ResponseHeaders, ResponseTrailers:
 		if c.stream != nil {
 			return c.stream.visible[t]
 		}
-	case grpcInitialMetadata, grpcTrailingMetadata:
-		return c.plugin.metadata[t-grpcInitialMetadata]
+	case GRPCInitialMetadata, GRPCTrailingMetadata:
+		return c.plugin.metadata[t-GRPCInitialMetadata]
 	}
 	return nil
 }
 
 // mutable is headers for a call that changes them, which only a stream's are
 // open to, and not while it is logged.
-func (c *arguments) mutable() *Pairs {
-	if mapType(c.u32(0)) > responseTrailers || c.stream != nil && c.stream.logging {
+func (c Caller) mutable(t MapType) *Pairs {
+	if t > ResponseTrailers || c.stream != nil && c.stream.logging {
 		return nil
 	}
-	return c.headers()
+	return c.headers(t)
 }
 
-// proxy_get_header_map_value(map, name, value) is the first value.
-func getHeader(c *arguments) Status {
-	name, ok := c.name(1)
-	switch headers := c.headers(); {
-	case mapType(c.u32(0)) >= mapTypes:
-		return StatusBadArgument
-	case !ok:
-		return StatusInvalidMemoryAccess
-	case headers != nil:
+// GetHeader is proxy_get_header_map_value: the first value.
+func (c Caller) GetHeader(t MapType, name string) (string, Status) {
+	headers := c.headers(t)
+	if headers != nil {
 		if value, ok := headers.Get(name); ok {
-			return c.give(3, []byte(value))
+			return value, StatusOK
 		}
-		return StatusNotFound
-	case c.stream != nil && c.stream.logging:
-		return StatusNotFound
+		return "", StatusNotFound
 	}
-	return StatusBadArgument
+	if t < mapTypes && c.stream != nil && c.stream.logging {
+		return "", StatusNotFound
+	}
+	return "", StatusBadArgument
 }
 
-// proxy_get_header_map_pairs(map, pairs) is empty where there is no such map.
-func getHeaders(c *arguments) Status {
-	if mapType(c.u32(0)) >= mapTypes {
-		return StatusBadArgument
+// GetHeaders is proxy_get_header_map_pairs. Where there is no such map it is
+// empty.
+func (c Caller) GetHeaders(t MapType) (Pairs, Status) {
+	if t >= mapTypes {
+		return nil, StatusBadArgument
 	}
-	headers := c.headers()
-	if headers == nil || len(*headers) == 0 {
-		return c.give(1, nil)
+	if headers := c.headers(t); headers != nil {
+		return *headers, StatusOK
 	}
-	return c.give(1, headers.marshal())
+	return nil, StatusOK
 }
 
-// proxy_get_header_map_size(map, bytes)
-func getHeadersSize(c *arguments) Status {
-	headers := c.mutable()
+// HeadersSize is proxy_get_header_map_size, in bytes.
+func (c Caller) HeadersSize(t MapType) (uint32, Status) {
+	headers := c.mutable(t)
+	if headers == nil {
+		return 0, StatusBadArgument
+	}
+	return uint32(headers.byteSize()), StatusOK
+}
+
+// change changes a map that the guest may change.
+func (c Caller) change(t MapType, change func(p *Pairs)) Status {
+	headers := c.mutable(t)
 	if headers == nil {
 		return StatusBadArgument
 	}
-	return c.put(1, uint32(headers.byteSize()))
-}
-
-// proxy_add_header_map_value(map, name, value)
-func addHeader(c *arguments) Status { return changeHeader(c, (*Pairs).add) }
-
-// proxy_replace_header_map_value(map, name, value)
-func replaceHeader(c *arguments) Status { return changeHeader(c, (*Pairs).set) }
-
-func changeHeader(c *arguments, change func(p *Pairs, name, value string)) Status {
-	name, ok1 := c.name(1)
-	value, ok2 := c.text(3)
-	if !ok1 || !ok2 {
-		return StatusInvalidMemoryAccess
-	}
-	headers := c.mutable()
-	if headers == nil {
-		return StatusBadArgument
-	}
-	change(headers, name, value)
+	change(headers)
 	return StatusOK
 }
 
-// proxy_remove_header_map_value(map, name)
-func removeHeader(c *arguments) Status {
-	name, ok := c.name(1)
-	if !ok {
-		return StatusInvalidMemoryAccess
-	}
-	headers := c.mutable()
-	if headers == nil {
-		return StatusBadArgument
-	}
-	headers.remove(name)
-	return StatusOK
+// AddHeader is proxy_add_header_map_value.
+func (c Caller) AddHeader(t MapType, name, value string) Status {
+	return c.change(t, func(p *Pairs) { p.add(name, value) })
 }
 
-// proxy_set_header_map_pairs(map, pairs)
-func setHeaders(c *arguments) Status {
-	b, ok := c.bytes(1)
-	if !ok {
-		return StatusInvalidMemoryAccess
-	}
-	headers := c.mutable()
-	if headers == nil {
-		return StatusBadArgument
-	}
-	*headers = (*headers)[:0]
-	for _, pair := range unmarshal(b) {
-		headers.add(pair[0], pair[1])
-	}
-	return StatusOK
+// ReplaceHeader is proxy_replace_header_map_value.
+func (c Caller) ReplaceHeader(t MapType, name, value string) Status {
+	return c.change(t, func(p *Pairs) { p.set(name, value) })
+}
+
+// RemoveHeader is proxy_remove_header_map_value.
+func (c Caller) RemoveHeader(t MapType, name string) Status {
+	return c.change(t, func(p *Pairs) { p.remove(name) })
+}
+
+// SetHeaders is proxy_set_header_map_pairs, with the map as the ABI has it.
+func (c Caller) SetHeaders(t MapType, serialized []byte) Status {
+	return c.change(t, func(p *Pairs) {
+		*p = (*p)[:0]
+		for _, pair := range unmarshal(serialized) {
+			p.add(pair[0], pair[1])
+		}
+	})
 }

@@ -14,16 +14,12 @@ func (p Properties) get(path string) ([]byte, bool) {
 	return value, ok
 }
 
-// proxy_get_property(path, value); the elements of the path are separated by
+// GetProperty is proxy_get_property; the elements of the path are separated by
 // NUL. What the guest has set on the stream comes after Envoy's own.
-func getProperty(c *arguments) Status {
-	path, ok := c.text(0)
-	if !ok {
-		return StatusInvalidMemoryAccess
-	}
+func (c Caller) GetProperty(path string) ([]byte, Status) {
 	if c.stream != nil {
 		if value, ok := c.stream.Properties.get(path); ok {
-			return c.give(2, value)
+			return value, StatusOK
 		}
 	}
 	value, ok := c.h.options.Properties.get(path)
@@ -31,20 +27,15 @@ func getProperty(c *arguments) Status {
 		value, ok = c.stream.FilterState[filterStatePrefix+path]
 	}
 	if !ok {
-		return StatusNotFound
+		return nil, StatusNotFound
 	}
-	return c.give(2, value)
+	return value, StatusOK
 }
 
 const filterStatePrefix = "wasm."
 
-// proxy_set_property(path, value) sets filter state, which only a stream has.
-func setProperty(c *arguments) Status {
-	path, ok1 := c.text(0)
-	value, ok2 := c.bytes(2)
-	if !ok1 || !ok2 {
-		return StatusInvalidMemoryAccess
-	}
+// SetProperty is proxy_set_property: filter state, which only a stream has.
+func (c Caller) SetProperty(path string, value []byte) Status {
 	if c.stream == nil {
 		return StatusNotFound
 	}
@@ -52,28 +43,16 @@ func setProperty(c *arguments) Status {
 	return StatusOK
 }
 
-// proxy_get_shared_data(key, value, cas)
-func getSharedData(c *arguments) Status {
-	key, ok := c.text(0)
+// GetSharedData is proxy_get_shared_data.
+func (c Caller) GetSharedData(key string) (value []byte, cas uint32, status Status) {
+	v, ok := c.h.envoy.getShared(sharedKey{c.h.options.VMID, key})
 	if !ok {
-		return StatusInvalidMemoryAccess
+		return nil, 0, StatusNotFound
 	}
-	value, ok := c.h.envoy.getShared(sharedKey{c.h.options.VMID, key})
-	if !ok {
-		return StatusNotFound
-	}
-	if status := c.give(2, value.data); status != StatusOK {
-		return status
-	}
-	return c.put(4, value.cas)
+	return v.data, v.cas, StatusOK
 }
 
-// proxy_set_shared_data(key, value, cas)
-func setSharedData(c *arguments) Status {
-	key, ok1 := c.text(0)
-	value, ok2 := c.bytes(2)
-	if !ok1 || !ok2 {
-		return StatusInvalidMemoryAccess
-	}
-	return c.h.envoy.setShared(sharedKey{c.h.options.VMID, key}, value, c.u32(4))
+// SetSharedData is proxy_set_shared_data.
+func (c Caller) SetSharedData(key string, value []byte, cas uint32) Status {
+	return c.h.envoy.setShared(sharedKey{c.h.options.VMID, key}, value, cas)
 }

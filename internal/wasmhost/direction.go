@@ -6,9 +6,9 @@ import "slices"
 // filter: Envoy's FilterManager with this filter as the only one.
 type direction struct {
 	stream                        *Stream
-	kind                          streamType
+	kind                          StreamType
 	out                           *Message // where to what the filter lets pass goes
-	headersMap, trailersMap       mapType
+	headersMap, trailersMap       MapType
 	onHeaders, onBody, onTrailers string
 
 	state    iteration
@@ -51,7 +51,7 @@ func (d *direction) filter(callback string, args ...uint32) Action {
 // for a request as soon as the last of the response has come to the filter.
 func (d *direction) closed() bool {
 	s := d.stream
-	if d.kind == requestStream && s.response.ended {
+	if d.kind == RequestStream && s.response.ended {
 		return true
 	}
 	return s.ended || s.Reset || s.Downstream.Ended
@@ -134,7 +134,7 @@ func (d *direction) resume() {
 	switch {
 	case d.closed():
 		return
-	case d.kind == requestStream && d.stream.Local != nil:
+	case d.kind == RequestStream && d.stream.Local != nil:
 		d.stream.host.fail("proxy_continue_stream(0) for a request that is being answered: Envoy sends it upstream")
 		return
 	case state == iterating:

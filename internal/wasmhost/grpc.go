@@ -78,7 +78,7 @@ func (g *grpcStream) Post(f func()) { g.host().Post(f) }
 func (g *grpcStream) Connected() {
 	if !g.gone && !g.closed && !g.connected {
 		g.connected = true
-		g.metadataCallback("proxy_on_grpc_receive_initial_metadata", grpcInitialMetadata)
+		g.metadataCallback("proxy_on_grpc_receive_initial_metadata", GRPCInitialMetadata)
 	}
 }
 
@@ -94,7 +94,7 @@ func (g *grpcStream) Receive(message []byte) {
 func (g *grpcStream) deliver(message []byte) {
 	const callback = "proxy_on_grpc_receive"
 	p := g.plugin
-	if g.gone || g.closed || !p.host.exports(callback) {
+	if g.gone || g.closed || !p.host.guest.Exports(callback) {
 		return
 	}
 	p.message = &message
@@ -109,17 +109,17 @@ func (g *grpcStream) Close(status uint32) {
 	}
 	g.Connected() // where there is no connection, Envoy answers in its place
 	g.closed = true
-	g.metadataCallback("proxy_on_grpc_receive_trailing_metadata", grpcTrailingMetadata)
+	g.metadataCallback("proxy_on_grpc_receive_trailing_metadata", GRPCTrailingMetadata)
 	g.closeWrapper(status)
 }
 
 // metadataCallback enters the guest at once, even within a host call of it: of
 // all callbacks of gRPC Envoy does not put this kind off.
-func (g *grpcStream) metadataCallback(callback string, t mapType) {
+func (g *grpcStream) metadataCallback(callback string, t MapType) {
 	p := g.plugin
-	p.metadata[t-grpcInitialMetadata] = &Pairs{}
+	p.metadata[t-GRPCInitialMetadata] = &Pairs{}
 	p.host.call(p.vmContext, callback, p.id, g.token, 0)
-	p.metadata[t-grpcInitialMetadata] = nil
+	p.metadata[t-GRPCInitialMetadata] = nil
 }
 
 // closeWrapper is Envoy's onGrpcCloseWrapper: within a callback it puts itself

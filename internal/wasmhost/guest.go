@@ -1,35 +1,23 @@
 package wasmhost
 
-import (
-	"github.com/tetratelabs/wazero/api"
-)
-
-// A guestFunction is an export of the guest, or its absence.
-type guestFunction struct {
-	name    string
-	f       api.Function // nil: not exported
-	params  int
-	running bool
+// A Guest is the plugin's code, as a Host calls it: a VM that runs the built
+// wasm, or the plugin as ordinary Go (Options.Native). A Guest calls back the
+// Caller that Begin returns.
+type Guest interface {
+	// Exports reports whether the guest has a callback, by its name in the ABI,
+	// such as "proxy_on_tick".
+	Exports(callback string) bool
+	// Call runs a callback that the guest has. The first argument is the id of the
+	// context. An error is a trap: the guest is not called any more.
+	Call(callback string, args ...uint32) (result uint32, err error)
+	// Close frees what the guest holds.
+	Close() error
 }
-
-func (h *Host) function(name string) *guestFunction {
-	g := h.functions[name]
-	if g == nil {
-		g = &guestFunction{name: name, f: h.module.ExportedFunction(name)}
-		if g.f != nil {
-			g.params = len(g.f.Definition().ParamTypes())
-		}
-		h.functions[name] = g
-	}
-	return g
-}
-
-func (h *Host) exports(name string) bool { return h.function(name).f != nil }
 
 // returned is how a call into the guest ended.
 type returned struct {
 	value   uint32
-	ok      bool // there was such a function, and it did not trap
+	ok      bool // there was such a callback, and it did not trap
 	stopped bool // it sent a local response
 }
 
@@ -37,40 +25,22 @@ type returned struct {
 // asked for that must not run inside it (DeferAfterCallActions). A call within
 // a host call does the latter, too, though the outer callback is still running.
 func (h *Host) call(c *vmContext, name string, args ...uint32) (r returned) {
-	g := h.function(name)
-	if g.f == nil || h.failure != nil {
+	if h.failure != nil || !h.guest.Exports(name) {
 		return returned{}
 	}
 	current, effective := h.current, h.effective
 	h.current, h.effective = c, 0
 	h.depth++
-	r.value, r.ok = h.enter(g, args...)
+	value, err := h.guest.Call(name, args...)
 	h.depth--
 	h.current, h.effective = current, effective
-	r.stopped, h.stopped = h.stopped, false
+	if err != nil {
+		h.fail("%s: %w", name, err)
+	}
+	r = returned{value: value, ok: err == nil, stopped: h.stopped}
+	h.stopped = false
 	h.runAfter()
 	return r
-}
-
-// enter is one entry into the guest's code.
-func (h *Host) enter(g *guestFunction, args ...uint32) (uint32, bool) {
-	f := g.f
-	if g.running { // an api.Function has one stack, so it must not be entered twice
-		f = h.module.ExportedFunction(g.name)
-	} else {
-		g.running = true
-		defer func() { g.running = false }()
-	}
-	var array [8]uint64
-	stack := array[:max(g.params, 1)]
-	for i := range min(g.params, len(args)) {
-		stack[i] = uint64(args[i])
-	}
-	if err := f.CallWithStack(h.ctx, stack); err != nil {
-		h.fail("%s: %w", g.name, err)
-		return 0, false
-	}
-	return uint32(stack[0]), true
 }
 
 // later has f run when the call into the guest that is under way has returned.
@@ -84,11 +54,35 @@ func (h *Host) runAfter() {
 	}
 }
 
-// allocate copies b into memory that the guest allocates for it.
-func (h *Host) allocate(b []byte) (pointer uint32, ok bool) {
-	initing := h.initing
-	h.initing = true // Envoy restricts the host calls of the allocator in the same way
-	pointer, ok = h.enter(h.allocator, uint32(len(b)))
-	h.initing = initing
-	return pointer, ok && pointer != 0 && h.memory.Write(pointer, b)
+// A Caller makes host calls, which act on one context. Its methods are those of
+// the ABI. Most return a Status, as there; the guest has no memory of its own in
+// them, so what is passed in both directions must not change afterwards.
+type Caller struct {
+	*vmContext
+	h *Host
+}
+
+// Begin is the beginning of a host call of a native guest, by its name in the
+// ABI: it is counted, and Options.Intercept sees it, though it cannot refuse it.
+func (h *Host) Begin(call string) Caller {
+	h.admit(call)
+	return h.caller()
+}
+
+// admit counts a host call, and asks Intercept whether it is to be made.
+func (h *Host) admit(call string) Status {
+	h.Calls[call]++
+	if intercept := h.options.Intercept; intercept != nil {
+		return intercept(call)
+	}
+	return StatusOK
+}
+
+// caller acts on the context that the guest chose, as long as it exists, else on
+// the one whose callback runs.
+func (h *Host) caller() Caller {
+	if c := h.contexts[h.effective]; c != nil {
+		return Caller{c, h}
+	}
+	return Caller{h.current, h}
 }

@@ -1,25 +1,19 @@
 package wasmhost
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
-	"github.com/tetratelabs/wazero/sys"
 )
 
-// Options say what a VM runs and what it finds around it. Wasm is required.
+// Options say what a Host runs and what that finds around it: Wasm or Native is
+// required.
 type Options struct {
 	Wasm     []byte
-	VMID     string // VMs of one Envoy with the same id share data
+	Native   func(h *Host) Guest // makes the guest, in place of a VM
+	VMID     string              // VMs of one Envoy with the same id share data
 	VMConfig string
 	Env      map[string]string
 	Envoy    *Envoy             // nil: one of its own
@@ -33,7 +27,8 @@ type Options struct {
 	Foreign map[string]func(arguments []byte) ([]byte, Status)
 	// Intercept, if not nil, comes before each host call. A status other than
 	// StatusOK is returned to the guest in place of the call. This is how a test
-	// makes a call fail, or has something else happen just before it.
+	// makes a call fail, or has something else happen just before it. The calls of a
+	// native guest cannot be made to fail.
 	Intercept func(call string) Status
 }
 
@@ -44,31 +39,27 @@ type LogLine struct {
 	Text  string
 }
 
-// A Host is one VM on one worker thread of an Envoy: its methods, and those of
+// A Host is one VM, or a native guest, on one worker thread of an Envoy: its methods, and those of
 // its plugins and streams, are for one goroutine. Only Post is for any.
 type Host struct {
 	// Calls counts the host calls by name. A test may clear it.
 	Calls map[string]int
 	// Logs is every line in order. A test may clear it.
 	Logs []LogLine
+	// Strays counts how often the guest chose a context that is not there: that of
+	// a request that is gone. Envoy then acts on another.
+	Strays int
 
 	options Options
 	envoy   *Envoy
 	events  eventQueue
-
-	ctx       context.Context
-	runtime   wazero.Runtime
-	module    api.Module
-	memory    api.Memory
-	allocator *guestFunction
-	functions map[string]*guestFunction
+	guest   Guest
 
 	contexts  map[uint32]*vmContext
 	nextID    uint32
 	current   *vmContext // whose callback runs
 	effective uint32     // what proxy_set_effective_context chose; 0: nothing
 	depth     int        // of calls into the guest
-	initing   bool       // only proxy_log is allowed
 	stopped   bool       // a local response overrides what the callback returns
 	after     []func()   // for when the call into the guest has returned
 	failure   error
@@ -106,20 +97,15 @@ func (h *Host) showLogs(t testing.TB) {
 	}
 }
 
-// compiled keeps machine code, so that each Wasm is compiled once a process.
-var compiled = wazero.NewCompilationCache()
-
-// New instantiates the guest and runs its initialization.
+// New starts a guest: that of Options.Native, or a VM with Options.Wasm.
 func New(options Options) (*Host, error) {
 	h := &Host{
-		Calls:     map[string]int{},
-		options:   options,
-		envoy:     options.Envoy,
-		ctx:       context.Background(),
-		events:    eventQueue{signal: make(chan struct{}, 1)},
-		functions: map[string]*guestFunction{},
-		contexts:  map[uint32]*vmContext{},
-		nextID:    1,
+		Calls:    map[string]int{},
+		options:  options,
+		envoy:    options.Envoy,
+		events:   eventQueue{signal: make(chan struct{}, 1)},
+		contexts: map[uint32]*vmContext{},
+		nextID:   1,
 	}
 	if h.envoy == nil {
 		h.envoy = NewEnvoy()
@@ -127,76 +113,19 @@ func New(options Options) (*Host, error) {
 	if h.options.Now == nil {
 		h.options.Now = time.Now
 	}
-	h.runtime = wazero.NewRuntimeWithConfig(h.ctx, wazero.NewRuntimeConfig().WithCompilationCache(compiled))
-	if err := h.instantiate(); err != nil {
-		return nil, errors.Join(err, h.runtime.Close(h.ctx))
+	if options.Native != nil {
+		h.guest = options.Native(h)
+		return h, nil
+	}
+	v, err := newVM(h)
+	if err != nil {
+		return nil, err
+	}
+	h.guest = v
+	if err := v.initialize(); err != nil {
+		return nil, errors.Join(err, v.Close())
 	}
 	return h, nil
-}
-
-func (h *Host) instantiate() error {
-	if _, err := wasi_snapshot_preview1.Instantiate(h.ctx, h.runtime); err != nil {
-		return err
-	}
-	if err := h.exportCalls(); err != nil {
-		return err
-	}
-	code, err := h.runtime.CompileModule(h.ctx, h.options.Wasm)
-	if err != nil {
-		return err
-	}
-	if h.module, err = h.runtime.InstantiateModule(h.ctx, code, h.moduleConfig()); err != nil {
-		return err
-	}
-	h.memory = h.module.Memory()
-	if !h.exports("proxy_abi_version_0_2_0") && !h.exports("proxy_abi_version_0_2_1") {
-		return errors.New("the guest is not made for ABI 0.2")
-	}
-	h.allocator = h.function("malloc")
-	if h.allocator.f == nil {
-		h.allocator = h.function("proxy_on_memory_allocate")
-	}
-	if h.allocator.f == nil {
-		return errors.New("the guest exports no allocator")
-	}
-	h.initing = true
-	h.call(nil, "_initialize")
-	h.call(nil, "main", 0, 0)
-	h.initing = false
-	return h.failure
-}
-
-// moduleConfig replaces wazero's fake clocks, constant randomness and closed
-// standard streams.
-func (h *Host) moduleConfig() wazero.ModuleConfig {
-	wall := func() (int64, int32) {
-		now := h.options.Now()
-		return now.Unix(), int32(now.Nanosecond())
-	}
-	monotonic := func() int64 { return h.options.Now().UnixNano() }
-	c := wazero.NewModuleConfig().
-		WithName("guest").
-		WithStartFunctions(). // Envoy's order is in instantiate
-		WithRandSource(rand.Reader).
-		WithWalltime(wall, sys.ClockResolution(1)).
-		WithNanotime(monotonic, sys.ClockResolution(1)).
-		WithStdout(logWriter{h, LogInfo}).
-		WithStderr(logWriter{h, LogError})
-	for name, value := range h.options.Env {
-		c = c.WithEnv(name, value)
-	}
-	return c
-}
-
-// logWriter is how Envoy treats standard output and error.
-type logWriter struct {
-	h     *Host
-	level LogLevel
-}
-
-func (w logWriter) Write(b []byte) (int, error) {
-	w.h.Logs = append(w.h.Logs, LogLine{w.level, strings.TrimSuffix(string(b), "\n")})
-	return len(b), nil
 }
 
 // Close ends the VM with its gRPC streams.
@@ -206,7 +135,7 @@ func (h *Host) Close() error {
 			c.plugin.cancelStreams()
 		}
 	}
-	return h.runtime.Close(h.ctx)
+	return h.guest.Close()
 }
 
 // Err is the first thing the guest did that it must not do: a trap, or what
@@ -222,12 +151,18 @@ func (h *Host) fail(format string, args ...any) {
 // Envoy is what the host shares with the other workers.
 func (h *Host) Envoy() *Envoy { return h.envoy }
 
-// Allocator is the export that memory in the guest is allocated with: malloc
-// where there is one.
-func (h *Host) Allocator() string { return h.allocator.name }
+// Allocator is the export that memory in a VM is allocated with: malloc where
+// there is one.
+func (h *Host) Allocator() string { return h.guest.(*vm).allocator.name }
 
-// MemoryPages is the size of the guest's memory in pages of 64 KiB.
-func (h *Host) MemoryPages() uint32 { return h.memory.Size() >> 16 }
+// MemoryPages is the size of a VM's memory in pages of 64 KiB.
+func (h *Host) MemoryPages() uint32 { return h.guest.(*vm).memory.Size() >> 16 }
+
+// Now is the guest's clock, wall and monotonic.
+func (h *Host) Now() time.Time { return h.options.Now() }
+
+// Getenv is an environment variable of the guest's; "" if it is not set.
+func (h *Host) Getenv(name string) string { return h.options.Env[name] }
 
 // LogsAt is the text of every line of a level, in order.
 func (h *Host) LogsAt(level LogLevel) []string {

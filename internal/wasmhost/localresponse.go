@@ -18,26 +18,21 @@ type LocalResponse struct {
 
 const maxGRPCStatus = 16
 
-// proxy_send_local_response(status, details, body, headers, grpc status) sends
-// the response when the callback has returned, and holds the request there
-// whatever the callback returns. In a plugin context it does nothing.
-func sendLocalResponse(c *arguments) Status {
-	details, ok1 := c.text(1)
-	body, ok2 := c.text(3)
-	headers, ok3 := c.bytes(5)
-	if !ok1 || !ok2 || !ok3 {
-		return StatusInvalidMemoryAccess
-	}
+// SendLocalResponse is proxy_send_local_response, with the headers as the ABI has
+// them. It sends the response when the callback has returned, and holds the
+// request there whatever the callback returns. In a plugin context it does
+// nothing.
+func (c Caller) SendLocalResponse(status uint32, details, body string, headers []byte, grpcStatus int32) Status {
 	c.h.stopped = true
 	if c.stream == nil {
 		return StatusOK
 	}
 	r := &LocalResponse{
-		Status:     c.u32(0),
+		Status:     status,
 		Details:    strings.Map(spaceToUnderscore, details),
 		Body:       body,
 		Headers:    unmarshal(headers),
-		GRPCStatus: int32(c.u32(7)),
+		GRPCStatus: grpcStatus,
 	}
 	s := c.stream
 	c.h.later(func() { s.respond(r) })

@@ -19,7 +19,7 @@ type Stream struct {
 	host     *Host
 	request  direction
 	response direction
-	visible  [responseTrailers + 1]*Pairs // the header maps the guest may see now
+	visible  [ResponseTrailers + 1]*Pairs // the header maps the guest may see now
 	logging  bool                         // proxy_on_log runs
 	unlogged bool                         // Envoy has no log for upstream filters
 	ended    bool
@@ -44,11 +44,11 @@ func (m *Message) TakeBody() []byte {
 func (p *Plugin) NewStream() *Stream {
 	s := &Stream{host: p.host, Properties: Properties{}, FilterState: map[string][]byte{}}
 	s.request = direction{
-		stream: s, kind: requestStream, out: &s.Upstream, headersMap: requestHeaders, trailersMap: requestTrailers,
+		stream: s, kind: RequestStream, out: &s.Upstream, headersMap: RequestHeaders, trailersMap: RequestTrailers,
 		onHeaders: "proxy_on_request_headers", onBody: "proxy_on_request_body", onTrailers: "proxy_on_request_trailers",
 	}
 	s.response = direction{
-		stream: s, kind: responseStream, out: &s.Downstream, headersMap: responseHeaders, trailersMap: responseTrailers,
+		stream: s, kind: ResponseStream, out: &s.Downstream, headersMap: ResponseHeaders, trailersMap: ResponseTrailers,
 		onHeaders: "proxy_on_response_headers", onBody: "proxy_on_response_body", onTrailers: "proxy_on_response_trailers",
 	}
 	s.context = p.host.newContext(p, s)
@@ -57,8 +57,8 @@ func (p *Plugin) NewStream() *Stream {
 	return s
 }
 
-func (s *Stream) direction(t bufferType) *direction {
-	if t == requestBody {
+func (s *Stream) direction(t BufferType) *direction {
+	if t == RequestBody {
 		return &s.request
 	}
 	return &s.response
@@ -122,16 +122,15 @@ func (s *Stream) End() {
 // log shows the guest the headers once more, to read only.
 func (s *Stream) log() {
 	s.logging = true
-	s.visible = [responseTrailers + 1]*Pairs{requestHeaders: s.request.known(), responseHeaders: s.response.known()}
+	s.visible = [ResponseTrailers + 1]*Pairs{RequestHeaders: s.request.known(), ResponseHeaders: s.response.known()}
 	s.host.call(s.context, "proxy_on_log", s.context.id)
 	s.logging = false
-	s.visible = [responseTrailers + 1]*Pairs{}
+	s.visible = [ResponseTrailers + 1]*Pairs{}
 }
 
-// proxy_continue_stream(type). From here on the guest sees the request no more,
-// though it goes on only when the callback has returned.
-func continueStream(c *arguments) Status {
-	t := streamType(c.u32(0))
+// ContinueStream is proxy_continue_stream. From here on the guest sees the request
+// no more, though it goes on only when the callback has returned.
+func (c Caller) ContinueStream(t StreamType) Status {
 	s := c.stream
 	switch {
 	case t >= streamTypes:
@@ -142,10 +141,10 @@ func continueStream(c *arguments) Status {
 		return StatusOK
 	}
 	d := &s.request
-	if t == responseStream {
+	if t == ResponseStream {
 		d = &s.response
 	}
-	s.visible[requestHeaders], s.visible[requestTrailers] = nil, nil
+	s.visible[RequestHeaders], s.visible[RequestTrailers] = nil, nil
 	if s.request.state != stoppedHere { // else it waits where it stays visible
 		s.request.body = nil
 	}
@@ -153,9 +152,10 @@ func continueStream(c *arguments) Status {
 	return StatusOK
 }
 
-// proxy_close_stream(type) cuts the stream off when the callback has returned.
-func closeStream(c *arguments) Status {
-	if streamType(c.u32(0)) >= streamTypes {
+// CloseStream is proxy_close_stream. It cuts the stream off when the callback has
+// returned.
+func (c Caller) CloseStream(t StreamType) Status {
+	if t >= streamTypes {
 		return StatusBadArgument
 	}
 	if s := c.stream; s != nil {

@@ -1,8 +1,6 @@
 package answer
 
 import (
-	"math"
-	"math/bits"
 	"strconv"
 	"unicode/utf8"
 
@@ -43,28 +41,9 @@ func NewLabel(l *config.Limit) Label {
 }
 
 // Uncharged is the decision d, which charged cost, as if it had not: what a
-// limit shows that allowed while another rejected. Its wait is exact for the
-// algorithms with a burst; a window cannot know what else it holds, so that it
-// keeps its wait unless it is empty.
+// limit shows that allowed while another rejected.
 func (p *Label) Uncharged(d algo.Decision, cost int64) algo.Decision {
-	d.Remaining += cost
-	switch {
-	case d.Remaining == p.Capacity:
-		d.ResetAfterMicros = 0
-	case p.limit.Algorithm.HasBurst():
-		d.ResetAfterMicros = max(0, d.ResetAfterMicros-restoreMicros(&p.limit, cost))
-	}
-	return d
-}
-
-// restoreMicros is the time in which cost units are restored, rounded down.
-func restoreMicros(l *algo.Limit, cost int64) int64 {
-	hi, lo := bits.Mul64(uint64(cost), uint64(l.WindowMicros))
-	if hi >= uint64(l.Units) {
-		return math.MaxInt64
-	}
-	micros, _ := bits.Div64(hi, lo, uint64(l.Units))
-	return int64(min(micros, math.MaxInt64))
+	return p.limit.Uncharged(d, cost)
 }
 
 // seconds rounds up to whole seconds.

@@ -1,29 +1,55 @@
 package answer
 
-// What became of a request, for access logs: the filter state wasm.sluice and
-// the response code details.
+// Outcome is what became of a request, or of one rule's part in it.
+type Outcome uint8
+
+// The outcomes.
 const (
-	Allowed      = "allowed"
-	FailedAllow  = "failed:allow"
-	FailedDeny   = "failed:deny"
-	LocalAllowed = "local:allowed"
-	None         = "none" // no rule applied
+	Allowed       Outcome = iota
+	Limited               // rejected
+	ShadowLimited         // would have been rejected by a rule in shadow
+	Exempt                // an exempt rule ended the list of rules
+	None                  // no rule applied
+	FailedAllow           // Redis did not decide, and the request went on
+	FailedDeny            // Redis did not decide, and the request was answered with 503
+	LocalAllowed          // admitted by the embedded store in place of Redis
+	LocalLimited          // likewise rejected
+
+	// Outcomes is how many outcomes there are.
+	Outcomes
 )
 
-// Outcomes are the outcomes that name one rule.
-type Outcomes struct {
-	Limited      string // rejected by the rule
-	Shadow       string // would have been rejected by the rule, which is in shadow
-	LocalLimited string // rejected by the rule, decided without Redis
-	Exempt       string
+// outcomeNames are an outcome's two names: in metrics, and in access logs (filter
+// state wasm.sluice and the response code details), where a rule's name may follow.
+var outcomeNames = [Outcomes]struct {
+	metric, text string
+	namesRule    bool
+}{
+	Allowed:       {metric: "allowed", text: "allowed"},
+	Limited:       {metric: "limited", text: "limited:", namesRule: true},
+	ShadowLimited: {metric: "shadow_limited", text: "shadow:", namesRule: true},
+	Exempt:        {metric: "exempt", text: "exempt:", namesRule: true},
+	None:          {metric: "none", text: "none"},
+	FailedAllow:   {metric: "failed_allow", text: "failed:allow"},
+	FailedDeny:    {metric: "failed_deny", text: "failed:deny"},
+	LocalAllowed:  {metric: "local_allowed", text: "local:allowed"},
+	LocalLimited:  {metric: "local_limited", text: "local:limited:", namesRule: true},
 }
 
-// NewOutcomes prepares the outcomes of a rule.
-func NewOutcomes(rule string) Outcomes {
-	return Outcomes{
-		Limited:      "limited:" + rule,
-		Shadow:       "shadow:" + rule,
-		LocalLimited: "local:limited:" + rule,
-		Exempt:       "exempt:" + rule,
+// Metric is the outcome's name in metrics.
+func (o Outcome) Metric() string { return outcomeNames[o].metric }
+
+// Texts are what access logs say of each outcome that is due to one rule.
+type Texts [Outcomes]string
+
+// NewTexts prepares the texts of a rule. Without a rule's name they are those of
+// outcomes that name none.
+func NewTexts(rule string) (texts Texts) {
+	for o := range texts {
+		texts[o] = outcomeNames[o].text
+		if outcomeNames[o].namesRule {
+			texts[o] += rule
+		}
 	}
+	return texts
 }

@@ -34,7 +34,7 @@ type Reply struct {
 	GRPCStatus int32 // -1 if the request is not gRPC
 }
 
-// IsGRPC says whether Envoy takes a request of this content type for gRPC, as
+// IsGRPC reports whether Envoy takes a request of this content type for gRPC, as
 // its Grpc::Common::isGrpcRequestHeaders does: gRPC-Web is none.
 func IsGRPC(contentType string) bool {
 	rest, ok := strings.CutPrefix(contentType, "application/grpc")
@@ -45,7 +45,7 @@ func IsGRPC(contentType string) bool {
 // all that apply, in rule order; nowMicros is the Unix time of the decisions.
 func (w *Writer) Reject(limits []Limit, nowMicros int64, grpc bool) Reply {
 	w.reset()
-	w.addLimits(limits, nowMicros, true)
+	w.addLimits(limits, nowMicros, true, Upstream{})
 	retrySeconds := retryAfter(limits)
 	if retrySeconds > 0 {
 		w.addInt("retry-after", retrySeconds)

@@ -193,11 +193,17 @@ func TestIsGRPC(t *testing.T) {
 	}
 }
 
-func TestOutcomes(t *testing.T) {
+// Access logs name the rule where one rule made the difference.
+func TestTexts(t *testing.T) {
 	t.Parallel()
-	want := Outcomes{Limited: "limited:r", Shadow: "shadow:r", LocalLimited: "local:limited:r", Exempt: "exempt:r"}
-	if got := NewOutcomes("r"); got != want {
-		t.Errorf("outcomes are %+v, want %+v", got, want)
+	for o, want := range map[Outcome]string{
+		Allowed: "allowed", Limited: "limited:r", ShadowLimited: "shadow:r", Exempt: "exempt:r", None: "none",
+		FailedAllow: "failed:allow", FailedDeny: "failed:deny",
+		LocalAllowed: "local:allowed", LocalLimited: "local:limited:r",
+	} {
+		if got := NewTexts("r")[o]; got != want {
+			t.Errorf("%s: the text is %q, want %q", o.Metric(), got, want)
+		}
 	}
 }
 
@@ -206,7 +212,7 @@ func TestAnswersAllocateNothing(t *testing.T) {
 	w := New(&config.Config{Headers: both, Response: &config.Response{Status: 429, Headers: [][2]string{{"x-reason", "quota"}}}})
 	limits := []Limit{allowed(perUser, 19, 100_000), rejected(hourly, 0, 3500e6, 2e6), rejected(fast, 0, 250_000, 10)}
 	for name, write := range map[string]func(){
-		"headers":   func() { w.Headers(limits, 1) },
+		"headers":   func() { w.Headers(limits, 1, Upstream{}) },
 		"rejection": func() { w.Reject(limits, 1, false) },
 		"gRPC":      func() { w.Reject(limits, 1, true) },
 		"denial":    func() { w.Deny(false) },

@@ -22,12 +22,26 @@ func New(cfg *config.Config) *Writer {
 	return &Writer{headers: cfg.Headers, response: cfg.Response}
 }
 
+// Upstream is what the upstream's response says of limits of its own.
+type Upstream struct {
+	// XRateLimit is whether it has X-RateLimit headers.
+	XRateLimit bool
+	// Policy and Limit are its RateLimit-Policy and RateLimit; empty if it has none.
+	Policy, Limit string
+}
+
+// Shows reports whether responses carry any limit headers.
+func (w *Writer) Shows() bool { return w.headers.XRateLimit || w.headers.Draft }
+
 // Headers are the headers of a response that was let through: names in lower
 // case, each once, to replace what the upstream sent. limits are in rule order;
 // with none there are no headers. nowMicros is the Unix time of the decisions.
-func (w *Writer) Headers(limits []Limit, nowMicros int64) [][2]string {
+//
+// An upstream that rejected the request by limits of its own, as told by up, keeps
+// its X-RateLimit headers, and its lists come first.
+func (w *Writer) Headers(limits []Limit, nowMicros int64, up Upstream) [][2]string {
 	w.reset()
-	w.addLimits(limits, nowMicros, false)
+	w.addLimits(limits, nowMicros, false, up)
 	return w.fields
 }
 
@@ -35,14 +49,14 @@ func (w *Writer) reset() {
 	w.buf, w.fields = w.buf[:0], w.fields[:0]
 }
 
-func (w *Writer) addLimits(limits []Limit, nowMicros int64, rejected bool) {
-	if w.headers.XRateLimit {
+func (w *Writer) addLimits(limits []Limit, nowMicros int64, rejected bool, up Upstream) {
+	if w.headers.XRateLimit && !up.XRateLimit {
 		if l := nearest(limits, rejected); l != nil {
 			w.addXRateLimit(l, nowMicros)
 		}
 	}
 	if w.headers.Draft && len(limits) > 0 {
-		w.addDraft(limits)
+		w.addDraft(limits, up)
 	}
 }
 
@@ -56,15 +70,15 @@ func (w *Writer) addXRateLimit(l *Limit, nowMicros int64) {
 	w.addInt("x-ratelimit-reset", seconds(reset))
 }
 
-func (w *Writer) addDraft(limits []Limit) {
-	start := len(w.buf)
+func (w *Writer) addDraft(limits []Limit, up Upstream) {
+	start := w.join(up.Policy)
 	for i := range limits {
 		w.separate(i)
 		w.buf = append(w.buf, limits[i].Label.member...)
 	}
 	w.addFrom("ratelimit-policy", start)
 
-	start = len(w.buf)
+	start = w.join(up.Limit)
 	for i := range limits {
 		d := &limits[i].Decision
 		w.separate(i)
@@ -75,6 +89,15 @@ func (w *Writer) addDraft(limits []Limit) {
 		w.buf = strconv.AppendInt(w.buf, seconds(d.ResetAfterMicros), 10)
 	}
 	w.addFrom("ratelimit", start)
+}
+
+// join begins a list with the members that it has already, and returns where.
+func (w *Writer) join(members string) (start int) {
+	start = len(w.buf)
+	if members != "" {
+		w.buf = append(append(w.buf, members...), ", "...)
+	}
+	return start
 }
 
 // separate writes the separator before the member i of a list.

@@ -89,7 +89,7 @@ func TestHeaders(t *testing.T) {
 			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1700000002",
 		}},
 	} {
-		got := fields(New(&config.Config{Headers: tt.headers}).Headers(tt.limits, now))
+		got := fields(New(&config.Config{Headers: tt.headers}).Headers(tt.limits, now, Upstream{}))
 		if !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: headers are\n%s\nwant\n%s", tt.name, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		}
@@ -157,7 +157,7 @@ func FuzzNames(f *testing.F) {
 		names := []string{a, b}
 		w := New(&config.Config{Headers: both})
 		limits := []Limit{rejected(policy(a, limit), 1, 2e6, 3e6), rejected(policy(b, limit), 4, 5e6, 6e6)}
-		for _, h := range w.Headers(limits, 0) {
+		for _, h := range w.Headers(limits, 0, Upstream{}) {
 			if !strings.HasPrefix(h[0], "ratelimit") {
 				continue
 			}
@@ -204,5 +204,36 @@ func TestUncharged(t *testing.T) {
 		if got := tt.policy.Uncharged(tt.before, tt.cost); got != tt.out {
 			t.Errorf("%s: uncharged is %+v, want %+v", tt.name, got, tt.out)
 		}
+	}
+}
+
+// An upstream that rejected the request by limits of its own keeps what it says.
+func TestUpstreamLimits(t *testing.T) {
+	t.Parallel()
+	limits := []Limit{allowed(hourly, 1, 750_000)}
+	for _, tc := range []struct {
+		name string
+		up   Upstream
+		want []string
+	}{
+		{name: "none", want: []string{
+			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1",
+			`ratelimit-policy: "hourly";q=1000;w=3600`, `ratelimit: "hourly";r=1;t=1`,
+		}},
+		{name: "X-RateLimit", up: Upstream{XRateLimit: true}, want: []string{
+			`ratelimit-policy: "hourly";q=1000;w=3600`, `ratelimit: "hourly";r=1;t=1`,
+		}},
+		{name: "lists", up: Upstream{Policy: `"inner";q=5;w=1`, Limit: `"inner";r=0;t=9`}, want: []string{
+			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1",
+			`ratelimit-policy: "inner";q=5;w=1, "hourly";q=1000;w=3600`, `ratelimit: "inner";r=0;t=9, "hourly";r=1;t=1`,
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := fields(New(&config.Config{Headers: both}).Headers(limits, 0, tc.up))
+			if !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("headers are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+		})
 	}
 }

@@ -16,7 +16,7 @@ type Config struct {
 	Failure  Failure
 	Response *Response // nil: the default answer
 	Headers  Headers
-	// DenyCacheSize is how many rejected keys a worker remembers; 0: none.
+	// DenyCacheSize is how many rejected keys a worker remembers; 0 turns the cache off.
 	DenyCacheSize int64
 	TopOffenders  *TopOffenders // nil: not tracked
 	Rules         []Rule
@@ -39,7 +39,7 @@ type Redis struct {
 	Database      int64
 }
 
-// FailureMode says what happens to requests that Redis could not decide.
+// FailureMode is what happens to requests that Redis could not decide.
 type FailureMode uint8
 
 // The failure modes.
@@ -49,7 +49,7 @@ const (
 	FailLocal
 )
 
-// Failure is the policy for when Redis fails.
+// Failure is what to do when Redis fails.
 type Failure struct {
 	Mode       FailureMode
 	Breaker    Breaker
@@ -67,8 +67,8 @@ type Breaker struct {
 // Response replaces the default 429, field by field.
 type Response struct {
 	Status uint32 // 429 unless configured
-	// ContentType is empty unless configured: then the default body keeps its
-	// own type, and a body of one's own is "text/plain; charset=utf-8".
+	// ContentType is empty unless configured. Empty means the default body's own
+	// type, or "text/plain; charset=utf-8" if HasBody.
 	ContentType string
 	// Body is the answer's body if HasBody, even when empty; otherwise the
 	// default body stays.
@@ -85,7 +85,7 @@ type Headers struct {
 	ResetUnix bool
 }
 
-// Mode says what a rule's rejection does.
+// Mode is what a rejection by the rule does.
 type Mode uint8
 
 // The modes of a rule.

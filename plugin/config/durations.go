@@ -3,6 +3,8 @@ package config
 import (
 	"strconv"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/algo"
 )
 
 // Units of time in microseconds.
@@ -52,18 +54,5 @@ func parseDuration(text string) (micros int64, ok bool) {
 }
 
 // FormatDuration spells a whole number of milliseconds, given in microseconds,
-// in the one canonical way: as the sum of its units, the largest first, so that
-// "60s" and "1m" are both "1m", and "90s" is "1m30s".
-func FormatDuration(micros int64) string {
-	if micros < millisecond {
-		return "0s"
-	}
-	var spelled []byte
-	for _, unit := range units {
-		if count := micros / unit.micros; count > 0 {
-			spelled = append(strconv.AppendInt(spelled, count, 10), unit.name...)
-			micros -= count * unit.micros
-		}
-	}
-	return string(spelled)
-}
+// in the one canonical way, as in Redis keys.
+func FormatDuration(micros int64) string { return algo.FormatDuration(micros) }

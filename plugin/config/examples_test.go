@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -141,15 +142,14 @@ func TestInvalidExamples(t *testing.T) {
 	}
 }
 
-// mistakeLines is the error of Parse line by line, without the common prefix.
+// mistakeLines are the mistakes that Parse finds, without the common prefix.
 func mistakeLines(text []byte) []string {
 	_, err := Parse(text)
-	if err == nil {
-		return nil
-	}
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimPrefix(line, "sluice: ")
+	var mistakes Mistakes
+	errors.As(err, &mistakes)
+	var lines []string
+	for _, mistake := range mistakes {
+		lines = append(lines, strings.TrimPrefix(mistake.String(), "sluice: "))
 	}
 	return lines
 }

@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// hostMatch reads a matcher of the host, which is compared in lower case and
+// readHostMatch reads a matcher of the host, which is compared in lower case and
 // without its port.
-func hostMatch(v value) *StringMatch {
+func readHostMatch(v value) *StringMatch {
 	m, at, ok := readStringMatch(v)
 	if ok {
 		m.Value = strings.ToLower(m.Value)
@@ -15,7 +15,7 @@ func hostMatch(v value) *StringMatch {
 	return &m
 }
 
-// hasPort says whether a host, or a part of one, has a colon outside the
+// hasPort reports whether a host, or a part of one, has a colon outside the
 // brackets of an IPv6 address.
 func hasPort(op MatchOp, host string) bool {
 	if op == Contains || strings.HasPrefix(host, "[") && !strings.Contains(host, "]") {

@@ -2,48 +2,47 @@ package config
 
 import "strings"
 
-// sources are the fields that say where a component's value comes from, by
-// Source.
-var sources = []string{
-	FromHeader:   "header",
-	FromCookie:   "cookie",
-	FromQuery:    "query",
-	FromClientIP: "client_ip",
-	FromPath:     "path",
-	FromMethod:   "method",
-	FromHost:     "host",
-	FromMetadata: "metadata",
-	FromProperty: "property",
-	FromConstant: "constant",
+// sources are the fields that say where a component's value comes from.
+var sources = words[Source]{
+	{FromHeader, "header"},
+	{FromCookie, "cookie"},
+	{FromQuery, "query"},
+	{FromClientIP, "client_ip"},
+	{FromPath, "path"},
+	{FromMethod, "method"},
+	{FromHost, "host"},
+	{FromMetadata, "metadata"},
+	{FromProperty, "property"},
+	{FromConstant, "constant"},
 }
 
-// key reads a rule's key. None is [], one key for all.
-func key(o object) []Component {
+// readKey reads a rule's key. An absent key is [], one key for all.
+func readKey(o object) []Component {
 	v, ok := o.field("key")
 	if !ok {
 		return nil
 	}
-	elements, _ := v.list(`components such as {"header": "x-api-key"}, or [] for one key for all`)
+	elements, _ := v.readList(`components such as {"header": "x-api-key"}, or [] for one key for all`)
 	components := make([]Component, len(elements))
 	for i, element := range elements {
-		components[i] = component(element)
+		components[i] = readComponent(element)
 	}
 	return components
 }
 
-// component reads one part of a key.
-func component(v value) Component {
+// readComponent reads one part of a key.
+func readComponent(v value) Component {
 	c := Component{V4Prefix: 32, V6Prefix: 128}
-	o, ok := v.object(append(sources[:len(sources):len(sources)], "hash", "default")...)
+	o, ok := v.readObject(append(sources.texts(), "hash", "default")...)
 	if !ok {
 		return c
 	}
-	if name, v, ok := o.oneOf(sources...); ok {
+	if name, v, ok := o.oneOf(sources.texts()...); ok {
 		c.readSource(name, v)
 	}
-	o.readBoolean("hash", &c.Hash)
+	o.readBooleanField("hash", &c.Hash)
 	if v, ok := o.field("default"); ok {
-		c.Default, c.HasDefault = v.text()
+		c.Default, c.HasDefault = v.readText()
 		if o.has("constant") {
 			o.mistake(`"default" does not belong to "constant", which is never absent (remove it)`)
 		}
@@ -52,40 +51,31 @@ func component(v value) Component {
 }
 
 func (c *Component) readSource(name string, v value) {
-	c.Source = sourceNamed(name)
+	c.Source, _ = sources.meaning(name)
 	switch c.Source {
 	case FromHeader:
-		c.Name, _ = v.headerName()
+		c.Name, _ = v.readHeaderName()
 	case FromCookie:
-		c.Name = cookieName(v)
+		c.Name = readCookieName(v)
 	case FromQuery:
-		c.Name, _ = v.nonEmpty("the name of a query parameter")
+		c.Name, _ = v.readNonEmpty("the name of a query parameter")
 	case FromClientIP:
 		c.readClientIP(v)
 	case FromPath:
 		c.readPath(v)
 	case FromMethod, FromHost:
-		if is, ok := v.boolean(); ok && !is {
+		if is, ok := v.readBoolean(); ok && !is {
 			v.mistake("false selects nothing (want true)")
 		}
 	case FromMetadata, FromProperty:
-		c.Path = attributePath(v)
+		c.Path = readAttributePath(v)
 	case FromConstant:
-		c.Value, _ = v.text()
+		c.Value, _ = v.readText()
 	}
 }
 
-func sourceNamed(name string) Source {
-	for source, n := range sources {
-		if n == name {
-			return Source(source)
-		}
-	}
-	return FromHeader
-}
-
-func cookieName(v value) string {
-	name, ok := v.nonEmpty("the name of a cookie")
+func readCookieName(v value) string {
+	name, ok := v.readNonEmpty("the name of a cookie")
 	if ok && !isToken(name) {
 		v.mistake(`%s is not a cookie name (want one such as "session")`, v.shown())
 	}
@@ -97,9 +87,9 @@ func (c *Component) readClientIP(v value) {
 	if !v.trueOrObject(`{"v4_prefix": 24, "v6_prefix": 64}`) {
 		return
 	}
-	if o, ok := v.object("v4_prefix", "v6_prefix"); ok {
-		c.V4Prefix = o.smallWhole("v4_prefix", 32, 0, 32)
-		c.V6Prefix = o.smallWhole("v6_prefix", 128, 0, 128)
+	if o, ok := v.readObject("v4_prefix", "v6_prefix"); ok {
+		c.V4Prefix = o.readSmallWhole("v4_prefix", 32, 0, 32)
+		c.V6Prefix = o.readSmallWhole("v6_prefix", 128, 0, 128)
 	}
 }
 
@@ -108,15 +98,15 @@ func (c *Component) readPath(v value) {
 	if !v.trueOrObject(`{"segments": 2}`) {
 		return
 	}
-	if o, ok := v.object("segments"); ok {
+	if o, ok := v.readObject("segments"); ok {
 		if _, ok := o.required("segments", "how many leading segments count; true for the whole path"); ok {
-			c.Segments = o.smallWhole("segments", 0, 1, maxCount)
+			c.Segments = o.readSmallWhole("segments", 0, 1, maxCount)
 		}
 	}
 }
 
-// trueOrObject says whether there is an object to read. Anything but that and
-// true is a mistake.
+// trueOrObject reports whether the value is an object, which the caller has to
+// read. Anything else but true is a mistake.
 func (v value) trueOrObject(example string) bool {
 	if v.json.IsObject() {
 		return true
@@ -127,19 +117,19 @@ func (v value) trueOrObject(example string) bool {
 	return false
 }
 
-func (o object) smallWhole(name string, byDefault, lowest, highest int64) int {
+func (o object) readSmallWhole(name string, byDefault, lowest, highest int64) int {
 	n := byDefault
-	o.readWhole(name, &n, lowest, highest)
+	o.readWholeField(name, &n, lowest, highest)
 	return int(n)
 }
 
-// attributePath reads the path of an Envoy attribute. Envoy's interface joins
-// its parts by NUL, which they cannot hold for that reason.
-func attributePath(v value) []string {
-	elements, _ := v.nonEmptyList(`a path such as ["connection", "uri_san_peer_certificate"]`)
+// readAttributePath reads the path of an Envoy attribute. No part may hold a NUL,
+// by which Envoy's interface joins them.
+func readAttributePath(v value) []string {
+	elements, _ := v.readNonEmptyList(`a path such as ["connection", "uri_san_peer_certificate"]`)
 	path := make([]string, 0, len(elements))
 	for _, element := range elements {
-		part, ok := element.nonEmpty("a part of a path")
+		part, ok := element.readNonEmpty("a part of a path")
 		if ok && strings.ContainsRune(part, 0) {
 			element.mistake("%s holds a NUL (want none)", element.shown())
 		}

@@ -4,23 +4,23 @@ import "github.com/sluiceproxy/sluice/algo"
 
 const minLeaseMicros = 10 * millisecond
 
-// lease reads a limit's "lease", and refuses it where units that a worker holds
-// could admit more than the rule allows, or where they have no meaning.
-func lease(o object, limit *Limit, rule *Rule, several bool) {
+// readLease reads a limit's "lease". It refuses one where the units that a worker
+// holds could admit more than the rule allows, or would mean nothing.
+func readLease(o object, limit *Limit, rule *Rule, several bool) {
 	v, ok := o.field("lease")
 	if !ok {
 		return
 	}
-	fields, ok := v.object("units", "ttl")
+	fields, ok := v.readObject("units", "ttl")
 	if !ok {
 		return
 	}
 	limit.Lease = &Lease{}
 	if units, ok := fields.required("units", "how many a worker takes at once"); ok {
-		limit.Lease.Units, _ = units.whole(1, algo.MaxUnits)
+		limit.Lease.Units, _ = units.readWhole(1, algo.MaxUnits)
 	}
 	if ttl, ok := fields.required("ttl", `a duration such as "200ms"`); ok {
-		limit.Lease.TTLMicros, _ = ttl.duration(minLeaseMicros, algo.MaxWindowMicros)
+		limit.Lease.TTLMicros, _ = ttl.readDuration(minLeaseMicros, algo.MaxWindowMicros)
 	}
 	if capacity := limit.Capacity(); capacity > 0 && limit.Lease.Units > capacity {
 		fields.mistake(`"units" %d is above the limit's capacity %d (want at most that)`, limit.Lease.Units, capacity)
@@ -34,7 +34,7 @@ func lease(o object, limit *Limit, rule *Rule, several bool) {
 	}
 }
 
-// unleasable says why a limit cannot be leased, or "".
+// unleasable returns why a limit cannot be leased, or "".
 func unleasable(limit *Limit, rule *Rule, several bool) string {
 	switch {
 	case several:
@@ -43,12 +43,9 @@ func unleasable(limit *Limit, rule *Rule, several bool) string {
 		return "the rule's cost is not the constant 1"
 	case rule.Mode != Enforce:
 		return `the rule's mode is not "enforce"`
-	case limit.Algorithm == algo.SlidingWindowLog:
-		return "a sliding_window_log has an entry for each request, made when the request comes"
-	case limit.Algorithm == algo.SlidingWindowCounter:
-		return "a sliding_window_counter weighs requests by when they come"
-	case limit.Queue:
-		return "a queue delays each request by its own turn"
+	}
+	if err := limit.Leasable(); err != nil {
+		return err.Error()
 	}
 	return ""
 }

@@ -8,14 +8,14 @@ import (
 
 // scope is where limits stand: in a rule, and in which of its tiers.
 type scope struct {
-	rule *Rule
-	path string // of the rule
-	tier int    // 0 without tiers
+	rule     *Rule
+	rulePath string
+	tier     int // 0 without tiers
 }
 
-// limits reads the limits of a rule, or of one of its tiers.
-func limits(v value, s scope) []Limit {
-	elements, ok := v.nonEmptyList(`at least one limit such as {"algorithm": "gcra", "limit": 10, "window": "1s"}`)
+// readLimits reads the limits of a rule, or of one of its tiers.
+func readLimits(v value, s scope) []Limit {
+	elements, ok := v.readNonEmptyList(`at least one limit such as {"algorithm": "gcra", "limit": 10, "window": "1s"}`)
 	if !ok {
 		return nil
 	}
@@ -27,7 +27,7 @@ func limits(v value, s scope) []Limit {
 	plain := make([]algo.Limit, 0, len(elements))
 	twins := map[twin]string{}
 	for _, element := range elements {
-		o, ok := element.object("algorithm", "limit", "window", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "lease")
+		o, ok := element.readObject("algorithm", "limit", "window", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "lease")
 		if !ok {
 			continue
 		}
@@ -54,53 +54,63 @@ func limits(v value, s scope) []Limit {
 func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
 	var spelled string
 	if v, ok := o.required("algorithm", `one such as "gcra"`); ok {
-		limit.Algorithm = algorithm(v)
+		limit.Algorithm, _ = readWord(v, algorithms())
 	}
 	if v, ok := o.required("limit", "how many units a window admits"); ok {
-		limit.Units, _ = v.whole(1, algo.MaxUnits)
+		limit.Units, _ = v.readWhole(1, algo.MaxUnits)
 	}
 	if v, ok := o.required("window", `a duration such as "1s"`); ok {
-		limit.WindowMicros, _ = v.duration(algo.MinWindowMicros, algo.MaxWindowMicros)
+		limit.WindowMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
 		limit.Window, spelled = FormatDuration(limit.WindowMicros), v.json.Str
 	}
-	limit.Name = policyName(o, s, several, spelled)
-	variant(o, &limit)
+	limit.Name = readLimitName(o, s, several, spelled)
+	readVariant(o, &limit)
 	if limit.Algorithm != 0 && limit.Units > 0 && limit.WindowMicros > 0 {
 		checkRefill(o, &limit)
 		s.checkCost(o, &limit)
 	}
-	lease(o, &limit, s.rule, several)
+	readLease(o, &limit, s.rule, several)
 	return limit, limit.Algorithm != 0 && limit.WindowMicros > 0
 }
 
-func algorithm(v value) algo.Algorithm {
-	var names []string
-	for a := algo.FixedWindow; a <= algo.GCRA; a++ {
-		names = append(names, a.String())
+// algorithms are the algorithms that algo has.
+func algorithms() words[algo.Algorithm] {
+	var all words[algo.Algorithm]
+	for _, a := range algo.Algorithms() {
+		all = append(all, word[algo.Algorithm]{a, a.String()})
 	}
-	if i, ok := v.choice(names...); ok {
-		return algo.FixedWindow + algo.Algorithm(i)
-	}
-	return 0
+	return all
 }
 
-// variant reads the fields that belong to some algorithms only.
-func variant(o object, limit *Limit) {
-	o.readWhole("burst", &limit.Burst, 1, algo.MaxUnits)
-	limit.FromFirstRequest = o.readChoice("anchor", "clock", "first_request") == 1
-	o.readWhole("sub_windows", &limit.SubWindows, 1, algo.MaxSubWindows)
-	limit.Queue = o.readChoice("overflow", "reject", "queue") == 1
+// anchors say whether a window starts with its first request.
+var anchors = words[bool]{
+	{false, "clock"},
+	{true, "first_request"},
+}
+
+// overflows say whether a bucket queues what does not fit at once.
+var overflows = words[bool]{
+	{false, "reject"},
+	{true, "queue"},
+}
+
+// readVariant reads the fields that belong to some algorithms only.
+func readVariant(o object, limit *Limit) {
+	o.readWholeField("burst", &limit.Burst, 1, algo.MaxUnits)
+	readWordField(o, "anchor", anchors, &limit.FromFirstRequest)
+	o.readWholeField("sub_windows", &limit.SubWindows, 1, algo.MaxSubWindows)
+	readWordField(o, "overflow", overflows, &limit.Queue)
 	if limit.Queue {
 		limit.MaxDelayMicros = defaultMaxDelayMicros
 	}
-	o.readDuration("max_delay", &limit.MaxDelayMicros, millisecond, hour)
+	o.readDurationField("max_delay", &limit.MaxDelayMicros, millisecond, hour)
 	if limit.Algorithm == 0 {
 		return
 	}
-	for _, f := range variants {
-		f.checkPlace(o, limit.Algorithm)
+	for _, f := range algo.AllFields() {
+		checkPlace(o, f, limit.Algorithm)
 	}
-	if limit.Algorithm == algo.LeakyBucket && !limit.Queue {
+	if limit.Algorithm.Takes(algo.FieldMaxDelay) && !limit.Queue {
 		o.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, "max_delay")
 	}
 	if limit.SubWindows > 0 && limit.WindowMicros%limit.SubWindows != 0 {
@@ -109,8 +119,8 @@ func variant(o object, limit *Limit) {
 	}
 }
 
-// checkRefill reports a bucket that takes too long to be full again: its key has
-// to live as long.
+// checkRefill reports a bucket that takes too long to be full again. Its key has
+// to live that long.
 func checkRefill(o object, limit *Limit) {
 	if limit.RestoreMicros() > algo.MaxRestoreMicros {
 		o.mistake("the burst takes more than 100 years to refill (want burst * window / limit to be less)")
@@ -120,39 +130,27 @@ func checkRefill(o object, limit *Limit) {
 // defaultMaxDelayMicros is how long a queue holds a request at most.
 const defaultMaxDelayMicros = 30 * second
 
-// variants are the fields that belong to some algorithms only.
-var variants = []variantField{
-	{"burst", []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA}},
-	{"anchor", []algo.Algorithm{algo.FixedWindow}},
-	{"sub_windows", []algo.Algorithm{algo.SlidingWindowCounter}},
-	{"overflow", []algo.Algorithm{algo.LeakyBucket}},
-	{"max_delay", []algo.Algorithm{algo.LeakyBucket}},
-}
-
-type variantField struct {
-	name string
-	home []algo.Algorithm
-}
-
 // checkPlace reports the field in a limit of an algorithm that lacks it.
-func (f variantField) checkPlace(o object, algorithm algo.Algorithm) {
-	var names []string
-	for _, a := range f.home {
-		if a == algorithm {
-			return
-		}
-		names = append(names, a.String())
+func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
+	if algorithm.Takes(f) {
+		return
 	}
-	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.name)
+	var names []string
+	for _, a := range algo.Algorithms() {
+		if a.Takes(f) {
+			names = append(names, a.String())
+		}
+	}
+	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.String())
 }
 
-// twin is what two limits of one rule may not share: they would share a key.
+// twin is what two limits of one rule may not share, as they would share a key.
 type twin struct {
 	algorithm    algo.Algorithm
 	windowMicros int64
 }
 
-// isTwin reports a limit that has a twin before it, by their paths.
+// isTwin reports a limit that has a twin before it. paths has those so far.
 func isTwin(o object, paths map[twin]string, limit Limit) bool {
 	t := twin{limit.Algorithm, limit.WindowMicros}
 	first, taken := paths[t]

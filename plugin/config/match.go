@@ -6,28 +6,28 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// match reads a match, in which every field must hold.
-func match(v value) Match {
+// readMatch reads a match, in which every field must hold.
+func readMatch(v value) Match {
 	var m Match
-	o, ok := v.object("path", "host", "methods", "headers", "not")
+	o, ok := v.readObject("path", "host", "methods", "headers", "not")
 	if !ok {
 		return m
 	}
 	if v, ok := o.field("path"); ok {
-		m.Path = pathMatch(v)
+		m.Path = readPathMatch(v)
 	}
 	if v, ok := o.field("host"); ok {
-		m.Host = hostMatch(v)
+		m.Host = readHostMatch(v)
 	}
 	if v, ok := o.field("methods"); ok {
-		m.Methods = methods(v)
+		m.Methods = readMethods(v)
 	}
 	if v, ok := o.field("headers"); ok {
-		m.Headers = headerMatches(v)
+		m.Headers = readHeaderMatches(v)
 	}
 	if v, ok := o.field("not"); ok {
 		before := v.r.found
-		not := match(v)
+		not := readMatch(v)
 		m.Not = &not
 		if not.matchesAll() && v.r.found == before {
 			v.mistake(`matches every request, so that the rule never applies (want a condition such as {"path": "/healthz"})`)
@@ -40,11 +40,11 @@ func (m *Match) matchesAll() bool {
 	return m.Path == nil && m.Host == nil && m.Methods == nil && m.Headers == nil && m.Not == nil
 }
 
-func methods(v value) []string {
-	elements, _ := v.nonEmptyList(`methods such as "GET"`)
+func readMethods(v value) []string {
+	elements, _ := v.readNonEmptyList(`methods such as "GET"`)
 	var all []string
 	for _, element := range elements {
-		method, ok := element.text()
+		method, ok := element.readText()
 		switch {
 		case !ok:
 		case !isToken(method):
@@ -60,12 +60,12 @@ func methods(v value) []string {
 	return all
 }
 
-func headerMatches(v value) []HeaderMatch {
-	fields, _ := v.entries(`an object (want one such as {"x-plan": "pro"})`)
+func readHeaderMatches(v value) []HeaderMatch {
+	fields, _ := v.readEntries(`an object (want one such as {"x-plan": "pro"})`)
 	var all []HeaderMatch
 	seen := map[string]bool{}
 	for _, field := range fields {
-		matcher := stringMatch(field.value)
+		matcher, _, _ := readStringMatch(field.value)
 		if !field.checkHeaderName(field.name) {
 			continue
 		}
@@ -79,60 +79,50 @@ func headerMatches(v value) []HeaderMatch {
 	return all
 }
 
-// ops are the fields of a matcher, by MatchOp.
-var ops = []string{
-	Exact:    "exact",
-	Prefix:   "prefix",
-	Suffix:   "suffix",
-	Contains: "contains",
-	Regex:    "regex",
-	Present:  "present",
+// ops are the fields of a matcher.
+var ops = words[MatchOp]{
+	{Exact, "exact"},
+	{Prefix, "prefix"},
+	{Suffix, "suffix"},
+	{Contains, "contains"},
+	{Regex, "regex"},
+	{Present, "present"},
 }
 
-// stringMatch reads a plain string, which is exact, or an object with one of
-// ops.
-func stringMatch(v value) StringMatch {
-	m, _, _ := readStringMatch(v)
-	return m
-}
-
-// readStringMatch also returns where the compared text stands, if there is one.
+// readStringMatch reads a plain string, which is exact, or an object with one
+// of ops. It also returns where the compared text stands, if there is one.
 func readStringMatch(v value) (m StringMatch, at value, ok bool) {
 	if !v.json.IsObject() {
-		m.Value, ok = v.matchText()
+		m.Value, ok = v.readMatchText()
 		return m, v, ok
 	}
-	o, ok := v.object(ops...)
+	o, ok := v.readObject(ops.texts()...)
 	if !ok {
 		return m, v, false
 	}
-	name, at, ok := o.oneOf(ops...)
+	name, at, ok := o.oneOf(ops.texts()...)
 	if !ok {
 		return m, v, false
 	}
-	for op, n := range ops {
-		if n == name {
-			m.Op = MatchOp(op)
-		}
-	}
+	m.Op, _ = ops.meaning(name)
 	switch m.Op {
 	case Present:
-		m.Present, _ = at.boolean()
+		m.Present, _ = at.readBoolean()
 		return m, at, false
 	case Regex:
-		m.Regexp, m.Value = regex(at)
+		m.Regexp, m.Value = readRegex(at)
 		return m, at, false
 	case Exact:
-		m.Value, ok = at.text()
+		m.Value, ok = at.readText()
 	default:
-		m.Value, ok = at.nonEmpty(`some text; {"present": true} matches any`)
+		m.Value, ok = at.readNonEmpty(`some text; {"present": true} matches any`)
 	}
 	return m, at, ok
 }
 
-func (v value) matchText() (string, bool) {
+func (v value) readMatchText() (string, bool) {
 	if v.json.Type != gjson.String {
-		v.mistake("%s is not a matcher (want a string, or an object with one of %s)", v.shown(), quotedList(ops))
+		v.mistake("%s is not a matcher (want a string, or an object with one of %s)", v.shown(), quotedList(ops.texts()))
 		return "", false
 	}
 	return v.json.Str, true

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,9 +16,11 @@ type Mistake struct {
 	Path string
 	// Problem says what is wrong and, in parentheses, what would be right.
 	Problem string
+
+	more int // how many mistakes that are not shown this one stands for
 }
 
-// String is the mistake as Envoy logs it.
+// String is the mistake alone, without how many there are.
 func (m Mistake) String() string {
 	if m.Path == "" {
 		return "sluice: " + m.Problem
@@ -25,16 +29,36 @@ func (m Mistake) String() string {
 }
 
 // Mistakes is the error that Parse returns: every mistake of a configuration,
-// in the order of the text as far as one mistake does not need two places.
+// in the order of the text, except for those that concern two places in it.
 type Mistakes []Mistake
 
 // Error puts each mistake on a line of its own.
-func (m Mistakes) Error() string {
+func (m Mistakes) Error() string { return strings.Join(m.Lines(), "\n") }
+
+// Lines are the mistakes as Envoy logs them, each an entry of its own. Where
+// there are several, each says which one it is: "(mistake 2 of 4)".
+func (m Mistakes) Lines() []string {
+	total := 0
+	for _, mistake := range m {
+		total += max(1, mistake.more)
+	}
 	lines := make([]string, len(m))
 	for i, mistake := range m {
 		lines[i] = mistake.String()
+		if total > 1 && mistake.more == 0 {
+			lines[i] += fmt.Sprintf(" (mistake %d of %d)", i+1, total)
+		}
 	}
-	return strings.Join(lines, "\n")
+	return lines
+}
+
+// Lines are the log entries for an error: those of Mistakes, or its text.
+func Lines(err error) []string {
+	var mistakes Mistakes
+	if errors.As(err, &mistakes) {
+		return mistakes.Lines()
+	}
+	return []string{err.Error()}
 }
 
 // maxShown bounds how many bytes of a value or a name a message repeats.

@@ -5,7 +5,7 @@ import "strings"
 // maxName bounds names, in bytes.
 const maxName = 128
 
-// isPrintable says whether s is printable ASCII, space included.
+// isPrintable reports whether s is printable ASCII, space included.
 func isPrintable(s string) bool {
 	for _, c := range []byte(s) {
 		if c < ' ' || c > '~' {
@@ -15,11 +15,11 @@ func isPrintable(s string) bool {
 	return true
 }
 
-// name reads the name of a rule or a limit. It stands in structured header
-// fields (RFC 9651 section 3.3.3 knows printable ASCII only), in Redis keys and
-// in metrics.
-func (v value) name() (string, bool) {
-	name, ok := v.nonEmpty(`a name such as "per-user"`)
+// readName reads the name of a rule or a limit. Names stand in Redis keys, in
+// metrics and in structured header fields, which hold printable ASCII only
+// (RFC 9651 section 3.3.3).
+func (v value) readName() (string, bool) {
+	name, ok := v.readNonEmpty(`a name such as "per-user"`)
 	if ok && (len(name) > maxName || !isPrintable(name)) {
 		v.mistake("%s is not a name (want at most %d printable ASCII characters)", v.shown(), maxName)
 		return "", false
@@ -27,8 +27,8 @@ func (v value) name() (string, bool) {
 	return name, ok
 }
 
-// isToken says whether s is an RFC 9110 token, as methods, header names and
-// cookie names are.
+// isToken reports whether s is a token (RFC 9110 section 5.6.2), as methods,
+// header names and cookie names are.
 func isToken(s string) bool {
 	for _, c := range []byte(s) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -39,7 +39,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// instead names what reads the value that a pseudo header holds.
+// instead says how to get at the value of a pseudo header.
 var instead = map[string]string{
 	":path":      `use "path", or "query" in a key`,
 	":authority": `use "host"`,
@@ -47,7 +47,7 @@ var instead = map[string]string{
 	":scheme":    `use the property ["request", "scheme"] in a key`,
 }
 
-// checkHeaderName reports a name that is no header's.
+// checkHeaderName reports a name that no header can have.
 func (v value) checkHeaderName(name string) bool {
 	switch {
 	case strings.HasPrefix(name, ":"):
@@ -64,9 +64,9 @@ func (v value) checkHeaderName(name string) bool {
 	return true
 }
 
-// headerName reads a header's name, in lower case.
-func (v value) headerName() (string, bool) {
-	name, ok := v.text()
+// readHeaderName reads the name of a header and returns it in lower case.
+func (v value) readHeaderName() (string, bool) {
+	name, ok := v.readText()
 	if !ok || !v.checkHeaderName(name) {
 		return "", false
 	}

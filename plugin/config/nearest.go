@@ -2,12 +2,12 @@ package config
 
 import "strings"
 
-// maxCompared bounds the names that are searched for a nearest one, so that a
-// hostile name costs no quadratic time.
+// maxCompared bounds the length of a name for which a nearest one is sought, as
+// that takes quadratic time.
 const maxCompared = 48
 
-// nearest finds the known name that was probably meant by an unknown one:
-// one that it begins, or one that few edits make of it.
+// nearest finds the known name that was probably meant by an unknown one: a name
+// that begins with it, or one a few edits away.
 func nearest(unknown string, known []string) (string, bool) {
 	if len(unknown) > maxCompared {
 		return "", false
@@ -26,8 +26,8 @@ func nearest(unknown string, known []string) (string, bool) {
 	return best, best != ""
 }
 
-// editDistance counts the insertions, deletions, replacements and swaps of two
-// neighbours that make b of a (optimal string alignment).
+// editDistance is the least number of edits that turn a into b. An edit inserts,
+// deletes or replaces a byte, or swaps two neighbours (optimal string alignment).
 func editDistance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -1,15 +1,23 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/sluiceproxy/sluice/plugin/config/jsonsyntax"
 )
+
+// maxDepth bounds how deep objects and arrays may nest. The deepest field of a
+// configuration stands at 8, and each "not" adds one. The functions that read
+// them recurse.
+const maxDepth = 20
 
 // Parse reads a configuration. The error is of type Mistakes and holds all that
 // is wrong with it, not only the first.
 func Parse(text []byte) (*Config, error) {
-	r := &reader{rules: map[string]string{}, policies: map[string]policy{}}
+	r := &reader{rules: map[string]string{}, limitNames: map[string]nameOwner{}}
 	config := r.parse(string(text))
 	if err := r.err(); err != nil {
 		return nil, err
@@ -24,24 +32,39 @@ func (r *reader) parse(text string) *Config {
 		r.mistake("", `the configuration is empty (want an object with "rules", or {"role": "bridge"})`)
 		return nil
 	}
-	if mistake, found := syntaxMistake(text); found {
-		r.mistake(mistake.Path, "%s", mistake.Problem)
+	if m, found := jsonsyntax.Find(text, maxDepth); found {
+		r.mistake(fmt.Sprintf("line %d, column %d", m.Line, m.Column), "%s", m.Problem)
 		return nil
 	}
 	root := value{r: r, json: gjson.Parse(text)}
-	if role, ok := root.find("role"); ok && role.json.Type == gjson.String && role.json.Str == "bridge" {
-		return bridge(root)
+	if v, ok := root.find("role"); ok && v.json.Type == gjson.String {
+		if role, _ := roles.meaning(v.json.Str); role == bridgeRole {
+			return readBridge(root)
+		}
 	}
-	o, ok := root.object("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "top_offenders")
+	o, ok := root.readObject("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "top_offenders")
 	if !ok {
 		return nil
 	}
-	return limiter(o)
+	return readLimiter(o)
 }
 
-// bridge reads {"role": "bridge"}, which is all there is to that role.
-func bridge(root value) *Config {
-	fields, _ := root.entries("an object")
+// role is which of the two filters this instance of the plugin is.
+type role uint8
+
+const (
+	limiterRole role = iota
+	bridgeRole
+)
+
+var roles = words[role]{
+	{limiterRole, "limiter"},
+	{bridgeRole, "bridge"},
+}
+
+// readBridge reads {"role": "bridge"}. That role has no other field.
+func readBridge(root value) *Config {
+	fields, _ := root.readEntries("an object")
 	for _, field := range fields {
 		if field.name != "role" {
 			root.mistake(`%s does not belong to the role "bridge" (want {"role": "bridge"} and nothing else)`, quoted(field.name))
@@ -50,40 +73,42 @@ func bridge(root value) *Config {
 	return &Config{Bridge: true}
 }
 
-func limiter(o object) *Config {
-	o.readChoice("role", "limiter", "bridge")
-	c := &Config{
-		Redis:         redis(o),
-		Failure:       failure(o),
-		Response:      response(o),
-		Headers:       headers(o),
-		DenyCacheSize: defaultDenyCacheSize,
-		TopOffenders:  topOffenders(o),
+func readLimiter(o object) *Config {
+	if v, ok := o.field("role"); ok {
+		readWord(v, roles)
 	}
-	denyCache(o, &c.DenyCacheSize)
-	c.Rules = rules(o)
+	c := &Config{
+		Redis:         readRedis(o),
+		Failure:       readFailure(o),
+		Response:      readResponse(o),
+		Headers:       readHeaders(o),
+		DenyCacheSize: defaultDenyCacheSize,
+		TopOffenders:  readTopOffenders(o),
+	}
+	readDenyCache(o, &c.DenyCacheSize)
+	c.Rules = readRules(o)
 	return c
 }
 
 const defaultDenyCacheSize = 4096
 
-func denyCache(o object, size *int64) {
+func readDenyCache(o object, size *int64) {
 	if v, ok := o.field("deny_cache"); ok {
-		if cache, ok := v.object("size"); ok {
-			cache.readWhole("size", size, 0, 1_000_000)
+		if cache, ok := v.readObject("size"); ok {
+			cache.readWholeField("size", size, 0, 1_000_000)
 		}
 	}
 }
 
-func topOffenders(o object) *TopOffenders {
+func readTopOffenders(o object) *TopOffenders {
 	v, ok := o.field("top_offenders")
 	if !ok {
 		return nil
 	}
 	top := &TopOffenders{Size: 100, IntervalMicros: minute}
-	if o, ok := v.object("size", "interval"); ok {
-		o.readWhole("size", &top.Size, 1, 1000)
-		o.readDuration("interval", &top.IntervalMicros, second, hour)
+	if o, ok := v.readObject("size", "interval"); ok {
+		o.readWholeField("size", &top.Size, 1, 1000)
+		o.readDurationField("interval", &top.IntervalMicros, second, hour)
 	}
 	return top
 }

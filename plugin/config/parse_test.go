@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -159,14 +160,58 @@ func TestManyMistakes(t *testing.T) {
 	if !errors.As(err, &mistakes) || len(mistakes) != maxMistakes+1 {
 		t.Fatalf("%d mistakes", len(mistakes))
 	}
-	check(t, "the last", mistakes[maxMistakes].String(), "sluice: and 99001 more mistakes")
+	lines := mistakes.Lines()
+	check(t, "the first", lines[0], `sluice: rules[0]: 1 is not an object (want fields such as "name") (mistake 1 of 100001)`)
+	check(t, "the last", lines[maxMistakes], "sluice: and 99001 more mistakes")
+}
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	tests := []struct {
+		name string
+		err  error
+		want []string
+	}{
+		{
+			name: "a single mistake",
+			err:  Mistakes{{Path: "rules[0].cost", Problem: "too high (want less)"}},
+			want: []string{"sluice: rules[0].cost: too high (want less)"},
+		},
+		{
+			name: "several mistakes",
+			err:  Mistakes{{Path: "reset", Problem: "one"}, {Problem: "two"}},
+			want: []string{"sluice: reset: one (mistake 1 of 2)", "sluice: two (mistake 2 of 2)"},
+		},
+		{
+			name: "more than are shown",
+			err:  Mistakes{{Problem: "one"}, {Problem: "and 2 more mistakes", more: 2}},
+			want: []string{"sluice: one (mistake 1 of 3)", "sluice: and 2 more mistakes"},
+		},
+		{
+			name: "wrapped",
+			err:  fmt.Errorf("x: %w", Mistakes{{Problem: "one"}}),
+			want: []string{"sluice: one"},
+		},
+		{
+			name: "another error",
+			err:  broken,
+			want: []string{"broken"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			check(t, tt.name, Lines(tt.err), tt.want)
+		})
+	}
 }
 
 func TestErrorStyle(t *testing.T) {
 	t.Parallel()
 	_, err := Parse([]byte(`{"rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [{"algorithm": "gcra", "limit": 0, "window": "10x"}]}]}`))
-	const want = `sluice: rules[1].limits[0].limit: 0 is out of bounds (want 1 to 1000000000)
-sluice: rules[1].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`
+	const want = `sluice: rules[1].limits[0].limit: 0 is out of bounds (want 1 to 1000000000) (mistake 1 of 2)
+sluice: rules[1].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d") (mistake 2 of 2)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

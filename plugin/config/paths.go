@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// pathMatch reads a matcher of the path. Requests' paths are normalised before
-// they are compared, so that text which no normalised path holds is a mistake.
-func pathMatch(v value) *StringMatch {
+// readPathMatch reads a matcher of the path. The path of a request is normalised
+// before it is compared, so a text that no normalised path can hold is a mistake.
+func readPathMatch(v value) *StringMatch {
 	m, at, ok := readStringMatch(v)
 	if !ok {
 		return &m
@@ -19,7 +19,8 @@ func pathMatch(v value) *StringMatch {
 	return &m
 }
 
-// unnormalised says how text would read in a normalised path, if otherwise.
+// unnormalised returns what to change so that text can stand in a normalised
+// path, or "" if it can.
 func unnormalised(op MatchOp, text string) string {
 	switch {
 	case strings.ContainsAny(text, "?#"):
@@ -34,8 +35,8 @@ func unnormalised(op MatchOp, text string) string {
 	return ""
 }
 
-// hasDotSegment looks for whole segments: a prefix may end, and a suffix begin,
-// in the middle of one.
+// hasDotSegment reports whether a whole segment is "." or "..". A prefix may end,
+// and a suffix begin, in the middle of a segment.
 func hasDotSegment(op MatchOp, text string) bool {
 	segments := strings.Split(text, "/")
 	first, last := 0, len(segments)
@@ -53,8 +54,8 @@ func hasDotSegment(op MatchOp, text string) bool {
 	return false
 }
 
-// hasEncodedUnreserved looks for RFC 3986 unreserved characters that are
-// percent-encoded all the same.
+// hasEncodedUnreserved reports whether an unreserved character (RFC 3986 section
+// 2.3) is percent-encoded, which it never needs to be.
 func hasEncodedUnreserved(text string) bool {
 	for i := 0; i+2 < len(text); i++ {
 		if text[i] == '%' && isHex(text[i+1]) && isHex(text[i+2]) {
@@ -72,4 +73,10 @@ func hexDigit(c byte) byte {
 		return c - '0'
 	}
 	return c&^0x20 - 'A' + 10
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool {
+	return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }

@@ -10,10 +10,10 @@ import (
 
 // reader collects the mistakes that are found while a configuration is read.
 type reader struct {
-	mistakes Mistakes          // the first maxMistakes
-	found    int               // all
-	rules    map[string]string // the paths of the rules so far, by name
-	policies map[string]policy // the policies so far, by name
+	mistakes   Mistakes             // the first maxMistakes
+	found      int                  // all
+	rules      map[string]string    // the paths of the rules so far, by name
+	limitNames map[string]nameOwner // the limits so far, by name
 }
 
 // maxMistakes bounds the memory that a hostile text can take.
@@ -26,10 +26,11 @@ func (r *reader) mistake(path, format string, args ...any) {
 	}
 }
 
-// err is all that was found, or nil.
+// err is Mistakes with everything that was found, or nil.
 func (r *reader) err() error {
 	if r.found > maxMistakes {
-		return append(r.mistakes, Mistake{Problem: fmt.Sprintf("and %d more mistakes", r.found-maxMistakes)})
+		more := r.found - maxMistakes
+		return append(r.mistakes, Mistake{Problem: fmt.Sprintf("and %d more mistakes", more), more: more})
 	}
 	if r.found > 0 {
 		return r.mistakes
@@ -74,9 +75,9 @@ type entry struct {
 	value
 }
 
-// entries reads an object whose names the user chooses. A name that stands
+// readEntries reads an object whose names the user chooses. A name that stands
 // twice is a mistake, and its first value counts.
-func (v value) entries(what string) ([]entry, bool) {
+func (v value) readEntries(what string) ([]entry, bool) {
 	if !v.json.IsObject() {
 		v.mistake("%s is not %s", v.shown(), what)
 		return nil, false
@@ -110,8 +111,8 @@ func (v value) find(name string) (found value, ok bool) {
 	return found, ok
 }
 
-// list reads an array.
-func (v value) list(what string) ([]value, bool) {
+// readList reads an array.
+func (v value) readList(what string) ([]value, bool) {
 	if !v.json.IsArray() {
 		v.mistake("%s is not a list (want %s)", v.shown(), what)
 		return nil, false
@@ -124,17 +125,17 @@ func (v value) list(what string) ([]value, bool) {
 	return all, true
 }
 
-// nonEmptyList reads an array of at least one element.
-func (v value) nonEmptyList(what string) ([]value, bool) {
-	all, ok := v.list(what)
+// readNonEmptyList reads an array of at least one element.
+func (v value) readNonEmptyList(what string) ([]value, bool) {
+	all, ok := v.readList(what)
 	if ok && len(all) == 0 {
 		v.mistake("the list is empty (want %s)", what)
 	}
 	return all, ok && len(all) > 0
 }
 
-// joinPath leads from an object to its field: "a.b", or `a["b c"]` where the
-// name would be unclear.
+// joinPath is the path of an object's field: "a.b", or `a["b c"]` where the name
+// would be unclear.
 func joinPath(path, name string) string {
 	if !isPlainName(name) {
 		return path + "[" + quoted(name) + "]"
@@ -163,9 +164,9 @@ type object struct {
 	fields []entry
 }
 
-// object reads an object whose fields are known. Others are mistakes.
-func (v value) object(known ...string) (object, bool) {
-	fields, ok := v.entries("an object (want fields such as " + quoted(known[0]) + ")")
+// readObject reads an object with the known fields. Others are mistakes.
+func (v value) readObject(known ...string) (object, bool) {
+	fields, ok := v.readEntries("an object (want fields such as " + quoted(known[0]) + ")")
 	o := object{value: v}
 	for _, field := range fields {
 		if contains(known, field.name) {
@@ -240,7 +241,7 @@ func (o object) oneOf(names ...string) (string, value, bool) {
 	return "", value{}, false
 }
 
-// refuse reports fields that have no place beside the others, and why.
+// refuse reports each of the fields that is there, and why it may not be.
 func (o object) refuse(why string, names ...string) {
 	for _, name := range names {
 		if o.has(name) {

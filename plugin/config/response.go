@@ -2,34 +2,35 @@ package config
 
 import "strings"
 
-func response(o object) *Response {
+func readResponse(o object) *Response {
 	v, ok := o.field("response")
 	if !ok {
 		return nil
 	}
 	res := &Response{Status: 429}
-	o, ok = v.object("status", "content_type", "body", "headers")
+	o, ok = v.readObject("status", "content_type", "body", "headers")
 	if !ok {
 		return res
 	}
 	status := int64(res.Status)
-	o.readWhole("status", &status, 400, 599)
+	o.readWholeField("status", &status, 400, 599)
 	res.Status = uint32(status)
 	if v, ok := o.field("content_type"); ok {
-		if t, ok := v.nonEmpty(`a media type such as "application/json"`); ok {
+		if t, ok := v.readNonEmpty(`a media type such as "application/json"`); ok {
 			v.checkHeaderValue(t)
 			res.ContentType = t
 		}
 	}
-	o.readText("body", &res.Body)
+	o.readTextField("body", &res.Body)
 	res.HasBody = o.has("body")
 	if v, ok := o.field("headers"); ok {
-		res.Headers = responseHeaders(v)
+		res.Headers = readResponseHeaders(v)
 	}
 	return res
 }
 
-// reserved are the headers of an answer that have another author.
+// reserved are the headers of an answer that have another author, and what to do
+// instead.
 var reserved = map[string]string{
 	"content-length":        "Envoy writes it",
 	"transfer-encoding":     "Envoy writes it",
@@ -50,13 +51,13 @@ var reserved = map[string]string{
 	"ratelimit-policy":      `Sluice writes it; see "headers" of the configuration`,
 }
 
-func responseHeaders(v value) [][2]string {
-	fields, _ := v.entries(`an object (want one such as {"x-reason": "quota"})`)
+func readResponseHeaders(v value) [][2]string {
+	fields, _ := v.readEntries(`an object (want one such as {"x-reason": "quota"})`)
 	var headers [][2]string
 	seen := map[string]bool{}
 	for _, field := range fields {
 		name := strings.ToLower(field.name)
-		text, ok := field.text()
+		text, ok := field.readText()
 		if ok {
 			field.checkHeaderValue(text)
 		}
@@ -75,7 +76,7 @@ func responseHeaders(v value) [][2]string {
 	return headers
 }
 
-// checkHeaderValue reports control characters: with a line break a value could
+// checkHeaderValue reports control characters. With a line break a value could
 // end its header (RFC 9110 section 5.5).
 func (v value) checkHeaderValue(text string) {
 	for _, c := range []byte(text) {
@@ -86,27 +87,54 @@ func (v value) checkHeaderValue(text string) {
 	}
 }
 
-func headers(o object) Headers {
+func readHeaders(o object) Headers {
 	h := Headers{XRateLimit: true}
 	if v, ok := o.field("headers"); ok {
 		h.XRateLimit = false
-		elements, _ := v.list(`some of "x-ratelimit" and "draft", or [] for none`)
+		elements, _ := v.readList(`some of "x-ratelimit" and "draft", or [] for none`)
 		for _, element := range elements {
 			h.add(element)
 		}
 	}
-	h.ResetUnix = o.readChoice("reset", "delta", "unix") == 1
+	readWordField(o, "reset", resets, &h.ResetUnix)
 	return h
 }
 
+// family is one of the families of rate limit headers.
+type family uint8
+
+const (
+	xRateLimit family = iota
+	draft
+)
+
+var families = words[family]{
+	{xRateLimit, "x-ratelimit"},
+	{draft, "draft"},
+}
+
+// resets say whether X-RateLimit-Reset is a Unix time.
+var resets = words[bool]{
+	{false, "delta"},
+	{true, "unix"},
+}
+
 func (h *Headers) add(element value) {
-	family, ok := element.choice("x-ratelimit", "draft")
+	f, ok := readWord(element, families)
 	if !ok {
 		return
 	}
-	which := [...]*bool{&h.XRateLimit, &h.Draft}[family]
-	if *which {
+	if h.has(f) {
 		element.mistake("%s appears twice (want it once)", element.shown())
 	}
-	*which = true
+	switch f {
+	case xRateLimit:
+		h.XRateLimit = true
+	case draft:
+		h.Draft = true
+	}
+}
+
+func (h *Headers) has(f family) bool {
+	return f == xRateLimit && h.XRateLimit || f == draft && h.Draft
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// text reads a string.
-func (v value) text() (string, bool) {
+// readText reads a string.
+func (v value) readText() (string, bool) {
 	if v.json.Type != gjson.String {
 		v.mistake("%s is not a string (want one in double quotes)", v.shown())
 		return "", false
@@ -16,17 +16,17 @@ func (v value) text() (string, bool) {
 	return v.json.Str, true
 }
 
-// nonEmpty reads a string of at least one byte.
-func (v value) nonEmpty(what string) (string, bool) {
-	s, ok := v.text()
+// readNonEmpty reads a string of at least one byte.
+func (v value) readNonEmpty(what string) (string, bool) {
+	s, ok := v.readText()
 	if ok && s == "" {
 		v.mistake("the string is empty (want %s)", what)
 	}
 	return s, ok && s != ""
 }
 
-// boolean reads true or false.
-func (v value) boolean() (is, ok bool) {
+// readBoolean reads true or false.
+func (v value) readBoolean() (is, ok bool) {
 	if !v.json.IsBool() {
 		v.mistake("%s is not a boolean (want true or false)", v.shown())
 		return false, false
@@ -34,8 +34,8 @@ func (v value) boolean() (is, ok bool) {
 	return v.json.Type == gjson.True, true
 }
 
-// whole reads a whole number within bounds.
-func (v value) whole(lowest, highest int64) (int64, bool) {
+// readWhole reads a whole number within bounds.
+func (v value) readWhole(lowest, highest int64) (int64, bool) {
 	if v.json.Type == gjson.Number {
 		if n, ok := wholeNumber(v.json.Raw); ok && n >= lowest && n <= highest {
 			return n, true
@@ -48,8 +48,8 @@ func (v value) whole(lowest, highest int64) (int64, bool) {
 	return 0, false
 }
 
-// duration reads a duration within bounds, all in microseconds.
-func (v value) duration(lowest, highest int64) (int64, bool) {
+// readDuration reads a duration within bounds, all in microseconds.
+func (v value) readDuration(lowest, highest int64) (int64, bool) {
 	if v.json.Type == gjson.String {
 		micros, ok := parseDuration(v.json.Str)
 		if ok && micros >= lowest && micros <= highest {
@@ -63,25 +63,12 @@ func (v value) duration(lowest, highest int64) (int64, bool) {
 	return 0, false
 }
 
-// choice reads one of a few words and returns its index.
-func (v value) choice(words ...string) (int, bool) {
-	if v.json.Type == gjson.String {
-		for i, word := range words {
-			if v.json.Str == word {
-				return i, true
-			}
-		}
-	}
-	v.mistake("%s is not a known value (want one of %s)", v.shown(), quotedList(words))
-	return 0, false
-}
-
 // maxWhole is where wholeNumber saturates, beyond every bound.
 const maxWhole = 1_000_000_000_000_000_000
 
 // wholeNumber reads a JSON number exactly, in any spelling: 1000, 1000.0 and
-// 1e3 are one number, as tools between the user and Envoy may respell it. Beyond
-// plus or minus maxWhole it is that; ok is false for a fraction.
+// 1e3 are one number, as tools between the user and Envoy may respell it. Numbers
+// beyond plus or minus maxWhole are cut to that. For a fraction ok is false.
 func wholeNumber(raw string) (n int64, ok bool) {
 	unsigned, negative := strings.CutPrefix(raw, "-")
 	mantissa, exponent, _ := strings.Cut(strings.ReplaceAll(unsigned, "E", "e"), "e")
@@ -107,8 +94,8 @@ func wholeNumber(raw string) (n int64, ok bool) {
 	return n, true
 }
 
-// clampedInt reads an exponent, "" being 0. Any beyond a billion serves as one:
-// no configuration has a billion digits to make up for it.
+// clampedInt reads an exponent; "" is 0. Exponents beyond a billion are cut to
+// that, as no configuration has a billion digits to make up for them.
 func clampedInt(s string) int {
 	if s == "" {
 		return 0
@@ -126,43 +113,34 @@ func clampedInt(s string) int {
 // The methods below read an optional field into where its default stands,
 // which a mistake leaves as it is.
 
-func (o object) readText(name string, into *string) {
+func (o object) readTextField(name string, into *string) {
 	if v, ok := o.field(name); ok {
-		if s, ok := v.text(); ok {
+		if s, ok := v.readText(); ok {
 			*into = s
 		}
 	}
 }
 
-func (o object) readBoolean(name string, into *bool) {
+func (o object) readBooleanField(name string, into *bool) {
 	if v, ok := o.field(name); ok {
-		if is, ok := v.boolean(); ok {
+		if is, ok := v.readBoolean(); ok {
 			*into = is
 		}
 	}
 }
 
-func (o object) readWhole(name string, into *int64, lowest, highest int64) {
+func (o object) readWholeField(name string, into *int64, lowest, highest int64) {
 	if v, ok := o.field(name); ok {
-		if n, ok := v.whole(lowest, highest); ok {
+		if n, ok := v.readWhole(lowest, highest); ok {
 			*into = n
 		}
 	}
 }
 
-func (o object) readDuration(name string, intoMicros *int64, lowest, highest int64) {
+func (o object) readDurationField(name string, intoMicros *int64, lowest, highest int64) {
 	if v, ok := o.field(name); ok {
-		if micros, ok := v.duration(lowest, highest); ok {
+		if micros, ok := v.readDuration(lowest, highest); ok {
 			*intoMicros = micros
 		}
 	}
-}
-
-// readChoice reads one of a few words as its index.
-func (o object) readChoice(name string, words ...string) int {
-	if v, ok := o.field(name); ok {
-		i, _ := v.choice(words...)
-		return i
-	}
-	return 0
 }

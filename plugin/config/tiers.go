@@ -2,9 +2,9 @@ package config
 
 const tierWant = `an object such as {"free": [...], "pro": [...]}`
 
-// tiers reads "limits_by".
-func tiers(v value, s scope) *Tiers {
-	o, ok := v.object("source", "values", "default")
+// readTiers reads "limits_by".
+func readTiers(v value, s scope) *Tiers {
+	o, ok := v.readObject("source", "values", "default")
 	if !ok {
 		return nil
 	}
@@ -12,13 +12,13 @@ func tiers(v value, s scope) *Tiers {
 	source, hasSource := o.required("source", `a key component such as {"header": "x-plan"}`)
 	values, hasValues := o.required("values", tierWant)
 	if hasSource {
-		t.Source = tierSource(source)
+		t.Source = readTierSource(source)
 	}
 	if hasValues {
-		t.Values = tierValues(values, s)
+		t.Values = readTierValues(values, s)
 	}
 	if v, ok := o.field("default"); ok {
-		t.Default, t.HasDefault = v.text()
+		t.Default, t.HasDefault = v.readText()
 		t.checkNamed(v, t.Default, t.HasDefault)
 	}
 	if t.Source.HasDefault {
@@ -28,15 +28,15 @@ func tiers(v value, s scope) *Tiers {
 	return t
 }
 
-func tierSource(v value) Component {
+func readTierSource(v value) Component {
 	if _, ok := v.find("hash"); ok {
 		v.mistake(`"hash" does not belong to a tier's source, which no key holds (remove it)`)
 	}
-	return component(v)
+	return readComponent(v)
 }
 
-func tierValues(v value, s scope) []Tier {
-	fields, ok := v.entries(tierWant)
+func readTierValues(v value, s scope) []Tier {
+	fields, ok := v.readEntries(tierWant)
 	if ok && len(fields) == 0 {
 		v.mistake("there are no tiers (want %s)", tierWant)
 	}
@@ -50,7 +50,7 @@ func tierValues(v value, s scope) []Tier {
 			tier.Unlimited = true
 		} else if field.json.IsArray() {
 			s.tier = i
-			tier.Limits = limits(field.value, s)
+			tier.Limits = readLimits(field.value, s)
 		} else {
 			field.mistake(`%s is not a tier (want a list of limits, or "unlimited")`, field.shown())
 		}
@@ -59,7 +59,7 @@ func tierValues(v value, s scope) []Tier {
 	return all
 }
 
-// checkNamed reports a default that is no tier's value.
+// checkNamed reports a default that names no tier.
 func (t *Tiers) checkNamed(v value, name string, ok bool) {
 	var known []string
 	for _, tier := range t.Values {

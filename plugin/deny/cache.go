@@ -5,7 +5,8 @@
 // most, for the cost that was rejected, and for higher ones where their wait is
 // known too. The cache can only reject, never admit. It may reject what Redis
 // would admit when the state there has been changed other than by time: by a
-// refund, or by an operator who deletes keys. The hold bounds for how long.
+// refund of another worker's, or by an operator who deletes keys. The hold bounds
+// for how long.
 package deny
 
 import (
@@ -36,14 +37,10 @@ type Entry struct {
 }
 
 // Cache is one worker's memory of rejections.
-type Cache struct {
-	table      *lru.Table[Entry]
-	holdMicros int64
-}
+type Cache struct{ table *lru.Table[Entry] }
 
-// New makes a cache of at most size entries, of at least 1, that holds them for
-// at most holdMicros.
-func New(size int, holdMicros int64) *Cache { return &Cache{lru.New[Entry](size), holdMicros} }
+// New makes a cache of at most size entries, of at least 1.
+func New(size int) *Cache { return &Cache{lru.New[Entry](size)} }
 
 // Clear forgets everything: what was remembered may not hold any more.
 func (c *Cache) Clear() { c.table.Clear() }
@@ -52,9 +49,9 @@ func (c *Cache) Clear() { c.table.Clear() }
 func (c *Cache) Find(list int, tag []byte) *Entry { return c.table.Get(list, tag) }
 
 // Decide fills in what each of the limits says of a cost, as far as that follows
-// from what is remembered: the waits have become shorter by the entry's age.
-// known is false if Redis has to be asked.
-func (e *Entry) Decide(limits []algo.Limit, cost, nowMicros int64, out []algo.Decision) (allowed, known bool) {
+// from what is remembered: the waits have become shorter by the entry's age. known
+// is false if Redis has to be asked.
+func (e *Entry) Decide(limits []algo.Limit, cost, nowMicros int64, out []algo.Decision) (rejects, known bool) {
 	if nowMicros >= e.untilMicros || e.rejects && cost < e.cost {
 		return false, false
 	}
@@ -62,49 +59,34 @@ func (e *Entry) Decide(limits []algo.Limit, cost, nowMicros int64, out []algo.De
 	for i := range out {
 		d := e.decisions[i]
 		d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
-		if d.Allowed {
-			known = d.Remaining >= cost
-		} else {
-			d.RetryAfterMicros, known = retryAfter(&limits[i], d.RetryAfterMicros, e.cost, cost, age)
+		known = d.Remaining >= cost
+		if !d.Allowed {
+			d.RetryAfterMicros, known = limits[i].RetryAfterFor(cost, e.cost, d.RetryAfterMicros)
+			if d.RetryAfterMicros != algo.Never {
+				d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+			}
 		}
 		if !known {
 			return false, false
 		}
 		out[i] = d
 	}
-	return !e.rejects, true
+	return e.rejects, true
 }
 
-// retryAfter is the wait of a cost, given that of another one, not higher, some
-// time ago.
-func retryAfter(l *algo.Limit, retryMicros, of, cost, age int64) (micros int64, known bool) {
-	switch {
-	case retryMicros == algo.Never || cost > l.Capacity():
-		return algo.Never, true
-	case cost == of || l.Algorithm == algo.FixedWindow:
-	case l.Algorithm.HasBurst() && !l.Queue:
-		more := float64(cost-of) * float64(l.WindowMicros) / float64(l.Units)
-		retryMicros += int64(math.Ceil(more))
-	default:
-		return 0, false
-	}
-	return max(1, retryMicros-age), true
-}
-
-// Remember keeps the decisions on a cost, which were not charged. If one of them
-// rejects, the entry denies from now on; otherwise it says what to show of this
-// rule when another one denies.
-func (c *Cache) Remember(list int, tag []byte, cost int64, decisions []algo.Decision, nowMicros, storeMicros int64) {
+// Remember keeps the decisions on a cost, for which nothing was charged, for
+// holdMicros at most. If one of them rejects, the entry does; otherwise it says what
+// to show of this identity when another one is rejected.
+func (c *Cache) Remember(list int, tag []byte, cost int64, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64) {
 	e, _ := c.table.Put(list, tag)
 	e.cost, e.AtMicros, e.StoreMicros = cost, nowMicros, storeMicros
 	e.decisions = append(e.decisions[:0], decisions...)
-	hold := c.holdMicros
-	if wait, rejects := longestWait(decisions); rejects {
-		e.rejects, hold = true, min(hold, wait)
-	} else {
-		e.rejects = false
+	wait, rejects := longestWait(decisions)
+	e.rejects = rejects
+	if rejects {
+		holdMicros = min(holdMicros, wait)
 	}
-	e.untilMicros = nowMicros + hold
+	e.untilMicros = nowMicros + holdMicros
 }
 
 // longestWait is for how long the decisions reject the same cost: before the

@@ -45,19 +45,25 @@ func TestDecide(t *testing.T) {
 		{name: "a higher cost of a log", limit: logged, then: rejected(2, 9*second, 9*second), cost: 4, unknown: true},
 		{name: "a cost above the capacity", limit: gcra, then: rejected(0, second, 300_000), cost: 21, want: rejected(0, second, algo.Never)},
 		{name: "that was above it before", limit: gcra, then: rejected(0, second, algo.Never), cost: 3, age: second, want: rejected(0, 0, algo.Never)},
-		{name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros, unknown: true},
-		{name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1)},
 		{name: "allowed", limit: gcra, then: admitted(5, second), cost: 5, age: 1000, want: admitted(5, second-1000)},
 		{name: "allowed, but not so much", limit: gcra, then: admitted(5, second), cost: 6, unknown: true},
 		{name: "allowed, long ago", limit: gcra, then: admitted(5, second), cost: 1, age: MaxHoldMicros, unknown: true},
+		{name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros, unknown: true},
+		{name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1)},
 	} {
-		c := New(4, MaxHoldMicros)
-		c.Remember(1, []byte("tag"), 3, []algo.Decision{tc.then}, now, 5*second)
+		c := New(4)
+		c.Remember(1, []byte("tag"), 3, []algo.Decision{tc.then}, now, 5*second, MaxHoldMicros)
 		out := make([]algo.Decision, 1)
 		e := c.Find(1, []byte("tag"))
-		allowed, known := e.Decide([]algo.Limit{tc.limit}, tc.cost, now+tc.age, out)
-		if known == tc.unknown || known && (out[0] != tc.want || allowed != tc.want.Allowed) {
-			t.Errorf("%s: %+v, allowed %v, known %v; want %+v", tc.name, out[0], allowed, known, tc.want)
+		rejects, known := e.Decide([]algo.Limit{tc.limit}, tc.cost, now+tc.age, out)
+		if known == tc.unknown {
+			t.Errorf("%s: known %v", tc.name, known)
+		}
+		if known && rejects == tc.want.Allowed {
+			t.Errorf("%s: rejects %v", tc.name, rejects)
+		}
+		if known && out[0] != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.name, out[0], tc.want)
 		}
 		if e.AtMicros != now || e.StoreMicros != 5*second {
 			t.Errorf("%s: at %d, %d", tc.name, e.AtMicros, e.StoreMicros)
@@ -69,14 +75,17 @@ func TestDecide(t *testing.T) {
 // too makes the answer unknown.
 func TestSeveralLimits(t *testing.T) {
 	t.Parallel()
-	c, limits := New(4, MaxHoldMicros), []algo.Limit{gcra, window}
+	c, limits := New(4), []algo.Limit{gcra, window}
 	out := make([]algo.Decision, 2)
-	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)}, 0, 0)
-	if allowed, known := c.Find(0, []byte("a")).Decide(limits, 1, 899, out); allowed || !known || out[0].RetryAfterMicros != 1 {
-		t.Errorf("%v %v %+v", allowed, known, out)
+	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)}, 0, 0, MaxHoldMicros)
+	if rejects, _ := c.Find(0, []byte("a")).Decide(limits, 1, 899, out); !rejects {
+		t.Error("the longest wait does not reject")
 	}
-	c.Remember(0, []byte("b"), 1, []algo.Decision{rejected(0, second, 500), admitted(2, second)}, 0, 0)
-	if _, known := c.Find(0, []byte("b")).Decide(limits, 2, 1, out); !known {
+	if out[0].RetryAfterMicros != 1 {
+		t.Errorf("retry after %d us, want 1", out[0].RetryAfterMicros)
+	}
+	c.Remember(0, []byte("b"), 1, []algo.Decision{rejected(0, second, 500), admitted(2, second)}, 0, 0, MaxHoldMicros)
+	if rejects, _ := c.Find(0, []byte("b")).Decide(limits, 2, 1, out); !rejects {
 		t.Error("a cost that the other limit allows is not known")
 	}
 	if _, known := c.Find(0, []byte("b")).Decide(limits, 3, 1, out); known {
@@ -86,9 +95,9 @@ func TestSeveralLimits(t *testing.T) {
 
 func TestForgetAndClear(t *testing.T) {
 	t.Parallel()
-	c := New(4, MaxHoldMicros)
+	c := New(4)
 	out := make([]algo.Decision, 1)
-	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, second)}, 0, 0)
+	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, second)}, 0, 0, MaxHoldMicros)
 	c.Forget(0, []byte("a"))
 	c.Forget(0, []byte("unknown"))
 	if _, known := c.Find(0, []byte("a")).Decide([]algo.Limit{gcra}, 1, 0, out); known {
@@ -97,5 +106,18 @@ func TestForgetAndClear(t *testing.T) {
 	c.Clear()
 	if c.Find(0, []byte("a")) != nil {
 		t.Error("what was cleared is there")
+	}
+}
+
+// The caller says how long a rejection may be remembered.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	c, out := New(4), make([]algo.Decision, 1)
+	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, second)}, 0, 0, SharedHoldMicros)
+	if rejects, _ := c.Find(0, []byte("a")).Decide([]algo.Limit{window}, 1, SharedHoldMicros-1, out); !rejects {
+		t.Error("forgotten before the hold is over")
+	}
+	if _, known := c.Find(0, []byte("a")).Decide([]algo.Limit{window}, 1, SharedHoldMicros, out); known {
+		t.Error("remembered beyond the hold")
 	}
 }

@@ -59,7 +59,7 @@ type Lease struct {
 
 // Returner gives units back in Redis.
 type Returner interface {
-	ReturnUnits(l *Lease, charge Charge, units int64)
+	ReturnUnits(l *Lease, charge Charge, units, nowMicros int64)
 }
 
 // Book holds the leases of one worker.
@@ -68,6 +68,7 @@ type Book struct {
 	returner Returner
 	active   []*Lease // that hold units
 	due      int64    // when the first of them has to give back; 0 if there are none
+	closed   bool     // the configuration ends: what is still to come is given back
 }
 
 // NewBook makes an empty Book.
@@ -77,7 +78,7 @@ func NewBook(r Returner) *Book { return &Book{table: lru.New[*Lease](maxLeases),
 func (b *Book) Of(list int, tag []byte, limit *config.Limit, nowMicros int64) *Lease {
 	slot, fresh := b.table.Put(list, tag)
 	if fresh {
-		b.drop(*slot)
+		b.drop(*slot, nowMicros)
 		*slot = &Lease{Tag: append([]byte(nil), tag...), List: list, limit: limit, period: nowMicros}
 	}
 	l := *slot
@@ -103,10 +104,10 @@ func (l *Lease) beat(nowMicros int64) {
 // say, as far as this worker knows.
 func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge, ok bool) {
 	if l.current.units == 0 || nowMicros >= l.current.untilMicros {
-		b.giveBack(l, &l.current)
+		b.giveBack(l, &l.current, nowMicros)
 		l.current, l.next = l.next, batch{}
 		if l.current.units == 0 || nowMicros >= l.current.untilMicros {
-			b.giveBack(l, &l.current)
+			b.giveBack(l, &l.current, nowMicros)
 			return d, Charge{}, false
 		}
 	}
@@ -122,12 +123,12 @@ func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge,
 }
 
 // Unspend takes a unit back that was spent for a request which is rejected.
-func (b *Book) Unspend(l *Lease, charge Charge) {
+func (b *Book) Unspend(l *Lease, charge Charge, nowMicros int64) {
 	if l.current.charge == charge && l.current.units > 0 {
 		l.current.units++
 		return
 	}
-	b.returner.ReturnUnits(l, charge, 1)
+	b.returner.ReturnUnits(l, charge, 1, nowMicros)
 }
 
 // Wants is how many units to ask Redis for now: a batch and its padding; 0 while
@@ -183,8 +184,8 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 		decision:    *d,
 		atMicros:    nowMicros,
 	}
-	if l.dropped {
-		b.giveBack(l, &got)
+	if l.dropped || b.closed {
+		b.giveBack(l, &got, nowMicros)
 		return
 	}
 	if l.current.units == 0 && l.next.units == 0 {
@@ -215,22 +216,22 @@ func (l *Lease) Failed(nowMicros int64) {
 }
 
 // giveBack returns what is left of a batch.
-func (b *Book) giveBack(l *Lease, held *batch) {
+func (b *Book) giveBack(l *Lease, held *batch, nowMicros int64) {
 	if held.units > 0 {
-		b.returner.ReturnUnits(l, held.charge, held.units)
+		b.returner.ReturnUnits(l, held.charge, held.units, nowMicros)
 		l.leadMicros = 0
 	}
 	*held = batch{}
 }
 
 // drop gives back all that a lease holds, and what it is being given.
-func (b *Book) drop(l *Lease) {
+func (b *Book) drop(l *Lease, nowMicros int64) {
 	if l == nil {
 		return
 	}
 	l.dropped = true
-	b.giveBack(l, &l.current)
-	b.giveBack(l, &l.next)
+	b.giveBack(l, &l.current, nowMicros)
+	b.giveBack(l, &l.next, nowMicros)
 }
 
 // NextMicros is the time until units have to be given back, at least 1; 0 if no
@@ -270,18 +271,25 @@ func (b *Book) expire(l *Lease, held *batch, nowMicros int64) {
 	switch {
 	case held.units == 0:
 	case nowMicros >= held.untilMicros:
-		b.giveBack(l, held)
+		b.giveBack(l, held, nowMicros)
 	default:
 		b.dueBy(held.untilMicros)
 	}
 }
 
-// Clear forgets all leases: who answers now may not have charged them.
-func (b *Book) Clear() {
+// ReturnAll gives back what all leases hold. Their identities go on asking Redis, and
+// take units anew.
+func (b *Book) ReturnAll(nowMicros int64) {
 	for _, l := range b.active {
-		l.dropped, l.current, l.next = true, batch{}, batch{}
+		b.giveBack(l, &l.current, nowMicros)
+		b.giveBack(l, &l.next, nowMicros)
 	}
 	clear(b.active)
 	b.active, b.due = b.active[:0], 0
-	b.table.Clear()
+}
+
+// Close gives back what all leases hold, and what they are still being given.
+func (b *Book) Close(nowMicros int64) {
+	b.ReturnAll(nowMicros)
+	b.closed = true
 }

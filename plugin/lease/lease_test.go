@@ -50,7 +50,7 @@ func newMesh(t *testing.T, workers int, limit algo.Limit, units, ttl int64) *mes
 func (w *worker) clock() int64 { return w.mesh.now - 1_790_000_000*second + w.skew }
 
 // ReturnUnits implements Returner.
-func (w *worker) ReturnUnits(_ *Lease, charge Charge, units int64) {
+func (w *worker) ReturnUnits(_ *Lease, charge Charge, units, _ int64) {
 	w.mesh.calls++
 	if units <= 0 {
 		w.mesh.t.Fatalf("returned %d units", units)
@@ -220,30 +220,60 @@ func TestUnspend(t *testing.T) {
 	if !ok {
 		t.Fatal("no unit to spend")
 	}
-	w.book.Unspend(l, charge)
+	w.book.Unspend(l, charge, w.clock())
 	again, _, _ := w.book.Spend(l, w.clock())
 	if again.Remaining != d.Remaining {
 		t.Errorf("%d remain, then %d", d.Remaining, again.Remaining)
 	}
 	m.pass(second)
-	w.book.Unspend(l, charge) // its batch has gone
+	w.book.Unspend(l, charge, w.clock()) // its batch has gone
 	after, _ := m.take(0)
 	if want := int64(1000 - 30); after.Remaining != want {
 		t.Errorf("%d remain of 1000 after 30 requests (%d while leased)", after.Remaining, before.Remaining)
 	}
 }
 
-// Leases of a Redis that is gone are worth nothing.
-func TestClear(t *testing.T) {
+// Everything that is held can be given back at once, and be taken anew.
+func TestReturnAll(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second}, 50, 200*millisecond)
 	w := m.workers[0]
 	for range 40 {
 		w.request()
 	}
-	w.book.Clear()
+	w.book.ReturnAll(w.clock())
+	if d, _ := m.take(0); d.Remaining != 960 {
+		t.Errorf("%d remain after 40 of 1000", d.Remaining)
+	}
 	l := w.book.Of(0, []byte("tag"), &m.limit, w.clock())
 	if _, _, ok := w.book.Spend(l, w.clock()); ok {
-		t.Error("a unit was spent")
+		t.Error("a unit was spent that was given back")
+	}
+	for range 40 {
+		if !w.request() {
+			t.Fatal("rejected")
+		}
+	}
+	if _, _, ok := w.book.Spend(l, w.clock()); !ok {
+		t.Error("no units were taken anew")
+	}
+}
+
+// A book that is closed gives back what it is still being given.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second}, 50, 200*millisecond)
+	w := m.workers[0]
+	l := w.book.Of(0, []byte("tag"), &m.limit, w.clock())
+	for range 40 {
+		l.beat(w.clock())
+	}
+	cost := l.Wants(w.clock())
+	l.Asked(cost, 1)
+	w.book.Close(w.clock())
+	d, allowed := m.take(cost)
+	w.book.Granted(l, &d, allowed, m.now, w.clock())
+	if d, _ := m.take(0); d.Remaining != 1000 {
+		t.Errorf("%d remain of 1000, though nothing was spent", d.Remaining)
 	}
 }

@@ -32,7 +32,7 @@ const maxNumber = 10
 
 // appendState appends the numbers of st; base is a time near those in st, which
 // the reader must know too. (It writes into room made beforehand, as an append
-// of each byte is a call under TinyGo; readState and coarsen likewise.)
+// of each byte is a call under TinyGo; readState likewise.)
 func appendState(dst []byte, st algo.State, base int64) []byte {
 	n := len(dst)
 	dst = slices.Grow(dst, maxNumber*len(st))

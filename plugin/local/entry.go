@@ -94,31 +94,14 @@ func appendEntry(dst []byte, f fingerprint, writtenMicros, expiresMicros int64, 
 	return append(dst, records...)
 }
 
-// limitID says whose a state is. A limit goes on with the state of one that has
-// the same ID, as it would with the same key in Redis, so that a change of its
-// size (limit, burst, sub-windows) does not start everybody afresh.
-type limitID struct {
-	algorithm    algo.Algorithm
-	windowMillis uint64
-	variant      uint64 // 1 for a fixed window that starts with its first request, else 0
-}
-
-func idOf(l *algo.Limit) limitID {
-	id := limitID{algorithm: l.Algorithm, windowMillis: uint64(l.WindowMicros / 1000)}
-	if l.FromFirstRequest {
-		id.variant = 1
-	}
-	return id
-}
-
 // A record is one limit's state. On the wire:
 //
-//	algorithm, window in milliseconds, variant   uvarints, see limitID
+//	algorithm, window in milliseconds, variant   uvarints, see algo.ID
 //	expires      uvarint, zigzag: from the entry's written
 //	size         uvarint, the bytes that follow
 //	state        see appendState; its base is expires
 type record struct {
-	id            limitID
+	id            algo.ID
 	expiresMicros int64
 	state         []byte
 }
@@ -129,9 +112,9 @@ func (r *reader) record(writtenMicros int64) (rec record, ok bool) {
 	if len(r.rest) == 0 {
 		return record{}, false
 	}
-	rec.id.algorithm = algo.Algorithm(r.uvarint())
-	rec.id.windowMillis = r.uvarint()
-	rec.id.variant = r.uvarint()
+	rec.id.Algorithm = algo.Algorithm(r.uvarint())
+	rec.id.WindowMillis = r.uvarint()
+	rec.id.Variant = r.uvarint()
 	rec.expiresMicros = writtenMicros + unzigzag(r.uvarint())
 	rec.state = r.bytes(r.uvarint())
 	return rec, !r.failed
@@ -139,9 +122,9 @@ func (r *reader) record(writtenMicros int64) (rec record, ok bool) {
 
 // appendRecord appends rec to an entry.
 func appendRecord(dst []byte, rec record, writtenMicros int64) []byte {
-	dst = binary.AppendUvarint(dst, uint64(rec.id.algorithm))
-	dst = binary.AppendUvarint(dst, rec.id.windowMillis)
-	dst = binary.AppendUvarint(dst, rec.id.variant)
+	dst = binary.AppendUvarint(dst, uint64(rec.id.Algorithm))
+	dst = binary.AppendUvarint(dst, rec.id.WindowMillis)
+	dst = binary.AppendUvarint(dst, rec.id.Variant)
 	dst = binary.AppendUvarint(dst, zigzag(rec.expiresMicros-writtenMicros))
 	dst = binary.AppendUvarint(dst, uint64(len(rec.state)))
 	return append(dst, rec.state...)

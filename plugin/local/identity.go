@@ -2,6 +2,10 @@ package local
 
 import "github.com/sluiceproxy/sluice/algo"
 
+// maxRuns is the most entries of a sliding_window_log that are kept of one
+// identity: it is 2 to 4 KB.
+const maxRuns = 512
+
 // maxOthers bounds identity.others, in bytes: beyond it, those charged longest
 // ago are dropped. Only a configuration with dozens of tiers, or changed dozens
 // of times within a window, has so many.
@@ -76,9 +80,9 @@ func (id *identity) reset(limits int) {
 }
 
 // indexOf returns the index of the limit that a state belongs to, or -1.
-func indexOf(limits []algo.Limit, id limitID) int {
+func indexOf(limits []algo.Limit, id algo.ID) int {
 	for i := range limits {
-		if idOf(&limits[i]) == id {
+		if limits[i].ID() == id {
 			return i
 		}
 	}
@@ -91,7 +95,7 @@ func indexOf(limits []algo.Limit, id limitID) int {
 // returned as it is. The result is valid until the next call.
 func (id *identity) encode(p *algo.Plan, limit int) []byte {
 	for runs := maxRuns; ; runs /= 2 {
-		id.coarsen(p.Limits(), runs)
+		id.compact(p.Limits(), runs)
 		expires := id.encodeRecords(p)
 		if len(id.records) == 0 {
 			return nil
@@ -103,12 +107,10 @@ func (id *identity) encode(p *algo.Plan, limit int) []byte {
 	}
 }
 
-// coarsen shortens the logs among the states to at most runs runs each.
-func (id *identity) coarsen(limits []algo.Limit, runs int) {
+// compact shortens the logs among the states to at most runs entries each.
+func (id *identity) compact(limits []algo.Limit, runs int) {
 	for i := range limits {
-		if limits[i].Algorithm == algo.SlidingWindowLog {
-			id.states[i] = coarsen(id.states[i], limits[i].WindowMicros, runs)
-		}
+		id.states[i] = limits[i].Compact(id.states[i], runs)
 	}
 }
 
@@ -123,7 +125,7 @@ func (id *identity) encodeRecords(p *algo.Plan) (expiresMicros int64) {
 		}
 		expires := p.ExpiresAtMicros(i, st)
 		id.state = appendState(id.state[:0], st, expires)
-		id.records = appendRecord(id.records, record{idOf(&limits[i]), expires, id.state}, id.atMicros)
+		id.records = appendRecord(id.records, record{limits[i].ID(), expires, id.state}, id.atMicros)
 		expiresMicros = max(expiresMicros, expires)
 	}
 	id.records = append(id.records, id.others...)

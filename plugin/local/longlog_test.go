@@ -17,7 +17,7 @@ func TestALongLogIsExactWithinTheContract(t *testing.T) {
 	s := New(newMemory(), Options{})
 	twin, out := make([]algo.State, 1), make([]algo.Decision, 1)
 	rng := rand.New(rand.NewPCG(5, 6))
-	var full algo.State // what the store has admitted, at most a window of it
+	var full []int64 // pairs: what the store has admitted, at most a window of it
 	var admitted, twinAdmitted int64
 	now := t0
 	for now < t0+3*second+second/2 {
@@ -36,7 +36,25 @@ func TestALongLogIsExactWithinTheContract(t *testing.T) {
 	if admitted*1000 < twinAdmitted*998 || admitted > twinAdmitted {
 		t.Errorf("%d admitted where the algorithm admits %d", admitted, twinAdmitted)
 	}
-	if len(twin[0]) <= maxRuns*runLen {
+	if len(twin[0]) <= 2*maxRuns {
 		t.Errorf("%d numbers in the algorithm's log: the test shows nothing", len(twin[0]))
 	}
+}
+
+// inWindow is the units of requests, pairs of a time and units, in (now-window, now].
+func inWindow(requests []int64, now, window int64) (units int64) {
+	for i := 0; i < len(requests); i += 2 {
+		if at := requests[i]; at > now-window && at <= now {
+			units += requests[i+1]
+		}
+	}
+	return units
+}
+
+// dropOld removes the requests that have left the window.
+func dropOld(requests []int64, now, window int64) []int64 {
+	for len(requests) > 0 && requests[0] <= now-window {
+		requests = requests[2:]
+	}
+	return requests
 }

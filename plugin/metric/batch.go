@@ -73,9 +73,20 @@ func New(host Host, seed uint64) *Batch {
 	return b
 }
 
+// Void makes a Batch that counts for nobody: nothing in it is ever due.
+func Void() *Batch { return New(nil, 0) }
+
+// define is the id of a metric of a name; 0 if there is nobody to count for.
+func (b *Batch) define(kind Kind, name string) uint32 {
+	if b.host == nil {
+		return 0
+	}
+	return b.host.Define(kind, name)
+}
+
 // Counter defines a counter.
 func (b *Batch) Counter(name string) Counter {
-	b.counters = append(b.counters, counter{id: b.host.Define(CounterKind, name)})
+	b.counters = append(b.counters, counter{id: b.define(CounterKind, name)})
 	return Counter(len(b.counters) - 1)
 }
 
@@ -86,13 +97,13 @@ func (b *Batch) Sum(name string) Gauge { return b.gauge(name, false) }
 func (b *Batch) Last(name string) Gauge { return b.gauge(name, true) }
 
 func (b *Batch) gauge(name string, last bool) Gauge {
-	b.gauges = append(b.gauges, gauge{id: b.host.Define(GaugeKind, name), last: last})
+	b.gauges = append(b.gauges, gauge{id: b.define(GaugeKind, name), last: last})
 	return Gauge(len(b.gauges) - 1)
 }
 
 // Histogram defines a histogram.
 func (b *Batch) Histogram(name string) Histogram {
-	b.histograms = append(b.histograms, histogram{id: b.host.Define(HistogramKind, name)})
+	b.histograms = append(b.histograms, histogram{id: b.define(HistogramKind, name)})
 	return Histogram(len(b.histograms) - 1)
 }
 
@@ -128,13 +139,13 @@ func (b *Batch) Observe(h Histogram, value int64) {
 // Touch makes a flush due, as if something had changed.
 func (b *Batch) Touch() { b.changed = true }
 
-// Pending says whether a flush is due some time, and NextMicros knows it.
-func (b *Batch) Pending() bool { return b.dueMicros > 0 }
+// Pending reports whether a flush is scheduled, or never will be.
+func (b *Batch) Pending() bool { return b.dueMicros > 0 || b.host == nil }
 
 // NextMicros is the time until the next flush, at least 1; 0 if there is nothing
 // to flush. A change is timed from the first call after it.
 func (b *Batch) NextMicros(nowMicros int64) int64 {
-	if !b.changed {
+	if !b.changed || b.host == nil {
 		return 0
 	}
 	if b.dueMicros == 0 {
@@ -149,6 +160,9 @@ func (b *Batch) Due(nowMicros int64) bool { return b.dueMicros > 0 && nowMicros 
 // Flush hands everything to the host.
 func (b *Batch) Flush() {
 	b.changed, b.dueMicros = false, 0
+	if b.host == nil {
+		return
+	}
 	for i := range b.counters {
 		if c := &b.counters[i]; c.count > 0 {
 			if c.id != 0 {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unsafe"
 
-	"github.com/tidwall/gjson"
+	"github.com/sluiceproxy/sluice/plugin/jsontext"
 )
 
 // AppendReport appends the counts of some seconds as one line of JSON:
@@ -13,7 +13,8 @@ import (
 //	{"event":"top_offenders","seconds":60,"rejections":12,"offenders":[
 //	  {"rule":"per-user","identity":"203.0.113.7","rejections":9,"error":0}, ...]}
 //
-// Offenders are in the order of Top; identities are written as in Redis keys.
+// Offenders are in the order of Top; identities are written as in Redis keys, and
+// nothing that a client has sent does anything to a terminal.
 func (s *Sketch) AppendReport(dst []byte, seconds int64) []byte {
 	dst = append(dst, `{"event":"top_offenders","seconds":`...)
 	dst = strconv.AppendInt(dst, seconds, 10)
@@ -34,9 +35,9 @@ func (s *Sketch) AppendReport(dst []byte, seconds int64) []byte {
 func (o *Offender) append(dst []byte) []byte {
 	_, identity, _ := bytes.Cut(o.Tag, []byte("|"))
 	dst = append(dst, `{"rule":`...)
-	dst = gjson.AppendJSONString(dst, o.Rule)
+	dst = jsontext.AppendString(dst, o.Rule)
 	dst = append(dst, `,"identity":`...)
-	dst = gjson.AppendJSONString(dst, unsafe.String(unsafe.SliceData(identity), len(identity)))
+	dst = jsontext.AppendString(dst, unsafe.String(unsafe.SliceData(identity), len(identity)))
 	dst = append(dst, `,"rejections":`...)
 	dst = strconv.AppendInt(dst, o.Rejections, 10)
 	dst = append(dst, `,"error":`...)

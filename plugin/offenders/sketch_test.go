@@ -205,3 +205,14 @@ func BenchmarkAdd(b *testing.B) {
 		})
 	}
 }
+
+// A report is one line that a terminal shows as it is, whoever chose the identities.
+func TestReportHasNoControls(t *testing.T) {
+	t.Parallel()
+	s := New(10)
+	s.Add("r", []byte("r|a\u009b2Jb\u202ec"))
+	got := string(s.AppendReport(nil, 1))
+	if want := `"identity":"a\u009b2Jb\u202ec"`; !strings.Contains(got, want) {
+		t.Errorf("%q, want %s in it", got, want)
+	}
+}

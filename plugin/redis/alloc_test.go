@@ -1,12 +1,8 @@
 package redis
 
-import (
-	"testing"
+import "testing"
 
-	"github.com/sluiceproxy/sluice/algo"
-)
-
-// nullHost is a Host that costs nothing.
+// nullHost is a Host and an Observer that cost nothing.
 type nullHost struct{ sent int }
 
 func (*nullHost) OpenStream() error           { return nil }
@@ -21,21 +17,26 @@ func (*nullHost) Refunded()                   {}
 func (*nullHost) BreakerChanged(BreakerState) {}
 
 // nullWaiter is a Waiter that costs nothing.
-type nullWaiter struct{ decided, failed int }
-
-func (w *nullWaiter) Decided(int, int64, []algo.Decision, bool) { w.decided++ }
-
-func (w *nullWaiter) Failed(Cause) (int, bool) {
-	w.failed++
-	return 0, true
+type nullWaiter struct {
+	decided, failed, expired int
+	charge                   Charge
 }
 
+func (w *nullWaiter) Decided(_ int, r *Reply, _ int64) {
+	w.decided++
+	w.charge.AtMicros = r.AtMicros
+}
+
+func (w *nullWaiter) Failed(int, Cause, int64) { w.failed++ }
+
+func (w *nullWaiter) Expired(int, int64) { w.expired++ }
+
 // check sends one check of a warm connection.
-func (w *nullWaiter) check(c *Conn, s *Script, tag []byte, now int64) (ticket uint64) {
-	ticket, _ = c.Begin(now)
-	c.Add(w, 0, s, tag, 1)
-	c.Flush(ticket, now)
-	return ticket
+func (w *nullWaiter) check(c *Conn, s *Script, tag []byte, now int64) {
+	c.Begin(now)
+	w.charge = Charge{Script: s, Tag: tag, Cost: 1}
+	w.charge.Nonce = c.Add(w, 0, w.charge)
+	c.Flush(now)
 }
 
 // Once the buffers have their size, nothing on a request's way allocates.
@@ -66,19 +67,27 @@ func TestNothingAllocates(t *testing.T) {
 				c.Received(reply, now)
 			}
 		},
-		"refund of a late charge": func(c *Conn, w *nullWaiter) {
-			c.Abandon(w, w.check(c, s, tag, now), 1, true)
+		"a refund": func(c *Conn, w *nullWaiter) {
+			w.check(c, s, tag, now)
 			c.Received(reply, now)
+			c.Refund(w.charge, now)
 			c.Received(ok, now)
 		},
 		"timed out": func(c *Conn, w *nullWaiter) {
 			w.check(c, s, tag, now)
-			now += 50 * ms
-			c.Tick(now)
+			for range 5 {
+				now += 13 * ms
+				c.Tick(now)
+			}
 			c.Received(reply, now)
-			c.Received(ok, now)
 			w.check(c, s, tag, now)
 			c.Received(reply, now)
+		},
+		"at rest, and opened again": func(c *Conn, w *nullWaiter) {
+			w.check(c, s, tag, now)
+			c.Received(reply, now)
+			now += restMicros
+			c.Tick(now)
 		},
 		"sent by source": func(c *Conn, w *nullWaiter) {
 			w.check(c, s, tag, now)
@@ -87,7 +96,7 @@ func TestNothingAllocates(t *testing.T) {
 		},
 	} {
 		host, w := &nullHost{}, &nullWaiter{}
-		c := New(host, testOptions())
+		c := New(host, host, testOptions())
 		run(c, w)
 		if allocs := testing.AllocsPerRun(100, func() { run(c, w) }); allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
@@ -100,7 +109,7 @@ func TestNothingAllocates(t *testing.T) {
 
 func BenchmarkEncodeCheck(b *testing.B) {
 	s := testScript(b)
-	e := entry{tag: []byte("per-user|0123456789abcdef0123456789abcdef"), cost: 1}
+	e := entry{charge: Charge{Tag: []byte("per-user|0123456789abcdef0123456789abcdef"), Cost: 1}}
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
@@ -116,7 +125,7 @@ func BenchmarkRoundTrip(b *testing.B) { benchmarkRoundTrip(b, 1) }
 func BenchmarkRoundTripPipelined(b *testing.B) { benchmarkRoundTrip(b, 100) }
 
 func benchmarkRoundTrip(b *testing.B, inFlight int) {
-	s, c, w := testScript(b), New(&nullHost{}, testOptions()), &nullWaiter{}
+	s, c, w := testScript(b), New(&nullHost{}, &nullHost{}, testOptions()), &nullWaiter{}
 	tag := []byte("per-user|0123456789abcdef0123456789abcdef")
 	var replies []byte
 	for range inFlight {

@@ -1,5 +1,7 @@
 package redis
 
+import "strconv"
+
 // BreakerState is the state of the circuit breaker around Redis.
 type BreakerState uint8
 
@@ -11,29 +13,50 @@ const (
 	Open
 )
 
-// breaker opens after a number of consecutive failures. While it is open, a
-// probe is due after each pause (M. Nygard, "Release It!").
+// breaker opens after a number of consecutive failures, unless they are error
+// replies and fewer than what else is decided. While it is open, a probe is due after
+// each pause (M. Nygard, "Release It!").
 type breaker struct {
 	limit     int64 // how many failures open it
 	pauses    pauses
 	state     BreakerState
-	failures  int64 // consecutive ones
 	dueMicros int64 // when the next probe is due, while open
+	probes    int   // since it opened
+
+	row     int64 // consecutive failures
+	silent  int64 // those among them without a reply
+	decided recent
+
+	decidedTag []byte // of the last check that was decided in time
+	failedTag  []byte // of the last check that was not
 }
 
-// fail counts one failure and says whether the breaker is to open.
-func (b *breaker) fail() bool {
-	b.failures++
-	return b.state == Closed && b.failures >= b.limit
+// fail counts one failure and reports whether the breaker is to open.
+//
+// Without replies nothing is known to be behind the connection. Error replies
+// may come from one shard of several behind redis_proxy while the others decide,
+// so they have to be more than what was decided in the last second.
+func (b *breaker) fail(cause Cause, nowMicros int64) bool {
+	b.row++
+	if cause != ErrorReply {
+		b.silent++
+	}
+	if b.state != Closed {
+		return false
+	}
+	return b.silent >= b.limit || b.row >= b.limit && b.row > b.decided.count(nowMicros)
 }
 
-// succeed ends a row of failures. Only a decided request makes the pauses short
-// again, not a probe: where probes succeed but requests do not, the breaker
-// would open and close at the fastest pace for ever.
-func (b *breaker) succeed() {
+// succeed counts a check that was decided in time, which ends a row of failures.
+// Only these make the pauses short again, not a probe: where probes succeed but
+// requests do not, the breaker would open and close at the fastest pace for
+// ever.
+func (b *breaker) succeed(tag []byte, nowMicros int64) {
+	b.decided.add(nowMicros)
 	if b.state == Closed {
-		b.failures = 0
+		b.row, b.silent = 0, 0
 		b.pauses.reset()
+		b.decidedTag = append(b.decidedTag[:0], tag...)
 	}
 }
 
@@ -44,4 +67,91 @@ func (b *breaker) open(nowMicros int64) {
 }
 
 // close ends the outage.
-func (b *breaker) close() { b.state, b.failures = Closed, 0 }
+func (b *breaker) close() { b.state, b.row, b.silent, b.probes = Closed, 0, 0, 0 }
+
+// probeTag is whose hash slot the next probe asks: in turn the one that was
+// decided last, the one that failed last, and any other. So whichever shards of
+// several answer, one of the next probes finds them.
+func (b *breaker) probeTag(random *random) []byte {
+	b.probes++
+	switch turn := b.probes % 3; {
+	case turn == 1 && len(b.decidedTag) > 0:
+		return b.decidedTag
+	case turn > 0 && len(b.failedTag) > 0:
+		return b.failedTag
+	}
+	return strconv.AppendUint([]byte("sluice"), random.next(), 36)
+}
+
+// recent counts what happened in the last second, or up to a tenth less.
+type recent struct {
+	counts [10]int64 // by the tenth of a second
+	tenth  int64     // the one that was counted in last
+}
+
+const tenthMicros = 100_000
+
+// advance forgets what is a second old.
+func (r *recent) advance(nowMicros int64) {
+	tenth := nowMicros / tenthMicros
+	if tenth-r.tenth >= int64(len(r.counts)) {
+		r.counts = [10]int64{}
+		r.tenth = tenth
+	}
+	for r.tenth < tenth {
+		r.tenth++
+		r.counts[r.tenth%int64(len(r.counts))] = 0
+	}
+}
+
+func (r *recent) add(nowMicros int64) {
+	r.advance(nowMicros)
+	r.counts[r.tenth%int64(len(r.counts))]++
+}
+
+func (r *recent) count(nowMicros int64) (sum int64) {
+	r.advance(nowMicros)
+	for _, n := range r.counts {
+		sum += n
+	}
+	return sum
+}
+
+// pauses are the times between attempts that fail: they double from the shortest
+// to the longest and vary by a fifth at random, never beyond these two, so that
+// the workers of a mesh do not try in step
+// (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/).
+type pauses struct {
+	shortestMicros, longestMicros int64
+	random                        *random
+	baseMicros                    int64 // the last pause without its jitter; 0: none yet
+}
+
+// next is the length of another pause.
+func (p *pauses) next() int64 {
+	p.baseMicros = min(max(2*p.baseMicros, p.shortestMicros), p.longestMicros)
+	high := min(p.baseMicros+p.baseMicros/4, p.longestMicros)
+	low := max(high-high/5, p.shortestMicros)
+	return low + p.random.below(high-low+1)
+}
+
+// reset makes the next pause the shortest.
+func (p *pauses) reset() { p.baseMicros = 0 }
+
+// random is SplitMix64, good from any seed, for jitter and for nonces that differ
+// between workers (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom
+// number generators", OOPSLA 2014).
+type random struct{ state uint64 }
+
+func (r *random) next() uint64 {
+	r.state += 0x9e3779b97f4a7c15
+	z := r.state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// below is a number from 0 to n-1, for n of at least 1.
+func (r *random) below(n int64) int64 {
+	return int64(r.next() % uint64(n))
+}

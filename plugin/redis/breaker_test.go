@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -20,13 +21,12 @@ func TestBreakerOpens(t *testing.T) {
 			r.request("a").flush()
 			r.allow(1)
 		}
+		r.now += 1000 * ms // what was decided is no longer recent
 		r.trip(limit)
 		r.wantState(Open)
 		before := len(r.commands)
 		for range 10 {
-			if w := r.request("b").flush(); w.refused != BreakerOpen {
-				t.Errorf("refused %v, want the breaker", w.refused)
-			}
+			r.request("b").flush().wantRefused(BreakerOpen)
 		}
 		if len(r.commands) != before || r.failed[BreakerOpen] != 10 {
 			t.Errorf("sent %v, failed %v", r.commands, r.failed)
@@ -37,8 +37,7 @@ func TestBreakerOpens(t *testing.T) {
 	}
 }
 
-// A request is a success when its last check is decided in time: not when one of
-// several is, nor when a reply comes late.
+// What is decided in time ends a row of failures; a late reply does not.
 func TestWhatEndsARowOfFailures(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -48,30 +47,153 @@ func TestWhatEndsARowOfFailures(t *testing.T) {
 	}{
 		{"allowed", func(r *rig) { r.request("a").flush(); r.allow(1) }, true},
 		{"rejected", func(r *rig) { r.request("a").flush(); r.answer(decision(1, false)) }, true},
-		{"first of two", func(r *rig) { r.request("a", "b").flush(); r.allow(1) }, false},
-		{"both of two", func(r *rig) { r.request("a", "b").flush(); r.allow(1); r.allow(2) }, true},
-		{"abandoned, in time", func(r *rig) { r.request("a").flush().abandon(true); r.allow(1) }, true},
-		{"abandoned, late", func(r *rig) { r.request("a").flush().abandon(true); r.pass(50 * ms); r.allow(1) }, false},
-		{"timed out, late", func(r *rig) { r.request("a").flush(); r.pass(50 * ms); r.allow(1) }, false},
+		{"first of two", func(r *rig) { r.request("a", "b").flush(); r.allow(1) }, true},
+		{"late", func(r *rig) { r.request("a").flush(); r.pass(50 * ms); r.allow(1) }, false},
 		{"beside one that failed", func(r *rig) {
 			r.request("a", "b").flush()
 			r.answer("-CLUSTERDOWN x\r\n")
 			r.allow(1)
-		}, false},
-		{"between timeout and tick", func(r *rig) { r.request("a").flush(); r.now += 51 * ms; r.allow(1) }, true},
+		}, true},
+		{"between timeout and tick", func(r *rig) { r.request("a").flush(); r.stall(51 * ms); r.allow(1) }, true},
 		{"a refund's reply", func(r *rig) {
-			r.conn.Refund(r.script, []byte("a"), 1, 1, 1, r.now)
+			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, AtMicros: 1}, r.now)
 			r.answer(":1\r\n")
 		}, false},
 	} {
-		r := newRig(t, testOptions())
-		r.request("a").flush()
-		r.allow(1)
-		r.trip(3)
-		tc.do(r)
-		if got := r.conn.breaker.failures == 0; got != tc.ends {
-			t.Errorf("%s: ends the row: %v, want %v", tc.name, got, tc.ends)
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, testOptions())
+			r.request("a").flush()
+			r.allow(1)
+			r.trip(3)
+			tc.do(r)
+			if got := r.conn.breaker.row == 0; got != tc.ends {
+				t.Errorf("ends the row: %v, want %v", got, tc.ends)
+			}
+		})
+	}
+}
+
+// Error replies may come from one shard of several: they open the breaker only
+// if they are most of what was asked in the last second. Without replies nothing
+// speaks for the rest. Failures that a success has interrupted do not count.
+func TestShareThatFails(t *testing.T) {
+	t.Parallel()
+	loading := func(r *rig) { r.trip(1) }
+	silence := func(r *rig) { r.request("a").flush(); r.pass(50 * ms) }
+	for _, tc := range []struct {
+		name      string
+		decided   int64 // before
+		wait      int64 // after that, in microseconds
+		fail      func(*rig)
+		wantOpens int64 // after so many failures in a row
+	}{
+		{name: "nothing was decided before", fail: loading, wantOpens: 5},
+		{name: "fewer were decided", decided: 4, fail: loading, wantOpens: 5},
+		{name: "as many were decided", decided: 5, fail: loading, wantOpens: 6},
+		{name: "many were decided", decided: 100, fail: loading, wantOpens: 101},
+		{name: "many were decided a second ago", decided: 100, wait: 1000 * ms, fail: loading, wantOpens: 5},
+		{name: "many were decided half a second ago", decided: 100, wait: 500 * ms, fail: loading, wantOpens: 101},
+		{name: "many were decided, then silence", decided: 100, fail: silence, wantOpens: 5},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, testOptions())
+			for range tc.decided {
+				r.request("a").flush()
+				r.allow(1)
+			}
+			r.now += tc.wait
+			opened := int64(0)
+			for n := int64(1); n <= 200 && opened == 0; n++ {
+				tc.fail(r)
+				if r.conn.State() == Open {
+					opened = n
+				}
+			}
+			if opened != tc.wantOpens {
+				t.Errorf("opened after %d failures in a row, want %d", opened, tc.wantOpens)
+			}
+		})
+	}
+}
+
+// One shard of three answers nothing but errors, at any load: of the checks of the
+// other shards at least 95 % are decided.
+func TestOneShardOfThreeFails(t *testing.T) {
+	t.Parallel()
+	for _, perSecond := range []int64{1, 5, 9, 20, 100, 1000, 5000} {
+		for _, checks := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%d requests of %d checks a second", perSecond, checks), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, testOptions())
+				random := rand.New(rand.NewPCG(uint64(perSecond), uint64(checks)))
+				asked, decided := 0, 0
+				for range 20_000 / checks {
+					for end := r.now + 1_000_000/perSecond; r.now < end; {
+						r.pass(min(end-r.now, minTickMicros))
+						r.answerByShard()
+					}
+					w := r.request()
+					for range checks {
+						w.tags = append(w.tags, fmt.Sprint("shard", random.IntN(3)))
+					}
+					w.checks = make([]heard, checks)
+					w.flush()
+					r.answerByShard()
+					for i, tag := range w.tags {
+						if tag == "shard0" {
+							continue
+						}
+						asked++
+						if w.checks[i].at != 0 {
+							decided++
+						}
+					}
+				}
+				if decided*100 < asked*95 {
+					t.Errorf("%d of %d checks of live shards were decided", decided, asked)
+				}
+			})
 		}
+	}
+}
+
+// answerByShard answers everything: an error for the first of three shards.
+func (r *rig) answerByShard() {
+	for len(r.commands) > 0 {
+		c := r.commands[0]
+		switch {
+		case strings.Contains(c[3], "shard0"):
+			r.answer("-upstream failure\r\n")
+		case c[1] == probeSource:
+			r.answer("+OK\r\n")
+		default:
+			r.allow(1)
+		}
+	}
+}
+
+// Two of three shards come back: whichever was asked last, the breaker closes
+// within a few probes.
+func TestProbesFindTheShardsThatAnswer(t *testing.T) {
+	t.Parallel()
+	for _, tags := range [][]string{{"shard0", "shard1"}, {"shard1", "shard0"}, {"shard0", "shard0"}, {"shard1", "shard1"}} {
+		r := newRig(t, testOptions())
+		r.request(tags[0]).flush()
+		r.allow(1)
+		for range 5 {
+			r.request(tags[1]).flush()
+			r.answer("-upstream failure\r\n")
+		}
+		r.wantState(Open)
+		for range 3 {
+			if r.conn.State() == Open {
+				r.passPause()
+				r.answerByShard()
+			}
+		}
+		r.wantState(Closed)
 	}
 }
 
@@ -88,12 +210,12 @@ func TestBreakerOpensOnTimeouts(t *testing.T) {
 	r.pass(40 * ms)
 	r.wantState(Open)
 	for _, w := range clients {
-		w.wantFailed(Timeout)
+		w.wantAll("expired")
 	}
 	// Requests in flight may still be answered, and wait no longer than ever.
-	young.wantWaiting()
+	young.wantAll("waits")
 	r.receive(strings.Repeat(decision(1, true), 6))
-	young.wantDecided(1)
+	young.want("at 1")
 	r.wantState(Open)
 	if !r.open {
 		t.Error("the stream answers and was closed")
@@ -116,14 +238,14 @@ func TestReadOnlyIsOneFailure(t *testing.T) {
 	}
 	r.answer("-READONLY You can't write against a read only replica.\r\n")
 	for _, w := range clients {
-		w.wantFailed(ErrorReply)
+		w.wantAll(causeNames[ErrorReply])
 	}
-	if got := r.conn.breaker.failures; got != 1 {
+	if got := r.conn.breaker.row; got != 1 {
 		t.Errorf("%d failures, want 1", got)
 	}
 	w := r.request("b").flush()
 	r.allow(1)
-	w.wantDecided(1)
+	w.want("at 1")
 }
 
 // The reason of an outage is logged when it begins and when it changes.

@@ -2,108 +2,153 @@ package redis
 
 import (
 	"fmt"
-
-	"github.com/sluiceproxy/sluice/algo"
+	"slices"
 )
 
-// client is a request: a Waiter that checks what it is told.
+// client is a request: a Waiter that checks the order of what it is told.
 type client struct {
 	rig      *rig
 	tags     []string
 	tagBytes []byte // as Add was given them
-	ticket   uint64
 	nonces   []int64
 	refused  Cause // by Begin
-	decided  []int64
-	allowed  []bool
-	failures []Cause
-	gone     bool // abandoned
-	giveBack bool // what Failed returns
-	onFailed func()
-	onDecide func()
+	checks   []heard
+	onCall   func(index int) // in each call of the Waiter
 }
+
+// heard is what a client knows of one check.
+type heard struct {
+	expired bool
+	at      int64 // Redis' time of the decision; 0: none
+	allowed bool
+	failed  Cause
+}
+
+// String is "waits", "expired", "at 7", "timeout" (or another cause), or what
+// came after it expired: "expired, at 7".
+func (h heard) String() string {
+	s := ""
+	switch {
+	case h.at != 0:
+		s = fmt.Sprintf("at %d", h.at)
+	case h.failed != NoCause:
+		s = h.failed.String()
+	}
+	switch {
+	case h.expired && s != "":
+		return "expired, " + s
+	case h.expired:
+		return "expired"
+	case s == "":
+		return "waits"
+	}
+	return s
+}
+
+// over reports whether the check has had its last call.
+func (h heard) over() bool { return h.at != 0 || h.failed != NoCause }
 
 // request prepares a request with a check for each tag.
 func (r *rig) request(tags ...string) *client {
-	return &client{rig: r, tags: tags, tagBytes: make([]byte, 0, 64), decided: make([]int64, len(tags)), allowed: make([]bool, len(tags))}
+	return &client{rig: r, tags: tags, tagBytes: make([]byte, 0, 64), checks: make([]heard, len(tags))}
 }
 
 // flush sends the request, if it may wait.
 func (w *client) flush() *client {
 	c := w.rig.conn
-	w.ticket, w.refused = c.Begin(w.rig.now)
-	if w.refused != NoCause {
+	if w.refused = c.Begin(w.rig.now); w.refused != NoCause {
 		return w
 	}
 	for i, tag := range w.tags {
 		from := len(w.tagBytes)
 		w.tagBytes = append(w.tagBytes, tag...)
-		w.nonces = append(w.nonces, c.Add(w, i, w.rig.script, w.tagBytes[from:], 1))
+		w.nonces = append(w.nonces, c.Add(w, i, Charge{Script: w.rig.script, Tag: w.tagBytes[from:], Cost: 1}))
 	}
-	c.Flush(w.ticket, w.rig.now)
+	c.Flush(w.rig.now)
 	return w
 }
 
-// left is how many decisions have not come.
+// charged is the charge of a check that was allowed.
+func (w *client) charged(index int) Charge {
+	return Charge{Script: w.rig.script, Tag: []byte(w.tags[index]), Cost: 1, Nonce: w.nonces[index], AtMicros: w.checks[index].at}
+}
+
+// left is how many checks have not had their last call.
 func (w *client) left() (n int) {
-	for _, at := range w.decided {
-		if at == 0 {
+	for _, h := range w.checks {
+		if !h.over() {
 			n++
 		}
 	}
 	return n
 }
 
-// abandon is the client going away.
-func (w *client) abandon(giveBack bool) {
-	w.gone = true
-	w.rig.conn.Abandon(w, w.ticket, w.left(), giveBack)
+func (w *client) Decided(index int, r *Reply, nowMicros int64) {
+	h := w.lastCall(index, nowMicros)
+	if len(r.Decisions) != 1 || r.Decisions[0].Allowed != r.Allowed {
+		w.rig.t.Errorf("%v: decisions %+v, allowed %v", w.tags, r.Decisions, r.Allowed)
+	}
+	h.at, h.allowed = r.AtMicros, r.Allowed
+	w.called(index)
 }
 
-func (w *client) Decided(index int, at int64, decisions []algo.Decision, allowed bool) {
-	if w.gone || len(w.failures) > 0 || w.decided[index] != 0 {
-		w.rig.t.Errorf("%v: decision %d, and it did not wait for that", w.tags, index)
+func (w *client) Failed(index int, cause Cause, nowMicros int64) {
+	if cause == NoCause {
+		w.rig.t.Errorf("%v: check %d failed without a cause", w.tags, index)
 	}
-	if len(decisions) != 1 || decisions[0].Allowed != allowed {
-		w.rig.t.Errorf("%v: decisions %+v, allowed %v", w.tags, decisions, allowed)
+	w.lastCall(index, nowMicros).failed = cause
+	w.called(index)
+}
+
+func (w *client) Expired(index int, nowMicros int64) {
+	h := w.lastCall(index, nowMicros)
+	if h.expired {
+		w.rig.t.Errorf("%v: check %d expired twice", w.tags, index)
 	}
-	w.decided[index], w.allowed[index] = at, allowed
-	if w.onDecide != nil {
-		w.onDecide()
+	h.expired = true
+	w.called(index)
+}
+
+// lastCall is the check that is called, which must not have had its last call.
+func (w *client) lastCall(index int, nowMicros int64) *heard {
+	h := &w.checks[index]
+	if h.over() {
+		w.rig.t.Errorf("%v: check %d was called again after its last call: %v", w.tags, index, h)
+	}
+	if nowMicros != w.rig.now {
+		w.rig.t.Errorf("%v: called at %d, and it is %d", w.tags, nowMicros, w.rig.now)
+	}
+	return h
+}
+
+func (w *client) called(index int) {
+	if w.onCall != nil {
+		w.onCall(index)
 	}
 }
 
-func (w *client) Failed(cause Cause) (outstanding int, giveBack bool) {
-	if w.gone || len(w.failures) > 0 || w.left() == 0 {
-		w.rig.t.Errorf("%v: failed with %v, and it did not wait", w.tags, cause)
-	}
-	w.failures = append(w.failures, cause)
-	if w.onFailed != nil {
-		w.onFailed()
-	}
-	return w.left() - 1, w.giveBack
-}
-
-// wantFailed checks that the request failed, for this cause.
-func (w *client) wantFailed(cause Cause) {
+// want checks what has become of each check.
+func (w *client) want(states ...string) {
 	w.rig.t.Helper()
-	if len(w.failures) != 1 || w.failures[0] != cause {
-		w.rig.t.Errorf("%v: failures %v, want one: %v", w.tags, w.failures, cause)
+	got := make([]string, len(w.checks))
+	for i, h := range w.checks {
+		got[i] = h.String()
+	}
+	if w.refused != NoCause || !slices.Equal(got, states) {
+		w.rig.t.Errorf("%v: refused: %v, checks %q, want %q", w.tags, w.refused, got, states)
 	}
 }
 
-// wantDecided checks that all decisions came, with these Redis times.
-func (w *client) wantDecided(at ...int64) {
+// wantAll checks that the same has become of all checks.
+func (w *client) wantAll(state string) {
 	w.rig.t.Helper()
-	if len(w.failures) > 0 || fmt.Sprint(w.decided) != fmt.Sprint(at) {
-		w.rig.t.Errorf("%v: failures %v, decided at %v, want %v", w.tags, w.failures, w.decided, at)
-	}
+	w.want(slices.Repeat([]string{state}, len(w.checks))...)
 }
 
-// wantWaiting checks that nothing has come of the request yet.
-func (w *client) wantWaiting() {
+// wantRefused checks that the request was not let in.
+func (w *client) wantRefused(cause Cause) {
 	w.rig.t.Helper()
-	if w.refused != NoCause || len(w.failures) > 0 || w.left() != len(w.tags) {
-		w.rig.t.Errorf("%v: refused %v, failures %v, decided at %v; want it to wait", w.tags, w.refused, w.failures, w.decided)
+	if w.refused != cause {
+		w.rig.t.Errorf("%v: refused: %v, want %v", w.tags, w.refused, cause)
 	}
 }

@@ -6,45 +6,63 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// Waiter is a request that waits for Redis. Every request that was flushed gets
-// either one Decided for each of its checks, or one Failed and nothing more;
-// one that was abandoned gets nothing more. Both may call Refund, and Abandon
-// for the request itself, but begin no request.
-type Waiter interface {
-	// Decided brings the decision of the check that was added with index.
-	// atMicros is Redis' time; decisions are good during the call only.
-	Decided(index int, atMicros int64, decisions []algo.Decision, allowed bool)
-	// Failed says that Redis will not decide this request. The Waiter returns
-	// how many further decisions it has been waiting for, which will not come,
-	// and whether what they charge is to be given back.
-	Failed(cause Cause) (outstanding int, giveBack bool)
+// Charge is what one check asks Redis to charge, and once decided, what it has
+// charged.
+type Charge struct {
+	Script   *Script
+	Tag      []byte // "<rule>|<identity>"; Add and Refund copy it
+	Cost     int64
+	Nonce    int64 // set by Add
+	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
 }
 
-// Host is what a Conn needs of the world around it. During its calls nothing of
-// the Conn is called but Closed, where it says so.
+// Reply is Redis' answer to one check. Its decisions are good during the call
+// only.
+type Reply struct {
+	AtMicros  int64 // Redis' time
+	Allowed   bool
+	Decisions []algo.Decision
+}
+
+// Waiter is told what becomes of each check that was flushed. Each check gets
+// exactly one last call, Decided or Failed, however long that takes; Expired may
+// come before it, once. In a call a Waiter may refund charges, but begins no
+// request.
+type Waiter interface {
+	// Decided brings Redis' answer. After Expired it is a late one.
+	Decided(index int, r *Reply, nowMicros int64)
+	// Failed tells that Redis will never decide this check.
+	Failed(index int, cause Cause, nowMicros int64)
+	// Expired tells that the check has waited for the timeout.
+	Expired(index int, nowMicros int64)
+}
+
+// Host is what a Conn needs of the world around it. A Host must not call back
+// into the Conn during these calls, except for Closed where noted.
 type Host interface {
 	// OpenStream opens a stream. Closed may be called before it returns.
 	OpenStream() error
 	// Send writes whole commands to the open stream. Closed may be called before
 	// it returns.
 	Send(commands []byte) error
-	// CloseStream ends the stream, whose bytes and end are of no interest from
-	// then on: neither Received nor Closed is called for it.
+	// CloseStream ends the stream. From then on neither Received nor Closed is
+	// called for it.
 	CloseStream()
 	// Warn and Info log one line each.
 	Warn(line string)
 	Info(line string)
-	Observer
 }
 
-// Observer counts what happens.
+// Observer counts what happens. It calls nothing of the Conn.
 type Observer interface {
-	// RequestFailed: a request was not decided by Redis.
+	// RequestFailed: Redis did not decide a request, or one of its checks. A
+	// request is told once, with the first cause.
 	RequestFailed(cause Cause)
 	// RoundTrip: the time from sending a check to its decision. Late ones are
 	// told too, or Redis would never seem slower than the timeout.
 	RoundTrip(micros int64)
-	// Reconnected: another stream was opened in place of an earlier one.
+	// Reconnected: a stream was opened in place of one that was lost. What
+	// answers now may not hold the charges that were made before.
 	Reconnected()
 	// Refunded: a command was queued that gives a charge back.
 	Refunded()
@@ -65,131 +83,160 @@ type Options struct {
 
 // Conn is one pipelined connection with its breaker.
 type Conn struct {
-	host    Host
-	options Options
-	random  random
-	breaker breaker
-	reopen  pauses // between attempts to open a stream
-	pipe    pipeline
-	decoder *redisresp.Decoder
+	host     Host
+	observer Observer
+	options  Options
+	random   random
+	nonce    int64
 
-	open         bool  // there is a stream
-	heard        bool  // a reply has come on this stream
-	opened       bool  // there has been a stream before
-	deferring    bool  // commands that are queued now leave together later
-	waiting      int64 // requests with commands in the pipe
-	nonce        int64
-	reopenMicros int64 // no new stream before this time
+	pipe      pipeline
+	listening listening
+	breaker   breaker
+	stream    stream
 
-	out       []byte // commands not sent yet
-	in        []byte // the beginning of a reply that is not complete
-	values    []int64
-	decisions []algo.Decision
-
-	probeTag  []byte // of the last failed check: which hash slot to probe
-	openError error  // of the last attempt to open a stream
-	complaint complaint
-	reported  string // why Redis does not decide, as logged last; "" if it does
+	begunMicros int64  // when Begin was called
+	added       int    // checks since then
+	out         []byte // commands that are queued
+	deferring   bool   // they leave together at the end of the callback
+	reply       Reply  // of the check that is being answered
+	values      []int64
+	complaint   complaint
+	reported    string // why Redis does not decide, as logged last; "" if it does
 }
 
-// replyLimits bound what a reply may be: those of our scripts are flat arrays of
-// a few dozen integers, and error texts are short.
-var replyLimits = redisresp.Limits{Bytes: 64 << 10}
-
 // New makes a Conn. Nothing is opened before the first request.
-func New(host Host, options Options) *Conn {
-	c := &Conn{host: host, options: options, probeTag: []byte("sluice"), decoder: redisresp.NewDecoder(replyLimits)}
+func New(host Host, observer Observer, options Options) *Conn {
+	c := &Conn{host: host, observer: observer, options: options}
 	c.random.state = options.Seed
 	c.nonce = int64(c.random.next() >> 1)
+	c.listening.periodMicros = tickMicros(options.TimeoutMicros)
 	b := &options.Breaker
-	c.reopen = pauses{shortestMicros: b.MinOpenMicros, longestMicros: b.MaxOpenMicros, random: &c.random}
-	c.breaker = breaker{limit: b.Failures, pauses: c.reopen}
+	p := pauses{shortestMicros: b.MinOpenMicros, longestMicros: b.MaxOpenMicros, random: &c.random}
+	c.breaker = breaker{limit: b.Failures, pauses: p}
+	c.stream = stream{decoder: redisresp.NewDecoder(replyLimits), reopen: p}
 	return c
 }
 
 // Begin starts a request's checks: Add each, then Flush, with nothing between.
-// It fails, with nothing to undo, when the request must not wait for Redis. The
-// ticket is for Flush and Abandon.
-func (c *Conn) Begin(nowMicros int64) (ticket uint64, cause Cause) {
+// Unless it returns NoCause the request must not wait for Redis, and there is
+// nothing to undo.
+func (c *Conn) Begin(nowMicros int64) Cause {
+	cause := NoCause
 	switch {
 	case c.breaker.state != Closed:
 		cause = BreakerOpen
-	case c.waiting >= c.options.MaxPending:
+	case c.pipe.waiting >= c.options.MaxPending:
 		cause = Overload
-	case !c.open && !c.connect(nowMicros):
+	case !c.stream.open && !c.connect(nowMicros):
 		cause = Unreachable
 		c.failed(cause, nowMicros)
 	}
 	if cause != NoCause {
-		c.host.RequestFailed(cause)
+		c.observer.RequestFailed(cause)
 	}
-	return c.pipe.next, cause
+	c.begunMicros, c.added = nowMicros, 0
+	return cause
 }
 
-// Add appends one check. The nonce is for Refund.
-func (c *Conn) Add(w Waiter, index int, s *Script, tag []byte, cost int64) (nonce int64) {
+// Add appends one check. w hears of it under this index. The nonce belongs to
+// the charge when it is refunded.
+func (c *Conn) Add(w Waiter, index int, charge Charge) (nonce int64) {
 	c.nonce = (c.nonce + 1) & (1<<63 - 1)
-	c.push(entry{waiter: w, index: index, script: s, tag: tag, cost: cost, nonce: c.nonce})
+	charge.Nonce, charge.AtMicros = c.nonce, 0
+	c.push(entry{waiter: w, index: index, question: c.pipe.asked.next, charge: charge}, c.begunMicros)
+	c.added++
 	return c.nonce
-}
-
-// push queues a check or refund and encodes its command.
-func (c *Conn) push(e entry) {
-	slot := c.pipe.push(e)
-	c.out = slot.script.appendCall(c.out, slot)
 }
 
 // Flush sends what was added since Begin as one request that waits. Failed may
 // be called before it returns.
-func (c *Conn) Flush(ticket uint64, nowMicros int64) {
-	if ticket == c.pipe.next { // nothing was added
+func (c *Conn) Flush(nowMicros int64) {
+	if c.added == 0 {
 		return
 	}
-	for i := ticket; i < c.pipe.next; i++ {
-		c.pipe.at(i).sentMicros = nowMicros
-	}
-	c.pipe.at(c.pipe.next - 1).last = true
-	c.waiting++
+	c.pipe.ask(c.added)
+	c.added = 0
 	c.transmit(nowMicros)
 }
 
-// Refund gives back what a check of this nonce charged at a time of Redis'
-// clock. Nobody waits for it; if it is lost, the charge stands.
-func (c *Conn) Refund(s *Script, tag []byte, cost, nonce, chargedAtMicros, nowMicros int64) {
-	if !c.open || cost == 0 {
+// Refund gives back what a check has charged. Nobody waits for it; if it is
+// lost, the charge stands.
+func (c *Conn) Refund(charge Charge, nowMicros int64) {
+	if charge.Cost == 0 || charge.AtMicros == 0 || !c.stream.open && !(c.stream.resting && c.connect(nowMicros)) {
 		return
 	}
-	c.push(entry{
-		kind: refundEntry, script: s, tag: tag, cost: cost, nonce: nonce,
-		chargedAtMicros: chargedAtMicros, sentMicros: nowMicros,
-	})
-	c.host.Refunded()
+	c.push(entry{kind: refundEntry, charge: charge, bySource: !c.knowsRefund(charge.Script)}, nowMicros)
+	c.observer.Refunded()
 	if !c.deferring {
 		c.transmit(nowMicros)
 	}
 }
 
-// Abandon stops the waiting of a request of which count decisions have not come.
-// giveBack refunds what they turn out to have charged.
-func (c *Conn) Abandon(w Waiter, ticket uint64, count int, giveBack bool) {
-	c.pipe.abandon(w, ticket, count, giveBack, false)
+// push queues a check or refund, which is sent at nowMicros, and encodes its
+// command.
+func (c *Conn) push(e entry, nowMicros int64) {
+	c.stamp(&e, nowMicros)
+	slot := c.pipe.push(e)
+	c.out = slot.charge.Script.appendCall(c.out, slot)
 }
 
-// giveUp tells a request that Redis will not decide it, and abandons its other
-// entries, which are at position next or later. tag is that of the check that
-// failed.
-func (c *Conn) giveUp(w Waiter, tag []byte, next uint64, cause Cause) (giveBack bool) {
-	c.probeTag = append(c.probeTag[:0], tag...)
-	c.host.RequestFailed(cause)
-	outstanding, giveBack := w.Failed(cause)
-	c.pipe.abandon(w, next, outstanding, giveBack, true)
-	return giveBack
+// pushAgain queues a check or refund once more. Its timeout still counts from
+// when it was first sent.
+func (c *Conn) pushAgain(e *entry) {
+	slot := c.pipe.push(*e)
+	c.out = slot.charge.Script.appendCall(c.out, slot)
+}
+
+// Received takes bytes from the stream: any part of a reply, or many replies.
+func (c *Conn) Received(b []byte, nowMicros int64) {
+	c.deferring = true
+	c.read(b, nowMicros)
+	c.transmitDeferred(nowMicros)
+}
+
+// Tick tells the checks that have waited too long, replaces a stalled stream,
+// sends the breaker's probe when it is due and closes a stream that rests.
+func (c *Conn) Tick(nowMicros int64) {
+	c.listening.tick(nowMicros)
+	c.deferring = true
+	c.expire(nowMicros)
+	if c.owes(stalledTimeouts*c.options.TimeoutMicros, nowMicros) {
+		c.hangUp(ended{cause: Lost}, nowMicros)
+	}
+	if c.breaker.state == Open && nowMicros >= c.breaker.dueMicros {
+		c.probe(nowMicros)
+	}
+	c.rest(nowMicros)
+	c.transmitDeferred(nowMicros)
+}
+
+// NextTickMicros is how long Tick may wait; 0 when nothing waits for it.
+func (c *Conn) NextTickMicros(nowMicros int64) int64 {
+	switch {
+	case c.pipe.entries.len() > 0:
+		return c.listening.periodMicros
+	case c.breaker.state == Open:
+		return max(c.breaker.dueMicros-nowMicros, minTickMicros)
+	case c.stream.open:
+		return max(c.stream.usedMicros+restMicros-nowMicros, minTickMicros)
+	}
+	return 0
+}
+
+// Closed tells that the stream is gone.
+func (c *Conn) Closed(nowMicros int64) {
+	if c.stream.open {
+		c.end(ended{cause: Lost}, nowMicros)
+	}
 }
 
 // State is the breaker's state.
 func (c *Conn) State() BreakerState { return c.breaker.state }
 
-// InFlight is how many requests have commands in the pipe, whether they still
-// wait or not. MaxPending bounds it, and with it the memory of the Conn. A check
-// that is sent again by source counts as a request of its own.
-func (c *Conn) InFlight() int64 { return c.waiting }
+// InFlight is how many requests have commands in the pipe, whether anything
+// still depends on them or not. MaxPending bounds it, and with it the memory of
+// the Conn.
+func (c *Conn) InFlight() int64 { return c.pipe.waiting }
+
+// Idle reports whether every command has had its reply.
+func (c *Conn) Idle() bool { return c.pipe.entries.len() == 0 && len(c.out) == 0 }

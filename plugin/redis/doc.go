@@ -2,12 +2,19 @@
 // pipelined over a single byte stream, and the replies are matched to them
 // first-in first-out, as RESP guarantees.
 //
-// The package holds everything that can go wrong between a request and its
+// The package holds everything that can go wrong between a check and its
 // decision: timeouts, lost and stalled streams, error replies, scripts that
 // Redis does not know, too many waiting requests, and the breaker that keeps
-// requests from waiting for a Redis that does not answer. It never decides what
-// a failure means for a request; a Waiter is told the Cause and applies the
-// failure mode.
+// requests from waiting for a Redis that does not answer. Each check fails on
+// its own. The package never decides what a failure means for a request: a
+// Waiter is told the Cause and applies the failure mode.
+//
+//	conn.go      a request's way: Begin, Add, Flush, Received, Tick
+//	answer.go    what becomes of each reply
+//	timeout.go   what becomes of a check without one
+//	stream.go    the stream: opened on demand, lost, stalled, at rest
+//	breaker.go   when to stop asking, and whom to probe
+//	outage.go    the breaker at work, and what the log says
 //
 // A Conn is used by one Envoy worker and is not safe for concurrent use. Time is
 // always an argument: microseconds of a monotonic clock.

@@ -50,18 +50,18 @@ type rig struct {
 
 func newRig(t testing.TB, options Options) *rig {
 	r := &rig{t: t, now: 1_000_000 * ms, failed: map[Cause]int{}, script: testScript(t)}
-	r.conn = New(r, options)
+	r.conn = New(r, r, options)
 	return r
 }
 
 // testScript is a rule with one limit.
 func testScript(t testing.TB) *Script {
 	t.Helper()
-	policy, err := algo.NewPlan([]algo.Limit{{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}})
+	plan, err := algo.NewPlan([]algo.Limit{{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewScript(policy, "rl", []string{":gcra:1s"})
+	return NewScript(plan, "rl", []string{":gcra:1s"})
 }
 
 func (r *rig) OpenStream() error {
@@ -172,11 +172,21 @@ func (r *rig) closeStream() {
 	r.conn.Closed(r.now)
 }
 
-// pass lets time pass, and then ticks.
+// pass lets time pass, with ticks as often as they are asked for and one at the
+// end.
 func (r *rig) pass(micros int64) {
-	r.now += micros
-	r.conn.Tick(r.now)
+	for end := r.now + micros; r.now < end; {
+		step := end - r.now
+		if next := r.conn.NextTickMicros(r.now); next > 0 {
+			step = min(step, next)
+		}
+		r.now += step
+		r.conn.Tick(r.now)
+	}
 }
+
+// stall lets time pass in which the worker stands still.
+func (r *rig) stall(micros int64) { r.now += micros }
 
 // names are the first words of the commands that wait for a reply.
 func (r *rig) names() string {

@@ -5,52 +5,62 @@ import (
 	"strings"
 )
 
-func (w *modelClient) waits() bool {
-	return !w.gone && len(w.failures) == 0 && w.left() > 0
-}
-
 // check holds all that must be true between two steps.
 func (m *model) check() {
 	m.newStream()
 	c := m.conn
-	if c.open != m.open || c.deferring || len(c.out) > 0 {
-		m.t.Errorf("open %v, the stream is %v; deferring %v, %d bytes to send", c.open, m.open, c.deferring, len(c.out))
+	if c.stream.open != m.open || c.deferring || len(c.out) > 0 {
+		m.t.Errorf("open %v, the stream is %v; deferring %v, %d bytes to send", c.stream.open, m.open, c.deferring, len(c.out))
 	}
-	probes, requests := 0, int64(0)
-	for i := c.pipe.first; i < c.pipe.next; i++ {
-		e := c.pipe.at(i)
-		if e.kind == probeEntry {
-			probes++
-		}
-		if e.last {
-			requests++
-		}
+	m.checkPipe()
+	if want := len(m.commands) + len(m.replies); m.open && !m.garbled && c.pipe.entries.len() != want {
+		m.t.Errorf("%d entries in the pipe, %d commands without a reply", c.pipe.entries.len(), want)
 	}
-	if (probes == 1) != (c.State() == HalfOpen) || probes > 1 {
-		m.t.Errorf("%d probes in state %d", probes, c.State())
-	}
-	if c.InFlight() != requests || requests > 3*c.options.MaxPending {
-		m.t.Errorf("%d requests in flight, %d in the pipe", c.InFlight(), requests)
-	}
-	if want := len(m.commands) + len(m.replies); m.open && !m.garbled && c.pipe.len() != want {
-		m.t.Errorf("%d entries in the pipe, %d commands without a reply", c.pipe.len(), want)
-	}
-	if !m.open && c.pipe.len() > 0 {
-		m.t.Errorf("%d entries wait for a stream that is gone", c.pipe.len())
+	if !m.open && c.pipe.entries.len() > 0 {
+		m.t.Errorf("%d entries wait for a stream that is gone", c.pipe.entries.len())
 	}
 	m.checkClients()
 	m.checkStates()
 }
 
+// checkPipe counts what is in the pipe: at most one probe, and of each request as
+// many checks as it is said to have.
+func (m *model) checkPipe() {
+	c := m.conn
+	probes, checks := 0, map[uint64]int{}
+	for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {
+		switch e := c.pipe.entries.at(i); e.kind {
+		case probeEntry:
+			probes++
+		case checkEntry:
+			checks[e.question]++
+		}
+	}
+	if (probes == 1) != (c.State() == HalfOpen) || probes > 1 {
+		m.t.Errorf("%d probes in state %d", probes, c.State())
+	}
+	for i := c.pipe.asked.first; i < c.pipe.asked.next; i++ {
+		if q := c.pipe.asked.at(i); q.commands != checks[i] {
+			m.t.Errorf("request %d has %d checks in the pipe, and counts %d", i, checks[i], q.commands)
+		}
+		if q := c.pipe.asked.at(i); i == c.pipe.asked.first && q.commands == 0 {
+			m.t.Errorf("request %d is over, and still kept", i)
+		}
+	}
+	if n := int64(len(checks)); c.InFlight() != n || n > c.options.MaxPending {
+		m.t.Errorf("%d requests in flight, %d in the pipe", c.InFlight(), n)
+	}
+}
+
 func (m *model) checkClients() {
 	waiting := m.clients[:0]
 	for _, w := range m.clients {
-		for i, at := range w.decided {
-			if at != 0 && at != w.ids[i] {
-				m.t.Errorf("check %d got the reply of check %d", w.ids[i], at)
+		for i, h := range w.checks {
+			if h.at != 0 && h.at != w.ids[i] {
+				m.t.Errorf("check %d got the reply of check %d", w.ids[i], h.at)
 			}
 		}
-		if w.waits() {
+		if w.left() > 0 {
 			waiting = append(waiting, w)
 			if !m.open {
 				m.t.Errorf("request %v waits, and there is no stream", w.tags)
@@ -101,17 +111,17 @@ func (m *model) finish() {
 			m.deliver(len(m.wire))
 		}
 		m.check()
-		if w != nil && len(w.failures) == 0 && w.left() == 0 && m.conn.State() == Closed {
+		if w != nil && w.checks[0].at != 0 && len(m.clients) == 0 && m.conn.State() == Closed {
 			break
 		}
 		if round > 5_000 { // the longest pause, by the finest tick
 			m.t.Fatalf("does not recover: state %d, log %q", m.conn.State(), m.lines)
 		}
-		m.tick(max(m.conn.NextTickMicros(m.now), minTickMicros))
+		m.pass(minTickMicros)
 	}
 	m.check()
-	if len(m.clients) > 0 || m.conn.pipe.len() > 0 || m.conn.State() != Closed {
-		m.t.Errorf("%d requests wait, %d entries, state %d", len(m.clients), m.conn.pipe.len(), m.conn.State())
+	if len(m.clients) > 0 || m.conn.pipe.entries.len() > 0 || m.conn.State() != Closed {
+		m.t.Errorf("%d requests wait, %d entries, state %d", len(m.clients), m.conn.pipe.entries.len(), m.conn.State())
 	}
 	m.wantInFlight(0)
 	if strings.Contains(strings.Join(m.lines, "\n"), "s3cr3t") {

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -41,15 +42,16 @@ func TestMalformed(t *testing.T) {
 				r.allow(int64(i + 1))
 			}
 			r.receive(bytes)
-			for i, w := range clients {
-				if i == 0 && before == 2 {
-					w.wantDecided(1, 2)
-				} else {
-					w.wantFailed(Malformed)
-				}
+			want := []string{"malformed_reply", "malformed_reply"}
+			for i := range before {
+				want[i] = fmt.Sprint("at ", i+1)
 			}
-			if r.open || r.conn.breaker.failures != 1 {
-				t.Errorf("%s, after %d: open %v, %d failures", name, before, r.open, r.conn.breaker.failures)
+			clients[0].want(want...)
+			for _, w := range clients[1:] {
+				w.wantAll("malformed_reply")
+			}
+			if r.open || r.conn.breaker.row != 1 {
+				t.Errorf("%s, after %d: open %v, %d failures", name, before, r.open, r.conn.breaker.row)
 			}
 			r.wantInFlight(0)
 		}
@@ -69,8 +71,8 @@ func TestMalformedAtEveryPosition(t *testing.T) {
 			r.receive(string(bytes) + good)
 			r.pass(150 * ms) // what waits for more bytes
 			for _, w := range []*client{a, b} {
-				if len(w.failures)+len(w.tags)-w.left() != 1 {
-					t.Errorf("%q: failures %v, decided %v", bytes, w.failures, w.decided)
+				if w.left() > 0 {
+					t.Errorf("%q: %v", bytes, w.checks)
 				}
 			}
 			r.wantInFlight(0)
@@ -88,12 +90,12 @@ func TestReplyThatNobodyWaitsFor(t *testing.T) {
 		if r.open {
 			t.Errorf("%q: the stream is still open", bytes)
 		}
-		if r.conn.breaker.failures != 0 || len(r.lines) > 0 {
-			t.Errorf("%q: %d failures, logged %q", bytes, r.conn.breaker.failures, r.lines)
+		if r.conn.breaker.row != 0 || len(r.lines) > 0 {
+			t.Errorf("%q: %d failures, logged %q", bytes, r.conn.breaker.row, r.lines)
 		}
 		w := r.request("b").flush()
 		r.allow(2)
-		w.wantDecided(2)
+		w.want("at 2")
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 )
 
 // model drives a Conn by a program of bytes: requests, replies of all kinds, cut
-// anywhere, faults, time, clients that go away. After each step it holds what
+// anywhere, faults, time, standstills. After each step it holds what
 // must always be true against what it sees.
 type model struct {
 	*rig
 	program []byte
-	clients []*modelClient // flushed, and not known to have ended
+	clients []*modelClient // flushed, with checks that have not had their last call
 	checks  int64          // so far; the number of each is its tag, and its Redis time
 
 	wire    string // sent by Redis, not delivered yet
@@ -21,24 +21,24 @@ type model struct {
 	garbled bool   // something that is no reply was delivered: nothing follows it
 	streams int    // wire belongs to this stream
 
-	states int // of rig.states that have been looked at
+	states  int   // of rig.states that have been looked at
+	stalled int64 // for how long the worker has stood still
 }
 
-// modelClient is a client that knows when it was sent and what it is to hear.
+// modelClient is a client that knows what it is to hear.
 type modelClient struct {
 	*client
 	ids    []int64
 	sentAt int64
 }
 
-// Failed and Decided check what must hold at that moment, beyond what a client
-// checks itself.
-func (w *modelClient) Failed(cause Cause) (int, bool) {
-	age := w.rig.now - w.sentAt
-	if cause == Timeout && age < w.rig.conn.options.TimeoutMicros {
-		w.rig.t.Errorf("timed out after %d us", age)
+// Expired checks what must hold at that moment, beyond what a client checks
+// itself.
+func (w *modelClient) Expired(index int, nowMicros int64) {
+	if age := nowMicros - w.sentAt; age < w.rig.conn.options.TimeoutMicros {
+		w.rig.t.Errorf("expired after %d us", age)
 	}
-	return w.client.Failed(cause)
+	w.client.Expired(index, nowMicros)
 }
 
 func runModel(t *testing.T, program []byte) {
@@ -98,9 +98,7 @@ func (m *model) step(op byte) {
 	case 17:
 		m.tick(m.conn.NextTickMicros(m.now))
 	case 18:
-		if len(m.clients) > 0 {
-			m.clients[int(arg)%len(m.clients)].leave(arg&64 > 0)
-		}
+		m.stall(arg * ms)
 	case 19:
 		m.openErr, m.sendErr = nil, nil
 		m.closeInOpen, m.closeInSend = arg%5 == 0, arg%5 == 1
@@ -113,53 +111,34 @@ func (m *model) step(op byte) {
 	}
 }
 
-// send begins a request, whose checks are numbered; nil if it is refused.
+// send begins a request, whose checks are numbered; nil if it is refused. One that
+// gives back refunds what it is charged late, or beside a rejection.
 func (m *model) send(checks int, giveBack bool) *modelClient {
 	w := &modelClient{client: m.request(), sentAt: m.now}
-	w.giveBack = giveBack
 	open := m.conn.State() == Closed
-	ticket, cause := m.conn.Begin(m.now)
-	if (cause == BreakerOpen) == open {
-		m.t.Errorf("refused %v, and the breaker was closed: %v", cause, open)
+	w.refused = m.conn.Begin(m.now)
+	if (w.refused == BreakerOpen) == open {
+		m.t.Errorf("refused %v, and the breaker was closed: %v", w.refused, open)
 	}
-	if cause != NoCause {
+	if w.refused != NoCause {
 		return nil
 	}
-	w.ticket = ticket
-	w.decided, w.allowed = make([]int64, checks), make([]bool, checks)
+	w.checks = make([]heard, checks)
 	for i := range checks {
 		m.checks++
 		w.ids = append(w.ids, m.checks)
 		w.tags = append(w.tags, strconv.FormatInt(m.checks, 10))
-		w.nonces = append(w.nonces, m.conn.Add(w, i, m.script, []byte(w.tags[i]), 1))
+		w.nonces = append(w.nonces, m.conn.Add(w, i, Charge{Script: m.script, Tag: []byte(w.tags[i]), Cost: 1}))
 	}
-	w.onFailed = w.refundAll
-	w.onDecide = func() {
-		if last := checks - 1; w.allowed[0] || w.left() == 0 {
-			return
-		} else if giveBack && w.decided[last] == 0 { // rejected: nothing more is of interest
-			w.refundAll()
-			w.leave(true)
+	w.onCall = func(index int) {
+		h := &w.checks[index]
+		if giveBack && h.allowed && (h.expired || !w.checks[0].allowed) {
+			m.conn.Refund(w.charged(index), m.now)
 		}
 	}
 	m.clients = append(m.clients, w)
-	m.conn.Flush(ticket, m.now)
+	m.conn.Flush(m.now)
 	return w
-}
-
-func (w *modelClient) leave(giveBack bool) {
-	if !w.gone && len(w.failures) == 0 && w.left() > 0 {
-		w.gone = true
-		w.rig.conn.Abandon(w, w.ticket, w.left(), giveBack)
-	}
-}
-
-func (w *modelClient) refundAll() {
-	for i, at := range w.decided {
-		if w.giveBack && w.allowed[i] {
-			w.rig.conn.Refund(w.rig.script, []byte(w.tags[i]), 1, w.nonces[i], at, w.rig.now)
-		}
-	}
 }
 
 // reply puts the good reply to the oldest command on the wire: for a check one
@@ -173,7 +152,7 @@ func (m *model) reply(allowed bool) {
 	switch {
 	case c[0] == "AUTH" || c[0] == "SELECT" || c[1] == probeSource:
 		m.respond("+OK\r\n")
-	case c[1] == m.script.policy.RefundScript().Source:
+	case c[1] == m.script.plan.RefundScript().Source || c[1] == m.script.plan.RefundScript().SHA1:
 		m.respond(":1\r\n")
 	default:
 		tag := c[3][strings.Index(c[3], "{")+1 : strings.Index(c[3], "}")]
@@ -231,17 +210,27 @@ func (m *model) garble(arg int64) {
 	m.receive(garbage[arg%int64(len(garbage))])
 }
 
+// tick lets time pass with ticks as they are asked for: what waits for longer than
+// the timeout has expired.
 func (m *model) tick(micros int64) {
 	m.pass(micros)
 	for _, w := range m.clients {
-		if w.waits() && m.now-w.sentAt >= m.conn.options.TimeoutMicros {
-			m.t.Errorf("request %v still waits after %d us", w.tags, m.now-w.sentAt)
+		for i, h := range w.checks {
+			if m.now-w.sentAt >= m.conn.options.TimeoutMicros+m.stalled && !h.over() && !h.expired {
+				m.t.Errorf("check %d still waits after %d us", w.ids[i], m.now-w.sentAt)
+			}
 		}
 	}
 }
 
-// Whatever happens in whatever order, every request ends once, and with its own
-// decisions.
+// stall lets the worker stand still.
+func (m *model) stall(micros int64) {
+	m.stalled += micros
+	m.rig.stall(micros)
+}
+
+// Whatever happens in whatever order, every check has one last call, and that with
+// its own decision.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(1_000) {

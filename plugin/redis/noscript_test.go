@@ -11,7 +11,7 @@ func TestNoScript(t *testing.T) {
 	a, b := r.request("a").flush(), r.request("b", "c").flush()
 	d := r.request("d").flush()
 	for _, w := range []*client{a, b, d} {
-		clear(w.tagBytes) // a Waiter's tags are good during Add only
+		clear(w.tagBytes) // a Waiter may use them again once Add has returned
 	}
 	sent := r.commands[0]
 	r.answer(noScript)
@@ -22,7 +22,7 @@ func TestNoScript(t *testing.T) {
 		t.Fatalf("sent %s", got)
 	}
 	again := r.commands[0]
-	if again[1] != r.script.policy.Script().Source {
+	if again[1] != r.script.plan.Script().Source {
 		t.Errorf("sent source %q", again[1])
 	}
 	for i := 2; i < len(sent); i++ {
@@ -32,9 +32,9 @@ func TestNoScript(t *testing.T) {
 	}
 	r.allow(1)
 	r.allow(2)
-	a.wantDecided(1)
-	b.wantDecided(2, 3)
-	d.wantDecided(4)
+	a.want("at 1")
+	b.want("at 2", "at 3")
+	d.want("at 4")
 	r.wantInFlight(0)
 	r.wantState(Closed)
 	if len(r.lines) > 0 || len(r.failed) > 0 {
@@ -42,19 +42,88 @@ func TestNoScript(t *testing.T) {
 	}
 }
 
-// A refund needs no second round trip, in which the client's next request could
-// overtake it, even on a Redis that has never seen its script.
-func TestRefundBringsItsSource(t *testing.T) {
+// A refund is sent by source until one has succeeded on this stream: then Redis
+// knows its script.
+func TestRefundByHash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
-	r.request("a").flush()
-	r.allow(1)
-	r.conn.Refund(r.script, []byte("a"), 7, 8, 9, r.now)
-	if sent := r.answer(noScript); sent[0] != "EVAL" || sent[1] != r.script.policy.RefundScript().Source {
-		t.Errorf("sent %q", sent)
+	charge := Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 7, AtMicros: 9}
+	for stream := range 2 {
+		r.request("a").flush()
+		r.allow(1)
+		for i, want := range []string{"EVAL", "EVAL", "EVALSHA", "EVALSHA"} {
+			r.conn.Refund(charge, r.now)
+			if i == 0 {
+				r.conn.Refund(charge, r.now) // before the first one's reply
+				continue
+			}
+			if i == 1 {
+				r.answer(":1\r\n")
+			}
+			if got := r.answer(":1\r\n"); got[0] != want {
+				t.Errorf("stream %d: refund %d is sent by %s, want %s", stream, i, got[0], want)
+			}
+			for len(r.commands) > 0 {
+				r.answer(":1\r\n")
+			}
+		}
+		r.closeStream()
 	}
-	if len(r.commands) > 0 || r.refunded != 1 { // it is not sent again
-		t.Errorf("%d refunds, then %v", r.refunded, r.commands)
+}
+
+// learnRefund brings the Conn to send refunds by hash.
+func (r *rig) learnRefund() {
+	r.t.Helper()
+	r.request("learn").flush()
+	r.allow(1)
+	r.conn.Refund(Charge{Script: r.script, Tag: []byte("learn"), Cost: 1, AtMicros: 1}, r.now)
+	if got := r.answer(":1\r\n"); got[0] != "EVAL" {
+		r.t.Fatalf("the first refund is sent by %s", got[0])
+	}
+}
+
+// A refund that Redis does not know is sent again, and the client's next request,
+// which stood behind it, is not rejected for that.
+func TestNextRequestDoesNotOvertakeRefund(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name      string
+		tag       string
+		allowed   bool
+		wantAgain bool
+	}{
+		{name: "rejected as if there were no refund", tag: "a", allowed: false, wantAgain: true},
+		{name: "allowed all the same", tag: "a", allowed: true, wantAgain: false},
+		{name: "another identity", tag: "b", allowed: false, wantAgain: false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, testOptions())
+			r.learnRefund()
+			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
+			next := r.request(tc.tag).flush()
+			r.answer(noScript)
+			r.answer(decision(3, tc.allowed))
+			want := "EVAL"
+			if tc.wantAgain {
+				want = "EVAL EVAL"
+				next.want("waits")
+			} else {
+				next.want("at 3")
+			}
+			if got := r.names(); got != want {
+				t.Fatalf("sent %s, want %s", got, want)
+			}
+			r.wantRefund("a", 9)
+			if tc.wantAgain {
+				r.allow(4)
+				next.want("at 4")
+			}
+			r.wantInFlight(0)
+			if r.refunded != 2 {
+				t.Errorf("%d refunds were counted, want 2", r.refunded)
+			}
+		})
 	}
 }
 
@@ -66,15 +135,17 @@ func TestNoScriptTwice(t *testing.T) {
 	r.answer(noScript)
 	r.answer(noScript)
 	r.answer(noScript)
-	w.wantFailed(ErrorReply)
+	w.want("error_reply", "waits")
 	r.answer(noScript)
+	w.wantAll("error_reply")
 	r.wantInFlight(0)
-	if got := r.conn.breaker.failures; got != 1 {
+	if got := r.conn.breaker.row; got != 1 {
 		t.Errorf("%d failures, want 1", got)
 	}
 }
 
-// The timeout counts from when the check was first sent.
+// The timeout counts from when the check was first sent. One that has expired is
+// not sent again, as it has charged nothing.
 func TestNoScriptKeepsTheTimeout(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
@@ -82,25 +153,15 @@ func TestNoScriptKeepsTheTimeout(t *testing.T) {
 	r.pass(30 * ms)
 	r.answer(noScript)
 	r.pass(19 * ms)
-	w.wantWaiting()
+	w.wantAll("waits")
 	r.pass(1 * ms)
-	w.wantFailed(Timeout)
-	r.answer(noScript) // b is not sent again, as nobody waits for it
+	w.wantAll("expired")
+	r.answer(noScript)
+	w.want("expired", "expired, timeout")
 	if got := r.names(); got != "EVAL" {
 		t.Errorf("sent %s", got)
 	}
 	r.allow(1)
-	r.wantInFlight(0)
-}
-
-// A check that was abandoned is not sent again: it has charged nothing.
-func TestNoScriptForAbandoned(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testOptions())
-	r.request("a").flush().abandon(true)
-	r.answer(noScript)
-	if len(r.commands) > 0 || r.refunded != 0 {
-		t.Errorf("sent %v", r.commands)
-	}
+	w.want("expired, at 1", "expired, timeout")
 	r.wantInFlight(0)
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// failed counts a failure; enough of them in a row open the breaker. Requests in
-// flight stay: none waits longer than its timeout, and a stream that works may
-// still answer them.
+// failed counts a failure; enough of them open the breaker. Requests in flight
+// stay: none waits longer than its timeout, and a stream that works may still
+// answer them.
 func (c *Conn) failed(cause Cause, nowMicros int64) {
-	if c.breaker.fail() {
+	if c.breaker.fail(cause, nowMicros) {
 		c.openBreaker(cause, nowMicros)
 	}
 }
@@ -19,21 +19,8 @@ func (c *Conn) failed(cause Cause, nowMicros int64) {
 // failed, the next.
 func (c *Conn) openBreaker(cause Cause, nowMicros int64) {
 	c.breaker.open(nowMicros)
-	c.host.BreakerChanged(Open)
+	c.observer.BreakerChanged(Open)
 	c.report(cause, nowMicros)
-}
-
-// setUpAnswered handles the reply to AUTH or SELECT. If it is an error, nothing
-// on this connection can succeed, so the breaker opens at once.
-func (c *Conn) setUpAnswered(command string, r redisresp.Reply, nowMicros int64) {
-	if r.Kind != redisresp.Error {
-		return
-	}
-	c.complain(command, r.Bytes)
-	if c.breaker.state == Closed {
-		c.openBreaker(ErrorReply, nowMicros)
-	}
-	c.drop(ErrorReply, true, nowMicros)
 }
 
 // probe asks whether Redis is back: one command, for which nobody waits. A
@@ -41,43 +28,43 @@ func (c *Conn) setUpAnswered(command string, r redisresp.Reply, nowMicros int64)
 // still does, so it is replaced first, which also reaches a Redis that is back
 // soonest. What its commands have charged stands.
 func (c *Conn) probe(nowMicros int64) {
-	if c.owesSince(nowMicros, c.options.TimeoutMicros) {
-		c.drop(Lost, false, nowMicros)
+	if c.owes(c.options.TimeoutMicros, nowMicros) {
+		c.hangUp(ended{cause: Lost}, nowMicros)
 	}
 	c.breaker.state = HalfOpen
-	c.host.BreakerChanged(HalfOpen)
-	c.reopenMicros = 0
-	if !c.open && !c.connect(nowMicros) {
+	c.observer.BreakerChanged(HalfOpen)
+	c.stream.reopenMicros = 0
+	if !c.stream.open && !c.connect(nowMicros) {
 		c.openBreaker(Unreachable, nowMicros)
 		return
 	}
-	c.out = appendProbe(c.out, c.options.KeyPrefix, c.probeTag)
-	c.pipe.push(entry{kind: probeEntry, sentMicros: nowMicros})
+	c.out = appendProbe(c.out, c.options.KeyPrefix, c.breaker.probeTag(&c.random))
+	c.pushBare(probeEntry, nowMicros)
 }
 
-// probed ends the outage, or begins the next pause.
-func (c *Conn) probed(r redisresp.Reply, nowMicros int64) {
+// answerProbe ends the outage, or begins the next pause.
+func (c *Conn) answerProbe(r redisresp.Reply, nowMicros int64) {
 	switch r.Kind {
 	case redisresp.SimpleString:
 		c.breaker.close()
 		c.reported = ""
-		c.host.BreakerChanged(Closed)
+		c.observer.BreakerChanged(Closed)
 		c.host.Info("redis is back: it decides again")
 	case redisresp.Error:
 		c.complain("", r.Bytes)
 		c.openBreaker(ErrorReply, nowMicros)
-		c.dropIfUseless(r, nowMicros)
+		c.hangUpIfUseless(r, nowMicros)
 	default:
 		c.openBreaker(Malformed, nowMicros)
-		c.drop(Malformed, true, nowMicros)
+		c.hangUp(ended{cause: Malformed, counted: true}, nowMicros)
 	}
 }
 
-// dropIfUseless closes the stream after an error reply that another connection
+// hangUpIfUseless closes the stream after an error reply that another connection
 // may not get.
-func (c *Conn) dropIfUseless(r redisresp.Reply, nowMicros int64) {
+func (c *Conn) hangUpIfUseless(r redisresp.Reply, nowMicros int64) {
 	if connectionUseless(r.Bytes) {
-		c.drop(ErrorReply, true, nowMicros)
+		c.hangUp(ended{cause: ErrorReply, counted: true}, nowMicros)
 	}
 }
 
@@ -93,8 +80,8 @@ func (c *Conn) report(cause Cause, nowMicros int64) {
 	switch {
 	case cause == ErrorReply:
 		reason, text = c.complaint.code(), c.complaint.explain()
-	case cause == Unreachable && c.openError != nil:
-		text = c.openError.Error() + ": " + text
+	case cause == Unreachable && c.stream.openError != nil:
+		text = c.stream.openError.Error() + ": " + text
 	}
 	if reason == c.reported {
 		return

@@ -22,9 +22,9 @@ func TestPipelining(t *testing.T) {
 			t.Errorf("command %d has key %s", i, key)
 		}
 	}
-	first.wantDecided(1)
-	second.wantDecided(2, 3)
-	third.wantDecided(4)
+	first.want("at 1")
+	second.want("at 2", "at 3")
+	third.want("at 4")
 	r.wantInFlight(0)
 	if r.streams != 1 {
 		t.Errorf("%d streams", r.streams)
@@ -51,9 +51,9 @@ func TestRepliesSplitAndMerged(t *testing.T) {
 				r.receive(part)
 			}
 			for i, w := range clients {
-				w.wantDecided(int64(i + 1))
-				if w.allowed[0] != (i%2 == 0) {
-					t.Errorf("request %d: allowed %v", i, w.allowed[0])
+				w.want(fmt.Sprint("at ", i+1))
+				if w.checks[0].allowed != (i%2 == 0) {
+					t.Errorf("request %d: allowed %v", i, w.checks[0].allowed)
 				}
 			}
 			if t.Failed() {
@@ -73,47 +73,41 @@ func TestRepliesByteByByte(t *testing.T) {
 				r.receive(string(octet))
 			}
 		}
-		a.wantDecided(round + 10)
-		b.wantDecided(round+20, round+30)
+		a.want("at " + fmt.Sprint(round+10))
+		b.want("at "+fmt.Sprint(round+20), "at "+fmt.Sprint(round+30))
 	}
 }
 
-// The replies of requests that are gone are taken out, and answer nobody else.
-func TestAbandonedKeepTheOrder(t *testing.T) {
+// Each check hears of its own reply, whatever became of the others of its request.
+func TestEachCheckOnItsOwn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
 	first := r.request("a").flush()
 	second := r.request("b", "c").flush()
 	third := r.request("d").flush()
-	fourth := r.request("e").flush()
-	first.abandon(false)
-	r.allow(1)
+	r.pass(60 * ms)
+	r.answer("-LOADING x\r\n")
 	r.allow(2) // b
-	second.abandon(false)
-	fourth.abandon(false)
-	r.allow(3) // c
+	r.answer("-LOADING x\r\n")
 	r.allow(4)
-	r.allow(5)
-	third.wantDecided(4)
-	if second.decided[0] != 2 || second.decided[1] != 0 {
-		t.Errorf("the second request has decisions %v, want one", second.decided)
-	}
+	first.want("expired, error_reply")
+	second.want("expired, at 2", "expired, error_reply")
+	third.want("expired, at 4")
 	r.wantInFlight(0)
-	if r.refunded != 0 {
-		t.Errorf("%d refunds, and nobody asked for one", r.refunded)
-	}
 }
 
-// A request may abandon its own other checks, and give charges back, when it
-// hears of the first that rejects it.
-func TestAbandonInDecided(t *testing.T) {
+// A request may give back what one check has charged when it hears that another
+// rejects it.
+func TestRefundInDecided(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
 	w := r.request("a", "b", "c").flush()
-	w.onDecide = func() {
-		if w.decided[1] != 0 {
-			w.abandon(true)
-			r.conn.Refund(r.script, []byte("a"), 1, w.nonces[0], w.decided[0], r.now)
+	w.onCall = func(index int) {
+		switch index {
+		case 1:
+			r.conn.Refund(w.charged(0), r.now)
+		case 2:
+			r.conn.Refund(w.charged(2), r.now)
 		}
 	}
 	other := r.request("d").flush()
@@ -121,14 +115,11 @@ func TestAbandonInDecided(t *testing.T) {
 	r.answer(decision(2, false))
 	r.allow(3)
 	r.allow(4)
-	other.wantDecided(4)
-	if got := r.names(); got != "EVAL EVAL" || r.refunded != 2 {
-		t.Fatalf("sent %s, %d refunds; want those of a and c", got, r.refunded)
-	}
-	for i, want := range []string{"rl:{a}:gcra:1s 1", "rl:{c}:gcra:1s 3"} {
-		if c := r.commands[i]; c[3]+" "+c[6] != want {
-			t.Errorf("refund %d is of %s %s, want %s", i, c[3], c[6], want)
-		}
+	other.want("at 4")
+	r.wantRefund("a", 1)
+	r.wantRefund("c", 3)
+	if len(r.commands) > 0 || r.refunded != 2 {
+		t.Errorf("%d refunds, then %v", r.refunded, r.commands)
 	}
 }
 
@@ -138,20 +129,20 @@ func TestMaxPending(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.MaxPending = 100
+	options.Breaker.Failures = 1000
 	r := newRig(t, options)
 	for i := range 10_000 {
 		w := r.request("a", "b").flush()
 		if want := i >= 100; (w.refused == Overload) != want {
 			t.Fatalf("request %d: refused %v", i, w.refused)
 		}
-		if w.refused == NoCause {
-			w.abandon(false)
-		}
 	}
-	if got := r.failed[Overload]; got != 9_900 {
-		t.Errorf("%d counted as overload, want 9900", got)
+	r.pass(60 * ms) // they have expired, and count all the same
+	r.request("d").flush().wantRefused(Overload)
+	if got := r.failed[Overload]; got != 9_901 {
+		t.Errorf("%d counted as overload, want 9901", got)
 	}
-	if n := len(r.conn.pipe.ring); n != 256 {
+	if n := len(r.conn.pipe.entries.slots); n != 256 {
 		t.Errorf("the ring has %d entries, want the power of two above 200", n)
 	}
 	r.wantState(Closed)
@@ -184,17 +175,17 @@ func TestPipelineGrowth(t *testing.T) {
 	pushed, popped := uint64(0), uint64(0)
 	for step := range 40 {
 		for range step {
-			p.push(entry{tag: []byte(tag(pushed))})
+			p.push(entry{charge: Charge{Tag: []byte(tag(pushed))}})
 			pushed++
 		}
 		for range step * 3 / 4 {
-			if got := string(p.pop().tag); got != tag(popped) {
+			if got := string(p.entries.pop().charge.Tag); got != tag(popped) {
 				t.Fatalf("popped %s, want %s", got, tag(popped))
 			}
 			popped++
 		}
 	}
-	if want := int(pushed - popped); p.len() != want || len(p.ring) > 2*want {
-		t.Errorf("%d entries in a ring of %d, want %d", p.len(), len(p.ring), want)
+	if want := int(pushed - popped); p.entries.len() != want || len(p.entries.slots) > 2*want {
+		t.Errorf("%d entries in a ring of %d, want %d", p.entries.len(), len(p.entries.slots), want)
 	}
 }

@@ -2,6 +2,8 @@ package redis
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"testing"
 )
 
@@ -29,7 +31,7 @@ func TestProbeLeavesStalledStream(t *testing.T) {
 	if r.streams != 2 || r.names() != "EVAL" {
 		t.Errorf("%d streams, sent %s; want the probe on another stream", r.streams, r.names())
 	}
-	young.wantFailed(Lost)
+	young.want("connection_lost")
 	r.wantInFlight(0)
 	r.answer("+OK\r\n")
 	r.wantState(Closed)
@@ -75,7 +77,7 @@ func TestProbes(t *testing.T) {
 	r.wantState(Closed)
 	w := r.request("b").flush()
 	r.allow(1)
-	w.wantDecided(1)
+	w.want("at 1")
 	if len(r.lines) != 2 || r.lines[1] != "redis is back: it decides again" {
 		t.Errorf("logged %q, want one line a change", r.lines)
 	}
@@ -85,19 +87,39 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// The probe writes where the last failed check would have, so that what refuses
-// writes, or the hash slot in question, fails it.
+// The probe writes, so that what refuses writes fails it. It asks in turn the hash
+// slot that was decided last, the one that failed last, and any other.
 func TestProbeCommand(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testOptions())
-	r.trip(4)
-	r.request("user|{7}").flush()
-	r.answer("-CLUSTERDOWN Hash slot not served\r\n")
-	r.passPause()
-	got := fmt.Sprintf("%q", r.commands[0])
-	want := fmt.Sprintf("%q", []string{"EVAL", "return redis.call('SET', KEYS[1], '', 'PX', 1)", "1", "rl:{user|{7}}:probe"})
-	if got != want {
-		t.Errorf("sent %s, want %s", got, want)
+	for _, tc := range []struct {
+		name string
+		tags [2]string // of the check that was decided last, and that failed last
+		want []string  // keys; "*" stands for anything
+	}{
+		{name: "several slots", tags: [2]string{"good", "user|{7}"}, want: []string{"rl:{good}:probe", "rl:{user|{7}}:probe", "rl:{sluice*}:probe", "rl:{good}:probe"}},
+		{name: "nothing was ever decided", tags: [2]string{"", "bad"}, want: []string{"rl:{bad}:probe", "rl:{bad}:probe", "rl:{sluice*}:probe"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, testOptions())
+			if tag := tc.tags[0]; tag != "" {
+				r.request(tag).flush()
+				r.allow(1)
+			}
+			r.trip(4)
+			r.request(tc.tags[1]).flush()
+			r.answer("-CLUSTERDOWN Hash slot not served\r\n")
+			for _, key := range tc.want {
+				r.passPause()
+				got := r.answer("-CLUSTERDOWN Hash slot not served\r\n")
+				if want := []string{"EVAL", "return redis.call('SET', KEYS[1], '', 'PX', 1)", "1"}; !slices.Equal(got[:3], want) {
+					t.Errorf("sent %q, want %q", got, want)
+				}
+				if match, _ := path.Match(key, got[3]); !match || len(got) != 4 {
+					t.Errorf("probed %q, want %s", got[3:], key)
+				}
+			}
+		})
 	}
 }
 
@@ -170,7 +192,7 @@ func TestHangingRedis(t *testing.T) {
 		}
 	}
 	r.wantInFlight(0)
-	if n := r.conn.pipe.len(); n > 1 {
+	if n := r.conn.pipe.entries.len(); n > 1 {
 		t.Errorf("%d entries in the pipe", n)
 	}
 	if r.streams > 10 || len(r.lines) > 2 {
@@ -203,8 +225,8 @@ func TestProbeCannotBeSent(t *testing.T) {
 		for i := range 3 {
 			r.passPause()
 			r.wantState(Open)
-			if r.streams != 2+i || r.conn.pipe.len() != 0 {
-				t.Errorf("%s: %d streams, %d entries", name, r.streams, r.conn.pipe.len())
+			if r.streams != 2+i || r.conn.pipe.entries.len() != 0 {
+				t.Errorf("%s: %d streams, %d entries", name, r.streams, r.conn.pipe.entries.len())
 			}
 		}
 		r.openErr, r.sendErr, r.closeInOpen, r.closeInSend = nil, nil, false, false

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -50,14 +51,14 @@ func connect(t *testing.T, server *redistest.Server, options Options) *realRedis
 			h.stream.Close()
 		}
 	})
-	return &realRedis{tcpHost: h, conn: New(h, options), now: 1}
+	return &realRedis{tcpHost: h, conn: New(h, h, options), now: 1}
 }
 
 // settle reads replies until none is due.
 func (r *realRedis) settle() {
 	r.t.Helper()
 	buf := make([]byte, 4096)
-	for r.conn.pipe.len() > 0 {
+	for r.conn.pipe.entries.len() > 0 {
 		if err := r.stream.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 			r.t.Fatal(err)
 		}
@@ -72,13 +73,12 @@ func (r *realRedis) settle() {
 // check asks about a cost, and waits for the answer.
 func (r *realRedis) check(s *Script, tag string, cost int64) *answer {
 	r.t.Helper()
-	a := &answer{}
-	ticket, cause := r.conn.Begin(r.now)
-	if cause != NoCause {
-		return &answer{failed: cause}
+	a := &answer{charge: Charge{Script: s, Tag: []byte(tag), Cost: cost}}
+	if a.failed = r.conn.Begin(r.now); a.failed != NoCause {
+		return a
 	}
-	a.nonce = r.conn.Add(a, 0, s, []byte(tag), cost)
-	r.conn.Flush(ticket, r.now)
+	a.charge.Nonce = r.conn.Add(a, 0, a.charge)
+	r.conn.Flush(r.now)
 	r.settle()
 	return a
 }
@@ -94,20 +94,18 @@ func (r *realRedis) probe() BreakerState {
 
 // answer is what a Waiter of one check is told.
 type answer struct {
-	nonce    int64
-	at       int64
+	charge   Charge
 	decision algo.Decision
 	failed   Cause
 }
 
-func (a *answer) Decided(_ int, at int64, decisions []algo.Decision, _ bool) {
-	a.at, a.decision = at, decisions[0]
+func (a *answer) Decided(_ int, r *Reply, _ int64) {
+	a.charge.AtMicros, a.decision = r.AtMicros, r.Decisions[0]
 }
 
-func (a *answer) Failed(cause Cause) (int, bool) {
-	a.failed = cause
-	return 0, false
-}
+func (a *answer) Failed(_ int, cause Cause, _ int64) { a.failed = cause }
+
+func (a *answer) Expired(int, int64) {}
 
 func TestRealRedis(t *testing.T) {
 	t.Parallel()
@@ -121,7 +119,7 @@ func TestRealRedis(t *testing.T) {
 	options.Username, options.Password, options.Database = "alice", "s3cr3t", 3
 	r, s := connect(t, server, options), testScript(t)
 	first := r.check(s, "user", 5)
-	if !first.decision.Allowed || first.decision.Remaining != 15 || first.at == 0 {
+	if !first.decision.Allowed || first.decision.Remaining != 15 || first.charge.AtMicros == 0 {
 		t.Fatalf("the first check: %+v; log %q", first, r.lines)
 	}
 	if err := client.ScriptFlush(ctx).Err(); err != nil {
@@ -131,7 +129,7 @@ func TestRealRedis(t *testing.T) {
 	if !second.decision.Allowed || second.decision.Remaining > 11 {
 		t.Errorf("after SCRIPT FLUSH: %+v", second)
 	}
-	r.conn.Refund(s, []byte("user"), 5, second.nonce, second.at, r.now)
+	r.conn.Refund(second.charge, r.now)
 	r.settle()
 	if third := r.check(s, "user", 0); third.decision.Remaining < 15 {
 		t.Errorf("after a refund: %+v", third)
@@ -144,6 +142,42 @@ func TestRealRedis(t *testing.T) {
 	}
 	if len(r.lines) > 0 || r.streams != 1 {
 		t.Errorf("%d streams, logged %q", r.streams, r.lines)
+	}
+}
+
+// Refunds come by hash once Redis has run one, and are right all the same after
+// SCRIPT FLUSH: the client's next check, sent in the same moment, is decided with
+// the refund.
+func TestRealRedisRefunds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	ctx := context.Background()
+	r, s := connect(t, server, testOptions()), testScript(t)
+	for round := range 6 {
+		if round == 4 {
+			if err := client.ScriptFlush(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tag := fmt.Sprint("user", round)
+		full := r.check(s, tag, 20)
+		if !full.decision.Allowed {
+			t.Fatalf("round %d: %+v", round, full)
+		}
+		r.conn.Refund(full.charge, r.now)
+		if next := r.check(s, tag, 20); !next.decision.Allowed {
+			t.Errorf("round %d: the next check was decided without the refund: %+v", round, next.decision)
+		}
+	}
+	// By source: the first check and refund, the first of either after the flush,
+	// and the check that had been decided before that refund.
+	stats := client.Info(ctx, "commandstats").Val()
+	for command, want := range map[string]string{"eval": "calls=5,", "evalsha": "calls=17,"} {
+		line, _, _ := strings.Cut(stats[strings.Index(stats, "cmdstat_"+command+":")+1:], "\r\n")
+		if !strings.Contains(line, want) {
+			t.Errorf("%s: %s, want %s", command, line, want)
+		}
 	}
 }
 

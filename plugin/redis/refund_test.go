@@ -13,50 +13,46 @@ func (r *rig) wantRefund(tag string, at int64) {
 		r.t.Fatalf("nothing was sent, want a refund of %s", tag)
 	}
 	c := r.commands[0]
-	if c[0] != "EVAL" || c[1] != r.script.policy.RefundScript().Source ||
-		c[3] != "rl:{"+tag+"}:gcra:1s" || c[4] != "1" || c[6] != fmt.Sprint(at) {
-		r.t.Errorf("sent %q, want a refund of %s at %d", c, tag, at)
+	refund := r.script.plan.RefundScript()
+	if want := map[string]string{"EVAL": refund.Source, "EVALSHA": refund.SHA1}[c[0]]; c[1] != want {
+		r.t.Errorf("sent %q, want a refund", c)
+	}
+	if want := "rl:{" + tag + "}:gcra:1s"; c[3] != want {
+		r.t.Errorf("the refund is of %s, want %s", c[3], want)
+	}
+	if c[4] != "1" {
+		r.t.Errorf("the refund is of %s units, want 1", c[4])
+	}
+	if c[6] != fmt.Sprint(at) {
+		r.t.Errorf("the refund is of the charge at %s, want %d", c[6], at)
 	}
 	r.answer(":1\r\n")
 }
 
-// What timed out and was denied gives back what it turns out to have charged.
+// What a check turns out to have charged after it expired can be given back.
 func TestLateChargeIsGivenBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
 	w := r.request("a", "b", "c").flush()
-	w.giveBack = true
-	r.allow(1)
-	w.onFailed = func() { // as the request does with what it knows it has charged
-		r.conn.Refund(r.script, []byte("a"), 1, w.nonces[0], w.decided[0], r.now)
+	w.onCall = func(index int) {
+		if h := w.checks[index]; h.expired && h.allowed {
+			r.conn.Refund(w.charged(index), r.now)
+		}
 	}
+	r.allow(1)
 	r.pass(50 * ms)
-	w.wantFailed(Timeout)
 	r.allow(2)                   // b
 	r.answer(decision(3, false)) // c has charged nothing
-	r.wantRefund("a", 1)
+	w.want("at 1", "expired, at 2", "expired, at 3")
 	r.wantRefund("b", 2)
-	if len(r.commands) > 0 || r.refunded != 2 {
+	if len(r.commands) > 0 || r.refunded != 1 {
 		t.Errorf("%d refunds, then %v", r.refunded, r.commands)
 	}
 	r.wantInFlight(0)
 }
 
-// What timed out and was let through keeps its charge.
-func TestLateChargeStands(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testOptions())
-	w := r.request("a").flush()
-	r.pass(50 * ms)
-	w.wantFailed(Timeout)
-	r.allow(1)
-	if len(r.commands) > 0 || r.refunded != 0 {
-		t.Errorf("%d refunds, %v", r.refunded, r.commands)
-	}
-}
-
-// The pipe may grow in the middle of failing what waits.
-func TestManyRefundsInFailed(t *testing.T) {
+// The pipe may grow in the middle of telling what has expired.
+func TestManyRefundsInExpired(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.Breaker.Failures = 1000
@@ -64,10 +60,12 @@ func TestManyRefundsInFailed(t *testing.T) {
 	var clients []*client
 	for i := range minRing / 2 {
 		w := r.request(fmt.Sprint("x", i), fmt.Sprint("y", i)).flush()
-		w.giveBack = true
-		w.onFailed = func() {
+		w.onCall = func(index int) {
+			if w.checks[index].over() {
+				return
+			}
 			for range 3 {
-				r.conn.Refund(r.script, []byte("r"), 1, 1, 1, r.now)
+				r.conn.Refund(Charge{Script: r.script, Tag: []byte("r"), Cost: 1, AtMicros: 1}, r.now)
 			}
 		}
 		clients = append(clients, w)
@@ -75,30 +73,42 @@ func TestManyRefundsInFailed(t *testing.T) {
 	r.pass(50 * ms)
 	r.pass(10 * ms)
 	for i, w := range clients {
-		w.wantFailed(Timeout)
+		w.wantAll("expired")
 		r.allow(int64(100 + 2*i))
 		r.allow(int64(101 + 2*i))
+		w.want(fmt.Sprint("expired, at ", 100+2*i), fmt.Sprint("expired, at ", 101+2*i))
 	}
-	for range 3 * len(clients) {
+	for range 2 * 3 * len(clients) {
 		r.wantRefund("r", 1)
-	}
-	for i := range clients {
-		r.wantRefund(fmt.Sprint("x", i), int64(100+2*i))
-		r.wantRefund(fmt.Sprint("y", i), int64(101+2*i))
 	}
 	r.wantInFlight(0)
 }
 
-// A charge of nothing needs no refund, and one that has no stream gets none.
 func TestRefundNotSent(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testOptions())
-	r.conn.Refund(r.script, []byte("a"), 1, 1, 1, r.now)
-	r.request("a").flush()
-	r.allow(1)
-	r.conn.Refund(r.script, []byte("a"), 0, 1, 1, r.now)
-	if r.refunded != 0 || r.streams != 1 || len(r.commands) > 0 {
-		t.Errorf("%d refunds, %d streams, sent %v", r.refunded, r.streams, r.commands)
+	for _, tc := range []struct {
+		name   string
+		lost   bool
+		charge Charge
+	}{
+		{name: "a charge of nothing", charge: Charge{AtMicros: 1}},
+		{name: "a check that charged nothing", charge: Charge{Cost: 1}},
+		{name: "the stream is lost", lost: true, charge: Charge{Cost: 1, AtMicros: 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, testOptions())
+			r.request("a").flush()
+			r.allow(1)
+			if tc.lost {
+				r.closeStream()
+			}
+			tc.charge.Script, tc.charge.Tag = r.script, []byte("a")
+			r.conn.Refund(tc.charge, r.now)
+			if r.refunded != 0 || r.streams != 1 || len(r.commands) > 0 {
+				t.Errorf("%d refunds, %d streams, sent %v", r.refunded, r.streams, r.commands)
+			}
+		})
 	}
 }
 
@@ -107,16 +117,16 @@ func TestRefundNotSent(t *testing.T) {
 func TestRefundStalls(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
-	r.request("a").flush()
+	w := r.request("a").flush()
 	r.allow(1)
-	r.conn.Refund(r.script, []byte("a"), 1, 1, 1, r.now)
+	r.conn.Refund(w.charged(0), r.now)
 	r.pass(150*ms - 1)
 	if !r.open {
 		t.Fatal("the stream was closed too early")
 	}
 	r.pass(1)
-	if r.open || r.conn.breaker.failures != 0 {
-		t.Errorf("open %v, %d failures", r.open, r.conn.breaker.failures)
+	if r.open || r.conn.breaker.row != 0 {
+		t.Errorf("open %v, %d failures", r.open, r.conn.breaker.row)
 	}
 }
 
@@ -124,10 +134,10 @@ func TestRefundStalls(t *testing.T) {
 func TestRefundFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
-	r.request("a").flush()
+	w := r.request("a").flush()
 	r.allow(1)
 	for range 10 {
-		r.conn.Refund(r.script, []byte("a"), 1, 1, 1, r.now)
+		r.conn.Refund(w.charged(0), r.now)
 		r.answer("-OOM command not allowed\r\n")
 	}
 	r.wantState(Closed)

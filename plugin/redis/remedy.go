@@ -33,7 +33,7 @@ var remedies = [...]remedy{
 	{"MASTERDOWN", "this is a replica that has lost its primary: let the cluster's endpoint be the primary"},
 	{"LOADING", "Redis loads its data set: wait until it has"},
 	{"BUSY", "a script blocks Redis: see SCRIPT KILL"},
-	{"OOM", "Redis is full: raise maxmemory, or set maxmemory-policy volatile-ttl"},
+	{"OOM", "Redis is full: raise maxmemory, or set maxmemory-policy volatile-lru"},
 	{"MISCONF", "Redis cannot save its data and refuses writes: see its log"},
 	{"NOREPLICAS", "Redis has fewer replicas than min-replicas-to-write"},
 	{"NOSCRIPT", "Redis does not keep a script that it was just sent"},

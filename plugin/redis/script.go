@@ -5,72 +5,76 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// Script is one list of limits ready to be sent: everything about its commands
-// that does not depend on the request is encoded once.
+// Script is one plan ready to be sent: everything about its commands that does
+// not depend on the request is encoded once. It belongs to one Conn.
 type Script struct {
-	policy   *algo.Plan
+	plan     *algo.Plan
 	prefix   string   // "<key_prefix>:{"
 	suffixes []string // "}:<algorithm>:<window>", one for each limit
-	evalsha  []byte   // of the check, up to and including the number of keys
-	eval     []byte   // likewise, with its source
-	refund   []byte   // likewise, of the refund: always with its source
-	args     []byte   // the policy's constants, as bulk strings
+	check    heads
+	refund   heads
+	args     []byte // the plan's constants, as bulk strings
 	nonce    bool
 	key      []byte // scratch
+
+	refundKnownTo uint64 // number of the stream on which refund was run by source; 0: none
 }
 
-// NewScript prepares a policy. suffixes are what follows the hash tag in the
-// key of each limit, such as ":gcra:1s".
-func NewScript(policy *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{policy: policy, prefix: keyPrefix + ":{", nonce: policy.NeedsNonce()}
+// heads are the beginning of a command, up to and including the number of keys
+// (https://redis.io/docs/latest/commands/eval/).
+type heads struct{ byHash, bySource []byte }
+
+// NewScript prepares a plan. suffixes are what follows the hash tag in the key
+// of each limit, such as ":gcra:1s".
+func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
+	s := &Script{plan: plan, prefix: keyPrefix + ":{", nonce: plan.NeedsNonce()}
 	for _, suffix := range suffixes {
 		s.suffixes = append(s.suffixes, "}"+suffix)
 	}
-	args := policy.Args()
+	args := plan.Args()
 	for _, a := range args {
 		s.args = redisresp.AppendBulkString(s.args, a)
 	}
-	keys := len(suffixes)
-	check, refund := policy.Script(), policy.RefundScript()
-	s.evalsha = appendHead(nil, "EVALSHA", check.SHA1, keys, 2+len(args))
-	s.eval = appendHead(nil, "EVAL", check.Source, keys, 2+len(args))
-	s.refund = appendHead(nil, "EVAL", refund.Source, keys, 3+len(args))
+	s.check = newHeads(plan.Script(), len(suffixes), 2+len(args))
+	s.refund = newHeads(plan.RefundScript(), len(suffixes), 3+len(args))
 	return s
 }
 
-// appendHead appends a command up to its number of keys, which as many keys and
-// then some arguments follow (https://redis.io/docs/latest/commands/eval/).
-func appendHead(dst []byte, name, script string, keys, args int) []byte {
-	dst = redisresp.AppendArray(dst, 3+keys+args)
+// newHeads prepares a script that takes so many keys and arguments.
+func newHeads(s algo.Script, keys, args int) heads {
+	return heads{appendHead("EVALSHA", s.SHA1, keys, args), appendHead("EVAL", s.Source, keys, args)}
+}
+
+func appendHead(name, script string, keys, args int) []byte {
+	dst := redisresp.AppendArray(nil, 3+keys+args)
 	dst = redisresp.AppendBulkString(dst, name)
 	dst = redisresp.AppendBulkString(dst, script)
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check or refund entry. A refund is sent with
-// its source: after a NOSCRIPT it would come one round trip later, and the
-// client's next request could overtake it.
+// appendCall appends the command of a check or refund entry.
 func (s *Script) appendCall(dst []byte, e *entry) []byte {
-	switch {
-	case e.kind == refundEntry:
-		dst = append(dst, s.refund...)
-	case e.bySource:
-		dst = append(dst, s.eval...)
-	default:
-		dst = append(dst, s.evalsha...)
+	h := &s.check
+	if e.kind == refundEntry {
+		h = &s.refund
+	}
+	if e.bySource {
+		dst = append(dst, h.bySource...)
+	} else {
+		dst = append(dst, h.byHash...)
 	}
 	for _, suffix := range s.suffixes {
-		s.key = append(append(append(s.key[:0], s.prefix...), e.tag...), suffix...)
+		s.key = append(append(append(s.key[:0], s.prefix...), e.charge.Tag...), suffix...)
 		dst = redisresp.AppendBulk(dst, s.key)
 	}
-	dst = redisresp.AppendBulkInt(dst, e.cost)
+	dst = redisresp.AppendBulkInt(dst, e.charge.Cost)
 	if s.nonce {
-		dst = redisresp.AppendBulkInt(dst, e.nonce)
+		dst = redisresp.AppendBulkInt(dst, e.charge.Nonce)
 	} else {
 		dst = redisresp.AppendBulkString(dst, "")
 	}
 	if e.kind == refundEntry {
-		dst = redisresp.AppendBulkInt(dst, e.chargedAtMicros)
+		dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
 	}
 	return append(dst, s.args...)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // A command is its name, hash or source, number of keys, the keys, and the
-// arguments: the variable ones, then the policy's constants.
+// arguments: the variable ones, then the plan's constants.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -40,24 +40,24 @@ func TestCommands(t *testing.T) {
 			nonce: "12345",
 		},
 	} {
-		policy, err := algo.NewPlan(tc.limits)
+		plan, err := algo.NewPlan(tc.limits)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := NewScript(policy, "p", tc.suffixes)
-		e := entry{tag: []byte("rule|\r\n$1"), cost: 7, nonce: 12345, chargedAtMicros: 1_790_000_000_123_456}
+		s := NewScript(plan, "p", tc.suffixes)
+		e := entry{charge: Charge{Tag: []byte("rule|\r\n$1"), Cost: 7, Nonce: 12345, AtMicros: 1_790_000_000_123_456}}
 		for _, bySource := range []bool{false, true} {
 			for _, kind := range []kind{checkEntry, refundEntry} {
 				e.kind, e.bySource = kind, bySource
-				script, variable := policy.Script(), []string{"7", tc.nonce}
+				script, variable := plan.Script(), []string{"7", tc.nonce}
 				if kind == refundEntry {
-					script, variable = policy.RefundScript(), append(variable, "1790000000123456")
+					script, variable = plan.RefundScript(), append(variable, "1790000000123456")
 				}
 				head := []string{"EVALSHA", script.SHA1}
-				if bySource || kind == refundEntry {
+				if bySource {
 					head = []string{"EVAL", script.Source}
 				}
-				want := slices.Concat(head, []string{strconv.Itoa(len(tc.keys))}, tc.keys, variable, policy.Args())
+				want := slices.Concat(head, []string{strconv.Itoa(len(tc.keys))}, tc.keys, variable, plan.Args())
 				got := parseCommands(t, string(s.appendCall(nil, &e)))
 				if len(got) != 1 || !slices.Equal(got[0], want) {
 					t.Errorf("%s, by source %v:\ngot  %q\nwant %q", tc.name, bySource, got, want)

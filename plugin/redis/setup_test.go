@@ -34,8 +34,8 @@ func TestSetUp(t *testing.T) {
 			}
 			r.allow(1)
 			r.allow(2)
-			w.wantDecided(1)
-			next.wantDecided(2)
+			w.want("at 1")
+			next.want("at 2")
 			r.closeStream()
 		}
 	}
@@ -72,8 +72,8 @@ func TestSetUpRefused(t *testing.T) {
 		}
 		a, b := r.request("a").flush(), r.request("b").flush()
 		refuse()
-		a.wantFailed(ErrorReply)
-		b.wantFailed(ErrorReply)
+		a.wantAll(causeNames[ErrorReply])
+		b.wantAll(causeNames[ErrorReply])
 		r.wantState(Open)
 		r.wantInFlight(0)
 		if w := r.request("c").flush(); w.refused != BreakerOpen || r.open {
@@ -99,6 +99,6 @@ func TestSetUpRefused(t *testing.T) {
 		r.wantState(Closed)
 		w := r.request("d").flush()
 		r.allow(1)
-		w.wantDecided(1)
+		w.want("at 1")
 	}
 }

@@ -2,26 +2,61 @@ package redis
 
 import "github.com/sluiceproxy/sluice/redisresp"
 
+// stream is what a Conn knows of the stream it has, or will open.
+type stream struct {
+	open    bool
+	heard   bool   // a reply has come on it
+	opened  bool   // there was one before, which was lost
+	resting bool   // it was closed because nobody needed it
+	number  uint64 // counts the streams
+
+	usedMicros   int64  // when something was last sent
+	reopenMicros int64  // no new stream before this time
+	reopen       pauses // between attempts to open one
+	openError    error  // of the last attempt
+
+	in      []byte // the beginning of a reply that is not complete
+	decoder *redisresp.Decoder
+}
+
+// ended is why a stream has ended.
+type ended struct {
+	cause   Cause
+	counted bool // the failure behind it has been counted
+}
+
+// replyLimits bound what a reply may be: those of our scripts are flat arrays of
+// a few dozen integers, and error texts are short.
+var replyLimits = redisresp.Limits{Bytes: 64 << 10}
+
+// restMicros is after how long without a command a stream is closed. Envoy keeps
+// a configuration, and this connection with it, for as long as one of its
+// requests lives; a WebSocket may live for days after the configuration was
+// replaced.
+const restMicros = 60_000_000
+
 // connect opens a stream and queues its set-up, unless the last attempt failed
 // moments ago.
 func (c *Conn) connect(nowMicros int64) bool {
-	if nowMicros < c.reopenMicros {
+	s := &c.stream
+	if nowMicros < s.reopenMicros {
 		return false
 	}
-	c.decoder.Reset()
-	c.open, c.heard = true, false // before the call, in which Closed may come
-	c.openError = c.host.OpenStream()
-	if c.openError != nil && c.open {
-		c.open = false
-		c.backOff(nowMicros)
+	s.decoder.Reset()
+	s.open, s.heard = true, false // before the call, in which Closed may come
+	s.openError = c.host.OpenStream()
+	if s.openError != nil && s.open {
+		s.open = false
+		s.backOff(nowMicros)
 	}
-	if !c.open {
+	if !s.open {
 		return false
 	}
-	if c.opened {
-		c.host.Reconnected()
+	if s.opened {
+		c.observer.Reconnected()
 	}
-	c.opened = true
+	s.opened, s.resting = true, false
+	s.number++
 	c.setUp(nowMicros)
 	return true
 }
@@ -41,92 +76,95 @@ func (c *Conn) setUp(nowMicros int64) {
 			c.out = redisresp.AppendBulkString(c.out, o.Username)
 		}
 		c.out = redisresp.AppendBulkString(c.out, o.Password)
-		c.pipe.push(entry{kind: authEntry, sentMicros: nowMicros})
+		c.pushBare(authEntry, nowMicros)
 	}
 	if o.Database != 0 {
 		c.out = redisresp.AppendArray(c.out, 2)
 		c.out = redisresp.AppendBulkString(c.out, "SELECT")
 		c.out = redisresp.AppendBulkInt(c.out, o.Database)
-		c.pipe.push(entry{kind: selectEntry, sentMicros: nowMicros})
+		c.pushBare(selectEntry, nowMicros)
 	}
+}
+
+// pushBare queues an entry whose command has been encoded.
+func (c *Conn) pushBare(k kind, nowMicros int64) {
+	e := entry{kind: k}
+	c.stamp(&e, nowMicros)
+	c.pipe.push(e)
 }
 
 // transmit sends the commands that are queued.
 func (c *Conn) transmit(nowMicros int64) {
+	c.stream.usedMicros = nowMicros
 	err := c.host.Send(c.out)
 	c.out = c.out[:0]
 	if err != nil {
-		c.drop(Lost, false, nowMicros)
+		c.hangUp(ended{cause: Lost}, nowMicros)
 	}
 }
 
-// settle ends the deferring of commands that Waiters and replies have caused:
-// no host call, which may end the stream, happens while the pipe is walked, and
-// many commands leave in one.
-func (c *Conn) settle(nowMicros int64) {
+// transmitDeferred sends what Waiters and replies have caused. No host call,
+// which may end the stream, happens while the pipe is walked, and many commands
+// leave in one.
+func (c *Conn) transmitDeferred(nowMicros int64) {
 	c.deferring = false
 	if len(c.out) > 0 {
 		c.transmit(nowMicros)
 	}
 }
 
-// Closed tells that the stream is gone.
-func (c *Conn) Closed(nowMicros int64) {
-	if c.open {
-		c.ended(Lost, false, nowMicros)
-	}
-}
-
-// drop closes the stream because it is of no use any more. counted says that the
-// failure behind it has been counted.
-func (c *Conn) drop(cause Cause, counted bool, nowMicros int64) {
-	if c.open {
-		c.open = false
+// hangUp closes the stream because it is of no use any more.
+func (c *Conn) hangUp(e ended, nowMicros int64) {
+	if c.stream.open {
+		c.stream.open = false
 		c.host.CloseStream()
-		c.ended(cause, counted, nowMicros)
+		c.end(e, nowMicros)
 	}
 }
 
-// ended fails all that waits for the stream that is gone. However many requests
+// end fails all that waits for the stream that is gone. However many requests
 // that is, it is one failure: a connection that is killed under load says no
 // more about Redis than one that is killed while a single request waits, and
-// none at all if nobody does. A stream that was heard of is replaced at once
-// when the next request comes, one that was not counts as one that could not be
-// opened.
-func (c *Conn) ended(cause Cause, counted bool, nowMicros int64) {
-	c.open = false
-	c.out, c.in = c.out[:0], c.in[:0]
-	if !c.heard {
-		c.backOff(nowMicros)
-		if cause == Lost {
-			cause = Unreachable
+// nothing at all if nobody waits. If the stream ever delivered a reply, the next
+// request opens a new one at once. If not, the loss counts as a failed attempt
+// to connect.
+func (c *Conn) end(why ended, nowMicros int64) {
+	s := &c.stream
+	s.open = false
+	c.out, s.in = c.out[:0], s.in[:0]
+	if !s.heard {
+		s.backOff(nowMicros)
+		if why.cause == Lost {
+			why.cause = Unreachable
 		}
 	}
-	for c.pipe.len() > 0 {
-		e := c.pop()
-		switch {
-		case e.kind == probeEntry:
-			c.openBreaker(cause, nowMicros)
-		case e.waiter != nil:
-			if !counted {
-				c.failed(cause, nowMicros)
-				counted = true
+	for c.pipe.entries.len() > 0 {
+		switch e := c.pipe.entries.pop(); e.kind {
+		case probeEntry:
+			c.openBreaker(why.cause, nowMicros)
+		case checkEntry:
+			if c.undecided(e, why.cause) && !why.counted {
+				c.failed(why.cause, nowMicros)
+				why.counted = true
 			}
-			c.giveUp(e.waiter, e.tag, c.pipe.first, cause)
+			c.fail(e, why.cause, nowMicros)
 		}
 	}
 }
 
-// pop takes the oldest entry out of the pipe, for good until the next push.
-func (c *Conn) pop() *entry {
-	e := c.pipe.pop()
-	if e.last {
-		c.waiting--
+// rest closes a stream that nobody has needed for a while. The next request
+// opens another, which is not told as one in place of a lost one.
+func (c *Conn) rest(nowMicros int64) {
+	s := &c.stream
+	idle := s.open && c.pipe.entries.len() == 0 && len(c.out) == 0
+	if idle && nowMicros-s.usedMicros >= restMicros {
+		s.open, s.opened, s.resting = false, false, true
+		s.in = s.in[:0]
+		c.host.CloseStream()
 	}
-	return e
 }
 
 // backOff postpones the next attempt to open a stream.
-func (c *Conn) backOff(nowMicros int64) {
-	c.reopenMicros = nowMicros + c.reopen.next()
+func (s *stream) backOff(nowMicros int64) {
+	s.reopenMicros = nowMicros + s.reopen.next()
 }

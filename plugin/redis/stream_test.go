@@ -13,15 +13,78 @@ func TestIdleStreamLost(t *testing.T) {
 	r.request("a").flush()
 	r.allow(1)
 	r.closeStream()
-	if r.conn.breaker.failures != 0 || len(r.failed) != 0 || r.conn.NextTickMicros(r.now) != 0 {
-		t.Errorf("%d failures, %v", r.conn.breaker.failures, r.failed)
+	if r.conn.breaker.row != 0 || len(r.failed) != 0 || r.conn.NextTickMicros(r.now) != 0 {
+		t.Errorf("%d failures, %v", r.conn.breaker.row, r.failed)
 	}
 	w := r.request("b").flush()
-	w.wantWaiting()
+	w.wantAll("waits")
 	r.allow(2)
-	w.wantDecided(2)
+	w.want("at 2")
 	if r.streams != 2 || r.reconnected != 1 {
 		t.Errorf("%d streams, %d reconnects", r.streams, r.reconnected)
+	}
+}
+
+// A stream that nobody has needed for a minute is closed, and opened again on
+// demand, with no failure and nothing that would empty a cache.
+func TestStreamRests(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		wake func(*rig)
+	}{
+		{name: "for a request", wake: func(r *rig) { r.request("b").flush() }},
+		{name: "for a refund", wake: func(r *rig) {
+			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, AtMicros: 1}, r.now)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			options := testOptions()
+			options.Password = "s3cr3t"
+			r := newRig(t, options)
+			r.request("a").flush()
+			r.answer("+OK\r\n")
+			r.allow(1)
+			if next := r.conn.NextTickMicros(r.now); next != restMicros {
+				t.Errorf("the next tick is in %d us, want a minute", next)
+			}
+			r.pass(restMicros - 1)
+			if !r.open {
+				t.Fatal("the stream was closed too early")
+			}
+			r.pass(minTickMicros)
+			if r.open {
+				t.Fatal("the stream is still open")
+			}
+			if next := r.conn.NextTickMicros(r.now); next != 0 {
+				t.Errorf("the next tick is in %d us, and nothing waits for it", next)
+			}
+			tc.wake(r)
+			if got := r.commands[0][0]; got != "AUTH" || len(r.commands) != 2 {
+				t.Errorf("sent %v, want AUTH and one command", r.commands)
+			}
+			if r.streams != 2 || r.reconnected != 0 {
+				t.Errorf("%d streams, %d reconnects", r.streams, r.reconnected)
+			}
+			if len(r.failed) > 0 || len(r.lines) > 0 || len(r.states) > 0 {
+				t.Errorf("failed %v, logged %q, states %v", r.failed, r.lines, r.states)
+			}
+		})
+	}
+}
+
+// A stream that is used now and then stays open.
+func TestStreamDoesNotRest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	for range 10 {
+		r.request("a").flush()
+		r.allow(1)
+		r.pass(restMicros - minTickMicros)
+	}
+	if r.streams != 1 {
+		t.Errorf("%d streams, want one", r.streams)
 	}
 }
 
@@ -35,17 +98,16 @@ func TestStreamLost(t *testing.T) {
 	for range 50 {
 		clients = append(clients, r.request("a", "b").flush())
 	}
-	gone := r.request("c").flush()
-	gone.abandon(true)
 	r.allow(1)
 	r.receive("*4\r\n:1") // half a reply
 	r.closeStream()
-	for _, w := range clients {
-		w.wantFailed(Lost)
+	clients[0].want("at 1", "connection_lost")
+	for _, w := range clients[1:] {
+		w.wantAll("connection_lost")
 	}
 	r.wantInFlight(0)
 	r.wantState(Closed)
-	if got := r.conn.breaker.failures; got != 1 {
+	if got := r.conn.breaker.row; got != 1 {
 		t.Errorf("%d failures, want 1", got)
 	}
 	if r.failed[Lost] != len(clients) {
@@ -53,9 +115,28 @@ func TestStreamLost(t *testing.T) {
 	}
 	w := r.request("d").flush() // at once, and what came of the last stream is forgotten
 	r.allow(7)
-	w.wantDecided(7)
+	w.want("at 7")
 	r.closeStream()
 	r.closeStream() // tells nothing new
+}
+
+// What has expired, and was counted as a timeout, hears of the lost stream too,
+// and that is no other failure.
+func TestStreamLostAfterTimeout(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	r.request("a").flush()
+	r.allow(1)
+	w := r.request("b").flush()
+	r.pass(60 * ms)
+	r.closeStream()
+	w.want("expired, connection_lost")
+	if got := r.conn.breaker.row; got != 1 {
+		t.Errorf("%d failures, want 1", got)
+	}
+	if r.failed[Timeout] != 1 || r.failed[Lost] != 0 {
+		t.Errorf("failed %v, want one timeout", r.failed)
+	}
 }
 
 // Envoy may close the stream inside the call that opens it, or refuse to open it.
@@ -76,7 +157,7 @@ func TestCannotConnect(t *testing.T) {
 		if r.streams != 1 {
 			t.Errorf("%s: tried %d times, want no more than once in a pause", name, r.streams)
 		}
-		if pause := r.conn.reopenMicros - r.now; pause > 125*ms {
+		if pause := r.conn.stream.reopenMicros - r.now; pause > 125*ms {
 			t.Errorf("%s: the first pause is %d us", name, pause)
 		}
 		r.wantState(Closed)
@@ -138,7 +219,7 @@ func TestReopenWithBackoff(t *testing.T) {
 		}
 		// The attempt that ended the loop has failed, too, and doubled the pause.
 		base = min(base*2, options.Breaker.MaxOpenMicros)
-		r.now = r.conn.reopenMicros
+		r.now = r.conn.stream.reopenMicros
 		base = min(base*2, options.Breaker.MaxOpenMicros)
 	}
 	r.request("b").flush()
@@ -148,7 +229,7 @@ func TestReopenWithBackoff(t *testing.T) {
 		t.Errorf("a stream that worked was lost, and the next request is refused: %v", w.refused)
 	}
 	r.closeStream()
-	if pause := r.conn.reopenMicros - r.now; pause > options.Breaker.MinOpenMicros*5/4 {
+	if pause := r.conn.stream.reopenMicros - r.now; pause > options.Breaker.MinOpenMicros*5/4 {
 		t.Errorf("after a stream that worked, the first pause is %d us", pause)
 	}
 }
@@ -160,17 +241,17 @@ func TestConnectionRefusedLater(t *testing.T) {
 	r := newRig(t, testOptions())
 	a, b := r.request("a").flush(), r.request("b").flush()
 	r.closeStream()
-	a.wantFailed(Unreachable)
-	b.wantFailed(Unreachable)
+	a.wantAll(causeNames[Unreachable])
+	b.wantAll(causeNames[Unreachable])
 	if w := r.request("c").flush(); w.refused != Unreachable {
 		t.Errorf("refused %v, want a pause between attempts", w.refused)
 	}
-	if got := r.conn.breaker.failures; got != 2 {
+	if got := r.conn.breaker.row; got != 2 {
 		t.Errorf("%d failures, want 2: the stream and the request after it", got)
 	}
-	again := r.conn.reopenMicros
+	again := r.conn.stream.reopenMicros
 	r.closeStream()
-	if r.conn.reopenMicros != again {
+	if r.conn.stream.reopenMicros != again {
 		t.Error("what is closed was closed again, and the pause became longer")
 	}
 }
@@ -188,18 +269,18 @@ func TestSendFails(t *testing.T) {
 		waiting := r.request("b").flush()
 		arrange(r)
 		w := r.request("c", "d")
-		w.onFailed = func() { r.conn.Refund(r.script, []byte("c"), 1, 1, 1, r.now) }
+		w.onCall = func(int) { r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now) }
 		w.flush()
-		waiting.wantFailed(Lost)
-		w.wantFailed(Lost)
+		waiting.wantAll(causeNames[Lost])
+		w.wantAll("connection_lost")
 		r.wantInFlight(0)
-		if r.open || r.refunded != 0 || r.conn.breaker.failures != 1 {
-			t.Errorf("%s: open %v, %d refunds, %d failures", name, r.open, r.refunded, r.conn.breaker.failures)
+		if r.open || r.refunded != 0 || r.conn.breaker.row != 1 {
+			t.Errorf("%s: open %v, %d refunds, %d failures", name, r.open, r.refunded, r.conn.breaker.row)
 		}
 		r.sendErr, r.closeInSend = nil, false
 		next := r.request("e").flush()
 		r.allow(5)
-		next.wantDecided(5)
+		next.want("at 5")
 	}
 }
 
@@ -208,13 +289,13 @@ func TestSendFailsAfterReplies(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []bool{false, true} {
 		r := newRig(t, testOptions())
-		late, waiting := r.request("a").flush(), r.request("b").flush()
-		late.abandon(true)
+		first, waiting := r.request("a").flush(), r.request("b").flush()
+		first.onCall = func(int) { r.conn.Refund(first.charged(0), r.now) }
 		if r.closeInSend = closed; !closed {
 			r.sendErr = errHost
 		}
 		r.allow(1)
-		waiting.wantFailed(Lost)
+		waiting.wantAll("connection_lost")
 		r.wantInFlight(0)
 		if r.open {
 			t.Error("the stream is still open")
@@ -228,7 +309,8 @@ func TestCommandsAreBatched(t *testing.T) {
 	r := newRig(t, testOptions())
 	for range 3 {
 		r.request("a").flush()
-		r.request("b").flush().abandon(true)
+		w := r.request("b").flush()
+		w.onCall = func(int) { r.conn.Refund(w.charged(0), r.now) }
 	}
 	sends := &countingHost{rig: r}
 	r.conn.host = sends

@@ -9,45 +9,6 @@ package redis
 // breaker keeps requests from waiting for it.
 const stalledTimeouts = 3
 
-// Tick fails what has waited too long, replaces a stalled stream and sends the
-// breaker's probe when it is due.
-func (c *Conn) Tick(nowMicros int64) {
-	c.deferring = true
-	c.expire(nowMicros)
-	if c.owesSince(nowMicros, stalledTimeouts*c.options.TimeoutMicros) {
-		c.drop(Lost, false, nowMicros)
-	}
-	if c.breaker.state == Open && nowMicros >= c.breaker.dueMicros {
-		c.probe(nowMicros)
-	}
-	c.settle(nowMicros)
-}
-
-// expire fails what has waited for the timeout. The replies may still come, and
-// find that nobody waits.
-func (c *Conn) expire(nowMicros int64) {
-	for i := c.pipe.first; i < c.pipe.next; i++ {
-		e := c.pipe.at(i)
-		switch {
-		case nowMicros-e.sentMicros < c.options.TimeoutMicros:
-		case e.kind == probeEntry:
-			e.kind = staleEntry
-			c.openBreaker(Timeout, nowMicros)
-		case e.waiter != nil:
-			w := e.waiter
-			e.waiter = nil
-			c.failed(Timeout, nowMicros)
-			giveBack := c.giveUp(w, e.tag, i+1, Timeout)
-			c.pipe.at(i).giveBack = giveBack // not e: the pipe may have grown
-		}
-	}
-}
-
-// owesSince says whether the oldest command has had no reply for so long.
-func (c *Conn) owesSince(nowMicros, micros int64) bool {
-	return c.pipe.len() > 0 && nowMicros-c.pipe.at(c.pipe.first).sentMicros >= micros
-}
-
 // minTickMicros is the finest timer Envoy offers; maxTickMicros keeps a long
 // timeout from being overrun by much.
 const (
@@ -55,13 +16,73 @@ const (
 	maxTickMicros = 20_000
 )
 
-// NextTickMicros is how long Tick may wait; 0 when nothing waits for it.
-func (c *Conn) NextTickMicros(nowMicros int64) int64 {
-	switch {
-	case c.pipe.len() > 0:
-		return min(max(c.options.TimeoutMicros/4, minTickMicros), maxTickMicros)
-	case c.breaker.state == Open:
-		return max(c.breaker.dueMicros-nowMicros, minTickMicros)
+// tickMicros is how often to look at what waits: four times within the timeout,
+// in whole milliseconds, as Envoy's timers are.
+func tickMicros(timeoutMicros int64) int64 {
+	quarter := (timeoutMicros/4 + 999) / 1000 * 1000
+	return min(max(quarter, minTickMicros), maxTickMicros)
+}
+
+// listening measures the time in which this worker could have heard a reply. A
+// worker that stands still, in a long regular expression or for want of a CPU,
+// hears nothing, and that must not count as Redis' silence.
+//
+// Envoy runs a timer's callback after it has read what came before the timer was
+// due. So of the time between two ticks a period counts, and the lateness of the
+// second does not. Callbacks other than ticks prove nothing: many requests may
+// be read in a row before the first reply is.
+type listening struct {
+	micros       int64 // until the last tick
+	tickedMicros int64
+	periodMicros int64 // that ticks are asked for
+}
+
+// at is the listening time at nowMicros.
+func (l *listening) at(nowMicros int64) int64 {
+	return l.micros + min(nowMicros-l.tickedMicros, l.periodMicros)
+}
+
+// tick begins another period.
+func (l *listening) tick(nowMicros int64) {
+	l.micros, l.tickedMicros = l.at(nowMicros), nowMicros
+}
+
+// stamp notes when an entry is sent. With the first of them ticks are asked for.
+func (c *Conn) stamp(e *entry, nowMicros int64) {
+	if c.pipe.entries.len() == 0 {
+		c.listening.tick(nowMicros)
 	}
-	return 0
+	e.sentMicros, e.listenedMicros = nowMicros, c.listening.at(nowMicros)
+}
+
+// waited is for how long an entry could have been answered.
+func (c *Conn) waited(e *entry, nowMicros int64) int64 {
+	return c.listening.at(nowMicros) - e.listenedMicros
+}
+
+// owes reports whether the oldest command has had no reply for so long.
+func (c *Conn) owes(micros, nowMicros int64) bool {
+	p := &c.pipe.entries
+	return p.len() > 0 && c.waited(p.at(p.first), nowMicros) >= micros
+}
+
+// expire tells the checks that have waited for the timeout. Their replies may
+// still come.
+func (c *Conn) expire(nowMicros int64) {
+	p := &c.pipe.entries
+	for i := p.first; i < p.next; i++ {
+		e := p.at(i)
+		switch {
+		case c.waited(e, nowMicros) < c.options.TimeoutMicros:
+		case e.kind == probeEntry:
+			e.kind = staleEntry
+			c.openBreaker(Timeout, nowMicros)
+		case e.kind == checkEntry && !e.expired:
+			e.expired = true
+			if c.undecided(e, Timeout) {
+				c.failed(Timeout, nowMicros)
+			}
+			e.waiter.Expired(e.index, nowMicros)
+		}
+	}
 }

@@ -34,11 +34,11 @@ func Compile(cfg *config.Config) (*Set, error) {
 
 func (s *Set) add(c *config.Rule) error {
 	r := &Rule{
-		Name:     c.Name,
-		Index:    len(s.Rules),
-		Mode:     c.Mode,
-		Exempt:   c.Exempt,
-		Outcomes: answer.NewOutcomes(c.Name),
+		Name:   c.Name,
+		Index:  len(s.Rules),
+		Mode:   c.Mode,
+		Exempt: c.Exempt,
+		Texts:  answer.NewTexts(c.Name),
 	}
 	out := compiled{
 		rule:      r,
@@ -70,7 +70,7 @@ func (s *Set) limits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	limits := make([]algo.Limit, len(list))
 	for i := range list {
 		limits[i] = list[i].Limit
-		l.KeySuffixes = append(l.KeySuffixes, ":"+list[i].Algorithm.String()+":"+list[i].Window)
+		l.KeySuffixes = append(l.KeySuffixes, list[i].KeySuffix())
 		l.Labels = append(l.Labels, answer.NewLabel(&list[i]))
 	}
 	policy, err := algo.NewPlan(limits)

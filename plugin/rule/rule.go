@@ -20,11 +20,11 @@ type Set struct {
 
 // Rule is what is known of a rule without a request.
 type Rule struct {
-	Name     string
-	Index    int // in Set.Rules
-	Mode     config.Mode
-	Exempt   bool
-	Outcomes answer.Outcomes
+	Name   string
+	Index  int // in Set.Rules
+	Mode   config.Mode
+	Exempt bool
+	Texts  answer.Texts // what access logs say
 }
 
 // LimitSet is one list of limits, which are decided together. The slices are

@@ -1,0 +1,178 @@
+package algo
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryAlgorithmIsNamed walks the algorithms and fails on one that a method
+// does not name: each has a default that says so.
+func TestEveryAlgorithmIsNamed(t *testing.T) {
+	t.Parallel()
+	all := Algorithms()
+	if len(all) != len(everyAlgorithm) {
+		t.Errorf("%d algorithms, want %d", len(all), len(everyAlgorithm))
+	}
+	for _, a := range all {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			want, ok := everyAlgorithm[a]
+			if !ok {
+				t.Fatalf("the test does not know it")
+			}
+			if got, ok := ParseAlgorithm(a.String()); got != a || !ok {
+				t.Errorf("its name is read as %d, %v", got, ok)
+			}
+			if _, known := a.fields(); !known {
+				t.Error("fields does not name it")
+			}
+			if got := a.Fields(); !slices.Equal(got, want.fields) {
+				t.Errorf("it takes %v, want %v", got, want.fields)
+			}
+			l := Limit{Algorithm: a, Units: 10, WindowMicros: 90e6}
+			if got := l.KeySuffix(); got != want.suffix {
+				t.Errorf("its key ends in %q, want %q", got, want.suffix)
+			}
+			testLease(t, l, want.leasable)
+			p := mustPolicy(t, l)
+			if got := p.limiters[0].algorithm; got != a {
+				t.Errorf("newLimiter makes it a %s", got)
+			}
+			if script := p.Script().Source; !strings.Contains(script, "retry_1") {
+				t.Errorf("its script decides nothing:\n%s", script)
+			}
+		})
+	}
+	if Algorithm(0).String() != "unknown" || endOfAlgorithms.String() != "unknown" || endOfFields.String() != "unknown" {
+		t.Error("what is not there has a name")
+	}
+}
+
+func testLease(t *testing.T, l Limit, leasable string) {
+	t.Helper()
+	switch err := l.Leasable(); {
+	case err == nil && leasable != "":
+		t.Errorf("it may be leased, want %q", leasable)
+	case err != nil && (leasable == "" || !strings.Contains(err.Error(), leasable)):
+		t.Errorf("it may not be leased: %v, want %q", err, leasable)
+	}
+}
+
+// everyAlgorithm is what the methods say of an algorithm's plain limit.
+var everyAlgorithm = map[Algorithm]struct {
+	fields   []Field
+	suffix   string
+	leasable string // why not, or ""
+}{
+	FixedWindow:          {[]Field{FieldAnchor}, ":fixed_window:1m30s", ""},
+	SlidingWindowLog:     {nil, ":sliding_window_log:1m30s", "entry for each request"},
+	SlidingWindowCounter: {[]Field{FieldSubWindows}, ":sliding_window_counter:1m30s", "weighs"},
+	TokenBucket:          {[]Field{FieldBurst}, ":token_bucket:1m30s", ""},
+	LeakyBucket:          {[]Field{FieldBurst, FieldOverflow, FieldMaxDelay}, ":leaky_bucket:1m30s", ""},
+	GCRA:                 {[]Field{FieldBurst}, ":gcra:1m30s", ""},
+}
+
+// TestVariants: what has a state of its own has a key and an ID of its own.
+func TestVariants(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		limit   Limit
+		suffix  string
+		variant uint64
+	}{
+		{
+			name:   "anchor clock",
+			limit:  Limit{Algorithm: FixedWindow, WindowMicros: 1e6},
+			suffix: ":fixed_window:1s",
+		},
+		{
+			name:   "anchor first_request",
+			limit:  Limit{Algorithm: FixedWindow, WindowMicros: 1e6, FromFirstRequest: true},
+			suffix: ":fixed_window:1s:first", variant: 1,
+		},
+		{
+			name:   "one sub-window",
+			limit:  Limit{Algorithm: SlidingWindowCounter, WindowMicros: 3600e6, SubWindows: 1},
+			suffix: ":sliding_window_counter:1h",
+		},
+		{
+			name:   "sub-windows",
+			limit:  Limit{Algorithm: SlidingWindowCounter, WindowMicros: 3600e6, SubWindows: 6},
+			suffix: ":sliding_window_counter:1h:6", variant: 6,
+		},
+		{
+			name:   "a queue goes on with the state of a meter",
+			limit:  Limit{Algorithm: LeakyBucket, WindowMicros: 1500e3, Queue: true},
+			suffix: ":leaky_bucket:1s500ms",
+		},
+		{
+			name:   "so does another burst",
+			limit:  Limit{Algorithm: GCRA, WindowMicros: 86400e6, Burst: 3},
+			suffix: ":gcra:1d",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := c.limit.KeySuffix(); got != c.suffix {
+				t.Errorf("the key ends in %q, want %q", got, c.suffix)
+			}
+			want := ID{c.limit.Algorithm, uint64(c.limit.WindowMicros / 1000), c.variant}
+			if got := c.limit.ID(); got != want {
+				t.Errorf("the ID is %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestQueueIsNotLeasable: the variant decides.
+func TestQueueIsNotLeasable(t *testing.T) {
+	t.Parallel()
+	testLease(t, Limit{Algorithm: LeakyBucket, Units: 1, WindowMicros: 1e6, Queue: true}, "turn")
+}
+
+// TestRetryAfterFor: what a worker says of a higher cost is what the state says,
+// to the microsecond, or it asks.
+func TestRetryAfterFor(t *testing.T) {
+	t.Parallel()
+	for _, a := range Algorithms() {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			r, told := newRandom(900+uint64(a)), 0
+			for range 400 {
+				told += checkRetryAfterFor(t, r, r.limit(a))
+			}
+			if l := (Limit{Algorithm: a}); told < 100 && l.Leasable() == nil {
+				t.Errorf("only %d waits were told", told)
+			}
+		})
+	}
+}
+
+// checkRetryAfterFor compares what is told of higher costs with decisions, and
+// returns how many were told.
+func checkRetryAfterFor(t *testing.T, r random, l Limit) (told int) {
+	t.Helper()
+	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+	now := epoch + r.Int64N(1e15)
+	for range 40 {
+		now += r.step(&l, out[0], now)
+		cost := max(r.cost(l.Capacity()), 1)
+		if p.Decide(states, now, cost, out) {
+			continue
+		}
+		of := out[0].RetryAfterMicros
+		higher := cost + r.span(1, 10)
+		got, known := l.RetryAfterFor(higher, cost, of)
+		if !known {
+			continue
+		}
+		told++
+		p.Decide(copyStates(states), now, higher, out)
+		if want := out[0].RetryAfterMicros; got != want {
+			t.Fatalf("%+v: cost %d waits %d, so %d waits %d; want %d", l, cost, of, higher, got, want)
+		}
+	}
+	return told
+}

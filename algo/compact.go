@@ -1,0 +1,55 @@
+package algo
+
+// Compact shortens the state of a limit to at most n entries (at least 2), in
+// place, where the state grows with the requests. It never admits more from then
+// on than without, and what it admits later is late by less than window/(n-1),
+// however often it is done.
+func (l *Limit) Compact(s State, n int) State {
+	switch l.Algorithm {
+	case SlidingWindowLog:
+		return compactLog(s, l.WindowMicros, n)
+	case FixedWindow, SlidingWindowCounter, TokenBucket, LeakyBucket, GCRA:
+		return s // as long as it will ever be
+	}
+	return s
+}
+
+// compactLog cuts time into cells of window/(n-1) and merges, from the oldest on
+// and only as many as it must, neighbours in one cell: the units of both then
+// count from the later one's time.
+//
+// The entries of one window lie in at most n cells, so this always gets there;
+// should the clock have jumped, the oldest are merged whatever cells they are in.
+func compactLog(log State, windowMicros int64, n int) State {
+	excess := len(log)/pairLen - n
+	if excess <= 0 {
+		return log
+	}
+	cell := ceilDiv(windowMicros, int64(n-1))
+	last := 0 // where the newest entry of the shortened log is
+	for i := pairLen; i+pairLen <= len(log); i += pairLen {
+		if excess > 0 && log[last+pairTime]/cell == log[i+pairTime]/cell {
+			log[last+pairTime] = log[i+pairTime]
+			log[last+pairUnits] += log[i+pairUnits]
+			excess--
+			continue
+		}
+		last += pairLen
+		log[last+pairTime], log[last+pairUnits] = log[i+pairTime], log[i+pairUnits]
+	}
+	return mergeOldest(log[:last+pairLen], excess)
+}
+
+// mergeOldest merges the oldest n+1 entries into one.
+func mergeOldest(log State, n int) State {
+	if n <= 0 {
+		return log
+	}
+	units := int64(0)
+	for i := range n {
+		units += log[i*pairLen+pairUnits]
+	}
+	log = append(log[:0], log[n*pairLen:]...)
+	log[pairUnits] += units
+	return log
+}

@@ -1,0 +1,130 @@
+// Package wasmfile looks into a WebAssembly module: which functions it has, and
+// which of them ask for memory.
+//
+// The format: https://webassembly.github.io/spec/core/binary/index.html
+package wasmfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// Function is a function that a module defines.
+type Function struct {
+	Name  string // "" if the module does not name it
+	Grows bool   // it has a memory.grow instruction
+}
+
+// ErrMalformed is what a file that ends too soon, or is no module, gives.
+var ErrMalformed = errors.New("malformed module")
+
+// The sections that matter here.
+const (
+	customSection = 0
+	importSection = 2
+	codeSection   = 10
+)
+
+// Functions returns the functions that a module defines, in order.
+func Functions(module []byte) ([]Function, error) {
+	r := &reader{rest: module}
+	if !bytes.Equal(r.take(8), []byte("\x00asm\x01\x00\x00\x00")) {
+		return nil, fmt.Errorf("%w: no WebAssembly 1", ErrMalformed)
+	}
+	var functions []Function
+	imported, names := uint32(0), map[uint32]string{}
+	for len(r.rest) > 0 && r.err == nil {
+		id := r.byte()
+		section := &reader{rest: r.take(r.u32())}
+		switch id {
+		case importSection:
+			imported = section.imports()
+		case codeSection:
+			functions = section.bodies()
+		case customSection:
+			if string(section.take(section.u32())) == "name" {
+				section.names(names)
+			}
+		}
+		if section.err != nil {
+			return nil, fmt.Errorf("section %d: %w", id, section.err)
+		}
+	}
+	for i := range functions {
+		functions[i].Name = names[imported+uint32(i)]
+	}
+	return functions, r.err
+}
+
+// imports reads the import section, and counts the functions in it: they come
+// first in the numbering of functions.
+func (r *reader) imports() (functions uint32) {
+	for n := r.u32(); n > 0 && r.err == nil; n-- {
+		r.take(r.u32()) // the module
+		r.take(r.u32()) // the name in it
+		switch kind := r.byte(); kind {
+		case 0: // a function, with its type
+			r.u32()
+			functions++
+		case 1: // a table, with its type and limits
+			r.byte()
+			r.limits()
+		case 2: // a memory
+			r.limits()
+		case 3: // a global, with its type and whether it may change
+			r.take(2)
+		default:
+			r.fail("import of kind %d", kind)
+		}
+	}
+	return functions
+}
+
+func (r *reader) limits() {
+	bounded := r.byte()&1 != 0
+	r.u32()
+	if bounded {
+		r.u32()
+	}
+}
+
+// bodies reads the code section.
+func (r *reader) bodies() []Function {
+	var functions []Function
+	for n := r.u32(); n > 0 && r.err == nil; n-- {
+		body := &reader{rest: r.take(r.u32())}
+		for groups := body.u32(); groups > 0 && body.err == nil; groups-- {
+			body.u32() // how many locals
+			body.byte()
+		}
+		f := Function{}
+		for len(body.rest) > 0 && body.err == nil {
+			f.Grows = body.instruction() == memoryGrow || f.Grows
+		}
+		if r.err == nil && body.err != nil {
+			r.err = fmt.Errorf("function %d: %w", len(functions), body.err)
+		}
+		functions = append(functions, f)
+	}
+	return functions
+}
+
+// functionNames is the part of the name section that this package reads.
+const functionNames = 1
+
+// names reads the name section.
+func (r *reader) names(names map[uint32]string) {
+	for len(r.rest) > 0 && r.err == nil {
+		id := r.byte()
+		part := &reader{rest: r.take(r.u32())}
+		if id != functionNames {
+			continue
+		}
+		for n := part.u32(); n > 0 && part.err == nil; n-- {
+			index := part.u32()
+			names[index] = string(part.take(part.u32()))
+		}
+		r.err = errors.Join(r.err, part.err)
+	}
+}

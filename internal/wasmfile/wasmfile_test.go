@@ -1,0 +1,73 @@
+package wasmfile
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// A module that imports one function and defines "sbrk", with a memory.grow, and
+// "add", which has the byte of memory.grow in a constant only.
+var example = slices.Concat(
+	[]byte("\x00asm\x01\x00\x00\x00"),
+	section(1, "\x01\x60\x01\x7f\x01\x7f"),                           // type: i32 to i32
+	section(2, "\x01\x03env\x03log\x00\x00"),                         // import
+	section(3, "\x02\x00\x00"),                                       // functions
+	section(5, "\x01\x00\x01"),                                       // memory
+	section(10, "\x02"+body(grow)+body(noGrow)),                      // code
+	section(0, "\x04name\x01\x0d\x03\x00\x01l\x01\x04sbrk\x02\x01a"), // names
+)
+
+const (
+	// Every kind of instruction that needs care, and at last memory.grow.
+	grow = "\x01\x02\x7f" + // two locals
+		"\x02\x40\x0e\x01\x00\x00\x0b" + // block, br_table, end
+		"\x20\x00\x28\x02\x90\x01\x1a" + // local.get, i32.load, drop
+		"\x42\xc0\xbb\x78\x1a" + // i64.const, drop
+		"\x43\x40\x40\x40\x40\x1a\x44\x40\x40\x40\x40\x40\x40\x40\x40\x1a" + // f32.const, f64.const
+		"\xfc\x0b\x00\xfc\x0a\x00\x00" + // memory.fill, memory.copy
+		"\x20\x00\x40\x00\x0b"
+	noGrow = "\x00\x41\xc0\x00\x0b"
+)
+
+func section(id byte, content string) []byte {
+	return append([]byte{id, byte(len(content))}, content...)
+}
+
+func body(code string) string { return string(rune(len(code))) + code }
+
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	got, err := Functions(example)
+	want := []Function{{Name: "sbrk", Grows: true}, {Name: "a"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// A file that is cut short is an error, or has fewer sections; it is no panic.
+func TestCutShort(t *testing.T) {
+	t.Parallel()
+	for n := range example {
+		if _, err := Functions(example[:n]); err != nil && !errors.Is(err, ErrMalformed) {
+			t.Errorf("the first %d bytes: %v", n, err)
+		}
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, module string }{
+		{name: "empty"},
+		{name: "no module", module: "PK\x03\x04\x00\x00\x00\x00"},
+		{name: "unknown opcode", module: string(slices.Concat(example[:8], section(10, "\x01"+body("\x00\xff\x0b"))))},
+		{name: "unknown import", module: string(slices.Concat(example[:8], section(2, "\x01\x00\x00\x09")))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := Functions([]byte(test.module)); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%v, want ErrMalformed", err)
+			}
+		})
+	}
+}

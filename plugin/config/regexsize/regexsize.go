@@ -1,0 +1,114 @@
+// Package regexsize compiles regular expressions whose size is bounded before
+// they are compiled, so that neither memory, nor the stack, nor the time of a
+// match can run away.
+package regexsize
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+)
+
+// Bounds of a regular expression. A match takes at most time proportional to
+// the instructions times the bytes that are matched. Depth and branches bound
+// how deep package regexp recurses, compiling and matching, on a stack that does
+// not grow: about 600 bytes a level in the plugin.
+const (
+	MaxBytes        = 512
+	maxGroups       = 20 // nested in each other
+	maxInstructions = 1000
+	maxDepth        = 256
+	maxBranches     = 256
+)
+
+// A BoundError says which bound a regular expression exceeds and, in
+// parentheses, what would be right.
+type BoundError string
+
+func (e BoundError) Error() string { return string(e) }
+
+// Compile compiles a regular expression in RE2's syntax. The error is a
+// BoundError, or what package regexp says of the text.
+func Compile(text string) (*regexp.Regexp, error) {
+	if len(text) > MaxBytes {
+		return nil, boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
+	}
+	if groupDepth(text) > maxGroups {
+		return nil, boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	if !measure(tree).fits() {
+		return nil, BoundError("the regular expression is too large (want one with fewer or smaller repetitions and alternatives)")
+	}
+	return regexp.Compile(text)
+}
+
+func boundError(format string, args ...any) error {
+	return BoundError(fmt.Sprintf(format, args...))
+}
+
+// groupDepth is an upper bound of how deep groups nest: it counts escaped
+// parentheses and those in brackets as groups too.
+func groupDepth(text string) int {
+	depth, deepest := 0, 0
+	for _, c := range []byte(text) {
+		switch c {
+		case '(':
+			depth++
+			deepest = max(deepest, depth)
+		case ')':
+			depth = max(0, depth-1)
+		}
+	}
+	return deepest
+}
+
+// size is an upper bound of what a regular expression compiles to, known before
+// its repetitions are expanded.
+type size struct {
+	instructions int
+	branches     int // the instructions that consume no character
+	depth        int // of the syntax tree
+}
+
+func (s size) fits() bool {
+	return s.instructions <= maxInstructions && s.branches <= maxBranches && s.depth <= maxDepth
+}
+
+func measure(re *syntax.Regexp) size {
+	var total size
+	for _, sub := range re.Sub {
+		s := measure(sub)
+		total.instructions += s.instructions
+		total.branches += s.branches
+		total.depth = max(total.depth, s.depth)
+	}
+	total.depth++
+	switch re.Op {
+	case syntax.OpLiteral:
+		total.instructions += len(re.Rune)
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		total.instructions++
+	case syntax.OpRepeat:
+		return total.repeated(re.Min, re.Max)
+	case syntax.OpConcat: // nothing but its parts
+	default:
+		own := max(2, len(re.Sub)) // a group has two, alternatives as many as they are
+		total.instructions += own
+		total.branches += own
+	}
+	return total
+}
+
+// repeated is the size of x{least,most}: as many copies. Those beyond least are
+// optional, each within the one before. A most of -1 is x{least,}, one copy more.
+func (s size) repeated(least, most int) size {
+	optional := max(1, most-least)
+	s.instructions = s.instructions*(least+optional) + optional
+	s.branches = s.branches*(least+optional) + optional
+	s.depth += 2 * optional
+	return s
+}

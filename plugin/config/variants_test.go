@@ -1,0 +1,43 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// TestFieldsOfAlgorithms tries each field that belongs to some algorithms only
+// with each algorithm. The parser and the schema must agree on who takes it.
+func TestFieldsOfAlgorithms(t *testing.T) {
+	t.Parallel()
+	schema := compileSchema(t)
+	examples := map[string]string{
+		"burst":       `"burst": 5`,
+		"anchor":      `"anchor": "clock"`,
+		"sub_windows": `"sub_windows": 5`,
+		"overflow":    `"overflow": "reject"`,
+		"max_delay":   `"overflow": "queue", "max_delay": "1s"`,
+	}
+	for _, algorithm := range algo.Algorithms() {
+		for _, field := range algo.AllFields() {
+			t.Run(algorithm.String()+" "+field.String(), func(t *testing.T) {
+				t.Parallel()
+				example, ok := examples[field.String()]
+				if !ok {
+					t.Fatal("no example of the field")
+				}
+				part := fmt.Sprintf(`{"algorithm": %q, "limit": 10, "window": "1s", %s}`, algorithm.String(), example)
+				text, _ := whole("limit", []byte(part))
+				_, err := Parse(text)
+				belongs := algorithm.Takes(field)
+				if (err == nil) != belongs {
+					t.Errorf("parser: %v, though the field belongs to it: %v", err, belongs)
+				}
+				if refused := validate(schema, text); (refused == nil) != belongs {
+					t.Errorf("schema: %v, though the field belongs to it: %v", refused, belongs)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,28 @@
+// Package decide is the life of a request inside Sluice: what is asked about it,
+// who answers, what follows from the answers, and what it has charged.
+//
+// A Question holds one Check for each rule that applies. Stores asks them: of the
+// leases that the worker holds, of its memory of rejections, of Redis, or of the
+// embedded store. When every check has its answer, or will get none, Verdict says
+// what to do with the request, and Stores carries out what that means for the
+// stores: what the other checks charged is given back when one rejects.
+//
+// Three things hold whatever happens to a request:
+//   - It leaves each State by the one table of transitions in state.go.
+//   - What a check has charged is a Receipt, which is given back at most once.
+//   - A client that leaves changes nothing for anybody else: the Question lives on
+//     until its last reply has come, and is concluded like any other.
+//
+// The package knows neither Envoy nor a clock. Time is an argument, read once in
+// each callback of Envoy's.
+package decide
+
+// Time is the moment of one callback.
+type Time struct {
+	// SteadyMicros is a clock that never goes back: timeouts, leases, the memory of
+	// rejections and queues go by it.
+	SteadyMicros int64
+	// UnixMicros is the wall clock. Only the embedded store decides by it; it is 0
+	// where there is none.
+	UnixMicros int64
+}

@@ -1,0 +1,140 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/lease"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Question is all that is asked about one request: a Check for each rule that
+// applies. It is used again for later requests, with the memory that it has.
+type Question struct {
+	// ContextID is what Envoy calls the request. No host call may name it once the
+	// state is Gone or Ended.
+	ContextID uint32
+	// Checks are in rule order.
+	Checks []Check
+
+	stores  *Stores
+	state   State
+	waiting int  // checks that wait for Redis
+	inPipe  int  // checks whose last reply has not come; those that expired count
+	refused bool // concluded, and what it charged, or turns out to have, is given back
+	turn    turn // its place in the queue, while Held
+
+	decisions []algo.Decision // of all checks
+	tags      []byte          // of all checks
+}
+
+// Status is what is known of a check.
+type Status uint8
+
+// The statuses of a check.
+const (
+	// Unasked: the request was concluded without it, by a remembered rejection.
+	Unasked Status = iota
+	// Waiting: Redis was asked.
+	Waiting
+	// Allowed and Rejected: it was decided.
+	Allowed
+	Rejected
+	// Undecided: Redis will not decide it in time.
+	Undecided
+)
+
+// Source is who decided a check.
+type Source uint8
+
+// The sources of decisions.
+const (
+	FromNobody   Source = iota
+	FromRedis           // a script, just now
+	FromMemory          // the deny cache: what Redis said before
+	FromLease           // units that Redis gave this worker
+	FromEmbedded        // the embedded store, where it is the only one
+	FromFallback        // the embedded store, as Redis did not decide
+)
+
+// Check is what one applying rule asks about the request, and the answer.
+type Check struct {
+	Rule   *rule.Rule
+	Limits *rule.LimitSet
+	Tag    []byte
+	Cost   int64
+
+	Status    Status
+	Source    Source
+	Decisions []algo.Decision // parallel to Limits.Limits
+	AtMicros  int64           // when it was decided, on the clock of the store that did
+
+	receipt Receipt
+	nonce   int64        // of the call to Redis
+	lease   *lease.Lease // nil: the limit is not leased
+}
+
+// Decided reports whether a store decided the check.
+func (c *Check) Decided() bool { return c.Status == Allowed || c.Status == Rejected }
+
+// Enforced reports whether the check's rule can reject the request.
+func (c *Check) Enforced() bool { return c.Rule.Mode == config.Enforce }
+
+// State is where the request is in its life.
+func (q *Question) State() State { return q.state }
+
+// Keep copies the rules that apply, since the request may outlive the matcher's
+// memory. It reports whether there is anything to decide.
+func (q *Question) Keep(applied []rule.Applied) bool {
+	decisions := 0
+	for i := range applied {
+		q.tags = append(q.tags, applied[i].Tag...)
+		if applied[i].Limits != nil {
+			decisions += len(applied[i].Limits.Limits)
+		}
+	}
+	q.decisions = slices.Grow(q.decisions[:0], decisions)[:decisions]
+	clear(q.decisions)
+	tags, rest := q.tags, q.decisions
+	for i := range applied {
+		a := &applied[i]
+		tag := tags[:len(a.Tag):len(a.Tag)]
+		tags = tags[len(a.Tag):]
+		if a.Limits == nil {
+			continue // an unlimited tier: there is nothing to decide
+		}
+		n := len(a.Limits.Limits)
+		q.Checks = append(q.Checks, Check{Rule: a.Rule, Limits: a.Limits, Tag: tag, Cost: a.Cost, Decisions: rest[:n:n]})
+		rest = rest[n:]
+	}
+	return len(q.Checks) > 0
+}
+
+// reset makes the question one about another request.
+func (q *Question) reset() {
+	clear(q.Checks)
+	*q = Question{stores: q.stores, Checks: q.Checks[:0], decisions: q.decisions[:0], tags: q.tags[:0]}
+}
+
+// Outcome is what became of the check by itself, whatever the others say: of a
+// request that had an outcome of its own.
+func (c *Check) Outcome(request answer.Outcome) answer.Outcome {
+	rejected := c.Status == Rejected
+	switch {
+	case c.Status == Undecided && c.Enforced() && request == answer.FailedDeny:
+		return answer.FailedDeny
+	case c.Status == Undecided:
+		return answer.FailedAllow
+	case rejected && !c.Enforced():
+		return answer.ShadowLimited
+	case rejected && c.Source == FromFallback:
+		return answer.LocalLimited
+	case rejected:
+		return answer.Limited
+	case c.Source == FromFallback:
+		return answer.LocalAllowed
+	}
+	return answer.Allowed
+}

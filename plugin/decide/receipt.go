@@ -1,0 +1,68 @@
+package decide
+
+import (
+	"github.com/sluiceproxy/sluice/plugin/lease"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Receipt is what one check has charged, and where: all that a store needs to take
+// it back. The zero Receipt is of nothing.
+type Receipt struct {
+	source   Source
+	limits   *rule.LimitSet
+	tag      []byte
+	cost     int64
+	atMicros int64        // when it was charged, on the clock of the store that did
+	nonce    int64        // FromRedis and FromLease: of the call that charged it
+	lease    *lease.Lease // FromLease: which lease the unit is of
+}
+
+// receiptOf is what a check that was just allowed has charged.
+func receiptOf(c *Check) Receipt {
+	if c.Cost <= 0 {
+		return Receipt{}
+	}
+	return Receipt{
+		source: c.Source, limits: c.Limits, tag: c.Tag, cost: c.Cost,
+		atMicros: c.AtMicros, nonce: c.nonce, lease: c.lease,
+	}
+}
+
+// GiveBack returns what a receipt says was charged, and voids it. Nobody waits for
+// it: if it is lost, the charge stands, and expires like any other.
+func (s *Stores) GiveBack(r *Receipt, now Time) {
+	given := *r
+	*r = Receipt{}
+	switch given.source {
+	case FromRedis:
+		s.conn.Refund(redis.Charge{
+			Script: s.scripts[given.limits.Index], Tag: given.tag, Cost: given.cost,
+			Nonce: given.nonce, AtMicros: given.atMicros,
+		}, now.SteadyMicros)
+		s.forget(given.limits.Index, given.tag)
+	case FromLease:
+		s.leases.Unspend(given.lease, lease.Charge{Nonce: given.nonce, StoreMicros: given.atMicros}, now.SteadyMicros)
+	case FromEmbedded, FromFallback:
+		// The store may be contended; then the charge stands.
+		_ = s.embedded.Refund(given.limits.Plan, given.tag, given.atMicros, now.UnixMicros, given.cost)
+	}
+}
+
+// giveAllBack returns what all checks of a question have charged, and makes sure
+// that what late replies turn out to have charged is returned, too.
+func (s *Stores) giveAllBack(q *Question, now Time) {
+	q.refused = true
+	for i := range q.Checks {
+		s.GiveBack(&q.Checks[i].receipt, now)
+	}
+}
+
+// Leave gives back the place in a queue, and all else that a request has charged
+// that never reached the upstream: see the effect GiveBack.
+func (s *Stores) Leave(q *Question, now Time) {
+	s.queue.drop(q)
+	s.giveAllBack(q, now)
+	s.record.Count(metric.TurnExpired, 1)
+}

@@ -1,0 +1,110 @@
+package decide
+
+import (
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+// Decided implements redis.Waiter: Redis' answer to a check, perhaps after the
+// timeout.
+func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
+	s, c := q.stores, &q.Checks[index]
+	q.inPipe--
+	if c.lease != nil {
+		c.lease.Heard(&r.Decisions[0], nowMicros)
+	}
+	if c.Status != Waiting {
+		s.late(q, c, r, nowMicros)
+		return
+	}
+	copy(c.Decisions, r.Decisions)
+	c.Source, c.AtMicros, c.Status = FromRedis, r.AtMicros, Rejected
+	if r.Allowed {
+		c.Status = Allowed
+		c.receipt = receiptOf(c)
+	}
+	q.answered()
+}
+
+// late takes an answer that came after the check had failed. What it charged
+// stands if the request was admitted all the same.
+func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
+	if r.Allowed && c.receipt.source == FromNobody {
+		given := receiptOf(c)
+		if c.Cost > 0 {
+			given.source, given.atMicros = FromRedis, r.AtMicros
+		}
+		if q.refused {
+			s.GiveBack(&given, Time{SteadyMicros: nowMicros})
+		} else {
+			c.receipt = given
+		}
+	}
+	s.Release(q)
+}
+
+// Expired implements redis.Waiter: the timeout has passed.
+func (q *Question) Expired(index int, _ int64) {
+	if c := &q.Checks[index]; c.Status == Waiting {
+		c.Status = Undecided
+		q.answered()
+	}
+}
+
+// Failed implements redis.Waiter: Redis never decides this check.
+func (q *Question) Failed(index int, _ redis.Cause, _ int64) {
+	c := &q.Checks[index]
+	q.inPipe--
+	if c.Status != Waiting {
+		q.stores.Release(q)
+		return
+	}
+	c.Status = Undecided
+	q.answered()
+}
+
+// answered notes that one check waits no more. While the request's own callback
+// runs, that callback concludes it.
+func (q *Question) answered() {
+	if q.waiting--; q.waiting == 0 && q.state != Arriving {
+		q.stores.ready.push(q)
+	}
+}
+
+// Next is the next question that can go on: first those that can be concluded, in
+// the order in which they became so, then those whose turn in a queue has come.
+// The event is Waits for a question to conclude, and TurnComes.
+func (s *Stores) Next(now Time) (q *Question, e Event) {
+	if q = s.ready.pop(); q != nil {
+		return q, Waits
+	}
+	return s.queue.next(now.SteadyMicros), TurnComes
+}
+
+// Hold queues a question until its turn comes.
+func (s *Stores) Hold(q *Question, delayMicros int64, now Time) {
+	s.record.Count(metric.RequestHeld, 1)
+	s.queue.hold(q, now.SteadyMicros+delayMicros)
+}
+
+// RequestFailed implements redis.Observer.
+func (s *Stores) RequestFailed(cause redis.Cause) { s.record.RedisFailed(cause) }
+
+// RoundTrip implements redis.Observer.
+func (s *Stores) RoundTrip(micros int64) { s.record.RoundTrip(micros) }
+
+// Refunded implements redis.Observer.
+func (s *Stores) Refunded() { s.record.Count(metric.ChargeRefunded, 1) }
+
+// BreakerChanged implements redis.Observer.
+func (s *Stores) BreakerChanged(state redis.BreakerState) { s.record.BreakerChanged(state) }
+
+// Reconnected implements redis.Observer. Who answers now may hold none of the
+// charges behind what is remembered, nor behind the leases.
+func (s *Stores) Reconnected() {
+	s.record.Count(metric.Reconnected, 1)
+	s.reconnected = true
+	if s.denied != nil {
+		s.denied.Clear()
+	}
+}

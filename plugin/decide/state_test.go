@@ -1,0 +1,98 @@
+package decide
+
+import (
+	"strings"
+	"testing"
+)
+
+// lives is every event in every state. A cell is the next state and what has to be
+// done, "-" is what Envoy never does. It is held against design and code alike: read
+// it line by line.
+const lives = `
+            | waits        | admitted        | queued         | refused         | turn comes    | response comes     | stream ends    | configuration ends
+arriving    | asking pause | passed continue | held enqueue   | answered answer | -             | -                  | -              | -
+asking      | -            | passed resume   | held enqueue   | answered answer | -             | -                  | gone           | -
+held        | -            | -               | -              | -               | passed resume | -                  | ended give back| -
+passed      | -            | -               | -              | -               | -             | passed show limits | ended          | -
+answered    | -            | -               | -              | -               | -             | answered           | ended          | -
+gone        | -            | ended           | ended give back| ended           | -             | -                  | -              | ended give back
+ended       | -            | -               | -              | -               | -             | -                  | -              | -
+`
+
+var effectNames = map[Effect]string{
+	Nothing: "", Continue: "continue", Pause: "pause", Resume: "resume", Answer: "answer",
+	Enqueue: "enqueue", GiveBack: "give back", ShowLimits: "show limits",
+}
+
+func cells(line string) (out []string) {
+	for cell := range strings.SplitSeq(line, "|") {
+		out = append(out, strings.TrimSpace(cell))
+	}
+	return out
+}
+
+func TestEveryEventInEveryState(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(strings.TrimSpace(lives), "\n")
+	header := cells("|" + strings.TrimPrefix(strings.TrimSpace(lines[0]), "|"))[1:]
+	if len(lines) != 1+int(states) {
+		t.Fatalf("the table has %d states, want %d", len(lines)-1, states)
+	}
+	for _, line := range lines[1:] {
+		row := cells(line)
+		for e := range events {
+			if header[e] != e.String() {
+				t.Fatalf("column %d is %q, want %q", e, header[e], e)
+			}
+			t.Run(row[0]+"/"+e.String(), func(t *testing.T) {
+				t.Parallel()
+				checkStep(t, row[0], e, row[1+e])
+			})
+		}
+	}
+}
+
+func checkStep(t *testing.T, from string, e Event, want string) {
+	t.Helper()
+	q := &Question{}
+	for q.state = range states {
+		if q.state.String() == from {
+			break
+		}
+	}
+	effect := q.Step(e)
+	if want == "-" {
+		if effect != Impossible {
+			t.Errorf("effect %q, want none: it cannot happen", effectNames[effect])
+		}
+		if q.State().String() != from {
+			t.Errorf("state %s, want it to stay %s", q.State(), from)
+		}
+		return
+	}
+	next, name, _ := strings.Cut(want, " ")
+	if got := q.State().String(); got != next {
+		t.Errorf("state %s, want %s", got, next)
+	}
+	if effect == Impossible || effectNames[effect] != name {
+		t.Errorf("effect %d (%s), want %q", effect, effectNames[effect], name)
+	}
+}
+
+// A request that waits in Envoy has one way out of each state in which it waits.
+func TestPausedRequestsHaveOneExit(t *testing.T) {
+	t.Parallel()
+	for s, row := range transitions {
+		for e, step := range row {
+			exits := step.effect == Resume || step.effect == Answer && State(s) == Asking
+			waited := State(s) == Asking || State(s) == Held
+			waits := step.next == Asking || step.next == Held
+			if exits && (!waited || waits) {
+				t.Errorf("%s: %s resumes what did not wait, or goes on waiting", State(s), Event(e))
+			}
+			if waited && !waits && !exits && Event(e) != StreamEnds && step != (transition{}) {
+				t.Errorf("%s: %s ends the wait without an exit", State(s), Event(e))
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package decide
+
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// weighed makes a check of a rule, decided or not.
+func weighed(name string, mode config.Mode, status Status, source Source, delayMicros int64) Check {
+	return Check{
+		Rule:   &rule.Rule{Name: name, Mode: mode},
+		Status: status, Source: source,
+		Decisions: []algo.Decision{{Allowed: status == Allowed, DelayMicros: delayMicros}},
+	}
+}
+
+// The checks that the cases are made of. A rule's name says what its check is.
+var (
+	allowed        = weighed("allowed", config.Enforce, Allowed, FromRedis, 0)
+	leased         = weighed("leased", config.Enforce, Allowed, FromLease, 0)
+	queued         = weighed("queued", config.Enforce, Allowed, FromRedis, 70)
+	queuedLonger   = weighed("queued-longer", config.Enforce, Allowed, FromRedis, 90)
+	rejected       = weighed("rejected", config.Enforce, Rejected, FromRedis, 0)
+	rejectedToo    = weighed("rejected-too", config.Enforce, Rejected, FromRedis, 0)
+	remembered     = weighed("remembered", config.Enforce, Rejected, FromMemory, 0)
+	embedded       = weighed("embedded", config.Enforce, Rejected, FromEmbedded, 0)
+	fallback       = weighed("fallback", config.Enforce, Allowed, FromFallback, 0)
+	fallbackReject = weighed("fallback-reject", config.Enforce, Rejected, FromFallback, 0)
+	undecided      = weighed("undecided", config.Enforce, Undecided, FromNobody, 0)
+	unasked        = weighed("unasked", config.Enforce, Unasked, FromNobody, 0)
+	shadowAllowed  = weighed("shadow-allowed", config.Shadow, Allowed, FromRedis, 0)
+	shadowQueued   = weighed("shadow-queued", config.Shadow, Allowed, FromRedis, 500)
+	shadowRejected = weighed("shadow-rejected", config.Shadow, Rejected, FromRedis, 0)
+	shadowFailed   = weighed("shadow-failed", config.Shadow, Undecided, FromNobody, 0)
+)
+
+// The verdict, line by line of the design's section 1.4. Each case also holds with
+// its checks in the opposite order, but for the rule that it names.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	const (
+		allow = config.FailAllow
+		deny  = config.FailDeny
+		local = config.FailLocal
+	)
+	for _, tc := range []struct {
+		name    string
+		checks  []Check
+		mode    config.FailureMode
+		event   Event
+		outcome answer.Outcome
+		by      string
+		delay   int64
+	}{
+		{name: "all allow", checks: []Check{allowed, leased}, event: Admitted, outcome: answer.Allowed},
+		{name: "one rejects", checks: []Check{allowed, rejected}, event: Refused, outcome: answer.Limited, by: "rejected"},
+		{name: "a remembered rejection", checks: []Check{unasked, remembered}, event: Refused, outcome: answer.Limited, by: "remembered"},
+		{name: "the only store rejects", checks: []Check{embedded}, event: Refused, outcome: answer.Limited, by: "embedded"},
+		{name: "the fallback rejects", checks: []Check{allowed, fallbackReject}, mode: local, event: Refused, outcome: answer.LocalLimited, by: "fallback-reject"},
+
+		{name: "a rejection stands in mode allow", checks: []Check{rejected, undecided}, mode: allow, event: Refused, outcome: answer.Limited, by: "rejected"},
+		{name: "a rejection stands in mode deny", checks: []Check{rejected, undecided}, mode: deny, event: Refused, outcome: answer.Limited, by: "rejected"},
+		{name: "a rejection stands in mode local", checks: []Check{rejected, fallback}, mode: local, event: Refused, outcome: answer.Limited, by: "rejected"},
+
+		{name: "one failed in mode allow", checks: []Check{allowed, undecided}, mode: allow, event: Admitted, outcome: answer.FailedAllow},
+		{name: "one failed in mode deny", checks: []Check{allowed, undecided}, mode: deny, event: Refused, outcome: answer.FailedDeny},
+		{name: "one was decided locally", checks: []Check{allowed, fallback}, mode: local, event: Admitted, outcome: answer.LocalAllowed},
+		{name: "the fallback failed, too", checks: []Check{fallback, undecided}, mode: local, event: Admitted, outcome: answer.FailedAllow},
+
+		{name: "a queue holds it", checks: []Check{allowed, queued, queuedLonger}, event: Queued, outcome: answer.Allowed, delay: 90},
+		{name: "a queue holds it, and one failed", checks: []Check{queued, undecided}, mode: allow, event: Queued, outcome: answer.FailedAllow, delay: 70},
+		{name: "a queue would hold it, but one rejects", checks: []Check{queued, rejected}, event: Refused, outcome: answer.Limited, by: "rejected"},
+
+		{name: "a shadow rule within its limit", checks: []Check{allowed, shadowAllowed}, event: Admitted, outcome: answer.Allowed},
+		{name: "a shadow rule rejects", checks: []Check{allowed, shadowRejected}, event: Admitted, outcome: answer.ShadowLimited, by: "shadow-rejected"},
+		{name: "a shadow rule's queue holds nobody", checks: []Check{allowed, shadowQueued}, event: Admitted, outcome: answer.Allowed},
+		{name: "a shadow rule fails in mode allow", checks: []Check{allowed, shadowFailed}, mode: allow, event: Admitted, outcome: answer.Allowed},
+		{name: "a shadow rule fails in mode deny", checks: []Check{allowed, shadowFailed}, mode: deny, event: Admitted, outcome: answer.Allowed},
+		{name: "a shadow rule fails beside a rejection", checks: []Check{rejected, shadowFailed}, mode: allow, event: Refused, outcome: answer.Limited, by: "rejected"},
+		{name: "a shadow rule rejects, and one failed", checks: []Check{undecided, shadowRejected}, mode: allow, event: Admitted, outcome: answer.FailedAllow},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			q := &Question{}
+			for order := range 2 {
+				q.Checks = append(q.Checks[:0], tc.checks...)
+				if order == 1 {
+					for i, c := range tc.checks {
+						q.Checks[len(tc.checks)-1-i] = c
+					}
+				}
+				v := q.Verdict(tc.mode)
+				if v.Event != tc.event {
+					t.Errorf("event %s, want %s", v.Event, tc.event)
+				}
+				if v.Outcome != tc.outcome {
+					t.Errorf("outcome %s, want %s", v.Outcome.Metric(), tc.outcome.Metric())
+				}
+				if v.DelayMicros != tc.delay {
+					t.Errorf("delay %d us, want %d", v.DelayMicros, tc.delay)
+				}
+				by := ""
+				if v.By != nil {
+					by = v.By.Rule.Name
+				}
+				if by != tc.by {
+					t.Errorf("by %q, want %q", by, tc.by)
+				}
+			}
+		})
+	}
+}
+
+// Of two rules that reject, the first in rule order is named.
+func TestVerdictNamesTheFirstRule(t *testing.T) {
+	t.Parallel()
+	q := &Question{Checks: []Check{undecided, rejected, rejectedToo}}
+	if v := q.Verdict(config.FailAllow); v.By != &q.Checks[1] {
+		t.Errorf("by %+v, want the first of the two", v.By)
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	const text = "A=1\x00EMPTY=\x00AB=2\x00TWICE=first\x00TWICE=second\x00EQUAL=x=y=\x00NO\x00LAST=9\x00"
+	for _, test := range []struct {
+		name, environment, variable string
+		value                       string
+		ok                          bool
+	}{
+		{name: "first", environment: text, variable: "A", value: "1", ok: true},
+		{name: "begins like another", environment: text, variable: "AB", value: "2", ok: true},
+		{name: "last", environment: text, variable: "LAST", value: "9", ok: true},
+		{name: "empty value", environment: text, variable: "EMPTY", ok: true},
+		{name: "value with =", environment: text, variable: "EQUAL", value: "x=y=", ok: true},
+		{name: "twice", environment: text, variable: "TWICE", value: "first", ok: true},
+		{name: "absent", environment: text, variable: "B"},
+		{name: "part of a name", environment: text, variable: "E"},
+		{name: "without =", environment: text, variable: "NO"},
+		{name: "no environment", variable: "A"},
+		{name: "no NUL at the end", environment: "A=1", variable: "A", value: "1", ok: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			value, ok := lookup([]byte(test.environment), test.variable)
+			if value != test.value {
+				t.Errorf("value %q, want %q", value, test.value)
+			}
+			if ok != test.ok {
+				t.Errorf("ok is %v, want %v", ok, test.ok)
+			}
+		})
+	}
+}
+
+// envRules are rules, each with another kind of key.
+var envRules = [][2]string{
+	{"tenant-and-path", `"key": [{"header": "x-tenant"}, {"path": {"segments": 2}}]`},
+	{"tenant", `"mode": "shadow", "key": [{"header": "x-tenant"}]`},
+	{"hashed", `"key": [{"header": "x-tenant", "hash": true}]`},
+	{"everyone", `"key": []`},
+}
+
+// envConfig has some of envRules in an order, laid out over many lines.
+func envConfig(order []int) string {
+	var rules []string
+	for _, n := range order {
+		rules = append(rules, fmt.Sprintf(`    {
+      "name": "%s",
+      "match": {"path": {"prefix": "/api"}},
+      %s,
+      "limits": [{"algorithm": "gcra", "limit": 100, "window": "1h"}]
+    }`, envRules[n][0], envRules[n][1]))
+	}
+	return fmt.Sprintf(`{
+  "redis": {
+    "cluster": "redis",
+    "timeout": "50ms",
+    "password_env": "REDIS_PASSWORD",
+    "key_prefix": "shop"
+  },
+  "rules": [
+%s
+  ]
+}`, strings.Join(rules, ",\n"))
+}
+
+// envKeys is the keys, less what follows the identity, of requests by acme and
+// beta to /api/cart.
+func envKeys(order []int) []string {
+	identities := [][]string{
+		{"acme|/api/cart", "beta|/api/cart"},
+		{"acme", "beta"},
+		{"822b33ad87c148a0a20a5ba7cd5ebcaa68d36a18", "f44e64e75f3948e9f73f8dfa94721c4ce8cbb4f2"}, // sha256sum, cut to 40 digits
+		{""},
+	}
+	var keys []string
+	for _, n := range order {
+		for _, identity := range identities[n] {
+			keys = append(keys, "shop:{"+envRules[n][0]+"|"+identity+"}")
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// A password from the environment, of any length and among other variables,
+// leaves alone what the plugin keeps on its heap: each rule counts each identity
+// under the key that is its own.
+func TestSecretsFromTheEnvironment(t *testing.T) {
+	orders := [][]int{{0, 1}, {1, 0}, {2, 0, 1, 3}, {3, 1, 0, 2}, {0}, {1, 2, 3, 0}}
+	for _, size := range []int{6, 17, 64, 200, 1000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			eachWorld(t, func(t *testing.T, w *worker) {
+				password := strings.Repeat("s3cret-", size/7+1)[:size]
+				w.setenv("REDIS_PASSWORD", password)
+				for n := range 10 {
+					w.setenv(fmt.Sprintf("VARIABLE_%d", n), strings.Repeat("x", n*n*10))
+				}
+				r := w.startRedis("--requirepass", password)
+				for _, order := range orders {
+					w.sibling().expectKeys(r, password, order)
+				}
+			})
+		})
+	}
+}
+
+// expectKeys wants the keys of envKeys, in a new VM.
+func (w *worker) expectKeys(r *realRedis, password string, order []int) {
+	w.t.Helper()
+	i := w.load(envConfig(order))
+	for range 20 {
+		for _, tenant := range []string{"acme", "beta"} {
+			x := i.get("/api/cart/7", "x-tenant", tenant)
+			r.settle()
+			if got := x.end(); !strings.HasPrefix(got, "200 allowed") {
+				w.t.Errorf("rules %v, tenant %s: %s", order, tenant, got)
+			}
+		}
+	}
+	client := redis.NewClient(&redis.Options{Addr: r.Addr, Password: password})
+	defer client.Close()
+	got := client.Keys(w.t.Context(), "*").Val()
+	for i, key := range got {
+		got[i] = key[:strings.Index(key, "}")+1]
+	}
+	slices.Sort(got)
+	if want := envKeys(order); !slices.Equal(got, want) {
+		w.t.Errorf("rules %v: keys %q, want %q", order, got, want)
+	}
+	if err := client.FlushAll(w.t.Context()).Err(); err != nil {
+		w.t.Error(err)
+	}
+}

@@ -1,0 +1,42 @@
+// Package jsontext writes JSON that people read in terminals: what a client has
+// sent cannot move the cursor, reorder the line or end it.
+package jsontext
+
+import "unicode/utf8"
+
+// AppendString appends s as a JSON string (RFC 8259, section 7). Beside what JSON
+// wants escaped it escapes DEL, the C1 controls, which terminals obey, and what
+// changes the direction or the lines of text: the format controls of
+// https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters and
+// U+2028 and U+2029. Bytes that are not UTF-8 become U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case hidden(r):
+			dst = appendEscape(dst, r)
+		case r == utf8.RuneError && size == 1:
+			dst = append(dst, "\uFFFD"...)
+		default:
+			dst = append(dst, s[:size]...)
+		}
+		s = s[size:]
+	}
+	return append(dst, '"')
+}
+
+// hidden reports whether a terminal would do something else than show r.
+func hidden(r rune) bool {
+	return r < 0x20 || 0x7f <= r && r < 0xa0 || // C0, DEL, C1
+		r == 0x061c || r == 0x200e || r == 0x200f || // marks of direction
+		0x2028 <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 // lines; embeddings, overrides, isolates
+}
+
+// appendEscape appends \uXXXX; r is below 0x10000.
+func appendEscape(dst []byte, r rune) []byte {
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+}

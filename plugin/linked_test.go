@@ -1,0 +1,98 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/wasmfile"
+)
+
+// allocators are functions of C libraries that hand out memory, and those that
+// call them where nobody would think so.
+var allocators = []string{
+	"malloc", "calloc", "realloc", "reallocarray", "free", "aligned_alloc", "posix_memalign", "memalign", "malloc_usable_size",
+	"dlmalloc", "dlcalloc", "dlrealloc", "dlfree", "dlmemalign", "emmalloc_malloc", "emmalloc_free",
+	"__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "sbrk", "brk", "mmap", "strdup", "strndup",
+	"getenv", "setenv", "putenv", "unsetenv", "__wasilibc_ensure_environ", "__wasilibc_initialize_environ",
+	"opendir", "fopen", "fdopen", "open_memstream", "getdelim", "getline", "asprintf", "vasprintf", "qsort_r", "getaddrinfo",
+}
+
+// Two allocators on one memory overwrite each other. Whatever hands out memory
+// has to get it from somewhere: only Go's runtime may ask the host for it.
+// docs/decisions/0006-one-allocator.md.
+func TestOneAllocator(t *testing.T) {
+	t.Parallel()
+	functions, err := wasmfile.Functions(testenv.Wasm(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	growing := 0
+	for _, f := range functions {
+		switch {
+		case f.Name == "":
+			t.Fatal("the plugin was built without names: this test shows nothing")
+		case slices.Contains(allocators, f.Name):
+			t.Errorf("%s is linked", f.Name)
+		case f.Grows && strings.HasPrefix(f.Name, "runtime."):
+			growing++
+		case f.Grows:
+			t.Errorf("%s grows the memory", f.Name)
+		}
+	}
+	if growing == 0 {
+		t.Error("nothing grows the memory: this test shows nothing")
+	}
+}
+
+// plainExports are functions that the host does not know: the start of the runtime,
+// and what LLVM may call where a target lacks an instruction.
+var plainExports = []string{"_initialize", "fminimum", "fminimumf", "fmaximum", "fmaximumf"}
+
+// What the plugin takes from the host, and what it shows. Each function of WASI is a way into libc:
+// one that is new here needs a look at what else it brings in.
+func TestImportsAndExports(t *testing.T) {
+	t.Parallel()
+	r := wazero.NewRuntime(t.Context())
+	defer r.Close(t.Context())
+	module, err := r.CompileModule(t.Context(), testenv.Wasm(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := map[string]map[string]bool{}
+	for _, f := range module.ImportedFunctions() {
+		from, name, _ := f.Import()
+		if imports[from] == nil {
+			imports[from] = map[string]bool{}
+		}
+		imports[from][name] = true
+	}
+	wasi := []string{
+		"args_get", "args_sizes_get", // the runtime, into Go's memory
+		"clock_time_get",                   // steadyMicros
+		"environ_get", "environ_sizes_get", // environment, into Go's memory
+		"fd_close", "fd_seek", // libc's standard error, of a failed assertion in arc4random
+		"fd_write",   // a panic's message, and the same
+		"random_get", // arc4random, into its own variable
+	}
+	if got := slices.Sorted(maps.Keys(imports["wasi_snapshot_preview1"])); !slices.Equal(got, wasi) {
+		t.Errorf("of WASI %q is imported, want %q", got, wasi)
+	}
+	for name := range imports["env"] {
+		if !strings.HasPrefix(name, "proxy_") {
+			t.Errorf("env.%s is imported: a function that nothing defines", name)
+		}
+	}
+	for name := range module.ExportedFunctions() {
+		if !strings.HasPrefix(name, "proxy_") && !slices.Contains(plainExports, name) {
+			t.Errorf("%s is exported, which Envoy does not call", name)
+		}
+	}
+	if len(imports) != 2 {
+		t.Errorf("imports come from %q, want wasi_snapshot_preview1 and env", slices.Sorted(maps.Keys(imports)))
+	}
+}

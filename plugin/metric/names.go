@@ -1,0 +1,95 @@
+package metric
+
+// Event is something that is counted apart from the outcomes of requests.
+type Event uint8
+
+// The events.
+const (
+	// RequestHeld: an admitted request was queued until its turn.
+	RequestHeld Event = iota
+	// TurnExpired: the client of a queued request left, and its place was given back.
+	TurnExpired
+	// IdentityEvicted: the embedded store dropped an identity for want of room.
+	IdentityEvicted
+	// CheckSent: a script was called in Redis.
+	CheckSent
+	// ChargeRefunded: a refund was sent to Redis.
+	ChargeRefunded
+	// Reconnected: another connection to Redis was opened in place of an earlier one.
+	Reconnected
+	// BreakerOpened: an outage of Redis began.
+	BreakerOpened
+	// DenyCacheHit: a remembered rejection concluded a request.
+	DenyCacheHit
+	// UnitsTaken, UnitsSpent and UnitsReturned are the units of leases.
+	UnitsTaken
+	UnitsSpent
+	UnitsReturned
+
+	// Events is how many events there are.
+	Events
+)
+
+// Definition is one metric that exists once.
+type Definition struct {
+	Name string
+	// NeedsRedis marks metrics that a configuration without Redis does not have.
+	NeedsRedis bool
+}
+
+// EventMetrics are the counters of events. docs/observability.md says what each
+// means; envoy.yaml turns elements such as "event.<name>" into labels.
+var EventMetrics = [Events]Definition{
+	RequestHeld:     {Name: "sluice.queue.held_total"},
+	TurnExpired:     {Name: "sluice.queue.expired_total"},
+	IdentityEvicted: {Name: "sluice.local.evictions_total"},
+	CheckSent:       {Name: "sluice.redis.checks_total", NeedsRedis: true},
+	ChargeRefunded:  {Name: "sluice.redis.refunds_total", NeedsRedis: true},
+	Reconnected:     {Name: "sluice.redis.reconnects_total", NeedsRedis: true},
+	BreakerOpened:   {Name: "sluice.redis.breaker_openings_total", NeedsRedis: true},
+	DenyCacheHit:    {Name: "sluice.deny_cache.hits_total", NeedsRedis: true},
+	UnitsTaken:      {Name: "sluice.lease.event.taken.units_total", NeedsRedis: true},
+	UnitsSpent:      {Name: "sluice.lease.event.spent.units_total", NeedsRedis: true},
+	UnitsReturned:   {Name: "sluice.lease.event.returned.units_total", NeedsRedis: true},
+}
+
+// The names of the metrics that are neither events nor made up of a name of the
+// configuration's.
+const (
+	RoundTrip      = "sluice.redis.round_trip_microseconds"
+	InFlight       = "sluice.redis.in_flight_requests"
+	QueueWaiting   = "sluice.queue.waiting_requests"
+	Generation     = "sluice.config.generation"
+	LoadTimestamp  = "sluice.config.load_timestamp_seconds"
+	rulePrefix     = "sluice.rule."
+	outcomeElement = ".outcome."
+)
+
+// Requests is the counter of the requests of an outcome.
+func Requests(outcome string) string { return "sluice.outcome." + outcome + ".requests_total" }
+
+// RuleRequests is the counter of a rule's decisions of an outcome.
+func RuleRequests(rule, outcome string) string {
+	return rulePrefix + Escape(rule) + outcomeElement + outcome + ".rule_requests_total"
+}
+
+// NearLimit and OverLimit are the counters of one limit of a rule.
+func NearLimit(rule, limit string) string { return limitName(rule, limit) + ".near_limit_total" }
+
+// OverLimit counts the decisions in which the limit rejected.
+func OverLimit(rule, limit string) string { return limitName(rule, limit) + ".over_limit_total" }
+
+func limitName(rule, limit string) string {
+	return rulePrefix + Escape(rule) + ".limit." + Escape(limit)
+}
+
+// RedisErrors is the counter of the checks that Redis did not decide, by cause.
+func RedisErrors(cause string) string { return "sluice.redis.cause." + cause + ".errors_total" }
+
+// BreakerWorkers is the gauge of the workers whose breaker is in a state.
+func BreakerWorkers(state string) string { return "sluice.redis.state." + state + ".breaker_workers" }
+
+// OffenderRejections is the gauge of the rejections of a rank, from "1" on.
+func OffenderRejections(rank string) string {
+	return "sluice.top_offenders.rank." + rank + ".rejections"
+}

@@ -1,0 +1,186 @@
+package redis
+
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/redisresp"
+)
+
+// read takes replies out of the bytes that have come.
+func (c *Conn) read(b []byte, nowMicros int64) {
+	s := &c.stream
+	if len(s.in) > 0 {
+		s.in = append(s.in, b...)
+		b = s.in
+	}
+	for len(b) > 0 && s.open {
+		reply, n, outcome := s.decoder.Decode(b)
+		if outcome == redisresp.Malformed || outcome == redisresp.Complete && c.pipe.entries.len() == 0 {
+			c.hangUp(ended{cause: Malformed}, nowMicros)
+			return
+		}
+		if outcome == redisresp.Incomplete {
+			break
+		}
+		b = b[n:]
+		s.heard = true
+		s.reopen.reset()
+		c.answer(reply, nowMicros)
+	}
+	if s.open {
+		s.in = append(s.in[:0], b...)
+	}
+}
+
+// answer gives a reply to the oldest entry.
+func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
+	switch e := c.pipe.entries.pop(); e.kind {
+	case authEntry:
+		c.answerSetUp("AUTH", r, nowMicros)
+	case selectEntry:
+		c.answerSetUp("SELECT", r, nowMicros)
+	case probeEntry:
+		c.answerProbe(r, nowMicros)
+	case refundEntry:
+		c.answerRefund(e, r)
+	case checkEntry:
+		c.answerCheck(e, r, nowMicros)
+	}
+}
+
+// answerSetUp handles the reply to AUTH or SELECT. If it is an error, nothing on
+// this connection can succeed, so the breaker opens at once.
+func (c *Conn) answerSetUp(command string, r redisresp.Reply, nowMicros int64) {
+	if r.Kind != redisresp.Error {
+		return
+	}
+	c.complain(command, r.Bytes)
+	if c.breaker.state == Closed {
+		c.openBreaker(ErrorReply, nowMicros)
+	}
+	c.hangUp(ended{cause: ErrorReply, counted: true}, nowMicros)
+}
+
+// answerCheck brings a check its last call, or sends it again.
+func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
+	if r.Kind == redisresp.Error {
+		c.answerError(e, r, nowMicros)
+		return
+	}
+	if !c.parse(e.charge.Script, r) { // who knows which command this answers: trust none that follows
+		counted := c.failCheck(e, Malformed, nowMicros)
+		c.hangUp(ended{Malformed, counted}, nowMicros)
+		return
+	}
+	c.observer.RoundTrip(nowMicros - e.sentMicros)
+	if !e.expired {
+		c.breaker.succeed(e.charge.Tag, nowMicros)
+		if e.overtook && !c.reply.Allowed {
+			c.askAgain(e)
+			return
+		}
+	}
+	c.pipe.finish(e.question)
+	e.waiter.Decided(e.index, &c.reply, nowMicros)
+}
+
+// answerError handles an error reply to a check. Redis may just not know the
+// script (https://redis.io/docs/latest/commands/evalsha/).
+func (c *Conn) answerError(e *entry, r redisresp.Reply, nowMicros int64) {
+	switch {
+	case !isNoScript(r) || e.bySource:
+		c.complain("", r.Bytes)
+		c.failCheck(e, ErrorReply, nowMicros)
+		c.hangUpIfUseless(r, nowMicros)
+	case e.expired: // nothing was charged, and nobody needs the decision
+		c.failCheck(e, Timeout, nowMicros)
+	default:
+		c.askAgain(e)
+	}
+}
+
+// askAgain sends a check again, by its source.
+func (c *Conn) askAgain(e *entry) {
+	e.bySource, e.overtook = true, false
+	c.pushAgain(e)
+}
+
+// answerRefund sends a refund again if Redis does not know its script. The
+// client's next check may stand behind the first attempt in the pipe, and has
+// then been decided as if there were no refund: if it is rejected, it is asked
+// again, behind the second attempt.
+func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
+	switch {
+	case r.Kind != redisresp.Error && e.bySource:
+		e.charge.Script.refundKnownTo = c.stream.number
+	case isNoScript(r) && !e.bySource:
+		for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {
+			if behind := c.pipe.entries.at(i); behind.kind == checkEntry && behind.charge.sameKeys(&e.charge) {
+				behind.overtook = true
+			}
+		}
+		e.bySource = true
+		c.pushAgain(e)
+	}
+}
+
+// knowsRefund reports whether what answers on this stream has run a script's
+// refund by source, which lets Redis keep it.
+func (c *Conn) knowsRefund(s *Script) bool { return s.refundKnownTo == c.stream.number }
+
+// sameKeys reports whether two charges are of one identity of one rule.
+func (a *Charge) sameKeys(b *Charge) bool {
+	return a.Script == b.Script && string(a.Tag) == string(b.Tag)
+}
+
+// undecided notes that Redis has not decided a check, and reports whether that
+// is news of its request.
+func (c *Conn) undecided(e *entry, cause Cause) bool {
+	q := c.pipe.asked.at(e.question)
+	if q.failed {
+		return false
+	}
+	q.failed = true
+	c.breaker.failedTag = append(c.breaker.failedTag[:0], e.charge.Tag...)
+	c.observer.RequestFailed(cause)
+	return true
+}
+
+// failCheck fails a check and reports whether that counted as a failure, which a
+// request does once.
+func (c *Conn) failCheck(e *entry, cause Cause, nowMicros int64) (counted bool) {
+	if counted = c.undecided(e, cause); counted {
+		c.failed(cause, nowMicros)
+	}
+	c.fail(e, cause, nowMicros)
+	return counted
+}
+
+// fail is the last call of a check that Redis does not decide.
+func (c *Conn) fail(e *entry, cause Cause, nowMicros int64) {
+	c.pipe.finish(e.question)
+	e.waiter.Failed(e.index, cause, nowMicros)
+}
+
+// parse reads a script's reply, an array of integers, into c.reply. Anything but
+// an array has no elements, which ParseReply refuses.
+func (c *Conn) parse(s *Script, r redisresp.Reply) bool {
+	c.values = c.values[:0]
+	it := r.Iter() // not in the for clause: TinyGo would allocate it for each element
+	for it.Next() {
+		v := it.Reply()
+		if v.Kind != redisresp.Integer {
+			return false
+		}
+		c.values = append(c.values, v.Int)
+	}
+	n := len(s.plan.Limits())
+	c.reply.Decisions = slices.Grow(c.reply.Decisions[:0], n)[:n]
+	var err error
+	c.reply.AtMicros, c.reply.Allowed, err = s.plan.ParseReply(c.values, c.reply.Decisions)
+	return err == nil
+}
+
+func isNoScript(r redisresp.Reply) bool {
+	return r.Kind == redisresp.Error && string(r.ErrorPrefix()) == "NOSCRIPT"
+}

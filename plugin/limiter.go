@@ -76,7 +76,7 @@ func (l *limiter) connect(cfg *config.Config) {
 		MaxPending:    cfg.Failure.MaxPending,
 		Breaker:       cfg.Failure.Breaker,
 		Cluster:       cfg.Redis.Cluster,
-		Try:           true,
+		Try:           l.vm.mustTry(cfg.Redis),
 		Seed:          rand.Uint64(),
 	})
 	l.stores.Connect(l.conn)

@@ -183,14 +183,14 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 					return x.end()
 				}
 				w.expect("all well", ask(), "200 allowed"+standard(9, 8, "~3600"))
-				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h").Err(); err != nil {
+				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h:first").Err(); err != nil {
 					t.Fatal(err)
 				}
-				if err := r.client().LPush(t.Context(), "rl:{b|x}:fixed_window:1h", "of another type").Err(); err != nil {
+				if err := r.client().LPush(t.Context(), "rl:{b|x}:fixed_window:1h:first", "of another type").Err(); err != nil {
 					t.Fatal(err)
 				}
 				w.expect("one fails", ask(), test.want)
-				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h").Err(); err != nil {
+				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h:first").Err(); err != nil {
 					t.Fatal(err)
 				}
 				w.expect("all well again", ask(), "200 allowed"+standard(9, test.left-1, "~3600"))

@@ -38,7 +38,7 @@ func TestLimitedByRedis(t *testing.T) {
 			r.settle()
 			w.expect("client "+step.client, x.end(), step.want)
 		}
-		if got, want := r.keys(), []string{"rl:{a|x}:fixed_window:1h", "rl:{a|y}:fixed_window:1h"}; !slices.Equal(got, want) {
+		if got, want := r.keys(), []string{"rl:{a|x}:fixed_window:1h:first", "rl:{a|y}:fixed_window:1h:first"}; !slices.Equal(got, want) {
 			t.Errorf("keys %q, want %q", got, want)
 		}
 	})

@@ -216,7 +216,7 @@ func (m *model) garble(arg int64) {
 		return
 	}
 	m.garbled = true
-	garbage := []string{"x", "*4\r\n:1", "$-5\r\n", "\x00", "-", "$70000\r\n", "*-1\r\n"}
+	garbage := []string{"x", "*5\r\n:1", "$-5\r\n", "\x00", "-", "$70000\r\n", "*-1\r\n"}
 	m.receive(garbage[arg%int64(len(garbage))])
 }
 

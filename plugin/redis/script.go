@@ -13,9 +13,8 @@ type Script struct {
 	suffixes []string // ":<algorithm>:<window>", one for each limit
 	check    heads
 	refund   heads
-	args     []byte // the plan's constants, as bulk strings
-	nonce    bool
-	key      []byte // scratch
+	args     [][]byte // of each limit: what follows its cost, as bulk strings
+	key      []byte   // scratch
 
 	refundKnownTo uint64 // number of the stream on which refund was run by source; 0: none
 }
@@ -27,13 +26,18 @@ type heads struct{ byHash, bySource []byte }
 // NewScript prepares a plan. suffixes are what follows the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, nonce: plan.NeedsNonce()}
-	args := plan.Args()
-	for _, a := range args {
-		s.args = redisresp.AppendBulkString(s.args, a)
+	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes}
+	args := 0
+	for i := range suffixes {
+		var own []byte
+		for _, a := range plan.Args(i) {
+			own = redisresp.AppendBulkString(own, a)
+		}
+		s.args = append(s.args, own)
+		args += 1 + plan.NumArgs(i)
 	}
-	s.check = newHeads(plan.Script(), len(suffixes), 2+len(args))
-	s.refund = newHeads(plan.RefundScript(), len(suffixes), 3+len(args))
+	s.check = newHeads(plan.Script(), len(suffixes), args)
+	s.refund = newHeads(plan.RefundScript(), len(suffixes), args+1)
 	return s
 }
 
@@ -64,16 +68,14 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 		s.key = AppendKey(s.key[:0], s.prefix, e.charge.Tag, suffix)
 		dst = redisresp.AppendBulk(dst, s.key)
 	}
-	dst = redisresp.AppendBulkInt(dst, e.charge.Cost)
-	if s.nonce {
-		dst = redisresp.AppendBulkInt(dst, e.charge.Nonce)
-	} else {
-		dst = redisresp.AppendBulkString(dst, "")
+	for _, own := range s.args {
+		dst = redisresp.AppendBulkInt(dst, e.charge.Cost)
+		dst = append(dst, own...)
 	}
 	if e.kind != checkEntry {
 		dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
 	}
-	return append(dst, s.args...)
+	return dst
 }
 
 // probeSource writes a key that vanishes at once: what a check needs, a probe

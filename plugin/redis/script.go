@@ -9,8 +9,8 @@ import (
 // not depend on the request is encoded once. It belongs to one Conn.
 type Script struct {
 	plan     *algo.Plan
-	prefix   string   // "<key_prefix>:{"
-	suffixes []string // "}:<algorithm>:<window>", one for each limit
+	prefix   string   // of keys
+	suffixes []string // ":<algorithm>:<window>", one for each limit
 	check    heads
 	refund   heads
 	args     []byte // the plan's constants, as bulk strings
@@ -27,10 +27,7 @@ type heads struct{ byHash, bySource []byte }
 // NewScript prepares a plan. suffixes are what follows the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{plan: plan, prefix: keyPrefix + ":{", nonce: plan.NeedsNonce()}
-	for _, suffix := range suffixes {
-		s.suffixes = append(s.suffixes, "}"+suffix)
-	}
+	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, nonce: plan.NeedsNonce()}
 	args := plan.Args()
 	for _, a := range args {
 		s.args = redisresp.AppendBulkString(s.args, a)
@@ -52,10 +49,10 @@ func appendHead(name, script string, keys, args int) []byte {
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check or refund entry.
+// appendCall appends the command of a check, refund or settlement.
 func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	h := &s.check
-	if e.kind == refundEntry {
+	if e.kind != checkEntry {
 		h = &s.refund
 	}
 	if e.bySource {
@@ -64,7 +61,7 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 		dst = append(dst, h.byHash...)
 	}
 	for _, suffix := range s.suffixes {
-		s.key = append(append(append(s.key[:0], s.prefix...), e.charge.Tag...), suffix...)
+		s.key = AppendKey(s.key[:0], s.prefix, e.charge.Tag, suffix)
 		dst = redisresp.AppendBulk(dst, s.key)
 	}
 	dst = redisresp.AppendBulkInt(dst, e.charge.Cost)
@@ -73,7 +70,7 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	} else {
 		dst = redisresp.AppendBulkString(dst, "")
 	}
-	if e.kind == refundEntry {
+	if e.kind != checkEntry {
 		dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
 	}
 	return append(dst, s.args...)
@@ -89,5 +86,5 @@ func appendProbe(dst []byte, keyPrefix string, tag []byte) []byte {
 	dst = redisresp.AppendBulkString(dst, "EVAL")
 	dst = redisresp.AppendBulkString(dst, probeSource)
 	dst = redisresp.AppendBulkInt(dst, 1)
-	return redisresp.AppendBulkString(dst, keyPrefix+":{"+string(tag)+"}:probe")
+	return redisresp.AppendBulkString(dst, string(AppendKey(nil, keyPrefix, tag, ":probe")))
 }

@@ -98,8 +98,8 @@ func (r *Report) areas(add func(string, ...any), perBucket, top float64) {
 			height := float64(l.of(&r.Chart[i])) / perBucket
 			drawn = drawn || height > 0
 			left, right := plotLeft+width*float64(i), plotLeft+width*float64(i+1)
-			up = append(up, fmt.Sprintf("%.1f %.1fL%.1f %[2].1f", left, y(below[i]+height), right))
-			down = append(down, fmt.Sprintf("%.1f %.1fL%.1f %[2].1f", right, y(below[i]), left))
+			up = append(up, fmt.Sprintf("%.1f %.1fL%.1f %.1[2]f", left, y(below[i]+height), right))
+			down = append(down, fmt.Sprintf("%.1f %.1fL%.1f %.1[2]f", right, y(below[i]), left))
 			below[i] += height
 		}
 		if !drawn {

@@ -75,10 +75,10 @@ func decide(n int32) bool {
 	if err != nil || n < 0 || n > maxArrivals {
 		return false
 	}
-	states, out := make([]algo.State, 1), make([]algo.Decision, 1)
+	states, costs, out := make([]algo.State, 1), make([]int64, 1), make([]algo.Decision, 1)
 	for i := range int(n) {
-		now, cost := int64(arrivals[2*i]), int64(arrivals[2*i+1])
-		plan.Decide(states, now, cost, out)
+		costs[0] = int64(arrivals[2*i+1])
+		plan.Decide(states, int64(arrivals[2*i]), costs, out)
 		r := decided[results*i : results*i+results]
 		r[resultAllowed] = 0
 		if out[0].Allowed {

@@ -71,7 +71,7 @@ func compare(t *testing.T, l *lane) {
 	states, out, admitted := make([]algo.State, 1), make([]algo.Decision, 1), 0
 	for i, d := range l.Decisions {
 		now := int64(1_800_000_000*1e6 + math.Round(d.At*1e6))
-		plan.Decide(states, now, 1, out)
+		plan.Decide(states, now, []int64{1}, out)
 		if out[0].Allowed {
 			admitted++
 		}

@@ -112,7 +112,7 @@ func (s *server) run(dst []byte, command redisresp.Reply, nowMicros int64) ([]by
 
 // call runs a script on keys.
 func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int64) []byte {
-	cost, charged, ok := arguments(args, c.refund)
+	costs, charged, ok := arguments(c.set.Plan, args, c.refund)
 	if !ok {
 		return append(dst, "-ERR wrong arguments\r\n"...)
 	}
@@ -125,9 +125,9 @@ func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int6
 	plan, allowed := c.set.Plan, true
 	out := s.limits[:len(keys)]
 	if c.refund {
-		plan.Refund(states, charged, nowMicros, cost)
+		plan.Refund(states, charged, nowMicros, costs)
 	} else {
-		allowed = plan.Decide(states, nowMicros, cost, out)
+		allowed = plan.Decide(states, nowMicros, costs, out)
 	}
 	if allowed {
 		for i, key := range keys {
@@ -141,16 +141,26 @@ func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int6
 	return appendDecisions(dst, plan, out, nowMicros)
 }
 
-// arguments reads the cost of a call, and of a refund when it was charged.
-func arguments(args [][]byte, refund bool) (cost, charged int64, ok bool) {
-	if len(args) < 3 && refund || len(args) < 2 {
-		return 0, 0, false
+// arguments reads the costs of a call, one for each limit, and of a refund when they
+// were charged.
+func arguments(plan *algo.Plan, args [][]byte, refund bool) (costs []int64, charged int64, ok bool) {
+	at := 0
+	for i := range plan.Limits() {
+		if at >= len(args) {
+			return nil, 0, false
+		}
+		cost, err := strconv.ParseInt(string(args[at]), 10, 64)
+		if err != nil {
+			return nil, 0, false
+		}
+		costs = append(costs, cost)
+		at += 1 + plan.NumArgs(i)
 	}
-	cost, err := strconv.ParseInt(string(args[0]), 10, 64)
-	if err == nil && refund {
-		charged, err = strconv.ParseInt(string(args[2]), 10, 64)
+	if !refund {
+		return costs, 0, true
 	}
-	return cost, charged, err == nil
+	charged, err := strconv.ParseInt(string(args[len(args)-1]), 10, 64)
+	return costs, charged, err == nil
 }
 
 // appendDecisions writes what a script answers.
@@ -158,7 +168,7 @@ func appendDecisions(dst []byte, plan *algo.Plan, out []algo.Decision, nowMicros
 	values := []int64{nowMicros}
 	for i := range out {
 		d := &out[i]
-		values = append(values, d.Remaining, d.ResetAfterMicros, d.RetryAfterMicros)
+		values = append(values, d.Remaining, d.ResetAfterMicros, d.RetryAfterMicros, d.ResetBeforeMicros)
 		if plan.Limits()[i].Queue {
 			values = append(values, d.DelayMicros)
 		}

@@ -62,12 +62,13 @@ func TestMetricsOfBreaker(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
+		w.answersTrial = true
 		config := `{"redis": {"cluster": "redis"}, "rules": [` + perClient("a", 2) + `],
 			"failure": {"breaker": {"failures": 1, "min_open": "10s", "max_open": "10s"}}}`
 		i, other := w.load(config), w.sibling().load(config)
-		fail := func(i *instance) {
+		fail := func(i *instance, conn *wasmhost.Conn) {
 			x := i.get("/", client("x")...)
-			m.Last().Reply("-OOM full\r\n")
+			conn.Reply("-OOM full\r\n")
 			x.end()
 			i.flush()
 		}
@@ -86,10 +87,10 @@ func TestMetricsOfBreaker(t *testing.T) {
 			}
 		}
 		i.flush()
-		step("nothing was asked", 0, 0, 0)
-		fail(i)
+		step("both have tried Redis, and one has told so", 1, 0, 0)
+		fail(i, m.Conns[0])
 		step("one fails", 0, 1, 1)
-		fail(other)
+		fail(other, m.Conns[1])
 		step("both fail", 0, 2, 2)
 		probed := func(reply string) {
 			m.Conns[0].Take()

@@ -60,6 +60,7 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
+		w.answersTrial = true
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"min_open": "1ms"}}, "rules": [` + perClient("a", 9) + `]}`)
 		first := i.get("/", client("x")...)
 		m.Conns[0].Reply("-ERR the first\r\n-ERR too many\r\n") // more replies than commands: the stream is given up

@@ -61,6 +61,8 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"min_open": "1ms"}}, "rules": [` + perClient("a", 9) + `]}`)
+		i.wait(4 * time.Millisecond) // tries Redis
+		m.Conns[0].Reply("$-1\r\n$-1\r\n+OK\r\n")
 		first := i.get("/", client("x")...)
 		m.Conns[0].Reply("-ERR the first\r\n-ERR too many\r\n") // more replies than commands: the stream is given up
 		first.End()

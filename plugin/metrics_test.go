@@ -202,7 +202,8 @@ func TestMetricsOfQueue(t *testing.T) {
 }
 
 // The logs of two identities that share a slot of the embedded store, of which
-// there are 4096, do not fit in it together.
+// there are 4096, do not fit in it together. Which do depends on a secret; that no
+// two of 300 do happens once in 50,000 times.
 func TestMetricsOfEvictions(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
@@ -211,15 +212,16 @@ func TestMetricsOfEvictions(t *testing.T) {
 			limits = append(limits, fmt.Sprintf(`{"algorithm": "sliding_window_log", "limit": 1000, "window": "%dh"}`, n+1))
 		}
 		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-client"}], "limits": [` + strings.Join(limits, ",") + `]}]}`)
-		for _, name := range []string{"36", "61"} { // the SHA-256 of a|36 and a|61 name one slot
+		const identities = 300
+		for name := range identities {
 			for range 40 {
-				i.get("/", client(name)...).end()
+				i.get("/", client(fmt.Sprint(name))...).end()
 				w.clock.advance(time.Millisecond)
 			}
 		}
 		i.flush()
-		if got := w.stats()["local.evictions_total"]; got != 1 {
-			t.Errorf("%d evictions, want 1", got)
+		if got := w.stats()["local.evictions_total"]; got < 1 || got > identities {
+			t.Errorf("%d evictions, want 1 to %d", got, identities)
 		}
 	})
 }

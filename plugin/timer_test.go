@@ -20,9 +20,14 @@ func TestTimer(t *testing.T) {
 				t.Errorf("%s: a tick every %v, want %v", when, got, want)
 			}
 		}
-		ticks("until the first metrics are told", time.Second)
-		i.wait(time.Second)
-		ticks("when they were told", 0)
+		ticks("until Redis is tried", 4*time.Millisecond)
+		i.wait(4 * time.Millisecond)
+		ticks("while it is tried", 13*time.Millisecond)
+		r.settle()
+		i.wait(13 * time.Millisecond)
+		ticks("until the first metrics are told", 983*time.Millisecond)
+		i.wait(983 * time.Millisecond)
+		ticks("until the idle stream is closed", 59*time.Second+4*time.Millisecond)
 		x := i.get("/", client("x")...)
 		ticks("while a request waits", 13*time.Millisecond)
 		r.settle()

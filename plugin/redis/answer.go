@@ -91,13 +91,14 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 }
 
 // answerError handles an error reply to a check. Redis may just not know the
-// script (https://redis.io/docs/latest/commands/evalsha/).
+// script (https://redis.io/docs/latest/commands/evalsha/), or not let it call
+// TIME.
 func (c *Conn) answerError(e *entry, r redisresp.Reply, nowMicros int64) {
-	switch {
-	case !isNoScript(r) || e.bySource:
+	switch again := isNoScript(r) && !e.bySource || c.lacksTime(e, r); {
+	case !again:
 		c.complain("", r.Bytes)
 		c.failCheck(e, ErrorReply, nowMicros)
-		c.hangUpIfUseless(r, nowMicros)
+		c.replaceIfUseless(r, nowMicros)
 	case e.expired: // nothing was charged, and nobody needs the decision
 		c.failCheck(e, Timeout, nowMicros)
 	default:

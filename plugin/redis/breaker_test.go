@@ -122,6 +122,32 @@ func TestReadOnlyIsOneFailure(t *testing.T) {
 	w := r.request("b").flush()
 	r.allow(1)
 	w.want("at 1")
+	if r.streams != 2 {
+		t.Errorf("%d streams, want another one", r.streams)
+	}
+}
+
+// One of several servers behind redis_proxy is a replica: the connection, with what
+// is in flight to the others, is replaced once a second and no more.
+func TestOneServerIsReadOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	lost := 0
+	for range 1000 {
+		w := r.request("replica", "primary").flush()
+		r.answer("-READONLY You can't write against a read only replica.\r\n")
+		if r.open {
+			r.allow(1)
+		}
+		if w.checks[1].at == 0 {
+			lost++
+		}
+		r.now += 10 * ms
+	}
+	if lost > 10 {
+		t.Errorf("%d of 1000 checks of the other server were lost in 10 s", lost)
+	}
+	r.wantState(Closed)
 }
 
 // The reason of an outage is logged when it begins and when it changes.

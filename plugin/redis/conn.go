@@ -102,6 +102,7 @@ type Conn struct {
 	pipe      pipeline
 	settling  settling
 	listening listening
+	byKey     bool // scripts may not call TIME, see clock.go
 	breaker   breaker
 	stream    stream
 
@@ -184,6 +185,7 @@ func (c *Conn) Flush(nowMicros int64) {
 // push queues a check, refund or settlement, which is sent at nowMicros, and
 // encodes its command.
 func (c *Conn) push(e entry, nowMicros int64) {
+	e.byKey = c.byKey
 	c.stamp(&e, nowMicros)
 	slot := c.pipe.push(e)
 	c.out = slot.charge.Script.appendCall(c.out, slot)

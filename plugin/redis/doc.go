@@ -12,6 +12,7 @@
 //	conn.go      a request's way: Begin, Add, Flush, Received, Tick
 //	answer.go    what becomes of each reply
 //	refund.go    what is given back, at once or as a settlement
+//	clock.go     a Redis whose scripts may not ask for the time
 //	timeout.go   what becomes of a check without one
 //	stream.go    the stream: opened on demand, lost, stalled, at rest
 //	breaker.go   when to stop asking, and whom to probe

@@ -247,5 +247,5 @@ func decision(at int64, allowed bool) string {
 	if !allowed {
 		retryAfter = 100 * ms
 	}
-	return fmt.Sprintf("*4\r\n:%d\r\n:7\r\n:%d\r\n:%d\r\n", at, 1300*ms, retryAfter)
+	return fmt.Sprintf("*5\r\n:%d\r\n:7\r\n:%d\r\n:%d\r\n:%d\r\n", at, 1300*ms, retryAfter, 1200*ms)
 }

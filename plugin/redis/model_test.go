@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
 )
 
 // model drives a Conn by a program of bytes: requests, replies of all kinds, cut
@@ -89,7 +91,11 @@ func (m *model) step(op byte) {
 	case 12:
 		m.respond("-READONLY x\r\n")
 	case 13:
-		m.respond(noScript)
+		if arg%4 == 0 {
+			m.respond("-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n")
+		} else {
+			m.respond(noScript)
+		}
 	case 14:
 		m.garble(arg)
 	case 15:
@@ -162,7 +168,7 @@ func (m *model) reply(allowed bool) {
 		m.respond("+OK\r\n")
 	case c[0] == "INFO":
 		m.respond(bulk(infoServer + primary))
-	case c[1] == m.script.plan.RefundScript().Source || c[1] == m.script.plan.RefundScript().SHA1:
+	case m.isRefund(c[1]):
 		m.respond(":1\r\n")
 	default:
 		tag := c[3][strings.Index(c[3], "{")+1 : strings.Index(c[3], "}")]
@@ -172,6 +178,16 @@ func (m *model) reply(allowed bool) {
 		}
 		m.respond(decision(id, allowed))
 	}
+}
+
+// isRefund reports whether a script, or its hash, gives charges back.
+func (m *model) isRefund(script string) bool {
+	for _, s := range []algo.Script{m.script.plan.RefundScript(), m.script.plan.RefundScriptWithoutTime()} {
+		if script == s.Source || script == s.SHA1 {
+			return true
+		}
+	}
+	return false
 }
 
 // respond puts any reply to the oldest command on the wire.
@@ -216,7 +232,7 @@ func (m *model) garble(arg int64) {
 		return
 	}
 	m.garbled = true
-	garbage := []string{"x", "*4\r\n:1", "$-5\r\n", "\x00", "-", "$70000\r\n", "*-1\r\n"}
+	garbage := []string{"x", "*5\r\n:1", "$-5\r\n", "\x00", "-", "$70000\r\n", "*-1\r\n"}
 	m.receive(garbage[arg%int64(len(garbage))])
 }
 

@@ -53,17 +53,26 @@ func (c *Conn) answerProbe(r redisresp.Reply, nowMicros int64) {
 	case redisresp.Error:
 		c.complain("", r.Bytes)
 		c.openBreaker(ErrorReply, nowMicros)
-		c.hangUpIfUseless(r, nowMicros)
+		if connectionUseless(r.Bytes) {
+			c.hangUp(ended{cause: ErrorReply, counted: true}, nowMicros)
+		}
 	default:
 		c.openBreaker(Malformed, nowMicros)
 		c.hangUp(ended{cause: Malformed, counted: true}, nowMicros)
 	}
 }
 
-// hangUpIfUseless closes the stream after an error reply that another connection
+// uselessPauseMicros is how far apart connections are replaced because of an error
+// reply to a check. One of several servers behind redis_proxy may answer so for
+// long, and each replacement fails what is in flight to the others.
+const uselessPauseMicros = 1_000_000
+
+// replaceIfUseless closes the stream after an error reply that another connection
 // may not get.
-func (c *Conn) hangUpIfUseless(r redisresp.Reply, nowMicros int64) {
-	if connectionUseless(r.Bytes) {
+func (c *Conn) replaceIfUseless(r redisresp.Reply, nowMicros int64) {
+	s := &c.stream
+	if connectionUseless(r.Bytes) && (!s.replaced || nowMicros-s.replacedMicros >= uselessPauseMicros) {
+		s.replaced, s.replacedMicros = true, nowMicros
 		c.hangUp(ended{cause: ErrorReply, counted: true}, nowMicros)
 	}
 }

@@ -21,6 +21,7 @@ const (
 type entry struct {
 	kind     kind
 	bySource bool // sent with EVAL
+	byKey    bool // sent without TIME, see clock.go
 	expired  bool // its Waiter has heard that the timeout is over
 	overtook bool // a refund in front of it was not carried out
 	waiter   Waiter

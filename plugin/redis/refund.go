@@ -93,11 +93,11 @@ func (c *Conn) settled(taken bool) {
 }
 
 // answerRefund handles the reply to a refund or settlement. One whose script Redis
-// does not know is sent again. The client's next check may stand behind the first
+// does not know, or does not let call TIME, is sent again. The client's next check may stand behind the first
 // attempt in the pipe, and has then been decided as if there were no refund: if it
 // is rejected, it is asked again, behind the second attempt.
 func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
-	if isNoScript(r) && !e.bySource {
+	if isNoScript(r) && !e.bySource || c.lacksTime(e, r) {
 		for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {
 			if behind := c.pipe.entries.at(i); behind.kind == checkEntry && behind.charge.sameKeys(&e.charge) {
 				behind.overtook = true

@@ -15,6 +15,9 @@ type stream struct {
 	reopen       pauses // between attempts to open one
 	openError    error  // of the last attempt
 
+	replaced       bool  // one was closed as useless
+	replacedMicros int64 // the last time
+
 	in      []byte // the beginning of a reply that is not complete
 	decoder *redisresp.Decoder
 }

@@ -36,7 +36,7 @@ func TestStreamLost(t *testing.T) {
 		clients = append(clients, r.request("a", "b").flush())
 	}
 	r.allow(1)
-	r.receive("*4\r\n:1") // half a reply
+	r.receive("*5\r\n:1") // half a reply
 	r.closeStream()
 	clients[0].want("at 1", "connection_lost")
 	for _, w := range clients[1:] {

@@ -111,7 +111,7 @@ func (c *Conn) answerTrial(r redisresp.Reply, nowMicros int64) {
 	case redisresp.Error:
 		c.complain("", r.Bytes)
 		c.trialFailed(ErrorReply)
-		c.hangUpIfUseless(r, nowMicros)
+		c.replaceIfUseless(r, nowMicros)
 	default:
 		c.trialFailed(Malformed)
 		c.hangUp(ended{cause: Malformed, counted: true}, nowMicros)

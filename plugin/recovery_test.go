@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -145,7 +146,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		x := i.get("/", client("0")...)
 		r.settle()
 		w.expect("afterwards", x.end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 5, Reset: 3600})
-		same(w, "number of streams", len(r.conns), 1)
+		testenv.Same(w.t, "number of streams", len(r.conns), 1)
 		w.expectLogs()
 	})
 }
@@ -209,8 +210,8 @@ func TestLostWhileManyWait(t *testing.T) {
 			w.expect("a request", x.end(), result{Status: 503, Outcome: "failed:deny"})
 		}
 		x := i.get("/", client("x")...)
-		same(w, "number of streams, with another for the next request", len(m.Conns), 2)
-		same(w, "that the next request waits", x.waits(), true)
+		testenv.Same(w.t, "number of streams, with another for the next request", len(m.Conns), 2)
+		testenv.Same(w.t, "that the next request waits", x.waits(), true)
 		x.End()
 		if w.logged("connection_lost") || w.logged("does not decide") {
 			t.Errorf("logged %q for one lost stream", w.logs())

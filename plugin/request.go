@@ -16,10 +16,14 @@ import (
 //	carryOut               go on, wait for a turn, or answer
 //	OnHttpResponseHeaders  show the limits
 //	OnHttpStreamDone       it is over, or the client has left
+//
+// A request that Envoy redirects internally comes again with the same question, see
+// redirect.go.
 type request struct {
 	types.DefaultHttpContext
-	limiter  *limiter
-	question *decide.Question
+	limiter   *limiter
+	question  *decide.Question
+	responded bool // response headers have passed
 }
 
 // OnHttpRequestHeaders decides the request at once, or pauses it until Redis has
@@ -27,6 +31,9 @@ type request struct {
 func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
+	if r.goesOn() {
+		return types.ActionContinue
+	}
 	applied, exempt := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
 	l.vm.warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)
@@ -121,6 +128,7 @@ func (l *limiter) answer(q *decide.Question, v decide.Verdict) {
 func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
+	r.responded = true
 	if q.Step(decide.ResponseComes) != decide.ShowLimits {
 		return types.ActionContinue
 	}
@@ -167,6 +175,15 @@ func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int
 func (r *request) OnHttpStreamDone() {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
+	redirected := q.State() == decide.Passed && !r.responded && len(q.Checks) > 0 && l.redirects.keep(q)
+	if !redirected {
+		l.end(q)
+	}
+	l.recycle(r)
+}
+
+// end ends the life of a request in Envoy.
+func (l *limiter) end(q *decide.Question) {
 	effect, now := q.Step(decide.StreamEnds), decide.Time{}
 	if effect == decide.GiveBack {
 		now = l.now()
@@ -175,5 +192,21 @@ func (r *request) OnHttpStreamDone() {
 	if effect == decide.GiveBack {
 		l.wake(now)
 	}
-	l.recycle(r)
+}
+
+// goesOn lets the next pass of a request that was redirected go on as it was decided
+// before. It reports whether the request is one.
+func (r *request) goesOn() bool {
+	l, fresh := r.limiter, r.question
+	q, over := l.redirects.take(fresh.ContextID)
+	if over != nil {
+		l.end(over)
+	}
+	if q == nil {
+		return false
+	}
+	l.stores.Drop(fresh)
+	r.question = q
+	l.host.setProperty(q.ContextID, "sluice", l.text(q.Concluded()))
+	return true
 }

@@ -26,7 +26,7 @@ func everyLimit() []Limit {
 
 // production runs a plan's own script, on Redis' clock.
 func (l *luaPlan) production(script Script, cost int64, more ...any) *redis.Cmd {
-	return l.client.EvalSha(ctx, script.SHA1, l.keys, l.arguments(each(l.Plan, cost), more...)...)
+	return l.client.EvalSha(ctx, script.SHA1, l.keys, l.arguments(l.Each(cost), more...)...)
 }
 
 func TestScriptsOnRedisClock(t *testing.T) {

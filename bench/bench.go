@@ -24,7 +24,7 @@ type running struct {
 	*setup
 
 	envoy   *envoy
-	service *process // nil: it has none
+	service *subprocess // nil: it has none
 }
 
 // program is the path of a tool: what the environment variable of its name says
@@ -96,23 +96,23 @@ func (b *bench) bringDown() {
 }
 
 // processes are a setup's own.
-func (r *running) processes() (all []*process) {
+func (r *running) processes() (all []*subprocess) {
 	if r.service != nil {
 		all = append(all, r.service)
 	}
 	if r.envoy != nil {
-		all = append(all, r.envoy.process)
+		all = append(all, r.envoy.subprocess)
 	}
 	return all
 }
 
 // processes are all that run.
-func (b *bench) processes() (all []*process) {
+func (b *bench) processes() (all []*subprocess) {
 	if b.redis != nil {
-		all = append(all, b.redis.process)
+		all = append(all, b.redis.subprocess)
 	}
 	if b.upstream != nil {
-		all = append(all, b.upstream.process)
+		all = append(all, b.upstream.subprocess)
 	}
 	if b.measured != nil {
 		all = append(all, b.measured.processes()...)

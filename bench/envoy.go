@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // envoy is an Envoy with one worker and no access log.
 type envoy struct {
-	*process
+	*subprocess
 
 	port  int    // of its listener
 	url   string // likewise
@@ -37,8 +38,8 @@ func startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy
 	if err != nil {
 		return nil, err
 	}
-	e := &envoy{process: p, port: at.listener, url: "http://" + addr(at.listener) + "/", admin: "http://" + addr(at.admin)}
-	if err := p.await(ctx, func(ctx context.Context) error { _, err := get(ctx, e.admin+"/ready"); return err }); err != nil {
+	e := &envoy{subprocess: p, port: at.listener, url: "http://" + addr(at.listener) + "/", admin: "http://" + addr(at.admin)}
+	if err := p.await(ctx, func(ctx context.Context) error { return process.EnvoyReady(ctx, addr(at.admin)) }); err != nil {
 		p.stop()
 		return nil, err
 	}

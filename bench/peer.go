@@ -57,7 +57,7 @@ func buildPeer(ctx context.Context, root, dir string) (string, error) {
 }
 
 // startPeer runs the service and returns when it takes calls.
-func startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at place) (*process, error) {
+func startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at place) (*subprocess, error) {
 	dir = filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
 		return nil, err

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 const (
@@ -21,18 +22,18 @@ const (
 	stopLimit  = 5 * time.Second
 )
 
-// process is a program that takes part in the benchmark.
-type process struct {
-	name   string
-	cmd    *exec.Cmd
-	log    string // file of its output
-	exited chan struct{}
+// subprocess is a program that takes part in the benchmark.
+type subprocess struct {
+	*process.Process
+
+	name string
+	log  string // file of its output
 }
 
 // startProcess runs a program with its output going to a file in dir. The
 // variables of env ("NAME=value") are added to this process's own. The kernel
 // kills it should the benchmark die.
-func startProcess(dir, name string, env []string, program string, args ...string) (*process, error) {
+func startProcess(dir, name string, env []string, program string, args ...string) (*subprocess, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return nil, fmt.Errorf("%w: run \"make tools bench-tools\"", err)
@@ -42,44 +43,27 @@ func startProcess(dir, name string, env []string, program string, args ...string
 		return nil, err
 	}
 	defer log.Close()
-	p := &process{name: name, cmd: exec.Command(path, args...), log: log.Name(), exited: make(chan struct{})}
-	p.cmd.Dir = dir
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+	cmd := exec.Command(path, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	started, err := process.Start(cmd)
+	if err != nil {
 		return nil, err
 	}
-	go func() {
-		defer close(p.exited)
-		_ = p.cmd.Wait() // how it ended is of no interest once it is asked to
-	}()
-	return p, nil
+	return &subprocess{Process: started, name: name, log: log.Name()}, nil
 }
 
 // await returns once ready reports nil, or with the reason why it will not.
-func (p *process) await(ctx context.Context, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.exited:
-			return p.explain(errors.New("it ended at its start"))
-		case <-ctx.Done():
-			return p.explain(fmt.Errorf("not ready: %w", err))
-		case <-tick.C:
-		}
+func (p *subprocess) await(ctx context.Context, ready func(context.Context) error) error {
+	if err := process.Await(ctx, startLimit, ready, p.Process); err != nil {
+		return p.explain(err)
 	}
+	return nil
 }
 
 // explain adds the process's name and the last of its output to an error.
-func (p *process) explain(err error) error {
+func (p *subprocess) explain(err error) error {
 	const kept = 2000
 	text, readErr := os.ReadFile(p.log)
 	if readErr != nil {
@@ -89,15 +73,7 @@ func (p *process) explain(err error) error {
 }
 
 // stop ends the process and returns when it has gone.
-func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // the one error is that it has gone already
-	select {
-	case <-p.exited:
-	case <-time.After(stopLimit):
-		_ = p.cmd.Process.Kill()
-		<-p.exited
-	}
-}
+func (p *subprocess) stop() { p.Stop(stopLimit) }
 
 // ticksPerSecond is the unit of CPU times under /proc, USER_HZ: 100 on every
 // Linux architecture that Envoy runs on.
@@ -105,8 +81,8 @@ const ticksPerSecond = 100
 
 // cpu returns the CPU time that the process has used, all its threads together.
 // https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
-func (p *process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+func (p *subprocess) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 	if err != nil {
 		return 0, p.explain(err)
 	}
@@ -137,8 +113,8 @@ func ticks(fields []string) (time.Duration, error) {
 }
 
 // residentMB returns how much memory the process holds, in MB.
-func (p *process) residentMB() (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+func (p *subprocess) residentMB() (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
 		return 0, p.explain(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // redisServer is the one Redis that every setup counts in.
 type redisServer struct {
-	*process
+	*subprocess
 
 	port   int
 	client *redis.Client
@@ -23,7 +23,7 @@ func startRedis(ctx context.Context, dir string, port int) (*redisServer, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &redisServer{process: p, port: port, client: redis.NewClient(&redis.Options{Addr: addr(port), Protocol: 2})}
+	s := &redisServer{subprocess: p, port: port, client: redis.NewClient(&redis.Options{Addr: addr(port), Protocol: 2})}
 	if err := p.await(ctx, func(ctx context.Context) error { return s.client.Ping(ctx).Err() }); err != nil {
 		s.stop()
 		return nil, err
@@ -33,7 +33,7 @@ func startRedis(ctx context.Context, dir string, port int) (*redisServer, error)
 
 func (s *redisServer) stop() {
 	s.client.Close()
-	s.process.stop()
+	s.subprocess.stop()
 }
 
 func (s *redisServer) version(ctx context.Context) (string, error) {

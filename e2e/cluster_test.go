@@ -172,41 +172,6 @@ func promoted(cluster *redistest.Cluster) error {
 	return fmt.Errorf("no replica is a primary yet")
 }
 
-// TestClusterShardDown: while one shard of three has no primary, the breaker stays
-// closed if more failures must come in a row than chance brings, and only those
-// whose keys are there go undecided. It opens for all if five are enough.
-func TestClusterShardDown(t *testing.T) {
-	t.Parallel()
-	for failures, others := range map[int]int{30: http.StatusOK, 5: http.StatusServiceUnavailable} {
-		t.Run(fmt.Sprint(failures), func(t *testing.T) {
-			t.Parallel()
-			cluster := redistest.StartCluster(t, 3)
-			for _, node := range cluster.Nodes {
-				if err := node.Client().ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s := onCluster(t, cluster, fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "3s"},
-				"failure": {"mode": "deny", "breaker": {"failures": %d}}, "rules": [
-				{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 1000000, %s}]}]}`, failures, long))
-			cluster.Nodes[0].Kill()
-			const requests, users = 6000, 600
-			var urls []string
-			for i := range users {
-				urls = append(urls, fmt.Sprintf("%s/?u=%d", s.URL, i))
-			}
-			burst(t, requests, 4, urls)
-			got := burst(t, users, 4, urls)
-			if got[others] < users/2 {
-				t.Errorf("%v of %d users; want most of status %d", got, users, others)
-			}
-			if got[http.StatusServiceUnavailable] < users/5 {
-				t.Errorf("%v; want a third of status 503 at least, as their keys were on the node that is gone", got)
-			}
-		})
-	}
-}
-
 // TestClusterWithoutProxy: talking to a node directly, the log says what to do.
 func TestClusterWithoutProxy(t *testing.T) {
 	t.Parallel()

@@ -101,7 +101,9 @@ func TestMemoryStaysFlat(t *testing.T) {
 		{"name": "beside", "match": {"path": "/full/refund"}, "key": [{"header": "x-user"}], "limits": [
 			{"algorithm": "token_bucket", "limit": 100, "window": "1s"}]}
 	]}`, envoytest.Options{Quiet: true, Edit: answerItself})
-	paths := []string{"/new", "/full", "/full/refund"}
+	// Between two that are rejected from memory one waits: of pipelined requests that
+	// are answered at once, Envoy takes the third for an attack.
+	paths := []string{"/new", "/full", "/new", "/full/refund"}
 	round := 0
 	request := func(i int) string {
 		return fmt.Sprintf("GET %s HTTP/1.1\r\nhost: a\r\nx-user: user-%d-%d\r\n\r\n", paths[i%len(paths)], round, i)
@@ -113,8 +115,11 @@ func TestMemoryStaysFlat(t *testing.T) {
 	answers := flood(t, s.Addr, count, 8, request)
 	after := s.ResidentKB()
 
-	if answers[http.StatusOK] != count/3 || answers[http.StatusTooManyRequests] != 2*count/3 {
-		t.Errorf("%v; want %d of status 200, %d of 429", answers, count/3, 2*count/3)
+	if answers[http.StatusOK] != count/2 {
+		t.Errorf("%v; want %d of status 200", answers, count/2)
+	}
+	if answers[http.StatusTooManyRequests] != count/2 {
+		t.Errorf("%v; want %d of status 429", answers, count/2)
 	}
 	t.Logf("%d KB after %d requests, %d KB after %d more", before, warmUp, after, count)
 	if after-before > growthKB {

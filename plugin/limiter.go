@@ -84,6 +84,8 @@ func (l *limiter) connect(cfg *config.Config) {
 		TimeoutMicros: cfg.Redis.TimeoutMicros,
 		MaxPending:    cfg.Failure.MaxPending,
 		Breaker:       cfg.Failure.Breaker,
+		Cluster:       cfg.Redis.Cluster,
+		Try:           true,
 		Seed:          rand.Uint64(),
 	})
 	l.stores.Connect(l.conn)

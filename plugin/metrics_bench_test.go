@@ -57,6 +57,9 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg); err != nil {
 		tb.Fatal(err)
 	}
+	e.limiter.tick() // tries Redis
+	e.limiter.received(1, []byte("$0\r\n\r\n$0\r\n\r\n+OK\r\n"))
+	e.replies = 0
 	return e
 }
 

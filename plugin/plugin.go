@@ -14,10 +14,11 @@ type vm struct {
 	// two, and each has its own stream to Redis.
 	limiters map[uint32]*limiter
 	metrics  *metricIDs
+	warned   map[string]bool // lines that need not be repeated
 }
 
 func newVM(h host) *vm {
-	return &vm{host: h, limiters: map[uint32]*limiter{}, metrics: newMetricIDs(h)}
+	return &vm{host: h, limiters: map[uint32]*limiter{}, metrics: newMetricIDs(h), warned: map[string]bool{}}
 }
 
 // NewPluginContext begins a configuration.

@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // keptLines is how many of its last lines are shown of a child that died.
@@ -24,40 +27,40 @@ const stopLimit = 5 * time.Second
 
 // child is a program that the demo runs.
 type child struct {
-	name   string
-	cmd    *exec.Cmd
-	exited chan struct{}
-	err    error // how it ended
+	*process.Process
+
+	name string
+	read chan struct{} // closed when all of its output has been read
 
 	mu   sync.Mutex
 	last []string // its last lines
 }
 
 // launch starts a program. Its output is shown line by line, or only kept for
-// the message about its death if out is nil.
-func (d *demo) launch(out io.Writer, name string, args ...string) error {
+// the message about its death if to is nil.
+func (d *demo) launch(to io.Writer, name string, args ...string) error {
 	path, err := find(name)
 	if err != nil {
 		return err
 	}
-	c := &child{name: name, cmd: exec.Command(path, args...), exited: make(chan struct{})}
-	reader, writer := io.Pipe()
-	c.cmd.Stdout, c.cmd.Stderr = writer, writer
-	detach(c.cmd)
-	if err := c.cmd.Start(); err != nil {
+	out, in, err := os.Pipe()
+	if err != nil {
 		return err
 	}
+	defer in.Close()
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = in, in
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the demo, which ends its children in order
+	p, err := process.Start(cmd)
+	if err != nil {
+		out.Close()
+		return err
+	}
+	c := &child{Process: p, name: name, read: make(chan struct{})}
 	d.children = append(d.children, c)
-	allRead := make(chan struct{})
+	go c.show(out, to)
 	go func() {
-		defer close(allRead)
-		c.read(reader, out)
-	}()
-	go func() {
-		c.err = c.cmd.Wait()
-		writer.Close()
-		<-allRead
-		close(c.exited)
+		<-p.Exited()
 		d.died <- c
 	}()
 	return nil
@@ -79,14 +82,16 @@ func find(name string) (string, error) {
 	return path, nil
 }
 
-// read keeps and shows what the child prints.
-func (c *child) read(from io.Reader, out io.Writer) {
+// show keeps what the child prints, and shows it.
+func (c *child) show(from io.ReadCloser, to io.Writer) {
+	defer close(c.read)
+	defer from.Close()
 	for lines := bufio.NewReader(from); ; {
 		line, err := lines.ReadBytes('\n')
 		if line = bytes.TrimRight(line, "\n"); len(line) > 0 {
 			c.keep(string(line))
-			if out != nil {
-				fmt.Fprintf(out, "%s\n", line)
+			if to != nil {
+				fmt.Fprintf(to, "%s\n", line)
 			}
 		}
 		if err != nil {
@@ -106,51 +111,33 @@ func (c *child) keep(line string) {
 
 // death says how the child ended, with the last it printed.
 func (c *child) death() error {
-	<-c.exited
+	how := "it exited"
+	if err := c.Err(); err != nil {
+		how = err.Error()
+	}
+	<-c.read
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	how := "it exited"
-	if c.err != nil {
-		how = c.err.Error()
-	}
 	return fmt.Errorf("%s has died (%s); its last lines:\n%s", c.name, how, strings.Join(c.last, "\n"))
 }
 
-// await returns once ready reports nil, or with the reason why it will not.
-func (d *demo) await(ctx context.Context, ready func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ready()
-		if err == nil {
-			return nil
-		}
-		select {
-		case c := <-d.died:
-			return c.death()
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
-			}
-			return fmt.Errorf("not ready after %v: %w", startLimit, err)
-		case <-tick.C:
-		}
+// await returns once a server is ready, or with the reason why it will not be.
+func (d *demo) await(ctx context.Context, ready func(context.Context) error) error {
+	var running []*process.Process
+	for _, c := range d.children {
+		running = append(running, c.Process)
 	}
+	err := process.Await(ctx, startLimit, ready, running...)
+	if errors.Is(err, process.ErrEnded) {
+		return (<-d.died).death()
+	}
+	return err
 }
 
 // stop ends the children, the last started first, and returns when all have
 // gone.
 func (d *demo) stop() {
-	for i := len(d.children) - 1; i >= 0; i-- {
-		c := d.children[i]
-		_ = c.cmd.Process.Signal(syscall.SIGTERM) // the one error is that it has gone already
-		select {
-		case <-c.exited:
-		case <-time.After(stopLimit):
-			_ = c.cmd.Process.Kill()
-			<-c.exited
-		}
+	for _, c := range slices.Backward(d.children) {
+		c.Stop(stopLimit)
 	}
 }

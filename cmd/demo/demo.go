@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 const (
@@ -91,7 +92,7 @@ func (d *demo) startRedis(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.await(ctx, func() error { return pingRedis(d.ports.redis.addr()) })
+	return d.await(ctx, func(ctx context.Context) error { return process.PingRedis(ctx, d.ports.redis.addr()) })
 }
 
 // startUpstream serves what the limiter protects, in this process.
@@ -122,7 +123,7 @@ func (d *demo) startEnvoy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.await(ctx, func() error { return getReady(d.ports.admin.addr()) })
+	return d.await(ctx, func(ctx context.Context) error { return process.EnvoyReady(ctx, d.ports.admin.addr()) })
 }
 
 // config is the path of Envoy's configuration: envoy.yaml itself where it fits.

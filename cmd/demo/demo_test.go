@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -153,14 +152,7 @@ func TestDeathIsReported(t *testing.T) {
 	out := new(screen)
 	d := &demo{out: out, ports: freePorts(t)}
 	_, stop := started(t, d, out)
-	if err := d.children[0].cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-d.children[0].exited:
-	case <-time.After(startLimit):
-		t.Fatal("redis-server does not die")
-	}
+	d.children[0].Kill()
 	testenv.Wait(t, startLimit, func() error { return envoyGone(d) })
 	err := stop()
 	if err == nil || !strings.Contains(err.Error(), "redis-server has died (signal: killed)") ||
@@ -172,7 +164,7 @@ func TestDeathIsReported(t *testing.T) {
 
 func envoyGone(d *demo) error {
 	select {
-	case <-d.children[1].exited:
+	case <-d.children[1].Exited():
 		return nil
 	default:
 		return fmt.Errorf("envoy still runs")

@@ -67,12 +67,17 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 	t.Parallel()
 	all := subjects(standIn)
 	var out strings.Builder
-	if err := benchOn(context.Background(), &out, redistest.Start(t).Addr, all, 2, 1); err != nil {
+	if err := benchOn(context.Background(), &out, redistest.Start(t).Addr, all, effort{rounds: 2, checks: 1, charges: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range all {
 		if !strings.Contains(out.String(), "\n"+s.name+" ") {
 			t.Errorf("no row for %s", s.name)
+		}
+	}
+	for _, s := range rememberings() {
+		if !strings.Contains(out.String(), "\n"+s.name+" ") {
+			t.Errorf("no size of %s", s.name)
 		}
 	}
 	for _, c := range comparisons() {
@@ -95,7 +100,7 @@ func TestWrongAnswersEndTheRun(t *testing.T) {
 	fails := subject{name: "fails", check: func(string) []call { return []call{{[]string{"NOSUCH"}, anything}} }}
 	wrong := redisRate("return {0, 0, '1', '1'}")
 	for _, s := range []*subject{&used, &fails, &wrong} {
-		err := benchOn(context.Background(), &strings.Builder{}, addr, []*subject{s}, 1, 1)
+		err := benchOn(context.Background(), &strings.Builder{}, addr, []*subject{s}, effort{rounds: 1, checks: 1, charges: 1})
 		if err == nil || !strings.HasPrefix(err.Error(), s.name+": ") {
 			t.Errorf("%s: error %v, want one that begins with the name", s.name, err)
 		}
@@ -106,7 +111,7 @@ func TestCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := benchOn(ctx, &strings.Builder{}, redistest.Start(t).Addr, nil, 1, 1); err == nil {
+	if err := benchOn(ctx, &strings.Builder{}, redistest.Start(t).Addr, nil, effort{rounds: 1, checks: 1, charges: 1}); err == nil {
 		t.Error("no error, want that of the context")
 	}
 }

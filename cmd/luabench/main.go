@@ -24,17 +24,26 @@ func main() {
 	defer stop()
 	rounds := flag.Int("rounds", 15, "how often each subject is measured")
 	checks := flag.Int("checks", 20000, "checks in one measurement")
+	charges := flag.Int("charges", 12000, "charges to measure sizes with; a table of Redis is full by 3/4 then")
+	memory := flag.Bool("memory", false, "measure sizes alone")
 	flag.Parse()
-	if err := run(ctx, os.Stdout, *rounds, *checks); err != nil {
+	e := effort{rounds: *rounds, checks: *checks, charges: *charges}
+	if *memory {
+		e.rounds = 0
+	}
+	if err := run(ctx, os.Stdout, e); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "luabench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer, rounds, checks int) error {
-	if rounds < 1 || checks < 1 {
-		return fmt.Errorf("-rounds %d -checks %d: want at least 1 each", rounds, checks)
+// effort is how much is done to measure.
+type effort struct{ rounds, checks, charges int }
+
+func run(ctx context.Context, out io.Writer, e effort) error {
+	if e.rounds < 0 || e.checks < 1 || e.charges < 1 {
+		return fmt.Errorf("-rounds %d -checks %d -charges %d: want more", e.rounds, e.checks, e.charges)
 	}
 	peer, err := redisRateScript(ctx)
 	if err != nil {
@@ -45,24 +54,26 @@ func run(ctx context.Context, out io.Writer, rounds, checks int) error {
 		return err
 	}
 	defer s.stop()
-	return benchOn(ctx, out, s.addr, subjects(peer), rounds, checks)
+	return benchOn(ctx, out, s.addr, subjects(peer), e)
 }
 
 // benchOn measures on the server at addr and prints what it found.
-func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, rounds, checks int) error {
-	b, err := newBench(ctx, addr, all, checks)
+func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e effort) error {
+	b, err := newBench(ctx, addr, all, e.checks)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.measure(rounds); err != nil {
-		return err
-	}
 	version, err := b.version()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", version, rounds, checks, connections, depth)
-	b.report(out)
-	return b.reportMemory(out)
+	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", version, e.rounds, e.checks, connections, depth)
+	if e.rounds > 0 {
+		if err := b.measure(e.rounds); err != nil {
+			return err
+		}
+		b.report(out)
+	}
+	return b.reportMemory(out, e.charges)
 }

@@ -4,7 +4,6 @@ package envoy_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/process"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -60,17 +60,7 @@ func start(t *testing.T, file string, env []string, edit func(*envoyconf.Config)
 	}
 	run(t, path, env)
 	g := &gateway{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	testenv.Wait(t, patience, func() error {
-		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/ready", admin))
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return errors.New(resp.Status)
-		}
-		return nil
-	})
+	testenv.Wait(t, patience, func() error { return process.EnvoyReady(ctx, fmt.Sprintf("127.0.0.1:%d", admin)) })
 	return g
 }
 
@@ -167,7 +157,14 @@ func TestPerRoute(t *testing.T) {
 	server := redistest.Start(t)
 	g := start(t, "per-route.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
 	for _, route := range []struct{ path, limit string }{
-		{"/static/a", ""}, {"/login", "5"}, {"/reports/a", "2"}, {"/a", "20"},
+		{"/static/a", ""},
+		{"/login", "5"},
+		{"/reports/a", "2"},
+		{"/a", "20"},
+		// A route is chosen by the path that it leads to.
+		{"/static/../a", "20"},
+		{"/static/%2e%2e/login", "5"},
+		{"//reports/a", "2"},
 	} {
 		if status, limit := g.get(route.path); status != http.StatusOK || limit != route.limit {
 			t.Errorf("%s: status %d, limit %q; want 200, %q", route.path, status, limit, route.limit)

@@ -2,13 +2,13 @@ package envoytest
 
 import (
 	"fmt"
-	"net/http"
 	"path/filepath"
-	"syscall"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/process"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -75,7 +75,7 @@ func Start(t testing.TB, opts Options) *Envoy {
 			t.Fatal("envoy ended at its start")
 		default:
 		}
-		return e.ready()
+		return process.EnvoyReady(t.Context(), strings.TrimPrefix(e.Admin, "http://"))
 	})
 	return e
 }
@@ -108,20 +108,6 @@ func Launch(t testing.TB, opts Options) *Envoy {
 
 func (e *Envoy) configPath() string { return filepath.Join(e.dir, "envoy.yaml") }
 
-// ready reports whether Envoy serves.
-// https://www.envoyproxy.io/docs/envoy/latest/operations/admin#get--ready
-func (e *Envoy) ready() error {
-	resp, err := http.Get(e.Admin + "/ready")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("/ready: %s", resp.Status)
-	}
-	return nil
-}
-
 // Log returns what Envoy, and the plugin in it, have logged so far.
 func (e *Envoy) Log() string { return e.process.Log() }
 
@@ -135,14 +121,8 @@ func (e *Envoy) PID() int { return e.process.PID() }
 func (e *Envoy) Stop() {
 	e.t.Helper()
 	e.stopped = true
-	if err := e.process.Signal(syscall.SIGTERM); err != nil {
-		return // it has gone already
-	}
-	select {
-	case <-e.process.Exited():
-	case <-time.After(stopLimit):
+	if !e.process.Stop(stopLimit) {
 		e.t.Errorf("envoy runs %v after SIGTERM", stopLimit)
-		e.process.Kill()
 	}
 }
 

@@ -3,16 +3,14 @@
 package redistest
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluiceproxy/sluice/internal/process"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -79,32 +77,8 @@ func (s *Server) await() {
 			s.t.Fatalf("redis-server on %s ended at its start", s.Addr)
 		default:
 		}
-		return ping(s.Addr)
+		return process.PingRedis(s.t.Context(), s.Addr)
 	})
-}
-
-// ping reports whether a server takes commands: it does when it answers PONG,
-// or asks for a password first. While loading it answers with another error.
-func ping(addr string) error {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
-	}
-	if _, err := c.Write([]byte("PING\r\n")); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(c).ReadString('\n')
-	if err != nil {
-		return err
-	}
-	if strings.HasPrefix(line, "+PONG") || strings.HasPrefix(line, "-NOAUTH") {
-		return nil
-	}
-	return fmt.Errorf("%s answered PING with %q", addr, line)
 }
 
 // Client returns a client of this server that speaks RESP2, as the plugin

@@ -5,13 +5,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // Process is a program that runs beside a test and ends with it.
 type Process struct {
-	cmd    *exec.Cmd
-	log    string
-	exited chan struct{}
+	*process.Process
+
+	log string // file of its output
 }
 
 // Run starts a program with its output going to a file, which is shown if the
@@ -28,15 +30,11 @@ func Run(t testing.TB, env []string, path string, args ...string) *Process {
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.Env = append(os.Environ(), env...)
-	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
+	started, err := process.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{cmd: cmd, log: file.Name(), exited: make(chan struct{})}
-	go func() {
-		defer close(p.exited)
-		_ = cmd.Wait() // how it ended is for the test to judge
-	}()
+	p := &Process{Process: started, log: file.Name()}
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
@@ -45,21 +43,6 @@ func Run(t testing.TB, env []string, path string, args ...string) *Process {
 	})
 	return p
 }
-
-// Signal sends a signal, such as syscall.SIGSTOP.
-func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
-
-// Kill ends the process at once, and returns when it has gone.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // the one error is that it has gone already
-	<-p.exited
-}
-
-// Exited is closed when the process has ended.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
-
-// PID returns the process's number.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Log returns what the process has printed so far.
 func (p *Process) Log() string {

@@ -2,9 +2,7 @@ package testenv
 
 import (
 	"errors"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -27,27 +25,6 @@ func TestRunEndsWithTheTest(t *testing.T) {
 	case <-p.Exited():
 	default:
 		t.Fatal("still running")
-	}
-	if err := p.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("signal to what has ended: %v", err)
-	}
-}
-
-func TestSignal(t *testing.T) {
-	t.Parallel()
-	p := Run(t, nil, "/bin/sh", "-c", "trap 'echo heard; exit' TERM; echo ready; while :; do sleep 0.01; done")
-	Wait(t, 10*time.Second, func() error {
-		if !strings.Contains(p.Log(), "ready") {
-			return errors.New("not ready")
-		}
-		return nil
-	})
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	<-p.Exited()
-	if !strings.Contains(p.Log(), "heard") {
-		t.Errorf("log %q, want the signal heard", p.Log())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Label is one limit as clients see it, with all that never changes prepared.
@@ -47,8 +48,6 @@ func seconds(micros int64) int64 {
 	return s
 }
 
-const upperHex = "0123456789ABCDEF"
-
 // quote writes a String of RFC 9651, section 3.3.3. Bytes that it cannot hold
 // are percent-encoded.
 func quote(s string) string {
@@ -59,7 +58,7 @@ func quote(s string) string {
 		case c == '"' || c == '\\':
 			b = append(b, '\\', c)
 		case c < ' ' || c > '~':
-			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+			b = text.AppendEscape(b, c)
 		default:
 			b = append(b, c)
 		}
@@ -76,7 +75,7 @@ func escapeJSON(s string) string {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))
 		case r < ' ':
-			b = append(b, '\\', 'u', '0', '0', upperHex[r>>4], upperHex[r&15])
+			b = append(b, '\\', 'u', '0', '0', text.UpperHex[r>>4], text.UpperHex[r&15])
 		default:
 			b = utf8.AppendRune(b, r)
 		}

@@ -23,6 +23,7 @@ type model struct {
 
 	states  int   // of rig.states that have been looked at
 	stalled int64 // for how long the worker has stood still
+	settled int64 // settlements that were asked for
 }
 
 // modelClient is a client that knows what it is to hear.
@@ -45,7 +46,9 @@ func runModel(t *testing.T, program []byte) {
 	options := testOptions()
 	options.MaxPending, options.Breaker.Failures = 8, 3
 	m := &model{program: program}
-	if flags := m.take(); flags&1 > 0 {
+	flags := m.take()
+	options.Try = flags&4 > 0
+	if flags&1 > 0 {
 		options.Password = "s3cr3t"
 	} else if flags&2 > 0 {
 		options.Database = 4
@@ -132,8 +135,13 @@ func (m *model) send(checks int, giveBack bool) *modelClient {
 	}
 	w.onCall = func(index int) {
 		h := &w.checks[index]
-		if giveBack && h.allowed && (h.expired || !w.checks[0].allowed) {
+		switch {
+		case !giveBack || !h.allowed:
+		case h.expired || !w.checks[0].allowed:
 			m.conn.Refund(w.charged(index), m.now)
+		case index > 0:
+			m.conn.Settle(w.charged(index), m.now)
+			m.settled++
 		}
 	}
 	m.clients = append(m.clients, w)
@@ -152,6 +160,8 @@ func (m *model) reply(allowed bool) {
 	switch {
 	case c[0] == "AUTH" || c[0] == "SELECT" || c[1] == probeSource:
 		m.respond("+OK\r\n")
+	case c[0] == "INFO":
+		m.respond(bulk(infoServer + primary))
 	case c[1] == m.script.plan.RefundScript().Source || c[1] == m.script.plan.RefundScript().SHA1:
 		m.respond(":1\r\n")
 	default:

@@ -76,13 +76,7 @@ func (c *Conn) complain(command string, text []byte) {
 // report logs why Redis does not decide: when the breaker opens, and again when
 // a probe finds another reason.
 func (c *Conn) report(cause Cause, nowMicros int64) {
-	reason, text := cause.String(), cause.explain()
-	switch {
-	case cause == ErrorReply:
-		reason, text = c.complaint.code(), c.complaint.explain()
-	case cause == Unreachable && c.stream.openError != nil:
-		text = c.stream.openError.Error() + ": " + text
-	}
+	reason, text := c.why(cause)
 	if reason == c.reported {
 		return
 	}
@@ -90,4 +84,17 @@ func (c *Conn) report(cause Cause, nowMicros int64) {
 	pause := (c.breaker.dueMicros - nowMicros + 999) / 1000
 	c.host.Warn("redis does not decide: " + cause.String() + ": " + text +
 		"; the failure mode applies, next probe in " + strconv.FormatInt(pause, 10) + "ms")
+}
+
+// why says for the log what a cause means and what to do about it. Two failures
+// of one reason are not told apart.
+func (c *Conn) why(cause Cause) (reason, text string) {
+	reason, text = cause.String(), cause.explain()
+	switch {
+	case cause == ErrorReply:
+		reason, text = c.complaint.code(), c.complaint.explain()
+	case cause == Unreachable && c.stream.openError != nil:
+		text = c.stream.openError.Error() + ": " + text
+	}
+	return reason, text
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -33,8 +34,14 @@ func (h *tcpHost) Send(commands []byte) error {
 }
 
 func (h *tcpHost) CloseStream()     { h.stream.Close() }
-func (h *tcpHost) Warn(line string) { h.lines = append(h.lines, line) }
 func (h *tcpHost) Info(line string) { h.lines = append(h.lines, line) }
+
+// Warn leaves out what is said about single requests.
+func (h *tcpHost) Warn(line string) {
+	if !strings.Contains(line, "did not decide a request") {
+		h.lines = append(h.lines, line)
+	}
+}
 
 // realRedis is a Conn to a Redis, on a clock of its own.
 type realRedis struct {
@@ -141,6 +148,42 @@ func TestRealRedis(t *testing.T) {
 	}
 	if len(r.lines) > 0 || r.streams != 1 {
 		t.Errorf("%d streams, logged %q", r.streams, r.lines)
+	}
+}
+
+// Refunds come by hash once Redis has run one, and are right all the same after
+// SCRIPT FLUSH: the client's next check, sent in the same moment, is decided with
+// the refund.
+func TestRealRedisRefunds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	ctx := context.Background()
+	r, s := connect(t, server, testOptions()), testScript(t)
+	for round := range 6 {
+		if round == 4 {
+			if err := client.ScriptFlush(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tag := fmt.Sprint("user", round)
+		full := r.check(s, tag, 20)
+		if !full.decision.Allowed {
+			t.Fatalf("round %d: %+v", round, full)
+		}
+		r.conn.Refund(full.charge, r.now)
+		if next := r.check(s, tag, 20); !next.decision.Allowed {
+			t.Errorf("round %d: the next check was decided without the refund: %+v", round, next.decision)
+		}
+	}
+	// By source: the first check and refund, the first of either after the flush,
+	// and the check that had been decided before that refund.
+	stats := client.Info(ctx, "commandstats").Val()
+	for command, want := range map[string]string{"eval": "calls=5,", "evalsha": "calls=17,"} {
+		line, _, _ := strings.Cut(stats[strings.Index(stats, "cmdstat_"+command+":")+1:], "\r\n")
+		if !strings.Contains(line, want) {
+			t.Errorf("%s: %s, want %s", command, line, want)
+		}
 	}
 }
 

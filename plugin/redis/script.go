@@ -9,8 +9,8 @@ import (
 // not depend on the request is encoded once. It belongs to one Conn.
 type Script struct {
 	plan     *algo.Plan
-	prefix   string   // "<key_prefix>:{"
-	suffixes []string // "}:<algorithm>:<window>", one for each limit
+	prefix   string   // of keys
+	suffixes []string // ":<algorithm>:<window>", one for each limit
 	check    heads
 	refund   heads
 	args     [][]byte // of each limit: what follows its cost, as bulk strings
@@ -26,10 +26,9 @@ type heads struct{ byHash, bySource []byte }
 // NewScript prepares a plan. suffixes are what follows the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{plan: plan, prefix: keyPrefix + ":{"}
+	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes}
 	args := 0
-	for i, suffix := range suffixes {
-		s.suffixes = append(s.suffixes, "}"+suffix)
+	for i := range suffixes {
 		var own []byte
 		for _, a := range plan.Args(i) {
 			own = redisresp.AppendBulkString(own, a)
@@ -54,10 +53,10 @@ func appendHead(name, script string, keys, args int) []byte {
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check or refund entry.
+// appendCall appends the command of a check, refund or settlement.
 func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	h := &s.check
-	if e.kind == refundEntry {
+	if e.kind != checkEntry {
 		h = &s.refund
 	}
 	if e.bySource {
@@ -66,14 +65,14 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 		dst = append(dst, h.byHash...)
 	}
 	for _, suffix := range s.suffixes {
-		s.key = append(append(append(s.key[:0], s.prefix...), e.charge.Tag...), suffix...)
+		s.key = AppendKey(s.key[:0], s.prefix, e.charge.Tag, suffix)
 		dst = redisresp.AppendBulk(dst, s.key)
 	}
 	for _, own := range s.args {
 		dst = redisresp.AppendBulkInt(dst, e.charge.Cost)
 		dst = append(dst, own...)
 	}
-	if e.kind == refundEntry {
+	if e.kind != checkEntry {
 		dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
 	}
 	return dst
@@ -89,5 +88,5 @@ func appendProbe(dst []byte, keyPrefix string, tag []byte) []byte {
 	dst = redisresp.AppendBulkString(dst, "EVAL")
 	dst = redisresp.AppendBulkString(dst, probeSource)
 	dst = redisresp.AppendBulkInt(dst, 1)
-	return redisresp.AppendBulkString(dst, keyPrefix+":{"+string(tag)+"}:probe")
+	return redisresp.AppendBulkString(dst, string(AppendKey(nil, keyPrefix, tag, ":probe")))
 }

@@ -142,8 +142,12 @@ func (c *Conn) end(why ended, nowMicros int64) {
 		switch e := c.pipe.entries.pop(); e.kind {
 		case probeEntry:
 			c.openBreaker(why.cause, nowMicros)
+		case trialEntry:
+			c.trialFailed(why.cause)
+		case settleEntry:
+			c.settled(false)
 		case checkEntry:
-			if c.undecided(e, why.cause) && !why.counted {
+			if c.undecided(e, why.cause, nowMicros) && !why.counted {
 				c.failed(why.cause, nowMicros)
 				why.counted = true
 			}

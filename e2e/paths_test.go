@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestShippedListener: as envoy.yaml is shipped, the rules and the upstream read
+// the same path, and what they might read in two ways does not get through.
+func TestShippedListener(t *testing.T) {
+	t.Parallel()
+	upstream := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Path", r.RequestURI)
+	}))
+	s := start(t, `{`+patient+`"rules": [
+		{"name": "health", "match": {"path": "/healthz"}, "exempt": true},
+		{"name": "api", "match": {"path": {"prefix": "/api/"}}, "limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}
+	]}`, envoytest.Options{Upstream: upstream.Addr})
+	for _, test := range []struct {
+		name, path, header string
+		status             int
+		upstream           string // the path that it got
+		limit              string
+		location           string
+	}{
+		{name: "plain", path: "/api/x", status: 200, upstream: "/api/x", limit: "100"},
+		{name: "exempt", path: "/healthz", status: 200, upstream: "/healthz"},
+		{name: "dot segments into the exempt path", path: "/api/x/../../healthz", status: 200, upstream: "/healthz"},
+		{name: "dot segments out of the exempt path", path: "/healthz/../api/x", status: 200, upstream: "/api/x", limit: "100"},
+		{name: "encoded dot segments", path: "/healthz/%2e%2e/api/x", status: 200, upstream: "/api/x", limit: "100"},
+		{name: "repeated slashes", path: "//api///x", status: 200, upstream: "/api/x", limit: "100"},
+		{name: "encoded letter", path: "/%61pi/x", status: 200, upstream: "/api/x", limit: "100"},
+		{name: "encoded slash", path: "/healthz%2f..%2fapi/x", status: 307, location: "/api/x"},
+		{name: "encoded backslash", path: "/healthz%5c..%5capi/x", status: 307, location: "/api/x"},
+		{name: "header with an underscore", path: "/api/x", header: "X_Api_Key: a", status: 400},
+		{name: "headers of 17 KB", path: "/api/x", header: "X-Large: " + strings.Repeat("x", 17<<10), status: 431},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var headers []string
+			if test.header != "" {
+				headers = append(headers, test.header)
+			}
+			r := get(t, s.URL+test.path, headers...)
+			if r.status != test.status {
+				t.Errorf("status %d, want %d", r.status, test.status)
+			}
+			if got := r.header.Get("X-Path"); got != test.upstream {
+				t.Errorf("the upstream got %q, want %q", got, test.upstream)
+			}
+			if got := r.header.Get("X-Ratelimit-Limit"); got != test.limit {
+				t.Errorf("limit %q, want %q", got, test.limit)
+			}
+			if got := r.header.Get("Location"); got != test.location {
+				t.Errorf("location %q, want %q", got, test.location)
+			}
+		})
+	}
+}
+
+// TestClientAddress: with use_remote_address, as shipped, a client cannot choose its
+// address. With Envoy's default it does.
+func TestClientAddress(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, want string
+		edit       func(*envoyconf.Config)
+	}{
+		{name: "as shipped", want: "rl:{r|127.0.0.1}"},
+		{
+			name: "Envoy's default", want: "rl:{r|192.0.2.7}",
+			edit: func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/use_remote_address", nil) },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"client_ip": true}],
+				"limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}]}`, envoytest.Options{Edit: test.edit})
+			get(t, s.URL, "X-Forwarded-For: 192.0.2.7")
+			if keys := strings.Join(s.keys(t), " "); !strings.HasPrefix(keys, test.want) {
+				t.Errorf("keys %q, want %s", keys, test.want)
+			}
+		})
+	}
+}
+
+// TestTrustedHeaders: what docs/security.md tells those who trust headers. A filter
+// before Sluice takes away what clients may not send, and another refuses names
+// that are repeated.
+func TestTrustedHeaders(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-api-key"}], "cost": {"header": "x-cost", "default": 10},
+		"limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}]}`, envoytest.Options{Edit: func(c *envoyconf.Config) {
+		filters, _ := c.Get(envoyconf.ConnectionManager + "/http_filters").([]any)
+		before, _ := c.Fragment(yamlOf(t, "docs/security.md")).([]any)
+		c.Set(envoyconf.ConnectionManager+"/http_filters", append(before, filters...))
+	}})
+	for _, test := range []struct {
+		name      string
+		headers   []string
+		status    int
+		remaining string
+	}{
+		{name: "its own cost", headers: []string{"X-Api-Key: a", "X-Cost: 0"}, status: http.StatusOK, remaining: "90"},
+		{name: "a repeated key", headers: []string{"X-Api-Key: b", "X-Api-Key: a"}, status: http.StatusBadRequest},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := get(t, s.URL, test.headers...)
+			if r.status != test.status {
+				t.Errorf("status %d, want %d", r.status, test.status)
+			}
+			if got := r.header.Get("X-Ratelimit-Remaining"); got != test.remaining {
+				t.Errorf("remaining %q, want %q", got, test.remaining)
+			}
+		})
+	}
+}
+
+// yamlOf is the first example in YAML of a document.
+func yamlOf(t *testing.T, document string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatalf("%s has no example in YAML", document)
+	}
+	return example
+}

@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+// asShipped sets the timeouts that deploy/envoy/redis-cluster.yaml has.
+func asShipped(c *envoyconf.Config) {
+	c.Set("static_resources/listeners/redis_proxy/filter_chains/0/filters/0/typed_config/settings/op_timeout", "0.02s")
+	c.Set("static_resources/clusters/redis_servers/connect_timeout", "0.04s")
+}
+
+// TestOneShardOfThree: one shard of a cluster is dead, or hangs. With all defaults
+// the checks of the others are decided.
+func TestOneShardOfThree(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		fault func(*redistest.Server)
+	}{
+		{name: "dead", fault: (*redistest.Server).Kill},
+		{name: "hangs", fault: func(node *redistest.Server) { node.Signal(syscall.SIGSTOP) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.StartCluster(t, 3)
+			for _, node := range cluster.Nodes {
+				if err := node.Client().ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			live := usersByShard(t, cluster, cluster.Nodes[2].Addr)
+			s := start(t, `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1d"}]}]}`,
+				envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Edit: asShipped})
+			sent := make([]int, 8)
+			clients := startVarying(t, len(sent), func(client int, _ reply) string {
+				sent[client]++
+				return fmt.Sprintf("%s/?u=%d", s.URL, (sent[client]*7+client*11)%len(live))
+			})
+			clients.await(100, http.StatusOK)
+			tc.fault(cluster.Nodes[2])
+			before := clients.total()
+			time.Sleep(5 * time.Second)
+			clients.stop()
+			expectLiveDecided(t, s, live, before, clients.total())
+			if worst := clients.worst; worst > stuck {
+				t.Errorf("a request took %v", worst)
+			}
+		})
+	}
+}
+
+// usersByShard reports for each user, a number, whether its keys are on another
+// node than the one at addr.
+func usersByShard(t *testing.T, cluster *redistest.Cluster, addr string) (live []bool) {
+	t.Helper()
+	client := cluster.Client()
+	for u := range 300 {
+		node, err := client.MasterForKey(ctx, fmt.Sprintf("rl:{r|%d}:gcra:1d", u))
+		if err != nil {
+			t.Fatal(err)
+		}
+		live = append(live, node.Options().Addr != addr)
+	}
+	return live
+}
+
+// expectLiveDecided wants nearly all requests of users on live shards to have been
+// decided since a number of requests.
+func expectLiveDecided(t *testing.T, s *setting, live []bool, from, to int) {
+	t.Helper()
+	decided, all, deadDecided, dead := 0, 0, 0, 0
+	for _, entry := range s.LoggedAll(to)[from:] {
+		var user int
+		if _, err := fmt.Sscanf(entry.Path, "/?u=%d", &user); err != nil {
+			t.Fatal(err)
+		}
+		switch allowed := entry.State == "allowed"; {
+		case live[user] && allowed:
+			decided++
+			fallthrough
+		case live[user]:
+			all++
+		case allowed:
+			deadDecided++
+			fallthrough
+		default:
+			dead++
+		}
+	}
+	opened := strings.Count(s.Log(), "redis does not decide")
+	t.Logf("live shards: %d of %d decided; the other: %d of %d; the breaker opened %d times", decided, all, deadDecided, dead, opened)
+	if all < 500 {
+		t.Fatalf("only %d requests of live shards", all)
+	}
+	if decided*100 < all*95 {
+		t.Errorf("live shards: %d of %d were decided, want 95 %%", decided, all)
+	}
+}

@@ -1,0 +1,197 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// start runs a shell script, and returns when it has printed its first byte.
+func start(t *testing.T, script string) *Process {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.Stdout = in
+	p, err := Start(cmd)
+	in.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+const (
+	obedient = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"
+	stubborn = "trap '' TERM; echo ready; while :; do sleep 0.01; done"
+)
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, script string
+		limit        time.Duration
+		obeys        bool
+		ends         string
+	}{
+		{name: "it ends when asked", script: obedient, limit: time.Minute, obeys: true, ends: "exit status 7"},
+		{name: "it does not", script: stubborn, limit: 10 * time.Millisecond, obeys: false, ends: "signal: killed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, test.script)
+			if got := p.Stop(test.limit); got != test.obeys {
+				t.Errorf("asking was enough: %v, want %v", got, test.obeys)
+			}
+			if err := p.Err(); err == nil || err.Error() != test.ends {
+				t.Errorf("it ended with %v, want %s", err, test.ends)
+			}
+			if !p.Stop(test.limit) {
+				t.Error("what has gone does not count as having ended when asked")
+			}
+		})
+	}
+}
+
+func TestSignalToWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	p := start(t, "echo bye")
+	<-p.Exited()
+	if err := p.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("got %v, want %v", err, os.ErrProcessDone)
+	}
+	p.Kill() // does no harm
+}
+
+func TestMissingProgram(t *testing.T) {
+	t.Parallel()
+	if _, err := Start(exec.Command("/no/such/program")); err == nil {
+		t.Error("it was started")
+	}
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	notYet := errors.New("not yet")
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	never := func(context.Context) error { return notYet }
+	asked := 0
+	third := func(context.Context) error {
+		if asked++; asked < 3 {
+			return notYet
+		}
+		return nil
+	}
+	gone := start(t, "echo bye")
+	<-gone.Exited()
+	for _, test := range []struct {
+		name  string
+		ctx   context.Context
+		limit time.Duration
+		ready func(context.Context) error
+		want  error
+	}{
+		{name: "ready at the third time", ctx: t.Context(), limit: time.Minute, ready: third},
+		{name: "never ready", ctx: t.Context(), limit: time.Millisecond, ready: never, want: notYet},
+		{name: "canceled", ctx: canceled, limit: time.Minute, ready: never, want: context.Canceled},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := Await(test.ctx, test.limit, test.ready, start(t, obedient)); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+	t.Run("ended", func(t *testing.T) {
+		if err := Await(t.Context(), time.Minute, never, start(t, obedient), gone); !errors.Is(err, ErrEnded) {
+			t.Errorf("got %v, want %v", err, ErrEnded)
+		}
+	})
+}
+
+// redisThatSays answers the first command of each connection.
+func redisThatSays(t *testing.T, reply string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			command := make([]byte, len("PING\r\n"))
+			if _, err := io.ReadFull(c, command); err == nil && bytes.Equal(command, []byte("PING\r\n")) {
+				_, _ = io.WriteString(c, reply)
+			}
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestPingRedis(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, reply string
+		ready       bool
+	}{
+		{name: "it serves", reply: "+PONG\r\n", ready: true},
+		{name: "it wants a password", reply: "-NOAUTH Authentication required.\r\n", ready: true},
+		{name: "it loads", reply: "-LOADING Redis is loading the dataset in memory\r\n"},
+		{name: "it hangs up", reply: ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if err := PingRedis(t.Context(), redisThatSays(t, test.reply)); (err == nil) != test.ready {
+				t.Errorf("got %v, want ready: %v", err, test.ready)
+			}
+		})
+	}
+}
+
+func TestEnvoyReady(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		status int
+		ready  bool
+	}{
+		{name: "it serves", status: http.StatusOK, ready: true},
+		{name: "it starts", status: http.StatusServiceUnavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/ready" {
+					t.Errorf("asked for %s", r.URL)
+				}
+				w.WriteHeader(test.status)
+			}))
+			defer admin.Close()
+			if err := EnvoyReady(t.Context(), strings.TrimPrefix(admin.URL, "http://")); (err == nil) != test.ready {
+				t.Errorf("got %v, want ready: %v", err, test.ready)
+			}
+		})
+	}
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package testenv
-
-import "os/exec"
-
-// dieWithParent does nothing: only Linux can do it.
-func dieWithParent(*exec.Cmd) {}

@@ -1,4 +1,5 @@
-package meshtest_test
+// Package render holds what "sluice render" writes against kustomize.
+package render
 
 import (
 	"reflect"

@@ -19,13 +19,11 @@ func readLimits(v value, s scope) []Limit {
 	if !ok {
 		return nil
 	}
-	before := v.r.found
 	if len(elements) > algo.MaxLimits {
 		v.mistake("there are %d limits (want at most %d)", len(elements), algo.MaxLimits)
 	}
 	all := make([]Limit, 0, len(elements))
-	plain := make([]algo.Limit, 0, len(elements))
-	twins := map[twin]string{}
+	twins := map[string]string{}
 	for _, element := range elements {
 		o, ok := element.readObject("algorithm", "limit", "window", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "lease")
 		if !ok {
@@ -38,13 +36,7 @@ func readLimits(v value, s scope) []Limit {
 		if !isTwin(o, twins, limit) {
 			s.claim(o, limit.Name)
 		}
-		all, plain = append(all, limit), append(plain, limit.Limit)
-	}
-	if v.r.found == before {
-		// Whatever the algorithms refuse beyond the checks here.
-		if _, err := algo.NewPlan(plain); err != nil {
-			v.mistake("%v", err)
-		}
+		all = append(all, limit)
 	}
 	return all
 }
@@ -144,20 +136,15 @@ func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
 	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.String())
 }
 
-// twin is what two limits of one rule may not share, as they would share a key.
-type twin struct {
-	algorithm    algo.Algorithm
-	windowMicros int64
-}
-
-// isTwin reports a limit that has a twin before it. paths has those so far.
-func isTwin(o object, paths map[twin]string, limit Limit) bool {
-	t := twin{limit.Algorithm, limit.WindowMicros}
-	first, taken := paths[t]
+// isTwin reports a limit that would share its key with one before it. paths has
+// those so far, by the suffixes of their keys.
+func isTwin(o object, paths map[string]string, limit Limit) bool {
+	suffix := limit.KeySuffix()
+	first, taken := paths[suffix]
 	if taken {
 		o.mistake("same algorithm and window as %s (want one of the two to differ)", first)
 	} else {
-		paths[t] = o.path
+		paths[suffix] = o.path
 	}
 	return taken
 }

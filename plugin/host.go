@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 
 	"github.com/sluiceproxy/sluice/plugin/local"
@@ -23,6 +22,12 @@ func (v *requestView) of(contextID uint32) *requestView {
 
 // Header implements rule.Request.
 func (v *requestView) Header(name string) (string, bool) { return v.host.requestHeader(v.id, name) }
+
+// Cookies implements rule.Request. proxy_get_header_map_value knows the first
+// field of a name only; HTTP/1.1 may have several.
+func (v *requestView) Cookies(dst []byte) ([]byte, bool) {
+	return appendCookies(dst, v.host.requestHeaders(v.id))
+}
 
 // Property implements rule.Request.
 func (v *requestView) Property(path []string) ([]byte, bool) {
@@ -93,19 +98,3 @@ const (
 	logWarn     logLevel = 3
 	logCritical logLevel = 5
 )
-
-// appendHeaders serialises a header map as the ABI wants: how many, the length
-// of each name and value, then each with a NUL after it
-// (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md#serialized-map).
-func appendHeaders(dst []byte, headers [][2]string) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers)))
-	for i := range headers {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers[i][0])))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers[i][1])))
-	}
-	for i := range headers {
-		dst = append(append(dst, headers[i][0]...), 0)
-		dst = append(append(dst, headers[i][1]...), 0)
-	}
-	return dst
-}

@@ -17,6 +17,7 @@ type envoy interface {
 	steadyMicros() int64
 
 	requestHeader(contextID uint32, name string) (string, bool)
+	requestHeaders(contextID uint32) []byte
 	responseHeader(contextID uint32, name string) (string, bool)
 	setResponseHeaders(contextID uint32, headers [][2]string)
 	property(contextID uint32, path string) ([]byte, bool)

@@ -26,6 +26,9 @@ func proxySetBufferBytes(kind, start, length uint32, data *byte, dataLen uint32)
 //go:wasmimport env proxy_get_header_map_value
 func proxyGetHeaderMapValue(kind uint32, name *byte, nameLen uint32, value **byte, valueLen *uint32) uint32
 
+//go:wasmimport env proxy_get_header_map_pairs
+func proxyGetHeaderMapPairs(kind uint32, pairs **byte, pairsLen *uint32) uint32
+
 //go:wasmimport env proxy_replace_header_map_value
 func proxyReplaceHeaderMapValue(kind uint32, name *byte, nameLen uint32, value *byte, valueLen uint32) uint32
 
@@ -217,7 +220,14 @@ func (host) requestHeader(contextID uint32, name string) (string, bool) {
 	return header(contextID, requestHeaderMap, name)
 }
 
-// responseHeader likewise.
+// requestHeaders is all headers, serialised as the ABI has it.
+func (host) requestHeaders(contextID uint32) []byte {
+	enter(contextID)
+	b, _ := result(proxyGetHeaderMapPairs(requestHeaderMap, &resultData, &resultLen))
+	return b
+}
+
+// responseHeader is the first value of a header of the response.
 func (host) responseHeader(contextID uint32, name string) (string, bool) {
 	return header(contextID, responseHeaderMap, name)
 }

@@ -28,6 +28,7 @@ func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
 	applied, exempt := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
+	l.vm.warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)
 	if !q.Keep(applied) {
 		l.pass(q, len(applied) > 0, exempt)

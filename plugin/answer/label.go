@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Label is one limit as clients see it, with all that never changes prepared.
@@ -13,7 +14,6 @@ type Label struct {
 	Name     string
 	Capacity int64
 
-	limit  algo.Limit
 	item   string // the name as an RFC 9651 String
 	member string // the whole member of RateLimit-Policy
 	json   string // the name inside a JSON string, without quotes
@@ -33,17 +33,10 @@ func NewLabel(l *config.Limit) Label {
 	return Label{
 		Name:     l.Name,
 		Capacity: l.Capacity(),
-		limit:    l.Limit,
 		item:     item,
 		member:   member,
 		json:     escapeJSON(l.Name),
 	}
-}
-
-// Uncharged is the decision d, which charged cost, as if it had not: what a
-// limit shows that allowed while another rejected.
-func (p *Label) Uncharged(d algo.Decision, cost int64) algo.Decision {
-	return p.limit.Uncharged(d, cost)
 }
 
 // seconds rounds up to whole seconds.
@@ -55,8 +48,6 @@ func seconds(micros int64) int64 {
 	return s
 }
 
-const upperHex = "0123456789ABCDEF"
-
 // quote writes a String of RFC 9651, section 3.3.3. Bytes that it cannot hold
 // are percent-encoded.
 func quote(s string) string {
@@ -67,7 +58,7 @@ func quote(s string) string {
 		case c == '"' || c == '\\':
 			b = append(b, '\\', c)
 		case c < ' ' || c > '~':
-			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+			b = text.AppendEscape(b, c)
 		default:
 			b = append(b, c)
 		}
@@ -84,7 +75,7 @@ func escapeJSON(s string) string {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))
 		case r < ' ':
-			b = append(b, '\\', 'u', '0', '0', upperHex[r>>4], upperHex[r&15])
+			b = append(b, '\\', 'u', '0', '0', text.UpperHex[r>>4], text.UpperHex[r&15])
 		default:
 			b = utf8.AppendRune(b, r)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Status codes of gRPC that rejections carry.
@@ -121,14 +122,14 @@ func (w *Writer) problem(limits []Limit, retrySeconds int64, status uint32) stri
 	w.buf = append(w.buf, `","violated-policies":["`...)
 	w.addNames(limits, `","`, (*Label).jsonName)
 	w.buf = append(w.buf, `"]}`...)
-	return view(w.buf[start:])
+	return text.View(w.buf[start:])
 }
 
 // detail is what a gRPC client is told.
 func (w *Writer) detail(limits []Limit, retrySeconds int64) string {
 	start := len(w.buf)
 	w.addDetail(limits, retrySeconds, (*Label).name)
-	return view(w.buf[start:])
+	return text.View(w.buf[start:])
 }
 
 func (p *Label) name() string     { return p.Name }

@@ -2,10 +2,10 @@ package answer
 
 import (
 	"strconv"
-	"unsafe"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Writer builds answers for one configuration. It must not be used by two
@@ -116,16 +116,11 @@ func (w *Writer) addInt(name string, value int64) {
 
 // addFrom adds a header whose value is what buf holds from start.
 func (w *Writer) addFrom(name string, start int) {
-	w.add(name, view(w.buf[start:]))
+	w.add(name, text.View(w.buf[start:]))
 }
 
 func (w *Writer) add(name, value string) {
 	w.fields = append(w.fields, [2]string{name, value})
-}
-
-// view is b as a string without a copy: it changes when b does.
-func view(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
 // nearest is the limit with the smallest remaining/capacity, the first of

@@ -3,8 +3,6 @@
 package config
 
 import (
-	"regexp"
-
 	"github.com/sluiceproxy/sluice/algo"
 )
 
@@ -133,8 +131,7 @@ const (
 type StringMatch struct {
 	Op      MatchOp
 	Value   string
-	Regexp  *regexp.Regexp // Regex only
-	Present bool           // Present only: whether the value must be there
+	Present bool // Present only: whether the value must be there
 }
 
 // HeaderMatch compares the first value of one header, named in lower case.

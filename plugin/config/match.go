@@ -112,7 +112,7 @@ func readStringMatch(v value) (m StringMatch, at value, ok bool) {
 		m.Present, _ = at.readBoolean()
 		return m, at, false
 	case Regex:
-		m.Regexp, m.Value = readRegex(at)
+		m.Value = readRegex(at)
 		return m, at, false
 	case Exact:
 		m.Value, ok = at.readText()

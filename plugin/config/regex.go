@@ -2,19 +2,18 @@ package config
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config/regexsize"
 )
 
-// readRegex compiles a regular expression in RE2's syntax.
-func readRegex(v value) (*regexp.Regexp, string) {
+// readRegex reads a regular expression in RE2's syntax, which compiles.
+func readRegex(v value) string {
 	text, ok := v.readNonEmpty("a regular expression")
 	if !ok {
-		return nil, ""
+		return ""
 	}
-	compiled, err := regexsize.Compile(text)
+	err := regexsize.Check(text)
 	var bound regexsize.BoundError
 	switch {
 	case errors.As(err, &bound):
@@ -22,8 +21,6 @@ func readRegex(v value) (*regexp.Regexp, string) {
 	case err != nil:
 		v.mistake(`%s is not a regular expression: %s (want RE2 syntax, such as "^/v[0-9]+/")`,
 			v.shown(), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-	default:
-		return compiled, text
 	}
-	return nil, ""
+	return text
 }

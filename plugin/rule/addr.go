@@ -3,6 +3,8 @@ package rule
 import (
 	"strconv"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // ipAddr is an IP address. (net/netip allocates some 25 times for each address
@@ -55,7 +57,7 @@ func parseIPv4(s string) (addr uint64, ok bool) {
 		}
 		n := uint64(0)
 		for j := range len(part) {
-			if !isDigit(part[j]) {
+			if !text.IsDigit(part[j]) {
 				return 0, false
 			}
 			n = n*10 + uint64(part[j]-'0')
@@ -128,7 +130,7 @@ func parseWord(s string) (word uint64, ok bool) {
 		return 0, false
 	}
 	for i := range len(s) {
-		digit := fromHex(s[i])
+		digit := text.HexValue(s[i])
 		if digit > 15 {
 			return 0, false
 		}

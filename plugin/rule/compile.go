@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
 
 // Slots of the headers that are read by more than a name in the configuration.
@@ -19,7 +20,11 @@ const (
 // Compile prepares the rules of a configuration, which must not change
 // afterwards. Rules that are off are left out.
 func Compile(cfg *config.Config) (*Set, error) {
-	s := &Set{headers: []string{slotPath: ":path", slotAuthority: ":authority", slotMethod: ":method"}}
+	s := &Set{
+		headers:    []string{slotPath: ":path", slotAuthority: ":authority", slotMethod: ":method"},
+		cookieSlot: -1,
+		patterns:   map[string]*pattern.Pattern{},
+	}
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
 		if r.Mode == config.Off {
@@ -40,21 +45,24 @@ func (s *Set) add(c *config.Rule) error {
 		Exempt: c.Exempt,
 		Texts:  answer.NewTexts(c.Name),
 	}
+	matches, err := s.compileMatch(&c.Match, c.Exempt)
+	if err != nil {
+		return err
+	}
 	out := compiled{
 		rule:      r,
-		match:     s.match(&c.Match),
+		match:     matches,
 		tagPrefix: string(appendEscaped(nil, c.Name)) + "|",
-		cost:      s.cost(&c.Cost),
+		cost:      s.compileCost(&c.Cost),
 	}
 	for i := range c.Key {
-		out.key = append(out.key, s.component(&c.Key[i]))
+		out.key = append(out.key, s.partSlot(r, &c.Key[i]))
 	}
-	var err error
 	switch {
 	case c.Tiers != nil:
-		out.tiers, err = s.tiers(r, c.Tiers)
+		out.tiers, err = s.compileTiers(r, c.Tiers)
 	case !c.Exempt:
-		out.limits, err = s.limits(r, c.Limits)
+		out.limits, err = s.compileLimits(r, c.Limits)
 	}
 	if err != nil {
 		return err
@@ -64,8 +72,8 @@ func (s *Set) add(c *config.Rule) error {
 	return nil
 }
 
-// limits compiles a list of limits.
-func (s *Set) limits(r *Rule, list []config.Limit) (*LimitSet, error) {
+// compileLimits compiles a list of limits.
+func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	l := &LimitSet{Index: len(s.LimitSets), Rule: r, Limits: list}
 	limits := make([]algo.Limit, len(list))
 	for i := range list {
@@ -73,11 +81,11 @@ func (s *Set) limits(r *Rule, list []config.Limit) (*LimitSet, error) {
 		l.KeySuffixes = append(l.KeySuffixes, list[i].KeySuffix())
 		l.Labels = append(l.Labels, answer.NewLabel(&list[i]))
 	}
-	policy, err := algo.NewPlan(limits)
+	plan, err := algo.NewPlan(limits)
 	if err != nil {
 		return nil, err
 	}
-	l.Plan = policy
+	l.Plan = plan
 	s.LimitSets = append(s.LimitSets, l)
 	return l, nil
 }
@@ -88,15 +96,9 @@ func (s *Set) headerSlot(name string) int {
 		return i
 	}
 	s.headers = append(s.headers, name)
-	return len(s.headers) - 1
-}
-
-// propertySlot is the slot of an attribute, added if it is new.
-func (s *Set) propertySlot(path []string) int {
-	equal := func(p []string) bool { return slices.Equal(p, path) }
-	if i := slices.IndexFunc(s.properties, equal); i >= 0 {
-		return i
+	slot := len(s.headers) - 1
+	if name == "cookie" {
+		s.cookieSlot = slot
 	}
-	s.properties = append(s.properties, path)
-	return len(s.properties) - 1
+	return slot
 }

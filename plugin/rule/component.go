@@ -1,82 +1,121 @@
 package rule
 
-import "github.com/sluiceproxy/sluice/plugin/config"
+import (
+	"slices"
 
-// component is a compiled part of a key.
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+// component is a compiled source of a value: a part of a key, or a tier's source.
 type component struct {
 	*config.Component
-	slot int // of the header, or of the property
+	slot int // of the header, or of the attribute
 }
 
 // metadataRoot is the attribute path of a request's dynamic metadata.
 var metadataRoot = []string{"metadata", "filter_metadata"}
 
-// component compiles c, which must outlive the Set.
-func (s *Set) component(c *config.Component) component {
+// compileComponent compiles c, which must outlive the Set.
+func (s *Set) compileComponent(r *Rule, c *config.Component) component {
 	slot := -1
 	switch c.Source {
 	case config.FromHeader:
 		slot = s.headerSlot(c.Name)
 	case config.FromCookie:
 		slot = s.headerSlot("cookie")
-	case config.FromQuery:
-		slot = slotPath
-	case config.FromMethod:
-		slot = slotMethod
 	case config.FromClientIP:
-		slot = s.propertySlot([]string{"source", "address"})
+		slot = s.attributeSlot([]string{"source", "address"})
 	case config.FromMetadata:
-		slot = s.propertySlot(append(metadataRoot[:len(metadataRoot):len(metadataRoot)], c.Path...))
+		slot = s.attributeSlot(slices.Concat(metadataRoot, c.Path))
 	case config.FromProperty:
-		slot = s.propertySlot(c.Path)
+		slot = s.attributeSlot(c.Path)
+	}
+	if fromAttribute(c) && !c.HasDefault && s.attributes[slot].Rule == nil {
+		s.attributes[slot].Rule = r
 	}
 	return component{Component: c, slot: slot}
 }
 
-// read is the value of a component, or its default, and whether there is one.
-// It is valid until the next read.
-func (m *Matcher) read(c *component) (string, bool) {
-	value, ok := m.readSource(c)
-	if !ok && c.HasDefault {
-		return c.Default, true
-	}
-	return value, ok
+// fromAttribute reports whether a component is an attribute that another filter
+// may have to set.
+func fromAttribute(c *config.Component) bool {
+	return c.Source == config.FromMetadata || c.Source == config.FromProperty
 }
 
-func (m *Matcher) readSource(c *component) (value string, ok bool) {
-	switch c.Source {
-	case config.FromHeader, config.FromMethod:
-		return m.header(c.slot)
-	case config.FromPath:
-		value, ok = m.normalPath()
-		if c.Segments > 0 {
-			value = leading(value, c.Segments)
+// partSlot is the slot of a part of keys, added if it is new.
+func (s *Set) partSlot(r *Rule, c *config.Component) int {
+	for i := range s.components {
+		if sameComponent(s.components[i].Component, c) {
+			return i
 		}
-		return value, ok
-	case config.FromHost:
-		return m.normalHost()
-	case config.FromMetadata, config.FromProperty:
-		return m.property(c.slot)
-	case config.FromConstant:
-		return c.Value, true
 	}
-	ok = m.decode(c)
-	return view(m.value), ok
+	s.components = append(s.components, s.compileComponent(r, c))
+	return len(s.components) - 1
 }
 
-// decode reads the sources that need memory for their value, which is m.value.
-func (m *Matcher) decode(c *component) (ok bool) {
-	m.value = m.value[:0]
-	switch c.Source {
-	case config.FromQuery:
-		target, _ := m.header(c.slot)
-		m.value, ok = queryValue(m.value, target, c.Name)
-	case config.FromCookie:
-		header, _ := m.header(c.slot)
-		m.value, ok = cookieValue(m.value, header, c.Name)
-	case config.FromClientIP:
-		source, _ := m.property(c.slot)
-		m.value, ok = clientAddr(m.value, source, c.V4Prefix, c.V6Prefix)
+func sameComponent(a, b *config.Component) bool {
+	return a.Source == b.Source && a.Name == b.Name && a.Value == b.Value && slices.Equal(a.Path, b.Path) &&
+		a.V4Prefix == b.V4Prefix && a.V6Prefix == b.V6Prefix && a.Segments == b.Segments &&
+		a.Hash == b.Hash && a.HasDefault == b.HasDefault && a.Default == b.Default
+}
+
+// valueOf is the value of a component, or its default. It is valid until the next
+// valueOf.
+func (m *Matcher) valueOf(c *component) reading {
+	r := m.sourceOf(c)
+	if r.state == absent && c.HasDefault {
+		return read(c.Default, true)
 	}
-	return ok
+	return r
+}
+
+func (m *Matcher) sourceOf(c *component) reading {
+	switch c.Source {
+	case config.FromHeader:
+		return m.headerOf(c.slot)
+	case config.FromMethod:
+		return m.headerOf(slotMethod)
+	case config.FromPath:
+		return m.segmentsOf(c.Segments)
+	case config.FromHost:
+		return m.hostOf()
+	case config.FromMetadata, config.FromProperty:
+		return m.propertyOf(c.slot)
+	case config.FromConstant:
+		return read(c.Value, true)
+	case config.FromClientIP:
+		address := m.propertyOf(c.slot)
+		return m.decoded(clientAddr(m.value[:0], address.value, c.V4Prefix, c.V6Prefix))
+	case config.FromQuery:
+		return m.search(m.headerOf(slotPath).value, c.Name, queryValue)
+	}
+	return m.search(m.headerOf(c.slot).value, c.Name, cookieValue)
+}
+
+// segmentsOf is the first segments of the path, or all if the number is 0.
+func (m *Matcher) segmentsOf(n int) reading {
+	r := m.pathOf()
+	if n == 0 || r.state != present {
+		return r
+	}
+	if !m.afford(len(r.value) * unitsToCount) {
+		return reading{state: tooLong}
+	}
+	r.value = leading(r.value, n)
+	return r
+}
+
+// search is the value of a name in a query or in cookies.
+func (m *Matcher) search(where, name string, find func(dst []byte, where, name string) ([]byte, bool)) reading {
+	if !m.afford(len(where) * unitsToSearch) {
+		return reading{state: tooLong}
+	}
+	return m.decoded(find(m.value[:0], where, name))
+}
+
+// decoded is a value that needed memory.
+func (m *Matcher) decoded(value []byte, ok bool) reading {
+	m.value = value
+	return read(text.View(value), ok)
 }

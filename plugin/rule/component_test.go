@@ -31,7 +31,7 @@ func TestComponents(t *testing.T) {
 		{"hashed", config.Component{Source: config.FromHeader, Name: "x-api-key", Hash: true}, "r|" + sha("k1")[:40]},
 		{"hashed default", config.Component{Source: config.FromHeader, Name: "x-none", Hash: true, HasDefault: true, Default: "d"}, "r|" + sha("d")[:40]},
 		{"cookie", config.Component{Source: config.FromCookie, Name: "sid"}, "r|s1"},
-		{"cookie of the second header", config.Component{Source: config.FromCookie, Name: "other"}, ""},
+		{"cookie of the second header", config.Component{Source: config.FromCookie, Name: "other"}, "r|1"},
 		{"hashed cookie", config.Component{Source: config.FromCookie, Name: "sid", Hash: true}, "r|" + sha("s1")[:40]},
 		{"query", config.Component{Source: config.FromQuery, Name: "user"}, "r|alice"},
 		{"query without value", config.Component{Source: config.FromQuery, Name: "page"}, "r|%"},

@@ -1,9 +1,8 @@
 package rule
 
 import (
-	"strings"
-
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // cost is a compiled config.Cost.
@@ -13,7 +12,7 @@ type cost struct {
 	max      int64
 }
 
-func (s *Set) cost(c *config.Cost) cost {
+func (s *Set) compileCost(c *config.Cost) cost {
 	slot := -1
 	if c.Header != "" {
 		slot = s.headerSlot(c.Header)
@@ -21,27 +20,30 @@ func (s *Set) cost(c *config.Cost) cost {
 	return cost{slot: slot, fallback: c.Default, max: c.Max}
 }
 
-// cost is what the request consumes.
-func (m *Matcher) cost(c *cost) int64 {
+// costOf is what the request consumes.
+func (m *Matcher) costOf(c *cost) int64 {
 	if c.slot < 0 {
 		return c.fallback
 	}
-	value, _ := m.header(c.slot)
+	value := m.headerOf(c.slot).value
+	if !m.afford(len(value) * unitsToCount) {
+		return c.max
+	}
 	return parseCost(value, c.fallback, c.max)
 }
 
-// parseCost reads digits: at most limit, however many there are. What is not all
-// digits is fallback.
+// parseCost reads digits: at most limit, however many there are. Anything else is
+// fallback.
 func parseCost(s string, fallback, limit int64) int64 {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
+	if s == "" {
 		return fallback
 	}
 	n := int64(0)
 	for i := range len(s) {
-		n = n*10 + int64(s[i]-'0') // no overflow: n was at most limit, 1e6
-		if n > limit {
-			return limit
+		if !text.IsDigit(s[i]) {
+			return fallback
 		}
+		n = min(n*10+int64(s[i]-'0'), limit+1) // no overflow: limit is at most 1e6
 	}
-	return n
+	return min(n, limit)
 }

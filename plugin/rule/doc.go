@@ -1,11 +1,13 @@
-// Package rule says which rules apply to a request, and for each of them the
+// Package rule decides which rules apply to a request, and for each of them the
 // identity that is counted, the cost and the limits. Compile prepares all that
 // a configuration fixes; Set.Apply reads a Request and allocates nothing in
 // steady state.
 //
+// Functions come in pairs: compileX makes an x of a configuration, and xOf is what
+// that is for the request at hand.
+//
 //	set, err := rule.Compile(cfg)                  // once, at load
 //	applied, exempt := set.Apply(request, &matcher) // each request
-//	key = rule.AppendKey(key[:0], prefix, applied[0].Tag, applied[0].Limits.KeySuffixes[0])
 //
 // # What is read
 //
@@ -30,9 +32,10 @@
 //     dots at its end. An IPv6 literal keeps its brackets.
 //   - A query parameter's name and value are form-decoded: %xx and + (a space).
 //     The first parameter of the name counts; without = its value is empty.
-//   - A cookie is the first of its name (compared exactly) in the first Cookie
-//     header. Its value loses one pair of surrounding quotes, as most servers
-//     read it, and is percent-decoded; + stays.
+//   - All Cookie fields are one, as if joined by "; " (RFC 9113, 8.2.3). A cookie
+//     is the first of its name, compared exactly. Its value loses one pair of
+//     surrounding quotes, as most servers read it, and is percent-decoded; +
+//     stays.
 //   - The client address is source.address: IPv4 in IPv6 counts as IPv4, the
 //     spelling is canonical (RFC 5952), zones are dropped, and a shortened
 //     prefix shows its length: 2001:db8::/64. What is no IP address is absent.
@@ -43,6 +46,19 @@
 //     are made of those bytes, so 42 and "42" are two identities; tiers are named
 //     by the text of a whole number or boolean too: 42, true. Point at scalars:
 //     the bytes of a map have no stable order.
+//
+// # How much is read
+//
+// The rules of a request share units of work. What would take more than are left
+// is not looked at, and its value is unknown. A match that depends on it is unknown
+// as well (Kleene's logic, so that "not" keeps it unknown), and then a rule applies
+// and an exempt rule does not. In a key it is written %long, which no value is.
+// See docs/decisions/0012-bounded-matching.md.
+//
+// An exempt rule that compares the path holds only where the path is written as it
+// is read: otherwise the upstream may read another.
+//
+// # Absent and empty
 //
 // An empty value is a value. An absent one takes the component's default; with
 // neither the rule does not apply.

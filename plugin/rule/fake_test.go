@@ -26,6 +26,21 @@ func (r *request) Header(name string) (string, bool) {
 	return "", false
 }
 
+func (r *request) Cookies(dst []byte) ([]byte, bool) {
+	r.count("cookies")
+	found := false
+	for _, h := range r.headers {
+		if h[0] != "cookie" {
+			continue
+		}
+		if found {
+			dst = append(dst, "; "...)
+		}
+		dst, found = append(dst, h[1]...), true
+	}
+	return dst, found
+}
+
 func (r *request) Property(path []string) ([]byte, bool) {
 	name := strings.Join(path, ".")
 	r.count(name)

@@ -1,6 +1,10 @@
 package rule
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
 
 const (
 	maxIdentity  = 200 // bytes of an identity; a longer one is replaced by its digest
@@ -8,24 +12,56 @@ const (
 	hashDigits   = 40 // of the digest of a hashed component
 )
 
-// AppendKey appends the Redis key of one limit for one identity: Tag and
-// KeySuffix are an Applied's and one of its Limits'.
-func AppendKey(dst []byte, prefix string, tag []byte, suffix string) []byte {
-	dst = append(dst, prefix...)
-	dst = append(dst, ":{"...)
-	dst = append(dst, tag...)
-	dst = append(dst, '}')
-	return append(dst, suffix...)
+// longMark stands for what is too long to be looked at. No value is written like
+// this, as it begins with what is not an escape.
+const longMark = "%long"
+
+// part is a component as keys hold it, which is written at most once a request.
+type part struct {
+	state      state // absent or present once it has been read
+	begin, end int   // in Matcher.written
 }
 
-// tag appends to m.tags the rule's name and the identity that its key builds, if
+// partOf is the part in a slot.
+func (m *Matcher) partOf(slot int) (written []byte, ok bool) {
+	p := &m.parts[slot]
+	if p.state == unread {
+		*p = m.write(&m.set.components[slot])
+	}
+	return m.written[p.begin:p.end], p.state == present
+}
+
+// write appends a component to m.written.
+func (m *Matcher) write(c *component) part {
+	r := m.valueOf(c)
+	if r.state == absent {
+		return part{state: absent}
+	}
+	units := unitsToWrite
+	if c.Hash {
+		units = unitsToHash
+	}
+	p := part{state: present, begin: len(m.written)}
+	switch {
+	case r.state == tooLong || !m.afford(len(r.value)*units):
+		m.written = append(m.written, longMark...)
+	case c.Hash:
+		m.written = m.appendDigest(m.written, text.Bytes(r.value), hashDigits)
+	default:
+		m.written = appendComponent(m.written, r.value)
+	}
+	p.end = len(m.written)
+	return p
+}
+
+// tagOf appends to m.tags the rule's name and the identity that its key builds, if
 // it can be built.
-func (m *Matcher) tag(r *compiled) ([]byte, bool) {
+func (m *Matcher) tagOf(c *compiled) ([]byte, bool) {
 	start := len(m.tags)
-	m.tags = append(m.tags, r.tagPrefix...)
+	m.tags = append(m.tags, c.tagPrefix...)
 	identity := len(m.tags)
-	for i := range r.key {
-		value, ok := m.read(&r.key[i])
+	for i, slot := range c.key {
+		written, ok := m.partOf(slot)
 		if !ok {
 			m.tags = m.tags[:start]
 			return nil, false
@@ -33,27 +69,31 @@ func (m *Matcher) tag(r *compiled) ([]byte, bool) {
 		if i > 0 {
 			m.tags = append(m.tags, '|')
 		}
-		if r.key[i].Hash {
-			m.value = append(m.value[:0], value...)
-			m.tags = m.appendDigest(m.tags, m.value, hashDigits)
-		} else {
-			m.tags = appendComponent(m.tags, value)
-		}
+		m.tags = append(m.tags, written...)
 	}
-	if len(r.key) == 1 && len(m.tags) == identity {
-		m.tags = append(m.tags, '%') // one empty component is not no component
+	if len(c.key) == 1 && len(m.tags) == identity {
+		m.tags = append(m.tags, '%') // one empty component is not the same as none
 	}
-	if len(m.tags)-identity > maxIdentity {
-		m.tags = m.appendDigest(m.tags[:identity], m.tags[identity:], digestDigits)
+	if n := len(m.tags) - identity; n > maxIdentity {
+		m.shorten(identity, n)
 	}
 	return m.tags[start:len(m.tags):len(m.tags)], true
+}
+
+// shorten replaces the last n bytes of m.tags, an identity, by its digest.
+func (m *Matcher) shorten(identity, n int) {
+	if !m.afford(n * unitsToHash) {
+		m.tags = append(m.tags[:identity], longMark...)
+		return
+	}
+	m.tags = m.appendDigest(m.tags[:identity], m.tags[identity:], digestDigits)
 }
 
 // appendComponent appends one component so that no other value, nor the
 // digest of any, is written the same.
 func appendComponent(dst []byte, value string) []byte {
 	if isDigest(value) {
-		dst = appendEscape(dst, value[0])
+		dst = text.AppendEscape(dst, value[0])
 		value = value[1:]
 	}
 	return appendEscaped(dst, value)
@@ -65,7 +105,7 @@ func appendEscaped(dst []byte, s string) []byte {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c <= ' ', c == 0x7f, c == '%', c == '|', c == '{', c == '}':
-			dst = appendEscape(dst, c)
+			dst = text.AppendEscape(dst, c)
 		default:
 			dst = append(dst, c)
 		}
@@ -73,13 +113,13 @@ func appendEscaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// isDigest says whether s could be taken for what appendDigest writes.
+// isDigest reports whether s could be taken for what appendDigest writes.
 func isDigest(s string) bool {
 	if len(s) != hashDigits && len(s) != digestDigits {
 		return false
 	}
 	for i := range len(s) {
-		if fromHex(s[i]) > 15 || 'A' <= s[i] && s[i] <= 'F' {
+		if text.HexValue(s[i]) > 15 || 'A' <= s[i] && s[i] <= 'F' {
 			return false
 		}
 	}
@@ -95,9 +135,8 @@ func (m *Matcher) appendDigest(dst, data []byte, digits int) []byte {
 	m.hash.Reset()
 	m.hash.Write(data)
 	m.digest = m.hash.Sum(m.digest[:0])
-	const hexDigits = "0123456789abcdef"
 	for _, c := range m.digest[:digits/2] {
-		dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
+		dst = append(dst, text.LowerHex[c>>4], text.LowerHex[c&15])
 	}
 	return dst
 }

@@ -78,17 +78,6 @@ func TestTag(t *testing.T) {
 	}
 }
 
-func TestAppendKey(t *testing.T) {
-	t.Parallel()
-	set := compile(t, counted("per-user", constant("al{ice")))
-	var m Matcher
-	applied, _ := set.Apply(get("/"), &m)
-	got := string(AppendKey([]byte("x"), "rl", applied[0].Tag, applied[0].Limits.KeySuffixes[0]))
-	if want := "xrl:{per-user|al%7Bice}:gcra:1s"; got != want {
-		t.Errorf("key is %q, want %q", got, want)
-	}
-}
-
 // FuzzIdentity builds the tags of two lists of components. One list must be
 // readable from its tag, and two lists must not share one.
 func FuzzIdentity(f *testing.F) {

@@ -5,100 +5,156 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
 
-// match is a compiled config.Match: what is nil or empty always holds.
+// match is a compiled config.Match: all of it must hold. Whether it does may be
+// unknown, where a value is too long to be looked at.
 type match struct {
-	path    *config.StringMatch
-	host    *config.StringMatch
-	methods []string
-	headers []headerMatch
-	not     *match
+	methods    []string // none: any
+	conditions []condition
+	not        *match
 }
 
-type headerMatch struct {
-	slot  int
-	match *config.StringMatch
+// condition compares one text of a request.
+type condition struct {
+	of      subject
+	slot    int  // of the header
+	plain   bool // of the path: unknown unless it is written as it is read
+	op      config.MatchOp
+	value   string
+	present bool             // Present only: whether the text must be there
+	pattern *pattern.Pattern // Contains and Regex only
 }
 
-// match compiles c, which must outlive the Set. Paths and hosts are compared in
-// the spelling that requests' are brought into; the configuration's hosts are in
-// lower case already.
-func (s *Set) match(c *config.Match) match {
-	m := match{
-		path:    spelled(c.Path, appendCanonical),
-		host:    c.Host,
-		methods: c.Methods,
+// subject is what a condition compares.
+type subject uint8
+
+const (
+	ofPath subject = iota
+	ofHost
+	ofHeader
+)
+
+// compileMatch compiles the match of a rule. Paths and hosts are compared in the
+// spelling that requests' are brought into; the configuration's hosts are in lower
+// case already.
+func (s *Set) compileMatch(c *config.Match, exempt bool) (match, error) {
+	m := match{methods: c.Methods}
+	var list []condition
+	if c.Path != nil {
+		list = append(list, conditionOf(condition{of: ofPath, plain: exempt}, c.Path))
+		if c.Path.Op != config.Regex {
+			list[0].value = string(appendCanonical(nil, c.Path.Value))
+		}
 	}
-	if c.Host != nil && c.Host.Op == config.Exact {
-		m.host = spelled(c.Host, appendHost)
+	if c.Host != nil {
+		host := conditionOf(condition{of: ofHost}, c.Host)
+		if c.Host.Op == config.Exact {
+			host.value = string(appendHost(nil, c.Host.Value))
+		}
+		list = append(list, host)
 	}
 	for i := range c.Headers {
 		h := &c.Headers[i]
-		m.headers = append(m.headers, headerMatch{slot: s.headerSlot(h.Name), match: &h.Match})
+		list = append(list, conditionOf(condition{of: ofHeader, slot: s.headerSlot(h.Name)}, &h.Match))
 	}
+	for i := range list {
+		if err := s.compilePattern(&list[i]); err != nil {
+			return match{}, err
+		}
+	}
+	m.conditions = list
 	if c.Not != nil {
-		not := s.match(c.Not)
+		not, err := s.compileMatch(c.Not, exempt)
+		if err != nil {
+			return match{}, err
+		}
 		m.not = &not
 	}
-	return m
+	return m, nil
 }
 
-// spelled is sm with its value as spell writes it.
-func spelled(sm *config.StringMatch, spell func(dst []byte, value string) []byte) *config.StringMatch {
-	if sm == nil {
+func conditionOf(c condition, sm *config.StringMatch) condition {
+	c.op, c.value, c.present = sm.Op, sm.Value, sm.Present
+	return c
+}
+
+// compilePattern compiles what a condition looks for. Conditions that look for the
+// same regular expression share it.
+func (s *Set) compilePattern(c *condition) (err error) {
+	switch {
+	case c.op == config.Contains:
+		c.pattern = pattern.Literal(c.value)
+		return nil
+	case c.op != config.Regex:
 		return nil
 	}
-	out := *sm
-	out.Value = string(spell(nil, sm.Value))
-	return &out
+	if s.patterns[c.value] == nil {
+		if s.patterns[c.value], err = pattern.Compile(c.value); err != nil {
+			return err
+		}
+	}
+	c.pattern = s.patterns[c.value]
+	return nil
 }
 
-// matches says whether a match holds for the request. What costs least is
-// looked at first.
-func (m *Matcher) matches(c *match) bool {
+// holds reports whether a match holds for the request. What costs least is looked
+// at first.
+func (m *Matcher) holds(c *match) pattern.Result {
 	if len(c.methods) > 0 {
-		if method, ok := m.header(slotMethod); !ok || !slices.Contains(c.methods, method) {
-			return false
+		method := m.headerOf(slotMethod)
+		if method.state != present || !slices.Contains(c.methods, method.value) {
+			return pattern.No
 		}
 	}
-	if c.path != nil {
-		if path, ok := m.normalPath(); !holds(c.path, path, ok) {
-			return false
+	all := pattern.Yes
+	for i := range c.conditions {
+		all = min(all, m.meets(&c.conditions[i]))
+		if all == pattern.No {
+			return pattern.No
 		}
 	}
-	if c.host != nil {
-		if host, ok := m.normalHost(); !holds(c.host, host, ok) {
-			return false
-		}
+	if c.not == nil {
+		return all
 	}
-	for _, h := range c.headers {
-		if value, ok := m.header(h.slot); !holds(h.match, value, ok) {
-			return false
-		}
-	}
-	return c.not == nil || !m.matches(c.not)
+	return min(all, m.holds(c.not).Not())
 }
 
-// holds says whether a value, which may be absent, matches.
-func holds(sm *config.StringMatch, value string, ok bool) bool {
-	if sm.Op == config.Present {
-		return ok == sm.Present
+// meets reports whether the request meets a condition.
+func (m *Matcher) meets(c *condition) pattern.Result {
+	var r reading
+	switch c.of {
+	case ofPath:
+		r = m.pathOf()
+		if c.plain && c.op != config.Present && r.state == present && !m.plainPath {
+			return pattern.Unknown
+		}
+	case ofHost:
+		r = m.hostOf()
+	case ofHeader:
+		r = m.headerOf(c.slot)
 	}
-	if !ok {
-		return false
+	switch {
+	case c.op == config.Present:
+		return pattern.Is(c.present == (r.state != absent))
+	case r.state == absent:
+		return pattern.No
+	case r.state == tooLong:
+		return pattern.Unknown
 	}
-	switch sm.Op {
+	return m.compare(c, r.value)
+}
+
+func (m *Matcher) compare(c *condition, value string) (found pattern.Result) {
+	switch c.op {
 	case config.Exact:
-		return value == sm.Value
+		return pattern.Is(value == c.value)
 	case config.Prefix:
-		return strings.HasPrefix(value, sm.Value)
+		return pattern.Is(strings.HasPrefix(value, c.value))
 	case config.Suffix:
-		return strings.HasSuffix(value, sm.Value)
-	case config.Contains:
-		return strings.Contains(value, sm.Value)
-	case config.Regex:
-		return sm.Regexp.MatchString(value)
+		return pattern.Is(strings.HasSuffix(value, c.value))
 	}
-	return false
+	found, m.units = m.machine.Match(c.pattern, value, m.units)
+	return found
 }

@@ -1,18 +1,14 @@
 package rule
 
 import (
-	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 func op(op config.MatchOp, value string) *config.StringMatch {
-	m := &config.StringMatch{Op: op, Value: value}
-	if op == config.Regex {
-		m.Regexp = regexp.MustCompile(value)
-	}
-	return m
+	return &config.StringMatch{Op: op, Value: value}
 }
 
 func isPresent(want bool) *config.StringMatch {
@@ -100,6 +96,58 @@ func TestMatchNonASCIIPath(t *testing.T) {
 		if len(tags(set, get(target))) != 1 {
 			t.Errorf("%q does not match", target)
 		}
+	}
+}
+
+// An exempt rule that looks at the path holds only where every upstream reads the
+// same path.
+func TestExemptPaths(t *testing.T) {
+	t.Parallel()
+	health := config.Match{Path: op(config.Prefix, "/healthz")}
+	other := config.Match{Not: &config.Match{Path: op(config.Prefix, "/api")}}
+	for _, tt := range []struct {
+		name   string
+		match  config.Match
+		target string
+		want   bool
+	}{
+		{name: "as it is read", match: health, target: "/healthz/live", want: true},
+		{name: "with a query", match: health, target: "/healthz?a=/../b", want: true},
+		{name: "an escape in its one spelling", match: health, target: "/healthz/%C3%A9%20", want: true},
+		{name: "an escape in another", match: health, target: "/healthz/%c3%a9"},
+		{name: "a byte that should be escaped", match: health, target: "/healthz/\xc3"},
+		{name: "an escape of a letter", match: health, target: "/%68ealthz"},
+		{name: "dots", match: health, target: "/api/x/../../healthz"},
+		{name: "a dot", match: health, target: "/./healthz"},
+		{name: "escaped dots", match: health, target: "/api/%2e%2e/healthz"},
+		{name: "slashes", match: health, target: "//healthz"},
+		{name: "an escaped slash", match: health, target: "/healthz%2F..%2Fapi"},
+		{name: "an escaped backslash", match: health, target: "/healthz%5C..%5Capi"},
+		{name: "a backslash", match: health, target: `/healthz\..\api`},
+		{name: "a parameter", match: health, target: "/healthz/..;/api"},
+		{name: "a fragment", match: health, target: "/healthz#/../api"},
+		{name: "another path", match: health, target: "/api"},
+		{name: "not a path", match: other, target: "/static/a", want: true},
+		{name: "not a path, with dots", match: other, target: "/api/../static"},
+		{name: "not a path, which it is", match: other, target: "/static/../api"},
+		{name: "no path at all", match: config.Match{Methods: []string{"GET"}}, target: "/a/../b", want: true},
+		{name: "that there is a path", match: config.Match{Path: isPresent(true)}, target: "/a/../b", want: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var m Matcher
+			set := compile(t, config.Rule{Name: "e", Exempt: true, Match: tt.match})
+			_, exempt := set.Apply(get(tt.target), &m)
+			if got := exempt != nil; got != tt.want {
+				t.Errorf("%s is exempt: %v, want %v", tt.target, got, tt.want)
+			}
+			limiting := counted("r")
+			limiting.Match = health
+			normal := string(appendPath(nil, tt.target))
+			if got := len(tags(compile(t, limiting), get(tt.target))) == 1; got != strings.HasPrefix(normal, "/healthz") {
+				t.Errorf("a rule for /healthz applies to %s: %v", tt.target, got)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,10 @@
 package rule
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
 
 // queryValue is the decoded value of the first query parameter of a name,
 // appended to dst. The query is form-encoded (WHATWG URL, section 5.1).
@@ -18,7 +22,7 @@ func queryValue(dst []byte, target, name string) ([]byte, bool) {
 			continue
 		}
 		dst = appendDecoded(dst[:start], key, true)
-		if view(dst[start:]) == name {
+		if text.View(dst[start:]) == name {
 			return appendDecoded(dst[:start], value, true), true
 		}
 	}
@@ -52,7 +56,7 @@ func appendDecoded(dst []byte, s string, form bool) []byte {
 		if form && c == '+' {
 			c = ' '
 		}
-		if decoded, ok := unescape(s, i); ok {
+		if decoded, ok := text.Unescape(s, i); ok {
 			c, i = decoded, i+2
 		}
 		dst = append(dst, c)

@@ -3,6 +3,8 @@ package rule
 import (
 	"bytes"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // appendPath appends the path of a request target as upstreams read it: see the
@@ -42,11 +44,31 @@ func rawPath(target string) string {
 	return ""
 }
 
+// isPlain reports whether a target's path is written as it is read, so that every
+// upstream reads it so: in its normal spelling, and without what some take for a
+// slash (a backslash, an escaped slash) or cut off a segment (after a semicolon).
+func isPlain(target, normal string) bool {
+	if strings.IndexByte(target, '#') >= 0 || rawPath(target) != normal {
+		return false
+	}
+	for i := range len(normal) {
+		switch normal[i] {
+		case '\\', ';':
+			return false
+		case '%':
+			if c, _ := text.Unescape(normal, i); c == '/' || c == '\\' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // isScheme is the grammar of RFC 3986, section 3.1.
 func isScheme(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if !isAlpha(c) && (i == 0 || !isDigit(c) && c != '+' && c != '-' && c != '.') {
+		if !text.IsAlpha(c) && (i == 0 || !text.IsDigit(c) && c != '+' && c != '-' && c != '.') {
 			return false
 		}
 	}
@@ -59,7 +81,7 @@ func isScheme(s string) bool {
 func appendSegment(dst []byte, root int, segment string, slash bool) []byte {
 	start := len(dst)
 	dst = appendCanonical(dst, segment)
-	switch view(dst[start:]) {
+	switch text.View(dst[start:]) {
 	case "", ".":
 		return dst[:start]
 	case "..":
@@ -75,8 +97,6 @@ func appendSegment(dst []byte, root int, segment string, slash bool) []byte {
 	return dst
 }
 
-const upperHex = "0123456789ABCDEF"
-
 // appendCanonical appends s with escapes in their one spelling (RFC 3986,
 // section 6.2.2): unreserved characters decoded, hexadecimal digits in upper
 // case, a % that begins no escape and bytes that a URI cannot hold encoded.
@@ -84,52 +104,18 @@ func appendCanonical(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		escaped := c <= ' ' || c >= 0x7f || c == '%'
-		if decoded, ok := unescape(s, i); ok {
+		if decoded, ok := text.Unescape(s, i); ok {
 			c, i = decoded, i+2
-			escaped = !isUnreserved(c)
+			escaped = !text.IsUnreserved(c)
 		}
 		if escaped {
-			dst = appendEscape(dst, c)
+			dst = text.AppendEscape(dst, c)
 		} else {
 			dst = append(dst, c)
 		}
 	}
 	return dst
 }
-
-func appendEscape(dst []byte, c byte) []byte {
-	return append(dst, '%', upperHex[c>>4], upperHex[c&15])
-}
-
-// unescape is the byte that the escape at s[i] stands for, if there is one.
-func unescape(s string, i int) (byte, bool) {
-	if s[i] != '%' || len(s)-i < 3 {
-		return 0, false
-	}
-	hi, lo := fromHex(s[i+1]), fromHex(s[i+2])
-	return hi<<4 | lo&15, hi < 16 && lo < 16
-}
-
-// fromHex is the value of a hexadecimal digit, or 255.
-func fromHex(c byte) byte {
-	switch {
-	case isDigit(c):
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 255
-}
-
-// isUnreserved is the set of RFC 3986, section 2.3.
-func isUnreserved(c byte) bool {
-	return isAlpha(c) || isDigit(c) || c == '-' || c == '.' || c == '_' || c == '~'
-}
-
-func isAlpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // leading is the first n segments of a normalised path, without the slash that
 // follows them.

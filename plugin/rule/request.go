@@ -2,8 +2,9 @@ package rule
 
 import (
 	"hash"
-	"strings"
-	"unsafe"
+
+	"github.com/sluiceproxy/sluice/plugin/pattern"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Request is what rules read of a request: a thin view over the host. What it
@@ -12,6 +13,9 @@ type Request interface {
 	// Header is the first value of a header, and whether there is one. Names are
 	// in lower case; ":path", ":method" and ":authority" are headers too.
 	Header(name string) (string, bool)
+	// Cookies appends the values of all Cookie headers, with "; " between them
+	// (RFC 9113, section 8.2.3), and reports whether there is one.
+	Cookies(dst []byte) ([]byte, bool)
 	// Property is an Envoy attribute, and whether there is one.
 	Property(path []string) ([]byte, bool)
 }
@@ -19,113 +23,142 @@ type Request interface {
 // Matcher holds what Apply has read of one request, and the memory that it
 // reuses. The zero Matcher is ready; one is enough for a worker.
 type Matcher struct {
-	set *Set
-	req Request
+	set   *Set
+	req   Request
+	units int // of work that the request may still take
 
-	headers    []cell // parallel to set.headers
-	properties []cell // parallel to set.properties
-	path, host cell
-	pathBuf    []byte
-	hostBuf    []byte
-	value      []byte // the component being read
+	headers    []reading // parallel to set.headers
+	properties []reading // parallel to set.attributes
+	absences   []absence // likewise, over all requests
+	missing    *Attribute
+	path, host reading
+	plainPath  bool   // the path is written as it is read
+	parts      []part // parallel to set.components
+	machine    pattern.Machine
 	hash       hash.Hash
-	digest     []byte
-	tags       []byte
-	applied    []Applied
+
+	cookieBuf []byte
+	pathBuf   []byte
+	hostBuf   []byte
+	value     []byte // the component being read
+	written   []byte // the parts
+	digest    []byte
+	tags      []byte
+	applied   []Applied
 }
 
-// cell is a value that is read at most once.
-type cell struct {
+// reading is something of a request, which is read at most once.
+type reading struct {
 	value string
-	state cellState
+	state state
 }
 
-type cellState uint8
+// state is what is known of a reading.
+type state uint8
 
 const (
-	unread cellState = iota
+	unread state = iota
 	absent
+	tooLong // there, but longer than may be looked at
 	present
 )
 
-func (c *cell) get() (string, bool) { return c.value, c.state == present }
-
-func (c *cell) put(value string, ok bool) (string, bool) {
-	c.value, c.state = value, absent
-	if ok {
-		c.state = present
+func read(value string, ok bool) reading {
+	if !ok {
+		return reading{state: absent}
 	}
-	return value, ok
+	return reading{value: value, state: present}
 }
 
 // reset prepares for a request, forgetting the last one.
 func (m *Matcher) reset(s *Set, req Request) {
-	m.set, m.req = s, req
+	if m.set != s {
+		m.set = s
+		m.absences = make([]absence, len(s.attributes))
+	}
+	m.req, m.units, m.missing = req, requestUnits, nil
 	m.headers = fresh(m.headers, len(s.headers))
-	m.properties = fresh(m.properties, len(s.properties))
-	m.path, m.host = cell{}, cell{}
-	m.tags, m.applied = m.tags[:0], m.applied[:0]
+	m.properties = fresh(m.properties, len(s.attributes))
+	m.parts = fresh(m.parts, len(s.components))
+	m.path, m.host = reading{}, reading{}
+	m.written, m.tags, m.applied = m.written[:0], m.tags[:0], m.applied[:0]
 }
 
-// fresh is n unread cells, in the memory of cells if it is enough.
-func fresh(cells []cell, n int) []cell {
-	if cap(cells) < n {
-		return make([]cell, n)
+// fresh is n zero elements, in the memory of list if it is enough.
+func fresh[T any](list []T, n int) []T {
+	if cap(list) < n {
+		return make([]T, n)
 	}
-	cells = cells[:n]
-	clear(cells)
-	return cells
+	list = list[:n]
+	clear(list)
+	return list
 }
 
-// header is the first value of the header in slot i, without the white space
-// around it (RFC 9110, section 5.5).
-func (m *Matcher) header(i int) (string, bool) {
-	c := &m.headers[i]
-	if c.state != unread {
-		return c.get()
+// headerOf is the first value of the header in a slot, without the white space
+// around it (RFC 9110, section 5.5), or all cookies.
+func (m *Matcher) headerOf(slot int) reading {
+	r := &m.headers[slot]
+	if r.state != unread {
+		return *r
 	}
-	value, ok := m.req.Header(m.set.headers[i])
-	return c.put(trim(value), ok)
-}
-
-// property is the attribute in slot i.
-func (m *Matcher) property(i int) (string, bool) {
-	c := &m.properties[i]
-	if c.state != unread {
-		return c.get()
+	var value string
+	var ok bool
+	if slot == m.set.cookieSlot {
+		m.cookieBuf, ok = m.req.Cookies(m.cookieBuf[:0])
+		value = text.View(m.cookieBuf)
+	} else {
+		value, ok = m.req.Header(m.set.headers[slot])
 	}
-	value, ok := m.req.Property(m.set.properties[i])
-	return c.put(view(value), ok)
+	*r = read(trim(value), ok)
+	return *r
 }
 
-// normalPath is the path as upstreams read it.
-func (m *Matcher) normalPath() (string, bool) {
+// pathOf is the path as upstreams read it.
+func (m *Matcher) pathOf() reading {
 	if m.path.state != unread {
-		return m.path.get()
+		return m.path
 	}
-	target, ok := m.header(slotPath)
-	if ok {
-		m.pathBuf = appendPath(m.pathBuf[:0], target)
+	target := m.headerOf(slotPath)
+	switch {
+	case target.state == absent:
+		m.path = target
+	case !m.afford(len(target.value) * unitsToNormalise):
+		m.path, m.plainPath = reading{state: tooLong}, false
+	default:
+		m.pathBuf = appendPath(m.pathBuf[:0], target.value)
+		m.path = read(text.View(m.pathBuf), true)
+		m.plainPath = isPlain(target.value, m.path.value)
 	}
-	return m.path.put(view(m.pathBuf), ok)
+	return m.path
 }
 
-// normalHost is the host in lower case without its port.
-func (m *Matcher) normalHost() (string, bool) {
+// hostOf is the host in lower case without its port.
+func (m *Matcher) hostOf() reading {
 	if m.host.state != unread {
-		return m.host.get()
+		return m.host
 	}
-	authority, ok := m.header(slotAuthority)
-	if ok {
-		m.hostBuf = appendHost(m.hostBuf[:0], authority)
+	authority := m.headerOf(slotAuthority)
+	switch {
+	case authority.state == absent:
+		m.host = authority
+	case !m.afford(len(authority.value) * unitsToNormalise):
+		m.host = reading{state: tooLong}
+	default:
+		m.hostBuf = appendHost(m.hostBuf[:0], authority.value)
+		m.host = read(text.View(m.hostBuf), true)
 	}
-	return m.host.put(view(m.hostBuf), ok)
+	return m.host
 }
 
 // trim removes optional white space (RFC 9110, section 5.6.3) from both ends.
-func trim(s string) string { return strings.Trim(s, " \t") }
-
-// view is b as a string without a copy: it changes when b does.
-func view(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b))
+func trim(s string) string {
+	for s != "" && isBlank(s[0]) {
+		s = s[1:]
+	}
+	for s != "" && isBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
 }
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }

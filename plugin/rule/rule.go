@@ -4,6 +4,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
 
 // Set is the rules of a configuration, compiled. It does not change.
@@ -13,9 +14,12 @@ type Set struct {
 	// LimitSets are all lists of limits, of rules and of their tiers.
 	LimitSets []*LimitSet
 
-	headers    []string   // that some rule reads; a slot is an index
-	properties [][]string // likewise
-	compiled   []compiled // parallel to Rules
+	headers    []string                    // that some rule reads; a slot is an index
+	cookieSlot int                         // of the header cookie; -1: nobody reads it
+	attributes []*Attribute                // that some rule reads
+	components []component                 // of keys, each once
+	patterns   map[string]*pattern.Pattern // by regular expression
+	compiled   []compiled                  // parallel to Rules
 }
 
 // Rule is what is known of a rule without a request.
@@ -54,7 +58,7 @@ type Applied struct {
 type compiled struct {
 	rule      *Rule
 	match     match
-	key       []component
+	key       []int  // slots of Set.components
 	tagPrefix string // "<rule>|", escaped
 	cost      cost
 	limits    *LimitSet // nil if there are tiers
@@ -64,15 +68,22 @@ type compiled struct {
 // Apply returns the rules that apply to a request, in order, up to the first
 // exempt rule that matches, which is returned too. The result is valid until m's
 // next Apply.
+//
+// Where a value is too long to be looked at, whether a rule matches is unknown:
+// then it applies, and an exempt rule does not.
 func (s *Set) Apply(req Request, m *Matcher) (applied []Applied, exempt *Rule) {
 	m.reset(s, req)
 	for i := range s.compiled {
 		c := &s.compiled[i]
-		if !m.matches(&c.match) {
+		found := m.holds(&c.match)
+		if found == pattern.No {
 			continue
 		}
 		if c.rule.Exempt {
-			return m.applied, c.rule
+			if found == pattern.Yes {
+				return m.applied, c.rule
+			}
+			continue
 		}
 		if a, ok := m.apply(c); ok {
 			m.applied = append(m.applied, a)
@@ -86,15 +97,15 @@ func (s *Set) Apply(req Request, m *Matcher) (applied []Applied, exempt *Rule) {
 func (m *Matcher) apply(c *compiled) (Applied, bool) {
 	limits := c.limits
 	if c.tiers != nil {
-		tier, ok := m.tier(c.tiers)
+		tier, ok := m.tierOf(c.tiers)
 		if !ok {
 			return Applied{}, false
 		}
 		limits = tier
 	}
-	tag, ok := m.tag(c)
+	tag, ok := m.tagOf(c)
 	if !ok {
 		return Applied{}, false
 	}
-	return Applied{Rule: c.rule, Limits: limits, Tag: tag, Cost: m.cost(&c.cost)}, true
+	return Applied{Rule: c.rule, Limits: limits, Tag: tag, Cost: m.costOf(&c.cost)}, true
 }

@@ -165,6 +165,10 @@ func (s *static) Header(name string) (string, bool) {
 	return value, ok
 }
 
+func (s *static) Cookies(dst []byte) ([]byte, bool) {
+	return append(dst, s.headers["cookie"]...), true
+}
+
 func (s *static) Property(path []string) ([]byte, bool) {
 	value, ok := s.properties[path[len(path)-1]]
 	return value, ok
@@ -182,14 +186,8 @@ func TestApplyAllocatesNothing(t *testing.T) {
 	}
 	set := readEverything(t)
 	var m Matcher
-	var key []byte
 	var r Request = req
-	allocs := testing.AllocsPerRun(100, func() {
-		applied, _ := set.Apply(r, &m)
-		for _, a := range applied {
-			key = AppendKey(key[:0], "rl", a.Tag, a.Limits.KeySuffixes[0])
-		}
-	})
+	allocs := testing.AllocsPerRun(100, func() { set.Apply(r, &m) })
 	if applied, _ := set.Apply(r, &m); len(applied) != 3 {
 		t.Fatalf("%d rules apply, want 3", len(applied))
 	}

@@ -1,12 +1,16 @@
 package rule
 
-import "github.com/sluiceproxy/sluice/plugin/config"
+import (
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
 
 // tiers is a compiled config.Tiers.
 type tiers struct {
 	source   component
 	values   []tier
 	fallback *tier // nil: without a tier the rule does not apply
+	long     *tier // of a source that is too long to be looked at
 }
 
 type tier struct {
@@ -14,13 +18,16 @@ type tier struct {
 	limits *LimitSet // nil: unlimited
 }
 
-// tier is the limits of the request's tier, and whether it has one.
-func (m *Matcher) tier(t *tiers) (*LimitSet, bool) {
+// tierOf is the limits of the request's tier, and whether it has one.
+func (m *Matcher) tierOf(t *tiers) (*LimitSet, bool) {
 	found := t.fallback
-	if value, ok := m.read(&t.source); ok {
-		if named := m.named(t, value); named != nil {
+	switch r := m.valueOf(&t.source); r.state {
+	case present:
+		if named := m.named(t, r.value); named != nil {
 			found = named
 		}
+	case tooLong:
+		found = t.long
 	}
 	if found == nil {
 		return nil, false
@@ -32,15 +39,15 @@ func (m *Matcher) tier(t *tiers) (*LimitSet, bool) {
 // tier by the text of its number or boolean.
 func (m *Matcher) named(t *tiers, value string) *tier {
 	found := t.named(value)
-	if found != nil || t.source.Source != config.FromMetadata && t.source.Source != config.FromProperty {
+	if found != nil || !fromAttribute(t.source.Component) {
 		return found
 	}
-	text, ok := appendScalar(m.value[:0], value)
-	m.value = text
+	scalar, ok := appendScalar(m.value[:0], value)
+	m.value = scalar
 	if !ok {
 		return nil
 	}
-	return t.named(view(text))
+	return t.named(text.View(scalar))
 }
 
 func (t *tiers) named(value string) *tier {
@@ -52,13 +59,13 @@ func (t *tiers) named(value string) *tier {
 	return nil
 }
 
-func (s *Set) tiers(r *Rule, c *config.Tiers) (*tiers, error) {
-	t := &tiers{source: s.component(&c.Source)}
+func (s *Set) compileTiers(r *Rule, c *config.Tiers) (*tiers, error) {
+	t := &tiers{source: s.compileComponent(r, &c.Source)}
 	for i := range c.Values {
 		v := &c.Values[i]
 		compiled := tier{value: v.Value}
 		if !v.Unlimited {
-			limits, err := s.limits(r, v.Limits)
+			limits, err := s.compileLimits(r, v.Limits)
 			if err != nil {
 				return nil, err
 			}
@@ -69,5 +76,20 @@ func (s *Set) tiers(r *Rule, c *config.Tiers) (*tiers, error) {
 	if c.HasDefault {
 		t.fallback = t.named(c.Default)
 	}
+	t.long = t.limited()
 	return t, nil
+}
+
+// limited is the default tier if it has limits, else the first that has. It is
+// the default if none has.
+func (t *tiers) limited() *tier {
+	if t.fallback != nil && t.fallback.limits != nil {
+		return t.fallback
+	}
+	for i := range t.values {
+		if t.values[i].limits != nil {
+			return &t.values[i]
+		}
+	}
+	return t.fallback
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -118,7 +119,7 @@ func Limits(set *rule.LimitSet, prefix string, tag []byte) (all []Limit) {
 			Capacity:  l.Capacity(),
 		}
 		if prefix != "" && tag != nil {
-			out.Key = string(rule.AppendKey(nil, prefix, tag, set.KeySuffixes[i]))
+			out.Key = string(redis.AppendKey(nil, prefix, tag, set.KeySuffixes[i]))
 		}
 		all = append(all, out)
 	}

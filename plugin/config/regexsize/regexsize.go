@@ -1,18 +1,16 @@
-// Package regexsize compiles regular expressions whose size is bounded before
-// they are compiled, so that neither memory, nor the stack, nor the time of a
-// match can run away.
+// Package regexsize measures regular expressions before they are compiled, so that
+// neither memory, nor the stack, nor the time to load them can run away.
 package regexsize
 
 import (
 	"fmt"
-	"regexp"
 	"regexp/syntax"
 )
 
 // Bounds of a regular expression. A match takes at most time proportional to
 // the instructions times the bytes that are matched. Depth and branches bound
-// how deep package regexp recurses, compiling and matching, on a stack that does
-// not grow: about 600 bytes a level in the plugin.
+// how deep package regexp/syntax recurses on a stack that does not grow: about 600
+// bytes a level in the plugin.
 const (
 	MaxBytes        = 512
 	maxGroups       = 20 // nested in each other
@@ -27,23 +25,24 @@ type BoundError string
 
 func (e BoundError) Error() string { return string(e) }
 
-// Compile compiles a regular expression in RE2's syntax. The error is a
-// BoundError, or what package regexp says of the text.
-func Compile(text string) (*regexp.Regexp, error) {
+// Check reports whether a text is a regular expression in RE2's syntax that may be
+// compiled. The error is a BoundError, or what package regexp/syntax says of the
+// text.
+func Check(text string) error {
 	if len(text) > MaxBytes {
-		return nil, boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
+		return boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
 	}
 	if groupDepth(text) > maxGroups {
-		return nil, boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
+		return boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !measure(tree).fits() {
-		return nil, BoundError("the regular expression is too large (want one with fewer or smaller repetitions and alternatives)")
+		return BoundError("the regular expression is too large (want one with fewer or smaller repetitions and alternatives)")
 	}
-	return regexp.Compile(text)
+	return nil
 }
 
 func boundError(format string, args ...any) error {

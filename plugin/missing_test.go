@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+const bySubject = `{"rules": [{"name": "per-user", "key": [{"metadata": ["envoy.filters.http.jwt_authn", "payload", "sub"]}],
+	"limits": [{"algorithm": "gcra", "limit": 1000, "window": "1s"}]}]}`
+
+// A filter order that cannot work is not silent: metadata that never comes is worth
+// one warning, not one for each configuration.
+func TestMissingMetadata(t *testing.T) {
+	const want = `warn sluice: rule "per-user" does not apply without the metadata ["envoy.filters.http.jwt_authn", "payload", "sub"], ` +
+		`which no request has had so far (does the filter that sets it stand before Sluice?)`
+	eachWorld(t, func(t *testing.T, w *worker) {
+		for range 2 {
+			i := w.load(bySubject)
+			for range 300 {
+				i.get("/").End()
+			}
+		}
+		var got []string
+		for _, line := range w.logs() {
+			if strings.Contains(line, "per-user") {
+				got = append(got, line)
+			}
+		}
+		if len(got) != 1 {
+			t.Fatalf("%d warnings, want 1: %q", len(got), got)
+		}
+		if got[0] != want {
+			t.Errorf("the warning is\n%s, want\n%s", got[0], want)
+		}
+	})
+}
+
+// Metadata that some request has is not worth a warning.
+func TestMetadataThatIsThere(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(bySubject)
+		for n := range 300 {
+			s := i.NewStream()
+			if n == 50 {
+				s.Properties["metadata\x00filter_metadata\x00envoy.filters.http.jwt_authn\x00payload\x00sub"] = []byte("alice")
+			}
+			s.RequestHeaders(wasmhost.Request("GET", "/"), true)
+			s.End()
+		}
+		if w.logged("per-user") {
+			t.Errorf("the log is %q", w.logs())
+		}
+	})
+}

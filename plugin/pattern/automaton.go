@@ -1,0 +1,204 @@
+package pattern
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Bounds of an automaton. Beyond them the pattern is simulated: to make the
+// automaton would take too long (a millisecond or two) or too much memory (16 KB).
+const (
+	maxCells     = 8192
+	maxMakeUnits = 100_000
+)
+
+// Cells of an automaton's table that are no state.
+const (
+	accepts uint16 = 1<<16 - 1 - iota
+	rejects
+)
+
+// automaton is a deterministic automaton over classes of ASCII characters: those
+// of one class are the same to the pattern.
+type automaton struct {
+	classes [utf8.RuneSelf]uint8
+	width   int      // classes, and one for the end of the text
+	table   []uint16 // a row for each state; a cell is where the next row begins
+}
+
+// run steps through at most limit bytes. It is Unknown if they do not suffice, or
+// at a byte that is not ASCII.
+func (a *automaton) run(value string, limit int) (found Result, read int) {
+	table, row := a.table, uint(0)
+	for i := range min(len(value), limit) {
+		c := value[i]
+		if c >= utf8.RuneSelf {
+			return Unknown, i
+		}
+		next := table[row+uint(a.classes[c])]
+		if next >= rejects {
+			return Is(next == accepts), i + 1
+		}
+		row = uint(next)
+	}
+	if limit < len(value) {
+		return Unknown, limit
+	}
+	return Is(table[int(row)+a.width-1] == accepts), len(value)
+}
+
+// build makes the automaton of p, or none if it would be too large.
+func (a *automaton) build(p *Pattern) {
+	examples := a.classify(p)
+	m := maker{pattern: p, width: len(examples) + 1, states: map[string]uint16{}}
+	for class, r := range examples {
+		at := p.placeOf(r)
+		m.classes[at] = append(m.classes[at], example{class, r})
+	}
+	m.classes[edge] = []example{{class: len(examples)}}
+	if m.make() {
+		a.width, a.table = m.width, m.table
+	}
+}
+
+// classify divides the ASCII characters into classes, and returns an example of
+// each.
+func (a *automaton) classify(p *Pattern) (examples []rune) {
+	var newlines, words inst
+	for r := range rune(utf8.RuneSelf) {
+		switch p.placeOf(r) {
+		case newline:
+			newlines.add(r, r)
+		case word:
+			words.add(r, r)
+		}
+	}
+	a.split(&newlines)
+	a.split(&words)
+	for i := range p.insts {
+		if in := &p.insts[i]; in.op == opRune {
+			a.split(in)
+		}
+	}
+	for r := range rune(utf8.RuneSelf) {
+		if int(a.classes[r]) == len(examples) {
+			examples = append(examples, r)
+		}
+	}
+	return examples
+}
+
+// split divides each class into the characters that an instruction takes, and the
+// others. Classes are numbered in the order of their first characters.
+func (a *automaton) split(in *inst) {
+	var number [2 * utf8.RuneSelf]uint8 // by old class and membership; 0: none yet
+	count := uint8(0)
+	for r := range rune(utf8.RuneSelf) {
+		old := 2 * int(a.classes[r])
+		if in.takes(r) {
+			old++
+		}
+		if number[old] == 0 {
+			count++
+			number[old] = count
+		}
+		a.classes[r] = number[old] - 1
+	}
+}
+
+// maker makes the table of an automaton. A state is the threads of a simulation,
+// in order, and the place before them.
+type maker struct {
+	pattern *Pattern
+	classes [places][]example // by the place that their characters are
+	width   int
+
+	sim    simulation
+	table  []uint16
+	states map[string]uint16 // by name: where the state's row begins
+	todo   []state           // whose rows are empty
+	name   []byte
+}
+
+// example is a class, and a character that is in it.
+type example struct {
+	class int
+	r     rune
+}
+
+type state struct {
+	row     uint16
+	before  place
+	threads []uint32
+}
+
+// make reports whether the table has been made within the bounds.
+func (m *maker) make() bool {
+	m.sim.begin(m.pattern)
+	if _, ok := m.stateOf(edge, nil); !ok {
+		return false
+	}
+	for len(m.todo) > 0 {
+		s := m.todo[len(m.todo)-1]
+		m.todo = m.todo[:len(m.todo)-1]
+		for after := range places {
+			if !m.fill(&s, after) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fill fills in where a state leads with the classes of a place.
+func (m *maker) fill(s *state, after place) bool {
+	m.sim.threads = append(m.sim.threads[:0], s.threads...)
+	found := m.sim.close(m.pattern, s.before, after)
+	for _, e := range m.classes[after] {
+		cell, ok := rejects, true
+		switch {
+		case found:
+			cell = accepts
+		case after != edge:
+			cell, ok = m.step(e.r, after)
+		}
+		if !ok {
+			return false
+		}
+		m.table[int(s.row)+e.class] = cell
+	}
+	return true
+}
+
+// step is where the simulation leads with a rune.
+func (m *maker) step(r rune, after place) (cell uint16, ok bool) {
+	m.sim.step(m.pattern, r)
+	if m.sim.visits*unitsPerVisit > maxMakeUnits {
+		return 0, false
+	}
+	threads := m.sim.threads
+	if len(threads) == 0 && m.pattern.anchored {
+		return rejects, true
+	}
+	slices.Sort(threads)
+	return m.stateOf(after, slices.Compact(threads))
+}
+
+// stateOf is where the row of a state begins, which is added if it is new.
+func (m *maker) stateOf(before place, threads []uint32) (row uint16, ok bool) {
+	m.name = append(m.name[:0], byte(before))
+	for _, pc := range threads {
+		m.name = append(m.name, byte(pc), byte(pc>>8), byte(pc>>16))
+	}
+	if row, ok = m.states[string(m.name)]; ok {
+		return row, true
+	}
+	begin := len(m.table)
+	if begin+m.width > maxCells {
+		return 0, false
+	}
+	m.table = append(m.table, make([]uint16, m.width)...)
+	m.states[string(m.name)] = uint16(begin)
+	m.todo = append(m.todo, state{row: uint16(begin), before: before, threads: slices.Clone(threads)})
+	return uint16(begin), true
+}

@@ -1,0 +1,59 @@
+// Package text has what several packages need to read and write bytes that a
+// client chose: percent-encoding, hexadecimal digits, and strings without copies.
+package text
+
+import "unsafe"
+
+// View is b as a string without a copy: it changes when b does.
+func View(b []byte) string {
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// Digits of hexadecimal numbers.
+const (
+	UpperHex = "0123456789ABCDEF"
+	LowerHex = "0123456789abcdef"
+)
+
+// AppendEscape appends a byte percent-encoded (RFC 3986, section 2.1).
+func AppendEscape(dst []byte, c byte) []byte {
+	return append(dst, '%', UpperHex[c>>4], UpperHex[c&15])
+}
+
+// Unescape is the byte that the escape at s[i] stands for, if there is one.
+func Unescape(s string, i int) (byte, bool) {
+	if s[i] != '%' || len(s)-i < 3 {
+		return 0, false
+	}
+	hi, lo := HexValue(s[i+1]), HexValue(s[i+2])
+	return hi<<4 | lo&15, hi < 16 && lo < 16
+}
+
+// HexValue is the value of a hexadecimal digit, or 255.
+func HexValue(c byte) byte {
+	switch {
+	case IsDigit(c):
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 255
+}
+
+// IsUnreserved reports whether c is in the set of RFC 3986, section 2.3.
+func IsUnreserved(c byte) bool {
+	return IsAlpha(c) || IsDigit(c) || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// IsAlpha reports whether c is an ASCII letter.
+func IsAlpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// IsDigit reports whether c is a decimal digit.
+func IsDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// Bytes is the bytes of s without a copy. They must not be changed.
+func Bytes(s string) []byte {
+	return unsafe.Slice(unsafe.StringData(s), len(s))
+}

@@ -34,6 +34,7 @@ var beyondSchema = []string{
 	"ends before it begins",
 	"cannot be settled",
 	"which is not configured",
+	"is not a time zone",
 	`"settle" has a "cost"`,
 	"behind its prefix",
 	"is not a regular expression",
@@ -63,7 +64,7 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 }
 
 // checkPlans holds that the algorithms take whatever the parser accepts, other
-// than limits of 0.
+// than limits of 0 and calendar windows.
 func checkPlans(t *testing.T, config *Config) {
 	t.Helper()
 	for _, rule := range config.Rules {
@@ -83,7 +84,7 @@ func checkPlan(t *testing.T, list []Limit) {
 	t.Helper()
 	var limits []algo.Limit
 	for _, limit := range list {
-		if limit.Units > 0 {
+		if limit.Units > 0 && limit.Calendar == nil {
 			limits = append(limits, limit.Limit)
 		}
 	}

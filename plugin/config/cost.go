@@ -28,10 +28,11 @@ func readCost(o object) Cost {
 }
 
 // checkCost reports a constant cost that the limit can never admit. The largest
-// that a header may ask for can be above: such a request is rejected.
+// that a header may ask for can be above: such a request is rejected. A limit of
+// 0 is meant to reject every cost.
 func (s scope) checkCost(o object, limit *Limit) {
 	cost, capacity := s.rule.Cost, limit.Capacity()
-	if cost.Default <= capacity {
+	if capacity == 0 || cost.Default <= capacity {
 		return
 	}
 	path := s.rulePath + ".cost"

@@ -142,9 +142,14 @@ func TestPolicyNames(t *testing.T) {
 			{"algorithm": "gcra", "limit": 1, "window": "1m30s"}]},
 		{"name": "tiers", "limits_by": {"source": {"header": "p"}, "values": {
 			"a": [{"algorithm": "gcra", "limit": 1, "window": "1m"}],
-			"b": [{"algorithm": "gcra", "limit": 1, "window": "1h"}, {"algorithm": "gcra", "limit": 1, "window": "1m", "name": "tiers"}]}}}]}`)
+			"b": [{"algorithm": "gcra", "limit": 1, "window": "1h"}, {"algorithm": "gcra", "limit": 1, "window": "1m", "name": "tiers"}]}}},
+		{"name": "pair", "limits": [
+			{"algorithm": "gcra", "limit": 1, "window": "1d"},
+			{"algorithm": "fixed_window", "limit": 1, "window": "24h"},
+			{"algorithm": "token_bucket", "limit": 1, "window": "1d", "name": "mine"},
+			{"algorithm": "gcra", "limit": 1, "window": "1m"}]}]}`)
 	var got []string
-	for _, rule := range c.Rules {
+	for _, rule := range c.Rules[:3] {
 		for _, limit := range rule.Limits {
 			got = append(got, limit.Name+" "+limit.Window)
 		}
@@ -160,6 +165,11 @@ func TestPolicyNames(t *testing.T) {
 		"tiers 1m",
 		"tiers-1h 1h", "tiers 1m",
 	})
+	got = nil
+	for _, limit := range c.Rules[3].Limits {
+		got = append(got, limit.Name)
+	}
+	check(t, "a pair of one window", got, []string{"pair-1d-gcra", "pair-24h-fixed_window", "mine", "pair-1m"})
 }
 
 func TestTiers(t *testing.T) {

@@ -20,6 +20,8 @@ type Config struct {
 	DenyCacheSize int64
 	TopOffenders  *TopOffenders // nil: not tracked
 	Rules         []Rule
+	// Expressions are the CEL texts of all rules, as often as they stand there.
+	Expressions []Expression
 }
 
 // TopOffenders reports the identities that are rejected most.
@@ -113,6 +115,7 @@ type Match struct {
 	Host    *StringMatch // compared in lower case and without port
 	Methods []string
 	Headers []HeaderMatch // in the configuration's order
+	Expr    string        // CEL; "" for none
 	Not     *Match
 }
 
@@ -158,6 +161,7 @@ const (
 	FromMetadata
 	FromProperty
 	FromConstant
+	FromExpr
 )
 
 // Component is one part of a rule's key.
@@ -166,6 +170,7 @@ type Component struct {
 	Name     string   // header (lower case), cookie or query parameter
 	Value    string   // FromConstant
 	Path     []string // FromMetadata, FromProperty
+	Expr     string   // FromExpr: CEL
 	V4Prefix int      // FromClientIP: 32 unless configured
 	V6Prefix int      // FromClientIP: 128 unless configured
 	Segments int      // FromPath: how many leading segments; 0 is the whole path
@@ -175,12 +180,22 @@ type Component struct {
 	Default    string
 }
 
-// Cost is what a request consumes: Default, or the number in Header, at most Max.
-type Cost struct {
-	Header  string // lower case; empty for a constant cost
+// Amount is a number of units. It is Default if it is constant. Otherwise it
+// comes with the request, at most Max, from the one source that is set, and
+// Default stands in for what is absent or not a number.
+type Amount struct {
+	Header  string // lower case
+	Expr    string // CEL
 	Default int64
-	Max     int64 // algo.MaxCost unless configured
+	Max     int64
 }
+
+// IsConstant reports whether the amount is Default for every request.
+func (a *Amount) IsConstant() bool { return a.Header == "" && a.Expr == "" }
+
+// Cost is the Amount that a request consumes. Max is algo.MaxCost unless
+// configured.
+type Cost = Amount
 
 // Limit is one limit with its names.
 type Limit struct {

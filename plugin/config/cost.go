@@ -12,19 +12,36 @@ func readCost(o object) Cost {
 		o.readWholeField("cost", &c.Default, 0, algo.MaxCost)
 		return c
 	}
-	o, ok = v.readObject("header", "default", "max")
+	o, ok = v.readObject("header", "expr", "default", "max")
 	if !ok {
 		return c
 	}
-	if v, ok := o.required("header", `one such as "x-cost"; a constant cost is a plain number`); ok {
-		c.Header, _ = v.readHeaderName()
-	}
+	c.readSource(o, FromHeader, FromExpr)
 	o.readWholeField("default", &c.Default, 0, algo.MaxCost)
 	o.readWholeField("max", &c.Max, 1, algo.MaxCost)
-	if c.Default > c.Max {
-		o.mistake(`"default" %d is above "max" %d (want at most that)`, c.Default, c.Max)
-	}
+	c.checkDefault(o)
 	return c
+}
+
+// readSource reads where an amount comes from: one of sources.
+func (a *Amount) readSource(o object, from ...Source) {
+	name, v, ok := o.oneOf(sources.textsOf(from)...)
+	if !ok {
+		return
+	}
+	switch source, _ := sources.meaning(name); source {
+	case FromHeader:
+		a.Header, _ = v.readHeaderName()
+	case FromExpr:
+		a.Expr = readExpression(v, NumberExpression)
+	}
+}
+
+// checkDefault reports a default that the amount itself can never be.
+func (a *Amount) checkDefault(o object) {
+	if a.Default > a.Max {
+		o.mistake(`"default" %d is above "max" %d (want at most that)`, a.Default, a.Max)
+	}
 }
 
 // checkCost reports a constant cost that the limit can never admit. The largest
@@ -36,7 +53,7 @@ func (s scope) checkCost(o object, limit *Limit) {
 		return
 	}
 	path := s.rulePath + ".cost"
-	if cost.Header != "" {
+	if !cost.IsConstant() {
 		path += ".default"
 	}
 	o.r.mistake(path, "%d is above the capacity %d of %s, which never admits it (want at most %d)",

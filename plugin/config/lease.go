@@ -39,7 +39,7 @@ func unleasable(limit *Limit, rule *Rule, several bool) string {
 	switch {
 	case several:
 		return "the rule has several limits, which only Redis can decide together"
-	case rule.Cost.Header != "" || rule.Cost.Default != 1:
+	case !rule.Cost.IsConstant() || rule.Cost.Default != 1:
 		return "the rule's cost is not the constant 1"
 	case rule.Mode != Enforce:
 		return `the rule's mode is not "enforce"`

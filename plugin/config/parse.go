@@ -14,10 +14,20 @@ import (
 // them recurse.
 const maxDepth = 20
 
+// Checks are what Parse cannot know by itself. A nil function finds no mistake.
+type Checks struct {
+	// Expression compiles a CEL text and drops the result. It returns why the
+	// text does not compile, perhaps with an empty message.
+	Expression func(text string) error
+}
+
+// Parse reads a configuration without further checks.
+func Parse(text []byte) (*Config, error) { return Checks{}.Parse(text) }
+
 // Parse reads a configuration. The error is of type Mistakes and holds all that
 // is wrong with it, not only the first.
-func Parse(text []byte) (*Config, error) {
-	r := &reader{rules: map[string]string{}, limitNames: map[string]nameOwner{}}
+func (c Checks) Parse(text []byte) (*Config, error) {
+	r := &reader{checks: c, compiled: map[string]error{}, rules: map[string]string{}, limitNames: map[string]nameOwner{}}
 	config := r.parse(string(text))
 	if err := r.err(); err != nil {
 		return nil, err
@@ -87,6 +97,7 @@ func readLimiter(o object) *Config {
 	}
 	readDenyCache(o, &c.DenyCacheSize)
 	c.Rules = readRules(o)
+	c.Expressions = o.r.expressions
 	return c
 }
 

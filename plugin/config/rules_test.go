@@ -23,6 +23,7 @@ func TestMatches(t *testing.T) {
 			{Name: "x-b", Match: StringMatch{Value: "V"}},
 			{Name: "x-a", Match: StringMatch{Op: Present, Present: true}},
 		}},
+		`{"expr": "true"}`: {Expr: "true"},
 		`{"not": {"methods": ["GET"], "not": {"path": "/a"}}}`: {Not: &Match{
 			Methods: []string{"GET"},
 			Not:     &Match{Path: &StringMatch{Value: "/a"}},
@@ -50,6 +51,7 @@ func TestComponents(t *testing.T) {
 		`{"host": true}`:                                     {Source: FromHost},
 		`{"metadata": ["a", "b"]}`:                           {Source: FromMetadata, Path: []string{"a", "b"}},
 		`{"property": ["connection", "id"]}`:                 {Source: FromProperty, Path: []string{"connection", "id"}},
+		`{"expr": "request.id", "hash": true}`:               {Source: FromExpr, Expr: "request.id", Hash: true},
 		`{"constant": "a\u0000|b"}`:                          {Source: FromConstant, Value: "a\x00|b"},
 	}
 	for part, want := range tests {
@@ -69,9 +71,10 @@ func TestComponents(t *testing.T) {
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Cost{
-		`0`:                    {Default: 0, Max: 1_000_000},
-		`7`:                    {Default: 7, Max: 1_000_000},
-		`{"header": "X-Cost"}`: {Header: "x-cost", Default: 1, Max: 1_000_000},
+		`0`:                        {Default: 0, Max: 1_000_000},
+		`7`:                        {Default: 7, Max: 1_000_000},
+		`{"header": "X-Cost"}`:     {Header: "x-cost", Default: 1, Max: 1_000_000},
+		`{"expr": "request.size"}`: {Expr: "request.size", Default: 1, Max: 1_000_000},
 		`{"header": "x-cost", "default": 0, "max": 5}`: {Header: "x-cost", Default: 0, Max: 5},
 	}
 	for part, want := range tests {

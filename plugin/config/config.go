@@ -184,14 +184,17 @@ type Component struct {
 // comes with the request, at most Max, from the one source that is set, and
 // Default stands in for what is absent or not a number.
 type Amount struct {
-	Header  string // lower case
-	Expr    string // CEL
-	Default int64
-	Max     int64
+	Header   string // lower case
+	Expr     string // CEL
+	Metadata []string
+	Default  int64
+	Max      int64
 }
 
 // IsConstant reports whether the amount is Default for every request.
-func (a *Amount) IsConstant() bool { return a.Header == "" && a.Expr == "" }
+func (a *Amount) IsConstant() bool {
+	return a.Header == "" && a.Expr == "" && a.Metadata == nil
+}
 
 // Cost is the Amount that a request consumes. Max is algo.MaxCost unless
 // configured.
@@ -199,7 +202,11 @@ type Cost = Amount
 
 // Limit is one limit with its names.
 type Limit struct {
+	// Limit has the largest Units and Burst that a request can bring, where these
+	// come with the request.
 	algo.Limit
+	UnitsFrom *Amount // nil: constant
+	BurstFrom *Amount // nil: constant, or the units if Burst is 0
 	// Name is the limit's name in headers, problem details and metrics: its
 	// own "name", else the rule's, with "-<window>" if the rule has several.
 	Name string

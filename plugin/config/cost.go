@@ -23,27 +23,6 @@ func readCost(o object) Cost {
 	return c
 }
 
-// readSource reads where an amount comes from: one of sources.
-func (a *Amount) readSource(o object, from ...Source) {
-	name, v, ok := o.oneOf(sources.textsOf(from)...)
-	if !ok {
-		return
-	}
-	switch source, _ := sources.meaning(name); source {
-	case FromHeader:
-		a.Header, _ = v.readHeaderName()
-	case FromExpr:
-		a.Expr = readExpression(v, NumberExpression)
-	}
-}
-
-// checkDefault reports a default that the amount itself can never be.
-func (a *Amount) checkDefault(o object) {
-	if a.Default > a.Max {
-		o.mistake(`"default" %d is above "max" %d (want at most that)`, a.Default, a.Max)
-	}
-}
-
 // checkCost reports a constant cost that the limit can never admit. The largest
 // that a header may ask for can be above: such a request is rejected. A limit of
 // 0 is meant to reject every cost.

@@ -41,6 +41,8 @@ func unleasable(limit *Limit, rule *Rule, several bool) string {
 		return "the rule has several limits, which only Redis can decide together"
 	case !rule.Cost.IsConstant() || rule.Cost.Default != 1:
 		return "the rule's cost is not the constant 1"
+	case limit.UnitsFrom != nil || limit.BurstFrom != nil:
+		return "the limit comes with the request"
 	case rule.Mode != Enforce:
 		return `the rule's mode is not "enforce"`
 	}

@@ -51,7 +51,7 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 	}
 	hasUnits := false
 	if v, ok := o.required("limit", "how many units a window admits"); ok {
-		d.Units, hasUnits = v.readWhole(0, algo.MaxUnits)
+		d.Units, d.UnitsFrom, hasUnits = readUnits(v, 0)
 	}
 	if v, ok := o.required("window", `a duration such as "1s"`); ok {
 		d.WindowMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
@@ -95,7 +95,9 @@ var overflows = words[bool]{
 
 // readVariant reads the fields that belong to some algorithms only.
 func readVariant(o object, limit *Limit) {
-	o.readWholeField("burst", &limit.Burst, 1, algo.MaxUnits)
+	if v, ok := o.field("burst"); ok {
+		limit.Burst, limit.BurstFrom, _ = readUnits(v, 1)
+	}
 	readWordField(o, "anchor", anchors, &limit.FromFirstRequest)
 	o.readWholeField("sub_windows", &limit.SubWindows, 1, algo.MaxSubWindows)
 	readWordField(o, "overflow", overflows, &limit.Queue)

@@ -115,6 +115,19 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestRequestLimits(t *testing.T) {
+	t.Parallel()
+	const part = `{"algorithm": "gcra", "window": "1s",
+		"limit": {"metadata": ["a", "b"], "default": 0, "max": 7},
+		"burst": {"expr": "5", "default": 1, "max": 9}}`
+	check(t, part, mustParse(t, "limit", part).Rules[0].Limits, []Limit{{
+		Limit:     algo.Limit{Algorithm: algo.GCRA, Units: 7, WindowMicros: 1_000_000, Burst: 9},
+		UnitsFrom: &Amount{Metadata: []string{"a", "b"}, Default: 0, Max: 7},
+		BurstFrom: &Amount{Expr: "5", Default: 1, Max: 9},
+		Name:      "r", Window: "1s",
+	}})
+}
+
 func TestRules(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, "config", `{"rules": [

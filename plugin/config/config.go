@@ -6,6 +6,7 @@ import (
 	"regexp"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 )
 
 // Config is a whole, valid configuration with its defaults filled in.
@@ -115,8 +116,10 @@ type Match struct {
 	Host    *StringMatch // compared in lower case and without port
 	Methods []string
 	Headers []HeaderMatch // in the configuration's order
-	Expr    string        // CEL; "" for none
-	Not     *Match
+	// ClientIP are networks, one of which the client's address must be in.
+	ClientIP []ipaddr.Prefix
+	Expr     string // CEL; "" for none
+	Not      *Match
 }
 
 // MatchOp is how a StringMatch compares.

@@ -2,10 +2,17 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 )
+
+func network(text string, bits int) ipaddr.Prefix {
+	addr, _ := ipaddr.Parse(text)
+	return ipaddr.Prefix{Addr: addr, Bits: bits}
+}
 
 func TestMatches(t *testing.T) {
 	t.Parallel()
@@ -24,6 +31,9 @@ func TestMatches(t *testing.T) {
 			{Name: "x-a", Match: StringMatch{Op: Present, Present: true}},
 		}},
 		`{"expr": "true"}`: {Expr: "true"},
+		`{"client_ip": ["10.0.0.0/8", "0.0.0.0/0", "192.0.2.7", "2001:DB8::/32", "::1"]}`: {ClientIP: []ipaddr.Prefix{
+			network("10.0.0.0", 8), network("0.0.0.0", 0), network("192.0.2.7", 32), network("2001:db8::", 32), network("::1", 128),
+		}},
 		`{"not": {"methods": ["GET"], "not": {"path": "/a"}}}`: {Not: &Match{
 			Methods: []string{"GET"},
 			Not:     &Match{Path: &StringMatch{Value: "/a"}},
@@ -36,6 +46,18 @@ func TestMatches(t *testing.T) {
 	if got.Op != Regex || got.Value != "^/v[0-9]+/" || !got.Regexp.MatchString("/v12/x") || got.Regexp.MatchString("/x/v1/") {
 		t.Errorf("got %+v", got)
 	}
+}
+
+func TestManyNetworks(t *testing.T) {
+	t.Parallel()
+	var list strings.Builder
+	for i := range maxNetworks {
+		fmt.Fprintf(&list, `"10.%d.%d.0/24", `, i/256, i%256)
+	}
+	part := `{"client_ip": [` + strings.TrimSuffix(list.String(), ", ") + `]}`
+	check(t, "networks", len(mustParse(t, "match", part).Rules[0].Match.ClientIP), maxNetworks)
+	text, _ := whole("match", []byte(`{"client_ip": [`+list.String()+`"::1"]}`))
+	check(t, "one more", mistakeLines(text), []string{"rules[0].match.client_ip: there are 10001 networks (want at most 10000)"})
 }
 
 func TestComponents(t *testing.T) {

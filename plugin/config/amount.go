@@ -15,6 +15,8 @@ func (a *Amount) readSource(o object, from ...Source) {
 		a.Expr = readExpression(v, NumberExpression)
 	case FromMetadata:
 		a.Metadata = readAttributePath(v)
+	case FromProperty:
+		a.Property = readAttributePath(v)
 	}
 }
 

@@ -106,8 +106,31 @@ type Rule struct {
 	Match  Match
 	Key    []Component
 	Cost   Cost
+	Settle *Settle // nil: a charge stands
 	Limits []Limit // nil when Tiers is set
 	Tiers  *Tiers
+}
+
+// Settle is what the response makes of the charge of a request.
+type Settle struct {
+	// Status are the status codes that keep the charge. With any other it is given
+	// back. nil: any keeps it.
+	Status []StatusRange
+	Expr   string      // CEL in place of Status: true keeps the charge; "" for none
+	Cost   *SettleCost // nil: the charge stays as it was
+	// Release gives the charge back where the value that would settle it is
+	// missing. Otherwise it stands.
+	Release bool
+}
+
+// StatusRange is a range of status codes, both included.
+type StatusRange struct{ First, Last int }
+
+// SettleCost is what a request has cost in truth: a number of the response,
+// divided by Per and rounded up, at most Max.
+type SettleCost struct {
+	Amount // Header is of the response; Default has no meaning
+	Per    int64
 }
 
 // Match is a conjunction: every field that is set must hold.
@@ -190,13 +213,14 @@ type Amount struct {
 	Header   string // lower case
 	Expr     string // CEL
 	Metadata []string
+	Property []string
 	Default  int64
 	Max      int64
 }
 
 // IsConstant reports whether the amount is Default for every request.
 func (a *Amount) IsConstant() bool {
-	return a.Header == "" && a.Expr == "" && a.Metadata == nil
+	return a.Header == "" && a.Expr == "" && a.Metadata == nil && a.Property == nil
 }
 
 // Cost is the Amount that a request consumes. Max is algo.MaxCost unless
@@ -210,6 +234,7 @@ type Limit struct {
 	algo.Limit
 	UnitsFrom *Amount // nil: constant
 	BurstFrom *Amount // nil: constant, or the units if Burst is 0
+	Cost      *Cost   // nil: the rule's
 	// Name is the limit's name in headers, problem details and metrics: its
 	// own "name", else the rule's, with "-<window>" if the rule has several.
 	Name string

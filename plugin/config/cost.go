@@ -2,6 +2,7 @@ package config
 
 import "github.com/sluiceproxy/sluice/algo"
 
+// readCost reads the "cost" of a rule or of a limit.
 func readCost(o object) Cost {
 	c := Cost{Default: 1, Max: algo.MaxCost}
 	v, ok := o.field("cost")
@@ -23,15 +24,26 @@ func readCost(o object) Cost {
 	return c
 }
 
+// costOf is what a request takes of a limit: the limit's own cost, or the rule's.
+func (s scope) costOf(limit *Limit) *Cost {
+	if limit.Cost != nil {
+		return limit.Cost
+	}
+	return &s.rule.Cost
+}
+
 // checkCost reports a constant cost that the limit can never admit. The largest
 // that a header may ask for can be above: such a request is rejected. A limit of
 // 0 is meant to reject every cost.
 func (s scope) checkCost(o object, limit *Limit) {
-	cost, capacity := s.rule.Cost, limit.Capacity()
+	cost, capacity := s.costOf(limit), limit.Capacity()
 	if capacity == 0 || cost.Default <= capacity {
 		return
 	}
 	path := s.rulePath + ".cost"
+	if limit.Cost != nil {
+		path = o.path + ".cost"
+	}
 	if !cost.IsConstant() {
 		path += ".default"
 	}

@@ -6,7 +6,7 @@ const minLeaseMicros = 10 * millisecond
 
 // readLease reads a limit's "lease". It refuses one where the units that a worker
 // holds could admit more than the rule allows, or would mean nothing.
-func readLease(o object, limit *Limit, rule *Rule, several bool) {
+func (s scope) readLease(o object, limit *Limit, several bool) {
 	v, ok := o.field("lease")
 	if !ok {
 		return
@@ -29,21 +29,26 @@ func readLease(o object, limit *Limit, rule *Rule, several bool) {
 		fields.mistake(`"ttl" %q is above the window %q (want at most that)`,
 			FormatDuration(limit.Lease.TTLMicros), limit.Window)
 	}
-	if why := unleasable(limit, rule, several); why != "" {
+	if why := s.unleasable(limit, several); why != "" {
 		o.mistake(`"lease" cannot be used here: %s (remove it)`, why)
 	}
 }
 
 // unleasable returns why a limit cannot be leased, or "".
-func unleasable(limit *Limit, rule *Rule, several bool) string {
+func (s scope) unleasable(limit *Limit, several bool) string {
+	cost := s.costOf(limit)
 	switch {
 	case several:
 		return "the rule has several limits, which only Redis can decide together"
-	case !rule.Cost.IsConstant() || rule.Cost.Default != 1:
+	case limit.Cost != nil && (!cost.IsConstant() || cost.Default != 1):
+		return "the limit's cost is not the constant 1"
+	case !cost.IsConstant() || cost.Default != 1:
 		return "the rule's cost is not the constant 1"
 	case limit.UnitsFrom != nil || limit.BurstFrom != nil:
 		return "the limit comes with the request"
-	case rule.Mode != Enforce:
+	case s.rule.Settle != nil:
+		return "the rule settles what was charged"
+	case s.rule.Mode != Enforce:
 		return `the rule's mode is not "enforce"`
 	}
 	if err := limit.Leasable(); err != nil {

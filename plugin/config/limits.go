@@ -33,7 +33,7 @@ func readLimits(v value, s scope) []Limit {
 
 // limitFields are all the fields of a limit.
 var limitFields = []string{
-	"algorithm", "limit", "window", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "lease",
+	"algorithm", "limit", "window", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "cost", "lease",
 }
 
 // draftLimit is a limit before it is compared with the others of its rule.
@@ -61,11 +61,18 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 		d.Name, _ = v.readName()
 	}
 	readVariant(o, &d.Limit)
+	if o.has("cost") {
+		cost := readCost(o)
+		d.Cost = &cost
+	}
+	if d.Queue && s.rule.Settle != nil {
+		o.mistake(`a bucket that queues cannot be settled (remove "overflow", or the rule's "settle")`)
+	}
 	if d.isWhole() && hasUnits {
 		checkRefill(o, &d.Limit)
 		s.checkCost(o, &d.Limit)
 	}
-	readLease(o, &d.Limit, s.rule, several)
+	s.readLease(o, &d.Limit, several)
 	return d
 }
 

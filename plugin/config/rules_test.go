@@ -137,6 +137,37 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	tests := map[string]*Settle{
+		`{"status": ["401", "4xx", "500-599"]}`:  {Status: []StatusRange{{401, 401}, {400, 499}, {500, 599}}},
+		`{"expr": "true", "missing": "release"}`: {Expr: "true", Release: true},
+		`{"cost": {"header": "X-Cost", "max": 9}, "missing": "keep"}`: {
+			Cost: &SettleCost{Amount: Amount{Header: "x-cost", Max: 9}, Per: 1},
+		},
+		`{"status": ["200"], "cost": {"property": ["response", "size"], "per": 1024, "max": 9}}`: {
+			Status: []StatusRange{{200, 200}},
+			Cost:   &SettleCost{Amount: Amount{Property: []string{"response", "size"}, Max: 9}, Per: 1024},
+		},
+	}
+	for part, want := range tests {
+		check(t, part, mustParse(t, "settle", part).Rules[0].Settle, want)
+	}
+}
+
+func TestLimitCosts(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "limits", `[
+		{"algorithm": "gcra", "limit": 10, "window": "1s"},
+		{"algorithm": "gcra", "limit": 10, "window": "1m", "cost": 0},
+		{"algorithm": "gcra", "limit": 10, "window": "1h", "cost": {"header": "x", "max": 5}}]`)
+	var got []*Cost
+	for _, limit := range c.Rules[0].Limits {
+		got = append(got, limit.Cost)
+	}
+	check(t, "costs", got, []*Cost{nil, {Max: 1_000_000}, {Header: "x", Default: 1, Max: 5}})
+}
+
 func TestRequestLimits(t *testing.T) {
 	t.Parallel()
 	const part = `{"algorithm": "gcra", "window": "1s",

@@ -31,6 +31,7 @@ var beyondSchema = []string{
 	"wrong prefix length",
 	"ends before it begins",
 	"cannot be settled",
+	"which is not configured",
 	`"settle" has a "cost"`,
 	"behind its prefix",
 	"is not a regular expression",

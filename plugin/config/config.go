@@ -109,6 +109,16 @@ type Rule struct {
 	Settle *Settle // nil: a charge stands
 	Limits []Limit // nil when Tiers is set
 	Tiers  *Tiers
+	// Overrides makes what an operator has set for an identity in Redis count.
+	Overrides bool
+	Penalty   *Penalty // nil: none
+}
+
+// Penalty blocks an identity that the rule has rejected After times WithinMicros.
+type Penalty struct {
+	After        int64
+	WithinMicros int64
+	ForMicros    []int64 // the first block, the second, and so on; the last repeats
 }
 
 // Settle is what the response makes of the charge of a request.

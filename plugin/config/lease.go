@@ -48,6 +48,10 @@ func (s scope) unleasable(limit *Limit, several bool) string {
 		return "the limit comes with the request"
 	case s.rule.Settle != nil:
 		return "the rule settles what was charged"
+	case s.rule.Overrides:
+		return "the rule has overrides, which a worker would not hear of while it spends its units"
+	case s.rule.Penalty != nil:
+		return "the rule has a penalty, which a worker would not hear of while it spends its units"
 	case s.rule.Mode != Enforce:
 		return `the rule's mode is not "enforce"`
 	}

@@ -96,6 +96,7 @@ func readLimiter(o object) *Config {
 		TopOffenders:  readTopOffenders(o),
 	}
 	readDenyCache(o, &c.DenyCacheSize)
+	o.r.hasRedis = o.has("redis")
 	c.Rules = readRules(o)
 	c.Expressions = o.r.expressions
 	return c

@@ -11,6 +11,7 @@ import (
 // reader collects the mistakes that are found while a configuration is read.
 type reader struct {
 	checks      Checks
+	hasRedis    bool // whether "redis" is there
 	expressions []Expression
 	compiled    map[string]error     // what checks said of each expression
 	mistakes    Mistakes             // the first maxMistakes

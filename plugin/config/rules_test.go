@@ -155,6 +155,16 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+func TestPenalties(t *testing.T) {
+	t.Parallel()
+	const part = `{"after": 5, "within": "1m", "for": ["5m", "1h"]}`
+	check(t, part, mustParse(t, "penalty", part).Rules[0].Penalty, &Penalty{
+		After: 5, WithinMicros: 60_000_000, ForMicros: []int64{300_000_000, 3_600_000_000},
+	})
+	c := mustParse(t, "config", `{"redis": {"cluster": "c"}, "rules": [{"name": "r", "overrides": true, "limits": [`+aLimit+`]}]}`)
+	check(t, "overrides", c.Rules[0].Overrides, true)
+}
+
 func TestLimitCosts(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, "limits", `[

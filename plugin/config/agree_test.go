@@ -32,6 +32,7 @@ var beyondSchema = []string{
 	"ends before it begins",
 	"cannot be settled",
 	"which is not configured",
+	"is not a time zone",
 	`"settle" has a "cost"`,
 	"behind its prefix",
 	"is not a regular expression",

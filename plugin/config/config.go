@@ -4,6 +4,7 @@ package config
 
 import (
 	"regexp"
+	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/ipaddr"
@@ -20,7 +21,9 @@ type Config struct {
 	// DenyCacheSize is how many rejected keys a worker remembers; 0 turns the cache off.
 	DenyCacheSize int64
 	TopOffenders  *TopOffenders // nil: not tracked
-	Rules         []Rule
+	// RetryJitterPercent is by how much Retry-After may be longer than the wait.
+	RetryJitterPercent int64
+	Rules              []Rule
 	// Expressions are the CEL texts of all rules, as often as they stand there.
 	Expressions []Expression
 }
@@ -248,10 +251,37 @@ type Limit struct {
 	// Name is the limit's name in headers, problem details and metrics: its
 	// own "name", else the rule's, with "-<window>" if the rule has several.
 	Name string
-	// Window is the window in its canonical spelling, as in Redis keys.
+	// Window is the window in its canonical spelling, as in Redis keys: "1m30s",
+	// or "month:Europe/Berlin:31".
 	Window string
-	Lease  *Lease // nil: every request asks Redis
+	// Calendar is the calendar window of a fixed_window, or nil. WindowMicros is
+	// then the longest that such a window can be, but for changes of the clock.
+	Calendar *Calendar
+	Lease    *Lease // nil: every request asks Redis
 }
+
+// Calendar is a window that begins at a local midnight.
+type Calendar struct {
+	Period Period
+	Zone   string // IANA name
+	// Month and Day are when a year or a month starts, from 1. Shorter months
+	// start at their last day.
+	Month int
+	Day   int
+	// Weekday is when a week starts.
+	Weekday time.Weekday
+}
+
+// Period is how long a calendar window is.
+type Period uint8
+
+// The periods.
+const (
+	Day Period = iota
+	Week
+	Month
+	Year
+)
 
 // Lease lets a worker take Units in one call and spend them itself.
 type Lease struct {

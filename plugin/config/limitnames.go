@@ -41,7 +41,7 @@ func (s scope) limitName(drafts []draftLimit, i int, several bool) string {
 	name += "-" + d.spelled
 	for j := range drafts {
 		other := &drafts[j]
-		if j != i && other.WindowMicros == d.WindowMicros && !other.has("name") {
+		if j != i && other.Window == d.Window && !other.has("name") {
 			return name + "-" + d.Algorithm.String()
 		}
 	}
@@ -65,14 +65,14 @@ func (s scope) claim(o object, name string) {
 // A variant with a state of its own has a key of its own.
 type twin struct {
 	algorithm        string
-	windowMicros     int64
+	window           string
 	fromFirstRequest bool
 	subWindows       int64
 }
 
 // isTwin reports a limit that has a twin before it. paths has those so far.
 func (d *draftLimit) isTwin(paths map[twin]string) bool {
-	t := twin{d.Algorithm.String(), d.WindowMicros, d.FromFirstRequest, max(1, d.SubWindows)}
+	t := twin{d.Algorithm.String(), d.Window, d.FromFirstRequest, max(1, d.SubWindows)}
 	first, taken := paths[t]
 	if taken {
 		d.object.mistake("same algorithm and window as %s (want one of the two to differ)", first)

@@ -33,7 +33,7 @@ func readLimits(v value, s scope) []Limit {
 
 // limitFields are all the fields of a limit.
 var limitFields = []string{
-	"algorithm", "limit", "window", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "cost", "lease",
+	"algorithm", "limit", "window", "timezone", "starts", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "cost", "lease",
 }
 
 // draftLimit is a limit before it is compared with the others of its rule.
@@ -53,10 +53,7 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 	if v, ok := o.required("limit", "how many units a window admits"); ok {
 		d.Units, d.UnitsFrom, hasUnits = readUnits(v, 0)
 	}
-	if v, ok := o.required("window", `a duration such as "1s"`); ok {
-		d.WindowMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
-		d.Window, d.spelled = FormatDuration(d.WindowMicros), v.json.Str
-	}
+	d.readWindow()
 	if v, ok := o.field("name"); ok {
 		d.Name, _ = v.readName()
 	}

@@ -19,6 +19,8 @@ type Checks struct {
 	// Expression compiles a CEL text and drops the result. It returns why the
 	// text does not compile, perhaps with an empty message.
 	Expression func(text string) error
+	// Zone reports whether the plugin knows a time zone of this IANA name.
+	Zone func(name string) bool
 }
 
 // Parse reads a configuration without further checks.
@@ -52,7 +54,7 @@ func (r *reader) parse(text string) *Config {
 			return readBridge(root)
 		}
 	}
-	o, ok := root.readObject("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "top_offenders")
+	o, ok := root.readObject("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter", "top_offenders")
 	if !ok {
 		return nil
 	}
@@ -88,12 +90,13 @@ func readLimiter(o object) *Config {
 		readWord(v, roles)
 	}
 	c := &Config{
-		Redis:         readRedis(o),
-		Failure:       readFailure(o),
-		Response:      readResponse(o),
-		Headers:       readHeaders(o),
-		DenyCacheSize: defaultDenyCacheSize,
-		TopOffenders:  readTopOffenders(o),
+		Redis:              readRedis(o),
+		Failure:            readFailure(o),
+		Response:           readResponse(o),
+		Headers:            readHeaders(o),
+		DenyCacheSize:      defaultDenyCacheSize,
+		RetryJitterPercent: readRetryJitter(o),
+		TopOffenders:       readTopOffenders(o),
 	}
 	readDenyCache(o, &c.DenyCacheSize)
 	o.r.hasRedis = o.has("redis")

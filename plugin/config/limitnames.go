@@ -11,7 +11,7 @@ type nameOwner struct {
 // Limits that lack too much to be compared are left out.
 func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 	limits := make([]Limit, 0, len(drafts))
-	twins := map[twin]string{}
+	twins := map[string]string{}
 	for i := range drafts {
 		d := &drafts[i]
 		d.Name = s.limitName(drafts, i, several)
@@ -61,23 +61,18 @@ func (s scope) claim(o object, name string) {
 	}
 }
 
-// twin is what two limits of one rule may not share, as they would share a key.
-// A variant with a state of its own has a key of its own.
-type twin struct {
-	algorithm        string
-	window           string
-	fromFirstRequest bool
-	subWindows       int64
-}
-
-// isTwin reports a limit that has a twin before it. paths has those so far.
-func (d *draftLimit) isTwin(paths map[twin]string) bool {
-	t := twin{d.Algorithm.String(), d.Window, d.FromFirstRequest, max(1, d.SubWindows)}
-	first, taken := paths[t]
+// isTwin reports a limit that would share its key with one before it. paths has
+// those so far, by the suffixes of their keys.
+func (d *draftLimit) isTwin(paths map[string]string) bool {
+	suffix := d.KeySuffix()
+	if d.Calendar != nil {
+		suffix = ":" + d.Algorithm.String() + ":" + d.Window
+	}
+	first, taken := paths[suffix]
 	if taken {
 		d.object.mistake("same algorithm and window as %s (want one of the two to differ)", first)
 	} else {
-		paths[t] = d.object.path
+		paths[suffix] = d.object.path
 	}
 	return taken
 }

@@ -285,7 +285,7 @@ const (
 
 // Lease lets a worker take Units in one call and spend them itself.
 type Lease struct {
-	Units     int64 // 1 to the limit's capacity
+	Units     int64 // 1 to the limit's capacity, or 0: the script decides how many
 	TTLMicros int64 // unspent units are given back after this time
 }
 

@@ -16,9 +16,7 @@ func (s scope) readLease(o object, limit *Limit, several bool) {
 		return
 	}
 	limit.Lease = &Lease{}
-	if units, ok := fields.required("units", "how many a worker takes at once"); ok {
-		limit.Lease.Units, _ = units.readWhole(1, algo.MaxUnits)
-	}
+	fields.readWholeField("units", &limit.Lease.Units, 1, algo.MaxUnits)
 	if ttl, ok := fields.required("ttl", `a duration such as "200ms"`); ok {
 		limit.Lease.TTLMicros, _ = ttl.readDuration(minLeaseMicros, algo.MaxWindowMicros)
 	}

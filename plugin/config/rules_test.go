@@ -129,6 +129,7 @@ func TestLimits(t *testing.T) {
 		{`"leaky_bucket", "overflow": "queue"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 30_000_000 })},
 		{`"leaky_bucket", "overflow": "queue", "max_delay": "5s"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 5_000_000 })},
 		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Name = "a b" })},
+		{`"gcra", "lease": {"ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{TTLMicros: 200_000} })},
 		{`"gcra", "lease": {"units": 10, "ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{Units: 10, TTLMicros: 200_000} })},
 	}
 	for _, tt := range tests {

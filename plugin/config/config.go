@@ -21,6 +21,10 @@ type Config struct {
 	// DenyCacheSize is how many rejected keys a worker remembers; 0 turns the cache off.
 	DenyCacheSize int64
 	TopOffenders  *TopOffenders // nil: not tracked
+	// RejectedState sets the filter state that says who was rejected and why.
+	RejectedState bool
+	// EnvoyRateLimited adds x-envoy-ratelimited to 429s.
+	EnvoyRateLimited bool
 	// RetryJitterPercent is by how much Retry-After may be longer than the wait.
 	RetryJitterPercent int64
 	Rules              []Rule

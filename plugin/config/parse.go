@@ -10,7 +10,7 @@ import (
 )
 
 // maxDepth bounds how deep objects and arrays may nest. The deepest field of a
-// configuration stands at 8, and each "not" adds one. The functions that read
+// configuration stands at 9, and each "not" adds one. The functions that read
 // them recurse.
 const maxDepth = 20
 
@@ -54,7 +54,8 @@ func (r *reader) parse(text string) *Config {
 			return readBridge(root)
 		}
 	}
-	o, ok := root.readObject("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter", "top_offenders")
+	o, ok := root.readObject("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter", "top_offenders",
+		"rejected_state", "envoy_ratelimited")
 	if !ok {
 		return nil
 	}
@@ -96,8 +97,11 @@ func readLimiter(o object) *Config {
 		Headers:            readHeaders(o),
 		DenyCacheSize:      defaultDenyCacheSize,
 		RetryJitterPercent: readRetryJitter(o),
+		RejectedState:      true,
 		TopOffenders:       readTopOffenders(o),
 	}
+	o.readBooleanField("rejected_state", &c.RejectedState)
+	o.readBooleanField("envoy_ratelimited", &c.EnvoyRateLimited)
 	readDenyCache(o, &c.DenyCacheSize)
 	o.r.hasRedis = o.has("redis")
 	c.Rules = readRules(o)

@@ -41,6 +41,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Headers:       Headers{XRateLimit: true},
 		DenyCacheSize: 4096,
+		RejectedState: true,
 		Rules: []Rule{{
 			Name: "r",
 			Cost: Cost{Default: 1, Max: 1_000_000},
@@ -82,6 +83,13 @@ func TestTopLevelFields(t *testing.T) {
 	check(t, "top_offenders", full.TopOffenders, &TopOffenders{Size: 7, IntervalMicros: 1_000_000})
 	check(t, "top_offenders", mustParse(t, "fields", `{"top_offenders": {}}`).TopOffenders, &TopOffenders{Size: 100, IntervalMicros: 60_000_000})
 	check(t, "deny", mustParse(t, "fields", `{"failure": {"mode": "deny"}}`).Failure.Mode, FailDeny)
+}
+
+func TestLogFields(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "fields", `{"rejected_state": false, "envoy_ratelimited": true}`)
+	check(t, "rejected_state", c.RejectedState, false)
+	check(t, "envoy_ratelimited", c.EnvoyRateLimited, true)
 }
 
 func TestAnswerFields(t *testing.T) {

@@ -43,7 +43,8 @@ func (d *draftLimit) readWindow() {
 	}
 	d.WindowMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
 	d.Window = FormatDuration(d.WindowMicros)
-	d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods.texts())+` as "window")`, "timezone", "starts")
+	d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods.texts())+` as "window")`,
+		"timezone", "starts")
 }
 
 func (d *draftLimit) readCalendar(window value, period Period) {

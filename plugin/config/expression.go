@@ -90,6 +90,7 @@ func (r *reader) compile(text string) error {
 // client comes with its port.
 func (v value) checkKey(expr string) {
 	if strings.Trim(withoutSpaces(expr), "()") == "source.address" {
-		v.mistake(`%s has the port, so that every connection would be an identity of its own (use "client_ip")`, v.shown())
+		v.mistake(`%s has the port, so that every connection would be an identity of its own (use "client_ip")`,
+			v.shown())
 	}
 }

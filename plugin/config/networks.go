@@ -34,7 +34,8 @@ func readNetwork(v value) (network ipaddr.Prefix, ok bool) {
 	address, length, isNetwork := strings.Cut(text, "/")
 	addr, ok := ipaddr.Parse(address)
 	if !ok {
-		v.mistake(`%s is not an address or a network (want one such as "10.0.0.0/8", "2001:db8::/32", "192.0.2.7")`, v.shown())
+		v.mistake(`%s is not an address or a network (want one such as "10.0.0.0/8", "2001:db8::/32", "192.0.2.7")`,
+			v.shown())
 		return network, false
 	}
 	if addr.Is4() && strings.Contains(address, ":") {
@@ -51,7 +52,8 @@ func readNetwork(v value) (network ipaddr.Prefix, ok bool) {
 		return network, false
 	}
 	if first := addr.Mask(network.Bits); first != addr {
-		v.mistake("%s has bits set behind its prefix (want \"%s/%d\", or the address alone)", v.shown(), first.AppendTo(nil), network.Bits)
+		v.mistake("%s has bits set behind its prefix (want \"%s/%d\", or the address alone)",
+			v.shown(), first.AppendTo(nil), network.Bits)
 		return network, false
 	}
 	return network, true

@@ -29,7 +29,12 @@ func Parse(text []byte) (*Config, error) { return Checks{}.Parse(text) }
 // Parse reads a configuration. The error is of type Mistakes and holds all that
 // is wrong with it, not only the first.
 func (c Checks) Parse(text []byte) (*Config, error) {
-	r := &reader{checks: c, compiled: map[string]error{}, rules: map[string]string{}, limitNames: map[string]nameOwner{}}
+	r := &reader{
+		checks:     c,
+		compiled:   map[string]error{},
+		rules:      map[string]string{},
+		limitNames: map[string]nameOwner{},
+	}
 	config := r.parse(string(text))
 	if err := r.err(); err != nil {
 		return nil, err
@@ -54,8 +59,10 @@ func (r *reader) parse(text string) *Config {
 			return readBridge(root)
 		}
 	}
-	o, ok := root.readObject("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter", "top_offenders",
-		"rejected_state", "envoy_ratelimited")
+	o, ok := root.readObject(
+		"rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter",
+		"top_offenders", "rejected_state", "envoy_ratelimited",
+	)
 	if !ok {
 		return nil
 	}

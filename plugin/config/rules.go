@@ -11,7 +11,9 @@ func readRules(o object) []Rule {
 	}
 	all := make([]Rule, 0, len(elements))
 	for _, element := range elements {
-		o, ok := element.readObject("name", "match", "exempt", "key", "cost", "settle", "limits", "limits_by", "mode", "overrides", "penalty")
+		o, ok := element.readObject(
+			"name", "match", "exempt", "key", "cost", "settle", "limits", "limits_by", "mode", "overrides", "penalty",
+		)
 		if !ok {
 			continue
 		}

@@ -108,9 +108,11 @@ func (rule *Rule) checkSettle(o object) {
 	}
 	switch {
 	case rule.Cost.IsConstant() && rule.Cost.Default == 0:
-		o.mistake(`"settle" has a "cost", but the rule's cost is 0, and nothing that was not charged is settled (want a "cost" above 0)`)
+		o.mistake(`"settle" has a "cost", but the rule's cost is 0, and nothing that was not charged is settled` +
+			` (want a "cost" above 0)`)
 	case !rule.takesCost():
-		o.mistake(`"settle" has a "cost", but each limit has a "cost" of its own (want a limit without, which takes the rule's)`)
+		o.mistake(`"settle" has a "cost", but each limit has a "cost" of its own` +
+			` (want a limit without, which takes the rule's)`)
 	}
 }
 

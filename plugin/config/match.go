@@ -9,7 +9,7 @@ import (
 // readMatch reads a match, in which every field must hold.
 func readMatch(v value) Match {
 	var m Match
-	o, ok := v.readObject("path", "host", "methods", "headers", "not")
+	o, ok := v.readObject("path", "host", "methods", "headers", "client_ip", "expr", "not")
 	if !ok {
 		return m
 	}
@@ -25,6 +25,12 @@ func readMatch(v value) Match {
 	if v, ok := o.field("headers"); ok {
 		m.Headers = readHeaderMatches(v)
 	}
+	if v, ok := o.field("client_ip"); ok {
+		m.ClientIP = readNetworks(v)
+	}
+	if v, ok := o.field("expr"); ok {
+		m.Expr = readExpression(v, BoolExpression)
+	}
 	if v, ok := o.field("not"); ok {
 		before := v.r.found
 		not := readMatch(v)
@@ -37,7 +43,8 @@ func readMatch(v value) Match {
 }
 
 func (m *Match) matchesAll() bool {
-	return m.Path == nil && m.Host == nil && m.Methods == nil && m.Headers == nil && m.Not == nil
+	return m.Path == nil && m.Host == nil && m.Methods == nil && m.Headers == nil &&
+		m.ClientIP == nil && m.Expr == "" && m.Not == nil
 }
 
 func readMethods(v value) []string {

@@ -41,6 +41,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Headers:       Headers{XRateLimit: true},
 		DenyCacheSize: 4096,
+		RejectedState: true,
 		Rules: []Rule{{
 			Name: "r",
 			Cost: Cost{Default: 1, Max: 1_000_000},
@@ -82,6 +83,13 @@ func TestTopLevelFields(t *testing.T) {
 	check(t, "top_offenders", full.TopOffenders, &TopOffenders{Size: 7, IntervalMicros: 1_000_000})
 	check(t, "top_offenders", mustParse(t, "fields", `{"top_offenders": {}}`).TopOffenders, &TopOffenders{Size: 100, IntervalMicros: 60_000_000})
 	check(t, "deny", mustParse(t, "fields", `{"failure": {"mode": "deny"}}`).Failure.Mode, FailDeny)
+}
+
+func TestLogFields(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "fields", `{"rejected_state": false, "envoy_ratelimited": true}`)
+	check(t, "rejected_state", c.RejectedState, false)
+	check(t, "envoy_ratelimited", c.EnvoyRateLimited, true)
 }
 
 func TestAnswerFields(t *testing.T) {
@@ -209,8 +217,8 @@ func TestLines(t *testing.T) {
 
 func TestErrorStyle(t *testing.T) {
 	t.Parallel()
-	_, err := Parse([]byte(`{"rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [{"algorithm": "gcra", "limit": 0, "window": "10x"}]}]}`))
-	const want = `sluice: rules[1].limits[0].limit: 0 is out of bounds (want 1 to 1000000000) (mistake 1 of 2)
+	_, err := Parse([]byte(`{"rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [{"algorithm": "gcra", "limit": -1, "window": "10x"}]}]}`))
+	const want = `sluice: rules[1].limits[0].limit: -1 is out of bounds (want 0 to 1000000000) (mistake 1 of 2)
 sluice: rules[1].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d") (mistake 2 of 2)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

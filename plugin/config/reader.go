@@ -10,10 +10,14 @@ import (
 
 // reader collects the mistakes that are found while a configuration is read.
 type reader struct {
-	mistakes   Mistakes             // the first maxMistakes
-	found      int                  // all
-	rules      map[string]string    // the paths of the rules so far, by name
-	limitNames map[string]nameOwner // the limits so far, by name
+	checks      Checks
+	hasRedis    bool // whether "redis" is there
+	expressions []Expression
+	compiled    map[string]error     // what checks said of each expression
+	mistakes    Mistakes             // the first maxMistakes
+	found       int                  // all
+	rules       map[string]string    // the paths of the rules so far, by name
+	limitNames  map[string]nameOwner // the limits so far, by name
 }
 
 // maxMistakes bounds the memory that a hostile text can take.

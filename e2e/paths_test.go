@@ -2,10 +2,14 @@ package e2e
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestShippedListener: as envoy.yaml is shipped, the rules and the upstream read
@@ -58,4 +62,77 @@ func TestShippedListener(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClientAddress: with use_remote_address, as shipped, a client cannot choose its
+// address. With Envoy's default it does.
+func TestClientAddress(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, want string
+		edit       func(*envoyconf.Config)
+	}{
+		{name: "as shipped", want: "rl:{r|127.0.0.1}"},
+		{
+			name: "Envoy's default", want: "rl:{r|192.0.2.7}",
+			edit: func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/use_remote_address", nil) },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"client_ip": true}],
+				"limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}]}`, envoytest.Options{Edit: test.edit})
+			get(t, s.URL, "X-Forwarded-For: 192.0.2.7")
+			if keys := strings.Join(s.keys(t), " "); !strings.HasPrefix(keys, test.want) {
+				t.Errorf("keys %q, want %s", keys, test.want)
+			}
+		})
+	}
+}
+
+// TestTrustedHeaders: what docs/security.md tells those who trust headers. A filter
+// before Sluice takes away what clients may not send, and another refuses names
+// that are repeated.
+func TestTrustedHeaders(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-api-key"}], "cost": {"header": "x-cost", "default": 10},
+		"limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}]}`, envoytest.Options{Edit: func(c *envoyconf.Config) {
+		filters, _ := c.Get(envoyconf.ConnectionManager + "/http_filters").([]any)
+		before, _ := c.Fragment(yamlOf(t, "docs/security.md")).([]any)
+		c.Set(envoyconf.ConnectionManager+"/http_filters", append(before, filters...))
+	}})
+	for _, test := range []struct {
+		name      string
+		headers   []string
+		status    int
+		remaining string
+	}{
+		{name: "its own cost", headers: []string{"X-Api-Key: a", "X-Cost: 0"}, status: http.StatusOK, remaining: "90"},
+		{name: "a repeated key", headers: []string{"X-Api-Key: b", "X-Api-Key: a"}, status: http.StatusBadRequest},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := get(t, s.URL, test.headers...)
+			if r.status != test.status {
+				t.Errorf("status %d, want %d", r.status, test.status)
+			}
+			if got := r.header.Get("X-Ratelimit-Remaining"); got != test.remaining {
+				t.Errorf("remaining %q, want %q", got, test.remaining)
+			}
+		})
+	}
+}
+
+// yamlOf is the first example in YAML of a document.
+func yamlOf(t *testing.T, document string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatalf("%s has no example in YAML", document)
+	}
+	return example
 }

@@ -24,6 +24,7 @@ type scenario struct {
 // is the test's: every number is exact.
 func (s scenario) run(t *testing.T) {
 	t.Run(s.name, func(t *testing.T) {
+		t.Parallel()
 		eachWorld(t, func(t *testing.T, w *worker) {
 			i := w.load("{" + s.config + "}")
 			for n, step := range s.steps {
@@ -38,6 +39,7 @@ func (s scenario) run(t *testing.T) {
 func client(name string) []string { return []string{"x-client", name} }
 
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	for _, s := range []scenario{
 		{
 			name: "the capacity is the burst",

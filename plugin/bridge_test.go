@@ -26,6 +26,7 @@ func (w *worker) bridgeStream() *exchange {
 // However the message headers are cut up and merged, what goes to Redis is the
 // messages without them.
 func TestBridgeStripsFrames(t *testing.T) {
+	t.Parallel()
 	ping, get := "*1\r\n$4\r\nPING\r\n", "*2\r\n$3\r\nGET\r\n$3\r\nabc\r\n"
 	long := strings.Repeat("x", 70_000)
 	one := frame(ping)
@@ -48,6 +49,7 @@ func TestBridgeStripsFrames(t *testing.T) {
 		{"byte by byte", slices.Collect(slices.Chunk(two, 1)), ping + get},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				x := w.bridgeStream()
 				defer x.End()
@@ -56,7 +58,7 @@ func TestBridgeStripsFrames(t *testing.T) {
 						t.Error("held a piece back")
 					}
 				}
-				if got := x.seen().Upstream.Body; string(got) != test.want {
+				if got := x.Upstream.Body; string(got) != test.want {
 					t.Errorf("went to Redis: %.80q, want %.80q", got, test.want)
 				}
 			})
@@ -67,6 +69,7 @@ func TestBridgeStripsFrames(t *testing.T) {
 // What comes from Redis goes on with a message header in front of each piece, and
 // more than one if it is long.
 func TestBridgeFramesReplies(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		x := w.bridgeStream()
 		defer x.End()
@@ -79,7 +82,7 @@ func TestBridgeFramesReplies(t *testing.T) {
 				want = append(want, frame(string(piece))...)
 			}
 		}
-		if got := x.seen().Downstream.Body; !bytes.Equal(got, want) {
+		if got := x.Downstream.Body; !bytes.Equal(got, want) {
 			t.Errorf("%.80q, want %.80q", got, want)
 		}
 	})
@@ -87,6 +90,7 @@ func TestBridgeFramesReplies(t *testing.T) {
 
 // The usual case, one whole message, costs two host calls and no copy.
 func TestBridgeHostCalls(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		x := w.bridgeStream()
 		defer x.End()
@@ -100,15 +104,17 @@ func TestBridgeHostCalls(t *testing.T) {
 
 // The whole way: a limiter in one VM, the bridge in another, and a real Redis.
 func TestLimiterThroughBridge(t *testing.T) {
+	t.Parallel()
 	for _, connecting := range []bool{false, true} {
 		t.Run(map[bool]string{false: "connected", true: "messages merged while connecting"}[connecting], func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t)
 			bridge := wasmhost.Start(t, wasmhost.Options{Wasm: testenv.Wasm(t), VMID: "bridge"})
 			filter, err := bridge.StartPlugin(`{"role": "bridge"}`)
 			if err != nil {
 				t.Fatal(err, bridge.Logs)
 			}
-			w := newWorker(t, newWasmGuest)
+			w := newWorker(t, wasm)
 			r := &realRedis{Server: server, t: t}
 			w.connect(&wasmhost.Bridge{Plugin: filter, Next: r, Connecting: connecting})
 			i := w.load(withRedis(perClient("a", 2) + "," + perClient("b", 9)))

@@ -8,6 +8,7 @@ import (
 
 // A configuration with mistakes is refused, and the log names each with its path.
 func TestRefusedConfigurations(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, config string
 		want         []string // each begins a line of the log, behind "sluice: "
@@ -30,6 +31,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				if _, err := w.start(test.config); err == nil {
 					t.Fatal("was accepted")
@@ -51,6 +53,7 @@ func TestRefusedConfigurations(t *testing.T) {
 
 // The roles as they may be written.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	rules := `"rules": [{"name": "a", ` + once + `}]`
 	for config, want := range map[string]string{
 		`{` + rules + `}`:                      "200 allowed" + standard(1, 0, "3600"),
@@ -60,6 +63,7 @@ func TestRoles(t *testing.T) {
 		`{"role": "bridge", "redis": {}, "x":`: "",
 	} {
 		t.Run(config, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				f, err := w.start(config)
 				if want == "" {
@@ -71,7 +75,7 @@ func TestRoles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err, w.logs())
 				}
-				i := &instance{filter: f, worker: w}
+				i := &instance{Plugin: f, worker: w}
 				w.expect("a request", i.get("/").end(), want)
 			})
 		})

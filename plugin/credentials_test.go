@@ -17,6 +17,7 @@ func credentials(more string) string {
 }
 
 func TestPassword(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, redis, env string
 		database         int
@@ -27,6 +28,7 @@ func TestPassword(t *testing.T) {
 		{name: "with a user and a database", redis: `, "username": "default", "password": "` + secret + `", "database": 3`, database: 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				if test.env != "" {
 					w.setenv("REDIS_PASSWORD", test.env)
@@ -53,6 +55,7 @@ func TestPassword(t *testing.T) {
 
 // An environment variable that is not set is one warning, and no AUTH.
 func TestPasswordEnvUnset(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(credentials(`, "password_env": "SLUICE_TEST_UNSET", "username": "someone"`))
@@ -71,6 +74,7 @@ func TestPasswordEnvUnset(t *testing.T) {
 // Neither a refusal by Redis nor a server that repeats what it was sent brings a
 // credential into the log, or the identity of a client.
 func TestSecretsAreNotLogged(t *testing.T) {
+	t.Parallel()
 	const user, key = "the-user", "the-api-key"
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis("--requirepass", "another")

@@ -97,9 +97,11 @@ func envKeys(order []int) []string {
 // leaves alone what the plugin keeps on its heap: each rule counts each identity
 // under the key that is its own.
 func TestSecretsFromTheEnvironment(t *testing.T) {
+	t.Parallel()
 	orders := [][]int{{0, 1}, {1, 0}, {2, 0, 1, 3}, {3, 1, 0, 2}, {0}, {1, 2, 3, 0}}
 	for _, size := range []int{6, 17, 64, 200, 1000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				password := strings.Repeat("s3cret-", size/7+1)[:size]
 				w.setenv("REDIS_PASSWORD", password)

@@ -13,14 +13,14 @@ import (
 
 // exchange is one request and what became of it.
 type exchange struct {
-	httpStream
+	*wasmhost.Stream
 
 	t *testing.T
 }
 
 // open brings a request's headers.
 func (i *instance) open(headers wasmhost.Pairs) *exchange {
-	x := &exchange{httpStream: i.newStream(), t: i.worker.t}
+	x := &exchange{Stream: i.NewStream(), t: i.worker.t}
 	x.RequestHeaders(headers, true)
 	return x
 }
@@ -31,29 +31,29 @@ func (i *instance) get(path string, namesAndValues ...string) *exchange {
 }
 
 // waits says whether the request is paused, with no answer yet.
-func (x *exchange) waits() bool { return x.RequestPaused() && x.seen().Local == nil }
+func (x *exchange) waits() bool { return x.RequestPaused() && x.Local == nil }
 
 // local is the answer in place of the upstream's.
 func (x *exchange) local() *wasmhost.LocalResponse {
 	x.t.Helper()
-	if x.seen().Local == nil {
+	if x.Local == nil {
 		x.t.Fatal("the request was not answered")
 	}
-	return x.seen().Local
+	return x.Local
 }
 
 // outcome is the filter state for access logs.
-func (x *exchange) outcome() string { return string(x.seen().FilterState["wasm.sluice"]) }
+func (x *exchange) outcome() string { return string(x.FilterState["wasm.sluice"]) }
 
 // respond lets the upstream answer a request that has passed, and returns what
 // the client gets, without the status.
 func (x *exchange) respond(namesAndValues ...string) wasmhost.Pairs {
 	x.t.Helper()
-	if x.seen().Upstream.Headers == nil {
+	if x.Upstream.Headers == nil {
 		x.t.Fatalf("the request has not passed: %s", x.outcome())
 	}
 	x.ResponseHeaders(wasmhost.Response("200", namesAndValues...), true)
-	return x.seen().Downstream.Headers[1:]
+	return x.Downstream.Headers[1:]
 }
 
 // end lets the upstream answer if it was asked, ends the exchange and says in
@@ -64,7 +64,7 @@ func (x *exchange) respond(namesAndValues ...string) wasmhost.Pairs {
 func (x *exchange) end() string {
 	x.t.Helper()
 	defer x.End()
-	switch s := x.seen(); {
+	switch s := x.Stream; {
 	case s.Local != nil:
 		if want := strings.ReplaceAll(x.outcome(), " ", "_"); s.Local.Details != want {
 			x.t.Errorf("response code details %q, want the outcome %q", s.Local.Details, want)

@@ -111,6 +111,7 @@ func (w *worker) fake(c *wasmhost.Memory) *instance {
 }
 
 func TestFailureModes(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []struct{ name, want, body string }{
 		{"allow", "200 failed:allow", ""},
 		{"deny", "503 failed:deny [content-type: application/problem+json]", "#temporary-reduced-capacity"},
@@ -118,6 +119,7 @@ func TestFailureModes(t *testing.T) {
 	} {
 		for _, c := range causes {
 			t.Run(mode.name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
 				eachWorld(t, func(t *testing.T, w *worker) {
 					w.config = failing(mode.name, c.failure)
 					x := c.cause(w)
@@ -132,6 +134,7 @@ func TestFailureModes(t *testing.T) {
 }
 
 func TestDenialOfGRPC(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		w.config = failing("deny", "")
 		x := w.fake(nil).get("/", "x-client", "x", "content-type", "application/grpc+proto")
@@ -144,6 +147,7 @@ func TestDenialOfGRPC(t *testing.T) {
 
 // The embedded store holds the same limits until Redis is back.
 func TestLocalModeLimits(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		w.config = failing("local", "")
 		i := w.fake(nil)
@@ -165,6 +169,7 @@ func TestLocalModeLimits(t *testing.T) {
 // A rule that Redis had admitted before another's reply was lost is given back
 // if the request is refused.
 func TestPartialAnswerIsRefunded(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		mode, want string
 		left       int
@@ -173,6 +178,7 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 		{"deny", "503 failed:deny [content-type: application/problem+json]", 8},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				r := w.startRedis()
 				i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "` + test.mode + `"}, "rules": [` +
@@ -183,14 +189,14 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 					return x.end()
 				}
 				w.expect("all well", ask(), "200 allowed"+standard(9, 8, "~3600"))
-				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h").Err(); err != nil {
+				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h:first").Err(); err != nil {
 					t.Fatal(err)
 				}
-				if err := r.client().LPush(t.Context(), "rl:{b|x}:fixed_window:1h", "of another type").Err(); err != nil {
+				if err := r.client().LPush(t.Context(), "rl:{b|x}:fixed_window:1h:first", "of another type").Err(); err != nil {
 					t.Fatal(err)
 				}
 				w.expect("one fails", ask(), test.want)
-				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h").Err(); err != nil {
+				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h:first").Err(); err != nil {
 					t.Fatal(err)
 				}
 				w.expect("all well again", ask(), "200 allowed"+standard(9, test.left-1, "~3600"))

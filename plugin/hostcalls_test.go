@@ -29,6 +29,7 @@ func (w *worker) expectCalls(what string, f func(), want map[string]int) {
 // What a request costs in host calls, for the simple cases. The timer runs
 // already.
 func TestHostCallsOfARequest(t *testing.T) {
+	t.Parallel()
 	const (
 		header    = "proxy_get_header_map_value"
 		context   = "proxy_set_effective_context"

@@ -42,6 +42,7 @@ func everyByte() string {
 // Whatever a header holds, a request is decided, its identity is its own, and
 // the next request is none the worse.
 func TestHostileHeaders(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(`{"name": "a", "cost": {"header": "x-cost", "default": 1, "max": 2},
@@ -76,6 +77,7 @@ func TestHostileHeaders(t *testing.T) {
 
 // Two different identities never share a limit, however they are written.
 func TestIdentitiesAreApart(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(`{"name": "a", "key": [{"header": "x-one", "default": ""}, {"header": "x-two", "default": ""}], ` + once + `}`))
@@ -100,6 +102,7 @@ func TestIdentitiesAreApart(t *testing.T) {
 // A client cannot raise its limit by repeating headers or writing them in
 // another case: the first value counts.
 func TestRepeatedHeaders(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-id"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
 			"limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h"}]}]}`)
@@ -121,6 +124,7 @@ func TestRepeatedHeaders(t *testing.T) {
 // Any number of identities and of waiting requests is answered; those beyond
 // max_pending by the failure mode.
 func TestManyIdentities(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny", "max_pending": 500}, "rules": [` + perClient("a", 1) + `]}`)

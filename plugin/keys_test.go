@@ -12,6 +12,7 @@ import (
 
 // What a request's key is in Redis, for each kind of component.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	digest := func(s string, hexDigits int) string {
 		sum := sha256.Sum256([]byte(s))
 		return hex.EncodeToString(sum[:])[:hexDigits]
@@ -56,6 +57,7 @@ func TestKeys(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				w.properties = wasmhost.Properties{}
 				for path, value := range test.properties {
@@ -81,6 +83,7 @@ func TestKeys(t *testing.T) {
 // The configuration of the design document does what it says, here with the
 // embedded store, whose clock stands still.
 func TestDesignExample(t *testing.T) {
+	t.Parallel()
 	redis := regexp.MustCompile(`"redis": \{[^}]*\},`)
 	config := redis.ReplaceAllString(readFile(t, "config/testdata/valid/design.json"), "")
 	eachWorld(t, func(t *testing.T, w *worker) {

@@ -22,6 +22,7 @@ func withRedis(rules string) string {
 }
 
 func TestLimitedByRedis(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 2)))
@@ -38,7 +39,7 @@ func TestLimitedByRedis(t *testing.T) {
 			r.settle()
 			w.expect("client "+step.client, x.end(), step.want)
 		}
-		if got, want := r.keys(), []string{"rl:{a|x}:fixed_window:1h", "rl:{a|y}:fixed_window:1h"}; !slices.Equal(got, want) {
+		if got, want := r.keys(), []string{"rl:{a|x}:fixed_window:1h:first", "rl:{a|y}:fixed_window:1h:first"}; !slices.Equal(got, want) {
 			t.Errorf("keys %q, want %q", got, want)
 		}
 	})
@@ -47,8 +48,10 @@ func TestLimitedByRedis(t *testing.T) {
 // Requests that come while others wait are sent at once, and answered in order,
 // however Redis' replies are cut into messages.
 func TestPipelining(t *testing.T) {
+	t.Parallel()
 	for _, piece := range []int{0, 1, 7} {
 		t.Run(fmt.Sprintf("messages of %d bytes", piece), func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				r := w.startRedis()
 				r.piece = piece
@@ -83,6 +86,7 @@ func TestPipelining(t *testing.T) {
 // Several rules are asked in one write. If one rejects, the others get back what
 // they charged, which is seen in Redis and in what the client is shown.
 func TestRefund(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		wide := `{"name": "wide", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": "first_request"}]}`
@@ -110,6 +114,7 @@ func TestRefund(t *testing.T) {
 // A client that goes on after a rejection costs Redis nothing for as long as the
 // rejection is sure to hold.
 func TestRejectionIsRemembered(t *testing.T) {
+	t.Parallel()
 	const enough = `{"name": "b", "mode": %q, "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}`
 	for _, tt := range []struct {
 		name, rules string
@@ -120,6 +125,7 @@ func TestRejectionIsRemembered(t *testing.T) {
 		{"with another rule", perClient("a", 1) + "," + fmt.Sprintf(enough, "enforce"), 100 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				r := w.startRedis()
 				i := w.load(withRedis(tt.rules))
@@ -151,6 +157,7 @@ func TestRejectionIsRemembered(t *testing.T) {
 
 // A Redis that has lost its scripts is sent them again, and nobody notices.
 func TestScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 9)))
@@ -170,15 +177,16 @@ func TestScriptsAreSentAgain(t *testing.T) {
 
 // The body of a request that waits waits with it, and follows it whole.
 func TestBodyFollows(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 9)))
-		x := &exchange{httpStream: i.newStream(), t: t}
+		x := &exchange{Stream: i.NewStream(), t: t}
 		x.RequestHeaders(wasmhost.Request("POST", "/", client("x")...), false)
 		x.RequestBody([]byte("the first half, "), false)
 		r.settle()
 		x.RequestBody([]byte("the second"), true)
-		if got, want := string(x.seen().Upstream.Body), "the first half, the second"; got != want {
+		if got, want := string(x.Upstream.Body), "the first half, the second"; got != want {
 			t.Errorf("body %q, want %q", got, want)
 		}
 		w.expect("the request", x.end(), "200 allowed"+standard(9, 8, "~3600"))

@@ -15,6 +15,7 @@ import (
 // what it has allocated to the guest. TinyGo's malloc counts that as in use for
 // ever; what proxy_on_memory_allocate gives is garbage collected.
 func TestExports(t *testing.T) {
+	t.Parallel()
 	r := wazero.NewRuntime(t.Context())
 	defer r.Close(t.Context())
 	module, err := r.CompileModule(t.Context(), testenv.Wasm(t))
@@ -48,13 +49,14 @@ const doubling = 2
 // The guest's memory grows to what the traffic needs and then stays, whether
 // requests are admitted, rejected, cancelled or not decided at all.
 func TestMemoryIsFlat(t *testing.T) {
-	w := newWorker(t, newWasmGuest)
+	t.Parallel()
+	w := newWorker(t, wasm)
 	r := w.startRedis()
 	i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["x-ratelimit", "draft"], "deny_cache": {"size": 100}, "rules": [
 		{"name": "a", "key": [{"header": "x-client", "hash": true}, {"path": true}], "limits": [
 			{"algorithm": "gcra", "limit": 3, "window": "1h"}, {"algorithm": "sliding_window_counter", "limit": 1000, "window": "1d"}]},
 		{"name": "b", "limits": [{"algorithm": "token_bucket", "limit": 1000000, "window": "1s"}]}]}`)
-	host := w.guest.(*wasmGuest).host
+	host := w.host
 	const batch, warm, total = 100, 10_000, 40_000
 	pages := uint32(0)
 	for n := 0; n < total; n += batch {
@@ -85,7 +87,8 @@ func TestMemoryIsFlat(t *testing.T) {
 
 // A configuration that was taken away leaves nothing in the guest.
 func TestReloadsLeaveNothing(t *testing.T) {
-	w := newWorker(t, newWasmGuest)
+	t.Parallel()
+	w := newWorker(t, wasm)
 	const warm, total = 100, 800
 	pages := uint32(0)
 	i := w.load(`{"rules": [` + perClient("a", 9) + `]}`)
@@ -95,10 +98,10 @@ func TestReloadsLeaveNothing(t *testing.T) {
 		i.Close()
 		i = next
 		if n == warm {
-			pages = w.guest.(*wasmGuest).host.MemoryPages()
+			pages = w.host.MemoryPages()
 		}
 	}
-	if got := w.guest.(*wasmGuest).host.MemoryPages(); got > doubling*pages {
+	if got := w.host.MemoryPages(); got > doubling*pages {
 		t.Errorf("%d pages after %d reloads, %d after %d", got, total, pages, warm)
 	}
 	t.Logf("%d pages of 64 KiB", pages)

@@ -22,9 +22,6 @@ func (w *worker) stats() map[string]int64 {
 			stats[name] = int64(value)
 		}
 	}
-	for name, m := range w.metrics {
-		put(name, int(m.value)+len(m.values))
-	}
 	for _, name := range w.envoy.Metrics() {
 		value, _ := w.envoy.Metric(name)
 		put(name, int(value)+len(w.envoy.Histogram(name)))
@@ -54,6 +51,7 @@ func (i *instance) flush() { i.wait(1100 * time.Millisecond) }
 // Each outcome is counted once for the request, and for each rule as that rule
 // decided it.
 func TestMetricsOfOutcomes(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
@@ -116,6 +114,7 @@ func TestMetricsOfOutcomes(t *testing.T) {
 
 // A limit is near from the request on that leaves less than a fifth.
 func TestMetricsNearLimit(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + perClient("a", 10) + `]}`)
 		const near, over = "rule.a.limit.a.near_limit_total", "rule.a.limit.a.over_limit_total"
@@ -135,6 +134,7 @@ func TestMetricsNearLimit(t *testing.T) {
 
 // A limit is not near for a request that another rule rejects.
 func TestMetricsNearLimitOfRejected(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + perClient("a", 2) + "," + perClient("b", 1) + `]}`)
 		for range 2 {
@@ -149,6 +149,7 @@ func TestMetricsNearLimitOfRejected(t *testing.T) {
 
 // Requests that no limit applies to are told as soon as others.
 func TestMetricsOfUnlimited(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [{"name": "health", "match": {"path": "/healthz"}, "exempt": true}]}`)
 		i.flush()
@@ -181,9 +182,11 @@ var causeNames = map[string]string{
 // Every cause of a failure is counted under its name, and what becomes of the
 // request under the mode.
 func TestMetricsOfFailures(t *testing.T) {
+	t.Parallel()
 	for mode, outcome := range map[string]string{"allow": "failed_allow", "deny": "failed_deny", "local": "local_allowed"} {
 		for _, c := range causes {
 			t.Run(mode+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
 				eachWorld(t, func(t *testing.T, w *worker) {
 					w.config = failing(mode, c.failure)
 					c.cause(w).end()
@@ -210,6 +213,7 @@ func TestMetricsOfFailures(t *testing.T) {
 
 // What the embedded store rejects in place of Redis has an outcome of its own.
 func TestMetricsOfLocalMode(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		w.config = failing("local", "")
 		i := w.fake(nil)
@@ -233,6 +237,7 @@ func TestMetricsOfLocalMode(t *testing.T) {
 // The breaker's state is that of all workers, an outage is counted once, and a
 // worker whose configuration is closed takes its part with it.
 func TestMetricsOfBreaker(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
@@ -283,6 +288,7 @@ func TestMetricsOfBreaker(t *testing.T) {
 }
 
 func TestMetricsOfRedis(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(`{"redis": {"cluster": "redis", "timeout": "10s"}, "deny_cache": {"size": 0}, "rules": [` +
@@ -325,6 +331,7 @@ func TestMetricsOfRedis(t *testing.T) {
 
 // What is rejected from memory is not asked, nor counted, of a rule in shadow.
 func TestMetricsOfDenyCache(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 1) + `, {"name": "trial", "mode": "shadow", "limits": [
@@ -355,6 +362,7 @@ func TestMetricsOfDenyCache(t *testing.T) {
 
 // Every unit that is taken is spent or returned, also if another rule rejects.
 func TestMetricsOfLeases(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(`{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1h",
@@ -389,6 +397,7 @@ func TestMetricsOfLeases(t *testing.T) {
 }
 
 func TestMetricsOfQueue(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [{"name": "q", "limits": [
 			{"algorithm": "leaky_bucket", "limit": 1, "window": "10s", "burst": 4, "overflow": "queue"}]}]}`)
@@ -421,6 +430,7 @@ func TestMetricsOfQueue(t *testing.T) {
 // The logs of two identities that share a slot of the embedded store, of which
 // there are 4096, do not fit in it together.
 func TestMetricsOfEvictions(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		var limits []string
 		for n := range 16 {
@@ -443,6 +453,7 @@ func TestMetricsOfEvictions(t *testing.T) {
 // A reload defines no metric anew, as Envoy would keep both, and counts on. The
 // generation goes up, and the time of the load with it.
 func TestMetricsOfReload(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		config := `{"rules": [` + perClient("a", 9) + `]}`
 		before := w.load(config)
@@ -476,10 +487,7 @@ func TestMetricsOfReload(t *testing.T) {
 // time.
 func (w *worker) newest() (generation, loaded int64) {
 	for name, into := range map[string]*int64{"sluice.config.generation": &generation, "sluice.config.load_timestamp_seconds": &loaded} {
-		value, ok := w.envoy.Metric(name)
-		if m := w.metrics[name]; !ok && m != nil {
-			value = m.value
-		}
+		value, _ := w.envoy.Metric(name)
 		*into = int64(value)
 	}
 	return generation, loaded
@@ -488,6 +496,7 @@ func (w *worker) newest() (generation, loaded int64) {
 // Of the configurations of several listeners the newest is told, in whatever order
 // their timers tick.
 func TestMetricsOfSeveralListeners(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		first := w.load(`{"rules": [` + perClient("a", 9) + `]}`)
 		first.flush()
@@ -512,12 +521,13 @@ func TestMetricsOfSeveralListeners(t *testing.T) {
 
 // A configuration that is refused defines nothing, and neither does the bridge.
 func TestNoMetrics(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		if _, err := w.start(`{"rules": []}`); err == nil {
 			t.Error("a configuration without rules was taken")
 		}
 		w.load(`{"role": "bridge"}`)
-		if got := w.guest.calls()["proxy_define_metric"]; got != 0 {
+		if got := w.host.Calls["proxy_define_metric"]; got != 0 {
 			t.Errorf("%d metrics were defined", got)
 		}
 	})
@@ -526,6 +536,7 @@ func TestNoMetrics(t *testing.T) {
 // Requests cost no call for the metrics; a flush costs one for each metric that
 // has changed, however often.
 func TestHostCallsOfMetrics(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + perClient("a", 1000) + `]}`)
 		i.flush()

@@ -42,9 +42,9 @@ func TestMetadataThatIsThere(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(bySubject)
 		for n := range 300 {
-			s := i.newStream()
+			s := i.NewStream()
 			if n == 50 {
-				s.seen().Properties["metadata\x00filter_metadata\x00envoy.filters.http.jwt_authn\x00payload\x00sub"] = []byte("alice")
+				s.Properties["metadata\x00filter_metadata\x00envoy.filters.http.jwt_authn\x00payload\x00sub"] = []byte("alice")
 			}
 			s.RequestHeaders(wasmhost.Request("GET", "/"), true)
 			s.End()

@@ -1,230 +1,251 @@
 package main
 
 import (
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-// nativeGuest is the plugin as ordinary Go. It is an Envoy as far as the plugin
-// can tell, but for memory; what Envoy would not put up with fails the test.
-// The subtleties of Envoy are in internal/wasmhost.
+// nativeGuest is the plugin as ordinary Go: what the SDK does in a VM. What Envoy
+// does is in internal/wasmhost.
 type nativeGuest struct {
-	t           *testing.T
-	worker      *worker
-	filters     map[uint32]*nativeFilter // by context id
-	streams     map[uint32]*nativeStream
-	plugin      *vm
-	depth       int // of calls into the plugin
-	lastContext uint32
-	defined     []definedMetric // what the ids, from 1, stand for
-	pending     []*nativeFilter // asked to end, and not done
-	after       []func()
-	body        *nativeStream // whose body a callback may see
-	config      string        // of the plugin context that starts
-	lines       []wasmhost.LogLine
-	made        map[string]int
-	channels    map[uint32]*channel // gRPC streams by token
-	token       uint32
+	vm      *vm
+	host    *wasmhost.Host
+	plugins map[uint32]types.PluginContext
+	streams map[uint32]types.HttpContext
 }
 
-func newNativeGuest(w *worker) guest {
-	v := &nativeGuest{
-		t: w.t, worker: w,
-		filters: map[uint32]*nativeFilter{}, streams: map[uint32]*nativeStream{},
-		made: map[string]int{}, channels: map[uint32]*channel{},
-	}
-	v.plugin = newVM(host{v})
-	return v
-}
-
-func (v *nativeGuest) newContext() uint32 {
-	v.lastContext++
-	return v.lastContext
-}
-
-// call runs a callback, and then what must not happen inside one.
-func (v *nativeGuest) call(callback func()) {
-	v.depth++
-	callback()
-	v.depth--
-	for v.depth == 0 && len(v.after) > 0 {
-		f := v.after[0]
-		v.after = v.after[1:]
-		f()
+func newNativeGuest(t *testing.T, h *wasmhost.Host) *nativeGuest {
+	return &nativeGuest{
+		vm:      newVM(host{nativeEnvoy{t, h}}),
+		host:    h,
+		plugins: map[uint32]types.PluginContext{},
+		streams: map[uint32]types.HttpContext{},
 	}
 }
 
-// later runs f when no callback is running.
-func (v *nativeGuest) later(f func()) {
-	v.after = append(v.after, f)
-	if v.depth == 0 {
-		v.call(func() {})
-	}
-}
-
-func (v *nativeGuest) start(config string) (filter, error) {
-	f := &nativeFilter{vm: v, id: v.newContext()}
-	v.filters[f.id] = f
-	v.config = config
-	ok := false
-	v.call(func() {
-		f.context = v.plugin.NewPluginContext(f.id)
-		ok = bool(f.context.OnPluginStart(len(config)))
-	})
-	if !ok {
-		return nil, wasmhost.ErrRefused
-	}
-	return f, nil
-}
-
-func (v *nativeGuest) logs() []wasmhost.LogLine { return v.lines }
-func (v *nativeGuest) calls() map[string]int    { return v.made }
-
-// nativeFilter is a plugin context.
-type nativeFilter struct {
-	vm         *nativeGuest
-	id         uint32
-	context    types.PluginContext
-	tickMillis uint32
-	streams    int
-	closing    bool
-	done       bool // it said so
-}
-
-func (f *nativeFilter) newStream() httpStream {
-	s := &nativeStream{vm: f.vm, filter: f, id: f.vm.newContext()}
-	s.record.Properties = wasmhost.Properties{}
-	s.record.FilterState = map[string][]byte{}
-	f.vm.streams[s.id] = s
-	f.streams++
-	f.vm.call(func() { s.context = f.context.NewHttpContext(s.id) })
-	return s
-}
-
-func (f *nativeFilter) Tick() { f.vm.call(f.context.OnTick) }
-
-func (f *nativeFilter) TickPeriod() time.Duration {
-	return time.Duration(f.tickMillis) * time.Millisecond
-}
-
-// Close takes the configuration away, once the last of its streams has ended.
-func (f *nativeFilter) Close() {
-	f.closing = true
-	if f.streams > 0 || f.vm.filters[f.id] == nil {
-		return
-	}
-	f.vm.call(func() {
-		if done := f.context.OnPluginDone(); !done && !f.done {
-			f.vm.pending = append(f.vm.pending, f)
+// nativeCallbacks are those of the ABI that the plugin has a use for.
+var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) uint32{
+	"proxy_on_context_create": func(g *nativeGuest, id uint32, args []uint32) uint32 {
+		if parent := args[0]; parent != 0 {
+			g.streams[id] = g.plugins[parent].NewHttpContext(id)
 		} else {
-			f.done = true
+			g.plugins[id] = g.vm.NewPluginContext(id)
 		}
-	})
-	if f.done {
-		f.end()
-	}
-}
-
-// end forgets the plugin context, which has no more to do.
-func (f *nativeFilter) end() {
-	for _, c := range f.vm.channels {
-		if c.filter == f && !c.closed {
-			c.closed = true
-			c.peer.Cancel()
+		return 0
+	},
+	"proxy_on_configure": func(g *nativeGuest, id uint32, args []uint32) uint32 {
+		return number(bool(g.plugins[id].OnPluginStart(int(args[0]))))
+	},
+	"proxy_on_tick": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
+		g.plugins[id].OnTick()
+		return 0
+	},
+	"proxy_on_request_headers": func(g *nativeGuest, id uint32, args []uint32) uint32 {
+		return uint32(g.streams[id].OnHttpRequestHeaders(int(args[0]), args[1] != 0))
+	},
+	"proxy_on_request_body": func(g *nativeGuest, id uint32, args []uint32) uint32 {
+		return uint32(g.streams[id].OnHttpRequestBody(int(args[0]), args[1] != 0))
+	},
+	"proxy_on_response_headers": func(g *nativeGuest, id uint32, args []uint32) uint32 {
+		return uint32(g.streams[id].OnHttpResponseHeaders(int(args[0]), args[1] != 0))
+	},
+	"proxy_on_response_body": func(g *nativeGuest, id uint32, args []uint32) uint32 {
+		return uint32(g.streams[id].OnHttpResponseBody(int(args[0]), args[1] != 0))
+	},
+	"proxy_on_grpc_receive": func(g *nativeGuest, id uint32, args []uint32) uint32 {
+		token, size := args[0], args[1]
+		message, _ := g.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(wasmhost.GRPCMessage, 0, size)
+		g.vm.received(id, token, slices.Clone(message))
+		return 0
+	},
+	"proxy_on_grpc_close": func(g *nativeGuest, id uint32, args []uint32) uint32 {
+		g.vm.closed(id, args[0])
+		return 0
+	},
+	"proxy_on_log": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
+		if s := g.streams[id]; s != nil {
+			s.OnHttpStreamDone()
 		}
+		return 0
+	},
+	"proxy_on_done": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
+		p := g.plugins[id]
+		return number(p == nil || p.OnPluginDone())
+	},
+	"proxy_on_delete": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
+		delete(g.plugins, id)
+		delete(g.streams, id)
+		return 0
+	},
+}
+
+func number(b bool) uint32 {
+	if b {
+		return 1
 	}
-	delete(f.vm.filters, f.id)
+	return 0
 }
 
-// nativeStream is one request.
-type nativeStream struct {
-	vm                 *nativeGuest
-	filter             *nativeFilter
-	id                 uint32
-	context            types.HttpContext
-	record             wasmhost.Stream // only its exported fields are used
-	request, response  wasmhost.Pairs
-	requestEnd, paused bool
-	body               []byte // what a callback may see of it
+// Exports implements wasmhost.Guest.
+func (g *nativeGuest) Exports(callback string) bool { return nativeCallbacks[callback] != nil }
+
+// Call implements wasmhost.Guest.
+func (g *nativeGuest) Call(callback string, args ...uint32) (uint32, error) {
+	return nativeCallbacks[callback](g, args[0], args[1:]), nil
 }
 
-func (s *nativeStream) seen() *wasmhost.Stream { return &s.record }
+// Close implements wasmhost.Guest.
+func (g *nativeGuest) Close() error { return nil }
 
-func (s *nativeStream) RequestHeaders(headers wasmhost.Pairs, endOfStream bool) wasmhost.Action {
-	s.request, s.requestEnd = headers, endOfStream
-	action := types.ActionPause
-	s.vm.call(func() { action = s.context.OnHttpRequestHeaders(len(headers), endOfStream) })
-	if action == types.ActionContinue && s.record.Local == nil {
-		s.pass()
-		return wasmhost.Continue
-	}
-	s.paused = true // and no sooner: a resume in the callback comes too early
-	return wasmhost.Pause
+// nativeEnvoy is the plugin's host calls: host_tinygo.go's twin. A call that
+// returns nothing must succeed. What the plugin passes is its own memory, which it
+// uses again, so whatever Envoy may keep is copied.
+type nativeEnvoy struct {
+	t    *testing.T
+	host *wasmhost.Host
 }
 
-func (s *nativeStream) pass() {
-	s.paused = false
-	s.record.Upstream.Headers, s.record.Upstream.Ended = s.request, s.requestEnd
-}
-
-func (s *nativeStream) RequestPaused() bool { return s.paused }
-
-func (s *nativeStream) RequestBody(body []byte, endOfStream bool) wasmhost.Action {
-	return s.filterBody(body, &s.record.Upstream, func() types.Action {
-		return s.context.OnHttpRequestBody(len(body), endOfStream)
-	})
-}
-
-func (s *nativeStream) ResponseHeaders(headers wasmhost.Pairs, endOfStream bool) wasmhost.Action {
-	s.response = append(wasmhost.Pairs(nil), headers...)
-	action := types.ActionPause
-	s.vm.call(func() { action = s.context.OnHttpResponseHeaders(len(headers), endOfStream) })
-	s.record.Downstream.Headers, s.record.Downstream.Ended = s.response, endOfStream
-	return wasmhost.Action(action)
-}
-
-func (s *nativeStream) ResponseBody(body []byte, endOfStream bool) wasmhost.Action {
-	return s.filterBody(body, &s.record.Downstream, func() types.Action {
-		return s.context.OnHttpResponseBody(len(body), endOfStream)
-	})
-}
-
-func (s *nativeStream) filterBody(body []byte, out *wasmhost.Message, callback func() types.Action) wasmhost.Action {
-	s.body = append([]byte(nil), body...)
-	s.vm.body = s
-	action := types.ActionPause
-	s.vm.call(func() { action = callback() })
-	out.Body = append(out.Body, s.body...)
-	return wasmhost.Action(action)
-}
-
-func (s *nativeStream) End() {
-	if s.vm.streams[s.id] == nil {
-		return
-	}
-	s.vm.call(s.context.OnHttpStreamDone)
-	delete(s.vm.streams, s.id)
-	s.filter.streams--
-	if s.filter.closing {
-		s.filter.Close()
+func (e nativeEnvoy) must(call string, status wasmhost.Status) {
+	if status != wasmhost.StatusOK {
+		e.t.Errorf("%s failed with status %d", call, status)
 	}
 }
 
-// respond makes a local response of what the plugin sent. Its headers go through
-// the filter like the upstream's.
-func (s *nativeStream) respond(r *wasmhost.LocalResponse) {
-	if s.record.Local != nil {
-		s.vm.t.Error("a second local response")
+// all is the rest of a buffer.
+const all = 1<<31 - 1
+
+func (e nativeEnvoy) body(t wasmhost.BufferType, start, size int) []byte {
+	b, _ := e.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(t, uint32(start), uint32(size))
+	return slices.Clone(b)
+}
+
+func (e nativeEnvoy) setBody(t wasmhost.BufferType, length uint32, b []byte) {
+	e.must("proxy_set_buffer_bytes", e.host.Begin("proxy_set_buffer_bytes", 0).SetBuffer(t, 0, length, slices.Clone(b)))
+}
+
+func (e nativeEnvoy) requestBody(start, size int) []byte {
+	return e.body(wasmhost.RequestBody, start, size)
+}
+
+func (e nativeEnvoy) responseBody(start, size int) []byte {
+	return e.body(wasmhost.ResponseBody, start, size)
+}
+
+func (e nativeEnvoy) pluginConfiguration() []byte {
+	return e.body(wasmhost.PluginConfiguration, 0, all)
+}
+
+func (e nativeEnvoy) dropRequestBody(n int) { e.setBody(wasmhost.RequestBody, uint32(n), nil) }
+
+func (e nativeEnvoy) replaceRequestBody(b []byte) { e.setBody(wasmhost.RequestBody, all, b) }
+
+func (e nativeEnvoy) replaceResponseBody(b []byte) { e.setBody(wasmhost.ResponseBody, all, b) }
+
+func (e nativeEnvoy) prependResponseBody(b []byte) { e.setBody(wasmhost.ResponseBody, 0, b) }
+
+func (e nativeEnvoy) environment(name string) (value string, ok bool) {
+	return lookup(e.host.Environment(), name)
+}
+
+func (e nativeEnvoy) logLine(level logLevel, text string) {
+	e.must("proxy_log", e.host.Begin("proxy_log", 0).Log(wasmhost.LogLevel(level), strings.Clone(text)))
+}
+
+func (e nativeEnvoy) unixMicros() int64 {
+	e.host.Begin("proxy_get_current_time_nanoseconds", 0)
+	return e.host.Now().UnixMicro()
+}
+
+func (e nativeEnvoy) steadyMicros() int64 { return e.host.Now().UnixMicro() }
+
+func (e nativeEnvoy) header(contextID uint32, t wasmhost.MapType, name string) (string, bool) {
+	value, status := e.host.Begin("proxy_get_header_map_value", contextID).GetHeader(t, name)
+	return value, status == wasmhost.StatusOK
+}
+
+func (e nativeEnvoy) requestHeader(contextID uint32, name string) (string, bool) {
+	return e.header(contextID, wasmhost.RequestHeaders, name)
+}
+
+func (e nativeEnvoy) requestHeaders(contextID uint32) []byte {
+	headers, _ := e.host.Begin("proxy_get_header_map_pairs", contextID).GetHeaders(wasmhost.RequestHeaders)
+	return appendHeaders(nil, headers)
+}
+
+func (e nativeEnvoy) responseHeader(contextID uint32, name string) (string, bool) {
+	return e.header(contextID, wasmhost.ResponseHeaders, name)
+}
+
+func (e nativeEnvoy) setResponseHeaders(contextID uint32, headers [][2]string) {
+	for _, h := range headers {
+		c := e.host.Begin("proxy_replace_header_map_value", contextID)
+		e.must("proxy_replace_header_map_value", c.ReplaceHeader(wasmhost.ResponseHeaders, h[0], strings.Clone(h[1])))
 	}
-	r.Details = strings.ReplaceAll(r.Details, " ", "_")
-	s.record.Local = r
-	s.vm.later(func() {
-		s.ResponseHeaders(append(wasmhost.Response(strconv.Itoa(int(r.Status))), r.Headers...), r.Body == "")
-	})
+}
+
+func (e nativeEnvoy) property(contextID uint32, path string) ([]byte, bool) {
+	value, status := e.host.Begin("proxy_get_property", contextID).GetProperty(path)
+	return slices.Clone(value), status == wasmhost.StatusOK
+}
+
+func (e nativeEnvoy) setProperty(contextID uint32, path, value string) {
+	e.must("proxy_set_property", e.host.Begin("proxy_set_property", contextID).SetProperty(path, []byte(value)))
+}
+
+func (e nativeEnvoy) resumeRequest(contextID uint32) {
+	e.must("proxy_continue_stream", e.host.Begin("proxy_continue_stream", contextID).ContinueStream(wasmhost.RequestStream))
+}
+
+func (e nativeEnvoy) sendResponse(contextID, status uint32, details string, headers []byte, body string, grpcStatus int32) {
+	c := e.host.Begin("proxy_send_local_response", contextID)
+	e.must("proxy_send_local_response", c.SendLocalResponse(status, strings.Clone(details), strings.Clone(body), headers, grpcStatus))
+}
+
+func (e nativeEnvoy) setTickPeriod(pluginID, millis uint32) {
+	e.must("proxy_set_tick_period_milliseconds", e.host.Begin("proxy_set_tick_period_milliseconds", pluginID).SetTickPeriod(millis))
+}
+
+func (e nativeEnvoy) pluginDone(pluginID uint32) {
+	e.must("proxy_done", e.host.Begin("proxy_done", pluginID).Done())
+}
+
+func (e nativeEnvoy) grpcOpen(pluginID uint32, service []byte) (token, status uint32) {
+	token, s := e.host.Begin("proxy_grpc_stream", pluginID).OpenGRPC(string(service))
+	return token, uint32(s)
+}
+
+func (e nativeEnvoy) grpcSend(pluginID, token uint32, message []byte) (status uint32) {
+	return uint32(e.host.Begin("proxy_grpc_send", pluginID).SendGRPC(token, slices.Clone(message), false))
+}
+
+func (e nativeEnvoy) grpcCancel(pluginID, token uint32) {
+	e.must("proxy_grpc_cancel", e.host.Begin("proxy_grpc_cancel", pluginID).CancelGRPC(token))
+}
+
+func (e nativeEnvoy) getSharedData(key string) (value []byte, cas, status uint32) {
+	value, cas, s := e.host.Begin("proxy_get_shared_data", 0).GetSharedData(strings.Clone(key))
+	return slices.Clone(value), cas, uint32(s)
+}
+
+func (e nativeEnvoy) setSharedData(key string, value []byte, cas uint32) (status uint32) {
+	return uint32(e.host.Begin("proxy_set_shared_data", 0).SetSharedData(strings.Clone(key), slices.Clone(value), cas))
+}
+
+func (e nativeEnvoy) defineMetric(kind uint32, name string) (id uint32) {
+	id, status := e.host.Begin("proxy_define_metric", 0).DefineMetric(wasmhost.MetricType(kind), strings.Clone(name))
+	e.must("proxy_define_metric", status)
+	return id
+}
+
+func (e nativeEnvoy) incrementMetric(id uint32, delta int64) {
+	e.must("proxy_increment_metric", e.host.Begin("proxy_increment_metric", 0).IncrementMetric(id, delta))
+}
+
+func (e nativeEnvoy) recordMetric(id uint32, value uint64) {
+	e.must("proxy_record_metric", e.host.Begin("proxy_record_metric", 0).RecordMetric(id, value))
 }

@@ -39,6 +39,7 @@ func (w *worker) reports() (reports []string) {
 // Who is rejected is reported at the end of an interval, in which anybody was,
 // with a secret still hashed; and the gauges show the counts by rank.
 func TestTopOffenders(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"top_offenders": {"size": 3, "interval": "10s"}, "rules": [` + perClient("a", 1) + `,
 			{"name": "trial", "mode": "shadow", "key": [{"header": "x-key", "hash": true}],
@@ -95,6 +96,7 @@ func TestTopOffenders(t *testing.T) {
 
 // Unless asked for, nobody is followed.
 func TestNoTopOffenders(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + perClient("a", 1) + `]}`)
 		for range 5 {

@@ -14,6 +14,7 @@ import (
 // A Redis that was killed costs each waiting request its failure mode; the next
 // requests open one stream, and not one each, until it is back.
 func TestRedisRestarts(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 2)))
@@ -56,6 +57,7 @@ func TestRedisRestarts(t *testing.T) {
 // The breaker opens after as many failures as configured, is silent meanwhile,
 // and closes when a probe is answered. Each change is one line in the log.
 func TestBreaker(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
@@ -96,6 +98,7 @@ func TestBreaker(t *testing.T) {
 
 // Requests that come while a stream is down do not try to open one each.
 func TestReconnectingBacksOff(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		attempts := 0
 		w.connect(counting{&wasmhost.Memory{Refuse: wasmhost.GRPCUnavailable}, &attempts})
@@ -124,6 +127,7 @@ func (c counting) Open(near wasmhost.NearEnd) wasmhost.Peer {
 // A client that goes away while its request waits leaves the order of replies as
 // it was: the others get theirs.
 func TestCancelledWhileWaiting(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 9)))
@@ -154,6 +158,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 // goes on. A charge that it tells of is given back where the request was denied,
 // and stands where it went on.
 func TestLateReply(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		mode, want string
 		left       int
@@ -162,6 +167,7 @@ func TestLateReply(t *testing.T) {
 		{"deny", "503 failed:deny [content-type: application/problem+json]", 9},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				r := w.startRedis()
 				i := w.load(`{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"mode": "` + test.mode + `"},
@@ -187,6 +193,7 @@ func TestLateReply(t *testing.T) {
 // A stream that is lost while many wait is one failure, and each gets its answer
 // once.
 func TestLostWhileManyWait(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
@@ -217,12 +224,14 @@ func TestLostWhileManyWait(t *testing.T) {
 // Requests that come between the loss of a stream and the next tick are decided
 // with those that had waited for it, and none of them twice.
 func TestRequestBehindLostStream(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[string]string{
 		"allow": "200 failed:allow",
 		"deny":  "503 failed:deny [content-type: application/problem+json]",
 		"local": "200 local:allowed" + standard(9, 8, "3600"),
 	} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				m := &wasmhost.Memory{}
 				w.connect(m)

@@ -11,6 +11,7 @@ import (
 // During a reload two configurations live in one VM. Each has its own stream and
 // gets its own replies.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		before := w.load(withRedis(perClient("old", 9)))
@@ -38,6 +39,7 @@ func TestReload(t *testing.T) {
 
 // A stream that is lost is lost to its own configuration only.
 func TestReloadAndLoss(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
@@ -56,6 +58,7 @@ func TestReloadAndLoss(t *testing.T) {
 
 // Bytes and the end of a stream that was given up mean nothing to the next.
 func TestOldStreamIsNotHeard(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
@@ -84,6 +87,7 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 
 // A configuration that is refused leaves the one before as it was.
 func TestRefusedReload(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [{"name": "a", ` + once + `}]}`)
 		if _, err := w.start(`{"rules": []}`); err == nil {

@@ -18,6 +18,7 @@ func rejected(w *worker, config string, namesAndValues ...string) *wasmhost.Loca
 }
 
 func TestRejection(t *testing.T) {
+	t.Parallel()
 	rateLimit := standard(1, 0, "3600") + " [retry-after: 3600]"
 	grpc := []string{"content-type", "application/grpc"}
 	for _, test := range []struct {
@@ -61,6 +62,7 @@ func TestRejection(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				got := rejected(w, test.config, test.request...)
 				if h := bracketed(got.Headers); h != test.headers {
@@ -77,6 +79,7 @@ func TestRejection(t *testing.T) {
 
 // The names of rules and limits come from the configuration as they are.
 func TestRejectionNames(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"headers": [], "rules": [
 			{"name": "the \"A\" team", "limits": [
@@ -102,6 +105,7 @@ func TestRejectionNames(t *testing.T) {
 // What the upstream says of limits of its own is replaced, whatever its case and
 // however often it stands there, and left alone where Sluice says nothing.
 func TestUpstreamHeaders(t *testing.T) {
+	t.Parallel()
 	upstream := []string{"x-ratelimit-limit", "7", "server", "s", "x-ratelimit-limit", "8", "x-ratelimit-reset", "9", "ratelimit", "theirs"}
 	for _, test := range []struct{ headers, want string }{
 		{`["x-ratelimit"]`, " [server: s] [ratelimit: theirs]" + standard(1, 0, "3600")},
@@ -116,6 +120,7 @@ func TestUpstreamHeaders(t *testing.T) {
 		{`[]`, bracketed(wasmhost.Response("200", upstream...)[1:])},
 	} {
 		t.Run(test.headers, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				i := w.load(`{"headers": ` + test.headers + `, "rules": [{"name": "a", "match": {"path": "/"}, ` + once + `}]}`)
 				x := i.get("/")

@@ -9,6 +9,7 @@ import (
 const once = `"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]`
 
 func TestRules(t *testing.T) {
+	t.Parallel()
 	for _, s := range []scenario{
 		{
 			name: "a shadow rule never rejects, shows no headers, and is charged",

@@ -8,6 +8,7 @@ import (
 
 // The timer runs only while something waits for it.
 func TestTimer(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 9)))
@@ -41,6 +42,7 @@ func queueing(more string) string {
 // Requests leave a queue evenly, in the order in which they came, the first at
 // once; what the bucket cannot hold is rejected.
 func TestQueue(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + queueing("") + `]}`)
 		var all []*exchange
@@ -77,6 +79,7 @@ func TestQueue(t *testing.T) {
 // A client that goes away while it is in the queue leaves it; the others keep
 // their turns.
 func TestClientLeavesQueue(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + queueing("") + `]}`)
 		var all []*exchange
@@ -105,6 +108,7 @@ func TestClientLeavesQueue(t *testing.T) {
 
 // Nothing is held for longer than max_delay.
 func TestQueueMaxDelay(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + queueing(`, "max_delay": "150ms"`) + `]}`)
 		first, second, third := i.get("/"), i.get("/"), i.get("/")
@@ -118,6 +122,7 @@ func TestQueueMaxDelay(t *testing.T) {
 // Of several queues the longest delay counts. A queue works through Redis, too,
 // and in the shadow holds nobody.
 func TestQueueInRedis(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(queueing("") + `, {"name": "slow", "key": [{"header": "x-client"}],

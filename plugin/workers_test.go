@@ -9,10 +9,12 @@ import (
 // The workers of one Envoy share the embedded store: together they admit exactly
 // the limit, of every algorithm.
 func TestWorkersShareTheEmbeddedStore(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range []string{
 		"fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket", "leaky_bucket", "gcra",
 	} {
 		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				config := fmt.Sprintf(`{"rules": [{"name": "a", "key": [{"header": "x-client"}],
 					"limits": [{"algorithm": %q, "limit": 10, "window": "1h"}]}]}`, algorithm)
@@ -21,7 +23,7 @@ func TestWorkersShareTheEmbeddedStore(t *testing.T) {
 				for n := range 60 {
 					name := fmt.Sprint("client ", n%2)
 					x := workers[n/2%2].get("/", client(name)...)
-					if x.seen().Local == nil {
+					if x.Local == nil {
 						admitted[name]++
 					}
 					x.end()
@@ -37,6 +39,7 @@ func TestWorkersShareTheEmbeddedStore(t *testing.T) {
 // An Envoy that is reloaded keeps its counters; a limit that changed goes on
 // from them.
 func TestEmbeddedStoreOutlivesReload(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		before := w.load(`{"rules": [` + perClient("a", 2) + `]}`)
 		w.expect("before", before.get("/", client("x")...).end(), "200 allowed"+standard(2, 1, "3600"))
@@ -49,6 +52,7 @@ func TestEmbeddedStoreOutlivesReload(t *testing.T) {
 
 // A worker that writes between another's read and write is not overwritten.
 func TestWorkersAtOnce(t *testing.T) {
+	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		config := `{"rules": [` + perClient("a", 3) + `]}`
 		other := w.sibling()

@@ -7,45 +7,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-// Every case of this package runs in two worlds: as ordinary Go, in an Envoy
-// written for these tests (native_test.go), and as the built wasm in
-// internal/wasmhost. eachWorld runs it in both; a wasm that is not there fails.
+// Every case of this package runs in two worlds: as ordinary Go (native_test.go)
+// and as the built wasm, both in internal/wasmhost, which behaves as Envoy does.
+// eachWorld runs it in both; a wasm that is not there fails.
 func eachWorld(t *testing.T, test func(t *testing.T, w *worker)) {
 	t.Helper()
-	t.Run("native", func(t *testing.T) { test(t, newWorker(t, newNativeGuest)) })
-	t.Run("wasm", func(t *testing.T) { test(t, newWorker(t, newWasmGuest)) })
+	for name, world := range map[string]world{"native": native, "wasm": wasm} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorker(t, world))
+		})
+	}
 }
 
-// guest is the plugin in one worker of an Envoy.
-type guest interface {
-	start(config string) (filter, error)
-	logs() []wasmhost.LogLine
-	calls() map[string]int // host calls by name
+// world says how the plugin runs: what its Host needs for that.
+type world func(w *worker, options *wasmhost.Options)
+
+func native(w *worker, options *wasmhost.Options) {
+	options.Native = func(h *wasmhost.Host) wasmhost.Guest { return newNativeGuest(w.t, h) }
 }
 
-// filter is a plugin context: one configuration.
-type filter interface {
-	newStream() httpStream
-	Tick()
-	TickPeriod() time.Duration
-	Close()
-}
-
-// httpStream is one request on its way through the filter. Its methods are
-// those of wasmhost.Stream.
-type httpStream interface {
-	RequestHeaders(headers wasmhost.Pairs, endOfStream bool) wasmhost.Action
-	RequestBody(body []byte, endOfStream bool) wasmhost.Action
-	RequestPaused() bool
-	ResponseHeaders(headers wasmhost.Pairs, endOfStream bool) wasmhost.Action
-	ResponseBody(body []byte, endOfStream bool) wasmhost.Action
-	End()
-	// seen has what the filter let pass or set, in its exported fields.
-	seen() *wasmhost.Stream
-}
+func wasm(w *worker, options *wasmhost.Options) { options.Wasm = testenv.Wasm(w.t) }
 
 // worker is one worker of an Envoy. What is around the plugin is set before the
 // first configuration is loaded.
@@ -56,34 +42,29 @@ type worker struct {
 	properties wasmhost.Properties // of every request
 	before     func(call string)   // if not nil, runs before each host call
 	config     string              // for tests whose parts share one
-	envoy      *wasmhost.Envoy     // what wasm workers share
-	shared     *sharedMemory       // what native workers share
-	metrics    sharedMetrics       // likewise
+	envoy      *wasmhost.Envoy     // what workers share
 
-	t        *testing.T
-	began    time.Time
-	newGuest func(*worker) guest
-	guest    guest // nil until something is loaded
-	loaded   []*instance
+	t      *testing.T
+	began  time.Time
+	world  world
+	host   *wasmhost.Host // nil until something is loaded
+	loaded []*instance
 }
 
-func newWorker(t *testing.T, newGuest func(*worker) guest) *worker {
+func newWorker(t *testing.T, world world) *worker {
 	return &worker{
 		clock:    &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
 		clusters: map[string]wasmhost.Cluster{},
 		env:      map[string]string{},
 		envoy:    wasmhost.NewEnvoy(),
-		shared:   newSharedMemory(),
-		metrics:  sharedMetrics{},
 		t:        t,
 		began:    time.Now(),
-		newGuest: newGuest,
+		world:    world,
 	}
 }
 
 // connect makes a cluster what the plugin reaches by the name "redis".
 func (w *worker) connect(c wasmhost.Cluster) {
-	w.clusters["redis"] = c
 	w.clusters[string(grpcService("redis"))] = c
 }
 
@@ -95,7 +76,7 @@ func (w *worker) setenv(name, value string) {
 // sibling is another worker of the same Envoy.
 func (w *worker) sibling() *worker {
 	s := *w
-	s.guest, s.loaded = nil, nil
+	s.host, s.loaded = nil, nil
 	return &s
 }
 
@@ -109,26 +90,55 @@ func (c *clock) advance(d time.Duration) { c.now = c.now.Add(d) }
 // called again, as a reload does.
 func (w *worker) load(config string) *instance {
 	w.t.Helper()
-	f, err := w.start(config)
+	p, err := w.start(config)
 	if err != nil {
 		w.t.Fatalf("%v; the log: %q", err, w.logs())
 	}
-	i := &instance{worker: w, filter: f}
+	i := &instance{worker: w, Plugin: p}
 	w.loaded = append(w.loaded, i)
 	return i
 }
 
-func (w *worker) start(config string) (filter, error) {
-	if w.guest == nil {
-		w.guest = w.newGuest(w)
+func (w *worker) start(config string) (*wasmhost.Plugin, error) {
+	w.t.Helper()
+	if w.host == nil {
+		w.host = w.newHost()
 	}
-	return w.guest.start(config)
+	return w.host.StartPlugin(config)
+}
+
+// newHost is a VM, or its native twin. What Envoy would not put up with fails the
+// test, and so does a call on a context that is not there.
+func (w *worker) newHost() *wasmhost.Host {
+	w.t.Helper()
+	options := wasmhost.Options{
+		VMID:       "sluice",
+		Env:        w.env,
+		Envoy:      w.envoy,
+		Clusters:   w.clusters,
+		Now:        w.clock.read,
+		Properties: w.properties,
+		Intercept: func(call string) wasmhost.Status {
+			if w.before != nil {
+				w.before(call)
+			}
+			return wasmhost.StatusOK
+		},
+	}
+	w.world(w, &options)
+	h := wasmhost.Start(w.t, options)
+	w.t.Cleanup(func() {
+		if h.Strays > 0 {
+			w.t.Errorf("%d host calls for contexts that are gone", h.Strays)
+		}
+	})
+	return h
 }
 
 // logs is every line that was logged, with its level: "warn sluice: ...".
 func (w *worker) logs() (lines []string) {
 	levels := [...]string{"trace", "debug", "info", "warn", "error", "critical"}
-	for _, line := range w.guest.logs() {
+	for _, line := range w.host.Logs {
 		lines = append(lines, levels[line.Level]+" "+line.Text)
 	}
 	return lines
@@ -141,10 +151,10 @@ func (w *worker) logged(text string) bool {
 
 // callsOf is the host calls that f makes.
 func (w *worker) callsOf(f func()) map[string]int {
-	before := maps.Clone(w.guest.calls())
+	before := maps.Clone(w.host.Calls)
 	f()
 	made := map[string]int{}
-	for name, n := range w.guest.calls() {
+	for name, n := range w.host.Calls {
 		if n -= before[name]; n > 0 {
 			made[name] = n
 		}
@@ -154,7 +164,7 @@ func (w *worker) callsOf(f func()) map[string]int {
 
 // instance is one loaded configuration.
 type instance struct {
-	filter
+	*wasmhost.Plugin
 
 	worker *worker
 	period time.Duration // of the timer that runs

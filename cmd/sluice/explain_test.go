@@ -44,8 +44,8 @@ func TestExplain(t *testing.T) {
 			want: explain.Rule{
 				Mode: "enforce", Applies: true, Identity: "k|none", Tag: "per%20key|k|none", Cost: 2,
 				Limits: []explain.Limit{
-					{"per key-60s", "gcra", 10, "1m", 20, "rl:{per%20key|k|none}:gcra:1m"},
-					{"per key-1h", "fixed_window", 100, "1h", 100, "rl:{per%20key|k|none}:fixed_window:1h"},
+					{Name: "per key-60s", Algorithm: "gcra", Limit: 10, Window: "1m", Capacity: 20, Key: "rl:{per%20key|k|none}:gcra:1m"},
+					{Name: "per key-1h", Algorithm: "fixed_window", Limit: 100, Window: "1h", Capacity: 100, Key: "rl:{per%20key|k|none}:fixed_window:1h"},
 				},
 			},
 		},

@@ -62,11 +62,20 @@ type Caller struct {
 	h *Host
 }
 
-// Begin is the beginning of a host call of a native guest, by its name in the
-// ABI: it is counted, and Options.Intercept sees it, though it cannot refuse it.
-func (h *Host) Begin(call string) Caller {
+// Begin is the beginning of a host call of a native guest, by its name in the ABI
+// and with the context it acts on; 0 is the one whose callback runs. The call is
+// counted, and Options.Intercept sees it, though it cannot refuse it.
+func (h *Host) Begin(call string, contextID uint32) Caller {
 	h.admit(call)
-	return h.caller()
+	if contextID == 0 {
+		return h.caller()
+	}
+	c := h.contexts[contextID]
+	if c == nil {
+		h.Strays++
+		c = &vmContext{plugin: &Plugin{host: h}} // of which nothing comes
+	}
+	return Caller{c, h}
 }
 
 // admit counts a host call, and asks Intercept whether it is to be made.

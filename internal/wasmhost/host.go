@@ -161,8 +161,13 @@ func (h *Host) MemoryPages() uint32 { return h.guest.(*vm).memory.Size() >> 16 }
 // Now is the guest's clock, wall and monotonic.
 func (h *Host) Now() time.Time { return h.options.Now() }
 
-// Getenv is an environment variable of the guest's; "" if it is not set.
-func (h *Host) Getenv(name string) string { return h.options.Env[name] }
+// Environment is the environment of the guest, as environ_get of WASI has it.
+func (h *Host) Environment() (variables []byte) {
+	for name, value := range h.options.Env {
+		variables = append(variables, name+"="+value+"\x00"...)
+	}
+	return variables
+}
 
 // LogsAt is the text of every line of a level, in order.
 func (h *Host) LogsAt(level LogLevel) []string {

@@ -31,21 +31,20 @@ func TestNativeGuest(t *testing.T) {
 	var received string
 	guest := &nativeGuest{callbacks: map[string]func(uint32, []uint32) (uint32, error){
 		"proxy_on_configure": func(uint32, []uint32) (uint32, error) {
-			config, _ := h.Begin("proxy_get_buffer_bytes").GetBuffer(PluginConfiguration, 0, 100)
-			token, _ = h.Begin("proxy_grpc_stream").OpenGRPC(string(config))
+			config, _ := h.Begin("proxy_get_buffer_bytes", 0).GetBuffer(PluginConfiguration, 0, 100)
+			token, _ = h.Begin("proxy_grpc_stream", 0).OpenGRPC(string(config))
 			return 1, nil
 		},
 		"proxy_on_request_headers": func(id uint32, _ []uint32) (uint32, error) {
 			paused = id
-			path, _ := h.Begin("proxy_get_header_map_value").GetHeader(RequestHeaders, ":path")
-			h.Begin("proxy_grpc_send").SendGRPC(token, []byte(path), false)
+			path, _ := h.Begin("proxy_get_header_map_value", 0).GetHeader(RequestHeaders, ":path")
+			h.Begin("proxy_grpc_send", 0).SendGRPC(token, []byte(path), false)
 			return uint32(Pause), nil
 		},
 		"proxy_on_grpc_receive": func(_ uint32, args []uint32) (uint32, error) {
-			b, _ := h.Begin("proxy_get_buffer_bytes").GetBuffer(GRPCMessage, 0, args[1])
+			b, _ := h.Begin("proxy_get_buffer_bytes", 0).GetBuffer(GRPCMessage, 0, args[1])
 			received = string(b)
-			h.Begin("proxy_set_effective_context").SetEffectiveContext(paused)
-			h.Begin("proxy_continue_stream").ContinueStream(RequestStream)
+			h.Begin("proxy_continue_stream", paused).ContinueStream(RequestStream)
 			return 0, nil
 		},
 	}}
@@ -74,7 +73,7 @@ func TestNativeGuest(t *testing.T) {
 	}
 	wantCalls := map[string]int{
 		"proxy_get_buffer_bytes": 2, "proxy_grpc_stream": 1, "proxy_get_header_map_value": 1,
-		"proxy_grpc_send": 1, "proxy_set_effective_context": 1, "proxy_continue_stream": 1,
+		"proxy_grpc_send": 1, "proxy_continue_stream": 1,
 	}
 	if !maps.Equal(h.Calls, wantCalls) {
 		t.Errorf("host calls %v, want %v", h.Calls, wantCalls)
@@ -106,16 +105,22 @@ func TestNativeTrap(t *testing.T) {
 // A guest that acts on a stream that has ended is noticed.
 func TestStrays(t *testing.T) {
 	t.Parallel()
-	h, p := startGuest(t, Options{}, "/b request_headers\n enter /a\n")
-	tell(p, "/a").End()
-	tell(p, "/b")
+	h := Start(t, Options{Native: func(*Host) Guest { return &nativeGuest{} }})
+	p := startPlugin(t, h, "")
+	s := p.NewStream()
+	s.RequestHeaders(Request("GET", "/"), true)
+	id := s.context.id
+	h.Begin("proxy_set_property", id).SetProperty("a", []byte("before"))
 	if h.Strays != 0 {
-		t.Errorf("%d strays, though /a was forgotten and 0 chosen", h.Strays)
+		t.Errorf("%d strays, want none while the stream lives", h.Strays)
 	}
-	if status := h.Begin("proxy_set_effective_context").SetEffectiveContext(99); status != StatusBadArgument {
-		t.Errorf("status %d, want %d", status, StatusBadArgument)
+	s.End()
+	h.Begin("proxy_set_property", id).SetProperty("a", []byte("after"))
+	h.Begin("proxy_set_effective_context", p.id).SetEffectiveContext(id)
+	if h.Strays != 2 {
+		t.Errorf("%d strays, want 2", h.Strays)
 	}
-	if h.Strays != 1 {
-		t.Errorf("%d strays, want 1", h.Strays)
+	if got := string(s.FilterState["wasm.a"]); got != "before" {
+		t.Errorf("filter state %q, want what was set before the end", got)
 	}
 }

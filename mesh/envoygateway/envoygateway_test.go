@@ -62,6 +62,7 @@ func TestGateway(t *testing.T) {
 	server := redistest.Start(t)
 	g := start(t, rendered(t, server.Port))
 	g.AwaitLimit("100")
+	g.ExpectStrict() // by what Envoy Gateway does unless told otherwise
 	if a := g.AwaitRejection(); a.Limit != "100" || a.RetryAfter != "1" {
 		t.Errorf("rejected with limit %q, Retry-After %q; want 100, 1", a.Limit, a.RetryAfter)
 	}

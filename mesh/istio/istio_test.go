@@ -73,6 +73,7 @@ func TestGateway(t *testing.T) {
 	m := startMesh(t, parse(t, render(t, "gateway", at(server.Port), false)))
 	p := m.gateway("gateway-a")
 	p.AwaitLimit("100")
+	p.ExpectStrict()
 	p.AwaitRejection()
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d counters, want 1", n)
@@ -86,6 +87,7 @@ func TestSidecar(t *testing.T) {
 	m := startMesh(t, parse(t, render(t, "sidecar", at(server.Port), false)))
 	p := m.sidecar()
 	p.AwaitLimit("100")
+	p.ExpectStrict()
 	p.AwaitRejection()
 	if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 || !strings.Contains(keys[0], "per-caller|plain-text") {
 		t.Errorf("Redis has %q", keys)

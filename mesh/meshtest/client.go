@@ -51,6 +51,48 @@ func (c *Client) Get(header ...string) (Answer, error) {
 	return Answer{resp.StatusCode, resp.Header.Get("X-RateLimit-Limit"), resp.Header.Get("Retry-After")}, nil
 }
 
+// ExpectStrict wants Envoy to take no request that it and the rules, or the
+// upstream, might read in two ways.
+func (c *Client) ExpectStrict() {
+	c.T.Helper()
+	for _, test := range []struct {
+		name, path, header string
+		status             int
+		location           string
+	}{
+		{name: "escaped slashes, dot segments, repeated slashes", path: "/a%2f..%2f/b", status: http.StatusTemporaryRedirect, location: "/b"},
+		{name: "a header with an underscore", path: "/", header: "X_Api_Key", status: http.StatusBadRequest},
+	} {
+		status, location, err := c.raw(test.path, test.header)
+		if err != nil {
+			c.T.Errorf("%s: %v", test.name, err)
+		}
+		if status != test.status {
+			c.T.Errorf("%s: status %d, want %d", test.name, status, test.status)
+		}
+		if location != test.location {
+			c.T.Errorf("%s: location %q, want %q", test.name, location, test.location)
+		}
+	}
+}
+
+// raw sends a request whose path and header stay as they are, and follows no
+// redirect.
+func (c *Client) raw(path, header string) (status int, location string, err error) {
+	request, err := http.NewRequest(http.MethodGet, c.URL+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if header != "" {
+		request.Header[header] = []string{"a"}
+	}
+	resp, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return 0, "", err
+	}
+	return resp.StatusCode, resp.Header.Get("Location"), resp.Body.Close()
+}
+
 // AwaitLimit waits for Envoy to limit by a capacity.
 func (c *Client) AwaitLimit(capacity string) {
 	c.T.Helper()

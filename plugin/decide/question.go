@@ -23,8 +23,10 @@ type Question struct {
 	state   State
 	waiting int  // checks that wait for Redis
 	inPipe  int  // checks whose last reply has not come; those that expired count
-	refused bool // concluded, and what it charged, or turns out to have, is given back
 	turn    turn // its place in the queue, while Held
+
+	concluded bool // it has its verdict
+	refused   bool // and what it charged, or turns out to have, is given back
 
 	decisions []algo.Decision // of all checks
 	tags      []byte          // of all checks
@@ -71,7 +73,8 @@ type Check struct {
 	Decisions []algo.Decision // parallel to Limits.Limits
 	AtMicros  int64           // when it was decided, on the clock of the store that did
 
-	receipt Receipt
+	receipt Receipt      // of the decision
+	late    Receipt      // of an answer of Redis' that came after the verdict
 	nonce   int64        // of the call to Redis
 	lease   *lease.Lease // nil: the limit is not leased
 }

@@ -56,6 +56,7 @@ func (s *Stores) giveAllBack(q *Question, now Time) {
 	q.refused = true
 	for i := range q.Checks {
 		s.GiveBack(&q.Checks[i].receipt, now)
+		s.GiveBack(&q.Checks[i].late, now)
 	}
 }
 

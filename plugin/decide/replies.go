@@ -5,39 +5,40 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// Decided implements redis.Waiter: Redis' answer to a check, perhaps after the
-// timeout.
+// Decided implements redis.Waiter: Redis' answer to a check. One that comes after the
+// timeout still counts while the request has not been concluded.
 func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 	s, c := q.stores, &q.Checks[index]
 	q.inPipe--
 	if c.lease != nil {
 		c.lease.Heard(&r.Decisions[0], nowMicros)
 	}
-	if c.Status != Waiting {
+	if q.concluded {
 		s.late(q, c, r, nowMicros)
 		return
 	}
+	expired := c.Status == Undecided
 	copy(c.Decisions, r.Decisions)
 	c.Source, c.AtMicros, c.Status = FromRedis, r.AtMicros, Rejected
 	if r.Allowed {
 		c.Status = Allowed
 		c.receipt = receiptOf(c)
 	}
-	q.answered()
+	if !expired {
+		q.answered()
+	}
 }
 
-// late takes an answer that came after the check had failed. What it charged
-// stands if the request was admitted all the same.
+// late takes an answer to a check that the failure mode has taken care of. What it
+// charged stands if the request was admitted all the same.
 func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
-	if r.Allowed && c.receipt.source == FromNobody {
-		given := receiptOf(c)
-		if c.Cost > 0 {
-			given.source, given.atMicros = FromRedis, r.AtMicros
+	if r.Allowed && c.Cost > 0 {
+		c.late = Receipt{
+			source: FromRedis, limits: c.Limits, tag: c.Tag, cost: c.Cost,
+			atMicros: r.AtMicros, nonce: c.nonce,
 		}
 		if q.refused {
-			s.GiveBack(&given, Time{SteadyMicros: nowMicros})
-		} else {
-			c.receipt = given
+			s.GiveBack(&c.late, Time{SteadyMicros: nowMicros})
 		}
 	}
 	s.Release(q)

@@ -24,6 +24,14 @@ type Recorder interface {
 	Concluded(q *Question, v Verdict)
 }
 
+// Redis is the connection to Redis, see redis.Conn.
+type Redis interface {
+	Begin(nowMicros int64) redis.Cause
+	Add(w redis.Waiter, index int, charge redis.Charge) (nonce int64)
+	Flush(nowMicros int64)
+	Refund(charge redis.Charge, nowMicros int64)
+}
+
 // Stores is all that can answer a Question, for one configuration in one worker.
 // Behind it are the leases, the deny cache, Redis and the embedded store.
 type Stores struct {
@@ -31,7 +39,7 @@ type Stores struct {
 	record   Recorder
 	embedded *local.Store // nil: only Redis decides
 
-	conn    *redis.Conn     // nil: only the embedded store decides
+	conn    Redis           // nil: only the embedded store decides
 	scripts []*redis.Script // by rule.LimitSet.Index
 	denied  *deny.Cache     // nil: off
 	holds   []int64         // by rule.LimitSet.Index: how long a rejection may be remembered, us
@@ -66,7 +74,7 @@ func NewStores(cfg *config.Config, rules *rule.Set, embedded *local.Store, recor
 }
 
 // Connect makes conn the connection to Redis. The Stores is its Observer.
-func (s *Stores) Connect(conn *redis.Conn) { s.conn = conn }
+func (s *Stores) Connect(conn Redis) { s.conn = conn }
 
 // maxIdle bounds how many ended questions are kept for their memory.
 const maxIdle = 256
@@ -169,6 +177,7 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 		}
 	}
 	v := q.Verdict(s.mode)
+	q.concluded = true
 	s.record.Concluded(q, v)
 	if v.Event == Refused {
 		s.refuse(q, now)

@@ -1,0 +1,195 @@
+package decide
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/local"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// world is one worker in which everything is in a test's hand: what Redis does and
+// when its replies come, which clients leave, and the time. Redis runs the Go twins
+// of the scripts, and keeps a ledger of each call.
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	now    Time
+	rules  *rule.Set
+	stores *Stores
+
+	plans  map[*redis.Script]*algo.Plan
+	states map[string][]algo.State // by script and tag
+	ledger map[int64]*call         // by nonce
+	nonce  int64
+	down   bool    // no connection can be opened
+	added  []*call // since Begin
+	flying []*call // Redis has been sent them, and the last word is not spoken
+
+	shared    map[string][]byte // of the embedded store
+	requests  map[*Question]*request
+	nextID    uint32
+	live      []*Question // their streams have not ended, or they are Gone
+	ended     []*request
+	concluded int
+	events    [metric.Events]int64
+}
+
+// call is one check that Redis was sent.
+type call struct {
+	waiter  redis.Waiter
+	index   int
+	charge  redis.Charge
+	expired bool
+	reply   *redis.Reply // nil: Redis has not run it yet
+
+	charged int64 // units
+	given   int64 // units that were given back
+	lost    bool  // its reply, or what gives it back, was lost on the way
+}
+
+// request is one request as Envoy and the client see it.
+type request struct {
+	id        uint32
+	calls     []int64 // nonces
+	concluded int
+	exits     int // resumed or answered
+	waited    bool
+	left      bool
+	admitted  bool
+	verdict   Verdict
+}
+
+func newWorld(t *testing.T, seed uint64, text string) *world {
+	t.Helper()
+	cfg, err := config.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := rule.Compile(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 7)), rules: rules,
+		now:   Time{SteadyMicros: 1e9, UnixMicros: 1_790_000_000e6},
+		plans: map[*redis.Script]*algo.Plan{}, states: map[string][]algo.State{},
+		ledger: map[int64]*call{}, shared: map[string][]byte{}, requests: map[*Question]*request{},
+	}
+	w.stores = NewStores(cfg, rules, local.New(w, local.Options{}), w)
+	for i, script := range w.stores.scripts {
+		w.plans[script] = rules.LimitSets[i].Plan
+	}
+	w.stores.Connect(w)
+	return w
+}
+
+// Get and Set are the shared memory of a single worker (local.SharedData).
+func (w *world) Get(key string) (value []byte, cas uint32, err error) {
+	value, ok := w.shared[key]
+	if !ok {
+		return nil, 0, local.ErrNotFound
+	}
+	return value, 1, nil
+}
+
+func (w *world) Set(key string, value []byte, _ uint32) error {
+	w.shared[strings.Clone(key)] = append([]byte(nil), value...)
+	return nil
+}
+
+// Begin implements Redis.
+func (w *world) Begin(int64) redis.Cause {
+	if w.down {
+		return redis.Unreachable
+	}
+	return redis.NoCause
+}
+
+// Add implements Redis.
+func (w *world) Add(waiter redis.Waiter, index int, charge redis.Charge) int64 {
+	w.nonce++
+	charge.Nonce = w.nonce
+	charge.Tag = append([]byte(nil), charge.Tag...)
+	c := &call{waiter: waiter, index: index, charge: charge}
+	w.ledger[w.nonce] = c
+	w.added = append(w.added, c)
+	if q, ok := waiter.(*Question); ok {
+		r := w.requests[q]
+		r.calls = append(r.calls, w.nonce)
+	}
+	return w.nonce
+}
+
+// Flush implements Redis. The stream may end inside it.
+func (w *world) Flush(nowMicros int64) {
+	sent := w.added
+	w.added = nil
+	if w.random.IntN(50) == 0 {
+		for _, c := range sent {
+			c.waiter.Failed(c.index, redis.Lost, nowMicros)
+		}
+		return
+	}
+	w.flying = append(w.flying, sent...)
+}
+
+// Refund implements Redis.
+func (w *world) Refund(charge redis.Charge, _ int64) {
+	c := w.ledger[charge.Nonce]
+	if w.down {
+		c.lost = true
+		return
+	}
+	plan := w.plans[charge.Script]
+	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, charge.Cost)
+	if c.given += charge.Cost; c.given > c.charged {
+		w.t.Fatalf("call %d charged %d and was given back %d", charge.Nonce, c.charged, c.given)
+	}
+}
+
+func (w *world) state(charge redis.Charge) []algo.State {
+	plan := w.plans[charge.Script]
+	for i, script := range w.stores.scripts {
+		if script != charge.Script {
+			continue
+		}
+		key := string(rune('a'+i)) + string(charge.Tag)
+		if w.states[key] == nil {
+			w.states[key] = make([]algo.State, len(plan.Limits()))
+		}
+		return w.states[key]
+	}
+	w.t.Fatal("a script of nobody")
+	return nil
+}
+
+// run lets Redis run a call.
+func (w *world) run(c *call) {
+	plan := w.plans[c.charge.Script]
+	out := make([]algo.Decision, len(plan.Limits()))
+	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, c.charge.Cost, out)
+	c.reply = &redis.Reply{AtMicros: w.now.UnixMicros, Allowed: allowed, Decisions: out}
+	if allowed {
+		c.charged = c.charge.Cost
+	}
+}
+
+// Count, RedisFailed, RoundTrip, BreakerChanged and Concluded implement Recorder.
+func (w *world) Count(e metric.Event, n int64)     { w.events[e] += n }
+func (w *world) RedisFailed(redis.Cause)           {}
+func (w *world) RoundTrip(int64)                   {}
+func (w *world) BreakerChanged(redis.BreakerState) {}
+func (w *world) Concluded(q *Question, v Verdict) {
+	r := w.requests[q]
+	r.verdict = v
+	if r.concluded++; r.concluded > 1 {
+		w.t.Fatalf("request %d was concluded %d times", r.id, r.concluded)
+	}
+	w.concluded++
+}

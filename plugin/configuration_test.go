@@ -21,12 +21,12 @@ func TestRefusedConfigurations(t *testing.T) {
 		{
 			"several mistakes", `{"redsi": {}, "rules": [
 				{"name": "a", "limits": [{"algorithm": "gcra", "limit": 10, "window": "10x"}]},
-				{"name": "a", "limits": [{"algorithm": "gcra", "limit": 0, "window": "1s"}]}]}`,
+				{"name": "a", "limits": [{"algorithm": "gcra", "limit": -1, "window": "1s"}]}]}`,
 			[]string{
 				`redsi: unknown field (did you mean "redis"?`,
 				`rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`,
 				`rules[1].name: `,
-				`rules[1].limits[0].limit: 0`,
+				`rules[1].limits[0].limit: -1`,
 			},
 		},
 	} {

@@ -25,6 +25,8 @@ type envoy interface {
 	resumeRequest(contextID uint32)
 	sendResponse(contextID, status uint32, details string, headers []byte, body string, grpcStatus int32)
 
+	foreign(contextID uint32, name string, arguments []byte) ([]byte, bool)
+
 	setTickPeriod(pluginID, millis uint32)
 	pluginDone(pluginID uint32)
 	grpcOpen(pluginID uint32, service []byte) (token, status uint32)

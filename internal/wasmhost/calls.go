@@ -43,9 +43,9 @@ func (c Caller) Done() Status {
 
 // CallForeign is proxy_call_foreign_function.
 func (c Caller) CallForeign(name string, arguments []byte) ([]byte, Status) {
-	f := c.h.options.Foreign[name]
-	if f == nil {
-		return nil, StatusNotFound
+	if f := c.h.options.Foreign[name]; f != nil {
+		return f(arguments)
 	}
-	return f(arguments)
+	results, status, _ := c.expression(name, arguments)
+	return results, status
 }

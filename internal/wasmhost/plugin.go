@@ -34,6 +34,8 @@ type Plugin struct {
 	state      pluginState
 	streams    int // that have not ended
 
+	expressions expressions
+
 	grpc       map[uint32]*grpcStream // by token
 	metadata   [2]*Pairs              // initial and trailing, while their callback runs
 	message    *[]byte                // of gRPC, while its callback runs

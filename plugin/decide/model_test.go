@@ -71,7 +71,7 @@ func newWorld(t *testing.T, seed uint64, text string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := rule.Compile(cfg)
+	rules, err := rule.Compile(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,9 @@ type request struct {
 	headers    [][2]string
 	properties map[string]string
 	values     map[string]string // of expressions, by their wrapped text
-	reads      map[string]int
+
+	mu    sync.Mutex
+	reads map[string]int
 }
 
 func (r *request) Header(name string) (string, bool) {
@@ -90,6 +92,8 @@ func (e *fakeExpressions) Create(text string) (uint32, error) {
 }
 
 func (r *request) count(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.reads == nil {
 		r.reads = map[string]int{}
 	}

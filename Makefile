@@ -109,6 +109,13 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 bench-lua: tools ## what a check costs Redis, against the goals and redis_rate (REDIS_SERVER=... on that server)
 	@go run ./cmd/luabench
 
+# The algorithms as WebAssembly, in a file that a page opened from disk may load.
+.PHONY: playground
+playground: tools ## compile the algorithms for docs/playground anew
+	@mkdir -p build
+	tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -gc=conservative -opt=z -no-debug -o build/playground.wasm ./cmd/playground
+	{ printf '// Made by "make playground" of cmd/playground.\nconst ALGO_WASM = "'; gzip -9nc build/playground.wasm | base64 -w 0; printf '";\n'; } > docs/playground/algo.js
+
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew
 	go run ./cmd/algopic

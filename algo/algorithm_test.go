@@ -35,7 +35,7 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 				t.Errorf("its key ends in %q, want %q", got, want.suffix)
 			}
 			testLease(t, l, want.leasable)
-			p := mustPolicy(t, l)
+			p := mustPlan(t, l)
 			if got := p.limiters[0].algorithm; got != a {
 				t.Errorf("newLimiter makes it a %s", got)
 			}
@@ -154,12 +154,12 @@ func TestRetryAfterFor(t *testing.T) {
 // returns how many were told.
 func checkRetryAfterFor(t *testing.T, r random, l Limit) (told int) {
 	t.Helper()
-	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 	now := epoch + r.Int64N(1e15)
 	for range 40 {
 		now += r.step(&l, out[0], now)
 		cost := max(r.cost(l.Capacity()), 1)
-		if p.Decide(states, now, cost, out) {
+		if decide(p, states, now, cost, out) {
 			continue
 		}
 		of := out[0].RetryAfterMicros
@@ -169,7 +169,7 @@ func checkRetryAfterFor(t *testing.T, r random, l Limit) (told int) {
 			continue
 		}
 		told++
-		p.Decide(copyStates(states), now, higher, out)
+		decide(p, copyStates(states), now, higher, out)
 		if want := out[0].RetryAfterMicros; got != want {
 			t.Fatalf("%+v: cost %d waits %d, so %d waits %d; want %d", l, cost, of, higher, got, want)
 		}

@@ -12,12 +12,12 @@ func BenchmarkDecide(b *testing.B) {
 			l.Units, l.WindowMicros = 100, 1000
 		}
 		b.Run(fmt.Sprintf("%d-%s", i, l.Algorithm), func(b *testing.B) {
-			p, states, out := mustPolicy(b, l), make([]State, 1), make([]Decision, 1)
+			p, states, out := mustPlan(b, l), make([]State, 1), make([]Decision, 1)
 			now := int64(epoch)
 			b.ReportAllocs()
 			for b.Loop() {
 				now += 50
-				p.Decide(states, now, 1, out)
+				decide(p, states, now, 1, out)
 			}
 		})
 	}
@@ -36,6 +36,6 @@ func BenchmarkParseReply(b *testing.B) {
 
 func BenchmarkNewPolicy(b *testing.B) {
 	for b.Loop() {
-		mustPolicy(b, everyLimit()...)
+		mustPlan(b, everyLimit()...)
 	}
 }

@@ -1,110 +1,137 @@
 package algo
 
 import (
-	"math/bits"
+	_ "embed"
+	"math"
 	"strconv"
 )
 
-// bucket is the arithmetic that token_bucket, leaky_bucket and gcra share. Each
-// keeps one time, at which the bucket is back to rest: full of tokens, drained,
-// or on schedule. How far it lies ahead of now, the lead, is what is in use: a
-// unit takes one interval of it, and the whole capacity is the tolerance.
+//go:embed bucket.lua
+var bucketLua string
+
+// bucket is the arithmetic that token_bucket, leaky_bucket and gcra share. A unit
+// takes one interval of time to come back; how far the units in use reach ahead
+// of now is the lead: the time until the bucket is full of tokens, drained, or on
+// schedule again. The whole capacity is the tolerance.
 //
 // The Lua computes with doubles, so every sum must be exact in 53 bits. The
 // interval window/limit is therefore rounded up to a whole number of ticks, a
-// power-of-two fraction of a microsecond, and the clock is taken modulo wrap,
-// also a power of two: what is ahead of now by more than half of it is behind.
-// Rounding the interval up admits at most 1/1024 less than the limit, and never
-// more.
+// power-of-two fraction of a microsecond. Rounding it up admits at most 1/1024
+// less than the limit, and never more.
 //
-// Wraps divide each other, so a stored time keeps its meaning when a change of
-// the limit or burst makes the wrap smaller. When it makes it larger, the old
-// time reads as one of the past or as one up to half a wrap ahead; the key still
-// expires when it would have.
+// A state keeps the limit that its lead was counted with, and when. So it means
+// units, and a limit with another rate or burst goes on with those: they take its
+// own interval each, at most its tolerance together, and drain from when they were
+// counted.
 type bucket struct {
+	limit     int64 // Limit.Units
+	window    int64 // us
 	shift     uint  // a tick is 2^-shift us
-	wrap      int64 // us
 	interval  int64 // ticks for one unit, at least 1
-	tolerance int64 // ticks: interval * burst
+	tolerance int64 // ticks: interval * burst; 0 for a limit of 0
 	capacity  int64 // units: burst
 
 	queue    bool
 	maxDelay int64 // us
 }
 
-// A bucket's State is the time at which it is back to rest.
+// A bucket's State.
 const (
-	bucketMicros   = iota // whole us since the Unix epoch
+	bucketAt       = iota // when it was counted, us since the Unix epoch
+	bucketRest            // when the lead will have passed: whole us since then
 	bucketFraction        // the rest, in 2^-maxShift us
+	bucketLimit           // the limit that it was counted with
 	bucketLen
 )
 
 // maxShift is the finest tick: it resolves 1e9 units in 1 ms.
 const maxShift = 30
 
-// precision is the fewest ticks of an interval, whose rounding up then costs at
-// most 1/precision of the rate.
-const precision = 1024
+// grids are the choices of a tick, tried in order: the first of which the interval
+// has enough ticks is taken, so that rounding it up costs at most 1/1024 of the
+// rate. The coarser ones keep a tolerance of 1e9 units below 2^51 ticks, or, of
+// long intervals, below the 100 years that validate allows: two of them add up
+// exactly in a double. bucket.lua knows the same by comparisons.
+var grids = [...]struct {
+	shift      uint
+	leastTicks int64
+}{{0, 1 << 17}, {4, 1 << 10}, {12, 1 << 10}, {20, 1 << 10}, {maxShift, 0}}
 
-// grid is one choice of tick and wrap. Twice the wrap is 2^53 ticks: a time on
-// the clock plus a lead is exact in a double.
-type grid struct {
-	shift uint
-	wrap  int64
-}
-
-// grids are tried in order, the coarsest whose ticks are fine enough is taken.
-// Only the first, for leads of 4 to 100 years, has a wrap of 2^53 ticks: its
-// sums are exact until the year 2155.
-var grids = [...]grid{
-	{0, 1 << 53},
-	{4, 1 << 48},
-	{12, 1 << 40},
-	{20, 1 << 32},
-	{maxShift, 1 << 22},
-}
-
-// newBucket prepares the arithmetic of a limit within its bounds.
-func newBucket(l *Limit) bucket {
-	burst := l.Capacity()
-	g := gridOf(l, burst)
-	interval := ceilDiv(l.WindowMicros<<g.shift, l.Units)
-	return bucket{
-		shift: g.shift, wrap: g.wrap,
-		interval: interval, tolerance: interval * burst, capacity: burst,
-		queue: l.Queue, maxDelay: min(l.MaxDelayMicros, g.wrap),
+func newBucketLimiter(l *Limit) limiter {
+	b := newBucket(l)
+	limiter := limiter{algorithm: l.Algorithm, bucket: b, name: "bucket", lua: bucketLua, args: bucketArgs[:2]}
+	if l.Queue {
+		limiter.variant, limiter.args = "queue", bucketArgs[:]
 	}
+	return limiter
 }
 
-func gridOf(l *Limit, burst int64) grid {
-	for _, g := range grids[1:] {
-		interval := ceilDiv(l.WindowMicros<<g.shift, l.Units)
-		if interval < precision {
-			continue
-		}
-		if hi, tolerance := bits.Mul64(uint64(interval), uint64(burst)); hi > 0 || tolerance > uint64(g.wrap)<<g.shift/2 {
+// newBucket prepares the arithmetic of a limit within its bounds. A limit of 0
+// has the interval of a limit of 1.
+func newBucket(l *Limit) bucket {
+	b := bucket{
+		limit: l.Units, window: l.WindowMicros, capacity: l.Capacity(),
+		queue: l.Queue, maxDelay: l.MaxDelayMicros,
+	}
+	b.shift, b.interval = intervalOf(l.WindowMicros, max(l.Units, 1))
+	b.tolerance = b.interval * b.capacity
+	return b
+}
+
+// intervalOf is window/limit, rounded up to ticks, and which ticks.
+func intervalOf(windowMicros, limit int64) (shift uint, ticks int64) {
+	for _, grid := range grids {
+		shift, ticks = grid.shift, ceilDiv(windowMicros<<grid.shift, limit)
+		if ticks >= grid.leastTicks {
 			break
 		}
-		return g
 	}
-	return grids[0]
+	return shift, ticks
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-// lead is how far the state lies ahead of now, in ticks.
+// lead is how far the state reaches ahead of now, in ticks.
 func (b *bucket) lead(s State, nowMicros int64) int64 {
-	if len(s) != bucketLen || s[bucketMicros] < nowMicros {
+	if !isBucket(s) {
 		return 0
 	}
-	ahead := (s[bucketMicros] - nowMicros) & (b.wrap - 1)
-	fraction := s[bucketFraction] & (1<<maxShift - 1)
-	lead := ahead<<b.shift + fraction>>(maxShift-b.shift)
-	if lead > b.wrap<<b.shift/2 {
+	lead, elapsed := b.counted(s), max(nowMicros, s[bucketAt])-s[bucketAt]
+	if elapsed < 0 || elapsed >= b.ceilMicros(lead) {
 		return 0
 	}
-	return lead
+	return lead - elapsed<<b.shift
 }
+
+// isBucket reports whether the state is one that a bucket has written.
+func isBucket(s State) bool {
+	return len(s) == bucketLen && within(s[bucketLimit], 1, MaxUnits) &&
+		within(s[bucketAt], 0, 1<<60) && within(s[bucketRest]-s[bucketAt], 0, 1<<53-1) &&
+		within(s[bucketFraction], 0, 1<<maxShift-1)
+}
+
+// counted is the lead that the state's units had when they were counted, at this
+// limit's rate and at most its tolerance, in ticks. It computes with doubles, as
+// the Lua does.
+func (b *bucket) counted(s State) int64 {
+	scale := ticksPerMicro(b.shift)
+	lead := float64(s[bucketRest]-s[bucketAt]) + float64(s[bucketFraction])/ticksPerMicro(maxShift)
+	if s[bucketLimit] != b.limit {
+		shift, ticks := intervalOf(b.window, s[bucketLimit])
+		interval, own := float64(ticks)/ticksPerMicro(shift), float64(b.interval)/scale
+		if interval != own {
+			units := lead / interval
+			lead = units * own
+		}
+	}
+	lead = math.Ceil(lead * scale)
+	if lead < float64(b.tolerance) {
+		return int64(lead)
+	}
+	return b.tolerance
+}
+
+func ticksPerMicro(shift uint) float64 { return float64(int64(1) << shift) }
 
 // ceilMicros turns ticks into microseconds.
 func (b *bucket) ceilMicros(ticks int64) int64 {
@@ -114,14 +141,12 @@ func (b *bucket) ceilMicros(ticks int64) int64 {
 // check decides cost, without charging it.
 func (b *bucket) check(s State, nowMicros, cost int64) Decision {
 	lead := b.lead(s, nowMicros)
-	d := Decision{
-		Remaining:        max(b.tolerance-lead, 0) / b.interval,
-		ResetAfterMicros: b.ceilMicros(lead),
-		RetryAfterMicros: b.retryAfter(lead, cost),
-	}
-	d.Allowed = d.RetryAfterMicros == 0
-	if b.queue && d.Allowed {
-		d.DelayMicros = d.ResetAfterMicros
+	d := uncharged((b.tolerance-lead)/b.interval, b.ceilMicros(lead))
+	if cost > 0 {
+		d.reject(b.retryAfter(lead, cost))
+		if b.queue && d.Allowed {
+			d.DelayMicros = d.ResetAfterMicros
+		}
 	}
 	return d
 }
@@ -131,8 +156,8 @@ func (b *bucket) retryAfter(lead, cost int64) int64 {
 		return Never
 	}
 	over := lead + cost*b.interval - b.tolerance
-	if b.queue {
-		over = max(over, lead-b.maxDelay<<b.shift)
+	if b.queue && lead > 0 {
+		over = max(over, lead-min(b.maxDelay, b.ceilMicros(lead))<<b.shift)
 	}
 	return max(b.ceilMicros(over), 0)
 }
@@ -140,21 +165,30 @@ func (b *bucket) retryAfter(lead, cost int64) int64 {
 // charge takes cost, which check has allowed, and brings d up to date.
 func (b *bucket) charge(s State, nowMicros, cost int64, d *Decision) State {
 	lead := b.lead(s, nowMicros) + cost*b.interval
-	d.Remaining = (b.tolerance - lead) / b.interval
-	d.ResetAfterMicros = b.ceilMicros(lead)
+	d.charged(cost, b.ceilMicros(lead))
 	return b.store(s, nowMicros, lead)
 }
 
 func (b *bucket) store(s State, nowMicros, lead int64) State {
-	fraction := lead & (1<<b.shift - 1)
-	return append(s[:0], nowMicros+lead>>b.shift, fraction<<(maxShift-b.shift))
+	fraction := lead & (1<<b.shift - 1) << (maxShift - b.shift)
+	return append(s[:0], nowMicros, nowMicros+lead>>b.shift, fraction, b.limit)
+}
+
+// rebase makes a state that was counted in the future one that was counted now.
+func (b *bucket) rebase(s State, nowMicros int64) (State, bool) {
+	if !isBucket(s) || s[bucketAt] <= nowMicros {
+		return s, false
+	}
+	s[bucketRest] += nowMicros - s[bucketAt]
+	s[bucketAt] = nowMicros
+	return s, true
 }
 
 // refund gives cost back. After a whole tolerance time itself has done so.
 func (b *bucket) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
 	lead := b.lead(s, nowMicros)
 	switch {
-	case lead == 0 || b.drained(chargedAtMicros, nowMicros):
+	case lead == 0 || nowMicros-chargedAtMicros >= b.ceilMicros(b.tolerance):
 		return s
 	case cost >= ceilDiv(lead, b.interval):
 		return s[:0]
@@ -162,32 +196,27 @@ func (b *bucket) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
 	return b.store(s, nowMicros, lead-cost*b.interval)
 }
 
-// drained says whether what was charged has been restored by time alone.
-func (b *bucket) drained(chargedAtMicros, nowMicros int64) bool {
-	return nowMicros-chargedAtMicros >= b.ceilMicros(b.tolerance)
-}
-
 func bucketExpires(s State) int64 {
-	if len(s) != bucketLen {
+	if !isBucket(s) {
 		return 0
 	}
 	if s[bucketFraction] > 0 {
-		return s[bucketMicros] + 1
+		return s[bucketRest] + 1
 	}
-	return s[bucketMicros]
+	return s[bucketRest]
 }
 
-// args are the constants of the scripts, interval and tolerance, in microseconds.
-// The scripts know the wrap by these two: an argument costs Redis more than a
-// comparison.
-func (b *bucket) args() []string {
-	return []string{b.decimal(b.interval), b.decimal(b.tolerance)}
+// bucketArgs write the constants of the scripts, the times in microseconds. A
+// power-of-two fraction has a finite decimal expansion, which reads back as the
+// same double.
+var bucketArgs = [...]argument{
+	func(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.interval) },
+	func(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.tolerance) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.maxDelay) },
 }
 
-// decimal writes ticks as microseconds. A power-of-two fraction has a finite
-// decimal expansion, which reads back as the same double.
-func (b *bucket) decimal(ticks int64) string {
-	return strconv.FormatFloat(float64(ticks)/float64(int64(1)<<b.shift), 'f', -1, 64)
+func (b *bucket) appendTicks(dst []byte, ticks int64) []byte {
+	return strconv.AppendFloat(dst, float64(ticks)/ticksPerMicro(b.shift), 'f', -1, 64)
 }
 
 // wholeMicros is the time in which cost units are restored, and whether that is a

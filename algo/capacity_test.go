@@ -35,10 +35,10 @@ func TestCapacityAtOneInstantInGo(t *testing.T) {
 	for capacity := int64(1); capacity <= capacities; capacity++ {
 		window := windows[capacity%int64(len(windows))]
 		for _, l := range plainLimits(capacity, window) {
-			p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+			p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 			total := int64(0)
 			for range l.Capacity() + 3 {
-				if p.Decide(states, epoch+capacity, 1, out) {
+				if decide(p, states, epoch+capacity, 1, out) {
 					total++
 				}
 			}
@@ -50,16 +50,16 @@ func TestCapacityAtOneInstantInGo(t *testing.T) {
 }
 
 // admitted makes a function of the script that follows. It charges ARGV[1] at
-// once, then single units, each with a nonce of its own, as often as ARGV[2]
-// says, and returns how many units were admitted.
+// once, then single units, as often as the last argument says, and returns how
+// many units were admitted.
 const admitted = `
-local bulk, times, total = ARGV[1], ARGV[2], 0
-local function try(cost, nonce)
-  ARGV[1], ARGV[2] = cost, nonce
-  if decide()[4] == 0 then total = total + cost end
+local times, total = ARGV[#ARGV], 0
+local function try()
+  if decide()[4] == 0 then total = total + ARGV[1] end
 end
-try(bulk, 'bulk')
-for i = 1, times do try('1', tostring(i)) end
+try()
+ARGV[1] = '1'
+for i = 1, times do try() end
 return total
 `
 
@@ -70,15 +70,16 @@ func TestCapacityAtOneInstantInLua(t *testing.T) {
 	const singles = 12
 	client := startRedis(t)
 	for variant, l := range plainLimits(1, 1e6) {
-		source := "local function decide()\n" + mustPolicy(t, l).Script().Source + "end" + admitted
+		source := "local function decide()\n" + mustPlan(t, l).Script().Source + "end" + admitted
 		script := loadOnTestClock(t, client, source)
 		pipe := client.Pipeline()
 		var replies []*redis.Cmd
 		for capacity := int64(1); capacity <= capacities; capacity++ {
 			l := plainLimits(capacity, windows[capacity%int64(len(windows))])[variant]
-			policy := luaPolicy{Plan: mustPolicy(t, l)}
+			plan := luaPlan{Plan: mustPlan(t, l)}
 			key := fmt.Sprint(capacity)
-			args := policy.arguments(epoch+capacity, max(l.Capacity()-singles, 0), fmt.Sprint(singles+3))
+			costs, now := []int64{max(l.Capacity()-singles, 0)}, epoch+capacity
+			args := plan.arguments(costs, now/1e6, now%1e6, singles+3)
 			replies = append(replies, pipe.EvalSha(ctx, script, []string{key}, args...))
 			pipe.Del(ctx, key)
 		}

@@ -21,23 +21,23 @@ func (l *Limit) Compact(s State, n int) State {
 // The entries of one window lie in at most n cells, so this always gets there;
 // should the clock have jumped, the oldest are merged whatever cells they are in.
 func compactLog(log State, windowMicros int64, n int) State {
-	excess := len(log)/pairLen - n
+	excess := len(log)/entryLen - n
 	if excess <= 0 {
 		return log
 	}
 	cell := ceilDiv(windowMicros, int64(n-1))
 	last := 0 // where the newest entry of the shortened log is
-	for i := pairLen; i+pairLen <= len(log); i += pairLen {
-		if excess > 0 && log[last+pairTime]/cell == log[i+pairTime]/cell {
-			log[last+pairTime] = log[i+pairTime]
-			log[last+pairUnits] += log[i+pairUnits]
+	for i := entryLen; i+entryLen <= len(log); i += entryLen {
+		if excess > 0 && floorTo(log[i+entryLast], cell) <= log[last+entryLast] {
+			log[last+entryLast] = log[i+entryLast]
+			log[last+entryUnits] += log[i+entryUnits]
 			excess--
 			continue
 		}
-		last += pairLen
-		log[last+pairTime], log[last+pairUnits] = log[i+pairTime], log[i+pairUnits]
+		last += entryLen
+		copy(log[last:last+entryLen], log[i:])
 	}
-	return mergeOldest(log[:last+pairLen], excess)
+	return mergeOldest(log[:last+entryLen], excess)
 }
 
 // mergeOldest merges the oldest n+1 entries into one.
@@ -45,11 +45,12 @@ func mergeOldest(log State, n int) State {
 	if n <= 0 {
 		return log
 	}
-	units := int64(0)
+	first, units := log[entryFirst], int64(0)
 	for i := range n {
-		units += log[i*pairLen+pairUnits]
+		units += log[i*entryLen+entryUnits]
 	}
-	log = append(log[:0], log[n*pairLen:]...)
-	log[pairUnits] += units
+	log = append(log[:0], log[n*entryLen:]...)
+	log[entryFirst] = first
+	log[entryUnits] += units
 	return log
 }

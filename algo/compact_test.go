@@ -11,9 +11,9 @@ const t0 = int64(epoch)
 
 // inWindow is the units of a log in (now-window, now].
 func inWindow(log State, now, window int64) (units int64) {
-	for i := 0; i < len(log); i += pairLen {
-		if at := log[i+pairTime]; at > now-window && at <= now {
-			units += log[i+pairUnits]
+	for i := 0; i < len(log); i += entryLen {
+		if at := log[i+entryLast]; at > now-window && at <= now {
+			units += log[i+entryUnits]
 		}
 	}
 	return units
@@ -37,11 +37,11 @@ func TestCompactLogIsConservativeAndLessThanACellLate(t *testing.T) {
 			now := t0
 			for step := range 4 * runs {
 				now += gap(rng, window)
-				full = append(full, now, 1+rng.Int64N(3))
-				short = append(short, full[len(full)-pairLen:]...)
-				short = slices.Clone(dropBefore(short, now-window+1))
+				full = append(full, now, now, 1+rng.Int64N(3))
+				short = append(short, full[len(full)-entryLen:]...)
+				short = slices.Clone(since(short, now-window))
 				short = compactLog(short, window, runs)
-				if n := len(short) / pairLen; n > runs {
+				if n := len(short) / entryLen; n > runs {
 					t.Fatalf("%d runs are left, want at most %d", n, runs)
 				}
 				for range 20 {
@@ -63,10 +63,10 @@ func TestCompactLeavesTheNewestAlone(t *testing.T) {
 	const window = 1_000_000
 	var log State
 	for i := range int64(20) {
-		log = append(log, t0+i*1000, 1)
+		log = append(log, t0+i*1000, t0+i*1000, 1)
 	}
 	got := compactLog(slices.Clone(log), window, 16)
-	want := append(State{t0 + 4000, 5}, log[5*pairLen:]...)
+	want := append(State{t0, t0 + 4000, 5}, log[5*entryLen:]...)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
@@ -80,10 +80,15 @@ func TestCompactAfterAJumpOfTheClock(t *testing.T) {
 	const window = 1_000_000
 	var log State
 	for i := range int64(20) {
-		log = append(log, t0+i*10*window, 1)
+		log = append(log, t0+i*10*window, t0+i*10*window, 1)
 	}
 	got := compactLog(log, window, 4)
-	want := State{t0 + 160*window, 17, t0 + 170*window, 1, t0 + 180*window, 1, t0 + 190*window, 1}
+	want := State{
+		t0, t0 + 160*window, 17,
+		t0 + 170*window, t0 + 170*window, 1,
+		t0 + 180*window, t0 + 180*window, 1,
+		t0 + 190*window, t0 + 190*window, 1,
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}

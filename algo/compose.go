@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Script is a Lua script and its name in Redis' script cache.
@@ -18,83 +19,102 @@ func newScript(source string) Script {
 	return Script{Source: source, SHA1: hex.EncodeToString(sum[:])}
 }
 
-// MaxLimits is the most limits of a policy. A Lua function has at most 200 local
+// MaxLimits is the most limits of a plan. A Lua function has at most 200 local
 // variables and 250 registers; a limit takes up to 11, and the reply's table 50.
 // https://www.lua.org/source/5.1/luaconf.h.html#LUAI_MAXVARS
 const MaxLimits = 16
-
-// firstArg is the index in ARGV of the first constant in a check; a refund has
-// one more argument before it.
-const firstArg = 3
 
 // clockLine reads the clock. It stands alone, so that a test can replay a script
 // at any time.
 const clockLine = "local time = call('TIME')\n"
 
-const prologue = `local call = redis.call
-local cost = ARGV[1] + 0
-` + clockLine + `local now = time[1] * 1000000 + time[2]
+const timeClock = clockLine + "local now = time[1] * 1000000 + time[2]\n"
+
+// keyClock is the clock of a Redis whose scripts may not call TIME: the time until
+// a key expires tells now, if it is known when it does. The key's value is that
+// time. Where there is none, a key that expires in the year 9999 tells now first;
+// it is replaced at once by one that expires in a minute, so that what stays of an
+// identity that is gone goes, too.
+const keyClock = `local clock = KEYS[#KEYS]
+local ends, left = tonumber(call('GET', clock)), call('PTTL', clock)
+if not ends or left <= 0 then
+  call('SET', clock, '', 'PXAT', '253402300799000')
+  ends = 253402300799000 - call('PTTL', clock) + 60000
+  call('SET', clock, string.format('%d', ends), 'PXAT', string.format('%d', ends))
+  left = call('PTTL', clock)
+end
+local now = (ends - left) * 1000
 `
 
-const nonceLine = "local nonce = ARGV[2]\n"
+// ClockSuffix is what follows the hash tag in the key that Script.WithoutTime
+// wants beside those of the limits.
+const ClockSuffix = ":clock"
 
-const refundPrologue = `if cost <= 0 then return 0 end
-local charged = ARGV[3] + 0
-`
+const (
+	header       = "local call = redis.call\n"
+	refundHeader = "local charged = ARGV[#ARGV] + 0\n"
+)
 
 // A .lua file consists of sections, each below a line "--- name" or, for one
 // variant of the algorithm only, "--- name variant". Scripts are put together
 // from them, limit by limit:
 //
 //	check   locals, then load, count, check, weigh, wait and retry in one scope;
-//	        then charge, if every retry_i is 0, or else report
-//	refund  locals, then load and refund in one scope
+//	        then, if every retry_i is 0, charge of those with a cost
+//	refund  locals, then load, parts and refund in one scope, of those with a cost
 //
 // A file need not have all of them. Names that end in _1 live from one scope to
-// the next; KEYS[1] and ARGV[3] onwards are the limit's own. All are renumbered.
+// the next; KEYS[1] and ARGV[1] onwards are the limit's own. All are renumbered.
 
-// composeCheck generates the script that decides a request: all checks, then,
-// only if all allow, all charges. It is straight-line, with no functions and no
-// dispatch: either costs Redis up to a quarter more (docs/decisions/0002-scripts.md).
-func composeCheck(limiters []limiter) string {
-	c := newComposer(limiters, firstArg)
-	for i := range limiters {
-		c.section(i, "locals", "")
-		c.block(i, "", "load", "count", "check", "weigh", "wait", "retry")
-	}
-	c.WriteString("if cost > 0")
-	for i := range limiters {
-		c.WriteString(" and retry_" + strconv.Itoa(i+1) + " == 0")
-	}
-	c.WriteString(" then\n")
-	for i := range limiters {
-		c.block(i, "  ", "charge")
-	}
-	c.WriteString("else\n")
-	for i := range limiters {
-		c.block(i, "  ", "report")
-	}
-	c.WriteString("end\nreturn {now")
-	for i := range limiters {
-		reply := ", remaining_1, reset_1, retry_1"
-		if limiters[i].bucket.queue {
-			reply += ", delay_1"
-		}
-		c.WriteString(renumber(reply, i+1, 0))
-	}
-	c.WriteString("}\n")
-	return c.String()
+// kind says which script, and with which clock.
+type kind struct {
+	refund      bool
+	withoutTime bool
 }
 
-// composeRefund generates the script that gives a charge back.
-func composeRefund(limiters []limiter) string {
-	c := newComposer(limiters, firstArg+1)
-	c.WriteString(refundPrologue)
+// composed are the scripts that have been put together, by what they depend on:
+// the list of algorithms and variants. Rules share them.
+var composed struct {
+	sync.Mutex
+	scripts map[string]Script
+}
+
+// scriptOf puts a script together, or finds it.
+func scriptOf(limiters []limiter, k kind) Script {
+	var list strings.Builder
 	for i := range limiters {
-		c.section(i, "locals", "")
-		c.block(i, "", "load", "refund")
+		list.WriteString(limiters[i].name)
+		list.WriteString(limiters[i].variant)
+		list.WriteByte(' ')
 	}
-	c.WriteString("return 0\n")
+	list.WriteString(strconv.FormatBool(k.refund))
+	list.WriteString(strconv.FormatBool(k.withoutTime))
+	composed.Lock()
+	defer composed.Unlock()
+	script, ok := composed.scripts[list.String()]
+	if !ok {
+		script = newScript(compose(limiters, k))
+		if composed.scripts == nil {
+			composed.scripts = map[string]Script{}
+		}
+		composed.scripts[list.String()] = script
+	}
+	return script
+}
+
+func compose(limiters []limiter, k kind) string {
+	c := &composer{limiters: limiters}
+	c.WriteString(header)
+	if k.withoutTime {
+		c.WriteString(keyClock)
+	} else {
+		c.WriteString(timeClock)
+	}
+	if k.refund {
+		c.refund()
+	} else {
+		c.check()
+	}
 	return c.String()
 }
 
@@ -102,24 +122,53 @@ func composeRefund(limiters []limiter) string {
 type composer struct {
 	strings.Builder
 	limiters []limiter
-	firstArg int
 }
 
-func newComposer(limiters []limiter, firstArg int) *composer {
-	c := &composer{limiters: limiters, firstArg: firstArg}
-	c.WriteString(prologue)
-	for i := range limiters {
-		if limiters[i].algorithm == SlidingWindowLog {
-			c.WriteString(nonceLine)
-			break
-		}
+// check writes what decides a request: all checks, then, only if all allow, all
+// charges. It is straight-line, with no functions and no dispatch: either costs
+// Redis up to a quarter more (docs/decisions/0002-scripts.md).
+func (c *composer) check() {
+	for i := range c.limiters {
+		c.section(i, "locals", "")
+		c.block(i, "", "do", "load", "count", "check", "weigh", "wait", "retry")
 	}
-	return c
+	c.WriteString("if ")
+	for i := range c.limiters {
+		if i > 0 {
+			c.WriteString(" and ")
+		}
+		c.WriteString("retry_" + strconv.Itoa(i+1) + " == 0")
+	}
+	c.WriteString(" then\n")
+	for i := range c.limiters {
+		c.block(i, "  ", ifCost, "charge")
+	}
+	c.WriteString("end\nreturn {now")
+	for i := range c.limiters {
+		reply := ", remaining_1, reset_1, retry_1, before_1"
+		if c.limiters[i].bucket.queue {
+			reply += ", delay_1"
+		}
+		c.WriteString(c.renumber(reply, i))
+	}
+	c.WriteString("}\n")
 }
+
+// refund writes what gives a charge back.
+func (c *composer) refund() {
+	c.WriteString(refundHeader)
+	for i := range c.limiters {
+		c.section(i, "locals", "")
+		c.block(i, "", ifCost, "load", "parts", "refund")
+	}
+	c.WriteString("return 0\n")
+}
+
+const ifCost = "if cost_1 > 0 then"
 
 // block writes sections of limiter i in a scope of their own.
-func (c *composer) block(i int, indent string, names ...string) {
-	c.WriteString(indent + "do\n")
+func (c *composer) block(i int, indent, opening string, names ...string) {
+	c.WriteString(indent + c.renumber(opening, i) + "\n")
 	for _, name := range names {
 		c.section(i, name, indent+"  ")
 	}
@@ -129,21 +178,33 @@ func (c *composer) block(i int, indent string, names ...string) {
 // section writes a section of limiter i, if its file has one of the name.
 func (c *composer) section(i int, name, indent string) {
 	l := &c.limiters[i]
-	code := renumber(section(l.lua, name, l.variant), i+1, c.shift(i))
-	for line := range strings.Lines(code) {
+	for line := range strings.Lines(c.renumber(section(l.lua, name, l.variant), i)) {
 		c.WriteString(indent)
 		c.WriteString(line)
 	}
 }
 
-// shift is by how many arguments the constants of limiter i come later than if
-// it were the first limiter of a check.
-func (c *composer) shift(i int) int {
-	shift := c.firstArg - firstArg
-	for _, before := range c.limiters[:i] {
-		shift += len(before.args)
+// renumber makes code written for the first limit that of limit i, whose key and
+// arguments follow those of the limits before it.
+func (c *composer) renumber(code string, i int) string {
+	if i == 0 {
+		return code
 	}
-	return shift
+	number, before := strconv.Itoa(i+1), 0
+	for j := range c.limiters[:i] {
+		before += 1 + len(c.limiters[j].args)
+	}
+	code = strings.ReplaceAll(code, "_1", "_"+number)
+	code = strings.ReplaceAll(code, "KEYS[1]", "KEYS["+number+"]")
+	pieces := strings.Split(code, "ARGV[")
+	for j, piece := range pieces[1:] {
+		digits, rest, _ := strings.Cut(piece, "]")
+		if index, err := strconv.Atoi(digits); err == nil {
+			digits = strconv.Itoa(index + before)
+		}
+		pieces[j+1] = digits + "]" + rest
+	}
+	return strings.Join(pieces, "ARGV[")
 }
 
 const sectionMark = "--- "
@@ -176,21 +237,4 @@ func section(lua, name, variant string) string {
 func isCode(line string) bool {
 	line = strings.TrimSpace(line)
 	return line != "" && !strings.HasPrefix(line, "--")
-}
-
-// renumber makes code written for the first limit that of limit n, whose
-// constants come so many arguments later.
-func renumber(code string, n, argShift int) string {
-	number := strconv.Itoa(n)
-	code = strings.ReplaceAll(code, "_1", "_"+number)
-	code = strings.ReplaceAll(code, "KEYS[1]", "KEYS["+number+"]")
-	pieces := strings.Split(code, "ARGV[")
-	for i, piece := range pieces[1:] {
-		digits, rest, _ := strings.Cut(piece, "]")
-		if index, _ := strconv.Atoi(digits); index >= firstArg {
-			digits = strconv.Itoa(index + argShift)
-		}
-		pieces[i+1] = digits + "]" + rest
-	}
-	return strings.Join(pieces, "ARGV[")
 }

@@ -8,32 +8,54 @@ import (
 	"testing"
 )
 
-// TestScriptText holds the scripts for a list of limits against a file, where
-// they can be read in full. WRITE_SCRIPTS=1 writes it anew.
+// TestScriptText holds the scripts of each algorithm and variant, and of a list of
+// three limits, against files in testdata/composed, where they can be read in
+// full. WRITE_SCRIPTS=1 writes them anew.
 func TestScriptText(t *testing.T) {
 	t.Parallel()
-	p := mustPolicy(
+	files := map[string]Script{}
+	for _, l := range everyLimit() {
+		p, name := mustPlan(t, l), l.Algorithm.String()
+		switch {
+		case l.FromFirstRequest:
+			name += "-first"
+		case l.SubWindows > 1:
+			name += "-several"
+		case l.Queue:
+			name += "-queue"
+		}
+		files[name+".lua"], files[name+"-refund.lua"] = p.Script(), p.RefundScript()
+	}
+	p := mustPlan(
 		t,
 		Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6},
 		Limit{Algorithm: SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6, SubWindows: 6},
 		Limit{Algorithm: SlidingWindowLog, Units: 5, WindowMicros: 1e6},
 	)
-	for file, script := range map[string]Script{
-		"check.lua": p.Script(), "refund.lua": p.RefundScript(),
-	} {
-		path := filepath.Join("testdata", "composed", file)
-		if os.Getenv("WRITE_SCRIPTS") != "" {
-			if err := os.WriteFile(path, []byte(script.Source), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
+	files["three-limits.lua"], files["three-limits-refund.lua"] = p.Script(), p.RefundScript()
+	files["three-limits-without-time.lua"] = p.ScriptWithoutTime()
+	for file, script := range files {
+		checkScriptText(t, filepath.Join("testdata", "composed", file), script.Source)
+	}
+	found, err := filepath.Glob("testdata/composed/*.lua")
+	if err != nil || len(found) != len(files) {
+		t.Errorf("%d files, want %d, %v", len(found), len(files), err)
+	}
+}
+
+func checkScriptText(t *testing.T, path, source string) {
+	t.Helper()
+	if os.Getenv("WRITE_SCRIPTS") != "" {
+		if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if script.Source != string(want) {
-			t.Errorf("%s is not what is composed now:\n%s", path, script.Source)
-		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if source != string(want) {
+		t.Errorf("%s is not what is composed now:\n%s", path, source)
 	}
 }
 
@@ -42,18 +64,18 @@ func TestScriptText(t *testing.T) {
 func TestScriptDependsOnAlgorithmsOnly(t *testing.T) {
 	t.Parallel()
 	for a := FixedWindow; a <= GCRA; a++ {
-		small := mustPolicy(t, Limit{Algorithm: a, Units: 1, WindowMicros: 1e3})
-		large := mustPolicy(t, Limit{Algorithm: a, Units: MaxUnits, WindowMicros: MaxWindowMicros})
+		small := mustPlan(t, Limit{Algorithm: a, Units: 1, WindowMicros: 1e3})
+		large := mustPlan(t, Limit{Algorithm: a, Units: MaxUnits, WindowMicros: MaxWindowMicros})
 		if small.Script() != large.Script() || small.RefundScript() != large.RefundScript() {
 			t.Errorf("%s: the script depends on the numbers", a)
 		}
-		if len(small.Args()) != len(large.Args()) {
-			t.Errorf("%s: %v, but %v", a, small.Args(), large.Args())
+		if small.NumArgs(0) != large.NumArgs(0) {
+			t.Errorf("%s: %v, but %v", a, small.Args(0), large.Args(0))
 		}
 	}
 }
 
-// TestMostLimits runs policies with as many limits as there may be of the
+// TestMostLimits runs plans with as many limits as there may be of the
 // algorithm that needs most local variables, and of all of them in turn.
 func TestMostLimits(t *testing.T) {
 	t.Parallel()
@@ -68,8 +90,8 @@ func TestMostLimits(t *testing.T) {
 			mixed = append(mixed, next)
 		}
 		for _, limits := range [][]Limit{same, mixed} {
-			l := newLuaPolicy(t, client, mustPolicy(t, limits...), fmt.Sprint(start, len(limits)))
-			out, allowed, err := l.parse(l.decide(client, epoch, 3, "n"))
+			l := newLuaPlan(t, client, mustPlan(t, limits...), fmt.Sprint(start, len(limits)))
+			out, allowed, err := l.parse(l.decide(client, epoch, 3))
 			if err != nil || !allowed {
 				t.Fatalf("%+v: %v, %v", limits, allowed, err)
 			}
@@ -78,7 +100,7 @@ func TestMostLimits(t *testing.T) {
 					t.Errorf("limit %d of %+v: %+v", i, limits, d)
 				}
 			}
-			if err := l.giveBack(client, epoch, 3, "n", epoch).Err(); err != nil {
+			if err := l.giveBack(client, epoch, 3, epoch).Err(); err != nil {
 				t.Fatal(err)
 			}
 			if n := client.Exists(ctx, l.keys...).Val(); n != 0 {
@@ -86,7 +108,7 @@ func TestMostLimits(t *testing.T) {
 			}
 		}
 		if _, err := NewPlan(append(same, everyLimit()[(start+1)%len(everyLimit())])); err == nil {
-			t.Errorf("a policy of %d limits", MaxLimits+1)
+			t.Errorf("a plan of %d limits", MaxLimits+1)
 		}
 	}
 }
@@ -96,7 +118,7 @@ func TestMostLimits(t *testing.T) {
 func TestSectionsAreUsed(t *testing.T) {
 	t.Parallel()
 	unused := map[string]bool{} // by its lines
-	for _, lua := range []string{fixedWindowLua, slidingWindowLogLua, slidingWindowCounterLua, tokenBucketLua, leakyBucketLua, gcraLua} {
+	for _, lua := range []string{fixedWindowLua, slidingWindowLogLua, slidingWindowCounterLua, bucketLua} {
 		for line := range strings.Lines(lua) {
 			if title, ok := strings.CutPrefix(line, sectionMark); ok {
 				name, variant, _ := strings.Cut(strings.TrimSpace(title), " ")
@@ -106,7 +128,7 @@ func TestSectionsAreUsed(t *testing.T) {
 	}
 	for _, l := range everyLimit() {
 		one := []limiter{newLimiter(&l)}
-		for _, source := range []string{composeCheck(one), composeRefund(one)} {
+		for _, source := range []string{compose(one, kind{}), compose(one, kind{refund: true})} {
 			for lines := range unused {
 				if strings.Contains(unindent(source), unindent(lines)) {
 					delete(unused, lines)

@@ -24,18 +24,18 @@ func stepsPerAlgorithm(t *testing.T) int {
 	return n
 }
 
-// stepsPerPolicy is how long one random policy is replayed.
-const stepsPerPolicy = 150
+// stepsPerPlan is how long one random plan is replayed.
+const stepsPerPlan = 150
 
 // TestDifferential replays random sequences of one limit on both twins.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for a := FixedWindow; a <= GCRA; a++ {
+	for _, a := range Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRandom(uint64(a))
-			for i := range stepsPerAlgorithm(t) / stepsPerPolicy {
+			for i := range stepsPerAlgorithm(t) / stepsPerPlan {
 				replay(t, client, r, fmt.Sprintf("%s-%d", a, i), []Limit{r.limit(a)})
 			}
 		})
@@ -51,10 +51,11 @@ func TestDifferentialSeveralLimits(t *testing.T) {
 	if err := client.ConfigSet(ctx, "zset-max-listpack-entries", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for i := range stepsPerAlgorithm(t) / stepsPerPolicy {
+	all := Algorithms()
+	for i := range stepsPerAlgorithm(t) / stepsPerPlan {
 		var limits []Limit
 		for range 2 + r.IntN(5) {
-			l := r.limit(FixedWindow + Algorithm(r.IntN(int(GCRA))))
+			l := r.limit(all[r.IntN(len(all))])
 			if validate(append(limits, l)) == nil {
 				limits = append(limits, l)
 			}
@@ -67,29 +68,31 @@ func TestDifferentialSeveralLimits(t *testing.T) {
 // some sums would leave the whole numbers that a double holds.
 const lastMicros = 2 * epoch
 
-// sequence is one policy replayed: first in Go, while the same is queued for
-// Redis, then all compared.
+// sequence is one plan replayed, with sizes that change: first in Go, while the
+// same is queued for Redis, then all compared.
 type sequence struct {
-	*luaPolicy
+	*luaPlan
 	random
+	plain     *Plan // with the sizes it was made of
 	pipe      redis.Pipeliner
 	states    []State
 	nowMicros int64
-	forward   bool // the clock has never been set back
-	nonce     int
+	ahead     int64 // by how much the clock is ahead for a moment
+	forward   bool  // the clock has never been set back
 	charges   []charge
 	expect    []expectation
 }
 
 // charge is what can be refunded.
 type charge struct {
-	atMicros, cost int64
-	nonce          string
+	atMicros int64
+	costs    []int64
 }
 
 // expectation is what Redis must answer to a step.
 type expectation struct {
 	what      string
+	plan      *Plan
 	reply     *redis.Cmd // nil for a refund
 	allowed   bool
 	decisions []Decision
@@ -99,17 +102,22 @@ type expectation struct {
 
 func replay(t *testing.T, client *redis.Client, r random, name string, limits []Limit) {
 	t.Helper()
+	plain := mustPlan(t, limits...)
 	s := &sequence{
-		luaPolicy: newLuaPolicy(t, client, mustPolicy(t, limits...), name),
+		luaPlan:   newLuaPlan(t, client, plain, name),
 		random:    r,
+		plain:     plain,
 		pipe:      client.Pipeline(),
 		states:    make([]State, len(limits)),
 		nowMicros: epoch + r.Int64N(1e15),
 		forward:   true,
 	}
 	last := make([]Decision, len(limits))
-	for range stepsPerPolicy {
+	for range stepsPerPlan {
 		s.advance(last)
+		if s.oneIn(20) {
+			s.resize(t)
+		}
 		if len(s.charges) > 0 && s.oneIn(8) {
 			s.refundOne()
 		} else {
@@ -120,7 +128,7 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 		t.Fatalf("%+v: %v", limits, err)
 	}
 	for i := range s.expect {
-		if !s.expect[i].met(t, s.luaPolicy) {
+		if !s.expect[i].met(t) {
 			t.Fatalf("step %d of %s: %+v", i, name, limits)
 		}
 	}
@@ -130,18 +138,24 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 	}
 }
 
-// advance moves the clock, sometimes back, and drops what Redis would by then
-// have expired.
+// advance moves the clock, sometimes back, or ahead for a moment, and drops what
+// Redis would by then have expired.
 func (s *sequence) advance(last []Decision) {
 	i := s.IntN(len(last))
 	limit := s.Limits()[i]
 	switch {
+	case s.ahead > 0 && s.oneIn(3):
+		s.nowMicros -= s.ahead
+		s.ahead, s.forward = 0, false
 	case s.nowMicros > lastMicros:
 		s.nowMicros = epoch
-		s.forward = false
+		s.ahead, s.forward = 0, false
 	case s.oneIn(60):
 		s.nowMicros = max(s.nowMicros-s.span(1, 2*limit.WindowMicros), epoch)
 		s.forward = false
+	case s.oneIn(60) && s.ahead == 0:
+		s.ahead = s.span(1, 10*MaxWindowMicros)
+		s.nowMicros += s.ahead
 	default:
 		s.nowMicros += s.step(&limit, last[i], s.nowMicros)
 	}
@@ -153,26 +167,45 @@ func (s *sequence) advance(last []Decision) {
 	}
 }
 
+// resize goes on with other limits and bursts, or the first ones again.
+func (s *sequence) resize(t *testing.T) {
+	t.Helper()
+	sizes := make([]Size, len(s.states))
+	for i, l := range s.plain.Limits() {
+		sizes[i] = s.size(&l)
+	}
+	sized, ok := s.plain.Sized(new(Plan), sizes)
+	if !ok {
+		t.Fatalf("%v of %+v", sizes, s.plain.Limits())
+	}
+	s.Plan = sized
+}
+
+// decideOne decides on one cost for all limits, or on a cost for each.
 func (s *sequence) decideOne() []Decision {
 	capacity := int64(MaxUnits)
 	for i := range s.Limits() {
 		capacity = min(capacity, s.Limits()[i].Capacity())
 	}
-	cost := s.cost(capacity)
-	s.nonce++
-	nonce := strconv.Itoa(s.nonce)
-	out := make([]Decision, len(s.states))
-	allowed := s.Decide(s.states, s.nowMicros, cost, out)
-	if allowed && cost > 0 {
-		s.charges = append(s.charges, charge{s.nowMicros, cost, nonce})
+	costs := each(s.Plan, s.cost(capacity))
+	if s.oneIn(3) {
+		for i := range costs {
+			costs[i] = s.cost(s.Limits()[i].Capacity())
+		}
 	}
-	e := expectation{
-		what:      fmt.Sprintf("cost %d at %d", cost, s.nowMicros),
-		reply:     s.decide(s.pipe, s.nowMicros, cost, nonce),
+	out := make([]Decision, len(s.states))
+	s.Rebase(s.states, s.nowMicros)
+	allowed := s.Decide(s.states, s.nowMicros, costs, out)
+	if allowed {
+		s.charges = append(s.charges, charge{s.nowMicros, costs})
+	}
+	s.expectExpiry(expectation{
+		what:      fmt.Sprintf("costs %d at %d of %+v", costs, s.nowMicros, s.Limits()),
+		plan:      s.Plan,
+		reply:     s.decideEach(s.pipe, s.nowMicros, costs),
 		allowed:   allowed,
 		decisions: out,
-	}
-	s.expectExpiry(&e)
+	})
 	return out
 }
 
@@ -181,20 +214,24 @@ func (s *sequence) refundOne() {
 	i := len(s.charges) - 1 - s.IntN(min(len(s.charges), 4))
 	c := s.charges[i]
 	s.charges = slices.Delete(s.charges, i, i+1)
-	s.Refund(s.states, c.atMicros, s.nowMicros, c.cost)
-	s.giveBack(s.pipe, s.nowMicros, c.cost, c.nonce, c.atMicros)
-	e := expectation{what: fmt.Sprintf("refund of %+v at %d", c, s.nowMicros)}
-	s.expectExpiry(&e)
+	for i := range c.costs { // what the script does to the keys it looks at
+		if c.costs[i] > 0 {
+			s.states[i], _ = s.limiters[i].rebase(s.states[i], s.nowMicros)
+		}
+	}
+	s.Refund(s.states, c.atMicros, s.nowMicros, c.costs)
+	s.giveBackEach(s.pipe, s.nowMicros, c.costs, c.atMicros)
+	s.expectExpiry(expectation{what: fmt.Sprintf("refund of %+v at %d", c, s.nowMicros)})
 }
 
-func (s *sequence) expectExpiry(e *expectation) {
+func (s *sequence) expectExpiry(e expectation) {
 	if s.forward {
 		for i, st := range s.states {
 			e.expires = append(e.expires, s.pipe.PExpireTime(ctx, s.keys[i]))
 			e.wantMs = append(e.wantMs, wantExpiry(s.ExpiresAtMicros(i, st)))
 		}
 	}
-	s.expect = append(s.expect, *e)
+	s.expect = append(s.expect, e)
 }
 
 // wantExpiry is PEXPIRETIME's answer: milliseconds, rounded up; -2 for no key.
@@ -206,10 +243,11 @@ func wantExpiry(micros int64) int64 {
 	return ceilDiv(micros, 1000)
 }
 
-func (e *expectation) met(t *testing.T, l *luaPolicy) bool {
+func (e *expectation) met(t *testing.T) bool {
 	t.Helper()
 	ok := true
 	if e.reply != nil {
+		l := luaPlan{Plan: e.plan}
 		out, allowed, err := l.parse(e.reply)
 		if err != nil || allowed != e.allowed || !slices.Equal(out, e.decisions) {
 			t.Errorf("%s:\nLua %v %+v %v\nGo  %v %+v", e.what, allowed, out, err, e.allowed, e.decisions)
@@ -237,7 +275,13 @@ func milliseconds(cmd *redis.DurationCmd) int64 {
 func (s *sequence) compareStates(t *testing.T) {
 	t.Helper()
 	for i, want := range s.states {
-		if got := s.state(t, i, s.nowMicros); !slices.Equal(got, want) {
+		near := s.nowMicros
+		if s.Limits()[i].Algorithm == FixedWindow && len(want) > 0 {
+			near = want[fixedStart] // the key has the start modulo 2^22 windows only
+		}
+		l := s.Limits()[i]
+		got := s.state(t, i, near)
+		if !slices.Equal(got, want) && !(l.Algorithm.HasBurst() && sameInterval(got, want, l.WindowMicros)) {
 			t.Errorf("state of %+v at %d: Redis %v, Go %v", s.Limits()[i], s.nowMicros, got, want)
 		}
 	}

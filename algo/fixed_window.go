@@ -28,60 +28,77 @@ func newFixedWindow(l *Limit) limiter {
 	return limiter{
 		algorithm: FixedWindow,
 		fixed:     fixedWindow{l.Units, l.WindowMicros, l.FromFirstRequest},
-		lua:       fixedWindowLua, variant: variant,
-		args: []string{formatInt(l.Units), formatInt(l.WindowMicros)},
+		name:      "fixed_window", lua: fixedWindowLua, variant: variant,
+		args: fixedArgs[:],
 	}
+}
+
+var fixedArgs = [...]argument{
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.window) },
 }
 
 // read returns the window now is in, and what it has counted.
 func (f *fixedWindow) read(s State, nowMicros int64) (start, used int64) {
-	if f.live(s, nowMicros) {
-		return s[fixedStart], s[fixedCount]
-	}
-	if f.fromFirst {
+	switch {
+	case f.live(s, nowMicros):
+		return min(s[fixedStart], nowMicros), s[fixedCount]
+	case f.fromFirst:
 		return nowMicros, 0
 	}
 	return floorTo(nowMicros, f.window), 0
 }
 
-// live says whether the state is of the window that a time is in. A first
-// request in the future, after the clock was set back, still counts.
-func (f *fixedWindow) live(s State, micros int64) bool {
+// live reports whether the state is of the window that now is in. A first request
+// in the future, made before the clock was set back, came now.
+func (f *fixedWindow) live(s State, nowMicros int64) bool {
 	if len(s) != fixedLen {
 		return false
 	}
 	if f.fromFirst {
-		start := s[fixedStart]
-		return micros-start < f.window && start-micros < f.window
+		return s[fixedCount] > 0 && nowMicros-s[fixedStart] < f.window
 	}
-	return s[fixedStart] == floorTo(micros, f.window)
+	return s[fixedStart] == floorTo(nowMicros, f.window)
 }
 
 func (f *fixedWindow) check(s State, nowMicros, cost int64) Decision {
 	start, used := f.read(s, nowMicros)
-	left := start + f.window - nowMicros
-	d := Decision{Allowed: cost <= f.limit-used, Remaining: max(f.limit-used, 0)}
+	left, reset := start+f.window-nowMicros, int64(0)
 	if used > 0 {
-		d.ResetAfterMicros = left
+		reset = left
 	}
+	d := uncharged(f.limit-used, reset)
 	switch {
+	case cost <= d.Remaining:
 	case cost > f.limit:
-		d.RetryAfterMicros = Never
-	case !d.Allowed:
-		d.RetryAfterMicros = left
+		d.reject(Never)
+	default:
+		d.reject(left)
 	}
 	return d
 }
 
 func (f *fixedWindow) charge(s State, nowMicros, cost int64, d *Decision) State {
 	start, used := f.read(s, nowMicros)
-	d.Remaining = f.limit - used - cost
-	d.ResetAfterMicros = start + f.window - nowMicros
+	d.charged(cost, start+f.window-nowMicros)
 	return append(s[:0], start, used+cost)
 }
 
+// rebase makes a window that starts in the future one that starts now.
+func (f *fixedWindow) rebase(s State, nowMicros int64) (State, bool) {
+	if !f.fromFirst || !f.live(s, nowMicros) || s[fixedStart] <= nowMicros {
+		return s, false
+	}
+	s[fixedStart] = nowMicros
+	return s, true
+}
+
+// refund gives back what was charged in the window that now is in.
 func (f *fixedWindow) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
-	if !f.live(s, nowMicros) || !f.live(s, chargedAtMicros) {
+	if !f.live(s, nowMicros) {
+		return s
+	}
+	if after := chargedAtMicros - s[fixedStart]; after < 0 || after >= f.window {
 		return s
 	}
 	if s[fixedCount] <= cost {

@@ -2,79 +2,82 @@
 -- length since the Unix epoch (clock) or with its first request (first_request).
 --
 -- KEYS[1]  the limit's key
--- ARGV[1]  cost, in units
--- ARGV[2]  not used
--- ARGV[3]  limit, units in a window
--- ARGV[4]  window, us
+-- ARGV[1]  cost, in units; in a refund what is given back
+-- ARGV[2]  limit, units in a window
+-- ARGV[3]  window, us
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
---          -1 never)
--- State    STRING. clock: the number (window's index mod 2^22) * 2^30 + count,
+--          -1 never), reset_after without this charge (us)
+-- State    STRING. clock: the number (window's index mod 2^22) * 2^31 + count,
 --          so that a count is never taken for the next window's, however late
---          Redis expires it; first_request: the start (us) and the count, two
---          little-endian doubles (struct.pack), as no number holds both.
---          The other's state, and garbage, count as no key.
+--          Redis expires it. first_request: the start (us, a little-endian
+--          double) and the count (32 bits), as no number holds both. Garbage
+--          counts as no key.
 -- TTL      until the window ends
 --
--- `now` is Redis' time in us.
+-- `now` is Redis' time in us. A first request of the future, made before the clock
+-- was set back, came now, and is written so by whatever call sees it.
 --
 -- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
--- place in its policy; in a refund the constants come one argument later.
+-- place in its plan, and its arguments follow those of the limits before it.
 
 --- locals clock
-local limit_1, window_1 = ARGV[3] + 0, ARGV[4] + 0
-local start_1, used_1, remaining_1, reset_1, retry_1 = now - now % window_1, 0, 0, 0, 0
-local base_1 = start_1 / window_1 % 2^22 * 2^30
+local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
+local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now - now % window_1, 0, 0, 0, 0, 0
+local base_1 = start_1 / window_1 % 2^22 * 2^31
 
 --- locals first_request
-local limit_1, window_1 = ARGV[3] + 0, ARGV[4] + 0
-local start_1, used_1, remaining_1, reset_1, retry_1 = now, 0, 0, 0, 0
+local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
+local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now, 0, 0, 0, 0, 0
 
 --- load clock
 local stored = tonumber(call('GET', KEYS[1]))
 if stored then
-  local count = stored % 2^30
+  local count = stored % 2147483648
   if stored - count == base_1 then used_1 = count end
 end
 
 --- load first_request
 local stored = call('GET', KEYS[1])
-if stored and #stored == 16 then
-  local start, count = struct.unpack('<dd', stored)
-  -- A start in the future was made before the clock was set back.
-  if count > 0 and now - start < window_1 and start - now < window_1 then
-    start_1, used_1 = start, count
+if stored and #stored == 12 then
+  local start, count = struct.unpack('<dI4', stored)
+  if count > 0 and start < 2^53 and now - start < window_1 then
+    if start > now then -- the clock was set back
+      start = now
+      local state = struct.pack('<dI4', start, count)
+      call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + window_1) / 1000)))
+    end
+    start_1, used_1 = math.floor(start), math.floor(count)
   end
 end
 
 --- check
-if used_1 + cost > limit_1 then
-  retry_1 = cost > limit_1 and -1 or start_1 + window_1 - now
-end
+local left = start_1 + window_1 - now
+if used_1 > 0 then before_1 = left end
+if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
+reset_1 = before_1
+if cost_1 > remaining_1 then retry_1 = cost_1 > limit_1 and -1 or left end
 
 --- charge clock
-remaining_1, reset_1 = limit_1 - used_1 - cost, start_1 + window_1 - now
+remaining_1, reset_1 = remaining_1 - cost_1, start_1 + window_1 - now
 if used_1 > 0 then
   call('INCRBY', KEYS[1], ARGV[1])
 else
-  call('SET', KEYS[1], base_1 + cost, 'PXAT', string.format('%d', (start_1 + window_1) / 1000))
+  local state = string.format('%d', base_1 + cost_1)
+  call('SET', KEYS[1], state, 'PXAT', string.format('%d', (start_1 + window_1) / 1000))
 end
 
 --- charge first_request
-remaining_1, reset_1 = limit_1 - used_1 - cost, start_1 + window_1 - now
-local state = struct.pack('<dd', start_1, used_1 + cost)
+remaining_1, reset_1 = remaining_1 - cost_1, start_1 + window_1 - now
+local state = struct.pack('<dI4', start_1, used_1 + cost_1)
 if used_1 > 0 then
   call('SET', KEYS[1], state, 'KEEPTTL')
 else
-  call('SET', KEYS[1], state, 'PXAT', string.format('%d', (start_1 + window_1 + 999) / 1000))
+  call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((start_1 + window_1) / 1000)))
 end
-
---- report
-if used_1 > 0 then reset_1 = start_1 + window_1 - now end
-if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
 
 --- refund clock
 if used_1 > 0 and charged - charged % window_1 == start_1 then
-  if used_1 > cost then
+  if used_1 > cost_1 then
     call('DECRBY', KEYS[1], ARGV[1])
   else
     call('DEL', KEYS[1])
@@ -82,9 +85,10 @@ if used_1 > 0 and charged - charged % window_1 == start_1 then
 end
 
 --- refund first_request
-if used_1 > 0 and charged - start_1 < window_1 and start_1 - charged < window_1 then
-  if used_1 > cost then
-    call('SET', KEYS[1], struct.pack('<dd', start_1, used_1 - cost), 'KEEPTTL')
+-- The charge must lie in this window, not in an earlier one.
+if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
+  if used_1 > cost_1 then
+    call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 - cost_1), 'KEEPTTL')
   else
     call('DEL', KEYS[1])
   end

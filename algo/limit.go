@@ -12,7 +12,7 @@ import (
 	"math/bits"
 )
 
-// Bounds of a Limit's fields and of a cost. All are inclusive.
+// Bounds of a Limit's fields and of a cost. All are inclusive; a limit may be 0.
 const (
 	MaxUnits        = 1_000_000_000
 	MinWindowMicros = 1_000                 // 1 ms
@@ -25,7 +25,8 @@ const (
 type Limit struct {
 	Algorithm Algorithm
 
-	// Units is the configuration's "limit": what a window admits, 1 to MaxUnits.
+	// Units is the configuration's "limit": what a window admits, 0 to MaxUnits. A
+	// limit of 0 rejects every cost but 0, for ever.
 	Units int64
 	// WindowMicros is a whole number of milliseconds, in microseconds.
 	WindowMicros int64
@@ -48,7 +49,7 @@ type Limit struct {
 
 // Capacity is the most units that can be admitted at one instant.
 func (l *Limit) Capacity() int64 {
-	if l.Algorithm.HasBurst() && l.Burst > 0 {
+	if l.Units > 0 && l.Algorithm.HasBurst() && l.Burst > 0 {
 		return l.Burst
 	}
 	return l.Units
@@ -66,8 +67,11 @@ type Decision struct {
 	// negative.
 	Remaining int64
 	// ResetAfterMicros is the time until the full capacity is back, rounded
-	// up; 0 when nothing is consumed.
+	// up, likewise after the charge or without it; 0 when nothing is consumed.
 	ResetAfterMicros int64
+	// ResetBeforeMicros is the same without the charge, whether it was made or
+	// not.
+	ResetBeforeMicros int64
 	// RetryAfterMicros is the time until this same cost would be admitted,
 	// rounded up: 0 when allowed, Never when no wait helps.
 	RetryAfterMicros int64
@@ -77,13 +81,13 @@ type Decision struct {
 }
 
 // RestoreMicros is the time in which the whole capacity is restored, rounded
-// up: burst * window / limit of a bucket, else the window.
+// up: burst * window / limit of a bucket, else the window, as of a limit of 0.
 func (l *Limit) RestoreMicros() int64 {
-	if !l.Algorithm.HasBurst() {
+	if !l.Algorithm.HasBurst() || l.Units == 0 {
 		return l.WindowMicros
 	}
 	hi, product := bits.Mul64(uint64(l.Capacity()), uint64(l.WindowMicros))
-	if l.Units <= 0 || hi >= uint64(l.Units) {
+	if hi >= uint64(l.Units) {
 		return math.MaxInt64
 	}
 	quotient, rest := bits.Div64(hi, product, uint64(l.Units))
@@ -93,26 +97,10 @@ func (l *Limit) RestoreMicros() int64 {
 	return int64(min(quotient, math.MaxInt64))
 }
 
-// Uncharged is the decision d, which charged cost, as if it had not. Its reset
-// is exact for the algorithms with a burst; a window cannot know what else it
-// holds, so that it keeps its reset unless it is empty.
-func (l *Limit) Uncharged(d Decision, cost int64) Decision {
+// Uncharged is the decision d, which charged cost, as if it had not: what a limit
+// shows that allowed while another rejected.
+func (d Decision) Uncharged(cost int64) Decision {
 	d.Remaining += cost
-	switch {
-	case d.Remaining == l.Capacity():
-		d.ResetAfterMicros = 0
-	case l.Algorithm.HasBurst():
-		d.ResetAfterMicros = max(0, d.ResetAfterMicros-l.microsOf(cost))
-	}
+	d.ResetAfterMicros = d.ResetBeforeMicros
 	return d
-}
-
-// microsOf is the time in which cost units are restored, rounded down.
-func (l *Limit) microsOf(cost int64) int64 {
-	hi, lo := bits.Mul64(uint64(cost), uint64(l.WindowMicros))
-	if hi >= uint64(l.Units) {
-		return math.MaxInt64
-	}
-	micros, _ := bits.Div64(hi, lo, uint64(l.Units))
-	return int64(min(micros, math.MaxInt64))
 }

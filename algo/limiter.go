@@ -12,10 +12,14 @@ type limiter struct {
 	counter   slidingWindowCounter
 	bucket    bucket // token_bucket, leaky_bucket and gcra
 
-	lua     string   // the algorithm's .lua file
-	variant string   // which of the file's sections to use, see sections
-	args    []string // the script's constants
+	name    string     // of the .lua file
+	lua     string     // its text
+	variant string     // which of its sections to use, see section
+	args    []argument // the script's arguments after the cost
 }
+
+// argument appends one argument of a script.
+type argument func(dst []byte, l *limiter) []byte
 
 func newLimiter(l *Limit) limiter {
 	switch l.Algorithm {
@@ -25,16 +29,13 @@ func newLimiter(l *Limit) limiter {
 		return newSlidingWindowLog(l)
 	case SlidingWindowCounter:
 		return newSlidingWindowCounter(l)
-	case TokenBucket:
-		return newTokenBucket(l)
-	case LeakyBucket:
-		return newLeakyBucket(l)
-	default:
-		return newGCRA(l)
+	case TokenBucket, LeakyBucket, GCRA:
+		return newBucketLimiter(l)
 	}
+	return limiter{}
 }
 
-// check decides cost as if it were not charged.
+// check decides cost as if it were not charged. A cost of 0 is always allowed.
 func (l *limiter) check(s State, nowMicros, cost int64) Decision {
 	switch l.algorithm {
 	case FixedWindow:
@@ -69,11 +70,26 @@ func (l *limiter) refund(s State, chargedAtMicros, nowMicros, cost int64) State 
 	case FixedWindow:
 		return l.fixed.refund(s, chargedAtMicros, nowMicros, cost)
 	case SlidingWindowLog:
-		return l.log.refund(s, chargedAtMicros, nowMicros, cost)
+		return l.log.refund(s, chargedAtMicros, cost)
 	case SlidingWindowCounter:
 		return l.counter.refund(s, chargedAtMicros, nowMicros, cost)
 	default:
 		return l.bucket.refund(s, chargedAtMicros, nowMicros, cost)
+	}
+}
+
+// rebase makes what lies in the future of now, because the clock was set back,
+// what happened now, in s. It reports whether there was any.
+func (l *limiter) rebase(s State, nowMicros int64) (State, bool) {
+	switch l.algorithm {
+	case FixedWindow:
+		return l.fixed.rebase(s, nowMicros)
+	case SlidingWindowLog:
+		return l.log.rebase(s, nowMicros)
+	case SlidingWindowCounter:
+		return l.counter.rebase(s, nowMicros)
+	default:
+		return l.bucket.rebase(s, nowMicros)
 	}
 }
 
@@ -91,4 +107,25 @@ func (l *limiter) expires(s State) int64 {
 	}
 }
 
-func formatInt(v int64) string { return strconv.FormatInt(v, 10) }
+// uncharged is a Decision that allows: what a limit says of a cost of 0.
+func uncharged(remaining, resetAfterMicros int64) Decision {
+	return Decision{
+		Allowed:           true,
+		Remaining:         max(remaining, 0),
+		ResetAfterMicros:  resetAfterMicros,
+		ResetBeforeMicros: resetAfterMicros,
+	}
+}
+
+// reject makes d reject, unless the wait is 0.
+func (d *Decision) reject(retryAfterMicros int64) {
+	d.Allowed, d.RetryAfterMicros = retryAfterMicros == 0, retryAfterMicros
+}
+
+// charged makes d the decision after the charge.
+func (d *Decision) charged(cost, resetAfterMicros int64) {
+	d.Remaining -= cost
+	d.ResetAfterMicros = resetAfterMicros
+}
+
+func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }

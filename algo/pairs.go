@@ -1,25 +1,11 @@
 package algo
 
-// The State of both sliding windows is pairs, oldest first.
+// The State of a sliding_window_counter is pairs, oldest first.
 const (
-	pairTime  = iota // us since the Unix epoch
-	pairUnits        // units charged at that time, or in the sub-window it starts
+	pairTime  = iota // start of a sub-window, us since the Unix epoch
+	pairUnits        // units charged in it
 	pairLen
 )
-
-// since returns the pairs from a time on, which are part of s.
-func since(s State, micros int64) State {
-	s = s[:len(s)/pairLen*pairLen]
-	for len(s) > 0 && s[pairTime] < micros {
-		s = s[pairLen:]
-	}
-	return s
-}
-
-// dropBefore does the same, but keeps the beginning of s.
-func dropBefore(s State, micros int64) State {
-	return append(s[:0], since(s, micros)...)
-}
 
 // unitsAt returns the units of a time.
 func unitsAt(s State, micros int64) int64 {
@@ -29,14 +15,6 @@ func unitsAt(s State, micros int64) int64 {
 		}
 	}
 	return 0
-}
-
-// sumUnits adds up the second numbers of a State of pairs.
-func sumUnits(s State) (sum int64) {
-	for ; len(s) >= pairLen; s = s[pairLen:] {
-		sum += s[pairUnits]
-	}
-	return sum
 }
 
 // addUnits adds units at a time to a State of pairs that is sorted by time.

@@ -5,11 +5,12 @@ package algo
 // microseconds since the Unix epoch:
 //
 //	fixed_window            start of the window, units charged in it
-//	sliding_window_log      pairs, oldest first: time, units charged then
+//	sliding_window_log      threes, oldest first: times of the first and the last
+//	                        charge, units
 //	sliding_window_counter  pairs, oldest first: start of the sub-window, units
-//	token_bucket            when the bucket is full: whole us, fraction in 2^-30 us
-//	leaky_bucket            when the bucket is drained: likewise
-//	gcra                    the theoretical arrival time: likewise
+//	token_bucket, gcra,     when it was counted; when it will be full, on schedule or
+//	leaky_bucket            drained: whole us, fraction in 2^-30 us; the limit that
+//	                        it was counted with
 type State []int64
 
 // Plan is the ordered limits of one rule, which are decided together: either
@@ -19,7 +20,6 @@ type Plan struct {
 	limiters []limiter
 	script   Script
 	refund   Script
-	args     []string
 }
 
 // NewPlan checks the limits against their bounds and prepares the arithmetic
@@ -30,48 +30,90 @@ func NewPlan(limits []Limit) (*Plan, error) {
 	}
 	p := &Plan{limits: append([]Limit(nil), limits...)}
 	for i := range p.limits {
-		l := newLimiter(&p.limits[i])
-		p.limiters = append(p.limiters, l)
-		p.args = append(p.args, l.args...)
+		p.limiters = append(p.limiters, newLimiter(&p.limits[i]))
 	}
-	p.script = newScript(composeCheck(p.limiters))
-	p.refund = newScript(composeRefund(p.limiters))
+	p.script = scriptOf(p.limiters, kind{})
+	p.refund = scriptOf(p.limiters, kind{refund: true})
 	return p, nil
 }
 
-// Limits are the limits the policy was made of, in order. They must not be
+// Size is what of a limit may come with a request: Limit.Units and Limit.Burst,
+// within the same bounds.
+type Size struct{ Units, Burst int64 }
+
+// Sized makes *into the plan that p is for a request that brings sizes, one for
+// each limit, and returns it. It decides, and its scripts' arguments and replies
+// are, as if the limits had been configured so; states and scripts are p's own.
+// into keeps its memory from call to call and must be used for p alone. ok is
+// false if a size is out of bounds.
+func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
+	into.script, into.refund = p.script, p.refund
+	into.limits = append(into.limits[:0], p.limits...)
+	into.limiters = append(into.limiters[:0], p.limiters...)
+	for i := range into.limits {
+		l := &into.limits[i]
+		if sizes[i] == (Size{l.Units, l.Burst}) {
+			continue
+		}
+		l.Units, l.Burst = sizes[i].Units, sizes[i].Burst
+		if !l.sizeIsValid() {
+			return nil, false
+		}
+		into.limiters[i] = newLimiter(l)
+	}
+	return into, true
+}
+
+// Limits are the limits the plan was made of, in order. They must not be
 // changed.
 func (p *Plan) Limits() []Limit { return p.limits }
 
-// Decide checks cost against every limit and, if all allow, charges all of
-// them. states and out have one element for each limit; states are updated in
-// place, and a denied call changes none. A cost below 0 counts as 0.
-func (p *Plan) Decide(states []State, nowMicros, cost int64, out []Decision) (allowed bool) {
-	cost = max(cost, 0)
+// Decide checks each limit's cost and, if all limits allow theirs, charges them.
+// costs, states and out have one element for each limit; states are updated in
+// place, and a denied call changes none. A limit whose cost is 0, or less, only
+// reports: it allows and is not charged.
+//
+// What Rebase changes must have been changed before.
+func (p *Plan) Decide(states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
 	allowed = true
 	for i := range p.limiters {
-		out[i] = p.limiters[i].check(states[i], nowMicros, cost)
+		out[i] = p.limiters[i].check(states[i], nowMicros, max(costs[i], 0))
 		allowed = allowed && out[i].Allowed
 	}
-	if !allowed || cost == 0 {
-		return allowed
+	if !allowed {
+		return false
 	}
 	for i := range p.limiters {
-		states[i] = p.limiters[i].charge(states[i], nowMicros, cost, &out[i])
+		if costs[i] > 0 {
+			states[i] = p.limiters[i].charge(states[i], nowMicros, costs[i], &out[i])
+		}
 	}
 	return true
+}
+
+// Rebase makes what the states have of the future, because the clock was set
+// back, what happened now, so that nobody waits for the clock. It reports whether
+// anything changed; states are then to be kept even if the call is denied. The
+// scripts do it by themselves.
+func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
+	for i := range p.limiters {
+		var did bool
+		states[i], did = p.limiters[i].rebase(states[i], nowMicros)
+		changed = changed || did
+	}
+	return changed
 }
 
 // Refund gives back what a Decide at chargedAtMicros charged, no more, and
 // nothing to a state that has gone since. A bucket that was at rest before the
 // charge and was charged again before the refund comes back up to that much time
-// earlier: it does not remember the rest.
-func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros, cost int64) {
-	if cost <= 0 {
-		return
-	}
+// earlier: it does not remember the rest. What Rebase changes must have been
+// changed before.
+func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros int64, costs []int64) {
 	for i := range p.limiters {
-		states[i] = p.limiters[i].refund(states[i], chargedAtMicros, nowMicros, cost)
+		if costs[i] > 0 {
+			states[i] = p.limiters[i].refund(states[i], chargedAtMicros, nowMicros, costs[i])
+		}
 	}
 }
 
@@ -79,23 +121,47 @@ func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros, cost int64) {
 // state.
 func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expires(s) }
 
-// NeedsNonce says whether the script needs a nonce, unique for each call.
-func (p *Plan) NeedsNonce() bool {
-	for i := range p.limits {
-		if p.limits[i].Algorithm == SlidingWindowLog {
-			return true
-		}
-	}
-	return false
-}
-
-// Script decides a request: EVALSHA sha n key1..keyn cost nonce Args...
+// Script decides a request:
+//
+//	EVALSHA sha n key1..keyn, then for each limit its cost and its Args
+//
+// ParseReply reads what it answers.
 func (p *Plan) Script() Script { return p.script }
 
-// RefundScript gives a charge back:
-// EVALSHA sha n key1..keyn cost nonce chargedAtMicros Args...
+// RefundScript gives a charge back. The arguments are those of Script, with what
+// is given back in place of the costs, then the Redis time of the charge. It
+// answers 0.
 func (p *Plan) RefundScript() Script { return p.refund }
 
-// Args are the constants of the limits, which follow the variable arguments of
-// both scripts.
-func (p *Plan) Args() []string { return p.args }
+// ScriptWithoutTime is Script for a Redis whose scripts may not call TIME. It
+// wants one key more, the last, which ends in ClockSuffix and has the same hash
+// tag as the others: it writes a key there that lives for a minute, whose
+// remaining time is its clock. The clock goes by the millisecond. The two scripts
+// go on with each other's state.
+func (p *Plan) ScriptWithoutTime() Script {
+	return scriptOf(p.limiters, kind{withoutTime: true})
+}
+
+// RefundScriptWithoutTime is RefundScript with that key and that clock.
+func (p *Plan) RefundScriptWithoutTime() Script {
+	return scriptOf(p.limiters, kind{refund: true, withoutTime: true})
+}
+
+// NumArgs is how many arguments of limit i follow its cost.
+func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args) }
+
+// AppendArg appends argument n of those that follow limit i's cost. They depend
+// on the limit alone, so that all but those of a Sized plan can be encoded once.
+func (p *Plan) AppendArg(dst []byte, i, n int) []byte {
+	l := &p.limiters[i]
+	return l.args[n](dst, l)
+}
+
+// Args are the arguments that follow limit i's cost.
+func (p *Plan) Args(i int) []string {
+	args := make([]string, p.NumArgs(i))
+	for n := range args {
+		args[n] = string(p.AppendArg(nil, i, n))
+	}
+	return args
+}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestNewPolicyRefuses(t *testing.T) {
+func TestNewPlanRefuses(t *testing.T) {
 	t.Parallel()
 	ok := Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6}
 	for _, c := range []struct {
@@ -16,7 +16,7 @@ func TestNewPolicyRefuses(t *testing.T) {
 	}{
 		{"algorithm", func(l *Limit) { l.Algorithm = 0 }},
 		{"algorithm", func(l *Limit) { l.Algorithm = GCRA + 1 }},
-		{"limit 0", func(l *Limit) { l.Units = 0 }},
+		{"limit -1", func(l *Limit) { l.Units = -1 }},
 		{"limit 1000000001", func(l *Limit) { l.Units = MaxUnits + 1 }},
 		{"window in us 0", func(l *Limit) { l.WindowMicros = 0 }},
 		{"window in us 31622400001000", func(l *Limit) { l.WindowMicros = MaxWindowMicros + 1000 }},
@@ -50,23 +50,23 @@ func TestNewPolicyRefuses(t *testing.T) {
 		t.Errorf("two limits of one key: %v", err)
 	}
 	if _, err := NewPlan(nil); err == nil {
-		t.Error("a policy of no limits")
+		t.Error("a plan of no limits")
 	}
 }
 
-// TestNewPolicyAccepts the bounds themselves.
-func TestNewPolicyAccepts(t *testing.T) {
+// TestNewPlanAccepts the bounds themselves.
+func TestNewPlanAccepts(t *testing.T) {
 	t.Parallel()
 	for a := FixedWindow; a <= GCRA; a++ {
-		for _, units := range []int64{1, MaxUnits} {
+		for _, units := range []int64{0, 1, MaxUnits} {
 			for _, window := range []int64{MinWindowMicros, MaxWindowMicros} {
-				mustPolicy(t, Limit{Algorithm: a, Units: units, WindowMicros: window})
+				mustPlan(t, Limit{Algorithm: a, Units: units, WindowMicros: window})
 			}
 		}
 	}
 	const year = 365.25 * 24 * 3600e6
-	mustPolicy(t, Limit{Algorithm: GCRA, Units: 1, WindowMicros: year, Burst: 100})
-	mustPolicy(t, Limit{Algorithm: SlidingWindowCounter, Units: 1, WindowMicros: 6e6, SubWindows: MaxSubWindows})
+	mustPlan(t, Limit{Algorithm: GCRA, Units: 1, WindowMicros: year, Burst: 100})
+	mustPlan(t, Limit{Algorithm: SlidingWindowCounter, Units: 1, WindowMicros: 6e6, SubWindows: MaxSubWindows})
 }
 
 func TestRestoreMicros(t *testing.T) {
@@ -76,6 +76,7 @@ func TestRestoreMicros(t *testing.T) {
 		want  int64
 	}{
 		{Limit{Algorithm: FixedWindow, Units: 3, WindowMicros: 60e6}, 60e6},
+		{Limit{Algorithm: GCRA, WindowMicros: 60e6, Burst: 5}, 60e6},
 		{Limit{Algorithm: SlidingWindowCounter, Units: 3, WindowMicros: 60e6, SubWindows: 6}, 60e6},
 		{Limit{Algorithm: GCRA, Units: 3, WindowMicros: 1e6}, 1e6},
 		{Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6, Burst: 20}, 2e6},
@@ -89,26 +90,16 @@ func TestRestoreMicros(t *testing.T) {
 	}
 }
 
-func TestNeedsNonce(t *testing.T) {
-	t.Parallel()
-	for _, l := range everyLimit() {
-		p := mustPolicy(t, l)
-		if want := l.Algorithm == SlidingWindowLog; p.NeedsNonce() != want || strings.Contains(p.Script().Source, "ARGV[2]") != want {
-			t.Errorf("%s: NeedsNonce = %v, script:\n%s", l.Algorithm, p.NeedsNonce(), p.Script().Source)
-		}
-	}
-}
-
 // TestDeniedChangesNoState, and neither does a cost of 0.
 func TestDeniedChangesNoState(t *testing.T) {
 	t.Parallel()
 	r := newRandom(600)
-	p := mustPolicy(t, everyLimit()...)
+	p := mustPlan(t, everyLimit()...)
 	states, out := make([]State, len(p.Limits())), make([]Decision, len(p.Limits()))
 	now := int64(epoch)
 	for range 2000 {
 		before, cost := copyStates(states), r.cost(10)
-		allowed := p.Decide(states, now, cost, out)
+		allowed := decide(p, states, now, cost, out)
 		changed := !slices.EqualFunc(states, before, slices.Equal[State])
 		if changed != (allowed && cost > 0) {
 			t.Fatalf("cost %d: allowed %v, changed %v: %v to %v", cost, allowed, changed, before, states)
@@ -120,13 +111,13 @@ func TestDeniedChangesNoState(t *testing.T) {
 // TestNegativeCost counts as 0.
 func TestNegativeCost(t *testing.T) {
 	t.Parallel()
-	p := mustPolicy(t, everyLimit()...)
+	p := mustPlan(t, everyLimit()...)
 	states, out := make([]State, len(p.Limits())), make([]Decision, len(p.Limits()))
-	p.Decide(states, epoch, 4, out)
+	decide(p, states, epoch, 4, out)
 	before := copyStates(states)
 	for _, cost := range []int64{-1, math.MinInt64} {
-		p.Refund(states, epoch, epoch, cost)
-		if !p.Decide(states, epoch, cost, out) || out[0].Remaining != 6 || !slices.EqualFunc(states, before, slices.Equal[State]) {
+		refund(p, states, epoch, epoch, cost)
+		if !decide(p, states, epoch, cost, out) || out[0].Remaining != 6 || !slices.EqualFunc(states, before, slices.Equal[State]) {
 			t.Errorf("cost %d: %+v, %v to %v", cost, out, before, states)
 		}
 	}
@@ -140,21 +131,21 @@ func TestRefundRestoresState(t *testing.T) {
 		r := newRandom(700 + uint64(a))
 		for range 300 {
 			l := r.limit(a)
-			p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+			p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 			now := epoch + r.Int64N(1e15)
 			for range 20 {
 				now += r.step(&l, out[0], now)
 				cost := max(r.cost(l.Capacity()), 1)
-				p.Decide(copyStates(states), now, 0, out)
+				decide(p, copyStates(states), now, 0, out)
 				before := out[0]
-				if p.Decide(states, now, cost, out) {
-					p.Refund(states, now, now, cost)
+				if decide(p, states, now, cost, out) {
+					refund(p, states, now, now, cost)
 				}
-				p.Decide(copyStates(states), now, 0, out)
+				decide(p, copyStates(states), now, 0, out)
 				if out[0] != before {
 					t.Fatalf("%+v: refund of %d at %d: %+v, was %+v", l, cost, now, out[0], before)
 				}
-				p.Decide(states, now, r.cost(l.Capacity()), out)
+				decide(p, states, now, r.cost(l.Capacity()), out)
 			}
 		}
 	}
@@ -168,22 +159,22 @@ func TestRefundNeverExceedsCharge(t *testing.T) {
 		r := newRandom(800 + uint64(a))
 		for range 300 {
 			l := r.limit(a)
-			p, out := mustPolicy(t, l), make([]Decision, 1)
+			p, out := mustPlan(t, l), make([]Decision, 1)
 			with, without := make([]State, 1), make([]State, 1)
 			now := epoch + r.Int64N(1e15)
 			half := max(l.Capacity()/2, 1)
 			first := r.span(1, min(half, MaxCost))
-			p.Decide(with, now, first, out)
-			p.Decide(without, now, first, out)
+			decide(p, with, now, first, out)
+			decide(p, without, now, first, out)
 			charge := r.span(1, min(half, MaxCost))
-			charged := p.Decide(with, now, charge, out)
+			charged := decide(p, with, now, charge, out)
 			later := now + r.span(0, 2*l.WindowMicros)
 			if charged {
-				p.Refund(with, now, later, charge)
+				refund(p, with, now, later, charge)
 			}
-			p.Decide(with, later, 0, out)
+			decide(p, with, later, 0, out)
 			got := out[0].Remaining
-			p.Decide(without, later, 0, out)
+			decide(p, without, later, 0, out)
 			if want := out[0].Remaining; got > want {
 				t.Fatalf("%+v: %d and %d charged at %d, %d refunded at %d: remaining %d, want %d",
 					l, first, charge, now, charge, later, got, want)
@@ -194,19 +185,26 @@ func TestRefundNeverExceedsCharge(t *testing.T) {
 
 // TestNoAllocations: a decision allocates nothing once its states have room.
 func TestNoAllocations(t *testing.T) {
-	p := mustPolicy(t, everyLimit()...)
+	p := mustPlan(t, everyLimit()...)
 	states, out := make([]State, len(p.Limits())), make([]Decision, len(p.Limits()))
 	for i := range states {
 		states[i] = make(State, 0, 64)
 	}
-	reply := make([]int64, p.ReplyLen())
+	reply, costs := make([]int64, p.ReplyLen()), each(p, 1)
+	sizes, sized, arg := make([]Size, len(costs)), new(Plan), make([]byte, 0, 64)
 	now := int64(epoch)
 	if n := testing.AllocsPerRun(1000, func() {
 		now += 3e6
-		p.Decide(states, now, 1, out)
-		p.Refund(states, now, now+1, 1)
-		p.Decide(states, now+2, 1, out)
-		p.ParseReply(reply, out)
+		for i := range sizes {
+			sizes[i].Units = 10 + now%7
+		}
+		q, _ := p.Sized(sized, sizes)
+		q.Rebase(states, now)
+		q.Decide(states, now, costs, out)
+		q.Refund(states, now, now+1, costs)
+		q.Decide(states, now+2, costs, out)
+		q.ParseReply(reply, out)
+		arg = q.AppendArg(arg[:0], 5, 0)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -222,18 +220,18 @@ func FuzzDecide(f *testing.F) {
 		l := everyLimit()[int(which)%len(everyLimit())]
 		l.Units = 1 + int64(units)%MaxUnits
 		l.WindowMicros = 1000 + int64(window%(MaxWindowMicros/1000))*1000
-		p := mustPolicy(t, l)
-		numbers, out := []int64{a, b, c, d, a, c, b}, make([]Decision, 1)
+		p := mustPlan(t, l)
+		numbers, out := []int64{a, b, c, d, a, c, b, d}, make([]Decision, 1)
 		for n := range numbers {
 			states := []State{slices.Clone(numbers[:n])}
-			p.Decide(states, now, cost, out)
+			decide(p, states, now, cost, out)
 			p.ExpiresAtMicros(0, states[0])
-			p.Refund(states, b, now, cost)
-			p.Decide(states, d, cost, out)
+			refund(p, states, b, now, cost)
+			decide(p, states, d, cost, out)
 		}
 		states, at := make([]State, 1), epoch+now&(1<<48-1)
 		for _, cost := range []int64{cost & 0xfffff, 1, l.Units, 0} {
-			p.Decide(states, at, cost, out)
+			decide(p, states, at, cost, out)
 			checkSense(t, &l, out[0])
 			at += a & (1<<44 - 1)
 		}

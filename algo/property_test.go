@@ -18,13 +18,13 @@ type attempt struct {
 // attempts makes random decisions of one limit on a clock that goes forward.
 func (r random) attempts(t *testing.T, l Limit, n int) []attempt {
 	t.Helper()
-	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 	now := epoch + r.Int64N(1e15)
 	all := make([]attempt, n)
 	for i := range all {
 		now += r.step(&l, out[0], now)
 		cost := r.cost(l.Capacity())
-		p.Decide(states, now, cost, out)
+		decide(p, states, now, cost, out)
 		all[i] = attempt{now, cost, out[0]}
 	}
 	return all
@@ -217,11 +217,11 @@ func TestBucketsUnderSaturation(t *testing.T) {
 func saturate(t *testing.T, l Limit, cost, pause int64) {
 	t.Helper()
 	const requests = 2000
-	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 	exact := newExactBucket(l, epoch)
 	var got, want int64
 	for i := range int64(requests) {
-		if p.Decide(states, epoch+i*pause, cost, out) {
+		if decide(p, states, epoch+i*pause, cost, out) {
 			got++
 		}
 		if exact.take(epoch+i*pause, cost) {
@@ -245,13 +245,13 @@ func TestQueueByDefinition(t *testing.T) {
 				continue
 			}
 			// Times are whole microseconds, rounded up, and intervals are rounded
-			// up by a part in precision.
+			// up by a part in 1024.
 			spacing := float64(last.cost) * interval
 			gap := float64(a.at + a.DelayMicros - last.at - last.DelayMicros)
 			if gap <= spacing*(1-1e-12)-1 {
 				t.Errorf("%+v: %+v leaves %f us after %+v", l, a, gap, last)
 			}
-			if a.DelayMicros > 0 && gap >= spacing*(1+1./precision)+1 {
+			if a.DelayMicros > 0 && gap >= spacing*(1+1./1024)+1 {
 				t.Errorf("%+v: %+v waits, %f us after %+v", l, a, gap, last)
 			}
 			if a.DelayMicros > l.MaxDelayMicros {

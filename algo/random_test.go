@@ -60,7 +60,7 @@ func (r random) variant(l *Limit) {
 
 // cost draws a cost for limits of which the least admits capacity at once.
 func (r random) cost(capacity int64) int64 {
-	capacity = min(capacity, MaxCost-1)
+	capacity = max(min(capacity, MaxCost-1), 1)
 	switch r.IntN(10) {
 	case 0:
 		return 0
@@ -83,8 +83,32 @@ func (r random) step(l *Limit, last Decision, nowMicros int64) int64 {
 	size := l.WindowMicros / max(l.SubWindows, 1)
 	micros := []int64{
 		0, 0, 1, last.RetryAfterMicros, last.ResetAfterMicros, last.ResetAfterMicros / 2,
-		l.WindowMicros, size, size - nowMicros%size, ceilDiv(l.WindowMicros, l.Units),
+		l.WindowMicros, size, size - nowMicros%size, ceilDiv(l.WindowMicros, max(l.Units, 1)),
 		r.span(0, 2*l.WindowMicros), r.span(0, size),
 	}[r.IntN(12)]
 	return max(micros+int64(r.IntN(5)/2-1), 0) // -1 to 1
+}
+
+// size draws another limit and burst, often near the limit's own, within bounds.
+func (r random) size(l *Limit) Size {
+	for {
+		other := *l
+		switch r.IntN(8) {
+		case 0: // its own
+		case 1:
+			other.Units = 0
+		case 2, 3:
+			other.Units = min(max(l.Units*r.span(1, 20)/r.span(1, 20), 1), MaxUnits)
+		case 4:
+			other.Units = r.span(1, MaxUnits)
+		default:
+			other.Units = r.span(1, 2*min(l.Units, MaxUnits/2))
+		}
+		if l.Algorithm.HasBurst() && r.oneIn(2) {
+			other.Burst = []int64{0, 1, l.Burst, r.span(1, MaxUnits), r.span(1, 100)}[r.IntN(5)]
+		}
+		if other.sizeIsValid() {
+			return Size{other.Units, other.Burst}
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,29 +18,29 @@ import (
 
 var ctx = context.Background()
 
-// testClock takes the place of the scripts' clock: the last two arguments.
-const testClock = "local time = {ARGV[#ARGV - 1], ARGV[#ARGV]}\n"
+// testClock takes the place of the scripts' clock: the two arguments before the
+// last, which is the time of the charge in a refund.
+const testClock = "local time = {ARGV[#ARGV - 2], ARGV[#ARGV - 1]}\n"
 
 // epoch is where the tests' clock starts, 2040-01-01 in microseconds: their
 // keys lie in the future of the real clock, so that Redis expires none.
 const epoch = 2208988800_000000
 
-// luaPolicy runs a policy's scripts on a real Redis at any time, with keys of
-// its own.
-type luaPolicy struct {
+// luaPlan runs a plan's scripts on a real Redis at any time, with keys of its own.
+type luaPlan struct {
 	*Plan
 	client         *redis.Client
 	check, takeOff string // SHA-1 of the two scripts on the tests' clock
 	keys           []string
 }
 
-func newLuaPolicy(t testing.TB, client *redis.Client, p *Plan, name string) *luaPolicy {
+func newLuaPlan(t testing.TB, client *redis.Client, p *Plan, name string) *luaPlan {
 	t.Helper()
-	l := &luaPolicy{Plan: p, client: client}
+	l := &luaPlan{Plan: p, client: client}
 	l.check = loadOnTestClock(t, client, p.Script().Source)
 	l.takeOff = loadOnTestClock(t, client, p.RefundScript().Source)
 	for i, limit := range p.Limits() {
-		l.keys = append(l.keys, fmt.Sprintf("rl:{%s}:%s:%d:%d", name, limit.Algorithm, limit.WindowMicros, i))
+		l.keys = append(l.keys, fmt.Sprintf("rl:{%s}%s:%d", name, limit.KeySuffix(), i))
 	}
 	return l
 }
@@ -55,26 +57,58 @@ func loadOnTestClock(t testing.TB, client *redis.Client, source string) (sha str
 	return sha
 }
 
-// decide queues a decision.
-func (l *luaPolicy) decide(pipe redis.Cmdable, nowMicros, cost int64, nonce string) *redis.Cmd {
-	return pipe.EvalSha(ctx, l.check, l.keys, l.arguments(nowMicros, cost, nonce)...)
+// decide queues a decision on the same cost for each limit.
+func (l *luaPlan) decide(pipe redis.Cmdable, nowMicros, cost int64) *redis.Cmd {
+	return l.decideEach(pipe, nowMicros, each(l.Plan, cost))
 }
 
-// giveBack queues a refund.
-func (l *luaPolicy) giveBack(pipe redis.Cmdable, nowMicros, cost int64, nonce string, chargedAtMicros int64) *redis.Cmd {
-	return pipe.EvalSha(ctx, l.takeOff, l.keys, l.arguments(nowMicros, cost, nonce, chargedAtMicros)...)
+// decideEach queues a decision.
+func (l *luaPlan) decideEach(pipe redis.Cmdable, nowMicros int64, costs []int64) *redis.Cmd {
+	args := l.arguments(costs, nowMicros/1e6, nowMicros%1e6, "")
+	return pipe.EvalSha(ctx, l.check, l.keys, args...)
 }
 
-func (l *luaPolicy) arguments(nowMicros, cost int64, nonce string, more ...any) []any {
-	args := append([]any{cost, nonce}, more...)
-	for _, a := range l.Args() {
-		args = append(args, a)
+// giveBack queues a refund of the same cost for each limit.
+func (l *luaPlan) giveBack(pipe redis.Cmdable, nowMicros, cost, chargedAtMicros int64) *redis.Cmd {
+	return l.giveBackEach(pipe, nowMicros, each(l.Plan, cost), chargedAtMicros)
+}
+
+// giveBackEach queues a refund.
+func (l *luaPlan) giveBackEach(pipe redis.Cmdable, nowMicros int64, costs []int64, chargedAtMicros int64) *redis.Cmd {
+	args := l.arguments(costs, nowMicros/1e6, nowMicros%1e6, chargedAtMicros)
+	return pipe.EvalSha(ctx, l.takeOff, l.keys, args...)
+}
+
+// arguments are each limit's cost and constants, then more.
+func (l *luaPlan) arguments(costs []int64, more ...any) (args []any) {
+	for i := range l.Limits() {
+		args = append(args, costs[i])
+		for _, a := range l.Args(i) {
+			args = append(args, a)
+		}
 	}
-	return append(args, nowMicros/1e6, nowMicros%1e6)
+	return append(args, more...)
+}
+
+// each is one cost for each limit of a plan.
+func each(p *Plan, cost int64) []int64 {
+	return slices.Repeat([]int64{cost}, len(p.Limits()))
+}
+
+// decide decides in Go as the script does, the same cost for each limit.
+func decide(p *Plan, states []State, nowMicros, cost int64, out []Decision) bool {
+	p.Rebase(states, nowMicros)
+	return p.Decide(states, nowMicros, each(p, cost), out)
+}
+
+// refund gives the same cost of each limit back in Go as the script does.
+func refund(p *Plan, states []State, chargedAtMicros, nowMicros, cost int64) {
+	p.Rebase(states, nowMicros)
+	p.Refund(states, chargedAtMicros, nowMicros, each(p, cost))
 }
 
 // parse reads the reply of a decision.
-func (l *luaPolicy) parse(cmd *redis.Cmd) (out []Decision, allowed bool, err error) {
+func (l *luaPlan) parse(cmd *redis.Cmd) (out []Decision, allowed bool, err error) {
 	values, err := cmd.Int64Slice()
 	if err != nil {
 		return nil, false, err
@@ -87,50 +121,75 @@ func (l *luaPolicy) parse(cmd *redis.Cmd) (out []Decision, allowed bool, err err
 	return out, allowed, err
 }
 
-// state reads limit i's key as the State of its Go twin.
-func (l *luaPolicy) state(t testing.TB, i int, nowMicros int64) State {
+// state reads limit i's key as the State of its Go twin, which is taken to be of a
+// time near the one given.
+func (l *luaPlan) state(t testing.TB, i int, nearMicros int64) State {
 	t.Helper()
 	limit, key := l.Limits()[i], l.keys[i]
 	switch limit.Algorithm {
 	case FixedWindow:
-		return fixedState(t, l.client.Get(ctx, key), &limit, nowMicros)
+		return fixedState(t, l.client.Get(ctx, key), &limit, nearMicros)
 	case SlidingWindowLog:
 		return logState(t, l.client.ZRangeWithScores(ctx, key, 0, -1))
 	case SlidingWindowCounter:
 		return counterState(t, l.client.Get(ctx, key), &l.limiters[i].counter)
 	default:
-		return bucketState(t, l.client.Get(ctx, key), l.limiters[i].bucket, nowMicros)
+		return bucketState(t, l.client.Get(ctx, key), limit.WindowMicros)
 	}
 }
 
-func fixedState(t testing.TB, cmd *redis.StringCmd, limit *Limit, nowMicros int64) State {
+// unpack reads little-endian numbers into pointers or slices of a fixed size.
+func unpack(t testing.TB, text string, into ...any) {
+	t.Helper()
+	rest := []byte(text)
+	for _, v := range into {
+		n, err := binary.Decode(rest, binary.LittleEndian, v)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		rest = rest[n:]
+	}
+	if len(rest) > 0 {
+		t.Fatalf("%q: %d bytes too many", text, len(rest))
+	}
+}
+
+func fixedState(t testing.TB, cmd *redis.StringCmd, limit *Limit, nearMicros int64) State {
 	t.Helper()
 	text, ok := getText(t, cmd)
 	if !ok {
 		return nil
 	}
 	if limit.FromFirstRequest {
-		var pair [2]float64
-		if _, err := binary.Decode([]byte(text), binary.LittleEndian, &pair); err != nil {
-			t.Fatal(err)
-		}
-		return State{int64(pair[0]), int64(pair[1])}
+		var start float64
+		var count uint32
+		unpack(t, text, &start, &count)
+		return State{int64(start), int64(count)}
 	}
 	packed := number(t, text)
 	const indexes = 1 << 22
-	index := nowMicros / limit.WindowMicros
-	index += (packed>>30-index%indexes+indexes*3/2)%indexes - indexes/2 // the nearest to now
-	return State{index * limit.WindowMicros, packed & (1<<30 - 1)}
+	index := nearMicros / limit.WindowMicros
+	index += (packed>>31-index%indexes+indexes*3/2)%indexes - indexes/2 // the nearest
+	return State{index * limit.WindowMicros, packed & (1<<31 - 1)}
 }
 
+// logState also checks the sum that the newest entry has.
 func logState(t testing.TB, cmd *redis.ZSliceCmd) (s State) {
 	t.Helper()
 	entries, err := cmd.Result()
 	if err != nil {
 		t.Fatal(err)
 	}
+	var first float64
+	var units, total uint32
+	sum := int64(0)
 	for _, e := range entries {
-		s = addUnits(s, int64(e.Score), 1)
+		unpack(t, e.Member.(string), &first, &units, &total)
+		s = append(s, int64(first), int64(e.Score), int64(units))
+		sum += int64(units)
+	}
+	if sum != int64(total) {
+		t.Errorf("the log's sum is %d, want %d", total, sum)
 	}
 	return s
 }
@@ -143,14 +202,7 @@ func counterState(t testing.TB, cmd *redis.StringCmd, c *slidingWindowCounter) (
 	}
 	var newest float64
 	counts := make([]uint32, c.window/c.size+1)
-	rest := []byte(text)
-	for _, into := range []any{&newest, counts} {
-		n, err := binary.Decode(rest, binary.LittleEndian, into)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rest = rest[n:]
-	}
+	unpack(t, text, &newest, counts)
 	for age, units := range counts {
 		if units > 0 {
 			s = addUnits(s, int64(newest)-int64(age)*c.size, int64(units))
@@ -159,23 +211,29 @@ func counterState(t testing.TB, cmd *redis.StringCmd, c *slidingWindowCounter) (
 	return s
 }
 
-func bucketState(t testing.TB, cmd *redis.StringCmd, b bucket, nowMicros int64) State {
+// bucketState takes the interval for that of the smallest limit which has it.
+func bucketState(t testing.TB, cmd *redis.StringCmd, windowMicros int64) State {
 	t.Helper()
 	text, ok := getText(t, cmd)
 	if !ok {
 		return nil
 	}
-	var micros float64
-	if _, err := binary.Decode([]byte(text), binary.LittleEndian, &micros); err != nil {
-		t.Fatal(err)
+	var lead, interval, at float64
+	unpack(t, text, &lead, &interval, &at)
+	limit := min(max(int64(math.Ceil(float64(windowMicros)/interval)), 1), MaxUnits)
+	whole := math.Floor(lead)
+	return State{int64(at), int64(at + whole), int64((lead - whole) * (1 << maxShift)), limit}
+}
+
+// sameInterval reports whether the two states of a bucket differ in limits at most
+// that have the same interval.
+func sameInterval(a, b State, windowMicros int64) bool {
+	if len(a) != bucketLen || len(b) != bucketLen {
+		return false
 	}
-	ticks := int64(micros * float64(int64(1)<<b.shift))
-	wrapTicks := b.wrap << b.shift
-	ahead := (ticks - nowMicros&(b.wrap-1)<<b.shift) & (wrapTicks - 1)
-	if ahead > wrapTicks/2 {
-		ahead -= wrapTicks
-	}
-	return b.store(nil, nowMicros, ahead)
+	shift, ticks := intervalOf(windowMicros, a[bucketLimit])
+	otherShift, otherTicks := intervalOf(windowMicros, b[bucketLimit])
+	return slices.Equal(a[:bucketLimit], b[:bucketLimit]) && shift == otherShift && ticks == otherTicks
 }
 
 func getText(t testing.TB, cmd *redis.StringCmd) (text string, ok bool) {
@@ -205,8 +263,8 @@ func startRedis(t testing.TB) *redis.Client {
 	return client
 }
 
-// mustPolicy makes a policy of limits that are known to be right.
-func mustPolicy(t testing.TB, limits ...Limit) *Plan {
+// mustPlan makes a plan of limits that are known to be right.
+func mustPlan(t testing.TB, limits ...Limit) *Plan {
 	t.Helper()
 	p, err := NewPlan(limits)
 	if err != nil {

@@ -8,12 +8,17 @@ var (
 	ErrReplyRange  = errors.New("the script's reply has an integer that cannot be")
 )
 
-// maxReplyMicros bounds the times in a reply: what Lua can count exactly.
+// maxReplyMicros bounds the time in a reply: what Lua can count exactly.
 const maxReplyMicros = 1 << 53
 
+// maxWaitMicros bounds a limit's waits in a reply: the second of two windows, or
+// of two capacities, has to pass, and some rounding.
+func (l *Limit) maxWaitMicros() int64 { return 3 * min(l.RestoreMicros(), maxReplyMicros) }
+
 // ReplyLen is the number of integers in the reply of Script: the Redis time in
-// microseconds, then for each limit the units remaining, reset_after and
-// retry_after in microseconds (0 allowed, Never), and for a Queue its delay.
+// microseconds, then for each limit the units remaining, reset_after, retry_after
+// (0 allowed, Never) and reset_after without this charge in microseconds, and for
+// a Queue its delay.
 func (p *Plan) ReplyLen() int {
 	n := 1
 	for i := range p.limits {
@@ -24,9 +29,9 @@ func (p *Plan) ReplyLen() int {
 
 func replyFields(l *Limit) int {
 	if l.Queue {
-		return 4
+		return 5
 	}
-	return 3
+	return 4
 }
 
 // ParseReply reads the reply of Script into out, one element for each limit.
@@ -52,20 +57,23 @@ func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allow
 	return atMicros, allowed, nil
 }
 
-// parseDecision reads one limit's part and says whether it makes sense.
+// parseDecision reads one limit's part and reports whether it makes sense.
 func parseDecision(l *Limit, values []int64, d *Decision) bool {
 	*d = Decision{
-		Remaining:        values[0],
-		ResetAfterMicros: values[1],
-		RetryAfterMicros: values[2],
-		Allowed:          values[2] == 0,
+		Remaining:         values[0],
+		ResetAfterMicros:  values[1],
+		RetryAfterMicros:  values[2],
+		Allowed:           values[2] == 0,
+		ResetBeforeMicros: values[3],
 	}
 	if l.Queue {
-		d.DelayMicros = values[3]
+		d.DelayMicros = values[4]
 	}
+	most := l.maxWaitMicros()
 	return within(d.Remaining, 0, l.Capacity()) &&
-		within(d.ResetAfterMicros, 0, maxReplyMicros) &&
-		within(d.RetryAfterMicros, Never, maxReplyMicros) &&
+		within(d.ResetAfterMicros, 0, most) &&
+		within(d.ResetBeforeMicros, 0, most) &&
+		within(d.RetryAfterMicros, Never, most) &&
 		within(d.DelayMicros, 0, l.MaxDelayMicros)
 }
 

@@ -9,7 +9,7 @@ import (
 // replyPolicy has a reply with and without a delay.
 func replyPolicy(t testing.TB) *Plan {
 	t.Helper()
-	return mustPolicy(
+	return mustPlan(
 		t,
 		Limit{Algorithm: LeakyBucket, Units: 10, WindowMicros: 1e6, Burst: 20, Queue: true, MaxDelayMicros: 5e6},
 		Limit{Algorithm: FixedWindow, Units: 100, WindowMicros: 60e6},
@@ -19,7 +19,7 @@ func replyPolicy(t testing.TB) *Plan {
 func TestParseReply(t *testing.T) {
 	t.Parallel()
 	p := replyPolicy(t)
-	good := []int64{1.7e15, 19, 1e5, 0, 2e5, 99, 59e6, 0}
+	good := []int64{1.7e15, 19, 1e5, 0, 5e4, 2e5, 99, 59e6, 0, 58e6}
 	if p.ReplyLen() != len(good) {
 		t.Fatalf("ReplyLen = %d, want %d", p.ReplyLen(), len(good))
 	}
@@ -37,22 +37,25 @@ func TestParseReply(t *testing.T) {
 	}{
 		{"allowed", good, true, nil},
 		{"first denied", with(3, 7), false, nil},
-		{"second denied", with(7, 1), false, nil},
-		{"never", with(7, Never), false, nil},
+		{"second denied", with(8, 1), false, nil},
+		{"never", with(8, Never), false, nil},
 		{"nothing", nil, false, ErrReplyLength},
-		{"cut off", good[:7], false, ErrReplyLength},
+		{"cut off", good[:9], false, ErrReplyLength},
 		{"too long", append(with(0, 0), 0), false, ErrReplyLength},
 		{"time below 0", with(0, -1), false, ErrReplyRange},
 		{"time too large", with(0, math.MaxInt64), false, ErrReplyRange},
 		{"remaining below 0", with(1, -1), false, ErrReplyRange},
 		{"remaining above the burst", with(1, 21), false, ErrReplyRange},
-		{"remaining above the limit", with(5, 101), false, ErrReplyRange},
+		{"remaining above the limit", with(6, 101), false, ErrReplyRange},
 		{"reset below 0", with(2, -1), false, ErrReplyRange},
-		{"reset too large", with(6, math.MaxInt64), false, ErrReplyRange},
+		{"reset too large", with(7, math.MaxInt64), false, ErrReplyRange},
+		{"reset beyond three windows", with(7, 180e6+1), false, ErrReplyRange},
+		{"reset before below 0", with(4, -1), false, ErrReplyRange},
+		{"reset before too large", with(9, 180e6+1), false, ErrReplyRange},
 		{"retry below never", with(3, -2), false, ErrReplyRange},
-		{"retry too large", with(7, 1<<54), false, ErrReplyRange},
-		{"delay below 0", with(4, -1), false, ErrReplyRange},
-		{"delay above the longest", with(4, 5e6+1), false, ErrReplyRange},
+		{"retry too large", with(8, 180e6+1), false, ErrReplyRange},
+		{"delay below 0", with(5, -1), false, ErrReplyRange},
+		{"delay above the longest", with(5, 5e6+1), false, ErrReplyRange},
 	} {
 		out := make([]Decision, 2)
 		at, allowed, err := p.ParseReply(c.values, out)
@@ -64,10 +67,10 @@ func TestParseReply(t *testing.T) {
 		}
 	}
 	out := make([]Decision, 2)
-	p.ParseReply(with(7, 3), out)
+	p.ParseReply(with(8, 3), out)
 	want := []Decision{
-		{Allowed: true, Remaining: 19, ResetAfterMicros: 1e5, DelayMicros: 2e5},
-		{Remaining: 99, ResetAfterMicros: 59e6, RetryAfterMicros: 3},
+		{Allowed: true, Remaining: 19, ResetAfterMicros: 1e5, ResetBeforeMicros: 5e4, DelayMicros: 2e5},
+		{Remaining: 99, ResetAfterMicros: 59e6, ResetBeforeMicros: 58e6, RetryAfterMicros: 3},
 	}
 	if out[0] != want[0] || out[1] != want[1] {
 		t.Errorf("got %+v, want %+v", out, want)
@@ -80,12 +83,12 @@ func TestParseReply(t *testing.T) {
 // FuzzParseReply: whatever Redis answers, it is an error or decisions that make
 // sense.
 func FuzzParseReply(f *testing.F) {
-	f.Add(8, int64(17e14), int64(19), int64(0), int64(0), int64(5))
-	f.Add(8, int64(0), int64(0), int64(Never), int64(math.MaxInt64), int64(math.MinInt64))
+	f.Add(10, int64(17e14), int64(19), int64(0), int64(0), int64(5))
+	f.Add(10, int64(0), int64(0), int64(Never), int64(math.MaxInt64), int64(math.MinInt64))
 	f.Add(0, int64(0), int64(0), int64(0), int64(0), int64(0))
 	p := replyPolicy(f)
 	f.Fuzz(func(t *testing.T, length int, a, b, c, d, e int64) {
-		values := []int64{a, b, c, d, e, b, c, d, a, b}
+		values := []int64{a, b, c, d, e, b, c, d, e, b, a, b}
 		if length < 0 || length > len(values) {
 			return
 		}
@@ -108,7 +111,7 @@ func checkSense(t *testing.T, l *Limit, d Decision) {
 	t.Helper()
 	if d.Remaining < 0 || d.Remaining > l.Capacity() || d.ResetAfterMicros < 0 ||
 		d.RetryAfterMicros < Never || d.Allowed != (d.RetryAfterMicros == 0) ||
-		d.DelayMicros < 0 || d.DelayMicros > l.MaxDelayMicros {
+		d.ResetBeforeMicros < 0 || d.DelayMicros < 0 || d.DelayMicros > l.MaxDelayMicros {
 		t.Errorf("%+v: %+v", *l, d)
 	}
 }

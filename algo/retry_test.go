@@ -25,12 +25,12 @@ func TestRetryAfterIsExact(t *testing.T) {
 // was denied. It returns how many those were.
 func checkRetries(t *testing.T, r random, l Limit) (checked int) {
 	t.Helper()
-	p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 	now := epoch + r.Int64N(1e15)
 	for range 100 {
 		now += r.step(&l, out[0], now)
 		cost := r.cost(l.Capacity())
-		if p.Decide(states, now, cost, out) || out[0].RetryAfterMicros == Never {
+		if decide(p, states, now, cost, out) || out[0].RetryAfterMicros == Never {
 			continue
 		}
 		checked++
@@ -44,7 +44,7 @@ func checkRetries(t *testing.T, r random, l Limit) (checked int) {
 
 // allowedAt decides on copies of the states.
 func allowedAt(p *Plan, states []State, nowMicros, cost int64) bool {
-	return p.Decide(copyStates(states), nowMicros, cost, make([]Decision, len(states)))
+	return decide(p, copyStates(states), nowMicros, cost, make([]Decision, len(states)))
 }
 
 func copyStates(states []State) []State {
@@ -63,11 +63,11 @@ func TestResetAfterIsExact(t *testing.T) {
 		r := newRandom(400 + uint64(a))
 		for range 300 {
 			l := r.limit(a)
-			p, states, out := mustPolicy(t, l), make([]State, 1), make([]Decision, 1)
+			p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 			now := epoch + r.Int64N(1e15)
 			for range 50 {
 				now += r.step(&l, out[0], now)
-				p.Decide(states, now, r.cost(l.Capacity()), out)
+				decide(p, states, now, r.cost(l.Capacity()), out)
 				reset := out[0].ResetAfterMicros
 				if got := resetAt(p, states, now+reset); got != 0 {
 					t.Fatalf("%+v, state %v: reset_after %d at %d, then %d more", l, states[0], reset, now, got)
@@ -85,7 +85,7 @@ func TestResetAfterIsExact(t *testing.T) {
 
 func resetAt(p *Plan, states []State, nowMicros int64) int64 {
 	out := make([]Decision, 1)
-	p.Decide(copyStates(states), nowMicros, 0, out)
+	decide(p, copyStates(states), nowMicros, 0, out)
 	return out[0].ResetAfterMicros
 }
 
@@ -97,10 +97,10 @@ func TestExpiredStateIsNoState(t *testing.T) {
 		r := newRandom(500 + uint64(a))
 		for range 600 {
 			l := r.limit(a)
-			p, states, old, fresh := mustPolicy(t, l), make([]State, 1), make([]Decision, 1), make([]Decision, 1)
+			p, states, old, fresh := mustPlan(t, l), make([]State, 1), make([]Decision, 1), make([]Decision, 1)
 			now := epoch + r.Int64N(1e15)
 			for range 3 {
-				p.Decide(states, now, r.cost(l.Capacity()), old)
+				decide(p, states, now, r.cost(l.Capacity()), old)
 				now += r.span(0, l.WindowMicros)
 			}
 			if len(states[0]) == 0 {
@@ -108,8 +108,8 @@ func TestExpiredStateIsNoState(t *testing.T) {
 			}
 			now = p.ExpiresAtMicros(0, states[0]) + r.span(0, MaxWindowMicros)
 			cost := r.cost(l.Capacity())
-			p.Decide(copyStates(states), now, cost, old)
-			p.Decide(make([]State, 1), now, cost, fresh)
+			decide(p, copyStates(states), now, cost, old)
+			decide(p, make([]State, 1), now, cost, fresh)
 			if old[0] != fresh[0] {
 				t.Fatalf("%+v, state %v at %d: %+v, want %+v", l, states[0], now, old[0], fresh[0])
 			}

@@ -2,6 +2,7 @@ package algo
 
 import (
 	_ "embed"
+	"math"
 	"math/bits"
 )
 
@@ -36,20 +37,25 @@ const maxProduct = 1 << 52
 func newSlidingWindowCounter(l *Limit) limiter {
 	c := slidingWindowCounter{limit: l.Units, window: l.WindowMicros, step: 1}
 	c.size = c.window / max(l.SubWindows, 1)
-	for c.steps = c.size; c.steps > maxProduct/c.limit; c.steps = ceilDiv(c.size, c.step) {
+	for c.steps = c.size; c.steps > maxProduct/max(c.limit, 1); c.steps = ceilDiv(c.size, c.step) {
 		c.step *= 2
 	}
 	counter := limiter{
 		algorithm: SlidingWindowCounter,
 		counter:   c,
-		lua:       slidingWindowCounterLua, variant: "one",
-		args: []string{formatInt(c.limit), formatInt(c.size)},
+		name:      "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one",
+		args: counterArgs[:2],
 	}
 	if l.SubWindows > 1 {
-		counter.variant = "several"
-		counter.args = append(counter.args, formatInt(l.SubWindows))
+		counter.variant, counter.args = "several", counterArgs[:]
 	}
 	return counter
+}
+
+var counterArgs = [...]argument{
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.limit) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.size) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.window/l.counter.size) },
 }
 
 // tally is what a state comes to at one instant.
@@ -94,20 +100,17 @@ func (c *slidingWindowCounter) free(t *tally) int64 {
 }
 
 func (c *slidingWindowCounter) check(s State, nowMicros, cost int64) Decision {
-	t := c.tally(s, nowMicros)
-	free := c.free(&t)
-	d := Decision{
-		Allowed:   free >= 0 && cost <= c.limit && cost*c.steps <= free,
-		Remaining: max(free, 0) / c.steps,
-	}
+	t, reset := c.tally(s, nowMicros), int64(0)
 	if t.any {
-		d.ResetAfterMicros = t.newest + c.size + c.window - nowMicros
+		reset = t.newest + c.size + c.window - nowMicros
 	}
+	d := uncharged(max(c.free(&t), 0)/c.steps, reset)
 	switch {
+	case cost <= d.Remaining:
 	case cost > c.limit:
-		d.RetryAfterMicros = Never
-	case !d.Allowed:
-		d.RetryAfterMicros = c.retryAt(s, t.start, cost) - nowMicros
+		d.reject(Never)
+	default:
+		d.reject(c.retryAt(s, t.start, cost) - nowMicros)
 	}
 	return d
 }
@@ -131,10 +134,9 @@ func (c *slidingWindowCounter) retryAt(s State, start, cost int64) int64 {
 }
 
 func (c *slidingWindowCounter) charge(s State, nowMicros, cost int64, d *Decision) State {
-	t := c.tally(s, nowMicros)
-	d.Remaining = (c.free(&t) - cost*c.steps) / c.steps
-	d.ResetAfterMicros = t.start + c.size + c.window - nowMicros
-	return addUnits(c.within(s, t.start), t.start, cost)
+	start := floorTo(nowMicros, c.size)
+	d.charged(cost, start+c.size+c.window-nowMicros)
+	return addUnits(c.within(s, start), start, cost)
 }
 
 // within drops what does not count, in place: sub-windows that have left, and
@@ -149,9 +151,31 @@ func (c *slidingWindowCounter) within(s State, start int64) State {
 	return kept
 }
 
-// counts says whether a sub-window does that began so long before the current.
+// counts reports whether a sub-window that started age microseconds before the
+// current one still counts.
 func (c *slidingWindowCounter) counts(age int64) bool {
 	return age >= 0 && age <= c.window && age%c.size == 0
+}
+
+// rebase makes the units of sub-windows of the future those of the current one.
+func (c *slidingWindowCounter) rebase(s State, nowMicros int64) (State, bool) {
+	s = s[:len(s)/pairLen*pairLen]
+	start := floorTo(nowMicros, c.size)
+	if len(s) == 0 || s[len(s)-pairLen+pairTime] <= start {
+		return s, false
+	}
+	var units int64
+	newest, kept := s[len(s)-pairLen+pairTime], s[:0]
+	for ; len(s) >= pairLen; s = s[pairLen:] {
+		switch {
+		case newest-s[pairTime] > c.window: // had left already
+		case s[pairTime] >= start:
+			units += s[pairUnits]
+		default:
+			kept = append(kept, s[:pairLen]...)
+		}
+	}
+	return append(kept, start, min(units, math.MaxUint32)), true
 }
 
 func (c *slidingWindowCounter) refund(s State, chargedAtMicros, nowMicros, cost int64) State {

@@ -5,61 +5,143 @@ import _ "embed"
 //go:embed sliding_window_log.lua
 var slidingWindowLogLua string
 
-// slidingWindowLog remembers each unit admitted for one window. Its State is
-// pairs of a microsecond and the units charged in it, where the Lua has an entry
-// for each unit.
+// slidingWindowLog remembers each charge for one window. Its State is entries,
+// oldest first, one for each microsecond in which something was charged.
+//
+// Beyond logEntries entries a charge in the same cell of time as the newest entry
+// is added to it and takes it along. So a log never admits more than its
+// definition, what it admits later is late by less than a cell, and what one call
+// has to look at is bounded: the entries and, as the window moves over them, the
+// cells of one window.
 type slidingWindowLog struct {
 	limit  int64
 	window int64 // us
+	cell   int64 // us
 }
+
+// logEntries is how many entries are exact, and the cells of a window.
+const logEntries = 4096
+
+// An entry of a log's State.
+const (
+	entryFirst = iota // us since the Unix epoch: its first charge
+	entryLast         // its last charge; all its units count from then
+	entryUnits
+	entryLen
+)
 
 func newSlidingWindowLog(l *Limit) limiter {
 	return limiter{
 		algorithm: SlidingWindowLog,
-		log:       slidingWindowLog{l.Units, l.WindowMicros},
-		lua:       slidingWindowLogLua,
-		args:      []string{formatInt(l.Units), formatInt(l.WindowMicros)},
+		log:       slidingWindowLog{l.Units, l.WindowMicros, ceilDiv(l.WindowMicros, logEntries)},
+		name:      "sliding_window_log", lua: slidingWindowLogLua,
+		args: logArgs[:],
 	}
 }
 
-func (w *slidingWindowLog) check(s State, nowMicros, cost int64) Decision {
-	s = since(s, nowMicros-w.window+1)
-	used := sumUnits(s)
-	d := Decision{Allowed: cost <= w.limit-used, Remaining: max(w.limit-used, 0)}
-	if len(s) > 0 {
-		d.ResetAfterMicros = s[len(s)-pairLen+pairTime] + w.window - nowMicros
+var logArgs = [...]argument{
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.limit) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.window) },
+}
+
+// since returns the entries whose last charge came after a time, part of s.
+func since(s State, micros int64) State {
+	s = s[:len(s)/entryLen*entryLen]
+	for len(s) > 0 && s[entryLast] <= micros {
+		s = s[entryLen:]
 	}
-	if !d.Allowed {
-		d.RetryAfterMicros = w.retryAfter(s, nowMicros, cost)
+	return s
+}
+
+// newestOf is the last entry of a State that has one.
+func newestOf(s State) State { return s[len(s)-entryLen:] }
+
+func (w *slidingWindowLog) check(s State, nowMicros, cost int64) Decision {
+	s = since(s, nowMicros-w.window)
+	used, reset := int64(0), int64(0)
+	for rest := s; len(rest) > 0; rest = rest[entryLen:] {
+		used += rest[entryUnits]
+	}
+	if len(s) > 0 {
+		reset = newestOf(s)[entryLast] + w.window - nowMicros
+	}
+	d := uncharged(w.limit-used, reset)
+	if cost > d.Remaining {
+		d.reject(w.retryAfter(s, nowMicros, cost, used))
 	}
 	return d
 }
 
-// retryAfter is the time until the unit leaves that has limit - cost newer ones.
-func (w *slidingWindowLog) retryAfter(s State, nowMicros, cost int64) int64 {
-	newer := w.limit - cost
-	for ; newer >= 0 && len(s) > 0; s = s[:len(s)-pairLen] {
-		pair := s[len(s)-pairLen:]
-		if newer -= pair[pairUnits]; newer < 0 {
-			return pair[pairTime] + w.window - nowMicros
+// retryAfter is the time until so many of the oldest entries have left as hold
+// what is too much.
+func (w *slidingWindowLog) retryAfter(s State, nowMicros, cost, used int64) int64 {
+	if cost > w.limit {
+		return Never
+	}
+	excess := used + cost - w.limit
+	for ; len(s) > 0; s = s[entryLen:] {
+		if excess -= s[entryUnits]; excess <= 0 {
+			return s[entryLast] + w.window - nowMicros
 		}
 	}
 	return Never
 }
 
 func (w *slidingWindowLog) charge(s State, nowMicros, cost int64, d *Decision) State {
-	d.Remaining -= cost
-	d.ResetAfterMicros = w.window
-	return addUnits(dropBefore(s, nowMicros-w.window+1), nowMicros, cost)
+	d.charged(cost, w.window)
+	s = append(s[:0], since(s, nowMicros-w.window)...)
+	if len(s) > 0 && w.joins(newestOf(s)[entryLast], nowMicros, len(s)/entryLen) {
+		e := newestOf(s)
+		e[entryLast] = nowMicros
+		e[entryUnits] += cost
+		return s
+	}
+	return append(s, nowMicros, nowMicros, cost)
 }
 
-func (w *slidingWindowLog) refund(s State, chargedAtMicros, _, cost int64) State {
-	return removeUnits(s, chargedAtMicros, cost)
+// joins reports whether a charge is added to the newest of so many entries.
+func (w *slidingWindowLog) joins(lastMicros, nowMicros int64, entries int) bool {
+	return lastMicros == nowMicros ||
+		entries >= logEntries && floorTo(nowMicros, w.cell) <= lastMicros
+}
+
+// rebase makes all entries of the future one of now.
+func (w *slidingWindowLog) rebase(s State, nowMicros int64) (State, bool) {
+	s = s[:len(s)/entryLen*entryLen]
+	if len(s) == 0 || newestOf(s)[entryLast] <= nowMicros {
+		return s, false
+	}
+	future := since(s, nowMicros-1)
+	if len(future) == 0 { // times that cannot be
+		return s[:0], true
+	}
+	units, kept := int64(0), len(s)-len(future)
+	for rest := future; len(rest) > 0; rest = rest[entryLen:] {
+		units += rest[entryUnits]
+	}
+	s[kept+entryFirst] = min(s[kept+entryFirst], nowMicros)
+	s[kept+entryLast], s[kept+entryUnits] = nowMicros, units
+	return s[:kept+entryLen], true
+}
+
+// refund takes units off the entry that holds those of a time, as many as there
+// are.
+func (w *slidingWindowLog) refund(s State, chargedAtMicros, cost int64) State {
+	e := since(s, chargedAtMicros-1)
+	if len(e) == 0 || e[entryFirst] > chargedAtMicros {
+		return s
+	}
+	if e[entryUnits] > cost {
+		e[entryUnits] -= cost
+		return s
+	}
+	at := len(s)/entryLen*entryLen - len(e)
+	return append(s[:at], e[entryLen:]...)
 }
 
 func (w *slidingWindowLog) expires(s State) int64 {
-	if len(s) < pairLen {
+	if len(s) < entryLen {
 		return 0
 	}
-	return s[len(s)-pairLen+pairTime] + w.window
+	return s[len(s)/entryLen*entryLen-entryLen+entryLast] + w.window
 }

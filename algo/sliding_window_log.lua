@@ -1,69 +1,129 @@
--- Sliding window log: an entry for each unit admitted; those of the last window
--- count. Exact, for a memory and a time that grow with the limit.
+-- Sliding window log: remembers each charge for one window. Exact, for a memory
+-- that grows with the charges.
 --
 -- KEYS[1]  the limit's key
--- ARGV[1]  cost, in units
--- ARGV[2]  nonce: no two calls of one microsecond may have the same
--- ARGV[3]  limit, units in any window
--- ARGV[4]  window, us
+-- ARGV[1]  cost, in units; in a refund what is given back
+-- ARGV[2]  limit, units in any window
+-- ARGV[3]  window, us
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
---          -1 never)
--- State    ZSET: members "time:nonce:1" to "time:nonce:<cost>", all with the
---          time, in us, as their score
--- TTL      until the last entry has left the window
+--          -1 never), reset_after without this charge (us)
+-- State    ZSET, an entry for each microsecond in which something was charged.
+--          Score: that time, us. Member: the same as a little-endian double, the
+--          units charged, and those of all entries up to this one, 32 bits each;
+--          the last number means something in the newest entry alone.
+--          Beyond 4096 entries a charge in the same 1/4096 of a window as the
+--          newest entry is added to it and takes it along: the score is then the
+--          time of the last, the member's that of the first charge. So it never
+--          admits more than the definition, what it admits later is late by less
+--          than 1/4096 of a window, and no call has to look at more than 8,194.
+-- TTL      until the newest entry has left the window
 --
--- `now` is Redis' time in us. Entries of the future, made before the clock was
--- set back, count.
+-- `now` is Redis' time in us. Entries of the future, made before the clock was set
+-- back, came now, and are written so by whatever call sees them. What is no entry
+-- of ours counts nothing.
 --
 -- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
--- place in its policy; in a refund the constants come one argument later.
+-- place in its plan, and its arguments follow those of the limits before it.
 
 --- locals
-local limit_1, window_1 = ARGV[3] + 0, ARGV[4] + 0
-local used_1, remaining_1, reset_1, retry_1 = 0, 0, 0, 0
+local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
+local newest_1, last_1, used_1, stale_1 = nil, 0, 0, false
+local remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0
+
+--- load
+local entry = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+if entry[2] and entry[2] + 0 > now then -- the clock was set back
+  local from, first, units, total = string.format('%d', now), nil, 0, 0
+  for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], from, '+inf')) do
+    if #member == 16 then
+      local time, more, all = struct.unpack('<dI4I4', member)
+      first, units, total = first or time, units + more, all
+    end
+  end
+  call('ZREMRANGEBYSCORE', KEYS[1], from, '+inf')
+  if first then
+    call('ZADD', KEYS[1], from, struct.pack('<dI4I4', first < now and first or now, units, total))
+    call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((now + window_1) / 1000)))
+  end
+  entry = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+end
+
+--- count
+if entry[1] and #entry[1] == 16 then
+  newest_1, last_1 = entry[1], entry[2] + 0
+  local gone = now - window_1
+  if last_1 > gone then
+    local _, _, total = struct.unpack('<dI4I4', newest_1)
+    for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', gone))) do
+      if #member == 16 then
+        local _, units = struct.unpack('<dI4I4', member)
+        total = total - units
+      end
+      stale_1 = true
+    end
+    used_1, before_1 = math.floor(total), last_1 + window_1 - now
+  else
+    newest_1, stale_1 = nil, true
+  end
+end
 
 --- check
-used_1 = call('ZCOUNT', KEYS[1], string.format('(%d', now - window_1), '+inf')
-if used_1 + cost > limit_1 then
+if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
+reset_1 = before_1
+if cost_1 > remaining_1 then
   retry_1 = -1
-  if cost <= limit_1 then
-    -- The entry that must leave has limit - cost newer ones.
-    local rank = cost - limit_1 - 1
-    retry_1 = call('ZRANGE', KEYS[1], rank, rank, 'WITHSCORES')[2] + window_1 - now
+  -- Of the oldest entries so many must leave as hold what is too much.
+  local excess, after = used_1 + cost_1 - limit_1, string.format('(%d', now - window_1)
+  local offset, count = 0, cost_1 <= limit_1 and 1 or 0
+  while count > 0 do
+    local entries = call('ZRANGEBYSCORE', KEYS[1], after, '+inf', 'WITHSCORES', 'LIMIT', offset, count)
+    for i = 1, #entries, 2 do
+      if excess > 0 and #entries[i] == 16 then
+        local _, units = struct.unpack('<dI4I4', entries[i])
+        excess = excess - units
+        if excess <= 0 then retry_1 = entries[i + 1] + window_1 - now end
+      end
+    end
+    offset, count = offset + count, excess > 0 and entries[1] and 1000 or 0
   end
 end
 
 --- charge
-remaining_1, reset_1 = limit_1 - used_1 - cost, window_1
-call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now - window_1))
-local score = string.format('%d', now)
-local member = score .. ':' .. nonce .. ':'
--- 2,000 entries at a time: unpack fails near 8,000 values.
-for first = 1, cost, 2000 do
-  local entries, n = {}, 0
-  for i = first, first + 1999 < cost and first + 1999 or cost do
-    entries[n + 1], entries[n + 2], n = score, member .. i, n + 2
+remaining_1, reset_1 = remaining_1 - cost_1, window_1
+if stale_1 then
+  call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now - window_1))
+end
+local first, units = now, cost_1
+if newest_1 then
+  local cell = math.ceil(window_1 / 4096)
+  if last_1 == now or used_1 >= 4096 and now - now % cell <= last_1 and call('ZCARD', KEYS[1]) >= 4096 then
+    call('ZREM', KEYS[1], newest_1)
+    first, units = struct.unpack('<dI4I4', newest_1)
+    units = units + cost_1
   end
-  call('ZADD', KEYS[1], unpack(entries, 1, n))
 end
-call('PEXPIREAT', KEYS[1], string.format('%d', (now + window_1 + 999) / 1000))
-
---- report
-if used_1 > 0 then
-  reset_1 = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] + window_1 - now
-end
-if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
+call('ZADD', KEYS[1], string.format('%d', now), struct.pack('<dI4I4', first, units, used_1 + cost_1))
+call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((now + window_1) / 1000)))
 
 --- refund
-local member = string.format('%d:', charged) .. nonce .. ':'
-for first = 1, cost, 4000 do
-  local members, n = {}, 0
-  for i = first, first + 3999 < cost and first + 3999 or cost do
-    members[n + 1], n = member .. i, n + 1
+local newest, at = entry[1], string.format('%d', charged)
+entry = call('ZRANGEBYSCORE', KEYS[1], at, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+if entry[1] and #entry[1] == 16 and #newest == 16 then
+  local first, units = struct.unpack('<dI4I4', entry[1])
+  if first <= charged then
+    local _, _, total = struct.unpack('<dI4I4', newest)
+    total = total - (units > cost_1 and cost_1 or units)
+    call('ZREM', KEYS[1], entry[1])
+    if units > cost_1 then
+      call('ZADD', KEYS[1], entry[2], struct.pack('<dI4I4', first, units - cost_1, total))
+    end
+    -- The newest entry, perhaps another one now, has the new total.
+    entry = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+    if entry[1] and #entry[1] == 16 then
+      first, units = struct.unpack('<dI4I4', entry[1])
+      call('ZREM', KEYS[1], entry[1])
+      call('ZADD', KEYS[1], entry[2], struct.pack('<dI4I4', first, units, total))
+      call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((entry[2] + window_1) / 1000)))
+    end
   end
-  call('ZREM', KEYS[1], unpack(members, 1, n))
-end
-local newest = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
-if newest then
-  call('PEXPIREAT', KEYS[1], string.format('%d', (newest + window_1 + 999) / 1000))
 end

@@ -34,7 +34,7 @@ func (l *Limit) validate() error {
 		name           string
 		v, least, most int64
 	}{
-		{"limit", l.Units, 1, MaxUnits},
+		{"limit", l.Units, 0, MaxUnits},
 		{"window in us", l.WindowMicros, MinWindowMicros, MaxWindowMicros},
 		{"burst", l.Burst, 0, MaxUnits},
 		{"sub_windows", l.SubWindows, 0, MaxSubWindows},
@@ -85,4 +85,10 @@ func (l *Limit) validateRestore() error {
 			l.Capacity(), l.RestoreMicros(), int64(MaxRestoreMicros))
 	}
 	return nil
+}
+
+// sizeIsValid reports whether Units and Burst are within their bounds.
+func (l *Limit) sizeIsValid() bool {
+	return within(l.Units, 0, MaxUnits) && within(l.Burst, 0, MaxUnits) &&
+		(l.Burst == 0 || l.Algorithm.Takes(FieldBurst)) && l.RestoreMicros() <= MaxRestoreMicros
 }

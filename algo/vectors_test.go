@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"slices"
 	"strconv"
 	"testing"
 )
@@ -29,13 +28,48 @@ type vector struct {
 
 // vectorStep is a decision, or the refund of an earlier one.
 type vectorStep struct {
-	At   int64 // us after 2040-01-01T00:00:00Z
-	Cost int64
-	Want []struct {
-		Remaining, Reset, Retry, Delay int64 // times in us
+	At    int64 // us after 2040-01-01T00:00:00Z
+	Cost  int64
+	Costs []int64                        // of each limit, in place of Cost
+	Sizes []struct{ Limit, Burst int64 } // of each limit, in place of the plan's
+	Want  []struct {
+		Remaining, Reset, Retry, Delay int64  // times in us
+		Before                         *int64 // reset without the charge; if given
 	}
 	RefundOf  *int    `json:"refund_of"`  // the index of a step
 	ExpiresMs []int64 `json:"expires_ms"` // of each key, ms after 2040, 0 for no key; if given
+}
+
+// costs are the step's cost of each limit.
+func (s *vectorStep) costs(p *Plan) []int64 {
+	if s.Costs != nil {
+		return s.Costs
+	}
+	return each(p, s.Cost)
+}
+
+// sized is the plan with the sizes that the step brings.
+func (v *vector) sized(t *testing.T, p *Plan, s *vectorStep) *Plan {
+	t.Helper()
+	var sizes []Size
+	for i, l := range p.Limits() {
+		size := Size{l.Units, l.Burst}
+		if s.Sizes != nil {
+			size = Size{s.Sizes[i].Limit, s.Sizes[i].Burst}
+		}
+		sizes = append(sizes, size)
+	}
+	sized, ok := p.Sized(new(Plan), sizes)
+	if !ok {
+		t.Fatalf("%v is out of bounds", sizes)
+	}
+	return sized
+}
+
+// run runs a check of step n.
+func (v *vector) run(t *testing.T, n int, check func(t *testing.T)) {
+	t.Helper()
+	t.Run("step "+strconv.Itoa(n), check)
 }
 
 func readVectors(t *testing.T) (vectors []vector) {
@@ -52,7 +86,7 @@ func readVectors(t *testing.T) (vectors []vector) {
 	return vectors
 }
 
-func (v *vector) policy(t *testing.T) *Plan {
+func (v *vector) plan(t *testing.T) *Plan {
 	t.Helper()
 	var limits []Limit
 	for _, l := range v.Limits {
@@ -66,20 +100,36 @@ func (v *vector) policy(t *testing.T) *Plan {
 			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000,
 		})
 	}
-	return mustPolicy(t, limits...)
+	return mustPlan(t, limits...)
 }
 
-// decisions are what a step wants.
-func (s *vectorStep) decisions() (want []Decision, allowed bool) {
-	allowed = true
-	for _, w := range s.Want {
-		want = append(want, Decision{
-			Allowed: w.Retry == 0, Remaining: w.Remaining,
-			ResetAfterMicros: w.Reset, RetryAfterMicros: w.Retry, DelayMicros: w.Delay,
-		})
-		allowed = allowed && w.Retry == 0
+// check compares what a step wants with what was decided.
+func (s *vectorStep) check(t *testing.T, allowed bool, got []Decision) {
+	t.Helper()
+	wantAllowed := true
+	for i, w := range s.Want {
+		d := got[i]
+		wantAllowed = wantAllowed && w.Retry == 0
+		for _, field := range []struct {
+			name      string
+			got, want int64
+		}{
+			{"remaining", d.Remaining, w.Remaining},
+			{"reset", d.ResetAfterMicros, w.Reset},
+			{"retry", d.RetryAfterMicros, w.Retry},
+			{"delay", d.DelayMicros, w.Delay},
+		} {
+			if field.got != field.want {
+				t.Errorf("limit %d: %s is %d, want %d", i, field.name, field.got, field.want)
+			}
+		}
+		if w.Before != nil && d.ResetBeforeMicros != *w.Before {
+			t.Errorf("limit %d: reset before is %d, want %d", i, d.ResetBeforeMicros, *w.Before)
+		}
 	}
-	return want, allowed
+	if allowed != wantAllowed {
+		t.Errorf("allowed is %v, want %v", allowed, wantAllowed)
+	}
 }
 
 // expiry is what PEXPIRETIME should answer for key i.
@@ -93,30 +143,34 @@ func (s *vectorStep) expiry(i int) int64 {
 func TestVectorsInGo(t *testing.T) {
 	t.Parallel()
 	for _, v := range readVectors(t) {
-		p := v.policy(t)
-		states := make([]State, len(v.Limits))
-		got := make([]Decision, len(v.Limits))
-		for n, s := range v.Steps {
-			for i, st := range states { // what Redis would have expired
-				if wantExpiry(p.ExpiresAtMicros(i, st)) < (epoch+s.At)/1000 {
-					states[i] = nil
+		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
+			p := v.plan(t)
+			states := make([]State, len(v.Limits))
+			got := make([]Decision, len(v.Limits))
+			for n, s := range v.Steps {
+				now := epoch + s.At
+				for i, st := range states { // what Redis would have expired
+					if wantExpiry(p.ExpiresAtMicros(i, st)) < now/1000 {
+						states[i] = nil
+					}
+				}
+				sized := v.sized(t, p, &s)
+				sized.Rebase(states, now)
+				if s.RefundOf != nil {
+					charged := v.Steps[*s.RefundOf]
+					sized.Refund(states, epoch+charged.At, now, charged.costs(p))
+				} else {
+					allowed := sized.Decide(states, now, s.costs(p), got)
+					v.run(t, n, func(t *testing.T) { s.check(t, allowed, got) })
+				}
+				for i := range s.ExpiresMs {
+					if got := wantExpiry(p.ExpiresAtMicros(i, states[i])); got != s.expiry(i) {
+						t.Errorf("step %d: limit %d expires at %d ms, want %d", n, i, got, s.expiry(i))
+					}
 				}
 			}
-			if s.RefundOf != nil {
-				charged := v.Steps[*s.RefundOf]
-				p.Refund(states, epoch+charged.At, epoch+s.At, charged.Cost)
-			} else {
-				want, wantAllowed := s.decisions()
-				if allowed := p.Decide(states, epoch+s.At, s.Cost, got); allowed != wantAllowed || !slices.Equal(got, want) {
-					t.Errorf("%s, step %d: %v\n got %+v\nwant %+v", v.Name, n, allowed, got, want)
-				}
-			}
-			for i := range s.ExpiresMs {
-				if got := wantExpiry(p.ExpiresAtMicros(i, states[i])); got != s.expiry(i) {
-					t.Errorf("%s, step %d: limit %d expires at %d ms, want %d", v.Name, n, i, got, s.expiry(i))
-				}
-			}
-		}
+		})
 	}
 }
 
@@ -124,31 +178,36 @@ func TestVectorsInLua(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	for _, v := range readVectors(t) {
-		l := newLuaPolicy(t, client, v.policy(t), v.Name)
-		for n, s := range v.Steps {
-			for _, key := range l.keys {
-				if at := milliseconds(client.PExpireTime(ctx, key)); at > 0 && at < (epoch+s.At)/1000 {
-					client.Del(ctx, key)
+		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
+			l := newLuaPlan(t, client, v.plan(t), v.Name)
+			p := l.Plan
+			for n, s := range v.Steps {
+				now := epoch + s.At
+				for _, key := range l.keys {
+					if at := milliseconds(client.PExpireTime(ctx, key)); at > 0 && at < now/1000 {
+						client.Del(ctx, key)
+					}
+				}
+				l.Plan = v.sized(t, p, &s)
+				if s.RefundOf != nil {
+					charged := v.Steps[*s.RefundOf]
+					if err := l.giveBackEach(client, now, charged.costs(p), epoch+charged.At).Err(); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					got, allowed, err := l.parse(l.decideEach(client, now, s.costs(p)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					v.run(t, n, func(t *testing.T) { s.check(t, allowed, got) })
+				}
+				for i := range s.ExpiresMs {
+					if got := milliseconds(client.PExpireTime(ctx, l.keys[i])); got != s.expiry(i) {
+						t.Errorf("step %d: key %d expires at %d ms, want %d", n, i, got, s.expiry(i))
+					}
 				}
 			}
-			if s.RefundOf != nil {
-				charged := v.Steps[*s.RefundOf]
-				cmd := l.giveBack(client, epoch+s.At, charged.Cost, strconv.Itoa(*s.RefundOf), epoch+charged.At)
-				if err := cmd.Err(); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				want, wantAllowed := s.decisions()
-				got, allowed, err := l.parse(l.decide(client, epoch+s.At, s.Cost, strconv.Itoa(n)))
-				if err != nil || allowed != wantAllowed || !slices.Equal(got, want) {
-					t.Errorf("%s, step %d: %v, %v\n got %+v\nwant %+v", v.Name, n, allowed, err, got, want)
-				}
-			}
-			for i := range s.ExpiresMs {
-				if got := milliseconds(client.PExpireTime(ctx, l.keys[i])); got != s.expiry(i) {
-					t.Errorf("%s, step %d: key %d expires at %d ms, want %d", v.Name, n, i, got, s.expiry(i))
-				}
-			}
-		}
+		})
 	}
 }

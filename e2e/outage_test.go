@@ -169,7 +169,7 @@ func (o *outage) expectDecided() {
 		testenv.Wait(o.t, patience, func() error {
 			user := o.user()
 			get(o.t, url+"/tight?u="+user)
-			n, err := o.client.Exists(ctx, "rl:{tight|"+user+"}:fixed_window:366d").Result()
+			n, err := o.client.Exists(ctx, "rl:{tight|"+user+"}:fixed_window:366d:first").Result()
 			if err == nil && n == 0 {
 				err = fmt.Errorf("%s: Redis does not decide yet", mode)
 			}

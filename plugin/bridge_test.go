@@ -36,17 +36,17 @@ func TestBridgeStripsFrames(t *testing.T) {
 		pieces [][]byte
 		want   string
 	}{
-		{"one message", [][]byte{one}, ping},
-		{"one after the other", [][]byte{one, frame(get)}, ping + get},
-		{"two in one piece", [][]byte{two}, ping + get},
-		{"a long one", [][]byte{frame(long)}, long},
-		{"an empty one between two", [][]byte{slices.Concat(frame(ping), frame(""), frame(get))}, ping + get},
-		{"cut within the first header", [][]byte{one[:3], one[3:]}, ping},
-		{"cut behind the header", [][]byte{one[:5], one[5:]}, ping},
-		{"cut within the content", [][]byte{one[:9], one[9:]}, ping},
-		{"cut within the second header", [][]byte{two[:len(one)+2], two[len(one)+2:]}, ping + get},
-		{"a content that looks like a message", [][]byte{frame(string(one))[:5], one}, string(one)},
-		{"byte by byte", slices.Collect(slices.Chunk(two, 1)), ping + get},
+		{name: "one message", pieces: [][]byte{one}, want: ping},
+		{name: "one after the other", pieces: [][]byte{one, frame(get)}, want: ping + get},
+		{name: "two in one piece", pieces: [][]byte{two}, want: ping + get},
+		{name: "a long one", pieces: [][]byte{frame(long)}, want: long},
+		{name: "an empty one between two", pieces: [][]byte{slices.Concat(frame(ping), frame(""), frame(get))}, want: ping + get},
+		{name: "cut within the first header", pieces: [][]byte{one[:3], one[3:]}, want: ping},
+		{name: "cut behind the header", pieces: [][]byte{one[:5], one[5:]}, want: ping},
+		{name: "cut within the content", pieces: [][]byte{one[:9], one[9:]}, want: ping},
+		{name: "cut within the second header", pieces: [][]byte{two[:len(one)+2], two[len(one)+2:]}, want: ping + get},
+		{name: "a content that looks like a message", pieces: [][]byte{frame(string(one))[:5], one}, want: string(one)},
+		{name: "byte by byte", pieces: slices.Collect(slices.Chunk(two, 1)), want: ping + get},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -132,10 +132,10 @@ func TestLimiterThroughBridge(t *testing.T) {
 				}
 			}
 			r.settle()
-			for n, want := range []string{
-				"200 allowed" + standard(2, 1, "~3600"),
-				"200 allowed" + standard(2, 0, "~3600"),
-				"429 limited:a" + standard(2, 0, "~3600") + problem("~3600"),
+			for n, want := range []result{
+				{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600},
+				{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 3600},
+				{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600},
 			} {
 				w.expect("request "+string(rune('1'+n)), all[n].end(), want)
 			}

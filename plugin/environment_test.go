@@ -42,12 +42,27 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// envRules are rules, each with another kind of key.
-var envRules = [][2]string{
-	{"tenant-and-path", `"key": [{"header": "x-tenant"}, {"path": {"segments": 2}}]`},
-	{"tenant", `"mode": "shadow", "key": [{"header": "x-tenant"}]`},
-	{"hashed", `"key": [{"header": "x-tenant", "hash": true}]`},
-	{"everyone", `"key": []`},
+// envRules are rules, each with another kind of key, and the identities that they
+// make of acme and beta.
+var envRules = []struct {
+	name, fields string
+	identities   []string
+}{
+	{
+		name: "tenant-and-path", fields: `"key": [{"header": "x-tenant"}, {"path": {"segments": 2}}]`,
+		identities: []string{"acme|/api/cart", "beta|/api/cart"},
+	},
+	{
+		name: "tenant", fields: `"mode": "shadow", "key": [{"header": "x-tenant"}]`,
+		identities: []string{"acme", "beta"},
+	},
+	{
+		name: "hashed", fields: `"key": [{"header": "x-tenant", "hash": true}]`,
+		identities: []string{ // sha256sum, cut to 40 digits
+			"822b33ad87c148a0a20a5ba7cd5ebcaa68d36a18", "f44e64e75f3948e9f73f8dfa94721c4ce8cbb4f2",
+		},
+	},
+	{name: "everyone", fields: `"key": []`, identities: []string{""}},
 }
 
 // envConfig has some of envRules in an order, laid out over many lines.
@@ -59,7 +74,7 @@ func envConfig(order []int) string {
       "match": {"path": {"prefix": "/api"}},
       %s,
       "limits": [{"algorithm": "gcra", "limit": 100, "window": "1h"}]
-    }`, envRules[n][0], envRules[n][1]))
+    }`, envRules[n].name, envRules[n].fields))
 	}
 	return fmt.Sprintf(`{
   "redis": {
@@ -77,16 +92,10 @@ func envConfig(order []int) string {
 // envKeys is the keys, less what follows the identity, of requests by acme and
 // beta to /api/cart.
 func envKeys(order []int) []string {
-	identities := [][]string{
-		{"acme|/api/cart", "beta|/api/cart"},
-		{"acme", "beta"},
-		{"822b33ad87c148a0a20a5ba7cd5ebcaa68d36a18", "f44e64e75f3948e9f73f8dfa94721c4ce8cbb4f2"}, // sha256sum, cut to 40 digits
-		{""},
-	}
 	var keys []string
 	for _, n := range order {
-		for _, identity := range identities[n] {
-			keys = append(keys, "shop:{"+envRules[n][0]+"|"+identity+"}")
+		for _, identity := range envRules[n].identities {
+			keys = append(keys, "shop:{"+envRules[n].name+"|"+identity+"}")
 		}
 	}
 	slices.Sort(keys)
@@ -125,8 +134,8 @@ func (w *worker) expectKeys(r *realRedis, password string, order []int) {
 		for _, tenant := range []string{"acme", "beta"} {
 			x := i.get("/api/cart/7", "x-tenant", tenant)
 			r.settle()
-			if got := x.end(); !strings.HasPrefix(got, "200 allowed") {
-				w.t.Errorf("rules %v, tenant %s: %s", order, tenant, got)
+			if got := x.end().Outcome; got != "allowed" {
+				w.t.Errorf("rules %v, tenant %s: outcome %q, want allowed", order, tenant, got)
 			}
 		}
 	}

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
@@ -56,67 +52,19 @@ func (x *exchange) respond(namesAndValues ...string) wasmhost.Pairs {
 	return x.Downstream.Headers[1:]
 }
 
-// end lets the upstream answer if it was asked, ends the exchange and says in
-// one line what became of it:
-//
-//	200 allowed [x-ratelimit-limit: 2] [x-ratelimit-remaining: 1] [x-ratelimit-reset: 60]
-//	429 limited:a [x-ratelimit-limit: 2] ... [retry-after: 60] [content-type: application/problem+json]
-func (x *exchange) end() string {
+// end lets the upstream answer if it was asked, ends the exchange and returns what
+// became of it.
+func (x *exchange) end() result {
 	x.t.Helper()
 	defer x.End()
-	switch s := x.Stream; {
-	case s.Local != nil:
-		if want := strings.ReplaceAll(x.outcome(), " ", "_"); s.Local.Details != want {
-			x.t.Errorf("response code details %q, want the outcome %q", s.Local.Details, want)
+	switch {
+	case x.Local != nil:
+		if want := strings.ReplaceAll(x.outcome(), " ", "_"); x.Local.Details != want {
+			x.t.Errorf("response code details %q, want the outcome %q", x.Local.Details, want)
 		}
-		return fmt.Sprint(s.Local.Status, " ", x.outcome(), bracketed(s.Local.Headers))
+		return resultOf(x.t, int(x.Local.Status), x.outcome(), x.Local.Headers)
 	case x.RequestPaused():
-		return "waits " + x.outcome()
+		return result{Outcome: x.outcome()}
 	}
-	return "200 " + x.outcome() + bracketed(x.respond())
+	return resultOf(x.t, 200, x.outcome(), x.respond())
 }
-
-func bracketed(headers wasmhost.Pairs) string {
-	var b strings.Builder
-	for _, h := range headers {
-		b.WriteString(" [" + h[0] + ": " + h[1] + "]")
-	}
-	return b.String()
-}
-
-// standard is the three x-ratelimit headers in the form of end.
-func standard(limit, remaining int, reset string) string {
-	return fmt.Sprintf(" [x-ratelimit-limit: %d] [x-ratelimit-remaining: %d] [x-ratelimit-reset: %s]", limit, remaining, reset)
-}
-
-// problem is the other headers of a 429, in the form of end.
-func problem(retryAfter string) string {
-	s := " [content-type: application/problem+json]"
-	if retryAfter != "" {
-		s = " [retry-after: " + retryAfter + "]" + s
-	}
-	return s
-}
-
-// expect compares what became of a request with what was wanted, in which "~60"
-// is a number of seconds on the clock of a real Redis: 60, or less by what the
-// test has taken so far.
-func (w *worker) expect(what, got, want string) {
-	w.t.Helper()
-	pattern := "^" + about.ReplaceAllString(regexp.QuoteMeta(want), `(\d+)`) + "$"
-	numbers := regexp.MustCompile(pattern).FindStringSubmatch(got)
-	if numbers == nil {
-		w.t.Errorf("%s:\n got %s\nwant %s", what, got, want)
-		return
-	}
-	elapsed := int(time.Since(w.began)/time.Second) + 1
-	for i, m := range about.FindAllStringSubmatch(want, -1) {
-		n, err := strconv.Atoi(numbers[i+1])
-		most, _ := strconv.Atoi(m[1])
-		if err != nil || n > most || n < most-elapsed {
-			w.t.Errorf("%s:\n got %s\nwant %s after at most %d seconds", what, got, want, elapsed)
-		}
-	}
-}
-
-var about = regexp.MustCompile(`~(\d+)`)

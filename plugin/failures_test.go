@@ -20,11 +20,12 @@ func failing(mode, more string) string {
 var causes = []struct {
 	name    string
 	failure string // further fields of "failure"
-	cause   func(w *worker) *exchange
-	mode    string // where the mode cannot be any
+	metric  string // the cause's name in metrics
+	before  int    // requests that fail for the sake of the one
+	fail    func(w *worker, config string) *exchange
 }{
-	{name: "timeout", cause: func(w *worker) *exchange {
-		i := w.fake(&wasmhost.Memory{})
+	{name: "timeout", metric: "timeout", fail: func(w *worker, config string) *exchange {
+		i := w.fake(config, &wasmhost.Memory{})
 		x := i.get("/", client("x")...)
 		i.wait(49 * time.Millisecond)
 		if !x.waits() {
@@ -33,62 +34,52 @@ var causes = []struct {
 		i.wait(20 * time.Millisecond)
 		return x
 	}},
-	{name: "connection lost", cause: func(w *worker) *exchange {
+	{name: "connection lost", metric: "unreachable", fail: func(w *worker, config string) *exchange {
 		m := &wasmhost.Memory{}
-		i := w.fake(m)
+		i := w.fake(config, m)
 		x := i.get("/", client("x")...)
 		m.Last().Close(wasmhost.GRPCInternal)
 		i.wait(time.Millisecond)
 		return x
 	}},
-	{name: "no such cluster", cause: func(w *worker) *exchange {
-		return w.fake(nil).get("/", client("x")...)
+	{name: "no such cluster", metric: "unreachable", fail: func(w *worker, config string) *exchange {
+		return w.load(config).get("/", client("x")...)
 	}},
-	{name: "connection refused inside the call", cause: func(w *worker) *exchange {
-		return w.fake(&wasmhost.Memory{Refuse: wasmhost.GRPCUnavailable}).get("/", client("x")...)
+	{name: "connection refused inside the call", metric: "unreachable", fail: func(w *worker, config string) *exchange {
+		return w.fake(config, &wasmhost.Memory{Refuse: wasmhost.GRPCUnavailable}).get("/", client("x")...)
 	}},
-	{name: "connection refused later", cause: func(w *worker) *exchange {
+	{name: "connection refused later", metric: "unreachable", fail: func(w *worker, config string) *exchange {
 		m := &wasmhost.Memory{}
-		i := w.fake(m)
+		i := w.fake(config, m)
 		x := i.get("/", client("x")...)
 		m.Last().Close(wasmhost.GRPCUnavailable)
 		i.wait(time.Millisecond)
 		return x
 	}},
-	{name: "closed inside the send", cause: func(w *worker) *exchange {
-		m := &wasmhost.Memory{OnSend: func(c *wasmhost.Conn, _ []byte) { c.Close(wasmhost.GRPCInternal) }}
-		i := w.fake(m)
+	{name: "closed inside the send", metric: "unreachable", fail: func(w *worker, config string) *exchange {
+		i := w.fake(config, &wasmhost.Memory{OnSend: func(c *wasmhost.Conn, _ []byte) { c.Close(wasmhost.GRPCInternal) }})
 		x := i.get("/", client("x")...)
 		i.wait(time.Millisecond)
 		return x
 	}},
-	{name: "error reply", cause: func(w *worker) *exchange {
-		m := &wasmhost.Memory{}
-		x := w.fake(m).get("/", client("x")...)
-		m.Last().Reply("-OOM command not allowed when used memory > 'maxmemory'.\r\n")
-		return x
+	{name: "error reply", metric: "error_reply", fail: func(w *worker, config string) *exchange {
+		return w.replied(config, "-OOM command not allowed when used memory > 'maxmemory'.\r\n")
 	}},
-	{name: "no RESP", cause: func(w *worker) *exchange {
-		m := &wasmhost.Memory{}
-		x := w.fake(m).get("/", client("x")...)
-		m.Last().Reply("HTTP/1.1 400 Bad Request\r\n\r\n")
-		return x
+	{name: "no RESP", metric: "malformed_reply", fail: func(w *worker, config string) *exchange {
+		return w.replied(config, "HTTP/1.1 400 Bad Request\r\n\r\n")
 	}},
-	{name: "a reply of another shape", cause: func(w *worker) *exchange {
-		m := &wasmhost.Memory{}
-		x := w.fake(m).get("/", client("x")...)
-		m.Last().Reply("*2\r\n:1\r\n:2\r\n")
-		return x
+	{name: "a reply of another shape", metric: "malformed_reply", fail: func(w *worker, config string) *exchange {
+		return w.replied(config, "*2\r\n:1\r\n:2\r\n")
 	}},
-	{name: "too many wait", failure: `, "max_pending": 1`, cause: func(w *worker) *exchange {
-		i := w.fake(&wasmhost.Memory{})
+	{name: "too many wait", failure: `, "max_pending": 1`, metric: "overload", before: 1, fail: func(w *worker, config string) *exchange {
+		i := w.fake(config, &wasmhost.Memory{})
 		first := i.get("/", client("x")...)
 		w.t.Cleanup(first.End)
 		return i.get("/", client("x")...)
 	}},
-	{name: "breaker open", failure: `, "breaker": {"failures": 1}`, cause: func(w *worker) *exchange {
+	{name: "breaker open", failure: `, "breaker": {"failures": 1}`, metric: "breaker_open", before: 1, fail: func(w *worker, config string) *exchange {
 		m := &wasmhost.Memory{}
-		i := w.fake(m)
+		i := w.fake(config, m)
 		first := i.get("/", client("other")...)
 		m.Last().Close(wasmhost.GRPCInternal)
 		i.wait(time.Millisecond)
@@ -101,28 +92,38 @@ var causes = []struct {
 	}},
 }
 
-// fake loads the configuration of the test with a cluster in memory, none if nil.
-func (w *worker) fake(c *wasmhost.Memory) *instance {
+// fake loads a configuration with a cluster in memory.
+func (w *worker) fake(config string, c *wasmhost.Memory) *instance {
 	w.t.Helper()
-	if c != nil {
-		w.connect(c)
-	}
-	return w.load(w.config)
+	w.connect(c)
+	return w.load(config)
+}
+
+// replied is a request that Redis has answered so.
+func (w *worker) replied(config, reply string) *exchange {
+	w.t.Helper()
+	m := &wasmhost.Memory{}
+	x := w.fake(config, m).get("/", client("x")...)
+	m.Last().Reply(reply)
+	return x
 }
 
 func TestFailureModes(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []struct{ name, want, body string }{
-		{"allow", "200 failed:allow", ""},
-		{"deny", "503 failed:deny [content-type: application/problem+json]", "#temporary-reduced-capacity"},
-		{"local", "200 local:allowed" + standard(2, 1, "3600"), ""},
+	for _, mode := range []struct {
+		name string
+		want result
+		body string // is part of it
+	}{
+		{name: "allow", want: result{Status: 200, Outcome: "failed:allow"}},
+		{name: "deny", want: result{Status: 503, Outcome: "failed:deny"}, body: "#temporary-reduced-capacity"},
+		{name: "local", want: result{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 1, Reset: 3600}},
 	} {
 		for _, c := range causes {
 			t.Run(mode.name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
 				eachWorld(t, func(t *testing.T, w *worker) {
-					w.config = failing(mode.name, c.failure)
-					x := c.cause(w)
+					x := c.fail(w, failing(mode.name, c.failure))
 					if mode.body != "" && !strings.Contains(x.local().Body, mode.body) {
 						t.Errorf("body %s, want type %s", x.local().Body, mode.body)
 					}
@@ -136,12 +137,12 @@ func TestFailureModes(t *testing.T) {
 func TestDenialOfGRPC(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		w.config = failing("deny", "")
-		x := w.fake(nil).get("/", "x-client", "x", "content-type", "application/grpc+proto")
+		x := w.load(failing("deny", "")).get("/", "x-client", "x", "content-type", "application/grpc+proto")
 		defer x.End()
-		if got := x.local(); got.GRPCStatus != 14 || got.Status != 503 || len(got.Headers) != 0 {
-			t.Errorf("got %+v, want gRPC status 14", got)
-		}
+		got := x.local()
+		same(w, "gRPC status", got.GRPCStatus, 14)
+		same(w, "status", got.Status, 503)
+		expectHeaders(t, got.Headers, nil)
 	})
 }
 
@@ -149,12 +150,11 @@ func TestDenialOfGRPC(t *testing.T) {
 func TestLocalModeLimits(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		w.config = failing("local", "")
-		i := w.fake(nil)
-		for n, want := range []string{
-			"200 local:allowed" + standard(2, 1, "3600"),
-			"200 local:allowed" + standard(2, 0, "3600"),
-			"429 local:limited:a" + standard(2, 0, "3600") + problem("3600"),
+		i := w.load(failing("local", ""))
+		for n, want := range []result{
+			{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 1, Reset: 3600},
+			{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 0, Reset: 3600},
+			{Status: 429, Outcome: "local:limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600},
 		} {
 			w.expect(fmt.Sprint("request ", n+1), i.get("/", client("x")...).end(), want)
 		}
@@ -162,7 +162,7 @@ func TestLocalModeLimits(t *testing.T) {
 		i.wait(200 * time.Millisecond)
 		x := i.get("/", client("x")...)
 		r.settle()
-		w.expect("when Redis is there", x.end(), "200 allowed"+standard(2, 1, "~3600"))
+		w.expect("when Redis is there", x.end(), result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
 	})
 }
 
@@ -171,11 +171,12 @@ func TestLocalModeLimits(t *testing.T) {
 func TestPartialAnswerIsRefunded(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		mode, want string
-		left       int
+		mode string
+		want result
+		left int
 	}{
-		{"allow", "200 failed:allow" + standard(9, 7, "~3600"), 7},
-		{"deny", "503 failed:deny [content-type: application/problem+json]", 8},
+		{mode: "allow", want: result{Status: 200, Outcome: "failed:allow", Limit: 9, Remaining: 7, Reset: 3600}, left: 7},
+		{mode: "deny", want: result{Status: 503, Outcome: "failed:deny"}, left: 8},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()
@@ -183,12 +184,12 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 				r := w.startRedis()
 				i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "` + test.mode + `"}, "rules": [` +
 					perClient("a", 9) + `, ` + perClient("b", 9) + `]}`)
-				ask := func() string {
+				ask := func() result {
 					x := i.get("/", client("x")...)
 					r.settle()
 					return x.end()
 				}
-				w.expect("all well", ask(), "200 allowed"+standard(9, 8, "~3600"))
+				w.expect("all well", ask(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
 				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h:first").Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -199,7 +200,7 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 				if err := r.client().Del(t.Context(), "rl:{b|x}:fixed_window:1h:first").Err(); err != nil {
 					t.Fatal(err)
 				}
-				w.expect("all well again", ask(), "200 allowed"+standard(9, test.left-1, "~3600"))
+				w.expect("all well again", ask(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: test.left - 1, Reset: 3600})
 			})
 		})
 	}

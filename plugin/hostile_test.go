@@ -71,7 +71,7 @@ func TestHostileHeaders(t *testing.T) {
 		}
 		x := i.get("/fine", "x-id", "fine")
 		r.settle()
-		w.expect("afterwards", x.end(), "200 allowed"+standard(3, 2, "~3600"))
+		w.expect("afterwards", x.end(), result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 2, Reset: 3600})
 	})
 }
 
@@ -106,16 +106,16 @@ func TestRepeatedHeaders(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-id"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
 			"limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h"}]}]}`)
-		for n, headers := range [][]string{
-			{"x-id", "me"},
-			{"x-id", "me", "x-id", "another"},
-			{"x-id", "me", "x-id", "a third", "x-cost", "1", "x-cost", "0"},
+		for _, test := range []struct {
+			headers []string
+			want    string
+		}{
+			{headers: []string{"x-id", "me"}, want: "allowed"},
+			{headers: []string{"x-id", "me", "x-id", "another"}, want: "allowed"},
+			{headers: []string{"x-id", "me", "x-id", "a third", "x-cost", "1", "x-cost", "0"}, want: "limited:a"},
 		} {
-			want := []string{"allowed", "allowed", "limited:a"}[n]
-			x := i.get("/", headers...)
-			if got := x.outcome(); got != want {
-				t.Errorf("%q: %s, want %s", headers, got, want)
-			}
+			x := i.get("/", test.headers...)
+			same(w, fmt.Sprintf("outcome of %q", test.headers), x.outcome(), test.want)
 			x.End()
 		}
 	})
@@ -128,11 +128,14 @@ func TestManyIdentities(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny", "max_pending": 500}, "rules": [` + perClient("a", 1) + `]}`)
-		for round, want := range []string{
-			"500 allowed, 0 limited, 100 denied",
-			"0 allowed, 500 limited, 100 denied",
-			"100 allowed, 500 limited, 0 denied", // the limited need not be asked about any more
-			"0 allowed, 600 limited, 0 denied",
+		for _, round := range []struct {
+			name                     string
+			allowed, limited, denied int
+		}{
+			{name: "first", allowed: 500, limited: 0, denied: 100},
+			{name: "second", allowed: 0, limited: 500, denied: 100},
+			{name: "third, in which the limited are remembered", allowed: 100, limited: 500, denied: 0},
+			{name: "fourth", allowed: 0, limited: 600, denied: 0},
 		} {
 			var all []*exchange
 			for n := range 600 {
@@ -145,10 +148,9 @@ func TestManyIdentities(t *testing.T) {
 				outcomes[x.outcome()]++
 				x.End()
 			}
-			got := fmt.Sprintf("%d allowed, %d limited, %d denied", outcomes["allowed"], outcomes["limited:a"], outcomes["failed:deny"])
-			if got != want {
-				t.Errorf("round %d: %s, want %s", round+1, got, want)
-			}
+			same(w, round.name+": allowed", outcomes["allowed"], round.allowed)
+			same(w, round.name+": limited", outcomes["limited:a"], round.limited)
+			same(w, round.name+": denied", outcomes["failed:deny"], round.denied)
 		}
 	})
 }

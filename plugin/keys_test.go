@@ -92,21 +92,30 @@ func TestDesignExample(t *testing.T) {
 			headers := wasmhost.Pairs{{":method", "GET"}, {":authority", "api.example.com:8080"}, {":path", "/api/x"}, {"x-plan", "pro"}}
 			return i.open(append(headers, wasmhost.Response("", namesAndValues...)[1:]...))
 		}
-		const policies = ` [ratelimit-policy: "per-user-1s";q=20;w=2, "per-user-1h";q=1000;w=3600, "global";q=5000;w=1]`
-		w.expect("health", i.get("/healthz/live").end(), "200 exempt:health")
-		w.expect("no API", i.get("/").end(), "200 allowed"+standard(5000, 4999, "1")+
-			` [ratelimit-policy: "global";q=5000;w=1] [ratelimit: "global";r=4999;t=1]`)
-		w.expect("a costly call", api("x-api-key", "k", "x-cost", "20").end(), "200 allowed"+standard(20, 0, "2")+policies+
-			` [ratelimit: "per-user-1s";r=0;t=2, "per-user-1h";r=980;t=7200, "global";r=4998;t=1]`)
+		second := func(r, t int) member { return member{Name: "per-user-1s", Q: 20, W: 2, R: r, T: t} }
+		hour := func(r, t int) member { return member{Name: "per-user-1h", Q: 1000, W: 3600, R: r, T: t} }
+		global := func(r, t int) member { return member{Name: "global", Q: 5000, W: 1, R: r, T: t} }
+		w.expect("health", i.get("/healthz/live").end(), result{Status: 200, Outcome: "exempt:health"})
+		w.expect("no API", i.get("/").end(), result{
+			Status: 200, Outcome: "allowed", Limit: 5000, Remaining: 4999, Reset: 1, Draft: []member{global(4999, 1)},
+		})
+		w.expect("a costly call", api("x-api-key", "k", "x-cost", "20").end(), result{
+			Status: 200, Outcome: "allowed", Limit: 20, Remaining: 0, Reset: 2,
+			Draft: []member{second(0, 2), hour(980, 7200), global(4998, 1)},
+		})
 		x := api("x-api-key", "k", "x-cost", "3")
 		if got, want := x.local().Body, `{"error":"slow down"}`; got != want {
 			t.Errorf("body %s, want %s", got, want)
 		}
-		w.expect("one more", x.end(), "429 limited:per-user"+standard(20, 0, "2")+policies+
-			` [ratelimit: "per-user-1s";r=0;t=2, "per-user-1h";r=980;t=7200, "global";r=4998;t=1]`+
-			" [retry-after: 1] [content-type: application/json] [x-reason: quota]")
-		w.expect("more than ever", api("x-api-key", "new", "x-cost", "21").end(), "429 limited:per-user"+standard(20, 20, "0")+policies+
-			` [ratelimit: "per-user-1s";r=20;t=0, "per-user-1h";r=1000;t=0, "global";r=4998;t=1]`+
-			" [content-type: application/json] [x-reason: quota]")
+		w.expect("one more", x.end(), result{
+			Status: 429, Outcome: "limited:per-user", Limit: 20, Remaining: 0, Reset: 2, RetryAfter: 1,
+			Draft:       []member{second(0, 2), hour(980, 7200), global(4998, 1)},
+			ContentType: "application/json", Others: wasmhost.Pairs{{"x-reason", "quota"}},
+		})
+		w.expect("more than ever", api("x-api-key", "new", "x-cost", "21").end(), result{
+			Status: 429, Outcome: "limited:per-user", Limit: 20, Remaining: 20, Reset: 0,
+			Draft:       []member{second(20, 0), hour(1000, 0), global(4998, 1)},
+			ContentType: "application/json", Others: wasmhost.Pairs{{"x-reason", "quota"}},
+		})
 	})
 }

@@ -28,12 +28,9 @@ func TestLeases(t *testing.T) {
 		for n := range 150 {
 			ask(n)
 		}
-		writes := 0
-		for _, c := range r.conns {
-			writes += c.writes
-		}
-		if admitted != 150 || writes > 50 {
-			t.Errorf("admitted %d of 150, with %d writes to Redis; want all, with few", admitted, writes)
+		same(w, "admitted of the first 150", admitted, 150)
+		if writes := r.writes(); writes > 50 {
+			t.Errorf("%d writes to Redis for 150 requests, want few", writes)
 		}
 		for n := range 100 {
 			ask(n)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
@@ -55,7 +56,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		view:  requestView{host: v.host},
 	}
 	if cfg.Redis == nil || cfg.Failure.Mode == config.FailLocal {
-		l.embedded = local.New(sharedData{v.host}, local.Options{})
+		l.embedded = local.New(sharedData{v.host}, local.Options{Namespace: namespace(cfg)})
 	}
 	l.metrics = newMetrics(l, cfg)
 	l.stores = decide.NewStores(cfg, rules, l.embedded, l.metrics)
@@ -65,6 +66,14 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 	l.offenders = newTopOffenders(v.host, cfg.TopOffenders)
 	v.limiters[id] = l
 	return l, nil
+}
+
+// namespace tells the counters of the embedded store apart as Redis would.
+func namespace(cfg *config.Config) string {
+	if cfg.Redis == nil {
+		return ""
+	}
+	return strconv.FormatInt(int64(cfg.Redis.Database), 10) + ":" + cfg.Redis.KeyPrefix
 }
 
 // connect prepares the connection to Redis; nothing is sent before it is needed.
@@ -78,6 +87,8 @@ func (l *limiter) connect(cfg *config.Config) {
 		TimeoutMicros: cfg.Redis.TimeoutMicros,
 		MaxPending:    cfg.Failure.MaxPending,
 		Breaker:       cfg.Failure.Breaker,
+		Cluster:       cfg.Redis.Cluster,
+		Try:           l.vm.mustTry(cfg.Redis),
 		Seed:          rand.Uint64(),
 	})
 	l.stores.Connect(l.conn)

@@ -57,11 +57,14 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg, &expressions{}); err != nil {
 		tb.Fatal(err)
 	}
+	e.limiter.tick() // tries Redis
+	e.limiter.received(1, []byte("$0\r\n\r\n$0\r\n\r\n+OK\r\n"))
+	e.replies = 0
 	return e
 }
 
-// benchReply admits: Redis' time, then remaining, reset and retry of both limits.
-var benchReply = []byte("*7\r\n:1700000000000000\r\n:19\r\n:100000\r\n:0\r\n:999\r\n:3600000000\r\n:0\r\n")
+// benchReply admits: Redis' time, then remaining, reset, retry and reset before of both limits.
+var benchReply = []byte("*9\r\n:1700000000000000\r\n:19\r\n:100000\r\n:0\r\n:0\r\n:999\r\n:3600000000\r\n:0\r\n:0\r\n")
 
 // request is one that is admitted, from its headers to its end, 20 us after the
 // one before it.

@@ -39,7 +39,7 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 		return 0
 	},
 	"proxy_on_configure": func(g *nativeGuest, id uint32, args []uint32) uint32 {
-		return number(bool(g.plugins[id].OnPluginStart(int(args[0]))))
+		return boolResult(bool(g.plugins[id].OnPluginStart(int(args[0]))))
 	},
 	"proxy_on_tick": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
 		g.plugins[id].OnTick()
@@ -75,7 +75,7 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 	},
 	"proxy_on_done": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
 		p := g.plugins[id]
-		return number(p == nil || p.OnPluginDone())
+		return boolResult(p == nil || p.OnPluginDone())
 	},
 	"proxy_on_delete": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
 		delete(g.plugins, id)
@@ -84,7 +84,7 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 	},
 }
 
-func number(b bool) uint32 {
+func boolResult(b bool) uint32 {
 	if b {
 		return 1
 	}
@@ -173,8 +173,8 @@ func (e nativeEnvoy) requestHeader(contextID uint32, name string) (string, bool)
 }
 
 func (e nativeEnvoy) requestHeaders(contextID uint32) []byte {
-	headers, _ := e.host.Begin("proxy_get_header_map_pairs", contextID).GetHeaders(wasmhost.RequestHeaders)
-	return appendHeaders(nil, headers)
+	pairs, _ := e.host.Begin("proxy_get_header_map_pairs", contextID).GetHeaders(wasmhost.RequestHeaders)
+	return appendHeaders(nil, pairs)
 }
 
 func (e nativeEnvoy) responseHeader(contextID uint32, name string) (string, bool) {

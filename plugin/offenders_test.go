@@ -24,9 +24,10 @@ func (w *worker) reports() (reports []string) {
 				Rejections, Error int
 			}
 		}
-		if err := json.Unmarshal([]byte("{"+text), &report); err != nil || report.Event != "top_offenders" {
+		if err := json.Unmarshal([]byte("{"+text), &report); err != nil {
 			w.t.Errorf("%s: %v", line, err)
 		}
+		same(w, "event", report.Event, "top_offenders")
 		var offenders []string
 		for _, o := range report.Offenders {
 			offenders = append(offenders, fmt.Sprintf("%s %s %d-%d", o.Rule, o.Identity, o.Rejections, o.Error))
@@ -52,8 +53,9 @@ func TestTopOffenders(t *testing.T) {
 		step := func(what string, reports int, last string, ranks ...int64) {
 			t.Helper()
 			got := w.reports()
-			if len(got) != reports || reports > 0 && got[reports-1] != last {
-				t.Errorf("%s: %q, want %d reports, the last %q", what, got, reports, last)
+			same(w, what+": number of reports", len(got), reports)
+			if len(got) > 0 {
+				same(w, what+": the last report", got[len(got)-1], last)
 			}
 			stats := w.stats()
 			for n := range 4 {

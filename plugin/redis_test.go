@@ -31,6 +31,7 @@ type realRedis struct {
 func (w *worker) startRedis(args ...string) *realRedis {
 	w.t.Helper()
 	r := &realRedis{Server: redistest.Start(w.t, args...), t: w.t}
+	w.realClock = true
 	w.connect(r)
 	return r
 }
@@ -62,6 +63,14 @@ func (r *realRedis) settle() (messages int) {
 		}
 	}
 	return messages
+}
+
+// writes is how many messages the plugin has sent.
+func (r *realRedis) writes() (n int) {
+	for _, c := range r.conns {
+		n += c.writes
+	}
+	return n
 }
 
 // keys is the names of all keys, sorted.

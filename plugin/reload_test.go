@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -23,17 +22,16 @@ func TestReload(t *testing.T) {
 			t.Fatalf("%d streams, want one for each configuration", len(r.conns))
 		}
 		r.settle()
-		w.expect("under the old configuration", first.end(), "200 allowed"+standard(9, 8, "~3600"))
-		w.expect("under the new one", second.end(), "200 allowed"+standard(5, 4, "~3600"))
+		w.expect("under the old configuration", first.end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
+		w.expect("under the new one", second.end(), result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 4, Reset: 3600})
 		if !r.conns[0].closed {
 			t.Error("the old configuration's stream is still open")
 		}
 		third := after.get("/", client("x")...)
 		r.settle()
-		w.expect("after the reload", third.end(), "200 allowed"+standard(5, 3, "~3600"))
-		if len(r.conns) != 2 || r.conns[1].closed {
-			t.Errorf("the new configuration's stream did not last")
-		}
+		w.expect("after the reload", third.end(), result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 3, Reset: 3600})
+		same(w, "number of streams", len(r.conns), 2)
+		same(w, "that the new configuration's stream is closed", r.conns[1].closed, false)
 	})
 }
 
@@ -48,7 +46,7 @@ func TestReloadAndLoss(t *testing.T) {
 		first, second := before.get("/", client("x")...), after.get("/", client("x")...)
 		m.Conns[0].Close(wasmhost.GRPCInternal)
 		before.wait(time.Millisecond)
-		w.expect("whose stream was lost", first.end(), "200 failed:allow")
+		w.expect("whose stream was lost", first.end(), result{Status: 200, Outcome: "failed:allow"})
 		if !second.waits() {
 			t.Error("the other configuration's request waits no more")
 		}
@@ -81,7 +79,7 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 			t.Error("took the end of the old stream for its own")
 		}
 		m.Conns[1].Reply("-ERR of the new stream\r\n")
-		w.expect("the second request", second.end(), "200 failed:allow")
+		w.expect("the second request", second.end(), result{Status: 200, Outcome: "failed:allow"})
 	})
 }
 
@@ -93,9 +91,7 @@ func TestRefusedReload(t *testing.T) {
 		if _, err := w.start(`{"rules": []}`); err == nil {
 			t.Fatal("a configuration without rules was accepted")
 		}
-		if got := w.logs(); len(got) != 1 || !strings.HasPrefix(got[0], "critical sluice: rules") {
-			t.Errorf("logged %q", got)
-		}
-		w.expect("a request", i.get("/").end(), "200 allowed"+standard(1, 0, "3600"))
+		w.expectLogs("critical sluice: rules")
+		w.expect("a request", i.get("/").end(), result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600})
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
@@ -19,62 +20,62 @@ func rejected(w *worker, config string, namesAndValues ...string) *wasmhost.Loca
 
 func TestRejection(t *testing.T) {
 	t.Parallel()
-	rateLimit := standard(1, 0, "3600") + " [retry-after: 3600]"
+	rateLimit := wasmhost.Pairs{
+		{"x-ratelimit-limit", "1"}, {"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", "3600"}, {"retry-after", "3600"},
+	}
 	grpc := []string{"content-type", "application/grpc"}
+	const grpcMessage = "Limit exceeded: a. Retry after 3600 seconds."
 	for _, test := range []struct {
 		name    string
 		config  string
 		request []string
 		want    wasmhost.LocalResponse
-		headers string
 	}{
 		{
 			name: "by default it is a problem",
 			want: wasmhost.LocalResponse{
-				Status: 429, Details: "limited:a", GRPCStatus: -1,
+				Status: 429, GRPCStatus: -1, Headers: with(rateLimit, "content-type", "application/problem+json"),
 				Body: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,` +
 					`"detail":"Limit exceeded: a. Retry after 3600 seconds.","violated-policies":["a"]}`,
 			},
-			headers: rateLimit + " [content-type: application/problem+json]",
 		},
 		{
 			name:   "as configured",
 			config: `"response": {"status": 503, "content_type": "application/json", "body": "{\"error\":\"slow down\"}", "headers": {"X-Reason": "quota"}},`,
 			want: wasmhost.LocalResponse{
-				Status: 503, Details: "limited:a", GRPCStatus: -1, Body: `{"error":"slow down"}`,
+				Status: 503, GRPCStatus: -1, Headers: with(rateLimit, "content-type", "application/json", "x-reason", "quota"),
+				Body: `{"error":"slow down"}`,
 			},
-			headers: rateLimit + " [content-type: application/json] [x-reason: quota]",
 		},
 		{
 			name: "to gRPC", request: grpc,
-			want: wasmhost.LocalResponse{
-				Status: 429, Details: "limited:a", GRPCStatus: 8, Body: "Limit exceeded: a. Retry after 3600 seconds.",
-			},
-			headers: rateLimit,
+			want: wasmhost.LocalResponse{Status: 429, GRPCStatus: 8, Headers: rateLimit, Body: grpcMessage},
 		},
 		{
 			name: "to gRPC as configured: status and body stay gRPC's", request: grpc,
 			config: `"headers": [], "response": {"status": 503, "body": "no", "headers": {"x-reason": "quota"}},`,
 			want: wasmhost.LocalResponse{
-				Status: 503, Details: "limited:a", GRPCStatus: 8, Body: "Limit exceeded: a. Retry after 3600 seconds.",
+				Status: 503, GRPCStatus: 8, Headers: with(nil, "retry-after", "3600", "x-reason", "quota"), Body: grpcMessage,
 			},
-			headers: " [retry-after: 3600] [x-reason: quota]",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				got := rejected(w, test.config, test.request...)
-				if h := bracketed(got.Headers); h != test.headers {
-					t.Errorf("headers\n got%s\nwant%s", h, test.headers)
-				}
-				if got.Status != test.want.Status || got.Details != test.want.Details ||
-					got.GRPCStatus != test.want.GRPCStatus || got.Body != test.want.Body {
-					t.Errorf("got  %+v\nwant %+v", *got, test.want)
-				}
+				same(w, "status", got.Status, test.want.Status)
+				same(w, "gRPC status", got.GRPCStatus, test.want.GRPCStatus)
+				same(w, "response code details", got.Details, "limited:a")
+				same(w, "body", got.Body, test.want.Body)
+				expectHeaders(t, got.Headers, test.want.Headers)
 			})
 		})
 	}
+}
+
+// with is headers and more of them.
+func with(headers wasmhost.Pairs, namesAndValues ...string) wasmhost.Pairs {
+	return append(slices.Clone(headers), wasmhost.Response("", namesAndValues...)[1:]...)
 }
 
 // The names of rules and limits come from the configuration as they are.
@@ -107,32 +108,78 @@ func TestRejectionNames(t *testing.T) {
 func TestUpstreamHeaders(t *testing.T) {
 	t.Parallel()
 	upstream := []string{"x-ratelimit-limit", "7", "server", "s", "x-ratelimit-limit", "8", "x-ratelimit-reset", "9", "ratelimit", "theirs"}
-	for _, test := range []struct{ headers, want string }{
-		{`["x-ratelimit"]`, " [server: s] [ratelimit: theirs]" + standard(1, 0, "3600")},
+	for _, test := range []struct {
+		name, headers string
+		want          wasmhost.Pairs
+	}{
 		{
-			`["x-ratelimit", "draft"]`,
-			" [server: s]" + standard(1, 0, "3600") + ` [ratelimit-policy: "a";q=1;w=3600] [ratelimit: "a";r=0;t=3600]`,
+			name: "X-RateLimit alone", headers: `["x-ratelimit"]`,
+			want: with(nil, "server", "s", "ratelimit", "theirs",
+				"x-ratelimit-limit", "1", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "3600"),
 		},
 		{
-			`["draft"]`, " [x-ratelimit-limit: 7] [server: s] [x-ratelimit-limit: 8] [x-ratelimit-reset: 9]" +
-				` [ratelimit-policy: "a";q=1;w=3600] [ratelimit: "a";r=0;t=3600]`,
+			name: "both", headers: `["x-ratelimit", "draft"]`,
+			want: with(nil, "server", "s",
+				"x-ratelimit-limit", "1", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "3600",
+				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
 		},
-		{`[]`, bracketed(wasmhost.Response("200", upstream...)[1:])},
+		{
+			name: "the draft's alone", headers: `["draft"]`,
+			want: with(nil, "x-ratelimit-limit", "7", "server", "s", "x-ratelimit-limit", "8", "x-ratelimit-reset", "9",
+				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
+		},
+		{name: "none", headers: `[]`, want: with(nil, upstream...)},
 	} {
-		t.Run(test.headers, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				i := w.load(`{"headers": ` + test.headers + `, "rules": [{"name": "a", "match": {"path": "/"}, ` + once + `}]}`)
 				x := i.get("/")
-				if got := bracketed(x.respond(upstream...)); got != test.want {
-					t.Errorf("got %s\nwant%s", got, test.want)
-				}
+				expectHeaders(t, x.respond(upstream...), test.want)
 				x.End()
-				x = i.get("/other")
-				if got, want := bracketed(x.respond(upstream...)), bracketed(wasmhost.Response("200", upstream...)[1:]); got != want {
-					t.Errorf("no rule applies: got %s\nwant%s", got, want)
-				}
+				x = i.get("/other") // to which no rule applies
+				expectHeaders(t, x.respond(upstream...), with(nil, upstream...))
 				x.End()
+			})
+		})
+	}
+}
+
+// A 429 of the upstream's own is about its limits: X-RateLimit-* stay as they are,
+// and the members of the draft are appended to its lists.
+func TestUpstreamRejects(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		status   string
+		upstream []string
+		want     wasmhost.Pairs
+	}{
+		{
+			name: "with limits of its own", status: "429",
+			upstream: []string{"x-ratelimit-limit", "7", "ratelimit-policy", `"theirs";q=7;w=1`, "ratelimit", `"theirs";r=0;t=1`},
+			want: with(nil, "x-ratelimit-limit", "7",
+				"ratelimit-policy", `"theirs";q=7;w=1, "a";q=1;w=3600`, "ratelimit", `"theirs";r=0;t=1, "a";r=0;t=3600`),
+		},
+		{
+			name: "without", status: "429",
+			want: with(nil, "x-ratelimit-limit", "1", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "3600",
+				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
+		},
+		{
+			name: "with another status", status: "503", upstream: []string{"x-ratelimit-limit", "7"},
+			want: with(nil, "x-ratelimit-limit", "1", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "3600",
+				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			eachWorld(t, func(t *testing.T, w *worker) {
+				i := w.load(`{"headers": ["x-ratelimit", "draft"], "rules": [{"name": "a", ` + once + `}]}`)
+				x := i.get("/")
+				defer x.End()
+				x.ResponseHeaders(wasmhost.Response(test.status, test.upstream...), true)
+				expectHeaders(t, x.Downstream.Headers[1:], test.want)
 			})
 		})
 	}

@@ -10,6 +10,9 @@ const once = `"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h
 
 func TestRules(t *testing.T) {
 	t.Parallel()
+	real := func(remaining int) []member {
+		return []member{{Name: "real", Q: 3, W: 3600, R: remaining, T: 3600}}
+	}
 	for _, s := range []scenario{
 		{
 			name: "a shadow rule never rejects, shows no headers, and is charged",
@@ -17,17 +20,22 @@ func TestRules(t *testing.T) {
 				{"name": "trial", "mode": "shadow", "key": [{"header": "x-client"}], ` + once + `},
 				{"name": "real", "key": [{"header": "x-client"}], "limits": [{"algorithm": "fixed_window", "limit": 3, "window": "1h"}]}]`,
 			steps: []step{
-				{0, client("x"), "200 allowed" + standard(3, 2, "3600") + ` [ratelimit-policy: "real";q=3;w=3600] [ratelimit: "real";r=2;t=3600]`},
-				{0, client("x"), "200 shadow:trial" + standard(3, 1, "3600") + ` [ratelimit-policy: "real";q=3;w=3600] [ratelimit: "real";r=1;t=3600]`},
-				{0, client("x"), "200 shadow:trial" + standard(3, 0, "3600") + ` [ratelimit-policy: "real";q=3;w=3600] [ratelimit: "real";r=0;t=3600]`},
-				{0, client("x"), "429 limited:real" + standard(3, 0, "3600") + ` [ratelimit-policy: "real";q=3;w=3600] [ratelimit: "real";r=0;t=3600]` + problem("3600")},
-				{0, client("y"), "200 allowed" + standard(3, 2, "3600") + ` [ratelimit-policy: "real";q=3;w=3600] [ratelimit: "real";r=2;t=3600]`},
+				{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 2, Reset: 3600, Draft: real(2)}},
+				{headers: client("x"), want: result{Status: 200, Outcome: "shadow:trial", Limit: 3, Remaining: 1, Reset: 3600, Draft: real(1)}},
+				{headers: client("x"), want: result{Status: 200, Outcome: "shadow:trial", Limit: 3, Remaining: 0, Reset: 3600, Draft: real(0)}},
+				{headers: client("x"), want: result{
+					Status: 429, Outcome: "limited:real", Limit: 3, Remaining: 0, Reset: 3600, RetryAfter: 3600, Draft: real(0),
+				}},
+				{headers: client("y"), want: result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 2, Reset: 3600, Draft: real(2)}},
 			},
 		},
 		{
 			name:   "a shadow rule alone leaves the response alone",
 			config: `"rules": [{"name": "trial", "mode": "shadow", ` + once + `}]`,
-			steps:  []step{{0, nil, "200 allowed"}, {0, nil, "200 shadow:trial"}},
+			steps: []step{
+				{want: result{Status: 200, Outcome: "allowed"}},
+				{want: result{Status: 200, Outcome: "shadow:trial"}},
+			},
 		},
 		{
 			name: "what a shadow rule admitted it gets back when another rule rejects",
@@ -35,17 +43,20 @@ func TestRules(t *testing.T) {
 				{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h"}]},
 				{"name": "real", "key": [{"header": "x-client"}], ` + once + `}]`,
 			steps: []step{
-				{0, client("x"), "200 allowed" + standard(1, 0, "3600")},
-				{0, client("x"), "429 limited:real" + standard(1, 0, "3600") + problem("3600")},
-				{0, client("x"), "429 limited:real" + standard(1, 0, "3600") + problem("3600")},
-				{0, client("y"), "200 allowed" + standard(1, 0, "3600")},
-				{0, client("z"), "200 shadow:trial" + standard(1, 0, "3600")},
+				{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
+				{headers: client("x"), want: result{Status: 429, Outcome: "limited:real", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 3600}},
+				{headers: client("x"), want: result{Status: 429, Outcome: "limited:real", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 3600}},
+				{headers: client("y"), want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
+				{headers: client("z"), want: result{Status: 200, Outcome: "shadow:trial", Limit: 1, Remaining: 0, Reset: 3600}},
 			},
 		},
 		{
 			name:   "a rule that is off does nothing",
 			config: `"rules": [{"name": "a", "mode": "off", ` + once + `}]`,
-			steps:  []step{{0, nil, "200 none"}, {0, nil, "200 none"}},
+			steps: []step{
+				{want: result{Status: 200, Outcome: "none"}},
+				{want: result{Status: 200, Outcome: "none"}},
+			},
 		},
 		{
 			name: "an exempt rule ends the list: what stands before it applies",
@@ -54,13 +65,13 @@ func TestRules(t *testing.T) {
 				{"name": "free", "match": {"headers": {"x-client": "friend"}}, "exempt": true},
 				{"name": "last", "key": [{"header": "x-client"}], ` + once + `}]`,
 			steps: []step{
-				{0, client("friend"), "200 exempt:free"},
-				{0, client("friend"), "200 exempt:free"},
-				{0, []string{"x-client", "friend", "x-first", ""}, "200 allowed" + standard(1, 0, "3600")},
-				{0, []string{"x-client", "friend", "x-first", ""}, "429 limited:first" + standard(1, 0, "3600") + problem("3600")},
-				{0, client("x"), "200 allowed" + standard(1, 0, "3600")},
-				{0, client("x"), "429 limited:last" + standard(1, 0, "3600") + problem("3600")},
-				{0, nil, "200 none"},
+				{headers: client("friend"), want: result{Status: 200, Outcome: "exempt:free"}},
+				{headers: client("friend"), want: result{Status: 200, Outcome: "exempt:free"}},
+				{headers: []string{"x-client", "friend", "x-first", ""}, want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
+				{headers: []string{"x-client", "friend", "x-first", ""}, want: result{Status: 429, Outcome: "limited:first", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 3600}},
+				{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
+				{headers: client("x"), want: result{Status: 429, Outcome: "limited:last", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 3600}},
+				{want: result{Status: 200, Outcome: "none"}},
 			},
 		},
 		{
@@ -69,12 +80,12 @@ func TestRules(t *testing.T) {
 				"values": {"free": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}],
 					"pro": [{"algorithm": "fixed_window", "limit": 2, "window": "1m"}], "gold": "unlimited"}}}]`,
 			steps: []step{
-				{0, []string{"x-client", "x", "x-plan", "gold"}, "200 allowed"},
-				{0, []string{"x-client", "x", "x-plan", "gold"}, "200 allowed"},
-				{0, []string{"x-client", "x", "x-plan", "pro"}, "200 allowed" + standard(2, 1, "60")},
-				{0, []string{"x-client", "x"}, "200 allowed" + standard(1, 0, "3600")},
-				{0, []string{"x-client", "x", "x-plan", "lead"}, "429 limited:a" + standard(1, 0, "3600") + problem("3600")},
-				{0, []string{"x-client", "x", "x-plan", "pro"}, "200 allowed" + standard(2, 0, "60")},
+				{headers: []string{"x-client", "x", "x-plan", "gold"}, want: result{Status: 200, Outcome: "allowed"}},
+				{headers: []string{"x-client", "x", "x-plan", "gold"}, want: result{Status: 200, Outcome: "allowed"}},
+				{headers: []string{"x-client", "x", "x-plan", "pro"}, want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 60}},
+				{headers: []string{"x-client", "x"}, want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
+				{headers: []string{"x-client", "x", "x-plan", "lead"}, want: result{Status: 429, Outcome: "limited:a", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 3600}},
+				{headers: []string{"x-client", "x", "x-plan", "pro"}, want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 60}},
 			},
 		},
 		{
@@ -82,18 +93,18 @@ func TestRules(t *testing.T) {
 			config: `"rules": [{"name": "a", "key": [{"header": "x-client"}], "cost": {"header": "x-cost", "default": 2, "max": 100},
 				"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s", "burst": 10}]}]`,
 			steps: []step{
-				{0, []string{"x-client", "x", "x-cost", "3"}, "200 allowed" + standard(10, 7, "3")},
-				{0, client("x"), "200 allowed" + standard(10, 5, "5")},
-				{0, []string{"x-client", "x", "x-cost", "many"}, "200 allowed" + standard(10, 3, "7")},
-				{0, []string{"x-client", "x", "x-cost", "-1"}, "200 allowed" + standard(10, 1, "9")},
-				{0, []string{"x-client", "x", "x-cost", "0"}, "200 allowed" + standard(10, 1, "9")},
-				{0, []string{"x-client", "x", "x-cost", "4"}, "429 limited:a" + standard(10, 1, "9") + problem("3")},
-				{0, []string{"x-client", "x", "x-cost", "1"}, "200 allowed" + standard(10, 0, "10")},
-				{0, []string{"x-client", "x", "x-cost", "0"}, "200 allowed" + standard(10, 0, "10")},
-				{0, []string{"x-client", "x", "x-cost", "99999999999999999999"}, "429 limited:a" + standard(10, 0, "10") + problem("")},
-				{0, []string{"x-client", "y", "x-cost", "11"}, "429 limited:a" + standard(10, 10, "0") + problem("")},
-				{0, []string{"x-client", "y", "x-cost", "10"}, "200 allowed" + standard(10, 0, "10")},
-				{10 * time.Second, []string{"x-client", "y", "x-cost", "0"}, "200 allowed" + standard(10, 10, "0")},
+				{headers: []string{"x-client", "x", "x-cost", "3"}, want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 7, Reset: 3}},
+				{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 5, Reset: 5}},
+				{headers: []string{"x-client", "x", "x-cost", "many"}, want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 3, Reset: 7}},
+				{headers: []string{"x-client", "x", "x-cost", "-1"}, want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 1, Reset: 9}},
+				{headers: []string{"x-client", "x", "x-cost", "0"}, want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 1, Reset: 9}},
+				{headers: []string{"x-client", "x", "x-cost", "4"}, want: result{Status: 429, Outcome: "limited:a", Limit: 10, Remaining: 1, Reset: 9, RetryAfter: 3}},
+				{headers: []string{"x-client", "x", "x-cost", "1"}, want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 0, Reset: 10}},
+				{headers: []string{"x-client", "x", "x-cost", "0"}, want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 0, Reset: 10}},
+				{headers: []string{"x-client", "x", "x-cost", "99999999999999999999"}, want: result{Status: 429, Outcome: "limited:a", Limit: 10, Remaining: 0, Reset: 10}},
+				{headers: []string{"x-client", "y", "x-cost", "11"}, want: result{Status: 429, Outcome: "limited:a", Limit: 10, Remaining: 10, Reset: 0}},
+				{headers: []string{"x-client", "y", "x-cost", "10"}, want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 0, Reset: 10}},
+				{after: 10 * time.Second, headers: []string{"x-client", "y", "x-cost", "0"}, want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 10, Reset: 0}},
 			},
 		},
 	} {

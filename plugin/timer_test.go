@@ -18,9 +18,14 @@ func TestTimer(t *testing.T) {
 				t.Errorf("%s: a tick every %v, want %v", when, got, want)
 			}
 		}
-		ticks("until the first metrics are told", time.Second)
-		i.wait(time.Second)
-		ticks("when they were told", 0)
+		ticks("until Redis is tried", 4*time.Millisecond)
+		i.wait(4 * time.Millisecond)
+		ticks("while it is tried", 13*time.Millisecond)
+		r.settle()
+		i.wait(13 * time.Millisecond)
+		ticks("until the first metrics are told", 983*time.Millisecond)
+		i.wait(983 * time.Millisecond)
+		ticks("until the idle stream is closed", 59*time.Second+4*time.Millisecond)
 		x := i.get("/", client("x")...)
 		ticks("while a request waits", 13*time.Millisecond)
 		r.settle()
@@ -49,7 +54,7 @@ func TestQueue(t *testing.T) {
 		for range 5 {
 			all = append(all, i.get("/"))
 		}
-		w.expect("what does not fit", all[4].end(), "429 limited:q"+standard(4, 0, "1")+problem("1"))
+		w.expect("what does not fit", all[4].end(), result{Status: 429, Outcome: "limited:q", Limit: 4, Remaining: 0, Reset: 1, RetryAfter: 1})
 		for n := range 4 {
 			for later, x := range all[:4] {
 				if waits := later > n; x.waits() != waits {
@@ -71,7 +76,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("a tick every %v with nothing in the queue", period)
 		}
 		for n, x := range all[:4] {
-			w.expect(fmt.Sprint("request ", n), x.end(), "200 allowed"+standard(4, 3-n, "1"))
+			w.expect(fmt.Sprint("request ", n), x.end(), result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 3 - n, Reset: 1})
 		}
 	})
 }
@@ -112,10 +117,10 @@ func TestQueueMaxDelay(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + queueing(`, "max_delay": "150ms"`) + `]}`)
 		first, second, third := i.get("/"), i.get("/"), i.get("/")
-		w.expect("the one that would wait 200 ms", third.end(), "429 limited:q"+standard(4, 2, "1")+problem("1"))
+		w.expect("the one that would wait 200 ms", third.end(), result{Status: 429, Outcome: "limited:q", Limit: 4, Remaining: 2, Reset: 1, RetryAfter: 1})
 		i.wait(100 * time.Millisecond)
-		w.expect("the one at the head", first.end(), "200 allowed"+standard(4, 3, "1"))
-		w.expect("the one that waited 100 ms", second.end(), "200 allowed"+standard(4, 2, "1"))
+		w.expect("the one at the head", first.end(), result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 3, Reset: 1})
+		w.expect("the one that waited 100 ms", second.end(), result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 2, Reset: 1})
 	})
 }
 
@@ -130,9 +135,8 @@ func TestQueueInRedis(t *testing.T) {
 			{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "1h", "burst": 4, "overflow": "queue"}]}`))
 		first, second := i.get("/", client("x")...), i.get("/", client("x")...)
 		r.settle()
-		if first.waits() || !second.waits() {
-			t.Fatalf("the first waits: %v, the second: %v", first.waits(), second.waits())
-		}
+		same(w, "that the first waits", first.waits(), false)
+		same(w, "that the second waits", second.waits(), true)
 		i.wait(9 * time.Second)
 		if !second.waits() {
 			t.Error("waited for the shorter queue only")

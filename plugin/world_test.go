@@ -42,14 +42,15 @@ type worker struct {
 	properties wasmhost.Properties // of every request
 	attributes map[string]any      // likewise, for expressions
 	before     func(call string)   // if not nil, runs before each host call
-	config     string              // for tests whose parts share one
 	envoy      *wasmhost.Envoy     // what workers share
 
-	t      *testing.T
-	began  time.Time
-	world  world
-	host   *wasmhost.Host // nil until something is loaded
-	loaded []*instance
+	t     *testing.T
+	began time.Time
+	// realClock is set where a real Redis decides, on a clock of its own.
+	realClock bool
+	world     world
+	host      *wasmhost.Host // nil until something is loaded
+	loaded    []*instance
 }
 
 func newWorker(t *testing.T, world world) *worker {
@@ -146,7 +147,23 @@ func (w *worker) logs() (lines []string) {
 	return lines
 }
 
-// logged says whether a line of the log holds a text.
+// expectLogs wants as many lines in the log as there are beginnings, each with its
+// own.
+func (w *worker) expectLogs(beginnings ...string) {
+	w.t.Helper()
+	logs := w.logs()
+	if len(logs) != len(beginnings) {
+		w.t.Errorf("logged %q, want %d lines", logs, len(beginnings))
+		return
+	}
+	for i, line := range logs {
+		if !strings.HasPrefix(line, beginnings[i]) {
+			w.t.Errorf("line %d of the log is %q, want %q", i+1, line, beginnings[i])
+		}
+	}
+}
+
+// logged reports whether a line of the log holds a text.
 func (w *worker) logged(text string) bool {
 	return strings.Contains(strings.Join(w.logs(), "\n"), text)
 }

@@ -70,11 +70,11 @@ func replay(l algo.Limit) (history, error) {
 	waiting := arrivals()
 	for now := int64(0); now <= span; now += step {
 		for len(waiting) > 0 && waiting[0] <= now {
-			admitted := policy.Decide(states, epoch+waiting[0], 1, out)
+			admitted := policy.Decide(states, epoch+waiting[0], []int64{1}, out)
 			h.outcomes = append(h.outcomes, outcome{waiting[0], admitted, waiting[0] + out[0].DelayMicros})
 			waiting = waiting[1:]
 		}
-		policy.Decide(states, epoch+now, 0, out)
+		policy.Decide(states, epoch+now, []int64{0}, out)
 		h.remaining = append(h.remaining, out[0].Remaining)
 	}
 	return h, nil

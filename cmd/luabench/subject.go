@@ -52,11 +52,10 @@ func newRule(name string, limits ...algo.Limit) rule {
 
 // decide is a call of the rule's script that must be allowed, or denied.
 func (r rule) decide(id string, cost int64, allowed bool) call {
-	nonce := ""
-	if r.NeedsNonce() {
-		nonce = "1234567890123456789"
+	var args []string
+	for i := range r.Limits() {
+		args = append(append(args, fmt.Sprint(cost)), r.Args(i)...)
 	}
-	args := append([]string{fmt.Sprint(cost), nonce}, r.Args()...)
 	return evalsha(r.Script().Source, r.keys(id), args, func(reply redisresp.Reply) error {
 		return r.accept(reply, allowed)
 	})

@@ -91,6 +91,6 @@ func (a *app) root() *cobra.Command {
 	}
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table for people, json for programs")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.validateCommand(), a.renderCommand(), a.explainCommand())
+	root.AddCommand(a.validateCommand(), a.renderCommand(), a.explainCommand(), a.convertCommand(), a.simulateCommand())
 	return root
 }

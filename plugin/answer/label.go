@@ -14,7 +14,6 @@ type Label struct {
 	Name     string
 	Capacity int64
 
-	limit  algo.Limit
 	item   string // the name as an RFC 9651 String
 	member string // the whole member of RateLimit-Policy
 	json   string // the name inside a JSON string, without quotes
@@ -34,17 +33,10 @@ func NewLabel(l *config.Limit) Label {
 	return Label{
 		Name:     l.Name,
 		Capacity: l.Capacity(),
-		limit:    l.Limit,
 		item:     item,
 		member:   member,
 		json:     escapeJSON(l.Name),
 	}
-}
-
-// Uncharged is the decision d, which charged cost, as if it had not: what a
-// limit shows that allowed while another rejected.
-func (p *Label) Uncharged(d algo.Decision, cost int64) algo.Decision {
-	return p.limit.Uncharged(d, cost)
 }
 
 // seconds rounds up to whole seconds.

@@ -216,7 +216,6 @@ func TestAnswersAllocateNothing(t *testing.T) {
 		"rejection": func() { w.Reject(limits, 1, false) },
 		"gRPC":      func() { w.Reject(limits, 1, true) },
 		"denial":    func() { w.Deny(false) },
-		"uncharged": func() { perUser.Uncharged(limits[0].Decision, 1) },
 	} {
 		if n := testing.AllocsPerRun(100, write); n != 0 {
 			t.Errorf("%s: %v allocations, want none", name, n)

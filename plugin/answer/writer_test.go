@@ -179,34 +179,6 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-func TestUncharged(t *testing.T) {
-	t.Parallel()
-	d := func(remaining, reset int64) algo.Decision {
-		return algo.Decision{Allowed: true, Remaining: remaining, ResetAfterMicros: reset}
-	}
-	third := policy("third", algo.Limit{Algorithm: algo.TokenBucket, Units: 3, WindowMicros: 1e6, Burst: 30})
-	slow := policy("slow", algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: algo.MaxWindowMicros, Burst: algo.MaxUnits})
-	for _, tt := range []struct {
-		name        string
-		policy      *Label
-		before, out algo.Decision
-		cost        int64
-	}{
-		{"nothing else", perUser, d(19, 100_000), d(20, 0), 1},
-		{"something else", perUser, d(17, 250_000), d(19, 50_000), 2},
-		{"rounded up", third, d(20, 3_333_334), d(24, 2_000_001), 4},
-		{"a window that holds more", hourly, d(990, 3600e6), d(991, 3600e6), 1},
-		{"a window that holds no more", hourly, d(995, 3600e6), d(1000, 0), 5},
-		{"no cost", perUser, d(17, 250_000), d(17, 250_000), 0},
-		{"never below 0", perUser, d(17, 1), d(18, 0), 1},
-		{"beyond 64 bits", slow, d(5, 1e18), d(1_000_005, 0), algo.MaxCost},
-	} {
-		if got := tt.policy.Uncharged(tt.before, tt.cost); got != tt.out {
-			t.Errorf("%s: uncharged is %+v, want %+v", tt.name, got, tt.out)
-		}
-	}
-}
-
 // An upstream that rejected the request by limits of its own keeps what it says.
 func TestUpstreamLimits(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, 
 		"limits": [{"algorithm": "sliding_window_log", "limit": 5, "window": "1s"}, {"algorithm": "fixed_window", "limit": 9, "window": "2s"}]},
 	{"name": "trial", "mode": "shadow", "key": [{"header": "x-user"}], "limits": [{"algorithm": "gcra", "limit": 3, "window": "1s"}]},
 	{"name": "line", "match": {"headers": {"x-line": {"present": true}}},
-		"limits": [{"algorithm": "leaky_bucket", "limit": 20, "window": "1s", "burst": 6, "overflow": "queue"}]},
+		"limits": [{"algorithm": "leaky_bucket", "limit": 4, "window": "1s", "burst": 6, "overflow": "queue"}]},
 	{"name": "hot", "match": {"headers": {"x-hot": {"present": true}}}, "key": [{"constant": "h"}],
 		"limits": [{"algorithm": "fixed_window", "limit": 60, "window": "1s", "lease": {"units": 8, "ttl": "100ms"}}]}
 ]}`
@@ -30,7 +30,7 @@ const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, 
 type headers map[string]string
 
 func (h headers) Header(name string) (string, bool) { v, ok := h[name]; return v, ok }
-func (h headers) Cookies(dst []byte) ([]byte, bool) { return dst, false }
+func (h headers) Cookies([]byte) ([]byte, bool)     { return nil, false }
 func (h headers) Evaluate(uint32) ([]byte, bool)    { return nil, false }
 func (h headers) Property([]string) ([]byte, bool)  { return nil, false }
 

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,6 +140,11 @@ func (w *world) Flush(nowMicros int64) {
 	w.flying = append(w.flying, sent...)
 }
 
+// costs is the same cost for each limit.
+func costs(plan *algo.Plan, cost int64) []int64 {
+	return slices.Repeat([]int64{cost}, len(plan.Limits()))
+}
+
 // Refund implements Redis.
 func (w *world) Refund(charge redis.Charge, _ int64) {
 	c := w.ledger[charge.Nonce]
@@ -147,7 +153,7 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 		return
 	}
 	plan := w.plans[charge.Script]
-	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, charge.Cost)
+	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, costs(plan, charge.Cost))
 	if c.given += charge.Cost; c.given > c.charged {
 		w.t.Fatalf("call %d charged %d and was given back %d", charge.Nonce, c.charged, c.given)
 	}
@@ -173,7 +179,7 @@ func (w *world) state(charge redis.Charge) []algo.State {
 func (w *world) run(c *call) {
 	plan := w.plans[c.charge.Script]
 	out := make([]algo.Decision, len(plan.Limits()))
-	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, c.charge.Cost, out)
+	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, costs(plan, c.charge.Cost), out)
 	c.reply = &redis.Reply{AtMicros: w.now.UnixMicros, Allowed: allowed, Decisions: out}
 	if allowed {
 		c.charged = c.charge.Cost

@@ -191,7 +191,7 @@ func (s *Stores) refuse(q *Question, now Time) {
 		c := &q.Checks[i]
 		if c.Status == Allowed && c.receipt.source != FromNobody {
 			for j := range c.Decisions {
-				c.Decisions[j] = c.Limits.Labels[j].Uncharged(c.Decisions[j], c.Cost)
+				c.Decisions[j] = c.Decisions[j].Uncharged(c.Cost)
 			}
 		}
 	}

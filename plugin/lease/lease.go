@@ -114,10 +114,12 @@ func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge,
 	c := &l.current
 	c.units--
 	age := nowMicros - c.atMicros
+	reset := max(1, c.decision.ResetAfterMicros-age)
 	d = algo.Decision{
-		Allowed:          true,
-		Remaining:        c.decision.Remaining + c.units + l.next.units,
-		ResetAfterMicros: max(1, c.decision.ResetAfterMicros-age),
+		Allowed:           true,
+		Remaining:         c.decision.Remaining + c.units + l.next.units,
+		ResetAfterMicros:  reset,
+		ResetBeforeMicros: reset, // the unit stays charged until its lease ends
 	}
 	return d, c.charge, true
 }

@@ -55,13 +55,13 @@ func (w *worker) ReturnUnits(_ *Lease, charge Charge, units, _ int64) {
 	if units <= 0 {
 		w.mesh.t.Fatalf("returned %d units", units)
 	}
-	w.mesh.policy.Refund(w.mesh.states, charge.StoreMicros, w.mesh.now, units)
+	w.mesh.policy.Refund(w.mesh.states, charge.StoreMicros, w.mesh.now, []int64{units})
 }
 
 func (m *mesh) take(cost int64) (algo.Decision, bool) {
 	m.calls++
 	out := make([]algo.Decision, 1)
-	allowed := m.policy.Decide(m.states, m.now, cost, out)
+	allowed := m.policy.Decide(m.states, m.now, []int64{cost}, out)
 	return out[0], allowed
 }
 

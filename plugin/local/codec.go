@@ -9,8 +9,8 @@ import (
 
 // A State mixes two kinds of numbers: times, about 1.7e15, and counts. Both are
 // written short by one rule: a number is stored either as it is or as its
-// difference from the last one stored as a difference, whichever is nearer to
-// zero. So the second and later times of a log take 2 to 5 bytes instead of 8.
+// difference from the last one stored as a difference (the first two from times that
+// are known), whichever is nearer to zero. So the second and later times of a log take 2 to 5 bytes instead of 8.
 //
 // On the wire a number is zigzag coded (as in Protocol Buffers) and cut up into
 // groups of bits, lowest first, each byte's top bit saying that more follow:
@@ -30,18 +30,24 @@ func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 // maxNumber is the longest a number can be, in bytes.
 const maxNumber = 10
 
-// appendState appends the numbers of st; base is a time near those in st, which
-// the reader must know too. (It writes into room made beforehand, as an append
+// appendState appends the numbers of st. first is a time near the first of them and
+// base one near the others; the reader must know both. (It writes into room made beforehand, as an append
 // of each byte is a call under TinyGo; readState likewise.)
-func appendState(dst []byte, st algo.State, base int64) []byte {
+func appendState(dst []byte, st algo.State, first, base int64) []byte {
 	n := len(dst)
 	dst = slices.Grow(dst, maxNumber*len(st))
 	dst = dst[:cap(dst)]
-	for _, v := range st {
-		plain, diff := zigzag(v), zigzag(v-base)
+	for i, v := range st {
+		from := base
+		if i == 0 {
+			from = first
+		}
+		plain, diff := zigzag(v), zigzag(v-from)
 		if diff < plain {
 			n = putNumber(dst, n, diff, isDifference)
-			base = v
+			if i > 0 {
+				base = v
+			}
 		} else {
 			n = putNumber(dst, n, plain, 0)
 		}
@@ -62,7 +68,7 @@ func putNumber(dst []byte, n int, u uint64, kind byte) int {
 
 // readState returns, in the memory of st, the numbers that appendState wrote;
 // none if src is malformed.
-func readState(st algo.State, src []byte, base int64) algo.State {
+func readState(st algo.State, src []byte, first, base int64) algo.State {
 	st = slices.Grow(st[:0], len(src))[:len(src)]
 	count := 0
 	for n := 0; n < len(src); count++ {
@@ -77,7 +83,11 @@ func readState(st algo.State, src []byte, base int64) algo.State {
 		}
 		n++
 		v := unzigzag(u)
-		if kind == isDifference {
+		switch {
+		case kind != isDifference:
+		case count == 0:
+			v += first
+		default:
 			v += base
 			base = v
 		}

@@ -30,7 +30,7 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 	for _, st := range cases {
 		for _, base := range []int64{0, t0, math.MinInt64, math.MaxInt64} {
-			got := readState(nil, appendState(nil, st, base), base)
+			got := readState(nil, appendState(nil, st, base, t0), base, t0)
 			if !slices.Equal(got, st) {
 				t.Fatalf("base %d: wrote %v, read %v", base, st, got)
 			}
@@ -40,11 +40,11 @@ func TestStateRoundTrip(t *testing.T) {
 
 func TestStateIsShort(t *testing.T) {
 	t.Parallel()
-	log := algo.State{t0 - 1_000_000, 1, t0 - 900_000, 1, t0 - 800_000, 3}
-	if n := len(appendState(nil, log, t0)); n > 15 {
-		t.Errorf("a log of 3 runs takes %d bytes, want at most 5 a run", n)
+	log := algo.State{t0 - 1_000_000, t0 - 1_000_000, 1, t0 - 900_000, t0 - 900_000, 1, t0 - 800_000, t0 - 800_000, 3}
+	if n := len(appendState(nil, log, t0, t0)); n > 20 {
+		t.Errorf("a log of 3 runs takes %d bytes, want at most 6 a run", n)
 	}
-	if n := len(appendState(nil, algo.State{t0 + 50_000}, t0)); n > 3 {
+	if n := len(appendState(nil, algo.State{t0, t0 + 50_000}, t0, t0)); n > 4 {
 		t.Errorf("a time 50 ms from its base takes %d bytes, want at most 3", n)
 	}
 }
@@ -53,7 +53,7 @@ func TestMalformedStateIsEmpty(t *testing.T) {
 	t.Parallel()
 	long := append(slices.Repeat([]byte{0xff}, maxNumber), 1)
 	for _, src := range [][]byte{{0x80}, {0x02, 0x81}, {0x80, 0x80}, long} {
-		if got := readState(algo.State{1, 2, 3}, src, 0); len(got) != 0 {
+		if got := readState(algo.State{1, 2, 3}, src, 0, 0); len(got) != 0 {
 			t.Errorf("% x: read %v, want nothing", src, got)
 		}
 	}

@@ -15,8 +15,11 @@
 // # Slots
 //
 // The keys are therefore a fixed number of slots. An identity's slot and its
-// 16-byte fingerprint are bytes of the SHA-256 of its tag, so two identities
-// never share a counter. A slot holds the entries of some identities, each the
+// 16-byte fingerprint are bytes of the SHA-256 of a secret and its tag, so two
+// identities never share a counter, and no client can tell which share a slot. The
+// secret is drawn at random by the first worker and kept in the shared data, beside
+// the slots; the namespace (key_prefix and database) is part of it, so that filters
+// with other ones count apart, as in Redis. A slot holds the entries of some identities, each the
 // states of the limits of its rule. A Take reads the slot, decides, and if it
 // was allowed writes the slot back; if another worker wrote it in between, it
 // begins again. Each lost round is another's success, so the counts are exact
@@ -25,11 +28,13 @@
 // create it one begins again. A denied request writes nothing.
 //
 // The workers' clocks may differ by as long as one took to get here; for one
-// identity time stands still until the clock has passed its last charge.
+// identity time stands still until the clock has passed its last charge. If the
+// clock was set back by a second or more, what was charged in the future counts
+// from now on, and is written so even by a request that is denied.
 //
 // Bytes of another format version, or that make no sense, are an empty slot. A
-// state is used again only by a limit of the same algorithm and window, as under
-// the same key in Redis. States of limits that the policy does not have, such as
+// state is used again only by a limit of the same algorithm, window and variant, as
+// under the same key in Redis. States of limits that the plan does not have, such as
 // those of the identity's other tiers, stay until they expire.
 //
 // # Bounds
@@ -50,8 +55,7 @@
 //   - A log keeps at most 512 distinct times of an identity. Beyond that, the
 //     oldest ones within 1/511 of a window are merged into the later one. So it
 //     never admits more than the algorithm, and what it admits later is late by
-//     less than 0.2 % of the window. A refund of a unit whose time was merged
-//     away gives nothing back.
+//     less than 0.2 % of the window.
 //   - A record that does not fit a slot (several long logs in one rule, or in the
 //     tiers of one identity) has its logs merged further. One that still does
 //     not, which takes six or more counters of 60 sub-windows in one rule, is kept

@@ -97,35 +97,44 @@ func appendEntry(dst []byte, f fingerprint, writtenMicros, expiresMicros int64, 
 // A record is one limit's state. On the wire:
 //
 //	algorithm, window in milliseconds, variant   uvarints, see algo.ID
-//	expires      uvarint, zigzag: from the entry's written
+//	expires      uvarint, zigzag: from the entry's written; 0: with the entry
 //	size         uvarint, the bytes that follow
-//	state        see appendState; its base is expires
+//	state        see appendState; the first is near the entry's written, the
+//	             others are near expires
 type record struct {
 	id            algo.ID
 	expiresMicros int64
 	state         []byte
 }
 
-// record reads the next record of an entry; ok is false at the end, and where
-// the bytes make no sense.
-func (r *reader) record(writtenMicros int64) (rec record, ok bool) {
+// record reads the next record of e; ok is false at the end, and where the bytes
+// make no sense.
+func (r *reader) record(e entry) (rec record, ok bool) {
 	if len(r.rest) == 0 {
 		return record{}, false
 	}
 	rec.id.Algorithm = algo.Algorithm(r.uvarint())
 	rec.id.WindowMillis = r.uvarint()
 	rec.id.Variant = r.uvarint()
-	rec.expiresMicros = writtenMicros + unzigzag(r.uvarint())
+	rec.expiresMicros = e.expiresMicros()
+	if after := r.uvarint(); after != 0 {
+		rec.expiresMicros = e.writtenMicros() + unzigzag(after)
+	}
 	rec.state = r.bytes(r.uvarint())
 	return rec, !r.failed
 }
 
-// appendRecord appends rec to an entry.
-func appendRecord(dst []byte, rec record, writtenMicros int64) []byte {
+// appendRecord appends rec to an entry, of which it is known when it was written,
+// and perhaps (else 0) when it expires.
+func appendRecord(dst []byte, rec record, writtenMicros, entryExpiresMicros int64) []byte {
 	dst = binary.AppendUvarint(dst, uint64(rec.id.Algorithm))
 	dst = binary.AppendUvarint(dst, rec.id.WindowMillis)
 	dst = binary.AppendUvarint(dst, rec.id.Variant)
-	dst = binary.AppendUvarint(dst, zigzag(rec.expiresMicros-writtenMicros))
+	after := uint64(0)
+	if rec.expiresMicros != entryExpiresMicros {
+		after = max(zigzag(rec.expiresMicros-writtenMicros), 1)
+	}
+	dst = binary.AppendUvarint(dst, after)
 	dst = binary.AppendUvarint(dst, uint64(len(rec.state)))
 	return append(dst, rec.state...)
 }

@@ -23,7 +23,7 @@ func FuzzSlot(f *testing.F) {
 	p := policy(f, limits...)
 	m := newMemory()
 	s := New(m, Options{Slots: 1})
-	key := s.locate([]byte("r|a"))
+	key, seed := slotOfTag(f, s, "r|a"), m.data[seedKey]
 	fingerprint := s.identity.fingerprint
 	f.Add([]byte(nil), true, t0)
 	f.Add([]byte{slotVersion}, true, t0)
@@ -40,7 +40,7 @@ func FuzzSlot(f *testing.F) {
 			data = append([]byte{slotVersion}, appendEntry(nil, fingerprint, now, now+second, 9, data)...)
 		}
 		m := newMemory()
-		m.data[key] = versioned{data, 1}
+		m.data[seedKey], m.data[key] = seed, versioned{data, 1}
 		s := New(m, Options{Slots: 1})
 		out := make([]algo.Decision, len(limits))
 		at, allowed, err := s.Take(p, []byte("r|a"), now, 1, out)
@@ -66,8 +66,8 @@ func checkSlot(t *testing.T, slot []byte, f fingerprint) {
 	}
 	for ok {
 		r := reader{rest: e.records()}
-		for _, whole := r.record(e.writtenMicros()); whole; {
-			_, whole = r.record(e.writtenMicros())
+		for _, whole := r.record(e); whole; {
+			_, whole = r.record(e)
 		}
 		e, rest, ok = nextEntry(rest)
 	}

@@ -17,15 +17,16 @@ type identity struct {
 	fingerprint fingerprint
 	atMicros    int64 // the time to decide at, see load
 	consumed    byte
-	states      []algo.State // one for each limit of the policy
-	buffers     []algo.State // where states live: one for each limit of the longest policy
+	states      []algo.State // one for each limit of the plan
+	buffers     []algo.State // where states live: one for each limit of the longest plan
 
-	// others are the records of limits that the policy does not have, ready to
+	// others are the records of limits that the plan does not have, ready to
 	// be written again: those of the identity's other tiers, or of the
 	// configuration before or after a reload. They stay until they expire, or a
 	// client that can choose its tier would start afresh at each change.
 	others             []byte
 	othersExpireMicros int64
+	other              algo.State // scratch
 
 	state   []byte // one state on the wire
 	records []byte // all of them
@@ -55,17 +56,25 @@ func (id *identity) load(p *algo.Plan, slot []byte, nowMicros int64) (found bool
 	id.consumed = e.consumed()
 	r := reader{rest: e.records()}
 	for {
-		rec, ok := r.record(written)
+		rec, ok := r.record(e)
 		if !ok {
 			return true
 		}
 		if i := indexOf(limits, rec.id); i >= 0 {
-			id.states[i] = readState(id.states[i], rec.state, rec.expiresMicros)
+			id.states[i] = readState(id.states[i], rec.state, written, rec.expiresMicros)
 		} else if len(id.others) < maxOthers && !expired(rec.expiresMicros, id.atMicros) {
-			id.others = appendRecord(id.others, rec, id.atMicros)
-			id.othersExpireMicros = max(id.othersExpireMicros, rec.expiresMicros)
+			id.keepOther(rec, written)
 		}
 	}
+}
+
+// keepOther writes a record again, in an entry that is written at another time.
+func (id *identity) keepOther(rec record, writtenMicros int64) {
+	id.other = readState(id.other, rec.state, writtenMicros, rec.expiresMicros)
+	id.state = appendState(id.state[:0], id.other, id.atMicros, rec.expiresMicros)
+	rec.state = id.state
+	id.others = appendRecord(id.others, rec, id.atMicros, 0)
+	id.othersExpireMicros = max(id.othersExpireMicros, rec.expiresMicros)
 }
 
 func (id *identity) reset(limits int) {
@@ -118,16 +127,19 @@ func (id *identity) compact(limits []algo.Limit, runs int) {
 // expires.
 func (id *identity) encodeRecords(p *algo.Plan) (expiresMicros int64) {
 	limits := p.Limits()
+	expiresMicros = id.othersExpireMicros
+	for i, st := range id.states {
+		expiresMicros = max(expiresMicros, p.ExpiresAtMicros(i, st))
+	}
 	id.records = id.records[:0]
 	for i, st := range id.states {
 		if len(st) == 0 {
 			continue
 		}
 		expires := p.ExpiresAtMicros(i, st)
-		id.state = appendState(id.state[:0], st, expires)
-		id.records = appendRecord(id.records, record{limits[i].ID(), expires, id.state}, id.atMicros)
-		expiresMicros = max(expiresMicros, expires)
+		id.state = appendState(id.state[:0], st, id.atMicros, expires)
+		id.records = appendRecord(id.records, record{limits[i].ID(), expires, id.state}, id.atMicros, expiresMicros)
 	}
 	id.records = append(id.records, id.others...)
-	return max(expiresMicros, id.othersExpireMicros)
+	return expiresMicros
 }

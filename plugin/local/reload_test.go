@@ -8,15 +8,16 @@ import (
 )
 
 // recordsOf counts the records in the entry of a tag, and their bytes.
-func recordsOf(s *Store, m *memory, tag string) (n, size int) {
-	key := s.locate([]byte(tag))
+func recordsOf(t *testing.T, s *Store, m *memory, tag string) (n, size int) {
+	t.Helper()
+	key := slotOfTag(t, s, tag)
 	e, ok := find(m.data[key].value, s.identity.fingerprint)
 	if !ok {
 		return 0, 0
 	}
 	r := reader{rest: e.records()}
 	for {
-		if _, ok := r.record(e.writtenMicros()); !ok {
+		if _, ok := r.record(e); !ok {
 			return n, len(e.records())
 		}
 		n++
@@ -51,11 +52,11 @@ func TestLimitsOfOtherTiersStay(t *testing.T) {
 		if got[0].Remaining != wantFree[0].Remaining {
 			t.Errorf("%s: %d remain in the first tier, want %d", name, got[0].Remaining, wantFree[0].Remaining)
 		}
-		if n, _ := recordsOf(s, m, "r|a"); n != 2 {
+		if n, _ := recordsOf(t, s, m, "r|a"); n != 2 {
 			t.Errorf("%s: %d records, want one of each tier", name, n)
 		}
 		take(t, s, paid, "r|a", t0+4*hour, 1)
-		if n, _ := recordsOf(s, m, "r|a"); n != 1 {
+		if n, _ := recordsOf(t, s, m, "r|a"); n != 1 {
 			t.Errorf("%s: %d records, though the first tier's has expired", name, n)
 		}
 	}
@@ -106,7 +107,7 @@ func TestRecordsOfManyReloadsAreBounded(t *testing.T) {
 			t.Fatalf("reload %d: admitted: %+v", i, out)
 		}
 	}
-	n, size := recordsOf(s, m, "r|a")
+	n, size := recordsOf(t, s, m, "r|a")
 	if size > maxOthers+100 || n < 20 {
 		t.Errorf("%d records in %d bytes", n, size)
 	}
@@ -118,7 +119,7 @@ func TestASlotOfAnotherVersionIsEmpty(t *testing.T) {
 	m := newMemory()
 	s := New(m, Options{Slots: 1})
 	take(t, s, p, "r|a", t0, 5)
-	key := s.locate([]byte("r|a"))
+	key := slotOfTag(t, s, "r|a")
 	m.data[key].value[0]++
 	if out, _ := take(t, s, p, "r|a", t0, 1); out[0].Remaining != 4 {
 		t.Errorf("%d remain, want 4: a fresh start", out[0].Remaining)
@@ -154,7 +155,7 @@ func TestARecordLongerThanASlot(t *testing.T) {
 		now, cost := t0+i*(counter.WindowMicros/algo.MaxSubWindows), int64(algo.MaxUnits/algo.MaxSubWindows)
 		take(t, s, small, "r|b", now, 1)
 		got, allowed := take(t, s, p, "r|a", now, cost)
-		if p.Decide(w.of(p, "r|a"), now, cost, want) != allowed || !slices.Equal(got, want) {
+		if p.Decide(w.of(p, "r|a"), now, costsOf(p, cost), want) != allowed || !slices.Equal(got, want) {
 			t.Fatalf("request %d:\ngot  %+v\nwant %+v", i, got, want)
 		}
 	}
@@ -180,5 +181,52 @@ func TestManyLogsFitASlot(t *testing.T) {
 	}
 	if _, largest := m.size(); largest > DefaultSlotBytes {
 		t.Errorf("the slot has %d bytes", largest)
+	}
+}
+
+// Tiers, or Envoys before and after a rollout, with other sub-windows do not
+// destroy each other's counts.
+func TestTiersWithOtherSubWindows(t *testing.T) {
+	t.Parallel()
+	both := limitsOf(5, hour)
+	one, five := policy(t, both["sliding_window_counter"]), policy(t, both["sliding_window_counter5"])
+	s := New(newMemory(), Options{})
+	admitted := 0
+	for i := range int64(40) {
+		p := []*algo.Plan{one, five}[i%2]
+		if _, allowed := take(t, s, p, "r|a", t0+i, 1); allowed {
+			admitted++
+		}
+	}
+	if admitted != 10 {
+		t.Errorf("%d admitted, want 5 by each of the two", admitted)
+	}
+}
+
+// A clock that was a year ahead for a moment locks nobody out for longer than the
+// limit needs, nor does what was charged then count for nothing.
+func TestAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 24 * hour
+	for name, l := range limitsOf(5, minute) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p := New(newMemory(), Options{}), policy(t, l)
+			capacity := p.Limits()[0].Capacity()
+			take(t, s, p, "r|a", t0+year, capacity)
+			out, allowed := take(t, s, p, "r|a", t0, 1)
+			if l.Algorithm == algo.FixedWindow && !l.FromFirstRequest {
+				return // a window of the year ahead says nothing of this one
+			}
+			if allowed {
+				t.Fatalf("what was charged ahead does not count: %+v", out[0])
+			}
+			if out[0].RetryAfterMicros > 2*minute {
+				t.Errorf("the wait is %d us, want at most two windows", out[0].RetryAfterMicros)
+			}
+			if out, allowed := take(t, s, p, "r|a", t0+2*minute, capacity); !allowed {
+				t.Errorf("two windows later: %+v", out[0])
+			}
+		})
 	}
 }

@@ -3,7 +3,7 @@ package local
 // slotVersion is the first byte of every slot; entries follow it. A change of
 // the format changes it: after an upgrade the slots of the version before are
 // empty to the new one.
-const slotVersion = 1
+const slotVersion = 2
 
 // entriesOf returns the entries in a slot's bytes.
 func entriesOf(slot []byte) []byte {

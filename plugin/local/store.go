@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 )
@@ -42,9 +43,13 @@ const maxTries = 1000
 // process and be created by two workers at once, and then one charge is lost.)
 const casCreate = 1<<32 - 1
 
-// Options are the size of a Store. All the Stores that share their data must
-// have the same.
+// Options of a Store.
 type Options struct {
+	// Namespace tells counters apart that have the same tag, as key_prefix and
+	// database do in Redis.
+	Namespace string
+
+	// The size. All the Stores that share their data must have the same.
 	Slots     int // number of slots; 0 stands for DefaultSlots
 	SlotBytes int // most bytes in one slot; 0 stands for DefaultSlotBytes
 }
@@ -61,9 +66,12 @@ const (
 type Store struct {
 	shared    SharedData
 	slotBytes int
+	namespace string
 	keys      slotKeys
+	secret    []byte // what tags are hashed with, see secret.go; nil until it is known
 	hash      hash.Hash
 	digest    []byte
+	costs     []int64 // scratch
 	packer    packer
 	identity  identity
 	evictions uint64
@@ -80,6 +88,7 @@ func New(shared SharedData, opts Options) *Store {
 	return &Store{
 		shared:    shared,
 		slotBytes: opts.SlotBytes,
+		namespace: opts.Namespace,
 		keys:      newSlotKeys(opts.Slots),
 		hash:      sha256.New(),
 	}
@@ -95,22 +104,32 @@ func (s *Store) Evictions() uint64 { return s.evictions }
 // nowMicros, unless another worker has charged the identity at a slightly later
 // time already. On an error nothing was charged and out means nothing.
 func (s *Store) Take(p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
-	key, id := s.locate(tag), &s.identity
+	return s.TakeEach(p, tag, nowMicros, s.each(p, cost), out)
+}
+
+// TakeEach is Take with a cost for each limit.
+func (s *Store) TakeEach(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
+	key, err := s.locate(tag)
+	if err != nil {
+		return 0, false, err
+	}
+	id := &s.identity
 	for range maxTries {
 		slot, cas, err := s.get(key)
 		if err != nil {
 			return 0, false, err
 		}
 		id.load(p, slot, nowMicros)
-		if !p.Decide(id.states, id.atMicros, cost, out) {
-			return id.atMicros, false, nil
+		changed := p.Rebase(id.states, id.atMicros)
+		allowed = p.Decide(id.states, id.atMicros, costs, out)
+		if allowed && slices.Max(costs) > 0 {
+			id.consumed, changed = consumed(p.Limits(), out), true
 		}
-		if cost <= 0 {
-			return id.atMicros, true, nil // nothing was charged
+		if !changed {
+			return id.atMicros, allowed, nil
 		}
-		id.consumed = consumed(p.Limits(), out)
 		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
-			return id.atMicros, err == nil, err
+			return id.atMicros, allowed && err == nil, err
 		}
 	}
 	return 0, false, ErrContended
@@ -119,7 +138,16 @@ func (s *Store) Take(p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo
 // Refund gives back what a Take at chargedAtMicros charged. An identity that
 // has expired or was evicted since has nothing to be given back.
 func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cost int64) error {
-	key, id := s.locate(tag), &s.identity
+	return s.RefundEach(p, tag, chargedAtMicros, nowMicros, s.each(p, cost))
+}
+
+// RefundEach gives back what a TakeEach at chargedAtMicros charged, or a part of it.
+func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros int64, costs []int64) error {
+	key, err := s.locate(tag)
+	if err != nil {
+		return err
+	}
+	id := &s.identity
 	for range maxTries {
 		slot, cas, err := s.get(key)
 		if err != nil {
@@ -128,7 +156,8 @@ func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cos
 		if !id.load(p, slot, nowMicros) {
 			return nil
 		}
-		p.Refund(id.states, chargedAtMicros, id.atMicros, cost)
+		p.Rebase(id.states, id.atMicros)
+		p.Refund(id.states, chargedAtMicros, id.atMicros, costs)
 		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
 			return err
 		}
@@ -136,16 +165,32 @@ func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cos
 	return ErrContended
 }
 
+// each is one cost for all limits of a plan, valid until the next call.
+func (s *Store) each(p *algo.Plan, cost int64) []int64 {
+	s.costs = s.costs[:0]
+	for range p.Limits() {
+		s.costs = append(s.costs, cost)
+	}
+	return s.costs
+}
+
 // locate makes tag the identity at hand and returns the key of its slot. Slot
-// and fingerprint are different bytes of the tag's SHA-256, so that nobody can
-// make two identities that share a fingerprint. (A Sum256 here would allocate
-// three times under TinyGo.)
-func (s *Store) locate(tag []byte) (key string) {
+// and fingerprint are different bytes of one SHA-256, so that nobody can make two
+// identities that share a fingerprint; and of a secret, so that nobody can tell
+// which identities share a slot. (A Sum256 here would allocate three times under
+// TinyGo.)
+func (s *Store) locate(tag []byte) (key string, err error) {
+	if s.secret == nil {
+		if err := s.learnSecret(); err != nil {
+			return "", err
+		}
+	}
 	s.hash.Reset()
+	s.hash.Write(s.secret)
 	s.hash.Write(tag)
 	s.digest = s.hash.Sum(s.digest[:0])
 	s.identity.fingerprint = fingerprintOf(s.digest)
-	return s.keys.at(binary.LittleEndian.Uint32(s.digest[fingerprintSize:]))
+	return s.keys.at(binary.LittleEndian.Uint32(s.digest[fingerprintSize:])), nil
 }
 
 // get returns the slot's bytes, none if it does not exist yet.

@@ -105,7 +105,7 @@ func TestTwoWorkersCreateASlot(t *testing.T) {
 func TestContentionIsBounded(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: hour})
-	f := &failing{memory: newMemory(), gets: 1, sets: 1, err: ErrCASMismatch}
+	f := &failing{memory: newMemory(), gets: 3, sets: 2, err: ErrCASMismatch}
 	s := New(f, Options{})
 	take(t, s, p, "r|a", t0, 1)
 	f.gets, f.sets = 2*maxTries+1, 0

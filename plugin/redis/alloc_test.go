@@ -73,6 +73,13 @@ func TestNothingAllocates(t *testing.T) {
 			c.Refund(w.charge, now)
 			c.Received(ok, now)
 		},
+		"a settlement": func(c *Conn, w *nullWaiter) {
+			w.check(c, s, tag, now)
+			c.Received(reply, now)
+			c.Settle(w.charge, now)
+			c.Tick(now)
+			c.Received(ok, now)
+		},
 		"timed out": func(c *Conn, w *nullWaiter) {
 			w.check(c, s, tag, now)
 			for range 5 {

@@ -41,7 +41,13 @@ func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
 		c.answerSetUp("SELECT", r, nowMicros)
 	case probeEntry:
 		c.answerProbe(r, nowMicros)
-	case refundEntry:
+	case serverEntry:
+		c.answerServer(r)
+	case roleEntry:
+		c.answerRole(r)
+	case trialEntry:
+		c.answerTrial(r, nowMicros)
+	case refundEntry, settleEntry:
 		c.answerRefund(e, r)
 	case checkEntry:
 		c.answerCheck(e, r, nowMicros)
@@ -85,13 +91,14 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 }
 
 // answerError handles an error reply to a check. Redis may just not know the
-// script (https://redis.io/docs/latest/commands/evalsha/).
+// script (https://redis.io/docs/latest/commands/evalsha/), or not let it call
+// TIME.
 func (c *Conn) answerError(e *entry, r redisresp.Reply, nowMicros int64) {
-	switch {
-	case !isNoScript(r) || e.bySource:
+	switch again := isNoScript(r) && !e.bySource || c.lacksTime(e, r); {
+	case !again:
 		c.complain("", r.Bytes)
 		c.failCheck(e, ErrorReply, nowMicros)
-		c.hangUpIfUseless(r, nowMicros)
+		c.replaceIfUseless(r, nowMicros)
 	case e.expired: // nothing was charged, and nobody needs the decision
 		c.failCheck(e, Timeout, nowMicros)
 	default:
@@ -105,51 +112,23 @@ func (c *Conn) askAgain(e *entry) {
 	c.pushAgain(e)
 }
 
-// answerRefund sends a refund again if Redis does not know its script. The
-// client's next check may stand behind the first attempt in the pipe, and has
-// then been decided as if there were no refund: if it is rejected, it is asked
-// again, behind the second attempt.
-func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
-	switch {
-	case r.Kind != redisresp.Error && e.bySource:
-		e.charge.Script.refundKnownTo = c.stream.number
-	case isNoScript(r) && !e.bySource:
-		for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {
-			if behind := c.pipe.entries.at(i); behind.kind == checkEntry && behind.charge.sameKeys(&e.charge) {
-				behind.overtook = true
-			}
-		}
-		e.bySource = true
-		c.pushAgain(e)
-	}
-}
-
-// knowsRefund reports whether what answers on this stream has run a script's
-// refund by source, which lets Redis keep it.
-func (c *Conn) knowsRefund(s *Script) bool { return s.refundKnownTo == c.stream.number }
-
-// sameKeys reports whether two charges are of one identity of one rule.
-func (a *Charge) sameKeys(b *Charge) bool {
-	return a.Script == b.Script && string(a.Tag) == string(b.Tag)
-}
-
 // undecided notes that Redis has not decided a check, and reports whether that
 // is news of its request.
-func (c *Conn) undecided(e *entry, cause Cause) bool {
+func (c *Conn) undecided(e *entry, cause Cause, nowMicros int64) bool {
 	q := c.pipe.asked.at(e.question)
 	if q.failed {
 		return false
 	}
 	q.failed = true
 	c.breaker.failedTag = append(c.breaker.failedTag[:0], e.charge.Tag...)
-	c.observer.RequestFailed(cause)
+	c.requestFailed(cause, nowMicros)
 	return true
 }
 
 // failCheck fails a check and reports whether that counted as a failure, which a
 // request does once.
 func (c *Conn) failCheck(e *entry, cause Cause, nowMicros int64) (counted bool) {
-	if counted = c.undecided(e, cause); counted {
+	if counted = c.undecided(e, cause, nowMicros); counted {
 		c.failed(cause, nowMicros)
 	}
 	c.fail(e, cause, nowMicros)

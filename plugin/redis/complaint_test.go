@@ -47,6 +47,7 @@ func TestErrorReplies(t *testing.T) {
 		r := newRig(t, testOptions())
 		for i := range 5 {
 			r.wantState(Closed)
+			r.now += uselessPauseMicros
 			w := r.request("a").flush()
 			r.answer("-" + tc.text + "\r\n")
 			w.wantAll(causeNames[ErrorReply])

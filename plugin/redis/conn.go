@@ -24,6 +24,14 @@ type Reply struct {
 	Decisions []algo.Decision
 }
 
+// isNothing reports whether there is nothing to give back.
+func (a *Charge) isNothing() bool { return a.Cost == 0 || a.AtMicros == 0 }
+
+// sameKeys reports whether two charges are of one identity of one rule.
+func (a *Charge) sameKeys(b *Charge) bool {
+	return a.Script == b.Script && string(a.Tag) == string(b.Tag)
+}
+
 // Waiter is told what becomes of each check that was flushed. Each check gets
 // exactly one last call, Decided or Failed, however long that takes; Expired may
 // come before it, once. In a call a Waiter may refund charges, but begins no
@@ -78,6 +86,8 @@ type Options struct {
 	TimeoutMicros      int64
 	MaxPending         int64 // requests that may have commands in the pipe
 	Breaker            config.Breaker
+	Cluster            string // Envoy's name of it, for the log
+	Try                bool   // whether to try Redis with the first tick
 	Seed               uint64 // for jitter and nonces: different in each worker
 }
 
@@ -90,7 +100,9 @@ type Conn struct {
 	nonce    int64
 
 	pipe      pipeline
+	settling  settling
 	listening listening
+	byKey     bool // scripts may not call TIME, see clock.go
 	breaker   breaker
 	stream    stream
 
@@ -100,11 +112,16 @@ type Conn struct {
 	deferring   bool   // they leave together at the end of the callback
 	reply       Reply  // of the check that is being answered
 	values      []int64
-	complaint   complaint
-	reported    string // why Redis does not decide, as logged last; "" if it does
+
+	trial        trial
+	complaint    complaint
+	reported     string // why Redis does not decide, as logged last; "" if it does
+	warned       bool   // a failed request has been logged
+	warnedMicros int64  // the last time
 }
 
-// New makes a Conn. Nothing is opened before the first request.
+// New makes a Conn. Nothing is opened before the first request or, with
+// Options.Try, the first tick.
 func New(host Host, observer Observer, options Options) *Conn {
 	c := &Conn{host: host, observer: observer, options: options}
 	c.random.state = options.Seed
@@ -129,12 +146,17 @@ func (c *Conn) Begin(nowMicros int64) Cause {
 		cause = Overload
 	case !c.stream.open && !c.connect(nowMicros):
 		cause = Unreachable
-		c.failed(cause, nowMicros)
 	}
 	if cause != NoCause {
-		c.observer.RequestFailed(cause)
+		c.requestFailed(cause, nowMicros)
+	}
+	if cause == Unreachable {
+		c.failed(cause, nowMicros)
 	}
 	c.begunMicros, c.added = nowMicros, 0
+	if cause == NoCause {
+		c.pushSettlements(nowMicros)
+	}
 	return cause
 }
 
@@ -151,36 +173,25 @@ func (c *Conn) Add(w Waiter, index int, charge Charge) (nonce int64) {
 // Flush sends what was added since Begin as one request that waits. Failed may
 // be called before it returns.
 func (c *Conn) Flush(nowMicros int64) {
-	if c.added == 0 {
-		return
+	if c.added > 0 {
+		c.pipe.ask(c.added)
+		c.added = 0
 	}
-	c.pipe.ask(c.added)
-	c.added = 0
-	c.transmit(nowMicros)
-}
-
-// Refund gives back what a check has charged. Nobody waits for it; if it is
-// lost, the charge stands.
-func (c *Conn) Refund(charge Charge, nowMicros int64) {
-	if charge.Cost == 0 || charge.AtMicros == 0 || !c.stream.open && !(c.stream.resting && c.connect(nowMicros)) {
-		return
-	}
-	c.push(entry{kind: refundEntry, charge: charge, bySource: !c.knowsRefund(charge.Script)}, nowMicros)
-	c.observer.Refunded()
-	if !c.deferring {
+	if len(c.out) > 0 {
 		c.transmit(nowMicros)
 	}
 }
 
-// push queues a check or refund, which is sent at nowMicros, and encodes its
-// command.
+// push queues a check, refund or settlement, which is sent at nowMicros, and
+// encodes its command.
 func (c *Conn) push(e entry, nowMicros int64) {
+	e.byKey = c.byKey
 	c.stamp(&e, nowMicros)
 	slot := c.pipe.push(e)
 	c.out = slot.charge.Script.appendCall(c.out, slot)
 }
 
-// pushAgain queues a check or refund once more. Its timeout still counts from
+// pushAgain queues such an entry once more. Its timeout still counts from
 // when it was first sent.
 func (c *Conn) pushAgain(e *entry) {
 	slot := c.pipe.push(*e)
@@ -195,7 +206,8 @@ func (c *Conn) Received(b []byte, nowMicros int64) {
 }
 
 // Tick tells the checks that have waited too long, replaces a stalled stream,
-// sends the breaker's probe when it is due and closes a stream that rests.
+// sends the breaker's probe when it is due, settlements, and once the trial, and
+// closes a stream that rests.
 func (c *Conn) Tick(nowMicros int64) {
 	c.listening.tick(nowMicros)
 	c.deferring = true
@@ -206,6 +218,8 @@ func (c *Conn) Tick(nowMicros int64) {
 	if c.breaker.state == Open && nowMicros >= c.breaker.dueMicros {
 		c.probe(nowMicros)
 	}
+	c.try(nowMicros)
+	c.settle(nowMicros)
 	c.rest(nowMicros)
 	c.transmitDeferred(nowMicros)
 }
@@ -213,8 +227,10 @@ func (c *Conn) Tick(nowMicros int64) {
 // NextTickMicros is how long Tick may wait; 0 when nothing waits for it.
 func (c *Conn) NextTickMicros(nowMicros int64) int64 {
 	switch {
-	case c.pipe.entries.len() > 0:
+	case c.pipe.entries.len() > 0 || c.settling.queue.len() > 0:
 		return c.listening.periodMicros
+	case c.options.Try && c.trial.state == untried:
+		return minTickMicros
 	case c.breaker.state == Open:
 		return max(c.breaker.dueMicros-nowMicros, minTickMicros)
 	case c.stream.open:
@@ -238,5 +254,7 @@ func (c *Conn) State() BreakerState { return c.breaker.state }
 // the Conn.
 func (c *Conn) InFlight() int64 { return c.pipe.waiting }
 
-// Idle reports whether every command has had its reply.
-func (c *Conn) Idle() bool { return c.pipe.entries.len() == 0 && len(c.out) == 0 }
+// Idle reports whether every command has been sent and has had its reply.
+func (c *Conn) Idle() bool {
+	return c.pipe.entries.len() == 0 && len(c.out) == 0 && c.settling.queue.len() == 0
+}

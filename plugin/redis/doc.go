@@ -11,10 +11,13 @@
 //
 //	conn.go      a request's way: Begin, Add, Flush, Received, Tick
 //	answer.go    what becomes of each reply
+//	refund.go    what is given back, at once or as a settlement
+//	clock.go     a Redis whose scripts may not ask for the time
 //	timeout.go   what becomes of a check without one
 //	stream.go    the stream: opened on demand, lost, stalled, at rest
 //	breaker.go   when to stop asking, and whom to probe
 //	outage.go    the breaker at work, and what the log says
+//	trial.go     what a worker says of Redis before the first request
 //
 // A Conn is used by one Envoy worker and is not safe for concurrent use. Time is
 // always an argument: microseconds of a monotonic clock.

@@ -55,9 +55,11 @@ func (c Cause) explain() string {
 	case Timeout:
 		return "no reply within redis.timeout (look whether Redis is stopped, overloaded, or slow to reach)"
 	case Unreachable:
-		return "no connection (look whether Redis runs, and at the endpoints of the cluster redis.cluster)"
+		return "no connection (look whether Redis runs, at the endpoints of the cluster redis.cluster, and whether it has the bridge filter)"
 	case Lost:
 		return "the connection was closed or stalled (look at the log of Redis, and at what is on the way to it)"
+	case Overload:
+		return "more requests wait than failure.max_pending allows (look whether Redis is slow, or raise it)"
 	case Malformed:
 		return "what answers does not speak RESP (look at the cluster's endpoints, its bridge filter and whether it needs TLS)"
 	}

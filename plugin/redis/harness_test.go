@@ -41,6 +41,7 @@ type rig struct {
 	commands [][]string // sent on the open stream and not answered
 
 	lines       []string // logged
+	warnings    []string // logged, about single requests
 	failed      map[Cause]int
 	states      []BreakerState
 	roundTrips  []int64
@@ -102,7 +103,14 @@ func (r *rig) CloseStream() {
 	r.commands = nil
 }
 
-func (r *rig) Warn(line string) { r.lines = append(r.lines, line) }
+// Warn keeps what is said about single requests apart from the breaker's lines.
+func (r *rig) Warn(line string) {
+	if strings.Contains(line, "did not decide a request") {
+		r.warnings = append(r.warnings, line)
+		return
+	}
+	r.lines = append(r.lines, line)
+}
 
 func (r *rig) Info(line string) { r.lines = append(r.lines, line) }
 
@@ -239,5 +247,5 @@ func decision(at int64, allowed bool) string {
 	if !allowed {
 		retryAfter = 100 * ms
 	}
-	return fmt.Sprintf("*4\r\n:%d\r\n:7\r\n:%d\r\n:%d\r\n", at, 1300*ms, retryAfter)
+	return fmt.Sprintf("*5\r\n:%d\r\n:7\r\n:%d\r\n:%d\r\n:%d\r\n", at, 1300*ms, retryAfter, 1200*ms)
 }

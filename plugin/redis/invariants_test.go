@@ -13,6 +13,10 @@ func (m *model) check() {
 		m.t.Errorf("open %v, the stream is %v; deferring %v, %d bytes to send", c.stream.open, m.open, c.deferring, len(c.out))
 	}
 	m.checkPipe()
+	sent, lost := c.Settlements()
+	if under := m.settled - sent - lost; under != c.settling.underWay || under > c.options.MaxPending {
+		m.t.Errorf("%d settlements: %d sent, %d lost, %d under way", m.settled, sent, lost, c.settling.underWay)
+	}
 	if want := len(m.commands) + len(m.replies); m.open && !m.garbled && c.pipe.entries.len() != want {
 		m.t.Errorf("%d entries in the pipe, %d commands without a reply", c.pipe.entries.len(), want)
 	}
@@ -90,13 +94,16 @@ func (m *model) checkStates() {
 	for _, state := range m.rig.states {
 		counts[state]++
 	}
-	back := 0
+	back, warned := 0, 0
 	for _, line := range m.lines {
-		if strings.HasPrefix(line, "redis is back") {
+		switch {
+		case strings.HasPrefix(line, "redis is back"):
 			back++
+		case strings.HasPrefix(line, "redis does not decide"):
+			warned++
 		}
 	}
-	if warned := len(m.lines) - back; back != counts[Closed] || warned > counts[Open] || warned < counts[Open]-counts[HalfOpen]+back {
+	if back != counts[Closed] || warned > counts[Open] || warned < counts[Open]-counts[HalfOpen]+back {
 		m.t.Errorf("states %v, logged %q", m.rig.states, m.lines)
 	}
 }
@@ -111,7 +118,7 @@ func (m *model) finish() {
 			m.deliver(len(m.wire))
 		}
 		m.check()
-		if w != nil && w.checks[0].at != 0 && len(m.clients) == 0 && m.conn.State() == Closed {
+		if w != nil && w.checks[0].at != 0 && len(m.clients) == 0 && m.conn.settling.underWay == 0 && m.conn.State() == Closed {
 			break
 		}
 		if round > 5_000 { // the longest pause, by the finest tick

@@ -16,15 +16,15 @@ var malformedReplies = map[string]string{
 	"a null array":       "*-1\r\n",
 	"a bulk string":      "$2\r\nhi\r\n",
 	"no elements":        "*0\r\n",
-	"an element missing": "*3\r\n:1\r\n:1\r\n:0\r\n",
-	"an element more":    "*5\r\n:1\r\n:1\r\n:1\r\n:0\r\n:0\r\n",
-	"not a number":       "*4\r\n:1\r\n:1\r\n$1\r\n1\r\n:0\r\n",
-	"nested":             "*4\r\n:1\r\n:1\r\n*1\r\n:1\r\n:0\r\n",
+	"an element missing": "*4\r\n:1\r\n:1\r\n:0\r\n:0\r\n",
+	"an element more":    "*6\r\n:1\r\n:1\r\n:1\r\n:0\r\n:0\r\n:0\r\n",
+	"not a number":       "*5\r\n:1\r\n:1\r\n$1\r\n1\r\n:0\r\n:0\r\n",
+	"nested":             "*5\r\n:1\r\n:1\r\n*1\r\n:1\r\n:0\r\n:0\r\n",
 	"too long":           "$70000\r\n",
 	"too deep":           strings.Repeat("*1\r\n", 50),
 	"too many":           "*99999\r\n",
-	"overflow":           "*4\r\n:99999999999999999999\r\n",
-	"no such decision":   "*4\r\n:1\r\n:1\r\n:1\r\n:-2\r\n",
+	"overflow":           "*5\r\n:99999999999999999999\r\n",
+	"no such decision":   "*5\r\n:1\r\n:1\r\n:1\r\n:-2\r\n:0\r\n",
 }
 
 // Bytes that are no reply to the oldest command end the stream: nothing after

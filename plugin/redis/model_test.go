@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
 )
 
 // model drives a Conn by a program of bytes: requests, replies of all kinds, cut
@@ -23,6 +25,7 @@ type model struct {
 
 	states  int   // of rig.states that have been looked at
 	stalled int64 // for how long the worker has stood still
+	settled int64 // settlements that were asked for
 }
 
 // modelClient is a client that knows what it is to hear.
@@ -45,7 +48,9 @@ func runModel(t *testing.T, program []byte) {
 	options := testOptions()
 	options.MaxPending, options.Breaker.Failures = 8, 3
 	m := &model{program: program}
-	if flags := m.take(); flags&1 > 0 {
+	flags := m.take()
+	options.Try = flags&4 > 0
+	if flags&1 > 0 {
 		options.Password = "s3cr3t"
 	} else if flags&2 > 0 {
 		options.Database = 4
@@ -86,7 +91,11 @@ func (m *model) step(op byte) {
 	case 12:
 		m.respond("-READONLY x\r\n")
 	case 13:
-		m.respond(noScript)
+		if arg%4 == 0 {
+			m.respond("-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n")
+		} else {
+			m.respond(noScript)
+		}
 	case 14:
 		m.garble(arg)
 	case 15:
@@ -132,8 +141,13 @@ func (m *model) send(checks int, giveBack bool) *modelClient {
 	}
 	w.onCall = func(index int) {
 		h := &w.checks[index]
-		if giveBack && h.allowed && (h.expired || !w.checks[0].allowed) {
+		switch {
+		case !giveBack || !h.allowed:
+		case h.expired || !w.checks[0].allowed:
 			m.conn.Refund(w.charged(index), m.now)
+		case index > 0:
+			m.conn.Settle(w.charged(index), m.now)
+			m.settled++
 		}
 	}
 	m.clients = append(m.clients, w)
@@ -152,7 +166,9 @@ func (m *model) reply(allowed bool) {
 	switch {
 	case c[0] == "AUTH" || c[0] == "SELECT" || c[1] == probeSource:
 		m.respond("+OK\r\n")
-	case c[1] == m.script.plan.RefundScript().Source || c[1] == m.script.plan.RefundScript().SHA1:
+	case c[0] == "INFO":
+		m.respond(bulk(infoServer + primary))
+	case m.isRefund(c[1]):
 		m.respond(":1\r\n")
 	default:
 		tag := c[3][strings.Index(c[3], "{")+1 : strings.Index(c[3], "}")]
@@ -162,6 +178,16 @@ func (m *model) reply(allowed bool) {
 		}
 		m.respond(decision(id, allowed))
 	}
+}
+
+// isRefund reports whether a script, or its hash, gives charges back.
+func (m *model) isRefund(script string) bool {
+	for _, s := range []algo.Script{m.script.plan.RefundScript(), m.script.plan.RefundScriptWithoutTime()} {
+		if script == s.Source || script == s.SHA1 {
+			return true
+		}
+	}
+	return false
 }
 
 // respond puts any reply to the oldest command on the wire.
@@ -206,7 +232,7 @@ func (m *model) garble(arg int64) {
 		return
 	}
 	m.garbled = true
-	garbage := []string{"x", "*4\r\n:1", "$-5\r\n", "\x00", "-", "$70000\r\n", "*-1\r\n"}
+	garbage := []string{"x", "*5\r\n:1", "$-5\r\n", "\x00", "-", "$70000\r\n", "*-1\r\n"}
 	m.receive(garbage[arg%int64(len(garbage))])
 }
 

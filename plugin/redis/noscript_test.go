@@ -47,26 +47,23 @@ func TestNoScript(t *testing.T) {
 func TestRefundByHash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
-	charge := Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 7, AtMicros: 9}
+	twoRefunds := func(stream int, want string) {
+		t.Helper()
+		for range 2 {
+			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 7, AtMicros: 9}, r.now)
+		}
+		if got := r.names(); got != want {
+			t.Errorf("stream %d: sent %s, want %s", stream, got, want)
+		}
+		for len(r.commands) > 0 {
+			r.answer(":0\r\n")
+		}
+	}
 	for stream := range 2 {
 		r.request("a").flush()
 		r.allow(1)
-		for i, want := range []string{"EVAL", "EVAL", "EVALSHA", "EVALSHA"} {
-			r.conn.Refund(charge, r.now)
-			if i == 0 {
-				r.conn.Refund(charge, r.now) // before the first one's reply
-				continue
-			}
-			if i == 1 {
-				r.answer(":1\r\n")
-			}
-			if got := r.answer(":1\r\n"); got[0] != want {
-				t.Errorf("stream %d: refund %d is sent by %s, want %s", stream, i, got[0], want)
-			}
-			for len(r.commands) > 0 {
-				r.answer(":1\r\n")
-			}
-		}
+		twoRefunds(stream, "EVAL EVAL") // the second before the first one's reply
+		twoRefunds(stream, "EVALSHA EVALSHA")
 		r.closeStream()
 	}
 }

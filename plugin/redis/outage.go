@@ -53,17 +53,26 @@ func (c *Conn) answerProbe(r redisresp.Reply, nowMicros int64) {
 	case redisresp.Error:
 		c.complain("", r.Bytes)
 		c.openBreaker(ErrorReply, nowMicros)
-		c.hangUpIfUseless(r, nowMicros)
+		if connectionUseless(r.Bytes) {
+			c.hangUp(ended{cause: ErrorReply, counted: true}, nowMicros)
+		}
 	default:
 		c.openBreaker(Malformed, nowMicros)
 		c.hangUp(ended{cause: Malformed, counted: true}, nowMicros)
 	}
 }
 
-// hangUpIfUseless closes the stream after an error reply that another connection
+// uselessPauseMicros is how far apart connections are replaced because of an error
+// reply to a check. One of several servers behind redis_proxy may answer so for
+// long, and each replacement fails what is in flight to the others.
+const uselessPauseMicros = 1_000_000
+
+// replaceIfUseless closes the stream after an error reply that another connection
 // may not get.
-func (c *Conn) hangUpIfUseless(r redisresp.Reply, nowMicros int64) {
-	if connectionUseless(r.Bytes) {
+func (c *Conn) replaceIfUseless(r redisresp.Reply, nowMicros int64) {
+	s := &c.stream
+	if connectionUseless(r.Bytes) && (!s.replaced || nowMicros-s.replacedMicros >= uselessPauseMicros) {
+		s.replaced, s.replacedMicros = true, nowMicros
 		c.hangUp(ended{cause: ErrorReply, counted: true}, nowMicros)
 	}
 }
@@ -76,13 +85,7 @@ func (c *Conn) complain(command string, text []byte) {
 // report logs why Redis does not decide: when the breaker opens, and again when
 // a probe finds another reason.
 func (c *Conn) report(cause Cause, nowMicros int64) {
-	reason, text := cause.String(), cause.explain()
-	switch {
-	case cause == ErrorReply:
-		reason, text = c.complaint.code(), c.complaint.explain()
-	case cause == Unreachable && c.stream.openError != nil:
-		text = c.stream.openError.Error() + ": " + text
-	}
+	reason, text := c.why(cause)
 	if reason == c.reported {
 		return
 	}
@@ -90,4 +93,17 @@ func (c *Conn) report(cause Cause, nowMicros int64) {
 	pause := (c.breaker.dueMicros - nowMicros + 999) / 1000
 	c.host.Warn("redis does not decide: " + cause.String() + ": " + text +
 		"; the failure mode applies, next probe in " + strconv.FormatInt(pause, 10) + "ms")
+}
+
+// why says for the log what a cause means and what to do about it. Two failures
+// of one reason are not told apart.
+func (c *Conn) why(cause Cause) (reason, text string) {
+	reason, text = cause.String(), cause.explain()
+	switch {
+	case cause == ErrorReply:
+		reason, text = c.complaint.code(), c.complaint.explain()
+	case cause == Unreachable && c.stream.openError != nil:
+		text = c.stream.openError.Error() + ": " + text
+	}
+	return reason, text
 }

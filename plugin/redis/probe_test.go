@@ -136,7 +136,7 @@ func TestProbeOfReplica(t *testing.T) {
 		r.passPause()
 		r.answer("-READONLY You can't write against a read only replica.\r\n")
 		r.wantState(Open)
-		if want := 6 + i; r.streams != want || r.open {
+		if want := 2 + i; r.streams != want || r.open {
 			t.Errorf("%d streams, want %d; open: %v", r.streams, want, r.open)
 		}
 	}

@@ -23,8 +23,8 @@ func (r *rig) wantRefund(tag string, at int64) {
 	if c[4] != "1" {
 		r.t.Errorf("the refund is of %s units, want 1", c[4])
 	}
-	if c[6] != fmt.Sprint(at) {
-		r.t.Errorf("the refund is of the charge at %s, want %d", c[6], at)
+	if got := c[len(c)-1]; got != fmt.Sprint(at) {
+		r.t.Errorf("the refund is of the charge at %s, want %d", got, at)
 	}
 	r.answer(":1\r\n")
 }

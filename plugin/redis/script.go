@@ -11,14 +11,16 @@ type Script struct {
 	plan     *algo.Plan
 	prefix   string   // of keys
 	suffixes []string // ":<algorithm>:<window>", one for each limit
-	check    heads
-	refund   heads
-	args     []byte // the plan's constants, as bulk strings
-	nonce    bool
-	key      []byte // scratch
+	byTime   commands
+	byKey    *commands // for a Redis whose scripts may not call TIME; nil until one is met
+	args     [][]byte  // of each limit: what follows its cost, as bulk strings
+	key      []byte    // scratch
 
 	refundKnownTo uint64 // number of the stream on which refund was run by source; 0: none
 }
+
+// commands are a check and a refund that tell the time in one way.
+type commands struct{ check, refund heads }
 
 // heads are the beginning of a command, up to and including the number of keys
 // (https://redis.io/docs/latest/commands/eval/).
@@ -27,14 +29,37 @@ type heads struct{ byHash, bySource []byte }
 // NewScript prepares a plan. suffixes are what follows the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, nonce: plan.NeedsNonce()}
-	args := plan.Args()
-	for _, a := range args {
-		s.args = redisresp.AppendBulkString(s.args, a)
+	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes}
+	for i := range suffixes {
+		var own []byte
+		for _, a := range plan.Args(i) {
+			own = redisresp.AppendBulkString(own, a)
+		}
+		s.args = append(s.args, own)
 	}
-	s.check = newHeads(plan.Script(), len(suffixes), 2+len(args))
-	s.refund = newHeads(plan.RefundScript(), len(suffixes), 3+len(args))
+	s.byTime = s.newCommands(plan.Script(), plan.RefundScript(), len(suffixes))
 	return s
+}
+
+// newCommands prepares a check and a refund that take so many keys.
+func (s *Script) newCommands(check, refund algo.Script, keys int) commands {
+	args := 0
+	for i := range s.suffixes {
+		args += 1 + s.plan.NumArgs(i)
+	}
+	return commands{newHeads(check, keys, args), newHeads(refund, keys, args+1)}
+}
+
+// commandsOf is the commands that tell the time in the way that an entry does.
+func (s *Script) commandsOf(e *entry) *commands {
+	if !e.byKey {
+		return &s.byTime
+	}
+	if s.byKey == nil {
+		c := s.newCommands(s.plan.ScriptWithoutTime(), s.plan.RefundScriptWithoutTime(), len(s.suffixes)+1)
+		s.byKey = &c
+	}
+	return s.byKey
 }
 
 // newHeads prepares a script that takes so many keys and arguments.
@@ -49,11 +74,12 @@ func appendHead(name, script string, keys, args int) []byte {
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check or refund entry.
+// appendCall appends the command of a check, refund or settlement.
 func (s *Script) appendCall(dst []byte, e *entry) []byte {
-	h := &s.check
-	if e.kind == refundEntry {
-		h = &s.refund
+	c := s.commandsOf(e)
+	h := &c.check
+	if e.kind != checkEntry {
+		h = &c.refund
 	}
 	if e.bySource {
 		dst = append(dst, h.bySource...)
@@ -61,19 +87,24 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 		dst = append(dst, h.byHash...)
 	}
 	for _, suffix := range s.suffixes {
-		s.key = AppendKey(s.key[:0], s.prefix, e.charge.Tag, suffix)
-		dst = redisresp.AppendBulk(dst, s.key)
+		dst = s.appendKey(dst, e.charge.Tag, suffix)
 	}
-	dst = redisresp.AppendBulkInt(dst, e.charge.Cost)
-	if s.nonce {
-		dst = redisresp.AppendBulkInt(dst, e.charge.Nonce)
-	} else {
-		dst = redisresp.AppendBulkString(dst, "")
+	if e.byKey {
+		dst = s.appendKey(dst, e.charge.Tag, algo.ClockSuffix)
 	}
-	if e.kind == refundEntry {
+	for _, own := range s.args {
+		dst = redisresp.AppendBulkInt(dst, e.charge.Cost)
+		dst = append(dst, own...)
+	}
+	if e.kind != checkEntry {
 		dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
 	}
-	return append(dst, s.args...)
+	return dst
+}
+
+func (s *Script) appendKey(dst, tag []byte, suffix string) []byte {
+	s.key = AppendKey(s.key[:0], s.prefix, tag, suffix)
+	return redisresp.AppendBulk(dst, s.key)
 }
 
 // probeSource writes a key that vanishes at once: what a check needs, a probe

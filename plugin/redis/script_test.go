@@ -10,7 +10,7 @@ import (
 )
 
 // A command is its name, hash or source, number of keys, the keys, and the
-// arguments: the variable ones, then the plan's constants.
+// arguments: of each limit the cost and its constants, then the time of the charge.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -18,7 +18,6 @@ func TestCommands(t *testing.T) {
 		limits   []algo.Limit
 		suffixes []string
 		keys     []string
-		nonce    string
 	}{
 		{
 			name:     "one limit",
@@ -27,7 +26,7 @@ func TestCommands(t *testing.T) {
 			keys:     []string{"p:{rule|\r\n$1}:gcra:1s"},
 		},
 		{
-			name: "three limits, one with a nonce",
+			name: "three limits",
 			limits: []algo.Limit{
 				{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: 1_000 * ms},
 				{Algorithm: algo.SlidingWindowLog, Units: 100, WindowMicros: 60_000 * ms},
@@ -37,7 +36,6 @@ func TestCommands(t *testing.T) {
 			keys: []string{
 				"p:{rule|\r\n$1}:fixed_window:1s", "p:{rule|\r\n$1}:sliding_window_log:1m", "p:{rule|\r\n$1}:token_bucket:1h",
 			},
-			nonce: "12345",
 		},
 	} {
 		plan, err := algo.NewPlan(tc.limits)
@@ -49,15 +47,19 @@ func TestCommands(t *testing.T) {
 		for _, bySource := range []bool{false, true} {
 			for _, kind := range []kind{checkEntry, refundEntry} {
 				e.kind, e.bySource = kind, bySource
-				script, variable := plan.Script(), []string{"7", tc.nonce}
+				script := plan.Script()
+				var args []string
+				for i := range tc.limits {
+					args = append(append(args, "7"), plan.Args(i)...)
+				}
 				if kind == refundEntry {
-					script, variable = plan.RefundScript(), append(variable, "1790000000123456")
+					script, args = plan.RefundScript(), append(args, "1790000000123456")
 				}
 				head := []string{"EVALSHA", script.SHA1}
 				if bySource {
 					head = []string{"EVAL", script.Source}
 				}
-				want := slices.Concat(head, []string{strconv.Itoa(len(tc.keys))}, tc.keys, variable, plan.Args())
+				want := slices.Concat(head, []string{strconv.Itoa(len(tc.keys))}, tc.keys, args)
 				got := parseCommands(t, string(s.appendCall(nil, &e)))
 				if len(got) != 1 || !slices.Equal(got[0], want) {
 					t.Errorf("%s, by source %v:\ngot  %q\nwant %q", tc.name, bySource, got, want)

@@ -15,6 +15,9 @@ type stream struct {
 	reopen       pauses // between attempts to open one
 	openError    error  // of the last attempt
 
+	replaced       bool  // one was closed as useless
+	replacedMicros int64 // the last time
+
 	in      []byte // the beginning of a reply that is not complete
 	decoder *redisresp.Decoder
 }
@@ -142,8 +145,12 @@ func (c *Conn) end(why ended, nowMicros int64) {
 		switch e := c.pipe.entries.pop(); e.kind {
 		case probeEntry:
 			c.openBreaker(why.cause, nowMicros)
+		case trialEntry:
+			c.trialFailed(why.cause)
+		case settleEntry:
+			c.settled(false)
 		case checkEntry:
-			if c.undecided(e, why.cause) && !why.counted {
+			if c.undecided(e, why.cause, nowMicros) && !why.counted {
 				c.failed(why.cause, nowMicros)
 				why.counted = true
 			}

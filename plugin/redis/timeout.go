@@ -77,9 +77,12 @@ func (c *Conn) expire(nowMicros int64) {
 		case e.kind == probeEntry:
 			e.kind = staleEntry
 			c.openBreaker(Timeout, nowMicros)
+		case e.kind == trialEntry:
+			e.kind = staleEntry
+			c.trialFailed(Timeout)
 		case e.kind == checkEntry && !e.expired:
 			e.expired = true
-			if c.undecided(e, Timeout) {
+			if c.undecided(e, Timeout, nowMicros) {
 				c.failed(Timeout, nowMicros)
 			}
 			e.waiter.Expired(e.index, nowMicros)

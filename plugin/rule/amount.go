@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -115,13 +116,13 @@ func (m *Matcher) costsOf(l *LimitSet, rule int64) []int64 {
 
 // sizesOf is the units and bursts that come with the request; nil if none does. A
 // burst of 0 counts as a limit of 0.
-func (m *Matcher) sizesOf(l *LimitSet) []Size {
+func (m *Matcher) sizesOf(l *LimitSet) []algo.Size {
 	if !l.sized {
 		return nil
 	}
 	begin := len(m.sizes)
 	for i, from := range l.sizes {
-		s := Size{Units: l.Limits[i].Units, Burst: l.Limits[i].Burst}
+		s := algo.Size{Units: l.Limits[i].Units, Burst: l.Limits[i].Burst}
 		if from.units != nil {
 			s.Units = m.amountOf(from.units, from.units.fallback)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -66,7 +67,7 @@ func TestConstantCost(t *testing.T) {
 }
 
 // sizesAndCosts are what the one applying rule's limits are sized by, and take.
-func sizesAndCosts(t *testing.T, r config.Rule, req Request) (sizes []Size, costs []int64) {
+func sizesAndCosts(t *testing.T, r config.Rule, req Request) (sizes []algo.Size, costs []int64) {
 	t.Helper()
 	var m Matcher
 	applied, _ := compile(t, r).Apply(req, &m)
@@ -85,23 +86,23 @@ func TestSizesThatComeWithTheRequest(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		units, burst *config.Amount
-		constant     Size
+		constant     algo.Size
 		req          *request
-		want         []Size
+		want         []algo.Size
 	}{
-		{name: "none", constant: Size{Units: 5}, req: get("/")},
-		{name: "a header", units: header, req: seven, want: []Size{{Units: 7}}},
-		{name: "a header above max", units: header, req: get("/", "x-limit", "5000"), want: []Size{{Units: 1000}}},
-		{name: "a header that is no number", units: header, req: get("/", "x-limit", "many"), want: []Size{{Units: 10}}},
-		{name: "a header that is absent", units: header, req: get("/"), want: []Size{{Units: 10}}},
-		{name: "a header of 0", units: header, req: get("/", "x-limit", "0"), want: []Size{{}}},
-		{name: "a header too long to be looked at", units: header, req: get("/", "x-limit", overlong), want: []Size{{Units: 10}}},
-		{name: "a claim", units: claim, req: valued(map[string]string{text: double(70)}), want: []Size{{Units: 70}}},
-		{name: "a claim that is absent", units: claim, req: get("/"), want: []Size{{Units: 10}}},
-		{name: "a constant burst", units: header, constant: Size{Burst: 20}, req: seven, want: []Size{{Units: 7, Burst: 20}}},
-		{name: "a burst", burst: header, constant: Size{Units: 5}, req: seven, want: []Size{{Units: 5, Burst: 7}}},
-		{name: "a burst of 0", burst: header, constant: Size{Units: 5}, req: get("/", "x-limit", "0"), want: []Size{{}}},
-		{name: "both", units: claim, burst: header, req: seven, want: []Size{{Units: 10, Burst: 7}}},
+		{name: "none", constant: algo.Size{Units: 5}, req: get("/")},
+		{name: "a header", units: header, req: seven, want: []algo.Size{{Units: 7}}},
+		{name: "a header above max", units: header, req: get("/", "x-limit", "5000"), want: []algo.Size{{Units: 1000}}},
+		{name: "a header that is no number", units: header, req: get("/", "x-limit", "many"), want: []algo.Size{{Units: 10}}},
+		{name: "a header that is absent", units: header, req: get("/"), want: []algo.Size{{Units: 10}}},
+		{name: "a header of 0", units: header, req: get("/", "x-limit", "0"), want: []algo.Size{{}}},
+		{name: "a header too long to be looked at", units: header, req: get("/", "x-limit", overlong), want: []algo.Size{{Units: 10}}},
+		{name: "a claim", units: claim, req: valued(map[string]string{text: double(70)}), want: []algo.Size{{Units: 70}}},
+		{name: "a claim that is absent", units: claim, req: get("/"), want: []algo.Size{{Units: 10}}},
+		{name: "a constant burst", units: header, constant: algo.Size{Burst: 20}, req: seven, want: []algo.Size{{Units: 7, Burst: 20}}},
+		{name: "a burst", burst: header, constant: algo.Size{Units: 5}, req: seven, want: []algo.Size{{Units: 5, Burst: 7}}},
+		{name: "a burst of 0", burst: header, constant: algo.Size{Units: 5}, req: get("/", "x-limit", "0"), want: []algo.Size{{}}},
+		{name: "both", units: claim, burst: header, req: seven, want: []algo.Size{{Units: 10, Burst: 7}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package rule
 import (
 	"hash"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -50,7 +51,7 @@ type Matcher struct {
 	digest    []byte
 	tags      []byte
 	costs     []int64
-	sizes     []Size
+	sizes     []algo.Size
 	applied   []Applied
 }
 

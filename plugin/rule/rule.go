@@ -64,11 +64,8 @@ type Applied struct {
 	// Costs are what the request takes of each limit, likewise; Sizes what it brings
 	// of each limit's size, nil if none. They are valid as long as Tag.
 	Costs []int64
-	Sizes []Size
+	Sizes []algo.Size
 }
-
-// Size is what of a limit may come with a request: algo.Limit's fields.
-type Size struct{ Units, Burst int64 }
 
 // compiled is a Rule with what it asks of requests.
 type compiled struct {

@@ -216,10 +216,10 @@ func foreign(name, arguments string) (uint32, string) {
 	return status, str(p, n)
 }
 
-// evaluate compiles an expression, evaluates it and deletes it. Bytes that cannot be
-// read in a log are in Go's syntax.
+// evaluate compiles an expression, in which \n is a line break, evaluates it and
+// deletes it. Bytes that cannot be read in a log are in Go's syntax.
 func evaluate(text string) (uint32, string) {
-	status, token := foreign("expr_create", text)
+	status, token := foreign("expr_create", strings.ReplaceAll(text, `\n`, "\n"))
 	if status != 0 {
 		return status, "not compiled"
 	}

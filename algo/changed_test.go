@@ -1,0 +1,205 @@
+package algo
+
+import (
+	"fmt"
+	"testing"
+)
+
+// buckets are the algorithms that share their arithmetic.
+var buckets = []Algorithm{TokenBucket, LeakyBucket, GCRA}
+
+// TestChangedBucketGoesOnInUnits: what a bucket has in use are units, whatever
+// limit and burst the next request has.
+func TestChangedBucketGoesOnInUnits(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	const window = 60e6
+	for _, c := range []struct {
+		name          string
+		before        Size
+		charged       int64
+		pause         int64 // us
+		after         Size
+		cost          int64
+		wantRemaining int64
+		wantRetry     int64
+		wantBefore    int64
+	}{
+		{
+			name:   "a raised rate",
+			before: Size{10, 600}, charged: 600, after: Size{600, 600}, cost: 1,
+			wantRemaining: 0, wantRetry: 0.1e6, wantBefore: 60e6,
+		},
+		{
+			name:   "a lowered rate",
+			before: Size{600, 600}, charged: 60, after: Size{60, 600}, cost: 541,
+			wantRemaining: 540, wantRetry: 1e6, wantBefore: 60e6,
+		},
+		{
+			name:   "a raised limit",
+			before: Size{10, 0}, charged: 10, after: Size{100, 0}, cost: 91,
+			wantRemaining: 90, wantRetry: 0.6e6, wantBefore: 6e6,
+		},
+		{
+			name:   "a lowered limit holds its own capacity at most",
+			before: Size{1000, 0}, charged: 1000, after: Size{10, 0}, cost: 1,
+			wantRemaining: 0, wantRetry: 6e6, wantBefore: 60e6,
+		},
+		{
+			name:   "and drains from when it was charged",
+			before: Size{1000, 0}, charged: 1000, pause: 12e6, after: Size{10, 0}, cost: 3,
+			wantRemaining: 2, wantRetry: 6e6, wantBefore: 48e6,
+		},
+		{
+			name:   "a lowered burst",
+			before: Size{10, 100}, charged: 100, after: Size{10, 5}, cost: 1,
+			wantRemaining: 0, wantRetry: 6e6, wantBefore: 30e6,
+		},
+		{
+			name:   "another tick of the clock",
+			before: Size{MaxUnits, MaxUnits}, charged: MaxCost, after: Size{60, MaxCost}, cost: 1,
+			wantRemaining: 0, wantRetry: 1e6, wantBefore: MaxCost * 1e6,
+		},
+		{
+			name:   "to 0",
+			before: Size{10, 0}, charged: 5, after: Size{0, 0}, cost: 1,
+			wantRemaining: 0, wantRetry: Never, wantBefore: 0,
+		},
+	} {
+		for _, a := range buckets {
+			t.Run(c.name+"/"+a.String(), func(t *testing.T) {
+				t.Parallel()
+				plain := mustPlan(t, Limit{Algorithm: a, Units: c.before.Units, Burst: c.before.Burst, WindowMicros: window})
+				l := newLuaPlan(t, client, plain, t.Name())
+				if _, allowed, err := l.parse(l.decide(client, epoch, c.charged)); !allowed || err != nil {
+					t.Fatalf("the charge: %v, %v", allowed, err)
+				}
+				var ok bool
+				if l.Plan, ok = plain.Sized(new(Plan), []Size{c.after}); !ok {
+					t.Fatal("the size is out of bounds")
+				}
+				out, _, err := l.parse(l.decide(client, epoch+c.pause, c.cost))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out[0].Remaining != c.wantRemaining {
+					t.Errorf("remaining %d, want %d", out[0].Remaining, c.wantRemaining)
+				}
+				if out[0].RetryAfterMicros != c.wantRetry {
+					t.Errorf("retry after %d, want %d", out[0].RetryAfterMicros, c.wantRetry)
+				}
+				if out[0].ResetBeforeMicros != c.wantBefore {
+					t.Errorf("reset before %d, want %d", out[0].ResetBeforeMicros, c.wantBefore)
+				}
+			})
+		}
+	}
+}
+
+// TestRefundAfterAChange gives back the units that were charged, not their time.
+func TestRefundAfterAChange(t *testing.T) {
+	t.Parallel()
+	for _, a := range buckets {
+		plain := mustPlan(t, Limit{Algorithm: a, Units: 10, WindowMicros: 60e6})
+		states, out := make([]State, 1), make([]Decision, 1)
+		decide(plain, states, epoch, 8, out)
+		raised, _ := plain.Sized(new(Plan), []Size{{100, 0}})
+		refund(raised, states, epoch, epoch, 5)
+		decide(raised, states, epoch, 0, out)
+		if got, want := out[0].Remaining, int64(97); got != want {
+			t.Errorf("%s: remaining %d, want %d", a, got, want)
+		}
+	}
+}
+
+// TestNobodyWaitsLongerThanTheLimitNeeds: whatever limits came before, and
+// wherever the clock has been, a full capacity is back when this limit has
+// restored it, and so is every cost within it.
+func TestNobodyWaitsLongerThanTheLimitNeeds(t *testing.T) {
+	t.Parallel()
+	for _, a := range Algorithms() {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRandom(1000 + uint64(a))
+			for range 300 {
+				checkLongestWait(t, r, r.limit(a))
+			}
+		})
+	}
+}
+
+func checkLongestWait(t *testing.T, r random, l Limit) {
+	t.Helper()
+	plain, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+	now := epoch + r.Int64N(1e15)
+	for range 60 {
+		sized, ok := plain.Sized(new(Plan), []Size{r.size(&l)})
+		if !ok {
+			t.Fatal("out of bounds")
+		}
+		limit := &sized.Limits()[0]
+		jump := int64(0)
+		if r.oneIn(8) {
+			jump = r.span(1, 10*MaxWindowMicros)
+		}
+		decide(sized, states, now+jump, r.cost(limit.Capacity()), out)
+		cost := max(r.cost(limit.Capacity()), 1)
+		if !decide(sized, states, now, cost, out) && cost <= limit.Capacity() {
+			checkWait(t, sized, states, now, cost, out[0].RetryAfterMicros)
+		}
+		now += r.step(&l, out[0], now)
+	}
+}
+
+// checkWait checks that a wait is no longer than the limit needs, and that the
+// cost is then admitted.
+func checkWait(t *testing.T, p *Plan, states []State, now, cost, wait int64) {
+	t.Helper()
+	l := &p.Limits()[0]
+	longest := l.RestoreMicros() + l.RestoreMicros()/1024 + 1 // intervals are rounded up
+	if l.Algorithm == SlidingWindowCounter {
+		longest = l.WindowMicros + l.WindowMicros/max(l.SubWindows, 1)
+	}
+	if wait < 1 || wait > longest {
+		t.Fatalf("%+v: cost %d waits %d us, want at most %d; state %v at %d", *l, cost, wait, longest, states, now)
+	}
+	if !allowedAt(p, states, now+wait, cost) {
+		t.Fatalf("%+v: cost %d is not admitted after %d us; state %v at %d", *l, cost, wait, states, now)
+	}
+}
+
+// TestClockThatWasAhead: a clock that was a year ahead for a moment locks nobody
+// out, and what was charged in that moment still counts.
+func TestClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 86400e6
+	client := startRedis(t)
+	for i, limit := range everyLimit() {
+		t.Run(fmt.Sprintf("%d-%s", i, limit.Algorithm), func(t *testing.T) {
+			t.Parallel()
+			l := newLuaPlan(t, client, mustPlan(t, limit), t.Name())
+			ask := func(now, cost int64) (Decision, bool) {
+				out, allowed, err := l.parse(l.decide(client, now, cost))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out[0], allowed
+			}
+			ask(epoch+year, 7)
+			d, _ := ask(epoch, 5)
+			for limit.Algorithm != SlidingWindowCounter && d.Remaining == 10 {
+				t.Fatalf("what was charged ahead does not count: %+v", d)
+			}
+			longest := 2 * limit.WindowMicros
+			if d.RetryAfterMicros > longest {
+				t.Fatalf("after the clock was set back: %+v", d)
+			}
+			if d, allowed := ask(epoch+longest, 10); !allowed {
+				t.Errorf("two windows later: %+v", d)
+			}
+			if ttl := milliseconds(client.PExpireTime(ctx, l.keys[0])); ttl > (epoch+2*longest)/1000 {
+				t.Errorf("the key expires at %d ms", ttl)
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+local call = redis.call
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
+local newest_1, last_1, used_1, stale_1 = nil, 0, 0, false
+local remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0
+do
+  local entry = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+  if entry[2] and entry[2] + 0 > now then -- the clock was set back
+    local from, first, units, total = string.format('%d', now), nil, 0, 0
+    for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], from, '+inf')) do
+      if #member == 16 then
+        local time, more, all = struct.unpack('<dI4I4', member)
+        first, units, total = first or time, units + more, all
+      end
+    end
+    call('ZREMRANGEBYSCORE', KEYS[1], from, '+inf')
+    if first then
+      call('ZADD', KEYS[1], from, struct.pack('<dI4I4', first < now and first or now, units, total))
+      call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((now + window_1) / 1000)))
+    end
+    entry = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+  end
+  if entry[1] and #entry[1] == 16 then
+    newest_1, last_1 = entry[1], entry[2] + 0
+    local gone = now - window_1
+    if last_1 > gone then
+      local _, _, total = struct.unpack('<dI4I4', newest_1)
+      for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', gone))) do
+        if #member == 16 then
+          local _, units = struct.unpack('<dI4I4', member)
+          total = total - units
+        end
+        stale_1 = true
+      end
+      used_1, before_1 = math.floor(total), last_1 + window_1 - now
+    else
+      newest_1, stale_1 = nil, true
+    end
+  end
+  if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
+  reset_1 = before_1
+  if cost_1 > remaining_1 then
+    retry_1 = -1
+    local excess, after = used_1 + cost_1 - limit_1, string.format('(%d', now - window_1)
+    local offset, count = 0, cost_1 <= limit_1 and 1 or 0
+    while count > 0 do
+      local entries = call('ZRANGEBYSCORE', KEYS[1], after, '+inf', 'WITHSCORES', 'LIMIT', offset, count)
+      for i = 1, #entries, 2 do
+        if excess > 0 and #entries[i] == 16 then
+          local _, units = struct.unpack('<dI4I4', entries[i])
+          excess = excess - units
+          if excess <= 0 then retry_1 = entries[i + 1] + window_1 - now end
+        end
+      end
+      offset, count = offset + count, excess > 0 and entries[1] and 1000 or 0
+    end
+  end
+end
+if retry_1 == 0 then
+  if cost_1 > 0 then
+    remaining_1, reset_1 = remaining_1 - cost_1, window_1
+    if stale_1 then
+      call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now - window_1))
+    end
+    local first, units = now, cost_1
+    if newest_1 then
+      local cell = math.ceil(window_1 / 4096)
+      if last_1 == now or used_1 >= 4096 and now - now % cell <= last_1 and call('ZCARD', KEYS[1]) >= 4096 then
+        call('ZREM', KEYS[1], newest_1)
+        first, units = struct.unpack('<dI4I4', newest_1)
+        units = units + cost_1
+      end
+    end
+    call('ZADD', KEYS[1], string.format('%d', now), struct.pack('<dI4I4', first, units, used_1 + cost_1))
+    call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((now + window_1) / 1000)))
+  end
+end
+return {now, remaining_1, reset_1, retry_1, before_1}

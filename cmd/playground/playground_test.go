@@ -1,0 +1,253 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// lane is what the page shows of one algorithm.
+type lane struct {
+	Limit struct {
+		Algorithm string
+		Limit     int64
+		Window    float64
+		Burst     int64
+	}
+	Decisions []struct {
+		At        float64
+		Allowed   bool
+		Remaining int64
+		Retry     float64
+		Delay     float64
+	}
+	Text string
+	JSON string
+}
+
+const readLanes = `lanes.map(l => ({limit: read(l.form), decisions: l.decisions, text: l.result.textContent, JSON: configuration(read(l.form))}))`
+
+// TestPageDecidesAsSluiceDoes compares what the page shows, for every algorithm,
+// with the Go twins.
+func TestPageDecidesAsSluiceDoes(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for i, name := range []string{"fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket", "leaky_bucket", "gcra"} {
+		b.eval(fmt.Sprintf(`lanes[0].form.elements.algorithm.value = %q; lanes[0].form.elements.limit.value = %d; lanes[0].form.elements.burst.value = %[2]d; update()`, name, 5+i), nil)
+		var lanes []lane
+		b.eval(readLanes, &lanes)
+		compare(t, &lanes[0])
+	}
+	b.eval(`lanes[0].form.elements.algorithm.value = "leaky_bucket"; lanes[0].form.elements.overflow.value = "queue"; update()`, nil)
+	var text string
+	b.eval(`lanes[0].result.textContent`, &text)
+	if !strings.Contains(text, "held") {
+		t.Errorf("a queue: %q, want some that are held", text)
+	}
+	b.clean()
+}
+
+// compare replays a lane's arrivals.
+func compare(t *testing.T, l *lane) {
+	t.Helper()
+	a, _ := algo.ParseAlgorithm(l.Limit.Algorithm)
+	limit := algo.Limit{Algorithm: a, Units: l.Limit.Limit, WindowMicros: int64(l.Limit.Window * 1e6)}
+	if a.HasBurst() {
+		limit.Burst = l.Limit.Burst
+	}
+	plan, err := algo.NewPlan([]algo.Limit{limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Decisions) < 30 {
+		t.Errorf("%s: only %d requests", l.Limit.Algorithm, len(l.Decisions))
+	}
+	states, out, admitted := make([]algo.State, 1), make([]algo.Decision, 1), 0
+	for i, d := range l.Decisions {
+		now := int64(1_800_000_000*1e6 + math.Round(d.At*1e6))
+		plan.Decide(states, now, []int64{1}, out)
+		if out[0].Allowed {
+			admitted++
+		}
+		if d.Allowed != out[0].Allowed || d.Remaining != out[0].Remaining || math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)) > 1 {
+			t.Fatalf("%s, request %d: the page has %+v, want %+v", l.Limit.Algorithm, i, d, out[0])
+		}
+	}
+	if want := fmt.Sprintf("%d of %d admitted", admitted, len(l.Decisions)); !strings.HasPrefix(l.Text, want) {
+		t.Errorf("%s: the page says %q, want %q", l.Limit.Algorithm, l.Text, want)
+	}
+	cfg, err := config.Parse([]byte(l.JSON))
+	if err != nil {
+		t.Fatalf("%s: its configuration has mistakes: %v\n%s", l.Limit.Algorithm, err, l.JSON)
+	}
+	if got := cfg.Rules[0].Limits[0].Limit; got.Algorithm != a || got.Units != limit.Units || got.WindowMicros != limit.WindowMicros || got.Capacity() != limit.Capacity() {
+		t.Errorf("%s: the configuration has %+v, want %+v", l.Limit.Algorithm, got, limit)
+	}
+}
+
+// clean holds that the page had no errors and asked for nothing but its files.
+func (b *browser) clean() {
+	b.t.Helper()
+	for _, problem := range b.problems {
+		b.t.Errorf("the page: %s", problem)
+	}
+	for _, address := range b.requested {
+		if !strings.HasPrefix(address, "file://") && !strings.HasPrefix(address, "about:") && !strings.HasPrefix(address, "blob:") {
+			b.t.Errorf("the page asked for %s", address)
+		}
+	}
+	if len(b.requested) < 4 {
+		b.t.Errorf("the page asked for %d files, want its own four", len(b.requested))
+	}
+}
+
+// TestKeyboard does with keys alone what a pointer can do.
+func TestKeyboard(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	number := func(script string) (n int) {
+		b.eval(script, &n)
+		return n
+	}
+	focus := func(condition string) {
+		t.Helper()
+		for range 40 {
+			var there bool
+			if b.eval("Boolean(document.activeElement && document.activeElement.matches("+condition+"))", &there); there {
+				return
+			}
+			b.press("Tab")
+		}
+		t.Fatalf("the Tab key does not lead to %s", condition)
+	}
+	focus("'#traffic'")
+	before := number("arrivals().length")
+	b.press("Home", "ArrowRight", "ArrowUp", "ArrowUp", "ArrowUp")
+	if got := number("arrivals().length"); got != before+3 {
+		t.Errorf("%d requests after three times up, want %d", got, before+3)
+	}
+	var said string
+	if b.eval(`$("traffic").getAttribute("aria-valuetext")`, &said); said != "at 0.2 seconds: 3 requests" {
+		t.Errorf("a screen reader says %q", said)
+	}
+	b.press("ArrowDown")
+	if got := number("arrivals().length"); got != before+2 {
+		t.Errorf("%d requests after once down, want %d", got, before+2)
+	}
+	focus("'#add'")
+	b.press("Enter")
+	if got := number("lanes.length"); got != 3 {
+		t.Errorf("%d algorithms after Enter on the button, want 3", got)
+	}
+	focus("'[name=remove]'")
+	b.press("Enter")
+	if got := number("lanes.length"); got != 2 {
+		t.Errorf("%d algorithms after one was removed, want 2", got)
+	}
+	b.eval(`$("add").click(); $("add").click(); $("add").click()`, nil)
+	if got := number("lanes.length"); got != 4 {
+		t.Errorf("%d algorithms, want 4 at most", got)
+	}
+	focus("'#copy'")
+	b.press("Enter")
+	b.await(`$("copied").textContent === "Copied."`)
+	if unnamed := number(`[...document.querySelectorAll("input, select, button, canvas")].filter(e => e.checkVisibility()).filter(e => !(e.labels && e.labels.length || e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby"))).length`); unnamed > 0 {
+		t.Errorf("%d controls have no name", unnamed)
+	}
+	b.clean()
+}
+
+// TestPointer draws with the pointer.
+func TestPointer(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	b.eval(`setShape("nothing")`, nil)
+	var box struct{ X, Y, Width, Height float64 }
+	b.eval(`(() => { const r = $("traffic").getBoundingClientRect(); return {X: r.x, Y: r.y, Width: r.width, Height: r.height}; })()`, &box)
+	mouse := func(kind string, x, y float64) {
+		b.call("Input.dispatchMouseEvent", map[string]any{
+			"type": kind, "x": box.X + x*box.Width, "y": box.Y + y*box.Height, "button": "left", "buttons": 1, "clickCount": 1,
+		})
+	}
+	mouse("mousePressed", 0.1, 0.4)
+	mouse("mouseMoved", 0.3, 0.2)
+	mouse("mouseReleased", 0.3, 0.2)
+	var drawn int
+	if b.eval("traffic.filter(n => n > 3).length", &drawn); drawn < 2 {
+		t.Errorf("%d parts were drawn, want 2", drawn)
+	}
+	b.clean()
+}
+
+// TestColours holds that text can be read in both schemes.
+func TestColours(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	pages := map[string]bool{}
+	for _, c := range []struct{ name, system, chosen string }{
+		{"light", "light", ""}, {"dark", "dark", ""}, {"dark, chosen", "light", "dark"}, {"light, chosen", "dark", "light"},
+	} {
+		b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": c.system}}})
+		b.eval(fmt.Sprintf(`document.documentElement.dataset.theme = %q; update()`, c.chosen), nil)
+		var seen struct {
+			Page, Text, Note, Rejected, Admitted, Link string
+		}
+		b.eval(`(() => { const s = getComputedStyle(document.documentElement), v = n => s.getPropertyValue(n).trim();
+			return {Page: v("--page"), Text: v("--text"), Note: v("--note"), Rejected: v("--rejected"), Admitted: v("--admitted"), Link: v("--link")}; })()`, &seen)
+		pages[seen.Page] = true
+		for name, colour := range map[string]string{"text": seen.Text, "notes": seen.Note, "rejected": seen.Rejected, "admitted": seen.Admitted, "links": seen.Link} {
+			if ratio := contrast(t, colour, seen.Page); ratio < 4.5 {
+				t.Errorf("%s: %s has a contrast of %.1f, want 4.5", c.name, name, ratio)
+			}
+		}
+	}
+	if len(pages) != 2 {
+		t.Errorf("%d different pages, want a light and a dark one", len(pages))
+	}
+	if name := os.Getenv("PLAYGROUND_PICTURE"); name != "" { // for people to look at
+		var shot struct{ Data string }
+		decode(t, b.call("Page.captureScreenshot", map[string]any{"format": "png"}), &shot)
+		picture, err := base64.StdEncoding.DecodeString(shot.Data)
+		if err == nil {
+			err = os.WriteFile(name, picture, 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// contrast is the ratio of two colours, "#rrggbb" (WCAG 2.2, 1.4.3).
+func contrast(t *testing.T, a, b string) float64 {
+	t.Helper()
+	high, low := luminance(t, a), luminance(t, b)
+	if high < low {
+		high, low = low, high
+	}
+	return (high + 0.05) / (low + 0.05)
+}
+
+func luminance(t *testing.T, colour string) float64 {
+	t.Helper()
+	var rgb [3]int
+	if _, err := fmt.Sscanf(colour, "#%02x%02x%02x", &rgb[0], &rgb[1], &rgb[2]); err != nil {
+		t.Fatalf("%q: %v", colour, err)
+	}
+	sum := 0.0
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		v := float64(rgb[i]) / 255
+		if v <= 0.04045 {
+			v /= 12.92
+		} else {
+			v = math.Pow((v+0.055)/1.055, 2.4)
+		}
+		sum += weight * v
+	}
+	return sum
+}

@@ -1,0 +1,172 @@
+package convert
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// entry is one part of a descriptor: what an action sends.
+type entry struct {
+	key      string
+	static   bool
+	value    string // of a static one
+	source   object // else the component of a rule's key
+	header   string // else, if it is a header, its name
+	only     conditions
+	at       string
+	optional bool // without a value the descriptor lacks the entry
+}
+
+// entries turns the actions of one rate limit into the entries of its descriptor.
+// It reports false if one has no counterpart: then the descriptor is never sent.
+func (c *converter) entries(limit node, cluster string) ([]entry, bool) {
+	var all []entry
+	for _, action := range limit.get("actions").each() {
+		names := action.names()
+		if len(names) != 1 {
+			c.report(Missing, action.at, "not one action")
+			return nil, false
+		}
+		e, ok := c.entry(action.get(names[0]), snake(names[0]), cluster)
+		if !ok {
+			return nil, false
+		}
+		e.at = action.at
+		all = append(all, e)
+	}
+	return all, len(all) > 0
+}
+
+// snake is the opposite of camel.
+func snake(name string) string {
+	return strings.ToLower(regexp.MustCompile("([A-Z])").ReplaceAllString(name, "_$1"))
+}
+
+func (c *converter) entry(n node, action, cluster string) (entry, bool) {
+	key := func(fallback string) string {
+		if k := n.get("descriptor_key").text(); k != "" {
+			return k
+		}
+		return fallback
+	}
+	switch action {
+	case "generic_key":
+		return c.plain(n, entry{key: key("generic_key"), static: true, value: n.get("descriptor_value").text()})
+	case "request_headers":
+		header := strings.ToLower(n.get("header_name").text())
+		e := entry{key: key(""), optional: n.get("skip_if_absent").flag(false), at: n.at}
+		return c.header(e, header)
+	case "query_parameters":
+		name := n.get("query_parameter_name").text()
+		return entry{key: key(""), source: object{{"query", name}}, optional: n.get("skip_if_absent").flag(false)}, true
+	case "remote_address":
+		return entry{key: "remote_address", source: object{{"client_ip", true}}}, true
+	case "masked_remote_address":
+		v4, v6 := n.get("v4_prefix_mask_len").number(32), n.get("v6_prefix_mask_len").number(128)
+		prefixes := object{{"v4_prefix", v4}, {"v6_prefix", v6}}
+		return entry{key: "masked_remote_address", source: object{{"client_ip", prefixes}}}, true
+	case "destination_cluster":
+		if cluster != "" {
+			return entry{key: "destination_cluster", static: true, value: cluster}, true
+		}
+		return entry{key: "destination_cluster", source: object{{"property", []any{"xds", "cluster_name"}}}}, true
+	case "source_cluster":
+		return entry{key: "source_cluster", source: object{{"property", []any{"node", "cluster"}}}}, true
+	case "header_value_match":
+		return c.valueMatch(n, key("header_match"))
+	case "metadata", "dynamic_metadata":
+		return c.metadata(n, key(""))
+	case "extension":
+		return c.extension(n)
+	}
+	c.report(Missing, n.at, "the action %s", action)
+	return entry{}, false
+}
+
+// header completes the entry of a request header.
+func (c *converter) header(e entry, name string) (entry, bool) {
+	switch name {
+	case ":path":
+		c.report(Differs, e.at, "the path counts without its query, and as upstreams read it")
+		e.source = object{{"path", true}}
+	case ":method":
+		e.source = object{{"method", true}}
+	case ":authority", "host":
+		c.report(Differs, e.at, "the host counts in lower case and without its port")
+		e.source = object{{"host", true}}
+	default:
+		e.source, e.header = object{{"header", name}}, name
+	}
+	return e, true
+}
+
+// plain accepts a static value without Envoy's placeholders.
+func (c *converter) plain(n node, e entry) (entry, bool) {
+	if strings.Contains(e.value, "%") {
+		c.report(Missing, n.at, "a value with placeholders: %q", e.value)
+		return e, false
+	}
+	return e, true
+}
+
+// valueMatch is a static entry that is sent under conditions.
+func (c *converter) valueMatch(n node, key string) (entry, bool) {
+	only, ok := c.headerMatches(n.get("headers").each())
+	if !ok {
+		return entry{}, false
+	}
+	if !n.get("expect_match").flag(true) {
+		match, fits := only.match()
+		if !fits {
+			c.report(Missing, n.at, "expect_match false of headers that are themselves inverted")
+			return entry{}, false
+		}
+		only = conditions{nots: []object{match}}
+	}
+	return c.plain(n, entry{key: key, static: true, value: n.get("descriptor_value").text(), only: only})
+}
+
+// metadata is an entry from the request's metadata, or the route's.
+func (c *converter) metadata(n node, key string) (entry, bool) {
+	path := []any{n.get("metadata_key", "key").text()}
+	for _, segment := range n.get("metadata_key", "path").each() {
+		path = append(path, segment.get("key").text())
+	}
+	source := object{{"metadata", path}}
+	if strings.EqualFold(n.get("source").text(), "ROUTE_ENTRY") {
+		source = object{{"property", append([]any{"xds", "route_metadata", "filter_metadata"}, path...)}}
+	}
+	if fallback := n.get("default_value").text(); fallback != "" {
+		source = source.with("default", fallback)
+	}
+	return entry{key: key, source: source, optional: n.get("skip_if_absent").flag(false)}, true
+}
+
+// extension knows the descriptors that CEL makes.
+func (c *converter) extension(n node) (entry, bool) {
+	config := n.get("typed_config")
+	if text := config.get("text"); text.ok() {
+		return entry{key: config.get("descriptor_key").text(), source: object{{"expr", text.text()}}}, true
+	}
+	c.report(Missing, n.at, "the extension %q", n.get("name").text())
+	return entry{}, false
+}
+
+// cost is the units that a request takes.
+func (c *converter) cost(limit node) any {
+	hits := limit.get("hits_addend")
+	if !hits.ok() {
+		return nil
+	}
+	if n := hits.get("number"); n.ok() {
+		return n.number(1)
+	}
+	pattern := regexp.MustCompile(`^%REQ\(([^):]+)\)%$`)
+	if found := pattern.FindStringSubmatch(hits.get("format").text()); found != nil {
+		c.report(Differs, hits.at, "a cost from a header is at most 1000000, and 1 where there is no number")
+		return object{{"header", strings.ToLower(found[1])}, {"default", int64(1)}}
+	}
+	c.report(Missing, hits.at, "%s", fmt.Sprintf("a cost from %q: every request counts 1", hits.get("format").text()))
+	return nil
+}

@@ -1,0 +1,120 @@
+// Package convert turns configurations of other rate limiters into Sluice's, and
+// lists what is not the same there.
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// Result is a configuration and how it differs from what it was made of.
+type Result struct {
+	JSON        []byte
+	Differences []Difference
+}
+
+// The kinds of differences.
+const (
+	Missing = "missing" // has no counterpart: left out
+	Differs = "differs" // is there, but decides otherwise in some case
+	Note    = "note"    // decides the same, but is worth a look
+)
+
+// Difference is one thing that is not the same.
+type Difference struct {
+	Kind string `json:"kind"`
+	At   string `json:"at"` // where in the original
+	Text string `json:"text"`
+}
+
+// converter collects the rules and the differences.
+type converter struct {
+	rules       []any
+	names       map[string]bool // of rules
+	limitNames  map[string]bool
+	descriptors map[string]*use // that are sent
+	differences []Difference
+}
+
+func newConverter() *converter {
+	return &converter{names: map[string]bool{}, limitNames: map[string]bool{}, descriptors: map[string]*use{}}
+}
+
+func (c *converter) report(kind, at, format string, args ...any) {
+	d := Difference{kind, at, fmt.Sprintf(format, args...)}
+	for _, before := range c.differences {
+		if before == d {
+			return
+		}
+	}
+	c.differences = append(c.differences, d)
+}
+
+var notInNames = regexp.MustCompile("[^A-Za-z0-9-]*[^A-Za-z0-9_-][^A-Za-z0-9-]*")
+
+// name makes a rule's name that is free.
+func (c *converter) name(parts ...string) string {
+	var kept []string
+	for _, p := range parts {
+		if p = strings.Trim(notInNames.ReplaceAllString(p, "_"), "_"); p != "" {
+			kept = append(kept, p)
+		}
+	}
+	base := strings.Join(kept, "-")
+	if base == "" {
+		base = "all"
+	}
+	base = base[:min(len(base), 100)]
+	name := base
+	for i := 2; c.names[name]; i++ {
+		name = fmt.Sprintf("%s-%d", base, i)
+	}
+	c.names[name] = true
+	return name
+}
+
+// add takes a rule if the plugin accepts it: what its parser does not know yet
+// has no counterpart.
+func (c *converter) add(at string, rule object) {
+	if _, err := config.Parse([]byte(compact(object{{"rules", []any{rule}}}))); err != nil {
+		c.report(Missing, at, "%s", firstMistake(err))
+		return
+	}
+	c.rules = append(c.rules, rule)
+}
+
+func firstMistake(err error) string {
+	var mistakes config.Mistakes
+	if errors.As(err, &mistakes) && len(mistakes) > 0 {
+		return strings.TrimPrefix(mistakes[0].Path, "rules[0].") + ": " + mistakes[0].Problem
+	}
+	return err.Error()
+}
+
+// knows reports whether the plugin accepts a top-level field.
+func knows(name string, value any) bool {
+	rule := object{{"name", "a"}, {"limits", []any{fixedWindow(1, "1s")}}}
+	_, err := config.Parse([]byte(compact(object{{name, value}, {"rules", []any{rule}}})))
+	return err == nil
+}
+
+func fixedWindow(limit int64, window string) object {
+	return object{{"algorithm", "fixed_window"}, {"limit", limit}, {"window", window}}
+}
+
+// result is the configuration of the rules that were added and of the fields
+// before them.
+func (c *converter) result(fields object) (Result, error) {
+	if len(c.rules) == 0 {
+		return Result{Differences: c.differences}, errors.New("nothing of it can be converted")
+	}
+	text := []byte(format(fields.with("rules", c.rules), "") + "\n")
+	if _, err := config.Parse(text); err != nil {
+		return Result{Differences: c.differences}, fmt.Errorf("what it was converted to has mistakes: %w", err)
+	}
+	return Result{JSON: text, Differences: c.differences}, nil
+}

@@ -1,0 +1,264 @@
+package convert
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+// conditions are what a rule's match is made of.
+type conditions struct {
+	path    any // a matcher, nil for none
+	host    any
+	methods []any
+	headers []headerCondition
+	nots    []object // matches, none of which may hold
+}
+
+type headerCondition struct {
+	name    string
+	matcher any
+}
+
+// and adds the conditions of b. It reports whether both fit into one match.
+func (a conditions) and(b conditions) (conditions, bool) {
+	if a.path != nil && b.path != nil || a.host != nil && b.host != nil || a.methods != nil && b.methods != nil {
+		return a, false
+	}
+	if b.path != nil {
+		a.path = b.path
+	}
+	if b.host != nil {
+		a.host = b.host
+	}
+	if b.methods != nil {
+		a.methods = b.methods
+	}
+	a.headers = slices.Clone(a.headers)
+	for _, h := range b.headers {
+		same := func(o headerCondition) bool { return o.name == h.name }
+		if i := slices.IndexFunc(a.headers, same); i >= 0 && compact(a.headers[i].matcher) != compact(h.matcher) {
+			return a, false
+		} else if i < 0 {
+			a.headers = append(a.headers, h)
+		}
+	}
+	a.nots = append(slices.Clone(a.nots), b.nots...)
+	return a, true
+}
+
+// empty reports whether everything fulfils the conditions.
+func (a conditions) empty() bool {
+	return a.path == nil && a.host == nil && len(a.methods) == 0 && len(a.headers) == 0 && len(a.nots) == 0
+}
+
+// match is the conditions as a rule's match. It reports false if there are more
+// things that must not hold than one "not" can say.
+func (a conditions) match() (match object, ok bool) {
+	if a.path != nil {
+		match = match.with("path", a.path)
+	}
+	if a.host != nil {
+		match = match.with("host", a.host)
+	}
+	if len(a.methods) > 0 {
+		match = match.with("methods", a.methods)
+	}
+	if len(a.headers) > 0 {
+		headers := object{}
+		for _, h := range a.headers {
+			headers = headers.with(h.name, h.matcher)
+		}
+		match = match.with("headers", headers)
+	}
+	not, ok := oneNot(a.nots)
+	if not != nil {
+		match = match.with("not", not)
+	}
+	return match, ok
+}
+
+// oneNot makes one match of those of which none may hold: it holds if any of them
+// does. That can be said if they look at one thing.
+func oneNot(nots []object) (object, bool) {
+	if len(nots) == 0 {
+		return nil, true
+	}
+	if len(nots) == 1 {
+		return nots[0], true
+	}
+	var patterns []string
+	subject := ""
+	for _, not := range nots {
+		name, matcher, ok := single(not)
+		pattern, known := asRegex(matcher)
+		if !ok || !known || subject != "" && subject != name {
+			return nots[0], false
+		}
+		subject = name
+		if !slices.Contains(patterns, pattern) {
+			patterns = append(patterns, pattern)
+		}
+	}
+	any := object{{"regex", strings.Join(patterns, "|")}}
+	if header, found := strings.CutPrefix(subject, "headers:"); found {
+		return object{{"headers", object{{header, any}}}}, true
+	}
+	return object{{subject, any}}, true
+}
+
+// single is the only thing that a match looks at: "path", "host" or
+// "headers:<name>".
+func single(match object) (name string, matcher any, ok bool) {
+	if len(match) != 1 {
+		return "", nil, false
+	}
+	f := match[0]
+	if f.name == "path" || f.name == "host" {
+		return f.name, f.value, true
+	}
+	headers, isObject := f.value.(object)
+	if f.name != "headers" || !isObject || len(headers) != 1 {
+		return "", nil, false
+	}
+	return "headers:" + headers[0].name, headers[0].value, true
+}
+
+// asRegex writes a matcher as a regular expression that may match anywhere.
+func asRegex(matcher any) (string, bool) {
+	if text, ok := matcher.(string); ok {
+		return "^" + regexp.QuoteMeta(text) + "$", true
+	}
+	o, ok := matcher.(object)
+	if !ok || len(o) != 1 {
+		return "", false
+	}
+	text, ok := o[0].value.(string)
+	if !ok {
+		return "", false
+	}
+	switch o[0].name {
+	case "exact":
+		return "^" + regexp.QuoteMeta(text) + "$", true
+	case "prefix":
+		return "^" + regexp.QuoteMeta(text), true
+	case "suffix":
+		return regexp.QuoteMeta(text) + "$", true
+	case "contains":
+		return regexp.QuoteMeta(text), true
+	case "regex":
+		return "(?:" + text + ")", true
+	}
+	return "", false
+}
+
+// stringMatch is Envoy's StringMatcher as a matcher; nil if it has no
+// counterpart.
+func stringMatch(n node) any {
+	ignoreCase := n.get("ignore_case").flag(false)
+	for _, op := range []string{"exact", "prefix", "suffix", "contains"} {
+		value := n.get(op)
+		if !value.ok() {
+			continue
+		}
+		matcher := any(object{{op, value.text()}})
+		if op == "exact" {
+			matcher = value.text()
+		}
+		if !ignoreCase {
+			return matcher
+		}
+		pattern, _ := asRegex(matcher)
+		return object{{"regex", "(?i)" + pattern}}
+	}
+	if pattern := n.get("safe_regex", "regex"); pattern.ok() {
+		return whole(pattern.text())
+	}
+	return nil
+}
+
+// whole is a matcher for a regular expression that Envoy holds against the whole
+// value.
+func whole(pattern string) any { return object{{"regex", "^(?:" + pattern + ")$"}} }
+
+// headerMatches turns Envoy's HeaderMatchers, which all must hold, into
+// conditions. It reports what has no counterpart.
+func (c *converter) headerMatches(list []node) (all conditions, ok bool) {
+	ok = true
+	for _, n := range list {
+		one, fits := c.headerMatch(n)
+		if !fits {
+			ok = false
+			continue
+		}
+		if all, fits = all.and(one); !fits {
+			c.report(Missing, n.at, "a second condition on the same thing")
+			ok = false
+		}
+	}
+	return all, ok
+}
+
+func (c *converter) headerMatch(n node) (conditions, bool) {
+	name := strings.ToLower(n.get("name").text())
+	matcher := headerMatcher(n)
+	if matcher == nil {
+		c.report(Missing, n.at, "a condition on the header %q that is no comparison of its text (range, custom)", name)
+		return conditions{}, false
+	}
+	if n.get("treat_missing_header_as_empty").flag(false) {
+		c.report(Differs, n.at, "a header that is absent matches nothing here but {\"present\": false}")
+	}
+	var one conditions
+	switch name {
+	case ":method":
+		text, exact := matcher.(string)
+		if !exact {
+			c.report(Missing, n.at, "a condition on the method other than a plain comparison")
+			return conditions{}, false
+		}
+		one.methods = []any{text}
+	case ":path":
+		c.report(Differs, n.at, "the path is compared without its query, and as upstreams read it")
+		one.path = matcher
+	case ":authority", "host":
+		one.host = matcher
+	default:
+		one.headers = []headerCondition{{name, matcher}}
+	}
+	if n.get("invert_match").flag(false) {
+		match, _ := one.match()
+		one = conditions{nots: []object{match}}
+	}
+	return one, true
+}
+
+func headerMatcher(n node) any {
+	if m := n.get("string_match"); m.ok() {
+		return stringMatch(m)
+	}
+	if present := n.get("present_match"); present.ok() {
+		return object{{"present", present.flag(true)}}
+	}
+	for old, op := range map[string]string{"prefix_match": "prefix", "suffix_match": "suffix", "contains_match": "contains"} {
+		if value := n.get(old); value.ok() {
+			return object{{op, value.text()}}
+		}
+	}
+	if value := n.get("exact_match"); value.ok() {
+		return value.text()
+	}
+	if pattern := n.get("safe_regex_match", "regex"); pattern.ok() {
+		return whole(pattern.text())
+	}
+	if n.get("range_match").ok() {
+		return nil
+	}
+	if len(n.names()) == 1 || len(n.names()) == 2 && n.get("invert_match").ok() { // the name alone
+		return object{{"present", true}}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+)
+
+// descriptorRules makes the rules of one descriptor that a use sends, for the
+// requests of when.
+func (c *converter) descriptorRules(u *use, entries []entry, when conditions, s *service) {
+	found := leaves(s.Descriptors, entries, nil, nil)
+	tier := c.tierEntry(entries, found)
+	var order []string
+	groups := map[string][]leaf{}
+	for _, l := range found {
+		name := groupName(entries, l, tier)
+		if groups[name] == nil {
+			order = append(order, name)
+		}
+		groups[name] = append(groups[name], l)
+		c.leafSettings(&l)
+	}
+	for _, name := range order {
+		c.groupRule(u, entries, groups[name], found, when, tier)
+	}
+}
+
+// leafSettings reports what a descriptor of the service has beside its limit.
+func (c *converter) leafSettings(l *leaf) {
+	if l.QuotaMode {
+		c.report(Differs, l.at, "quota_mode: a shadow rule; the metadata that the service answers is not set")
+	}
+	if len(l.RateLimit.Replaces) > 0 {
+		c.report(Missing, l.at, "replaces: the limits that it names apply, too (a \"not\" in their rules' match would keep them away)")
+	}
+	if l.DetailedMetric || l.ValueToMetric {
+		c.report(Note, l.at, "labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
+	}
+}
+
+// tierEntry is the entry whose values choose the limit by limits_by; -1 for none.
+// Values of other entries are for match, which sees headers alone.
+func (c *converter) tierEntry(entries []entry, found []leaf) int {
+	best := -1
+	for i := range entries {
+		varies, wildcards := false, false
+		for _, l := range found {
+			varies = varies || l.picks[i].descriptor != nil && !l.picks[i].any()
+			wildcards = wildcards || l.picks[i].isPrefix && l.picks[i].prefix != "" || len(l.picks[i].notBegin) > 0
+		}
+		if !varies || wildcards && entries[i].header != "" {
+			continue
+		}
+		if best < 0 || entries[best].header != "" && entries[i].header == "" {
+			best = i
+		}
+	}
+	return best
+}
+
+// groupName is the same for limits that one rule can have as tiers.
+func groupName(entries []entry, l leaf, tier int) string {
+	name := fmt.Sprint(l.ShadowMode || l.QuotaMode)
+	for i := range entries {
+		if i == tier {
+			continue
+		}
+		p := l.picks[i]
+		name += fmt.Sprintf("/%t%t%q%q%q%q", p.isExact, p.isPrefix, p.exact, p.prefix, p.not, p.notBegin)
+	}
+	return name
+}
+
+// groupRule makes one rule of limits that differ in the tier entry's value alone.
+func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when conditions, tier int) {
+	first := group[0]
+	var key []any
+	var names []string
+	for i, e := range entries {
+		if e.static {
+			names = append(names, e.value)
+			continue
+		}
+		pick := first.picks[i]
+		if i == tier {
+			key, names = append(key, e.source), append(names, e.key)
+			continue
+		}
+		only, ok := valueConditions(&e, &pick)
+		if ok {
+			when, ok = when.and(only)
+		}
+		if !ok {
+			c.report(Missing, first.at, "a limit for some values of %q: match cannot compare them", e.key)
+			return
+		}
+		switch {
+		case pick.isExact:
+			names = append(names, pick.exact)
+		case first.shares[i]:
+			names = append(names, pick.prefix)
+		default:
+			key, names = append(key, e.source), append(names, e.key)
+		}
+	}
+	match, ok := when.match()
+	if !ok {
+		c.report(Differs, first.at, "more than one thing must not hold for it, which one match cannot say: the rule applies to too many requests")
+	}
+	limits, ok := c.groupLimits(group, found, entries, tier)
+	if !ok {
+		return
+	}
+	c.add(first.at, assemble(c.name(names...), match, key, c.cost(u.limit), limits, first.ShadowMode || first.QuotaMode))
+}
+
+// assemble writes a rule with its fields in their usual order.
+func assemble(name string, match object, key []any, cost any, limits field, shadow bool) object {
+	rule := object{{"name", name}}
+	if len(match) > 0 {
+		rule = rule.with("match", match)
+	}
+	if len(key) > 0 {
+		rule = rule.with("key", key)
+	}
+	if cost != nil {
+		rule = rule.with("cost", cost)
+	}
+	rule = append(rule, limits)
+	if shadow {
+		rule = rule.with("mode", "shadow")
+	}
+	return rule
+}
+
+// valueConditions are what match must say for the values of a pick. It reports
+// false if match cannot see them.
+func valueConditions(e *entry, pick *choice) (conditions, bool) {
+	if pick.any() || pick.isPrefix && pick.prefix == "" && len(pick.not)+len(pick.notBegin) == 0 {
+		return conditions{}, true
+	}
+	if e.header == "" {
+		return conditions{}, false
+	}
+	var only conditions
+	if pick.isExact {
+		only.headers = []headerCondition{{e.header, pick.exact}}
+	}
+	if pick.isPrefix && pick.prefix != "" {
+		only.headers = []headerCondition{{e.header, object{{"prefix", pick.prefix}}}}
+	}
+	for _, value := range pick.not {
+		only.nots = append(only.nots, object{{"headers", object{{e.header, value}}}})
+	}
+	for _, prefix := range pick.notBegin {
+		only.nots = append(only.nots, object{{"headers", object{{e.header, object{{"prefix", prefix}}}}}})
+	}
+	return only, true
+}
+
+// groupLimits are the limits of a group: plain ones, or tiers by the value of an
+// entry. It reports false if there is nothing to limit.
+func (c *converter) groupLimits(group, found []leaf, entries []entry, tier int) (field, bool) {
+	if tier < 0 || len(group) == 1 && group[0].picks[tier].any() {
+		l := group[0]
+		if l.RateLimit.Unlimited {
+			return field{}, false
+		}
+		limit := c.limit(&l)
+		return field{"limits", []any{limit}}, limit != nil
+	}
+	values, fallback, others := object{}, "", []string{}
+	for _, l := range group {
+		pick := l.picks[tier]
+		if !pick.isExact {
+			fallback, others = "others", pick.not
+			if len(pick.notBegin) > 0 || pick.isPrefix && pick.prefix != "" {
+				c.report(Missing, l.at, "a limit for some values of %q: only whole values name a tier", entries[tier].key)
+				return field{}, false
+			}
+			continue
+		}
+		values = values.with(pick.exact, c.tierLimits(&l))
+	}
+	for _, value := range others { // which have limits of their own elsewhere, or none
+		if values.get(value) == nil {
+			values = values.with(value, "unlimited")
+		}
+	}
+	if fallback != "" {
+		for values.get(fallback) != nil {
+			fallback += "_"
+		}
+		i := slices.IndexFunc(group, func(l leaf) bool { return !l.picks[tier].isExact })
+		values = values.with(fallback, c.tierLimits(&group[i]))
+	}
+	tiers := object{{"source", entries[tier].source}, {"values", values}}
+	if fallback != "" {
+		tiers = tiers.with("default", fallback)
+	}
+	return field{"limits_by", tiers}, limited(values)
+}
+
+// limited reports whether some tier has a limit.
+func limited(values object) bool {
+	return slices.ContainsFunc(values, func(f field) bool { return f.value != "unlimited" })
+}
+
+func (c *converter) tierLimits(l *leaf) any {
+	if l.RateLimit.Unlimited {
+		return "unlimited"
+	}
+	limit := c.limit(l)
+	if limit == nil {
+		return "unlimited"
+	}
+	return []any{limit}
+}
+
+// limit is the service's limit; nil if it has no counterpart.
+func (c *converter) limit(l *leaf) object {
+	window, err := l.RateLimit.window()
+	if err != nil {
+		c.report(Missing, l.at, "%v", err)
+		return nil
+	}
+	limit := fixedWindow(l.RateLimit.RequestsPerUnit, window)
+	if name := l.RateLimit.Name; name != "" && !c.limitNames[name] {
+		c.limitNames[name] = true
+		limit = limit.with("name", name)
+	}
+	return limit
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
+)
+
+// simulation is the flags of simulate.
+type simulation struct {
+	source
+	traffic, log string // files
+	client       simulate.Client
+	headers      []string
+	duration     time.Duration
+	roundTrip    time.Duration
+	away, hangs  []string
+	svg, html    string
+	options      simulate.Options
+}
+
+func (a *app) simulateCommand() *cobra.Command {
+	s := &simulation{client: simulate.Client{Name: "clients"}}
+	command := &cobra.Command{
+		Use:   "simulate",
+		Short: "Play traffic through a configuration, in as many Envoys as you like",
+		Long: `Simulate plays traffic through the plugin's own code: its rules, leases, deny
+cache and breaker, in the workers of several Envoys, with a Redis made of the
+algorithms' Go twins. Time is simulated, so that an hour takes seconds. The
+traffic is described by a file or by flags, or comes from an access log.`,
+		Example: "  sluice simulate -c plugin.json --url https://h/api/ -H 'x-api-key: k{n}' --rate 200 --identities 50 --zipf 1.1\n" +
+			"  sluice simulate -c plugin.json --traffic traffic.yaml --envoys 10 --redis-away 20s-30s --html report.html",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.simulate(s) },
+	}
+	s.source.flag(command)
+	f := command.Flags()
+	f.StringVar(&s.traffic, "traffic", "", "file that describes the traffic")
+	f.StringVar(&s.log, "log", "", "access log of Envoy to play")
+	f.StringVar(&s.client.URL, "url", "", "URL of the requests; {n} is the client's number")
+	f.StringArrayVarP(&s.headers, "header", "H", nil, "a header of the requests, 'name: value'; {n} is the client's number")
+	f.StringVar(&s.client.Method, "method", "GET", "method of the requests")
+	f.StringVar(&s.client.ClientIP, "client-ip", "", "address of the clients, or a network of which client n has the n-th")
+	f.Float64Var(&s.client.Rate, "rate", 100, "requests a second")
+	f.IntVar(&s.client.Identities, "identities", 1, "how many clients there are")
+	f.Float64Var(&s.client.Zipf, "zipf", 0, "client n sends in proportion to 1/n^zipf; 0: all alike")
+	f.StringVar(&s.client.Retry, "retry", "never", "what rejected clients do: never, after (Retry-After), at once")
+	f.DurationVar(&s.duration, "duration", time.Minute, "how long")
+	f.IntVar(&s.options.Envoys, "envoys", 1, "how many Envoys share the traffic")
+	f.IntVar(&s.options.Workers, "workers", 2, "worker threads of each Envoy")
+	f.IntVar(&s.options.Shards, "redis-shards", 1, "primaries of the Redis Cluster, each with a core of its own")
+	f.DurationVar(&s.roundTrip, "round-trip", 500*time.Microsecond, "round trip to Redis")
+	f.StringArrayVar(&s.away, "redis-away", nil, "when Redis cannot be reached, such as 20s-30s")
+	f.StringArrayVar(&s.hangs, "redis-hangs", nil, "when Redis does not answer")
+	f.BoolVar(&s.options.Loses, "redis-loses", false, "Redis comes back empty after --redis-away")
+	f.Uint64Var(&s.options.Seed, "seed", 1, "the same seed gives the same traffic")
+	f.StringVar(&s.svg, "svg", "", "file for the picture")
+	f.StringVar(&s.html, "html", "", "file for a page with picture and tables")
+	command.MarkFlagsMutuallyExclusive("traffic", "log", "url")
+	command.MarkFlagsOneRequired("traffic", "log", "url")
+	return command
+}
+
+// periods reads such as "20s-30s".
+func periods(flag string, texts []string) (all []simulate.Period, err error) {
+	for _, text := range texts {
+		from, to, ok := strings.Cut(text, "-")
+		begin, err1 := time.ParseDuration(from)
+		end, err2 := time.ParseDuration(to)
+		if !ok || errors.Join(err1, err2) != nil || begin < 0 || end <= begin {
+			return nil, fmt.Errorf("%s: %q is not a period (want such as 20s-30s)", flag, text)
+		}
+		all = append(all, simulate.Period{FromMicros: begin.Microseconds(), ToMicros: end.Microseconds()})
+	}
+	return all, nil
+}
+
+// world checks the flags that describe the world.
+func (s *simulation) world() (err error) {
+	if s.options.Envoys < 1 || s.options.Workers < 1 || s.options.Envoys*s.options.Workers > 100_000 {
+		return errors.New("--envoys and --workers: want at least 1 each, and 100000 workers at most")
+	}
+	if s.options.Shards < 1 {
+		return errors.New("--redis-shards: want at least 1")
+	}
+	if s.options.Away, err = periods("--redis-away", s.away); err != nil {
+		return err
+	}
+	s.options.RoundTripMicros = s.roundTrip.Microseconds()
+	s.options.Hangs, err = periods("--redis-hangs", s.hangs)
+	return err
+}
+
+// described is the traffic that a file or the flags describe.
+func (a *app) described(s *simulation) (*simulate.Traffic, error) {
+	if s.traffic != "" {
+		text, err := a.read(s.traffic)
+		if err != nil {
+			return nil, err
+		}
+		traffic, err := simulate.ParseTraffic(text)
+		if err != nil {
+			return nil, usage("%s: %w", s.traffic, err)
+		}
+		return traffic, nil
+	}
+	s.client.Headers = map[string]string{}
+	for _, header := range s.headers {
+		name, value, ok := strings.Cut(header, ":")
+		if !ok {
+			return nil, usage("%q is not a header (want \"name: value\")", header)
+		}
+		s.client.Headers[name] = strings.TrimSpace(value)
+	}
+	traffic := &simulate.Traffic{Duration: simulate.Duration(s.duration.Microseconds()), Clients: []simulate.Client{s.client}}
+	if err := traffic.Check(); err != nil {
+		return nil, usage("%w", err)
+	}
+	return traffic, nil
+}
+
+func (a *app) simulate(s *simulation) error {
+	if err := s.world(); err != nil {
+		return usage("%w", err)
+	}
+	l, err := a.limiter(s.source)
+	if err != nil {
+		return err
+	}
+	var report *simulate.Report
+	if s.log != "" {
+		text, err := a.read(s.log)
+		if err != nil {
+			return err
+		}
+		log, err := simulate.ReadLog(text)
+		if err != nil {
+			return usage("%s: %w", s.log, err)
+		}
+		if log.Skipped > 0 {
+			fmt.Fprintf(a.errors, "note: %d lines of %s are no requests\n", log.Skipped, s.log)
+		}
+		report = simulate.Run(l.cfg, l.set, log, s.options)
+	} else {
+		traffic, err := a.described(s)
+		if err != nil {
+			return err
+		}
+		report = simulate.Run(l.cfg, l.set, simulate.Generate(traffic, s.options.Seed), s.options)
+	}
+	return a.printSimulation(s, report)
+}
+
+func (a *app) printSimulation(s *simulation, r *simulate.Report) error {
+	tables := simulationTables(r)
+	if s.svg != "" {
+		if err := os.WriteFile(s.svg, r.SVG(), 0o644); err != nil {
+			return usage("%w", err)
+		}
+	}
+	if s.html != "" {
+		page, err := r.HTML(tables)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(s.html, page, 0o644); err != nil {
+			return usage("%w", err)
+		}
+	}
+	if a.json() {
+		return a.writeJSON(r)
+	}
+	for i, rows := range tables {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		if err := a.table(rows); err != nil {
+			return err
+		}
+	}
+	if len(r.Log) > 0 {
+		fmt.Fprintln(a.out, "\nLOG")
+	}
+	for _, line := range r.Log {
+		fmt.Fprintf(a.out, "%d times: %s\n", line.Times, line.Text)
+	}
+	return nil
+}
+
+// simulationTables are a report's tables: clients, rules, and Redis.
+func simulationTables(r *simulate.Report) [][][]string {
+	clients := [][]string{{"CLIENTS", "REQUESTS", "RETRIES", "ADMITTED", "429", "503"}}
+	for _, g := range r.Groups {
+		clients = append(clients, []string{g.Name, whole(g.Requests), whole(g.Retries), whole(g.Admitted), whole(g.Rejected), whole(g.Refused)})
+	}
+	rules := [][]string{{"RULE", "CHECKED", "ADMITTED", "REJECTED", "LIMIT", "MOST IN ANY WINDOW OF ONE IDENTITY"}}
+	for _, rule := range r.Rules {
+		rejected := whole(rule.Rejected)
+		if rule.Mode == "shadow" {
+			rejected = whole(rule.Shadow) + " (shadow)"
+		}
+		head := []string{rule.Rule, whole(rule.Checked), whole(rule.Admitted), rejected}
+		for _, l := range rule.Limits {
+			text := fmt.Sprintf("%s %d in %s", l.Algorithm, l.Limit, l.Window)
+			if l.Capacity != l.Limit {
+				text += fmt.Sprintf(", burst %d", l.Capacity)
+			}
+			rules = append(rules, append(head[:4:4], text, whole(l.MostInWindow)))
+			head = []string{"", "", "", ""}
+		}
+	}
+	tables := [][][]string{clients, rules}
+	if r.Redis != nil {
+		tables = append(tables, redisTable(r))
+	}
+	return tables
+}
+
+func redisTable(r *simulate.Report) [][]string {
+	d := r.Redis
+	rows := [][]string{
+		{"REDIS", ""},
+		{"commands a second", fmt.Sprintf("%.0f (%.3f a request)", d.CommandsASecond, d.CommandsARequest)},
+		{"busy cores, of shards", fmt.Sprintf("%.3f of %d", d.Cores, d.Shards)},
+		{"bytes a second", fmt.Sprintf("%.0f", d.BytesASecond)},
+		{"connections", strconv.Itoa(d.Connections)},
+		{"keys at the end", fmt.Sprintf("%d, %s bytes", d.Keys, whole(d.KeyBytes))},
+		{"wait, p50 and p99", fmt.Sprintf("%.2f and %.2f ms", float64(r.WaitP50Micros)/1000, float64(r.WaitP99Micros)/1000)},
+		{"rejected from memory", whole(d.DenyCacheHits)},
+	}
+	if d.LeaseUnitsTaken > 0 {
+		rows = append(rows, []string{"leased units, and given back", whole(d.LeaseUnitsTaken) + ", " + whole(d.LeaseUnitsGivenUp)})
+	}
+	if d.Failures > 0 {
+		rows = append(rows, []string{"checks it did not decide", whole(d.Failures)},
+			[]string{"breaker opened", whole(d.BreakerOpenings)},
+			[]string{"let pass undecided", whole(r.Undecided)},
+			[]string{"decided locally", whole(r.Local)})
+	}
+	return rows
+}
+
+func whole(v int64) string { return strconv.FormatInt(v, 10) }

@@ -1,0 +1,363 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// run simulates a configuration on a description of traffic.
+func run(t *testing.T, plugin, traffic string, o Options) *Report {
+	t.Helper()
+	cfg, err := config.Parse([]byte(plugin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := rule.Compile(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := ParseTraffic([]byte(traffic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Envoys, o.Workers = max(1, o.Envoys), max(1, o.Workers)
+	if o.RoundTripMicros == 0 {
+		o.RoundTripMicros = 500
+	}
+	return Run(cfg, rules, Generate(described, o.Seed), o)
+}
+
+// one is a configuration of one limit for each x-key.
+func one(top, limit string) string {
+	return `{` + top + `"rules": [{"name": "r", "key": [{"header": "x-key"}], "limits": [` + limit + `]}]}`
+}
+
+const (
+	inRedis = `"redis": {"cluster": "redis"}, `
+	second  = 1_000_000
+)
+
+func TestLimitsHold(t *testing.T) {
+	t.Parallel()
+	const traffic = `{duration: 10s, clients: [{name: a, rate: 2000, identities: 3, zipf: 1, url: "http://h/", headers: {x-key: "k{n}"}}]}`
+	for _, c := range []struct {
+		name, top, limit string
+		most             int64 // in any window of an identity
+		least            int64 // admitted of all
+	}{
+		{name: "gcra", top: inRedis, limit: `{"algorithm": "gcra", "limit": 100, "window": "1s"}`, most: 200, least: 3000},
+		{name: "sliding_window_log", top: inRedis, limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`, most: 100, least: 2900},
+		{name: "sliding_window_counter", top: inRedis, limit: `{"algorithm": "sliding_window_counter", "limit": 100, "window": "1s"}`, most: 200, least: 2800},
+		{name: "fixed_window", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s"}`, most: 200, least: 3000},
+		{name: "leaky_bucket that queues", top: inRedis, limit: `{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "overflow": "queue"}`, most: 200, least: 3000},
+		{name: "leases", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s", "lease": {"units": 5, "ttl": "50ms"}}`, most: 200, least: 2000},
+		{name: "the embedded store", limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`, most: 100, least: 2900},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			envoys := 4
+			if c.top == "" {
+				envoys = 1
+			}
+			r := run(t, one(c.top, c.limit), traffic, Options{Envoys: envoys, Workers: 2})
+			if r.Requests < 19_000 || r.Requests > 21_000 {
+				t.Errorf("%d requests, want about 20000", r.Requests)
+			}
+			if most := r.Rules[0].Limits[0].MostInWindow; most > c.most {
+				t.Errorf("%d admitted in a window, want at most %d", most, c.most)
+			}
+			if r.Admitted < c.least {
+				t.Errorf("%d admitted, want at least %d", r.Admitted, c.least)
+			}
+			if sum := r.Admitted + r.Rejected + r.Refused; sum != r.Requests {
+				t.Errorf("%d requests have an end, of %d", sum, r.Requests)
+			}
+		})
+	}
+}
+
+func TestRedisFails(t *testing.T) {
+	t.Parallel()
+	const (
+		traffic = `{duration: 9s, clients: [{name: a, rate: 300, arrivals: even, url: "http://h/", headers: {x-key: k}}]}`
+		limit   = `{"algorithm": "gcra", "limit": 100, "window": "1s"}`
+	)
+	away := []Period{{3 * second, 6 * second}}
+	for _, c := range []struct {
+		name, mode string
+		options    Options
+		check      func(r *Report) error
+	}{
+		{
+			name: "allow", mode: "allow", options: Options{Away: away},
+			check: func(r *Report) error {
+				if r.Undecided < 800 || r.Redis.BreakerOpenings != 2 || r.Redis.Failures != r.Undecided {
+					return fmt.Errorf("%d undecided, %d openings, %d failures; want some 900, 2, as many", r.Undecided, r.Redis.BreakerOpenings, r.Redis.Failures)
+				}
+				return nil
+			},
+		},
+		{
+			name: "deny", mode: "deny", options: Options{Away: away},
+			check: func(r *Report) error {
+				if r.Refused < 800 || r.Undecided != 0 {
+					return fmt.Errorf("%d refused, %d undecided; want some 900 and 0", r.Refused, r.Undecided)
+				}
+				return nil
+			},
+		},
+		{
+			name: "local", mode: "local", options: Options{Away: away},
+			check: func(r *Report) error {
+				if most := r.Rules[0].Limits[0].MostInWindow; r.Local < 800 || most > 600 {
+					return fmt.Errorf("%d decided locally, %d in a window; want some 900, at most 600", r.Local, most)
+				}
+				return nil
+			},
+		},
+		{
+			name: "hangs", mode: "allow", options: Options{Hangs: away},
+			check: func(r *Report) error {
+				if r.Undecided < 800 || r.WaitP99Micros > 80_000 {
+					return fmt.Errorf("%d undecided, p99 %d us; want some 900, below 80 ms", r.Undecided, r.WaitP99Micros)
+				}
+				return nil
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.options.Envoys, c.options.Workers = 1, 2
+			r := run(t, one(inRedis+`"failure": {"mode": "`+c.mode+`"}, `, limit), traffic, c.options)
+			if err := c.check(r); err != nil {
+				t.Error(err)
+			}
+			if len(r.Log) == 0 || !strings.Contains(r.Log[len(r.Log)-1].Text, "redis is back") {
+				t.Errorf("log %v, want its end to say that Redis is back", r.Log)
+			}
+		})
+	}
+}
+
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		retry    string
+		admitted int64
+		requests int64
+	}{
+		{retry: "never", admitted: 10, requests: 30},
+		{retry: "after", admitted: 30, requests: 60}, // the rest come in the next windows
+		{retry: "at once", admitted: 10, requests: 70},
+	} {
+		t.Run(c.retry, func(t *testing.T) {
+			t.Parallel()
+			traffic := `{duration: 5s, clients: [{name: a, burst: {size: 30, every: 60s}, retry: ` + c.retry + `, url: "http://h/", headers: {x-key: k}}]}`
+			r := run(t, one(inRedis, `{"algorithm": "fixed_window", "limit": 10, "window": "1s", "anchor": "first_request"}`), traffic, Options{})
+			if r.Admitted != c.admitted {
+				t.Errorf("%d admitted, want %d", r.Admitted, c.admitted)
+			}
+			if r.Requests != c.requests {
+				t.Errorf("%d requests, want %d", r.Requests, c.requests)
+			}
+		})
+	}
+}
+
+func TestLeasesSpareRedis(t *testing.T) {
+	t.Parallel()
+	const traffic = `{duration: 2s, clients: [{name: a, rate: 10000, url: "http://h/", headers: {x-key: k}}]}`
+	limit := `{"algorithm": "fixed_window", "limit": 1000000, "window": "1s"%s}`
+	without := run(t, one(inRedis, fmt.Sprintf(limit, "")), traffic, Options{})
+	with := run(t, one(inRedis, fmt.Sprintf(limit, `, "lease": {"units": 100, "ttl": "100ms"}`)), traffic, Options{})
+	if without.Redis.CommandsARequest < 1 {
+		t.Errorf("%.3f commands a request, want one", without.Redis.CommandsARequest)
+	}
+	if with.Redis.CommandsARequest > 0.05 {
+		t.Errorf("with leases %.3f commands a request, want below 0.05", with.Redis.CommandsARequest)
+	}
+}
+
+func TestSeed(t *testing.T) {
+	t.Parallel()
+	const traffic = `{duration: 1s, clients: [{name: a, rate: 500, identities: 9, zipf: 1, url: "http://h/", headers: {x-key: "{n}"}}]}`
+	limit := one(inRedis, `{"algorithm": "gcra", "limit": 10, "window": "1s"}`)
+	results := map[string]bool{}
+	for _, seed := range []uint64{1, 1, 2} {
+		text, err := json.Marshal(run(t, limit, traffic, Options{Seed: seed, Envoys: 2}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[string(text)] = true
+	}
+	if len(results) != 2 {
+		t.Errorf("%d different results of two seeds", len(results))
+	}
+}
+
+func TestShardsShareTheWork(t *testing.T) {
+	t.Parallel()
+	const traffic = `{duration: 100ms, clients: [{name: a, rate: 400000, identities: 1000, url: "http://h/", headers: {x-key: "{n}"}}]}`
+	limit := one(`"redis": {"cluster": "redis", "timeout": "5s"}, `, `{"algorithm": "gcra", "limit": 1000, "window": "1s"}`)
+	alone := run(t, limit, traffic, Options{Workers: 8})
+	four := run(t, limit, traffic, Options{Workers: 8, Shards: 4})
+	if alone.WaitP99Micros < 20_000 {
+		t.Errorf("one core: p99 %d us, want a queue", alone.WaitP99Micros)
+	}
+	if four.WaitP99Micros > 5_000 {
+		t.Errorf("four cores: p99 %d us, want no queue", four.WaitP99Micros)
+	}
+}
+
+func TestTrafficIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, traffic, error string }{
+		{"no duration", `clients: [{rate: 1, url: "http://h/"}]`, `the traffic has no "duration"`},
+		{"no clients", `duration: 1s`, `the traffic has no "clients"`},
+		{"an unknown field", `duration: 1s` + "\nrat: 1", "field rat not found"},
+		{"no rate", `{duration: 1s, clients: [{url: "http://h/"}]}`, `clients[0]: "rate" is missing`},
+		{"no url", `{duration: 1s, clients: [{rate: 1}]}`, `clients[0]: "url" is missing`},
+		{"a bad url", `{duration: 1s, clients: [{rate: 1, url: h}]}`, `"h" is not a URL`},
+		{"a bad retry", `{duration: 1s, clients: [{rate: 1, url: "http://h/", retry: soon}]}`, `retry: "soon" is unknown`},
+		{"a bad duration", `duration: soon`, `line 1: "soon" is not a duration`},
+		{"a burst without end", `{duration: 1s, clients: [{burst: {size: 3}, url: "http://h/"}]}`, "burst: want"},
+		{"a small network", `{duration: 1s, clients: [{rate: 1, url: "http://h/", client_ip: 10.0.0.1/32}]}`, "has no 1-th address"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := ParseTraffic([]byte(c.traffic)); err == nil || !strings.Contains(err.Error(), c.error) {
+				t.Errorf("error %v, want one with %s", err, c.error)
+			}
+		})
+	}
+}
+
+func TestReadLog(t *testing.T) {
+	t.Parallel()
+	const text = `[2026-01-02T03:04:05.250Z] "GET /api/a?b=1 HTTP/1.1" 200 - 0 5 1 0 "192.0.2.7" "curl/8" "id" "h.example.com" "10.0.0.1:80"
+{"start_time": "2026-01-02T03:04:05.000Z", "method": "POST", "path": "/x", "authority": "h", "client_ip": "192.0.2.8:999", "x_api_key": "k", "bytes": 3}
+not a request
+
+[2026-01-02T03:04:06Z] "GET /y HTTP/2" 200
+`
+	log, err := ReadLog([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log.Skipped != 1 || log.durationMicros() != second+1 {
+		t.Errorf("%d skipped, %d us; want 1, %d", log.Skipped, log.durationMicros(), second+1)
+	}
+	for i, want := range []struct {
+		at                            int64
+		method, path, host, key, addr string
+	}{
+		{0, "POST", "/x", "h", "k", "192.0.2.8:40000"},
+		{250_000, "GET", "/api/a?b=1", "h.example.com", "", "192.0.2.7:40000"},
+		{second, "GET", "/y", "unknown", "", ""},
+	} {
+		r := log.next()
+		method, _ := r.http.Header(":method")
+		path, _ := r.http.Header(":path")
+		host, _ := r.http.Header(":authority")
+		key, _ := r.http.Header("x-api-key")
+		addr, _ := r.http.Property([]string{"source", "address"})
+		got := fmt.Sprint(r.atMicros, method, path, host, key, string(addr))
+		if want := fmt.Sprint(want.at, want.method, want.path, want.host, want.key, want.addr); got != want {
+			t.Errorf("request %d: %s, want %s", i, got, want)
+		}
+	}
+	if log.next() != nil {
+		t.Error("a fourth request")
+	}
+	if _, err := ReadLog([]byte("nothing\n")); err == nil {
+		t.Error("no error for a file that is no access log")
+	}
+}
+
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	const traffic = `{duration: 4s, clients: [{name: "<a>", rate: 300, url: "http://h/", headers: {x-key: k}}]}`
+	r := run(t, one(inRedis, `{"algorithm": "gcra", "limit": 100, "window": "1s"}`), traffic, Options{Away: []Period{{0, second}}})
+	picture := r.SVG()
+	for d := xml.NewDecoder(bytes.NewReader(picture)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Rejected == 0 {
+		t.Error("nothing was rejected")
+	}
+	for _, class := range []string{"admitted", "undecided", "rejected"} {
+		if !bytes.Contains(picture, []byte(`<path class="`+class+`"`)) {
+			t.Errorf("the picture does not show what was %s", class)
+		}
+	}
+	if bytes.Contains(picture, []byte("%!")) || bytes.Contains(picture, []byte("NaN")) {
+		t.Error("a format and its values do not fit")
+	}
+	page, err := r.HTML([][][]string{{{"<HEAD>"}, {"<cell>"}}})
+	if err != nil || !bytes.Contains(page, []byte("&lt;cell&gt;")) {
+		t.Errorf("the page: %v, %s", err, page)
+	}
+}
+
+// TestConstantsAreMeasured holds the constants to what docs/algorithms.md says was
+// measured.
+func TestConstantsAreMeasured(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/algorithms.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := regexp.MustCompile(`[0-9.]+`)
+	found := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 8 || !strings.Contains(cells[1], "](#") {
+			continue
+		}
+		a, ok := algo.ParseAlgorithm(strings.Trim(strings.Split(cells[1], "]")[0], " [`"))
+		if !ok {
+			continue
+		}
+		found++
+		limit := &algo.Limit{Algorithm: a}
+		bounds := func(cell string) (low, high float64) {
+			numbers := number.FindAllString(cell, -1)
+			low, _ = strconv.ParseFloat(numbers[0], 64)
+			high, _ = strconv.ParseFloat(numbers[min(1, len(numbers)-1)], 64)
+			return low, high
+		}
+		low, high := bounds(cells[4])
+		if a == algo.SlidingWindowLog { // with one unit, then for each more
+			high = low
+		}
+		if bytes := float64(stateBytes(limit, algo.State{0, 1})); bytes < low || bytes > high {
+			t.Errorf("%s: %v bytes, measured %v to %v", a, bytes, low, high)
+		}
+		low, high = bounds(cells[5])
+		if cost := relative(limit); cost < low-0.15 || cost > high+0.15 {
+			t.Errorf("%s: cost %v, measured %v to %v", a, cost, low, high)
+		}
+	}
+	if found < 6 {
+		t.Errorf("%d algorithms in the table, want 6", found)
+	}
+}

@@ -1,0 +1,212 @@
+package simulate
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/decide"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+// buckets is how many parts of the time a picture shows.
+const buckets = 120
+
+// tally counts what happens.
+type tally struct {
+	world    *World
+	buckets  [buckets]Bucket
+	outcomes [answer.Outcomes]int64
+	groups   map[int]*GroupReport
+	rules    map[string]*ruleTally
+	events   [metric.Events]int64
+	failures int64
+	requests int64
+	retries  int64
+	waits    []int64 // us that requests were paused, a sample
+	lines    map[string]int64
+}
+
+// ruleTally counts one rule's checks.
+type ruleTally struct {
+	checked, admitted, limited, shadow int64
+	limits                             []*limitTally // by the index in the limit set, of all sets
+}
+
+// limitTally follows how much of a limit is used.
+type limitTally struct {
+	report LimitReport
+	window int64
+	recent map[string]*recent // by identity
+}
+
+// recent is what an identity was admitted within the last window.
+type recent struct {
+	at    []int64
+	units []int64
+	sum   int64
+}
+
+func newTally(w *World) *tally {
+	t := &tally{world: w, groups: map[int]*GroupReport{}, rules: map[string]*ruleTally{}, lines: map[string]int64{}}
+	for _, r := range w.rules.Rules {
+		t.rules[r.Name] = &ruleTally{}
+	}
+	for _, set := range w.rules.LimitSets {
+		of := t.rules[set.Rule.Name]
+		for i := range set.Limits {
+			l := &set.Limits[i]
+			of.limits = append(of.limits, &limitTally{
+				report: LimitReport{Name: l.Name, Algorithm: l.Algorithm.String(), Limit: l.Units, Window: l.Window, Capacity: l.Capacity()},
+				window: l.WindowMicros,
+				recent: map[string]*recent{},
+			})
+		}
+	}
+	return t
+}
+
+func (t *tally) bucket(now int64) *Bucket {
+	i := (now - epochMicros) * buckets / max(1, t.world.end-epochMicros)
+	return &t.buckets[min(max(i, 0), buckets-1)]
+}
+
+func (t *tally) group(r *request) *GroupReport {
+	g := t.groups[r.group]
+	if g == nil {
+		g = &GroupReport{Name: "log"}
+		if r.client != nil {
+			g.Name = r.client.Name
+		}
+		t.groups[r.group] = g
+	}
+	return g
+}
+
+func (t *tally) arrived(r *request, now int64) {
+	r.atMicros = now
+	t.requests++
+	t.group(r).Requests++
+	if r.attempt > 1 {
+		t.retries++
+		t.group(r).Retries++
+	}
+}
+
+// maxSample bounds how many waits are remembered.
+const maxSample = 200_000
+
+func (t *tally) concluded(r *request, q *decide.Question, v decide.Verdict, now int64) {
+	t.outcomes[v.Outcome]++
+	if len(t.waits) < maxSample {
+		t.waits = append(t.waits, now-r.atMicros)
+	} else {
+		t.waits[t.requests%maxSample] = now - r.atMicros
+	}
+	b, g := t.bucket(now), t.group(r)
+	switch {
+	case v.Outcome == answer.FailedAllow:
+		b.Undecided++
+		g.Admitted++
+	case admits(v.Outcome):
+		b.Admitted++
+		g.Admitted++
+	case v.Outcome == answer.FailedDeny:
+		b.Refused++
+		g.Refused++
+	default:
+		b.Rejected++
+		g.Rejected++
+	}
+	if q == nil {
+		return
+	}
+	for i := range q.Checks {
+		t.check(&q.Checks[i], admits(v.Outcome), now)
+	}
+}
+
+// check counts one rule's check, and what the identity was admitted.
+func (t *tally) check(c *decide.Check, admitted bool, now int64) {
+	of := t.rules[c.Rule.Name]
+	of.checked++
+	switch {
+	case c.Status == decide.Rejected && !c.Enforced():
+		of.shadow++
+	case c.Status == decide.Rejected:
+		of.limited++
+	case admitted:
+		of.admitted++
+	}
+	if !admitted || c.Cost == 0 {
+		return
+	}
+	for _, l := range of.limits {
+		for i := range c.Limits.Limits {
+			if l.report.Name == c.Limits.Limits[i].Name && l.report.Capacity == c.Limits.Limits[i].Capacity() {
+				l.admit(string(c.Tag), c.Cost, now)
+			}
+		}
+	}
+}
+
+// admit counts units of an identity.
+func (l *limitTally) admit(tag string, units, now int64) {
+	r := l.recent[tag]
+	if r == nil {
+		r = &recent{}
+		l.recent[tag] = r
+	}
+	drop := 0
+	for drop < len(r.at) && r.at[drop] <= now-l.window {
+		r.sum -= r.units[drop]
+		drop++
+	}
+	r.at, r.units = append(r.at[drop:], now), append(r.units[drop:], units)
+	r.sum += units
+	l.report.MostInWindow = max(l.report.MostInWindow, r.sum)
+}
+
+// logged counts a line of the log, without the pause at its end, which is another
+// each time.
+func (t *tally) logged(line string) {
+	line, _, _ = strings.Cut(line, ", next probe in")
+	t.lines[line]++
+}
+
+// recorder counts for one worker.
+type recorder struct {
+	tally   *tally
+	breaker redis.BreakerState
+}
+
+// Count implements decide.Recorder.
+func (r *recorder) Count(e metric.Event, n int64) { r.tally.events[e] += n }
+
+// RedisFailed implements decide.Recorder.
+func (r *recorder) RedisFailed(redis.Cause) { r.tally.failures++ }
+
+// RoundTrip implements decide.Recorder.
+func (r *recorder) RoundTrip(int64) {}
+
+// BreakerChanged implements decide.Recorder.
+func (r *recorder) BreakerChanged(state redis.BreakerState) {
+	if r.breaker == redis.Closed && state == redis.Open {
+		r.tally.events[metric.BreakerOpened]++
+	}
+	r.breaker = state
+}
+
+// Concluded implements decide.Recorder.
+func (r *recorder) Concluded(*decide.Question, decide.Verdict) {}
+
+// percentile is the p-th percentile of the waits, in us.
+func (t *tally) percentile(p float64) int64 {
+	if len(t.waits) == 0 {
+		return 0
+	}
+	sorted := append([]int64(nil), t.waits...)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i] < sorted[j] })
+	return sorted[int(p*float64(len(sorted)-1))]
+}

@@ -1,0 +1,225 @@
+package simulate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+)
+
+// Traffic describes requests: what groups of clients send for a while.
+type Traffic struct {
+	Duration Duration `yaml:"duration"`
+	Clients  []Client `yaml:"clients"`
+}
+
+// Client is a group of clients that are alike.
+type Client struct {
+	Name string `yaml:"name"`
+	// Rate is how many requests a second all of them send together.
+	Rate float64 `yaml:"rate"`
+	// Arrivals are "random" (a Poisson process, the default) or "even".
+	Arrivals string `yaml:"arrivals"`
+	// Identities is how many clients there are; 0 stands for 1. Client n of them
+	// sends with the probability of 1/n^Zipf.
+	Identities int     `yaml:"identities"`
+	Zipf       float64 `yaml:"zipf"`
+	// From and To are when they send; To 0 stands for the end.
+	From Duration `yaml:"from"`
+	To   Duration `yaml:"to"`
+	// Burst is sent beside the rest.
+	Burst Burst `yaml:"burst"`
+	// Retry is what they do when they are rejected: "never" (the default),
+	// "after" waits for Retry-After, "at once" does not.
+	Retry    string `yaml:"retry"`
+	Attempts int    `yaml:"attempts"` // of one request; 0 stands for 3
+	// The request, in which {n} stands for the number of the client, from 1.
+	Method   string            `yaml:"method"`
+	URL      string            `yaml:"url"`
+	Headers  map[string]string `yaml:"headers"`
+	ClientIP string            `yaml:"client_ip"` // an address, or a network whose n-th address it is
+	Metadata map[string]any    `yaml:"metadata"`
+	Property map[string]string `yaml:"properties"`
+}
+
+// Burst is requests of one client at one instant, from time to time.
+type Burst struct {
+	Size  int      `yaml:"size"`
+	Every Duration `yaml:"every"`
+}
+
+// Duration is written such as "1m30s".
+type Duration int64 // us
+
+// UnmarshalYAML reads a duration.
+func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
+	parsed, err := time.ParseDuration(n.Value)
+	if err != nil || parsed < 0 {
+		return fmt.Errorf("line %d: %q is not a duration (want one such as \"500ms\", \"1m30s\")", n.Line, n.Value)
+	}
+	*d = Duration(parsed.Microseconds())
+	return nil
+}
+
+// ParseTraffic reads a description, as YAML or JSON.
+func ParseTraffic(text []byte) (*Traffic, error) {
+	t := new(Traffic)
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(t); err != nil {
+		return nil, fmt.Errorf("not a description of traffic: %w", err)
+	}
+	return t, t.Check()
+}
+
+// Check fills in defaults and reports the first mistake.
+func (t *Traffic) Check() error {
+	if t.Duration <= 0 {
+		return errors.New(`the traffic has no "duration" (want one such as "1m")`)
+	}
+	if len(t.Clients) == 0 {
+		return errors.New(`the traffic has no "clients"`)
+	}
+	for i := range t.Clients {
+		if err := t.Clients[i].check(); err != nil {
+			return fmt.Errorf("clients[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (c *Client) check() error {
+	if c.Identities == 0 {
+		c.Identities = 1
+	}
+	if c.Attempts == 0 {
+		c.Attempts = 3
+	}
+	if c.Method == "" {
+		c.Method = "GET"
+	}
+	switch {
+	case c.Rate < 0 || c.Rate > 1e9 || c.Rate == 0 && c.Burst.Size == 0:
+		return errors.New(`"rate" is missing (want requests a second, above 0)`)
+	case c.Arrivals != "" && c.Arrivals != "random" && c.Arrivals != "even":
+		return fmt.Errorf("arrivals: %q is unknown (want \"random\" or \"even\")", c.Arrivals)
+	case c.Identities < 0 || c.Zipf < 0:
+		return errors.New(`"identities" and "zipf" are not below 0`)
+	case c.Retry != "" && c.Retry != "never" && c.Retry != "after" && c.Retry != "at once":
+		return fmt.Errorf("retry: %q is unknown (want \"never\", \"after\" or \"at once\")", c.Retry)
+	case c.Burst.Size < 0 || c.Burst.Size > 0 && c.Burst.Every <= 0:
+		return errors.New(`burst: want "size" above 0 and "every"`)
+	case c.URL == "":
+		return errors.New(`"url" is missing (want one such as "https://api.example.com/items")`)
+	}
+	_, err := c.request(1)
+	return err
+}
+
+// request is what client n sends.
+func (c *Client) request(n int) (*explain.Request, error) {
+	number := func(text string) string { return strings.ReplaceAll(text, "{n}", strconv.Itoa(n)) }
+	req, err := explain.NewRequest(c.Method, number(c.URL))
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range c.Headers {
+		if err := req.AddHeader(name + ": " + number(value)); err != nil {
+			return nil, err
+		}
+	}
+	for path, value := range c.Property {
+		if err := req.SetProperty(path + "=" + number(value)); err != nil {
+			return nil, err
+		}
+	}
+	if c.ClientIP != "" {
+		ip, err := nthAddress(number(c.ClientIP), n)
+		if err != nil {
+			return nil, err
+		}
+		if err := req.SetClientIP(ip); err != nil {
+			return nil, err
+		}
+	}
+	req.SetMetadataValues(numbered(c.Metadata, number).(map[string]any))
+	return req, nil
+}
+
+// numbered puts a client's number into all texts of a value.
+func numbered(value any, number func(string) string) any {
+	switch v := value.(type) {
+	case string:
+		return number(v)
+	case int:
+		return float64(v)
+	case map[string]any:
+		out := map[string]any{}
+		for name, inner := range v {
+			out[name] = numbered(inner, number)
+		}
+		return out
+	}
+	return value
+}
+
+// nthAddress is the n-th address of a network, or the address itself.
+func nthAddress(text string, n int) (string, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return text, nil // an address, or what SetClientIP complains about
+	}
+	bytes := prefix.Masked().Addr().AsSlice()
+	sum := new(big.Int).Add(new(big.Int).SetBytes(bytes), big.NewInt(int64(n)))
+	addr, ok := netip.AddrFromSlice(sum.FillBytes(make([]byte, len(bytes))))
+	if !ok || !prefix.Contains(addr) {
+		return "", fmt.Errorf("client_ip: %s has no %d-th address", text, n)
+	}
+	return addr.String(), nil
+}
+
+// popularity draws the numbers of clients, from 1, by Zipf's law or all alike.
+type popularity struct {
+	sums []float64 // nil: all alike
+	n    int
+}
+
+func newPopularity(n int, exponent float64) popularity {
+	p := popularity{n: n}
+	if exponent == 0 {
+		return p
+	}
+	sum := 0.0
+	p.sums = make([]float64, n)
+	for i := range p.sums {
+		sum += math.Pow(float64(i+1), -exponent)
+		p.sums[i] = sum
+	}
+	return p
+}
+
+func (p *popularity) draw(random *rand.Rand) int {
+	if p.sums == nil {
+		return 1 + random.IntN(p.n)
+	}
+	at := random.Float64() * p.sums[p.n-1]
+	low, high := 0, p.n-1
+	for low < high {
+		if middle := (low + high) / 2; p.sums[middle] < at {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low + 1
+}

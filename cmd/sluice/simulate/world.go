@@ -1,0 +1,253 @@
+// Package simulate plays traffic through the plugin's own code: its rules, stores,
+// leases, deny cache and breaker, in as many workers as one likes, with a Redis
+// made of the algorithms' Go twins.
+package simulate
+
+import (
+	"container/heap"
+	"math/rand/v2"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/decide"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Options are the world that traffic comes to. Times are in microseconds from its
+// beginning.
+type Options struct {
+	Envoys, Workers int
+	RoundTripMicros int64
+	Shards          int      // of Redis, each with a core of its own; 0 stands for 1
+	Away            []Period // Redis cannot be reached
+	Hangs           []Period // Redis takes commands and answers nothing
+	Loses           bool     // what is away comes back empty
+	Seed            uint64
+}
+
+// Period is a part of the time.
+type Period struct{ FromMicros, ToMicros int64 }
+
+func within(periods []Period, at int64) bool {
+	for _, p := range periods {
+		if p.FromMicros <= at && at < p.ToMicros {
+			return true
+		}
+	}
+	return false
+}
+
+// epochMicros is when the world begins: on no edge of any window that people use,
+// as traffic does.
+const epochMicros = 1_800_000_123_400_000
+
+// World is one simulation.
+type World struct {
+	cfg     *config.Config
+	rules   *rule.Set
+	options Options
+	source  source
+
+	random  *rand.Rand
+	now     int64
+	end     int64
+	events  events
+	tickets uint64
+	workers []*worker
+	server  *server
+	matcher rule.Matcher
+	tally   *tally
+}
+
+// source brings requests, in the order of their times.
+type source interface {
+	// next is the next request; nil after the last.
+	next() *request
+	durationMicros() int64
+}
+
+// request is one request on its way.
+type request struct {
+	atMicros int64
+	http     *explain.Request
+	client   *Client // nil if it came from a log
+	group    int
+	attempt  int // from 1
+}
+
+// Run simulates a configuration.
+func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
+	w := &World{
+		cfg: cfg, rules: rules, options: o, source: from,
+		random: rand.New(rand.NewPCG(o.Seed, 2)),
+		now:    epochMicros,
+		end:    epochMicros + from.durationMicros(),
+		server: newServer(rules, max(1, o.Shards)),
+	}
+	w.tally = newTally(w)
+	for range o.Envoys {
+		shared := sharedData{}
+		for range o.Workers {
+			w.workers = append(w.workers, newWorker(w, len(w.workers), shared))
+		}
+	}
+	for _, p := range o.Away {
+		w.schedule(epochMicros+p.FromMicros, event{kind: outageEvent})
+	}
+	w.arrivals()
+	for len(w.events) > 0 {
+		e := heap.Pop(&w.events).(event)
+		if e.at > w.end+drainMicros {
+			break
+		}
+		w.now = e.at
+		w.handle(&e)
+	}
+	return w.tally.report()
+}
+
+// drainMicros is how long what has begun may take after the last request.
+const drainMicros = 5_000_000
+
+// arrivals schedules the next request of the source.
+func (w *World) arrivals() {
+	if r := w.source.next(); r != nil {
+		w.schedule(epochMicros+r.atMicros, event{kind: arrivalEvent, request: r, fromSource: true})
+	}
+}
+
+func (w *World) handle(e *event) {
+	switch e.kind {
+	case arrivalEvent:
+		if e.fromSource {
+			w.arrivals()
+		}
+		w.tally.arrived(e.request, w.now)
+		w.workers[w.random.IntN(len(w.workers))].arrive(e.request)
+	case commandsEvent:
+		w.serve(e)
+	case repliesEvent:
+		e.worker.received(e.stream, e.bytes)
+	case tickEvent:
+		e.worker.tick()
+	case outageEvent:
+		for _, k := range w.workers {
+			k.lost()
+		}
+		if w.options.Loses {
+			w.server.lose()
+		}
+	}
+}
+
+func (w *World) away() bool { return within(w.options.Away, w.now-epochMicros) }
+
+// send takes a worker's commands on their way to Redis.
+func (w *World) send(k *worker, commands []byte) {
+	at := w.now + w.options.RoundTripMicros/2
+	w.schedule(at, event{kind: commandsEvent, worker: k, stream: k.stream, bytes: commands})
+}
+
+// serve has Redis run what has come.
+func (w *World) serve(e *event) {
+	since := w.now - epochMicros
+	if w.away() || within(w.options.Hangs, since) || !e.worker.open || e.worker.stream != e.stream {
+		return
+	}
+	replies, ready := w.server.receive(e.bytes, w.now)
+	e.kind, e.bytes = repliesEvent, replies
+	w.schedule(ready+w.options.RoundTripMicros-w.options.RoundTripMicros/2, *e)
+}
+
+// again sends a rejected request once more, if its client does.
+func (w *World) again(r *request, waitMicros int64) {
+	c := r.client
+	if c == nil || r.attempt >= c.Attempts {
+		return
+	}
+	switch c.Retry {
+	case "at once":
+		waitMicros = 10_000
+	case "after":
+		if waitMicros == 0 {
+			return
+		}
+	default:
+		return
+	}
+	next := *r
+	next.attempt++
+	if at := w.now + waitMicros; at < w.end {
+		w.schedule(at, event{kind: arrivalEvent, request: &next})
+	}
+}
+
+func (w *World) log(_ *worker, line string) { w.tally.logged(line) }
+
+// passed notes a request that no limit applies to.
+func (w *World) passed(r *request) {
+	w.tally.concluded(r, nil, decide.Verdict{Event: decide.Admitted}, w.now)
+}
+
+// concluded notes a verdict.
+func (w *World) concluded(r *request, q *decide.Question, v decide.Verdict) {
+	w.tally.concluded(r, q, v, w.now)
+	if !admits(v.Outcome) {
+		w.again(r, retryAfter(q))
+	}
+}
+
+// The kinds of events.
+type kind uint8
+
+const (
+	arrivalEvent  kind = iota
+	commandsEvent      // reach Redis
+	repliesEvent       // reach a worker
+	tickEvent
+	outageEvent
+)
+
+// event is something that happens at a time.
+type event struct {
+	at         int64
+	ticket     uint64 // of those at once, the first to be scheduled is the first
+	kind       kind
+	worker     *worker
+	stream     int
+	bytes      []byte
+	request    *request
+	fromSource bool
+}
+
+func (w *World) schedule(at int64, e event) {
+	w.tickets++
+	e.at, e.ticket = at, w.tickets
+	heap.Push(&w.events, e)
+}
+
+// events is a heap by time (container/heap).
+type events []event
+
+func (h events) Len() int { return len(h) }
+
+func (h events) Less(i, j int) bool {
+	if h[i].at != h[j].at {
+		return h[i].at < h[j].at
+	}
+	return h[i].ticket < h[j].ticket
+}
+
+func (h events) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *events) Push(x any) { *h = append(*h, x.(event)) }
+
+// Pop implements heap.Interface.
+func (h *events) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = event{}
+	*h = (*h)[:last]
+	return e
+}

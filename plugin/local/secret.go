@@ -1,0 +1,55 @@
+package local
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+)
+
+// seedKey is where the seed lies in the shared data: the first worker that needs
+// it draws it, and it ends with the process, as the counters do.
+//
+// Slots are of a bounded size, and full ones evict. Could a client tell which
+// identities share a slot with a chosen one, it could drive that one's counter out
+// with a few more.
+const seedKey = "sluice.local.seed"
+
+const seedSize = 32
+
+// learnSecret makes, of the seed and the Store's namespace, what tags are hashed
+// with.
+func (s *Store) learnSecret() error {
+	seed, err := s.seed()
+	if err != nil {
+		return err
+	}
+	s.hash.Reset()
+	s.hash.Write(seed)
+	s.hash.Write([]byte(s.namespace))
+	s.secret = s.hash.Sum(nil)
+	return nil
+}
+
+// seed finds the seed, or draws it.
+func (s *Store) seed() ([]byte, error) {
+	for range maxTries {
+		seed, _, err := s.shared.Get(seedKey)
+		if err == nil && len(seed) == seedSize {
+			return seed, nil
+		}
+		cas := uint32(casCreate)
+		if err == nil {
+			cas = 0 // garbage, which nobody can use
+		} else if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		seed = nil
+		for range seedSize / 8 {
+			seed = binary.LittleEndian.AppendUint64(seed, rand.Uint64())
+		}
+		if err := s.shared.Set(seedKey, seed, cas); err != nil && !errors.Is(err, ErrCASMismatch) {
+			return nil, err
+		}
+	}
+	return nil, ErrContended
+}

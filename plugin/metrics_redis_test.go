@@ -1,0 +1,219 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// Every cause of a failure is counted under its name, and what becomes of the
+// request under the mode.
+func TestMetricsOfFailures(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []struct{ name, outcome string }{
+		{name: "allow", outcome: "failed_allow"},
+		{name: "deny", outcome: "failed_deny"},
+		{name: "local", outcome: "local_allowed"},
+	} {
+		for _, c := range causes {
+			t.Run(mode.name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				eachWorld(t, func(t *testing.T, w *worker) {
+					c.fail(w, failing(mode.name, c.failure)).end()
+					w.loaded[0].flush()
+					got := w.stats()
+					requests := int64(1 + c.before)
+					same(w, "errors", got["redis.cause."+c.metric+".errors_total"], 1)
+					same(w, "requests", got["outcome."+mode.outcome+".requests_total"], requests)
+					same(w, "requests of the rule", got["rule.a.outcome."+mode.outcome+".rule_requests_total"], requests)
+				})
+			})
+		}
+	}
+}
+
+// What the embedded store rejects in place of Redis has an outcome of its own.
+func TestMetricsOfLocalMode(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(failing("local", ""))
+		for range 3 {
+			i.get("/", client("x")...).end()
+		}
+		i.flush()
+		w.expectStats("3 requests", map[string]int64{
+			"outcome.local_allowed.requests_total":             2,
+			"outcome.local_limited.requests_total":             1,
+			"rule.a.outcome.local_allowed.rule_requests_total": 2,
+			"rule.a.outcome.local_limited.rule_requests_total": 1,
+			"rule.a.limit.a.near_limit_total":                  1,
+			"rule.a.limit.a.over_limit_total":                  1,
+			"redis.cause.unreachable.errors_total":             3,
+			"redis.state.closed.breaker_workers":               1,
+		})
+	})
+}
+
+// The breaker's state is that of all workers, an outage is counted once, and a
+// worker whose configuration is closed takes its part with it.
+func TestMetricsOfBreaker(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		m := &wasmhost.Memory{}
+		w.connect(m)
+		config := `{"redis": {"cluster": "redis"}, "rules": [` + perClient("a", 2) + `],
+			"failure": {"breaker": {"failures": 1, "min_open": "10s", "max_open": "10s"}}}`
+		i, other := w.load(config), w.sibling().load(config)
+		fail := func(i *instance) {
+			x := i.get("/", client("x")...)
+			m.Last().Reply("-OOM full\r\n")
+			x.end()
+			i.flush()
+		}
+		step := func(what string, closed, open, openings int64) {
+			t.Helper()
+			got := w.stats()
+			for name, want := range map[string]int64{
+				"redis.state.closed.breaker_workers":    closed,
+				"redis.state.half_open.breaker_workers": 0,
+				"redis.state.open.breaker_workers":      open,
+				"redis.breaker_openings_total":          openings,
+			} {
+				if got[name] != want {
+					t.Errorf("%s: %s is %d, want %d", what, name, got[name], want)
+				}
+			}
+		}
+		i.flush()
+		step("nothing was asked", 0, 0, 0)
+		fail(i)
+		step("one fails", 0, 1, 1)
+		fail(other)
+		step("both fail", 0, 2, 2)
+		probed := func(reply string) {
+			m.Conns[0].Take()
+			for len(m.Conns[0].Take()) == 0 {
+				i.wait(time.Millisecond)
+			}
+			m.Conns[0].Reply(reply)
+			i.flush()
+		}
+		probed("-OOM full\r\n")
+		step("one is probed in vain", 0, 2, 2)
+		probed("+OK\r\n")
+		step("one is back", 1, 1, 2)
+		i.Close()
+		step("and closed", 0, 1, 2)
+	})
+}
+
+func TestMetricsOfRedis(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis", "timeout": "10s"}, "deny_cache": {"size": 0}, "rules": [` +
+			perClient("a", 9) + "," + perClient("b", 1) + `]}`)
+		step := func(what string, checks, refunds, inFlight, reconnects int64) {
+			t.Helper()
+			i.flush()
+			got := w.stats()
+			for name, want := range map[string]int64{
+				"redis.checks_total":       checks,
+				"redis.refunds_total":      refunds,
+				"redis.in_flight_requests": inFlight,
+				"redis.reconnects_total":   reconnects,
+			} {
+				if got[name] != want {
+					t.Errorf("%s: %s is %d, want %d", what, name, got[name], want)
+				}
+			}
+		}
+		ask := func() {
+			x := i.get("/", client("x")...)
+			r.settle()
+			x.end()
+		}
+		ask()
+		step("admitted", 2, 0, 0, 0)
+		ask()
+		step("rejected by one, given back to the other", 4, 1, 0, 0)
+		waits := i.get("/", client("y")...)
+		step("one waits", 6, 1, 1, 0)
+		r.settle()
+		waits.end()
+		step("no more", 6, 1, 0, 0)
+		r.conns[0].close(wasmhost.GRPCInternal)
+		i.wait(time.Millisecond)
+		ask()
+		step("the connection was lost", 8, 2, 0, 1)
+	})
+}
+
+// What is rejected from memory is not asked, nor counted, of a rule in shadow.
+func TestMetricsOfDenyCache(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(perClient("a", 1) + `, {"name": "trial", "mode": "shadow", "limits": [
+			{"algorithm": "fixed_window", "limit": 1000, "window": "1h"}]}`))
+		for range 5 {
+			x := i.get("/", client("x")...)
+			r.settle()
+			x.end()
+		}
+		i.flush()
+		w.expectStats("5 requests", map[string]int64{
+			"outcome.allowed.requests_total":             1,
+			"outcome.limited.requests_total":             4,
+			"rule.a.outcome.allowed.rule_requests_total": 1,
+			"rule.a.outcome.limited.rule_requests_total": 4,
+			"rule.a.limit.a.near_limit_total":            1,
+			"rule.a.limit.a.over_limit_total":            4,
+			"deny_cache.hits_total":                      3,
+			"redis.checks_total":                         4,
+			"redis.refunds_total":                        1,
+			"redis.round_trip_microseconds":              4,
+			"redis.state.closed.breaker_workers":         1,
+
+			"rule.trial.outcome.allowed.rule_requests_total": 2,
+		})
+	})
+}
+
+// Every unit that is taken is spent or returned, also if another rule rejects.
+func TestMetricsOfLeases(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(`{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1h",
+			"anchor": "first_request", "lease": {"units": 10, "ttl": "1s"}}]},
+			{"name": "b", "match": {"path": "/b"}, "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}`))
+		atOnce := int64(0)
+		for range 40 {
+			x := i.get("/")
+			if !x.waits() {
+				atOnce++
+			}
+			r.settle()
+			x.end()
+		}
+		for range 3 { // the second and third are rejected
+			x := i.get("/b")
+			r.settle()
+			x.end()
+		}
+		i.wait(3 * time.Second)
+		r.settle()
+		i.flush()
+		got := w.stats()
+		taken, spent, returned := got["lease.event.taken.units_total"], got["lease.event.spent.units_total"], got["lease.event.returned.units_total"]
+		if atOnce == 0 {
+			t.Error("each request waited: this test shows nothing")
+		}
+		same(w, "units spent", spent, atOnce+1)
+		same(w, "units spent and returned", spent+returned, taken)
+		same(w, "units taken, modulo a batch", taken%10, 0)
+		same(w, "checks", got["redis.checks_total"], 40-atOnce+taken/10+2)
+	})
+}

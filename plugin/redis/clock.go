@@ -1,0 +1,36 @@
+package redis
+
+import (
+	"bytes"
+
+	"github.com/sluiceproxy/sluice/redisresp"
+)
+
+// Some managed Redis do not let scripts call TIME. Amazon ElastiCache Serverless
+// answers "ERR This Redis command is not allowed from script"
+// (https://github.com/cristipufu/aspnetcore-redis-rate-limiting/issues/154), a
+// Redis in which TIME was renamed "Unknown Redis command called from script".
+// From the first such error on, scripts are sent that tell the time by a key's
+// expiry (algo.Plan.ScriptWithoutTime). If it was another command that is missing,
+// those fail in the same way.
+
+// lacksTime reports whether an entry is to be sent again without TIME.
+func (c *Conn) lacksTime(e *entry, r redisresp.Reply) bool {
+	if e.byKey || r.Kind != redisresp.Error || !refusesCommand(r.Bytes) {
+		return false
+	}
+	if !c.byKey {
+		c.byKey = true
+		c.host.Info(c.name() + " does not let scripts call TIME: from now on they tell the time by a key's expiry, to the millisecond")
+	}
+	e.byKey = true
+	return true
+}
+
+// refusesCommand reports whether an error says that a script may not call a
+// command at all, whoever asks.
+func refusesCommand(text []byte) bool {
+	text = unwrapScriptError(text)
+	return bytes.Contains(text, []byte("ommand is not allowed from script")) ||
+		bytes.Contains(text, []byte("nknown ")) && bytes.Contains(text, []byte("ommand called from"))
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // expectHeaders compares headers; "" wants a header to be absent.
@@ -26,9 +27,8 @@ func TestShippedConfiguration(t *testing.T) {
 	s := start(t, "", envoytest.Options{})
 	for i := range 5 {
 		r := get(t, s.URL+"/api/orders", "x-api-key: alice")
-		if r.status != http.StatusOK || r.body != "ok\n" {
-			t.Fatalf("request %d: status %d, body %q", i+1, r.status, r.body)
-		}
+		testenv.Same(t, "status", r.status, http.StatusOK)
+		testenv.Same(t, "body", r.body, "ok\n")
 		if i == 0 {
 			expectHeaders(t, r, map[string]string{
 				"x-ratelimit-limit":     "5",
@@ -41,9 +41,9 @@ func TestShippedConfiguration(t *testing.T) {
 	if r := get(t, s.URL+"/api/orders", "x-api-key: bob"); r.status != http.StatusOK {
 		t.Errorf("another key: status %d", r.status)
 	}
-	if r := get(t, s.URL+"/healthz"); r.status != http.StatusOK || r.header.Get("x-ratelimit-limit") != "" {
-		t.Errorf("exempt: status %d, headers %v", r.status, r.header)
-	}
+	exempt := get(t, s.URL+"/healthz")
+	testenv.Same(t, "status of what is exempt", exempt.status, http.StatusOK)
+	expectHeaders(t, exempt, map[string]string{"x-ratelimit-limit": ""})
 }
 
 // TestRejection holds the default answer against design and RFC 9457.
@@ -97,7 +97,6 @@ func TestRejection(t *testing.T) {
 		t.Errorf("the upstream got %d requests, want 1", n)
 	}
 	entry := s.Logged("/two", 2)[1]
-	if entry.State != "limited:minute" || entry.Details != "limited:minute" {
-		t.Errorf("filter state %q, response code details %q; want limited:minute", entry.State, entry.Details)
-	}
+	testenv.Same(t, "filter state", entry.State, "limited:minute")
+	testenv.Same(t, "response code details", entry.Details, "limited:minute")
 }

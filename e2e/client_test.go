@@ -87,6 +87,14 @@ func (c tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// expectTally compares the answers of a burst with those wanted.
+func expectTally(t testing.TB, what string, got, want tally) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		t.Errorf("%s: %v; want %v", what, got, want)
+	}
+}
+
 // burst sends n requests over a number of parallel connections, spread over the
 // URLs, and counts the answers. A request without an answer fails the test.
 func burst(t testing.TB, n, parallel int, urls []string, headers ...string) tally {

@@ -10,62 +10,161 @@ import (
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 )
 
-// left is a step after which this much remains of 100: requests of one identity
-// count down together.
-func left(remaining int, path string, headers ...string) step {
-	return step{
-		path: path, headers: headers, state: "allowed",
-		want: map[string]string{"x-ratelimit-remaining": fmt.Sprint(remaining)},
-	}
+// keyed is a scenario of one rule with this key.
+type keyed struct {
+	name, key  string
+	identities []identity
+	passes     []request // to which the rule does not apply
 }
 
-// keyed is a scenario of one rule with this key.
-func keyed(name, key string, keys []string, steps ...step) scenario {
-	for i := range keys {
-		keys[i] += "}:gcra:1h"
-	}
-	return scenario{
-		name: name, keys: keys, steps: steps,
-		rules: `{"name": "@", "match": {"path": {"prefix": "/@"}}, "key": [` + key + `],
+// identity is requests that count down together, and what Redis calls them.
+type identity struct {
+	stored   string
+	requests []request
+}
+
+// scenario sends the requests of all identities in turns: the first of each, then
+// the second of each.
+func (k keyed) scenario() scenario {
+	s := scenario{
+		name: k.name, keys: []string{},
+		rules: `{"name": "` + k.name + `", "match": {"path": {"prefix": "/` + k.name + `"}}, "key": [` + k.key + `],
 			"limits": [{"algorithm": "gcra", "limit": 100, "window": "60m"}]}`,
 	}
+	for _, r := range k.passes {
+		s.steps = append(s.steps, step{request: r, want: want{Outcome: "none", Limit: missing}})
+	}
+	for n, again := 0, true; again; n++ {
+		again = false
+		for _, id := range k.identities {
+			if n < len(id.requests) {
+				again = true
+				s.steps = append(s.steps, step{
+					request: id.requests[n],
+					want:    want{Outcome: "allowed", Limit: "100", Remaining: fmt.Sprint(99 - n)},
+				})
+			}
+		}
+	}
+	for _, id := range k.identities {
+		s.keys = append(s.keys, "|"+id.stored+"}:gcra:1h")
+	}
+	return s
 }
+
+func runKeyed(t *testing.T, opts envoytest.Options, all []keyed, more ...scenario) {
+	t.Helper()
+	for _, k := range all {
+		more = append(more, k.scenario())
+	}
+	runScenarios(t, "", opts, more)
+}
+
+// with is a request for the scenario's own path.
+func with(headers ...string) request { return request{headers: headers} }
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	longUser := strings.Repeat("u", 201)
-	runScenarios(t, "", envoytest.Options{Edit: rawPaths}, []scenario{
-		keyed("constant", `{"constant": "all"}`, []string{"|all"}, left(99, ""), left(98, "")),
-		keyed("nokey", ``, []string{"|"}, left(99, ""), left(98, "")),
-		keyed("header", `{"header": "X-User"}`, []string{"|ann", "|bob"},
-			left(99, "", "x-user: ann"), left(99, "", "x-user: bob"), left(98, "", "x-user: ann"), passes(""),
-			left(97, "", "x-user: ann", "x-user: bob")),
-		keyed("default", `{"header": "x-user", "default": "nobody"}`, []string{"|nobody", "|ann"},
-			left(99, ""), left(98, "", "x-user: nobody"), left(99, "", "x-user: ann")),
-		keyed("cookie", `{"cookie": "sid"}`, []string{"|a%20b", "|c"},
-			left(99, "", "cookie: x=1; sid=a%20b; y=2"), left(98, "", "cookie: sid=%61%20b"),
-			left(99, "", "cookie: sid=c; sid=a%20b"), left(97, "", "cookie: x=1", "cookie: y=2; sid=a%20b"), passes("", "cookie: sidx=1"), passes("")),
-		keyed("query", `{"query": "key"}`, []string{"|a/b", "|c"},
-			left(99, "?key=a/b"), left(98, "?x=1&key=%61%2Fb&key=c"), left(99, "?key=c&key=a"),
-			left(97, "?k%65y=a/b"), passes("?keys=1"), passes("")),
-		keyed("path", `{"path": true}`, []string{"|/path/a", "|/path/a/"},
-			left(99, "/a"), left(98, "/./%61?x"), left(99, "/a/"), left(97, "//a")),
-		keyed("segments", `{"path": {"segments": 2}}`, []string{"|/segments/a", "|/segments/b"},
-			left(99, "/a/x"), left(98, "/a/y/z"), left(99, "/b/x"), left(97, "/a")),
-		keyed("method", `{"method": true}`, []string{"|GET", "|POST"},
-			left(99, ""), left(99, "", ":method: POST"), left(98, "")),
-		keyed("host", `{"host": true}`, []string{"|a.example.com"},
-			left(99, "", "Host: a.example.com"), left(98, "", "Host: A.EXAMPLE.com:81")),
-		keyed("property", `{"property": ["request", "useragent"]}`, []string{"|curl/8"},
-			left(99, "", "user-agent: curl/8"), left(98, "", "user-agent: curl/8")),
-		keyed("absentproperty", `{"property": ["connection", "uri_san_peer_certificate"]}`, []string{}, passes("")),
-		keyed("several", `{"header": "a"}, {"method": true}, {"header": "b"}`, []string{"|1|GET|2", "|1%7CGET|GET|2"},
-			left(99, "", "a: 1", "b: 2"), left(99, "", "a: 1|GET", "b: 2"), left(98, "", "a: 1", "b: 2"), passes("", "a: 1")),
-		keyed("encoded", `{"header": "x-user"}`, []string{"|a%7Cb%7Bc%7Dd%25e%20f"}, left(99, "", "x-user: a|b{c}d%e f")),
-		keyed("hash", `{"header": "authorization", "hash": true}`, []string{"|" + digest("Bearer secret")[:40]},
-			left(99, "", "authorization: Bearer secret"), left(98, "", "authorization: Bearer secret")),
-		keyed("long", `{"header": "x-user"}`, []string{"|" + digest(longUser), "|" + longUser[:200]},
-			left(99, "", "x-user: "+longUser), left(98, "", "x-user: "+longUser), left(99, "", "x-user: "+longUser[:200])),
+	runKeyed(t, envoytest.Options{Edit: rawPaths}, []keyed{
+		{name: "constant", key: `{"constant": "all"}`, identities: []identity{{stored: "all", requests: []request{{}, {}}}}},
+		{name: "nokey", key: ``, identities: []identity{{stored: "", requests: []request{{}, {}}}}},
+		{
+			name: "header", key: `{"header": "X-User"}`,
+			identities: []identity{
+				{stored: "ann", requests: []request{with("x-user: ann"), with("x-user: ann"), with("x-user: ann", "x-user: bob")}},
+				{stored: "bob", requests: []request{with("x-user: bob")}},
+			},
+			passes: []request{{}},
+		},
+		{
+			name: "default", key: `{"header": "x-user", "default": "nobody"}`,
+			identities: []identity{
+				{stored: "nobody", requests: []request{{}, with("x-user: nobody")}},
+				{stored: "ann", requests: []request{with("x-user: ann")}},
+			},
+		},
+		{
+			name: "cookie", key: `{"cookie": "sid"}`,
+			identities: []identity{
+				{stored: "a%20b", requests: []request{
+					with("cookie: x=1; sid=a%20b; y=2"), with("cookie: sid=%61%20b"), with("cookie: x=1", "cookie: y=2; sid=a%20b"),
+				}},
+				{stored: "c", requests: []request{with("cookie: sid=c; sid=a%20b")}},
+			},
+			passes: []request{with("cookie: sidx=1"), {}},
+		},
+		{
+			name: "query", key: `{"query": "key"}`,
+			identities: []identity{
+				{stored: "a/b", requests: paths("?key=a/b", "?x=1&key=%61%2Fb&key=c", "?k%65y=a/b")},
+				{stored: "c", requests: paths("?key=c&key=a")},
+			},
+			passes: paths("?keys=1", ""),
+		},
+		{
+			name: "path", key: `{"path": true}`,
+			identities: []identity{
+				{stored: "/path/a", requests: paths("/a", "/./%61?x", "//a")},
+				{stored: "/path/a/", requests: paths("/a/")},
+			},
+		},
+		{
+			name: "segments", key: `{"path": {"segments": 2}}`,
+			identities: []identity{
+				{stored: "/segments/a", requests: paths("/a/x", "/a/y/z", "/a")},
+				{stored: "/segments/b", requests: paths("/b/x")},
+			},
+		},
+		{
+			name: "method", key: `{"method": true}`,
+			identities: []identity{
+				{stored: "GET", requests: []request{{}, {}}},
+				{stored: "POST", requests: []request{with(":method: POST")}},
+			},
+		},
+		{
+			name: "host", key: `{"host": true}`,
+			identities: []identity{
+				{stored: "a.example.com", requests: []request{with("Host: a.example.com"), with("Host: A.EXAMPLE.com:81")}},
+			},
+		},
+		{
+			name: "property", key: `{"property": ["request", "useragent"]}`,
+			identities: []identity{
+				{stored: "curl/8", requests: []request{with("user-agent: curl/8"), with("user-agent: curl/8")}},
+			},
+		},
+		{
+			name: "absentproperty", key: `{"property": ["connection", "uri_san_peer_certificate"]}`,
+			passes: []request{{}},
+		},
+		{
+			name: "several", key: `{"header": "a"}, {"method": true}, {"header": "b"}`,
+			identities: []identity{
+				{stored: "1|GET|2", requests: []request{with("a: 1", "b: 2"), with("a: 1", "b: 2")}},
+				{stored: "1%7CGET|GET|2", requests: []request{with("a: 1|GET", "b: 2")}},
+			},
+			passes: []request{with("a: 1")},
+		},
+		{
+			name: "encoded", key: `{"header": "x-user"}`,
+			identities: []identity{{stored: "a%7Cb%7Bc%7Dd%25e%20f", requests: []request{with("x-user: a|b{c}d%e f")}}},
+		},
+		{
+			name: "hash", key: `{"header": "authorization", "hash": true}`,
+			identities: []identity{{
+				stored:   digest("Bearer secret")[:40],
+				requests: []request{with("authorization: Bearer secret"), with("authorization: Bearer secret")},
+			}},
+		},
+		{
+			name: "long", key: `{"header": "x-user"}`,
+			identities: []identity{
+				{stored: digest(longUser), requests: []request{with("x-user: " + longUser), with("x-user: " + longUser)}},
+				{stored: longUser[:200], requests: []request{with("x-user: " + longUser[:200])}},
+			},
+		},
 	})
 }
 
@@ -102,24 +201,42 @@ func TestEachAlgorithmHasItsKey(t *testing.T) {
 func TestClientIP(t *testing.T) {
 	t.Parallel()
 	trustOne := func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/xff_num_trusted_hops", 1) }
-	runScenarios(t, "", envoytest.Options{Edit: trustOne}, []scenario{
-		keyed("address", `{"client_ip": true}`, []string{"|127.0.0.1", "|203.0.113.7", "|2001:db8::1"},
-			left(99, ""), left(99, "", "x-forwarded-for: 203.0.113.7"), left(98, "", "x-forwarded-for: 198.51.100.1, 203.0.113.7"),
-			left(99, "", "x-forwarded-for: 2001:db8::1"), left(98, "", "x-forwarded-for: 2001:0DB8:0::1"), left(98, "")),
-		keyed("prefix", `{"client_ip": {"v4_prefix": 24, "v6_prefix": 64}}`, []string{"|203.0.113.0/24", "|203.0.112.0/24", "|2001:db8::/64"},
-			left(99, "", "x-forwarded-for: 203.0.113.7"), left(98, "", "x-forwarded-for: 203.0.113.255"),
-			left(99, "", "x-forwarded-for: 203.0.112.7"),
-			left(99, "", "x-forwarded-for: 2001:db8::1"), left(98, "", "x-forwarded-for: 2001:db8:0:0:ffff::1")),
+	forwarded := func(addresses ...string) (requests []request) {
+		for _, a := range addresses {
+			requests = append(requests, with("x-forwarded-for: "+a))
+		}
+		return requests
+	}
+	runKeyed(t, envoytest.Options{Edit: trustOne}, []keyed{
+		{
+			name: "address", key: `{"client_ip": true}`,
+			identities: []identity{
+				{stored: "127.0.0.1", requests: []request{{}, {}}},
+				{stored: "203.0.113.7", requests: forwarded("203.0.113.7", "198.51.100.1, 203.0.113.7")},
+				{stored: "2001:db8::1", requests: forwarded("2001:db8::1", "2001:0DB8:0::1")},
+			},
+		},
+		{
+			name: "prefix", key: `{"client_ip": {"v4_prefix": 24, "v6_prefix": 64}}`,
+			identities: []identity{
+				{stored: "203.0.113.0/24", requests: forwarded("203.0.113.7", "203.0.113.255")},
+				{stored: "203.0.112.0/24", requests: forwarded("203.0.112.7")},
+				{stored: "2001:db8::/64", requests: forwarded("2001:db8::1", "2001:db8:0:0:ffff::1")},
+			},
+		},
 	})
 }
 
 // TestForgedAddressIsIgnored: without trusted hops a header changes nothing.
 func TestForgedAddressIsIgnored(t *testing.T) {
 	t.Parallel()
-	runScenarios(t, "", envoytest.Options{}, []scenario{
-		keyed("address", `{"client_ip": true}`, []string{"|127.0.0.1"},
-			left(99, "", "x-forwarded-for: 203.0.113.7"), left(98, "", "x-forwarded-for: 203.0.113.8")),
-	})
+	runKeyed(t, envoytest.Options{}, []keyed{{
+		name: "address", key: `{"client_ip": true}`,
+		identities: []identity{{
+			stored:   "127.0.0.1",
+			requests: []request{with("x-forwarded-for: 203.0.113.7"), with("x-forwarded-for: 203.0.113.8")},
+		}},
+	}})
 }
 
 // setMetadata puts filters before Sluice that leave metadata, as jwt_authn does.
@@ -144,17 +261,25 @@ func TestMetadataKeys(t *testing.T) {
 		const filters = envoyconf.ConnectionManager + "/http_filters"
 		c.Set(filters, append(c.Fragment(setMetadata).([]any), c.Get(filters).([]any)...))
 	}
-	runScenarios(t, "", envoytest.Options{Edit: before}, []scenario{
-		keyed("claim", `{"metadata": ["envoy.filters.http.jwt_authn", "payload", "sub"]}`, []string{"|ann"}, left(99, ""), left(98, "")),
-		keyed("tenant", `{"metadata": ["tenants", "name"]}`, []string{"|a", "|b"},
-			left(99, "", "x-tenant: a"), left(99, "", "x-tenant: b"), left(98, "", "x-tenant: a"), passes("")),
+	runKeyed(t, envoytest.Options{Edit: before}, []keyed{
 		{
-			name: "tiers",
-			rules: `{"name": "@", "match": {"path": {"prefix": "/@"}}, "limits_by": {
-				"source": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "tier"]},
-				"values": {"1": [{"algorithm": "gcra", "limit": 1, "window": "1h"}], "2": [{"algorithm": "gcra", "limit": 2, "window": "1h"}]}}}`,
-			steps: []step{{want: map[string]string{"x-ratelimit-limit": "2"}}},
+			name: "claim", key: `{"metadata": ["envoy.filters.http.jwt_authn", "payload", "sub"]}`,
+			identities: []identity{{stored: "ann", requests: []request{{}, {}}}},
 		},
+		{
+			name: "tenant", key: `{"metadata": ["tenants", "name"]}`,
+			identities: []identity{
+				{stored: "a", requests: []request{with("x-tenant: a"), with("x-tenant: a")}},
+				{stored: "b", requests: []request{with("x-tenant: b")}},
+			},
+			passes: []request{{}},
+		},
+	}, scenario{
+		name: "tiers",
+		rules: `{"name": "tiers", "match": {"path": {"prefix": "/tiers"}}, "limits_by": {
+			"source": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "tier"]},
+			"values": {"1": [{"algorithm": "gcra", "limit": 1, "window": "1h"}], "2": [{"algorithm": "gcra", "limit": 2, "window": "1h"}]}}}`,
+		steps: []step{{want: want{Limit: "2"}}},
 	})
 }
 
@@ -167,8 +292,12 @@ func TestSecretsAreNotStored(t *testing.T) {
 	for range 3 {
 		get(t, s.URL, "x-api-key: "+secret)
 	}
-	if text := s.snapshot(t); !strings.Contains(text, "rl:{r|") || strings.Contains(text, secret) {
-		t.Errorf("Redis holds %q; want a key of the rule, without the secret", text)
+	text := s.snapshot(t)
+	if !strings.Contains(text, "rl:{r|") {
+		t.Errorf("Redis holds %q, without a key of the rule: this test shows nothing", text)
+	}
+	if strings.Contains(text, secret) {
+		t.Errorf("Redis holds %q, with the secret", text)
 	}
 	if strings.Contains(s.Log(), secret) {
 		t.Error("the log has the secret")

@@ -5,22 +5,35 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// applies and passes are steps that a rule applies to, or not.
-func applies(path string, headers ...string) step {
-	return step{path: path, headers: headers, state: "allowed", want: map[string]string{"x-ratelimit-limit": "1000"}}
-}
-
-func passes(path string, headers ...string) step {
-	return step{path: path, headers: headers, state: "none", want: map[string]string{"x-ratelimit-limit": ""}}
-}
 
 const manyLimits = `"limits": [{"algorithm": "gcra", "limit": 1000, "window": "1h"}]`
 
-// matching is a scenario of one rule with this match.
-func matching(name, match string, steps ...step) scenario {
-	return scenario{name: name, rules: `{"name": "@", "match": {` + match + `}, ` + manyLimits + `}`, steps: steps}
+// matching is a scenario of one rule: the requests to which it applies, and those to
+// which it does not.
+type matching struct {
+	name, match     string
+	applies, passes []request
+}
+
+func (m matching) scenario() scenario {
+	s := scenario{name: m.name, rules: `{"name": "` + m.name + `", "match": {` + m.match + `}, ` + manyLimits + `}`}
+	for _, r := range m.applies {
+		s.steps = append(s.steps, step{request: r, want: want{Outcome: "allowed", Limit: "1000"}})
+	}
+	for _, r := range m.passes {
+		s.steps = append(s.steps, step{request: r, want: want{Outcome: "none", Limit: missing}})
+	}
+	return s
+}
+
+// paths are requests without headers of their own.
+func paths(all ...string) (requests []request) {
+	for _, path := range all {
+		requests = append(requests, request{path: path})
+	}
+	return requests
 }
 
 // rawPaths leaves paths as clients write them, as Envoy does by default: the rules
@@ -33,37 +46,88 @@ func rawPaths(c *envoyconf.Config) {
 
 func TestMatchers(t *testing.T) {
 	t.Parallel()
-	runScenarios(t, "", envoytest.Options{Edit: rawPaths}, []scenario{
-		matching("exact", `"path": "/@/a/b"`,
-			applies("/a/b"), applies("/a/b?x=/c"), applies("/a//b"), applies("/./a/b"), applies("/a/c/../b"),
-			applies("/a/%62"), applies("/%61/%2e/b"), applies("//a/./x/%2e%2E/b"), applies("/x/..//%61/b"),
-			passes("/a/b/"), passes("/a/bc"), passes("/a/B"), passes("/a%2Fb"), passes("/a"), passes("/c?/a/b")),
-		matching("exobject", `"path": {"exact": "/@/a"}`, applies("/a"), passes("/a/b")),
-		matching("pre", `"path": {"prefix": "/@/a"}`,
-			applies("/a"), applies("/ab/c"), applies("//a"), applies("/b/../a"), passes("/b"), passes("/a/../b")),
-		matching("suffix", `"path": {"suffix": "@/end"}`, applies("/end"), applies("/end?x"), passes("/end/x")),
-		matching("contains", `"path": {"contains": "@/x/mid"}`, applies("/x/middle"), passes("/x/mi/d")),
-		matching("regex", `"path": {"regex": "^/@/[0-9]+$"}`, applies("/123"), applies("/%31"), passes("/12a"), passes("/")),
-		matching("host", `"path": {"prefix": "/@"}, "host": "api.example.com"`,
-			applies("", "Host: api.example.com"), applies("", "Host: API.Example.COM"), applies("", "Host: api.example.com:8443"),
-			passes("", "Host: example.com"), passes("")),
-		matching("domain", `"path": {"prefix": "/@"}, "host": {"suffix": ".example.com"}`,
-			applies("", "Host: a.b.EXAMPLE.com:80"), passes("", "Host: example.com")),
-		matching("methods", `"path": {"prefix": "/@"}, "methods": ["GET", "POST"]`,
-			applies(""), applies("", ":method: POST"), passes("", ":method: PUT"), passes("", ":method: DELETE")),
-		matching("headers", `"path": {"prefix": "/@"}, "headers": {"x-plan": "pro", "X-Region": {"prefix": "eu-"}}`,
-			applies("", "x-plan: pro", "x-region: eu-1"), passes("", "x-plan: pro"), passes("", "x-plan: pro", "x-region: us"),
-			passes("", "x-plan: free", "x-region: eu-1"), passes("", "x-plan: Pro", "x-region: eu-1"),
-			applies("", "x-plan: pro", "x-plan: free", "x-region: eu-1"), passes("", "x-plan: free", "x-plan: pro", "x-region: eu-1")),
-		matching("having", `"path": {"prefix": "/@"}, "headers": {"x-plan": {"present": true}, "x-debug": {"present": false}}`,
-			applies("", "x-plan: a"), applies("", "x-plan: "), passes(""), passes("", "x-plan: a", "x-debug: 1")),
-		matching("except", `"path": {"prefix": "/@"}, "not": {"path": {"prefix": "/@/internal"}, "methods": ["GET"]}`,
-			applies("/x"), applies("/internal", ":method: POST"), passes("/internal"), passes("/x/..//%69nternal")),
+	var scenarios []scenario
+	for _, m := range []matching{
 		{
-			name: "unmatched", rules: `{"name": "@", "match": {"path": "/elsewhere"}, ` + manyLimits + `}`,
-			steps: []step{passes("")},
+			name: "exact", match: `"path": "/exact/a/b"`,
+			applies: paths("/a/b", "/a/b?x=/c", "/a//b", "/./a/b", "/a/c/../b",
+				"/a/%62", "/%61/%2e/b", "//a/./x/%2e%2E/b", "/x/..//%61/b"),
+			passes: paths("/a/b/", "/a/bc", "/a/B", "/a%2Fb", "/a", "/c?/a/b"),
 		},
-	})
+		{
+			name: "exobject", match: `"path": {"exact": "/exobject/a"}`,
+			applies: paths("/a"), passes: paths("/a/b"),
+		},
+		{
+			name: "pre", match: `"path": {"prefix": "/pre/a"}`,
+			applies: paths("/a", "/ab/c", "//a", "/b/../a"), passes: paths("/b", "/a/../b"),
+		},
+		{
+			name: "suffix", match: `"path": {"suffix": "suffix/end"}`,
+			applies: paths("/end", "/end?x"), passes: paths("/end/x"),
+		},
+		{
+			name: "contains", match: `"path": {"contains": "contains/x/mid"}`,
+			applies: paths("/x/middle"), passes: paths("/x/mi/d"),
+		},
+		{
+			name: "regex", match: `"path": {"regex": "^/regex/[0-9]+$"}`,
+			applies: paths("/123", "/%31"), passes: paths("/12a", "/"),
+		},
+		{
+			name: "unmatched", match: `"path": "/elsewhere"`,
+			passes: paths(""),
+		},
+		{
+			name: "host", match: `"path": {"prefix": "/host"}, "host": "api.example.com"`,
+			applies: []request{
+				{headers: []string{"Host: api.example.com"}},
+				{headers: []string{"Host: API.Example.COM"}},
+				{headers: []string{"Host: api.example.com:8443"}},
+			},
+			passes: []request{{headers: []string{"Host: example.com"}}, {}},
+		},
+		{
+			name: "domain", match: `"path": {"prefix": "/domain"}, "host": {"suffix": ".example.com"}`,
+			applies: []request{{headers: []string{"Host: a.b.EXAMPLE.com:80"}}},
+			passes:  []request{{headers: []string{"Host: example.com"}}},
+		},
+		{
+			name: "methods", match: `"path": {"prefix": "/methods"}, "methods": ["GET", "POST"]`,
+			applies: []request{{}, {headers: []string{":method: POST"}}},
+			passes:  []request{{headers: []string{":method: PUT"}}, {headers: []string{":method: DELETE"}}},
+		},
+		{
+			name:  "headers",
+			match: `"path": {"prefix": "/headers"}, "headers": {"x-plan": "pro", "X-Region": {"prefix": "eu-"}}`,
+			applies: []request{
+				{headers: []string{"x-plan: pro", "x-region: eu-1"}},
+				{headers: []string{"x-plan: pro", "x-plan: free", "x-region: eu-1"}},
+			},
+			passes: []request{
+				{headers: []string{"x-plan: pro"}},
+				{headers: []string{"x-plan: pro", "x-region: us"}},
+				{headers: []string{"x-plan: free", "x-region: eu-1"}},
+				{headers: []string{"x-plan: Pro", "x-region: eu-1"}},
+				{headers: []string{"x-plan: free", "x-plan: pro", "x-region: eu-1"}},
+			},
+		},
+		{
+			name:    "having",
+			match:   `"path": {"prefix": "/having"}, "headers": {"x-plan": {"present": true}, "x-debug": {"present": false}}`,
+			applies: []request{{headers: []string{"x-plan: a"}}, {headers: []string{"x-plan: "}}},
+			passes:  []request{{}, {headers: []string{"x-plan: a", "x-debug: 1"}}},
+		},
+		{
+			name:    "except",
+			match:   `"path": {"prefix": "/except"}, "not": {"path": {"prefix": "/except/internal"}, "methods": ["GET"]}`,
+			applies: []request{{path: "/x"}, {path: "/internal", headers: []string{":method: POST"}}},
+			passes:  paths("/internal", "/x/..//%69nternal"),
+		},
+	} {
+		scenarios = append(scenarios, m.scenario())
+	}
+	runScenarios(t, "", envoytest.Options{Edit: rawPaths}, scenarios)
 }
 
 // TestRequestIsNotChanged: rules read a normal form, the upstream gets what came.
@@ -75,7 +139,7 @@ func TestRequestIsNotChanged(t *testing.T) {
 	if r.header.Get("x-ratelimit-limit") != "1000" {
 		t.Error("the rule did not apply")
 	}
-	if got := s.upstream.Requests()[0]; got.RequestURI != target || got.Host != "A.example.com:1" {
-		t.Errorf("the upstream got %s of %s, want %s of A.example.com:1", got.RequestURI, got.Host, target)
-	}
+	got := s.upstream.Requests()[0]
+	testenv.Same(t, "the upstream's target", got.RequestURI, target)
+	testenv.Same(t, "the upstream's host", got.Host, "A.example.com:1")
 }

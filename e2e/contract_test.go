@@ -10,27 +10,51 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// scenario is some rules and what they do to requests, one after the other. An
-// "@" in it stands for its name, which sets its rules, paths and keys apart from
-// those of other scenarios in the same Envoy.
+// scenario is some rules and what they do to requests, one after the other, see the
+// package's documentation.
 type scenario struct {
 	name  string
 	rules string // JSON, the elements of "rules"
 	steps []step
-	keys  []string // all that Redis then has of it, but for the prefix "rl:{@"
+	keys  []string // all that Redis then has of it, but for the prefix "rl:{" and the name
 }
 
 // step is a request and what is wanted of it.
 type step struct {
-	path    string // after "/@"
-	headers []string
-	status  int    // 200 unless set
-	state   string // the filter state wasm.sluice; any unless set
-	// want are headers of the answer; "" wants none of that name.
-	want map[string]string
+	request
+	want want
 }
 
-func (s *scenario) fill(text string) string { return strings.ReplaceAll(text, "@", s.name) }
+// request is what a client sends.
+type request struct {
+	path    string   // after the scenario's name
+	headers []string // "name: value", see get
+}
+
+// want is what should become of a request. What is empty is not compared.
+type want struct {
+	Status  int    // 200 unless stated
+	Outcome string // the filter state wasm.sluice
+
+	Limit, Remaining, Reset string // X-RateLimit-*
+	RetryAfter              string
+	Policy, RateLimit       string // RateLimit-Policy and RateLimit
+}
+
+// missing wants that a header is not there.
+const missing = "(missing)"
+
+// headers is the wanted headers by name.
+func (w *want) headers() map[string]string {
+	return map[string]string{
+		"x-ratelimit-limit":     w.Limit,
+		"x-ratelimit-remaining": w.Remaining,
+		"x-ratelimit-reset":     w.Reset,
+		"retry-after":           w.RetryAfter,
+		"ratelimit-policy":      w.Policy,
+		"ratelimit":             w.RateLimit,
+	}
+}
 
 // runScenarios plays scenarios in one Envoy, twice: with Redis, and with the
 // embedded store, which works the same. options are the other members of the
@@ -39,7 +63,7 @@ func runScenarios(t *testing.T, options string, opts envoytest.Options, scenario
 	t.Helper()
 	var rules []string
 	for i, s := range scenarios {
-		rules = append(rules, s.fill(s.rules))
+		rules = append(rules, s.rules)
 		for j, other := range scenarios {
 			if i != j && strings.HasPrefix(other.name, s.name) {
 				t.Fatalf("the paths of %s begin like those of %s", other.name, s.name)
@@ -70,23 +94,27 @@ func (s *scenario) play(t *testing.T, e *setting) {
 	for i := range s.steps {
 		step := &s.steps[i]
 		r := get(t, e.URL+"/"+s.name+step.path, step.headers...)
-		if want := max(step.status, http.StatusOK); r.status != want {
-			t.Errorf("step %d: status %d, want %d: %s", i, r.status, want, r.body)
+		if status := max(step.want.Status, http.StatusOK); r.status != status {
+			t.Errorf("step %d: status %d, want %d: %s", i, r.status, status, r.body)
 		}
-		for name, want := range step.want {
-			if got := strings.Join(r.header.Values(name), " & "); got != s.fill(want) {
-				t.Errorf("step %d: %s: %q, want %q", i, name, got, s.fill(want))
+		for name, value := range step.want.headers() {
+			got := strings.Join(r.header.Values(name), " & ")
+			switch {
+			case value == missing && got != "":
+				t.Errorf("step %d: %s: %q, want none", i, name, got)
+			case value != missing && value != "" && got != value:
+				t.Errorf("step %d: %s: %q, want %q", i, name, got, value)
 			}
 		}
 	}
-	s.compareStates(t, e)
+	s.compareOutcomes(t, e)
 	if e.client != nil && s.keys != nil {
 		s.compareKeys(t, e)
 	}
 }
 
-// compareStates reads the access log.
-func (s *scenario) compareStates(t *testing.T, e *setting) {
+// compareOutcomes reads the access log.
+func (s *scenario) compareOutcomes(t *testing.T, e *setting) {
 	t.Helper()
 	var entries []envoytest.Entry
 	testenv.Wait(t, patience, func() error {
@@ -95,13 +123,13 @@ func (s *scenario) compareStates(t *testing.T, e *setting) {
 		return atLeast(len(entries), len(s.steps), "access log entries")
 	})
 	for i := range s.steps {
-		if want := s.fill(s.steps[i].state); want != "" && entries[i].State != want {
-			t.Errorf("step %d: filter state %q, want %q", i, entries[i].State, want)
+		if outcome := s.steps[i].want.Outcome; outcome != "" && entries[i].State != outcome {
+			t.Errorf("step %d: filter state %q, want %q", i, entries[i].State, outcome)
 		}
 	}
 }
 
-// owns says whether a path is one of the scenario's.
+// owns reports whether a path is one of the scenario's.
 func (s *scenario) owns(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/"+s.name)
 	return ok && (rest == "" || strings.ContainsAny(rest[:1], "/?"))

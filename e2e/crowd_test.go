@@ -18,9 +18,7 @@ func TestCrowd(t *testing.T) {
 	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [], "limits": [
 		{"algorithm": "token_bucket", "limit": 1000, `+long+`}]}]}`, envoytest.Options{})
 	got := burst(t, 2000, 2000, []string{s.URL})
-	if got[http.StatusOK] != 1000 || got[http.StatusTooManyRequests] != 1000 {
-		t.Errorf("%v; want 1000 of status 200, 1000 of 429", got)
-	}
+	expectTally(t, "a crowd", got, tally{http.StatusOK: 1000, http.StatusTooManyRequests: 1000})
 	reportLogged(t, s.Envoy, 2000)
 }
 

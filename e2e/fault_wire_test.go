@@ -89,9 +89,8 @@ func TestRepliesInPieces(t *testing.T) {
 		}
 		return nil
 	})
-	if got := burst(t, 60, 16, []string{s.URL + "/?u=pieces"}); got[http.StatusOK] != 50 || got[http.StatusTooManyRequests] != 10 {
-		t.Errorf("%v; want 50 of status 200, 10 of 429", got)
-	}
+	got := burst(t, 60, 16, []string{s.URL + "/?u=pieces"})
+	expectTally(t, "60 requests", got, tally{http.StatusOK: 50, http.StatusTooManyRequests: 10})
 	reportLogged(t, s.Envoy, 60)
 }
 

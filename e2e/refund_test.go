@@ -36,9 +36,7 @@ func TestRejectionConsumesNothing(t *testing.T) {
 				return nil
 			})
 			got := burst(t, 22, 8, []string{s.URL + "/" + name})
-			if got[http.StatusOK] != 16 || got[http.StatusTooManyRequests] != 6 {
-				t.Errorf("%v; want the 16 of status 200 that were left, and 6 of 429", got)
-			}
+			expectTally(t, "what was left", got, tally{http.StatusOK: 16, http.StatusTooManyRequests: 6})
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestBodies: a request that waits for Redis loses nothing of its body, nor its
@@ -109,9 +110,8 @@ func TestHead(t *testing.T) {
 	s := start(t, `{`+patient+`"rules": [{"name": "r", `+oneLimit+`}]}`, envoytest.Options{})
 	get(t, s.URL, ":method: HEAD")
 	r := get(t, s.URL, ":method: HEAD")
-	if r.status != http.StatusTooManyRequests || r.body != "" {
-		t.Errorf("status %d, body %q; want 429 and none", r.status, r.body)
-	}
+	testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
+	testenv.Same(t, "body", r.body, "")
 	expectHeaders(t, r, map[string]string{"content-type": "application/problem+json", "retry-after": "3600", "x-ratelimit-remaining": "0"})
 }
 
@@ -122,8 +122,9 @@ func TestHeadersOnAnswersOfEnvoy(t *testing.T) {
 	s := start(t, `{`+patient+bothHeaders+`"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h"}]}]}`,
 		envoytest.Options{Upstream: "127.0.0.1:1"})
 	r := get(t, s.URL)
-	if r.status != http.StatusServiceUnavailable || strings.Contains(r.header.Get("content-type"), "problem") {
-		t.Errorf("status %d %v, want Envoy's own 503", r.status, r.header)
+	testenv.Same(t, "status", r.status, http.StatusServiceUnavailable)
+	if contentType := r.header.Get("content-type"); strings.Contains(contentType, "problem") {
+		t.Errorf("content-type %q, want that of Envoy's own 503", contentType)
 	}
 	expectHeaders(t, r, map[string]string{"x-ratelimit-remaining": "9", "ratelimit": `"r";r=9;t=360`, "retry-after": ""})
 }
@@ -152,7 +153,5 @@ func TestHTTP2(t *testing.T) {
 	for range cap(statuses) {
 		got[<-statuses]++
 	}
-	if got[http.StatusOK] != 40 || got[http.StatusTooManyRequests] != 50 {
-		t.Errorf("%v; want 40 of status 200, 50 of 429", got)
-	}
+	expectTally(t, "all requests", got, tally{http.StatusOK: 40, http.StatusTooManyRequests: 50})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -140,8 +141,8 @@ func TestDenialOfGRPC(t *testing.T) {
 		x := w.load(failing("deny", "")).get("/", "x-client", "x", "content-type", "application/grpc+proto")
 		defer x.End()
 		got := x.local()
-		same(w, "gRPC status", got.GRPCStatus, 14)
-		same(w, "status", got.Status, 503)
+		testenv.Same(w.t, "gRPC status", got.GRPCStatus, 14)
+		testenv.Same(w.t, "status", got.Status, 503)
 		expectHeaders(t, got.Headers, nil)
 	})
 }

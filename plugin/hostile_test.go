@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -115,7 +116,7 @@ func TestRepeatedHeaders(t *testing.T) {
 			{headers: []string{"x-id", "me", "x-id", "a third", "x-cost", "1", "x-cost", "0"}, want: "limited:a"},
 		} {
 			x := i.get("/", test.headers...)
-			same(w, fmt.Sprintf("outcome of %q", test.headers), x.outcome(), test.want)
+			testenv.Same(w.t, fmt.Sprintf("outcome of %q", test.headers), x.outcome(), test.want)
 			x.End()
 		}
 	})
@@ -148,9 +149,9 @@ func TestManyIdentities(t *testing.T) {
 				outcomes[x.outcome()]++
 				x.End()
 			}
-			same(w, round.name+": allowed", outcomes["allowed"], round.allowed)
-			same(w, round.name+": limited", outcomes["limited:a"], round.limited)
-			same(w, round.name+": denied", outcomes["failed:deny"], round.denied)
+			testenv.Same(w.t, round.name+": allowed", outcomes["allowed"], round.allowed)
+			testenv.Same(w.t, round.name+": limited", outcomes["limited:a"], round.limited)
+			testenv.Same(w.t, round.name+": denied", outcomes["failed:deny"], round.denied)
 		}
 	})
 }

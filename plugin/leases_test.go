@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // Workers that lease units admit exactly the limit together, and ask Redis for
@@ -28,7 +30,7 @@ func TestLeases(t *testing.T) {
 		for n := range 150 {
 			ask(n)
 		}
-		same(w, "admitted of the first 150", admitted, 150)
+		testenv.Same(w.t, "admitted of the first 150", admitted, 150)
 		if writes := r.writes(); writes > 50 {
 			t.Errorf("%d writes to Redis for 150 requests, want few", writes)
 		}

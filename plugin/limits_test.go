@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -140,7 +141,7 @@ func TestRejectionIsRemembered(t *testing.T) {
 					before := r.writes()
 					x := i.get("/", client("x")...)
 					r.settle()
-					same(w, "outcome", x.end().Outcome, want)
+					testenv.Same(w.t, "outcome", x.end().Outcome, want)
 					return r.writes() - before
 				}
 				ask("allowed")

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // A reload defines no metric anew, as Envoy would keep both, and counts on. The
@@ -18,7 +20,7 @@ func TestMetricsOfReload(t *testing.T) {
 		if generation == 0 {
 			t.Error("the generation is 0")
 		}
-		same(w, "load time", loaded, w.clock.now.Add(-1100*time.Millisecond).Unix())
+		testenv.Same(w.t, "load time", loaded, w.clock.now.Add(-1100*time.Millisecond).Unix())
 		w.clock.advance(time.Minute)
 		at := w.clock.now.Unix()
 		var after *instance
@@ -34,8 +36,8 @@ func TestMetricsOfReload(t *testing.T) {
 			"rule.a.outcome.allowed.rule_requests_total": 3,
 		})
 		again, loadedAgain := w.newest()
-		same(w, "the next generation", again, generation+1)
-		same(w, "its load time", loadedAgain, at)
+		testenv.Same(w.t, "the next generation", again, generation+1)
+		testenv.Same(w.t, "its load time", loadedAgain, at)
 	})
 }
 
@@ -64,14 +66,14 @@ func TestMetricsOfSeveralListeners(t *testing.T) {
 		for _, i := range []*instance{third, second} {
 			i.flush()
 			generation, loaded := w.newest()
-			same(w, "generation", generation, before+2)
-			same(w, "load time", loaded, at)
+			testenv.Same(w.t, "generation", generation, before+2)
+			testenv.Same(w.t, "load time", loaded, at)
 		}
 		first.get("/", client("x")...).end()
 		first.Close()
 		generation, loaded := w.newest()
-		same(w, "generation after a close", generation, before+2)
-		same(w, "load time after a close", loaded, at)
+		testenv.Same(w.t, "generation after a close", generation, before+2)
+		testenv.Same(w.t, "load time after a close", loaded, at)
 	})
 }
 
@@ -102,12 +104,12 @@ func TestHostCallsOfMetrics(t *testing.T) {
 				i.get("/", client("x")...).end()
 			}
 		})
-		same(w, "100 requests: "+add, calls[add], 0)
-		same(w, "100 requests: "+record, calls[record], 0)
-		same(w, "100 requests: "+timer, calls[timer], 1)
+		testenv.Same(w.t, "100 requests: "+add, calls[add], 0)
+		testenv.Same(w.t, "100 requests: "+record, calls[record], 0)
+		testenv.Same(w.t, "100 requests: "+timer, calls[timer], 1)
 		calls = w.callsOf(i.flush)
-		same(w, "a flush: "+add, calls[add], 2)
-		same(w, "a flush: "+record, calls[record], 0)
-		same(w, "a flush: "+timer, calls[timer], 1)
+		testenv.Same(w.t, "a flush: "+add, calls[add], 2)
+		testenv.Same(w.t, "a flush: "+record, calls[record], 0)
+		testenv.Same(w.t, "a flush: "+timer, calls[timer], 1)
 	})
 }

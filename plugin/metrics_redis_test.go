@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -24,9 +25,9 @@ func TestMetricsOfFailures(t *testing.T) {
 					w.loaded[0].flush()
 					got := w.stats()
 					requests := int64(1 + c.before)
-					same(w, "errors", got["redis.cause."+c.metric+".errors_total"], 1)
-					same(w, "requests", got["outcome."+mode.outcome+".requests_total"], requests)
-					same(w, "requests of the rule", got["rule.a.outcome."+mode.outcome+".rule_requests_total"], requests)
+					testenv.Same(w.t, "errors", got["redis.cause."+c.metric+".errors_total"], 1)
+					testenv.Same(w.t, "requests", got["outcome."+mode.outcome+".requests_total"], requests)
+					testenv.Same(w.t, "requests of the rule", got["rule.a.outcome."+mode.outcome+".rule_requests_total"], requests)
 				})
 			})
 		}
@@ -62,12 +63,13 @@ func TestMetricsOfBreaker(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
+		w.answersTrial = true
 		config := `{"redis": {"cluster": "redis"}, "rules": [` + perClient("a", 2) + `],
 			"failure": {"breaker": {"failures": 1, "min_open": "10s", "max_open": "10s"}}}`
 		i, other := w.load(config), w.sibling().load(config)
-		fail := func(i *instance) {
+		fail := func(i *instance, conn *wasmhost.Conn) {
 			x := i.get("/", client("x")...)
-			m.Last().Reply("-OOM full\r\n")
+			conn.Reply("-OOM full\r\n")
 			x.end()
 			i.flush()
 		}
@@ -86,10 +88,10 @@ func TestMetricsOfBreaker(t *testing.T) {
 			}
 		}
 		i.flush()
-		step("nothing was asked", 0, 0, 0)
-		fail(i)
+		step("both have tried Redis, and one has told so", 1, 0, 0)
+		fail(i, m.Conns[0])
 		step("one fails", 0, 1, 1)
-		fail(other)
+		fail(other, m.Conns[1])
 		step("both fail", 0, 2, 2)
 		probed := func(reply string) {
 			m.Conns[0].Take()
@@ -211,9 +213,9 @@ func TestMetricsOfLeases(t *testing.T) {
 		if atOnce == 0 {
 			t.Error("each request waited: this test shows nothing")
 		}
-		same(w, "units spent", spent, atOnce+1)
-		same(w, "units spent and returned", spent+returned, taken)
-		same(w, "units taken, modulo a batch", taken%10, 0)
-		same(w, "checks", got["redis.checks_total"], 40-atOnce+taken/10+2)
+		testenv.Same(w.t, "units spent", spent, atOnce+1)
+		testenv.Same(w.t, "units spent and returned", spent+returned, taken)
+		testenv.Same(w.t, "units taken, modulo a batch", taken%10, 0)
+		testenv.Same(w.t, "checks", got["redis.checks_total"], 40-atOnce+taken/10+2)
 	})
 }

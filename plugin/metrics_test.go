@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // stats is the metrics of a worker's Envoy that are not zero, without the
@@ -130,8 +132,8 @@ func TestMetricsNearLimit(t *testing.T) {
 			}
 			i.flush()
 			got, after := w.stats(), fmt.Sprintf("after %d requests: ", sent)
-			same(w, after+"near", got["rule.a.limit.a.near_limit_total"], step.near)
-			same(w, after+"over", got["rule.a.limit.a.over_limit_total"], step.over)
+			testenv.Same(w.t, after+"near", got["rule.a.limit.a.near_limit_total"], step.near)
+			testenv.Same(w.t, after+"over", got["rule.a.limit.a.over_limit_total"], step.over)
 		}
 	})
 }
@@ -146,8 +148,8 @@ func TestMetricsNearLimitOfRejected(t *testing.T) {
 		}
 		i.flush()
 		got := w.stats()
-		same(w, "near limit a", got["rule.a.limit.a.near_limit_total"], 0)
-		same(w, "near limit b", got["rule.b.limit.b.near_limit_total"], 1)
+		testenv.Same(w.t, "near limit a", got["rule.a.limit.a.near_limit_total"], 0)
+		testenv.Same(w.t, "near limit b", got["rule.b.limit.b.near_limit_total"], 1)
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // reports is the top offenders that were logged, a line each:
@@ -27,7 +29,7 @@ func (w *worker) reports() (reports []string) {
 		if err := json.Unmarshal([]byte("{"+text), &report); err != nil {
 			w.t.Errorf("%s: %v", line, err)
 		}
-		same(w, "event", report.Event, "top_offenders")
+		testenv.Same(w.t, "event", report.Event, "top_offenders")
 		var offenders []string
 		for _, o := range report.Offenders {
 			offenders = append(offenders, fmt.Sprintf("%s %s %d-%d", o.Rule, o.Identity, o.Rejections, o.Error))
@@ -53,9 +55,9 @@ func TestTopOffenders(t *testing.T) {
 		step := func(what string, reports int, last string, ranks ...int64) {
 			t.Helper()
 			got := w.reports()
-			same(w, what+": number of reports", len(got), reports)
+			testenv.Same(w.t, what+": number of reports", len(got), reports)
 			if len(got) > 0 {
-				same(w, what+": the last report", got[len(got)-1], last)
+				testenv.Same(w.t, what+": the last report", got[len(got)-1], last)
 			}
 			stats := w.stats()
 			for n := range 4 {

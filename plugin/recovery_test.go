@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -61,17 +61,19 @@ func TestBreaker(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
+		w.answersTrial = true
 		i := w.load(`{"redis": {"cluster": "redis", "timeout": "50ms"}, "rules": [` + perClient("a", 2) + `],
 			"failure": {"breaker": {"failures": 3, "min_open": "100ms", "max_open": "200ms"}}}`)
 		for range 3 {
-			if logs := w.logs(); len(logs) > 0 {
-				t.Errorf("logged %q before the breaker opened", logs)
+			if w.logged("does not decide") {
+				t.Errorf("logged %q before the breaker opened", w.logs())
 			}
 			x := i.get("/", client("x")...)
 			m.Last().Reply("-LOADING Redis is loading the dataset in memory\r\n")
 			w.expect("an error", x.end(), result{Status: 200, Outcome: "failed:allow"})
 		}
-		w.expectLogs("warn sluice: redis does not decide: error_reply: LOADING")
+		answers, first := "info sluice: redis \"redis\" answers", "warn sluice: redis \"redis\" did not decide a request: error_reply: LOADING"
+		w.expectLogs(answers, first, "warn sluice: redis does not decide: error_reply: LOADING")
 		m.Last().Take()
 		w.expect("while it is open", i.get("/", client("x")...).end(), result{Status: 200, Outcome: "failed:allow"})
 		i.wait(99 * time.Millisecond)
@@ -83,7 +85,7 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("sent %q, want the probe", sent)
 		}
 		m.Last().Reply("+OK\r\n")
-		w.expectLogs("warn sluice: redis does not decide: ", "info sluice: redis is back: it decides again")
+		w.expectLogs(answers, first, "warn sluice: redis does not decide: ", "info sluice: redis is back: it decides again")
 		x := i.get("/", client("x")...)
 		if !x.waits() {
 			t.Error("the breaker is still open")
@@ -144,7 +146,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		x := i.get("/", client("0")...)
 		r.settle()
 		w.expect("afterwards", x.end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 5, Reset: 3600})
-		same(w, "number of streams", len(r.conns), 1)
+		testenv.Same(w.t, "number of streams", len(r.conns), 1)
 		w.expectLogs()
 	})
 }
@@ -193,6 +195,7 @@ func TestLostWhileManyWait(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
+		w.answersTrial = true
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [` + perClient("a", 9) + `,` + perClient("b", 9) + `]}`)
 		first := i.get("/", client("x")...)
 		m.Last().Reply("-ERR no\r\n-ERR no\r\n")
@@ -207,10 +210,10 @@ func TestLostWhileManyWait(t *testing.T) {
 			w.expect("a request", x.end(), result{Status: 503, Outcome: "failed:deny"})
 		}
 		x := i.get("/", client("x")...)
-		same(w, "number of streams, with another for the next request", len(m.Conns), 2)
-		same(w, "that the next request waits", x.waits(), true)
+		testenv.Same(w.t, "number of streams, with another for the next request", len(m.Conns), 2)
+		testenv.Same(w.t, "that the next request waits", x.waits(), true)
 		x.End()
-		if slices.ContainsFunc(w.logs(), func(line string) bool { return strings.HasPrefix(line, "warn") }) {
+		if w.logged("connection_lost") || w.logged("does not decide") {
 			t.Errorf("logged %q for one lost stream", w.logs())
 		}
 	})

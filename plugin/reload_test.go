@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -30,8 +31,8 @@ func TestReload(t *testing.T) {
 		third := after.get("/", client("x")...)
 		r.settle()
 		w.expect("after the reload", third.end(), result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 3, Reset: 3600})
-		same(w, "number of streams", len(r.conns), 2)
-		same(w, "that the new configuration's stream is closed", r.conns[1].closed, false)
+		testenv.Same(w.t, "number of streams", len(r.conns), 2)
+		testenv.Same(w.t, "that the new configuration's stream is closed", r.conns[1].closed, false)
 	})
 }
 
@@ -60,6 +61,7 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
+		w.answersTrial = true
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"min_open": "1ms"}}, "rules": [` + perClient("a", 9) + `]}`)
 		first := i.get("/", client("x")...)
 		m.Conns[0].Reply("-ERR the first\r\n-ERR too many\r\n") // more replies than commands: the stream is given up

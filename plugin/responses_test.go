@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -63,10 +64,10 @@ func TestRejection(t *testing.T) {
 			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				got := rejected(w, test.config, test.request...)
-				same(w, "status", got.Status, test.want.Status)
-				same(w, "gRPC status", got.GRPCStatus, test.want.GRPCStatus)
-				same(w, "response code details", got.Details, "limited:a")
-				same(w, "body", got.Body, test.want.Body)
+				testenv.Same(w.t, "status", got.Status, test.want.Status)
+				testenv.Same(w.t, "gRPC status", got.GRPCStatus, test.want.GRPCStatus)
+				testenv.Same(w.t, "response code details", got.Details, "limited:a")
+				testenv.Same(w.t, "body", got.Body, test.want.Body)
 				expectHeaders(t, got.Headers, test.want.Headers)
 			})
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -137,32 +138,25 @@ func (w *worker) expect(what string, got, want result) {
 	if want.ContentType == "" && want.Status >= 400 {
 		want.ContentType = problemJSON
 	}
-	same(w, what+": status", got.Status, want.Status)
-	same(w, what+": outcome", got.Outcome, want.Outcome)
-	same(w, what+": x-ratelimit-limit", got.Limit, want.Limit)
-	same(w, what+": x-ratelimit-remaining", got.Remaining, want.Remaining)
+	testenv.Same(w.t, what+": status", got.Status, want.Status)
+	testenv.Same(w.t, what+": outcome", got.Outcome, want.Outcome)
+	testenv.Same(w.t, what+": x-ratelimit-limit", got.Limit, want.Limit)
+	testenv.Same(w.t, what+": x-ratelimit-remaining", got.Remaining, want.Remaining)
 	w.sameSeconds(what+": x-ratelimit-reset", got.Reset, want.Reset)
 	w.sameSeconds(what+": retry-after", got.RetryAfter, want.RetryAfter)
-	same(w, what+": content-type", got.ContentType, want.ContentType)
+	testenv.Same(w.t, what+": content-type", got.ContentType, want.ContentType)
 	if !slices.Equal(got.Others, want.Others) {
 		w.t.Errorf("%s: other headers %q, want %q", what, got.Others, want.Others)
 	}
-	same(w, what+": number of members in ratelimit", len(got.Draft), len(want.Draft))
+	testenv.Same(w.t, what+": number of members in ratelimit", len(got.Draft), len(want.Draft))
 	for i := range min(len(got.Draft), len(want.Draft)) {
 		g, m := got.Draft[i], want.Draft[i]
 		at := what + ": ratelimit " + strconv.Quote(m.Name)
-		same(w, at+": name", g.Name, m.Name)
-		same(w, at+": q", g.Q, m.Q)
-		same(w, at+": w", g.W, m.W)
-		same(w, at+": r", g.R, m.R)
+		testenv.Same(w.t, at+": name", g.Name, m.Name)
+		testenv.Same(w.t, at+": q", g.Q, m.Q)
+		testenv.Same(w.t, at+": w", g.W, m.W)
+		testenv.Same(w.t, at+": r", g.R, m.R)
 		w.sameSeconds(at+": t", g.T, m.T)
-	}
-}
-
-func same[T comparable](w *worker, what string, got, want T) {
-	w.t.Helper()
-	if got != want {
-		w.t.Errorf("%s is %v, want %v", what, got, want)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // The timer runs only while something waits for it.
@@ -135,8 +137,8 @@ func TestQueueInRedis(t *testing.T) {
 			{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "1h", "burst": 4, "overflow": "queue"}]}`))
 		first, second := i.get("/", client("x")...), i.get("/", client("x")...)
 		r.settle()
-		same(w, "that the first waits", first.waits(), false)
-		same(w, "that the second waits", second.waits(), true)
+		testenv.Same(w.t, "that the first waits", first.waits(), false)
+		testenv.Same(w.t, "that the second waits", second.waits(), true)
 		i.wait(9 * time.Second)
 		if !second.waits() {
 			t.Error("waited for the shorter queue only")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // The workers of one Envoy share the embedded store: together they admit exactly
@@ -28,8 +30,8 @@ func TestWorkersShareTheEmbeddedStore(t *testing.T) {
 					}
 					x.end()
 				}
-				same(w, "admitted of client 0", admitted["client 0"], 10)
-				same(w, "admitted of client 1", admitted["client 1"], 10)
+				testenv.Same(w.t, "admitted of client 0", admitted["client 0"], 10)
+				testenv.Same(w.t, "admitted of client 1", admitted["client 1"], 10)
 			})
 		})
 	}

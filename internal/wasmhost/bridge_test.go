@@ -1,6 +1,10 @@
 package wasmhost
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
 
 // bridgeScript takes the frame's head off what goes to Redis, if it is one frame
 // only, and puts one before what comes back.
@@ -89,9 +93,9 @@ func TestBridgeFrames(t *testing.T) {
 		plugin grpc_receive 6 0
 		buf 5 0 100 = 0`)
 	tell(p, "/cancel")
-	if !redis.Last().Cancelled || len(b.Streams) != 1 || b.Plugin.streams != 0 {
-		t.Errorf("cancelled: %+v, %d streams, %d of them live", redis.Last(), len(b.Streams), b.Plugin.streams)
-	}
+	testenv.Same(t, "that the far end was cancelled", redis.Last().Cancelled, true)
+	testenv.Same(t, "number of streams", len(b.Streams), 1)
+	testenv.Same(t, "number of live streams", b.Plugin.streams, 0)
 }
 
 // A bridge and TCP behind it: the messages are those of the filter.

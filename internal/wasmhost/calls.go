@@ -46,6 +46,8 @@ func (c Caller) CallForeign(name string, arguments []byte) ([]byte, Status) {
 	if f := c.h.options.Foreign[name]; f != nil {
 		return f(arguments)
 	}
-	results, status, _ := c.expression(name, arguments)
-	return results, status
+	if name == "declare_property" {
+		return nil, c.declareProperty(arguments)
+	}
+	return c.expression(name, arguments)
 }

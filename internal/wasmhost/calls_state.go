@@ -24,7 +24,7 @@ func (c Caller) GetProperty(path string) ([]byte, Status) {
 	}
 	value, ok := c.h.options.Properties.get(path)
 	if !ok && c.stream != nil {
-		value, ok = c.stream.FilterState[filterStatePrefix+path]
+		value, ok = c.stream.filterState(path)
 	}
 	if !ok {
 		return nil, StatusNotFound
@@ -32,14 +32,16 @@ func (c Caller) GetProperty(path string) ([]byte, Status) {
 	return value, StatusOK
 }
 
-const filterStatePrefix = "wasm."
-
 // SetProperty is proxy_set_property: filter state, which only a stream has.
 func (c Caller) SetProperty(path string, value []byte) Status {
 	if c.stream == nil {
 		return StatusNotFound
 	}
-	c.stream.FilterState[filterStatePrefix+path] = value
+	name := filterStatePrefix + path
+	if _, set := c.stream.FilterState[name]; set && c.plugin.declared[path].readOnly {
+		return StatusBadArgument
+	}
+	c.stream.FilterState[name] = value
 	return StatusOK
 }
 

@@ -83,6 +83,9 @@ func (c *conformanceHost) run(x exchange) {
 
 // proceed is the upstream and the client: they answer and end what went on.
 func (s *conformanceStream) proceed() {
+	if path, _ := s.Upstream.Headers.Get(":path"); path == "/redirect" {
+		s.Stream = s.Redirect(302, Request("GET", "/redirected"), true)
+	}
 	if s.Upstream.Ended && !s.answered && s.Local == nil {
 		s.answered = true
 		s.ResponseHeaders(Response("200"), false)

@@ -25,7 +25,8 @@ var conformanceScript string
 //go:embed testdata/conformance/envoy.yaml
 var conformanceEnvoy string
 
-// An exchange is one request. The upstream answers each with "hello".
+// An exchange is one request. The upstream answers each with "hello", but for
+// /redirect, which Envoy redirects to /redirected itself.
 type exchange struct {
 	method, path, body string
 	headers            []string
@@ -62,6 +63,7 @@ var conformance = []exchange{
 	{method: "GET", path: "/bye"},
 	{method: "GET", path: "/half"},
 	{method: "GET", path: "/cancel"},
+	{method: "GET", path: "/redirect"},
 }
 
 // TestConformance has one guest do the same in a real Envoy and in a Host, and
@@ -219,6 +221,11 @@ func (e *realEnvoy) waitForLines(n int) {
 func upstreamPort(t *testing.T) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/redirect" {
+			w.Header().Set("Location", "http://"+r.Host+"/redirected") // Envoy follows no relative one
+			w.WriteHeader(http.StatusFound)
+			return
+		}
 		w.(http.Flusher).Flush() // so that the length is not announced
 		io.WriteString(w, "hello")
 	}))

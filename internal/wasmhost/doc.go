@@ -1,10 +1,10 @@
-// Package wasmhost runs the built plugin in tests: a proxy-wasm host for ABI
-// 0.2.0 and 0.2.1 on wazero, which behaves towards the plugin as Envoy does and
-// which a test drives step by step.
+// Package wasmhost runs the plugin in tests: a proxy-wasm host for ABI 0.2.0 and
+// 0.2.1, which behaves towards the plugin as Envoy does and which a test drives
+// step by step. The plugin is the built wasm, on wazero, or ordinary Go code.
 //
 //	redis := &wasmhost.Memory{}
 //	h := wasmhost.Start(t, wasmhost.Options{
-//		Wasm:     testenv.Wasm(t),
+//		Wasm:     testenv.Wasm(t), // or Native
 //		Clusters: map[string]wasmhost.Cluster{"redis": redis},
 //	})
 //	p, err := h.StartPlugin(`{"redis": {"cluster": "redis"}, ...}`)
@@ -20,9 +20,16 @@
 // that the test plays by hand, a [TCP] connection, or a [Bridge], which is the
 // plugin again, as the filter between the two.
 //
+// # Two guests
+//
+// A [Guest] is what the host calls: a VM (vm.go), or what Options.Native makes. What
+// a host call does is a method of [Caller] (calls*.go). A native guest calls it after
+// [Host.Begin]; for a VM, decode.go reads the arguments from the guest's memory before,
+// and writes the results there after.
+//
 // # What is copied from Envoy
 //
-// TestConformance has one guest do the same here and in a real Envoy and
+// TestConformance has one guest, a VM, do the same here and in a real Envoy and
 // compares what it sees, call by call. The rules a plugin depends on are these.
 //
 //   - Each call into the guest begins without an effective context; calls of
@@ -46,6 +53,8 @@
 //   - Memory in the guest comes from malloc if that is exported, else from
 //     proxy_on_memory_allocate. While it allocates, and while it is initialized,
 //     the guest may only log.
+//   - An internal redirect ends the stream without response callbacks and begins
+//     another. Filter state stays with the first, unless it was declared otherwise.
 //   - Shared data belongs to a vm_id, metrics to the Envoy; ids, tokens and return
 //     codes are Envoy's.
 //
@@ -56,9 +65,9 @@
 // header that Envoy joins with commas (content-type and others that have a field
 // of their own) makes a second line. Attributes are those a test sets. Timers
 // fire when a test says so. proxy_http_call, proxy_grpc_call and the shared
-// queues are not there, nor Envoy's foreign functions but those for expressions,
-// nor actions other than continue and pause. A VM that failed stays dead, and
-// shared data outlives it.
+// queues are not there, nor Envoy's foreign functions but declare_property and
+// those for expressions, nor actions other than continue and pause. A VM that
+// failed stays dead, and shared data outlives it.
 //
 // The host is stricter than Envoy where Envoy does harm without a word. These
 // end the VM and are reported by [Host.Err]: a stream continued that is not

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const sharedScript = `
@@ -38,22 +40,28 @@ func TestWorkersShare(t *testing.T) {
 	tell(c, "/get")
 	expectLog(t, hb, "/get request_headers 1\n shared k = 0 v")
 	expectLog(t, hc, "/get request_headers 1\n shared k = 1")
-	if v, ok := e.SharedData("one", "k"); !ok || string(v) != "v" || e.SharedKeys("one") != 1 || e.SharedKeys("two") != 0 {
-		t.Errorf("%q, %v; %d and %d keys", v, ok, e.SharedKeys("one"), e.SharedKeys("two"))
-	}
+	shared, _ := e.SharedData("one", "k")
+	testenv.Same(t, "what is shared", string(shared), "v")
+	testenv.Same(t, "number of keys of one", e.SharedKeys("one"), 1)
+	testenv.Same(t, "number of keys of two", e.SharedKeys("two"), 0)
 	for _, p := range []*Plugin{a, b, c} {
 		tell(p, "/count")
 	}
 	requests, _ := e.Metric("requests")
 	open, _ := e.Metric("open")
-	if requests != 3 || open != 3 || !slices.Equal(e.Histogram("sizes"), []uint64{5, 5, 5}) {
-		t.Errorf("%d requests, %d open, sizes %v", requests, open, e.Histogram("sizes"))
+	testenv.Same(t, "requests", requests, 3)
+	testenv.Same(t, "open", open, 3)
+	if sizes := e.Histogram("sizes"); !slices.Equal(sizes, []uint64{5, 5, 5}) {
+		t.Errorf("sizes %v", sizes)
 	}
 	if got := strings.Join(e.Metrics(), " "); got != "open requests sizes" {
 		t.Errorf("metrics %q", got)
 	}
-	if _, ok := e.Metric("none"); ok || e.Histogram("none") != nil {
+	if _, ok := e.Metric("none"); ok {
 		t.Error("a metric that nobody has defined")
+	}
+	if e.Histogram("none") != nil {
+		t.Error("a histogram that nobody has defined")
 	}
 }
 

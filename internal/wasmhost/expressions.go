@@ -22,27 +22,25 @@ type expressions struct {
 // Expressions is how many expressions the plugin context holds.
 func (p *Plugin) Expressions() int { return len(p.expressions.programs) }
 
-// expression calls one of the foreign functions; ok is false for any other name.
-func (c Caller) expression(name string, arguments []byte) (results []byte, status Status, ok bool) {
+// expression calls one of the foreign functions.
+func (c Caller) expression(name string, arguments []byte) ([]byte, Status) {
 	e := &c.plugin.expressions
 	switch name {
 	case "expr_create":
-		results, status = e.create(string(arguments))
-		return results, status, true
+		return e.create(string(arguments))
 	case "expr_evaluate", "expr_delete":
 	default:
-		return nil, StatusNotFound, false
+		return nil, StatusNotFound
 	}
 	if len(arguments) != 4 {
-		return nil, StatusBadArgument, true
+		return nil, StatusBadArgument
 	}
 	token := binary.LittleEndian.Uint32(arguments)
 	if name == "expr_delete" {
 		delete(e.programs, token)
-		return nil, StatusOK, true
+		return nil, StatusOK
 	}
-	results, status = c.evaluate(e.programs[token])
-	return results, status, true
+	return c.evaluate(e.programs[token])
 }
 
 func (e *expressions) create(text string) ([]byte, Status) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const grpcScript = `
@@ -29,9 +31,8 @@ func TestMemoryByHand(t *testing.T) {
 	if got := string(bytes.Join(c.Sent, []byte{'|'})); got != "hello|more" {
 		t.Errorf("sent %q", got)
 	}
-	if got := string(c.Take()); got != "hellomore" || len(c.Take()) != 0 {
-		t.Errorf("taken %q", got)
-	}
+	testenv.Same(t, "what is taken first", string(c.Take()), "hellomore")
+	testenv.Same(t, "what is taken then", string(c.Take()), "")
 	h.Logs = nil
 	c.Connect()
 	c.Reply("one")
@@ -132,9 +133,9 @@ func TestCloseAndCancelByTheGuest(t *testing.T) {
 	h.Logs = nil
 	tell(p, "/send")
 	c := redis.Last()
-	if got := string(c.Take()); got != "hello" || !c.SendClosed || !c.Open() {
-		t.Errorf("closed by the guest: %+v, sent %q", c, got)
-	}
+	testenv.Same(t, "what was sent before the guest closed", string(c.Take()), "hello")
+	testenv.Same(t, "that the guest's side is closed", c.SendClosed, true)
+	testenv.Same(t, "that the stream is open", c.Open(), true)
 	c.Reply("still")
 	c.Close(0)
 	tell(p, "/cancel")

@@ -73,7 +73,7 @@ func (h *Host) Begin(call string, contextID uint32) Caller {
 	c := h.contexts[contextID]
 	if c == nil {
 		h.Strays++
-		c = &vmContext{plugin: &Plugin{host: h}} // of which nothing comes
+		c = &vmContext{plugin: &Plugin{host: h, declared: map[string]declaration{}}} // of which nothing comes
 	}
 	return Caller{c, h}
 }

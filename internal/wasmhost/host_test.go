@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func TestTrap(t *testing.T) {
@@ -164,9 +166,8 @@ func TestIntercept(t *testing.T) {
 		/a request_headers 1
 		setprop a b = 10
 		prop a = 1`)
-	if len(calls) != 1 || len(s.FilterState) != 0 {
-		t.Errorf("calls %q, filter state %q", calls, s.FilterState)
-	}
+	testenv.Same(t, "number of intercepted calls", len(calls), 1)
+	testenv.Same(t, "size of the filter state", len(s.FilterState), 0)
 }
 
 func TestProperties(t *testing.T) {

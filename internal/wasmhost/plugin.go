@@ -33,6 +33,7 @@ type Plugin struct {
 	tickPeriod time.Duration
 	state      pluginState
 	streams    int // that have not ended
+	declared   map[string]declaration
 
 	expressions expressions
 
@@ -54,7 +55,7 @@ const (
 // StartPlugin makes a plugin context and configures it. Envoy calls
 // proxy_on_vm_start for each, not once per VM.
 func (h *Host) StartPlugin(config string) (*Plugin, error) {
-	p := &Plugin{host: h, grpc: map[uint32]*grpcStream{}}
+	p := &Plugin{host: h, grpc: map[uint32]*grpcStream{}, declared: map[string]declaration{}}
 	p.vmContext = h.newContext(p, nil)
 	content := []byte(config)
 	p.config = &content

@@ -1,6 +1,10 @@
 package wasmhost
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
 
 // Two configurations live in one VM while the first one's streams end.
 func TestReload(t *testing.T) {
@@ -31,12 +35,10 @@ func TestReload(t *testing.T) {
 		/old delete
 		plugin done
 		plugin delete`)
-	if !old.Closed() || fresh.Closed() {
-		t.Errorf("closed: old %v, new %v", old.Closed(), fresh.Closed())
-	}
-	if !redis.Conns[0].Cancelled || !redis.Conns[1].Open() {
-		t.Errorf("gRPC streams: old %+v, new %+v", redis.Conns[0], redis.Conns[1])
-	}
+	testenv.Same(t, "that the old one is closed", old.Closed(), true)
+	testenv.Same(t, "that the new one is closed", fresh.Closed(), false)
+	testenv.Same(t, "that the old one's gRPC stream was cancelled", redis.Conns[0].Cancelled, true)
+	testenv.Same(t, "that the new one's gRPC stream is open", redis.Conns[1].Open(), true)
 	redis.Conns[0].Reply("late")
 	old.Tick()
 	expectLog(t, h, "")
@@ -109,7 +111,6 @@ func TestEffectiveContextEndsWithTheCallback(t *testing.T) {
 		/a log
 		/a done
 		/a delete`)
-	if !a.Reset || d.Reset {
-		t.Errorf("cut off: a %v, d %v", a.Reset, d.Reset)
-	}
+	testenv.Same(t, "that a was cut off", a.Reset, true)
+	testenv.Same(t, "that d was cut off", d.Reset, false)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func expectMessage(t *testing.T, what string, got, want Message) {
@@ -122,15 +124,21 @@ func TestLocalResponse(t *testing.T) {
 		/a response_headers
 		add 2 x-late c`)
 	s := tell(p, "/a")
-	if l := s.Local; l == nil || l.Status != 429 || l.Details != "why" || l.Body != "body" || l.GRPCStatus != 8 || !slices.Equal(l.Headers, Pairs{{"x-a", "b"}}) {
-		t.Errorf("local response %+v", l)
+	if s.Local == nil {
+		t.Fatal("the guest sent no response")
+	}
+	testenv.Same(t, "status", s.Local.Status, 429)
+	testenv.Same(t, "details", s.Local.Details, "why")
+	testenv.Same(t, "body", s.Local.Body, "body")
+	testenv.Same(t, "gRPC status", s.Local.GRPCStatus, 8)
+	if !slices.Equal(s.Local.Headers, Pairs{{"x-a", "b"}}) {
+		t.Errorf("headers %q", s.Local.Headers)
 	}
 	expectMessage(t, "upstream", s.Upstream, Message{})
 	headers := Response("429", "x-a", "b", "content-length", "4", "content-type", "text/plain", "x-late", "c")
 	expectMessage(t, "downstream", s.Downstream, Message{Headers: headers, Body: []byte("body"), Ended: true})
-	if s.RequestBody([]byte("late"), true) != Pause || s.ResponseHeaders(Response("200"), true) != Pause {
-		t.Error("something went on after the response")
-	}
+	testenv.Same(t, "action of a late body", s.RequestBody([]byte("late"), true), Pause)
+	testenv.Same(t, "action of a late response", s.ResponseHeaders(Response("200"), true), Pause)
 }
 
 // A response that waits in the filter is replaced behind it, and one that the
@@ -159,9 +167,8 @@ func TestLocalResponseToAResponse(t *testing.T) {
 		reply 503 why body -1 = 0`)
 	expectMessage(t, "a", a.Downstream, Message{Headers: Response("503", "content-length", "4", "content-type", "text/plain"), Body: []byte("body"), Ended: true})
 	expectMessage(t, "b", b.Downstream, Message{Headers: Response("200")})
-	if a.Reset || !b.Reset {
-		t.Errorf("cut off: a %v, b %v", a.Reset, b.Reset)
-	}
+	testenv.Same(t, "that a was cut off", a.Reset, false)
+	testenv.Same(t, "that b was cut off", b.Reset, true)
 }
 
 // What would go wrong in Envoy without a word is an error here.

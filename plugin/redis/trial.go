@@ -30,6 +30,10 @@ func (c *Conn) try(nowMicros int64) {
 	if !c.options.Try || c.trial.state != untried {
 		return
 	}
+	if c.breaker.state != Closed { // requests have found out, and the log says it
+		c.trial.state = tried
+		return
+	}
 	c.trial.state = trying
 	if !c.stream.open && !c.connect(nowMicros) {
 		c.trialFailed(Unreachable)

@@ -181,6 +181,23 @@ func TestTrialAmongRequests(t *testing.T) {
 	}
 }
 
+// While the breaker is open nothing but its probe is sent.
+func TestNoTrialWhileOpen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, tryOptions())
+	r.trip(5)
+	r.pass(minTickMicros)
+	if len(r.commands) > 0 {
+		t.Errorf("sent %v", r.commands)
+	}
+	r.passPause()
+	r.answer("+OK\r\n")
+	r.pass(100 * ms)
+	if len(r.commands) > 0 {
+		t.Errorf("sent %v", r.commands)
+	}
+}
+
 // The first failure of a request is in the log, and then one a minute; the
 // breaker's own lines are not said twice.
 func TestFirstFailureIsLogged(t *testing.T) {

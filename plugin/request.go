@@ -156,9 +156,20 @@ func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int
 			continue
 		}
 		atMicros = c.AtMicros
+		sized := l.stores.Sized(c)
 		for j := range c.Decisions {
-			l.shownLimits = append(l.shownLimits, answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]})
+			if !c.Shown(j) {
+				continue
+			}
+			shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]}
+			if sized != nil {
+				shown.Sized = &sized[j]
+			}
+			l.shownLimits = append(l.shownLimits, shown)
 		}
+	}
+	if atMicros == 0 { // no store was asked, as a limit is 0
+		atMicros = l.host.unixMicros()
 	}
 	return l.shownLimits, atMicros
 }

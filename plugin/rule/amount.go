@@ -122,16 +122,17 @@ func (m *Matcher) sizesOf(l *LimitSet) []algo.Size {
 	}
 	begin := len(m.sizes)
 	for i, from := range l.sizes {
-		s := algo.Size{Units: l.Limits[i].Units, Burst: l.Limits[i].Burst}
+		limit := l.Limits[i].Limit
 		if from.units != nil {
-			s.Units = m.amountOf(from.units, from.units.fallback)
+			limit.Units = m.amountOf(from.units, from.units.fallback)
 		}
 		if from.burst != nil {
-			if s.Burst = m.amountOf(from.burst, from.burst.fallback); s.Burst == 0 {
-				s.Units = 0
+			if limit.Burst = m.amountOf(from.burst, from.burst.fallback); limit.Burst == 0 {
+				limit.Units = 0
 			}
 		}
-		m.sizes = append(m.sizes, s)
+		limit.Fit()
+		m.sizes = append(m.sizes, algo.Size{Units: limit.Units, Burst: limit.Burst})
 	}
 	return m.sizes[begin:len(m.sizes):len(m.sizes)]
 }

@@ -20,6 +20,7 @@ type limiter struct {
 	host    host
 	id      uint32 // of the plugin context
 	rules   *rule.Set
+	exprs   *expressions // that the rules evaluate
 	answers *answer.Writer
 	texts   answer.Texts // of the outcomes that name no rule
 
@@ -45,13 +46,15 @@ type limiter struct {
 	idle          []*request // to use again
 }
 
-func newLimiter(v *vm, id uint32, cfg *config.Config) (*limiter, error) {
-	rules, err := rule.Compile(cfg)
+func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limiter, error) {
+	rules, err := rule.Compile(cfg, exprs)
 	if err != nil {
+		exprs.removeAll()
 		return nil, fmt.Errorf("sluice: %w", err)
 	}
+	tellPaths(v.host, cfg)
 	l := &limiter{
-		vm: v, host: v.host, id: id, rules: rules,
+		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
 		timer: timer{host: v.host, id: id},
 		view:  requestView{host: v.host},
@@ -259,6 +262,7 @@ func (l *limiter) letGo() {
 		l.stream.CloseStream()
 		l.stream.reap()
 	}
+	l.exprs.removeAll()
 	l.metrics.close(l)
 	delete(l.vm.limiters, l.id)
 }

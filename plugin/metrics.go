@@ -167,10 +167,11 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 	for j := range c.Decisions {
 		d := &c.Decisions[j]
+		size := c.Limit(j)
 		switch limit := &m.limits[c.Limits.Index][j]; {
 		case !d.Allowed:
 			m.batch.Inc(limit.over)
-		case admitted && c.Status == decide.Allowed && nearLimit(d, c.Limits.Labels[j].Capacity):
+		case admitted && c.Status == decide.Allowed && nearLimit(d, size.Capacity()):
 			m.batch.Inc(limit.near)
 		}
 	}

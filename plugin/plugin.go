@@ -73,9 +73,10 @@ type plugin struct {
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	h := p.vm.host
 	h.running(p.id)
-	cfg, err := config.Parse(h.pluginConfiguration())
+	exprs := &expressions{host: h, pluginID: p.id}
+	cfg, err := config.Checks{Expression: exprs.check}.Parse(h.pluginConfiguration())
 	if err == nil && !cfg.Bridge {
-		p.limiter, err = newLimiter(p.vm, p.id, cfg)
+		p.limiter, err = newLimiter(p.vm, p.id, cfg, exprs)
 	}
 	if err != nil {
 		for _, line := range config.Lines(err) {

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/redisresp"
@@ -8,12 +10,16 @@ import (
 
 // Charge is what one check asks Redis to charge, and once decided, what it has
 // charged.
+//
+// Add, Refund and Settle copy Tag, Costs and Sizes.
 type Charge struct {
 	Script   *Script
-	Tag      []byte // "<rule>|<identity>"; Add and Refund copy it
-	Cost     int64
-	Nonce    int64 // set by Add
-	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
+	Tag      []byte      // "<rule>|<identity>"
+	Cost     int64       // of each limit, where Costs is empty
+	Costs    []int64     // of the limits, in order
+	Sizes    []algo.Size // that came with the request; empty: as configured
+	Nonce    int64       // set by Add
+	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
 }
 
 // Reply is Redis' answer to one check. Its decisions are good during the call
@@ -25,7 +31,32 @@ type Reply struct {
 }
 
 // isNothing reports whether there is nothing to give back.
-func (a *Charge) isNothing() bool { return a.Cost == 0 || a.AtMicros == 0 }
+func (a *Charge) isNothing() bool {
+	if a.AtMicros == 0 {
+		return true
+	}
+	if len(a.Costs) > 0 {
+		return slices.Max(a.Costs) <= 0
+	}
+	return a.Cost == 0
+}
+
+// costOf is the cost of a limit.
+func (a *Charge) costOf(limit int) int64 {
+	if len(a.Costs) > 0 {
+		return a.Costs[limit]
+	}
+	return a.Cost
+}
+
+// keep makes a the charge c, with copies of what may change, in the memory that a
+// has.
+func (a *Charge) keep(c Charge) {
+	c.Tag = append(a.Tag[:0], c.Tag...)
+	c.Costs = append(a.Costs[:0], c.Costs...)
+	c.Sizes = append(a.Sizes[:0], c.Sizes...)
+	*a = c
+}
 
 // sameKeys reports whether two charges are of one identity of one rule.
 func (a *Charge) sameKeys(b *Charge) bool {

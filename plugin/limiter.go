@@ -39,7 +39,10 @@ type limiter struct {
 	matcher     rule.Matcher
 	shownLimits []answer.Limit // scratch
 	headers     []byte         // scratch
-	idle        []*request     // to use again
+	state       []byte         // scratch
+
+	rejectedState bool       // rejections are told in filter state
+	idle          []*request // to use again
 }
 
 func newLimiter(v *vm, id uint32, cfg *config.Config) (*limiter, error) {
@@ -49,7 +52,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config) (*limiter, error) {
 	}
 	l := &limiter{
 		vm: v, host: v.host, id: id, rules: rules,
-		answers: answer.New(cfg), texts: answer.NewTexts(""),
+		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
 		timer: timer{host: v.host, id: id},
 		view:  requestView{host: v.host},
 	}

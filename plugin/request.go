@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
+
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // request is one HTTP request, from its headers to its end. Its whole path is in
@@ -117,11 +120,24 @@ func (l *limiter) answer(q *decide.Question, v decide.Verdict) {
 	if v.Outcome == answer.FailedDeny {
 		a = l.answers.Deny(grpc)
 	} else {
+		l.tellRejected(q, v)
 		limits, atMicros := l.shown(q)
 		a = l.answers.Reject(limits, atMicros, grpc)
 	}
 	l.headers = appendHeaders(l.headers[:0], a.Headers)
 	l.host.sendResponse(q.ContextID, a.Status, l.text(v), l.headers, a.Body, a.GRPCStatus)
+}
+
+// tellRejected says in filter state whom which limit rejects, for access logs.
+func (l *limiter) tellRejected(q *decide.Question, v decide.Verdict) {
+	if !l.rejectedState {
+		return
+	}
+	c := v.By
+	l.shownLimits = appendLimits(l.shownLimits[:0], c)
+	identity := c.Tag[bytes.IndexByte(c.Tag, '|')+1:]
+	l.state = answer.AppendRejected(l.state[:0], l.shownLimits, text.View(identity))
+	l.host.setProperty(q.ContextID, "sluice.rejected", text.View(l.state))
 }
 
 // OnHttpResponseHeaders adds the limit headers to the upstream's response.
@@ -164,11 +180,17 @@ func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int
 			continue
 		}
 		atMicros = c.AtMicros
-		for j := range c.Decisions {
-			l.shownLimits = append(l.shownLimits, answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]})
-		}
+		l.shownLimits = appendLimits(l.shownLimits, c)
 	}
 	return l.shownLimits, atMicros
+}
+
+// appendLimits appends the limits of a check that was decided.
+func appendLimits(dst []answer.Limit, c *decide.Check) []answer.Limit {
+	for j := range c.Decisions {
+		dst = append(dst, answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]})
+	}
+	return dst
 }
 
 // OnHttpStreamDone ends the request, perhaps while it waits: its client has left.

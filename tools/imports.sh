@@ -32,7 +32,7 @@ function rank(path,   name) {
 	if (name == "answer") return 5
 	if (name == "config") return 4
 	if (name ~ /^config\//) return 3
-	if (name ~ /^(metric|offenders)$/) return 2
+	if (name ~ /^(metric|offenders|ipaddr)$/) return 2
 	return 1
 }
 function tool(path) { return under(path, "cmd") && !under(path, "cmd/sluice") }

@@ -75,7 +75,7 @@ func namespace(cfg *config.Config) string {
 
 // connect prepares the connection to Redis; nothing is sent before it is needed.
 func (l *limiter) connect(cfg *config.Config) {
-	l.stream = newStream(l.host, l.id, cfg.Redis.Cluster)
+	l.stream = newStream(l.host, l.id, cfg.Redis)
 	l.conn = redis.New(l.stream, l.stores, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,
@@ -167,6 +167,7 @@ func (l *limiter) tick() {
 	if l.conn != nil {
 		l.conn.Tick(now.SteadyMicros)
 		l.stream.reap()
+		l.stream.trial.tick(now.SteadyMicros)
 	}
 	l.stores.Tick(now)
 	l.goOn(now)
@@ -207,6 +208,7 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 	next = sooner(next, l.stores.NextMicros(nowMicros))
 	if l.conn != nil {
 		next = sooner(next, l.conn.NextTickMicros(nowMicros))
+		next = sooner(next, l.stream.trial.nextMicros(nowMicros))
 		if l.stream.mustReap() {
 			next = 1
 		}

@@ -83,7 +83,7 @@ func namespace(cfg *config.Config) string {
 
 // connect prepares the connection to Redis; nothing is sent before it is needed.
 func (l *limiter) connect(cfg *config.Config) {
-	l.stream = newStream(l.host, l.id, cfg.Redis.Cluster)
+	l.stream = newStream(l.host, l.id, cfg.Redis)
 	l.conn = redis.New(l.stream, l.stores, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,
@@ -175,6 +175,7 @@ func (l *limiter) tick() {
 	if l.conn != nil {
 		l.conn.Tick(now.SteadyMicros)
 		l.stream.reap()
+		l.stream.trial.tick(now.SteadyMicros)
 	}
 	l.stores.Tick(now)
 	if q := l.redirects.drop(); q != nil {
@@ -218,6 +219,7 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 	next = sooner(next, l.stores.NextMicros(nowMicros))
 	if l.conn != nil {
 		next = sooner(next, l.conn.NextTickMicros(nowMicros))
+		next = sooner(next, l.stream.trial.nextMicros(nowMicros))
 		if l.stream.mustReap() {
 			next = 1
 		}

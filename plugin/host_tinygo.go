@@ -41,6 +41,9 @@ func proxySetProperty(path *byte, pathLen uint32, value *byte, valueLen uint32) 
 //go:wasmimport env proxy_continue_stream
 func proxyContinueStream(kind uint32) uint32
 
+//go:wasmimport env proxy_call_foreign_function
+func proxyCallForeignFunction(name *byte, nameLen uint32, arguments *byte, argumentsLen uint32, results **byte, resultsLen *uint32) uint32
+
 //go:wasmimport env proxy_set_effective_context
 func proxySetEffectiveContext(id uint32) uint32
 
@@ -262,6 +265,14 @@ func (host) setProperty(contextID uint32, path, value string) {
 	p, n := pointer(path)
 	v, m := pointer(value)
 	proxySetProperty(p, n, v, m)
+}
+
+// foreign calls a function that Envoy has beside the ABI. It acts on a context.
+func (host) foreign(contextID uint32, name string, arguments []byte) ([]byte, bool) {
+	enter(contextID)
+	p, n := pointer(name)
+	resultLen = 0
+	return result(proxyCallForeignFunction(p, n, unsafe.SliceData(arguments), uint32(len(arguments)), &resultData, &resultLen))
 }
 
 // acting is the context that host calls act on, if it is known.

@@ -28,6 +28,7 @@ type limiter struct {
 	conn     *redis.Conn  // nil: only the embedded store decides
 	stream   *stream      // nil with conn
 
+	redirects     *redirects
 	timer         timer
 	closingMicros int64 // when the configuration is given up, once it is to end; 0 before
 
@@ -38,7 +39,10 @@ type limiter struct {
 	matcher     rule.Matcher
 	shownLimits []answer.Limit // scratch
 	headers     []byte         // scratch
-	idle        []*request     // to use again
+	state       []byte         // scratch
+
+	rejectedState bool       // rejections are told in filter state
+	idle          []*request // to use again
 }
 
 func newLimiter(v *vm, id uint32, cfg *config.Config) (*limiter, error) {
@@ -48,7 +52,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config) (*limiter, error) {
 	}
 	l := &limiter{
 		vm: v, host: v.host, id: id, rules: rules,
-		answers: answer.New(cfg), texts: answer.NewTexts(""),
+		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
 		timer: timer{host: v.host, id: id},
 		view:  requestView{host: v.host},
 	}
@@ -60,6 +64,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config) (*limiter, error) {
 	if cfg.Redis != nil {
 		l.connect(cfg)
 	}
+	l.redirects = newRedirects(v.host, id)
 	l.offenders = newTopOffenders(v.host, cfg.TopOffenders)
 	v.limiters[id] = l
 	return l, nil
@@ -115,7 +120,7 @@ func (l *limiter) newRequest(id uint32) *request {
 	}
 	r := l.idle[n-1]
 	l.idle = l.idle[:n-1]
-	r.question = l.stores.Question(id)
+	*r = request{limiter: l, question: l.stores.Question(id)}
 	return r
 }
 
@@ -169,6 +174,9 @@ func (l *limiter) tick() {
 		l.stream.reap()
 	}
 	l.stores.Tick(now)
+	if q := l.redirects.drop(); q != nil {
+		l.end(q)
+	}
 	l.goOn(now)
 	l.offenders.report(l.metrics, now.SteadyMicros)
 	l.metrics.tick(l, now.SteadyMicros)
@@ -230,7 +238,7 @@ func (l *limiter) close() bool {
 	l.stores.Close(now)
 	l.closingMicros = now.SteadyMicros + maxClosingMicros
 	if l.conn == nil || l.conn.Idle() {
-		l.end()
+		l.letGo()
 		return true
 	}
 	l.wake(now)
@@ -240,13 +248,13 @@ func (l *limiter) close() bool {
 // finish ends a configuration that is to end, when nothing is left in the pipe.
 func (l *limiter) finish(now decide.Time) {
 	if l.closingMicros > 0 && (l.conn.Idle() || now.SteadyMicros >= l.closingMicros) {
-		l.end()
+		l.letGo()
 		l.host.pluginDone(l.id)
 	}
 }
 
-// end lets go of what the configuration has opened.
-func (l *limiter) end() {
+// letGo lets go of what the configuration has opened.
+func (l *limiter) letGo() {
 	if l.stream != nil {
 		l.stream.CloseStream()
 		l.stream.reap()

@@ -197,6 +197,11 @@ func (e nativeEnvoy) setProperty(contextID uint32, path, value string) {
 	e.must("proxy_set_property", e.host.Begin("proxy_set_property", contextID).SetProperty(path, []byte(value)))
 }
 
+func (e nativeEnvoy) foreign(contextID uint32, name string, arguments []byte) ([]byte, bool) {
+	results, status := e.host.Begin("proxy_call_foreign_function", contextID).CallForeign(name, slices.Clone(arguments))
+	return slices.Clone(results), status == wasmhost.StatusOK
+}
+
 func (e nativeEnvoy) resumeRequest(contextID uint32) {
 	e.must("proxy_continue_stream", e.host.Begin("proxy_continue_stream", contextID).ContinueStream(wasmhost.RequestStream))
 }

@@ -78,7 +78,9 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 		p.limiter, err = newLimiter(p.vm, p.id, cfg)
 	}
 	if err != nil {
-		h.logLine(logCritical, err.Error())
+		for _, line := range config.Lines(err) {
+			h.logLine(logCritical, line)
+		}
 		return types.OnPluginStartStatusFailed
 	}
 	if p.limiter != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sluiceproxy/sluice/algo"
 )
 
 // beyondSchema are the mistakes that a schema cannot express, as it knows one
@@ -26,6 +28,15 @@ var beyondSchema = []string{
 	"to refill",
 	"as header names know no case",
 	"matches every request",
+	"is not an address",
+	"written as IPv6",
+	"wrong prefix length",
+	"ends before it begins",
+	"cannot be settled",
+	"which is not configured",
+	"is not a time zone",
+	`"settle" has a "cost"`,
+	"behind its prefix",
 	"is not a regular expression",
 	"the regular expression",
 	"levels of groups",
@@ -34,7 +45,10 @@ var beyondSchema = []string{
 // agree reports where the parser and the schema disagree about a text.
 func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 	t.Helper()
-	_, err := Parse(text)
+	config, err := Parse(text)
+	if err == nil {
+		checkPlans(t, config)
+	}
 	refused := validate(schema, text)
 	if err == nil && refused != nil {
 		t.Errorf("%s\nonly the schema refuses it: %v", text, refused)
@@ -46,6 +60,39 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 		if !slices.ContainsFunc(beyondSchema, func(part string) bool { return strings.Contains(mistake.Problem, part) }) {
 			t.Errorf("%s\nonly the parser refuses it: %s", text, mistake)
 		}
+	}
+}
+
+// checkPlans holds that the algorithms take whatever the parser accepts, other
+// than calendar windows.
+func checkPlans(t *testing.T, config *Config) {
+	t.Helper()
+	for _, rule := range config.Rules {
+		lists := [][]Limit{rule.Limits}
+		if rule.Tiers != nil {
+			for _, tier := range rule.Tiers.Values {
+				lists = append(lists, tier.Limits)
+			}
+		}
+		for _, list := range lists {
+			checkPlan(t, list)
+		}
+	}
+}
+
+func checkPlan(t *testing.T, list []Limit) {
+	t.Helper()
+	var limits []algo.Limit
+	for _, limit := range list {
+		if limit.Calendar == nil {
+			limits = append(limits, limit.Limit)
+		}
+	}
+	if len(limits) == 0 {
+		return
+	}
+	if _, err := algo.NewPlan(limits); err != nil {
+		t.Errorf("%+v: %v", limits, err)
 	}
 }
 

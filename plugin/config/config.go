@@ -2,10 +2,6 @@
 // Config or into every mistake in it, each with its path, value and remedy.
 package config
 
-import (
-	"github.com/sluiceproxy/sluice/algo"
-)
-
 // Config is a whole, valid configuration with its defaults filled in.
 type Config struct {
 	// Bridge is true for {"role": "bridge"}; nothing else is set then.
@@ -17,7 +13,15 @@ type Config struct {
 	// DenyCacheSize is how many rejected keys a worker remembers; 0 turns the cache off.
 	DenyCacheSize int64
 	TopOffenders  *TopOffenders // nil: not tracked
-	Rules         []Rule
+	// RejectedState sets the filter state that says who was rejected and why.
+	RejectedState bool
+	// EnvoyRateLimited adds x-envoy-ratelimited to 429s.
+	EnvoyRateLimited bool
+	// RetryJitterPercent is by how much Retry-After may be longer than the wait.
+	RetryJitterPercent int64
+	Rules              []Rule
+	// Expressions are the CEL texts of all rules, as often as they stand there.
+	Expressions []Expression
 }
 
 // TopOffenders reports the identities that are rejected most.
@@ -81,132 +85,4 @@ type Headers struct {
 	Draft      bool
 	// ResetUnix makes X-RateLimit-Reset a Unix time instead of a delta.
 	ResetUnix bool
-}
-
-// Mode is what a rejection by the rule does.
-type Mode uint8
-
-// The modes of a rule.
-const (
-	Enforce Mode = iota
-	Shadow
-	Off
-)
-
-// Rule is one entry of "rules". An Exempt rule has Match only.
-type Rule struct {
-	Name   string
-	Exempt bool
-	Mode   Mode
-	Match  Match
-	Key    []Component
-	Cost   Cost
-	Limits []Limit // nil when Tiers is set
-	Tiers  *Tiers
-}
-
-// Match is a conjunction: every field that is set must hold.
-type Match struct {
-	Path    *StringMatch
-	Host    *StringMatch // compared in lower case and without port
-	Methods []string
-	Headers []HeaderMatch // in the configuration's order
-	Not     *Match
-}
-
-// MatchOp is how a StringMatch compares.
-type MatchOp uint8
-
-// The comparisons.
-const (
-	Exact MatchOp = iota
-	Prefix
-	Suffix
-	Contains
-	Regex
-	Present
-)
-
-// StringMatch compares one string, which may be absent.
-type StringMatch struct {
-	Op      MatchOp
-	Value   string
-	Present bool // Present only: whether the value must be there
-}
-
-// HeaderMatch compares the first value of one header, named in lower case.
-type HeaderMatch struct {
-	Name  string
-	Match StringMatch
-}
-
-// Source is where a key component gets its value.
-type Source uint8
-
-// The sources of key components.
-const (
-	FromHeader Source = iota
-	FromCookie
-	FromQuery
-	FromClientIP
-	FromPath
-	FromMethod
-	FromHost
-	FromMetadata
-	FromProperty
-	FromConstant
-)
-
-// Component is one part of a rule's key.
-type Component struct {
-	Source   Source
-	Name     string   // header (lower case), cookie or query parameter
-	Value    string   // FromConstant
-	Path     []string // FromMetadata, FromProperty
-	V4Prefix int      // FromClientIP: 32 unless configured
-	V6Prefix int      // FromClientIP: 128 unless configured
-	Segments int      // FromPath: how many leading segments; 0 is the whole path
-
-	Hash       bool
-	HasDefault bool
-	Default    string
-}
-
-// Cost is what a request consumes: Default, or the number in Header, at most Max.
-type Cost struct {
-	Header  string // lower case; empty for a constant cost
-	Default int64
-	Max     int64 // algo.MaxCost unless configured
-}
-
-// Limit is one limit with its names.
-type Limit struct {
-	algo.Limit
-	// Name is the limit's name in headers, problem details and metrics: its
-	// own "name", else the rule's, with "-<window>" if the rule has several.
-	Name string
-	// Window is the window in its canonical spelling, as in Redis keys.
-	Window string
-	Lease  *Lease // nil: every request asks Redis
-}
-
-// Lease lets a worker take Units in one call and spend them itself.
-type Lease struct {
-	Units     int64 // 1 to the limit's capacity
-	TTLMicros int64 // unspent units are given back after this time
-}
-
-// Tiers is "limits_by": which limits apply depends on Source's value.
-type Tiers struct {
-	Source     Component // its own default is in Component
-	Values     []Tier    // in the configuration's order
-	HasDefault bool
-	Default    string
-}
-
-// Tier is one value of a Tiers. An unlimited tier has no Limits.
-type Tier struct {
-	Value     string
-	Unlimited bool
-	Limits    []Limit
 }

@@ -33,6 +33,7 @@ func TestDesignExample(t *testing.T) {
 		},
 		Headers:       Headers{XRateLimit: true, Draft: true},
 		DenyCacheSize: 4096,
+		RejectedState: true,
 		Rules: []Rule{
 			{
 				Name: "health", Exempt: true,

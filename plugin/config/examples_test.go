@@ -24,6 +24,8 @@ var wholes = map[string]string{
 	"limit":     `{"rules": [{"name": "r", "limits": [%s]}]}`,
 	"match":     `{"rules": [{"name": "r", "limits": [` + aLimit + `], "match": %s}]}`,
 	"component": `{"rules": [{"name": "r", "limits": [` + aLimit + `], "key": [%s]}]}`,
+	"penalty":   `{"rules": [{"name": "r", "limits": [` + aLimit + `], "penalty": %s}]}`,
+	"settle":    `{"rules": [{"name": "r", "limits": [` + aLimit + `], "settle": %s}]}`,
 	"cost":      `{"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}], "cost": %s}]}`,
 }
 

@@ -14,6 +14,7 @@ var sources = words[Source]{
 	{FromMetadata, "metadata"},
 	{FromProperty, "property"},
 	{FromConstant, "constant"},
+	{FromExpr, "expr"},
 }
 
 // readKey reads a rule's key. An absent key is [], one key for all.
@@ -71,6 +72,9 @@ func (c *Component) readSource(name string, v value) {
 		c.Path = readAttributePath(v)
 	case FromConstant:
 		c.Value, _ = v.readText()
+	case FromExpr:
+		c.Expr = readExpression(v, TextExpression)
+		v.checkKey(c.Expr)
 	}
 }
 

@@ -6,7 +6,7 @@ const minLeaseMicros = 10 * millisecond
 
 // readLease reads a limit's "lease". It refuses one where the units that a worker
 // holds could admit more than the rule allows, or would mean nothing.
-func readLease(o object, limit *Limit, rule *Rule, several bool) {
+func (s scope) readLease(o object, limit *Limit, several bool) {
 	v, ok := o.field("lease")
 	if !ok {
 		return
@@ -16,9 +16,7 @@ func readLease(o object, limit *Limit, rule *Rule, several bool) {
 		return
 	}
 	limit.Lease = &Lease{}
-	if units, ok := fields.required("units", "how many a worker takes at once"); ok {
-		limit.Lease.Units, _ = units.readWhole(1, algo.MaxUnits)
-	}
+	fields.readWholeField("units", &limit.Lease.Units, 1, algo.MaxUnits)
 	if ttl, ok := fields.required("ttl", `a duration such as "200ms"`); ok {
 		limit.Lease.TTLMicros, _ = ttl.readDuration(minLeaseMicros, algo.MaxWindowMicros)
 	}
@@ -29,19 +27,32 @@ func readLease(o object, limit *Limit, rule *Rule, several bool) {
 		fields.mistake(`"ttl" %q is above the window %q (want at most that)`,
 			FormatDuration(limit.Lease.TTLMicros), limit.Window)
 	}
-	if why := unleasable(limit, rule, several); why != "" {
+	if why := s.unleasable(limit, several); why != "" {
 		o.mistake(`"lease" cannot be used here: %s (remove it)`, why)
 	}
 }
 
 // unleasable returns why a limit cannot be leased, or "".
-func unleasable(limit *Limit, rule *Rule, several bool) string {
+func (s scope) unleasable(limit *Limit, several bool) string {
+	cost := s.costOf(limit)
 	switch {
 	case several:
 		return "the rule has several limits, which only Redis can decide together"
-	case rule.Cost.Header != "" || rule.Cost.Default != 1:
+	case limit.Cost != nil && (!cost.IsConstant() || cost.Default != 1):
+		return "the limit's cost is not the constant 1"
+	case !cost.IsConstant() || cost.Default != 1:
 		return "the rule's cost is not the constant 1"
-	case rule.Mode != Enforce:
+	case limit.Calendar != nil:
+		return "a calendar window changes its length"
+	case limit.UnitsFrom != nil || limit.BurstFrom != nil:
+		return "the limit comes with the request"
+	case s.rule.Settle != nil:
+		return "the rule settles what was charged"
+	case s.rule.Overrides:
+		return "the rule has overrides, which a worker would not hear of while it spends its units"
+	case s.rule.Penalty != nil:
+		return "the rule has a penalty, which a worker would not hear of while it spends its units"
+	case s.rule.Mode != Enforce:
 		return `the rule's mode is not "enforce"`
 	}
 	if err := limit.Leasable(); err != nil {

@@ -7,15 +7,44 @@ type nameOwner struct {
 	path string // of the limit
 }
 
-// readLimitName finds the name of a limit in answers and metrics: its own, else
-// the rule's, with the window as it is spelled if the rule has several limits.
-func readLimitName(o object, s scope, several bool, window string) string {
-	name := s.rule.Name
-	if several && name != "" {
-		name += "-" + window
+// nameLimits names the limits of one list and compares them with each other.
+// Limits that lack too much to be compared are left out.
+func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
+	unnamed := map[string]int{} // how many limits without a name have a window
+	for i := range drafts {
+		if !drafts[i].has("name") {
+			unnamed[drafts[i].Window]++
+		}
 	}
-	if v, ok := o.field("name"); ok {
-		name, _ = v.readName()
+	limits := make([]Limit, 0, len(drafts))
+	twins := map[string]string{}
+	for i := range drafts {
+		d := &drafts[i]
+		if !d.has("name") {
+			d.Name = s.limitName(d, several, unnamed[d.Window] > 1)
+		}
+		if !d.isWhole() {
+			continue
+		}
+		if !d.isTwin(twins) {
+			s.claim(d.object, d.Name)
+		}
+		limits = append(limits, d.Limit)
+	}
+	return limits
+}
+
+// limitName is the name of a limit without one of its own, in answers and
+// metrics: the rule's. If the rule has several limits, the window follows as it
+// is spelled, and the algorithm if another limit without a name has this window.
+func (s scope) limitName(d *draftLimit, several, shared bool) string {
+	name := s.rule.Name
+	if !several || name == "" {
+		return name
+	}
+	name += "-" + d.spelled
+	if shared {
+		name += "-" + d.Algorithm.String()
 	}
 	return name
 }
@@ -31,4 +60,20 @@ func (s scope) claim(o object, name string) {
 	default:
 		o.r.limitNames[name] = nameOwner{scope: s, path: o.path}
 	}
+}
+
+// isTwin reports a limit that would share its key with one before it. paths has
+// those so far, by the suffixes of their keys.
+func (d *draftLimit) isTwin(paths map[string]string) bool {
+	suffix := d.KeySuffix()
+	if d.Calendar != nil {
+		suffix = ":" + d.Algorithm.String() + ":" + d.Window
+	}
+	first, taken := paths[suffix]
+	if taken {
+		d.object.mistake("same algorithm and window as %s (want one of the two to differ)", first)
+	} else {
+		paths[suffix] = d.object.path
+	}
+	return taken
 }

@@ -19,59 +19,62 @@ func readLimits(v value, s scope) []Limit {
 	if !ok {
 		return nil
 	}
-	before := v.r.found
 	if len(elements) > algo.MaxLimits {
 		v.mistake("there are %d limits (want at most %d)", len(elements), algo.MaxLimits)
 	}
-	all := make([]Limit, 0, len(elements))
-	plain := make([]algo.Limit, 0, len(elements))
-	twins := map[twin]string{}
+	var drafts []draftLimit
 	for _, element := range elements {
-		o, ok := element.readObject("algorithm", "limit", "window", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "lease")
-		if !ok {
-			continue
-		}
-		limit, ok := readLimit(o, s, len(elements) > 1)
-		if !ok {
-			continue
-		}
-		if !isTwin(o, twins, limit) {
-			s.claim(o, limit.Name)
-		}
-		all, plain = append(all, limit), append(plain, limit.Limit)
-	}
-	if v.r.found == before {
-		// Whatever the algorithms refuse beyond the checks here.
-		if _, err := algo.NewPlan(plain); err != nil {
-			v.mistake("%v", err)
+		if o, ok := element.readObject(limitFields...); ok {
+			drafts = append(drafts, s.readLimit(o, len(elements) > 1))
 		}
 	}
-	return all
+	return s.nameLimits(drafts, len(elements) > 1)
 }
 
-// readLimit reads one limit. It reports false if the limit is too incomplete
-// to be compared with others.
-func readLimit(o object, s scope, several bool) (limit Limit, ok bool) {
-	var spelled string
-	if v, ok := o.required("algorithm", `one such as "gcra"`); ok {
-		limit.Algorithm, _ = readWord(v, algorithms())
-	}
-	if v, ok := o.required("limit", "how many units a window admits"); ok {
-		limit.Units, _ = v.readWhole(1, algo.MaxUnits)
-	}
-	if v, ok := o.required("window", `a duration such as "1s"`); ok {
-		limit.WindowMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
-		limit.Window, spelled = FormatDuration(limit.WindowMicros), v.json.Str
-	}
-	limit.Name = readLimitName(o, s, several, spelled)
-	readVariant(o, &limit)
-	if limit.Algorithm != 0 && limit.Units > 0 && limit.WindowMicros > 0 {
-		checkRefill(o, &limit)
-		s.checkCost(o, &limit)
-	}
-	readLease(o, &limit, s.rule, several)
-	return limit, limit.Algorithm != 0 && limit.WindowMicros > 0
+// limitFields are all the fields of a limit.
+var limitFields = []string{
+	"algorithm", "limit", "window", "timezone", "starts", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "cost", "lease",
 }
+
+// draftLimit is a limit before it is compared with the others of its rule.
+type draftLimit struct {
+	Limit
+	object
+	spelled string // the window, as it is written
+}
+
+// readLimit reads one limit.
+func (s scope) readLimit(o object, several bool) draftLimit {
+	d := draftLimit{object: o}
+	if v, ok := o.required("algorithm", `one such as "gcra"`); ok {
+		d.Algorithm, _ = readWord(v, algorithms())
+	}
+	hasUnits := false
+	if v, ok := o.required("limit", "how many units a window admits"); ok {
+		d.Units, d.UnitsFrom, hasUnits = readUnits(v, 0)
+	}
+	d.readWindow()
+	if v, ok := o.field("name"); ok {
+		d.Name, _ = v.readName()
+	}
+	readVariant(o, &d.Limit)
+	if o.has("cost") {
+		cost := readCost(o)
+		d.Cost = &cost
+	}
+	if d.Queue && s.rule.Settle != nil {
+		o.mistake(`a bucket that queues cannot be settled (remove "overflow", or the rule's "settle")`)
+	}
+	if d.isWhole() && hasUnits {
+		checkRefill(o, &d.Limit)
+		s.checkCost(o, &d.Limit)
+	}
+	s.readLease(o, &d.Limit, several)
+	return d
+}
+
+// isWhole reports whether enough of a limit was read to compare it with others.
+func (d *draftLimit) isWhole() bool { return d.Algorithm != 0 && d.WindowMicros > 0 }
 
 // algorithms are the algorithms that algo has.
 func algorithms() words[algo.Algorithm] {
@@ -96,7 +99,9 @@ var overflows = words[bool]{
 
 // readVariant reads the fields that belong to some algorithms only.
 func readVariant(o object, limit *Limit) {
-	o.readWholeField("burst", &limit.Burst, 1, algo.MaxUnits)
+	if v, ok := o.field("burst"); ok {
+		limit.Burst, limit.BurstFrom, _ = readUnits(v, 1)
+	}
 	readWordField(o, "anchor", anchors, &limit.FromFirstRequest)
 	o.readWholeField("sub_windows", &limit.SubWindows, 1, algo.MaxSubWindows)
 	readWordField(o, "overflow", overflows, &limit.Queue)
@@ -142,22 +147,4 @@ func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
 		}
 	}
 	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.String())
-}
-
-// twin is what two limits of one rule may not share, as they would share a key.
-type twin struct {
-	algorithm    algo.Algorithm
-	windowMicros int64
-}
-
-// isTwin reports a limit that has a twin before it. paths has those so far.
-func isTwin(o object, paths map[twin]string, limit Limit) bool {
-	t := twin{limit.Algorithm, limit.WindowMicros}
-	first, taken := paths[t]
-	if taken {
-		o.mistake("same algorithm and window as %s (want one of the two to differ)", first)
-	} else {
-		paths[t] = o.path
-	}
-	return taken
 }

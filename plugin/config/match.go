@@ -9,7 +9,7 @@ import (
 // readMatch reads a match, in which every field must hold.
 func readMatch(v value) Match {
 	var m Match
-	o, ok := v.readObject("path", "host", "methods", "headers", "not")
+	o, ok := v.readObject("path", "host", "methods", "headers", "client_ip", "expr", "not")
 	if !ok {
 		return m
 	}
@@ -25,6 +25,12 @@ func readMatch(v value) Match {
 	if v, ok := o.field("headers"); ok {
 		m.Headers = readHeaderMatches(v)
 	}
+	if v, ok := o.field("client_ip"); ok {
+		m.ClientIP = readNetworks(v)
+	}
+	if v, ok := o.field("expr"); ok {
+		m.Expr = readExpression(v, BoolExpression)
+	}
 	if v, ok := o.field("not"); ok {
 		before := v.r.found
 		not := readMatch(v)
@@ -37,12 +43,14 @@ func readMatch(v value) Match {
 }
 
 func (m *Match) matchesAll() bool {
-	return m.Path == nil && m.Host == nil && m.Methods == nil && m.Headers == nil && m.Not == nil
+	return m.Path == nil && m.Host == nil && m.Methods == nil && m.Headers == nil &&
+		m.ClientIP == nil && m.Expr == "" && m.Not == nil
 }
 
 func readMethods(v value) []string {
 	elements, _ := v.readNonEmptyList(`methods such as "GET"`)
 	var all []string
+	seen := map[string]bool{}
 	for _, element := range elements {
 		method, ok := element.readText()
 		switch {
@@ -51,9 +59,10 @@ func readMethods(v value) []string {
 			element.mistake(`%s is not a method (want one such as "GET")`, element.shown())
 		case method != strings.ToUpper(method):
 			element.mistake("%s is not in upper case (want %s)", element.shown(), quoted(strings.ToUpper(method)))
-		case contains(all, method):
+		case seen[method]:
 			element.mistake("%s appears twice (want it once)", element.shown())
 		default:
+			seen[method] = true
 			all = append(all, method)
 		}
 	}

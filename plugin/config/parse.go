@@ -10,14 +10,31 @@ import (
 )
 
 // maxDepth bounds how deep objects and arrays may nest. The deepest field of a
-// configuration stands at 8, and each "not" adds one. The functions that read
+// configuration stands at 9, and each "not" adds one. The functions that read
 // them recurse.
 const maxDepth = 20
 
+// Checks are what Parse cannot know by itself. A nil function finds no mistake.
+type Checks struct {
+	// Expression compiles a CEL text and drops the result. It returns why the
+	// text does not compile, perhaps with an empty message.
+	Expression func(text string) error
+	// Zone reports whether the plugin knows a time zone of this IANA name.
+	Zone func(name string) bool
+}
+
+// Parse reads a configuration without further checks.
+func Parse(text []byte) (*Config, error) { return Checks{}.Parse(text) }
+
 // Parse reads a configuration. The error is of type Mistakes and holds all that
 // is wrong with it, not only the first.
-func Parse(text []byte) (*Config, error) {
-	r := &reader{rules: map[string]string{}, limitNames: map[string]nameOwner{}}
+func (c Checks) Parse(text []byte) (*Config, error) {
+	r := &reader{
+		checks:     c,
+		compiled:   map[string]error{},
+		rules:      map[string]string{},
+		limitNames: map[string]nameOwner{},
+	}
 	config := r.parse(string(text))
 	if err := r.err(); err != nil {
 		return nil, err
@@ -42,7 +59,10 @@ func (r *reader) parse(text string) *Config {
 			return readBridge(root)
 		}
 	}
-	o, ok := root.readObject("rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "top_offenders")
+	o, ok := root.readObject(
+		"rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter",
+		"top_offenders", "rejected_state", "envoy_ratelimited",
+	)
 	if !ok {
 		return nil
 	}
@@ -78,15 +98,21 @@ func readLimiter(o object) *Config {
 		readWord(v, roles)
 	}
 	c := &Config{
-		Redis:         readRedis(o),
-		Failure:       readFailure(o),
-		Response:      readResponse(o),
-		Headers:       readHeaders(o),
-		DenyCacheSize: defaultDenyCacheSize,
-		TopOffenders:  readTopOffenders(o),
+		Redis:              readRedis(o),
+		Failure:            readFailure(o),
+		Response:           readResponse(o),
+		Headers:            readHeaders(o),
+		DenyCacheSize:      defaultDenyCacheSize,
+		RetryJitterPercent: readRetryJitter(o),
+		RejectedState:      true,
+		TopOffenders:       readTopOffenders(o),
 	}
+	o.readBooleanField("rejected_state", &c.RejectedState)
+	o.readBooleanField("envoy_ratelimited", &c.EnvoyRateLimited)
 	readDenyCache(o, &c.DenyCacheSize)
+	o.r.hasRedis = o.has("redis")
 	c.Rules = readRules(o)
+	c.Expressions = o.r.expressions
 	return c
 }
 

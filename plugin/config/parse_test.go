@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
 )
@@ -41,6 +42,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Headers:       Headers{XRateLimit: true},
 		DenyCacheSize: 4096,
+		RejectedState: true,
 		Rules: []Rule{{
 			Name: "r",
 			Cost: Cost{Default: 1, Max: 1_000_000},
@@ -82,6 +84,13 @@ func TestTopLevelFields(t *testing.T) {
 	check(t, "top_offenders", full.TopOffenders, &TopOffenders{Size: 7, IntervalMicros: 1_000_000})
 	check(t, "top_offenders", mustParse(t, "fields", `{"top_offenders": {}}`).TopOffenders, &TopOffenders{Size: 100, IntervalMicros: 60_000_000})
 	check(t, "deny", mustParse(t, "fields", `{"failure": {"mode": "deny"}}`).Failure.Mode, FailDeny)
+}
+
+func TestLogFields(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "fields", `{"rejected_state": false, "envoy_ratelimited": true}`)
+	check(t, "rejected_state", c.RejectedState, false)
+	check(t, "envoy_ratelimited", c.EnvoyRateLimited, true)
 }
 
 func TestAnswerFields(t *testing.T) {
@@ -207,10 +216,41 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestLongLists holds that the time to read a configuration grows no faster than
+// the configuration: quadratic time would take minutes here.
+func TestLongLists(t *testing.T) {
+	t.Parallel()
+	const n = 50_000
+	var limits, methods, tiers strings.Builder
+	for i := range n {
+		fmt.Fprintf(&limits, `{"algorithm": "gcra", "limit": 1, "window": "%dms"}, `, i+1)
+		fmt.Fprintf(&methods, `"M%d", `, i)
+		fmt.Fprintf(&tiers, `"t%d": [%s], `, i, aLimit)
+	}
+	texts := map[string]string{
+		"limits":  `{"rules": [{"name": "r", "limits": [` + limits.String() + aLimit + `]}]}`,
+		"methods": `{"rules": [{"name": "r", "match": {"methods": [` + methods.String() + `"GET"]}, "limits": [` + aLimit + `]}]}`,
+		"tiers":   `{"rules": [{"name": "r", "limits_by": {"source": {"host": true}, "values": {` + tiers.String() + `"t": "unlimited"}}}]}`,
+	}
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			started := time.Now()
+			_, err := Parse([]byte(text))
+			if name != "limits" && err != nil {
+				t.Errorf("%.200v", err)
+			}
+			if took := time.Since(started); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
 func TestErrorStyle(t *testing.T) {
 	t.Parallel()
-	_, err := Parse([]byte(`{"rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [{"algorithm": "gcra", "limit": 0, "window": "10x"}]}]}`))
-	const want = `sluice: rules[1].limits[0].limit: 0 is out of bounds (want 1 to 1000000000) (mistake 1 of 2)
+	_, err := Parse([]byte(`{"rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [{"algorithm": "gcra", "limit": -1, "window": "10x"}]}]}`))
+	const want = `sluice: rules[1].limits[0].limit: -1 is out of bounds (want 0 to 1000000000) (mistake 1 of 2)
 sluice: rules[1].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d") (mistake 2 of 2)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

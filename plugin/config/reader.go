@@ -6,14 +6,20 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // reader collects the mistakes that are found while a configuration is read.
 type reader struct {
-	mistakes   Mistakes             // the first maxMistakes
-	found      int                  // all
-	rules      map[string]string    // the paths of the rules so far, by name
-	limitNames map[string]nameOwner // the limits so far, by name
+	checks      Checks
+	hasRedis    bool // whether "redis" is there
+	expressions []Expression
+	compiled    map[string]error     // what checks said of each expression
+	mistakes    Mistakes             // the first maxMistakes
+	found       int                  // all
+	rules       map[string]string    // the paths of the rules so far, by name
+	limitNames  map[string]nameOwner // the limits so far, by name
 }
 
 // maxMistakes bounds the memory that a hostile text can take.
@@ -151,7 +157,7 @@ func isPlainName(name string) bool {
 		return false
 	}
 	for _, c := range []byte(name) {
-		if !isDigit(c) && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' {
+		if !text.IsDigit(c) && !text.IsAlpha(c) && c != '_' && c != '-' {
 			return false
 		}
 	}

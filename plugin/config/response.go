@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 func readResponse(o object) *Response {
 	v, ok := o.field("response")
@@ -137,4 +140,23 @@ func (h *Headers) add(element value) {
 
 func (h *Headers) has(f family) bool {
 	return f == xRateLimit && h.XRateLimit || f == draft && h.Draft
+}
+
+// readRetryJitter reads "10%" as 10; absent it is 0.
+func readRetryJitter(o object) int64 {
+	v, ok := o.field("retry_jitter")
+	if !ok {
+		return 0
+	}
+	text, ok := v.readText()
+	if !ok {
+		return 0
+	}
+	digits, isPercent := strings.CutSuffix(text, "%")
+	percent, err := strconv.ParseInt(digits, 10, 64)
+	if !isPercent || err != nil || percent < 0 || percent > 100 || strconv.FormatInt(percent, 10) != digits {
+		v.mistake(`%s is not a percentage (want one such as "10%%", at most "100%%")`, v.shown())
+		return 0
+	}
+	return percent
 }

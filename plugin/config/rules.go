@@ -11,7 +11,9 @@ func readRules(o object) []Rule {
 	}
 	all := make([]Rule, 0, len(elements))
 	for _, element := range elements {
-		o, ok := element.readObject("name", "match", "exempt", "key", "cost", "limits", "limits_by", "mode")
+		o, ok := element.readObject(
+			"name", "match", "exempt", "key", "cost", "settle", "limits", "limits_by", "mode", "overrides", "penalty",
+		)
 		if !ok {
 			continue
 		}
@@ -34,18 +36,23 @@ func readRule(o object) *Rule {
 	}
 	o.readBooleanField("exempt", &rule.Exempt)
 	if rule.Exempt {
-		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, "key", "cost", "limits", "limits_by", "mode")
+		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, "key", "cost", "settle", "limits", "limits_by", "mode",
+			"overrides", "penalty")
 		return rule
 	}
 	readWordField(o, "mode", modes, &rule.Mode)
 	rule.Key = readKey(o)
 	rule.Cost = readCost(o)
+	rule.Settle = readSettle(o)
+	rule.Overrides = readOverrides(o)
+	rule.Penalty = readPenalty(o, rule.Mode)
 	switch field, v, _ := o.oneOf("limits", "limits_by"); field {
 	case "limits":
 		rule.Limits = readLimits(v, scope{rule: rule, rulePath: o.path})
 	case "limits_by":
 		rule.Tiers = readTiers(v, scope{rule: rule, rulePath: o.path})
 	}
+	rule.checkSettle(o)
 	return rule
 }
 

@@ -2,10 +2,17 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 )
+
+func network(text string, bits int) ipaddr.Prefix {
+	addr, _ := ipaddr.Parse(text)
+	return ipaddr.Prefix{Addr: addr, Bits: bits}
+}
 
 func TestMatches(t *testing.T) {
 	t.Parallel()
@@ -24,6 +31,10 @@ func TestMatches(t *testing.T) {
 			{Name: "x-a", Match: StringMatch{Op: Present, Present: true}},
 		}},
 		`{"path": {"regex": "^/v[0-9]+/"}}`: {Path: &StringMatch{Op: Regex, Value: "^/v[0-9]+/"}},
+		`{"expr": "true"}`:                  {Expr: "true"},
+		`{"client_ip": ["10.0.0.0/8", "0.0.0.0/0", "192.0.2.7", "2001:DB8::/32", "::1"]}`: {ClientIP: []ipaddr.Prefix{
+			network("10.0.0.0", 8), network("0.0.0.0", 0), network("192.0.2.7", 32), network("2001:db8::", 32), network("::1", 128),
+		}},
 		`{"not": {"methods": ["GET"], "not": {"path": "/a"}}}`: {Not: &Match{
 			Methods: []string{"GET"},
 			Not:     &Match{Path: &StringMatch{Value: "/a"}},
@@ -32,6 +43,18 @@ func TestMatches(t *testing.T) {
 	for part, want := range tests {
 		check(t, part, mustParse(t, "match", part).Rules[0].Match, want)
 	}
+}
+
+func TestManyNetworks(t *testing.T) {
+	t.Parallel()
+	var list strings.Builder
+	for i := range maxNetworks {
+		fmt.Fprintf(&list, `"10.%d.%d.0/24", `, i/256, i%256)
+	}
+	part := `{"client_ip": [` + strings.TrimSuffix(list.String(), ", ") + `]}`
+	check(t, "networks", len(mustParse(t, "match", part).Rules[0].Match.ClientIP), maxNetworks)
+	text, _ := whole("match", []byte(`{"client_ip": [`+list.String()+`"::1"]}`))
+	check(t, "one more", mistakeLines(text), []string{"rules[0].match.client_ip: there are 10001 networks (want at most 10000)"})
 }
 
 func TestComponents(t *testing.T) {
@@ -47,6 +70,7 @@ func TestComponents(t *testing.T) {
 		`{"host": true}`:                                     {Source: FromHost},
 		`{"metadata": ["a", "b"]}`:                           {Source: FromMetadata, Path: []string{"a", "b"}},
 		`{"property": ["connection", "id"]}`:                 {Source: FromProperty, Path: []string{"connection", "id"}},
+		`{"expr": "request.id", "hash": true}`:               {Source: FromExpr, Expr: "request.id", Hash: true},
 		`{"constant": "a\u0000|b"}`:                          {Source: FromConstant, Value: "a\x00|b"},
 	}
 	for part, want := range tests {
@@ -66,9 +90,10 @@ func TestComponents(t *testing.T) {
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Cost{
-		`0`:                    {Default: 0, Max: 1_000_000},
-		`7`:                    {Default: 7, Max: 1_000_000},
-		`{"header": "X-Cost"}`: {Header: "x-cost", Default: 1, Max: 1_000_000},
+		`0`:                        {Default: 0, Max: 1_000_000},
+		`7`:                        {Default: 7, Max: 1_000_000},
+		`{"header": "X-Cost"}`:     {Header: "x-cost", Default: 1, Max: 1_000_000},
+		`{"expr": "request.size"}`: {Expr: "request.size", Default: 1, Max: 1_000_000},
 		`{"header": "x-cost", "default": 0, "max": 5}`: {Header: "x-cost", Default: 0, Max: 5},
 	}
 	for part, want := range tests {
@@ -101,12 +126,67 @@ func TestLimits(t *testing.T) {
 		{`"leaky_bucket", "overflow": "queue"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 30_000_000 })},
 		{`"leaky_bucket", "overflow": "queue", "max_delay": "5s"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 5_000_000 })},
 		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Name = "a b" })},
+		{`"gcra", "lease": {"ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{TTLMicros: 200_000} })},
 		{`"gcra", "lease": {"units": 10, "ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{Units: 10, TTLMicros: 200_000} })},
 	}
 	for _, tt := range tests {
 		part := fmt.Sprintf(`{"limit": 10, "window": "60s", "algorithm": %s}`, tt.fields)
 		check(t, part, mustParse(t, "limit", part).Rules[0].Limits, []Limit{tt.want})
 	}
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	tests := map[string]*Settle{
+		`{"status": ["401", "4xx", "500-599"]}`:  {Status: []StatusRange{{401, 401}, {400, 499}, {500, 599}}},
+		`{"expr": "true", "missing": "release"}`: {Expr: "true", Release: true},
+		`{"cost": {"header": "X-Cost", "max": 9}, "missing": "keep"}`: {
+			Cost: &SettleCost{Amount: Amount{Header: "x-cost", Max: 9}, Per: 1},
+		},
+		`{"status": ["200"], "cost": {"property": ["response", "size"], "per": 1024, "max": 9}}`: {
+			Status: []StatusRange{{200, 200}},
+			Cost:   &SettleCost{Amount: Amount{Property: []string{"response", "size"}, Max: 9}, Per: 1024},
+		},
+	}
+	for part, want := range tests {
+		check(t, part, mustParse(t, "settle", part).Rules[0].Settle, want)
+	}
+}
+
+func TestPenalties(t *testing.T) {
+	t.Parallel()
+	const part = `{"after": 5, "within": "1m", "for": ["5m", "1h"]}`
+	check(t, part, mustParse(t, "penalty", part).Rules[0].Penalty, &Penalty{
+		After: 5, WithinMicros: 60_000_000, ForMicros: []int64{300_000_000, 3_600_000_000},
+	})
+	c := mustParse(t, "config", `{"redis": {"cluster": "c"}, "rules": [{"name": "r", "overrides": true, "limits": [`+aLimit+`]}]}`)
+	check(t, "overrides", c.Rules[0].Overrides, true)
+}
+
+func TestLimitCosts(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "limits", `[
+		{"algorithm": "gcra", "limit": 10, "window": "1s"},
+		{"algorithm": "gcra", "limit": 10, "window": "1m", "cost": 0},
+		{"algorithm": "gcra", "limit": 10, "window": "1h", "cost": {"header": "x", "max": 5}}]`)
+	var got []*Cost
+	for _, limit := range c.Rules[0].Limits {
+		got = append(got, limit.Cost)
+	}
+	check(t, "costs", got, []*Cost{nil, {Max: 1_000_000}, {Header: "x", Default: 1, Max: 5}})
+}
+
+func TestRequestLimits(t *testing.T) {
+	t.Parallel()
+	const part = `{"algorithm": "gcra", "window": "1s",
+		"limit": {"metadata": ["a", "b"], "default": 0, "max": 7},
+		"burst": {"expr": "5", "default": 1, "max": 9}}`
+	check(t, part, mustParse(t, "limit", part).Rules[0].Limits, []Limit{{
+		Limit:     algo.Limit{Algorithm: algo.GCRA, Units: 7, WindowMicros: 1_000_000, Burst: 9},
+		UnitsFrom: &Amount{Metadata: []string{"a", "b"}, Default: 0, Max: 7},
+		BurstFrom: &Amount{Expr: "5", Default: 1, Max: 9},
+		Name:      "r", Window: "1s",
+	}})
 }
 
 func TestRules(t *testing.T) {
@@ -139,9 +219,14 @@ func TestPolicyNames(t *testing.T) {
 			{"algorithm": "gcra", "limit": 1, "window": "1m30s"}]},
 		{"name": "tiers", "limits_by": {"source": {"header": "p"}, "values": {
 			"a": [{"algorithm": "gcra", "limit": 1, "window": "1m"}],
-			"b": [{"algorithm": "gcra", "limit": 1, "window": "1h"}, {"algorithm": "gcra", "limit": 1, "window": "1m", "name": "tiers"}]}}}]}`)
+			"b": [{"algorithm": "gcra", "limit": 1, "window": "1h"}, {"algorithm": "gcra", "limit": 1, "window": "1m", "name": "tiers"}]}}},
+		{"name": "pair", "limits": [
+			{"algorithm": "gcra", "limit": 1, "window": "1d"},
+			{"algorithm": "fixed_window", "limit": 1, "window": "24h"},
+			{"algorithm": "token_bucket", "limit": 1, "window": "1d", "name": "mine"},
+			{"algorithm": "gcra", "limit": 1, "window": "1m"}]}]}`)
 	var got []string
-	for _, rule := range c.Rules {
+	for _, rule := range c.Rules[:3] {
 		for _, limit := range rule.Limits {
 			got = append(got, limit.Name+" "+limit.Window)
 		}
@@ -157,6 +242,11 @@ func TestPolicyNames(t *testing.T) {
 		"tiers 1m",
 		"tiers-1h 1h", "tiers 1m",
 	})
+	got = nil
+	for _, limit := range c.Rules[3].Limits {
+		got = append(got, limit.Name)
+	}
+	check(t, "a pair of one window", got, []string{"pair-1d-gcra", "pair-24h-fixed_window", "mine", "pair-1m"})
 }
 
 func TestTiers(t *testing.T) {

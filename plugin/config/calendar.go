@@ -1,0 +1,150 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+var periods = words[Period]{
+	{Day, "day"},
+	{Week, "week"},
+	{Month, "month"},
+	{Year, "year"},
+}
+
+// longest is the length of a period, but for changes of the clock.
+func (p Period) longest() int64 {
+	switch p {
+	case Week:
+		return 7 * day
+	case Month:
+		return 31 * day
+	case Year:
+		return 366 * day
+	}
+	return day
+}
+
+// readWindow reads the window of a limit: a duration, or a calendar window with
+// its zone and start.
+func (d *draftLimit) readWindow() {
+	v, ok := d.required("window", `a duration such as "1s"`)
+	if !ok {
+		return
+	}
+	d.spelled = v.json.Str
+	if period, ok := periods.meaning(v.json.Str); ok {
+		d.readCalendar(v, period)
+		return
+	}
+	d.WindowMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
+	d.Window = FormatDuration(d.WindowMicros)
+	d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods.texts())+` as "window")`,
+		"timezone", "starts")
+}
+
+func (d *draftLimit) readCalendar(window value, period Period) {
+	if d.Algorithm != 0 && d.Algorithm != algo.FixedWindow {
+		window.mistake(`%s does not belong to %q (want a duration such as "30d", or the algorithm %q)`,
+			window.shown(), d.Algorithm, algo.FixedWindow)
+	}
+	d.refuse("does not belong to a calendar window, which begins at a local midnight (remove it)", "anchor")
+	c := &Calendar{Period: period, Zone: "UTC"}
+	if v, ok := d.field("timezone"); ok {
+		c.Zone = readZone(v)
+	}
+	starts := c.readStarts(d.object)
+	d.Calendar, d.WindowMicros = c, period.longest()
+	d.Window = window.json.Str + ":" + c.Zone + starts
+}
+
+// readStarts reads when the windows start. It returns what follows the zone in
+// the key.
+func (c *Calendar) readStarts(o object) string {
+	switch c.Period {
+	case Day:
+		o.refuse(`does not belong to the window "day" (remove it)`, "starts")
+	case Week:
+		c.Weekday = time.Monday
+		readWordField(o, "starts", weekdays, &c.Weekday)
+		return ":" + weekdays.textsOf([]time.Weekday{c.Weekday})[0]
+	case Month:
+		c.Day = o.readSmallWhole("starts", 1, 1, 31)
+		return fmt.Sprintf(":%d", c.Day)
+	case Year:
+		c.Month, c.Day = 1, 1
+		if v, ok := o.field("starts"); ok {
+			c.readYearStart(v)
+		}
+		return fmt.Sprintf(":%02d-%02d", c.Month, c.Day)
+	}
+	return ""
+}
+
+var weekdays = words[time.Weekday]{
+	{time.Monday, "monday"},
+	{time.Tuesday, "tuesday"},
+	{time.Wednesday, "wednesday"},
+	{time.Thursday, "thursday"},
+	{time.Friday, "friday"},
+	{time.Saturday, "saturday"},
+	{time.Sunday, "sunday"},
+}
+
+// readYearStart reads a month and a day, "03-17". The 29th of February is one.
+func (c *Calendar) readYearStart(v value) {
+	text, ok := v.readText()
+	if !ok {
+		return
+	}
+	month, day, _ := strings.Cut(text, "-")
+	m, _ := strconv.Atoi(month)
+	d, _ := strconv.Atoi(day)
+	known := m >= 1 && m <= len(daysOfMonth) && d >= 1 && d <= daysOfMonth[m-1]
+	if !known || fmt.Sprintf("%02d-%02d", m, d) != text {
+		v.mistake(`%s is not a day of the year (want month and day, such as "03-17")`, v.shown())
+		return
+	}
+	c.Month, c.Day = m, d
+}
+
+// daysOfMonth are the most days that each month has.
+var daysOfMonth = [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
+
+// maxZone bounds the names of zones, in bytes.
+const maxZone = 64
+
+// readZone reads the name of a time zone.
+func readZone(v value) string {
+	name, ok := v.readText()
+	if !ok {
+		return ""
+	}
+	if !isZoneName(name) || v.r.checks.Zone != nil && !v.r.checks.Zone(name) {
+		v.mistake(`%s is not a time zone (want an IANA name such as "Europe/Berlin")`, v.shown())
+	}
+	return name
+}
+
+// isZoneName reports whether a name has the form of a zone's name.
+func isZoneName(name string) bool {
+	if len(name) > maxZone {
+		return false
+	}
+	for _, part := range strings.Split(name, "/") {
+		if part == "" {
+			return false
+		}
+		for _, c := range []byte(part) {
+			if !text.IsAlpha(c) && !text.IsDigit(c) && strings.IndexByte("_+-", c) < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}

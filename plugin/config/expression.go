@@ -1,0 +1,96 @@
+package config
+
+import "strings"
+
+// Expression is a CEL text of a configuration. Envoy compiles and evaluates it.
+type Expression struct {
+	Path string // such as "rules[0].match.expr"
+	Text string
+	Kind ExpressionKind
+}
+
+// ExpressionKind is what the value of an Expression is used as.
+type ExpressionKind uint8
+
+// The kinds of expressions.
+const (
+	BoolExpression   ExpressionKind = iota // true holds, anything else does not
+	TextExpression                         // null and an error are absent
+	NumberExpression                       // a negative one, NaN, infinity and an error are the default
+)
+
+// Mistake is the mistake of an expression that does not compile. The reason may
+// be empty.
+func (e Expression) Mistake(reason string) Mistake {
+	problem := quoted(e.Text) + " is not an expression that Envoy compiles"
+	if reason != "" {
+		problem += ": " + reason
+	}
+	return Mistake{Path: e.Path, Problem: problem + ` (want CEL such as "request.method == 'POST'")`}
+}
+
+// pathAttributes are how an expression reads the path, which no one has
+// normalised for it, with single quotes and without spaces.
+var pathAttributes = []string{"request.path", "request.url_path", "request['path']", "request['url_path']", "':path'"}
+
+// ReadsPath reports whether the expression reads the path of the request. It
+// may be wrong about texts in quotes.
+func (e Expression) ReadsPath() bool {
+	text := withoutSpaces(strings.ReplaceAll(e.Text, `"`, "'"))
+	for _, attribute := range pathAttributes {
+		if strings.Contains(text, attribute) {
+			return true
+		}
+	}
+	return false
+}
+
+func withoutSpaces(s string) string {
+	return strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "").Replace(s)
+}
+
+// maxExpression bounds expressions, in bytes.
+const maxExpression = 4096
+
+// readExpression reads a CEL text.
+func readExpression(v value, kind ExpressionKind) string {
+	text, ok := v.readText()
+	switch {
+	case !ok:
+		return ""
+	case withoutSpaces(text) == "":
+		v.mistake(`the expression is empty (want CEL such as "request.method == 'POST'")`)
+		return ""
+	case len(text) > maxExpression:
+		v.mistake("the expression has %d bytes (want at most %d)", len(text), maxExpression)
+		return ""
+	}
+	e := Expression{Path: v.path, Text: text, Kind: kind}
+	v.r.expressions = append(v.r.expressions, e)
+	if err := v.r.compile(text); err != nil {
+		v.mistake("%s", e.Mistake(err.Error()).Problem)
+	}
+	return text
+}
+
+// compile asks for each text once.
+func (r *reader) compile(text string) error {
+	if r.checks.Expression == nil {
+		return nil
+	}
+	err, known := r.compiled[text]
+	if !known {
+		err = r.checks.Expression(text)
+		r.compiled[text] = err
+	}
+	return err
+}
+
+// checkKey reports an expression that a key must not have: the address of the
+// client comes with its port.
+func (v value) checkKey(expr string) {
+	if strings.Trim(withoutSpaces(expr), "()") == "source.address" {
+		v.mistake(`%s has the port, so that every connection would be an identity of its own (use "client_ip")`,
+			v.shown())
+	}
+}

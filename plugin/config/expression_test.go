@@ -1,0 +1,86 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const withExpressions = `{"rules": [
+	{"name": "a", "match": {"expr": "1 +", "not": {"expr": "true"}}, "exempt": true},
+	{"name": "b", "key": [{"host": true}, {"expr": "1 +"}], "cost": {"expr": "bad", "default": 2000000},
+	 "limits_by": {"source": {"expr": "request.id"}, "values": {"x y": "unlimited"}}}]}`
+
+// TestChecksExpressions: mistakes of expressions stand among the others, with
+// the same paths, and each text is compiled once.
+func TestChecksExpressions(t *testing.T) {
+	t.Parallel()
+	var compiled []string
+	checks := Checks{Expression: func(text string) error {
+		compiled = append(compiled, text)
+		switch text {
+		case "1 +":
+			return errors.New("unexpected end")
+		case "bad":
+			return errors.New("")
+		}
+		return nil
+	}}
+	_, err := checks.Parse([]byte(withExpressions))
+	check(t, "mistakes", Lines(err), []string{
+		`sluice: rules[0].match.expr: "1 +" is not an expression that Envoy compiles: unexpected end` +
+			` (want CEL such as "request.method == 'POST'") (mistake 1 of 4)`,
+		`sluice: rules[1].key[1].expr: "1 +" is not an expression that Envoy compiles: unexpected end` +
+			` (want CEL such as "request.method == 'POST'") (mistake 2 of 4)`,
+		`sluice: rules[1].cost.expr: "bad" is not an expression that Envoy compiles` +
+			` (want CEL such as "request.method == 'POST'") (mistake 3 of 4)`,
+		`sluice: rules[1].cost.default: 2000000 is out of bounds (want 0 to 1000000) (mistake 4 of 4)`,
+	})
+	slices.Sort(compiled)
+	check(t, "compiled", compiled, []string{"1 +", "bad", "request.id", "true"})
+}
+
+func TestExpressions(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "config", strings.ReplaceAll(withExpressions, "2000000", "2"))
+	check(t, "expressions", c.Expressions, []Expression{
+		{Path: "rules[0].match.expr", Text: "1 +", Kind: BoolExpression},
+		{Path: "rules[0].match.not.expr", Text: "true", Kind: BoolExpression},
+		{Path: "rules[1].key[1].expr", Text: "1 +", Kind: TextExpression},
+		{Path: "rules[1].cost.expr", Text: "bad", Kind: NumberExpression},
+		{Path: "rules[1].limits_by.source.expr", Text: "request.id", Kind: TextExpression},
+	})
+}
+
+func TestLongExpressions(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", maxExpression)
+	mustParse(t, "match", `{"expr": "`+long+`"}`)
+	text, _ := whole("match", []byte(`{"expr": "`+long+`x"}`))
+	check(t, "too long", mistakeLines(text), []string{"rules[0].match.expr: the expression has 4097 bytes (want at most 4096)"})
+}
+
+func TestReadsPath(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		text string
+		want bool
+	}{
+		{text: `request.path == '/a'`, want: true},
+		{text: `request . path == '/a'`, want: true},
+		{text: `request.url_path.startsWith('/a')`, want: true},
+		{text: `request["path"] == '/a'`, want: true},
+		{text: `request.headers[":path"] == '/a'`, want: true},
+		{text: `request.method == 'GET'`, want: false},
+		{text: `request.headers['path'] == 'a'`, want: false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			t.Parallel()
+			if got := (Expression{Text: tt.text}).ReadsPath(); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,220 @@
+package config
+
+import (
+	"time"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
+)
+
+// Mode is what a rejection by the rule does.
+type Mode uint8
+
+// The modes of a rule.
+const (
+	Enforce Mode = iota
+	Shadow
+	Off
+)
+
+// Rule is one entry of "rules". An Exempt rule has Match only.
+type Rule struct {
+	Name   string
+	Exempt bool
+	Mode   Mode
+	Match  Match
+	Key    []Component
+	Cost   Cost
+	Settle *Settle // nil: a charge stands
+	Limits []Limit // nil when Tiers is set
+	Tiers  *Tiers
+	// Overrides makes what an operator has set for an identity in Redis count.
+	Overrides bool
+	Penalty   *Penalty // nil: none
+}
+
+// Penalty blocks an identity that the rule has rejected After times WithinMicros.
+type Penalty struct {
+	After        int64
+	WithinMicros int64
+	ForMicros    []int64 // the first block, the second, and so on; the last repeats
+}
+
+// Settle is what the response makes of the charge of a request.
+type Settle struct {
+	// Status are the status codes that keep the charge. With any other it is given
+	// back. nil: any keeps it.
+	Status []StatusRange
+	Expr   string      // CEL in place of Status: true keeps the charge; "" for none
+	Cost   *SettleCost // nil: the charge stays as it was
+	// Release gives the charge back where the value that would settle it is
+	// missing. Otherwise it stands.
+	Release bool
+}
+
+// StatusRange is a range of status codes, both included.
+type StatusRange struct{ First, Last int }
+
+// SettleCost is what a request has cost in truth: a number of the response,
+// divided by Per and rounded up, at most Max.
+type SettleCost struct {
+	Amount // Header is of the response; Default has no meaning
+	Per    int64
+}
+
+// Match is a conjunction: every field that is set must hold.
+type Match struct {
+	Path    *StringMatch
+	Host    *StringMatch // compared in lower case and without port
+	Methods []string
+	Headers []HeaderMatch // in the configuration's order
+	// ClientIP are networks, one of which the client's address must be in.
+	ClientIP []ipaddr.Prefix
+	Expr     string // CEL; "" for none
+	Not      *Match
+}
+
+// MatchOp is how a StringMatch compares.
+type MatchOp uint8
+
+// The comparisons.
+const (
+	Exact MatchOp = iota
+	Prefix
+	Suffix
+	Contains
+	Regex
+	Present
+)
+
+// StringMatch compares one string, which may be absent.
+type StringMatch struct {
+	Op      MatchOp
+	Value   string
+	Present bool // Present only: whether the value must be there
+}
+
+// HeaderMatch compares the first value of one header, named in lower case.
+type HeaderMatch struct {
+	Name  string
+	Match StringMatch
+}
+
+// Source is where a key component gets its value.
+type Source uint8
+
+// The sources of key components.
+const (
+	FromHeader Source = iota
+	FromCookie
+	FromQuery
+	FromClientIP
+	FromPath
+	FromMethod
+	FromHost
+	FromMetadata
+	FromProperty
+	FromConstant
+	FromExpr
+)
+
+// Component is one part of a rule's key.
+type Component struct {
+	Source   Source
+	Name     string   // header (lower case), cookie or query parameter
+	Value    string   // FromConstant
+	Path     []string // FromMetadata, FromProperty
+	Expr     string   // FromExpr: CEL
+	V4Prefix int      // FromClientIP: 32 unless configured
+	V6Prefix int      // FromClientIP: 128 unless configured
+	Segments int      // FromPath: how many leading segments; 0 is the whole path
+
+	Hash       bool
+	HasDefault bool
+	Default    string
+}
+
+// Amount is a number of units. It is Default if it is constant. Otherwise it
+// comes with the request, at most Max, from the one source that is set, and
+// Default stands in for what is absent or not a number.
+type Amount struct {
+	Header   string // lower case
+	Expr     string // CEL
+	Metadata []string
+	Property []string
+	Default  int64
+	Max      int64
+}
+
+// IsConstant reports whether the amount is Default for every request.
+func (a *Amount) IsConstant() bool {
+	return a.Header == "" && a.Expr == "" && a.Metadata == nil && a.Property == nil
+}
+
+// Cost is the Amount that a request consumes. Max is algo.MaxCost unless
+// configured.
+type Cost = Amount
+
+// Limit is one limit with its names.
+type Limit struct {
+	// Limit has the largest Units and Burst that a request can bring, where these
+	// come with the request.
+	algo.Limit
+	UnitsFrom *Amount // nil: constant
+	BurstFrom *Amount // nil: constant, or the units if Burst is 0
+	Cost      *Cost   // nil: the rule's
+	// Name is the limit's name in headers, problem details and metrics: its
+	// own "name", else the rule's, with "-<window>" if the rule has several.
+	Name string
+	// Window is the window in its canonical spelling, as in Redis keys: "1m30s",
+	// or "month:Europe/Berlin:31".
+	Window string
+	// Calendar is the calendar window of a fixed_window, or nil. WindowMicros is
+	// then the longest that such a window can be, but for changes of the clock.
+	Calendar *Calendar
+	Lease    *Lease // nil: every request asks Redis
+}
+
+// Calendar is a window that begins at a local midnight.
+type Calendar struct {
+	Period Period
+	Zone   string // IANA name
+	// Month and Day are when a year or a month starts, from 1. Shorter months
+	// start at their last day.
+	Month int
+	Day   int
+	// Weekday is when a week starts.
+	Weekday time.Weekday
+}
+
+// Period is how long a calendar window is.
+type Period uint8
+
+// The periods.
+const (
+	Day Period = iota
+	Week
+	Month
+	Year
+)
+
+// Lease lets a worker take Units in one call and spend them itself.
+type Lease struct {
+	Units     int64 // 1 to the limit's capacity, or 0: the script decides how many
+	TTLMicros int64 // unspent units are given back after this time
+}
+
+// Tiers is "limits_by": which limits apply depends on Source's value.
+type Tiers struct {
+	Source     Component // its own default is in Component
+	Values     []Tier    // in the configuration's order
+	HasDefault bool
+	Default    string
+}
+
+// Tier is one value of a Tiers. An unlimited tier has no Limits.
+type Tier struct {
+	Value     string
+	Unlimited bool
+	Limits    []Limit
+}

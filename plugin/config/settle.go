@@ -1,0 +1,140 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// readSettle reads a rule's "settle".
+func readSettle(o object) *Settle {
+	v, ok := o.field("settle")
+	if !ok {
+		return nil
+	}
+	s := &Settle{}
+	o, ok = v.readObject("status", "expr", "cost", "missing")
+	if !ok {
+		return s
+	}
+	if !o.has("status") && !o.has("expr") && !o.has("cost") {
+		o.mistake(`nothing to settle by (want "status", "expr" or "cost")`)
+	}
+	if o.has("status") && o.has("expr") {
+		o.mistake(`"status" and "expr" exclude each other (want at most one)`)
+	}
+	if v, ok := o.field("status"); ok {
+		s.Status = readStatuses(v)
+	}
+	if v, ok := o.field("expr"); ok {
+		s.Expr = readExpression(v, BoolExpression)
+	}
+	if v, ok := o.field("cost"); ok {
+		s.Cost = readSettleCost(v)
+	}
+	readWordField(o, "missing", missings, &s.Release)
+	return s
+}
+
+// missings say whether a charge is given back where its value is missing.
+var missings = words[bool]{
+	{false, "keep"},
+	{true, "release"},
+}
+
+func readSettleCost(v value) *SettleCost {
+	c := &SettleCost{Per: 1}
+	o, ok := v.readObject("header", "metadata", "property", "expr", "per", "max")
+	if !ok {
+		return c
+	}
+	c.readSource(o, FromHeader, FromMetadata, FromProperty, FromExpr)
+	o.readWholeField("per", &c.Per, 1, maxCount)
+	if v, ok := o.required("max", "the most that a request may cost"); ok {
+		c.Max, _ = v.readWhole(1, algo.MaxCost)
+	}
+	return c
+}
+
+func readStatuses(v value) []StatusRange {
+	elements, _ := v.readNonEmptyList(`statuses such as "401", "4xx", "500-599"`)
+	var ranges []StatusRange
+	seen := map[string]bool{}
+	for _, element := range elements {
+		text, ok := element.readText()
+		if !ok {
+			continue
+		}
+		r, ok := parseStatuses(text)
+		switch {
+		case !ok:
+			element.mistake(`%s is not a status (want one such as "401", "4xx", "500-599")`, element.shown())
+		case r.First > r.Last:
+			element.mistake("%s ends before it begins (want \"%d-%d\")", element.shown(), r.Last, r.First)
+		case seen[text]:
+			element.mistake("%s appears twice (want it once)", element.shown())
+		}
+		seen[text] = true
+		ranges = append(ranges, r)
+	}
+	return ranges
+}
+
+// parseStatuses reads "401", "4xx" or "500-599".
+func parseStatuses(text string) (r StatusRange, ok bool) {
+	if len(text) == 3 && strings.HasSuffix(text, "xx") && text[0] >= '1' && text[0] <= '5' {
+		first := int(text[0]-'0') * 100
+		return StatusRange{first, first + 99}, true
+	}
+	first, last, isRange := strings.Cut(text, "-")
+	if r.First, ok = parseStatus(first); !ok || !isRange {
+		return StatusRange{r.First, r.First}, ok
+	}
+	r.Last, ok = parseStatus(last)
+	return r, ok
+}
+
+// parseStatus reads a status code from 100 to 599.
+func parseStatus(text string) (int, bool) {
+	status, err := strconv.Atoi(text)
+	return status, err == nil && len(text) == 3 && status >= 100 && status <= 599
+}
+
+// checkSettle reports a "settle" whose cost would never change a charge.
+func (rule *Rule) checkSettle(o object) {
+	if rule.Settle == nil || rule.Settle.Cost == nil {
+		return
+	}
+	switch {
+	case rule.Cost.IsConstant() && rule.Cost.Default == 0:
+		o.mistake(`"settle" has a "cost", but the rule's cost is 0, and nothing that was not charged is settled` +
+			` (want a "cost" above 0)`)
+	case !rule.takesCost():
+		o.mistake(`"settle" has a "cost", but each limit has a "cost" of its own` +
+			` (want a limit without, which takes the rule's)`)
+	}
+}
+
+// takesCost reports whether there is a limit that takes the rule's cost, or
+// none at all that is known.
+func (rule *Rule) takesCost() bool {
+	known := len(rule.Limits)
+	takes := takesRuleCost(rule.Limits)
+	if rule.Tiers != nil {
+		for _, tier := range rule.Tiers.Values {
+			known += len(tier.Limits)
+			takes = takes || takesRuleCost(tier.Limits)
+		}
+	}
+	return takes || known == 0
+}
+
+func takesRuleCost(limits []Limit) bool {
+	for i := range limits {
+		if limits[i].Cost == nil {
+			return true
+		}
+	}
+	return false
+}

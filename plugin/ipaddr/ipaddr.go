@@ -1,0 +1,209 @@
+// Package ipaddr reads IP addresses and searches sets of networks. It takes the
+// place of net/netip, which allocates some 25 times for each address under
+// TinyGo.
+package ipaddr
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+// Addr is an IP address. IPv4 in IPv6 (RFC 4291 section 2.5.5.2) is IPv4.
+type Addr struct {
+	hi, lo uint64 // an IPv4 address is the lower half of lo
+	v4     bool
+}
+
+// Is4 reports whether the address is IPv4.
+func (a Addr) Is4() bool { return a.v4 }
+
+// Width is the number of bits of such an address: 32 or 128.
+func (a Addr) Width() int {
+	if a.v4 {
+		return 32
+	}
+	return 128
+}
+
+// Parse reads an address without brackets and without a zone.
+func Parse(s string) (Addr, bool) {
+	if strings.Contains(s, ":") {
+		return parseV6(s)
+	}
+	v4, ok := parseV4(s)
+	return Addr{lo: v4, v4: true}, ok
+}
+
+// ParseSource reads Envoy's source.address, "ip:port" or "[ip]:port". The zone
+// is dropped.
+func ParseSource(source string) (Addr, bool) {
+	if rest, ok := strings.CutPrefix(source, "["); ok {
+		host, _, ok := strings.Cut(rest, "]:")
+		if !ok {
+			return Addr{}, false
+		}
+		host, _, _ = strings.Cut(host, "%")
+		return parseV6(host)
+	}
+	host, _, port := strings.Cut(source, ":")
+	v4, ok := parseV4(host)
+	return Addr{lo: v4, v4: true}, ok && port
+}
+
+// parseV4 reads four decimal numbers without leading zeros.
+func parseV4(s string) (addr uint64, ok bool) {
+	for i := range 4 {
+		part, rest, dot := strings.Cut(s, ".")
+		if part == "" || len(part) > 3 || len(part) > 1 && part[0] == '0' || dot != (i < 3) {
+			return 0, false
+		}
+		n := uint64(0)
+		for j := range len(part) {
+			if !text.IsDigit(part[j]) {
+				return 0, false
+			}
+			n = n*10 + uint64(part[j]-'0')
+		}
+		if n > 255 {
+			return 0, false
+		}
+		addr, s = addr<<8|n, rest
+	}
+	return addr, true
+}
+
+// parseV6 reads the text of RFC 4291, section 2.2. IPv4 in IPv6 (2.5.5.2) is
+// IPv4.
+func parseV6(s string) (Addr, bool) {
+	var words [8]uint64
+	n, gap := 0, -1 // words read, and how many of them before the ::
+	if rest, ok := strings.CutPrefix(s, "::"); ok {
+		s, gap = rest, 0
+	}
+	for s != "" {
+		part, rest, colon := strings.Cut(s, ":")
+		if v4, ok := parseV4(part); ok && !colon && n <= 6 {
+			words[n], words[n+1] = v4>>16, v4&0xffff
+			n += 2
+			break
+		}
+		word, ok := parseWord(part)
+		if !ok || n == 8 || colon && rest == "" {
+			return Addr{}, false
+		}
+		words[n] = word
+		n++
+		if s = rest; strings.HasPrefix(s, ":") {
+			if gap >= 0 {
+				return Addr{}, false
+			}
+			s, gap = s[1:], n
+		}
+	}
+	if (n == 8) != (gap < 0) {
+		return Addr{}, false
+	}
+	return join(words, n, gap), true
+}
+
+// join makes an address of the first n words, with zeros after the first gap of
+// them.
+func join(words [8]uint64, n, gap int) Addr {
+	var a Addr
+	for i := range 8 {
+		word := uint64(0)
+		switch zeros := 8 - n; {
+		case gap < 0 || i < gap:
+			word = words[i]
+		case i >= gap+zeros:
+			word = words[i-zeros]
+		}
+		a.hi, a.lo = a.hi<<16|a.lo>>48, a.lo<<16|word
+	}
+	if a.hi == 0 && a.lo>>32 == 0xffff {
+		a.lo, a.v4 = a.lo&0xffffffff, true
+	}
+	return a
+}
+
+// parseWord reads one to four hexadecimal digits.
+func parseWord(s string) (word uint64, ok bool) {
+	if s == "" || len(s) > 4 {
+		return 0, false
+	}
+	for i := range len(s) {
+		digit := text.HexValue(s[i])
+		if digit > 15 {
+			return 0, false
+		}
+		word = word<<4 | uint64(digit)
+	}
+	return word, true
+}
+
+// Mask keeps the first bits of an address.
+func (a Addr) Mask(bits int) Addr {
+	switch {
+	case a.v4:
+		a.lo &^= 1<<(32-bits) - 1
+	case bits < 64:
+		a.hi &^= ^uint64(0) >> bits
+		a.lo = 0
+	default:
+		a.lo &^= ^uint64(0) >> (bits - 64)
+	}
+	return a
+}
+
+// word is one of the eight words of an IPv6 address.
+func (a Addr) word(i int) uint64 {
+	if i < 4 {
+		return a.hi >> (48 - 16*i) & 0xffff
+	}
+	return a.lo >> (112 - 16*i) & 0xffff
+}
+
+// AppendTo appends the canonical text: RFC 5952, section 4, for IPv6.
+func (a Addr) AppendTo(dst []byte) []byte {
+	if a.v4 {
+		for shift := 24; shift >= 0; shift -= 8 {
+			dst = strconv.AppendUint(dst, a.lo>>shift&0xff, 10)
+			if shift > 0 {
+				dst = append(dst, '.')
+			}
+		}
+		return dst
+	}
+	start, end := a.longestZeros()
+	for i := 0; i < 8; i++ {
+		if i == start {
+			dst = append(dst, "::"...)
+			if i = end; i == 8 {
+				break
+			}
+		} else if i > 0 {
+			dst = append(dst, ':')
+		}
+		dst = strconv.AppendUint(dst, a.word(i), 16)
+	}
+	return dst
+}
+
+// longestZeros is the first longest run of at least two words that are zero, or
+// start -1.
+func (a Addr) longestZeros() (start, end int) {
+	start, end = -1, 0 // as long as a run that is too short
+	for i := 0; i < 8; i++ {
+		j := i
+		for j < 8 && a.word(j) == 0 {
+			j++
+		}
+		if j-i > end-start {
+			start, end = i, j
+		}
+		i = max(i, j-1)
+	}
+	return start, end
+}

@@ -1,0 +1,74 @@
+package ipaddr
+
+import "slices"
+
+// Prefix is a network: the addresses whose first Bits bits are those of Addr.
+type Prefix struct {
+	Addr Addr // the first address
+	Bits int
+}
+
+// Last is the last address of the network.
+func (p Prefix) Last() Addr {
+	last := p.Addr
+	switch {
+	case last.v4:
+		last.lo |= 1<<(32-p.Bits) - 1
+	case p.Bits < 64:
+		last.hi |= ^uint64(0) >> p.Bits
+		last.lo = ^uint64(0)
+	default:
+		last.lo |= ^uint64(0) >> (p.Bits - 64)
+	}
+	return last
+}
+
+// compare orders addresses: IPv4 before IPv6, then by value.
+func (a Addr) compare(b Addr) int {
+	switch {
+	case a == b:
+		return 0
+	case a.v4 != b.v4 && a.v4, a.v4 == b.v4 && (a.hi < b.hi || a.hi == b.hi && a.lo < b.lo):
+		return -1
+	}
+	return 1
+}
+
+// Set is a set of addresses. Its ranges are in order and do not overlap.
+type Set struct{ ranges []addrRange }
+
+type addrRange struct{ first, last Addr }
+
+// NewSet is the set of all addresses in any of the networks.
+func NewSet(networks []Prefix) *Set {
+	ranges := make([]addrRange, len(networks))
+	for i, network := range networks {
+		ranges[i] = addrRange{network.Addr, network.Last()}
+	}
+	slices.SortFunc(ranges, func(a, b addrRange) int { return a.first.compare(b.first) })
+	merged := ranges[:0]
+	for _, r := range ranges {
+		if n := len(merged); n > 0 && r.first.compare(merged[n-1].last) <= 0 {
+			if r.last.compare(merged[n-1].last) > 0 {
+				merged[n-1].last = r.last
+			}
+			continue
+		}
+		merged = append(merged, r)
+	}
+	return &Set{ranges: slices.Clip(merged)}
+}
+
+// Contains reports whether the address is in the set, in logarithmic time.
+func (s *Set) Contains(a Addr) bool {
+	low, high := 0, len(s.ranges) // the first range that begins after a
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if s.ranges[middle].first.compare(a) <= 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low > 0 && a.compare(s.ranges[low-1].last) <= 0
+}

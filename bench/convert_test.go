@@ -65,7 +65,7 @@ func readExample(t *testing.T, dir, name string) string {
 }
 
 var (
-	units  = regexp.MustCompile(`unit: \w+`)
+	units  = regexp.MustCompile(`\bunit: \w+`)
 	counts = regexp.MustCompile(`requests_per_unit: (\d+)`)
 )
 

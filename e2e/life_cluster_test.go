@@ -91,7 +91,7 @@ func deadShardConfig(mode string) string {
 		rules += b.rules()
 	}
 	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "5s", "key_prefix": "rl"}, "deny_cache": {"size": 0},
-		"failure": {"mode": %q, "breaker": {"failures": 1000000}}, "rules": [%s]}`, mode, rules)
+		"failure": {"mode": %q}, "rules": [%s]}`, mode, rules)
 }
 
 // TestDeadShardLiftsNoRejection: one shard of three is dead, and the check of one

@@ -238,18 +238,23 @@ func TestCostZeroIsNotHeld(t *testing.T) {
 	t.Parallel()
 	d := new(departures)
 	s := start(t, `{`+patient+`"rules": [{"name": "r", "cost": {"header": "x-cost", "default": 1, "max": 9}, "key": [{"header": "x-user"}], "limits": [
-		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "burst": 3, "max_delay": "3h"}]}]}`,
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "20m", "burst": 3, "max_delay": "1h"}]}]}`,
 		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
 	leaving, leave := context.WithCancel(ctx)
 	answers := enqueue(t, s, []context.Context{leaving, leaving, leaving})
+	if err := <-answers[0]; err != nil {
+		t.Error(err)
+	}
 	full := s.snapshot(t)
 	testenv.Same(t, "remaining of a full queue", remaining(t, s.URL+"/?zero", "x-user: u"), "0")
 	if s.snapshot(t) != full {
 		t.Error("cost 0 was charged")
 	}
 	leave()
-	for _, answer := range answers {
-		<-answer
+	for _, answer := range answers[1:] {
+		if err := <-answer; err == nil {
+			t.Error("a request that was held went on")
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -82,3 +82,13 @@ func awaitGeneration(t *testing.T, s *setting, generation int) {
 		return nil
 	})
 }
+
+// TestLeasedUnitsBeforeRememberedRejections: a worker that has units spends them,
+// whatever Redis has rejected meanwhile.
+func TestLeasedUnitsBeforeRememberedRejections(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, "window": "1d",
+		"lease": {"units": 50, "ttl": "1m"}}]}]}`, envoytest.Options{Workers: 1})
+	got := burst(t, 400, 64, []string{s.URL})
+	expectTally(t, "a crowd", got, tally{http.StatusOK: 100, http.StatusTooManyRequests: 300})
+}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -46,19 +48,18 @@ func (b besideRule) rules() string {
 	return live + ", " + dead
 }
 
-// identities finds identities of a rule by the shard that their keys are on.
+// identities finds identities of a rule by whether their keys are on the dead shard.
 type identities struct {
-	t       *testing.T
-	cluster *redistest.Cluster
-	dead    string // the address of that shard
+	t      *testing.T
+	client *redis.ClusterClient
+	dead   string // its address
 }
 
 // next is the first identity from a number on, and the number after it.
 func (d identities) next(rule string, onDead bool, from int) (identity string, after int) {
 	d.t.Helper()
-	client := d.cluster.Client()
 	for i := from; ; i++ {
-		node, err := client.MasterForKey(ctx, fmt.Sprintf("rl:{%s|%d}:gcra:366d", rule, i))
+		node, err := d.client.MasterForKey(ctx, fmt.Sprintf("rl:{%s|%d}:gcra:366d", rule, i))
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -116,7 +117,7 @@ func TestDeadShardLiftsNoRejection(t *testing.T) {
 				}
 			}
 			dead := cluster.Nodes[2]
-			find := identities{t: t, cluster: cluster, dead: dead.Addr}
+			find := identities{t: t, client: cluster.Client(), dead: dead.Addr}
 			s := onCluster(t, cluster, deadShardConfig(tc.mode))
 			tried := map[string]users{}
 			for _, b := range besideRules {

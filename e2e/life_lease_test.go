@@ -30,7 +30,7 @@ func TestLeasedUnitsSurvive(t *testing.T) {
 		disturb func(t *testing.T, s *setting, n int)
 	}{
 		{name: "lost connections", times: 3, burst: 200, disturb: killConnections},
-		{name: "updates", times: 10, burst: 60, disturb: func(t *testing.T, s *setting, n int) {
+		{name: "updates", times: 10, burst: 120, disturb: func(t *testing.T, s *setting, n int) {
 			if !s.Reload(leased(2+n), nil) {
 				t.Fatalf("update %d was refused", n)
 			}

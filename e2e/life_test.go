@@ -323,6 +323,8 @@ func TestInternalRedirectIsChargedOnce(t *testing.T) {
 		expectHeaders(t, r, map[string]string{"x-ratelimit-limit": fmt.Sprint(limit), "x-ratelimit-remaining": fmt.Sprint(limit - 1 - i)})
 	}
 	testenv.Same(t, "one more: status", get(t, s.URL+"/first", "x-user: u").status, http.StatusTooManyRequests)
+	forged := get(t, s.URL+"/second", "x-user: u", "x-envoy-original-url: http://x/first")
+	testenv.Same(t, "a client that claims to be redirected: status", forged.status, http.StatusTooManyRequests)
 	testenv.Same(t, "requests of the upstream", upstream.Count(), 2*limit)
 }
 

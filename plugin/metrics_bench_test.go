@@ -56,7 +56,7 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg); err != nil {
+	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg, &expressions{}); err != nil {
 		tb.Fatal(err)
 	}
 	e.limiter.tick() // tries Redis

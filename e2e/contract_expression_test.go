@@ -157,7 +157,8 @@ func TestLimitsThatComeWithTheRequest(t *testing.T) {
 	with := func(limit string) request { return request{headers: []string{"x-limit: " + limit}} }
 	var all []scenario
 	for name, algorithm := range sizes {
-		all = append(all, limiting(name, `"key": [{"constant": "k"}], "limits": [{`+algorithm+`,
+		all = append(all, limiting(
+			name, `"key": [{"constant": "k"}], "limits": [{`+algorithm+`,
 			"limit": {"header": "x-limit", "default": 3, "max": 10}, "window": "366d"}]`,
 			step{want: want{Outcome: "allowed", Limit: "3", Remaining: "2"}},
 			step{request: with("5"), want: want{Outcome: "allowed", Limit: "5", Remaining: "3"}},
@@ -171,7 +172,8 @@ func TestLimitsThatComeWithTheRequest(t *testing.T) {
 			step{request: with("4"), want: want{Outcome: "allowed", Limit: "4", Remaining: "0"}},
 		))
 	}
-	all = append(all,
+	all = append(
+		all,
 		limiting("claimed", `"limits": [{"algorithm": "gcra", "limit": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "limit"], "default": 1, "max": 100}, "window": "1h"}]`,
 			step{want: want{Outcome: "allowed", Limit: "5", Remaining: "4"}}),
 		limiting("textual", `"limits": [{"algorithm": "gcra", "limit": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "text"], "default": 1, "max": 100}, "window": "1h"}]`,

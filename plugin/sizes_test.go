@@ -137,3 +137,30 @@ func TestCostsOfLimits(t *testing.T) {
 		})
 	}
 }
+
+// A limit of 0 that nothing is wanted of has no state, and a shadow rule's rejects
+// nobody.
+func TestLimitOfZeroBesideOthers(t *testing.T) {
+	t.Parallel()
+	for _, redis := range []string{"", `"redis": {"cluster": "redis"}, `} {
+		t.Run(fmt.Sprintf("%.7s", redis), func(t *testing.T) {
+			t.Parallel()
+			eachWorld(t, func(t *testing.T, w *worker) {
+				r := w.startRedis()
+				i := w.load(`{` + redis + `"rules": [
+					{"name": "reports", "limits": [
+						{"algorithm": "gcra", "limit": 0, "window": "1s", "cost": 0, "name": "none"},
+						{"algorithm": "fixed_window", "limit": 2, "window": "1h", "anchor": "first_request"}]},
+					{"name": "shadow", "mode": "shadow", "limits": [{"algorithm": "gcra", "limit": 0, "window": "1h"}]}]}`)
+				for n, want := range []string{"shadow:shadow", "shadow:shadow", "limited:reports"} {
+					x := i.get("/")
+					r.settle()
+					if got := x.outcome(); got != want {
+						t.Errorf("request %d: outcome %q, want %q", n, got, want)
+					}
+					x.End()
+				}
+			})
+		})
+	}
+}

@@ -187,7 +187,7 @@ func (s *sequence) decideOne() []Decision {
 	for i := range s.Limits() {
 		capacity = min(capacity, s.Limits()[i].Capacity())
 	}
-	costs := each(s.Plan, s.cost(capacity))
+	costs := s.Each(s.cost(capacity))
 	if s.oneIn(3) {
 		for i := range costs {
 			costs[i] = s.cost(s.Limits()[i].Capacity())

@@ -68,6 +68,15 @@ func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
 // changed.
 func (p *Plan) Limits() []Limit { return p.limits }
 
+// Each is one cost for each of the limits.
+func (p *Plan) Each(cost int64) []int64 {
+	costs := make([]int64, len(p.limits))
+	for i := range costs {
+		costs[i] = cost
+	}
+	return costs
+}
+
 // Decide checks each limit's cost and, if all limits allow theirs, charges them.
 // costs, states and out have one element for each limit; states are updated in
 // place, and a denied call changes none. A limit whose cost is 0, or less, only

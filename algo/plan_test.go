@@ -190,7 +190,7 @@ func TestNoAllocations(t *testing.T) {
 	for i := range states {
 		states[i] = make(State, 0, 64)
 	}
-	reply, costs := make([]int64, p.ReplyLen()), each(p, 1)
+	reply, costs := make([]int64, p.ReplyLen()), p.Each(1)
 	sizes, sized, arg := make([]Size, len(costs)), new(Plan), make([]byte, 0, 64)
 	now := int64(epoch)
 	if n := testing.AllocsPerRun(1000, func() {

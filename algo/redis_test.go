@@ -59,7 +59,7 @@ func loadOnTestClock(t testing.TB, client *redis.Client, source string) (sha str
 
 // decide queues a decision on the same cost for each limit.
 func (l *luaPlan) decide(pipe redis.Cmdable, nowMicros, cost int64) *redis.Cmd {
-	return l.decideEach(pipe, nowMicros, each(l.Plan, cost))
+	return l.decideEach(pipe, nowMicros, l.Each(cost))
 }
 
 // decideEach queues a decision.
@@ -70,7 +70,7 @@ func (l *luaPlan) decideEach(pipe redis.Cmdable, nowMicros int64, costs []int64)
 
 // giveBack queues a refund of the same cost for each limit.
 func (l *luaPlan) giveBack(pipe redis.Cmdable, nowMicros, cost, chargedAtMicros int64) *redis.Cmd {
-	return l.giveBackEach(pipe, nowMicros, each(l.Plan, cost), chargedAtMicros)
+	return l.giveBackEach(pipe, nowMicros, l.Each(cost), chargedAtMicros)
 }
 
 // giveBackEach queues a refund.
@@ -90,21 +90,16 @@ func (l *luaPlan) arguments(costs []int64, more ...any) (args []any) {
 	return append(args, more...)
 }
 
-// each is one cost for each limit of a plan.
-func each(p *Plan, cost int64) []int64 {
-	return slices.Repeat([]int64{cost}, len(p.Limits()))
-}
-
 // decide decides in Go as the script does, the same cost for each limit.
 func decide(p *Plan, states []State, nowMicros, cost int64, out []Decision) bool {
 	p.Rebase(states, nowMicros)
-	return p.Decide(states, nowMicros, each(p, cost), out)
+	return p.Decide(states, nowMicros, p.Each(cost), out)
 }
 
 // refund gives the same cost of each limit back in Go as the script does.
 func refund(p *Plan, states []State, chargedAtMicros, nowMicros, cost int64) {
 	p.Rebase(states, nowMicros)
-	p.Refund(states, chargedAtMicros, nowMicros, each(p, cost))
+	p.Refund(states, chargedAtMicros, nowMicros, p.Each(cost))
 }
 
 // parse reads the reply of a decision.

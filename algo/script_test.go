@@ -2,11 +2,14 @@ package algo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
 // everyLimit is one limit of each algorithm and variant.
@@ -26,7 +29,7 @@ func everyLimit() []Limit {
 
 // production runs a plan's own script, on Redis' clock.
 func (l *luaPlan) production(script Script, cost int64, more ...any) *redis.Cmd {
-	return l.client.EvalSha(ctx, script.SHA1, l.keys, l.arguments(each(l.Plan, cost), more...)...)
+	return l.client.EvalSha(ctx, script.SHA1, l.keys, l.arguments(l.Each(cost), more...)...)
 }
 
 func TestScriptsOnRedisClock(t *testing.T) {
@@ -175,5 +178,46 @@ func TestRefundOfWhatHasGone(t *testing.T) {
 	}
 	if after := l.snapshot(t); after != before {
 		t.Errorf("a refund of an earlier window changed\n%sto\n%s", before, after)
+	}
+}
+
+// TestWithoutTime decides and refunds on a Redis that refuses TIME, as by Redis'
+// own clock, and leaves nothing behind that does not expire soon.
+func TestWithoutTime(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--rename-command", "TIME", "")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2})
+	t.Cleanup(func() { client.Close() })
+	p := mustPlan(t, everyLimit()...)
+	l := newLuaPlan(t, client, p, "without")
+	clock := "rl:{without}" + ClockSuffix
+	run := func(s Script, cost int64, more ...any) *redis.Cmd {
+		return client.Eval(ctx, s.Source, append(slices.Clone(l.keys), clock), l.arguments(p.Each(cost), more...)...)
+	}
+	if err := client.Eval(ctx, p.Script().Source, l.keys, l.arguments(p.Each(1))...).Err(); err == nil {
+		t.Fatal("this Redis takes TIME")
+	}
+	for n := range int64(3) {
+		before := time.Now().UnixMilli()
+		reply := run(p.ScriptWithoutTime(), 2)
+		out, allowed, err := l.parse(reply)
+		if err != nil || !allowed || out[0].Remaining != 8-2*n {
+			t.Fatalf("%v %+v %v", allowed, out, err)
+		}
+		at := reply.Val().([]any)[0].(int64)
+		if after := time.Now().UnixMilli(); at%1000 != 0 || at/1000 < before || at/1000 > after {
+			t.Errorf("decided at %d us, want %d to %d ms", at, before, after)
+		}
+		if ttl := client.PTTL(ctx, clock).Val(); ttl <= 0 || ttl > time.Minute {
+			t.Errorf("the clock's key expires in %v", ttl)
+		}
+		if n == 2 {
+			if err := run(p.RefundScriptWithoutTime(), 2, at).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if out, _, err := l.parse(run(p.ScriptWithoutTime(), 0)); err != nil || out[0].Remaining != 6 {
+		t.Errorf("after the refund: %+v, %v", out, err)
 	}
 }

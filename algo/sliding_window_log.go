@@ -20,7 +20,7 @@ type slidingWindowLog struct {
 }
 
 // logEntries is how many entries are exact, and the cells of a window.
-const logEntries = 4096
+const logEntries = 2048
 
 // An entry of a log's State.
 const (

@@ -11,11 +11,11 @@
 --          Score: that time, us. Member: the same as a little-endian double, the
 --          units charged, and those of all entries up to this one, 32 bits each;
 --          the last number means something in the newest entry alone.
---          Beyond 4096 entries a charge in the same 1/4096 of a window as the
+--          Beyond 2048 entries a charge in the same 1/2048 of a window as the
 --          newest entry is added to it and takes it along: the score is then the
 --          time of the last, the member's that of the first charge. So it never
 --          admits more than the definition, what it admits later is late by less
---          than 1/4096 of a window, and no call has to look at more than 8,194.
+--          than 1/2048 of a window, and no call has to look at more than 4,098.
 -- TTL      until the newest entry has left the window
 --
 -- `now` is Redis' time in us. Entries of the future, made before the clock was set
@@ -84,7 +84,7 @@ if cost_1 > remaining_1 then
         if excess <= 0 then retry_1 = entries[i + 1] + window_1 - now end
       end
     end
-    offset, count = offset + count, excess > 0 and entries[1] and 1000 or 0
+    offset, count = offset + count, excess > 0 and entries[1] and 8 * count or 0
   end
 end
 
@@ -95,8 +95,8 @@ if stale_1 then
 end
 local first, units = now, cost_1
 if newest_1 then
-  local cell = math.ceil(window_1 / 4096)
-  if last_1 == now or used_1 >= 4096 and now - now % cell <= last_1 and call('ZCARD', KEYS[1]) >= 4096 then
+  local cell = math.ceil(window_1 / 2048)
+  if last_1 == now or used_1 >= 2048 and now - now % cell <= last_1 and call('ZCARD', KEYS[1]) >= 2048 then
     call('ZREM', KEYS[1], newest_1)
     first, units = struct.unpack('<dI4I4', newest_1)
     units = units + cost_1

@@ -45,7 +45,7 @@ func (s *vectorStep) costs(p *Plan) []int64 {
 	if s.Costs != nil {
 		return s.Costs
 	}
-	return each(p, s.Cost)
+	return p.Each(s.Cost)
 }
 
 // sized is the plan with the sizes that the step brings.

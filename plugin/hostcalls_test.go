@@ -66,8 +66,8 @@ func TestHostCallsOfARequest(t *testing.T) {
 			end()
 		}
 		w.expectCalls("asked again", open, map[string]int{header: 2, context: contexts, send: 1})
-		w.expectCalls("rejected", settle, map[string]int{reply: 1, context: contexts, header: 1, outcome: 1, respond: 1})
+		w.expectCalls("rejected", settle, map[string]int{reply: 1, context: contexts, header: 1, outcome: 2, respond: 1})
 		w.expectCalls("its response", end, map[string]int{})
-		w.expectCalls("rejected from memory", open, map[string]int{header: 3, outcome: 1, respond: 1})
+		w.expectCalls("rejected from memory", open, map[string]int{header: 3, outcome: 2, respond: 1})
 	})
 }

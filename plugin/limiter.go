@@ -29,6 +29,7 @@ type limiter struct {
 	conn     *redis.Conn  // nil: only the embedded store decides
 	stream   *stream      // nil with conn
 
+	redirects     *redirects
 	timer         timer
 	closingMicros int64 // when the configuration is given up, once it is to end; 0 before
 
@@ -39,7 +40,10 @@ type limiter struct {
 	matcher     rule.Matcher
 	shownLimits []answer.Limit // scratch
 	headers     []byte         // scratch
-	idle        []*request     // to use again
+	state       []byte         // scratch
+
+	rejectedState bool       // rejections are told in filter state
+	idle          []*request // to use again
 }
 
 func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limiter, error) {
@@ -51,7 +55,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 	tellPaths(v.host, cfg)
 	l := &limiter{
 		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
-		answers: answer.New(cfg), texts: answer.NewTexts(""),
+		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
 		timer: timer{host: v.host, id: id},
 		view:  requestView{host: v.host},
 	}
@@ -63,6 +67,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 	if cfg.Redis != nil {
 		l.connect(cfg)
 	}
+	l.redirects = newRedirects(v.host, id)
 	l.offenders = newTopOffenders(v.host, cfg.TopOffenders)
 	v.limiters[id] = l
 	return l, nil
@@ -78,7 +83,7 @@ func namespace(cfg *config.Config) string {
 
 // connect prepares the connection to Redis; nothing is sent before it is needed.
 func (l *limiter) connect(cfg *config.Config) {
-	l.stream = newStream(l.host, l.id, cfg.Redis.Cluster)
+	l.stream = newStream(l.host, l.id, cfg.Redis)
 	l.conn = redis.New(l.stream, l.stores, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,
@@ -118,7 +123,7 @@ func (l *limiter) newRequest(id uint32) *request {
 	}
 	r := l.idle[n-1]
 	l.idle = l.idle[:n-1]
-	r.question = l.stores.Question(id)
+	*r = request{limiter: l, question: l.stores.Question(id)}
 	return r
 }
 
@@ -170,8 +175,12 @@ func (l *limiter) tick() {
 	if l.conn != nil {
 		l.conn.Tick(now.SteadyMicros)
 		l.stream.reap()
+		l.stream.trial.tick(now.SteadyMicros)
 	}
 	l.stores.Tick(now)
+	if q := l.redirects.drop(); q != nil {
+		l.end(q)
+	}
 	l.goOn(now)
 	l.offenders.report(l.metrics, now.SteadyMicros)
 	l.metrics.tick(l, now.SteadyMicros)
@@ -210,6 +219,7 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 	next = sooner(next, l.stores.NextMicros(nowMicros))
 	if l.conn != nil {
 		next = sooner(next, l.conn.NextTickMicros(nowMicros))
+		next = sooner(next, l.stream.trial.nextMicros(nowMicros))
 		if l.stream.mustReap() {
 			next = 1
 		}
@@ -233,7 +243,7 @@ func (l *limiter) close() bool {
 	l.stores.Close(now)
 	l.closingMicros = now.SteadyMicros + maxClosingMicros
 	if l.conn == nil || l.conn.Idle() {
-		l.end()
+		l.letGo()
 		return true
 	}
 	l.wake(now)
@@ -243,13 +253,13 @@ func (l *limiter) close() bool {
 // finish ends a configuration that is to end, when nothing is left in the pipe.
 func (l *limiter) finish(now decide.Time) {
 	if l.closingMicros > 0 && (l.conn.Idle() || now.SteadyMicros >= l.closingMicros) {
-		l.end()
+		l.letGo()
 		l.host.pluginDone(l.id)
 	}
 }
 
-// end lets go of what the configuration has opened.
-func (l *limiter) end() {
+// letGo lets go of what the configuration has opened.
+func (l *limiter) letGo() {
 	if l.stream != nil {
 		l.stream.CloseStream()
 		l.stream.reap()

@@ -222,7 +222,7 @@ func (m *metrics) close(l *limiter) {
 
 // observe sets what is not counted as it happens.
 func (m *metrics) observe(l *limiter) {
-	if l.conn != nil && l.stream.used { // Envoy's main thread has a limiter, too, which is never asked
+	if l.conn != nil && l.conn.Used() { // Envoy's main thread has a limiter, too, which is never asked
 		for state := range m.states {
 			in := int64(0)
 			if l.conn.State() == redis.BreakerState(state) {

@@ -32,6 +32,8 @@ func (e *benchEnvoy) recordMetric(uint32, uint64)                     { e.calls+
 func (e *benchEnvoy) property(uint32, string) ([]byte, bool)          { return nil, false }
 func (e *benchEnvoy) logLine(logLevel, string)                        {}
 
+func (e *benchEnvoy) foreign(uint32, string, []byte) ([]byte, bool) { return nil, true }
+
 func (e *benchEnvoy) responseHeader(uint32, string) (string, bool) { return "", false }
 
 func (e *benchEnvoy) requestHeader(_ uint32, name string) (string, bool) {

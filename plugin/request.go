@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
+
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // request is one HTTP request, from its headers to its end. Its whole path is in
@@ -16,10 +19,14 @@ import (
 //	carryOut               go on, wait for a turn, or answer
 //	OnHttpResponseHeaders  show the limits
 //	OnHttpStreamDone       it is over, or the client has left
+//
+// A request that Envoy redirects internally comes again with the same question, see
+// redirect.go.
 type request struct {
 	types.DefaultHttpContext
-	limiter  *limiter
-	question *decide.Question
+	limiter   *limiter
+	question  *decide.Question
+	responded bool // response headers have passed
 }
 
 // OnHttpRequestHeaders decides the request at once, or pauses it until Redis has
@@ -27,6 +34,9 @@ type request struct {
 func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
+	if r.goesOn() {
+		return types.ActionContinue
+	}
 	applied, exempt := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
 	l.vm.warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)
@@ -110,6 +120,7 @@ func (l *limiter) answer(q *decide.Question, v decide.Verdict) {
 	if v.Outcome == answer.FailedDeny {
 		a = l.answers.Deny(grpc)
 	} else {
+		l.tellRejected(q, v)
 		limits, atMicros := l.shown(q)
 		a = l.answers.Reject(limits, atMicros, grpc)
 	}
@@ -117,10 +128,23 @@ func (l *limiter) answer(q *decide.Question, v decide.Verdict) {
 	l.host.sendResponse(q.ContextID, a.Status, l.text(v), l.headers, a.Body, a.GRPCStatus)
 }
 
+// tellRejected says in filter state whom which limit rejects, for access logs.
+func (l *limiter) tellRejected(q *decide.Question, v decide.Verdict) {
+	if !l.rejectedState {
+		return
+	}
+	c := v.By
+	l.shownLimits = l.appendLimits(l.shownLimits[:0], c)
+	identity := c.Tag[bytes.IndexByte(c.Tag, '|')+1:]
+	l.state = answer.AppendRejected(l.state[:0], l.shownLimits, text.View(identity))
+	l.host.setProperty(q.ContextID, "sluice.rejected", text.View(l.state))
+}
+
 // OnHttpResponseHeaders adds the limit headers to the upstream's response.
 func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
+	r.responded = true
 	if q.Step(decide.ResponseComes) != decide.ShowLimits {
 		return types.ActionContinue
 	}
@@ -156,17 +180,7 @@ func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int
 			continue
 		}
 		atMicros = c.AtMicros
-		sized := l.stores.Sized(c)
-		for j := range c.Decisions {
-			if !c.Shown(j) {
-				continue
-			}
-			shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]}
-			if sized != nil {
-				shown.Sized = &sized[j]
-			}
-			l.shownLimits = append(l.shownLimits, shown)
-		}
+		l.shownLimits = l.appendLimits(l.shownLimits, c)
 	}
 	if atMicros == 0 { // no store was asked, as a limit is 0
 		atMicros = l.host.unixMicros()
@@ -174,10 +188,35 @@ func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int
 	return l.shownLimits, atMicros
 }
 
+// appendLimits appends the limits of a check that was decided.
+func (l *limiter) appendLimits(dst []answer.Limit, c *decide.Check) []answer.Limit {
+	sized := l.stores.Sized(c)
+	for j := range c.Decisions {
+		if !c.Shown(j) {
+			continue
+		}
+		shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]}
+		if sized != nil {
+			shown.Sized = &sized[j]
+		}
+		dst = append(dst, shown)
+	}
+	return dst
+}
+
 // OnHttpStreamDone ends the request, perhaps while it waits: its client has left.
 func (r *request) OnHttpStreamDone() {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
+	redirected := q.State() == decide.Passed && !r.responded && len(q.Checks) > 0 && l.redirects.keep(q)
+	if !redirected {
+		l.end(q)
+	}
+	l.recycle(r)
+}
+
+// end ends the life of a request in Envoy.
+func (l *limiter) end(q *decide.Question) {
 	effect, now := q.Step(decide.StreamEnds), decide.Time{}
 	if effect == decide.GiveBack {
 		now = l.now()
@@ -186,5 +225,21 @@ func (r *request) OnHttpStreamDone() {
 	if effect == decide.GiveBack {
 		l.wake(now)
 	}
-	l.recycle(r)
+}
+
+// goesOn lets the next pass of a request that was redirected go on as it was decided
+// before. It reports whether the request is one.
+func (r *request) goesOn() bool {
+	l, fresh := r.limiter, r.question
+	q, over := l.redirects.take(fresh.ContextID)
+	if over != nil {
+		l.end(over)
+	}
+	if q == nil {
+		return false
+	}
+	l.stores.Drop(fresh)
+	r.question = q
+	l.host.setProperty(q.ContextID, "sluice", l.text(q.Concluded()))
+	return true
 }

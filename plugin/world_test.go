@@ -111,8 +111,9 @@ func (w *worker) load(config string) *instance {
 func (w *worker) answerTrial(i *instance) {
 	m := w.clusters[string(grpcService("redis"))].(*wasmhost.Memory)
 	i.Tick()
-	m.Last().Take()
-	m.Last().Reply("$-1\r\n$-1\r\n+OK\r\n")
+	if len(m.Conns) > 0 && len(m.Last().Take()) > 0 { // not every worker asks
+		m.Last().Reply("$-1\r\n$-1\r\n+OK\r\n")
+	}
 }
 
 func (w *worker) start(config string) (*wasmhost.Plugin, error) {

@@ -22,10 +22,24 @@ function bad(why) { print "imports: " $1 " imports " $2 ": " why; failed = 1 }
 function under(path, dir) { return index(path "/", module dir "/") == 1 }
 function standard(path) { return path !~ /^[^\/]*\./ }
 function own(path) { return index(path "/", module) == 1 }
+# rank is how high a package of the plugin stands: it may import only lower ones.
+function rank(path,   name) {
+	name = path; sub(module "plugin", "", name); sub(/^\//, "", name)
+	if (name == "") return 9
+	if (name == "decide") return 8
+	if (name ~ /^(redis|local|deny|lease)$/) return 7
+	if (name == "rule") return 6
+	if (name == "answer") return 5
+	if (name == "config") return 4
+	if (name ~ /^config\//) return 3
+	if (name ~ /^(metric|offenders|ipaddr)$/) return 2
+	return 1
+}
 function tool(path) { return under(path, "cmd") && !under(path, "cmd/sluice") }
 
 under($1, "algo") && !standard($2) && !under($2, "algo") { bad("algo uses the standard library alone") }
 under($1, "redisresp") && !standard($2) { bad("redisresp uses the standard library alone") }
+under($1, "plugin") && under($2, "plugin") && rank($2) >= rank($1) { bad("imports point from higher packages to lower ones, see ARCHITECTURE.md") }
 $2 ~ /\/proxy-wasm-go-sdk\// && $1 != module "plugin" { bad("only package plugin may use the SDK") }
 under($1, "plugin") && !standard($2) && !own($2) && $2 !~ /\/(proxy-wasm-go-sdk|gjson)(\/|$)/ { bad("the plugin uses the SDK and gjson alone") }
 under($2, "cmd") && !under($1, "cmd") { bad("cmd is for programs") }

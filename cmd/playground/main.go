@@ -3,11 +3,7 @@
 // memory, so that it needs nothing of the browser.
 package main
 
-import (
-	"unsafe"
-
-	"github.com/sluiceproxy/sluice/algo"
-)
+import "github.com/sluiceproxy/sluice/algo"
 
 // maxArrivals bounds the requests of one run.
 const maxArrivals = 20000
@@ -42,25 +38,8 @@ var (
 
 func main() {}
 
-// limitAt is where the page writes a limit's fields.
-//
-//go:wasmexport limitAt
-func limitAt() unsafe.Pointer { return unsafe.Pointer(&limit) }
-
-// arrivalsAt is where the page writes times and costs.
-//
-//go:wasmexport arrivalsAt
-func arrivalsAt() unsafe.Pointer { return unsafe.Pointer(&arrivals) }
-
-// decidedAt is where the page reads the results.
-//
-//go:wasmexport decidedAt
-func decidedAt() unsafe.Pointer { return unsafe.Pointer(&decided) }
-
 // decide plays n arrivals through the limit. It reports whether the limit is
 // valid.
-//
-//go:wasmexport decide
 func decide(n int32) bool {
 	plan, err := algo.NewPlan([]algo.Limit{{
 		Algorithm:        algo.Algorithm(limit[fieldAlgorithm]),

@@ -12,6 +12,28 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
+// TestDecide holds what the exports rely on.
+func TestDecide(t *testing.T) {
+	limit = [fields]float64{fieldAlgorithm: float64(algo.GCRA), fieldUnits: 1, fieldWindowMicros: 1e6, fieldBurst: 2}
+	for i := range 4 {
+		arrivals[2*i], arrivals[2*i+1] = 1e15+float64(i)*1e5, 1
+	}
+	if !decide(4) {
+		t.Fatal("the limit is refused")
+	}
+	for i, want := range []float64{1, 1, 0, 0} {
+		if got := decided[results*i+resultAllowed]; got != want {
+			t.Errorf("request %d: allowed %v, want %v", i, got, want)
+		}
+	}
+	if decide(maxArrivals + 1) {
+		t.Error("more requests than there is room for")
+	}
+	if limit[fieldUnits] = -1; decide(1) {
+		t.Error("a limit out of bounds is accepted")
+	}
+}
+
 // lane is what the page shows of one algorithm.
 type lane struct {
 	Limit struct {

@@ -47,9 +47,12 @@ func IsGRPC(contentType string) bool {
 func (w *Writer) Reject(limits []Limit, nowMicros int64, grpc bool) Reply {
 	w.reset()
 	w.addLimits(limits, nowMicros, true, Upstream{})
-	retrySeconds := retryAfter(limits)
+	retrySeconds := w.spread(retryAfter(limits))
 	if retrySeconds > 0 {
 		w.addInt("retry-after", retrySeconds)
+	}
+	if w.envoyRateLimited {
+		w.add("x-envoy-ratelimited", "true")
 	}
 	if !grpc {
 		w.add("content-type", w.contentType())
@@ -110,6 +113,16 @@ func retryAfter(limits []Limit) int64 {
 		return 0
 	}
 	return max(1, seconds(longest))
+}
+
+// spread makes a wait longer by a share of it that chance chooses, so that clients
+// who are rejected together do not come back together.
+func (w *Writer) spread(seconds int64) int64 {
+	most := (seconds*w.jitterPercent + 99) / 100
+	if seconds == 0 || most == 0 {
+		return seconds
+	}
+	return seconds + int64(w.random.Uint64()%uint64(most+1))
 }
 
 // problem is the problem details of a rejection (RFC 9457).

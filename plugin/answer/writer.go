@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"math/rand/v2"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -13,13 +14,23 @@ import (
 type Writer struct {
 	headers  config.Headers
 	response *config.Response // nil: the default
-	buf      []byte
-	fields   [][2]string
+
+	envoyRateLimited bool
+	jitterPercent    int64
+	random           rand.PCG
+
+	buf    []byte
+	fields [][2]string
 }
 
 // New prepares a Writer. The configuration must not change afterwards.
 func New(cfg *config.Config) *Writer {
-	return &Writer{headers: cfg.Headers, response: cfg.Response}
+	w := &Writer{
+		headers: cfg.Headers, response: cfg.Response,
+		envoyRateLimited: cfg.EnvoyRateLimited, jitterPercent: cfg.RetryJitterPercent,
+	}
+	w.random.Seed(rand.Uint64(), rand.Uint64())
+	return w
 }
 
 // Upstream is what the upstream's response says of limits of its own.

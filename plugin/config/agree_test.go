@@ -64,7 +64,7 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 }
 
 // checkPlans holds that the algorithms take whatever the parser accepts, other
-// than limits of 0 and calendar windows.
+// than calendar windows.
 func checkPlans(t *testing.T, config *Config) {
 	t.Helper()
 	for _, rule := range config.Rules {
@@ -84,7 +84,7 @@ func checkPlan(t *testing.T, list []Limit) {
 	t.Helper()
 	var limits []algo.Limit
 	for _, limit := range list {
-		if limit.Units > 0 && limit.Calendar == nil {
+		if limit.Calendar == nil {
 			limits = append(limits, limit.Limit)
 		}
 	}

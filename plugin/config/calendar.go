@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 var periods = words[Period]{
@@ -140,8 +141,7 @@ func isZoneName(name string) bool {
 			return false
 		}
 		for _, c := range []byte(part) {
-			letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-			if !letter && !isDigit(c) && strings.IndexByte("_+-", c) < 0 {
+			if !text.IsAlpha(c) && !text.IsDigit(c) && strings.IndexByte("_+-", c) < 0 {
 				return false
 			}
 		}

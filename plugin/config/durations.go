@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Units of time in microseconds.
@@ -30,11 +31,11 @@ const maxDurationMicros = 9_000_000_000_000_000
 // parseDuration reads whole numbers with units, such as "500ms" or "1m30s",
 // each unit at most once and the larger first. The result is in microseconds;
 // beyond maxDurationMicros it is maxDurationMicros.
-func parseDuration(text string) (micros int64, ok bool) {
-	rest := text
+func parseDuration(spelled string) (micros int64, ok bool) {
+	rest := spelled
 	for _, unit := range units {
 		digits := 0
-		for digits < len(rest) && isDigit(rest[digits]) {
+		for digits < len(rest) && text.IsDigit(rest[digits]) {
 			digits++
 		}
 		after, found := strings.CutPrefix(rest[digits:], unit.name)
@@ -50,7 +51,7 @@ func parseDuration(text string) (micros int64, ok bool) {
 		}
 		rest = after
 	}
-	return micros, text != "" && rest == ""
+	return micros, spelled != "" && rest == ""
 }
 
 // FormatDuration spells a whole number of milliseconds, given in microseconds,

@@ -10,11 +10,19 @@ type nameOwner struct {
 // nameLimits names the limits of one list and compares them with each other.
 // Limits that lack too much to be compared are left out.
 func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
+	unnamed := map[string]int{} // how many limits without a name have a window
+	for i := range drafts {
+		if !drafts[i].has("name") {
+			unnamed[drafts[i].Window]++
+		}
+	}
 	limits := make([]Limit, 0, len(drafts))
 	twins := map[string]string{}
 	for i := range drafts {
 		d := &drafts[i]
-		d.Name = s.limitName(drafts, i, several)
+		if !d.has("name") {
+			d.Name = s.limitName(d, several, unnamed[d.Window] > 1)
+		}
 		if !d.isWhole() {
 			continue
 		}
@@ -26,24 +34,17 @@ func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 	return limits
 }
 
-// limitName is the name of a limit in answers and metrics: its own, else
-// the rule's. If the rule has several limits, the window follows as it is
-// spelled, and the algorithm if another limit without a name has this window.
-func (s scope) limitName(drafts []draftLimit, i int, several bool) string {
-	d := &drafts[i]
-	if d.has("name") {
-		return d.Name
-	}
+// limitName is the name of a limit without one of its own, in answers and
+// metrics: the rule's. If the rule has several limits, the window follows as it
+// is spelled, and the algorithm if another limit without a name has this window.
+func (s scope) limitName(d *draftLimit, several, shared bool) string {
 	name := s.rule.Name
 	if !several || name == "" {
 		return name
 	}
 	name += "-" + d.spelled
-	for j := range drafts {
-		other := &drafts[j]
-		if j != i && other.Window == d.Window && !other.has("name") {
-			return name + "-" + d.Algorithm.String()
-		}
+	if shared {
+		name += "-" + d.Algorithm.String()
 	}
 	return name
 }

@@ -50,6 +50,7 @@ func (m *Match) matchesAll() bool {
 func readMethods(v value) []string {
 	elements, _ := v.readNonEmptyList(`methods such as "GET"`)
 	var all []string
+	seen := map[string]bool{}
 	for _, element := range elements {
 		method, ok := element.readText()
 		switch {
@@ -58,9 +59,10 @@ func readMethods(v value) []string {
 			element.mistake(`%s is not a method (want one such as "GET")`, element.shown())
 		case method != strings.ToUpper(method):
 			element.mistake("%s is not in upper case (want %s)", element.shown(), quoted(strings.ToUpper(method)))
-		case contains(all, method):
+		case seen[method]:
 			element.mistake("%s appears twice (want it once)", element.shown())
 		default:
+			seen[method] = true
 			all = append(all, method)
 		}
 	}

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
 
 // maxName bounds names, in bytes.
 const maxName = 128
@@ -31,8 +35,7 @@ func (v value) readName() (string, bool) {
 // header names and cookie names are.
 func isToken(s string) bool {
 	for _, c := range []byte(s) {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && !isDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if !text.IsAlpha(c) && !text.IsDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
 )
@@ -211,6 +212,37 @@ func TestLines(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			check(t, tt.name, Lines(tt.err), tt.want)
+		})
+	}
+}
+
+// TestLongLists holds that the time to read a configuration grows no faster than
+// the configuration: quadratic time would take minutes here.
+func TestLongLists(t *testing.T) {
+	t.Parallel()
+	const n = 50_000
+	var limits, methods, tiers strings.Builder
+	for i := range n {
+		fmt.Fprintf(&limits, `{"algorithm": "gcra", "limit": 1, "window": "%dms"}, `, i+1)
+		fmt.Fprintf(&methods, `"M%d", `, i)
+		fmt.Fprintf(&tiers, `"t%d": [%s], `, i, aLimit)
+	}
+	texts := map[string]string{
+		"limits":  `{"rules": [{"name": "r", "limits": [` + limits.String() + aLimit + `]}]}`,
+		"methods": `{"rules": [{"name": "r", "match": {"methods": [` + methods.String() + `"GET"]}, "limits": [` + aLimit + `]}]}`,
+		"tiers":   `{"rules": [{"name": "r", "limits_by": {"source": {"host": true}, "values": {` + tiers.String() + `"t": "unlimited"}}}]}`,
+	}
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			started := time.Now()
+			_, err := Parse([]byte(text))
+			if name != "limits" && err != nil {
+				t.Errorf("%.200v", err)
+			}
+			if took := time.Since(started); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
 		})
 	}
 }

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
 
 // readPathMatch reads a matcher of the path. The path of a request is normalised
 // before it is compared, so a text that no normalised path can hold is a mistake.
@@ -19,17 +23,17 @@ func readPathMatch(v value) *StringMatch {
 	return &m
 }
 
-// unnormalised returns what to change so that text can stand in a normalised
+// unnormalised returns what to change so that a text can stand in a normalised
 // path, or "" if it can.
-func unnormalised(op MatchOp, text string) string {
+func unnormalised(op MatchOp, path string) string {
 	switch {
-	case strings.ContainsAny(text, "?#"):
+	case strings.ContainsAny(path, "?#"):
 		return "it without the query"
-	case strings.Contains(text, "//"):
+	case strings.Contains(path, "//"):
 		return "repeated slashes merged"
-	case hasEncodedUnreserved(text):
+	case hasEncodedUnreserved(path):
 		return `percent-encoded letters, digits, "-", ".", "_" and "~" decoded`
-	case hasDotSegment(op, text):
+	case hasDotSegment(op, path):
 		return `the segments "." and ".." resolved`
 	}
 	return ""
@@ -37,8 +41,8 @@ func unnormalised(op MatchOp, text string) string {
 
 // hasDotSegment reports whether a whole segment is "." or "..". A prefix may end,
 // and a suffix begin, in the middle of a segment.
-func hasDotSegment(op MatchOp, text string) bool {
-	segments := strings.Split(text, "/")
+func hasDotSegment(op MatchOp, path string) bool {
+	segments := strings.Split(path, "/")
 	first, last := 0, len(segments)
 	if op == Suffix || op == Contains {
 		first++
@@ -56,27 +60,11 @@ func hasDotSegment(op MatchOp, text string) bool {
 
 // hasEncodedUnreserved reports whether an unreserved character (RFC 3986 section
 // 2.3) is percent-encoded, which it never needs to be.
-func hasEncodedUnreserved(text string) bool {
-	for i := 0; i+2 < len(text); i++ {
-		if text[i] == '%' && isHex(text[i+1]) && isHex(text[i+2]) {
-			c := hexDigit(text[i+1])<<4 | hexDigit(text[i+2])
-			if isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("-._~", c) >= 0 {
-				return true
-			}
+func hasEncodedUnreserved(path string) bool {
+	for i := range len(path) {
+		if c, ok := text.Unescape(path, i); ok && text.IsUnreserved(c) {
+			return true
 		}
 	}
 	return false
-}
-
-func hexDigit(c byte) byte {
-	if isDigit(c) {
-		return c - '0'
-	}
-	return c&^0x20 - 'A' + 10
-}
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func isHex(c byte) bool {
-	return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }

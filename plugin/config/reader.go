@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // reader collects the mistakes that are found while a configuration is read.
@@ -155,7 +157,7 @@ func isPlainName(name string) bool {
 		return false
 	}
 	for _, c := range []byte(name) {
-		if !isDigit(c) && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' {
+		if !text.IsDigit(c) && !text.IsAlpha(c) && c != '_' && c != '-' {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -42,6 +43,18 @@ func TestMatches(t *testing.T) {
 	for part, want := range tests {
 		check(t, part, mustParse(t, "match", part).Rules[0].Match, want)
 	}
+}
+
+func TestManyNetworks(t *testing.T) {
+	t.Parallel()
+	var list strings.Builder
+	for i := range maxNetworks {
+		fmt.Fprintf(&list, `"10.%d.%d.0/24", `, i/256, i%256)
+	}
+	part := `{"client_ip": [` + strings.TrimSuffix(list.String(), ", ") + `]}`
+	check(t, "networks", len(mustParse(t, "match", part).Rules[0].Match.ClientIP), maxNetworks)
+	text, _ := whole("match", []byte(`{"client_ip": [`+list.String()+`"::1"]}`))
+	check(t, "one more", mistakeLines(text), []string{"rules[0].match.client_ip: there are 10001 networks (want at most 10000)"})
 }
 
 func TestComponents(t *testing.T) {

@@ -119,16 +119,22 @@ func (rule *Rule) checkSettle(o object) {
 // takesCost reports whether there is a limit that takes the rule's cost, or
 // none at all that is known.
 func (rule *Rule) takesCost() bool {
-	limits := rule.Limits
+	known := len(rule.Limits)
+	takes := takesRuleCost(rule.Limits)
 	if rule.Tiers != nil {
 		for _, tier := range rule.Tiers.Values {
-			limits = append(limits[:len(limits):len(limits)], tier.Limits...)
+			known += len(tier.Limits)
+			takes = takes || takesRuleCost(tier.Limits)
 		}
 	}
+	return takes || known == 0
+}
+
+func takesRuleCost(limits []Limit) bool {
 	for i := range limits {
 		if limits[i].Cost == nil {
 			return true
 		}
 	}
-	return len(limits) == 0
+	return false
 }

@@ -29,6 +29,7 @@ type world struct {
 	ledger map[int64]*call         // by nonce
 	nonce  int64
 	down   bool    // no connection can be opened
+	steady bool    // nothing happens by chance
 	added  []*call // since Begin
 	flying []*call // Redis has been sent them, and the last word is not spoken
 
@@ -131,18 +132,13 @@ func (w *world) Add(waiter redis.Waiter, index int, charge redis.Charge) int64 {
 func (w *world) Flush(nowMicros int64) {
 	sent := w.added
 	w.added = nil
-	if w.random.IntN(50) == 0 {
+	if !w.steady && w.random.IntN(50) == 0 {
 		for _, c := range sent {
 			c.waiter.Failed(c.index, redis.Lost, nowMicros)
 		}
 		return
 	}
 	w.flying = append(w.flying, sent...)
-}
-
-// costs is the same cost for each limit.
-func costs(plan *algo.Plan, cost int64) []int64 {
-	return slices.Repeat([]int64{cost}, len(plan.Limits()))
 }
 
 // units is what a charge takes of each limit.
@@ -161,7 +157,7 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 		return
 	}
 	plan := w.plans[charge.Script]
-	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, costs(plan, units(charge)))
+	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, plan.Each(units(charge)))
 	if c.given += units(charge); c.given > c.charged {
 		w.t.Fatalf("call %d charged %d and was given back %d", charge.Nonce, c.charged, c.given)
 	}
@@ -187,7 +183,7 @@ func (w *world) state(charge redis.Charge) []algo.State {
 func (w *world) run(c *call) {
 	plan := w.plans[c.charge.Script]
 	out := make([]algo.Decision, len(plan.Limits()))
-	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, costs(plan, units(c.charge)), out)
+	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, plan.Each(units(c.charge)), out)
 	c.reply = &redis.Reply{AtMicros: w.now.UnixMicros, Allowed: allowed, Decisions: out}
 	if allowed {
 		c.charged = units(c.charge)

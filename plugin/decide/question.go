@@ -25,7 +25,8 @@ type Question struct {
 	inPipe  int  // checks whose last reply has not come; those that expired count
 	turn    turn // its place in the queue, while Held
 
-	concluded bool // it has its verdict
+	verdict   Verdict // once it is concluded
+	concluded bool
 	refused   bool // and what it charged, or turns out to have, is given back
 
 	// Memory of all checks.
@@ -101,6 +102,9 @@ func (c *Check) Decided() bool { return c.Status == Allowed || c.Status == Rejec
 
 // Enforced reports whether the check's rule can reject the request.
 func (c *Check) Enforced() bool { return c.Rule.Mode == config.Enforce }
+
+// Concluded is the verdict on the request, once there is one.
+func (q *Question) Concluded() Verdict { return q.verdict }
 
 // State is where the request is in its life.
 func (q *Question) State() State { return q.state }

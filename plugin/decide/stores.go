@@ -108,6 +108,12 @@ func (s *Stores) Release(q *Question) {
 	}
 }
 
+// Drop takes a question back that was never asked.
+func (s *Stores) Drop(q *Question) {
+	q.state = Ended
+	s.Release(q)
+}
+
 // Ask asks the stores about a request. It reports whether the question can be
 // concluded; otherwise it waits for Redis, and Next brings it when it can be.
 func (s *Stores) Ask(q *Question, now Time) (decided bool) {
@@ -211,7 +217,7 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 		}
 	}
 	v := q.Verdict(s.mode)
-	q.concluded = true
+	q.concluded, q.verdict = true, v
 	s.record.Concluded(q, v)
 	if v.Event == Refused {
 		s.refuse(q, now)

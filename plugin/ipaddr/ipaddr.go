@@ -6,6 +6,8 @@ package ipaddr
 import (
 	"strconv"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Addr is an IP address. IPv4 in IPv6 (RFC 4291 section 2.5.5.2) is IPv4.
@@ -26,11 +28,11 @@ func (a Addr) Width() int {
 }
 
 // Parse reads an address without brackets and without a zone.
-func Parse(text string) (Addr, bool) {
-	if strings.Contains(text, ":") {
-		return parseV6(text)
+func Parse(s string) (Addr, bool) {
+	if strings.Contains(s, ":") {
+		return parseV6(s)
 	}
-	v4, ok := parseV4(text)
+	v4, ok := parseV4(s)
 	return Addr{lo: v4, v4: true}, ok
 }
 
@@ -59,7 +61,7 @@ func parseV4(s string) (addr uint64, ok bool) {
 		}
 		n := uint64(0)
 		for j := range len(part) {
-			if !isDigit(part[j]) {
+			if !text.IsDigit(part[j]) {
 				return 0, false
 			}
 			n = n*10 + uint64(part[j]-'0')
@@ -132,7 +134,7 @@ func parseWord(s string) (word uint64, ok bool) {
 		return 0, false
 	}
 	for i := range len(s) {
-		digit := fromHex(s[i])
+		digit := text.HexValue(s[i])
 		if digit > 15 {
 			return 0, false
 		}
@@ -204,19 +206,4 @@ func (a Addr) longestZeros() (start, end int) {
 		i = max(i, j-1)
 	}
 	return start, end
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// fromHex is the value of a hexadecimal digit, or above 15.
-func fromHex(c byte) byte {
-	switch {
-	case isDigit(c):
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 0xff
 }

@@ -155,7 +155,7 @@ func TestARecordLongerThanASlot(t *testing.T) {
 		now, cost := t0+i*(counter.WindowMicros/algo.MaxSubWindows), int64(algo.MaxUnits/algo.MaxSubWindows)
 		take(t, s, small, "r|b", now, 1)
 		got, allowed := take(t, s, p, "r|a", now, cost)
-		if p.Decide(w.of(p, "r|a"), now, costsOf(p, cost), want) != allowed || !slices.Equal(got, want) {
+		if p.Decide(w.of(p, "r|a"), now, p.Each(cost), want) != allowed || !slices.Equal(got, want) {
 			t.Fatalf("request %d:\ngot  %+v\nwant %+v", i, got, want)
 		}
 	}

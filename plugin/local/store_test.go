@@ -40,11 +40,6 @@ func limitsOf(units, windowMicros int64) map[string]algo.Limit {
 	}
 }
 
-// costsOf is one cost for each limit.
-func costsOf(p *algo.Plan, cost int64) []int64 {
-	return slices.Repeat([]int64{cost}, len(p.Limits()))
-}
-
 // slotOfTag makes a tag the identity at hand and returns the key of its slot.
 func slotOfTag(t testing.TB, s *Store, tag string) string {
 	t.Helper()
@@ -112,7 +107,7 @@ func compareToTwins(t *testing.T, p *algo.Plan, rng *rand.Rand) {
 			t.Fatalf("step %d: decided at %d, not %d: %v", step, at, now, err)
 		}
 		p.Rebase(states, now)
-		if p.Decide(states, now, costsOf(p, cost), want) != allowed || !slices.Equal(got, want) {
+		if p.Decide(states, now, p.Each(cost), want) != allowed || !slices.Equal(got, want) {
 			t.Fatalf("step %d, cost %d:\ngot  %+v\nwant %+v", step, cost, got, want)
 		}
 		if allowed && rng.IntN(4) == 0 {
@@ -120,7 +115,7 @@ func compareToTwins(t *testing.T, p *algo.Plan, rng *rand.Rand) {
 			if err := s.Refund(p, []byte(tag), at, now, cost); err != nil {
 				t.Fatal(err)
 			}
-			p.Refund(states, at, now, costsOf(p, cost))
+			p.Refund(states, at, now, p.Each(cost))
 		}
 	}
 	if s.Evictions() != 0 {

@@ -90,6 +90,9 @@ type Host interface {
 	// Warn and Info log one line each.
 	Warn(line string)
 	Info(line string)
+	// Tried brings the line about the trial, see Options.Try: Redis can be used,
+	// or not.
+	Tried(ok bool, line string)
 }
 
 // Observer counts what happens. It calls nothing of the Conn.
@@ -137,7 +140,8 @@ type Conn struct {
 	breaker   breaker
 	stream    stream
 
-	begunMicros int64  // when Begin was called
+	used        bool   // Begin has been called
+	begunMicros int64  // when that was
 	added       int    // checks since then
 	out         []byte // commands that are queued
 	deferring   bool   // they leave together at the end of the callback
@@ -169,6 +173,7 @@ func New(host Host, observer Observer, options Options) *Conn {
 // Unless it returns NoCause the request must not wait for Redis, and there is
 // nothing to undo.
 func (c *Conn) Begin(nowMicros int64) Cause {
+	c.used = true
 	cause := NoCause
 	switch {
 	case c.breaker.state != Closed:
@@ -284,6 +289,10 @@ func (c *Conn) State() BreakerState { return c.breaker.state }
 // still depends on them or not. MaxPending bounds it, and with it the memory of
 // the Conn.
 func (c *Conn) InFlight() int64 { return c.pipe.waiting }
+
+// Used reports whether a request has ever begun. Envoy's main thread has a Conn,
+// too, on which none does.
+func (c *Conn) Used() bool { return c.used }
 
 // Idle reports whether every command has been sent and has had its reply.
 func (c *Conn) Idle() bool {

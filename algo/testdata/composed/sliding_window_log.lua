@@ -53,7 +53,7 @@ do
           if excess <= 0 then retry_1 = entries[i + 1] + window_1 - now end
         end
       end
-      offset, count = offset + count, excess > 0 and entries[1] and 1000 or 0
+      offset, count = offset + count, excess > 0 and entries[1] and 8 * count or 0
     end
   end
 end
@@ -65,8 +65,8 @@ if retry_1 == 0 then
     end
     local first, units = now, cost_1
     if newest_1 then
-      local cell = math.ceil(window_1 / 4096)
-      if last_1 == now or used_1 >= 4096 and now - now % cell <= last_1 and call('ZCARD', KEYS[1]) >= 4096 then
+      local cell = math.ceil(window_1 / 2048)
+      if last_1 == now or used_1 >= 2048 and now - now % cell <= last_1 and call('ZCARD', KEYS[1]) >= 2048 then
         call('ZREM', KEYS[1], newest_1)
         first, units = struct.unpack('<dI4I4', newest_1)
         units = units + cost_1

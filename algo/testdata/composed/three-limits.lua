@@ -140,7 +140,7 @@ do
           if excess <= 0 then retry_3 = entries[i + 1] + window_3 - now end
         end
       end
-      offset, count = offset + count, excess > 0 and entries[1] and 1000 or 0
+      offset, count = offset + count, excess > 0 and entries[1] and 8 * count or 0
     end
   end
 end
@@ -169,8 +169,8 @@ if retry_1 == 0 and retry_2 == 0 and retry_3 == 0 then
     end
     local first, units = now, cost_3
     if newest_3 then
-      local cell = math.ceil(window_3 / 4096)
-      if last_3 == now or used_3 >= 4096 and now - now % cell <= last_3 and call('ZCARD', KEYS[3]) >= 4096 then
+      local cell = math.ceil(window_3 / 2048)
+      if last_3 == now or used_3 >= 2048 and now - now % cell <= last_3 and call('ZCARD', KEYS[3]) >= 2048 then
         call('ZREM', KEYS[3], newest_3)
         first, units = struct.unpack('<dI4I4', newest_3)
         units = units + cost_3

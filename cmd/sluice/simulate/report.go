@@ -146,7 +146,6 @@ func (t *tally) rule(name string, exempt bool, mode config.Mode) RuleReport {
 
 func (t *tally) redis() *RedisReport {
 	s, seconds := t.world.server, float64(t.world.end-epochMicros)/1e6
-	keys, bytes := s.memory(t.world.now, t.world.rules)
 	return &RedisReport{
 		Commands:          s.commands,
 		CommandsASecond:   float64(s.commands) / seconds,
@@ -154,8 +153,8 @@ func (t *tally) redis() *RedisReport {
 		BytesASecond:      float64(s.received) / seconds,
 		Cores:             float64(s.busyNanos) / 1e9 / seconds,
 		Shards:            len(s.freeNanos),
-		Keys:              keys,
-		KeyBytes:          bytes,
+		Keys:              t.keys,
+		KeyBytes:          t.keyBytes,
 		Connections:       len(t.world.workers),
 		Failures:          t.failures,
 		BreakerOpenings:   t.events[metric.BreakerOpened],

@@ -26,6 +26,8 @@ type tally struct {
 	retries  int64
 	waits    []int64 // us that requests were paused, a sample
 	lines    map[string]int64
+	keys     int // in Redis, when the traffic ends
+	keyBytes int64
 }
 
 // ruleTally counts one rule's checks.

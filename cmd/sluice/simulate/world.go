@@ -94,6 +94,7 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 	for _, p := range o.Away {
 		w.schedule(epochMicros+p.FromMicros, event{kind: outageEvent})
 	}
+	w.schedule(w.end, event{kind: endEvent})
 	w.arrivals()
 	for len(w.events) > 0 {
 		e := heap.Pop(&w.events).(event)
@@ -130,6 +131,8 @@ func (w *World) handle(e *event) {
 		e.worker.received(e.stream, e.bytes)
 	case tickEvent:
 		e.worker.tick()
+	case endEvent:
+		w.tally.keys, w.tally.keyBytes = w.server.memory(w.now, w.rules)
 	case outageEvent:
 		for _, k := range w.workers {
 			k.lost()
@@ -206,6 +209,7 @@ const (
 	repliesEvent       // reach a worker
 	tickEvent
 	outageEvent
+	endEvent // of the traffic
 )
 
 // event is something that happens at a time.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // scanner walks over a JSON text. A step reads what must come next and returns
@@ -55,7 +57,7 @@ func anyValue(s *scanner) step {
 		return s.enter(c, firstElement)
 	case c == '"':
 		return s.quotedString(afterValue)
-	case c == '-' || isDigit(c):
+	case c == '-' || text.IsDigit(c):
 		return s.number()
 	case c >= 'a' && c <= 'z':
 		return s.literal()

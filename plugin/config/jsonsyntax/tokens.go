@@ -1,12 +1,10 @@
 package jsonsyntax
 
-import "strings"
+import (
+	"strings"
 
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func isHex(c byte) bool {
-	return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
 
 // quotedString reads a JSON string, escapes included.
 func (s *scanner) quotedString(next step) step {
@@ -42,7 +40,7 @@ func (s *scanner) escape() bool {
 		return false
 	}
 	for _, c := range []byte(rest[1:5]) {
-		if !isHex(c) {
+		if text.HexValue(c) > 15 {
 			return false
 		}
 	}
@@ -94,7 +92,7 @@ func (s *scanner) exponent() bool {
 // digits reads decimal digits and counts them.
 func (s *scanner) digits() int {
 	start := s.pos
-	for isDigit(s.peek()) {
+	for text.IsDigit(s.peek()) {
 		s.pos++
 	}
 	return s.pos - start

@@ -1,0 +1,146 @@
+package algo
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// fill charges single units, pause microseconds apart, and returns when the last
+// one was charged.
+func (l *luaPlan) fill(t *testing.T, now, units, pause int64) (last int64) {
+	t.Helper()
+	for units > 0 {
+		pipe := l.client.Pipeline()
+		for range min(units, 10_000) {
+			now += pause
+			l.decide(pipe, now, 1)
+			units--
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return now
+}
+
+// longestCall is how long one call may hold Redis up, on a machine that does other
+// things as well: what is measured is a few milliseconds at most.
+const longestCall = 25 * time.Millisecond
+
+// TestCallsOnALargeLogAreShort: whatever the limit, the cost and the number of
+// charges.
+func TestCallsOnALargeLogAreShort(t *testing.T) {
+	t.Parallel()
+	const charges, window = 50_000, 3600e6
+	client := startRedis(t)
+	l := newLuaPlan(t, client, mustPlan(t, Limit{Algorithm: SlidingWindowLog, Units: MaxUnits, WindowMicros: window}), "large")
+	last := l.fill(t, epoch, charges, window/2/charges)
+	if n := client.ZCard(ctx, l.keys[0]).Val(); n > 2*logEntries+2 {
+		t.Errorf("%d entries, want at most twice %d", n, logEntries)
+	}
+	call := func(what string, now, cost int64) Decision {
+		client.ConfigResetStat(ctx)
+		out, _, err := l.parse(l.decide(client, now, cost))
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		micros := usecOfEvalsha(t, client)
+		t.Logf("%-46s %5d us", what, micros)
+		if took := time.Duration(micros) * time.Microsecond; took > longestCall {
+			t.Errorf("%s held Redis up for %v, want at most %v", what, took, longestCall)
+		}
+		return out[0]
+	}
+	call("one more", last, 1)
+	call("the highest cost", last, MaxCost)
+	client.ConfigResetStat(ctx)
+	if err := l.giveBack(client, last, MaxCost, last).Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%-46s %5d us", "its refund", usecOfEvalsha(t, client))
+	plain := l.Plan
+	l.Plan, _ = plain.Sized(new(Plan), []Size{{Units: charges}})
+	call("rejected: the oldest must leave", last, 2)
+	call("rejected: all must leave", last, charges)
+	l.Plan = plain
+	if d := call("half of the charges have left at once", last+window*3/4, 1); d.Remaining < MaxUnits-charges {
+		t.Errorf("%+v", d)
+	}
+	l.fill(t, last+window*3/4, 10, 1)
+	call("the clock was set back by the whole window", epoch, 1)
+	if n := client.ZCard(ctx, l.keys[0]).Val(); n != 1 {
+		t.Errorf("%d entries after the clock was set back, want 1", n)
+	}
+}
+
+// TestLogOfManyCharges: beyond its exact entries a log admits no more than its
+// definition, and what it admits later is late by less than a cell; Go and Lua
+// agree, and what was charged can be given back.
+func TestLogOfManyCharges(t *testing.T) {
+	t.Parallel()
+	const limit, window = 3 * logEntries, 4e6
+	client, r := startRedis(t), newRandom(77)
+	p := mustPlan(t, Limit{Algorithm: SlidingWindowLog, Units: limit, WindowMicros: window})
+	l := newLuaPlan(t, client, p, "many")
+	cell := p.limiters[0].log.cell
+	states, out := make([]State, 1), make([]Decision, 1)
+	var admitted []attempt // and not given back
+	now := int64(epoch)
+	for range 3 {
+		pipe := client.Pipeline()
+		var replies []*redis.Cmd
+		var want []Decision
+		for range 3000 {
+			now += r.span(1, 1500)
+			cost := r.span(1, 3)
+			replies = append(replies, l.decide(pipe, now, cost))
+			if decide(p, states, now, cost, out) {
+				admitted = append(admitted, attempt{now, cost, out[0]})
+				if used := sumCosts(admitted, now-window+1); used > limit {
+					t.Fatalf("%d units in a window, want at most %d", used, limit)
+				}
+			} else if used := sumCosts(admitted, now-window-cell+1); used+cost <= limit {
+				t.Fatalf("cost %d is denied with %d in the window and the cell before it", cost, used)
+			}
+			want = append(want, out[0])
+			if r.oneIn(10) && len(admitted) > 0 {
+				i := len(admitted) - 1 - r.IntN(min(len(admitted), 1000))
+				l.giveBack(pipe, now, admitted[i].cost, admitted[i].at)
+				refund(p, states, admitted[i].at, now, admitted[i].cost)
+				admitted = append(admitted[:i], admitted[i+1:]...)
+			}
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for i, reply := range replies {
+			if got, _, err := l.parse(reply); err != nil || got[0] != want[i] {
+				t.Fatalf("Lua %+v %v, Go %+v", got, err, want[i])
+			}
+		}
+		if n := len(states[0]) / entryLen; n <= logEntries || n > 2*logEntries+2 {
+			t.Errorf("%d entries: the test shows nothing, or they are too many", n)
+		}
+	}
+}
+
+// usecOfEvalsha is how long Redis spent in the last EVALSHA.
+// https://redis.io/docs/latest/commands/info/
+func usecOfEvalsha(t testing.TB, client *redis.Client) int64 {
+	t.Helper()
+	info, err := client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(info, "cmdstat_evalsha:calls=1,usec=")
+	text, _, _ := strings.Cut(rest, ",")
+	usec, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || !ok {
+		t.Fatalf("no single EVALSHA in %s", info)
+	}
+	return usec
+}

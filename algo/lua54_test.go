@@ -1,0 +1,172 @@
+package algo
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// lua54 collects calls of scripts, which then run under Lua 5.4 in one go.
+type lua54 struct {
+	program bytes.Buffer
+	loaded  map[string]bool
+	checks  []func(values []int64) // of each call, what its reply must be
+}
+
+func newLua54(t *testing.T) *lua54 {
+	t.Helper()
+	stand, err := os.ReadFile("testdata/redis.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lua54{loaded: map[string]bool{}}
+	l.program.Write(stand)
+	return l
+}
+
+// call queues a call of a script at a time.
+func (l *lua54) call(s Script, nowMicros int64, keys []string, args []any, check func(values []int64)) {
+	if !l.loaded[s.SHA1] {
+		l.loaded[s.SHA1] = true
+		fmt.Fprintf(&l.program, "load('%s', [==[\n%s]==])\n", s.SHA1, s.Source)
+	}
+	fmt.Fprintf(&l.program, "run('%s', %d, {", s.SHA1, nowMicros)
+	for _, k := range keys {
+		fmt.Fprintf(&l.program, "%q,", k)
+	}
+	l.program.WriteString("}, {")
+	for _, a := range args {
+		fmt.Fprintf(&l.program, "'%v',", a)
+	}
+	l.program.WriteString("})\n")
+	l.checks = append(l.checks, check)
+}
+
+// run runs what was queued and checks the replies.
+func (l *lua54) run(t *testing.T) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), testenv.Tool(t, "lua5.4"), "-")
+	cmd.Stdin = &l.program
+	out, err := cmd.CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err != nil || len(lines) != len(l.checks) {
+		t.Fatalf("%d replies to %d calls, %v: %s", len(lines), len(l.checks), err, lines[len(lines)-1])
+	}
+	for i, line := range lines {
+		var values []int64
+		for _, text := range strings.Fields(line) {
+			v, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, v)
+		}
+		if l.checks[i](values); t.Failed() {
+			return
+		}
+	}
+}
+
+// TestLua54 replays random sequences of each algorithm and variant, with sizes that
+// change and clocks that jump, under Lua 5.4: the replies are those of the Go.
+func TestLua54(t *testing.T) {
+	t.Parallel()
+	for i, limit := range everyLimit() {
+		t.Run(fmt.Sprintf("%d-%s", i, limit.Algorithm), func(t *testing.T) {
+			t.Parallel()
+			l, r := newLua54(t), newRandom(1200+uint64(i))
+			for n := range 20 {
+				other := r.limit(limit.Algorithm)
+				limit.Units, limit.WindowMicros = other.Units, other.WindowMicros*max(limit.SubWindows, 1)
+				if limit.validate() != nil {
+					continue
+				}
+				replay54(t, l, r, mustPlan(t, limit), fmt.Sprintf("rl:{%d}:key", n))
+			}
+			l.run(t)
+		})
+	}
+}
+
+func replay54(t *testing.T, l *lua54, r random, plain *Plan, key string) {
+	t.Helper()
+	states, out := make([]State, 1), make([]Decision, 1)
+	now, p := epoch+r.Int64N(1e15), plain
+	limit := plain.Limits()[0]
+	for range 60 {
+		now += r.step(&limit, out[0], now)
+		if r.oneIn(20) {
+			now = max(now-r.span(1, 2*limit.WindowMicros), epoch)
+		}
+		if r.oneIn(10) {
+			p, _ = plain.Sized(new(Plan), []Size{r.size(&limit)})
+		}
+		if states[0] != nil && ceilDiv(p.ExpiresAtMicros(0, states[0]), 1000)*1000 <= now {
+			states[0] = nil // the stand-in has dropped it, too
+		}
+		costs := []int64{r.cost(p.Limits()[0].Capacity())}
+		decide54(t, l, p, states, now, costs, key, out)
+		if out[0].Allowed && r.oneIn(4) {
+			p.Rebase(states, now)
+			p.Refund(states, now, now, costs)
+			lua := luaPlan{Plan: p}
+			l.call(p.RefundScript(), now, []string{key}, lua.arguments(costs, now), func(values []int64) {
+				if !slices.Equal(values, []int64{0}) {
+					t.Errorf("a refund answers %v", values)
+				}
+			})
+		}
+	}
+}
+
+func decide54(t *testing.T, l *lua54, p *Plan, states []State, now int64, costs []int64, key string, out []Decision) {
+	t.Helper()
+	p.Rebase(states, now)
+	wantAllowed, got := p.Decide(states, now, costs, out), make([]Decision, 1)
+	want, lua := out[0], luaPlan{Plan: p}
+	l.call(p.Script(), now, []string{key}, lua.arguments(costs), func(values []int64) {
+		at, allowed, err := p.ParseReply(values, got)
+		if err != nil || at != now || allowed != wantAllowed || got[0] != want {
+			t.Errorf("%+v, costs %d at %d:\nLua 5.4 %v %+v at %d, %v\nGo      %v %+v",
+				p.Limits(), costs, now, allowed, got, at, err, wantAllowed, want)
+		}
+	})
+}
+
+// TestLua54OfSeveralLimits, and on the clock of a key: it goes by the millisecond.
+func TestLua54OfSeveralLimits(t *testing.T) {
+	t.Parallel()
+	l, p := newLua54(t), mustPlan(t, everyLimit()...)
+	var keys []string
+	for i := range p.Limits() {
+		keys = append(keys, fmt.Sprint("rl:{a}:", i))
+	}
+	withClock := append(slices.Clone(keys), "rl:{a}"+ClockSuffix)
+	states, want := make([]State, len(keys)), make([]Decision, len(keys))
+	now := int64(epoch)
+	for range 200 {
+		now += 777_000
+		for i, s := range states {
+			if s != nil && p.ExpiresAtMicros(i, s) <= now {
+				states[i] = nil
+			}
+		}
+		costs, lua := p.Each(1), luaPlan{Plan: p}
+		p.Decide(states, now, costs, want)
+		expect, then := slices.Clone(want), now
+		l.call(p.ScriptWithoutTime(), now+999, withClock, lua.arguments(costs), func(values []int64) {
+			got := make([]Decision, len(keys))
+			if at, _, err := p.ParseReply(values, got); err != nil || at != then || !slices.Equal(got, expect) {
+				t.Errorf("at %d: %+v at %d, %v; want %+v", then, got, at, err, expect)
+			}
+		})
+	}
+	l.run(t)
+}

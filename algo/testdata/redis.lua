@@ -1,0 +1,200 @@
+-- A stand-in for Redis under Lua 5.4, where a number is an integer or a float: what
+-- a Redis whose scripts run under it, such as Dragonfly, does not take, is an error
+-- here. Time stands still at `micros`.
+--
+--   load(name, source)           keeps a script
+--   run(name, micros, keys, args) runs it and prints what it answers, one line
+
+local scripts, keys, micros = {}, {}, 0
+
+-- What a key holds, unless its time is over.
+local function find(key)
+  local entry = keys[key]
+  if entry and entry.expires and entry.expires * 1000 <= micros then
+    keys[key] = nil
+    return nil
+  end
+  return entry
+end
+
+local function whole(text)
+  return math.tointeger(tonumber(text)) or error('not a whole number: ' .. tostring(text))
+end
+
+local function change(key, by)
+  local entry = find(key)
+  entry.value = string.format('%d', whole(entry.value) + by)
+  return whole(entry.value)
+end
+
+-- Sorted sets are lists of {score, member}, in the order of both.
+local function before(a, b)
+  return a.score < b.score or a.score == b.score and a.member < b.member
+end
+
+local function add(entries, list, entry, scores)
+  list[#list + 1] = entry.member
+  if scores then list[#list + 1] = string.format('%d', entry.score) end
+end
+
+local function bounds(from, to)
+  local open = from:sub(1, 1) == '('
+  local low = from == '-inf' and math.mininteger or whole(open and from:sub(2) or from)
+  local high = to == '+inf' and math.maxinteger or whole(to)
+  return function(entry)
+    return (open and entry.score > low or not open and entry.score >= low) and entry.score <= high
+  end
+end
+
+local commands = {}
+
+function commands.TIME()
+  return {string.format('%d', micros // 1000000), string.format('%d', micros % 1000000)}
+end
+
+function commands.GET(key)
+  local entry = find(key)
+  return entry and entry.value or false
+end
+
+function commands.SET(key, value, option, at)
+  local entry = {value = value}
+  if option == 'PXAT' then
+    entry.expires = whole(at)
+  elseif option == 'KEEPTTL' then
+    entry.expires = find(key).expires
+  end
+  keys[key] = entry
+end
+
+function commands.SETRANGE(key, offset, value)
+  local entry, first = find(key), whole(offset)
+  entry.value = entry.value:sub(1, first) .. value .. entry.value:sub(first + #value + 1)
+end
+
+function commands.INCRBY(key, by) return change(key, whole(by)) end
+
+function commands.DECRBY(key, by) return change(key, -whole(by)) end
+
+function commands.DEL(key) keys[key] = nil end
+
+function commands.PTTL(key)
+  local entry = find(key)
+  if not entry then return -2 end
+  return entry.expires and entry.expires - micros // 1000 or -1
+end
+
+function commands.PEXPIREAT(key, at)
+  local entry = find(key)
+  if entry then entry.expires = whole(at) end
+end
+
+function commands.ZADD(key, score, member)
+  local entry = find(key) or {}
+  keys[key] = entry
+  commands.ZREM(key, member)
+  keys[key] = entry
+  entry[#entry + 1] = {score = whole(score), member = member}
+  table.sort(entry, before)
+end
+
+function commands.ZREM(key, member)
+  local entry = find(key)
+  for i, e in ipairs(entry) do
+    if e.member == member then
+      table.remove(entry, i)
+      break
+    end
+  end
+  if #entry == 0 then keys[key] = nil end
+end
+
+function commands.ZCARD(key) return #(find(key) or {}) end
+
+function commands.ZRANGE(key, first, last, scores)
+  assert(first == '-1' and last == '-1')
+  local entry, list = find(key) or {}, {}
+  if #entry > 0 then add(entry, list, entry[#entry], scores) end
+  return list
+end
+
+function commands.ZRANGEBYSCORE(key, from, to, ...)
+  local options, list, within = {...}, {}, bounds(from, to)
+  local scores, skip, count = options[1] == 'WITHSCORES', 0, math.maxinteger
+  local limit = scores and 2 or 1
+  if options[limit] == 'LIMIT' then skip, count = whole(options[limit + 1]), whole(options[limit + 2]) end
+  for _, e in ipairs(find(key) or {}) do
+    if within(e) then
+      if skip > 0 then
+        skip = skip - 1
+      elseif count > 0 then
+        count = count - 1
+        add(nil, list, e, scores)
+      end
+    end
+  end
+  return list
+end
+
+function commands.ZREMRANGEBYSCORE(key, from, to)
+  local entry, within = find(key) or {}, bounds(from, to)
+  for i = #entry, 1, -1 do
+    if within(entry[i]) then table.remove(entry, i) end
+  end
+  if #entry == 0 then keys[key] = nil end
+end
+
+-- Redis' own struct library, of which the scripts use doubles and numbers of 32
+-- bits. What it unpacks is never taken for an integer.
+local struct = {}
+
+function struct.pack(layout, ...)
+  return string.pack(layout, ...)
+end
+
+function struct.unpack(layout, text, from)
+  local values = table.pack(string.unpack(layout, text, from))
+  for i = 1, values.n - 1 do values[i] = values[i] + 0.0 end
+  return table.unpack(values, 1, values.n - 1)
+end
+
+local function call(name, ...)
+  local args = {...}
+  for i, arg in ipairs(args) do
+    if math.type(arg) == 'float' then
+      error(string.format('%s: argument %d is the float %s, which has no one spelling', name, i, arg))
+    end
+    args[i] = tostring(arg)
+  end
+  return commands[name](table.unpack(args))
+end
+
+-- What a script may name; all else is an error, as in Redis.
+local globals = setmetatable({
+  redis = {call = call}, struct = struct, string = string, math = math, table = {concat = table.concat},
+  tonumber = tonumber, tostring = tostring, ipairs = ipairs, pairs = pairs, type = type,
+}, {
+  __index = function(_, name) error('no global variable ' .. name) end,
+  __newindex = function(_, name) error('a new global variable ' .. name) end,
+})
+
+local compile = load
+
+function load(name, source)
+  scripts[name] = source
+end
+
+function run(name, at, script_keys, args)
+  micros = at
+  rawset(globals, 'KEYS', script_keys)
+  rawset(globals, 'ARGV', args)
+  local answer = assert(compile(scripts[name], name, 't', globals))()
+  if math.type(answer) then answer = {answer} end
+  for i, value in ipairs(answer) do
+    if math.type(value) ~= 'integer' then
+      error(string.format('%s: value %d of the reply is %s, which is no integer', name, i, value))
+    end
+    answer[i] = string.format('%d', value)
+  end
+  print(table.concat(answer, ' '))
+end

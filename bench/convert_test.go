@@ -1,0 +1,388 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/convert"
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// TestConvertedDecidesAsTheServiceDoes sends the same random requests to
+// envoyproxy/ratelimit and to what its configuration was converted to. They may
+// disagree where the documents say so: Sluice's rejected requests consume nothing.
+func TestConvertedDecidesAsTheServiceDoes(t *testing.T) {
+	root := testenv.Root(t)
+	binary, err := buildPeer(context.Background(), root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, example := range []string{"address", "nested", "routes", "matches"} {
+		t.Run(example, func(t *testing.T) {
+			dir := filepath.Join(root, "cmd/sluice/convert/testdata", example)
+			d := newDuel(t, binary, readExample(t, dir, "ratelimit.yaml"), readExample(t, dir, "envoy.yaml"))
+			random := rand.New(rand.NewPCG(1, uint64(len(example))))
+			for range 600 {
+				d.fight(randomRequest(random))
+				if t.Failed() {
+					return
+				}
+			}
+			if d.rejected < 50 || d.admitted < 20 {
+				t.Errorf("%d rejected and %d admitted by both: this tests little", d.rejected, d.admitted)
+			}
+		})
+	}
+}
+
+func readExample(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	units  = regexp.MustCompile(`\bunit: \w+`)
+	counts = regexp.MustCompile(`requests_per_unit: (\d+)`)
+)
+
+// shortened makes limits that a test reaches, and windows that it does not leave.
+func shortened(service string) string {
+	service = units.ReplaceAllString(service, "unit: day")
+	return counts.ReplaceAllStringFunc(service, func(text string) string {
+		n, _ := strconv.Atoi(counts.FindStringSubmatch(text)[1])
+		return fmt.Sprintf("requests_per_unit: %d", 3+n%20)
+	})
+}
+
+// duel is the service and Sluice with one configuration.
+type duel struct {
+	t      *testing.T
+	url    string
+	domain string
+	hosts  []struct {
+		Domains []string
+		Routes  []routeModel
+	}
+	bare []limitModel
+
+	rules    *rule.Set
+	matcher  rule.Matcher
+	states   map[string][]algo.State
+	tainted  map[string]bool // the service has counted rejected requests there
+	admitted int             // by both
+	rejected int
+}
+
+// What the test knows of Envoy's routes.
+type (
+	routeModel struct {
+		Match struct{ Prefix, Path string }
+		Route struct {
+			RateLimits []limitModel `yaml:"rate_limits"`
+		}
+	}
+	limitModel  struct{ Actions []actionModel }
+	actionModel struct {
+		RemoteAddress *struct{} `yaml:"remote_address"`
+		GenericKey    *struct {
+			DescriptorValue string `yaml:"descriptor_value"`
+		} `yaml:"generic_key"`
+		RequestHeaders *struct {
+			HeaderName    string `yaml:"header_name"`
+			DescriptorKey string `yaml:"descriptor_key"`
+		} `yaml:"request_headers"`
+		HeaderValueMatch *struct {
+			DescriptorKey   string `yaml:"descriptor_key"`
+			DescriptorValue string `yaml:"descriptor_value"`
+			ExpectMatch     *bool  `yaml:"expect_match"`
+			Headers         []struct {
+				Name        string
+				StringMatch struct{ Exact string } `yaml:"string_match"`
+			}
+		} `yaml:"header_value_match"`
+	}
+)
+
+func newDuel(t *testing.T, binary, service, envoy string) *duel {
+	t.Helper()
+	service = shortened(service)
+	result, err := convert.RateLimit([]byte(service), []byte(envoy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Parse(result.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &duel{t: t, states: map[string][]algo.State{}, tainted: map[string]bool{}}
+	if d.rules, err = rule.Compile(cfg); err != nil {
+		t.Fatal(err)
+	}
+	d.readRoutes(envoy)
+	d.domain = regexp.MustCompile(`domain: (\S+)`).FindStringSubmatch(service)[1]
+	d.url = startService(t, binary, service)
+	return d
+}
+
+// readRoutes finds the routes, or the rate limits that stand alone.
+func (d *duel) readRoutes(envoy string) {
+	d.t.Helper()
+	var tree any
+	if err := yaml.Unmarshal([]byte(envoy), &tree); err != nil {
+		d.t.Fatal(err)
+	}
+	into := func(value, target any) {
+		text, err := yaml.Marshal(value)
+		if err == nil {
+			err = yaml.Unmarshal(text, target)
+		}
+		if err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	var walk func(any)
+	walk = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			if hosts, ok := v["virtual_hosts"]; ok {
+				into(hosts, &d.hosts)
+				return
+			}
+			if limits, ok := v["rate_limits"]; ok {
+				into(limits, &d.bare)
+				return
+			}
+			for _, inner := range v {
+				walk(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				walk(inner)
+			}
+		}
+	}
+	walk(tree)
+}
+
+// startService runs the service with a file, and returns the address of its HTTP
+// interface.
+func startService(t *testing.T, binary, file string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config", "limits.yaml"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := place{service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t), redis: redistest.Start(t).Port}
+	testenv.Run(t, (&peerOptions{}).env(dir, at), binary)
+	address := fmt.Sprintf("http://127.0.0.1:%d", at.health)
+	testenv.Wait(t, time.Minute, func() error {
+		response, err := http.Get(address + "/healthcheck")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %s", response.Status)
+		}
+		return nil
+	})
+	return address
+}
+
+// visit is one request, as both sides see it.
+type visit struct {
+	host, path string
+	headers    map[string]string
+	ip         string
+}
+
+func randomRequest(random *rand.Rand) visit {
+	pick := func(list ...string) string { return list[random.IntN(len(list))] }
+	s := visit{
+		host: pick("a.example.com", "b.example.com"), path: pick("/healthz", "/api/x", "/other"),
+		ip: pick("203.0.113.7", "203.0.113.8", "198.51.100.1"), headers: map[string]string{},
+	}
+	for name, values := range map[string][]string{
+		"x-service": {"", "batch", "legacy", "web1", "web2", "shop", "we"}, "x-type": {"", "marketing", "news"}, "x-to-number": {"", "1", "2"},
+		"x-tenant": {"", "a", "b", "c"}, "x-plan": {"", "free", "pro"},
+	} {
+		if value := pick(values...); value != "" {
+			s.headers[name] = value
+		}
+	}
+	return s
+}
+
+// fight has both sides decide a request.
+func (d *duel) fight(s visit) {
+	d.t.Helper()
+	service := d.service(s)
+	sluice, tags, alone := d.sluice(s)
+	tainted := slices.ContainsFunc(tags, func(tag string) bool { return d.tainted[tag] })
+	switch {
+	case service == sluice && sluice:
+		d.admitted++
+	case service == sluice:
+		d.rejected++
+	case service:
+		d.t.Errorf("%+v: the service admits it, Sluice rejects it", s)
+	case !tainted:
+		d.t.Errorf("%+v: the service rejects it, Sluice admits it, and nothing that was rejected before explains it", s)
+	}
+	if !service && !alone {
+		for _, tag := range tags {
+			d.tainted[tag] = true
+		}
+	}
+}
+
+// sluice decides by the converted rules. It returns the tags of the rules that
+// apply, and whether no more than one does.
+func (d *duel) sluice(s visit) (admitted bool, tags []string, alone bool) {
+	d.t.Helper()
+	req, err := explain.NewRequest("GET", (&url.URL{Scheme: "http", Host: s.host, Path: s.path}).String())
+	if err == nil {
+		err = req.SetClientIP(s.ip)
+	}
+	for name, value := range s.headers {
+		if err == nil {
+			err = req.AddHeader(name + ": " + value)
+		}
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	applied, _ := d.rules.Apply(req, &d.matcher)
+	now, after := time.Now().UnixMicro(), map[string][]algo.State{}
+	admitted = true
+	for _, a := range applied {
+		if a.Limits == nil {
+			continue
+		}
+		tag := string(a.Tag)
+		tags = append(tags, tag)
+		n := len(a.Limits.Limits)
+		states, costs, out := make([]algo.State, n), slices.Repeat([]int64{a.Cost}, n), make([]algo.Decision, n)
+		for i, before := range d.states[tag] {
+			states[i] = slices.Clone(before)
+		}
+		if a.Limits.Plan.Decide(states, now, costs, out) {
+			after[tag] = states
+		} else if a.Rule.Mode == config.Enforce {
+			admitted = false
+		}
+	}
+	if admitted {
+		for tag, states := range after {
+			d.states[tag] = states
+		}
+	}
+	return admitted, tags, len(tags) < 2
+}
+
+// service decides by the descriptors that Envoy would send.
+func (d *duel) service(s visit) (admitted bool) {
+	d.t.Helper()
+	type entry struct {
+		Key   string `json:"key"`
+		Value string `json:"value"`
+	}
+	type descriptor struct {
+		Entries []entry `json:"entries"`
+	}
+	var sent []descriptor
+	for _, limit := range d.limits(s) {
+		var one descriptor
+		for _, a := range limit.Actions {
+			key, value, ok := a.send(s)
+			if !ok {
+				one.Entries = nil
+				break
+			}
+			one.Entries = append(one.Entries, entry{key, value})
+		}
+		if one.Entries != nil {
+			sent = append(sent, one)
+		}
+	}
+	if sent == nil {
+		return true
+	}
+	body, err := json.Marshal(map[string]any{"domain": d.domain, "descriptors": sent})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	response, err := http.Post(d.url+"/json", "application/json", bytes.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests {
+		d.t.Fatalf("the service answers %s", response.Status)
+	}
+	return response.StatusCode == http.StatusOK
+}
+
+// limits are the rate limits of the route that Envoy would take.
+func (d *duel) limits(s visit) []limitModel {
+	for _, h := range d.hosts {
+		if !slices.Contains(h.Domains, s.host) && !slices.Contains(h.Domains, "*") {
+			continue
+		}
+		for _, r := range h.Routes {
+			if r.Match.Path == s.path || r.Match.Prefix != "" && strings.HasPrefix(s.path, r.Match.Prefix) {
+				return r.Route.RateLimits
+			}
+		}
+		return nil
+	}
+	return d.bare
+}
+
+// send is what an action makes of a request.
+func (a *actionModel) send(s visit) (key, value string, ok bool) {
+	switch {
+	case a.RemoteAddress != nil:
+		return "remote_address", s.ip, true
+	case a.GenericKey != nil:
+		return "generic_key", a.GenericKey.DescriptorValue, true
+	case a.RequestHeaders != nil:
+		value, ok := s.headers[a.RequestHeaders.HeaderName]
+		return a.RequestHeaders.DescriptorKey, value, ok
+	case a.HeaderValueMatch != nil:
+		m := a.HeaderValueMatch
+		holds := true
+		for _, h := range m.Headers {
+			holds = holds && s.headers[h.Name] == h.StringMatch.Exact
+		}
+		return m.DescriptorKey, m.DescriptorValue, holds == (m.ExpectMatch == nil || *m.ExpectMatch)
+	}
+	panic("an action that the test does not know")
+}

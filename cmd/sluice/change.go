@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+)
+
+// changed is what the commands print that change something.
+type changed struct {
+	Rule    string `json:"rule"`
+	Tag     string `json:"tag"`
+	Deleted int64  `json:"deleted"`         // keys
+	Value   string `json:"value,omitempty"` // that was set
+	For     string `json:"for,omitempty"`
+	text    string
+}
+
+func (a *app) printChange(c *changed) error {
+	if a.json() {
+		return a.writeJSON(c)
+	}
+	fmt.Fprintf(a.out, "%s: %s\n", c.Tag, c.text)
+	return nil
+}
+
+func (a *app) resetCommand() *cobra.Command {
+	s := &stateFlags{}
+	return a.identityCommand("reset", "Forget what an identity has used of its limits",
+		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nWorkers that remember a rejection follow within ten seconds.",
+		s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
+			n, err := client.Reset(ctx, state.Prefix(l.cfg), id)
+			if err != nil {
+				return &failure{exitRedis, err}
+			}
+			text := fmt.Sprintf("the state of %d limits is forgotten", n)
+			if n == 0 {
+				text = "there was nothing to forget"
+			}
+			return a.printChange(&changed{Rule: id.Rule.Name, Tag: string(id.Tag), Deleted: n, text: text})
+		})
+}
+
+var errOverrides = errors.New(`the rule does not read overrides (want "overrides": true)`)
+
+// overridable holds that the rule looks at overrides.
+func overridable(l *limiter, id *state.Identity) error {
+	for _, r := range gjson.GetBytes(l.json, "rules").Array() {
+		if r.Get("name").Str == id.Rule.Name && !r.Get("overrides").Bool() {
+			return usage("rule %q: %w", id.Rule.Name, errOverrides)
+		}
+	}
+	return nil
+}
+
+var factor = regexp.MustCompile(`^x[0-9]{1,4}(\.[0-9]{1,3})?$`)
+
+// checkOverride accepts what the plugin does.
+func checkOverride(value string) error {
+	if value == "block" || value == "free" {
+		return nil
+	}
+	times, err := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
+	if !factor.MatchString(value) || err != nil || times < 0.001 || times > 1000 {
+		return fmt.Errorf("--to: %q is no override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)", value)
+	}
+	return nil
+}
+
+// set makes a command that sets an override.
+func (a *app) set(use, short, long string, value *string) *cobra.Command {
+	s := &stateFlags{}
+	var life time.Duration
+	command := a.identityCommand(use, short, long, s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
+		if err := errors.Join(checkOverride(*value)); err != nil {
+			return usage("%w", err)
+		}
+		if life < 0 || life > 0 && life < time.Millisecond {
+			return usage("--for: want a time such as 2h")
+		}
+		if err := overridable(l, id); err != nil {
+			return err
+		}
+		if err := client.SetOverride(ctx, state.Prefix(l.cfg), id, *value, life); err != nil {
+			return &failure{exitRedis, err}
+		}
+		done := changed{Rule: id.Rule.Name, Tag: string(id.Tag), Value: *value, text: *value + ", without end"}
+		if life > 0 {
+			done.For = life.String()
+			done.text = *value + " for " + wait(life.Microseconds())
+		}
+		return a.printChange(&done)
+	})
+	command.Flags().DurationVar(&life, "for", 0, "how long, such as 2h (default: without end)")
+	return command
+}
+
+func (a *app) overrideCommand() *cobra.Command {
+	value := new(string)
+	command := a.set("override", "Change an identity's limits: a factor, free or block",
+		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a second. Unblock takes it away.", value)
+	command.Flags().StringVar(value, "to", "", "block, free, or a factor such as x2 or x0.5")
+	must(command.MarkFlagRequired("to"))
+	return command
+}
+
+func (a *app) blockCommand() *cobra.Command {
+	value := "block"
+	return a.set("block", "Reject all requests of an identity", "Block is override --to block.", &value)
+}
+
+func (a *app) unblockCommand() *cobra.Command {
+	s := &stateFlags{}
+	return a.identityCommand("unblock", "Take an identity's override or penalty away", "Unblock takes blocks, other overrides and penalties away.",
+		s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
+			n, err := client.Unblock(ctx, state.Prefix(l.cfg), id)
+			if err != nil {
+				return &failure{exitRedis, err}
+			}
+			text := "its limits are in force again"
+			if n == 0 {
+				text = "there was no override and no penalty"
+			}
+			return a.printChange(&changed{Rule: id.Rule.Name, Tag: string(id.Tag), Deleted: n, text: text})
+		})
+}

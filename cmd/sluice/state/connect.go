@@ -1,0 +1,127 @@
+// Package state looks at what Redis remembers of identities, and changes it.
+package state
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options are how Redis is reached.
+type Options struct {
+	Addresses        []string
+	Cluster          bool
+	TLS              bool
+	CA               string // file; empty: the system's authorities
+	ServerName       string // empty: the address' host
+	User, Password   string
+	Database         int
+	Timeout          time.Duration
+	PauseOfScan      time.Duration // between its steps
+	KeysInAScanStep  int64
+	IdentitiesAtOnce int // whose state is asked for in one round trip
+}
+
+// Client is a connection to Redis.
+type Client struct {
+	redis   redis.UniversalClient
+	options Options
+}
+
+// Connect opens a connection, and tries it.
+func Connect(ctx context.Context, o Options) (*Client, error) {
+	settings := &redis.UniversalOptions{
+		Addrs:    o.Addresses,
+		Username: o.User, Password: o.Password, DB: o.Database,
+		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
+		MaxRetries: 1, DisableIndentity: true, // CLIENT SETINFO, which the plugin's user may not
+	}
+	if o.TLS {
+		config, err := o.tls()
+		if err != nil {
+			return nil, err
+		}
+		settings.TLSConfig = config
+	}
+	c := &Client{options: o}
+	if o.Cluster {
+		c.redis = redis.NewClusterClient(settings.Cluster())
+	} else {
+		c.redis = redis.NewClient(settings.Simple())
+	}
+	if err := c.redis.Time(ctx).Err(); err != nil {
+		c.Close()
+		return nil, o.explain(err)
+	}
+	return c, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() { _ = c.redis.Close() }
+
+func (o *Options) tls() (*tls.Config, error) {
+	config := &tls.Config{ServerName: o.ServerName, MinVersion: tls.VersionTLS12}
+	if o.CA == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(o.CA)
+	if err != nil {
+		return nil, err
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s has no certificate (want PEM)", o.CA)
+	}
+	return config, nil
+}
+
+// explain says what an error of Redis means, and never a password.
+func (o *Options) explain(err error) error {
+	text := err.Error()
+	if o.Password != "" {
+		text = strings.ReplaceAll(text, o.Password, "(password)")
+	}
+	hint := ""
+	switch {
+	case strings.HasPrefix(text, "MOVED"), strings.Contains(text, "CROSSSLOT"):
+		hint = "this is a node of a Redis Cluster: add --redis-cluster"
+	case strings.Contains(text, "cluster support disabled"):
+		hint = "this is no Redis Cluster: leave out --redis-cluster"
+	case strings.HasPrefix(text, "NOAUTH"):
+		hint = "it wants a password: name the environment variable that has it, --redis-password-env"
+	case strings.HasPrefix(text, "WRONGPASS"):
+		hint = "look at --redis-user, and at the environment variable with the password"
+	case strings.HasPrefix(text, "NOPERM"):
+		hint = "the user may not do this: docs/cli.md has the commands that are needed"
+	case !silent(text):
+	case o.TLS:
+		hint = "perhaps it does not speak TLS: leave out --redis-tls"
+	default:
+		hint = "perhaps it speaks TLS: add --redis-tls"
+	}
+	where := strings.Join(o.Addresses, ", ")
+	if hint != "" {
+		return fmt.Errorf("redis %s: %s (%s)", where, text, hint)
+	}
+	return fmt.Errorf("redis %s: %s", where, text)
+}
+
+// silent reports whether the server said nothing that makes sense.
+func silent(text string) bool {
+	for _, sign := range []string{"EOF", "connection reset", "deadline exceeded", "i/o timeout", "TLS handshake"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// isNil reports whether a key was not there.
+func isNil(err error) bool { return errors.Is(err, redis.Nil) }

@@ -1,0 +1,257 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	wire "github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Status is what Redis says of one limit of an identity.
+type Status struct {
+	Tier      string `json:"tier,omitempty"`
+	Name      string `json:"name"`
+	Algorithm string `json:"algorithm"`
+	Limit     int64  `json:"limit"`
+	Window    string `json:"window"`
+	Capacity  int64  `json:"capacity"`
+	Key       string `json:"key"`
+
+	Used      int64 `json:"used"`
+	Remaining int64 `json:"remaining"`
+	// ResetMicros is the time until nothing is used, RetryMicros until a request of
+	// cost 1 is admitted: 0 now, -1 never.
+	ResetMicros int64 `json:"reset_micros"`
+	RetryMicros int64 `json:"retry_micros"`
+}
+
+// The suffixes of the keys beside those of limits.
+const (
+	overrideSuffix = ":override"
+	penaltySuffix  = ":penalty"
+	noSuffix       = ":none" // of a key that is never written
+)
+
+// never is a limit that no request of cost 2 passes. A script that has it among its
+// limits says what each of the others would decide, and charges nothing.
+var never = algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: 1_000_000}
+
+// question asks about limits without charging them.
+type question struct {
+	set  *rule.LimitSet
+	from int // the limits [from, to) of the set: a plan has so many at most
+	to   int
+	plan *algo.Plan
+	args []any
+}
+
+// questions are as many as a list of limits needs.
+func questions(set *rule.LimitSet) (all []question, err error) {
+	const atOnce = algo.MaxLimits - 1
+	for from := 0; from < len(set.Limits); from += atOnce {
+		q := question{set: set, from: from, to: min(from+atOnce, len(set.Limits))}
+		limits := append(slices.Clone(set.Plan.Limits()[q.from:q.to]), never)
+		if q.plan, err = algo.NewPlan(limits); err != nil {
+			return nil, err
+		}
+		for i := range limits {
+			cost := 1
+			if i == len(limits)-1 {
+				cost = 2
+			}
+			q.args = append(q.args, cost)
+			for _, a := range q.plan.Args(i) {
+				q.args = append(q.args, a)
+			}
+		}
+		all = append(all, q)
+	}
+	return all, nil
+}
+
+// keys are those of the question's limits, and of never.
+func (q *question) keys(prefix string, tag []byte) (keys []string) {
+	for i := q.from; i < q.to; i++ {
+		keys = append(keys, key(prefix, tag, q.set.KeySuffixes[i]))
+	}
+	return append(keys, key(prefix, tag, noSuffix))
+}
+
+func key(prefix string, tag []byte, suffix string) string {
+	return string(wire.AppendKey(nil, prefix, tag, suffix))
+}
+
+// read makes statuses of the reply.
+func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]Status, error) {
+	list, ok := reply.([]any)
+	values := make([]int64, len(list))
+	for i := range list {
+		var isNumber bool
+		values[i], isNumber = list[i].(int64)
+		ok = ok && isNumber
+	}
+	decisions := make([]algo.Decision, q.to-q.from+1)
+	if _, _, err := q.plan.ParseReply(values, decisions); err != nil || !ok {
+		return nil, fmt.Errorf("not what the script answers: %v", reply)
+	}
+	var all []Status
+	for i := q.from; i < q.to; i++ {
+		l, d := &q.set.Limits[i], decisions[i-q.from]
+		all = append(all, Status{
+			Tier: tier, Name: l.Name, Algorithm: l.Algorithm.String(), Limit: l.Units, Window: l.Window, Capacity: l.Capacity(),
+			Key:  key(prefix, tag, q.set.KeySuffixes[i]),
+			Used: l.Capacity() - d.Remaining, Remaining: d.Remaining,
+			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
+		})
+	}
+	return all, nil
+}
+
+// Prefix is what all keys of a configuration begin with.
+func Prefix(cfg *config.Config) string {
+	if cfg.Redis == nil {
+		return "rl" // as the plugin has it by default
+	}
+	return cfg.Redis.KeyPrefix
+}
+
+// Read asks for the state of an identity: one status for each limit that may apply.
+func (c *Client) Read(ctx context.Context, prefix string, id *Identity) ([]Status, error) {
+	all, err := c.readAll(ctx, prefix, []*Identity{id})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// asked is one question that was sent.
+type asked struct {
+	question
+	identity int
+	tier     string
+	reply    *redis.Cmd
+}
+
+// readAll asks for the state of identities in one round trip.
+func (c *Client) readAll(ctx context.Context, prefix string, ids []*Identity) ([][]Status, error) {
+	var sent []asked
+	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			for _, set := range id.Sets {
+				if set.Limits == nil {
+					continue // an unlimited tier
+				}
+				all, err := questions(set.Limits)
+				if err != nil {
+					return err
+				}
+				for _, q := range all {
+					reply := p.Eval(ctx, q.plan.Script().Source, q.keys(prefix, id.Tag), q.args...)
+					sent = append(sent, asked{q, i, set.Tier, reply})
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, c.options.explain(err)
+	}
+	found := make([][]Status, len(ids))
+	for i := range sent {
+		a := &sent[i]
+		statuses, err := a.read(a.reply.Val(), prefix, ids[a.identity].Tag, a.tier)
+		if err != nil {
+			return nil, err
+		}
+		found[a.identity] = append(found[a.identity], statuses...)
+	}
+	return found, nil
+}
+
+// Override is what an operator has set for an identity, and how long it stays.
+type Override struct {
+	Value string `json:"value"`
+	// ForMicros is its remaining life; -1: without end.
+	ForMicros int64 `json:"for_micros"`
+}
+
+// ReadOverride is an identity's override; nil if it has none.
+func (c *Client) ReadOverride(ctx context.Context, prefix string, id *Identity) (*Override, error) {
+	name := key(prefix, id.Tag, overrideSuffix)
+	var value *redis.StringCmd
+	var life *redis.DurationCmd
+	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		value, life = p.Get(ctx, name), p.PTTL(ctx, name)
+		return nil
+	})
+	if isNil(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, c.options.explain(err)
+	}
+	o := &Override{Value: value.Val(), ForMicros: -1}
+	if life.Val() > 0 {
+		o.ForMicros = life.Val().Microseconds()
+	}
+	return o, nil
+}
+
+// SetOverride sets an identity's override, for a while or, with 0, for good.
+func (c *Client) SetOverride(ctx context.Context, prefix string, id *Identity, value string, life time.Duration) error {
+	if err := c.redis.Set(ctx, key(prefix, id.Tag, overrideSuffix), value, life).Err(); err != nil {
+		return c.options.explain(err)
+	}
+	return nil
+}
+
+// Unblock takes an override, and a penalty, away. It returns how many there were.
+func (c *Client) Unblock(ctx context.Context, prefix string, id *Identity) (int64, error) {
+	return c.remove(ctx, key(prefix, id.Tag, overrideSuffix), key(prefix, id.Tag, penaltySuffix))
+}
+
+// Reset forgets what an identity has used. It returns how many limits' state there
+// was.
+func (c *Client) Reset(ctx context.Context, prefix string, id *Identity) (int64, error) {
+	var keys []string
+	for _, set := range id.Sets {
+		if set.Limits == nil {
+			continue
+		}
+		for _, suffix := range set.Limits.KeySuffixes {
+			if name := key(prefix, id.Tag, suffix); !slices.Contains(keys, name) {
+				keys = append(keys, name)
+			}
+		}
+	}
+	return c.remove(ctx, keys...)
+}
+
+func (c *Client) remove(ctx context.Context, keys ...string) (int64, error) {
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	n, err := c.redis.Del(ctx, keys...).Result()
+	if err != nil {
+		return 0, c.options.explain(err)
+	}
+	return n, nil
+}
+
+// identityOf is the identity in a key's hash tag, if the tag is a rule's.
+func identityOf(key, tagPrefix string) (string, bool) {
+	_, rest, ok := strings.Cut(key, "{")
+	tag, _, closed := strings.Cut(rest, "}")
+	if !ok || !closed {
+		return "", false
+	}
+	return strings.CutPrefix(tag, tagPrefix)
+}

@@ -1,0 +1,31 @@
+package answer
+
+import (
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/jsontext"
+)
+
+// AppendRejected appends what the filter state wasm.sluice.rejected says of a
+// rejection, as JSON: the limit with the longest wait among those of the rule that
+// rejects, the identity as it stands in Redis keys, and the wait in seconds, where
+// waiting helps.
+func AppendRejected(dst []byte, limits []Limit, identity string) []byte {
+	longest := &limits[0]
+	for i := range limits {
+		l := &limits[i]
+		if longest.Decision.Allowed || !l.Decision.Allowed && longer(l.Decision.RetryAfterMicros, longest.Decision.RetryAfterMicros) {
+			longest = l
+		}
+	}
+	dst = append(dst, `{"limit":`...)
+	dst = jsontext.AppendString(dst, longest.Label.Name)
+	dst = append(dst, `,"identity":`...)
+	dst = jsontext.AppendString(dst, identity)
+	if wait := longest.Decision.RetryAfterMicros; wait != algo.Never {
+		dst = append(dst, `,"retry_after":`...)
+		dst = strconv.AppendInt(dst, max(1, seconds(wait)), 10)
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,46 @@
+package rule
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// What this version does not enforce is refused, with its place.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	const limit = `{"algorithm": "fixed_window", "limit": 5, "window": "1h"}`
+	for _, tc := range []struct{ name, rule, want string }{
+		{"settle", `"limits": [` + limit + `], "settle": {"status": ["401"]}`, "rules[0]: settle is not available in this version (remove it)"},
+		{"overrides", `"limits": [` + limit + `], "overrides": true`, "rules[0]: overrides is not available in this version (remove it)"},
+		{"penalty", `"limits": [` + limit + `], "penalty": {"after": 5, "within": "1m", "for": ["5m"]}`, "rules[0]: penalty is not available in this version (remove it)"},
+		{
+			"a calendar window", `"limits": [` + limit + `, {"algorithm": "fixed_window", "limit": 5, "window": "day"}]`,
+			"rules[0]: limits[1]: a calendar window is not available in this version (remove it)",
+		},
+		{
+			"in a tier", `"limits_by": {"source": {"header": "x-plan"}, "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "day"}]}, "default": "free"}`,
+			`rules[0]: limits_by.values["free"]: limits[0]: a calendar window is not available in this version (remove it)`,
+		},
+		{
+			"a lease", `"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "lease": {"ttl": "1s"}}]`,
+			`rules[0]: limits[0].lease: a lease without "units" is not available in this version (remove it)`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r", ` + tc.rule + `}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Compile(cfg, nil)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if !strings.HasSuffix(err.Error(), tc.want) {
+				t.Errorf("refused with %q, want %q", err, tc.want)
+			}
+		})
+	}
+}

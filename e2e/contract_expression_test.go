@@ -12,10 +12,7 @@ import (
 
 // withClaims puts a filter before Sluice that leaves metadata, with numbers, as
 // jwt_authn and mcp do.
-func withClaims(c *envoyconf.Config) {
-	const filters = envoyconf.ConnectionManager + "/http_filters"
-	c.Set(filters, append(c.Fragment(setClaims).([]any), c.Get(filters).([]any)...))
-}
+var withClaims = before(setClaims)
 
 const setClaims = `
 - name: set_metadata

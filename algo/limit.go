@@ -80,6 +80,17 @@ type Decision struct {
 	DelayMicros int64
 }
 
+// Fit lowers the burst, if need be, to what is restored within MaxRestoreMicros: a
+// limit and a burst that come with a request may not go together.
+func (l *Limit) Fit() {
+	if l.RestoreMicros() <= MaxRestoreMicros {
+		return
+	}
+	hi, product := bits.Mul64(MaxRestoreMicros, uint64(l.Units))
+	burst, _ := bits.Div64(hi, product, uint64(l.WindowMicros)) // no overflow: l.Units is less
+	l.Burst = int64(burst)
+}
+
 // RestoreMicros is the time in which the whole capacity is restored, rounded
 // up: burst * window / limit of a bucket, else the window, as of a limit of 0.
 func (l *Limit) RestoreMicros() int64 {

@@ -21,15 +21,15 @@ func appendHeaders(dst []byte, headers [][2]string) []byte {
 // appendCookies appends the values of all cookie fields of a serialised header
 // map, with "; " between them, and reports whether there is one.
 func appendCookies(dst, headers []byte) ([]byte, bool) {
-	count, sizes := number(headers)
+	count, sizes := readNumber(headers)
 	if uint64(count)*8 > uint64(len(sizes)) {
 		return dst, false
 	}
 	data, found := sizes[count*8:], false
 	for range count {
 		var nameLen, valueLen uint32
-		nameLen, sizes = number(sizes)
-		valueLen, sizes = number(sizes)
+		nameLen, sizes = readNumber(sizes)
+		valueLen, sizes = readNumber(sizes)
 		if uint64(nameLen)+uint64(valueLen)+2 > uint64(len(data)) {
 			break
 		}
@@ -45,8 +45,8 @@ func appendCookies(dst, headers []byte) ([]byte, bool) {
 	return dst, found
 }
 
-// number reads a number of a serialised header map: 0 if there is none.
-func number(b []byte) (n uint32, rest []byte) {
+// readNumber reads a number of a serialised header map: 0 if there is none.
+func readNumber(b []byte) (n uint32, rest []byte) {
 	if len(b) < 4 {
 		return 0, nil
 	}

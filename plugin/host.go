@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 
 	"github.com/sluiceproxy/sluice/plugin/local"
@@ -9,9 +10,10 @@ import (
 
 // requestView is a request as rules read it.
 type requestView struct {
-	host host
-	id   uint32 // of the request's context
-	path []byte // scratch
+	host  host
+	id    uint32 // of the request's context
+	path  []byte // scratch
+	token []byte // likewise
 }
 
 // of makes the view that of a request.
@@ -27,6 +29,12 @@ func (v *requestView) Header(name string) (string, bool) { return v.host.request
 // field of a name only; HTTP/1.1 may have several.
 func (v *requestView) Cookies(dst []byte) ([]byte, bool) {
 	return appendCookies(dst, v.host.requestHeaders(v.id))
+}
+
+// Evaluate implements rule.Request.
+func (v *requestView) Evaluate(token uint32) ([]byte, bool) {
+	v.token = binary.LittleEndian.AppendUint32(v.token[:0], token)
+	return v.host.foreign(v.id, "expr_evaluate", v.token)
 }
 
 // Property implements rule.Request.

@@ -22,9 +22,10 @@ type envoy interface {
 	setResponseHeaders(contextID uint32, headers [][2]string)
 	property(contextID uint32, path string) ([]byte, bool)
 	setProperty(contextID uint32, path, value string)
-	foreign(contextID uint32, name string, arguments []byte) ([]byte, bool)
 	resumeRequest(contextID uint32)
 	sendResponse(contextID, status uint32, details string, headers []byte, body string, grpcStatus int32)
+
+	foreign(contextID uint32, name string, arguments []byte) ([]byte, bool)
 
 	setTickPeriod(pluginID, millis uint32)
 	pluginDone(pluginID uint32)

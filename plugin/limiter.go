@@ -20,6 +20,7 @@ type limiter struct {
 	host    host
 	id      uint32 // of the plugin context
 	rules   *rule.Set
+	exprs   *expressions // that the rules evaluate
 	answers *answer.Writer
 	texts   answer.Texts // of the outcomes that name no rule
 
@@ -45,13 +46,15 @@ type limiter struct {
 	idle          []*request // to use again
 }
 
-func newLimiter(v *vm, id uint32, cfg *config.Config) (*limiter, error) {
-	rules, err := rule.Compile(cfg)
+func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limiter, error) {
+	rules, err := rule.Compile(cfg, exprs)
 	if err != nil {
+		exprs.removeAll()
 		return nil, fmt.Errorf("sluice: %w", err)
 	}
+	tellPaths(v.host, cfg)
 	l := &limiter{
-		vm: v, host: v.host, id: id, rules: rules,
+		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
 		timer: timer{host: v.host, id: id},
 		view:  requestView{host: v.host},
@@ -80,7 +83,7 @@ func namespace(cfg *config.Config) string {
 
 // connect prepares the connection to Redis; nothing is sent before it is needed.
 func (l *limiter) connect(cfg *config.Config) {
-	l.stream = newStream(l.host, l.id, cfg.Redis.Cluster)
+	l.stream = newStream(l.host, l.id, cfg.Redis)
 	l.conn = redis.New(l.stream, l.stores, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,
@@ -172,6 +175,7 @@ func (l *limiter) tick() {
 	if l.conn != nil {
 		l.conn.Tick(now.SteadyMicros)
 		l.stream.reap()
+		l.stream.trial.tick(now.SteadyMicros)
 	}
 	l.stores.Tick(now)
 	if q := l.redirects.drop(); q != nil {
@@ -215,6 +219,7 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 	next = sooner(next, l.stores.NextMicros(nowMicros))
 	if l.conn != nil {
 		next = sooner(next, l.conn.NextTickMicros(nowMicros))
+		next = sooner(next, l.stream.trial.nextMicros(nowMicros))
 		if l.stream.mustReap() {
 			next = 1
 		}
@@ -259,6 +264,7 @@ func (l *limiter) letGo() {
 		l.stream.CloseStream()
 		l.stream.reap()
 	}
+	l.exprs.removeAll()
 	l.metrics.close(l)
 	delete(l.vm.limiters, l.id)
 }

@@ -167,10 +167,11 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 	for j := range c.Decisions {
 		d := &c.Decisions[j]
+		size := c.Limit(j)
 		switch limit := &m.limits[c.Limits.Index][j]; {
 		case !d.Allowed:
 			m.batch.Inc(limit.over)
-		case admitted && c.Status == decide.Allowed && nearLimit(d, c.Limits.Labels[j].Capacity):
+		case admitted && c.Status == decide.Allowed && nearLimit(d, size.Capacity()):
 			m.batch.Inc(limit.near)
 		}
 	}
@@ -221,7 +222,7 @@ func (m *metrics) close(l *limiter) {
 
 // observe sets what is not counted as it happens.
 func (m *metrics) observe(l *limiter) {
-	if l.conn != nil && l.stream.used { // Envoy's main thread has a limiter, too, which is never asked
+	if l.conn != nil && l.conn.Used() { // Envoy's main thread has a limiter, too, which is never asked
 		for state := range m.states {
 			in := int64(0)
 			if l.conn.State() == redis.BreakerState(state) {

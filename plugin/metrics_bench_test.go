@@ -32,6 +32,8 @@ func (e *benchEnvoy) recordMetric(uint32, uint64)                     { e.calls+
 func (e *benchEnvoy) property(uint32, string) ([]byte, bool)          { return nil, false }
 func (e *benchEnvoy) logLine(logLevel, string)                        {}
 
+func (e *benchEnvoy) foreign(uint32, string, []byte) ([]byte, bool) { return nil, true }
+
 func (e *benchEnvoy) responseHeader(uint32, string) (string, bool) { return "", false }
 
 func (e *benchEnvoy) requestHeader(_ uint32, name string) (string, bool) {
@@ -54,7 +56,7 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg); err != nil {
+	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg, &expressions{}); err != nil {
 		tb.Fatal(err)
 	}
 	e.limiter.tick() // tries Redis

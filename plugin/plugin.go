@@ -1,8 +1,6 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -17,23 +15,8 @@ type vm struct {
 	limiters map[uint32]*limiter
 	metrics  *metricIDs
 	warned   map[string]bool // lines that need not be repeated
-	tried    []config.Redis  // what this worker has tried
-}
-
-// maxTried bounds how many are remembered.
-const maxTried = 16
-
-// mustTry reports whether this worker has not tried a Redis yet. Updates of the
-// rules alone, which may come several a second, need no connection for that.
-func (v *vm) mustTry(r *config.Redis) bool {
-	if slices.Contains(v.tried, *r) {
-		return false
-	}
-	if len(v.tried) == maxTried {
-		v.tried = v.tried[1:]
-	}
-	v.tried = append(v.tried, *r)
-	return true
+	tried    []config.Redis  // what this VM has tried, or need not
+	number   int             // of this VM, see mustTry; 0: not known yet
 }
 
 func newVM(h host) *vm {
@@ -73,9 +56,10 @@ type plugin struct {
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	h := p.vm.host
 	h.running(p.id)
-	cfg, err := config.Parse(h.pluginConfiguration())
+	exprs := &expressions{host: h, pluginID: p.id}
+	cfg, err := config.Checks{Expression: exprs.check}.Parse(h.pluginConfiguration())
 	if err == nil && !cfg.Bridge {
-		p.limiter, err = newLimiter(p.vm, p.id, cfg)
+		p.limiter, err = newLimiter(p.vm, p.id, cfg, exprs)
 	}
 	if err != nil {
 		for _, line := range config.Lines(err) {

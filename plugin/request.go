@@ -134,7 +134,7 @@ func (l *limiter) tellRejected(q *decide.Question, v decide.Verdict) {
 		return
 	}
 	c := v.By
-	l.shownLimits = appendLimits(l.shownLimits[:0], c)
+	l.shownLimits = l.appendLimits(l.shownLimits[:0], c)
 	identity := c.Tag[bytes.IndexByte(c.Tag, '|')+1:]
 	l.state = answer.AppendRejected(l.state[:0], l.shownLimits, text.View(identity))
 	l.host.setProperty(q.ContextID, "sluice.rejected", text.View(l.state))
@@ -180,15 +180,26 @@ func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int
 			continue
 		}
 		atMicros = c.AtMicros
-		l.shownLimits = appendLimits(l.shownLimits, c)
+		l.shownLimits = l.appendLimits(l.shownLimits, c)
+	}
+	if atMicros == 0 { // no store was asked, as a limit is 0
+		atMicros = l.host.unixMicros()
 	}
 	return l.shownLimits, atMicros
 }
 
 // appendLimits appends the limits of a check that was decided.
-func appendLimits(dst []answer.Limit, c *decide.Check) []answer.Limit {
+func (l *limiter) appendLimits(dst []answer.Limit, c *decide.Check) []answer.Limit {
+	sized := l.stores.Sized(c)
 	for j := range c.Decisions {
-		dst = append(dst, answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]})
+		if !c.Shown(j) {
+			continue
+		}
+		shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]}
+		if sized != nil {
+			shown.Sized = &sized[j]
+		}
+		dst = append(dst, shown)
 	}
 	return dst
 }

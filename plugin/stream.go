@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // stream is a limiter's gRPC stream to the Redis cluster, at whose other end the
@@ -16,12 +18,12 @@ type stream struct {
 	token   uint32
 	open    bool
 	opening bool     // inside OpenStream: Envoy has not told the token yet
-	used    bool     // a request has needed it
 	useless []uint32 // tokens of streams to cancel, see reap
+	trial   *trial
 }
 
-func newStream(h host, id uint32, cluster string) *stream {
-	return &stream{host: h, id: id, service: grpcService(cluster)}
+func newStream(h host, id uint32, cfg *config.Redis) *stream {
+	return &stream{host: h, id: id, service: grpcService(cfg.Cluster), trial: newTrial(h, cfg)}
 }
 
 // grpcService is a GrpcService message that names a cluster:
@@ -46,7 +48,7 @@ func appendField(dst []byte, value string) []byte {
 
 // OpenStream implements redis.Host.
 func (s *stream) OpenStream() error {
-	s.open, s.opening, s.used = true, true, true
+	s.open, s.opening = true, true
 	token, status := s.host.grpcOpen(s.id, s.service)
 	s.opening = false
 	if status != 0 {
@@ -108,6 +110,9 @@ func (s *stream) ended(token uint32) bool {
 
 // Warn implements redis.Host.
 func (s *stream) Warn(line string) { s.host.logLine(logWarn, "sluice: "+line) }
+
+// Tried implements redis.Host.
+func (s *stream) Tried(ok bool, line string) { s.trial.ended(ok, "sluice: "+line) }
 
 // Info implements redis.Host.
 func (s *stream) Info(line string) { s.host.logLine(logInfo, "sluice: "+line) }

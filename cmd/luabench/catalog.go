@@ -162,7 +162,7 @@ func denials() (all []subject) {
 		all = append(all, denying(name, denialGoal, l))
 	}
 	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}
-	return append(all, denying("denied: sliding_window_log, 16 entries", 0, log))
+	return append(all, denying("denied: sliding_window_log", 0, log))
 }
 
 // several has three and five limits, in one call and in as many.

@@ -120,7 +120,7 @@ func load(text []byte) (*config.Config, *rule.Set, error) {
 	if cfg.Bridge {
 		return cfg, nil, nil
 	}
-	set, err := rule.Compile(cfg)
+	set, err := rule.Compile(cfg, nil)
 	return cfg, set, err
 }
 

@@ -6,14 +6,15 @@ package wasmhost
 type Status uint32
 
 const (
-	StatusOK                  Status = 0
-	StatusNotFound            Status = 1
-	StatusBadArgument         Status = 2
-	StatusParseFailure        Status = 4
-	StatusInvalidMemoryAccess Status = 6
-	StatusCASMismatch         Status = 8
-	StatusInternalFailure     Status = 10
-	StatusUnimplemented       Status = 12
+	StatusOK                   Status = 0
+	StatusNotFound             Status = 1
+	StatusBadArgument          Status = 2
+	StatusSerializationFailure Status = 3
+	StatusParseFailure         Status = 4
+	StatusInvalidMemoryAccess  Status = 6
+	StatusCASMismatch          Status = 8
+	StatusInternalFailure      Status = 10
+	StatusUnimplemented        Status = 12
 )
 
 // Action is what a filter callback wants done with the stream.

@@ -49,5 +49,5 @@ func (c Caller) CallForeign(name string, arguments []byte) ([]byte, Status) {
 	if name == "declare_property" {
 		return nil, c.declareProperty(arguments)
 	}
-	return nil, StatusNotFound
+	return c.expression(name, arguments)
 }

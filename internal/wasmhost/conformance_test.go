@@ -71,7 +71,7 @@ var conformance = []exchange{
 // the result of every host call.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	envoy := startEnvoy(t)
+	envoy := startEnvoy(t, testenv.Tool(t, "envoy"), conformanceScript)
 	host := newConformanceHost(t, envoy.starts())
 	compare(t, "start", envoy.configured(), host.configured())
 	for _, x := range conformance {
@@ -116,7 +116,7 @@ type realEnvoy struct {
 	started int // lines before the first exchange
 }
 
-func startEnvoy(t *testing.T) *realEnvoy {
+func startEnvoy(t *testing.T, program, script string) *realEnvoy {
 	dir := t.TempDir()
 	wasm := filepath.Join(dir, "guest.wasm")
 	if err := os.WriteFile(wasm, guest(t, "custommalloc"), 0o600); err != nil {
@@ -124,13 +124,13 @@ func startEnvoy(t *testing.T) *realEnvoy {
 	}
 	port := testenv.FreePort(t)
 	config := strings.NewReplacer("@PORT@", fmt.Sprint(port), "@UPSTREAM@", upstreamPort(t), "@ECHO@", echoPort(t), "@REFUSED@", fmt.Sprint(testenv.FreePort(t)),
-		"@GUEST@", wasm, "@SCRIPT@", fmt.Sprintf("%q", conformanceScript)).Replace(conformanceEnvoy)
+		"@GUEST@", wasm, "@SCRIPT@", fmt.Sprintf("%q", script)).Replace(conformanceEnvoy)
 	file := filepath.Join(dir, "envoy.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	e := &realEnvoy{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	e.process = testenv.Run(t, nil, testenv.Tool(t, "envoy"), "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
+	e.process = testenv.Run(t, nil, program, "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
 		"--log-format", "%v", "-l", "error", "--component-log-level", "wasm:info")
 	testenv.Wait(t, patience, func() error {
 		response, err := http.Get(e.url + "/first")

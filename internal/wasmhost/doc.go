@@ -65,8 +65,9 @@
 // header that Envoy joins with commas (content-type and others that have a field
 // of their own) makes a second line. Attributes are those a test sets. Timers
 // fire when a test says so. proxy_http_call, proxy_grpc_call and the shared
-// queues are not there, nor Envoy's foreign functions but declare_property, nor actions other than
-// continue and pause. A VM that failed stays dead, and shared data outlives it.
+// queues are not there, nor Envoy's foreign functions but declare_property and
+// those for expressions, nor actions other than continue and pause. A VM that
+// failed stays dead, and shared data outlives it.
 //
 // The host is stricter than Envoy where Envoy does harm without a word. These
 // end the VM and are reported by [Host.Err]: a stream continued that is not

@@ -23,7 +23,10 @@ type Options struct {
 
 	// Properties every stream has, and the plugin contexts, too.
 	Properties Properties
-	// Foreign functions, by name. Envoy's own are not there.
+	// Attributes that expressions see beside them, with types, such as
+	// {"metadata": {"filter_metadata": {"a": {"n": 7.0}}}}.
+	Attributes map[string]any
+	// Foreign functions, by name. Of Envoy's own those for expressions are there.
 	Foreign map[string]func(arguments []byte) ([]byte, Status)
 	// Intercept, if not nil, comes before each host call. A status other than
 	// StatusOK is returned to the guest in place of the call. This is how a test

@@ -35,6 +35,8 @@ type Plugin struct {
 	streams    int // that have not ended
 	declared   map[string]declaration
 
+	expressions expressions
+
 	grpc       map[uint32]*grpcStream // by token
 	metadata   [2]*Pairs              // initial and trailing, while their callback runs
 	message    *[]byte                // of gRPC, while its callback runs

@@ -5,6 +5,8 @@ package wasmhost
 type Stream struct {
 	// Properties of this stream. They come before those of the Options.
 	Properties Properties
+	// Attributes of this stream, likewise.
+	Attributes map[string]any
 	// FilterState is what the guest has set, as Envoy names it: "wasm.<path>".
 	FilterState map[string][]byte
 	// Upstream is what went on to the next filter, Downstream what went back to

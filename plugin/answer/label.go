@@ -23,20 +23,37 @@ type Label struct {
 type Limit struct {
 	Label    *Label
 	Decision algo.Decision
+	// Sized is the limit with the size that came with the request; nil if none did.
+	Sized *algo.Limit
 }
 
 // NewLabel prepares a limit.
 func NewLabel(l *config.Limit) Label {
 	item := quote(l.Name)
-	member := item + ";q=" + strconv.FormatInt(l.Capacity(), 10) +
-		";w=" + strconv.FormatInt(max(1, seconds(l.RestoreMicros())), 10)
 	return Label{
 		Name:     l.Name,
 		Capacity: l.Capacity(),
 		item:     item,
-		member:   member,
+		member:   string(appendMember(nil, item, &l.Limit)),
 		json:     escapeJSON(l.Name),
 	}
+}
+
+// appendMember appends a limit's member of RateLimit-Policy.
+func appendMember(dst []byte, item string, l *algo.Limit) []byte {
+	dst = append(dst, item...)
+	dst = append(dst, ";q="...)
+	dst = strconv.AppendInt(dst, l.Capacity(), 10)
+	dst = append(dst, ";w="...)
+	return strconv.AppendInt(dst, max(1, seconds(l.RestoreMicros())), 10)
+}
+
+// capacity is the most that the limit admits at once.
+func (l *Limit) capacity() int64 {
+	if l.Sized != nil {
+		return l.Sized.Capacity()
+	}
+	return l.Label.Capacity
 }
 
 // seconds rounds up to whole seconds.

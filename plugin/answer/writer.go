@@ -76,7 +76,7 @@ func (w *Writer) addXRateLimit(l *Limit, nowMicros int64) {
 	if w.headers.ResetUnix {
 		reset += nowMicros
 	}
-	w.addInt("x-ratelimit-limit", l.Label.Capacity)
+	w.addInt("x-ratelimit-limit", l.capacity())
 	w.addInt("x-ratelimit-remaining", l.Decision.Remaining)
 	w.addInt("x-ratelimit-reset", seconds(reset))
 }
@@ -85,7 +85,11 @@ func (w *Writer) addDraft(limits []Limit, up Upstream) {
 	start := w.join(up.Policy)
 	for i := range limits {
 		w.separate(i)
-		w.buf = append(w.buf, limits[i].Label.member...)
+		if l := &limits[i]; l.Sized != nil {
+			w.buf = appendMember(w.buf, l.Label.item, l.Sized)
+		} else {
+			w.buf = append(w.buf, l.Label.member...)
+		}
 	}
 	w.addFrom("ratelimit-policy", start)
 
@@ -152,8 +156,8 @@ func nearest(limits []Limit, rejected bool) *Limit {
 }
 
 func nearer(l, best *Limit) bool {
-	a := l.Decision.Remaining * best.Label.Capacity // at most 1e9 * 1e9
-	b := best.Decision.Remaining * l.Label.Capacity
+	a := l.Decision.Remaining * max(1, best.capacity()) // at most 1e9 * 1e9
+	b := best.Decision.Remaining * max(1, l.capacity())
 	if a != b {
 		return a < b
 	}

@@ -125,9 +125,9 @@ func readVariant(o object, limit *Limit) {
 }
 
 // checkRefill reports a bucket that takes too long to be full again. Its key has
-// to live that long.
+// to live that long. A limit of 0 has no state.
 func checkRefill(o object, limit *Limit) {
-	if limit.RestoreMicros() > algo.MaxRestoreMicros {
+	if limit.Units > 0 && limit.RestoreMicros() > algo.MaxRestoreMicros {
 		o.mistake("the burst takes more than 100 years to refill (want burst * window / limit to be less)")
 	}
 }

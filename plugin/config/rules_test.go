@@ -30,11 +30,11 @@ func TestMatches(t *testing.T) {
 			{Name: "x-b", Match: StringMatch{Value: "V"}},
 			{Name: "x-a", Match: StringMatch{Op: Present, Present: true}},
 		}},
-		`{"path": {"regex": "^/v[0-9]+/"}}`: {Path: &StringMatch{Op: Regex, Value: "^/v[0-9]+/"}},
-		`{"expr": "true"}`:                  {Expr: "true"},
+		`{"expr": "true"}`: {Expr: "true"},
 		`{"client_ip": ["10.0.0.0/8", "0.0.0.0/0", "192.0.2.7", "2001:DB8::/32", "::1"]}`: {ClientIP: []ipaddr.Prefix{
 			network("10.0.0.0", 8), network("0.0.0.0", 0), network("192.0.2.7", 32), network("2001:db8::", 32), network("::1", 128),
 		}},
+		`{"path": {"regex": "^/v[0-9]+/"}}`: {Path: &StringMatch{Op: Regex, Value: "^/v[0-9]+/"}},
 		`{"not": {"methods": ["GET"], "not": {"path": "/a"}}}`: {Not: &Match{
 			Methods: []string{"GET"},
 			Not:     &Match{Path: &StringMatch{Value: "/a"}},

@@ -31,6 +31,7 @@ type headers map[string]string
 
 func (h headers) Header(name string) (string, bool) { v, ok := h[name]; return v, ok }
 func (h headers) Cookies([]byte) ([]byte, bool)     { return nil, false }
+func (h headers) Evaluate(uint32) ([]byte, bool)    { return nil, false }
 func (h headers) Property([]string) ([]byte, bool)  { return nil, false }
 
 // arrive brings a request.

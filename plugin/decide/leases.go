@@ -15,7 +15,7 @@ func (s *Stores) spend(q *Question, now Time) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		limit := &c.Limits.Limits[0]
-		if limit.Lease == nil || c.Cost <= 0 {
+		if limit.Lease == nil || !c.Charges() {
 			continue
 		}
 		c.lease = s.leases.Of(c.Limits.Index, c.Tag, limit, now.SteadyMicros)

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/metric"
@@ -44,7 +45,8 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 		if e == nil {
 			continue
 		}
-		rejects, known := e.Decide(c.Limits.Plan.Limits(), c.Cost, now.SteadyMicros, c.Decisions)
+		asked := deny.Asked{Limits: s.planOf(c.Limits, c.Sizes).Limits(), Costs: c.Costs}
+		rejects, known := e.Decide(asked, now.SteadyMicros, c.Decisions)
 		if !known {
 			continue
 		}
@@ -63,6 +65,40 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 	return rejected
 }
 
+// rejectByZero answers the checks that a limit of 0 rejects: nobody needs to be
+// asked. It reports whether an enforced rule rejects, which concludes the request.
+func (q *Question) rejectByZero() (rejected bool) {
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if !c.hasZero() {
+			continue
+		}
+		for j := range c.Decisions {
+			if l := c.Limit(j); l.Units == 0 && c.Costs[j] > 0 {
+				c.Decisions[j] = algo.Decision{RetryAfterMicros: algo.Never}
+			} else {
+				c.Decisions[j] = algo.Decision{Allowed: true} // it was not asked, and is not shown
+			}
+		}
+		c.Status, c.Source = Rejected, FromLimit
+		rejected = rejected || c.Enforced()
+	}
+	return rejected
+}
+
+// hasZero reports whether a limit of the check is 0, and it wants something of it.
+func (c *Check) hasZero() bool {
+	for j := range c.Costs {
+		if l := c.Limit(j); l.Units == 0 && c.Costs[j] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Shown reports whether the client is shown a decision: all that were made.
+func (c *Check) Shown(i int) bool { return c.Source != FromLimit || !c.Decisions[i].Allowed }
+
 // unrecall forgets what recall found: what was remembered beside a rejection admits
 // nobody.
 func (s *Stores) unrecall(q *Question) {
@@ -79,7 +115,8 @@ func (s *Stores) remember(c *Check, now Time) {
 		return
 	}
 	i := c.Limits.Index
-	s.denied.Remember(i, c.Tag, c.Cost, c.Decisions, now.SteadyMicros, c.AtMicros, s.holds[i])
+	asked := deny.Asked{Limits: s.planOf(c.Limits, c.Sizes).Limits(), Costs: c.Costs}
+	s.denied.Remember(i, c.Tag, asked, c.Decisions, now.SteadyMicros, c.AtMicros, s.holds[i])
 }
 
 // forget drops what is remembered of an identity that something was given back to.

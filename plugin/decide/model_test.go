@@ -73,7 +73,7 @@ func newWorld(t *testing.T, seed uint64, text string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := rule.Compile(cfg)
+	rules, err := rule.Compile(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (w *world) Begin(int64) redis.Cause {
 func (w *world) Add(waiter redis.Waiter, index int, charge redis.Charge) int64 {
 	w.nonce++
 	charge.Nonce = w.nonce
-	charge.Tag = append([]byte(nil), charge.Tag...)
+	charge.Tag, charge.Costs = slices.Clone(charge.Tag), slices.Clone(charge.Costs)
 	c := &call{waiter: waiter, index: index, charge: charge}
 	w.ledger[w.nonce] = c
 	w.added = append(w.added, c)
@@ -146,6 +146,14 @@ func costs(plan *algo.Plan, cost int64) []int64 {
 	return slices.Repeat([]int64{cost}, len(plan.Limits()))
 }
 
+// units is what a charge takes of each limit.
+func units(charge redis.Charge) int64 {
+	if len(charge.Costs) > 0 {
+		return charge.Costs[0]
+	}
+	return charge.Cost
+}
+
 // Refund implements Redis.
 func (w *world) Refund(charge redis.Charge, _ int64) {
 	c := w.ledger[charge.Nonce]
@@ -154,8 +162,8 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 		return
 	}
 	plan := w.plans[charge.Script]
-	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, plan.Each(charge.Cost))
-	if c.given += charge.Cost; c.given > c.charged {
+	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, plan.Each(units(charge)))
+	if c.given += units(charge); c.given > c.charged {
 		w.t.Fatalf("call %d charged %d and was given back %d", charge.Nonce, c.charged, c.given)
 	}
 }
@@ -180,10 +188,10 @@ func (w *world) state(charge redis.Charge) []algo.State {
 func (w *world) run(c *call) {
 	plan := w.plans[c.charge.Script]
 	out := make([]algo.Decision, len(plan.Limits()))
-	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, plan.Each(c.charge.Cost), out)
+	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, plan.Each(units(c.charge)), out)
 	c.reply = &redis.Reply{AtMicros: w.now.UnixMicros, Allowed: allowed, Decisions: out}
 	if allowed {
-		c.charged = c.charge.Cost
+		c.charged = units(c.charge)
 	}
 }
 

@@ -29,8 +29,11 @@ type Question struct {
 	concluded bool
 	refused   bool // and what it charged, or turns out to have, is given back
 
-	decisions []algo.Decision // of all checks
-	tags      []byte          // of all checks
+	// Memory of all checks.
+	decisions []algo.Decision
+	tags      []byte
+	costs     []int64
+	sizes     []algo.Size
 }
 
 // Status is what is known of a check.
@@ -60,6 +63,7 @@ const (
 	FromLease           // units that Redis gave this worker
 	FromEmbedded        // the embedded store, where it is the only one
 	FromFallback        // the embedded store, as Redis did not decide
+	FromLimit           // the limit itself: it is 0
 )
 
 // Check is what one applying rule asks about the request, and the answer.
@@ -67,7 +71,8 @@ type Check struct {
 	Rule   *rule.Rule
 	Limits *rule.LimitSet
 	Tag    []byte
-	Cost   int64
+	Costs  []int64     // parallel to Limits.Limits
+	Sizes  []algo.Size // likewise, where a size came with the request; else nil
 
 	Status    Status
 	Source    Source
@@ -79,6 +84,18 @@ type Check struct {
 	nonce   int64        // of the call to Redis
 	lease   *lease.Lease // nil: the limit is not leased
 }
+
+// Limit is one of the check's limits as it is for this request.
+func (c *Check) Limit(i int) algo.Limit {
+	l := c.Limits.Limits[i].Limit
+	if c.Sizes != nil {
+		l.Units, l.Burst = c.Sizes[i].Units, c.Sizes[i].Burst
+	}
+	return l
+}
+
+// Charges reports whether the check takes anything of any limit.
+func (c *Check) Charges() bool { return slices.Max(c.Costs) > 0 }
 
 // Decided reports whether a store decided the check.
 func (c *Check) Decided() bool { return c.Status == Allowed || c.Status == Rejected }
@@ -95,34 +112,43 @@ func (q *Question) State() State { return q.state }
 // Keep copies the rules that apply, since the request may outlive the matcher's
 // memory. It reports whether there is anything to decide.
 func (q *Question) Keep(applied []rule.Applied) bool {
-	decisions := 0
-	for i := range applied {
-		q.tags = append(q.tags, applied[i].Tag...)
-		if applied[i].Limits != nil {
-			decisions += len(applied[i].Limits.Limits)
-		}
-	}
-	q.decisions = slices.Grow(q.decisions[:0], decisions)[:decisions]
-	clear(q.decisions)
-	tags, rest := q.tags, q.decisions
 	for i := range applied {
 		a := &applied[i]
-		tag := tags[:len(a.Tag):len(a.Tag)]
-		tags = tags[len(a.Tag):]
 		if a.Limits == nil {
 			continue // an unlimited tier: there is nothing to decide
 		}
-		n := len(a.Limits.Limits)
-		q.Checks = append(q.Checks, Check{Rule: a.Rule, Limits: a.Limits, Tag: tag, Cost: a.Cost, Decisions: rest[:n:n]})
-		rest = rest[n:]
+		c := Check{Rule: a.Rule, Limits: a.Limits}
+		q.tags, c.Tag = keep(q.tags, a.Tag)
+		q.costs, c.Costs = keep(q.costs, a.Costs)
+		q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
+		n := len(q.decisions) + len(a.Limits.Limits)
+		q.decisions = slices.Grow(q.decisions, n-len(q.decisions))
+		c.Decisions = q.decisions[len(q.decisions):n:n]
+		clear(c.Decisions)
+		q.decisions = q.decisions[:n]
+		q.Checks = append(q.Checks, c)
 	}
 	return len(q.Checks) > 0
+}
+
+// keep copies list to the end of memory. It returns memory and the copy, which is
+// nil if there is nothing to copy.
+func keep[T any](memory, list []T) (grown, kept []T) {
+	if len(list) == 0 {
+		return memory, nil
+	}
+	begin := len(memory)
+	memory = append(memory, list...)
+	return memory, memory[begin:len(memory):len(memory)]
 }
 
 // reset makes the question one about another request.
 func (q *Question) reset() {
 	clear(q.Checks)
-	*q = Question{stores: q.stores, Checks: q.Checks[:0], decisions: q.decisions[:0], tags: q.tags[:0]}
+	*q = Question{
+		stores: q.stores, Checks: q.Checks[:0],
+		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0],
+	}
 }
 
 // Outcome is what became of the check by itself, whatever the others say: of a

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -13,7 +14,8 @@ type Receipt struct {
 	source   Source
 	limits   *rule.LimitSet
 	tag      []byte
-	cost     int64
+	costs    []int64
+	sizes    []algo.Size
 	atMicros int64        // when it was charged, on the clock of the store that did
 	nonce    int64        // FromRedis and FromLease: of the call that charged it
 	lease    *lease.Lease // FromLease: which lease the unit is of
@@ -21,11 +23,11 @@ type Receipt struct {
 
 // receiptOf is what a check that was just allowed has charged.
 func receiptOf(c *Check) Receipt {
-	if c.Cost <= 0 {
+	if !c.Charges() {
 		return Receipt{}
 	}
 	return Receipt{
-		source: c.Source, limits: c.Limits, tag: c.Tag, cost: c.Cost,
+		source: c.Source, limits: c.Limits, tag: c.Tag, costs: c.Costs, sizes: c.Sizes,
 		atMicros: c.AtMicros, nonce: c.nonce, lease: c.lease,
 	}
 }
@@ -38,7 +40,7 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	switch given.source {
 	case FromRedis:
 		s.conn.Refund(redis.Charge{
-			Script: s.scripts[given.limits.Index], Tag: given.tag, Cost: given.cost,
+			Script: s.scripts[given.limits.Index], Tag: given.tag, Costs: given.costs, Sizes: given.sizes,
 			Nonce: given.nonce, AtMicros: given.atMicros,
 		}, now.SteadyMicros)
 		s.forget(given.limits.Index, given.tag)
@@ -46,7 +48,8 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 		s.leases.Unspend(given.lease, lease.Charge{Nonce: given.nonce, StoreMicros: given.atMicros}, now.SteadyMicros)
 	case FromEmbedded, FromFallback:
 		// The store may be contended; then the charge stands.
-		_ = s.embedded.Refund(given.limits.Plan, given.tag, given.atMicros, now.UnixMicros, given.cost)
+		plan := s.planOf(given.limits, given.sizes)
+		_ = s.embedded.RefundEach(plan, given.tag, given.atMicros, now.UnixMicros, given.costs)
 	}
 }
 

@@ -32,9 +32,9 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 // late takes an answer to a check that the failure mode has taken care of. What it
 // charged stands if the request was admitted all the same.
 func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
-	if r.Allowed && c.Cost > 0 {
+	if r.Allowed && c.Charges() {
 		c.late = Receipt{
-			source: FromRedis, limits: c.Limits, tag: c.Tag, cost: c.Cost,
+			source: FromRedis, limits: c.Limits, tag: c.Tag, costs: c.Costs, sizes: c.Sizes,
 			atMicros: r.AtMicros, nonce: c.nonce,
 		}
 		if q.refused {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/lease"
@@ -41,6 +42,7 @@ type Stores struct {
 
 	conn    Redis           // nil: only the embedded store decides
 	scripts []*redis.Script // by rule.LimitSet.Index
+	sized   []*algo.Plan    // likewise: scratch, for sizes that come with requests
 	denied  *deny.Cache     // nil: off
 	holds   []int64         // by rule.LimitSet.Index: how long a rejection may be remembered, us
 	leases  *lease.Book     // nil: no limit is leased
@@ -57,6 +59,9 @@ type Stores struct {
 // NewStores makes the stores of a configuration. embedded may be nil.
 func NewStores(cfg *config.Config, rules *rule.Set, embedded *local.Store, record Recorder) *Stores {
 	s := &Stores{mode: cfg.Failure.Mode, record: record, embedded: embedded}
+	for range rules.LimitSets {
+		s.sized = append(s.sized, &algo.Plan{})
+	}
 	if cfg.Redis == nil {
 		return s
 	}
@@ -112,9 +117,14 @@ func (s *Stores) Drop(q *Question) {
 // Ask asks the stores about a request. It reports whether the question can be
 // concluded; otherwise it waits for Redis, and Next brings it when it can be.
 func (s *Stores) Ask(q *Question, now Time) (decided bool) {
+	if q.rejectByZero() {
+		return true
+	}
 	if s.conn == nil {
 		for i := range q.Checks {
-			s.askEmbedded(&q.Checks[i], FromEmbedded, now)
+			if c := &q.Checks[i]; unanswered(c) {
+				s.askEmbedded(c, FromEmbedded, now)
+			}
 		}
 		return true
 	}
@@ -132,7 +142,8 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 // the check Undecided.
 func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 	c.Status = Undecided
-	at, allowed, err := s.embedded.Take(c.Limits.Plan, c.Tag, now.UnixMicros, c.Cost, c.Decisions)
+	plan := s.planOf(c.Limits, c.Sizes)
+	at, allowed, err := s.embedded.TakeEach(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions)
 	if err != nil {
 		return
 	}
@@ -141,6 +152,27 @@ func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 		c.Status = Allowed
 		c.receipt = receiptOf(c)
 	}
+}
+
+// planOf is the plan of limits, with the sizes that came with the request, if any
+// did. It is good until the next call.
+func (s *Stores) planOf(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
+	if sizes == nil {
+		return limits.Plan
+	}
+	if sized, ok := limits.Plan.Sized(s.sized[limits.Index], sizes); ok {
+		return sized
+	}
+	return limits.Plan // rule never makes such sizes
+}
+
+// Sized is a check's limits with the sizes that came with the request, nil if none
+// did. It is good until other sizes of these limits are asked about.
+func (s *Stores) Sized(c *Check) []algo.Limit {
+	if c.Sizes == nil {
+		return nil
+	}
+	return s.planOf(c.Limits, c.Sizes).Limits()
 }
 
 // askRedis sends the checks that have no answer yet, in one write.
@@ -161,7 +193,9 @@ func (s *Stores) askRedis(q *Question, now Time) {
 		c.Status = Waiting
 		q.waiting++
 		q.inPipe++
-		c.nonce = s.conn.Add(q, i, redis.Charge{Script: s.scripts[c.Limits.Index], Tag: c.Tag, Cost: c.Cost})
+		c.nonce = s.conn.Add(q, i, redis.Charge{
+			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
+		})
 		s.record.Count(metric.CheckSent, 1)
 	}
 	if cause == redis.NoCause {
@@ -197,7 +231,7 @@ func (s *Stores) refuse(q *Question, now Time) {
 		c := &q.Checks[i]
 		if c.Status == Allowed && c.receipt.source != FromNobody {
 			for j := range c.Decisions {
-				c.Decisions[j] = c.Decisions[j].Uncharged(c.Cost)
+				c.Decisions[j] = c.Decisions[j].Uncharged(c.Costs[j])
 			}
 		}
 	}

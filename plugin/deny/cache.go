@@ -2,11 +2,11 @@
 // Redis next to nothing.
 //
 // A rejection holds until its retry_after has passed, and for the cache's hold at
-// most, for the cost that was rejected, and for higher ones where their wait is
-// known too. The cache can only reject, never admit. It may reject what Redis
-// would admit when the state there has been changed other than by time: by a
-// refund of another worker's, or by an operator who deletes keys. The hold bounds
-// for how long.
+// most, for limits of the same size, for the cost that was rejected, and for higher
+// ones where their wait is known too. The cache can only reject, never admit. It may
+// reject what Redis would admit when the state there has been changed other than by
+// time: by a refund of another worker's, or by an operator who deletes keys. The hold
+// bounds for how long.
 package deny
 
 import (
@@ -27,13 +27,21 @@ const (
 
 // Entry is what is remembered of one identity of one list of limits.
 type Entry struct {
-	cost        int64
+	costs       []int64
+	sizes       []algo.Size
 	rejects     bool
 	untilMicros int64 // the entry holds before this time
 	// AtMicros is when the decisions came, on the caller's clock, and
 	// StoreMicros the same moment on the store's.
 	AtMicros, StoreMicros int64
 	decisions             []algo.Decision // of all limits of the list, none of them charged
+}
+
+// Asked is what a request asks: the limits, of the size that they have for it, and a
+// cost of each.
+type Asked struct {
+	Limits []algo.Limit
+	Costs  []int64
 }
 
 // Cache is one worker's memory of rejections.
@@ -48,39 +56,61 @@ func (c *Cache) Clear() { c.table.Clear() }
 // Find is what is remembered of a tag under a list of limits, nil if nothing is.
 func (c *Cache) Find(list int, tag []byte) *Entry { return c.table.Get(list, tag) }
 
-// Decide fills in what each of the limits says of a cost, as far as that follows
+// Decide fills in what each of the limits says of a request, as far as that follows
 // from what is remembered: the waits have become shorter by the entry's age. known
-// is false if Redis has to be asked.
-func (e *Entry) Decide(limits []algo.Limit, cost, nowMicros int64, out []algo.Decision) (rejects, known bool) {
-	if nowMicros >= e.untilMicros || e.rejects && cost < e.cost {
+// is false if Redis has to be asked. Limits of another size are other limits.
+func (e *Entry) Decide(asked Asked, nowMicros int64, out []algo.Decision) (rejects, known bool) {
+	if nowMicros >= e.untilMicros || !e.sameSizes(asked.Limits) {
 		return false, false
 	}
 	age := nowMicros - e.AtMicros
 	for i := range out {
-		d := e.decisions[i]
-		d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
-		known = d.Remaining >= cost
-		if !d.Allowed {
-			d.RetryAfterMicros, known = limits[i].RetryAfterFor(cost, e.cost, d.RetryAfterMicros)
-			if d.RetryAfterMicros != algo.Never {
-				d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
-			}
-		}
-		if !known {
+		if out[i], known = e.decide(i, &asked.Limits[i], asked.Costs[i], age); !known {
 			return false, false
 		}
-		out[i] = d
 	}
 	return e.rejects, true
 }
 
-// Remember keeps the decisions on a cost, for which nothing was charged, for
+// decide is what one limit says of a cost.
+func (e *Entry) decide(i int, l *algo.Limit, cost, age int64) (d algo.Decision, known bool) {
+	d = e.decisions[i]
+	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
+	if d.Allowed {
+		return d, d.Remaining >= cost
+	}
+	if cost < e.costs[i] {
+		return d, false
+	}
+	d.RetryAfterMicros, known = l.RetryAfterFor(cost, e.costs[i], d.RetryAfterMicros)
+	if d.RetryAfterMicros != algo.Never {
+		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+	}
+	return d, known
+}
+
+// sameSizes reports whether limits have the size that the decisions were made with.
+func (e *Entry) sameSizes(limits []algo.Limit) bool {
+	for i := range limits {
+		if e.sizes[i] != (algo.Size{Units: limits[i].Units, Burst: limits[i].Burst}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Remember keeps the decisions on a request, for which nothing was charged, for
 // holdMicros at most. If one of them rejects, the entry does; otherwise it says what
 // to show of this identity when another one is rejected.
-func (c *Cache) Remember(list int, tag []byte, cost int64, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64) {
+func (c *Cache) Remember(list int, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64) {
 	e, _ := c.table.Put(list, tag)
-	e.cost, e.AtMicros, e.StoreMicros = cost, nowMicros, storeMicros
+	e.AtMicros, e.StoreMicros = nowMicros, storeMicros
 	e.decisions = append(e.decisions[:0], decisions...)
+	e.costs = append(e.costs[:0], asked.Costs...)
+	e.sizes = e.sizes[:0]
+	for _, l := range asked.Limits {
+		e.sizes = append(e.sizes, algo.Size{Units: l.Units, Burst: l.Burst})
+	}
 	wait, rejects := longestWait(decisions)
 	e.rejects = rejects
 	if rejects {

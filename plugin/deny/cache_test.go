@@ -1,6 +1,7 @@
 package deny
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -21,6 +22,11 @@ func rejected(remaining, reset, retry int64) algo.Decision {
 
 func admitted(remaining, reset int64) algo.Decision {
 	return algo.Decision{Allowed: true, Remaining: remaining, ResetAfterMicros: reset}
+}
+
+// asks is a request that wants the same cost of each limit.
+func asks(cost int64, limits ...algo.Limit) Asked {
+	return Asked{Limits: limits, Costs: slices.Repeat([]int64{cost}, len(limits))}
 }
 
 // At second 100 a cost of 3 was decided on; then a cost comes some time later.
@@ -52,10 +58,10 @@ func TestDecide(t *testing.T) {
 		{name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1)},
 	} {
 		c := New(4)
-		c.Remember(1, []byte("tag"), 3, []algo.Decision{tc.then}, now, 5*second, MaxHoldMicros)
+		c.Remember(1, []byte("tag"), asks(3, tc.limit), []algo.Decision{tc.then}, now, 5*second, MaxHoldMicros)
 		out := make([]algo.Decision, 1)
 		e := c.Find(1, []byte("tag"))
-		rejects, known := e.Decide([]algo.Limit{tc.limit}, tc.cost, now+tc.age, out)
+		rejects, known := e.Decide(asks(tc.cost, tc.limit), now+tc.age, out)
 		if known == tc.unknown {
 			t.Errorf("%s: known %v", tc.name, known)
 		}
@@ -75,20 +81,20 @@ func TestDecide(t *testing.T) {
 // too makes the answer unknown.
 func TestSeveralLimits(t *testing.T) {
 	t.Parallel()
-	c, limits := New(4), []algo.Limit{gcra, window}
+	c := New(4)
 	out := make([]algo.Decision, 2)
-	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)}, 0, 0, MaxHoldMicros)
-	if rejects, _ := c.Find(0, []byte("a")).Decide(limits, 1, 899, out); !rejects {
+	c.Remember(0, []byte("a"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)}, 0, 0, MaxHoldMicros)
+	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, gcra, window), 899, out); !rejects {
 		t.Error("the longest wait does not reject")
 	}
 	if out[0].RetryAfterMicros != 1 {
 		t.Errorf("retry after %d us, want 1", out[0].RetryAfterMicros)
 	}
-	c.Remember(0, []byte("b"), 1, []algo.Decision{rejected(0, second, 500), admitted(2, second)}, 0, 0, MaxHoldMicros)
-	if rejects, _ := c.Find(0, []byte("b")).Decide(limits, 2, 1, out); !rejects {
+	c.Remember(0, []byte("b"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 500), admitted(2, second)}, 0, 0, MaxHoldMicros)
+	if rejects, _ := c.Find(0, []byte("b")).Decide(asks(2, gcra, window), 1, out); !rejects {
 		t.Error("a cost that the other limit allows is not known")
 	}
-	if _, known := c.Find(0, []byte("b")).Decide(limits, 3, 1, out); known {
+	if _, known := c.Find(0, []byte("b")).Decide(asks(3, gcra, window), 1, out); known {
 		t.Error("a cost that the other limit may reject is known")
 	}
 }
@@ -97,10 +103,10 @@ func TestForgetAndClear(t *testing.T) {
 	t.Parallel()
 	c := New(4)
 	out := make([]algo.Decision, 1)
-	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, second)}, 0, 0, MaxHoldMicros)
+	c.Remember(0, []byte("a"), asks(1, gcra), []algo.Decision{rejected(0, second, second)}, 0, 0, MaxHoldMicros)
 	c.Forget(0, []byte("a"))
 	c.Forget(0, []byte("unknown"))
-	if _, known := c.Find(0, []byte("a")).Decide([]algo.Limit{gcra}, 1, 0, out); known {
+	if _, known := c.Find(0, []byte("a")).Decide(asks(1, gcra), 0, out); known {
 		t.Error("what was forgotten is known")
 	}
 	c.Clear()
@@ -113,11 +119,45 @@ func TestForgetAndClear(t *testing.T) {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	c, out := New(4), make([]algo.Decision, 1)
-	c.Remember(0, []byte("a"), 1, []algo.Decision{rejected(0, second, second)}, 0, 0, SharedHoldMicros)
-	if rejects, _ := c.Find(0, []byte("a")).Decide([]algo.Limit{window}, 1, SharedHoldMicros-1, out); !rejects {
+	c.Remember(0, []byte("a"), asks(1, window), []algo.Decision{rejected(0, second, second)}, 0, 0, SharedHoldMicros)
+	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, window), SharedHoldMicros-1, out); !rejects {
 		t.Error("forgotten before the hold is over")
 	}
-	if _, known := c.Find(0, []byte("a")).Decide([]algo.Limit{window}, 1, SharedHoldMicros, out); known {
+	if _, known := c.Find(0, []byte("a")).Decide(asks(1, window), SharedHoldMicros, out); known {
 		t.Error("remembered beyond the hold")
+	}
+}
+
+// Limits that come with the request: of another size they are others, and each
+// limit has its cost.
+func TestSizesAndCosts(t *testing.T) {
+	t.Parallel()
+	larger, burstier := gcra, gcra
+	larger.Units, burstier.Burst = 11, 21
+	for _, tc := range []struct {
+		name  string
+		asked Asked
+		known bool
+	}{
+		{name: "the same", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{3, 1}}, known: true},
+		{name: "another limit", asked: Asked{Limits: []algo.Limit{larger, window}, Costs: []int64{3, 1}}},
+		{name: "another burst", asked: Asked{Limits: []algo.Limit{burstier, window}, Costs: []int64{3, 1}}},
+		{name: "a higher cost of the first", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{4, 1}}, known: true},
+		{name: "a lower cost of the first", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{2, 1}}},
+		{name: "none of the first", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{0, 1}}},
+		{name: "a cost that the second allows", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{3, 5}}, known: true},
+		{name: "a cost that the second may not allow", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{3, 6}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := New(4)
+			decisions := []algo.Decision{rejected(0, second, 300_000), admitted(5, second)}
+			asked := Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{3, 1}}
+			c.Remember(0, []byte("a"), asked, decisions, 0, 0, MaxHoldMicros)
+			_, known := c.Find(0, []byte("a")).Decide(tc.asked, 1, make([]algo.Decision, 2))
+			if known != tc.known {
+				t.Errorf("known: %v, want %v", known, tc.known)
+			}
+		})
 	}
 }

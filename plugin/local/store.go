@@ -220,6 +220,9 @@ func consumed(limits []algo.Limit, out []algo.Decision) byte {
 	var most int64
 	for i := range limits {
 		capacity := limits[i].Capacity()
+		if capacity == 0 {
+			continue // it only reported, and has no state
+		}
 		used := capacity - out[i].Remaining
 		most = max(most, (used*255+capacity-1)/capacity)
 	}

@@ -10,6 +10,7 @@ func (h *nullHost) Send(b []byte) error       { h.sent += len(b); return nil }
 func (*nullHost) CloseStream()                {}
 func (*nullHost) Warn(string)                 {}
 func (*nullHost) Info(string)                 {}
+func (*nullHost) Tried(bool, string)          {}
 func (*nullHost) RequestFailed(Cause)         {}
 func (*nullHost) RoundTrip(int64)             {}
 func (*nullHost) Reconnected()                {}

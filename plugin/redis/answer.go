@@ -73,7 +73,7 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 		c.answerError(e, r, nowMicros)
 		return
 	}
-	if !c.parse(e.charge.Script, r) { // who knows which command this answers: trust none that follows
+	if !c.parse(&e.charge, r) { // who knows which command this answers: trust none that follows
 		counted := c.failCheck(e, Malformed, nowMicros)
 		c.hangUp(ended{Malformed, counted}, nowMicros)
 		return
@@ -143,7 +143,7 @@ func (c *Conn) fail(e *entry, cause Cause, nowMicros int64) {
 
 // parse reads a script's reply, an array of integers, into c.reply. Anything but
 // an array has no elements, which ParseReply refuses.
-func (c *Conn) parse(s *Script, r redisresp.Reply) bool {
+func (c *Conn) parse(charge *Charge, r redisresp.Reply) bool {
 	c.values = c.values[:0]
 	it := r.Iter() // not in the for clause: TinyGo would allocate it for each element
 	for it.Next() {
@@ -153,10 +153,11 @@ func (c *Conn) parse(s *Script, r redisresp.Reply) bool {
 		}
 		c.values = append(c.values, v.Int)
 	}
-	n := len(s.plan.Limits())
+	plan := charge.Script.planOf(charge)
+	n := len(plan.Limits())
 	c.reply.Decisions = slices.Grow(c.reply.Decisions[:0], n)[:n]
 	var err error
-	c.reply.AtMicros, c.reply.Allowed, err = s.plan.ParseReply(c.values, c.reply.Decisions)
+	c.reply.AtMicros, c.reply.Allowed, err = plan.ParseReply(c.values, c.reply.Decisions)
 	return err == nil
 }
 

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/redisresp"
@@ -8,12 +10,16 @@ import (
 
 // Charge is what one check asks Redis to charge, and once decided, what it has
 // charged.
+//
+// Add, Refund and Settle copy Tag, Costs and Sizes.
 type Charge struct {
 	Script   *Script
-	Tag      []byte // "<rule>|<identity>"; Add and Refund copy it
-	Cost     int64
-	Nonce    int64 // set by Add
-	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
+	Tag      []byte      // "<rule>|<identity>"
+	Cost     int64       // of each limit, where Costs is empty
+	Costs    []int64     // of the limits, in order
+	Sizes    []algo.Size // that came with the request; empty: as configured
+	Nonce    int64       // set by Add
+	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
 }
 
 // Reply is Redis' answer to one check. Its decisions are good during the call
@@ -25,7 +31,32 @@ type Reply struct {
 }
 
 // isNothing reports whether there is nothing to give back.
-func (a *Charge) isNothing() bool { return a.Cost == 0 || a.AtMicros == 0 }
+func (a *Charge) isNothing() bool {
+	if a.AtMicros == 0 {
+		return true
+	}
+	if len(a.Costs) > 0 {
+		return slices.Max(a.Costs) <= 0
+	}
+	return a.Cost == 0
+}
+
+// costOf is the cost of a limit.
+func (a *Charge) costOf(limit int) int64 {
+	if len(a.Costs) > 0 {
+		return a.Costs[limit]
+	}
+	return a.Cost
+}
+
+// keep makes a the charge c, with copies of what may change, in the memory that a
+// has.
+func (a *Charge) keep(c Charge) {
+	c.Tag = append(a.Tag[:0], c.Tag...)
+	c.Costs = append(a.Costs[:0], c.Costs...)
+	c.Sizes = append(a.Sizes[:0], c.Sizes...)
+	*a = c
+}
 
 // sameKeys reports whether two charges are of one identity of one rule.
 func (a *Charge) sameKeys(b *Charge) bool {
@@ -59,6 +90,9 @@ type Host interface {
 	// Warn and Info log one line each.
 	Warn(line string)
 	Info(line string)
+	// Tried brings the line about the trial, see Options.Try: Redis can be used,
+	// or not.
+	Tried(ok bool, line string)
 }
 
 // Observer counts what happens. It calls nothing of the Conn.
@@ -106,7 +140,8 @@ type Conn struct {
 	breaker   breaker
 	stream    stream
 
-	begunMicros int64  // when Begin was called
+	used        bool   // Begin has been called
+	begunMicros int64  // when that was
 	added       int    // checks since then
 	out         []byte // commands that are queued
 	deferring   bool   // they leave together at the end of the callback
@@ -138,6 +173,7 @@ func New(host Host, observer Observer, options Options) *Conn {
 // Unless it returns NoCause the request must not wait for Redis, and there is
 // nothing to undo.
 func (c *Conn) Begin(nowMicros int64) Cause {
+	c.used = true
 	cause := NoCause
 	switch {
 	case c.breaker.state != Closed:
@@ -253,6 +289,10 @@ func (c *Conn) State() BreakerState { return c.breaker.state }
 // still depends on them or not. MaxPending bounds it, and with it the memory of
 // the Conn.
 func (c *Conn) InFlight() int64 { return c.pipe.waiting }
+
+// Used reports whether a request has ever begun. Envoy's main thread has a Conn,
+// too, on which none does.
+func (c *Conn) Used() bool { return c.used }
 
 // Idle reports whether every command has been sent and has had its reply.
 func (c *Conn) Idle() bool {

@@ -103,6 +103,8 @@ func (r *rig) CloseStream() {
 	r.commands = nil
 }
 
+func (r *rig) Tried(_ bool, line string) { r.lines = append(r.lines, line) }
+
 // Warn keeps what is said about single requests apart from the breaker's lines.
 func (r *rig) Warn(line string) {
 	if strings.Contains(line, "did not decide a request") {

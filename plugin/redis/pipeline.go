@@ -48,11 +48,13 @@ type pipeline struct {
 	waiting int64 // requests with commands in the pipe
 }
 
-// push appends an entry, with its tag copied, and returns it where it is. The
-// ring's entries keep their tag buffers.
+// push appends an entry, with its charge copied, and returns it where it is. The
+// ring's entries keep the memory of their charges.
 func (p *pipeline) push(e entry) *entry {
 	slot := p.entries.push()
-	e.charge.Tag = append(slot.charge.Tag[:0], e.charge.Tag...)
+	kept := slot.charge
+	kept.keep(e.charge)
+	e.charge = kept
 	*slot = e
 	return slot
 }

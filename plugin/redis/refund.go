@@ -52,8 +52,8 @@ func (c *Conn) Settle(charge Charge, nowMicros int64) {
 	}
 	t.underWay++
 	slot := t.queue.push()
-	charge.Tag = append(slot.charge.Tag[:0], charge.Tag...)
-	*slot = settlement{charge, nowMicros}
+	slot.charge.keep(charge)
+	slot.queuedMicros = nowMicros
 }
 
 // Settlements is how many settlements Redis has taken, and how many were lost.

@@ -14,7 +14,9 @@ type Script struct {
 	byTime   commands
 	byKey    *commands // for a Redis whose scripts may not call TIME; nil until one is met
 	args     [][]byte  // of each limit: what follows its cost, as bulk strings
+	sized    algo.Plan // scratch: plan with the sizes of a charge
 	key      []byte    // scratch
+	arg      []byte    // scratch
 
 	refundKnownTo uint64 // number of the stream on which refund was run by source; 0: none
 }
@@ -92,12 +94,39 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	if e.byKey {
 		dst = s.appendKey(dst, e.charge.Tag, algo.ClockSuffix)
 	}
-	for _, own := range s.args {
-		dst = redisresp.AppendBulkInt(dst, e.charge.Cost)
-		dst = append(dst, own...)
+	plan := s.planOf(&e.charge)
+	for i, own := range s.args {
+		dst = redisresp.AppendBulkInt(dst, e.charge.costOf(i))
+		if plan == s.plan {
+			dst = append(dst, own...)
+		} else {
+			dst = s.appendArgs(dst, plan, i)
+		}
 	}
 	if e.kind != checkEntry {
 		dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
+	}
+	return dst
+}
+
+// planOf is the plan with the sizes that a charge brings. It is good until the next
+// call.
+func (s *Script) planOf(charge *Charge) *algo.Plan {
+	if len(charge.Sizes) == 0 {
+		return s.plan
+	}
+	if sized, ok := s.plan.Sized(&s.sized, charge.Sizes); ok {
+		return sized
+	}
+	return s.plan
+}
+
+// appendArgs appends what follows the cost of a limit whose size came with the
+// request.
+func (s *Script) appendArgs(dst []byte, plan *algo.Plan, limit int) []byte {
+	for n := range plan.NumArgs(limit) {
+		s.arg = plan.AppendArg(s.arg[:0], limit, n)
+		dst = redisresp.AppendBulk(dst, s.arg)
 	}
 	return dst
 }

@@ -132,14 +132,17 @@ func (c *Conn) trialSucceeded() {
 			line += ", " + t.role
 		}
 	}
-	c.host.Info(line)
+	c.host.Tried(true, line)
 }
 
 func (c *Conn) trialFailed(cause Cause) {
 	if c.trial.state == trying {
 		c.trial.state = tried
 		_, text := c.why(cause)
-		c.host.Warn(c.name() + " cannot be used: " + cause.String() + ": " + text + "; the failure mode applies")
+		if cause == Timeout && !c.stream.heard {
+			text += "; or the cluster lacks the bridge filter"
+		}
+		c.host.Tried(false, c.name()+" cannot be used: "+cause.String()+": "+text+"; the failure mode applies")
 	}
 }
 

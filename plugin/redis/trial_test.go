@@ -102,7 +102,7 @@ func TestTrial(t *testing.T) {
 		{
 			name:  "silence",
 			after: func(r *rig) { r.pass(50 * ms) },
-			want:  `redis "redis" cannot be used: timeout: no reply within redis.timeout`,
+			want:  `redis "redis" cannot be used: timeout: no reply within redis.timeout (look whether Redis is stopped, overloaded, or slow to reach); or the cluster lacks the bridge filter`,
 		},
 		{
 			name:    "another reply to the script",

@@ -34,7 +34,7 @@ func TestUnavailable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = Compile(cfg)
+			_, err = Compile(cfg, nil)
 			if err == nil {
 				t.Fatal("accepted")
 			}

@@ -238,7 +238,7 @@ func TestWorstCases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set, err := Compile(cfg)
+			set, err := Compile(cfg, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

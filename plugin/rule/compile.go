@@ -18,12 +18,14 @@ const (
 )
 
 // Compile prepares the rules of a configuration, which must not change
-// afterwards. Rules that are off are left out.
-func Compile(cfg *config.Config) (*Set, error) {
+// afterwards. Rules that are off are left out. Without Expressions no expression
+// has a value.
+func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 	s := &Set{
 		headers:    []string{slotPath: ":path", slotAuthority: ":authority", slotMethod: ":method"},
-		cookieSlot: -1,
+		cookieSlot: noHeader,
 		patterns:   map[string]*pattern.Pattern{},
+		evaluator:  expressions,
 	}
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
@@ -52,14 +54,12 @@ func (s *Set) add(c *config.Rule) error {
 	if err != nil {
 		return err
 	}
-	out := compiled{
-		rule:      r,
-		match:     matches,
-		tagPrefix: string(appendEscaped(nil, c.Name)) + "|",
-		cost:      s.compileCost(&c.Cost),
+	out := compiled{rule: r, match: matches, tagPrefix: string(appendEscaped(nil, c.Name)) + "|"}
+	if out.cost, err = s.compileAmount(&c.Cost); err != nil {
+		return err
 	}
-	for i := range c.Key {
-		out.key = append(out.key, s.partSlot(r, &c.Key[i]))
+	if out.key, err = s.compileKey(r, c.Key); err != nil {
+		return err
 	}
 	switch {
 	case c.Tiers != nil:
@@ -90,7 +90,7 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	}
 	l.Plan = plan
 	s.LimitSets = append(s.LimitSets, l)
-	return l, nil
+	return l, s.compileAmounts(l)
 }
 
 // headerSlot is the slot of a header, added if it is new.

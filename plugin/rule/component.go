@@ -10,14 +10,17 @@ import (
 // component is a compiled source of a value: a part of a key, or a tier's source.
 type component struct {
 	*config.Component
-	slot int // of the header, or of the attribute
+	slot int // of the header, the attribute or the expression
 }
+
+// sourceAddress is the attribute path of the client's address.
+var sourceAddress = []string{"source", "address"}
 
 // metadataRoot is the attribute path of a request's dynamic metadata.
 var metadataRoot = []string{"metadata", "filter_metadata"}
 
 // compileComponent compiles c, which must outlive the Set.
-func (s *Set) compileComponent(r *Rule, c *config.Component) component {
+func (s *Set) compileComponent(r *Rule, c *config.Component) (_ component, err error) {
 	slot := -1
 	switch c.Source {
 	case config.FromHeader:
@@ -25,16 +28,18 @@ func (s *Set) compileComponent(r *Rule, c *config.Component) component {
 	case config.FromCookie:
 		slot = s.headerSlot("cookie")
 	case config.FromClientIP:
-		slot = s.attributeSlot([]string{"source", "address"})
+		slot = s.attributeSlot(sourceAddress)
 	case config.FromMetadata:
 		slot = s.attributeSlot(slices.Concat(metadataRoot, c.Path))
 	case config.FromProperty:
 		slot = s.attributeSlot(c.Path)
+	case config.FromExpr:
+		slot, err = s.expressionSlot(c.Expr, config.TextExpression)
 	}
 	if fromAttribute(c) && !c.HasDefault && s.attributes[slot].Rule == nil {
 		s.attributes[slot].Rule = r
 	}
-	return component{Component: c, slot: slot}
+	return component{Component: c, slot: slot}, err
 }
 
 // fromAttribute reports whether a component is an attribute that another filter
@@ -43,19 +48,32 @@ func fromAttribute(c *config.Component) bool {
 	return c.Source == config.FromMetadata || c.Source == config.FromProperty
 }
 
+// compileKey returns the slots of a key's components.
+func (s *Set) compileKey(r *Rule, key []config.Component) (slots []int, err error) {
+	for i := range key {
+		slot, err := s.partSlot(r, &key[i])
+		if err != nil {
+			return nil, err
+		}
+		slots = append(slots, slot)
+	}
+	return slots, nil
+}
+
 // partSlot is the slot of a part of keys, added if it is new.
-func (s *Set) partSlot(r *Rule, c *config.Component) int {
+func (s *Set) partSlot(r *Rule, c *config.Component) (int, error) {
 	for i := range s.components {
 		if sameComponent(s.components[i].Component, c) {
-			return i
+			return i, nil
 		}
 	}
-	s.components = append(s.components, s.compileComponent(r, c))
-	return len(s.components) - 1
+	compiled, err := s.compileComponent(r, c)
+	s.components = append(s.components, compiled)
+	return len(s.components) - 1, err
 }
 
 func sameComponent(a, b *config.Component) bool {
-	return a.Source == b.Source && a.Name == b.Name && a.Value == b.Value && slices.Equal(a.Path, b.Path) &&
+	return a.Source == b.Source && a.Name == b.Name && a.Value == b.Value && a.Expr == b.Expr && slices.Equal(a.Path, b.Path) &&
 		a.V4Prefix == b.V4Prefix && a.V6Prefix == b.V6Prefix && a.Segments == b.Segments &&
 		a.Hash == b.Hash && a.HasDefault == b.HasDefault && a.Default == b.Default
 }
@@ -82,6 +100,8 @@ func (m *Matcher) sourceOf(c *component) reading {
 		return m.hostOf()
 	case config.FromMetadata, config.FromProperty:
 		return m.propertyOf(c.slot)
+	case config.FromExpr:
+		return m.expressionOf(c.slot)
 	case config.FromConstant:
 		return read(c.Value, true)
 	case config.FromClientIP:

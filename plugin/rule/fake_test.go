@@ -1,7 +1,9 @@
 package rule
 
 import (
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -13,7 +15,10 @@ import (
 type request struct {
 	headers    [][2]string
 	properties map[string]string
-	reads      map[string]int
+	values     map[string]string // of expressions, by their wrapped text
+
+	mu    sync.Mutex
+	reads map[string]int
 }
 
 func (r *request) Header(name string) (string, bool) {
@@ -48,7 +53,47 @@ func (r *request) Property(path []string) ([]byte, bool) {
 	return []byte(value), ok
 }
 
+func (r *request) Evaluate(token uint32) ([]byte, bool) {
+	text := textOf(token)
+	r.count(text)
+	value, ok := r.values[text]
+	return []byte(value), ok
+}
+
+// texts are the expressions of all tests: a token is an index.
+var texts struct {
+	sync.Mutex
+
+	list []string
+}
+
+func register(text string) (token uint32) {
+	texts.Lock()
+	defer texts.Unlock()
+	texts.list = append(texts.list, text)
+	return uint32(len(texts.list) - 1)
+}
+
+func textOf(token uint32) string {
+	texts.Lock()
+	defer texts.Unlock()
+	return texts.list[token]
+}
+
+// fakeExpressions compiles whatever does not say that it is bad.
+type fakeExpressions struct{ created []string }
+
+func (e *fakeExpressions) Create(text string) (uint32, error) {
+	if strings.Contains(text, "bad") {
+		return 0, errors.New("it is bad")
+	}
+	e.created = append(e.created, text)
+	return register(text), nil
+}
+
 func (r *request) count(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.reads == nil {
 		r.reads = map[string]int{}
 	}
@@ -80,7 +125,7 @@ func counted(name string, key ...config.Component) config.Rule {
 
 func compile(t testing.TB, rules ...config.Rule) *Set {
 	t.Helper()
-	set, err := Compile(&config.Config{Rules: rules})
+	set, err := Compile(&config.Config{Rules: rules}, &fakeExpressions{})
 	if err != nil {
 		t.Fatal(err)
 	}

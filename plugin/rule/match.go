@@ -5,14 +5,17 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
 
 // match is a compiled config.Match: all of it must hold. Whether it does may be
 // unknown, where a value is too long to be looked at.
 type match struct {
-	methods    []string // none: any
+	methods    []string    // none: any
+	clients    *ipaddr.Set // nil: any
 	conditions []condition
+	expression int // slot; noExpression for none
 	not        *match
 }
 
@@ -39,9 +42,30 @@ const (
 // compileMatch compiles the match of a rule. Paths and hosts are compared in the
 // spelling that requests' are brought into; the configuration's hosts are in lower
 // case already.
-func (s *Set) compileMatch(c *config.Match, exempt bool) (match, error) {
-	m := match{methods: c.Methods}
-	var list []condition
+func (s *Set) compileMatch(c *config.Match, exempt bool) (m match, err error) {
+	m.methods = c.Methods
+	if c.ClientIP != nil {
+		m.clients = ipaddr.NewSet(c.ClientIP)
+		s.addressSlot = s.attributeSlot(sourceAddress)
+	}
+	if m.conditions, err = s.compileConditions(c, exempt); err != nil {
+		return m, err
+	}
+	if m.expression, err = s.expressionSlot(c.Expr, config.BoolExpression); err != nil {
+		return m, err
+	}
+	if c.Not != nil {
+		not, err := s.compileMatch(c.Not, exempt)
+		if err != nil {
+			return m, err
+		}
+		m.not = &not
+	}
+	return m, nil
+}
+
+// compileConditions compiles what a match compares.
+func (s *Set) compileConditions(c *config.Match, exempt bool) (list []condition, err error) {
 	if c.Path != nil {
 		list = append(list, conditionOf(condition{of: ofPath, plain: exempt}, c.Path))
 		if c.Path.Op != config.Regex {
@@ -61,18 +85,10 @@ func (s *Set) compileMatch(c *config.Match, exempt bool) (match, error) {
 	}
 	for i := range list {
 		if err := s.compilePattern(&list[i]); err != nil {
-			return match{}, err
+			return nil, err
 		}
 	}
-	m.conditions = list
-	if c.Not != nil {
-		not, err := s.compileMatch(c.Not, exempt)
-		if err != nil {
-			return match{}, err
-		}
-		m.not = &not
-	}
-	return m, nil
+	return list, nil
 }
 
 func conditionOf(c condition, sm *config.StringMatch) condition {
@@ -115,10 +131,31 @@ func (m *Matcher) holds(c *match) pattern.Result {
 			return pattern.No
 		}
 	}
+	if c.clients != nil && !m.isClientOf(c.clients) {
+		return pattern.No
+	}
+	if c.expression != noExpression && !m.isTrue(c.expression) {
+		return pattern.No
+	}
 	if c.not == nil {
 		return all
 	}
 	return min(all, m.holds(c.not).Not())
+}
+
+// isClientOf reports whether the client's address is in a set.
+func (m *Matcher) isClientOf(networks *ipaddr.Set) bool {
+	if m.client.state == unread {
+		addr, ok := ipaddr.ParseSource(m.propertyOf(m.set.addressSlot).value)
+		m.client = client{addr: addr, state: read("", ok).state}
+	}
+	return m.client.state == present && networks.Contains(m.client.addr)
+}
+
+// client is the client's address, which is parsed at most once for matches.
+type client struct {
+	addr  ipaddr.Addr
+	state state
 }
 
 // meets reports whether the request meets a condition.

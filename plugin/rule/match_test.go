@@ -1,10 +1,12 @@
 package rule
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 )
 
 func op(op config.MatchOp, value string) *config.StringMatch {
@@ -96,6 +98,52 @@ func TestMatchNonASCIIPath(t *testing.T) {
 		if len(tags(set, get(target))) != 1 {
 			t.Errorf("%q does not match", target)
 		}
+	}
+}
+
+func TestMatchByAddress(t *testing.T) {
+	t.Parallel()
+	prefix := func(text string, bits int) ipaddr.Prefix {
+		addr, ok := ipaddr.Parse(text)
+		if !ok {
+			t.Fatalf("%s is no address", text)
+		}
+		return ipaddr.Prefix{Addr: addr, Bits: bits}
+	}
+	networks := []ipaddr.Prefix{prefix("10.0.0.0", 8), prefix("2001:db8::", 32), prefix("192.0.2.7", 32)}
+	for _, tt := range []struct {
+		name   string
+		source string
+		want   bool
+	}{
+		{name: "in a network", source: "10.1.2.3:4711", want: true},
+		{name: "its last address", source: "10.255.255.255:1", want: true},
+		{name: "after it", source: "11.0.0.0:1"},
+		{name: "an address", source: "192.0.2.7:1", want: true},
+		{name: "the next address", source: "192.0.2.8:1"},
+		{name: "IPv6", source: "[2001:db8:1::1]:1", want: true},
+		{name: "another IPv6", source: "[2001:db9::1]:1"},
+		{name: "IPv4 in IPv6", source: "[::ffff:10.0.0.1]:1", want: true},
+		{name: "no address", source: "unix:/tmp/socket"},
+		{name: "none"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			in, out := counted("in"), counted("out")
+			in.Match.ClientIP = networks
+			out.Match = config.Match{Not: &config.Match{ClientIP: networks}}
+			req := from(tt.source)
+			want := []string{"out|"}
+			if tt.want {
+				want = []string{"in|"}
+			}
+			if got := tags(compile(t, in, out), req); !slices.Equal(got, want) {
+				t.Errorf("tags are %q, want %q", got, want)
+			}
+			if got := req.reads["source.address"]; got != 1 {
+				t.Errorf("the address is read %d times, want once", got)
+			}
+		})
 	}
 }
 

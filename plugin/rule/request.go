@@ -3,6 +3,7 @@ package rule
 import (
 	"hash"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -18,6 +19,9 @@ type Request interface {
 	Cookies(dst []byte) ([]byte, bool)
 	// Property is an Envoy attribute, and whether there is one.
 	Property(path []string) ([]byte, bool)
+	// Evaluate is the value of an expression, as Envoy passes properties, and whether
+	// it has one. The token is that of Expressions.Create.
+	Evaluate(token uint32) ([]byte, bool)
 }
 
 // Matcher holds what Apply has read of one request, and the memory that it
@@ -29,10 +33,12 @@ type Matcher struct {
 
 	headers    []reading // parallel to set.headers
 	properties []reading // parallel to set.attributes
+	values     []reading // parallel to set.expressions
 	absences   []absence // likewise, over all requests
 	missing    *Attribute
 	path, host reading
-	plainPath  bool   // the path is written as it is read
+	plainPath  bool // the path is written as it is read
+	client     client
 	parts      []part // parallel to set.components
 	machine    pattern.Machine
 	hash       hash.Hash
@@ -44,6 +50,8 @@ type Matcher struct {
 	written   []byte // the parts
 	digest    []byte
 	tags      []byte
+	costs     []int64
+	sizes     []algo.Size
 	applied   []Applied
 }
 
@@ -79,9 +87,11 @@ func (m *Matcher) reset(s *Set, req Request) {
 	m.req, m.units, m.missing = req, requestUnits, nil
 	m.headers = fresh(m.headers, len(s.headers))
 	m.properties = fresh(m.properties, len(s.attributes))
+	m.values = fresh(m.values, len(s.expressions))
 	m.parts = fresh(m.parts, len(s.components))
-	m.path, m.host = reading{}, reading{}
+	m.path, m.host, m.client = reading{}, reading{}, client{}
 	m.written, m.tags, m.applied = m.written[:0], m.tags[:0], m.applied[:0]
+	m.costs, m.sizes = m.costs[:0], m.sizes[:0]
 }
 
 // fresh is n zero elements, in the memory of list if it is enough.

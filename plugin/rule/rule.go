@@ -14,12 +14,17 @@ type Set struct {
 	// LimitSets are all lists of limits, of rules and of their tiers.
 	LimitSets []*LimitSet
 
-	headers    []string                    // that some rule reads; a slot is an index
-	cookieSlot int                         // of the header cookie; -1: nobody reads it
-	attributes []*Attribute                // that some rule reads
-	components []component                 // of keys, each once
-	patterns   map[string]*pattern.Pattern // by regular expression
-	compiled   []compiled                  // parallel to Rules
+	headers     []string                    // that some rule reads; a slot is an index
+	cookieSlot  int                         // of the header cookie; -1: nobody reads it
+	attributes  []*Attribute                // that some rule reads
+	addressSlot int                         // of the client address, if a match reads it
+	components  []component                 // of keys, each once
+	patterns    map[string]*pattern.Pattern // by regular expression
+
+	evaluator   Expressions // nil: expressions have no value
+	expressions []expression
+
+	compiled []compiled // parallel to Rules
 }
 
 // Rule is what is known of a rule without a request.
@@ -40,6 +45,10 @@ type LimitSet struct {
 	Limits      []config.Limit
 	KeySuffixes []string // ":gcra:1s"
 	Labels      []answer.Label
+
+	sizes []size    // where units and bursts come from
+	costs []*amount // of limits that have a cost of their own; nil: the rule's
+	sized bool      // whether any size comes with the request
 }
 
 // Applied is a rule that applies to a request.
@@ -50,8 +59,12 @@ type Applied struct {
 	// Tag is "<rule>|<identity>", escaped: what stands in the braces of the
 	// request's keys. It is valid until the Matcher's next Apply.
 	Tag []byte
-	// Cost is 0 to algo.MaxCost.
+	// Cost is the rule's, 0 to algo.MaxCost.
 	Cost int64
+	// Costs are what the request takes of each limit, likewise; Sizes what it brings
+	// of each limit's size, nil if none. They are valid as long as Tag.
+	Costs []int64
+	Sizes []algo.Size
 }
 
 // compiled is a Rule with what it asks of requests.
@@ -60,7 +73,7 @@ type compiled struct {
 	match     match
 	key       []int  // slots of Set.components
 	tagPrefix string // "<rule>|", escaped
-	cost      cost
+	cost      amount
 	limits    *LimitSet // nil if there are tiers
 	tiers     *tiers
 }
@@ -107,5 +120,9 @@ func (m *Matcher) apply(c *compiled) (Applied, bool) {
 	if !ok {
 		return Applied{}, false
 	}
-	return Applied{Rule: c.rule, Limits: limits, Tag: tag, Cost: m.costOf(&c.cost)}, true
+	a := Applied{Rule: c.rule, Limits: limits, Tag: tag, Cost: m.amountOf(&c.cost, c.cost.max)}
+	if limits != nil {
+		a.Costs, a.Sizes = m.costsOf(limits, a.Cost), m.sizesOf(limits)
+	}
+	return a, true
 }

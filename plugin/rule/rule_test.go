@@ -169,6 +169,8 @@ func (s *static) Cookies(dst []byte) ([]byte, bool) {
 	return append(dst, s.headers["cookie"]...), true
 }
 
+func (s *static) Evaluate(uint32) ([]byte, bool) { return nil, false }
+
 func (s *static) Property(path []string) ([]byte, bool) {
 	value, ok := s.properties[path[len(path)-1]]
 	return value, ok

@@ -60,7 +60,11 @@ func (t *tiers) named(value string) *tier {
 }
 
 func (s *Set) compileTiers(r *Rule, c *config.Tiers) (*tiers, error) {
-	t := &tiers{source: s.compileComponent(r, &c.Source)}
+	source, err := s.compileComponent(r, &c.Source)
+	if err != nil {
+		return nil, err
+	}
+	t := &tiers{source: source}
 	for i := range c.Values {
 		v := &c.Values[i]
 		compiled := tier{value: v.Value}

@@ -150,6 +150,7 @@ func (r request) Header(name string) (string, bool) {
 }
 
 func (r request) Cookies(dst []byte) ([]byte, bool)     { return dst, false }
+func (r request) Evaluate(uint32) ([]byte, bool)        { return nil, false }
 func (r request) Property(path []string) ([]byte, bool) { return nil, false }
 
 // TestRoutes sends requests to the rules that routes became.
@@ -182,7 +183,7 @@ func TestRoutes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set, err := rule.Compile(cfg)
+			set, err := rule.Compile(cfg, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -169,7 +169,7 @@ type prober struct {
 func (p *prober) applies(r config.Rule) bool {
 	r.Name, r.Cost = "probe", config.Cost{Default: 1, Max: algo.MaxCost}
 	r.Limits = []config.Limit{{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: 1e6}, Name: "probe", Window: "1s"}}
-	set, err := rule.Compile(&config.Config{Rules: []config.Rule{r}})
+	set, err := rule.Compile(&config.Config{Rules: []config.Rule{r}}, nil)
 	if err != nil {
 		if p.err == nil {
 			p.err = err

@@ -110,6 +110,9 @@ func (r *Request) Cookies(dst []byte) ([]byte, bool) {
 	return append(dst, value...), ok
 }
 
+// Evaluate implements rule.Request. Only Envoy evaluates expressions.
+func (r *Request) Evaluate(uint32) ([]byte, bool) { return nil, false }
+
 // Property implements rule.Request. It writes values as Envoy passes them.
 func (r *Request) Property(path []string) ([]byte, bool) {
 	if value, ok := r.attributes[strings.Join(path, ".")]; ok {

@@ -27,7 +27,7 @@ func run(t *testing.T, plugin, traffic string, o Options) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := rule.Compile(cfg)
+	rules, err := rule.Compile(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

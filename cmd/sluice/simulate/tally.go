@@ -141,13 +141,13 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 	case admitted:
 		of.admitted++
 	}
-	if !admitted || c.Cost == 0 {
+	if !admitted {
 		return
 	}
 	for _, l := range of.limits {
 		for i := range c.Limits.Limits {
 			if l.report.Name == c.Limits.Limits[i].Name && l.report.Capacity == c.Limits.Limits[i].Capacity() {
-				l.admit(string(c.Tag), c.Cost, now)
+				l.admit(string(c.Tag), c.Costs[i], now)
 			}
 		}
 	}
@@ -155,6 +155,9 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 
 // admit counts units of an identity.
 func (l *limitTally) admit(tag string, units, now int64) {
+	if units == 0 {
+		return
+	}
 	r := l.recent[tag]
 	if r == nil {
 		r = &recent{}

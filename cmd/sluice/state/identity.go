@@ -64,7 +64,7 @@ func Of(cfg *config.Config, name, tier string, values []string) (*Identity, erro
 	if r.Tiers != nil {
 		untiered.Rules[0].Tiers, untiered.Rules[0].Limits = nil, anyLimits(r.Tiers)
 	}
-	set, err := rule.Compile(untiered)
+	set, err := rule.Compile(untiered, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func tagPrefix(r *config.Rule) (string, error) {
 	if r.Tiers != nil {
 		keyless.Rules[0].Tiers, keyless.Rules[0].Limits = nil, anyLimits(r.Tiers)
 	}
-	set, err := rule.Compile(keyless)
+	set, err := rule.Compile(keyless, nil)
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +126,7 @@ func anyLimits(t *config.Tiers) []config.Limit {
 
 // choose finds the limits: the tier's that is named, that the request has, or all.
 func (id *Identity) choose(tier string, req *explain.Request) error {
-	set, err := rule.Compile(alone(id.Rule))
+	set, err := rule.Compile(alone(id.Rule), nil)
 	if err != nil {
 		return err
 	}

@@ -206,6 +206,30 @@ func (c command) state() (uint32, string) {
 	return proxySetShared(key, keySize, value, valueSize, given), ""
 }
 
+// foreign calls a foreign function.
+func foreign(name, arguments string) (uint32, string) {
+	var p *byte
+	var n uint32
+	f, fSize := ptr(name)
+	args, argsSize := ptr(arguments)
+	status := proxyCallForeign(f, fSize, args, argsSize, &p, &n)
+	return status, str(p, n)
+}
+
+// evaluate compiles an expression, in which \n is a line break, evaluates it and
+// deletes it. Bytes that cannot be read in a log are in Go's syntax.
+func evaluate(text string) (uint32, string) {
+	status, token := foreign("expr_create", strings.ReplaceAll(text, `\n`, "\n"))
+	if status != 0 {
+		return status, "not compiled"
+	}
+	status, value := foreign("expr_evaluate", token)
+	if deleted, _ := foreign("expr_delete", token); deleted != 0 {
+		return deleted, "not deleted"
+	}
+	return status, strconv.Quote(value)
+}
+
 func (c command) other() (uint32, string) {
 	var n uint32
 	var now uint64
@@ -236,11 +260,9 @@ func (c command) other() (uint32, string) {
 	case "done":
 		return proxyDone(), ""
 	case "foreign":
-		var p *byte
-		name, nameSize := c.ptr(1)
-		args, argsSize := c.ptr(2)
-		status := proxyCallForeign(name, nameSize, args, argsSize, &p, &n)
-		return status, str(p, n)
+		return foreign(c.text(1), c.text(2))
+	case "eval":
+		return evaluate(strings.Join(c[1:], " "))
 	case "env":
 		return 0, os.Getenv(c.text(1))
 	case "print":

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+)
+
+// condition is a match of three conditions; %d makes it another text.
+const condition = `'x-plan' in request.headers && request.headers['x-plan'] != 'p%d' && request.method in ['GET', 'PUT']`
+
+// TestExpressionsLoad: a configuration with 200 expressions loads within a second, in
+// each of the VMs that Envoy starts for it.
+func TestExpressionsLoad(t *testing.T) {
+	t.Parallel()
+	load := func(match string) time.Duration {
+		var rules []string
+		for i := range 200 {
+			text := strings.ReplaceAll(match, "%d", fmt.Sprint(i))
+			rules = append(rules, fmt.Sprintf(`{"name": "r%d", "match": {%s}, %s}`, i, text, hundred))
+		}
+		began := time.Now()
+		e := start(t, `{"rules": [`+strings.Join(rules, ",")+`]}`, envoytest.Options{Redis: []string{}, Workers: 1})
+		get(t, e.URL)
+		e.Stop()
+		return time.Since(began)
+	}
+	without, with := load(``), load(`"expr": "`+condition+`"`)
+	t.Logf("Envoy serves after %v, with expressions after %v", without, with)
+	const vms = 3 // to try it, for the main thread, and for the worker
+	if with-without > vms*time.Second {
+		t.Errorf("200 expressions take %v to load %d times, want at most a second each", with-without, vms)
+	}
+}
+
+// TestExpressionsCost: what an expression adds to a request, measured with 50 of
+// them. The goal is 4 us; a busy machine is given more.
+func TestExpressionsCost(t *testing.T) {
+	t.Parallel()
+	const expressions, limit = 50, 40 * time.Microsecond
+	rules := func(match string) string {
+		var all []string
+		for i := range expressions {
+			text := strings.ReplaceAll(match, "%d", fmt.Sprint(i))
+			all = append(all, fmt.Sprintf(`{"name": "r%d", "match": {%s, "not": {"headers": {"x-plan": {"present": true}}}}, %s}`, i, text, hundred))
+		}
+		return `{"rules": [` + strings.Join(all, ",") + `]}`
+	}
+	without := rules(`"headers": {"x-plan": {"present": true}}`)
+	e := start(t, without, envoytest.Options{
+		Redis: []string{}, Workers: 1, Quiet: true,
+		Beside: map[string]string{"with": rules(`"expr": "` + condition + `"`)},
+	})
+	headers := [][2]string{{"x-plan", "free"}}
+	plain, with := least(t, e.URL, headers), least(t, e.Beside["with"], headers)
+	each := (with - plain) / expressions
+	t.Logf("an expression of three conditions takes %v", each)
+	if each > limit {
+		t.Errorf("an expression takes %v, want at most %v", each, limit)
+	}
+}

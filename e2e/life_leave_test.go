@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestLeaversChargeNobody: an exhausted user's client sends requests and leaves at
+// once. They are settled all the same: the tenant pays for what was admitted only.
+func TestLeaversChargeNobody(t *testing.T) {
+	t.Parallel()
+	const limit, leavers = 5, 400
+	for _, tc := range []struct {
+		name      string
+		denyCache int
+		leave     func(t *testing.T, addr string, requests int)
+	}{
+		{name: "HTTP/1.1 close", denyCache: 4096, leave: sendAndClose},
+		{name: "HTTP/1.1 close, no deny cache", denyCache: 0, leave: sendAndClose},
+		{name: "HTTP/2 reset", denyCache: 4096, leave: sendAndReset},
+		{name: "HTTP/2 reset, no deny cache", denyCache: 0, leave: sendAndReset},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, fmt.Sprintf(`{%s"deny_cache": {"size": %d}, "rules": [
+				{"name": "tenant", "key": [{"header": "x-tenant"}], "cost": {"header": "x-cost", "default": 1, "max": 9}, "limits": [{"algorithm": "fixed_window", "limit": 1000, %s}]},
+				{"name": "per-user", "key": [{"header": "x-user"}], "limits": [{"algorithm": "gcra", "limit": %d, %s}]}]}`,
+				patient, tc.denyCache, long, limit, long), envoytest.Options{})
+			for range limit {
+				get(t, s.URL, "x-tenant: t", "x-user: u")
+			}
+			before := s.snapshot(t)
+			tc.leave(t, s.Addr, leavers)
+			awaitSettled(t, s, limit+leavers)
+			testenv.Wait(t, patience, func() error { // refunds are not waited for
+				if after := s.snapshot(t); after != before {
+					return fmt.Errorf("Redis held\n%q, and holds\n%q", before, after)
+				}
+				return nil
+			})
+			testenv.Same(t, "the tenant's remaining", remaining(t, s.URL, "x-tenant: t"), fmt.Sprint(1000-limit))
+		})
+	}
+}
+
+// awaitSettled returns when Envoy has had a number of requests, all of them are
+// over, and the plugin has counted each.
+func awaitSettled(t *testing.T, s *setting, requests int) {
+	t.Helper()
+	const all, active, outcomes = "http.limited.downstream_rq_total", "http.limited.downstream_rq_active", "wasmcustom.sluice.outcome."
+	testenv.Wait(t, 2*patience, func() error {
+		envoy, told := s.Stats("http.limited.downstream_rq"), int64(0)
+		for _, n := range s.Stats(outcomes) {
+			told += n
+		}
+		if envoy[all] != int64(requests) || envoy[active] != 0 || told != int64(requests) {
+			return fmt.Errorf("%d requests came, %d are under way, %d are counted; want %d, all counted",
+				envoy[all], envoy[active], told, requests)
+		}
+		return nil
+	})
+}
+
+// dial connects to Envoy. The connection ends with the test.
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// sendAndClose sends each request on a connection of its own, and closes it.
+func sendAndClose(t *testing.T, addr string, requests int) {
+	t.Helper()
+	for range requests {
+		conn := dial(t, addr)
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nhost: x\r\nx-tenant: t\r\nx-user: u\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+}
+
+// Frames of HTTP/2, see RFC 9113, section 6.
+const (
+	headersFrame, resetFrame, settingsFrame = 1, 3, 4
+
+	endStreamAndHeaders = 0x1 | 0x4
+	http2Preface        = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	cancelCode          = "\x00\x00\x00\x08"
+)
+
+// appendFrame appends a frame of HTTP/2.
+func appendFrame(dst []byte, kind, flags byte, stream int, payload string) []byte {
+	n := len(payload)
+	dst = append(dst, byte(n>>16), byte(n>>8), byte(n), kind, flags)
+	dst = append(dst, byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
+	return append(dst, payload...)
+}
+
+// literal is a header field that HPACK does not index (RFC 7541, section 6.2.2).
+func literal(name, value string) string {
+	return "\x00" + string(rune(len(name))) + name + string(rune(len(value))) + value
+}
+
+// sendAndReset sends requests, and resets the stream of each, on connections of 100
+// streams. Envoy takes more on one connection for an attack.
+func sendAndReset(t *testing.T, addr string, requests int) {
+	t.Helper()
+	const streams = 100
+	block := "\x82\x86\x84\x01\x01x" + // GET, http, "/", authority "x"
+		literal("x-tenant", "t") + literal("x-user", "u")
+	for range requests / streams {
+		conn := dial(t, addr)
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		frames := appendFrame([]byte(http2Preface), settingsFrame, 0, 0, "")
+		for i := range streams {
+			frames = appendFrame(frames, headersFrame, endStreamAndHeaders, 2*i+1, block)
+			frames = appendFrame(frames, resetFrame, 0, 2*i+1, cancelCode)
+		}
+		if _, err := conn.Write(frames); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLeaversGiveTheirPlacesBack: a queue that is full has room again when clients
+// leave that it holds. Those who stay keep their times.
+func TestLeaversGiveTheirPlacesBack(t *testing.T) {
+	t.Parallel()
+	const interval = 5 * time.Second
+	d := new(departures)
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "5s", "burst": 4, "max_delay": "1m"}]}]}`,
+		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
+	leaving, leave := context.WithCancel(ctx)
+	defer leave()
+	answers := enqueue(t, s, []context.Context{ctx, leaving, leaving, ctx})
+	stayed := time.Now() // request 3 is due two to three intervals from here
+	testenv.Same(t, "a full queue: status", get(t, s.URL, "x-user: u").status, http.StatusTooManyRequests)
+	full := s.snapshot(t)
+	leave()
+	testenv.Wait(t, patience, func() error {
+		if s.snapshot(t) == full {
+			return fmt.Errorf("no place was given back")
+		}
+		return nil
+	})
+	testenv.Same(t, "the next client: status", get(t, s.URL+"/?4", "x-user: u").status, http.StatusOK)
+	for i, answer := range answers {
+		if err := <-answer; (err != nil) != (i == 1 || i == 2) {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	testenv.Same(t, "the upstream got", strings.Join(d.names, " "), "0 4 3")
+	if wait := d.times[len(d.times)-1].Sub(stayed); wait < 2*interval-interval/2 {
+		t.Errorf("request 3 left after %v, want about %v", wait, 3*interval)
+	}
+}

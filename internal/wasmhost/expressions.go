@@ -1,0 +1,138 @@
+package wasmhost
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/envoycel"
+)
+
+// The foreign functions of Envoy that compile and evaluate CEL
+// (source/extensions/common/wasm/foreign.cc). Tokens are of the plugin context.
+
+// expressions are those of one plugin context.
+type expressions struct {
+	programs map[uint32]*envoycel.Program // by token
+	next     uint32
+}
+
+// Expressions is how many expressions the plugin context holds.
+func (p *Plugin) Expressions() int { return len(p.expressions.programs) }
+
+// expression calls one of the foreign functions.
+func (c Caller) expression(name string, arguments []byte) ([]byte, Status) {
+	e := &c.plugin.expressions
+	switch name {
+	case "expr_create":
+		return e.create(string(arguments))
+	case "expr_evaluate", "expr_delete":
+	default:
+		return nil, StatusNotFound
+	}
+	if len(arguments) != 4 {
+		return nil, StatusBadArgument
+	}
+	token := binary.LittleEndian.Uint32(arguments)
+	if name == "expr_delete" {
+		delete(e.programs, token)
+		return nil, StatusOK
+	}
+	return c.evaluate(e.programs[token])
+}
+
+func (e *expressions) create(text string) ([]byte, Status) {
+	program, err := envoycel.Compile(text)
+	if err != nil {
+		return nil, StatusBadArgument
+	}
+	if e.programs == nil {
+		e.programs = map[uint32]*envoycel.Program{}
+	}
+	token := e.next
+	e.next++
+	e.programs[token] = program
+	return binary.LittleEndian.AppendUint32(nil, token), StatusOK
+}
+
+func (c Caller) evaluate(program *envoycel.Program) ([]byte, Status) {
+	if program == nil {
+		return nil, StatusNotFound
+	}
+	result, err := program.Evaluate(c.attributes())
+	switch {
+	case errors.Is(err, envoycel.ErrNull):
+		return nil, StatusSerializationFailure
+	case err != nil:
+		return nil, StatusInternalFailure
+	}
+	return result, StatusOK
+}
+
+// attributes are what expressions see: what the headers say, then the Properties,
+// as text, then the Attributes.
+func (c Caller) attributes() map[string]any {
+	all := map[string]any{}
+	c.h.options.Properties.addTo(all)
+	merge(all, c.h.options.Attributes)
+	if s := c.stream; s != nil {
+		merge(all, map[string]any{"request": requestAttributes(s.request.headers)})
+		s.Properties.addTo(all)
+		merge(all, s.Attributes)
+	}
+	return all
+}
+
+func requestAttributes(headers Pairs) map[string]any {
+	values := map[string]any{}
+	for _, h := range headers {
+		values[h[0]] = strings.Join(headers.All(h[0]), ",")
+	}
+	request := map[string]any{"headers": values}
+	names := map[string]string{
+		":path": "path", ":method": "method", ":authority": "host", ":scheme": "scheme",
+		"user-agent": "useragent", "referer": "referer", "x-request-id": "id",
+	}
+	for name, attribute := range names {
+		if value, ok := values[name]; ok {
+			request[attribute] = value
+		}
+	}
+	if path, ok := values[":path"].(string); ok {
+		request["url_path"], request["query"], _ = strings.Cut(path, "?")
+	}
+	return request
+}
+
+// addTo adds properties to attributes.
+func (p Properties) addTo(attributes map[string]any) {
+	for path, value := range p {
+		separator := "."
+		if strings.Contains(path, "\x00") {
+			separator = "\x00"
+		}
+		var nested any = string(value)
+		for _, name := range slices.Backward(strings.Split(path, separator)) {
+			nested = map[string]any{name: nested}
+		}
+		merge(attributes, nested.(map[string]any))
+	}
+}
+
+// merge adds a tree to another, which it does not share.
+func merge(into, tree map[string]any) {
+	for name, value := range tree {
+		branch, ok1 := value.(map[string]any)
+		old, ok2 := into[name].(map[string]any)
+		switch {
+		case ok1 && ok2:
+			old = maps.Clone(old)
+			merge(old, branch)
+			into[name] = old
+		default:
+			into[name] = value
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package wasmhost
+
+import (
+	_ "embed"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// An expression a line: every construct that the documents name, and what Sluice
+// makes of them.
+//
+//go:embed testdata/conformance/expressions.txt
+var conformanceExpressions string
+
+// older is what Envoys before some version make of expressions otherwise.
+var older = map[string]map[string]string{
+	"1.36": {
+		`string(true\n)`:        `10 ""`, // a bool has no text
+		`string(1234567.0\n)`:   `0 "1.23457e+06"`,
+		`string(123456789.0\n)`: `0 "1.23457e+08"`,
+		`string(metadata.filter_metadata['test.claims']['yes']\n)`:   `10 ""`,
+		`string(metadata.filter_metadata['test.claims']['large']\n)`: `0 "1.23457e+06"`,
+	},
+}
+
+// release is the first two numbers of an Envoy's version.
+func release(t *testing.T, program string) string {
+	t.Helper()
+	out, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := regexp.MustCompile(`/(\d+\.\d+)\.\d+/`).FindSubmatch(out)
+	if numbers == nil {
+		t.Fatalf("no version in %q", out)
+	}
+	return string(numbers[1])
+}
+
+// claims are the metadata of conformance/envoy.yaml.
+var claims = map[string]any{
+	"text": "alice", "whole": 42.0, "large": 1234567.0, "half": 1.5, "yes": true, "decimal": "17",
+	"nested": map[string]any{"sub": "bob"}, "list": []any{1.0, 2.0},
+}
+
+// envoys are the default Envoy and all that are installed beside it.
+func envoys(t *testing.T) map[string]string {
+	t.Helper()
+	programs := map[string]string{"default": testenv.Tool(t, "envoy")}
+	others, err := filepath.Glob(filepath.Join(testenv.Root(t), ".tools", "envoy", "*", "envoy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range others {
+		programs[filepath.Base(filepath.Dir(program))] = program
+	}
+	return programs
+}
+
+// TestExpressionConformance evaluates each expression in real Envoys and in a Host.
+func TestExpressionConformance(t *testing.T) {
+	t.Parallel()
+	var expressions []string
+	script := "/eval?q=a request_headers\n"
+	for line := range strings.Lines(conformanceExpressions) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			expressions = append(expressions, line)
+			script += "  eval " + line + "\n"
+		}
+	}
+	headers := []string{"x-plan", "free", "x-two", "one", "x-two", "two", "x-number", "12", "user-agent", "test/1.0"}
+	h, p := startGuest(t, Options{
+		Properties: Properties{"source.address": []byte("127.0.0.1:50626"), "request.protocol": []byte("HTTP/1.1")},
+		Attributes: map[string]any{
+			"request":  map[string]any{"size": 0, "host": "example.com"},
+			"metadata": map[string]any{"filter_metadata": map[string]any{"test.claims": claims}},
+		},
+	}, script)
+	p.NewStream().RequestHeaders(Request("GET", "/eval?q=a", headers...), true)
+	seen := results(h.LogsAt(LogInfo))
+	if len(seen) != len(expressions) {
+		t.Fatalf("%d results in the Host, want %d", len(seen), len(expressions))
+	}
+	for name, program := range envoys(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			envoy := startEnvoy(t, program, script)
+			envoy.run(exchange{method: "GET", path: "/eval?q=a", headers: headers})
+			envoy.waitForLines(len(expressions))
+			differs := older[release(t, program)]
+			for i, got := range results(envoy.lines()) {
+				want := seen[i]
+				if other, ok := differs[expressions[i]]; ok {
+					want = other
+				}
+				if got != want {
+					t.Errorf("%s is %s in Envoy, want %s", expressions[i], got, want)
+				}
+			}
+		})
+	}
+}
+
+// results are what follows the = of the lines that eval has logged.
+func results(lines []string) (all []string) {
+	for _, line := range lines {
+		if strings.HasPrefix(line, "  eval ") {
+			all = append(all, strings.TrimRight(line[strings.LastIndex(line, " = ")+3:], " "))
+		}
+	}
+	return all
+}

@@ -1,0 +1,138 @@
+package rule
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+// amount is a compiled config.Amount: a number that may come with the request.
+type amount struct {
+	header     int // slot; noHeader for none
+	expression int // slot; noExpression for none
+	fallback   int64
+	max        int64
+}
+
+const noHeader = -1
+
+// compileAmount compiles c. Metadata and properties are read by an expression, as
+// the bytes of an attribute do not say whether they are a number.
+func (s *Set) compileAmount(c *config.Amount) (a amount, err error) {
+	a = amount{header: noHeader, expression: noExpression, fallback: c.Default, max: c.Max}
+	expr := c.Expr
+	switch {
+	case c.Header != "":
+		a.header = s.headerSlot(c.Header)
+	case c.Metadata != nil:
+		expr = metadataText(c.Metadata)
+	case c.Property != nil:
+		expr = propertyText(c.Property)
+	}
+	a.expression, err = s.expressionSlot(expr, config.NumberExpression)
+	return a, err
+}
+
+// amountOf is the number of the request, and long if it is too long to be looked
+// at.
+func (m *Matcher) amountOf(a *amount, long int64) int64 {
+	switch {
+	case a.expression != noExpression:
+		return m.numberOf(a.expression, a.fallback, a.max)
+	case a.header == noHeader:
+		return a.fallback
+	}
+	value := m.headerOf(a.header).value
+	if !m.afford(len(value) * unitsToCount) {
+		return long
+	}
+	return parseAmount(value, a.fallback, a.max)
+}
+
+// parseAmount reads digits: at most limit, however many there are. Anything else
+// is fallback.
+func parseAmount(s string, fallback, limit int64) int64 {
+	if s == "" {
+		return fallback
+	}
+	n := int64(0)
+	for i := range len(s) {
+		if !text.IsDigit(s[i]) {
+			return fallback
+		}
+		n = min(n*10+int64(s[i]-'0'), limit+1) // no overflow: limit is at most 1e9
+	}
+	return min(n, limit)
+}
+
+// size is where the units and the burst of a limit come from: nil if not from the
+// request.
+type size struct{ units, burst *amount }
+
+// compileAmounts compiles what comes with the request of each limit.
+func (s *Set) compileAmounts(l *LimitSet) error {
+	for i := range l.Limits {
+		c := &l.Limits[i]
+		units, err := s.compileOptional(c.UnitsFrom)
+		if err != nil {
+			return err
+		}
+		burst, err := s.compileOptional(c.BurstFrom)
+		if err != nil {
+			return err
+		}
+		cost, err := s.compileOptional(c.Cost)
+		if err != nil {
+			return err
+		}
+		l.sizes = append(l.sizes, size{units, burst})
+		l.costs = append(l.costs, cost)
+		l.sized = l.sized || units != nil || burst != nil
+	}
+	return nil
+}
+
+// compileOptional is nil for nil.
+func (s *Set) compileOptional(c *config.Amount) (*amount, error) {
+	if c == nil {
+		return nil, nil
+	}
+	a, err := s.compileAmount(c)
+	return &a, err
+}
+
+// costsOf is what the request takes of each limit: its own cost, or the rule's.
+func (m *Matcher) costsOf(l *LimitSet, rule int64) []int64 {
+	begin := len(m.costs)
+	for _, own := range l.costs {
+		cost := rule
+		if own != nil {
+			cost = m.amountOf(own, own.max)
+		}
+		m.costs = append(m.costs, cost)
+	}
+	return m.costs[begin:len(m.costs):len(m.costs)]
+}
+
+// sizesOf is the units and bursts that come with the request; nil if none does. A
+// burst of 0 counts as a limit of 0.
+func (m *Matcher) sizesOf(l *LimitSet) []algo.Size {
+	if !l.sized {
+		return nil
+	}
+	begin := len(m.sizes)
+	for i, from := range l.sizes {
+		limit := l.Limits[i].Limit
+		if from.units != nil {
+			limit.Units = m.amountOf(from.units, from.units.fallback)
+		}
+		if from.burst != nil {
+			if limit.Burst = m.amountOf(from.burst, from.burst.fallback); limit.Burst == 0 {
+				limit.Units = 0
+			}
+		}
+		limit.Fit()
+		m.sizes = append(m.sizes, algo.Size{Units: limit.Units, Burst: limit.Burst})
+	}
+	return m.sizes[begin:len(m.sizes):len(m.sizes)]
+}

@@ -1,0 +1,162 @@
+package rule
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+// Expressions makes expressions ready to be evaluated: Envoy does it for package
+// main. They are CEL (https://github.com/google/cel-spec) over Envoy's attributes.
+type Expressions interface {
+	// Create compiles a text. The token is what Request.Evaluate takes.
+	Create(text string) (token uint32, err error)
+}
+
+// expression is a compiled text. What it is used as is part of the text, since the
+// bytes of a value have no type: 1, 1.0 and 'abcdefgh' are eight bytes each.
+type expression struct {
+	text  string
+	token uint32
+}
+
+// wrapped is the text whose value, if it has one, is of the kind: a bool, a string
+// or a double. The line break ends a comment.
+func wrapped(text string, kind config.ExpressionKind) string {
+	switch kind {
+	case config.BoolExpression:
+		return "(" + text + "\n) == true"
+	case config.TextExpression:
+		return "string(" + text + "\n)"
+	}
+	return "double(" + text + "\n)"
+}
+
+// metadataText is the expression that reads dynamic metadata, whose names are keys.
+func metadataText(path []string) string {
+	var b strings.Builder
+	b.WriteString("metadata.filter_metadata")
+	for _, name := range path {
+		b.WriteString("[" + quoted(name) + "]")
+	}
+	return b.String()
+}
+
+// propertyText is the expression that reads an attribute, whose names are fields
+// where they can be.
+func propertyText(path []string) string {
+	var b strings.Builder
+	for i, name := range path {
+		switch {
+		case i == 0:
+			b.WriteString(name)
+		case isIdentifier(name):
+			b.WriteString("." + name)
+		default:
+			b.WriteString("[" + quoted(name) + "]")
+		}
+	}
+	return b.String()
+}
+
+// isIdentifier reports whether CEL can select a field by the name.
+func isIdentifier(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && !slices.Contains(reserved, name)
+}
+
+// reserved are the words that CEL takes for something else.
+var reserved = []string{
+	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
+	"namespace", "null", "package", "return", "true", "var", "void", "while",
+}
+
+// quoted is a string as CEL has it.
+func quoted(s string) string {
+	var b strings.Builder
+	b.WriteByte('\'')
+	for _, r := range s {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
+}
+
+// noExpression is a slot that has none.
+const noExpression = -1
+
+// expressionSlot is the slot of an expression, compiled if it is new; noExpression
+// for no text.
+func (s *Set) expressionSlot(expr string, kind config.ExpressionKind) (int, error) {
+	if expr == "" {
+		return noExpression, nil
+	}
+	expr = wrapped(expr, kind)
+	same := func(e expression) bool { return e.text == expr }
+	if i := slices.IndexFunc(s.expressions, same); i >= 0 {
+		return i, nil
+	}
+	e := expression{text: expr}
+	if s.evaluator != nil {
+		var err error
+		if e.token, err = s.evaluator.Create(expr); err != nil {
+			return noExpression, fmt.Errorf("%q does not compile: %w", expr, err)
+		}
+	}
+	s.expressions = append(s.expressions, e)
+	return len(s.expressions) - 1, nil
+}
+
+// expressionOf is the value of an expression, absent if it has none.
+func (m *Matcher) expressionOf(slot int) reading {
+	r := &m.values[slot]
+	if r.state == unread {
+		value, ok := m.req.Evaluate(m.set.expressions[slot].token)
+		*r = read(text.View(value), ok)
+	}
+	return *r
+}
+
+// isTrue reports whether the value of a BoolExpression is true.
+func (m *Matcher) isTrue(slot int) bool {
+	r := m.expressionOf(slot)
+	return r.state == present && r.value == "\x01"
+}
+
+// numberOf is the value of a NumberExpression rounded down, at most limit. It is
+// fallback if there is no finite number of at least 0.
+func (m *Matcher) numberOf(slot int, fallback, limit int64) int64 {
+	r := m.expressionOf(slot)
+	if r.state != present || len(r.value) != 8 {
+		return fallback
+	}
+	bits := uint64(0)
+	for i := 7; i >= 0; i-- {
+		bits = bits<<8 | uint64(r.value[i])
+	}
+	f := math.Float64frombits(bits)
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0) || f < 0:
+		return fallback
+	case f >= float64(limit):
+		return limit
+	}
+	return int64(f)
+}

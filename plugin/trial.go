@@ -1,0 +1,113 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// Each worker tries Redis once (plugin/redis, trial.go). Envoy runs the plugin in
+// its main thread as well, where it never sees a request, and from where an
+// internal listener cannot be reached: no line may come from there that says so.
+// The plugin is not told where it runs. But with a configuration from a file,
+// Envoy first makes a VM to see whether the configuration is right, then that of
+// the main thread, and then those of the workers. With one from a control plane
+// the order is not sure: so whoever fails asks the others before it says so.
+
+// mainThread is the number of the main thread's VM, counted from 1.
+const mainThread = 2
+
+// maxTried bounds how many Redis a VM remembers to have tried.
+const maxTried = 16
+
+// mustTry reports whether this worker has yet to try a Redis. Updates of the rules
+// alone, which may come several a second, need no connection for that.
+func (v *vm) mustTry(r *config.Redis) bool {
+	if v.number == 0 {
+		v.number = v.countVM()
+	}
+	if v.number == mainThread || slices.Contains(v.tried, *r) {
+		return false
+	}
+	if len(v.tried) == maxTried {
+		v.tried = v.tried[1:]
+	}
+	v.tried = append(v.tried, *r)
+	return true
+}
+
+// countVM counts this VM among those of this Envoy.
+func (v *vm) countVM() int {
+	const key, attempts = "sluice.vms", 10
+	shared := sharedData{v.host}
+	for range attempts {
+		var n uint32
+		value, cas, err := shared.Get(key)
+		if err == nil && len(value) == 4 {
+			n = binary.LittleEndian.Uint32(value)
+		}
+		n++
+		if shared.Set(key, binary.LittleEndian.AppendUint32(nil, n), cas) == nil {
+			return int(n)
+		}
+	}
+	return mainThread + 1 // a worker, as the main thread has no others beside it
+}
+
+// trial is what becomes of a worker's trial.
+type trial struct {
+	host       host
+	key        string // of the shared data: set if any worker could use this Redis
+	failure    string // the line about a trial that failed, and has not been told
+	tellMicros int64  // when it is told; 0: not known yet
+}
+
+func newTrial(h host, r *config.Redis) *trial {
+	sum := sha256.New()
+	for _, s := range []string{r.Cluster, r.KeyPrefix, r.Username, r.Password, r.PasswordEnv, strconv.FormatInt(r.Database, 10)} {
+		sum.Write([]byte(strconv.Quote(s)))
+	}
+	return &trial{host: h, key: "sluice.trial." + hex.EncodeToString(sum.Sum(nil)[:8])}
+}
+
+// ended tells that Redis can be used, or keeps why it cannot.
+func (t *trial) ended(ok bool, line string) {
+	if !ok {
+		t.failure = line
+		return
+	}
+	_ = sharedData{t.host}.Set(t.key, []byte{1}, 0) // else another VM may say too much
+	t.host.logLine(logInfo, line)
+}
+
+// othersMicros is how long the other workers have to find that Redis can be used.
+const othersMicros = 1_000_000
+
+// tick tells a failure, unless another worker has found that Redis can be used.
+func (t *trial) tick(nowMicros int64) {
+	switch {
+	case t.failure == "":
+	case t.tellMicros == 0:
+		t.tellMicros = nowMicros + othersMicros
+	case nowMicros >= t.tellMicros:
+		if _, _, err := (sharedData{t.host}).Get(t.key); err != nil {
+			t.host.logLine(logWarn, t.failure)
+		}
+		t.failure, t.tellMicros = "", 0
+	}
+}
+
+// nextMicros is how long until tick must be called; 0 if it need not be.
+func (t *trial) nextMicros(nowMicros int64) int64 {
+	switch {
+	case t.failure == "":
+		return 0
+	case t.tellMicros == 0:
+		return 1
+	}
+	return max(1, t.tellMicros-nowMicros)
+}

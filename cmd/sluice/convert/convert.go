@@ -92,7 +92,7 @@ func (c *converter) add(at string, one object) {
 func accepts(configuration object) error {
 	cfg, err := config.Parse([]byte(compact(configuration)))
 	if err == nil {
-		_, err = rule.Compile(cfg)
+		_, err = rule.Compile(cfg, nil)
 	}
 	return err
 }

@@ -56,9 +56,6 @@ func (k *worker) OpenStream() error {
 	return nil
 }
 
-// Tried implements redis.Host. A simulated worker does not try Redis by itself.
-func (k *worker) Tried(bool, string) {}
-
 // Send implements redis.Host.
 func (k *worker) Send(commands []byte) error {
 	if !k.open {

@@ -139,7 +139,7 @@ func newDuel(t *testing.T, binary, service, envoy string) *duel {
 		t.Fatal(err)
 	}
 	d := &duel{t: t, states: map[string][]algo.State{}, tainted: map[string]bool{}}
-	if d.rules, err = rule.Compile(cfg); err != nil {
+	if d.rules, err = rule.Compile(cfg, nil); err != nil {
 		t.Fatal(err)
 	}
 	d.readRoutes(envoy)

@@ -15,7 +15,7 @@ tool github.com/envoyproxy/ratelimit/src/service_cmd
 replace github.com/sluiceproxy/sluice => ../
 
 require (
-	cel.dev/expr v0.24.0 // indirect
+	cel.dev/expr v0.25.1 // indirect
 	github.com/DataDog/datadog-go/v5 v5.5.0 // indirect
 	github.com/Microsoft/go-winio v0.5.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -12,10 +12,7 @@ import (
 
 // withClaims puts a filter before Sluice that leaves metadata, with numbers, as
 // jwt_authn and mcp do.
-func withClaims(c *envoyconf.Config) {
-	const filters = envoyconf.ConnectionManager + "/http_filters"
-	c.Set(filters, append(c.Fragment(setClaims).([]any), c.Get(filters).([]any)...))
-}
+var withClaims = before(setClaims)
 
 const setClaims = `
 - name: set_metadata
@@ -157,7 +154,8 @@ func TestLimitsThatComeWithTheRequest(t *testing.T) {
 	with := func(limit string) request { return request{headers: []string{"x-limit: " + limit}} }
 	var all []scenario
 	for name, algorithm := range sizes {
-		all = append(all, limiting(name, `"key": [{"constant": "k"}], "limits": [{`+algorithm+`,
+		all = append(all, limiting(
+			name, `"key": [{"constant": "k"}], "limits": [{`+algorithm+`,
 			"limit": {"header": "x-limit", "default": 3, "max": 10}, "window": "366d"}]`,
 			step{want: want{Outcome: "allowed", Limit: "3", Remaining: "2"}},
 			step{request: with("5"), want: want{Outcome: "allowed", Limit: "5", Remaining: "3"}},
@@ -171,7 +169,8 @@ func TestLimitsThatComeWithTheRequest(t *testing.T) {
 			step{request: with("4"), want: want{Outcome: "allowed", Limit: "4", Remaining: "0"}},
 		))
 	}
-	all = append(all,
+	all = append(
+		all,
 		limiting("claimed", `"limits": [{"algorithm": "gcra", "limit": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "limit"], "default": 1, "max": 100}, "window": "1h"}]`,
 			step{want: want{Outcome: "allowed", Limit: "5", Remaining: "4"}}),
 		limiting("textual", `"limits": [{"algorithm": "gcra", "limit": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "text"], "default": 1, "max": 100}, "window": "1h"}]`,

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/worstcase"
 )
@@ -20,7 +21,10 @@ func TestNoRequestStallsAWorker(t *testing.T) {
 	for _, c := range cases {
 		beside[c.Name] = c.Config()
 	}
-	e := start(t, cases[0].Config(), envoytest.Options{Redis: []string{}, Beside: beside, Workers: 1, Quiet: true})
+	byDefault := func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/max_request_headers_kb", 60) }
+	e := start(t, cases[0].Config(), envoytest.Options{
+		Redis: []string{}, Beside: beside, Workers: 1, Quiet: true, Edit: byDefault,
+	})
 	plain := fastest(t, e.Beside[worstcase.Unread], worstcase.Unread)
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {

@@ -20,6 +20,8 @@ const explained = `{
      "limits_by": {"source": {"metadata": ["jwt", "plan"]},
        "values": {"free": [` + aLimit + `], "7": [` + aLimit + `], "true": [` + aLimit + `], "staff": "unlimited"}}},
     {"name": "gone", "mode": "off", "limits": [` + aLimit + `]},
+    {"name": "cel", "match": {"client_ip": ["10.0.0.0/8"], "expr": "true"}, "limits": [` + aLimit + `]},
+    {"name": "cel key", "key": [{"expr": "request.path"}], "limits": [` + aLimit + `]},
     {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}}, "limits": [` + aLimit + `]}
   ]}`
 
@@ -99,6 +101,18 @@ func TestExplain(t *testing.T) {
 			want: explain.Rule{Mode: "off", Why: "its mode is off"},
 		},
 		{
+			name: "another client", args: []string{"http://h/", "--client-ip", "11.0.0.1"}, rule: "cel",
+			want: explain.Rule{Mode: "enforce", Why: "match.client_ip does not hold"},
+		},
+		{
+			name: "an expression", args: []string{"http://h/", "--client-ip", "10.0.0.1"}, rule: "cel",
+			want: explain.Rule{Mode: "enforce", Why: "match.expr, which Envoy alone evaluates, does not hold"},
+		},
+		{
+			name: "an expression as key", args: []string{"http://h/"}, rule: "cel key",
+			want: explain.Rule{Mode: "enforce", Why: "key[0] is absent: an expression, which Envoy alone evaluates"},
+		},
+		{
 			name: "a property", args: []string{"http://h/", "--property", "connection.id=7"}, rule: "peer",
 			want: explain.Rule{Mode: "enforce", Applies: true, Identity: "7", Tag: "peer|7", Cost: 1},
 		},
@@ -144,6 +158,8 @@ per key  yes                    k|none    2     gcra 10 in 1m, burst 20  rl:{per
                                                 fixed_window 100 in 1h   rl:{per%20key|k|none}:fixed_window:1h
 plan     in shadow, tier staff  ::1       1     unlimited
 gone     no: its mode is off
+cel      no: match.client_ip does not hold
+cel key  no: key[0] is absent: an expression, which Envoy alone evaluates
 peer     no: key[0] is absent: property connection.id (--property connection.id=...)
 `, "\n")
 	if r.out != want {

@@ -209,3 +209,51 @@ func TestUpstreamLimits(t *testing.T) {
 		})
 	}
 }
+
+// A limit whose size came with the request is shown as it is for this request, and
+// nearness is of that.
+func TestSizedLimits(t *testing.T) {
+	t.Parallel()
+	size := func(p *Label, l algo.Limit, remaining int64) Limit {
+		shown := allowed(p, remaining, 1e6)
+		shown.Sized = &l
+		return shown
+	}
+	small := algo.Limit{Algorithm: algo.GCRA, Units: 2, WindowMicros: 1e6, Burst: 4}
+	none := algo.Limit{Algorithm: algo.FixedWindow, WindowMicros: 60e6}
+	for _, tc := range []struct {
+		name   string
+		limits []Limit
+		want   []string
+	}{
+		{
+			name: "sized", limits: []Limit{size(perUser, small, 3)},
+			want: []string{
+				"x-ratelimit-limit: 4", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 1",
+				`ratelimit-policy: "per-user";q=4;w=2`, `ratelimit: "per-user";r=3;t=1`,
+			},
+		},
+		{
+			name: "nearer than its label is", limits: []Limit{allowed(fast, 4, 1e6), size(perUser, small, 3)},
+			want: []string{
+				"x-ratelimit-limit: 4", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 1",
+				`ratelimit-policy: "fast";q=5;w=1, "per-user";q=4;w=2`, `ratelimit: "fast";r=4;t=1, "per-user";r=3;t=1`,
+			},
+		},
+		{
+			name: "0", limits: []Limit{allowed(fast, 1, 1e6), size(perUser, none, 0)},
+			want: []string{
+				"x-ratelimit-limit: 0", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1",
+				`ratelimit-policy: "fast";q=5;w=1, "per-user";q=0;w=60`, `ratelimit: "fast";r=1;t=1, "per-user";r=0;t=1`,
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := New(&config.Config{Headers: both})
+			if got := fields(w.Headers(tc.limits, 0, Upstream{})); !slices.Equal(got, tc.want) {
+				t.Errorf("headers are\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+		})
+	}
+}

@@ -141,11 +141,6 @@ func (w *world) Flush(nowMicros int64) {
 	w.flying = append(w.flying, sent...)
 }
 
-// costs is the same cost for each limit.
-func costs(plan *algo.Plan, cost int64) []int64 {
-	return slices.Repeat([]int64{cost}, len(plan.Limits()))
-}
-
 // units is what a charge takes of each limit.
 func units(charge redis.Charge) int64 {
 	if len(charge.Costs) > 0 {

@@ -82,7 +82,8 @@ func TestSizesThatComeWithTheRequest(t *testing.T) {
 	claim := &config.Amount{Metadata: []string{"jwt", "limit"}, Default: 10, Max: 1000}
 	header := &config.Amount{Header: "x-limit", Default: 10, Max: 1000}
 	seven := get("/", "x-limit", "7")
-	const text = "double(metadata.filter_metadata['jwt']['limit']\n)"
+	const text = "double('jwt' in metadata.filter_metadata ? metadata.filter_metadata['jwt']['limit']" +
+		" : metadata.typed_filter_metadata['jwt'].limit\n)"
 	for _, tt := range []struct {
 		name         string
 		units, burst *config.Amount

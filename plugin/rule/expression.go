@@ -36,31 +36,36 @@ func wrapped(text string, kind config.ExpressionKind) string {
 	return "double(" + text + "\n)"
 }
 
-// metadataText is the expression that reads dynamic metadata, whose names are keys.
+// metadataText is the expression that reads dynamic metadata: untyped, whose names
+// are keys, or else typed, where they are fields.
 func metadataText(path []string) string {
+	namespace := "[" + quoted(path[0]) + "]"
+	var untyped, typed strings.Builder
+	for _, name := range path[1:] {
+		untyped.WriteString("[" + quoted(name) + "]")
+		typed.WriteString(selection(name))
+	}
+	return quoted(path[0]) + " in metadata.filter_metadata" +
+		" ? metadata.filter_metadata" + namespace + untyped.String() +
+		" : metadata.typed_filter_metadata" + namespace + typed.String()
+}
+
+// propertyText is the expression that reads an attribute.
+func propertyText(path []string) string {
 	var b strings.Builder
-	b.WriteString("metadata.filter_metadata")
-	for _, name := range path {
-		b.WriteString("[" + quoted(name) + "]")
+	b.WriteString(path[0])
+	for _, name := range path[1:] {
+		b.WriteString(selection(name))
 	}
 	return b.String()
 }
 
-// propertyText is the expression that reads an attribute, whose names are fields
-// where they can be.
-func propertyText(path []string) string {
-	var b strings.Builder
-	for i, name := range path {
-		switch {
-		case i == 0:
-			b.WriteString(name)
-		case isIdentifier(name):
-			b.WriteString("." + name)
-		default:
-			b.WriteString("[" + quoted(name) + "]")
-		}
+// selection selects a field where the name can be one's, else a key.
+func selection(name string) string {
+	if isIdentifier(name) {
+		return "." + name
 	}
-	return b.String()
+	return "[" + quoted(name) + "]"
 }
 
 // isIdentifier reports whether CEL can select a field by the name.

@@ -194,12 +194,14 @@ func TestAttributeTexts(t *testing.T) {
 		want string
 	}{
 		{
-			name: "metadata", got: metadataText([]string{"envoy.filters.http.jwt_authn", "payload", "limit"}),
-			want: `metadata.filter_metadata['envoy.filters.http.jwt_authn']['payload']['limit']`,
+			name: "metadata", got: metadataText([]string{"envoy.filters.http.jwt_authn", "payload", "the limit"}),
+			want: `'envoy.filters.http.jwt_authn' in metadata.filter_metadata` +
+				` ? metadata.filter_metadata['envoy.filters.http.jwt_authn']['payload']['the limit']` +
+				` : metadata.typed_filter_metadata['envoy.filters.http.jwt_authn'].payload['the limit']`,
 		},
-		{name: "quotes", got: metadataText([]string{`it's`, `a\b`}), want: `metadata.filter_metadata['it\'s']['a\\b']`},
-		{name: "controls", got: metadataText([]string{"a\n\x7fb"}), want: `metadata.filter_metadata['a\x0a\x7fb']`},
-		{name: "beyond ASCII", got: metadataText([]string{"é"}), want: `metadata.filter_metadata['é']`},
+		{name: "quotes", got: quoted(`it's a\b`), want: `'it\'s a\\b'`},
+		{name: "controls", got: quoted("a\n\x7fb"), want: `'a\x0a\x7fb'`},
+		{name: "beyond ASCII", got: quoted("é"), want: `'é'`},
 		{name: "property", got: propertyText([]string{"connection", "tls_version"}), want: `connection.tls_version`},
 		{name: "property with a key", got: propertyText([]string{"filter_state", "a.b"}), want: `filter_state['a.b']`},
 		{name: "property with a reserved word", got: propertyText([]string{"filter_state", "in"}), want: `filter_state['in']`},

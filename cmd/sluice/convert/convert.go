@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Result is a configuration and how it differs from what it was made of.
@@ -79,12 +80,21 @@ func (c *converter) name(parts ...string) string {
 
 // add takes a rule if the plugin accepts it: what its parser does not know yet
 // has no counterpart.
-func (c *converter) add(at string, rule object) {
-	if _, err := config.Parse([]byte(compact(object{{"rules", []any{rule}}}))); err != nil {
+func (c *converter) add(at string, one object) {
+	if err := accepts(object{{"rules", []any{one}}}); err != nil {
 		c.report(Missing, at, "%s", firstMistake(err))
 		return
 	}
-	c.rules = append(c.rules, rule)
+	c.rules = append(c.rules, one)
+}
+
+// accepts reports what the plugin has against a configuration.
+func accepts(configuration object) error {
+	cfg, err := config.Parse([]byte(compact(configuration)))
+	if err == nil {
+		_, err = rule.Compile(cfg, nil)
+	}
+	return err
 }
 
 func firstMistake(err error) string {
@@ -97,9 +107,8 @@ func firstMistake(err error) string {
 
 // knows reports whether the plugin accepts a top-level field.
 func knows(name string, value any) bool {
-	rule := object{{"name", "a"}, {"limits", []any{fixedWindow(1, "1s")}}}
-	_, err := config.Parse([]byte(compact(object{{name, value}, {"rules", []any{rule}}})))
-	return err == nil
+	one := object{{"name", "a"}, {"limits", []any{fixedWindow(1, "1s")}}}
+	return accepts(object{{name, value}, {"rules", []any{one}}}) == nil
 }
 
 func fixedWindow(limit int64, window string) object {
@@ -112,9 +121,10 @@ func (c *converter) result(fields object) (Result, error) {
 	if len(c.rules) == 0 {
 		return Result{Differences: c.differences}, errors.New("nothing of it can be converted")
 	}
-	text := []byte(format(fields.with("rules", c.rules), "") + "\n")
-	if _, err := config.Parse(text); err != nil {
+	all := fields.with("rules", c.rules)
+	if err := accepts(all); err != nil {
 		return Result{Differences: c.differences}, fmt.Errorf("what it was converted to has mistakes: %w", err)
 	}
+	text := []byte(format(all, "") + "\n")
 	return Result{JSON: text, Differences: c.differences}, nil
 }

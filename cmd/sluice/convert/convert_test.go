@@ -87,7 +87,7 @@ func compare(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		t.Errorf("%s: got\n%s\nwant\n%s\n(\"go test ./cmd/sluice/convert -update\" writes what is converted now, to be read before it is committed)", name, got, want)
 	}
 }
 

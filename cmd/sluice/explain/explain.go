@@ -200,8 +200,14 @@ func parts(m *config.Match) (all []part) {
 	for i := range m.Headers {
 		all = append(all, part{fmt.Sprintf("headers[%q]", m.Headers[i].Name), config.Match{Headers: m.Headers[i : i+1]}})
 	}
+	if len(m.ClientIP) > 0 {
+		all = append(all, part{"client_ip", config.Match{ClientIP: m.ClientIP}})
+	}
 	if m.Not != nil {
 		all = append(all, part{"not", config.Match{Not: m.Not}})
+	}
+	if m.Expr != "" {
+		all = append(all, part{"expr, which Envoy alone evaluates,", config.Match{Expr: m.Expr}})
 	}
 	return all
 }
@@ -221,6 +227,8 @@ func sourceOf(c *config.Component) string {
 		return fmt.Sprintf("metadata %q (--metadata)", c.Path)
 	case config.FromProperty:
 		return fmt.Sprintf("property %s (--property %s=...)", strings.Join(c.Path, "."), strings.Join(c.Path, "."))
+	case config.FromExpr:
+		return "an expression, which Envoy alone evaluates"
 	}
 	return "its source"
 }

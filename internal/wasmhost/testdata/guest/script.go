@@ -34,7 +34,7 @@ func run(commands []string) (result uint32) {
 // A command is a word and its arguments.
 type command []string
 
-// text is an argument; "_" is the empty one, and \0 to \9 and \n are bytes.
+// text is an argument; "_" is the empty one, and \0 to \9, \x0a and \x10 are bytes.
 func (c command) text(i int) string {
 	if i >= len(c) || c[i] == "_" {
 		return ""
@@ -43,7 +43,7 @@ func (c command) text(i int) string {
 }
 
 var bytes = strings.NewReplacer(`\0`, "\x00", `\1`, "\x01", `\2`, "\x02", `\3`, "\x03", `\4`, "\x04",
-	`\5`, "\x05", `\6`, "\x06", `\7`, "\x07", `\8`, "\x08", `\9`, "\x09", `\n`, "\n")
+	`\5`, "\x05", `\6`, "\x06", `\7`, "\x07", `\8`, "\x08", `\9`, "\x09", `\x0a`, "\x0a", `\x10`, "\x10")
 
 func (c command) ptr(i int) (*byte, uint32) { return ptr(c.text(i)) }
 

@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// cookbook is an example of the configuration page, as it stands there.
+func cookbook(t *testing.T, heading string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(page), "\n### "+heading+"\n")
+	_, example, opened := strings.Cut(section, "```json\n")
+	example, _, closed := strings.Cut(example, "```")
+	if !found || !opened || !closed {
+		t.Fatalf("no example under %q", heading)
+	}
+	return example
+}
+
+// before puts filters before Sluice.
+func before(filters string) func(c *envoyconf.Config) {
+	return func(c *envoyconf.Config) {
+		const path = envoyconf.ConnectionManager + "/http_filters"
+		c.Set(path, append(c.Fragment(filters).([]any), c.Get(path).([]any)...))
+	}
+}
+
+// visit is a request, and what the client sees of it.
+type visit struct {
+	path, body       string
+	headers          []string // "name: value"
+	status           int      // 200 unless stated
+	limit, remaining string   // of the limit that is nearest
+}
+
+// expectVisits sends requests one after the other.
+func expectVisits(t *testing.T, e *setting, visits []visit) {
+	t.Helper()
+	for i, v := range visits {
+		method, body := http.MethodGet, io.Reader(http.NoBody)
+		if v.body != "" {
+			method, body = http.MethodPost, strings.NewReader(v.body)
+		}
+		req, err := http.NewRequest(method, e.URL+v.path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range v.headers {
+			name, value, _ := strings.Cut(h, ": ")
+			req.Header.Add(name, value)
+		}
+		resp, err := shared.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if want := max(v.status, http.StatusOK); resp.StatusCode != want {
+			t.Errorf("request %d: status %d, want %d", i, resp.StatusCode, want)
+		}
+		if got := resp.Header.Get("x-ratelimit-limit"); got != v.limit {
+			t.Errorf("request %d: limit %q, want %q", i, got, v.limit)
+		}
+		if got := resp.Header.Get("x-ratelimit-remaining"); got != v.remaining {
+			t.Errorf("request %d: remaining %q, want %q", i, got, v.remaining)
+		}
+	}
+}
+
+// TestCookbookClaim: the limit is in a token that jwt_authn has verified.
+func TestCookbookClaim(t *testing.T) {
+	t.Parallel()
+	issuer := newIssuer(t)
+	e := start(t, cookbook(t, "A limit in a claim"), envoytest.Options{Redis: []string{}, Edit: before(issuer.filter())})
+	bearer := func(claims string) []string { return []string{"authorization: Bearer " + issuer.token(t, claims)} }
+	expectVisits(t, e, []visit{
+		{headers: bearer(`{"iss": "test", "sub": "ann", "rate": 300}`), limit: "300", remaining: "299"},
+		{headers: bearer(`{"iss": "test", "sub": "bob"}`), limit: "60", remaining: "59"},
+		{headers: bearer(`{"iss": "test", "sub": "eve", "rate": 1000000}`), limit: "6000", remaining: "5999"},
+		{headers: bearer(`{"iss": "test", "sub": "out", "rate": 0}`), status: http.StatusTooManyRequests, limit: "0", remaining: "0"},
+		{},
+	})
+}
+
+// issuer signs tokens.
+type issuer struct{ key *rsa.PrivateKey }
+
+func newIssuer(t *testing.T) issuer {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issuer{key}
+}
+
+var base64URL = base64.RawURLEncoding
+
+// filter verifies the issuer's tokens, and lets requests without one pass.
+func (i issuer) filter() string {
+	n := base64URL.EncodeToString(i.key.N.Bytes())
+	e := base64URL.EncodeToString(big.NewInt(int64(i.key.E)).Bytes())
+	return fmt.Sprintf(`
+- name: envoy.filters.http.jwt_authn
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication
+    providers:
+      test:
+        issuer: test
+        payload_in_metadata: payload
+        local_jwks: {inline_string: '{"keys": [{"kty": "RSA", "alg": "RS256", "n": %q, "e": %q}]}'}
+    rules:
+    - match: {prefix: /}
+      requires: {requires_any: {requirements: [{provider_name: test}, {allow_missing: {}}]}}
+`, n, e)
+}
+
+func (i issuer) token(t *testing.T, claims string) string {
+	t.Helper()
+	text := base64URL.EncodeToString([]byte(`{"alg":"RS256"}`)) + "." + base64URL.EncodeToString([]byte(claims))
+	digest := sha256.Sum256([]byte(text))
+	signature, err := rsa.SignPKCS1v15(rand.Reader, i.key, crypto.SHA256, digest[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text + "." + base64URL.EncodeToString(signature)
+}
+
+func TestCookbookOffices(t *testing.T) {
+	t.Parallel()
+	trustOne := func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/xff_num_trusted_hops", 1) }
+	e := start(t, cookbook(t, "Office networks"), envoytest.Options{Redis: []string{}, Edit: trustOne})
+	expectVisits(t, e, []visit{
+		{headers: []string{"x-forwarded-for: 198.51.100.20"}},
+		{headers: []string{"x-forwarded-for: 192.0.2.7"}},
+		{headers: []string{"x-forwarded-for: 2001:db8:f00::1"}},
+		{headers: []string{"x-forwarded-for: 192.0.2.8"}, limit: "20", remaining: "19"},
+		{headers: []string{"x-forwarded-for: 2001:db8:f01::1"}, limit: "20", remaining: "19"},
+	})
+}
+
+func TestCookbookWrites(t *testing.T) {
+	t.Parallel()
+	e := start(t, cookbook(t, "Writes of free plans"), envoytest.Options{Redis: []string{}})
+	expectVisits(t, e, []visit{
+		{headers: []string{"x-account: a", "x-plan: free"}},
+		{headers: []string{"x-account: a", "x-plan: free"}, body: "x", limit: "100", remaining: "99"},
+		{headers: []string{"x-account: a", "x-plan: pro"}, body: "x"},
+		{headers: []string{"x-account: a"}, body: "x"},
+	})
+}
+
+func TestCookbookGraphQL(t *testing.T) {
+	t.Parallel()
+	e := start(t, cookbook(t, "GraphQL"), envoytest.Options{Redis: []string{}})
+	send := func(kind, remaining string, headers ...string) visit {
+		headers = append(headers, "x-account: a")
+		if kind != "" {
+			headers = append(headers, "x-graphql-type: "+kind)
+		}
+		return visit{path: "/graphql", body: "{}", headers: headers, limit: "60", remaining: remaining}
+	}
+	expectVisits(t, e, []visit{
+		send("query", "59", "x-graphql-operation: cart"),
+		send("mutation", "59", "x-graphql-operation: add"),
+		send("", "58", "x-graphql-operation: cart"),
+		{path: "/other", headers: []string{"x-account: a"}},
+	})
+}
+
+// TestCookbookMCP: Envoy's own filter reads the tool's name.
+func TestCookbookMCP(t *testing.T) {
+	t.Parallel()
+	config := cookbook(t, "MCP tools")
+	version, err := exec.Command(testenv.Tool(t, "envoy"), "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(version), "/1.36.") {
+		config = strings.ReplaceAll(config, "envoy.filters.http.mcp", "mcp_proxy")
+	}
+	e := start(t, config, envoytest.Options{Redis: []string{}, Edit: before(`
+- name: envoy.filters.http.mcp
+  typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.mcp.v3.Mcp}
+`)})
+	call := func(method, tool, limit, remaining string) visit {
+		return visit{
+			path: "/mcp", limit: limit, remaining: remaining,
+			headers: []string{"authorization: Bearer a", "content-type: application/json", "accept: application/json, text/event-stream"},
+			body:    fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": %q, "params": {"name": %q}}`, method, tool),
+		}
+	}
+	expectVisits(t, e, []visit{
+		call("tools/call", "search", "30", "29"),
+		call("tools/call", "search", "30", "28"),
+		call("tools/call", "fetch", "30", "29"),
+		call("tools/list", "", "", ""),
+	})
+}

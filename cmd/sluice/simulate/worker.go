@@ -74,6 +74,9 @@ func (k *worker) Warn(line string) { k.world.log(k, line) }
 // Info implements redis.Host.
 func (k *worker) Info(line string) { k.world.log(k, line) }
 
+// Tried implements redis.Host. No trial is asked for.
+func (k *worker) Tried(bool, string) {}
+
 func (k *worker) now() decide.Time {
 	return decide.Time{SteadyMicros: k.world.now, UnixMicros: k.world.now}
 }

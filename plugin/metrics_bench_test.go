@@ -41,6 +41,12 @@ func (e *benchEnvoy) getSharedData(string) (value []byte, cas, status uint32) {
 
 func (e *benchEnvoy) responseHeader(uint32, string) (string, bool) { return "", false }
 
+func (e *benchEnvoy) getSharedData(string) (value []byte, cas, status uint32) {
+	return nil, 0, statusNotFound
+}
+
+func (e *benchEnvoy) setSharedData(string, []byte, uint32) (status uint32) { return statusOK }
+
 func (e *benchEnvoy) requestHeader(_ uint32, name string) (string, bool) {
 	switch name {
 	case ":path":

@@ -182,7 +182,7 @@ func (l *limiter) shown(q *decide.Question) (limits []answer.Limit, atMicros int
 		atMicros = c.AtMicros
 		l.shownLimits = l.appendLimits(l.shownLimits, c)
 	}
-	if atMicros == 0 { // no store was asked, as a limit is 0
+	if atMicros == 0 && len(l.shownLimits) > 0 { // no store was asked, as a limit is 0
 		atMicros = l.host.unixMicros()
 	}
 	return l.shownLimits, atMicros

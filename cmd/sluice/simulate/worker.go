@@ -74,13 +74,8 @@ func (k *worker) Warn(line string) { k.world.log(k, line) }
 // Info implements redis.Host.
 func (k *worker) Info(line string) { k.world.log(k, line) }
 
-<<<<<<< HEAD
-// Tried implements redis.Host. Nothing is tried: Redis is asked by requests alone.
-func (k *worker) Tried(_ bool, line string) { k.world.log(k, line) }
-=======
 // Tried implements redis.Host. No trial is asked for.
 func (k *worker) Tried(bool, string) {}
->>>>>>> main
 
 func (k *worker) now() decide.Time {
 	return decide.Time{SteadyMicros: k.world.now, UnixMicros: k.world.now}

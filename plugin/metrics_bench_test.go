@@ -31,13 +31,8 @@ func (e *benchEnvoy) incrementMetric(uint32, int64)                   { e.calls+
 func (e *benchEnvoy) recordMetric(uint32, uint64)                     { e.calls++ }
 func (e *benchEnvoy) property(uint32, string) ([]byte, bool)          { return nil, false }
 func (e *benchEnvoy) logLine(logLevel, string)                        {}
-func (e *benchEnvoy) setSharedData(string, []byte, uint32) uint32     { return statusOK }
 
 func (e *benchEnvoy) foreign(uint32, string, []byte) ([]byte, bool) { return nil, true }
-
-func (e *benchEnvoy) getSharedData(string) (value []byte, cas, status uint32) {
-	return nil, 0, statusNotFound
-}
 
 func (e *benchEnvoy) responseHeader(uint32, string) (string, bool) { return "", false }
 

@@ -6,60 +6,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// spend decides checks with units that this worker holds. It comes before the
-// memory of rejections: units in hand were charged already.
-func (s *Stores) spend(q *Question, now Time) {
-	if s.leases == nil {
-		return
-	}
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		limit := &c.Limits.Limits[0]
-		if limit.Lease == nil || !c.Charges() {
-			continue
-		}
-		c.lease = s.leases.Of(c.Limits.Index, c.Tag, limit, now.SteadyMicros)
-		d, charge, ok := s.leases.Spend(c.lease, now.SteadyMicros)
-		if !ok {
-			continue
-		}
-		c.Decisions[0], c.AtMicros, c.nonce = d, charge.StoreMicros, charge.Nonce
-		c.Status, c.Source = Allowed, FromLease
-		c.receipt = receiptOf(c)
-	}
-}
-
-// replenish asks Redis for the units that the leases of a question will want. The
-// request does not wait for them.
-func (s *Stores) replenish(q *Question, now Time) {
-	if s.leases == nil {
-		return
-	}
-	for i := range q.Checks {
-		if c := &q.Checks[i]; c.lease != nil {
-			s.take(c, now)
-		}
-	}
-}
-
-// take asks Redis for a batch of units if the lease wants one.
-func (s *Stores) take(c *Check, now Time) {
-	units := c.lease.Wants(now.SteadyMicros)
-	if units == 0 {
-		return
-	}
-	if s.conn.Begin(now.SteadyMicros) != redis.NoCause {
-		c.lease.Failed(now.SteadyMicros)
-		return
-	}
-	charge := redis.Charge{Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: units}
-	w := &batch{stores: s, lease: c.lease, charge: charge}
-	w.charge.Nonce = s.conn.Add(w, 0, charge)
-	c.lease.Asked(units, w.charge.Nonce)
-	s.record.Count(metric.CheckSent, 1)
-	s.conn.Flush(now.SteadyMicros)
-}
-
 // batch is the units of one lease that Redis was asked for.
 type batch struct {
 	stores  *Stores

@@ -85,15 +85,6 @@ type Check struct {
 	lease   *lease.Lease // nil: the limit is not leased
 }
 
-// Limit is one of the check's limits as it is for this request.
-func (c *Check) Limit(i int) algo.Limit {
-	l := c.Limits.Limits[i].Limit
-	if c.Sizes != nil {
-		l.Units, l.Burst = c.Sizes[i].Units, c.Sizes[i].Burst
-	}
-	return l
-}
-
 // Charges reports whether the check takes anything of any limit.
 func (c *Check) Charges() bool { return slices.Max(c.Costs) > 0 }
 

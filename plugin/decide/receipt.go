@@ -21,17 +21,6 @@ type Receipt struct {
 	lease    *lease.Lease // FromLease: which lease the unit is of
 }
 
-// receiptOf is what a check that was just allowed has charged.
-func receiptOf(c *Check) Receipt {
-	if !c.Charges() {
-		return Receipt{}
-	}
-	return Receipt{
-		source: c.Source, limits: c.Limits, tag: c.Tag, costs: c.Costs, sizes: c.Sizes,
-		atMicros: c.AtMicros, nonce: c.nonce, lease: c.lease,
-	}
-}
-
 // GiveBack returns what a receipt says was charged, and voids it. Nobody waits for
 // it: if it is lost, the charge stands, and expires like any other.
 func (s *Stores) GiveBack(r *Receipt, now Time) {

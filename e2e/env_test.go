@@ -52,13 +52,15 @@ func start(t testing.TB, plugin string, opts envoytest.Options) *setting {
 	return s
 }
 
-// keys returns the names of all keys in Redis, sorted.
+// keys returns the names of all keys in Redis, sorted, without those of probes, which
+// vanish at once.
 func (s *setting) keys(t testing.TB) []string {
 	t.Helper()
 	keys, err := s.client.Keys(ctx, "*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":probe") })
 	slices.Sort(keys)
 	return keys
 }

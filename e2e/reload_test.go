@@ -105,7 +105,7 @@ func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
 	for mistake, config := range map[string]string{
 		`sluice: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`: `{
 			"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1, "window": "10x"}]}]}`,
-		`sluice: rules[0].limits[0].limit`: `{"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 0, "window": "1s"}]}]}`,
+		`sluice: rules[0].limits[0].limit`: `{"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": -1, "window": "1s"}]}]}`,
 		`sluice: `:                         `{`,
 		`sluice: rules: `:                  `{"rules": []}`,
 	} {

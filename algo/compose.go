@@ -62,6 +62,7 @@ const (
 //	check   locals, then load, count, check, weigh, wait and retry in one scope;
 //	        then, if every retry_i is 0, charge of those with a cost
 //	refund  locals, then load, parts and refund in one scope, of those with a cost
+//	renew   a script of its own, see renewal
 //
 // A file need not have all of them. Names that end in _1 live from one scope to
 // the next; KEYS[1] and ARGV[1] onwards are the limit's own. All are renumbered.
@@ -102,14 +103,17 @@ func scriptOf(limiters []limiter, k kind) Script {
 	return script
 }
 
+// renewal is the script that renews slots.
+func renewal(k kind) Script {
+	c := &composer{}
+	c.begin(k)
+	c.WriteString(section(concurrencyLua, "renew", ""))
+	return newScript(c.String())
+}
+
 func compose(limiters []limiter, k kind) string {
 	c := &composer{limiters: limiters}
-	c.WriteString(header)
-	if k.withoutTime {
-		c.WriteString(keyClock)
-	} else {
-		c.WriteString(timeClock)
-	}
+	c.begin(k)
 	if k.refund {
 		c.refund()
 	} else {
@@ -122,6 +126,16 @@ func compose(limiters []limiter, k kind) string {
 type composer struct {
 	strings.Builder
 	limiters []limiter
+}
+
+// begin writes what each script begins with: the clock.
+func (c *composer) begin(k kind) {
+	c.WriteString(header)
+	if k.withoutTime {
+		c.WriteString(keyClock)
+	} else {
+		c.WriteString(timeClock)
+	}
 }
 
 // check writes what decides a request: all checks, then, only if all allow, all
@@ -161,7 +175,17 @@ func (c *composer) refund() {
 		c.section(i, "locals", "")
 		c.block(i, "", ifCost, "load", "parts", "refund")
 	}
-	c.WriteString("return 0\n")
+	c.WriteString("return " + c.gone() + "\n")
+}
+
+// gone is what a refund answers: whether slots were gone already.
+func (c *composer) gone() string {
+	for i := range c.limiters {
+		if c.limiters[i].algorithm == Concurrency {
+			return c.renumber("gone_1", i)
+		}
+	}
+	return "0"
 }
 
 const ifCost = "if cost_1 > 0 then"
@@ -192,7 +216,7 @@ func (c *composer) renumber(code string, i int) string {
 	}
 	number, before := strconv.Itoa(i+1), 0
 	for j := range c.limiters[:i] {
-		before += 1 + len(c.limiters[j].args)
+		before += c.limiters[j].arguments()
 	}
 	code = strings.ReplaceAll(code, "_1", "_"+number)
 	code = strings.ReplaceAll(code, "KEYS[1]", "KEYS["+number+"]")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -113,7 +114,7 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 
 // load reads a configuration as the plugin does.
 func load(text []byte) (*config.Config, *rule.Set, error) {
-	cfg, err := config.Parse(text)
+	cfg, err := config.Checks{Zone: calendar.Known}.Parse(text)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,9 @@ import "errors"
 var (
 	ErrReplyLength = errors.New("the script's reply has the wrong number of integers")
 	ErrReplyRange  = errors.New("the script's reply has an integer that cannot be")
+	// ErrOtherTime says that the call's calendar windows are not those of Redis'
+	// time. Nothing was charged; the same call with others may be.
+	ErrOtherTime = errors.New("the script was called for another time than Redis has")
 )
 
 // maxReplyMicros bounds the time in a reply: what Lua can count exactly.
@@ -36,13 +39,17 @@ func replyFields(l *Limit) int {
 
 // ParseReply reads the reply of Script into out, one element for each limit.
 // atMicros is the Redis time of the decision, which a refund names. On an error
-// out means nothing.
+// out means nothing; with ErrOtherTime, of a reply that is the time alone, atMicros
+// is Redis' time all the same.
 func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allowed bool, err error) {
-	if len(values) != p.ReplyLen() || len(out) < len(p.limits) {
+	if len(values) != 1 && len(values) != p.ReplyLen() || len(out) < len(p.limits) {
 		return 0, false, ErrReplyLength
 	}
 	if !within(values[0], 0, maxReplyMicros) {
 		return 0, false, ErrReplyRange
+	}
+	if len(values) == 1 {
+		return values[0], false, ErrOtherTime
 	}
 	atMicros, allowed = values[0], true
 	values = values[1:]

@@ -40,6 +40,8 @@ func TestParseReply(t *testing.T) {
 		{"second denied", with(8, 1), false, nil},
 		{"never", with(8, Never), false, nil},
 		{"nothing", nil, false, ErrReplyLength},
+		{"the time alone", good[:1], false, ErrOtherTime},
+		{"a time alone that cannot be", []int64{-1}, false, ErrReplyRange},
 		{"cut off", good[:9], false, ErrReplyLength},
 		{"too long", append(with(0, 0), 0), false, ErrReplyLength},
 		{"time below 0", with(0, -1), false, ErrReplyRange},

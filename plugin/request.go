@@ -100,6 +100,8 @@ func (l *limiter) carryOut(effect decide.Effect, q *decide.Question, v decide.Ve
 		l.answer(q, v)
 	case decide.GiveBack:
 		l.stores.Leave(q, now)
+	case decide.Finish:
+		l.stores.Finish(q, now)
 	}
 	l.stores.Release(q)
 }
@@ -218,11 +220,12 @@ func (r *request) OnHttpStreamDone() {
 // end ends the life of a request in Envoy.
 func (l *limiter) end(q *decide.Question) {
 	effect, now := q.Step(decide.StreamEnds), decide.Time{}
-	if effect == decide.GiveBack {
+	acts := effect == decide.GiveBack || effect == decide.Finish && q.Unfinished()
+	if acts {
 		now = l.now()
 	}
 	l.carryOut(effect, q, decide.Verdict{}, now)
-	if effect == decide.GiveBack {
+	if acts {
 		l.wake(now)
 	}
 }

@@ -81,6 +81,8 @@ func (w *world) carryOut(effect Effect, q *Question, v Verdict) {
 		w.stores.Hold(q, v.DelayMicros, w.now)
 	case GiveBack:
 		w.stores.Leave(q, w.now)
+	case Finish:
+		w.stores.Finish(q, w.now)
 	case Impossible:
 		w.t.Fatalf("request %d: an impossible step in state %s", r.id, q.State())
 	}

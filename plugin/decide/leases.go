@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -31,6 +32,9 @@ func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 	}
 	s.leases.Granted(b.lease, &r.Decisions[0], r.Allowed, r.AtMicros, nowMicros)
 }
+
+// Resize implements redis.Waiter: a batch has no sizes of its own.
+func (b *batch) Resize(int, *redis.Reply, int64) []algo.Size { return nil }
 
 // Failed implements redis.Waiter.
 func (b *batch) Failed(_ int, _ redis.Cause, nowMicros int64) {

@@ -97,6 +97,10 @@ func (c *Check) Enforced() bool { return c.Rule.Mode == config.Enforce }
 // Concluded is the verdict on the request, once there is one.
 func (q *Question) Concluded() Verdict { return q.verdict }
 
+// Unfinished reports whether anything is left to be done in the stores when the
+// request is over. For most it is not, and their end costs nothing.
+func (q *Question) Unfinished() bool { return false }
+
 // State is where the request is in its life.
 func (q *Question) State() State { return q.state }
 

@@ -52,6 +52,15 @@ func (s *Stores) giveAllBack(q *Question, now Time) {
 	}
 }
 
+// Finish ends what an admitted request holds until it is over: its stream has ended,
+// or it was admitted after that. A request for which Unfinished is false holds
+// nothing, and needs no time.
+func (s *Stores) Finish(q *Question, now Time) {
+	if !q.Unfinished() {
+		return
+	}
+}
+
 // Leave gives back the place in a queue, and all else that a request has charged
 // that never reached the upstream: see the effect GiveBack.
 func (s *Stores) Leave(q *Question, now Time) {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
@@ -43,6 +44,9 @@ func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
 	}
 	s.Release(q)
 }
+
+// Resize implements redis.Waiter: no size depends on what Redis says.
+func (q *Question) Resize(int, *redis.Reply, int64) []algo.Size { return nil }
 
 // Expired implements redis.Waiter: the timeout has passed.
 func (q *Question) Expired(index int, _ int64) {

@@ -87,6 +87,9 @@ const (
 	GiveBack
 	// ShowLimits sets the limit headers of the response.
 	ShowLimits
+	// Finish ends what an admitted request holds in the stores until it is over, see
+	// Stores.Finish.
+	Finish
 	// Impossible marks what Envoy never does. The state stays.
 	Impossible
 )
@@ -118,14 +121,14 @@ var transitions = [states][events]transition{
 	},
 	Passed: {
 		ResponseComes: {Passed, ShowLimits},
-		StreamEnds:    {Ended, Nothing},
+		StreamEnds:    {Ended, Finish},
 	},
 	Answered: {
 		ResponseComes: {Answered, Nothing}, // the headers of our own answer
 		StreamEnds:    {Ended, Nothing},
 	},
 	Gone: {
-		Admitted:          {Ended, Nothing}, // the charge stands
+		Admitted:          {Ended, Finish}, // the charge stands
 		Queued:            {Ended, GiveBack},
 		Refused:           {Ended, Nothing}, // its verdict has given everything back
 		ConfigurationEnds: {Ended, GiveBack},

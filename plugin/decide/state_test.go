@@ -13,15 +13,15 @@ const lives = `
 arriving    | asking pause | passed continue | held enqueue   | answered answer | -             | -                  | -              | -
 asking      | -            | passed resume   | held enqueue   | answered answer | -             | -                  | gone           | -
 held        | -            | -               | -              | -               | passed resume | -                  | ended give back| -
-passed      | -            | -               | -              | -               | -             | passed show limits | ended          | -
+passed      | -            | -               | -              | -               | -             | passed show limits | ended finish   | -
 answered    | -            | -               | -              | -               | -             | answered           | ended          | -
-gone        | -            | ended           | ended give back| ended           | -             | -                  | -              | ended give back
+gone        | -            | ended finish    | ended give back| ended           | -             | -                  | -              | ended give back
 ended       | -            | -               | -              | -               | -             | -                  | -              | -
 `
 
 var effectNames = map[Effect]string{
 	Nothing: "", Continue: "continue", Pause: "pause", Resume: "resume", Answer: "answer",
-	Enqueue: "enqueue", GiveBack: "give back", ShowLimits: "show limits",
+	Enqueue: "enqueue", GiveBack: "give back", ShowLimits: "show limits", Finish: "finish",
 }
 
 func cells(line string) (out []string) {

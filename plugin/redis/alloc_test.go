@@ -1,6 +1,10 @@
 package redis
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
 
 // nullHost is a Host and an Observer that cost nothing.
 type nullHost struct{ sent int }
@@ -29,6 +33,8 @@ func (w *nullWaiter) Decided(_ int, r *Reply, _ int64) {
 }
 
 func (w *nullWaiter) Failed(int, Cause, int64) { w.failed++ }
+
+func (w *nullWaiter) Resize(int, *Reply, int64) []algo.Size { return nil }
 
 func (w *nullWaiter) Expired(int, int64) { w.expired++ }
 

@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"errors"
 	"slices"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -73,7 +75,11 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 		c.answerError(e, r, nowMicros)
 		return
 	}
-	if !c.parse(&e.charge, r) { // who knows which command this answers: trust none that follows
+	err := c.parse(&e.charge, r, nowMicros)
+	if errors.Is(err, algo.ErrOtherTime) && c.askResized(e, nowMicros) {
+		return
+	}
+	if err != nil { // who knows which command this answers: trust none that follows
 		counted := c.failCheck(e, Malformed, nowMicros)
 		c.hangUp(ended{Malformed, counted}, nowMicros)
 		return
@@ -105,6 +111,29 @@ func (c *Conn) answerError(e *entry, r redisresp.Reply, nowMicros int64) {
 		c.askAgain(e)
 	}
 }
+
+// askResized sends a check once more that was made for another time than Redis has,
+// or fails it. It reports whether that was done: its Waiter may know no other sizes.
+func (c *Conn) askResized(e *entry, nowMicros int64) (done bool) {
+	sizes := e.waiter.Resize(e.index, &c.reply, nowMicros)
+	switch {
+	case len(sizes) == 0:
+		return false
+	case e.expired: // nothing was charged, and nobody needs the decision
+		c.failCheck(e, Timeout, nowMicros)
+	case e.resized:
+		c.complain("", otherTimeText)
+		c.failCheck(e, ErrorReply, nowMicros)
+	default:
+		e.resized, e.overtook = true, false
+		e.charge.Sizes = append(e.charge.Sizes[:0], sizes...)
+		c.pushAgain(e)
+	}
+	return true
+}
+
+// otherTimeText is what is logged when Redis' clock leaps.
+var otherTimeText = []byte("the time in Redis was twice another than expected (look at the clocks of its hosts)")
 
 // askAgain sends a check again, by its source.
 func (c *Conn) askAgain(e *entry) {
@@ -143,23 +172,27 @@ func (c *Conn) fail(e *entry, cause Cause, nowMicros int64) {
 
 // parse reads a script's reply, an array of integers, into c.reply. Anything but
 // an array has no elements, which ParseReply refuses.
-func (c *Conn) parse(charge *Charge, r redisresp.Reply) bool {
+func (c *Conn) parse(charge *Charge, r redisresp.Reply, nowMicros int64) (err error) {
 	c.values = c.values[:0]
 	it := r.Iter() // not in the for clause: TinyGo would allocate it for each element
 	for it.Next() {
 		v := it.Reply()
 		if v.Kind != redisresp.Integer {
-			return false
+			return errNotIntegers
 		}
 		c.values = append(c.values, v.Int)
 	}
 	plan := charge.Script.planOf(charge)
 	n := len(plan.Limits())
 	c.reply.Decisions = slices.Grow(c.reply.Decisions[:0], n)[:n]
-	var err error
 	c.reply.AtMicros, c.reply.Allowed, err = plan.ParseReply(c.values, c.reply.Decisions)
-	return err == nil
+	if err == nil || errors.Is(err, algo.ErrOtherTime) {
+		c.clock.hear(c.reply.AtMicros, nowMicros)
+	}
+	return err
 }
+
+var errNotIntegers = errors.New("redis: a script's reply has an element that is no integer")
 
 func isNoScript(r redisresp.Reply) bool {
 	return r.Kind == redisresp.Error && string(r.ErrorPrefix()) == "NOSCRIPT"

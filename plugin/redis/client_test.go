@@ -3,6 +3,8 @@ package redis
 import (
 	"fmt"
 	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
 )
 
 // client is a request: a Waiter that checks the order of what it is told.
@@ -11,7 +13,9 @@ type client struct {
 	tags     []string
 	tagBytes []byte // as Add was given them
 	nonces   []int64
-	refused  Cause // by Begin
+	refused  Cause       // by Begin
+	sizes    []algo.Size // with which to ask again; nil: none
+	resizes  []int64     // Redis' times at which it was asked for them
 	checks   []heard
 	onCall   func(index int) // in each call of the Waiter
 }
@@ -90,6 +94,14 @@ func (w *client) Decided(index int, r *Reply, nowMicros int64) {
 	}
 	h.at, h.allowed = r.AtMicros, r.Allowed
 	w.called(index)
+}
+
+func (w *client) Resize(index int, r *Reply, nowMicros int64) []algo.Size {
+	if h := w.checks[index]; h.over() || nowMicros != w.rig.now {
+		w.rig.t.Errorf("%v: asked for sizes after %v, at %d", w.tags, h, nowMicros)
+	}
+	w.resizes = append(w.resizes, r.AtMicros)
+	return w.sizes
 }
 
 func (w *client) Failed(index int, cause Cause, nowMicros int64) {

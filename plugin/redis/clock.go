@@ -34,3 +34,19 @@ func refusesCommand(text []byte) bool {
 	return bytes.Contains(text, []byte("ommand is not allowed from script")) ||
 		bytes.Contains(text, []byte("nknown ")) && bytes.Contains(text, []byte("ommand called from"))
 }
+
+// clock is what is known of Redis' time.
+type clock struct {
+	known       bool
+	aheadMicros int64 // of the worker's steady clock
+}
+
+// hear takes the time of a reply.
+func (k *clock) hear(redisMicros, nowMicros int64) {
+	k.known, k.aheadMicros = true, redisMicros-nowMicros
+}
+
+// RedisMicros is Redis' time as last heard, and whether it ever was.
+func (c *Conn) RedisMicros(nowMicros int64) (micros int64, known bool) {
+	return nowMicros + c.clock.aheadMicros, c.clock.known
+}

@@ -68,6 +68,10 @@ func (a *Charge) sameKeys(b *Charge) bool {
 // come before it, once. In a call a Waiter may refund charges, but begins no
 // request.
 type Waiter interface {
+	// Resize tells that nothing was charged, as the check's sizes are for another
+	// time than r.AtMicros. It returns the sizes to ask with once more, which are
+	// copied; nil if there are none, and the reply makes no sense.
+	Resize(index int, r *Reply, nowMicros int64) []algo.Size
 	// Decided brings Redis' answer. After Expired it is a late one.
 	Decided(index int, r *Reply, nowMicros int64)
 	// Failed tells that Redis will never decide this check.
@@ -147,6 +151,7 @@ type Conn struct {
 	deferring   bool   // they leave together at the end of the callback
 	reply       Reply  // of the check that is being answered
 	values      []int64
+	clock       clock
 
 	trial        trial
 	complaint    complaint

@@ -91,9 +91,12 @@ func (m *model) step(op byte) {
 	case 12:
 		m.respond("-READONLY x\r\n")
 	case 13:
-		if arg%4 == 0 {
+		switch arg % 4 {
+		case 0:
 			m.respond("-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n")
-		} else {
+		case 1:
+			m.respond(otherTime(arg))
+		default:
 			m.respond(noScript)
 		}
 	case 14:
@@ -123,7 +126,7 @@ func (m *model) step(op byte) {
 // send begins a request, whose checks are numbered; nil if it is refused. One that
 // gives back refunds what it is charged late, or beside a rejection.
 func (m *model) send(checks int, giveBack bool) *modelClient {
-	w := &modelClient{client: m.request(), sentAt: m.now}
+	w := &modelClient{client: m.resizable(), sentAt: m.now}
 	open := m.conn.State() == Closed
 	w.refused = m.conn.Begin(m.now)
 	if (w.refused == BreakerOpen) == open {

@@ -116,6 +116,11 @@ playground: tools ## compile the algorithms for docs/playground anew
 	tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -gc=conservative -opt=z -no-debug -o build/playground.wasm ./cmd/playground
 	{ printf '// Made by "make playground" of cmd/playground.\nconst ALGO_WASM = "'; gzip -9nc build/playground.wasm | base64 -w 0; printf '";\n'; } > docs/playground/algo.js
 
+# The tzdata of this Go. Its release is named in docs/configuration.md.
+.PHONY: zones
+zones: ## make the time zones that come with the plugin anew
+	go run ./cmd/zones
+
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew
 	go run ./cmd/algopic

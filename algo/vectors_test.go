@@ -22,11 +22,13 @@ type vector struct {
 		SubWindows   int64 `json:"sub_windows"`
 		Queue        bool
 		MaxDelayMs   int64 `json:"max_delay_ms"`
+		TTLMs        int64 `json:"ttl_ms"`
 	}
 	Steps []vectorStep
 }
 
-// vectorStep is a decision, or the refund of an earlier one.
+// vectorStep is a decision, or the refund of an earlier one. The nonce of a decision is
+// its index.
 type vectorStep struct {
 	At    int64 // us after 2040-01-01T00:00:00Z
 	Cost  int64
@@ -97,7 +99,7 @@ func (v *vector) plan(t *testing.T) *Plan {
 		limits = append(limits, Limit{
 			Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
 			FromFirstRequest: l.FirstRequest, SubWindows: l.SubWindows,
-			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000,
+			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
 		})
 	}
 	return mustPlan(t, limits...)
@@ -159,9 +161,9 @@ func TestVectorsInGo(t *testing.T) {
 				sized.Rebase(states, now)
 				if s.RefundOf != nil {
 					charged := v.Steps[*s.RefundOf]
-					sized.Refund(states, epoch+charged.At, now, charged.costs(p))
+					sized.RefundAs(int64(*s.RefundOf), states, epoch+charged.At, now, charged.costs(p))
 				} else {
-					allowed := sized.Decide(states, now, s.costs(p), got)
+					allowed := sized.DecideAs(int64(n), states, now, s.costs(p), got)
 					v.run(t, n, func(t *testing.T) { s.check(t, allowed, got) })
 				}
 				for i := range s.ExpiresMs {
@@ -189,9 +191,10 @@ func TestVectorsInLua(t *testing.T) {
 						client.Del(ctx, key)
 					}
 				}
-				l.Plan = v.sized(t, p, &s)
+				l.Plan, l.nonce = v.sized(t, p, &s), int64(n)
 				if s.RefundOf != nil {
 					charged := v.Steps[*s.RefundOf]
+					l.nonce = int64(*s.RefundOf)
 					if err := l.giveBackEach(client, now, charged.costs(p), epoch+charged.At).Err(); err != nil {
 						t.Fatal(err)
 					}

@@ -30,37 +30,39 @@ local remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0
 
 --- count
 local used = 0
-local first = call('ZRANGE', KEYS[1], 0, 1, 'WITHSCORES')
-local ends = first[2]
-if first[1] == '' then extra_1, ends = 0 - first[2], first[4] end
-if ends then
-  if ends + 0 <= now then
-    local till, more = string.format('%d', now), extra_1
-    if more > 0 then
-      for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], 1, till)) do
-        more = more + 1 - (tonumber(string.match(member, ':(%d+)$')) or 1)
-      end
-      if more > 0 then
-        call('ZADD', KEYS[1], 0 - more, '')
-      else
-        call('ZREM', KEYS[1], '')
-      end
-      extra_1 = more
+local till, stop = string.format('%d', now), now + ttl_1
+local ended = call('ZCOUNT', KEYS[1], '-inf', till)
+if ended > 0 then -- or some have several slots
+  local first = call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+  if first[1] == '' and first[2] + 0 < 0 then
+    ended, used, extra_1 = ended - 1, -1, 0 - first[2]
+  end
+  if ended > 0 then
+    local extra = extra_1
+    for _, member in ipairs(extra > 0 and call('ZRANGEBYSCORE', KEYS[1], 1, till) or {}) do
+      extra = extra + 1 - (tonumber(string.match(member, ':(%d+)$')) or 1)
     end
     call('ZREMRANGEBYSCORE', KEYS[1], 1, till)
+    if extra ~= extra_1 then call('ZADD', KEYS[1], 0 - extra, '') end
+    if used < 0 and extra <= 0 then
+      call('ZREM', KEYS[1], '')
+      used = 0
+    end
+    extra_1 = extra
   end
-  last_1 = (call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] or 0) + 0
+end
+if call('ZCOUNT', KEYS[1], string.format('(%d', stop), '+inf') > 0 then
+  last_1 = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] + 0
   if last_1 > now + 3600000000 then -- the clock was set back
     last_1 = now + 3600000000
-    local stop = string.format('%d', last_1)
-    for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], '(' .. stop, '+inf')) do
-      call('ZADD', KEYS[1], stop, member)
+    local latest = string.format('%d', last_1)
+    for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], '(' .. latest, '+inf')) do
+      call('ZADD', KEYS[1], latest, member)
     end
     call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil(last_1 / 1000)))
   end
-  used = call('ZCARD', KEYS[1]) + extra_1
-  if extra_1 > 0 then used = used - 1 end
 end
+used = used + call('ZCARD', KEYS[1]) + extra_1
 
 --- check
 if used < limit_1 then remaining_1 = limit_1 - used end

@@ -149,6 +149,8 @@ function commands.ZRANGEBYSCORE(key, from, to, ...)
   return list
 end
 
+function commands.ZCOUNT(key, from, to) return #commands.ZRANGEBYSCORE(key, from, to) end
+
 function commands.ZREMRANGEBYSCORE(key, from, to)
   local entry, within = find(key) or {}, bounds(from, to)
   for i = #entry, 1, -1 do

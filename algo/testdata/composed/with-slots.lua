@@ -21,37 +21,39 @@ local last_2, extra_2, gone_2 = 0, 0, 0
 local remaining_2, reset_2, retry_2, before_2 = 0, 0, 0, 0
 do
   local used = 0
-  local first = call('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
-  local ends = first[2]
-  if first[1] == '' then extra_2, ends = 0 - first[2], first[4] end
-  if ends then
-    if ends + 0 <= now then
-      local till, more = string.format('%d', now), extra_2
-      if more > 0 then
-        for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[2], 1, till)) do
-          more = more + 1 - (tonumber(string.match(member, ':(%d+)$')) or 1)
-        end
-        if more > 0 then
-          call('ZADD', KEYS[2], 0 - more, '')
-        else
-          call('ZREM', KEYS[2], '')
-        end
-        extra_2 = more
+  local till, stop = string.format('%d', now), now + ttl_2
+  local ended = call('ZCOUNT', KEYS[2], '-inf', till)
+  if ended > 0 then -- or some have several slots
+    local first = call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+    if first[1] == '' and first[2] + 0 < 0 then
+      ended, used, extra_2 = ended - 1, -1, 0 - first[2]
+    end
+    if ended > 0 then
+      local extra = extra_2
+      for _, member in ipairs(extra > 0 and call('ZRANGEBYSCORE', KEYS[2], 1, till) or {}) do
+        extra = extra + 1 - (tonumber(string.match(member, ':(%d+)$')) or 1)
       end
       call('ZREMRANGEBYSCORE', KEYS[2], 1, till)
+      if extra ~= extra_2 then call('ZADD', KEYS[2], 0 - extra, '') end
+      if used < 0 and extra <= 0 then
+        call('ZREM', KEYS[2], '')
+        used = 0
+      end
+      extra_2 = extra
     end
-    last_2 = (call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2] or 0) + 0
+  end
+  if call('ZCOUNT', KEYS[2], string.format('(%d', stop), '+inf') > 0 then
+    last_2 = call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2] + 0
     if last_2 > now + 3600000000 then -- the clock was set back
       last_2 = now + 3600000000
-      local stop = string.format('%d', last_2)
-      for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[2], '(' .. stop, '+inf')) do
-        call('ZADD', KEYS[2], stop, member)
+      local latest = string.format('%d', last_2)
+      for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[2], '(' .. latest, '+inf')) do
+        call('ZADD', KEYS[2], latest, member)
       end
       call('PEXPIREAT', KEYS[2], string.format('%d', math.ceil(last_2 / 1000)))
     end
-    used = call('ZCARD', KEYS[2]) + extra_2
-    if extra_2 > 0 then used = used - 1 end
   end
+  used = used + call('ZCARD', KEYS[2]) + extra_2
   if used < limit_2 then remaining_2 = limit_2 - used end
   if cost_2 > remaining_2 then retry_2 = cost_2 > limit_2 and -1 or 1000000 end
 end

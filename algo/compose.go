@@ -59,9 +59,9 @@ const (
 // variant of the algorithm only, "--- name variant". Scripts are put together
 // from them, limit by limit:
 //
-//	check   locals, then load, count, check, weigh, wait and retry in one scope;
+//	check   pick, then locals, then load, count, check, weigh, wait and retry in one scope;
 //	        then, if every retry_i is 0, charge of those with a cost
-//	refund  locals, then load, parts and refund in one scope, of those with a cost
+//	refund  pick, then locals, then load, parts and refund in one scope, of those with a cost
 //
 // A file need not have all of them. Names that end in _1 live from one scope to
 // the next; KEYS[1] and ARGV[1] onwards are the limit's own. All are renumbered.
@@ -128,6 +128,7 @@ type composer struct {
 // charges. It is straight-line, with no functions and no dispatch: either costs
 // Redis up to a quarter more (docs/decisions/0002-scripts.md).
 func (c *composer) check() {
+	c.pick(otherTime)
 	for i := range c.limiters {
 		c.section(i, "locals", "")
 		c.block(i, "", "do", "load", "count", "check", "weigh", "wait", "retry")
@@ -149,14 +150,36 @@ func (c *composer) check() {
 		if c.limiters[i].bucket.queue {
 			reply += ", delay_1"
 		}
+		if c.limiters[i].fixed.calendar {
+			reply += ", start_1"
+		}
 		c.WriteString(c.renumber(reply, i))
 	}
 	c.WriteString("}\n")
 }
 
+// pick writes which calendar windows now is in: before all else, as nothing may have
+// been written if that is unknown.
+func (c *composer) pick(unknown string) {
+	for i := range c.limiters {
+		if c.limiters[i].fixed.calendar {
+			c.section(i, "pick", "")
+			c.WriteString(c.renumber(unknown, i))
+		}
+	}
+}
+
+// What to do if now is in none of three calendar windows: to answer the time, so that
+// one is asked again, or in a refund to give nothing back.
+const (
+	otherTime   = "if now < start_1 or now >= end_1 then return {now} end\n"
+	overLongAgo = "if now < start_1 or now >= end_1 then start_1, end_1 = 0, 0 end\n"
+)
+
 // refund writes what gives a charge back.
 func (c *composer) refund() {
 	c.WriteString(refundHeader)
+	c.pick(overLongAgo)
 	for i := range c.limiters {
 		c.section(i, "locals", "")
 		c.block(i, "", ifCost, "load", "parts", "refund")

@@ -4,7 +4,8 @@ package algo
 // exist; one that makes no sense is taken for it. Its layout, all times in
 // microseconds since the Unix epoch:
 //
-//	fixed_window            start of the window, units charged in it
+//	fixed_window            start of the window, units charged in it; of a calendar's
+//	                        window also its end
 //	sliding_window_log      threes, oldest first: times of the first and the last
 //	                        charge, units
 //	sliding_window_counter  pairs, oldest first: start of the sub-window, units
@@ -38,8 +39,11 @@ func NewPlan(limits []Limit) (*Plan, error) {
 }
 
 // Size is what of a limit may come with a request: Limit.Units and Limit.Burst,
-// within the same bounds.
-type Size struct{ Units, Burst int64 }
+// within the same bounds, and Limit.Bounds of a limit with calendar windows.
+type Size struct {
+	Units, Burst int64
+	Bounds       Bounds
+}
 
 // Sized makes *into the plan that p is for a request that brings sizes, one for
 // each limit, and returns it. It decides, and its scripts' arguments and replies
@@ -52,10 +56,10 @@ func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
 	into.limiters = append(into.limiters[:0], p.limiters...)
 	for i := range into.limits {
 		l := &into.limits[i]
-		if sizes[i] == (Size{l.Units, l.Burst}) {
+		if sizes[i] == (Size{l.Units, l.Burst, l.Bounds}) {
 			continue
 		}
-		l.Units, l.Burst = sizes[i].Units, sizes[i].Burst
+		l.Units, l.Burst, l.Bounds = sizes[i].Units, sizes[i].Burst, sizes[i].Bounds
 		if !l.sizeIsValid() {
 			return nil, false
 		}
@@ -77,12 +81,26 @@ func (p *Plan) Each(cost int64) []int64 {
 	return costs
 }
 
+// OtherTime reports whether a limit's calendar windows are those of another time than
+// now. The script charges nothing then, and answers its time: see ErrOtherTime.
+func (p *Plan) OtherTime(nowMicros int64) bool {
+	for i := range p.limits {
+		if l := &p.limits[i]; l.CalendarID != "" {
+			if _, ends := l.Bounds.window(nowMicros); ends == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Decide checks each limit's cost and, if all limits allow theirs, charges them.
 // costs, states and out have one element for each limit; states are updated in
 // place, and a denied call changes none. A limit whose cost is 0, or less, only
 // reports: it allows and is not charged.
 //
-// What Rebase changes must have been changed before.
+// What Rebase changes must have been changed before, and now must not be of
+// OtherTime.
 func (p *Plan) Decide(states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
 	allowed = true
 	for i := range p.limiters {

@@ -108,7 +108,7 @@ func (r random) size(l *Limit) Size {
 			other.Burst = []int64{0, 1, l.Burst, r.span(1, MaxUnits), r.span(1, 100)}[r.IntN(5)]
 		}
 		if other.sizeIsValid() {
-			return Size{other.Units, other.Burst}
+			return Size{Units: other.Units, Burst: other.Burst}
 		}
 	}
 }

@@ -123,7 +123,11 @@ func (l *luaPlan) state(t testing.TB, i int, nearMicros int64) State {
 	limit, key := l.Limits()[i], l.keys[i]
 	switch limit.Algorithm {
 	case FixedWindow:
-		return fixedState(t, l.client.Get(ctx, key), &limit, nearMicros)
+		s := fixedState(t, l.client.Get(ctx, key), &limit, nearMicros)
+		if s != nil && limit.CalendarID != "" {
+			s = append(s, milliseconds(l.client.PExpireTime(ctx, key))*1000)
+		}
+		return s
 	case SlidingWindowLog:
 		return logState(t, l.client.ZRangeWithScores(ctx, key, 0, -1))
 	case SlidingWindowCounter:
@@ -161,11 +165,14 @@ func fixedState(t testing.TB, cmd *redis.StringCmd, limit *Limit, nearMicros int
 		unpack(t, text, &start, &count)
 		return State{int64(start), int64(count)}
 	}
-	packed := number(t, text)
+	packed, unit := number(t, text), limit.WindowMicros
+	if limit.CalendarID != "" {
+		unit = minute
+	}
 	const indexes = 1 << 22
-	index := nearMicros / limit.WindowMicros
+	index := nearMicros / unit
 	index += (packed>>31-index%indexes+indexes*3/2)%indexes - indexes/2 // the nearest
-	return State{index * limit.WindowMicros, packed & (1<<31 - 1)}
+	return State{index * unit, packed & (1<<31 - 1)}
 }
 
 // logState also checks the sum that the newest entry has.

@@ -81,8 +81,8 @@ e2e: build ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that E
 export SOAK ?= 10m
 
 .PHONY: soak
-soak: build ## put one Envoy through all faults again and again for SOAK (10m)
-	go test -tags soak -timeout 30m -count 1 -run TestSoak -v ./e2e
+soak: build ## put one Envoy through all faults again and again for SOAK (10m), and through a thousand updates
+	go test -tags soak -timeout 30m -count 1 -run 'Soak$$' -v ./e2e
 
 .PHONY: test-matrix
 test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
@@ -115,6 +115,11 @@ playground: tools ## compile the algorithms for docs/playground anew
 	@mkdir -p build
 	tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -gc=conservative -opt=z -no-debug -o build/playground.wasm ./cmd/playground
 	{ printf '// Made by "make playground" of cmd/playground.\nconst ALGO_WASM = "'; gzip -9nc build/playground.wasm | base64 -w 0; printf '";\n'; } > docs/playground/algo.js
+
+# The tzdata of this Go. Its release is named in docs/configuration.md.
+.PHONY: zones
+zones: ## make the time zones that come with the plugin anew
+	go run ./cmd/zones
 
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew

@@ -34,6 +34,10 @@ func TestScriptText(t *testing.T) {
 	)
 	files["three-limits.lua"], files["three-limits-refund.lua"] = p.Script(), p.RefundScript()
 	files["three-limits-without-time.lua"] = p.ScriptWithoutTime()
+	for name, terms := range everyTerms() {
+		files["gcra-"+name+".lua"] = mustPlanWithTerms(t, terms, tenInASecond).Script()
+		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()
+	}
 	for file, script := range files {
 		checkScriptText(t, filepath.Join("testdata", "composed", file), script.Source)
 	}
@@ -90,6 +94,7 @@ func TestMostLimits(t *testing.T) {
 			mixed = append(mixed, next)
 		}
 		for _, limits := range [][]Limit{same, mixed} {
+			mostWithTerms(t, client, limits)
 			l := newLuaPlan(t, client, mustPlan(t, limits...), fmt.Sprint(start, len(limits)))
 			out, allowed, err := l.parse(l.decide(client, epoch, 3))
 			if err != nil || !allowed {

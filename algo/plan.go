@@ -21,22 +21,12 @@ type Plan struct {
 	limiters []limiter
 	script   Script
 	refund   Script
+	terms    Terms
 }
 
 // NewPlan checks the limits against their bounds and prepares the arithmetic
 // and the scripts.
-func NewPlan(limits []Limit) (*Plan, error) {
-	if err := validate(limits); err != nil {
-		return nil, err
-	}
-	p := &Plan{limits: append([]Limit(nil), limits...)}
-	for i := range p.limits {
-		p.limiters = append(p.limiters, newLimiter(&p.limits[i]))
-	}
-	p.script = scriptOf(p.limiters, kind{})
-	p.refund = scriptOf(p.limiters, kind{refund: true})
-	return p, nil
-}
+func NewPlan(limits []Limit) (*Plan, error) { return NewPlanWithTerms(limits, Terms{}) }
 
 // Size is what of a limit may come with a request: Limit.Units and Limit.Burst,
 // within the same bounds.
@@ -48,7 +38,7 @@ type Size struct{ Units, Burst int64 }
 // into keeps its memory from call to call and must be used for p alone. ok is
 // false if a size is out of bounds.
 func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
-	into.script, into.refund = p.script, p.refund
+	into.script, into.refund, into.terms = p.script, p.refund, p.terms
 	into.limits = append(into.limits[:0], p.limits...)
 	into.limiters = append(into.limiters[:0], p.limiters...)
 	for i := range into.limits {
@@ -144,7 +134,8 @@ func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expi
 //
 //	EVALSHA sha n key1..keyn, then for each limit its cost and its Args
 //
-// ParseReply reads what it answers.
+// ParseReply reads what it answers. A plan with terms has keys and arguments more,
+// see TermSuffixes and NumTermArgs, and ParseRuling reads its answers.
 func (p *Plan) Script() Script { return p.script }
 
 // RefundScript changes a charge, as Refund does. The arguments are those of Script,
@@ -158,7 +149,9 @@ func (p *Plan) RefundScript() Script { return p.refund }
 // remaining time is its clock. The clock goes by the millisecond. The two scripts
 // go on with each other's state.
 func (p *Plan) ScriptWithoutTime() Script {
-	return scriptOf(p.limiters, kind{withoutTime: true})
+	k := p.kind()
+	k.withoutTime = true
+	return scriptOf(p.limiters, k)
 }
 
 // RefundScriptWithoutTime is RefundScript with that key and that clock.

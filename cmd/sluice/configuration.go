@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // source is the flag that names a configuration.
@@ -32,7 +31,6 @@ func must(err error) {
 type limiter struct {
 	json []byte
 	cfg  *config.Config
-	set  *rule.Set
 }
 
 // limiter reads the only configuration of a limiter in a file.
@@ -50,12 +48,12 @@ func (a *app) limiter(s source) (*limiter, error) {
 	}
 	var all []*limiter
 	for i := range found {
-		cfg, set, err := load(found[i].JSON)
+		cfg, err := load(found[i].JSON)
 		if err != nil {
 			return nil, &failure{exitRefused, mistaken(s.file, err)}
 		}
 		if !cfg.Bridge {
-			all = append(all, &limiter{found[i].JSON, cfg, set})
+			all = append(all, &limiter{found[i].JSON, cfg})
 		}
 	}
 	if len(all) != 1 {

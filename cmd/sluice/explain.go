@@ -80,7 +80,7 @@ func (a *app) explain(from source, r *asked, args []string) error {
 	if err != nil {
 		return err
 	}
-	rules, err := explain.Explain(l.cfg, l.set, req)
+	rules, err := explain.Explain(l.cfg, req)
 	if err != nil {
 		return err
 	}
@@ -135,6 +135,9 @@ func limitText(l explain.Limit) string {
 	fmt.Fprintf(&s, "%s %d in %s", l.Algorithm, l.Limit, l.Window)
 	if l.Capacity != l.Limit {
 		fmt.Fprintf(&s, ", burst %d", l.Capacity)
+	}
+	if l.Cost != nil {
+		fmt.Fprintf(&s, ", cost %d", *l.Cost)
 	}
 	return s.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -20,8 +21,12 @@ const explained = `{
      "limits_by": {"source": {"metadata": ["jwt", "plan"]},
        "values": {"free": [` + aLimit + `], "7": [` + aLimit + `], "true": [` + aLimit + `], "staff": "unlimited"}}},
     {"name": "gone", "mode": "off", "limits": [` + aLimit + `]},
-    {"name": "cel", "match": {"client_ip": ["10.0.0.0/8"], "expr": "true"}, "limits": [` + aLimit + `]},
-    {"name": "cel key", "key": [{"expr": "request.path"}], "limits": [` + aLimit + `]},
+    {"name": "cel", "match": {"client_ip": ["10.0.0.0/8"], "expr": "request.headers['x-plan'] == 'free'"}, "limits": [` + aLimit + `]},
+    {"name": "cel key", "key": [{"expr": "request.headers['x-a'] + request.path"}], "limits": [` + aLimit + `]},
+    {"name": "brought", "match": {"headers": {"x-two": {"present": true}}},
+     "cost": {"expr": "size(request.headers['x-two'])"},
+     "limits": [{"algorithm": "gcra", "window": "1s", "limit": {"metadata": ["jwt", "rate"], "default": 5, "max": 50}, "burst": {"expr": "7", "default": 1, "max": 9}},
+       {"algorithm": "fixed_window", "window": "1d", "limit": 10, "cost": 2}]},
     {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}}, "limits": [` + aLimit + `]}
   ]}`
 
@@ -105,12 +110,35 @@ func TestExplain(t *testing.T) {
 			want: explain.Rule{Mode: "enforce", Why: "match.client_ip does not hold"},
 		},
 		{
-			name: "an expression", args: []string{"http://h/", "--client-ip", "10.0.0.1"}, rule: "cel",
-			want: explain.Rule{Mode: "enforce", Why: "match.expr, which Envoy alone evaluates, does not hold"},
+			name: "an expression that holds", args: []string{"http://h/", "--client-ip", "10.0.0.1", "-H", "x-plan: free"}, rule: "cel",
+			want: explain.Rule{Mode: "enforce", Applies: true, Tag: "cel|", Cost: 1},
 		},
 		{
-			name: "an expression as key", args: []string{"http://h/"}, rule: "cel key",
-			want: explain.Rule{Mode: "enforce", Why: "key[0] is absent: an expression, which Envoy alone evaluates"},
+			name: "an expression that does not", args: []string{"http://h/", "--client-ip", "10.0.0.1", "-H", "x-plan: pro"}, rule: "cel",
+			want: explain.Rule{Mode: "enforce", Why: "match.expr does not hold"},
+		},
+		{
+			name: "an expression without a value", args: []string{"http://h/", "--client-ip", "10.0.0.1"}, rule: "cel",
+			want: explain.Rule{Mode: "enforce", Why: "match.expr does not hold (no such key: x-plan)"},
+		},
+		{
+			name: "an expression as key", args: []string{"http://h/b", "-H", "x-a: 1"}, rule: "cel key",
+			want: explain.Rule{Mode: "enforce", Applies: true, Identity: "1/b", Tag: "cel%20key|1/b", Cost: 1},
+		},
+		{
+			name: "an expression as key, without a value", args: []string{"http://h/"}, rule: "cel key",
+			want: explain.Rule{Mode: "enforce", Why: "key[0] is absent: its expression has no value (no such key: x-a)"},
+		},
+		{
+			name: "what comes with the request", rule: "brought",
+			args: []string{"http://h/", "-H", "x-two: ab", "-H", "x-two: c", "--metadata", `{"jwt": {"rate": 30}}`},
+			want: explain.Rule{
+				Mode: "enforce", Applies: true, Tag: "brought|", Cost: 4,
+				Limits: []explain.Limit{
+					{Name: "brought-1s", Algorithm: "gcra", Limit: 30, Window: "1s", Capacity: 7, Key: "rl:{brought|}:gcra:1s"},
+					{Name: "brought-1d", Algorithm: "fixed_window", Limit: 10, Window: "1d", Capacity: 10, Cost: new(int64(2)), Key: "rl:{brought|}:fixed_window:1d"},
+				},
+			},
 		},
 		{
 			name: "a property", args: []string{"http://h/", "--property", "connection.id=7"}, rule: "peer",
@@ -134,7 +162,7 @@ func TestExplain(t *testing.T) {
 				}
 			}
 			for i, want := range c.want.Limits {
-				if i >= len(got.Limits) || got.Limits[i] != want {
+				if i >= len(got.Limits) || !reflect.DeepEqual(got.Limits[i], want) {
 					t.Errorf("limits %+v, want %+v", got.Limits, c.want.Limits)
 					break
 				}
@@ -159,7 +187,8 @@ per key  yes                    k|none    2     gcra 10 in 1m, burst 20  rl:{per
 plan     in shadow, tier staff  ::1       1     unlimited
 gone     no: its mode is off
 cel      no: match.client_ip does not hold
-cel key  no: key[0] is absent: an expression, which Envoy alone evaluates
+cel key  yes                    1/api/    1     gcra 10 in 1s            rl:{cel%20key|1/api/}:gcra:1s
+brought  no: match.headers["x-two"] does not hold
 peer     no: key[0] is absent: property connection.id (--property connection.id=...)
 `, "\n")
 	if r.out != want {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // simulation is the flags of simulate.
@@ -134,6 +136,11 @@ func (a *app) simulate(s *simulation) error {
 	if err != nil {
 		return err
 	}
+	s.options.Expressions = &explain.Expressions{}
+	rules, err := rule.Compile(l.cfg, s.options.Expressions)
+	if err != nil {
+		return err
+	}
 	var report *simulate.Report
 	if s.log != "" {
 		text, err := a.read(s.log)
@@ -147,13 +154,13 @@ func (a *app) simulate(s *simulation) error {
 		if log.Skipped > 0 {
 			fmt.Fprintf(a.errors, "note: %d lines of %s are no requests\n", log.Skipped, s.log)
 		}
-		report = simulate.Run(l.cfg, l.set, log, s.options)
+		report = simulate.Run(l.cfg, rules, log, s.options)
 	} else {
 		traffic, err := a.described(s)
 		if err != nil {
 			return err
 		}
-		report = simulate.Run(l.cfg, l.set, simulate.Generate(traffic, s.options.Seed), s.options)
+		report = simulate.Run(l.cfg, rules, simulate.Generate(traffic, s.options.Seed), s.options)
 	}
 	return a.printSimulation(s, report)
 }

@@ -32,6 +32,28 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// TestSimulateExpressions has expressions say whom a rule counts, and what it takes.
+func TestSimulateExpressions(t *testing.T) {
+	t.Parallel()
+	const plugin = `{"rules": [{"name": "a", "match": {"expr": "request.method == 'PUT'"}, "key": [{"expr": "request.headers['x-key']"}],
+		"cost": {"expr": "5", "default": 1}, "limits": [{"algorithm": "fixed_window", "limit": 100, "window": "1d"}]}]}`
+	for method, limited := range map[string]bool{"PUT": true, "GET": false} {
+		r := execute(t, plugin, "simulate", "-c", "-", "-o", "json", "--url", "http://h/", "--method", method, "-H", "x-key: {n}",
+			"--rate", "50", "--identities", "2", "--duration", "4s")
+		if r.code != exitDone {
+			t.Fatal(r.errors)
+		}
+		got := decode[simulate.Report](t, r)
+		want := got.Requests
+		if limited {
+			want = 2 * 100 / 5
+		}
+		if got.Requests < 150 || got.Admitted != want {
+			t.Errorf("%s: %d of %d admitted, want %d", method, got.Admitted, got.Requests, want)
+		}
+	}
+}
+
 func TestSimulateFiles(t *testing.T) {
 	t.Parallel()
 	traffic := write(t, "traffic.yaml", "duration: 2s\nclients:\n- {name: a, rate: 20, arrivals: even, url: http://h/, headers: {x-key: k}}\n")

@@ -36,7 +36,11 @@ const stateful = `{
 // charge has the plugin's own script charge a request that a rule applies to.
 func charge(t *testing.T, client redis.Cmdable, plugin string, req *explain.Request, name string, cost int) {
 	t.Helper()
-	cfg, set, err := load([]byte(plugin))
+	cfg, err := load([]byte(plugin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := rule.Compile(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

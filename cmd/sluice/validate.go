@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -112,22 +114,21 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 }
 
 // load reads a configuration as the plugin does.
-func load(text []byte) (*config.Config, *rule.Set, error) {
-	cfg, err := config.Parse(text)
+func load(text []byte) (*config.Config, error) {
+	cfg, err := config.Checks{Expression: explain.CheckExpression, Zone: calendar.Known}.Parse(text)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if cfg.Bridge {
-		return cfg, nil, nil
+	if !cfg.Bridge {
+		_, err = rule.Compile(cfg, nil)
 	}
-	set, err := rule.Compile(cfg, nil)
-	return cfg, set, err
+	return cfg, err
 }
 
 // check reports on one configuration.
 func check(f *find.Found) configReport {
 	report := configReport{Line: f.Line, In: f.In, Mistakes: []mistakeReport{}}
-	cfg, _, err := load(f.JSON)
+	cfg, err := load(f.JSON)
 	var mistakes config.Mistakes
 	switch {
 	case errors.As(err, &mistakes):

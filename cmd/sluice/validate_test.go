@@ -55,6 +55,12 @@ func TestValidate(t *testing.T) {
 			code: exitRefused, out: "-: neither YAML nor JSON: line 1:",
 		},
 		{
+			name: "no CEL", in: `{"rules": [{"name": "a", "match": {"expr": "request.method =="}, "key": [{"expr": "upper('a')"}], "limits": [` + aLimit + `]}]}`,
+			code: exitRefused,
+			out: `-:1: rules[0].match.expr: "request.method ==" is not an expression that Envoy compiles: at 1:18: Syntax error: mismatched input '<EOF>' (want CEL such as "request.method == 'POST'")` + "\n" +
+				`-:1: rules[0].key[0].expr: "upper('a')" is not an expression that Envoy compiles: there is no function upper (want CEL such as "request.method == 'POST'")` + "\n",
+		},
+		{
 			name: "no filter for a password", in: `{"redis": {"cluster": "r", "password": 123456789}, "rules": []}`,
 			code: exitRefused, out: "-:1: redis.password: ",
 		},

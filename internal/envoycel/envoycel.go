@@ -5,7 +5,9 @@
 // An expression is parsed, not checked against types, as in Envoy. The conformance
 // test of package wasmhost holds the two against each other. What is known to differ:
 // Envoy's double() also reads text with spaces around the number and hexadecimal
-// numbers, and lists and maps have no bytes here.
+// numbers, takes 1e400 for infinity, and calls contains, startsWith and endsWith as
+// functions of two arguments, too. The two count depths a little differently near
+// maxDepth. Lists and maps have no bytes here.
 package envoycel
 
 import (
@@ -27,9 +29,12 @@ var (
 	ErrEvaluation = errors.New("the expression has no value")
 )
 
+// maxDepth is how deep expressions may nest in cel-cpp: kDefaultMaxRecursionDepth of its parser/options.h.
+const maxDepth = 32
+
 // environment has the standard functions and macros.
 var environment = func() *cel.Env {
-	env, err := cel.NewEnv()
+	env, err := cel.NewEnv(cel.ParserRecursionLimit(maxDepth))
 	if err != nil {
 		panic(err)
 	}
@@ -39,7 +44,8 @@ var environment = func() *cel.Env {
 // Program is a compiled expression.
 type Program struct{ program cel.Program }
 
-// Compile parses an expression, and refuses functions that are not there.
+// Compile parses an expression, and refuses functions that are not there or take
+// another number of arguments.
 func Compile(text string) (*Program, error) {
 	parsed, issues := environment.Parse(text)
 	if err := issues.Err(); err != nil {
@@ -47,8 +53,8 @@ func Compile(text string) (*Program, error) {
 	}
 	var unknown error
 	ast.PostOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() == ast.CallKind && !environment.HasFunction(e.AsCall().FunctionName()) {
-			unknown = fmt.Errorf("there is no function %s", e.AsCall().FunctionName())
+		if e.Kind() == ast.CallKind && unknown == nil {
+			unknown = checkCall(e.AsCall())
 		}
 	}))
 	if unknown != nil {
@@ -59,6 +65,23 @@ func Compile(text string) (*Program, error) {
 		return nil, err
 	}
 	return &Program{program}, nil
+}
+
+func checkCall(call ast.CallExpr) error {
+	name, arguments := call.FunctionName(), len(call.Args())
+	if call.IsMemberFunction() {
+		arguments++
+	}
+	function, ok := environment.Functions()[name]
+	if !ok {
+		return fmt.Errorf("there is no function %s", name)
+	}
+	for _, o := range function.OverloadDecls() {
+		if len(o.ArgTypes()) == arguments && o.IsMemberFunction() == call.IsMemberFunction() {
+			return nil
+		}
+	}
+	return fmt.Errorf("the function %s does not take %d arguments", name, len(call.Args()))
 }
 
 // Evaluate is the serialised value of the expression over attributes.

@@ -3,8 +3,6 @@ package wasmhost
 import (
 	"encoding/binary"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/internal/envoycel"
@@ -76,34 +74,13 @@ func (c Caller) evaluate(program *envoycel.Program) ([]byte, Status) {
 func (c Caller) attributes() map[string]any {
 	all := map[string]any{}
 	c.h.options.Properties.addTo(all)
-	merge(all, c.h.options.Attributes)
+	envoycel.Merge(all, c.h.options.Attributes)
 	if s := c.stream; s != nil {
-		merge(all, map[string]any{"request": requestAttributes(s.request.headers)})
+		envoycel.Merge(all, envoycel.Request(s.request.headers))
 		s.Properties.addTo(all)
-		merge(all, s.Attributes)
+		envoycel.Merge(all, s.Attributes)
 	}
 	return all
-}
-
-func requestAttributes(headers Pairs) map[string]any {
-	values := map[string]any{}
-	for _, h := range headers {
-		values[h[0]] = strings.Join(headers.All(h[0]), ",")
-	}
-	request := map[string]any{"headers": values}
-	names := map[string]string{
-		":path": "path", ":method": "method", ":authority": "host", ":scheme": "scheme",
-		"user-agent": "useragent", "referer": "referer", "x-request-id": "id",
-	}
-	for name, attribute := range names {
-		if value, ok := values[name]; ok {
-			request[attribute] = value
-		}
-	}
-	if path, ok := values[":path"].(string); ok {
-		request["url_path"], request["query"], _ = strings.Cut(path, "?")
-	}
-	return request
 }
 
 // addTo adds properties to attributes.
@@ -113,26 +90,6 @@ func (p Properties) addTo(attributes map[string]any) {
 		if strings.Contains(path, "\x00") {
 			separator = "\x00"
 		}
-		var nested any = string(value)
-		for _, name := range slices.Backward(strings.Split(path, separator)) {
-			nested = map[string]any{name: nested}
-		}
-		merge(attributes, nested.(map[string]any))
-	}
-}
-
-// merge adds a tree to another, which it does not share.
-func merge(into, tree map[string]any) {
-	for name, value := range tree {
-		branch, ok1 := value.(map[string]any)
-		old, ok2 := into[name].(map[string]any)
-		switch {
-		case ok1 && ok2:
-			old = maps.Clone(old)
-			merge(old, branch)
-			into[name] = old
-		default:
-			into[name] = value
-		}
+		envoycel.Merge(attributes, envoycel.Nested(strings.Split(path, separator), string(value)))
 	}
 }

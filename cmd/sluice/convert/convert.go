@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -90,7 +91,7 @@ func (c *converter) add(at string, one object) {
 
 // accepts reports what the plugin has against a configuration.
 func accepts(configuration object) error {
-	cfg, err := config.Parse([]byte(compact(configuration)))
+	cfg, err := config.Checks{Expression: explain.CheckExpression}.Parse([]byte(compact(configuration)))
 	if err == nil {
 		_, err = rule.Compile(cfg, nil)
 	}

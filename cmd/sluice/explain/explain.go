@@ -32,11 +32,18 @@ type Limit struct {
 	Limit     int64  `json:"limit"`
 	Window    string `json:"window"`
 	Capacity  int64  `json:"capacity"`
-	Key       string `json:"key,omitempty"` // in Redis
+	Cost      *int64 `json:"cost,omitempty"` // of this limit, if it is not the rule's
+	Key       string `json:"key,omitempty"`  // in Redis
 }
 
 // Explain goes through all rules of a configuration, in order.
-func Explain(cfg *config.Config, set *rule.Set, req *Request) ([]Rule, error) {
+func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
+	var expressions Expressions
+	set, err := rule.Compile(cfg, &expressions)
+	if err != nil {
+		return nil, err
+	}
+	req.Use(&expressions)
 	var m rule.Matcher
 	applied, exempt := set.Apply(req, &m)
 	prefix := ""
@@ -105,6 +112,16 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 		return
 	}
 	r.Limits = Limits(a.Limits, prefix, a.Tag)
+	for i := range r.Limits {
+		if cost := a.Costs[i]; cost != a.Cost {
+			r.Limits[i].Cost = &cost
+		}
+	}
+	for i, size := range a.Sizes { // what comes with the request
+		brought := a.Limits.Limits[i].Limit
+		brought.Units, brought.Burst = size.Units, size.Burst
+		r.Limits[i].Limit, r.Limits[i].Capacity = size.Units, brought.Capacity()
+	}
 }
 
 // Limits describes a list of limits, with their keys for a tag unless it is nil.
@@ -144,18 +161,18 @@ func why(c *config.Rule, req *Request) (string, error) {
 	if !p.applies(config.Rule{Match: c.Match}) {
 		for _, part := range parts(&c.Match) {
 			if !p.applies(config.Rule{Match: part.match}) {
-				return "match." + part.name + " does not hold", p.err
+				return "match." + part.name + " does not hold" + req.valueless(), p.err
 			}
 		}
 		return "its match does not hold", p.err
 	}
 	for i := range c.Key {
 		if !p.applies(config.Rule{Key: c.Key[i : i+1]}) {
-			return fmt.Sprintf("key[%d] is absent: %s", i, sourceOf(&c.Key[i])), p.err
+			return fmt.Sprintf("key[%d] is absent: %s%s", i, sourceOf(&c.Key[i]), req.valueless()), p.err
 		}
 	}
 	if c.Tiers != nil {
-		return "limits_by has no tier for it, and no default: " + sourceOf(&c.Tiers.Source), p.err
+		return "limits_by has no tier for it, and no default: " + sourceOf(&c.Tiers.Source) + req.valueless(), p.err
 	}
 	return "it does not apply", p.err
 }
@@ -169,7 +186,7 @@ type prober struct {
 func (p *prober) applies(r config.Rule) bool {
 	r.Name, r.Cost = "probe", config.Cost{Default: 1, Max: algo.MaxCost}
 	r.Limits = []config.Limit{{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: 1e6}, Name: "probe", Window: "1s"}}
-	set, err := rule.Compile(&config.Config{Rules: []config.Rule{r}}, nil)
+	set, err := rule.Compile(&config.Config{Rules: []config.Rule{r}}, p.req.expressions)
 	if err != nil {
 		if p.err == nil {
 			p.err = err
@@ -177,6 +194,7 @@ func (p *prober) applies(r config.Rule) bool {
 		return false
 	}
 	var m rule.Matcher
+	p.req.failed = nil
 	applied, _ := set.Apply(p.req, &m)
 	return len(applied) > 0
 }
@@ -207,7 +225,7 @@ func parts(m *config.Match) (all []part) {
 		all = append(all, part{"not", config.Match{Not: m.Not}})
 	}
 	if m.Expr != "" {
-		all = append(all, part{"expr, which Envoy alone evaluates,", config.Match{Expr: m.Expr}})
+		all = append(all, part{"expr", config.Match{Expr: m.Expr}})
 	}
 	return all
 }
@@ -228,7 +246,7 @@ func sourceOf(c *config.Component) string {
 	case config.FromProperty:
 		return fmt.Sprintf("property %s (--property %s=...)", strings.Join(c.Path, "."), strings.Join(c.Path, "."))
 	case config.FromExpr:
-		return "an expression, which Envoy alone evaluates"
+		return "its expression has no value"
 	}
 	return "its source"
 }

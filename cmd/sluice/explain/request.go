@@ -20,6 +20,10 @@ type Request struct {
 	headers    [][2]string       // names in lower case
 	attributes map[string][]byte // by their path with dots
 	metadata   map[string]any    // of filters
+
+	expressions *Expressions   // of the configuration; see Use
+	tree        map[string]any // what they see, once one has been evaluated
+	failed      error          // why the last one had no value
 }
 
 var _ rule.Request = (*Request)(nil)
@@ -109,9 +113,6 @@ func (r *Request) Cookies(dst []byte) ([]byte, bool) {
 	value, ok := r.Header("cookie")
 	return append(dst, value...), ok
 }
-
-// Evaluate implements rule.Request. Only Envoy evaluates expressions.
-func (r *Request) Evaluate(uint32) ([]byte, bool) { return nil, false }
 
 // Property implements rule.Request. It writes values as Envoy passes them.
 func (r *Request) Property(path []string) ([]byte, bool) {

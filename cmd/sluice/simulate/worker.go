@@ -83,6 +83,7 @@ func (k *worker) now() decide.Time {
 
 // arrive decides a request, or lets it wait.
 func (k *worker) arrive(r *request) {
+	r.http.Use(k.world.options.Expressions)
 	applied, _ := k.world.rules.Apply(r.http, &k.world.matcher)
 	q := k.stores.Question(0)
 	if !q.Keep(applied) {

@@ -23,6 +23,8 @@ type Options struct {
 	Hangs           []Period // Redis takes commands and answers nothing
 	Loses           bool     // what is away comes back empty
 	Seed            uint64
+	// Expressions are what the rules were compiled with; nil: none has a value.
+	Expressions *explain.Expressions
 }
 
 // Period is a part of the time.

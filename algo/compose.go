@@ -61,7 +61,8 @@ const (
 //
 //	check   locals, then load, count, check, weigh, wait and retry in one scope;
 //	        then, if every retry_i is 0, charge of those with a cost
-//	refund  locals, then load, parts and refund in one scope, of those with a cost
+//	refund  locals, then in one scope load, parts and refund of those with a cost
+//	        above 0, and load, count, parts, counts and debit of those below
 //
 // A script of a plan with terms has their sections before and after the limits', see
 // compose_terms.go. A file need not have all sections. Names that end in _1 live from one scope to
@@ -181,17 +182,24 @@ func (c *composer) reply() {
 	c.WriteString(c.replyOfTerms() + "}\n")
 }
 
-// refund writes what gives a charge back.
+// refund writes what gives a charge back, or charges more at its time.
 func (c *composer) refund() {
 	c.WriteString(refundHeader)
 	for i := range c.limiters {
 		c.section(i, "locals", "")
 		c.block(i, "", ifCost, "load", "parts", "refund")
+		if c.limiters[i].bucket.queue {
+			continue // it has let its requests go already, each at its turn
+		}
+		c.block(i, "", ifOwed, "load", "count", "parts", "counts", "debit")
 	}
 	c.WriteString("return 0\n")
 }
 
-const ifCost = "if cost_1 > 0 then"
+const (
+	ifCost = "if cost_1 > 0 then"
+	ifOwed = "if cost_1 < 0 then"
+)
 
 // block writes sections of limiter i in a scope of their own.
 func (c *composer) block(i int, indent, opening string, names ...string) {

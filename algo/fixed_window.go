@@ -108,6 +108,24 @@ func (f *fixedWindow) refund(s State, chargedAtMicros, nowMicros, cost int64) St
 	return s
 }
 
+// debit charges cost in the window of an earlier charge, if now is still in it.
+func (f *fixedWindow) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	start, used := f.read(s, nowMicros)
+	owed := min(cost, 2*f.limit-used)
+	if f.fromFirst {
+		chargedAtMicros = min(chargedAtMicros, nowMicros)
+		if used == 0 {
+			start = chargedAtMicros // the charge has begun a window
+		}
+	} else if len(s) == fixedLen && s[fixedStart] != start && nowMicros/1000 <= f.expires(s)/1000 {
+		return s // of another window, which the clock was in before it was set back
+	}
+	if owed <= 0 || !within(chargedAtMicros, start, start+f.window-1) || nowMicros-start >= f.window {
+		return s
+	}
+	return append(s[:0], start, used+owed)
+}
+
 func (f *fixedWindow) expires(s State) int64 {
 	if len(s) != fixedLen {
 		return 0

@@ -47,6 +47,10 @@ type Limit struct {
 	MaxDelayMicros int64
 }
 
+// Bounds are when three calendar windows begin, one after another, and when the last
+// of them ends: in microseconds since the Unix epoch, in whole minutes.
+type Bounds [4]int64
+
 // Capacity is the most units that can be admitted at one instant.
 func (l *Limit) Capacity() int64 {
 	if l.Units > 0 && l.Algorithm.HasBurst() && l.Burst > 0 {

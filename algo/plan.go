@@ -10,7 +10,8 @@ package algo
 //	sliding_window_counter  pairs, oldest first: start of the sub-window, units
 //	token_bucket, gcra,     when it was counted; when it will be full, on schedule or
 //	leaky_bucket            drained: whole us, fraction in 2^-30 us; the limit that
-//	                        it was counted with
+//	                        it was counted with; in debt also what is beyond the
+//	                        capacity: whole us, fraction in 2^-30 us
 type State []int64
 
 // Plan is the ordered limits of one rule, which are decided together: either
@@ -103,15 +104,24 @@ func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
 	return changed
 }
 
-// Refund gives back what a Decide at chargedAtMicros charged, no more, and
-// nothing to a state that has gone since. A bucket that was at rest before the
-// charge and was charged again before the refund comes back up to that much time
-// earlier: it does not remember the rest. What Rebase changes must have been
-// changed before.
+// Refund changes what a Decide at chargedAtMicros charged. costs has one element for
+// each limit: how much less it is than was charged, or, below 0, how much more. What
+// Rebase changes must have been changed before.
+//
+// No more is given back than is there, and nothing to a state that has gone since. A
+// bucket that was at rest before the charge and was charged again before the refund
+// comes back up to that much time earlier: it does not remember the rest.
+//
+// What is more is charged as of chargedAtMicros, whether there is room or not, if
+// that time still counts. A state holds its capacity twice at most: what is beyond
+// is lost. A Queue takes nothing.
 func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros int64, costs []int64) {
 	for i := range p.limiters {
-		if costs[i] > 0 {
-			states[i] = p.limiters[i].refund(states[i], chargedAtMicros, nowMicros, costs[i])
+		switch l := &p.limiters[i]; {
+		case costs[i] > 0:
+			states[i] = l.refund(states[i], chargedAtMicros, nowMicros, costs[i])
+		case costs[i] < 0:
+			states[i] = l.debit(states[i], chargedAtMicros, nowMicros, -max(costs[i], -2*MaxUnits))
 		}
 	}
 }
@@ -128,9 +138,9 @@ func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expi
 // see TermSuffixes and NumTermArgs, and ParseRuling reads its answers.
 func (p *Plan) Script() Script { return p.script }
 
-// RefundScript gives a charge back. The arguments are those of Script, with what
-// is given back in place of the costs, then the Redis time of the charge. It
-// answers 0.
+// RefundScript changes a charge, as Refund does. The arguments are those of Script,
+// with what is given back, or below 0 owed, in place of the costs, then the Redis
+// time of the charge. It answers 0.
 func (p *Plan) RefundScript() Script { return p.refund }
 
 // ScriptWithoutTime is Script for a Redis whose scripts may not call TIME. It

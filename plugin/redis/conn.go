@@ -16,7 +16,7 @@ type Charge struct {
 	Script *Script
 	Tag    []byte      // "<rule>|<identity>"
 	Cost   int64       // of each limit, where Costs is empty
-	Costs  []int64     // of the limits, in order
+	Costs  []int64     // of the limits, in order; of a settlement what it gives back
 	Sizes  []algo.Size // that came with the request; empty: as configured
 	// Factor is the one that Sizes were made for, in thousandths; 0: none. Strikes are
 	// rejections of the identity that a check tells of, see algo.Penalty.
@@ -33,13 +33,13 @@ type Reply struct {
 	Decisions   []algo.Decision // of the limits, where they have decided
 }
 
-// isNothing reports whether there is nothing to give back.
+// isNothing reports whether there is nothing to give back, or to charge on top.
 func (a *Charge) isNothing() bool {
 	if a.AtMicros == 0 {
 		return true
 	}
 	if len(a.Costs) > 0 {
-		return slices.Max(a.Costs) <= 0
+		return slices.Max(a.Costs) == 0 && slices.Min(a.Costs) == 0
 	}
 	return a.Cost == 0
 }

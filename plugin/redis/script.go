@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"sync"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
@@ -71,9 +73,27 @@ func (s *Script) commandsOf(e *entry) *commands {
 	return s.byKey
 }
 
-// newHeads prepares a script that takes so many keys and arguments.
+// prepared are the heads that have been made, by the script's SHA-1: the scripts of
+// most rules are the same, and some 2 KB long.
+var prepared struct {
+	sync.Mutex
+	heads map[string]heads
+}
+
+// newHeads prepares a script that takes so many keys and arguments, or finds it
+// prepared.
 func newHeads(s algo.Script, keys, args int) heads {
-	return heads{appendHead("EVALSHA", s.SHA1, keys, args), appendHead("EVAL", s.Source, keys, args)}
+	prepared.Lock()
+	defer prepared.Unlock()
+	h, ok := prepared.heads[s.SHA1]
+	if !ok {
+		h = heads{appendHead("EVALSHA", s.SHA1, keys, args), appendHead("EVAL", s.Source, keys, args)}
+		if prepared.heads == nil {
+			prepared.heads = map[string]heads{}
+		}
+		prepared.heads[s.SHA1] = h
+	}
+	return h
 }
 
 func appendHead(name, script string, keys, args int) []byte {

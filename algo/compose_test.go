@@ -38,6 +38,10 @@ func TestScriptText(t *testing.T) {
 	files["three-limits-without-time.lua"] = p.ScriptWithoutTime()
 	p = mustPlan(t, Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 1e6, FromFirstRequest: true}, hours())
 	files["two-limits-calendar.lua"], files["two-limits-calendar-refund.lua"] = p.Script(), p.RefundScript()
+	for name, terms := range everyTerms() {
+		files["gcra-"+name+".lua"] = mustPlanWithTerms(t, terms, tenInASecond).Script()
+		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()
+	}
 	for file, script := range files {
 		checkScriptText(t, filepath.Join("testdata", "composed", file), script.Source)
 	}
@@ -94,6 +98,7 @@ func TestMostLimits(t *testing.T) {
 			mixed = append(mixed, next)
 		}
 		for _, limits := range [][]Limit{same, mixed} {
+			mostWithTerms(t, client, limits)
 			l := newLuaPlan(t, client, mustPlan(t, limits...), fmt.Sprint(start, len(limits)))
 			out, allowed, err := l.parse(l.decide(client, epoch, 3))
 			if err != nil || !allowed {

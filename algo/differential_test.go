@@ -123,7 +123,7 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 		}
 		s.rebound(t)
 		if len(s.charges) > 0 && s.oneIn(8) {
-			s.refundOne()
+			s.settleOne()
 		} else {
 			last = s.decideOne()
 		}
@@ -222,19 +222,26 @@ func (s *sequence) decideOne() []Decision {
 	return out
 }
 
-// refundOne gives back one of the last charges.
-func (s *sequence) refundOne() {
+// settleOne gives back one of the last charges, a part of each limit's, or charges
+// more, perhaps not for the last time.
+func (s *sequence) settleOne() {
 	i := len(s.charges) - 1 - s.IntN(min(len(s.charges), 4))
 	c := s.charges[i]
-	s.charges = slices.Delete(s.charges, i, i+1)
-	for i := range c.costs { // what the script does to the keys it looks at
-		if c.costs[i] > 0 {
+	if !s.oneIn(4) {
+		s.charges = slices.Delete(s.charges, i, i+1)
+	}
+	c.costs = slices.Clone(c.costs)
+	for i := range c.costs {
+		if !s.oneIn(2) {
+			c.costs[i] = s.difference(c.costs[i], s.Limits()[i].Capacity())
+		}
+		if c.costs[i] > 0 || c.costs[i] < 0 && !s.Limits()[i].Queue { // what the script does to the keys it looks at
 			s.states[i], _ = s.limiters[i].rebase(s.states[i], s.nowMicros)
 		}
 	}
 	s.Refund(s.states, c.atMicros, s.nowMicros, c.costs)
 	s.giveBackEach(s.pipe, s.nowMicros, c.costs, c.atMicros)
-	s.expectExpiry(expectation{what: fmt.Sprintf("refund of %+v at %d", c, s.nowMicros)})
+	s.expectExpiry(expectation{what: fmt.Sprintf("settlement of %+v at %d", c, s.nowMicros)})
 }
 
 func (s *sequence) expectExpiry(e expectation) {

@@ -129,7 +129,12 @@ func (f *fixedWindow) charge(s State, nowMicros, cost int64, d *Decision) State 
 	start, used := f.read(s, nowMicros)
 	end := f.end(s, start)
 	d.charged(cost, end-nowMicros)
-	s = append(s[:0], start, used+cost)
+	return f.state(s, start, used+cost, end)
+}
+
+// state writes a window's state, in s.
+func (f *fixedWindow) state(s State, start, used, end int64) State {
+	s = append(s[:0], start, used)
 	if f.calendar {
 		s = append(s, end)
 	}
@@ -158,6 +163,25 @@ func (f *fixedWindow) refund(s State, chargedAtMicros, nowMicros, cost int64) St
 	}
 	s[fixedCount] -= cost
 	return s
+}
+
+// debit charges cost in the window of an earlier charge, if now is still in it.
+func (f *fixedWindow) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	start, used := f.read(s, nowMicros)
+	owed := min(cost, 2*f.limit-used)
+	if f.fromFirst {
+		chargedAtMicros = min(chargedAtMicros, nowMicros)
+		if used == 0 {
+			start = chargedAtMicros // the charge has begun a window
+		}
+	} else if f.isState(s) && s[fixedStart] != start && nowMicros/1000 <= f.expires(s)/1000 {
+		return s // of another window, which the clock was in before it was set back
+	}
+	end := f.end(s, start)
+	if owed <= 0 || !within(chargedAtMicros, start, end-1) || nowMicros >= end {
+		return s
+	}
+	return f.state(s, start, used+owed, end)
 }
 
 func (f *fixedWindow) expires(s State) int64 {

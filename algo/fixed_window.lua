@@ -3,7 +3,7 @@
 -- with a day, week, month or year of a time zone (calendar).
 --
 -- KEYS[1]  the limit's key
--- ARGV[1]  cost, in units; in a refund what is given back
+-- ARGV[1]  cost, in units; in a refund what is given back, or below 0 owed
 -- ARGV[2]  limit, units in a window
 -- ARGV[3]  window, us; calendar: ARGV[3] to ARGV[6], when three windows begin, one
 --          after another, and when the last ends (us, in whole minutes)
@@ -108,4 +108,27 @@ if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
   else
     call('DEL', KEYS[1])
   end
+end
+
+--- debit
+-- A key of another window, which the clock was in before it was set back, stays.
+local owed = math.min(-cost_1, 2 * limit_1 - used_1)
+local own = not stored or stored - stored % 2147483648 == base_1
+if owed > 0 and own and charged >= start_1 and charged - start_1 < window_1 then
+  if used_1 > 0 then
+    call('INCRBY', KEYS[1], string.format('%d', owed))
+  else
+    local state = string.format('%d', base_1 + owed)
+    call('SET', KEYS[1], state, 'PXAT', string.format('%d', (start_1 + window_1) / 1000))
+  end
+end
+
+--- debit first_request
+-- Where there is no window the charge has begun one.
+local owed, at = math.min(-cost_1, 2 * limit_1 - used_1), math.min(charged, now)
+if owed > 0 and used_1 == 0 and now - at < window_1 then
+  local state = struct.pack('<dI4', at, owed)
+  call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((at + window_1) / 1000)))
+elseif owed > 0 and used_1 > 0 and at >= start_1 then
+  call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 + owed), 'KEEPTTL')
 end

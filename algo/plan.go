@@ -11,7 +11,8 @@ package algo
 //	sliding_window_counter  pairs, oldest first: start of the sub-window, units
 //	token_bucket, gcra,     when it was counted; when it will be full, on schedule or
 //	leaky_bucket            drained: whole us, fraction in 2^-30 us; the limit that
-//	                        it was counted with
+//	                        it was counted with; in debt also what is beyond the
+//	                        capacity: whole us, fraction in 2^-30 us
 type State []int64
 
 // Plan is the ordered limits of one rule, which are decided together: either
@@ -21,22 +22,12 @@ type Plan struct {
 	limiters []limiter
 	script   Script
 	refund   Script
+	terms    Terms
 }
 
 // NewPlan checks the limits against their bounds and prepares the arithmetic
 // and the scripts.
-func NewPlan(limits []Limit) (*Plan, error) {
-	if err := validate(limits); err != nil {
-		return nil, err
-	}
-	p := &Plan{limits: append([]Limit(nil), limits...)}
-	for i := range p.limits {
-		p.limiters = append(p.limiters, newLimiter(&p.limits[i]))
-	}
-	p.script = scriptOf(p.limiters, kind{})
-	p.refund = scriptOf(p.limiters, kind{refund: true})
-	return p, nil
-}
+func NewPlan(limits []Limit) (*Plan, error) { return NewPlanWithTerms(limits, Terms{}) }
 
 // Size is what of a limit may come with a request: Limit.Units and Limit.Burst,
 // within the same bounds, and Limit.Bounds of a limit with calendar windows.
@@ -51,7 +42,7 @@ type Size struct {
 // into keeps its memory from call to call and must be used for p alone. ok is
 // false if a size is out of bounds.
 func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
-	into.script, into.refund = p.script, p.refund
+	into.script, into.refund, into.terms = p.script, p.refund, p.terms
 	into.limits = append(into.limits[:0], p.limits...)
 	into.limiters = append(into.limiters[:0], p.limiters...)
 	for i := range into.limits {
@@ -131,15 +122,24 @@ func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
 	return changed
 }
 
-// Refund gives back what a Decide at chargedAtMicros charged, no more, and
-// nothing to a state that has gone since. A bucket that was at rest before the
-// charge and was charged again before the refund comes back up to that much time
-// earlier: it does not remember the rest. What Rebase changes must have been
-// changed before.
+// Refund changes what a Decide at chargedAtMicros charged. costs has one element for
+// each limit: how much less it is than was charged, or, below 0, how much more. What
+// Rebase changes must have been changed before.
+//
+// No more is given back than is there, and nothing to a state that has gone since. A
+// bucket that was at rest before the charge and was charged again before the refund
+// comes back up to that much time earlier: it does not remember the rest.
+//
+// What is more is charged as of chargedAtMicros, whether there is room or not, if
+// that time still counts. A state holds its capacity twice at most: what is beyond
+// is lost. A Queue takes nothing.
 func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros int64, costs []int64) {
 	for i := range p.limiters {
-		if costs[i] > 0 {
-			states[i] = p.limiters[i].refund(states[i], chargedAtMicros, nowMicros, costs[i])
+		switch l := &p.limiters[i]; {
+		case costs[i] > 0:
+			states[i] = l.refund(states[i], chargedAtMicros, nowMicros, costs[i])
+		case costs[i] < 0:
+			states[i] = l.debit(states[i], chargedAtMicros, nowMicros, -max(costs[i], -2*MaxUnits))
 		}
 	}
 }
@@ -152,12 +152,13 @@ func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expi
 //
 //	EVALSHA sha n key1..keyn, then for each limit its cost and its Args
 //
-// ParseReply reads what it answers.
+// ParseReply reads what it answers. A plan with terms has keys and arguments more,
+// see TermSuffixes and NumTermArgs, and ParseRuling reads its answers.
 func (p *Plan) Script() Script { return p.script }
 
-// RefundScript gives a charge back. The arguments are those of Script, with what
-// is given back in place of the costs, then the Redis time of the charge. It
-// answers 0.
+// RefundScript changes a charge, as Refund does. The arguments are those of Script,
+// with what is given back, or below 0 owed, in place of the costs, then the Redis
+// time of the charge. It answers 0.
 func (p *Plan) RefundScript() Script { return p.refund }
 
 // ScriptWithoutTime is Script for a Redis whose scripts may not call TIME. It
@@ -166,7 +167,9 @@ func (p *Plan) RefundScript() Script { return p.refund }
 // remaining time is its clock. The clock goes by the millisecond. The two scripts
 // go on with each other's state.
 func (p *Plan) ScriptWithoutTime() Script {
-	return scriptOf(p.limiters, kind{withoutTime: true})
+	k := p.kind()
+	k.withoutTime = true
+	return scriptOf(p.limiters, k)
 }
 
 // RefundScriptWithoutTime is RefundScript with that key and that clock.

@@ -112,3 +112,19 @@ func (r random) size(l *Limit) Size {
 		}
 	}
 }
+
+// difference draws what a cost is less than was charged, or, below 0, more.
+func (r random) difference(cost, capacity int64) int64 {
+	switch r.IntN(6) {
+	case 0:
+		return -r.span(1, MaxCost)
+	case 1:
+		return -min(2*max(capacity, 1), MaxCost)
+	case 2, 3:
+		return -r.cost(capacity)
+	case 4:
+		return -1
+	default:
+		return r.Int64N(cost + 1)
+	}
+}

@@ -220,22 +220,31 @@ func bucketState(t testing.TB, cmd *redis.StringCmd, windowMicros int64) State {
 	if !ok {
 		return nil
 	}
-	var lead, interval, at float64
-	unpack(t, text, &lead, &interval, &at)
+	var lead, interval, at, debt float64
+	inDebt := len(text) == 32
+	if inDebt {
+		unpack(t, text, &lead, &interval, &at, &debt)
+	} else {
+		unpack(t, text, &lead, &interval, &at)
+	}
 	limit := min(max(int64(math.Ceil(float64(windowMicros)/interval)), 1), MaxUnits)
 	whole := math.Floor(lead)
-	return State{int64(at), int64(at + whole), int64((lead - whole) * (1 << maxShift)), limit}
+	s := State{int64(at), int64(at + whole), int64((lead - whole) * (1 << maxShift)), limit}
+	if whole = math.Floor(debt); inDebt {
+		s = append(s, int64(whole), int64((debt-whole)*(1<<maxShift)))
+	}
+	return s
 }
 
 // sameInterval reports whether the two states of a bucket differ in limits at most
 // that have the same interval.
 func sameInterval(a, b State, windowMicros int64) bool {
-	if len(a) != bucketLen || len(b) != bucketLen {
+	if len(a) < bucketLen || len(a) != len(b) {
 		return false
 	}
 	shift, ticks := intervalOf(windowMicros, a[bucketLimit])
 	otherShift, otherTicks := intervalOf(windowMicros, b[bucketLimit])
-	return slices.Equal(a[:bucketLimit], b[:bucketLimit]) && shift == otherShift && ticks == otherTicks
+	return slices.Equal(a[:bucketLimit], b[:bucketLimit]) && slices.Equal(a[bucketLen:], b[bucketLen:]) && shift == otherShift && ticks == otherTicks
 }
 
 func getText(t testing.TB, cmd *redis.StringCmd) (text string, ok bool) {

@@ -29,7 +29,8 @@ type vector struct {
 	Steps []vectorStep
 }
 
-// vectorStep is a decision, or the refund of an earlier one.
+// vectorStep is a decision, or the refund of an earlier one, or its settlement: it
+// has cost less, or more, than was charged.
 type vectorStep struct {
 	At    int64 // us after 2040-01-01T00:00:00Z
 	Cost  int64
@@ -43,6 +44,7 @@ type vectorStep struct {
 		Before                         *int64 // reset without the charge; if given
 	}
 	RefundOf  *int    `json:"refund_of"`  // the index of a step
+	SettleOf  *int    `json:"settle_of"`  // likewise; Cost or Costs are the true ones
 	ExpiresMs []int64 `json:"expires_ms"` // of each key, ms after 2040, 0 for no key; if given
 }
 
@@ -52,6 +54,23 @@ func (s *vectorStep) costs(p *Plan) []int64 {
 		return s.Costs
 	}
 	return p.Each(s.Cost)
+}
+
+// settled is which step this one settles, and how much less each limit's cost is than
+// was charged. ok is false for a decision.
+func (v *vector) settled(p *Plan, s *vectorStep) (of *vectorStep, costs []int64, ok bool) {
+	switch {
+	case s.RefundOf != nil:
+		of = &v.Steps[*s.RefundOf]
+		return of, of.costs(p), true
+	case s.SettleOf != nil:
+		of = &v.Steps[*s.SettleOf]
+		for i, charged := range of.costs(p) {
+			costs = append(costs, charged-s.costs(p)[i])
+		}
+		return of, costs, true
+	}
+	return nil, nil, false
 }
 
 // sized is the plan with the sizes that the step brings.
@@ -169,9 +188,8 @@ func TestVectorsInGo(t *testing.T) {
 				}
 				sized := v.sized(t, p, &s)
 				sized.Rebase(states, now)
-				if s.RefundOf != nil {
-					charged := v.Steps[*s.RefundOf]
-					sized.Refund(states, epoch+charged.At, now, charged.costs(p))
+				if of, costs, ok := v.settled(p, &s); ok {
+					sized.Refund(states, epoch+of.At, now, costs)
 				} else if s.OtherTime != sized.OtherTime(now) {
 					t.Errorf("step %d: another time: %v", n, !s.OtherTime)
 				} else if !s.OtherTime {
@@ -204,9 +222,8 @@ func TestVectorsInLua(t *testing.T) {
 					}
 				}
 				l.Plan = v.sized(t, p, &s)
-				if s.RefundOf != nil {
-					charged := v.Steps[*s.RefundOf]
-					if err := l.giveBackEach(client, now, charged.costs(p), epoch+charged.At).Err(); err != nil {
+				if of, costs, ok := v.settled(p, &s); ok {
+					if err := l.giveBackEach(client, now, costs, epoch+of.At).Err(); err != nil {
 						t.Fatal(err)
 					}
 				} else {

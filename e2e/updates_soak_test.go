@@ -14,10 +14,10 @@ const updatesGrowthKB = 60_000
 // TestUpdatesSoak is a thousand updates at several rates.
 func TestUpdatesSoak(t *testing.T) {
 	for _, st := range []storm{
-		{updates: 400, every: 50 * time.Millisecond, streams: 20},
-		{updates: 300, every: 130 * time.Millisecond, streams: 20},
-		{updates: 200, every: 250 * time.Millisecond, streams: 20},
-		{updates: 100, every: 600 * time.Millisecond, streams: 20},
+		{rules: 200, updates: 400, every: 50 * time.Millisecond, streams: 20},
+		{rules: 200, updates: 300, every: 130 * time.Millisecond, streams: 20},
+		{rules: 200, updates: 200, every: 250 * time.Millisecond, streams: 20},
+		{rules: 200, updates: 100, every: 600 * time.Millisecond, streams: 20},
 	} {
 		t.Run(st.every.String(), func(t *testing.T) {
 			seen := st.run(t)

@@ -16,13 +16,13 @@ import (
 
 // updated is a configuration of many rules, one of which leases. A generation has a
 // limit of its own in a rule that no request meets.
-func updated(generation int) string {
-	var rules strings.Builder
-	for i := range 40 {
-		fmt.Fprintf(&rules, `{"name": "rule-%d", "match": {"path": "/%d"}, "key": [{"header": "x-user"}], "limits": [
+func updated(rules, generation int) string {
+	var text strings.Builder
+	for i := range rules {
+		fmt.Fprintf(&text, `{"name": "rule-%d", "match": {"path": "/%d"}, "key": [{"header": "x-user"}], "limits": [
 			{"algorithm": "gcra", "limit": %d, "window": "1h"}]}, `, i, i, generation%1000+1)
 	}
-	return `{` + patient + `"rules": [` + rules.String() + `{"name": "leased", "match": {"path": "/leased"}, "limits": [
+	return `{` + patient + `"rules": [` + text.String() + `{"name": "leased", "match": {"path": "/leased"}, "limits": [
 		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d", "lease": {"units": 100, "ttl": "200ms"}}]}]}`
 }
 
@@ -56,6 +56,7 @@ func stream(t *testing.T, ctx context.Context, url string) {
 // storm is updates that come one after the other while requests spend leased units and
 // streams keep the configurations alive that they began under.
 type storm struct {
+	rules   int
 	updates int
 	every   time.Duration
 	streams int // opened along the way
@@ -72,7 +73,7 @@ type weather struct {
 
 func (st storm) run(t *testing.T) (seen weather) {
 	t.Helper()
-	s := start(t, updated(0), envoytest.Options{
+	s := start(t, updated(st.rules, 0), envoytest.Options{
 		Discovered: true, Quiet: true, Upstream: envoytest.NewUpstream(t, http.HandlerFunc(openStream)).Addr,
 	})
 	streams, end := context.WithCancel(ctx)
@@ -83,7 +84,7 @@ func (st storm) run(t *testing.T) (seen weather) {
 		if n*st.streams/st.updates != (n+1)*st.streams/st.updates {
 			stream(t, streams, s.URL)
 		}
-		s.Discover(updated(n + 1))
+		s.Discover(updated(st.rules, n+1))
 		if n == st.updates/4 {
 			seen.settledKB = s.ResidentKB()
 		}
@@ -135,7 +136,7 @@ func (w weather) String() string {
 // connection behind.
 func TestUpdatesCostNothing(t *testing.T) {
 	t.Parallel()
-	seen := storm{updates: 60, every: 100 * time.Millisecond, streams: 5}.run(t)
+	seen := storm{rules: 40, updates: 60, every: 100 * time.Millisecond, streams: 5}.run(t)
 	t.Log(seen)
 	if most := 2 * (2 + 5); seen.connections > most { // workers * (this and the last configuration, and those that streams keep)
 		t.Errorf("%d connections to Redis, want %d at most", seen.connections, most)

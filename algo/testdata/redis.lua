@@ -169,9 +169,15 @@ local function call(name, ...)
   return commands[name](table.unpack(args))
 end
 
+local function pcall_(name, key)
+  local entry = find(key)
+  if entry and not entry.value then return {err = 'WRONGTYPE Operation against a key holding the wrong kind of value'} end
+  return call(name, key)
+end
+
 -- What a script may name; all else is an error, as in Redis.
 local globals = setmetatable({
-  redis = {call = call}, struct = struct, string = string, math = math, table = {concat = table.concat},
+  redis = {call = call, pcall = pcall_}, struct = struct, string = string, math = math, table = {concat = table.concat},
   tonumber = tonumber, tostring = tostring, ipairs = ipairs, pairs = pairs, type = type,
 }, {
   __index = function(_, name) error('no global variable ' .. name) end,

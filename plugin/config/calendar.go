@@ -44,6 +44,9 @@ func (d *draftLimit) readWindow() {
 	}
 	d.WindowMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
 	d.Window = FormatDuration(d.WindowMicros)
+	if !d.has("timezone") && !d.has("starts") {
+		return
+	}
 	d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods.texts())+` as "window")`,
 		"timezone", "starts")
 }

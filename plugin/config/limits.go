@@ -47,7 +47,7 @@ type draftLimit struct {
 func (s scope) readLimit(o object, several bool) draftLimit {
 	d := draftLimit{object: o}
 	if v, ok := o.required("algorithm", `one such as "gcra"`); ok {
-		d.Algorithm, _ = readWord(v, algorithms())
+		d.Algorithm, _ = readWord(v, algorithms)
 	}
 	hasUnits := false
 	if v, ok := o.required("limit", "how many units a window admits"); ok {
@@ -77,13 +77,12 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 func (d *draftLimit) isWhole() bool { return d.Algorithm != 0 && d.WindowMicros > 0 }
 
 // algorithms are the algorithms that algo has.
-func algorithms() words[algo.Algorithm] {
-	var all words[algo.Algorithm]
+var algorithms = func() (all words[algo.Algorithm]) {
 	for _, a := range algo.Algorithms() {
 		all = append(all, word[algo.Algorithm]{a, a.String()})
 	}
 	return all
-}
+}()
 
 // anchors say whether a window starts with its first request.
 var anchors = words[bool]{
@@ -137,7 +136,7 @@ const defaultMaxDelayMicros = 30 * second
 
 // checkPlace reports the field in a limit of an algorithm that lacks it.
 func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
-	if algorithm.Takes(f) {
+	if algorithm.Takes(f) || !o.has(f.String()) {
 		return
 	}
 	var names []string

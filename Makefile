@@ -16,7 +16,8 @@ export STORE
 # FUZZTIME is how long "make fuzz" spends on each target.
 export FUZZTIME ?= 30s
 # What "make bench" does: ROUNDS of measurements of SECONDS each, and an open loop
-# of RATE requests/s. PUBLISH=1 keeps the results as those that the documents show.
+# of RATE requests/s. PUBLISH=1 keeps the results as those that the documents show; BEFORE=other.wasm
+# compares this build with another one only.
 ROUNDS ?= 5
 SECONDS ?= 4
 RATE ?= 2000
@@ -127,8 +128,8 @@ pictures: build ## draw docs/img/ anew
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
 .PHONY: bench
-bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look)
-	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"
+bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; BEFORE=other.wasm)
+	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)
 ifdef PUBLISH
 	cp bench/results/latest.md bench/results/published.md
 	cp bench/results/latest.json bench/results/published.json

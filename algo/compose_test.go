@@ -14,9 +14,11 @@ import (
 func TestScriptText(t *testing.T) {
 	t.Parallel()
 	files := map[string]Script{}
-	for _, l := range everyLimit() {
+	for _, l := range append(everyLimit(), hours()) {
 		p, name := mustPlan(t, l), l.Algorithm.String()
 		switch {
+		case l.CalendarID != "":
+			name += "-calendar"
 		case l.FromFirstRequest:
 			name += "-first"
 		case l.SubWindows > 1:
@@ -41,6 +43,8 @@ func TestScriptText(t *testing.T) {
 	)
 	files["with-slots.lua"], files["with-slots-refund.lua"] = p.Script(), p.RefundScript()
 	files["slots-renew.lua"] = p.RenewScript()
+	p = mustPlan(t, Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 1e6, FromFirstRequest: true}, hours())
+	files["two-limits-calendar.lua"], files["two-limits-calendar-refund.lua"] = p.Script(), p.RefundScript()
 	for name, terms := range everyTerms() {
 		files["gcra-"+name+".lua"] = mustPlanWithTerms(t, terms, tenInASecond).Script()
 		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()
@@ -138,7 +142,7 @@ func TestSectionsAreUsed(t *testing.T) {
 			}
 		}
 	}
-	for _, l := range append(everyLimit(), Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
+	for _, l := range append(everyLimit(), hours(), Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
 		one := []limiter{newLimiter(&l)}
 		for _, source := range []string{compose(one, kind{}), compose(one, kind{refund: true}), renewal(kind{}).Source} {
 			for lines := range unused {

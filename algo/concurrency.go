@@ -74,14 +74,10 @@ func (c *concurrency) charge(s State, nowMicros, nonce, cost int64, d *Decision)
 	return append(s, nonce, cost, end)
 }
 
-// release takes slots off the entry of a nonce: no more than it has.
+// release drops the entry of a nonce that holds so many slots.
 func (c *concurrency) release(s State, nonce, slots int64) State {
 	e := slotsOf(s, nonce)
-	if e == nil || slots <= 0 {
-		return s
-	}
-	if e[slotCount] > slots {
-		e[slotCount] -= slots
+	if e == nil || e[slotCount] != slots {
 		return s
 	}
 	at := len(s) - len(e)

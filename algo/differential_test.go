@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -96,6 +97,7 @@ type expectation struct {
 	what      string
 	plan      *Plan
 	reply     *redis.Cmd // nil for a refund
+	otherTime bool
 	allowed   bool
 	decisions []Decision
 	expires   []*redis.DurationCmd // PEXPIRETIME of each key, if the clock only went forward
@@ -105,6 +107,7 @@ type expectation struct {
 
 func replay(t *testing.T, client *redis.Client, r random, name string, limits []Limit) {
 	t.Helper()
+	r.withCalendars(limits)
 	plain := mustPlan(t, limits...)
 	s := &sequence{
 		luaPlan:   newLuaPlan(t, client, plain, name),
@@ -121,9 +124,10 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 		if s.oneIn(20) {
 			s.resize(t)
 		}
+		s.rebound(t)
 		switch _, holds := s.Slots(); {
 		case len(s.charges) > 0 && s.oneIn(8):
-			s.refundOne()
+			s.settleOne()
 		case len(s.charges) > 0 && holds && s.oneIn(8):
 			s.renewSome(t)
 		default:
@@ -200,6 +204,15 @@ func (s *sequence) decideOne() []Decision {
 		}
 	}
 	out := make([]Decision, len(s.states))
+	if s.OtherTime(s.nowMicros) {
+		s.expectExpiry(expectation{
+			what:      fmt.Sprintf("costs %d at %d, which is another time, of %+v", costs, s.nowMicros, s.Limits()),
+			plan:      s.Plan,
+			reply:     s.decideEach(s.pipe, s.nowMicros, costs),
+			otherTime: true,
+		})
+		return out
+	}
 	s.Rebase(s.states, s.nowMicros)
 	s.nonce += 1 + s.Int64N(1<<40)
 	allowed := s.DecideAs(s.nonce, s.states, s.nowMicros, costs, out)
@@ -216,13 +229,20 @@ func (s *sequence) decideOne() []Decision {
 	return out
 }
 
-// refundOne gives back one of the last charges.
-func (s *sequence) refundOne() {
+// settleOne gives back one of the last charges, a part of each limit's, or charges
+// more, perhaps not for the last time.
+func (s *sequence) settleOne() {
 	i := len(s.charges) - 1 - s.IntN(min(len(s.charges), 4))
 	c := s.charges[i]
-	s.charges = slices.Delete(s.charges, i, i+1)
-	for i := range c.costs { // what the script does to the keys it looks at
-		if c.costs[i] > 0 && s.Limits()[i].Algorithm != Concurrency {
+	if !s.oneIn(4) {
+		s.charges = slices.Delete(s.charges, i, i+1)
+	}
+	c.costs = slices.Clone(c.costs)
+	for i := range c.costs {
+		if !s.oneIn(2) {
+			c.costs[i] = s.difference(c.costs[i], s.Limits()[i].Capacity())
+		}
+		if l := s.Limits()[i]; l.Algorithm != Concurrency && (c.costs[i] > 0 || c.costs[i] < 0 && !l.Queue) { // what the script does to the keys it looks at
 			s.states[i], _ = s.limiters[i].rebase(s.states[i], s.nowMicros)
 		}
 	}
@@ -231,7 +251,7 @@ func (s *sequence) refundOne() {
 	s.nonce = c.nonce
 	s.giveBackEach(s.pipe, s.nowMicros, c.costs, c.atMicros)
 	s.nonce = last
-	s.expectExpiry(expectation{what: fmt.Sprintf("refund of %+v at %d", c, s.nowMicros)})
+	s.expectExpiry(expectation{what: fmt.Sprintf("settlement of %+v at %d", c, s.nowMicros)})
 }
 
 // renewSome renews the slots of some of the last charges, in one call. What was given
@@ -281,7 +301,11 @@ func (e *expectation) met(t *testing.T) bool {
 	if e.reply != nil {
 		l := luaPlan{Plan: e.plan}
 		out, allowed, err := l.parse(e.reply)
-		if err != nil || allowed != e.allowed || !slices.Equal(out, e.decisions) {
+		if e.otherTime {
+			ok = errors.Is(err, ErrOtherTime)
+			err = nil
+		}
+		if !ok || !e.otherTime && (err != nil || allowed != e.allowed || !slices.Equal(out, e.decisions)) {
 			t.Errorf("%s:\nLua %v %+v %v\nGo  %v %+v", e.what, allowed, out, err, e.allowed, e.decisions)
 			ok = false
 		}
@@ -297,10 +321,10 @@ func (e *expectation) met(t *testing.T) bool {
 
 // milliseconds undoes what go-redis makes of PEXPIRETIME's answer.
 func milliseconds(cmd *redis.DurationCmd) int64 {
-	if d := cmd.Val(); d < 0 {
+	if d := cmd.Val(); d == -1 || d == -2 {
 		return int64(d)
 	}
-	return cmd.Val().Milliseconds()
+	return int64(uint64(cmd.Val()) / 1e6) // beyond the year 2262 it is more than a Duration holds
 }
 
 // compareStates checks that the keys say what the States say.

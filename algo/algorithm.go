@@ -195,6 +195,8 @@ func (l *Limit) RetryAfterFor(cost, of, retryAfterMicros int64) (micros int64, k
 func (l *Limit) KeySuffix() string {
 	suffix := ":" + l.Algorithm.String() + ":" + FormatDuration(l.WindowMicros)
 	switch {
+	case l.CalendarID != "":
+		return ":" + l.Algorithm.String() + ":" + l.CalendarID
 	case l.FromFirstRequest:
 		return suffix + ":first"
 	case l.SubWindows > 1:
@@ -215,10 +217,22 @@ type ID struct {
 func (l *Limit) ID() ID {
 	id := ID{Algorithm: l.Algorithm, WindowMillis: uint64(l.WindowMicros / 1000)}
 	switch {
+	case l.CalendarID != "":
+		id.Variant = hashOf(l.CalendarID)
 	case l.FromFirstRequest:
 		id.Variant = 1
 	case l.SubWindows > 1:
 		id.Variant = uint64(l.SubWindows)
 	}
 	return id
+}
+
+// hashOf is the FNV-1a of a text in 32 bits, made to differ from all small numbers.
+// http://www.isthe.com/chongo/tech/comp/fnv/
+func hashOf(text string) uint64 {
+	hash := uint32(2166136261)
+	for i := range len(text) {
+		hash = (hash ^ uint32(text[i])) * 16777619
+	}
+	return 1<<32 | uint64(hash)
 }

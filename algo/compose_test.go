@@ -14,9 +14,11 @@ import (
 func TestScriptText(t *testing.T) {
 	t.Parallel()
 	files := map[string]Script{}
-	for _, l := range everyLimit() {
+	for _, l := range append(everyLimit(), hours()) {
 		p, name := mustPlan(t, l), l.Algorithm.String()
 		switch {
+		case l.CalendarID != "":
+			name += "-calendar"
 		case l.FromFirstRequest:
 			name += "-first"
 		case l.SubWindows > 1:
@@ -34,6 +36,8 @@ func TestScriptText(t *testing.T) {
 	)
 	files["three-limits.lua"], files["three-limits-refund.lua"] = p.Script(), p.RefundScript()
 	files["three-limits-without-time.lua"] = p.ScriptWithoutTime()
+	p = mustPlan(t, Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 1e6, FromFirstRequest: true}, hours())
+	files["two-limits-calendar.lua"], files["two-limits-calendar-refund.lua"] = p.Script(), p.RefundScript()
 	for name, terms := range everyTerms() {
 		files["gcra-"+name+".lua"] = mustPlanWithTerms(t, terms, tenInASecond).Script()
 		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()
@@ -131,7 +135,7 @@ func TestSectionsAreUsed(t *testing.T) {
 			}
 		}
 	}
-	for _, l := range everyLimit() {
+	for _, l := range append(everyLimit(), hours()) {
 		one := []limiter{newLimiter(&l)}
 		for _, source := range []string{compose(one, kind{}), compose(one, kind{refund: true})} {
 			for lines := range unused {

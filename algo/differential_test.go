@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -94,6 +95,7 @@ type expectation struct {
 	what      string
 	plan      *Plan
 	reply     *redis.Cmd // nil for a refund
+	otherTime bool
 	allowed   bool
 	decisions []Decision
 	expires   []*redis.DurationCmd // PEXPIRETIME of each key, if the clock only went forward
@@ -102,6 +104,7 @@ type expectation struct {
 
 func replay(t *testing.T, client *redis.Client, r random, name string, limits []Limit) {
 	t.Helper()
+	r.withCalendars(limits)
 	plain := mustPlan(t, limits...)
 	s := &sequence{
 		luaPlan:   newLuaPlan(t, client, plain, name),
@@ -118,8 +121,9 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 		if s.oneIn(20) {
 			s.resize(t)
 		}
+		s.rebound(t)
 		if len(s.charges) > 0 && s.oneIn(8) {
-			s.refundOne()
+			s.settleOne()
 		} else {
 			last = s.decideOne()
 		}
@@ -194,6 +198,15 @@ func (s *sequence) decideOne() []Decision {
 		}
 	}
 	out := make([]Decision, len(s.states))
+	if s.OtherTime(s.nowMicros) {
+		s.expectExpiry(expectation{
+			what:      fmt.Sprintf("costs %d at %d, which is another time, of %+v", costs, s.nowMicros, s.Limits()),
+			plan:      s.Plan,
+			reply:     s.decideEach(s.pipe, s.nowMicros, costs),
+			otherTime: true,
+		})
+		return out
+	}
 	s.Rebase(s.states, s.nowMicros)
 	allowed := s.Decide(s.states, s.nowMicros, costs, out)
 	if allowed {
@@ -209,19 +222,26 @@ func (s *sequence) decideOne() []Decision {
 	return out
 }
 
-// refundOne gives back one of the last charges.
-func (s *sequence) refundOne() {
+// settleOne gives back one of the last charges, a part of each limit's, or charges
+// more, perhaps not for the last time.
+func (s *sequence) settleOne() {
 	i := len(s.charges) - 1 - s.IntN(min(len(s.charges), 4))
 	c := s.charges[i]
-	s.charges = slices.Delete(s.charges, i, i+1)
-	for i := range c.costs { // what the script does to the keys it looks at
-		if c.costs[i] > 0 {
+	if !s.oneIn(4) {
+		s.charges = slices.Delete(s.charges, i, i+1)
+	}
+	c.costs = slices.Clone(c.costs)
+	for i := range c.costs {
+		if !s.oneIn(2) {
+			c.costs[i] = s.difference(c.costs[i], s.Limits()[i].Capacity())
+		}
+		if c.costs[i] > 0 || c.costs[i] < 0 && !s.Limits()[i].Queue { // what the script does to the keys it looks at
 			s.states[i], _ = s.limiters[i].rebase(s.states[i], s.nowMicros)
 		}
 	}
 	s.Refund(s.states, c.atMicros, s.nowMicros, c.costs)
 	s.giveBackEach(s.pipe, s.nowMicros, c.costs, c.atMicros)
-	s.expectExpiry(expectation{what: fmt.Sprintf("refund of %+v at %d", c, s.nowMicros)})
+	s.expectExpiry(expectation{what: fmt.Sprintf("settlement of %+v at %d", c, s.nowMicros)})
 }
 
 func (s *sequence) expectExpiry(e expectation) {
@@ -249,7 +269,11 @@ func (e *expectation) met(t *testing.T) bool {
 	if e.reply != nil {
 		l := luaPlan{Plan: e.plan}
 		out, allowed, err := l.parse(e.reply)
-		if err != nil || allowed != e.allowed || !slices.Equal(out, e.decisions) {
+		if e.otherTime {
+			ok = errors.Is(err, ErrOtherTime)
+			err = nil
+		}
+		if !ok || !e.otherTime && (err != nil || allowed != e.allowed || !slices.Equal(out, e.decisions)) {
 			t.Errorf("%s:\nLua %v %+v %v\nGo  %v %+v", e.what, allowed, out, err, e.allowed, e.decisions)
 			ok = false
 		}

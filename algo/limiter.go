@@ -78,6 +78,25 @@ func (l *limiter) refund(s State, chargedAtMicros, nowMicros, cost int64) State 
 	}
 }
 
+// debit charges a cost above 0 at the time of an earlier charge, whether there is
+// room or not, up to one capacity on top of the capacity. It returns the new state,
+// in s where it has room.
+func (l *limiter) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	switch l.algorithm {
+	case FixedWindow:
+		return l.fixed.debit(s, chargedAtMicros, nowMicros, cost)
+	case SlidingWindowLog:
+		return l.log.debit(s, chargedAtMicros, nowMicros, cost)
+	case SlidingWindowCounter:
+		return l.counter.debit(s, chargedAtMicros, nowMicros, cost)
+	default:
+		if l.bucket.queue {
+			return s // it has let its requests go already, each at its turn
+		}
+		return l.bucket.debit(s, chargedAtMicros, nowMicros, cost)
+	}
+}
+
 // rebase makes what lies in the future of now, because the clock was set back,
 // what happened now, in s. It reports whether there was any.
 func (l *limiter) rebase(s State, nowMicros int64) (State, bool) {

@@ -4,13 +4,15 @@ package algo
 // exist; one that makes no sense is taken for it. Its layout, all times in
 // microseconds since the Unix epoch:
 //
-//	fixed_window            start of the window, units charged in it
+//	fixed_window            start of the window, units charged in it; of a calendar's
+//	                        window also its end
 //	sliding_window_log      threes, oldest first: times of the first and the last
 //	                        charge, units
 //	sliding_window_counter  pairs, oldest first: start of the sub-window, units
 //	token_bucket, gcra,     when it was counted; when it will be full, on schedule or
 //	leaky_bucket            drained: whole us, fraction in 2^-30 us; the limit that
-//	                        it was counted with
+//	                        it was counted with; in debt also what is beyond the
+//	                        capacity: whole us, fraction in 2^-30 us
 type State []int64
 
 // Plan is the ordered limits of one rule, which are decided together: either
@@ -28,8 +30,11 @@ type Plan struct {
 func NewPlan(limits []Limit) (*Plan, error) { return NewPlanWithTerms(limits, Terms{}) }
 
 // Size is what of a limit may come with a request: Limit.Units and Limit.Burst,
-// within the same bounds.
-type Size struct{ Units, Burst int64 }
+// within the same bounds, and Limit.Bounds of a limit with calendar windows.
+type Size struct {
+	Units, Burst int64
+	Bounds       Bounds
+}
 
 // Sized makes *into the plan that p is for a request that brings sizes, one for
 // each limit, and returns it. It decides, and its scripts' arguments and replies
@@ -42,10 +47,10 @@ func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
 	into.limiters = append(into.limiters[:0], p.limiters...)
 	for i := range into.limits {
 		l := &into.limits[i]
-		if sizes[i] == (Size{l.Units, l.Burst}) {
+		if sizes[i] == (Size{l.Units, l.Burst, l.Bounds}) {
 			continue
 		}
-		l.Units, l.Burst = sizes[i].Units, sizes[i].Burst
+		l.Units, l.Burst, l.Bounds = sizes[i].Units, sizes[i].Burst, sizes[i].Bounds
 		if !l.sizeIsValid() {
 			return nil, false
 		}
@@ -67,12 +72,26 @@ func (p *Plan) Each(cost int64) []int64 {
 	return costs
 }
 
+// OtherTime reports whether a limit's calendar windows are those of another time than
+// now. The script charges nothing then, and answers its time: see ErrOtherTime.
+func (p *Plan) OtherTime(nowMicros int64) bool {
+	for i := range p.limits {
+		if l := &p.limits[i]; l.CalendarID != "" {
+			if _, ends := l.Bounds.window(nowMicros); ends == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Decide checks each limit's cost and, if all limits allow theirs, charges them.
 // costs, states and out have one element for each limit; states are updated in
 // place, and a denied call changes none. A limit whose cost is 0, or less, only
 // reports: it allows and is not charged.
 //
-// What Rebase changes must have been changed before.
+// What Rebase changes must have been changed before, and now must not be of
+// OtherTime.
 func (p *Plan) Decide(states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
 	allowed = true
 	for i := range p.limiters {
@@ -103,15 +122,24 @@ func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
 	return changed
 }
 
-// Refund gives back what a Decide at chargedAtMicros charged, no more, and
-// nothing to a state that has gone since. A bucket that was at rest before the
-// charge and was charged again before the refund comes back up to that much time
-// earlier: it does not remember the rest. What Rebase changes must have been
-// changed before.
+// Refund changes what a Decide at chargedAtMicros charged. costs has one element for
+// each limit: how much less it is than was charged, or, below 0, how much more. What
+// Rebase changes must have been changed before.
+//
+// No more is given back than is there, and nothing to a state that has gone since. A
+// bucket that was at rest before the charge and was charged again before the refund
+// comes back up to that much time earlier: it does not remember the rest.
+//
+// What is more is charged as of chargedAtMicros, whether there is room or not, if
+// that time still counts. A state holds its capacity twice at most: what is beyond
+// is lost. A Queue takes nothing.
 func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros int64, costs []int64) {
 	for i := range p.limiters {
-		if costs[i] > 0 {
-			states[i] = p.limiters[i].refund(states[i], chargedAtMicros, nowMicros, costs[i])
+		switch l := &p.limiters[i]; {
+		case costs[i] > 0:
+			states[i] = l.refund(states[i], chargedAtMicros, nowMicros, costs[i])
+		case costs[i] < 0:
+			states[i] = l.debit(states[i], chargedAtMicros, nowMicros, -max(costs[i], -2*MaxUnits))
 		}
 	}
 }
@@ -128,9 +156,9 @@ func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expi
 // see TermSuffixes and NumTermArgs, and ParseRuling reads its answers.
 func (p *Plan) Script() Script { return p.script }
 
-// RefundScript gives a charge back. The arguments are those of Script, with what
-// is given back in place of the costs, then the Redis time of the charge. It
-// answers 0.
+// RefundScript changes a charge, as Refund does. The arguments are those of Script,
+// with what is given back, or below 0 owed, in place of the costs, then the Redis
+// time of the charge. It answers 0.
 func (p *Plan) RefundScript() Script { return p.refund }
 
 // ScriptWithoutTime is Script for a Redis whose scripts may not call TIME. It

@@ -116,7 +116,6 @@ func TestNegativeCost(t *testing.T) {
 	decide(p, states, epoch, 4, out)
 	before := copyStates(states)
 	for _, cost := range []int64{-1, math.MinInt64} {
-		refund(p, states, epoch, epoch, cost)
 		if !decide(p, states, epoch, cost, out) || out[0].Remaining != 6 || !slices.EqualFunc(states, before, slices.Equal[State]) {
 			t.Errorf("cost %d: %+v, %v to %v", cost, out, before, states)
 		}
@@ -191,6 +190,7 @@ func TestNoAllocations(t *testing.T) {
 		states[i] = make(State, 0, 64)
 	}
 	reply, costs := make([]int64, p.ReplyLen()), p.Each(1)
+	owed := p.Each(-1)
 	sizes, sized, arg := make([]Size, len(costs)), new(Plan), make([]byte, 0, 64)
 	now := int64(epoch)
 	if n := testing.AllocsPerRun(1000, func() {
@@ -202,6 +202,7 @@ func TestNoAllocations(t *testing.T) {
 		q.Rebase(states, now)
 		q.Decide(states, now, costs, out)
 		q.Refund(states, now, now+1, costs)
+		q.Refund(states, now, now+1, owed)
 		q.Decide(states, now+2, costs, out)
 		q.ParseReply(reply, out)
 		arg = q.AppendArg(arg[:0], 5, 0)
@@ -227,6 +228,7 @@ func FuzzDecide(f *testing.F) {
 			decide(p, states, now, cost, out)
 			p.ExpiresAtMicros(0, states[0])
 			refund(p, states, b, now, cost)
+			refund(p, states, c, now, -cost)
 			decide(p, states, d, cost, out)
 		}
 		states, at := make([]State, 1), epoch+now&(1<<48-1)

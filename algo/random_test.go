@@ -108,7 +108,23 @@ func (r random) size(l *Limit) Size {
 			other.Burst = []int64{0, 1, l.Burst, r.span(1, MaxUnits), r.span(1, 100)}[r.IntN(5)]
 		}
 		if other.sizeIsValid() {
-			return Size{other.Units, other.Burst}
+			return Size{Units: other.Units, Burst: other.Burst}
 		}
+	}
+}
+
+// difference draws what a cost is less than was charged, or, below 0, more.
+func (r random) difference(cost, capacity int64) int64 {
+	switch r.IntN(6) {
+	case 0:
+		return -r.span(1, MaxCost)
+	case 1:
+		return -min(2*max(capacity, 1), MaxCost)
+	case 2, 3:
+		return -r.cost(capacity)
+	case 4:
+		return -1
+	default:
+		return r.Int64N(cost + 1)
 	}
 }

@@ -123,7 +123,11 @@ func (l *luaPlan) state(t testing.TB, i int, nearMicros int64) State {
 	limit, key := l.Limits()[i], l.keys[i]
 	switch limit.Algorithm {
 	case FixedWindow:
-		return fixedState(t, l.client.Get(ctx, key), &limit, nearMicros)
+		s := fixedState(t, l.client.Get(ctx, key), &limit, nearMicros)
+		if s != nil && limit.CalendarID != "" {
+			s = append(s, milliseconds(l.client.PExpireTime(ctx, key))*1000)
+		}
+		return s
 	case SlidingWindowLog:
 		return logState(t, l.client.ZRangeWithScores(ctx, key, 0, -1))
 	case SlidingWindowCounter:
@@ -161,11 +165,14 @@ func fixedState(t testing.TB, cmd *redis.StringCmd, limit *Limit, nearMicros int
 		unpack(t, text, &start, &count)
 		return State{int64(start), int64(count)}
 	}
-	packed := number(t, text)
+	packed, unit := number(t, text), limit.WindowMicros
+	if limit.CalendarID != "" {
+		unit = minute
+	}
 	const indexes = 1 << 22
-	index := nearMicros / limit.WindowMicros
+	index := nearMicros / unit
 	index += (packed>>31-index%indexes+indexes*3/2)%indexes - indexes/2 // the nearest
-	return State{index * limit.WindowMicros, packed & (1<<31 - 1)}
+	return State{index * unit, packed & (1<<31 - 1)}
 }
 
 // logState also checks the sum that the newest entry has.
@@ -213,22 +220,31 @@ func bucketState(t testing.TB, cmd *redis.StringCmd, windowMicros int64) State {
 	if !ok {
 		return nil
 	}
-	var lead, interval, at float64
-	unpack(t, text, &lead, &interval, &at)
+	var lead, interval, at, debt float64
+	inDebt := len(text) == 32
+	if inDebt {
+		unpack(t, text, &lead, &interval, &at, &debt)
+	} else {
+		unpack(t, text, &lead, &interval, &at)
+	}
 	limit := min(max(int64(math.Ceil(float64(windowMicros)/interval)), 1), MaxUnits)
 	whole := math.Floor(lead)
-	return State{int64(at), int64(at + whole), int64((lead - whole) * (1 << maxShift)), limit}
+	s := State{int64(at), int64(at + whole), int64((lead - whole) * (1 << maxShift)), limit}
+	if whole = math.Floor(debt); inDebt {
+		s = append(s, int64(whole), int64((debt-whole)*(1<<maxShift)))
+	}
+	return s
 }
 
 // sameInterval reports whether the two states of a bucket differ in limits at most
 // that have the same interval.
 func sameInterval(a, b State, windowMicros int64) bool {
-	if len(a) != bucketLen || len(b) != bucketLen {
+	if len(a) < bucketLen || len(a) != len(b) {
 		return false
 	}
 	shift, ticks := intervalOf(windowMicros, a[bucketLimit])
 	otherShift, otherTicks := intervalOf(windowMicros, b[bucketLimit])
-	return slices.Equal(a[:bucketLimit], b[:bucketLimit]) && shift == otherShift && ticks == otherTicks
+	return slices.Equal(a[:bucketLimit], b[:bucketLimit]) && slices.Equal(a[bucketLen:], b[bucketLen:]) && shift == otherShift && ticks == otherTicks
 }
 
 func getText(t testing.TB, cmd *redis.StringCmd) (text string, ok bool) {

@@ -20,8 +20,8 @@ func (l *Limit) maxWaitMicros() int64 { return 3 * min(l.RestoreMicros(), maxRep
 
 // ReplyLen is the number of integers in the reply of Script: the Redis time in
 // microseconds, then for each limit the units remaining, reset_after, retry_after
-// (0 allowed, Never) and reset_after without this charge in microseconds, and for
-// a Queue its delay.
+// (0 allowed, Never) and reset_after without this charge in microseconds, for a
+// Queue its delay, and for calendar windows when the one decided in begins.
 func (p *Plan) ReplyLen() int {
 	n := 1
 	for i := range p.limits {
@@ -31,7 +31,7 @@ func (p *Plan) ReplyLen() int {
 }
 
 func replyFields(l *Limit) int {
-	if l.Queue {
+	if l.Queue || l.CalendarID != "" {
 		return 5
 	}
 	return 4
@@ -77,6 +77,13 @@ func parseDecision(l *Limit, values []int64, d *Decision) bool {
 		d.DelayMicros = values[4]
 	}
 	most := l.maxWaitMicros()
+	if l.CalendarID != "" {
+		d.BeginsMicros, d.EndsMicros = l.Bounds.window(values[4])
+		if d.BeginsMicros != values[4] || d.EndsMicros == 0 {
+			return false
+		}
+		most = d.EndsMicros - d.BeginsMicros
+	}
 	return within(d.Remaining, 0, l.Capacity()) &&
 		within(d.ResetAfterMicros, 0, most) &&
 		within(d.ResetBeforeMicros, 0, most) &&

@@ -106,7 +106,7 @@ func (l *Limit) Times(factor int64) Size {
 	sized := *l
 	sized.Units, sized.Burst = times(l.Units, factor), times(l.Burst, factor)
 	sized.Fit()
-	return Size{sized.Units, sized.Burst}
+	return Size{sized.Units, sized.Burst, l.Bounds}
 }
 
 func times(units, factor int64) int64 {

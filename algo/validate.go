@@ -72,6 +72,12 @@ func (l *Limit) validateVariant() error {
 	if l.MaxDelayMicros != 0 && !l.Queue {
 		return fmt.Errorf("%s does not belong to a %s that is a meter", FieldMaxDelay, l.Algorithm)
 	}
+	if l.CalendarID != "" && (l.Algorithm != FixedWindow || l.FromFirstRequest) {
+		return fmt.Errorf("calendar windows do not belong to %s with its own windows", l.Algorithm)
+	}
+	if l.CalendarID == "" && l.Bounds != (Bounds{}) || !l.Bounds.valid() {
+		return fmt.Errorf("bounds %v (want those of calendar windows, in order and in whole minutes)", l.Bounds)
+	}
 	if n := max(l.SubWindows, 1); l.WindowMicros%n != 0 {
 		return fmt.Errorf("%d sub_windows do not divide %d us evenly", n, l.WindowMicros)
 	}
@@ -89,6 +95,6 @@ func (l *Limit) validateRestore() error {
 
 // sizeIsValid reports whether Units and Burst are within their bounds.
 func (l *Limit) sizeIsValid() bool {
-	return within(l.Units, 0, MaxUnits) && within(l.Burst, 0, MaxUnits) &&
+	return l.Bounds.valid() && (l.CalendarID != "" || l.Bounds == (Bounds{})) && within(l.Units, 0, MaxUnits) && within(l.Burst, 0, MaxUnits) &&
 		(l.Burst == 0 || l.Algorithm.Takes(FieldBurst)) && l.RestoreMicros() <= MaxRestoreMicros
 }

@@ -3,6 +3,7 @@ package algo
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strconv"
 	"testing"
@@ -22,21 +23,28 @@ type vector struct {
 		SubWindows   int64 `json:"sub_windows"`
 		Queue        bool
 		MaxDelayMs   int64 `json:"max_delay_ms"`
+		Calendar     string
+		Bounds       Bounds // of Calendar, s after 2040
 	}
 	Steps []vectorStep
 }
 
-// vectorStep is a decision, or the refund of an earlier one.
+// vectorStep is a decision, or the refund of an earlier one, or its settlement: it
+// has cost less, or more, than was charged.
 type vectorStep struct {
 	At    int64 // us after 2040-01-01T00:00:00Z
 	Cost  int64
 	Costs []int64                        // of each limit, in place of Cost
 	Sizes []struct{ Limit, Burst int64 } // of each limit, in place of the plan's
-	Want  []struct {
+	// OtherTime says that the time is in none of a calendar's windows: it is all that
+	// is answered.
+	OtherTime bool `json:"other_time"`
+	Want      []struct {
 		Remaining, Reset, Retry, Delay int64  // times in us
 		Before                         *int64 // reset without the charge; if given
 	}
 	RefundOf  *int    `json:"refund_of"`  // the index of a step
+	SettleOf  *int    `json:"settle_of"`  // likewise; Cost or Costs are the true ones
 	ExpiresMs []int64 `json:"expires_ms"` // of each key, ms after 2040, 0 for no key; if given
 }
 
@@ -48,14 +56,31 @@ func (s *vectorStep) costs(p *Plan) []int64 {
 	return p.Each(s.Cost)
 }
 
+// settled is which step this one settles, and how much less each limit's cost is than
+// was charged. ok is false for a decision.
+func (v *vector) settled(p *Plan, s *vectorStep) (of *vectorStep, costs []int64, ok bool) {
+	switch {
+	case s.RefundOf != nil:
+		of = &v.Steps[*s.RefundOf]
+		return of, of.costs(p), true
+	case s.SettleOf != nil:
+		of = &v.Steps[*s.SettleOf]
+		for i, charged := range of.costs(p) {
+			costs = append(costs, charged-s.costs(p)[i])
+		}
+		return of, costs, true
+	}
+	return nil, nil, false
+}
+
 // sized is the plan with the sizes that the step brings.
 func (v *vector) sized(t *testing.T, p *Plan, s *vectorStep) *Plan {
 	t.Helper()
 	var sizes []Size
 	for i, l := range p.Limits() {
-		size := Size{l.Units, l.Burst}
+		size := Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds}
 		if s.Sizes != nil {
-			size = Size{s.Sizes[i].Limit, s.Sizes[i].Burst}
+			size.Units, size.Burst = s.Sizes[i].Limit, s.Sizes[i].Burst
 		}
 		sizes = append(sizes, size)
 	}
@@ -94,7 +119,13 @@ func (v *vector) plan(t *testing.T) *Plan {
 		if !ok {
 			t.Fatalf("no algorithm %q", l.Algorithm)
 		}
+		for i := range l.Bounds {
+			if l.Calendar != "" {
+				l.Bounds[i] = epoch + l.Bounds[i]*1e6
+			}
+		}
 		limits = append(limits, Limit{
+			CalendarID: l.Calendar, Bounds: l.Bounds,
 			Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
 			FromFirstRequest: l.FirstRequest, SubWindows: l.SubWindows,
 			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000,
@@ -157,10 +188,11 @@ func TestVectorsInGo(t *testing.T) {
 				}
 				sized := v.sized(t, p, &s)
 				sized.Rebase(states, now)
-				if s.RefundOf != nil {
-					charged := v.Steps[*s.RefundOf]
-					sized.Refund(states, epoch+charged.At, now, charged.costs(p))
-				} else {
+				if of, costs, ok := v.settled(p, &s); ok {
+					sized.Refund(states, epoch+of.At, now, costs)
+				} else if s.OtherTime != sized.OtherTime(now) {
+					t.Errorf("step %d: another time: %v", n, !s.OtherTime)
+				} else if !s.OtherTime {
 					allowed := sized.Decide(states, now, s.costs(p), got)
 					v.run(t, n, func(t *testing.T) { s.check(t, allowed, got) })
 				}
@@ -190,13 +222,15 @@ func TestVectorsInLua(t *testing.T) {
 					}
 				}
 				l.Plan = v.sized(t, p, &s)
-				if s.RefundOf != nil {
-					charged := v.Steps[*s.RefundOf]
-					if err := l.giveBackEach(client, now, charged.costs(p), epoch+charged.At).Err(); err != nil {
+				if of, costs, ok := v.settled(p, &s); ok {
+					if err := l.giveBackEach(client, now, costs, epoch+of.At).Err(); err != nil {
 						t.Fatal(err)
 					}
 				} else {
 					got, allowed, err := l.parse(l.decideEach(client, now, s.costs(p)))
+					if s.OtherTime && errors.Is(err, ErrOtherTime) {
+						continue
+					}
 					if err != nil {
 						t.Fatal(err)
 					}

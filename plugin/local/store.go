@@ -74,6 +74,7 @@ type Store struct {
 	costs     []int64         // scratch
 	out       []algo.Decision // scratch, for as many limits as any plan has had
 	zeros     []int64         // parallel to out
+	holder    int64           // what this worker's slots are under, see slots.go
 	packer    packer
 	identity  identity
 	evictions uint64
@@ -93,6 +94,7 @@ func New(shared SharedData, opts Options) *Store {
 		namespace: opts.Namespace,
 		keys:      newSlotKeys(opts.Slots),
 		hash:      sha256.New(),
+		holder:    newHolder(),
 	}
 }
 
@@ -111,6 +113,12 @@ func (s *Store) Take(p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo
 
 // TakeEach is Take with a cost for each limit.
 func (s *Store) TakeEach(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
+	return s.TakeHolding(p, tag, nowMicros, 0, costs, out)
+}
+
+// TakeHolding is TakeEach for a plan with slots, of which this worker holds so many of
+// the identity already.
+func (s *Store) TakeHolding(p *algo.Plan, tag []byte, nowMicros, held int64, costs []int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
 	key, err := s.locate(tag)
 	if err != nil {
 		return 0, false, err
@@ -123,7 +131,10 @@ func (s *Store) TakeEach(p *algo.Plan, tag []byte, nowMicros int64, costs []int6
 		}
 		id.load(p, slot, nowMicros)
 		changed := p.Rebase(id.states, id.atMicros)
-		allowed = p.Decide(id.states, id.atMicros, costs, out)
+		if _, slots := p.Slots(); slots {
+			p.Renew(id.states, id.atMicros, s.holder, held)
+		}
+		allowed = p.DecideAs(s.holder, id.states, id.atMicros, costs, out)
 		if allowed && slices.Max(costs) > 0 {
 			id.consumed, changed = consumed(p.Limits(), out), true
 		}

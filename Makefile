@@ -16,7 +16,8 @@ export STORE
 # FUZZTIME is how long "make fuzz" spends on each target.
 export FUZZTIME ?= 30s
 # What "make bench" does: ROUNDS of measurements of SECONDS each, and an open loop
-# of RATE requests/s. PUBLISH=1 keeps the results as those that the documents show.
+# of RATE requests/s. PUBLISH=1 keeps the results as those that the documents show; BEFORE=other.wasm
+# compares this build with another one only.
 ROUNDS ?= 5
 SECONDS ?= 4
 RATE ?= 2000
@@ -81,8 +82,8 @@ e2e: build ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that E
 export SOAK ?= 10m
 
 .PHONY: soak
-soak: build ## put one Envoy through all faults again and again for SOAK (10m)
-	go test -tags soak -timeout 30m -count 1 -run TestSoak -v ./e2e
+soak: build ## put one Envoy through all faults again and again for SOAK (10m), and through a thousand updates
+	go test -tags soak -timeout 30m -count 1 -run 'Soak$$' -v ./e2e
 
 .PHONY: test-matrix
 test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
@@ -116,14 +117,19 @@ playground: tools ## compile the algorithms for docs/playground anew
 	tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -gc=conservative -opt=z -no-debug -o build/playground.wasm ./cmd/playground
 	{ printf '// Made by "make playground" of cmd/playground.\nconst ALGO_WASM = "'; gzip -9nc build/playground.wasm | base64 -w 0; printf '";\n'; } > docs/playground/algo.js
 
+# The tzdata of this Go. Its release is named in docs/configuration.md.
+.PHONY: zones
+zones: ## make the time zones that come with the plugin anew
+	go run ./cmd/zones
+
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew
 	go run ./cmd/algopic
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
 .PHONY: bench
-bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look)
-	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"
+bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; BEFORE=other.wasm)
+	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)
 ifdef PUBLISH
 	cp bench/results/latest.md bench/results/published.md
 	cp bench/results/latest.json bench/results/published.json

@@ -22,7 +22,8 @@ var bucketLua string
 // A state keeps the limit that its lead was counted with, and when. So it means
 // units, and a limit with another rate or burst goes on with those: they take its
 // own interval each, at most its tolerance together, and drain from when they were
-// counted.
+// counted. What is owed beyond the tolerance is kept apart: it is one more tolerance
+// at most.
 type bucket struct {
 	limit     int64 // Limit.Units
 	window    int64 // us
@@ -42,6 +43,9 @@ const (
 	bucketFraction        // the rest, in 2^-maxShift us
 	bucketLimit           // the limit that it was counted with
 	bucketLen
+	bucketDebt         = iota - 1 // how much of the lead is beyond the tolerance, whole us
+	bucketDebtFraction            // likewise
+	bucketLenInDebt
 )
 
 // maxShift is the finest tick: it resolves 1e9 units in 1 ms.
@@ -105,17 +109,34 @@ func (b *bucket) lead(s State, nowMicros int64) int64 {
 
 // isBucket reports whether the state is one that a bucket has written.
 func isBucket(s State) bool {
-	return len(s) == bucketLen && within(s[bucketLimit], 1, MaxUnits) &&
+	if len(s) == bucketLenInDebt && !(within(s[bucketDebt], 0, s[bucketRest]-s[bucketAt]) &&
+		within(s[bucketDebtFraction], 0, 1<<maxShift-1)) {
+		return false
+	}
+	return (len(s) == bucketLen || len(s) == bucketLenInDebt) && within(s[bucketLimit], 1, MaxUnits) &&
 		within(s[bucketAt], 0, 1<<60) && within(s[bucketRest]-s[bucketAt], 0, 1<<53-1) &&
 		within(s[bucketFraction], 0, 1<<maxShift-1)
 }
 
 // counted is the lead that the state's units had when they were counted, at this
-// limit's rate and at most its tolerance, in ticks. It computes with doubles, as
-// the Lua does.
+// limit's rate and at most its tolerance, and as much of debt, in ticks.
 func (b *bucket) counted(s State) int64 {
+	lead, debt := b.leadOf(s, s[bucketRest]-s[bucketAt], s[bucketFraction]), 0.0
+	tolerance := float64(b.tolerance)
+	if lead <= tolerance {
+		return int64(lead)
+	}
+	if len(s) == bucketLenInDebt {
+		debt = b.leadOf(s, s[bucketDebt], s[bucketDebtFraction])
+	}
+	return int64(min(lead-debt, tolerance) + min(debt, tolerance))
+}
+
+// leadOf is what part of a state's lead is at this limit's rate, in ticks. It
+// computes with doubles, as the Lua does.
+func (b *bucket) leadOf(s State, micros, fraction int64) float64 {
 	scale := ticksPerMicro(b.shift)
-	lead := float64(s[bucketRest]-s[bucketAt]) + float64(s[bucketFraction])/ticksPerMicro(maxShift)
+	lead := float64(micros) + float64(fraction)/ticksPerMicro(maxShift)
 	if s[bucketLimit] != b.limit {
 		shift, ticks := intervalOf(b.window, s[bucketLimit])
 		interval, own := float64(ticks)/ticksPerMicro(shift), float64(b.interval)/scale
@@ -124,11 +145,7 @@ func (b *bucket) counted(s State) int64 {
 			lead = units * own
 		}
 	}
-	lead = math.Ceil(lead * scale)
-	if lead < float64(b.tolerance) {
-		return int64(lead)
-	}
-	return b.tolerance
+	return math.Ceil(lead * scale)
 }
 
 func ticksPerMicro(shift uint) float64 { return float64(int64(1) << shift) }
@@ -141,7 +158,7 @@ func (b *bucket) ceilMicros(ticks int64) int64 {
 // check decides cost, without charging it.
 func (b *bucket) check(s State, nowMicros, cost int64) Decision {
 	lead := b.lead(s, nowMicros)
-	d := uncharged((b.tolerance-lead)/b.interval, b.ceilMicros(lead))
+	d := uncharged(max(b.tolerance-lead, 0)/b.interval, b.ceilMicros(lead))
 	if cost > 0 {
 		d.reject(b.retryAfter(lead, cost))
 		if b.queue && d.Allowed {
@@ -170,8 +187,16 @@ func (b *bucket) charge(s State, nowMicros, cost int64, d *Decision) State {
 }
 
 func (b *bucket) store(s State, nowMicros, lead int64) State {
-	fraction := lead & (1<<b.shift - 1) << (maxShift - b.shift)
-	return append(s[:0], nowMicros, nowMicros+lead>>b.shift, fraction, b.limit)
+	s = append(s[:0], nowMicros, nowMicros+lead>>b.shift, b.fraction(lead), b.limit)
+	if debt := lead - b.tolerance; debt > 0 {
+		s = append(s, debt>>b.shift, b.fraction(debt))
+	}
+	return s
+}
+
+// fraction is the part of a lead that is no whole microsecond, in 2^-maxShift us.
+func (b *bucket) fraction(ticks int64) int64 {
+	return ticks & (1<<b.shift - 1) << (maxShift - b.shift)
 }
 
 // rebase makes a state that was counted in the future one that was counted now.
@@ -194,6 +219,26 @@ func (b *bucket) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
 		return s[:0]
 	}
 	return b.store(s, nowMicros, lead-cost*b.interval)
+}
+
+// debit charges cost at the time of an earlier charge. A bucket that is empty now
+// has drained ever since. How long another one was empty is not known: it is taken
+// to have drained all the time.
+func (b *bucket) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	lead, owed := b.lead(s, nowMicros), 2*b.tolerance
+	if cost < 2*b.capacity {
+		owed = min(owed, cost*b.interval)
+	}
+	if drained := nowMicros - chargedAtMicros; lead == 0 && drained > 0 {
+		if drained >= b.ceilMicros(owed) {
+			return s
+		}
+		owed -= drained << b.shift
+	}
+	if owed = min(owed, 2*b.tolerance-lead); owed <= 0 {
+		return s
+	}
+	return b.store(s, nowMicros, lead+owed)
 }
 
 func bucketExpires(s State) int64 {

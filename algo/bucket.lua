@@ -12,7 +12,7 @@
 -- I.371, annex A.
 --
 -- KEYS[1]  the limit's key
--- ARGV[1]  cost, in units; in a refund what is given back
+-- ARGV[1]  cost, in units; in a refund what is given back, or below 0 owed
 -- ARGV[2]  interval, us
 -- ARGV[3]  tolerance: interval * burst, us; 0 for a limit of 0
 -- ARGV[4]  patience, queue only: the longest delay, us
@@ -24,7 +24,9 @@
 --          epoch). So lead / interval is the units that were in use then, which
 --          a request with any interval and tolerance can read: they take its own
 --          interval each, at most its tolerance together, and drain from then on.
---          Only a charge or a refund counts anew.
+--          Only a charge or a refund counts anew. In debt a fourth double says how
+--          much of the lead is beyond the tolerance that it was counted with: it
+--          may be one more tolerance.
 -- TTL      until the lead has passed; then the key says no more than no key
 --
 -- `now` is Redis' time in us. What was counted in the future, before the clock was
@@ -44,21 +46,26 @@ local lead_1, remaining_1, reset_1, retry_1, before_1, delay_1 = 0, 0, 0, 0, 0, 
 
 --- load
 local stored = call('GET', KEYS[1])
-if stored and #stored == 24 then
+if stored and (#stored == 24 or #stored == 32) then
   local lead, interval, at = struct.unpack('<ddd', stored)
   if lead > 0 and lead < 2^53 and interval > 0 then
     if at > now then -- the clock was set back
       at = now
-      local state = struct.pack('<ddd', lead, interval, at)
+      local state = struct.pack('<ddd', lead, interval, at) .. string.sub(stored, 25)
       call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead)) / 1000)))
     end
+    local tick
     if interval ~= interval_1 then
       -- The same units at another rate. Rounded up to a tick all sums are exact.
-      local tick = interval_1 >= 2^17 and 1 or interval_1 >= 2^6 and 2^-4
+      tick = interval_1 >= 2^17 and 1 or interval_1 >= 2^6 and 2^-4
         or interval_1 >= 2^-2 and 2^-12 or interval_1 >= 2^-10 and 2^-20 or 2^-30
       lead = math.ceil(lead / interval * interval_1 / tick) * tick
     end
-    if lead > tolerance_1 then lead = tolerance_1 end
+    if lead > tolerance_1 then
+      local debt = #stored == 32 and struct.unpack('<d', stored, 25) or 0
+      if tick then debt = math.ceil(debt / interval * interval_1 / tick) * tick end
+      lead = math.min(lead - debt, tolerance_1) + math.min(debt, tolerance_1)
+    end
     if lead > now - at then lead_1 = lead - (now - at) end
   end
 end
@@ -66,15 +73,17 @@ end
 --- check
 local room, needs = tolerance_1 - lead_1, cost_1 * interval_1
 before_1 = math.ceil(lead_1)
-remaining_1, reset_1 = math.floor(room / interval_1), before_1
-if needs > room then
+if room > 0 then remaining_1 = math.floor(room / interval_1) end
+reset_1 = before_1
+if needs > room and cost_1 > 0 then
   retry_1 = needs > tolerance_1 and -1 or math.ceil(needs - room)
 end
 
 --- check queue
 local room, needs = tolerance_1 - lead_1, cost_1 * interval_1
 before_1 = math.ceil(lead_1)
-remaining_1, reset_1 = math.floor(room / interval_1), before_1
+if room > 0 then remaining_1 = math.floor(room / interval_1) end
+reset_1 = before_1
 if needs > tolerance_1 then
   retry_1 = -1
 elseif cost_1 > 0 then
@@ -95,8 +104,22 @@ if lead_1 > 0 and now - charged < tolerance_1 then
   lead_1 = lead_1 - cost_1 * interval_1
   if lead_1 > 0 then
     local state = struct.pack('<ddd', lead_1, interval_1, now)
+    if lead_1 > tolerance_1 then state = state .. struct.pack('<d', lead_1 - tolerance_1) end
     call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead_1)) / 1000)))
   else
     call('DEL', KEYS[1])
   end
+end
+
+--- debit
+-- A bucket that is empty now has drained ever since the charge. How long another one
+-- was empty is not known: it is taken to have drained all the time.
+local owed = math.min(-cost_1 * interval_1, 2 * tolerance_1)
+if lead_1 == 0 and charged < now then owed = owed - (now - charged) end
+owed = math.min(owed, 2 * tolerance_1 - lead_1)
+if owed > 0 then
+  lead_1 = lead_1 + owed
+  local state = struct.pack('<ddd', lead_1, interval_1, now)
+  if lead_1 > tolerance_1 then state = state .. struct.pack('<d', lead_1 - tolerance_1) end
+  call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead_1)) / 1000)))
 end

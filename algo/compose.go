@@ -59,17 +59,30 @@ const (
 // variant of the algorithm only, "--- name variant". Scripts are put together
 // from them, limit by limit:
 //
-//	check   locals, then load, count, check, weigh, wait and retry in one scope;
-//	        then, if every retry_i is 0, charge of those with a cost
-//	refund  locals, then load, parts and refund in one scope, of those with a cost
+//	check   pick, then locals, then load, count, check, weigh, wait and retry in one
+//	        scope; then, if every retry_i is 0, charge of those with a cost
+//	refund  pick, then locals, then in one scope load, parts and refund of those with
+//	        a cost above 0, and load, count, parts, counts and debit of those below
+//	renew   a script of its own, see renewal
 //
-// A file need not have all of them. Names that end in _1 live from one scope to
+// A script of a plan with terms has their sections before and after the limits', see
+// compose_terms.go. A file need not have all sections. Names that end in _1 live from one scope to
 // the next; KEYS[1] and ARGV[1] onwards are the limit's own. All are renumbered.
 
-// kind says which script, and with which clock.
+// kind says which script, with which clock, and on which terms.
 type kind struct {
 	refund      bool
 	withoutTime bool
+	overrides   bool
+	penalty     bool
+}
+
+// append writes the kind down.
+func (k kind) append(dst []byte) []byte {
+	for _, is := range [...]bool{k.refund, k.withoutTime, k.overrides, k.penalty} {
+		dst = strconv.AppendBool(dst, is)
+	}
+	return dst
 }
 
 // composed are the scripts that have been put together, by what they depend on:
@@ -87,8 +100,7 @@ func scriptOf(limiters []limiter, k kind) Script {
 		list.WriteString(limiters[i].variant)
 		list.WriteByte(' ')
 	}
-	list.WriteString(strconv.FormatBool(k.refund))
-	list.WriteString(strconv.FormatBool(k.withoutTime))
+	list.Write(k.append(nil))
 	composed.Lock()
 	defer composed.Unlock()
 	script, ok := composed.scripts[list.String()]
@@ -102,14 +114,17 @@ func scriptOf(limiters []limiter, k kind) Script {
 	return script
 }
 
+// renewal is the script that renews slots.
+func renewal(k kind) Script {
+	c := &composer{}
+	c.begin(k)
+	c.WriteString(section(concurrencyLua, "renew", ""))
+	return newScript(c.String())
+}
+
 func compose(limiters []limiter, k kind) string {
-	c := &composer{limiters: limiters}
-	c.WriteString(header)
-	if k.withoutTime {
-		c.WriteString(keyClock)
-	} else {
-		c.WriteString(timeClock)
-	}
+	c := &composer{limiters: limiters, kind: k}
+	c.begin(k)
 	if k.refund {
 		c.refund()
 	} else {
@@ -122,16 +137,38 @@ func compose(limiters []limiter, k kind) string {
 type composer struct {
 	strings.Builder
 	limiters []limiter
+	kind     kind
+}
+
+// begin writes what each script begins with: the clock.
+func (c *composer) begin(k kind) {
+	c.WriteString(header)
+	if k.withoutTime {
+		c.WriteString(keyClock)
+	} else {
+		c.WriteString(timeClock)
+	}
 }
 
 // check writes what decides a request: all checks, then, only if all allow, all
 // charges. It is straight-line, with no functions and no dispatch: either costs
 // Redis up to a quarter more (docs/decisions/0002-scripts.md).
 func (c *composer) check() {
+	c.pick(otherTime)
+	c.before()
 	for i := range c.limiters {
 		c.section(i, "locals", "")
 		c.block(i, "", "do", "load", "count", "check", "weigh", "wait", "retry")
 	}
+	if len(c.limiters) > 0 {
+		c.decide()
+	}
+	c.after()
+	c.reply()
+}
+
+// decide writes what is done where all limits allow, and where one does not.
+func (c *composer) decide() {
 	c.WriteString("if ")
 	for i := range c.limiters {
 		if i > 0 {
@@ -143,28 +180,73 @@ func (c *composer) check() {
 	for i := range c.limiters {
 		c.block(i, "  ", ifCost, "charge")
 	}
-	c.WriteString("end\nreturn {now")
+	c.otherwise()
+	c.WriteString("end\n")
+}
+
+// reply writes what the script answers.
+func (c *composer) reply() {
+	c.WriteString("return {now")
 	for i := range c.limiters {
 		reply := ", remaining_1, reset_1, retry_1, before_1"
 		if c.limiters[i].bucket.queue {
 			reply += ", delay_1"
 		}
+		if c.limiters[i].fixed.calendar {
+			reply += ", start_1"
+		}
 		c.WriteString(c.renumber(reply, i))
 	}
-	c.WriteString("}\n")
+	c.WriteString(c.replyOfTerms() + "}\n")
 }
 
-// refund writes what gives a charge back.
+// pick writes which calendar windows now is in: before all else, as nothing may have
+// been written if that is unknown.
+func (c *composer) pick(unknown string) {
+	for i := range c.limiters {
+		if c.limiters[i].fixed.calendar {
+			c.section(i, "pick", "")
+			c.WriteString(c.renumber(unknown, i))
+		}
+	}
+}
+
+// What to do if now is in none of three calendar windows: to answer the time, so that
+// one is asked again, or in a refund to give nothing back.
+const (
+	otherTime   = "if now < start_1 or now >= end_1 then return {now} end\n"
+	overLongAgo = "if now < start_1 or now >= end_1 then start_1, end_1 = 0, 0 end\n"
+)
+
+// refund writes what gives a charge back, or charges more at its time.
 func (c *composer) refund() {
 	c.WriteString(refundHeader)
+	c.pick(overLongAgo)
 	for i := range c.limiters {
 		c.section(i, "locals", "")
 		c.block(i, "", ifCost, "load", "parts", "refund")
+		if c.limiters[i].bucket.queue || c.limiters[i].algorithm == Concurrency {
+			continue // a queue has let its requests go already; slots are never owed
+		}
+		c.block(i, "", ifOwed, "load", "count", "parts", "counts", "debit")
 	}
-	c.WriteString("return 0\n")
+	c.WriteString("return " + c.gone() + "\n")
 }
 
-const ifCost = "if cost_1 > 0 then"
+// gone is what a refund answers: whether slots were gone already.
+func (c *composer) gone() string {
+	for i := range c.limiters {
+		if c.limiters[i].algorithm == Concurrency {
+			return c.renumber("gone_1", i)
+		}
+	}
+	return "0"
+}
+
+const (
+	ifCost = "if cost_1 > 0 then"
+	ifOwed = "if cost_1 < 0 then"
+)
 
 // block writes sections of limiter i in a scope of their own.
 func (c *composer) block(i int, indent, opening string, names ...string) {
@@ -190,21 +272,29 @@ func (c *composer) renumber(code string, i int) string {
 	if i == 0 {
 		return code
 	}
-	number, before := strconv.Itoa(i+1), 0
+	code = strings.ReplaceAll(code, "_1", "_"+strconv.Itoa(i+1))
+	return shift(shift(code, "KEYS[", i), "ARGV[", c.argsBefore(i))
+}
+
+// argsBefore is how many arguments the limits before limit i have.
+func (c *composer) argsBefore(i int) (before int) {
 	for j := range c.limiters[:i] {
-		before += 1 + len(c.limiters[j].args)
+		before += c.limiters[j].arguments()
 	}
-	code = strings.ReplaceAll(code, "_1", "_"+number)
-	code = strings.ReplaceAll(code, "KEYS[1]", "KEYS["+number+"]")
-	pieces := strings.Split(code, "ARGV[")
+	return before
+}
+
+// shift makes the indexes in code that follow the opening bracket higher.
+func shift(code, opening string, by int) string {
+	pieces := strings.Split(code, opening)
 	for j, piece := range pieces[1:] {
 		digits, rest, _ := strings.Cut(piece, "]")
 		if index, err := strconv.Atoi(digits); err == nil {
-			digits = strconv.Itoa(index + before)
+			digits = strconv.Itoa(index + by)
 		}
 		pieces[j+1] = digits + "]" + rest
 	}
-	return strings.Join(pieces, "ARGV[")
+	return strings.Join(pieces, opening)
 }
 
 const sectionMark = "--- "
@@ -236,5 +326,5 @@ func section(lua, name, variant string) string {
 
 func isCode(line string) bool {
 	line = strings.TrimSpace(line)
-	return line != "" && !strings.HasPrefix(line, "--")
+	return line != "" && (!strings.HasPrefix(line, "--") || strings.HasPrefix(line, arrow))
 }

@@ -15,7 +15,7 @@ func TestNewPlanRefuses(t *testing.T) {
 		change func(l *Limit)
 	}{
 		{"algorithm", func(l *Limit) { l.Algorithm = 0 }},
-		{"algorithm", func(l *Limit) { l.Algorithm = GCRA + 1 }},
+		{"algorithm", func(l *Limit) { l.Algorithm = endOfAlgorithms }},
 		{"limit -1", func(l *Limit) { l.Units = -1 }},
 		{"limit 1000000001", func(l *Limit) { l.Units = MaxUnits + 1 }},
 		{"window in us 0", func(l *Limit) { l.WindowMicros = 0 }},
@@ -36,6 +36,10 @@ func TestNewPlanRefuses(t *testing.T) {
 		{"overflow does not belong", func(l *Limit) { l.Queue = true }},
 		{"max_delay does not belong", func(l *Limit) { l.MaxDelayMicros = 1 }},
 		{"max_delay does not belong", func(l *Limit) { l.Algorithm, l.MaxDelayMicros = LeakyBucket, 1 }},
+		{"ttl in us 30000000", func(l *Limit) { l.TTLMicros = 30e6 }},
+		{"ttl in us 0", func(l *Limit) { *l = Limit{Algorithm: Concurrency, Units: 1} }},
+		{"ttl in us 3600000001", func(l *Limit) { *l = Limit{Algorithm: Concurrency, Units: 1, TTLMicros: MaxTTLMicros + 1} }},
+		{"window in us 1000000", func(l *Limit) { l.Algorithm, l.TTLMicros = Concurrency, 5e6 }},
 		{"max_delay in us -1", func(l *Limit) { l.Algorithm, l.Queue, l.MaxDelayMicros = LeakyBucket, true, -1 }},
 	} {
 		bad := ok
@@ -116,7 +120,6 @@ func TestNegativeCost(t *testing.T) {
 	decide(p, states, epoch, 4, out)
 	before := copyStates(states)
 	for _, cost := range []int64{-1, math.MinInt64} {
-		refund(p, states, epoch, epoch, cost)
 		if !decide(p, states, epoch, cost, out) || out[0].Remaining != 6 || !slices.EqualFunc(states, before, slices.Equal[State]) {
 			t.Errorf("cost %d: %+v, %v to %v", cost, out, before, states)
 		}
@@ -191,6 +194,7 @@ func TestNoAllocations(t *testing.T) {
 		states[i] = make(State, 0, 64)
 	}
 	reply, costs := make([]int64, p.ReplyLen()), p.Each(1)
+	owed := p.Each(-1)
 	sizes, sized, arg := make([]Size, len(costs)), new(Plan), make([]byte, 0, 64)
 	now := int64(epoch)
 	if n := testing.AllocsPerRun(1000, func() {
@@ -202,6 +206,7 @@ func TestNoAllocations(t *testing.T) {
 		q.Rebase(states, now)
 		q.Decide(states, now, costs, out)
 		q.Refund(states, now, now+1, costs)
+		q.Refund(states, now, now+1, owed)
 		q.Decide(states, now+2, costs, out)
 		q.ParseReply(reply, out)
 		arg = q.AppendArg(arg[:0], 5, 0)
@@ -227,6 +232,7 @@ func FuzzDecide(f *testing.F) {
 			decide(p, states, now, cost, out)
 			p.ExpiresAtMicros(0, states[0])
 			refund(p, states, b, now, cost)
+			refund(p, states, c, now, -cost)
 			decide(p, states, d, cost, out)
 		}
 		states, at := make([]State, 1), epoch+now&(1<<48-1)

@@ -87,11 +87,14 @@ func (c *slidingWindowCounter) tally(s State, nowMicros int64) tally {
 }
 
 // free is how much more fits, in units * steps; negative if nothing does.
-func (c *slidingWindowCounter) free(t *tally) int64 {
-	if t.whole > c.limit {
+func (c *slidingWindowCounter) free(t *tally) int64 { return c.freeOf(c.limit, t) }
+
+// freeOf is how much fits below a number of units.
+func (c *slidingWindowCounter) freeOf(units int64, t *tally) int64 {
+	if t.whole > units {
 		return -1
 	}
-	room := (c.limit - t.whole) * c.steps
+	room := (units - t.whole) * c.steps
 	hi, part := bits.Mul64(uint64(t.part), uint64(t.weight))
 	if hi > 0 || part > uint64(room) {
 		return -1
@@ -184,6 +187,18 @@ func (c *slidingWindowCounter) refund(s State, chargedAtMicros, nowMicros, cost 
 		return s
 	}
 	return removeUnits(s, start, cost)
+}
+
+// debit charges cost in the sub-window of an earlier charge, if that still counts.
+func (c *slidingWindowCounter) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	t := c.tally(s, nowMicros)
+	at := floorTo(min(chargedAtMicros, nowMicros), c.size)
+	owed := min(cost, c.freeOf(2*c.limit, &t)/c.steps)
+	if owed <= 0 || t.start-at > c.window {
+		return s
+	}
+	s = c.within(s, t.start)
+	return addUnits(s, at, min(owed, math.MaxUint32-unitsAt(s, at)))
 }
 
 func (c *slidingWindowCounter) expires(s State) int64 {

@@ -4,7 +4,7 @@
 -- are taken to be spread evenly.
 --
 -- KEYS[1]  the limit's key
--- ARGV[1]  cost, in units; in a refund what is given back
+-- ARGV[1]  cost, in units; in a refund what is given back, or below 0 owed
 -- ARGV[2]  limit, units in a window
 -- ARGV[3]  size of a sub-window, us
 -- ARGV[4]  N, for more than one sub-window
@@ -182,4 +182,30 @@ if stored and #stored == 4 * n + 12 and start_1 - from <= size_1 * n then
       call('DEL', KEYS[1])
     end
   end
+end
+
+--- counts one
+local counts = struct.pack('<I4I4', here_1, part_1)
+
+--- counts several
+local counts = counts_1 or string.rep('\0', 4 * n + 4)
+
+--- debit
+-- What is owed belongs to the sub-window of the charge.
+local limit, steps, step = ARGV[2] + 0.0, size_1, 1
+while limit * steps > 2^52 do
+  step = step + step
+  steps = math.ceil(size_1 / step)
+end
+local free = (2 * limit - whole) * steps - part_1 * (steps - math.floor((now - start_1) / step))
+local owed = math.min(-cost_1, math.floor(free / steps))
+local age = charged < now and (start_1 - (charged - charged % size_1)) / size_1 or 0
+if owed > 0 and age <= n then
+  local count = math.min(struct.unpack('<I4', counts, 1 + 4 * age) + owed, 4294967295)
+  counts = string.sub(counts, 1, 4 * age) .. struct.pack('<I4', count) .. string.sub(counts, 5 + 4 * age)
+  local empty = 0
+  while string.sub(counts, 4 * empty + 1, 4 * empty + 4) == '\0\0\0\0' do empty = empty + 1 end
+  local newest = start_1 - size_1 * empty
+  local state = struct.pack('<d', newest) .. string.sub(counts, 4 * empty + 1) .. string.rep('\0', 4 * empty)
+  call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((newest + size_1 * (n + 1)) / 1000)))
 end

@@ -139,6 +139,31 @@ func (w *slidingWindowLog) refund(s State, chargedAtMicros, cost int64) State {
 	return append(s[:at], e[entryLen:]...)
 }
 
+// debit adds cost to the entry that holds the units of an earlier charge, or else as
+// one of its own, but in a log that is full to the next newer one.
+func (w *slidingWindowLog) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	live, used := since(s, nowMicros-w.window), int64(0)
+	for rest := live; len(rest) > 0; rest = rest[entryLen:] {
+		used += rest[entryUnits]
+	}
+	at, owed := min(chargedAtMicros, nowMicros), min(cost, 2*w.limit-used)
+	if owed <= 0 || at <= nowMicros-w.window {
+		return s
+	}
+	s = append(s[:0], live...)
+	newer := since(s, at-1)
+	if len(newer) > 0 && (newer[entryFirst] <= at || len(s)/entryLen >= logEntries) {
+		newer[entryFirst] = min(newer[entryFirst], at)
+		newer[entryUnits] += owed
+		return s
+	}
+	i := len(s) - len(newer)
+	s = append(s, 0, 0, 0)
+	copy(s[i+entryLen:], s[i:])
+	s[i+entryFirst], s[i+entryLast], s[i+entryUnits] = at, at, owed
+	return s
+}
+
 func (w *slidingWindowLog) expires(s State) int64 {
 	if len(s) < entryLen {
 		return 0

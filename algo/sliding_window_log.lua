@@ -2,7 +2,7 @@
 -- that grows with the charges.
 --
 -- KEYS[1]  the limit's key
--- ARGV[1]  cost, in units; in a refund what is given back
+-- ARGV[1]  cost, in units; in a refund what is given back, or below 0 owed
 -- ARGV[2]  limit, units in any window
 -- ARGV[3]  window, us
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
@@ -126,4 +126,33 @@ if entry[1] and #entry[1] == 16 and #newest == 16 then
       call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((entry[2] + window_1) / 1000)))
     end
   end
+end
+
+--- debit
+-- The entry that holds the units of the charge takes what is owed, or else one of
+-- its own, but of a log that is full the next newer one.
+local owed, time = math.min(-cost_1, 2 * limit_1 - used_1), math.min(charged, now)
+if owed > 0 and time > now - window_1 then
+  if stale_1 then
+    call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now - window_1))
+  end
+  local score = string.format('%d', time)
+  local first, units, total = time, owed, used_1 + owed
+  local near = call('ZRANGEBYSCORE', KEYS[1], score, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  if near[1] and #near[1] == 16 then
+    local from, more = struct.unpack('<dI4I4', near[1])
+    if from <= time or call('ZCARD', KEYS[1]) >= 2048 then
+      call('ZREM', KEYS[1], near[1])
+      score, first, units = near[2], math.min(from, time), more + owed
+    end
+  end
+  call('ZADD', KEYS[1], score, struct.pack('<dI4I4', first, units, total))
+  -- The newest entry, perhaps another one, has the new total.
+  entry = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+  if #entry[1] == 16 then
+    first, units = struct.unpack('<dI4I4', entry[1])
+    call('ZREM', KEYS[1], entry[1])
+    call('ZADD', KEYS[1], entry[2], struct.pack('<dI4I4', first, units, total))
+  end
+  call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((entry[2] + window_1) / 1000)))
 end

@@ -17,6 +17,7 @@ type bench struct {
 	service   string   // the program of envoyproxy/ratelimit
 	measured  *running // nil: none is up
 	nextPort  int      // the first to try, from lowPort
+	farRedis  int      // port of the relay in front of Redis; 0: there is none
 }
 
 // running is a setup with its processes.
@@ -63,6 +64,9 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	at := place{
 		upstream: b.upstream.port, redis: b.redis.port, root: b.root,
 		listener: ports[0], admin: ports[1], service: ports[2], health: ports[3], debug: ports[4],
+	}
+	if b.farRedis > 0 {
+		at.redis = b.farRedis
 	}
 	r := &running{setup: s}
 	b.measured = r
@@ -139,19 +143,18 @@ type plan struct {
 // another setup each, so that what slows the machine for a while slows different
 // ones, and start its processes anew, as how fast one is depends on where its
 // memory happens to be.
-func (b *bench) run(ctx context.Context, p plan, progress io.Writer) (results, error) {
-	r := results{}
+func (b *bench) run(ctx context.Context, p plan, r results, progress io.Writer) error {
 	for round := range p.rounds {
 		for i := range p.setups {
 			s := p.setups[(i+round)%len(p.setups)]
 			fmt.Fprintf(progress, "\r%-60s", fmt.Sprintf("round %d of %d: %s", round+1, p.rounds, s.id))
 			if err := b.runOnce(ctx, s, p, r); err != nil {
-				return nil, fmt.Errorf("%s: %w", s.id, err)
+				return fmt.Errorf("%s: %w", s.id, err)
 			}
 		}
 	}
 	fmt.Fprintf(progress, "\r%60s\r", "")
-	return r, nil
+	return nil
 }
 
 // runOnce measures one setup under every load.

@@ -45,28 +45,33 @@ func (g goal) verdict() string {
 // The loads that goals are about.
 const (
 	mainLoad    = "16"
+	crowdLoad   = "64"
 	latencyLoad = "open"
 )
 
-// goals holds the figures against what the project aims at.
-func (r results) goals() []goal {
-	pair := r.fasterPair(mainLoad)
-	throughput := func(setup, to string) []float64 { return r.ratio(setup, to, mainLoad, requestsPerSecond) }
-	latency := func(q quantity) []float64 { return r.ratio(sluice, pair, latencyLoad, q) }
+// goals holds the figures against what the project aims at: docs/benchmarks.md.
+func (r *report) goals() []goal {
+	if len(r.Results[pair]) == 0 {
+		return r.besideGoals()
+	}
+	all, pair := r.Results, r.Results.fasterPair(mainLoad)
+	throughput := func(setup, to, load string) []float64 { return all.ratio(setup, to, load, requestsPerSecond) }
+	latency := func(q quantity) []float64 { return all.ratio(sluice, pair, latencyLoad, q) }
 	return []goal{
-		newGoal("Requests/s, Sluice / ratelimit and its service", throughput(sluice, pair), true, 2.4, 2),
-		newGoal("Requests/s, Sluice / no limiter", throughput(sluice, unlimited), true, 0.6, 2),
 		newGoal("CPU per check, Sluice / ratelimit and its service",
-			quotients(r.checkCost(sluice, mainLoad), r.checkCost(pair, mainLoad)), false, 0.2, 2),
+			quotients(all.checkCost(sluice, mainLoad), all.checkCost(pair, mainLoad)), false, 0.2, 2),
+		newGoal("Requests for each CPU second, Sluice / ratelimit and its service",
+			all.ratio(sluice, pair, mainLoad, requestsPerCPUSecond), true, 2.5, 2),
+		newGoal("Requests/s, Sluice / ratelimit and its service", throughput(sluice, pair, mainLoad), true, 2.0, 2),
+		newGoal("Requests/s at 64 connections, Sluice / ratelimit and its service",
+			throughput(sluice, all.fasterPair(crowdLoad), crowdLoad), true, 1.6, 2),
 		newGoal("p50, Sluice / ratelimit and its service", latency(p50), false, 1, 2),
-		newGoal("p99, Sluice / ratelimit and its service", latency(p99), false, 1, 2),
 		newGoal("p99.9, Sluice / ratelimit and its service", latency(p999), false, 1, 2),
-		newGoal("Requests/s, Sluice denied / local_ratelimit denied", throughput(sluiceDenied, localDenied), true, 0.7, 2),
-		newGoal("Redis commands per request, Sluice denied", r.of(sluiceDenied, mainLoad, redisCommands), false, 0.001, 4),
-		newGoal("Requests/s, Sluice leased / no limiter", throughput(leased, unlimited), true, 0.75, 2),
-		newGoal("Redis commands per request, Sluice leased", r.of(leased, mainLoad, redisCommands), false, 0.05, 3),
-		newGoal("Requests/s, Sluice / built without metrics", throughput(sluice, uncounted), true, 0.97, 2),
-		newGoal("CPU of each further limit in a rule / of the first", r.furtherLimit(), false, 0.2, 2),
+		newGoal("Requests/s, Sluice leased / no limiter", throughput(leased, unlimited, mainLoad), true, 0.8, 2),
+		newGoal("Redis commands per request, Sluice leased", all.of(leased, mainLoad, redisCommands), false, 0.05, 3),
+		newGoal("Redis commands per request, Sluice denied", all.of(sluiceDenied, mainLoad, redisCommands), false, 0.001, 4),
+		newGoal("Requests/s, Sluice / built without metrics", throughput(sluice, uncounted, mainLoad), true, 0.97, 2),
+		newGoal("CPU of each further limit in a rule / of the first", all.furtherLimit(), false, 0.2, 2),
 	}
 }
 

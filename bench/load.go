@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -19,6 +22,7 @@ type load struct {
 	id          string
 	connections int // closed loop: each sends its next request when the last is answered
 	rate        int // open loop: requests a second, sent whether others are answered or not
+	identities  int // closed loop: how many there are, by the query; 0: one, by the header
 }
 
 // outcome is what a load saw.
@@ -42,14 +46,25 @@ func (l load) run(ctx context.Context, url string, seconds int) (*outcome, error
 	if l.rate > 0 {
 		return openLoop(ctx, url, l.rate, seconds)
 	}
-	return closedLoop(ctx, url, l.connections, seconds)
+	return l.closedLoop(ctx, url, seconds)
 }
 
 // closedLoop has h2load send HTTP/1.1 requests for some seconds.
 // https://nghttp2.org/documentation/h2load.1.html
-func closedLoop(ctx context.Context, url string, connections, seconds int) (*outcome, error) {
-	out, err := exec.CommandContext(ctx, program("h2load"), "--h1", "--threads", "1", "--clients", strconv.Itoa(connections),
-		"--duration", strconv.Itoa(seconds), "--header", identityHeader+": "+identity, url).CombinedOutput()
+func (l load) closedLoop(ctx context.Context, url string, seconds int) (*outcome, error) {
+	args := []string{
+		"--h1", "--threads", "1", "--clients", strconv.Itoa(l.connections),
+		"--duration", strconv.Itoa(seconds), "--header", identityHeader + ": " + identity, url,
+	}
+	if l.identities > 0 {
+		file, err := writeURLs(url, l.identities)
+		if err != nil {
+			return nil, err
+		}
+		defer os.Remove(file)
+		args = append(args[:len(args)-1], "--input-file", file)
+	}
+	out, err := exec.CommandContext(ctx, program("h2load"), args...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("h2load: %w\n%s", err, out)
 	}
@@ -59,6 +74,22 @@ func closedLoop(ctx context.Context, url string, connections, seconds int) (*out
 	}
 	o.seconds = float64(seconds)
 	return o, nil
+}
+
+// writeURLs writes a file of URLs that name identities as often as Zipf's law has it.
+func writeURLs(url string, identities int) (string, error) {
+	const lines = 200_000
+	f, err := os.CreateTemp("", "sluice-bench-urls-")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, uint64(identities-1))
+	for range lines {
+		fmt.Fprintf(w, "%s?u=%d\n", url, zipf.Uint64())
+	}
+	return f.Name(), w.Flush()
 }
 
 var (

@@ -24,6 +24,7 @@ type options struct {
 	rounds, seconds, rate int
 	root, out             string
 	command               string
+	before                string
 }
 
 func main() {
@@ -33,6 +34,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 2000, "requests a second of the open loop")
 	flag.StringVar(&o.root, "root", "..", "directory of the repository")
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
+	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to be measured beside this one, and nothing else")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -45,7 +47,7 @@ func main() {
 }
 
 // closedLoads are the closed loops.
-var closedLoads = []load{{id: "1", connections: 1}, {id: mainLoad, connections: 16}, {id: "64", connections: 64}}
+var closedLoads = []load{{id: "1", connections: 1}, {id: mainLoad, connections: 16}, {id: crowdLoad, connections: 64}}
 
 func run(ctx context.Context, o options) error {
 	if o.rounds < 1 || o.seconds < 1 || o.rate < 1 {
@@ -60,7 +62,13 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate, setups: setups()}
+	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate, setups: setups(), scenes: scenes(o.rate)}
+	if o.before != "" {
+		if o.before, err = filepath.Abs(o.before); err != nil {
+			return err
+		}
+		r.setups, r.scenes = r.beside(o.before), nil
+	}
 	if err := r.fill(ctx, root, dir); err != nil {
 		return err
 	}
@@ -78,17 +86,21 @@ func (r *report) fill(ctx context.Context, root, dir string) error {
 	if r.Machine, err = b.describe(ctx); err != nil {
 		return err
 	}
-	r.Results, err = b.run(ctx, plan{
+	p := plan{
 		setups:  r.setups,
 		warmUp:  closedLoads[1],
 		loads:   append(slices.Clone(closedLoads), load{id: latencyLoad, rate: r.Rate}),
 		rounds:  r.Rounds,
 		seconds: r.Seconds,
-	}, os.Stderr)
-	if err != nil {
+	}
+	r.Results = results{}
+	if err := b.run(ctx, p, r.Results, os.Stderr); err != nil {
 		return err
 	}
-	r.Goals = r.Results.goals()
+	if err := b.act(ctx, r.scenes, p, r.Results, os.Stderr); err != nil {
+		return err
+	}
+	r.Goals = r.goals()
 	return nil
 }
 

@@ -19,6 +19,7 @@ type report struct {
 	Results results `json:"results"` // by setup and load
 
 	setups []*setup
+	scenes []*scene
 }
 
 func (r *report) writeJSON(out io.Writer) error {
@@ -31,10 +32,11 @@ func (r *report) writeJSON(out io.Writer) error {
 func (r *report) writeMarkdown(out io.Writer) error {
 	var b strings.Builder
 	r.writeHead(&b)
+	r.writeGoals(&b)
 	r.writeThroughput(&b)
 	r.writeLatency(&b)
 	r.writeCosts(&b)
-	r.writeGoals(&b)
+	r.writeScenes(&b)
 	r.writeTrouble(&b)
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -61,9 +63,9 @@ func (r *report) foreign() (all []float64) {
 }
 
 // table writes a Markdown table: a row for each setup, a column for each head.
-func (r *report) table(b *strings.Builder, title string, heads []string, cells func(*setup) []string) {
+func table(b *strings.Builder, setups []*setup, title string, heads []string, cells func(*setup) []string) {
 	fmt.Fprintf(b, "\n%s\n\n| | %s |\n|---|%s\n", title, strings.Join(heads, " | "), strings.Repeat("---:|", len(heads)))
-	for _, s := range r.setups {
+	for _, s := range setups {
 		fmt.Fprintf(b, "| %s | %s |\n", s.title, strings.Join(cells(s), " | "))
 	}
 }
@@ -71,7 +73,7 @@ func (r *report) table(b *strings.Builder, title string, heads []string, cells f
 func (r *report) writeThroughput(b *strings.Builder) {
 	heads := []string{"1 connection", "16", "64", "at 16: of no limiter", "of the pair"}
 	pair := r.Results.fasterPair(mainLoad)
-	r.table(b, "Requests/s, closed loop:", heads, func(s *setup) []string {
+	table(b, r.setups, "Requests/s, closed loop:", heads, func(s *setup) []string {
 		var cells []string
 		for _, l := range closedLoads {
 			cells = append(cells, r.Results.spread(s.id, l.id, requestsPerSecond).text(0))
@@ -81,12 +83,15 @@ func (r *report) writeThroughput(b *strings.Builder) {
 		}
 		return cells
 	})
+	if len(r.Results[pair]) == 0 {
+		return
+	}
 	fmt.Fprintf(b, "\nThe pair is Envoy's ratelimit filter and its service, here %q, the faster tuning.\n", pair)
 }
 
 func (r *report) writeLatency(b *strings.Builder) {
 	title := fmt.Sprintf("Latency in us, open loop of %d requests/s:", r.Rate)
-	r.table(b, title, []string{"p50", "p99", "p99.9"}, func(s *setup) []string {
+	table(b, r.setups, title, []string{"p50", "p99", "p99.9"}, func(s *setup) []string {
 		var cells []string
 		for _, q := range []quantity{p50, p99, p999} {
 			cells = append(cells, r.Results.spread(s.id, latencyLoad, q).text(0))
@@ -96,8 +101,8 @@ func (r *report) writeLatency(b *strings.Builder) {
 }
 
 func (r *report) writeCosts(b *strings.Builder) {
-	heads := []string{"Envoy", "service", "Redis", "per check", "Redis commands per request", "memory: Envoy", "service", "Redis"}
-	r.table(b, "CPU us per request, Redis commands per request, and memory in MB, at 16 connections:", heads, func(s *setup) []string {
+	heads := []string{"Envoy", "service", "Redis", "per check", "requests for each CPU second", "Redis commands per request", "memory: Envoy", "service", "Redis"}
+	table(b, r.setups, "CPU us per request, Redis commands per request, and memory in MB, at 16 connections:", heads, func(s *setup) []string {
 		at := func(decimals int, q quantity) string {
 			return fmt.Sprintf("%.*f", decimals, r.Results.spread(s.id, mainLoad, q).Median)
 		}
@@ -110,27 +115,50 @@ func (r *report) writeCosts(b *strings.Builder) {
 			at(1, serviceCPU),
 			at(1, redisCPU),
 			check,
+			r.Results.spread(s.id, mainLoad, requestsPerCPUSecond).text(0),
 			at(4, redisCommands),
 			at(0, func(s *sample) float64 { return s.MemoryMB.Envoy }),
 			at(0, func(s *sample) float64 { return s.MemoryMB.Service }),
 			at(0, func(s *sample) float64 { return s.MemoryMB.Redis }),
 		}
 	})
-	b.WriteString("\nPer check: Envoy's CPU beyond that without a limiter, the service's and Redis's; " +
+	b.WriteString("\nRequests for each second of CPU time of Envoy, the service and Redis together. Per check: Envoy's CPU beyond that without a limiter, the service's and Redis's; " +
 		"of a denied request it means nothing, as that never reaches the upstream.\n")
 }
 
 func (r *report) writeGoals(b *strings.Builder) {
-	b.WriteString("\nGoals, at 16 connections; latency in the open loop:\n\n| | goal | figure | |\n|---|---|---:|---|\n")
+	b.WriteString("\nGoals, at 16 connections unless it says otherwise; latency in the open loop:\n\n| | goal | figure | |\n|---|---|---:|---|\n")
 	for _, g := range r.Goals {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", g.Title, g.bound(), g.Figure.text(g.decimals), g.verdict())
+	}
+}
+
+// writeScenes writes a table for each scene.
+func (r *report) writeScenes(b *strings.Builder) {
+	heads := []string{"requests/s", "p50 us", "p99 us", "p99.9 us", "CPU us: Envoy", "service", "Redis", "Redis commands per request"}
+	for _, scene := range r.scenes {
+		table(b, scene.setups, scene.title+":", heads, func(s *setup) []string {
+			at := func(decimals int, q quantity) string {
+				if figure := r.Results.spread(s.id, scene.load.id, q); figure != (spread{}) {
+					return figure.text(decimals)
+				}
+				return "-"
+			}
+			return []string{
+				at(0, requestsPerSecond), at(0, p50), at(0, p99), at(0, p999), at(1, envoyCPU), at(1, serviceCPU), at(1, redisCPU), at(3, redisCommands),
+			}
+		})
 	}
 }
 
 // writeTrouble names the samples in which not every request was decided.
 func (r *report) writeTrouble(b *strings.Builder) {
 	var lines []string
-	for _, s := range r.setups {
+	all := slices.Clone(r.setups)
+	for _, scene := range r.scenes {
+		all = append(all, scene.setups...)
+	}
+	for _, s := range all {
 		for load, samples := range r.Results[s.id] {
 			var undecided, wrong int64
 			for _, sample := range samples {

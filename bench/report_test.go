@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 )
@@ -16,7 +18,11 @@ import (
 // for "make bench".
 func TestSetups(t *testing.T) {
 	t.Parallel()
-	for _, s := range setups() {
+	all := append(setups(), (&report{}).beside("/before.wasm")...)
+	for _, scene := range scenes(1) {
+		all = append(all, scene.setups...)
+	}
+	for _, s := range all {
 		t.Run(s.id, func(t *testing.T) {
 			t.Parallel()
 			at := place{listener: 1001, admin: 1002, upstream: 1003, redis: 1004, service: 1005, root: ".."}
@@ -80,7 +86,7 @@ func TestVerdict(t *testing.T) {
 
 // example is a report whose figures follow from the setups' order.
 func example() *report {
-	r := &report{Rounds: 2, Seconds: 1, Rate: 10, setups: setups(), Results: results{}}
+	r := &report{Rounds: 2, Seconds: 1, Rate: 10, setups: setups(), scenes: scenes(10), Results: results{}}
 	for i, s := range r.setups {
 		for _, l := range append([]load{{id: latencyLoad}}, closedLoads...) {
 			for round := range 2 {
@@ -92,7 +98,7 @@ func example() *report {
 			}
 		}
 	}
-	r.Goals = r.Results.goals()
+	r.Goals = r.goals()
 	return r
 }
 
@@ -119,13 +125,19 @@ func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	r := example()
 	r.Results[sluice][mainLoad][1].Undecided = 7
+	for _, scene := range r.scenes {
+		for _, s := range scene.setups {
+			r.Results.add(s.id, scene.load.id, &sample{RequestsPerSecond: 4321})
+		}
+	}
 	var b strings.Builder
 	if err := r.writeMarkdown(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"| Sluice, Redis | 4167 (3333-5000) | 4167 (3333-5000) |",
-		"| Requests/s, Sluice / no limiter | at least 0.6 | 0.58 (0.50-0.67) | not met, within the noise |",
+		"| Requests/s, Sluice leased / no limiter | at least 0.8 | 0.23 (0.17-0.29) | not met |",
+		"| Sluice, Redis | 4321 (4321-4321) | - | - |",
 		"- Sluice, Redis, 16: 7 checks failed or timed out",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -172,5 +184,54 @@ func TestGrouped(t *testing.T) {
 	}
 	if got := grouped(1234.56, 1); got != "1,234.6" {
 		t.Errorf("got %q, want 1,234.6", got)
+	}
+}
+
+// TestBeside: two builds are held against each other, without any peer.
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	r := &report{Rounds: 1, Seconds: 1, Rate: 10, Results: results{}}
+	r.setups = r.beside("/before.wasm")
+	for i, s := range r.setups {
+		for _, l := range append([]load{{id: latencyLoad}}, closedLoads...) {
+			r.Results.add(s.id, l.id, &sample{
+				RequestsPerSecond: float64(100 + 10*i), P50Micros: 1, CPUMicros: cost{Envoy: float64(10 - i), Redis: 1},
+			})
+		}
+	}
+	r.Goals = r.goals()
+	var b strings.Builder
+	if err := r.writeMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| Requests/s, now / before | at least 1 | 0.917 (0.917-0.917) | not met |",
+		"| Envoy's CPU a request, now / before | at most 1 | 1.125 (1.125-1.125) | not met |",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// TestLate: what goes through the relay arrives whole, in order, and not before its
+// time.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	near, in := net.Pipe()
+	out, far := net.Pipe()
+	go late(out, in)
+	began := time.Now()
+	go func() {
+		_, _ = near.Write([]byte("one "))
+		_, _ = near.Write([]byte("two"))
+		near.Close()
+	}()
+	got, err := io.ReadAll(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); string(got) != "one two" || took < farMicros*time.Microsecond {
+		t.Errorf("%q after %v, want %q after %d us", got, took, "one two", farMicros)
 	}
 }

@@ -22,8 +22,11 @@ type spread struct {
 	Max    float64 `json:"max"`
 }
 
-// spreadOf is of at least one value.
+// spreadOf is 0 of no value: of what was not measured.
 func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
 	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2
 	median := sorted[middle]
@@ -50,6 +53,12 @@ func p50(s *sample) float64               { return s.P50Micros }
 func p99(s *sample) float64               { return s.P99Micros }
 func p999(s *sample) float64              { return s.P999Micros }
 
+// requestsPerCPUSecond is how many requests a second of CPU time serves, of Envoy, the
+// service and Redis together.
+func requestsPerCPUSecond(s *sample) float64 {
+	return 1e6 / (s.CPUMicros.Envoy + s.CPUMicros.Service + s.CPUMicros.Redis)
+}
+
 // of is a quantity in every round.
 func (r results) of(setup, load string, q quantity) []float64 {
 	values := make([]float64, 0, len(r[setup][load]))
@@ -67,8 +76,8 @@ func (r results) ratio(setup, to, load string, q quantity) []float64 {
 }
 
 func quotients(values, by []float64) []float64 {
-	all := make([]float64, len(values))
-	for i := range values {
+	all := make([]float64, min(len(values), len(by)))
+	for i := range all {
 		all[i] = values[i] / by[i]
 	}
 	return all

@@ -103,11 +103,14 @@ func inRedis(limits string) func(*envoyconf.Config, place) {
 	}
 }
 
-// builtAs has the filter, not the bridge, be another file of build/.
+// builtAs has the filter, not the bridge, be another file: a path, or a name in build/.
 func builtAs(file string, edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
 	return func(c *envoyconf.Config, at place) {
 		edit(c, at)
-		c.Set(envoyconf.Limiter+"/vm_config/code/local/filename", filepath.Join(at.root, "build", file))
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(at.root, "build", file)
+		}
+		c.Set(envoyconf.Limiter+"/vm_config/code/local/filename", file)
 	}
 }
 

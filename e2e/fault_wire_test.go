@@ -7,11 +7,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // startWired is an outage on a wire.
@@ -112,6 +114,7 @@ func TestRepliesCutAtEachByte(t *testing.T) {
 	t.Parallel()
 	s, w := wired(t, "10s")
 	get(t, s.URL+"/?u=first") // the script is known from here on
+	awaitTrial(t, s)          // and nothing else is under way
 	before := w.passed.Load()
 	get(t, s.URL+"/?u=second")
 	length := int(w.passed.Load() - before)
@@ -139,6 +142,17 @@ func TestRepliesCutAtEachByte(t *testing.T) {
 		}
 	}
 	reportLogged(t, s.Envoy, 3*length)
+}
+
+// awaitTrial returns when the worker has tried Redis, which it does by itself.
+func awaitTrial(t *testing.T, s *setting) {
+	t.Helper()
+	testenv.Wait(t, patience, func() error {
+		if !strings.Contains(s.Log(), "answers:") {
+			return errors.New("the worker has not tried Redis")
+		}
+		return nil
+	})
 }
 
 // awaitStatus returns when a request gets a status.

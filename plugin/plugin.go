@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
+	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -57,7 +58,7 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	h := p.vm.host
 	h.running(p.id)
 	exprs := &expressions{host: h, pluginID: p.id}
-	cfg, err := config.Checks{Expression: exprs.check}.Parse(h.pluginConfiguration())
+	cfg, err := config.Checks{Expression: exprs.check, Zone: calendar.Known}.Parse(h.pluginConfiguration())
 	if err == nil && !cfg.Bridge {
 		p.limiter, err = newLimiter(p.vm, p.id, cfg, exprs)
 	}

@@ -29,7 +29,7 @@ function rank(path,   name) {
 	if (name == "decide") return 8
 	if (name ~ /^(redis|local|deny|lease)$/) return 7
 	if (name == "rule") return 6
-	if (name == "answer") return 5
+	if (name ~ /^(answer|calendar)$/) return 5
 	if (name == "config") return 4
 	if (name ~ /^config\//) return 3
 	if (name ~ /^(metric|offenders|ipaddr)$/) return 2

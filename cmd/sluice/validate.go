@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -114,7 +115,7 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 
 // load reads a configuration as the plugin does.
 func load(text []byte) (*config.Config, error) {
-	cfg, err := config.Checks{Expression: explain.CheckExpression}.Parse(text)
+	cfg, err := config.Checks{Expression: explain.CheckExpression, Zone: calendar.Known}.Parse(text)
 	if err != nil {
 		return nil, err
 	}

@@ -13,19 +13,21 @@ import (
 const (
 	Listener          = "static_resources/listeners/limited"
 	ConnectionManager = Listener + manager
+	LimiterFilter     = Listener + limiterFilter
 	Limiter           = Listener + limiter
 	RedisCluster      = "static_resources/clusters/redis"
 	Bridge            = RedisCluster + "/typed_extension_protocol_options/" +
 		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters/sluice-bridge/typed_config/config"
 
-	manager      = "/filter_chains/0/filters/0/typed_config"
-	limiter      = manager + "/http_filters/sluice/typed_config/config"
-	clusters     = "static_resources/clusters"
-	upstream     = clusters + "/upstream"
-	wasmFile     = "/vm_config/code/local/filename"
-	pluginText   = "/configuration/value"
-	listeners    = "static_resources/listeners"
-	firstAddress = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address"
+	manager       = "/filter_chains/0/filters/0/typed_config"
+	limiterFilter = manager + "/http_filters/sluice"
+	limiter       = limiterFilter + "/typed_config/config"
+	clusters      = "static_resources/clusters"
+	upstream      = clusters + "/upstream"
+	wasmFile      = "/vm_config/code/local/filename"
+	pluginText    = "/configuration/value"
+	listeners     = "static_resources/listeners"
+	firstAddress  = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address"
 )
 
 // SetPorts sets the ports of the limited listener and of Envoy's admin.

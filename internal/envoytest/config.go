@@ -54,6 +54,9 @@ func (e *Envoy) config() *envoyconf.Config {
 	if e.opts.Edit != nil {
 		e.opts.Edit(c)
 	}
+	if e.opts.Discovered {
+		e.discover(c)
+	}
 	for name, plugin := range e.opts.Beside {
 		c.CopyListener(name, e.beside[name], plugin)
 	}
@@ -80,8 +83,10 @@ func (e *Envoy) writeConfig() {
 		for _, name := range e.listeners() {
 			c.Remove("static_resources/listeners", name)
 		}
-		c.Set("node", map[string]any{"id": "test", "cluster": "test"})
 		c.Set("dynamic_resources", c.Fragment(fmt.Sprintf("lds_config: {path_config_source: {path: %s}}", e.listenersPath())))
+	}
+	if e.opts.Dynamic || e.opts.Discovered {
+		c.Set("node", map[string]any{"id": "test", "cluster": "test"})
 	}
 	text, err := c.YAML()
 	if err != nil {

@@ -30,7 +30,9 @@ type Options struct {
 	Upstream string   // address
 	Workers  int      // worker threads; 2 unless set
 	Dynamic  bool     // the listeners come from a file, for Reload
-	Quiet    bool     // no access log
+	// Discovered has the limiter's configuration come from a file, for Discover.
+	Discovered bool
+	Quiet      bool // no access log
 	// Edit makes further changes.
 	Edit func(*envoyconf.Config)
 }
@@ -46,7 +48,7 @@ const (
 )
 
 // Envoy is a running Envoy. Its methods may be called from any goroutine,
-// except Stop and Reload.
+// except Stop, Reload and Discover.
 type Envoy struct {
 	URL   string // of the limited listener, "http://127.0.0.1:port"
 	Addr  string // of the same, "127.0.0.1:port"
@@ -60,7 +62,7 @@ type Envoy struct {
 	port    int            // of the listener
 	admin   int            // port
 	beside  map[string]int // ports of the further listeners
-	version int            // of the listeners' configuration
+	version int            // of the listeners', or the filter's, configuration
 	process *testenv.Process
 	stopped bool
 }

@@ -3,13 +3,10 @@ package envoytest
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -23,9 +20,7 @@ func (e *Envoy) listeners() []string {
 }
 
 // writeListeners puts the listeners into a file of their own, as the answer of a
-// listener discovery service. The file appears at once and whole, as Envoy
-// watches for it to be moved into place.
-// https://www.envoyproxy.io/docs/envoy/latest/configuration/overview/xds_api#filesystem-subscriptions
+// listener discovery service.
 func (e *Envoy) writeListeners(c *envoyconf.Config) {
 	e.t.Helper()
 	var resources []any
@@ -36,17 +31,7 @@ func (e *Envoy) writeListeners(c *envoyconf.Config) {
 		resources = append(resources, listener)
 	}
 	e.version++
-	text, err := yaml.Marshal(map[string]any{"version_info": fmt.Sprint(e.version), "resources": resources})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	fresh := e.listenersPath() + ".new"
-	if err := os.WriteFile(fresh, text, 0o600); err != nil {
-		e.t.Fatal(err)
-	}
-	if err := os.Rename(fresh, e.listenersPath()); err != nil {
-		e.t.Fatal(err)
-	}
+	e.moveIntoPlace(e.listenersPath(), map[string]any{"version_info": fmt.Sprint(e.version), "resources": resources})
 }
 
 // Reload replaces the listeners by ones with other plugin configurations, and

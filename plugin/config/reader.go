@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,19 +89,40 @@ func (v value) readEntries(what string) ([]entry, bool) {
 		v.mistake("%s is not %s", v.shown(), what)
 		return nil, false
 	}
-	var all []entry
-	seen := map[string]bool{}
+	all := make([]entry, 0, 4)
+	var seen names
 	v.json.ForEach(func(name, field gjson.Result) bool {
 		at := entry{name.Str, value{r: v.r, path: joinPath(v.path, name.Str), json: field}}
-		if seen[name.Str] {
+		if !seen.add(name.Str, all) {
 			at.mistake("appears twice in one object (want it once)")
 			return true
 		}
-		seen[name.Str] = true
 		all = append(all, at)
 		return true
 	})
 	return all, true
+}
+
+// names are those of an object's fields, in a map where there are many: to make one
+// for each small object takes longer than all else.
+type names map[string]bool
+
+const manyNames = 16
+
+// add reports whether a name is new, beside those of the fields read so far.
+func (n *names) add(name string, fields []entry) bool {
+	if len(fields) < manyNames {
+		return !slices.ContainsFunc(fields, func(e entry) bool { return e.name == name })
+	}
+	if *n == nil {
+		*n = names{}
+		for i := range fields {
+			(*n)[fields[i].name] = true
+		}
+	}
+	known := (*n)[name]
+	(*n)[name] = true
+	return !known
 }
 
 // find looks into an object without judging it.
@@ -172,8 +194,13 @@ type object struct {
 
 // readObject reads an object with the known fields. Others are mistakes.
 func (v value) readObject(known ...string) (object, bool) {
-	fields, ok := v.readEntries("an object (want fields such as " + quoted(known[0]) + ")")
 	o := object{value: v}
+	if !v.json.IsObject() {
+		v.mistake("%s is not an object (want fields such as %s)", v.shown(), quoted(known[0]))
+		return o, false
+	}
+	fields, ok := v.readEntries("an object")
+	o.fields = make([]entry, 0, len(fields))
 	for _, field := range fields {
 		if contains(known, field.name) {
 			o.fields = append(o.fields, field)

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -8,8 +10,8 @@ import (
 
 // holds is how long a rejection of each limit set may be remembered. Where several
 // enforced rules can apply, a rejection may be due to a charge that is about to be
-// given back; where a limit is leased, other workers may return units. Then it is
-// remembered only briefly.
+// given back; where a limit is leased, other workers may return units; and a client
+// that leaves a queue gives its place back. Then it is remembered only briefly.
 func holds(rules *rule.Set) (holds []int64) {
 	enforced := 0
 	for _, r := range rules.Rules {
@@ -19,13 +21,17 @@ func holds(rules *rule.Set) (holds []int64) {
 	}
 	for _, set := range rules.LimitSets {
 		hold := int64(deny.MaxHoldMicros)
-		if enforced > 1 || set.Limits[0].Lease != nil {
+		if enforced > 1 || slices.ContainsFunc(set.Limits, givesBack) {
 			hold = deny.SharedHoldMicros
 		}
 		holds = append(holds, hold)
 	}
 	return holds
 }
+
+// givesBack reports whether workers give units of a limit back in the ordinary course
+// of things.
+func givesBack(l config.Limit) bool { return l.Lease != nil || l.Queue }
 
 // Shown reports whether the client is shown a decision: all that were made.
 func (c *Check) Shown(i int) bool { return c.Source != FromLimit || !c.Decisions[i].Allowed }

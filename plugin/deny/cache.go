@@ -11,6 +11,7 @@ package deny
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lru"
@@ -27,14 +28,20 @@ const (
 
 // Entry is what is remembered of one identity of one list of limits.
 type Entry struct {
-	costs       []int64
-	sizes       []algo.Size
+	limits      []remembered // of all limits of the list, none of them charged
 	rejects     bool
 	untilMicros int64 // the entry holds before this time
 	// AtMicros is when the decisions came, on the caller's clock, and
 	// StoreMicros the same moment on the store's.
 	AtMicros, StoreMicros int64
-	decisions             []algo.Decision // of all limits of the list, none of them charged
+}
+
+// remembered is one limit's decision, and what it was asked. All of an entry is one
+// piece of memory: the more pieces, the longer a collection stalls the worker.
+type remembered struct {
+	decision algo.Decision
+	cost     int64
+	size     algo.Size
 }
 
 // Asked is what a request asks: the limits, of the size that they have for it, and a
@@ -74,15 +81,16 @@ func (e *Entry) Decide(asked Asked, nowMicros int64, out []algo.Decision) (rejec
 
 // decide is what one limit says of a cost.
 func (e *Entry) decide(i int, l *algo.Limit, cost, age int64) (d algo.Decision, known bool) {
-	d = e.decisions[i]
+	was := &e.limits[i]
+	d = was.decision
 	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
 	if d.Allowed {
 		return d, d.Remaining >= cost
 	}
-	if cost < e.costs[i] {
+	if cost < was.cost {
 		return d, false
 	}
-	d.RetryAfterMicros, known = l.RetryAfterFor(cost, e.costs[i], d.RetryAfterMicros)
+	d.RetryAfterMicros, known = l.RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
 	if d.RetryAfterMicros != algo.Never {
 		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 	}
@@ -92,12 +100,14 @@ func (e *Entry) decide(i int, l *algo.Limit, cost, age int64) (d algo.Decision, 
 // sameSizes reports whether limits have the size that the decisions were made with.
 func (e *Entry) sameSizes(limits []algo.Limit) bool {
 	for i := range limits {
-		if e.sizes[i] != (algo.Size{Units: limits[i].Units, Burst: limits[i].Burst}) {
+		if e.limits[i].size != sizeOf(&limits[i]) {
 			return false
 		}
 	}
 	return true
 }
+
+func sizeOf(l *algo.Limit) algo.Size { return algo.Size{Units: l.Units, Burst: l.Burst} }
 
 // Remember keeps the decisions on a request, for which nothing was charged, for
 // holdMicros at most. If one of them rejects, the entry does; otherwise it says what
@@ -105,11 +115,9 @@ func (e *Entry) sameSizes(limits []algo.Limit) bool {
 func (c *Cache) Remember(list int, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64) {
 	e, _ := c.table.Put(list, tag)
 	e.AtMicros, e.StoreMicros = nowMicros, storeMicros
-	e.decisions = append(e.decisions[:0], decisions...)
-	e.costs = append(e.costs[:0], asked.Costs...)
-	e.sizes = e.sizes[:0]
-	for _, l := range asked.Limits {
-		e.sizes = append(e.sizes, algo.Size{Units: l.Units, Burst: l.Burst})
+	e.limits = slices.Grow(e.limits[:0], len(decisions))
+	for i := range decisions {
+		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], sizeOf(&asked.Limits[i])})
 	}
 	wait, rejects := longestWait(decisions)
 	e.rejects = rejects

@@ -71,7 +71,9 @@ type Store struct {
 	secret    []byte // what tags are hashed with, see secret.go; nil until it is known
 	hash      hash.Hash
 	digest    []byte
-	costs     []int64 // scratch
+	costs     []int64         // scratch
+	out       []algo.Decision // scratch, for as many limits as any plan has had
+	zeros     []int64         // parallel to out
 	packer    packer
 	identity  identity
 	evictions uint64
@@ -141,7 +143,8 @@ func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cos
 	return s.RefundEach(p, tag, chargedAtMicros, nowMicros, s.each(p, cost))
 }
 
-// RefundEach gives back what a TakeEach at chargedAtMicros charged, or a part of it.
+// RefundEach gives back what a TakeEach at chargedAtMicros charged, or a part of it. A
+// cost below 0 is charged on top, see algo.Plan.Refund.
 func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros int64, costs []int64) error {
 	key, err := s.locate(tag)
 	if err != nil {
@@ -153,16 +156,30 @@ func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros 
 		if err != nil {
 			return err
 		}
-		if !id.load(p, slot, nowMicros) {
+		owes := slices.Min(costs) < 0
+		if !id.load(p, slot, nowMicros) && !owes {
 			return nil
 		}
 		p.Rebase(id.states, id.atMicros)
 		p.Refund(id.states, chargedAtMicros, id.atMicros, costs)
+		if owes {
+			s.report(p)
+		}
 		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
 			return err
 		}
 	}
 	return ErrContended
+}
+
+// report brings up to date how much the identity at hand has consumed.
+func (s *Store) report(p *algo.Plan) {
+	limits := p.Limits()
+	for len(s.out) < len(limits) {
+		s.out, s.zeros = append(s.out, algo.Decision{}), append(s.zeros, 0)
+	}
+	p.Decide(s.identity.states, s.identity.atMicros, s.zeros, s.out)
+	s.identity.consumed = consumed(limits, s.out)
 }
 
 // each is one cost for all limits of a plan, valid until the next call.

@@ -161,6 +161,41 @@ func TestRefund(t *testing.T) {
 	}
 }
 
+// What is owed is charged whether there is room or not, even of an identity that the
+// store knows nothing of any more. It drives out nobody who has used more.
+func TestRefundOfLessThanNothing(t *testing.T) {
+	t.Parallel()
+	for name, l := range limitsOf(3, minute) {
+		p, s := policy(t, l), New(newMemory(), Options{})
+		fresh, _ := take(t, s, p, "r|a", t0, 0)
+		capacity := fresh[0].Remaining
+		for _, owed := range []int64{capacity - 1, 2} {
+			if err := s.RefundEach(p, []byte("r|a"), t0, t0, []int64{-owed}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		got, allowed := take(t, s, p, "r|a", t0, 1)
+		if l.Queue { // takes nothing
+			if !allowed {
+				t.Errorf("%s: %+v", name, got)
+			}
+			continue
+		}
+		if allowed || got[0].Remaining != 0 || got[0].RetryAfterMicros <= 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if s.identity.consumed != 255 {
+			t.Errorf("%s: consumed %d, want 255", name, s.identity.consumed)
+		}
+		if err := s.RefundEach(p, []byte("r|a"), t0, t0, []int64{capacity + 1}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, _ := take(t, s, p, "r|a", t0, 0); !slices.Equal(got, fresh) {
+			t.Errorf("%s: after the refund %+v, want %+v", name, got, fresh)
+		}
+	}
+}
+
 // A worker that is late by less than the grace decides at the time of the
 // worker before it; one whose clock was set back further is believed.
 func TestALateWorker(t *testing.T) {

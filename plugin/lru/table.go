@@ -11,8 +11,9 @@ import (
 // Table maps an identity (a tag under a list of limits) to a V. The tiers of a
 // rule share their tags, so that the tag alone is no key.
 type Table[V any] struct {
-	entries []entry[V]
-	buckets []int32 // a power of two; heads of chains
+	chunks  [][]entry[V] // all but the last are full
+	used    int32        // entries in use
+	buckets []int32      // a power of two; heads of chains
 	newest  int32
 	oldest  int32
 	size    int
@@ -32,6 +33,17 @@ type entry[V any] struct {
 
 const none = -1
 
+// chunkLen is how many entries are allocated at once. Chunks stay where they are: a
+// slice that doubles would be copied, and stall its worker, the longer the larger
+// the table.
+const (
+	chunkShift = 8
+	chunkLen   = 1 << chunkShift
+)
+
+// at is an entry that is in use. It stays where it is.
+func (t *Table[V]) at(i int32) *entry[V] { return &t.chunks[i>>chunkShift][i&(chunkLen-1)] }
+
 // New makes a table of at most size entries, of at least 1.
 func New[V any](size int) *Table[V] {
 	buckets := 1
@@ -48,12 +60,12 @@ func (t *Table[V]) Clear() {
 	for i := range t.buckets {
 		t.buckets[i] = none
 	}
-	t.entries = t.entries[:0]
+	t.used = 0
 	t.newest, t.oldest = none, none
 }
 
 // Get is the value of an identity, nil if it has none. It counts as a use. The
-// pointer is good until the next Put.
+// pointer is good until another identity takes its place.
 func (t *Table[V]) Get(list int, tag []byte) *V {
 	i := t.find(list, tag, maphash.Bytes(t.seed, tag))
 	if i == none {
@@ -61,7 +73,7 @@ func (t *Table[V]) Get(list int, tag []byte) *V {
 	}
 	t.unlink(i)
 	t.link(i)
-	return &t.entries[i].value
+	return &t.at(i).value
 }
 
 // Put is the value of an identity, which gets one if it has none: fresh is true
@@ -76,14 +88,16 @@ func (t *Table[V]) Put(list int, tag []byte) (value *V, fresh bool) {
 		t.unlink(i)
 	}
 	t.link(i)
-	return &t.entries[i].value, fresh
+	return &t.at(i).value, fresh
 }
 
 func (t *Table[V]) find(list int, tag []byte, hash uint64) int32 {
-	for i := *t.bucket(hash); i != none; i = t.entries[i].chain {
-		if e := &t.entries[i]; e.hash == hash && e.list == list && bytes.Equal(e.tag, tag) {
+	for i := *t.bucket(hash); i != none; {
+		e := t.at(i)
+		if e.hash == hash && e.list == list && bytes.Equal(e.tag, tag) {
 			return i
 		}
+		i = e.chain
 	}
 	return none
 }
@@ -92,18 +106,18 @@ func (t *Table[V]) bucket(hash uint64) *int32 { return &t.buckets[hash&uint64(le
 
 // place finds room for an identity: a new entry, or the oldest one's.
 func (t *Table[V]) place(list int, tag []byte, hash uint64) int32 {
-	i := int32(len(t.entries))
-	switch {
-	case len(t.entries) == t.size:
+	i := t.used
+	if int(i) == t.size {
 		i = t.oldest
 		t.unlink(i)
 		t.unchain(i)
-	case len(t.entries) < cap(t.entries):
-		t.entries = t.entries[:i+1] // with the memory of before Clear
-	default:
-		t.entries = append(t.entries, entry[V]{})
+	} else {
+		t.used++
+		if int(i>>chunkShift) == len(t.chunks) { // else there is memory from before Clear
+			t.chunks = append(t.chunks, make([]entry[V], min(chunkLen, t.size-int(i))))
+		}
 	}
-	e, head := &t.entries[i], t.bucket(hash)
+	e, head := t.at(i), t.bucket(hash)
 	e.list, e.tag = list, append(e.tag[:0], tag...)
 	e.hash, e.chain = hash, *head
 	*head = i
@@ -112,36 +126,36 @@ func (t *Table[V]) place(list int, tag []byte, hash uint64) int32 {
 
 // unchain takes an entry out of its bucket.
 func (t *Table[V]) unchain(i int32) {
-	at := t.bucket(t.entries[i].hash)
+	at := t.bucket(t.at(i).hash)
 	for *at != i {
-		at = &t.entries[*at].chain
+		at = &t.at(*at).chain
 	}
-	*at = t.entries[i].chain
+	*at = t.at(i).chain
 }
 
 // unlink takes an entry out of the order of use.
 func (t *Table[V]) unlink(i int32) {
-	e := &t.entries[i]
+	e := t.at(i)
 	if e.newer == none {
 		t.newest = e.older
 	} else {
-		t.entries[e.newer].older = e.older
+		t.at(e.newer).older = e.older
 	}
 	if e.older == none {
 		t.oldest = e.newer
 	} else {
-		t.entries[e.older].newer = e.newer
+		t.at(e.older).newer = e.newer
 	}
 }
 
 // link makes an entry the one used last.
 func (t *Table[V]) link(i int32) {
-	e := &t.entries[i]
+	e := t.at(i)
 	e.newer, e.older = none, t.newest
 	if t.newest == none {
 		t.oldest = i
 	} else {
-		t.entries[t.newest].newer = i
+		t.at(t.newest).newer = i
 	}
 	t.newest = i
 }

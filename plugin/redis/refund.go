@@ -38,8 +38,9 @@ type settlement struct {
 // for longer than that: the reservation stands.
 const settleMicros = 3_000_000
 
-// Settle gives back what a response has shown a charge not to be worth. It leaves
-// with the next request or tick. At most MaxPending settlements are under way;
+// Settle changes a charge to what a response has shown it to be worth: Costs are how
+// much less that is of each limit, or, below 0, how much more. It leaves with the next
+// request or tick. At most MaxPending settlements are under way;
 // what is beyond that, or lost, stays charged.
 func (c *Conn) Settle(charge Charge, nowMicros int64) {
 	if charge.isNothing() {

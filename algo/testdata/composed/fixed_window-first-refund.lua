@@ -25,4 +25,25 @@ if cost_1 > 0 then
     end
   end
 end
+if cost_1 < 0 then
+  local stored = call('GET', KEYS[1])
+  if stored and #stored == 12 then
+    local start, count = struct.unpack('<dI4', stored)
+    if count > 0 and start < 2^53 and now - start < window_1 then
+      if start > now then -- the clock was set back
+        start = now
+        local state = struct.pack('<dI4', start, count)
+        call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + window_1) / 1000)))
+      end
+      start_1, used_1 = math.floor(start), math.floor(count)
+    end
+  end
+  local owed, at = math.min(-cost_1, 2 * limit_1 - used_1), math.min(charged, now)
+  if owed > 0 and used_1 == 0 and now - at < window_1 then
+    local state = struct.pack('<dI4', at, owed)
+    call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((at + window_1) / 1000)))
+  elseif owed > 0 and used_1 > 0 and at >= start_1 then
+    call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 + owed), 'KEEPTTL')
+  end
+end
 return 0

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -30,7 +31,7 @@ type plugin struct {
 // newPlugin reads a configuration, which must be valid, and takes its
 // credentials out of it.
 func newPlugin(o *Options) (*plugin, error) {
-	cfg, err := config.Parse(o.Plugin)
+	cfg, err := config.Checks{Zone: calendar.Known}.Parse(o.Plugin)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,384 @@
+package algo
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// wholePenalty is an identity under a penalty, written down as one would say it: all
+// rejections, all blocks.
+type wholePenalty struct {
+	Penalty
+	strikes []int64 // in the window that the first of them began
+	blocks  []block
+}
+
+type block struct{ begin, end, level int64 }
+
+func (w *wholePenalty) blockedFor(now int64) int64 {
+	if n := len(w.blocks); n > 0 {
+		return max(w.blocks[n-1].end-now, 0)
+	}
+	return 0
+}
+
+// reject counts a rejection of a time that is not before the last block's end.
+func (w *wholePenalty) reject(at, now int64) {
+	if len(w.strikes) > 0 && at-w.strikes[0] >= w.WithinMicros {
+		w.strikes = nil
+	}
+	if w.strikes = append(w.strikes, at); int64(len(w.strikes)) < w.After {
+		return
+	}
+	w.strikes = nil
+	level := int64(0)
+	if n := len(w.blocks); n > 0 {
+		last := w.blocks[n-1]
+		if now-last.end < 2*(last.end-last.begin) {
+			level = min(last.level+1, int64(len(w.ForMicros))-1)
+		}
+	}
+	w.blocks = append(w.blocks, block{now, now + w.ForMicros[level], level})
+}
+
+func (w *wholePenalty) remember(strikes []Strikes, now int64) {
+	for _, s := range strikes {
+		for range s.Count {
+			if at := now - s.AgeMicros; s.AgeMicros < w.WithinMicros && (len(w.blocks) == 0 || at >= w.blocks[len(w.blocks)-1].end) {
+				w.reject(at, now)
+			}
+		}
+	}
+}
+
+func (r random) penalty() *Penalty {
+	p := &Penalty{After: r.span(1, 12), WithinMicros: r.span(1, 100_000) * 1000}
+	for range 1 + r.IntN(4) {
+		p.ForMicros = append(p.ForMicros, r.span(1, 1_000_000)*1000)
+	}
+	return p
+}
+
+// remembered draws what a worker brings, oldest first.
+func (r random) remembered(p *Penalty) (list []Strikes) {
+	for range r.IntN(4) {
+		list = append(list, Strikes{AgeMicros: r.span(1, 2*p.WithinMicros), Count: r.span(1, p.After)})
+	}
+	slices.SortFunc(list, func(a, b Strikes) int { return int(b.AgeMicros - a.AgeMicros) })
+	return list
+}
+
+// TestPenaltyProperty holds the penalty against the plain model.
+func TestPenaltyProperty(t *testing.T) {
+	t.Parallel()
+	r := newRandom(71)
+	for range 400 {
+		p := r.penalty()
+		model, now := wholePenalty{Penalty: *p}, int64(epoch)
+		var s State
+		for step := range 300 {
+			now += r.span(1, 2*p.WithinMicros) - 1
+			if r.oneIn(40) {
+				now += 3 * p.ForMicros[len(p.ForMicros)-1]
+			}
+			if p.ExpiresAtMicros(s) <= now {
+				s = s[:0]
+			}
+			list := r.remembered(p)
+			s = p.Remember(s, list, now)
+			model.remember(list, now)
+			if left := p.LeftMicros(s, now); left != model.blockedFor(now) {
+				t.Fatalf("%+v, step %d: blocked for %d us, want %d", p, step, left, model.blockedFor(now))
+			} else if left > 0 {
+				now += r.span(1, 2*left)
+				continue
+			}
+			s, _ = p.Strike(s, now)
+			model.reject(now, now)
+		}
+		if len(model.blocks) == 0 {
+			t.Errorf("%+v: no block in all this time", p)
+		}
+	}
+}
+
+// TestPenaltyDifferential replays rejections, remembered ones and clocks that jump in
+// Lua and in Go.
+func TestPenaltyDifferential(t *testing.T) {
+	t.Parallel()
+	client, r := startRedis(t), newRandom(72)
+	for i := range 60 {
+		p := r.penalty()
+		plan := mustPlanWithTerms(t, Terms{Overrides: i%2 == 0, Penalty: p}, fivePerHour)
+		c := newTermed(t, client, plan, fmt.Sprint("penalty-", i))
+		replayPenalty(t, r, c, p)
+	}
+}
+
+// step is one call, and what the Go says of it.
+type penaltyStep struct {
+	asked
+	reply *redis.Cmd
+	want  Ruling
+}
+
+func replayPenalty(t *testing.T, r random, c *termed, p *Penalty) {
+	t.Helper()
+	pipe, states, out := c.client.Pipeline(), make([]State, 1), make([]Decision, 1)
+	var s State
+	var steps []penaltyStep
+	key := c.terms[len(c.terms)-1]
+	now := int64(epoch)
+	for range 150 {
+		now += r.span(1, 2*p.WithinMicros) - 1
+		switch {
+		case r.oneIn(30):
+			now += 3 * p.ForMicros[0]
+		case r.oneIn(30):
+			now = max(now-r.span(1, 4*p.ForMicros[0]), epoch)
+		}
+		if stop := p.ExpiresAtMicros(s); len(s) > 0 && now/1000 > ceilDiv(stop, 1000) {
+			s = s[:0]
+			pipe.Del(ctx, key)
+		}
+		if e := c.ExpiresAtMicros(0, states[0]); len(states[0]) > 0 && now/1000 > ceilDiv(e, 1000) {
+			states[0] = states[0][:0]
+			pipe.Del(ctx, c.keys[0])
+		}
+		step := penaltyStep{asked: asked{now: now, cost: 1 + r.Int64N(3), factor: NoFactor, strikes: r.remembered(p)}}
+		s, _ = p.Rebase(s, now)
+		s = p.Remember(s, step.strikes, now)
+		step.want = Ruling{AtMicros: now}
+		if left := p.LeftMicros(s, now); left > 0 {
+			step.want.By, step.want.LeftMicros = ByPenalty, left
+		} else {
+			c.Rebase(states, now)
+			if step.want.Allowed = c.Decide(states, now, c.Each(step.cost), out); !step.want.Allowed {
+				s, step.want.EarnedMicros = p.Strike(s, now)
+			}
+		}
+		step.reply = c.call(pipe, step.asked)
+		steps = append(steps, step)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for n, step := range steps {
+		if got, _, err := c.rule(step.reply); err != nil || got != step.want {
+			t.Fatalf("%+v, step %d, %+v:\nLua %+v, %v\nGo  %+v", p, n, step.asked, got, err, step.want)
+		}
+	}
+	comparePenalty(t, c, key, p, s)
+}
+
+// comparePenalty holds what the key says against the state.
+func comparePenalty(t *testing.T, c *termed, key string, p *Penalty, want State) {
+	t.Helper()
+	text, ok := getText(t, c.client.Get(ctx, key))
+	if !ok || len(want) == 0 {
+		if ok != (len(want) > 0) {
+			t.Errorf("%+v: Redis %q, Go %v", p, text, want)
+		}
+		return
+	}
+	var since, ends, length float64
+	var blocks, strikes uint32
+	unpack(t, text, &since, &ends, &length, &blocks, &strikes)
+	if got := (State{int64(since), int64(ends), int64(length), int64(blocks), int64(strikes)}); !slices.Equal(got, want) {
+		t.Errorf("%+v: Redis %v, Go %v", p, got, want)
+	}
+	if got := milliseconds(c.client.PExpireTime(ctx, key)); got != ceilDiv(p.ExpiresAtMicros(want), 1000) {
+		t.Errorf("%+v: expires at %d ms, want %d us", p, got, p.ExpiresAtMicros(want))
+	}
+}
+
+// TestPenaltyEscalates tells a whole story, on Redis, to the microsecond.
+func TestPenaltyEscalates(t *testing.T) {
+	t.Parallel()
+	const minute, hour = 60e6, 3600e6
+	p := &Penalty{After: 3, WithinMicros: minute, ForMicros: []int64{5 * minute, hour}}
+	c := newTermed(t, startRedis(t), mustPlanWithTerms(t, Terms{Overrides: true, Penalty: p}, Limit{Algorithm: FixedWindow, WindowMicros: 1000}), "story")
+	for _, step := range []struct {
+		at      int64
+		cost    int64
+		strikes []Strikes
+		earned  int64 // by a rejection
+		left    int64 // of a block
+		say     string
+	}{
+		{at: 0, cost: 1, say: "the first strike"},
+		{at: minute - 1, cost: 1, say: "the second, in the same window"},
+		{at: minute, cost: 1, say: "the window is over: the first of another"},
+		{at: minute + 1, cost: 0, say: "what costs nothing is not rejected"},
+		{at: minute + 2, cost: 1, say: "the second"},
+		{at: minute + 3, cost: 1, earned: 5 * minute, say: "the third earns a block"},
+		{at: minute + 3, cost: 0, left: 5 * minute, say: "which rejects what costs nothing, too"},
+		{at: 6*minute + 2, cost: 1, left: 1, say: "to its last microsecond"},
+		{at: 6*minute + 3, cost: 1, say: "it is over, and what came meanwhile does not count"},
+		{at: 6*minute + 4, cost: 1, strikes: []Strikes{{5, 9}}, say: "nor what other workers remember of it"},
+		{at: 6*minute + 5, cost: 1, earned: hour, say: "within ten minutes: the next one is longer"},
+		{at: 66*minute + 5, cost: 1, say: "that is over"},
+		{at: 66*minute + 6, cost: 0, strikes: []Strikes{{minute, 9}}, say: "too old to count"},
+		{at: 66*minute + 7, cost: 0, strikes: []Strikes{{1, 2}}, left: hour, say: "remembered ones count before the request; the last length repeats"},
+		{at: 126*minute + 6, cost: 1, left: 1},
+		{at: 246*minute + 7, cost: 1, say: "two hours after its end all is forgotten"},
+		{at: 246*minute + 7, cost: 1},
+		{at: 246*minute + 7, cost: 1, earned: 5 * minute},
+		{at: 200 * minute, cost: 0, left: 5 * minute, say: "the clock was set back: the block is not longer for that"},
+		{at: 204 * minute, cost: 0, left: minute},
+		{at: 205 * minute, cost: 0},
+	} {
+		r, _, err := c.rule(c.call(c.client, asked{now: epoch + step.at, cost: step.cost, factor: NoFactor, strikes: step.strikes}))
+		if err != nil || r.EarnedMicros != step.earned || r.LeftMicros != step.left || (step.left > 0) != (r.By == ByPenalty) {
+			t.Errorf("at %d, %s: %+v, %v; want %d earned, %d left", step.at, step.say, r, err, step.earned, step.left)
+		}
+	}
+}
+
+// TestFreeLiftsAPenalty, and a factor that is not known yet counts nothing twice.
+func TestPenaltyBesideOverrides(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	p := &Penalty{After: 3, WithinMicros: 60e6, ForMicros: []int64{300e6}}
+	c := newTermed(t, client, mustPlanWithTerms(t, Terms{Overrides: true, Penalty: p}, Limit{Algorithm: FixedWindow, WindowMicros: 1000}), "beside")
+	override, penalty := c.terms[0], c.terms[1]
+	ask := func(a asked) Ruling {
+		t.Helper()
+		a.now = epoch
+		r, _, err := c.rule(c.call(client, a))
+		if err != nil && err != ErrOtherFactor {
+			t.Fatal(err)
+		}
+		return r
+	}
+	client.Set(ctx, override, "x2", 0)
+	for range 5 {
+		if r := ask(asked{cost: 1, factor: NoFactor, strikes: []Strikes{{1, 2}}}); r.Factor != 2000 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if n := client.Exists(ctx, penalty).Val(); n != 0 {
+		t.Error("a call that was made for another factor has counted")
+	}
+	if r := ask(asked{cost: 1, factor: 2000, strikes: []Strikes{{1, 2}}}); r.EarnedMicros != 300e6 {
+		t.Errorf("%+v", r)
+	}
+	if r := ask(asked{cost: 1, factor: NoFactor}); r.By != ByPenalty {
+		t.Errorf("the penalty comes before the factor: %+v", r)
+	}
+	client.Set(ctx, override, "block", 0)
+	if r := ask(asked{cost: 1, factor: NoFactor}); r.By != ByBlock {
+		t.Errorf("a block comes before the penalty: %+v", r)
+	}
+	client.Set(ctx, override, "free", 0)
+	if r := ask(asked{cost: 1, factor: NoFactor, strikes: []Strikes{{1, 5}}}); r.By != ByFree {
+		t.Errorf("free comes first: %+v", r)
+	}
+	client.Del(ctx, override)
+	if r := ask(asked{cost: 1, factor: NoFactor}); r.By != ByLimits || r.EarnedMicros != 0 {
+		t.Errorf("free has lifted the penalty: %+v", r)
+	}
+}
+
+// TestPenaltyUnderLua54 replays it where numbers are integers or floats.
+func TestPenaltyUnderLua54(t *testing.T) {
+	t.Parallel()
+	l, r := newLua54(t), newRandom(73)
+	for n := range 20 {
+		p := r.penalty()
+		plan := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: p}, fivePerHour)
+		keys := []string{fmt.Sprint("rl:{", n, "}:a"), fmt.Sprint("rl:{", n, "}:override"), fmt.Sprint("rl:{", n, "}:penalty")}
+		var s State
+		states, out := make([]State, 1), make([]Decision, 1)
+		now := int64(epoch)
+		for range 60 {
+			now += r.span(1, 2*p.WithinMicros)
+			if r.oneIn(20) {
+				now = max(now-r.span(1, 4*p.ForMicros[0]), epoch)
+			}
+			if ceilDiv(p.ExpiresAtMicros(s), 1000)*1000 <= now {
+				s = s[:0]
+			}
+			if ceilDiv(plan.ExpiresAtMicros(0, states[0]), 1000)*1000 <= now {
+				states[0] = states[0][:0]
+			}
+			a := asked{now: now, cost: 1 + r.Int64N(3), factor: NoFactor, strikes: r.remembered(p)}
+			s, _ = p.Rebase(s, now)
+			s = p.Remember(s, a.strikes, now)
+			want := Ruling{AtMicros: now}
+			if left := p.LeftMicros(s, now); left > 0 {
+				want.By, want.LeftMicros = ByPenalty, left
+			} else {
+				plan.Rebase(states, now)
+				if want.Allowed = plan.Decide(states, now, plan.Each(a.cost), out); !want.Allowed {
+					s, want.EarnedMicros = p.Strike(s, now)
+				}
+			}
+			l.call(plan.Script(), now, keys, a.args(plan), func(values []int64) {
+				if got, err := plan.ParseRuling(values, make([]Decision, 1)); err != nil || got != want {
+					t.Errorf("%+v, %+v: %+v, %v; want %+v", p, a, got, err, want)
+				}
+			})
+		}
+	}
+	l.run(t)
+}
+
+// TestPenaltyIsRefused holds the bounds.
+func TestPenaltyIsRefused(t *testing.T) {
+	t.Parallel()
+	good := func() *Penalty { return &Penalty{After: 1, WithinMicros: 1000, ForMicros: []int64{1000}} }
+	for name, change := range map[string]func(*Penalty){
+		"after 0":         func(p *Penalty) { p.After = 0 },
+		"after too many":  func(p *Penalty) { p.After = MaxStrikes + 1 },
+		"within too long": func(p *Penalty) { p.WithinMicros = MaxWindowMicros + 1 },
+		"no block":        func(p *Penalty) { p.ForMicros = nil },
+		"too many blocks": func(p *Penalty) { p.ForMicros = make([]int64, MaxBlocks+1) },
+		"a block of 0":    func(p *Penalty) { p.ForMicros[0] = 0 },
+	} {
+		p := good()
+		if _, err := NewPlanWithTerms([]Limit{tenInASecond}, Terms{Penalty: p}); err != nil {
+			t.Fatal(err)
+		}
+		change(p)
+		if _, err := NewPlanWithTerms([]Limit{tenInASecond}, Terms{Penalty: p}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := NewPlanWithTerms(nil, Terms{}); err == nil {
+		t.Error("a plan of nothing: accepted")
+	}
+}
+
+// TestPenaltyStateOfGarbage: no state that Redis can hold makes a script fail or
+// blocks for longer than it says.
+func TestPenaltyStateOfGarbage(t *testing.T) {
+	t.Parallel()
+	c := newTermed(t, startRedis(t), mustPlanWithTerms(t, Terms{Penalty: threeStrikes}, tenInASecond), "garbage")
+	numbers := []float64{0, -1, 0.5, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1 << 52, epoch, epoch + 1e9, 1e9}
+	for _, since := range numbers {
+		for _, ends := range numbers {
+			for _, length := range numbers {
+				var b []byte
+				for _, v := range []float64{since, ends, length} {
+					b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+				}
+				b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, math.MaxUint32), math.MaxUint32)
+				c.client.Set(ctx, c.terms[0], b, 0)
+				r, _, err := c.rule(c.call(c.client, asked{now: epoch, cost: 11}))
+				if err != nil || float64(r.LeftMicros) > max(length, 0) {
+					t.Fatalf("%v %v %v: %+v, %v", since, ends, length, r, err)
+				}
+				r, _, err = c.rule(c.call(c.client, asked{now: epoch + 1<<52, cost: 11}))
+				if err != nil || r.By != ByLimits {
+					t.Fatalf("%v %v %v, later: %+v, %v", since, ends, length, r, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package algo
+
+import (
+	_ "embed"
+	"math/bits"
+	"strconv"
+)
+
+//go:embed override.lua
+var overrideLua string
+
+// Terms are what a rule has beside its limits: they hold for all of it, whatever
+// its limits say.
+type Terms struct {
+	// Overrides makes what an operator has set for an identity count: see
+	// override.lua.
+	Overrides bool
+	// Penalty blocks an identity that the rule rejects too often; nil: none.
+	Penalty *Penalty
+}
+
+// What follows the hash tag in the keys that terms have, beside those of the
+// limits.
+const (
+	OverrideSuffix = ":override"
+	PenaltySuffix  = ":penalty"
+)
+
+// NewPlanWithTerms is NewPlan for a rule with terms. With any there need be no
+// limits: then the rule admits all whom the terms do not block.
+//
+// Only the scripts that decide obey the terms. Decide and Refund, and the scripts
+// that refund, know of the limits alone.
+func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
+	p := &Plan{slots: -1}
+	if len(limits) > 0 || terms == (Terms{}) {
+		if err := validate(limits); err != nil {
+			return nil, err
+		}
+	}
+	if terms.Penalty != nil {
+		if err := terms.Penalty.validate(); err != nil {
+			return nil, err
+		}
+	}
+	p.terms, p.limits = terms, append([]Limit(nil), limits...)
+	for i := range p.limits {
+		p.limiters = append(p.limiters, newLimiter(&p.limits[i]))
+		if p.limits[i].Algorithm == Concurrency {
+			p.slots = i
+		}
+	}
+	p.script = scriptOf(p.limiters, p.kind())
+	p.refund = scriptOf(p.limiters, kind{refund: true})
+	return p, nil
+}
+
+// Terms are the plan's.
+func (p *Plan) Terms() Terms { return p.terms }
+
+// TermSuffixes is what follows the hash tag in the keys that a script which decides
+// wants after those of the limits.
+func (p *Plan) TermSuffixes() (suffixes []string) {
+	if p.terms.Overrides {
+		suffixes = append(suffixes, OverrideSuffix)
+	}
+	if p.terms.Penalty != nil {
+		suffixes = append(suffixes, PenaltySuffix)
+	}
+	return suffixes
+}
+
+// NumTermArgs is how many arguments such a script wants after those of the limits:
+// what AppendFactor appends if there are overrides, and for a penalty its Args and
+// what AppendStrikes appends.
+func (p *Plan) NumTermArgs() int { return overrideArgs*p.numOverrides() + penaltyArgs*p.numPenalties() }
+
+// kind is which script decides.
+func (p *Plan) kind() kind {
+	return kind{overrides: p.terms.Overrides, penalty: p.terms.Penalty != nil}
+}
+
+func (p *Plan) numOverrides() int { return count(p.terms.Overrides) }
+func (p *Plan) numPenalties() int { return count(p.terms.Penalty != nil) }
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+const overrideArgs = 1
+
+// NoFactor is the factor, in thousandths, of limits that are as configured.
+const NoFactor = 1000
+
+// MaxFactor is the largest factor, in thousandths; the smallest is 1.
+const MaxFactor = 1_000_000
+
+// AppendFactor appends the argument that says for which factor the limits' arguments
+// were made, in thousandths.
+func AppendFactor(dst []byte, factor int64) []byte { return strconv.AppendInt(dst, factor, 10) }
+
+// Times is the limit's size multiplied by a factor in thousandths: rounded down, 1
+// to MaxUnits, but 0 stays 0. A burst that would take too long to be restored is
+// lowered, see Fit.
+func (l *Limit) Times(factor int64) Size {
+	sized := *l
+	sized.Units, sized.Burst = times(l.Units, factor), times(l.Burst, factor)
+	sized.Fit()
+	return Size{sized.Units, sized.Burst, l.Bounds}
+}
+
+func times(units, factor int64) int64 {
+	if units == 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(units), uint64(factor))
+	if hi > 0 {
+		return MaxUnits
+	}
+	return int64(min(max(lo/NoFactor, 1), MaxUnits))
+}

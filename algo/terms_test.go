@@ -1,0 +1,383 @@
+package algo
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	tenInASecond = Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6}
+	fivePerHour  = Limit{Algorithm: FixedWindow, Units: 5, WindowMicros: 3600e6, FromFirstRequest: true}
+	threeStrikes = &Penalty{After: 3, WithinMicros: 60e6, ForMicros: []int64{300e6, 3600e6}}
+)
+
+// everyTerms are all terms that change a script.
+func everyTerms() map[string]Terms {
+	return map[string]Terms{
+		"overrides":         {Overrides: true},
+		"penalty":           {Penalty: threeStrikes},
+		"overrides-penalty": {Overrides: true, Penalty: threeStrikes},
+	}
+}
+
+func mustPlanWithTerms(t testing.TB, terms Terms, limits ...Limit) *Plan {
+	t.Helper()
+	p, err := NewPlanWithTerms(limits, terms)
+	if err != nil {
+		t.Fatalf("%+v of %+v: %v", terms, limits, err)
+	}
+	return p
+}
+
+// termed runs the script of a plan with terms on a real Redis at any time.
+type termed struct {
+	*luaPlan
+	terms []string // the rule's own keys
+}
+
+func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed {
+	t.Helper()
+	c := &termed{luaPlan: newLuaPlan(t, client, p, name)}
+	for _, suffix := range p.TermSuffixes() {
+		c.terms = append(c.terms, fmt.Sprintf("rl:{%s}%s", name, suffix))
+	}
+	return c
+}
+
+// asked is what a call brings beside costs.
+type asked struct {
+	now, cost, factor int64
+	strikes           []Strikes
+}
+
+// args are all arguments of a call, but for the test's clock.
+func (a *asked) args(p *Plan) []any {
+	l := luaPlan{Plan: p}
+	args := l.arguments(p.Each(a.cost))
+	if p.terms.Overrides {
+		args = append(args, string(AppendFactor(nil, a.factor)))
+	}
+	if p.terms.Penalty != nil {
+		for _, arg := range p.terms.Penalty.Args() {
+			args = append(args, arg)
+		}
+		args = append(args, string(AppendStrikes(nil, a.strikes)))
+	}
+	return args
+}
+
+func (c *termed) call(pipe redis.Cmdable, a asked) *redis.Cmd {
+	args := append(a.args(c.Plan), a.now/1e6, a.now%1e6, "")
+	return pipe.EvalSha(ctx, c.check, append(slices.Clone(c.keys), c.terms...), args...)
+}
+
+func (c *termed) rule(cmd *redis.Cmd) (r Ruling, out []Decision, err error) {
+	values, err := cmd.Int64Slice()
+	if err != nil {
+		return r, nil, err
+	}
+	out = make([]Decision, len(c.Limits()))
+	r, err = c.ParseRuling(values, out)
+	return r, out, err
+}
+
+// TestOverrides holds what each value of the operator's key means.
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for i, tc := range []struct {
+		value    string
+		life     time.Duration
+		want     Ruling
+		noLimits *Ruling // of a rule without limits; nil: as want
+		err      error
+	}{
+		{value: "free", want: Ruling{Allowed: true, By: ByFree}},
+		{value: "free", life: time.Hour, want: Ruling{Allowed: true, By: ByFree}},
+		{value: "block", want: Ruling{By: ByBlock, LeftMicros: Never}},
+		{value: "block", life: time.Hour, want: Ruling{By: ByBlock, LeftMicros: 3600e6}},
+		{value: "x2", want: Ruling{Factor: 2000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+		{value: "x0.5", want: Ruling{Factor: 500}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+		{value: "x0.001", want: Ruling{Factor: 1}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+		{value: "x0.25", want: Ruling{Factor: 250}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+		{value: "x0012.030", want: Ruling{Factor: 12030}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+		{value: "x1000", want: Ruling{Factor: 1_000_000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+		{value: "x1000.000", want: Ruling{Factor: 1_000_000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+		{value: "x1", want: Ruling{Allowed: true}},
+		{value: "x1.000", want: Ruling{Allowed: true}},
+		{value: "", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x0", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x0.000", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x1000.001", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x9999", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x1.", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x.5", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x1.0000", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x00001", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x-1", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x1e2", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "x2\n", want: Ruling{Allowed: true, Ignored: true}},
+		{value: " x2", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "X2", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "2", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "BLOCK", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "block ", want: Ruling{Allowed: true, Ignored: true}},
+		{value: "\x00\xff", want: Ruling{Allowed: true, Ignored: true}},
+	} {
+		for name, terms := range map[string]Terms{"overrides": {Overrides: true}, "penalty": {Overrides: true, Penalty: threeStrikes}} {
+			for n, limits := range [][]Limit{{fivePerHour, tenInASecond}, nil} {
+				c := newTermed(t, client, mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d-%d", name, i, n))
+				// Life is of Redis' own clock, and so are these calls.
+				if err := client.Set(ctx, c.terms[0], tc.value, tc.life).Err(); err != nil {
+					t.Fatal(err)
+				}
+				want, wantErr := tc.want, tc.err
+				if n == 1 && tc.noLimits != nil {
+					want, wantErr = *tc.noLimits, nil
+				}
+				got, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, factor: NoFactor}))
+				want.AtMicros = epoch
+				if want.LeftMicros > 0 && got.LeftMicros > want.LeftMicros-60e6 && got.LeftMicros <= want.LeftMicros {
+					got.LeftMicros = want.LeftMicros
+				}
+				if got != want || !errors.Is(err, wantErr) {
+					t.Errorf("%s, %d limits: %q: %+v, %v; want %+v, %v", name, len(limits), tc.value, got, err, want, wantErr)
+				}
+				charged := client.Exists(ctx, c.keys...).Val() > 0
+				if want := got.Allowed && got.By == ByLimits && n == 0; charged != want {
+					t.Errorf("%s: %q: charged is %v", name, tc.value, charged)
+				}
+			}
+		}
+	}
+}
+
+// TestKeysOfOtherTypes: whatever type the rule's own keys have, the limits decide.
+func TestKeysOfOtherTypes(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for i, put := range []func(key string) error{
+		func(key string) error { return client.RPush(ctx, key, "block").Err() },
+		func(key string) error { return client.SAdd(ctx, key, "block").Err() },
+		func(key string) error { return client.HSet(ctx, key, "block", "1").Err() },
+		func(key string) error { return client.ZAdd(ctx, key, redis.Z{Score: 1, Member: "block"}).Err() },
+		func(key string) error {
+			return client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"a", "b"}}).Err()
+		},
+		func(key string) error { return client.Set(ctx, key, strings.Repeat("B", 32), 0).Err() },
+		func(key string) error { return client.Set(ctx, key, strings.Repeat("\xff", 32), 0).Err() },
+		func(key string) error { return client.Set(ctx, key, strings.Repeat("9", 32), 0).Err() },
+		func(key string) error { return client.Set(ctx, key, "garbage", 0).Err() },
+	} {
+		for name, terms := range everyTerms() {
+			c := newTermed(t, client, mustPlanWithTerms(t, terms, fivePerHour), fmt.Sprint(name, i))
+			for _, key := range c.terms {
+				if err := put(key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for n := range int64(7) {
+				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, factor: NoFactor}))
+				if want := n < 5; err != nil || r.Allowed != want || r.Ignored != terms.Overrides || r.By != ByLimits {
+					t.Errorf("%s, type %d, request %d: %+v, %v", name, i, n+1, r, err)
+				}
+			}
+		}
+	}
+}
+
+// TestOtherErrorsStand: a key that a user may not read is no garbage, which would
+// lift every block.
+func TestOtherErrorsStand(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	if err := client.Do(ctx, "ACL", "SETUSER", "default", "resetkeys", "~*-1s").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for name, terms := range everyTerms() {
+		c := newTermed(t, client, mustPlanWithTerms(t, terms, tenInASecond), name)
+		keys := []string{"rl:{a}:gcra-1s", "b-1s", "c-1s"}
+		args := (&asked{cost: 1, factor: NoFactor}).args(c.Plan)
+		source := c.Script().Source
+		for _, own := range []string{"KEYS[2]", "KEYS[3]"} {
+			source = strings.ReplaceAll(source, own, "'secret'") // which is not declared
+		}
+		if err := client.Eval(ctx, source, keys, args...).Err(); err == nil || strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFactor follows one identity while its factor changes: its state is in units, so
+// it never starts afresh.
+func TestFactor(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for _, limit := range everyLimit() {
+		plain := mustPlanWithTerms(t, Terms{Overrides: true}, limit)
+		name := fmt.Sprintf("%s%s", limit.Algorithm, limit.KeySuffix())
+		c := newTermed(t, client, plain, name)
+		used := int64(0)
+		for _, step := range []struct {
+			factor, take int64
+			value        string
+		}{{1000, 4, ""}, {2000, 10, "x2"}, {500, 0, "x0.5"}, {3000, 10, "x3"}, {1000, 0, ""}} {
+			if err := client.Set(ctx, c.terms[0], step.value, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			size := limit.Times(step.factor)
+			sized, ok := plain.Sized(new(Plan), []Size{size})
+			if !ok {
+				t.Fatalf("%+v", size)
+			}
+			c.Plan = sized
+			capacity := limit.Capacity() * step.factor / 1000
+			for range step.take {
+				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, factor: step.factor}))
+				if err != nil || !r.Allowed {
+					t.Fatalf("%s, %s, %d used: %+v, %v", name, step.value, used, r, err)
+				}
+				used++
+			}
+			_, out, err := c.rule(c.call(client, asked{now: epoch, factor: step.factor}))
+			if want := max(capacity-used, 0); err != nil || out[0].Remaining != want {
+				t.Errorf("%s, %s, %d used: %d remaining, want %d, %v", name, step.value, used, out[0].Remaining, want, err)
+			}
+			if limit.Algorithm.HasBurst() {
+				used = min(used, capacity) // a bucket is clamped, but only a charge writes that
+			}
+			if step.factor == 500 {
+				used = 14
+			}
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	bucket := Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6, Burst: 25}
+	for _, tc := range []struct {
+		limit  Limit
+		factor int64
+		want   Size
+	}{
+		{bucket, 1000, Size{Units: 10, Burst: 25}},
+		{bucket, 2000, Size{Units: 20, Burst: 50}},
+		{bucket, 500, Size{Units: 5, Burst: 12}},
+		{bucket, 1, Size{Units: 1, Burst: 1}},
+		{bucket, MaxFactor, Size{Units: 10_000, Burst: 25_000}},
+		{Limit{Algorithm: FixedWindow, Units: 999, WindowMicros: 1e6}, 1999, Size{Units: 1997, Burst: 0}},
+		{Limit{Algorithm: FixedWindow, WindowMicros: 1e6}, MaxFactor, Size{Units: 0, Burst: 0}},
+		{Limit{Algorithm: GCRA, Units: MaxUnits, WindowMicros: 1e6, Burst: MaxUnits}, MaxFactor, Size{Units: MaxUnits, Burst: MaxUnits}},
+		// 1999 / 1 is restored in twice the time that 1,999,000 / 1,999 is.
+		{Limit{Algorithm: GCRA, Units: 1_999, WindowMicros: MaxWindowMicros, Burst: 199_000}, 1, Size{Units: 1, Burst: 99}},
+	} {
+		got := tc.limit.Times(tc.factor)
+		if got != tc.want {
+			t.Errorf("%+v times %d is %+v, want %+v", tc.limit, tc.factor, got, tc.want)
+		}
+		sized := tc.limit
+		sized.Units, sized.Burst = got.Units, got.Burst
+		if !sized.sizeIsValid() {
+			t.Errorf("%+v times %d is out of bounds: %+v", tc.limit, tc.factor, got)
+		}
+	}
+}
+
+func TestParseRuling(t *testing.T) {
+	t.Parallel()
+	both := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, fivePerHour)
+	penalty := mustPlanWithTerms(t, Terms{Penalty: threeStrikes}, fivePerHour)
+	none := mustPlanWithTerms(t, Terms{Overrides: true})
+	plain := mustPlan(t, fivePerHour)
+	for _, tc := range []struct {
+		name   string
+		plan   *Plan
+		values []int64
+		want   Ruling
+		err    error
+	}{
+		{"no terms", plain, []int64{7, 4, 5, 0, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
+		{"allowed", both, []int64{7, 4, 5, 0, 0, 0, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
+		{"ignored", both, []int64{7, 4, 5, 0, 0, 1, 0}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
+		{"a block is earned", both, []int64{7, 0, 5, 5, 5, 0, 300e6}, Ruling{AtMicros: 7, EarnedMicros: 300e6}, nil},
+		{"penalty alone", penalty, []int64{7, 0, 5, 5, 5, 9}, Ruling{AtMicros: 7, EarnedMicros: 9}, nil},
+		{"free", both, []int64{7, 0, -1}, Ruling{AtMicros: 7, Allowed: true, By: ByFree}, nil},
+		{"blocked", both, []int64{7, 1, -1}, Ruling{AtMicros: 7, By: ByBlock, LeftMicros: Never}, nil},
+		{"penalized", penalty, []int64{7, 2, 8}, Ruling{AtMicros: 7, By: ByPenalty, LeftMicros: 8}, nil},
+		{"unlimited", none, []int64{7, 3, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
+		{"unlimited, ignored", none, []int64{7, 3, 1}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
+		{"another factor", both, []int64{7, 2000}, Ruling{AtMicros: 7, Factor: 2000}, ErrOtherFactor},
+		{"a factor of 0", both, []int64{7, 0}, Ruling{}, ErrReplyRange},
+		{"too large a factor", both, []int64{7, MaxFactor + 1}, Ruling{}, ErrReplyRange},
+		{"a factor where there is none", penalty, []int64{7, 2000}, Ruling{}, ErrReplyLength},
+		{"a factor of nothing", none, []int64{7, 2000}, Ruling{}, ErrReplyLength},
+		{"no such kind", both, []int64{7, 4, 0}, Ruling{}, ErrReplyRange},
+		{"a life below never", both, []int64{7, 1, -2}, Ruling{}, ErrReplyRange},
+		{"a life too large", both, []int64{7, 1, math.MaxInt64}, Ruling{}, ErrReplyRange},
+		{"time below 0", both, []int64{-1, 1, 1}, Ruling{}, ErrReplyRange},
+		{"too large a block", both, []int64{7, 0, 5, 5, 5, 0, math.MaxInt64}, Ruling{}, ErrReplyRange},
+		{"nothing", both, nil, Ruling{}, ErrReplyLength},
+		{"limits without terms", both, []int64{7, 4, 5, 0, 0}, Ruling{}, ErrReplyLength},
+		{"terms without limits", none, []int64{7, 0, 0, 0}, Ruling{}, ErrReplyLength},
+		{"time alone", none, []int64{7}, Ruling{}, ErrReplyLength},
+	} {
+		got, err := tc.plan.ParseRuling(tc.values, make([]Decision, len(tc.plan.Limits())))
+		if err != nil && !errors.Is(err, ErrOtherFactor) {
+			got = Ruling{}
+		}
+		if got != tc.want || !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) {
+			t.Errorf("%s: %+v, %v; want %+v, %v", tc.name, got, err, tc.want, tc.err)
+		}
+	}
+	// Whoever obeys Retry-After is not met by the block that it has earned.
+	out := make([]Decision, 1)
+	if _, err := both.ParseRuling([]int64{7, 0, 5, 5, 5, 0, 300e6}, out); err != nil || out[0].RetryAfterMicros != 300e6 || out[0].ResetAfterMicros != 5 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if _, err := both.ParseRuling([]int64{7, 0, 5, -1, 5, 0, 300e6}, out); err != nil || out[0].RetryAfterMicros != Never {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+var indexes = regexp.MustCompile(`\[[0-9]+\]`)
+
+// TestTermSectionsAreUsed finds lines of the terms' files that no script has.
+func TestTermSectionsAreUsed(t *testing.T) {
+	t.Parallel()
+	p := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, tenInASecond)
+	script := indexes.ReplaceAllString(unindent(p.Script().Source), "[]")
+	for _, lua := range []string{overrideLua, penaltyLua} {
+		for line := range strings.Lines(lua) {
+			line = unindent(line)
+			if isCode(line) && !strings.HasPrefix(line, arrow) && !strings.Contains(script, indexes.ReplaceAllString(line, "[]")) {
+				t.Errorf("no script has the line %q", line)
+			}
+		}
+	}
+}
+
+// mostWithTerms runs a plan of as many limits as there may be with all terms.
+func mostWithTerms(t *testing.T, client *redis.Client, limits []Limit) {
+	t.Helper()
+	p := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, limits...)
+	c := newTermed(t, client, p, "most")
+	if r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 3, factor: NoFactor})); err != nil || !r.Allowed {
+		t.Fatalf("%+v: %+v, %v", limits, r, err)
+	}
+	keys := append(append(slices.Clone(c.keys), c.terms...), "rl:{most}"+ClockSuffix)
+	args := (&asked{factor: NoFactor}).args(p)
+	if err := client.Eval(ctx, p.ScriptWithoutTime().Source, keys, args...).Err(); err != nil {
+		t.Fatalf("%+v: %v", limits, err)
+	}
+	client.Del(ctx, keys...)
+}

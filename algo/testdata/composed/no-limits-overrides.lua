@@ -1,0 +1,25 @@
+local call = redis.call
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local ignored, factor = 0, 1000
+do
+  local override = redis.pcall('GET', KEYS[1])
+  if override == 'free' then
+    return {now, 0, -1}
+  elseif override == 'block' then
+    local left = call('PTTL', KEYS[1])
+    return {now, 1, left < 0 and -1 or left > 0 and left * 1000 or 1000}
+  elseif override then
+    if type(override) == 'table' then
+      if not string.find(override.err, 'WRONGTYPE', 1, true) then return override end
+      override = ''
+    end
+    local whole, part = string.match(override, '^x(%d%d?%d?%d?)(.*)$')
+    factor = 0
+    if whole and (part == '' or string.find(part, '^%.%d%d?%d?$')) then
+      factor = whole * 1000 + string.sub(part .. '000', 2, 4)
+    end
+    if factor < 1 or factor > 1000000 then ignored, factor = 1, 1000 end
+  end
+end
+return {now, 3, ignored}

@@ -1,0 +1,152 @@
+package calendar
+
+import (
+	_ "embed"
+	"strings"
+)
+
+// zones is what cmd/zones has written:
+//
+//	the release, and a line's end
+//	steps: their number; then each, the most frequent first: minutes since the step
+//	       before, and by how many the clocks then change
+//	zones: their number; then each: its length in bytes; its offset from UTC at the
+//	       beginning of 1988, in minutes; the number of its steps, and of each
+//	       its place among the steps; then its rule, if it has one: two offsets
+//	       in minutes, standard time first, and when the second begins and ends,
+//	       see yearly
+//	names: in order, each: how many bytes it shares with the one before, how many
+//	       follow, those, and the place of its zone
+//
+// Numbers are varints, signed ones as encoding/binary has them.
+//
+//go:embed zones.bin
+var zones string
+
+// firstSecond is the beginning of 1988: what was before is not known.
+const firstSecond = 567_993_600
+
+// Release is the tzdata release that the zones are of, such as "2025c".
+func Release() string {
+	release, _, _ := strings.Cut(zones, "\n")
+	return release
+}
+
+// Zone is a time zone.
+type Zone struct {
+	first int64        // offset from UTC before all transitions, in seconds
+	list  []transition // in order
+	rule  *rule        // from the last of them on; nil: it stays as it is
+}
+
+// transition is a moment at which a zone's offset changes.
+type transition struct{ at, offset int64 } // seconds
+
+// Known reports whether there is a zone of an IANA name.
+func Known(name string) bool {
+	_, ok := index(name)
+	return ok
+}
+
+// Names are the names of all zones, in order.
+func Names() []string {
+	var names []string
+	walk(func(name string, _ uint64) bool {
+		names = append(names, name)
+		return true
+	})
+	return names
+}
+
+// Find is the zone of an IANA name, such as "Europe/Berlin", and whether there is
+// one.
+func Find(name string) (z *Zone, ok bool) {
+	at, ok := index(name)
+	if !ok {
+		return nil, false
+	}
+	r := reader{zones[len(Release())+1:]}
+	steps := make([]transition, r.uvarint())
+	for i := range steps {
+		steps[i] = transition{int64(r.uvarint()) * 60, r.varint() * 60}
+	}
+	r.uvarint() // number of zones
+	for range at {
+		r.text(r.uvarint())
+	}
+	r = reader{r.text(r.uvarint())}
+	return r.zone(steps), true
+}
+
+// zone reads one zone, to the end of what r has.
+func (r *reader) zone(steps []transition) *Zone {
+	z := &Zone{first: r.varint() * 60}
+	last := transition{firstSecond, z.first}
+	for range r.uvarint() {
+		step := steps[r.uvarint()]
+		last.at += step.at
+		last.offset += step.offset
+		z.list = append(z.list, last)
+	}
+	if len(r.rest) > 0 {
+		z.rule = &rule{standard: r.varint() * 60, daylight: r.varint() * 60, begins: r.yearly(), ends: r.yearly()}
+	}
+	return z
+}
+
+func (r *reader) yearly() yearly {
+	return yearly{month: int(r.uvarint()), week: int(r.uvarint()), weekday: int(r.uvarint()), second: r.varint() * 60}
+}
+
+// index is the place of a name's zone.
+func index(name string) (at uint64, ok bool) {
+	walk(func(candidate string, place uint64) bool {
+		at, ok = place, candidate == name
+		return !ok
+	})
+	return at, ok
+}
+
+// walk calls f with each name, in order, until it returns false.
+func walk(f func(name string, place uint64) bool) {
+	r := reader{zones[len(Release())+1:]}
+	for range r.uvarint() {
+		r.uvarint()
+		r.varint()
+	}
+	for range r.uvarint() {
+		r.text(r.uvarint())
+	}
+	name := ""
+	for len(r.rest) > 0 {
+		name = name[:r.uvarint()] + r.text(r.uvarint())
+		if !f(name, r.uvarint()) {
+			return
+		}
+	}
+}
+
+// reader reads zones, which are known to be whole: a test reads them all.
+type reader struct{ rest string }
+
+func (r *reader) uvarint() (v uint64) {
+	for shift := 0; ; shift += 7 {
+		b := r.rest[0]
+		r.rest = r.rest[1:]
+		v |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			return v
+		}
+	}
+}
+
+func (r *reader) varint() int64 {
+	u := r.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+func (r *reader) text(n uint64) string {
+	text := r.rest[:n]
+	r.rest = r.rest[n:]
+	return text
+}

@@ -1,0 +1,41 @@
+package decide
+
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/deny"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	const gcra = `{"algorithm": "gcra", "limit": 1, "window": "1s"}`
+	for _, tc := range []struct {
+		name, rules string
+		want        int64
+	}{
+		{"one rule", `{"name": "a", "limits": [` + gcra + `]}`, deny.MaxHoldMicros},
+		{"a shadow rule beside it", `{"name": "a", "limits": [` + gcra + `]}, {"name": "b", "mode": "shadow", "limits": [` + gcra + `]}`, deny.MaxHoldMicros},
+		{"two enforced rules", `{"name": "a", "limits": [` + gcra + `]}, {"name": "b", "limits": [` + gcra + `]}`, deny.SharedHoldMicros},
+		{"a lease", `{"name": "a", "limits": [{"algorithm": "gcra", "limit": 100, "window": "1s", "lease": {"units": 2, "ttl": "1s"}}]}`, deny.SharedHoldMicros},
+		{"a queue", `{"name": "a", "limits": [` + gcra + `, {"algorithm": "leaky_bucket", "limit": 2, "window": "1s", "overflow": "queue"}]}`, deny.SharedHoldMicros},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [` + tc.rules + `]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules, err := rule.Compile(cfg, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, got := range holds(rules) {
+				if got != tc.want {
+					t.Errorf("a rejection is remembered for %d us, want %d", got, tc.want)
+				}
+			}
+		})
+	}
+}

@@ -63,6 +63,7 @@ const (
 //	        scope; then, if every retry_i is 0, charge of those with a cost
 //	refund  pick, then locals, then in one scope load, parts and refund of those with
 //	        a cost above 0, and load, count, parts, counts and debit of those below
+//	renew   a script of its own, see renewal
 //
 // A script of a plan with terms has their sections before and after the limits', see
 // compose_terms.go. A file need not have all sections. Names that end in _1 live from one scope to
@@ -113,14 +114,17 @@ func scriptOf(limiters []limiter, k kind) Script {
 	return script
 }
 
+// renewal is the script that renews slots.
+func renewal(k kind) Script {
+	c := &composer{}
+	c.begin(k)
+	c.WriteString(section(concurrencyLua, "renew", ""))
+	return newScript(c.String())
+}
+
 func compose(limiters []limiter, k kind) string {
 	c := &composer{limiters: limiters, kind: k}
-	c.WriteString(header)
-	if k.withoutTime {
-		c.WriteString(keyClock)
-	} else {
-		c.WriteString(timeClock)
-	}
+	c.begin(k)
 	if k.refund {
 		c.refund()
 	} else {
@@ -134,6 +138,16 @@ type composer struct {
 	strings.Builder
 	limiters []limiter
 	kind     kind
+}
+
+// begin writes what each script begins with: the clock.
+func (c *composer) begin(k kind) {
+	c.WriteString(header)
+	if k.withoutTime {
+		c.WriteString(keyClock)
+	} else {
+		c.WriteString(timeClock)
+	}
 }
 
 // check writes what decides a request: all checks, then, only if all allow, all
@@ -211,12 +225,22 @@ func (c *composer) refund() {
 	for i := range c.limiters {
 		c.section(i, "locals", "")
 		c.block(i, "", ifCost, "load", "parts", "refund")
-		if c.limiters[i].bucket.queue {
-			continue // it has let its requests go already, each at its turn
+		if c.limiters[i].bucket.queue || c.limiters[i].algorithm == Concurrency {
+			continue // a queue has let its requests go already; slots are never owed
 		}
 		c.block(i, "", ifOwed, "load", "count", "parts", "counts", "debit")
 	}
-	c.WriteString("return 0\n")
+	c.WriteString("return " + c.gone() + "\n")
+}
+
+// gone is what a refund answers: whether slots were gone already.
+func (c *composer) gone() string {
+	for i := range c.limiters {
+		if c.limiters[i].algorithm == Concurrency {
+			return c.renumber("gone_1", i)
+		}
+	}
+	return "0"
 }
 
 const (
@@ -255,7 +279,7 @@ func (c *composer) renumber(code string, i int) string {
 // argsBefore is how many arguments the limits before limit i have.
 func (c *composer) argsBefore(i int) (before int) {
 	for j := range c.limiters[:i] {
-		before += 1 + len(c.limiters[j].args)
+		before += c.limiters[j].arguments()
 	}
 	return before
 }

@@ -21,14 +21,16 @@ const (
 	MaxSubWindows   = 60
 )
 
-// Limit is one limit of a rule: Units in each window of WindowMicros.
+// Limit is one limit of a rule: Units in each window of WindowMicros, or of slots at
+// once.
 type Limit struct {
 	Algorithm Algorithm
 
 	// Units is the configuration's "limit": what a window admits, 0 to MaxUnits. A
 	// limit of 0 rejects every cost but 0, for ever.
 	Units int64
-	// WindowMicros is a whole number of milliseconds, in microseconds.
+	// WindowMicros is a whole number of milliseconds, in microseconds; 0 for an
+	// algorithm without a window.
 	WindowMicros int64
 	// Burst is the capacity of token_bucket, leaky_bucket and gcra, 1 to
 	// MaxUnits; 0 stands for Units. It is 0 for the other algorithms.
@@ -50,6 +52,9 @@ type Limit struct {
 	// MaxDelayMicros is the longest delay of a Queue: what would wait longer is
 	// rejected.
 	MaxDelayMicros int64
+	// TTLMicros is after how long without a renewal a concurrency's slots are free,
+	// MinTTLMicros to MaxTTLMicros. It is 0 for the other algorithms.
+	TTLMicros int64
 }
 
 // Bounds are when three calendar windows begin, one after another, and when the last
@@ -133,7 +138,8 @@ func (l *Limit) Fit() {
 }
 
 // RestoreMicros is the time in which the whole capacity is restored, rounded
-// up: burst * window / limit of a bucket, else the window, as of a limit of 0.
+// up: burst * window / limit of a bucket, else the window, as of a limit of 0. It is
+// 0 for slots, which no time restores.
 func (l *Limit) RestoreMicros() int64 {
 	if !l.Algorithm.HasBurst() || l.Units == 0 {
 		return l.WindowMicros

@@ -15,8 +15,13 @@ var (
 const maxReplyMicros = 1 << 53
 
 // maxWaitMicros bounds a limit's waits in a reply: the second of two windows, or
-// of two capacities, has to pass, and some rounding.
-func (l *Limit) maxWaitMicros() int64 { return 3 * min(l.RestoreMicros(), maxReplyMicros) }
+// of two capacities, has to pass, and some rounding. Slots have one wait.
+func (l *Limit) maxWaitMicros() int64 {
+	if !l.Algorithm.HasWindow() {
+		return slotRetryMicros
+	}
+	return 3 * min(l.RestoreMicros(), maxReplyMicros)
+}
 
 // ReplyLen is the number of integers in the reply of Script: the Redis time in
 // microseconds, then for each limit the units remaining, reset_after, retry_after

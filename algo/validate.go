@@ -27,6 +27,14 @@ func validate(limits []Limit) error {
 }
 
 func (l *Limit) validate() error {
+	leastWindow, mostWindow := int64(MinWindowMicros), int64(MaxWindowMicros)
+	leastTTL, mostTTL := int64(0), int64(0)
+	if !l.Algorithm.HasWindow() {
+		leastWindow, mostWindow = 0, 0
+	}
+	if l.Algorithm.Takes(FieldTTL) {
+		leastTTL, mostTTL = MinTTLMicros, MaxTTLMicros
+	}
 	if l.Algorithm < FixedWindow || l.Algorithm >= endOfAlgorithms {
 		return fmt.Errorf("algorithm %d (want %d to %d)", l.Algorithm, FixedWindow, endOfAlgorithms-1)
 	}
@@ -35,10 +43,11 @@ func (l *Limit) validate() error {
 		v, least, most int64
 	}{
 		{"limit", l.Units, 0, MaxUnits},
-		{"window in us", l.WindowMicros, MinWindowMicros, MaxWindowMicros},
+		{"window in us", l.WindowMicros, leastWindow, mostWindow},
 		{"burst", l.Burst, 0, MaxUnits},
 		{"sub_windows", l.SubWindows, 0, MaxSubWindows},
 		{"max_delay in us", l.MaxDelayMicros, 0, MaxWindowMicros},
+		{"ttl in us", l.TTLMicros, leastTTL, mostTTL},
 	} {
 		if !within(f.v, f.least, f.most) {
 			return fmt.Errorf("%s %d is out of range (want %d to %d)", f.name, f.v, f.least, f.most)

@@ -23,6 +23,7 @@ type vector struct {
 		SubWindows   int64 `json:"sub_windows"`
 		Queue        bool
 		MaxDelayMs   int64 `json:"max_delay_ms"`
+		TTLMs        int64 `json:"ttl_ms"`
 		Calendar     string
 		Bounds       Bounds // of Calendar, s after 2040
 	}
@@ -30,7 +31,7 @@ type vector struct {
 }
 
 // vectorStep is a decision, or the refund of an earlier one, or its settlement: it
-// has cost less, or more, than was charged.
+// has cost less, or more, than was charged. The nonce of a decision is its index.
 type vectorStep struct {
 	At    int64 // us after 2040-01-01T00:00:00Z
 	Cost  int64
@@ -54,6 +55,17 @@ func (s *vectorStep) costs(p *Plan) []int64 {
 		return s.Costs
 	}
 	return p.Each(s.Cost)
+}
+
+// nonce is that of step n, or of the one that it refunds or settles.
+func (s *vectorStep) nonce(n int) int64 {
+	switch {
+	case s.RefundOf != nil:
+		return int64(*s.RefundOf)
+	case s.SettleOf != nil:
+		return int64(*s.SettleOf)
+	}
+	return int64(n)
 }
 
 // settled is which step this one settles, and how much less each limit's cost is than
@@ -128,7 +140,7 @@ func (v *vector) plan(t *testing.T) *Plan {
 			CalendarID: l.Calendar, Bounds: l.Bounds,
 			Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
 			FromFirstRequest: l.FirstRequest, SubWindows: l.SubWindows,
-			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000,
+			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
 		})
 	}
 	return mustPlan(t, limits...)
@@ -189,11 +201,11 @@ func TestVectorsInGo(t *testing.T) {
 				sized := v.sized(t, p, &s)
 				sized.Rebase(states, now)
 				if of, costs, ok := v.settled(p, &s); ok {
-					sized.Refund(states, epoch+of.At, now, costs)
+					sized.RefundAs(s.nonce(n), states, epoch+of.At, now, costs)
 				} else if s.OtherTime != sized.OtherTime(now) {
 					t.Errorf("step %d: another time: %v", n, !s.OtherTime)
 				} else if !s.OtherTime {
-					allowed := sized.Decide(states, now, s.costs(p), got)
+					allowed := sized.DecideAs(s.nonce(n), states, now, s.costs(p), got)
 					v.run(t, n, func(t *testing.T) { s.check(t, allowed, got) })
 				}
 				for i := range s.ExpiresMs {
@@ -221,7 +233,7 @@ func TestVectorsInLua(t *testing.T) {
 						client.Del(ctx, key)
 					}
 				}
-				l.Plan = v.sized(t, p, &s)
+				l.Plan, l.nonce = v.sized(t, p, &s), s.nonce(n)
 				if of, costs, ok := v.settled(p, &s); ok {
 					if err := l.giveBackEach(client, now, costs, epoch+of.At).Err(); err != nil {
 						t.Fatal(err)

@@ -130,6 +130,9 @@ func (s *Store) TakeHolding(p *algo.Plan, tag []byte, nowMicros, held int64, cos
 			return 0, false, err
 		}
 		id.load(p, slot, nowMicros)
+		if p.OtherTime(id.atMicros) {
+			return 0, false, algo.ErrOtherTime
+		}
 		changed := p.Rebase(id.states, id.atMicros)
 		if _, slots := p.Slots(); slots {
 			p.Renew(id.states, id.atMicros, s.holder, held)

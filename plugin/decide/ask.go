@@ -74,7 +74,7 @@ func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 	c.Status = Undecided
 	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 	plan := s.planOf(c.Limits, c.Sizes)
-	at, allowed, err := s.embedded.TakeEach(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions)
+	at, allowed, err := s.embedded.TakeHolding(plan, c.Tag, now.UnixMicros, s.heldLocally(c), c.Costs, c.Decisions)
 	if err != nil {
 		return
 	}
@@ -82,6 +82,7 @@ func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 	if allowed {
 		c.Status = Allowed
 		c.receipt = receiptOf(c)
+		s.hold(c, now.SteadyMicros)
 	}
 }
 
@@ -138,7 +139,7 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 	}
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if !c.Enforced() || !unanswered(c) {
+		if !c.Enforced() || !unanswered(c) || c.Limits.HasSlots() {
 			continue
 		}
 		e := s.denied.Find(c.Limits.Index, c.Tag)

@@ -38,7 +38,7 @@ func (c *Check) Shown(i int) bool { return c.Source != FromLimit || !c.Decisions
 
 // remember keeps what Redis said when a request was rejected.
 func (s *Stores) remember(c *Check, now Time) {
-	if s.denied == nil || c.Source != FromRedis || !c.Enforced() {
+	if s.denied == nil || c.Source != FromRedis || !c.Enforced() || c.Limits.HasSlots() {
 		return
 	}
 	i := c.Limits.Index

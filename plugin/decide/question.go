@@ -8,6 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // Question is all that is asked about one request: a Check for each rule that
@@ -83,6 +84,7 @@ type Check struct {
 	late    Receipt      // of an answer of Redis' that came after the verdict
 	nonce   int64        // of the call to Redis
 	lease   *lease.Lease // nil: the limit is not leased
+	slot    slots.Slot   // what it holds until the request is over
 }
 
 // Charges reports whether the check takes anything of any limit.
@@ -99,7 +101,7 @@ func (q *Question) Concluded() Verdict { return q.verdict }
 
 // Unfinished reports whether anything is left to be done in the stores when the
 // request is over. For most it is not, and their end costs nothing.
-func (q *Question) Unfinished() bool { return false }
+func (q *Question) Unfinished() bool { return q.first(holdsSlots) != nil }
 
 // State is where the request is in its life.
 func (q *Question) State() State { return q.state }

@@ -52,6 +52,7 @@ func (s *Stores) giveAllBack(q *Question, now Time) {
 	for i := range q.Checks {
 		s.GiveBack(&q.Checks[i].receipt, now)
 		s.GiveBack(&q.Checks[i].late, now)
+		s.drop(&q.Checks[i], now)
 	}
 }
 
@@ -61,6 +62,9 @@ func (s *Stores) giveAllBack(q *Question, now Time) {
 func (s *Stores) Finish(q *Question, now Time) {
 	if !q.Unfinished() {
 		return
+	}
+	for i := range q.Checks {
+		s.letGo(&q.Checks[i], now)
 	}
 }
 

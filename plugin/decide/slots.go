@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/plugin/slots"
@@ -31,15 +32,16 @@ func slotsOf(c *Check) int64 {
 	return 0
 }
 
+func holdsSlots(c *Check) bool { return c.slot.Held() }
+
 // hold notes the slots that a check has just taken.
-func (s *Stores) hold(q *Question, c *Check, now int64) {
-	if s.slots == nil {
+func (s *Stores) hold(c *Check, nowMicros int64) {
+	if s.slots == nil || c.receipt.source == FromNobody {
 		return
 	}
 	if n := slotsOf(c); n > 0 {
 		c.slot = slots.Slot{Nonce: c.nonce, Slots: n}
-		s.slots.Take(&c.slot, c.Limits.Index, c.Tag, c.Source != FromRedis, now)
-		q.holds = true
+		s.slots.Take(&c.slot, c.Limits.Index, c.Tag, c.Source != FromRedis, nowMicros)
 	}
 }
 
@@ -68,8 +70,13 @@ func (s *Stores) drop(c *Check, now Time) (inRedis bool) {
 		return true
 	}
 	// The store may be contended; then it hears with the next call.
-	_ = s.embedded.Hold(c.Limits.Plan, c.Tag, now.UnixMicros, id.Slots)
+	_ = s.embedded.Hold(s.planAt(c.Limits, now), c.Tag, now.UnixMicros, id.Slots)
 	return false
+}
+
+// planAt is a plan as it is at a time, whatever came with a request.
+func (s *Stores) planAt(set *rule.LimitSet, now Time) *algo.Plan {
+	return s.planOf(set, s.calendars.sizes(set.Index, now.UnixMicros))
 }
 
 // heldLocally is how many slots of a check's identity this worker holds in the embedded
@@ -89,18 +96,12 @@ func (s *Stores) InFlight(set int) int64 {
 	return s.slots.InFlight(set)
 }
 
-// renewSlots has the slots renewed that are due, and all of them soon if Redis may have
-// lost some.
+// renewSlots has the slots renewed that are due.
 func (s *Stores) renewSlots(now Time) {
-	if s.slots == nil {
+	if s.slots == nil || !s.slots.Due(now.SteadyMicros) {
 		return
 	}
-	if s.mayHaveLost {
-		s.mayHaveLost = false
-		s.slots.Hurry()
-	}
-	s.unixMicros = now.UnixMicros
-	s.slots.Renew(now.SteadyMicros, s)
+	s.slots.Renew(now.SteadyMicros, renewer{s, now})
 	if s.conn != nil {
 		s.conn.Flush(now.SteadyMicros)
 	}
@@ -110,11 +111,17 @@ func (s *Stores) renewSlots(now Time) {
 // fraction of a millisecond.
 const maxRenewed = 256
 
+// renewer renews slots at a time.
+type renewer struct {
+	*Stores
+	now Time
+}
+
 // RenewSlots implements slots.Renewer.
-func (s *Stores) RenewSlots(id *slots.Identity, due []*slots.Slot, nowMicros int64) {
-	set := s.sets[id.List]
+func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
+	s := r.Stores
 	if id.Embedded {
-		_ = s.embedded.Hold(set.Plan, id.Tag, s.unixMicros, id.Slots)
+		_ = s.embedded.Hold(s.planAt(s.sets[id.List], r.now), id.Tag, r.now.UnixMicros, id.Slots)
 		return
 	}
 	for len(due) > 0 {
@@ -123,7 +130,7 @@ func (s *Stores) RenewSlots(id *slots.Identity, due []*slots.Slot, nowMicros int
 		for _, slot := range due[:n] {
 			s.renewed = append(s.renewed, slot.Nonce, slot.Slots)
 		}
-		s.conn.Renew(s.scripts[id.List], id.Tag, s.renewed, nowMicros)
+		s.conn.Renew(s.scripts[id.List], id.Tag, s.renewed, r.now.SteadyMicros)
 		due = due[n:]
 	}
 }

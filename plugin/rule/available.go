@@ -3,7 +3,6 @@ package rule
 import (
 	"fmt"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -35,8 +34,6 @@ func checkAvailable(r *config.Rule) error {
 func checkLimitsAvailable(limits []config.Limit) error {
 	for i := range limits {
 		switch l := &limits[i]; {
-		case l.Algorithm == algo.Concurrency:
-			return fmt.Errorf("limits[%d]: %w", i, unavailable("a concurrency limit"))
 		case l.Lease != nil && l.Lease.Units == 0:
 			return fmt.Errorf("limits[%d].lease: %w", i, unavailable(`a lease without "units"`))
 		}

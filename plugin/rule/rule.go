@@ -56,6 +56,12 @@ type LimitSet struct {
 	sized bool      // whether any size comes with the request
 }
 
+// HasSlots reports whether a limit is one on what is in flight.
+func (l *LimitSet) HasSlots() bool {
+	_, ok := l.Plan.Slots()
+	return ok
+}
+
 // Applied is a rule that applies to a request.
 type Applied struct {
 	Rule *Rule

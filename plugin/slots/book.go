@@ -40,7 +40,7 @@ type Identity struct {
 type Renewer interface {
 	// RenewSlots renews those slots of an identity that are due. The list is good
 	// during the call.
-	RenewSlots(id *Identity, due []*Slot, now int64)
+	RenewSlots(id *Identity, due []*Slot)
 }
 
 // Book is what one worker holds.

@@ -89,7 +89,7 @@ func (b *Book) renew(id *Identity, all bool, w *wheel, nowMicros int64, r Renewe
 		}
 	}
 	if len(b.due) > 0 {
-		r.RenewSlots(id, b.due, nowMicros)
+		r.RenewSlots(id, b.due)
 		clear(b.due)
 	}
 }
@@ -116,4 +116,14 @@ func (b *Book) NextMicros(nowMicros int64) (next int64) {
 		}
 	}
 	return next
+}
+
+// Due reports whether Renew has something to do.
+func (b *Book) Due(nowMicros int64) bool {
+	for _, w := range b.wheels {
+		if w != nil && w.count > 0 && (b.hurried > 0 || nowMicros >= w.dueMicros) {
+			return true
+		}
+	}
+	return false
 }

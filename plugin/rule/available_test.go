@@ -27,10 +27,6 @@ func TestUnavailable(t *testing.T) {
 			"in a tier", `"limits_by": {"source": {"header": "x-plan"}, "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "day"}]}, "default": "free"}`,
 			`rules[0]: limits_by.values["free"]: limits[0]: a calendar window is not available in this version (remove it)`,
 		},
-		{
-			"a lease", `"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "lease": {"ttl": "1s"}}]`,
-			`rules[0]: limits[0].lease: a lease without "units" is not available in this version (remove it)`,
-		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -127,6 +127,8 @@ func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge,
 		Remaining:         c.decision.Remaining + c.units + l.next.units,
 		ResetAfterMicros:  reset,
 		ResetBeforeMicros: reset, // the unit stays charged until its lease ends
+		BeginsMicros:      c.decision.BeginsMicros,
+		EndsMicros:        c.decision.EndsMicros,
 	}
 	return d, c.charge, true
 }

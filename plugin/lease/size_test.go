@@ -155,22 +155,40 @@ func TestOrdersAge(t *testing.T) {
 			t.Errorf("after %d us: %d units, want %d", tc.age, got.Units, tc.want)
 		}
 	}
+	for range 100 {
+		l.recent.add(now+3*ttl, ttl)
+	}
+	if got := l.Wants(now + 3*ttl); got.Units != 0 {
+		t.Errorf("%d units, though what remains was last heard of long ago", got.Units)
+	}
 }
 
-// A lease ends when its window does, by the time at which Redis was asked: its answer
-// may have been long on the way.
-func TestLeaseEndsWithItsWindow(t *testing.T) {
+// A lease ends when its window does, or its bucket has drained to what all may hold, by
+// the time at which Redis was asked: its answer may have been long on the way.
+func TestLeaseEnds(t *testing.T) {
 	t.Parallel()
 	const asked, answered, left = 100 * second, 100*second + 30*millisecond, 50 * millisecond
-	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}, 0, 200*millisecond)
-	book := m.workers[0].book
-	l := book.Of(0, []byte("tag"), &m.limit, asked)
-	l.Asked(Order{Units: 5}, 1, asked)
-	book.Granted(l, &algo.Decision{Allowed: true, Remaining: 9000, ResetAfterMicros: left}, true, m.now, answered)
-	if _, _, ok := book.Spend(l, asked+left-1); !ok {
-		t.Error("no unit just before the window ends")
-	}
-	if _, _, ok := book.Spend(l, asked+left); ok {
-		t.Error("a unit was spent in the next window")
+	for _, tc := range []struct {
+		name  string
+		limit algo.Limit
+		reset int64
+	}{
+		{"with its window", algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}, left},
+		{"as its bucket drains", algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second}, left + 16*5*millisecond + 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMesh(t, 1, tc.limit, 0, 200*millisecond)
+			book := m.workers[0].book
+			l := book.Of(0, []byte("tag"), &m.limit, asked)
+			l.Asked(Order{Units: 5}, 1, asked)
+			book.Granted(l, &algo.Decision{Allowed: true, Remaining: 9000, ResetAfterMicros: tc.reset}, true, m.now, answered)
+			if _, _, ok := book.Spend(l, asked+left-1); !ok {
+				t.Error("no unit just before it ends")
+			}
+			if _, _, ok := book.Spend(l, asked+left); ok {
+				t.Error("a unit was spent after it had ended")
+			}
+		})
 	}
 }

@@ -37,8 +37,6 @@ func checkLimitsAvailable(limits []config.Limit) error {
 		switch l := &limits[i]; {
 		case l.Algorithm == algo.Concurrency:
 			return fmt.Errorf("limits[%d]: %w", i, unavailable("a concurrency limit"))
-		case l.Lease != nil && l.Lease.Units == 0:
-			return fmt.Errorf("limits[%d].lease: %w", i, unavailable(`a lease without "units"`))
 		}
 	}
 	return nil

@@ -222,19 +222,19 @@ func (s *Stores) replenish(q *Question, now Time) {
 
 // take asks Redis for a batch of units if the lease wants one.
 func (s *Stores) take(c *Check, now Time) {
-	units := c.lease.Wants(now.SteadyMicros)
-	if units == 0 {
+	order := c.lease.Wants(now.SteadyMicros)
+	if order.Units == 0 {
 		return
 	}
 	if s.conn.Begin(now.SteadyMicros) != redis.NoCause {
 		c.lease.Failed(now.SteadyMicros)
 		return
 	}
-	charge := redis.Charge{Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: units}
+	charge := redis.Charge{Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: order.Cost()}
 	charge.Sizes = s.calendars.sizes(c.Limits.Index, s.storeMicros(now))
 	w := &batch{stores: s, lease: c.lease, charge: charge}
 	w.charge.Nonce = s.conn.Add(w, 0, charge)
-	c.lease.Asked(units, w.charge.Nonce)
+	c.lease.Asked(order, w.charge.Nonce, now.SteadyMicros)
 	s.record.Count(metric.CheckSent, 1)
 	s.conn.Flush(now.SteadyMicros)
 }

@@ -21,23 +21,6 @@ func checkAvailable(r *config.Rule) error {
 			return unavailable(part.name)
 		}
 	}
-	if r.Tiers != nil {
-		for i := range r.Tiers.Values {
-			if err := checkLimitsAvailable(r.Tiers.Values[i].Limits); err != nil {
-				return fmt.Errorf("limits_by.values[%q]: %w", r.Tiers.Values[i].Value, err)
-			}
-		}
-	}
-	return checkLimitsAvailable(r.Limits)
-}
-
-func checkLimitsAvailable(limits []config.Limit) error {
-	for i := range limits {
-		switch l := &limits[i]; {
-		case l.Lease != nil && l.Lease.Units == 0:
-			return fmt.Errorf("limits[%d].lease: %w", i, unavailable(`a lease without "units"`))
-		}
-	}
 	return nil
 }
 

@@ -25,6 +25,10 @@ const (
 	UnitsTaken
 	UnitsSpent
 	UnitsReturned
+	// SlotsRenewed: slots of requests that live long were renewed.
+	SlotsRenewed
+	// SlotsExpired: slots had ended by themselves when they were given back.
+	SlotsExpired
 
 	// Events is how many events there are.
 	Events
@@ -51,6 +55,8 @@ var EventMetrics = [Events]Definition{
 	UnitsTaken:      {Name: "sluice.lease.event.taken.units_total", NeedsRedis: true},
 	UnitsSpent:      {Name: "sluice.lease.event.spent.units_total", NeedsRedis: true},
 	UnitsReturned:   {Name: "sluice.lease.event.returned.units_total", NeedsRedis: true},
+	SlotsRenewed:    {Name: "sluice.slots.renewed_total", NeedsRedis: true},
+	SlotsExpired:    {Name: "sluice.slots.expired_total", NeedsRedis: true},
 }
 
 // The names of the metrics that are neither events nor made up of a name of the
@@ -72,6 +78,9 @@ func Requests(outcome string) string { return "sluice.outcome." + outcome + ".re
 func RuleRequests(rule, outcome string) string {
 	return rulePrefix + Escape(rule) + outcomeElement + outcome + ".rule_requests_total"
 }
+
+// InFlightRequests is the gauge of the requests that hold slots of a rule.
+func InFlightRequests(rule string) string { return rulePrefix + Escape(rule) + ".in_flight_requests" }
 
 // NearLimit and OverLimit are the counters of one limit of a rule.
 func NearLimit(rule, limit string) string { return limitName(rule, limit) + ".near_limit_total" }

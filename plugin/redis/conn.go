@@ -258,6 +258,7 @@ func (c *Conn) pushAgain(e *entry) {
 func (c *Conn) Received(b []byte, nowMicros int64) {
 	c.deferring = true
 	c.read(b, nowMicros)
+	c.release(nowMicros)
 	c.transmitDeferred(nowMicros)
 }
 

@@ -32,10 +32,17 @@ const maxReleases = 1 << 16
 // refusedMicros is how long no slots are given back after Redis has refused some.
 const refusedMicros = 500_000
 
-// Release gives the slots of a charge back and nothing else of it. It leaves with the
-// next request or tick or, where Redis is away, when it is back, unless the slots have
-// ended by then.
-func (c *Conn) Release(charge Charge, nowMicros int64) { c.queueRelease(&charge, false, nowMicros) }
+// Release gives the slots of a charge back and nothing else of it. It leaves at once if
+// nothing else is under way, as others may wait for the slots; else with the next
+// request, reply or tick, together with others. Where Redis is away it leaves when that
+// is back, unless the slots have ended by then.
+func (c *Conn) Release(charge Charge, nowMicros int64) {
+	c.queueRelease(&charge, false, nowMicros)
+	if c.pipe.entries.len() == 0 && !c.deferring {
+		c.release(nowMicros)
+		c.transmitDeferred(nowMicros)
+	}
+}
 
 func (c *Conn) queueRelease(charge *Charge, blind bool, nowMicros int64) {
 	s := charge.Script

@@ -75,21 +75,27 @@ func TestSlotCommands(t *testing.T) {
 	nonce := r.conn.nonce
 	r.wantCommands(fmt.Sprintf("check 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 1 %d 5 30000000", nonce))
 	r.answer(slotsAllowed)
+	r.conn.Release(r.held(6), r.now)
+	r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 6 2") // at once
 	r.conn.Release(r.held(7), r.now)
 	r.conn.Release(r.held(8), r.now)
-	if len(r.commands) != 0 || r.conn.Idle() || r.conn.NextTickMicros(r.now) != minTickMicros {
-		t.Errorf("sent at once: %q; idle: %v; next tick %d", r.last(), r.conn.Idle(), r.conn.NextTickMicros(r.now))
+	if len(r.commands) != 1 || r.conn.NextTickMicros(r.now) != minTickMicros {
+		t.Errorf("sent at once: %q; next tick %d", r.last(), r.conn.NextTickMicros(r.now))
 	}
+	r.answer(":0\r\n")
+	r.wantCommands("release 1 rl:{r|a}:concurrency 7 2", "release 1 rl:{r|a}:concurrency 8 2")
+	r.conn.Release(r.held(9), r.now)
 	r.conn.Tick(r.now)
-	r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 7 2", "RELEASE 1 rl:{r|a}:concurrency 8 2")
 	r.answer(":0\r\n")
 	r.answer(":1\r\n")
-	r.conn.Release(r.held(9), r.now)
+	r.answer(":0\r\n")
 	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1, 4, 2}, r.now)
+	r.conn.Flush(r.now)
+	r.conn.Release(r.held(10), r.now)
 	r.request("r|b").flush()
 	r.wantCommands(
 		"RENEW 1 rl:{r|a}:concurrency 30000000 3 1 4 2",
-		"release 1 rl:{r|a}:concurrency 9 2",
+		"release 1 rl:{r|a}:concurrency 10 2",
 		fmt.Sprintf("check 2 rl:{r|b}:fixed_window:1m rl:{r|b}:concurrency 1 10 60000000 1 %d 5 30000000", nonce+1))
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")
@@ -208,10 +214,10 @@ func TestSlotScriptsUnknown(t *testing.T) {
 	r.conn.Release(r.held(7), r.now)
 	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
 	r.conn.Tick(r.now)
-	r.wantCommands("renew 1 rl:{r|a}:concurrency 30000000 3 1", "release 1 rl:{r|a}:concurrency 7 2")
+	r.wantCommands("release 1 rl:{r|a}:concurrency 7 2", "renew 1 rl:{r|a}:concurrency 30000000 3 1")
 	r.answer("-NOSCRIPT No matching script.\r\n")
 	r.answer("-NOSCRIPT No matching script.\r\n")
-	r.wantCommands("RENEW 1 rl:{r|a}:concurrency 30000000 3 1", "RELEASE 1 rl:{r|a}:concurrency 7 2")
+	r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 7 2", "RENEW 1 rl:{r|a}:concurrency 30000000 3 1")
 }
 
 // TestRenewalWithoutTime tells the time by a key where TIME is refused.

@@ -255,43 +255,40 @@ func TestSlotsAreGivenBack(t *testing.T) {
   routes:
   - {match: {path: /direct}, direct_response: {status: 404}}
   - {match: {path: /timeout}, route: {cluster: upstream, timeout: 0.2s, prefix_rewrite: /hold}}
-  - {match: {path: /nowhere}, route: {cluster: not-there}}
+  - {match: {path: /nowhere}, route: {cluster_header: x-no-such-header}}
   - {match: {prefix: /}, route: {cluster: upstream, timeout: 0s}}
 `))
 		}})
-	quick := func(d time.Duration) context.Context {
-		short, cancel := context.WithTimeout(ctx, d)
-		t.Cleanup(cancel)
-		return short
-	}
 	get(t, s.URL+"/sleep", "x-never: yes", "x-shadow: yes", "x-line: yes") // uses up what there is
 	for _, c := range []struct {
 		name, path, header string
-		status             int // 0: no answer
-		ctx                context.Context
+		status             int           // 0: no answer
+		within             time.Duration // the client leaves then
 	}{
 		{name: "a response", path: "/sleep", status: 200},
 		{name: "a direct response", path: "/direct", status: 404},
 		{name: "no cluster", path: "/nowhere", status: 503},
 		{name: "the upstream resets", path: "/reset", status: 503},
-		{name: "a timeout after the headers", path: "/timeout", ctx: quick(5 * time.Second), status: 200},
+		{name: "a timeout after the headers", path: "/timeout", status: 200},
 		{name: "another rule rejects", path: "/sleep", header: "x-never: yes", status: 429},
 		{name: "a shadow rule would reject", path: "/sleep", header: "x-shadow: yes", status: 200},
-		{name: "the client leaves the queue", path: "/sleep", header: "x-line: yes", ctx: quick(300 * time.Millisecond)},
-		{name: "the client leaves the upstream", path: "/hold", ctx: quick(900 * time.Millisecond), status: 200},
+		{name: "the client leaves the queue", path: "/sleep", header: "x-line: yes", within: 300 * time.Millisecond},
+		{name: "the client leaves the upstream", path: "/hold", within: 300 * time.Millisecond, status: 200},
 	} {
 		client := newClient()
 		headers := []string{}
 		if c.header != "" {
 			headers = append(headers, c.header)
 		}
-		if c.ctx == nil {
-			c.ctx = ctx
+		if c.within == 0 {
+			c.within = patience
 		}
-		r, err := send(c.ctx, client, s.URL+c.path, headers...)
+		short, cancel := context.WithTimeout(ctx, c.within)
+		r, err := send(short, client, s.URL+c.path, headers...)
 		if r.status != c.status && !(c.status == 0 && err != nil) {
 			t.Errorf("%s: status %d, %v; want %d", c.name, r.status, err, c.status)
 		}
+		cancel()
 		client.CloseIdleConnections()
 		testenv.Wait(t, 2*time.Second, func() error {
 			for _, key := range []string{slotKey, "rl:{shadow|k}:concurrency"} {
@@ -309,7 +306,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 func TestSlotOfAWebSocket(t *testing.T) {
 	t.Parallel()
 	f := newFlight(0)
-	s := startSlots(t, slotRule(1, ""), f, envoytest.Options{Dynamic: true, Edit: func(c *envoyconf.Config) {
+	s := startSlots(t, slotRule(1, ""), f, envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
 		c.Set(envoyconf.ConnectionManager+"/upgrade_configs", c.Fragment(`[{upgrade_type: websocket}]`))
 	}})
 	conn := webSocket(t, s.Addr)
@@ -325,9 +322,7 @@ func TestSlotOfAWebSocket(t *testing.T) {
 		}
 	}
 	refused(2 * time.Second)
-	if !s.Reload(strings.Replace(slotRule(1, ""), `"chat", "key"`, `"chat", "cost": 1, "key"`, 1), nil) {
-		t.Fatal("the reload was refused")
-	}
+	s.Discover(strings.Replace(slotRule(1, ""), `"chat", "key"`, `"chat", "cost": 1, "key"`, 1))
 	refused(slotTTL + 2*time.Second)
 	s.redis.Restart()
 	// It learns of the slot from a renewal, of the configuration that was replaced.

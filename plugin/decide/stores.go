@@ -31,6 +31,7 @@ type Redis interface {
 	Add(w redis.Waiter, index int, charge redis.Charge) (nonce int64)
 	Flush(nowMicros int64)
 	Refund(charge redis.Charge, nowMicros int64)
+	Settle(charge redis.Charge, nowMicros int64)
 }
 
 // Stores is all that can answer a Question, for one configuration in one worker.
@@ -50,6 +51,8 @@ type Stores struct {
 	// reconnected notes that another connection to Redis was opened in place of an
 	// earlier one, and the leases have not been told.
 	reconnected bool
+
+	differences []int64 // scratch, for a settlement
 
 	ready fifo        // paused questions that can be concluded
 	queue queue       // Held questions

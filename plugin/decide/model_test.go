@@ -202,7 +202,7 @@ func (w *world) run(c *call) {
 	plan := w.plans[c.charge.Script]
 	out := make([]algo.Decision, len(plan.Limits()))
 	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, plan.Each(units(c.charge)), out)
-	c.reply = &redis.Reply{AtMicros: w.now.UnixMicros, Allowed: allowed, Decisions: out}
+	c.reply = &redis.Reply{Ruling: algo.Ruling{AtMicros: w.now.UnixMicros, Allowed: allowed}, Decisions: out}
 	if allowed {
 		c.charged = units(c.charge)
 	}

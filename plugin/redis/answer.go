@@ -76,7 +76,7 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 		return
 	}
 	err := c.parse(&e.charge, r, nowMicros)
-	if errors.Is(err, algo.ErrOtherTime) && c.askResized(e, nowMicros) {
+	if isOther(err) && c.askResized(e, nowMicros) {
 		return
 	}
 	if err != nil { // who knows which command this answers: trust none that follows
@@ -88,6 +88,7 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 	if !e.expired {
 		c.breaker.succeed(e.charge.Tag, nowMicros)
 		if e.overtook && !c.reply.Allowed {
+			e.charge.Strikes = e.charge.Strikes[:0] // they have been counted
 			c.askAgain(e)
 			return
 		}
@@ -112,8 +113,15 @@ func (c *Conn) answerError(e *entry, r redisresp.Reply, nowMicros int64) {
 	}
 }
 
-// askResized sends a check once more that was made for another time than Redis has,
-// or fails it. It reports whether that was done: its Waiter may know no other sizes.
+// isOther reports whether a script has said that it was called for another time, or
+// another factor.
+func isOther(err error) bool {
+	return errors.Is(err, algo.ErrOtherTime) || errors.Is(err, algo.ErrOtherFactor)
+}
+
+// askResized sends a check once more that was made for another time, or another
+// factor, than Redis has, or fails it. It reports whether that was done: its Waiter may
+// know no other sizes.
 func (c *Conn) askResized(e *entry, nowMicros int64) (done bool) {
 	sizes := e.waiter.Resize(e.index, &c.reply, nowMicros)
 	switch {
@@ -121,16 +129,37 @@ func (c *Conn) askResized(e *entry, nowMicros int64) (done bool) {
 		return false
 	case e.expired: // nothing was charged, and nobody needs the decision
 		c.failCheck(e, Timeout, nowMicros)
-	case e.resized:
+	case c.reply.Factor == 0 && e.resized:
 		c.complain("", otherTimeText)
 		c.failCheck(e, ErrorReply, nowMicros)
+	case c.reply.Factor != 0 && e.factors == maxFactors:
+		c.complain("", otherFactorText)
+		c.failCheck(e, ErrorReply, nowMicros)
 	default:
-		e.resized, e.overtook = true, false
-		e.charge.Sizes = append(e.charge.Sizes[:0], sizes...)
+		c.resize(e, sizes)
 		c.pushAgain(e)
 	}
 	return true
 }
+
+// resize gives a check the sizes that the last reply asked for.
+func (c *Conn) resize(e *entry, sizes []algo.Size) {
+	e.overtook = false
+	e.charge.Sizes = append(e.charge.Sizes[:0], sizes...)
+	if c.reply.Factor == 0 {
+		e.resized = true
+		return
+	}
+	e.charge.Factor = c.reply.Factor
+	e.factors++
+}
+
+// maxFactors is how often one check is asked again since somebody has changed the
+// identity's factor meanwhile.
+const maxFactors = 3
+
+// otherFactorText is what is logged when they do so all the time.
+var otherFactorText = []byte("the factor in an override was another one each time (look at who writes it)")
 
 // otherTimeText is what is logged when Redis' clock leaps.
 var otherTimeText = []byte("the time in Redis was twice another than expected (look at the clocks of its hosts)")
@@ -171,7 +200,7 @@ func (c *Conn) fail(e *entry, cause Cause, nowMicros int64) {
 }
 
 // parse reads a script's reply, an array of integers, into c.reply. Anything but
-// an array has no elements, which ParseReply refuses.
+// an array has no elements, which ParseRuling refuses.
 func (c *Conn) parse(charge *Charge, r redisresp.Reply, nowMicros int64) (err error) {
 	c.values = c.values[:0]
 	it := r.Iter() // not in the for clause: TinyGo would allocate it for each element
@@ -185,8 +214,8 @@ func (c *Conn) parse(charge *Charge, r redisresp.Reply, nowMicros int64) (err er
 	plan := charge.Script.planOf(charge)
 	n := len(plan.Limits())
 	c.reply.Decisions = slices.Grow(c.reply.Decisions[:0], n)[:n]
-	c.reply.AtMicros, c.reply.Allowed, err = plan.ParseReply(c.values, c.reply.Decisions)
-	if err == nil || errors.Is(err, algo.ErrOtherTime) {
+	c.reply.Ruling, err = plan.ParseRuling(c.values, c.reply.Decisions)
+	if err == nil || isOther(err) {
 		c.clock.hear(c.reply.AtMicros, nowMicros)
 	}
 	return err

@@ -11,23 +11,26 @@ import (
 // Charge is what one check asks Redis to charge, and once decided, what it has
 // charged.
 //
-// Add, Refund and Settle copy Tag, Costs and Sizes.
+// Add, Refund and Settle copy Tag, Costs, Sizes and Strikes.
 type Charge struct {
-	Script   *Script
-	Tag      []byte      // "<rule>|<identity>"
-	Cost     int64       // of each limit, where Costs is empty
-	Costs    []int64     // of the limits, in order; of a settlement what it gives back
-	Sizes    []algo.Size // that came with the request; empty: as configured
-	Nonce    int64       // set by Add
-	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
+	Script *Script
+	Tag    []byte      // "<rule>|<identity>"
+	Cost   int64       // of each limit, where Costs is empty
+	Costs  []int64     // of the limits, in order; of a settlement what it gives back
+	Sizes  []algo.Size // that came with the request; empty: as configured
+	// Factor is the one that Sizes were made for, in thousandths; 0: none. Strikes are
+	// rejections of the identity that a check tells of, see algo.Penalty.
+	Factor   int64
+	Strikes  []algo.Strikes
+	Nonce    int64 // set by Add
+	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
 }
 
 // Reply is Redis' answer to one check. Its decisions are good during the call
 // only.
 type Reply struct {
-	AtMicros  int64 // Redis' time
-	Allowed   bool
-	Decisions []algo.Decision
+	algo.Ruling                 // AtMicros is Redis' time
+	Decisions   []algo.Decision // of the limits, where they have decided
 }
 
 // isNothing reports whether there is nothing to give back, or to charge on top.
@@ -49,12 +52,21 @@ func (a *Charge) costOf(limit int) int64 {
 	return a.Cost
 }
 
+// factor is the factor of the sizes.
+func (a *Charge) factor() int64 {
+	if a.Factor == 0 {
+		return algo.NoFactor
+	}
+	return a.Factor
+}
+
 // keep makes a the charge c, with copies of what may change, in the memory that a
 // has.
 func (a *Charge) keep(c Charge) {
 	c.Tag = append(a.Tag[:0], c.Tag...)
 	c.Costs = append(a.Costs[:0], c.Costs...)
 	c.Sizes = append(a.Sizes[:0], c.Sizes...)
+	c.Strikes = append(a.Strikes[:0], c.Strikes...)
 	*a = c
 }
 
@@ -69,8 +81,9 @@ func (a *Charge) sameKeys(b *Charge) bool {
 // request.
 type Waiter interface {
 	// Resize tells that nothing was charged, as the check's sizes are for another
-	// time than r.AtMicros. It returns the sizes to ask with once more, which are
-	// copied; nil if there are none, and the reply makes no sense.
+	// time than r.AtMicros or, if r.Factor is not 0, for another factor than that. It
+	// returns the sizes to ask with once more, which are copied; nil if there are none,
+	// and the reply makes no sense.
 	Resize(index int, r *Reply, nowMicros int64) []algo.Size
 	// Decided brings Redis' answer. After Expired it is a late one.
 	Decided(index int, r *Reply, nowMicros int64)

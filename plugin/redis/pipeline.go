@@ -24,7 +24,8 @@ type entry struct {
 	byKey    bool // sent without TIME, see clock.go
 	expired  bool // its Waiter has heard that the timeout is over
 	overtook bool // a refund in front of it was not carried out
-	resized  bool // sent with other sizes than at first
+	resized  bool // sent with other sizes than at first, for another time
+	factors  int8 // how often it was sent with those of another factor
 	waiter   Waiter
 	index    int    // which of the request's checks
 	question uint64 // which request

@@ -16,6 +16,8 @@ type Script struct {
 	byTime   commands
 	byKey    *commands // for a Redis whose scripts may not call TIME; nil until one is met
 	args     [][]byte  // of each limit: what follows its cost, as bulk strings
+	terms    []string  // ":override" and the like: keys of the whole rule, of checks only
+	penalty  []byte    // its arguments that do not depend on the request, as bulk strings
 	sized    algo.Plan // scratch: plan with the sizes of a charge
 	key      []byte    // scratch
 	arg      []byte    // scratch
@@ -33,7 +35,7 @@ type heads struct{ byHash, bySource []byte }
 // NewScript prepares a plan. suffixes are what follows the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes}
+	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes()}
 	for i := range suffixes {
 		var own []byte
 		for _, a := range plan.Args(i) {
@@ -41,17 +43,22 @@ func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 		}
 		s.args = append(s.args, own)
 	}
-	s.byTime = s.newCommands(plan.Script(), plan.RefundScript(), len(suffixes))
+	if penalty := plan.Terms().Penalty; penalty != nil {
+		for _, a := range penalty.Args() {
+			s.penalty = redisresp.AppendBulkString(s.penalty, a)
+		}
+	}
+	s.byTime = s.newCommands(plan.Script(), plan.RefundScript(), 0)
 	return s
 }
 
-// newCommands prepares a check and a refund that take so many keys.
-func (s *Script) newCommands(check, refund algo.Script, keys int) commands {
-	args := 0
+// newCommands prepares a check and a refund that take so many keys beside their own.
+func (s *Script) newCommands(check, refund algo.Script, more int) commands {
+	keys, args := len(s.suffixes)+more, 0
 	for i := range s.suffixes {
 		args += 1 + s.plan.NumArgs(i)
 	}
-	return commands{newHeads(check, keys, args), newHeads(refund, keys, args+1)}
+	return commands{newHeads(check, keys+len(s.terms), args+s.plan.NumTermArgs()), newHeads(refund, keys, args+1)}
 }
 
 // commandsOf is the commands that tell the time in the way that an entry does.
@@ -60,7 +67,7 @@ func (s *Script) commandsOf(e *entry) *commands {
 		return &s.byTime
 	}
 	if s.byKey == nil {
-		c := s.newCommands(s.plan.ScriptWithoutTime(), s.plan.RefundScriptWithoutTime(), len(s.suffixes)+1)
+		c := s.newCommands(s.plan.ScriptWithoutTime(), s.plan.RefundScriptWithoutTime(), 1)
 		s.byKey = &c
 	}
 	return s.byKey
@@ -111,6 +118,11 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	for _, suffix := range s.suffixes {
 		dst = s.appendKey(dst, e.charge.Tag, suffix)
 	}
+	if e.kind == checkEntry {
+		for _, suffix := range s.terms {
+			dst = s.appendKey(dst, e.charge.Tag, suffix)
+		}
+	}
 	if e.byKey {
 		dst = s.appendKey(dst, e.charge.Tag, algo.ClockSuffix)
 	}
@@ -124,7 +136,21 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 		}
 	}
 	if e.kind != checkEntry {
-		dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
+		return redisresp.AppendBulkInt(dst, e.charge.AtMicros)
+	}
+	return s.appendTerms(dst, &e.charge)
+}
+
+// appendTerms appends what a check brings for the whole rule.
+func (s *Script) appendTerms(dst []byte, charge *Charge) []byte {
+	terms := s.plan.Terms()
+	if terms.Overrides {
+		dst = redisresp.AppendBulkInt(dst, charge.factor())
+	}
+	if terms.Penalty != nil {
+		dst = append(dst, s.penalty...)
+		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes)
+		dst = redisresp.AppendBulk(dst, s.arg)
 	}
 	return dst
 }

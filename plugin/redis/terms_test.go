@@ -1,0 +1,182 @@
+package redis
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// termedScript is testScript with overrides and a penalty.
+func termedScript(t testing.TB) *Script {
+	t.Helper()
+	plan, err := algo.NewPlanWithTerms(
+		[]algo.Limit{{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}},
+		algo.Terms{Overrides: true, Penalty: &algo.Penalty{After: 5, WithinMicros: 60_000 * ms, ForMicros: []int64{300_000 * ms, 3_600_000 * ms}}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewScript(plan, "rl", []string{":gcra:1s"})
+}
+
+// A check brings the keys of the whole rule and what stands for it; a refund does not.
+func TestCommandsOfTerms(t *testing.T) {
+	t.Parallel()
+	s := termedScript(t)
+	plan := s.plan
+	constants := plan.Args(0)
+	penalty := []string{"5", "60000000", "300000000 3600000000"}
+	for _, tc := range []struct {
+		name   string
+		entry  entry
+		script algo.Script
+		keys   []string
+		args   []string
+	}{
+		{
+			name: "as configured", entry: entry{charge: Charge{Cost: 7}}, script: plan.Script(),
+			keys: []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
+			args: slices.Concat([]string{"7"}, constants, []string{"1000"}, penalty, []string{""}),
+		},
+		{
+			name:   "with a factor, and strikes",
+			entry:  entry{charge: Charge{Cost: 7, Factor: 2000, Strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}}}},
+			script: plan.Script(),
+			keys:   []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
+			args:   slices.Concat([]string{"7"}, constants, []string{"2000"}, penalty, []string{"9:2 3:1"}),
+		},
+		{
+			name: "without TIME", entry: entry{byKey: true, charge: Charge{Cost: 7}}, script: plan.ScriptWithoutTime(),
+			keys: []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
+			args: slices.Concat([]string{"7"}, constants, []string{"1000"}, penalty, []string{""}),
+		},
+		{
+			name: "a refund", entry: entry{kind: refundEntry, charge: Charge{Cost: 7, Factor: 2000, AtMicros: 77}}, script: plan.RefundScript(),
+			keys: []string{"1", "rl:{a|b}:gcra:1s"},
+			args: slices.Concat([]string{"7"}, constants, []string{"77"}),
+		},
+	} {
+		tc.entry.charge.Tag = []byte("a|b")
+		want := slices.Concat([]string{"EVALSHA", tc.script.SHA1}, tc.keys, tc.args)
+		got := parseCommands(t, string(s.appendCall(nil, &tc.entry)))
+		if len(got) != 1 || !slices.Equal(got[0], want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", tc.name, got, want)
+		}
+	}
+}
+
+const (
+	otherFactor = "*2\r\n:7\r\n:2000\r\n"
+	termsReply  = "*7\r\n:8\r\n:7\r\n:5\r\n:0\r\n:4\r\n:0\r\n:0\r\n"
+)
+
+// ruled is a request whose answers are kept.
+type ruled struct {
+	*client
+	heard []algo.Ruling
+}
+
+func (w *ruled) Decided(_ int, r *Reply, _ int64) { w.heard = append(w.heard, r.Ruling) }
+
+func (r *rig) ruled(strikes ...algo.Strikes) *ruled {
+	w := &ruled{client: r.resizable("a")}
+	if cause := r.conn.Begin(r.now); cause != NoCause {
+		r.t.Fatal(cause)
+	}
+	r.conn.Add(w, 0, Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Strikes: strikes})
+	r.conn.Flush(r.now)
+	return w
+}
+
+// A check for another factor is sent again with that one's sizes, and what it tells of
+// is told again: nothing has been counted.
+func TestAsksAgainForAnotherFactor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	r.script = termedScript(t)
+	w := r.ruled(algo.Strikes{AgeMicros: 5, Count: 3})
+	first := r.answer(otherFactor)
+	second := r.answer(termsReply)
+	constants := 3 + 3 // EVALSHA, hash, number of keys; the keys
+	if first[constants+3] != "1000" || second[constants+3] != "2000" || slices.Equal(first[constants+1:constants+3], second[constants+1:constants+3]) {
+		t.Errorf("sent %q, then %q", first, second)
+	}
+	if last := second[len(second)-1]; last != "5:3" {
+		t.Errorf("told of %q", last)
+	}
+	if len(w.heard) != 1 || !w.heard[0].Allowed || len(r.lines) > 0 {
+		t.Errorf("heard %+v, logged %q", w.heard, r.lines)
+	}
+	// The next one is sent as it is: the entry's memory says nothing of the factor.
+	r.ruled()
+	if next := r.answer(termsReply); next[constants+3] != "1000" || next[len(next)-1] != "" {
+		t.Errorf("then sent %q", next)
+	}
+}
+
+// Somebody who changes a factor all the time does not keep a check in the pipe.
+func TestFactorThatChangesAllTheTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	r.script = termedScript(t)
+	w := r.ruled()
+	for range 1 + maxFactors {
+		r.answer(otherFactor)
+	}
+	w.want("error_reply")
+	r.wantInFlight(0)
+	if len(r.commands) > 0 || !r.open {
+		t.Errorf("%q wait for a reply", r.commands)
+	}
+}
+
+// What a block or free says has no decisions, and reaches the Waiter.
+func TestShortReplies(t *testing.T) {
+	t.Parallel()
+	for reply, want := range map[string]algo.Ruling{
+		"*3\r\n:7\r\n:0\r\n:-1\r\n":                                {AtMicros: 7, Allowed: true, By: algo.ByFree},
+		"*3\r\n:7\r\n:1\r\n:-1\r\n":                                {AtMicros: 7, By: algo.ByBlock, LeftMicros: algo.Never},
+		"*3\r\n:7\r\n:2\r\n:9\r\n":                                 {AtMicros: 7, By: algo.ByPenalty, LeftMicros: 9},
+		"*7\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:1\r\n:300000000\r\n": {AtMicros: 8, Ignored: true, EarnedMicros: 300e6},
+		"*7\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:0\r\n:0\r\n":         {AtMicros: 8},
+	} {
+		r := newRig(t, testOptions())
+		r.script = termedScript(t)
+		w := r.ruled()
+		r.answer(reply)
+		if len(w.heard) != 1 || w.heard[0] != want {
+			t.Errorf("%q: heard %+v, want %+v", reply, w.heard, want)
+		}
+	}
+	r := newRig(t, testOptions()) // of a rule without terms none makes sense
+	for _, reply := range []string{"*3\r\n:7\r\n:0\r\n:-1\r\n", otherFactor} {
+		w := r.request("a").flush()
+		r.answer(reply)
+		w.want("malformed_reply")
+	}
+}
+
+// A refund that was not carried out lets the client's rejected check be asked again,
+// but what that told of has been counted.
+func TestStrikesAreToldOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	r.script = termedScript(t)
+	r.ruled()
+	r.answer(termsReply)
+	r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, AtMicros: 8}, r.now)
+	r.answer(":0\r\n")
+	r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
+	w := r.ruled(algo.Strikes{AgeMicros: 5, Count: 3})
+	r.answer(noScript)
+	first := r.answer("*7\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:0\r\n:0\r\n")
+	r.wantRefund("a", 9)
+	second := r.answer(termsReply)
+	if first[len(first)-1] != "5:3" || second[len(second)-1] != "" {
+		t.Errorf("told %q, then %q", first, second)
+	}
+	if len(w.heard) != 1 || !w.heard[0].Allowed {
+		t.Errorf("heard %+v", w.heard)
+	}
+}

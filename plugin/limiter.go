@@ -137,10 +137,10 @@ func (l *limiter) recycle(r *request) {
 }
 
 // now reads the clocks, once in each callback. The wall clock is a host call of its
-// own, which only the embedded store needs.
+// own, which only the embedded store needs, and calendars until Redis has told its time.
 func (l *limiter) now() decide.Time {
 	now := decide.Time{SteadyMicros: l.host.steadyMicros()}
-	if l.embedded != nil {
+	if l.embedded != nil || l.stores.GuessesTime() {
 		now.UnixMicros = l.host.unixMicros()
 	}
 	return now

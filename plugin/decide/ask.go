@@ -13,7 +13,7 @@ import (
 // Ask asks the stores about a request. It reports whether the question can be
 // concluded; otherwise it waits for Redis, and Next brings it when it can be.
 func (s *Stores) Ask(q *Question, now Time) (decided bool) {
-	if q.rejectByZero() {
+	if s.rejectByZero(q, now) {
 		return true
 	}
 	if s.conn == nil {
@@ -36,15 +36,18 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 
 // rejectByZero answers the checks that a limit of 0 rejects: nobody needs to be
 // asked. It reports whether an enforced rule rejects, which concludes the request.
-func (q *Question) rejectByZero() (rejected bool) {
+func (s *Stores) rejectByZero(q *Question, now Time) (rejected bool) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if !c.hasZero() {
 			continue
 		}
+		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		for j := range c.Decisions {
 			if l := c.Limit(j); l.Units == 0 && c.Costs[j] > 0 {
-				c.Decisions[j] = algo.Decision{RetryAfterMicros: algo.Never}
+				c.Decisions[j] = algo.Decision{
+					RetryAfterMicros: algo.Never, BeginsMicros: l.Bounds[1], EndsMicros: l.Bounds[2],
+				}
 			} else {
 				c.Decisions[j] = algo.Decision{Allowed: true} // it was not asked, and is not shown
 			}
@@ -69,6 +72,7 @@ func (c *Check) hasZero() bool {
 // the check Undecided.
 func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 	c.Status = Undecided
+	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 	plan := s.planOf(c.Limits, c.Sizes)
 	at, allowed, err := s.embedded.TakeEach(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions)
 	if err != nil {
@@ -189,6 +193,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 		c.Status = Waiting
 		q.waiting++
 		q.inPipe++
+		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		c.nonce = s.conn.Add(q, i, redis.Charge{
 			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
 		})
@@ -216,18 +221,19 @@ func (s *Stores) replenish(q *Question, now Time) {
 
 // take asks Redis for a batch of units if the lease wants one.
 func (s *Stores) take(c *Check, now Time) {
-	units := c.lease.Wants(now.SteadyMicros)
-	if units == 0 {
+	order := c.lease.Wants(now.SteadyMicros)
+	if order.Units == 0 {
 		return
 	}
 	if s.conn.Begin(now.SteadyMicros) != redis.NoCause {
 		c.lease.Failed(now.SteadyMicros)
 		return
 	}
-	charge := redis.Charge{Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: units}
+	charge := redis.Charge{Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: order.Cost()}
+	charge.Sizes = s.calendars.sizes(c.Limits.Index, s.storeMicros(now))
 	w := &batch{stores: s, lease: c.lease, charge: charge}
 	w.charge.Nonce = s.conn.Add(w, 0, charge)
-	c.lease.Asked(units, w.charge.Nonce)
+	c.lease.Asked(order, w.charge.Nonce, now.SteadyMicros)
 	s.record.Count(metric.CheckSent, 1)
 	s.conn.Flush(now.SteadyMicros)
 }
@@ -236,7 +242,7 @@ func (s *Stores) take(c *Check, now Time) {
 func (c *Check) Limit(i int) algo.Limit {
 	l := c.Limits.Limits[i].Limit
 	if c.Sizes != nil {
-		l.Units, l.Burst = c.Sizes[i].Units, c.Sizes[i].Burst
+		l.Units, l.Burst, l.Bounds = c.Sizes[i].Units, c.Sizes[i].Burst, c.Sizes[i].Bounds
 	}
 	return l
 }

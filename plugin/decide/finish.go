@@ -49,7 +49,7 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 	less, more := false, false
 	for i, cost := range settled.costs {
 		difference := int64(0)
-		if cost > 0 && (worth.All || settled.limits.TakesRuleCost(i)) {
+		if cost > 0 && settles(settled.limits, i, worth) {
 			difference = cost - worth.Cost
 		}
 		s.differences = append(s.differences, difference)
@@ -61,9 +61,16 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 	}
 }
 
+// settles reports whether a limit is settled to a worth. Slots never are: they are held
+// for as long as the request lasts, whatever it is worth.
+func settles(limits *rule.LimitSet, i int, worth rule.Worth) bool {
+	return limits.Limits[i].Algorithm.HasWindow() && (worth.All || limits.TakesRuleCost(i))
+}
+
 // change changes a charge by a receipt's costs, and forgets what is remembered of an
 // identity that gets something back.
 func (s *Stores) change(r *Receipt, less bool, now Time) {
+	s.calendars.fit(r.limits, r.sizes, r.atMicros)
 	switch r.source {
 	case FromRedis:
 		s.conn.Settle(s.chargeOf(r), now.SteadyMicros)

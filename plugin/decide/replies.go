@@ -46,8 +46,15 @@ func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
 	s.Release(q)
 }
 
-// Resize implements redis.Waiter: no size depends on what Redis says.
-func (q *Question) Resize(int, *redis.Reply, int64) []algo.Size { return nil }
+// Resize implements redis.Waiter: the calendar windows around Redis' true time.
+func (q *Question) Resize(index int, r *redis.Reply, _ int64) []algo.Size {
+	c := &q.Checks[index]
+	if c.Limits.Calendars == nil {
+		return nil
+	}
+	q.stores.calendars.fit(c.Limits, c.Sizes, r.AtMicros)
+	return c.Sizes
+}
 
 // Expired implements redis.Waiter: the timeout has passed.
 func (q *Question) Expired(index int, _ int64) {

@@ -122,6 +122,9 @@ func (s *Store) TakeEach(p *algo.Plan, tag []byte, nowMicros int64, costs []int6
 			return 0, false, err
 		}
 		id.load(p, slot, nowMicros)
+		if p.OtherTime(id.atMicros) {
+			return 0, false, algo.ErrOtherTime
+		}
 		changed := p.Rebase(id.states, id.atMicros)
 		allowed = p.Decide(id.states, id.atMicros, costs, out)
 		if allowed && slices.Max(costs) > 0 {

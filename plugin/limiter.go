@@ -54,6 +54,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		return nil, fmt.Errorf("sluice: %w", err)
 	}
 	tellPaths(v.host, cfg)
+	v.tellSkipped(cfg)
 	l := &limiter{
 		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,

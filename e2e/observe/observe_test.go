@@ -16,6 +16,7 @@ func TestOperatorsView(t *testing.T) {
 	began := time.Now()
 	t.Run("counts", s.counts)
 	t.Run("leases", s.leases)
+	t.Run("settlements", s.settlements)
 	t.Run("queue", s.queue)
 	s.trouble(t)
 	t.Run("sums", s.sums)
@@ -95,6 +96,14 @@ func (s *scene) leases(t *testing.T) {
 		expectation{`sluice_lease_units_total{event=~"taken|spent"} >= bool 20`, []string{"event"}, map[string]int{"taken": 1, "spent": 1}},
 		expectation{`sum(sluice_lease_units_total{event="taken"}) - sum(sluice_lease_units_total{event!="taken"})`, nil, map[string]int{"": 0}},
 	)
+}
+
+// settlements are of three logins that succeed, one after the other.
+func (s *scene) settlements(t *testing.T) {
+	for n := range 3 {
+		s.ask(t, []step{{"/login", 1, 0}})
+		s.await(t, expectation{`sluice_redis_settlements_total`, []string{"event"}, map[string]int{"sent": n + 1, "lost": 0}})
+	}
 }
 
 // queue holds two requests, of which the client of one leaves before its turn.

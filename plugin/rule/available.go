@@ -14,7 +14,6 @@ func checkAvailable(r *config.Rule) error {
 		name string
 		used bool
 	}{
-		{"settle", r.Settle != nil},
 		{"overrides", r.Overrides},
 		{"penalty", r.Penalty != nil},
 	} {

@@ -35,6 +35,7 @@ type Rule struct {
 	Mode   config.Mode
 	Exempt bool
 	Texts  answer.Texts // what access logs say
+	Settle *Settle      // nil: a charge stands
 }
 
 // LimitSet is one list of limits, which are decided together. The slices are
@@ -55,6 +56,9 @@ type LimitSet struct {
 	costs []*amount // of limits that have a cost of their own; nil: the rule's
 	sized bool      // whether any size comes with the request
 }
+
+// TakesRuleCost reports whether a limit takes the rule's cost, and not one of its own.
+func (l *LimitSet) TakesRuleCost(limit int) bool { return l.costs[limit] == nil }
 
 // Applied is a rule that applies to a request.
 type Applied struct {

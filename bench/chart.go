@@ -112,7 +112,7 @@ func (r *report) throughputPanel() *panel {
 		var bars []bar
 		for _, s := range g.setups {
 			b := bar{title: s.title, ours: strings.HasPrefix(s.id, sluice), whole: r.Results.spread(s.id, mainLoad, requestsPerSecond)}
-			if b.whole.Max == 0 {
+			if len(r.Results[s.id][mainLoad]) == 0 {
 				continue // not measured
 			}
 			class := "peer"
@@ -142,8 +142,7 @@ func (r *report) costPanel() *panel {
 	}
 	plain := r.Results.spread(unlimited, mainLoad, envoyCPU).Median
 	for _, s := range append(slices.Clone(groups[0].setups), groups[2].setups...) {
-		cost := spreadOf(r.Results.checkCost(s.id, mainLoad))
-		if cost.Max == 0 {
+		if len(r.Results[s.id][mainLoad]) == 0 {
 			continue // not measured
 		}
 		p.bars = append(p.bars, bar{
@@ -154,7 +153,7 @@ func (r *report) costPanel() *panel {
 				{"service", r.Results.spread(s.id, mainLoad, serviceCPU).Median},
 				{"redis", r.Results.spread(s.id, mainLoad, redisCPU).Median},
 			},
-			whole: cost,
+			whole: spreadOf(r.Results.checkCost(s.id, mainLoad)),
 		})
 	}
 	slices.SortFunc(p.bars, func(a, b bar) int { return cmp.Compare(a.whole.Median, b.whole.Median) })

@@ -14,8 +14,6 @@ func checkAvailable(r *config.Rule) error {
 		used bool
 	}{
 		{"settle", r.Settle != nil},
-		{"overrides", r.Overrides},
-		{"penalty", r.Penalty != nil},
 	} {
 		if part.used {
 			return unavailable(part.name)

@@ -13,8 +13,6 @@ func TestUnavailable(t *testing.T) {
 	const limit = `{"algorithm": "fixed_window", "limit": 5, "window": "1h"}`
 	for _, tc := range []struct{ name, rule, want string }{
 		{"settle", `"limits": [` + limit + `], "settle": {"status": ["401"]}`, "rules[0]: settle is not available in this version (remove it)"},
-		{"overrides", `"limits": [` + limit + `], "overrides": true`, "rules[0]: overrides is not available in this version (remove it)"},
-		{"penalty", `"limits": [` + limit + `], "penalty": {"after": 5, "within": "1m", "for": ["5m"]}`, "rules[0]: penalty is not available in this version (remove it)"},
 		{
 			"a calendar window", `"limits": [` + limit + `, {"algorithm": "fixed_window", "limit": 5, "window": "day"}]`,
 			"rules[0]: limits[1]: a calendar window is not available in this version (remove it)",

@@ -34,7 +34,11 @@ type Rule struct {
 	Mode   config.Mode
 	Exempt bool
 	Texts  answer.Texts // what access logs say
+	Terms  algo.Terms   // what it has beside its limits
 }
+
+// HasTerms reports whether the rule has anything beside its limits.
+func (r *Rule) HasTerms() bool { return r.Terms.Overrides || r.Terms.Penalty != nil }
 
 // LimitSet is one list of limits, which are decided together. The slices are
 // parallel.
@@ -54,7 +58,8 @@ type LimitSet struct {
 // Applied is a rule that applies to a request.
 type Applied struct {
 	Rule *Rule
-	// Limits is nil for an unlimited tier: there is nothing to decide.
+	// Limits is nil for an unlimited tier of a rule without terms: there is nothing to
+	// decide. With terms such a tier is a set of no limits.
 	Limits *LimitSet
 	// Tag is "<rule>|<identity>", escaped: what stands in the braces of the
 	// request's keys. It is valid until the Matcher's next Apply.

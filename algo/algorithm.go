@@ -17,6 +17,7 @@ const (
 	TokenBucket
 	LeakyBucket
 	GCRA
+	Concurrency
 	endOfAlgorithms
 )
 
@@ -44,6 +45,8 @@ func (a Algorithm) String() string {
 		return "leaky_bucket"
 	case GCRA:
 		return "gcra"
+	case Concurrency:
+		return "concurrency"
 	}
 	return "unknown"
 }
@@ -57,6 +60,10 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 	}
 	return 0, false
 }
+
+// HasWindow reports whether the limit is one for each window. The others count what is
+// held at a moment: slots.
+func (a Algorithm) HasWindow() bool { return a != Concurrency }
 
 // HasBurst reports whether the algorithm's capacity is its burst, which time
 // restores evenly, rather than its limit.
@@ -72,6 +79,7 @@ const (
 	FieldSubWindows
 	FieldOverflow
 	FieldMaxDelay
+	FieldTTL
 	endOfFields
 )
 
@@ -97,6 +105,8 @@ func (f Field) String() string {
 		return "overflow"
 	case FieldMaxDelay:
 		return "max_delay"
+	case FieldTTL:
+		return "ttl"
 	}
 	return "unknown"
 }
@@ -114,6 +124,8 @@ func (a Algorithm) fields() (bits uint, known bool) {
 		return 1 << FieldBurst, true
 	case LeakyBucket:
 		return 1<<FieldBurst | 1<<FieldOverflow | 1<<FieldMaxDelay, true
+	case Concurrency:
+		return 1 << FieldTTL, true
 	}
 	return 0, false
 }
@@ -125,7 +137,7 @@ func (a Algorithm) Takes(f Field) bool {
 }
 
 // Fields are the fields that belong to the algorithm, beside "algorithm",
-// "limit", "window" and "name", which each limit has.
+// "limit", "name" and, if it has one, "window".
 func (a Algorithm) Fields() (fields []Field) {
 	for f := range endOfFields {
 		if a.Takes(f) {
@@ -139,6 +151,7 @@ func (a Algorithm) Fields() (fields []Field) {
 var (
 	errLogLease     = errors.New("a sliding_window_log has an entry for each request, made when the request comes")
 	errCounterLease = errors.New("a sliding_window_counter weighs requests by when they come")
+	errSlotLease    = errors.New("a slot is held by one request, and given back when it ends")
 	errQueueLease   = errors.New("a queue delays each request by its own turn")
 )
 
@@ -157,6 +170,8 @@ func (l *Limit) Leasable() error {
 		return errLogLease
 	case SlidingWindowCounter:
 		return errCounterLease
+	case Concurrency:
+		return errSlotLease
 	}
 	return fmt.Errorf("nothing is known of leases of the algorithm %s", l.Algorithm)
 }
@@ -185,6 +200,8 @@ func (l *Limit) RetryAfterFor(cost, of, retryAfterMicros int64) (micros int64, k
 		return retryAfterMicros + more, whole
 	case SlidingWindowLog, SlidingWindowCounter:
 		return 0, false // depends on when the earlier units came
+	case Concurrency:
+		return retryAfterMicros, true // nobody knows
 	}
 	return 0, false
 }
@@ -193,8 +210,13 @@ func (l *Limit) RetryAfterFor(cost, of, retryAfterMicros int64) (micros int64, k
 // ":<algorithm>:<window>", and the variant where its state is another one.
 // Limits whose suffixes are equal go on with each other's state.
 func (l *Limit) KeySuffix() string {
+	if !l.Algorithm.HasWindow() {
+		return ":" + l.Algorithm.String()
+	}
 	suffix := ":" + l.Algorithm.String() + ":" + FormatDuration(l.WindowMicros)
 	switch {
+	case l.CalendarID != "":
+		return ":" + l.Algorithm.String() + ":" + l.CalendarID
 	case l.FromFirstRequest:
 		return suffix + ":first"
 	case l.SubWindows > 1:
@@ -215,10 +237,22 @@ type ID struct {
 func (l *Limit) ID() ID {
 	id := ID{Algorithm: l.Algorithm, WindowMillis: uint64(l.WindowMicros / 1000)}
 	switch {
+	case l.CalendarID != "":
+		id.Variant = hashOf(l.CalendarID)
 	case l.FromFirstRequest:
 		id.Variant = 1
 	case l.SubWindows > 1:
 		id.Variant = uint64(l.SubWindows)
 	}
 	return id
+}
+
+// hashOf is the FNV-1a of a text in 32 bits, made to differ from all small numbers.
+// http://www.isthe.com/chongo/tech/comp/fnv/
+func hashOf(text string) uint64 {
+	hash := uint32(2166136261)
+	for i := range len(text) {
+		hash = (hash ^ uint32(text[i])) * 16777619
+	}
+	return 1<<32 | uint64(hash)
 }

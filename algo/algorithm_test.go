@@ -31,6 +31,9 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 				t.Errorf("it takes %v, want %v", got, want.fields)
 			}
 			l := Limit{Algorithm: a, Units: 10, WindowMicros: 90e6}
+			if !a.HasWindow() {
+				l.WindowMicros, l.TTLMicros = 0, 30e6
+			}
 			if got := l.KeySuffix(); got != want.suffix {
 				t.Errorf("its key ends in %q, want %q", got, want.suffix)
 			}
@@ -71,6 +74,7 @@ var everyAlgorithm = map[Algorithm]struct {
 	TokenBucket:          {[]Field{FieldBurst}, ":token_bucket:1m30s", ""},
 	LeakyBucket:          {[]Field{FieldBurst, FieldOverflow, FieldMaxDelay}, ":leaky_bucket:1m30s", ""},
 	GCRA:                 {[]Field{FieldBurst}, ":gcra:1m30s", ""},
+	Concurrency:          {[]Field{FieldTTL}, ":concurrency", "given back"},
 }
 
 // TestVariants: what has a state of its own has a key and an ID of its own.

@@ -27,42 +27,42 @@ func TestChangedBucketGoesOnInUnits(t *testing.T) {
 	}{
 		{
 			name:   "a raised rate",
-			before: Size{10, 600}, charged: 600, after: Size{600, 600}, cost: 1,
+			before: Size{Units: 10, Burst: 600}, charged: 600, after: Size{Units: 600, Burst: 600}, cost: 1,
 			wantRemaining: 0, wantRetry: 0.1e6, wantBefore: 60e6,
 		},
 		{
 			name:   "a lowered rate",
-			before: Size{600, 600}, charged: 60, after: Size{60, 600}, cost: 541,
+			before: Size{Units: 600, Burst: 600}, charged: 60, after: Size{Units: 60, Burst: 600}, cost: 541,
 			wantRemaining: 540, wantRetry: 1e6, wantBefore: 60e6,
 		},
 		{
 			name:   "a raised limit",
-			before: Size{10, 0}, charged: 10, after: Size{100, 0}, cost: 91,
+			before: Size{Units: 10, Burst: 0}, charged: 10, after: Size{Units: 100, Burst: 0}, cost: 91,
 			wantRemaining: 90, wantRetry: 0.6e6, wantBefore: 6e6,
 		},
 		{
 			name:   "a lowered limit holds its own capacity at most",
-			before: Size{1000, 0}, charged: 1000, after: Size{10, 0}, cost: 1,
+			before: Size{Units: 1000, Burst: 0}, charged: 1000, after: Size{Units: 10, Burst: 0}, cost: 1,
 			wantRemaining: 0, wantRetry: 6e6, wantBefore: 60e6,
 		},
 		{
 			name:   "and drains from when it was charged",
-			before: Size{1000, 0}, charged: 1000, pause: 12e6, after: Size{10, 0}, cost: 3,
+			before: Size{Units: 1000, Burst: 0}, charged: 1000, pause: 12e6, after: Size{Units: 10, Burst: 0}, cost: 3,
 			wantRemaining: 2, wantRetry: 6e6, wantBefore: 48e6,
 		},
 		{
 			name:   "a lowered burst",
-			before: Size{10, 100}, charged: 100, after: Size{10, 5}, cost: 1,
+			before: Size{Units: 10, Burst: 100}, charged: 100, after: Size{Units: 10, Burst: 5}, cost: 1,
 			wantRemaining: 0, wantRetry: 6e6, wantBefore: 30e6,
 		},
 		{
 			name:   "another tick of the clock",
-			before: Size{MaxUnits, MaxUnits}, charged: MaxCost, after: Size{60, MaxCost}, cost: 1,
+			before: Size{Units: MaxUnits, Burst: MaxUnits}, charged: MaxCost, after: Size{Units: 60, Burst: MaxCost}, cost: 1,
 			wantRemaining: 0, wantRetry: 1e6, wantBefore: MaxCost * 1e6,
 		},
 		{
 			name:   "to 0",
-			before: Size{10, 0}, charged: 5, after: Size{0, 0}, cost: 1,
+			before: Size{Units: 10, Burst: 0}, charged: 5, after: Size{Units: 0, Burst: 0}, cost: 1,
 			wantRemaining: 0, wantRetry: Never, wantBefore: 0,
 		},
 	} {
@@ -103,7 +103,7 @@ func TestRefundAfterAChange(t *testing.T) {
 		plain := mustPlan(t, Limit{Algorithm: a, Units: 10, WindowMicros: 60e6})
 		states, out := make([]State, 1), make([]Decision, 1)
 		decide(plain, states, epoch, 8, out)
-		raised, _ := plain.Sized(new(Plan), []Size{{100, 0}})
+		raised, _ := plain.Sized(new(Plan), []Size{{Units: 100}})
 		refund(raised, states, epoch, epoch, 5)
 		decide(raised, states, epoch, 0, out)
 		if got, want := out[0].Remaining, int64(97); got != want {
@@ -117,7 +117,7 @@ func TestRefundAfterAChange(t *testing.T) {
 // restored it, and so is every cost within it.
 func TestNobodyWaitsLongerThanTheLimitNeeds(t *testing.T) {
 	t.Parallel()
-	for _, a := range Algorithms() {
+	for a := FixedWindow; a <= GCRA; a++ { // of the others nobody knows who gives back what
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRandom(1000 + uint64(a))

@@ -8,8 +8,8 @@ func (l *Limit) Compact(s State, n int) State {
 	switch l.Algorithm {
 	case SlidingWindowLog:
 		return compactLog(s, l.WindowMicros, n)
-	case FixedWindow, SlidingWindowCounter, TokenBucket, LeakyBucket, GCRA:
-		return s // as long as it will ever be
+	case FixedWindow, SlidingWindowCounter, TokenBucket, LeakyBucket, GCRA, Concurrency:
+		return s // as long as it will ever be, or an entry for each worker
 	}
 	return s
 }

@@ -59,10 +59,11 @@ const (
 // variant of the algorithm only, "--- name variant". Scripts are put together
 // from them, limit by limit:
 //
-//	check   locals, then load, count, check, weigh, wait and retry in one scope;
-//	        then, if every retry_i is 0, charge of those with a cost
-//	refund  locals, then in one scope load, parts and refund of those with a cost
-//	        above 0, and load, count, parts, counts and debit of those below
+//	check   pick, then locals, then load, count, check, weigh, wait and retry in one
+//	        scope; then, if every retry_i is 0, charge of those with a cost
+//	refund  pick, then locals, then in one scope load, parts and refund of those with
+//	        a cost above 0, and load, count, parts, counts and debit of those below
+//	renew   a script of its own, see renewal
 //
 // A script of a plan with terms has their sections before and after the limits', see
 // compose_terms.go. A file need not have all sections. Names that end in _1 live from one scope to
@@ -113,14 +114,17 @@ func scriptOf(limiters []limiter, k kind) Script {
 	return script
 }
 
+// renewal is the script that renews slots.
+func renewal(k kind) Script {
+	c := &composer{}
+	c.begin(k)
+	c.WriteString(section(concurrencyLua, "renew", ""))
+	return newScript(c.String())
+}
+
 func compose(limiters []limiter, k kind) string {
 	c := &composer{limiters: limiters, kind: k}
-	c.WriteString(header)
-	if k.withoutTime {
-		c.WriteString(keyClock)
-	} else {
-		c.WriteString(timeClock)
-	}
+	c.begin(k)
 	if k.refund {
 		c.refund()
 	} else {
@@ -136,10 +140,21 @@ type composer struct {
 	kind     kind
 }
 
+// begin writes what each script begins with: the clock.
+func (c *composer) begin(k kind) {
+	c.WriteString(header)
+	if k.withoutTime {
+		c.WriteString(keyClock)
+	} else {
+		c.WriteString(timeClock)
+	}
+}
+
 // check writes what decides a request: all checks, then, only if all allow, all
 // charges. It is straight-line, with no functions and no dispatch: either costs
 // Redis up to a quarter more (docs/decisions/0002-scripts.md).
 func (c *composer) check() {
+	c.pick(otherTime)
 	c.before()
 	for i := range c.limiters {
 		c.section(i, "locals", "")
@@ -177,23 +192,55 @@ func (c *composer) reply() {
 		if c.limiters[i].bucket.queue {
 			reply += ", delay_1"
 		}
+		if c.limiters[i].fixed.calendar {
+			reply += ", start_1"
+		}
 		c.WriteString(c.renumber(reply, i))
 	}
 	c.WriteString(c.replyOfTerms() + "}\n")
 }
 
+// pick writes which calendar windows now is in: before all else, as nothing may have
+// been written if that is unknown.
+func (c *composer) pick(unknown string) {
+	for i := range c.limiters {
+		if c.limiters[i].fixed.calendar {
+			c.section(i, "pick", "")
+			c.WriteString(c.renumber(unknown, i))
+		}
+	}
+}
+
+// What to do if now is in none of three calendar windows: to answer the time, so that
+// one is asked again, or in a refund to give nothing back.
+const (
+	otherTime   = "if now < start_1 or now >= end_1 then return {now} end\n"
+	overLongAgo = "if now < start_1 or now >= end_1 then start_1, end_1 = 0, 0 end\n"
+)
+
 // refund writes what gives a charge back, or charges more at its time.
 func (c *composer) refund() {
 	c.WriteString(refundHeader)
+	c.pick(overLongAgo)
 	for i := range c.limiters {
 		c.section(i, "locals", "")
 		c.block(i, "", ifCost, "load", "parts", "refund")
-		if c.limiters[i].bucket.queue {
-			continue // it has let its requests go already, each at its turn
+		if c.limiters[i].bucket.queue || c.limiters[i].algorithm == Concurrency {
+			continue // a queue has let its requests go already; slots are never owed
 		}
 		c.block(i, "", ifOwed, "load", "count", "parts", "counts", "debit")
 	}
-	c.WriteString("return 0\n")
+	c.WriteString("return " + c.gone() + "\n")
+}
+
+// gone is what a refund answers: whether slots were gone already.
+func (c *composer) gone() string {
+	for i := range c.limiters {
+		if c.limiters[i].algorithm == Concurrency {
+			return c.renumber("gone_1", i)
+		}
+	}
+	return "0"
 }
 
 const (
@@ -232,7 +279,7 @@ func (c *composer) renumber(code string, i int) string {
 // argsBefore is how many arguments the limits before limit i have.
 func (c *composer) argsBefore(i int) (before int) {
 	for j := range c.limiters[:i] {
-		before += 1 + len(c.limiters[j].args)
+		before += c.limiters[j].arguments()
 	}
 	return before
 }

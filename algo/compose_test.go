@@ -14,9 +14,11 @@ import (
 func TestScriptText(t *testing.T) {
 	t.Parallel()
 	files := map[string]Script{}
-	for _, l := range everyLimit() {
+	for _, l := range append(everyLimit(), hours()) {
 		p, name := mustPlan(t, l), l.Algorithm.String()
 		switch {
+		case l.CalendarID != "":
+			name += "-calendar"
 		case l.FromFirstRequest:
 			name += "-first"
 		case l.SubWindows > 1:
@@ -34,6 +36,15 @@ func TestScriptText(t *testing.T) {
 	)
 	files["three-limits.lua"], files["three-limits-refund.lua"] = p.Script(), p.RefundScript()
 	files["three-limits-without-time.lua"] = p.ScriptWithoutTime()
+	p = mustPlan(
+		t,
+		Limit{Algorithm: FixedWindow, Units: 60, WindowMicros: 60e6},
+		Limit{Algorithm: Concurrency, Units: 20, TTLMicros: 30e6},
+	)
+	files["with-slots.lua"], files["with-slots-refund.lua"] = p.Script(), p.RefundScript()
+	files["slots-renew.lua"] = p.RenewScript()
+	p = mustPlan(t, Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 1e6, FromFirstRequest: true}, hours())
+	files["two-limits-calendar.lua"], files["two-limits-calendar-refund.lua"] = p.Script(), p.RefundScript()
 	for name, terms := range everyTerms() {
 		files["gcra-"+name+".lua"] = mustPlanWithTerms(t, terms, tenInASecond).Script()
 		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()
@@ -123,7 +134,7 @@ func TestMostLimits(t *testing.T) {
 func TestSectionsAreUsed(t *testing.T) {
 	t.Parallel()
 	unused := map[string]bool{} // by its lines
-	for _, lua := range []string{fixedWindowLua, slidingWindowLogLua, slidingWindowCounterLua, bucketLua} {
+	for _, lua := range []string{fixedWindowLua, slidingWindowLogLua, slidingWindowCounterLua, bucketLua, concurrencyLua} {
 		for line := range strings.Lines(lua) {
 			if title, ok := strings.CutPrefix(line, sectionMark); ok {
 				name, variant, _ := strings.Cut(strings.TrimSpace(title), " ")
@@ -131,9 +142,9 @@ func TestSectionsAreUsed(t *testing.T) {
 			}
 		}
 	}
-	for _, l := range everyLimit() {
+	for _, l := range append(everyLimit(), hours(), Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
 		one := []limiter{newLimiter(&l)}
-		for _, source := range []string{compose(one, kind{}), compose(one, kind{refund: true})} {
+		for _, source := range []string{compose(one, kind{}), compose(one, kind{refund: true}), renewal(kind{}).Source} {
 			for lines := range unused {
 				if strings.Contains(unindent(source), unindent(lines)) {
 					delete(unused, lines)

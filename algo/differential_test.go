@@ -1,10 +1,12 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -83,9 +85,10 @@ type sequence struct {
 	expect    []expectation
 }
 
-// charge is what can be refunded.
+// charge is what can be refunded, and renewed.
 type charge struct {
 	atMicros int64
+	nonce    int64
 	costs    []int64
 }
 
@@ -94,14 +97,17 @@ type expectation struct {
 	what      string
 	plan      *Plan
 	reply     *redis.Cmd // nil for a refund
+	otherTime bool
 	allowed   bool
 	decisions []Decision
 	expires   []*redis.DurationCmd // PEXPIRETIME of each key, if the clock only went forward
 	wantMs    []int64
+	later     []bool // of each key: it may expire later than that
 }
 
 func replay(t *testing.T, client *redis.Client, r random, name string, limits []Limit) {
 	t.Helper()
+	r.withCalendars(limits)
 	plain := mustPlan(t, limits...)
 	s := &sequence{
 		luaPlan:   newLuaPlan(t, client, plain, name),
@@ -118,9 +124,13 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 		if s.oneIn(20) {
 			s.resize(t)
 		}
-		if len(s.charges) > 0 && s.oneIn(8) {
+		s.rebound(t)
+		switch _, holds := s.Slots(); {
+		case len(s.charges) > 0 && s.oneIn(8):
 			s.settleOne()
-		} else {
+		case len(s.charges) > 0 && holds && s.oneIn(8):
+			s.renewSome(t)
+		default:
 			last = s.decideOne()
 		}
 	}
@@ -151,7 +161,7 @@ func (s *sequence) advance(last []Decision) {
 		s.nowMicros = epoch
 		s.ahead, s.forward = 0, false
 	case s.oneIn(60):
-		s.nowMicros = max(s.nowMicros-s.span(1, 2*limit.WindowMicros), epoch)
+		s.nowMicros = max(s.nowMicros-s.span(1, 2*max(limit.WindowMicros, limit.TTLMicros)), epoch)
 		s.forward = false
 	case s.oneIn(60) && s.ahead == 0:
 		s.ahead = s.span(1, 10*MaxWindowMicros)
@@ -194,10 +204,20 @@ func (s *sequence) decideOne() []Decision {
 		}
 	}
 	out := make([]Decision, len(s.states))
+	if s.OtherTime(s.nowMicros) {
+		s.expectExpiry(expectation{
+			what:      fmt.Sprintf("costs %d at %d, which is another time, of %+v", costs, s.nowMicros, s.Limits()),
+			plan:      s.Plan,
+			reply:     s.decideEach(s.pipe, s.nowMicros, costs),
+			otherTime: true,
+		})
+		return out
+	}
 	s.Rebase(s.states, s.nowMicros)
-	allowed := s.Decide(s.states, s.nowMicros, costs, out)
+	s.nonce += 1 + s.Int64N(1<<40)
+	allowed := s.DecideAs(s.nonce, s.states, s.nowMicros, costs, out)
 	if allowed {
-		s.charges = append(s.charges, charge{s.nowMicros, costs})
+		s.charges = append(s.charges, charge{s.nowMicros, s.nonce, costs})
 	}
 	s.expectExpiry(expectation{
 		what:      fmt.Sprintf("costs %d at %d of %+v", costs, s.nowMicros, s.Limits()),
@@ -222,13 +242,37 @@ func (s *sequence) settleOne() {
 		if !s.oneIn(2) {
 			c.costs[i] = s.difference(c.costs[i], s.Limits()[i].Capacity())
 		}
-		if c.costs[i] > 0 || c.costs[i] < 0 && !s.Limits()[i].Queue { // what the script does to the keys it looks at
+		if l := s.Limits()[i]; l.Algorithm != Concurrency && (c.costs[i] > 0 || c.costs[i] < 0 && !l.Queue) { // what the script does to the keys it looks at
 			s.states[i], _ = s.limiters[i].rebase(s.states[i], s.nowMicros)
 		}
 	}
-	s.Refund(s.states, c.atMicros, s.nowMicros, c.costs)
+	s.RefundAs(c.nonce, s.states, c.atMicros, s.nowMicros, c.costs)
+	last := s.nonce
+	s.nonce = c.nonce
 	s.giveBackEach(s.pipe, s.nowMicros, c.costs, c.atMicros)
+	s.nonce = last
 	s.expectExpiry(expectation{what: fmt.Sprintf("settlement of %+v at %d", c, s.nowMicros)})
+}
+
+// renewSome renews the slots of some of the last charges, in one call. What was given
+// back is held again: renewal asks nobody.
+func (s *sequence) renewSome(t *testing.T) {
+	t.Helper()
+	limit, _ := s.Slots()
+	args := []any{s.Limits()[limit].TTLMicros}
+	for i := max(0, len(s.charges)-1-s.IntN(4)); i < len(s.charges); i++ {
+		if c := s.charges[i]; c.costs[limit] > 0 {
+			args = append(args, c.nonce, c.costs[limit])
+			s.Renew(s.states, s.nowMicros, c.nonce, c.costs[limit])
+		}
+	}
+	if len(args) > 1 {
+		source := strings.Replace(s.RenewScript().Source, "#ARGV, 2", "#ARGV - 3, 2", 1) // the test's clock
+		sha := loadOnTestClock(t, s.client, source)
+		args = append(args, s.nowMicros/1e6, s.nowMicros%1e6, "")
+		s.pipe.EvalSha(ctx, sha, s.keys[limit:limit+1], args...)
+		s.expectExpiry(expectation{what: fmt.Sprintf("renewal of %v at %d", args, s.nowMicros)})
+	}
 }
 
 func (s *sequence) expectExpiry(e expectation) {
@@ -236,6 +280,7 @@ func (s *sequence) expectExpiry(e expectation) {
 		for i, st := range s.states {
 			e.expires = append(e.expires, s.pipe.PExpireTime(ctx, s.keys[i]))
 			e.wantMs = append(e.wantMs, wantExpiry(s.ExpiresAtMicros(i, st)))
+			e.later = append(e.later, s.Limits()[i].Algorithm == Concurrency && len(st) > 0)
 		}
 	}
 	s.expect = append(s.expect, e)
@@ -256,13 +301,17 @@ func (e *expectation) met(t *testing.T) bool {
 	if e.reply != nil {
 		l := luaPlan{Plan: e.plan}
 		out, allowed, err := l.parse(e.reply)
-		if err != nil || allowed != e.allowed || !slices.Equal(out, e.decisions) {
+		if e.otherTime {
+			ok = errors.Is(err, ErrOtherTime)
+			err = nil
+		}
+		if !ok || !e.otherTime && (err != nil || allowed != e.allowed || !slices.Equal(out, e.decisions)) {
 			t.Errorf("%s:\nLua %v %+v %v\nGo  %v %+v", e.what, allowed, out, err, e.allowed, e.decisions)
 			ok = false
 		}
 	}
 	for i, cmd := range e.expires {
-		if got := milliseconds(cmd); got != e.wantMs[i] {
+		if got := milliseconds(cmd); got != e.wantMs[i] && !(e.later[i] && got > e.wantMs[i]) {
 			t.Errorf("%s: key %d expires at %d ms, want %d", e.what, i, got, e.wantMs[i])
 			ok = false
 		}
@@ -272,10 +321,10 @@ func (e *expectation) met(t *testing.T) bool {
 
 // milliseconds undoes what go-redis makes of PEXPIRETIME's answer.
 func milliseconds(cmd *redis.DurationCmd) int64 {
-	if d := cmd.Val(); d < 0 {
+	if d := cmd.Val(); d == -1 || d == -2 {
 		return int64(d)
 	}
-	return cmd.Val().Milliseconds()
+	return int64(uint64(cmd.Val()) / 1e6) // beyond the year 2262 it is more than a Duration holds
 }
 
 // compareStates checks that the keys say what the States say.
@@ -288,8 +337,21 @@ func (s *sequence) compareStates(t *testing.T) {
 		}
 		l := s.Limits()[i]
 		got := s.state(t, i, near)
+		if l.Algorithm == Concurrency {
+			got, want = sortedSlots(got), sortedSlots(want)
+		}
 		if !slices.Equal(got, want) && !(l.Algorithm.HasBurst() && sameInterval(got, want, l.WindowMicros)) {
 			t.Errorf("state of %+v at %d: Redis %v, Go %v", s.Limits()[i], s.nowMicros, got, want)
 		}
 	}
+}
+
+// sortedSlots is a concurrency's State in the order of its nonces.
+func sortedSlots(s State) State {
+	var entries [][]int64
+	for e := range slices.Chunk(s, slotLen) {
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, slices.Compare)
+	return slices.Concat(entries...)
 }

@@ -6,11 +6,13 @@ import _ "embed"
 var fixedWindowLua string
 
 // fixedWindow counts the units of one window, which starts at a multiple of its
-// length since the Unix epoch, or with its first request.
+// length since the Unix epoch, with its first request, or with a calendar's.
 type fixedWindow struct {
 	limit     int64
 	window    int64 // us
 	fromFirst bool
+	calendar  bool
+	bounds    Bounds // of the calendar's windows
 }
 
 // A fixedWindow's State.
@@ -18,19 +20,32 @@ const (
 	fixedStart = iota // us since the Unix epoch
 	fixedCount        // units charged since
 	fixedLen
+	fixedEnd    = iota - 1 // of a calendar's window, likewise
+	calendarLen = iota - 1
 )
 
 func newFixedWindow(l *Limit) limiter {
-	variant := "clock"
-	if l.FromFirstRequest {
+	variant, args := "clock", fixedArgs[:]
+	switch {
+	case l.CalendarID != "":
+		variant, args = "calendar", calendarArgs[:]
+	case l.FromFirstRequest:
 		variant = "first_request"
 	}
 	return limiter{
 		algorithm: FixedWindow,
-		fixed:     fixedWindow{l.Units, l.WindowMicros, l.FromFirstRequest},
+		fixed:     fixedWindow{l.Units, l.WindowMicros, l.FromFirstRequest, l.CalendarID != "", l.Bounds},
 		name:      "fixed_window", lua: fixedWindowLua, variant: variant,
-		args: fixedArgs[:],
+		args: args,
 	}
+}
+
+var calendarArgs = [...]argument{
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[0]) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[1]) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[2]) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[3]) },
 }
 
 var fixedArgs = [...]argument{
@@ -46,28 +61,60 @@ func (f *fixedWindow) read(s State, nowMicros int64) (start, used int64) {
 	case f.fromFirst:
 		return nowMicros, 0
 	}
-	return floorTo(nowMicros, f.window), 0
+	return f.begin(nowMicros), 0
+}
+
+// begin is when the window begins that a time is in, unless its first request has
+// begun it.
+func (f *fixedWindow) begin(micros int64) int64 {
+	if f.calendar {
+		begins, _ := f.bounds.window(micros)
+		return begins
+	}
+	return floorTo(micros, f.window)
+}
+
+// end is when the window ends that the state is of or, without one, would be that
+// begins at a time. The state says it itself, as the bounds may be of another time.
+func (f *fixedWindow) end(s State, begins int64) int64 {
+	switch {
+	case !f.calendar:
+		return begins + f.window
+	case len(s) == calendarLen && s[fixedStart] == begins:
+		return s[fixedEnd]
+	}
+	_, ends := f.bounds.window(begins)
+	return ends
+}
+
+// isState reports whether the state may be one that f has written.
+func (f *fixedWindow) isState(s State) bool {
+	return !f.calendar && len(s) == fixedLen || f.calendar && len(s) == calendarLen
 }
 
 // live reports whether the state is of the window that now is in. A first request
 // in the future, made before the clock was set back, came now.
 func (f *fixedWindow) live(s State, nowMicros int64) bool {
-	if len(s) != fixedLen {
+	if !f.isState(s) {
 		return false
 	}
 	if f.fromFirst {
 		return s[fixedCount] > 0 && nowMicros-s[fixedStart] < f.window
 	}
-	return s[fixedStart] == floorTo(nowMicros, f.window)
+	return s[fixedStart] == f.begin(nowMicros)
 }
 
 func (f *fixedWindow) check(s State, nowMicros, cost int64) Decision {
 	start, used := f.read(s, nowMicros)
-	left, reset := start+f.window-nowMicros, int64(0)
+	end := f.end(s, start)
+	left, reset := end-nowMicros, int64(0)
 	if used > 0 {
 		reset = left
 	}
 	d := uncharged(f.limit-used, reset)
+	if f.calendar {
+		d.BeginsMicros, d.EndsMicros = start, end
+	}
 	switch {
 	case cost <= d.Remaining:
 	case cost > f.limit:
@@ -80,8 +127,18 @@ func (f *fixedWindow) check(s State, nowMicros, cost int64) Decision {
 
 func (f *fixedWindow) charge(s State, nowMicros, cost int64, d *Decision) State {
 	start, used := f.read(s, nowMicros)
-	d.charged(cost, start+f.window-nowMicros)
-	return append(s[:0], start, used+cost)
+	end := f.end(s, start)
+	d.charged(cost, end-nowMicros)
+	return f.state(s, start, used+cost, end)
+}
+
+// state writes a window's state, in s.
+func (f *fixedWindow) state(s State, start, used, end int64) State {
+	s = append(s[:0], start, used)
+	if f.calendar {
+		s = append(s, end)
+	}
+	return s
 }
 
 // rebase makes a window that starts in the future one that starts now.
@@ -98,7 +155,7 @@ func (f *fixedWindow) refund(s State, chargedAtMicros, nowMicros, cost int64) St
 	if !f.live(s, nowMicros) {
 		return s
 	}
-	if after := chargedAtMicros - s[fixedStart]; after < 0 || after >= f.window {
+	if chargedAtMicros < s[fixedStart] || chargedAtMicros >= f.end(s, s[fixedStart]) {
 		return s
 	}
 	if s[fixedCount] <= cost {
@@ -117,20 +174,21 @@ func (f *fixedWindow) debit(s State, chargedAtMicros, nowMicros, cost int64) Sta
 		if used == 0 {
 			start = chargedAtMicros // the charge has begun a window
 		}
-	} else if len(s) == fixedLen && s[fixedStart] != start && nowMicros/1000 <= f.expires(s)/1000 {
+	} else if f.isState(s) && s[fixedStart] != start && nowMicros/1000 <= f.expires(s)/1000 {
 		return s // of another window, which the clock was in before it was set back
 	}
-	if owed <= 0 || !within(chargedAtMicros, start, start+f.window-1) || nowMicros-start >= f.window {
+	end := f.end(s, start)
+	if owed <= 0 || !within(chargedAtMicros, start, end-1) || nowMicros >= end {
 		return s
 	}
-	return append(s[:0], start, used+owed)
+	return f.state(s, start, used+owed, end)
 }
 
 func (f *fixedWindow) expires(s State) int64 {
-	if len(s) != fixedLen {
+	if !f.isState(s) {
 		return 0
 	}
-	return s[fixedStart] + f.window
+	return f.end(s, s[fixedStart])
 }
 
 // floorTo rounds a time down to a multiple of step.

@@ -1,14 +1,17 @@
 -- Fixed window: a counter for each window, which starts at a multiple of its
--- length since the Unix epoch (clock) or with its first request (first_request).
+-- length since the Unix epoch (clock), with its first request (first_request), or
+-- with a day, week, month or year of a time zone (calendar).
 --
 -- KEYS[1]  the limit's key
 -- ARGV[1]  cost, in units; in a refund what is given back, or below 0 owed
 -- ARGV[2]  limit, units in a window
--- ARGV[3]  window, us
+-- ARGV[3]  window, us; calendar: ARGV[3] to ARGV[6], when three windows begin, one
+--          after another, and when the last ends (us, in whole minutes)
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
---          -1 never), reset_after without this charge (us)
+--          -1 never), reset_after without this charge (us); calendar: when the
+--          window begins (us). If now is in none of the three, nothing but now.
 -- State    STRING. clock: the number (window's index mod 2^22) * 2^31 + count,
---          so that a count is never taken for the next window's, however late
+--          calendar: the same with the minute in which the window begins, so that a count is never taken for the next window's, however late
 --          Redis expires it. first_request: the start (us, a little-endian
 --          double) and the count (32 bits), as no number holds both. Garbage
 --          counts as no key.
@@ -20,6 +23,19 @@
 -- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
 -- place in its plan, and its arguments follow those of the limits before it.
 
+--- pick calendar
+local start_1, end_1 = ARGV[4] + 0, ARGV[5] + 0
+if now < start_1 then
+  start_1, end_1 = ARGV[3] + 0, start_1
+elseif now >= end_1 then
+  start_1, end_1 = end_1, ARGV[6] + 0
+end
+
+--- locals calendar
+local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, end_1 - start_1
+local used_1, remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0, 0
+local base_1 = start_1 / 60000000 % 2^22 * 2^31
+
 --- locals clock
 local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now - now % window_1, 0, 0, 0, 0, 0
@@ -29,7 +45,7 @@ local base_1 = start_1 / window_1 % 2^22 * 2^31
 local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now, 0, 0, 0, 0, 0
 
---- load clock
+--- load
 local stored = tonumber(call('GET', KEYS[1]))
 if stored then
   local count = stored % 2147483648
@@ -57,7 +73,7 @@ if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
 reset_1 = before_1
 if cost_1 > remaining_1 then retry_1 = cost_1 > limit_1 and -1 or left end
 
---- charge clock
+--- charge
 remaining_1, reset_1 = remaining_1 - cost_1, start_1 + window_1 - now
 if used_1 > 0 then
   call('INCRBY', KEYS[1], ARGV[1])
@@ -75,8 +91,8 @@ else
   call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((start_1 + window_1) / 1000)))
 end
 
---- refund clock
-if used_1 > 0 and charged - charged % window_1 == start_1 then
+--- refund
+if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
   if used_1 > cost_1 then
     call('DECRBY', KEYS[1], ARGV[1])
   else
@@ -94,11 +110,11 @@ if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
   end
 end
 
---- debit clock
+--- debit
 -- A key of another window, which the clock was in before it was set back, stays.
 local owed = math.min(-cost_1, 2 * limit_1 - used_1)
 local own = not stored or stored - stored % 2147483648 == base_1
-if owed > 0 and own and charged - charged % window_1 == start_1 then
+if owed > 0 and own and charged >= start_1 and charged - start_1 < window_1 then
   if used_1 > 0 then
     call('INCRBY', KEYS[1], string.format('%d', owed))
   else

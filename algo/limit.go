@@ -21,14 +21,16 @@ const (
 	MaxSubWindows   = 60
 )
 
-// Limit is one limit of a rule: Units in each window of WindowMicros.
+// Limit is one limit of a rule: Units in each window of WindowMicros, or of slots at
+// once.
 type Limit struct {
 	Algorithm Algorithm
 
 	// Units is the configuration's "limit": what a window admits, 0 to MaxUnits. A
 	// limit of 0 rejects every cost but 0, for ever.
 	Units int64
-	// WindowMicros is a whole number of milliseconds, in microseconds.
+	// WindowMicros is a whole number of milliseconds, in microseconds; 0 for an
+	// algorithm without a window.
 	WindowMicros int64
 	// Burst is the capacity of token_bucket, leaky_bucket and gcra, 1 to
 	// MaxUnits; 0 stands for Units. It is 0 for the other algorithms.
@@ -36,6 +38,11 @@ type Limit struct {
 	// FromFirstRequest starts a fixed window with its first request; otherwise
 	// windows are aligned to the Unix epoch.
 	FromFirstRequest bool
+	// CalendarID names the calendar windows of a fixed window, as its key does:
+	// "month:Europe/Berlin:31". Their Bounds come with each call. WindowMicros is
+	// then about the longest of them. "" for all others.
+	CalendarID string
+	Bounds     Bounds
 	// SubWindows is how many parts of a window the sliding_window_counter
 	// counts apart, 1 to MaxSubWindows; 0 stands for 1.
 	SubWindows int64
@@ -45,11 +52,43 @@ type Limit struct {
 	// MaxDelayMicros is the longest delay of a Queue: what would wait longer is
 	// rejected.
 	MaxDelayMicros int64
+	// TTLMicros is after how long without a renewal a concurrency's slots are free,
+	// MinTTLMicros to MaxTTLMicros. It is 0 for the other algorithms.
+	TTLMicros int64
 }
 
 // Bounds are when three calendar windows begin, one after another, and when the last
-// of them ends: in microseconds since the Unix epoch, in whole minutes.
+// of them ends: in microseconds since the Unix epoch, in whole minutes. The zero
+// Bounds hold no time.
 type Bounds [4]int64
+
+// window is the one of the three that holds a time: when it begins and ends. It is
+// 0, 0 if none does.
+func (b *Bounds) window(micros int64) (begins, ends int64) {
+	for i := range len(b) - 1 {
+		if b[i] <= micros && micros < b[i+1] {
+			return b[i], b[i+1]
+		}
+	}
+	return 0, 0
+}
+
+// valid reports whether the Bounds are what they say, or zero.
+func (b *Bounds) valid() bool {
+	if *b == (Bounds{}) {
+		return true
+	}
+	last := int64(-1)
+	for _, micros := range b {
+		if micros <= last || micros > maxReplyMicros || micros%minute != 0 {
+			return false
+		}
+		last = micros
+	}
+	return true
+}
+
+const minute = 60e6 // us
 
 // Capacity is the most units that can be admitted at one instant.
 func (l *Limit) Capacity() int64 {
@@ -82,6 +121,9 @@ type Decision struct {
 	// DelayMicros is how long a Queue holds the admitted request, rounded up;
 	// 0 for all others.
 	DelayMicros int64
+	// BeginsMicros and EndsMicros are the calendar window that was decided in, since
+	// the Unix epoch; 0 for all others.
+	BeginsMicros, EndsMicros int64
 }
 
 // Fit lowers the burst, if need be, to what is restored within MaxRestoreMicros: a
@@ -96,7 +138,8 @@ func (l *Limit) Fit() {
 }
 
 // RestoreMicros is the time in which the whole capacity is restored, rounded
-// up: burst * window / limit of a bucket, else the window, as of a limit of 0.
+// up: burst * window / limit of a bucket, else the window, as of a limit of 0. It is
+// 0 for slots, which no time restores.
 func (l *Limit) RestoreMicros() int64 {
 	if !l.Algorithm.HasBurst() || l.Units == 0 {
 		return l.WindowMicros

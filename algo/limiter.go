@@ -11,15 +11,26 @@ type limiter struct {
 	log       slidingWindowLog
 	counter   slidingWindowCounter
 	bucket    bucket // token_bucket, leaky_bucket and gcra
+	slots     concurrency
 
 	name    string     // of the .lua file
 	lua     string     // its text
 	variant string     // which of its sections to use, see section
-	args    []argument // the script's arguments after the cost
+	args    []argument // the script's arguments after the cost, and the nonce
+	nonce   bool       // whether a nonce stands between them
 }
 
 // argument appends one argument of a script.
 type argument func(dst []byte, l *limiter) []byte
+
+// arguments is how many arguments the limit has in a script.
+func (l *limiter) arguments() int {
+	n := 1 + len(l.args)
+	if l.nonce {
+		n++
+	}
+	return n
+}
 
 func newLimiter(l *Limit) limiter {
 	switch l.Algorithm {
@@ -31,6 +42,8 @@ func newLimiter(l *Limit) limiter {
 		return newSlidingWindowCounter(l)
 	case TokenBucket, LeakyBucket, GCRA:
 		return newBucketLimiter(l)
+	case Concurrency:
+		return newConcurrency(l)
 	}
 	return limiter{}
 }
@@ -44,6 +57,8 @@ func (l *limiter) check(s State, nowMicros, cost int64) Decision {
 		return l.log.check(s, nowMicros, cost)
 	case SlidingWindowCounter:
 		return l.counter.check(s, nowMicros, cost)
+	case Concurrency:
+		return l.slots.check(s, nowMicros, cost)
 	default:
 		return l.bucket.check(s, nowMicros, cost)
 	}
@@ -51,7 +66,7 @@ func (l *limiter) check(s State, nowMicros, cost int64) Decision {
 
 // charge takes a cost above 0 that check has allowed. It brings d, which check
 // returned, up to date and returns the new state, in s where it has room.
-func (l *limiter) charge(s State, nowMicros, cost int64, d *Decision) State {
+func (l *limiter) charge(s State, nowMicros, nonce, cost int64, d *Decision) State {
 	switch l.algorithm {
 	case FixedWindow:
 		return l.fixed.charge(s, nowMicros, cost, d)
@@ -59,13 +74,15 @@ func (l *limiter) charge(s State, nowMicros, cost int64, d *Decision) State {
 		return l.log.charge(s, nowMicros, cost, d)
 	case SlidingWindowCounter:
 		return l.counter.charge(s, nowMicros, cost, d)
+	case Concurrency:
+		return l.slots.charge(s, nowMicros, nonce, cost, d)
 	default:
 		return l.bucket.charge(s, nowMicros, cost, d)
 	}
 }
 
 // refund gives back a cost above 0 and returns the new state, in s.
-func (l *limiter) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
+func (l *limiter) refund(s State, chargedAtMicros, nowMicros, nonce, cost int64) State {
 	switch l.algorithm {
 	case FixedWindow:
 		return l.fixed.refund(s, chargedAtMicros, nowMicros, cost)
@@ -73,6 +90,8 @@ func (l *limiter) refund(s State, chargedAtMicros, nowMicros, cost int64) State 
 		return l.log.refund(s, chargedAtMicros, cost)
 	case SlidingWindowCounter:
 		return l.counter.refund(s, chargedAtMicros, nowMicros, cost)
+	case Concurrency:
+		return l.slots.release(s, nonce, cost)
 	default:
 		return l.bucket.refund(s, chargedAtMicros, nowMicros, cost)
 	}
@@ -89,6 +108,8 @@ func (l *limiter) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
 		return l.log.debit(s, chargedAtMicros, nowMicros, cost)
 	case SlidingWindowCounter:
 		return l.counter.debit(s, chargedAtMicros, nowMicros, cost)
+	case Concurrency:
+		return s // slots are never owed
 	default:
 		if l.bucket.queue {
 			return s // it has let its requests go already, each at its turn
@@ -107,6 +128,8 @@ func (l *limiter) rebase(s State, nowMicros int64) (State, bool) {
 		return l.log.rebase(s, nowMicros)
 	case SlidingWindowCounter:
 		return l.counter.rebase(s, nowMicros)
+	case Concurrency:
+		return l.slots.rebase(s, nowMicros)
 	default:
 		return l.bucket.rebase(s, nowMicros)
 	}
@@ -121,6 +144,8 @@ func (l *limiter) expires(s State) int64 {
 		return l.log.expires(s)
 	case SlidingWindowCounter:
 		return l.counter.expires(s)
+	case Concurrency:
+		return l.slots.expires(s)
 	default:
 		return bucketExpires(s)
 	}

@@ -4,7 +4,8 @@ package algo
 // exist; one that makes no sense is taken for it. Its layout, all times in
 // microseconds since the Unix epoch:
 //
-//	fixed_window            start of the window, units charged in it
+//	fixed_window            start of the window, units charged in it; of a calendar's
+//	                        window also its end
 //	sliding_window_log      threes, oldest first: times of the first and the last
 //	                        charge, units
 //	sliding_window_counter  pairs, oldest first: start of the sub-window, units
@@ -12,6 +13,7 @@ package algo
 //	leaky_bucket            drained: whole us, fraction in 2^-30 us; the limit that
 //	                        it was counted with; in debt also what is beyond the
 //	                        capacity: whole us, fraction in 2^-30 us
+//	concurrency             threes, in no order: nonce, slots, when they end
 type State []int64
 
 // Plan is the ordered limits of one rule, which are decided together: either
@@ -21,6 +23,7 @@ type Plan struct {
 	limiters []limiter
 	script   Script
 	refund   Script
+	slots    int // the limit whose slots requests hold; -1: none
 	terms    Terms
 }
 
@@ -29,8 +32,11 @@ type Plan struct {
 func NewPlan(limits []Limit) (*Plan, error) { return NewPlanWithTerms(limits, Terms{}) }
 
 // Size is what of a limit may come with a request: Limit.Units and Limit.Burst,
-// within the same bounds.
-type Size struct{ Units, Burst int64 }
+// within the same bounds, and Limit.Bounds of a limit with calendar windows.
+type Size struct {
+	Units, Burst int64
+	Bounds       Bounds
+}
 
 // Sized makes *into the plan that p is for a request that brings sizes, one for
 // each limit, and returns it. It decides, and its scripts' arguments and replies
@@ -38,15 +44,15 @@ type Size struct{ Units, Burst int64 }
 // into keeps its memory from call to call and must be used for p alone. ok is
 // false if a size is out of bounds.
 func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
-	into.script, into.refund, into.terms = p.script, p.refund, p.terms
+	into.script, into.refund, into.terms, into.slots = p.script, p.refund, p.terms, p.slots
 	into.limits = append(into.limits[:0], p.limits...)
 	into.limiters = append(into.limiters[:0], p.limiters...)
 	for i := range into.limits {
 		l := &into.limits[i]
-		if sizes[i] == (Size{l.Units, l.Burst}) {
+		if sizes[i] == (Size{l.Units, l.Burst, l.Bounds}) {
 			continue
 		}
-		l.Units, l.Burst = sizes[i].Units, sizes[i].Burst
+		l.Units, l.Burst, l.Bounds = sizes[i].Units, sizes[i].Burst, sizes[i].Bounds
 		if !l.sizeIsValid() {
 			return nil, false
 		}
@@ -68,13 +74,32 @@ func (p *Plan) Each(cost int64) []int64 {
 	return costs
 }
 
+// OtherTime reports whether a limit's calendar windows are those of another time than
+// now. The script charges nothing then, and answers its time: see ErrOtherTime.
+func (p *Plan) OtherTime(nowMicros int64) bool {
+	for i := range p.limits {
+		if l := &p.limits[i]; l.CalendarID != "" {
+			if _, ends := l.Bounds.window(nowMicros); ends == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Decide checks each limit's cost and, if all limits allow theirs, charges them.
 // costs, states and out have one element for each limit; states are updated in
 // place, and a denied call changes none. A limit whose cost is 0, or less, only
 // reports: it allows and is not charged.
 //
-// What Rebase changes must have been changed before.
+// What Rebase changes must have been changed before, and now must not be of
+// OtherTime.
 func (p *Plan) Decide(states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
+	return p.DecideAs(0, states, nowMicros, costs, out)
+}
+
+// DecideAs is Decide for a request with a nonce: slots that it takes are under it.
+func (p *Plan) DecideAs(nonce int64, states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
 	allowed = true
 	for i := range p.limiters {
 		out[i] = p.limiters[i].check(states[i], nowMicros, max(costs[i], 0))
@@ -85,7 +110,7 @@ func (p *Plan) Decide(states []State, nowMicros int64, costs []int64, out []Deci
 	}
 	for i := range p.limiters {
 		if costs[i] > 0 {
-			states[i] = p.limiters[i].charge(states[i], nowMicros, costs[i], &out[i])
+			states[i] = p.limiters[i].charge(states[i], nowMicros, nonce, costs[i], &out[i])
 		}
 	}
 	return true
@@ -116,10 +141,16 @@ func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
 // that time still counts. A state holds its capacity twice at most: what is beyond
 // is lost. A Queue takes nothing.
 func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros int64, costs []int64) {
+	p.RefundAs(0, states, chargedAtMicros, nowMicros, costs)
+}
+
+// RefundAs is Refund of what a DecideAs charged with this nonce. Slots are given back
+// if they are there; a cost of 0 leaves them alone.
+func (p *Plan) RefundAs(nonce int64, states []State, chargedAtMicros, nowMicros int64, costs []int64) {
 	for i := range p.limiters {
 		switch l := &p.limiters[i]; {
 		case costs[i] > 0:
-			states[i] = l.refund(states[i], chargedAtMicros, nowMicros, costs[i])
+			states[i] = l.refund(states[i], chargedAtMicros, nowMicros, nonce, costs[i])
 		case costs[i] < 0:
 			states[i] = l.debit(states[i], chargedAtMicros, nowMicros, -max(costs[i], -2*MaxUnits))
 		}
@@ -132,7 +163,8 @@ func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expi
 
 // Script decides a request:
 //
-//	EVALSHA sha n key1..keyn, then for each limit its cost and its Args
+//	EVALSHA sha n key1..keyn, then for each limit its cost, if TakesNonce the
+//	request's nonce, and its Args
 //
 // ParseReply reads what it answers. A plan with terms has keys and arguments more,
 // see TermSuffixes and NumTermArgs, and ParseRuling reads its answers.
@@ -140,7 +172,7 @@ func (p *Plan) Script() Script { return p.script }
 
 // RefundScript changes a charge, as Refund does. The arguments are those of Script,
 // with what is given back, or below 0 owed, in place of the costs, then the Redis
-// time of the charge. It answers 0.
+// time of the charge. It answers 0, or 1 if there were no slots to give back any more.
 func (p *Plan) RefundScript() Script { return p.refund }
 
 // ScriptWithoutTime is Script for a Redis whose scripts may not call TIME. It
@@ -159,17 +191,43 @@ func (p *Plan) RefundScriptWithoutTime() Script {
 	return scriptOf(p.limiters, kind{refund: true, withoutTime: true})
 }
 
-// NumArgs is how many arguments of limit i follow its cost.
+// TakesNonce reports whether limit i's cost is followed by the request's nonce.
+func (p *Plan) TakesNonce(i int) bool { return p.limiters[i].nonce }
+
+// Slots is the limit whose slots requests hold until they end; ok is false if there
+// is none.
+func (p *Plan) Slots() (limit int, ok bool) { return p.slots, p.slots >= 0 }
+
+// Renew makes the slots that are held under a nonce so many, in the state of the limit
+// that Slots names, and their ttl begin anew. It asks for no room. With 0 none are
+// held. What Rebase changes must have been changed before.
+func (p *Plan) Renew(states []State, nowMicros, nonce, slots int64) {
+	i := p.slots
+	states[i] = p.limiters[i].slots.renew(states[i], nowMicros, nonce, slots)
+}
+
+// RenewScript renews the slots of many requests of one identity:
+//
+//	EVALSHA sha 1 key, then the ttl in us, then of each request nonce and slots
+//
+// It answers how many of them had ended. They are held again, whatever the limit.
+func (p *Plan) RenewScript() Script { return renewal(kind{}) }
+
+// RenewScriptWithoutTime is RenewScript with the key and the clock of
+// ScriptWithoutTime.
+func (p *Plan) RenewScriptWithoutTime() Script { return renewal(kind{withoutTime: true}) }
+
+// NumArgs is how many arguments of limit i follow its cost, and its nonce.
 func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args) }
 
-// AppendArg appends argument n of those that follow limit i's cost. They depend
+// AppendArg appends argument n of those that NumArgs counts. They depend
 // on the limit alone, so that all but those of a Sized plan can be encoded once.
 func (p *Plan) AppendArg(dst []byte, i, n int) []byte {
 	l := &p.limiters[i]
 	return l.args[n](dst, l)
 }
 
-// Args are the arguments that follow limit i's cost.
+// Args are the arguments that follow limit i's cost, and its nonce.
 func (p *Plan) Args(i int) []string {
 	args := make([]string, p.NumArgs(i))
 	for n := range args {

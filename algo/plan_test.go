@@ -15,7 +15,7 @@ func TestNewPlanRefuses(t *testing.T) {
 		change func(l *Limit)
 	}{
 		{"algorithm", func(l *Limit) { l.Algorithm = 0 }},
-		{"algorithm", func(l *Limit) { l.Algorithm = GCRA + 1 }},
+		{"algorithm", func(l *Limit) { l.Algorithm = endOfAlgorithms }},
 		{"limit -1", func(l *Limit) { l.Units = -1 }},
 		{"limit 1000000001", func(l *Limit) { l.Units = MaxUnits + 1 }},
 		{"window in us 0", func(l *Limit) { l.WindowMicros = 0 }},
@@ -36,6 +36,10 @@ func TestNewPlanRefuses(t *testing.T) {
 		{"overflow does not belong", func(l *Limit) { l.Queue = true }},
 		{"max_delay does not belong", func(l *Limit) { l.MaxDelayMicros = 1 }},
 		{"max_delay does not belong", func(l *Limit) { l.Algorithm, l.MaxDelayMicros = LeakyBucket, 1 }},
+		{"ttl in us 30000000", func(l *Limit) { l.TTLMicros = 30e6 }},
+		{"ttl in us 0", func(l *Limit) { *l = Limit{Algorithm: Concurrency, Units: 1} }},
+		{"ttl in us 3600000001", func(l *Limit) { *l = Limit{Algorithm: Concurrency, Units: 1, TTLMicros: MaxTTLMicros + 1} }},
+		{"window in us 1000000", func(l *Limit) { l.Algorithm, l.TTLMicros = Concurrency, 5e6 }},
 		{"max_delay in us -1", func(l *Limit) { l.Algorithm, l.Queue, l.MaxDelayMicros = LeakyBucket, true, -1 }},
 	} {
 		bad := ok

@@ -29,7 +29,9 @@ func (r random) limit(a Algorithm) Limit {
 			Units:        r.span(1, MaxUnits),
 			WindowMicros: r.span(MinWindowMicros/1000, MaxWindowMicros/1000) * 1000,
 		}
-		r.variant(&l)
+		if r.variant(&l); !a.HasWindow() {
+			l.WindowMicros, l.TTLMicros = 0, r.span(MinTTLMicros, MaxTTLMicros)
+		}
 		if l.validate() == nil {
 			return l
 		}
@@ -80,11 +82,12 @@ func (r random) cost(capacity int64) int64 {
 // step draws how far the clock goes on, from the times at which something
 // happens to the limit, and their neighbours.
 func (r random) step(l *Limit, last Decision, nowMicros int64) int64 {
-	size := l.WindowMicros / max(l.SubWindows, 1)
+	window := max(l.WindowMicros, l.TTLMicros)
+	size := window / max(l.SubWindows, 1)
 	micros := []int64{
 		0, 0, 1, last.RetryAfterMicros, last.ResetAfterMicros, last.ResetAfterMicros / 2,
-		l.WindowMicros, size, size - nowMicros%size, ceilDiv(l.WindowMicros, max(l.Units, 1)),
-		r.span(0, 2*l.WindowMicros), r.span(0, size),
+		window, size, size - nowMicros%size, ceilDiv(window, max(l.Units, 1)),
+		r.span(0, 2*window), r.span(0, size),
 	}[r.IntN(12)]
 	return max(micros+int64(r.IntN(5)/2-1), 0) // -1 to 1
 }
@@ -108,7 +111,7 @@ func (r random) size(l *Limit) Size {
 			other.Burst = []int64{0, 1, l.Burst, r.span(1, MaxUnits), r.span(1, 100)}[r.IntN(5)]
 		}
 		if other.sizeIsValid() {
-			return Size{other.Units, other.Burst}
+			return Size{Units: other.Units, Burst: other.Burst}
 		}
 	}
 }

@@ -32,6 +32,7 @@ type luaPlan struct {
 	client         *redis.Client
 	check, takeOff string // SHA-1 of the two scripts on the tests' clock
 	keys           []string
+	nonce          int64 // of the next call
 }
 
 func newLuaPlan(t testing.TB, client *redis.Client, p *Plan, name string) *luaPlan {
@@ -79,10 +80,13 @@ func (l *luaPlan) giveBackEach(pipe redis.Cmdable, nowMicros int64, costs []int6
 	return pipe.EvalSha(ctx, l.takeOff, l.keys, args...)
 }
 
-// arguments are each limit's cost and constants, then more.
+// arguments are each limit's cost, nonce and constants, then more.
 func (l *luaPlan) arguments(costs []int64, more ...any) (args []any) {
 	for i := range l.Limits() {
 		args = append(args, costs[i])
+		if l.TakesNonce(i) {
+			args = append(args, l.nonce)
+		}
 		for _, a := range l.Args(i) {
 			args = append(args, a)
 		}
@@ -123,9 +127,15 @@ func (l *luaPlan) state(t testing.TB, i int, nearMicros int64) State {
 	limit, key := l.Limits()[i], l.keys[i]
 	switch limit.Algorithm {
 	case FixedWindow:
-		return fixedState(t, l.client.Get(ctx, key), &limit, nearMicros)
+		s := fixedState(t, l.client.Get(ctx, key), &limit, nearMicros)
+		if s != nil && limit.CalendarID != "" {
+			s = append(s, milliseconds(l.client.PExpireTime(ctx, key))*1000)
+		}
+		return s
 	case SlidingWindowLog:
 		return logState(t, l.client.ZRangeWithScores(ctx, key, 0, -1))
+	case Concurrency:
+		return slotsState(t, l.client.ZRangeWithScores(ctx, key, 0, -1))
 	case SlidingWindowCounter:
 		return counterState(t, l.client.Get(ctx, key), &l.limiters[i].counter)
 	default:
@@ -161,11 +171,14 @@ func fixedState(t testing.TB, cmd *redis.StringCmd, limit *Limit, nearMicros int
 		unpack(t, text, &start, &count)
 		return State{int64(start), int64(count)}
 	}
-	packed := number(t, text)
+	packed, unit := number(t, text), limit.WindowMicros
+	if limit.CalendarID != "" {
+		unit = minute
+	}
 	const indexes = 1 << 22
-	index := nearMicros / limit.WindowMicros
+	index := nearMicros / unit
 	index += (packed>>31-index%indexes+indexes*3/2)%indexes - indexes/2 // the nearest
-	return State{index * limit.WindowMicros, packed & (1<<31 - 1)}
+	return State{index * unit, packed & (1<<31 - 1)}
 }
 
 // logState also checks the sum that the newest entry has.
@@ -185,6 +198,29 @@ func logState(t testing.TB, cmd *redis.ZSliceCmd) (s State) {
 	}
 	if sum != int64(total) {
 		t.Errorf("the log's sum is %d, want %d", total, sum)
+	}
+	return s
+}
+
+// slotsState also checks the sum that the empty member has.
+func slotsState(t testing.TB, cmd *redis.ZSliceCmd) (s State) {
+	t.Helper()
+	entries, err := cmd.Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, sum := int64(0), int64(0)
+	for _, e := range entries {
+		if e.Member == "" {
+			more = int64(-e.Score)
+			continue
+		}
+		nonce, slots, _ := strings.Cut(e.Member.(string), ":")
+		s = append(s, number(t, nonce), number(t, slots), int64(e.Score))
+		sum += number(t, slots) - 1
+	}
+	if sum != more {
+		t.Errorf("the slots beyond the first of each are %d, want %d", more, sum)
 	}
 	return s
 }

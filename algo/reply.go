@@ -15,13 +15,18 @@ var (
 const maxReplyMicros = 1 << 53
 
 // maxWaitMicros bounds a limit's waits in a reply: the second of two windows, or
-// of two capacities, has to pass, and some rounding.
-func (l *Limit) maxWaitMicros() int64 { return 3 * min(l.RestoreMicros(), maxReplyMicros) }
+// of two capacities, has to pass, and some rounding. Slots have one wait.
+func (l *Limit) maxWaitMicros() int64 {
+	if !l.Algorithm.HasWindow() {
+		return slotRetryMicros
+	}
+	return 3 * min(l.RestoreMicros(), maxReplyMicros)
+}
 
 // ReplyLen is the number of integers in the reply of Script: the Redis time in
 // microseconds, then for each limit the units remaining, reset_after, retry_after
-// (0 allowed, Never) and reset_after without this charge in microseconds, and for
-// a Queue its delay.
+// (0 allowed, Never) and reset_after without this charge in microseconds, for a
+// Queue its delay, and for calendar windows when the one decided in begins.
 func (p *Plan) ReplyLen() int {
 	n := 1
 	for i := range p.limits {
@@ -31,7 +36,7 @@ func (p *Plan) ReplyLen() int {
 }
 
 func replyFields(l *Limit) int {
-	if l.Queue {
+	if l.Queue || l.CalendarID != "" {
 		return 5
 	}
 	return 4
@@ -77,6 +82,13 @@ func parseDecision(l *Limit, values []int64, d *Decision) bool {
 		d.DelayMicros = values[4]
 	}
 	most := l.maxWaitMicros()
+	if l.CalendarID != "" {
+		d.BeginsMicros, d.EndsMicros = l.Bounds.window(values[4])
+		if d.BeginsMicros != values[4] || d.EndsMicros == 0 {
+			return false
+		}
+		most = d.EndsMicros - d.BeginsMicros
+	}
 	return within(d.Remaining, 0, l.Capacity()) &&
 		within(d.ResetAfterMicros, 0, most) &&
 		within(d.ResetBeforeMicros, 0, most) &&

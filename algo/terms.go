@@ -32,7 +32,7 @@ const (
 // Only the scripts that decide obey the terms. Decide and Refund, and the scripts
 // that refund, know of the limits alone.
 func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
-	p := &Plan{}
+	p := &Plan{slots: -1}
 	if len(limits) > 0 || terms == (Terms{}) {
 		if err := validate(limits); err != nil {
 			return nil, err
@@ -46,6 +46,9 @@ func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
 	p.terms, p.limits = terms, append([]Limit(nil), limits...)
 	for i := range p.limits {
 		p.limiters = append(p.limiters, newLimiter(&p.limits[i]))
+		if p.limits[i].Algorithm == Concurrency {
+			p.slots = i
+		}
 	}
 	p.script = scriptOf(p.limiters, p.kind())
 	p.refund = scriptOf(p.limiters, kind{refund: true})
@@ -106,7 +109,7 @@ func (l *Limit) Times(factor int64) Size {
 	sized := *l
 	sized.Units, sized.Burst = times(l.Units, factor), times(l.Burst, factor)
 	sized.Fit()
-	return Size{sized.Units, sized.Burst}
+	return Size{sized.Units, sized.Burst, l.Bounds}
 }
 
 func times(units, factor int64) int64 {

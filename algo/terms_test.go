@@ -270,16 +270,16 @@ func TestTimes(t *testing.T) {
 		factor int64
 		want   Size
 	}{
-		{bucket, 1000, Size{10, 25}},
-		{bucket, 2000, Size{20, 50}},
-		{bucket, 500, Size{5, 12}},
-		{bucket, 1, Size{1, 1}},
-		{bucket, MaxFactor, Size{10_000, 25_000}},
-		{Limit{Algorithm: FixedWindow, Units: 999, WindowMicros: 1e6}, 1999, Size{1997, 0}},
-		{Limit{Algorithm: FixedWindow, WindowMicros: 1e6}, MaxFactor, Size{0, 0}},
-		{Limit{Algorithm: GCRA, Units: MaxUnits, WindowMicros: 1e6, Burst: MaxUnits}, MaxFactor, Size{MaxUnits, MaxUnits}},
+		{bucket, 1000, Size{Units: 10, Burst: 25}},
+		{bucket, 2000, Size{Units: 20, Burst: 50}},
+		{bucket, 500, Size{Units: 5, Burst: 12}},
+		{bucket, 1, Size{Units: 1, Burst: 1}},
+		{bucket, MaxFactor, Size{Units: 10_000, Burst: 25_000}},
+		{Limit{Algorithm: FixedWindow, Units: 999, WindowMicros: 1e6}, 1999, Size{Units: 1997, Burst: 0}},
+		{Limit{Algorithm: FixedWindow, WindowMicros: 1e6}, MaxFactor, Size{Units: 0, Burst: 0}},
+		{Limit{Algorithm: GCRA, Units: MaxUnits, WindowMicros: 1e6, Burst: MaxUnits}, MaxFactor, Size{Units: MaxUnits, Burst: MaxUnits}},
 		// 1999 / 1 is restored in twice the time that 1,999,000 / 1,999 is.
-		{Limit{Algorithm: GCRA, Units: 1_999, WindowMicros: MaxWindowMicros, Burst: 199_000}, 1, Size{1, 99}},
+		{Limit{Algorithm: GCRA, Units: 1_999, WindowMicros: MaxWindowMicros, Burst: 199_000}, 1, Size{Units: 1, Burst: 99}},
 	} {
 		got := tc.limit.Times(tc.factor)
 		if got != tc.want {

@@ -27,6 +27,14 @@ func validate(limits []Limit) error {
 }
 
 func (l *Limit) validate() error {
+	leastWindow, mostWindow := int64(MinWindowMicros), int64(MaxWindowMicros)
+	leastTTL, mostTTL := int64(0), int64(0)
+	if !l.Algorithm.HasWindow() {
+		leastWindow, mostWindow = 0, 0
+	}
+	if l.Algorithm.Takes(FieldTTL) {
+		leastTTL, mostTTL = MinTTLMicros, MaxTTLMicros
+	}
 	if l.Algorithm < FixedWindow || l.Algorithm >= endOfAlgorithms {
 		return fmt.Errorf("algorithm %d (want %d to %d)", l.Algorithm, FixedWindow, endOfAlgorithms-1)
 	}
@@ -35,10 +43,11 @@ func (l *Limit) validate() error {
 		v, least, most int64
 	}{
 		{"limit", l.Units, 0, MaxUnits},
-		{"window in us", l.WindowMicros, MinWindowMicros, MaxWindowMicros},
+		{"window in us", l.WindowMicros, leastWindow, mostWindow},
 		{"burst", l.Burst, 0, MaxUnits},
 		{"sub_windows", l.SubWindows, 0, MaxSubWindows},
 		{"max_delay in us", l.MaxDelayMicros, 0, MaxWindowMicros},
+		{"ttl in us", l.TTLMicros, leastTTL, mostTTL},
 	} {
 		if !within(f.v, f.least, f.most) {
 			return fmt.Errorf("%s %d is out of range (want %d to %d)", f.name, f.v, f.least, f.most)
@@ -72,6 +81,12 @@ func (l *Limit) validateVariant() error {
 	if l.MaxDelayMicros != 0 && !l.Queue {
 		return fmt.Errorf("%s does not belong to a %s that is a meter", FieldMaxDelay, l.Algorithm)
 	}
+	if l.CalendarID != "" && (l.Algorithm != FixedWindow || l.FromFirstRequest) {
+		return fmt.Errorf("calendar windows do not belong to %s with its own windows", l.Algorithm)
+	}
+	if l.CalendarID == "" && l.Bounds != (Bounds{}) || !l.Bounds.valid() {
+		return fmt.Errorf("bounds %v (want those of calendar windows, in order and in whole minutes)", l.Bounds)
+	}
 	if n := max(l.SubWindows, 1); l.WindowMicros%n != 0 {
 		return fmt.Errorf("%d sub_windows do not divide %d us evenly", n, l.WindowMicros)
 	}
@@ -89,6 +104,6 @@ func (l *Limit) validateRestore() error {
 
 // sizeIsValid reports whether Units and Burst are within their bounds.
 func (l *Limit) sizeIsValid() bool {
-	return within(l.Units, 0, MaxUnits) && within(l.Burst, 0, MaxUnits) &&
+	return l.Bounds.valid() && (l.CalendarID != "" || l.Bounds == (Bounds{})) && within(l.Units, 0, MaxUnits) && within(l.Burst, 0, MaxUnits) &&
 		(l.Burst == 0 || l.Algorithm.Takes(FieldBurst)) && l.RestoreMicros() <= MaxRestoreMicros
 }

@@ -3,6 +3,7 @@ package algo
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strconv"
 	"testing"
@@ -22,18 +23,24 @@ type vector struct {
 		SubWindows   int64 `json:"sub_windows"`
 		Queue        bool
 		MaxDelayMs   int64 `json:"max_delay_ms"`
+		TTLMs        int64 `json:"ttl_ms"`
+		Calendar     string
+		Bounds       Bounds // of Calendar, s after 2040
 	}
 	Steps []vectorStep
 }
 
 // vectorStep is a decision, or the refund of an earlier one, or its settlement: it
-// has cost less, or more, than was charged.
+// has cost less, or more, than was charged. The nonce of a decision is its index.
 type vectorStep struct {
 	At    int64 // us after 2040-01-01T00:00:00Z
 	Cost  int64
 	Costs []int64                        // of each limit, in place of Cost
 	Sizes []struct{ Limit, Burst int64 } // of each limit, in place of the plan's
-	Want  []struct {
+	// OtherTime says that the time is in none of a calendar's windows: it is all that
+	// is answered.
+	OtherTime bool `json:"other_time"`
+	Want      []struct {
 		Remaining, Reset, Retry, Delay int64  // times in us
 		Before                         *int64 // reset without the charge; if given
 	}
@@ -48,6 +55,17 @@ func (s *vectorStep) costs(p *Plan) []int64 {
 		return s.Costs
 	}
 	return p.Each(s.Cost)
+}
+
+// nonce is that of step n, or of the one that it refunds or settles.
+func (s *vectorStep) nonce(n int) int64 {
+	switch {
+	case s.RefundOf != nil:
+		return int64(*s.RefundOf)
+	case s.SettleOf != nil:
+		return int64(*s.SettleOf)
+	}
+	return int64(n)
 }
 
 // settled is which step this one settles, and how much less each limit's cost is than
@@ -72,9 +90,9 @@ func (v *vector) sized(t *testing.T, p *Plan, s *vectorStep) *Plan {
 	t.Helper()
 	var sizes []Size
 	for i, l := range p.Limits() {
-		size := Size{l.Units, l.Burst}
+		size := Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds}
 		if s.Sizes != nil {
-			size = Size{s.Sizes[i].Limit, s.Sizes[i].Burst}
+			size.Units, size.Burst = s.Sizes[i].Limit, s.Sizes[i].Burst
 		}
 		sizes = append(sizes, size)
 	}
@@ -113,10 +131,16 @@ func (v *vector) plan(t *testing.T) *Plan {
 		if !ok {
 			t.Fatalf("no algorithm %q", l.Algorithm)
 		}
+		for i := range l.Bounds {
+			if l.Calendar != "" {
+				l.Bounds[i] = epoch + l.Bounds[i]*1e6
+			}
+		}
 		limits = append(limits, Limit{
+			CalendarID: l.Calendar, Bounds: l.Bounds,
 			Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
 			FromFirstRequest: l.FirstRequest, SubWindows: l.SubWindows,
-			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000,
+			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
 		})
 	}
 	return mustPlan(t, limits...)
@@ -177,9 +201,11 @@ func TestVectorsInGo(t *testing.T) {
 				sized := v.sized(t, p, &s)
 				sized.Rebase(states, now)
 				if of, costs, ok := v.settled(p, &s); ok {
-					sized.Refund(states, epoch+of.At, now, costs)
-				} else {
-					allowed := sized.Decide(states, now, s.costs(p), got)
+					sized.RefundAs(s.nonce(n), states, epoch+of.At, now, costs)
+				} else if s.OtherTime != sized.OtherTime(now) {
+					t.Errorf("step %d: another time: %v", n, !s.OtherTime)
+				} else if !s.OtherTime {
+					allowed := sized.DecideAs(s.nonce(n), states, now, s.costs(p), got)
 					v.run(t, n, func(t *testing.T) { s.check(t, allowed, got) })
 				}
 				for i := range s.ExpiresMs {
@@ -207,13 +233,16 @@ func TestVectorsInLua(t *testing.T) {
 						client.Del(ctx, key)
 					}
 				}
-				l.Plan = v.sized(t, p, &s)
+				l.Plan, l.nonce = v.sized(t, p, &s), s.nonce(n)
 				if of, costs, ok := v.settled(p, &s); ok {
 					if err := l.giveBackEach(client, now, costs, epoch+of.At).Err(); err != nil {
 						t.Fatal(err)
 					}
 				} else {
 					got, allowed, err := l.parse(l.decideEach(client, now, s.costs(p)))
+					if s.OtherTime && errors.Is(err, ErrOtherTime) {
+						continue
+					}
 					if err != nil {
 						t.Fatal(err)
 					}

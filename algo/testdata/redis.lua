@@ -89,32 +89,45 @@ function commands.PEXPIREAT(key, at)
   if entry then entry.expires = whole(at) end
 end
 
-function commands.ZADD(key, score, member)
+function commands.ZADD(key, score, member, ...)
   local entry = find(key) or {}
-  keys[key] = entry
-  commands.ZREM(key, member)
+  local added = 1 - commands.ZREM(key, member)
   keys[key] = entry
   entry[#entry + 1] = {score = whole(score), member = member}
   table.sort(entry, before)
+  if ... then added = added + commands.ZADD(key, ...) end
+  return added
 end
 
 function commands.ZREM(key, member)
-  local entry = find(key)
+  local entry, removed = find(key) or {}, 0
   for i, e in ipairs(entry) do
     if e.member == member then
       table.remove(entry, i)
+      removed = 1
       break
     end
   end
   if #entry == 0 then keys[key] = nil end
+  return removed
+end
+
+function commands.ZINCRBY(key, by, member)
+  local score = 0
+  for _, e in ipairs(find(key) or {}) do
+    if e.member == member then score = e.score end
+  end
+  score = score + whole(by)
+  commands.ZADD(key, score, member)
+  return string.format('%d', score)
 end
 
 function commands.ZCARD(key) return #(find(key) or {}) end
 
 function commands.ZRANGE(key, first, last, scores)
-  assert(first == '-1' and last == '-1')
   local entry, list = find(key) or {}, {}
-  if #entry > 0 then add(entry, list, entry[#entry], scores) end
+  local function at(index) return whole(index) < 0 and #entry + 1 + whole(index) or 1 + whole(index) end
+  for i = math.max(at(first), 1), math.min(at(last), #entry) do add(entry, list, entry[i], scores) end
   return list
 end
 
@@ -135,6 +148,8 @@ function commands.ZRANGEBYSCORE(key, from, to, ...)
   end
   return list
 end
+
+function commands.ZCOUNT(key, from, to) return #commands.ZRANGEBYSCORE(key, from, to) end
 
 function commands.ZREMRANGEBYSCORE(key, from, to)
   local entry, within = find(key) or {}, bounds(from, to)

@@ -12,19 +12,25 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// The load: each connection writes a batch of checks, each of an identity of
-// its own, and the next batch when all are answered.
-const (
-	connections = 8
-	depth       = 16 // checks in a batch
-)
+// shape is the load: each connection writes a batch of checks, each of an identity
+// of its own, and the next batch when all are answered.
+type shape struct {
+	connections int
+	depth       int // checks in a batch
+}
+
+// usual measures the scripts: what the kernel takes is shared by a batch.
+var usual = shape{connections: 8, depth: 16}
 
 // baseEvery is after how many subjects the base is measured again.
 const baseEvery = 6
 
 // bench measures subjects on one server.
 type bench struct {
-	checks  int // in one measurement
+	shape
+
+	foreign bool // the server is somebody else's: what it holds stays
+	checks  int  // in one measurement
 	control *conn
 	conns   []*conn
 	base    *runner
@@ -34,15 +40,15 @@ type bench struct {
 // runner is a subject made ready to be sent, and what it took.
 type runner struct {
 	*subject
-	batches  [connections][]byte
+	batches  [][]byte  // one for each connection
 	replies  int       // to a batch
 	micros   []float64 // CPU time of the server per check, one for each measurement
 	multiple []float64 // the same in base's, one for each round
 }
 
-func newBench(ctx context.Context, addr string, all []*subject, checks int) (*bench, error) {
-	b := &bench{checks: checks}
-	for range connections + 1 {
+func newBench(ctx context.Context, addr string, all []*subject, checks int, load shape) (*bench, error) {
+	b := &bench{checks: checks, shape: load}
+	for range load.connections + 1 {
 		c, err := dial(ctx, addr)
 		if err != nil {
 			b.close()
@@ -50,7 +56,7 @@ func newBench(ctx context.Context, addr string, all []*subject, checks int) (*be
 		}
 		b.conns = append(b.conns, c)
 	}
-	b.control, b.conns = b.conns[connections], b.conns[:connections]
+	b.control, b.conns = b.conns[load.connections], b.conns[:load.connections]
 	first := base()
 	for _, s := range append([]*subject{&first}, all...) {
 		r, err := b.ready(s)
@@ -78,13 +84,13 @@ func (b *bench) ready(s *subject) (*runner, error) {
 	if err := b.load(s); err != nil {
 		return nil, err
 	}
-	r := &runner{subject: s, replies: depth * len(s.check(""))}
-	for i := range connections * depth {
+	r := &runner{subject: s, replies: b.depth * len(s.check("")), batches: make([][]byte, b.connections)}
+	for i := range b.connections * b.depth {
 		if err := b.prime(s, identity(i)); err != nil {
 			return nil, err
 		}
 		for _, c := range s.check(identity(i)) {
-			r.batches[i/depth] = appendCommand(r.batches[i/depth], c.command)
+			r.batches[i/b.depth] = appendCommand(r.batches[i/b.depth], c.command)
 		}
 	}
 	return r, nil
@@ -178,13 +184,13 @@ func (b *bench) round(n int) error {
 
 // run sends a subject's checks and takes the CPU time that they cost.
 func (b *bench) run(r *runner) error {
-	batches := max(b.checks/(connections*depth), 1)
+	batches := max(b.checks/(b.connections*b.depth), 1)
 	before, err := b.cpuMicros()
 	if err != nil {
 		return err
 	}
 	var group sync.WaitGroup
-	failures := make(chan error, connections)
+	failures := make(chan error, b.connections)
 	for i, c := range b.conns {
 		group.Go(func() {
 			for range batches {
@@ -201,7 +207,7 @@ func (b *bench) run(r *runner) error {
 		return err
 	}
 	after, err := b.cpuMicros()
-	r.micros = append(r.micros, (after-before)/float64(batches*connections*depth))
+	r.micros = append(r.micros, (after-before)/float64(batches*b.connections*b.depth))
 	return err
 }
 

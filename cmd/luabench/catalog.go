@@ -15,6 +15,7 @@ const (
 	counterGoal = 3.8
 	fixedGoal   = 3.4
 	denialGoal  = 3.0
+	slotsGoal   = 8.0
 )
 
 // Names that comparisons refer to.
@@ -72,7 +73,7 @@ func base() subject {
 func subjects(peerScript string) []*subject {
 	var all []*subject
 	for _, group := range [][]subject{
-		single(), {redisRate(peerScript), incrby()}, denials(), several(),
+		single(), {redisRate(peerScript), incrby()}, slots(), denials(), several(),
 	} {
 		for i := range group {
 			all = append(all, &group[i])
@@ -144,6 +145,25 @@ func logging(name string, entries int64) subject {
 	return s
 }
 
+// slots take a slot and give it back, while so many others are held.
+func slots() (all []subject) {
+	for _, held := range []int64{20, 1000} {
+		name := fmt.Sprintf("concurrency, take and give back, %d held", held)
+		r := newRule(name, algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour})
+		all = append(all, subject{
+			name: name, goal: slotsGoal, scripts: []string{r.Script().Source, r.RefundScript().Source},
+			prime: func(id string) (calls []call) {
+				for nonce := range held {
+					calls = append(calls, r.decideAs(nonce+1, id, 1, true))
+				}
+				return calls
+			},
+			check: func(id string) []call { return []call{r.decideAs(0, id, 1, true), r.giveBack(0, id, 1)} },
+		})
+	}
+	return all
+}
+
 // denials have one unit a day, which is used up; the log has a few.
 func denials() (all []subject) {
 	for _, l := range []algo.Limit{
@@ -161,6 +181,8 @@ func denials() (all []subject) {
 		l.Units, l.WindowMicros = 1, day
 		all = append(all, denying(name, denialGoal, l))
 	}
+	slots := algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}
+	all = append(all, denying("denied: concurrency", 0, slots))
 	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}
 	return append(all, denying("denied: sliding_window_log", 0, log))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"github.com/sluiceproxy/sluice/redisresp"
 )
@@ -20,15 +21,22 @@ type conn struct {
 // dial connects. When the context ends, so does the connection.
 func dial(ctx context.Context, addr string) (*conn, error) {
 	var dialer net.Dialer
-	tcp, err := dialer.DialContext(ctx, "tcp4", addr)
+	tcp, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{
+	c := &conn{
 		tcp:     tcp,
 		decoder: redisresp.NewDecoder(redisresp.Limits{}),
 		unhook:  context.AfterFunc(ctx, func() { tcp.Close() }),
-	}, nil
+	}
+	if password := os.Getenv("REDISCLI_AUTH"); password != "" {
+		if _, err := c.do("AUTH", password); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 func (c *conn) close() {

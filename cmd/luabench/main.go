@@ -26,12 +26,19 @@ func main() {
 	checks := flag.Int("checks", 20000, "checks in one measurement")
 	charges := flag.Int("charges", 12000, "charges to measure sizes with; a table of Redis is full by 3/4 then")
 	memory := flag.Bool("memory", false, "measure sizes alone")
+	planning := flag.Bool("capacity", false, "measure what docs/capacity.md plans with, alone")
+	addr := flag.String("addr", "", "with -capacity: measure the Redis at host:port, which nothing else should use meanwhile; REDISCLI_AUTH has its password")
+	clients := flag.Int("connections", 100, "with -capacity: connections that send one check at a time")
 	flag.Parse()
 	e := effort{rounds: *rounds, checks: *checks, charges: *charges}
 	if *memory {
 		e.rounds = 0
 	}
-	if err := run(ctx, os.Stdout, e); err != nil {
+	measure := func() error { return run(ctx, os.Stdout, e) }
+	if *planning {
+		measure = func() error { return plan(ctx, os.Stdout, *addr, *clients, e) }
+	}
+	if err := measure(); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "luabench:", err)
 		os.Exit(1)
@@ -59,7 +66,7 @@ func run(ctx context.Context, out io.Writer, e effort) error {
 
 // benchOn measures on the server at addr and prints what it found.
 func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e effort) error {
-	b, err := newBench(ctx, addr, all, e.checks)
+	b, err := newBench(ctx, addr, all, e.checks, usual)
 	if err != nil {
 		return err
 	}
@@ -68,7 +75,7 @@ func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", version, e.rounds, e.checks, connections, depth)
+	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", version, e.rounds, e.checks, b.connections, b.depth)
 	if e.rounds > 0 {
 		if err := b.measure(e.rounds); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/redisresp"
@@ -52,13 +53,32 @@ func newRule(name string, limits ...algo.Limit) rule {
 
 // decide is a call of the rule's script that must be allowed, or denied.
 func (r rule) decide(id string, cost int64, allowed bool) call {
-	var args []string
-	for i := range r.Limits() {
-		args = append(append(args, fmt.Sprint(cost)), r.Args(i)...)
-	}
-	return evalsha(r.Script().Source, r.keys(id), args, func(reply redisresp.Reply) error {
+	return r.decideAs(0, id, cost, allowed)
+}
+
+// decideAs is decide of a request with a nonce.
+func (r rule) decideAs(nonce int64, id string, cost int64, allowed bool) call {
+	return evalsha(r.Script().Source, r.keys(id), r.args(nonce, cost), func(reply redisresp.Reply) error {
 		return r.accept(reply, allowed)
 	})
+}
+
+// giveBack is a call of the rule's refund.
+func (r rule) giveBack(nonce int64, id string, cost int64) call {
+	args := append(r.args(nonce, cost), fmt.Sprint(time.Now().UnixMicro()))
+	return evalsha(r.RefundScript().Source, r.keys(id), args, anything)
+}
+
+// args are the arguments of a call.
+func (r rule) args(nonce, cost int64) (args []string) {
+	for i := range r.Limits() {
+		args = append(args, fmt.Sprint(cost))
+		if r.TakesNonce(i) {
+			args = append(args, fmt.Sprint(int64(1)<<62+nonce))
+		}
+		args = append(args, r.Args(i)...)
+	}
+	return args
 }
 
 // keys are as the plugin builds them.

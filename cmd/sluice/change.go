@@ -43,8 +43,11 @@ func (a *app) resetCommand() *cobra.Command {
 				return &failure{exitRedis, err}
 			}
 			text := fmt.Sprintf("the state of %d limits is forgotten", n)
-			if n == 0 {
+			switch n {
+			case 0:
 				text = "there was nothing to forget"
+			case 1:
+				text = "the state of 1 limit is forgotten"
 			}
 			return a.printChange(&changed{Rule: id.Rule.Name, Tag: string(id.Tag), Deleted: n, text: text})
 		})

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,4 +48,52 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 	if flags < 20 {
 		t.Errorf("only %d flags", flags)
 	}
+}
+
+// TestCapacityTable holds the primaries that docs/capacity.md lists to its own formula
+// and figures.
+func TestCapacityTable(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/capacity.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one, three []float64 // us a check: with 100 connections, with 1,000, in batches
+	var table [][]float64
+	for line := range strings.Lines(string(text)) {
+		switch n := numbers(line); {
+		case strings.HasPrefix(line, "| `gcra`") && strings.Contains(line, "**"):
+			one = n
+		case strings.HasPrefix(line, "| three limits"):
+			three = n
+		case len(n) == 7 && n[0] >= 10_000:
+			table = append(table, n)
+		}
+	}
+	if len(table) != 4 || len(one) != 3 || len(three) != 3 {
+		t.Fatalf("%d rows, %v, %v", len(table), one, three)
+	}
+	for _, n := range table { // requests, connections, cores, primaries, with three limits, with two rules, MB/s
+		column := 0
+		if n[1] >= 1000 {
+			column = 1
+		}
+		primaries := func(micros float64) float64 { return math.Ceil(n[0] * micros / 500_000) }
+		want := []float64{primaries(one[column]), primaries(three[column]), primaries(2 * one[column]), n[0] / 5000}
+		if !slices.Equal(n[3:], want) {
+			t.Errorf("%v requests/s: %v, want %v", n[0], n[3:], want)
+		}
+	}
+}
+
+var number = regexp.MustCompile(`[0-9]+`)
+
+// numbers are the first numbers of a row's cells.
+func numbers(row string) (all []float64) {
+	for _, cell := range strings.Split(strings.ReplaceAll(row, ",", ""), "|") {
+		if n, err := strconv.ParseFloat(number.FindString(cell), 64); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all
 }

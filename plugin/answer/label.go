@@ -14,6 +14,7 @@ type Label struct {
 	Name     string
 	Capacity int64
 
+	slots  bool   // held at a moment: no time restores them
 	item   string // the name as an RFC 9651 String
 	member string // the whole member of RateLimit-Policy
 	json   string // the name inside a JSON string, without quotes
@@ -35,6 +36,7 @@ func NewLabel(l *config.Limit) Label {
 	return Label{
 		Name:     l.Name,
 		Capacity: l.Capacity(),
+		slots:    !l.Algorithm.HasWindow(),
 		item:     item,
 		member:   string(appendMember(nil, item, &l.Limit)),
 		json:     escapeJSON(l.Name),
@@ -46,6 +48,9 @@ func appendMember(dst []byte, item string, l *algo.Limit) []byte {
 	dst = append(dst, item...)
 	dst = append(dst, ";q="...)
 	dst = strconv.AppendInt(dst, l.Capacity(), 10)
+	if !l.Algorithm.HasWindow() {
+		return append(dst, ";qu=\"concurrent-requests\""...)
+	}
 	dst = append(dst, ";w="...)
 	return strconv.AppendInt(dst, max(1, seconds(l.RestoreMicros())), 10)
 }

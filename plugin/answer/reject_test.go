@@ -35,6 +35,29 @@ func isValid(names ...string) bool {
 	return !slices.ContainsFunc(names, func(s string) bool { return !utf8.ValidString(s) })
 }
 
+// TestRejectSlots: nobody knows when a slot is given back, and no wait helps a cost
+// above the limit.
+func TestRejectSlots(t *testing.T) {
+	t.Parallel()
+	w := New(&config.Config{Headers: both})
+	for _, tt := range []struct {
+		retryMicros int64
+		want        []string
+	}{
+		{1e6, []string{"retry-after: 1"}},
+		{algo.Never, nil},
+	} {
+		got := fields(w.Reject([]Limit{rejected(slots, 0, 0, tt.retryMicros)}, 0, false).Headers)
+		want := append([]string{
+			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 0",
+			`ratelimit-policy: "chat";q=20;qu="concurrent-requests"`, `ratelimit: "chat";r=0`,
+		}, append(tt.want, "content-type: application/problem+json")...)
+		if !slices.Equal(got, want) {
+			t.Errorf("after %d us:\n%q\nwant\n%q", tt.retryMicros, got, want)
+		}
+	}
+}
+
 func TestReject(t *testing.T) {
 	t.Parallel()
 	w := New(&config.Config{Headers: both})

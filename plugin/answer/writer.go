@@ -100,6 +100,9 @@ func (w *Writer) addDraft(limits []Limit, up Upstream) {
 		w.buf = append(w.buf, limits[i].Label.item...)
 		w.buf = append(w.buf, ";r="...)
 		w.buf = strconv.AppendInt(w.buf, d.Remaining, 10)
+		if limits[i].Label.slots {
+			continue
+		}
 		w.buf = append(w.buf, ";t="...)
 		w.buf = strconv.AppendInt(w.buf, seconds(d.ResetAfterMicros), 10)
 	}

@@ -15,6 +15,7 @@ var (
 	perUser = policy("per-user", algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1e6, Burst: 20})
 	hourly  = policy("hourly", algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6})
 	fast    = policy("fast", algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 250_000})
+	slots   = policy("chat", algo.Limit{Algorithm: algo.Concurrency, Units: 20, TTLMicros: 30e6})
 	global  = policy("global", algo.Limit{Algorithm: algo.TokenBucket, Units: 5000, WindowMicros: 1e6})
 )
 
@@ -70,6 +71,11 @@ func TestHeaders(t *testing.T) {
 			"x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 1",
 			`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
 			`ratelimit: "hourly";r=999;t=3600, "fast";r=4;t=1, "global";r=4999;t=1`,
+		}},
+		{"slots", both, []Limit{allowed(slots, 3, 0), allowed(global, 4999, 200)}, []string{
+			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 0",
+			`ratelimit-policy: "chat";q=20;qu="concurrent-requests", "global";q=5000;w=1`,
+			`ratelimit: "chat";r=3, "global";r=4999;t=1`,
 		}},
 		{"none configured", config.Headers{}, []Limit{allowed(perUser, 19, 100_000)}, nil},
 		{"none applies", both, nil, nil},

@@ -22,7 +22,7 @@ var beyondSchema = []string{
 	"names no tier",
 	"is the name of",
 	"its policy is named",
-	"same algorithm and window",
+	"same algorithm",
 	"parts do not divide",
 	"cannot be used here",
 	"to refill",

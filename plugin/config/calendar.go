@@ -33,6 +33,12 @@ func (p Period) longest() int64 {
 // readWindow reads the window of a limit: a duration, or a calendar window with
 // its zone and start.
 func (d *draftLimit) readWindow() {
+	if d.Algorithm != 0 && !d.Algorithm.HasWindow() {
+		d.spelled = d.Algorithm.String()
+		d.refuse("does not belong to "+quoted(d.spelled)+", which counts what is held at a moment (remove it)",
+			"window", "timezone", "starts")
+		return
+	}
 	v, ok := d.required("window", `a duration such as "1s"`)
 	if !ok {
 		return

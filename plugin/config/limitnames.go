@@ -36,14 +36,14 @@ func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 
 // limitName is the name of a limit without one of its own, in answers and
 // metrics: the rule's. If the rule has several limits, the window follows as it
-// is spelled, and the algorithm if another limit without a name has this window.
+// is spelled, or the algorithm where there is none, and the algorithm if another limit without a name has this window.
 func (s scope) limitName(d *draftLimit, several, shared bool) string {
 	name := s.rule.Name
 	if !several || name == "" {
 		return name
 	}
 	name += "-" + d.spelled
-	if shared {
+	if shared && d.Algorithm.HasWindow() {
 		name += "-" + d.Algorithm.String()
 	}
 	return name
@@ -70,9 +70,12 @@ func (d *draftLimit) isTwin(paths map[string]string) bool {
 		suffix = ":" + d.Algorithm.String() + ":" + d.Window
 	}
 	first, taken := paths[suffix]
-	if taken {
+	switch {
+	case taken && !d.Algorithm.HasWindow():
+		d.object.mistake("same algorithm as %s (want one of the two)", first)
+	case taken:
 		d.object.mistake("same algorithm and window as %s (want one of the two to differ)", first)
-	} else {
+	default:
 		paths[suffix] = d.object.path
 	}
 	return taken

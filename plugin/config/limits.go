@@ -33,7 +33,7 @@ func readLimits(v value, s scope) []Limit {
 
 // limitFields are all the fields of a limit.
 var limitFields = []string{
-	"algorithm", "limit", "window", "timezone", "starts", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "cost", "lease",
+	"algorithm", "limit", "window", "timezone", "starts", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "ttl", "cost", "lease",
 }
 
 // draftLimit is a limit before it is compared with the others of its rule.
@@ -62,6 +62,7 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 		cost := readCost(o)
 		d.Cost = &cost
 	}
+	s.checkSlots(&d)
 	if d.Queue && s.rule.Settle != nil {
 		o.mistake(`a bucket that queues cannot be settled (remove "overflow", or the rule's "settle")`)
 	}
@@ -74,7 +75,16 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 }
 
 // isWhole reports whether enough of a limit was read to compare it with others.
-func (d *draftLimit) isWhole() bool { return d.Algorithm != 0 && d.WindowMicros > 0 }
+func (d *draftLimit) isWhole() bool {
+	return d.Algorithm != 0 && (d.WindowMicros > 0 || !d.Algorithm.HasWindow())
+}
+
+// checkSlots reports slots that a settlement would be taken to settle.
+func (s scope) checkSlots(d *draftLimit) {
+	if d.Algorithm == algo.Concurrency && d.Cost == nil && s.rule.Settle != nil && s.rule.Settle.Cost != nil {
+		d.mistake(`"settle" has a "cost", which is not what slots are counted by (want a "cost" here)`)
+	}
+}
 
 // algorithms are the algorithms that algo has.
 var algorithms = func() (all words[algo.Algorithm]) {
@@ -108,6 +118,10 @@ func readVariant(o object, limit *Limit) {
 		limit.MaxDelayMicros = defaultMaxDelayMicros
 	}
 	o.readDurationField("max_delay", &limit.MaxDelayMicros, millisecond, hour)
+	if limit.Algorithm.Takes(algo.FieldTTL) {
+		limit.TTLMicros = defaultTTLMicros
+	}
+	o.readDurationField("ttl", &limit.TTLMicros, algo.MinTTLMicros, algo.MaxTTLMicros)
 	if limit.Algorithm == 0 {
 		return
 	}
@@ -133,6 +147,9 @@ func checkRefill(o object, limit *Limit) {
 
 // defaultMaxDelayMicros is how long a queue holds a request at most.
 const defaultMaxDelayMicros = 30 * second
+
+// defaultTTLMicros is after how long the slots of a killed Envoy are free.
+const defaultTTLMicros = 30 * second
 
 // checkPlace reports the field in a limit of an algorithm that lacks it.
 func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {

@@ -224,7 +224,9 @@ func TestPolicyNames(t *testing.T) {
 			{"algorithm": "gcra", "limit": 1, "window": "1d"},
 			{"algorithm": "fixed_window", "limit": 1, "window": "24h"},
 			{"algorithm": "token_bucket", "limit": 1, "window": "1d", "name": "mine"},
-			{"algorithm": "gcra", "limit": 1, "window": "1m"}]}]}`)
+			{"algorithm": "concurrency", "limit": 1},
+			{"algorithm": "gcra", "limit": 1, "window": "1m"}]},
+		{"name": "slots", "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "5s"}]}]}`)
 	var got []string
 	for _, rule := range c.Rules[:3] {
 		for _, limit := range rule.Limits {
@@ -246,7 +248,13 @@ func TestPolicyNames(t *testing.T) {
 	for _, limit := range c.Rules[3].Limits {
 		got = append(got, limit.Name)
 	}
-	check(t, "a pair of one window", got, []string{"pair-1d-gcra", "pair-24h-fixed_window", "mine", "pair-1m"})
+	check(t, "a pair of one window", got, []string{"pair-1d-gcra", "pair-24h-fixed_window", "mine", "pair-concurrency", "pair-1m"})
+	slots := []algo.Limit{c.Rules[3].Limits[3].Limit, c.Rules[4].Limits[0].Limit}
+	check(t, "slots", slots, []algo.Limit{
+		{Algorithm: algo.Concurrency, Units: 1, TTLMicros: 30e6},
+		{Algorithm: algo.Concurrency, Units: 1, TTLMicros: 5e6},
+	})
+	check(t, "the name of slots alone", c.Rules[4].Limits[0].Name, "slots")
 }
 
 func TestTiers(t *testing.T) {

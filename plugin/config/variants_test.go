@@ -18,6 +18,7 @@ func TestFieldsOfAlgorithms(t *testing.T) {
 		"sub_windows": `"sub_windows": 5`,
 		"overflow":    `"overflow": "reject"`,
 		"max_delay":   `"overflow": "queue", "max_delay": "1s"`,
+		"ttl":         `"ttl": "1m"`,
 	}
 	for _, algorithm := range algo.Algorithms() {
 		for _, field := range algo.AllFields() {
@@ -27,7 +28,10 @@ func TestFieldsOfAlgorithms(t *testing.T) {
 				if !ok {
 					t.Fatal("no example of the field")
 				}
-				part := fmt.Sprintf(`{"algorithm": %q, "limit": 10, "window": "1s", %s}`, algorithm.String(), example)
+				if algorithm.HasWindow() {
+					example += `, "window": "1s"`
+				}
+				part := fmt.Sprintf(`{"algorithm": %q, "limit": 10, %s}`, algorithm.String(), example)
 				text, _ := whole("limit", []byte(part))
 				_, err := Parse(text)
 				belongs := algorithm.Takes(field)

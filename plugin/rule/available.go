@@ -3,6 +3,7 @@ package rule
 import (
 	"fmt"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -34,6 +35,8 @@ func checkLimitsAvailable(limits []config.Limit) error {
 		switch l := &limits[i]; {
 		case l.Calendar != nil:
 			return fmt.Errorf("limits[%d]: %w", i, unavailable("a calendar window"))
+		case l.Algorithm == algo.Concurrency:
+			return fmt.Errorf("limits[%d]: %w", i, unavailable("a concurrency limit"))
 		case l.Lease != nil && l.Lease.Units == 0:
 			return fmt.Errorf("limits[%d].lease: %w", i, unavailable(`a lease without "units"`))
 		}

@@ -18,6 +18,10 @@ func TestUnavailable(t *testing.T) {
 			"rules[0]: limits[1]: a calendar window is not available in this version (remove it)",
 		},
 		{
+			"slots", `"limits": [{"algorithm": "concurrency", "limit": 5}]`,
+			"rules[0]: limits[0]: a concurrency limit is not available in this version (remove it)",
+		},
+		{
 			"in a tier", `"limits_by": {"source": {"header": "x-plan"}, "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "day"}]}, "default": "free"}`,
 			`rules[0]: limits_by.values["free"]: limits[0]: a calendar window is not available in this version (remove it)`,
 		},

@@ -11,7 +11,7 @@ if cost_1 > 0 then
     local count = stored % 2147483648
     if stored - count == base_1 then used_1 = count end
   end
-  if used_1 > 0 and charged - charged % window_1 == start_1 then
+  if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
     if used_1 > cost_1 then
       call('DECRBY', KEYS[1], ARGV[1])
     else
@@ -27,7 +27,7 @@ if cost_1 < 0 then
   end
   local owed = math.min(-cost_1, 2 * limit_1 - used_1)
   local own = not stored or stored - stored % 2147483648 == base_1
-  if owed > 0 and own and charged - charged % window_1 == start_1 then
+  if owed > 0 and own and charged >= start_1 and charged - start_1 < window_1 then
     if used_1 > 0 then
       call('INCRBY', KEYS[1], string.format('%d', owed))
     else

@@ -3,9 +3,10 @@ package simulate
 import "github.com/sluiceproxy/sluice/algo"
 
 // What was measured, by "make bench-lua" on Redis 7.0 (docs/algorithms.md, "Which
-// one") and by "make bench" (docs/benchmarks.md).
+// one", and docs/capacity.md) and by "make bench" (docs/benchmarks.md).
 const (
 	callNanos = 1400 // of Redis' core for EVALSHA 'return 1': 1.1 to 1.7 us
+	readNanos = 7000 // of the same to read what arrives on a connection, and to answer
 	// CheckMicros is the CPU of a check in Envoy and Redis together, with the
 	// connection's share.
 	CheckMicros = 32
@@ -54,11 +55,11 @@ func stateBytes(l *algo.Limit, s algo.State) int64 {
 			units += s[i]
 		}
 		if units <= 128 {
-			return 230 + 57*max(0, units-1)
+			return 214 + 32*max(0, units-1)
 		}
-		return 150 * units
+		return 126 * min(units, 4098) // entries
 	case algo.SlidingWindowCounter:
 		return 198 + 4*max(0, l.SubWindows-1)
 	}
-	return 166
+	return 182
 }

@@ -20,6 +20,8 @@ type server struct {
 	limits  []algo.Decision
 
 	freeNanos []int64 // by shard: when its core has done what it was sent
+	readBy    []int64 // by shard: the last arrival it has read from
+	arrivals  int64   // of commands, one or several together
 	commands  int64
 	received  int64 // bytes
 	busyNanos int64
@@ -39,6 +41,7 @@ func newServer(rules *rule.Set, shards int) *server {
 		decoder:   redisresp.NewDecoder(redisresp.Limits{}),
 		limits:    make([]algo.Decision, algo.MaxLimits),
 		freeNanos: make([]int64, shards),
+		readBy:    make([]int64, shards),
 	}
 	for _, set := range rules.LimitSets {
 		nanos := checkNanos(set.Plan.Limits())
@@ -61,6 +64,7 @@ func (s *server) lose() { s.states, s.expires = map[string]algo.State{}, map[str
 // of them is ready.
 func (s *server) receive(commands []byte, nowMicros int64) (replies []byte, readyMicros int64) {
 	s.received += int64(len(commands))
+	s.arrivals++
 	readyMicros = nowMicros
 	for len(commands) > 0 {
 		command, n, outcome := s.decoder.Decode(commands)
@@ -76,17 +80,23 @@ func (s *server) receive(commands []byte, nowMicros int64) (replies []byte, read
 	return replies, readyMicros
 }
 
-// occupy has the core of a key's shard work, and returns when it is done.
+// occupy has the core of a key's shard work, and returns when it is done. What
+// arrives together is read and answered once.
 func (s *server) occupy(key []byte, nanos, nowMicros int64) (doneMicros int64) {
-	shard := &s.freeNanos[0]
+	shard := uint32(0)
 	if len(s.freeNanos) > 1 {
 		hash := fnv.New32a()
 		hash.Write(key[:lastBrace(string(key))+1])
-		shard = &s.freeNanos[hash.Sum32()%uint32(len(s.freeNanos))]
+		shard = hash.Sum32() % uint32(len(s.freeNanos))
 	}
-	*shard = max(*shard, nowMicros*1000) + nanos
+	if s.readBy[shard] != s.arrivals {
+		s.readBy[shard] = s.arrivals
+		nanos += readNanos
+	}
+	free := &s.freeNanos[shard]
+	*free = max(*free, nowMicros*1000) + nanos
 	s.busyNanos += nanos
-	return (*shard + 999) / 1000
+	return (*free + 999) / 1000
 }
 
 // run appends the reply to one command, and returns when it is ready.

@@ -37,6 +37,7 @@ func newWorker(w *World, index int, shared local.SharedData) *worker {
 			TimeoutMicros: w.cfg.Redis.TimeoutMicros,
 			MaxPending:    w.cfg.Failure.MaxPending,
 			Breaker:       w.cfg.Failure.Breaker,
+			Cluster:       w.cfg.Redis.Cluster,
 			Seed:          uint64(index) + 1,
 		})
 		k.stores.Connect(k.conn)

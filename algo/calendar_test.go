@@ -1,0 +1,247 @@
+package algo
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// hours is a limit with calendar windows around the tests' epoch: of an hour each.
+func hours() Limit {
+	const hour = 3600e6
+	return Limit{
+		Algorithm: FixedWindow, Units: 10, WindowMicros: hour, CalendarID: "day:Test/Hours",
+		Bounds: Bounds{epoch - hour, epoch, epoch + hour, epoch + 2*hour},
+	}
+}
+
+// withCalendars makes some of the limits ones with calendar windows.
+func (r random) withCalendars(limits []Limit) {
+	for i := range limits {
+		if l := &limits[i]; l.Algorithm == FixedWindow && !l.FromFirstRequest && r.oneIn(2) {
+			l.CalendarID = fmt.Sprint("day:Test/", l.WindowMicros)
+		}
+	}
+}
+
+// boundsAround are the windows of a calendar like those that people use: each is
+// about the limit's window, and no three have the same length.
+func boundsAround(l *Limit, micros int64) (b Bounds) {
+	unit := max(ceilDiv(l.WindowMicros, minute), 4)
+	begin := func(n int64) int64 { return (n*unit + n%3*unit/4) * minute }
+	n := micros/(unit*minute) + 1
+	for begin(n) > micros {
+		n--
+	}
+	for i := range b {
+		b[i] = begin(n - 1 + int64(i))
+	}
+	return b
+}
+
+// rebound brings the windows to the sequence's time, or now and then to another.
+func (s *sequence) rebound(t *testing.T) {
+	t.Helper()
+	sizes, calendars := make([]Size, len(s.states)), false
+	for i := range s.Limits() {
+		l := &s.Limits()[i]
+		sizes[i] = Size{Units: l.Units, Burst: l.Burst}
+		if l.CalendarID == "" {
+			continue
+		}
+		at := s.nowMicros
+		if s.oneIn(20) {
+			at = max(0, at+s.Int64N(6*l.WindowMicros)-3*l.WindowMicros)
+		}
+		sizes[i].Bounds, calendars = boundsAround(l, at), true
+	}
+	if !calendars {
+		return
+	}
+	sized, ok := s.plain.Sized(new(Plan), sizes)
+	if !ok {
+		t.Fatalf("%v of %+v", sizes, s.plain.Limits())
+	}
+	s.Plan = sized
+}
+
+// TestCalendarByDefinition: a window admits its limit, whatever the windows before it
+// did, and says where it begins and ends.
+func TestCalendarByDefinition(t *testing.T) {
+	t.Parallel()
+	r := newRandom(900)
+	for range 200 {
+		l := r.limit(FixedWindow)
+		l.FromFirstRequest, l.CalendarID = false, "day:Test/Zone"
+		p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+		now, sized := epoch+r.Int64N(1e15), new(Plan)
+		var begins, used int64
+		for range 150 {
+			now += r.step(&l, out[0], now)
+			b := boundsAround(&l, now)
+			if b[1] != begins {
+				begins, used = b[1], 0
+			}
+			cost := r.cost(l.Units)
+			sized, _ = p.Sized(sized, []Size{{Units: l.Units, Bounds: b}})
+			want := Decision{
+				Allowed: used+cost <= l.Units, Remaining: l.Units - used, ResetAfterMicros: b[2] - now,
+				BeginsMicros: b[1], EndsMicros: b[2],
+			}
+			if used == 0 {
+				want.ResetAfterMicros = 0
+			}
+			want.ResetBeforeMicros = want.ResetAfterMicros
+			switch {
+			case want.Allowed && cost > 0:
+				used, want.Remaining, want.ResetAfterMicros = used+cost, want.Remaining-cost, b[2]-now
+			case !want.Allowed && cost > l.Units:
+				want.RetryAfterMicros = Never
+			case !want.Allowed:
+				want.RetryAfterMicros = b[2] - now
+			}
+			if decide(sized, states, now, cost, out); out[0] != want {
+				t.Fatalf("%+v, cost %d at %d: %+v, want %+v", l, cost, now, out[0], want)
+			}
+		}
+	}
+}
+
+// TestOtherTimeWritesNothing, not even what a clock that was set back makes another
+// limit write.
+func TestOtherTimeWritesNothing(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	first := Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 60e6, FromFirstRequest: true}
+	l := newLuaPlan(t, client, mustPlan(t, first, hours()), "other")
+	if _, allowed, err := l.parse(l.decide(client, epoch, 1)); err != nil || !allowed {
+		t.Fatal(allowed, err)
+	}
+	before := l.snapshot(t)
+	for _, now := range []int64{l.Limits()[1].Bounds[0] - 1, l.Limits()[1].Bounds[3]} {
+		reply := l.decide(client, now, 1)
+		if _, _, err := l.parse(reply); !errors.Is(err, ErrOtherTime) || fmt.Sprint(reply.Val()) != fmt.Sprint([]int64{now}) {
+			t.Errorf("at %d: %v, %v", now, reply.Val(), err)
+		}
+		if err := l.giveBackEach(client, now, []int64{0, 1}, epoch).Err(); err != nil {
+			t.Error(err)
+		}
+		if after := l.snapshot(t); after != before {
+			t.Errorf("at %d the keys became\n%s, were\n%s", now, after, before)
+		}
+	}
+}
+
+// TestCalendarRefund: a charge is given back while its window lasts, and no later.
+func TestCalendarRefund(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	b := hours().Bounds
+	for i, tc := range []struct {
+		name           string
+		charged, later int64 // when what was charged is given back, and another charge made
+		want           int64 // what remains after that
+	}{
+		{"at once", b[1], b[1], 7},
+		{"at the window's last moment", b[1], b[2] - 1, 7},
+		{"in the next window", b[2] - 1, b[2], 7},
+		{"two windows later", b[1] - 1, b[2], 7},
+		{"the window before", b[0], b[1] - 1, 7},
+	} {
+		l := newLuaPlan(t, client, mustPlan(t, hours()), fmt.Sprint("refund-", i))
+		states, out := make([]State, 1), make([]Decision, 1)
+		decide(l.Plan, states, tc.charged, 4, out)
+		decide(l.Plan, states, tc.later, 3, out)
+		refund(l.Plan, states, tc.charged, tc.later, 4)
+		decide(l.Plan, states, tc.later, 0, out)
+		if out[0].Remaining != tc.want {
+			t.Errorf("%s, Go: %d remain, want %d", tc.name, out[0].Remaining, tc.want)
+		}
+		l.decide(client, tc.charged, 4)
+		l.decide(client, tc.later, 3)
+		l.giveBack(client, tc.later, 4, tc.charged)
+		if got, _, err := l.parse(l.decide(client, tc.later, 0)); err != nil || got[0].Remaining != tc.want {
+			t.Errorf("%s, Lua: %+v, %v, want %d remaining", tc.name, got, err, tc.want)
+		}
+	}
+}
+
+// TestMostCalendars: as many of them as a plan may have fit into a script.
+func TestMostCalendars(t *testing.T) {
+	t.Parallel()
+	var limits []Limit
+	for i := range MaxLimits {
+		l := hours()
+		l.CalendarID = fmt.Sprint("day:", i)
+		limits = append(limits, l)
+	}
+	l := newLuaPlan(t, startRedis(t), mustPlan(t, limits...), "most")
+	out, allowed, err := l.parse(l.decide(l.client, epoch, 3))
+	if err != nil || !allowed {
+		t.Fatal(allowed, err)
+	}
+	want := Decision{
+		Allowed: true, Remaining: 7, ResetAfterMicros: 3600e6, BeginsMicros: epoch, EndsMicros: epoch + 3600e6,
+	}
+	if !slices.Equal(out, slices.Repeat([]Decision{want}, MaxLimits)) {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestCalendarIDs: windows of different names are different states.
+func TestCalendarIDs(t *testing.T) {
+	t.Parallel()
+	berlin, plain := hours(), hours()
+	berlin.CalendarID = "month:Europe/Berlin:31"
+	plain.CalendarID, plain.Bounds = "", Bounds{}
+	if got := berlin.KeySuffix(); got != ":fixed_window:month:Europe/Berlin:31" {
+		t.Errorf("the key ends in %q", got)
+	}
+	seen := map[ID]bool{}
+	for _, l := range []Limit{berlin, hours(), plain} {
+		seen[l.ID()] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("%d IDs of 3 limits", len(seen))
+	}
+	if id := berlin.ID(); id != berlin.ID() || id.Variant <= MaxSubWindows {
+		t.Errorf("the ID is %+v", id)
+	}
+}
+
+// TestRefusesBounds that are none.
+func TestRefusesBounds(t *testing.T) {
+	t.Parallel()
+	good := hours()
+	for _, tc := range []struct {
+		name   string
+		change func(l *Limit)
+	}{
+		{"not in order", func(l *Limit) { l.Bounds[2] = l.Bounds[1] }},
+		{"below 0", func(l *Limit) { l.Bounds[0] = -60e6 }},
+		{"no whole minutes", func(l *Limit) { l.Bounds[3]++ }},
+		{"too late", func(l *Limit) { l.Bounds[3] = maxReplyMicros/minute*minute + minute }},
+		{"without a calendar", func(l *Limit) { l.CalendarID = "" }},
+	} {
+		l := good
+		tc.change(&l)
+		if _, err := NewPlan([]Limit{l}); err == nil || !strings.Contains(err.Error(), "bounds") {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		plain := Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 3600e6, CalendarID: l.CalendarID}
+		if _, ok := mustPlan(t, plain).Sized(new(Plan), []Size{{Units: 10, Bounds: l.Bounds}}); ok {
+			t.Errorf("%s: a size", tc.name)
+		}
+	}
+	for _, change := range []func(*Limit){
+		func(l *Limit) { l.Algorithm = GCRA },
+		func(l *Limit) { l.FromFirstRequest = true },
+	} {
+		l := good
+		if change(&l); l.validate() == nil {
+			t.Errorf("%+v is valid", l)
+		}
+	}
+}

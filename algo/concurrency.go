@@ -1,0 +1,137 @@
+package algo
+
+import _ "embed"
+
+//go:embed concurrency.lua
+var concurrencyLua string
+
+// Bounds of Limit.TTLMicros, both included.
+const (
+	MinTTLMicros = 5_000_000     // 5 s
+	MaxTTLMicros = 3_600_000_000 // 1 h
+)
+
+// slotRetryMicros is when a request may ask again for slots that others hold: nobody
+// knows when one of them ends.
+const slotRetryMicros = 1_000_000
+
+// concurrency counts the slots that requests hold at this moment. Its State is
+// entries in no order. An entry that is not renewed in time has ended, so that slots
+// of a process that died are not lost.
+type concurrency struct {
+	limit int64
+	ttl   int64 // us
+}
+
+// An entry of a concurrency's State.
+const (
+	slotNonce = iota
+	slotCount
+	slotEnd // us since the Unix epoch
+	slotLen
+)
+
+func newConcurrency(l *Limit) limiter {
+	return limiter{
+		algorithm: Concurrency,
+		slots:     concurrency{l.Units, l.TTLMicros},
+		name:      "concurrency", lua: concurrencyLua,
+		args: concurrencyArgs[:], nonce: true,
+	}
+}
+
+var concurrencyArgs = [...]argument{
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.limit) },
+	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.ttl) },
+}
+
+func (c *concurrency) check(s State, nowMicros, cost int64) Decision {
+	used := int64(0)
+	for ; len(s) >= slotLen; s = s[slotLen:] {
+		if s[slotEnd] > nowMicros {
+			used += s[slotCount]
+		}
+	}
+	d := uncharged(c.limit-used, 0)
+	switch {
+	case cost > c.limit:
+		d.reject(Never)
+	case cost > d.Remaining:
+		d.reject(slotRetryMicros)
+	}
+	return d
+}
+
+// charge adds an entry, or to the one of this nonce.
+func (c *concurrency) charge(s State, nowMicros, nonce, cost int64, d *Decision) State {
+	d.charged(cost, 0)
+	end := nowMicros + c.ttl
+	if e := slotsOf(s, nonce); e != nil {
+		e[slotCount] += cost
+		e[slotEnd] = end
+		return s
+	}
+	return append(s, nonce, cost, end)
+}
+
+// release drops the entry of a nonce that holds so many slots.
+func (c *concurrency) release(s State, nonce, slots int64) State {
+	e := slotsOf(s, nonce)
+	if e == nil || e[slotCount] != slots {
+		return s
+	}
+	at := len(s) - len(e)
+	return append(s[:at], e[slotLen:]...)
+}
+
+// renew makes the entry of a nonce one of so many slots that has just begun. With 0
+// slots there is none any more.
+func (c *concurrency) renew(s State, nowMicros, nonce, slots int64) State {
+	e, end := slotsOf(s, nonce), nowMicros+c.ttl
+	switch {
+	case e == nil && slots > 0:
+		return append(s, nonce, slots, end)
+	case e != nil && slots > 0:
+		e[slotCount], e[slotEnd] = slots, end
+	case e != nil:
+		return append(s[:len(s)-len(e)], e[slotLen:]...)
+	}
+	return s
+}
+
+// slotsOf is the part of s that begins with the entry of a nonce; nil if there is
+// none.
+func slotsOf(s State, nonce int64) State {
+	for ; len(s) >= slotLen; s = s[slotLen:] {
+		if s[slotNonce] == nonce {
+			return s
+		}
+	}
+	return nil
+}
+
+// rebase drops the entries that have ended, and lets those that end later than they
+// can end in the longest time there is.
+func (c *concurrency) rebase(s State, nowMicros int64) (State, bool) {
+	s = s[:len(s)/slotLen*slotLen]
+	kept, changed := s[:0], false
+	for ; len(s) > 0; s = s[slotLen:] {
+		end := s[slotEnd]
+		if end <= nowMicros {
+			changed = true
+			continue
+		}
+		if latest := nowMicros + MaxTTLMicros; end > latest {
+			end, changed = latest, true
+		}
+		kept = append(kept, s[slotNonce], s[slotCount], end)
+	}
+	return kept, changed
+}
+
+func (c *concurrency) expires(s State) (micros int64) {
+	for ; len(s) >= slotLen; s = s[slotLen:] {
+		micros = max(micros, s[slotEnd])
+	}
+	return micros
+}

@@ -1,0 +1,330 @@
+package algo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+const testTTL = 30e6
+
+func slotLimit(units int64) Limit {
+	return Limit{Algorithm: Concurrency, Units: units, TTLMicros: testTTL}
+}
+
+// TestConcurrencyByDefinition: what is held is what was admitted, not given back, and
+// neither older than its ttl nor renewed. Written down anew, with random requests,
+// releases (twice, too), and renewals.
+func TestConcurrencyByDefinition(t *testing.T) {
+	t.Parallel()
+	r := newRandom(4711)
+	for range 300 {
+		checkConcurrency(t, r, r.limit(Concurrency))
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func checkConcurrency(t *testing.T, r random, l Limit) {
+	t.Helper()
+	type held struct{ nonce, slots, end int64 }
+	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+	now, all := epoch+r.Int64N(1e15), []held(nil)
+	for nonce := range int64(150) {
+		now += r.step(&l, out[0], now)
+		all = slices.DeleteFunc(all, func(h held) bool { return h.end <= now })
+		p.Rebase(states, now)
+		if i := r.IntN(len(all) + 1); i < len(all) && r.oneIn(2) {
+			if h := &all[i]; r.oneIn(3) {
+				h.end = now + l.TTLMicros
+				p.Renew(states, now, h.nonce, h.slots)
+			} else {
+				p.RefundAs(h.nonce, states, now, now, []int64{h.slots})
+				p.RefundAs(h.nonce, states, now, now, []int64{h.slots})
+				all = slices.Delete(all, i, i+1)
+			}
+			continue
+		}
+		used := int64(0)
+		for _, h := range all {
+			used += h.slots
+		}
+		cost := r.cost(l.Units)
+		if got, want := p.DecideAs(nonce, states, now, []int64{cost}, out), used+cost <= l.Units || cost == 0; got != want {
+			t.Fatalf("%+v with %d in use: cost %d is allowed: %v", l, used, cost, got)
+		}
+		if out[0].Allowed && cost > 0 {
+			all, used = append(all, held{nonce, cost, now + l.TTLMicros}), used+cost
+		}
+		if want := max(l.Units-used, 0); out[0].Remaining != want || out[0].ResetAfterMicros != 0 {
+			t.Fatalf("%+v with %d in use: %+v", l, used, out[0])
+		}
+	}
+}
+
+// TestConcurrencyCapacity: at one instant a limit of L admits exactly L.
+func TestConcurrencyCapacity(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for capacity := int64(1); capacity <= capacities; capacity += 37 {
+		l := newLuaPlan(t, client, mustPlan(t, slotLimit(capacity)), fmt.Sprint(capacity))
+		pipe := client.Pipeline()
+		var replies []*redis.Cmd
+		for range capacity + 3 {
+			l.nonce++
+			replies = append(replies, l.decide(pipe, epoch, 1))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+		admitted := int64(0)
+		for _, reply := range replies {
+			out, allowed, err := l.parse(reply)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if allowed {
+				admitted++
+			} else if out[0].RetryAfterMicros != 1e6 {
+				t.Errorf("limit %d: retry after %d us", capacity, out[0].RetryAfterMicros)
+			}
+		}
+		if held := client.ZCard(ctx, l.keys[0]).Val(); admitted != capacity || held != capacity {
+			t.Errorf("limit %d: %d admitted, %d entries", capacity, admitted, held)
+		}
+	}
+}
+
+// TestSlotsInRedis walks through what a worker does, on the scripts as they are sent:
+// by Redis' clock and, where TIME is refused, by a key's.
+func TestSlotsInRedis(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		options []string
+		scripts func(p *Plan) (check, refund, renew Script)
+		clock   []string
+	}{
+		{
+			name:    "TIME",
+			scripts: func(p *Plan) (a, b, c Script) { return p.Script(), p.RefundScript(), p.RenewScript() },
+		},
+		{
+			name: "without TIME", options: []string{"--rename-command", "TIME", ""}, clock: []string{"rl:{a}" + ClockSuffix},
+			scripts: func(p *Plan) (a, b, c Script) {
+				return p.ScriptWithoutTime(), p.RefundScriptWithoutTime(), p.RenewScriptWithoutTime()
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			client := redis.NewClient(&redis.Options{Addr: redistest.Start(t, c.options...).Addr, Protocol: 2})
+			t.Cleanup(func() { client.Close() })
+			p := mustPlan(t, Limit{Algorithm: FixedWindow, Units: 100, WindowMicros: 366 * 86400e6}, slotLimit(3))
+			check, refund, renew := c.scripts(p)
+			l := &luaPlan{Plan: p, client: client, keys: []string{"rl:{a}:fixed_window:366d", "rl:{a}:concurrency"}}
+			run := func(s Script, keys []string, args ...any) *redis.Cmd {
+				return client.Eval(ctx, s.Source, append(slices.Clone(keys), c.clock...), args...)
+			}
+			ask := func(nonce int64, costs ...int64) []Decision {
+				l.nonce = nonce
+				out, _, err := l.parse(run(check, l.keys, l.arguments(costs)...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+			giveBack := func(nonce int64, costs ...int64) (gone int64) {
+				l.nonce = nonce
+				gone, err := run(refund, l.keys, l.arguments(costs, 1)...).Int64()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return gone
+			}
+			if d := ask(1, 1, 2); d[1].Remaining != 1 || d[1].ResetAfterMicros != 0 {
+				t.Errorf("the first request: %+v", d)
+			}
+			if d := ask(2, 1, 2); d[1].Allowed || d[1].RetryAfterMicros != 1e6 || d[0].Remaining != 99 {
+				t.Errorf("all or nothing: %+v", d)
+			}
+			if d := ask(3, 1, 4); d[1].RetryAfterMicros != Never {
+				t.Errorf("a cost above the limit: %+v", d)
+			}
+			if gone := giveBack(2, 0, 2); gone != 1 {
+				t.Error("a release of what was never taken found something")
+			}
+			if d := ask(4, 1, 1); d[1].Remaining != 0 {
+				t.Errorf("the rest: %+v", d)
+			}
+			if gone := giveBack(1, 0, 2); gone != 0 {
+				t.Error("a release found nothing")
+			}
+			if gone := giveBack(1, 0, 2); gone != 1 {
+				t.Error("a second release found something")
+			}
+			if d := ask(0, 0, 0); d[1].Remaining != 2 || d[0].Remaining != 98 {
+				t.Errorf("after the release: %+v", d)
+			}
+			// A Redis that restarted empty.
+			client.Del(ctx, l.keys[1])
+			if n, err := run(renew, l.keys[1:], int64(testTTL), 4, 1, 5, 3).Int64(); n != 2 || err != nil {
+				t.Errorf("%d entries were missing, %v; want 2", n, err)
+			}
+			if n, err := run(renew, l.keys[1:], int64(testTTL), 4, 1, 5, 3).Int64(); n != 0 || err != nil {
+				t.Errorf("%d entries were missing, %v; want none", n, err)
+			}
+			if d := ask(6, 1, 1); d[1].Allowed || d[1].Remaining != 0 {
+				t.Errorf("above the limit: %+v", d)
+			}
+			if ttl := client.PTTL(ctx, l.keys[1]).Val(); ttl > 30*time.Second+time.Millisecond || ttl < 29*time.Second {
+				t.Errorf("the key expires in %v", ttl)
+			}
+			giveBack(5, 0, 3)
+			giveBack(4, 0, 1)
+			if n := client.Exists(ctx, l.keys[1]).Val(); n != 0 {
+				t.Error("the key is left when nobody holds a slot")
+			}
+		})
+	}
+}
+
+// TestSlotsOfTheDead: slots that nobody renews are free after their ttl, and a clock
+// that was a year ahead for a moment holds them for an hour at most.
+func TestSlotsOfTheDead(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 86400e6
+	client := startRedis(t)
+	for _, c := range []struct {
+		name      string
+		ahead     int64 // of the clock, when the slots are taken
+		free      int64 // us after which they are
+		expiresMs int64
+	}{
+		{name: "a ttl", free: testTTL, expiresMs: testTTL / 1000},
+		{name: "a clock set back", ahead: year, free: MaxTTLMicros, expiresMs: MaxTTLMicros / 1000},
+	} {
+		for _, cost := range []int64{1, 3} {
+			t.Run(fmt.Sprintf("%s, cost %d", c.name, cost), func(t *testing.T) {
+				t.Parallel()
+				l := newLuaPlan(t, client, mustPlan(t, slotLimit(2*cost)), t.Name())
+				states, want := make([]State, 1), make([]Decision, 1)
+				for i, at := range []int64{epoch + c.ahead, epoch + c.ahead, epoch, epoch + c.free - 1, epoch + c.free} {
+					l.nonce = int64(i)
+					l.Rebase(states, at)
+					l.DecideAs(l.nonce, states, at, []int64{cost}, want)
+					got, allowed, err := l.parse(l.decide(client, at, cost))
+					if err != nil || got[0] != want[0] || allowed != (i < 2 || i == 4) {
+						t.Fatalf("step %d: %+v, %v; Go %+v", i, got, err, want)
+					}
+					if i == 3 {
+						if ms := milliseconds(client.PExpireTime(ctx, l.keys[0])); ms != epoch/1000+c.expiresMs {
+							t.Errorf("the key expires %d ms after the epoch", ms-epoch/1000)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestSlotGarbage: what someone else has written under the key is no error.
+func TestSlotGarbage(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for i, text := range garbage {
+		for j, score := range []float64{1, -1, epoch + 1e6} {
+			l := newLuaPlan(t, client, mustPlan(t, slotLimit(10)), fmt.Sprint(i, ",", j))
+			if err := client.ZAdd(ctx, l.keys[0], redis.Z{Score: score, Member: text}).Err(); err != nil {
+				t.Fatal(err)
+			}
+			for step := range int64(4) {
+				l.nonce = step
+				_, allowed, err := l.parse(l.decide(client, epoch+step*testTTL, 1+step))
+				if err != nil || !allowed {
+					t.Errorf("%q at %g, step %d: %v, %v", text, score, step, allowed, err)
+				}
+				if err := l.giveBack(client, epoch+step*testTTL, 1+step, 1).Err(); err != nil {
+					t.Errorf("%q at %g, step %d: %v", text, score, step, err)
+				}
+			}
+		}
+	}
+}
+
+// TestSlotsUnderLua54 replays random requests and releases under Lua 5.4.
+func TestSlotsUnderLua54(t *testing.T) {
+	t.Parallel()
+	l, r := newLua54(t), newRandom(54)
+	for n := range 20 {
+		plain, key := mustPlan(t, r.limit(Concurrency)), fmt.Sprintf("rl:{%d}:concurrency", n)
+		limit, states, out := plain.Limits()[0], make([]State, 1), make([]Decision, 1)
+		now := epoch + r.Int64N(1e15)
+		for nonce := range int64(60) {
+			now += r.step(&limit, out[0], now)
+			costs, lua := []int64{r.cost(limit.Units)}, luaPlan{Plan: plain, nonce: nonce}
+			plain.Rebase(states, now)
+			plain.DecideAs(nonce, states, now, costs, out)
+			want := out[0]
+			l.call(plain.Script(), now, []string{key}, lua.arguments(costs), func(values []int64) {
+				got := make([]Decision, 1)
+				if _, _, err := plain.ParseReply(values, got); err != nil || got[0] != want {
+					t.Errorf("%+v, cost %d at %d: %+v, %v; want %+v", limit, costs, now, got, err, want)
+				}
+			})
+			if want.Allowed && costs[0] > 0 && r.oneIn(2) {
+				plain.RefundAs(nonce, states, now, now, costs)
+				l.call(plain.RefundScript(), now, []string{key}, lua.arguments(costs, now), func(values []int64) {
+					if !slices.Equal(values, []int64{0}) {
+						t.Errorf("a release answers %v", values)
+					}
+				})
+			}
+			if r.oneIn(5) {
+				plain.Renew(states, now, nonce+1000, 2)
+				l.call(plain.RenewScript(), now, []string{key}, []any{limit.TTLMicros, nonce + 1000, 2}, func([]int64) {})
+			}
+		}
+	}
+	l.run(t)
+}
+
+// TestDeniedSlotsWriteNothing but for what has ended.
+func TestDeniedSlotsWriteNothing(t *testing.T) {
+	t.Parallel()
+	l := newLuaPlan(t, startRedis(t), mustPlan(t, slotLimit(3)), "denied")
+	for step, cost := range []int64{4, 2, 2, 1, 1, 0} {
+		l.nonce++
+		before := l.snapshot(t)
+		_, allowed, err := l.parse(l.decide(l.client, epoch, cost))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrote := l.snapshot(t) != before; wrote != (allowed && cost > 0) {
+			t.Errorf("step %d, cost %d: allowed %v, and the key changed: %v", step, cost, allowed, wrote)
+		}
+	}
+}
+
+// TestOneSlotIsOneEntry: an operator sees with ZCARD what is in flight.
+func TestOneSlotIsOneEntry(t *testing.T) {
+	t.Parallel()
+	l := newLuaPlan(t, startRedis(t), mustPlan(t, slotLimit(9)), "entries")
+	for range 4 {
+		l.nonce++
+		if _, allowed, err := l.parse(l.decide(l.client, epoch, 1)); !allowed || err != nil {
+			t.Fatal(allowed, err)
+		}
+	}
+	entries := l.client.ZRangeWithScores(ctx, l.keys[0], 0, -1).Val()
+	if len(entries) != 4 || entries[0].Score != epoch+testTTL || !strings.HasPrefix(entries[0].Member.(string), "1:") {
+		t.Errorf("the entries are %v", entries)
+	}
+}

@@ -20,6 +20,7 @@ import (
 var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"event":"top_offenders",.*\}$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" answers(?:: .*)?$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis is back: it decides again$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: what is set as override of "\w+\|\w+" is none and is ignored \(want block, free, or a factor .*\)$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" did not decide a request: \w+: .*\(the next such line in a minute at the earliest\)$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis does not decide: \w+: .*; the failure mode applies, next probe in \d+ms$`)
 

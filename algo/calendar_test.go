@@ -245,3 +245,30 @@ func TestRefusesBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestCalendarReply names a window of those that the call brought.
+func TestCalendarReply(t *testing.T) {
+	t.Parallel()
+	p, b := mustPlan(t, hours()), hours().Bounds
+	for _, tc := range []struct {
+		name   string
+		start  int64
+		reset  int64
+		err    error
+		begins int64
+		ends   int64
+	}{
+		{"the first", b[0], 1, nil, b[0], b[1]},
+		{"the last", b[2], 1, nil, b[2], b[3]},
+		{"the end of the last", b[3], 1, ErrReplyRange, 0, 0},
+		{"none", b[1] + 1, 1, ErrReplyRange, 0, 0},
+		{"0", 0, 1, ErrReplyRange, 0, 0},
+		{"a reset after its end", b[1], 3600e6 + 1, ErrReplyRange, 0, 0},
+	} {
+		out := make([]Decision, 1)
+		_, _, err := p.ParseReply([]int64{epoch, 9, tc.reset, 0, 0, tc.start}, out)
+		if !errors.Is(err, tc.err) || err == nil && (out[0].BeginsMicros != tc.begins || out[0].EndsMicros != tc.ends) {
+			t.Errorf("%s: %+v, %v", tc.name, out[0], err)
+		}
+	}
+}

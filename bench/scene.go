@@ -43,7 +43,7 @@ func scenes(rate int) []*scene {
 			id: "far", title: "Redis 1 ms away (a round trip), 64 connections", begin: farRedis,
 			setups: []*setup{
 				{id: sluice + "-far", title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
-				{id: leased + "-far", title: "Sluice, Redis, leases of 50", status: 200, edit: inRedis(leasedLimit)},
+				{id: leased + "-far", title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
 				{id: pair + "-far", title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
 			},
 			load: load{id: "far", connections: 64},
@@ -52,7 +52,7 @@ func scenes(rate int) []*scene {
 			id: "saving", title: fmt.Sprintf("Redis saves a snapshot of a million keys again and again, open loop of %d requests/s", rate), begin: savingRedis,
 			setups: []*setup{
 				{id: sluice + "-saving", title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
-				{id: leased + "-saving", title: "Sluice, Redis, leases of 50", status: 200, edit: inRedis(leasedLimit)},
+				{id: leased + "-saving", title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
 				{id: pair + "-saving", title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
 			},
 			load: load{id: "saving", rate: rate},

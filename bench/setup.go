@@ -55,7 +55,7 @@ func setups() []*setup {
 			id: uncounted, title: "Sluice, Redis, built without metrics", status: 200,
 			edit: builtAs("sluice-without-metrics.wasm", inRedis(gcra(manyPerHour))),
 		},
-		{id: leased, title: "Sluice, Redis, leases of 50", status: 200, edit: inRedis(leasedLimit)},
+		{id: leased, title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
 		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
 		{id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
 		{
@@ -84,7 +84,7 @@ const (
 		{"algorithm": "gcra", "limit": 1000000000, "window": "1d"}`
 	// A bucket of this size would drain faster than a lease is spent, so the lease
 	// is taken from a window.
-	leasedLimit = `{"algorithm": "fixed_window", "limit": 1000000000, "window": "1h", "lease": {"units": 50, "ttl": "200ms"}}`
+	leasedLimit = `{"algorithm": "fixed_window", "limit": 1000000000, "window": "1h", "lease": {"ttl": "200ms"}}`
 )
 
 // plugin configures Sluice with one rule, and the headers that its peers send.

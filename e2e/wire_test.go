@@ -13,6 +13,7 @@ import (
 type wire struct {
 	addr   string
 	target string
+	carry  func(server io.Writer, client io.Reader)
 	fault  atomic.Pointer[fault]
 	passed atomic.Int64 // bytes of replies
 
@@ -34,11 +35,17 @@ func pass(to io.Writer, piece []byte, _ int) error {
 // newWire starts a wire that passes everything on.
 func newWire(t testing.TB, target string) *wire {
 	t.Helper()
+	return newWireWith(t, target, func(server io.Writer, client io.Reader) { _, _ = io.Copy(server, client) })
+}
+
+// newWireWith starts one on which carry brings Redis the commands.
+func newWireWith(t testing.TB, target string, carry func(server io.Writer, client io.Reader)) *wire {
+	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{addr: listener.Addr().String(), target: target, conns: map[net.Conn]bool{}}
+	w := &wire{addr: listener.Addr().String(), target: target, carry: carry, conns: map[net.Conn]bool{}}
 	w.set(pass)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -79,7 +86,7 @@ func (w *wire) serve(client net.Conn) {
 	group.Go(func() {
 		defer w.close(server)
 		defer w.close(client)
-		_, _ = io.Copy(server, client) // its end is the connection's
+		w.carry(server, client) // its end is the connection's
 	})
 	w.reply(client, server)
 	w.close(client)

@@ -53,6 +53,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		return nil, fmt.Errorf("sluice: %w", err)
 	}
 	tellPaths(v.host, cfg)
+	v.tellSkipped(cfg)
 	l := &limiter{
 		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
@@ -136,10 +137,10 @@ func (l *limiter) recycle(r *request) {
 }
 
 // now reads the clocks, once in each callback. The wall clock is a host call of its
-// own, which only the embedded store needs.
+// own, which only the embedded store needs, and calendars until Redis has told its time.
 func (l *limiter) now() decide.Time {
 	now := decide.Time{SteadyMicros: l.host.steadyMicros()}
-	if l.embedded != nil {
+	if l.embedded != nil || l.stores.GuessesTime() {
 		now.UnixMicros = l.host.unixMicros()
 	}
 	return now

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,29 @@ func TestMetadataThatIsThere(t *testing.T) {
 		}
 		if w.logged("per-user") {
 			t.Errorf("the log is %q", w.logs())
+		}
+	})
+}
+
+// TestSkippedRules: at load, once in a VM, the log says of each rule whom it does not limit.
+func TestSkippedRules(t *testing.T) {
+	t.Parallel()
+	const limits = `"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]`
+	const plugin = `{"rules": [
+		{"name": "one", "key": [{"header": "x-key"}, {"cookie": "c", "default": "none"}], ` + limits + `},
+		{"name": "two", "key": [{"query": "q"}, {"expr": "request.id"}, {"metadata": ["jwt", "sub"]}, {"property": ["connection", "id"]}, {"cookie": "c"}], ` + limits + `},
+		{"name": "none", "key": [{"client_ip": true}], ` + limits + `}]}`
+	const end = ` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such requests, limits them)`
+	want := []string{
+		`info sluice: rule "one": without the header "x-key"` + end,
+		`info sluice: rule "two": without the query parameter "q" or a value of its expression or the metadata ["jwt", "sub"]` +
+			` or the property ["connection", "id"] or the cookie "c"` + end,
+	}
+	eachWorld(t, func(t *testing.T, w *worker) {
+		w.load(plugin)
+		w.load(plugin)
+		if got := slices.DeleteFunc(w.allLogs(), func(line string) bool { return !aboutKeys(line) }); !slices.Equal(got, want) {
+			t.Errorf("the log is %q, want %q", got, want)
 		}
 	})
 }

@@ -38,13 +38,14 @@ func NewLabel(l *config.Limit) Label {
 		Capacity: l.Capacity(),
 		slots:    !l.Algorithm.HasWindow(),
 		item:     item,
-		member:   string(appendMember(nil, item, &l.Limit)),
+		member:   string(appendMember(nil, item, &l.Limit, l.RestoreMicros())),
 		json:     escapeJSON(l.Name),
 	}
 }
 
-// appendMember appends a limit's member of RateLimit-Policy.
-func appendMember(dst []byte, item string, l *algo.Limit) []byte {
+// appendMember appends a limit's member of RateLimit-Policy. Its capacity is restored
+// in so many microseconds.
+func appendMember(dst []byte, item string, l *algo.Limit, restoreMicros int64) []byte {
 	dst = append(dst, item...)
 	dst = append(dst, ";q="...)
 	dst = strconv.AppendInt(dst, l.Capacity(), 10)
@@ -52,7 +53,16 @@ func appendMember(dst []byte, item string, l *algo.Limit) []byte {
 		return append(dst, ";qu=\"concurrent-requests\""...)
 	}
 	dst = append(dst, ";w="...)
-	return strconv.AppendInt(dst, max(1, seconds(l.RestoreMicros())), 10)
+	return strconv.AppendInt(dst, max(1, seconds(restoreMicros)), 10)
+}
+
+// restoreMicros is the time in which the sized limit's capacity is restored: that of
+// a calendar is as long as the window that the decision is about.
+func (l *Limit) restoreMicros() int64 {
+	if d := &l.Decision; d.EndsMicros > 0 {
+		return d.EndsMicros - d.BeginsMicros
+	}
+	return l.Sized.RestoreMicros()
 }
 
 // capacity is the most that the limit admits at once.

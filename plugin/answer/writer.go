@@ -86,7 +86,7 @@ func (w *Writer) addDraft(limits []Limit, up Upstream) {
 	for i := range limits {
 		w.separate(i)
 		if l := &limits[i]; l.Sized != nil {
-			w.buf = appendMember(w.buf, l.Label.item, l.Sized)
+			w.buf = appendMember(w.buf, l.Label.item, l.Sized, l.restoreMicros())
 		} else {
 			w.buf = append(w.buf, l.Label.member...)
 		}

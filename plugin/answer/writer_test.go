@@ -28,6 +28,14 @@ func allowed(p *Label, remaining, resetMicros int64) Limit {
 	return Limit{Label: p, Decision: algo.Decision{Allowed: true, Remaining: remaining, ResetAfterMicros: resetMicros}}
 }
 
+// calendarDay is a limit in a day of so many microseconds.
+func calendarDay(micros int64) Limit {
+	day := algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 24 * 3600e6, CalendarID: "day:Europe/Berlin"}
+	l := allowed(policy("daily", day), 4, 3600e6)
+	l.Decision.BeginsMicros, l.Decision.EndsMicros, l.Sized = 1e15, 1e15+micros, &day
+	return l
+}
+
 func rejected(p *Label, remaining, resetMicros, retryMicros int64) Limit {
 	return Limit{Label: p, Decision: algo.Decision{Remaining: remaining, ResetAfterMicros: resetMicros, RetryAfterMicros: retryMicros}}
 }
@@ -71,6 +79,9 @@ func TestHeaders(t *testing.T) {
 			"x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 1",
 			`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
 			`ratelimit: "hourly";r=999;t=3600, "fast";r=4;t=1, "global";r=4999;t=1`,
+		}},
+		{"a calendar's window", draftOnly, []Limit{calendarDay(25 * 3600e6)}, []string{
+			`ratelimit-policy: "daily";q=5;w=90000`, `ratelimit: "daily";r=4;t=3600`,
 		}},
 		{"slots", both, []Limit{allowed(slots, 3, 0), allowed(global, 4999, 200)}, []string{
 			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 0",

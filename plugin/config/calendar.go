@@ -70,6 +70,7 @@ func (d *draftLimit) readCalendar(window value, period Period) {
 	starts := c.readStarts(d.object)
 	d.Calendar, d.WindowMicros = c, period.longest()
 	d.Window = window.json.Str + ":" + c.Zone + starts
+	d.CalendarID = d.Window
 }
 
 // readStarts reads when the windows start. It returns what follows the zone in

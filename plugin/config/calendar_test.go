@@ -40,7 +40,7 @@ func TestCalendars(t *testing.T) {
 			t.Parallel()
 			limit := mustParse(t, "limit", `{"algorithm": "fixed_window", "limit": 5, `+tt.fields+`}`).Rules[0].Limits[0]
 			check(t, tt.fields, limit, Limit{
-				Limit: algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: tt.micros},
+				Limit: algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: tt.micros, CalendarID: tt.window},
 				Name:  "r", Window: tt.window, Calendar: &tt.want,
 			})
 		})

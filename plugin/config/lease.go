@@ -42,8 +42,6 @@ func (s scope) unleasable(limit *Limit, several bool) string {
 		return "the limit's cost is not the constant 1"
 	case !cost.IsConstant() || cost.Default != 1:
 		return "the rule's cost is not the constant 1"
-	case limit.Calendar != nil:
-		return "a calendar window changes its length"
 	case limit.UnitsFrom != nil || limit.BurstFrom != nil:
 		return "the limit comes with the request"
 	case s.rule.Settle != nil:

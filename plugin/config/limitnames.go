@@ -66,9 +66,6 @@ func (s scope) claim(o object, name string) {
 // those so far, by the suffixes of their keys.
 func (d *draftLimit) isTwin(paths map[string]string) bool {
 	suffix := d.KeySuffix()
-	if d.Calendar != nil {
-		suffix = ":" + d.Algorithm.String() + ":" + d.Window
-	}
 	first, taken := paths[suffix]
 	switch {
 	case taken && !d.Algorithm.HasWindow():

@@ -13,7 +13,7 @@ import (
 // Ask asks the stores about a request. It reports whether the question can be
 // concluded; otherwise it waits for Redis, and Next brings it when it can be.
 func (s *Stores) Ask(q *Question, now Time) (decided bool) {
-	if q.rejectByZero() {
+	if s.rejectByZero(q, now) {
 		return true
 	}
 	s.multiplyAll(q, now)
@@ -37,15 +37,18 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 
 // rejectByZero answers the checks that a limit of 0 rejects: nobody needs to be
 // asked. It reports whether an enforced rule rejects, which concludes the request.
-func (q *Question) rejectByZero() (rejected bool) {
+func (s *Stores) rejectByZero(q *Question, now Time) (rejected bool) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if !c.hasZero() {
 			continue
 		}
+		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		for j := range c.Decisions {
 			if l := c.Limit(j); l.Units == 0 && c.Costs[j] > 0 {
-				c.Decisions[j] = algo.Decision{RetryAfterMicros: algo.Never}
+				c.Decisions[j] = algo.Decision{
+					RetryAfterMicros: algo.Never, BeginsMicros: l.Bounds[1], EndsMicros: l.Bounds[2],
+				}
 			} else {
 				c.Decisions[j] = algo.Decision{Allowed: true} // it was not asked, and is not shown
 			}
@@ -75,6 +78,7 @@ func (c *Check) hasZero() bool {
 func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 	c.Status = Undecided
 	c.Sizes, c.factor = c.own, 0 // what is set in Redis is in force there alone
+	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 	plan := s.planOf(c.Limits, c.Sizes)
 	ruling, err := s.embedded.Decide(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions, source == FromEmbedded)
 	if err != nil {
@@ -168,6 +172,7 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 // anything about it.
 func (s *Stores) recallCheck(c *Check, e *deny.Entry, now Time) (known bool) {
 	if block, lasts := e.Block(now.SteadyMicros); lasts {
+		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		c.block(block.By, block.LeftMicros)
 	} else {
 		asked := deny.Asked{Limits: s.planOf(c.Limits, c.Sizes).Limits(), Costs: c.Costs}
@@ -212,6 +217,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 		c.Status = Waiting
 		q.waiting++
 		q.inPipe++
+		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		c.asked = c.Sizes
 		c.nonce = s.conn.Add(q, i, redis.Charge{
 			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
@@ -241,18 +247,19 @@ func (s *Stores) replenish(q *Question, now Time) {
 
 // take asks Redis for a batch of units if the lease wants one.
 func (s *Stores) take(c *Check, now Time) {
-	units := c.lease.Wants(now.SteadyMicros)
-	if units == 0 {
+	order := c.lease.Wants(now.SteadyMicros)
+	if order.Units == 0 {
 		return
 	}
 	if s.conn.Begin(now.SteadyMicros) != redis.NoCause {
 		c.lease.Failed(now.SteadyMicros)
 		return
 	}
-	charge := redis.Charge{Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: units}
+	charge := redis.Charge{Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: order.Cost()}
+	charge.Sizes = s.calendars.sizes(c.Limits.Index, s.storeMicros(now))
 	w := &batch{stores: s, lease: c.lease, charge: charge}
 	w.charge.Nonce = s.conn.Add(w, 0, charge)
-	c.lease.Asked(units, w.charge.Nonce)
+	c.lease.Asked(order, w.charge.Nonce, now.SteadyMicros)
 	s.record.Count(metric.CheckSent, 1)
 	s.conn.Flush(now.SteadyMicros)
 }
@@ -261,7 +268,7 @@ func (s *Stores) take(c *Check, now Time) {
 func (c *Check) Limit(i int) algo.Limit {
 	l := c.Limits.Limits[i].Limit
 	if c.Sizes != nil {
-		l.Units, l.Burst = c.Sizes[i].Units, c.Sizes[i].Burst
+		l.Units, l.Burst, l.Bounds = c.Sizes[i].Units, c.Sizes[i].Burst, c.Sizes[i].Bounds
 	}
 	return l
 }

@@ -22,7 +22,7 @@ type Time struct {
 	// SteadyMicros is a clock that never goes back: timeouts, leases, the memory of
 	// rejections and queues go by it.
 	SteadyMicros int64
-	// UnixMicros is the wall clock. Only the embedded store decides by it; it is 0
-	// where there is none.
+	// UnixMicros is the wall clock. Only the embedded store decides by it, and until
+	// Redis has told its time it is the guess of that; it is 0 where neither needs it.
 	UnixMicros int64
 }

@@ -33,8 +33,12 @@ func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 	s.leases.Granted(b.lease, &r.Decisions[0], r.Allowed, r.AtMicros, nowMicros)
 }
 
-// Resize implements redis.Waiter: a batch has no sizes of its own.
-func (b *batch) Resize(int, *redis.Reply, int64) []algo.Size { return nil }
+// Resize implements redis.Waiter. A leased limit is as configured, but for when its
+// windows begin.
+func (b *batch) Resize(_ int, r *redis.Reply, _ int64) []algo.Size {
+	b.charge.Sizes = b.stores.calendars.sizes(b.lease.List, r.AtMicros)
+	return b.charge.Sizes
+}
 
 // Failed implements redis.Waiter.
 func (b *batch) Failed(_ int, _ redis.Cause, nowMicros int64) {
@@ -55,6 +59,7 @@ func (s *Stores) ReturnUnits(held *lease.Lease, charge lease.Charge, units, nowM
 	s.forget(held.List, held.Tag)
 	s.conn.Refund(redis.Charge{
 		Script: s.scripts[held.List], Tag: held.Tag, Cost: units,
+		Sizes: s.calendars.sizes(held.List, charge.StoreMicros),
 		Nonce: charge.Nonce, AtMicros: charge.StoreMicros,
 	}, nowMicros)
 }

@@ -24,14 +24,16 @@ type world struct {
 	rules  *rule.Set
 	stores *Stores
 
-	plans  map[*redis.Script]*algo.Plan
-	states map[string][]algo.State // by script and tag
-	ledger map[int64]*call         // by nonce
-	nonce  int64
-	down   bool    // no connection can be opened
-	steady bool    // nothing happens by chance
-	added  []*call // since Begin
-	flying []*call // Redis has been sent them, and the last word is not spoken
+	plans   map[*redis.Script]*algo.Plan
+	states  map[string][]algo.State // by script and tag
+	ledger  map[int64]*call         // by nonce
+	nonce   int64
+	down    bool    // no connection can be opened
+	steady  bool    // nothing happens by chance
+	heard   int64   // Redis' time, as far as the worker knows it; 0: not at all
+	resized int     // calls that were for another time
+	added   []*call // since Begin
+	flying  []*call // Redis has been sent them, and the last word is not spoken
 
 	shared    map[string][]byte // of the embedded store
 	requests  map[*Question]*request
@@ -39,6 +41,7 @@ type world struct {
 	live      []*Question // their streams have not ended, or they are Gone
 	ended     []*request
 	concluded int
+	verdict   Verdict // of the last question that answered concluded
 	events    [metric.Events]int64
 }
 
@@ -117,7 +120,7 @@ func (w *world) Begin(int64) redis.Cause {
 func (w *world) Add(waiter redis.Waiter, index int, charge redis.Charge) int64 {
 	w.nonce++
 	charge.Nonce = w.nonce
-	charge.Tag, charge.Costs = slices.Clone(charge.Tag), slices.Clone(charge.Costs)
+	charge.Tag, charge.Costs, charge.Sizes = slices.Clone(charge.Tag), slices.Clone(charge.Costs), slices.Clone(charge.Sizes)
 	c := &call{waiter: waiter, index: index, charge: charge}
 	w.ledger[w.nonce] = c
 	w.added = append(w.added, c)
@@ -126,6 +129,11 @@ func (w *world) Add(waiter redis.Waiter, index int, charge redis.Charge) int64 {
 		r.calls = append(r.calls, w.nonce)
 	}
 	return w.nonce
+}
+
+// RedisMicros implements Redis.
+func (w *world) RedisMicros(int64) (micros int64, known bool) {
+	return w.heard, w.heard != 0
 }
 
 // Flush implements Redis. The stream may end inside it.
@@ -156,7 +164,7 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 		c.lost = true
 		return
 	}
-	plan := w.plans[charge.Script]
+	plan := w.planOf(charge)
 	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, plan.Each(units(charge)))
 	if c.given += units(charge); c.given > c.charged {
 		w.t.Fatalf("call %d charged %d and was given back %d", charge.Nonce, c.charged, c.given)
@@ -179,9 +187,30 @@ func (w *world) state(charge redis.Charge) []algo.State {
 	return nil
 }
 
-// run lets Redis run a call.
+// planOf is the plan that a call's arguments make.
+func (w *world) planOf(charge redis.Charge) *algo.Plan {
+	plan := w.plans[charge.Script]
+	if charge.Sizes == nil {
+		return plan
+	}
+	sized, ok := plan.Sized(new(algo.Plan), charge.Sizes)
+	if !ok {
+		w.t.Fatalf("sizes %v of %v", charge.Sizes, plan.Limits())
+	}
+	return sized
+}
+
+// run lets Redis run a call, once more if it was for another time.
 func (w *world) run(c *call) {
-	plan := w.plans[c.charge.Script]
+	plan := w.planOf(c.charge)
+	if at := w.now.UnixMicros; plan.OtherTime(at) {
+		w.resized++
+		reply := &redis.Reply{Ruling: algo.Ruling{AtMicros: at}}
+		c.charge.Sizes = slices.Clone(c.waiter.Resize(c.index, reply, w.now.SteadyMicros))
+		if plan = w.planOf(c.charge); plan.OtherTime(at) {
+			w.t.Fatalf("at %d it was asked again with %v", at, c.charge.Sizes)
+		}
+	}
 	out := make([]algo.Decision, len(plan.Limits()))
 	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, plan.Each(units(c.charge)), out)
 	c.reply = &redis.Reply{Ruling: algo.Ruling{AtMicros: w.now.UnixMicros, Allowed: allowed}, Decisions: out}

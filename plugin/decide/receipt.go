@@ -26,6 +26,9 @@ type Receipt struct {
 func (s *Stores) GiveBack(r *Receipt, now Time) {
 	given := *r
 	*r = Receipt{}
+	if given.source != FromNobody {
+		s.calendars.fit(given.limits, given.sizes, given.atMicros)
+	}
 	switch given.source {
 	case FromRedis:
 		s.conn.Refund(redis.Charge{

@@ -46,20 +46,23 @@ func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
 	s.Release(q)
 }
 
-// Resize implements redis.Waiter: an operator has set another factor than the worker
-// knows.
+// Resize implements redis.Waiter: the calendar windows around Redis' true time, or the
+// sizes of another factor than the worker knows.
 func (q *Question) Resize(index int, r *redis.Reply, nowMicros int64) []algo.Size {
 	s, c := q.stores, &q.Checks[index]
-	if r.Factor == 0 {
+	if r.Factor == 0 && c.Limits.Calendars == nil {
 		return nil
 	}
-	s.rememberFactor(c, r.Factor, nowMicros)
-	if c.Status != Waiting { // it is not sent again
-		return notSent
+	if r.Factor != 0 {
+		s.rememberFactor(c, r.Factor, nowMicros)
+		if c.Status != Waiting { // it is not sent again
+			return notSent
+		}
+		q.multiply(c, r.Factor)
+		c.asked = c.Sizes
 	}
-	q.multiply(c, r.Factor)
-	c.asked = c.Sizes
-	return c.Sizes
+	s.calendars.fit(c.Limits, c.asked, r.AtMicros)
+	return c.asked
 }
 
 // notSent are sizes that nobody is asked with.

@@ -35,6 +35,7 @@ type Redis interface {
 	Add(w redis.Waiter, index int, charge redis.Charge) (nonce int64)
 	Flush(nowMicros int64)
 	Refund(charge redis.Charge, nowMicros int64)
+	RedisMicros(nowMicros int64) (micros int64, known bool)
 }
 
 // Stores is all that can answer a Question, for one configuration in one worker.
@@ -52,6 +53,8 @@ type Stores struct {
 	leases  *lease.Book     // nil: no limit is leased
 	terms   terms           // of rules that have any
 
+	calendars calendars
+
 	// reconnected notes that another connection to Redis was opened in place of an
 	// earlier one, and the leases have not been told.
 	reconnected bool
@@ -63,7 +66,7 @@ type Stores struct {
 
 // NewStores makes the stores of a configuration. embedded may be nil.
 func NewStores(cfg *config.Config, rules *rule.Set, embedded *local.Store, record Recorder) *Stores {
-	s := &Stores{mode: cfg.Failure.Mode, record: record, embedded: embedded}
+	s := &Stores{mode: cfg.Failure.Mode, record: record, embedded: embedded, calendars: newCalendars(rules)}
 	for range rules.LimitSets {
 		s.sized = append(s.sized, &algo.Plan{})
 	}

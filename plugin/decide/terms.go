@@ -82,14 +82,10 @@ func (q *Question) multiply(c *Check, thousandths int64) {
 	begin := len(q.sizes)
 	for i := range c.Limits.Limits {
 		l := c.Limits.Limits[i].Limit
-		size := algo.Size{Units: l.Units, Burst: l.Burst}
 		if c.own != nil {
-			size = c.own[i]
+			l.Units, l.Burst, l.Bounds = c.own[i].Units, c.own[i].Burst, c.own[i].Bounds
 		}
-		l.Units, l.Burst = size.Units, size.Burst
-		times := l.Times(thousandths)
-		size.Units, size.Burst = times.Units, times.Burst
-		q.sizes = append(q.sizes, size)
+		q.sizes = append(q.sizes, l.Times(thousandths))
 	}
 	c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
 }
@@ -220,6 +216,10 @@ func (c *Check) block(by algo.By, leftMicros int64) {
 	c.Status, c.By, c.LeftMicros = Rejected, by, leftMicros
 	reset := max(leftMicros, 0)
 	for i := range c.Decisions {
-		c.Decisions[i] = algo.Decision{ResetAfterMicros: reset, ResetBeforeMicros: reset, RetryAfterMicros: leftMicros}
+		bounds := c.Limit(i).Bounds
+		c.Decisions[i] = algo.Decision{
+			ResetAfterMicros: reset, ResetBeforeMicros: reset, RetryAfterMicros: leftMicros,
+			BeginsMicros: bounds[1], EndsMicros: bounds[2],
+		}
 	}
 }

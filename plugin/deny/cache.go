@@ -52,8 +52,11 @@ type Entry struct {
 type remembered struct {
 	decision algo.Decision
 	cost     int64
-	size     algo.Size
+	size     size
 }
+
+// size is what tells limits of one list apart, beside when their windows begin.
+type size struct{ units, burst int64 }
 
 // Asked is what a request asks: the limits, of the size that they have for it, and a
 // cost of each.
@@ -141,7 +144,7 @@ func (e *Entry) sameSizes(limits []algo.Limit) bool {
 	return true
 }
 
-func sizeOf(l *algo.Limit) algo.Size { return algo.Size{Units: l.Units, Burst: l.Burst} }
+func sizeOf(l *algo.Limit) size { return size{l.Units, l.Burst} }
 
 // Remember keeps the decisions on a request, for which nothing was charged, for
 // holdMicros at most. If one of them rejects, the entry does; otherwise it says what
@@ -157,6 +160,11 @@ func (c *Cache) Remember(list int, tag []byte, asked Asked, decisions []algo.Dec
 	e.rejects = rejects
 	if rejects {
 		holdMicros = min(holdMicros, wait)
+	}
+	for i := range decisions {
+		if ends := decisions[i].EndsMicros; ends > 0 { // nothing is known of a calendar's next window
+			holdMicros = min(holdMicros, ends-storeMicros)
+		}
 	}
 	e.untilMicros = nowMicros + holdMicros
 }

@@ -161,3 +161,25 @@ func TestSizesAndCosts(t *testing.T) {
 		})
 	}
 }
+
+// What is known of a calendar's window does not hold in the next one, even if the
+// rejection does.
+func TestCalendarWindow(t *testing.T) {
+	t.Parallel()
+	const ends = 7 * second // on the store's clock, which shows 5 s
+	month := algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: 3600 * second, CalendarID: "month:UTC:1"}
+	never := rejected(10, 0, algo.Never)
+	never.EndsMicros = ends
+	beside := admitted(3, 2*second)
+	beside.EndsMicros = ends
+	for _, decisions := range [][]algo.Decision{{never, rejected(0, second, algo.Never)}, {beside, rejected(0, 60*second, 60*second)}} {
+		c := New(4)
+		asked, out := asks(3, month, window), make([]algo.Decision, 2)
+		c.Remember(1, []byte("a"), asked, decisions, 100*second, 5*second, MaxHoldMicros)
+		for _, age := range []int64{2*second - 1, 2 * second} {
+			if _, known := c.Find(1, []byte("a")).Decide(asked, 100*second+age, out); known != (age < 2*second) {
+				t.Errorf("after %d us: known: %v", age, known)
+			}
+		}
+	}
+}

@@ -9,6 +9,9 @@
 // that are still to be spent: if the bucket holds less than the lease's time, the
 // worker charges that much more, once, so that the lease can last (Padding).
 // At any moment a worker holds at most two batches of an identity unspent.
+//
+// How large a batch is, the configuration says, or it follows the worker's own rate:
+// see size.go.
 package lease
 
 import (
@@ -46,7 +49,8 @@ type Lease struct {
 	current, next batch
 	asking        bool
 	dropped       bool  // from the table: what is still to come is given back
-	asked         int64 // what is being asked for, with its padding
+	order         Order // what is being asked for
+	askedMicros   int64 // when that was
 	nonce         int64
 
 	heat       int64 // requests since periodMicros
@@ -54,7 +58,9 @@ type Lease struct {
 	period     int64 // when this period began
 	coolMicros int64 // no batch is asked for before this time
 	leadMicros int64 // how long the bucket takes to drain, when it was last heard of
+	remaining  int64 // what the limit has left, likewise
 	heardAt    int64
+	recent     recent
 }
 
 // Returner gives units back in Redis.
@@ -113,6 +119,7 @@ func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge,
 	}
 	c := &l.current
 	c.units--
+	l.recent.add(nowMicros, l.limit.Lease.TTLMicros)
 	age := nowMicros - c.atMicros
 	reset := max(1, c.decision.ResetAfterMicros-age)
 	d = algo.Decision{
@@ -120,6 +127,8 @@ func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge,
 		Remaining:         c.decision.Remaining + c.units + l.next.units,
 		ResetAfterMicros:  reset,
 		ResetBeforeMicros: reset, // the unit stays charged until its lease ends
+		BeginsMicros:      c.decision.BeginsMicros,
+		EndsMicros:        c.decision.EndsMicros,
 	}
 	return d, c.charge, true
 }
@@ -133,55 +142,34 @@ func (b *Book) Unspend(l *Lease, charge Charge, nowMicros int64) {
 	b.returner.ReturnUnits(l, charge, 1, nowMicros)
 }
 
-// Wants is how many units to ask Redis for now: a batch and its padding; 0 while
-// there is no need.
-func (l *Lease) Wants(nowMicros int64) int64 {
-	units := l.limit.Lease.Units
-	if !l.hot || l.asking || l.next.units > 0 || l.current.units > units/4 || nowMicros < l.coolMicros {
-		return 0
-	}
-	cost := units + l.padding(nowMicros)
-	if cost > l.limit.Capacity() || cost > algo.MaxCost {
-		return 0
-	}
-	return cost
-}
-
-// padding is what to charge beyond the batch so that the bucket does not drain
-// below it within the lease's time. In a window units do not drain.
-func (l *Lease) padding(nowMicros int64) int64 {
-	if !l.limit.Algorithm.HasBurst() {
-		return 0
-	}
-	lead := max(0, l.leadMicros-(nowMicros-l.heardAt))
-	short := l.limit.Lease.TTLMicros - lead
-	if short <= 0 {
-		return 0
-	}
-	return int64(math.Ceil(float64(short)*float64(l.limit.Units)/float64(l.limit.WindowMicros))) + 1
-}
-
 // Asked says that Redis has been asked for what Wants said.
-func (l *Lease) Asked(cost, nonce int64) {
-	l.asking, l.asked, l.nonce = true, cost, nonce
+func (l *Lease) Asked(order Order, nonce, nowMicros int64) {
+	l.asking, l.order, l.nonce, l.askedMicros = true, order, nonce, nowMicros
 }
 
-// Heard keeps what Redis said of the identity.
+// Heard keeps what Redis said of a request of the identity.
 func (l *Lease) Heard(d *algo.Decision, nowMicros int64) {
-	l.leadMicros, l.heardAt = d.ResetAfterMicros, nowMicros
+	if d.Allowed {
+		l.recent.add(nowMicros, l.limit.Lease.TTLMicros)
+	}
+	l.learn(d, nowMicros)
+}
+
+func (l *Lease) learn(d *algo.Decision, nowMicros int64) {
+	l.leadMicros, l.remaining, l.heardAt = d.ResetAfterMicros, d.Remaining, nowMicros
 }
 
 // Granted takes Redis' answer to what was asked for.
 func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, nowMicros int64) {
 	l.asking = false
-	l.Heard(d, nowMicros)
+	l.learn(d, nowMicros)
 	if !allowed {
 		l.coolMicros = nowMicros + l.limit.Lease.TTLMicros
 		return
 	}
 	got := batch{
-		units:       l.limit.Lease.Units,
-		untilMicros: nowMicros + min(l.limit.Lease.TTLMicros, l.lasts(d)),
+		units:       l.order.Units,
+		untilMicros: min(nowMicros+l.limit.Lease.TTLMicros, l.askedMicros+l.lasts(d)),
 		charge:      Charge{l.nonce, storeMicros},
 		decision:    *d,
 		atMicros:    nowMicros,
@@ -202,12 +190,16 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 }
 
 // lasts is how long a batch may be held: to the window's end, or until the bucket
-// has drained to the batch.
+// has drained to the batch. It counts from when Redis decided. A worker does not know
+// when that was, but that it was not before it had asked.
 func (l *Lease) lasts(d *algo.Decision) int64 {
 	if !l.limit.Algorithm.HasBurst() {
 		return d.ResetAfterMicros
 	}
-	held := float64(l.limit.Lease.Units) * float64(l.limit.WindowMicros) / float64(l.limit.Units)
+	held := float64(l.order.Units) * l.interval()
+	if l.limit.Lease.Units == 0 {
+		held = l.allHeld(l.order.Units)
+	}
 	return max(0, d.ResetAfterMicros-int64(math.Ceil(held))-1)
 }
 

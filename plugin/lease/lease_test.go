@@ -78,9 +78,9 @@ func (w *worker) request() bool {
 		d, ok = m.take(1)
 		l.Heard(&d, now)
 	}
-	if cost := l.Wants(now); cost > 0 {
-		l.Asked(cost, now)
-		d, allowed := m.take(cost)
+	if order := l.Wants(now); order.Units > 0 {
+		l.Asked(order, now, now)
+		d, allowed := m.take(order.Cost())
 		w.book.Granted(l, &d, allowed, m.now, now)
 	}
 	return ok
@@ -268,10 +268,10 @@ func TestClose(t *testing.T) {
 	for range 40 {
 		l.beat(w.clock())
 	}
-	cost := l.Wants(w.clock())
-	l.Asked(cost, 1)
+	order := l.Wants(w.clock())
+	l.Asked(order, 1, w.clock())
 	w.book.Close(w.clock())
-	d, allowed := m.take(cost)
+	d, allowed := m.take(order.Cost())
 	w.book.Granted(l, &d, allowed, m.now, w.clock())
 	if d, _ := m.take(0); d.Remaining != 1000 {
 		t.Errorf("%d remain of 1000, though nothing was spent", d.Remaining)

@@ -132,6 +132,9 @@ func (s *Store) Decide(p *algo.Plan, tag []byte, nowMicros int64, costs []int64,
 			return algo.Ruling{}, err
 		}
 		id.load(p, slot, nowMicros, penalty)
+		if p.OtherTime(id.atMicros) {
+			return algo.Ruling{}, algo.ErrOtherTime
+		}
 		r, changed := id.decide(p, costs, out)
 		if !changed {
 			return r, nil

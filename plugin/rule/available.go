@@ -33,12 +33,8 @@ func checkAvailable(r *config.Rule) error {
 func checkLimitsAvailable(limits []config.Limit) error {
 	for i := range limits {
 		switch l := &limits[i]; {
-		case l.Calendar != nil:
-			return fmt.Errorf("limits[%d]: %w", i, unavailable("a calendar window"))
 		case l.Algorithm == algo.Concurrency:
 			return fmt.Errorf("limits[%d]: %w", i, unavailable("a concurrency limit"))
-		case l.Lease != nil && l.Lease.Units == 0:
-			return fmt.Errorf("limits[%d].lease: %w", i, unavailable(`a lease without "units"`))
 		}
 	}
 	return nil

@@ -14,20 +14,12 @@ func TestUnavailable(t *testing.T) {
 	for _, tc := range []struct{ name, rule, want string }{
 		{"settle", `"limits": [` + limit + `], "settle": {"status": ["401"]}`, "rules[0]: settle is not available in this version (remove it)"},
 		{
-			"a calendar window", `"limits": [` + limit + `, {"algorithm": "fixed_window", "limit": 5, "window": "day"}]`,
-			"rules[0]: limits[1]: a calendar window is not available in this version (remove it)",
-		},
-		{
 			"slots", `"limits": [{"algorithm": "concurrency", "limit": 5}]`,
 			"rules[0]: limits[0]: a concurrency limit is not available in this version (remove it)",
 		},
 		{
-			"in a tier", `"limits_by": {"source": {"header": "x-plan"}, "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "day"}]}, "default": "free"}`,
-			`rules[0]: limits_by.values["free"]: limits[0]: a calendar window is not available in this version (remove it)`,
-		},
-		{
-			"a lease", `"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "lease": {"ttl": "1s"}}]`,
-			`rules[0]: limits[0].lease: a lease without "units" is not available in this version (remove it)`,
+			"in a tier", `"limits_by": {"source": {"header": "x-plan"}, "values": {"free": [{"algorithm": "concurrency", "limit": 5}]}, "default": "free"}`,
+			`rules[0]: limits_by.values["free"]: limits[0]: a concurrency limit is not available in this version (remove it)`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

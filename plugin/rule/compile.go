@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
@@ -90,6 +91,9 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 		return nil, err
 	}
 	l.Plan = plan
+	if err := l.compileCalendars(); err != nil {
+		return nil, err
+	}
 	s.LimitSets = append(s.LimitSets, l)
 	return l, s.compileAmounts(l)
 }
@@ -101,6 +105,26 @@ func termsOf(c *config.Rule) algo.Terms {
 		terms.Penalty = &algo.Penalty{After: p.After, WithinMicros: p.WithinMicros, ForMicros: p.ForMicros}
 	}
 	return terms
+}
+
+// compileCalendars finds the windows of the limits that have a calendar's.
+func (l *LimitSet) compileCalendars() error {
+	for i := range l.Limits {
+		c := l.Limits[i].Calendar
+		if c == nil {
+			continue
+		}
+		windows, ok := calendar.New(c)
+		if !ok {
+			return fmt.Errorf("limits[%d].timezone: %q is not a time zone", i, c.Zone)
+		}
+		if l.Calendars == nil {
+			l.Calendars = make([]*calendar.Windows, len(l.Limits))
+		}
+		l.Calendars[i] = windows
+	}
+	l.sized = l.Calendars != nil
+	return nil
 }
 
 // headerSlot is the slot of a header, added if it is new.

@@ -3,6 +3,7 @@ package rule
 import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
@@ -49,6 +50,10 @@ type LimitSet struct {
 	Limits      []config.Limit
 	KeySuffixes []string // ":gcra:1s"
 	Labels      []answer.Label
+	// Calendars are the windows of the limits that have a calendar's, nil for others;
+	// nil if no limit does. Such limits have Sizes with every request, whose Bounds
+	// whoever asks a store fills in.
+	Calendars []*calendar.Windows
 
 	sizes []size    // where units and bursts come from
 	costs []*amount // of limits that have a cost of their own; nil: the rule's

@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// envoyPage has the blocks of docs/envoy.md, in their order.
+type envoyPage struct{ filter, cluster, manager, stats, environment any }
+
+func readEnvoyPage(t *testing.T) envoyPage {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "envoy.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllSubmatch(text, -1)
+	if len(blocks) != 5 {
+		t.Fatalf("docs/envoy.md has %d blocks of YAML, want 5", len(blocks))
+	}
+	var values []any
+	for _, block := range blocks {
+		c, err := envoyconf.Parse([]byte("block:\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(string(block[1]), "  ")))
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, block[1])
+		}
+		values = append(values, c.Get("block"))
+	}
+	return envoyPage{values[0].([]any)[0], values[1].([]any)[0], values[2], values[3].(map[string]any)["stats_config"], values[4]}
+}
+
+// TestEnvoyPageIsTheShippedFile holds what docs/envoy.md has people copy to envoy.yaml,
+// but for rules, addresses and paths.
+func TestEnvoyPageIsTheShippedFile(t *testing.T) {
+	t.Parallel()
+	page := readEnvoyPage(t)
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped, err := envoyconf.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped.SetWasm("/etc/envoy/sluice.wasm")
+	configuration := page.filter.(map[string]any)["typed_config"].(map[string]any)["config"].(map[string]any)["configuration"]
+	shipped.SetPlugin(configuration.(map[string]any)["value"].(string))
+	shipped.Set(envoyconf.RedisCluster+"/type", "STRICT_DNS")
+	shipped.SetRedis("redis.example.com:6379")
+	manager := map[string]any{}
+	for name := range page.manager.(map[string]any) {
+		manager[name] = shipped.Get(envoyconf.ConnectionManager + "/" + name)
+	}
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"the filter", page.filter, shipped.Get(envoyconf.LimiterFilter)},
+		{"the cluster", page.cluster, shipped.Get(envoyconf.RedisCluster)},
+		{"the connection manager's fields", page.manager, manager},
+		{"stats_config", page.stats, shipped.Get("stats_config")},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("docs/envoy.md: %s is\n%v\nenvoy.yaml has\n%v", c.what, c.got, c.want)
+		}
+	}
+}
+
+// TestEnvoyPageLimits copies the blocks into an Envoy without Sluice.
+func TestEnvoyPageLimits(t *testing.T) {
+	page := readEnvoyPage(t)
+	t.Setenv("REDIS_PASSWORD", password)
+	server := redistest.Start(t, "--requirepass", password)
+	s := start(t, "", envoytest.Options{Redis: []string{server.Addr}, Edit: func(c *envoyconf.Config) {
+		const filters = envoyconf.ConnectionManager + "/http_filters"
+		router := c.Get(filters).([]any)[1]
+		c.Set(filters, []any{page.filter, router})
+		for name, value := range page.manager.(map[string]any) {
+			c.Set(envoyconf.ConnectionManager+"/"+name, value)
+		}
+		c.Set(envoyconf.RedisCluster, page.cluster)
+		c.Set("stats_config", page.stats)
+		for name, value := range page.environment.(map[string]any) {
+			c.Set(envoyconf.Limiter+"/vm_config/"+name, value)
+		}
+		rules := c.Get(envoyconf.Limiter + "/configuration/value").(string)
+		c.SetPlugin(regexp.MustCompile(`\{"cluster": "redis"\}`).ReplaceAllString(rules,
+			`{"cluster": "redis", "password_env": "REDIS_PASSWORD", "timeout": "10s"}`))
+		c.SetRedis(server.Addr)
+		c.SetWasm(testenv.WasmPath(t))
+	}})
+	for _, v := range []struct {
+		what    string
+		path    string
+		headers []string
+		admits  int
+	}{
+		{"logins", "/login", []string{":method: POST"}, 5},
+		{"calls with a key", "/api/x", []string{"x-api-key: alice"}, 20},
+		{"calls without", "/api/x", nil, 5},
+	} {
+		admitted := 0
+		for range 30 {
+			r := get(t, s.URL+v.path, v.headers...)
+			if r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") != "" {
+				break
+			}
+			admitted++
+		}
+		if admitted < v.admits || admitted > v.admits+5 { // buckets refill meanwhile
+			t.Errorf("%s: %d admitted before the first 429, want %d", v.what, admitted, v.admits)
+		}
+	}
+}

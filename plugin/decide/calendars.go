@@ -1,0 +1,79 @@
+package decide
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// calendars knows when the windows of limits with a calendar begin. Each call brings
+// three of them, around the time of the store that is asked: of Redis' clock, what was
+// last heard of it. A guess that was wrong is put right by its answer (see
+// Question.Resize).
+type calendars struct {
+	sets   []*rule.LimitSet // all; nil if none has a calendar
+	bounds [][]algo.Bounds  // likewise: those that were asked for last
+}
+
+func newCalendars(rules *rule.Set) (c calendars) {
+	for i, set := range rules.LimitSets {
+		if set.Calendars == nil {
+			continue
+		}
+		if c.sets == nil {
+			c.sets, c.bounds = rules.LimitSets, make([][]algo.Bounds, len(rules.LimitSets))
+		}
+		c.bounds[i] = make([]algo.Bounds, len(set.Limits))
+	}
+	return c
+}
+
+// fit gives sizes, one for each limit, the calendar windows around a time.
+func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
+	for i, windows := range set.Calendars {
+		if windows == nil {
+			continue
+		}
+		b := &c.bounds[set.Index][i]
+		if micros < b[1] || micros >= b[2] {
+			*b = windows.Around(micros)
+		}
+		sizes[i].Bounds = *b
+	}
+}
+
+// sizes are those of a list of limits as it is configured, around a time; nil if it
+// has no calendar.
+func (c *calendars) sizes(list int, micros int64) []algo.Size {
+	if c.sets == nil || c.sets[list].Calendars == nil {
+		return nil
+	}
+	set := c.sets[list]
+	sizes := make([]algo.Size, len(set.Limits))
+	for i := range sizes {
+		l := &set.Limits[i]
+		sizes[i] = algo.Size{Units: l.Units, Burst: l.Burst}
+	}
+	c.fit(set, sizes, micros)
+	return sizes
+}
+
+// GuessesTime reports whether a calendar's windows depend on the wall clock: Redis has
+// never told its time.
+func (s *Stores) GuessesTime() bool {
+	if s.calendars.sets == nil || s.conn == nil {
+		return false
+	}
+	_, known := s.conn.RedisMicros(0)
+	return !known
+}
+
+// storeMicros is the time of the store that decides: Redis' as last heard, else the
+// wall clock's.
+func (s *Stores) storeMicros(now Time) int64 {
+	if s.conn != nil {
+		if micros, known := s.conn.RedisMicros(now.SteadyMicros); known {
+			return micros
+		}
+	}
+	return now.UnixMicros
+}

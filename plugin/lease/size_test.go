@@ -1,0 +1,194 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// sharp are limits whose leases sharpen, with windows of ten times the lease's time.
+var sharp = []struct {
+	name  string
+	limit algo.Limit
+}{
+	{"fixed window", algo.Limit{Algorithm: algo.FixedWindow, Units: 2000, WindowMicros: 2 * second}},
+	{"fixed window from the first request", algo.Limit{Algorithm: algo.FixedWindow, Units: 2000, WindowMicros: 2 * second, FromFirstRequest: true}},
+	{"gcra", algo.Limit{Algorithm: algo.GCRA, Units: 2000, WindowMicros: 2 * second}},
+	{"token bucket, small burst", algo.Limit{Algorithm: algo.TokenBucket, Units: 2000, WindowMicros: 2 * second, Burst: 200}},
+	{"leaky bucket, large burst", algo.Limit{Algorithm: algo.LeakyBucket, Units: 2000, WindowMicros: 2 * second, Burst: 6000}},
+}
+
+// least is what a limit admits of a demand that exceeds it, from its first request on.
+func least(l *algo.Limit, micros int64) int64 {
+	if !l.Algorithm.HasBurst() {
+		return l.Units * (micros / l.WindowMicros)
+	}
+	return l.Capacity() + l.Units*micros/l.WindowMicros
+}
+
+// While more is wanted than a limit admits, four workers whose leases sharpen admit at
+// least 99 % of it, and never more.
+func TestSharpenedUnderPressure(t *testing.T) {
+	t.Parallel()
+	const workers, duration = 4, 20 * second
+	for _, tc := range sharp {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMesh(t, workers, tc.limit, 0, 200*millisecond)
+			m.now -= m.now % tc.limit.WindowMicros
+			random := rand.New(rand.NewPCG(3, 1))
+			begin, admitted := m.now, int64(0)
+			for m.now < begin+duration {
+				if m.workers[random.IntN(workers)].request() {
+					admitted++
+				}
+				m.pass(random.Int64N(800)) // 2,500 a second
+			}
+			most := least(&tc.limit, duration)
+			if tc.limit.FromFirstRequest {
+				most += tc.limit.Units // the last window may have just begun
+			}
+			if admitted > most {
+				t.Errorf("%d were admitted, want %d at most", admitted, most)
+			}
+			if want := least(&tc.limit, duration-tc.limit.WindowMicros/10) * 99 / 100; admitted < want {
+				t.Errorf("%d were admitted, want %d at least", admitted, want)
+			}
+			t.Logf("%d admitted of %d, %d calls", admitted, most, m.calls)
+		})
+	}
+}
+
+// A bucket never holds more than its burst, counted by when requests went on, whatever
+// the workers' traffic.
+func TestSharpenedBucketsNeverOverAdmit(t *testing.T) {
+	t.Parallel()
+	for round := range uint64(20) {
+		random := rand.New(rand.NewPCG(4, round))
+		limit := algo.Limit{Algorithm: algo.GCRA, Units: 1000, WindowMicros: second, Burst: 1 + random.Int64N(5000)}
+		m := newMesh(t, 4, limit, 0, 200*millisecond)
+		level, last := 0.0, m.now
+		for begin := m.now; m.now < begin+20*second; {
+			if m.workers[random.IntN(4)].request() {
+				level = max(0, level-float64(m.now-last)/1000) + 1
+				if last = m.now; level > float64(limit.Burst)+0.001 {
+					t.Fatalf("round %d: the bucket holds %v of %d", round, level, limit.Burst)
+				}
+			}
+			switch m.now / (300 * millisecond) % 5 { // pauses, trickles and floods
+			case 0:
+				m.pass(random.Int64N(50 * millisecond))
+			case 1:
+				m.pass(random.Int64N(3 * millisecond))
+			default:
+				m.pass(random.Int64N(300))
+			}
+		}
+	}
+}
+
+// A hot identity far from its limit costs next to no calls.
+func TestSharpenedIsCheap(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []algo.Algorithm{algo.FixedWindow, algo.GCRA, algo.TokenBucket, algo.LeakyBucket} {
+		m := newMesh(t, 4, algo.Limit{Algorithm: algorithm, Units: 1_000_000_000, WindowMicros: 3600 * second}, 0, 200*millisecond)
+		const requests = 40_000
+		for i := range requests {
+			if !m.workers[i%4].request() {
+				t.Fatal("rejected")
+			}
+			m.pass(50)
+		}
+		if m.calls > requests/50 {
+			t.Errorf("%v: %d calls for %d requests", algorithm, m.calls, requests)
+		}
+	}
+}
+
+// Batches follow the worker's own rate, and shrink with what remains.
+func TestOrders(t *testing.T) {
+	t.Parallel()
+	window := algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}
+	bucket := algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second} // one a millisecond
+	for _, tc := range []struct {
+		name                      string
+		limit                     algo.Limit
+		admitted, remaining, lead int64
+		want                      Order
+	}{
+		{name: "the worker's own rate", limit: window, admitted: 50, remaining: 9000, want: Order{Units: 50}},
+		{name: "a sixteenth of what remains", limit: window, admitted: 500, remaining: 1600, want: Order{Units: 100}},
+		{name: "near the end", limit: window, admitted: 500, remaining: 499},
+		{name: "too slow", limit: window, admitted: 1, remaining: 9000},
+		{name: "a bucket that is loaded", limit: bucket, admitted: 10, remaining: 3_000_000, lead: 600 * second, want: Order{Units: 10}},
+		{name: "a bucket at rest is padded", limit: bucket, admitted: 10, remaining: 3_600_000, want: Order{Units: 10, Padding: 16*10 + 200 - 10}},
+		{name: "not if that costs much", limit: bucket, admitted: 50, remaining: 180_000},
+		{name: "a shorter lease", limit: bucket, admitted: 50, remaining: 180_000, lead: 170 * millisecond, want: Order{Units: 8}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			const ttl, now = 200 * millisecond, 100 * second
+			m := newMesh(t, 1, tc.limit, 0, ttl)
+			l := m.workers[0].book.Of(0, []byte("tag"), &m.limit, now)
+			for range tc.admitted {
+				l.Heard(&algo.Decision{Allowed: true, Remaining: tc.remaining, ResetAfterMicros: tc.lead}, now)
+			}
+			if got := l.Wants(now); got != tc.want {
+				t.Errorf("%+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// What was admitted long ago, or is known from long ago, asks for nothing.
+func TestOrdersAge(t *testing.T) {
+	t.Parallel()
+	const ttl, now = 200 * millisecond, 100 * second
+	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}, 0, ttl)
+	l := m.workers[0].book.Of(0, []byte("tag"), &m.limit, now)
+	for range 100 {
+		l.Heard(&algo.Decision{Allowed: true, Remaining: 5000}, now)
+	}
+	for _, tc := range []struct{ age, want int64 }{{0, 100}, {ttl - 1, 100}, {ttl * 3 / 2, 50}, {2 * ttl, 0}} {
+		if got := l.Wants(now + tc.age); got.Units != tc.want {
+			t.Errorf("after %d us: %d units, want %d", tc.age, got.Units, tc.want)
+		}
+	}
+	for range 100 {
+		l.recent.add(now+3*ttl, ttl)
+	}
+	if got := l.Wants(now + 3*ttl); got.Units != 0 {
+		t.Errorf("%d units, though what remains was last heard of long ago", got.Units)
+	}
+}
+
+// A lease ends when its window does, or its bucket has drained to what all may hold, by
+// the time at which Redis was asked: its answer may have been long on the way.
+func TestLeaseEnds(t *testing.T) {
+	t.Parallel()
+	const asked, answered, left = 100 * second, 100*second + 30*millisecond, 50 * millisecond
+	for _, tc := range []struct {
+		name  string
+		limit algo.Limit
+		reset int64
+	}{
+		{"with its window", algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}, left},
+		{"as its bucket drains", algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second}, left + 16*5*millisecond + 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMesh(t, 1, tc.limit, 0, 200*millisecond)
+			book := m.workers[0].book
+			l := book.Of(0, []byte("tag"), &m.limit, asked)
+			l.Asked(Order{Units: 5}, 1, asked)
+			book.Granted(l, &algo.Decision{Allowed: true, Remaining: 9000, ResetAfterMicros: tc.reset}, true, m.now, answered)
+			if _, _, ok := book.Spend(l, asked+left-1); !ok {
+				t.Error("no unit just before it ends")
+			}
+			if _, _, ok := book.Spend(l, asked+left); ok {
+				t.Error("a unit was spent after it had ended")
+			}
+		})
+	}
+}

@@ -32,6 +32,8 @@ type metrics struct {
 	inFlight  metric.Gauge
 	queued    metric.Gauge
 	evicted   uint64 // of the store's evictions, those that were counted
+	sent      int64  // of the settlements, likewise
+	lost      int64
 	breaker   redis.BreakerState
 
 	generation, loadTime metric.Gauge
@@ -252,6 +254,7 @@ func (m *metrics) observe(l *limiter) {
 			m.batch.Set(m.states[state], in)
 		}
 		m.batch.Set(m.inFlight, l.conn.InFlight())
+		m.observeSettlements(l.conn.Settlements())
 	}
 	m.batch.Set(m.queued, int64(l.stores.Queued()))
 	m.batch.Set(m.generation, l.vm.metrics.loads)
@@ -261,4 +264,11 @@ func (m *metrics) observe(l *limiter) {
 		m.Count(metric.IdentityEvicted, int64(n-m.evicted))
 		m.evicted = n
 	}
+}
+
+// observeSettlements counts the settlements that are over since the last time.
+func (m *metrics) observeSettlements(sent, lost int64) {
+	m.Count(metric.SettlementSent, sent-m.sent)
+	m.Count(metric.SettlementLost, lost-m.lost)
+	m.sent, m.lost = sent, lost
 }

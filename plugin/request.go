@@ -101,7 +101,7 @@ func (l *limiter) carryOut(effect decide.Effect, q *decide.Question, v decide.Ve
 	case decide.GiveBack:
 		l.stores.Leave(q, now)
 	case decide.Finish:
-		l.stores.Finish(q, now)
+		l.stores.Finish(q, l.response.of(q.ContextID), now)
 	}
 	l.stores.Release(q)
 }
@@ -162,6 +162,7 @@ func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
 	if q.Step(decide.ResponseComes) != decide.ShowLimits {
 		return types.ActionContinue
 	}
+	q.Respond(l.response.of(q.ContextID))
 	if limits, atMicros := l.shown(q); len(limits) > 0 && l.answers.Shows() {
 		l.host.setResponseHeaders(q.ContextID, l.answers.Headers(limits, atMicros, l.upstreamLimits(q.ContextID)))
 	}

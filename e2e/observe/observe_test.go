@@ -17,6 +17,7 @@ func TestOperatorsView(t *testing.T) {
 	t.Run("counts", s.counts)
 	t.Run("leases", s.leases)
 	t.Run("overrides", s.overrides)
+	t.Run("settlements", s.settlements)
 	t.Run("queue", s.queue)
 	s.trouble(t)
 	t.Run("sums", s.sums)
@@ -123,6 +124,14 @@ func (s *scene) overrides(t *testing.T) {
 		expectation{`sluice_penalty_blocks_total`, nil, map[string]int{"": 1}},
 		expectation{`sluice_rule_requests_total{rule="watched"} > 0`, []string{"outcome"}, map[string]int{"allowed": 5, "limited": 2, "blocked": 4}},
 	)
+}
+
+// settlements are of three logins that succeed, one after the other.
+func (s *scene) settlements(t *testing.T) {
+	for n := range 3 {
+		s.ask(t, []step{{"/login", 1, 0}})
+		s.await(t, expectation{`sluice_redis_settlements_total`, []string{"event"}, map[string]int{"sent": n + 1, "lost": 0}})
+	}
 }
 
 // queue holds two requests, of which the client of one leaves before its turn.

@@ -11,9 +11,10 @@ import (
 
 // holds is how long a rejection of each limit set may be remembered. Where several
 // enforced rules can apply, a rejection may be due to a charge that is about to be
-// given back; where a limit is leased, other workers may return units; and a client
-// that leaves a queue gives its place back. Then it is remembered only briefly. What an
-// operator sets is to be in force within a second.
+// given back; where a limit is leased, other workers may return units; a client that
+// leaves a queue gives its place back; and a rule that settles gives back what was not
+// worth its charge. Then it is remembered only briefly. What an operator sets is to be
+// in force within a second.
 func holds(rules *rule.Set) (holds []int64) {
 	enforced := 0
 	for _, r := range rules.Rules {
@@ -24,7 +25,7 @@ func holds(rules *rule.Set) (holds []int64) {
 	for _, set := range rules.LimitSets {
 		hold := int64(deny.MaxHoldMicros)
 		switch {
-		case enforced > 1 || slices.ContainsFunc(set.Limits, givesBack):
+		case enforced > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
 			hold = deny.SharedHoldMicros
 		case set.Rule.HasTerms():
 			hold = deny.TermsHoldMicros

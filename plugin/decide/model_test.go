@@ -53,6 +53,7 @@ type call struct {
 	expired bool
 	reply   *redis.Reply // nil: Redis has not run it yet
 
+	late    bool  // its request had been concluded without it
 	charged int64 // units
 	given   int64 // units that were given back
 	lost    bool  // its reply, or what gives it back, was lost on the way
@@ -68,7 +69,21 @@ type request struct {
 	left      bool
 	admitted  bool
 	verdict   Verdict
+	response  response
 }
+
+// response is what the upstream answers: a status, and a header that says what the
+// request has cost.
+type response struct {
+	came   bool
+	status int64
+	cost   string // "": there is no such header
+}
+
+func (r *response) Header(string) (string, bool)   { return r.cost, r.cost != "" }
+func (r *response) Status() int64                  { return r.status }
+func (r *response) Unanswered() bool               { return r.status == 503 }
+func (r *response) Evaluate(uint32) ([]byte, bool) { return nil, false }
 
 func newWorld(t *testing.T, seed uint64, text string) *world {
 	t.Helper()
@@ -170,6 +185,9 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 		w.t.Fatalf("call %d charged %d and was given back %d", charge.Nonce, c.charged, c.given)
 	}
 }
+
+// Settle implements Redis.
+func (w *world) Settle(charge redis.Charge, nowMicros int64) { w.Refund(charge, nowMicros) }
 
 func (w *world) state(charge redis.Charge) []algo.State {
 	plan := w.plans[charge.Script]

@@ -28,6 +28,7 @@ type Question struct {
 	verdict   Verdict // once it is concluded
 	concluded bool
 	refused   bool // and what it charged, or turns out to have, is given back
+	settles   bool // some rule settles what it charged when the request is over
 
 	// Memory of all checks.
 	decisions []algo.Decision
@@ -94,6 +95,7 @@ type Check struct {
 	late    Receipt      // of an answer of Redis' that came after the verdict
 	nonce   int64        // of the call to Redis
 	lease   *lease.Lease // nil: the limit is not leased
+	heard   rule.Heard   // what response headers say of the charge
 }
 
 // Charges reports whether the check takes anything of any limit.
@@ -107,10 +109,6 @@ func (c *Check) Enforced() bool { return c.Rule.Mode == config.Enforce }
 
 // Concluded is the verdict on the request, once there is one.
 func (q *Question) Concluded() Verdict { return q.verdict }
-
-// Unfinished reports whether anything is left to be done in the stores when the
-// request is over. For most it is not, and their end costs nothing.
-func (q *Question) Unfinished() bool { return false }
 
 // State is where the request is in its life.
 func (q *Question) State() State { return q.state }
@@ -134,6 +132,7 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		clear(c.Decisions)
 		q.decisions = q.decisions[:n]
 		q.Checks = append(q.Checks, c)
+		q.settles = q.settles || a.Rule.Settle != nil
 	}
 	return len(q.Checks) > 0
 }

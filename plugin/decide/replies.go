@@ -32,14 +32,15 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 }
 
 // late takes an answer to a check that the failure mode has taken care of. What it
-// charged stands if the request was admitted all the same.
+// charged stands if the request was admitted all the same, unless its rule settles:
+// then it would count for whoever is given back what is not kept.
 func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
 	if r.Allowed && r.By == algo.ByLimits && c.Charges() {
 		c.late = Receipt{
 			source: FromRedis, limits: c.Limits, tag: c.Tag, costs: c.Costs, sizes: c.asked,
 			atMicros: r.AtMicros, nonce: c.nonce,
 		}
-		if q.refused {
+		if q.refused || c.Rule.Settle != nil {
 			s.GiveBack(&c.late, Time{SteadyMicros: nowMicros})
 		}
 	}

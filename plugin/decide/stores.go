@@ -35,6 +35,7 @@ type Redis interface {
 	Add(w redis.Waiter, index int, charge redis.Charge) (nonce int64)
 	Flush(nowMicros int64)
 	Refund(charge redis.Charge, nowMicros int64)
+	Settle(charge redis.Charge, nowMicros int64)
 	RedisMicros(nowMicros int64) (micros int64, known bool)
 }
 
@@ -58,6 +59,8 @@ type Stores struct {
 	// reconnected notes that another connection to Redis was opened in place of an
 	// earlier one, and the leases have not been told.
 	reconnected bool
+
+	differences []int64 // scratch, for a settlement
 
 	ready fifo        // paused questions that can be concluded
 	queue queue       // Held questions

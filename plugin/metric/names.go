@@ -15,6 +15,9 @@ const (
 	CheckSent
 	// ChargeRefunded: a refund was sent to Redis.
 	ChargeRefunded
+	// SettlementSent and SettlementLost: Redis has taken a settlement, or will not.
+	SettlementSent
+	SettlementLost
 	// Reconnected: another connection to Redis was opened in place of an earlier one.
 	Reconnected
 	// BreakerOpened: an outage of Redis began.
@@ -53,6 +56,8 @@ var EventMetrics = [Events]Definition{
 	IdentityEvicted: {Name: "sluice.local.evictions_total"},
 	CheckSent:       {Name: "sluice.redis.checks_total", NeedsRedis: true},
 	ChargeRefunded:  {Name: "sluice.redis.refunds_total", NeedsRedis: true},
+	SettlementSent:  {Name: "sluice.redis.event.sent.settlements_total", NeedsRedis: true},
+	SettlementLost:  {Name: "sluice.redis.event.lost.settlements_total", NeedsRedis: true},
 	Reconnected:     {Name: "sluice.redis.reconnects_total", NeedsRedis: true},
 	BreakerOpened:   {Name: "sluice.redis.breaker_openings_total", NeedsRedis: true},
 	DenyCacheHit:    {Name: "sluice.deny_cache.hits_total", NeedsRedis: true},

@@ -12,7 +12,6 @@ func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	const limit = `{"algorithm": "fixed_window", "limit": 5, "window": "1h"}`
 	for _, tc := range []struct{ name, rule, want string }{
-		{"settle", `"limits": [` + limit + `], "settle": {"status": ["401"]}`, "rules[0]: settle is not available in this version (remove it)"},
 		{
 			"slots", `"limits": [{"algorithm": "concurrency", "limit": 5}]`,
 			"rules[0]: limits[0]: a concurrency limit is not available in this version (remove it)",

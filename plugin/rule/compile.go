@@ -60,6 +60,9 @@ func (s *Set) add(c *config.Rule) error {
 	if out.cost, err = s.compileAmount(&c.Cost); err != nil {
 		return err
 	}
+	if r.Settle, err = s.compileSettle(c.Settle); err != nil {
+		return err
+	}
 	if out.key, err = s.compileKey(r, c.Key); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type Rule struct {
 	Exempt bool
 	Texts  answer.Texts // what access logs say
 	Terms  algo.Terms   // what it has beside its limits
+	Settle *Settle      // nil: a charge stands
 }
 
 // HasTerms reports whether the rule has anything beside its limits.
@@ -59,6 +60,9 @@ type LimitSet struct {
 	costs []*amount // of limits that have a cost of their own; nil: the rule's
 	sized bool      // whether any size comes with the request
 }
+
+// TakesRuleCost reports whether a limit takes the rule's cost, and not one of its own.
+func (l *LimitSet) TakesRuleCost(limit int) bool { return l.costs[limit] == nil }
 
 // Applied is a rule that applies to a request.
 type Applied struct {

@@ -245,7 +245,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]},
 		{"name": "never", "match": {"headers": {"x-never": "yes"}}, "limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]},
 		{"name": "line", "match": {"headers": {"x-line": "yes"}}, "limits": [
-			{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "max_delay": "1h"}]},
+			{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "max_delay": "1h", "burst": 5}]},
 		{"name": "shadow", "mode": "shadow", "match": {"headers": {"x-shadow": "yes"}}, "key": [{"constant": "k"}],
 		 "limits": [{"algorithm": "concurrency", "limit": 1}, {"algorithm": "fixed_window", "limit": 1, `+long+`}]}]}`,
 		f, envoytest.Options{Workers: 1, Edit: func(c *envoyconf.Config) {

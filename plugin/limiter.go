@@ -37,6 +37,7 @@ type limiter struct {
 	offenders *topOffenders // nil: not followed
 
 	view        requestView
+	response    responseView
 	matcher     rule.Matcher
 	shownLimits []answer.Limit // scratch
 	headers     []byte         // scratch
@@ -58,7 +59,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
 		timer: timer{host: v.host, id: id},
-		view:  requestView{host: v.host},
+		view:  requestView{host: v.host}, response: responseView{requestView{host: v.host}},
 	}
 	if cfg.Redis == nil || cfg.Failure.Mode == config.FailLocal {
 		l.embedded = local.New(sharedData{v.host}, local.Options{Namespace: namespace(cfg)})
@@ -243,6 +244,9 @@ func (l *limiter) close() bool {
 	now := l.now()
 	l.stores.Close(now)
 	l.closingMicros = now.SteadyMicros + maxClosingMicros
+	if l.conn != nil {
+		l.conn.SendSettlements(now.SteadyMicros)
+	}
 	if l.conn == nil || l.conn.Idle() {
 		l.letGo()
 		return true

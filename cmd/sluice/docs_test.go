@@ -86,6 +86,37 @@ func TestCapacityTable(t *testing.T) {
 	}
 }
 
+// example is an example of docs/migration.md: the files, then what they become.
+var example = regexp.MustCompile("(?ms)^### Example: ([^\n]+)\n(.*?)^```json\n(.*?)^```$")
+
+// TestMigrationExamples converts what docs/migration.md shows, and wants what it shows.
+func TestMigrationExamples(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/migration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+	examples := example.FindAllSubmatch(page, -1)
+	if len(examples) != strings.Count(string(page), "### Example: ") || len(examples) < 5 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	for _, e := range examples {
+		var args []string
+		switch yaml := files.FindAllSubmatch(e[2], -1); len(yaml) {
+		case 1:
+			args = []string{"--higress", write(t, "higress.yaml", string(yaml[0][1]))}
+		case 2:
+			args = []string{"--envoy", write(t, "envoy.yaml", string(yaml[0][1])), "--ratelimit", write(t, "ratelimit.yaml", string(yaml[1][1]))}
+		default:
+			t.Fatalf("%s: %d files", e[1], len(yaml))
+		}
+		if r := execute(t, "", append([]string{"convert"}, args...)...); r.code != exitDone || r.out != string(e[3]) {
+			t.Errorf("%s becomes (exit code %d)\n%s\nthe page has\n%s", e[1], r.code, r.out, e[3])
+		}
+	}
+}
+
 var number = regexp.MustCompile(`[0-9]+`)
 
 // numbers are the first numbers of a row's cells.

@@ -16,6 +16,8 @@ func TestOperatorsView(t *testing.T) {
 	began := time.Now()
 	t.Run("counts", s.counts)
 	t.Run("leases", s.leases)
+	t.Run("overrides", s.overrides)
+	t.Run("settlements", s.settlements)
 	t.Run("queue", s.queue)
 	s.trouble(t)
 	t.Run("sums", s.sums)
@@ -42,7 +44,7 @@ func (s *scene) counts(t *testing.T) {
 		t,
 		expectation{"sluice_requests_total", []string{"outcome"}, map[string]int{
 			"exempt": 3, "none": 4, "allowed": 3 + 1 + 1, "shadow_limited": 2, "limited": 3 + 4 + 1,
-			"failed_allow": 0, "failed_deny": 0, "local_allowed": 0, "local_limited": 0,
+			"blocked": 0, "failed_allow": 0, "failed_deny": 0, "local_allowed": 0, "local_limited": 0,
 		}},
 		expectation{`sluice_rule_requests_total{rule!="trial"} > 0`, []string{"rule", "outcome"}, map[string]int{
 			"health exempt": 3, api + " allowed": 5, api + " limited": 3, "once allowed": 1, "once limited": 4,
@@ -95,6 +97,41 @@ func (s *scene) leases(t *testing.T) {
 		expectation{`sluice_lease_units_total{event=~"taken|spent"} >= bool 20`, []string{"event"}, map[string]int{"taken": 1, "spent": 1}},
 		expectation{`sum(sluice_lease_units_total{event="taken"}) - sum(sluice_lease_units_total{event!="taken"})`, nil, map[string]int{"": 0}},
 	)
+}
+
+// overrides sets each kind of them, and what is none; then the client earns a block.
+func (s *scene) overrides(t *testing.T) {
+	client := s.redis.Client()
+	for _, o := range []struct {
+		value        string
+		ok, rejected int
+	}{{"free", 3, 0}, {"x2", 2, 0}, {"nonsense", 0, 1}, {"", 0, 1}, {"", 0, 3}, {"block", 0, 1}} {
+		var err error
+		if o.value == "" {
+			err = client.Del(context.Background(), "rl:{watched|u}:override").Err()
+		} else {
+			err = client.Set(context.Background(), "rl:{watched|u}:override", o.value, 0).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // by then it is in force
+		s.ask(t, []step{{"/watched", o.ok, o.rejected}})
+	}
+	s.await(
+		t,
+		expectation{`sluice_overrides_checks_total`, []string{"event"}, map[string]int{"free": 3, "factor": 2, "ignored": 1, "block": 1}},
+		expectation{`sluice_penalty_blocks_total`, nil, map[string]int{"": 1}},
+		expectation{`sluice_rule_requests_total{rule="watched"} > 0`, []string{"outcome"}, map[string]int{"allowed": 5, "limited": 2, "blocked": 4}},
+	)
+}
+
+// settlements are of three logins that succeed, one after the other.
+func (s *scene) settlements(t *testing.T) {
+	for n := range 3 {
+		s.ask(t, []step{{"/login", 1, 0}})
+		s.await(t, expectation{`sluice_redis_settlements_total`, []string{"event"}, map[string]int{"sent": n + 1, "lost": 0}})
+	}
 }
 
 // queue holds two requests, of which the client of one leaves before its turn.

@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +21,11 @@ const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, 
 	{"name": "user", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1, "max": 4},
 		"limits": [{"algorithm": "sliding_window_log", "limit": 5, "window": "1s"}, {"algorithm": "fixed_window", "limit": 9, "window": "2s"}]},
 	{"name": "trial", "mode": "shadow", "key": [{"header": "x-user"}], "limits": [{"algorithm": "gcra", "limit": 3, "window": "1s"}]},
+	{"name": "login", "mode": "shadow", "key": [{"header": "x-user"}], "limits": [{"algorithm": "sliding_window_log", "limit": 90, "window": "1s"}],
+		"settle": {"status": ["4xx", "503"]}},
+	{"name": "tokens", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 2, "max": 4},
+		"limits": [{"algorithm": "sliding_window_counter", "limit": 200, "window": "1s"}],
+		"settle": {"cost": {"header": "x-tokens", "per": 2, "max": 7}, "missing": "release"}},
 	{"name": "line", "match": {"headers": {"x-line": {"present": true}}},
 		"limits": [{"algorithm": "leaky_bucket", "limit": 4, "window": "1s", "burst": 6, "overflow": "queue"}]},
 	{"name": "hot", "match": {"headers": {"x-hot": {"present": true}}}, "key": [{"constant": "h"}],
@@ -82,7 +88,7 @@ func (w *world) carryOut(effect Effect, q *Question, v Verdict) {
 	case GiveBack:
 		w.stores.Leave(q, w.now)
 	case Finish:
-		w.stores.Finish(q, w.now)
+		w.stores.Finish(q, &w.requests[q].response, w.now)
 	case Impossible:
 		w.t.Fatalf("request %d: an impossible step in state %s", r.id, q.State())
 	}
@@ -125,6 +131,13 @@ func (w *world) endStream(q *Question) {
 	if q.State() == Gone {
 		return // it has ended already
 	}
+	if w.random.IntN(3) > 0 && q.Step(ResponseComes) == ShowLimits {
+		r.response = response{came: true, status: []int64{200, 401, 503}[w.random.IntN(3)]}
+		if w.random.IntN(4) > 0 {
+			r.response.cost = fmt.Sprint(w.random.IntN(20))
+		}
+		q.Respond(&r.response)
+	}
 	r.left = true
 	w.carryOut(q.Step(StreamEnds), q, Verdict{})
 }
@@ -152,6 +165,9 @@ func (w *world) speak(i int) {
 		return
 	}
 	w.flying = slices.Delete(w.flying, i, i+1)
+	if q, ok := c.waiter.(*Question); ok {
+		c.late = q.concluded
+	}
 	c.waiter.Decided(c.index, c.reply, now)
 }
 
@@ -233,11 +249,32 @@ func (w *world) check() {
 			if refused && paid != 0 && !c.lost {
 				w.t.Fatalf("request %d (%s) paid %d for call %d, though it was refused: %+v", r.id, r.verdict.Outcome.Metric(), paid, nonce, c)
 			}
-			if !refused && paid != c.charged {
-				w.t.Fatalf("request %d (%s) was given %d back for call %d, though it was admitted", r.id, r.verdict.Outcome.Metric(), c.given, nonce)
+			if want := w.worth(r, c); !refused && paid != want && !c.lost {
+				w.t.Fatalf("request %d (%s) paid %d for call %d, want %d: %+v, %+v", r.id, r.verdict.Outcome.Metric(), paid, nonce, want, r.response, c)
 			}
 		}
 	}
+}
+
+// worth is what an admitted request ought to have paid for a call, see interleaved.
+func (w *world) worth(r *request, c *call) int64 {
+	name := ""
+	for i, script := range w.stores.scripts {
+		if script == c.charge.Script {
+			name = w.rules.LimitSets[i].Rule.Name
+		}
+	}
+	settles := name == "login" || name == "tokens"
+	switch {
+	case settles && c.late:
+		return 0
+	case !settles || c.charged == 0 || name == "login" && (!r.response.came || r.response.status == 401):
+		return c.charged
+	case name == "tokens" && r.response.cost != "":
+		cost, _ := strconv.ParseInt(r.response.cost, 10, 64)
+		return min((cost+1)/2, 7)
+	}
+	return 0
 }
 
 func TestInterleavings(t *testing.T) {

@@ -54,6 +54,7 @@ type call struct {
 	expired bool
 	reply   *redis.Reply // nil: Redis has not run it yet
 
+	late    bool  // its request had been concluded without it
 	charged int64 // units
 	given   int64 // units that were given back
 	lost    bool  // its reply, or what gives it back, was lost on the way
@@ -69,7 +70,21 @@ type request struct {
 	left      bool
 	admitted  bool
 	verdict   Verdict
+	response  response
 }
+
+// response is what the upstream answers: a status, and a header that says what the
+// request has cost.
+type response struct {
+	came   bool
+	status int64
+	cost   string // "": there is no such header
+}
+
+func (r *response) Header(string) (string, bool)   { return r.cost, r.cost != "" }
+func (r *response) Status() int64                  { return r.status }
+func (r *response) Unanswered() bool               { return r.status == 503 }
+func (r *response) Evaluate(uint32) ([]byte, bool) { return nil, false }
 
 func newWorld(t *testing.T, seed uint64, text string) *world {
 	t.Helper()
@@ -173,6 +188,9 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 	}
 }
 
+// Settle implements Redis.
+func (w *world) Settle(charge redis.Charge, nowMicros int64) { w.Refund(charge, nowMicros) }
+
 // Release implements Redis. What cannot be sent is sent later.
 func (w *world) Release(charge redis.Charge, _ int64) {
 	charge.Tag, charge.Costs = slices.Clone(charge.Tag), slices.Clone(charge.Costs)
@@ -253,6 +271,7 @@ func (w *world) run(c *call) {
 // Count, RedisFailed, RoundTrip, BreakerChanged and Concluded implement Recorder.
 func (w *world) Count(e metric.Event, n int64)     { w.events[e] += n }
 func (w *world) RedisFailed(redis.Cause)           {}
+func (w *world) OverrideIgnored([]byte)            {}
 func (w *world) RoundTrip(int64)                   {}
 func (w *world) BreakerChanged(redis.BreakerState) {}
 func (w *world) Concluded(q *Question, v Verdict) {

@@ -4,7 +4,6 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/metric"
-	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -31,10 +30,7 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	}
 	switch given.source {
 	case FromRedis:
-		s.conn.Refund(redis.Charge{
-			Script: s.scripts[given.limits.Index], Tag: given.tag, Costs: given.costs, Sizes: given.sizes,
-			Nonce: given.nonce, AtMicros: given.atMicros,
-		}, now.SteadyMicros)
+		s.conn.Refund(s.chargeOf(&given), now.SteadyMicros)
 		s.forget(given.limits.Index, given.tag)
 	case FromLease:
 		s.leases.Unspend(given.lease, lease.Charge{Nonce: given.nonce, StoreMicros: given.atMicros}, now.SteadyMicros)
@@ -53,18 +49,6 @@ func (s *Stores) giveAllBack(q *Question, now Time) {
 		s.GiveBack(&q.Checks[i].receipt, now)
 		s.GiveBack(&q.Checks[i].late, now)
 		s.drop(&q.Checks[i], now)
-	}
-}
-
-// Finish ends what an admitted request holds until it is over: its stream has ended,
-// or it was admitted after that. A request for which Unfinished is false holds
-// nothing, and needs no time.
-func (s *Stores) Finish(q *Question, now Time) {
-	if !q.Unfinished() {
-		return
-	}
-	for i := range q.Checks {
-		s.letGo(&q.Checks[i], now)
 	}
 }
 

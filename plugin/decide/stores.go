@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
@@ -22,6 +24,8 @@ type Recorder interface {
 	RoundTrip(micros int64)
 	// BreakerChanged notes the breaker's new state.
 	BreakerChanged(state redis.BreakerState)
+	// OverrideIgnored tells operators that what they have set for an identity is none.
+	OverrideIgnored(tag []byte)
 	// Concluded counts a request that has its verdict, and each of its checks.
 	Concluded(q *Question, v Verdict)
 }
@@ -32,6 +36,7 @@ type Redis interface {
 	Add(w redis.Waiter, index int, charge redis.Charge) (nonce int64)
 	Flush(nowMicros int64)
 	Refund(charge redis.Charge, nowMicros int64)
+	Settle(charge redis.Charge, nowMicros int64)
 	Release(charge redis.Charge, nowMicros int64)
 	Renew(script *redis.Script, tag []byte, slots []int64, nowMicros int64)
 	RedisMicros(nowMicros int64) (micros int64, known bool)
@@ -50,6 +55,7 @@ type Stores struct {
 	denied  *deny.Cache     // nil: off
 	holds   []int64         // by rule.LimitSet.Index: how long a rejection may be remembered, us
 	leases  *lease.Book     // nil: no limit is leased
+	terms   terms           // of rules that have any
 
 	slots   *slots.Book // nil: no limit has any
 	sets    []*rule.LimitSet
@@ -60,6 +66,8 @@ type Stores struct {
 	// reconnected notes that another connection to Redis was opened in place of an
 	// earlier one, and the leases have not been told.
 	reconnected bool
+
+	differences []int64 // scratch, for a settlement
 
 	ready fifo        // paused questions that can be concluded
 	queue queue       // Held questions
@@ -78,16 +86,19 @@ func NewStores(cfg *config.Config, rules *rule.Set, embedded *local.Store, recor
 	}
 	for _, set := range rules.LimitSets {
 		s.scripts = append(s.scripts, redis.NewScript(set.Plan, cfg.Redis.KeyPrefix, set.KeySuffixes))
-		if set.Limits[0].Lease != nil && s.leases == nil {
+		if slices.ContainsFunc(set.Limits, isLeased) && s.leases == nil {
 			s.leases = lease.NewBook(s)
 		}
 	}
+	s.terms = newTerms(cfg, rules)
 	if cfg.DenyCacheSize > 0 {
 		s.denied = deny.New(int(cfg.DenyCacheSize))
 		s.holds = holds(rules)
 	}
 	return s
 }
+
+func isLeased(l config.Limit) bool { return l.Lease != nil }
 
 // Connect makes conn the connection to Redis. The Stores is its Observer.
 func (s *Stores) Connect(conn Redis) { s.conn = conn }

@@ -15,6 +15,10 @@ import (
 // newHolder draws what a worker's entry is under. There are few workers.
 func newHolder() int64 { return 1 + rand.Int64N(1<<31) }
 
+// Holding says how many slots this worker holds of the identity that the next call of
+// Decide is about.
+func (s *Store) Holding(slots int64) { s.identity.held = slots }
+
 // Hold says how many slots of an identity this worker holds: fewer than before, or as
 // many as before, whose ttl begins anew.
 func (s *Store) Hold(p *algo.Plan, tag []byte, nowMicros, held int64) error {
@@ -28,11 +32,11 @@ func (s *Store) Hold(p *algo.Plan, tag []byte, nowMicros, held int64) error {
 		if err != nil {
 			return err
 		}
-		if !id.load(p, slot, nowMicros) && held == 0 {
+		if !id.load(p, slot, nowMicros, nil) && held == 0 {
 			return nil
 		}
 		p.Rebase(id.states, id.atMicros)
-		p.Renew(id.states, id.atMicros, s.holder, held)
+		p.Renew(id.states, id.atMicros, id.holder, held)
 		s.report(p)
 		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
 			return err

@@ -29,7 +29,8 @@ type slotWorker struct {
 func (w *slotWorker) take(now, slots int64) bool {
 	w.t.Helper()
 	out := make([]algo.Decision, 2)
-	_, allowed, err := w.store.TakeHolding(w.plan, []byte("r|a"), now, w.held, []int64{1, slots}, out)
+	w.store.Holding(w.held)
+	_, allowed, err := w.store.TakeEach(w.plan, []byte("r|a"), now, []int64{1, slots}, out)
 	if err != nil {
 		w.t.Fatal(err)
 	}

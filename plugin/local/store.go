@@ -74,7 +74,6 @@ type Store struct {
 	costs     []int64         // scratch
 	out       []algo.Decision // scratch, for as many limits as any plan has had
 	zeros     []int64         // parallel to out
-	holder    int64           // what this worker's slots are under, see slots.go
 	packer    packer
 	identity  identity
 	evictions uint64
@@ -94,7 +93,7 @@ func New(shared SharedData, opts Options) *Store {
 		namespace: opts.Namespace,
 		keys:      newSlotKeys(opts.Slots),
 		hash:      sha256.New(),
-		holder:    newHolder(),
+		identity:  identity{holder: newHolder()},
 	}
 }
 
@@ -113,42 +112,40 @@ func (s *Store) Take(p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo
 
 // TakeEach is Take with a cost for each limit.
 func (s *Store) TakeEach(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
-	return s.TakeHolding(p, tag, nowMicros, 0, costs, out)
+	r, err := s.Decide(p, tag, nowMicros, costs, out, false)
+	return r.AtMicros, r.Allowed, err
 }
 
-// TakeHolding is TakeEach for a plan with slots, of which this worker holds so many of
-// the identity already.
-func (s *Store) TakeHolding(p *algo.Plan, tag []byte, nowMicros, held int64, costs []int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
+// Decide is TakeEach for a plan with terms. Of those it obeys the penalty, if it is to.
+func (s *Store) Decide(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, obey bool) (r algo.Ruling, err error) {
 	key, err := s.locate(tag)
 	if err != nil {
-		return 0, false, err
+		return algo.Ruling{}, err
+	}
+	var penalty *algo.Penalty
+	if obey {
+		penalty = p.Terms().Penalty
 	}
 	id := &s.identity
 	for range maxTries {
 		slot, cas, err := s.get(key)
 		if err != nil {
-			return 0, false, err
+			return algo.Ruling{}, err
 		}
-		id.load(p, slot, nowMicros)
+		id.load(p, slot, nowMicros, penalty)
 		if p.OtherTime(id.atMicros) {
-			return 0, false, algo.ErrOtherTime
+			return algo.Ruling{}, algo.ErrOtherTime
 		}
-		changed := p.Rebase(id.states, id.atMicros)
-		if _, slots := p.Slots(); slots {
-			p.Renew(id.states, id.atMicros, s.holder, held)
-		}
-		allowed = p.DecideAs(s.holder, id.states, id.atMicros, costs, out)
-		if allowed && slices.Max(costs) > 0 {
-			id.consumed, changed = consumed(p.Limits(), out), true
-		}
+		r, changed := id.decide(p, costs, out)
 		if !changed {
-			return id.atMicros, allowed, nil
+			return r, nil
 		}
 		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
-			return id.atMicros, allowed && err == nil, err
+			r.Allowed = r.Allowed && err == nil
+			return r, err
 		}
 	}
-	return 0, false, ErrContended
+	return algo.Ruling{}, ErrContended
 }
 
 // Refund gives back what a Take at chargedAtMicros charged. An identity that
@@ -171,7 +168,7 @@ func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros 
 			return err
 		}
 		owes := slices.Min(costs) < 0
-		if !id.load(p, slot, nowMicros) && !owes {
+		if !id.load(p, slot, nowMicros, nil) && !owes {
 			return nil
 		}
 		p.Rebase(id.states, id.atMicros)

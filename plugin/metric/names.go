@@ -15,6 +15,9 @@ const (
 	CheckSent
 	// ChargeRefunded: a refund was sent to Redis.
 	ChargeRefunded
+	// SettlementSent and SettlementLost: Redis has taken a settlement, or will not.
+	SettlementSent
+	SettlementLost
 	// Reconnected: another connection to Redis was opened in place of an earlier one.
 	Reconnected
 	// BreakerOpened: an outage of Redis began.
@@ -29,6 +32,14 @@ const (
 	SlotsRenewed
 	// SlotsExpired: slots had ended by themselves when they were given back.
 	SlotsExpired
+	// OverrideFree, OverrideBlock, OverrideFactor and OverrideIgnored are the checks
+	// for which Redis held an override: those, or what is none.
+	OverrideFree
+	OverrideBlock
+	OverrideFactor
+	OverrideIgnored
+	// PenaltyEarned: a rejection has earned its identity a block.
+	PenaltyEarned
 
 	// Events is how many events there are.
 	Events
@@ -49,6 +60,8 @@ var EventMetrics = [Events]Definition{
 	IdentityEvicted: {Name: "sluice.local.evictions_total"},
 	CheckSent:       {Name: "sluice.redis.checks_total", NeedsRedis: true},
 	ChargeRefunded:  {Name: "sluice.redis.refunds_total", NeedsRedis: true},
+	SettlementSent:  {Name: "sluice.redis.event.sent.settlements_total", NeedsRedis: true},
+	SettlementLost:  {Name: "sluice.redis.event.lost.settlements_total", NeedsRedis: true},
 	Reconnected:     {Name: "sluice.redis.reconnects_total", NeedsRedis: true},
 	BreakerOpened:   {Name: "sluice.redis.breaker_openings_total", NeedsRedis: true},
 	DenyCacheHit:    {Name: "sluice.deny_cache.hits_total", NeedsRedis: true},
@@ -57,6 +70,11 @@ var EventMetrics = [Events]Definition{
 	UnitsReturned:   {Name: "sluice.lease.event.returned.units_total", NeedsRedis: true},
 	SlotsRenewed:    {Name: "sluice.slots.renewed_total", NeedsRedis: true},
 	SlotsExpired:    {Name: "sluice.slots.expired_total", NeedsRedis: true},
+	OverrideFree:    {Name: "sluice.overrides.event.free.checks_total", NeedsRedis: true},
+	OverrideBlock:   {Name: "sluice.overrides.event.block.checks_total", NeedsRedis: true},
+	OverrideFactor:  {Name: "sluice.overrides.event.factor.checks_total", NeedsRedis: true},
+	OverrideIgnored: {Name: "sluice.overrides.event.ignored.checks_total", NeedsRedis: true},
+	PenaltyEarned:   {Name: "sluice.penalty.blocks_total"},
 }
 
 // The names of the metrics that are neither events nor made up of a name of the

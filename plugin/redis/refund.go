@@ -64,6 +64,14 @@ func (c *Conn) Settle(charge Charge, nowMicros int64) {
 // Settlements is how many settlements Redis has taken, and how many were lost.
 func (c *Conn) Settlements() (sent, lost int64) { return c.settling.sent, c.settling.lost }
 
+// SendSettlements sends the settlements that wait at once: nobody knows whether a
+// tick comes.
+func (c *Conn) SendSettlements(nowMicros int64) {
+	c.deferring = true
+	c.settle(nowMicros)
+	c.transmitDeferred(nowMicros)
+}
+
 // settle sends the settlements that wait, on a stream of their own if need be, and
 // gives up those that have waited too long for one.
 func (c *Conn) settle(nowMicros int64) {

@@ -20,17 +20,22 @@ const noHeader = -1
 // the bytes of an attribute do not say whether they are a number.
 func (s *Set) compileAmount(c *config.Amount) (a amount, err error) {
 	a = amount{header: noHeader, expression: noExpression, fallback: c.Default, max: c.Max}
-	expr := c.Expr
-	switch {
-	case c.Header != "":
+	if c.Header != "" {
 		a.header = s.headerSlot(c.Header)
-	case c.Metadata != nil:
-		expr = metadataText(c.Metadata)
-	case c.Property != nil:
-		expr = propertyText(c.Property)
 	}
-	a.expression, err = s.expressionSlot(expr, config.NumberExpression)
+	a.expression, err = s.expressionSlot(amountText(c), config.NumberExpression)
 	return a, err
+}
+
+// amountText is the expression that reads an amount; "" if none does.
+func amountText(c *config.Amount) string {
+	switch {
+	case c.Metadata != nil:
+		return metadataText(c.Metadata)
+	case c.Property != nil:
+		return propertyText(c.Property)
+	}
+	return c.Expr
 }
 
 // amountOf is the number of the request, and long if it is too long to be looked
@@ -60,7 +65,7 @@ func parseAmount(s string, fallback, limit int64) int64 {
 		if !text.IsDigit(s[i]) {
 			return fallback
 		}
-		n = min(n*10+int64(s[i]-'0'), limit+1) // no overflow: limit is at most 1e9
+		n = min(n*10+int64(s[i]-'0'), limit+1) // no overflow: limit is at most 1e15
 	}
 	return min(n, limit)
 }

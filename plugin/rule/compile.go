@@ -33,9 +33,6 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 		if r.Mode == config.Off {
 			continue
 		}
-		if err := checkAvailable(r); err != nil {
-			return nil, fmt.Errorf("rules[%d]: %w", i, err)
-		}
 		if err := s.add(r); err != nil {
 			return nil, fmt.Errorf("rules[%d]: %w", i, err)
 		}
@@ -50,6 +47,7 @@ func (s *Set) add(c *config.Rule) error {
 		Mode:   c.Mode,
 		Exempt: c.Exempt,
 		Texts:  answer.NewTexts(c.Name),
+		Terms:  termsOf(c),
 	}
 	matches, err := s.compileMatch(&c.Match, c.Exempt)
 	if err != nil {
@@ -57,6 +55,9 @@ func (s *Set) add(c *config.Rule) error {
 	}
 	out := compiled{rule: r, match: matches, tagPrefix: string(appendEscaped(nil, c.Name)) + "|"}
 	if out.cost, err = s.compileAmount(&c.Cost); err != nil {
+		return err
+	}
+	if r.Settle, err = s.compileSettle(c.Settle); err != nil {
 		return err
 	}
 	if out.key, err = s.compileKey(r, c.Key); err != nil {
@@ -85,7 +86,7 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 		l.KeySuffixes = append(l.KeySuffixes, list[i].KeySuffix())
 		l.Labels = append(l.Labels, answer.NewLabel(&list[i]))
 	}
-	plan, err := algo.NewPlan(limits)
+	plan, err := algo.NewPlanWithTerms(limits, r.Terms)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +96,15 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	}
 	s.LimitSets = append(s.LimitSets, l)
 	return l, s.compileAmounts(l)
+}
+
+// termsOf is what a rule has beside its limits.
+func termsOf(c *config.Rule) algo.Terms {
+	terms := algo.Terms{Overrides: c.Overrides}
+	if p := c.Penalty; p != nil {
+		terms.Penalty = &algo.Penalty{After: p.After, WithinMicros: p.WithinMicros, ForMicros: p.ForMicros}
+	}
+	return terms
 }
 
 // compileCalendars finds the windows of the limits that have a calendar's.

@@ -113,16 +113,20 @@ func (s *Set) expressionSlot(expr string, kind config.ExpressionKind) (int, erro
 	if expr == "" {
 		return noExpression, nil
 	}
-	expr = wrapped(expr, kind)
-	same := func(e expression) bool { return e.text == expr }
+	return s.textSlot(wrapped(expr, kind))
+}
+
+// textSlot is the slot of a text that is evaluated as it is.
+func (s *Set) textSlot(text string) (int, error) {
+	same := func(e expression) bool { return e.text == text }
 	if i := slices.IndexFunc(s.expressions, same); i >= 0 {
 		return i, nil
 	}
-	e := expression{text: expr}
+	e := expression{text: text}
 	if s.evaluator != nil {
 		var err error
-		if e.token, err = s.evaluator.Create(expr); err != nil {
-			return noExpression, fmt.Errorf("%q does not compile: %w", expr, err)
+		if e.token, err = s.evaluator.Create(text); err != nil {
+			return noExpression, fmt.Errorf("%q does not compile: %w", text, err)
 		}
 	}
 	s.expressions = append(s.expressions, e)
@@ -149,19 +153,26 @@ func (m *Matcher) isTrue(slot int) bool {
 // fallback if there is no finite number of at least 0.
 func (m *Matcher) numberOf(slot int, fallback, limit int64) int64 {
 	r := m.expressionOf(slot)
-	if r.state != present || len(r.value) != 8 {
-		return fallback
-	}
-	bits := uint64(0)
-	for i := 7; i >= 0; i-- {
-		bits = bits<<8 | uint64(r.value[i])
-	}
-	f := math.Float64frombits(bits)
+	f, ok := number(r.value)
 	switch {
-	case math.IsNaN(f) || math.IsInf(f, 0) || f < 0:
+	case r.state != present || !ok:
 		return fallback
 	case f >= float64(limit):
 		return limit
 	}
 	return int64(f)
+}
+
+// number reads the value of a NumberExpression, and reports whether it is a finite
+// number of at least 0.
+func number(value string) (f float64, ok bool) {
+	if len(value) != 8 {
+		return 0, false
+	}
+	bits := uint64(0)
+	for i := 7; i >= 0; i-- {
+		bits = bits<<8 | uint64(value[i])
+	}
+	f = math.Float64frombits(bits)
+	return f, f >= 0 && !math.IsInf(f, 0)
 }

@@ -132,7 +132,7 @@ func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int6
 			states[i] = append(algo.State(nil), s.states[string(key)]...)
 		}
 	}
-	plan, allowed := c.set.Plan, true
+	plan, allowed := planAt(c.set, nowMicros), true
 	out := s.limits[:len(keys)]
 	if c.refund {
 		plan.Refund(states, charged, nowMicros, costs)
@@ -149,6 +149,25 @@ func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int6
 		return append(dst, ":0\r\n"...)
 	}
 	return appendDecisions(dst, plan, out, nowMicros)
+}
+
+// planAt is a list of limits with the calendar windows around a time.
+func planAt(set *rule.LimitSet, micros int64) *algo.Plan {
+	if set.Calendars == nil {
+		return set.Plan
+	}
+	sizes := make([]algo.Size, len(set.Limits))
+	for i := range sizes {
+		sizes[i] = algo.Size{Units: set.Limits[i].Units, Burst: set.Limits[i].Burst}
+		if windows := set.Calendars[i]; windows != nil {
+			sizes[i].Bounds = windows.Around(micros)
+		}
+	}
+	plan, ok := set.Plan.Sized(new(algo.Plan), sizes)
+	if !ok {
+		return set.Plan
+	}
+	return plan
 }
 
 // arguments reads the costs of a call, one for each limit, and of a refund when they
@@ -181,6 +200,9 @@ func appendDecisions(dst []byte, plan *algo.Plan, out []algo.Decision, nowMicros
 		values = append(values, d.Remaining, d.ResetAfterMicros, d.RetryAfterMicros, d.ResetBeforeMicros)
 		if plan.Limits()[i].Queue {
 			values = append(values, d.DelayMicros)
+		}
+		if plan.Limits()[i].CalendarID != "" {
+			values = append(values, d.BeginsMicros)
 		}
 	}
 	dst = fmt.Appendf(dst, "*%d\r\n", len(values))

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,9 @@ type Status struct {
 	// cost 1 is admitted: 0 now, -1 never.
 	ResetMicros int64 `json:"reset_micros"`
 	RetryMicros int64 `json:"retry_micros"`
+	// WindowBegins and WindowEnds are the calendar window that Redis' time is in.
+	WindowBegins *time.Time `json:"window_begins,omitempty"`
+	WindowEnds   *time.Time `json:"window_ends,omitempty"`
 }
 
 // The suffixes of the keys beside those of limits.
@@ -53,12 +57,18 @@ type question struct {
 	args []any
 }
 
-// questions are as many as a list of limits needs.
-func questions(set *rule.LimitSet) (all []question, err error) {
+// questions are as many as a list of limits needs. Calendar windows are those around
+// a time.
+func questions(set *rule.LimitSet, micros int64) (all []question, err error) {
 	const atOnce = algo.MaxLimits - 1
 	for from := 0; from < len(set.Limits); from += atOnce {
 		q := question{set: set, from: from, to: min(from+atOnce, len(set.Limits))}
 		limits := append(slices.Clone(set.Plan.Limits()[q.from:q.to]), never)
+		for i := q.from; i < q.to && set.Calendars != nil; i++ {
+			if windows := set.Calendars[i]; windows != nil {
+				limits[i-q.from].Bounds = windows.Around(micros)
+			}
+		}
 		if q.plan, err = algo.NewPlan(limits); err != nil {
 			return nil, err
 		}
@@ -99,7 +109,11 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 		ok = ok && isNumber
 	}
 	decisions := make([]algo.Decision, q.to-q.from+1)
-	if _, _, err := q.plan.ParseReply(values, decisions); err != nil || !ok {
+	at, _, err := q.plan.ParseReply(values, decisions)
+	if ok && errors.Is(err, algo.ErrOtherTime) {
+		return nil, &otherTime{at}
+	}
+	if err != nil || !ok {
 		return nil, fmt.Errorf("not what the script answers: %v", reply)
 	}
 	var all []Status
@@ -110,9 +124,26 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 			Key:  key(prefix, tag, q.set.KeySuffixes[i]),
 			Used: l.Capacity() - d.Remaining, Remaining: d.Remaining,
 			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
+			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
 		})
 	}
 	return all, nil
+}
+
+// timeOf is nil for 0.
+func timeOf(micros int64) *time.Time {
+	if micros == 0 {
+		return nil
+	}
+	t := time.UnixMicro(micros).UTC()
+	return &t
+}
+
+// otherTime says that Redis' clock is far from this machine's.
+type otherTime struct{ redisMicros int64 }
+
+func (e *otherTime) Error() string {
+	return fmt.Sprintf("the time in Redis is %s, and then another one", time.UnixMicro(e.redisMicros).UTC().Format(time.RFC3339))
 }
 
 // Prefix is what all keys of a configuration begin with.
@@ -140,8 +171,18 @@ type asked struct {
 	reply    *redis.Cmd
 }
 
-// readAll asks for the state of identities in one round trip.
+// readAll asks for the state of identities in one round trip, or in two where Redis'
+// clock is far from this machine's.
 func (c *Client) readAll(ctx context.Context, prefix string, ids []*Identity) ([][]Status, error) {
+	all, err := c.readAllAt(ctx, prefix, ids, time.Now().UnixMicro())
+	if other := (*otherTime)(nil); errors.As(err, &other) {
+		return c.readAllAt(ctx, prefix, ids, other.redisMicros)
+	}
+	return all, err
+}
+
+// readAllAt does so with the calendar windows around a time.
+func (c *Client) readAllAt(ctx context.Context, prefix string, ids []*Identity, micros int64) ([][]Status, error) {
 	var sent []asked
 	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, id := range ids {
@@ -149,7 +190,7 @@ func (c *Client) readAll(ctx context.Context, prefix string, ids []*Identity) ([
 				if set.Limits == nil {
 					continue // an unlimited tier
 				}
-				all, err := questions(set.Limits)
+				all, err := questions(set.Limits, micros)
 				if err != nil {
 					return err
 				}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestBothInOneChain is docs/migration.md's recipe: Sluice in shadow before Envoy's own
+// filter, with the access log that shows where they disagree. Both have a limit of 3.
+func TestBothInOneChain(t *testing.T) {
+	root := testenv.Root(t)
+	page, err := os.ReadFile(filepath.Join(root, "docs", "migration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	format := regexp.MustCompile(`(?m)^inline_string: "(.*)\\n"$`).FindSubmatch(page)
+	if format == nil {
+		t.Fatal("docs/migration.md has no access log for the comparison")
+	}
+	binary, err := buildPeer(context.Background(), root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := place{service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t), redis: redistest.Start(t).Port}
+	service, err := startPeer(context.Background(), binary, t.TempDir(), "service", &peerOptions{limit: 3}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(service.stop)
+	log := filepath.Join(t.TempDir(), "access.log")
+	e := envoytest.Start(t, envoytest.Options{
+		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [{"name": "client", "mode": "shadow", "key": [{"header": "` + identityHeader + `"}],
+			"limits": [{"algorithm": "fixed_window", "limit": 3, "window": "1h"}]}]}`,
+		Redis: []string{redistest.Start(t).Addr}, Upstream: envoytest.NewUpstream(t, nil).Addr, Quiet: true,
+		Edit: func(c *envoyconf.Config) {
+			sluice, redis := c.Get(envoyconf.LimiterFilter), c.Get(envoyconf.RedisCluster)
+			rateLimitFilter(c, at)
+			c.Set(httpFilters, append([]any{sluice}, c.Get(httpFilters).([]any)...))
+			c.Append("static_resources/clusters", redis)
+			c.Set(envoyconf.ConnectionManager+"/access_log", c.Fragment(fmt.Sprintf(`
+- name: envoy.access_loggers.file
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
+    path: %s
+    log_format: {text_format_source: {inline_string: "%s\n"}}`, log, format[1])))
+		},
+	})
+	for n := range 6 {
+		request, err := http.NewRequest(http.MethodGet, e.URL+"/api/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set(identityHeader, "alice")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if want := n >= 3; (response.StatusCode == http.StatusTooManyRequests) != want {
+			t.Errorf("request %d has status %d", n+1, response.StatusCode)
+		}
+		h := response.Header // as the page's table has it
+		if got := fmt.Sprint(h.Get("X-Ratelimit-Limit"), h["Retry-After"], len(body)); n >= 3 && (got != "3, 3;w=3600[] 0" || h.Get("X-Envoy-Ratelimited") != "true") {
+			t.Errorf("the service's 429 has %v and %q", h, body)
+		}
+	}
+	want := strings.Repeat("200 - allowed\n", 3) + strings.Repeat("429 RL shadow:client\n", 3)
+	testenv.Wait(t, time.Minute, func() error {
+		if text, err := os.ReadFile(log); string(text) != want {
+			return fmt.Errorf("the access log is\n%swant\n%s(%v)", text, want, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,60 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	wire "github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+// A calendar's window is the one that Redis' time is in, whatever this machine's is.
+func TestReadCalendar(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ctx := context.Background()
+	client, err := Connect(ctx, Options{Addresses: []string{server.Addr}, Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "limits": [
+		{"algorithm": "fixed_window", "limit": 100, "window": "year", "timezone": "Asia/Tokyo", "starts": "03-17"},
+		{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := Of(cfg, "r", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	b := id.Sets[0].Limits.Calendars[0].Around(now.UnixMicro())
+	// What the script writes: the minute in which the window begins, and the count.
+	state := (b[1]/60e6%(1<<22))<<31 + 7
+	name := string(wire.AppendKey(nil, "rl", id.Tag, ":fixed_window:year:Asia/Tokyo:03-17"))
+	if err := server.Client().Do(ctx, "SET", name, state, "PXAT", b[2]/1000).Err(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := client.Read(ctx, "rl", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := all[0]
+	if got.Key != name || got.Used != 7 || got.Remaining != 93 || got.Window != "year:Asia/Tokyo:03-17" {
+		t.Errorf("%+v", got)
+	}
+	if got.WindowBegins.UnixMicro() != b[1] || got.WindowEnds.UnixMicro() != b[2] || all[1].WindowEnds != nil {
+		t.Errorf("the window is from %s to %s", got.WindowBegins, got.WindowEnds)
+	}
+	if reset := got.WindowEnds.Sub(now).Microseconds() - got.ResetMicros; reset < 0 || reset > 60e6 {
+		t.Errorf("the reset is in %d us, at the end of the window it is not", got.ResetMicros)
+	}
+	_, err = client.readAllAt(ctx, "rl", []*Identity{id}, 1e15)
+	if other := (*otherTime)(nil); !errors.As(err, &other) || other.redisMicros < now.UnixMicro()-60e6 {
+		t.Errorf("with the windows of another time: %v", err)
+	}
+}

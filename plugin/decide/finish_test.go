@@ -1,0 +1,161 @@
+package decide
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/deny"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+const settled = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "mode": "%mode", "cost": {"header": "x-cost", "default": 3},
+	"limits": [{"algorithm": "fixed_window", "limit": 90, "window": "1h"}, {"algorithm": "gcra", "limit": 90, "window": "1h", "cost": 2},
+		{"algorithm": "sliding_window_log", "limit": 90, "window": "1h", "cost": 0}],
+	"settle": %settle}]}`
+
+// settlements notes what Redis is told.
+type settlements struct {
+	*world
+	told []redis.Charge
+}
+
+func (s *settlements) Settle(charge redis.Charge, _ int64) {
+	charge.Costs = slices.Clone(charge.Costs)
+	s.told = append(s.told, charge)
+}
+
+// What is settled, limit by limit: costs are 3, 2 of its own, and 0.
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	const byStatus, byCost = `{"status": ["4xx"]}`, `{"cost": {"header": "x-cost", "max": 50}}`
+	for _, tc := range []struct {
+		name, settle string
+		response     *response // nil: it never came
+		want         []int64   // nil: nothing is settled
+	}{
+		{"kept", byStatus, &response{status: 404}, nil},
+		{"given back", byStatus, &response{status: 200}, []int64{3, 2, 0}},
+		{"no response", byStatus, nil, nil},
+		{"no response, to release", `{"status": ["4xx"], "missing": "release"}`, nil, []int64{3, 2, 0}},
+		{"less", byCost, &response{status: 200, cost: "1"}, []int64{2, 0, 0}},
+		{"more", byCost, &response{status: 200, cost: "9"}, []int64{-6, 0, 0}},
+		{"far more", byCost, &response{status: 200, cost: "1000"}, []int64{-47, 0, 0}},
+		{"as much", byCost, &response{status: 200, cost: "3"}, nil},
+		{"no value", byCost, &response{status: 200}, nil},
+		{"no value, to release", `{"cost": {"header": "x-cost", "max": 50}, "missing": "release"}`, &response{}, []int64{3, 0, 0}},
+		{"a status and a cost", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`, &response{status: 404, cost: "5"}, []int64{-2, 0, 0}},
+		{"a cost of what is given back", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`, &response{status: 200, cost: "5"}, []int64{3, 2, 0}},
+	} {
+		for _, mode := range []string{"enforce", "shadow"} {
+			t.Run(tc.name+", "+mode, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, 1, strings.NewReplacer("%mode", mode, "%settle", tc.settle).Replace(settled))
+				w.steady = true
+				redis := &settlements{world: w}
+				w.stores.Connect(redis)
+				q := w.ask()
+				w.decided(0)
+				w.stores.Next(w.now)
+				q.Step(w.stores.Conclude(q, w.now).Event)
+				if !q.Unfinished() {
+					t.Fatal("nothing is left to be done")
+				}
+				if tc.response != nil {
+					q.Step(ResponseComes)
+					q.Respond(tc.response)
+				}
+				if effect := q.Step(StreamEnds); effect != Finish {
+					t.Fatalf("effect %s, want finish", effectNames[effect])
+				}
+				for range 2 { // once is enough
+					w.stores.Finish(q, tc.response, w.now)
+				}
+				if tc.want == nil {
+					if len(redis.told) > 0 {
+						t.Errorf("settled %v, want nothing", redis.told)
+					}
+					return
+				}
+				if len(redis.told) != 1 || !slices.Equal(redis.told[0].Costs, tc.want) || redis.told[0].AtMicros != w.now.UnixMicros {
+					t.Errorf("settled %+v, want %v as of %d", redis.told, tc.want, w.now.UnixMicros)
+				}
+			})
+		}
+	}
+}
+
+// A rule that does not settle has nothing left to do.
+func TestNothingToFinish(t *testing.T) {
+	t.Parallel()
+	_, q := asked(t, "allow")
+	if q.Unfinished() {
+		t.Error("something is left to be done")
+	}
+}
+
+// What was rejected while another request's reservation was held is forgotten when
+// that is given back, and is not remembered for long.
+func TestSettlementIsRemembered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}],
+		"settle": {"status": ["401"]}}]}`)
+	w.steady = true
+	first, second := w.ask(), w.ask()
+	w.decided(0)
+	w.decided(1)
+	for range 2 {
+		q, _ := w.stores.Next(w.now)
+		q.Step(w.stores.Conclude(q, w.now).Event)
+	}
+	if w.stores.holds[0] != deny.SharedHoldMicros {
+		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.holds[0], deny.SharedHoldMicros)
+	}
+	if recalled(w, second) == nil {
+		t.Fatal("the rejection is not remembered")
+	}
+	first.Step(ResponseComes)
+	first.Respond(&response{status: 200})
+	first.Step(StreamEnds)
+	w.stores.Finish(first, &response{status: 200}, w.now)
+	if recalled(w, second) != nil {
+		t.Error("the rejection is remembered")
+	}
+}
+
+// recalled is what is remembered of the identity of a question's first check, if it
+// holds.
+func recalled(w *world, q *Question) *deny.Entry {
+	c := &q.Checks[0]
+	e := w.stores.denied.Find(0, c.Tag)
+	if e == nil {
+		return nil
+	}
+	if _, known := e.Decide(deny.Asked{Limits: c.Limits.Plan.Limits(), Costs: c.Costs}, w.now.SteadyMicros, slices.Clone(c.Decisions)); !known {
+		return nil
+	}
+	return e
+}
+
+// A reply that comes after its check had failed is given back at once, though the
+// request went on.
+func TestLateChargeOfARuleThatSettles(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"allow", "deny", "local"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 1, strings.Replace(`{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [{"name": "r", "mode": "shadow",
+				"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}], "settle": {"status": ["401"]}}]}`, "%s", mode, 1))
+			w.steady = true
+			q := w.ask()
+			q.Expired(0, w.now.SteadyMicros)
+			w.stores.Next(w.now)
+			q.Step(w.stores.Conclude(q, w.now).Event)
+			c := w.flying[0]
+			w.decided(0)
+			if c.charged != 1 || c.given != 1 {
+				t.Errorf("charged %d, given back %d", c.charged, c.given)
+			}
+		})
+	}
+}

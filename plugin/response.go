@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/binary"
+	"strconv"
+)
+
+// responseView is a response as rules that settle read it.
+type responseView struct{ requestView }
+
+// of makes the view that of a request's response.
+func (v *responseView) of(contextID uint32) *responseView {
+	v.id = contextID
+	return v
+}
+
+// Header implements rule.Response.
+func (v *responseView) Header(name string) (string, bool) { return v.host.responseHeader(v.id, name) }
+
+// Status implements rule.Response.
+func (v *responseView) Status() int64 {
+	value, _ := v.host.responseHeader(v.id, ":status")
+	status, _ := strconv.ParseInt(value, 10, 64)
+	return status
+}
+
+// unanswered are the response flags of requests that no upstream has answered: no
+// route, no host, refused, reset, timeout, overload
+// (https://github.com/envoyproxy/envoy/blob/main/envoy/stream_info/stream_info.h,
+// CoreResponseFlag; the attribute has bit n for flag n).
+const unanswered = 1<<1 | // NoHealthyUpstream
+	1<<2 | // UpstreamRequestTimeout
+	1<<3 | // LocalReset
+	1<<4 | // UpstreamRemoteReset
+	1<<5 | // UpstreamConnectionFailure
+	1<<6 | // UpstreamConnectionTermination
+	1<<7 | // UpstreamOverflow
+	1<<8 | // NoRouteFound
+	1<<16 | // StreamIdleTimeout
+	1<<19 | // UpstreamMaxStreamDurationReached
+	1<<22 | // DurationTimeout
+	1<<23 | // UpstreamProtocolError
+	1<<24 | // NoClusterFound
+	1<<25 | // OverloadManager
+	1<<26 | // DnsResolutionFailed
+	1<<27 | // DropOverLoad
+	1<<29 // UnconditionalDropOverload
+
+// Unanswered implements rule.Response. An upstream's answer may have such a flag, too:
+// that of a retry that was not made for overload.
+func (v *responseView) Unanswered() bool {
+	flags, _ := v.host.property(v.id, "response\x00flags")
+	if len(flags) != 8 || binary.LittleEndian.Uint64(flags)&unanswered == 0 {
+		return false
+	}
+	details, _ := v.host.property(v.id, "response\x00code_details")
+	return string(details) != "via_upstream"
+}

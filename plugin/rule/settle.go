@@ -1,0 +1,172 @@
+package rule
+
+import (
+	"math"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+// Settle is a compiled config.Settle: what the response makes of a rule's charge. It
+// is read twice. AtHeaders takes what response headers say while they pass; Worth
+// takes the rest when the stream has ended, and weighs it all.
+type Settle struct {
+	statuses []config.StatusRange
+	keeps    *token // of the expression in place of statuses; nil for none
+
+	costs   bool   // there is a true cost, from one of:
+	header  string // of the response
+	cost    *token
+	per     int64
+	max     int64
+	release bool
+}
+
+// token is that of a compiled expression.
+type token uint32
+
+// Response is what Settle reads of a response: a thin view over the host. What it
+// returns need be valid only until the next call.
+type Response interface {
+	// Header is the first value of a header, and whether there is one. Names are in
+	// lower case.
+	Header(name string) (string, bool)
+	// Status is the status code, 0 if it cannot be read.
+	Status() int64
+	// Unanswered reports whether the response is Envoy's own, since no upstream has
+	// answered.
+	Unanswered() bool
+	// Evaluate is the value of an expression, as Request has it.
+	Evaluate(token uint32) ([]byte, bool)
+}
+
+// Heard is what a response's headers have said. The zero Heard is of a response that
+// never came.
+type Heard struct {
+	responded bool
+	kept      bool  // the status keeps the charge
+	value     int64 // of the header that is the true cost; Missing for none
+}
+
+// Worth is what a request was worth in the end.
+type Worth struct {
+	// Cost is the true cost, or Missing: it is what was charged.
+	Cost int64
+	// All says that Cost is that of each limit, and not only of those that take the
+	// rule's cost.
+	All bool
+}
+
+// Missing is a value that a response does not have.
+const Missing = -1
+
+// compileSettle compiles c, nil for nil.
+func (s *Set) compileSettle(c *config.Settle) (settle *Settle, err error) {
+	if c == nil {
+		return nil, nil
+	}
+	settle = &Settle{statuses: c.Status, release: c.Release}
+	if c.Expr != "" {
+		if settle.keeps, err = s.responseToken(eitherText(c.Expr)); err != nil {
+			return nil, err
+		}
+	}
+	if c.Cost == nil {
+		return settle, nil
+	}
+	settle.costs, settle.header, settle.per, settle.max = true, c.Cost.Header, c.Cost.Per, c.Cost.Max
+	if expr := amountText(&c.Cost.Amount); expr != "" {
+		settle.cost, err = s.responseToken(wrapped(expr, config.NumberExpression))
+	}
+	return settle, err
+}
+
+// eitherText is an expression that has the value of a bool, and none of anything else.
+func eitherText(expr string) string { return "{true: true, false: false}[" + expr + "\n]" }
+
+// responseToken compiles a text that is evaluated on a response: nobody remembers its
+// value.
+func (s *Set) responseToken(text string) (*token, error) {
+	slot, err := s.textSlot(text)
+	if err != nil {
+		return nil, err
+	}
+	t := token(s.expressions[slot].token)
+	return &t, nil
+}
+
+// AtHeaders takes what response headers say.
+func (s *Settle) AtHeaders(resp Response) Heard {
+	h := Heard{responded: true, value: Missing}
+	if s.statuses != nil {
+		h.kept = s.keepsStatus(resp.Status()) && !resp.Unanswered()
+	}
+	if s.header != "" {
+		if value, ok := resp.Header(s.header); ok {
+			h.value = parseAmount(trim(value), Missing, s.max*s.per)
+		}
+	}
+	return h
+}
+
+func (s *Settle) keepsStatus(status int64) bool {
+	for _, r := range s.statuses {
+		if int64(r.First) <= status && status <= int64(r.Last) {
+			return true
+		}
+	}
+	return false
+}
+
+// Worth weighs a response that has ended. Of one that never came nothing is read.
+func (s *Settle) Worth(h Heard, resp Response) Worth {
+	all := s.statuses != nil || s.keeps != nil
+	if !h.responded {
+		return s.missing(all)
+	}
+	kept := h.kept || s.statuses == nil
+	if s.keeps != nil {
+		value, ok := resp.Evaluate(uint32(*s.keeps))
+		if !ok || len(value) != 1 {
+			return s.missing(all)
+		}
+		kept = value[0] == 1
+	}
+	switch {
+	case !kept:
+		return Worth{Cost: 0, All: true}
+	case !s.costs:
+		return Worth{Cost: Missing}
+	}
+	if cost := s.costOf(h, resp); cost != Missing {
+		return Worth{Cost: cost}
+	}
+	return s.missing(false)
+}
+
+// missing is what holds where a value is missing.
+func (s *Settle) missing(all bool) Worth {
+	if s.release {
+		return Worth{Cost: 0, All: all}
+	}
+	return Worth{Cost: Missing}
+}
+
+// costOf is the true cost, or Missing.
+func (s *Settle) costOf(h Heard, resp Response) int64 {
+	if s.cost == nil {
+		if h.value == Missing {
+			return Missing
+		}
+		return min((h.value+s.per-1)/s.per, s.max)
+	}
+	value, ok := resp.Evaluate(uint32(*s.cost))
+	f, isNumber := number(text.View(value))
+	if !ok || !isNumber {
+		return Missing
+	}
+	if f = math.Ceil(f / float64(s.per)); f >= float64(s.max) {
+		return s.max
+	}
+	return int64(f)
+}

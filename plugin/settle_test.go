@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// settling is a rule with a limit of 9 for each client that settles.
+func settling(settle string) string {
+	return fmt.Sprintf(`{"name": "a", "key": [{"header": "x-client"}], "cost": {"header": "x-cost", "default": 3},
+		"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": "first_request"}], "settle": %s}`, settle)
+}
+
+// finish lets the upstream answer with a status, and the stream end.
+func (x *exchange) finish(status string, namesAndValues ...string) {
+	x.t.Helper()
+	if x.Upstream.Headers == nil {
+		x.t.Fatalf("the request has not passed: %s", x.outcome())
+	}
+	x.ResponseHeaders(wasmhost.Response(status, namesAndValues...), true)
+	x.End()
+}
+
+// counts is how many keys the rule has.
+func (r *realRedis) counts() (n int) {
+	for _, key := range r.keys() {
+		if strings.HasPrefix(key, "rl:{a|") {
+			n++
+		}
+	}
+	return n
+}
+
+// A charge is settled when the stream has ended, by Redis and by the embedded store.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	const byStatus, byHeader, byExpr = `{"status": ["401", "5xx"]}`, `{"cost": {"header": "x-tokens", "max": 50}}`, `{"expr": "response.code == 401"}`
+	flags := func(bits uint64) []byte { return binary.LittleEndian.AppendUint64(nil, bits) }
+	for _, tc := range []struct {
+		name, settle string
+		end          func(x *exchange)
+		left         int
+	}{
+		{"kept", byStatus, func(x *exchange) { x.finish("401") }, 6},
+		{"given back", byStatus, func(x *exchange) { x.finish("200") }, 9},
+		{"an upstream's own error", byStatus, func(x *exchange) { x.Properties["response.flags"] = flags(1 << 15); x.finish("503") }, 6},
+		{"no upstream answered", byStatus, func(x *exchange) { x.Properties["response.flags"] = flags(1 << 5); x.finish("503") }, 9},
+		{
+			"an upstream's answer whose retry overflowed", byStatus, func(x *exchange) {
+				x.Properties["response.flags"], x.Properties["response.code_details"] = flags(1<<7), []byte("via_upstream")
+				x.finish("503")
+			}, 6,
+		},
+		{"the client left", byStatus, func(x *exchange) { x.End() }, 6},
+		{"the client left, to release", `{"status": ["401"], "missing": "release"}`, func(x *exchange) { x.End() }, 9},
+		{"redirected, then kept", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("401") }, 6},
+		{"redirected, then given back", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("200") }, 9},
+		{"less", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "1") }, 8},
+		{"more", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "8") }, 1},
+		{"in debt", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "50") }, 0},
+		{"nothing said", byHeader, func(x *exchange) { x.finish("200") }, 6},
+		{"an expression", byExpr, func(x *exchange) {
+			x.Attributes = map[string]any{"response": map[string]any{"code": 401}}
+			x.finish("401")
+		}, 6},
+		{"an expression that does not hold", byExpr, func(x *exchange) {
+			x.Attributes = map[string]any{"response": map[string]any{"code": 200}}
+			x.finish("200")
+		}, 9},
+		{"an expression without a value", byExpr, func(x *exchange) { x.finish("200") }, 6},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			eachWorld(t, func(t *testing.T, w *worker) {
+				r := w.startRedis()
+				for _, config := range []string{withRedis(settling(tc.settle)), `{"rules": [` + settling(tc.settle) + `]}`} {
+					i := w.load(config)
+					x := i.get("/", client("x")...)
+					r.settle()
+					tc.end(x)
+					i.wait(time.Second)
+					r.settle()
+					after := i.get("/", append(client("x"), "x-cost", "0")...)
+					r.settle()
+					testenv.Same(w.t, "remaining", after.end().Remaining, tc.left)
+				}
+			})
+		})
+	}
+}
+
+// A request whose client leaves before it is decided is admitted after that: nobody
+// knows what it was worth.
+func TestSettleOfOneWhoLeftEarly(t *testing.T) {
+	t.Parallel()
+	for missing, left := range map[string]int{"keep": 6, "release": 9} {
+		t.Run(missing, func(t *testing.T) {
+			t.Parallel()
+			eachWorld(t, func(t *testing.T, w *worker) {
+				r := w.startRedis()
+				i := w.load(withRedis(settling(`{"status": ["200"], "missing": "` + missing + `"}`)))
+				i.get("/", client("x")...).End()
+				r.settle()
+				i.wait(time.Second)
+				r.settle()
+				after := i.get("/", append(client("x"), "x-cost", "0")...)
+				r.settle()
+				testenv.Same(w.t, "remaining", after.end().Remaining, left)
+			})
+		})
+	}
+}
+
+// A configuration that is replaced ends when what its last stream was worth has been
+// written.
+func TestSettleAtTheEnd(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(settling(`{"status": ["401"]}`)))
+		x := i.get("/", client("x")...)
+		r.settle()
+		testenv.Same(w.t, "keys with the reservation", r.counts(), 1)
+		i.Close()
+		x.finish("200")
+		for range 3 {
+			r.settle()
+			i.wait(20 * time.Millisecond)
+		}
+		testenv.Same(w.t, "keys in the end", r.counts(), 0)
+		if !r.conns[0].closed {
+			t.Error("the configuration has not ended")
+		}
+	})
+}
+
+// Settlements leave with the next request's own write.
+func TestSettlementsLeaveWithRequests(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(settling(`{"status": ["401"]}`)))
+		x := i.get("/", client("x")...)
+		r.settle()
+		before := r.writes()
+		const requests = 20
+		for range requests {
+			x.finish("200")
+			x = i.get("/", client("x")...)
+			r.settle()
+		}
+		testenv.Same(w.t, "writes", r.writes()-before, requests)
+		x.finish("200")
+		i.wait(30 * time.Millisecond)
+		r.settle()
+		testenv.Same(w.t, "keys in the end", r.counts(), 0)
+		i.flush()
+		got := w.stats()
+		testenv.Same(w.t, "settlements sent", got["redis.event.sent.settlements_total"], requests+1)
+		testenv.Same(w.t, "settlements lost", got["redis.event.lost.settlements_total"], 0)
+	})
+}
+
+// A rule that does not settle pays nothing: its response and its end cost no call into
+// Envoy that they did not cost before.
+func TestNothingToSettle(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(`{"headers": [], "rules": [` + perClient("a", 9) + `]}`)
+		x := i.get("/", client("x")...)
+		var calls []string
+		w.before = func(call string) { calls = append(calls, call) }
+		x.finish("200")
+		if len(calls) > 1 { // whether the request was redirected
+			t.Errorf("calls %q", calls)
+		}
+	})
+}

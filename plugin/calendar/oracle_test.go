@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,6 +202,10 @@ func TestRelease(t *testing.T) {
 	release, names := releaseOfGo(t)
 	if Release() != release {
 		t.Errorf(`the zones are of tzdata %s, and this Go has %s ("make zones" renews them)`, Release(), release)
+	}
+	docs, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil || !strings.Contains(string(docs), "tzdata "+Release()+" ") {
+		t.Errorf("docs/configuration.md does not name tzdata %s: %v", Release(), err)
 	}
 	if got := Names(); len(got) != len(names) {
 		t.Errorf("%d names, want %d", len(got), len(names))

@@ -45,6 +45,13 @@ func (s *Stores) hold(c *Check, nowMicros int64) {
 	}
 }
 
+// LetGo gives back all slots that a question holds, and nothing else.
+func (s *Stores) LetGo(q *Question, now Time) {
+	for i := range q.Checks {
+		s.letGo(&q.Checks[i], now)
+	}
+}
+
 // letGo gives the slots of a check back, to the store that gave them: nothing else of
 // what it has charged.
 func (s *Stores) letGo(c *Check, now Time) {

@@ -124,6 +124,11 @@ func (s *Stores) Release(q *Question) {
 	if q.state != Ended || q.inPipe > 0 {
 		return
 	}
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.slot.Held() { // not so, but the Book must not point to what is used again
+			s.slots.Drop(&c.slot)
+		}
+	}
 	q.reset()
 	if len(s.idle) < maxIdle {
 		s.idle = append(s.idle, q)

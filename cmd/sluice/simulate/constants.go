@@ -5,8 +5,9 @@ import "github.com/sluiceproxy/sluice/algo"
 // What was measured, by "make bench-lua" on Redis 7.0 (docs/algorithms.md, "Which
 // one", and docs/capacity.md) and by "make bench" (docs/benchmarks.md).
 const (
-	callNanos = 1400 // of Redis' core for EVALSHA 'return 1': 1.1 to 1.7 us
-	readNanos = 7000 // of the same to read what arrives on a connection, and to answer
+	callNanos    = 1400 // of Redis' core for EVALSHA 'return 1': 1.1 to 1.7 us
+	releaseNanos = 2800 // of the same to give a slot back
+	readNanos    = 7000 // of the same to read what arrives on a connection, and to answer
 	// CheckMicros is the CPU of a check in Envoy and Redis together, with the
 	// connection's share.
 	CheckMicros = 32
@@ -26,6 +27,8 @@ func relative(l *algo.Limit) float64 {
 			return 5.9
 		}
 		return 3.6
+	case algo.Concurrency:
+		return 4.6 // and releaseNanos
 	}
 	return 3.8
 }
@@ -60,6 +63,8 @@ func stateBytes(l *algo.Limit, s algo.State) int64 {
 		return 126 * min(units, 4098) // entries
 	case algo.SlidingWindowCounter:
 		return 198 + 4*max(0, l.SubWindows-1)
+	case algo.Concurrency:
+		return 150 + 45*int64(len(s)/3)
 	}
 	return 182
 }

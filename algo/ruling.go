@@ -71,8 +71,8 @@ func (p *Plan) ParseRuling(values []int64, out []Decision) (r Ruling, err error)
 		}
 	}
 	r.AtMicros, r.Allowed, err = p.ParseReply(values, out)
-	if err == nil && r.EarnedMicros > 0 {
-		wait(out, r.EarnedMicros)
+	if err == nil {
+		Earned(out, r.EarnedMicros)
 	}
 	return r, err
 }
@@ -120,9 +120,9 @@ func (p *Plan) parseTerms(values []int64, r *Ruling) {
 	}
 }
 
-// wait makes the decisions that reject reject for as long as the block that they have
-// earned lasts: whoever comes again when a limit would let it is rejected.
-func wait(out []Decision, micros int64) {
+// Earned makes the decisions that reject reject for as long as the block that they
+// have earned lasts: whoever comes again when a limit would let it is rejected.
+func Earned(out []Decision, micros int64) {
 	for i := range out {
 		if d := &out[i]; !d.Allowed && d.RetryAfterMicros != Never {
 			d.RetryAfterMicros = max(d.RetryAfterMicros, micros)

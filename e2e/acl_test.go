@@ -69,11 +69,13 @@ func startRestricted(t *testing.T, rights []string) *restricted {
 		rule("burst", fmt.Sprintf(`"algorithm": "gcra", "limit": 5, "burst": %d, `, burst)+long, "")
 		rule("queue", `"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1000, "window": "1s", "burst": 20`, "")
 		rule("lease", `"algorithm": "token_bucket", "limit": 100, `+long+`, "lease": {"units": 10, "ttl": "1s"}`, "")
+		rules += `, {"name": "watched", "match": {"path": "/watched"}, "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}],
+			"overrides": true, "penalty": {"after": 1, "within": "1s", "for": ["1m"]}}`
 		return `{"redis": {"cluster": "redis", "timeout": "10s", "username": "sluice", "password": "` + password + `", "database": 3},
 			"failure": {"mode": "deny", "breaker": {"failures": 1000000, "max_open": "100ms"}}, "deny_cache": {"size": 0}, "rules": [` + rules + `]}`
 	}
 	server := redistest.Start(t, aclUser(rights)...)
-	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin", Protocol: 2})}
+	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin", DB: 3, Protocol: 2})}
 	t.Cleanup(func() { r.admin.Close() })
 	r.setting = start(t, plugin(50), envoytest.Options{
 		Redis: []string{server.Addr}, Workers: 1, Beside: map[string]string{"small": plugin(1)},
@@ -111,6 +113,11 @@ func (r *restricted) exercise() tally {
 		r.users++
 		ask(1, r.URL+"/"+name, "x-full: 1") // one of one is given back
 	}
+	ask(2, r.URL+"/watched") // the second earns a block,
+	ask(1, r.URL+"/watched") // which rejects the third
+	r.users++
+	r.do("SET", fmt.Sprintf("rl:{watched|%d}:override", r.users), "block", "EX", 60)
+	ask(1, r.URL+"/watched")
 	ask(8, r.URL+"/burst")
 	ask(1, r.Beside["small"]+"/burst")
 	ask(15, r.URL+"/lease")
@@ -141,7 +148,7 @@ func (r *restricted) expectGranted() {
 	r.t.Helper()
 	r.do("ACL", "LOG", "RESET")
 	got := r.exercise()
-	rejected := 3*len(algorithms) + 1 // two by "full", one by its own limit; one by the smaller burst
+	rejected := 3*len(algorithms) + 1 + 3 // two by "full", one by its own limit; one by the smaller burst; three of "watched"
 	if got[http.StatusTooManyRequests] != rejected || got[http.StatusServiceUnavailable] != 0 {
 		r.t.Errorf("%v; want %d of status 429, none of 503", got, rejected)
 	}
@@ -164,8 +171,8 @@ func TestDocumentedACL(t *testing.T) {
 }
 
 // rare are the commands that the traffic of these tests does not need: a log that has
-// much to drop counts and drops it, and a Redis without TIME tells it by PTTL.
-var rare = []string{"zcard", "zremrangebyscore", "pttl"}
+// much to drop counts and drops it.
+var rare = []string{"zcard", "zremrangebyscore"}
 
 // TestRareCommands: scripts do call them.
 func TestRareCommands(t *testing.T) {
@@ -174,7 +181,7 @@ func TestRareCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := plan.Script().Source + plan.RefundScript().Source + plan.ScriptWithoutTime().Source
+	sources := plan.Script().Source + plan.RefundScript().Source
 	for _, command := range rare {
 		if !strings.Contains(sources, "'"+strings.ToUpper(command)+"'") {
 			t.Errorf("no script calls %s: the ACL need not have it", command)

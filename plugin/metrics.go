@@ -7,15 +7,19 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/decide"
+	"github.com/sluiceproxy/sluice/plugin/jsontext"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // metrics is what a limiter counts. docs/observability.md says what each metric
 // means; envoy.yaml turns the elements "rule.<name>" and the like into labels.
 type metrics struct {
 	batch *metric.Batch
+	host  host
+	line  []byte // scratch
 
 	requests [answer.Outcomes]metric.Counter
 	rules    [][answer.Outcomes]metric.Counter // by rule.Rule.Index; zero where it cannot happen
@@ -46,7 +50,7 @@ var breakerStateNames = [...]string{redis.Closed: "closed", redis.HalfOpen: "hal
 // to and which is never closed.
 func newMetrics(l *limiter, cfg *config.Config) *metrics {
 	b := newBatch(l.vm.metrics)
-	m := &metrics{batch: b}
+	m := &metrics{batch: b, host: l.host}
 	for o := range m.requests {
 		m.requests[o] = b.Counter(metric.Requests(answer.Outcome(o).Metric()))
 	}
@@ -80,6 +84,15 @@ func ruleMetrics(b *metric.Batch, r *rule.Rule, cfg *config.Config) (counters [a
 
 // possible is the outcomes that a rule can have.
 func possible(r *rule.Rule, cfg *config.Config) []answer.Outcome {
+	outcomes := ofLimits(r, cfg)
+	if r.HasTerms() && r.Mode == config.Enforce {
+		outcomes = append(outcomes, answer.Blocked)
+	}
+	return outcomes
+}
+
+// ofLimits is those that its limits bring about.
+func ofLimits(r *rule.Rule, cfg *config.Config) []answer.Outcome {
 	switch {
 	case r.Exempt:
 		return []answer.Outcome{answer.Exempt}
@@ -159,7 +172,7 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 		if admitted && c.Source == decide.FromLease {
 			m.Count(metric.UnitsSpent, 1)
 		}
-		if c.Decided() {
+		if c.Decided() && c.By == algo.ByLimits {
 			m.countLimits(c, admitted)
 		}
 	}
@@ -182,6 +195,14 @@ func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 // nearLimit reports whether more than 80 % of a limit is used: the threshold at
 // which Envoy's rate limit service counts near_limit, too.
 func nearLimit(d *algo.Decision, capacity int64) bool { return d.Remaining*5 < capacity }
+
+// OverrideIgnored implements decide.Recorder.
+func (m *metrics) OverrideIgnored(tag []byte) {
+	m.line = append(m.line[:0], "sluice: what is set as override of "...)
+	m.line = jsontext.AppendString(m.line, text.View(tag))
+	m.line = append(m.line, ` is none and is ignored (want block, free, or a factor from x0.001 to x1000, such as x2 or x0.5)`...)
+	m.host.logLine(logWarn, text.View(m.line))
+}
 
 // Count implements decide.Recorder.
 func (m *metrics) Count(e metric.Event, n int64) { m.batch.Add(m.events[e], n) }

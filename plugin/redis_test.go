@@ -93,6 +93,7 @@ type redisConn struct {
 	tcp      net.Conn
 	owed     int // replies that have not been delivered
 	writes   int // messages that the plugin has sent
+	sent     int // commands likewise
 	closed   bool
 	commands *redisresp.Decoder
 	replies  *redisresp.Decoder
@@ -104,7 +105,9 @@ func (c *redisConn) Send(message []byte, _ bool) {
 		return
 	}
 	c.writes++
-	c.owed += c.count(c.commands, message)
+	n := c.count(c.commands, message)
+	c.owed += n
+	c.sent += n
 	if _, err := c.tcp.Write(message); err != nil {
 		c.close(wasmhost.GRPCInternal)
 	}

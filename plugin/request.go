@@ -123,11 +123,19 @@ func (l *limiter) answer(q *decide.Question, v decide.Verdict) {
 		a = l.answers.Deny(grpc)
 	} else {
 		l.tellRejected(q, v)
-		limits, atMicros := l.shown(q)
-		a = l.answers.Reject(limits, atMicros, grpc)
+		a = l.reject(q, v.By, grpc)
 	}
 	l.headers = appendHeaders(l.headers[:0], a.Headers)
 	l.host.sendResponse(q.ContextID, a.Status, l.text(v), l.headers, a.Body, a.GRPCStatus)
+}
+
+// reject is the answer to a request that a check rejects.
+func (l *limiter) reject(q *decide.Question, by *decide.Check, grpc bool) answer.Reply {
+	limits, atMicros := l.shown(q)
+	if by.By.Blocks() {
+		return l.answers.Block(limits, by.LeftMicros, atMicros, grpc)
+	}
+	return l.answers.Reject(limits, atMicros, grpc)
 }
 
 // tellRejected says in filter state whom which limit rejects, for access logs.
@@ -136,9 +144,13 @@ func (l *limiter) tellRejected(q *decide.Question, v decide.Verdict) {
 		return
 	}
 	c := v.By
-	l.shownLimits = l.appendLimits(l.shownLimits[:0], c)
-	identity := c.Tag[bytes.IndexByte(c.Tag, '|')+1:]
-	l.state = answer.AppendRejected(l.state[:0], l.shownLimits, text.View(identity))
+	identity := text.View(c.Tag[bytes.IndexByte(c.Tag, '|')+1:])
+	if c.By.Blocks() {
+		l.state = answer.AppendBlocked(l.state[:0], c.LeftMicros, identity)
+	} else {
+		l.shownLimits = l.appendLimits(l.shownLimits[:0], c)
+		l.state = answer.AppendRejected(l.state[:0], l.shownLimits, identity)
+	}
 	l.host.setProperty(q.ContextID, "sluice.rejected", text.View(l.state))
 }
 
@@ -198,7 +210,7 @@ func (l *limiter) appendLimits(dst []answer.Limit, c *decide.Check) []answer.Lim
 		if !c.Shown(j) {
 			continue
 		}
-		shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j]}
+		shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j], Blocked: c.By.Blocks()}
 		if sized != nil {
 			shown.Sized = &sized[j]
 		}

@@ -108,6 +108,7 @@ func (s *scene) losses(t *testing.T, client *redis.Client) {
 // and forgets somebody.
 func (s *scene) outage(t *testing.T) {
 	t.Helper()
+	began := time.Now()
 	s.redis.Kill()
 	s.until(t, `sluice_redis_breaker_workers{state="open"} > 0`)
 	// Which identities share a slot is a secret of the store: of 300 that fill half a
@@ -118,6 +119,7 @@ func (s *scene) outage(t *testing.T) {
 	s.until(t, `sluice_local_evictions_total > 0`)
 	s.raised(t, "SluiceRedisDown")
 	s.redis.Restart()
+	s.outages = append(s.outages, period{began, time.Now()})
 	s.until(t, `sum(sluice_redis_breaker_workers{state!="closed"}) == 0`)
 }
 
@@ -145,11 +147,11 @@ func (s *scene) sums(t *testing.T) {
 	const left = 1 // the request that left the queue had been admitted
 	s.await(
 		t,
-		expectation{`sum(sluice_requests_total{outcome=~"limited|local_limited"})`, nil, map[string]int{"": answers[http.StatusTooManyRequests]}},
+		expectation{`sum(sluice_requests_total{outcome=~"limited|local_limited|blocked"})`, nil, map[string]int{"": answers[http.StatusTooManyRequests]}},
 		expectation{`sum(sluice_requests_total{outcome="failed_deny"})`, nil, map[string]int{"": answers[http.StatusServiceUnavailable]}},
-		expectation{`sum(sluice_requests_total{outcome!~"limited|local_limited|failed_deny"})`, nil, map[string]int{"": answers[http.StatusOK] + left}},
+		expectation{`sum(sluice_requests_total{outcome!~"limited|local_limited|blocked|failed_deny"})`, nil, map[string]int{"": answers[http.StatusOK] + left}},
 		expectation{`sum by (outcome) (sluice_requests_total) > bool 0`, []string{"outcome"}, map[string]int{
-			"allowed": 1, "limited": 1, "shadow_limited": 1, "exempt": 1, "none": 1,
+			"allowed": 1, "limited": 1, "blocked": 1, "shadow_limited": 1, "exempt": 1, "none": 1,
 			"failed_allow": 1, "failed_deny": 1, "local_allowed": 1, "local_limited": 1,
 		}},
 		expectation{`sluice_redis_in_flight_requests`, nil, map[string]int{"": 0}},

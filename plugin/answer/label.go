@@ -26,6 +26,8 @@ type Limit struct {
 	Decision algo.Decision
 	// Sized is the limit with the size that came with the request; nil if none did.
 	Sized *algo.Limit
+	// Blocked is whether a block rejects in the limit's place, which is not violated.
+	Blocked bool
 }
 
 // NewLabel prepares a limit.

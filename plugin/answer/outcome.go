@@ -14,6 +14,7 @@ const (
 	FailedDeny            // Redis did not decide, and the request was answered with 503
 	LocalAllowed          // admitted by the embedded store in place of Redis
 	LocalLimited          // likewise rejected
+	Blocked               // rejected by a block: an operator's, or a penalty
 
 	// Outcomes is how many outcomes there are.
 	Outcomes
@@ -34,6 +35,7 @@ var outcomeNames = [Outcomes]struct {
 	FailedDeny:    {metric: "failed_deny", text: "failed:deny"},
 	LocalAllowed:  {metric: "local_allowed", text: "local:allowed"},
 	LocalLimited:  {metric: "local_limited", text: "local:limited:", namesRule: true},
+	Blocked:       {metric: "blocked", text: "blocked:", namesRule: true},
 }
 
 // Metric is the outcome's name in metrics.

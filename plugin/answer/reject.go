@@ -47,7 +47,11 @@ func IsGRPC(contentType string) bool {
 func (w *Writer) Reject(limits []Limit, nowMicros int64, grpc bool) Reply {
 	w.reset()
 	w.addLimits(limits, nowMicros, true, Upstream{})
-	retrySeconds := w.spread(retryAfter(limits))
+	return w.reject(limits, w.spread(retryAfter(limits)), grpc, (*Writer).problem, (*Writer).detail)
+}
+
+// reject completes an answer that shows its limits already.
+func (w *Writer) reject(limits []Limit, retrySeconds int64, grpc bool, problem writeProblem, detail writeDetail) Reply {
 	if retrySeconds > 0 {
 		w.addInt("retry-after", retrySeconds)
 	}
@@ -66,14 +70,20 @@ func (w *Writer) Reject(limits []Limit, nowMicros int64, grpc bool) Reply {
 	switch {
 	case grpc:
 		reply.GRPCStatus = grpcResourceExhausted
-		reply.Body = w.detail(limits, retrySeconds)
+		reply.Body = detail(w, limits, retrySeconds)
 	case w.response != nil && w.response.HasBody:
 		reply.Body = w.response.Body
 	default:
-		reply.Body = w.problem(limits, retrySeconds, reply.Status)
+		reply.Body = problem(w, limits, retrySeconds, reply.Status)
 	}
 	return reply
 }
+
+// What is written of a rejection: to a gRPC client, and to others.
+type (
+	writeDetail  func(w *Writer, limits []Limit, retrySeconds int64) string
+	writeProblem func(w *Writer, limits []Limit, retrySeconds int64, status uint32) string
+)
 
 // contentType is the configured one, or that of the body.
 func (w *Writer) contentType() string {
@@ -152,23 +162,30 @@ func (p *Label) jsonName() string { return p.json }
 func (w *Writer) addDetail(limits []Limit, retrySeconds int64, name func(*Label) string) {
 	w.buf = append(w.buf, "Limit exceeded: "...)
 	w.addNames(limits, ", ", name)
-	switch retrySeconds {
-	case 0:
+	if retrySeconds == 0 {
 		w.buf = append(w.buf, ". The request costs more than can be allowed at once, so waiting does not help."...)
-	case 1:
-		w.buf = append(w.buf, ". Retry after 1 second."...)
-	default:
-		w.buf = append(w.buf, ". Retry after "...)
-		w.buf = strconv.AppendInt(w.buf, retrySeconds, 10)
-		w.buf = append(w.buf, " seconds."...)
+		return
 	}
+	w.buf = append(w.buf, ". "...)
+	w.addRetry(retrySeconds)
+}
+
+// addRetry writes the sentence that says how long to wait.
+func (w *Writer) addRetry(retrySeconds int64) {
+	if retrySeconds == 1 {
+		w.buf = append(w.buf, "Retry after 1 second."...)
+		return
+	}
+	w.buf = append(w.buf, "Retry after "...)
+	w.buf = strconv.AppendInt(w.buf, retrySeconds, 10)
+	w.buf = append(w.buf, " seconds."...)
 }
 
 // addNames writes the names of the rejecting limits.
 func (w *Writer) addNames(limits []Limit, separator string, name func(*Label) string) {
 	first := true
 	for i := range limits {
-		if limits[i].Decision.Allowed {
+		if limits[i].Decision.Allowed || limits[i].Blocked {
 			continue
 		}
 		if !first {

@@ -21,9 +21,14 @@ func AppendRejected(dst []byte, limits []Limit, identity string) []byte {
 	}
 	dst = append(dst, `{"limit":`...)
 	dst = jsontext.AppendString(dst, longest.Label.Name)
+	return appendRejected(dst, longest.Decision.RetryAfterMicros, identity)
+}
+
+// appendRejected appends what follows the limit.
+func appendRejected(dst []byte, wait int64, identity string) []byte {
 	dst = append(dst, `,"identity":`...)
 	dst = jsontext.AppendString(dst, identity)
-	if wait := longest.Decision.RetryAfterMicros; wait != algo.Never {
+	if wait != algo.Never {
 		dst = append(dst, `,"retry_after":`...)
 		dst = strconv.AppendInt(dst, max(1, seconds(wait)), 10)
 	}

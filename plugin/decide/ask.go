@@ -16,6 +16,7 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 	if s.rejectByZero(q, now) {
 		return true
 	}
+	s.multiplyAll(q, now)
 	if s.conn == nil {
 		for i := range q.Checks {
 			if c := &q.Checks[i]; unanswered(c) {
@@ -58,8 +59,12 @@ func (s *Stores) rejectByZero(q *Question, now Time) (rejected bool) {
 	return rejected
 }
 
-// hasZero reports whether a limit of the check is 0, and it wants something of it.
+// hasZero reports whether a limit of the check is 0, and it wants something of it. An
+// operator may have freed the identity of that, and a penalty counts it.
 func (c *Check) hasZero() bool {
+	if c.Rule.HasTerms() {
+		return false
+	}
 	for j := range c.Costs {
 		if l := c.Limit(j); l.Units == 0 && c.Costs[j] > 0 {
 			return true
@@ -72,16 +77,19 @@ func (c *Check) hasZero() bool {
 // the check Undecided.
 func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 	c.Status = Undecided
+	c.Sizes, c.factor = c.own, 0 // what is set in Redis is in force there alone
 	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 	plan := s.planOf(c.Limits, c.Sizes)
-	at, allowed, err := s.embedded.TakeEach(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions)
+	ruling, err := s.embedded.Decide(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions, source == FromEmbedded)
 	if err != nil {
 		return
 	}
-	c.Source, c.AtMicros, c.Status = source, at, Rejected
-	if allowed {
-		c.Status = Allowed
+	c.Source = source
+	if c.accept(&ruling, c.Decisions); ruling.Allowed {
 		c.receipt = receiptOf(c)
+	}
+	if ruling.EarnedMicros > 0 {
+		s.record.Count(metric.PenaltyEarned, 1)
 	}
 }
 
@@ -114,6 +122,9 @@ func (s *Stores) spend(q *Question, now Time) {
 	}
 	for i := range q.Checks {
 		c := &q.Checks[i]
+		if len(c.Limits.Limits) == 0 {
+			continue
+		}
 		limit := &c.Limits.Limits[0]
 		if limit.Lease == nil || !c.Charges() {
 			continue
@@ -145,19 +156,11 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 		if e == nil {
 			continue
 		}
-		asked := deny.Asked{Limits: s.planOf(c.Limits, c.Sizes).Limits(), Costs: c.Costs}
-		rejects, known := e.Decide(asked, now.SteadyMicros, c.Decisions)
-		if !known {
-			continue
-		}
-		c.Source, c.AtMicros = FromMemory, e.StoreMicros+now.SteadyMicros-e.AtMicros
-		if rejects {
-			c.Status, rejected = Rejected, true
-		} else {
-			c.Status = Allowed
-		}
+		known := s.recallCheck(c, e, now)
+		rejected = rejected || known && c.Status == Rejected
 	}
 	if rejected {
+		s.strikeAll(q, now)
 		s.record.Count(metric.DenyCacheHit, 1)
 	} else {
 		s.unrecall(q)
@@ -165,12 +168,33 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 	return rejected
 }
 
+// recallCheck answers a check by what is remembered of its identity, if that says
+// anything about it.
+func (s *Stores) recallCheck(c *Check, e *deny.Entry, now Time) (known bool) {
+	if block, lasts := e.Block(now.SteadyMicros); lasts {
+		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
+		c.block(block.By, block.LeftMicros)
+	} else {
+		asked := deny.Asked{Limits: s.planOf(c.Limits, c.Sizes).Limits(), Costs: c.Costs}
+		rejects, known := e.Decide(asked, now.SteadyMicros, c.Decisions)
+		if !known {
+			return false
+		}
+		c.Status = Allowed
+		if rejects {
+			c.Status = Rejected
+		}
+	}
+	c.Source, c.AtMicros = FromMemory, e.StoreMicros+now.SteadyMicros-e.AtMicros
+	return true
+}
+
 // unrecall forgets what recall found: what was remembered beside a rejection admits
 // nobody.
 func (s *Stores) unrecall(q *Question) {
 	for i := range q.Checks {
 		if c := &q.Checks[i]; c.Source == FromMemory {
-			c.Status, c.Source = Unasked, FromNobody
+			c.Status, c.Source, c.By = Unasked, FromNobody, algo.ByLimits
 		}
 	}
 }
@@ -194,8 +218,10 @@ func (s *Stores) askRedis(q *Question, now Time) {
 		q.waiting++
 		q.inPipe++
 		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
+		c.asked = c.Sizes
 		c.nonce = s.conn.Add(q, i, redis.Charge{
 			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
+			Factor: c.factor, Strikes: s.tell(c, now),
 		})
 		s.record.Count(metric.CheckSent, 1)
 	}
@@ -249,7 +275,7 @@ func (c *Check) Limit(i int) algo.Limit {
 
 // receiptOf is what a check that was just allowed has charged.
 func receiptOf(c *Check) Receipt {
-	if !c.Charges() {
+	if !c.Charges() || c.By != algo.ByLimits {
 		return Receipt{}
 	}
 	return Receipt{

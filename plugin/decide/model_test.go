@@ -240,6 +240,7 @@ func (w *world) run(c *call) {
 // Count, RedisFailed, RoundTrip, BreakerChanged and Concluded implement Recorder.
 func (w *world) Count(e metric.Event, n int64)     { w.events[e] += n }
 func (w *world) RedisFailed(redis.Cause)           {}
+func (w *world) OverrideIgnored([]byte)            {}
 func (w *world) RoundTrip(int64)                   {}
 func (w *world) BreakerChanged(redis.BreakerState) {}
 func (w *world) Concluded(q *Question, v Verdict) {

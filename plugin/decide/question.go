@@ -80,6 +80,17 @@ type Check struct {
 	Decisions []algo.Decision // parallel to Limits.Limits
 	AtMicros  int64           // when it was decided, on the clock of the store that did
 
+	// By is who decided: the limits, or the rule's terms. If it blocks, LeftMicros is
+	// for how long; algo.Never for a block without end.
+	By         algo.By
+	LeftMicros int64
+	// EarnedMicros is how long the block is that this rejection has earned; 0 for none.
+	EarnedMicros int64
+
+	own     []algo.Size  // what Sizes is without a factor
+	asked   []algo.Size  // the sizes that Redis was asked with
+	factor  int64        // that Sizes was made for, in thousandths; 0: none
+	tells   bool         // Redis was told of rejections from memory
 	receipt Receipt      // of the decision
 	late    Receipt      // of an answer of Redis' that came after the verdict
 	nonce   int64        // of the call to Redis
@@ -88,7 +99,7 @@ type Check struct {
 }
 
 // Charges reports whether the check takes anything of any limit.
-func (c *Check) Charges() bool { return slices.Max(c.Costs) > 0 }
+func (c *Check) Charges() bool { return len(c.Costs) > 0 && slices.Max(c.Costs) > 0 }
 
 // Decided reports whether a store decided the check.
 func (c *Check) Decided() bool { return c.Status == Allowed || c.Status == Rejected }
@@ -114,6 +125,7 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		q.tags, c.Tag = keep(q.tags, a.Tag)
 		q.costs, c.Costs = keep(q.costs, a.Costs)
 		q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
+		c.own = c.Sizes
 		n := len(q.decisions) + len(a.Limits.Limits)
 		q.decisions = slices.Grow(q.decisions, n-len(q.decisions))
 		c.Decisions = q.decisions[len(q.decisions):n:n]
@@ -156,12 +168,21 @@ func (c *Check) Outcome(request answer.Outcome) answer.Outcome {
 		return answer.FailedAllow
 	case rejected && !c.Enforced():
 		return answer.ShadowLimited
-	case rejected && c.Source == FromFallback:
-		return answer.LocalLimited
 	case rejected:
-		return answer.Limited
+		return c.rejection()
 	case c.Source == FromFallback:
 		return answer.LocalAllowed
 	}
 	return answer.Allowed
+}
+
+// rejection is the outcome of a check that rejects the request.
+func (c *Check) rejection() answer.Outcome {
+	switch {
+	case c.Source == FromFallback:
+		return answer.LocalLimited
+	case c.By.Blocks():
+		return answer.Blocked
+	}
+	return answer.Limited
 }

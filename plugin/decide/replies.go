@@ -14,15 +14,16 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 	if c.lease != nil {
 		c.lease.Heard(&r.Decisions[0], nowMicros)
 	}
+	if c.Rule.HasTerms() {
+		s.learn(c, r, nowMicros)
+	}
 	if q.concluded {
 		s.late(q, c, r, nowMicros)
 		return
 	}
 	expired := c.Status == Undecided
-	copy(c.Decisions, r.Decisions)
-	c.Source, c.AtMicros, c.Status = FromRedis, r.AtMicros, Rejected
-	if r.Allowed {
-		c.Status = Allowed
+	c.Source = FromRedis
+	if c.accept(&r.Ruling, r.Decisions); r.Allowed {
 		c.receipt = receiptOf(c)
 	}
 	if !expired {
@@ -34,9 +35,9 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 // charged stands if the request was admitted all the same, unless its rule settles:
 // then it would count for whoever is given back what is not kept.
 func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
-	if r.Allowed && c.Charges() {
+	if r.Allowed && r.By == algo.ByLimits && c.Charges() {
 		c.late = Receipt{
-			source: FromRedis, limits: c.Limits, tag: c.Tag, costs: c.Costs, sizes: c.Sizes,
+			source: FromRedis, limits: c.Limits, tag: c.Tag, costs: c.Costs, sizes: c.asked,
 			atMicros: r.AtMicros, nonce: c.nonce,
 		}
 		if q.refused || c.Rule.Settle != nil {
@@ -46,15 +47,27 @@ func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
 	s.Release(q)
 }
 
-// Resize implements redis.Waiter: the calendar windows around Redis' true time.
-func (q *Question) Resize(index int, r *redis.Reply, _ int64) []algo.Size {
-	c := &q.Checks[index]
-	if c.Limits.Calendars == nil {
+// Resize implements redis.Waiter: the calendar windows around Redis' true time, or the
+// sizes of another factor than the worker knows.
+func (q *Question) Resize(index int, r *redis.Reply, nowMicros int64) []algo.Size {
+	s, c := q.stores, &q.Checks[index]
+	if r.Factor == 0 && c.Limits.Calendars == nil {
 		return nil
 	}
-	q.stores.calendars.fit(c.Limits, c.Sizes, r.AtMicros)
-	return c.Sizes
+	if r.Factor != 0 {
+		s.rememberFactor(c, r.Factor, nowMicros)
+		if c.Status != Waiting { // it is not sent again
+			return notSent
+		}
+		q.multiply(c, r.Factor)
+		c.asked = c.Sizes
+	}
+	s.calendars.fit(c.Limits, c.asked, r.AtMicros)
+	return c.asked
 }
+
+// notSent are sizes that nobody is asked with.
+var notSent = make([]algo.Size, 1)
 
 // Expired implements redis.Waiter: the timeout has passed.
 func (q *Question) Expired(index int, _ int64) {

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
@@ -21,6 +23,8 @@ type Recorder interface {
 	RoundTrip(micros int64)
 	// BreakerChanged notes the breaker's new state.
 	BreakerChanged(state redis.BreakerState)
+	// OverrideIgnored tells operators that what they have set for an identity is none.
+	OverrideIgnored(tag []byte)
 	// Concluded counts a request that has its verdict, and each of its checks.
 	Concluded(q *Question, v Verdict)
 }
@@ -48,6 +52,7 @@ type Stores struct {
 	denied  *deny.Cache     // nil: off
 	holds   []int64         // by rule.LimitSet.Index: how long a rejection may be remembered, us
 	leases  *lease.Book     // nil: no limit is leased
+	terms   terms           // of rules that have any
 
 	calendars calendars
 
@@ -73,16 +78,19 @@ func NewStores(cfg *config.Config, rules *rule.Set, embedded *local.Store, recor
 	}
 	for _, set := range rules.LimitSets {
 		s.scripts = append(s.scripts, redis.NewScript(set.Plan, cfg.Redis.KeyPrefix, set.KeySuffixes))
-		if set.Limits[0].Lease != nil && s.leases == nil {
+		if slices.ContainsFunc(set.Limits, isLeased) && s.leases == nil {
 			s.leases = lease.NewBook(s)
 		}
 	}
+	s.terms = newTerms(cfg, rules)
 	if cfg.DenyCacheSize > 0 {
 		s.denied = deny.New(int(cfg.DenyCacheSize))
 		s.holds = holds(rules)
 	}
 	return s
 }
+
+func isLeased(l config.Limit) bool { return l.Lease != nil }
 
 // Connect makes conn the connection to Redis. The Stores is its Observer.
 func (s *Stores) Connect(conn Redis) { s.conn = conn }

@@ -23,10 +23,7 @@ type Verdict struct {
 func (q *Question) Verdict(mode config.FailureMode) Verdict {
 	// A rejection stands, whatever became of the other checks.
 	if c := q.first(enforcedRejection); c != nil {
-		if c.Source == FromFallback {
-			return Verdict{Event: Refused, Outcome: answer.LocalLimited, By: c}
-		}
-		return Verdict{Event: Refused, Outcome: answer.Limited, By: c}
+		return Verdict{Event: Refused, Outcome: c.rejection(), By: c}
 	}
 	// The failure mode is for the checks that were not decided. In mode local the
 	// embedded store has been asked before; if it failed, too, the request goes on.

@@ -21,14 +21,25 @@ import (
 // worker one call in this time. Where several rules may apply to a request, what
 // one of them rejects may be room that others have charged for a moment, until
 // their request is rejected and they are refunded.
+//
+// What an operator sets in Redis is in force within a second.
 const (
 	MaxHoldMicros    = 10_000_000
 	SharedHoldMicros = 100_000
+	TermsHoldMicros  = 900_000
 )
+
+// Block says that an identity is blocked, whatever it costs, and what by. LeftMicros
+// is for how long; algo.Never for a block without end.
+type Block struct {
+	By         algo.By
+	LeftMicros int64
+}
 
 // Entry is what is remembered of one identity of one list of limits.
 type Entry struct {
 	limits      []remembered // of all limits of the list, none of them charged
+	block       Block        // in place of limits
 	rejects     bool
 	untilMicros int64 // the entry holds before this time
 	// AtMicros is when the decisions came, on the caller's clock, and
@@ -66,11 +77,34 @@ func (c *Cache) Clear() { c.table.Clear() }
 // Find is what is remembered of a tag under a list of limits, nil if nothing is.
 func (c *Cache) Find(list int, tag []byte) *Entry { return c.table.Get(list, tag) }
 
+// Block is what blocks the identity, if anything is known to.
+func (e *Entry) Block(nowMicros int64) (b Block, lasts bool) {
+	b = e.block
+	if nowMicros >= e.untilMicros || !b.By.Blocks() {
+		return Block{}, false
+	}
+	if b.LeftMicros != algo.Never {
+		b.LeftMicros -= nowMicros - e.AtMicros
+	}
+	return b, true
+}
+
+// RememberBlock keeps that an identity is blocked, for holdMicros at most.
+func (c *Cache) RememberBlock(list int, tag []byte, b Block, nowMicros, storeMicros, holdMicros int64) {
+	e, _ := c.table.Put(list, tag)
+	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, b
+	e.limits, e.rejects = e.limits[:0], true
+	if b.LeftMicros != algo.Never {
+		holdMicros = min(holdMicros, b.LeftMicros)
+	}
+	e.untilMicros = nowMicros + holdMicros
+}
+
 // Decide fills in what each of the limits says of a request, as far as that follows
 // from what is remembered: the waits have become shorter by the entry's age. known
 // is false if Redis has to be asked. Limits of another size are other limits.
 func (e *Entry) Decide(asked Asked, nowMicros int64, out []algo.Decision) (rejects, known bool) {
-	if nowMicros >= e.untilMicros || !e.sameSizes(asked.Limits) {
+	if nowMicros >= e.untilMicros || e.block.By.Blocks() || !e.sameSizes(asked.Limits) {
 		return false, false
 	}
 	age := nowMicros - e.AtMicros
@@ -117,7 +151,7 @@ func sizeOf(l *algo.Limit) size { return size{l.Units, l.Burst} }
 // to show of this identity when another one is rejected.
 func (c *Cache) Remember(list int, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64) {
 	e, _ := c.table.Put(list, tag)
-	e.AtMicros, e.StoreMicros = nowMicros, storeMicros
+	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
 	e.limits = slices.Grow(e.limits[:0], len(decisions))
 	for i := range decisions {
 		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], sizeOf(&asked.Limits[i])})

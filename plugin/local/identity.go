@@ -20,6 +20,10 @@ type identity struct {
 	states      []algo.State // one for each limit of the plan
 	buffers     []algo.State // where states live: one for each limit of the longest plan
 
+	// The penalty's state, where the plan has one and it is obeyed; else nil.
+	penalty      *algo.Penalty
+	penaltyState algo.State
+
 	// others are the records of limits that the plan does not have, ready to
 	// be written again: those of the identity's other tiers, or of the
 	// configuration before or after a reload. They stay until they expire, or a
@@ -41,10 +45,10 @@ type identity struct {
 // then stands still: it is decided at the time the entry was written. Else the
 // late one of two workers would bring a window back that the other has ended. A
 // clock that was set back by graceMicros or more is believed.
-func (id *identity) load(p *algo.Plan, slot []byte, nowMicros int64) (found bool) {
+func (id *identity) load(p *algo.Plan, slot []byte, nowMicros int64, penalty *algo.Penalty) (found bool) {
 	limits := p.Limits()
 	id.reset(len(limits))
-	id.atMicros = nowMicros
+	id.atMicros, id.consumed, id.penalty = nowMicros, 0, penalty
 	e, found := find(slot, id.fingerprint)
 	if !found {
 		return false
@@ -62,6 +66,8 @@ func (id *identity) load(p *algo.Plan, slot []byte, nowMicros int64) (found bool
 		}
 		if i := indexOf(limits, rec.id); i >= 0 {
 			id.states[i] = readState(id.states[i], rec.state, written, rec.expiresMicros)
+		} else if penalty != nil && rec.id == algo.PenaltyID() {
+			id.penaltyState = readState(id.penaltyState, rec.state, written, rec.expiresMicros)
 		} else if len(id.others) < maxOthers && !expired(rec.expiresMicros, id.atMicros) {
 			id.keepOther(rec, written)
 		}
@@ -86,6 +92,7 @@ func (id *identity) reset(limits int) {
 		id.states[i] = id.states[i][:0]
 	}
 	id.others, id.othersExpireMicros = id.others[:0], 0
+	id.penaltyState = id.penaltyState[:0]
 }
 
 // indexOf returns the index of the limit that a state belongs to, or -1.
@@ -131,6 +138,9 @@ func (id *identity) encodeRecords(p *algo.Plan) (expiresMicros int64) {
 	for i, st := range id.states {
 		expiresMicros = max(expiresMicros, p.ExpiresAtMicros(i, st))
 	}
+	if id.penalty != nil {
+		expiresMicros = max(expiresMicros, id.penalty.ExpiresAtMicros(id.penaltyState))
+	}
 	id.records = id.records[:0]
 	for i, st := range id.states {
 		if len(st) == 0 {
@@ -139,6 +149,11 @@ func (id *identity) encodeRecords(p *algo.Plan) (expiresMicros int64) {
 		expires := p.ExpiresAtMicros(i, st)
 		id.state = appendState(id.state[:0], st, id.atMicros, expires)
 		id.records = appendRecord(id.records, record{limits[i].ID(), expires, id.state}, id.atMicros, expiresMicros)
+	}
+	if len(id.penaltyState) > 0 {
+		expires := id.penalty.ExpiresAtMicros(id.penaltyState)
+		id.state = appendState(id.state[:0], id.penaltyState, id.atMicros, expires)
+		id.records = appendRecord(id.records, record{algo.PenaltyID(), expires, id.state}, id.atMicros, expiresMicros)
 	}
 	id.records = append(id.records, id.others...)
 	return expiresMicros

@@ -111,33 +111,40 @@ func (s *Store) Take(p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo
 
 // TakeEach is Take with a cost for each limit.
 func (s *Store) TakeEach(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
+	r, err := s.Decide(p, tag, nowMicros, costs, out, false)
+	return r.AtMicros, r.Allowed, err
+}
+
+// Decide is TakeEach for a plan with terms. Of those it obeys the penalty, if it is to.
+func (s *Store) Decide(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, obey bool) (r algo.Ruling, err error) {
 	key, err := s.locate(tag)
 	if err != nil {
-		return 0, false, err
+		return algo.Ruling{}, err
+	}
+	var penalty *algo.Penalty
+	if obey {
+		penalty = p.Terms().Penalty
 	}
 	id := &s.identity
 	for range maxTries {
 		slot, cas, err := s.get(key)
 		if err != nil {
-			return 0, false, err
+			return algo.Ruling{}, err
 		}
-		id.load(p, slot, nowMicros)
+		id.load(p, slot, nowMicros, penalty)
 		if p.OtherTime(id.atMicros) {
-			return 0, false, algo.ErrOtherTime
+			return algo.Ruling{}, algo.ErrOtherTime
 		}
-		changed := p.Rebase(id.states, id.atMicros)
-		allowed = p.Decide(id.states, id.atMicros, costs, out)
-		if allowed && slices.Max(costs) > 0 {
-			id.consumed, changed = consumed(p.Limits(), out), true
-		}
+		r, changed := id.decide(p, costs, out)
 		if !changed {
-			return id.atMicros, allowed, nil
+			return r, nil
 		}
 		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
-			return id.atMicros, allowed && err == nil, err
+			r.Allowed = r.Allowed && err == nil
+			return r, err
 		}
 	}
-	return 0, false, ErrContended
+	return algo.Ruling{}, ErrContended
 }
 
 // Refund gives back what a Take at chargedAtMicros charged. An identity that
@@ -160,7 +167,7 @@ func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros 
 			return err
 		}
 		owes := slices.Min(costs) < 0
-		if !id.load(p, slot, nowMicros) && !owes {
+		if !id.load(p, slot, nowMicros, nil) && !owes {
 			return nil
 		}
 		p.Rebase(id.states, id.atMicros)

@@ -28,6 +28,14 @@ const (
 	UnitsTaken
 	UnitsSpent
 	UnitsReturned
+	// OverrideFree, OverrideBlock, OverrideFactor and OverrideIgnored are the checks
+	// for which Redis held an override: those, or what is none.
+	OverrideFree
+	OverrideBlock
+	OverrideFactor
+	OverrideIgnored
+	// PenaltyEarned: a rejection has earned its identity a block.
+	PenaltyEarned
 
 	// Events is how many events there are.
 	Events
@@ -56,6 +64,11 @@ var EventMetrics = [Events]Definition{
 	UnitsTaken:      {Name: "sluice.lease.event.taken.units_total", NeedsRedis: true},
 	UnitsSpent:      {Name: "sluice.lease.event.spent.units_total", NeedsRedis: true},
 	UnitsReturned:   {Name: "sluice.lease.event.returned.units_total", NeedsRedis: true},
+	OverrideFree:    {Name: "sluice.overrides.event.free.checks_total", NeedsRedis: true},
+	OverrideBlock:   {Name: "sluice.overrides.event.block.checks_total", NeedsRedis: true},
+	OverrideFactor:  {Name: "sluice.overrides.event.factor.checks_total", NeedsRedis: true},
+	OverrideIgnored: {Name: "sluice.overrides.event.ignored.checks_total", NeedsRedis: true},
+	PenaltyEarned:   {Name: "sluice.penalty.blocks_total"},
 }
 
 // The names of the metrics that are neither events nor made up of a name of the

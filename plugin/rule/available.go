@@ -10,17 +10,6 @@ import (
 // checkAvailable refuses what the configuration knows and this version does not do:
 // a limit that is accepted and not enforced would be worse than none.
 func checkAvailable(r *config.Rule) error {
-	for _, part := range []struct {
-		name string
-		used bool
-	}{
-		{"overrides", r.Overrides},
-		{"penalty", r.Penalty != nil},
-	} {
-		if part.used {
-			return unavailable(part.name)
-		}
-	}
 	if r.Tiers != nil {
 		for i := range r.Tiers.Values {
 			if err := checkLimitsAvailable(r.Tiers.Values[i].Limits); err != nil {

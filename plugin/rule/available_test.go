@@ -12,8 +12,6 @@ func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	const limit = `{"algorithm": "fixed_window", "limit": 5, "window": "1h"}`
 	for _, tc := range []struct{ name, rule, want string }{
-		{"overrides", `"limits": [` + limit + `], "overrides": true`, "rules[0]: overrides is not available in this version (remove it)"},
-		{"penalty", `"limits": [` + limit + `], "penalty": {"after": 5, "within": "1m", "for": ["5m"]}`, "rules[0]: penalty is not available in this version (remove it)"},
 		{
 			"slots", `"limits": [{"algorithm": "concurrency", "limit": 5}]`,
 			"rules[0]: limits[0]: a concurrency limit is not available in this version (remove it)",

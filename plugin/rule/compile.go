@@ -50,6 +50,7 @@ func (s *Set) add(c *config.Rule) error {
 		Mode:   c.Mode,
 		Exempt: c.Exempt,
 		Texts:  answer.NewTexts(c.Name),
+		Terms:  termsOf(c),
 	}
 	matches, err := s.compileMatch(&c.Match, c.Exempt)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 		l.KeySuffixes = append(l.KeySuffixes, list[i].KeySuffix())
 		l.Labels = append(l.Labels, answer.NewLabel(&list[i]))
 	}
-	plan, err := algo.NewPlan(limits)
+	plan, err := algo.NewPlanWithTerms(limits, r.Terms)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +99,15 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	}
 	s.LimitSets = append(s.LimitSets, l)
 	return l, s.compileAmounts(l)
+}
+
+// termsOf is what a rule has beside its limits.
+func termsOf(c *config.Rule) algo.Terms {
+	terms := algo.Terms{Overrides: c.Overrides}
+	if p := c.Penalty; p != nil {
+		terms.Penalty = &algo.Penalty{After: p.After, WithinMicros: p.WithinMicros, ForMicros: p.ForMicros}
+	}
+	return terms
 }
 
 // compileCalendars finds the windows of the limits that have a calendar's.

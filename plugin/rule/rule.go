@@ -35,8 +35,12 @@ type Rule struct {
 	Mode   config.Mode
 	Exempt bool
 	Texts  answer.Texts // what access logs say
+	Terms  algo.Terms   // what it has beside its limits
 	Settle *Settle      // nil: a charge stands
 }
+
+// HasTerms reports whether the rule has anything beside its limits.
+func (r *Rule) HasTerms() bool { return r.Terms.Overrides || r.Terms.Penalty != nil }
 
 // LimitSet is one list of limits, which are decided together. The slices are
 // parallel.
@@ -63,7 +67,8 @@ func (l *LimitSet) TakesRuleCost(limit int) bool { return l.costs[limit] == nil 
 // Applied is a rule that applies to a request.
 type Applied struct {
 	Rule *Rule
-	// Limits is nil for an unlimited tier: there is nothing to decide.
+	// Limits is nil for an unlimited tier of a rule without terms: there is nothing to
+	// decide. With terms such a tier is a set of no limits.
 	Limits *LimitSet
 	// Tag is "<rule>|<identity>", escaped: what stands in the braces of the
 	// request's keys. It is valid until the Matcher's next Apply.

@@ -15,8 +15,10 @@ type tiers struct {
 
 type tier struct {
 	value  string
-	limits *LimitSet // nil: unlimited
+	limits *LimitSet // nil, or of no limits: unlimited
 }
+
+func (t *tier) isUnlimited() bool { return t.limits == nil || len(t.limits.Limits) == 0 }
 
 // tierOf is the limits of the request's tier, and whether it has one.
 func (m *Matcher) tierOf(t *tiers) (*LimitSet, bool) {
@@ -68,7 +70,7 @@ func (s *Set) compileTiers(r *Rule, c *config.Tiers) (*tiers, error) {
 	for i := range c.Values {
 		v := &c.Values[i]
 		compiled := tier{value: v.Value}
-		if !v.Unlimited {
+		if !v.Unlimited || r.HasTerms() {
 			limits, err := s.compileLimits(r, v.Limits)
 			if err != nil {
 				return nil, err
@@ -87,11 +89,11 @@ func (s *Set) compileTiers(r *Rule, c *config.Tiers) (*tiers, error) {
 // limited is the default tier if it has limits, else the first that has. It is
 // the default if none has.
 func (t *tiers) limited() *tier {
-	if t.fallback != nil && t.fallback.limits != nil {
+	if t.fallback != nil && !t.fallback.isUnlimited() {
 		return t.fallback
 	}
 	for i := range t.values {
-		if t.values[i].limits != nil {
+		if !t.values[i].isUnlimited() {
 			return &t.values[i]
 		}
 	}

@@ -107,7 +107,7 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	if c.Tiers != nil {
 		r.Tier = tierOf(c.Tiers, a.Limits)
 	}
-	if a.Limits == nil {
+	if a.Limits == nil || len(a.Limits.Limits) == 0 {
 		r.Unlimited = true
 		return
 	}
@@ -147,7 +147,8 @@ func Limits(set *rule.LimitSet, prefix string, tag []byte) (all []Limit) {
 func tierOf(tiers *config.Tiers, limits *rule.LimitSet) string {
 	for i := range tiers.Values {
 		tier := &tiers.Values[i]
-		if limits == nil && tier.Unlimited || limits != nil && !tier.Unlimited && &tier.Limits[0] == &limits.Limits[0] {
+		unlimited := limits == nil || len(limits.Limits) == 0
+		if unlimited && tier.Unlimited || !unlimited && !tier.Unlimited && &tier.Limits[0] == &limits.Limits[0] {
 			return tier.Value
 		}
 	}

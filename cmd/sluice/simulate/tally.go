@@ -192,6 +192,9 @@ func (r *recorder) Count(e metric.Event, n int64) { r.tally.events[e] += n }
 // RedisFailed implements decide.Recorder.
 func (r *recorder) RedisFailed(redis.Cause) { r.tally.failures++ }
 
+// OverrideIgnored implements decide.Recorder.
+func (r *recorder) OverrideIgnored([]byte) {}
+
 // RoundTrip implements decide.Recorder.
 func (r *recorder) RoundTrip(int64) {}
 

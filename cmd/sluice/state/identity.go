@@ -152,7 +152,9 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		var limits *rule.LimitSet
 		if !t.Unlimited {
 			limits = set.LimitSets[next]
-			next++
+		}
+		if !t.Unlimited || set.Rules[0].HasTerms() {
+			next++ // with terms an unlimited tier has a set, too, of no limits
 		}
 		if tier == "" && limits != nil || tier == t.Value {
 			id.Sets = append(id.Sets, Set{t.Value, limits})
@@ -182,7 +184,8 @@ func same(a, b *config.Component) bool {
 func tierOf(tiers *config.Tiers, limits *rule.LimitSet) string {
 	for i := range tiers.Values {
 		t := &tiers.Values[i]
-		if limits == nil && t.Unlimited || limits != nil && !t.Unlimited && &t.Limits[0] == &limits.Limits[0] {
+		unlimited := limits == nil || len(limits.Limits) == 0
+		if unlimited && t.Unlimited || !unlimited && !t.Unlimited && &t.Limits[0] == &limits.Limits[0] {
 			return t.Value
 		}
 	}

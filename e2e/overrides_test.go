@@ -1,0 +1,227 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+// overrideRules have a rule of five requests for each user, by which operators can
+// block users, free them, or change their limits; one with a penalty as well; and one
+// with a tier that is unlimited.
+const overrideRules = `{` + patient + `"headers": ["x-ratelimit", "draft"], "rules": [
+	{"name": "o", "match": {"path": "/o"}, "key": [{"query": "u"}], "overrides": true, "limits": [
+		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, ` + long + `}, {"algorithm": "gcra", "limit": 5, "window": "300d"}]},
+	{"name": "p", "match": {"path": "/p"}, "key": [{"query": "u"}], "overrides": true,
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, ` + long + `}],
+		"penalty": {"after": 4, "within": "1m", "for": ["1s", "3s"]}},
+	{"name": "t", "match": {"path": "/t"}, "key": [{"query": "u"}], "overrides": true, "limits_by": {
+		"source": {"header": "x-plan"}, "default": "staff", "values": {"staff": "unlimited", "none": [{"algorithm": "gcra", "limit": 0, ` + long + `}]}}}
+	]}`
+
+// twoEnvoys are two Envoys of two workers each on one Redis.
+type twoEnvoys struct {
+	t      *testing.T
+	client redis.UniversalClient
+	both   [2]*setting
+}
+
+// onEachRedis runs a test on a Redis, and on a Redis Cluster behind redis_proxy.
+func onEachRedis(t *testing.T, plugin string, test func(t *testing.T, e *twoEnvoys)) {
+	t.Helper()
+	t.Run("one Redis", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		e := &twoEnvoys{t: t, client: server.Client()}
+		for i := range e.both {
+			e.both[i] = start(t, plugin, envoytest.Options{Redis: []string{server.Addr}, Workers: 2})
+		}
+		test(t, e)
+	})
+	t.Run("Redis Cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := redistest.StartCluster(t, 3)
+		e := &twoEnvoys{t: t, client: cluster.Client()}
+		for i := range e.both {
+			e.both[i] = start(t, plugin, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Workers: 2})
+		}
+		test(t, e)
+	})
+}
+
+func (e *twoEnvoys) urls(path string) []string {
+	return []string{e.both[0].URL + path, e.both[1].URL + path}
+}
+
+// set sets what an operator would; "" takes it away.
+func (e *twoEnvoys) set(tag, value string, life time.Duration) {
+	e.t.Helper()
+	key := "rl:{" + tag + "}:override"
+	err := e.client.Del(ctx, key).Err()
+	if value != "" && err == nil {
+		err = e.client.Set(ctx, key, value, life).Err()
+	}
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// inForce waits for a second after something was set, during which the client hammers
+// every worker, and then wants all of them to answer so.
+func (e *twoEnvoys) inForce(what, path string, status int, headers ...string) {
+	e.t.Helper()
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		burst(e.t, 8, 8, e.urls(path), headers...)
+	}
+	expectTally(e.t, what, burst(e.t, 40, 20, e.urls(path), headers...), tally{status: 40})
+}
+
+// TestOverridesEverywhere: whatever an operator sets is in force on every worker of
+// every Envoy within a second, whatever these remember.
+func TestOverridesEverywhere(t *testing.T) {
+	t.Parallel()
+	onEachRedis(t, overrideRules, func(t *testing.T, e *twoEnvoys) {
+		expectTally(t, "as configured", burst(t, 40, 20, e.urls("/o?u=a")), tally{200: 5, 429: 35})
+		e.set("o|a", "free", 0)
+		e.inForce("free", "/o?u=a", http.StatusOK)
+		e.set("o|a", "block", 0)
+		e.inForce("block", "/o?u=a", http.StatusTooManyRequests)
+		e.set("o|a", "nonsense", 0)
+		e.inForce("nonsense", "/o?u=a", http.StatusTooManyRequests) // five are used
+		e.set("o|a", "free", time.Hour)
+		e.inForce("free again", "/o?u=a", http.StatusOK)
+		e.set("o|a", "", 0)
+		e.inForce("nothing", "/o?u=a", http.StatusTooManyRequests)
+		if err := e.client.RPush(ctx, "rl:{o|list}:override", "block").Err(); err != nil {
+			t.Fatal(err)
+		}
+		expectTally(t, "a list", burst(t, 40, 20, e.urls("/o?u=list")), tally{200: 5, 429: 35})
+
+		// A tier without limits knows of blocks; a limit of 0 of who is free.
+		e.inForce("unlimited", "/t?u=a", http.StatusOK)
+		e.inForce("a limit of 0", "/t?u=a", http.StatusTooManyRequests, "x-plan: none")
+		e.set("t|a", "block", 0)
+		e.inForce("unlimited, but blocked", "/t?u=a", http.StatusTooManyRequests)
+		e.set("t|a", "free", 0)
+		e.inForce("a limit of 0, but free", "/t?u=a", http.StatusOK, "x-plan: none")
+	})
+}
+
+// TestFactorsAreExact: a factor takes over what was used, in units, on all Envoys.
+func TestFactorsAreExact(t *testing.T) {
+	t.Parallel()
+	onEachRedis(t, overrideRules, func(t *testing.T, e *twoEnvoys) {
+		admitted := 0
+		for _, step := range []struct {
+			value string
+			most  int
+		}{{"", 5}, {"x2", 10}, {"x7.3", 36}, {"x0.5", 36}, {"x100", 500}, {"x1", 500}} {
+			e.set("o|f", step.value, 0)
+			time.Sleep(time.Second)
+			got := burst(t, 600, 20, e.urls("/o?u=f"))
+			admitted += got[http.StatusOK]
+			if admitted != step.most || got[http.StatusOK]+got[http.StatusTooManyRequests] != 600 {
+				t.Errorf("%q: %v, %d admitted in all; want %d", step.value, got, admitted, step.most)
+			}
+		}
+		r := get(t, e.both[0].URL+"/o?u=g")
+		e.set("o|g", "x3", 0)
+		if got := get(t, e.both[1].URL+"/o?u=g").header.Get("RateLimit-Policy"); !strings.HasPrefix(got, `"o-366d";q=15;`) || r.status != 200 {
+			t.Errorf("status %d, then policy %s", r.status, got)
+		}
+	})
+}
+
+// TestBlocksEnd: an operator's block says when it ends, ends by itself, and without an
+// expiry says that waiting does not help.
+func TestBlocksEnd(t *testing.T) {
+	t.Parallel()
+	onEachRedis(t, overrideRules, func(t *testing.T, e *twoEnvoys) {
+		const life = 4 * time.Second
+		began := time.Now()
+		e.set("o|e", "block", life)
+		for _, url := range e.urls("/o?u=e") {
+			r := get(t, url)
+			wait, _ := strconv.Atoi(r.header.Get("Retry-After"))
+			want := fmt.Sprintf(`"o-366d";r=0;t=%d, "o-300d";r=0;t=%[1]d`, wait)
+			if wait < 1 || wait > 4 || r.header.Get("RateLimit") != want || r.header.Get("X-RateLimit-Remaining") != "0" ||
+				r.header.Get("X-RateLimit-Reset") != fmt.Sprint(wait) || !strings.Contains(r.body, "#abnormal-usage-detected") || strings.Contains(r.body, "violated-policies") {
+				t.Errorf("a block that ends: status %d, %v\n%s", r.status, r.header, r.body)
+			}
+		}
+		for get(t, e.both[0].URL+"/o?u=e").status != http.StatusOK {
+			if time.Since(began) > life+5*time.Second {
+				t.Fatal("the block does not end")
+			}
+		}
+		if took := time.Since(began); took < life-50*time.Millisecond {
+			t.Errorf("the block ended after %v", took)
+		}
+		e.set("o|e", "block", 0)
+		time.Sleep(time.Second)
+		r := get(t, e.both[1].URL+"/o?u=e")
+		if r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") != "" || r.header.Get("X-RateLimit-Reset") != "0" || r.header.Get("RateLimit") != `"o-366d";r=0;t=0, "o-300d";r=0;t=0` {
+			t.Errorf("a block without end: status %d, %v", r.status, r.header)
+		}
+		last := e.both[1].LoggedAll(len(e.both[1].LoggedAll(2)))
+		if got := last[len(last)-1].State; got != "blocked:o" {
+			t.Errorf("outcome %s", got)
+		}
+	})
+}
+
+// TestPenaltyEverywhere: rejections on any Envoy, from memory, too, earn a block on
+// all; each next one is longer, and all of it is forgotten in time.
+func TestPenaltyEverywhere(t *testing.T) {
+	t.Parallel()
+	onEachRedis(t, overrideRules, func(t *testing.T, e *twoEnvoys) {
+		urls := e.urls("/p?u=h")
+		expectTally(t, "the limit", burst(t, 5, 1, urls), tally{200: 5})
+		for n, life := range []time.Duration{time.Second, 3 * time.Second, 3 * time.Second} {
+			if n > 0 { // nothing counts but what comes after the block
+				if r := get(t, urls[0]); !strings.Contains(r.body, "#quota-exceeded") {
+					t.Fatalf("after block %d: %s", n, r.body)
+				}
+			}
+			began := time.Now()
+			for blocked(t, urls) == 0 {
+				if time.Since(began) > 5*time.Second {
+					t.Fatalf("block %d is not earned", n+1)
+				}
+			}
+			earned := time.Now()
+			for blocked(t, urls) > 0 {
+				if time.Since(earned) > life+3*time.Second {
+					t.Fatalf("block %d does not end", n+1)
+				}
+			}
+			if took := time.Since(earned); took < life-1500*time.Millisecond || took > life+1500*time.Millisecond {
+				t.Errorf("block %d took %v, want %v", n+1, took, life)
+			}
+		}
+		e.set("p|h", "free", 0)
+		e.inForce("free", "/p?u=h", http.StatusOK)
+		if n := e.client.Exists(ctx, "rl:{p|h}:penalty").Val(); n != 0 {
+			t.Error("free has not lifted the penalty")
+		}
+	})
+}
+
+// blocked is how many of the answers of all Envoys tell of a block.
+func blocked(t *testing.T, urls []string) (n int) {
+	t.Helper()
+	for _, url := range urls {
+		if strings.Contains(get(t, url).body, "#abnormal-usage-detected") {
+			n++
+		}
+	}
+	return n
+}

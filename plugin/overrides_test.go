@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// overridden is a rule of five an hour for each x-client that reads overrides.
+func overridden(more string) string {
+	return `{"name": "a", "key": [{"header": "x-client"}], "overrides": true,
+		"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "anchor": "first_request"}]` + more + `}`
+}
+
+const overrideOfX = "rl:{a|x}:override"
+
+// override sets what an operator would; "" takes it away.
+func (r *realRedis) override(key, value string, life time.Duration) {
+	r.t.Helper()
+	var err error
+	if value == "" {
+		err = r.client().Del(context.Background(), key).Err()
+	} else {
+		err = r.client().Set(context.Background(), key, value, life).Err()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// An operator frees, blocks and changes limits; what the client is shown follows, and
+// what it has used counts all the time.
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["x-ratelimit", "draft"], "rules": [` + overridden("") + `]}`)
+		draft := func(q, left, reset int) []member { return []member{{Name: "a", Q: q, W: 3600, R: left, T: reset}} }
+		for n, step := range []struct {
+			set  string
+			life time.Duration
+			want result
+		}{
+			{want: result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 4, Reset: 3600, Draft: draft(5, 4, 3600)}},
+			{set: "x2", want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 8, Reset: 3600, Draft: draft(10, 8, 3600)}},
+			{set: "x2", want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 7, Reset: 3600, Draft: draft(10, 7, 3600)}},
+			{set: "x0.5", want: result{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600, Draft: draft(2, 0, 3600)}},
+			{set: "free", want: result{Status: 200, Outcome: "allowed"}},
+			{set: "block", life: time.Hour, want: result{Status: 429, Outcome: "blocked:a", Limit: 5, Remaining: 0, Reset: 3600, RetryAfter: 3600, Draft: draft(5, 0, 3600)}},
+			{set: "block", want: result{Status: 429, Outcome: "blocked:a", Limit: 5, Remaining: 0, Reset: 0, Draft: draft(5, 0, 0)}},
+			{set: "gibberish", want: result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 1, Reset: 3600, Draft: draft(5, 1, 3600)}},
+			{want: result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 0, Reset: 3600, Draft: draft(5, 0, 3600)}},
+			{want: result{Status: 429, Outcome: "limited:a", Limit: 5, Remaining: 0, Reset: 3600, RetryAfter: 3600, Draft: draft(5, 0, 3600)}},
+			{set: "x1.2", want: result{Status: 200, Outcome: "allowed", Limit: 6, Remaining: 0, Reset: 3600, Draft: draft(6, 0, 3600)}},
+		} {
+			w.clock.advance(time.Second) // by then whatever was set is in force
+			r.override(overrideOfX, step.set, step.life)
+			x := i.get("/", client("x")...)
+			r.settle()
+			w.expect(fmt.Sprintf("request %d, %q", n+1, step.set), x.end(), step.want)
+		}
+		w.expectLogs(`warn sluice: what is set as override of "a|x" is none and is ignored (want block, free, or a factor`)
+	})
+}
+
+// A worker asks again once about a factor that it does not know, then remembers it.
+func TestFactorIsRemembered(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(overridden("")))
+		calls := func() int {
+			x := i.get("/", client("x")...)
+			before := r.calls()
+			r.settle()
+			testenv.Same(t, "outcome", x.end().Outcome, "allowed")
+			return r.calls() - before
+		}
+		calls() // the script is known
+		r.override(overrideOfX, "x9", 0)
+		for n, want := range []int{1, 0, 0, 0} {
+			if got := calls(); got != want {
+				t.Errorf("request %d: asked again %d times, want %d", n+1, got, want)
+			}
+			w.clock.advance(900 * time.Millisecond) // each answer confirms it
+		}
+		w.clock.advance(time.Second)
+		testenv.Same(t, "asked again after a second", calls(), 1)
+	})
+}
+
+// calls is how many commands the plugin has sent.
+func (r *realRedis) calls() (n int) {
+	for _, c := range r.conns {
+		n += c.sent
+	}
+	return n
+}
+
+// What is remembered of a client holds for less than a second where an operator may
+// have set something else, and a hammering client costs one call meanwhile.
+func TestMemoryOfOverrides(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, first, outcome, second, then string
+	}{
+		{"a rejection, then free", "x0.001", "limited:a", "free", "allowed"},
+		{"a rejection, then a block", "x0.001", "limited:a", "block", "blocked:a"},
+		{"a rejection, then a factor", "x0.001", "limited:a", "x2", "allowed"},
+		{"a block, then nothing", "block", "blocked:a", "", "allowed"},
+		{"a block, then free", "block", "blocked:a", "free", "allowed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			eachWorld(t, func(t *testing.T, w *worker) {
+				r := w.startRedis()
+				i := w.load(withRedis(overridden("")))
+				ask := func(want string) (writes int) {
+					before := r.writes()
+					x := i.get("/", client("x")...)
+					r.settle()
+					testenv.Same(t, "outcome", x.end().Outcome, want)
+					return r.writes() - before
+				}
+				ask("allowed")
+				r.override(overrideOfX, tc.first, 0)
+				ask(tc.outcome)
+				r.override(overrideOfX, tc.second, 0)
+				w.clock.advance(899 * time.Millisecond)
+				if got := ask(tc.outcome); got != 0 {
+					t.Errorf("asked Redis %d times about a client it had just rejected", got)
+				}
+				w.clock.advance(time.Millisecond)
+				ask(tc.then)
+			})
+		})
+	}
+}
+
+// A block rejects what costs nothing, whatever the other rules say, and gives back
+// what they charged; free passes a limit of 0.
+func TestBlockBesideOtherRules(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["draft"], "rules": [
+			{"name": "wide", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": "first_request"}]},
+			{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "cost": 0,
+				"limits": [{"algorithm": "gcra", "limit": 5, "window": "5h"}, {"algorithm": "gcra", "limit": 10, "window": "20h"}]},
+			{"name": "zero", "key": [{"header": "x-client"}], "overrides": true, "limits": [{"algorithm": "gcra", "limit": 0, "window": "1s"}]}]}`)
+		r.override("rl:{zero|x}:override", "free", 0)
+		for n, step := range []struct {
+			set  string
+			want result
+		}{
+			{want: result{Status: 200, Outcome: "allowed", Draft: []member{
+				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000, R: 5}, {Name: "a-20h", Q: 10, W: 72000, R: 10}}}},
+			{set: "block", want: result{Status: 429, Outcome: "blocked:a", Draft: []member{
+				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000}, {Name: "a-20h", Q: 10, W: 72000}}}},
+		} {
+			r.override(overrideOfX, step.set, 0)
+			x := i.get("/", client("x")...)
+			r.settle()
+			w.expect(fmt.Sprint("request ", n+1), x.end(), step.want)
+		}
+		x := i.get("/", client("y")...)
+		r.settle()
+		if got := x.end().Outcome; got != "limited:zero" {
+			t.Errorf("who is not free: %s", got)
+		}
+	})
+}
+
+// A tier without limits asks about blocks, and about nothing else.
+func TestOverridesOfUnlimitedTiers(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["x-ratelimit", "draft"], "rules": [{"name": "a", "key": [{"header": "x-client"}], "overrides": true,
+			"limits_by": {"source": {"header": "x-plan"}, "default": "staff", "values": {"staff": "unlimited",
+				"free": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "anchor": "first_request"}]}}}]}`)
+		for n, step := range []struct {
+			set  string
+			life time.Duration
+			want result
+		}{
+			{want: result{Status: 200, Outcome: "allowed"}},
+			{set: "free", want: result{Status: 200, Outcome: "allowed"}},
+			{set: "x2", want: result{Status: 200, Outcome: "allowed"}},
+			{set: "nonsense", want: result{Status: 200, Outcome: "allowed"}},
+			{set: "block", life: time.Minute, want: result{Status: 429, Outcome: "blocked:a", Limit: 0, Reset: 60, RetryAfter: 60}},
+			{set: "block", want: result{Status: 429, Outcome: "blocked:a"}},
+		} {
+			w.clock.advance(time.Second)
+			r.override(overrideOfX, step.set, step.life)
+			x := i.get("/", client("x")...)
+			r.settle()
+			w.expect(fmt.Sprintf("request %d, %q", n+1, step.set), x.end(), step.want)
+		}
+		if got := r.keys(); len(got) != 1 {
+			t.Errorf("keys %q, want the override alone", got)
+		}
+	})
+}
+
+// In shadow an override changes what is counted, and nothing for the request.
+func TestOverridesInShadow(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(overridden(`, "mode": "shadow"`)))
+		for _, step := range [][2]string{{"block", "shadow:a"}, {"free", "allowed"}, {"", "allowed"}} {
+			r.override(overrideOfX, step[0], 0)
+			x := i.get("/", client("x")...)
+			r.settle()
+			w.expect(step[0], x.end(), result{Status: 200, Outcome: step[1]})
+		}
+	})
+}
+
+// What is said of a block: a problem of its own, to gRPC clients in their way, and in
+// filter state no limit.
+func TestAnswerToABlock(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(overridden("")))
+		const problem = `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Too Many Requests","status":429,"detail":"Blocked.%s"}`
+		r.override("rl:{a|for ever}:override", "block", 0) // not this one: a space is escaped
+		r.override("rl:{a|for%20ever}:override", "block", 0)
+		r.override("rl:{a|hour}:override", "block", time.Hour)
+		for _, tc := range []struct {
+			client, retry string
+			state         string
+		}{
+			{"for ever", "", `{"limit":null,"identity":"for%20ever"}`},
+			{"hour", " Retry after 3600 seconds.", `{"limit":null,"identity":"hour","retry_after":3600}`},
+		} {
+			for _, grpc := range []bool{false, true} {
+				headers := client(tc.client)
+				if grpc {
+					headers = append(headers, "content-type", "application/grpc")
+				}
+				x := i.get("/", headers...)
+				r.settle()
+				got := x.local()
+				body, status := fmt.Sprintf(problem, tc.retry), int32(-1)
+				if grpc {
+					body, status = "Blocked."+tc.retry, 8
+				}
+				if string(got.Body) != body || got.GRPCStatus != status || got.Status != 429 {
+					t.Errorf("%s: status %d, gRPC %d, %s; want %d, %s", tc.client, got.Status, got.GRPCStatus, got.Body, status, body)
+				}
+				if state := string(x.FilterState["wasm.sluice.rejected"]); state != tc.state {
+					t.Errorf("%s: filter state %s, want %s", tc.client, state, tc.state)
+				}
+				x.End()
+			}
+		}
+	})
+}
+
+// A refund takes the units that the request was charged, whatever the factor is now.
+func TestRefundOfMultipliedLimits(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "headers": ["draft"], "rules": [
+			{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "limits": [{"algorithm": "token_bucket", "limit": 10, "window": "366d"}]},
+			{"name": "one", "match": {"headers": {"x-one": {"present": true}}}, "limits": [{"algorithm": "gcra", "limit": 1, "window": "366d"}]}]}`)
+		ask := func(headers ...string) int {
+			x := i.get("/", append(client("x"), headers...)...)
+			r.settle()
+			return x.end().Draft[0].R
+		}
+		ask("x-one", "1")
+		r.override(overrideOfX, "x3", 0)
+		for n, step := range []struct {
+			headers []string
+			want    int
+		}{{[]string{"x-one", "1"}, 29}, {nil, 28}, {[]string{"x-one", "1"}, 28}, {[]string{"x-one", "1"}, 28}} {
+			if got := ask(step.headers...); got != step.want { // "one" rejects, and what "a" has charged is given back
+				t.Errorf("request %d: %d remain, want %d", n+1, got, step.want)
+			}
+		}
+		r.override(overrideOfX, "", 0)
+		if got := ask(); got != 7 {
+			t.Errorf("without the factor %d remain, want 7", got)
+		}
+	})
+}
+
+// While Redis is away no override is in force, in mode local.
+func TestOverridesWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "local", "breaker": {"failures": 1}}, "rules": [` +
+			overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["1h"]}`) + `]}`)
+		r.override(overrideOfX, "x2", 0)
+		x := i.get("/", client("x")...)
+		r.settle()
+		w.expect("with Redis", x.end(), result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 9, Reset: 3600})
+		r.override(overrideOfX, "block", 0)
+		for _, c := range r.conns {
+			c.close(wasmhost.GRPCInternal)
+		}
+		delete(w.clusters, string(grpcService("redis")))
+		for n := range 7 {
+			x := i.get("/", client("x")...)
+			got := x.end()
+			want := fmt.Sprintf("local:%s", map[bool]string{true: "allowed", false: "limited:a"}[n < 5])
+			if got.Outcome != want || got.Limit != 5 {
+				t.Errorf("request %d: %+v, want %s of 5", n+1, got, want)
+			}
+		}
+	})
+}
+
+// Whatever type the operator's key has, the limits decide, and one line tells of it.
+func TestOverrideOfAnotherType(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(overridden("")))
+		for _, c := range []string{"x", "y"} {
+			key := strings.Replace(overrideOfX, "|x", "|"+c, 1)
+			if err := r.client().RPush(context.Background(), key, "block").Err(); err != nil && err != redis.Nil {
+				t.Fatal(err)
+			}
+			for n := range 3 {
+				x := i.get("/", client(c)...)
+				r.settle()
+				w.expect(c, x.end(), result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 4 - n, Reset: 3600})
+			}
+			w.clock.advance(time.Hour)
+		}
+		w.expectLogs(`warn sluice: what is set as override of "a|x" is none`, `warn sluice: what is set as override of "a|y" is none`)
+	})
+}

@@ -52,6 +52,9 @@ func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 	return s
 }
 
+// strikes reports whether a rejection counts towards a penalty.
+func (s *Script) strikes() bool { return s.plan.Terms().Penalty != nil }
+
 // newCommands prepares a check and a refund that take so many keys beside their own.
 func (s *Script) newCommands(check, refund algo.Script, more int) commands {
 	keys, args := len(s.suffixes)+more, 0

@@ -5,9 +5,8 @@ import "github.com/sluiceproxy/sluice/algo"
 // What was measured, by "make bench-lua" on Redis 7.0 (docs/algorithms.md, "Which
 // one", and docs/capacity.md) and by "make bench" (docs/benchmarks.md).
 const (
-	callNanos    = 1400 // of Redis' core for EVALSHA 'return 1': 1.1 to 1.7 us
-	releaseNanos = 2800 // of the same to give a slot back
-	readNanos    = 7000 // of the same to read what arrives on a connection, and to answer
+	callNanos = 1400 // of Redis' core for EVALSHA 'return 1': 1.1 to 1.7 us
+	readNanos = 7000 // of the same to read what arrives on a connection, and to answer
 	// CheckMicros is the CPU of a check in Envoy and Redis together, with the
 	// connection's share.
 	CheckMicros = 32
@@ -28,7 +27,7 @@ func relative(l *algo.Limit) float64 {
 		}
 		return 3.6
 	case algo.Concurrency:
-		return 4.6 // and releaseNanos
+		return 6.6 // with what gives the slot back
 	}
 	return 3.8
 }

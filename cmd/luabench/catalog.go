@@ -151,14 +151,14 @@ func slots() (all []subject) {
 		name := fmt.Sprintf("concurrency, take and give back, %d held", held)
 		r := newRule(name, algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour})
 		all = append(all, subject{
-			name: name, goal: slotsGoal, scripts: []string{r.Script().Source, r.RefundScript().Source},
+			name: name, goal: slotsGoal, scripts: []string{r.Script().Source, algo.ReleaseScript().Source},
 			prime: func(id string) (calls []call) {
 				for nonce := range held {
 					calls = append(calls, r.decideAs(nonce+1, id, 1, true))
 				}
 				return calls
 			},
-			check: func(id string) []call { return []call{r.decideAs(0, id, 1, true), r.giveBack(0, id, 1)} },
+			check: func(id string) []call { return []call{r.decideAs(0, id, 1, true), r.release(0, id, 1)} },
 		})
 	}
 	return all

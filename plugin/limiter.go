@@ -180,9 +180,7 @@ func (l *limiter) tick() {
 		l.stream.trial.tick(now.SteadyMicros)
 	}
 	l.stores.Tick(now)
-	if q := l.redirects.drop(); q != nil {
-		l.end(q)
-	}
+	l.endRedirected()
 	l.goOn(now)
 	l.offenders.report(l.metrics, now.SteadyMicros)
 	l.metrics.tick(l, now.SteadyMicros)
@@ -226,7 +224,7 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 			next = 1
 		}
 	}
-	if l.closingMicros > 0 {
+	if l.closingMicros > 0 || l.redirects.kept != nil {
 		next = sooner(next, closingTickMicros)
 	}
 	return next
@@ -241,6 +239,7 @@ const (
 
 // close ends the configuration. It reports whether it has; otherwise finish will.
 func (l *limiter) close() bool {
+	l.endRedirected() // its next pass is on the configuration that follows
 	now := l.now()
 	l.stores.Close(now)
 	l.closingMicros = now.SteadyMicros + maxClosingMicros

@@ -33,16 +33,17 @@ func declaration(name string) []byte {
 	return append(appendField(nil, name), 3<<3, 1, 5<<3, 1)
 }
 
-// keep keeps the question of a request that passed, and whose stream ends without a
-// response, if it is redirected. It reports whether it is.
-func (r *redirects) keep(q *decide.Question) bool {
+// follows reports whether another pass follows a request that passed, and whose stream
+// ends without a response.
+func (r *redirects) follows(q *decide.Question) bool {
 	details, _ := r.host.property(q.ContextID, "response\x00code_details")
-	if string(details) != "internal_redirect" {
-		return false
-	}
+	return string(details) == "internal_redirect"
+}
+
+// keep keeps the question of a request for its next pass. None may be kept already.
+func (r *redirects) keep(q *decide.Question) {
 	r.host.setProperty(q.ContextID, r.mark, strconv.FormatUint(uint64(q.ContextID), 10))
 	r.kept = q
-	return true
 }
 
 // take is the question that a new request goes on with; nil if it is no redirected

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -54,5 +55,53 @@ func TestRedirectThatNeverComes(t *testing.T) {
 		x.End()
 		i.wait(time.Second)
 		w.expect("of another client", i.get("/", client("y")...).end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
+	})
+}
+
+// Each of several requests whose next passes are on a newer configuration is settled as
+// one that had no answer.
+func TestRedirectsToAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(settling(`{"status": ["401"], "missing": "release"}`)))
+		var all []*exchange
+		for range 3 {
+			all = append(all, i.get("/", client("x")...))
+			r.settle()
+		}
+		for _, x := range all {
+			x.Properties["response.code_details"] = []byte("internal_redirect")
+			x.End()
+		}
+		for range 3 {
+			r.settle()
+			i.wait(20 * time.Millisecond)
+		}
+		testenv.Same(w.t, "keys in the end", r.counts(), 0)
+	})
+}
+
+// A configuration that is replaced while a request is redirected never sees its next
+// pass: it settles the request as one that had no answer.
+func TestRedirectToAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(settling(`{"status": ["401"], "missing": "release"}`)))
+		x := i.get("/", client("x")...)
+		r.settle()
+		testenv.Same(w.t, "keys with the reservation", r.counts(), 1)
+		i.Close()
+		x.Properties["response.code_details"] = []byte("internal_redirect")
+		x.End()
+		for range 3 {
+			r.settle()
+			i.wait(20 * time.Millisecond)
+		}
+		testenv.Same(w.t, "keys in the end", r.counts(), 0)
+		if !r.conns[0].closed {
+			t.Error("the configuration has not ended")
+		}
 	})
 }

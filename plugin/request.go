@@ -223,8 +223,13 @@ func (l *limiter) appendLimits(dst []answer.Limit, c *decide.Check) []answer.Lim
 func (r *request) OnHttpStreamDone() {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
-	redirected := q.State() == decide.Passed && !r.responded && len(q.Checks) > 0 && l.redirects.keep(q)
-	if !redirected {
+	if q.State() == decide.Passed && !r.responded && len(q.Checks) > 0 && l.redirects.follows(q) {
+		l.endRedirected()
+		l.redirects.keep(q)
+		if q.Unfinished() { // a tick ends it if no pass follows
+			l.wake(l.now())
+		}
+	} else {
 		l.end(q)
 	}
 	l.recycle(r)
@@ -241,6 +246,14 @@ func (l *limiter) end(q *decide.Question) {
 	if acts {
 		l.metrics.batch.Touch() // what is in flight has changed
 		l.wake(now)
+	}
+}
+
+// endRedirected ends a request that was redirected, and whose next pass never came: it
+// is on a newer configuration, or a filter in front has answered it.
+func (l *limiter) endRedirected() {
+	if q := l.redirects.drop(); q != nil {
+		l.end(q)
 	}
 }
 

@@ -125,6 +125,7 @@ zones: ## make the time zones that come with the plugin anew
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew
 	go run ./cmd/algopic
+	cd bench && go run . -draw results/published.json -out ../docs/img/bench
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
 .PHONY: bench

@@ -13,7 +13,7 @@ import (
 const (
 	chartWidth  = 860
 	labelWidth  = 320 // of the setups' titles
-	valueWidth  = 90  // of the figures behind the bars
+	valueWidth  = 110 // of the figures behind the bars
 	barsWidth   = chartWidth - labelWidth - valueWidth
 	rowHeight   = 24
 	barHeight   = 14
@@ -26,11 +26,12 @@ const chartStyle = `<style>
 text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328; }
 .title { font-size: 15px; font-weight: 600; }
 .note { font-size: 12px; fill: #59636e; }
-.sluice { fill: #0f766e; } .peer { fill: #9aa4b2; } .envoy { fill: #0f766e; } .service { fill: #d97706; } .redis { fill: #b91c5c; }
+.group { font-size: 12px; font-weight: 600; fill: #59636e; } .ours { font-weight: 600; }
+.sluice { fill: #0f766e; } .peer { fill: #9aa4b2; } .envoy { fill: #6b7280; } .service { fill: #d97706; } .redis { fill: #b91c5c; }
 .range { stroke: #1f2328; stroke-width: 1.5; }
 @media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3; } .note { fill: #9198a1; } .range { stroke: #e6edf3; }
-  .sluice { fill: #2dd4bf; } .peer { fill: #7d8794; } .envoy { fill: #2dd4bf; } .service { fill: #fbbf24; } .redis { fill: #f472b6; }
+  text { fill: #e6edf3; } .note, .group { fill: #9198a1; } .range { stroke: #e6edf3; }
+  .sluice { fill: #2dd4bf; } .peer { fill: #7d8794; } .envoy { fill: #9ca3af; } .service { fill: #fbbf24; } .redis { fill: #f472b6; }
 }
 </style>
 `
@@ -42,11 +43,40 @@ type part struct {
 	value float64
 }
 
-// bar is one row of a panel.
+// bar is one row of a panel; a heading has a title alone.
 type bar struct {
 	title string
+	ours  bool
 	parts []part
 	whole spread
+	times float64 // of what it is compared with; 0 if with nothing
+}
+
+// shown is a setup in the charts, in a user's words.
+type shown struct{ id, title string }
+
+// groups are the charts' parts: what one would choose between, and how it is
+// compared. What only tells how the method works is in the tables.
+var groups = []struct {
+	title, against string // the setup that all are compared with
+	setups         []shown
+}{
+	{"Requests that are admitted", pairCached, []shown{
+		{sluice, "Sluice"},
+		{sluiceProxy, "Sluice, through redis_proxy"},
+		{sluiceThree, "Sluice, three limits in a rule"},
+		{leased, "Sluice, with a lease"},
+		{pairCached, "Envoy's ratelimit filter and its service"},
+	}},
+	{"Requests that are denied", pairDenied, []shown{
+		{sluiceDenied, "Sluice"},
+		{pairDenied, "Envoy's ratelimit filter and its service"},
+	}},
+	{"Counting in one Envoy alone", "", []shown{
+		{embedded, "Sluice without Redis"},
+		{local, "Envoy's local_ratelimit"},
+	}},
+	{"Without a limiter", "", []shown{{unlimited, "Envoy"}}},
 }
 
 // panel is bars on one scale from zero.
@@ -78,31 +108,46 @@ func (r *report) throughputPanel() *panel {
 		title: "Requests per second",
 		note:  "one Envoy worker, 16 connections; the line is from the least to the most of the rounds",
 	}
-	for _, s := range r.setups {
-		class := "peer"
-		if strings.HasPrefix(s.id, sluice) {
-			class = "sluice"
+	for _, g := range groups {
+		var bars []bar
+		for _, s := range g.setups {
+			b := bar{title: s.title, ours: strings.HasPrefix(s.id, sluice), whole: r.Results.spread(s.id, mainLoad, requestsPerSecond)}
+			if len(r.Results[s.id][mainLoad]) == 0 {
+				continue // not measured
+			}
+			class := "peer"
+			if b.ours {
+				class = "sluice"
+			}
+			b.parts = []part{{class, b.whole.Median}}
+			if g.against != "" && s.id != g.against {
+				b.times = spreadOf(r.Results.ratio(s.id, g.against, mainLoad, requestsPerSecond)).Median
+			}
+			bars = append(bars, b)
 		}
-		whole := r.Results.spread(s.id, mainLoad, requestsPerSecond)
-		p.bars = append(p.bars, bar{title: s.title, parts: []part{{class, whole.Median}}, whole: whole})
+		slices.SortFunc(bars, func(a, b bar) int { return cmp.Compare(b.whole.Median, a.whole.Median) })
+		if len(bars) > 0 {
+			p.bars = append(append(p.bars, bar{title: g.title}), bars...)
+		}
 	}
 	return p
 }
 
 func (r *report) costPanel() *panel {
 	p := &panel{
-		title:    "CPU time of a check, in microseconds",
-		note:     "beyond Envoy without a limiter, at 16 connections",
+		title:    "CPU time of a check that is admitted, in microseconds",
+		note:     "what Envoy without a limiter uses is not in it",
 		legend:   []string{"envoy", "service", "redis"},
 		decimals: 1,
 	}
 	plain := r.Results.spread(unlimited, mainLoad, envoyCPU).Median
-	for _, s := range r.setups {
-		if s.id == unlimited || s.status != 200 {
-			continue
+	for _, s := range append(slices.Clone(groups[0].setups), groups[2].setups...) {
+		if len(r.Results[s.id][mainLoad]) == 0 {
+			continue // not measured
 		}
 		p.bars = append(p.bars, bar{
 			title: s.title,
+			ours:  strings.HasPrefix(s.id, sluice),
 			parts: []part{
 				{"envoy", max(0, r.Results.spread(s.id, mainLoad, envoyCPU).Median-plain)},
 				{"service", r.Results.spread(s.id, mainLoad, serviceCPU).Median},
@@ -111,6 +156,7 @@ func (r *report) costPanel() *panel {
 			whole: spreadOf(r.Results.checkCost(s.id, mainLoad)),
 		})
 	}
+	slices.SortFunc(p.bars, func(a, b bar) int { return cmp.Compare(a.whole.Median, b.whole.Median) })
 	return p
 }
 
@@ -123,6 +169,9 @@ func (p *panel) draw(b *strings.Builder, y int) {
 		fmt.Fprintf(b, "<rect class=%q x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" rx=\"2\"/>\n", class, x, y+31)
 		fmt.Fprintf(b, "<text class=\"note\" x=\"%d\" y=\"%d\">%s</text>\n", x+15, y+40, strings.ToUpper(class[:1])+class[1:])
 	}
+	if len(p.bars) == 0 {
+		return
+	}
 	longest := slices.MaxFunc(p.bars, func(a, b bar) int { return cmp.Compare(a.whole.Max, b.whole.Max) })
 	scale := barsWidth / longest.whole.Max
 	for i, row := range p.bars {
@@ -132,7 +181,15 @@ func (p *panel) draw(b *strings.Builder, y int) {
 
 func (r *bar) draw(b *strings.Builder, y int, scale float64, decimals int) {
 	middle := y + barHeight/2
-	fmt.Fprintf(b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", labelWidth-10, middle+5, html.EscapeString(r.title))
+	if len(r.parts) == 0 {
+		fmt.Fprintf(b, "<text class=\"group\" x=\"0\" y=\"%d\">%s</text>\n", middle+5, html.EscapeString(r.title))
+		return
+	}
+	class := "setup"
+	if r.ours {
+		class = "ours"
+	}
+	fmt.Fprintf(b, "<text class=%q x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", class, labelWidth-10, middle+5, html.EscapeString(r.title))
 	x := float64(labelWidth)
 	for _, each := range r.parts {
 		width := each.value * scale
@@ -141,7 +198,16 @@ func (r *bar) draw(b *strings.Builder, y int, scale float64, decimals int) {
 	}
 	low, high := labelWidth+max(0, r.whole.Min)*scale, labelWidth+max(0, r.whole.Max)*scale
 	fmt.Fprintf(b, "<line class=\"range\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%[3]d\"/>\n", low, high, middle)
-	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\">%s</text>\n", max(x, high)+8, middle+5, grouped(r.whole.Median, decimals))
+	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\">%s</text>\n", max(x, high)+8, middle+5, r.figure(decimals))
+}
+
+// figure is the bar's number, and how many times the other's it is.
+func (r *bar) figure(decimals int) string {
+	text := grouped(r.whole.Median, decimals)
+	if r.times > 0 {
+		text += fmt.Sprintf(", %.1f ×", r.times)
+	}
+	return text
 }
 
 // grouped writes a number with a comma between thousands.

@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -35,11 +36,16 @@ func main() {
 	flag.StringVar(&o.root, "root", "..", "directory of the repository")
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to be measured beside this one, and nothing else")
+	draw := flag.String("draw", "", "measure nothing: draw the chart of this results file, in JSON, to -out")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	act := func() error { return run(ctx, o) }
+	if *draw != "" {
+		act = func() error { return redraw(*draw, o.out+".svg") }
+	}
+	if err := act(); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -73,6 +79,19 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	return r.write(root, o.out)
+}
+
+// redraw draws results that were written before.
+func redraw(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	return writeFile(to, func(f *os.File) error { return r.writeChart(f) })
 }
 
 // fill makes the measurements.

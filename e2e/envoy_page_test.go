@@ -70,7 +70,7 @@ func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 		{"stats_config", page.stats, shipped.Get("stats_config")},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
-			t.Errorf("docs/envoy.md: %s is\n%v\nenvoy.yaml has\n%v", c.what, c.got, c.want)
+			t.Errorf("docs/envoy.md: %s is\n%v\nenvoy.yaml has\n%v\n(copy it into the page)", c.what, c.got, c.want)
 		}
 	}
 }

@@ -32,11 +32,11 @@ func TestOperatorsView(t *testing.T) {
 // counts sends some requests of every kind, one at a time, and expects each to be
 // counted once under the right labels.
 func (s *scene) counts(t *testing.T) {
-	const api = `api%2Ev1%20%22beta%22`
+	const once = `once%2Ev1%20%22beta%22`
 	s.ask(t, []step{
 		{"/healthz", 3, 0},
 		{"/elsewhere", 4, 0},
-		{"/api", 5, 3}, // the fourth and fifth in the shadow of "trial"
+		{"/api", 5, 3}, // the fourth and fifth in the shadow of "tighter"
 		{"/once", 1, 4},
 		{"/both", 1, 1},
 	})
@@ -46,16 +46,16 @@ func (s *scene) counts(t *testing.T) {
 			"exempt": 3, "none": 4, "allowed": 3 + 1 + 1, "shadow_limited": 2, "limited": 3 + 4 + 1,
 			"blocked": 0, "failed_allow": 0, "failed_deny": 0, "local_allowed": 0, "local_limited": 0,
 		}},
-		expectation{`sluice_rule_requests_total{rule!="trial"} > 0`, []string{"rule", "outcome"}, map[string]int{
-			"health exempt": 3, api + " allowed": 5, api + " limited": 3, "once allowed": 1, "once limited": 4,
+		expectation{`sluice_rule_requests_total{rule!="tighter"} > 0`, []string{"rule", "outcome"}, map[string]int{
+			"health exempt": 3, "orders allowed": 5, "orders limited": 3, once + " allowed": 1, once + " limited": 4,
 			"wide allowed": 2, "narrow allowed": 1, "narrow limited": 1,
 		}},
-		expectation{`sluice_rule_requests_total{rule="trial",outcome="allowed"}`, nil, map[string]int{"": 3}},
+		expectation{`sluice_rule_requests_total{rule="tighter",outcome="allowed"}`, nil, map[string]int{"": 3}},
 		expectation{`sluice_near_limit_total > 0`, []string{"rule", "limit"}, map[string]int{
-			api + " " + api + "-366d": 1, "trial trial": 1, "once once": 1, "narrow narrow": 1,
+			"orders orders-366d": 1, "tighter tighter": 1, once + " " + once: 1, "narrow narrow": 1,
 		}},
-		expectation{`sluice_over_limit_total{rule!="trial"} > 0`, []string{"rule", "limit"}, map[string]int{
-			api + " " + api + "-366d": 3, "once once": 4, "narrow narrow": 1,
+		expectation{`sluice_over_limit_total{rule!="tighter"} > 0`, []string{"rule", "limit"}, map[string]int{
+			"orders orders-366d": 3, once + " " + once: 4, "narrow narrow": 1,
 		}},
 		expectation{`sluice_redis_refunds_total`, nil, map[string]int{"": 1}},
 		expectation{`sluice_redis_breaker_workers`, []string{"state"}, map[string]int{"closed": 1, "half_open": 0, "open": 0}},

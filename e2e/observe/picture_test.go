@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"flag"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,7 @@ var picture = flag.String("picture", "", "write the dashboard with the data of T
 
 // draw draws the dashboard with what Prometheus knows of the time since a moment.
 func (s *scene) draw(t *testing.T, from time.Time) {
-	svg, err := s.prometheus.drawDashboard(readDashboard(t), from, time.Now())
+	svg, err := s.prometheus.drawDashboard(readDashboard(t), s.outages, from, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +50,8 @@ const (
 	gap                   = 8 // between panels
 	columns               = 24
 	plotTop, plotLeft     = 30, 54 // within a panel
-	plotBottom            = 40     // likewise, from below
+	plotBottom            = 40     // likewise, from below, with one row of the legend
+	legendHeight          = 15
 	lineHeight            = 14
 )
 
@@ -59,7 +62,7 @@ const chartStyle = `text { font: 11px system-ui, -apple-system, "Segoe UI", Robo
 .big { font-size: 30px; font-weight: 600; text-anchor: middle; fill: #1f5fbf }
 .end { text-anchor: end }
 .panel { fill: #ffffff; stroke: #d5dbe1 }
-.grid { stroke: #e4e8ec }
+.grid { stroke: #e4e8ec } .outage { fill: #c2410c; fill-opacity: 0.12 }
 .line { fill: none; stroke-width: 1.5; stroke-linejoin: round }
 .c0 { stroke: #1f5fbf } .c1 { stroke: #c2410c } .c2 { stroke: #15803d } .c3 { stroke: #9333ea }
 .c4 { stroke: #b45309 } .c5 { stroke: #0e7490 } .c6 { stroke: #be185d } .c7 { stroke: #64748b }
@@ -82,8 +85,11 @@ func (d *drawing) text(class string, x, y float64, text string) {
 	d.add(`<text class="%s" x="%.0f" y="%.0f">%s</text>`, class, x, y, html.EscapeString(text))
 }
 
-// drawDashboard draws all panels where Grafana would.
-func (p *prometheus) drawDashboard(board *dashboard, from, to time.Time) ([]byte, error) {
+// period is a part of the time.
+type period struct{ from, to time.Time }
+
+// drawDashboard draws all panels where Grafana would. Outages of Redis are shaded.
+func (p *prometheus) drawDashboard(board *dashboard, outages []period, from, to time.Time) ([]byte, error) {
 	d := new(drawing)
 	height := 0
 	for _, panel := range board.Panels {
@@ -92,7 +98,7 @@ func (p *prometheus) drawDashboard(board *dashboard, from, to time.Time) ([]byte
 	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`, columns*cellWidth, height)
 	d.add("<title>%s</title>\n<style>\n%s</style>", html.EscapeString(board.Title), chartStyle)
 	for _, panel := range board.Panels {
-		c := chart{panel: panel, from: from, to: to}
+		c := chart{panel: panel, outages: outages, from: from, to: to}
 		for _, target := range panel.Targets {
 			found, err := p.during(interpolate(target.Expr, "10s"), from, to)
 			if err != nil {
@@ -104,10 +110,20 @@ func (p *prometheus) drawDashboard(board *dashboard, from, to time.Time) ([]byte
 				}
 			}
 		}
+		slices.SortStableFunc(c.lines, func(a, b line) int { return cmp.Compare(rank(a.name), rank(b.name)) })
 		c.draw(d)
 	}
 	d.add("</svg>")
 	return d.Bytes(), nil
+}
+
+// rank is the number that a line's name is: ranks are not sorted as words.
+func rank(name string) int {
+	n, err := strconv.Atoi(name)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // legend sets the labels in a legend, such as "{{rule}}: {{limit}}".
@@ -127,10 +143,12 @@ type line struct {
 // chart is a panel with its data.
 type chart struct {
 	panel    panel
+	outages  []period
 	from, to time.Time
 	lines    []line
 
 	x, y, w, h float64 // where the panel is
+	below      float64 // the plot: the times, and the legend's rows
 	most       float64 // at the top of the plot
 }
 
@@ -151,7 +169,9 @@ func (c *chart) draw(d *drawing) {
 	if c.panel.FieldConfig.Defaults.Custom.Stacking.Mode == "normal" {
 		c.stack()
 	}
+	c.below = plotBottom + float64(c.names(nil)-1)*legendHeight
 	c.scale()
+	c.shade(d)
 	c.axes(d)
 	c.plot(d)
 	c.names(d)
@@ -209,7 +229,15 @@ func (c *chart) px(at float64) float64 {
 }
 
 func (c *chart) py(value float64) float64 {
-	return c.y + c.h - plotBottom - (c.h-plotTop-plotBottom)*value/c.most
+	return c.y + c.h - c.below - (c.h-plotTop-c.below)*value/c.most
+}
+
+// shade marks when Redis was down.
+func (c *chart) shade(d *drawing) {
+	for _, o := range c.outages {
+		from, to := c.px(float64(o.from.UnixMilli())/1000), c.px(float64(o.to.UnixMilli())/1000)
+		d.add(`<rect class="outage" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>Redis is down</title></rect>`, from, c.y+plotTop, to-from, c.h-plotTop-c.below)
+	}
 }
 
 // axes draws the values at the left, and the seconds since the beginning below.
@@ -219,10 +247,13 @@ func (c *chart) axes(d *drawing) {
 		d.add(`<path class="grid" d="M%.1f %.1fH%.1f"/>`, c.x+plotLeft, c.py(value), c.x+c.w-12)
 		d.text("end", c.x+plotLeft-5, c.py(value)+4, format(value, c.panel.FieldConfig.Defaults.Unit))
 	}
-	const tick = 10
+	tick := 10 // seconds, so many that the labels have room
+	for c.px(float64(tick))-c.px(0) < 42 {
+		tick *= 2
+	}
 	for n := 0; time.Duration(n)*time.Second < c.to.Sub(c.from); n += tick {
 		at := float64(c.from.UnixMilli())/1000 + float64(n)
-		d.text("end", c.px(at)+8, c.y+c.h-plotBottom+13, fmt.Sprintf("%ds", n))
+		d.text("end", c.px(at)+8, c.y+c.h-c.below+13, fmt.Sprintf("%ds", n))
 	}
 }
 
@@ -245,19 +276,32 @@ func (c *chart) plot(d *drawing) {
 	}
 }
 
-// names draws the legend, as far as there is room.
-func (c *chart) names(d *drawing) {
-	x := c.x + 12
+// names draws the legend, in as many rows as it takes, and returns how many these are.
+// Without a drawing it counts them.
+func (c *chart) names(d *drawing) (rows int) {
+	x, rows := c.x+12, 1
+	type place struct {
+		x   float64
+		row int
+	}
+	places := make([]place, len(c.lines))
 	for i, l := range c.lines {
-		width := 30 + 7*float64(len(l.name))
-		if x+width > c.x+c.w {
-			d.text("", x, c.y+c.h-8, "…")
-			return
+		width := 26 + 6.2*float64(len(l.name))
+		if x+width > c.x+c.w && x > c.x+12 {
+			x, rows = c.x+12, rows+1
 		}
-		d.add(`<path class="line c%d" d="M%.1f %.1fh12"/>`, i%colours, x, c.y+c.h-12)
-		d.text("", x+16, c.y+c.h-8, l.name)
+		places[i] = place{x, rows}
 		x += width
 	}
+	for i, l := range c.lines {
+		if d == nil {
+			break
+		}
+		at, y := places[i], c.y+c.h-8-float64(rows-places[i].row)*legendHeight
+		d.add(`<path class="line c%d" d="M%.1f %.1fh12"/>`, i%colours, at.x, y-4)
+		d.text("", at.x+16, y, l.name)
+	}
+	return rows
 }
 
 // format writes a value in one of Grafana's units.
@@ -270,7 +314,9 @@ func format(value float64, unit string) string {
 	case unit == "s":
 		return fmt.Sprintf("%.3g s", value)
 	case unit == "reqps" || unit == "ops":
-		return fmt.Sprintf("%.3g/s", value)
+		return format(value, "") + "/s"
+	case value >= 1000:
+		return fmt.Sprintf("%.3gk", value/1000)
 	}
 	return fmt.Sprintf("%.3g", value)
 }

@@ -59,7 +59,7 @@ func (s *scene) trouble(t *testing.T) {
 // calm lets the picture show what is usual between the troubles.
 func calm() {
 	if *picture != "" {
-		time.Sleep(12 * time.Second)
+		time.Sleep(8 * time.Second)
 	}
 }
 
@@ -108,6 +108,7 @@ func (s *scene) losses(t *testing.T, client *redis.Client) {
 // and forgets somebody.
 func (s *scene) outage(t *testing.T) {
 	t.Helper()
+	began := time.Now()
 	s.redis.Kill()
 	s.until(t, `sluice_redis_breaker_workers{state="open"} > 0`)
 	// Which identities share a slot is a secret of the store: of 300 that fill half a
@@ -118,6 +119,7 @@ func (s *scene) outage(t *testing.T) {
 	s.until(t, `sluice_local_evictions_total > 0`)
 	s.raised(t, "SluiceRedisDown")
 	s.redis.Restart()
+	s.outages = append(s.outages, period{began, time.Now()})
 	s.until(t, `sum(sluice_redis_breaker_workers{state!="closed"}) == 0`)
 }
 

@@ -15,6 +15,7 @@ type Upstream struct {
 	Addr string
 
 	mu       sync.Mutex
+	handler  http.Handler
 	count    int
 	requests []*http.Request // without bodies
 }
@@ -28,17 +29,24 @@ func NewUpstream(t testing.TB, handler http.Handler) *Upstream {
 	if handler == nil {
 		handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	}
-	u := new(Upstream)
+	u := &Upstream{handler: handler}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u.record(r)
-		handler.ServeHTTP(w, r)
+		u.record(r).ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	u.Addr = strings.TrimPrefix(server.URL, "http://")
 	return u
 }
 
-func (u *Upstream) record(r *http.Request) {
+// Handle has another handler answer the requests from now on.
+func (u *Upstream) Handle(handler http.Handler) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.handler = handler
+}
+
+// record notes a request, and returns who answers it.
+func (u *Upstream) record(r *http.Request) http.Handler {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count++
@@ -47,6 +55,7 @@ func (u *Upstream) record(r *http.Request) {
 		kept.Body = nil
 		u.requests = append(u.requests, kept)
 	}
+	return u.handler
 }
 
 // Count returns how many requests have come.

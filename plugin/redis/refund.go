@@ -6,7 +6,11 @@ import "github.com/sluiceproxy/sluice/redisresp"
 // lost, the charge stands. It leaves at once, so that no later check overtakes
 // it.
 func (c *Conn) Refund(charge Charge, nowMicros int64) {
-	if charge.isNothing() || !c.stream.open && !(c.stream.resting && c.connect(nowMicros)) {
+	if charge.isNothing() {
+		return
+	}
+	if !c.stream.open && !(c.stream.resting && c.connect(nowMicros)) {
+		c.Release(charge, nowMicros)
 		return
 	}
 	c.pushRefund(refundEntry, charge, nowMicros)
@@ -114,6 +118,10 @@ func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
 		}
 		e.bySource = true
 		c.pushAgain(e)
+		return
+	}
+	if e.kind == releaseEntry || e.kind == renewEntry {
+		c.answerSlots(e, r)
 		return
 	}
 	taken := r.Kind != redisresp.Error

@@ -1,0 +1,323 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// inStores runs a test with a configuration that has a "redis", and again with the
+// embedded store. Nothing fails by being slow.
+func inStores(t *testing.T, plugin string, opts envoytest.Options, test func(t *testing.T, s *setting)) {
+	t.Helper()
+	const direct = `"redis": {"cluster": "redis"},`
+	if !strings.Contains(plugin, direct) {
+		t.Fatal("a configuration without Redis")
+	}
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, start(t, strings.Replace(plugin, direct, patient, 1), opts))
+	})
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		opts.Redis = []string{}
+		test(t, start(t, strings.Replace(plugin, direct, "", 1), opts))
+	})
+}
+
+// passwords is an application that takes its time over each, and of which one is
+// right.
+type passwords struct {
+	inside, most  atomic.Int64
+	failed, right atomic.Int64
+}
+
+func (p *passwords) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer p.inside.Add(-1)
+	for n := p.inside.Add(1); ; {
+		most := p.most.Load()
+		if n <= most || p.most.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	body, _ := io.ReadAll(r.Body)
+	time.Sleep(time.Duration(20+rand.IntN(30)) * time.Millisecond) // what checking a password takes
+	if string(body) == "right" {
+		p.right.Add(1)
+		return
+	}
+	p.failed.Add(1)
+	w.WriteHeader(http.StatusUnauthorized)
+}
+
+// logIn sends a password, and returns the status.
+func logIn(t *testing.T, client *http.Client, url, password string) int {
+	t.Helper()
+	resp, err := client.Post(url+"/login", "text/plain", strings.NewReader(password))
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+// TestCookbookFailedLogins: of 200 parallel guesses at most 5 are with the
+// application at once, and never more than 5 fail. Right passwords are free.
+func TestCookbookFailedLogins(t *testing.T) {
+	t.Parallel()
+	const limit, guesses = 5, 200
+	for _, tc := range []struct {
+		name  string
+		right int // of 10
+	}{{"all wrong", 0}, {"some right", 3}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			inStores(t, cookbook(t, "Failed logins"), envoytest.Options{}, func(t *testing.T, s *setting) {
+				app := &passwords{}
+				s.upstream.Handle(app)
+				for range 20 { // one after the other: none is refused
+					if status := logIn(t, shared, s.URL, "right"); status != http.StatusOK {
+						t.Fatalf("a right password: status %d", status)
+					}
+					awaitNothing(t, s)
+				}
+				var group sync.WaitGroup
+				var refused atomic.Int64
+				for i := range guesses {
+					group.Go(func() {
+						client := newClient()
+						defer client.CloseIdleConnections()
+						password := "wrong"
+						if i%10 < tc.right {
+							password = "right"
+						}
+						if logIn(t, client, s.URL, password) == http.StatusTooManyRequests {
+							refused.Add(1)
+						}
+					})
+				}
+				group.Wait()
+				if most := app.most.Load(); most > limit {
+					t.Errorf("%d were with the application at once, want %d at most", most, limit)
+				}
+				failed, right := app.failed.Load(), app.right.Load()-20
+				if failed > limit || failed == 0 {
+					t.Errorf("%d failed, want 1 to %d", failed, limit)
+				}
+				testenv.Same(t, "answers", failed+right+refused.Load(), int64(guesses))
+				for range limit { // until the limit is used up, then never
+					logIn(t, shared, s.URL, "wrong")
+				}
+				testenv.Same(t, "failed in the end", app.failed.Load(), int64(limit))
+				testenv.Same(t, "status of one more", logIn(t, shared, s.URL, "right"), http.StatusTooManyRequests)
+			})
+		})
+	}
+}
+
+// awaitNothing waits until Redis holds no charge. The embedded store settles as the
+// stream ends.
+func awaitNothing(t *testing.T, s *setting) {
+	t.Helper()
+	if s.client == nil {
+		return
+	}
+	testenv.Wait(t, 3*time.Second, func() error {
+		if keys := s.keys(t); len(keys) > 0 {
+			return fmt.Errorf("Redis holds %q", keys)
+		}
+		return nil
+	})
+}
+
+// TestCookbookFailures: requests that fail, and no others. A worker tells Redis what
+// the one before was worth before it asks about the next one.
+func TestCookbookFailures(t *testing.T) {
+	t.Parallel()
+	inStores(t, cookbook(t, "Failed requests only"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
+		s.upstream.Handle(http.HandlerFunc(obedient))
+		for i := range 59 { // 20 of them fail
+			status := []int{200, 404, 302}[i%3]
+			if got := get(t, s.URL, "x-account: a", fmt.Sprint("x-status: ", status)).status; got != status {
+				t.Fatalf("request %d: status %d, want %d", i, got, status)
+			}
+		}
+		testenv.Same(t, "after 20 failures: status", get(t, s.URL, "x-account: a").status, http.StatusTooManyRequests)
+		testenv.Same(t, "another account: status", get(t, s.URL, "x-account: b").status, http.StatusOK)
+	})
+}
+
+// TestCookbookBytesOut: what was sent is what is counted, to the KiB.
+func TestCookbookBytesOut(t *testing.T) {
+	t.Parallel()
+	inStores(t, cookbook(t, "Bytes out"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
+		s.upstream.Handle(http.HandlerFunc(obedient))
+		acquaint(t, s, "x-api-key: other")
+		const requests = 40
+		var group sync.WaitGroup
+		for range requests {
+			group.Go(func() {
+				if r := get(t, s.URL, "x-api-key: k", "x-bytes: 99000"); r.status != http.StatusOK {
+					t.Errorf("status %d", r.status)
+				}
+			})
+		}
+		group.Wait()
+		// 97 KiB each, as headers count, too, and 64 of the one that asks.
+		expectRemaining(t, s, 100_000-64-97*requests, "x-api-key: k")
+	})
+}
+
+// expectRemaining wants so much to be left when all is settled. There is one worker,
+// which tells Redis that before it asks about the request that tells us.
+func expectRemaining(t *testing.T, s *setting, want int, headers ...string) {
+	t.Helper()
+	awaitOver(t, s)
+	if got := get(t, s.URL, headers...).header.Get("x-ratelimit-remaining"); got != fmt.Sprint(want) {
+		t.Errorf("%s left, want %d", got, want)
+	}
+}
+
+// acquaint lets Redis learn the scripts, so that nothing is told twice from then on.
+func acquaint(t *testing.T, s *setting, header string) {
+	t.Helper()
+	for range 3 {
+		get(t, s.URL, header)
+		awaitOver(t, s)
+	}
+}
+
+// TestCookbookWork: what the upstream says is what is counted, under any parallelism.
+func TestCookbookWork(t *testing.T) {
+	t.Parallel()
+	inStores(t, cookbook(t, "A cost that the upstream tells"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
+		acquaint(t, s, "x-account: other")
+		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if units := r.Header.Get("x-units"); units != "" {
+				w.Header().Set("x-work-units", units)
+			}
+		}))
+		var group sync.WaitGroup
+		for i := range 50 {
+			group.Go(func() {
+				headers := []string{"x-account: a", fmt.Sprint("x-units: ", i%10)} // 225 in all
+				if i%5 == 0 {
+					headers = headers[:1] // released: 0 and 5 are 25 less
+				}
+				if r := get(t, s.URL, headers...); r.status != http.StatusOK {
+					t.Errorf("status %d", r.status)
+				}
+			})
+		}
+		group.Wait()
+		expectRemaining(t, s, 1000-10-(225-25), "x-account: a")
+	})
+}
+
+// TestSettledOnce: by the final response, however often Envoy tries, or follows a
+// redirect.
+func TestSettledOnce(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int64
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/moved":
+			w.Header().Set("location", "http://"+r.Host+"/second")
+			w.Header().Set("x-tokens", "50")
+			w.WriteHeader(http.StatusFound)
+		case r.URL.Path == "/retried" && tries.Add(1)%3 != 0:
+			w.Header().Set("x-tokens", "70")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("x-tokens", "3")
+		}
+	})
+	edit := func(c *envoyconf.Config) {
+		followRedirects(c)
+		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes/0/route/retry_policy",
+			c.Fragment(`{retry_on: 5xx, num_retries: 2, retry_back_off: {base_interval: 0.001s}}`))
+	}
+	plugin := `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
+		"limits": [{"algorithm": "sliding_window_log", "limit": 100, ` + long + `}],
+		"settle": {"status": ["200"], "cost": {"header": "x-tokens", "max": 100}}}]}`
+	inStores(t, plugin, envoytest.Options{Edit: edit}, func(t *testing.T, s *setting) {
+		s.upstream.Handle(app)
+		for _, path := range []string{"/moved", "/retried"} {
+			testenv.Same(t, path+": status", get(t, s.URL+path, "x-user: "+path).status, http.StatusOK)
+			awaitOver(t, s)
+			expectLeft(t, s.URL, 97, "x-user: "+path)
+		}
+	})
+}
+
+// TestSettlementsOutliveReloads: what is under way when the configuration is replaced is
+// settled by the old one.
+func TestSettlementsOutliveReloads(t *testing.T) {
+	t.Parallel()
+	config := func(body string) string {
+		return `{` + patient + `"response": {"body": "` + body + `"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1},
+			"limits": [{"algorithm": "sliding_window_log", "limit": 1000, ` + long + `}], "settle": {"status": ["401"]}}]}`
+	}
+	s := start(t, config("first"), envoytest.Options{Dynamic: true})
+	s.upstream.Handle(http.HandlerFunc(obedient))
+	const requests = 60
+	var group sync.WaitGroup
+	for i := range requests {
+		group.Go(func() {
+			client := newClient()
+			defer client.CloseIdleConnections()
+			status := []string{"200", "401"}[i%2]
+			r, err := send(ctx, client, s.URL, "x-user: u", "x-pause: 1s", "x-status: "+status)
+			if err != nil || fmt.Sprint(r.status) != status {
+				t.Errorf("%v, status %d, want %s", err, r.status, status)
+			}
+		})
+	}
+	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), requests, "requests with the upstream") })
+	if !s.Reload(config("second"), nil) {
+		t.Fatal("the configuration was refused")
+	}
+	group.Wait()
+	shared.CloseIdleConnections()
+	expectLeft(t, s.URL, 1000-requests/2, "x-user: u")
+}
+
+// TestSettlementsWithoutRedis: a Redis that dies between reservation and settlement has
+// lost nothing that was charged: what cannot be settled stays reserved, and is counted.
+func TestSettlementsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := start(t, `{"redis": {"cluster": "redis", "timeout": "1s"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
+		"limits": [{"algorithm": "sliding_window_log", "limit": 100, `+long+`}], "settle": {"status": ["401"]}}]}`,
+		envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
+	s.upstream.Handle(http.HandlerFunc(obedient))
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() { get(t, s.URL, "x-user: u", "x-pause: 1s") })
+	}
+	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), 3, "requests with the upstream") })
+	server.Kill()
+	group.Wait()
+	testenv.Wait(t, patience, func() error {
+		const lost = "wasmcustom.sluice.redis.event.lost.settlements_total"
+		if n := s.Stats(lost)[lost]; n != 3 {
+			return fmt.Errorf("%d settlements are counted as lost, want 3", n)
+		}
+		return nil
+	})
+	server.Restart()
+	expectLeft(t, s.URL, 70, "x-user: u")
+}

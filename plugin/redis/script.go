@@ -152,7 +152,7 @@ func (s *Script) appendTerms(dst []byte, charge *Charge) []byte {
 	}
 	if terms.Penalty != nil {
 		dst = append(dst, s.penalty...)
-		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes)
+		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes, charge.Deferred)
 		dst = redisresp.AppendBulk(dst, s.arg)
 	}
 	return dst

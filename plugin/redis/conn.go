@@ -52,13 +52,8 @@ func (a *Charge) costOf(limit int) int64 {
 	return a.Cost
 }
 
-// factor is the factor of the sizes.
-func (a *Charge) factor() int64 {
-	if a.Factor == 0 {
-		return algo.NoFactor
-	}
-	return a.Factor
-}
+// multiplied reports whether the sizes were made for a factor.
+func (a *Charge) multiplied() bool { return a.Factor != 0 && a.Factor != algo.NoFactor }
 
 // keep makes a the charge c, with copies of what may change, in the memory that a
 // has.

@@ -8,8 +8,8 @@
 -- ARGV[4]  what a worker has rejected from memory since it last called: how long ago
 --          (us) and how often, "1500000:3 20000:1", oldest first; at the end a "-" if
 --          this rejection is not to count: the worker will tell of it if it should
--- Reply    last of all how long a block is that this rejection has earned (us), else
---          0. In place of a decision, and nothing was charged:
+-- Reply    after the limits' integers how long a block is that this rejection has
+--          earned (us), else 0. In place of them, and nothing was charged:
 --          now, 2, left  blocked, for so long (us)
 -- State    STRING: when the first of the strikes came, when the last block ends, and
 --          how long it is (us, little-endian doubles), then how many blocks there were
@@ -24,8 +24,8 @@
 -- whatever call sees it, so that nobody waits for the clock; strikes likewise.
 --
 -- compose.go makes scripts of the sections below: [1] stands for the first of the
--- penalty's own key and arguments, which follow those of the limits and overrides; an
--- arrow for another section.
+-- penalty's own key and arguments, which follow those of the limits, the key that of
+-- the overrides; an arrow for another section.
 
 --- load
 local penalty = {since = 0, strikes = 0, ends = 0, length = 0, blocks = 0, earned = 0}

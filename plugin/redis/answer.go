@@ -49,7 +49,7 @@ func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
 		c.answerRole(r)
 	case trialEntry:
 		c.answerTrial(r, nowMicros)
-	case refundEntry, settleEntry:
+	case refundEntry, settleEntry, releaseEntry, renewEntry:
 		c.answerRefund(e, r)
 	case checkEntry:
 		c.answerCheck(e, r, nowMicros)

@@ -54,13 +54,8 @@ func (a *Charge) costOf(limit int) int64 {
 	return a.Cost
 }
 
-// factor is the factor of the sizes.
-func (a *Charge) factor() int64 {
-	if a.Factor == 0 {
-		return algo.NoFactor
-	}
-	return a.Factor
-}
+// multiplied reports whether the sizes were made for a factor.
+func (a *Charge) multiplied() bool { return a.Factor != 0 && a.Factor != algo.NoFactor }
 
 // keep makes a the charge c, with copies of what may change, in the memory that a
 // has.
@@ -154,6 +149,7 @@ type Conn struct {
 
 	pipe      pipeline
 	settling  settling
+	releasing releasing
 	listening listening
 	byKey     bool // scripts may not call TIME, see clock.go
 	breaker   breaker
@@ -212,6 +208,7 @@ func (c *Conn) Begin(nowMicros int64) Cause {
 	c.begunMicros, c.added = nowMicros, 0
 	if cause == NoCause {
 		c.pushSettlements(nowMicros)
+		c.pushReleases(nowMicros)
 	}
 	return cause
 }
@@ -258,6 +255,7 @@ func (c *Conn) pushAgain(e *entry) {
 func (c *Conn) Received(b []byte, nowMicros int64) {
 	c.deferring = true
 	c.read(b, nowMicros)
+	c.release(nowMicros)
 	c.transmitDeferred(nowMicros)
 }
 
@@ -276,6 +274,7 @@ func (c *Conn) Tick(nowMicros int64) {
 	}
 	c.try(nowMicros)
 	c.settle(nowMicros)
+	c.release(nowMicros)
 	c.rest(nowMicros)
 	c.transmitDeferred(nowMicros)
 }
@@ -283,6 +282,8 @@ func (c *Conn) Tick(nowMicros int64) {
 // NextTickMicros is how long Tick may wait; 0 when nothing waits for it.
 func (c *Conn) NextTickMicros(nowMicros int64) int64 {
 	switch {
+	case c.releasing.queue.len() > 0 && c.breaker.state == Closed:
+		return minTickMicros // others wait for the slots
 	case c.pipe.entries.len() > 0 || c.settling.queue.len() > 0:
 		return c.listening.periodMicros
 	case c.options.Try && c.trial.state == untried:
@@ -316,5 +317,5 @@ func (c *Conn) Used() bool { return c.used }
 
 // Idle reports whether every command has been sent and has had its reply.
 func (c *Conn) Idle() bool {
-	return c.pipe.entries.len() == 0 && len(c.out) == 0 && c.settling.queue.len() == 0
+	return c.pipe.entries.len() == 0 && len(c.out) == 0 && c.settling.queue.len() == 0 && c.releasing.queue.len() == 0
 }

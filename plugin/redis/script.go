@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"sync"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -18,6 +19,9 @@ type Script struct {
 	args     [][]byte  // of each limit: what follows its cost, as bulk strings
 	terms    []string  // ":override" and the like: keys of the whole rule, of checks only
 	penalty  []byte    // its arguments that do not depend on the request, as bulk strings
+	slots    int       // the limit whose slots requests hold; -1: none
+	release  algo.Script
+	renew    algo.Script
 	sized    algo.Plan // scratch: plan with the sizes of a charge
 	key      []byte    // scratch
 	arg      []byte    // scratch
@@ -35,7 +39,10 @@ type heads struct{ byHash, bySource []byte }
 // NewScript prepares a plan. suffixes are what follows the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes()}
+	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes(), slots: -1}
+	if i, ok := plan.Slots(); ok {
+		s.slots, s.release, s.renew = i, algo.ReleaseScript(), algo.RenewScript()
+	}
 	for i := range suffixes {
 		var own []byte
 		for _, a := range plan.Args(i) {
@@ -60,6 +67,9 @@ func (s *Script) newCommands(check, refund algo.Script, more int) commands {
 	keys, args := len(s.suffixes)+more, 0
 	for i := range s.suffixes {
 		args += 1 + s.plan.NumArgs(i)
+		if s.plan.TakesNonce(i) {
+			args++
+		}
 	}
 	return commands{newHeads(check, keys+len(s.terms), args+s.plan.NumTermArgs()), newHeads(refund, keys, args+1)}
 }
@@ -106,18 +116,25 @@ func appendHead(name, script string, keys, args int) []byte {
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check, refund or settlement.
+// appendCall appends the command of a check, refund or settlement, or what renews slots
+// or gives them back.
 func (s *Script) appendCall(dst []byte, e *entry) []byte {
+	if e.kind == releaseEntry || e.kind == renewEntry {
+		return s.appendSlots(dst, e)
+	}
 	c := s.commandsOf(e)
 	h := &c.check
 	if e.kind != checkEntry {
 		h = &c.refund
 	}
+	head := h.byHash
 	if e.bySource {
-		dst = append(dst, h.bySource...)
-	} else {
-		dst = append(dst, h.byHash...)
+		head = h.bySource
 	}
+	if e.kind == checkEntry && e.charge.multiplied() {
+		dst, head = appendLonger(dst, head)
+	}
+	dst = append(dst, head...)
 	for _, suffix := range s.suffixes {
 		dst = s.appendKey(dst, e.charge.Tag, suffix)
 	}
@@ -132,6 +149,9 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	plan := s.planOf(&e.charge)
 	for i, own := range s.args {
 		dst = redisresp.AppendBulkInt(dst, e.charge.costOf(i))
+		if i == s.slots {
+			dst = redisresp.AppendBulkInt(dst, e.charge.Nonce)
+		}
 		if plan == s.plan {
 			dst = append(dst, own...)
 		} else {
@@ -146,16 +166,26 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 
 // appendTerms appends what a check brings for the whole rule.
 func (s *Script) appendTerms(dst []byte, charge *Charge) []byte {
-	terms := s.plan.Terms()
-	if terms.Overrides {
-		dst = redisresp.AppendBulkInt(dst, charge.factor())
-	}
-	if terms.Penalty != nil {
+	if s.penalty != nil {
 		dst = append(dst, s.penalty...)
 		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes, charge.Deferred)
 		dst = redisresp.AppendBulk(dst, s.arg)
 	}
+	if charge.multiplied() {
+		dst = redisresp.AppendBulkInt(dst, charge.Factor)
+	}
 	return dst
+}
+
+// appendLonger begins a command that has one argument more than its head says, and
+// returns what of the head follows.
+func appendLonger(dst, head []byte) (longer, rest []byte) {
+	end := bytes.IndexByte(head, '\r')
+	elements := 0
+	for _, digit := range head[1:end] {
+		elements = 10*elements + int(digit-'0')
+	}
+	return redisresp.AppendArray(dst, elements+1), head[end+2:]
 }
 
 // planOf is the plan with the sizes that a charge brings. It is good until the next

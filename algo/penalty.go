@@ -176,8 +176,9 @@ func (p *Penalty) Args() []string {
 }
 
 // AppendStrikes appends the argument that tells what a worker has rejected from
-// memory, oldest first.
-func AppendStrikes(dst []byte, strikes []Strikes) []byte {
+// memory, oldest first. If deferred, a rejection by this call does not count: the
+// worker tells of it later, if it should.
+func AppendStrikes(dst []byte, strikes []Strikes, deferred bool) []byte {
 	for i, s := range strikes {
 		if i > 0 {
 			dst = append(dst, ' ')
@@ -185,6 +186,9 @@ func AppendStrikes(dst []byte, strikes []Strikes) []byte {
 		dst = strconv.AppendInt(dst, s.AgeMicros, 10)
 		dst = append(dst, ':')
 		dst = strconv.AppendInt(dst, s.Count, 10)
+	}
+	if deferred {
+		dst = append(dst, '-')
 	}
 	return dst
 }

@@ -6,7 +6,8 @@
 -- ARGV[2]  within, us: the time in which, from the first of them on
 -- ARGV[3]  how long the first block is, the second and so on: us, with spaces between
 -- ARGV[4]  what a worker has rejected from memory since it last called: how long ago
---          (us) and how often, "1500000:3 20000:1", oldest first
+--          (us) and how often, "1500000:3 20000:1", oldest first; at the end a "-" if
+--          this rejection is not to count: the worker will tell of it if it should
 -- Reply    after the limits' integers how long a block is that this rejection has
 --          earned (us), else 0. In place of them, and nothing was charged:
 --          now, 2, left  blocked, for so long (us)
@@ -57,8 +58,10 @@ do
 end
 
 --- strike
-local at, count = now, 1
---> count
+if string.sub(ARGV[4], -1) ~= '-' then
+  local at, count = now, 1
+  --> count
+end
 
 --- count
 if penalty.strikes == 0 or at - penalty.since >= ARGV[2] + 0 then penalty.since, penalty.strikes = at, 0 end

@@ -66,6 +66,7 @@ func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed
 type asked struct {
 	now, cost, factor int64
 	strikes           []Strikes
+	deferred          bool
 }
 
 // args are all arguments of a call, but for the test's clock.
@@ -76,7 +77,7 @@ func (a *asked) args(p *Plan) []any {
 		for _, arg := range p.terms.Penalty.Args() {
 			args = append(args, arg)
 		}
-		args = append(args, string(AppendStrikes(nil, a.strikes)))
+		args = append(args, string(AppendStrikes(nil, a.strikes, a.deferred)))
 	}
 	if p.terms.Overrides && a.factor != 0 && a.factor != NoFactor {
 		args = append(args, a.factor)

@@ -28,18 +28,18 @@ func (c *Config) Skipped() (notes []Mistake) {
 }
 
 // sourceText names where a component that may be absent gets its value.
-func (k *Component) sourceText() string {
-	switch k.Source {
+func (c *Component) sourceText() string {
+	switch c.Source {
 	case FromHeader:
-		return "the header " + strconv.Quote(k.Name)
+		return "the header " + strconv.Quote(c.Name)
 	case FromCookie:
-		return "the cookie " + strconv.Quote(k.Name)
+		return "the cookie " + strconv.Quote(c.Name)
 	case FromQuery:
-		return "the query parameter " + strconv.Quote(k.Name)
+		return "the query parameter " + strconv.Quote(c.Name)
 	case FromMetadata:
-		return "the metadata " + PathText(k.Path)
+		return "the metadata " + PathText(c.Path)
 	case FromProperty:
-		return "the property " + PathText(k.Path)
+		return "the property " + PathText(c.Path)
 	}
 	return "a value of its expression"
 }

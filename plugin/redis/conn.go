@@ -20,8 +20,10 @@ type Charge struct {
 	Sizes  []algo.Size // that came with the request; empty: as configured
 	// Factor is the one that Sizes were made for, in thousandths; 0: none. Strikes are
 	// rejections of the identity that a check tells of, see algo.Penalty.
-	Factor   int64
-	Strikes  []algo.Strikes
+	Factor  int64
+	Strikes []algo.Strikes
+	// Deferred: a rejection is no strike yet, as the worker has to judge it first.
+	Deferred bool
 	Nonce    int64 // set by Add
 	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
 }

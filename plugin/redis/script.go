@@ -168,7 +168,7 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 func (s *Script) appendTerms(dst []byte, charge *Charge) []byte {
 	if s.penalty != nil {
 		dst = append(dst, s.penalty...)
-		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes)
+		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes, charge.Deferred)
 		dst = redisresp.AppendBulk(dst, s.arg)
 	}
 	if charge.multiplied() {

@@ -145,6 +145,17 @@ func logging(name string, entries int64) subject {
 	return s
 }
 
+// holding takes a slot more with each check.
+func holding(name string) subject {
+	l := algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour}
+	s, r, nonce := allowing(name, 0, l), newRule(name, l), int64(0)
+	s.check = func(id string) []call {
+		nonce++
+		return []call{r.decideAs(nonce, id, 1, true)}
+	}
+	return s
+}
+
 // slots take a slot and give it back, while so many others are held.
 func slots() (all []subject) {
 	for _, held := range []int64{20, 1000} {

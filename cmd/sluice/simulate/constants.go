@@ -63,7 +63,11 @@ func stateBytes(l *algo.Limit, s algo.State) int64 {
 	case algo.SlidingWindowCounter:
 		return 198 + 4*max(0, l.SubWindows-1)
 	case algo.Concurrency:
-		return 150 + 45*int64(len(s)/3)
+		requests := int64(len(s) / 3)
+		if requests <= 128 {
+			return 202 + 39*max(0, requests-1)
+		}
+		return 126 * requests
 	}
 	return 182
 }

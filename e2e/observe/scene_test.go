@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -32,6 +33,7 @@ const allowing = `{"redis": {"cluster": "redis", "timeout": "10s"},
 			"penalty": {"after": 2, "within": "1h", "for": ["1h"]}},
 		{"name": "login", "match": {"path": "/login"}, "limits": [{` + ever + `, "limit": 1}], "settle": {"status": ["401"]}},
 		{"name": "chat", "match": {"path": "/chat"}, "limits": [{"algorithm": "concurrency", "limit": 1000}]},
+		{"name": "streams", "match": {"path": "/streams"}, "key": [{"header": "x-user"}], "limits": [{"algorithm": "concurrency", "limit": 100}]},
 		{"name": "queue", "match": {"path": "/queue"}, "limits": [
 			{"algorithm": "leaky_bucket", "limit": 1, "window": "4s", "burst": 3, "overflow": "queue"}]},
 		{"name": "search", "match": {"path": "/bucket"}, "key": [{"header": "x-user"}], "limits": [
@@ -67,17 +69,18 @@ type scene struct {
 	prometheus *prometheus
 	client     *client
 
-	outages []period // when Redis was down
+	outages  []period      // when Redis was down
+	released chan struct{} // closed when streams may end
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{redis: redistest.Start(t, "--enable-debug-command", "yes"), client: newClient(t)}
+	s := &scene{redis: redistest.Start(t, "--enable-debug-command", "yes"), client: newClient(t), released: make(chan struct{})}
 	s.Envoy = envoytest.Start(t, envoytest.Options{
 		Plugin:   allowing,
 		Beside:   map[string]string{"deny": denying, "local": deciding()},
 		Redis:    []string{s.redis.Addr},
-		Upstream: envoytest.NewUpstream(t, nil).Addr,
+		Upstream: envoytest.NewUpstream(t, http.HandlerFunc(s.slow)).Addr,
 	})
 	s.prometheus = startPrometheus(t, strings.TrimPrefix(s.Admin, "http://"))
 	return s

@@ -63,7 +63,7 @@ const (
 //	        scope; then, if every retry_i is 0, charge of those with a cost
 //	refund  pick, then locals, then in one scope load, parts and refund of those with
 //	        a cost above 0, and load, count, parts, counts and debit of those below
-//	renew   a script of its own, see renewal
+//	renew and release   scripts of their own, see renewal and giveBack
 //
 // A script of a plan with terms has their sections before and after the limits', see
 // compose_terms.go. A file need not have all sections. Names that end in _1 live from one scope to
@@ -101,25 +101,41 @@ func scriptOf(limiters []limiter, k kind) Script {
 		list.WriteByte(' ')
 	}
 	list.Write(k.append(nil))
+	return known(list.String(), func() string { return compose(limiters, k) })
+}
+
+// known finds the script of a name, or makes it.
+func known(name string, source func() string) Script {
 	composed.Lock()
 	defer composed.Unlock()
-	script, ok := composed.scripts[list.String()]
+	script, ok := composed.scripts[name]
 	if !ok {
-		script = newScript(compose(limiters, k))
+		script = newScript(source())
 		if composed.scripts == nil {
 			composed.scripts = map[string]Script{}
 		}
-		composed.scripts[list.String()] = script
+		composed.scripts[name] = script
 	}
 	return script
 }
 
 // renewal is the script that renews slots.
 func renewal(k kind) Script {
-	c := &composer{}
-	c.begin(k)
-	c.WriteString(section(concurrencyLua, "renew", ""))
-	return newScript(c.String())
+	name := "renewal"
+	if k.withoutTime {
+		name = "renewal without TIME"
+	}
+	return known(name, func() string {
+		c := &composer{}
+		c.begin(k)
+		c.WriteString(section(concurrencyLua, "renew", ""))
+		return c.String()
+	})
+}
+
+// giveBack is the script that gives slots back.
+func giveBack() Script {
+	return known("release", func() string { return header + section(concurrencyLua, "release", "") })
 }
 
 func compose(limiters []limiter, k kind) string {
@@ -199,24 +215,6 @@ func (c *composer) reply() {
 	}
 	c.WriteString(c.replyOfTerms() + "}\n")
 }
-
-// pick writes which calendar windows now is in: before all else, as nothing may have
-// been written if that is unknown.
-func (c *composer) pick(unknown string) {
-	for i := range c.limiters {
-		if c.limiters[i].fixed.calendar {
-			c.section(i, "pick", "")
-			c.WriteString(c.renumber(unknown, i))
-		}
-	}
-}
-
-// What to do if now is in none of three calendar windows: to answer the time, so that
-// one is asked again, or in a refund to give nothing back.
-const (
-	otherTime   = "if now < start_1 or now >= end_1 then return {now} end\n"
-	overLongAgo = "if now < start_1 or now >= end_1 then start_1, end_1 = 0, 0 end\n"
-)
 
 // refund writes what gives a charge back, or charges more at its time.
 func (c *composer) refund() {

@@ -42,7 +42,8 @@ func TestScriptText(t *testing.T) {
 		Limit{Algorithm: Concurrency, Units: 20, TTLMicros: 30e6},
 	)
 	files["with-slots.lua"], files["with-slots-refund.lua"] = p.Script(), p.RefundScript()
-	files["slots-renew.lua"] = p.RenewScript()
+	files["slots-release.lua"] = ReleaseScript()
+	files["slots-renew.lua"] = RenewScript()
 	p = mustPlan(t, Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 1e6, FromFirstRequest: true}, hours())
 	files["two-limits-calendar.lua"], files["two-limits-calendar-refund.lua"] = p.Script(), p.RefundScript()
 	for name, terms := range everyTerms() {
@@ -144,7 +145,7 @@ func TestSectionsAreUsed(t *testing.T) {
 	}
 	for _, l := range append(everyLimit(), hours(), Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
 		one := []limiter{newLimiter(&l)}
-		for _, source := range []string{compose(one, kind{}), compose(one, kind{refund: true}), renewal(kind{}).Source} {
+		for _, source := range []string{compose(one, kind{}), compose(one, kind{refund: true}), renewal(kind{}).Source, giveBack().Source} {
 			for lines := range unused {
 				if strings.Contains(unindent(source), unindent(lines)) {
 					delete(unused, lines)

@@ -87,6 +87,23 @@ if cost_1 > 0 then
   end
 end
 
+--- release
+-- What gives slots back that many requests of one identity held: a script of its own,
+-- which needs no clock.
+--
+-- KEYS[1]  the limit's key
+-- ARGV[1]  and so on: the nonce of an entry, its slots
+-- Reply    how many of the entries were not there any more
+local gone = 0
+for i = 1, #ARGV, 2 do
+  if call('ZREM', KEYS[1], ARGV[i] .. ':' .. ARGV[i + 1]) == 0 then
+    gone = gone + 1
+  elseif ARGV[i + 1] + 0 > 1 and call('ZINCRBY', KEYS[1], ARGV[i + 1] - 1, '') + 0 == 0 then
+    call('ZREM', KEYS[1], '')
+  end
+end
+return gone
+
 --- renew
 -- The renewal of many entries of one identity, which is a script of its own, with
 -- the clock in front.

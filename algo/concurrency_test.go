@@ -114,12 +114,12 @@ func TestSlotsInRedis(t *testing.T) {
 	}{
 		{
 			name:    "TIME",
-			scripts: func(p *Plan) (a, b, c Script) { return p.Script(), p.RefundScript(), p.RenewScript() },
+			scripts: func(p *Plan) (a, b, c Script) { return p.Script(), p.RefundScript(), RenewScript() },
 		},
 		{
 			name: "without TIME", options: []string{"--rename-command", "TIME", ""}, clock: []string{"rl:{a}" + ClockSuffix},
 			scripts: func(p *Plan) (a, b, c Script) {
-				return p.ScriptWithoutTime(), p.RefundScriptWithoutTime(), p.RenewScriptWithoutTime()
+				return p.ScriptWithoutTime(), p.RefundScriptWithoutTime(), RenewScriptWithoutTime()
 			},
 		},
 	} {
@@ -187,7 +187,15 @@ func TestSlotsInRedis(t *testing.T) {
 			if ttl := client.PTTL(ctx, l.keys[1]).Val(); ttl > 30*time.Second+time.Millisecond || ttl < 29*time.Second {
 				t.Errorf("the key expires in %v", ttl)
 			}
-			giveBack(5, 0, 3)
+			release := ReleaseScript().Source
+			for _, want := range []int64{1, 2} {
+				if gone, err := client.Eval(ctx, release, l.keys[1:], 5, 3, 77, 1).Int64(); gone != want || err != nil {
+					t.Errorf("%d entries were gone, %v; want %d", gone, err, want)
+				}
+			}
+			if d := ask(0, 0, 0); d[1].Remaining != 2 {
+				t.Errorf("after the release: %+v", d)
+			}
 			giveBack(4, 0, 1)
 			if n := client.Exists(ctx, l.keys[1]).Val(); n != 0 {
 				t.Error("the key is left when nobody holds a slot")
@@ -289,7 +297,7 @@ func TestSlotsUnderLua54(t *testing.T) {
 			}
 			if r.oneIn(5) {
 				plain.Renew(states, now, nonce+1000, 2)
-				l.call(plain.RenewScript(), now, []string{key}, []any{limit.TTLMicros, nonce + 1000, 2}, func([]int64) {})
+				l.call(RenewScript(), now, []string{key}, []any{limit.TTLMicros, nonce + 1000, 2}, func([]int64) {})
 			}
 		}
 	}

@@ -267,7 +267,7 @@ func (s *sequence) renewSome(t *testing.T) {
 		}
 	}
 	if len(args) > 1 {
-		source := strings.Replace(s.RenewScript().Source, "#ARGV, 2", "#ARGV - 3, 2", 1) // the test's clock
+		source := strings.Replace(RenewScript().Source, "#ARGV, 2", "#ARGV - 3, 2", 1) // the test's clock
 		sha := loadOnTestClock(t, s.client, source)
 		args = append(args, s.nowMicros/1e6, s.nowMicros%1e6, "")
 		s.pipe.EvalSha(ctx, sha, s.keys[limit:limit+1], args...)

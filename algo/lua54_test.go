@@ -78,7 +78,7 @@ func (l *lua54) run(t *testing.T) {
 // change and clocks that jump, under Lua 5.4: the replies are those of the Go.
 func TestLua54(t *testing.T) {
 	t.Parallel()
-	for i, limit := range everyLimit() {
+	for i, limit := range append(everyLimit(), hours()) {
 		t.Run(fmt.Sprintf("%d-%s", i, limit.Algorithm), func(t *testing.T) {
 			t.Parallel()
 			l, r := newLua54(t), newRandom(1200+uint64(i))
@@ -107,6 +107,9 @@ func replay54(t *testing.T, l *lua54, r random, plain *Plan, key string) {
 		}
 		if r.oneIn(10) {
 			p, _ = plain.Sized(new(Plan), []Size{r.size(&limit)})
+		}
+		if limit.CalendarID != "" {
+			p, _ = plain.Sized(new(Plan), []Size{{Units: p.Limits()[0].Units, Bounds: boundsAround(&limit, now)}})
 		}
 		if states[0] != nil && ceilDiv(p.ExpiresAtMicros(0, states[0]), 1000)*1000 <= now {
 			states[0] = nil // the stand-in has dropped it, too

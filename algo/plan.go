@@ -206,16 +206,24 @@ func (p *Plan) Renew(states []State, nowMicros, nonce, slots int64) {
 	states[i] = p.limiters[i].slots.renew(states[i], nowMicros, nonce, slots)
 }
 
+// ReleaseScript gives back slots of many requests of one identity, and no more than
+// these: twice does no harm.
+//
+//	EVALSHA sha 1 key, then of each request nonce and slots
+//
+// It answers how many of them had ended.
+func ReleaseScript() Script { return giveBack() }
+
 // RenewScript renews the slots of many requests of one identity:
 //
 //	EVALSHA sha 1 key, then the ttl in us, then of each request nonce and slots
 //
 // It answers how many of them had ended. They are held again, whatever the limit.
-func (p *Plan) RenewScript() Script { return renewal(kind{}) }
+func RenewScript() Script { return renewal(kind{}) }
 
 // RenewScriptWithoutTime is RenewScript with the key and the clock of
 // ScriptWithoutTime.
-func (p *Plan) RenewScriptWithoutTime() Script { return renewal(kind{withoutTime: true}) }
+func RenewScriptWithoutTime() Script { return renewal(kind{withoutTime: true}) }
 
 // NumArgs is how many arguments of limit i follow its cost, and its nonce.
 func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args) }

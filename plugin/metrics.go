@@ -31,8 +31,11 @@ type metrics struct {
 	states    [len(breakerStateNames)]metric.Gauge
 	inFlight  metric.Gauge
 	queued    metric.Gauge
-	evicted   uint64 // of the store's evictions, those that were counted
-	sent      int64  // of the settlements, likewise
+	holding   []metric.Gauge // by rule.LimitSet.Index; noGauge where there are no slots
+	renewed   int64          // of the connection's renewals, those that were counted
+	expired   int64          // likewise of slots that had ended by themselves
+	evicted   uint64         // of the store's evictions, those that were counted
+	sent      int64          // of the settlements, likewise
 	lost      int64
 	breaker   redis.BreakerState
 
@@ -64,6 +67,11 @@ func newMetrics(l *limiter, cfg *config.Config) *metrics {
 	}
 	for _, set := range l.rules.LimitSets {
 		m.limits = append(m.limits, limitsMetrics(b, set))
+		holding := noGauge
+		if set.HasSlots() {
+			holding = b.Sum(metric.InFlightRequests(set.Rule.Name))
+		}
+		m.holding = append(m.holding, holding)
 	}
 	if cfg.Redis != nil {
 		m.defineRedis()
@@ -254,8 +262,13 @@ func (m *metrics) observe(l *limiter) {
 			m.batch.Set(m.states[state], in)
 		}
 		m.batch.Set(m.inFlight, l.conn.InFlight())
+		renewed, expired := l.conn.Slots()
+		m.Count(metric.SlotsRenewed, renewed-m.renewed)
+		m.Count(metric.SlotsExpired, expired-m.expired)
+		m.renewed, m.expired = renewed, expired
 		m.observeSettlements(l.conn.Settlements())
 	}
+	m.observeSlots(l)
 	m.batch.Set(m.queued, int64(l.stores.Queued()))
 	m.batch.Set(m.generation, l.vm.metrics.loads)
 	m.batch.Set(m.loadTime, l.vm.metrics.loadSeconds)
@@ -263,6 +276,19 @@ func (m *metrics) observe(l *limiter) {
 		n := l.embedded.Evictions()
 		m.Count(metric.IdentityEvicted, int64(n-m.evicted))
 		m.evicted = n
+	}
+}
+
+// noGauge is a gauge that there is not.
+const noGauge = metric.Gauge(-1)
+
+// observeSlots sets how many requests hold slots of each rule. The tiers of a rule share
+// a gauge, to which each adds its own.
+func (m *metrics) observeSlots(l *limiter) {
+	for i, holding := range m.holding {
+		if holding != noGauge {
+			m.batch.Set(holding, l.stores.InFlight(i))
+		}
 	}
 }
 

@@ -239,6 +239,7 @@ func (l *limiter) end(q *decide.Question) {
 	}
 	l.carryOut(effect, q, decide.Verdict{}, now)
 	if acts {
+		l.metrics.batch.Touch() // what is in flight has changed
 		l.wake(now)
 	}
 }

@@ -145,20 +145,31 @@ func logging(name string, entries int64) subject {
 	return s
 }
 
+// holding takes a slot more with each check.
+func holding(name string) subject {
+	l := algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour}
+	s, r, nonce := allowing(name, 0, l), newRule(name, l), int64(0)
+	s.check = func(id string) []call {
+		nonce++
+		return []call{r.decideAs(nonce, id, 1, true)}
+	}
+	return s
+}
+
 // slots take a slot and give it back, while so many others are held.
 func slots() (all []subject) {
 	for _, held := range []int64{20, 1000} {
 		name := fmt.Sprintf("concurrency, take and give back, %d held", held)
 		r := newRule(name, algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour})
 		all = append(all, subject{
-			name: name, goal: slotsGoal, scripts: []string{r.Script().Source, r.RefundScript().Source},
+			name: name, goal: slotsGoal, scripts: []string{r.Script().Source, algo.ReleaseScript().Source},
 			prime: func(id string) (calls []call) {
 				for nonce := range held {
 					calls = append(calls, r.decideAs(nonce+1, id, 1, true))
 				}
 				return calls
 			},
-			check: func(id string) []call { return []call{r.decideAs(0, id, 1, true), r.giveBack(0, id, 1)} },
+			check: func(id string) []call { return []call{r.decideAs(0, id, 1, true), r.release(0, id, 1)} },
 		})
 	}
 	return all

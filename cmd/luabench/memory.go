@@ -33,6 +33,9 @@ func rememberings() []remembered {
 		// What has refilled leaves nothing behind: a unit takes 86 s here.
 		all = append(all, remembered{allowing(a.String(), 0, algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day}), 1})
 	}
+	for _, entries := range []int{1, 20, 128, 1000} {
+		all = append(all, remembered{holding(fmt.Sprintf("concurrency, %d in flight", entries)), entries})
+	}
 	for _, entries := range []int{1, 16, 128, 1000, 10_000} {
 		l := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: day}
 		all = append(all, remembered{allowing(fmt.Sprintf("sliding_window_log, %d entries", entries), 0, l), entries})

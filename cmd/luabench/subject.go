@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
-	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/redisresp"
@@ -63,18 +62,20 @@ func (r rule) decideAs(nonce int64, id string, cost int64, allowed bool) call {
 	})
 }
 
-// giveBack is a call of the rule's refund.
-func (r rule) giveBack(nonce int64, id string, cost int64) call {
-	args := append(r.args(nonce, cost), fmt.Sprint(time.Now().UnixMicro()))
-	return evalsha(r.RefundScript().Source, r.keys(id), args, anything)
+// release is a call that gives slots back.
+func (r rule) release(nonce int64, id string, slots int64) call {
+	return evalsha(algo.ReleaseScript().Source, r.keys(id), []string{nonceOf(nonce), fmt.Sprint(slots)}, anything)
 }
+
+// nonceOf is as long as those of the plugin are.
+func nonceOf(n int64) string { return fmt.Sprint(int64(1)<<62 + n) }
 
 // args are the arguments of a call.
 func (r rule) args(nonce, cost int64) (args []string) {
 	for i := range r.Limits() {
 		args = append(args, fmt.Sprint(cost))
 		if r.TakesNonce(i) {
-			args = append(args, fmt.Sprint(int64(1)<<62+nonce))
+			args = append(args, nonceOf(nonce))
 		}
 		args = append(args, r.Args(i)...)
 	}

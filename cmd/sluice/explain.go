@@ -132,10 +132,7 @@ func shown(identity string) string {
 // limitText is a limit in a few words, such as `gcra 10 in 1s, burst 20`.
 func limitText(l explain.Limit) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s %d in %s", l.Algorithm, l.Limit, l.Window)
-	if l.Capacity != l.Limit {
-		fmt.Fprintf(&s, ", burst %d", l.Capacity)
-	}
+	s.WriteString(limitOf(l.Algorithm, l.Limit, l.Capacity, l.Window))
 	if l.Cost != nil {
 		fmt.Fprintf(&s, ", cost %d", *l.Cost)
 	}

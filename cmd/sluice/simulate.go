@@ -215,10 +215,7 @@ func simulationTables(r *simulate.Report) [][][]string {
 		}
 		head := []string{rule.Rule, whole(rule.Checked), whole(rule.Admitted), rejected}
 		for _, l := range rule.Limits {
-			text := fmt.Sprintf("%s %d in %s", l.Algorithm, l.Limit, l.Window)
-			if l.Capacity != l.Limit {
-				text += fmt.Sprintf(", burst %d", l.Capacity)
-			}
+			text := limitOf(l.Algorithm, l.Limit, l.Capacity, l.Window)
 			rules = append(rules, append(head[:4:4], text, whole(l.MostInWindow)))
 			head = []string{"", "", "", ""}
 		}

@@ -216,10 +216,7 @@ func statusRows(limits []state.Status) [][]string {
 	}
 	rows := [][]string{head}
 	for _, l := range limits {
-		what := fmt.Sprintf("%s %d in %s", l.Algorithm, l.Limit, l.Window)
-		if l.Capacity != l.Limit {
-			what += fmt.Sprintf(", burst %d", l.Capacity)
-		}
+		what := limitOf(l.Algorithm, l.Limit, l.Capacity, l.Window)
 		row := []string{l.Name, strconv.FormatInt(l.Used, 10), strconv.FormatInt(l.Remaining, 10), wait(l.ResetMicros), what}
 		if tiers {
 			row = append([]string{l.Tier}, row...)

@@ -247,7 +247,10 @@ func (c *chart) axes(d *drawing) {
 		d.add(`<path class="grid" d="M%.1f %.1fH%.1f"/>`, c.x+plotLeft, c.py(value), c.x+c.w-12)
 		d.text("end", c.x+plotLeft-5, c.py(value)+4, format(value, c.panel.FieldConfig.Defaults.Unit))
 	}
-	const tick = 10
+	tick := 10 // seconds, so many that the labels have room
+	for c.px(float64(tick))-c.px(0) < 42 {
+		tick *= 2
+	}
 	for n := 0; time.Duration(n)*time.Second < c.to.Sub(c.from); n += tick {
 		at := float64(c.from.UnixMilli())/1000 + float64(n)
 		d.text("end", c.px(at)+8, c.y+c.h-c.below+13, fmt.Sprintf("%ds", n))
@@ -311,7 +314,9 @@ func format(value float64, unit string) string {
 	case unit == "s":
 		return fmt.Sprintf("%.3g s", value)
 	case unit == "reqps" || unit == "ops":
-		return fmt.Sprintf("%.3g/s", value)
+		return format(value, "") + "/s"
+	case value >= 1000:
+		return fmt.Sprintf("%.3gk", value/1000)
 	}
 	return fmt.Sprintf("%.3g", value)
 }

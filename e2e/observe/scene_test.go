@@ -31,6 +31,7 @@ const allowing = `{"redis": {"cluster": "redis", "timeout": "10s"},
 		{"name": "watched", "match": {"path": "/watched"}, "key": [{"header": "x-user"}], "overrides": true, "limits": [{` + ever + `, "limit": 1}],
 			"penalty": {"after": 2, "within": "1h", "for": ["1h"]}},
 		{"name": "login", "match": {"path": "/login"}, "limits": [{` + ever + `, "limit": 1}], "settle": {"status": ["401"]}},
+		{"name": "chat", "match": {"path": "/chat"}, "limits": [{"algorithm": "concurrency", "limit": 1000}]},
 		{"name": "queue", "match": {"path": "/queue"}, "limits": [
 			{"algorithm": "leaky_bucket", "limit": 1, "window": "4s", "burst": 3, "overflow": "queue"}]},
 		{"name": "search", "match": {"path": "/bucket"}, "key": [{"header": "x-user"}], "limits": [

@@ -59,7 +59,7 @@ func (s *scene) trouble(t *testing.T) {
 // calm lets the picture show what is usual between the troubles.
 func calm() {
 	if *picture != "" {
-		time.Sleep(12 * time.Second)
+		time.Sleep(8 * time.Second)
 	}
 }
 

@@ -128,6 +128,12 @@ func (e *Envoy) Stop() {
 	}
 }
 
+// Kill ends Envoy at once, as kill -9 does.
+func (e *Envoy) Kill() {
+	e.stopped = true
+	e.process.Kill()
+}
+
 // checkEnd stops Envoy and fails the test if it, or a VM in it, has crashed.
 func (e *Envoy) checkEnd() {
 	select {

@@ -80,6 +80,7 @@ func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 	c.Sizes, c.factor = c.own, 0 // what is set in Redis is in force there alone
 	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 	plan := s.planOf(c.Limits, c.Sizes)
+	s.embedded.Holding(s.heldLocally(c))
 	ruling, err := s.embedded.Decide(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions, source == FromEmbedded)
 	if err != nil {
 		return
@@ -87,6 +88,7 @@ func (s *Stores) askEmbedded(c *Check, source Source, now Time) {
 	c.Source = source
 	if c.accept(&ruling, c.Decisions); ruling.Allowed {
 		c.receipt = receiptOf(c)
+		s.hold(c, now.SteadyMicros)
 	}
 	if ruling.EarnedMicros > 0 {
 		s.record.Count(metric.PenaltyEarned, 1)
@@ -149,7 +151,7 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 	}
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if !c.Enforced() || !unanswered(c) {
+		if !c.Enforced() || !unanswered(c) || c.Limits.HasSlots() {
 			continue
 		}
 		e := s.denied.Find(c.Limits.Index, c.Tag)

@@ -9,7 +9,7 @@ import (
 
 // Unfinished reports whether anything is left to be done in the stores when the
 // request is over. For most it is not, and their end costs nothing.
-func (q *Question) Unfinished() bool { return q.settles }
+func (q *Question) Unfinished() bool { return q.settles || q.first(holdsSlots) != nil }
 
 // Respond takes what the headers of the upstream's response say of the charges.
 func (q *Question) Respond(resp rule.Response) {
@@ -27,13 +27,15 @@ func (q *Question) Respond(resp rule.Response) {
 // or it was admitted after that. Of a response that never came nothing is read. A
 // request for which Unfinished is false holds nothing, and needs no time.
 func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
-	if !q.settles {
+	if !q.Unfinished() {
 		return
 	}
 	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Rule.Settle != nil && c.receipt.source != FromNobody {
+		c := &q.Checks[i]
+		if c.Rule.Settle != nil && c.receipt.source != FromNobody {
 			s.settle(&c.receipt, c.Rule.Settle.Worth(c.heard, resp), now)
 		}
+		s.letGo(c, now)
 	}
 }
 

@@ -155,7 +155,9 @@ func (w *world) speak(i int) {
 		c.waiter.Expired(c.index, now)
 		return
 	case n == 13 || n == 14 && c.reply == nil: // an error, or its connection is lost
-		c.lost = c.reply != nil
+		if c.lost = c.reply != nil; c.lost {
+			w.Release(c.charge, 0) // as one cannot know
+		}
 		w.flying = slices.Delete(w.flying, i, i+1)
 		c.waiter.Failed(c.index, redis.ErrorReply, now)
 		return
@@ -201,6 +203,7 @@ func (w *world) step() {
 		w.down = !w.down
 		if !w.down {
 			w.stores.Reconnected()
+			w.release()
 		}
 	case n < 90:
 		w.stores.Tick(w.now)
@@ -211,6 +214,7 @@ func (w *world) step() {
 // drain lets all that is under way come to its end, without new requests.
 func (w *world) drain() {
 	w.down = false
+	w.release()
 	for range 1000 {
 		for len(w.flying) > 0 {
 			w.speak(0)

@@ -6,6 +6,7 @@ func (s *Stores) Tick(now Time) {
 		s.leases.Expire(now.SteadyMicros)
 	}
 	s.returnUnits(now)
+	s.renewSlots(now)
 }
 
 // NextMicros is how long until the stores have something to do, at least 1; 0 if
@@ -17,6 +18,11 @@ func (s *Stores) NextMicros(nowMicros int64) int64 {
 	next := s.queue.nextMicros(nowMicros)
 	if s.leases != nil {
 		if due := s.leases.NextMicros(nowMicros); next == 0 || due > 0 && due < next {
+			next = due
+		}
+	}
+	if s.slots != nil {
+		if due := s.slots.NextMicros(nowMicros); next == 0 || due > 0 && due < next {
 			next = due
 		}
 	}

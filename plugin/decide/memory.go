@@ -47,7 +47,7 @@ func (c *Check) Shown(i int) bool {
 
 // remember keeps what Redis said when a request was rejected.
 func (s *Stores) remember(c *Check, now Time) {
-	if s.denied == nil || c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree {
+	if s.denied == nil || c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree || c.Limits.HasSlots() {
 		return
 	}
 	i := c.Limits.Index

@@ -28,12 +28,13 @@ type world struct {
 	states  map[string][]algo.State // by script and tag
 	ledger  map[int64]*call         // by nonce
 	nonce   int64
-	down    bool    // no connection can be opened
-	steady  bool    // nothing happens by chance
-	heard   int64   // Redis' time, as far as the worker knows it; 0: not at all
-	resized int     // calls that were for another time
-	added   []*call // since Begin
-	flying  []*call // Redis has been sent them, and the last word is not spoken
+	down    bool           // no connection can be opened
+	steady  bool           // nothing happens by chance
+	owed    []redis.Charge // whose slots are given back when Redis is there
+	heard   int64          // Redis' time, as far as the worker knows it; 0: not at all
+	resized int            // calls that were for another time
+	added   []*call        // since Begin
+	flying  []*call        // Redis has been sent them, and the last word is not spoken
 
 	shared    map[string][]byte // of the embedded store
 	requests  map[*Question]*request
@@ -177,10 +178,11 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 	c := w.ledger[charge.Nonce]
 	if w.down {
 		c.lost = true
+		w.Release(charge, 0)
 		return
 	}
 	plan := w.planOf(charge)
-	plan.Refund(w.state(charge), charge.AtMicros, w.now.UnixMicros, plan.Each(units(charge)))
+	plan.RefundAs(charge.Nonce, w.state(charge), charge.AtMicros, w.now.UnixMicros, plan.Each(units(charge)))
 	if c.given += units(charge); c.given > c.charged {
 		w.t.Fatalf("call %d charged %d and was given back %d", charge.Nonce, c.charged, c.given)
 	}
@@ -188,6 +190,34 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 
 // Settle implements Redis.
 func (w *world) Settle(charge redis.Charge, nowMicros int64) { w.Refund(charge, nowMicros) }
+
+// Release implements Redis. What cannot be sent is sent later.
+func (w *world) Release(charge redis.Charge, _ int64) {
+	charge.Tag, charge.Costs = slices.Clone(charge.Tag), slices.Clone(charge.Costs)
+	w.owed = append(w.owed, charge)
+	w.release()
+}
+
+// release gives slots back that are owed.
+func (w *world) release() {
+	for ; !w.down && len(w.owed) > 0; w.owed = w.owed[1:] {
+		charge := w.owed[0]
+		plan := w.plans[charge.Script]
+		if i, ok := plan.Slots(); ok {
+			costs := plan.Each(0)
+			costs[i] = units(charge)
+			plan.RefundAs(charge.Nonce, w.state(charge), 0, w.now.UnixMicros, costs)
+		}
+	}
+}
+
+// Renew implements Redis.
+func (w *world) Renew(script *redis.Script, tag []byte, slots []int64, _ int64) {
+	for ; !w.down && len(slots) > 0; slots = slots[2:] {
+		state := w.state(redis.Charge{Script: script, Tag: tag})
+		w.plans[script].Renew(state, w.now.UnixMicros, slots[0], slots[1])
+	}
+}
 
 func (w *world) state(charge redis.Charge) []algo.State {
 	plan := w.plans[charge.Script]
@@ -230,7 +260,8 @@ func (w *world) run(c *call) {
 		}
 	}
 	out := make([]algo.Decision, len(plan.Limits()))
-	allowed := plan.Decide(w.state(c.charge), w.now.UnixMicros, plan.Each(units(c.charge)), out)
+	plan.Rebase(w.state(c.charge), w.now.UnixMicros)
+	allowed := plan.DecideAs(c.charge.Nonce, w.state(c.charge), w.now.UnixMicros, plan.Each(units(c.charge)), out)
 	c.reply = &redis.Reply{Ruling: algo.Ruling{AtMicros: w.now.UnixMicros, Allowed: allowed}, Decisions: out}
 	if allowed {
 		c.charged = units(c.charge)

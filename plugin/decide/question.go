@@ -8,6 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // Question is all that is asked about one request: a Check for each rule that
@@ -95,6 +96,7 @@ type Check struct {
 	late    Receipt      // of an answer of Redis' that came after the verdict
 	nonce   int64        // of the call to Redis
 	lease   *lease.Lease // nil: the limit is not leased
+	slot    slots.Slot   // what it holds until the request is over
 	heard   rule.Heard   // what response headers say of the charge
 }
 

@@ -48,6 +48,7 @@ func (s *Stores) giveAllBack(q *Question, now Time) {
 	for i := range q.Checks {
 		s.GiveBack(&q.Checks[i].receipt, now)
 		s.GiveBack(&q.Checks[i].late, now)
+		s.drop(&q.Checks[i], now)
 	}
 }
 

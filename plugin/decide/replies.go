@@ -25,6 +25,7 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 	c.Source = FromRedis
 	if c.accept(&r.Ruling, r.Decisions); r.Allowed {
 		c.receipt = receiptOf(c)
+		s.hold(c, nowMicros)
 	}
 	if !expired {
 		q.answered()
@@ -32,15 +33,16 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 }
 
 // late takes an answer to a check that the failure mode has taken care of. What it
-// charged stands if the request was admitted all the same, unless its rule settles:
-// then it would count for whoever is given back what is not kept.
+// charged stands if the request was admitted all the same, unless its rule settles or
+// has slots: then it would count for whoever is given back what is not kept, and the
+// request holds none.
 func (s *Stores) late(q *Question, c *Check, r *redis.Reply, nowMicros int64) {
 	if r.Allowed && r.By == algo.ByLimits && c.Charges() {
 		c.late = Receipt{
 			source: FromRedis, limits: c.Limits, tag: c.Tag, costs: c.Costs, sizes: c.asked,
 			atMicros: r.AtMicros, nonce: c.nonce,
 		}
-		if q.refused || c.Rule.Settle != nil {
+		if q.refused || c.Rule.Settle != nil || c.Limits.HasSlots() {
 			s.GiveBack(&c.late, Time{SteadyMicros: nowMicros})
 		}
 	}
@@ -123,7 +125,12 @@ func (s *Stores) RoundTrip(micros int64) { s.record.RoundTrip(micros) }
 func (s *Stores) Refunded() { s.record.Count(metric.ChargeRefunded, 1) }
 
 // BreakerChanged implements redis.Observer.
-func (s *Stores) BreakerChanged(state redis.BreakerState) { s.record.BreakerChanged(state) }
+func (s *Stores) BreakerChanged(state redis.BreakerState) {
+	s.record.BreakerChanged(state)
+	if state == redis.Closed && s.slots != nil {
+		s.slots.Hurry() // none was renewed meanwhile
+	}
+}
 
 // Reconnected implements redis.Observer. Who answers now may hold none of the
 // charges behind what is remembered, nor behind the leases.
@@ -132,5 +139,8 @@ func (s *Stores) Reconnected() {
 	s.reconnected = true
 	if s.denied != nil {
 		s.denied.Clear()
+	}
+	if s.slots != nil {
+		s.slots.Hurry()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // Recorder counts what happens. It is called once for each thing that does.
@@ -36,6 +37,8 @@ type Redis interface {
 	Flush(nowMicros int64)
 	Refund(charge redis.Charge, nowMicros int64)
 	Settle(charge redis.Charge, nowMicros int64)
+	Release(charge redis.Charge, nowMicros int64)
+	Renew(script *redis.Script, tag []byte, slots []int64, nowMicros int64)
 	RedisMicros(nowMicros int64) (micros int64, known bool)
 }
 
@@ -54,6 +57,10 @@ type Stores struct {
 	leases  *lease.Book     // nil: no limit is leased
 	terms   terms           // of rules that have any
 
+	slots   *slots.Book // nil: no limit has any
+	sets    []*rule.LimitSet
+	renewed []int64 // scratch
+
 	calendars calendars
 
 	// reconnected notes that another connection to Redis was opened in place of an
@@ -70,6 +77,7 @@ type Stores struct {
 // NewStores makes the stores of a configuration. embedded may be nil.
 func NewStores(cfg *config.Config, rules *rule.Set, embedded *local.Store, record Recorder) *Stores {
 	s := &Stores{mode: cfg.Failure.Mode, record: record, embedded: embedded, calendars: newCalendars(rules)}
+	s.slots, s.sets = newSlots(rules), rules.LimitSets
 	for range rules.LimitSets {
 		s.sized = append(s.sized, &algo.Plan{})
 	}
@@ -115,6 +123,11 @@ func (s *Stores) Question(contextID uint32) *Question {
 func (s *Stores) Release(q *Question) {
 	if q.state != Ended || q.inPipe > 0 {
 		return
+	}
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.slot.Held() { // not so, but the Book must not point to what is used again
+			s.slots.Drop(&c.slot)
+		}
 	}
 	q.reset()
 	if len(s.idle) < maxIdle {

@@ -14,9 +14,10 @@ const (
 	shareOfRemaining = 16
 	// exactBelow is the part of the capacity below which every request asks Redis.
 	exactBelow = 20
-	// holders is how many workers may hold batches of one bucket at a time without
-	// admitting more than it does, if all hold as much.
-	holders = 16
+	// holders is how many batches of one bucket may be held at a time without admitting
+	// more than it does, if all are as large: those of 100 workers, each of which has up
+	// to a quarter of a batch left when the next one comes.
+	holders = 128
 	// paddingOfRemaining bounds what a bucket's lease may cost beyond its units, as
 	// that is lost for the identity where it meets its limit soon: 0.2 % for each
 	// worker.

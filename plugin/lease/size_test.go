@@ -88,6 +88,44 @@ func TestSharpenedBucketsNeverOverAdmit(t *testing.T) {
 	}
 }
 
+// A client may warm a hundred workers, exhaust the bucket at one, and then spend what
+// the others hold.
+func TestManyHolders(t *testing.T) {
+	t.Parallel()
+	for round := range uint64(60) {
+		random := rand.New(rand.NewPCG(5, round))
+		limit := algo.Limit{Algorithm: algo.TokenBucket, Units: 1000, WindowMicros: second, Burst: 2000 + random.Int64N(20_000)}
+		m := newMesh(t, 100, limit, 0, 200*millisecond)
+		level, last := 0.0, m.now
+		one := func(w *worker) {
+			if w.request() {
+				level = max(0, level-float64(m.now-last)/1000) + 1
+				if last = m.now; level > float64(limit.Burst)+0.001 {
+					t.Fatalf("round %d: the bucket holds %v of %d", round, level, limit.Burst)
+				}
+			}
+		}
+		for range 1 + random.IntN(4) {
+			for range 2 + random.IntN(4) { // warm them, at about the bucket's rate
+				for _, w := range m.workers {
+					one(w)
+				}
+				m.pass(random.Int64N(100 * millisecond))
+			}
+			m.pass(random.Int64N(200 * millisecond)) // while they hold what they have
+			for range limit.Burst {
+				one(m.workers[0])
+			}
+			for range 3 {
+				for _, w := range m.workers {
+					one(w)
+				}
+			}
+			m.pass(random.Int64N(second))
+		}
+	}
+}
+
 // A hot identity far from its limit costs next to no calls.
 func TestSharpenedIsCheap(t *testing.T) {
 	t.Parallel()
@@ -122,9 +160,9 @@ func TestOrders(t *testing.T) {
 		{name: "near the end", limit: window, admitted: 500, remaining: 499},
 		{name: "too slow", limit: window, admitted: 1, remaining: 9000},
 		{name: "a bucket that is loaded", limit: bucket, admitted: 10, remaining: 3_000_000, lead: 600 * second, want: Order{Units: 10}},
-		{name: "a bucket at rest is padded", limit: bucket, admitted: 10, remaining: 3_600_000, want: Order{Units: 10, Padding: 16*10 + 200 - 10}},
+		{name: "a bucket at rest is padded", limit: bucket, admitted: 10, remaining: 3_600_000, want: Order{Units: 10, Padding: 128*10 + 200 - 10}},
 		{name: "not if that costs much", limit: bucket, admitted: 50, remaining: 180_000},
-		{name: "a shorter lease", limit: bucket, admitted: 50, remaining: 180_000, lead: 170 * millisecond, want: Order{Units: 8}},
+		{name: "a shorter lease", limit: bucket, admitted: 50, remaining: 180_000, lead: 1070 * millisecond, want: Order{Units: 8}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -174,7 +212,7 @@ func TestLeaseEnds(t *testing.T) {
 		reset int64
 	}{
 		{"with its window", algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}, left},
-		{"as its bucket drains", algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second}, left + 16*5*millisecond + 1},
+		{"as its bucket drains", algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second}, left + 128*5*millisecond + 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

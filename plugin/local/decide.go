@@ -20,7 +20,10 @@ func (id *identity) decide(p *algo.Plan, costs []int64, out []algo.Decision) (r 
 	if p.Rebase(id.states, id.atMicros) {
 		changed = true
 	}
-	r.Allowed = p.Decide(id.states, id.atMicros, costs, out)
+	if _, ok := p.Slots(); ok {
+		p.Renew(id.states, id.atMicros, id.holder, id.held)
+	}
+	r.Allowed = p.DecideAs(id.holder, id.states, id.atMicros, costs, out)
 	switch {
 	case r.Allowed && len(costs) > 0 && slices.Max(costs) > 0:
 		id.consumed, changed = consumed(p.Limits(), out), true

@@ -17,6 +17,8 @@ type identity struct {
 	fingerprint fingerprint
 	atMicros    int64 // the time to decide at, see load
 	consumed    byte
+	holder      int64        // what this worker's slots are under, see slots.go
+	held        int64        // how many it holds
 	states      []algo.State // one for each limit of the plan
 	buffers     []algo.State // where states live: one for each limit of the longest plan
 

@@ -93,6 +93,7 @@ func New(shared SharedData, opts Options) *Store {
 		namespace: opts.Namespace,
 		keys:      newSlotKeys(opts.Slots),
 		hash:      sha256.New(),
+		identity:  identity{holder: newHolder()},
 	}
 }
 

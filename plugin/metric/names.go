@@ -28,6 +28,10 @@ const (
 	UnitsTaken
 	UnitsSpent
 	UnitsReturned
+	// SlotsRenewed: slots of requests that live long were renewed.
+	SlotsRenewed
+	// SlotsExpired: slots had ended by themselves when they were given back.
+	SlotsExpired
 	// OverrideFree, OverrideBlock, OverrideFactor and OverrideIgnored are the checks
 	// for which Redis held an override: those, or what is none.
 	OverrideFree
@@ -64,6 +68,8 @@ var EventMetrics = [Events]Definition{
 	UnitsTaken:      {Name: "sluice.lease.event.taken.units_total", NeedsRedis: true},
 	UnitsSpent:      {Name: "sluice.lease.event.spent.units_total", NeedsRedis: true},
 	UnitsReturned:   {Name: "sluice.lease.event.returned.units_total", NeedsRedis: true},
+	SlotsRenewed:    {Name: "sluice.slots.renewed_total", NeedsRedis: true},
+	SlotsExpired:    {Name: "sluice.slots.expired_total", NeedsRedis: true},
 	OverrideFree:    {Name: "sluice.overrides.event.free.checks_total", NeedsRedis: true},
 	OverrideBlock:   {Name: "sluice.overrides.event.block.checks_total", NeedsRedis: true},
 	OverrideFactor:  {Name: "sluice.overrides.event.factor.checks_total", NeedsRedis: true},
@@ -90,6 +96,9 @@ func Requests(outcome string) string { return "sluice.outcome." + outcome + ".re
 func RuleRequests(rule, outcome string) string {
 	return rulePrefix + Escape(rule) + outcomeElement + outcome + ".rule_requests_total"
 }
+
+// InFlightRequests is the gauge of the requests that hold slots of a rule.
+func InFlightRequests(rule string) string { return rulePrefix + Escape(rule) + ".in_flight_requests" }
 
 // NearLimit and OverLimit are the counters of one limit of a rule.
 func NearLimit(rule, limit string) string { return limitName(rule, limit) + ".near_limit_total" }

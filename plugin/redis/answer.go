@@ -49,7 +49,7 @@ func (c *Conn) answer(r redisresp.Reply, nowMicros int64) {
 		c.answerRole(r)
 	case trialEntry:
 		c.answerTrial(r, nowMicros)
-	case refundEntry, settleEntry:
+	case refundEntry, settleEntry, releaseEntry, renewEntry:
 		c.answerRefund(e, r)
 	case checkEntry:
 		c.answerCheck(e, r, nowMicros)
@@ -69,7 +69,8 @@ func (c *Conn) answerSetUp(command string, r redisresp.Reply, nowMicros int64) {
 	c.hangUp(ended{cause: ErrorReply, counted: true}, nowMicros)
 }
 
-// answerCheck brings a check its last call, or sends it again.
+// answerCheck brings a check its last call, or sends it again: a rejection that a
+// refund should have come before, unless it has counted as a strike.
 func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 	if r.Kind == redisresp.Error {
 		c.answerError(e, r, nowMicros)
@@ -87,8 +88,7 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 	c.observer.RoundTrip(nowMicros - e.sentMicros)
 	if !e.expired {
 		c.breaker.succeed(e.charge.Tag, nowMicros)
-		if e.overtook && !c.reply.Allowed {
-			e.charge.Strikes = e.charge.Strikes[:0] // they have been counted
+		if e.overtook && !c.reply.Allowed && !e.charge.Script.strikes() {
 			c.askAgain(e)
 			return
 		}

@@ -89,7 +89,7 @@ func (w *client) left() (n int) {
 
 func (w *client) Decided(index int, r *Reply, nowMicros int64) {
 	h := w.lastCall(index, nowMicros)
-	if len(r.Decisions) != 1 || r.Decisions[0].Allowed != r.Allowed {
+	if len(r.Decisions) != len(w.rig.script.suffixes) || len(r.Decisions) == 1 && r.Decisions[0].Allowed != r.Allowed {
 		w.rig.t.Errorf("%v: decisions %+v, allowed %v", w.tags, r.Decisions, r.Allowed)
 	}
 	h.at, h.allowed = r.AtMicros, r.Allowed

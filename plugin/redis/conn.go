@@ -152,6 +152,7 @@ type Conn struct {
 
 	pipe      pipeline
 	settling  settling
+	releasing releasing
 	listening listening
 	byKey     bool // scripts may not call TIME, see clock.go
 	breaker   breaker
@@ -210,6 +211,7 @@ func (c *Conn) Begin(nowMicros int64) Cause {
 	c.begunMicros, c.added = nowMicros, 0
 	if cause == NoCause {
 		c.pushSettlements(nowMicros)
+		c.pushReleases(nowMicros)
 	}
 	return cause
 }
@@ -256,6 +258,7 @@ func (c *Conn) pushAgain(e *entry) {
 func (c *Conn) Received(b []byte, nowMicros int64) {
 	c.deferring = true
 	c.read(b, nowMicros)
+	c.release(nowMicros)
 	c.transmitDeferred(nowMicros)
 }
 
@@ -274,6 +277,7 @@ func (c *Conn) Tick(nowMicros int64) {
 	}
 	c.try(nowMicros)
 	c.settle(nowMicros)
+	c.release(nowMicros)
 	c.rest(nowMicros)
 	c.transmitDeferred(nowMicros)
 }
@@ -281,6 +285,8 @@ func (c *Conn) Tick(nowMicros int64) {
 // NextTickMicros is how long Tick may wait; 0 when nothing waits for it.
 func (c *Conn) NextTickMicros(nowMicros int64) int64 {
 	switch {
+	case c.releasing.queue.len() > 0 && c.breaker.state == Closed:
+		return minTickMicros // others wait for the slots
 	case c.pipe.entries.len() > 0 || c.settling.queue.len() > 0:
 		return c.listening.periodMicros
 	case c.options.Try && c.trial.state == untried:
@@ -314,5 +320,5 @@ func (c *Conn) Used() bool { return c.used }
 
 // Idle reports whether every command has been sent and has had its reply.
 func (c *Conn) Idle() bool {
-	return c.pipe.entries.len() == 0 && len(c.out) == 0 && c.settling.queue.len() == 0
+	return c.pipe.entries.len() == 0 && len(c.out) == 0 && c.settling.queue.len() == 0 && c.releasing.queue.len() == 0
 }

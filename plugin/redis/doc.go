@@ -12,6 +12,7 @@
 //	conn.go      a request's way: Begin, Add, Flush, Received, Tick
 //	answer.go    what becomes of each reply
 //	refund.go    what is given back, at once or as a settlement
+//	slots.go     slots: what gives them back, and renews them
 //	clock.go     a Redis whose scripts may not ask for the time
 //	timeout.go   what becomes of a check without one
 //	stream.go    the stream: opened on demand, lost, stalled, at rest

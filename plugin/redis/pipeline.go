@@ -4,16 +4,18 @@ package redis
 type kind uint8
 
 const (
-	checkEntry  kind = iota // a rule's check, for which a Waiter waits
-	refundEntry             // gives a charge back; nobody waits
-	settleEntry             // likewise, as a settlement
-	authEntry               // AUTH
-	selectEntry             // SELECT
-	probeEntry              // the breaker's probe: there is one while it is HalfOpen
-	serverEntry             // INFO server, of the trial
-	roleEntry               // INFO replication, likewise
-	trialEntry              // the trial's script
-	staleEntry              // a probe or trial that was given up
+	checkEntry   kind = iota // a rule's check, for which a Waiter waits
+	refundEntry              // gives a charge back; nobody waits
+	settleEntry              // likewise, as a settlement
+	releaseEntry             // gives slots back, and nothing else
+	renewEntry               // renews slots
+	authEntry                // AUTH
+	selectEntry              // SELECT
+	probeEntry               // the breaker's probe: there is one while it is HalfOpen
+	serverEntry              // INFO server, of the trial
+	roleEntry                // INFO replication, likewise
+	trialEntry               // the trial's script
+	staleEntry               // a probe or trial that was given up
 )
 
 // entry is one command whose reply has not come yet. It keeps what is needed to
@@ -22,6 +24,7 @@ type entry struct {
 	kind     kind
 	bySource bool // sent with EVAL
 	byKey    bool // sent without TIME, see clock.go
+	blind    bool // a release of what may never have been taken
 	expired  bool // its Waiter has heard that the timeout is over
 	overtook bool // a refund in front of it was not carried out
 	resized  bool // sent with other sizes than at first, for another time

@@ -6,7 +6,11 @@ import "github.com/sluiceproxy/sluice/redisresp"
 // lost, the charge stands. It leaves at once, so that no later check overtakes
 // it.
 func (c *Conn) Refund(charge Charge, nowMicros int64) {
-	if charge.isNothing() || !c.stream.open && !(c.stream.resting && c.connect(nowMicros)) {
+	if charge.isNothing() {
+		return
+	}
+	if !c.stream.open && !(c.stream.resting && c.connect(nowMicros)) {
+		c.Release(charge, nowMicros)
 		return
 	}
 	c.pushRefund(refundEntry, charge, nowMicros)
@@ -113,15 +117,24 @@ func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
 			}
 		}
 		e.bySource = true
-		c.pushAgain(e)
+		if e.kind != renewEntry || c.stillHeld(e) {
+			c.pushAgain(e)
+		}
+		return
+	}
+	if e.kind == releaseEntry || e.kind == renewEntry {
+		c.answerSlots(e, r)
 		return
 	}
 	taken := r.Kind != redisresp.Error
 	if taken && e.bySource {
 		e.charge.Script.refundKnownTo = c.stream.number
 	}
-	if e.kind == settleEntry {
+	switch {
+	case e.kind == settleEntry:
 		c.settled(taken)
+	case !taken && e.charge.Script.slots >= 0: // the slots would outlive their request
+		c.releaseLater(e, false)
 	}
 }
 

@@ -18,6 +18,9 @@ type Script struct {
 	args     [][]byte  // of each limit: what follows its cost, as bulk strings
 	terms    []string  // ":override" and the like: keys of the whole rule, of checks only
 	penalty  []byte    // its arguments that do not depend on the request, as bulk strings
+	slots    int       // the limit whose slots requests hold; -1: none
+	release  algo.Script
+	renew    algo.Script
 	sized    algo.Plan // scratch: plan with the sizes of a charge
 	key      []byte    // scratch
 	arg      []byte    // scratch
@@ -35,7 +38,10 @@ type heads struct{ byHash, bySource []byte }
 // NewScript prepares a plan. suffixes are what follows the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes()}
+	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes(), slots: -1}
+	if i, ok := plan.Slots(); ok {
+		s.slots, s.release, s.renew = i, algo.ReleaseScript(), algo.RenewScript()
+	}
 	for i := range suffixes {
 		var own []byte
 		for _, a := range plan.Args(i) {
@@ -52,11 +58,17 @@ func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 	return s
 }
 
+// strikes reports whether a rejection counts towards a penalty.
+func (s *Script) strikes() bool { return s.plan.Terms().Penalty != nil }
+
 // newCommands prepares a check and a refund that take so many keys beside their own.
 func (s *Script) newCommands(check, refund algo.Script, more int) commands {
 	keys, args := len(s.suffixes)+more, 0
 	for i := range s.suffixes {
 		args += 1 + s.plan.NumArgs(i)
+		if s.plan.TakesNonce(i) {
+			args++
+		}
 	}
 	return commands{newHeads(check, keys+len(s.terms), args+s.plan.NumTermArgs()), newHeads(refund, keys, args+1)}
 }
@@ -103,8 +115,12 @@ func appendHead(name, script string, keys, args int) []byte {
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check, refund or settlement.
+// appendCall appends the command of a check, refund or settlement, or what renews slots
+// or gives them back.
 func (s *Script) appendCall(dst []byte, e *entry) []byte {
+	if e.kind == releaseEntry || e.kind == renewEntry {
+		return s.appendSlots(dst, e)
+	}
 	c := s.commandsOf(e)
 	h := &c.check
 	if e.kind != checkEntry {
@@ -129,6 +145,9 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	plan := s.planOf(&e.charge)
 	for i, own := range s.args {
 		dst = redisresp.AppendBulkInt(dst, e.charge.costOf(i))
+		if i == s.slots {
+			dst = redisresp.AppendBulkInt(dst, e.charge.Nonce)
+		}
 		if plan == s.plan {
 			dst = append(dst, own...)
 		} else {

@@ -33,9 +33,6 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 		if r.Mode == config.Off {
 			continue
 		}
-		if err := checkAvailable(r); err != nil {
-			return nil, fmt.Errorf("rules[%d]: %w", i, err)
-		}
 		if err := s.add(r); err != nil {
 			return nil, fmt.Errorf("rules[%d]: %w", i, err)
 		}

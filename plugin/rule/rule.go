@@ -61,6 +61,12 @@ type LimitSet struct {
 	sized bool      // whether any size comes with the request
 }
 
+// HasSlots reports whether a limit is one on what is in flight.
+func (l *LimitSet) HasSlots() bool {
+	_, ok := l.Plan.Slots()
+	return ok
+}
+
 // TakesRuleCost reports whether a limit takes the rule's cost, and not one of its own.
 func (l *LimitSet) TakesRuleCost(limit int) bool { return l.costs[limit] == nil }
 

@@ -26,6 +26,8 @@ func relative(l *algo.Limit) float64 {
 			return 5.9
 		}
 		return 3.6
+	case algo.Concurrency:
+		return 6.6 // with what gives the slot back
 	}
 	return 3.8
 }
@@ -60,6 +62,12 @@ func stateBytes(l *algo.Limit, s algo.State) int64 {
 		return 126 * min(units, 4098) // entries
 	case algo.SlidingWindowCounter:
 		return 198 + 4*max(0, l.SubWindows-1)
+	case algo.Concurrency:
+		requests := int64(len(s) / 3)
+		if requests <= 128 {
+			return 202 + 39*max(0, requests-1)
+		}
+		return 126 * requests
 	}
 	return 182
 }

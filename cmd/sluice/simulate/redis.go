@@ -53,6 +53,10 @@ func newServer(rules *rule.Set, shards int) *server {
 			s.scripts[name] = script{set: set, refund: true, nanos: nanos}
 		}
 	}
+	release := algo.ReleaseScript()
+	for _, name := range []string{release.SHA1, release.Source} {
+		s.scripts[name] = script{} // its cost is in the check's
+	}
 	s.lose()
 	return s
 }
@@ -117,12 +121,15 @@ func (s *server) run(dst []byte, command redisresp.Reply, nowMicros int64) ([]by
 		return append(dst, "+OK\r\n"...), s.occupy(words[3], callNanos, nowMicros) // the breaker's probe
 	}
 	done := s.occupy(words[3], found.nanos, nowMicros)
+	if found.set == nil {
+		return append(dst, s.release(string(words[3]), words[4:])...), done
+	}
 	return s.call(dst, &found, words[3:3+keys], words[3+keys:], done), done
 }
 
 // call runs a script on keys.
 func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int64) []byte {
-	costs, charged, ok := arguments(c.set.Plan, args, c.refund)
+	costs, nonce, charged, ok := arguments(c.set.Plan, args, c.refund)
 	if !ok {
 		return append(dst, "-ERR wrong arguments\r\n"...)
 	}
@@ -135,9 +142,9 @@ func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int6
 	plan, allowed := planAt(c.set, nowMicros), true
 	out := s.limits[:len(keys)]
 	if c.refund {
-		plan.Refund(states, charged, nowMicros, costs)
+		plan.RefundAs(nonce, states, charged, nowMicros, costs)
 	} else {
-		allowed = plan.Decide(states, nowMicros, costs, out)
+		allowed = plan.DecideAs(nonce, states, nowMicros, costs, out)
 	}
 	if allowed {
 		for i, key := range keys {
@@ -170,26 +177,48 @@ func planAt(set *rule.LimitSet, micros int64) *algo.Plan {
 	return plan
 }
 
-// arguments reads the costs of a call, one for each limit, and of a refund when they
-// were charged.
-func arguments(plan *algo.Plan, args [][]byte, refund bool) (costs []int64, charged int64, ok bool) {
+// slotPlan is of any limit on what is in flight: they give slots back alike.
+var slotPlan, _ = algo.NewPlan([]algo.Limit{{Algorithm: algo.Concurrency, TTLMicros: algo.MinTTLMicros}})
+
+// release gives slots of a key back: pairs of a nonce and slots.
+func (s *server) release(key string, args [][]byte) (reply string) {
+	states := []algo.State{s.states[key]}
+	for ; len(args) >= 2; args = args[2:] {
+		nonce, err := strconv.ParseInt(string(args[0]), 10, 64)
+		slots, err2 := strconv.ParseInt(string(args[1]), 10, 64)
+		if err != nil || err2 != nil {
+			return "-ERR wrong arguments\r\n"
+		}
+		slotPlan.RefundAs(nonce, states, 0, 0, []int64{slots})
+	}
+	s.states[key] = states[0]
+	return ":0\r\n"
+}
+
+// arguments reads the costs of a call, one for each limit, its nonce if it has one, and
+// of a refund when they were charged.
+func arguments(plan *algo.Plan, args [][]byte, refund bool) (costs []int64, nonce, charged int64, ok bool) {
 	at := 0
 	for i := range plan.Limits() {
 		if at >= len(args) {
-			return nil, 0, false
+			return nil, 0, 0, false
 		}
 		cost, err := strconv.ParseInt(string(args[at]), 10, 64)
 		if err != nil {
-			return nil, 0, false
+			return nil, 0, 0, false
 		}
 		costs = append(costs, cost)
 		at += 1 + plan.NumArgs(i)
+		if plan.TakesNonce(i) {
+			nonce, _ = strconv.ParseInt(string(args[min(at-plan.NumArgs(i), len(args)-1)]), 10, 64)
+			at++
+		}
 	}
 	if !refund {
-		return costs, 0, true
+		return costs, nonce, 0, true
 	}
 	charged, err := strconv.ParseInt(string(args[len(args)-1]), 10, 64)
-	return costs, charged, err == nil
+	return costs, nonce, charged, err == nil
 }
 
 // appendDecisions writes what a script answers.

@@ -118,10 +118,12 @@ func (k *worker) conclude(q *decide.Question, now decide.Time) {
 	k.end(q)
 }
 
-// end is the end of the stream: responses take no time here.
+// end is the end of the stream: responses take no time here, and nobody holds slots for
+// any.
 func (k *worker) end(q *decide.Question) {
 	delete(k.waiting, q)
 	q.Step(decide.StreamEnds)
+	k.stores.LetGo(q, k.now())
 	k.stores.Release(q)
 }
 

@@ -78,6 +78,9 @@ func questions(set *rule.LimitSet, micros int64) (all []question, err error) {
 				cost = 2
 			}
 			q.args = append(q.args, cost)
+			if q.plan.TakesNonce(i) {
+				q.args = append(q.args, 0)
+			}
 			for _, a := range q.plan.Args(i) {
 				q.args = append(q.args, a)
 			}

@@ -1,0 +1,426 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// slotTTL is the shortest ttl there is.
+const slotTTL = 5 * time.Second
+
+// flight is an upstream that knows how many requests it has at once. What it does with
+// one is the path's: /sleep answers after a while, /hold when the client, or the test,
+// ends it, /reset closes the connection, /ws switches protocols and holds the stream.
+type flight struct {
+	now, most atomic.Int64
+	release   chan struct{} // ends all that hold
+	nap       time.Duration
+}
+
+func newFlight(nap time.Duration) *flight { return &flight{release: make(chan struct{}), nap: nap} }
+
+func (f *flight) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := f.now.Add(1)
+	for most := f.most.Load(); now > most && !f.most.CompareAndSwap(most, now); most = f.most.Load() {
+	}
+	defer f.now.Add(-1)
+	switch r.URL.Path {
+	case "/hold":
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-f.release:
+		case <-r.Context().Done():
+		}
+	case "/reset":
+		panic(http.ErrAbortHandler)
+	case "/ws":
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_ = rw.Flush()
+		_, _ = io.Copy(conn, conn)
+	default:
+		time.Sleep(f.nap)
+		_, _ = io.WriteString(w, "ok\n")
+	}
+}
+
+// slotRule is a configuration with one limit on what is in flight.
+func slotRule(limit int, more string) string {
+	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, "headers": ["x-ratelimit", "draft"], "rules": [
+		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}%s]}]}`, limit, more)
+}
+
+const slotKey = "rl:{chat|k}:concurrency"
+
+// startSlots starts an Envoy in front of the upstream.
+func startSlots(t testing.TB, plugin string, f *flight, opts envoytest.Options) *setting {
+	t.Helper()
+	opts.Upstream = envoytest.NewUpstream(t, f).Addr
+	t.Cleanup(func() { close(f.release) })
+	return start(t, plugin, opts)
+}
+
+// held is how many slots Redis knows of.
+func (s *setting) held(t testing.TB) int64 {
+	t.Helper()
+	n, err := s.client.ZCard(ctx, slotKey).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// awaitHeld waits until Redis knows of so many slots, for a time.
+func (s *setting) awaitHeld(t testing.TB, want int64, limit time.Duration) {
+	t.Helper()
+	testenv.Wait(t, limit, func() error {
+		if n := s.held(t); n != want {
+			return fmt.Errorf("%d slots are held, want %d", n, want)
+		}
+		return nil
+	})
+}
+
+// hammer sends requests with so many clients for a time, and counts the answers.
+func hammer(t *testing.T, clients int, during time.Duration, client *http.Client, urls ...string) tally {
+	t.Helper()
+	var (
+		mu    sync.Mutex
+		total = tally{}
+		group sync.WaitGroup
+		until = time.Now().Add(during)
+	)
+	for n := range clients {
+		group.Go(func() {
+			for time.Now().Before(until) {
+				r, err := send(ctx, client, urls[n%len(urls)]+"/sleep")
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				total[r.status]++
+				mu.Unlock()
+				if r.status != http.StatusOK {
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return total
+}
+
+// TestSlotsOnTwoEnvoys: 200 requests in parallel against a limit of 20 are never more
+// than 20 at once at the upstream, and fill it.
+func TestSlotsOnTwoEnvoys(t *testing.T) {
+	t.Parallel()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	for name, client := range map[string]*http.Client{
+		"HTTP/1": newClient(),
+		"HTTP/2": {Timeout: patience, Transport: &http.Transport{Protocols: protocols}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlight(40 * time.Millisecond)
+			a := startSlots(t, slotRule(20, ""), f, envoytest.Options{Quiet: true})
+			b := envoytest.Start(t, envoytest.Options{
+				Plugin: slotRule(20, ""), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
+			})
+			got := hammer(t, 200, 4*time.Second, client, a.URL, b.URL)
+			client.CloseIdleConnections()
+			if most := f.most.Load(); most != 20 {
+				t.Errorf("%d at once at the upstream, want 20", most)
+			}
+			if len(got) != 2 || got[http.StatusOK] < 500 || got[http.StatusTooManyRequests] == 0 {
+				t.Errorf("answers: %v", got)
+			}
+			a.awaitHeld(t, 0, time.Second)
+		})
+	}
+}
+
+// TestSlotsOfOneEnvoy is the same with the embedded store, over four workers.
+func TestSlotsOfOneEnvoy(t *testing.T) {
+	t.Parallel()
+	f := newFlight(40 * time.Millisecond)
+	plugin := strings.Replace(slotRule(20, ""), `"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, `, "", 1)
+	upstream := envoytest.NewUpstream(t, f)
+	e := envoytest.Start(t, envoytest.Options{Plugin: plugin, Upstream: upstream.Addr, Workers: 4, Quiet: true})
+	client := newClient()
+	defer client.CloseIdleConnections()
+	got := hammer(t, 200, 4*time.Second, client, e.URL)
+	if most := f.most.Load(); most != 20 {
+		t.Errorf("%d at once at the upstream, want 20", most)
+	}
+	if len(got) != 2 || got[http.StatusOK] < 500 {
+		t.Errorf("answers: %v", got)
+	}
+	r := get(t, e.URL+"/sleep")
+	expectHeaders(t, r, map[string]string{"x-ratelimit-remaining": "19"})
+}
+
+// TestSlotAnswers: what clients are told.
+func TestSlotAnswers(t *testing.T) {
+	t.Parallel()
+	f := newFlight(0)
+	s := startSlots(t, slotRule(1, `, {"algorithm": "fixed_window", "limit": 100, `+long+`}`), f, envoytest.Options{})
+	r := get(t, s.URL+"/sleep")
+	expectHeaders(t, r, map[string]string{
+		"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "0", "retry-after": "",
+	})
+	if got := r.header.Get("ratelimit-policy"); !strings.HasPrefix(got, `"chat-concurrency";q=1;qu="concurrent-requests", "chat-366d";q=100;w=`) {
+		t.Errorf("ratelimit-policy: %s", got)
+	}
+	if got := r.header.Get("ratelimit"); !strings.HasPrefix(got, `"chat-concurrency";r=0, "chat-366d";r=99;t=`) {
+		t.Errorf("ratelimit: %s", got)
+	}
+	stop := hold(t, s.URL+"/hold")
+	s.awaitHeld(t, 1, time.Second)
+	for range 3 { // it is asked each time
+		r = get(t, s.URL+"/sleep")
+		testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
+		expectHeaders(t, r, map[string]string{"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "0", "retry-after": "1"})
+	}
+	if got := r.header.Get("ratelimit"); !strings.HasPrefix(got, `"chat-concurrency";r=0, "chat-366d";r=98;t=`) {
+		t.Errorf("ratelimit: %s, want the window uncharged", got)
+	}
+	grpc := get(t, s.URL+"/svc/Method", ":method: POST", "content-type: application/grpc")
+	testenv.Same(t, "grpc-status", grpc.header.Get("grpc-status"), "8")
+	stop()
+	s.awaitHeld(t, 0, time.Second)
+	testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
+}
+
+// hold begins a request that lasts until stop is called, and returns when it has its
+// response headers.
+func hold(t testing.TB, url string) (stop func()) {
+	t.Helper()
+	held, cancel := context.WithCancel(ctx)
+	req, err := http.NewRequestWithContext(held, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, want 200", resp.StatusCode)
+	}
+	t.Cleanup(cancel)
+	return func() {
+		cancel()
+		resp.Body.Close()
+		client.CloseIdleConnections()
+	}
+}
+
+// TestSlotsAreGivenBack however a stream ends: each case may use the one slot, and none
+// is left.
+func TestSlotsAreGivenBack(t *testing.T) {
+	t.Parallel()
+	f := newFlight(0)
+	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, "rules": [
+		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]},
+		{"name": "never", "match": {"headers": {"x-never": "yes"}}, "limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]},
+		{"name": "line", "match": {"headers": {"x-line": "yes"}}, "limits": [
+			{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "max_delay": "1h", "burst": 5}]},
+		{"name": "shadow", "mode": "shadow", "match": {"headers": {"x-shadow": "yes"}}, "key": [{"constant": "k"}],
+		 "limits": [{"algorithm": "concurrency", "limit": 1}, {"algorithm": "fixed_window", "limit": 1, `+long+`}]}]}`,
+		f, envoytest.Options{Workers: 1, Edit: func(c *envoyconf.Config) {
+			c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts", c.Fragment(`
+- name: all
+  domains: ["*"]
+  routes:
+  - {match: {path: /direct}, direct_response: {status: 404}}
+  - {match: {path: /timeout}, route: {cluster: upstream, timeout: 0.2s, prefix_rewrite: /hold}}
+  - {match: {path: /nowhere}, route: {cluster_header: x-no-such-header}}
+  - {match: {prefix: /}, route: {cluster: upstream, timeout: 0s}}
+`))
+		}})
+	get(t, s.URL+"/sleep", "x-never: yes", "x-shadow: yes", "x-line: yes") // uses up what there is
+	for _, c := range []struct {
+		name, path, header string
+		status             int           // 0: no answer
+		within             time.Duration // the client leaves then
+	}{
+		{name: "a response", path: "/sleep", status: 200},
+		{name: "a direct response", path: "/direct", status: 404},
+		{name: "no cluster", path: "/nowhere", status: 503},
+		{name: "the upstream resets", path: "/reset", status: 503},
+		{name: "a timeout after the headers", path: "/timeout", status: 200},
+		{name: "another rule rejects", path: "/sleep", header: "x-never: yes", status: 429},
+		{name: "a shadow rule would reject", path: "/sleep", header: "x-shadow: yes", status: 200},
+		{name: "the client leaves the queue", path: "/sleep", header: "x-line: yes", within: 300 * time.Millisecond},
+		{name: "the client leaves the upstream", path: "/hold", within: 300 * time.Millisecond, status: 200},
+	} {
+		client := newClient()
+		headers := []string{}
+		if c.header != "" {
+			headers = append(headers, c.header)
+		}
+		if c.within == 0 {
+			c.within = patience
+		}
+		short, cancel := context.WithTimeout(ctx, c.within)
+		r, err := send(short, client, s.URL+c.path, headers...)
+		if r.status != c.status && !(c.status == 0 && err != nil) {
+			t.Errorf("%s: status %d, %v; want %d", c.name, r.status, err, c.status)
+		}
+		cancel()
+		client.CloseIdleConnections()
+		testenv.Wait(t, 2*time.Second, func() error {
+			for _, key := range []string{slotKey, "rl:{shadow|k}:concurrency"} {
+				if n := s.client.Exists(ctx, key).Val(); n != 0 {
+					return fmt.Errorf("%s: %s is left", c.name, key)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// TestSlotOfAWebSocket: a stream that lives for three times the ttl keeps its slot,
+// through a reload, and through a Redis that restarted empty.
+func TestSlotOfAWebSocket(t *testing.T) {
+	t.Parallel()
+	f := newFlight(0)
+	s := startSlots(t, slotRule(1, ""), f, envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
+		c.Set(envoyconf.ConnectionManager+"/upgrade_configs", c.Fragment(`[{upgrade_type: websocket}]`))
+	}})
+	conn := webSocket(t, s.Addr)
+	refused := func(during time.Duration) {
+		t.Helper()
+		for until := time.Now().Add(during); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+			client := newClient() // the new listener's
+			r, err := send(ctx, client, s.URL+"/sleep")
+			client.CloseIdleConnections()
+			if err != nil || r.status != http.StatusTooManyRequests {
+				t.Fatalf("status %d, %v; want 429", r.status, err)
+			}
+		}
+	}
+	refused(2 * time.Second)
+	s.Discover(strings.Replace(slotRule(1, ""), `"chat", "key"`, `"chat", "cost": 1, "key"`, 1))
+	refused(slotTTL + 2*time.Second)
+	s.redis.Restart()
+	// It learns of the slot from a renewal, of the configuration that was replaced.
+	s.awaitHeld(t, 1, slotTTL/3+500*time.Millisecond)
+	refused(slotTTL + 2*time.Second)
+	if ttl := s.client.PTTL(ctx, slotKey).Val(); ttl < slotTTL/2 || ttl > slotTTL {
+		t.Errorf("the slot ends in %v", ttl)
+	}
+	conn.Close()
+	s.awaitHeld(t, 0, 2*time.Second)
+	testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
+}
+
+// webSocket opens a stream that the upstream echoes.
+func webSocket(t testing.TB, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprint(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.Contains(line, "101") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return conn
+}
+
+// TestSlotsOfAKilledEnvoy: what it held is free after the ttl, and not before.
+func TestSlotsOfAKilledEnvoy(t *testing.T) {
+	t.Parallel()
+	f := newFlight(0)
+	a := startSlots(t, slotRule(3, ""), f, envoytest.Options{})
+	b := envoytest.Start(t, envoytest.Options{
+		Plugin: slotRule(3, ""), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr,
+	})
+	for range 3 {
+		hold(t, b.URL+"/hold")
+	}
+	time.Sleep(slotTTL / 2) // they have been renewed
+	began := time.Now()
+	b.Kill()
+	for time.Since(began) < slotTTL/2 {
+		testenv.Same(t, "status", get(t, a.URL+"/sleep").status, http.StatusTooManyRequests)
+		time.Sleep(100 * time.Millisecond)
+	}
+	testenv.Wait(t, slotTTL/2+time.Second, func() error {
+		if r := get(t, a.URL+"/sleep"); r.status != http.StatusOK {
+			return fmt.Errorf("status %d", r.status)
+		}
+		return nil
+	})
+	if took := time.Since(began); took > slotTTL+500*time.Millisecond {
+		t.Errorf("the slots were free after %v", took)
+	}
+}
+
+// TestSlotsWhileRedisIsAway: the failure mode decides, and slots that were taken before
+// are given back when it is back.
+func TestSlotsWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	f := newFlight(0)
+	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"breaker": {"max_open": "200ms"}}, "rules": [
+		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": 2, "ttl": "1h"}]}]}`, f, envoytest.Options{Workers: 1})
+	first, second := hold(t, s.URL+"/hold"), hold(t, s.URL+"/hold")
+	s.awaitHeld(t, 2, time.Second)
+	s.redis.Signal(syscall.SIGSTOP)
+	for range 10 {
+		testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
+	}
+	first()
+	time.Sleep(500 * time.Millisecond)
+	second()
+	time.Sleep(500 * time.Millisecond)
+	s.redis.Signal(syscall.SIGCONT)
+	s.awaitHeld(t, 0, 3*time.Second)
+}
+
+// TestSlotsOnACluster: through redis_proxy to a Redis Cluster.
+func TestSlotsOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	f := newFlight(20 * time.Millisecond)
+	plugin := strings.Replace(slotRule(2, ""), `{"constant": "k"}`, `{"query": "u"}`, 1)
+	s := startSlots(t, plugin, f, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
+	var group sync.WaitGroup
+	for n := range 20 {
+		group.Go(func() {
+			client := newClient()
+			defer client.CloseIdleConnections()
+			for i := range 10 {
+				r, err := send(ctx, client, fmt.Sprintf("%s/sleep?u=%d", s.URL, n%10))
+				if err != nil && !errors.Is(err, context.Canceled) || r.status != http.StatusOK {
+					t.Errorf("request %d of user %d: status %d, %v", i, n%10, r.status, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}

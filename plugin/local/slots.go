@@ -1,0 +1,46 @@
+package local
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// A worker has one entry in the state of a limit on what is in flight, whatever
+// requests it is: how many slots the worker holds. It says so anew with each call, so
+// that nothing is lost for long if the identity was evicted, or a call gave up. The
+// entry of a worker whose VM died ends with its ttl.
+
+// newHolder draws what a worker's entry is under. There are few workers.
+func newHolder() int64 { return 1 + rand.Int64N(1<<31) }
+
+// Holding says how many slots this worker holds of the identity that the next call of
+// Decide is about.
+func (s *Store) Holding(slots int64) { s.identity.held = slots }
+
+// Hold says how many slots of an identity this worker holds: fewer than before, or as
+// many as before, whose ttl begins anew.
+func (s *Store) Hold(p *algo.Plan, tag []byte, nowMicros, held int64) error {
+	key, err := s.locate(tag)
+	if err != nil {
+		return err
+	}
+	id := &s.identity
+	for range maxTries {
+		slot, cas, err := s.get(key)
+		if err != nil {
+			return err
+		}
+		if !id.load(p, slot, nowMicros, nil) && held == 0 {
+			return nil
+		}
+		p.Rebase(id.states, id.atMicros)
+		p.Renew(id.states, id.atMicros, id.holder, held)
+		s.report(p)
+		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
+			return err
+		}
+	}
+	return ErrContended
+}

@@ -1,0 +1,206 @@
+package redis
+
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/redisresp"
+)
+
+// This file gives slots back, and renews them. Either names a request's own entry in
+// Redis and no other, so that it may be sent as often as one likes: what is lost with
+// a connection is sent again.
+
+// releasing is the slots that are being given back.
+type releasing struct {
+	queue         ring[release] // not sent yet
+	releaseKnown  uint64        // number of the stream on which the script was run by source; 0: none
+	renewKnown    uint64        // likewise
+	resumeMicros  int64         // not before this time, as Redis has refused one
+	gone, renewed int64         // slots
+}
+
+// release is one command. The charge's Costs are pairs of a nonce and slots.
+type release struct {
+	charge      Charge
+	blind       bool  // whether the slots were ever taken is not known
+	untilMicros int64 // when they have ended by themselves
+}
+
+// maxReleases bounds the memory that slots take which are to be given back while
+// Redis is away. What is beyond ends by itself.
+const maxReleases = 1 << 16
+
+// refusedMicros is how long no slots are given back after Redis has refused some.
+const refusedMicros = 500_000
+
+// Release gives the slots of a charge back and nothing else of it. It leaves at once if
+// nothing else is under way, as others may wait for the slots; else with the next
+// request, reply or tick, together with others. Where Redis is away it leaves when that
+// is back, unless the slots have ended by then.
+func (c *Conn) Release(charge Charge, nowMicros int64) {
+	c.queueRelease(&charge, false, nowMicros)
+	if c.pipe.entries.len() == 0 && !c.deferring {
+		c.release(nowMicros)
+		c.transmitDeferred(nowMicros)
+	}
+}
+
+func (c *Conn) queueRelease(charge *Charge, blind bool, nowMicros int64) {
+	s := charge.Script
+	if s.slots < 0 || charge.costOf(s.slots) <= 0 || c.releasing.queue.len() >= maxReleases {
+		return
+	}
+	entry := [...]int64{charge.Nonce, charge.costOf(s.slots)}
+	c.pushRelease(Charge{Script: s, Tag: charge.Tag, Costs: entry[:]}, blind, nowMicros+s.ttlMicros())
+}
+
+func (c *Conn) pushRelease(charge Charge, blind bool, untilMicros int64) {
+	slot := c.releasing.queue.push()
+	slot.charge.keep(charge)
+	slot.blind, slot.untilMicros = blind, untilMicros
+}
+
+// ttlMicros is after how long slots have ended by themselves.
+func (s *Script) ttlMicros() int64 { return s.plan.Limits()[s.slots].TTLMicros }
+
+// release sends what is to be given back, on a stream of its own if need be, and gives
+// up what has ended by itself.
+func (c *Conn) release(nowMicros int64) {
+	t := &c.releasing
+	if t.queue.len() == 0 || nowMicros < t.resumeMicros {
+		return
+	}
+	if c.breaker.state == Closed && (c.stream.open || c.connect(nowMicros)) {
+		c.pushReleases(nowMicros)
+	}
+	for t.queue.len() > 0 && nowMicros >= t.queue.at(t.queue.first).untilMicros {
+		t.queue.pop()
+	}
+}
+
+// pushReleases queues the commands of all releases that wait.
+func (c *Conn) pushReleases(nowMicros int64) {
+	t := &c.releasing
+	for t.queue.len() > 0 && nowMicros >= t.resumeMicros {
+		r := t.queue.pop()
+		known := t.releaseKnown == c.stream.number
+		c.push(entry{kind: releaseEntry, charge: r.charge, blind: r.blind, bySource: !known}, nowMicros)
+	}
+}
+
+// Renew renews slots of an identity: pairs of the nonce of a call and how many it took.
+// They leave with the next Flush. Where Redis is away nothing is renewed.
+func (c *Conn) Renew(script *Script, tag []byte, slots []int64, nowMicros int64) {
+	if c.breaker.state != Closed || !c.stream.open && !c.connect(nowMicros) {
+		return
+	}
+	known := c.releasing.renewKnown == c.stream.number
+	c.push(entry{kind: renewEntry, charge: Charge{Script: script, Tag: tag, Costs: slots}, bySource: !known}, nowMicros)
+}
+
+// Slots is how many slots were renewed, and how many had ended by themselves before
+// they were given back.
+func (c *Conn) Slots() (renewed, gone int64) { return c.releasing.renewed, c.releasing.gone }
+
+// answerSlots handles the reply to a release or a renewal. What Redis refuses is given
+// back later; it is renewed when its turn comes again.
+func (c *Conn) answerSlots(e *entry, r redisresp.Reply) {
+	t, taken := &c.releasing, r.Kind != redisresp.Error
+	switch {
+	case e.kind == renewEntry && taken:
+		t.renewed += int64(len(e.charge.Costs) / 2)
+		if e.bySource {
+			t.renewKnown = c.stream.number
+		}
+	case e.kind == renewEntry:
+	case taken:
+		if !e.blind {
+			t.gone += r.Int
+		}
+		if e.bySource {
+			t.releaseKnown = c.stream.number
+		}
+	default:
+		c.releaseLater(e, e.blind)
+	}
+}
+
+// releaseLater gives back once more what Redis has refused to take back.
+func (c *Conn) releaseLater(e *entry, blind bool) {
+	c.releasing.resumeMicros = e.sentMicros + refusedMicros
+	c.releaseAgain(e, blind)
+}
+
+// releaseAgain gives back once more what a command was to give back, or what one may
+// have taken: blindly, if it may have been carried out.
+func (c *Conn) releaseAgain(e *entry, blind bool) {
+	switch {
+	case e.kind != releaseEntry:
+		c.queueRelease(&e.charge, blind, e.sentMicros)
+	case c.releasing.queue.len() < maxReleases:
+		c.pushRelease(e.charge, blind, e.sentMicros+e.charge.Script.ttlMicros())
+	}
+}
+
+// stillHeld takes out of a renewal that is to be sent again what was given back since
+// it was first sent: nobody would give that back another time. It reports whether
+// anything is left.
+func (c *Conn) stillHeld(e *entry) bool {
+	for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {
+		behind := c.pipe.entries.at(i)
+		if behind.kind != releaseEntry && behind.kind != refundEntry || !behind.charge.sameKeys(&e.charge) {
+			continue
+		}
+		if behind.kind == refundEntry {
+			e.charge.dropSlot(behind.charge.Nonce)
+			continue
+		}
+		for j := 0; j < len(behind.charge.Costs); j += 2 {
+			e.charge.dropSlot(behind.charge.Costs[j])
+		}
+	}
+	return len(e.charge.Costs) > 0
+}
+
+// dropSlot takes a nonce, and the slots behind it, out of the Costs of a renewal.
+func (a *Charge) dropSlot(nonce int64) {
+	for i := 0; i < len(a.Costs); i += 2 {
+		if a.Costs[i] == nonce {
+			a.Costs = slices.Delete(a.Costs, i, i+2)
+			return
+		}
+	}
+}
+
+// appendSlots appends the command of a release or a renewal.
+func (s *Script) appendSlots(dst []byte, e *entry) []byte {
+	script, renews := s.release, e.kind == renewEntry
+	keys, args := 1, len(e.charge.Costs)
+	if renews {
+		script, args = s.renew, args+1
+	}
+	if renews && e.byKey {
+		script, keys = algo.RenewScriptWithoutTime(), 2
+	}
+	dst = redisresp.AppendArray(dst, 3+keys+args)
+	if e.bySource {
+		dst = redisresp.AppendBulkString(dst, "EVAL")
+		dst = redisresp.AppendBulkString(dst, script.Source)
+	} else {
+		dst = redisresp.AppendBulkString(dst, "EVALSHA")
+		dst = redisresp.AppendBulkString(dst, script.SHA1)
+	}
+	dst = redisresp.AppendBulkInt(dst, int64(keys))
+	dst = s.appendKey(dst, e.charge.Tag, s.suffixes[s.slots])
+	if keys == 2 {
+		dst = s.appendKey(dst, e.charge.Tag, algo.ClockSuffix)
+	}
+	if renews {
+		dst = redisresp.AppendBulkInt(dst, s.ttlMicros())
+	}
+	for _, v := range e.charge.Costs {
+		dst = redisresp.AppendBulkInt(dst, v)
+	}
+	return dst
+}

@@ -1,0 +1,253 @@
+package redis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// newSlotRig is a rig whose rule has a window and slots.
+func newSlotRig(t testing.TB) *rig {
+	t.Helper()
+	plan, err := algo.NewPlan([]algo.Limit{
+		{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: 60e6},
+		{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, testOptions())
+	r.script = NewScript(plan, "rl", []string{":fixed_window:1m", ":concurrency"})
+	return r
+}
+
+const slotsAllowed = "*9\r\n:77\r\n:9\r\n:1000\r\n:0\r\n:0\r\n:3\r\n:0\r\n:0\r\n:0\r\n"
+
+// held is what a check of rig's rule has charged: two slots.
+func (r *rig) held(nonce int64) Charge {
+	return Charge{Script: r.script, Tag: []byte("r|a"), Costs: []int64{1, 2}, Nonce: nonce, AtMicros: 77}
+}
+
+// last are the commands that wait for a reply, without the text of scripts, those with
+// EVAL in capitals.
+func (r *rig) last() (all []string) {
+	for _, c := range r.commands {
+		name := ""
+		for _, s := range []struct {
+			name   string
+			script algo.Script
+		}{
+			{"check", r.script.plan.Script()},
+			{"refund", r.script.plan.RefundScript()},
+			{"release", algo.ReleaseScript()},
+			{"renew", algo.RenewScript()},
+			{"renew by key", algo.RenewScriptWithoutTime()},
+		} {
+			switch c[1] {
+			case s.script.SHA1:
+				name = s.name
+			case s.script.Source:
+				name = strings.ToUpper(s.name)
+			}
+		}
+		all = append(all, name+" "+strings.Join(c[2:], " "))
+	}
+	return all
+}
+
+func (r *rig) wantCommands(want ...string) {
+	r.t.Helper()
+	if got := r.last(); !slices.Equal(got, want) {
+		r.t.Errorf("sent\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestSlotCommands: a nonce follows the cost of slots, and only there; what is given
+// back leaves together.
+func TestSlotCommands(t *testing.T) {
+	t.Parallel()
+	r := newSlotRig(t)
+	q := r.request("r|a")
+	q.flush()
+	nonce := r.conn.nonce
+	r.wantCommands(fmt.Sprintf("check 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 1 %d 5 30000000", nonce))
+	r.answer(slotsAllowed)
+	r.conn.Release(r.held(6), r.now)
+	r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 6 2") // at once
+	r.conn.Release(r.held(7), r.now)
+	r.conn.Release(r.held(8), r.now)
+	if len(r.commands) != 1 || r.conn.NextTickMicros(r.now) != minTickMicros {
+		t.Errorf("sent at once: %q; next tick %d", r.last(), r.conn.NextTickMicros(r.now))
+	}
+	r.answer(":0\r\n")
+	r.wantCommands("release 1 rl:{r|a}:concurrency 7 2", "release 1 rl:{r|a}:concurrency 8 2")
+	r.conn.Release(r.held(9), r.now)
+	r.conn.Tick(r.now)
+	r.answer(":0\r\n")
+	r.answer(":1\r\n")
+	r.answer(":0\r\n")
+	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1, 4, 2}, r.now)
+	r.conn.Flush(r.now)
+	r.conn.Release(r.held(10), r.now)
+	r.request("r|b").flush()
+	r.wantCommands(
+		"RENEW 1 rl:{r|a}:concurrency 30000000 3 1 4 2",
+		"release 1 rl:{r|a}:concurrency 10 2",
+		fmt.Sprintf("check 2 rl:{r|b}:fixed_window:1m rl:{r|b}:concurrency 1 10 60000000 1 %d 5 30000000", nonce+1))
+	r.answer(":1\r\n")
+	r.answer(":0\r\n")
+	r.answer(slotsAllowed)
+	if renewed, gone := r.conn.Slots(); renewed != 2 || gone != 1 || !r.conn.Idle() {
+		t.Errorf("%d renewed, %d gone; idle: %v", renewed, gone, r.conn.Idle())
+	}
+}
+
+// TestSlotsAreGivenBackAgain: what is lost with a connection, or refused, is given back
+// when Redis is there, and is given up when the slots have ended by themselves.
+func TestSlotsAreGivenBackAgain(t *testing.T) {
+	t.Parallel()
+	const release = "RELEASE 1 rl:{r|a}:concurrency 7 2"
+	for _, c := range []struct {
+		name string
+		do   func(r *rig)
+		want []string
+	}{
+		{"the connection was lost before", func(r *rig) {
+			r.closeStream()
+			r.conn.Release(r.held(7), r.now)
+			r.conn.Tick(r.now)
+		}, []string{release}},
+		{"and after", func(r *rig) {
+			r.conn.Release(r.held(7), r.now)
+			r.conn.Tick(r.now)
+			r.closeStream()
+			r.conn.Tick(r.now)
+		}, []string{release}},
+		{"a refund that was lost", func(r *rig) {
+			r.conn.Refund(r.held(7), r.now)
+			r.closeStream()
+			r.conn.Tick(r.now)
+		}, []string{release}},
+		{"a refund that could not be sent", func(r *rig) {
+			r.closeStream()
+			r.conn.Refund(r.held(7), r.now)
+			r.conn.Tick(r.now)
+		}, []string{release}},
+		{"an error reply", func(r *rig) {
+			r.conn.Release(r.held(7), r.now)
+			r.conn.Tick(r.now)
+			r.answer("-LOADING Redis is loading the dataset in memory\r\n")
+			r.conn.Tick(r.now)
+			if len(r.commands) > 0 {
+				r.t.Error("it was sent again at once")
+			}
+			r.pass(refusedMicros)
+		}, []string{release}},
+		{"a refund with an error reply", func(r *rig) {
+			r.conn.Refund(r.held(7), r.now)
+			r.answer("-LOADING Redis is loading the dataset in memory\r\n")
+			r.pass(refusedMicros)
+		}, []string{release}},
+		{"Redis is away for longer than the ttl", func(r *rig) {
+			r.closeStream()
+			r.conn.Release(r.held(7), r.now)
+			r.openErr = errHost
+			r.pass(30e6)
+			r.openErr = nil
+			r.pass(20e6)
+		}, nil},
+		{"the breaker is open", func(r *rig) {
+			r.trip(5)
+			r.conn.Release(r.held(7), r.now)
+			r.passPause()
+			r.answer("+OK\r\n")
+			r.conn.Tick(r.now)
+		}, []string{release}},
+		{"no slots", func(r *rig) {
+			charge := r.held(7)
+			charge.Costs = []int64{1, 0}
+			r.conn.Release(charge, r.now)
+			r.conn.Tick(r.now)
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newSlotRig(t)
+			r.request("r|b").flush()
+			r.answer(slotsAllowed)
+			c.do(r)
+			r.wantCommands(c.want...)
+		})
+	}
+}
+
+// TestLostCheckGivesItsSlotsBack: whether a check that was lost has taken slots is not
+// known, and they are given back. It counts as none that had ended.
+func TestLostCheckGivesItsSlotsBack(t *testing.T) {
+	t.Parallel()
+	r := newSlotRig(t)
+	r.request("r|a").flush()
+	nonce := r.conn.nonce
+	r.closeStream()
+	r.conn.Tick(r.now + 200*ms)
+	r.wantCommands(fmt.Sprintf("RELEASE 1 rl:{r|a}:concurrency %d 1", nonce))
+	r.answer(":1\r\n")
+	if _, gone := r.conn.Slots(); gone != 0 {
+		t.Errorf("%d slots had ended", gone)
+	}
+}
+
+// TestSlotScriptsUnknown: Redis has forgotten them.
+func TestSlotScriptsUnknown(t *testing.T) {
+	t.Parallel()
+	r := newSlotRig(t)
+	r.request("r|b").flush()
+	r.answer(slotsAllowed)
+	for range 2 { // the second time by hash
+		r.conn.Release(r.held(7), r.now)
+		r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+		r.conn.Tick(r.now)
+		if len(r.commands) != 2 {
+			t.Fatalf("sent %q", r.last())
+		}
+		r.answer(":1\r\n")
+		r.answer(":0\r\n")
+	}
+	r.conn.Release(r.held(7), r.now)
+	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+	r.conn.Tick(r.now)
+	r.wantCommands("release 1 rl:{r|a}:concurrency 7 2", "renew 1 rl:{r|a}:concurrency 30000000 3 1")
+	r.answer("-NOSCRIPT No matching script.\r\n")
+	r.answer("-NOSCRIPT No matching script.\r\n")
+	r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 7 2", "RENEW 1 rl:{r|a}:concurrency 30000000 3 1")
+}
+
+// TestRenewalWithoutTime tells the time by a key where TIME is refused.
+func TestRenewalWithoutTime(t *testing.T) {
+	t.Parallel()
+	r := newSlotRig(t)
+	r.request("r|b").flush()
+	r.answer(slotsAllowed)
+	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+	r.conn.Flush(r.now)
+	r.answer("-ERR This Redis command is not allowed from script\r\n")
+	r.wantCommands("RENEW BY KEY 2 rl:{r|a}:concurrency rl:{r|a}:clock 30000000 3 1")
+}
+
+// TestRenewalConnects: slots that are held keep a connection, without any request; an
+// open breaker does not.
+func TestRenewalConnects(t *testing.T) {
+	t.Parallel()
+	r := newSlotRig(t)
+	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+	r.conn.Flush(r.now)
+	r.wantCommands("RENEW 1 rl:{r|a}:concurrency 30000000 3 1")
+	r.answer(":0\r\n")
+	r.trip(5)
+	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+	r.conn.Flush(r.now)
+	r.wantCommands()
+}

@@ -1,0 +1,177 @@
+// Package slots is what a worker holds of limits on what is in flight: which requests
+// hold slots of which identity, and when these are to be renewed.
+//
+// Slots are free when they are not renewed for their ttl, so that none is lost with an
+// Envoy that was killed. A Book therefore goes round its identities in a fifth of
+// the ttl, a few at each step, chosen by chance, and has those slots renewed that are
+// a twelfth of the ttl old. So each is renewed at least every third of its ttl, the
+// identities are spread evenly over that time, and short requests cost nothing.
+package slots
+
+import "hash/maphash"
+
+// Slot is what one request holds. The zero Slot is of nothing.
+type Slot struct {
+	Nonce int64 // of the call that took it
+	Slots int64
+
+	of          *Identity
+	index       int   // in of.slots
+	freshMicros int64 // when it was taken, or renewed last
+}
+
+// Held reports whether the slot is in a Book.
+func (s *Slot) Held() bool { return s.of != nil }
+
+// Identity is all that a worker holds of one identity, in one of the two stores.
+type Identity struct {
+	List     int // of limits
+	Tag      []byte
+	Embedded bool // held in the embedded store, not in Redis
+	Slots    int64
+
+	slots []*Slot
+	hash  uint64
+	chain *Identity // the next one of the same bucket
+	index int       // in its place on the wheel
+}
+
+// Renewer renews slots.
+type Renewer interface {
+	// RenewSlots renews those slots of an identity that are due. The list is good
+	// during the call.
+	RenewSlots(id *Identity, due []*Slot)
+}
+
+// Book is what one worker holds.
+type Book struct {
+	wheels  []*wheel // by list of limits; nil: it has no slots
+	counts  []int64  // likewise: requests that hold slots
+	buckets []*Identity
+	size    int
+	seed    maphash.Seed
+	idle    []*Identity // to use again
+	due     []*Slot     // scratch
+	hurried int         // steps that are to be made in a hurry
+}
+
+// New makes a Book for lists of limits whose slots live for so long; 0: none.
+func New(ttlMicros []int64) *Book {
+	b := &Book{buckets: make([]*Identity, 16), seed: maphash.MakeSeed(), counts: make([]int64, len(ttlMicros))}
+	for _, ttl := range ttlMicros {
+		var w *wheel
+		if ttl > 0 {
+			w = newWheel(ttl)
+		}
+		b.wheels = append(b.wheels, w)
+	}
+	return b
+}
+
+// Take notes what a request holds. The Slot must stay where it is until Drop.
+func (b *Book) Take(s *Slot, list int, tag []byte, embedded bool, nowMicros int64) {
+	id := b.identity(list, tag, embedded, nowMicros)
+	s.of, s.index, s.freshMicros = id, len(id.slots), nowMicros
+	id.slots = append(id.slots, s)
+	id.Slots += s.Slots
+	b.counts[list]++
+}
+
+// Drop notes that a request holds its slot no more. It returns whose it was; what is
+// left of him is good until the next Take.
+func (b *Book) Drop(s *Slot) *Identity {
+	id := s.of
+	last := len(id.slots) - 1
+	moved := id.slots[last]
+	id.slots[s.index], moved.index = moved, s.index
+	id.slots[last] = nil
+	id.slots = id.slots[:last]
+	id.Slots -= s.Slots
+	b.counts[id.List]--
+	*s = Slot{}
+	if last == 0 {
+		b.remove(id)
+	}
+	return id
+}
+
+// Held is how many slots of an identity the worker holds in a store.
+func (b *Book) Held(list int, tag []byte, embedded bool) int64 {
+	if id := b.find(list, tag, embedded, b.hashOf(tag)); id != nil {
+		return id.Slots
+	}
+	return 0
+}
+
+// InFlight is how many requests hold slots of a list of limits.
+func (b *Book) InFlight(list int) int64 { return b.counts[list] }
+
+func (b *Book) hashOf(tag []byte) uint64 { return maphash.Bytes(b.seed, tag) }
+
+func (b *Book) bucket(hash uint64) **Identity { return &b.buckets[hash&uint64(len(b.buckets)-1)] }
+
+func (b *Book) find(list int, tag []byte, embedded bool, hash uint64) *Identity {
+	for id := *b.bucket(hash); id != nil; id = id.chain {
+		if id.hash == hash && id.List == list && id.Embedded == embedded && string(id.Tag) == string(tag) {
+			return id
+		}
+	}
+	return nil
+}
+
+// identity finds an identity, or makes it.
+func (b *Book) identity(list int, tag []byte, embedded bool, nowMicros int64) *Identity {
+	hash := b.hashOf(tag)
+	if id := b.find(list, tag, embedded, hash); id != nil {
+		return id
+	}
+	if b.size == len(b.buckets) {
+		b.grow()
+	}
+	id := b.fresh()
+	id.List, id.Embedded, id.hash = list, embedded, hash
+	id.Tag = append(id.Tag[:0], tag...)
+	head := b.bucket(hash)
+	id.chain, *head = *head, id
+	b.size++
+	b.wheels[list].add(id, nowMicros)
+	return id
+}
+
+// maxIdle bounds how many identities are kept for their memory.
+const maxIdle = 256
+
+func (b *Book) fresh() *Identity {
+	n := len(b.idle)
+	if n == 0 {
+		return &Identity{}
+	}
+	id := b.idle[n-1]
+	b.idle = b.idle[:n-1]
+	return id
+}
+
+func (b *Book) remove(id *Identity) {
+	at := b.bucket(id.hash)
+	for *at != id {
+		at = &(*at).chain
+	}
+	*at, id.chain = id.chain, nil
+	b.size--
+	b.wheels[id.List].remove(id)
+	if len(b.idle) < maxIdle {
+		b.idle = append(b.idle, id)
+	}
+}
+
+func (b *Book) grow() {
+	old := b.buckets
+	b.buckets = make([]*Identity, 2*len(old))
+	for _, id := range old {
+		for id != nil {
+			next, head := id.chain, b.bucket(id.hash)
+			id.chain, *head = *head, id
+			id = next
+		}
+	}
+}

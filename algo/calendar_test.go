@@ -6,11 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
 // hours is a limit with calendar windows around the tests' epoch: of an hour each.
@@ -274,32 +269,6 @@ func TestCalendarReply(t *testing.T) {
 		_, _, err := p.ParseReply([]int64{epoch, 9, tc.reset, 0, 0, tc.start}, out)
 		if !errors.Is(err, tc.err) || err == nil && (out[0].BeginsMicros != tc.begins || out[0].EndsMicros != tc.ends) {
 			t.Errorf("%s: %+v, %v", tc.name, out[0], err)
-		}
-	}
-}
-
-// TestCalendarWithoutTime: the clock of a key is asked for the window, too.
-func TestCalendarWithoutTime(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--rename-command", "TIME", "")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2})
-	t.Cleanup(func() { client.Close() })
-	now := time.Now().UnixMicro()
-	for _, tc := range []struct {
-		name   string
-		bounds Bounds
-		err    error
-	}{
-		{"its own", boundsAround(&Limit{WindowMicros: 366 * 24 * 3600e6}, now), nil},
-		{"those of another time", hours().Bounds, ErrOtherTime},
-	} {
-		limit := hours()
-		limit.Bounds = tc.bounds
-		l := newLuaPlan(t, client, mustPlan(t, limit), tc.name)
-		keys := append(slices.Clone(l.keys), "rl:{"+tc.name+"}"+ClockSuffix)
-		out, _, err := l.parse(client.Eval(ctx, l.ScriptWithoutTime().Source, keys, l.arguments(l.Each(1))...))
-		if !errors.Is(err, tc.err) || err == nil && (out[0].Remaining != 9 || out[0].BeginsMicros != tc.bounds[1]) {
-			t.Errorf("%s: %+v, %v", tc.name, out, err)
 		}
 	}
 }

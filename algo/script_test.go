@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -219,5 +220,31 @@ func TestWithoutTime(t *testing.T) {
 	}
 	if out, _, err := l.parse(run(p.ScriptWithoutTime(), 0)); err != nil || out[0].Remaining != 6 {
 		t.Errorf("after the refund: %+v, %v", out, err)
+	}
+}
+
+// TestCalendarWithoutTime: the clock of a key is asked for the window, too.
+func TestCalendarWithoutTime(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--rename-command", "TIME", "")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2})
+	t.Cleanup(func() { client.Close() })
+	now := time.Now().UnixMicro()
+	for _, tc := range []struct {
+		name   string
+		bounds Bounds
+		err    error
+	}{
+		{"its own", boundsAround(&Limit{WindowMicros: 366 * 24 * 3600e6}, now), nil},
+		{"those of another time", hours().Bounds, ErrOtherTime},
+	} {
+		limit := hours()
+		limit.Bounds = tc.bounds
+		l := newLuaPlan(t, client, mustPlan(t, limit), tc.name)
+		keys := append(slices.Clone(l.keys), "rl:{"+tc.name+"}"+ClockSuffix)
+		out, _, err := l.parse(client.Eval(ctx, l.ScriptWithoutTime().Source, keys, l.arguments(l.Each(1))...))
+		if !errors.Is(err, tc.err) || err == nil && (out[0].Remaining != 9 || out[0].BeginsMicros != tc.bounds[1]) {
+			t.Errorf("%s: %+v, %v", tc.name, out, err)
+		}
 	}
 }

@@ -68,6 +68,7 @@ func startRestricted(t *testing.T, rights []string) *restricted {
 		}
 		rule("burst", fmt.Sprintf(`"algorithm": "gcra", "limit": 5, "burst": %d, `, burst)+long, "")
 		rule("queue", `"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1000, "window": "1s", "burst": 20`, "")
+		rule("slots", `"algorithm": "concurrency", "limit": 5, "cost": 2`, "")
 		rule("lease", `"algorithm": "token_bucket", "limit": 100, `+long+`, "lease": {"units": 10, "ttl": "1s"}`, "")
 		rules += `, {"name": "watched", "match": {"path": "/watched"}, "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}],
 			"overrides": true, "penalty": {"after": 1, "within": "1s", "for": ["1m"]}}`
@@ -122,6 +123,7 @@ func (r *restricted) exercise() tally {
 	ask(1, r.Beside["small"]+"/burst")
 	ask(15, r.URL+"/lease")
 	ask(3, r.URL+"/queue")
+	ask(1, r.URL+"/slots")
 	return got
 }
 

@@ -73,3 +73,28 @@ func TestCalendarTiers(t *testing.T) {
 		},
 	}.run(t)
 }
+
+// A check may be for another time and for another factor, too.
+func TestCalendarWithAFactor(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(`{"name": "daily", "overrides": true, "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "year", "timezone": "Asia/Kathmandu"}]}`))
+		w.clock.now = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+		if err := r.client().Set(t.Context(), "rl:{daily|}:override", "x2", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []struct{ messages, remaining int }{
+			{4, 17}, // NOSCRIPT, another time, another factor, a decision
+			{1, 16},
+		} {
+			x := i.get("/")
+			if got := r.settle(); got != want.messages {
+				t.Errorf("%d messages, want %d", got, want.messages)
+			}
+			if got := x.end(); got.Status != 200 || got.Limit != 18 || got.Remaining != want.remaining {
+				t.Errorf("%+v, want %d of 18 remaining", got, want.remaining)
+			}
+		}
+	})
+}

@@ -161,9 +161,11 @@ func TestBlockBesideOtherRules(t *testing.T) {
 			want result
 		}{
 			{want: result{Status: 200, Outcome: "allowed", Draft: []member{
-				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000, R: 5}, {Name: "a-20h", Q: 10, W: 72000, R: 10}}}},
+				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000, R: 5}, {Name: "a-20h", Q: 10, W: 72000, R: 10},
+			}}},
 			{set: "block", want: result{Status: 429, Outcome: "blocked:a", Draft: []member{
-				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000}, {Name: "a-20h", Q: 10, W: 72000}}}},
+				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000}, {Name: "a-20h", Q: 10, W: 72000},
+			}}},
 		} {
 			r.override(overrideOfX, step.set, 0)
 			x := i.get("/", client("x")...)

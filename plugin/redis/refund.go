@@ -117,7 +117,9 @@ func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
 			}
 		}
 		e.bySource = true
-		c.pushAgain(e)
+		if e.kind != renewEntry || c.stillHeld(e) {
+			c.pushAgain(e)
+		}
 		return
 	}
 	if e.kind == releaseEntry || e.kind == renewEntry {
@@ -128,8 +130,11 @@ func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
 	if taken && e.bySource {
 		e.charge.Script.refundKnownTo = c.stream.number
 	}
-	if e.kind == settleEntry {
+	switch {
+	case e.kind == settleEntry:
 		c.settled(taken)
+	case !taken && e.charge.Script.slots >= 0: // the slots would outlive their request
+		c.releaseLater(e, false)
 	}
 }
 

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
@@ -120,23 +122,54 @@ func (c *Conn) answerSlots(e *entry, r redisresp.Reply) {
 			t.releaseKnown = c.stream.number
 		}
 	default:
-		t.resumeMicros = e.sentMicros + refusedMicros
-		c.releaseAgain(e)
+		c.releaseLater(e, e.blind)
 	}
 }
 
-// releaseAgain gives back once more what a command was to give back that was lost, or
-// what one may have taken.
-func (c *Conn) releaseAgain(e *entry) {
-	switch e.kind {
-	case releaseEntry:
-		if c.releasing.queue.len() < maxReleases {
-			c.pushRelease(e.charge, e.blind, e.sentMicros+e.charge.Script.ttlMicros())
+// releaseLater gives back once more what Redis has refused to take back.
+func (c *Conn) releaseLater(e *entry, blind bool) {
+	c.releasing.resumeMicros = e.sentMicros + refusedMicros
+	c.releaseAgain(e, blind)
+}
+
+// releaseAgain gives back once more what a command was to give back, or what one may
+// have taken: blindly, if it may have been carried out.
+func (c *Conn) releaseAgain(e *entry, blind bool) {
+	switch {
+	case e.kind != releaseEntry:
+		c.queueRelease(&e.charge, blind, e.sentMicros)
+	case c.releasing.queue.len() < maxReleases:
+		c.pushRelease(e.charge, blind, e.sentMicros+e.charge.Script.ttlMicros())
+	}
+}
+
+// stillHeld takes out of a renewal that is to be sent again what was given back since
+// it was first sent: nobody would give that back another time. It reports whether
+// anything is left.
+func (c *Conn) stillHeld(e *entry) bool {
+	for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {
+		behind := c.pipe.entries.at(i)
+		if behind.kind != releaseEntry && behind.kind != refundEntry || !behind.charge.sameKeys(&e.charge) {
+			continue
 		}
-	case refundEntry:
-		c.queueRelease(&e.charge, false, e.sentMicros)
-	case checkEntry:
-		c.queueRelease(&e.charge, true, e.sentMicros)
+		if behind.kind == refundEntry {
+			e.charge.dropSlot(behind.charge.Nonce)
+			continue
+		}
+		for j := 0; j < len(behind.charge.Costs); j += 2 {
+			e.charge.dropSlot(behind.charge.Costs[j])
+		}
+	}
+	return len(e.charge.Costs) > 0
+}
+
+// dropSlot takes a nonce, and the slots behind it, out of the Costs of a renewal.
+func (a *Charge) dropSlot(nonce int64) {
+	for i := 0; i < len(a.Costs); i += 2 {
+		if a.Costs[i] == nonce {
+			a.Costs = slices.Delete(a.Costs, i, i+2)
+			return
+		}
 	}
 }
 

@@ -146,6 +146,11 @@ func TestSlotsAreGivenBackAgain(t *testing.T) {
 			}
 			r.pass(refusedMicros)
 		}, []string{release}},
+		{"a refund with an error reply", func(r *rig) {
+			r.conn.Refund(r.held(7), r.now)
+			r.answer("-LOADING Redis is loading the dataset in memory\r\n")
+			r.pass(refusedMicros)
+		}, []string{release}},
 		{"Redis is away for longer than the ttl", func(r *rig) {
 			r.closeStream()
 			r.conn.Release(r.held(7), r.now)

@@ -150,13 +150,13 @@ func (c *Conn) end(why ended, nowMicros int64) {
 		case settleEntry:
 			c.settled(false)
 		case refundEntry, releaseEntry:
-			c.releaseAgain(e)
+			c.releaseAgain(e, true)
 		case checkEntry:
 			if c.undecided(e, why.cause, nowMicros) && !why.counted {
 				c.failed(why.cause, nowMicros)
 				why.counted = true
 			}
-			c.releaseAgain(e)
+			c.releaseAgain(e, true)
 			c.fail(e, why.cause, nowMicros)
 		}
 	}

@@ -186,10 +186,7 @@ func comparePenalty(t *testing.T, c *termed, key string, p *Penalty, want State)
 		}
 		return
 	}
-	var since, ends, length float64
-	var blocks, strikes uint32
-	unpack(t, text, &since, &ends, &length, &blocks, &strikes)
-	if got := (State{int64(since), int64(ends), int64(length), int64(blocks), int64(strikes)}); !slices.Equal(got, want) {
+	if got := ReadPenaltyState([]byte(text)); !slices.Equal(got, want) {
 		t.Errorf("%+v: Redis %v, Go %v", p, got, want)
 	}
 	if got := milliseconds(c.client.PExpireTime(ctx, key)); got != ceilDiv(p.ExpiresAtMicros(want), 1000) {
@@ -207,6 +204,7 @@ func TestPenaltyEscalates(t *testing.T) {
 		at      int64
 		cost    int64
 		strikes []Strikes
+		defers  bool
 		earned  int64 // by a rejection
 		left    int64 // of a block
 		say     string
@@ -216,6 +214,7 @@ func TestPenaltyEscalates(t *testing.T) {
 		{at: minute, cost: 1, say: "the window is over: the first of another"},
 		{at: minute + 1, cost: 0, say: "what costs nothing is not rejected"},
 		{at: minute + 2, cost: 1, say: "the second"},
+		{at: minute + 2, cost: 1, defers: true, say: "one that its worker has yet to judge"},
 		{at: minute + 3, cost: 1, earned: 5 * minute, say: "the third earns a block"},
 		{at: minute + 3, cost: 0, left: 5 * minute, say: "which rejects what costs nothing, too"},
 		{at: 6*minute + 2, cost: 1, left: 1, say: "to its last microsecond"},
@@ -233,7 +232,7 @@ func TestPenaltyEscalates(t *testing.T) {
 		{at: 204 * minute, cost: 0, left: minute},
 		{at: 205 * minute, cost: 0},
 	} {
-		r, _, err := c.rule(c.call(c.client, asked{now: epoch + step.at, cost: step.cost, factor: NoFactor, strikes: step.strikes}))
+		r, _, err := c.rule(c.call(c.client, asked{now: epoch + step.at, cost: step.cost, factor: NoFactor, strikes: step.strikes, deferred: step.defers}))
 		if err != nil || r.EarnedMicros != step.earned || r.LeftMicros != step.left || (step.left > 0) != (r.By == ByPenalty) {
 			t.Errorf("at %d, %s: %+v, %v; want %d earned, %d left", step.at, step.say, r, err, step.earned, step.left)
 		}

@@ -162,7 +162,6 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 		rejected = rejected || known && c.Status == Rejected
 	}
 	if rejected {
-		s.strikeAll(q, now)
 		s.record.Count(metric.DenyCacheHit, 1)
 	} else {
 		s.unrecall(q)
@@ -206,7 +205,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 	if q.first(unanswered) == nil {
 		return
 	}
-	cause := s.conn.Begin(now.SteadyMicros)
+	cause, deferring := s.conn.Begin(now.SteadyMicros), q.mustDefer()
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if !unanswered(c) {
@@ -223,7 +222,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 		c.asked = c.Sizes
 		c.nonce = s.conn.Add(q, i, redis.Charge{
 			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
-			Factor: c.factor, Strikes: s.tell(c, now),
+			Factor: c.factor, Strikes: s.tell(c, now), Deferred: deferring,
 		})
 		s.record.Count(metric.CheckSent, 1)
 	}

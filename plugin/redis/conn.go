@@ -20,8 +20,10 @@ type Charge struct {
 	Sizes  []algo.Size // that came with the request; empty: as configured
 	// Factor is the one that Sizes were made for, in thousandths; 0: none. Strikes are
 	// rejections of the identity that a check tells of, see algo.Penalty.
-	Factor   int64
-	Strikes  []algo.Strikes
+	Factor  int64
+	Strikes []algo.Strikes
+	// Deferred: a rejection is no strike yet, as the worker has to judge it first.
+	Deferred bool
 	Nonce    int64 // set by Add
 	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
 }
@@ -52,13 +54,8 @@ func (a *Charge) costOf(limit int) int64 {
 	return a.Cost
 }
 
-// factor is the factor of the sizes.
-func (a *Charge) factor() int64 {
-	if a.Factor == 0 {
-		return algo.NoFactor
-	}
-	return a.Factor
-}
+// multiplied reports whether the sizes were made for a factor.
+func (a *Charge) multiplied() bool { return a.Factor != 0 && a.Factor != algo.NoFactor }
 
 // keep makes a the charge c, with copies of what may change, in the memory that a
 // has.

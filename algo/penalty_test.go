@@ -186,10 +186,7 @@ func comparePenalty(t *testing.T, c *termed, key string, p *Penalty, want State)
 		}
 		return
 	}
-	var since, ends, length float64
-	var blocks, strikes uint32
-	unpack(t, text, &since, &ends, &length, &blocks, &strikes)
-	if got := (State{int64(since), int64(ends), int64(length), int64(blocks), int64(strikes)}); !slices.Equal(got, want) {
+	if got := ReadPenaltyState([]byte(text)); !slices.Equal(got, want) {
 		t.Errorf("%+v: Redis %v, Go %v", p, got, want)
 	}
 	if got := milliseconds(c.client.PExpireTime(ctx, key)); got != ceilDiv(p.ExpiresAtMicros(want), 1000) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -345,5 +346,54 @@ func TestOverrideOfAnotherType(t *testing.T) {
 			w.clock.advance(time.Hour)
 		}
 		w.expectLogs(`warn sluice: what is set as override of "a|x" is none`, `warn sluice: what is set as override of "a|y" is none`)
+	})
+}
+
+// A factor multiplies limits of every kind: those of a calendar, those that come with
+// the request, and slots, of which whoever is free takes none.
+func TestFactorOfEveryKindOfLimit(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["draft"], "rules": [{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "limits": [
+			{"algorithm": "concurrency", "limit": 2, "name": "slots"},
+			{"algorithm": "fixed_window", "limit": 100, "window": "year", "timezone": "Europe/Berlin", "name": "year"},
+			{"algorithm": "gcra", "limit": {"header": "x-limit", "default": 5, "max": 50}, "window": "366d", "name": "own"}]}]}`)
+		open := func(headers ...string) *exchange {
+			x := i.get("/", append(client("x"), headers...)...)
+			r.settle()
+			return x
+		}
+		shown := func(x *exchange) string { return x.answer(t)["ratelimit"] }
+		left := regexp.MustCompile(`;t=\d+`)
+		want := func(what string, x *exchange, outcome, members string) {
+			t.Helper()
+			if got := left.ReplaceAllString(shown(x), ""); got != members || x.outcome() != outcome {
+				t.Errorf("%s: %s, %s; want %s, %s", what, x.outcome(), got, outcome, members)
+			}
+		}
+		first := open()
+		r.override(overrideOfX, "x2", 0)
+		second, third := open("x-limit", "20"), open()
+		want("as configured", first, "allowed", `"slots";r=1, "year";r=99, "own";r=4`)
+		want("twice, of 20", second, "allowed", `"slots";r=2, "year";r=198, "own";r=38`)
+		want("twice", third, "allowed", `"slots";r=1, "year";r=197, "own";r=7`)
+		r.override(overrideOfX, "free", 0)
+		var free []*exchange
+		for range 5 {
+			free = append(free, open())
+			want("free", free[len(free)-1], "allowed", "")
+		}
+		if n := r.client().ZCard(context.Background(), "rl:{a|x}:concurrency").Val(); n != 3 {
+			t.Errorf("%d slots are held, want 3", n)
+		}
+		r.override(overrideOfX, "block", 0)
+		want("blocked", open(), "blocked:a", `"slots";r=0, "year";r=0, "own";r=0`)
+		for _, x := range append(free, first, second, third) {
+			x.End()
+		}
+		r.settle()
+		r.override(overrideOfX, "", 0)
+		want("as configured again", open(), "allowed", `"slots";r=1, "year";r=96, "own";r=1`)
 	})
 }

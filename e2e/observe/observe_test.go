@@ -18,7 +18,6 @@ func TestOperatorsView(t *testing.T) {
 	t.Run("leases", s.leases)
 	t.Run("overrides", s.overrides)
 	t.Run("settlements", s.settlements)
-	t.Run("slots", s.slots)
 	t.Run("queue", s.queue)
 	s.trouble(t)
 	t.Run("sums", s.sums)

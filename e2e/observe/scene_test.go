@@ -2,9 +2,11 @@ package observe
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
@@ -33,7 +35,6 @@ const allowing = `{"redis": {"cluster": "redis", "timeout": "10s"},
 			"penalty": {"after": 2, "within": "1h", "for": ["1h"]}},
 		{"name": "login", "match": {"path": "/login"}, "limits": [{` + ever + `, "limit": 1}], "settle": {"status": ["401"]}},
 		{"name": "chat", "match": {"path": "/chat"}, "limits": [{"algorithm": "concurrency", "limit": 1000}]},
-		{"name": "streams", "match": {"path": "/streams"}, "key": [{"header": "x-user"}], "limits": [{"algorithm": "concurrency", "limit": 100}]},
 		{"name": "queue", "match": {"path": "/queue"}, "limits": [
 			{"algorithm": "leaky_bucket", "limit": 1, "window": "4s", "burst": 3, "overflow": "queue"}]},
 		{"name": "search", "match": {"path": "/bucket"}, "key": [{"header": "x-user"}], "limits": [
@@ -69,18 +70,27 @@ type scene struct {
 	prometheus *prometheus
 	client     *client
 
-	outages  []period      // when Redis was down
-	released chan struct{} // closed when streams may end
+	outages []period // when Redis was down
+}
+
+// chatTime is how long a request to /chat takes.
+const chatTime = 2 * time.Second
+
+func serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/chat" {
+		time.Sleep(chatTime)
+	}
+	_, _ = io.WriteString(w, "ok\n")
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{redis: redistest.Start(t, "--enable-debug-command", "yes"), client: newClient(t), released: make(chan struct{})}
+	s := &scene{redis: redistest.Start(t, "--enable-debug-command", "yes"), client: newClient(t)}
 	s.Envoy = envoytest.Start(t, envoytest.Options{
 		Plugin:   allowing,
 		Beside:   map[string]string{"deny": denying, "local": deciding()},
 		Redis:    []string{s.redis.Addr},
-		Upstream: envoytest.NewUpstream(t, http.HandlerFunc(s.slow)).Addr,
+		Upstream: envoytest.NewUpstream(t, http.HandlerFunc(serve)).Addr,
 	})
 	s.prometheus = startPrometheus(t, strings.TrimPrefix(s.Admin, "http://"))
 	return s

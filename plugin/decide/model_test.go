@@ -193,7 +193,7 @@ func (w *world) Settle(charge redis.Charge, nowMicros int64) { w.Refund(charge, 
 
 // Release implements Redis. What cannot be sent is sent later.
 func (w *world) Release(charge redis.Charge, _ int64) {
-	charge.Tag, charge.Costs = slices.Clone(charge.Tag), slices.Clone(charge.Costs)
+	charge.Tag, charge.Costs, charge.Strikes = slices.Clone(charge.Tag), slices.Clone(charge.Costs), slices.Clone(charge.Strikes)
 	w.owed = append(w.owed, charge)
 	w.release()
 }

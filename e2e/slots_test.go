@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -424,3 +425,37 @@ func TestSlotsOnACluster(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestSlotsBesideASettlement: requests, tokens and what is in flight in one rule: the
+// response settles the tokens alone, and the slot is given back.
+func TestSlotsBesideASettlement(t *testing.T) {
+	t.Parallel()
+	upstream := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("x-tokens-used", r.URL.RawQuery)
+		_, _ = io.WriteString(w, "ok\n")
+	}))
+	s := start(t, `{`+patient+bothHeaders+`"rules": [{"name": "llm", "cost": 2000, "limits": [
+			{"algorithm": "fixed_window", "limit": 60, `+long+`, "cost": 1, "name": "requests"},
+			{"algorithm": "sliding_window_log", "limit": 10000, `+long+`, "name": "tokens"},
+			{"algorithm": "concurrency", "limit": 8, "cost": 2}],
+		"settle": {"cost": {"header": "x-tokens-used", "max": 20000}}}]}`, envoytest.Options{Upstream: upstream.Addr})
+	for i, want := range []string{
+		`"requests";r=59;t=T, "tokens";r=8000;t=T, "llm-concurrency";r=6`,
+		`"requests";r=58;t=T, "tokens";r=7500;t=T, "llm-concurrency";r=6`, // the first had 500
+		`"requests";r=57;t=T, "tokens";r=4500;t=T, "llm-concurrency";r=6`, // and the second 3,000
+	} {
+		r := get(t, s.URL+"/?"+[]string{"500", "3000", "0"}[i])
+		if got := resetTime.ReplaceAllString(r.header.Get("ratelimit"), "t=T"); got != want {
+			t.Errorf("request %d: %s, want %s", i, got, want)
+		}
+		testenv.Wait(t, 3*time.Second, func() error {
+			if n := s.client.Exists(ctx, "rl:{llm|}:concurrency").Val(); n != 0 {
+				return errors.New("a slot is left")
+			}
+			return nil
+		})
+		time.Sleep(100 * time.Millisecond) // the settlement leaves with the next tick
+	}
+}
+
+var resetTime = regexp.MustCompile(`t=\d+`)

@@ -35,7 +35,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: tools
-tools: ## install TinyGo, Envoy, Redis, Lua 5.4, Prometheus and Chromium under .tools/ where the system lacks them
+tools: ## install TinyGo, Envoy, Redis, Lua 5.4, Prometheus, Chromium and LLM clients under .tools/ where the system lacks them
 	@tools/setup.sh
 
 .PHONY: build

@@ -112,6 +112,10 @@ func TestShortRequestsAreNotRenewed(t *testing.T) {
 func TestHurry(t *testing.T) {
 	t.Parallel()
 	b, r := New([]int64{ttl, 5_000 * ms}), newRenewals()
+	b.Hurry() // of what is held, not of what comes
+	if b.hurried > 0 {
+		t.Error("a hurry about nothing")
+	}
 	for nonce := range int64(200) {
 		b.Take(&Slot{Nonce: nonce, Slots: 1}, int(nonce%2), fmt.Appendf(nil, "r|%d", nonce), false, r.now)
 	}

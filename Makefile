@@ -35,7 +35,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: tools
-tools: ## install TinyGo, Envoy, Redis, Lua 5.4, Prometheus and Chromium under .tools/ where the system lacks them
+tools: ## install TinyGo, Envoy, Redis, Lua 5.4, Prometheus, Chromium and LLM clients under .tools/ where the system lacks them
 	@tools/setup.sh
 
 .PHONY: build
@@ -83,7 +83,7 @@ export SOAK ?= 10m
 
 .PHONY: soak
 soak: build ## put one Envoy through all faults again and again for SOAK (10m), and through a thousand updates
-	go test -tags soak -timeout 30m -count 1 -run 'Soak$$' -v ./e2e
+	go test -tags soak -timeout 60m -count 1 -run 'Soak$$' -v ./e2e
 
 .PHONY: test-matrix
 test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8

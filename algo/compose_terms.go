@@ -40,15 +40,15 @@ func (c *composer) after() {
 func (c *composer) replyOfTerms() (reply string) {
 	switch {
 	case len(c.limiters) == 0 && c.kind.overrides:
-		return ", 3, ignored"
+		return ", 3, ignored or 0"
 	case len(c.limiters) == 0:
 		return ", 3, 0"
 	}
-	if c.kind.overrides {
-		reply += ", ignored"
-	}
 	if c.kind.penalty {
 		reply += ", penalty.earned"
+	}
+	if c.kind.overrides {
+		reply += ", ignored"
 	}
 	return reply
 }
@@ -57,15 +57,19 @@ func (c *composer) replyOfTerms() (reply string) {
 const arrow = "--> "
 
 // terms writes a section of a term's file. Its keys and arguments follow those of the
-// limits, the penalty's those of the overrides.
+// limits. The override's key comes before the penalty's, and its argument, which may be
+// missing, after.
 func (c *composer) terms(lua, name, indent string) {
 	keys, args := len(c.limiters), c.argsBefore(len(c.limiters))
-	if lua == penaltyLua && c.kind.overrides {
-		keys, args = keys+1, args+overrideArgs
-	}
 	variant := ""
 	if c.kind.penalty {
 		variant = "penalty"
+	}
+	switch {
+	case lua == penaltyLua && c.kind.overrides:
+		keys++
+	case lua == overrideLua && c.kind.penalty:
+		args += penaltyArgs
 	}
 	for line := range strings.Lines(section(lua, name, variant)) {
 		code := strings.TrimLeft(line, " ")

@@ -2,13 +2,14 @@
 -- a factor for its limits. It is read before anything else.
 --
 -- KEYS[1]  the override's key; the penalty's follows, if the rule has one
--- ARGV[1]  the factor that the limits' arguments were made for, in thousandths
--- Reply    after the limits' integers 1 if the key holds what is no override, else 0.
---          In place of them, and nothing was charged:
+-- ARGV[1]  the factor that the limits' arguments were made for, in thousandths; it is
+--          the last argument, and missing where there is none
+-- Reply    last of all 1 if the key holds what is no override, else nothing. In place
+--          of the limits' integers, and nothing was charged:
 --          now, 0, -1    free
 --          now, 1, left  blocked, for so long (us; -1 without end)
 --          now, factor   the limits have another factor (thousandths)
---          now, 3, 0     the rule has no limits; 1 if the key holds no override
+--          now, 3, 0     the rule has no limits; 1 if the key holds what is no override
 -- State    STRING: "block", "free", or "x" and a number of up to four digits and three
 --          decimals, from 0.001 to 1000. Anything else counts as no key, and so does
 --          a key of another type.
@@ -19,7 +20,7 @@
 -- section.
 
 --- read
-local ignored, factor = 0, 1000
+local ignored, factor
 do
   local override = redis.pcall('GET', KEYS[1])
   if override == 'free' then
@@ -35,11 +36,15 @@ do
       override = ''
     end
     local whole, part = string.match(override, '^x(%d%d?%d?%d?)(.*)$')
-    factor = 0
+    local thousandths = 0
     if whole and (part == '' or string.find(part, '^%.%d%d?%d?$')) then
-      factor = whole * 1000 + string.sub(part .. '000', 2, 4)
+      thousandths = whole * 1000 + string.sub(part .. '000', 2, 4)
     end
-    if factor < 1 or factor > 1000000 then ignored, factor = 1, 1000 end
+    if thousandths < 1 or thousandths > 1000000 then
+      ignored = 1
+    elseif thousandths ~= 1000 then
+      factor = string.format('%d', thousandths)
+    end
   end
 end
 
@@ -47,4 +52,4 @@ end
 call('DEL', KEYS[2])
 
 --- compare
-if factor ~= ARGV[1] + 0 then return {now, factor} end
+if factor ~= ARGV[1] then return {now, (factor or 1000) + 0} end

@@ -2,7 +2,9 @@ package algo
 
 import (
 	_ "embed"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -40,6 +42,31 @@ const (
 	penaltyStrikes        // how many strikes
 	penaltyLen
 )
+
+// ReadPenaltyState reads what Redis keeps of a penalty, see penalty.lua; none if that
+// makes no sense.
+func ReadPenaltyState(text []byte) State {
+	if len(text) != 32 {
+		return nil
+	}
+	double := func(i int) int64 { return int64(math.Float64frombits(binary.LittleEndian.Uint64(text[8*i:]))) }
+	long := func(at int) int64 { return int64(binary.LittleEndian.Uint32(text[at:])) }
+	s := State{double(0), double(1), double(2), long(24), long(28)}
+	for _, v := range s {
+		if !within(v, 0, maxReplyMicros) {
+			return nil
+		}
+	}
+	return s
+}
+
+// Strikes is how many rejections the state holds against its identity, now.
+func (p *Penalty) Strikes(s State, nowMicros int64) int64 {
+	if len(s) != penaltyLen || nowMicros-s[penaltySince] >= p.WithinMicros {
+		return 0
+	}
+	return s[penaltyStrikes]
+}
 
 func (p *Penalty) validate() error {
 	if !within(p.After, 1, MaxStrikes) || !within(p.WithinMicros, MinWindowMicros, MaxWindowMicros) {
@@ -149,8 +176,9 @@ func (p *Penalty) Args() []string {
 }
 
 // AppendStrikes appends the argument that tells what a worker has rejected from
-// memory, oldest first.
-func AppendStrikes(dst []byte, strikes []Strikes) []byte {
+// memory, oldest first. If deferred, a rejection by this call does not count: the
+// worker tells of it later, if it should.
+func AppendStrikes(dst []byte, strikes []Strikes, deferred bool) []byte {
 	for i, s := range strikes {
 		if i > 0 {
 			dst = append(dst, ' ')
@@ -158,6 +186,9 @@ func AppendStrikes(dst []byte, strikes []Strikes) []byte {
 		dst = strconv.AppendInt(dst, s.AgeMicros, 10)
 		dst = append(dst, ':')
 		dst = strconv.AppendInt(dst, s.Count, 10)
+	}
+	if deferred {
+		dst = append(dst, '-')
 	}
 	return dst
 }

@@ -6,9 +6,10 @@
 -- ARGV[2]  within, us: the time in which, from the first of them on
 -- ARGV[3]  how long the first block is, the second and so on: us, with spaces between
 -- ARGV[4]  what a worker has rejected from memory since it last called: how long ago
---          (us) and how often, "1500000:3 20000:1", oldest first
--- Reply    last of all how long a block is that this rejection has earned (us), else
---          0. In place of a decision, and nothing was charged:
+--          (us) and how often, "1500000:3 20000:1", oldest first; at the end a "-" if
+--          this rejection is not to count: the worker will tell of it if it should
+-- Reply    after the limits' integers how long a block is that this rejection has
+--          earned (us), else 0. In place of them, and nothing was charged:
 --          now, 2, left  blocked, for so long (us)
 -- State    STRING: when the first of the strikes came, when the last block ends, and
 --          how long it is (us, little-endian doubles), then how many blocks there were
@@ -23,8 +24,8 @@
 -- whatever call sees it, so that nobody waits for the clock; strikes likewise.
 --
 -- compose.go makes scripts of the sections below: [1] stands for the first of the
--- penalty's own key and arguments, which follow those of the limits and overrides; an
--- arrow for another section.
+-- penalty's own key and arguments, which follow those of the limits, the key that of
+-- the overrides; an arrow for another section.
 
 --- load
 local penalty = {since = 0, strikes = 0, ends = 0, length = 0, blocks = 0, earned = 0}
@@ -57,8 +58,10 @@ do
 end
 
 --- strike
-local at, count = now, 1
---> count
+if string.sub(ARGV[4], -1) ~= '-' then
+  local at, count = now, 1
+  --> count
+end
 
 --- count
 if penalty.strikes == 0 or at - penalty.since >= ARGV[2] + 0 then penalty.since, penalty.strikes = at, 0 end

@@ -51,9 +51,8 @@ const (
 // ParseRuling reads the reply of the script of any plan, of one with terms, too. out
 // is filled in as ParseReply does where the limits have decided.
 func (p *Plan) ParseRuling(values []int64, out []Decision) (r Ruling, err error) {
-	terms := p.numOverrides() + p.numPenalties()
 	switch n := len(values); {
-	case terms == 0 || n == 0 || n == 1 && len(p.limits) > 0:
+	case p.terms == (Terms{}) || n == 0 || n == 1 && len(p.limits) > 0:
 	case !within(values[0], 0, maxReplyMicros):
 		return Ruling{}, ErrReplyRange
 	case n == 2:
@@ -63,9 +62,7 @@ func (p *Plan) ParseRuling(values []int64, out []Decision) (r Ruling, err error)
 	case len(p.limits) == 0:
 		return Ruling{}, ErrReplyLength
 	default:
-		terms = min(terms, n)
-		p.parseTerms(values[n-terms:], &r)
-		values = values[:n-terms]
+		values = p.parseTerms(values, &r)
 		if !within(r.EarnedMicros, 0, maxReplyMicros) {
 			return Ruling{}, ErrReplyRange
 		}
@@ -109,15 +106,22 @@ func (p *Plan) parseShort(values []int64) (Ruling, error) {
 	return r, nil
 }
 
-// parseTerms reads what stands after the limits' integers.
-func (p *Plan) parseTerms(values []int64, r *Ruling) {
-	if p.terms.Overrides {
-		r.Ignored = values[0] != 0
-		values = values[1:]
+// parseTerms reads what stands after the limits' integers, and returns those.
+func (p *Plan) parseTerms(values []int64, r *Ruling) (rest []int64) {
+	rest = values[:min(p.ReplyLen(), len(values))]
+	values = values[len(rest):]
+	if p.terms.Penalty != nil && len(values) > 0 {
+		r.EarnedMicros, values = values[0], values[1:]
+	} else if p.terms.Penalty != nil {
+		return nil
 	}
-	if p.terms.Penalty != nil {
-		r.EarnedMicros = values[0]
+	if p.terms.Overrides && len(values) > 0 {
+		r.Ignored, values = values[0] != 0, values[1:]
 	}
+	if len(values) > 0 {
+		return nil
+	}
+	return rest
 }
 
 // Earned makes the decisions that reject reject for as long as the block that they

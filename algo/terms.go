@@ -3,7 +3,6 @@ package algo
 import (
 	_ "embed"
 	"math/bits"
-	"strconv"
 )
 
 //go:embed override.lua
@@ -70,37 +69,26 @@ func (p *Plan) TermSuffixes() (suffixes []string) {
 	return suffixes
 }
 
-// NumTermArgs is how many arguments such a script wants after those of the limits:
-// what AppendFactor appends if there are overrides, and for a penalty its Args and
-// what AppendStrikes appends.
-func (p *Plan) NumTermArgs() int { return overrideArgs*p.numOverrides() + penaltyArgs*p.numPenalties() }
+// NumTermArgs is how many arguments such a script wants after those of the limits: for
+// a penalty its Args and what AppendStrikes appends. If there are overrides, and the
+// limits' arguments were made for a factor other than NoFactor, that is the last one.
+func (p *Plan) NumTermArgs() int {
+	if p.terms.Penalty != nil {
+		return penaltyArgs
+	}
+	return 0
+}
 
 // kind is which script decides.
 func (p *Plan) kind() kind {
 	return kind{overrides: p.terms.Overrides, penalty: p.terms.Penalty != nil}
 }
 
-func (p *Plan) numOverrides() int { return count(p.terms.Overrides) }
-func (p *Plan) numPenalties() int { return count(p.terms.Penalty != nil) }
-
-func count(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-const overrideArgs = 1
-
 // NoFactor is the factor, in thousandths, of limits that are as configured.
 const NoFactor = 1000
 
 // MaxFactor is the largest factor, in thousandths; the smallest is 1.
 const MaxFactor = 1_000_000
-
-// AppendFactor appends the argument that says for which factor the limits' arguments
-// were made, in thousandths.
-func AppendFactor(dst []byte, factor int64) []byte { return strconv.AppendInt(dst, factor, 10) }
 
 // Times is the limit's size multiplied by a factor in thousandths: rounded down, 1
 // to MaxUnits, but 0 stays 0. A burst that would take too long to be restored is

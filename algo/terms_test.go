@@ -40,12 +40,22 @@ func mustPlanWithTerms(t testing.TB, terms Terms, limits ...Limit) *Plan {
 // termed runs the script of a plan with terms on a real Redis at any time.
 type termed struct {
 	*luaPlan
-	terms []string // the rule's own keys
+	ownClock string   // SHA-1 of the script on the clock of leadingClock
+	terms    []string // the rule's own keys
 }
+
+// leadingClock is the test's clock in front of all arguments, as the last one may be
+// missing.
+const leadingClock = "local time = {table.remove(ARGV, 1), table.remove(ARGV, 1)}\n"
 
 func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed {
 	t.Helper()
 	c := &termed{luaPlan: newLuaPlan(t, client, p, name)}
+	sha, err := client.ScriptLoad(ctx, strings.Replace(p.Script().Source, clockLine, leadingClock, 1)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ownClock = sha
 	for _, suffix := range p.TermSuffixes() {
 		c.terms = append(c.terms, fmt.Sprintf("rl:{%s}%s", name, suffix))
 	}
@@ -56,27 +66,28 @@ func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed
 type asked struct {
 	now, cost, factor int64
 	strikes           []Strikes
+	deferred          bool
 }
 
 // args are all arguments of a call, but for the test's clock.
 func (a *asked) args(p *Plan) []any {
 	l := luaPlan{Plan: p}
 	args := l.arguments(p.Each(a.cost))
-	if p.terms.Overrides {
-		args = append(args, string(AppendFactor(nil, a.factor)))
-	}
 	if p.terms.Penalty != nil {
 		for _, arg := range p.terms.Penalty.Args() {
 			args = append(args, arg)
 		}
-		args = append(args, string(AppendStrikes(nil, a.strikes)))
+		args = append(args, string(AppendStrikes(nil, a.strikes, a.deferred)))
+	}
+	if p.terms.Overrides && a.factor != 0 && a.factor != NoFactor {
+		args = append(args, a.factor)
 	}
 	return args
 }
 
 func (c *termed) call(pipe redis.Cmdable, a asked) *redis.Cmd {
-	args := append(a.args(c.Plan), a.now/1e6, a.now%1e6, "")
-	return pipe.EvalSha(ctx, c.check, append(slices.Clone(c.keys), c.terms...), args...)
+	args := append([]any{a.now / 1e6, a.now % 1e6}, a.args(c.Plan)...)
+	return pipe.EvalSha(ctx, c.ownClock, append(slices.Clone(c.keys), c.terms...), args...)
 }
 
 func (c *termed) rule(cmd *redis.Cmd) (r Ruling, out []Decision, err error) {
@@ -297,6 +308,7 @@ func TestParseRuling(t *testing.T) {
 	t.Parallel()
 	both := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, fivePerHour)
 	penalty := mustPlanWithTerms(t, Terms{Penalty: threeStrikes}, fivePerHour)
+	overrides := mustPlanWithTerms(t, Terms{Overrides: true}, fivePerHour)
 	none := mustPlanWithTerms(t, Terms{Overrides: true})
 	plain := mustPlan(t, fivePerHour)
 	for _, tc := range []struct {
@@ -307,9 +319,14 @@ func TestParseRuling(t *testing.T) {
 		err    error
 	}{
 		{"no terms", plain, []int64{7, 4, 5, 0, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
-		{"allowed", both, []int64{7, 4, 5, 0, 0, 0, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
-		{"ignored", both, []int64{7, 4, 5, 0, 0, 1, 0}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
-		{"a block is earned", both, []int64{7, 0, 5, 5, 5, 0, 300e6}, Ruling{AtMicros: 7, EarnedMicros: 300e6}, nil},
+		{"allowed", both, []int64{7, 4, 5, 0, 0, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
+		{"ignored", both, []int64{7, 4, 5, 0, 0, 0, 1}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
+		{"overrides alone", overrides, []int64{7, 4, 5, 0, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
+		{"overrides alone, ignored", overrides, []int64{7, 4, 5, 0, 0, 1}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
+		{"a block is earned", both, []int64{7, 0, 5, 5, 5, 300e6}, Ruling{AtMicros: 7, EarnedMicros: 300e6}, nil},
+		{"an integer too many", both, []int64{7, 4, 5, 0, 0, 0, 1, 0}, Ruling{}, ErrReplyLength},
+		{"an integer too many of overrides", overrides, []int64{7, 4, 5, 0, 0, 1, 0}, Ruling{}, ErrReplyLength},
+		{"an integer too many of a penalty", penalty, []int64{7, 4, 5, 0, 0, 0, 0}, Ruling{}, ErrReplyLength},
 		{"penalty alone", penalty, []int64{7, 0, 5, 5, 5, 9}, Ruling{AtMicros: 7, EarnedMicros: 9}, nil},
 		{"free", both, []int64{7, 0, -1}, Ruling{AtMicros: 7, Allowed: true, By: ByFree}, nil},
 		{"blocked", both, []int64{7, 1, -1}, Ruling{AtMicros: 7, By: ByBlock, LeftMicros: Never}, nil},
@@ -325,7 +342,7 @@ func TestParseRuling(t *testing.T) {
 		{"a life below never", both, []int64{7, 1, -2}, Ruling{}, ErrReplyRange},
 		{"a life too large", both, []int64{7, 1, math.MaxInt64}, Ruling{}, ErrReplyRange},
 		{"time below 0", both, []int64{-1, 1, 1}, Ruling{}, ErrReplyRange},
-		{"too large a block", both, []int64{7, 0, 5, 5, 5, 0, math.MaxInt64}, Ruling{}, ErrReplyRange},
+		{"too large a block", both, []int64{7, 0, 5, 5, 5, math.MaxInt64}, Ruling{}, ErrReplyRange},
 		{"nothing", both, nil, Ruling{}, ErrReplyLength},
 		{"limits without terms", both, []int64{7, 4, 5, 0, 0}, Ruling{}, ErrReplyLength},
 		{"terms without limits", none, []int64{7, 0, 0, 0}, Ruling{}, ErrReplyLength},
@@ -341,11 +358,32 @@ func TestParseRuling(t *testing.T) {
 	}
 	// Whoever obeys Retry-After is not met by the block that it has earned.
 	out := make([]Decision, 1)
-	if _, err := both.ParseRuling([]int64{7, 0, 5, 5, 5, 0, 300e6}, out); err != nil || out[0].RetryAfterMicros != 300e6 || out[0].ResetAfterMicros != 5 {
+	if _, err := both.ParseRuling([]int64{7, 0, 5, 5, 5, 300e6}, out); err != nil || out[0].RetryAfterMicros != 300e6 || out[0].ResetAfterMicros != 5 {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, err := both.ParseRuling([]int64{7, 0, 5, -1, 5, 0, 300e6}, out); err != nil || out[0].RetryAfterMicros != Never {
+	if _, err := both.ParseRuling([]int64{7, 0, 5, -1, 5, 300e6}, out); err != nil || out[0].RetryAfterMicros != Never {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Whatever integers come, reading them ends with a ruling or an error.
+func TestParseRulingOfAnything(t *testing.T) {
+	t.Parallel()
+	r := newRandom(74)
+	for _, terms := range everyTerms() {
+		for _, limits := range [][]Limit{nil, {fivePerHour}, everyLimit()} {
+			p := mustPlanWithTerms(t, terms, limits...)
+			for range 5000 {
+				values := make([]int64, r.IntN(p.ReplyLen()+4))
+				for i := range values {
+					values[i] = []int64{-1, 0, 1, 2, 3, epoch, math.MaxInt64, math.MinInt64}[r.IntN(8)]
+				}
+				got, err := p.ParseRuling(values, make([]Decision, len(limits)))
+				if err == nil && (got.AtMicros < 0 || got.LeftMicros < Never || got.EarnedMicros < 0 || got.Allowed && got.By.Blocks()) {
+					t.Fatalf("%v: %+v", values, got)
+				}
+			}
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // overrideRules have a rule of five requests for each user, by which operators can
@@ -175,6 +176,36 @@ func TestBlocksEnd(t *testing.T) {
 		if got := last[len(last)-1].State; got != "blocked:o" {
 			t.Errorf("outcome %s", got)
 		}
+	})
+}
+
+// TestPenaltyIsNobodyElsesFault: requests in parallel fill a user's limit for a moment
+// while another rule rejects them all. The user is not blocked for that.
+func TestPenaltyIsNobodyElsesFault(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [
+		{"name": "user", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 5, "window": "1s"}],
+			"penalty": {"after": 5, "within": "1m", "for": ["5m"]}},
+		{"name": "tenant", "key": [{"query": "t"}], "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, `+long+`}]}]}`,
+		envoytest.Options{})
+	get(t, s.URL+"/?t=full&u=first")
+	for range 5 {
+		burst(t, 32, 32, []string{s.URL + "/?t=full&u=honest"})
+	}
+	testenv.Wait(t, patience, func() error { // what they have charged is given back
+		if r := get(t, s.URL+"/?t=another&u=honest"); r.status != http.StatusOK {
+			return fmt.Errorf("status %d: %s", r.status, r.body)
+		}
+		return nil
+	})
+	for i := range 40 { // whoever exceeds it alone is blocked
+		get(t, fmt.Sprintf("%s/?t=%d&u=eager", s.URL, i))
+	}
+	testenv.Wait(t, patience, func() error { // with the next call: the rejection is remembered for 100 ms
+		if r := get(t, s.URL+"/?t=last&u=eager"); !strings.Contains(r.body, "abnormal-usage-detected") {
+			return fmt.Errorf("after 40 requests: %d %s, want a block", r.status, r.body)
+		}
+		return nil
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -299,13 +300,67 @@ func TestRefundOfMultipliedLimits(t *testing.T) {
 	})
 }
 
+// Whoever is free has charged nothing that could be given back.
+func TestNothingIsGivenBackToTheFree(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "headers": ["draft"], "rules": [` + overridden("") + `,
+			{"name": "zero", "match": {"headers": {"x-zero": {"present": true}}}, "limits": [{"algorithm": "gcra", "limit": 1, "window": "366d"}]}]}`)
+		ask := func(want string, headers ...string) result {
+			x := i.get("/", append(client("x"), headers...)...)
+			r.settle()
+			got := x.end()
+			testenv.Same(t, "outcome", got.Outcome, want)
+			return got
+		}
+		ask("allowed", "x-zero", "1")
+		r.override(overrideOfX, "free", 0)
+		for range 3 {
+			ask("limited:zero", "x-zero", "1")
+		}
+		r.override(overrideOfX, "", 0)
+		if got := ask("allowed").Draft[0].R; got != 3 {
+			t.Errorf("%d remain, want 3", got)
+		}
+	})
+}
+
+// Blocks and overrides are counted as what they are, and no limit as reached.
+func TestMetricsOfOverrides(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [` + overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["5h"]}`) + `]}`)
+		for _, value := range []string{"free", "free", "block", "x0.2", "x0.2", "x0.2", "nonsense"} {
+			r.override(overrideOfX, value, 0)
+			x := i.get("/", client("x")...)
+			r.settle()
+			x.end()
+		}
+		i.flush()
+		r.settle()
+		got := w.stats()
+		for name, want := range map[string]int64{
+			"outcome.allowed.requests_total": 3, "outcome.limited.requests_total": 1, "outcome.blocked.requests_total": 3,
+			"rule.a.outcome.blocked.rule_requests_total": 3, "rule.a.limit.a.over_limit_total": 1, "rule.a.limit.a.near_limit_total": 1,
+			"overrides.event.free.checks_total": 2, "overrides.event.block.checks_total": 1, "overrides.event.factor.checks_total": 2,
+			"overrides.event.ignored.checks_total": 0, "penalty.blocks_total": 1,
+		} {
+			if got[name] != want {
+				t.Errorf("%s is %d, want %d", name, got[name], want)
+			}
+		}
+	})
+}
+
 // While Redis is away no override is in force, in mode local.
 func TestOverridesWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "local", "breaker": {"failures": 1}}, "rules": [` +
-			overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["1h"]}`) + `]}`)
+			overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["5h"]}`) + `]}`)
 		r.override(overrideOfX, "x2", 0)
 		x := i.get("/", client("x")...)
 		r.settle()
@@ -319,7 +374,7 @@ func TestOverridesWhileRedisIsAway(t *testing.T) {
 			x := i.get("/", client("x")...)
 			got := x.end()
 			want := fmt.Sprintf("local:%s", map[bool]string{true: "allowed", false: "limited:a"}[n < 5])
-			if got.Outcome != want || got.Limit != 5 {
+			if got.Outcome != want || got.Limit != 5 || got.RetryAfter > 3600 {
 				t.Errorf("request %d: %+v, want %s of 5", n+1, got, want)
 			}
 		}
@@ -345,5 +400,54 @@ func TestOverrideOfAnotherType(t *testing.T) {
 			w.clock.advance(time.Hour)
 		}
 		w.expectLogs(`warn sluice: what is set as override of "a|x" is none`, `warn sluice: what is set as override of "a|y" is none`)
+	})
+}
+
+// A factor multiplies limits of every kind: those of a calendar, those that come with
+// the request, and slots, of which whoever is free takes none.
+func TestFactorOfEveryKindOfLimit(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["draft"], "rules": [{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "limits": [
+			{"algorithm": "concurrency", "limit": 2, "name": "slots"},
+			{"algorithm": "fixed_window", "limit": 100, "window": "year", "timezone": "Europe/Berlin", "name": "year"},
+			{"algorithm": "gcra", "limit": {"header": "x-limit", "default": 5, "max": 50}, "window": "366d", "name": "own"}]}]}`)
+		open := func(headers ...string) *exchange {
+			x := i.get("/", append(client("x"), headers...)...)
+			r.settle()
+			return x
+		}
+		shown := func(x *exchange) string { return x.answer(t)["ratelimit"] }
+		left := regexp.MustCompile(`;t=\d+`)
+		want := func(what string, x *exchange, outcome, members string) {
+			t.Helper()
+			if got := left.ReplaceAllString(shown(x), ""); got != members || x.outcome() != outcome {
+				t.Errorf("%s: %s, %s; want %s, %s", what, x.outcome(), got, outcome, members)
+			}
+		}
+		first := open()
+		r.override(overrideOfX, "x2", 0)
+		second, third := open("x-limit", "20"), open()
+		want("as configured", first, "allowed", `"slots";r=1, "year";r=99, "own";r=4`)
+		want("twice, of 20", second, "allowed", `"slots";r=2, "year";r=198, "own";r=38`)
+		want("twice", third, "allowed", `"slots";r=1, "year";r=197, "own";r=7`)
+		r.override(overrideOfX, "free", 0)
+		var free []*exchange
+		for range 5 {
+			free = append(free, open())
+			want("free", free[len(free)-1], "allowed", "")
+		}
+		if n := r.client().ZCard(context.Background(), "rl:{a|x}:concurrency").Val(); n != 3 {
+			t.Errorf("%d slots are held, want 3", n)
+		}
+		r.override(overrideOfX, "block", 0)
+		want("blocked", open(), "blocked:a", `"slots";r=0, "year";r=0, "own";r=0`)
+		for _, x := range append(free, first, second, third) {
+			x.End()
+		}
+		r.settle()
+		r.override(overrideOfX, "", 0)
+		want("as configured again", open(), "allowed", `"slots";r=1, "year";r=96, "own";r=1`)
 	})
 }

@@ -16,6 +16,8 @@ const (
 	fixedGoal   = 3.4
 	denialGoal  = 3.0
 	slotsGoal   = 8.0
+
+	overridesGoal = 0.4 // that the lookup of an override adds
 )
 
 // Names that comparisons refer to.
@@ -23,21 +25,28 @@ const (
 	baseName = "EVALSHA 'return 1'"
 	peerName = "redis_rate v10"
 	gcraName = "gcra"
+
+	overridesName = "gcra, overrides"
 )
 
-// comparison is a goal for one subject as a part of another.
+// comparison is a goal for one subject as a part of another, or for what it costs
+// more.
 type comparison struct {
 	name, subject, of string
 	goal              float64
+	more              bool
 }
 
 func comparisons() []comparison {
-	all := []comparison{{gcraName + " / " + peerName, gcraName, peerName, 0.85}}
+	all := []comparison{
+		{name: gcraName + " / " + peerName, subject: gcraName, of: peerName, goal: 0.85},
+		{name: overridesName + " - " + gcraName, subject: overridesName, of: gcraName, goal: overridesGoal, more: true},
+	}
 	for _, n := range []int{3, 5} {
 		for _, what := range []string{"gcra", "mixed"} {
 			name := fmt.Sprintf("%s, %d limits: one call / %[2]d calls", what, n)
 			goal := map[int]float64{3: 0.65, 5: 0.65}[n]
-			all = append(all, comparison{name, inOneCall(what, n), inCalls(what, n), goal})
+			all = append(all, comparison{name: name, subject: inOneCall(what, n), of: inCalls(what, n), goal: goal})
 		}
 	}
 	return all
@@ -73,7 +82,7 @@ func base() subject {
 func subjects(peerScript string) []*subject {
 	var all []*subject
 	for _, group := range [][]subject{
-		single(), {redisRate(peerScript), incrby()}, slots(), denials(), several(),
+		single(), {redisRate(peerScript), incrby()}, slots(), withTerms(), denials(), several(),
 	} {
 		for i := range group {
 			all = append(all, &group[i])

@@ -70,11 +70,15 @@ func writeRow(out io.Writer, name, micros string, values []float64, goal float64
 		fmt.Sprintf("(%.2f-%.2f)", low, high), bound, verdict(values, goal))
 }
 
-// ratios are a comparison's, one for each round.
+// ratios are a comparison's, one for each round, or what a subject costs more.
 func (b *bench) ratios(c comparison) (ratios []float64) {
 	subject, of := b.find(c.subject), b.find(c.of)
 	for i := range subject.micros {
-		ratios = append(ratios, subject.micros[i]/of.micros[i])
+		ratio := subject.micros[i] / of.micros[i]
+		if c.more {
+			ratio = subject.multiple[i] - of.multiple[i]
+		}
+		ratios = append(ratios, ratio)
 	}
 	return ratios
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
@@ -77,6 +79,19 @@ func checkOverride(value string) error {
 		return fmt.Errorf("--to: %q is no override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)", value)
 	}
 	return nil
+}
+
+// factorOf is the factor, in thousandths, that an override is for a rule that reads
+// it; 0 for none.
+func factorOf(id *state.Identity, o *state.Override) int64 {
+	if o == nil || !id.Rule.Overrides || checkOverride(o.Value) != nil {
+		return 0
+	}
+	times, err := strconv.ParseFloat(strings.TrimPrefix(o.Value, "x"), 64)
+	if err != nil {
+		return 0 // block, or free
+	}
+	return int64(math.Round(times * algo.NoFactor))
 }
 
 // set makes a command that sets an override.

@@ -119,6 +119,7 @@ type identityState struct {
 	Rule     string          `json:"rule"`
 	Tag      string          `json:"tag"`
 	Override *state.Override `json:"override,omitempty"`
+	Penalty  *state.Penalty  `json:"penalty,omitempty"`
 	Limits   []state.Status  `json:"limits"`
 	Summary  string          `json:"summary"`
 }
@@ -129,26 +130,36 @@ func (a *app) getCommand() *cobra.Command {
 		"Get asks Redis for the state of an identity, by the scripts that the plugin runs. It\ncharges nothing.",
 		s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
 			prefix := state.Prefix(l.cfg)
-			limits, err := client.Read(ctx, prefix, id)
-			if err != nil {
-				return &failure{exitRedis, err}
-			}
 			override, err := client.ReadOverride(ctx, prefix, id)
 			if err != nil {
 				return &failure{exitRedis, err}
 			}
-			shown := identityState{Rule: id.Rule.Name, Tag: string(id.Tag), Override: override, Limits: limits, Summary: summary(override, limits)}
+			id.Factor = factorOf(id, override)
+			limits, err := client.Read(ctx, prefix, id)
+			if err != nil {
+				return &failure{exitRedis, err}
+			}
+			penalty, err := client.ReadPenalty(ctx, prefix, id)
+			if err != nil {
+				return &failure{exitRedis, err}
+			}
+			shown := identityState{
+				Rule: id.Rule.Name, Tag: string(id.Tag), Override: override, Penalty: penalty, Limits: limits,
+				Summary: summary(override, penalty, limits),
+			}
 			return a.printState(&shown)
 		})
 }
 
 // summary says in words when the identity may go again.
-func summary(override *state.Override, limits []state.Status) string {
+func summary(override *state.Override, penalty *state.Penalty, limits []state.Status) string {
 	switch {
 	case override != nil && override.Value == "block":
 		return "It is blocked" + lasting(override) + "."
 	case override != nil && override.Value == "free":
 		return "It is free of limits" + lasting(override) + "."
+	case penalty != nil && penalty.ForMicros > 0:
+		return "Its penalty blocks it for another " + wait(penalty.ForMicros) + "."
 	case len(limits) == 0:
 		return "It has no limits."
 	}
@@ -202,7 +213,14 @@ func (a *app) printState(s *identityState) error {
 		}
 	}
 	if s.Override != nil && s.Override.Value != "block" && s.Override.Value != "free" {
-		fmt.Fprintf(a.out, "Override: %s%s.\n", s.Override.Value, lasting(s.Override))
+		ignored := ""
+		if checkOverride(s.Override.Value) != nil {
+			ignored = ", which is none and is ignored"
+		}
+		fmt.Fprintf(a.out, "Override: %q%s%s.\n", s.Override.Value, lasting(s.Override), ignored)
+	}
+	if s.Penalty != nil && s.Penalty.Strikes > 0 {
+		fmt.Fprintf(a.out, "Penalty: %d of the %d rejections that earn a block.\n", s.Penalty.Strikes, s.Penalty.After)
 	}
 	fmt.Fprintln(a.out, s.Summary)
 	return nil

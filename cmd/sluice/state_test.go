@@ -28,6 +28,7 @@ const stateful = `{
        "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "1d"}], "pro": [{"algorithm": "fixed_window", "limit": 50, "window": "1d"}], "staff": "unlimited"}}},
     {"name": "by value", "key": [{"header": "x-user"}], "limits_by": {"source": {"header": "x-user"},
        "values": {"root": [{"algorithm": "fixed_window", "limit": 7, "window": "1d"}], "rest": [{"algorithm": "fixed_window", "limit": 2, "window": "1d"}]}, "default": "rest"}},
+    {"name": "flight", "key": [{"header": "x-key"}], "limits": [{"algorithm": "concurrency", "limit": 8}]},
     {"name": "health", "match": {"path": "/healthz"}, "exempt": true},
     {"name": "parts", "key": [{"path": {"segments": 1}}, {"method": true}, {"host": true}, {"metadata": ["jwt", "sub"]}, {"property": ["connection", "id"]}],
      "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h"}]}
@@ -54,6 +55,9 @@ func charge(t *testing.T, client redis.Cmdable, plugin string, req *explain.Requ
 		var args []any
 		for i, l := range explain.Limits(a.Limits, cfg.Redis.KeyPrefix, a.Tag) {
 			keys, args = append(keys, l.Key), append(args, cost)
+			if a.Limits.Plan.TakesNonce(i) {
+				args = append(args, 7)
+			}
 			for _, arg := range a.Limits.Plan.Args(i) {
 				args = append(args, arg)
 			}
@@ -90,6 +94,7 @@ func TestGet(t *testing.T) {
 	client := server.Client()
 	charge(t, client, stateful, request(t, "http://h/x?q=a%20b", "x-key: secret", "cookie: k=%7C"), "per key", 3)
 	charge(t, client, stateful, request(t, "http://h/", "x-key: alice"), "plain", 4)
+	charge(t, client, stateful, request(t, "http://h/", "x-key: alice"), "flight", 3)
 	charge(t, client, stateful, request(t, "http://h/", "x-user: u", "x-plan: free"), "tiered", 5)
 	charge(t, client, stateful, request(t, "http://h/", "x-user: root"), "by value", 1)
 	for _, c := range []struct {
@@ -107,6 +112,10 @@ func TestGet(t *testing.T) {
 		{
 			name: "a bucket", args: []string{"plain", "alice"},
 			tag: "plain|alice", used: "4/20", summary: "It may go now.",
+		},
+		{
+			name: "what is in flight", args: []string{"flight", "alice"},
+			tag: "flight|alice", used: "3/8", summary: "It may go now.",
 		},
 		{
 			name: "a stranger", args: []string{"plain", "bob"},
@@ -256,6 +265,93 @@ func TestOverrides(t *testing.T) {
 	}
 	if n, err := client.Exists(ctx, "edge:{plain|a}:override").Result(); n != 0 || err != nil {
 		t.Errorf("the block is still there: %d, %v", n, err)
+	}
+}
+
+// watched is a rule that reads overrides and has a penalty.
+const watched = `{"redis": {"cluster": "redis", "key_prefix": "edge"}, "rules": [{"name": "watched", "key": [{"header": "x-key"}],
+	"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1h"}],
+	"overrides": true, "penalty": {"after": 3, "within": "1h", "for": ["2h"]}}]}`
+
+// request lets the plugin's own script decide a request of a rule with terms, as the
+// plugin would.
+func (s *watch) request(factor string) {
+	s.t.Helper()
+	cfg, err := load([]byte(watched))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	set, err := rule.Compile(cfg, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	plan := set.LimitSets[0].Plan
+	var args []any
+	args = append(args, 1)
+	for _, a := range append(plan.Args(0), plan.Terms().Penalty.Args()...) {
+		args = append(args, a)
+	}
+	if args = append(args, ""); factor != "" {
+		args = append(args, factor)
+	}
+	tag := cfg.Redis.KeyPrefix + ":{watched|a}"
+	keys := []string{tag + set.LimitSets[0].KeySuffixes[0], tag + ":override", tag + ":penalty"}
+	if err := s.client.Eval(context.Background(), plan.Script().Source, keys, args...).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+type watch struct {
+	t      *testing.T
+	client redis.Cmdable
+}
+
+// TestOverridesAndPenalties goes through all that operators do to an identity, and
+// sees what get says of it.
+func TestOverridesAndPenalties(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	w := &watch{t, server.Client()}
+	do := func(args, want string) {
+		t.Helper()
+		r := execute(t, watched, append(strings.Fields(args), "-c", "-", "--redis", server.Addr)...)
+		if r.code != exitDone || !strings.Contains(r.out, want) {
+			t.Errorf("%s: exit code %d, %s%s; want %s", args, r.code, r.out, r.errors, want)
+		}
+	}
+	w.request("")
+	do("get watched a", "watched  1     1 ")
+	do("override watched a --to x2 --for 1h", "x2 for 1h")
+	do("get watched a", "watched  1     3 ")
+	do("get watched a", `Override: "x2" for another 1h.`)
+	w.request("2000")
+	w.request("2000")
+	do("unblock watched a", "its limits are in force again")
+	w.request("")
+	w.request("")
+	do("get watched a", "Penalty: 2 of the 3 rejections that earn a block.")
+	w.request("")
+	do("get watched a", "Its penalty blocks it for another 2h.")
+	do("block watched a --for 30m", "block for 30m")
+	do("get watched a", "It is blocked for another 30m.")
+	do("override watched a --to free", "free, without end")
+	do("get watched a", "It is free of limits, without end.")
+	if err := w.client.Del(context.Background(), "edge:{watched|a}:override").Err(); err != nil {
+		t.Fatal(err)
+	}
+	do("get watched a -o json", `"for_micros"`)
+	do("unblock watched a", "its limits are in force again")
+	do("unblock watched a", "there was no override and no penalty")
+	for _, value := range []string{"nonsense", "list"} {
+		err := w.client.Set(context.Background(), "edge:{watched|a}:override", value, 0).Err()
+		if value == "list" {
+			w.client.Del(context.Background(), "edge:{watched|a}:override")
+			err = w.client.RPush(context.Background(), "edge:{watched|a}:override", "block").Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		do("get watched a", ", which is none and is ignored.")
 	}
 }
 

@@ -32,6 +32,7 @@ type (
 		Role     string          `json:"role,omitempty"` // absent if there are mistakes
 		Rules    int             `json:"rules"`
 		Mistakes []mistakeReport `json:"mistakes"`
+		Notes    []mistakeReport `json:"notes,omitempty"` // what the log says of it at load
 	}
 	mistakeReport struct {
 		Line    int    `json:"line"`
@@ -141,6 +142,9 @@ func check(f *find.Found) configReport {
 		report.Role = "bridge"
 	default:
 		report.Role, report.Rules = "limiter", len(cfg.Rules)
+		for _, n := range cfg.Skipped() {
+			report.Notes = append(report.Notes, mistakeReport{f.LineOf(n.Path), n.Path, n.Problem})
+		}
 	}
 	return report
 }
@@ -171,6 +175,9 @@ func (a *app) printValidation(r fileReport) {
 		}
 		if len(c.Mistakes) == 0 {
 			fmt.Fprintf(a.out, "%s:%d: ok, %s\n", r.File, c.Line, c.summary())
+		}
+		for _, n := range c.Notes {
+			fmt.Fprintf(a.out, "%s:%d: note: %s\n", r.File, n.Line, n.Problem)
 		}
 	}
 }

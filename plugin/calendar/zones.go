@@ -51,8 +51,8 @@ func Known(name string) bool {
 // Names are the names of all zones, in order.
 func Names() []string {
 	var names []string
-	walk(func(name string, _ uint64) bool {
-		names = append(names, name)
+	walk(func(name []byte, _ uint64) bool {
+		names = append(names, string(name))
 		return true
 	})
 	return names
@@ -100,15 +100,16 @@ func (r *reader) yearly() yearly {
 
 // index is the place of a name's zone.
 func index(name string) (at uint64, ok bool) {
-	walk(func(candidate string, place uint64) bool {
-		at, ok = place, candidate == name
+	walk(func(candidate []byte, place uint64) bool {
+		at, ok = place, string(candidate) == name
 		return !ok
 	})
 	return at, ok
 }
 
-// walk calls f with each name, in order, until it returns false.
-func walk(f func(name string, place uint64) bool) {
+// walk calls f with each name, in order, until it returns false. A name is good during
+// the call only: a configuration may have thousands of calendars.
+func walk(f func(name []byte, place uint64) bool) {
 	r := reader{zones[len(Release())+1:]}
 	for range r.uvarint() {
 		r.uvarint()
@@ -117,9 +118,9 @@ func walk(f func(name string, place uint64) bool) {
 	for range r.uvarint() {
 		r.text(r.uvarint())
 	}
-	name := ""
+	var name []byte
 	for len(r.rest) > 0 {
-		name = name[:r.uvarint()] + r.text(r.uvarint())
+		name = append(name[:r.uvarint()], r.text(r.uvarint())...)
 		if !f(name, r.uvarint()) {
 			return
 		}

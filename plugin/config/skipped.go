@@ -1,6 +1,57 @@
 package config
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Skipped says of each rule which requests it is skipped for: a key that is absent is
+// easily taken for one that is counted as empty. It is no mistake.
+func (c *Config) Skipped() (notes []Mistake) {
+	for i := range c.Rules {
+		lacks := c.MayLack(&c.Rules[i])
+		if len(lacks) == 0 {
+			continue
+		}
+		sources := make([]string, len(lacks))
+		for k, component := range lacks {
+			sources[k] = component.sourceText()
+		}
+		notes = append(notes, Mistake{
+			Path: "rules[" + strconv.Itoa(i) + "].key",
+			Problem: "rule " + strconv.Quote(c.Rules[i].Name) + ": without " + strings.Join(sources, " or ") +
+				` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such requests, limits them)`,
+		})
+	}
+	return notes
+}
+
+// sourceText names where a component that may be absent gets its value.
+func (c *Component) sourceText() string {
+	switch c.Source {
+	case FromHeader:
+		return "the header " + strconv.Quote(c.Name)
+	case FromCookie:
+		return "the cookie " + strconv.Quote(c.Name)
+	case FromQuery:
+		return "the query parameter " + strconv.Quote(c.Name)
+	case FromMetadata:
+		return "the metadata " + PathText(c.Path)
+	case FromProperty:
+		return "the property " + PathText(c.Path)
+	}
+	return "a value of its expression"
+}
+
+// PathText writes a path as a configuration does.
+func PathText(path []string) string {
+	quoted := make([]string, len(path))
+	for i := range path {
+		quoted[i] = strconv.Quote(path[i])
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
 
 // MayLack are the components of a rule's key without which the rule is skipped, and
 // which a request may lack: those without a default, unless the rule's own match

@@ -162,7 +162,6 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 		rejected = rejected || known && c.Status == Rejected
 	}
 	if rejected {
-		s.strikeAll(q, now)
 		s.record.Count(metric.DenyCacheHit, 1)
 	} else {
 		s.unrecall(q)
@@ -176,6 +175,8 @@ func (s *Stores) recallCheck(c *Check, e *deny.Entry, now Time) (known bool) {
 	if block, lasts := e.Block(now.SteadyMicros); lasts {
 		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		c.block(block.By, block.LeftMicros)
+	} else if s.mustTell(c, now) {
+		return false
 	} else {
 		asked := deny.Asked{Limits: s.planOf(c.Limits, c.Sizes).Limits(), Costs: c.Costs}
 		rejects, known := e.Decide(asked, now.SteadyMicros, c.Decisions)
@@ -206,7 +207,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 	if q.first(unanswered) == nil {
 		return
 	}
-	cause := s.conn.Begin(now.SteadyMicros)
+	cause, deferring := s.conn.Begin(now.SteadyMicros), q.mustDefer()
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if !unanswered(c) {
@@ -223,7 +224,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 		c.asked = c.Sizes
 		c.nonce = s.conn.Add(q, i, redis.Charge{
 			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
-			Factor: c.factor, Strikes: s.tell(c, now),
+			Factor: c.factor, Strikes: s.tell(c, now), Deferred: deferring,
 		})
 		s.record.Count(metric.CheckSent, 1)
 	}

@@ -21,13 +21,19 @@ func asked(t *testing.T, mode string) (*world, *Question) {
 	return w, w.ask()
 }
 
-func (w *world) ask() *Question {
+// arriving is a request that nobody was asked about yet.
+func (w *world) arriving() *Question {
 	var m rule.Matcher
 	applied, _ := w.rules.Apply(headers{}, &m)
 	w.nextID++
 	q := w.stores.Question(w.nextID)
 	w.requests[q] = &request{id: w.nextID}
 	q.Keep(applied)
+	return q
+}
+
+func (w *world) ask() *Question {
+	q := w.arriving()
 	if w.stores.Ask(q, w.now) {
 		w.t.Fatal("decided without Redis")
 	}

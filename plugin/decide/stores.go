@@ -163,6 +163,7 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 
 // refuse makes a request that is refused consume nothing.
 func (s *Stores) refuse(q *Question, now Time) {
+	several := s.judge(q, now)
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if c.Status == Allowed && c.receipt.source != FromNobody {
@@ -173,6 +174,8 @@ func (s *Stores) refuse(q *Question, now Time) {
 	}
 	s.giveAllBack(q, now) // before remember, since it forgets what is remembered
 	for i := range q.Checks {
-		s.remember(&q.Checks[i], now)
+		if c := &q.Checks[i]; !several || !c.strikes() {
+			s.remember(c, now)
+		}
 	}
 }

@@ -26,6 +26,10 @@ const (
 	maxGroups      = 16
 	maxGroupMicros = 1_000_000 / maxGroups
 
+	// minGroups is of how many identities rejections are kept at least: those from
+	// memory, and those that were judged when all checks of their request had answers.
+	minGroups = 4096
+
 	// An operator who sets nonsense is told once for each of so many identities.
 	maxTold     = 128
 	tellAgainIn = 1_000_000
@@ -52,8 +56,8 @@ func newTerms(cfg *config.Config, rules *rule.Set) (t terms) {
 		if r.Terms.Overrides && t.factors == nil {
 			t.factors, t.told = lru.New[factor](maxFactors), lru.New[bool](maxTold)
 		}
-		if r.Terms.Penalty != nil && t.groups == nil && cfg.DenyCacheSize > 0 {
-			t.groups = lru.New[[]group](int(cfg.DenyCacheSize))
+		if r.Terms.Penalty != nil && t.groups == nil {
+			t.groups = lru.New[[]group](max(int(cfg.DenyCacheSize), minGroups))
 		}
 	}
 	return t
@@ -140,23 +144,51 @@ func (s *Stores) tellIgnored(c *Check, nowMicros int64) {
 	s.record.OverrideIgnored(c.Tag)
 }
 
-// strikeAll keeps the rejections from memory of a request.
-func (s *Stores) strikeAll(q *Question, now Time) {
-	if s.terms.groups == nil {
-		return
-	}
+// mustDefer reports whether Redis must not count a rejection at once. Where several
+// enforced rules are asked, one may reject as it is full of what other requests have
+// charged that another rule rejects, and that is being given back: nobody's fault.
+func (q *Question) mustDefer() bool {
+	enforced := 0
 	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Source == FromMemory && c.Status == Rejected {
-			s.strike(c, now)
+		if q.Checks[i].Enforced() {
+			enforced++
 		}
 	}
+	return enforced > 1
 }
 
-// strike keeps a rejection from memory for the penalty, which Redis counts with the
-// identity's next call.
+// judge keeps the rejection of a request as a strike, if Redis has not counted it and
+// no other rule rejects the request, too. It reports whether one does.
+func (s *Stores) judge(q *Question, now Time) (several bool) {
+	var only *Check
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if !enforcedRejection(c) {
+			continue
+		}
+		if only != nil {
+			return true
+		}
+		only = c
+	}
+	if only != nil && (only.Source == FromMemory || only.Source == FromRedis && q.mustDefer()) {
+		s.strike(only, now)
+	}
+	return false
+}
+
+// strikes reports whether it is a rejection that its rule's penalty may count. Where
+// another rule rejects, too, it is not remembered either: later it would seem to be the
+// only one.
+func (c *Check) strikes() bool {
+	return c.Rule.Terms.Penalty != nil && c.Status == Rejected && c.By == algo.ByLimits
+}
+
+// strike keeps a rejection for the penalty, which Redis counts with the identity's
+// next call.
 func (s *Stores) strike(c *Check, now Time) {
 	penalty := c.Rule.Terms.Penalty
-	if penalty == nil || c.By != algo.ByLimits {
+	if !c.strikes() {
 		return
 	}
 	list, fresh := s.terms.groups.Put(c.Rule.Index, c.Tag)
@@ -169,6 +201,26 @@ func (s *Stores) strike(c *Check, now Time) {
 		return
 	}
 	*list = append(*list, group{now.SteadyMicros, 1})
+}
+
+// mustTell reports whether one more rejection earns the identity a block, by what this
+// worker alone has rejected from memory: then Redis is asked at once.
+func (s *Stores) mustTell(c *Check, now Time) bool {
+	penalty := c.Rule.Terms.Penalty
+	if s.terms.groups == nil || penalty == nil {
+		return false
+	}
+	list := s.terms.groups.Get(c.Rule.Index, c.Tag)
+	if list == nil {
+		return false
+	}
+	sum := int64(0)
+	for _, g := range *list {
+		if now.SteadyMicros-g.atMicros < penalty.WithinMicros {
+			sum += g.count
+		}
+	}
+	return sum > 0 && sum >= penalty.After-1
 }
 
 // tell is what a check tells Redis of: each rejection once. It is good until the next

@@ -183,3 +183,38 @@ func TestCalendarWindow(t *testing.T) {
 		}
 	}
 }
+
+// A block holds for every cost and size, until it ends or the hold is over, and takes
+// the place of decisions.
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	const now = 100 * second
+	for _, tc := range []struct {
+		name      string
+		left, age int64
+		want      Block
+		over      bool
+	}{
+		{name: "at once", left: 5 * second, want: Block{algo.ByPenalty, 5 * second}},
+		{name: "later", left: second, age: TermsHoldMicros - 1, want: Block{algo.ByPenalty, 100_001}},
+		{name: "the hold is over", left: 5 * second, age: TermsHoldMicros, over: true},
+		{name: "the block is over", left: 1000, age: 1000, over: true},
+		{name: "without end", left: algo.Never, age: 1000, want: Block{algo.ByPenalty, algo.Never}},
+	} {
+		c := New(4)
+		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, MaxHoldMicros)
+		c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, tc.left}, now, 7, TermsHoldMicros)
+		e := c.Find(1, []byte("a"))
+		got, lasts := e.Block(now + tc.age)
+		if got != tc.want || lasts == tc.over || e.StoreMicros != 7 {
+			t.Errorf("%s: %+v, %v", tc.name, got, lasts)
+		}
+		if _, known := e.Decide(asks(3, window), now+tc.age, make([]algo.Decision, 1)); known {
+			t.Errorf("%s: it has decisions as well", tc.name)
+		}
+		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, MaxHoldMicros)
+		if _, lasts := c.Find(1, []byte("a")).Block(now); lasts {
+			t.Errorf("%s: a decision does not take its place", tc.name)
+		}
+	}
+}

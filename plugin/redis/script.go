@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"sync"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -126,11 +127,14 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	if e.kind != checkEntry {
 		h = &c.refund
 	}
+	head := h.byHash
 	if e.bySource {
-		dst = append(dst, h.bySource...)
-	} else {
-		dst = append(dst, h.byHash...)
+		head = h.bySource
 	}
+	if e.kind == checkEntry && e.charge.multiplied() {
+		dst, head = appendLonger(dst, head)
+	}
+	dst = append(dst, head...)
 	for _, suffix := range s.suffixes {
 		dst = s.appendKey(dst, e.charge.Tag, suffix)
 	}
@@ -162,16 +166,26 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 
 // appendTerms appends what a check brings for the whole rule.
 func (s *Script) appendTerms(dst []byte, charge *Charge) []byte {
-	terms := s.plan.Terms()
-	if terms.Overrides {
-		dst = redisresp.AppendBulkInt(dst, charge.factor())
-	}
-	if terms.Penalty != nil {
+	if s.penalty != nil {
 		dst = append(dst, s.penalty...)
-		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes)
+		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes, charge.Deferred)
 		dst = redisresp.AppendBulk(dst, s.arg)
 	}
+	if charge.multiplied() {
+		dst = redisresp.AppendBulkInt(dst, charge.Factor)
+	}
 	return dst
+}
+
+// appendLonger begins a command that has one argument more than its head says, and
+// returns what of the head follows.
+func appendLonger(dst, head []byte) (longer, rest []byte) {
+	end := bytes.IndexByte(head, '\r')
+	elements := 0
+	for _, digit := range head[1:end] {
+		elements = 10*elements + int(digit-'0')
+	}
+	return redisresp.AppendArray(dst, elements+1), head[end+2:]
 }
 
 // planOf is the plan with the sizes that a charge brings. It is good until the next

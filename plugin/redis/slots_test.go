@@ -96,7 +96,8 @@ func TestSlotCommands(t *testing.T) {
 	r.wantCommands(
 		"RENEW 1 rl:{r|a}:concurrency 30000000 3 1 4 2",
 		"release 1 rl:{r|a}:concurrency 10 2",
-		fmt.Sprintf("check 2 rl:{r|b}:fixed_window:1m rl:{r|b}:concurrency 1 10 60000000 1 %d 5 30000000", nonce+1))
+		fmt.Sprintf("check 2 rl:{r|b}:fixed_window:1m rl:{r|b}:concurrency 1 10 60000000 1 %d 5 30000000", nonce+1),
+	)
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")
 	r.answer(slotsAllowed)

@@ -37,19 +37,19 @@ func TestCommandsOfTerms(t *testing.T) {
 		{
 			name: "as configured", entry: entry{charge: Charge{Cost: 7}}, script: plan.Script(),
 			keys: []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
-			args: slices.Concat([]string{"7"}, constants, []string{"1000"}, penalty, []string{""}),
+			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
 			name:   "with a factor, and strikes",
 			entry:  entry{charge: Charge{Cost: 7, Factor: 2000, Strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}}}},
 			script: plan.Script(),
 			keys:   []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
-			args:   slices.Concat([]string{"7"}, constants, []string{"2000"}, penalty, []string{"9:2 3:1"}),
+			args:   slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "2000"}),
 		},
 		{
 			name: "without TIME", entry: entry{byKey: true, charge: Charge{Cost: 7}}, script: plan.ScriptWithoutTime(),
 			keys: []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
-			args: slices.Concat([]string{"7"}, constants, []string{"1000"}, penalty, []string{""}),
+			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
 			name: "a refund", entry: entry{kind: refundEntry, charge: Charge{Cost: 7, Factor: 2000, AtMicros: 77}}, script: plan.RefundScript(),
@@ -68,7 +68,7 @@ func TestCommandsOfTerms(t *testing.T) {
 
 const (
 	otherFactor = "*2\r\n:7\r\n:2000\r\n"
-	termsReply  = "*7\r\n:8\r\n:7\r\n:5\r\n:0\r\n:4\r\n:0\r\n:0\r\n"
+	termsReply  = "*6\r\n:8\r\n:7\r\n:5\r\n:0\r\n:4\r\n:0\r\n"
 )
 
 // ruled is a request whose answers are kept.
@@ -89,6 +89,20 @@ func (r *rig) ruled(strikes ...algo.Strikes) *ruled {
 	return w
 }
 
+// What a check tells of is its own from Add on.
+func TestStrikesAreCopied(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	r.script = termedScript(t)
+	strikes := []algo.Strikes{{AgeMicros: 5, Count: 3}}
+	r.ruled(strikes...)
+	strikes[0] = algo.Strikes{AgeMicros: 9, Count: 9}
+	r.answer(otherFactor)
+	if again := r.answer(termsReply); !slices.Contains(again, "5:3") {
+		t.Errorf("sent %q", again)
+	}
+}
+
 // A check for another factor is sent again with that one's sizes, and what it tells of
 // is told again: nothing has been counted.
 func TestAsksAgainForAnotherFactor(t *testing.T) {
@@ -98,19 +112,19 @@ func TestAsksAgainForAnotherFactor(t *testing.T) {
 	w := r.ruled(algo.Strikes{AgeMicros: 5, Count: 3})
 	first := r.answer(otherFactor)
 	second := r.answer(termsReply)
-	constants := 3 + 3 // EVALSHA, hash, number of keys; the keys
-	if first[constants+3] != "1000" || second[constants+3] != "2000" || slices.Equal(first[constants+1:constants+3], second[constants+1:constants+3]) {
+	constants := 3 + 3 + 1 // EVALSHA, hash, number of keys; the keys; the cost
+	if slices.Equal(first[constants:constants+2], second[constants:constants+2]) {
 		t.Errorf("sent %q, then %q", first, second)
 	}
-	if last := second[len(second)-1]; last != "5:3" {
-		t.Errorf("told of %q", last)
+	if got := second[len(first)-1:]; !slices.Equal(got, []string{"5:3", "2000"}) {
+		t.Errorf("the last arguments are %q", got)
 	}
 	if len(w.heard) != 1 || !w.heard[0].Allowed || len(r.lines) > 0 {
 		t.Errorf("heard %+v, logged %q", w.heard, r.lines)
 	}
 	// The next one is sent as it is: the entry's memory says nothing of the factor.
 	r.ruled()
-	if next := r.answer(termsReply); next[constants+3] != "1000" || next[len(next)-1] != "" {
+	if next := r.answer(termsReply); len(next) != len(first) || next[len(next)-1] != "" {
 		t.Errorf("then sent %q", next)
 	}
 }
@@ -138,8 +152,8 @@ func TestShortReplies(t *testing.T) {
 		"*3\r\n:7\r\n:0\r\n:-1\r\n":                                {AtMicros: 7, Allowed: true, By: algo.ByFree},
 		"*3\r\n:7\r\n:1\r\n:-1\r\n":                                {AtMicros: 7, By: algo.ByBlock, LeftMicros: algo.Never},
 		"*3\r\n:7\r\n:2\r\n:9\r\n":                                 {AtMicros: 7, By: algo.ByPenalty, LeftMicros: 9},
-		"*7\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:1\r\n:300000000\r\n": {AtMicros: 8, Ignored: true, EarnedMicros: 300e6},
-		"*7\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:0\r\n:0\r\n":         {AtMicros: 8},
+		"*7\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:300000000\r\n:1\r\n": {AtMicros: 8, Ignored: true, EarnedMicros: 300e6},
+		"*6\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:0\r\n":               {AtMicros: 8},
 	} {
 		r := newRig(t, testOptions())
 		r.script = termedScript(t)
@@ -170,7 +184,7 @@ func TestStrikesCountOnce(t *testing.T) {
 	r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
 	w := r.ruled(algo.Strikes{AgeMicros: 5, Count: 3})
 	r.answer(noScript)
-	told := r.answer("*7\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:0\r\n:0\r\n")
+	told := r.answer("*6\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:0\r\n")
 	r.wantRefund("a", 9)
 	if got := told[len(told)-1]; got != "5:3" {
 		t.Errorf("told %q, want 5:3", got)

@@ -1,7 +1,7 @@
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ignored, factor = 0, 1000
+local ignored, factor
 do
   local override = redis.pcall('GET', KEYS[2])
   if override == 'free' then
@@ -16,11 +16,15 @@ do
       override = ''
     end
     local whole, part = string.match(override, '^x(%d%d?%d?%d?)(.*)$')
-    factor = 0
+    local thousandths = 0
     if whole and (part == '' or string.find(part, '^%.%d%d?%d?$')) then
-      factor = whole * 1000 + string.sub(part .. '000', 2, 4)
+      thousandths = whole * 1000 + string.sub(part .. '000', 2, 4)
     end
-    if factor < 1 or factor > 1000000 then ignored, factor = 1, 1000 end
+    if thousandths < 1 or thousandths > 1000000 then
+      ignored = 1
+    elseif thousandths ~= 1000 then
+      factor = string.format('%d', thousandths)
+    end
   end
 end
 local penalty = {since = 0, strikes = 0, ends = 0, length = 0, blocks = 0, earned = 0}
@@ -37,15 +41,15 @@ do
     if penalty.since > now then penalty.since, penalty.changed = now, true end -- the clock was set back
     if penalty.ends - penalty.length > now then penalty.ends, penalty.changed = now + penalty.length, true end
   end
-  for age, count in string.gmatch(ARGV[8], '(%d+):(%d+)') do
+  for age, count in string.gmatch(ARGV[7], '(%d+):(%d+)') do
     local at = now - age
-    if at >= penalty.ends and age + 0 < ARGV[6] + 0 then
-      if penalty.strikes == 0 or at - penalty.since >= ARGV[6] + 0 then penalty.since, penalty.strikes = at, 0 end
+    if at >= penalty.ends and age + 0 < ARGV[5] + 0 then
+      if penalty.strikes == 0 or at - penalty.since >= ARGV[5] + 0 then penalty.since, penalty.strikes = at, 0 end
       penalty.strikes, penalty.changed = penalty.strikes + count, true
-      if penalty.strikes >= ARGV[5] + 0 then
+      if penalty.strikes >= ARGV[4] + 0 then
         penalty.blocks = now - penalty.ends < 2 * penalty.length and penalty.blocks + 1 or 1
         local nth = 0
-        for length in string.gmatch(ARGV[7], '%d+') do
+        for length in string.gmatch(ARGV[6], '%d+') do
           nth = nth + 1
           if nth <= penalty.blocks then penalty.length = length + 0 end
         end
@@ -56,15 +60,15 @@ do
   end
   if penalty.ends > now then
     if penalty.changed then
-      local stop = penalty.ends + math.max(2 * penalty.length, ARGV[6] + 0)
-      if penalty.strikes > 0 then stop = math.max(stop, penalty.since + 2 * ARGV[6]) end
+      local stop = penalty.ends + math.max(2 * penalty.length, ARGV[5] + 0)
+      if penalty.strikes > 0 then stop = math.max(stop, penalty.since + 2 * ARGV[5]) end
       local state = struct.pack('<dddI4I4', penalty.since, penalty.ends, penalty.length, penalty.blocks, penalty.strikes)
       call('SET', KEYS[3], state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
     end
     return {now, 2, penalty.ends - now}
   end
 end
-if factor ~= ARGV[4] + 0 then return {now, factor} end
+if factor ~= ARGV[8] then return {now, (factor or 1000) + 0} end
 local cost_1, interval_1, tolerance_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local lead_1, remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0, 0
 do
@@ -107,24 +111,26 @@ if retry_1 == 0 then
     call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + reset_1) / 1000)))
   end
 else
-  local at, count = now, 1
-  if penalty.strikes == 0 or at - penalty.since >= ARGV[6] + 0 then penalty.since, penalty.strikes = at, 0 end
-  penalty.strikes, penalty.changed = penalty.strikes + count, true
-  if penalty.strikes >= ARGV[5] + 0 then
-    penalty.blocks = now - penalty.ends < 2 * penalty.length and penalty.blocks + 1 or 1
-    local nth = 0
-    for length in string.gmatch(ARGV[7], '%d+') do
-      nth = nth + 1
-      if nth <= penalty.blocks then penalty.length = length + 0 end
+  if string.sub(ARGV[7], -1) ~= '-' then
+    local at, count = now, 1
+    if penalty.strikes == 0 or at - penalty.since >= ARGV[5] + 0 then penalty.since, penalty.strikes = at, 0 end
+    penalty.strikes, penalty.changed = penalty.strikes + count, true
+    if penalty.strikes >= ARGV[4] + 0 then
+      penalty.blocks = now - penalty.ends < 2 * penalty.length and penalty.blocks + 1 or 1
+      local nth = 0
+      for length in string.gmatch(ARGV[6], '%d+') do
+        nth = nth + 1
+        if nth <= penalty.blocks then penalty.length = length + 0 end
+      end
+      if penalty.blocks > nth then penalty.blocks = nth end
+      penalty.since, penalty.strikes, penalty.ends, penalty.earned = 0, 0, now + penalty.length, penalty.length
     end
-    if penalty.blocks > nth then penalty.blocks = nth end
-    penalty.since, penalty.strikes, penalty.ends, penalty.earned = 0, 0, now + penalty.length, penalty.length
   end
 end
 if penalty.changed then
-  local stop = penalty.ends + math.max(2 * penalty.length, ARGV[6] + 0)
-  if penalty.strikes > 0 then stop = math.max(stop, penalty.since + 2 * ARGV[6]) end
+  local stop = penalty.ends + math.max(2 * penalty.length, ARGV[5] + 0)
+  if penalty.strikes > 0 then stop = math.max(stop, penalty.since + 2 * ARGV[5]) end
   local state = struct.pack('<dddI4I4', penalty.since, penalty.ends, penalty.length, penalty.blocks, penalty.strikes)
   call('SET', KEYS[3], state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
 end
-return {now, remaining_1, reset_1, retry_1, before_1, ignored, penalty.earned}
+return {now, remaining_1, reset_1, retry_1, before_1, penalty.earned, ignored}

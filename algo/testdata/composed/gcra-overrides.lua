@@ -1,7 +1,7 @@
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ignored, factor = 0, 1000
+local ignored, factor
 do
   local override = redis.pcall('GET', KEYS[2])
   if override == 'free' then
@@ -15,14 +15,18 @@ do
       override = ''
     end
     local whole, part = string.match(override, '^x(%d%d?%d?%d?)(.*)$')
-    factor = 0
+    local thousandths = 0
     if whole and (part == '' or string.find(part, '^%.%d%d?%d?$')) then
-      factor = whole * 1000 + string.sub(part .. '000', 2, 4)
+      thousandths = whole * 1000 + string.sub(part .. '000', 2, 4)
     end
-    if factor < 1 or factor > 1000000 then ignored, factor = 1, 1000 end
+    if thousandths < 1 or thousandths > 1000000 then
+      ignored = 1
+    elseif thousandths ~= 1000 then
+      factor = string.format('%d', thousandths)
+    end
   end
 end
-if factor ~= ARGV[4] + 0 then return {now, factor} end
+if factor ~= ARGV[4] then return {now, (factor or 1000) + 0} end
 local cost_1, interval_1, tolerance_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local lead_1, remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0, 0
 do

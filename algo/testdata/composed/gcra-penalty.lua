@@ -84,18 +84,20 @@ if retry_1 == 0 then
     call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + reset_1) / 1000)))
   end
 else
-  local at, count = now, 1
-  if penalty.strikes == 0 or at - penalty.since >= ARGV[5] + 0 then penalty.since, penalty.strikes = at, 0 end
-  penalty.strikes, penalty.changed = penalty.strikes + count, true
-  if penalty.strikes >= ARGV[4] + 0 then
-    penalty.blocks = now - penalty.ends < 2 * penalty.length and penalty.blocks + 1 or 1
-    local nth = 0
-    for length in string.gmatch(ARGV[6], '%d+') do
-      nth = nth + 1
-      if nth <= penalty.blocks then penalty.length = length + 0 end
+  if string.sub(ARGV[7], -1) ~= '-' then
+    local at, count = now, 1
+    if penalty.strikes == 0 or at - penalty.since >= ARGV[5] + 0 then penalty.since, penalty.strikes = at, 0 end
+    penalty.strikes, penalty.changed = penalty.strikes + count, true
+    if penalty.strikes >= ARGV[4] + 0 then
+      penalty.blocks = now - penalty.ends < 2 * penalty.length and penalty.blocks + 1 or 1
+      local nth = 0
+      for length in string.gmatch(ARGV[6], '%d+') do
+        nth = nth + 1
+        if nth <= penalty.blocks then penalty.length = length + 0 end
+      end
+      if penalty.blocks > nth then penalty.blocks = nth end
+      penalty.since, penalty.strikes, penalty.ends, penalty.earned = 0, 0, now + penalty.length, penalty.length
     end
-    if penalty.blocks > nth then penalty.blocks = nth end
-    penalty.since, penalty.strikes, penalty.ends, penalty.earned = 0, 0, now + penalty.length, penalty.length
   end
 end
 if penalty.changed then

@@ -1,7 +1,7 @@
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ignored, factor = 0, 1000
+local ignored, factor
 do
   local override = redis.pcall('GET', KEYS[1])
   if override == 'free' then
@@ -16,11 +16,15 @@ do
       override = ''
     end
     local whole, part = string.match(override, '^x(%d%d?%d?%d?)(.*)$')
-    factor = 0
+    local thousandths = 0
     if whole and (part == '' or string.find(part, '^%.%d%d?%d?$')) then
-      factor = whole * 1000 + string.sub(part .. '000', 2, 4)
+      thousandths = whole * 1000 + string.sub(part .. '000', 2, 4)
     end
-    if factor < 1 or factor > 1000000 then ignored, factor = 1, 1000 end
+    if thousandths < 1 or thousandths > 1000000 then
+      ignored = 1
+    elseif thousandths ~= 1000 then
+      factor = string.format('%d', thousandths)
+    end
   end
 end
 local penalty = {since = 0, strikes = 0, ends = 0, length = 0, blocks = 0, earned = 0}
@@ -37,15 +41,15 @@ do
     if penalty.since > now then penalty.since, penalty.changed = now, true end -- the clock was set back
     if penalty.ends - penalty.length > now then penalty.ends, penalty.changed = now + penalty.length, true end
   end
-  for age, count in string.gmatch(ARGV[5], '(%d+):(%d+)') do
+  for age, count in string.gmatch(ARGV[4], '(%d+):(%d+)') do
     local at = now - age
-    if at >= penalty.ends and age + 0 < ARGV[3] + 0 then
-      if penalty.strikes == 0 or at - penalty.since >= ARGV[3] + 0 then penalty.since, penalty.strikes = at, 0 end
+    if at >= penalty.ends and age + 0 < ARGV[2] + 0 then
+      if penalty.strikes == 0 or at - penalty.since >= ARGV[2] + 0 then penalty.since, penalty.strikes = at, 0 end
       penalty.strikes, penalty.changed = penalty.strikes + count, true
-      if penalty.strikes >= ARGV[2] + 0 then
+      if penalty.strikes >= ARGV[1] + 0 then
         penalty.blocks = now - penalty.ends < 2 * penalty.length and penalty.blocks + 1 or 1
         local nth = 0
-        for length in string.gmatch(ARGV[4], '%d+') do
+        for length in string.gmatch(ARGV[3], '%d+') do
           nth = nth + 1
           if nth <= penalty.blocks then penalty.length = length + 0 end
         end
@@ -56,8 +60,8 @@ do
   end
   if penalty.ends > now then
     if penalty.changed then
-      local stop = penalty.ends + math.max(2 * penalty.length, ARGV[3] + 0)
-      if penalty.strikes > 0 then stop = math.max(stop, penalty.since + 2 * ARGV[3]) end
+      local stop = penalty.ends + math.max(2 * penalty.length, ARGV[2] + 0)
+      if penalty.strikes > 0 then stop = math.max(stop, penalty.since + 2 * ARGV[2]) end
       local state = struct.pack('<dddI4I4', penalty.since, penalty.ends, penalty.length, penalty.blocks, penalty.strikes)
       call('SET', KEYS[2], state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
     end
@@ -65,9 +69,9 @@ do
   end
 end
 if penalty.changed then
-  local stop = penalty.ends + math.max(2 * penalty.length, ARGV[3] + 0)
-  if penalty.strikes > 0 then stop = math.max(stop, penalty.since + 2 * ARGV[3]) end
+  local stop = penalty.ends + math.max(2 * penalty.length, ARGV[2] + 0)
+  if penalty.strikes > 0 then stop = math.max(stop, penalty.since + 2 * ARGV[2]) end
   local state = struct.pack('<dddI4I4', penalty.since, penalty.ends, penalty.length, penalty.blocks, penalty.strikes)
   call('SET', KEYS[2], state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
 end
-return {now, 3, ignored}
+return {now, 3, ignored or 0}

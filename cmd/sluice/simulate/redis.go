@@ -133,6 +133,17 @@ func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int6
 	if !ok {
 		return append(dst, "-ERR wrong arguments\r\n"...)
 	}
+	var penalty *underPenalty
+	if !c.refund && c.set.Rule.HasTerms() {
+		penalty = s.penalty(c.set, keys, args, nowMicros)
+		if left := penalty.left(nowMicros); left > 0 {
+			return appendIntegers(dst, nowMicros, replyPenalty, left)
+		}
+		if len(c.set.Limits) == 0 {
+			return appendIntegers(dst, nowMicros, replyUnlimited, 0)
+		}
+		keys = keys[:len(c.set.Limits)]
+	}
 	states := make([]algo.State, len(keys))
 	for i, key := range keys {
 		if s.expires[string(key)] > nowMicros {
@@ -155,7 +166,7 @@ func (s *server) call(dst []byte, c *script, keys, args [][]byte, nowMicros int6
 	if c.refund {
 		return append(dst, ":0\r\n"...)
 	}
-	return appendDecisions(dst, plan, out, nowMicros)
+	return appendIntegers(dst, penalty.append(appendDecisions(plan, out, nowMicros), allowed, nowMicros)...)
 }
 
 // planAt is a list of limits with the calendar windows around a time.
@@ -192,6 +203,10 @@ func (s *server) release(key string, args [][]byte) (reply string) {
 		slotPlan.RefundAs(nonce, states, 0, 0, []int64{slots})
 	}
 	s.states[key] = states[0]
+	if len(states[0]) == 0 {
+		delete(s.states, key)
+		delete(s.expires, key)
+	}
 	return ":0\r\n"
 }
 
@@ -221,9 +236,9 @@ func arguments(plan *algo.Plan, args [][]byte, refund bool) (costs []int64, nonc
 	return costs, nonce, charged, err == nil
 }
 
-// appendDecisions writes what a script answers.
-func appendDecisions(dst []byte, plan *algo.Plan, out []algo.Decision, nowMicros int64) []byte {
-	values := []int64{nowMicros}
+// appendDecisions is what a script answers.
+func appendDecisions(plan *algo.Plan, out []algo.Decision, nowMicros int64) (values []int64) {
+	values = []int64{nowMicros}
 	for i := range out {
 		d := &out[i]
 		values = append(values, d.Remaining, d.ResetAfterMicros, d.RetryAfterMicros, d.ResetBeforeMicros)
@@ -234,6 +249,11 @@ func appendDecisions(dst []byte, plan *algo.Plan, out []algo.Decision, nowMicros
 			values = append(values, d.BeginsMicros)
 		}
 	}
+	return values
+}
+
+// appendIntegers writes an array of integers.
+func appendIntegers(dst []byte, values ...int64) []byte {
 	dst = fmt.Appendf(dst, "*%d\r\n", len(values))
 	for _, v := range values {
 		dst = fmt.Appendf(dst, ":%d\r\n", v)

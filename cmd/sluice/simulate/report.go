@@ -104,7 +104,7 @@ func (t *tally) report() *Report {
 		Envoys:  w.options.Envoys, Workers: w.options.Workers,
 		Requests: t.requests, Retries: t.retries,
 		Undecided:     t.outcomes[answer.FailedAllow],
-		Rejected:      t.outcomes[answer.Limited] + t.outcomes[answer.LocalLimited],
+		Rejected:      t.outcomes[answer.Limited] + t.outcomes[answer.LocalLimited] + t.outcomes[answer.Blocked],
 		Refused:       t.outcomes[answer.FailedDeny],
 		Local:         t.outcomes[answer.LocalAllowed] + t.outcomes[answer.LocalLimited],
 		WaitP50Micros: t.percentile(0.5), WaitP99Micros: t.percentile(0.99),

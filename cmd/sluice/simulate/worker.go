@@ -219,5 +219,5 @@ func retryAfter(q *decide.Question) int64 {
 
 // admits reports whether an outcome lets the request go on.
 func admits(o answer.Outcome) bool {
-	return o != answer.Limited && o != answer.LocalLimited && o != answer.FailedDeny
+	return o != answer.Limited && o != answer.LocalLimited && o != answer.Blocked && o != answer.FailedDeny
 }

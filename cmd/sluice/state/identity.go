@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -17,6 +18,15 @@ type Identity struct {
 	Tag  []byte
 	// Sets are the limits that may apply: one list, or a tier's each.
 	Sets []Set
+	// Factor is what its limits are multiplied by, in thousandths; 0: nothing.
+	Factor int64
+}
+
+func (id *Identity) factor() int64 {
+	if id.Factor == 0 {
+		return algo.NoFactor
+	}
+	return id.Factor
 }
 
 // Set is a list of limits, and the tier it is of, if it is a tier's.

@@ -58,8 +58,8 @@ type question struct {
 }
 
 // questions are as many as a list of limits needs. Calendar windows are those around
-// a time.
-func questions(set *rule.LimitSet, micros int64) (all []question, err error) {
+// a time, and limits are multiplied by a factor in thousandths.
+func questions(set *rule.LimitSet, factor, micros int64) (all []question, err error) {
 	const atOnce = algo.MaxLimits - 1
 	for from := 0; from < len(set.Limits); from += atOnce {
 		q := question{set: set, from: from, to: min(from+atOnce, len(set.Limits))}
@@ -68,6 +68,10 @@ func questions(set *rule.LimitSet, micros int64) (all []question, err error) {
 			if windows := set.Calendars[i]; windows != nil {
 				limits[i-q.from].Bounds = windows.Around(micros)
 			}
+		}
+		for i := range limits[:q.to-q.from] {
+			size := limits[i].Times(factor)
+			limits[i].Units, limits[i].Burst = size.Units, size.Burst
 		}
 		if q.plan, err = algo.NewPlan(limits); err != nil {
 			return nil, err
@@ -121,11 +125,11 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 	}
 	var all []Status
 	for i := q.from; i < q.to; i++ {
-		l, d := &q.set.Limits[i], decisions[i-q.from]
+		l, d, in := &q.set.Limits[i], decisions[i-q.from], q.plan.Limits()[i-q.from]
 		all = append(all, Status{
-			Tier: tier, Name: l.Name, Algorithm: l.Algorithm.String(), Limit: l.Units, Window: l.Window, Capacity: l.Capacity(),
+			Tier: tier, Name: l.Name, Algorithm: l.Algorithm.String(), Limit: in.Units, Window: l.Window, Capacity: in.Capacity(),
 			Key:  key(prefix, tag, q.set.KeySuffixes[i]),
-			Used: l.Capacity() - d.Remaining, Remaining: d.Remaining,
+			Used: in.Capacity() - d.Remaining, Remaining: d.Remaining,
 			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
 			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
 		})
@@ -193,7 +197,7 @@ func (c *Client) readAllAt(ctx context.Context, prefix string, ids []*Identity, 
 				if set.Limits == nil {
 					continue // an unlimited tier
 				}
-				all, err := questions(set.Limits, micros)
+				all, err := questions(set.Limits, id.factor(), micros)
 				if err != nil {
 					return err
 				}
@@ -238,6 +242,9 @@ func (c *Client) ReadOverride(ctx context.Context, prefix string, id *Identity) 
 	})
 	if isNil(err) {
 		return nil, nil
+	}
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return &Override{Value: "(a key of another type)", ForMicros: -1}, nil
 	}
 	if err != nil {
 		return nil, c.options.explain(err)

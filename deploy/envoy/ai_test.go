@@ -1,0 +1,305 @@
+package envoy_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// provider pretends to be OpenAI and Anthropic. The request says what its answer is
+// worth: "worth=321" is 321 tokens, 20 of which are the prompt's.
+type provider struct{ asked, tokens atomic.Int64 }
+
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.asked.Add(1)
+	var req struct {
+		Stream   bool
+		Messages []struct{ Content string }
+		Input    string
+	}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+		http.Error(w, "no request", http.StatusBadRequest)
+		return
+	}
+	words := req.Input
+	for _, m := range req.Messages {
+		words += m.Content
+	}
+	if words == "fail" {
+		http.Error(w, `{"error": {"message": "overloaded", "type": "server_error"}}`, http.StatusInternalServerError)
+		return
+	}
+	worth := 0
+	if _, rest, ok := strings.Cut(words, "worth="); ok {
+		worth, _ = strconv.Atoi(strings.Fields(rest)[0])
+		p.tokens.Add(int64(worth))
+	}
+	time.Sleep(20 * time.Millisecond)
+	a := answer{w: w, left: r.Context().Done(), worth: worth, slow: strings.Contains(words, "slow")}
+	switch anthropic := r.URL.Path == "/v1/messages"; {
+	case anthropic && req.Stream:
+		a.events(anthropicEvents)
+	case anthropic:
+		a.json(`{"id": "m", "type": "message", "role": "assistant", "model": "claude-test", "content": [{"type": "text", "text": "hello world"}],
+			"stop_reason": "end_turn", "stop_sequence": null, "usage": {"input_tokens": 20, "output_tokens": %[2]d}}`)
+	case r.URL.Path == "/v1/responses":
+		a.json(`{"id": "r", "object": "response", "created_at": 1, "model": "gpt-test", "status": "completed", "parallel_tool_calls": false, "tool_choice": "auto", "tools": [],
+			"output": [{"type": "message", "id": "m", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "hello world", "annotations": []}]}],
+			"usage": {"input_tokens": 20, "output_tokens": %[2]d, "total_tokens": %[1]d, "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}}`)
+	case req.Stream:
+		a.events(openaiEvents)
+	default:
+		a.json(`{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test", "choices": [{"index": 0, "finish_reason": "stop",
+			"message": {"role": "assistant", "content": "hello world"}}], "usage": {"prompt_tokens": 20, "completion_tokens": %[2]d, "total_tokens": %[1]d}}`)
+	}
+}
+
+// openaiEvents and anthropicEvents are streams; %[1]d is the worth, %[2]d that of the
+// output.
+var openaiEvents = []string{
+	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hello"}}], "usage": null}`,
+	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [{"index": 0, "delta": {"content": " world"}, "finish_reason": "stop"}], "usage": null}`,
+	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": %[2]d, "total_tokens": %[1]d}}`,
+	`data: [DONE]`,
+}
+
+var anthropicEvents = []string{
+	"event: message_start\ndata: " + `{"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "claude-test", "content": [], "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 20, "output_tokens": 1}}}`,
+	"event: content_block_start\ndata: " + `{"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}`,
+	"event: content_block_delta\ndata: " + `{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hello world"}}`,
+	"event: content_block_stop\ndata: " + `{"type": "content_block_stop", "index": 0}`,
+	"event: message_delta\ndata: " + `{"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": {"output_tokens": %[2]d}}`,
+	"event: message_stop\ndata: " + `{"type": "message_stop"}`,
+}
+
+type answer struct {
+	w     http.ResponseWriter
+	left  <-chan struct{}
+	worth int // 0: it says nothing of tokens
+	slow  bool
+}
+
+func (a *answer) json(format string) {
+	text := fmt.Sprintf(format, a.worth, a.worth-20)
+	if a.worth == 0 {
+		text, _, _ = strings.Cut(text, `, "usage"`)
+		text += "}"
+	}
+	a.w.Header().Set("content-type", "application/json")
+	_, _ = io.WriteString(a.w, text)
+}
+
+func (a *answer) events(events []string) {
+	a.w.Header().Set("content-type", "text/event-stream")
+	for _, event := range events {
+		if strings.Contains(event, "%[") {
+			event = fmt.Sprintf(event, a.worth, a.worth-20)
+		}
+		if _, err := io.WriteString(a.w, event+"\n\n"); err != nil {
+			return
+		}
+		a.w.(http.Flusher).Flush()
+		if !a.slow {
+			continue
+		}
+		select {
+		case <-time.After(2 * time.Second):
+		case <-a.left:
+			return
+		}
+	}
+}
+
+// aiGateway is an Envoy with ai.yaml.
+type aiGateway struct {
+	*gateway
+
+	provider *provider
+	client   *redis.Client
+}
+
+// startAI runs it with replacements in the plugin's configuration.
+func startAI(t *testing.T, replacements ...string) *aiGateway {
+	t.Helper()
+	p, server := &provider{}, redistest.Start(t)
+	upstream := envoytest.NewUpstream(t, p)
+	g := start(t, "ai.yaml", nil, func(c *envoyconf.Config) {
+		c.SetUpstream(upstream.Addr)
+		c.SetRedis(server.Addr)
+		const text = envoyconf.Limiter + "/configuration/value"
+		c.SetPlugin(strings.NewReplacer(replacements...).Replace(c.Get(text).(string)))
+	})
+	return &aiGateway{gateway: g, provider: p, client: server.Client()}
+}
+
+// sdkResult is what client.py prints.
+type sdkResult struct {
+	Text       string
+	Tokens     int64
+	Error      string
+	Status     int
+	Message    string
+	RetryAfter string `json:"retry_after"`
+	Waited     float64
+	Admitted   int64
+}
+
+// sdk runs client.py.
+func (g *aiGateway) sdk(t *testing.T, action, key string, number int) (r sdkResult) {
+	t.Helper()
+	cmd := exec.Command(testenv.Tool(t, "sdk-python"), "testdata/client.py", g.url, action, key, strconv.Itoa(number))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", action, err, out, stderr.String())
+	}
+	return r
+}
+
+// tokens is what Redis has counted of all keys: the counts behind the start of the
+// newest sub-window (algo/sliding_window_counter.lua).
+func (g *aiGateway) tokens(t *testing.T) (sum int64) {
+	t.Helper()
+	keys, err := g.client.Keys(ctx, "rl:{llm|*:sliding_window_counter:*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		state, err := g.client.Get(ctx, key).Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for counts := state[8:]; len(counts) >= 4; counts = counts[4:] {
+			sum += int64(binary.LittleEndian.Uint32(counts))
+		}
+	}
+	return sum
+}
+
+// awaitTokens waits until the settlements have made them so many.
+func (g *aiGateway) awaitTokens(t *testing.T, want int64) {
+	t.Helper()
+	testenv.Wait(t, 5*time.Second, func() error {
+		if got := g.tokens(t); got != want {
+			return fmt.Errorf("Redis has %d tokens, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// TestAI: what the official SDKs of OpenAI and Anthropic make of it, as streams and
+// not.
+func TestAI(t *testing.T) {
+	t.Parallel()
+	g := startAI(t)
+	sum := int64(0)
+	for _, tc := range []struct {
+		action string
+		worth  int64
+	}{{"openai_plain", 321}, {"openai_stream", 432}, {"openai_responses", 210}, {"anthropic_plain", 321}, {"anthropic_stream", 432}} {
+		r := g.sdk(t, tc.action, "key", 0)
+		if r.Text != "hello world" || r.Tokens != tc.worth {
+			t.Errorf("%s: %+v, want %d tokens", tc.action, r, tc.worth)
+		}
+		sum += tc.worth
+		g.awaitTokens(t, sum)
+	}
+	if r := g.sdk(t, "openai_failed", "key", 0); r.Error != "InternalServerError" {
+		t.Errorf("an error of the provider's: %+v", r)
+	}
+	g.awaitTokens(t, sum) // it is free
+
+	// What nobody knows the worth of stays reserved: the prompt, and 1000 of output.
+	for _, action := range []string{"openai_abort", "openai_silent"} {
+		g.sdk(t, action, "key", 0)
+		testenv.Wait(t, 10*time.Second, func() error {
+			if got := g.tokens(t) - sum; got <= 1000 || got > 1200 {
+				return fmt.Errorf("%s: %d tokens reserved, want 1000 and some for the prompt", action, got)
+			}
+			return nil
+		})
+		time.Sleep(100 * time.Millisecond) // nothing more comes
+		sum = g.tokens(t)
+	}
+
+	asked := g.provider.asked.Load()
+	resp, err := http.Post(g.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"messages": [`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	testenv.Same(t, "malformed: status", resp.StatusCode, http.StatusBadRequest)
+	testenv.Same(t, "malformed: requests of the provider", g.provider.asked.Load(), asked)
+	g.awaitTokens(t, sum)
+}
+
+// TestAICrowd: 40 clients at once never get more than the limit, as each stays within
+// its reservation, and Redis has what they used, to the token.
+func TestAICrowd(t *testing.T) {
+	t.Parallel()
+	const limit, clients = 10_000, 40
+	g := startAI(t, `"limit": 100000`, fmt.Sprintf(`"limit": %d`, limit), `"max": 100000`, fmt.Sprintf(`"max": %d`, limit))
+	r := g.sdk(t, "crowd", "key", clients)
+	t.Logf("%d of %d admitted, %d tokens", r.Admitted, clients, r.Tokens)
+	if r.Admitted < limit/1200 || r.Admitted == clients {
+		t.Errorf("%d of %d admitted", r.Admitted, clients)
+	}
+	if r.Tokens > limit {
+		t.Errorf("%d tokens, more than %d", r.Tokens, limit)
+	}
+	testenv.Same(t, "tokens of the provider", g.provider.tokens.Load(), r.Tokens)
+	g.awaitTokens(t, r.Tokens)
+}
+
+// TestAILimited: the 429 is one that the SDKs know, report, and retry when it says.
+func TestAILimited(t *testing.T) {
+	t.Parallel()
+	g := startAI(t, `"limit": 100000, "window": "1m"`, `"limit": 3000, "window": "6s"`, `"max": 100000`, `"max": 3000`)
+	for _, action := range []string{"openai_limited", "anthropic_limited"} {
+		r := g.sdk(t, action, action, 900)
+		seconds, err := strconv.Atoi(r.RetryAfter)
+		if r.Error != "RateLimitError" || r.Status != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 12 {
+			t.Errorf("%s: %+v", action, r)
+		}
+		if !strings.Contains(r.Message, "Rate limit reached") {
+			t.Errorf("%s: message %q", action, r.Message)
+		}
+		if r.Waited < float64(seconds)-1 || r.Waited > 40 {
+			t.Errorf("%s: retried after %.1f s, told %d s", action, r.Waited, seconds)
+		}
+	}
+}
+
+// TestAIVariants: each model has a limit of its own, and money is counted in place of
+// tokens, as docs/ai.md says.
+func TestAIVariants(t *testing.T) {
+	t.Parallel()
+	const usage = "double(metadata.typed_filter_metadata['envoy.ai.token_usage']."
+	g := startAI(t, `"key": [`, `"key": [{"expr": "metadata.typed_filter_metadata['envoy.ai.request_info'].model"}, `,
+		`"metadata": ["envoy.ai.token_usage", "total_tokens"]`, `"expr": "`+usage+`input_tokens) * 3.0 + `+usage+`output_tokens) * 15.0"`)
+	g.sdk(t, "openai_plain", "key", 0)
+	g.awaitTokens(t, 20*3+301*15)
+	keys, err := g.client.Keys(ctx, "rl:{llm|gpt-test|*:sliding_window_counter:*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Errorf("keys %q, %v", keys, err)
+	}
+}

@@ -1,0 +1,271 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+const termed = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"constant": "c"}], "overrides": true,
+	"limits": [{"algorithm": "gcra", "limit": 4, "window": "1m"}], "penalty": {"after": 1000, "within": "160ms", "for": ["1m"]}}]}`
+
+// told lets Redis answer what it was asked last, and returns that.
+func (w *world) told(ruling algo.Ruling) redis.Charge {
+	w.t.Helper()
+	c := w.flying[len(w.flying)-1]
+	w.flying = w.flying[:len(w.flying)-1]
+	decisions := []algo.Decision{{Allowed: ruling.Allowed, RetryAfterMicros: 60e6}}
+	if ruling.AtMicros = w.now.UnixMicros; ruling.Allowed {
+		decisions[0].RetryAfterMicros = 0
+	}
+	c.waiter.Decided(c.index, &redis.Reply{Ruling: ruling, Decisions: decisions}, w.now.SteadyMicros)
+	return c.charge
+}
+
+// next concludes the question that can be.
+func (w *world) next() Verdict {
+	w.t.Helper()
+	q, _ := w.stores.Next(w.now)
+	if q == nil {
+		w.t.Fatal("nothing can be concluded")
+	}
+	return w.stores.Conclude(q, w.now)
+}
+
+// recalls asks about a request that memory must reject.
+func (w *world) recalls() Verdict {
+	w.t.Helper()
+	q := w.arriving()
+	if !w.stores.Ask(q, w.now) {
+		w.t.Fatal("Redis was asked")
+	}
+	return w.stores.Conclude(q, w.now)
+}
+
+func (w *world) pass(micros int64) {
+	w.now.SteadyMicros += micros
+	w.now.UnixMicros += micros
+}
+
+// Rejections from memory are told with the next call, grouped by when they were, and
+// once; what is lost with a call stays lost.
+func TestRejectionsFromMemoryAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, termed)
+	w.steady = true
+	w.ask()
+	if got := w.told(algo.Ruling{}).Strikes; len(got) != 0 {
+		t.Errorf("told of %v", got)
+	}
+	w.next()
+	for _, step := range []int64{0, 9_999, 1, 10_000, 100_000} { // groups of 10 ms, a sixteenth of `within`
+		w.pass(step)
+		if v := w.recalls(); v.Outcome != answer.Limited {
+			t.Fatalf("outcome %s", v.Outcome.Metric())
+		}
+	}
+	w.pass(800_000) // the hold is over
+	w.ask()
+	want := []algo.Strikes{{AgeMicros: 920_000, Count: 2}, {AgeMicros: 910_000, Count: 1}, {AgeMicros: 900_000, Count: 1}, {AgeMicros: 800_000, Count: 1}}
+	if got := w.told(algo.Ruling{}).Strikes; !slices.Equal(got, want) {
+		t.Errorf("told of %v, want %v", got, want)
+	}
+	w.next()
+	w.pass(900_000)
+	w.ask()
+	if got := w.told(algo.Ruling{}).Strikes; len(got) != 0 {
+		t.Errorf("told again of %v", got)
+	}
+}
+
+// However a client hammers, what is kept of it is bounded, and none is forgotten.
+func TestRejectionsFromMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, termed)
+	w.steady = true
+	w.ask()
+	w.told(algo.Ruling{})
+	w.next()
+	const rejections = 850
+	for range rejections {
+		w.pass(1000)
+		w.recalls()
+	}
+	w.pass(60_000)
+	w.ask()
+	sum := int64(0)
+	strikes := w.told(algo.Ruling{}).Strikes
+	for _, s := range strikes {
+		sum += s.Count
+	}
+	if len(strikes) != maxGroups || sum != rejections {
+		t.Errorf("%d groups of %d rejections, want %d of %d", len(strikes), sum, maxGroups, rejections)
+	}
+}
+
+// A worker does not answer from memory what earns a block by what it remembers alone.
+func TestBlockIsEarnedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, strings.Replace(termed, "1000", "4", 1))
+	w.steady = true
+	w.ask()
+	w.told(algo.Ruling{})
+	w.next()
+	for _, micros := range []int64{0, 160_000, 1, 1} { // of the first no one speaks any more
+		w.pass(micros)
+		w.recalls()
+	}
+	w.ask() // the fourth within 160 ms
+	want := []algo.Strikes{{AgeMicros: 160_002, Count: 1}, {AgeMicros: 2, Count: 3}}
+	if got := w.told(algo.Ruling{By: algo.ByPenalty, LeftMicros: 60e6}).Strikes; !slices.Equal(got, want) {
+		t.Errorf("told of %v, want %v", got, want)
+	}
+	if v := w.next(); v.Outcome != answer.Blocked || w.events[metric.PenaltyEarned] != 1 {
+		t.Errorf("outcome %s, %d blocks are counted", v.Outcome.Metric(), w.events[metric.PenaltyEarned])
+	}
+}
+
+// A call that cannot be sent keeps what it would have told.
+func TestStrikesWaitForRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, termed)
+	w.steady = true
+	w.ask()
+	w.told(algo.Ruling{})
+	w.next()
+	w.recalls()
+	w.pass(900_000)
+	w.down = true
+	if q := w.arriving(); !w.stores.Ask(q, w.now) {
+		t.Fatal("it waits for a Redis that is away")
+	}
+	w.down = false
+	w.ask()
+	if got := w.told(algo.Ruling{}).Strikes; len(got) != 1 || got[0].Count != 1 {
+		t.Errorf("told of %v", got)
+	}
+}
+
+// A rejection that has earned a block is remembered as one.
+func TestEarnedBlockIsRemembered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, termed)
+	w.steady = true
+	w.ask()
+	w.told(algo.Ruling{EarnedMicros: 60e6})
+	if v := w.next(); v.Outcome != answer.Limited {
+		t.Errorf("outcome %s", v.Outcome.Metric())
+	}
+	w.pass(500_000)
+	v := w.recalls()
+	if d := v.By.Decisions[0]; v.Outcome != answer.Blocked || v.By.LeftMicros != 59_500_000 || d.RetryAfterMicros != 59_500_000 || d.ResetAfterMicros != 59_500_000 {
+		t.Errorf("%+v of %+v", v, v.By)
+	}
+	w.pass(400_000)
+	w.ask()
+	if got := w.told(algo.Ruling{}).Strikes; len(got) != 0 {
+		t.Errorf("what was blocked is told of: %v", got)
+	}
+}
+
+// A worker asks with the factor that it knows, for a second after Redis has confirmed
+// it.
+func TestFactorIsKnownForASecond(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, termed)
+	w.steady = true
+	q := w.ask()
+	sizes := q.Resize(0, &redis.Reply{Ruling: algo.Ruling{Factor: 2500}}, w.now.SteadyMicros)
+	if want := []algo.Size{{Units: 10}}; !slices.Equal(sizes, want) {
+		t.Errorf("asks again with %v, want %v", sizes, want)
+	}
+	w.told(algo.Ruling{Allowed: true})
+	w.next()
+	for _, step := range []struct{ micros, factor int64 }{{999_999, 2500}, {999_999, 2500}, {1_000_000, 0}} {
+		w.pass(step.micros)
+		w.ask()
+		if got := w.told(algo.Ruling{Allowed: true}).Factor; got != step.factor {
+			t.Errorf("after %d us: asks with the factor %d, want %d", step.micros, got, step.factor)
+		}
+		w.next()
+	}
+	if got := w.events[metric.OverrideFactor]; got != 3 {
+		t.Errorf("%d checks under a factor are counted, want 3", got)
+	}
+}
+
+// A check that nobody waits for any more is not asked again, and keeps its sizes.
+func TestFactorThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, termed)
+	w.steady = true
+	q := w.ask()
+	q.Expired(0, w.now.SteadyMicros)
+	if sizes := q.Resize(0, &redis.Reply{Ruling: algo.Ruling{Factor: 2500}}, w.now.SteadyMicros); len(sizes) == 0 {
+		t.Error("the reply makes sense all the same")
+	}
+	if q.Checks[0].Sizes != nil {
+		t.Errorf("sizes %v", q.Checks[0].Sizes)
+	}
+}
+
+// Operators are told once of each identity, and not of many at once.
+func TestIgnoredOverridesAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, termed)
+	var told []string
+	w.stores.record = &ignoredRecorder{w, &told}
+	for n, step := range []struct {
+		tag    string
+		micros int64
+		want   int
+	}{{"r|a", 0, 1}, {"r|a", 0, 1}, {"r|b", 999_999, 1}, {"r|b", 1, 2}, {"r|a", 5e6, 2}, {"r|b", 5e6, 2}} {
+		w.pass(step.micros)
+		c := Check{Rule: w.rules.Rules[0], Tag: []byte(step.tag)}
+		w.stores.learn(&c, &redis.Reply{Ruling: algo.Ruling{Ignored: true}}, w.now.SteadyMicros)
+		if len(told) != step.want {
+			t.Errorf("step %d: told of %q", n, told)
+		}
+	}
+}
+
+type ignoredRecorder struct {
+	*world
+	told *[]string
+}
+
+func (r *ignoredRecorder) OverrideIgnored(tag []byte) {
+	*r.told = append(*r.told, fmt.Sprint(string(tag)))
+}
+
+// A block rejects whatever the limits would say, in the rule's mode.
+func TestVerdictOfBlocks(t *testing.T) {
+	t.Parallel()
+	block := weighed("block", config.Enforce, Rejected, FromRedis, 0)
+	block.By = algo.ByBlock
+	shadow := weighed("shadow", config.Shadow, Rejected, FromRedis, 0)
+	shadow.By = algo.ByPenalty
+	for _, tc := range []struct {
+		checks  []Check
+		outcome answer.Outcome
+		by      string
+	}{
+		{[]Check{allowed, block}, answer.Blocked, "block"},
+		{[]Check{undecided, block}, answer.Blocked, "block"},
+		{[]Check{block, rejected}, answer.Blocked, "block"},
+		{[]Check{rejected, block}, answer.Limited, "rejected"},
+		{[]Check{allowed, shadow}, answer.ShadowLimited, "shadow"},
+	} {
+		q := &Question{Checks: tc.checks}
+		if v := q.Verdict(config.FailAllow); v.Outcome != tc.outcome || v.By == nil || v.By.Rule.Name != tc.by {
+			t.Errorf("%s of %v, want %s of %s", v.Outcome.Metric(), v.By, tc.outcome.Metric(), tc.by)
+		}
+	}
+}

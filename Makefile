@@ -83,7 +83,7 @@ export SOAK ?= 10m
 
 .PHONY: soak
 soak: build ## put one Envoy through all faults again and again for SOAK (10m), and through a thousand updates
-	go test -tags soak -timeout 30m -count 1 -run 'Soak$$' -v ./e2e
+	go test -tags soak -timeout 60m -count 1 -run 'Soak$$' -v ./e2e
 
 .PHONY: test-matrix
 test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8

@@ -119,25 +119,6 @@ func known(name string, source func() string) Script {
 	return script
 }
 
-// renewal is the script that renews slots.
-func renewal(k kind) Script {
-	name := "renewal"
-	if k.withoutTime {
-		name = "renewal without TIME"
-	}
-	return known(name, func() string {
-		c := &composer{}
-		c.begin(k)
-		c.WriteString(section(concurrencyLua, "renew", ""))
-		return c.String()
-	})
-}
-
-// giveBack is the script that gives slots back.
-func giveBack() Script {
-	return known("release", func() string { return header + section(concurrencyLua, "release", "") })
-}
-
 func compose(limiters []limiter, k kind) string {
 	c := &composer{limiters: limiters, kind: k}
 	c.begin(k)
@@ -229,16 +210,6 @@ func (c *composer) refund() {
 		c.block(i, "", ifOwed, "load", "count", "parts", "counts", "debit")
 	}
 	c.WriteString("return " + c.gone() + "\n")
-}
-
-// gone is what a refund answers: whether slots were gone already.
-func (c *composer) gone() string {
-	for i := range c.limiters {
-		if c.limiters[i].algorithm == Concurrency {
-			return c.renumber("gone_1", i)
-		}
-	}
-	return "0"
 }
 
 const (

@@ -2,8 +2,10 @@ package algo
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"testing"
 
@@ -194,52 +196,65 @@ func comparePenalty(t *testing.T, c *termed, key string, p *Penalty, want State)
 	}
 }
 
-// TestPenaltyEscalates tells a whole story, on Redis, to the microsecond.
-func TestPenaltyEscalates(t *testing.T) {
+// penaltyVector is one worked example of testdata/penalties.json, which any
+// implementation can replay. Times are in us, "at" after 2040-01-01T00:00:00Z.
+type penaltyVector struct {
+	Name          string
+	After, Within int64
+	For           []int64
+	Steps         []struct {
+		At       int64
+		Rejected bool       // by the rule's limits, if it is not blocked
+		Told     [][2]int64 // rejections from memory: how long ago, how many
+		Earned   int64      // the block that this rejection has earned
+		Left     int64      // of a block
+		Why      string
+	}
+}
+
+// TestPenaltyVectors tells whole stories, on Redis and in Go, to the microsecond.
+func TestPenaltyVectors(t *testing.T) {
 	t.Parallel()
-	const minute, hour = 60e6, 3600e6
-	p := &Penalty{After: 3, WithinMicros: minute, ForMicros: []int64{5 * minute, hour}}
-	c := newTermed(t, startRedis(t), mustPlanWithTerms(t, Terms{Overrides: true, Penalty: p}, Limit{Algorithm: FixedWindow, WindowMicros: 1000}), "story")
-	for _, step := range []struct {
-		at      int64
-		cost    int64
-		strikes []Strikes
-		defers  bool
-		earned  int64 // by a rejection
-		left    int64 // of a block
-		say     string
-	}{
-		{at: 0, cost: 1, say: "the first strike"},
-		{at: minute - 1, cost: 1, say: "the second, in the same window"},
-		{at: minute, cost: 1, say: "the window is over: the first of another"},
-		{at: minute + 1, cost: 0, say: "what costs nothing is not rejected"},
-		{at: minute + 2, cost: 1, say: "the second"},
-		{at: minute + 2, cost: 1, defers: true, say: "one that its worker has yet to judge"},
-		{at: minute + 3, cost: 1, earned: 5 * minute, say: "the third earns a block"},
-		{at: minute + 3, cost: 0, left: 5 * minute, say: "which rejects what costs nothing, too"},
-		{at: 6*minute + 2, cost: 1, left: 1, say: "to its last microsecond"},
-		{at: 6*minute + 3, cost: 1, say: "it is over, and what came meanwhile does not count"},
-		{at: 6*minute + 4, cost: 1, strikes: []Strikes{{5, 9}}, say: "nor what other workers remember of it"},
-		{at: 6*minute + 5, cost: 1, earned: hour, say: "within ten minutes: the next one is longer"},
-		{at: 66*minute + 5, cost: 1, say: "that is over"},
-		{at: 66*minute + 6, cost: 0, strikes: []Strikes{{minute, 9}}, say: "too old to count"},
-		{at: 66*minute + 7, cost: 0, strikes: []Strikes{{1, 2}}, left: hour, say: "remembered ones count before the request; the last length repeats"},
-		{at: 126*minute + 6, cost: 1, left: 1},
-		{at: 246*minute + 7, cost: 1, say: "two hours after its end all is forgotten"},
-		{at: 246*minute + 7, cost: 1},
-		{at: 246*minute + 7, cost: 1, earned: 5 * minute},
-		{at: 200 * minute, cost: 0, left: 5 * minute, say: "the clock was set back: the block is not longer for that"},
-		{at: 204 * minute, cost: 0, left: minute},
-		{at: 205 * minute, cost: 0},
-	} {
-		r, _, err := c.rule(c.call(c.client, asked{now: epoch + step.at, cost: step.cost, factor: NoFactor, strikes: step.strikes, deferred: step.defers}))
-		if err != nil || r.EarnedMicros != step.earned || r.LeftMicros != step.left || (step.left > 0) != (r.By == ByPenalty) {
-			t.Errorf("at %d, %s: %+v, %v; want %d earned, %d left", step.at, step.say, r, err, step.earned, step.left)
+	text, err := os.ReadFile("testdata/penalties.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []penaltyVector
+	if err := json.Unmarshal(text, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	client := startRedis(t)
+	for n, v := range vectors {
+		p := &Penalty{After: v.After, WithinMicros: v.Within, ForMicros: v.For}
+		plan := mustPlanWithTerms(t, Terms{Overrides: n%2 == 0, Penalty: p}, Limit{Algorithm: FixedWindow, WindowMicros: 1000})
+		c := newTermed(t, client, plan, fmt.Sprint("vector-", n))
+		var s State
+		for i, step := range v.Steps {
+			a := asked{now: epoch + step.At}
+			if step.Rejected {
+				a.cost = 1 // the limit is 0
+			}
+			for _, told := range step.Told {
+				a.strikes = append(a.strikes, Strikes{told[0], told[1]})
+			}
+			s, _ = p.Rebase(s, a.now)
+			s = p.Remember(s, a.strikes, a.now)
+			earned, left := int64(0), p.LeftMicros(s, a.now)
+			if left == 0 && step.Rejected {
+				s, earned = p.Strike(s, a.now)
+			}
+			if earned != step.Earned || left != step.Left {
+				t.Errorf("%s, step %d, %s: in Go %d earned, %d left", v.Name, i, step.Why, earned, left)
+			}
+			if r, _, err := c.rule(c.call(client, a)); err != nil || r.EarnedMicros != step.Earned || r.LeftMicros != step.Left {
+				t.Errorf("%s, step %d, %s: in Lua %+v, %v", v.Name, i, step.Why, r, err)
+			}
 		}
 	}
 }
 
-// TestFreeLiftsAPenalty, and a factor that is not known yet counts nothing twice.
+// TestPenaltyBesideOverrides: free lifts a penalty, and a factor that is not known yet
+// counts nothing twice.
 func TestPenaltyBesideOverrides(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)

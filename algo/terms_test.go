@@ -366,6 +366,27 @@ func TestParseRuling(t *testing.T) {
 	}
 }
 
+// Whatever integers come, reading them ends with a ruling or an error.
+func TestParseRulingOfAnything(t *testing.T) {
+	t.Parallel()
+	r := newRandom(74)
+	for _, terms := range everyTerms() {
+		for _, limits := range [][]Limit{nil, {fivePerHour}, everyLimit()} {
+			p := mustPlanWithTerms(t, terms, limits...)
+			for range 5000 {
+				values := make([]int64, r.IntN(p.ReplyLen()+4))
+				for i := range values {
+					values[i] = []int64{-1, 0, 1, 2, 3, epoch, math.MaxInt64, math.MinInt64}[r.IntN(8)]
+				}
+				got, err := p.ParseRuling(values, make([]Decision, len(limits)))
+				if err == nil && (got.AtMicros < 0 || got.LeftMicros < Never || got.EarnedMicros < 0 || got.Allowed && got.By.Blocks()) {
+					t.Fatalf("%v: %+v", values, got)
+				}
+			}
+		}
+	}
+}
+
 var indexes = regexp.MustCompile(`\[[0-9]+\]`)
 
 // TestTermSectionsAreUsed finds lines of the terms' files that no script has.

@@ -1,23 +1,20 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -301,126 +298,36 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestSlotOfAWebSocket: a stream that lives for three times the ttl keeps its slot,
-// through a reload, and through a Redis that restarted empty.
-func TestSlotOfAWebSocket(t *testing.T) {
+// TestSlotsBesideASettlement: requests, tokens and what is in flight in one rule: the
+// response settles the tokens alone, and the slot is given back.
+func TestSlotsBesideASettlement(t *testing.T) {
 	t.Parallel()
-	f := newFlight(0)
-	s := startSlots(t, slotRule(1, ""), f, envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
-		c.Set(envoyconf.ConnectionManager+"/upgrade_configs", c.Fragment(`[{upgrade_type: websocket}]`))
-	}})
-	conn := webSocket(t, s.Addr)
-	refused := func(during time.Duration) {
-		t.Helper()
-		for until := time.Now().Add(during); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
-			client := newClient() // the new listener's
-			r, err := send(ctx, client, s.URL+"/sleep")
-			client.CloseIdleConnections()
-			if err != nil || r.status != http.StatusTooManyRequests {
-				t.Fatalf("status %d, %v; want 429", r.status, err)
-			}
+	upstream := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("x-tokens-used", r.URL.RawQuery)
+		_, _ = io.WriteString(w, "ok\n")
+	}))
+	s := start(t, `{`+patient+bothHeaders+`"rules": [{"name": "llm", "cost": 2000, "limits": [
+			{"algorithm": "fixed_window", "limit": 60, `+long+`, "cost": 1, "name": "requests"},
+			{"algorithm": "sliding_window_log", "limit": 10000, `+long+`, "name": "tokens"},
+			{"algorithm": "concurrency", "limit": 8, "cost": 2}],
+		"settle": {"cost": {"header": "x-tokens-used", "max": 20000}}}]}`, envoytest.Options{Upstream: upstream.Addr})
+	for i, want := range []string{
+		`"requests";r=59;t=T, "tokens";r=8000;t=T, "llm-concurrency";r=6`,
+		`"requests";r=58;t=T, "tokens";r=7500;t=T, "llm-concurrency";r=6`, // the first had 500
+		`"requests";r=57;t=T, "tokens";r=4500;t=T, "llm-concurrency";r=6`, // and the second 3,000
+	} {
+		r := get(t, s.URL+"/?"+[]string{"500", "3000", "0"}[i])
+		if got := resetTime.ReplaceAllString(r.header.Get("ratelimit"), "t=T"); got != want {
+			t.Errorf("request %d: %s, want %s", i, got, want)
 		}
-	}
-	refused(2 * time.Second)
-	s.Discover(strings.Replace(slotRule(1, ""), `"chat", "key"`, `"chat", "cost": 1, "key"`, 1))
-	refused(slotTTL + 2*time.Second)
-	s.redis.Restart()
-	// It learns of the slot from a renewal, of the configuration that was replaced.
-	s.awaitHeld(t, 1, slotTTL/3+500*time.Millisecond)
-	refused(slotTTL + 2*time.Second)
-	if ttl := s.client.PTTL(ctx, slotKey).Val(); ttl < slotTTL/2 || ttl > slotTTL {
-		t.Errorf("the slot ends in %v", ttl)
-	}
-	conn.Close()
-	s.awaitHeld(t, 0, 2*time.Second)
-	testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
-}
-
-// webSocket opens a stream that the upstream echoes.
-func webSocket(t testing.TB, addr string) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	fmt.Fprint(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil || !strings.Contains(line, "101") {
-		t.Fatalf("%q, %v", line, err)
-	}
-	return conn
-}
-
-// TestSlotsOfAKilledEnvoy: what it held is free after the ttl, and not before.
-func TestSlotsOfAKilledEnvoy(t *testing.T) {
-	t.Parallel()
-	f := newFlight(0)
-	a := startSlots(t, slotRule(3, ""), f, envoytest.Options{})
-	b := envoytest.Start(t, envoytest.Options{
-		Plugin: slotRule(3, ""), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr,
-	})
-	for range 3 {
-		hold(t, b.URL+"/hold")
-	}
-	time.Sleep(slotTTL / 2) // they have been renewed
-	began := time.Now()
-	b.Kill()
-	for time.Since(began) < slotTTL/2 {
-		testenv.Same(t, "status", get(t, a.URL+"/sleep").status, http.StatusTooManyRequests)
-		time.Sleep(100 * time.Millisecond)
-	}
-	testenv.Wait(t, slotTTL/2+time.Second, func() error {
-		if r := get(t, a.URL+"/sleep"); r.status != http.StatusOK {
-			return fmt.Errorf("status %d", r.status)
-		}
-		return nil
-	})
-	if took := time.Since(began); took > slotTTL+500*time.Millisecond {
-		t.Errorf("the slots were free after %v", took)
-	}
-}
-
-// TestSlotsWhileRedisIsAway: the failure mode decides, and slots that were taken before
-// are given back when it is back.
-func TestSlotsWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
-	f := newFlight(0)
-	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"breaker": {"max_open": "200ms"}}, "rules": [
-		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": 2, "ttl": "1h"}]}]}`, f, envoytest.Options{Workers: 1})
-	first, second := hold(t, s.URL+"/hold"), hold(t, s.URL+"/hold")
-	s.awaitHeld(t, 2, time.Second)
-	s.redis.Signal(syscall.SIGSTOP)
-	for range 10 {
-		testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
-	}
-	first()
-	time.Sleep(500 * time.Millisecond)
-	second()
-	time.Sleep(500 * time.Millisecond)
-	s.redis.Signal(syscall.SIGCONT)
-	s.awaitHeld(t, 0, 3*time.Second)
-}
-
-// TestSlotsOnACluster: through redis_proxy to a Redis Cluster.
-func TestSlotsOnACluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	f := newFlight(20 * time.Millisecond)
-	plugin := strings.Replace(slotRule(2, ""), `{"constant": "k"}`, `{"query": "u"}`, 1)
-	s := startSlots(t, plugin, f, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
-	var group sync.WaitGroup
-	for n := range 20 {
-		group.Go(func() {
-			client := newClient()
-			defer client.CloseIdleConnections()
-			for i := range 10 {
-				r, err := send(ctx, client, fmt.Sprintf("%s/sleep?u=%d", s.URL, n%10))
-				if err != nil && !errors.Is(err, context.Canceled) || r.status != http.StatusOK {
-					t.Errorf("request %d of user %d: status %d, %v", i, n%10, r.status, err)
-				}
+		testenv.Wait(t, 3*time.Second, func() error {
+			if n := s.client.Exists(ctx, "rl:{llm|}:concurrency").Val(); n != 0 {
+				return errors.New("a slot is left")
 			}
+			return nil
 		})
+		time.Sleep(100 * time.Millisecond) // the settlement leaves with the next tick
 	}
-	group.Wait()
 }
+
+var resetTime = regexp.MustCompile(`t=\d+`)

@@ -300,13 +300,67 @@ func TestRefundOfMultipliedLimits(t *testing.T) {
 	})
 }
 
+// Whoever is free has charged nothing that could be given back.
+func TestNothingIsGivenBackToTheFree(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "headers": ["draft"], "rules": [` + overridden("") + `,
+			{"name": "zero", "match": {"headers": {"x-zero": {"present": true}}}, "limits": [{"algorithm": "gcra", "limit": 1, "window": "366d"}]}]}`)
+		ask := func(want string, headers ...string) result {
+			x := i.get("/", append(client("x"), headers...)...)
+			r.settle()
+			got := x.end()
+			testenv.Same(t, "outcome", got.Outcome, want)
+			return got
+		}
+		ask("allowed", "x-zero", "1")
+		r.override(overrideOfX, "free", 0)
+		for range 3 {
+			ask("limited:zero", "x-zero", "1")
+		}
+		r.override(overrideOfX, "", 0)
+		if got := ask("allowed").Draft[0].R; got != 3 {
+			t.Errorf("%d remain, want 3", got)
+		}
+	})
+}
+
+// Blocks and overrides are counted as what they are, and no limit as reached.
+func TestMetricsOfOverrides(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [` + overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["5h"]}`) + `]}`)
+		for _, value := range []string{"free", "free", "block", "x0.2", "x0.2", "x0.2", "nonsense"} {
+			r.override(overrideOfX, value, 0)
+			x := i.get("/", client("x")...)
+			r.settle()
+			x.end()
+		}
+		i.flush()
+		r.settle()
+		got := w.stats()
+		for name, want := range map[string]int64{
+			"outcome.allowed.requests_total": 3, "outcome.limited.requests_total": 1, "outcome.blocked.requests_total": 3,
+			"rule.a.outcome.blocked.rule_requests_total": 3, "rule.a.limit.a.over_limit_total": 1, "rule.a.limit.a.near_limit_total": 1,
+			"overrides.event.free.checks_total": 2, "overrides.event.block.checks_total": 1, "overrides.event.factor.checks_total": 2,
+			"overrides.event.ignored.checks_total": 0, "penalty.blocks_total": 1,
+		} {
+			if got[name] != want {
+				t.Errorf("%s is %d, want %d", name, got[name], want)
+			}
+		}
+	})
+}
+
 // While Redis is away no override is in force, in mode local.
 func TestOverridesWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "local", "breaker": {"failures": 1}}, "rules": [` +
-			overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["1h"]}`) + `]}`)
+			overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["5h"]}`) + `]}`)
 		r.override(overrideOfX, "x2", 0)
 		x := i.get("/", client("x")...)
 		r.settle()
@@ -320,7 +374,7 @@ func TestOverridesWhileRedisIsAway(t *testing.T) {
 			x := i.get("/", client("x")...)
 			got := x.end()
 			want := fmt.Sprintf("local:%s", map[bool]string{true: "allowed", false: "limited:a"}[n < 5])
-			if got.Outcome != want || got.Limit != 5 {
+			if got.Outcome != want || got.Limit != 5 || got.RetryAfter > 3600 {
 				t.Errorf("request %d: %+v, want %s of 5", n+1, got, want)
 			}
 		}

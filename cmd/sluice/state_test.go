@@ -28,6 +28,7 @@ const stateful = `{
        "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "1d"}], "pro": [{"algorithm": "fixed_window", "limit": 50, "window": "1d"}], "staff": "unlimited"}}},
     {"name": "by value", "key": [{"header": "x-user"}], "limits_by": {"source": {"header": "x-user"},
        "values": {"root": [{"algorithm": "fixed_window", "limit": 7, "window": "1d"}], "rest": [{"algorithm": "fixed_window", "limit": 2, "window": "1d"}]}, "default": "rest"}},
+    {"name": "flight", "key": [{"header": "x-key"}], "limits": [{"algorithm": "concurrency", "limit": 8}]},
     {"name": "health", "match": {"path": "/healthz"}, "exempt": true},
     {"name": "parts", "key": [{"path": {"segments": 1}}, {"method": true}, {"host": true}, {"metadata": ["jwt", "sub"]}, {"property": ["connection", "id"]}],
      "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h"}]}
@@ -54,6 +55,9 @@ func charge(t *testing.T, client redis.Cmdable, plugin string, req *explain.Requ
 		var args []any
 		for i, l := range explain.Limits(a.Limits, cfg.Redis.KeyPrefix, a.Tag) {
 			keys, args = append(keys, l.Key), append(args, cost)
+			if a.Limits.Plan.TakesNonce(i) {
+				args = append(args, 7)
+			}
 			for _, arg := range a.Limits.Plan.Args(i) {
 				args = append(args, arg)
 			}
@@ -90,6 +94,7 @@ func TestGet(t *testing.T) {
 	client := server.Client()
 	charge(t, client, stateful, request(t, "http://h/x?q=a%20b", "x-key: secret", "cookie: k=%7C"), "per key", 3)
 	charge(t, client, stateful, request(t, "http://h/", "x-key: alice"), "plain", 4)
+	charge(t, client, stateful, request(t, "http://h/", "x-key: alice"), "flight", 3)
 	charge(t, client, stateful, request(t, "http://h/", "x-user: u", "x-plan: free"), "tiered", 5)
 	charge(t, client, stateful, request(t, "http://h/", "x-user: root"), "by value", 1)
 	for _, c := range []struct {
@@ -107,6 +112,10 @@ func TestGet(t *testing.T) {
 		{
 			name: "a bucket", args: []string{"plain", "alice"},
 			tag: "plain|alice", used: "4/20", summary: "It may go now.",
+		},
+		{
+			name: "what is in flight", args: []string{"flight", "alice"},
+			tag: "flight|alice", used: "3/8", summary: "It may go now.",
 		},
 		{
 			name: "a stranger", args: []string{"plain", "bob"},

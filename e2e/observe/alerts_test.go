@@ -68,7 +68,7 @@ func (s *scene) alerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(alerts) < 10 || len(records) < 7 {
+	if len(alerts) < 11 || len(records) < 7 {
 		t.Errorf("%d alerts and %d recording rules were loaded", len(alerts), len(records))
 	}
 	for name := range records {

@@ -2,8 +2,11 @@ package observe
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
@@ -70,6 +73,16 @@ type scene struct {
 	outages []period // when Redis was down
 }
 
+// chatTime is how long a request to /chat takes.
+const chatTime = 2 * time.Second
+
+func serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/chat" {
+		time.Sleep(chatTime)
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{redis: redistest.Start(t, "--enable-debug-command", "yes"), client: newClient(t)}
@@ -77,7 +90,7 @@ func newScene(t *testing.T) *scene {
 		Plugin:   allowing,
 		Beside:   map[string]string{"deny": denying, "local": deciding()},
 		Redis:    []string{s.redis.Addr},
-		Upstream: envoytest.NewUpstream(t, nil).Addr,
+		Upstream: envoytest.NewUpstream(t, http.HandlerFunc(serve)).Addr,
 	})
 	s.prometheus = startPrometheus(t, strings.TrimPrefix(s.Admin, "http://"))
 	return s

@@ -43,6 +43,8 @@ func (s *scene) trouble(t *testing.T) {
 	calm()
 	s.losses(t, client)
 	calm()
+	s.forgotten(t, client)
+	calm()
 	s.outage(t)
 	calm()
 	rejected := 0
@@ -102,6 +104,25 @@ func (s *scene) losses(t *testing.T, client *redis.Client) {
 		}
 		s.until(t, fmt.Sprintf("sluice_redis_reconnects_total > %d", n))
 	}
+}
+
+// forgotten lets Redis lose the slots of what is in flight.
+func (s *scene) forgotten(t *testing.T, client *redis.Client) {
+	t.Helper()
+	const requests = 15
+	var group sync.WaitGroup
+	group.Go(func() { s.client.atOnce(requests, s.URL+"/chat") })
+	testenv.Wait(t, limit, func() error {
+		if n := client.ZCard(t.Context(), "rl:{chat|}:concurrency").Val(); n != requests {
+			return fmt.Errorf("%d requests are in flight, want %d", n, requests)
+		}
+		return nil
+	})
+	if err := client.Del(t.Context(), "rl:{chat|}:concurrency").Err(); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	s.until(t, `sluice_slots_expired_total > 10`)
 }
 
 // outage lets Redis be down. The embedded store decides for one of the listeners,

@@ -175,6 +175,8 @@ func (s *Stores) recallCheck(c *Check, e *deny.Entry, now Time) (known bool) {
 	if block, lasts := e.Block(now.SteadyMicros); lasts {
 		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		c.block(block.By, block.LeftMicros)
+	} else if s.mustTell(c, now) {
+		return false
 	} else {
 		asked := deny.Asked{Limits: s.planOf(c.Limits, c.Sizes).Limits(), Costs: c.Costs}
 		rejects, known := e.Decide(asked, now.SteadyMicros, c.Decisions)

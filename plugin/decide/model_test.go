@@ -260,6 +260,11 @@ func (w *world) run(c *call) {
 			w.t.Fatalf("at %d it was asked again with %v", at, c.charge.Sizes)
 		}
 	}
+	if plan.Terms().Overrides && !w.steady {
+		if plan = w.override(c, plan); plan == nil {
+			return
+		}
+	}
 	out := make([]algo.Decision, len(plan.Limits()))
 	plan.Rebase(w.state(c.charge), w.now.UnixMicros)
 	allowed := plan.DecideAs(c.charge.Nonce, w.state(c.charge), w.now.UnixMicros, plan.Each(units(c.charge)), out)
@@ -267,6 +272,34 @@ func (w *world) run(c *call) {
 	if allowed {
 		c.charged = units(c.charge)
 	}
+}
+
+// override is what an operator may have set by the time that Redis runs a call: now and
+// then it is free, or blocked, which is the answer, or its limits have another factor.
+func (w *world) override(c *call, plan *algo.Plan) *algo.Plan {
+	ruling := algo.Ruling{AtMicros: w.now.UnixMicros}
+	switch w.random.IntN(30) {
+	case 0:
+		ruling.Allowed, ruling.By = true, algo.ByFree
+	case 1:
+		ruling.By, ruling.LeftMicros = algo.ByBlock, algo.Never
+	case 2:
+		ruling.By, ruling.LeftMicros = algo.ByPenalty, 1+w.random.Int64N(50_000)
+	case 3:
+		reply := &redis.Reply{Ruling: algo.Ruling{AtMicros: w.now.UnixMicros, Factor: 1 + w.random.Int64N(3000)}}
+		sizes := slices.Clone(c.waiter.Resize(c.index, reply, w.now.SteadyMicros))
+		if len(sizes) != len(plan.Limits()) {
+			w.t.Fatalf("asked again with %v", sizes)
+		}
+		if sizes[0] != (algo.Size{}) { // else nobody waits for it any more
+			c.charge.Sizes = sizes
+		}
+		return w.planOf(c.charge)
+	default:
+		return plan
+	}
+	c.reply = &redis.Reply{Ruling: ruling}
+	return nil
 }
 
 // Count, RedisFailed, RoundTrip, BreakerChanged and Concluded implement Recorder.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const withSlots = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
@@ -91,5 +92,171 @@ func TestSlotsInterleaved(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+const oneFlight = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
+	{"name": "flight", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
+		"limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1h"}, {"algorithm": "concurrency", "limit": 2, "ttl": "5s"}]}]}`
+
+// newFlight is a world in which a test asks for one thing after the other.
+func newFlight(t *testing.T, mode string) *world {
+	t.Helper()
+	w := newWorld(t, 1, strings.Replace(oneFlight, "%s", mode, 1))
+	w.steady = true
+	return w
+}
+
+// fly brings a request of user u, which Redis has not answered yet.
+func (w *world) fly(cost int) *Question {
+	w.t.Helper()
+	var m rule.Matcher
+	applied, _ := w.rules.Apply(headers{"x-user": "u", "x-cost": fmt.Sprint(cost)}, &m)
+	w.nextID++
+	q := w.stores.Question(w.nextID)
+	w.requests[q] = &request{id: w.nextID}
+	q.Keep(applied)
+	if w.stores.Ask(q, w.now) {
+		w.conclude(q)
+		return q
+	}
+	q.Step(Waits)
+	w.requests[q].waited = true
+	w.live = append(w.live, q)
+	return q
+}
+
+// answerAll lets Redis run and answer all that it was sent.
+func (w *world) answerAll() {
+	for _, c := range w.flying {
+		w.run(c)
+	}
+	for len(w.flying) > 0 {
+		c := w.flying[0]
+		w.flying = w.flying[1:]
+		c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
+	}
+	w.callback()
+}
+
+func (w *world) wantHeld(want int64) {
+	w.t.Helper()
+	if got, _ := w.heldIn(w.stores.scripts[0], "flight|u"); got != want {
+		w.t.Errorf("Redis knows of %d slots, want %d", got, want)
+	}
+	var held int64
+	for q := range w.requests {
+		if q.Checks != nil {
+			held += q.Checks[0].slot.Slots
+		}
+	}
+	if held != want {
+		w.t.Errorf("requests hold %d slots, want %d", held, want)
+	}
+}
+
+// TestSlotsOfRequests walks through what may become of the slots of single requests.
+func TestSlotsOfRequests(t *testing.T) {
+	t.Parallel()
+	w := newFlight(t, "allow")
+	a := w.fly(1)
+	w.answerAll()
+	w.wantHeld(1)
+	b := w.fly(1)
+	w.answerAll()
+	w.wantHeld(2)
+	for range 3 { // a refusal is not remembered: Redis is asked each time
+		refused := w.fly(1)
+		if refused.State() != Asking {
+			t.Fatalf("a request was decided without Redis: %s", refused.State())
+		}
+		w.answerAll()
+		if refused.State() != Answered || refused.Concluded().Outcome.Metric() != "limited" {
+			t.Errorf("a third request is %s, %s", refused.State(), refused.Concluded().Outcome.Metric())
+		}
+		w.endStream(refused)
+	}
+	w.wantHeld(2)
+	w.endStream(a)
+	w.wantHeld(1)
+	free := w.fly(0)
+	w.answerAll()
+	w.wantHeld(1) // a cost of 0 takes none
+	w.endStream(free)
+	w.endStream(b)
+	w.wantHeld(0)
+
+	gone := w.fly(1)
+	w.endStream(gone) // its client left before the answer
+	w.answerAll()
+	w.wantHeld(0)
+
+	late := w.fly(1)
+	c := w.flying[0]
+	w.run(c)
+	c.waiter.Expired(0, w.now.SteadyMicros)
+	w.callback()
+	if late.State() != Passed {
+		t.Fatalf("undecided, and %s", late.State())
+	}
+	w.flying = nil
+	c.waiter.Decided(0, c.reply, w.now.SteadyMicros)
+	w.wantHeld(0) // it goes on without
+	if c.given != 1 {
+		t.Errorf("%d units of what was charged late were given back, want all", c.given)
+	}
+	w.endStream(late)
+}
+
+// TestSlotsAreRenewed as long as their request lasts, in one call, and after Redis has
+// lost them.
+func TestSlotsAreRenewed(t *testing.T) {
+	t.Parallel()
+	w := newFlight(t, "deny")
+	a, b := w.fly(1), w.fly(1)
+	w.answerAll()
+	pass := func(micros int64) {
+		for end := w.now.SteadyMicros + micros; w.now.SteadyMicros < end; {
+			next := w.stores.NextMicros(w.now.SteadyMicros)
+			w.now.SteadyMicros, w.now.UnixMicros = w.now.SteadyMicros+next, w.now.UnixMicros+next
+			w.stores.Tick(w.now)
+		}
+	}
+	pass(16e6)
+	w.wantHeld(2)
+	clear(w.states)
+	w.stores.Reconnected()
+	pass(250_000)
+	w.wantHeld(2)
+	w.endStream(a)
+	pass(16e6)
+	w.wantHeld(1)
+	w.endStream(b)
+	if next := w.stores.NextMicros(w.now.SteadyMicros); next != 0 {
+		t.Errorf("the next tick is in %d us, though nobody holds anything", next)
+	}
+}
+
+// TestSlotBelongsToItsStore: what the embedded store gave is given back to it, and what
+// Redis gave to Redis.
+func TestSlotBelongsToItsStore(t *testing.T) {
+	t.Parallel()
+	w := newFlight(t, "local")
+	inRedis := w.fly(1)
+	w.answerAll()
+	w.down = true
+	one, two, three := w.fly(1), w.fly(1), w.fly(1)
+	if one.State() != Passed || two.State() != Passed || three.State() != Answered {
+		t.Fatalf("without Redis: %s, %s, %s", one.State(), two.State(), three.State())
+	}
+	w.endStream(one)
+	if four := w.fly(1); four.State() != Passed {
+		t.Errorf("the embedded store was given nothing back: %s", four.State())
+	}
+	w.endStream(inRedis)
+	w.down = false
+	w.release()
+	if n, _ := w.heldIn(w.stores.scripts[0], "flight|u"); n != 0 {
+		t.Errorf("Redis knows of %d slots", n)
 	}
 }

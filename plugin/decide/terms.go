@@ -203,6 +203,26 @@ func (s *Stores) strike(c *Check, now Time) {
 	*list = append(*list, group{now.SteadyMicros, 1})
 }
 
+// mustTell reports whether one more rejection earns the identity a block, by what this
+// worker alone has rejected from memory: then Redis is asked at once.
+func (s *Stores) mustTell(c *Check, now Time) bool {
+	penalty := c.Rule.Terms.Penalty
+	if s.terms.groups == nil || penalty == nil {
+		return false
+	}
+	list := s.terms.groups.Get(c.Rule.Index, c.Tag)
+	if list == nil {
+		return false
+	}
+	sum := int64(0)
+	for _, g := range *list {
+		if now.SteadyMicros-g.atMicros < penalty.WithinMicros {
+			sum += g.count
+		}
+	}
+	return sum > 0 && sum >= penalty.After-1
+}
+
 // tell is what a check tells Redis of: each rejection once. It is good until the next
 // call.
 func (s *Stores) tell(c *Check, now Time) []algo.Strikes {

@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -13,7 +14,7 @@ import (
 )
 
 const termed = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"constant": "c"}], "overrides": true,
-	"limits": [{"algorithm": "gcra", "limit": 4, "window": "1m"}], "penalty": {"after": 5, "within": "160ms", "for": ["1m"]}}]}`
+	"limits": [{"algorithm": "gcra", "limit": 4, "window": "1m"}], "penalty": {"after": 1000, "within": "160ms", "for": ["1m"]}}]}`
 
 // told lets Redis answer what it was asked last, and returns that.
 func (w *world) told(ruling algo.Ruling) redis.Charge {
@@ -106,6 +107,28 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	}
 	if len(strikes) != maxGroups || sum != rejections {
 		t.Errorf("%d groups of %d rejections, want %d of %d", len(strikes), sum, maxGroups, rejections)
+	}
+}
+
+// A worker does not answer from memory what earns a block by what it remembers alone.
+func TestBlockIsEarnedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, strings.Replace(termed, "1000", "4", 1))
+	w.steady = true
+	w.ask()
+	w.told(algo.Ruling{})
+	w.next()
+	for _, micros := range []int64{0, 160_000, 1, 1} { // of the first no one speaks any more
+		w.pass(micros)
+		w.recalls()
+	}
+	w.ask() // the fourth within 160 ms
+	want := []algo.Strikes{{AgeMicros: 160_002, Count: 1}, {AgeMicros: 2, Count: 3}}
+	if got := w.told(algo.Ruling{By: algo.ByPenalty, LeftMicros: 60e6}).Strikes; !slices.Equal(got, want) {
+		t.Errorf("told of %v, want %v", got, want)
+	}
+	if v := w.next(); v.Outcome != answer.Blocked || w.events[metric.PenaltyEarned] != 1 {
+		t.Errorf("outcome %s, %d blocks are counted", v.Outcome.Metric(), w.events[metric.PenaltyEarned])
 	}
 }
 

@@ -25,7 +25,7 @@
 // begins again. Each lost round is another's success, so the counts are exact
 // under any number of workers and nobody waits for a lock. A slot that does not
 // exist is created by naming a version that no value has, so of two workers that
-// create it one begins again. A denied request writes nothing.
+// create it one begins again. A denied request writes nothing but strikes.
 //
 // The workers' clocks may differ by as long as one took to get here; for one
 // identity time stands still until the clock has passed its last charge. If the
@@ -34,8 +34,10 @@
 //
 // Bytes of another format version, or that make no sense, are an empty slot. A
 // state is used again only by a limit of the same algorithm, window and variant, as
-// under the same key in Redis. States of limits that the plan does not have, such as
-// those of the identity's other tiers, stay until they expire.
+// under the same key in Redis. A penalty's state is a record beside those of the limits,
+// and its strikes are the one thing that a denied request writes. States of limits that
+// the plan does not have, such as those of the identity's other tiers, stay until they
+// expire.
 //
 // # Bounds
 //

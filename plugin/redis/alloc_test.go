@@ -55,6 +55,10 @@ func TestNothingAllocates(t *testing.T) {
 		again = []byte(noScript)
 		ok    = []byte(":0\r\n")
 		now   = int64(1)
+
+		flight  = newSlotRig(t).script
+		taken   = []byte(slotsAllowed)
+		renewed = []int64{7, 1, 8, 2}
 	)
 	for name, run := range map[string]func(*Conn, *nullWaiter){
 		"check and reply": func(c *Conn, w *nullWaiter) {
@@ -78,6 +82,15 @@ func TestNothingAllocates(t *testing.T) {
 			w.check(c, s, tag, now)
 			c.Received(reply, now)
 			c.Refund(w.charge, now)
+			c.Received(ok, now)
+		},
+		"slots": func(c *Conn, w *nullWaiter) {
+			w.check(c, flight, tag, now)
+			c.Received(taken, now)
+			c.Release(Charge{Script: flight, Tag: tag, Cost: 1, Nonce: 7}, now)
+			c.Received(ok, now)
+			c.Renew(flight, tag, renewed, now)
+			c.Flush(now)
 			c.Received(ok, now)
 		},
 		"a settlement": func(c *Conn, w *nullWaiter) {

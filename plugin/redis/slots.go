@@ -51,14 +51,15 @@ func (c *Conn) queueRelease(charge *Charge, blind bool, nowMicros int64) {
 	if s.slots < 0 || charge.costOf(s.slots) <= 0 || c.releasing.queue.len() >= maxReleases {
 		return
 	}
-	entry := [...]int64{charge.Nonce, charge.costOf(s.slots)}
-	c.pushRelease(Charge{Script: s, Tag: charge.Tag, Costs: entry[:]}, blind, nowMicros+s.ttlMicros())
+	slot := c.pushRelease(Charge{Script: s, Tag: charge.Tag}, blind, nowMicros+s.ttlMicros())
+	slot.charge.Costs = append(slot.charge.Costs, charge.Nonce, charge.costOf(s.slots))
 }
 
-func (c *Conn) pushRelease(charge Charge, blind bool, untilMicros int64) {
+func (c *Conn) pushRelease(charge Charge, blind bool, untilMicros int64) *release {
 	slot := c.releasing.queue.push()
 	slot.charge.keep(charge)
 	slot.blind, slot.untilMicros = blind, untilMicros
+	return slot
 }
 
 // ttlMicros is after how long slots have ended by themselves.

@@ -89,6 +89,20 @@ func (r *rig) ruled(strikes ...algo.Strikes) *ruled {
 	return w
 }
 
+// What a check tells of is its own from Add on.
+func TestStrikesAreCopied(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testOptions())
+	r.script = termedScript(t)
+	strikes := []algo.Strikes{{AgeMicros: 5, Count: 3}}
+	r.ruled(strikes...)
+	strikes[0] = algo.Strikes{AgeMicros: 9, Count: 9}
+	r.answer(otherFactor)
+	if again := r.answer(termsReply); !slices.Contains(again, "5:3") {
+		t.Errorf("sent %q", again)
+	}
+}
+
 // A check for another factor is sent again with that one's sizes, and what it tells of
 // is told again: nothing has been counted.
 func TestAsksAgainForAnotherFactor(t *testing.T) {

@@ -98,7 +98,11 @@ func (b *Book) renew(id *Identity, all bool, w *wheel, nowMicros int64, r Renewe
 const hurryMicros = 10_000
 
 // Hurry has all slots renewed soon: the store may have lost them.
-func (b *Book) Hurry() { b.hurried = places }
+func (b *Book) Hurry() {
+	if b.size > 0 {
+		b.hurried = places
+	}
+}
 
 // NextMicros is the time until Renew has something to do, at least 1; 0 if nothing is
 // held.

@@ -203,6 +203,10 @@ func (s *server) release(key string, args [][]byte) (reply string) {
 		slotPlan.RefundAs(nonce, states, 0, 0, []int64{slots})
 	}
 	s.states[key] = states[0]
+	if len(states[0]) == 0 {
+		delete(s.states, key)
+		delete(s.expires, key)
+	}
 	return ":0\r\n"
 }
 

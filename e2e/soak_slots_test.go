@@ -1,0 +1,85 @@
+//go:build soak
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+)
+
+// soakKillEvery is how far apart Envoys are killed.
+const soakKillEvery = 20 * time.Second
+
+// TestSlotsSoak has one of two Envoys killed every 20 seconds, and a new one take its
+// place, while 200 clients ask for 20 slots: never more than 20 requests are at the
+// upstream, and all 20 slots are in use again within the ttl.
+func TestSlotsSoak(t *testing.T) {
+	f := newFlight(40 * time.Millisecond)
+	a := startSlots(t, slotRule(20, ""), f, envoytest.Options{Quiet: true})
+	launch := func() *envoytest.Envoy {
+		return envoytest.Start(t, envoytest.Options{
+			Plugin: slotRule(20, ""), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
+		})
+	}
+	var victim atomic.Pointer[envoytest.Envoy]
+	victim.Store(launch())
+	var (
+		group    sync.WaitGroup
+		stop     atomic.Bool
+		answered [600]atomic.Int64
+	)
+	for n := range 200 {
+		group.Go(func() {
+			client := newClient()
+			for !stop.Load() {
+				url := a.URL
+				if n%2 == 1 {
+					url = victim.Load().URL
+				}
+				r, err := send(ctx, client, url+"/sleep")
+				if err != nil && n%2 == 0 {
+					t.Error(err) // nobody kills the first
+				}
+				answered[r.status].Add(1)
+				if r.status != http.StatusOK {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+		})
+	}
+	full := func(within time.Duration) error {
+		began := time.Now()
+		for f.now.Load() < 20 {
+			if time.Since(began) > within {
+				return fmt.Errorf("%d requests are at the upstream %v after the kill, want 20", f.now.Load(), within)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	}
+	kills := 0
+	for began := time.Now(); time.Since(began) < soakTime(t); kills++ {
+		next := launch()
+		time.Sleep(soakKillEvery)
+		dead := victim.Swap(next)
+		dead.Kill()
+		time.Sleep(slotTTL)
+		if err := full(time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+	stop.Store(true)
+	group.Wait()
+	if most := f.most.Load(); most > 20 {
+		t.Errorf("%d requests were at the upstream at once, want 20 at most", most)
+	}
+	t.Logf("%d kills; %d requests admitted, %d refused, %d without an answer; at most %d at the upstream at once",
+		kills, answered[200].Load(), answered[429].Load(), answered[0].Load(), f.most.Load())
+	a.awaitHeld(t, 0, slotTTL+time.Second)
+}

@@ -9,6 +9,7 @@
 // its own. The package never decides what a failure means for a request: a
 // Waiter is told the Cause and applies the failure mode.
 //
+//	charge.go    what a check asks for, and the answer
 //	conn.go      a request's way: Begin, Add, Flush, Received, Tick
 //	answer.go    what becomes of each reply
 //	refund.go    what is given back, at once or as a settlement

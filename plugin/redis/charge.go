@@ -1,0 +1,71 @@
+package redis
+
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// Charge is what one check asks Redis to charge, and once decided, what it has
+// charged.
+//
+// Add, Refund and Settle copy Tag, Costs, Sizes and Strikes.
+type Charge struct {
+	Script *Script
+	Tag    []byte      // "<rule>|<identity>"
+	Cost   int64       // of each limit, where Costs is empty
+	Costs  []int64     // of the limits, in order; of a settlement what it gives back
+	Sizes  []algo.Size // that came with the request; empty: as configured
+	// Factor is the one that Sizes were made for, in thousandths; 0: none. Strikes are
+	// rejections of the identity that a check tells of, see algo.Penalty.
+	Factor  int64
+	Strikes []algo.Strikes
+	// Deferred: a rejection is no strike yet, as the worker has to judge it first.
+	Deferred bool
+	Nonce    int64 // set by Add
+	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
+}
+
+// Reply is Redis' answer to one check. Its decisions are good during the call
+// only.
+type Reply struct {
+	algo.Ruling                 // AtMicros is Redis' time
+	Decisions   []algo.Decision // of the limits, where they have decided
+}
+
+// isNothing reports whether there is nothing to give back, or to charge on top.
+func (a *Charge) isNothing() bool {
+	if a.AtMicros == 0 {
+		return true
+	}
+	if len(a.Costs) > 0 {
+		return slices.Max(a.Costs) == 0 && slices.Min(a.Costs) == 0
+	}
+	return a.Cost == 0
+}
+
+// costOf is the cost of a limit.
+func (a *Charge) costOf(limit int) int64 {
+	if len(a.Costs) > 0 {
+		return a.Costs[limit]
+	}
+	return a.Cost
+}
+
+// multiplied reports whether the sizes were made for a factor.
+func (a *Charge) multiplied() bool { return a.Factor != 0 && a.Factor != algo.NoFactor }
+
+// keep makes a the charge c, with copies of what may change, in the memory that a
+// has.
+func (a *Charge) keep(c Charge) {
+	c.Tag = append(a.Tag[:0], c.Tag...)
+	c.Costs = append(a.Costs[:0], c.Costs...)
+	c.Sizes = append(a.Sizes[:0], c.Sizes...)
+	c.Strikes = append(a.Strikes[:0], c.Strikes...)
+	*a = c
+}
+
+// sameKeys reports whether two charges are of one identity of one rule.
+func (a *Charge) sameKeys(b *Charge) bool {
+	return a.Script == b.Script && string(a.Tag) == string(b.Tag)
+}

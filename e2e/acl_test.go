@@ -119,11 +119,11 @@ func (r *restricted) exercise() tally {
 	r.users++
 	r.do("SET", fmt.Sprintf("rl:{watched|%d}:override", r.users), "block", "EX", 60)
 	ask(1, r.URL+"/watched")
+	ask(1, r.URL+"/slots")
 	ask(8, r.URL+"/burst")
 	ask(1, r.Beside["small"]+"/burst")
 	ask(15, r.URL+"/lease")
 	ask(3, r.URL+"/queue")
-	ask(1, r.URL+"/slots")
 	return got
 }
 

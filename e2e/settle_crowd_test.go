@@ -11,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -225,99 +223,4 @@ func TestCookbookWork(t *testing.T) {
 		group.Wait()
 		expectRemaining(t, s, 1000-10-(225-25), "x-account: a")
 	})
-}
-
-// TestSettledOnce: by the final response, however often Envoy tries, or follows a
-// redirect.
-func TestSettledOnce(t *testing.T) {
-	t.Parallel()
-	var tries atomic.Int64
-	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/moved":
-			w.Header().Set("location", "http://"+r.Host+"/second")
-			w.Header().Set("x-tokens", "50")
-			w.WriteHeader(http.StatusFound)
-		case r.URL.Path == "/retried" && tries.Add(1)%3 != 0:
-			w.Header().Set("x-tokens", "70")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		default:
-			w.Header().Set("x-tokens", "3")
-		}
-	})
-	edit := func(c *envoyconf.Config) {
-		followRedirects(c)
-		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes/0/route/retry_policy",
-			c.Fragment(`{retry_on: 5xx, num_retries: 2, retry_back_off: {base_interval: 0.001s}}`))
-	}
-	plugin := `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
-		"limits": [{"algorithm": "sliding_window_log", "limit": 100, ` + long + `}],
-		"settle": {"status": ["200"], "cost": {"header": "x-tokens", "max": 100}}}]}`
-	inStores(t, plugin, envoytest.Options{Edit: edit}, func(t *testing.T, s *setting) {
-		s.upstream.Handle(app)
-		for _, path := range []string{"/moved", "/retried"} {
-			testenv.Same(t, path+": status", get(t, s.URL+path, "x-user: "+path).status, http.StatusOK)
-			awaitOver(t, s)
-			expectLeft(t, s.URL, 97, "x-user: "+path)
-		}
-	})
-}
-
-// TestSettlementsOutliveReloads: what is under way when the configuration is replaced is
-// settled by the old one.
-func TestSettlementsOutliveReloads(t *testing.T) {
-	t.Parallel()
-	config := func(body string) string {
-		return `{` + patient + `"response": {"body": "` + body + `"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1},
-			"limits": [{"algorithm": "sliding_window_log", "limit": 1000, ` + long + `}], "settle": {"status": ["401"]}}]}`
-	}
-	s := start(t, config("first"), envoytest.Options{Dynamic: true})
-	s.upstream.Handle(http.HandlerFunc(obedient))
-	const requests = 60
-	var group sync.WaitGroup
-	for i := range requests {
-		group.Go(func() {
-			client := newClient()
-			defer client.CloseIdleConnections()
-			status := []string{"200", "401"}[i%2]
-			r, err := send(ctx, client, s.URL, "x-user: u", "x-pause: 1s", "x-status: "+status)
-			if err != nil || fmt.Sprint(r.status) != status {
-				t.Errorf("%v, status %d, want %s", err, r.status, status)
-			}
-		})
-	}
-	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), requests, "requests with the upstream") })
-	if !s.Reload(config("second"), nil) {
-		t.Fatal("the configuration was refused")
-	}
-	group.Wait()
-	shared.CloseIdleConnections()
-	expectLeft(t, s.URL, 1000-requests/2, "x-user: u")
-}
-
-// TestSettlementsWithoutRedis: a Redis that dies between reservation and settlement has
-// lost nothing that was charged: what cannot be settled stays reserved, and is counted.
-func TestSettlementsWithoutRedis(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	s := start(t, `{"redis": {"cluster": "redis", "timeout": "1s"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
-		"limits": [{"algorithm": "sliding_window_log", "limit": 100, `+long+`}], "settle": {"status": ["401"]}}]}`,
-		envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
-	s.upstream.Handle(http.HandlerFunc(obedient))
-	var group sync.WaitGroup
-	for range 3 {
-		group.Go(func() { get(t, s.URL, "x-user: u", "x-pause: 1s") })
-	}
-	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), 3, "requests with the upstream") })
-	server.Kill()
-	group.Wait()
-	testenv.Wait(t, patience, func() error {
-		const lost = "wasmcustom.sluice.redis.event.lost.settlements_total"
-		if n := s.Stats(lost)[lost]; n != 3 {
-			return fmt.Errorf("%d settlements are counted as lost, want 3", n)
-		}
-		return nil
-	})
-	server.Restart()
-	expectLeft(t, s.URL, 70, "x-user: u")
 }

@@ -3,7 +3,6 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -256,27 +255,6 @@ func (w *world) check() {
 			}
 		}
 	}
-}
-
-// worth is what an admitted request ought to have paid for a call, see interleaved.
-func (w *world) worth(r *request, c *call) int64 {
-	name := ""
-	for i, script := range w.stores.scripts {
-		if script == c.charge.Script {
-			name = w.rules.LimitSets[i].Rule.Name
-		}
-	}
-	settles := name == "login" || name == "tokens"
-	switch {
-	case settles && c.late:
-		return 0
-	case !settles || c.charged == 0 || name == "login" && (!r.response.came || r.response.status == 401):
-		return c.charged
-	case name == "tokens" && r.response.cost != "":
-		cost, _ := strconv.ParseInt(r.response.cost, 10, 64)
-		return min((cost+1)/2, 7)
-	}
-	return 0
 }
 
 func TestInterleavings(t *testing.T) {

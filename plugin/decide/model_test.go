@@ -3,6 +3,7 @@ package decide
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -314,4 +315,25 @@ func (w *world) Concluded(q *Question, v Verdict) {
 		w.t.Fatalf("request %d was concluded %d times", r.id, r.concluded)
 	}
 	w.concluded++
+}
+
+// worth is what an admitted request ought to have paid for a call, see interleaved.
+func (w *world) worth(r *request, c *call) int64 {
+	name := ""
+	for i, script := range w.stores.scripts {
+		if script == c.charge.Script {
+			name = w.rules.LimitSets[i].Rule.Name
+		}
+	}
+	settles := name == "login" || name == "tokens"
+	switch {
+	case settles && c.late:
+		return 0
+	case !settles || c.charged == 0 || name == "login" && (!r.response.came || r.response.status == 401):
+		return c.charged
+	case name == "tokens" && r.response.cost != "":
+		cost, _ := strconv.ParseInt(r.response.cost, 10, 64)
+		return min((cost+1)/2, 7)
+	}
+	return 0
 }

@@ -19,7 +19,8 @@ type sample struct {
 	CPUMicros         cost    `json:"cpu_us_per_request"`
 	MemoryMB          cost    `json:"memory_mb"`
 	RedisCommands     float64 `json:"redis_commands_per_request"`
-	P50Micros         float64 `json:"p50_us,omitempty"` // of an open loop
+	RedisReads        float64 `json:"redis_reads_per_request"` // from its connections: about the writes of those who ask
+	P50Micros         float64 `json:"p50_us,omitempty"`        // of an open loop
 	P99Micros         float64 `json:"p99_us,omitempty"`
 	P999Micros        float64 `json:"p999_us,omitempty"`
 	Undecided         int64   `json:"undecided"`    // requests whose check failed or timed out
@@ -31,12 +32,16 @@ type sample struct {
 type snapshot struct {
 	envoy, service, redis time.Duration
 	calls                 callCounts
+	reads                 int64
 	undecided             int64
 	foreign               time.Duration
 }
 
 func (b *bench) snapshot(ctx context.Context, s *running) (snap snapshot, err error) {
 	if snap.calls, err = b.redis.calls(ctx); err != nil {
+		return snap, err
+	}
+	if snap.reads, err = b.redis.reads(ctx); err != nil {
 		return snap, err
 	}
 	if snap.undecided, err = s.envoy.failures(ctx); err != nil {
@@ -84,6 +89,7 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 			Envoy: each(after.envoy - before.envoy), Service: each(after.service - before.service), Redis: each(after.redis - before.redis),
 		},
 		RedisCommands: float64(after.calls.sentSince(before.calls)) / float64(n),
+		RedisReads:    float64(after.reads-before.reads) / float64(n),
 		P50Micros:     o.quantileMicros(0.5),
 		P99Micros:     o.quantileMicros(0.99),
 		P999Micros:    o.quantileMicros(0.999),

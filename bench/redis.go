@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -55,6 +56,21 @@ func (s *redisServer) calls(ctx context.Context) (callCounts, error) {
 		return nil, err
 	}
 	return parseCalls(info)
+}
+
+// reads is how often Redis has read from a connection: what was written to it at once
+// is read at once.
+func (s *redisServer) reads(ctx context.Context) (int64, error) {
+	info, err := s.client.Info(ctx, "stats").Result()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(info) {
+		if reads, ok := strings.CutPrefix(line, "total_reads_processed:"); ok {
+			return strconv.ParseInt(strings.TrimSpace(reads), 10, 64)
+		}
+	}
+	return 0, errors.New("INFO tells no total_reads_processed")
 }
 
 // parseCalls reads lines such as "cmdstat_evalsha:calls=3,usec=21,…".

@@ -49,6 +49,7 @@ func envoyCPU(s *sample) float64          { return s.CPUMicros.Envoy }
 func serviceCPU(s *sample) float64        { return s.CPUMicros.Service }
 func redisCPU(s *sample) float64          { return s.CPUMicros.Redis }
 func redisCommands(s *sample) float64     { return s.RedisCommands }
+func redisReads(s *sample) float64        { return s.RedisReads }
 func p50(s *sample) float64               { return s.P50Micros }
 func p99(s *sample) float64               { return s.P99Micros }
 func p999(s *sample) float64              { return s.P999Micros }

@@ -26,6 +26,7 @@ const (
 	sluiceThree  = "sluice-3-limits"
 	sluiceDenied = "sluice-denied"
 	uncounted    = "sluice-without-metrics"
+	settled      = "sluice-settled"
 	embedded     = "sluice-embedded"
 	leased       = "sluice-leased"
 	pair         = "ratelimit"
@@ -71,6 +72,7 @@ func setups() []*setup {
 		},
 		{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
 		{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
+		{id: settled, title: "Sluice, Redis, each charge settled", status: 200, edit: settling},
 	}
 }
 
@@ -101,6 +103,14 @@ func inRedis(limits string) func(*envoyconf.Config, place) {
 	return func(c *envoyconf.Config, at place) {
 		plugin(fmt.Sprintf(`"redis": {"cluster": "redis", "key_prefix": "bench-%d"},`, at.listener), limits)(c, at)
 	}
+}
+
+// settling gives the charge of each request back when its response has come: the most
+// that settlements can be.
+func settling(c *envoyconf.Config, at place) {
+	c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d"}, "headers": ["x-ratelimit"],
+		"rules": [{"name": "bench", "key": [{"header": %q}], "limits": [%s], "settle": {"status": ["401", "403"]}}]}`,
+		at.listener, identityHeader, gcra(manyPerHour)))
 }
 
 // builtAs has the filter, not the bridge, be another file: a path, or a name in build/.

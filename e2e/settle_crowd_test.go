@@ -116,7 +116,14 @@ func TestCookbookFailedLogins(t *testing.T) {
 					t.Errorf("%d failed, want 1 to %d", failed, limit)
 				}
 				testenv.Same(t, "answers", failed+right+refused.Load(), int64(guesses))
-				for range limit { // until the limit is used up, then never
+				testenv.Wait(t, patience, func() error { // a rejection is remembered for 100 ms
+					logIn(t, shared, s.URL, "wrong")
+					if failed := app.failed.Load(); failed < limit {
+						return fmt.Errorf("%d failed, want %d", failed, limit)
+					}
+					return nil
+				})
+				for range limit { // the limit is used up
 					logIn(t, shared, s.URL, "wrong")
 				}
 				testenv.Same(t, "failed in the end", app.failed.Load(), int64(limit))

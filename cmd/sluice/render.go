@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +61,7 @@ func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
 func (a *app) renderEnvoyCommand() *cobra.Command {
 	r := &rendering{run: render.Envoy}
 	command := a.target("envoy", "A configuration for Envoy without a control plane",
-		"  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out envoy.yaml\n  envoy --mode validate -c envoy.yaml", r)
+		"  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out sluice.yaml\n  envoy --mode validate -c sluice.yaml", r)
 	f := command.Flags()
 	f.Lookup("redis").Usage += "; several: a primary with its replicas, or with --redis-cluster some nodes"
 	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
@@ -119,11 +120,27 @@ func (a *app) render(r *rendering) error {
 		return usage("%w", err)
 	}
 	if r.out != "" {
-		if err := os.WriteFile(r.out, result.YAML, 0o644); err != nil {
-			return usage("%w", err)
+		if err := r.write(result.YAML); err != nil {
+			return err
 		}
 	}
 	return a.printRendered(r, result)
+}
+
+// ours is how every file begins that render has written.
+const ours = `# Written by "sluice render`
+
+// write writes the file, over one of ours or none: the name of one's own Envoy file is
+// quickly given by mistake.
+func (r *rendering) write(text []byte) error {
+	before, err := os.ReadFile(r.out)
+	if err == nil && len(before) > 0 && !strings.HasPrefix(string(before), ours) {
+		return usage("%s is there and was not written by sluice render (want another name, or remove it)", r.out)
+	}
+	if err := os.WriteFile(r.out, text, 0o644); err != nil {
+		return usage("%w", err)
+	}
+	return nil
 }
 
 func (a *app) printRendered(r *rendering, result render.Result) error {

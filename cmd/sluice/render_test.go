@@ -234,3 +234,28 @@ func TestEnvoyAccepts(t *testing.T) {
 		})
 	}
 }
+
+// A file that somebody else has written stays as it is; one of ours is written anew.
+func TestRenderKeepsOtherFiles(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "envoy.yaml")
+	render := func() result {
+		return execute(t, localPlugin, "render", "envoy", "-c", "-", "--wasm", "x.wasm", "--out", file)
+	}
+	if r := render(); r.code != exitDone {
+		t.Fatalf("a new file: %s", r.errors)
+	}
+	if r := render(); r.code != exitDone {
+		t.Errorf("a file of ours: %s", r.errors)
+	}
+	if err := os.WriteFile(file, []byte("static_resources: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := render()
+	if r.code != exitUsage || !strings.Contains(r.errors, "want another name") {
+		t.Errorf("exit %d: %s", r.code, r.errors)
+	}
+	if text, _ := os.ReadFile(file); string(text) != "static_resources: {}\n" {
+		t.Errorf("it holds %s", text)
+	}
+}

@@ -55,7 +55,7 @@ func (c Cause) explain() string {
 	case Timeout:
 		return "no reply within redis.timeout (look whether Redis is stopped, overloaded, or slow to reach)"
 	case Unreachable:
-		return "no connection (look whether Redis runs, at the endpoints of the cluster redis.cluster, and whether it has the bridge filter)"
+		return "no connection (does Redis run, are the endpoints of this Envoy cluster right, has it the bridge filter?)"
 	case Lost:
 		return "the connection was closed or stalled (look at the log of Redis, and at what is on the way to it)"
 	case Overload:

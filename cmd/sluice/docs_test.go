@@ -128,3 +128,35 @@ func numbers(row string) (all []float64) {
 	}
 	return all
 }
+
+// TestExamplesAreValid puts every whole configuration of the documents through
+// validate: those in JSON that have rules, and the Envoy files that hold one.
+func TestExamplesAreValid(t *testing.T) {
+	t.Parallel()
+	root := testenv.Root(t)
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := 0
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range strings.Split(string(text), "```") {
+			head, body, _ := strings.Cut(block, "\n")
+			if i%2 == 0 || head != "json" && head != "yaml" || !strings.Contains(body, `"rules"`) {
+				continue
+			}
+			examples++
+			if r := execute(t, body, "validate", "-"); r.code != exitDone {
+				t.Errorf("%s: %s%s in\n%s", filepath.Base(page), r.out, r.errors, body)
+			}
+		}
+	}
+	if examples < 10 {
+		t.Errorf("%d examples were found", examples)
+	}
+	t.Logf("%d examples", examples)
+}

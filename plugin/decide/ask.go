@@ -13,7 +13,8 @@ import (
 // Ask asks the stores about a request. It reports whether the question can be
 // concluded; otherwise it waits for Redis, and Next brings it when it can be.
 func (s *Stores) Ask(q *Question, now Time) (decided bool) {
-	if s.rejectByZero(q, now) {
+	s.fitAll(q, now)
+	if q.rejectByZero() {
 		return true
 	}
 	s.multiplyAll(q, now)
@@ -37,13 +38,12 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 
 // rejectByZero answers the checks that a limit of 0 rejects: nobody needs to be
 // asked. It reports whether an enforced rule rejects, which concludes the request.
-func (s *Stores) rejectByZero(q *Question, now Time) (rejected bool) {
+func (q *Question) rejectByZero() (rejected bool) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if !c.hasZero() {
 			continue
 		}
-		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		for j := range c.Decisions {
 			if l := c.Limit(j); l.Units == 0 && c.Costs[j] > 0 {
 				c.Decisions[j] = algo.Decision{
@@ -173,7 +173,6 @@ func (s *Stores) recall(q *Question, now Time) (rejected bool) {
 // anything about it.
 func (s *Stores) recallCheck(c *Check, e *deny.Entry, now Time) (known bool) {
 	if block, lasts := e.Block(now.SteadyMicros); lasts {
-		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		c.block(block.By, block.LeftMicros)
 	} else if s.mustTell(c, now) {
 		return false
@@ -207,7 +206,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 	if q.first(unanswered) == nil {
 		return
 	}
-	cause, deferring := s.conn.Begin(now.SteadyMicros), q.mustDefer()
+	cause, deferring := s.conn.Begin(now.SteadyMicros), s.terms.groups != nil && q.mustDefer()
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if !unanswered(c) {
@@ -220,7 +219,6 @@ func (s *Stores) askRedis(q *Question, now Time) {
 		c.Status = Waiting
 		q.waiting++
 		q.inPipe++
-		s.calendars.fit(c.Limits, c.Sizes, s.storeMicros(now))
 		c.asked = c.Sizes
 		c.nonce = s.conn.Add(q, i, redis.Charge{
 			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,

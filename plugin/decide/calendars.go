@@ -41,6 +41,18 @@ func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
 	}
 }
 
+// fitAll gives the checks of a question the windows around the time of the store that
+// will be asked, if there are calendars at all.
+func (s *Stores) fitAll(q *Question, now Time) {
+	if s.calendars.sets == nil {
+		return
+	}
+	micros := s.storeMicros(now)
+	for i := range q.Checks {
+		s.calendars.fit(q.Checks[i].Limits, q.Checks[i].Sizes, micros)
+	}
+}
+
 // sizes are those of a list of limits as it is configured, around a time; nil if it
 // has no calendar.
 func (c *calendars) sizes(list int, micros int64) []algo.Size {

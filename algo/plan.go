@@ -38,6 +38,9 @@ type Size struct {
 	Bounds       Bounds
 }
 
+// Resize makes the limit one of another size.
+func (l *Limit) Resize(s Size) { l.Units, l.Burst, l.Bounds = s.Units, s.Burst, s.Bounds }
+
 // Sized makes *into the plan that p is for a request that brings sizes, one for
 // each limit, and returns it. It decides, and its scripts' arguments and replies
 // are, as if the limits had been configured so; states and scripts are p's own.
@@ -52,7 +55,7 @@ func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
 		if sizes[i] == (Size{l.Units, l.Burst, l.Bounds}) {
 			continue
 		}
-		l.Units, l.Burst, l.Bounds = sizes[i].Units, sizes[i].Burst, sizes[i].Bounds
+		l.Resize(sizes[i])
 		if !l.sizeIsValid() {
 			return nil, false
 		}

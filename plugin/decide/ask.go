@@ -269,7 +269,7 @@ func (s *Stores) take(c *Check, now Time) {
 func (c *Check) Limit(i int) algo.Limit {
 	l := c.Limits.Limits[i].Limit
 	if c.Sizes != nil {
-		l.Units, l.Burst, l.Bounds = c.Sizes[i].Units, c.Sizes[i].Burst, c.Sizes[i].Bounds
+		l.Resize(c.Sizes[i])
 	}
 	return l
 }

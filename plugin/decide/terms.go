@@ -87,7 +87,7 @@ func (q *Question) multiply(c *Check, thousandths int64) {
 	for i := range c.Limits.Limits {
 		l := c.Limits.Limits[i].Limit
 		if c.own != nil {
-			l.Units, l.Burst, l.Bounds = c.own[i].Units, c.own[i].Burst, c.own[i].Bounds
+			l.Resize(c.own[i])
 		}
 		q.sizes = append(q.sizes, l.Times(thousandths))
 	}
@@ -203,18 +203,22 @@ func (s *Stores) strike(c *Check, now Time) {
 	*list = append(*list, group{now.SteadyMicros, 1})
 }
 
+// kept is what is kept of the rejections of a check's identity, nil if nothing is.
+func (t *terms) kept(c *Check) *[]group {
+	if c.Rule.Terms.Penalty == nil || t.groups == nil {
+		return nil
+	}
+	return t.groups.Get(c.Rule.Index, c.Tag)
+}
+
 // mustTell reports whether one more rejection earns the identity a block, by what this
 // worker alone has rejected from memory: then Redis is asked at once.
 func (s *Stores) mustTell(c *Check, now Time) bool {
-	penalty := c.Rule.Terms.Penalty
-	if s.terms.groups == nil || penalty == nil {
-		return false
-	}
-	list := s.terms.groups.Get(c.Rule.Index, c.Tag)
+	list := s.terms.kept(c)
 	if list == nil {
 		return false
 	}
-	sum := int64(0)
+	penalty, sum := c.Rule.Terms.Penalty, int64(0)
 	for _, g := range *list {
 		if now.SteadyMicros-g.atMicros < penalty.WithinMicros {
 			sum += g.count
@@ -227,10 +231,7 @@ func (s *Stores) mustTell(c *Check, now Time) bool {
 // call.
 func (s *Stores) tell(c *Check, now Time) []algo.Strikes {
 	c.tells = false
-	if s.terms.groups == nil || c.Rule.Terms.Penalty == nil {
-		return nil
-	}
-	list := s.terms.groups.Get(c.Rule.Index, c.Tag)
+	list := s.terms.kept(c)
 	if list == nil {
 		return nil
 	}

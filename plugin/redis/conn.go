@@ -97,6 +97,7 @@ type Conn struct {
 	reply       Reply  // of the check that is being answered
 	values      []int64
 	clock       clock
+	retries     [Retries]int64
 
 	trial        trial
 	complaint    complaint

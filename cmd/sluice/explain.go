@@ -110,13 +110,19 @@ func explanation(r *explain.Rule) [][]string {
 		applies += ", tier " + r.Tier
 	}
 	head := []string{r.Rule, applies, shown(r.Identity), strconv.FormatInt(r.Cost, 10)}
-	if r.Unlimited {
-		return [][]string{append(head, "unlimited")}
-	}
 	var rows [][]string
-	for _, l := range r.Limits {
-		rows = append(rows, append(head[:4:4], limitText(l), l.Key))
+	add := func(cells ...string) {
+		rows = append(rows, append(head[:4:4], cells...))
 		head = []string{"", "", "", ""}
+	}
+	if r.Unlimited {
+		add("unlimited")
+	}
+	for _, l := range r.Limits {
+		add(limitText(l), l.Key)
+	}
+	if r.OverrideKey != "" {
+		add("override", r.OverrideKey)
 	}
 	return rows
 }

@@ -49,8 +49,9 @@
 //
 // # How much is read
 //
-// The rules of a request share units of work. What would take more than are left
-// is not looked at, and its value is unknown. A match that depends on it is unknown
+// The rules of a request share units of work, some for patterns and some for all else.
+// What would take more than are left is not looked at, unless it is short, and its
+// value is unknown. A match that depends on it is unknown
 // as well (Kleene's logic, so that "not" keeps it unknown), and then a rule applies
 // and an exempt rule does not. In a key it is written %long, which no value is.
 // See docs/decisions/0012-bounded-matching.md.

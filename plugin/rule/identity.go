@@ -82,7 +82,7 @@ func (m *Matcher) tagOf(c *compiled) ([]byte, bool) {
 
 // shorten replaces the last n bytes of m.tags, an identity, by its digest.
 func (m *Matcher) shorten(identity, n int) {
-	if !m.afford(n * unitsToHash) {
+	if n > shortIdentity && !m.afford(n*unitsToHash) {
 		m.tags = append(m.tags[:identity], longMark...)
 		return
 	}

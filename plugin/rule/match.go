@@ -192,6 +192,6 @@ func (m *Matcher) compare(c *condition, value string) (found pattern.Result) {
 	case config.Suffix:
 		return pattern.Is(strings.HasSuffix(value, c.value))
 	}
-	found, m.units = m.machine.Match(c.pattern, value, m.units)
+	found, m.patternUnits = m.machine.Match(c.pattern, value, m.patternUnits)
 	return found
 }

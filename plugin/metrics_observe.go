@@ -5,7 +5,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// observe sets what is not counted as it happens.
+// observe counts and sets everything that is not counted as it happens.
 func (m *metrics) observe(l *limiter) {
 	if l.conn != nil && l.conn.Used() { // Envoy's main thread has a limiter, too, which is never asked
 		for state := range m.states {
@@ -34,7 +34,7 @@ func (m *metrics) observe(l *limiter) {
 	}
 }
 
-// noGauge is a gauge that there is not.
+// noGauge stands for the lack of a gauge.
 const noGauge = metric.Gauge(-1)
 
 // observeSlots sets how many requests hold slots of each rule. The tiers of a rule share
@@ -47,7 +47,7 @@ func (m *metrics) observeSlots(l *limiter) {
 	}
 }
 
-// observeSettlements counts the settlements that are over since the last time.
+// observeSettlements counts the settlements that have ended since the last time.
 func (m *metrics) observeSettlements(sent, lost int64) {
 	m.Count(metric.SettlementSent, sent-m.sent)
 	m.Count(metric.SettlementLost, lost-m.lost)

@@ -41,7 +41,7 @@ const (
 	// SlotsExpired: slots had ended by themselves when they were given back.
 	SlotsExpired
 	// OverrideFree, OverrideBlock, OverrideFactor and OverrideIgnored are the checks
-	// for which Redis held an override: those, or what is none.
+	// for which Redis held an override, or a value that is not one.
 	OverrideFree
 	OverrideBlock
 	OverrideFactor

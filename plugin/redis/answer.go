@@ -219,7 +219,7 @@ func (c *Conn) parse(charge *Charge, r redisresp.Reply, nowMicros int64) (err er
 	return err
 }
 
-var errNotIntegers = errors.New("redis: a script's reply has an element that is no integer")
+var errNotIntegers = errors.New("redis: a script's reply has an element that is not an integer")
 
 func isNoScript(r redisresp.Reply) bool {
 	return r.Kind == redisresp.Error && string(r.ErrorPrefix()) == "NOSCRIPT"

@@ -133,7 +133,7 @@ func unwrapScriptError(text []byte) []byte {
 	return text
 }
 
-// connectionUseless says whether an error reply will come again for as long as
+// connectionUseless reports whether an error reply will come again for as long as
 // one stays connected, while another connection may do better: a primary that
 // was demoted answers READONLY, and one whose users changed NOAUTH.
 func connectionUseless(text []byte) bool {

@@ -92,7 +92,7 @@ func mode(c *config.Rule) string {
 	return "enforce"
 }
 
-// find is what applies of a rule, whose name is unique.
+// find returns what applies of a rule; rules have unique names.
 func find(applied []rule.Applied, name string) *rule.Applied {
 	for i := range applied {
 		if applied[i].Rule.Name == name {
@@ -237,7 +237,7 @@ func parts(m *config.Match) (all []part) {
 	return all
 }
 
-// sourceOf says where a component gets its value, and how to give it here.
+// sourceOf says where a component gets its value, and which flag provides it.
 func sourceOf(c *config.Component) string {
 	switch c.Source {
 	case config.FromHeader:

@@ -10,7 +10,7 @@ package slots
 
 import "hash/maphash"
 
-// Slot is what one request holds. The zero Slot is of nothing.
+// Slot is what one request holds. The zero Slot holds nothing.
 type Slot struct {
 	Nonce int64 // of the call that took it
 	Slots int64

@@ -41,7 +41,8 @@ func TestAIAbsurdUsage(t *testing.T) {
 		for i, usage := range usages {
 			before := g.tokens(t)
 			resp, err := g.post(ctx, fmt.Sprint("key-", i), "/v1/chat/completions", fmt.Sprintf(
-				`{"model": "gpt-test", "max_tokens": 1000, "stream": %v, "messages": [{"role": "user", "content": %q}]}`, stream, "usage="+usage))
+				`{"model": "gpt-test", "max_tokens": 1000, "stream": %v, "messages": [{"role": "user", "content": %q}]}`, stream, "usage="+usage,
+			))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,8 +25,7 @@ func (g *aiGateway) post(ctx context.Context, key, path, body string) (*http.Res
 }
 
 // TestAIAbsurdUsage: whatever a provider says of its tokens that is no number of them,
-// the reservation stands. A client can have it say nothing: it need only leave out
-// stream_options.
+// the reservation stands.
 func TestAIAbsurdUsage(t *testing.T) {
 	t.Parallel()
 	usages := []string{"null", "{}", "[]", "5", `"5"`, `{"total_tokens": null}`}
@@ -91,4 +90,27 @@ func TestAILeavers(t *testing.T) {
 		}
 	}
 	t.Log(all)
+}
+
+// TestAIOtherRequests: what the page says of requests without a key, and of paths whose
+// bodies Envoy is not told how to read.
+func TestAIOtherRequests(t *testing.T) {
+	t.Parallel()
+	g := startAI(t)
+	const body = `{"model": "gpt-test", "input": "worth=321", "max_tokens": 1000}`
+	resp, err := http.Post(g.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	testenv.Same(t, "without a key: limit", resp.Header.Get("x-ratelimit-limit"), "")
+	testenv.Same(t, "without a key: tokens", g.tokens(t), 0)
+	resp, err = g.post(ctx, "key", "/v1/embeddings", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	time.Sleep(100 * time.Millisecond) // a settlement would leave with the next tick
+	testenv.Same(t, "another path: tokens", g.tokens(t), 3000)
 }

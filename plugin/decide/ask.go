@@ -30,6 +30,10 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 	if s.recall(q, now) {
 		return true
 	}
+	if s.mustWait(q, now) {
+		s.crowd.push(q)
+		return false
+	}
 	s.askRedis(q, now)
 	s.replenish(q, now)
 	s.returnUnits(now)
@@ -201,10 +205,11 @@ func (s *Stores) unrecall(q *Question) {
 	}
 }
 
-// askRedis sends the checks that have no answer yet, in one write.
-func (s *Stores) askRedis(q *Question, now Time) {
+// askRedis sends the checks that have no answer yet, in one write. It reports whether
+// anything was sent.
+func (s *Stores) askRedis(q *Question, now Time) (sent bool) {
 	if q.first(unanswered) == nil {
-		return
+		return false
 	}
 	cause, deferring := s.conn.Begin(now.SteadyMicros), s.terms.groups != nil && q.mustDefer()
 	for i := range q.Checks {
@@ -229,6 +234,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 	if cause == redis.NoCause {
 		s.conn.Flush(now.SteadyMicros)
 	}
+	return cause == redis.NoCause
 }
 
 func unanswered(c *Check) bool { return c.Status == Unasked }

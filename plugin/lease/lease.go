@@ -92,8 +92,8 @@ func (b *Book) Of(list int, tag []byte, limit *config.Limit, nowMicros int64) *L
 	return l
 }
 
-// beat counts a request: an identity is hot while it makes half a batch of them
-// within a lease's time.
+// beat counts a request. An identity is hot if it makes at least half a batch of
+// requests within one lease's ttl.
 func (l *Lease) beat(nowMicros int64) {
 	enough := max(2, l.limit.Lease.Units/2)
 	if age := nowMicros - l.period; age >= l.limit.Lease.TTLMicros {

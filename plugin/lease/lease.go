@@ -141,11 +141,6 @@ func (b *Book) Unspend(l *Lease, charge Charge, nowMicros int64) {
 	b.returner.ReturnUnits(l, charge, 1, nowMicros)
 }
 
-// Asked says that Redis has been asked for what Wants said.
-func (l *Lease) Asked(order Order, nonce, nowMicros int64) {
-	l.asking, l.order, l.nonce, l.askedMicros = true, order, nonce, nowMicros
-}
-
 // Heard keeps what Redis said of a request of the identity.
 func (l *Lease) Heard(d *algo.Decision, nowMicros int64) {
 	if d.Allowed {

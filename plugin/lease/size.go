@@ -47,6 +47,11 @@ func (l *Lease) Wants(nowMicros int64) Order {
 	return o
 }
 
+// Asked says that Redis has been asked for what Wants said.
+func (l *Lease) Asked(order Order, nonce, nowMicros int64) {
+	l.asking, l.order, l.nonce, l.askedMicros = true, order, nonce, nowMicros
+}
+
 // fixed is a batch of as many units as are configured, for an identity that is hot.
 func (l *Lease) fixed(nowMicros int64) Order {
 	if !l.hot {

@@ -4,104 +4,6 @@ package main
 
 import "unsafe"
 
-// The host calls that the SDK lacks, and those of the request path, where the
-// SDK's allocate: their results are written to variables instead
-// (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md).
-
-//go:wasmimport env proxy_grpc_stream
-func proxyGrpcStream(service *byte, serviceLen uint32, name *byte, nameLen uint32, method *byte, methodLen uint32, metadata *byte, metadataLen uint32, token *uint32) uint32
-
-//go:wasmimport env proxy_grpc_send
-func proxyGrpcSend(token uint32, message *byte, messageLen, endStream uint32) uint32
-
-//go:wasmimport env proxy_grpc_cancel
-func proxyGrpcCancel(token uint32) uint32
-
-//go:wasmimport env proxy_get_buffer_bytes
-func proxyGetBufferBytes(kind, start, maxLen uint32, data **byte, dataLen *uint32) uint32
-
-//go:wasmimport env proxy_set_buffer_bytes
-func proxySetBufferBytes(kind, start, length uint32, data *byte, dataLen uint32) uint32
-
-//go:wasmimport env proxy_get_header_map_value
-func proxyGetHeaderMapValue(kind uint32, name *byte, nameLen uint32, value **byte, valueLen *uint32) uint32
-
-//go:wasmimport env proxy_get_header_map_pairs
-func proxyGetHeaderMapPairs(kind uint32, pairs **byte, pairsLen *uint32) uint32
-
-//go:wasmimport env proxy_replace_header_map_value
-func proxyReplaceHeaderMapValue(kind uint32, name *byte, nameLen uint32, value *byte, valueLen uint32) uint32
-
-//go:wasmimport env proxy_get_property
-func proxyGetProperty(path *byte, pathLen uint32, value **byte, valueLen *uint32) uint32
-
-//go:wasmimport env proxy_set_property
-func proxySetProperty(path *byte, pathLen uint32, value *byte, valueLen uint32) uint32
-
-//go:wasmimport env proxy_continue_stream
-func proxyContinueStream(kind uint32) uint32
-
-//go:wasmimport env proxy_call_foreign_function
-func proxyCallForeignFunction(name *byte, nameLen uint32, arguments *byte, argumentsLen uint32, results **byte, resultsLen *uint32) uint32
-
-//go:wasmimport env proxy_set_effective_context
-func proxySetEffectiveContext(id uint32) uint32
-
-//go:wasmimport env proxy_send_local_response
-func proxySendLocalResponse(status uint32, details *byte, detailsLen uint32, body *byte, bodyLen uint32, headers *byte, headersLen uint32, grpcStatus int32) uint32
-
-//go:wasmimport env proxy_get_shared_data
-func proxyGetSharedData(key *byte, keyLen uint32, value **byte, valueLen, cas *uint32) uint32
-
-//go:wasmimport env proxy_set_shared_data
-func proxySetSharedData(key *byte, keyLen uint32, value *byte, valueLen, cas uint32) uint32
-
-//go:wasmimport env proxy_set_tick_period_milliseconds
-func proxySetTickPeriodMilliseconds(period uint32) uint32
-
-//go:wasmimport env proxy_done
-func proxyDone() uint32
-
-//go:wasmimport env proxy_log
-func proxyLog(level logLevel, text *byte, textLen uint32) uint32
-
-//go:wasmimport env proxy_get_current_time_nanoseconds
-func proxyGetCurrentTimeNanoseconds(now *uint64) uint32
-
-//go:wasmimport env proxy_define_metric
-func proxyDefineMetric(kind uint32, name *byte, nameLen uint32, id *uint32) uint32
-
-//go:wasmimport env proxy_increment_metric
-func proxyIncrementMetric(id uint32, delta int64) uint32
-
-//go:wasmimport env proxy_record_metric
-func proxyRecordMetric(id uint32, value uint64) uint32
-
-//go:wasmimport wasi_snapshot_preview1 clock_time_get
-func clockTimeGet(clock uint32, precision uint64, now *uint64) uint32
-
-//go:wasmimport wasi_snapshot_preview1 environ_sizes_get
-func environSizesGet(count, size *uint32) uint32
-
-//go:wasmimport wasi_snapshot_preview1 environ_get
-func environGet(variables, text *byte) uint32
-
-// The callbacks for metadata, which nobody needs, are not exported: Envoy calls
-// them inside proxy_grpc_stream, and when two streams fail within one callback,
-// that has been seen to hang its worker.
-
-//export proxy_on_grpc_receive
-func onGrpcReceive(contextID, token, size uint32) {
-	sluice.received(contextID, token, buffer(grpcReceiveBuffer, 0, size))
-	acting = unknown
-}
-
-//export proxy_on_grpc_close
-func onGrpcClose(contextID, token, status uint32) {
-	sluice.closed(contextID, token)
-	acting = unknown // it may have been called inside another callback
-}
-
 // host is Envoy. A call that acts on a context takes its id first.
 type host struct{}
 
@@ -280,7 +182,7 @@ var acting uint32 = unknown
 
 const unknown = 1<<32 - 1 // no context has this id
 
-// running tells which context a callback is of: each begins with it.
+// running tells which context a callback belongs to: each callback begins with it.
 func (host) running(contextID uint32) { acting = contextID }
 
 // enter makes a context the one that host calls act on, unless it is already.
@@ -335,29 +237,6 @@ func (host) environment(name string) (value string, ok bool) {
 }
 
 const pointerSize = 4
-
-// grpcOpen opens a stream; a status other than 0 is a failure.
-func (host) grpcOpen(pluginID uint32, service []byte) (token, status uint32) {
-	enter(pluginID)
-	name, nameLen := pointer("sluice.Redis")
-	method, methodLen := pointer("Stream")
-	status = proxyGrpcStream(unsafe.SliceData(service), uint32(len(service)), name, nameLen, method, methodLen,
-		&noMetadata[0], uint32(len(noMetadata)), &resultToken)
-	return resultToken, status
-}
-
-// noMetadata is a serialised header map without entries.
-var noMetadata [4]byte
-
-func (host) grpcSend(pluginID, token uint32, message []byte) (status uint32) {
-	enter(pluginID)
-	return proxyGrpcSend(token, unsafe.SliceData(message), uint32(len(message)), 0)
-}
-
-func (host) grpcCancel(pluginID, token uint32) {
-	enter(pluginID)
-	proxyGrpcCancel(token)
-}
 
 // defineMetric makes a metric, and returns its id, which is not 0; or 0.
 func (host) defineMetric(kind uint32, name string) (id uint32) {

@@ -68,7 +68,7 @@ type Options struct {
 	TimeoutMicros      int64
 	MaxPending         int64 // requests that may have commands in the pipe
 	Breaker            config.Breaker
-	Cluster            string // Envoy's name of it, for the log
+	Cluster            string // Envoy's name of the cluster, for the log
 	Try                bool   // whether to try Redis with the first tick
 	Seed               uint64 // for jitter and nonces: different in each worker
 }
@@ -97,6 +97,7 @@ type Conn struct {
 	reply       Reply  // of the check that is being answered
 	values      []int64
 	clock       clock
+	retries     [Retries]int64
 
 	trial        trial
 	complaint    complaint
@@ -147,7 +148,7 @@ func (c *Conn) Begin(nowMicros int64) Cause {
 	return cause
 }
 
-// Add appends one check. w hears of it under this index. The nonce belongs to
+// Add appends one check. w is told about it under this index. The nonce belongs to
 // the charge when it is refunded.
 func (c *Conn) Add(w Waiter, index int, charge Charge) (nonce int64) {
 	c.nonce = (c.nonce + 1) & (1<<63 - 1)

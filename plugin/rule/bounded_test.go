@@ -173,6 +173,45 @@ func TestLongValuesInKeys(t *testing.T) {
 	}
 }
 
+// A client cannot leave its identity by a long value of anything else.
+func TestLongValuesElsewhere(t *testing.T) {
+	t.Parallel()
+	const regex = `(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy`
+	beyondASCII := "é" + strings.Repeat("b", 2000) // uses up what a request has for patterns
+	allButLittle := "/" + strings.Repeat("a", requestUnits/unitsToNormalise-10)
+	for _, tt := range []struct {
+		name      string
+		component config.Component
+		want      string
+	}{
+		{name: "address", component: config.Component{Source: config.FromClientIP, V4Prefix: 32, V6Prefix: 128}, want: "192.0.2.7"},
+		{name: "header", component: config.Component{Source: config.FromHeader, Name: "x-id"}, want: "me"},
+		{name: "hashed header", component: config.Component{Source: config.FromHeader, Name: "x-id", Hash: true}, want: sha("me")[:40]},
+		{name: "cookie", component: config.Component{Source: config.FromCookie, Name: "sid"}, want: "mine"},
+		{name: "host", component: config.Component{Source: config.FromHost}, want: "api.example.com"},
+		{name: "method", component: config.Component{Source: config.FromMethod}, want: "GET"},
+		{
+			name: "claim of 400 bytes", want: sha(strings.Repeat("c", 400)),
+			component: config.Component{Source: config.FromMetadata, Path: []string{"jwt", "sub"}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			patterned, reading, keyed := counted("patterned"), counted("reading"), counted("r", tt.component)
+			patterned.Match = header("user-agent", op(config.Regex, regex))
+			reading.Match = config.Match{Path: op(config.Prefix, "/a")}
+			req := get(allButLittle, "user-agent", beyondASCII, "x-id", "me", "cookie", "sid=mine")
+			req.properties = map[string]string{
+				"source.address": "192.0.2.7:1", "metadata.filter_metadata.jwt.sub": strings.Repeat("c", 400),
+			}
+			got := tags(compile(t, patterned, reading, keyed), req)
+			if want := "r|" + tt.want; len(got) != 3 || got[2] != want {
+				t.Errorf("the tags are %q, want the last to be %q", got, want)
+			}
+		})
+	}
+}
+
 // A tier that cannot be known has limits, if any has.
 func TestLongValuesInTiers(t *testing.T) {
 	t.Parallel()

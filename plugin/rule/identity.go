@@ -13,7 +13,7 @@ const (
 )
 
 // longMark stands for what is too long to be looked at. No value is written like
-// this, as it begins with what is not an escape.
+// this, because it does not begin with an escape.
 const longMark = "%long"
 
 // part is a component as keys hold it, which is written at most once a request.
@@ -82,7 +82,7 @@ func (m *Matcher) tagOf(c *compiled) ([]byte, bool) {
 
 // shorten replaces the last n bytes of m.tags, an identity, by its digest.
 func (m *Matcher) shorten(identity, n int) {
-	if !m.afford(n * unitsToHash) {
+	if n > shortIdentity && !m.afford(n*unitsToHash) {
 		m.tags = append(m.tags[:identity], longMark...)
 		return
 	}

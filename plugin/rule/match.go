@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
 
-// match is a compiled config.Match: all of it must hold. Whether it does may be
+// match is a compiled config.Match: all of its parts must hold. Whether they do may be
 // unknown, where a value is too long to be looked at.
 type match struct {
 	methods    []string    // none: any
@@ -192,6 +192,6 @@ func (m *Matcher) compare(c *condition, value string) (found pattern.Result) {
 	case config.Suffix:
 		return pattern.Is(strings.HasSuffix(value, c.value))
 	}
-	found, m.units = m.machine.Match(c.pattern, value, m.units)
+	found, m.patternUnits = m.machine.Match(c.pattern, value, m.patternUnits)
 	return found
 }

@@ -27,9 +27,10 @@ type Request interface {
 // Matcher holds what Apply has read of one request, and the memory that it
 // reuses. The zero Matcher is ready; one is enough for a worker.
 type Matcher struct {
-	set   *Set
-	req   Request
-	units int // of work that the request may still take
+	set          *Set
+	req          Request
+	units        int // of work that the request may still take
+	patternUnits int // likewise, by patterns
 
 	headers    []reading // parallel to set.headers
 	properties []reading // parallel to set.attributes
@@ -84,7 +85,8 @@ func (m *Matcher) reset(s *Set, req Request) {
 		m.set = s
 		m.absences = make([]absence, len(s.attributes))
 	}
-	m.req, m.units, m.missing = req, requestUnits, nil
+	m.req, m.missing = req, nil
+	m.units, m.patternUnits = requestUnits, requestUnits
 	m.headers = fresh(m.headers, len(s.headers))
 	m.properties = fresh(m.properties, len(s.attributes))
 	m.values = fresh(m.values, len(s.expressions))

@@ -1,11 +1,21 @@
 package rule
 
 // What a client sends is bounded by Envoy only (60 KB of headers unless it is
-// told otherwise), and each of many rules may look at all of it. So each request
-// has units of work, which its rules share. A unit takes some 2 to 3 ns in the
-// plugin, so that all are used up within half a millisecond: see
+// told otherwise), and each of many rules may read all of that. So each request
+// has units of work, which its rules share: some for patterns, and as many for all
+// else, so that no value that a pattern reads keeps a key from being read. A unit
+// takes some 2 to 3 ns in the plugin, so that all are used up within a millisecond: see
 // docs/decisions/0012-bounded-matching.md.
 const requestUnits = 150_000
+
+// shortUnits is what is always affordable: a value of some 256 bytes. It takes no more
+// than an ordinary request does; and were it not looked at once the units are gone, a
+// client could leave its identity, such as its address, by a long value of something
+// else.
+const shortUnits = 1024
+
+// shortIdentity is how long an identity is, in bytes, that is always hashed.
+const shortIdentity = 1024
 
 // Units that a byte takes. A byte that a pattern looks at takes as many as package
 // pattern says.
@@ -18,11 +28,12 @@ const (
 )
 
 // afford takes units for work that is about to be done, and reports whether there
-// are enough. If not, none is taken: what takes less may still be done.
+// are enough, or it is little. If not, none is taken: what takes less may still be
+// done.
 func (m *Matcher) afford(units int) bool {
-	if units > m.units {
+	if units > m.units && units > shortUnits {
 		return false
 	}
-	m.units -= units
+	m.units = max(m.units-units, 0)
 	return true
 }

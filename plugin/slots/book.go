@@ -54,12 +54,11 @@ type Book struct {
 	seed    maphash.Seed
 	idle    []*Identity // to use again
 	due     []*Slot     // scratch
-// A slot that is not renewed for its ttl is free, so that none is lost with an Envoy
-// that was killed. A Book therefore visits all its identities within a fifth of the
-// ttl, a few random ones at each step, and has those slots renewed that are a twelfth
-// of the ttl old. So each is renewed at least every third of its ttl, the identities
-// are spread evenly over that time, and short requests cost nothing. No step renews
-// more than a Portion, so that an identity with very many slots takes several.
+
+	hurry        uint32 // counts the hurries: what was renewed before the last may be lost
+	left         int    // scratch: of a portion
+	first        int    // the wheel to look at first
+	resumeMicros int64  // not before this time
 }
 
 // New makes a Book for lists of limits whose slots live that long; 0: it has no slots.

@@ -114,3 +114,56 @@ func TestAIOtherRequests(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // a settlement would leave with the next tick
 	testenv.Same(t, "another path: tokens", g.tokens(t), 3000)
 }
+
+// TestAIAbsurdReservation: max_tokens that Envoy cannot read counts as none, and nobody
+// reserves more than the limit.
+func TestAIAbsurdReservation(t *testing.T) {
+	t.Parallel()
+	const none, limit, prompt = 2000, 100_000, 50 // at most
+	g := startAI(t)
+	for i, tc := range []struct {
+		members string
+		status  int   // 200 unless stated
+		output  int64 // tokens that are reserved beside the prompt's
+	}{
+		{members: `"max_tokens": 1`, output: 1},
+		{members: `"max_tokens": 1000`, output: 1000},
+		{members: `"max_tokens": 1000.0`, output: 1000},
+		{members: `"max_tokens": 1, "max_completion_tokens": 1000`, output: 1000},
+		{members: `"max_tokens": 1, "max_tokens": 1000`, status: http.StatusBadRequest},
+		{members: `"max_tokens": 0`, output: none},
+		{members: `"max_tokens": -5`, output: none},
+		{members: `"max_tokens": 2.5`, output: none},
+		{members: `"max_tokens": "1"`, output: none},
+		{members: `"max_tokens": null`, output: none},
+		{members: `"max_tokens": true`, output: none},
+		{members: `"max_tokens": [1]`, output: none},
+		{members: `"max_tokens": {"a": 1}`, output: none},
+		{members: `"max_tokens": 9223372036854775808`, output: none},
+		{members: `"max_tokens": 18446744073709551617`, output: none},
+		{members: `"max_tokens": 1e300`, output: none},
+		{members: `"max_tokens": 99999`, output: limit},
+		{members: `"max_tokens": 2147483648`, output: limit},
+		{members: `"max_tokens": 4294967297`, output: limit},
+	} {
+		before := g.tokens(t)
+		resp, err := g.post(ctx, fmt.Sprint("key-", i), "/v1/chat/completions", fmt.Sprintf(
+			`{"model": "gpt-test", %s, "messages": [{"role": "user", "content": "usage=null"}]}`, tc.members,
+		))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if want := max(tc.status, http.StatusOK); resp.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", tc.members, resp.StatusCode, want)
+		}
+		got, least, most := g.tokens(t)-before, tc.output, min(tc.output+prompt, limit)
+		if tc.output == 0 {
+			most = 0
+		}
+		if got < least || got > most {
+			t.Errorf("%s: %d tokens are reserved, want %d to %d", tc.members, got, least, most)
+		}
+	}
+}

@@ -124,7 +124,8 @@ zones: ## make the time zones that come with the plugin anew
 
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew
-	go run ./cmd/algopic
+	go test ./deploy/envoy -count 1 -run TestAICrowdOverTime -record $(CURDIR)/cmd/pictures/settle.json
+	go run ./cmd/pictures
 	cd bench && go run . -draw results/published.json -out ../docs/img/bench
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 

@@ -20,6 +20,10 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 	if s.recall(q, now) { // memory.go
 		return true
 	}
+	if s.mustWait(q, now) { // crowd.go
+		s.crowd.push(q)
+		return false
+	}
 	s.askRedis(q, now)  // redis.go
 	s.replenish(q, now) // leases.go
 	s.returnUnits(now)

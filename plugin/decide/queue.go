@@ -13,6 +13,9 @@ func (s *Stores) Next(now Time) (q *Question, e Event) {
 	if q = s.ready.pop(); q != nil {
 		return q, Waits
 	}
+	if q = s.askCrowd(now); q != nil {
+		return q, Waits
+	}
 	return s.queue.next(now.SteadyMicros), TurnComes
 }
 

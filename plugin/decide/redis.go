@@ -8,10 +8,11 @@ import (
 
 // This file is what Redis is asked about a request, and what becomes of its answers.
 
-// askRedis sends the checks that have no answer yet, in one write.
-func (s *Stores) askRedis(q *Question, now Time) {
+// askRedis sends the checks that have no answer yet, in one write. It reports whether
+// anything was sent.
+func (s *Stores) askRedis(q *Question, now Time) (sent bool) {
 	if q.first(unanswered) == nil {
-		return
+		return false
 	}
 	cause, deferring := s.conn.Begin(now.SteadyMicros), s.penalties.groups != nil && q.mustDefer()
 	for i := range q.Checks {
@@ -36,6 +37,7 @@ func (s *Stores) askRedis(q *Question, now Time) {
 	if cause == redis.NoCause {
 		s.conn.Flush(now.SteadyMicros)
 	}
+	return cause == redis.NoCause
 }
 
 // Decided implements redis.Waiter: Redis' answer to a check. One that comes after the

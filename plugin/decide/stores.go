@@ -32,6 +32,7 @@ type Recorder interface {
 
 // Redis is the connection to Redis, see redis.Conn.
 type Redis interface {
+	Crowded(others bool, nowMicros int64) bool
 	Begin(nowMicros int64) redis.Cause
 	Add(w redis.Waiter, index int, charge redis.Charge) (nonce int64)
 	Flush(nowMicros int64)
@@ -71,6 +72,7 @@ type Stores struct {
 
 	differences []int64 // scratch, for a settlement
 
+	crowd fifo        // paused questions that Redis is still to be asked, see crowd.go
 	ready fifo        // paused questions that can be concluded
 	queue queue       // Held questions
 	idle  []*Question // to use again

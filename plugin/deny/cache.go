@@ -1,12 +1,12 @@
 // Package deny remembers rejections, so that a client that keeps trying costs
 // Redis next to nothing.
 //
-// A rejection holds until its retry_after has passed, and for the cache's hold at
-// most, for limits of the same size, for the cost that was rejected, and for higher
-// ones where their wait is known too. The cache can only reject, never admit. It may
-// reject what Redis would admit when the state there has been changed other than by
-// time: by a refund of another worker's, or by an operator who deletes keys. The hold
-// bounds for how long.
+// A rejection is valid until its retry_after has passed, and never longer than the
+// cache's hold. It covers limits of the same size, the rejected cost, and larger costs
+// if their wait is known too. The cache can only reject, never admit. It may reject
+// what Redis would admit, if something other than time has changed the state there: a
+// refund by another worker, or an operator who deletes keys. The hold bounds how long
+// that lasts.
 package deny
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/lru"
 )
 
-// How long anything is remembered at most: a client that hammers costs each
-// worker one call in this time. Where several rules may apply to a request, what
-// one of them rejects may be room that others have charged for a moment, until
-// their request is rejected and they are refunded.
+// These bound how long anything is remembered: a client that hammers costs each
+// worker one call in this time. Where several rules may apply to a request, a
+// rejection may be due to a charge that is about to be refunded, because another rule
+// rejects its request.
 //
 // What an operator sets in Redis is in force within a second.
 const (
@@ -29,14 +29,14 @@ const (
 	TermsHoldMicros  = 900_000
 )
 
-// Block says that an identity is blocked, whatever it costs, and what by. LeftMicros
-// is for how long; algo.Never for a block without end.
+// Block says that an identity is blocked, whatever a request costs, and by what.
+// LeftMicros is how long the block still lasts; algo.Never if it has no end.
 type Block struct {
 	By         algo.By
 	LeftMicros int64
 }
 
-// Entry is what is remembered of one identity of one list of limits.
+// Entry is what is remembered about one identity under one list of limits.
 type Entry struct {
 	limits      []remembered // of all limits of the list, none of them charged
 	block       Block        // in place of limits

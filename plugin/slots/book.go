@@ -1,11 +1,12 @@
-// Package slots is what a worker holds of limits on what is in flight: which requests
-// hold slots of which identity, and when these are to be renewed.
+// Package slots keeps a worker's slots of concurrency limits: which requests hold
+// slots of which identity, and when to renew them.
 //
-// Slots are free when they are not renewed for their ttl, so that none is lost with an
-// Envoy that was killed. A Book therefore goes round its identities in a fifth of
-// the ttl, a few at each step, chosen by chance, and has those slots renewed that are
-// a twelfth of the ttl old. So each is renewed at least every third of its ttl, the
-// identities are spread evenly over that time, and short requests cost nothing.
+// A slot that is not renewed for its ttl is free, so that none is lost with an Envoy
+// that was killed. A Book therefore visits all its identities within a fifth of the
+// ttl, a few random ones at each step, and has those slots renewed that are a twelfth
+// of the ttl old. So each is renewed at least every third of its ttl, the identities
+// are spread evenly over that time, and short requests cost nothing. No step renews
+// more than a Portion, so that an identity with very many slots takes several.
 package slots
 
 import "hash/maphash"
@@ -16,14 +17,15 @@ type Slot struct {
 	Slots int64
 
 	of          *Identity
-	index       int   // in of.slots
-	freshMicros int64 // when it was taken, or renewed last
+	index       int    // in of.slots
+	freshMicros int64  // when it was taken, or renewed last
+	hurry       uint32 // the Book's, then
 }
 
 // Held reports whether the slot is in a Book.
 func (s *Slot) Held() bool { return s.of != nil }
 
-// Identity is all that a worker holds of one identity, in one of the two stores.
+// Identity is everything that a worker holds of one identity, in one of the two stores.
 type Identity struct {
 	List     int // of limits
 	Tag      []byte
@@ -52,10 +54,14 @@ type Book struct {
 	seed    maphash.Seed
 	idle    []*Identity // to use again
 	due     []*Slot     // scratch
-	hurried int         // steps that are to be made in a hurry
+
+	hurry        uint32 // counts the hurries: what was renewed before the last may be lost
+	left         int    // scratch: of a portion
+	first        int    // the wheel to look at first
+	resumeMicros int64  // not before this time
 }
 
-// New makes a Book for lists of limits whose slots live for so long; 0: none.
+// New makes a Book for lists of limits whose slots live that long; 0: it has no slots.
 func New(ttlMicros []int64) *Book {
 	b := &Book{buckets: make([]*Identity, 16), seed: maphash.MakeSeed(), counts: make([]int64, len(ttlMicros))}
 	for _, ttl := range ttlMicros {
@@ -71,7 +77,7 @@ func New(ttlMicros []int64) *Book {
 // Take notes what a request holds. The Slot must stay where it is until Drop.
 func (b *Book) Take(s *Slot, list int, tag []byte, embedded bool, nowMicros int64) {
 	id := b.identity(list, tag, embedded, nowMicros)
-	s.of, s.index, s.freshMicros = id, len(id.slots), nowMicros
+	s.of, s.index, s.freshMicros, s.hurry = id, len(id.slots), nowMicros, b.hurry
 	id.slots = append(id.slots, s)
 	id.Slots += s.Slots
 	b.counts[list]++

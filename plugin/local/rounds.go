@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -38,6 +39,25 @@ func (s *Store) begin(p *algo.Plan, tag []byte) (r rounds) {
 	r.plan = p
 	r.key, r.err = s.locate(tag)
 	return r
+}
+
+// locate makes tag the identity at hand and returns the key of its slot. Slot
+// and fingerprint are different bytes of one SHA-256, so that nobody can make two
+// identities that share a fingerprint; and of a secret, so that nobody can tell
+// which identities share a slot. (A Sum256 here would allocate three times under
+// TinyGo.)
+func (s *Store) locate(tag []byte) (key string, err error) {
+	if s.secret == nil {
+		if err := s.learnSecret(); err != nil {
+			return "", err
+		}
+	}
+	s.hash.Reset()
+	s.hash.Write(s.secret)
+	s.hash.Write(tag)
+	s.digest = s.hash.Sum(s.digest[:0])
+	s.identity.fingerprint = fingerprintOf(s.digest)
+	return s.keys.at(binary.LittleEndian.Uint32(s.digest[fingerprintSize:])), nil
 }
 
 // load begins a round: it reads the identity at hand. It reports whether it could; else

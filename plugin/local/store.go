@@ -2,7 +2,6 @@ package local
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"hash"
 	"slices"
@@ -164,25 +163,6 @@ func (s *Store) each(p *algo.Plan, cost int64) []int64 {
 		s.costs = append(s.costs, cost)
 	}
 	return s.costs
-}
-
-// locate makes tag the identity at hand and returns the key of its slot. Slot
-// and fingerprint are different bytes of one SHA-256, so that nobody can make two
-// identities that share a fingerprint; and of a secret, so that nobody can tell
-// which identities share a slot. (A Sum256 here would allocate three times under
-// TinyGo.)
-func (s *Store) locate(tag []byte) (key string, err error) {
-	if s.secret == nil {
-		if err := s.learnSecret(); err != nil {
-			return "", err
-		}
-	}
-	s.hash.Reset()
-	s.hash.Write(s.secret)
-	s.hash.Write(tag)
-	s.digest = s.hash.Sum(s.digest[:0])
-	s.identity.fingerprint = fingerprintOf(s.digest)
-	return s.keys.at(binary.LittleEndian.Uint32(s.digest[fingerprintSize:])), nil
 }
 
 // consumed is the share of its capacity that an identity has in use after a

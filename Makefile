@@ -124,7 +124,8 @@ zones: ## make the time zones that come with the plugin anew
 
 .PHONY: pictures
 pictures: build ## draw docs/img/ anew
-	go run ./cmd/algopic
+	go test ./deploy/envoy -count 1 -run TestAICrowdOverTime -record $(CURDIR)/cmd/pictures/settle.json
+	go run ./cmd/pictures
 	cd bench && go run . -draw results/published.json -out ../docs/img/bench
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
 
@@ -189,13 +190,16 @@ image: build ## pack the plugin as an OCI image layout, build/image, and print i
 push: build ## push the image: make push IMAGE=ghcr.io/you/sluice:v1
 	@$(image) -push $(IMAGE)
 
+# What sluice-deploy.tar.gz holds: the files to deploy, the documents, and what these link to.
+release_files := deploy docs README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE envoy.yaml plugin/config/schema.json bench/results/published.md
+
 .PHONY: release
-release: build ## collect plugin, image, command line, bill of materials, schema, deploy/ and checksums under dist/
+release: build ## collect plugin, image, command line, bill of materials, schema, deploy/, documents and checksums under dist/
 	rm -rf dist && mkdir -p dist
 	$(image) -layout $(CURDIR)/build/image -sbom $(CURDIR)/dist/sluice.cdx.json > dist/image.digest
 	cp $(wasm) plugin/config/schema.json LICENSE dist
 	$(tar) -cf dist/sluice-image.tar -C build/image .
-	$(tar) --exclude '*.go' -c deploy | gzip -n > dist/sluice-deploy.tar.gz
+	$(tar) --exclude '*.go' -c $(release_files) | gzip -n > dist/sluice-deploy.tar.gz
 	for platform in $(cli_platforms); do \
 		GOOS=$${platform%-*} GOARCH=$${platform#*-} $(cli_build) -o dist/sluice-$$platform ./cmd/sluice; \
 	done

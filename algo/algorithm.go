@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Algorithm names one of the algorithms. The zero value is none of them.
+// Algorithm names one of the algorithms. The zero value names none.
 type Algorithm uint8
 
 // The algorithms, in the order of the documentation.

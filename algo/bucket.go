@@ -51,8 +51,8 @@ const (
 // maxShift is the finest tick: it resolves 1e9 units in 1 ms.
 const maxShift = 30
 
-// grids are the choices of a tick, tried in order: the first of which the interval
-// has enough ticks is taken, so that rounding it up costs at most 1/1024 of the
+// grids are the choices of a tick, tried in order. The first one that divides the
+// interval into enough ticks is used, so that rounding up costs at most 1/1024 of the
 // rate. The coarser ones keep a tolerance of 1e9 units below 2^51 ticks, or, of
 // long intervals, below the 100 years that validate allows: two of them add up
 // exactly in a double. bucket.lua knows the same by comparisons.
@@ -194,7 +194,7 @@ func (b *bucket) store(s State, nowMicros, lead int64) State {
 	return s
 }
 
-// fraction is the part of a lead that is no whole microsecond, in 2^-maxShift us.
+// fraction is the part of a lead below a whole microsecond, in 2^-maxShift us.
 func (b *bucket) fraction(ticks int64) int64 {
 	return ticks & (1<<b.shift - 1) << (maxShift - b.shift)
 }

@@ -32,9 +32,9 @@ const timeClock = clockLine + "local now = time[1] * 1000000 + time[2]\n"
 
 // keyClock is the clock of a Redis whose scripts may not call TIME: the time until
 // a key expires tells now, if it is known when it does. The key's value is that
-// time. Where there is none, a key that expires in the year 9999 tells now first;
-// it is replaced at once by one that expires in a minute, so that what stays of an
-// identity that is gone goes, too.
+// time. Without such a key, one that expires in the year 9999 first tells now. It is
+// replaced at once by one that expires in a minute, so that nothing remains of an
+// identity that stays away.
 const keyClock = `local clock = KEYS[#KEYS]
 local ends, left = tonumber(call('GET', clock)), call('PTTL', clock)
 if not ends or left <= 0 then

@@ -84,8 +84,8 @@ func (c *concurrency) release(s State, nonce, slots int64) State {
 	return append(s[:at], e[slotLen:]...)
 }
 
-// renew makes the entry of a nonce one of so many slots that has just begun. With 0
-// slots there is none any more.
+// renew gives the entry of a nonce so many slots, held from now on. With 0 slots it
+// drops the entry.
 func (c *concurrency) renew(s State, nowMicros, nonce, slots int64) State {
 	e, end := slotsOf(s, nonce), nowMicros+c.ttl
 	switch {

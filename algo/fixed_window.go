@@ -74,8 +74,8 @@ func (f *fixedWindow) begin(micros int64) int64 {
 	return floorTo(micros, f.window)
 }
 
-// end is when the window ends that the state is of or, without one, would be that
-// begins at a time. The state says it itself, as the bounds may be of another time.
+// end is when the window that begins at a time ends. A state of that window says so
+// itself, because the bounds may be those of another time.
 func (f *fixedWindow) end(s State, begins int64) int64 {
 	switch {
 	case !f.calendar:
@@ -92,7 +92,7 @@ func (f *fixedWindow) isState(s State) bool {
 	return !f.calendar && len(s) == fixedLen || f.calendar && len(s) == calendarLen
 }
 
-// live reports whether the state is of the window that now is in. A first request
+// live reports whether the state belongs to the window that contains now. A first request
 // in the future, made before the clock was set back, came now.
 func (f *fixedWindow) live(s State, nowMicros int64) bool {
 	if !f.isState(s) {

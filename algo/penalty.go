@@ -175,9 +175,9 @@ func (p *Penalty) Args() []string {
 	return []string{strconv.FormatInt(p.After, 10), strconv.FormatInt(p.WithinMicros, 10), string(lengths)}
 }
 
-// AppendStrikes appends the argument that tells what a worker has rejected from
+// AppendStrikes appends the argument that reports what a worker has rejected from
 // memory, oldest first. If deferred, a rejection by this call does not count: the
-// worker tells of it later, if it should.
+// worker reports it later, if it should.
 func AppendStrikes(dst []byte, strikes []Strikes, deferred bool) []byte {
 	for i, s := range strikes {
 		if i > 0 {

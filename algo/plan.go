@@ -197,8 +197,8 @@ func (p *Plan) RefundScriptWithoutTime() Script {
 // TakesNonce reports whether limit i's cost is followed by the request's nonce.
 func (p *Plan) TakesNonce(i int) bool { return p.limiters[i].nonce }
 
-// Slots is the limit whose slots requests hold until they end; ok is false if there
-// is none.
+// Slots is the limit whose slots requests hold until they end; ok is false if the plan
+// has no such limit.
 func (p *Plan) Slots() (limit int, ok bool) { return p.slots, p.slots >= 0 }
 
 // Renew makes the slots that are held under a nonce so many, in the state of the limit

@@ -162,7 +162,7 @@ func newExactBucket(l Limit, at int64) *exactBucket {
 	return &exactBucket{window, big.NewInt(l.Units), capacity, new(big.Int).Set(capacity), at}
 }
 
-// take takes cost and says whether it was there.
+// take takes cost and reports whether it was there.
 func (b *exactBucket) take(at, cost int64) bool {
 	refill := big.NewInt(at - b.at)
 	b.at = at

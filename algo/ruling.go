@@ -31,9 +31,9 @@ type Ruling struct {
 	By       By // if not ByLimits, nothing was charged, and there are no decisions
 	// LeftMicros is how long a block still lasts; Never if it has no end.
 	LeftMicros int64
-	// EarnedMicros is how long a block is that this rejection has earned; 0 for none.
+	// EarnedMicros is the length of the block that this rejection has earned; 0 for none.
 	EarnedMicros int64
-	// Ignored is whether the operator has set what is no override.
+	// Ignored reports whether the operator has set a value that is not an override.
 	Ignored bool
 	// Factor is the one to ask with, in thousandths, where the error is
 	// ErrOtherFactor.

@@ -8,8 +8,8 @@ import (
 //go:embed override.lua
 var overrideLua string
 
-// Terms are what a rule has beside its limits: they hold for all of it, whatever
-// its limits say.
+// Terms are what a rule has in addition to its limits. They hold for the whole rule,
+// whatever its limits say.
 type Terms struct {
 	// Overrides makes what an operator has set for an identity count: see
 	// override.lua.

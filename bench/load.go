@@ -28,7 +28,7 @@ type load struct {
 // outcome is what a load saw.
 type outcome struct {
 	seconds   float64
-	statuses  map[int]int64 // answers by the first status of their hundred; 0: none came
+	statuses  map[int]int64 // answers by status class (200, 400, ...); 0: no answer came
 	latencies []time.Duration
 }
 

@@ -11,7 +11,6 @@ import (
 	"math/big"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -184,35 +183,5 @@ func TestCookbookGraphQL(t *testing.T) {
 		send("mutation", "59", "x-graphql-operation: add"),
 		send("", "58", "x-graphql-operation: cart"),
 		{path: "/other", headers: []string{"x-account: a"}},
-	})
-}
-
-// TestCookbookMCP: Envoy's own filter reads the tool's name.
-func TestCookbookMCP(t *testing.T) {
-	t.Parallel()
-	config := cookbook(t, "MCP tools")
-	version, err := exec.Command(testenv.Tool(t, "envoy"), "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(version), "/1.36.") {
-		config = strings.ReplaceAll(config, "envoy.filters.http.mcp", "mcp_proxy")
-	}
-	e := start(t, config, envoytest.Options{Redis: []string{}, Edit: before(`
-- name: envoy.filters.http.mcp
-  typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.mcp.v3.Mcp}
-`)})
-	call := func(method, tool, limit, remaining string) visit {
-		return visit{
-			path: "/mcp", limit: limit, remaining: remaining,
-			headers: []string{"authorization: Bearer a", "content-type: application/json", "accept: application/json, text/event-stream"},
-			body:    fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": %q, "params": {"name": %q}}`, method, tool),
-		}
-	}
-	expectVisits(t, e, []visit{
-		call("tools/call", "search", "30", "29"),
-		call("tools/call", "search", "30", "28"),
-		call("tools/call", "fetch", "30", "29"),
-		call("tools/list", "", "", ""),
 	})
 }

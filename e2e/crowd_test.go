@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"sync"
 	"syscall"
@@ -20,6 +22,45 @@ func TestCrowd(t *testing.T) {
 	got := burst(t, 2000, 2000, []string{s.URL})
 	expectTally(t, "a crowd", got, tally{http.StatusOK: 1000, http.StatusTooManyRequests: 1000})
 	reportLogged(t, s.Envoy, 2000)
+}
+
+// TestOneClientInOneGo: a client sends thousands of requests before the worker can read
+// what becomes of the first, all of whose settings are the defaults. It gets its limit.
+func TestOneClientInOneGo(t *testing.T) {
+	const connections, streams, limit = 6, 1000, 10
+	s := start(t, fmt.Sprintf(`{"redis": {"cluster": "redis"}, "rules": [
+		{"name": "r", "key": [{"header": "x-user"}], "limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`, limit, long),
+		envoytest.Options{Workers: 1})
+	get(t, s.URL)                                             // the worker is connected
+	block := "\x82\x86\x84\x01\x01x" + literal("x-user", "u") // GET, http, "/", authority "x"
+	var requests []byte
+	for i := range streams {
+		requests = appendFrame(requests, headersFrame, endStreamAndHeaders, 2*i+1, block)
+	}
+	var all []net.Conn
+	for range connections {
+		conn := dial(t, s.Addr)
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		preface := appendFrame([]byte(http2Preface), settingsFrame, 0, 0, "")
+		preface = appendFrame(preface, windowFrame, 0, 0, "\x7f\x00\x00\x00") // room for all answers
+		if _, err := conn.Write(preface); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, conn)
+	}
+	for _, conn := range all {
+		if _, err := conn.Write(requests); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitSettled(t, s, 1+connections*streams)
+	testenv.Same(t, "requests of the upstream", s.upstream.Count(), 1+limit)
+	const failures = "wasmcustom.sluice.redis.cause."
+	for name, n := range s.Stats(failures) {
+		if n != 0 {
+			t.Errorf("%s is %d, with a Redis that nothing is the matter with", name, n)
+		}
+	}
 }
 
 // stalled starts an Envoy of one worker whose Redis hangs until woken.
@@ -92,7 +133,8 @@ func TestClientsLeaveWhileWaiting(t *testing.T) {
 	reportLogged(t, s.Envoy, clients)
 }
 
-// TestMaxPending: who would be one too many in a worker does not wait.
+// TestMaxPending: who would be one too many in a worker, while Redis is slow, does not
+// wait for it.
 func TestMaxPending(t *testing.T) {
 	t.Parallel()
 	const most = 20

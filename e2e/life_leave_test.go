@@ -95,7 +95,7 @@ func sendAndClose(t *testing.T, addr string, requests int) {
 
 // Frames of HTTP/2, see RFC 9113, section 6.
 const (
-	headersFrame, resetFrame, settingsFrame = 1, 3, 4
+	headersFrame, resetFrame, settingsFrame, windowFrame = 1, 3, 4, 8
 
 	endStreamAndHeaders = 0x1 | 0x4
 	http2Preface        = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

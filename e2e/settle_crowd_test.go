@@ -208,7 +208,7 @@ func acquaint(t *testing.T, s *setting, header string) {
 // TestCookbookWork: what the upstream says is what is counted, under any parallelism.
 func TestCookbookWork(t *testing.T) {
 	t.Parallel()
-	inStores(t, cookbook(t, "A cost that the upstream tells"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
+	inStores(t, cookbook(t, "A cost that the upstream reports"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
 		acquaint(t, s, "x-account: other")
 		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if units := r.Header.Get("x-units"); units != "" {

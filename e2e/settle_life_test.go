@@ -50,14 +50,30 @@ func TestSettledOnce(t *testing.T) {
 }
 
 // TestSettlementsOutliveReloads: what is under way when the configuration is replaced is
-// settled by the old one.
+// settled by the old one, whether the listener is replaced or the filter alone.
 func TestSettlementsOutliveReloads(t *testing.T) {
 	t.Parallel()
-	config := func(body string) string {
-		return `{` + patient + `"response": {"body": "` + body + `"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1},
-			"limits": [{"algorithm": "sliding_window_log", "limit": 1000, ` + long + `}], "settle": {"status": ["401"]}}]}`
+	t.Run("listener", func(t *testing.T) {
+		t.Parallel()
+		outliveReload(t, envoytest.Options{Dynamic: true}, func(s *setting, plugin string) {
+			if !s.Reload(plugin, nil) {
+				t.Fatal("the configuration was refused")
+			}
+		})
+	})
+	t.Run("filter", func(t *testing.T) {
+		t.Parallel()
+		outliveReload(t, envoytest.Options{Discovered: true}, func(s *setting, plugin string) { s.Discover(plugin) })
+	})
+}
+
+func outliveReload(t *testing.T, opts envoytest.Options, reload func(s *setting, plugin string)) {
+	t.Helper()
+	config := func(limit int, keeps string) string {
+		return fmt.Sprintf(`{%s"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1},
+			"limits": [{"algorithm": "sliding_window_log", "limit": %d, %s}], "settle": {"status": [%q]}}]}`, patient, limit, long, keeps)
 	}
-	s := start(t, config("first"), envoytest.Options{Dynamic: true})
+	s := start(t, config(1000, "401"), opts)
 	s.upstream.Handle(http.HandlerFunc(obedient))
 	const requests = 60
 	var group sync.WaitGroup
@@ -65,7 +81,7 @@ func TestSettlementsOutliveReloads(t *testing.T) {
 		group.Go(func() {
 			client := newClient()
 			defer client.CloseIdleConnections()
-			status := []string{"200", "401"}[i%2]
+			status := []string{"200", "401", "200"}[i%3]
 			r, err := send(ctx, client, s.URL, "x-user: u", "x-pause: 1s", "x-status: "+status)
 			if err != nil || fmt.Sprint(r.status) != status {
 				t.Errorf("%v, status %d, want %s", err, r.status, status)
@@ -73,12 +89,10 @@ func TestSettlementsOutliveReloads(t *testing.T) {
 		})
 	}
 	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), requests, "requests with the upstream") })
-	if !s.Reload(config("second"), nil) {
-		t.Fatal("the configuration was refused")
-	}
+	reload(s, config(2000, "200"))
 	group.Wait()
 	shared.CloseIdleConnections()
-	expectLeft(t, s.URL, 1000-requests/2, "x-user: u")
+	expectLeft(t, s.URL, 2000-requests/3, "x-user: u")
 }
 
 // TestSettlementsWithoutRedis: a Redis that dies between reservation and settlement has

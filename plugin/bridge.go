@@ -40,8 +40,8 @@ func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
 // in Envoy, see maxConclusions. These are about 20 replies.
 const maxReplies = 1024
 
-// OnHttpResponseBody puts a message header in front of what Redis sent, or makes
-// several messages of it.
+// OnHttpResponseBody puts a message header in front of what Redis sent, or splits it
+// into several messages.
 func (b *bridge) OnHttpResponseBody(size int, _ bool) types.Action {
 	switch {
 	case size == 0:

@@ -26,7 +26,7 @@ func (i *instance) get(path string, namesAndValues ...string) *exchange {
 	return i.open(wasmhost.Request("GET", path, namesAndValues...))
 }
 
-// waits says whether the request is paused, with no answer yet.
+// waits reports whether the request is paused, with no answer yet.
 func (x *exchange) waits() bool { return x.RequestPaused() && x.Local == nil }
 
 // local is the answer in place of the upstream's.

@@ -76,6 +76,7 @@ var causes = []struct {
 		i := w.fake(config, &wasmhost.Memory{})
 		first := i.get("/", client("x")...)
 		w.t.Cleanup(first.End)
+		i.wait(45 * time.Millisecond) // Redis is slow: else they would have come in one go
 		return i.get("/", client("x")...)
 	}},
 	{name: "breaker open", failure: `, "breaker": {"failures": 1}`, metric: "breaker_open", before: 1, fail: func(w *worker, config string) *exchange {

@@ -182,7 +182,7 @@ var acting uint32 = unknown
 
 const unknown = 1<<32 - 1 // no context has this id
 
-// running tells which context a callback is of: each begins with it.
+// running tells which context a callback belongs to: each callback begins with it.
 func (host) running(contextID uint32) { acting = contextID }
 
 // enter makes a context the one that host calls act on, unless it is already.

@@ -122,28 +122,30 @@ func TestRepeatedHeaders(t *testing.T) {
 	})
 }
 
-// Any number of identities and of waiting requests is answered; those beyond
-// max_pending by the failure mode.
-func TestManyIdentities(t *testing.T) {
+// Any number of requests may come in one go: Redis decides each of them.
+func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny", "max_pending": 500}, "rules": [` + perClient("a", 1) + `]}`)
 		for _, round := range []struct {
-			name                     string
-			allowed, limited, denied int
+			name             string
+			clients          int
+			allowed, limited int
 		}{
-			{name: "first", allowed: 500, limited: 0, denied: 100},
-			{name: "second", allowed: 0, limited: 500, denied: 100},
-			{name: "third, in which the limited are remembered", allowed: 100, limited: 500, denied: 0},
-			{name: "fourth", allowed: 0, limited: 600, denied: 0},
+			{name: "first", clients: 600, allowed: 600, limited: 0},
+			{name: "second", clients: 600, allowed: 0, limited: 600},
+			{name: "one new client among them", clients: 601, allowed: 1, limited: 600},
+			{name: "all remembered", clients: 601, allowed: 0, limited: 601},
 		} {
 			var all []*exchange
-			for n := range 600 {
+			for n := range round.clients {
 				all = append(all, i.get("/", client(fmt.Sprint(n))...))
 			}
-			r.settle()
-			i.wait(100 * time.Millisecond) // one callback concludes some, the ticks that follow the rest
+			for range 20 { // one callback concludes some, the ticks that follow the rest
+				r.settle()
+				i.wait(10 * time.Millisecond)
+			}
 			outcomes := map[string]int{}
 			for _, x := range all {
 				outcomes[x.outcome()]++
@@ -151,7 +153,38 @@ func TestManyIdentities(t *testing.T) {
 			}
 			testenv.Same(w.t, round.name+": allowed", outcomes["allowed"], round.allowed)
 			testenv.Same(w.t, round.name+": limited", outcomes["limited:a"], round.limited)
-			testenv.Same(w.t, round.name+": denied", outcomes["failed:deny"], round.denied)
+		}
+	})
+}
+
+// One client sends thousands of requests in one go. It gets what its limit allows: most
+// are never sent to Redis, as the worker remembers what became of the first.
+func TestOneClientAtOnce(t *testing.T) {
+	t.Parallel()
+	const requests, limit = 6000, 10
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "rules": [` + perClient("a", limit) + `]}`)
+		var all []*exchange
+		for range requests {
+			all = append(all, i.get("/", client("me")...))
+		}
+		if n := r.writes(); n > 520 {
+			w.t.Errorf("%d writes before any reply, want those of 512 requests at most", n)
+		}
+		for range requests / 50 {
+			r.settle()
+			i.wait(10 * time.Millisecond)
+		}
+		outcomes := map[string]int{}
+		for _, x := range all {
+			outcomes[x.outcome()]++
+			x.End()
+		}
+		testenv.Same(w.t, "allowed", outcomes["allowed"], limit)
+		testenv.Same(w.t, "limited", outcomes["limited:a"], requests-limit)
+		if n := r.writes(); n > 1040 {
+			w.t.Errorf("%d writes, want those of few more than 512 requests", n)
 		}
 	})
 }

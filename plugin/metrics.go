@@ -37,6 +37,7 @@ type metrics struct {
 	evicted   uint64         // of the store's evictions, those that were counted
 	sent      int64          // of the settlements, likewise
 	lost      int64
+	retried   [redis.Retries]int64 // of the checks, likewise
 	breaker   redis.BreakerState
 
 	generation, loadTime metric.Gauge
@@ -206,9 +207,9 @@ func nearLimit(d *algo.Decision, capacity int64) bool { return d.Remaining*5 < c
 
 // OverrideIgnored implements decide.Recorder.
 func (m *metrics) OverrideIgnored(tag []byte) {
-	m.line = append(m.line[:0], "sluice: what is set as override of "...)
+	m.line = append(m.line[:0], "sluice: the override of "...)
 	m.line = jsontext.AppendString(m.line, text.View(tag))
-	m.line = append(m.line, ` is none and is ignored (want block, free, or a factor from x0.001 to x1000, such as x2 or x0.5)`...)
+	m.line = append(m.line, ` is not valid and is ignored (want block, free, or a factor from x0.001 to x1000, such as x2 or x0.5)`...)
 	m.host.logLine(logWarn, text.View(m.line))
 }
 
@@ -249,52 +250,4 @@ func (m *metrics) tick(l *limiter, nowMicros int64) {
 func (m *metrics) close(l *limiter) {
 	m.observe(l)
 	m.batch.Close()
-}
-
-// observe sets what is not counted as it happens.
-func (m *metrics) observe(l *limiter) {
-	if l.conn != nil && l.conn.Used() { // Envoy's main thread has a limiter, too, which is never asked
-		for state := range m.states {
-			in := int64(0)
-			if l.conn.State() == redis.BreakerState(state) {
-				in = 1
-			}
-			m.batch.Set(m.states[state], in)
-		}
-		m.batch.Set(m.inFlight, l.conn.InFlight())
-		renewed, expired := l.conn.Slots()
-		m.Count(metric.SlotsRenewed, renewed-m.renewed)
-		m.Count(metric.SlotsExpired, expired-m.expired)
-		m.renewed, m.expired = renewed, expired
-		m.observeSettlements(l.conn.Settlements())
-	}
-	m.observeSlots(l)
-	m.batch.Set(m.queued, int64(l.stores.Queued()))
-	m.batch.Set(m.generation, l.vm.metrics.loads)
-	m.batch.Set(m.loadTime, l.vm.metrics.loadSeconds)
-	if l.embedded != nil {
-		n := l.embedded.Evictions()
-		m.Count(metric.IdentityEvicted, int64(n-m.evicted))
-		m.evicted = n
-	}
-}
-
-// noGauge is a gauge that there is not.
-const noGauge = metric.Gauge(-1)
-
-// observeSlots sets how many requests hold slots of each rule. The tiers of a rule share
-// a gauge, to which each adds its own.
-func (m *metrics) observeSlots(l *limiter) {
-	for i, holding := range m.holding {
-		if holding != noGauge {
-			m.batch.Set(holding, l.stores.InFlight(i))
-		}
-	}
-}
-
-// observeSettlements counts the settlements that are over since the last time.
-func (m *metrics) observeSettlements(sent, lost int64) {
-	m.Count(metric.SettlementSent, sent-m.sent)
-	m.Count(metric.SettlementLost, lost-m.lost)
-	m.sent, m.lost = sent, lost
 }

@@ -179,6 +179,9 @@ func TestMetricsOfDenyCache(t *testing.T) {
 			"redis.state.closed.breaker_workers":         1,
 
 			"rule.trial.outcome.allowed.rule_requests_total": 2,
+
+			// Redis had neither rule's script before the first request.
+			"redis.event.unknown_script.checks_retried_total": 2,
 		})
 	})
 }

@@ -108,6 +108,9 @@ func TestMetricsOfOutcomes(t *testing.T) {
 			"redis.checks_total":                 10,
 			"redis.round_trip_microseconds":      10,
 			"redis.state.closed.breaker_workers": 1,
+
+			// Redis had neither script before the first request.
+			"redis.event.unknown_script.checks_retried_total": 2,
 		})
 	})
 }

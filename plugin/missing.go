@@ -11,9 +11,9 @@ import (
 // maxWarned bounds what a VM remembers to have warned of.
 const maxWarned = 1000
 
-// warnMissing says once in a VM that an attribute which a rule needs has never been
-// there: most likely the filters are in an order that cannot work. A new
-// configuration is no reason to repeat it.
+// warnMissing warns once in a VM that no request had an attribute which a rule needs:
+// most likely the filters are in an order that cannot work. A new configuration does
+// not repeat the warning.
 func (v *vm) warnMissing(a *rule.Attribute) {
 	if a != nil {
 		v.sayOnce(logWarn, missingText(a))

@@ -67,7 +67,7 @@ func TestOverrides(t *testing.T) {
 			r.settle()
 			w.expect(fmt.Sprintf("request %d, %q", n+1, step.set), x.end(), step.want)
 		}
-		w.expectLogs(`warn sluice: what is set as override of "a|x" is none and is ignored (want block, free, or a factor`)
+		w.expectLogs(`warn sluice: the override of "a|x" is not valid and is ignored (want block, free, or a factor`)
 	})
 }
 
@@ -399,7 +399,7 @@ func TestOverrideOfAnotherType(t *testing.T) {
 			}
 			w.clock.advance(time.Hour)
 		}
-		w.expectLogs(`warn sluice: what is set as override of "a|x" is none`, `warn sluice: what is set as override of "a|y" is none`)
+		w.expectLogs(`warn sluice: the override of "a|x" is not valid`, `warn sluice: the override of "a|y" is not valid`)
 	})
 }
 

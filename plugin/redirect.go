@@ -11,7 +11,7 @@ import (
 //
 // Envoy ends the first pass, without a response, and begins the next one in the same
 // event, with a context of its own. What proves that they are one request is filter
-// state, which no client can set; x-envoy-original-url is no proof.
+// state, which no client can set; x-envoy-original-url proves nothing.
 type redirects struct {
 	host host
 	mark string // the name of the filter state
@@ -46,8 +46,8 @@ func (r *redirects) keep(q *decide.Question) {
 	r.kept = q
 }
 
-// take is the question that a new request goes on with; nil if it is no redirected
-// one. Nothing comes between the two passes, so that a question that was kept for
+// take is the question that a new request goes on with; nil if the request was not
+// redirected. Nothing comes between the two passes, so a question that was kept for
 // another request is over.
 func (r *redirects) take(contextID uint32) (q, over *decide.Question) {
 	q, r.kept = r.kept, nil

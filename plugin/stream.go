@@ -81,7 +81,7 @@ func (s *stream) CloseStream() {
 // mustReap reports whether streams wait to be cancelled.
 func (s *stream) mustReap() bool { return len(s.useless) > 0 }
 
-// reap cancels the streams that are of no use any more. It is called by the timer:
+// reap cancels the streams that are useless now. It is called by the timer:
 // Envoy 1.36 crashes when a stream is ended while it brings a message. To close
 // them would not do, as Envoy keeps a closed stream until the peer has closed its
 // side, which a Redis that hangs does not.

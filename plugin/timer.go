@@ -31,7 +31,7 @@ func (t *timer) set(micros, nowMicros int64) {
 	t.millis, t.atMicros = millis, nowMicros+int64(millis)*1000
 }
 
-// sooner is the shorter of two times, of which 0 is never.
+// sooner is the shorter of two times; 0 means never.
 func sooner(a, b int64) int64 {
 	if a == 0 || b > 0 && b < a {
 		return b

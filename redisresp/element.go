@@ -151,7 +151,7 @@ func parseLength(b []byte) (int64, error) {
 }
 
 // parseDecimal reads one or more digits, as a number not above the limit. A byte
-// that is no digit is the fault even where the digits before it are too many.
+// that is not a digit is the fault even if there are too many digits before it.
 func parseDecimal(b []byte, limit uint64) (uint64, error) {
 	if len(b) == 0 {
 		return 0, ErrNumber

@@ -89,7 +89,7 @@ type Iter struct {
 // unlimited is for bytes that a Decoder has let through.
 var unlimited = Limits{Bytes: math.MaxInt32, Line: math.MaxInt32}
 
-// Next steps to the next element and says whether there is one.
+// Next steps to the next element and reports whether there is one.
 func (it *Iter) Next() bool {
 	if it.left <= 0 {
 		return false

@@ -8,9 +8,9 @@ func (d *demo) explain() {
 	fmt.Fprintf(d.out, `
 Sluice is running. In another terminal:
 
-  An address may do 20 requests at once, then 10 a second:
+  An address may send 20 requests at once, then 10 a second:
     curl -i %[1]s/
-  A key may do 5 requests at once, then 1 a second, and 100 an hour. The sixth gets a 429:
+  A key may send 5 requests at once, then 1 a second, and 100 an hour. The sixth gets a 429:
     for i in 1 2 3 4 5 6; do curl -i -H 'x-api-key: alice' %[1]s/api/orders; done
   No limit:
     curl -i %[1]s/healthz
@@ -23,7 +23,7 @@ Sluice is running. In another terminal:
 	fmt.Fprintf(d.out, `  What the plugin counts:
     curl -s '%s'
 
-Each request shows here as: method, path, status, decision, duration. Ctrl-C ends it all.
+Each request is shown here: method, path, status, decision, duration. Ctrl-C stops everything.
 
 `, "http://"+d.ports.admin.addr()+"/stats?filter=sluice")
 }

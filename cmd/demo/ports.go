@@ -60,7 +60,7 @@ func (p *port) settle(out io.Writer) (net.Listener, error) {
 	return l, nil
 }
 
-// moved says whether a port is not the one that envoy.yaml has.
+// moved reports whether a port differs from the one in envoy.yaml.
 func (p *ports) moved() bool {
 	return p.listener.number != documented.listener.wanted || p.admin.number != documented.admin.wanted ||
 		p.upstream.number != documented.upstream.wanted || p.redis.number != documented.redis.wanted

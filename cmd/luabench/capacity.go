@@ -16,6 +16,7 @@ func planned() []subject {
 		allowing("fixed_window", 0, fixed),
 		allowing(gcraName, 0, bucket(algo.GCRA, second)),
 		allowing("sliding_window_counter", 0, counter),
+		allowing("two limits in one rule", 0, bucket(algo.GCRA, second), counter),
 		allowing("three limits in one rule", 0, bucket(algo.GCRA, second), counter, fixed),
 		denying("denied: gcra", 0, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: day}),
 	}

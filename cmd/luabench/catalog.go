@@ -100,7 +100,7 @@ func single() []subject {
 	queue := bucket(algo.LeakyBucket, second)
 	queue.Queue, queue.MaxDelayMicros = true, hour
 	uneven := bucket(algo.GCRA, second)
-	uneven.Units = 997 // an interval that is no whole number of microseconds
+	uneven.Units = 997 // an interval that is not a whole number of microseconds
 	return []subject{
 		allowing("fixed_window", fixedGoal, algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour}),
 		allowing("fixed_window, first_request", fixedGoal,

@@ -18,6 +18,7 @@ const (
 	fieldSubWindows
 	fieldQueue
 	fieldMaxDelayMicros
+	fieldLastsMicros // how long each request holds its slots
 	fields
 )
 
@@ -41,7 +42,7 @@ func main() {}
 // decide plays n arrivals through the limit. It reports whether the limit is
 // valid.
 func decide(n int32) bool {
-	plan, err := algo.NewPlan([]algo.Limit{{
+	l := algo.Limit{
 		Algorithm:        algo.Algorithm(limit[fieldAlgorithm]),
 		Units:            int64(limit[fieldUnits]),
 		WindowMicros:     int64(limit[fieldWindowMicros]),
@@ -50,22 +51,44 @@ func decide(n int32) bool {
 		SubWindows:       int64(limit[fieldSubWindows]),
 		Queue:            limit[fieldQueue] != 0,
 		MaxDelayMicros:   int64(limit[fieldMaxDelayMicros]),
-	}})
+	}
+	if l.Algorithm == algo.Concurrency {
+		l.TTLMicros = algo.MaxTTLMicros // longer than the page shows: no slot needs to be renewed
+	}
+	plan, err := algo.NewPlan([]algo.Limit{l})
 	if err != nil || n < 0 || n > maxArrivals {
 		return false
 	}
-	states, costs, out := make([]algo.State, 1), make([]int64, 1), make([]algo.Decision, 1)
-	for i := range int(n) {
-		costs[0] = int64(arrivals[2*i+1])
-		plan.Decide(states, int64(arrivals[2*i]), costs, out)
-		r := decided[results*i : results*i+results]
-		r[resultAllowed] = 0
-		if out[0].Allowed {
-			r[resultAllowed] = 1
-		}
-		r[resultRemaining] = float64(out[0].Remaining)
-		r[resultRetryAfterMicros] = float64(out[0].RetryAfterMicros)
-		r[resultDelayMicros] = float64(out[0].DelayMicros)
-	}
+	play(plan, int(n))
 	return true
+}
+
+// play decides n arrivals, and gives the slots of each back when its time is over.
+func play(plan *algo.Plan, n int) {
+	states, costs, out := make([]algo.State, 1), make([]int64, 1), make([]algo.Decision, 1)
+	_, hasSlots := plan.Slots()
+	ended := 0 // the arrivals before it hold no slots any more
+	for i := range n {
+		now := int64(arrivals[2*i])
+		for ; hasSlots && ended < i && int64(arrivals[2*ended])+int64(limit[fieldLastsMicros]) <= now; ended++ {
+			if decided[results*ended+resultAllowed] == 1 {
+				costs[0] = int64(arrivals[2*ended+1])
+				plan.RefundAs(int64(ended)+1, states, int64(arrivals[2*ended]), now, costs)
+			}
+		}
+		costs[0] = int64(arrivals[2*i+1])
+		plan.DecideAs(int64(i)+1, states, now, costs, out)
+		report(decided[results*i:results*i+results], &out[0])
+	}
+}
+
+// report writes a decision for the page.
+func report(r []float64, d *algo.Decision) {
+	r[resultAllowed] = 0
+	if d.Allowed {
+		r[resultAllowed] = 1
+	}
+	r[resultRemaining] = float64(d.Remaining)
+	r[resultRetryAfterMicros] = float64(d.RetryAfterMicros)
+	r[resultDelayMicros] = float64(d.DelayMicros)
 }

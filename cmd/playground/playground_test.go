@@ -34,6 +34,40 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestDecideSlots holds that a request has its slot until its time is over, and only
+// if it was admitted.
+func TestDecideSlots(t *testing.T) {
+	limit = [fields]float64{fieldAlgorithm: float64(algo.Concurrency), fieldUnits: 2, fieldLastsMicros: 1e6}
+	steps := []struct {
+		name     string
+		atMicros float64
+		allowed  float64
+		room     float64
+	}{
+		{name: "the first", atMicros: 0, allowed: 1, room: 1},
+		{name: "the second", atMicros: 4e5, allowed: 1, room: 0},
+		{name: "too many", atMicros: 9e5, allowed: 0, room: 0},
+		{name: "the first is over", atMicros: 1e6, allowed: 1, room: 0},
+		{name: "too many again", atMicros: 1.3e6, allowed: 0, room: 0},
+		{name: "all are over", atMicros: 5e6, allowed: 1, room: 1},
+	}
+	for i, step := range steps {
+		arrivals[2*i], arrivals[2*i+1] = 1e15+step.atMicros, 1
+	}
+	if !decide(int32(len(steps))) {
+		t.Fatal("the limit is refused")
+	}
+	for i, step := range steps {
+		r := decided[results*i:]
+		if r[resultAllowed] != step.allowed {
+			t.Errorf("%s: allowed %v, want %v", step.name, r[resultAllowed], step.allowed)
+		}
+		if r[resultRemaining] != step.room {
+			t.Errorf("%s: room for %v, want %v", step.name, r[resultRemaining], step.room)
+		}
+	}
+}
+
 // lane is what the page shows of one algorithm.
 type lane struct {
 	Limit struct {
@@ -41,6 +75,7 @@ type lane struct {
 		Limit     int64
 		Window    float64
 		Burst     int64
+		Lasts     float64
 	}
 	Decisions []struct {
 		At        float64
@@ -60,7 +95,8 @@ const readLanes = `lanes.map(l => ({limit: read(l.form), decisions: l.decisions,
 func TestPageDecidesAsSluiceDoes(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	for i, name := range []string{"fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket", "leaky_bucket", "gcra"} {
+	for i, a := range algo.Algorithms() {
+		name := a.String()
 		b.eval(fmt.Sprintf(`lanes[0].form.elements.algorithm.value = %q; lanes[0].form.elements.limit.value = %d; lanes[0].form.elements.burst.value = %[2]d; update()`, name, 5+i), nil)
 		var lanes []lane
 		b.eval(readLanes, &lanes)
@@ -83,6 +119,9 @@ func compare(t *testing.T, l *lane) {
 	if a.HasBurst() {
 		limit.Burst = l.Limit.Burst
 	}
+	if a == algo.Concurrency {
+		limit.WindowMicros, limit.TTLMicros = 0, algo.MaxTTLMicros
+	}
 	plan, err := algo.NewPlan([]algo.Limit{limit})
 	if err != nil {
 		t.Fatal(err)
@@ -91,11 +130,19 @@ func compare(t *testing.T, l *lane) {
 		t.Errorf("%s: only %d requests", l.Limit.Algorithm, len(l.Decisions))
 	}
 	states, out, admitted := make([]algo.State, 1), make([]algo.Decision, 1), 0
+	var holds []int64 // when each of those that hold a slot began
 	for i, d := range l.Decisions {
 		now := int64(1_800_000_000*1e6 + math.Round(d.At*1e6))
-		plan.Decide(states, now, []int64{1}, out)
+		for len(holds) > 0 && holds[0]+int64(l.Limit.Lasts*1e6) <= now {
+			plan.RefundAs(holds[0], states, holds[0], now, []int64{1})
+			holds = holds[1:]
+		}
+		plan.DecideAs(now, states, now, []int64{1}, out)
 		if out[0].Allowed {
 			admitted++
+			if a == algo.Concurrency {
+				holds = append(holds, now)
+			}
 		}
 		if d.Allowed != out[0].Allowed || d.Remaining != out[0].Remaining || math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)) > 1 {
 			t.Fatalf("%s, request %d: the page has %+v, want %+v", l.Limit.Algorithm, i, d, out[0])

@@ -38,7 +38,7 @@ func (a *app) printChange(c *changed) error {
 func (a *app) resetCommand() *cobra.Command {
 	s := &stateFlags{}
 	return a.identityCommand("reset", "Forget what an identity has used of its limits",
-		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nWorkers that remember a rejection follow within ten seconds.",
+		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a rejection forgets it within ten seconds.",
 		s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
 			n, err := client.Reset(ctx, state.Prefix(l.cfg), id)
 			if err != nil {
@@ -76,7 +76,7 @@ func checkOverride(value string) error {
 	}
 	times, err := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
 	if !factor.MatchString(value) || err != nil || times < 0.001 || times > 1000 {
-		return fmt.Errorf("--to: %q is no override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)", value)
+		return fmt.Errorf("--to: %q is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)", value)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (a *app) set(use, short, long string, value *string) *cobra.Command {
 func (a *app) overrideCommand() *cobra.Command {
 	value := new(string)
 	command := a.set("override", "Change an identity's limits: a factor, free or block",
-		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a second. Unblock takes it away.", value)
+		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a second. Unblock removes it.", value)
 	command.Flags().StringVar(value, "to", "", "block, free, or a factor such as x2 or x0.5")
 	must(command.MarkFlagRequired("to"))
 	return command
@@ -138,7 +138,7 @@ func (a *app) blockCommand() *cobra.Command {
 
 func (a *app) unblockCommand() *cobra.Command {
 	s := &stateFlags{}
-	return a.identityCommand("unblock", "Take an identity's override or penalty away", "Unblock takes blocks, other overrides and penalties away.",
+	return a.identityCommand("unblock", "Remove an identity's override or penalty", "Unblock removes blocks, other overrides and penalties.",
 		s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
 			n, err := client.Unblock(ctx, state.Prefix(l.cfg), id)
 			if err != nil {

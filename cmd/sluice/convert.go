@@ -29,7 +29,7 @@ func (a *app) convertCommand() *cobra.Command {
 		Short: "Turn another limiter's configuration into Sluice's, and list what differs",
 		Long: `Convert takes envoyproxy/ratelimit's file together with Envoy's routes, Higress'
 cluster-key-rate-limit, or Envoy Gateway's BackendTrafficPolicy. The
-configuration goes to standard output, the list of what is not the same to
+configuration goes to standard output, the list of differences to
 standard error: "missing" has no counterpart and is left out, "differs" decides
 otherwise in some case, "note" is worth a look.`,
 		Example: "  sluice convert --ratelimit ratelimit.yaml --envoy envoy.yaml --out plugin.json\n" +

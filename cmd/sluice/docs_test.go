@@ -58,28 +58,30 @@ func TestCapacityTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var one, three []float64 // us a check: with 100 connections, with 1,000, in batches
+	var one, two, three []float64 // us a check: with 100 connections, with 1,000, in batches
 	var table [][]float64
 	for line := range strings.Lines(string(text)) {
 		switch n := numbers(line); {
 		case strings.HasPrefix(line, "| `gcra`") && strings.Contains(line, "**"):
 			one = n
+		case strings.HasPrefix(line, "| two limits"):
+			two = n
 		case strings.HasPrefix(line, "| three limits"):
 			three = n
-		case len(n) == 7 && n[0] >= 10_000:
+		case len(n) == 8 && n[0] >= 10_000:
 			table = append(table, n)
 		}
 	}
-	if len(table) != 4 || len(one) != 3 || len(three) != 3 {
-		t.Fatalf("%d rows, %v, %v", len(table), one, three)
+	if len(table) != 4 || len(one) != 3 || len(two) != 3 || len(three) != 3 {
+		t.Fatalf("%d rows, %v, %v, %v", len(table), one, two, three)
 	}
-	for _, n := range table { // requests, connections, cores, primaries, with three limits, with two rules, MB/s
+	for _, n := range table { // requests, connections, cores, primaries, with two and three limits, with two rules, MB/s
 		column := 0
 		if n[1] >= 1000 {
 			column = 1
 		}
 		primaries := func(micros float64) float64 { return math.Ceil(n[0] * micros / 500_000) }
-		want := []float64{primaries(one[column]), primaries(three[column]), primaries(2 * one[column]), n[0] / 5000}
+		want := []float64{primaries(one[column]), primaries(two[column]), primaries(three[column]), primaries(2 * one[column]), n[0] / 5000}
 		if !slices.Equal(n[3:], want) {
 			t.Errorf("%v requests/s: %v, want %v", n[0], n[3:], want)
 		}

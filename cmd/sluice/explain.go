@@ -24,7 +24,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Say which rules apply to a request, and why the others do not",
 		Long: `Explain takes a request and says for each rule whether it applies: its identity
 and tag, its cost, its limits and their keys in Redis, or why it does not. It
-asks no Redis; "sluice get" shows the state.`,
+does not ask Redis; "sluice get" shows the state.`,
 		Example: "  sluice explain -c plugin.json -H 'x-api-key: a' --client-ip 192.0.2.7 GET https://api.example.com/v1/items",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -110,13 +110,19 @@ func explanation(r *explain.Rule) [][]string {
 		applies += ", tier " + r.Tier
 	}
 	head := []string{r.Rule, applies, shown(r.Identity), strconv.FormatInt(r.Cost, 10)}
-	if r.Unlimited {
-		return [][]string{append(head, "unlimited")}
-	}
 	var rows [][]string
-	for _, l := range r.Limits {
-		rows = append(rows, append(head[:4:4], limitText(l), l.Key))
+	add := func(cells ...string) {
+		rows = append(rows, append(head[:4:4], cells...))
 		head = []string{"", "", "", ""}
+	}
+	if r.Unlimited {
+		add("unlimited")
+	}
+	for _, l := range r.Limits {
+		add(limitText(l), l.Key)
+	}
+	if r.OverrideKey != "" {
+		add("override", r.OverrideKey)
 	}
 	return rows
 }

@@ -16,7 +16,7 @@ const explained = `{
      "key": [{"header": "x-api-key"}, {"cookie": "c", "default": "none"}],
      "cost": {"header": "x-cost", "default": 2},
      "limits": [{"algorithm": "gcra", "limit": 10, "window": "60s", "burst": 20}, {"algorithm": "fixed_window", "limit": 100, "window": "1h"}]},
-    {"name": "plan", "mode": "shadow",
+    {"name": "plan", "mode": "shadow", "overrides": true,
      "key": [{"client_ip": true}],
      "limits_by": {"source": {"metadata": ["jwt", "plan"]},
        "values": {"free": [` + aLimit + `], "7": [` + aLimit + `], "true": [` + aLimit + `], "staff": "unlimited"}}},
@@ -87,19 +87,31 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			name: "a tier", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": "free"}}`}, rule: "plan",
-			want: explain.Rule{Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "free"},
+			want: explain.Rule{
+				Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "free",
+				OverrideKey: "rl:{plan|10.0.0.1}:override",
+			},
 		},
 		{
 			name: "a tier by a number", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": 7}}`}, rule: "plan",
-			want: explain.Rule{Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "7"},
+			want: explain.Rule{
+				Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "7",
+				OverrideKey: "rl:{plan|10.0.0.1}:override",
+			},
 		},
 		{
 			name: "a tier by a boolean", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": true}}`}, rule: "plan",
-			want: explain.Rule{Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "true"},
+			want: explain.Rule{
+				Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "true",
+				OverrideKey: "rl:{plan|10.0.0.1}:override",
+			},
 		},
 		{
 			name: "an unlimited tier", args: []string{"http://h/", "--client-ip", "::1", "--metadata", `{"jwt": {"plan": "staff"}}`}, rule: "plan",
-			want: explain.Rule{Mode: "shadow", Applies: true, Identity: "::1", Tag: "plan|::1", Cost: 1, Tier: "staff", Unlimited: true},
+			want: explain.Rule{
+				Mode: "shadow", Applies: true, Identity: "::1", Tag: "plan|::1", Cost: 1, Tier: "staff", Unlimited: true,
+				OverrideKey: "rl:{plan|::1}:override",
+			},
 		},
 		{
 			name: "a rule that is off", args: []string{"http://h/"}, rule: "gone",
@@ -172,6 +184,9 @@ func TestExplain(t *testing.T) {
 				got.Tag != c.want.Tag || got.Cost != c.want.Cost || got.Tier != c.want.Tier || got.Unlimited != c.want.Unlimited {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
+			if got.OverrideKey != c.want.OverrideKey {
+				t.Errorf("override key %q, want %q", got.OverrideKey, c.want.OverrideKey)
+			}
 		})
 	}
 }
@@ -185,6 +200,7 @@ health   no: match.path does not hold
 per key  yes                    k|none    2     gcra 10 in 1m, burst 20  rl:{per%20key|k|none}:gcra:1m
                                                 fixed_window 100 in 1h   rl:{per%20key|k|none}:fixed_window:1h
 plan     in shadow, tier staff  ::1       1     unlimited
+                                                override                 rl:{plan|::1}:override
 gone     no: its mode is off
 cel      no: match.client_ip does not hold
 cel key  yes                    1/api/    1     gcra 10 in 1s            rl:{cel%20key|1/api/}:gcra:1s

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,27 +23,89 @@ var (
 // TestLinks follows the links of all documents to files and headings.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	root, links := testenv.Root(t), 0
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "deploy/*/*.md"} {
-		pages, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(pages) == 0 {
-			t.Fatal(pattern, pages, err)
-		}
-		for _, page := range pages {
-			for _, m := range link.FindAllStringSubmatch(prose(t, page), -1) {
-				if strings.Contains(m[1], "://") {
-					continue
-				}
-				links++
-				if err := follow(t, page, m[1]); err != nil {
-					t.Errorf("%s: %s: %v", page, m[1], err)
-				}
+	links := 0
+	for _, page := range pages(t) {
+		for _, target := range targets(t, page) {
+			links++
+			if err := follow(t, page, target); err != nil {
+				t.Errorf("%s: %s: %v", page, target, err)
 			}
 		}
 	}
-	if links < 100 {
+	if links < 200 {
 		t.Errorf("only %d links", links)
 	}
+}
+
+// TestReleaseLinks follows the links of the documents in a release: they lead to files
+// in the same archive.
+func TestReleaseLinks(t *testing.T) {
+	t.Parallel()
+	root := testenv.Root(t)
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`(?m)^release_files := (.*)$`).FindSubmatch(makefile)
+	if list == nil {
+		t.Fatal("the Makefile does not say what a release holds")
+	}
+	released := func(file string) bool {
+		for _, part := range strings.Fields(string(list[1])) {
+			part = filepath.Join(root, part)
+			if file == part || strings.HasPrefix(file, part+"/") {
+				return filepath.Ext(file) != ".go"
+			}
+		}
+		return false
+	}
+	found := 0
+	for _, page := range pages(t) {
+		if !released(page) {
+			continue
+		}
+		found++
+		for _, target := range targets(t, page) {
+			file, _, _ := strings.Cut(target, "#")
+			if file != "" && !released(filepath.Join(filepath.Dir(page), file)) {
+				t.Errorf("%s: %s is not in a release", page, target)
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d pages are in a release", found)
+	}
+}
+
+// pages are all documents of the repository.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(testenv.Root(t), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "build" || d.Name() == "dist"):
+			return fs.SkipDir
+		case filepath.Ext(path) == ".md":
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// targets are what the links of a page lead to, but for those to other sites.
+func targets(t *testing.T, page string) (all []string) {
+	t.Helper()
+	for _, m := range link.FindAllStringSubmatch(prose(t, page), -1) {
+		if !strings.Contains(m[1], "://") {
+			all = append(all, m[1])
+		}
+	}
+	return all
 }
 
 // follow is an error if a link of a page leads nowhere.

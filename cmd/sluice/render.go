@@ -67,7 +67,7 @@ func (a *app) renderEnvoyCommand() *cobra.Command {
 	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
 	f.StringVar(&r.Listen, "listen", "0.0.0.0:10000", "address to listen at")
 	f.StringVar(&r.Admin, "admin", "127.0.0.1:9901", "address of Envoy's admin interface")
-	f.StringVar(&r.Upstream, "upstream", "upstream:8080", "address of what is protected")
+	f.StringVar(&r.Upstream, "upstream", "upstream:8080", "address of the upstream to protect")
 	f.StringVar(&r.Wasm, "wasm", "/etc/envoy/sluice.wasm", "path of the plugin where Envoy runs")
 	return command
 }
@@ -81,7 +81,7 @@ func (a *app) renderIstioCommand() *cobra.Command {
 	f.StringVar(&r.Image, "image", "", "image of the plugin, oci://...")
 	f.StringVar(&r.App, "app", "istio-ingressgateway", `label "app" of the pods that limit`)
 	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the pods (default: istio-system, with --sidecar default)")
-	f.BoolVar(&r.Sidecar, "sidecar", false, "limit what comes in to a workload, by its sidecar; needs --app")
+	f.BoolVar(&r.Sidecar, "sidecar", false, "limit requests to a workload, in its sidecar; needs --app")
 	must(command.MarkFlagRequired("image"))
 	command.PreRunE = func(c *cobra.Command, _ []string) error {
 		if r.Sidecar && !c.Flags().Changed("app") {

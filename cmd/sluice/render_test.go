@@ -163,11 +163,11 @@ func TestRenderRefuses(t *testing.T) {
 		},
 		{
 			name: "a bad address", plugin: redisPlugin, args: "envoy --redis redis",
-			code: exitUsage, errors: `--redis: "redis" is no address (want host:port, such as redis:6379)`,
+			code: exitUsage, errors: `--redis: "redis" is not an address (want host:port, such as redis:6379)`,
 		},
 		{
 			name: "a bad port", plugin: redisPlugin, args: "envoy --redis r:1 --listen :x",
-			code: exitUsage, errors: `--listen: ":x" is no address`,
+			code: exitUsage, errors: `--listen: ":x" is not an address`,
 		},
 		{
 			name: "a failover with a password", plugin: secretPlugin, args: "envoy --redis a:1,b:1",

@@ -49,7 +49,7 @@ traffic is described by a file or by flags, or comes from an access log.`,
 	f.StringVar(&s.client.URL, "url", "", "URL of the requests; {n} is the client's number")
 	f.StringArrayVarP(&s.headers, "header", "H", nil, "a header of the requests, 'name: value'; {n} is the client's number")
 	f.StringVar(&s.client.Method, "method", "GET", "method of the requests")
-	f.StringVar(&s.client.ClientIP, "client-ip", "", "address of the clients, or a network of which client n has the n-th")
+	f.StringVar(&s.client.ClientIP, "client-ip", "", "address of the clients, or a network in which client n has the n-th address")
 	f.Float64Var(&s.client.Rate, "rate", 100, "requests a second")
 	f.IntVar(&s.client.Identities, "identities", 1, "how many clients there are")
 	f.Float64Var(&s.client.Zipf, "zipf", 0, "client n sends in proportion to 1/n^zipf; 0: all alike")
@@ -152,7 +152,7 @@ func (a *app) simulate(s *simulation) error {
 			return usage("%s: %w", s.log, err)
 		}
 		if log.Skipped > 0 {
-			fmt.Fprintf(a.errors, "note: %d lines of %s are no requests\n", log.Skipped, s.log)
+			fmt.Fprintf(a.errors, "note: %d lines of %s are not requests\n", log.Skipped, s.log)
 		}
 		report = simulate.Run(l.cfg, rules, log, s.options)
 	} else {

@@ -65,7 +65,7 @@ func TestSimulateFiles(t *testing.T) {
 		errors   string
 	}{
 		{"a description", []string{"--traffic", traffic}, 39, ""},
-		{"an access log", []string{"--log", log}, 1, "note: 1 lines of " + log + " are no requests\n"},
+		{"an access log", []string{"--log", log}, 1, "note: 1 lines of " + log + " are not requests\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

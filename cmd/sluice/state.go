@@ -27,7 +27,7 @@ type stateFlags struct {
 func (s *stateFlags) flags(command *cobra.Command) {
 	s.source.flag(command)
 	f := command.Flags()
-	f.StringSliceVar(&s.Addresses, "redis", nil, "address of Redis, host:port; of a Redis Cluster some nodes")
+	f.StringSliceVar(&s.Addresses, "redis", nil, "address of Redis, host:port; for a Redis Cluster some nodes")
 	f.BoolVar(&s.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
 	f.BoolVar(&s.TLS, "redis-tls", false, "Redis speaks TLS")
 	f.StringVar(&s.CA, "redis-ca", "", "file with the authority of Redis' certificate (default: the system's)")
@@ -94,7 +94,7 @@ func (a *app) identityCommand(use, short, long string, s *stateFlags, run func(c
 	command := &cobra.Command{
 		Use:   use + " RULE [VALUE...]",
 		Short: short,
-		Long:  long + "\n\nThe values are those of the rule's key, in its order; constants have none.",
+		Long:  long + "\n\nThe values are those of the rule's key, in its order; leave out constants.",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, client, err := a.open(c.Context(), s)
@@ -110,7 +110,7 @@ func (a *app) identityCommand(use, short, long string, s *stateFlags, run func(c
 		},
 	}
 	s.flags(command)
-	command.Flags().StringVar(&s.identity, "identity", "", "the identity as keys, logs and top show it, in place of the values")
+	command.Flags().StringVar(&s.identity, "identity", "", "the identity as keys, logs and top show it, instead of the values")
 	return command
 }
 
@@ -215,7 +215,7 @@ func (a *app) printState(s *identityState) error {
 	if s.Override != nil && s.Override.Value != "block" && s.Override.Value != "free" {
 		ignored := ""
 		if checkOverride(s.Override.Value) != nil {
-			ignored = ", which is none and is ignored"
+			ignored = ", which is not valid and is ignored"
 		}
 		fmt.Fprintf(a.out, "Override: %q%s%s.\n", s.Override.Value, lasting(s.Override), ignored)
 	}

@@ -240,9 +240,9 @@ func TestOverrides(t *testing.T) {
 		code       int
 		errors     string
 	}{
-		{"no such override", "override plain a --to y2", exitUsage, `--to: "y2" is no override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)`},
-		{"too large a factor", "override plain a --to x1001", exitUsage, "is no override"},
-		{"too small a factor", "override plain a --to x0.0001", exitUsage, "is no override"},
+		{"no such override", "override plain a --to y2", exitUsage, `--to: "y2" is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)`},
+		{"too large a factor", "override plain a --to x1001", exitUsage, "is not an override"},
+		{"too small a factor", "override plain a --to x0.0001", exitUsage, "is not an override"},
 		{"no value", "override plain a", exitUsage, `required flag(s) "to" not set`},
 		{"a time that is none", "block plain a --for -2h", exitUsage, "--for: want a time such as 2h"},
 		{"a rule that reads none", "override plain a --to x2", exitUsage, `rule "plain": the rule does not read overrides (want "overrides": true)`},
@@ -351,7 +351,7 @@ func TestOverridesAndPenalties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		do("get watched a", ", which is none and is ignored.")
+		do("get watched a", ", which is not valid and is ignored.")
 	}
 }
 

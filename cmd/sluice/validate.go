@@ -32,7 +32,7 @@ type (
 		Role     string          `json:"role,omitempty"` // absent if there are mistakes
 		Rules    int             `json:"rules"`
 		Mistakes []mistakeReport `json:"mistakes"`
-		Notes    []mistakeReport `json:"notes,omitempty"` // what the log says of it at load
+		Notes    []mistakeReport `json:"notes,omitempty"` // what the log says about it at load
 	}
 	mistakeReport struct {
 		Line    int    `json:"line"`

@@ -25,7 +25,7 @@ type step struct{ at, offset int64 } // seconds since the Unix epoch; from UTC
 
 const firstSecond = 567_993_600 // the beginning of 1988
 
-// read reads Go's zoneinfo.zip, and which release it is of.
+// read reads Go's zoneinfo.zip, and the release that it comes from.
 func read(dir string) (release string, zones []zone, err error) {
 	script, err := os.ReadFile(filepath.Join(dir, "update.bash"))
 	if err != nil {

@@ -12,7 +12,9 @@ import (
 )
 
 // provider pretends to be OpenAI and Anthropic. The request says what its answer is
-// worth: "worth=321" is 321 tokens, 20 of which are the prompt's.
+// worth: "worth=321" is 321 tokens, 20 of which are the prompt's. "pause=500ms" is what
+// it waits after each event of a stream, "usage={}" what it says of tokens in place of
+// that.
 type provider struct{ asked, tokens atomic.Int64 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +42,14 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.tokens.Add(int64(worth))
 	}
 	time.Sleep(20 * time.Millisecond)
-	a := answer{w: w, left: r.Context().Done(), worth: worth, slow: strings.Contains(words, "slow")}
+	a := answer{w: w, left: r.Context().Done(), worth: worth}
+	if _, rest, ok := strings.Cut(words, "pause="); ok {
+		a.pause, _ = time.ParseDuration(strings.Fields(rest)[0])
+	}
+	if _, rest, ok := strings.Cut(words, "usage="); ok {
+		a.absurd(rest, req.Stream)
+		return
+	}
 	switch anthropic := r.URL.Path == "/v1/messages"; {
 	case anthropic && req.Stream:
 		a.events(anthropicEvents)
@@ -81,7 +90,7 @@ type answer struct {
 	w     http.ResponseWriter
 	left  <-chan struct{}
 	worth int // 0: it says nothing of tokens
-	slow  bool
+	pause time.Duration
 }
 
 func (a *answer) json(format string) {
@@ -104,13 +113,20 @@ func (a *answer) events(events []string) {
 			return
 		}
 		a.w.(http.Flusher).Flush()
-		if !a.slow {
-			continue
-		}
 		select {
-		case <-time.After(2 * time.Second):
+		case <-time.After(a.pause):
 		case <-a.left:
 			return
 		}
 	}
+}
+
+// absurd is an answer with this for its usage.
+func (a *answer) absurd(usage string, stream bool) {
+	if stream {
+		a.events([]string{openaiEvents[0], openaiEvents[1], `data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [], "usage": ` + usage + `}`, `data: [DONE]`})
+		return
+	}
+	a.w.Header().Set("content-type", "application/json")
+	fmt.Fprintf(a.w, `{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test", "choices": [], "usage": %s}`, usage)
 }

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,13 +33,37 @@ type aiGateway struct {
 // startAI runs it with replacements in the plugin's configuration.
 func startAI(t *testing.T, replacements ...string) *aiGateway {
 	t.Helper()
+	return startAIEdited(t, strings.NewReplacer(replacements...).Replace)
+}
+
+// startAIRule runs it with the members of its rule changed, and patience.
+func startAIRule(t *testing.T, edit func(rule map[string]any)) *aiGateway {
+	t.Helper()
+	return startAIEdited(t, func(plugin string) string {
+		var config map[string]any
+		if err := json.Unmarshal([]byte(plugin), &config); err != nil {
+			t.Fatal(err)
+		}
+		config["redis"].(map[string]any)["timeout"] = "10s" // a loaded machine may be slow
+		edit(config["rules"].([]any)[0].(map[string]any))
+		text, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	})
+}
+
+// startAIEdited runs it with the plugin's configuration changed.
+func startAIEdited(t *testing.T, edit func(plugin string) string) *aiGateway {
+	t.Helper()
 	p, server := &provider{}, redistest.Start(t)
 	upstream := envoytest.NewUpstream(t, p)
 	g := start(t, "ai.yaml", nil, func(c *envoyconf.Config) {
 		c.SetUpstream(upstream.Addr)
 		c.SetRedis(server.Addr)
 		const text = envoyconf.Limiter + "/configuration/value"
-		c.SetPlugin(strings.NewReplacer(replacements...).Replace(c.Get(text).(string)))
+		c.SetPlugin(edit(c.Get(text).(string)))
 	})
 	return &aiGateway{gateway: g, provider: p, client: server.Client()}
 }
@@ -69,9 +96,18 @@ func (g *aiGateway) sdk(t *testing.T, action, key string, number int) (r sdkResu
 	return r
 }
 
-// tokens is what Redis has counted of all keys: the counts behind the start of the
-// newest sub-window (algo/sliding_window_counter.lua).
+// tokens is what Redis has counted of all keys.
 func (g *aiGateway) tokens(t *testing.T) (sum int64) {
+	t.Helper()
+	for _, n := range g.tokensByKey(t) {
+		sum += n
+	}
+	return sum
+}
+
+// tokensByKey is what Redis has counted of each key: the counts behind the start of the
+// newest sub-window (algo/sliding_window_counter.lua).
+func (g *aiGateway) tokensByKey(t *testing.T) (all []int64) {
 	t.Helper()
 	keys, err := g.client.Keys(ctx, "rl:{llm|*:sliding_window_counter:*").Result()
 	if err != nil {
@@ -82,11 +118,13 @@ func (g *aiGateway) tokens(t *testing.T) (sum int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		sum := int64(0)
 		for counts := state[8:]; len(counts) >= 4; counts = counts[4:] {
 			sum += int64(binary.LittleEndian.Uint32(counts))
 		}
+		all = append(all, sum)
 	}
-	return sum
+	return all
 }
 
 // awaitTokens waits until the settlements have made them so many.
@@ -188,12 +226,44 @@ func TestAILimited(t *testing.T) {
 func TestAIVariants(t *testing.T) {
 	t.Parallel()
 	const usage = "double(metadata.typed_filter_metadata['envoy.ai.token_usage']."
-	g := startAI(t, `"key": [`, `"key": [{"expr": "metadata.typed_filter_metadata['envoy.ai.request_info'].model"}, `,
-		`"metadata": ["envoy.ai.token_usage", "total_tokens"]`, `"expr": "`+usage+`input_tokens) * 3.0 + `+usage+`output_tokens) * 15.0"`)
+	g := startAIRule(t, func(rule map[string]any) {
+		rule["key"] = append(rule["key"].([]any), map[string]any{"expr": "metadata.typed_filter_metadata['envoy.ai.request_info'].model"})
+		rule["settle"].(map[string]any)["cost"].(map[string]any)["expr"] = usage + "input_tokens) * 3.0 + " + usage + "output_tokens) * 15.0"
+	})
 	g.sdk(t, "openai_plain", "key", 0)
 	g.awaitTokens(t, 20*3+301*15)
-	keys, err := g.client.Keys(ctx, "rl:{llm|gpt-test|*:sliding_window_counter:*").Result()
+	keys, err := g.client.Keys(ctx, "rl:{llm|*|gpt-test}:sliding_window_counter:*").Result()
 	if err != nil || len(keys) != 1 {
 		t.Errorf("keys %q, %v", keys, err)
+	}
+}
+
+// TestAIPage: docs/ai.md shows the rule of ai.yaml.
+func TestAIPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "ai.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(page), "```json rule\n")
+	example, _, _ = strings.Cut(example, "```")
+	text, err := os.ReadFile("ai.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := envoyconf.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown any
+	var shipped struct{ Rules []any }
+	if err := json.Unmarshal([]byte(example), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(c.Get(envoyconf.Limiter+"/configuration/value").(string)), &shipped); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual([]any{shown}, shipped.Rules) {
+		t.Errorf("docs/ai.md shows\n%v\nai.yaml has\n%v", shown, shipped.Rules)
 	}
 }

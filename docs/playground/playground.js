@@ -8,15 +8,19 @@ const TALLEST = 12;    // most requests in one part
 const LANES = 4;       // most algorithms at once
 const START = 1800000000 * 1e6; // us since the Unix epoch: an edge of every window
 
-// The fields that each algorithm takes beside limit and window, in algo's order.
+// The fields that each algorithm takes beside limit, in algo's order. "lasts" is not of
+// the configuration: it is how long each request holds its slot.
 const ALGORITHMS = [
-  {name: "fixed_window", fields: ["anchor"]},
-  {name: "sliding_window_log", fields: []},
-  {name: "sliding_window_counter", fields: ["sub_windows"]},
-  {name: "token_bucket", fields: ["burst"]},
-  {name: "leaky_bucket", fields: ["burst", "overflow", "max_delay"]},
-  {name: "gcra", fields: ["burst"]},
+  {name: "fixed_window", fields: ["window", "anchor"]},
+  {name: "sliding_window_log", fields: ["window"]},
+  {name: "sliding_window_counter", fields: ["window", "sub_windows"]},
+  {name: "token_bucket", fields: ["window", "burst"]},
+  {name: "leaky_bucket", fields: ["window", "burst", "overflow", "max_delay"]},
+  {name: "gcra", fields: ["window", "burst"]},
+  {name: "concurrency", fields: ["lasts"]},
 ];
+
+const fieldsOf = limit => ALGORITHMS.find(a => a.name === limit.algorithm).fields;
 
 // Shapes of traffic: requests in each part of the time.
 const SHAPES = {
@@ -60,11 +64,12 @@ function decide(limit, times) {
   const floats = (at, n) => new Float64Array(engine.memory.buffer, at, n);
   const index = ALGORITHMS.findIndex(a => a.name === limit.algorithm);
   const takes = name => ALGORITHMS[index].fields.includes(name);
+  const micros = seconds => Math.round(seconds * 1000) * 1000;
   const queues = takes("overflow") && limit.overflow === "queue";
-  floats(engine.limitAt(), 8).set([
-    index + 1, limit.limit, Math.round(limit.window * 1000) * 1000, takes("burst") ? limit.burst : 0,
+  floats(engine.limitAt(), 9).set([
+    index + 1, limit.limit, takes("window") ? micros(limit.window) : 0, takes("burst") ? limit.burst : 0,
     takes("anchor") && limit.anchor === "first_request" ? 1 : 0, takes("sub_windows") ? limit.sub_windows : 0,
-    queues ? 1 : 0, queues ? Math.round(limit.max_delay * 1000) * 1000 : 0,
+    queues ? 1 : 0, queues ? micros(limit.max_delay) : 0, takes("lasts") ? micros(limit.lasts) : 0,
   ]);
   const input = floats(engine.arrivalsAt(), 2 * times.length);
   times.forEach((t, i) => { input[2 * i] = START + Math.round(t * 1e6); input[2 * i + 1] = 1; });
@@ -92,6 +97,7 @@ function read(form) {
   return {
     algorithm: form.elements.algorithm.value, limit: number("limit"), window: number("window"), burst: number("burst"),
     anchor: form.elements.anchor.value, sub_windows: number("sub_windows"), overflow: form.elements.overflow.value, max_delay: number("max_delay"),
+    lasts: number("lasts"),
   };
 }
 
@@ -103,8 +109,9 @@ function duration(seconds) {
 
 // configuration is a lane's limit as the plugin's JSON.
 function configuration(limit) {
-  const fields = ALGORITHMS.find(a => a.name === limit.algorithm).fields;
-  const out = {algorithm: limit.algorithm, limit: limit.limit, window: duration(limit.window)};
+  const fields = fieldsOf(limit);
+  const out = {algorithm: limit.algorithm, limit: limit.limit};
+  if (fields.includes("window")) out.window = duration(limit.window);
   if (fields.includes("burst") && limit.burst !== limit.limit) out.burst = limit.burst;
   if (fields.includes("anchor") && limit.anchor !== "clock") out.anchor = limit.anchor;
   if (fields.includes("sub_windows") && limit.sub_windows !== 1) out.sub_windows = limit.sub_windows;
@@ -188,17 +195,30 @@ function axis(c, width, height, colour, every) {
   }
 }
 
+// rooms are the times at which room changes, and how much there is from then on: with
+// each decision and, where slots are held, with each request that ends.
+function rooms(decisions, limit) {
+  const changes = decisions.map(d => ({at: d.at, room: d.remaining}));
+  if (!fieldsOf(limit).includes("lasts")) return changes;
+  const ends = decisions.filter(d => d.allowed).map(d => ({at: d.at + limit.lasts, ends: true}));
+  const micros = change => Math.round(change.at * 1e6);
+  const all = [...ends, ...changes].sort((a, b) => micros(a) - micros(b) || !!b.ends - !!a.ends); // a slot is given back first
+  let room = limit.limit;
+  for (const change of all) room = change.room = change.ends ? room + 1 : change.room;
+  return all;
+}
+
 // drawLane shows decisions as dots, stacked by the time at which they leave.
 function drawLane(lane, decisions, limit, colour) {
   const {c, width, height} = sharp(lane.canvas, 132);
   const ground = height - 20, x = t => t / SPAN * width;
   const columns = Math.max(40, Math.floor(width / 8)), size = width / columns;
-  const capacity = ALGORITHMS.find(a => a.name === limit.algorithm).fields.includes("burst") ? limit.burst : limit.limit;
+  const capacity = fieldsOf(limit).includes("burst") ? limit.burst : limit.limit;
   c.fillStyle = colour.room;
-  decisions.forEach((d, i) => {
-    const until = i + 1 < decisions.length ? decisions[i + 1].at : SPAN;
-    const tall = Math.min(1, d.remaining / Math.max(1, capacity)) * (ground - 8);
-    c.fillRect(x(d.at), ground - tall, x(until) - x(d.at), tall);
+  rooms(decisions, limit).forEach((change, i, all) => {
+    const until = i + 1 < all.length ? all[i + 1].at : SPAN;
+    const tall = Math.min(1, change.room / Math.max(1, capacity)) * (ground - 8);
+    c.fillRect(x(change.at), ground - tall, x(until) - x(change.at), tall);
   });
   axis(c, width, height, colour, SPAN / 4);
   const stacked = new Array(columns).fill(0);
@@ -227,7 +247,7 @@ function drawLane(lane, decisions, limit, colour) {
 // showLane decides and draws one lane.
 function showLane(lane, times, colour) {
   const limit = read(lane.form);
-  const fields = ALGORITHMS.find(a => a.name === limit.algorithm).fields;
+  const fields = fieldsOf(limit);
   for (const label of lane.form.querySelectorAll("[data-of]")) {
     const of = label.dataset.of;
     label.hidden = !fields.includes(of) || of === "max_delay" && limit.overflow !== "queue";
@@ -240,8 +260,8 @@ function showLane(lane, times, colour) {
     return;
   }
   const admitted = decisions.filter(d => d.allowed).length, held = decisions.filter(d => d.delay > 0).length;
-  const text = `${admitted} of ${decisions.length} admitted, ${decisions.length - admitted} rejected` + (held ? `, ${held} of them held` : "") +
-    `; at most ${most(decisions, limit.window)} within any ${duration(limit.window)}`;
+  const busiest = fields.includes("lasts") ? `${most(decisions, limit.lasts)} at once` : `${most(decisions, limit.window)} within any ${duration(limit.window)}`;
+  const text = `${admitted} of ${decisions.length} admitted, ${decisions.length - admitted} rejected` + (held ? `, ${held} of them held` : "") + `; at most ${busiest}`;
   lane.result.textContent = text;
   lane.canvas.setAttribute("aria-label", `${limit.algorithm}: ${text}`);
   drawLane(lane, decisions, limit, colour);
@@ -261,7 +281,7 @@ function update() {
   choose();
 }
 
-// choose lists the lanes that a configuration can be had of, and shows one.
+// choose lists the lanes, and shows the configuration of one.
 function choose() {
   const which = $("which"), chosen = Math.max(0, Math.min(which.selectedIndex, lanes.length - 1));
   which.replaceChildren(...lanes.map((lane, i) => new Option(`${i + 1}: ${lane.form.elements.algorithm.value}`)));
@@ -317,7 +337,7 @@ async function copy() {
 async function start() {
   engine = await load();
   for (const name of [...Object.keys(SHAPES), "drawn"]) $("shape").add(new Option(name));
-  const common = {limit: 5, window: 5, burst: 5, anchor: "clock", sub_windows: 1, overflow: "reject", max_delay: 10};
+  const common = {limit: 5, window: 5, burst: 5, anchor: "clock", sub_windows: 1, overflow: "reject", max_delay: 10, lasts: 1};
   addLane({...common, algorithm: "fixed_window"});
   addLane({...common, algorithm: "gcra"});
   $("shape").addEventListener("change", () => { if ($("shape").value in SHAPES) setShape($("shape").value); });

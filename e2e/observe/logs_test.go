@@ -21,7 +21,7 @@ var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"ev
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: rule ".+": without .* the rule is skipped: the request is not limited by it .*$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" answers(?:: .*)?$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis is back: it decides again$` +
-	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: what is set as override of "\w+\|\w+" is none and is ignored \(want block, free, or a factor .*\)$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: the override of "\w+\|\w+" is not valid and is ignored \(want block, free, or a factor .*\)$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" did not decide a request: \w+: .*\(the next such line in a minute at the earliest\)$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis does not decide: \w+: .*; the failure mode applies, next probe in \d+ms$`)
 

@@ -45,7 +45,7 @@ func (h *Host) Drain() {
 	}
 }
 
-// Pump runs events as they come until the condition holds, and says whether it
+// Pump runs events as they come until the condition holds, and reports whether it
 // does. It gives up when the time is over, or the guest has failed.
 func (h *Host) Pump(limit time.Duration, condition func() bool) bool {
 	timer := time.NewTimer(limit)

@@ -92,7 +92,7 @@ func (p *Plugin) Close() {
 	}
 }
 
-// Closed says whether the guest has been told to delete the context.
+// Closed reports whether the guest has been told to delete the context.
 func (p *Plugin) Closed() bool { return p.host.contexts[p.id] == nil }
 
 func (p *Plugin) closeIfUnused() {

@@ -83,7 +83,7 @@ func (s *Stream) RequestTrailers(trailers Pairs) Action {
 	return s.request.pushTrailers(trailers)
 }
 
-// RequestPaused says whether the request waits for the guest.
+// RequestPaused reports whether the request waits for the guest.
 func (s *Stream) RequestPaused() bool { return s.request.state != iterating }
 
 // ResponseHeaders brings the headers of the upstream's response.
@@ -101,7 +101,7 @@ func (s *Stream) ResponseTrailers(trailers Pairs) Action {
 	return s.response.pushTrailers(trailers)
 }
 
-// ResponsePaused says whether the response waits for the guest.
+// ResponsePaused reports whether the response waits for the guest.
 func (s *Stream) ResponsePaused() bool { return s.response.state != iterating }
 
 // End is the end of the stream, whatever it came to: it is logged, then done,

@@ -36,7 +36,7 @@ type Reply struct {
 }
 
 // IsGRPC reports whether Envoy takes a request of this content type for gRPC, as
-// its Grpc::Common::isGrpcRequestHeaders does: gRPC-Web is none.
+// its Grpc::Common::isGrpcRequestHeaders does. gRPC-Web does not count.
 func IsGRPC(contentType string) bool {
 	rest, ok := strings.CutPrefix(contentType, "application/grpc")
 	return ok && (rest == "" || rest[0] == '+')
@@ -125,8 +125,8 @@ func retryAfter(limits []Limit) int64 {
 	return max(1, seconds(longest))
 }
 
-// spread makes a wait longer by a share of it that chance chooses, so that clients
-// who are rejected together do not come back together.
+// spread makes a wait longer by a random share of it, so that clients who are rejected
+// together do not come back together.
 func (w *Writer) spread(seconds int64) int64 {
 	most := (seconds*w.jitterPercent + 99) / 100
 	if seconds == 0 || most == 0 {

@@ -26,7 +26,7 @@ var zones string
 // firstSecond is the beginning of 1988: what was before is not known.
 const firstSecond = 567_993_600
 
-// Release is the tzdata release that the zones are of, such as "2025c".
+// Release is the tzdata release that the zones come from, such as "2025c".
 func Release() string {
 	release, _, _ := strings.Cut(zones, "\n")
 	return release

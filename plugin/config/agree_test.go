@@ -26,7 +26,7 @@ var beyondSchema = []string{
 	"parts do not divide",
 	"cannot be used here",
 	"to refill",
-	"as header names know no case",
+	"because header names are case-insensitive",
 	"matches every request",
 	"is not an address",
 	"written as IPv6",

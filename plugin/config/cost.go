@@ -32,9 +32,9 @@ func (s scope) costOf(limit *Limit) *Cost {
 	return &s.rule.Cost
 }
 
-// checkCost reports a constant cost that the limit can never admit. The largest
-// that a header may ask for can be above: such a request is rejected. A limit of
-// 0 is meant to reject every cost.
+// checkCost reports a constant cost that the limit can never admit. The largest cost
+// that a header may ask for can be above the capacity: such a request is rejected. A
+// limit of 0 is meant to reject every cost.
 func (s scope) checkCost(o object, limit *Limit) {
 	cost, capacity := s.costOf(limit), limit.Capacity()
 	if capacity == 0 || cost.Default <= capacity {

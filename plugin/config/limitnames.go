@@ -35,8 +35,9 @@ func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 }
 
 // limitName is the name of a limit without one of its own, in answers and
-// metrics: the rule's. If the rule has several limits, the window follows as it
-// is spelled, or the algorithm where there is none, and the algorithm if another limit without a name has this window.
+// metrics: the rule's. If the rule has several limits, the window follows as it is
+// spelled, or the algorithm if there is no window. The algorithm follows, too, if
+// another limit without a name has this window.
 func (s scope) limitName(d *draftLimit, several, shared bool) string {
 	name := s.rule.Name
 	if !several || name == "" {

@@ -82,7 +82,7 @@ func (d *draftLimit) isWhole() bool {
 // checkSlots reports slots that a settlement would be taken to settle.
 func (s scope) checkSlots(d *draftLimit) {
 	if d.Algorithm == algo.Concurrency && d.Cost == nil && s.rule.Settle != nil && s.rule.Settle.Cost != nil {
-		d.mistake(`"settle" has a "cost", which is not what slots are counted by (want a "cost" here)`)
+		d.mistake(`"settle" has a "cost", which does not count slots (want a "cost" here)`)
 	}
 }
 

@@ -80,7 +80,7 @@ func readHeaderMatches(v value) []HeaderMatch {
 		}
 		name := strings.ToLower(field.name)
 		if seen[name] {
-			field.mistake("appears twice, as header names know no case (want it once)")
+			field.mistake("appears twice, because header names are case-insensitive (want it once)")
 		}
 		seen[name] = true
 		all = append(all, HeaderMatch{Name: name, Match: matcher})

@@ -25,7 +25,7 @@ func readPenalty(o object, mode Mode) *Penalty {
 		return nil
 	}
 	if mode != Enforce {
-		o.mistake(`"penalty" stands in a rule that rejects nobody (want the mode "enforce")`)
+		o.mistake(`"penalty" is in a rule that rejects nobody (want the mode "enforce")`)
 	}
 	p := &Penalty{}
 	o, ok = v.readObject("after", "within", "for")

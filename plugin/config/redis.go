@@ -53,7 +53,7 @@ func readCredentials(o object, redis *Redis) {
 		o.mistake(`"password" and "password_env" exclude each other (want at most one)`)
 	}
 	if redis.Username != "" && redis.Password == "" && redis.PasswordEnv == "" {
-		o.mistake(`"username" stands without a password (want "password" or "password_env" beside it)`)
+		o.mistake(`"username" has no password (want "password" or "password_env" beside it)`)
 	}
 	if strings.ContainsAny(redis.PasswordEnv, "=\x00") {
 		v, _ := o.field("password_env")

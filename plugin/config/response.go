@@ -71,7 +71,7 @@ func readResponseHeaders(v value) [][2]string {
 			field.mistake("not a header to add (%s)", why)
 		}
 		if seen[name] {
-			field.mistake("appears twice, as header names know no case (want it once)")
+			field.mistake("appears twice, because header names are case-insensitive (want it once)")
 		}
 		seen[name] = true
 		headers = append(headers, [2]string{name, text})

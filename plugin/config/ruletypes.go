@@ -55,10 +55,10 @@ type Settle struct {
 // StatusRange is a range of status codes, both included.
 type StatusRange struct{ First, Last int }
 
-// SettleCost is what a request has cost in truth: a number of the response,
+// SettleCost is what a request really cost: a number of the response,
 // divided by Per and rounded up, at most Max.
 type SettleCost struct {
-	Amount // Header is of the response; Default has no meaning
+	Amount // Header is a response header; Default has no meaning
 	Per    int64
 }
 
@@ -68,7 +68,7 @@ type Match struct {
 	Host    *StringMatch // compared in lower case and without port
 	Methods []string
 	Headers []HeaderMatch // in the configuration's order
-	// ClientIP are networks, one of which the client's address must be in.
+	// ClientIP are networks. The client's address must be in one of them.
 	ClientIP []ipaddr.Prefix
 	Expr     string // CEL; "" for none
 	Not      *Match
@@ -170,7 +170,7 @@ type Limit struct {
 	// or "month:Europe/Berlin:31".
 	Window string
 	// Calendar is the calendar window of a fixed_window, or nil. WindowMicros is
-	// then the longest that such a window can be, but for changes of the clock.
+	// then the longest that such a window can be, apart from changes of the clock.
 	Calendar *Calendar
 	Lease    *Lease // nil: every request asks Redis
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Skipped says of each rule which requests it is skipped for: a key that is absent is
-// easily taken for one that is counted as empty. It is no mistake.
+// Skipped says for each rule which requests skip it: people easily take an absent key
+// for one that is counted as empty. It is not a mistake.
 func (c *Config) Skipped() (notes []Mistake) {
 	for i := range c.Rules {
 		lacks := c.MayLack(&c.Rules[i])

@@ -3,9 +3,13 @@
 //
 // A Question holds one Check for each rule that applies. Stores asks them: of the
 // leases that the worker holds, of its memory of rejections, of Redis, or of the
-// embedded store. When every check has its answer, or will get none, Verdict says
-// what to do with the request, and Stores carries out what that means for the
-// stores: what the other checks charged is given back when one rejects.
+// embedded store. Each of these says what it thinks of a check as an algo.Ruling, which
+// becomes the Check's answer in one place. When every check has its answer, or will get
+// none, Verdict says what to do with the request, and Stores carries out what that means
+// for the stores: what the other checks charged is given back when one rejects.
+//
+// ask.go is the way of a question from step to step, and says in which file each step is:
+// one for each store.
 //
 // Three things hold whatever happens to a request:
 //   - It leaves each State by the one table of transitions in state.go.

@@ -1,9 +1,6 @@
 package decide
 
-import (
-	"github.com/sluiceproxy/sluice/plugin/redis"
-	"github.com/sluiceproxy/sluice/plugin/rule"
-)
+import "github.com/sluiceproxy/sluice/plugin/rule"
 
 // This file is what the response makes of what a request has charged.
 
@@ -48,18 +45,18 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 		return
 	}
 	s.differences = s.differences[:0]
-	less, more := false, false
+	some := false
 	for i, cost := range settled.costs {
 		difference := int64(0)
 		if cost > 0 && settles(settled.limits, i, worth) {
 			difference = cost - worth.Cost
 		}
 		s.differences = append(s.differences, difference)
-		less, more = less || difference > 0, more || difference < 0
+		some = some || difference != 0
 	}
-	if less || more {
+	if some {
 		settled.costs = s.differences
-		s.change(&settled, less, now)
+		s.change(&settled, true, now)
 	}
 }
 
@@ -67,28 +64,4 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 // for as long as the request lasts, whatever it is worth.
 func settles(limits *rule.LimitSet, i int, worth rule.Worth) bool {
 	return limits.Limits[i].Algorithm.HasWindow() && (worth.All || limits.TakesRuleCost(i))
-}
-
-// change changes a charge by a receipt's costs, and forgets what is remembered of an
-// identity that gets something back.
-func (s *Stores) change(r *Receipt, less bool, now Time) {
-	s.calendars.fit(r.limits, r.sizes, r.atMicros)
-	switch r.source {
-	case FromRedis:
-		s.conn.Settle(s.chargeOf(r), now.SteadyMicros)
-		if less {
-			s.forget(r.limits.Index, r.tag)
-		}
-	case FromEmbedded, FromFallback:
-		// The store may be contended; then the reservation stands.
-		_ = s.embedded.RefundEach(s.planOf(r.limits, r.sizes), r.tag, r.atMicros, now.UnixMicros, r.costs)
-	}
-}
-
-// chargeOf is what a receipt says as Redis has it.
-func (s *Stores) chargeOf(r *Receipt) redis.Charge {
-	return redis.Charge{
-		Script: s.scripts[r.limits.Index], Tag: r.tag, Costs: r.costs, Sizes: r.sizes,
-		Nonce: r.nonce, AtMicros: r.atMicros,
-	}
 }

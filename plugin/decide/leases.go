@@ -1,11 +1,73 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
+
+// This file asks the leases: units of hot identities that Redis has given this worker.
+
+// spend decides checks with units that this worker holds. It comes before the
+// memory of rejections: units in hand were charged already.
+func (s *Stores) spend(q *Question, now Time) {
+	if s.leases == nil {
+		return
+	}
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if len(c.Limits.Limits) == 0 {
+			continue
+		}
+		limit := &c.Limits.Limits[0]
+		if limit.Lease == nil || !c.Charges() {
+			continue
+		}
+		c.lease = s.leases.Of(c.Limits.Index, c.Tag, limit, now.SteadyMicros)
+		d, charge, ok := s.leases.Spend(c.lease, now.SteadyMicros)
+		if !ok {
+			continue
+		}
+		c.Decisions[0], c.nonce = d, charge.Nonce
+		c.answer(FromLease, &algo.Ruling{AtMicros: charge.StoreMicros, Allowed: true}, c.Decisions)
+	}
+}
+
+// replenish asks Redis for the units that the leases of a question will want. The
+// request does not wait for them.
+func (s *Stores) replenish(q *Question, now Time) {
+	if s.leases == nil {
+		return
+	}
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.lease != nil {
+			s.take(c, now)
+		}
+	}
+}
+
+// take asks Redis for a batch of units if the lease wants one.
+func (s *Stores) take(c *Check, now Time) {
+	order := c.lease.Wants(now.SteadyMicros)
+	if order.Units == 0 {
+		return
+	}
+	if s.conn.Begin(now.SteadyMicros) != redis.NoCause {
+		c.lease.Failed(now.SteadyMicros)
+		return
+	}
+	charge := redis.Charge{
+		Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: order.Cost(), Sizes: slices.Clone(c.Sizes),
+	}
+	w := &batch{stores: s, lease: c.lease, charge: charge}
+	w.charge.Nonce = s.conn.Add(w, 0, charge)
+	c.lease.Asked(order, w.charge.Nonce, now.SteadyMicros)
+	s.record.Count(metric.CheckSent, 1)
+	s.conn.Flush(now.SteadyMicros)
+}
 
 // batch is the units of one lease that Redis was asked for.
 type batch struct {

@@ -12,7 +12,7 @@ func (s *Stores) Tick(now Time) {
 // NextMicros is how long until the stores have something to do, at least 1; 0 if
 // nothing waits.
 func (s *Stores) NextMicros(nowMicros int64) int64 {
-	if s.ready.len() > 0 {
+	if s.ready.len() > 0 || s.crowd.len() > 0 && !s.conn.Crowded(false, nowMicros) {
 		return 1
 	}
 	next := s.queue.nextMicros(nowMicros)

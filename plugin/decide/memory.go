@@ -6,6 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -39,15 +40,66 @@ func holds(rules *rule.Set) (holds []int64) {
 // of things.
 func givesBack(l config.Limit) bool { return l.Lease != nil || l.Queue }
 
-// Shown reports whether the client is shown a decision: all that were made. Whoever is
-// free of limits is shown none.
-func (c *Check) Shown(i int) bool {
-	return c.By != algo.ByFree && (c.Source != FromLimit || !c.Decisions[i].Allowed)
+// recall looks for a rejection that is remembered. One is enough to conclude the
+// request: Redis is not asked about it at all. What is remembered of its other rules
+// is shown beside it.
+func (s *Stores) recall(q *Question, now Time) (rejected bool) {
+	if s.denied == nil {
+		return false
+	}
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if c.Enforced() && unanswered(c) && !c.Limits.HasSlots() {
+			s.recallCheck(c, now)
+			rejected = rejected || c.Source == FromMemory && c.Status == Rejected
+		}
+	}
+	if rejected {
+		s.record.Count(metric.DenyCacheHit, 1)
+		return true
+	}
+	for i := range q.Checks { // what is remembered beside a rejection admits nobody
+		if c := &q.Checks[i]; c.Source == FromMemory {
+			c.Status, c.Source = Unasked, FromNobody
+		}
+	}
+	return false
 }
 
-// remember keeps what Redis said when a request was rejected.
-func (s *Stores) remember(c *Check, now Time) {
-	if s.denied == nil || c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree || c.Limits.HasSlots() {
+// recallCheck answers a check by what is remembered of its identity, if that says
+// anything about it.
+func (s *Stores) recallCheck(c *Check, now Time) {
+	e := s.denied.Find(c.Limits.Index, c.Tag)
+	if e == nil {
+		return
+	}
+	ruling, known := e.Ruling(c.asks(), now.SteadyMicros, c.Decisions)
+	if known && (ruling.By.Blocks() || !s.mustTell(c, now)) {
+		c.answer(FromMemory, &ruling, c.Decisions)
+	}
+}
+
+// asks is what the check asks of its limits.
+func (c *Check) asks() deny.Asked {
+	return deny.Asked{Limits: c.Limits.Plan.Limits(), Sizes: c.Sizes, Costs: c.Costs}
+}
+
+// remember keeps what Redis said of a request that was refused. A rejection that counts
+// towards a penalty is left out where several rules reject: later it would seem to be
+// the only one.
+func (s *Stores) remember(q *Question, several bool, now Time) {
+	if s.denied == nil {
+		return
+	}
+	for i := range q.Checks {
+		if c := &q.Checks[i]; !several || !c.strikes() {
+			s.rememberCheck(c, now)
+		}
+	}
+}
+
+func (s *Stores) rememberCheck(c *Check, now Time) {
+	if c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree || c.Limits.HasSlots() {
 		return
 	}
 	i := c.Limits.Index
@@ -55,8 +107,7 @@ func (s *Stores) remember(c *Check, now Time) {
 		s.denied.RememberBlock(i, c.Tag, deny.Block{By: by, LeftMicros: left}, now.SteadyMicros, c.AtMicros, s.holds[i])
 		return
 	}
-	asked := deny.Asked{Limits: s.planOf(c.Limits, c.Sizes).Limits(), Costs: c.Costs}
-	s.denied.Remember(i, c.Tag, asked, c.Decisions, now.SteadyMicros, c.AtMicros, s.holds[i])
+	s.denied.Remember(i, c.Tag, c.asks(), c.Decisions, now.SteadyMicros, c.AtMicros, s.holds[i])
 }
 
 // lastingBlock is the block that the identity is under from now on, if it is.

@@ -125,6 +125,18 @@ func (w *world) Set(key string, value []byte, _ uint32) error {
 	return nil
 }
 
+// Crowded implements Redis. By chance requests come in one go.
+func (w *world) Crowded(others bool, _ int64) bool {
+	return !w.steady && !w.down && w.random.IntN(4) < 1+btoi(others)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // Begin implements Redis.
 func (w *world) Begin(int64) redis.Cause {
 	if w.down {

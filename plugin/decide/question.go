@@ -4,11 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // Question is all that is asked about one request: a Check for each rule that
@@ -37,77 +33,6 @@ type Question struct {
 	costs     []int64
 	sizes     []algo.Size
 }
-
-// Status is what is known of a check.
-type Status uint8
-
-// The statuses of a check.
-const (
-	// Unasked: the request was concluded without it, by a remembered rejection.
-	Unasked Status = iota
-	// Waiting: Redis was asked.
-	Waiting
-	// Allowed and Rejected: it was decided.
-	Allowed
-	Rejected
-	// Undecided: Redis will not decide it in time.
-	Undecided
-)
-
-// Source is who decided a check.
-type Source uint8
-
-// The sources of decisions.
-const (
-	FromNobody   Source = iota
-	FromRedis           // a script, just now
-	FromMemory          // the deny cache: what Redis said before
-	FromLease           // units that Redis gave this worker
-	FromEmbedded        // the embedded store, where it is the only one
-	FromFallback        // the embedded store, as Redis did not decide
-	FromLimit           // the limit itself: it is 0
-)
-
-// Check is what one applying rule asks about the request, and the answer.
-type Check struct {
-	Rule   *rule.Rule
-	Limits *rule.LimitSet
-	Tag    []byte
-	Costs  []int64     // parallel to Limits.Limits
-	Sizes  []algo.Size // likewise, where a size came with the request; else nil
-
-	Status    Status
-	Source    Source
-	Decisions []algo.Decision // parallel to Limits.Limits
-	AtMicros  int64           // when it was decided, on the clock of the store that did
-
-	// By is who decided: the limits, or the rule's terms. If it blocks, LeftMicros is
-	// for how long; algo.Never for a block without end.
-	By         algo.By
-	LeftMicros int64
-	// EarnedMicros is how long the block is that this rejection has earned; 0 for none.
-	EarnedMicros int64
-
-	own     []algo.Size  // what Sizes is without a factor
-	asked   []algo.Size  // the sizes that Redis was asked with
-	factor  int64        // that Sizes was made for, in thousandths; 0: none
-	tells   bool         // Redis was told of rejections from memory
-	receipt Receipt      // of the decision
-	late    Receipt      // of an answer of Redis' that came after the verdict
-	nonce   int64        // of the call to Redis
-	lease   *lease.Lease // nil: the limit is not leased
-	slot    slots.Slot   // what it holds until the request is over
-	heard   rule.Heard   // what response headers say of the charge
-}
-
-// Charges reports whether the check takes anything of any limit.
-func (c *Check) Charges() bool { return len(c.Costs) > 0 && slices.Max(c.Costs) > 0 }
-
-// Decided reports whether a store decided the check.
-func (c *Check) Decided() bool { return c.Status == Allowed || c.Status == Rejected }
-
-// Enforced reports whether the check's rule can reject the request.
-func (c *Check) Enforced() bool { return c.Rule.Mode == config.Enforce }
 
 // Concluded is the verdict on the request, once there is one.
 func (q *Question) Concluded() Verdict { return q.verdict }
@@ -159,32 +84,12 @@ func (q *Question) reset() {
 	}
 }
 
-// Outcome is what became of the check by itself, whatever the others say: of a
-// request that had an outcome of its own.
-func (c *Check) Outcome(request answer.Outcome) answer.Outcome {
-	rejected := c.Status == Rejected
-	switch {
-	case c.Status == Undecided && c.Enforced() && request == answer.FailedDeny:
-		return answer.FailedDeny
-	case c.Status == Undecided:
-		return answer.FailedAllow
-	case rejected && !c.Enforced():
-		return answer.ShadowLimited
-	case rejected:
-		return c.rejection()
-	case c.Source == FromFallback:
-		return answer.LocalAllowed
+// first is the first check of a kind, in rule order; nil if there is none.
+func (q *Question) first(is func(*Check) bool) *Check {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; is(c) {
+			return c
+		}
 	}
-	return answer.Allowed
-}
-
-// rejection is the outcome of a check that rejects the request.
-func (c *Check) rejection() answer.Outcome {
-	switch {
-	case c.Source == FromFallback:
-		return answer.LocalLimited
-	case c.By.Blocks():
-		return answer.Blocked
-	}
-	return answer.Limited
+	return nil
 }

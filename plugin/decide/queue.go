@@ -1,6 +1,29 @@
 package decide
 
-import "container/heap"
+import (
+	"container/heap"
+
+	"github.com/sluiceproxy/sluice/plugin/metric"
+)
+
+// Next is the next question that can go on: first those that can be concluded, in
+// the order in which they became so, then those whose turn in a queue has come.
+// The event is Waits for a question to conclude, and TurnComes.
+func (s *Stores) Next(now Time) (q *Question, e Event) {
+	if q = s.ready.pop(); q != nil {
+		return q, Waits
+	}
+	if q = s.askCrowd(now); q != nil {
+		return q, Waits
+	}
+	return s.queue.next(now.SteadyMicros), TurnComes
+}
+
+// Hold queues a question until its turn comes.
+func (s *Stores) Hold(q *Question, delayMicros int64, now Time) {
+	s.record.Count(metric.RequestHeld, 1)
+	s.queue.hold(q, now.SteadyMicros+delayMicros)
+}
 
 // fifo is the questions that can be concluded, in the order in which they became
 // so.

@@ -77,22 +77,13 @@ func (s *Stores) drop(c *Check, now Time) (inRedis bool) {
 		return true
 	}
 	// The store may be contended; then it hears with the next call.
-	_ = s.embedded.Hold(s.planAt(c.Limits, now), c.Tag, now.UnixMicros, id.Slots)
+	_ = s.embedded.Hold(s.planNow(c.Limits, now), c.Tag, now.UnixMicros, id.Slots)
 	return false
 }
 
-// planAt is a plan as it is at a time, whatever came with a request.
-func (s *Stores) planAt(set *rule.LimitSet, now Time) *algo.Plan {
+// planNow is a plan as it is at a time, whatever came with a request.
+func (s *Stores) planNow(set *rule.LimitSet, now Time) *algo.Plan {
 	return s.planOf(set, s.calendars.sizes(set.Index, now.UnixMicros))
-}
-
-// heldLocally is how many slots of a check's identity this worker holds in the embedded
-// store.
-func (s *Stores) heldLocally(c *Check) int64 {
-	if s.slots == nil {
-		return 0
-	}
-	return s.slots.Held(c.Limits.Index, c.Tag, true)
 }
 
 // InFlight is how many requests hold slots of a list of limits.
@@ -128,7 +119,7 @@ type renewer struct {
 func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 	s := r.Stores
 	if id.Embedded {
-		_ = s.embedded.Hold(s.planAt(s.sets[id.List], r.now), id.Tag, r.now.UnixMicros, id.Slots)
+		_ = s.embedded.Hold(s.planNow(s.sets[id.List], r.now), id.Tag, r.now.UnixMicros, id.Slots)
 		return
 	}
 	for len(due) > 0 {

@@ -32,6 +32,7 @@ type Recorder interface {
 
 // Redis is the connection to Redis, see redis.Conn.
 type Redis interface {
+	Crowded(others bool, nowMicros int64) bool
 	Begin(nowMicros int64) redis.Cause
 	Add(w redis.Waiter, index int, charge redis.Charge) (nonce int64)
 	Flush(nowMicros int64)
@@ -55,7 +56,9 @@ type Stores struct {
 	denied  *deny.Cache     // nil: off
 	holds   []int64         // by rule.LimitSet.Index: how long a rejection may be remembered, us
 	leases  *lease.Book     // nil: no limit is leased
-	terms   terms           // of rules that have any
+
+	overrides overrides
+	penalties penalties
 
 	slots   *slots.Book // nil: no limit has any
 	sets    []*rule.LimitSet
@@ -69,6 +72,7 @@ type Stores struct {
 
 	differences []int64 // scratch, for a settlement
 
+	crowd fifo        // paused questions that Redis is still to be asked, see crowd.go
 	ready fifo        // paused questions that can be concluded
 	queue queue       // Held questions
 	idle  []*Question // to use again
@@ -90,7 +94,7 @@ func NewStores(cfg *config.Config, rules *rule.Set, embedded *local.Store, recor
 			s.leases = lease.NewBook(s)
 		}
 	}
-	s.terms = newTerms(cfg, rules)
+	s.overrides, s.penalties = newOverrides(rules), newPenalties(cfg, rules)
 	if cfg.DenyCacheSize > 0 {
 		s.denied = deny.New(int(cfg.DenyCacheSize))
 		s.holds = holds(rules)
@@ -141,41 +145,32 @@ func (s *Stores) Drop(q *Question) {
 	s.Release(q)
 }
 
-// Conclude finds the verdict on a question of which no check waits any more, and
-// does what follows from it in the stores. What is to be done with the request in
-// Envoy is the caller's.
-func (s *Stores) Conclude(q *Question, now Time) Verdict {
-	if s.mode == config.FailLocal {
-		for i := range q.Checks {
-			if c := &q.Checks[i]; enforcedUndecided(c) {
-				s.askEmbedded(c, FromFallback, now)
-			}
-		}
+// RequestFailed implements redis.Observer.
+func (s *Stores) RequestFailed(cause redis.Cause) { s.record.RedisFailed(cause) }
+
+// RoundTrip implements redis.Observer.
+func (s *Stores) RoundTrip(micros int64) { s.record.RoundTrip(micros) }
+
+// Refunded implements redis.Observer.
+func (s *Stores) Refunded() { s.record.Count(metric.ChargeRefunded, 1) }
+
+// BreakerChanged implements redis.Observer.
+func (s *Stores) BreakerChanged(state redis.BreakerState) {
+	s.record.BreakerChanged(state)
+	if state == redis.Closed && s.slots != nil {
+		s.slots.Hurry() // none was renewed meanwhile
 	}
-	v := q.Verdict(s.mode)
-	q.concluded, q.verdict = true, v
-	s.record.Concluded(q, v)
-	if v.Event == Refused {
-		s.refuse(q, now)
-	}
-	return v
 }
 
-// refuse makes a request that is refused consume nothing.
-func (s *Stores) refuse(q *Question, now Time) {
-	several := s.judge(q, now)
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Status == Allowed && c.receipt.source != FromNobody {
-			for j := range c.Decisions {
-				c.Decisions[j] = c.Decisions[j].Uncharged(c.Costs[j])
-			}
-		}
+// Reconnected implements redis.Observer. Who answers now may hold none of the
+// charges behind what is remembered, nor behind the leases.
+func (s *Stores) Reconnected() {
+	s.record.Count(metric.Reconnected, 1)
+	s.reconnected = true
+	if s.denied != nil {
+		s.denied.Clear()
 	}
-	s.giveAllBack(q, now) // before remember, since it forgets what is remembered
-	for i := range q.Checks {
-		if c := &q.Checks[i]; !several || !c.strikes() {
-			s.remember(c, now)
-		}
+	if s.slots != nil {
+		s.slots.Hurry()
 	}
 }

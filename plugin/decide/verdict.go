@@ -51,16 +51,6 @@ func enforcedUndecided(c *Check) bool { return c.Status == Undecided && c.Enforc
 func shadowRejection(c *Check) bool   { return c.Status == Rejected && !c.Enforced() }
 func decidedByFallback(c *Check) bool { return c.Source == FromFallback }
 
-// first is the first check of a kind, in rule order; nil if there is none.
-func (q *Question) first(is func(*Check) bool) *Check {
-	for i := range q.Checks {
-		if c := &q.Checks[i]; is(c) {
-			return c
-		}
-	}
-	return nil
-}
-
 // delayMicros is how long queues hold the request: the longest of their delays.
 func (q *Question) delayMicros() (delay int64) {
 	for i := range q.Checks {

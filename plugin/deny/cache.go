@@ -1,12 +1,12 @@
 // Package deny remembers rejections, so that a client that keeps trying costs
 // Redis next to nothing.
 //
-// A rejection holds until its retry_after has passed, and for the cache's hold at
-// most, for limits of the same size, for the cost that was rejected, and for higher
-// ones where their wait is known too. The cache can only reject, never admit. It may
-// reject what Redis would admit when the state there has been changed other than by
-// time: by a refund of another worker's, or by an operator who deletes keys. The hold
-// bounds for how long.
+// A rejection is valid until its retry_after has passed, and never longer than the
+// cache's hold. It covers limits of the same size, the rejected cost, and larger costs
+// if their wait is known too. The cache can only reject, never admit. It may reject
+// what Redis would admit, if something other than time has changed the state there: a
+// refund by another worker, or an operator who deletes keys. The hold bounds how long
+// that lasts.
 package deny
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/lru"
 )
 
-// How long anything is remembered at most: a client that hammers costs each
-// worker one call in this time. Where several rules may apply to a request, what
-// one of them rejects may be room that others have charged for a moment, until
-// their request is rejected and they are refunded.
+// These bound how long anything is remembered: a client that hammers costs each
+// worker one call in this time. Where several rules may apply to a request, a
+// rejection may be due to a charge that is about to be refunded, because another rule
+// rejects its request.
 //
 // What an operator sets in Redis is in force within a second.
 const (
@@ -29,14 +29,14 @@ const (
 	TermsHoldMicros  = 900_000
 )
 
-// Block says that an identity is blocked, whatever it costs, and what by. LeftMicros
-// is for how long; algo.Never for a block without end.
+// Block says that an identity is blocked, whatever a request costs, and by what.
+// LeftMicros is how long the block still lasts; algo.Never if it has no end.
 type Block struct {
 	By         algo.By
 	LeftMicros int64
 }
 
-// Entry is what is remembered of one identity of one list of limits.
+// Entry is what is remembered about one identity under one list of limits.
 type Entry struct {
 	limits      []remembered // of all limits of the list, none of them charged
 	block       Block        // in place of limits
@@ -58,11 +58,19 @@ type remembered struct {
 // size is what tells limits of one list apart, beside when their windows begin.
 type size struct{ units, burst int64 }
 
-// Asked is what a request asks: the limits, of the size that they have for it, and a
-// cost of each.
+// Asked is what a request asks: a cost of each limit.
 type Asked struct {
 	Limits []algo.Limit
+	Sizes  []algo.Size // that the limits have for it; nil: as configured
 	Costs  []int64
+}
+
+// size is what a limit is for the request.
+func (a *Asked) size(i int) size {
+	if a.Sizes != nil {
+		return size{a.Sizes[i].Units, a.Sizes[i].Burst}
+	}
+	return size{a.Limits[i].Units, a.Limits[i].Burst}
 }
 
 // Cache is one worker's memory of rejections.
@@ -100,25 +108,38 @@ func (c *Cache) RememberBlock(list int, tag []byte, b Block, nowMicros, storeMic
 	e.untilMicros = nowMicros + holdMicros
 }
 
+// Ruling is what the entry says of a request, as the store would: a block, or what each
+// of the limits says. known is false if Redis has to be asked.
+func (e *Entry) Ruling(asked Asked, nowMicros int64, out []algo.Decision) (r algo.Ruling, known bool) {
+	r.AtMicros = e.StoreMicros + nowMicros - e.AtMicros
+	if block, lasts := e.Block(nowMicros); lasts {
+		r.By, r.LeftMicros = block.By, block.LeftMicros
+		return r, true
+	}
+	rejects, known := e.Decide(asked, nowMicros, out)
+	r.Allowed = !rejects
+	return r, known
+}
+
 // Decide fills in what each of the limits says of a request, as far as that follows
 // from what is remembered: the waits have become shorter by the entry's age. known
 // is false if Redis has to be asked. Limits of another size are other limits.
 func (e *Entry) Decide(asked Asked, nowMicros int64, out []algo.Decision) (rejects, known bool) {
-	if nowMicros >= e.untilMicros || e.block.By.Blocks() || !e.sameSizes(asked.Limits) {
+	if nowMicros >= e.untilMicros || e.block.By.Blocks() || !e.sameSizes(&asked) {
 		return false, false
 	}
 	age := nowMicros - e.AtMicros
 	for i := range out {
-		if out[i], known = e.decide(i, &asked.Limits[i], asked.Costs[i], age); !known {
+		if out[i], known = e.decide(i, &asked, age); !known {
 			return false, false
 		}
 	}
 	return e.rejects, true
 }
 
-// decide is what one limit says of a cost.
-func (e *Entry) decide(i int, l *algo.Limit, cost, age int64) (d algo.Decision, known bool) {
-	was := &e.limits[i]
+// decide is what one limit says of its cost.
+func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known bool) {
+	was, cost := &e.limits[i], asked.Costs[i]
 	d = was.decision
 	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
 	if d.Allowed {
@@ -127,6 +148,10 @@ func (e *Entry) decide(i int, l *algo.Limit, cost, age int64) (d algo.Decision, 
 	if cost < was.cost {
 		return d, false
 	}
+	l := asked.Limits[i]
+	if asked.Sizes != nil {
+		l.Resize(asked.Sizes[i])
+	}
 	d.RetryAfterMicros, known = l.RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
 	if d.RetryAfterMicros != algo.Never {
 		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
@@ -134,17 +159,15 @@ func (e *Entry) decide(i int, l *algo.Limit, cost, age int64) (d algo.Decision, 
 	return d, known
 }
 
-// sameSizes reports whether limits have the size that the decisions were made with.
-func (e *Entry) sameSizes(limits []algo.Limit) bool {
-	for i := range limits {
-		if e.limits[i].size != sizeOf(&limits[i]) {
+// sameSizes reports whether the limits have the size that the decisions were made with.
+func (e *Entry) sameSizes(asked *Asked) bool {
+	for i := range asked.Limits {
+		if e.limits[i].size != asked.size(i) {
 			return false
 		}
 	}
 	return true
 }
-
-func sizeOf(l *algo.Limit) size { return size{l.Units, l.Burst} }
 
 // Remember keeps the decisions on a request, for which nothing was charged, for
 // holdMicros at most. If one of them rejects, the entry does; otherwise it says what
@@ -154,7 +177,7 @@ func (c *Cache) Remember(list int, tag []byte, asked Asked, decisions []algo.Dec
 	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
 	e.limits = slices.Grow(e.limits[:0], len(decisions))
 	for i := range decisions {
-		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], sizeOf(&asked.Limits[i])})
+		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], asked.size(i)})
 	}
 	wait, rejects := longestWait(decisions)
 	e.rejects = rejects

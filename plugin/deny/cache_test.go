@@ -128,35 +128,73 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Limits that come with the request: of another size they are others, and each
-// limit has its cost.
+// Sizes that come with the request: limits of another size are others, and each limit
+// has its cost.
 func TestSizesAndCosts(t *testing.T) {
 	t.Parallel()
-	larger, burstier := gcra, gcra
-	larger.Units, burstier.Burst = 11, 21
+	limits := []algo.Limit{gcra, window}
+	configured := []algo.Size{{Units: gcra.Units, Burst: gcra.Burst}, {Units: window.Units}}
+	larger, burstier := slices.Clone(configured), slices.Clone(configured)
+	larger[0].Units++
+	burstier[0].Burst++
 	for _, tc := range []struct {
 		name  string
+		then  []algo.Size // what the rejection was about; nil: as configured
 		asked Asked
 		known bool
 	}{
-		{name: "the same", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{3, 1}}, known: true},
-		{name: "another limit", asked: Asked{Limits: []algo.Limit{larger, window}, Costs: []int64{3, 1}}},
-		{name: "another burst", asked: Asked{Limits: []algo.Limit{burstier, window}, Costs: []int64{3, 1}}},
-		{name: "a higher cost of the first", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{4, 1}}, known: true},
-		{name: "a lower cost of the first", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{2, 1}}},
-		{name: "none of the first", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{0, 1}}},
-		{name: "a cost that the second allows", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{3, 5}}, known: true},
-		{name: "a cost that the second may not allow", asked: Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{3, 6}}},
+		{name: "the same", asked: Asked{Costs: []int64{3, 1}}, known: true},
+		{name: "as configured, by the request", asked: Asked{Sizes: configured, Costs: []int64{3, 1}}, known: true},
+		{name: "another limit", asked: Asked{Sizes: larger, Costs: []int64{3, 1}}},
+		{name: "another burst", asked: Asked{Sizes: burstier, Costs: []int64{3, 1}}},
+		{name: "another limit then", then: larger, asked: Asked{Costs: []int64{3, 1}}},
+		{name: "the same, and not as configured", then: larger, asked: Asked{Sizes: larger, Costs: []int64{3, 1}}, known: true},
+		{name: "a higher cost of the first", asked: Asked{Costs: []int64{4, 1}}, known: true},
+		{name: "a lower cost of the first", asked: Asked{Costs: []int64{2, 1}}},
+		{name: "none of the first", asked: Asked{Costs: []int64{0, 1}}},
+		{name: "a cost that the second allows", asked: Asked{Costs: []int64{3, 5}}, known: true},
+		{name: "a cost that the second may not allow", asked: Asked{Costs: []int64{3, 6}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := New(4)
 			decisions := []algo.Decision{rejected(0, second, 300_000), admitted(5, second)}
-			asked := Asked{Limits: []algo.Limit{gcra, window}, Costs: []int64{3, 1}}
-			c.Remember(0, []byte("a"), asked, decisions, 0, 0, MaxHoldMicros)
+			then := Asked{Limits: limits, Sizes: tc.then, Costs: []int64{3, 1}}
+			c.Remember(0, []byte("a"), then, decisions, 0, 0, MaxHoldMicros)
+			tc.asked.Limits = limits
 			_, known := c.Find(0, []byte("a")).Decide(tc.asked, 1, make([]algo.Decision, 2))
 			if known != tc.known {
 				t.Errorf("known: %v, want %v", known, tc.known)
+			}
+		})
+	}
+}
+
+// The wait of a higher cost is that of the limit as the request brings it: at twice the
+// rate it is half as much longer.
+func TestWaitBySize(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		units int64
+		wait  int64
+	}{
+		{name: "as configured", units: gcra.Units, wait: 400_000},
+		{name: "twice the limit", units: 2 * gcra.Units, wait: 350_000},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := New(4)
+			asked := Asked{Limits: []algo.Limit{gcra}, Sizes: []algo.Size{{Units: tc.units, Burst: gcra.Burst}}, Costs: []int64{3}}
+			c.Remember(0, []byte("a"), asked, []algo.Decision{rejected(0, second, 300_000)}, 0, 0, MaxHoldMicros)
+			asked.Costs = []int64{4}
+			out := make([]algo.Decision, 1)
+			_, known := c.Find(0, []byte("a")).Decide(asked, 0, out)
+			if !known {
+				t.Error("it is not known")
+			}
+			if got := out[0].RetryAfterMicros; got != tc.wait {
+				t.Errorf("retry after %d us, want %d", got, tc.wait)
 			}
 		})
 	}
@@ -216,5 +254,56 @@ func TestBlock(t *testing.T) {
 		if _, lasts := c.Find(1, []byte("a")).Block(now); lasts {
 			t.Errorf("%s: a decision does not take its place", tc.name)
 		}
+	}
+}
+
+// What a store would say: a block, or the decisions of the limits, at the store's time.
+func TestRuling(t *testing.T) {
+	t.Parallel()
+	const now, age = 100 * second, 1000
+	for _, tc := range []struct {
+		name     string
+		remember func(*Cache)
+		cost     int64
+		want     algo.Ruling
+		unknown  bool
+	}{
+		{
+			name: "a rejection", cost: 3, want: algo.Ruling{AtMicros: 7 + age},
+			remember: func(c *Cache) {
+				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 7, MaxHoldMicros)
+			},
+		},
+		{
+			name: "admitted beside one", cost: 3, want: algo.Ruling{AtMicros: 7 + age, Allowed: true},
+			remember: func(c *Cache) {
+				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{admitted(5, second)}, now, 7, MaxHoldMicros)
+			},
+		},
+		{
+			name: "a block", cost: 3, want: algo.Ruling{AtMicros: 7 + age, By: algo.ByPenalty, LeftMicros: second - age},
+			remember: func(c *Cache) {
+				c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, second}, now, 7, TermsHoldMicros)
+			},
+		},
+		{
+			name: "a lower cost", cost: 2, unknown: true,
+			remember: func(c *Cache) {
+				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 7, MaxHoldMicros)
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := New(4)
+			tc.remember(c)
+			r, known := c.Find(1, []byte("a")).Ruling(asks(tc.cost, window), now+age, make([]algo.Decision, 1))
+			if known == tc.unknown {
+				t.Fatalf("known: %v", known)
+			}
+			if known && r != tc.want {
+				t.Errorf("%+v, want %+v", r, tc.want)
+			}
+		})
 	}
 }

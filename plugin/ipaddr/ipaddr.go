@@ -19,7 +19,7 @@ type Addr struct {
 // Is4 reports whether the address is IPv4.
 func (a Addr) Is4() bool { return a.v4 }
 
-// Width is the number of bits of such an address: 32 or 128.
+// Width is the number of bits of an address: 32 or 128.
 func (a Addr) Width() int {
 	if a.v4 {
 		return 32

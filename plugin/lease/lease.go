@@ -3,15 +3,14 @@
 //
 // Every unit is charged in Redis before it is spent, and units that were not
 // spent are given back when the lease's time is over, so that never more is
-// admitted than was charged. What a lease shifts is time: a unit may be spent
-// later than it was charged. A fixed window's lease therefore ends with the
+// admitted than was charged. A lease shifts time: a unit may be spent later than it
+// was charged. A fixed window's lease therefore ends with the
 // window. A bucket's lease ends before the bucket has drained below the units
 // that are still to be spent: if the bucket holds less than the lease's time, the
 // worker charges that much more, once, so that the lease can last (Padding).
 // At any moment a worker holds at most two batches of an identity unspent.
 //
-// How large a batch is, the configuration says, or it follows the worker's own rate:
-// see size.go.
+// The size of a batch is configured, or follows the worker's own rate: see size.go.
 package lease
 
 import (
@@ -92,8 +91,8 @@ func (b *Book) Of(list int, tag []byte, limit *config.Limit, nowMicros int64) *L
 	return l
 }
 
-// beat counts a request: an identity is hot while it makes half a batch of them
-// within a lease's time.
+// beat counts a request. An identity is hot if it makes at least half a batch of
+// requests within one lease's ttl.
 func (l *Lease) beat(nowMicros int64) {
 	enough := max(2, l.limit.Lease.Units/2)
 	if age := nowMicros - l.period; age >= l.limit.Lease.TTLMicros {
@@ -140,11 +139,6 @@ func (b *Book) Unspend(l *Lease, charge Charge, nowMicros int64) {
 		return
 	}
 	b.returner.ReturnUnits(l, charge, 1, nowMicros)
-}
-
-// Asked says that Redis has been asked for what Wants said.
-func (l *Lease) Asked(order Order, nonce, nowMicros int64) {
-	l.asking, l.order, l.nonce, l.askedMicros = true, order, nonce, nowMicros
 }
 
 // Heard keeps what Redis said of a request of the identity.

@@ -9,18 +9,17 @@ import (
 // Where the configuration names no units, batches sharpen: they follow the worker's own
 // rate, and shrink with what the limit has left, down to exact calls near its end.
 const (
-	// shareOfRemaining is the part of what remains that a batch is at most, so that
-	// no worker takes what the others would admit.
+	// shareOfRemaining bounds a batch to this part of what remains, so that no worker
+	// takes what the others would admit.
 	shareOfRemaining = 16
 	// exactBelow is the part of the capacity below which every request asks Redis.
 	exactBelow = 20
-	// holders is how many batches of one bucket may be held at a time without admitting
-	// more than it does, if all are as large: those of 100 workers, each of which has up
-	// to a quarter of a batch left when the next one comes.
+	// holders is how many batches of equal size may be held of one bucket at a time
+	// without admitting more than it does: those of 100 workers that have up to a quarter
+	// of a batch left when the next one comes.
 	holders = 128
-	// paddingOfRemaining bounds what a bucket's lease may cost beyond its units, as
-	// that is lost for the identity where it meets its limit soon: 0.2 % for each
-	// worker.
+	// paddingOfRemaining bounds what a bucket's lease may cost beyond its units. An
+	// identity that meets its limit soon loses that much: 0.2 % for each worker.
 	paddingOfRemaining = 512
 )
 
@@ -33,7 +32,7 @@ type Order struct {
 // Cost is what the order charges; 0 for none.
 func (o Order) Cost() int64 { return o.Units + o.Padding }
 
-// Wants is what to ask Redis for now; nothing while there is no need.
+// Wants is what to ask Redis for now; nothing if there is no need.
 func (l *Lease) Wants(nowMicros int64) Order {
 	if l.asking || l.next.units > 0 || nowMicros < l.coolMicros {
 		return Order{}
@@ -46,6 +45,11 @@ func (l *Lease) Wants(nowMicros int64) Order {
 		return Order{}
 	}
 	return o
+}
+
+// Asked says that Redis has been asked for what Wants said.
+func (l *Lease) Asked(order Order, nonce, nowMicros int64) {
+	l.asking, l.order, l.nonce, l.askedMicros = true, order, nonce, nowMicros
 }
 
 // fixed is a batch of as many units as are configured, for an identity that is hot.
@@ -89,7 +93,7 @@ func (l *Lease) fromBucket(units, nowMicros int64) Order {
 	return Order{Units: units}
 }
 
-// allHeld is the time that units take to drain of which every worker holds so many.
+// allHeld is the time in which a bucket drains by so many units for every worker.
 func (l *Lease) allHeld(units int64) float64 { return holders * float64(units) * l.interval() }
 
 // interval is the time in which a bucket drains by one unit, us.

@@ -1,16 +1,16 @@
 // Package local is the embedded store: the algorithms of package algo over
-// Envoy's shared data, for when there is no Redis. Its counters are shared by
-// all workers of one Envoy, and by no other Envoy. They outlive a reload of the
+// Envoy's shared data, for use without Redis. All workers of one Envoy share its
+// counters; other Envoys do not. The counters survive a reload of the
 // configuration, and end with the process.
 //
 // # Shared data
 //
-// Each worker runs the plugin in a VM of its own, single-threaded. What the VMs
-// of one vm_id share is a map from strings to versioned values, guarded by one
-// mutex (proxy-wasm-cpp-host, src/shared_data.cc). A get copies the value into
+// Each worker runs the plugin in a VM of its own, single-threaded. The VMs of one
+// vm_id share a map from strings to versioned values, guarded by one mutex
+// (proxy-wasm-cpp-host, src/shared_data.cc). A get copies the value into
 // the VM. A set replaces it if the version is still the one that was read, and
 // a set of a key that does not exist creates it, whatever version it names. The
-// VM can delete nothing, so every key is for ever: an identity must not be one.
+// VM cannot delete anything, so every key stays for ever: an identity must not be one.
 //
 // # Slots
 //
@@ -32,7 +32,7 @@
 // clock was set back by a second or more, what was charged in the future counts
 // from now on, and is written so even by a request that is denied.
 //
-// Bytes of another format version, or that make no sense, are an empty slot. A
+// Bytes of another format version, or that make no sense, count as an empty slot. A
 // state is used again only by a limit of the same algorithm, window and variant, as
 // under the same key in Redis. A penalty's state is a record beside those of the limits,
 // and its strikes are the one thing that a denied request writes. States of limits that

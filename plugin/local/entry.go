@@ -124,8 +124,8 @@ func (r *reader) record(e entry) (rec record, ok bool) {
 	return rec, !r.failed
 }
 
-// appendRecord appends rec to an entry, of which it is known when it was written,
-// and perhaps (else 0) when it expires.
+// appendRecord appends rec to an entry that was written at a known time and, unless
+// that is 0, expires at another one.
 func appendRecord(dst []byte, rec record, writtenMicros, entryExpiresMicros int64) []byte {
 	dst = binary.AppendUvarint(dst, uint64(rec.id.Algorithm))
 	dst = binary.AppendUvarint(dst, rec.id.WindowMillis)

@@ -38,8 +38,8 @@ type neighbour struct {
 	weight float64
 }
 
-// lighter says whether n is to be evicted before m: the one that gives away
-// less, and of equals the one written earlier.
+// lighter reports whether to evict n before m: the one that gives away less goes
+// first, and of equals the one written earlier.
 func (n *neighbour) lighter(m *neighbour) bool {
 	if n.weight != m.weight {
 		return n.weight < m.weight

@@ -9,7 +9,7 @@ import (
 )
 
 // Table maps an identity (a tag under a list of limits) to a V. The tiers of a
-// rule share their tags, so that the tag alone is no key.
+// rule share their tags, so a tag alone does not identify an entry.
 type Table[V any] struct {
 	chunks  [][]entry[V] // all but the last are full
 	used    int32        // entries in use

@@ -129,8 +129,8 @@ func (b *Batch) Set(g Gauge, value int64) {
 	}
 }
 
-// Observe gives a value to a histogram. Of many between two flushes a sample is
-// kept, see histogram.
+// Observe gives a value to a histogram. If many come between two flushes, the
+// histogram keeps a sample.
 func (b *Batch) Observe(h Histogram, value int64) {
 	b.histograms[h].observe(value, &b.random)
 	b.changed = true
@@ -154,7 +154,7 @@ func (b *Batch) NextMicros(nowMicros int64) int64 {
 	return max(1, b.dueMicros-nowMicros)
 }
 
-// Due says whether it is time to flush.
+// Due reports whether it is time to flush.
 func (b *Batch) Due(nowMicros int64) bool { return b.dueMicros > 0 && nowMicros >= b.dueMicros }
 
 // Flush hands everything to the host.

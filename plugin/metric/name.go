@@ -2,9 +2,9 @@ package metric
 
 import "github.com/sluiceproxy/sluice/plugin/text"
 
-// Escape makes a name safe as one element of a metric's: what is not a letter, a
-// digit, "-", "_" or "~" is percent-encoded (RFC 3986, section 2.1). A dot is,
-// too, as dots separate elements. No two names become the same.
+// Escape makes a name safe as one element of a metric's. It percent-encodes
+// everything except letters, digits, "-", "_" and "~" (RFC 3986, section 2.1), and so
+// the dot, which separates elements. No two names become the same.
 func Escape(name string) string {
 	out := make([]byte, 0, len(name))
 	for i := range len(name) {

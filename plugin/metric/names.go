@@ -13,6 +13,14 @@ const (
 	IdentityEvicted
 	// CheckSent: a script was called in Redis.
 	CheckSent
+	// The checks that were sent once more (redis.Retry says why): Redis did not
+	// have the script, or does not let scripts call TIME; the check was sized for
+	// another calendar window, or another override; or a refund came late.
+	RetriedUnknownScript
+	RetriedNoTime
+	RetriedOtherTime
+	RetriedOtherFactor
+	RetriedOvertaken
 	// ChargeRefunded: a refund was sent to Redis.
 	ChargeRefunded
 	// SettlementSent and SettlementLost: Redis has taken a settlement, or will not.
@@ -33,7 +41,7 @@ const (
 	// SlotsExpired: slots had ended by themselves when they were given back.
 	SlotsExpired
 	// OverrideFree, OverrideBlock, OverrideFactor and OverrideIgnored are the checks
-	// for which Redis held an override: those, or what is none.
+	// for which Redis held an override, or a value that is not one.
 	OverrideFree
 	OverrideBlock
 	OverrideFactor
@@ -75,6 +83,12 @@ var EventMetrics = [Events]Definition{
 	OverrideFactor:  {Name: "sluice.overrides.event.factor.checks_total", NeedsRedis: true},
 	OverrideIgnored: {Name: "sluice.overrides.event.ignored.checks_total", NeedsRedis: true},
 	PenaltyEarned:   {Name: "sluice.penalty.blocks_total"},
+
+	RetriedUnknownScript: {Name: "sluice.redis.event.unknown_script.checks_retried_total", NeedsRedis: true},
+	RetriedNoTime:        {Name: "sluice.redis.event.no_time.checks_retried_total", NeedsRedis: true},
+	RetriedOtherTime:     {Name: "sluice.redis.event.other_time.checks_retried_total", NeedsRedis: true},
+	RetriedOtherFactor:   {Name: "sluice.redis.event.other_factor.checks_retried_total", NeedsRedis: true},
+	RetriedOvertaken:     {Name: "sluice.redis.event.overtaken.checks_retried_total", NeedsRedis: true},
 }
 
 // The names of the metrics that are neither events nor made up of a name of the

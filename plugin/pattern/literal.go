@@ -20,8 +20,8 @@ func newLiteral(text string) *literal {
 	return l
 }
 
-// next is how much of the text has been found when c follows the first n bytes,
-// which are not all of it.
+// next is how much of the text has been found when c follows the first n bytes. These
+// are not the whole text.
 func (l *literal) next(n int, c byte) int {
 	for n > 0 && l.text[n] != c {
 		n = int(l.back[n])

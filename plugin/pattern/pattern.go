@@ -42,8 +42,8 @@ func Compile(expression string) (*Pattern, error) {
 	return p, nil
 }
 
-// Result is what is known of a pattern in a value. The smallest of several results
-// says whether all hold.
+// Result is what is known about a pattern in a value. The smallest of several results
+// is the result for all of them together.
 type Result uint8
 
 // The results.

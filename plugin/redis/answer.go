@@ -89,7 +89,7 @@ func (c *Conn) answerCheck(e *entry, r redisresp.Reply, nowMicros int64) {
 	if !e.expired {
 		c.breaker.succeed(e.charge.Tag, nowMicros)
 		if e.overtook && !c.reply.Allowed && !e.charge.Script.strikes() {
-			c.askAgain(e)
+			c.askAgain(e, Overtaken)
 			return
 		}
 	}
@@ -108,8 +108,10 @@ func (c *Conn) answerError(e *entry, r redisresp.Reply, nowMicros int64) {
 		c.replaceIfUseless(r, nowMicros)
 	case e.expired: // nothing was charged, and nobody needs the decision
 		c.failCheck(e, Timeout, nowMicros)
+	case isNoScript(r):
+		c.askAgain(e, UnknownScript)
 	default:
-		c.askAgain(e)
+		c.askAgain(e, NoTime)
 	}
 }
 
@@ -142,16 +144,18 @@ func (c *Conn) askResized(e *entry, nowMicros int64) (done bool) {
 	return true
 }
 
-// resize gives a check the sizes that the last reply asked for.
+// resize gives a check the sizes that the last reply asked for, and counts the retry.
 func (c *Conn) resize(e *entry, sizes []algo.Size) {
 	e.overtook = false
 	e.charge.Sizes = append(e.charge.Sizes[:0], sizes...)
 	if c.reply.Factor == 0 {
 		e.resized = true
+		c.retries[OtherTime]++
 		return
 	}
 	e.charge.Factor = c.reply.Factor
 	e.factors++
+	c.retries[OtherFactor]++
 }
 
 // maxFactors is how often one check is asked again since somebody has changed the
@@ -163,12 +167,6 @@ var otherFactorText = []byte("the factor in an override was another one each tim
 
 // otherTimeText is what is logged when Redis' clock leaps.
 var otherTimeText = []byte("the time in Redis was twice another than expected (look at the clocks of its hosts)")
-
-// askAgain sends a check again, by its source.
-func (c *Conn) askAgain(e *entry) {
-	e.bySource, e.overtook = true, false
-	c.pushAgain(e)
-}
 
 // undecided notes that Redis has not decided a check, and reports whether that
 // is news of its request.
@@ -221,7 +219,7 @@ func (c *Conn) parse(charge *Charge, r redisresp.Reply, nowMicros int64) (err er
 	return err
 }
 
-var errNotIntegers = errors.New("redis: a script's reply has an element that is no integer")
+var errNotIntegers = errors.New("redis: a script's reply has an element that is not an integer")
 
 func isNoScript(r redisresp.Reply) bool {
 	return r.Kind == redisresp.Error && string(r.ErrorPrefix()) == "NOSCRIPT"

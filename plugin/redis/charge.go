@@ -14,13 +14,13 @@ type Charge struct {
 	Script *Script
 	Tag    []byte      // "<rule>|<identity>"
 	Cost   int64       // of each limit, where Costs is empty
-	Costs  []int64     // of the limits, in order; of a settlement what it gives back
+	Costs  []int64     // of the limits, in order; in a settlement what it gives back
 	Sizes  []algo.Size // that came with the request; empty: as configured
 	// Factor is the one that Sizes were made for, in thousandths; 0: none. Strikes are
-	// rejections of the identity that a check tells of, see algo.Penalty.
+	// rejections of the identity that a check reports, see algo.Penalty.
 	Factor  int64
 	Strikes []algo.Strikes
-	// Deferred: a rejection is no strike yet, as the worker has to judge it first.
+	// Deferred: a rejection does not count as a strike yet; the worker judges it first.
 	Deferred bool
 	Nonce    int64 // set by Add
 	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
@@ -65,7 +65,7 @@ func (a *Charge) keep(c Charge) {
 	*a = c
 }
 
-// sameKeys reports whether two charges are of one identity of one rule.
+// sameKeys reports whether two charges are for one identity of one rule.
 func (a *Charge) sameKeys(b *Charge) bool {
 	return a.Script == b.Script && string(a.Tag) == string(b.Tag)
 }

@@ -12,15 +12,15 @@ var errorReplies = []struct {
 	text, hint string
 	drops      bool // the connection is replaced
 }{
-	{"LOADING Redis is loading the dataset in memory", "wait until it has", false},
-	{"READONLY You can't write against a read only replica. script: fd025da278024fe7a673b46f5cabd34e715d760d, on @user_script:1.", "let the cluster's endpoint be the primary", true},
+	{"LOADING Redis is loading the dataset in memory", "wait until it is done", false},
+	{"READONLY You can't write against a read only replica. script: fd025da278024fe7a673b46f5cabd34e715d760d, on @user_script:1.", "point the cluster's endpoint at the primary", true},
 	{"OOM command not allowed when used memory > 'maxmemory'. script: fd025da278024fe7a673b46f5cabd34e715d760d, on @user_script:1.", "raise maxmemory", false},
 	{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "see SCRIPT KILL", false},
 	{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "lost its primary", true},
 	{"CLUSTERDOWN Hash slot not served", "see CLUSTER INFO", false},
 	{"MOVED 3999 127.0.0.1:6381", "use redis_proxy, see docs", false},
 	{"ASK 3999 127.0.0.1:6381", "use redis_proxy, see docs", false},
-	{"TRYAGAIN Multiple keys request during rehashing of slot", "wait until it has", false},
+	{"TRYAGAIN Multiple keys request during rehashing of slot", "wait until it is done", false},
 	{"NOAUTH Authentication required.", "set redis.password", true},
 	{"DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.", "protected-mode no", false},
 	{"WRONGPASS invalid username-password pair or user is disabled.", "check redis.username", true},
@@ -31,7 +31,7 @@ var errorReplies = []struct {
 	{"ERR unknown command 'EVALSHA'", "does not offer this command", false},
 	{"ERR something nobody has heard of", "something nobody has heard of", false},
 	// Redis 6.2 wraps what a command in a script answers.
-	{"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", "let the cluster's endpoint be the primary", true},
+	{"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", "point the cluster's endpoint at the primary", true},
 	// Envoy's redis_proxy (source/extensions/filters/network/redis_proxy/command_splitter_impl.h).
 	{"no upstream host", "no healthy Redis", false},
 	{"upstream failure", "look at its cluster's endpoints", false},

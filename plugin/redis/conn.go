@@ -68,7 +68,7 @@ type Options struct {
 	TimeoutMicros      int64
 	MaxPending         int64 // requests that may have commands in the pipe
 	Breaker            config.Breaker
-	Cluster            string // Envoy's name of it, for the log
+	Cluster            string // Envoy's name of the cluster, for the log
 	Try                bool   // whether to try Redis with the first tick
 	Seed               uint64 // for jitter and nonces: different in each worker
 }
@@ -97,6 +97,7 @@ type Conn struct {
 	reply       Reply  // of the check that is being answered
 	values      []int64
 	clock       clock
+	retries     [Retries]int64
 
 	trial        trial
 	complaint    complaint
@@ -147,7 +148,7 @@ func (c *Conn) Begin(nowMicros int64) Cause {
 	return cause
 }
 
-// Add appends one check. w hears of it under this index. The nonce belongs to
+// Add appends one check. w is told about it under this index. The nonce belongs to
 // the charge when it is refunded.
 func (c *Conn) Add(w Waiter, index int, charge Charge) (nonce int64) {
 	c.nonce = (c.nonce + 1) & (1<<63 - 1)
@@ -244,6 +245,24 @@ func (c *Conn) State() BreakerState { return c.breaker.state }
 // still depends on them or not. MaxPending bounds it, and with it the memory of
 // the Conn.
 func (c *Conn) InFlight() int64 { return c.pipe.waiting }
+
+// crowd is how many requests have commands in the pipe at most before others wait in
+// the worker. Redis answers as many within some five milliseconds, and with a shard that
+// hangs, for 20 ms each time, they are still 25,000 a second.
+const crowd = 512
+
+// slowPeriods is after how many periods of ticks without a reply Redis is slow: three
+// quarters of the timeout, and 60 ms at most.
+const slowPeriods = 3
+
+// Crowded reports whether another request had better wait in the worker: many wait for
+// Redis, or would go before others, and that is not because Redis is slow. They have come
+// in one go, and the worker has not yet read what became of them. To send thousands at
+// once would be no sooner done, and Redis would seem slow to the last of them.
+func (c *Conn) Crowded(others bool, nowMicros int64) bool {
+	return (others || c.pipe.waiting >= min(crowd, c.options.MaxPending)) &&
+		c.pipe.entries.len() > 0 && c.breaker.state == Closed && !c.owes(slowPeriods*c.listening.periodMicros, nowMicros)
+}
 
 // Used reports whether a request has ever begun. Envoy's main thread has a Conn,
 // too, on which none does.

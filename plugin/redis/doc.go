@@ -10,16 +10,17 @@
 // Waiter is told the Cause and applies the failure mode.
 //
 //	charge.go    what a check asks for, and the answer
-//	conn.go      a request's way: Begin, Add, Flush, Received, Tick
+//	conn.go      the life of a request: Begin, Add, Flush, Received, Tick
 //	answer.go    what becomes of each reply
-//	refund.go    what is given back, at once or as a settlement
-//	slots.go     slots: what gives them back, and renews them
+//	retry.go     why a check is sent once more
+//	refund.go    refunds and settlements
+//	slots.go     gives slots back, and renews them
 //	clock.go     a Redis whose scripts may not ask for the time
-//	timeout.go   what becomes of a check without one
+//	timeout.go   what becomes of a check without a reply
 //	stream.go    the stream: opened on demand, lost, stalled, at rest
 //	breaker.go   when to stop asking, and whom to probe
 //	outage.go    the breaker at work, and what the log says
-//	trial.go     what a worker says of Redis before the first request
+//	trial.go     what a worker says about Redis before the first request
 //
 // A Conn is used by one Envoy worker and is not safe for concurrent use. Time is
 // always an argument: microseconds of a monotonic clock.

@@ -53,15 +53,15 @@ func (c Cause) String() string {
 func (c Cause) explain() string {
 	switch c {
 	case Timeout:
-		return "no reply within redis.timeout (look whether Redis is stopped, overloaded, or slow to reach)"
+		return "no reply within redis.timeout (check whether Redis is stopped, overloaded, or slow to reach)"
 	case Unreachable:
-		return "no connection (does Redis run, are the endpoints of this Envoy cluster right, has it the bridge filter?)"
+		return "no connection (does Redis run, are the endpoints of this Envoy cluster right, does it have the bridge filter?)"
 	case Lost:
-		return "the connection was closed or stalled (look at the log of Redis, and at what is on the way to it)"
+		return "the connection was closed or stalled (look at Redis' log, and at what is between Envoy and Redis)"
 	case Overload:
-		return "more requests wait than failure.max_pending allows (look whether Redis is slow, or raise it)"
+		return "more requests wait than failure.max_pending allows (check whether Redis is slow, or raise it)"
 	case Malformed:
-		return "what answers does not speak RESP (look at the cluster's endpoints, its bridge filter and whether it needs TLS)"
+		return "the server does not speak RESP (look at the cluster's endpoints, its bridge filter and whether it needs TLS)"
 	}
 	return ""
 }
@@ -133,7 +133,7 @@ func unwrapScriptError(text []byte) []byte {
 	return text
 }
 
-// connectionUseless says whether an error reply will come again for as long as
+// connectionUseless reports whether an error reply will come again for as long as
 // one stays connected, while another connection may do better: a primary that
 // was demoted answers READONLY, and one whose users changed NOAUTH.
 func connectionUseless(text []byte) bool {

@@ -114,7 +114,7 @@ func TestMalformedBacksOff(t *testing.T) {
 	r.passPause()
 	r.receive(malformedReplies["another protocol"])
 	r.wantState(Open)
-	want := "redis does not decide: malformed_reply: what answers does not speak RESP"
+	want := "redis does not decide: malformed_reply: the server does not speak RESP"
 	if r.streams != 2 || len(r.lines) != 2 || !strings.HasPrefix(r.lines[1], want) {
 		t.Errorf("%d streams, logged %q", r.streams, r.lines)
 	}

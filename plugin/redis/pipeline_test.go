@@ -156,6 +156,51 @@ func TestMaxPending(t *testing.T) {
 	}
 }
 
+// Who comes while many wait, or after others that were kept back, is kept back as well,
+// unless Redis is slow, or is not asked at all.
+func TestCrowded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		maxPending int64
+		waiting    int
+		others     bool
+		after      func(r *rig)
+		want       bool
+	}{
+		{name: "nobody waits", waiting: 0},
+		{name: "nobody waits any more", waiting: 0, others: true},
+		{name: "few wait", waiting: crowd - 1},
+		{name: "few wait, behind others", waiting: 1, others: true, want: true},
+		{name: "many wait", waiting: crowd, want: true},
+		{name: "as many as may", maxPending: 3, waiting: 3, want: true},
+		{name: "for a moment", waiting: crowd, after: func(r *rig) { r.pass(30 * ms) }, want: true},
+		{name: "the worker stands still", waiting: crowd, after: func(r *rig) { r.now += 500 * ms }, want: true},
+		{name: "Redis is slow", waiting: crowd, after: func(r *rig) { r.pass(45 * ms) }},
+		{name: "Redis is slow to others", waiting: 1, others: true, after: func(r *rig) { r.pass(45 * ms) }},
+		{name: "one is answered", waiting: crowd, after: func(r *rig) { r.allow(1) }},
+		{name: "the connection is lost", waiting: crowd, after: func(r *rig) { r.conn.Closed(r.now) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			options := testOptions()
+			if tt.maxPending > 0 {
+				options.MaxPending = tt.maxPending
+			}
+			r := newRig(t, options)
+			for range tt.waiting {
+				r.request("a").flush()
+			}
+			if tt.after != nil {
+				tt.after(r)
+			}
+			if got := r.conn.Crowded(tt.others, r.now); got != tt.want {
+				t.Errorf("crowded: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // A request with no checks is none.
 func TestFlushNothing(t *testing.T) {
 	t.Parallel()

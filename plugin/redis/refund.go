@@ -105,10 +105,10 @@ func (c *Conn) settled(taken bool) {
 	}
 }
 
-// answerRefund handles the reply to a refund or settlement. One whose script Redis
-// does not know, or does not let call TIME, is sent again. The client's next check may stand behind the first
-// attempt in the pipe, and has then been decided as if there were no refund: if it
-// is rejected, it is asked again, behind the second attempt.
+// answerRefund handles the reply to a refund or settlement. If Redis does not know its
+// script, or does not let it call TIME, the command is sent again. The client's next
+// check may stand behind the first attempt in the pipe. It has then been decided as if
+// there were no refund, so if it is rejected, it is sent again behind the second attempt.
 func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
 	if isNoScript(r) && !e.bySource || c.lacksTime(e, r) {
 		for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {

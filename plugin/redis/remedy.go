@@ -27,11 +27,11 @@ var remedies = [...]remedy{
 	{"MOVED", useRedisProxy},
 	{"ASK", useRedisProxy},
 	{"CROSSSLOT", useRedisProxy},
-	{"TRYAGAIN", "the Redis Cluster moves this slot: wait until it has"},
+	{"TRYAGAIN", "the Redis Cluster is moving this slot: wait until it is done"},
 	{"CLUSTERDOWN", "the Redis Cluster does not cover all slots, or has no majority: see CLUSTER INFO"},
-	{"READONLY", "this is a replica: let the cluster's endpoint be the primary"},
-	{"MASTERDOWN", "this is a replica that has lost its primary: let the cluster's endpoint be the primary"},
-	{"LOADING", "Redis loads its data set: wait until it has"},
+	{"READONLY", "this is a replica: point the cluster's endpoint at the primary"},
+	{"MASTERDOWN", "this is a replica that has lost its primary: point the cluster's endpoint at the primary"},
+	{"LOADING", "Redis is loading its data set: wait until it is done"},
 	{"BUSY", "a script blocks Redis: see SCRIPT KILL"},
 	{"OOM", "Redis is full: raise maxmemory, or set maxmemory-policy volatile-lru"},
 	{"MISCONF", "Redis cannot save its data and refuses writes: see its log"},
@@ -39,7 +39,7 @@ var remedies = [...]remedy{
 	{"NOSCRIPT", "Redis does not keep a script that it was just sent"},
 	{"no upstream host", "redis_proxy has no healthy Redis: look at its cluster's endpoints"},
 	{"upstream failure", "redis_proxy lost or could not reach its Redis: look at its cluster's endpoints"},
-	{"upstream protocol error", "what redis_proxy is connected to does not speak RESP"},
+	{"upstream protocol error", "the server behind redis_proxy does not speak RESP"},
 }
 
 // findRemedy is the remedy for an error text, nil if none is known.

@@ -7,9 +7,9 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// This file gives slots back, and renews them. Either names a request's own entry in
-// Redis and no other, so that it may be sent as often as one likes: what is lost with
-// a connection is sent again.
+// This file gives slots back, and renews them. Both commands name a request's own entry
+// in Redis and no other, so they may be sent any number of times: a command that is lost
+// with its connection is sent again.
 
 // releasing is the slots that are being given back.
 type releasing struct {
@@ -23,21 +23,21 @@ type releasing struct {
 // release is one command. The charge's Costs are pairs of a nonce and slots.
 type release struct {
 	charge      Charge
-	blind       bool  // whether the slots were ever taken is not known
+	blind       bool  // nobody knows whether the slots were ever taken
 	untilMicros int64 // when they have ended by themselves
 }
 
-// maxReleases bounds the memory that slots take which are to be given back while
-// Redis is away. What is beyond ends by itself.
+// maxReleases bounds the memory for slots that wait to be given back while Redis is
+// away. Slots beyond that end by themselves.
 const maxReleases = 1 << 16
 
 // refusedMicros is how long no slots are given back after Redis has refused some.
 const refusedMicros = 500_000
 
-// Release gives the slots of a charge back and nothing else of it. It leaves at once if
-// nothing else is under way, as others may wait for the slots; else with the next
-// request, reply or tick, together with others. Where Redis is away it leaves when that
-// is back, unless the slots have ended by then.
+// Release gives back the slots of a charge and nothing else. The command leaves at once if
+// nothing else is under way, because others may wait for the slots; otherwise with the
+// next request, reply or tick. While Redis is away it waits until Redis is back, unless
+// the slots have ended by then.
 func (c *Conn) Release(charge Charge, nowMicros int64) {
 	c.queueRelease(&charge, false, nowMicros)
 	if c.pipe.entries.len() == 0 && !c.deferring {

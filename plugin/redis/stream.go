@@ -116,7 +116,7 @@ func (c *Conn) transmitDeferred(nowMicros int64) {
 	}
 }
 
-// hangUp closes the stream because it is of no use any more.
+// hangUp closes the stream, which is useless now.
 func (c *Conn) hangUp(e ended, nowMicros int64) {
 	if c.stream.open {
 		c.stream.open = false

@@ -83,7 +83,7 @@ func (c *Conn) answerRole(r redisresp.Reply) {
 	}
 }
 
-// maxInfoField bounds what of a field reaches the log.
+// maxInfoField bounds how much of a field reaches the log.
 const maxInfoField = 40
 
 // infoField is a field of a reply to INFO; "" if there is none, or it is not plain

@@ -67,7 +67,7 @@ func TestTrial(t *testing.T) {
 		{
 			name:    "a replica",
 			replies: []string{bulk(infoServer), bulk(replica), "-READONLY You can't write against a read only replica.\r\n"},
-			want:    `redis "redis" cannot be used: error_reply: READONLY You can't write against a read only replica. (this is a replica: let the cluster's endpoint be the primary)`,
+			want:    `redis "redis" cannot be used: error_reply: READONLY You can't write against a read only replica. (this is a replica: point the cluster's endpoint at the primary)`,
 		},
 		{
 			name:    "scripts are refused",
@@ -97,12 +97,12 @@ func TestTrial(t *testing.T) {
 		{
 			name:  "not RESP",
 			after: func(r *rig) { r.receive("HTTP/1.1 400 Bad Request\r\n") },
-			want:  `redis "redis" cannot be used: malformed_reply: what answers does not speak RESP`,
+			want:  `redis "redis" cannot be used: malformed_reply: the server does not speak RESP`,
 		},
 		{
 			name:  "silence",
 			after: func(r *rig) { r.pass(50 * ms) },
-			want:  `redis "redis" cannot be used: timeout: no reply within redis.timeout (look whether Redis is stopped, overloaded, or slow to reach); or the cluster lacks the bridge filter`,
+			want:  `redis "redis" cannot be used: timeout: no reply within redis.timeout (check whether Redis is stopped, overloaded, or slow to reach); or the cluster lacks the bridge filter`,
 		},
 		{
 			name:    "another reply to the script",
@@ -216,7 +216,7 @@ func TestFirstFailureIsLogged(t *testing.T) {
 		}
 		r.now += 20_000 * ms
 	}
-	want := `redis "redis" did not decide a request: error_reply: LOADING Redis is loading the dataset in memory (Redis loads its data set: wait until it has)`
+	want := `redis "redis" did not decide a request: error_reply: LOADING Redis is loading the dataset in memory (Redis is loading its data set: wait until it is done)`
 	if !strings.HasPrefix(r.warnings[0], want) {
 		t.Errorf("logged %q, want %q", r.warnings[0], want)
 	}

@@ -3,8 +3,8 @@
 // a configuration fixes; Set.Apply reads a Request and allocates nothing in
 // steady state.
 //
-// Functions come in pairs: compileX makes an x of a configuration, and xOf is what
-// that is for the request at hand.
+// Functions come in pairs: compileX makes an x from a configuration, and xOf is its
+// value for the request at hand.
 //
 //	set, err := rule.Compile(cfg)                  // once, at load
 //	applied, exempt := set.Apply(request, &matcher) // each request
@@ -15,7 +15,7 @@
 // a rule needs it.
 //
 //   - Header values lose surrounding spaces and tabs, which RFC 9110, section
-//     5.5, says are no part of them. Of several fields of one name the first
+//     5.5, excludes from the value. Of several fields of one name the first
 //     counts. (Envoy itself joins a few known headers with commas when they
 //     repeat; the upstream then reads the joined value too.)
 //   - The path is read as upstreams read it: without query and fragment, with
@@ -38,7 +38,7 @@
 //     stays.
 //   - The client address is source.address: IPv4 in IPv6 counts as IPv4, the
 //     spelling is canonical (RFC 5952), zones are dropped, and a shortened
-//     prefix shows its length: 2001:db8::/64. What is no IP address is absent.
+//     prefix shows its length: 2001:db8::/64. Anything but an IP address is absent.
 //   - Metadata is the attribute metadata.filter_metadata.<path>. Envoy passes
 //     strings as they are, and other scalars as their machine representation
 //     (numbers of metadata as a double, integer attributes as 64 bits, both
@@ -50,14 +50,14 @@
 // # How much is read
 //
 // The rules of a request share units of work, some for patterns and some for all else.
-// What would take more than are left is not looked at, unless it is short, and its
-// value is unknown. A match that depends on it is unknown
-// as well (Kleene's logic, so that "not" keeps it unknown), and then a rule applies
-// and an exempt rule does not. In a key it is written %long, which no value is.
+// A value that would take more units than are left is not read, unless it is short: it
+// is unknown. A match that depends on it is unknown as well (Kleene's logic, so that
+// "not" keeps it unknown), and then a rule applies and an exempt rule does not. In a
+// key it is written %long, which cannot be a value.
 // See docs/decisions/0012-bounded-matching.md.
 //
-// An exempt rule that compares the path holds only where the path is written as it
-// is read: otherwise the upstream may read another.
+// An exempt rule that compares the path holds only where the path is written as this
+// package reads it: otherwise the upstream may read another one.
 //
 // # Absent and empty
 //
@@ -75,7 +75,7 @@
 // its value, and an identity of more than 200 bytes is the 64 digits of its
 // own. So that no value can pass for a digest, a value of 40 or 64 lower-case
 // hexadecimal digits has its first digit percent-encoded, which happens to no
-// other digit; and one empty component is written %, which is no escape, so that
-// it is not the identity of no components. Hence two lists of components build
+// other digit. One empty component is written %, which is not an escape, so that it
+// differs from the identity of no components. Hence two lists of components build
 // one identity only if SHA-256 collides.
 package rule

@@ -24,7 +24,7 @@ type expression struct {
 	token uint32
 }
 
-// wrapped is the text whose value, if it has one, is of the kind: a bool, a string
+// wrapped is a text whose value, if it has one, has the kind: a bool, a string
 // or a double. The line break ends a comment.
 func wrapped(text string, kind config.ExpressionKind) string {
 	switch kind {
@@ -150,7 +150,7 @@ func (m *Matcher) isTrue(slot int) bool {
 }
 
 // numberOf is the value of a NumberExpression rounded down, at most limit. It is
-// fallback if there is no finite number of at least 0.
+// fallback if it is not a finite number of at least 0.
 func (m *Matcher) numberOf(slot int, fallback, limit int64) int64 {
 	r := m.expressionOf(slot)
 	f, ok := number(r.value)

@@ -13,7 +13,7 @@ const (
 )
 
 // longMark stands for what is too long to be looked at. No value is written like
-// this, as it begins with what is not an escape.
+// this, because it does not begin with an escape.
 const longMark = "%long"
 
 // part is a component as keys hold it, which is written at most once a request.

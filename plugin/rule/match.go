@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
 
-// match is a compiled config.Match: all of it must hold. Whether it does may be
+// match is a compiled config.Match: all of its parts must hold. Whether they do may be
 // unknown, where a value is too long to be looked at.
 type match struct {
 	methods    []string    // none: any

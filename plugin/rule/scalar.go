@@ -11,7 +11,7 @@ const maxWhole = 1 << 53
 // appendScalar appends the text of a boolean or a whole number in the form in
 // which Envoy's proxy_get_property passes it (serializeValue in
 // source/extensions/common/wasm/context.cc): one byte, or 64 bits little endian
-// that are an integer or a double. It says whether value can be one.
+// that are an integer or a double. It reports whether value can be one.
 func appendScalar(dst []byte, value string) ([]byte, bool) {
 	switch len(value) {
 	case 1:

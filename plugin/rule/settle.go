@@ -40,7 +40,7 @@ type Response interface {
 	Evaluate(token uint32) ([]byte, bool)
 }
 
-// Heard is what a response's headers have said. The zero Heard is of a response that
+// Heard is what a response's headers have said. The zero Heard stands for a response that
 // never came.
 type Heard struct {
 	responded bool

@@ -37,7 +37,7 @@ func (m *Matcher) tierOf(t *tiers) (*LimitSet, bool) {
 	return found.limits, true
 }
 
-// named is the tier of a value, or nil. An attribute that is no text names a
+// named is the tier of a value, or nil. An attribute that is not text names a
 // tier by the text of its number or boolean.
 func (m *Matcher) named(t *tiers, value string) *tier {
 	found := t.named(value)

@@ -1,7 +1,7 @@
 package rule
 
 // What a client sends is bounded by Envoy only (60 KB of headers unless it is
-// told otherwise), and each of many rules may look at all of it. So each request
+// told otherwise), and each of many rules may read all of that. So each request
 // has units of work, which its rules share: some for patterns, and as many for all
 // else, so that no value that a pattern reads keeps a key from being read. A unit
 // takes some 2 to 3 ns in the plugin, so that all are used up within a millisecond: see

@@ -1,16 +1,16 @@
-// Package slots is what a worker holds of limits on what is in flight: which requests
-// hold slots of which identity, and when these are to be renewed.
+// Package slots keeps a worker's slots of concurrency limits: which requests hold
+// slots of which identity, and when to renew them.
 //
-// Slots are free when they are not renewed for their ttl, so that none is lost with an
-// Envoy that was killed. A Book therefore goes round its identities in a fifth of
-// the ttl, a few at each step, chosen by chance, and has those slots renewed that are
-// a twelfth of the ttl old. So each is renewed at least every third of its ttl, the
-// identities are spread evenly over that time, and short requests cost nothing.
+// A slot that is not renewed for its ttl is free, so that none is lost with an Envoy
+// that was killed. A Book therefore visits all its identities within a fifth of the
+// ttl, a few random ones at each step, and has those slots renewed that are a twelfth
+// of the ttl old. So each is renewed at least every third of its ttl, the identities
+// are spread evenly over that time, and short requests cost nothing.
 package slots
 
 import "hash/maphash"
 
-// Slot is what one request holds. The zero Slot is of nothing.
+// Slot is what one request holds. The zero Slot holds nothing.
 type Slot struct {
 	Nonce int64 // of the call that took it
 	Slots int64
@@ -23,7 +23,7 @@ type Slot struct {
 // Held reports whether the slot is in a Book.
 func (s *Slot) Held() bool { return s.of != nil }
 
-// Identity is all that a worker holds of one identity, in one of the two stores.
+// Identity is everything that a worker holds of one identity, in one of the two stores.
 type Identity struct {
 	List     int // of limits
 	Tag      []byte
@@ -52,10 +52,10 @@ type Book struct {
 	seed    maphash.Seed
 	idle    []*Identity // to use again
 	due     []*Slot     // scratch
-	hurried int         // steps that are to be made in a hurry
+	hurried int         // steps to take in a hurry
 }
 
-// New makes a Book for lists of limits whose slots live for so long; 0: none.
+// New makes a Book for lists of limits whose slots live that long; 0: it has no slots.
 func New(ttlMicros []int64) *Book {
 	b := &Book{buckets: make([]*Identity, 16), seed: maphash.MakeSeed(), counts: make([]int64, len(ttlMicros))}
 	for _, ttl := range ttlMicros {

@@ -1,5 +1,5 @@
 // Package convert turns configurations of other rate limiters into Sluice's, and
-// lists what is not the same there.
+// lists the differences.
 package convert
 
 import (
@@ -120,7 +120,7 @@ func fixedWindow(limit int64, window string) object {
 // before them.
 func (c *converter) result(fields object) (Result, error) {
 	if len(c.rules) == 0 {
-		return Result{Differences: c.differences}, errors.New("nothing of it can be converted")
+		return Result{Differences: c.differences}, errors.New("nothing in it can be converted")
 	}
 	all := fields.with("rules", c.rules)
 	if err := accepts(all); err != nil {

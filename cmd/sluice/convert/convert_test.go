@@ -119,7 +119,7 @@ func TestRefused(t *testing.T) {
 			run: func() (Result, error) {
 				return RateLimit([]byte(service), []byte("rate_limits: [{actions: [{remote_address: {}}]}]"))
 			},
-			error: "nothing of it can be converted",
+			error: "nothing in it can be converted",
 		},
 		{
 			name:  "not Higress'",

@@ -139,7 +139,7 @@ func (h *higress) keys(s higressSource, keys []node) {
 		case !regex:
 			values = values.with(text, []any{limit})
 		case s.header == "":
-			h.report(Missing, key.at, "a regular expression on what is no header")
+			h.report(Missing, key.at, "a regular expression on something other than a header")
 		default:
 			matcher := object{{"headers", object{{s.header, object{{"regex", pattern}}}}}}
 			match, _ := conditions{headers: []headerCondition{{s.header, object{{"regex", pattern}}}}, nots: nots}.match()
@@ -218,7 +218,7 @@ func network(text string) (component object, value string, err error) {
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
-		return nil, "", fmt.Errorf("%q is no address or network", text)
+		return nil, "", fmt.Errorf("%q is not an address or network", text)
 	}
 	prefix = prefix.Masked()
 	if prefix.IsSingleIP() {

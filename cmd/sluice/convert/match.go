@@ -81,8 +81,8 @@ func (a conditions) match() (match object, ok bool) {
 	return match, ok
 }
 
-// oneNot makes one match of those of which none may hold: it holds if any of them
-// does. That can be said if they look at one thing.
+// oneNot joins matches that must not hold into one, which holds if any of them does.
+// A match can say that only if all of them look at the same thing.
 func oneNot(nots []object) (object, bool) {
 	if len(nots) == 0 {
 		return nil, true
@@ -206,7 +206,7 @@ func (c *converter) headerMatch(n node) (conditions, bool) {
 	name := strings.ToLower(n.get("name").text())
 	matcher := headerMatcher(n)
 	if matcher == nil {
-		c.report(Missing, n.at, "a condition on the header %q that is no comparison of its text (range, custom)", name)
+		c.report(Missing, n.at, "a condition on the header %q that does not compare its text (range, custom)", name)
 		return conditions{}, false
 	}
 	if n.get("treat_missing_header_as_empty").flag(false) {

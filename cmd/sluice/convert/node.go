@@ -9,7 +9,7 @@ import (
 )
 
 // node is a value of Envoy's configuration, as decoded from YAML, with its place.
-// Reading what is not there gives a node without a value.
+// Reading an absent field gives a node without a value.
 type node struct {
 	value any
 	at    string

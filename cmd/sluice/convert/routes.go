@@ -179,7 +179,7 @@ func (c *converter) routeMatch(n node, limited bool) (conditions, bool) {
 		"query_parameters", "runtime_fraction", "connect_matcher", "path_match_policy", "grpc", "tls_context", "dynamic_metadata", "filter_state", "cookies",
 	} {
 		if n.get(name).ok() {
-			quiet.report(Differs, n.at, "%s of the route's match is not looked at: the rule is for all requests that the rest of it matches", name)
+			quiet.report(Differs, n.at, "%s of the route's match is ignored: the rule applies to all requests that the rest of it matches", name)
 			known = false
 		}
 	}

@@ -38,8 +38,8 @@ type rateLimit struct {
 	Replaces        []struct{ Name string }
 }
 
-// seconds are the lengths that the service has for its units, none of which is a
-// calendar's (utils.UnitToDivider).
+// seconds are the lengths of the service's units (utils.UnitToDivider). None of them
+// follows the calendar.
 var seconds = map[string]int64{
 	"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400, "month": 30 * 86400, "year": 365 * 86400,
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// Rule is what there is to say of one rule and a request.
+// Rule says what one rule does with a request.
 type Rule struct {
 	Rule    string `json:"rule"`
 	Mode    string `json:"mode"` // "enforce", "shadow", "off" or "exempt"
 	Applies bool   `json:"applies"`
-	Why     string `json:"why,omitempty"` // it does not apply
+	Why     string `json:"why,omitempty"` // why it does not apply
 
 	Identity  string  `json:"identity,omitempty"`
 	Tag       string  `json:"tag,omitempty"` // "<rule>|<identity>", in the braces of the keys
@@ -23,6 +23,9 @@ type Rule struct {
 	Tier      string  `json:"tier,omitempty"`
 	Unlimited bool    `json:"unlimited,omitempty"`
 	Limits    []Limit `json:"limits,omitempty"`
+	// OverrideKey is the key in Redis under which an operator sets an override for
+	// the identity; "" if the rule has no overrides.
+	OverrideKey string `json:"override_key,omitempty"`
 }
 
 // Limit is one limit of a rule that applies.
@@ -89,7 +92,7 @@ func mode(c *config.Rule) string {
 	return "enforce"
 }
 
-// find is what applies of a rule, whose name is unique.
+// find returns what applies of a rule; rules have unique names.
 func find(applied []rule.Applied, name string) *rule.Applied {
 	for i := range applied {
 		if applied[i].Rule.Name == name {
@@ -106,6 +109,9 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	_, r.Identity, _ = strings.Cut(r.Tag, "|")
 	if c.Tiers != nil {
 		r.Tier = tierOf(c.Tiers, a.Limits)
+	}
+	if c.Overrides && prefix != "" {
+		r.OverrideKey = string(redis.AppendKey(nil, prefix, a.Tag, algo.OverrideSuffix))
 	}
 	if a.Limits == nil || len(a.Limits.Limits) == 0 {
 		r.Unlimited = true
@@ -231,7 +237,7 @@ func parts(m *config.Match) (all []part) {
 	return all
 }
 
-// sourceOf says where a component gets its value, and how to give it here.
+// sourceOf says where a component gets its value, and which flag provides it.
 func sourceOf(c *config.Component) string {
 	switch c.Source {
 	case config.FromHeader:

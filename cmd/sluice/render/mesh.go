@@ -39,7 +39,8 @@ func mesh(o *Options, dir string, values map[string]string, edit func(dir string
 	return b, b.build(dir)
 }
 
-// finish drops what is not applied, and writes the rest.
+// finish drops resources for local use, which kustomize does not apply, and writes the
+// rest.
 func (b *builder) finish(command, dir string, p *plugin) (Result, error) {
 	var applied []*tree
 	for _, r := range b.resources {

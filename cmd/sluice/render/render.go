@@ -62,7 +62,7 @@ func parseAddress(flag, value string) (address, error) {
 	host, portText, err := net.SplitHostPort(value)
 	port, convErr := strconv.Atoi(portText)
 	if err != nil || convErr != nil || host == "" || port < 1 || port > 65535 {
-		return address{}, fmt.Errorf("%s: %q is no address (want host:port, such as redis:6379)", flag, value)
+		return address{}, fmt.Errorf("%s: %q is not an address (want host:port, such as redis:6379)", flag, value)
 	}
 	return address{host, port}, nil
 }
@@ -145,7 +145,7 @@ func firstError(errs ...error) error {
 // checkFile holds that a path makes sense where Envoy runs, which may be elsewhere.
 func checkFile(flag, name string) error {
 	if name == "" || !filepath.IsAbs(name) && filepath.Dir(name) == "" {
-		return fmt.Errorf("%s: %q is no path (want one such as /etc/envoy/sluice.wasm)", flag, name)
+		return fmt.Errorf("%s: %q is not a path (want one such as /etc/envoy/sluice.wasm)", flag, name)
 	}
 	return nil
 }

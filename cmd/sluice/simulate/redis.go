@@ -188,7 +188,7 @@ func planAt(set *rule.LimitSet, micros int64) *algo.Plan {
 	return plan
 }
 
-// slotPlan is of any limit on what is in flight: they give slots back alike.
+// slotPlan stands for every concurrency limit: all of them give slots back alike.
 var slotPlan, _ = algo.NewPlan([]algo.Limit{{Algorithm: algo.Concurrency, TTLMicros: algo.MinTTLMicros}})
 
 // release gives slots of a key back: pairs of a nonce and slots.

@@ -93,7 +93,7 @@ func (o *Options) explain(err error) error {
 	case strings.HasPrefix(text, "MOVED"), strings.Contains(text, "CROSSSLOT"):
 		hint = "this is a node of a Redis Cluster: add --redis-cluster"
 	case strings.Contains(text, "cluster support disabled"):
-		hint = "this is no Redis Cluster: leave out --redis-cluster"
+		hint = "this is not a Redis Cluster: leave out --redis-cluster"
 	case strings.HasPrefix(text, "NOAUTH"):
 		hint = "it wants a password: name the environment variable that has it, --redis-password-env"
 	case strings.HasPrefix(text, "WRONGPASS"):

@@ -29,7 +29,7 @@ func (id *Identity) factor() int64 {
 	return id.Factor
 }
 
-// Set is a list of limits, and the tier it is of, if it is a tier's.
+// Set is a list of limits, and the tier that it belongs to, if any.
 type Set struct {
 	Tier   string
 	Limits *rule.LimitSet
@@ -287,7 +287,7 @@ func (b *builder) put(c *config.Component, value string) error {
 	case config.FromClientIP:
 		text, _, _ := strings.Cut(value, "/") // of a network, its address
 		if _, err := netip.ParseAddr(text); err != nil {
-			return fmt.Errorf("%q is no address", value)
+			return fmt.Errorf("%q is not an address", value)
 		}
 		b.ip = text
 	case config.FromPath:

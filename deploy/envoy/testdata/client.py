@@ -58,7 +58,7 @@ def openai_responses():
 
 
 def openai_abort():
-    for _ in chat(openai_client(max_retries=0), "worth=10 slow", stream=True):
+    for _ in chat(openai_client(max_retries=0), "worth=10 pause=2s", stream=True):
         break
     return {"text": "left"}
 

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"html"
 	"strings"
 )
 
@@ -25,54 +23,14 @@ const (
 // column is the time that one column of dots stands for.
 const column = second * pitch / perSecond
 
-// style has the colours of a light page, then those of a dark one.
-const style = `text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #1f2933 }
-.title { font-size: 17px; font-weight: 600 }
-.name { font: 600 13px ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", monospace }
-.note, .tick { font-size: 12px; fill: #52606d }
-.number { font-size: 17px; font-weight: 600; text-anchor: middle }
-.middle { text-anchor: middle }
-.page { fill: #ffffff; stroke: #d5dbe1 }
-.edge { stroke: #b8c2cc; stroke-dasharray: 2 4 }
-.ground { stroke: #7b8794 }
-.room { fill: #cfe3fa }
-.in { fill: #1f5fbf }
-.held { stroke: #1f5fbf; stroke-width: 1.3; fill: none }
-.out { stroke: #c2410c; stroke-width: 1.6; fill: none }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6eaef }
-.note, .tick { fill: #a3b1bf }
-.page { fill: #12171d; stroke: #2f3944 }
-.edge { stroke: #46525f }
-.ground { stroke: #7b8794 }
-.room { fill: #1d3a5f }
-.in { fill: #7db8ff }
-.held { stroke: #7db8ff }
-.out { stroke: #ff9f5a }
-}
-`
-
-// canvas is the picture as it grows.
-type canvas struct{ bytes.Buffer }
-
-func (c *canvas) add(format string, values ...any) { fmt.Fprintf(c, format+"\n", values...) }
-
-func (c *canvas) text(class string, x, y int, text string) {
-	c.add(`<text class="%s" x="%d" y="%d">%s</text>`, class, x, y, html.EscapeString(text))
-}
-
 // x is where a time stands.
 func x(micros int64) float64 { return left + float64(micros)*perSecond/second }
 
-// draw makes the whole picture, as SVG 1.1 (https://www.w3.org/TR/SVG11/).
-func draw() ([]byte, error) {
-	var c canvas
+// drawAlgorithms shows the same requests under each algorithm.
+func drawAlgorithms() ([]byte, error) {
 	rows := lanes()
 	bottom := top + len(rows)*laneHeight
-	c.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`, width, bottom+62)
-	c.add("<title>The same requests under each rate limiting algorithm</title>")
-	c.add("<style>\n%s</style>", style)
-	c.add(`<rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>`, width-1, bottom+61)
+	c := newCanvas(width, bottom+62, "The same requests under each rate limiting algorithm")
 	c.header()
 	c.axis(bottom)
 	for i, l := range rows {
@@ -81,8 +39,7 @@ func draw() ([]byte, error) {
 		}
 	}
 	c.legend(bottom + 40)
-	c.add("</svg>")
-	return c.Bytes(), nil
+	return c.finish(), nil
 }
 
 func (c *canvas) header() {

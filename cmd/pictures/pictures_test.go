@@ -12,40 +12,56 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-func TestPictureIsUpToDate(t *testing.T) {
+func TestPicturesAreUpToDate(t *testing.T) {
 	t.Parallel()
-	got, err := draw()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(filepath.Join(testenv.Root(t), path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the algorithms do now: run \"make pictures\"", path)
-	}
-}
-
-func TestPictureIsXML(t *testing.T) {
-	t.Parallel()
-	picture, err := draw()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(picture, []byte("%!")) {
-		t.Error("a format and its values do not fit")
-	}
-	for d := xml.NewDecoder(bytes.NewReader(picture)); ; {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
+	for path, draw := range pictures {
+		got, err := draw()
+		if err != nil {
 			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(testenv.Root(t), path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what is to be drawn now: run \"go run ./cmd/pictures\"", path)
 		}
 	}
 }
 
-// What the picture is to show.
+func TestPicturesAreXML(t *testing.T) {
+	t.Parallel()
+	for path, draw := range pictures {
+		picture, err := draw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(picture, []byte("%!")) {
+			t.Errorf("%s: a format and its values do not fit", path)
+		}
+		for d := xml.NewDecoder(bytes.NewReader(picture)); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(path, err)
+			}
+		}
+	}
+}
+
+// What was recorded is what docs/ai.md says of it.
+func TestRecordedLedger(t *testing.T) {
+	t.Parallel()
+	l, err := recorded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the picture of the algorithms is to show.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	most := []int{10, 8, limit, 6, 8, limit, 6}

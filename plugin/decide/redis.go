@@ -6,6 +6,40 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
+// This file is what Redis is asked about a request, and what becomes of its answers.
+
+// askRedis sends the checks that have no answer yet, in one write. It reports whether
+// anything was sent.
+func (s *Stores) askRedis(q *Question, now Time) (sent bool) {
+	if q.first(unanswered) == nil {
+		return false
+	}
+	cause, deferring := s.conn.Begin(now.SteadyMicros), s.penalties.groups != nil && q.mustDefer()
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if !unanswered(c) {
+			continue
+		}
+		if cause != redis.NoCause {
+			c.Status = Undecided
+			continue
+		}
+		c.Status = Waiting
+		q.waiting++
+		q.inPipe++
+		c.asked = c.Sizes
+		c.nonce = s.conn.Add(q, i, redis.Charge{
+			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
+			Factor: c.factor, Strikes: s.tell(c, now), Deferred: deferring,
+		})
+		s.record.Count(metric.CheckSent, 1)
+	}
+	if cause == redis.NoCause {
+		s.conn.Flush(now.SteadyMicros)
+	}
+	return cause == redis.NoCause
+}
+
 // Decided implements redis.Waiter: Redis' answer to a check. One that comes after the
 // timeout still counts while the request has not been concluded.
 func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
@@ -22,13 +56,20 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 		return
 	}
 	expired := c.Status == Undecided
-	c.Source = FromRedis
-	if c.accept(&r.Ruling, r.Decisions); r.Allowed {
-		c.receipt = receiptOf(c)
-		s.hold(c, nowMicros)
-	}
+	c.answer(FromRedis, &r.Ruling, r.Decisions)
+	s.hold(c, nowMicros)
 	if !expired {
 		q.answered()
+	}
+}
+
+// learn takes what a reply says beside the decisions of a check's limits.
+func (s *Stores) learn(c *Check, r *redis.Reply, nowMicros int64) {
+	if c.Rule.Terms.Overrides {
+		s.learnOverride(c, r, nowMicros)
+	}
+	if c.Rule.Terms.Penalty != nil {
+		s.learnPenalty(c, r)
 	}
 }
 
@@ -96,51 +137,5 @@ func (q *Question) Failed(index int, _ redis.Cause, _ int64) {
 func (q *Question) answered() {
 	if q.waiting--; q.waiting == 0 && q.state != Arriving {
 		q.stores.ready.push(q)
-	}
-}
-
-// Next is the next question that can go on: first those that can be concluded, in
-// the order in which they became so, then those whose turn in a queue has come.
-// The event is Waits for a question to conclude, and TurnComes.
-func (s *Stores) Next(now Time) (q *Question, e Event) {
-	if q = s.ready.pop(); q != nil {
-		return q, Waits
-	}
-	return s.queue.next(now.SteadyMicros), TurnComes
-}
-
-// Hold queues a question until its turn comes.
-func (s *Stores) Hold(q *Question, delayMicros int64, now Time) {
-	s.record.Count(metric.RequestHeld, 1)
-	s.queue.hold(q, now.SteadyMicros+delayMicros)
-}
-
-// RequestFailed implements redis.Observer.
-func (s *Stores) RequestFailed(cause redis.Cause) { s.record.RedisFailed(cause) }
-
-// RoundTrip implements redis.Observer.
-func (s *Stores) RoundTrip(micros int64) { s.record.RoundTrip(micros) }
-
-// Refunded implements redis.Observer.
-func (s *Stores) Refunded() { s.record.Count(metric.ChargeRefunded, 1) }
-
-// BreakerChanged implements redis.Observer.
-func (s *Stores) BreakerChanged(state redis.BreakerState) {
-	s.record.BreakerChanged(state)
-	if state == redis.Closed && s.slots != nil {
-		s.slots.Hurry() // none was renewed meanwhile
-	}
-}
-
-// Reconnected implements redis.Observer. Who answers now may hold none of the
-// charges behind what is remembered, nor behind the leases.
-func (s *Stores) Reconnected() {
-	s.record.Count(metric.Reconnected, 1)
-	s.reconnected = true
-	if s.denied != nil {
-		s.denied.Clear()
-	}
-	if s.slots != nil {
-		s.slots.Hurry()
 	}
 }

@@ -5,6 +5,55 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
+// This file is about the sizes that limits have for one request: those that came with it,
+// as an operator's factor multiplies them, in the calendar windows around its time.
+
+// size gives the checks of a question the sizes that their limits have for it.
+func (s *Stores) size(q *Question, now Time) {
+	s.fitAll(q, now)
+	s.multiplyAll(q, now)
+}
+
+// fitAll gives the checks of a question the windows around the time of the store that
+// will be asked, if there are calendars at all.
+func (s *Stores) fitAll(q *Question, now Time) {
+	if s.calendars.sets == nil {
+		return
+	}
+	micros := s.storeMicros(now)
+	for i := range q.Checks {
+		s.calendars.fit(q.Checks[i].Limits, q.Checks[i].Sizes, micros)
+	}
+}
+
+// planAt is the plan of limits with the sizes that came with the request, if any did, in
+// the calendar windows around a time. It is good until the next call.
+func (s *Stores) planAt(limits *rule.LimitSet, sizes []algo.Size, micros int64) *algo.Plan {
+	s.calendars.fit(limits, sizes, micros)
+	return s.planOf(limits, sizes)
+}
+
+// planOf is the plan of limits, with the sizes that came with the request, if any
+// did. It is good until the next call.
+func (s *Stores) planOf(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
+	if sizes == nil {
+		return limits.Plan
+	}
+	if sized, ok := limits.Plan.Sized(s.sized[limits.Index], sizes); ok {
+		return sized
+	}
+	return limits.Plan // rule never makes such sizes
+}
+
+// Sized is a check's limits with the sizes that came with the request, nil if none
+// did. It is good until other sizes of these limits are asked about.
+func (s *Stores) Sized(c *Check) []algo.Limit {
+	if c.Sizes == nil {
+		return nil
+	}
+	return s.planOf(c.Limits, c.Sizes).Limits()
+}
+
 // calendars knows when the windows of limits with a calendar begin. Each call brings
 // three of them, around the time of the store that is asked: of Redis' clock, what was
 // last heard of it. A guess that was wrong is put right by its answer (see
@@ -38,18 +87,6 @@ func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
 			*b = windows.Around(micros)
 		}
 		sizes[i].Bounds = *b
-	}
-}
-
-// fitAll gives the checks of a question the windows around the time of the store that
-// will be asked, if there are calendars at all.
-func (s *Stores) fitAll(q *Question, now Time) {
-	if s.calendars.sets == nil {
-		return
-	}
-	micros := s.storeMicros(now)
-	for i := range q.Checks {
-		s.calendars.fit(q.Checks[i].Limits, q.Checks[i].Sizes, micros)
 	}
 }
 

@@ -1,0 +1,29 @@
+// Pictures draws what docs/img/ has of the algorithms and of settlements: the same traffic
+// under each algorithm, decided by the Go twins, and what a crowd of LLM clients did
+// to a limit on tokens, as settle.json has recorded it. "make pictures" records, and
+// runs it at the repository's root.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+// pictures are what there is to draw, by where it goes.
+var pictures = map[string]func() ([]byte, error){
+	"docs/img/algorithms.svg": drawAlgorithms,
+	"docs/img/settle.svg":     drawSettle,
+}
+
+func main() {
+	for path, draw := range pictures {
+		picture, err := draw()
+		if err == nil {
+			err = os.WriteFile(path, picture, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "pictures:", err)
+			os.Exit(1)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// mcpFilter reads what agents send.
+const mcpFilter = `
+- name: envoy.filters.http.mcp
+  typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.mcp.v3.Mcp}
+`
+
+// mcpRecipe is an example of the configuration page with the names of this Envoy.
+func mcpRecipe(t *testing.T, heading string) string {
+	t.Helper()
+	config := cookbook(t, heading)
+	version, err := exec.Command(testenv.Tool(t, "envoy"), "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(version), "/1.36.") {
+		config = strings.ReplaceAll(config, "envoy.filters.http.mcp", "mcp_proxy")
+	}
+	return config
+}
+
+// mcpCall is a request as agents send it.
+func mcpCall(method, tool, limit, remaining string) visit {
+	return visit{
+		path: "/mcp", limit: limit, remaining: remaining,
+		headers: []string{"authorization: Bearer a", "content-type: application/json", "accept: application/json, text/event-stream"},
+		body:    fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": %q, "params": {"name": %q}}`, method, tool),
+	}
+}
+
+// TestCookbookMCP: Envoy's own filter reads the tool's name.
+func TestCookbookMCP(t *testing.T) {
+	t.Parallel()
+	e := start(t, mcpRecipe(t, "MCP tools"), envoytest.Options{Redis: []string{}, Edit: before(mcpFilter)})
+	expectVisits(t, e, []visit{
+		mcpCall("tools/call", "search", "30", "29"),
+		mcpCall("tools/call", "search", "30", "28"),
+		mcpCall("tools/call", "fetch", "30", "29"),
+		mcpCall("tools/list", "", "", ""),
+	})
+}
+
+// recipeYAML is the first example in YAML below a heading of the configuration page.
+func recipeYAML(t *testing.T, heading string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n### "+heading+"\n")
+	_, after, _ := strings.Cut(section, "```yaml\n")
+	example, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatalf("no example under %q", heading)
+	}
+	return example
+}
+
+// toolAnswers are what an MCP server answers, by the tool's name, and whether the call
+// counts.
+var toolAnswers = map[string]struct {
+	status      int
+	contentType string
+	body        string
+	counts      bool
+}{
+	"works":      {200, "application/json", `{"jsonrpc": "2.0", "id": 1, "result": {"content": [], "isError": false}}`, true},
+	"works-well": {200, "application/json", `{"jsonrpc": "2.0", "id": 1, "result": {"content": []}}`, true},
+	"fails":      {200, "application/json", `{"jsonrpc": "2.0", "id": 1, "result": {"content": [], "isError": true}}`, false},
+	"unknown":    {200, "application/json", `{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no such tool"}}`, false},
+	"breaks":     {500, "application/json", `{"error": "oops"}`, false},
+	"garbles":    {200, "application/json", `{"jsonrpc`, true},
+	"streams":    {200, "text/event-stream", "data: {\"jsonrpc\": \"2.0\", \"id\": 1, \"result\": {\"isError\": true}}\n\n", true},
+}
+
+// TestCookbookMCPSettled: the tool's name is the key, and the answer settles the charge.
+func TestCookbookMCPSettled(t *testing.T) {
+	t.Parallel()
+	const heading = "MCP tools that worked"
+	opts := envoytest.Options{Workers: 1, Edit: before(mcpFilter + recipeYAML(t, heading))}
+	inStores(t, mcpRecipe(t, heading), opts, func(t *testing.T, s *setting) {
+		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			a := toolAnswers[r.Header.Get("x-tool")]
+			w.Header().Set("content-type", a.contentType)
+			w.WriteHeader(a.status)
+			_, _ = io.WriteString(w, a.body)
+		}))
+		for range 3 { // Redis learns the scripts, so that nothing is told twice from then on
+			v := mcpCall("tools/call", "breaks", "30", "29")
+			v.status, v.headers = http.StatusInternalServerError, append(v.headers, "x-tool: breaks")
+			v.headers[0] = "authorization: Bearer other"
+			expectVisits(t, s, []visit{v})
+			awaitNothing(t, s)
+		}
+		for tool, a := range toolAnswers {
+			t.Run(tool, func(t *testing.T) {
+				first := mcpCall("tools/call", tool, "30", "29")
+				first.status, first.headers = a.status, append(first.headers, "x-tool: "+tool)
+				second := first
+				if a.counts {
+					second.remaining = "28"
+				}
+				expectVisits(t, s, []visit{first})
+				awaitOver(t, s)
+				expectVisits(t, s, []visit{second})
+			})
+		}
+	})
+}

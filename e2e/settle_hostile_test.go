@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// absurdUsage is what some filter may have made of an upstream's words.
+const absurdUsage = `
+- name: set_metadata
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
+    metadata:
+    - metadata_namespace: usage
+      value: {negative: -5, huge: 1e300, beyond: 9223372036854775808, text: many, empty: "", digits: "12", fraction: 2.5, no: false,
+        nothing: null, nested: {tokens: 3}, list: [3], nan: "NaN", infinity: "Infinity", zero: 0}
+`
+
+// TestSettleAbsurdUsage: what is no number, or is negative, is no true cost; what is too
+// much is the most that is configured. In each store.
+func TestSettleAbsurdUsage(t *testing.T) {
+	t.Parallel()
+	wants := map[string]int{ // left of 100, of which 10 are reserved
+		"negative": 90, "text": 90, "empty": 90, "no": 90, "nothing": 90, "nested": 90, "list": 90, "absent": 90, "nan": 90, "infinity": 90,
+		"digits": 88, "fraction": 97, "zero": 100,
+		"huge": 20, "beyond": 20,
+	}
+	var rules []string
+	for field := range wants {
+		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%[1]s"}, "cost": {"header": "x-cost", "default": 10},
+			"limits": [{"algorithm": "sliding_window_counter", "limit": 100, %s, "sub_windows": 6}],
+			"settle": {"cost": {"metadata": ["usage", %[1]q], "max": 80}}}`, field, long))
+	}
+	plugin := `{"redis": {"cluster": "redis"}, "rules": [` + strings.Join(rules, ",") + `]}`
+	inStores(t, plugin, envoytest.Options{Edit: before(absurdUsage)}, func(t *testing.T, s *setting) {
+		for field, want := range wants {
+			t.Run(field, func(t *testing.T) {
+				get(t, s.URL+"/"+field)
+				expectLeft(t, s.URL+"/"+field, want)
+			})
+		}
+	})
+}
+
+// TestSettleLeavers: clients leave a streaming response at every instant. Each charge is
+// what the headers have said if they came, else the reservation, and no slot is left.
+func TestSettleLeavers(t *testing.T) {
+	t.Parallel()
+	const clients, step, event = 60, 5 * time.Millisecond, 20 * time.Millisecond
+	plugin := `{"redis": {"cluster": "redis"}, "headers": ["draft"], "deny_cache": {"size": 0}, "rules": [{"name": "r", "key": [{"query": "u"}],
+		"cost": {"header": "x-cost", "default": 10}, "limits": [
+			{"name": "tokens", "algorithm": "sliding_window_counter", "limit": 100, ` + long + `, "sub_windows": 6},
+			{"name": "flight", "algorithm": "concurrency", "limit": 4, "cost": {"header": "x-cost", "default": 1, "max": 1}}],
+		"settle": {"cost": {"header": "x-tokens", "max": 100}}}]}`
+	inStores(t, plugin, envoytest.Options{}, func(t *testing.T, s *setting) {
+		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(2 * event)
+			w.Header().Set("x-tokens", "3")
+			for range 5 {
+				_, _ = io.WriteString(w, "data: {}\n\n")
+				w.(http.Flusher).Flush()
+				time.Sleep(event)
+			}
+		}))
+		heard := make([]bool, clients) // the client had the headers
+		var group sync.WaitGroup
+		for i := range clients {
+			group.Go(func() {
+				leaving, leave := context.WithTimeout(ctx, time.Duration(i)*step)
+				defer leave()
+				client := newClient()
+				defer client.CloseIdleConnections()
+				req, err := http.NewRequestWithContext(leaving, http.MethodGet, fmt.Sprintf("%s/?u=%d", s.URL, i), nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if resp, err := client.Do(req); err == nil {
+					heard[i] = true
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			})
+		}
+		group.Wait()
+		awaitOver(t, s)
+		time.Sleep(100 * time.Millisecond) // until the access log is on disk
+		came := map[string]bool{}
+		for _, entry := range s.AccessLog() {
+			came[entry.Path] = true
+		}
+		outcomes := map[string]int{}
+		for i := range clients {
+			path := fmt.Sprint("/?u=", i)
+			testenv.Wait(t, patience, func() error {
+				got := rest(t, s.URL+path)
+				switch {
+				case got == `"tokens";r=97, "flight";r=4`:
+				case !heard[i] && got == `"tokens";r=90, "flight";r=4`:
+				case !came[path] && got == `"tokens";r=100, "flight";r=4`:
+				default:
+					return fmt.Errorf("client %d, headers heard %v: %s is left", i, heard[i], got)
+				}
+				outcomes[got]++
+				return nil
+			})
+		}
+		t.Log(outcomes)
+		if len(outcomes) < 2 {
+			t.Error("all clients left at the same instant")
+		}
+	})
+}

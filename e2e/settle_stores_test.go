@@ -1,0 +1,276 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// mixedRules are a rule of which "tokens" is settled to the true cost and "requests" is
+// not, and one beside it whose keys are elsewhere.
+const mixedRules = `"headers": ["draft"], "deny_cache": {"size": 0}, "rules": [
+	{"name": "user", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10}, "limits": [
+		{"name": "tokens", "algorithm": "sliding_window_counter", "limit": 100, ` + long + `, "sub_windows": 6},
+		{"name": "requests", "algorithm": "gcra", "limit": 50, ` + long + `, "cost": {"header": "x-cost", "default": 1, "max": 1}}],
+	 "settle": {"status": ["2xx"], "cost": {"header": "x-tokens", "max": 1000}}},
+	{"name": "team", "key": [{"header": "x-team"}], "cost": {"header": "x-cost", "default": 10}, "limits": [
+		{"algorithm": "sliding_window_log", "limit": 1000, ` + long + `}],
+	 "settle": {"status": ["2xx"], "cost": {"header": "x-tokens", "max": 1000}}}]}`
+
+// mixed is a request to mixedRules, and what is left when it has been settled.
+type mixed struct {
+	name    string
+	headers []string // tell the upstream what to do
+	want    string
+}
+
+var mixedRequests = []mixed{
+	{"less", []string{"x-worth: 3"}, `"tokens";r=97, "requests";r=49, "team";r=997`},
+	{"more", []string{"x-worth: 60"}, `"tokens";r=40, "requests";r=49, "team";r=940`},
+	{"as much", []string{"x-worth: 10"}, `"tokens";r=90, "requests";r=49, "team";r=990`},
+	{"in debt", []string{"x-worth: 150"}, `"tokens";r=0, "requests";r=49, "team";r=850`},
+	{"nothing said", nil, `"tokens";r=90, "requests";r=49, "team";r=990`},
+	{"failed", []string{"x-status: 500", "x-worth: 60"}, `"tokens";r=100, "requests";r=50, "team";r=1000`},
+}
+
+// rest is what a request that costs nothing is told of all limits.
+func rest(t *testing.T, url string, headers ...string) string {
+	t.Helper()
+	r := get(t, url, append(headers, "x-cost: 0")...)
+	return resetMember.ReplaceAllString(r.header.Get("ratelimit"), "")
+}
+
+var resetMember = regexp.MustCompile(`;t=\d+`)
+
+// expectRest waits until so much is left.
+func expectRest(t *testing.T, want, url string, headers ...string) {
+	t.Helper()
+	testenv.Wait(t, 3*time.Second, func() error {
+		if got := rest(t, url, headers...); got != want {
+			return fmt.Errorf("%s is left, want %s", got, want)
+		}
+		return nil
+	})
+}
+
+// TestSettleSomeLimits: the true cost settles the limits that take the rule's cost, a
+// status settles all, in each store.
+func TestSettleSomeLimits(t *testing.T) {
+	t.Parallel()
+	inStores(t, `{"redis": {"cluster": "redis"}, `+mixedRules, envoytest.Options{}, func(t *testing.T, s *setting) {
+		s.upstream.Handle(http.HandlerFunc(obedient))
+		for i, m := range mixedRequests {
+			who := []string{fmt.Sprint("x-user: ", i), fmt.Sprint("x-team: ", i)}
+			get(t, s.URL, append(who, m.headers...)...)
+			t.Run(m.name, func(t *testing.T) { expectRest(t, m.want, s.URL, who...) })
+		}
+	})
+}
+
+// TestSettleThroughCluster: redis_proxy takes each settlement to the node that has the
+// charge, and each node learns the script.
+func TestSettleThroughCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	s := onCluster(t, cluster, `{`+patient+mixedRules)
+	s.upstream.Handle(http.HandlerFunc(obedient))
+	const each = 8 // identities, so many that every node has some
+	settled := 0
+	for i, m := range mixedRequests {
+		t.Run(m.name, func(t *testing.T) {
+			who := func(n int) []string {
+				return []string{fmt.Sprintf("x-user: %d-%d", i, n), fmt.Sprintf("x-team: %d-%d", n, i)}
+			}
+			for n := range each {
+				get(t, s.URL, append(who(n), m.headers...)...)
+			}
+			for n := range each {
+				expectRest(t, m.want, s.URL, who(n)...)
+			}
+		})
+		if m.name != "as much" && m.name != "nothing said" {
+			settled += 2 * each // one for each rule
+		}
+	}
+	for i, node := range cluster.Nodes {
+		for _, rule := range []string{"user", "team"} {
+			if keys, err := node.Client().Keys(ctx, "rl:{"+rule+"|*").Result(); err != nil || len(keys) == 0 {
+				t.Errorf("node %d has no key of rule %q: %v", i, rule, err)
+			}
+		}
+	}
+	expectSettlements(t, s, settled, 0)
+}
+
+// expectSettlements waits until so many settlements are counted.
+func expectSettlements(t *testing.T, s *setting, sent, lost int) {
+	t.Helper()
+	const prefix, suffix = "wasmcustom.sluice.redis.event.", ".settlements_total"
+	testenv.Wait(t, patience, func() error {
+		stats := s.Stats(prefix)
+		gotSent, gotLost := stats[prefix+"sent"+suffix], stats[prefix+"lost"+suffix]
+		if gotSent != int64(sent) || gotLost != int64(lost) {
+			return fmt.Errorf("%d settlements are sent and %d lost, want %d and %d", gotSent, gotLost, sent, lost)
+		}
+		return nil
+	})
+}
+
+// inFlight is requests whose answers wait until the test lets them go.
+type inFlight struct {
+	s       *setting
+	let     chan struct{}
+	group   sync.WaitGroup
+	waiting atomic.Int64
+}
+
+func newInFlight(s *setting) *inFlight {
+	f := &inFlight{s: s, let: make(chan struct{})}
+	s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("x-wait") != "" {
+			f.waiting.Add(1)
+			select {
+			case <-f.let:
+			case <-r.Context().Done():
+			}
+		}
+		obedient(w, r)
+	}))
+	return f
+}
+
+// send sends a request, and returns when the upstream has it.
+func (f *inFlight) send(t *testing.T, headers ...string) {
+	t.Helper()
+	before := f.waiting.Load()
+	f.group.Go(func() { get(t, f.s.URL, append(headers, "x-wait: yes")...) })
+	testenv.Wait(t, patience, func() error { return atLeast(int(f.waiting.Load()-before), 1, "requests with the upstream") })
+}
+
+// finish lets all answers go.
+func (f *inFlight) finish() {
+	close(f.let)
+	f.group.Wait()
+}
+
+// startFallback has the embedded store decide while Redis is dead. Redis keeps what it
+// knows when it is killed.
+func startFallback(t *testing.T) (s *setting, server *redistest.Server) {
+	t.Helper()
+	server = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s = start(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "deny_cache": {"size": 0},
+		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "100ms", "max_open": "200ms"}},
+		"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
+			"limits": [{"algorithm": "sliding_window_log", "limit": 100, `+long+`}],
+			"settle": {"status": ["200"], "cost": {"header": "x-tokens", "max": 1000}}}]}`,
+		envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
+	return s, server
+}
+
+// awaitDecidedBy returns when a store decides, as access logs say it.
+func (s *setting) awaitDecidedBy(t *testing.T, state string) {
+	t.Helper()
+	n := 0
+	testenv.Wait(t, patience, func() error {
+		n++
+		path := fmt.Sprintf("/who?%s-%d", state, n)
+		get(t, s.URL+path, "x-user: nobody", "x-cost: 0")
+		if got := s.Logged(path, 1)[0].State; got != state {
+			return fmt.Errorf("the outcome is %s, want %s", got, state)
+		}
+		return nil
+	})
+}
+
+// fallbackWorths are the answers to requests that reserve 10, one for each user, and
+// what is left of 100 where they are settled.
+var fallbackWorths = map[string]struct {
+	headers []string
+	left    int
+}{
+	"less":         {[]string{"x-worth: 3"}, 97},
+	"more":         {[]string{"x-worth: 60"}, 40},
+	"nothing said": {nil, 90},
+	"failed":       {[]string{"x-status: 500"}, 100},
+}
+
+// TestSettleInModeLocal: a settlement changes the charge in the store that has it.
+func TestSettleInModeLocal(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T, s *setting) *inFlight {
+		t.Helper()
+		f := newInFlight(s)
+		for user, worth := range fallbackWorths {
+			f.send(t, append(worth.headers, "x-user: "+user)...)
+		}
+		return f
+	}
+	expect := func(t *testing.T, s *setting, store string, left func(user string) int) {
+		t.Helper()
+		for user := range fallbackWorths {
+			t.Run(store+"/"+user, func(t *testing.T) { expectLeft(t, s.URL, left(user), "x-user: "+user) })
+		}
+	}
+	reserved := func(string) int { return 90 }
+	settled := func(user string) int { return fallbackWorths[user].left }
+	untouched := func(string) int { return 100 }
+
+	t.Run("Redis dies before the response", func(t *testing.T) {
+		t.Parallel()
+		s, server := startFallback(t)
+		s.awaitDecidedBy(t, "allowed")
+		f := begin(t, s)
+		server.Kill()
+		s.awaitDecidedBy(t, "local:allowed")
+		f.finish()
+		awaitOver(t, s)
+		expect(t, s, "embedded", untouched) // it had no part in the charge
+		expectSettlements(t, s, 0, 3)       // of the three that differ from the reservation
+		server.Restart()
+		s.awaitDecidedBy(t, "allowed")
+		expect(t, s, "Redis", reserved)
+	})
+	t.Run("Redis dies for a moment", func(t *testing.T) {
+		t.Parallel()
+		s, server := startFallback(t)
+		s.awaitDecidedBy(t, "allowed")
+		f := begin(t, s)
+		server.Restart() // settlements wait for a connection for 3 s
+		f.finish()
+		s.awaitDecidedBy(t, "allowed")
+		expect(t, s, "Redis", settled)
+	})
+	t.Run("Redis was dead at the request", func(t *testing.T) {
+		t.Parallel()
+		s, server := startFallback(t)
+		server.Kill()
+		s.awaitDecidedBy(t, "local:allowed")
+		f := begin(t, s)
+		expect(t, s, "while it runs", reserved)
+		f.finish()
+		expect(t, s, "embedded", settled)
+	})
+	t.Run("Redis is back before the response", func(t *testing.T) {
+		t.Parallel()
+		s, server := startFallback(t)
+		server.Kill()
+		s.awaitDecidedBy(t, "local:allowed")
+		f := begin(t, s)
+		server.Restart()
+		s.awaitDecidedBy(t, "allowed")
+		f.finish()
+		awaitOver(t, s)
+		expect(t, s, "Redis", untouched)
+		server.Kill()
+		s.awaitDecidedBy(t, "local:allowed")
+		expect(t, s, "embedded", settled)
+	})
+}

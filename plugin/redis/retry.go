@@ -1,0 +1,31 @@
+package redis
+
+// Retry is why a check that Redis answered was sent once more.
+type Retry uint8
+
+// The reasons.
+const (
+	// UnknownScript: Redis did not have the script: it restarted, or forgot it.
+	UnknownScript Retry = iota
+	// NoTime: Redis does not let scripts call TIME.
+	NoTime
+	// OtherTime: the check was sized for another calendar window.
+	OtherTime
+	// OtherFactor: the check was sized for another override.
+	OtherFactor
+	// Overtaken: the check was rejected while a refund for its identity was late.
+	Overtaken
+
+	// Retries is how many reasons there are.
+	Retries
+)
+
+// Retries is how often checks were sent once more, by reason.
+func (c *Conn) Retries() [Retries]int64 { return c.retries }
+
+// askAgain sends a check again, by its source.
+func (c *Conn) askAgain(e *entry, why Retry) {
+	e.bySource, e.overtook = true, false
+	c.retries[why]++
+	c.pushAgain(e)
+}

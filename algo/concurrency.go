@@ -111,9 +111,13 @@ func slotsOf(s State, nonce int64) State {
 }
 
 // rebase drops the entries that have ended, and lets those that end later than they
-// can end in the longest time there is.
+// can end in the longest time there is. Where the others are as many as the limit has
+// slots, they decide, and nobody looks further.
 func (c *concurrency) rebase(s State, nowMicros int64) (State, bool) {
 	s = s[:len(s)/slotLen*slotLen]
+	if c.plain(s, nowMicros) >= c.limit {
+		return s, false
+	}
 	kept, changed := s[:0], false
 	for ; len(s) > 0; s = s[slotLen:] {
 		end := s[slotEnd]
@@ -127,6 +131,17 @@ func (c *concurrency) rebase(s State, nowMicros int64) (State, bool) {
 		kept = append(kept, s[slotNonce], s[slotCount], end)
 	}
 	return kept, changed
+}
+
+// plain is how many entries end within a ttl, as all do unless the ttl was longer or the
+// clock was set back.
+func (c *concurrency) plain(s State, nowMicros int64) (n int64) {
+	for ; len(s) >= slotLen; s = s[slotLen:] {
+		if within(s[slotEnd], nowMicros+1, nowMicros+c.ttl) {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *concurrency) expires(s State) (micros int64) {

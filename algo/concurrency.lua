@@ -18,40 +18,40 @@
 --
 -- `now` is Redis' time in us. Entries that end more than an hour from now were made
 -- before the clock was set back: they end in an hour. Whoever still holds one renews
--- it by then.
+-- it by then. Where the entries that end within a ttl are as many as the limit has
+-- slots, that decides, and nobody looks at what else there is.
 --
 -- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
 -- place in its plan, and its arguments follow those of the limits before it.
 
 --- locals
 local cost_1, limit_1, ttl_1 = ARGV[1] + 0, ARGV[3] + 0, ARGV[4] + 0
-local last_1, extra_1, gone_1 = 0, 0, 0
+local last_1, extra_1, gone_1, stop_1 = 0, 0, 0
 local remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0
 
 --- count
-local used = 0
-local till, stop = string.format('%d', now), now + ttl_1
-local ended = call('ZCOUNT', KEYS[1], '-inf', till)
-if ended > 0 then -- or some have several slots
+stop_1 = string.format('%d', now + ttl_1)
+local plain = call('ZCOUNT', KEYS[1], string.format('(%d', now), stop_1)
+local used = plain < limit_1 and call('ZCARD', KEYS[1]) or plain
+if plain < used then
   local first = call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-  if first[1] == '' and first[2] + 0 < 0 then
-    ended, used, extra_1 = ended - 1, -1, 0 - first[2]
+  if first[1] == '' and first[2] + 0 < 0 then -- some have several slots
+    used, extra_1 = used - 1, 0 - first[2]
   end
-  if ended > 0 then
-    local extra = extra_1
-    for _, member in ipairs(extra > 0 and call('ZRANGEBYSCORE', KEYS[1], 1, till) or {}) do
-      extra = extra + 1 - (tonumber(string.match(member, ':(%d+)$')) or 1)
-    end
-    call('ZREMRANGEBYSCORE', KEYS[1], 1, till)
-    if extra ~= extra_1 then call('ZADD', KEYS[1], 0 - extra, '') end
-    if used < 0 and extra <= 0 then
-      call('ZREM', KEYS[1], '')
-      used = 0
-    end
+end
+if plain < used then -- some may have ended
+  local till, extra = string.format('%d', now), extra_1
+  for _, member in ipairs(extra > 0 and call('ZRANGEBYSCORE', KEYS[1], 1, till) or {}) do
+    extra = extra + 1 - (tonumber(string.match(member, ':(%d+)$')) or 1)
+  end
+  used = used - call('ZREMRANGEBYSCORE', KEYS[1], 1, till)
+  if extra < extra_1 then
+    call('ZADD', KEYS[1], 0 - extra, '')
+    if extra <= 0 then call('ZREM', KEYS[1], '') end
     extra_1 = extra
   end
 end
-if call('ZCOUNT', KEYS[1], string.format('(%d', stop), '+inf') > 0 then
+if plain < used then -- some end later than in a ttl
   last_1 = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] + 0
   if last_1 > now + 3600000000 then -- the clock was set back
     last_1 = now + 3600000000
@@ -62,7 +62,7 @@ if call('ZCOUNT', KEYS[1], string.format('(%d', stop), '+inf') > 0 then
     call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil(last_1 / 1000)))
   end
 end
-used = used + call('ZCARD', KEYS[1]) + extra_1
+used = used + extra_1
 
 --- check
 if used < limit_1 then remaining_1 = limit_1 - used end
@@ -70,13 +70,13 @@ if cost_1 > remaining_1 then retry_1 = cost_1 > limit_1 and -1 or 1000000 end
 
 --- charge
 remaining_1 = remaining_1 - cost_1
-local stop, entry = now + ttl_1, ARGV[2] .. ':' .. ARGV[1]
+local entry = ARGV[2] .. ':' .. ARGV[1]
 if cost_1 > 1 then
-  call('ZADD', KEYS[1], 1 - cost_1 - extra_1, '', string.format('%d', stop), entry)
+  call('ZADD', KEYS[1], 1 - cost_1 - extra_1, '', stop_1, entry)
 else
-  call('ZADD', KEYS[1], string.format('%d', stop), entry)
+  call('ZADD', KEYS[1], stop_1, entry)
 end
-call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((stop > last_1 and stop or last_1) / 1000)))
+call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil(math.max(now + ttl_1, last_1) / 1000)))
 
 --- refund
 if cost_1 > 0 then

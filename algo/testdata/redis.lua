@@ -153,10 +153,12 @@ function commands.ZCOUNT(key, from, to) return #commands.ZRANGEBYSCORE(key, from
 
 function commands.ZREMRANGEBYSCORE(key, from, to)
   local entry, within = find(key) or {}, bounds(from, to)
-  for i = #entry, 1, -1 do
+  local size = #entry
+  for i = size, 1, -1 do
     if within(entry[i]) then table.remove(entry, i) end
   end
   if #entry == 0 then keys[key] = nil end
+  return size - #entry
 end
 
 -- Redis' own struct library, of which the scripts use doubles and numbers of 32

@@ -202,7 +202,7 @@ func denials() (all []subject) {
 		all = append(all, denying(name, denialGoal, l))
 	}
 	slots := algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}
-	all = append(all, denying("denied: concurrency", 0, slots))
+	all = append(all, denying("denied: concurrency", denialGoal, slots))
 	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}
 	return append(all, denying("denied: sliding_window_log", 0, log))
 }

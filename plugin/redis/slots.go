@@ -14,10 +14,12 @@ import (
 // releasing is the slots that are being given back.
 type releasing struct {
 	queue         ring[release] // not sent yet
+	waiting       int           // how many requests' slots are in it
 	releaseKnown  uint64        // number of the stream on which the script was run by source; 0: none
 	renewKnown    uint64        // likewise
 	resumeMicros  int64         // not before this time, as Redis has refused one
 	gone, renewed int64         // slots
+	slots         []int64       // scratch
 }
 
 // release is one command. The charge's Costs are pairs of a nonce and slots.
@@ -30,6 +32,11 @@ type release struct {
 // maxReleases bounds the memory for slots that wait to be given back while Redis is
 // away. Slots beyond that end by themselves.
 const maxReleases = 1 << 16
+
+// releasePortion is how many requests' slots leave at once, so that neither a worker nor
+// Redis is kept busy where very many requests end together: the rest follows with the
+// next reply or tick. One command gives back no more than that either.
+const releasePortion = 256
 
 // refusedMicros is how long no slots are given back after Redis has refused some.
 const refusedMicros = 500_000
@@ -48,19 +55,40 @@ func (c *Conn) Release(charge Charge, nowMicros int64) {
 
 func (c *Conn) queueRelease(charge *Charge, blind bool, nowMicros int64) {
 	s := charge.Script
-	if s.slots < 0 || charge.costOf(s.slots) <= 0 || c.releasing.queue.len() >= maxReleases {
+	if s.slots < 0 || charge.costOf(s.slots) <= 0 || c.releasing.waiting >= maxReleases {
 		return
 	}
-	slot := c.pushRelease(Charge{Script: s, Tag: charge.Tag}, blind, nowMicros+s.ttlMicros())
-	slot.charge.Costs = append(slot.charge.Costs, charge.Nonce, charge.costOf(s.slots))
+	t := &c.releasing
+	t.slots = append(t.slots[:0], charge.Nonce, charge.costOf(s.slots))
+	c.pushRelease(Charge{Script: s, Tag: charge.Tag, Costs: t.slots}, blind, nowMicros+s.ttlMicros())
 }
 
-func (c *Conn) pushRelease(charge Charge, blind bool, untilMicros int64) *release {
-	slot := c.releasing.queue.push()
+// pushRelease queues a release, with the one before where that is of the same identity.
+func (c *Conn) pushRelease(charge Charge, blind bool, untilMicros int64) {
+	t := &c.releasing
+	t.waiting += charge.requests()
+	if t.queue.len() > 0 {
+		last := t.queue.at(t.queue.next - 1)
+		if last.blind == blind && last.charge.sameKeys(&charge) && last.charge.requests()+charge.requests() <= releasePortion {
+			last.charge.Costs = append(last.charge.Costs, charge.Costs...)
+			last.untilMicros = untilMicros
+			return
+		}
+	}
+	slot := t.queue.push()
 	slot.charge.keep(charge)
 	slot.blind, slot.untilMicros = blind, untilMicros
-	return slot
 }
+
+// popRelease takes the oldest release out of the queue.
+func (c *Conn) popRelease() *release {
+	r := c.releasing.queue.pop()
+	c.releasing.waiting -= r.charge.requests()
+	return r
+}
+
+// requests is how many requests' slots a release or a renewal is about.
+func (a *Charge) requests() int { return len(a.Costs) / 2 }
 
 // ttlMicros is after how long slots have ended by themselves.
 func (s *Script) ttlMicros() int64 { return s.plan.Limits()[s.slots].TTLMicros }
@@ -76,15 +104,16 @@ func (c *Conn) release(nowMicros int64) {
 		c.pushReleases(nowMicros)
 	}
 	for t.queue.len() > 0 && nowMicros >= t.queue.at(t.queue.first).untilMicros {
-		t.queue.pop()
+		c.popRelease()
 	}
 }
 
-// pushReleases queues the commands of all releases that wait.
+// pushReleases queues the commands of releases that wait: a portion.
 func (c *Conn) pushReleases(nowMicros int64) {
 	t := &c.releasing
-	for t.queue.len() > 0 && nowMicros >= t.resumeMicros {
-		r := t.queue.pop()
+	for left := releasePortion; t.queue.len() > 0 && left > 0 && nowMicros >= t.resumeMicros; {
+		r := c.popRelease()
+		left -= r.charge.requests()
 		known := t.releaseKnown == c.stream.number
 		c.push(entry{kind: releaseEntry, charge: r.charge, blind: r.blind, bySource: !known}, nowMicros)
 	}
@@ -110,7 +139,7 @@ func (c *Conn) answerSlots(e *entry, r redisresp.Reply) {
 	t, taken := &c.releasing, r.Kind != redisresp.Error
 	switch {
 	case e.kind == renewEntry && taken:
-		t.renewed += int64(len(e.charge.Costs) / 2)
+		t.renewed += int64(e.charge.requests())
 		if e.bySource {
 			t.renewKnown = c.stream.number
 		}
@@ -139,7 +168,7 @@ func (c *Conn) releaseAgain(e *entry, blind bool) {
 	switch {
 	case e.kind != releaseEntry:
 		c.queueRelease(&e.charge, blind, e.sentMicros)
-	case c.releasing.queue.len() < maxReleases:
+	case c.releasing.waiting < maxReleases:
 		c.pushRelease(e.charge, blind, e.sentMicros+e.charge.Script.ttlMicros())
 	}
 }

@@ -83,10 +83,9 @@ func TestSlotCommands(t *testing.T) {
 		t.Errorf("sent at once: %q; next tick %d", r.last(), r.conn.NextTickMicros(r.now))
 	}
 	r.answer(":0\r\n")
-	r.wantCommands("release 1 rl:{r|a}:concurrency 7 2", "release 1 rl:{r|a}:concurrency 8 2")
+	r.wantCommands("release 1 rl:{r|a}:concurrency 7 2 8 2")
 	r.conn.Release(r.held(9), r.now)
 	r.conn.Tick(r.now)
-	r.answer(":0\r\n")
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")
 	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1, 4, 2}, r.now)
@@ -251,4 +250,52 @@ func TestRenewalConnects(t *testing.T) {
 	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
 	r.conn.Flush(r.now)
 	r.wantCommands()
+}
+
+// TestManyReleases: where very many requests end at once, an identity's slots are given
+// back together, and no callback sends more than a portion.
+func TestManyReleases(t *testing.T) {
+	t.Parallel()
+	const held = 2000
+	for name, c := range map[string]struct {
+		identities int
+		commands   int // of a portion
+	}{
+		"one identity":    {identities: 1, commands: 1},
+		"many identities": {identities: held, commands: releasePortion},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newSlotRig(t)
+			r.request("r|b").flush()
+			r.answer(slotsAllowed)
+			r.conn.Release(r.held(0), r.now)
+			r.answer(":0\r\n")
+			r.request("r|b").flush()
+			for n := range held {
+				charge := r.held(int64(n))
+				charge.Tag = fmt.Appendf(nil, "r|%d", n%c.identities)
+				r.conn.Release(charge, r.now)
+			}
+			r.answer(slotsAllowed)
+			if got := len(r.commands); got != c.commands {
+				t.Errorf("%d commands were sent at once, want %d", got, c.commands)
+			}
+			given := map[string]bool{}
+			for len(r.commands) > 0 {
+				for _, command := range r.last() {
+					words := strings.Fields(command)
+					for i := 3; i < len(words); i += 2 {
+						given[words[2]+" "+words[i]] = true
+					}
+				}
+				for range r.commands {
+					r.answer(":0\r\n")
+				}
+			}
+			if len(given) != held || !r.conn.Idle() {
+				t.Errorf("the slots of %d requests were given back, want %d; idle: %v", len(given), held, r.conn.Idle())
+			}
+		})
+	}
 }

@@ -5,7 +5,8 @@
 // that was killed. A Book therefore visits all its identities within a fifth of the
 // ttl, a few random ones at each step, and has those slots renewed that are a twelfth
 // of the ttl old. So each is renewed at least every third of its ttl, the identities
-// are spread evenly over that time, and short requests cost nothing.
+// are spread evenly over that time, and short requests cost nothing. No step renews
+// more than a Portion, so that an identity with very many slots takes several.
 package slots
 
 import "hash/maphash"
@@ -16,8 +17,9 @@ type Slot struct {
 	Slots int64
 
 	of          *Identity
-	index       int   // in of.slots
-	freshMicros int64 // when it was taken, or renewed last
+	index       int    // in of.slots
+	freshMicros int64  // when it was taken, or renewed last
+	hurry       uint32 // the Book's, then
 }
 
 // Held reports whether the slot is in a Book.
@@ -52,7 +54,11 @@ type Book struct {
 	seed    maphash.Seed
 	idle    []*Identity // to use again
 	due     []*Slot     // scratch
-	hurried int         // steps to take in a hurry
+
+	hurry        uint32 // counts the hurries: what was renewed before the last may be lost
+	left         int    // scratch: of a portion
+	first        int    // the wheel to look at first
+	resumeMicros int64  // not before this time
 }
 
 // New makes a Book for lists of limits whose slots live that long; 0: it has no slots.
@@ -71,7 +77,7 @@ func New(ttlMicros []int64) *Book {
 // Take notes what a request holds. The Slot must stay where it is until Drop.
 func (b *Book) Take(s *Slot, list int, tag []byte, embedded bool, nowMicros int64) {
 	id := b.identity(list, tag, embedded, nowMicros)
-	s.of, s.index, s.freshMicros = id, len(id.slots), nowMicros
+	s.of, s.index, s.freshMicros, s.hurry = id, len(id.slots), nowMicros, b.hurry
 	id.slots = append(id.slots, s)
 	id.Slots += s.Slots
 	b.counts[list]++

@@ -16,6 +16,8 @@ type renewals struct {
 	now   int64
 	at    map[int64][]int64
 	calls map[string]int // by tag
+	step  int            // slots that this step has renewed
+	most  int            // that any has
 }
 
 func newRenewals() *renewals {
@@ -24,6 +26,8 @@ func newRenewals() *renewals {
 
 func (r *renewals) RenewSlots(id *Identity, due []*Slot) {
 	r.calls[string(id.Tag)]++
+	r.step += len(due)
+	r.most = max(r.most, r.step)
 	for _, s := range due {
 		r.at[s.Nonce] = append(r.at[s.Nonce], r.now)
 	}
@@ -33,6 +37,7 @@ func (r *renewals) RenewSlots(id *Identity, due []*Slot) {
 func (r *renewals) run(b *Book, until int64, late func() int64) {
 	for next := b.NextMicros(r.now); next > 0 && r.now+next <= until; next = b.NextMicros(r.now) {
 		r.now += next + late()
+		r.step = 0
 		b.Renew(r.now, r)
 	}
 	r.now = until
@@ -113,7 +118,7 @@ func TestHurry(t *testing.T) {
 	t.Parallel()
 	b, r := New([]int64{ttl, 5_000 * ms}), newRenewals()
 	b.Hurry() // of what is held, not of what comes
-	if b.hurried > 0 {
+	if b.hurries() {
 		t.Error("a hurry about nothing")
 	}
 	for nonce := range int64(200) {

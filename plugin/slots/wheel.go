@@ -9,6 +9,7 @@ type wheel struct {
 	places     [places][]*Identity
 	count      int
 	next       int   // the place that is looked at next
+	hurried    int   // how many places are to be looked at in a hurry
 	dueMicros  int64 // when; nothing is due while count is 0
 	stepMicros int64
 	oldMicros  int64 // slots that are younger are renewed the next time round
@@ -41,51 +42,62 @@ func (w *wheel) remove(id *Identity) {
 	*place = (*place)[:last]
 }
 
-// turn returns the place that is to be looked at next, if it is time.
-func (w *wheel) turn(nowMicros int64) (place []*Identity, due bool) {
-	if w.count == 0 || nowMicros < w.dueMicros {
-		return nil, false
-	}
-	place = w.places[w.next]
+// turn goes on to the next place.
+func (w *wheel) turn() {
 	w.next = (w.next + 1) % places
 	w.dueMicros += w.stepMicros
-	return place, true
+	w.hurried = max(w.hurried-1, 0)
 }
 
-// Renew has the slots renewed that are due. A worker that stood still for more than one
-// round makes up for one.
+// Portion is how many slots a Renew has renewed at most. It keeps a worker from its
+// requests for a fraction of a millisecond, however many slots there are.
+const Portion = 512
+
+// Renew has the slots renewed that are due, or a portion of them: the rest follows in
+// a moment. A worker that stood still for more than one round makes up for one.
 func (b *Book) Renew(nowMicros int64, r Renewer) {
-	hurried := b.hurried > 0
-	if hurried {
-		b.hurried--
+	b.left = Portion
+	for i := range b.wheels {
+		if w := b.wheels[(b.first+i)%len(b.wheels)]; w != nil {
+			b.renewWheel(w, nowMicros, r)
+		}
 	}
-	for _, w := range b.wheels {
-		if w == nil {
-			continue
-		}
-		if hurried && w.count > 0 {
-			w.dueMicros = min(w.dueMicros, nowMicros)
-		}
-		for range places {
-			place, due := w.turn(nowMicros)
-			if !due {
-				break
-			}
-			for _, id := range place {
-				b.renew(id, hurried, w, nowMicros, r)
-			}
-		}
-		w.dueMicros = max(w.dueMicros, nowMicros)
+	b.first = (b.first + 1) % len(b.wheels) // no list waits for the others
+	b.resumeMicros = nowMicros
+	if b.left == 0 || b.hurries() {
+		b.resumeMicros += pauseMicros
 	}
 }
 
-// renew has those slots of an identity renewed that are old enough, or all.
-func (b *Book) renew(id *Identity, all bool, w *wheel, nowMicros int64, r Renewer) {
+// renewWheel looks at the places whose time has come, and goes on from each when no
+// slot of it is due any more.
+func (b *Book) renewWheel(w *wheel, nowMicros int64, r Renewer) {
+	w.dueMicros = max(w.dueMicros, nowMicros-places*w.stepMicros)
+	if w.hurried > 0 {
+		w.dueMicros = min(w.dueMicros, nowMicros)
+	}
+	for w.count > 0 && b.left > 0 && w.dueMicros <= nowMicros {
+		for _, id := range w.places[w.next] {
+			b.renew(id, w.oldMicros, nowMicros, r)
+			if b.left == 0 {
+				return
+			}
+		}
+		w.turn()
+	}
+}
+
+// renew has those slots of an identity renewed that are old enough, or may be lost,
+// as many as are left of the portion.
+func (b *Book) renew(id *Identity, oldMicros, nowMicros int64, r Renewer) {
 	b.due = b.due[:0]
 	for _, s := range id.slots {
-		if all || nowMicros-s.freshMicros >= w.oldMicros {
-			s.freshMicros = nowMicros
+		if s.hurry != b.hurry || nowMicros-s.freshMicros >= oldMicros {
+			s.hurry, s.freshMicros = b.hurry, nowMicros
 			b.due = append(b.due, s)
+			if b.left--; b.left == 0 {
+				break
+			}
 		}
 	}
 	if len(b.due) > 0 {
@@ -94,14 +106,27 @@ func (b *Book) renew(id *Identity, all bool, w *wheel, nowMicros int64, r Renewe
 	}
 }
 
-// hurryMicros is how far apart the steps of a hurried round are.
-const hurryMicros = 10_000
+// pauseMicros is how far apart portions are, and the steps of a hurried round.
+const pauseMicros = 10_000
 
 // Hurry has all slots renewed soon: the store may have lost them.
 func (b *Book) Hurry() {
-	if b.size > 0 {
-		b.hurried = places
+	b.hurry++
+	for _, w := range b.wheels {
+		if w != nil && w.count > 0 {
+			w.hurried = places
+		}
 	}
+}
+
+// hurries reports whether a hurried round is not over.
+func (b *Book) hurries() bool {
+	for _, w := range b.wheels {
+		if w != nil && w.count > 0 && w.hurried > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // NextMicros is the time until Renew has something to do, at least 1; 0 if nothing is
@@ -111,10 +136,11 @@ func (b *Book) NextMicros(nowMicros int64) (next int64) {
 		if w == nil || w.count == 0 {
 			continue
 		}
-		due := max(1, w.dueMicros-nowMicros)
-		if b.hurried > 0 {
-			due = min(due, hurryMicros)
+		due := w.dueMicros
+		if w.hurried > 0 {
+			due = min(due, nowMicros)
 		}
+		due = max(1, max(due, b.resumeMicros)-nowMicros)
 		if next == 0 || due < next {
 			next = due
 		}
@@ -124,8 +150,11 @@ func (b *Book) NextMicros(nowMicros int64) (next int64) {
 
 // Due reports whether Renew has something to do.
 func (b *Book) Due(nowMicros int64) bool {
+	if nowMicros < b.resumeMicros {
+		return false
+	}
 	for _, w := range b.wheels {
-		if w != nil && w.count > 0 && (b.hurried > 0 || nowMicros >= w.dueMicros) {
+		if w != nil && w.count > 0 && (w.hurried > 0 || w.dueMicros <= nowMicros) {
 			return true
 		}
 	}

@@ -17,32 +17,31 @@ do
   if cost_1 > remaining_1 then retry_1 = cost_1 > limit_1 and -1 or left end
 end
 local cost_2, limit_2, ttl_2 = ARGV[4] + 0, ARGV[6] + 0, ARGV[7] + 0
-local last_2, extra_2, gone_2 = 0, 0, 0
+local last_2, extra_2, gone_2, stop_2 = 0, 0, 0
 local remaining_2, reset_2, retry_2, before_2 = 0, 0, 0, 0
 do
-  local used = 0
-  local till, stop = string.format('%d', now), now + ttl_2
-  local ended = call('ZCOUNT', KEYS[2], '-inf', till)
-  if ended > 0 then -- or some have several slots
+  stop_2 = string.format('%d', now + ttl_2)
+  local plain = call('ZCOUNT', KEYS[2], string.format('(%d', now), stop_2)
+  local used = plain < limit_2 and call('ZCARD', KEYS[2]) or plain
+  if plain < used then
     local first = call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-    if first[1] == '' and first[2] + 0 < 0 then
-      ended, used, extra_2 = ended - 1, -1, 0 - first[2]
+    if first[1] == '' and first[2] + 0 < 0 then -- some have several slots
+      used, extra_2 = used - 1, 0 - first[2]
     end
-    if ended > 0 then
-      local extra = extra_2
-      for _, member in ipairs(extra > 0 and call('ZRANGEBYSCORE', KEYS[2], 1, till) or {}) do
-        extra = extra + 1 - (tonumber(string.match(member, ':(%d+)$')) or 1)
-      end
-      call('ZREMRANGEBYSCORE', KEYS[2], 1, till)
-      if extra ~= extra_2 then call('ZADD', KEYS[2], 0 - extra, '') end
-      if used < 0 and extra <= 0 then
-        call('ZREM', KEYS[2], '')
-        used = 0
-      end
+  end
+  if plain < used then -- some may have ended
+    local till, extra = string.format('%d', now), extra_2
+    for _, member in ipairs(extra > 0 and call('ZRANGEBYSCORE', KEYS[2], 1, till) or {}) do
+      extra = extra + 1 - (tonumber(string.match(member, ':(%d+)$')) or 1)
+    end
+    used = used - call('ZREMRANGEBYSCORE', KEYS[2], 1, till)
+    if extra < extra_2 then
+      call('ZADD', KEYS[2], 0 - extra, '')
+      if extra <= 0 then call('ZREM', KEYS[2], '') end
       extra_2 = extra
     end
   end
-  if call('ZCOUNT', KEYS[2], string.format('(%d', stop), '+inf') > 0 then
+  if plain < used then -- some end later than in a ttl
     last_2 = call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2] + 0
     if last_2 > now + 3600000000 then -- the clock was set back
       last_2 = now + 3600000000
@@ -53,7 +52,7 @@ do
       call('PEXPIREAT', KEYS[2], string.format('%d', math.ceil(last_2 / 1000)))
     end
   end
-  used = used + call('ZCARD', KEYS[2]) + extra_2
+  used = used + extra_2
   if used < limit_2 then remaining_2 = limit_2 - used end
   if cost_2 > remaining_2 then retry_2 = cost_2 > limit_2 and -1 or 1000000 end
 end
@@ -69,13 +68,13 @@ if retry_1 == 0 and retry_2 == 0 then
   end
   if cost_2 > 0 then
     remaining_2 = remaining_2 - cost_2
-    local stop, entry = now + ttl_2, ARGV[5] .. ':' .. ARGV[4]
+    local entry = ARGV[5] .. ':' .. ARGV[4]
     if cost_2 > 1 then
-      call('ZADD', KEYS[2], 1 - cost_2 - extra_2, '', string.format('%d', stop), entry)
+      call('ZADD', KEYS[2], 1 - cost_2 - extra_2, '', stop_2, entry)
     else
-      call('ZADD', KEYS[2], string.format('%d', stop), entry)
+      call('ZADD', KEYS[2], stop_2, entry)
     end
-    call('PEXPIREAT', KEYS[2], string.format('%d', math.ceil((stop > last_2 and stop or last_2) / 1000)))
+    call('PEXPIREAT', KEYS[2], string.format('%d', math.ceil(math.max(now + ttl_2, last_2) / 1000)))
   end
 end
 return {now, remaining_1, reset_1, retry_1, before_1, remaining_2, reset_2, retry_2, before_2}

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"math/rand/v2"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -22,25 +21,18 @@ func (s *Store) Holding(slots int64) { s.identity.held = slots }
 // Hold says how many slots of an identity this worker holds: fewer than before, or as
 // many as before, whose ttl begins anew.
 func (s *Store) Hold(p *algo.Plan, tag []byte, nowMicros, held int64) error {
-	key, err := s.locate(tag)
-	if err != nil {
-		return err
-	}
 	id := &s.identity
-	for range maxTries {
-		slot, cas, err := s.get(key)
-		if err != nil {
-			return err
-		}
-		if !id.load(p, slot, nowMicros, nil) && held == 0 {
+	r := s.begin(p, tag)
+	for s.load(&r, nowMicros, nil) {
+		if !r.found && held == 0 {
 			return nil
 		}
 		p.Rebase(id.states, id.atMicros)
 		p.Renew(id.states, id.atMicros, id.holder, held)
 		s.report(p)
-		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
-			return err
+		if s.save(&r) {
+			return nil
 		}
 	}
-	return ErrContended
+	return r.err
 }

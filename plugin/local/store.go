@@ -28,21 +28,6 @@ var (
 	ErrCASMismatch = errors.New("local: another worker wrote the key in between")
 )
 
-// ErrContended says that other workers wrote the slot first, maxTries times in
-// a row. Nothing was charged; the failure policy decides.
-var ErrContended = errors.New("local: the slot is written by too many workers at once")
-
-// maxTries bounds the rounds of compare-and-swap of one call. Each lost round
-// is another worker's success, so a call of one of n workers that do nothing
-// else needs about n; this many lost in a row means that something is wrong.
-const maxTries = 1000
-
-// casCreate creates a key unless it exists: Set ignores the version of a key
-// that does not exist, and no existing key has this one. (Envoy counts versions
-// from 1 and wraps: the key would have to be the 4,294,967,295th write of the
-// process and be created by two workers at once, and then one charge is lost.)
-const casCreate = 1<<32 - 1
-
 // Options of a Store.
 type Options struct {
 	// Namespace tells counters apart that have the same tag, as key_prefix and
@@ -117,35 +102,22 @@ func (s *Store) TakeEach(p *algo.Plan, tag []byte, nowMicros int64, costs []int6
 }
 
 // Decide is TakeEach for a plan with terms. Of those it obeys the penalty, if it is to.
-func (s *Store) Decide(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, obey bool) (r algo.Ruling, err error) {
-	key, err := s.locate(tag)
-	if err != nil {
-		return algo.Ruling{}, err
-	}
+func (s *Store) Decide(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, obey bool) (algo.Ruling, error) {
 	var penalty *algo.Penalty
 	if obey {
 		penalty = p.Terms().Penalty
 	}
-	id := &s.identity
-	for range maxTries {
-		slot, cas, err := s.get(key)
-		if err != nil {
-			return algo.Ruling{}, err
-		}
-		id.load(p, slot, nowMicros, penalty)
-		if p.OtherTime(id.atMicros) {
+	r := s.begin(p, tag)
+	for s.load(&r, nowMicros, penalty) {
+		if p.OtherTime(s.identity.atMicros) {
 			return algo.Ruling{}, algo.ErrOtherTime
 		}
-		r, changed := id.decide(p, costs, out)
-		if !changed {
-			return r, nil
-		}
-		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
-			r.Allowed = r.Allowed && err == nil
-			return r, err
+		ruling, changed := s.identity.decide(p, costs, out)
+		if !changed || s.save(&r) {
+			return ruling, nil
 		}
 	}
-	return algo.Ruling{}, ErrContended
+	return algo.Ruling{}, r.err
 }
 
 // Refund gives back what a Take at chargedAtMicros charged. An identity that
@@ -157,18 +129,10 @@ func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cos
 // RefundEach gives back what a TakeEach at chargedAtMicros charged, or a part of it. A
 // cost below 0 is charged on top, see algo.Plan.Refund.
 func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros int64, costs []int64) error {
-	key, err := s.locate(tag)
-	if err != nil {
-		return err
-	}
-	id := &s.identity
-	for range maxTries {
-		slot, cas, err := s.get(key)
-		if err != nil {
-			return err
-		}
-		owes := slices.Min(costs) < 0
-		if !id.load(p, slot, nowMicros, nil) && !owes {
+	id, owes := &s.identity, slices.Min(costs) < 0
+	r := s.begin(p, tag)
+	for s.load(&r, nowMicros, nil) {
+		if !r.found && !owes {
 			return nil
 		}
 		p.Rebase(id.states, id.atMicros)
@@ -176,11 +140,11 @@ func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros 
 		if owes {
 			s.report(p)
 		}
-		if err = s.save(p, key, slot, cas); !errors.Is(err, ErrCASMismatch) {
-			return err
+		if s.save(&r) {
+			return nil
 		}
 	}
-	return ErrContended
+	return r.err
 }
 
 // report brings up to date how much the identity at hand has consumed.
@@ -219,27 +183,6 @@ func (s *Store) locate(tag []byte) (key string, err error) {
 	s.digest = s.hash.Sum(s.digest[:0])
 	s.identity.fingerprint = fingerprintOf(s.digest)
 	return s.keys.at(binary.LittleEndian.Uint32(s.digest[fingerprintSize:])), nil
-}
-
-// get returns the slot's bytes, none if it does not exist yet.
-func (s *Store) get(key string) (slot []byte, cas uint32, err error) {
-	slot, cas, err = s.shared.Get(key)
-	if errors.Is(err, ErrNotFound) {
-		return nil, casCreate, nil
-	}
-	return slot, cas, err
-}
-
-// save writes the identity that was loaded from slot back to it.
-func (s *Store) save(p *algo.Plan, key string, slot []byte, cas uint32) error {
-	id := &s.identity
-	fresh := id.encode(p, s.slotBytes-1)
-	slot, evicted := s.packer.pack(slot, id.fingerprint, fresh, s.slotBytes, id.atMicros)
-	if err := s.shared.Set(key, slot, cas); err != nil {
-		return err
-	}
-	s.evictions += uint64(evicted)
-	return nil
 }
 
 // consumed is the share of its capacity that an identity has in use after a

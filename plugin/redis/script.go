@@ -100,7 +100,7 @@ func newHeads(s algo.Script, keys, args int) heads {
 	defer prepared.Unlock()
 	h, ok := prepared.heads[s.SHA1]
 	if !ok {
-		h = heads{appendHead("EVALSHA", s.SHA1, keys, args), appendHead("EVAL", s.Source, keys, args)}
+		h = heads{newHead("EVALSHA", s.SHA1, keys, args), newHead("EVAL", s.Source, keys, args)}
 		if prepared.heads == nil {
 			prepared.heads = map[string]heads{}
 		}
@@ -109,7 +109,7 @@ func newHeads(s algo.Script, keys, args int) heads {
 	return h
 }
 
-func appendHead(name, script string, keys, args int) []byte {
+func newHead(name, script string, keys, args int) []byte {
 	dst := redisresp.AppendArray(nil, 3+keys+args)
 	dst = redisresp.AppendBulkString(dst, name)
 	dst = redisresp.AppendBulkString(dst, script)
@@ -122,6 +122,28 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	if e.kind == releaseEntry || e.kind == renewEntry {
 		return s.appendSlots(dst, e)
 	}
+	checks := e.kind == checkEntry
+	dst = s.appendHead(dst, e)
+	for _, suffix := range s.suffixes {
+		dst = s.appendKey(dst, e.charge.Tag, suffix)
+	}
+	if checks {
+		for _, suffix := range s.terms {
+			dst = s.appendKey(dst, e.charge.Tag, suffix)
+		}
+	}
+	if e.byKey {
+		dst = s.appendKey(dst, e.charge.Tag, algo.ClockSuffix)
+	}
+	dst = s.appendLimits(dst, &e.charge)
+	if checks {
+		return s.appendTerms(dst, &e.charge)
+	}
+	return redisresp.AppendBulkInt(dst, e.charge.AtMicros)
+}
+
+// appendHead appends what the command of a check, refund or settlement begins with.
+func (s *Script) appendHead(dst []byte, e *entry) []byte {
 	c := s.commandsOf(e)
 	h := &c.check
 	if e.kind != checkEntry {
@@ -134,23 +156,16 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	if e.kind == checkEntry && e.charge.multiplied() {
 		dst, head = appendLonger(dst, head)
 	}
-	dst = append(dst, head...)
-	for _, suffix := range s.suffixes {
-		dst = s.appendKey(dst, e.charge.Tag, suffix)
-	}
-	if e.kind == checkEntry {
-		for _, suffix := range s.terms {
-			dst = s.appendKey(dst, e.charge.Tag, suffix)
-		}
-	}
-	if e.byKey {
-		dst = s.appendKey(dst, e.charge.Tag, algo.ClockSuffix)
-	}
-	plan := s.planOf(&e.charge)
+	return append(dst, head...)
+}
+
+// appendLimits appends the arguments of each limit.
+func (s *Script) appendLimits(dst []byte, charge *Charge) []byte {
+	plan := s.planOf(charge)
 	for i, own := range s.args {
-		dst = redisresp.AppendBulkInt(dst, e.charge.costOf(i))
+		dst = redisresp.AppendBulkInt(dst, charge.costOf(i))
 		if i == s.slots {
-			dst = redisresp.AppendBulkInt(dst, e.charge.Nonce)
+			dst = redisresp.AppendBulkInt(dst, charge.Nonce)
 		}
 		if plan == s.plan {
 			dst = append(dst, own...)
@@ -158,10 +173,7 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 			dst = s.appendArgs(dst, plan, i)
 		}
 	}
-	if e.kind != checkEntry {
-		return redisresp.AppendBulkInt(dst, e.charge.AtMicros)
-	}
-	return s.appendTerms(dst, &e.charge)
+	return dst
 }
 
 // appendTerms appends what a check brings for the whole rule.

@@ -104,10 +104,33 @@ func (g *gatewayRule) convert(selector node) {
 // selector turns a client selector into a key and conditions, and for a network
 // into the only tier that has a limit.
 func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object, ok bool) {
+	if key, when, ok = g.headers(n); !ok {
+		return nil, when, nil, false
+	}
+	for _, method := range n.get("methods").each() {
+		when.methods = append(when.methods, method.get("value").text()+method.text())
+	}
+	if path := n.get("path"); path.ok() {
+		when.path = pathMatch(path)
+	}
+	if queries := n.get("queryParams"); queries.ok() {
+		g.report(Missing, queries.at, "a condition on query parameters")
+		return nil, when, nil, false
+	}
+	tier, byAddress, ok := g.source(n.get("sourceCIDR"))
+	if byAddress {
+		key = append(key, object{{"client_ip", true}})
+	}
+	return key, when, tier, ok
+}
+
+// headers is what a selector makes of headers: those of which each value has a counter
+// are part of the key, the others are conditions.
+func (g *gatewayRule) headers(n node) (key []any, when conditions, ok bool) {
 	for _, h := range n.get("headers").each() {
 		name, value := strings.ToLower(h.get("name").text()), h.get("value").text()
 		var matcher any
-		switch kind := h.get("type").text(); kind {
+		switch h.get("type").text() {
 		case "Distinct":
 			key = append(key, object{{"header", name}})
 			continue
@@ -124,35 +147,28 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 		var fits bool
 		if when, fits = when.and(one); !fits {
 			g.report(Missing, h.at, "a second condition on one header")
-			return nil, when, nil, false
+			return nil, when, false
 		}
 	}
-	for _, method := range n.get("methods").each() {
-		when.methods = append(when.methods, method.get("value").text()+method.text())
+	return key, when, true
+}
+
+// source is what a selector makes of the client's network: a tier, and whether each
+// address has a counter.
+func (g *gatewayRule) source(n node) (tier object, byAddress, ok bool) {
+	if !n.ok() {
+		return nil, false, true
 	}
-	if path := n.get("path"); path.ok() {
-		when.path = pathMatch(path)
-	}
-	if queries := n.get("queryParams"); queries.ok() {
-		g.report(Missing, queries.at, "a condition on query parameters")
-		return nil, when, nil, false
-	}
-	source := n.get("sourceCIDR")
-	if !source.ok() {
-		return key, when, nil, true
-	}
-	component, value, err := network(anyNetwork(source.get("value").text()))
+	component, value, err := network(anyNetwork(n.get("value").text()))
 	if err != nil {
-		g.report(Missing, source.at, "%v", err)
-		return nil, when, nil, false
+		g.report(Missing, n.at, "%v", err)
+		return nil, false, false
 	}
 	if value != "" {
 		tier = object{{"source", component}, {"value", value}}
 	}
-	if source.get("type").text() == "Distinct" || value == "" && source.get("type").text() != "Exact" {
-		key = append(key, object{{"client_ip", true}})
-	}
-	return key, when, tier, true
+	kind := n.get("type").text()
+	return tier, kind == "Distinct" || value == "" && kind != "Exact", true
 }
 
 // anyNetwork is "" for the network of all addresses.

@@ -1,0 +1,79 @@
+package local
+
+import (
+	"errors"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// ErrContended says that other workers wrote the slot first, maxTries times in
+// a row. Nothing was charged; the failure policy decides.
+var ErrContended = errors.New("local: the slot is written by too many workers at once")
+
+// maxTries bounds the rounds of compare-and-swap of one call. Each lost round
+// is another worker's success, so a call of one of n workers that do nothing
+// else needs about n; this many lost in a row means that something is wrong.
+const maxTries = 1000
+
+// casCreate creates a key unless it exists: Set ignores the version of a key
+// that does not exist, and no existing key has this one. (Envoy counts versions
+// from 1 and wraps: the key would have to be the 4,294,967,295th write of the
+// process and be created by two workers at once, and then one charge is lost.)
+const casCreate = 1<<32 - 1
+
+// rounds are the tries of one call to change an identity's entry: each reads the slot,
+// and writes it if no other worker has in between.
+type rounds struct {
+	plan  *algo.Plan
+	key   string // of the slot
+	tries int
+	slot  []byte // as it was read
+	cas   uint32
+	found bool  // the identity has an entry
+	err   error // why there is no round more
+}
+
+// begin makes the identity that tag names the one at hand.
+func (s *Store) begin(p *algo.Plan, tag []byte) (r rounds) {
+	r.plan = p
+	r.key, r.err = s.locate(tag)
+	return r
+}
+
+// load begins a round: it reads the identity at hand. It reports whether it could; else
+// the rounds' error says why not.
+func (s *Store) load(r *rounds, nowMicros int64, penalty *algo.Penalty) bool {
+	if r.tries == maxTries {
+		r.err = ErrContended
+	}
+	if r.err != nil {
+		return false
+	}
+	r.tries++
+	r.slot, r.cas, r.err = s.shared.Get(r.key)
+	if errors.Is(r.err, ErrNotFound) {
+		r.slot, r.cas, r.err = nil, casCreate, nil
+	}
+	if r.err != nil {
+		return false
+	}
+	r.found = s.identity.load(r.plan, r.slot, nowMicros, penalty)
+	return true
+}
+
+// save ends a round: it writes the identity back. It reports whether it is written;
+// another round may follow if not.
+func (s *Store) save(r *rounds) bool {
+	id := &s.identity
+	fresh := id.encode(r.plan, s.slotBytes-1)
+	slot, evicted := s.packer.pack(r.slot, id.fingerprint, fresh, s.slotBytes, id.atMicros)
+	err := s.shared.Set(r.key, slot, r.cas)
+	if err == nil {
+		s.evictions += uint64(evicted)
+		return true
+	}
+	if !errors.Is(err, ErrCASMismatch) {
+		r.err = err
+	}
+	return false
+}

@@ -17,7 +17,7 @@ export STORE
 export FUZZTIME ?= 30s
 # What "make bench" does: ROUNDS of measurements of SECONDS each, and an open loop
 # of RATE requests/s. PUBLISH=1 keeps the results as those that the documents show; BEFORE=other.wasm
-# compares this build with another one only.
+# compares this build with another one only; CALLS=1 measures what host calls cost, and nothing else.
 ROUNDS ?= 5
 SECONDS ?= 4
 RATE ?= 2000
@@ -51,7 +51,7 @@ build/sluice-without-metrics.wasm: $(wasm_sources) | tools
 	$(subst -tags custommalloc,-tags "custommalloc withoutmetrics",$(wasm_build)) ./plugin
 
 # For the benchmark of what any Wasm filter costs.
-build/empty.wasm: bench/empty/main.go bench/go.mod bench/go.sum $(wildcard tools/proxywasm*.json) | tools
+build/empty.wasm: $(wildcard bench/empty/*.go) bench/go.mod bench/go.sum $(wildcard tools/proxywasm*.json) | tools
 	@mkdir -p $(@D)
 	cd bench && $(wasm_build) ./empty
 
@@ -131,7 +131,7 @@ pictures: build ## draw docs/img/ anew
 
 .PHONY: bench
 bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; BEFORE=other.wasm)
-	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)
+	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)$(if $(CALLS), -calls -out results/calls)
 ifdef PUBLISH
 	cp bench/results/latest.md bench/results/published.md
 	cp bench/results/latest.json bench/results/published.json

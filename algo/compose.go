@@ -186,6 +186,9 @@ func (c *composer) reply() {
 	c.WriteString("return {now")
 	for i := range c.limiters {
 		reply := ", remaining_1, reset_1, retry_1, before_1"
+		if c.limiters[i].algorithm == Concurrency {
+			reply = ", remaining_1, retry_1"
+		}
 		if c.limiters[i].bucket.queue {
 			reply += ", delay_1"
 		}

@@ -6,7 +6,7 @@
 -- ARGV[2]  nonce, decimal, no two requests' the same
 -- ARGV[3]  limit, slots
 -- ARGV[4]  ttl, us: after so long without a renewal an entry has ended by itself
--- Reply    remaining (slots), 0, retry_after (us; 0 admitted, -1 never), 0
+-- Reply    remaining (slots), retry_after (us; 0 admitted, -1 never)
 -- Refund   replies 1 if there was nothing to give back: it had ended by itself, or was
 --          given back before; else 0
 -- State    ZSET, an entry for each request. Score: its end, us. Member: its nonce and
@@ -27,7 +27,7 @@
 --- locals
 local cost_1, limit_1, ttl_1 = ARGV[1] + 0, ARGV[3] + 0, ARGV[4] + 0
 local last_1, extra_1, gone_1, stop_1 = 0, 0, 0
-local remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0
+local remaining_1, retry_1 = 0, 0
 
 --- count
 stop_1 = string.format('%d', now + ttl_1)

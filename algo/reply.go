@@ -26,7 +26,8 @@ func (l *Limit) maxWaitMicros() int64 {
 // ReplyLen is the number of integers in the reply of Script: the Redis time in
 // microseconds, then for each limit the units remaining, reset_after, retry_after
 // (0 allowed, Never) and reset_after without this charge in microseconds, for a
-// Queue its delay, and for calendar windows when the one decided in begins.
+// Queue its delay, and for calendar windows when the one decided in begins. Of slots it
+// is the units remaining and retry_after alone.
 func (p *Plan) ReplyLen() int {
 	n := 1
 	for i := range p.limits {
@@ -36,7 +37,10 @@ func (p *Plan) ReplyLen() int {
 }
 
 func replyFields(l *Limit) int {
-	if l.Queue || l.CalendarID != "" {
+	switch {
+	case l.Algorithm == Concurrency:
+		return 2
+	case l.Queue || l.CalendarID != "":
 		return 5
 	}
 	return 4
@@ -71,6 +75,10 @@ func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allow
 
 // parseDecision reads one limit's part and reports whether it makes sense.
 func parseDecision(l *Limit, values []int64, d *Decision) bool {
+	if l.Algorithm == Concurrency {
+		*d = Decision{Remaining: values[0], RetryAfterMicros: values[1], Allowed: values[1] == 0}
+		return within(d.Remaining, 0, l.Capacity()) && within(d.RetryAfterMicros, Never, l.maxWaitMicros())
+	}
 	*d = Decision{
 		Remaining:         values[0],
 		ResetAfterMicros:  values[1],

@@ -26,6 +26,7 @@ type options struct {
 	root, out             string
 	command               string
 	before                string
+	calls                 bool
 }
 
 func main() {
@@ -36,6 +37,7 @@ func main() {
 	flag.StringVar(&o.root, "root", "..", "directory of the repository")
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to be measured beside this one, and nothing else")
+	flag.BoolVar(&o.calls, "calls", false, "measure what host calls cost, and nothing else")
 	draw := flag.String("draw", "", "measure nothing: draw the chart of this results file, in JSON, to -out")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
 	flag.Parse()
@@ -75,7 +77,10 @@ func run(ctx context.Context, o options) error {
 		}
 		r.setups, r.scenes = r.beside(o.before), nil
 	}
-	if err := r.fill(ctx, root, dir); err != nil {
+	if o.calls {
+		r.setups, r.scenes = nil, nil
+	}
+	if err := r.fill(ctx, root, dir, o.before == ""); err != nil {
 		return err
 	}
 	return r.write(root, o.out)
@@ -94,8 +99,8 @@ func redraw(from, to string) error {
 	return writeFile(to, func(f *os.File) error { return r.writeChart(f) })
 }
 
-// fill makes the measurements.
-func (r *report) fill(ctx context.Context, root, dir string) error {
+// fill makes the measurements, those of host calls if asked to.
+func (r *report) fill(ctx context.Context, root, dir string, calls bool) error {
 	fmt.Fprintln(os.Stderr, "building envoyproxy/ratelimit")
 	b, err := start(ctx, root, dir)
 	defer b.stop()
@@ -119,7 +124,14 @@ func (r *report) fill(ctx context.Context, root, dir string) error {
 	if err := b.act(ctx, r.scenes, p, r.Results, os.Stderr); err != nil {
 		return err
 	}
-	r.Goals = r.goals()
+	if calls {
+		if err := b.measureCalls(ctx, p, r.Results, os.Stderr); err != nil {
+			return err
+		}
+	}
+	if len(r.setups) > 0 {
+		r.Goals = r.goals()
+	}
 	return nil
 }
 

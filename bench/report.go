@@ -32,11 +32,14 @@ func (r *report) writeJSON(out io.Writer) error {
 func (r *report) writeMarkdown(out io.Writer) error {
 	var b strings.Builder
 	r.writeHead(&b)
-	r.writeGoals(&b)
-	r.writeThroughput(&b)
-	r.writeLatency(&b)
-	r.writeCosts(&b)
+	if len(r.setups) > 0 {
+		r.writeGoals(&b)
+		r.writeThroughput(&b)
+		r.writeLatency(&b)
+		r.writeCosts(&b)
+	}
 	r.writeScenes(&b)
+	r.writeCalls(&b)
 	r.writeTrouble(&b)
 	_, err := io.WriteString(out, b.String())
 	return err

@@ -22,6 +22,9 @@ func TestSetups(t *testing.T) {
 	for _, scene := range scenes(1) {
 		all = append(all, scene.setups...)
 	}
+	for _, c := range hostCalls {
+		all = append(all, c.setup())
+	}
 	for _, s := range all {
 		t.Run(s.id, func(t *testing.T) {
 			t.Parallel()

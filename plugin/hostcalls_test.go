@@ -69,5 +69,11 @@ func TestHostCallsOfARequest(t *testing.T) {
 		w.expectCalls("rejected", settle, map[string]int{reply: 1, context: contexts, header: 1, outcome: 2, respond: 1})
 		w.expectCalls("its response", end, map[string]int{})
 		w.expectCalls("rejected from memory", open, map[string]int{header: 3, outcome: 2, respond: 1})
+
+		i = w.load(withRedis(`{"name": "b", "key": [{"header": "x-client"}], "settle": {"status": ["401"]},
+			"limits": [{"algorithm": "gcra", "limit": 3, "window": "1h"}]}`))
+		open()
+		settle()
+		w.expectCalls("the response of one that settles", func() { x.respond() }, map[string]int{header: 1, setHeader: 3})
 	})
 }

@@ -59,7 +59,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
 		timer: timer{host: v.host, id: id},
-		view:  requestView{host: v.host}, response: responseView{requestView{host: v.host}},
+		view:  requestView{host: v.host}, response: responseView{requestView: requestView{host: v.host}},
 	}
 	if cfg.Redis == nil || cfg.Failure.Mode == config.FailLocal {
 		l.embedded = local.New(sharedData{v.host}, local.Options{Namespace: namespace(cfg)})

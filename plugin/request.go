@@ -162,27 +162,12 @@ func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
 	if q.Step(decide.ResponseComes) != decide.ShowLimits {
 		return types.ActionContinue
 	}
-	q.Respond(l.response.of(q.ContextID))
+	resp := l.response.of(q.ContextID)
+	q.Respond(resp)
 	if limits, atMicros := l.shown(q); len(limits) > 0 && l.answers.Shows() {
-		l.host.setResponseHeaders(q.ContextID, l.answers.Headers(limits, atMicros, l.upstreamLimits(q.ContextID)))
+		l.host.setResponseHeaders(q.ContextID, l.answers.Headers(limits, atMicros, resp.limits()))
 	}
 	return types.ActionContinue
-}
-
-// upstreamLimits is what the upstream says of limits of its own, if it rejected the
-// request by one: its 429 is about those.
-func (l *limiter) upstreamLimits(contextID uint32) (u answer.Upstream) {
-	if status, _ := l.host.responseHeader(contextID, ":status"); status != "429" {
-		return u
-	}
-	for _, name := range [...]string{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"} {
-		if _, ok := l.host.responseHeader(contextID, name); ok {
-			u.XRateLimit = true
-		}
-	}
-	u.Policy, _ = l.host.responseHeader(contextID, "ratelimit-policy")
-	u.Limit, _ = l.host.responseHeader(contextID, "ratelimit")
-	return u
 }
 
 // shown is what the client is shown: the limits of the enforced rules whose checks

@@ -3,25 +3,51 @@ package main
 import (
 	"encoding/binary"
 	"strconv"
+
+	"github.com/sluiceproxy/sluice/plugin/answer"
 )
 
 // responseView is a response as rules that settle read it.
-type responseView struct{ requestView }
+type responseView struct {
+	requestView
+	status int64 // unread until it was asked for
+}
+
+const unread = -1
 
 // of makes the view that of a request's response.
 func (v *responseView) of(contextID uint32) *responseView {
-	v.id = contextID
+	v.id, v.status = contextID, unread
 	return v
 }
 
 // Header implements rule.Response.
 func (v *responseView) Header(name string) (string, bool) { return v.host.responseHeader(v.id, name) }
 
-// Status implements rule.Response.
+// Status implements rule.Response. Envoy is asked once: each value that a host call
+// returns is one more piece of memory in the guest.
 func (v *responseView) Status() int64 {
-	value, _ := v.host.responseHeader(v.id, ":status")
-	status, _ := strconv.ParseInt(value, 10, 64)
-	return status
+	if v.status == unread {
+		value, _ := v.host.responseHeader(v.id, ":status")
+		v.status, _ = strconv.ParseInt(value, 10, 64)
+	}
+	return v.status
+}
+
+// limits is what the upstream says of limits of its own, if it rejected the request by
+// one: its 429 is about those.
+func (v *responseView) limits() (u answer.Upstream) {
+	if v.Status() != 429 {
+		return u
+	}
+	for _, name := range [...]string{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"} {
+		if _, ok := v.Header(name); ok {
+			u.XRateLimit = true
+		}
+	}
+	u.Policy, _ = v.Header("ratelimit-policy")
+	u.Limit, _ = v.Header("ratelimit")
+	return u
 }
 
 // unanswered are the response flags of requests that no upstream has answered: no

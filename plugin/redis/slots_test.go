@@ -24,7 +24,7 @@ func newSlotRig(t testing.TB) *rig {
 	return r
 }
 
-const slotsAllowed = "*9\r\n:77\r\n:9\r\n:1000\r\n:0\r\n:0\r\n:3\r\n:0\r\n:0\r\n:0\r\n"
+const slotsAllowed = "*7\r\n:77\r\n:9\r\n:1000\r\n:0\r\n:0\r\n:3\r\n:0\r\n"
 
 // held is what a check of rig's rule has charged: two slots.
 func (r *rig) held(nonce int64) Charge {

@@ -38,7 +38,7 @@ if cost_1 < 0 then
 end
 local cost_2, limit_2, ttl_2 = ARGV[4] + 0, ARGV[6] + 0, ARGV[7] + 0
 local last_2, extra_2, gone_2, stop_2 = 0, 0, 0
-local remaining_2, reset_2, retry_2, before_2 = 0, 0, 0, 0
+local remaining_2, retry_2 = 0, 0
 if cost_2 > 0 then
   if cost_2 > 0 then
     if call('ZREM', KEYS[2], ARGV[5] .. ':' .. ARGV[4]) == 0 then

@@ -18,7 +18,7 @@ do
 end
 local cost_2, limit_2, ttl_2 = ARGV[4] + 0, ARGV[6] + 0, ARGV[7] + 0
 local last_2, extra_2, gone_2, stop_2 = 0, 0, 0
-local remaining_2, reset_2, retry_2, before_2 = 0, 0, 0, 0
+local remaining_2, retry_2 = 0, 0
 do
   stop_2 = string.format('%d', now + ttl_2)
   local plain = call('ZCOUNT', KEYS[2], string.format('(%d', now), stop_2)
@@ -77,4 +77,4 @@ if retry_1 == 0 and retry_2 == 0 then
     call('PEXPIREAT', KEYS[2], string.format('%d', math.ceil(math.max(now + ttl_2, last_2) / 1000)))
   end
 end
-return {now, remaining_1, reset_1, retry_1, before_1, remaining_2, reset_2, retry_2, before_2}
+return {now, remaining_1, reset_1, retry_1, before_1, remaining_2, retry_2}

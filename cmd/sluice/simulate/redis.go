@@ -241,6 +241,10 @@ func appendDecisions(plan *algo.Plan, out []algo.Decision, nowMicros int64) (val
 	values = []int64{nowMicros}
 	for i := range out {
 		d := &out[i]
+		if plan.Limits()[i].Algorithm == algo.Concurrency {
+			values = append(values, d.Remaining, d.RetryAfterMicros)
+			continue
+		}
 		values = append(values, d.Remaining, d.ResetAfterMicros, d.RetryAfterMicros, d.ResetBeforeMicros)
 		if plan.Limits()[i].Queue {
 			values = append(values, d.DelayMicros)

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// callsEach is how often a request makes a host call whose cost is measured.
+const callsEach = 50
+
+// hostCall is one that Sluice makes, beside how often it does for a request that Redis
+// admits by one rule, whose key is one header.
+type hostCall struct {
+	id, title string
+	often     string
+}
+
+var hostCalls = []hostCall{
+	{"request_header", "read a request header", "1"},
+	{"absent_header", "look for a request header that is not there", "-"},
+	{"attribute", "read an attribute (`source.address`)", "-"},
+	{"clock", "read the clock", "2 or 3"},
+	{"effective_context", "change the context", "2"},
+	{"filter_state", "set filter state for access logs", "1"},
+	{"response_status", "read the response's status", "1"},
+	{"response_header", "set a header of the response", "3"},
+	{"increment_a_metric", "increment a metric", "some each 100 ms"},
+}
+
+func (c hostCall) setup() *setup {
+	return &setup{
+		id: "call-" + c.id, title: c.title, status: 200,
+		edit: emptyFilter(fmt.Sprintf("%s %d", c.id, callsEach)),
+	}
+}
+
+// noCalls is the setup with which those of host calls are compared, in the same rounds.
+func noCalls() *setup {
+	return &setup{id: "call-none", title: "none", status: 200, edit: emptyFilter("accept")}
+}
+
+// measureCalls measures what host calls cost Envoy.
+func (b *bench) measureCalls(ctx context.Context, p plan, r results, progress io.Writer) error {
+	p.setups, p.loads = []*setup{noCalls()}, []load{p.warmUp}
+	for _, c := range hostCalls {
+		p.setups = append(p.setups, c.setup())
+	}
+	return b.run(ctx, p, r, progress)
+}
+
+// callCost is the CPU us of one host call, in each round.
+func (r results) callCost(c hostCall) []float64 {
+	load := closedLoads[1].id
+	costs := differences(r.of(c.setup().id, load, envoyCPU), r.of(noCalls().id, load, envoyCPU))
+	for i := range costs {
+		costs[i] /= callsEach
+	}
+	return costs
+}
+
+// writeCalls writes what host calls cost, if that was measured.
+func (r *report) writeCalls(b *strings.Builder) {
+	if len(r.Results[noCalls().id]) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\nCPU us of Envoy for one host call, by a Wasm filter that makes it %d times for each request and does nothing else:\n\n", callsEach)
+	b.WriteString("| | us | how often Sluice does it, a request |\n|---|---:|---:|\n")
+	for _, c := range hostCalls {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", c.title, spreadOf(r.Results.callCost(c)).text(2), c.often)
+	}
+}

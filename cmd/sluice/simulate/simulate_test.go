@@ -358,7 +358,7 @@ func TestConstantsAreMeasured(t *testing.T) {
 		if a == algo.SlidingWindowLog || a == algo.Concurrency { // with one unit, then for each more
 			high = low
 		}
-		if bytes := float64(stateBytes(limit, algo.State{0, 1})); bytes < low || bytes > high {
+		if bytes := float64(stateBytes(limit, algo.State{0, 0, 1})); bytes < low || bytes > high {
 			t.Errorf("%s: %v bytes, measured %v to %v", a, bytes, low, high)
 		}
 		low, high = bounds(cells[5])
@@ -366,7 +366,24 @@ func TestConstantsAreMeasured(t *testing.T) {
 			t.Errorf("%s: cost %v, measured %v to %v", a, cost, low, high)
 		}
 	}
-	if found < 7 {
-		t.Errorf("%d algorithms in the table, want 7", found)
+	if want := len(algo.Algorithms()); found != want {
+		t.Errorf("%d algorithms in the table, want %d", found, want)
+	}
+}
+
+// A log costs what its requests do: the state counts them behind their times.
+func TestBytesOfALog(t *testing.T) {
+	t.Parallel()
+	limit := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 100, WindowMicros: second}
+	plan, err := algo.NewPlan([]algo.Limit{limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	states, out := make([]algo.State, 1), make([]algo.Decision, 1)
+	for i := range int64(3) {
+		plan.Decide(states, 1_790_000_000*second+i, []int64{2}, out)
+	}
+	if got, want := stateBytes(&limit, states[0]), int64(214+32*5); got != want {
+		t.Errorf("%d bytes of 6 units, want %d", got, want)
 	}
 }

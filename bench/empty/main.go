@@ -1,3 +1,5 @@
+//go:build tinygo
+
 // Command empty is the least that a Wasm filter can do in Envoy: nothing ("accept" is
 // its configuration) or an answer of the size of Sluice's ("reject"). What a setup
 // of Sluice costs beyond this is Sluice's own. With the name of a host call and a

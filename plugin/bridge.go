@@ -26,7 +26,7 @@ func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
 	if size == 0 {
 		return types.ActionContinue
 	}
-	if len(b.partial) == 0 && messageLen(b.host.requestBody(0, grpcHeaderLen)) == size-grpcHeaderLen {
+	if len(b.partial) == 0 && statedLen(b.host.requestBody(0, grpcHeaderLen)) == size-grpcHeaderLen {
 		b.host.dropRequestBody(grpcHeaderLen) // the usual case: one whole message, and nothing is copied
 		return types.ActionContinue
 	}
@@ -65,8 +65,8 @@ func appendHeader(dst []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(n))
 }
 
-// messageLen is the length that a message header states, or -1.
-func messageLen(header []byte) int {
+// statedLen is the length that a message header states, or -1.
+func statedLen(header []byte) int {
 	if len(header) < grpcHeaderLen {
 		return -1
 	}
@@ -78,7 +78,7 @@ func messageLen(header []byte) int {
 func stripped(partial *[]byte) (out []byte) {
 	rest := *partial
 	for {
-		n := messageLen(rest)
+		n := statedLen(rest)
 		if n < 0 || n > len(rest)-grpcHeaderLen {
 			break
 		}

@@ -4,22 +4,6 @@ package main
 
 import "unsafe"
 
-// The callbacks for metadata, which nobody needs, are not exported: Envoy calls
-// them inside proxy_grpc_stream, and when two streams fail within one callback,
-// that has been seen to hang its worker.
-
-//export proxy_on_grpc_receive
-func onGrpcReceive(contextID, token, size uint32) {
-	sluice.received(contextID, token, buffer(grpcReceiveBuffer, 0, size))
-	acting = unknown
-}
-
-//export proxy_on_grpc_close
-func onGrpcClose(contextID, token, status uint32) {
-	sluice.closed(contextID, token)
-	acting = unknown // it may have been called inside another callback
-}
-
 // grpcOpen opens a stream; a status other than 0 is a failure.
 func (host) grpcOpen(pluginID uint32, service []byte) (token, status uint32) {
 	enter(pluginID)

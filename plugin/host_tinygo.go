@@ -45,8 +45,8 @@ func result(status uint32) ([]byte, bool) {
 	return unsafe.Slice(resultData, resultLen), true
 }
 
-// maxLen asks for, or replaces, all that follows.
-const maxLen = 1<<31 - 1
+// toTheEnd asks for, or replaces, all that follows.
+const toTheEnd = 1<<31 - 1
 
 func buffer(kind, start, size uint32) []byte {
 	b, _ := result(proxyGetBufferBytes(kind, start, size, &resultData, &resultLen))
@@ -67,7 +67,7 @@ func (host) dropRequestBody(n int) {
 
 // replaceRequestBody puts b in place of the request's body.
 func (host) replaceRequestBody(b []byte) {
-	proxySetBufferBytes(requestBodyBuffer, 0, maxLen, unsafe.SliceData(b), uint32(len(b)))
+	proxySetBufferBytes(requestBodyBuffer, 0, toTheEnd, unsafe.SliceData(b), uint32(len(b)))
 }
 
 // responseBody is part of the response's body.
@@ -77,7 +77,7 @@ func (host) responseBody(start, size int) []byte {
 
 // replaceResponseBody puts b in place of the response's body.
 func (host) replaceResponseBody(b []byte) {
-	proxySetBufferBytes(responseBodyBuffer, 0, maxLen, unsafe.SliceData(b), uint32(len(b)))
+	proxySetBufferBytes(responseBodyBuffer, 0, toTheEnd, unsafe.SliceData(b), uint32(len(b)))
 }
 
 // prependResponseBody puts b in front of the response's body.
@@ -86,7 +86,7 @@ func (host) prependResponseBody(b []byte) {
 }
 
 // pluginConfiguration is the text of the configuration.
-func (host) pluginConfiguration() []byte { return buffer(configurationBuffer, 0, maxLen) }
+func (host) pluginConfiguration() []byte { return buffer(configurationBuffer, 0, toTheEnd) }
 
 // logLine writes a line to Envoy's log.
 func (host) logLine(level logLevel, text string) {

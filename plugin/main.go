@@ -5,7 +5,7 @@ import "github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
 
 func main() {}
 
-func init() { proxywasm.SetVMContext(sluice) }
+func init() { proxywasm.SetVMContext(thisVM) }
 
-// sluice is the plugin in this VM: one worker of one Envoy.
-var sluice = newVM(envoyHost())
+// thisVM is the plugin in this VM: one worker of one Envoy.
+var thisVM = newVM(envoyHost())

@@ -18,6 +18,7 @@ import (
 // means; envoy.yaml turns the elements "rule.<name>" and the like into labels.
 type metrics struct {
 	batch *metric.Batch
+	ids   *metricIDs
 	host  host
 	line  []byte // scratch
 
@@ -44,6 +45,9 @@ type metrics struct {
 	ranks                []metric.Gauge // of the top offenders
 }
 
+// noGauge stands for the lack of a gauge.
+const noGauge = metric.Gauge(-1)
+
 type limitMetrics struct{ near, over metric.Counter }
 
 var breakerStateNames = [...]string{redis.Closed: "closed", redis.HalfOpen: "half_open", redis.Open: "open"}
@@ -52,9 +56,9 @@ var breakerStateNames = [...]string{redis.Closed: "closed", redis.HalfOpen: "hal
 // before anything happens. Nothing is set yet: the limiter may be one that Envoy
 // makes only to see whether the configuration is right, which no tick ever comes
 // to and which is never closed.
-func newMetrics(l *limiter, cfg *config.Config) *metrics {
-	b := newBatch(l.vm.metrics)
-	m := &metrics{batch: b, host: l.host}
+func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
+	b := newBatch(ids)
+	m := &metrics{batch: b, ids: ids, host: ids.host}
 	for o := range m.requests {
 		m.requests[o] = b.Counter(metric.Requests(answer.Outcome(o).Metric()))
 	}
@@ -63,10 +67,10 @@ func newMetrics(l *limiter, cfg *config.Config) *metrics {
 			m.events[e] = b.Counter(d.Name)
 		}
 	}
-	for _, r := range l.rules.Rules {
+	for _, r := range rules.Rules {
 		m.rules = append(m.rules, ruleMetrics(b, r, cfg))
 	}
-	for _, set := range l.rules.LimitSets {
+	for _, set := range rules.LimitSets {
 		m.limits = append(m.limits, limitsMetrics(b, set))
 		holding := noGauge
 		if set.HasSlots() {
@@ -78,7 +82,7 @@ func newMetrics(l *limiter, cfg *config.Config) *metrics {
 		m.defineRedis()
 	}
 	m.define(cfg)
-	l.vm.metrics.loaded()
+	ids.loaded()
 	b.Touch()
 	return m
 }
@@ -154,8 +158,8 @@ func (m *metrics) define(cfg *config.Config) {
 	}
 }
 
-// request counts a request by its outcome.
-func (m *metrics) request(o answer.Outcome) { m.batch.Inc(m.requests[o]) }
+// outcome counts a request by its outcome.
+func (m *metrics) outcome(o answer.Outcome) { m.batch.Inc(m.requests[o]) }
 
 // matched counts what needs no decision: an exempt rule, and unlimited tiers.
 func (m *metrics) matched(applied []rule.Applied, exempt *rule.Rule) {
@@ -237,17 +241,3 @@ func (m *metrics) pending() bool { return m.batch.Pending() }
 
 // nextMicros is the time until the next flush; 0 if there is nothing to flush.
 func (m *metrics) nextMicros(nowMicros int64) int64 { return m.batch.NextMicros(nowMicros) }
-
-// tick hands to Envoy what has changed, when it is time.
-func (m *metrics) tick(l *limiter, nowMicros int64) {
-	m.observe(l)
-	if m.batch.Due(nowMicros) {
-		m.batch.Flush()
-	}
-}
-
-// close hands over the rest.
-func (m *metrics) close(l *limiter) {
-	m.observe(l)
-	m.batch.Close()
-}

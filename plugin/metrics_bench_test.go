@@ -14,6 +14,7 @@ type benchEnvoy struct {
 
 	nowMicros int64
 	limiter   *limiter
+	requests  requestPool
 	replies   int // owed
 	calls     int // for metrics and for the timer
 }
@@ -64,9 +65,10 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg, &expressions{}); err != nil {
+	if e.limiter, err = newLimiter(newCommon(host{e}), 1, cfg, &expressions{}); err != nil {
 		tb.Fatal(err)
 	}
+	e.requests.limiter = e.limiter
 	e.limiter.tick() // tries Redis
 	e.limiter.received(1, []byte("$0\r\n\r\n$0\r\n\r\n+OK\r\n"))
 	e.replies = 0
@@ -84,7 +86,7 @@ func (e *benchEnvoy) request() {
 	if l.timer.millis > 0 && e.nowMicros >= l.timer.atMicros {
 		l.tick()
 	}
-	r := l.newRequest(2)
+	r := e.requests.begin(2)
 	r.OnHttpRequestHeaders(0, true)
 	for ; e.replies > 0; e.replies-- {
 		l.received(1, benchReply)

@@ -8,33 +8,41 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// maxWarned bounds what a VM remembers to have warned of.
-const maxWarned = 1000
+// maxSaid bounds what a VM remembers to have said.
+const maxSaid = 1000
+
+// notices is what a VM says once, whichever of its configurations says it.
+type notices struct {
+	host host
+	said map[string]bool
+}
+
+func newNotices(h host) notices { return notices{host: h, said: map[string]bool{}} }
 
 // warnMissing warns once in a VM that no request had an attribute which a rule needs:
 // most likely the filters are in an order that cannot work. A new configuration does
 // not repeat the warning.
-func (v *vm) warnMissing(a *rule.Attribute) {
+func (n *notices) warnMissing(a *rule.Attribute) {
 	if a != nil {
-		v.sayOnce(logWarn, missingText(a))
+		n.sayOnce(logWarn, missingText(a))
 	}
 }
 
 // tellSkipped says for each rule what requests it is skipped for, as a key that is
 // absent is easily taken for one that is counted as empty.
-func (v *vm) tellSkipped(cfg *config.Config) {
+func (n *notices) tellSkipped(cfg *config.Config) {
 	for _, m := range cfg.Skipped() {
-		v.sayOnce(logInfo, "sluice: "+m.Problem)
+		n.sayOnce(logInfo, "sluice: "+m.Problem)
 	}
 }
 
 // sayOnce logs a line that this VM has not logged before.
-func (v *vm) sayOnce(level logLevel, text string) {
-	if v.warned[text] || len(v.warned) == maxWarned {
+func (n *notices) sayOnce(level logLevel, text string) {
+	if n.said[text] || len(n.said) == maxSaid {
 		return
 	}
-	v.warned[text] = true
-	v.host.logLine(level, text)
+	n.said[text] = true
+	n.host.logLine(level, text)
 }
 
 func missingText(a *rule.Attribute) string {

@@ -10,18 +10,15 @@ import (
 // vm is the plugin in one worker of an Envoy.
 type vm struct {
 	types.DefaultVMContext
-	host host
+	host   host
+	common *common
 	// limiters are the configurations by plugin context: during a reload there are
 	// two, and each has its own stream to Redis.
 	limiters map[uint32]*limiter
-	metrics  *metricIDs
-	warned   map[string]bool // lines that need not be repeated
-	tried    []config.Redis  // what this VM has tried, or need not
-	number   int             // of this VM, see mustTry; 0: not known yet
 }
 
 func newVM(h host) *vm {
-	return &vm{host: h, limiters: map[uint32]*limiter{}, metrics: newMetricIDs(h), warned: map[string]bool{}}
+	return &vm{host: h, common: newCommon(h), limiters: map[uint32]*limiter{}}
 }
 
 // NewPluginContext begins a configuration.
@@ -47,9 +44,10 @@ func (v *vm) closed(contextID, token uint32) {
 // bridge, is known once its configuration has been read.
 type plugin struct {
 	types.DefaultPluginContext
-	vm      *vm
-	id      uint32
-	limiter *limiter // nil: the bridge
+	vm       *vm
+	id       uint32
+	limiter  *limiter     // nil: the bridge
+	requests *requestPool // nil: likewise
 }
 
 // OnPluginStart reads the configuration. A mistake makes Envoy refuse it and
@@ -60,7 +58,7 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	exprs := &expressions{host: h, pluginID: p.id}
 	cfg, err := config.Checks{Expression: exprs.check, Zone: calendar.Known}.Parse(h.pluginConfiguration())
 	if err == nil && !cfg.Bridge {
-		p.limiter, err = newLimiter(p.vm, p.id, cfg, exprs)
+		p.limiter, err = newLimiter(p.vm.common, p.id, cfg, exprs)
 	}
 	if err != nil {
 		for _, line := range config.Lines(err) {
@@ -69,6 +67,8 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 		return types.OnPluginStartStatusFailed
 	}
 	if p.limiter != nil {
+		p.requests = &requestPool{limiter: p.limiter}
+		p.vm.limiters[p.id] = p.limiter
 		p.limiter.wake(p.limiter.now()) // for the first flush of the metrics
 	}
 	return types.OnPluginStartStatusOK
@@ -79,20 +79,28 @@ func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
 	if p.limiter == nil {
 		return &bridge{host: p.vm.host}
 	}
-	return p.limiter.newRequest(id)
+	return p.requests.begin(id)
 }
 
 // OnTick passes time; it is asked for only while something waits for it.
 func (p *plugin) OnTick() {
 	p.vm.host.running(p.id)
-	if p.limiter != nil {
-		p.limiter.tick()
+	if p.limiter != nil && p.limiter.tick() {
+		delete(p.vm.limiters, p.id)
+		p.vm.host.pluginDone(p.id)
 	}
 }
 
 // OnPluginDone ends the configuration, now that the last of its streams has ended.
-// It reports whether nothing is left to do; otherwise the limiter says so later.
+// It reports whether nothing is left to do; otherwise a tick says so later.
 func (p *plugin) OnPluginDone() bool {
 	p.vm.host.running(p.id)
-	return p.limiter == nil || p.limiter.close()
+	if p.limiter == nil {
+		return true
+	}
+	if !p.limiter.close() {
+		return false
+	}
+	delete(p.vm.limiters, p.id)
+	return true
 }

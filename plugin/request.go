@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// request is one HTTP request, from its headers to its end. Its whole path is in
+// httpRequest is one HTTP request, from its headers to its end. Its whole path is in
 // this file; decide/state.go has the states that it goes through.
 //
 //	OnHttpRequestHeaders   which rules apply? ask the stores about them
@@ -22,23 +22,24 @@ import (
 //
 // A request that Envoy redirects internally comes again with the same question, see
 // redirect.go.
-type request struct {
+type httpRequest struct {
 	types.DefaultHttpContext
 	limiter   *limiter
+	pool      *requestPool
 	question  *decide.Question
 	responded bool // response headers have passed
 }
 
 // OnHttpRequestHeaders decides the request at once, or pauses it until Redis has
 // answered.
-func (r *request) OnHttpRequestHeaders(int, bool) types.Action {
+func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
 	if r.goesOn() {
 		return types.ActionContinue
 	}
 	applied, exempt := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
-	l.vm.warnMissing(l.matcher.Missing())
+	l.common.notices.warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)
 	if !q.Keep(applied) {
 		l.pass(q, len(applied) > 0, exempt)
@@ -68,7 +69,7 @@ func (l *limiter) pass(q *decide.Question, unlimited bool, exempt *rule.Rule) {
 		outcome, text = answer.Exempt, exempt.Texts[answer.Exempt]
 	}
 	q.Step(decide.Admitted)
-	l.metrics.request(outcome)
+	l.metrics.outcome(outcome)
 	l.host.setProperty(q.ContextID, "sluice", text)
 	if !l.metrics.pending() {
 		l.wake(l.now())
@@ -81,7 +82,7 @@ func (l *limiter) pass(q *decide.Question, unlimited bool, exempt *rule.Rule) {
 func (l *limiter) conclude(q *decide.Question, now decide.Time) {
 	v := l.stores.Conclude(q, now)
 	l.offenders.rejected(q)
-	l.metrics.request(v.Outcome)
+	l.metrics.outcome(v.Outcome)
 	if q.State() != decide.Gone {
 		l.host.setProperty(q.ContextID, "sluice", l.text(v))
 	}
@@ -155,7 +156,7 @@ func (l *limiter) tellRejected(q *decide.Question, v decide.Verdict) {
 }
 
 // OnHttpResponseHeaders adds the limit headers to the upstream's response.
-func (r *request) OnHttpResponseHeaders(int, bool) types.Action {
+func (r *httpRequest) OnHttpResponseHeaders(int, bool) types.Action {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
 	r.responded = true
@@ -205,7 +206,7 @@ func (l *limiter) appendLimits(dst []answer.Limit, c *decide.Check) []answer.Lim
 }
 
 // OnHttpStreamDone ends the request, perhaps while it waits: its client has left.
-func (r *request) OnHttpStreamDone() {
+func (r *httpRequest) OnHttpStreamDone() {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
 	if q.State() == decide.Passed && !r.responded && len(q.Checks) > 0 && l.redirects.follows(q) {
@@ -217,7 +218,7 @@ func (r *request) OnHttpStreamDone() {
 	} else {
 		l.end(q)
 	}
-	l.recycle(r)
+	r.pool.recycle(r)
 }
 
 // end ends the life of a request in Envoy.
@@ -244,7 +245,7 @@ func (l *limiter) endRedirected() {
 
 // goesOn lets the next pass of a request that was redirected go on as it was decided
 // before. It reports whether the request is one.
-func (r *request) goesOn() bool {
+func (r *httpRequest) goesOn() bool {
 	l, fresh := r.limiter, r.question
 	q, over := l.redirects.take(fresh.ContextID)
 	if over != nil {
@@ -257,4 +258,33 @@ func (r *request) goesOn() bool {
 	r.question = q
 	l.host.setProperty(q.ContextID, "sluice", l.text(q.Concluded()))
 	return true
+}
+
+// requestPool begins the requests of a limiter, with the memory of those that have ended.
+type requestPool struct {
+	limiter *limiter
+	idle    []*httpRequest // to use again
+}
+
+// maxIdle bounds how many ended requests are kept for their memory.
+const maxIdle = 256
+
+// begin begins a request.
+func (s *requestPool) begin(id uint32) *httpRequest {
+	var r *httpRequest
+	if n := len(s.idle); n > 0 {
+		r, s.idle = s.idle[n-1], s.idle[:n-1]
+	} else {
+		r = new(httpRequest)
+	}
+	*r = httpRequest{limiter: s.limiter, pool: s, question: s.limiter.stores.Question(id)}
+	return r
+}
+
+// recycle keeps a request for another one.
+func (s *requestPool) recycle(r *httpRequest) {
+	r.question = nil
+	if len(s.idle) < maxIdle {
+		s.idle = append(s.idle, r)
+	}
 }

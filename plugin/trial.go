@@ -24,26 +24,33 @@ const mainThread = 2
 // maxTried bounds how many Redis a VM remembers to have tried.
 const maxTried = 16
 
+// trials is what a VM knows of trials.
+type trials struct {
+	host   host
+	tried  []config.Redis // what this VM has tried, or need not
+	number int            // of this VM; 0: not known yet
+}
+
 // mustTry reports whether this worker has yet to try a Redis. Updates of the rules
 // alone, which may come several a second, need no connection for that.
-func (v *vm) mustTry(r *config.Redis) bool {
-	if v.number == 0 {
-		v.number = v.countVM()
+func (t *trials) mustTry(r *config.Redis) bool {
+	if t.number == 0 {
+		t.number = t.countVM()
 	}
-	if v.number == mainThread || slices.Contains(v.tried, *r) {
+	if t.number == mainThread || slices.Contains(t.tried, *r) {
 		return false
 	}
-	if len(v.tried) == maxTried {
-		v.tried = v.tried[1:]
+	if len(t.tried) == maxTried {
+		t.tried = t.tried[1:]
 	}
-	v.tried = append(v.tried, *r)
+	t.tried = append(t.tried, *r)
 	return true
 }
 
 // countVM counts this VM among those of this Envoy.
-func (v *vm) countVM() int {
+func (t *trials) countVM() int {
 	const key, attempts = "sluice.vms", 10
-	shared := sharedData{v.host}
+	shared := sharedData{t.host}
 	for range attempts {
 		var n uint32
 		value, cas, err := shared.Get(key)

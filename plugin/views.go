@@ -7,6 +7,47 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/answer"
 )
 
+// requestView is a request as rules read it.
+type requestView struct {
+	host  host
+	id    uint32 // of the request's context
+	path  []byte // scratch
+	token []byte // likewise
+}
+
+// of makes the view that of a request.
+func (v *requestView) of(contextID uint32) *requestView {
+	v.id = contextID
+	return v
+}
+
+// Header implements rule.Request.
+func (v *requestView) Header(name string) (string, bool) { return v.host.requestHeader(v.id, name) }
+
+// Cookies implements rule.Request. proxy_get_header_map_value knows the first
+// field of a name only; HTTP/1.1 may have several.
+func (v *requestView) Cookies(dst []byte) ([]byte, bool) {
+	return appendCookies(dst, v.host.requestHeaders(v.id))
+}
+
+// Evaluate implements rule.Request.
+func (v *requestView) Evaluate(token uint32) ([]byte, bool) {
+	v.token = binary.LittleEndian.AppendUint32(v.token[:0], token)
+	return v.host.foreign(v.id, "expr_evaluate", v.token)
+}
+
+// Property implements rule.Request.
+func (v *requestView) Property(path []string) ([]byte, bool) {
+	v.path = v.path[:0]
+	for i, p := range path {
+		if i > 0 {
+			v.path = append(v.path, 0)
+		}
+		v.path = append(v.path, p...)
+	}
+	return v.host.property(v.id, string(v.path))
+}
+
 // responseView is a response as rules that settle read it.
 type responseView struct {
 	requestView

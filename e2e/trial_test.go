@@ -27,7 +27,7 @@ func TestTrialOfRedis(t *testing.T) {
 		edit   func(*envoyconf.Config)
 		want   string
 	}{
-		{name: "a primary", want: `redis "redis" answers: Redis [0-9.]+, primary$`},
+		{name: "a primary", want: `redis "redis" answers: (Redis|Valkey) [0-9.]+, primary$`},
 		{name: "no such cluster", plugin: withCluster("reddis"), want: `redis "reddis" cannot be used: unreachable: .*cluster`},
 		{
 			name:  "nothing listens",
@@ -63,7 +63,7 @@ func TestTrialOfRedis(t *testing.T) {
 			name:  "a Redis Cluster through redis_proxy",
 			redis: func(t *testing.T) []string { return redistest.StartCluster(t, 3).Addrs() },
 			route: envoytest.Cluster,
-			want:  `redis "redis" answers(: Redis [0-9.]+)?$`,
+			want:  `redis "redis" answers(: (Redis|Valkey) [0-9.]+)?$`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

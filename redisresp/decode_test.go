@@ -76,6 +76,8 @@ func TestLimits(t *testing.T) {
 		{"bulk", Limits{Bytes: 11}, "$5\r\nhello\r\n", "$6\r\nhello!\r\n", ErrTooLarge},
 		{"bytes of lines", Limits{Bytes: 12}, "*2\r\n:1\r\n:2\r\n", "*2\r\n:1\r\n:22\r\n", ErrTooLarge},
 		{"line", Limits{Line: 5}, "+hello\r\n", "+hello!\r\n", ErrLineTooLong},
+		{"line of an integer", Limits{Line: 5}, ":-1234\r\n", ":-12345\r\n", ErrLineTooLong},
+		{"bytes of an integer", Limits{Bytes: 5}, ":12\r\n", ":123\r\n", ErrTooLarge},
 		{"elements", Limits{Elements: 3}, array(3), array(4), ErrTooMany},
 		{"elements of nested arrays", Limits{Elements: 3}, "*1\r\n*2\r\n:1\r\n:1\r\n", "*1\r\n*3\r\n:1\r\n:1\r\n:1\r\n", ErrTooMany},
 		{"depth", Limits{Depth: 2}, "*1\r\n*1\r\n:1\r\n", "*1\r\n*1\r\n*1\r\n:1\r\n", ErrTooDeep},

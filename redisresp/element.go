@@ -36,7 +36,11 @@ func (c *cursor) next(buf []byte, l *Limits) (element, Outcome, error) {
 	}
 	el := element{kind: Kind(buf[c.pos]), start: c.pos + 1}
 	switch el.kind {
-	case SimpleString, Error, Integer, Bulk, Array:
+	case Integer:
+		if c.line == 0 && c.integer(buf, l, &el) {
+			return el, Complete, nil
+		}
+	case SimpleString, Error, Bulk, Array:
 	default:
 		return element{}, Malformed, ErrType
 	}
@@ -68,6 +72,38 @@ func (c *cursor) next(buf []byte, l *Limits) (element, Outcome, error) {
 	return el, Complete, nil
 }
 
+// integer reads an integer in one pass if there is nothing unusual about it: it is whole
+// and has few digits. Nearly all that scripts reply are such. It reports whether it has
+// stepped behind it; otherwise the careful way finds out what is the matter.
+func (c *cursor) integer(buf []byte, l *Limits, el *element) bool {
+	i := el.start
+	negative := i < len(buf) && buf[i] == '-'
+	if negative {
+		i++
+	}
+	digits, n := i, uint64(0)
+	for ; i < len(buf); i++ {
+		digit := buf[i] - '0'
+		if digit > 9 {
+			break
+		}
+		n = n*10 + uint64(digit)
+	}
+	behind := i + len("\r\n")
+	switch count := i - digits; {
+	case count == 0, count > safeDigits, i-el.start > l.Line, behind > l.Bytes:
+		return false
+	case behind > len(buf), buf[i] != '\r', buf[i+1] != '\n':
+		return false
+	}
+	el.end, el.n = i, int64(n)
+	if negative {
+		el.n = -el.n
+	}
+	c.step(behind)
+	return true
+}
+
 func (c *cursor) step(pos int) {
 	*c = cursor{pos: pos}
 }
@@ -75,29 +111,32 @@ func (c *cursor) step(pos int) {
 // findLineEnd leaves in c.line where the CR LF begins that ends the line.
 func (c *cursor) findLineEnd(buf []byte, l *Limits) (Outcome, error) {
 	start := c.pos + 1
-	for i := max(c.line, start); ; i++ {
-		c.line, c.need = i, i+1
-		switch {
-		case i-start > l.Line:
-			return Malformed, ErrLineTooLong
-		case i > l.Bytes-len("\r\n"):
-			return Malformed, ErrTooLarge
-		case i >= len(buf):
-			return Incomplete, nil
-		case buf[i] == '\n':
-			return Malformed, ErrLine
-		case buf[i] != '\r':
-			continue
-		}
-		c.need = i + len("\r\n")
-		if len(buf) < c.need {
-			return Incomplete, nil
-		}
-		if buf[i+1] != '\n' {
-			return Malformed, ErrLine
-		}
-		return Complete, nil
+	last := l.Bytes - len("\r\n") // where the CR may be
+	tooLong := ErrTooLarge
+	if last-start > l.Line {
+		last, tooLong = start+l.Line, ErrLineTooLong
 	}
+	i := max(c.line, start)
+	for end := min(len(buf), last+1); i < end && buf[i] != '\r' && buf[i] != '\n'; {
+		i++
+	}
+	c.line, c.need = i, i+1
+	switch {
+	case i > last:
+		return Malformed, tooLong
+	case i == len(buf):
+		return Incomplete, nil
+	case buf[i] == '\n':
+		return Malformed, ErrLine
+	}
+	c.need = i + len("\r\n")
+	if len(buf) < c.need {
+		return Incomplete, nil
+	}
+	if buf[i+1] != '\n' {
+		return Malformed, ErrLine
+	}
+	return Complete, nil
 }
 
 // body scans the el.n bytes of a bulk string that begin at start.
@@ -150,6 +189,10 @@ func parseLength(b []byte) (int64, error) {
 	return 0, ErrNegative
 }
 
+// safeDigits is how many digits never exceed an int64. A division for each of them would
+// cost more than all else that is done to a reply.
+const safeDigits = 18
+
 // parseDecimal reads one or more digits, as a number not above the limit. A byte
 // that is not a digit is the fault even if there are too many digits before it.
 func parseDecimal(b []byte, limit uint64) (uint64, error) {
@@ -157,12 +200,15 @@ func parseDecimal(b []byte, limit uint64) (uint64, error) {
 		return 0, ErrNumber
 	}
 	n, overflow := uint64(0), false
-	for _, ch := range b {
+	for i, ch := range b {
 		digit := uint64(ch - '0')
 		if digit > 9 {
 			return 0, ErrNumber
 		}
-		if overflow = overflow || n > (limit-digit)/10; !overflow {
+		if i >= safeDigits {
+			overflow = overflow || n > (limit-digit)/10
+		}
+		if !overflow {
 			n = n*10 + digit
 		}
 	}

@@ -166,7 +166,7 @@ func (r *httpRequest) OnHttpResponseHeaders(int, bool) types.Action {
 	resp := l.response.of(q.ContextID)
 	q.Respond(resp)
 	if limits, atMicros := l.shown(q); len(limits) > 0 && l.answers.Shows() {
-		l.host.setResponseHeaders(q.ContextID, l.answers.Headers(limits, atMicros, resp.limits()))
+		l.host.setResponseHeaders(q.ContextID, l.answers.Headers(limits, atMicros, resp.limits(l.answers.Names())))
 	}
 	return types.ActionContinue
 }

@@ -163,6 +163,15 @@ func TestUpstreamRejects(t *testing.T) {
 				"ratelimit-policy", `"theirs";q=7;w=1, "a";q=1;w=3600`, "ratelimit", `"theirs";r=0;t=1, "a";r=0;t=3600`),
 		},
 		{
+			name: "with one header of its own", status: "429", upstream: []string{"x-ratelimit-reset", "9"},
+			want: with(nil, "x-ratelimit-reset", "9", "ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
+		},
+		{
+			name: "with a list of its own", status: "429", upstream: []string{"ratelimit", `"theirs";r=0;t=1`},
+			want: with(nil, "x-ratelimit-limit", "1", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "3600",
+				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"theirs";r=0;t=1, "a";r=0;t=3600`),
+		},
+		{
 			name: "without", status: "429",
 			want: with(nil, "x-ratelimit-limit", "1", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "3600",
 				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
@@ -173,15 +182,17 @@ func TestUpstreamRejects(t *testing.T) {
 				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
-				i := w.load(`{"headers": ["x-ratelimit", "draft"], "rules": [{"name": "a", ` + once + `}]}`)
-				x := i.get("/")
-				defer x.End()
-				x.ResponseHeaders(wasmhost.Response(test.status, test.upstream...), true)
-				expectHeaders(t, x.Downstream.Headers[1:], test.want)
+		for terms, rule := range map[string]string{"": once, ", settled by its status": once + `, "settle": {"status": ["401"]}`} {
+			t.Run(test.name+terms, func(t *testing.T) {
+				t.Parallel()
+				eachWorld(t, func(t *testing.T, w *worker) {
+					i := w.load(`{"headers": ["x-ratelimit", "draft"], "rules": [{"name": "a", ` + rule + `}]}`)
+					x := i.get("/")
+					defer x.End()
+					x.ResponseHeaders(wasmhost.Response(test.status, test.upstream...), true)
+					expectHeaders(t, x.Downstream.Headers[1:], test.want)
+				})
 			})
-		})
+		}
 	}
 }

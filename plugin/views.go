@@ -76,19 +76,39 @@ func (v *responseView) Status() int64 {
 }
 
 // limits is what the upstream says of limits of its own, if it rejected the request by
-// one: its 429 is about those.
-func (v *responseView) limits() (u answer.Upstream) {
-	if v.Status() != 429 {
+// one: its 429 is about those. names are the headers that it may say it with.
+func (v *responseView) limits(names []string) (u answer.Upstream) {
+	if !v.hasAny(names) || v.Status() != 429 {
 		return u
 	}
-	for _, name := range [...]string{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"} {
-		if _, ok := v.Header(name); ok {
+	for _, name := range names {
+		value, ok := v.Header(name)
+		switch {
+		case !ok:
+		case name == "ratelimit-policy":
+			u.Policy = value
+		case name == "ratelimit":
+			u.Limit = value
+		default:
 			u.XRateLimit = true
 		}
 	}
-	u.Policy, _ = v.Header("ratelimit-policy")
-	u.Limit, _ = v.Header("ratelimit")
 	return u
+}
+
+// hasAny reports whether the response may have one of some headers. Envoy is not asked
+// if it is known to be no 429. It says that a header is absent for a sixth of what it
+// takes to hand over a value, such as the status.
+func (v *responseView) hasAny(names []string) bool {
+	if v.status != unread {
+		return v.status == 429
+	}
+	for _, name := range names {
+		if _, ok := v.Header(name); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // unanswered are the response flags of requests that no upstream has answered: no

@@ -44,6 +44,19 @@ type Upstream struct {
 // Shows reports whether responses carry any limit headers.
 func (w *Writer) Shows() bool { return w.headers.XRateLimit || w.headers.Draft }
 
+// Names are the limit headers that responses may carry.
+func (w *Writer) Names() []string {
+	switch {
+	case !w.headers.Draft:
+		return limitHeaders[:3]
+	case !w.headers.XRateLimit:
+		return limitHeaders[3:]
+	}
+	return limitHeaders[:]
+}
+
+var limitHeaders = [...]string{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit-policy", "ratelimit"}
+
 // Headers are the headers of a response that was let through: names in lower
 // case, each once, to replace what the upstream sent. limits are in rule order;
 // with none there are no headers. nowMicros is the Unix time of the decisions.

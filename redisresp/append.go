@@ -1,5 +1,7 @@
 package redisresp
 
+import "math"
+
 // AppendArray appends the head of an array of n elements. A command is an array
 // of its name and its arguments, each a bulk string.
 //
@@ -48,20 +50,30 @@ func appendHead(dst []byte, kind byte, n int) []byte {
 
 // appendDecimal writes the digits where they belong, last one first.
 // strconv.AppendInt would format into an array first, which TinyGo puts on the
-// heap.
+// heap. A division of 64 bits is slow in Wasm: there is one for nine digits.
 func appendDecimal(dst []byte, n uint64) []byte {
 	const zeros = "00000000000000000000"
 	dst = append(dst, zeros[:countDigits(n)]...)
-	for i := len(dst) - 1; n > 0; i-- {
-		dst[i] = byte('0' + n%10)
-		n /= 10
+	i := len(dst) - 1
+	for n > math.MaxUint32 {
+		low := uint32(n % 1e9)
+		n /= 1e9
+		for end := i - 9; i > end; i-- {
+			dst[i] = byte('0' + low%10)
+			low /= 10
+		}
+	}
+	for low := uint32(n); low > 0; i-- {
+		dst[i] = byte('0' + low%10)
+		low /= 10
 	}
 	return dst
 }
 
 func countDigits(n uint64) int {
+	const most = 20
 	digits := 1
-	for ; n >= 10; n /= 10 {
+	for limit := uint64(10); n >= limit && digits < most; limit *= 10 {
 		digits++
 	}
 	return digits

@@ -22,6 +22,12 @@ func TestAppendCommand(t *testing.T) {
 func TestAppendBulkInt(t *testing.T) {
 	t.Parallel()
 	numbers := []int64{0, 1, 9, 10, 99, 100, 101, -1, -9, -10, math.MaxInt64, math.MinInt64, 1_700_000_000_000_000}
+	for power := int64(1e18); power > 0; power /= 10 { // around each number of digits
+		numbers = append(numbers, power-1, power, power+1, -power)
+	}
+	for _, n := range []int64{math.MaxUint32, 1e9, 1e18} { // and where it is written in pieces
+		numbers = append(numbers, n-1, n, n+1, 4*n, 4*n+7)
+	}
 	for _, n := range numbers {
 		digits := strconv.FormatInt(n, 10)
 		want := "$" + strconv.Itoa(len(digits)) + "\r\n" + digits + "\r\n"

@@ -50,10 +50,7 @@ local now = (ends - left) * 1000
 // wants beside those of the limits.
 const ClockSuffix = ":clock"
 
-const (
-	header       = "local call = redis.call\n"
-	refundHeader = "local charged = ARGV[#ARGV] + 0\n"
-)
+const header = "local call = redis.call\n"
 
 // A .lua file consists of sections, each below a line "--- name" or, for one
 // variant of the algorithm only, "--- name variant". Scripts are put together
@@ -61,8 +58,9 @@ const (
 //
 //	check   pick, then locals, then load, count, check, weigh, wait and retry in one
 //	        scope; then, if every retry_i is 0, charge of those with a cost
-//	refund  pick, then locals, then in one scope load, parts and refund of those with
-//	        a cost above 0, and load, count, parts, counts and debit of those below
+//	refund  pick, then for each charge locals, then in one scope load, parts and refund
+//	        of those with a cost above 0, and load, count, parts, counts and debit of
+//	        those below
 //	renew and release   scripts of their own, see renewal and giveBack
 //
 // A script of a plan with terms has their sections before and after the limits', see
@@ -198,21 +196,6 @@ func (c *composer) reply() {
 		c.WriteString(c.renumber(reply, i))
 	}
 	c.WriteString(c.replyOfTerms() + "}\n")
-}
-
-// refund writes what gives a charge back, or charges more at its time.
-func (c *composer) refund() {
-	c.WriteString(refundHeader)
-	c.pick(overLongAgo)
-	for i := range c.limiters {
-		c.section(i, "locals", "")
-		c.block(i, "", ifCost, "load", "parts", "refund")
-		if c.limiters[i].bucket.queue || c.limiters[i].algorithm == Concurrency {
-			continue // a queue has let its requests go already; slots are never owed
-		}
-		c.block(i, "", ifOwed, "load", "count", "parts", "counts", "debit")
-	}
-	c.WriteString("return " + c.gone() + "\n")
 }
 
 const (

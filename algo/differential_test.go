@@ -127,7 +127,7 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 		s.rebound(t)
 		switch _, holds := s.Slots(); {
 		case len(s.charges) > 0 && s.oneIn(8):
-			s.settleOne()
+			s.settleSome()
 		case len(s.charges) > 0 && holds && s.oneIn(8):
 			s.renewSome(t)
 		default:
@@ -229,9 +229,26 @@ func (s *sequence) decideOne() []Decision {
 	return out
 }
 
-// settleOne gives back one of the last charges, a part of each limit's, or charges
-// more, perhaps not for the last time.
-func (s *sequence) settleOne() {
+// settleSome gives back some of the last charges, a part of each limit's, or charges
+// more, perhaps not for the last time. Those that are under no nonce go in one call.
+func (s *sequence) settleSome() {
+	n := 1
+	if _, slots := s.Slots(); !slots {
+		n += s.IntN(3)
+	}
+	all := make([]settlement, 0, n)
+	last := s.nonce
+	for range min(n, len(s.charges)) {
+		c := s.settleOne()
+		all, s.nonce = append(all, settlement{c.costs, c.atMicros}), c.nonce
+	}
+	s.giveBackAll(s.pipe, s.nowMicros, all)
+	s.nonce = last
+	s.expectExpiry(expectation{what: fmt.Sprintf("settlements %+v at %d", all, s.nowMicros)})
+}
+
+// settleOne settles one charge in Go, and returns it with what that gave back.
+func (s *sequence) settleOne() charge {
 	i := len(s.charges) - 1 - s.IntN(min(len(s.charges), 4))
 	c := s.charges[i]
 	if !s.oneIn(4) {
@@ -247,11 +264,7 @@ func (s *sequence) settleOne() {
 		}
 	}
 	s.RefundAs(c.nonce, s.states, c.atMicros, s.nowMicros, c.costs)
-	last := s.nonce
-	s.nonce = c.nonce
-	s.giveBackEach(s.pipe, s.nowMicros, c.costs, c.atMicros)
-	s.nonce = last
-	s.expectExpiry(expectation{what: fmt.Sprintf("settlement of %+v at %d", c, s.nowMicros)})
+	return c
 }
 
 // renewSome renews the slots of some of the last charges, in one call. What was given

@@ -175,7 +175,9 @@ func (p *Plan) Script() Script { return p.script }
 
 // RefundScript changes a charge, as Refund does. The arguments are those of Script,
 // with what is given back, or below 0 owed, in place of the costs, then the Redis
-// time of the charge. It answers 0, or 1 if there were no slots to give back any more.
+// time of the charge. If no limit TakesNonce, further charges of the same sizes may
+// follow: of each one cost for each limit, and its time. It answers 0, or 1 if there were
+// no slots to give back any more.
 func (p *Plan) RefundScript() Script { return p.refund }
 
 // ScriptWithoutTime is Script for a Redis whose scripts may not call TIME. It

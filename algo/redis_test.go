@@ -19,8 +19,12 @@ import (
 var ctx = context.Background()
 
 // testClock takes the place of the scripts' clock: the two arguments before the
-// last, which is the time of the charge in a refund.
+// last.
 const testClock = "local time = {ARGV[#ARGV - 2], ARGV[#ARGV - 1]}\n"
+
+// refundClock does so in refunds, which may have any number of arguments: it takes
+// these two away.
+const refundClock = "local time = {table.remove(ARGV, #ARGV - 2), table.remove(ARGV, #ARGV - 1)}\n"
 
 // epoch is where the tests' clock starts, 2040-01-01 in microseconds: their
 // keys lie in the future of the real clock, so that Redis expires none.
@@ -39,7 +43,7 @@ func newLuaPlan(t testing.TB, client *redis.Client, p *Plan, name string) *luaPl
 	t.Helper()
 	l := &luaPlan{Plan: p, client: client}
 	l.check = loadOnTestClock(t, client, p.Script().Source)
-	l.takeOff = loadOnTestClock(t, client, p.RefundScript().Source)
+	l.takeOff = loadOnClock(t, client, p.RefundScript().Source, refundClock)
 	for i, limit := range p.Limits() {
 		l.keys = append(l.keys, fmt.Sprintf("rl:{%s}%s:%d", name, limit.KeySuffix(), i))
 	}
@@ -48,10 +52,15 @@ func newLuaPlan(t testing.TB, client *redis.Client, p *Plan, name string) *luaPl
 
 func loadOnTestClock(t testing.TB, client *redis.Client, source string) (sha string) {
 	t.Helper()
+	return loadOnClock(t, client, source, testClock)
+}
+
+func loadOnClock(t testing.TB, client *redis.Client, source, clock string) (sha string) {
+	t.Helper()
 	if strings.Count(source, clockLine) != 1 {
 		t.Fatalf("want the line %q once in\n%s", clockLine, source)
 	}
-	sha, err := client.ScriptLoad(ctx, strings.Replace(source, clockLine, testClock, 1)).Result()
+	sha, err := client.ScriptLoad(ctx, strings.Replace(source, clockLine, clock, 1)).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +86,26 @@ func (l *luaPlan) giveBack(pipe redis.Cmdable, nowMicros, cost, chargedAtMicros 
 // giveBackEach queues a refund.
 func (l *luaPlan) giveBackEach(pipe redis.Cmdable, nowMicros int64, costs []int64, chargedAtMicros int64) *redis.Cmd {
 	args := l.arguments(costs, nowMicros/1e6, nowMicros%1e6, chargedAtMicros)
+	return pipe.EvalSha(ctx, l.takeOff, l.keys, args...)
+}
+
+// settlement is what a charge gives back of each limit, or is owed below 0.
+type settlement struct {
+	costs           []int64
+	chargedAtMicros int64
+}
+
+// giveBackAll queues one call that settles several charges.
+func (l *luaPlan) giveBackAll(pipe redis.Cmdable, nowMicros int64, all []settlement) *redis.Cmd {
+	args := append(l.arguments(all[0].costs), all[0].chargedAtMicros)
+	for _, further := range all[1:] {
+		for _, cost := range further.costs {
+			args = append(args, cost)
+		}
+		args = append(args, further.chargedAtMicros)
+	}
+	last := len(args) - 1
+	args = append(args[:last:last], nowMicros/1e6, nowMicros%1e6, args[last])
 	return pipe.EvalSha(ctx, l.takeOff, l.keys, args...)
 }
 

@@ -24,6 +24,9 @@ type Charge struct {
 	Deferred bool
 	Nonce    int64 // set by Add
 	AtMicros int64 // Redis' time of the charge; 0: nothing was charged
+	// Further are settlements of the same identity that leave with this one: of each what
+	// it gives back of every limit, then the time of its charge. Settle fills it.
+	Further []int64
 }
 
 // Reply is Redis' answer to one check. Its decisions are good during the call
@@ -62,8 +65,27 @@ func (a *Charge) keep(c Charge) {
 	c.Costs = append(a.Costs[:0], c.Costs...)
 	c.Sizes = append(a.Sizes[:0], c.Sizes...)
 	c.Strikes = append(a.Strikes[:0], c.Strikes...)
+	c.Further = append(a.Further[:0], c.Further...)
 	*a = c
 }
+
+// settlements is how many settlements leave with a settlement, itself included.
+func (a *Charge) settlements() int64 { return int64(1 + len(a.Further)/(len(a.Script.suffixes)+1)) }
+
+// join adds the settlement b to a, if one call can make both. It reports whether it has.
+func (a *Charge) join(b *Charge) bool {
+	if a.Script.slots >= 0 || !a.sameKeys(b) || a.settlements() == maxTogether || !slices.Equal(a.Sizes, b.Sizes) {
+		return false
+	}
+	for i := range a.Script.suffixes {
+		a.Further = append(a.Further, b.costOf(i))
+	}
+	a.Further = append(a.Further, b.AtMicros)
+	return true
+}
+
+// maxTogether is the most settlements of one call, so that none holds Redis up.
+const maxTogether = 16
 
 // sameKeys reports whether two charges are for one identity of one rule.
 func (a *Charge) sameKeys(b *Charge) bool {

@@ -44,8 +44,8 @@ const settleMicros = 3_000_000
 
 // Settle changes a charge to what a response has shown it to be worth: Costs are how
 // much less that is of each limit, or, below 0, how much more. It leaves with the next
-// request or tick. At most MaxPending settlements are under way;
-// what is beyond that, or lost, stays charged.
+// request or tick, in one call with others of the same identity. At most MaxPending
+// settlements are under way; what is beyond that, or lost, stays charged.
 func (c *Conn) Settle(charge Charge, nowMicros int64) {
 	if charge.isNothing() {
 		return
@@ -56,9 +56,24 @@ func (c *Conn) Settle(charge Charge, nowMicros int64) {
 		return
 	}
 	t.underWay++
+	if t.join(&charge) {
+		return
+	}
 	slot := t.queue.push()
 	slot.charge.keep(charge)
 	slot.queuedMicros = nowMicros
+}
+
+// join adds a settlement to one of the same identity that waits. It looks at the last few
+// only: an identity whose requests end in bursts is among them.
+func (t *settling) join(charge *Charge) bool {
+	const looks = 8
+	for i := t.queue.next; i > t.queue.first && t.queue.next-i < looks; i-- {
+		if t.queue.at(i - 1).charge.join(charge) {
+			return true
+		}
+	}
+	return false
 }
 
 // Settlements is how many settlements Redis has taken, and how many were lost.
@@ -83,8 +98,7 @@ func (c *Conn) settle(nowMicros int64) {
 		c.pushSettlements(nowMicros)
 	}
 	for t.queue.len() > 0 && nowMicros-t.queue.at(t.queue.first).queuedMicros >= settleMicros {
-		t.queue.pop()
-		c.settled(false)
+		c.settled(&t.queue.pop().charge, false)
 	}
 }
 
@@ -95,13 +109,14 @@ func (c *Conn) pushSettlements(nowMicros int64) {
 	}
 }
 
-// settled counts a settlement that is over.
-func (c *Conn) settled(taken bool) {
-	c.settling.underWay--
+// settled counts a settlement that is over, and those that have left with it.
+func (c *Conn) settled(charge *Charge, taken bool) {
+	n := charge.settlements()
+	c.settling.underWay -= n
 	if taken {
-		c.settling.sent++
+		c.settling.sent += n
 	} else {
-		c.settling.lost++
+		c.settling.lost += n
 	}
 }
 
@@ -132,7 +147,7 @@ func (c *Conn) answerRefund(e *entry, r redisresp.Reply) {
 	}
 	switch {
 	case e.kind == settleEntry:
-		c.settled(taken)
+		c.settled(&e.charge, taken)
 	case !taken && e.charge.Script.slots >= 0: // the slots would outlive their request
 		c.releaseLater(e, false)
 	}

@@ -139,7 +139,11 @@ func (s *Script) appendCall(dst []byte, e *entry) []byte {
 	if checks {
 		return s.appendTerms(dst, &e.charge)
 	}
-	return redisresp.AppendBulkInt(dst, e.charge.AtMicros)
+	dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
+	for _, further := range e.charge.Further {
+		dst = redisresp.AppendBulkInt(dst, further)
+	}
+	return dst
 }
 
 // appendHead appends what the command of a check, refund or settlement begins with.
@@ -153,8 +157,12 @@ func (s *Script) appendHead(dst []byte, e *entry) []byte {
 	if e.bySource {
 		head = h.bySource
 	}
+	more := len(e.charge.Further)
 	if e.kind == checkEntry && e.charge.multiplied() {
-		dst, head = appendLonger(dst, head)
+		more++
+	}
+	if more > 0 {
+		dst, head = appendLonger(dst, head, more)
 	}
 	return append(dst, head...)
 }
@@ -189,15 +197,15 @@ func (s *Script) appendTerms(dst []byte, charge *Charge) []byte {
 	return dst
 }
 
-// appendLonger begins a command that has one argument more than its head says, and
-// returns what of the head follows.
-func appendLonger(dst, head []byte) (longer, rest []byte) {
+// appendLonger begins a command that has more arguments than its head says, and returns
+// what of the head follows.
+func appendLonger(dst, head []byte, more int) (longer, rest []byte) {
 	end := bytes.IndexByte(head, '\r')
 	elements := 0
 	for _, digit := range head[1:end] {
 		elements = 10*elements + int(digit-'0')
 	}
-	return redisresp.AppendArray(dst, elements+1), head[end+2:]
+	return redisresp.AppendArray(dst, elements+more), head[end+2:]
 }
 
 // planOf is the plan with the sizes that a charge brings. It is good until the next

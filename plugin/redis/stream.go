@@ -148,7 +148,7 @@ func (c *Conn) end(why ended, nowMicros int64) {
 		case trialEntry:
 			c.trialFailed(why.cause)
 		case settleEntry:
-			c.settled(false)
+			c.settled(&e.charge, false)
 		case refundEntry, releaseEntry:
 			c.releaseAgain(e, true)
 		case checkEntry:

@@ -19,12 +19,12 @@ type hostCall struct {
 
 var hostCalls = []hostCall{
 	{"request_header", "read a request header", "1"},
-	{"absent_header", "look for a request header that is not there", "-"},
+	{"absent_header", "look for a header that is not there", "3"},
 	{"attribute", "read an attribute (`source.address`)", "-"},
 	{"clock", "read the clock", "2 or 3"},
 	{"effective_context", "change the context", "2"},
 	{"filter_state", "set filter state for access logs", "1"},
-	{"response_status", "read the response's status", "1"},
+	{"response_status", "read the response's status", "1 where a rule settles by it"},
 	{"response_header", "set a header of the response", "3"},
 	{"increment_a_metric", "increment a metric", "some each 100 ms"},
 }

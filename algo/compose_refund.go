@@ -12,16 +12,16 @@ import (
 func (c *composer) refund() {
 	c.pick(overLongAgo)
 	at := strconv.Itoa(c.argsBefore(len(c.limiters)) + 1)
-	c.WriteString("local charged, last = ARGV[" + at + "] + 0, " + at + "\n")
-	if !c.takesFurther() {
+	c.WriteString("local charged = ARGV[" + at + "] + 0\n")
+	if c.takesFurther() {
+		c.WriteString("local last = " + at + "\nrepeat\n")
+		c.refundOnce("  ")
+		c.goOn()
+		c.WriteString("until not charged\n")
+	} else {
 		c.refundOnce("")
-		c.WriteString("return " + c.gone() + "\n")
-		return
 	}
-	c.WriteString("repeat\n")
-	c.refundOnce("  ")
-	c.goOn()
-	c.WriteString("until not charged\nreturn 0\n")
+	c.WriteString("return " + c.gone() + "\n")
 }
 
 // takesFurther reports whether a call may change several charges. Those of slots are

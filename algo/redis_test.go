@@ -85,8 +85,7 @@ func (l *luaPlan) giveBack(pipe redis.Cmdable, nowMicros, cost, chargedAtMicros 
 
 // giveBackEach queues a refund.
 func (l *luaPlan) giveBackEach(pipe redis.Cmdable, nowMicros int64, costs []int64, chargedAtMicros int64) *redis.Cmd {
-	args := l.arguments(costs, nowMicros/1e6, nowMicros%1e6, chargedAtMicros)
-	return pipe.EvalSha(ctx, l.takeOff, l.keys, args...)
+	return l.giveBackAll(pipe, nowMicros, []settlement{{costs, chargedAtMicros}})
 }
 
 // settlement is what a charge gives back of each limit, or is owed below 0.

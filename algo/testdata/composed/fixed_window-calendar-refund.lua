@@ -8,7 +8,8 @@ elseif now >= end_1 then
   start_1, end_1 = end_1, ARGV[6] + 0
 end
 if now < start_1 or now >= end_1 then start_1, end_1 = 0, 0 end
-local charged, last = ARGV[7] + 0, 7
+local charged = ARGV[7] + 0
+local last = 7
 repeat
   local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, end_1 - start_1
   local used_1, remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0, 0

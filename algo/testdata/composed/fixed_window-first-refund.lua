@@ -1,7 +1,8 @@
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local charged, last = ARGV[4] + 0, 4
+local charged = ARGV[4] + 0
+local last = 4
 repeat
   local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
   local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now, 0, 0, 0, 0, 0

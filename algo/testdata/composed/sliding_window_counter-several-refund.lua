@@ -1,7 +1,8 @@
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local charged, last = ARGV[5] + 0, 5
+local charged = ARGV[5] + 0
+local last = 5
 repeat
   local cost_1, size_1, n_1 = ARGV[1] + 0, ARGV[3] + 0, ARGV[4] + 0
   local start_1, here_1, counts_1, grows_1 = now - now % size_1, 0

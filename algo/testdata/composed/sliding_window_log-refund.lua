@@ -1,7 +1,8 @@
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local charged, last = ARGV[4] + 0, 4
+local charged = ARGV[4] + 0
+local last = 4
 repeat
   local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
   local newest_1, last_1, used_1, stale_1 = nil, 0, 0, false

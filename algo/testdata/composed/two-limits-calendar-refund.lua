@@ -8,7 +8,8 @@ elseif now >= end_2 then
   start_2, end_2 = end_2, ARGV[9] + 0
 end
 if now < start_2 or now >= end_2 then start_2, end_2 = 0, 0 end
-local charged, last = ARGV[10] + 0, 10
+local charged = ARGV[10] + 0
+local last = 10
 repeat
   local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
   local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now, 0, 0, 0, 0, 0

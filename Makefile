@@ -23,9 +23,15 @@ SECONDS ?= 4
 RATE ?= 2000
 
 wasm := build/sluice.wasm
-wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) \
-	$(shell find plugin algo redisresp -type f -not -name '*_test.go' -not -path '*/testdata/*')
-wasm_build = tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=2 -no-debug -o $(CURDIR)/$@
+wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) tools/plugin.work \
+	$(shell find tools/plugin plugin algo redisresp -type f -not -name '*_test.go' -not -path '*/testdata/*')
+# The build's own version: that of what is released, packed or pushed. Anything else is "dev".
+wasm_version = $(if $(filter release image push,$(MAKECMDGOALS)),$(VERSION),dev)
+wasm_build = tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=s -no-debug -o $(CURDIR)/$@
+# tools/plugin.work leaves out what gjson would bring along for nothing.
+plugin_build = GOWORK=$(CURDIR)/tools/plugin.work $(wasm_build)
+# What formats as fmt does, so that vet looks at its formats too.
+vet_printf := -printf.funcs=github.com/sluiceproxy/sluice/plugin/message.Sprintf,github.com/sluiceproxy/sluice/plugin/message.Errorf
 go_files = $$(find . -name '*.go' -not -path './.tools/*')
 linters_stamp := .tools/linters-$(shell go env GOVERSION).stamp
 modules := $(dir $(shell find . -name go.mod -not -path './.tools/*'))
@@ -34,24 +40,50 @@ modules := $(dir $(shell find . -name go.mod -not -path './.tools/*'))
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 
+# What each kind of work needs, under .tools/ where the system lacks it.
+.PHONY: tools-build
+tools-build:
+	@tools/setup.sh cc tinygo
+
+.PHONY: tools-run
+tools-run: tools-build
+	@tools/setup.sh envoy redis
+
 .PHONY: tools
-tools: ## install TinyGo, Envoy, Redis, Lua 5.4, Prometheus, Chromium and LLM clients under .tools/ where the system lacks them
-	@tools/setup.sh
+tools: tools-run ## install all that tests need under .tools/: TinyGo, Envoy, Redis, Lua 5.4, Prometheus, Chromium and LLM clients
+	@tools/setup.sh lua prometheus chromium sdk
 
 .PHONY: build
 build: $(wasm) ## build the plugin, build/sluice.wasm
 
-$(wasm): $(wasm_sources) | tools
+$(wasm): $(wasm_sources) build/version | tools-build
+	$(plugin_build) -ldflags "-X main.version=$(wasm_version)" ./plugin
+
+# It changes with the version alone.
+build/version: FORCE
 	@mkdir -p $(@D)
-	$(wasm_build) ./plugin
+	@echo '$(wasm_version)' | cmp -s - $@ || echo '$(wasm_version)' > $@
+
+.PHONY: FORCE
+FORCE:
+
+# The bridge role alone, for Envoy's configuration itself. What it compiles to is kept in the
+# repository, since only those who change it need a compiler for C.
+.PHONY: bridge
+bridge: | tools-build ## compile the small bridge anew, bridge/bridge.wasm
+	$(bridge_build) -o bridge/bridge.wasm bridge/bridge.c
+
+clang := $(firstword $(wildcard /usr/lib/llvm-19/bin/clang) clang)
+bridge_build = $(clang) --target=wasm32 -Oz -ffreestanding -nostdlib -mbulk-memory -Wall -Wextra -Wno-unused-parameter -Werror \
+	-Wl,--no-entry,-s,--stack-first,-z,stack-size=4096
 
 # For the benchmark of what metrics cost.
-build/sluice-without-metrics.wasm: $(wasm_sources) | tools
+build/sluice-without-metrics.wasm: $(wasm_sources) | tools-build
 	@mkdir -p $(@D)
-	$(subst -tags custommalloc,-tags "custommalloc withoutmetrics",$(wasm_build)) ./plugin
+	$(subst -tags custommalloc,-tags "custommalloc withoutmetrics",$(plugin_build)) ./plugin
 
 # For the benchmark of what any Wasm filter costs.
-build/empty.wasm: $(wildcard bench/empty/*.go) bench/go.mod bench/go.sum $(wildcard tools/proxywasm*.json) | tools
+build/empty.wasm: $(wildcard bench/empty/*.go) bench/go.mod bench/go.sum $(wildcard tools/proxywasm*.json) | tools-build
 	@mkdir -p $(@D)
 	cd bench && $(wasm_build) ./empty
 
@@ -64,29 +96,34 @@ cli: ## build the command line, build/sluice
 	$(cli_build) -o build/sluice ./cmd/sluice
 
 .PHONY: run
-run: build ## start Redis, an upstream and Envoy with envoy.yaml, and show decisions (STORE=local: no Redis)
+run: build tools-run ## start Redis, an upstream and Envoy with envoy.yaml, and show decisions (STORE=local: no Redis)
 	@go build -o build/demo ./cmd/demo
 	@exec build/demo
 
 .PHONY: test
-test: build ## run every test
+test: build tools ## run every test
 	go test -race $$(go list ./... | grep -v /e2e)
 	cd bench && go test ./...
 	go test -p 1 -timeout 30m ./e2e/...
 
+# RELAY=1 puts a relay into every direct way to Redis. Left out are the tests of a limiter that logs
+# in to Redis itself, or speaks TLS to it: behind a relay it does neither.
+export RELAY
+relay_skips = ^Test(SecretsFromTheEnvironment|TLS|UserWithPasswordFromEnvironment|PasswordAndDatabase|WrongPassword|DocumentedACL|DocumentedACLHasNoMore|EnvoysCannotWriteOverrides)$$
+
 .PHONY: e2e
-e2e: build ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that Envoy)
-	go test -p 1 -timeout 30m ./e2e/...
+e2e: build tools ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that Envoy, RELAY=1: through a relay)
+	go test -p 1 -timeout 30m $(if $(RELAY),-skip '$(relay_skips)' -count 1 ./e2e,./e2e/...)
 
 # SOAK is how long "make soak" goes on.
 export SOAK ?= 10m
 
 .PHONY: soak
-soak: build ## put one Envoy through all faults again and again for SOAK (10m), and through a thousand updates
+soak: build tools ## put one Envoy through all faults again and again for SOAK (10m), and through a thousand updates
 	go test -tags soak -timeout 60m -count 1 -run 'Soak$$' -v ./e2e
 
 .PHONY: test-matrix
-test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
+test-matrix: build tools ## run the tests that use Redis on Redis 8 and Valkey 8
 	@tools/redis-matrix.sh
 	for server in redis-8 valkey-8; do \
 		echo "== $$server"; \
@@ -94,10 +131,19 @@ test-matrix: build ## run the tests that use Redis on Redis 8 and Valkey 8
 			go test -p 1 -timeout 30m ./algo/... ./internal/redistest/... ./e2e/...; \
 	done
 
+# A failure names its seed. SEED and STEPS have it again, or go on from there.
+.PHONY: simulate
+simulate: ## the whole plugin under random requests and faults, on virtual time (STEPS=100000, SEED=: one that failed)
+	SIMULATE_SEED=$(SEED) SIMULATE_STEPS=$(or $(STEPS),100000) go test ./plugin -count 1 -run 'TestSimulate$$' -v
+
+.PHONY: mutants
+mutants: ## break the plugin in one way after the other: make simulate must notice each
+	@tools/mutants.sh
+
 # These modules are checked here alone, as that takes what compiles and downloads for minutes.
 # Go's cache of test results would not notice a change of deploy/ or of the plugin.
 .PHONY: test-mesh
-test-mesh: build linters ## test deploy/istio and deploy/envoy-gateway on their control planes (the first time for minutes)
+test-mesh: build tools linters ## test deploy/istio and deploy/envoy-gateway on their control planes (the first time for minutes)
 	for module in tools/image mesh/*; do \
 		(cd $$module && go mod tidy -diff && go vet ./... && staticcheck ./... && go test -count 1 ./...); \
 	done
@@ -112,7 +158,7 @@ bench-lua: tools ## what a check costs Redis, against the goals and redis_rate (
 
 # The algorithms as WebAssembly, in a file that a page opened from disk may load.
 .PHONY: playground
-playground: tools ## compile the algorithms for docs/playground anew
+playground: tools-build ## compile the algorithms for docs/playground anew
 	@mkdir -p build
 	tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -gc=conservative -opt=z -no-debug -o build/playground.wasm ./cmd/playground
 	{ printf '// Made by "make playground" of cmd/playground.\nconst ALGO_WASM = "'; gzip -9nc build/playground.wasm | base64 -w 0; printf '";\n'; } > docs/playground/algo.js
@@ -123,11 +169,15 @@ zones: ## make the time zones that come with the plugin anew
 	go run ./cmd/zones
 
 .PHONY: pictures
-pictures: build ## draw docs/img/ anew
+pictures: build tools ## draw docs/img/ anew
 	go test ./deploy/envoy -count 1 -run TestAICrowdOverTime -record $(CURDIR)/cmd/pictures/settle.json
 	go run ./cmd/pictures
 	cd bench && go run . -draw results/published.json -out ../docs/img/bench
 	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
+
+.PHONY: footprint
+footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, and memory (ROUNDS=5 processes of each)
+	@go run ./cmd/footprint -rounds $(ROUNDS)
 
 .PHONY: bench
 bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; BEFORE=other.wasm)
@@ -152,11 +202,12 @@ fmt-check: linters
 	if [[ -n $$unformatted ]]; then echo "not formatted, run 'make fmt':" $$unformatted; exit 1; fi
 
 .PHONY: lint
-lint: linters ## vet, staticcheck, the direction of imports
-	go vet -tags soak ./...
+lint: linters ## vet, staticcheck, the direction of imports, the workflows
+	go vet -tags soak $(vet_printf) ./...
 	staticcheck -tags soak ./...
 	cd bench && go vet ./... && staticcheck ./...
 	@tools/imports.sh
+	@tools/workflows.sh
 
 .PHONY: tidy-check
 tidy-check:
@@ -168,6 +219,7 @@ check: ## the gate: format, lint, tidy modules, every test
 	@$(MAKE) --no-print-directory fmt-check
 	@$(MAKE) --no-print-directory tidy-check
 	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory simulate
 	@$(MAKE) --no-print-directory test
 
 .PHONY: linters
@@ -178,7 +230,8 @@ $(linters_stamp): tools/go.mod tools/go.sum
 	cd tools && GOBIN=$(CURDIR)/.tools/bin go install tool
 	@touch $@
 
-# VERSION names the image and the release; the image's digest depends on it and on the plugin alone.
+# VERSION names the image, the release and the plugin in them; the image's digest depends on it and
+# on the plugin alone.
 VERSION ?= $(shell git describe --tags --always --dirty)
 image := go run -C tools/image . -wasm $(CURDIR)/$(wasm) -source $(CURDIR) -version $(VERSION)
 
@@ -191,7 +244,7 @@ push: build ## push the image: make push IMAGE=ghcr.io/you/sluice:v1
 	@$(image) -push $(IMAGE)
 
 # What sluice-deploy.tar.gz holds: the files to deploy, the documents, and what these link to.
-release_files := deploy docs README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE envoy.yaml plugin/config/schema.json bench/results/published.md
+release_files := deploy docs bridge README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md VERIFY.md LICENSE NOTICE envoy.yaml plugin/config/schema.json bench/results/published.md
 
 .PHONY: release
 release: build ## collect plugin, image, command line, bill of materials, schema, deploy/, documents and checksums under dist/

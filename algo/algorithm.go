@@ -1,10 +1,6 @@
 package algo
 
-import (
-	"errors"
-	"fmt"
-	"strconv"
-)
+import "strconv"
 
 // Algorithm names one of the algorithms. The zero value names none.
 type Algorithm uint8
@@ -30,26 +26,16 @@ func Algorithms() []Algorithm {
 	return all
 }
 
-// String is the algorithm's name in configurations and in Redis keys.
-func (a Algorithm) String() string {
-	switch a {
-	case FixedWindow:
-		return "fixed_window"
-	case SlidingWindowLog:
-		return "sliding_window_log"
-	case SlidingWindowCounter:
-		return "sliding_window_counter"
-	case TokenBucket:
-		return "token_bucket"
-	case LeakyBucket:
-		return "leaky_bucket"
-	case GCRA:
-		return "gcra"
-	case Concurrency:
-		return "concurrency"
+// row is the algorithm's row, or that of no algorithm.
+func (a Algorithm) row() *algorithm {
+	if a >= endOfAlgorithms {
+		a = 0
 	}
-	return "unknown"
+	return &algorithms[a]
 }
+
+// String is the algorithm's name in configurations and in Redis keys.
+func (a Algorithm) String() string { return a.row().name }
 
 // ParseAlgorithm finds the algorithm of a name and reports whether there is one.
 func ParseAlgorithm(name string) (Algorithm, bool) {
@@ -63,7 +49,10 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 
 // HasWindow reports whether the limit is one for each window. The others count what is
 // held at a moment: slots.
-func (a Algorithm) HasWindow() bool { return a != Concurrency }
+func (a Algorithm) HasWindow() bool { return a.row().windows > noWindow }
+
+// HasCalendar reports whether the windows may be those of a calendar.
+func (a Algorithm) HasCalendar() bool { return a.row().windows == orCalendar }
 
 // HasBurst reports whether the algorithm's capacity is its burst, which time
 // restores evenly, rather than its limit.
@@ -111,30 +100,14 @@ func (f Field) String() string {
 	return "unknown"
 }
 
-// fields are what an algorithm takes, a bit for each Field.
-func (a Algorithm) fields() (bits uint, known bool) {
-	switch a {
-	case FixedWindow:
-		return 1 << FieldAnchor, true
-	case SlidingWindowLog:
-		return 0, true
-	case SlidingWindowCounter:
-		return 1 << FieldSubWindows, true
-	case TokenBucket, GCRA:
-		return 1 << FieldBurst, true
-	case LeakyBucket:
-		return 1<<FieldBurst | 1<<FieldOverflow | 1<<FieldMaxDelay, true
-	case Concurrency:
-		return 1 << FieldTTL, true
-	}
-	return 0, false
-}
+// fieldSet is a bit for each Field, and one for the fields that all algorithms have.
+type fieldSet uint
+
+// common stands for "algorithm", "limit" and "name".
+const common fieldSet = 1 << endOfFields
 
 // Takes reports whether the field belongs to the algorithm.
-func (a Algorithm) Takes(f Field) bool {
-	bits, _ := a.fields()
-	return bits>>f&1 == 1
-}
+func (a Algorithm) Takes(f Field) bool { return a.row().fields>>f&1 == 1 }
 
 // Fields are the fields that belong to the algorithm, beside "algorithm",
 // "limit", "name" and, if it has one, "window".
@@ -147,34 +120,9 @@ func (a Algorithm) Fields() (fields []Field) {
 	return fields
 }
 
-// Reasons why a limit cannot be leased.
-var (
-	errLogLease     = errors.New("a sliding_window_log has an entry for each request, made when the request comes")
-	errCounterLease = errors.New("a sliding_window_counter weighs requests by when they come")
-	errSlotLease    = errors.New("a slot is held by one request, and given back when it ends")
-	errQueueLease   = errors.New("a queue delays each request by its own turn")
-)
-
 // Leasable returns nil if a worker may take units of the limit in advance, or
 // says why not: they must be worth the same whenever they are spent.
-func (l *Limit) Leasable() error {
-	switch l.Algorithm {
-	case FixedWindow, TokenBucket, GCRA:
-		return nil
-	case LeakyBucket:
-		if l.Queue {
-			return errQueueLease
-		}
-		return nil
-	case SlidingWindowLog:
-		return errLogLease
-	case SlidingWindowCounter:
-		return errCounterLease
-	case Concurrency:
-		return errSlotLease
-	}
-	return fmt.Errorf("nothing is known of leases of the algorithm %s", l.Algorithm)
-}
+func (l *Limit) Leasable() error { return l.Algorithm.row().leasable(l) }
 
 // RetryAfterFor is the wait of a cost, given that of another one, not higher,
 // which the same state has rejected: what a worker may say without asking again.
@@ -188,22 +136,7 @@ func (l *Limit) RetryAfterFor(cost, of, retryAfterMicros int64) (micros int64, k
 	case cost < of:
 		return 0, false
 	}
-	switch l.Algorithm {
-	case FixedWindow: // all of it comes back at once
-		return retryAfterMicros, true
-	case TokenBucket, LeakyBucket, GCRA:
-		if l.Queue { // may wait for its delay to fall, not for units
-			return 0, false
-		}
-		b := newBucket(l)
-		more, whole := b.wholeMicros(cost - of)
-		return retryAfterMicros + more, whole
-	case SlidingWindowLog, SlidingWindowCounter:
-		return 0, false // depends on when the earlier units came
-	case Concurrency:
-		return retryAfterMicros, true // nobody knows
-	}
-	return 0, false
+	return l.Algorithm.row().longer(l, cost-of, retryAfterMicros)
 }
 
 // KeySuffix is what follows the hash tag in the limit's Redis key:

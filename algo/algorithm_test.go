@@ -1,13 +1,16 @@
 package algo
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// TestEveryAlgorithmIsNamed walks the algorithms and fails on one that a method
-// does not name: each has a default that says so.
+// TestEveryAlgorithmIsNamed walks the algorithms and fails on a row that lacks a member.
 func TestEveryAlgorithmIsNamed(t *testing.T) {
 	t.Parallel()
 	all := Algorithms()
@@ -24,9 +27,6 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 			if got, ok := ParseAlgorithm(a.String()); got != a || !ok {
 				t.Errorf("its name is read as %d, %v", got, ok)
 			}
-			if _, known := a.fields(); !known {
-				t.Error("fields does not name it")
-			}
 			if got := a.Fields(); !slices.Equal(got, want.fields) {
 				t.Errorf("it takes %v, want %v", got, want.fields)
 			}
@@ -39,9 +39,8 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 			}
 			testLease(t, l, want.leasable)
 			p := mustPlan(t, l)
-			if got := p.limiters[0].algorithm; got != a {
-				t.Errorf("newLimiter makes it a %s", got)
-			}
+			missing(t, a.String(), reflect.ValueOf(*a.row()))
+			missing(t, a.String()+"'s form", reflect.ValueOf(*p.limiters[0].form), "variant", "nonce", "owes")
 			if script := p.Script().Source; !strings.Contains(script, "retry_1") {
 				t.Errorf("its script decides nothing:\n%s", script)
 			}
@@ -49,6 +48,58 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 	}
 	if Algorithm(0).String() != "unknown" || endOfAlgorithms.String() != "unknown" || endOfFields.String() != "unknown" {
 		t.Error("what is not there has a name")
+	}
+}
+
+// TestEveryAlgorithmHasItsCase holds that each switch of limiter_cases.go names each
+// algorithm, and has no default.
+func TestEveryAlgorithmHasItsCase(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "limiter_cases.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switches := 0
+	ast.Inspect(file, func(node ast.Node) bool {
+		found, ok := node.(*ast.SwitchStmt)
+		if ok {
+			switches++
+			testCases(t, found)
+		}
+		return true
+	})
+	if want := 6; switches != want {
+		t.Errorf("%d switches, want %d", switches, want)
+	}
+}
+
+func testCases(t *testing.T, s *ast.SwitchStmt) {
+	t.Helper()
+	var named []string
+	for _, clause := range s.Body.List {
+		cases := clause.(*ast.CaseClause).List
+		if len(cases) == 0 {
+			t.Error("a switch has a default")
+		}
+		for _, name := range cases {
+			named = append(named, strings.ToLower(name.(*ast.Ident).Name))
+		}
+	}
+	for _, a := range Algorithms() {
+		if name := strings.ReplaceAll(a.String(), "_", ""); !slices.Contains(named, name) {
+			t.Errorf("a switch of %v does not name %s", named, a)
+		}
+	}
+}
+
+// missing reports members of a row that are not there, other than those that may be empty.
+func missing(t *testing.T, row string, members reflect.Value, optional ...string) {
+	t.Helper()
+	for i := range members.NumField() {
+		name := members.Type().Field(i).Name
+		if members.Field(i).IsZero() && !slices.Contains(optional, name) {
+			t.Errorf("%s has no %s", row, name)
+		}
 	}
 }
 

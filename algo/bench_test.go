@@ -25,7 +25,7 @@ func BenchmarkDecide(b *testing.B) {
 
 func BenchmarkParseReply(b *testing.B) {
 	p := replyPolicy(b)
-	values, out := []int64{1.7e15, 19, 1e5, 0, 2e5, 99, 59e6, 0}, make([]Decision, 2)
+	values, out := []int64{1.7e15, 19, 1e5, 0, 5e4, 2e5, 99, 59e6, 0, 58e6}, make([]Decision, 2)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, err := p.ParseReply(values, out); err != nil {

@@ -1,13 +1,6 @@
 package algo
 
-import (
-	_ "embed"
-	"math"
-	"strconv"
-)
-
-//go:embed bucket.lua
-var bucketLua string
+import "math"
 
 // bucket is the arithmetic that token_bucket, leaky_bucket and gcra share. A unit
 // takes one interval of time to come back; how far the units in use reach ahead
@@ -61,20 +54,11 @@ var grids = [...]struct {
 	leastTicks int64
 }{{0, 1 << 17}, {4, 1 << 10}, {12, 1 << 10}, {20, 1 << 10}, {maxShift, 0}}
 
-func newBucketLimiter(l *Limit) limiter {
-	b := newBucket(l)
-	limiter := limiter{algorithm: l.Algorithm, bucket: b, name: "bucket", lua: bucketLua, args: bucketArgs[:2]}
-	if l.Queue {
-		limiter.variant, limiter.args = "queue", bucketArgs[:]
-	}
-	return limiter
-}
-
 // newBucket prepares the arithmetic of a limit within its bounds. A limit of 0
 // has the interval of a limit of 1.
 func newBucket(l *Limit) bucket {
 	b := bucket{
-		limit: l.Units, window: l.WindowMicros, capacity: l.Capacity(),
+		limit: l.Units, window: l.WindowMicros, capacity: l.burst(),
 		queue: l.Queue, maxDelay: l.MaxDelayMicros,
 	}
 	b.shift, b.interval = intervalOf(l.WindowMicros, max(l.Units, 1))
@@ -249,19 +233,6 @@ func bucketExpires(s State) int64 {
 		return s[bucketRest] + 1
 	}
 	return s[bucketRest]
-}
-
-// bucketArgs write the constants of the scripts, the times in microseconds. A
-// power-of-two fraction has a finite decimal expansion, which reads back as the
-// same double.
-var bucketArgs = [...]argument{
-	func(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.interval) },
-	func(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.tolerance) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.maxDelay) },
-}
-
-func (b *bucket) appendTicks(dst []byte, ticks int64) []byte {
-	return strconv.AppendFloat(dst, float64(ticks)/ticksPerMicro(b.shift), 'f', -1, 64)
 }
 
 // wholeMicros is the time in which cost units are restored, and whether that is a

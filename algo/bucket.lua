@@ -33,93 +33,102 @@
 -- set back, counts from now on, and is written so by whatever call sees it, so
 -- that nobody waits for the clock. What is no state of ours counts as no key.
 --
--- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
--- place in its plan, and its arguments follow those of the limits before it.
+-- x + -x % 1000 is x rounded up, for less than a call of math.ceil costs. What a script
+-- answers goes through math.ceil all the same: Lua 5.4 makes an integer of it.
+--
+-- compose.go makes scripts of the functions below: see there how it binds what they
+-- take, and keeps what they return.
 
---- locals
-local cost_1, interval_1, tolerance_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-local lead_1, remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0, 0
+local function read(key, interval, tolerance)
+  local lead, stored = 0, try('GET', key)
+  if stored and (#stored == 24 or #stored == 32) then
+    local size, rate, at = struct.unpack('<ddd', stored)
+    if size > 0 and size < 2^53 and rate > 0 then
+      if at > now then -- the clock was set back
+        at = now
+        local state = struct.pack('<ddd', size, rate, at) .. string.sub(stored, 25)
+        call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(size)) / 1000)))
+      end
+      local tick
+      if rate ~= interval then
+        -- The same units at another rate. Rounded up to a tick all sums are exact.
+        tick = interval >= 2^17 and 1 or interval >= 2^6 and 2^-4
+          or interval >= 2^-2 and 2^-12 or interval >= 2^-10 and 2^-20 or 2^-30
+        size = math.ceil(size / rate * interval / tick) * tick
+      end
+      if size > tolerance then
+        local debt = #stored == 32 and struct.unpack('<d', stored, 25) or 0
+        if tick then debt = math.ceil(debt / rate * interval / tick) * tick end
+        size = math.min(size - debt, tolerance) + math.min(debt, tolerance)
+      end
+      if size > now - at then lead = size - (now - at) end
+    end
+  elseif stored then
+    foreign(key, stored)
+  end
+  return lead
+end
 
---- locals queue
-local cost_1, interval_1, tolerance_1, patience_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0
-local lead_1, remaining_1, reset_1, retry_1, before_1, delay_1 = 0, 0, 0, 0, 0, 0
+local function check(cost, interval, tolerance, lead)
+  local room, needs = tolerance - lead, cost * interval
+  local remaining, retry, before = 0, 0, math.ceil(lead)
+  local reset = before
+  if room > 0 then remaining = math.floor(room / interval) end
+  if needs > room and cost > 0 then
+    retry = needs > tolerance and -1 or math.ceil(needs - room)
+  end
+  return remaining, reset, retry, before
+end
 
---- load
-local stored = call('GET', KEYS[1])
-if stored and (#stored == 24 or #stored == 32) then
-  local lead, interval, at = struct.unpack('<ddd', stored)
-  if lead > 0 and lead < 2^53 and interval > 0 then
-    if at > now then -- the clock was set back
-      at = now
-      local state = struct.pack('<ddd', lead, interval, at) .. string.sub(stored, 25)
-      call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead)) / 1000)))
+local function check_queue(cost, interval, tolerance, patience, lead)
+  local room, needs = tolerance - lead, cost * interval
+  local remaining, retry, before, delay = 0, 0, math.ceil(lead), 0
+  local reset = before
+  if room > 0 then remaining = math.floor(room / interval) end
+  if needs > tolerance then
+    retry = -1
+  elseif cost > 0 then
+    local over = needs - room
+    if lead - patience > over then over = lead - patience end
+    if over > 0 then retry = math.ceil(over) else delay = before end
+  end
+  return remaining, reset, retry, before, delay
+end
+
+local function charge(key, cost, interval, lead, remaining)
+  lead = lead + cost * interval
+  remaining = remaining - cost
+  local reset = math.ceil(lead)
+  local state = struct.pack('<ddd', lead, interval, now)
+  local stop = now + reset
+  call('SET', key, state, 'PXAT', string.format('%d', (stop + -stop % 1000) / 1000))
+  return remaining, reset
+end
+
+local function refund(key, cost, interval, tolerance, lead)
+  -- What was charged a whole tolerance ago has come back with time.
+  if lead > 0 and now - charged < tolerance then
+    lead = lead - cost * interval
+    if lead > 0 then
+      local state = struct.pack('<ddd', lead, interval, now)
+      if lead > tolerance then state = state .. struct.pack('<d', lead - tolerance) end
+      call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead)) / 1000)))
+    else
+      call('DEL', key)
     end
-    local tick
-    if interval ~= interval_1 then
-      -- The same units at another rate. Rounded up to a tick all sums are exact.
-      tick = interval_1 >= 2^17 and 1 or interval_1 >= 2^6 and 2^-4
-        or interval_1 >= 2^-2 and 2^-12 or interval_1 >= 2^-10 and 2^-20 or 2^-30
-      lead = math.ceil(lead / interval * interval_1 / tick) * tick
-    end
-    if lead > tolerance_1 then
-      local debt = #stored == 32 and struct.unpack('<d', stored, 25) or 0
-      if tick then debt = math.ceil(debt / interval * interval_1 / tick) * tick end
-      lead = math.min(lead - debt, tolerance_1) + math.min(debt, tolerance_1)
-    end
-    if lead > now - at then lead_1 = lead - (now - at) end
   end
 end
 
---- check
-local room, needs = tolerance_1 - lead_1, cost_1 * interval_1
-before_1 = math.ceil(lead_1)
-if room > 0 then remaining_1 = math.floor(room / interval_1) end
-reset_1 = before_1
-if needs > room and cost_1 > 0 then
-  retry_1 = needs > tolerance_1 and -1 or math.ceil(needs - room)
-end
-
---- check queue
-local room, needs = tolerance_1 - lead_1, cost_1 * interval_1
-before_1 = math.ceil(lead_1)
-if room > 0 then remaining_1 = math.floor(room / interval_1) end
-reset_1 = before_1
-if needs > tolerance_1 then
-  retry_1 = -1
-elseif cost_1 > 0 then
-  local over = needs - room
-  if lead_1 - patience_1 > over then over = lead_1 - patience_1 end
-  if over > 0 then retry_1 = math.ceil(over) else delay_1 = before_1 end
-end
-
---- charge
-lead_1 = lead_1 + cost_1 * interval_1
-remaining_1, reset_1 = remaining_1 - cost_1, math.ceil(lead_1)
-local state = struct.pack('<ddd', lead_1, interval_1, now)
-call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + reset_1) / 1000)))
-
---- refund
--- What was charged a whole tolerance ago has come back with time.
-if lead_1 > 0 and now - charged < tolerance_1 then
-  lead_1 = lead_1 - cost_1 * interval_1
-  if lead_1 > 0 then
-    local state = struct.pack('<ddd', lead_1, interval_1, now)
-    if lead_1 > tolerance_1 then state = state .. struct.pack('<d', lead_1 - tolerance_1) end
-    call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead_1)) / 1000)))
-  else
-    call('DEL', KEYS[1])
+local function debit(key, cost, interval, tolerance, lead)
+  -- A bucket that is empty now has drained ever since the charge. How long another one
+  -- was empty is not known: it is taken to have drained all the time.
+  local owed = math.min(-cost * interval, 2 * tolerance)
+  if lead == 0 and charged < now then owed = owed - (now - charged) end
+  owed = math.min(owed, 2 * tolerance - lead)
+  if owed > 0 then
+    lead = lead + owed
+    local state = struct.pack('<ddd', lead, interval, now)
+    if lead > tolerance then state = state .. struct.pack('<d', lead - tolerance) end
+    call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead)) / 1000)))
   end
-end
-
---- debit
--- A bucket that is empty now has drained ever since the charge. How long another one
--- was empty is not known: it is taken to have drained all the time.
-local owed = math.min(-cost_1 * interval_1, 2 * tolerance_1)
-if lead_1 == 0 and charged < now then owed = owed - (now - charged) end
-owed = math.min(owed, 2 * tolerance_1 - lead_1)
-if owed > 0 then
-  lead_1 = lead_1 + owed
-  local state = struct.pack('<ddd', lead_1, interval_1, now)
-  if lead_1 > tolerance_1 then state = state .. struct.pack('<d', lead_1 - tolerance_1) end
-  call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead_1)) / 1000)))
 end

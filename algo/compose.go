@@ -1,11 +1,12 @@
 package algo
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/sluiceproxy/sluice/algo/sha1"
 )
 
 // Script is a Lua script and its name in Redis' script cache.
@@ -15,8 +16,7 @@ type Script struct {
 }
 
 func newScript(source string) Script {
-	sum := sha1.Sum([]byte(source))
-	return Script{Source: source, SHA1: hex.EncodeToString(sum[:])}
+	return Script{Source: source, SHA1: sha1.Hex(source)}
 }
 
 // MaxLimits is the most limits of a plan. A Lua function has at most 200 local
@@ -36,7 +36,7 @@ const timeClock = clockLine + "local now = time[1] * 1000000 + time[2]\n"
 // replaced at once by one that expires in a minute, so that nothing remains of an
 // identity that stays away.
 const keyClock = `local clock = KEYS[#KEYS]
-local ends, left = tonumber(call('GET', clock)), call('PTTL', clock)
+local ends, left = tonumber(try('GET', clock)), call('PTTL', clock)
 if not ends or left <= 0 then
   call('SET', clock, '', 'PXAT', '253402300799000')
   ends = 253402300799000 - call('PTTL', clock) + 60000
@@ -50,22 +50,30 @@ local now = (ends - left) * 1000
 // wants beside those of the limits.
 const ClockSuffix = ":clock"
 
-const header = "local call = redis.call\n"
+// header makes locals of what every scope needs: a global is dearer each time.
+const header = "local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV\n"
 
-// A .lua file consists of sections, each below a line "--- name" or, for one
-// variant of the algorithm only, "--- name variant". Scripts are put together
-// from them, limit by limit:
+// A script consists of the bodies of functions of the .lua files, each of which is plain
+// Lua that can be read and checked by itself. Limit by limit, they are written into scopes:
 //
-//	check   pick, then locals, then load, count, check, weigh, wait and retry in one
-//	        scope; then, if every retry_i is 0, charge of those with a cost
-//	refund  pick, then for each charge locals, then in one scope load, parts and refund
-//	        of those with a cost above 0, and load, count, parts, counts and debit of
-//	        those below
+//	check   pick, then begin, read, count, check, weigh, wait and again in one scope;
+//	        then, if every retry is 0, charge of those with a cost
+//	refund  pick, then for each charge in one scope begin, read, parts and refund of those
+//	        with a cost above 0, and begin, read, count, parts, counts and debit of those
+//	        below
 //	renew and release   scripts of their own, see renewal and giveBack
 //
-// A script of a plan with terms has their sections before and after the limits', see
-// compose_terms.go. A file need not have all sections. Names that end in _1 live from one scope to
-// the next; KEYS[1] and ARGV[1] onwards are the limit's own. All are renumbered.
+// A function named read_queue is read of the variant queue alone. A file need not have all
+// functions. scope.go says how they are written. A script of a plan with terms has their
+// functions before and after the limits', see compose_terms.go.
+var (
+	pickSteps   = []string{"pick", "other_time"}
+	checkSteps  = []string{"begin", "read", "count", "check", "weigh", "wait", "again"}
+	chargeSteps = []string{"charge"}
+	longAgo     = []string{"pick", "long_ago"}
+	refundSteps = []string{"begin", "read", "parts", "refund"}
+	debitSteps  = []string{"begin", "read", "count", "parts", "counts", "debit"}
+)
 
 // kind says which script, with which clock, and on which terms.
 type kind struct {
@@ -94,7 +102,7 @@ var composed struct {
 func scriptOf(limiters []limiter, k kind) Script {
 	var list strings.Builder
 	for i := range limiters {
-		list.WriteString(limiters[i].name)
+		list.WriteString(limiters[i].file)
 		list.WriteString(limiters[i].variant)
 		list.WriteByte(' ')
 	}
@@ -118,7 +126,7 @@ func known(name string, source func() string) Script {
 }
 
 func compose(limiters []limiter, k kind) string {
-	c := &composer{limiters: limiters, kind: k}
+	c := newComposer(limiters, k)
 	c.begin(k)
 	if k.refund {
 		c.refund()
@@ -132,7 +140,54 @@ func compose(limiters []limiter, k kind) string {
 type composer struct {
 	strings.Builder
 	limiters []limiter
+	scopes   []scope // one for each limiter
 	kind     kind
+}
+
+func newComposer(limiters []limiter, k kind) *composer {
+	c := &composer{limiters: limiters, kind: k}
+	for i := range limiters {
+		l := &limiters[i]
+		bind := func(name string) string { return c.source(i, name) }
+		c.scopes = append(c.scopes, scope{lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind})
+	}
+	return c
+}
+
+// source is what a name of limit i is bound to: its key, or one of its arguments, which
+// follow those of the limits before it.
+func (c *composer) source(i int, name string) string {
+	l, first := &c.limiters[i], c.argsBefore(i)+1
+	switch name {
+	case "key":
+		return index("KEYS", i+1)
+	case "cost":
+		return index("ARGV", first) + " + 0"
+	case "units": // the cost as text
+		return index("ARGV", first)
+	case "nonce":
+		return index("ARGV", first+1)
+	}
+	for n := range l.args {
+		if l.args[n].name == name {
+			text := index("ARGV", first+l.arguments()-len(l.args)+n)
+			if l.args[n].text {
+				return text
+			}
+			return text + " + 0"
+		}
+	}
+	return ""
+}
+
+func index(table string, i int) string { return table + "[" + strconv.Itoa(i) + "]" }
+
+// argsBefore is how many arguments the limits before limit i have.
+func (c *composer) argsBefore(i int) (before int) {
+	for j := range c.limiters[:i] {
+		before += c.limiters[j].arguments()
+	}
+	return before
 }
 
 // begin writes what each script begins with: the clock.
@@ -145,15 +200,27 @@ func (c *composer) begin(k kind) {
 	}
 }
 
+// pick writes which calendar windows now is in: before all else, as nothing may have
+// been written if that is unknown.
+func (c *composer) pick(names []string) {
+	for i := range c.scopes {
+		s := &c.scopes[i]
+		if steps := s.steps(names); len(steps) > 0 {
+			s.keeping(c, steps[0].gives, steps)
+		}
+	}
+}
+
 // check writes what decides a request: all checks, then, only if all allow, all
 // charges. It is straight-line, with no functions and no dispatch: either costs
 // Redis up to a quarter more (docs/decisions/0002-scripts.md).
 func (c *composer) check() {
-	c.pick(otherTime)
+	c.pick(pickSteps)
 	c.before()
-	for i := range c.limiters {
-		c.section(i, "locals", "")
-		c.block(i, "", "do", "load", "count", "check", "weigh", "wait", "retry")
+	for i := range c.scopes {
+		s := &c.scopes[i]
+		steps := s.steps(checkSteps)
+		s.keeping(c, c.outlive(i, steps), steps)
 	}
 	if len(c.limiters) > 0 {
 		c.decide()
@@ -162,124 +229,48 @@ func (c *composer) check() {
 	c.reply()
 }
 
+// outlive is what of limit i's check its charge takes, or the decision or the reply.
+func (c *composer) outlive(i int, steps []step) (names []string) {
+	s := &c.scopes[i]
+	later := []string{"cost", "retry"}
+	for _, charge := range s.steps(chargeSteps) {
+		later = append(later, charge.takes...)
+	}
+	for _, field := range c.limiters[i].reply {
+		later = append(later, replyNames[field])
+	}
+	for _, name := range append([]string{"cost"}, s.names(steps)...) {
+		if slices.Contains(later, name) && !slices.Contains(names, name) && !s.bindsAgain(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // decide writes what is done where all limits allow, and where one does not.
 func (c *composer) decide() {
 	c.WriteString("if ")
-	for i := range c.limiters {
+	for i := range c.scopes {
 		if i > 0 {
 			c.WriteString(" and ")
 		}
-		c.WriteString("retry_" + strconv.Itoa(i+1) + " == 0")
+		c.WriteString("retry" + c.scopes[i].suffix + " == 0")
 	}
 	c.WriteString(" then\n")
-	for i := range c.limiters {
-		c.block(i, "  ", ifCost, "charge")
+	for i := range c.scopes {
+		s := &c.scopes[i]
+		s.block(c, "  ", "if cost"+s.suffix+" > 0 then", s.steps(chargeSteps))
 	}
 	c.otherwise()
-	c.WriteString("end\n")
 }
 
 // reply writes what the script answers.
 func (c *composer) reply() {
 	c.WriteString("return {now")
 	for i := range c.limiters {
-		reply := ", remaining_1, reset_1, retry_1, before_1"
-		if c.limiters[i].algorithm == Concurrency {
-			reply = ", remaining_1, retry_1"
+		for _, field := range c.limiters[i].reply {
+			c.WriteString(", " + replyNames[field] + c.scopes[i].suffix)
 		}
-		if c.limiters[i].bucket.queue {
-			reply += ", delay_1"
-		}
-		if c.limiters[i].fixed.calendar {
-			reply += ", start_1"
-		}
-		c.WriteString(c.renumber(reply, i))
 	}
 	c.WriteString(c.replyOfTerms() + "}\n")
-}
-
-const (
-	ifCost = "if cost_1 > 0 then"
-	ifOwed = "if cost_1 < 0 then"
-)
-
-// block writes sections of limiter i in a scope of their own.
-func (c *composer) block(i int, indent, opening string, names ...string) {
-	c.WriteString(indent + c.renumber(opening, i) + "\n")
-	for _, name := range names {
-		c.section(i, name, indent+"  ")
-	}
-	c.WriteString(indent + "end\n")
-}
-
-// section writes a section of limiter i, if its file has one of the name.
-func (c *composer) section(i int, name, indent string) {
-	l := &c.limiters[i]
-	for line := range strings.Lines(c.renumber(section(l.lua, name, l.variant), i)) {
-		c.WriteString(indent)
-		c.WriteString(line)
-	}
-}
-
-// renumber makes code written for the first limit that of limit i, whose key and
-// arguments follow those of the limits before it.
-func (c *composer) renumber(code string, i int) string {
-	if i == 0 {
-		return code
-	}
-	code = strings.ReplaceAll(code, "_1", "_"+strconv.Itoa(i+1))
-	return shift(shift(code, "KEYS[", i), "ARGV[", c.argsBefore(i))
-}
-
-// argsBefore is how many arguments the limits before limit i have.
-func (c *composer) argsBefore(i int) (before int) {
-	for j := range c.limiters[:i] {
-		before += c.limiters[j].arguments()
-	}
-	return before
-}
-
-// shift makes the indexes in code that follow the opening bracket higher.
-func shift(code, opening string, by int) string {
-	pieces := strings.Split(code, opening)
-	for j, piece := range pieces[1:] {
-		digits, rest, _ := strings.Cut(piece, "]")
-		if index, err := strconv.Atoi(digits); err == nil {
-			digits = strconv.Itoa(index + by)
-		}
-		pieces[j+1] = digits + "]" + rest
-	}
-	return strings.Join(pieces, opening)
-}
-
-const sectionMark = "--- "
-
-// section returns the lines of a .lua file that stand below "--- name variant",
-// or else below "--- name", without comments and empty lines.
-func section(lua, name, variant string) string {
-	var general, special strings.Builder
-	var into *strings.Builder
-	for line := range strings.Lines(lua) {
-		if title, ok := strings.CutPrefix(line, sectionMark); ok {
-			switch strings.TrimSpace(title) {
-			case name:
-				into = &general
-			case name + " " + variant:
-				into = &special
-			default:
-				into = nil
-			}
-		} else if into != nil && isCode(line) {
-			into.WriteString(line)
-		}
-	}
-	if special.Len() > 0 {
-		return special.String()
-	}
-	return general.String()
-}
-
-func isCode(line string) bool {
-	line = strings.TrimSpace(line)
-	return line != "" && (!strings.HasPrefix(line, "--") || strings.HasPrefix(line, arrow))
 }

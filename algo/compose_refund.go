@@ -10,9 +10,9 @@ import (
 
 // refund writes what changes a charge, and then any further ones.
 func (c *composer) refund() {
-	c.pick(overLongAgo)
+	c.pick(longAgo)
 	at := strconv.Itoa(c.argsBefore(len(c.limiters)) + 1)
-	c.WriteString("local charged = ARGV[" + at + "] + 0\n")
+	c.WriteString("local charged = ARGV[" + at + "] + 0\n" + c.declareGone())
 	if c.takesFurther() {
 		c.WriteString("local last = " + at + "\nrepeat\n")
 		c.refundOnce("  ")
@@ -37,13 +37,16 @@ func (c *composer) takesFurther() bool {
 
 // refundOnce writes what changes one charge.
 func (c *composer) refundOnce(indent string) {
-	for i := range c.limiters {
-		c.section(i, "locals", indent)
-		c.block(i, indent, ifCost, "load", "parts", "refund")
-		if c.limiters[i].bucket.queue || c.limiters[i].algorithm == Concurrency {
-			continue // a queue has let its requests go already; slots are never owed
+	for i := range c.scopes {
+		s := &c.scopes[i]
+		kept := len(s.kept)
+		c.WriteString(indent + "local cost" + s.suffix + " = " + s.source("cost") + "\n")
+		s.kept = append(s.kept, "cost")
+		s.block(c, indent, "if cost"+s.suffix+" > 0 then", s.steps(refundSteps))
+		if c.limiters[i].owes {
+			s.block(c, indent, "if cost"+s.suffix+" < 0 then", s.steps(debitSteps))
 		}
-		c.block(i, indent, ifOwed, "load", "count", "parts", "counts", "debit")
+		s.kept = s.kept[:kept]
 	}
 }
 

@@ -1,5 +1,7 @@
 package algo
 
+import "strings"
+
 // This file puts together the scripts that renew slots and give them back.
 
 // renewal is the script that renews slots.
@@ -11,22 +13,50 @@ func renewal(k kind) Script {
 	return known(name, func() string {
 		c := &composer{}
 		c.begin(k)
-		c.WriteString(section(concurrencyLua, "renew", ""))
-		return c.String()
+		return c.whole("renew")
 	})
 }
 
 // giveBack is the script that gives slots back.
 func giveBack() Script {
-	return known("release", func() string { return header + section(concurrencyLua, "release", "") })
+	return known("release", func() string {
+		c := &composer{}
+		c.WriteString(header)
+		return c.whole("release")
+	})
+}
+
+// whole writes a step of slots that is a script of its own.
+func (c *composer) whole(name string) string {
+	s := scope{lua: concurrencyLua, source: func(name string) string {
+		if name == "ttl" {
+			return index("ARGV", 1) + " + 0"
+		}
+		return index("KEYS", 1)
+	}}
+	steps := s.steps([]string{name})
+	s.bind(c, "", steps)
+	c.WriteString(steps[0].body + "return " + strings.Join(steps[0].gives, ", ") + "\n")
+	return c.String()
 }
 
 // gone is what a refund answers: whether slots were gone already.
 func (c *composer) gone() string {
 	for i := range c.limiters {
-		if c.limiters[i].algorithm == Concurrency {
-			return c.renumber("gone_1", i)
+		if c.limiters[i].nonce {
+			return "gone" + c.scopes[i].suffix
 		}
 	}
 	return "0"
+}
+
+// declareGone declares what it answers.
+func (c *composer) declareGone() string {
+	for i := range c.limiters {
+		if c.limiters[i].nonce {
+			c.scopes[i].kept = append(c.scopes[i].kept, "gone")
+			return "local " + c.gone() + " = 0\n"
+		}
+	}
+	return ""
 }

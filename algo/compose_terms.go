@@ -1,82 +1,88 @@
 package algo
 
-import "strings"
+import "slices"
 
 // This file writes what a rule's terms add to the script that decides.
 
 // before writes what is looked at before the limits: whoever is free or blocked is not
 // asked about them, nor anybody whose limits have another factor.
 func (c *composer) before() {
+	override, penalty := c.terms()
 	if c.kind.overrides {
-		c.terms(overrideLua, "read", "")
+		override.keeping(c, []string{"ignored", "factor"}, override.steps([]string{"read"}))
 	}
 	if c.kind.penalty {
-		c.terms(penaltyLua, "load", "")
+		penalty.keeping(c, []string{"penalty"}, penalty.steps([]string{"read"}))
 	}
 	if c.kind.overrides && len(c.limiters) > 0 {
-		c.terms(overrideLua, "compare", "")
+		override.block(c, "", "do", override.steps([]string{"compare"}))
 	}
 }
 
 // otherwise writes what a rejection by the limits does.
 func (c *composer) otherwise() {
 	if c.kind.penalty {
-		c.WriteString("else\n")
-		c.terms(penaltyLua, "strike", "  ")
+		_, penalty := c.terms()
+		penalty.kept = []string{"penalty"}
+		penalty.block(c, "", "else", penalty.steps([]string{"strike"}))
+	} else {
+		c.WriteString("end\n")
 	}
 }
 
 // after writes what is kept, whatever the limits have said.
 func (c *composer) after() {
 	if c.kind.penalty {
-		c.WriteString("if penalty.changed then\n")
-		c.terms(penaltyLua, "save", "  ")
-		c.WriteString("end\n")
+		_, penalty := c.terms()
+		penalty.kept = []string{"penalty"}
+		penalty.block(c, "", "if penalty_0.changed then", penalty.steps([]string{"save"}))
 	}
 }
 
-// replyOfTerms is what the reply has after the limits' integers. Without any it is
-// three integers all the same, see ParseRuling.
+// terms are the scopes of a rule's terms. Their keys and arguments follow those of the
+// limits. The override's key comes before the penalty's, and its argument, which may be
+// missing, after.
+func (c *composer) terms() (override, penalty scope) {
+	keys, args := len(c.limiters)+1, c.argsBefore(len(c.limiters))+1
+	penaltyKey, sized := "nil", args
+	if c.kind.penalty {
+		penaltyKey, sized = index("KEYS", keys+1), args+penaltyArgs
+	}
+	override = scope{lua: overrideLua, suffix: "_0", source: func(name string) string {
+		switch name {
+		case "penalty_key":
+			return penaltyKey
+		case "sized":
+			return index("ARGV", sized)
+		}
+		return index("KEYS", keys)
+	}}
+	penalty = scope{lua: penaltyLua, suffix: "_0", source: func(name string) string {
+		if n := slices.Index(penaltyArgNames[:], name); n >= 0 {
+			return index("ARGV", args+n)
+		}
+		if c.kind.overrides {
+			return penaltyKey
+		}
+		return index("KEYS", keys)
+	}}
+	return override, penalty
+}
+
+// replyOfTerms is what the reply has after the limits' integers. Without limits it is a
+// short reply, see Marker.
 func (c *composer) replyOfTerms() (reply string) {
 	switch {
 	case len(c.limiters) == 0 && c.kind.overrides:
-		return ", 3, ignored or 0"
+		return ", -4, ignored_0 or 0"
 	case len(c.limiters) == 0:
-		return ", 3, 0"
+		return ", -4, 0"
 	}
 	if c.kind.penalty {
-		reply += ", penalty.earned"
+		reply += ", penalty_0.earned"
 	}
 	if c.kind.overrides {
-		reply += ", ignored"
+		reply += ", ignored_0"
 	}
 	return reply
-}
-
-// arrow stands in a section where another one is to be written.
-const arrow = "--> "
-
-// terms writes a section of a term's file. Its keys and arguments follow those of the
-// limits. The override's key comes before the penalty's, and its argument, which may be
-// missing, after.
-func (c *composer) terms(lua, name, indent string) {
-	keys, args := len(c.limiters), c.argsBefore(len(c.limiters))
-	variant := ""
-	if c.kind.penalty {
-		variant = "penalty"
-	}
-	switch {
-	case lua == penaltyLua && c.kind.overrides:
-		keys++
-	case lua == overrideLua && c.kind.penalty:
-		args += penaltyArgs
-	}
-	for line := range strings.Lines(section(lua, name, variant)) {
-		code := strings.TrimLeft(line, " ")
-		if target, ok := strings.CutPrefix(strings.TrimSpace(code), arrow); ok {
-			c.terms(lua, target, indent+line[:len(line)-len(code)])
-			continue
-		}
-		c.WriteString(indent + shift(shift(line, "KEYS[", keys), "ARGV[", args))
-	}
 }

@@ -130,31 +130,44 @@ func TestMostLimits(t *testing.T) {
 	}
 }
 
-// TestSectionsAreUsed finds sections of the .lua files that no script has, such
-// as misspelled ones.
-func TestSectionsAreUsed(t *testing.T) {
-	t.Parallel()
-	unused := map[string]bool{} // by its lines
-	for _, lua := range []string{fixedWindowLua, slidingWindowLogLua, slidingWindowCounterLua, bucketLua, concurrencyLua} {
-		for line := range strings.Lines(lua) {
-			if title, ok := strings.CutPrefix(line, sectionMark); ok {
-				name, variant, _ := strings.Cut(strings.TrimSpace(title), " ")
-				unused[section(lua, name, variant)] = true
-			}
-		}
-	}
+// luaFiles are the files that scripts are made of.
+var luaFiles = map[string]string{
+	"fixed_window": fixedWindowLua, "sliding_window_log": slidingWindowLogLua,
+	"sliding_window_counter": slidingWindowCounterLua, "bucket": bucketLua, "concurrency": concurrencyLua,
+	"override": overrideLua, "penalty": penaltyLua, "foreign": foreignLua,
+}
+
+// everyScript composes the scripts of each algorithm and variant, and of all terms.
+func everyScript(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
 	for _, l := range append(everyLimit(), hours(), Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
-		one := []limiter{newLimiter(&l)}
-		for _, source := range []string{compose(one, kind{}), compose(one, kind{refund: true}), renewal(kind{}).Source, giveBack().Source} {
-			for lines := range unused {
-				if strings.Contains(unindent(source), unindent(lines)) {
-					delete(unused, lines)
-				}
+		p := mustPlan(t, l)
+		all.WriteString(p.Script().Source + p.RefundScript().Source)
+	}
+	for _, terms := range everyTerms() {
+		all.WriteString(mustPlanWithTerms(t, terms, tenInASecond).Script().Source)
+	}
+	all.WriteString(ReleaseScript().Source + RenewScript().Source)
+	return unindent(all.String())
+}
+
+// TestStepsAreUsed finds functions of the .lua files that no script has, such as
+// misspelled ones.
+func TestStepsAreUsed(t *testing.T) {
+	t.Parallel()
+	scripts := everyScript(t)
+	for file, lua := range luaFiles {
+		for line := range strings.Lines(lua) {
+			name, ok := strings.CutPrefix(line, openingOfStep)
+			if !ok {
+				continue
+			}
+			name, _, _ = strings.Cut(name, "(")
+			if found, _ := findStep(lua, name); !strings.Contains(scripts, unindent(found.body)) {
+				t.Errorf("no script has %s of %s.lua", name, file)
 			}
 		}
-	}
-	for lines := range unused {
-		t.Errorf("no script has this section:\n%s", lines)
 	}
 }
 

@@ -1,6 +1,9 @@
 package algo
 
-import _ "embed"
+import (
+	_ "embed"
+	"errors"
+)
 
 //go:embed concurrency.lua
 var concurrencyLua string
@@ -31,18 +34,28 @@ const (
 	slotLen
 )
 
-func newConcurrency(l *Limit) limiter {
-	return limiter{
-		algorithm: Concurrency,
-		slots:     concurrency{l.Units, l.TTLMicros},
-		name:      "concurrency", lua: concurrencyLua,
-		args: concurrencyArgs[:], nonce: true,
-	}
+// concurrencyAlgorithm is the row of concurrency.
+var concurrencyAlgorithm = algorithm{
+	name: "concurrency", fields: common | 1<<FieldTTL, windows: noWindow,
+	leasable: func(*Limit) error { return errSlotLease },
+	longer: func(_ *Limit, _, retryAfterMicros int64) (int64, bool) {
+		return retryAfterMicros, true // any wait is a guess
+	},
+	make: func(l *Limit) limiter {
+		return limiter{form: &slotsForm, slots: concurrency{l.Units, l.TTLMicros}}
+	},
+}
+
+var errSlotLease = errors.New("a slot is held by one request, and given back when it ends")
+
+var slotsForm = form{
+	file: "concurrency", lua: concurrencyLua, nonce: true,
+	args: concurrencyArgs[:], reply: []replyField{replyRemaining, replyRetry},
 }
 
 var concurrencyArgs = [...]argument{
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.limit) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.ttl) },
+	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.limit) }},
+	{name: "ttl", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.ttl) }},
 }
 
 func (c *concurrency) check(s State, nowMicros, cost int64) Decision {

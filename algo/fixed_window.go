@@ -24,33 +24,53 @@ const (
 	calendarLen = iota - 1
 )
 
-func newFixedWindow(l *Limit) limiter {
-	variant, args := "clock", fixedArgs[:]
-	switch {
-	case l.CalendarID != "":
-		variant, args = "calendar", calendarArgs[:]
-	case l.FromFirstRequest:
-		variant = "first_request"
-	}
-	return limiter{
-		algorithm: FixedWindow,
-		fixed:     fixedWindow{l.Units, l.WindowMicros, l.FromFirstRequest, l.CalendarID != "", l.Bounds},
-		name:      "fixed_window", lua: fixedWindowLua, variant: variant,
-		args: args,
-	}
+// fixedWindowAlgorithm is the row of fixed_window.
+var fixedWindowAlgorithm = algorithm{
+	name: "fixed_window", fields: common | 1<<FieldAnchor, windows: orCalendar,
+	leasable: func(*Limit) error { return nil },
+	longer: func(_ *Limit, _, retryAfterMicros int64) (int64, bool) {
+		return retryAfterMicros, true // all of it comes back at once
+	},
+	make: func(l *Limit) limiter {
+		f := fixedWindow{l.Units, l.WindowMicros, l.FromFirstRequest, l.CalendarID != "", l.Bounds}
+		form := &clockForm
+		switch {
+		case f.calendar:
+			form = &calendarForm
+		case f.fromFirst:
+			form = &firstRequestForm
+		}
+		return limiter{form: form, fixed: f}
+	},
 }
 
+// The forms of fixed_window.
+var (
+	clockForm = form{
+		file: "fixed_window", lua: fixedWindowLua, variant: "clock", owes: true,
+		args: fixedArgs[:], reply: usualReply[:],
+	}
+	firstRequestForm = form{
+		file: "fixed_window", lua: fixedWindowLua, variant: "first_request", owes: true,
+		args: fixedArgs[:], reply: usualReply[:],
+	}
+	calendarForm = form{
+		file: "fixed_window", lua: fixedWindowLua, variant: "calendar", owes: true,
+		args: calendarArgs[:], reply: []replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyStart},
+	}
+)
+
 var calendarArgs = [...]argument{
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[0]) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[1]) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[2]) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[3]) },
+	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) }},
+	{name: "first", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[0]) }, text: true},
+	{name: "second", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[1]) }, text: true},
+	{name: "third", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[2]) }, text: true},
+	{name: "last", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[3]) }, text: true},
 }
 
 var fixedArgs = [...]argument{
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.window) },
+	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) }},
+	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.window) }},
 }
 
 // read returns the window now is in, and what it has counted.

@@ -20,115 +20,148 @@
 -- `now` is Redis' time in us. A first request of the future, made before the clock
 -- was set back, came now, and is written so by whatever call sees it.
 --
--- compose.go makes scripts of the sections below: _1 and [1] stand for the limit's
--- place in its plan, and its arguments follow those of the limits before it.
+-- compose.go makes scripts of the functions below: see there how it binds what they
+-- take, and keeps what they return.
 
---- pick calendar
-local start_1, end_1 = ARGV[4] + 0, ARGV[5] + 0
-if now < start_1 then
-  start_1, end_1 = ARGV[3] + 0, start_1
-elseif now >= end_1 then
-  start_1, end_1 = end_1, ARGV[6] + 0
+local function pick_calendar(first, second, third, last)
+  local start, stop = second + 0, third + 0
+  if now < start then
+    start, stop = first + 0, start
+  elseif now >= stop then
+    start, stop = stop, last + 0
+  end
+  return start, stop
 end
 
---- locals calendar
-local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, end_1 - start_1
-local used_1, remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0, 0
-local base_1 = start_1 / 60000000 % 2^22 * 2^31
-
---- locals clock
-local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now - now % window_1, 0, 0, 0, 0, 0
-local base_1 = start_1 / window_1 % 2^22 * 2^31
-
---- locals first_request
-local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now, 0, 0, 0, 0, 0
-
---- load
-local stored = tonumber(call('GET', KEYS[1]))
-if stored then
-  local count = stored % 2147483648
-  if stored - count == base_1 then used_1 = count end
+local function other_time_calendar(start, stop)
+  -- So that it is asked again with others.
+  if now < start or now >= stop then return {now} end
 end
 
---- load first_request
-local stored = call('GET', KEYS[1])
-if stored and #stored == 12 then
-  local start, count = struct.unpack('<dI4', stored)
-  if count > 0 and start < 2^53 and now - start < window_1 then
-    if start > now then -- the clock was set back
-      start = now
-      local state = struct.pack('<dI4', start, count)
-      call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + window_1) / 1000)))
+local function long_ago_calendar(start, stop)
+  -- A refund gives nothing back.
+  if now < start or now >= stop then start, stop = 0, 0 end
+  return start, stop
+end
+
+local function begin_clock(window)
+  local start = now - now % window
+  local stop, base = start + window, start / window % 2^22 * 2^31
+  return start, stop, base
+end
+
+local function begin_calendar(start)
+  local base = start / 60000000 % 2^22 * 2^31
+  return base
+end
+
+local function read(key, base)
+  local used, stored = 0, try('GET', key)
+  local number = tonumber(stored)
+  if number then
+    local count = number % 2147483648
+    if number - count == base then
+      used = count
+    elseif #stored > 16 then
+      number = nil
+      foreign(key, stored)
     end
-    start_1, used_1 = math.floor(start), math.floor(count)
+  elseif stored then
+    foreign(key, stored)
   end
+  return used, number
 end
 
---- check
-local left = start_1 + window_1 - now
-if used_1 > 0 then before_1 = left end
-if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
-reset_1 = before_1
-if cost_1 > remaining_1 then retry_1 = cost_1 > limit_1 and -1 or left end
-
---- charge
-remaining_1, reset_1 = remaining_1 - cost_1, start_1 + window_1 - now
-if used_1 > 0 then
-  call('INCRBY', KEYS[1], ARGV[1])
-else
-  local state = string.format('%d', base_1 + cost_1)
-  call('SET', KEYS[1], state, 'PXAT', string.format('%d', (start_1 + window_1) / 1000))
+local function read_first_request(key, window)
+  local start, used, stored = now, 0, try('GET', key)
+  if stored and #stored == 12 then
+    local begin, count = struct.unpack('<dI4', stored)
+    if count > 0 and begin < 2^53 and now - begin < window then
+      if begin > now then -- the clock was set back
+        begin = now
+        local state = struct.pack('<dI4', begin, count)
+        call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + window) / 1000)))
+      end
+      start, used = math.floor(begin), math.floor(count)
+    end
+  elseif stored then
+    foreign(key, stored)
+  end
+  local stop = start + window
+  return start, stop, used
 end
 
---- charge first_request
-remaining_1, reset_1 = remaining_1 - cost_1, start_1 + window_1 - now
-local state = struct.pack('<dI4', start_1, used_1 + cost_1)
-if used_1 > 0 then
-  call('SET', KEYS[1], state, 'KEEPTTL')
-else
-  call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((start_1 + window_1) / 1000)))
+local function check(cost, limit, stop, used)
+  local remaining, reset, retry, before, left = 0, 0, 0, 0, stop - now
+  if used > 0 then before, reset = left, left end
+  if used < limit then remaining = limit - used end
+  if cost > remaining then retry = cost > limit and -1 or left end
+  return remaining, reset, retry, before
 end
 
---- refund
-if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
-  if used_1 > cost_1 then
-    call('DECRBY', KEYS[1], ARGV[1])
+local function charge(key, cost, units, base, stop, used, remaining)
+  remaining = remaining - cost
+  local reset = stop - now
+  if used == 0 or type(try('INCRBY', key, units)) == 'table' then -- no integer to Redis: 0x1
+    local state = string.format('%d', base + used + cost)
+    call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
+  end
+  return remaining, reset
+end
+
+local function charge_first_request(key, cost, start, stop, used, remaining)
+  remaining = remaining - cost
+  local reset = stop - now
+  local state = struct.pack('<dI4', start, used + cost)
+  if used > 0 then
+    call('SET', key, state, 'KEEPTTL')
   else
-    call('DEL', KEYS[1])
+    call('SET', key, state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
+  end
+  return remaining, reset
+end
+
+local function refund(key, cost, units, base, start, stop, used)
+  if used > 0 and charged >= start and charged < stop then
+    if used <= cost then
+      call('DEL', key)
+    elseif type(try('DECRBY', key, units)) == 'table' then
+      call('SET', key, string.format('%d', base + used - cost), 'KEEPTTL')
+    end
   end
 end
 
---- refund first_request
--- The charge must lie in this window, not in an earlier one.
-if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
-  if used_1 > cost_1 then
-    call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 - cost_1), 'KEEPTTL')
-  else
-    call('DEL', KEYS[1])
+local function refund_first_request(key, cost, start, stop, used)
+  -- The charge must lie in this window, not in an earlier one.
+  if used > 0 and charged >= start and charged < stop then
+    if used > cost then
+      call('SET', key, struct.pack('<dI4', start, used - cost), 'KEEPTTL')
+    else
+      call('DEL', key)
+    end
   end
 end
 
---- debit
--- A key of another window, which the clock was in before it was set back, stays.
-local owed = math.min(-cost_1, 2 * limit_1 - used_1)
-local own = not stored or stored - stored % 2147483648 == base_1
-if owed > 0 and own and charged >= start_1 and charged - start_1 < window_1 then
-  if used_1 > 0 then
-    call('INCRBY', KEYS[1], string.format('%d', owed))
-  else
-    local state = string.format('%d', base_1 + owed)
-    call('SET', KEYS[1], state, 'PXAT', string.format('%d', (start_1 + window_1) / 1000))
+local function debit(key, cost, limit, base, start, stop, used, number)
+  -- A key of another window, which the clock was in before it was set back, stays.
+  local owed = math.min(-cost, 2 * limit - used)
+  local own = not number or number - number % 2147483648 == base
+  if owed > 0 and own and charged >= start and charged < stop then
+    local units = string.format('%d', owed)
+    if used == 0 or type(try('INCRBY', key, units)) == 'table' then
+      local state = string.format('%d', base + used + owed)
+      call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
+    end
   end
 end
 
---- debit first_request
--- Where there is no window the charge has begun one.
-local owed, at = math.min(-cost_1, 2 * limit_1 - used_1), math.min(charged, now)
-if owed > 0 and used_1 == 0 and now - at < window_1 then
-  local state = struct.pack('<dI4', at, owed)
-  call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((at + window_1) / 1000)))
-elseif owed > 0 and used_1 > 0 and at >= start_1 then
-  call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 + owed), 'KEEPTTL')
+local function debit_first_request(key, cost, limit, window, start, used)
+  -- Where there is no window the charge has begun one.
+  local owed, at = math.min(-cost, 2 * limit - used), math.min(charged, now)
+  if owed > 0 and used == 0 and now - at < window then
+    local state = struct.pack('<dI4', at, owed)
+    call('SET', key, state, 'PXAT', string.format('%d', math.ceil((at + window) / 1000)))
+  elseif owed > 0 and used > 0 and at >= start then
+    call('SET', key, struct.pack('<dI4', start, used + owed), 'KEEPTTL')
+  end
 end

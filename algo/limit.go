@@ -2,9 +2,9 @@
 // Redis runs atomically, and a Go twin, which the embedded store runs and which
 // the tests hold against the Lua to the microsecond.
 //
-// An algorithm is closed: whatever depends on which one it is, is a method here.
-// No package above names an algorithm, so a new one changes this package, its
-// documentation, and nothing else.
+// An algorithm is a row of the table algorithms: whatever depends on which one it is, is a
+// member of that row. No package above names an algorithm, so a new one changes this
+// package, its documentation, and nothing else.
 package algo
 
 import (
@@ -92,7 +92,15 @@ const minute = 60e6 // us
 
 // Capacity is the most units that can be admitted at one instant.
 func (l *Limit) Capacity() int64 {
-	if l.Units > 0 && l.Algorithm.HasBurst() && l.Burst > 0 {
+	if l.Algorithm.HasBurst() {
+		return l.burst()
+	}
+	return l.Units
+}
+
+// burst is the capacity of a limit whose algorithm has a burst.
+func (l *Limit) burst() int64 {
+	if l.Units > 0 && l.Burst > 0 {
 		return l.Burst
 	}
 	return l.Units

@@ -1,155 +1,107 @@
 package algo
 
-import "strconv"
+import (
+	"errors"
+	"strconv"
+)
 
-// limiter is one limit made ready: its algorithm's arithmetic and script. It is
-// a union rather than an interface because TinyGo's calls through interfaces
-// cost more than a switch.
-type limiter struct {
-	algorithm Algorithm
-	fixed     fixedWindow
-	log       slidingWindowLog
-	counter   slidingWindowCounter
-	bucket    bucket // token_bucket, leaky_bucket and gcra
-	slots     concurrency
-
-	name    string     // of the .lua file
-	lua     string     // its text
-	variant string     // which of its sections to use, see section
-	args    []argument // the script's arguments after the cost, and the nonce
-	nonce   bool       // whether a nonce stands between them
+// algorithms is what depends on which algorithm a limit has: one row each. No code but
+// limiter_cases.go asks for the name of an algorithm.
+var algorithms = [endOfAlgorithms]algorithm{
+	0: { // of a number without an algorithm, which no limit of a plan has
+		name: "unknown", windows: ownWindow,
+		leasable: func(*Limit) error { return errNoAlgorithm },
+		longer:   unknownWait,
+	},
+	FixedWindow:          fixedWindowAlgorithm,
+	SlidingWindowLog:     slidingWindowLogAlgorithm,
+	SlidingWindowCounter: slidingWindowCounterAlgorithm,
+	TokenBucket:          bucketAlgorithm("token_bucket", common|1<<FieldBurst),
+	LeakyBucket:          bucketAlgorithm("leaky_bucket", common|1<<FieldBurst|1<<FieldOverflow|1<<FieldMaxDelay),
+	GCRA:                 bucketAlgorithm("gcra", common|1<<FieldBurst),
+	Concurrency:          concurrencyAlgorithm,
 }
 
-// argument appends one argument of a script.
-type argument func(dst []byte, l *limiter) []byte
+// algorithm is one row. All members are required. The arithmetic is not among them:
+// limiter_cases.go says why.
+type algorithm struct {
+	name    string // in configurations and in Redis keys
+	fields  fieldSet
+	windows windowKind
+
+	// leasable is Limit.Leasable.
+	leasable func(l *Limit) error
+	// longer is the wait of a cost that is so many units more than one that waits for
+	// retryAfterMicros, and fits into the capacity. known is false where that does not
+	// follow to the microsecond.
+	longer func(l *Limit, units, retryAfterMicros int64) (micros int64, known bool)
+	// make prepares a limit within its bounds.
+	make func(l *Limit) limiter
+}
+
+var errNoAlgorithm = errors.New("nothing is known of leases of no algorithm")
+
+// windowKind says what windows an algorithm's limits have.
+type windowKind uint8
+
+const (
+	noWindow   windowKind = iota + 1 // they count what is held at a moment
+	ownWindow                        // WindowMicros
+	orCalendar                       // WindowMicros, or the windows of a calendar
+)
+
+// form is one variant of an algorithm in Redis: its Lua, its arguments, its reply.
+type form struct {
+	file    string // the name of the .lua file
+	lua     string // its text
+	variant string // which of its functions to use, see stepOf
+	nonce   bool   // whether the request's nonce follows the cost
+	owes    bool   // whether a settlement may charge more than was charged
+	args    []argument
+	reply   []replyField
+}
 
 // arguments is how many arguments the limit has in a script.
-func (l *limiter) arguments() int {
-	n := 1 + len(l.args)
-	if l.nonce {
+func (f *form) arguments() int {
+	n := 1 + len(f.args)
+	if f.nonce {
 		n++
 	}
 	return n
 }
 
+// argument is one argument of a script, after the cost and the nonce: what the Lua calls
+// it, and how it is appended.
+type argument struct {
+	name   string
+	append func(dst []byte, l *limiter) []byte
+	text   bool // bound as text, of which the Lua makes numbers where it needs them
+}
+
+// limiter is one limit made ready: the form of its script and its arithmetic. It is a
+// union, so that a plan's limits lie in one piece of memory, which a request of other
+// sizes copies.
+type limiter struct {
+	kind Algorithm
+	*form
+
+	fixed   fixedWindow
+	log     slidingWindowLog
+	counter slidingWindowCounter
+	bucket  bucket // token_bucket, leaky_bucket and gcra
+	slots   concurrency
+}
+
+// newLimiter makes a limit within its bounds ready.
 func newLimiter(l *Limit) limiter {
-	switch l.Algorithm {
-	case FixedWindow:
-		return newFixedWindow(l)
-	case SlidingWindowLog:
-		return newSlidingWindowLog(l)
-	case SlidingWindowCounter:
-		return newSlidingWindowCounter(l)
-	case TokenBucket, LeakyBucket, GCRA:
-		return newBucketLimiter(l)
-	case Concurrency:
-		return newConcurrency(l)
-	}
-	return limiter{}
+	made := l.Algorithm.row().make(l)
+	made.kind = l.Algorithm
+	return made
 }
 
-// check decides cost as if it were not charged. A cost of 0 is always allowed.
-func (l *limiter) check(s State, nowMicros, cost int64) Decision {
-	switch l.algorithm {
-	case FixedWindow:
-		return l.fixed.check(s, nowMicros, cost)
-	case SlidingWindowLog:
-		return l.log.check(s, nowMicros, cost)
-	case SlidingWindowCounter:
-		return l.counter.check(s, nowMicros, cost)
-	case Concurrency:
-		return l.slots.check(s, nowMicros, cost)
-	default:
-		return l.bucket.check(s, nowMicros, cost)
-	}
-}
-
-// charge takes a cost above 0 that check has allowed. It brings d, which check
-// returned, up to date and returns the new state, in s where it has room.
-func (l *limiter) charge(s State, nowMicros, nonce, cost int64, d *Decision) State {
-	switch l.algorithm {
-	case FixedWindow:
-		return l.fixed.charge(s, nowMicros, cost, d)
-	case SlidingWindowLog:
-		return l.log.charge(s, nowMicros, cost, d)
-	case SlidingWindowCounter:
-		return l.counter.charge(s, nowMicros, cost, d)
-	case Concurrency:
-		return l.slots.charge(s, nowMicros, nonce, cost, d)
-	default:
-		return l.bucket.charge(s, nowMicros, cost, d)
-	}
-}
-
-// refund gives back a cost above 0 and returns the new state, in s.
-func (l *limiter) refund(s State, chargedAtMicros, nowMicros, nonce, cost int64) State {
-	switch l.algorithm {
-	case FixedWindow:
-		return l.fixed.refund(s, chargedAtMicros, nowMicros, cost)
-	case SlidingWindowLog:
-		return l.log.refund(s, chargedAtMicros, cost)
-	case SlidingWindowCounter:
-		return l.counter.refund(s, chargedAtMicros, nowMicros, cost)
-	case Concurrency:
-		return l.slots.release(s, nonce, cost)
-	default:
-		return l.bucket.refund(s, chargedAtMicros, nowMicros, cost)
-	}
-}
-
-// debit charges a cost above 0 at the time of an earlier charge, whether there is
-// room or not, up to one capacity on top of the capacity. It returns the new state,
-// in s where it has room.
-func (l *limiter) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
-	switch l.algorithm {
-	case FixedWindow:
-		return l.fixed.debit(s, chargedAtMicros, nowMicros, cost)
-	case SlidingWindowLog:
-		return l.log.debit(s, chargedAtMicros, nowMicros, cost)
-	case SlidingWindowCounter:
-		return l.counter.debit(s, chargedAtMicros, nowMicros, cost)
-	case Concurrency:
-		return s // slots are never owed
-	default:
-		if l.bucket.queue {
-			return s // it has let its requests go already, each at its turn
-		}
-		return l.bucket.debit(s, chargedAtMicros, nowMicros, cost)
-	}
-}
-
-// rebase makes what lies in the future of now, because the clock was set back,
-// what happened now, in s. It reports whether there was any.
-func (l *limiter) rebase(s State, nowMicros int64) (State, bool) {
-	switch l.algorithm {
-	case FixedWindow:
-		return l.fixed.rebase(s, nowMicros)
-	case SlidingWindowLog:
-		return l.log.rebase(s, nowMicros)
-	case SlidingWindowCounter:
-		return l.counter.rebase(s, nowMicros)
-	case Concurrency:
-		return l.slots.rebase(s, nowMicros)
-	default:
-		return l.bucket.rebase(s, nowMicros)
-	}
-}
-
-// expires is when the state no longer matters, in microseconds; 0 for none.
-func (l *limiter) expires(s State) int64 {
-	switch l.algorithm {
-	case FixedWindow:
-		return l.fixed.expires(s)
-	case SlidingWindowLog:
-		return l.log.expires(s)
-	case SlidingWindowCounter:
-		return l.counter.expires(s)
-	case Concurrency:
-		return l.slots.expires(s)
-	default:
-		return bucketExpires(s)
-	}
-}
+// unknownWait is longer of an algorithm where the wait depends on when the earlier
+// units came.
+func unknownWait(_ *Limit, _, _ int64) (micros int64, known bool) { return 0, false }
 
 // uncharged is a Decision that allows: what a limit says of a cost of 0.
 func uncharged(remaining, resetAfterMicros int64) Decision {

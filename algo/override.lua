@@ -5,51 +5,51 @@
 -- ARGV[1]  the factor that the limits' arguments were made for, in thousandths; it is
 --          the last argument, and missing where there is none
 -- Reply    last of all 1 if the key holds what is no override, else nothing. In place
---          of the limits' integers, and nothing was charged:
---          now, 0, -1    free
---          now, 1, left  blocked, for so long (us; -1 without end)
---          now, factor   the limits have another factor (thousandths)
---          now, 3, 0     the rule has no limits; 1 if the key holds what is no override
+--          of the limits' integers, and nothing was charged, a marker below 0 and a value:
+--          now, -1, 0       free
+--          now, -2, left    blocked, for so long (us; -1 without end)
+--          now, -4, 0       the rule has no limits; 1 if the key holds what is no override
+--          now, -5, factor  the limits have another factor (thousandths)
+--          Limits never begin with a number below 0, however many integers they answer.
 -- State    STRING: "block", "free", or "x" and a number of up to four digits and three
 --          decimals, from 0.001 to 1000. Anything else counts as no key, and so does
---          a key of another type.
+--          a key of another type. It is the operator's, and stays.
 -- TTL      the operator's
 --
--- compose.go makes scripts of the sections below: [1] stands for the first of the
--- rule's own keys and arguments, which follow those of the limits; an arrow for another
--- section.
+-- compose.go makes scripts of the functions below: see there how it binds what they
+-- take, and keeps what they return.
 
---- read
-local ignored, factor
-do
-  local override = redis.pcall('GET', KEYS[1])
-  if override == 'free' then
-    --> lift
-    return {now, 0, -1}
-  elseif override == 'block' then
-    local left = call('PTTL', KEYS[1])
-    return {now, 1, left < 0 and -1 or left > 0 and left * 1000 or 1000}
-  elseif override then
-    if type(override) == 'table' then
-      -- An error: a key of another type, or one that this user may not read.
-      if not string.find(override.err, 'WRONGTYPE', 1, true) then return override end
-      override = ''
-    end
-    local whole, part = string.match(override, '^x(%d%d?%d?%d?)(.*)$')
-    local thousandths = 0
-    if whole and (part == '' or string.find(part, '^%.%d%d?%d?$')) then
-      thousandths = whole * 1000 + string.sub(part .. '000', 2, 4)
-    end
-    if thousandths < 1 or thousandths > 1000000 then
-      ignored = 1
-    elseif thousandths ~= 1000 then
-      factor = string.format('%d', thousandths)
+local function read(key, penalty_key)
+  local ignored, factor
+  do
+    local override = try('GET', key)
+    if override == 'free' then
+      if penalty_key then call('DEL', penalty_key) end
+      return {now, -1, 0}
+    elseif override == 'block' then
+      local left = call('PTTL', key)
+      return {now, -2, left < 0 and -1 or left > 0 and left * 1000 or 1000}
+    elseif override then
+      if type(override) == 'table' then
+        -- An error: a key of another type, or one that this user may not read.
+        if not string.find(override.err, 'WRONGTYPE', 1, true) then return override end
+        override = ''
+      end
+      local whole, part = string.match(override, '^x(%d%d?%d?%d?)(.*)$')
+      local thousandths = 0
+      if whole and (part == '' or string.find(part, '^%.%d%d?%d?$')) then
+        thousandths = whole * 1000 + string.sub(part .. '000', 2, 4)
+      end
+      if thousandths < 1 or thousandths > 1000000 then
+        ignored = 1
+      elseif thousandths ~= 1000 then
+        factor = string.format('%d', thousandths)
+      end
     end
   end
+  return ignored, factor
 end
 
---- lift penalty
-call('DEL', KEYS[2])
-
---- compare
-if factor ~= ARGV[1] then return {now, (factor or 1000) + 0} end
+local function compare(factor, sized)
+  if factor ~= sized then return {now, -5, (factor or 1000) + 0} end
+end

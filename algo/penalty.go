@@ -3,7 +3,6 @@ package algo
 import (
 	_ "embed"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"strconv"
 )
@@ -70,14 +69,14 @@ func (p *Penalty) Strikes(s State, nowMicros int64) int64 {
 
 func (p *Penalty) validate() error {
 	if !within(p.After, 1, MaxStrikes) || !within(p.WithinMicros, MinWindowMicros, MaxWindowMicros) {
-		return fmt.Errorf("a penalty after %d rejections within %d us is out of range", p.After, p.WithinMicros)
+		return invalid("a penalty after ", p.After, " rejections within ", p.WithinMicros, " us is out of range")
 	}
 	if len(p.ForMicros) == 0 || len(p.ForMicros) > MaxBlocks {
-		return fmt.Errorf("%d blocks in a penalty (want 1 to %d)", len(p.ForMicros), MaxBlocks)
+		return invalid(len(p.ForMicros), " blocks in a penalty (want 1 to ", MaxBlocks, ")")
 	}
 	for _, micros := range p.ForMicros {
 		if !within(micros, MinWindowMicros, MaxWindowMicros) {
-			return fmt.Errorf("a block of %d us is out of range", micros)
+			return invalid("a block of ", micros, " us is out of range")
 		}
 	}
 	return nil
@@ -162,6 +161,9 @@ func (p *Penalty) ExpiresAtMicros(s State) int64 {
 func PenaltyID() ID { return ID{Algorithm: 255} }
 
 const penaltyArgs = 4
+
+// penaltyArgNames are what penalty.lua calls them.
+var penaltyArgNames = [penaltyArgs]string{"after", "within", "lengths", "told"}
 
 // Args are the script's arguments that do not depend on the request.
 func (p *Penalty) Args() []string {

@@ -154,7 +154,7 @@ func (p *Plan) RefundAs(nonce int64, states []State, chargedAtMicros, nowMicros 
 		switch l := &p.limiters[i]; {
 		case costs[i] > 0:
 			states[i] = l.refund(states[i], chargedAtMicros, nowMicros, nonce, costs[i])
-		case costs[i] < 0:
+		case costs[i] < 0 && l.owes:
 			states[i] = l.debit(states[i], chargedAtMicros, nowMicros, -max(costs[i], -2*MaxUnits))
 		}
 	}
@@ -237,7 +237,7 @@ func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args) }
 // on the limit alone, so that all but those of a Sized plan can be encoded once.
 func (p *Plan) AppendArg(dst []byte, i, n int) []byte {
 	l := &p.limiters[i]
-	return l.args[n](dst, l)
+	return l.args[n].append(dst, l)
 }
 
 // Args are the arguments that follow limit i's cost, and its nonce.

@@ -30,20 +30,81 @@ func (l *Limit) maxWaitMicros() int64 {
 // is the units remaining and retry_after alone.
 func (p *Plan) ReplyLen() int {
 	n := 1
-	for i := range p.limits {
-		n += replyFields(&p.limits[i])
+	for i := range p.limiters {
+		n += len(p.limiters[i].reply)
 	}
 	return n
 }
 
-func replyFields(l *Limit) int {
-	switch {
-	case l.Algorithm == Concurrency:
-		return 2
-	case l.Queue || l.CalendarID != "":
-		return 5
+// replyField is one integer of a limit's part of a reply.
+type replyField uint8
+
+const (
+	replyRemaining replyField = iota // Decision.Remaining
+	replyReset                       // ResetAfterMicros
+	replyRetry                       // RetryAfterMicros
+	replyBefore                      // ResetBeforeMicros
+	replyDelay                       // DelayMicros
+	replyStart                       // BeginsMicros
+	endOfReplyFields
+)
+
+// usualReply is what most limits answer.
+var usualReply = [...]replyField{replyRemaining, replyReset, replyRetry, replyBefore}
+
+// replyNames are what the scripts call the fields.
+var replyNames = [endOfReplyFields]string{
+	replyRemaining: "remaining", replyReset: "reset", replyRetry: "retry",
+	replyBefore: "before", replyDelay: "delay", replyStart: "start",
+}
+
+// put sets the field of d.
+func (f replyField) put(d *Decision, value int64) {
+	switch f {
+	case replyRemaining:
+		d.Remaining = value
+	case replyReset:
+		d.ResetAfterMicros = value
+	case replyRetry:
+		d.RetryAfterMicros = value
+	case replyBefore:
+		d.ResetBeforeMicros = value
+	case replyDelay:
+		d.DelayMicros = value
+	case replyStart:
+		d.BeginsMicros = value
 	}
-	return 4
+}
+
+// of is the field of d.
+func (f replyField) of(d *Decision) int64 {
+	switch f {
+	case replyRemaining:
+		return d.Remaining
+	case replyReset:
+		return d.ResetAfterMicros
+	case replyRetry:
+		return d.RetryAfterMicros
+	case replyBefore:
+		return d.ResetBeforeMicros
+	case replyDelay:
+		return d.DelayMicros
+	case replyStart:
+		return d.BeginsMicros
+	}
+	return 0
+}
+
+// AppendReply appends what the script answers of decisions that were made at a time:
+// what ParseReply reads.
+func (p *Plan) AppendReply(values []int64, nowMicros int64, decisions []Decision) []int64 {
+	values = append(values, nowMicros)
+	for i := range p.limiters {
+		for _, field := range p.limiters[i].reply {
+			values = append(values, field.of(&decisions[i]))
+		}
+	}
+	return values
 }
 
 // ParseReply reads the reply of Script into out, one element for each limit.
@@ -63,39 +124,30 @@ func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allow
 	atMicros, allowed = values[0], true
 	values = values[1:]
 	for i := range p.limits {
-		l := &p.limits[i]
-		if !parseDecision(l, values, &out[i]) {
+		fields := p.limiters[i].reply
+		if !parseDecision(&p.limits[i], fields, values, &out[i]) {
 			return 0, false, ErrReplyRange
 		}
 		allowed = allowed && out[i].Allowed
-		values = values[replyFields(l):]
+		values = values[len(fields):]
 	}
 	return atMicros, allowed, nil
 }
 
 // parseDecision reads one limit's part and reports whether it makes sense.
-func parseDecision(l *Limit, values []int64, d *Decision) bool {
-	if l.Algorithm == Concurrency {
-		*d = Decision{Remaining: values[0], RetryAfterMicros: values[1], Allowed: values[1] == 0}
-		return within(d.Remaining, 0, l.Capacity()) && within(d.RetryAfterMicros, Never, l.maxWaitMicros())
+func parseDecision(l *Limit, fields []replyField, values []int64, d *Decision) bool {
+	*d = Decision{}
+	for n, field := range fields {
+		field.put(d, values[n])
 	}
-	*d = Decision{
-		Remaining:         values[0],
-		ResetAfterMicros:  values[1],
-		RetryAfterMicros:  values[2],
-		Allowed:           values[2] == 0,
-		ResetBeforeMicros: values[3],
-	}
-	if l.Queue {
-		d.DelayMicros = values[4]
-	}
+	d.Allowed = d.RetryAfterMicros == 0
 	most := l.maxWaitMicros()
 	if l.CalendarID != "" {
-		d.BeginsMicros, d.EndsMicros = l.Bounds.window(values[4])
-		if d.BeginsMicros != values[4] || d.EndsMicros == 0 {
+		begins, ends := l.Bounds.window(d.BeginsMicros)
+		if begins != d.BeginsMicros || ends == 0 {
 			return false
 		}
-		most = d.EndsMicros - d.BeginsMicros
+		d.EndsMicros, most = ends, ends-begins
 	}
 	return within(d.Remaining, 0, l.Capacity()) &&
 		within(d.ResetAfterMicros, 0, most) &&

@@ -40,31 +40,34 @@ type Ruling struct {
 	Factor int64
 }
 
-// The second integer of a reply of three.
+// Marker is the second integer of a short reply, in which no limit has a part: the time,
+// the marker and a value. It is below 0. After the time limits answer what remains of the
+// first of them, which never is, so neither form can be taken for the other, whatever the
+// limits and the terms are.
+type Marker int64
+
+// The markers. override.lua, penalty.lua and replyOfTerms write them. None is used again
+// with another meaning.
 const (
-	replyFree = iota
-	replyBlock
-	replyPenalty
-	replyUnlimited
+	MarkFree      Marker = -1 // value: 0
+	MarkBlock     Marker = -2 // value: how long the operator's block still lasts, us, or Never
+	MarkPenalty   Marker = -3 // value: how long the penalty's block still lasts, us
+	MarkUnlimited Marker = -4 // value: 1 if the operator has set what is no override; else 0
+	MarkFactor    Marker = -5 // value: the factor that is in force, in thousandths
 )
+
+// shortLen is the number of integers in a short reply.
+const shortLen = 3
 
 // ParseRuling reads the reply of the script of any plan, of one with terms, too. out
 // is filled in as ParseReply does where the limits have decided.
 func (p *Plan) ParseRuling(values []int64, out []Decision) (r Ruling, err error) {
-	switch n := len(values); {
-	case p.terms == (Terms{}) || n == 0 || n == 1 && len(p.limits) > 0:
-	case !within(values[0], 0, maxReplyMicros):
-		return Ruling{}, ErrReplyRange
-	case n == 2:
-		return p.parseFactor(values)
-	case n == 3:
-		return p.parseShort(values)
-	case len(p.limits) == 0:
-		return Ruling{}, ErrReplyLength
-	default:
-		values = p.parseTerms(values, &r)
-		if !within(r.EarnedMicros, 0, maxReplyMicros) {
-			return Ruling{}, ErrReplyRange
+	if p.terms != (Terms{}) {
+		if len(values) > 1 && values[1] < 0 {
+			return p.parseShort(values)
+		}
+		if values, err = p.parseTerms(values, &r); err != nil {
+			return Ruling{}, err
 		}
 	}
 	r.AtMicros, r.Allowed, err = p.ParseReply(values, out)
@@ -74,54 +77,64 @@ func (p *Plan) ParseRuling(values []int64, out []Decision) (r Ruling, err error)
 	return r, err
 }
 
-// parseFactor reads a reply that says that another factor is in force.
-func (p *Plan) parseFactor(values []int64) (Ruling, error) {
-	if !p.terms.Overrides || len(p.limits) == 0 {
+// parseShort reads a short reply, if it is one that the plan's script can give.
+func (p *Plan) parseShort(values []int64) (Ruling, error) {
+	if len(values) != shortLen {
 		return Ruling{}, ErrReplyLength
 	}
-	if !within(values[1], 1, MaxFactor) {
-		return Ruling{}, ErrReplyRange
-	}
-	return Ruling{AtMicros: values[0], Factor: values[1]}, ErrOtherFactor
-}
-
-// parseShort reads a reply that no limit has a part in.
-func (p *Plan) parseShort(values []int64) (Ruling, error) {
-	r := Ruling{AtMicros: values[0], LeftMicros: values[2]}
-	switch values[1] {
-	case replyFree:
-		r.By, r.Allowed, r.LeftMicros = ByFree, true, 0
-	case replyBlock:
-		r.By = ByBlock
-	case replyPenalty:
-		r.By = ByPenalty
-	case replyUnlimited:
-		return Ruling{AtMicros: values[0], Allowed: true, Ignored: values[2] != 0}, nil
+	at, mark, value := values[0], Marker(values[1]), values[2]
+	r, most := Ruling{AtMicros: at}, int64(maxReplyMicros)
+	least, known := int64(0), p.terms.Overrides
+	switch mark {
+	case MarkFree:
+		r.By, r.Allowed, most = ByFree, true, 0
+	case MarkBlock:
+		r.By, r.LeftMicros, least = ByBlock, value, Never
+	case MarkPenalty:
+		r.By, r.LeftMicros, known = ByPenalty, value, p.terms.Penalty != nil
+	case MarkUnlimited:
+		r.Allowed, r.Ignored, most, known = true, value != 0, 1, len(p.limits) == 0
+	case MarkFactor:
+		r.Factor, least, most, known = value, 1, MaxFactor, known && len(p.limits) > 0
 	default:
-		return Ruling{}, ErrReplyRange
+		known = false
 	}
-	if !within(r.LeftMicros, Never, maxReplyMicros) {
+	switch {
+	case !known || !within(at, 0, maxReplyMicros) || !within(value, least, most):
 		return Ruling{}, ErrReplyRange
+	case mark == MarkFactor:
+		return r, ErrOtherFactor
 	}
 	return r, nil
 }
 
-// parseTerms reads what stands after the limits' integers, and returns those.
-func (p *Plan) parseTerms(values []int64, r *Ruling) (rest []int64) {
-	rest = values[:min(p.ReplyLen(), len(values))]
-	values = values[len(rest):]
-	if p.terms.Penalty != nil && len(values) > 0 {
+// parseTerms reads what stands after the limits' integers, and returns those. A reply
+// that is the time alone has nothing of the kind.
+func (p *Plan) parseTerms(values []int64, r *Ruling) (rest []int64, err error) {
+	n := p.ReplyLen()
+	if len(p.limits) == 0 || len(values) < n {
+		if len(p.limits) > 0 && len(values) == 1 {
+			return values, nil
+		}
+		return nil, ErrReplyLength
+	}
+	rest, values = values[:n], values[n:]
+	if p.terms.Penalty != nil {
+		if len(values) == 0 {
+			return nil, ErrReplyLength
+		}
 		r.EarnedMicros, values = values[0], values[1:]
-	} else if p.terms.Penalty != nil {
-		return nil
 	}
 	if p.terms.Overrides && len(values) > 0 {
 		r.Ignored, values = values[0] != 0, values[1:]
 	}
-	if len(values) > 0 {
-		return nil
+	switch {
+	case len(values) > 0:
+		return nil, ErrReplyLength
+	case !within(r.EarnedMicros, 0, maxReplyMicros):
+		return nil, ErrReplyRange
 	}
-	return rest
+	return rest, nil
 }
 
 // Earned makes the decisions that reject reject for as long as the block that they

@@ -2,6 +2,7 @@ package algo
 
 import (
 	_ "embed"
+	"errors"
 	"math"
 	"math/bits"
 )
@@ -34,28 +35,47 @@ type slidingWindowCounter struct {
 // maxProduct bounds limit * steps: half of what doubles count exactly.
 const maxProduct = 1 << 52
 
-func newSlidingWindowCounter(l *Limit) limiter {
+// slidingWindowCounterAlgorithm is the row of sliding_window_counter.
+var slidingWindowCounterAlgorithm = algorithm{
+	name: "sliding_window_counter", fields: common | 1<<FieldSubWindows, windows: ownWindow,
+	leasable: func(*Limit) error { return errCounterLease },
+	longer:   unknownWait,
+	make: func(l *Limit) limiter {
+		form := &counterForm
+		if l.SubWindows > 1 {
+			form = &subWindowsForm
+		}
+		return limiter{form: form, counter: newSlidingWindowCounter(l)}
+	},
+}
+
+var errCounterLease = errors.New("a sliding_window_counter weighs requests by when they come")
+
+// The forms of sliding_window_counter.
+var (
+	counterForm = form{
+		file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one", owes: true,
+		args: counterArgs[:2], reply: usualReply[:],
+	}
+	subWindowsForm = form{
+		file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "several", owes: true,
+		args: counterArgs[:], reply: usualReply[:],
+	}
+)
+
+func newSlidingWindowCounter(l *Limit) slidingWindowCounter {
 	c := slidingWindowCounter{limit: l.Units, window: l.WindowMicros, step: 1}
 	c.size = c.window / max(l.SubWindows, 1)
 	for c.steps = c.size; c.steps > maxProduct/max(c.limit, 1); c.steps = ceilDiv(c.size, c.step) {
 		c.step *= 2
 	}
-	counter := limiter{
-		algorithm: SlidingWindowCounter,
-		counter:   c,
-		name:      "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one",
-		args: counterArgs[:2],
-	}
-	if l.SubWindows > 1 {
-		counter.variant, counter.args = "several", counterArgs[:]
-	}
-	return counter
+	return c
 }
 
 var counterArgs = [...]argument{
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.limit) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.size) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.window/l.counter.size) },
+	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.limit) }},
+	{name: "size", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.size) }},
+	{name: "n", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.window/l.counter.size) }, text: true},
 }
 
 // tally is what a state comes to at one instant.

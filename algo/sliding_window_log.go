@@ -1,6 +1,9 @@
 package algo
 
-import _ "embed"
+import (
+	_ "embed"
+	"errors"
+)
 
 //go:embed sliding_window_log.lua
 var slidingWindowLogLua string
@@ -30,18 +33,27 @@ const (
 	entryLen
 )
 
-func newSlidingWindowLog(l *Limit) limiter {
-	return limiter{
-		algorithm: SlidingWindowLog,
-		log:       slidingWindowLog{l.Units, l.WindowMicros, ceilDiv(l.WindowMicros, logEntries)},
-		name:      "sliding_window_log", lua: slidingWindowLogLua,
-		args: logArgs[:],
-	}
+// slidingWindowLogAlgorithm is the row of sliding_window_log.
+var slidingWindowLogAlgorithm = algorithm{
+	name: "sliding_window_log", fields: common, windows: ownWindow,
+	leasable: func(*Limit) error { return errLogLease },
+	longer:   unknownWait,
+	make: func(l *Limit) limiter {
+		w := slidingWindowLog{l.Units, l.WindowMicros, ceilDiv(l.WindowMicros, logEntries)}
+		return limiter{form: &logForm, log: w}
+	},
+}
+
+var errLogLease = errors.New("a sliding_window_log has an entry for each request, made when the request comes")
+
+var logForm = form{
+	file: "sliding_window_log", lua: slidingWindowLogLua, owes: true,
+	args: logArgs[:], reply: usualReply[:],
 }
 
 var logArgs = [...]argument{
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.limit) },
-	func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.window) },
+	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.limit) }},
+	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.window) }},
 }
 
 // since returns the entries whose last charge came after a time, part of s.

@@ -45,7 +45,7 @@ func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
 	p.terms, p.limits = terms, append([]Limit(nil), limits...)
 	for i := range p.limits {
 		p.limiters = append(p.limiters, newLimiter(&p.limits[i]))
-		if p.limits[i].Algorithm == Concurrency {
+		if p.limiters[i].nonce {
 			p.slots = i
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -65,13 +64,14 @@ func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed
 // asked is what a call brings beside costs.
 type asked struct {
 	now, cost, factor int64
+	nonce             int64
 	strikes           []Strikes
 	deferred          bool
 }
 
 // args are all arguments of a call, but for the test's clock.
 func (a *asked) args(p *Plan) []any {
-	l := luaPlan{Plan: p}
+	l := luaPlan{Plan: p, nonce: a.nonce}
 	args := l.arguments(p.Each(a.cost))
 	if p.terms.Penalty != nil {
 		for _, arg := range p.terms.Penalty.Args() {
@@ -328,20 +328,20 @@ func TestParseRuling(t *testing.T) {
 		{"an integer too many of overrides", overrides, []int64{7, 4, 5, 0, 0, 1, 0}, Ruling{}, ErrReplyLength},
 		{"an integer too many of a penalty", penalty, []int64{7, 4, 5, 0, 0, 0, 0}, Ruling{}, ErrReplyLength},
 		{"penalty alone", penalty, []int64{7, 0, 5, 5, 5, 9}, Ruling{AtMicros: 7, EarnedMicros: 9}, nil},
-		{"free", both, []int64{7, 0, -1}, Ruling{AtMicros: 7, Allowed: true, By: ByFree}, nil},
-		{"blocked", both, []int64{7, 1, -1}, Ruling{AtMicros: 7, By: ByBlock, LeftMicros: Never}, nil},
-		{"penalized", penalty, []int64{7, 2, 8}, Ruling{AtMicros: 7, By: ByPenalty, LeftMicros: 8}, nil},
-		{"unlimited", none, []int64{7, 3, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
-		{"unlimited, ignored", none, []int64{7, 3, 1}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
-		{"another factor", both, []int64{7, 2000}, Ruling{AtMicros: 7, Factor: 2000}, ErrOtherFactor},
-		{"a factor of 0", both, []int64{7, 0}, Ruling{}, ErrReplyRange},
-		{"too large a factor", both, []int64{7, MaxFactor + 1}, Ruling{}, ErrReplyRange},
-		{"a factor where there is none", penalty, []int64{7, 2000}, Ruling{}, ErrReplyLength},
-		{"a factor of nothing", none, []int64{7, 2000}, Ruling{}, ErrReplyLength},
-		{"no such kind", both, []int64{7, 4, 0}, Ruling{}, ErrReplyRange},
-		{"a life below never", both, []int64{7, 1, -2}, Ruling{}, ErrReplyRange},
-		{"a life too large", both, []int64{7, 1, math.MaxInt64}, Ruling{}, ErrReplyRange},
-		{"time below 0", both, []int64{-1, 1, 1}, Ruling{}, ErrReplyRange},
+		{"free", both, []int64{7, -1, 0}, Ruling{AtMicros: 7, Allowed: true, By: ByFree}, nil},
+		{"blocked", both, []int64{7, -2, -1}, Ruling{AtMicros: 7, By: ByBlock, LeftMicros: Never}, nil},
+		{"penalized", penalty, []int64{7, -3, 8}, Ruling{AtMicros: 7, By: ByPenalty, LeftMicros: 8}, nil},
+		{"unlimited", none, []int64{7, -4, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
+		{"unlimited, ignored", none, []int64{7, -4, 1}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
+		{"another factor", both, []int64{7, -5, 2000}, Ruling{AtMicros: 7, Factor: 2000}, ErrOtherFactor},
+		{"a factor of 0", both, []int64{7, -5, 0}, Ruling{}, ErrReplyRange},
+		{"too large a factor", both, []int64{7, -5, MaxFactor + 1}, Ruling{}, ErrReplyRange},
+		{"a factor where there is none", penalty, []int64{7, -5, 2000}, Ruling{}, ErrReplyRange},
+		{"a factor of nothing", none, []int64{7, -5, 2000}, Ruling{}, ErrReplyRange},
+		{"no such kind", both, []int64{7, -6, 0}, Ruling{}, ErrReplyRange},
+		{"a life below never", both, []int64{7, -2, -2}, Ruling{}, ErrReplyRange},
+		{"a life too large", both, []int64{7, -2, math.MaxInt64}, Ruling{}, ErrReplyRange},
+		{"time below 0", both, []int64{-1, -2, 1}, Ruling{}, ErrReplyRange},
 		{"too large a block", both, []int64{7, 0, 5, 5, 5, math.MaxInt64}, Ruling{}, ErrReplyRange},
 		{"nothing", both, nil, Ruling{}, ErrReplyLength},
 		{"limits without terms", both, []int64{7, 4, 5, 0, 0}, Ruling{}, ErrReplyLength},
@@ -382,23 +382,6 @@ func TestParseRulingOfAnything(t *testing.T) {
 				if err == nil && (got.AtMicros < 0 || got.LeftMicros < Never || got.EarnedMicros < 0 || got.Allowed && got.By.Blocks()) {
 					t.Fatalf("%v: %+v", values, got)
 				}
-			}
-		}
-	}
-}
-
-var indexes = regexp.MustCompile(`\[[0-9]+\]`)
-
-// TestTermSectionsAreUsed finds lines of the terms' files that no script has.
-func TestTermSectionsAreUsed(t *testing.T) {
-	t.Parallel()
-	p := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, tenInASecond)
-	script := indexes.ReplaceAllString(unindent(p.Script().Source), "[]")
-	for _, lua := range []string{overrideLua, penaltyLua} {
-		for line := range strings.Lines(lua) {
-			line = unindent(line)
-			if isCode(line) && !strings.HasPrefix(line, arrow) && !strings.Contains(script, indexes.ReplaceAllString(line, "[]")) {
-				t.Errorf("no script has the line %q", line)
 			}
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
 	"strconv"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/algo/vectors"
 )
 
-// A vector is one worked example of testdata/vectors.json. Any implementation
+// A vector is one worked example of package vectors. Any implementation
 // can replay it.
 type vector struct {
 	Name   string
@@ -109,18 +110,14 @@ func (v *vector) run(t *testing.T, n int, check func(t *testing.T)) {
 	t.Run("step "+strconv.Itoa(n), check)
 }
 
-func readVectors(t *testing.T) (vectors []vector) {
+func readVectors(t *testing.T) (all []vector) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder := json.NewDecoder(bytes.NewReader(vectors.JSON))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&vectors); err != nil {
+	if err := decoder.Decode(&all); err != nil {
 		t.Fatal(err)
 	}
-	return vectors
+	return all
 }
 
 func (v *vector) plan(t *testing.T) *Plan {

@@ -106,7 +106,7 @@ func (r *report) writeChart(out io.Writer) error {
 func (r *report) throughputPanel() *panel {
 	p := &panel{
 		title: "Requests per second",
-		note:  "one Envoy worker, 16 connections; the line is from the least to the most of the rounds",
+		note:  "one Envoy worker, 16 connections; the line is from the least to the most of the rounds; × is of the pair's in the same group",
 	}
 	for _, g := range groups {
 		var bars []bar
@@ -121,7 +121,7 @@ func (r *report) throughputPanel() *panel {
 			}
 			b.parts = []part{{class, b.whole.Median}}
 			if g.against != "" && s.id != g.against {
-				b.times = spreadOf(r.Results.ratio(s.id, g.against, mainLoad, requestsPerSecond)).Median
+				b.times = b.whole.Median / r.Results.spread(g.against, mainLoad, requestsPerSecond).Median
 			}
 			bars = append(bars, b)
 		}

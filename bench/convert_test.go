@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,10 +36,10 @@ func TestConvertedDecidesAsTheServiceDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, example := range []string{"address", "nested", "routes", "matches"} {
+	for _, example := range []string{"address", "nested", "routes", "matches", "vip"} {
 		t.Run(example, func(t *testing.T) {
 			dir := filepath.Join(root, "cmd/sluice/convert/testdata", example)
-			d := newDuel(t, binary, readExample(t, dir, "ratelimit.yaml"), readExample(t, dir, "envoy.yaml"))
+			d := newDuel(t, binary, shortened(readExample(t, dir, "ratelimit.yaml")), readExample(t, dir, "envoy.yaml"))
 			random := rand.New(rand.NewPCG(1, uint64(len(example))))
 			for range 600 {
 				d.fight(randomRequest(random))
@@ -83,12 +82,10 @@ type duel struct {
 	t      *testing.T
 	url    string
 	domain string
-	hosts  []struct {
-		Domains []string
-		Routes  []routeModel
-	}
-	bare []limitModel
+	hosts  []hostModel
+	bare   []limitModel
 
+	json     []byte // what the files were converted to
 	rules    *rule.Set
 	matcher  rule.Matcher
 	states   map[string][]algo.State
@@ -97,40 +94,9 @@ type duel struct {
 	rejected int
 }
 
-// What the test knows of Envoy's routes.
-type (
-	routeModel struct {
-		Match struct{ Prefix, Path string }
-		Route struct {
-			RateLimits []limitModel `yaml:"rate_limits"`
-		}
-	}
-	limitModel  struct{ Actions []actionModel }
-	actionModel struct {
-		RemoteAddress *struct{} `yaml:"remote_address"`
-		GenericKey    *struct {
-			DescriptorValue string `yaml:"descriptor_value"`
-		} `yaml:"generic_key"`
-		RequestHeaders *struct {
-			HeaderName    string `yaml:"header_name"`
-			DescriptorKey string `yaml:"descriptor_key"`
-		} `yaml:"request_headers"`
-		HeaderValueMatch *struct {
-			DescriptorKey   string `yaml:"descriptor_key"`
-			DescriptorValue string `yaml:"descriptor_value"`
-			ExpectMatch     *bool  `yaml:"expect_match"`
-			Headers         []struct {
-				Name        string
-				StringMatch struct{ Exact string } `yaml:"string_match"`
-			}
-		} `yaml:"header_value_match"`
-	}
-)
-
 func newDuel(t *testing.T, binary, service, envoy string) *duel {
 	t.Helper()
-	service = shortened(service)
-	result, err := convert.RateLimit([]byte(service), []byte(envoy))
+	result, err := convert.RateLimit(convert.File{Name: "ratelimit.yaml", Text: []byte(service)}, convert.File{Name: "envoy.yaml", Text: []byte(envoy)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +104,7 @@ func newDuel(t *testing.T, binary, service, envoy string) *duel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &duel{t: t, states: map[string][]algo.State{}, tainted: map[string]bool{}}
+	d := &duel{t: t, json: result.JSON, states: map[string][]algo.State{}, tainted: map[string]bool{}}
 	if d.rules, err = rule.Compile(cfg, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -216,33 +182,12 @@ func startService(t *testing.T, binary, file string) string {
 	return address
 }
 
-// visit is one request, as both sides see it.
-type visit struct {
-	host, path string
-	headers    map[string]string
-	ip         string
-}
-
-func randomRequest(random *rand.Rand) visit {
-	pick := func(list ...string) string { return list[random.IntN(len(list))] }
-	s := visit{
-		host: pick("a.example.com", "b.example.com"), path: pick("/healthz", "/api/x", "/other"),
-		ip: pick("203.0.113.7", "203.0.113.8", "198.51.100.1"), headers: map[string]string{},
-	}
-	for name, values := range map[string][]string{
-		"x-service": {"", "batch", "legacy", "web1", "web2", "shop", "we"}, "x-type": {"", "marketing", "news"}, "x-to-number": {"", "1", "2"},
-		"x-tenant": {"", "a", "b", "c"}, "x-plan": {"", "free", "pro"},
-	} {
-		if value := pick(values...); value != "" {
-			s.headers[name] = value
-		}
-	}
-	return s
-}
-
 // fight has both sides decide a request.
 func (d *duel) fight(s visit) {
 	d.t.Helper()
+	if _, routed := d.limits(s); !routed {
+		return // 404 in any case
+	}
 	service := d.service(s)
 	sluice, tags, alone := d.sluice(s)
 	tainted := slices.ContainsFunc(tags, func(tag string) bool { return d.tainted[tag] })
@@ -318,7 +263,8 @@ func (d *duel) service(s visit) (admitted bool) {
 		Entries []entry `json:"entries"`
 	}
 	var sent []descriptor
-	for _, limit := range d.limits(s) {
+	limits, _ := d.limits(s)
+	for _, limit := range limits {
 		var one descriptor
 		for _, a := range limit.Actions {
 			key, value, ok := a.send(s)
@@ -348,41 +294,4 @@ func (d *duel) service(s visit) (admitted bool) {
 		d.t.Fatalf("the service answers %s", response.Status)
 	}
 	return response.StatusCode == http.StatusOK
-}
-
-// limits are the rate limits of the route that Envoy would take.
-func (d *duel) limits(s visit) []limitModel {
-	for _, h := range d.hosts {
-		if !slices.Contains(h.Domains, s.host) && !slices.Contains(h.Domains, "*") {
-			continue
-		}
-		for _, r := range h.Routes {
-			if r.Match.Path == s.path || r.Match.Prefix != "" && strings.HasPrefix(s.path, r.Match.Prefix) {
-				return r.Route.RateLimits
-			}
-		}
-		return nil
-	}
-	return d.bare
-}
-
-// send is what an action makes of a request.
-func (a *actionModel) send(s visit) (key, value string, ok bool) {
-	switch {
-	case a.RemoteAddress != nil:
-		return "remote_address", s.ip, true
-	case a.GenericKey != nil:
-		return "generic_key", a.GenericKey.DescriptorValue, true
-	case a.RequestHeaders != nil:
-		value, ok := s.headers[a.RequestHeaders.HeaderName]
-		return a.RequestHeaders.DescriptorKey, value, ok
-	case a.HeaderValueMatch != nil:
-		m := a.HeaderValueMatch
-		holds := true
-		for _, h := range m.Headers {
-			holds = holds && s.headers[h.Name] == h.StringMatch.Exact
-		}
-		return m.DescriptorKey, m.DescriptorValue, holds == (m.ExpectMatch == nil || *m.ExpectMatch)
-	}
-	panic("an action that the test does not know")
 }

@@ -89,6 +89,7 @@ func TestKeys(t *testing.T) {
 			identities: []identity{
 				{stored: "a%20b", requests: []request{
 					with("cookie: x=1; sid=a%20b; y=2"), with("cookie: sid=%61%20b"), with("cookie: x=1", "cookie: y=2; sid=a%20b"),
+					with(`cookie: sid="\141 b"`), with(`cookie: sid="\a\040b"`),
 				}},
 				{stored: "c", requests: []request{with("cookie: sid=c; sid=a%20b")}},
 			},
@@ -138,6 +139,16 @@ func TestKeys(t *testing.T) {
 		{
 			name: "absentproperty", key: `{"property": ["connection", "uri_san_peer_certificate"]}`,
 			passes: []request{{}},
+		},
+		{
+			name: "bearer", key: `{"bearer": true}`,
+			identities: []identity{
+				{stored: "tok", requests: []request{
+					with("authorization: Bearer tok"), with("authorization: bEARER   tok"), with("authorization: BEARER tok junk"),
+				}},
+				{stored: "other", requests: []request{with("authorization: Bearer other")}},
+			},
+			passes: []request{{}, with("authorization: Basic tok"), with("authorization: Bearer ")},
 		},
 		{
 			name: "several", key: `{"header": "a"}, {"method": true}, {"header": "b"}`,

@@ -124,6 +124,13 @@ func TestMatchers(t *testing.T) {
 			applies: []request{{path: "/x"}, {path: "/internal", headers: []string{":method: POST"}}},
 			passes:  paths("/internal", "/x/..//%69nternal"),
 		},
+		{
+			name: "noneof",
+			match: `"path": {"prefix": "/noneof"}, "not": [{"path": {"prefix": "/noneof/a"}},
+				{"headers": {"x-plan": "vip"}, "methods": ["GET"]}]`,
+			applies: []request{{path: "/b"}, {headers: []string{":method: POST", "x-plan: vip"}}},
+			passes:  []request{{path: "/a"}, {path: "/x/..//%61"}, {headers: []string{"x-plan: vip"}}},
+		},
 	} {
 		scenarios = append(scenarios, m.scenario())
 	}

@@ -20,7 +20,7 @@ const mcpFilter = `
   typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.mcp.v3.Mcp}
 `
 
-// mcpRecipe is an example of the configuration page with the names of this Envoy.
+// mcpRecipe is a recipe of the cookbook with the names of this Envoy.
 func mcpRecipe(t *testing.T, heading string) string {
 	t.Helper()
 	config := cookbook(t, heading)
@@ -55,14 +55,14 @@ func TestCookbookMCP(t *testing.T) {
 	})
 }
 
-// recipeYAML is the first example in YAML below a heading of the configuration page.
+// recipeYAML is the first example in YAML below a heading of the cookbook.
 func recipeYAML(t *testing.T, heading string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "configuration.md"))
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n### "+heading+"\n")
+	_, section, _ := strings.Cut(string(page), "\n## "+heading+"\n")
 	_, after, _ := strings.Cut(section, "```yaml\n")
 	example, _, ok := strings.Cut(after, "```")
 	if !ok {

@@ -20,14 +20,14 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// cookbook is an example of the configuration page, as it stands there.
+// cookbook is a recipe of the cookbook, as it stands there.
 func cookbook(t *testing.T, heading string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "configuration.md"))
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(page), "\n### "+heading+"\n")
+	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
 	_, example, opened := strings.Cut(section, "```json\n")
 	example, _, closed := strings.Cut(example, "```")
 	if !found || !opened || !closed {

@@ -87,3 +87,28 @@ func TestExpressionsCost(t *testing.T) {
 		t.Errorf("an expression takes %v, want at most %v", each, limit)
 	}
 }
+
+// TestPatternsCost: what patterns of matches take in a request, which Envoy compiles with
+// each evaluation. These are the dearest of their kind that a configuration may have.
+func TestPatternsCost(t *testing.T) {
+	t.Parallel()
+	patterns := []string{`bot|crawl`, `^/v[0-9]+/users/[^/]+$`, `a.{0,120}b`, `.{220}`, `[a-z]{900}`, `(?i)[a-z]{240}`, `\\pL`}
+	beside := map[string]string{}
+	for i, pattern := range patterns {
+		beside[strconv.Itoa(i)] = fmt.Sprintf(
+			`{"rules": [{"name": "r", "match": {"expr": "request.headers['x-a'].matches(r'%s')"}, %s}]}`, pattern, hundred,
+		)
+	}
+	e := start(t, `{"rules": [{"name": "r", "match": {"headers": {"x-a": "none"}}, `+hundred+`}]}`, envoytest.Options{
+		Redis: []string{}, Workers: 1, Quiet: true, Beside: beside,
+	})
+	headers := [][2]string{{"x-a", "7/"}} // which none of them matches: the rule limits nobody
+	plain := least(t, e.URL, headers)
+	for i, pattern := range patterns {
+		took := least(t, e.Beside[strconv.Itoa(i)], headers) - plain
+		t.Logf("%s takes %v", pattern, took)
+		if took > 2*time.Millisecond {
+			t.Errorf("%s takes %v, want at most 2 ms", pattern, took)
+		}
+	}
+}

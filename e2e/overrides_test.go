@@ -209,6 +209,29 @@ func TestPenaltyIsNobodyElsesFault(t *testing.T) {
 	})
 }
 
+// TestPenaltyBesideAFullRule: whoever keeps a second rule full earns the block of the first
+// all the same, with Redis and with the embedded store.
+func TestPenaltyBesideAFullRule(t *testing.T) {
+	t.Parallel()
+	const rules = `"rules": [
+		{"name": "address", "key": [], "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, "window": "1d"}],
+			"penalty": {"after": 5, "within": "1m", "for": ["5m"]}},
+		{"name": "user", "key": [], "limits": [{"algorithm": "gcra", "limit": 5, "window": "1d"}]}]}`
+	for name, plugin := range map[string]string{
+		"Redis": `{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, ` + rules, "embedded": `{` + rules,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, plugin, envoytest.Options{})
+			testenv.Wait(t, patience, func() error {
+				if r := get(t, s.URL); !strings.Contains(r.body, "abnormal-usage-detected") {
+					return fmt.Errorf("status %d: %s; want a block", r.status, r.body)
+				}
+				return nil
+			})
+		})
+	}
+}
+
 // TestPenaltyEverywhere: rejections on any Envoy, from memory, too, earn a block on
 // all; each next one is longer, and all of it is forgotten in time.
 func TestPenaltyEverywhere(t *testing.T) {

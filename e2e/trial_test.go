@@ -28,7 +28,7 @@ func TestTrialOfRedis(t *testing.T) {
 		want   string
 	}{
 		{name: "a primary", want: `redis "redis" answers: (Redis|Valkey) [0-9.]+, primary$`},
-		{name: "no such cluster", plugin: withCluster("reddis"), want: `redis "reddis" cannot be used: unreachable: .*cluster`},
+		{name: "no such cluster", plugin: withCluster("reddis"), want: `redis "reddis" cannot be used: unreachable: Envoy has no cluster "reddis", or the cluster has no healthy endpoint: `},
 		{
 			name:  "nothing listens",
 			redis: func(t *testing.T) []string { return []string{absent(t).Addr} },

@@ -11,14 +11,17 @@ import (
 // (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md, Length-Prefixed-Message).
 const grpcHeaderLen = 5
 
-// bridge is one stream of the bridge role, an upstream HTTP filter of the Redis
-// cluster: what goes to Redis loses its gRPC message headers, and what comes
-// back gets one, so that plain RESP is on the wire.
+// bridge is one stream of the bridge role, an HTTP filter in front of Redis: what goes
+// to Redis loses its gRPC message headers, and what comes back gets one, so that plain
+// RESP is on the wire. A message is passed on as it comes: its header may state any
+// length, and a peer that never sends so much costs no memory.
 type bridge struct {
 	types.DefaultHttpContext
 	host    host
-	partial []byte // a message that has not come whole
-	frame   []byte // scratch
+	id      uint32
+	left    uint32 // bytes of the message that passes which have not come
+	header  []byte // of the next message, as far as it has come
+	scratch []byte
 }
 
 // OnHttpRequestBody strips the message headers.
@@ -26,13 +29,53 @@ func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
 	if size == 0 {
 		return types.ActionContinue
 	}
-	if len(b.partial) == 0 && statedLen(b.host.requestBody(0, grpcHeaderLen)) == size-grpcHeaderLen {
-		b.host.dropRequestBody(grpcHeaderLen) // the usual case: one whole message, and nothing is copied
+	if uint32(size) <= b.left { // the middle of a message
+		b.left -= uint32(size)
 		return types.ActionContinue
 	}
-	b.partial = append(b.partial, b.host.requestBody(0, size)...)
-	b.host.replaceRequestBody(stripped(&b.partial))
+	if b.left == 0 && len(b.header) == 0 && wholeMessage(b.host.requestBody(0, grpcHeaderLen), size) {
+		b.host.dropRequestBody(grpcHeaderLen) // the usual case: nothing is copied
+		return types.ActionContinue
+	}
+	if !b.strip(b.host.requestBody(0, size)) {
+		b.host.running(b.id)
+		b.host.sendResponse(b.id, 200, "sluice: a compressed message", nil, "compressed messages are not supported", grpcUnimplemented)
+		return types.ActionPause
+	}
+	b.host.replaceRequestBody(b.scratch)
 	return types.ActionContinue
+}
+
+// grpcUnimplemented answers a message in a compression that the server does not know
+// (https://github.com/grpc/grpc/blob/master/doc/compression.md).
+const grpcUnimplemented = 12
+
+// wholeMessage reports whether the header begins an uncompressed message that ends where
+// a piece of size bytes does.
+func wholeMessage(header []byte, size int) bool {
+	return len(header) == grpcHeaderLen && header[0] == 0 && statedLen(header) == uint32(size-grpcHeaderLen)
+}
+
+// strip moves what is no header from piece to scratch. It reports false if a message is
+// compressed.
+func (b *bridge) strip(piece []byte) bool {
+	b.scratch = b.scratch[:0]
+	for {
+		n := min(b.left, uint32(len(piece)))
+		b.scratch, piece = append(b.scratch, piece[:n]...), piece[n:]
+		b.left -= n
+		if len(piece) == 0 {
+			return true
+		}
+		missing := min(grpcHeaderLen-len(b.header), len(piece))
+		b.header, piece = append(b.header, piece[:missing]...), piece[missing:]
+		if b.header[0] != 0 {
+			return false
+		}
+		if len(b.header) == grpcHeaderLen {
+			b.left, b.header = statedLen(b.header), b.header[:0]
+		}
+	}
 }
 
 // maxReplies is the most bytes of Redis' that one message brings. A message is
@@ -46,16 +89,16 @@ func (b *bridge) OnHttpResponseBody(size int, _ bool) types.Action {
 	switch {
 	case size == 0:
 	case size <= maxReplies: // the usual case: nothing is copied
-		b.frame = appendHeader(b.frame[:0], size)
-		b.host.prependResponseBody(b.frame)
+		b.scratch = appendHeader(b.scratch[:0], size)
+		b.host.prependResponseBody(b.scratch)
 	default:
-		b.frame = b.frame[:0]
+		b.scratch = b.scratch[:0]
 		for rest := b.host.responseBody(0, size); len(rest) > 0; {
 			n := min(len(rest), maxReplies)
-			b.frame = append(appendHeader(b.frame, n), rest[:n]...)
+			b.scratch = append(appendHeader(b.scratch, n), rest[:n]...)
 			rest = rest[n:]
 		}
-		b.host.replaceResponseBody(b.frame)
+		b.host.replaceResponseBody(b.scratch)
 	}
 	return types.ActionContinue
 }
@@ -65,26 +108,7 @@ func appendHeader(dst []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(n))
 }
 
-// statedLen is the length that a message header states, or -1.
-func statedLen(header []byte) int {
-	if len(header) < grpcHeaderLen {
-		return -1
-	}
-	return int(binary.BigEndian.Uint32(header[1:grpcHeaderLen]))
-}
-
-// stripped moves the whole messages' contents out of partial, and keeps the
-// beginning of one that is not whole.
-func stripped(partial *[]byte) (out []byte) {
-	rest := *partial
-	for {
-		n := statedLen(rest)
-		if n < 0 || n > len(rest)-grpcHeaderLen {
-			break
-		}
-		out = append(out, rest[grpcHeaderLen:grpcHeaderLen+n]...)
-		rest = rest[grpcHeaderLen+n:]
-	}
-	*partial = append((*partial)[:0], rest...)
-	return out
+// statedLen is the length of the content that a whole message header states.
+func statedLen(header []byte) uint32 {
+	return binary.BigEndian.Uint32(header[1:grpcHeaderLen])
 }

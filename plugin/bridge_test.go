@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,21 @@ import (
 func frame(message string) []byte {
 	b := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
 	return append(b, message...)
+}
+
+// eachBridge runs a test on the two worlds of the plugin, and on the small bridge in its place
+// (bridge/bridge.c).
+func eachBridge(t *testing.T, test func(t *testing.T, w *worker)) {
+	t.Helper()
+	eachWorld(t, test)
+	t.Run("small", func(t *testing.T) {
+		t.Parallel()
+		test(t, newWorker(t, smallBridge))
+	})
+}
+
+func smallBridge(w *worker, options *wasmhost.Options) {
+	options.Wasm = bridgeFile(w.t)
 }
 
 func (w *worker) bridgeStream() *exchange {
@@ -45,12 +62,18 @@ func TestBridgeStripsFrames(t *testing.T) {
 		{name: "cut behind the header", pieces: [][]byte{one[:5], one[5:]}, want: ping},
 		{name: "cut within the content", pieces: [][]byte{one[:9], one[9:]}, want: ping},
 		{name: "cut within the second header", pieces: [][]byte{two[:len(one)+2], two[len(one)+2:]}, want: ping + get},
+		{name: "a long one in pieces", pieces: slices.Collect(slices.Chunk(frame(long), 16_384)), want: long},
+		{
+			name:   "the end of one, two whole ones and the beginning of another",
+			pieces: [][]byte{two[:9], slices.Concat(two[9:], two, one[:7]), one[7:]},
+			want:   ping + get + ping + get + ping,
+		},
 		{name: "a content that looks like a message", pieces: [][]byte{frame(string(one))[:5], one}, want: string(one)},
 		{name: "byte by byte", pieces: slices.Collect(slices.Chunk(two, 1)), want: ping + get},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
+			eachBridge(t, func(t *testing.T, w *worker) {
 				x := w.bridgeStream()
 				defer x.End()
 				for _, piece := range test.pieces {
@@ -66,11 +89,71 @@ func TestBridgeStripsFrames(t *testing.T) {
 	}
 }
 
+// Whatever length a peer states, what it sends goes on at once, and no byte is kept.
+func TestBridgeKeepsNothing(t *testing.T) {
+	t.Parallel()
+	for _, stated := range []uint32{1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
+		eachBridge(t, func(t *testing.T, w *worker) {
+			x := w.bridgeStream()
+			defer x.End()
+			x.RequestBody(binary.BigEndian.AppendUint32([]byte{0}, stated), false)
+			want := 0
+			for range 40 {
+				piece := bytes.Repeat([]byte{1}, 16_384)
+				if x.RequestBody(piece, false) != wasmhost.Continue {
+					t.Errorf("stated %d: held a piece back", stated)
+				}
+				if want += len(piece); len(x.Upstream.Body) != want {
+					t.Fatalf("stated %d: %d bytes went on, want %d", stated, len(x.Upstream.Body), want)
+				}
+			}
+		})
+	}
+}
+
+// A compressed message ends the stream: Redis would read noise.
+func TestBridgeRefusesCompression(t *testing.T) {
+	t.Parallel()
+	compressed := []byte{1, 0, 0, 0, 4, 'P', 'I', 'N', 'G'}
+	for _, test := range []struct {
+		name   string
+		pieces [][]byte
+		want   string // what went to Redis before
+	}{
+		{name: "the first message", pieces: [][]byte{compressed}},
+		{name: "a flag alone", pieces: [][]byte{compressed[:1]}},
+		{name: "any other flag", pieces: [][]byte{{0xff, 0, 0, 0, 0}}},
+		{name: "a later message", pieces: [][]byte{frame("+OK\r\n"), compressed}, want: "+OK\r\n"},
+		{name: "behind another in one piece", pieces: [][]byte{slices.Concat(frame("+OK\r\n"), compressed)}},
+	} {
+		eachBridge(t, func(t *testing.T, w *worker) {
+			x := w.bridgeStream()
+			defer x.End()
+			var last wasmhost.Action
+			for _, piece := range test.pieces {
+				last = x.RequestBody(piece, false)
+			}
+			if last != wasmhost.Pause {
+				t.Errorf("%s: the message went on", test.name)
+			}
+			if x.Local == nil {
+				t.Fatalf("%s: the stream goes on", test.name)
+			}
+			if x.Local.GRPCStatus != grpcUnimplemented {
+				t.Errorf("%s: grpc-status %d, want %d", test.name, x.Local.GRPCStatus, grpcUnimplemented)
+			}
+			if got := string(x.Upstream.Body); got != test.want {
+				t.Errorf("%s: went to Redis: %q, want %q", test.name, got, test.want)
+			}
+		})
+	}
+}
+
 // What comes from Redis goes on with a message header in front of each piece, and
 // more than one if it is long.
 func TestBridgeFramesReplies(t *testing.T) {
 	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
+	eachBridge(t, func(t *testing.T, w *worker) {
 		x := w.bridgeStream()
 		defer x.End()
 		x.ResponseHeaders(wasmhost.Response("200"), false)
@@ -91,7 +174,7 @@ func TestBridgeFramesReplies(t *testing.T) {
 // The usual case, one whole message, costs two host calls and no copy.
 func TestBridgeHostCalls(t *testing.T) {
 	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
+	eachBridge(t, func(t *testing.T, w *worker) {
 		x := w.bridgeStream()
 		defer x.End()
 		x.ResponseHeaders(wasmhost.Response("200"), false)
@@ -141,4 +224,13 @@ func TestLimiterThroughBridge(t *testing.T) {
 			}
 		})
 	}
+}
+
+func bridgeFile(t *testing.T) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "bridge", "bridge.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

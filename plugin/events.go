@@ -2,30 +2,27 @@ package main
 
 import "github.com/sluiceproxy/sluice/plugin/decide"
 
-// What comes to a limiter beside requests: bytes from Redis, the end of a stream, ticks,
-// and its own end. Most of it lets paused requests go on, by the path in request.go.
+// What comes to a limiter beside requests: bytes from Redis, the end of a stream, ticks, and
+// its own end.
 
-// received takes bytes from Redis, and concludes what they decide.
+// received takes bytes from Redis. Most of them let paused requests go on: decide/events.go.
 func (l *limiter) received(token uint32, b []byte) {
-	if !l.stream.is(token) {
-		return
+	switch {
+	case l.stream.one.is(token):
+		l.worker.Received(b, l.now())
+	case l.stream.beside.is(token):
+		l.worker.ReceivedBeside(b, l.now())
 	}
-	now := l.now()
-	l.conn.Received(b, now.SteadyMicros)
-	l.goOn(now)
-	l.wake(now)
 }
 
-// closed notes that a stream has ended. It may be called within a request's
-// callback, so that nothing is concluded before the next tick: a request that is
-// resumed before Envoy has learnt that it is paused hangs for ever.
-func (l *limiter) closed(token uint32) {
-	if !l.stream.ended(token) {
-		return
+// closed notes that a stream has ended, perhaps within a request's callback.
+func (l *limiter) closed(token, status uint32) {
+	switch l.stream.ended(token, status) {
+	case &l.stream.one:
+		l.worker.Closed(l.now())
+	case &l.stream.beside:
+		l.worker.ClosedBeside(l.now())
 	}
-	now := l.now()
-	l.conn.Closed(now.SteadyMicros)
-	l.wake(now)
 }
 
 // tick passes time to what waits for it. It reports whether the configuration, which
@@ -33,74 +30,34 @@ func (l *limiter) closed(token uint32) {
 func (l *limiter) tick() (ended bool) {
 	now := l.now()
 	l.timer.ticked(now.SteadyMicros)
-	if l.conn != nil {
-		l.conn.Tick(now.SteadyMicros)
+	ended = l.worker.Tick(now)
+	if l.stream != nil {
 		l.stream.reap()
 		l.stream.trial.tick(now.SteadyMicros)
 	}
-	l.stores.Tick(now)
-	l.endRedirected()
-	l.goOn(now)
 	l.offenders.report(l.metrics, now.SteadyMicros)
 	l.metrics.tick(l.sources(), now.SteadyMicros)
 	l.timer.set(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
-	return l.finish(now)
-}
-
-// maxConclusions bounds how many paused requests one callback lets go on or
-// answers. Envoy does that when the callback has returned, each inside the one
-// before if it answers at once, and a few hundred exhaust the stack: the VM dies.
-const maxConclusions = 50
-
-// goOn takes up the paused requests that wait for nothing any more.
-func (l *limiter) goOn(now decide.Time) {
-	for range maxConclusions {
-		q, event := l.stores.Next(now)
-		switch {
-		case q == nil:
-			return
-		case event == decide.TurnComes:
-			l.carryOut(q.Step(decide.TurnComes), q, decide.Verdict{}, now)
-		default:
-			l.conclude(q, now)
-		}
+	if ended {
+		l.letGo()
 	}
+	return ended
 }
-
-// maxClosingMicros is how long a configuration that ends is kept at most until what it
-// gives back has reached Redis.
-const maxClosingMicros = 1_000_000
 
 // close ends the configuration. It reports whether it has; otherwise a tick will.
 func (l *limiter) close() bool {
-	l.endRedirected() // its next pass is on the configuration that follows
-	now := l.now()
-	l.stores.Close(now)
-	l.closingMicros = now.SteadyMicros + maxClosingMicros
-	if l.conn != nil {
-		l.conn.SendSettlements(now.SteadyMicros)
-	}
-	if l.conn == nil || l.conn.Idle() {
+	ended := l.worker.Close(l.now())
+	if ended {
 		l.letGo()
-		return true
 	}
-	l.wake(now)
-	return false
-}
-
-// finish ends a configuration that is to end, when nothing is left in the pipe. It
-// reports whether it has.
-func (l *limiter) finish(now decide.Time) bool {
-	if l.closingMicros == 0 || !l.conn.Idle() && now.SteadyMicros < l.closingMicros {
-		return false
-	}
-	l.letGo()
-	return true
+	return ended
 }
 
 // letGo lets go of what the configuration has opened.
 func (l *limiter) letGo() {
 	if l.stream != nil {
+		l.stream.CloseStream()
+		l.stream.SwapStreams()
 		l.stream.CloseStream()
 		l.stream.reap()
 	}
@@ -108,7 +65,29 @@ func (l *limiter) letGo() {
 	l.metrics.close(l.sources())
 }
 
+// wake makes the timer tick in time for what waits next.
+func (l *limiter) wake(now decide.Time) {
+	l.timer.tickWithin(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
+}
+
+// nextMicros is how long until something waits for a tick; 0 if nothing does.
+func (l *limiter) nextMicros(nowMicros int64) int64 {
+	return sooner(l.worker.NextMicros(nowMicros), l.ownNextMicros(nowMicros))
+}
+
+// ownNextMicros is how long until something beside the requests does.
+func (l *limiter) ownNextMicros(nowMicros int64) int64 {
+	next := sooner(l.metrics.nextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
+	if l.stream != nil {
+		next = sooner(next, l.stream.trial.nextMicros(nowMicros))
+		if l.stream.mustReap() {
+			next = 1
+		}
+	}
+	return next
+}
+
 // sources is what the metrics look at.
 func (l *limiter) sources() sources {
-	return sources{stores: l.stores, embedded: l.embedded, conn: l.conn}
+	return sources{worker: l.worker, embedded: l.embedded, conn: l.conn}
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/binary"
 	"errors"
-
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // expressions are the CEL expressions of one configuration. Envoy compiles and
@@ -62,15 +60,4 @@ func (e *expressions) removeAll() {
 		e.remove(token)
 	}
 	e.tokens = nil
-}
-
-// tellPaths says which expressions read the path, since what they read is not what
-// rules compare: nobody has normalised it.
-func tellPaths(h host, cfg *config.Config) {
-	for _, e := range cfg.Expressions {
-		if e.ReadsPath() {
-			h.logLine(logInfo, "sluice: "+e.Path+": reads the path as the client wrote it, in any spelling "+
-				`(the matcher "path" reads it as upstreams do)`)
-		}
-	}
 }

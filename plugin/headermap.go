@@ -1,21 +1,46 @@
 package main
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // appendHeaders serialises a header map as the ABI wants: how many, the length
 // of each name and value, then each with a NUL after it
 // (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md#serialized-map).
 func appendHeaders(dst []byte, headers [][2]string) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers)))
+	size := 4
 	for i := range headers {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers[i][0])))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(headers[i][1])))
+		size += 8 + len(headers[i][0]) + 1 + len(headers[i][1]) + 1
 	}
+	begin := len(dst)
+	dst = slices.Grow(dst, size)[:begin+size]
+	sizes := dst[begin:]
+	data := sizes[4+8*len(headers):]
+	sizes = putNumber(sizes, len(headers))
 	for i := range headers {
-		dst = append(append(dst, headers[i][0]...), 0)
-		dst = append(append(dst, headers[i][1]...), 0)
+		sizes = putNumber(sizes, len(headers[i][0]))
+		sizes = putNumber(sizes, len(headers[i][1]))
+		data = putString(data, headers[i][0])
+		data = putString(data, headers[i][1])
 	}
 	return dst
+}
+
+// putNumber writes a number, and returns what is behind it.
+//
+//go:inline
+func putNumber(dst []byte, n int) []byte {
+	binary.LittleEndian.PutUint32(dst, uint32(n))
+	return dst[4:]
+}
+
+// putString writes a string and the NUL after it, and returns what is behind them.
+//
+//go:inline
+func putString(dst []byte, s string) []byte {
+	dst[copy(dst, s)] = 0
+	return dst[len(s)+1:]
 }
 
 // appendCookies appends the values of all cookie fields of a serialised header

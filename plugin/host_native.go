@@ -15,6 +15,9 @@ type envoy interface {
 	logLine(level logLevel, text string)
 	unixMicros() int64
 	steadyMicros() int64
+	// Uint64 is a random number. With it the host is a rand.Source: all that is drawn by
+	// chance comes from there.
+	Uint64() uint64
 
 	requestHeader(contextID uint32, name string) (string, bool)
 	requestHeaders(contextID uint32) []byte
@@ -46,7 +49,3 @@ type host struct{ envoy }
 
 // running is for host_tinygo.go alone: here each call names its context.
 func (host) running(uint32) {}
-
-// envoyHost is the host of a program that runs without Envoy: none. A test makes
-// its own.
-func envoyHost() host { return host{} }

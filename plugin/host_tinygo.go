@@ -2,7 +2,10 @@
 
 package main
 
-import "unsafe"
+import (
+	"math/rand/v2"
+	"unsafe"
+)
 
 // host is Envoy. A call that acts on a context takes its id first.
 type host struct{}
@@ -35,6 +38,8 @@ func pointer(s string) (*byte, uint32) { return unsafe.StringData(s), uint32(len
 
 // result is what the last call returned: memory of its own, which the host
 // allocated in the guest.
+//
+//go:inline
 func result(status uint32) ([]byte, bool) {
 	if status != statusOK {
 		return nil, false
@@ -93,6 +98,9 @@ func (host) logLine(level logLevel, text string) {
 	p, n := pointer(text)
 	proxyLog(level, p, n)
 }
+
+// Uint64 is a random number, as the VM got its seed from Envoy (WASI random_get).
+func (host) Uint64() uint64 { return rand.Uint64() }
 
 // setTickPeriod sets the timer of a plugin context; 0 stops it.
 func (host) setTickPeriod(pluginID, millis uint32) {

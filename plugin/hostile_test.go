@@ -169,8 +169,8 @@ func TestOneClientAtOnce(t *testing.T) {
 		for range requests {
 			all = append(all, i.get("/", client("me")...))
 		}
-		if n := r.writes(); n > 520 {
-			w.t.Errorf("%d writes before any reply, want those of 512 requests at most", n)
+		if n := r.writes(); n > 540 { // decide/crowd.go: 512 in the pipe, and 16 more of a share; the hand-shake
+			w.t.Errorf("%d writes before any reply, want those of 528 requests at most", n)
 		}
 		for range requests / 50 {
 			r.settle()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,12 +28,12 @@ var allocators = []string{
 // docs/decisions/0006-one-allocator.md.
 func TestOneAllocator(t *testing.T) {
 	t.Parallel()
-	functions, err := wasmfile.Functions(testenv.Wasm(t))
+	module, err := wasmfile.Read(testenv.Wasm(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	growing := 0
-	for _, f := range functions {
+	for _, f := range module.Functions {
 		switch {
 		case f.Name == "":
 			t.Fatal("the plugin was built without names: this test shows nothing")
@@ -46,6 +47,56 @@ func TestOneAllocator(t *testing.T) {
 	}
 	if growing == 0 {
 		t.Error("nothing grows the memory: this test shows nothing")
+	}
+}
+
+// What Envoy compiles when it loads the plugin is every function, called or not, for each proxy of
+// a mesh: about 1.8 us of CPU for each byte of code. docs/decisions/0023-small-module.md.
+const (
+	mostCode  = 550_000 // bytes
+	mostPages = 8       // of 64 KiB, which each VM has from its start
+)
+
+// unwanted are packages that are too large for what they would do here, in names of functions:
+// "fmt.Sprintf", "(*encoding/json.decodeState).value", "crypto/internal/fips140/aes.init".
+var unwanted = regexp.MustCompile(`(^|[^/\w])(fmt|internal/fmtsort|encoding/json|encoding/gob|encoding/xml|reflect|text/template|crypto(/[\w/]+)?)\.`)
+
+func TestFootprint(t *testing.T) {
+	t.Parallel()
+	module, err := wasmfile.Read(testenv.Wasm(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if module.CodeBytes > mostCode {
+		t.Errorf("%d bytes of code, want at most %d", module.CodeBytes, mostCode)
+	}
+	if module.MemoryPages > mostPages {
+		t.Errorf("%d pages of memory at the start, want at most %d", module.MemoryPages, mostPages)
+	}
+	for _, f := range module.Functions {
+		if unwanted.MatchString(f.Name) {
+			t.Errorf("%s is linked", f.Name)
+		}
+	}
+}
+
+// The pattern finds what it is for, and nothing of ours.
+func TestUnwanted(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"fmt.Sprintf":                                     true,
+		"(*fmt.pp).printValue":                            true,
+		"(*encoding/json.decodeState).value":              true,
+		"slices.pdqsortCmpFunc[encoding/json.field]":      true,
+		"crypto/internal/fips140/aes.init#1$1":            true,
+		"(reflect.Value).Kind":                            true,
+		"internal/reflectlite.TypeOf":                     false,
+		"github.com/sluiceproxy/sluice/plugin/sha256.New": false,
+		"runtime.alloc":                                   false,
+	} {
+		if got := unwanted.MatchString(name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }
 

@@ -33,16 +33,16 @@ type metrics struct {
 	inFlight  metric.Gauge
 	queued    metric.Gauge
 	holding   []metric.Gauge // by rule.LimitSet.Index; noGauge where there are no slots
-	renewed   int64          // of the connection's renewals, those that were counted
-	expired   int64          // likewise of slots that had ended by themselves
+	counts    redis.Counts   // of the connection's, those that were counted
 	evicted   uint64         // of the store's evictions, those that were counted
-	sent      int64          // of the settlements, likewise
-	lost      int64
-	retried   [redis.Retries]int64 // of the checks, likewise
 	breaker   redis.BreakerState
 
 	generation, loadTime metric.Gauge
+	buildInfo            metric.Gauge
 	ranks                []metric.Gauge // of the top offenders
+
+	redisEvicted                   metric.Counter
+	redisUsed, redisMax, redisKeys metric.Gauge // noGauge until Redis has told them
 }
 
 // noGauge stands for the lack of a gauge.
@@ -79,7 +79,7 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 		m.holding = append(m.holding, holding)
 	}
 	if cfg.Redis != nil {
-		m.defineRedis()
+		m.defineRedis(cfg.Redis.Cluster)
 	}
 	m.define(cfg)
 	ids.loaded()
@@ -111,9 +111,9 @@ func ofLimits(r *rule.Rule, cfg *config.Config) []answer.Outcome {
 		return []answer.Outcome{answer.Exempt}
 	case r.Mode == config.Shadow:
 		return []answer.Outcome{answer.Allowed, answer.ShadowLimited, answer.FailedAllow}
-	case cfg.Failure.Mode == config.FailDeny:
+	case r.Failure == config.FailDeny:
 		return []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedDeny}
-	case cfg.Failure.Mode == config.FailLocal && cfg.Redis != nil:
+	case r.Failure == config.FailLocal && cfg.Redis != nil:
 		return []answer.Outcome{answer.Allowed, answer.Limited, answer.LocalAllowed, answer.LocalLimited, answer.FailedAllow}
 	}
 	return []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedAllow}
@@ -130,8 +130,10 @@ func limitsMetrics(b *metric.Batch, set *rule.LimitSet) (list []limitMetrics) {
 	return list
 }
 
-func (m *metrics) defineRedis() {
+func (m *metrics) defineRedis(cluster string) {
 	b := m.batch
+	m.redisEvicted = b.Counter(metric.RedisEvictedKeys(cluster))
+	m.redisUsed, m.redisMax, m.redisKeys = noGauge, noGauge, noGauge
 	for c := redis.NoCause + 1; int(c) < redis.Causes; c++ {
 		m.errors[c] = b.Counter(metric.RedisErrors(c.String()))
 	}
@@ -150,6 +152,7 @@ func (m *metrics) define(cfg *config.Config) {
 	m.queued = b.Sum(metric.QueueWaiting)
 	m.generation = b.Last(metric.Generation)
 	m.loadTime = b.Last(metric.LoadTimestamp)
+	m.buildInfo = b.Last(metric.BuildInfo(buildVersion()))
 	if cfg.TopOffenders == nil {
 		return
 	}
@@ -159,6 +162,8 @@ func (m *metrics) define(cfg *config.Config) {
 }
 
 // outcome counts a request by its outcome.
+//
+//go:inline
 func (m *metrics) outcome(o answer.Outcome) { m.batch.Inc(m.requests[o]) }
 
 // matched counts what needs no decision: an exempt rule, and unlimited tiers.
@@ -181,7 +186,7 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 		if c.Status == decide.Unasked {
 			continue
 		}
-		m.batch.Inc(m.rules[c.Rule.Index][c.Outcome(v.Outcome)])
+		m.batch.Inc(m.rules[c.Rule.Index][c.Outcome()])
 		if admitted && c.Source == decide.FromLease {
 			m.Count(metric.UnitsSpent, 1)
 		}
@@ -218,6 +223,8 @@ func (m *metrics) OverrideIgnored(tag []byte) {
 }
 
 // Count implements decide.Recorder.
+//
+//go:inline
 func (m *metrics) Count(e metric.Event, n int64) { m.batch.Add(m.events[e], n) }
 
 // RedisFailed implements decide.Recorder.

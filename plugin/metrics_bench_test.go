@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -38,6 +39,8 @@ func (e *benchEnvoy) foreign(uint32, string, []byte) ([]byte, bool) { return nil
 func (e *benchEnvoy) responseHeader(_ uint32, name string) (string, bool) {
 	return "200", name == ":status"
 }
+
+func (e *benchEnvoy) Uint64() uint64 { return rand.Uint64() }
 
 func (e *benchEnvoy) getSharedData(string) (value []byte, cas, status uint32) {
 	return nil, 0, statusNotFound

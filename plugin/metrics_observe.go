@@ -9,7 +9,7 @@ import (
 
 // sources is what keeps count of itself.
 type sources struct {
-	stores   *decide.Stores
+	worker   *decide.Worker
 	embedded *local.Store // nil: only Redis decides
 	conn     *redis.Conn  // nil: only the embedded store decides
 }
@@ -30,26 +30,14 @@ func (m *metrics) close(from sources) {
 
 // observe counts and sets everything that is not counted as it happens.
 func (m *metrics) observe(from sources) {
-	if from.conn != nil && from.conn.Used() { // Envoy's main thread has a limiter, too, which is never asked
-		for state := range m.states {
-			in := int64(0)
-			if from.conn.State() == redis.BreakerState(state) {
-				in = 1
-			}
-			m.batch.Set(m.states[state], in)
-		}
-		m.batch.Set(m.inFlight, from.conn.InFlight())
-		renewed, expired := from.conn.Slots()
-		m.Count(metric.SlotsRenewed, renewed-m.renewed)
-		m.Count(metric.SlotsExpired, expired-m.expired)
-		m.renewed, m.expired = renewed, expired
-		m.observeSettlements(from.conn.Settlements())
-		m.observeRetries(from.conn.Retries())
+	if from.conn != nil {
+		m.observeRedis(from.conn)
 	}
-	m.observeSlots(from.stores)
-	m.batch.Set(m.queued, int64(from.stores.Queued()))
+	m.observeSlots(from.worker)
+	m.batch.Set(m.queued, int64(from.worker.Queued()))
 	m.batch.Set(m.generation, m.ids.loads)
 	m.batch.Set(m.loadTime, m.ids.loadSeconds)
+	m.batch.Set(m.buildInfo, 1)
 	if from.embedded != nil {
 		n := from.embedded.Evictions()
 		m.Count(metric.IdentityEvicted, int64(n-m.evicted))
@@ -57,21 +45,39 @@ func (m *metrics) observe(from sources) {
 	}
 }
 
-// observeSlots sets how many requests hold slots of each rule. The tiers of a rule share
-// a gauge, to which each adds its own.
-func (m *metrics) observeSlots(stores *decide.Stores) {
-	for i, holding := range m.holding {
-		if holding != noGauge {
-			m.batch.Set(holding, stores.InFlight(i))
-		}
+// observeRedis counts and sets what a connection keeps count of. Envoy's main thread has
+// one, too, of which no request asks anything.
+func (m *metrics) observeRedis(conn *redis.Conn) {
+	counts := conn.Counts()
+	if !counts.Used {
+		return
 	}
+	for state := range m.states {
+		in := int64(0)
+		if conn.State() == redis.BreakerState(state) {
+			in = 1
+		}
+		m.batch.Set(m.states[state], in)
+	}
+	m.batch.Set(m.inFlight, conn.InFlight())
+	m.Count(metric.SlotsRenewed, counts.SlotsRenewed-m.counts.SlotsRenewed)
+	m.Count(metric.SlotsExpired, counts.SlotsEnded-m.counts.SlotsEnded)
+	m.Count(metric.SettlementSent, counts.SettlementsSent-m.counts.SettlementsSent)
+	m.Count(metric.SettlementLost, counts.SettlementsLost-m.counts.SettlementsLost)
+	for why, n := range counts.Retries {
+		m.Count(retryEvents[why], n-m.counts.Retries[why])
+	}
+	m.counts = counts
 }
 
-// observeSettlements counts the settlements that have ended since the last time.
-func (m *metrics) observeSettlements(sent, lost int64) {
-	m.Count(metric.SettlementSent, sent-m.sent)
-	m.Count(metric.SettlementLost, lost-m.lost)
-	m.sent, m.lost = sent, lost
+// observeSlots sets how many requests hold slots of each rule. The tiers of a rule share
+// a gauge, to which each adds its own.
+func (m *metrics) observeSlots(worker *decide.Worker) {
+	for i, holding := range m.holding {
+		if holding != noGauge {
+			m.batch.Set(holding, worker.InFlight(i))
+		}
+	}
 }
 
 // retryEvents is how each reason for a retry is counted.
@@ -83,10 +89,21 @@ var retryEvents = [redis.Retries]metric.Event{
 	redis.Overtaken:     metric.RetriedOvertaken,
 }
 
-// observeRetries counts the checks that were sent once more since the last time.
-func (m *metrics) observeRetries(retried [redis.Retries]int64) {
-	for why, n := range retried {
-		m.Count(retryEvents[why], n-m.retried[why])
+// vitals counts and shows what a Redis has said of itself.
+func (m *metrics) vitals(cluster string, told redis.Vitals, evicted int64) {
+	m.batch.Add(m.redisEvicted, evicted)
+	m.show(&m.redisUsed, metric.RedisMemory(cluster, "used"), told.UsedBytes)
+	m.show(&m.redisMax, metric.RedisMemory(cluster, "max"), told.MaxBytes)
+	m.show(&m.redisKeys, metric.RedisKeys(cluster), told.Keys)
+}
+
+// show shows a number that Redis may not tell: there is no gauge before it has.
+func (m *metrics) show(g *metric.Gauge, name string, value int64) {
+	if value == redis.Unknown {
+		return
 	}
-	m.retried = retried
+	if *g == noGauge {
+		*g = m.batch.Last(name)
+	}
+	m.batch.Show(*g, value)
 }

@@ -13,12 +13,12 @@ import (
 
 // stats is the metrics of a worker's Envoy that are not zero, without the
 // "sluice." in front; of a histogram it has the number of values. Those of the
-// configuration are left out.
+// configuration and the build are left out.
 func (w *worker) stats() map[string]int64 {
 	stats := map[string]int64{}
 	put := func(name string, value int) {
 		name = strings.TrimPrefix(name, "sluice.")
-		if value != 0 && !strings.HasPrefix(name, "config.") {
+		if value != 0 && !strings.HasPrefix(name, "config.") && name != buildInfo {
 			stats[name] = int64(value)
 		}
 	}
@@ -28,6 +28,9 @@ func (w *worker) stats() map[string]int64 {
 	}
 	return stats
 }
+
+// buildInfo is the gauge that is always 1.
+const buildInfo = "version.dev.build_info"
 
 // expectStats compares the metrics with those wanted.
 func (w *worker) expectStats(step string, want map[string]int64) {

@@ -11,7 +11,10 @@ import (
 // maxSaid bounds what a VM remembers to have said.
 const maxSaid = 1000
 
-// notices is what a VM says once, whichever of its configurations says it.
+// saidPrefix begins the keys of shared data that tell workers what another has said.
+const saidPrefix = "said:"
+
+// notices is what an Envoy says once, whichever of its workers and configurations says it.
 type notices struct {
 	host host
 	said map[string]bool
@@ -19,7 +22,10 @@ type notices struct {
 
 func newNotices(h host) notices { return notices{host: h, said: map[string]bool{}} }
 
-// warnMissing warns once in a VM that no request had an attribute which a rule needs:
+// tellVersion says which build this is: the first line of an Envoy's log that is Sluice's.
+func (n *notices) tellVersion() { n.sayOnce(logInfo, "sluice: version "+buildVersion()) }
+
+// warnMissing warns once in an Envoy that no request had an attribute which a rule needs:
 // most likely the filters are in an order that cannot work. A new configuration does
 // not repeat the warning.
 func (n *notices) warnMissing(a *rule.Attribute) {
@@ -36,12 +42,29 @@ func (n *notices) tellSkipped(cfg *config.Config) {
 	}
 }
 
-// sayOnce logs a line that this VM has not logged before.
+// tellPaths says which expressions read the path, since what they read is not what
+// rules compare: Envoy has it as the client wrote it.
+func (n *notices) tellPaths(cfg *config.Config) {
+	for _, e := range cfg.Expressions {
+		if e.ReadsPath() {
+			n.sayOnce(logInfo, "sluice: "+e.Path+": reads the path as the client wrote it, in any spelling "+
+				`(the matcher "path" reads it as upstreams do)`)
+		}
+	}
+}
+
+// sayOnce logs a line that this Envoy has not logged before. Workers that come to it at the
+// same moment may each log it; at load they do not, as Envoy's main thread loads first.
 func (n *notices) sayOnce(level logLevel, text string) {
 	if n.said[text] || len(n.said) == maxSaid {
 		return
 	}
 	n.said[text] = true
+	shared := sharedData{n.host}
+	if _, _, err := shared.Get(saidPrefix + text); err == nil {
+		return
+	}
+	_ = shared.Set(saidPrefix+text, []byte{1}, 0) // if it fails, another worker says it, too
 	n.host.logLine(level, text)
 }
 

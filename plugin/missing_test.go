@@ -56,7 +56,38 @@ func TestMetadataThatIsThere(t *testing.T) {
 	})
 }
 
-// TestSkippedRules: at load, once in a VM, the log says of each rule whom it does not limit.
+// TestNoticesOfWorkers: what is said of a configuration stands in the log once, however many
+// workers the Envoy has, and so does what they find with requests.
+func TestNoticesOfWorkers(t *testing.T) {
+	t.Parallel()
+	const plugin = `{"redis": {"cluster": "redis", "password_env": "SLUICE_TEST_UNSET"}, "rules": [{"name": "r",
+		"key": [{"header": "x-key"}, {"property": ["connection", "id"]}, {"expr": "request.path"}],
+		"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`
+	eachWorld(t, func(t *testing.T, w *worker) {
+		w.startRedis()
+		said := func(w *worker) string {
+			i := w.load(plugin)
+			for range 150 {
+				i.get("/", "x-key", "k").End()
+			}
+			return strings.Join(w.allLogs(), "\n")
+		}
+		first, second := said(w), said(w.sibling())
+		for _, text := range []string{
+			"has no environment variable SLUICE_TEST_UNSET", "reads the path as the client wrote it",
+			"the rule is skipped", "which no request has had so far",
+		} {
+			if !strings.Contains(first, text) {
+				t.Errorf("the first worker logged %q, want %q", first, text)
+			}
+			if strings.Contains(second, text) {
+				t.Errorf("another worker logged %q, too", text)
+			}
+		}
+	})
+}
+
+// TestSkippedRules: at load, once in an Envoy, the log says of each rule whom it does not limit.
 func TestSkippedRules(t *testing.T) {
 	t.Parallel()
 	const limits = `"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]`

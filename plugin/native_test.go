@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +20,9 @@ type nativeGuest struct {
 	streams map[uint32]types.HttpContext
 }
 
-func newNativeGuest(t *testing.T, h *wasmhost.Host) *nativeGuest {
+func newNativeGuest(t *testing.T, h *wasmhost.Host, chance rand.Source) *nativeGuest {
 	return &nativeGuest{
-		vm:      newVM(host{nativeEnvoy{t, h}}),
+		vm:      newVM(host{nativeEnvoy{t, h, chance}}),
 		host:    h,
 		plugins: map[uint32]types.PluginContext{},
 		streams: map[uint32]types.HttpContext{},
@@ -64,7 +65,7 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 		return 0
 	},
 	"proxy_on_grpc_close": func(g *nativeGuest, id uint32, args []uint32) uint32 {
-		g.vm.closed(id, args[0])
+		g.vm.closed(id, args[0], args[1])
 		return 0
 	},
 	"proxy_on_log": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
@@ -106,9 +107,12 @@ func (g *nativeGuest) Close() error { return nil }
 // returns nothing must succeed. What the plugin passes is its own memory, which it
 // uses again, so whatever Envoy may keep is copied.
 type nativeEnvoy struct {
-	t    *testing.T
-	host *wasmhost.Host
+	t      *testing.T
+	host   *wasmhost.Host
+	chance rand.Source
 }
+
+func (e nativeEnvoy) Uint64() uint64 { return e.chance.Uint64() }
 
 func (e nativeEnvoy) must(call string, status wasmhost.Status) {
 	if status != wasmhost.StatusOK {

@@ -23,7 +23,7 @@ func newTopOffenders(h host, cfg *config.TopOffenders) *topOffenders {
 	if cfg == nil {
 		return nil
 	}
-	return &topOffenders{host: h, sketch: offenders.New(int(cfg.Size)), intervalMicros: cfg.IntervalMicros}
+	return &topOffenders{host: h, sketch: offenders.New(int(cfg.Size), h.Uint64()), intervalMicros: cfg.IntervalMicros}
 }
 
 // rejected counts the identities that a request is rejected for, or would be in a

@@ -33,10 +33,10 @@ func (v *vm) received(contextID, token uint32, b []byte) {
 }
 
 // closed routes the end of a stream, perhaps while it is being opened.
-func (v *vm) closed(contextID, token uint32) {
+func (v *vm) closed(contextID, token, status uint32) {
 	v.host.running(contextID)
 	if l := v.limiters[contextID]; l != nil && l.stream != nil {
-		l.closed(token)
+		l.closed(token, status)
 	}
 }
 
@@ -57,6 +57,9 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	h.running(p.id)
 	exprs := &expressions{host: h, pluginID: p.id}
 	cfg, err := config.Checks{Expression: exprs.check, Zone: calendar.Known}.Parse(h.pluginConfiguration())
+	if err != nil || !cfg.Bridge {
+		p.vm.common.notices.tellVersion()
+	}
 	if err == nil && !cfg.Bridge {
 		p.limiter, err = newLimiter(p.vm.common, p.id, cfg, exprs)
 	}
@@ -74,21 +77,35 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	return types.OnPluginStartStatusOK
 }
 
-// NewHttpContext begins a request, or, in the bridge, one stream to Redis.
+// NewHttpContext begins a stream.
 func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
-	if p.limiter == nil {
-		return &bridge{host: p.vm.host}
+	begun := p.begin(id)
+	if begun.bridge != nil {
+		return begun.bridge
 	}
-	return p.requests.begin(id)
+	return begun.request
+}
+
+// begin begins a request, or, in the bridge, one stream to Redis.
+func (p *plugin) begin(id uint32) place {
+	if p.limiter == nil {
+		return place{id: id, bridge: &bridge{host: p.vm.host, id: id}}
+	}
+	return place{id: id, request: p.requests.begin(id)}
 }
 
 // OnTick passes time; it is asked for only while something waits for it.
-func (p *plugin) OnTick() {
+func (p *plugin) OnTick() { p.tick() }
+
+// tick reports whether the configuration, which was to end, has ended.
+func (p *plugin) tick() (ended bool) {
 	p.vm.host.running(p.id)
-	if p.limiter != nil && p.limiter.tick() {
+	ended = p.limiter != nil && p.limiter.tick()
+	if ended {
 		delete(p.vm.limiters, p.id)
 		p.vm.host.pluginDone(p.id)
 	}
+	return ended
 }
 
 // OnPluginDone ends the configuration, now that the last of its streams has ended.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
 // stream is a limiter's gRPC stream to the Redis cluster, at whose other end the
@@ -14,16 +15,32 @@ import (
 type stream struct {
 	host    host
 	id      uint32 // of the plugin context
-	service []byte // serialised envoy.config.core.v3.GrpcService
-	token   uint32
-	open    bool
-	opening bool     // inside OpenStream: Envoy has not told the token yet
+	cluster string
+	service []byte   // serialised envoy.config.core.v3.GrpcService
+	one     end      // that redis.Host is about
+	beside  end      // the other one, while streams rotate
 	useless []uint32 // tokens of streams to cancel, see reap
 	trial   *trial
+	vitals  *vitals
 }
 
-func newStream(h host, id uint32, cfg *config.Redis) *stream {
-	return &stream{host: h, id: id, service: grpcService(cfg.Cluster), trial: newTrial(h, cfg)}
+// end is this worker's end of one gRPC stream.
+type end struct {
+	token   uint32
+	open    bool
+	opening bool   // inside OpenStream: Envoy has not told the token yet
+	status  uint32 // gRPC's, that it was closed with
+}
+
+// is reports whether a token is that of the open stream, or may be that of the one that is
+// being opened.
+func (e *end) is(token uint32) bool { return e.open && token == e.token }
+
+func newStream(h host, id uint32, cfg *config.Redis, m *metrics) *stream {
+	return &stream{
+		host: h, id: id, cluster: cfg.Cluster, service: grpcService(cfg.Cluster),
+		trial: newTrial(h, cfg), vitals: newVitals(h, cfg.Cluster, m),
+	}
 }
 
 // grpcService is a GrpcService message that names a cluster:
@@ -36,23 +53,35 @@ func grpcService(cluster string) []byte {
 
 // OpenStream implements redis.Host.
 func (s *stream) OpenStream() error {
-	s.open, s.opening = true, true
+	s.one = end{open: true, opening: true}
 	token, status := s.host.grpcOpen(s.id, s.service)
-	s.opening = false
+	s.one.opening = false
 	if status != 0 {
-		s.open = false
-		return errors.New("proxy_grpc_stream: status " + strconv.Itoa(int(status)))
+		s.one.open = false
+		return s.whyNot(status)
 	}
-	s.token = token
+	s.one.token = token
 	return nil
+}
+
+// internalFailure is the status of a call that ends the stream at once: Envoy's answer where there
+// is no such cluster, and where none of its endpoints may be used. It does not tell the two apart.
+const internalFailure = 10
+
+// whyNot says why a stream could not be opened.
+func (s *stream) whyNot(status uint32) error {
+	if status == internalFailure {
+		return errors.New("Envoy has no cluster " + strconv.Quote(s.cluster) + ", or the cluster has no healthy endpoint")
+	}
+	return errors.New("proxy_grpc_stream: status " + strconv.Itoa(int(status)))
 }
 
 var errStreamEnded = errors.New("proxy_grpc_send: the stream has ended")
 
 // Send implements redis.Host.
 func (s *stream) Send(commands []byte) error {
-	if s.open && s.host.grpcSend(s.id, s.token, commands) != 0 {
-		s.open = false
+	if s.one.open && s.host.grpcSend(s.id, s.one.token, commands) != 0 {
+		s.one.open = false
 		return errStreamEnded
 	}
 	return nil
@@ -60,11 +89,17 @@ func (s *stream) Send(commands []byte) error {
 
 // CloseStream implements redis.Host.
 func (s *stream) CloseStream() {
-	if s.open {
-		s.open = false
-		s.useless = append(s.useless, s.token)
+	if s.one.open {
+		s.one.open = false
+		s.useless = append(s.useless, s.one.token)
 	}
 }
+
+// SwapStreams implements redis.Host.
+func (s *stream) SwapStreams() { s.one, s.beside = s.beside, s.one }
+
+// CloseStatus implements redis.Host.
+func (s *stream) CloseStatus() uint32 { return s.one.status }
 
 // mustReap reports whether streams wait to be cancelled.
 func (s *stream) mustReap() bool { return len(s.useless) > 0 }
@@ -80,20 +115,24 @@ func (s *stream) reap() {
 	s.useless = s.useless[:0]
 }
 
-// is reports whether a token is that of the open stream.
-func (s *stream) is(token uint32) bool { return s.open && token == s.token }
-
-// ended notes that a stream has ended. It reports whether that was the one in use.
-func (s *stream) ended(token uint32) bool {
+// ended notes that a stream has ended. It returns which one that was, nil for one that is
+// not in use any more.
+func (s *stream) ended(token, status uint32) *end {
 	if i := slices.Index(s.useless, token); i >= 0 {
 		s.useless = slices.Delete(s.useless, i, i+1) // its token must not be used any more
-		return false
+		return nil
 	}
-	if !s.opening && !s.is(token) {
-		return false
+	e := &s.one
+	switch {
+	case s.one.is(token):
+	case s.beside.is(token):
+		e = &s.beside
+	case s.one.opening:
+	default:
+		return nil
 	}
-	s.open = false
-	return true
+	e.open, e.status = false, status
+	return e
 }
 
 // Warn implements redis.Host.
@@ -101,6 +140,12 @@ func (s *stream) Warn(line string) { s.host.logLine(logWarn, "sluice: "+line) }
 
 // Tried implements redis.Host.
 func (s *stream) Tried(ok bool, line string) { s.trial.ended(ok, "sluice: "+line) }
+
+// Turn implements redis.Host.
+func (s *stream) Turn(nowMicros int64) bool { return s.vitals.turn(nowMicros) }
+
+// Examined implements redis.Host.
+func (s *stream) Examined(told redis.Vitals, nowMicros int64) { s.vitals.examined(told, nowMicros) }
 
 // Info implements redis.Host.
 func (s *stream) Info(line string) { s.host.logLine(logInfo, "sluice: "+line) }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"slices"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/sha256"
 )
 
 // Each worker tries Redis once (plugin/redis, trial.go). Envoy runs the plugin in
@@ -27,23 +27,31 @@ const maxTried = 16
 // trials is what a VM knows of trials.
 type trials struct {
 	host   host
-	tried  []config.Redis // what this VM has tried, or need not
-	number int            // of this VM; 0: not known yet
+	tried  []attempt // what this VM has tried, or need not
+	number int       // of this VM; 0: not known yet
+}
+
+// attempt is what a trial depends on.
+type attempt struct {
+	redis     config.Redis
+	overrides bool
 }
 
 // mustTry reports whether this worker has yet to try a Redis. Updates of the rules
-// alone, which may come several a second, need no connection for that.
-func (t *trials) mustTry(r *config.Redis) bool {
+// alone, which may come several a second, need no connection for that, but for one that
+// brings the first overrides.
+func (t *trials) mustTry(cfg *config.Config) bool {
 	if t.number == 0 {
 		t.number = t.countVM()
 	}
-	if t.number == mainThread || slices.Contains(t.tried, *r) {
+	this := attempt{*cfg.Redis, cfg.UsesOverrides()}
+	if t.number == mainThread || slices.Contains(t.tried, this) {
 		return false
 	}
 	if len(t.tried) == maxTried {
 		t.tried = t.tried[1:]
 	}
-	t.tried = append(t.tried, *r)
+	t.tried = append(t.tried, this)
 	return true
 }
 
@@ -78,7 +86,7 @@ func newTrial(h host, r *config.Redis) *trial {
 	for _, s := range []string{r.Cluster, r.KeyPrefix, r.Username, r.Password, r.PasswordEnv, strconv.FormatInt(r.Database, 10)} {
 		sum.Write([]byte(strconv.Quote(s)))
 	}
-	return &trial{host: h, key: "sluice.trial." + hex.EncodeToString(sum.Sum(nil)[:8])}
+	return &trial{host: h, key: "sluice.trial." + hex.EncodeToString(sum.AppendSum(nil)[:8])}
 }
 
 // ended tells that Redis can be used, or keeps why it cannot.

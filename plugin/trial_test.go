@@ -60,7 +60,7 @@ func TestWhoTellsOfTheTrial(t *testing.T) {
 					instances[n] = one.load(withRedis(perClient("a", 9)))
 					instances[n].Tick()
 					if !tc.refuses[n] && len(m.Conns) > 0 {
-						m.Last().Reply("$-1\r\n$-1\r\n+OK\r\n")
+						replyToTrial(m.Last())
 					}
 				}
 				for n, one := range workers {

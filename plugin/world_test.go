@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -29,7 +31,7 @@ func eachWorld(t *testing.T, test func(t *testing.T, w *worker)) {
 type world func(w *worker, options *wasmhost.Options)
 
 func native(w *worker, options *wasmhost.Options) {
-	options.Native = func(h *wasmhost.Host) wasmhost.Guest { return newNativeGuest(w.t, h) }
+	options.Native = func(h *wasmhost.Host) wasmhost.Guest { return newNativeGuest(w.t, h, w.chance) }
 }
 
 func wasm(w *worker, options *wasmhost.Options) { options.Wasm = testenv.Wasm(w.t) }
@@ -44,6 +46,7 @@ type worker struct {
 	attributes map[string]any      // likewise, for expressions
 	before     func(call string)   // if not nil, runs before each host call
 	envoy      *wasmhost.Envoy     // what workers share
+	chance     rand.Source         // of the plugin as Go
 	// answersTrial makes a Redis in memory answer what the plugin asks by itself.
 	answersTrial bool
 
@@ -62,6 +65,7 @@ func newWorker(t *testing.T, world world) *worker {
 		clusters: map[string]wasmhost.Cluster{},
 		env:      map[string]string{},
 		envoy:    wasmhost.NewEnvoy(),
+		chance:   rand.NewPCG(rand.Uint64(), 0),
 		t:        t,
 		began:    time.Now(),
 		world:    world,
@@ -112,8 +116,16 @@ func (w *worker) load(config string) *instance {
 func (w *worker) answerTrial(i *instance) {
 	m := w.clusters[string(grpcService("redis"))].(*wasmhost.Memory)
 	i.Tick()
-	if len(m.Conns) > 0 && len(m.Last().Take()) > 0 { // not every worker asks
-		m.Last().Reply("$-1\r\n$-1\r\n+OK\r\n")
+	if len(m.Conns) > 0 { // not every worker asks
+		replyToTrial(m.Last())
+	}
+}
+
+// replyToTrial answers the trial, and then how this Redis is: it does not say.
+func replyToTrial(c *wasmhost.Conn) {
+	for sent := c.Take(); len(sent) > 0; sent = c.Take() {
+		infos, scripts := bytes.Count(sent, []byte("\r\nINFO\r\n")), bytes.Count(sent, []byte("\r\nEVAL\r\n"))
+		c.Reply(strings.Repeat("$-1\r\n", infos) + strings.Repeat("+OK\r\n", scripts))
 	}
 }
 
@@ -156,11 +168,14 @@ func (w *worker) newHost() *wasmhost.Host {
 
 // logs is every line that was logged, with its level: "warn sluice: ...".
 func (w *worker) logs() (lines []string) {
-	return slices.DeleteFunc(w.allLogs(), aboutKeys)
+	return slices.DeleteFunc(w.allLogs(), func(line string) bool { return aboutKeys(line) || line == aboutVersion })
 }
 
-// allLogs has the lines about keys that requests may lack, too, which nearly every
-// configuration of a test has.
+// aboutVersion is the first line of an Envoy's log.
+const aboutVersion = "info sluice: version dev"
+
+// allLogs has the lines that nearly every configuration of a test brings, too: the version,
+// and those about keys that requests may lack.
 func (w *worker) allLogs() (lines []string) {
 	levels := [...]string{"trace", "debug", "info", "warn", "error", "critical"}
 	for _, line := range w.host.Logs {

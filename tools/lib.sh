@@ -7,8 +7,13 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tools=$root/.tools
 mkdir -p "$tools/bin"
 
-# What the user has installed is looked for without our own links in the way.
-PATH=$(tr ':' '\n' <<<"$PATH" | grep -vxF "$tools/bin" | paste -sd:)
+# What the user has installed is looked for without our own links in the way, by whatever path they
+# are on PATH: a wrapper that found itself would start itself for ever.
+others=
+while IFS= read -rd: dir; do
+	[[ $dir -ef $tools/bin ]] || others+=${others:+:}$dir
+done <<<"$PATH:"
+PATH=$others
 
 staging= # a scratch directory of this run, on the same file system as .tools
 cleanup() { [[ -z $staging ]] || rm -rf "$staging"; }

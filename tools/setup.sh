@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Installs under .tools what building and testing need and the system lacks:
-# a C++ compiler, TinyGo, Envoy, Redis, Lua 5.4, Prometheus, Chromium, SDKs. Safe to repeat
-# and to interrupt; a second run takes under a second. PATH=.tools/bin:$PATH finds all
-# of it.
+# Installs under .tools what the system lacks of what is asked for:
+#   tools/setup.sh cc tinygo envoy redis     what "make run" needs
+#   tools/setup.sh                           that, and what the tests need
+# Safe to repeat and to interrupt; a second run takes under a second.
+# PATH=.tools/bin:$PATH finds all of it.
 set -euo pipefail
+
+steps=("$@")
+[[ $# -gt 0 ]] || steps=(cc tinygo envoy redis lua prometheus chromium sdk)
 
 # Of what cannot be installed, all is named at once.
 failed=0
-for step in cc tinygo envoy redis lua prometheus chromium sdk; do
+for step in "${steps[@]}"; do
 	"$(dirname "$0")/$step.sh" || failed=1
 done
 exit "$failed"

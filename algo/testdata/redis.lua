@@ -186,10 +186,11 @@ local function call(name, ...)
   return commands[name](table.unpack(args))
 end
 
-local function pcall_(name, key)
+local function pcall_(name, key, ...)
   local entry = find(key)
-  if entry and not entry.value then return {err = 'WRONGTYPE Operation against a key holding the wrong kind of value'} end
-  return call(name, key)
+  local sorted = name:sub(1, 1) == 'Z'
+  if entry and sorted == (entry.value ~= nil) then return {err = 'WRONGTYPE Operation against a key holding the wrong kind of value'} end
+  return call(name, key, ...)
 end
 
 -- What a script may name; all else is an error, as in Redis.

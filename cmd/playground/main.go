@@ -52,7 +52,7 @@ func decide(n int32) bool {
 		Queue:            limit[fieldQueue] != 0,
 		MaxDelayMicros:   int64(limit[fieldMaxDelayMicros]),
 	}
-	if l.Algorithm == algo.Concurrency {
+	if l.Algorithm.Takes(algo.FieldTTL) {
 		l.TTLMicros = algo.MaxTTLMicros // longer than the page shows: no slot needs to be renewed
 	}
 	plan, err := algo.NewPlan([]algo.Limit{l})

@@ -8,12 +8,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
@@ -28,10 +28,11 @@ type changed struct {
 }
 
 func (a *app) printChange(c *changed) error {
+	c.Tag = shown.UTF8(c.Tag)
 	if a.json() {
 		return a.writeJSON(c)
 	}
-	fmt.Fprintf(a.out, "%s: %s\n", c.Tag, c.text)
+	a.say("%s: %s\n", c.Tag, c.text)
 	return nil
 }
 
@@ -92,48 +93,6 @@ func factorOf(id *state.Identity, o *state.Override) int64 {
 		return 0 // block, or free
 	}
 	return int64(math.Round(times * algo.NoFactor))
-}
-
-// set makes a command that sets an override.
-func (a *app) set(use, short, long string, value *string) *cobra.Command {
-	s := &stateFlags{}
-	var life time.Duration
-	command := a.identityCommand(use, short, long, s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
-		if err := errors.Join(checkOverride(*value)); err != nil {
-			return usage("%w", err)
-		}
-		if life < 0 || life > 0 && life < time.Millisecond {
-			return usage("--for: want a time such as 2h")
-		}
-		if err := overridable(l, id); err != nil {
-			return err
-		}
-		if err := client.SetOverride(ctx, state.Prefix(l.cfg), id, *value, life); err != nil {
-			return &failure{exitRedis, err}
-		}
-		done := changed{Rule: id.Rule.Name, Tag: string(id.Tag), Value: *value, text: *value + ", without end"}
-		if life > 0 {
-			done.For = life.String()
-			done.text = *value + " for " + wait(life.Microseconds())
-		}
-		return a.printChange(&done)
-	})
-	command.Flags().DurationVar(&life, "for", 0, "how long, such as 2h (default: without end)")
-	return command
-}
-
-func (a *app) overrideCommand() *cobra.Command {
-	value := new(string)
-	command := a.set("override", "Change an identity's limits: a factor, free or block",
-		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a second. Unblock removes it.", value)
-	command.Flags().StringVar(value, "to", "", "block, free, or a factor such as x2 or x0.5")
-	must(command.MarkFlagRequired("to"))
-	return command
-}
-
-func (a *app) blockCommand() *cobra.Command {
-	value := "block"
-	return a.set("block", "Reject all requests of an identity", "Block is override --to block.", &value)
 }
 
 func (a *app) unblockCommand() *cobra.Command {

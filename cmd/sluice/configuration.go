@@ -20,6 +20,22 @@ func (s *source) flag(command *cobra.Command) {
 	must(command.MarkFlagFilename("config", "json", "yaml", "yml"))
 }
 
+// addresses is a flag of one or more "host:port", which may repeat. Unlike pflag's own list of
+// strings it loses nothing that follows the end of a line.
+type addresses []string
+
+// Set implements pflag.Value.
+func (a *addresses) Set(text string) error {
+	*a = append(*a, strings.Split(text, ",")...)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (a *addresses) Type() string { return "strings" }
+
+// String implements pflag.Value.
+func (a *addresses) String() string { return strings.Join(*a, ",") }
+
 // must holds for what only a mistake in this program could break.
 func must(err error) {
 	if err != nil {

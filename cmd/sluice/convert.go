@@ -3,8 +3,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +19,9 @@ type conversion struct {
 
 // converted names the files to convert.
 type converted struct {
-	rateLimit, envoy, higress, gateway, out string
+	rateLimit, envoy, higress, gateway, local, out string
+
+	strict bool // what differs is an error
 }
 
 func (a *app) convertCommand() *cobra.Command {
@@ -28,9 +30,9 @@ func (a *app) convertCommand() *cobra.Command {
 		Use:   "convert",
 		Short: "Turn another limiter's configuration into Sluice's, and list what differs",
 		Long: `Convert takes envoyproxy/ratelimit's file together with Envoy's routes, Higress'
-cluster-key-rate-limit, or Envoy Gateway's BackendTrafficPolicy. The
-configuration goes to standard output, the list of differences to
-standard error: "missing" has no counterpart and is left out, "differs" decides
+cluster-key-rate-limit, Envoy Gateway's BackendTrafficPolicy, or the
+local_ratelimit of Envoy and Istio. The configuration goes to standard output,
+the list of differences to standard error, by the rules that they are about: "missing" has no counterpart and is left out, "differs" decides
 otherwise in some case, "note" is worth a look.`,
 		Example: "  sluice convert --ratelimit ratelimit.yaml --envoy envoy.yaml --out plugin.json\n" +
 			"  sluice render envoy -c plugin.json --redis redis:6379 --out envoy.yaml",
@@ -42,34 +44,41 @@ otherwise in some case, "note" is worth a look.`,
 	f.StringVar(&from.envoy, "envoy", "", "file of Envoy with rate_limits; needs --ratelimit")
 	f.StringVar(&from.higress, "higress", "", "configuration of Higress' cluster-key-rate-limit, or a WasmPlugin with it")
 	f.StringVar(&from.gateway, "envoy-gateway", "", "file with a BackendTrafficPolicy of Envoy Gateway")
+	f.StringVar(&from.local, "local-ratelimit", "", "file of Envoy, or EnvoyFilter of Istio, with local_ratelimit")
 	f.StringVar(&from.out, "out", "", "file to write the configuration to (default: standard output)")
-	for _, name := range []string{"ratelimit", "envoy", "higress", "envoy-gateway"} {
+	f.BoolVar(&from.strict, "strict", false, "exit with 1 if anything is missing or differs, but for what every conversion differs in")
+	for _, name := range []string{"ratelimit", "envoy", "higress", "envoy-gateway", "local-ratelimit"} {
 		must(command.MarkFlagFilename(name, "yaml", "yml", "json"))
 	}
 	command.MarkFlagsRequiredTogether("ratelimit", "envoy")
-	command.MarkFlagsMutuallyExclusive("ratelimit", "higress", "envoy-gateway")
-	command.MarkFlagsOneRequired("ratelimit", "higress", "envoy-gateway")
+	command.MarkFlagsMutuallyExclusive("ratelimit", "higress", "envoy-gateway", "local-ratelimit")
+	command.MarkFlagsOneRequired("ratelimit", "higress", "envoy-gateway", "local-ratelimit")
 	return command
 }
 
 // result converts what was named.
 func (a *app) conversion(from *converted) (convert.Result, error) {
-	first := from.rateLimit + from.higress + from.gateway // one of them
-	text, err := a.read(first)
+	file := func(name string) (convert.File, error) {
+		text, err := a.read(name)
+		return convert.File{Name: name, Text: text}, err
+	}
+	first, err := file(from.rateLimit + from.higress + from.gateway + from.local) // one of them
 	if err != nil {
 		return convert.Result{}, err
 	}
 	switch {
 	case from.higress != "":
-		return convert.Higress(text)
+		return convert.Higress(first)
+	case from.local != "":
+		return convert.Local(first)
 	case from.gateway != "":
-		return convert.Gateway(text)
+		return convert.Gateway(first)
 	}
-	routes, err := a.read(from.envoy)
+	routes, err := file(from.envoy)
 	if err != nil {
 		return convert.Result{}, err
 	}
-	return convert.RateLimit(text, routes)
+	return convert.RateLimit(first, routes)
 }
 
 func (a *app) convert(from *converted) error {
@@ -81,27 +90,54 @@ func (a *app) convert(from *converted) error {
 		}
 		return &failure{exitRefused, err}
 	}
-	if a.json() && err == nil {
-		shown := conversion{result.JSON, append([]convert.Difference{}, result.Differences...)}
-		return a.writeJSON(shown)
-	}
-	for _, d := range result.Differences {
-		at := d.At
-		if at != "" {
-			at += ": "
-		}
-		fmt.Fprintf(a.errors, "%s: %s%s\n", d.Kind, at, d.Text)
+	if !a.json() || err != nil {
+		a.printDifferences(result.Differences)
 	}
 	if err != nil {
 		return &failure{exitRefused, err}
 	}
+	if err := a.printConversion(from, result); err != nil {
+		return err
+	}
+	isNote := func(d convert.Difference) bool {
+		return d.Kind == convert.Note || d.Kind == convert.Differs && len(d.Rules) == 0 && d.File == ""
+	}
+	if from.strict && slices.ContainsFunc(result.Differences, func(d convert.Difference) bool { return !isNote(d) }) {
+		return errShown
+	}
+	return nil
+}
+
+// printDifferences lists the differences by the rules that they are about.
+func (a *app) printDifferences(all []convert.Difference) {
+	group := ""
+	for i := range all {
+		d := &all[i]
+		if d.Group() != group {
+			group = d.Group()
+			a.warn("%s\n", group)
+		}
+		place := d.Place()
+		if place != "" {
+			place += ": "
+		}
+		a.warn("  %s: %s%s\n", d.Kind, place, d.Text)
+	}
+}
+
+func (a *app) printConversion(from *converted, result convert.Result) error {
 	if from.out != "" {
 		if err := os.WriteFile(from.out, result.JSON, 0o644); err != nil {
 			return usage("%w", err)
 		}
-		fmt.Fprintf(a.errors, "wrote %s\n", from.out)
+		a.warn("wrote %s\n", from.out)
+	}
+	if a.json() {
+		return a.writeJSON(conversion{result.JSON, append([]convert.Difference{}, result.Differences...)})
+	}
+	if from.out != "" {
 		return nil
 	}
-	_, err = a.out.Write(result.JSON)
+	_, err := a.out.Write(result.JSON)
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"path/filepath"
@@ -107,7 +108,13 @@ func TestMigrationExamples(t *testing.T) {
 		var args []string
 		switch yaml := files.FindAllSubmatch(e[2], -1); len(yaml) {
 		case 1:
-			args = []string{"--higress", write(t, "higress.yaml", string(yaml[0][1]))}
+			flag := "--higress"
+			if bytes.Contains(yaml[0][1], []byte("BackendTrafficPolicy")) {
+				flag = "--envoy-gateway"
+			} else if bytes.Contains(yaml[0][1], []byte("local_ratelimit")) {
+				flag = "--local-ratelimit"
+			}
+			args = []string{flag, write(t, "original.yaml", string(yaml[0][1]))}
 		case 2:
 			args = []string{"--envoy", write(t, "envoy.yaml", string(yaml[0][1])), "--ratelimit", write(t, "ratelimit.yaml", string(yaml[1][1]))}
 		default:

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 )
 
 // asked is a request as the flags of explain describe it.
@@ -32,12 +33,17 @@ does not ask Redis; "sluice get" shows the state.`,
 		},
 	}
 	from.flag(command)
-	f := command.Flags()
-	f.StringArrayVarP(&request.headers, "header", "H", nil, "a header of the request, 'name: value'")
-	f.StringVar(&request.clientIP, "client-ip", "", "the client's address, as Envoy finds it")
-	f.StringArrayVar(&request.properties, "property", nil, "an attribute of Envoy, path.with.dots=value")
-	f.StringVar(&request.metadata, "metadata", "", "dynamic metadata, a JSON object by filters' names")
+	request.flags(command)
 	return command
+}
+
+// flags are those that describe a request.
+func (r *asked) flags(command *cobra.Command) {
+	f := command.Flags()
+	f.StringArrayVarP(&r.headers, "header", "H", nil, "a header of the request, 'name: value'")
+	f.StringVar(&r.clientIP, "client-ip", "", "the client's address, as Envoy finds it")
+	f.StringArrayVar(&r.properties, "property", nil, "an attribute of Envoy, path.with.dots=value")
+	f.StringVar(&r.metadata, "metadata", "", "dynamic metadata, a JSON object by filters' names")
 }
 
 // request makes the request.
@@ -85,6 +91,9 @@ func (a *app) explain(from source, r *asked, args []string) error {
 		return err
 	}
 	if a.json() {
+		for i := range rules {
+			inUTF8(&rules[i])
+		}
 		return a.writeJSON(map[string]any{"rules": rules})
 	}
 	rows := [][]string{{"RULE", "APPLIES", "IDENTITY", "COST", "LIMIT", "KEY IN REDIS"}}
@@ -92,6 +101,14 @@ func (a *app) explain(from source, r *asked, args []string) error {
 		rows = append(rows, explanation(&rules[i])...)
 	}
 	return a.table(rows)
+}
+
+// inUTF8 makes what the request brought fit for JSON.
+func inUTF8(r *explain.Rule) {
+	r.Identity, r.Tag, r.OverrideKey = shown.UTF8(r.Identity), shown.UTF8(r.Tag), shown.UTF8(r.OverrideKey)
+	for i := range r.Limits {
+		r.Limits[i].Key = shown.UTF8(r.Limits[i].Key)
+	}
 }
 
 // explanation is a rule's rows in the table.
@@ -109,7 +126,10 @@ func explanation(r *explain.Rule) [][]string {
 	if r.Tier != "" {
 		applies += ", tier " + r.Tier
 	}
-	head := []string{r.Rule, applies, shown(r.Identity), strconv.FormatInt(r.Cost, 10)}
+	if r.Failure != "" {
+		applies += ", on failure " + r.Failure
+	}
+	head := []string{r.Rule, applies, identityCell(r.Identity), strconv.FormatInt(r.Cost, 10)}
 	var rows [][]string
 	add := func(cells ...string) {
 		rows = append(rows, append(head[:4:4], cells...))
@@ -127,8 +147,8 @@ func explanation(r *explain.Rule) [][]string {
 	return rows
 }
 
-// shown is an identity as tables have it.
-func shown(identity string) string {
+// identityCell is an identity as tables have it.
+func identityCell(identity string) string {
 	if identity == "" {
 		return "(everybody)"
 	}

@@ -27,7 +27,8 @@ const explained = `{
      "cost": {"expr": "size(request.headers['x-two'])"},
      "limits": [{"algorithm": "gcra", "window": "1s", "limit": {"metadata": ["jwt", "rate"], "default": 5, "max": 50}, "burst": {"expr": "7", "default": 1, "max": 9}},
        {"algorithm": "fixed_window", "window": "1d", "limit": 10, "cost": 2}]},
-    {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}}, "limits": [` + aLimit + `]}
+    {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}}, "limits": [` + aLimit + `]},
+    {"name": "others", "match": {"not": [{"host": "b"}, {"path": {"prefix": "/c/"}}]}, "limits": [` + aLimit + `]}
   ]}`
 
 func TestExplain(t *testing.T) {
@@ -41,6 +42,15 @@ func TestExplain(t *testing.T) {
 		{
 			name: "an exempt rule", args: []string{"http://h/healthz"}, rule: "health",
 			want: explain.Rule{Mode: "exempt", Applies: true},
+		},
+		{
+			name: "an exempt rule and a path in another spelling", args: []string{"http://h/x/../healthz"}, rule: "health",
+			want: explain.Rule{Mode: "exempt", Why: "it is not sure that its match holds for the upstream, too: " +
+				"an exempt rule takes only a path as Sluice normalises it, and a method in upper case"},
+		},
+		{
+			name: "a method in lower case", args: []string{"get", "http://h/api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"}, rule: "per key",
+			want: explain.Rule{Mode: "enforce", Applies: true, Identity: "k|none", Tag: "per%20key|k|none", Cost: 2},
 		},
 		{
 			name: "after an exempt rule", args: []string{"http://h/healthz"}, rule: "peer",
@@ -158,7 +168,11 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			name: "not", args: []string{"http://a/", "-H", "Host: b"}, rule: "peer",
-			want: explain.Rule{Mode: "enforce", Why: "match.not does not hold"},
+			want: explain.Rule{Mode: "enforce", Why: "match.not holds"},
+		},
+		{
+			name: "one of several nots", args: []string{"http://a/c/d"}, rule: "others",
+			want: explain.Rule{Mode: "enforce", Why: "match.not[1] holds"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -195,17 +209,63 @@ func TestExplainTable(t *testing.T) {
 	t.Parallel()
 	r := execute(t, explained, "explain", "-c", "-", "http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "--client-ip", "::1", "--metadata", `{"jwt": {"plan": "staff"}}`)
 	want := strings.TrimLeft(`
-RULE     APPLIES                IDENTITY  COST  LIMIT                    KEY IN REDIS
+RULE     APPLIES                IDENTITY     COST  LIMIT                    KEY IN REDIS
 health   no: match.path does not hold
-per key  yes                    k|none    2     gcra 10 in 1m, burst 20  rl:{per%20key|k|none}:gcra:1m
-                                                fixed_window 100 in 1h   rl:{per%20key|k|none}:fixed_window:1h
-plan     in shadow, tier staff  ::1       1     unlimited
-                                                override                 rl:{plan|::1}:override
+per key  yes                    k|none       2     gcra 10 in 1m, burst 20  rl:{per%20key|k|none}:gcra:1m
+                                                   fixed_window 100 in 1h   rl:{per%20key|k|none}:fixed_window:1h
+plan     in shadow, tier staff  ::1          1     unlimited
+                                                   override                 rl:{plan|::1}:override
 gone     no: its mode is off
 cel      no: match.client_ip does not hold
-cel key  yes                    1/api/    1     gcra 10 in 1s            rl:{cel%20key|1/api/}:gcra:1s
+cel key  yes                    1/api/       1     gcra 10 in 1s            rl:{cel%20key|1/api/}:gcra:1s
 brought  no: match.headers["x-two"] does not hold
 peer     no: key[0] is absent: property connection.id (--property connection.id=...)
+others   yes                    (everybody)  1     gcra 10 in 1s            rl:{others|}:gcra:1s
+`, "\n")
+	if r.out != want {
+		t.Errorf("\n%s\nwant\n%s", r.out, want)
+	}
+}
+
+// TestExplainFailure: a rule's own failure mode is shown where it is another than the
+// configuration's.
+func TestExplainFailure(t *testing.T) {
+	t.Parallel()
+	const configuration = `{"redis": {"cluster": "redis"}, "failure": {"mode": "local"}, "rules": [
+		{"name": "logins", "failure": "deny", "limits": [` + aLimit + `]},
+		{"name": "api", "failure": "local", "limits": [` + aLimit + `]},
+		{"name": "rest", "limits": [` + aLimit + `]}]}`
+	r := execute(t, configuration, "explain", "-c", "-", "http://h/")
+	want := strings.TrimLeft(`
+RULE    APPLIES               IDENTITY     COST  LIMIT          KEY IN REDIS
+logins  yes, on failure deny  (everybody)  1     gcra 10 in 1s  rl:{logins|}:gcra:1s
+api     yes                   (everybody)  1     gcra 10 in 1s  rl:{api|}:gcra:1s
+rest    yes                   (everybody)  1     gcra 10 in 1s  rl:{rest|}:gcra:1s
+`, "\n")
+	if r.out != want {
+		t.Errorf("\n%s\nwant\n%s", r.out, want)
+	}
+	r = execute(t, configuration, "explain", "-o", "json", "-c", "-", "http://h/")
+	for i, want := range []string{"deny", "", ""} {
+		if got := decode[struct{ Rules []explain.Rule }](t, r).Rules[i].Failure; got != want {
+			t.Errorf("rule %d: failure %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestExplainShadow: the mode of the whole configuration makes enforced rules shadow rules,
+// and leaves others.
+func TestExplainShadow(t *testing.T) {
+	t.Parallel()
+	r := execute(t, `{"mode": "shadow", "rules": [
+		{"name": "a", "mode": "enforce", "limits": [`+aLimit+`]},
+		{"name": "b", "mode": "off", "limits": [`+aLimit+`]},
+		{"name": "c", "exempt": true}]}`, "explain", "-c", "-", "http://h/")
+	want := strings.TrimLeft(`
+RULE  APPLIES    IDENTITY     COST  LIMIT          KEY IN REDIS
+a     in shadow  (everybody)  1     gcra 10 in 1s
+b     no: its mode is off
+c     exempt: no rule after it applies
 `, "\n")
 	if r.out != want {
 		t.Errorf("\n%s\nwant\n%s", r.out, want)

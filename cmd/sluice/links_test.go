@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ var (
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	anchor   = regexp.MustCompile(`<a id="([^"]*)"></a>`)
 	noAnchor = regexp.MustCompile(`[^\pL\pN_ -]`)
 )
 
@@ -111,29 +113,91 @@ func targets(t *testing.T, page string) (all []string) {
 // follow is an error if a link of a page leads nowhere.
 func follow(t *testing.T, page, target string) error {
 	t.Helper()
-	file, anchor, _ := strings.Cut(target, "#")
+	file, place, _ := strings.Cut(target, "#")
 	if file != "" {
 		page = filepath.Join(filepath.Dir(page), file)
 	}
 	if _, err := os.Stat(page); err != nil {
 		return err
 	}
-	if anchor == "" || filepath.Ext(page) != ".md" {
+	if place == "" || filepath.Ext(page) != ".md" || slices.Contains(anchors(prose(t, page)), place) {
 		return nil
 	}
+	return fmt.Errorf("%s has no such heading, nor such an anchor", page)
+}
+
+// anchors are the places of a page that links may name: GitHub's names of its headings,
+// and the anchors of fields.
+func anchors(page string) (all []string) {
 	seen := map[string]int{}
-	for _, m := range heading.FindAllStringSubmatch(prose(t, page), -1) {
+	for _, m := range heading.FindAllStringSubmatch(page, -1) {
 		name := linkText.ReplaceAllString(m[1], "$1")
 		name = strings.ReplaceAll(noAnchor.ReplaceAllString(strings.ToLower(name), ""), " ", "-")
 		if n := seen[name]; n > 0 {
 			name = fmt.Sprintf("%s-%d", name, n)
 		}
 		seen[name]++
-		if name == anchor {
-			return nil
+		all = append(all, name)
+	}
+	for _, m := range anchor.FindAllStringSubmatch(page, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// TestDecisionsAreListed holds that the index of decisions names each of them by its number
+// and its heading.
+func TestDecisionsAreListed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(testenv.Root(t), "docs/decisions")
+	index := prose(t, filepath.Join(dir, "README.md"))
+	files, err := filepath.Glob(filepath.Join(dir, "0*.md"))
+	if err != nil || len(files) < 18 {
+		t.Fatalf("%d decisions, %v", len(files), err)
+	}
+	for _, file := range files {
+		first, _, _ := strings.Cut(prose(t, file), "\n")
+		number, title, _ := strings.Cut(strings.TrimPrefix(first, "# "), ". ")
+		if prefix := fmt.Sprintf("%04s-", number); !strings.HasPrefix(filepath.Base(file), prefix) {
+			t.Errorf("%s begins with %q, want \"# \", its number and a dot", file, first)
+		}
+		if row := fmt.Sprintf("| %s | [%s](%s) |", number, title, filepath.Base(file)); !strings.Contains(index, row) {
+			t.Errorf("the index has no %s", row)
 		}
 	}
-	return fmt.Errorf("%s has no such heading", page)
+}
+
+// TestFieldsHaveAnchors holds that a link can name each field of the reference, and only
+// one of them.
+func TestFieldsHaveAnchors(t *testing.T) {
+	t.Parallel()
+	page := prose(t, filepath.Join(testenv.Root(t), "docs/configuration.md"))
+	all := anchors(page)
+	slices.Sort(all)
+	if distinct := slices.Compact(slices.Clone(all)); len(distinct) != len(all) {
+		t.Errorf("two places have one name: %q", all)
+	}
+	inFields, fields := false, 0
+	for line := range strings.Lines(page) {
+		name, isField := strings.CutPrefix(line, "| `")
+		switch {
+		case strings.HasPrefix(line, "| field "):
+			inFields = true
+		case !strings.HasPrefix(line, "|"):
+			inFields = false
+		case inFields && isField:
+			// A field of the top level may have a section of its own instead.
+			if name, _, _ = strings.Cut(name, "`"); !slices.Contains(all, name) {
+				t.Errorf("%q has no <a id=...></a> before its name", name)
+			}
+			fields++
+		case inFields && strings.HasPrefix(line, "| <a id="):
+			fields++
+		}
+	}
+	if fields < 100 {
+		t.Errorf("only %d fields", fields)
+	}
 }
 
 // prose is a page without its blocks of code.

@@ -37,7 +37,7 @@ func usage(format string, args ...any) error {
 var errShown = errors.New("shown")
 
 // version is set by the Makefile.
-var version = "unreleased"
+var version = "dev"
 
 // app is one run of the command.
 type app struct {
@@ -45,10 +45,12 @@ type app struct {
 	out    io.Writer
 	errors io.Writer
 	output string // "table" or "json"
+	// environment is a variable of the environment, "" if it is not set.
+	environment func(name string) string
 }
 
 func main() {
-	a := &app{in: os.Stdin, out: os.Stdout, errors: os.Stderr}
+	a := &app{in: os.Stdin, out: os.Stdout, errors: os.Stderr, environment: os.Getenv}
 	os.Exit(a.run(os.Args[1:]))
 }
 
@@ -66,12 +68,12 @@ func (a *app) run(args []string) int {
 	if errors.Is(err, errShown) {
 		return exitRefused
 	}
-	fmt.Fprintln(a.errors, "sluice:", err)
+	a.warn("sluice: %v\n", err)
 	var f *failure
 	if errors.As(err, &f) {
 		return f.code
 	}
-	fmt.Fprintf(a.errors, "%q lists what it takes\n", command.CommandPath()+" --help")
+	a.warn("%q lists what it takes\n", command.CommandPath()+" --help")
 	return exitUsage
 }
 
@@ -92,6 +94,6 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table for people, json for programs")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.validateCommand(), a.renderCommand(), a.explainCommand(), a.convertCommand(), a.simulateCommand(),
-		a.getCommand(), a.resetCommand(), a.overrideCommand(), a.blockCommand(), a.unblockCommand(), a.topCommand())
+		a.getCommand(), a.resetCommand(), a.overrideCommand(), a.blockCommand(), a.unblockCommand(), a.topCommand(), a.doctorCommand(), a.webhookCommand(), a.versionCommand())
 	return root
 }

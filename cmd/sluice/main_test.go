@@ -19,7 +19,7 @@ type result struct {
 func execute(t *testing.T, in string, args ...string) result {
 	t.Helper()
 	var out, errors bytes.Buffer
-	a := &app{in: strings.NewReader(in), out: &out, errors: &errors}
+	a := &app{in: strings.NewReader(in), out: &out, errors: &errors, environment: func(string) string { return "" }}
 	code := a.run(args)
 	return result{code, out.String(), errors.String()}
 }
@@ -55,6 +55,14 @@ func TestCommandLine(t *testing.T) {
 		{
 			name: "help", args: []string{"--help"},
 			code: exitDone, out: "validate",
+		},
+		{
+			name: "the version", args: []string{"version"},
+			code: exitDone, out: "dev\n",
+		},
+		{
+			name: "the version, for programs", args: []string{"version", "-o", "json"},
+			code: exitDone, out: `"version": "dev"`,
 		},
 		{
 			name: "an unknown command", args: []string{"valdate"},

@@ -1,22 +1,41 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 )
 
 // json reports whether the output is for programs.
 func (a *app) json() bool { return a.output == "json" }
 
-// writeJSON prints a value for programs.
+// writeJSON prints a value for programs. Texts that a client sent have gone through shown.UTF8.
 func (a *app) writeJSON(value any) error {
-	encoder := json.NewEncoder(a.out)
+	var encoded bytes.Buffer
+	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := a.out.Write(shown.JSON(encoded.Bytes()))
+	return err
+}
+
+// say prints lines for people.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprint(a.out, shown.Lines(fmt.Sprintf(format, args...)))
+}
+
+// warn prints lines for people beside the output.
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprint(a.errors, shown.Lines(fmt.Sprintf(format, args...)))
 }
 
 // table prints rows in columns, the first row being the heads. A row's last cell
@@ -24,6 +43,9 @@ func (a *app) writeJSON(value any) error {
 func (a *app) table(rows [][]string) error {
 	var widths []int
 	for _, row := range rows {
+		for i := range row {
+			row[i] = shown.Cell(row[i])
+		}
 		for i, cell := range row[:len(row)-1] {
 			if i == len(widths) {
 				widths = append(widths, 0)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -47,7 +46,7 @@ func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
 	}
 	r.source.flag(command)
 	f := command.Flags()
-	f.StringSliceVar(&r.Redis, "redis", nil, "address of Redis, host:port")
+	f.Var((*addresses)(&r.Redis), "redis", "address of Redis, host:port")
 	f.BoolVar(&r.TLS, "redis-tls", false, "Redis speaks TLS")
 	f.StringVar(&r.CA, "redis-ca", "/etc/ssl/certs/ca-certificates.crt", "file, where Envoy runs, with the authority of Redis' certificate")
 	f.StringVar(&r.ServerName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
@@ -82,6 +81,8 @@ func (a *app) renderIstioCommand() *cobra.Command {
 	f.StringVar(&r.App, "app", "istio-ingressgateway", `label "app" of the pods that limit`)
 	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the pods (default: istio-system, with --sidecar default)")
 	f.BoolVar(&r.Sidecar, "sidecar", false, "limit requests to a workload, in its sidecar; needs --app")
+	f.BoolVar(&r.StrictHTTP, "strict-http", false, "have these proxies refuse, for all their traffic, what could be read in two ways (deploy/istio/http)")
+	f.BoolVar(&r.Bootstrap, "bootstrap", false, "add a ConfigMap with the labels of the metrics, which pods name by annotation (deploy/istio/bootstrap)")
 	must(command.MarkFlagRequired("image"))
 	command.PreRunE = func(c *cobra.Command, _ []string) error {
 		if r.Sidecar && !c.Flags().Changed("app") {
@@ -145,19 +146,19 @@ func (r *rendering) write(text []byte) error {
 
 func (a *app) printRendered(r *rendering, result render.Result) error {
 	if a.json() {
-		shown := rendered{File: r.out, Notes: append([]string{}, result.Notes...)}
+		text := rendered{File: r.out, Notes: append([]string{}, result.Notes...)}
 		if r.out == "" {
-			shown.Text = string(result.YAML)
+			text.Text = string(result.YAML)
 		}
-		return a.writeJSON(shown)
+		return a.writeJSON(text)
 	}
 	for _, note := range result.Notes {
-		fmt.Fprintln(a.errors, "note:", note)
+		a.warn("note: %s\n", note)
 	}
 	if r.out == "" {
 		_, err := a.out.Write(result.YAML)
 		return err
 	}
-	fmt.Fprintf(a.errors, "wrote %s\n", r.out)
+	a.warn("wrote %s\n", r.out)
 	return nil
 }

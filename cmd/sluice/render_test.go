@@ -28,7 +28,7 @@ func TestRender(t *testing.T) {
 		{
 			name: "Envoy without Redis", plugin: localPlugin, args: "envoy",
 			contains: []string{`Written by "sluice render envoy", from deploy/envoy/embedded.yaml`, `{"rules": [{"name": "a", "mode": "off"`},
-			lacks:    []string{"bridge", "redis"},
+			lacks:    []string{"bridge", "- name: redis"},
 		},
 		{
 			name: "Envoy with Redis", plugin: localPlugin,
@@ -77,8 +77,18 @@ func TestRender(t *testing.T) {
 			contains: []string{
 				"kind: WasmPlugin", "kind: EnvoyFilter", "namespace: edge", "matchLabels: {app: gw}", "labels: {app: gw}",
 				`url: "oci://r/s:1"`, `uri: "oci://r/s:1"`, "address: redis.prod, port_value: 6380", "redis: {cluster: sluice-redis}", `mode: "off"`,
+				"%FILTER_STATE(wasm.sluice.rejected:PLAIN)%",
 			},
-			lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "istio-system", "redis_proxy"},
+			lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "istio-system", "redis_proxy", "REJECT_REQUEST"},
+		},
+		{
+			name: "a gateway of Istio with what is opt-in", plugin: localPlugin,
+			args: "istio --image oci://r/s:1 --redis redis.prod:6380 -n edge --app gw --strict-http --bootstrap",
+			contains: []string{
+				"name: sluice-http", "REJECT_REQUEST", "kind: ConfigMap", "name: sluice-bootstrap", "namespace: edge",
+				"custom_bootstrap.json: |", "- {tag_name: rule, regex: '^wasmcustom",
+			},
+			lacks: []string{"from-values", "sluice-values"},
 		},
 		{
 			name: "a sidecar of Istio", plugin: secretPlugin, args: "istio --sidecar --app reviews --image oci://r/s:1 --redis redis.prod:6380",
@@ -166,6 +176,18 @@ func TestRenderRefuses(t *testing.T) {
 			code: exitUsage, errors: `--redis: "redis" is not an address (want host:port, such as redis:6379)`,
 		},
 		{
+			name: "an address that is no name", plugin: redisPlugin, args: "envoy --redis=a+b:1",
+			code: exitUsage, errors: `is not an address (want host:port, such as redis:6379)`,
+		},
+		{
+			name: "an address with lines of YAML", plugin: redisPlugin, args: "istio --image oci://r/s:1 --redis=h\x00evil:1",
+			code: exitUsage, errors: `--redis: "h\x00evil:1" is not an address`,
+		},
+		{
+			name: "an empty address", plugin: redisPlugin, args: "envoy --redis=a:1,",
+			code: exitUsage, errors: `--redis: "" is not an address`,
+		},
+		{
 			name: "a bad port", plugin: redisPlugin, args: "envoy --redis r:1 --listen :x",
 			code: exitUsage, errors: `--listen: ":x" is not an address`,
 		},
@@ -204,6 +226,15 @@ func TestRenderRefuses(t *testing.T) {
 				t.Errorf("errors %s, want some with %s", r.errors, c.errors)
 			}
 		})
+	}
+}
+
+// TestRenderRefusesLines holds that nothing after the end of a line is taken, or lost.
+func TestRenderRefusesLines(t *testing.T) {
+	t.Parallel()
+	r := execute(t, redisPlugin, "render", "envoy", "-c", "-", "--redis", "h:1\n      evil: yes")
+	if want := `--redis: "h:1\n      evil: yes" is not an address`; r.code != exitUsage || !strings.Contains(r.errors, want) {
+		t.Errorf("exit code %d, %s; want %s", r.code, r.errors, want)
 	}
 }
 

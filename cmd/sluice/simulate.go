@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -29,7 +31,7 @@ type simulation struct {
 }
 
 func (a *app) simulateCommand() *cobra.Command {
-	s := &simulation{client: simulate.Client{Name: "clients"}}
+	s := &simulation{client: simulate.Client{Name: "clients"}, duration: time.Minute, roundTrip: 500 * time.Microsecond}
 	command := &cobra.Command{
 		Use:   "simulate",
 		Short: "Play traffic through a configuration, in as many Envoys as you like",
@@ -43,7 +45,15 @@ traffic is described by a file or by flags, or comes from an access log.`,
 		RunE: func(*cobra.Command, []string) error { return a.simulate(s) },
 	}
 	s.source.flag(command)
-	f := command.Flags()
+	s.flags(command.Flags())
+	command.MarkFlagsMutuallyExclusive("traffic", "log", "url")
+	command.MarkFlagsOneRequired("traffic", "log", "url")
+	command.AddCommand(a.suggestCommand(), a.compareCommand())
+	return command
+}
+
+// flags are those of a simulation itself.
+func (s *simulation) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.traffic, "traffic", "", "file that describes the traffic")
 	f.StringVar(&s.log, "log", "", "access log of Envoy to play")
 	f.StringVar(&s.client.URL, "url", "", "URL of the requests; {n} is the client's number")
@@ -54,29 +64,26 @@ traffic is described by a file or by flags, or comes from an access log.`,
 	f.IntVar(&s.client.Identities, "identities", 1, "how many clients there are")
 	f.Float64Var(&s.client.Zipf, "zipf", 0, "client n sends in proportion to 1/n^zipf; 0: all alike")
 	f.StringVar(&s.client.Retry, "retry", "never", "what rejected clients do: never, after (Retry-After), at once")
-	f.DurationVar(&s.duration, "duration", time.Minute, "how long")
+	f.Var(duration.New(&s.duration), "duration", "how long")
 	f.IntVar(&s.options.Envoys, "envoys", 1, "how many Envoys share the traffic")
 	f.IntVar(&s.options.Workers, "workers", 2, "worker threads of each Envoy")
 	f.IntVar(&s.options.Shards, "redis-shards", 1, "primaries of the Redis Cluster, each with a core of its own")
-	f.DurationVar(&s.roundTrip, "round-trip", 500*time.Microsecond, "round trip to Redis")
+	f.Var(duration.New(&s.roundTrip), "round-trip", "round trip to Redis")
 	f.StringArrayVar(&s.away, "redis-away", nil, "when Redis cannot be reached, such as 20s-30s")
 	f.StringArrayVar(&s.hangs, "redis-hangs", nil, "when Redis does not answer")
 	f.BoolVar(&s.options.Loses, "redis-loses", false, "Redis comes back empty after --redis-away")
 	f.Uint64Var(&s.options.Seed, "seed", 1, "the same seed gives the same traffic")
 	f.StringVar(&s.svg, "svg", "", "file for the picture")
 	f.StringVar(&s.html, "html", "", "file for a page with picture and tables")
-	command.MarkFlagsMutuallyExclusive("traffic", "log", "url")
-	command.MarkFlagsOneRequired("traffic", "log", "url")
-	return command
 }
 
 // periods reads such as "20s-30s".
 func periods(flag string, texts []string) (all []simulate.Period, err error) {
 	for _, text := range texts {
 		from, to, ok := strings.Cut(text, "-")
-		begin, err1 := time.ParseDuration(from)
-		end, err2 := time.ParseDuration(to)
-		if !ok || errors.Join(err1, err2) != nil || begin < 0 || end <= begin {
+		begin, err1 := duration.Parse(from)
+		end, err2 := duration.Parse(to)
+		if !ok || errors.Join(err1, err2) != nil || end <= begin {
 			return nil, fmt.Errorf("%s: %q is not a period (want such as 20s-30s)", flag, text)
 		}
 		all = append(all, simulate.Period{FromMicros: begin.Microseconds(), ToMicros: end.Microseconds()})
@@ -84,13 +91,23 @@ func periods(flag string, texts []string) (all []simulate.Period, err error) {
 	return all, nil
 }
 
+// What is simulated at most.
+const (
+	maxWorkers   = 100_000
+	maxShards    = 16_384 // as many as a Redis Cluster has slots
+	maxRoundTrip = time.Minute
+)
+
 // world checks the flags that describe the world.
 func (s *simulation) world() (err error) {
-	if s.options.Envoys < 1 || s.options.Workers < 1 || s.options.Envoys*s.options.Workers > 100_000 {
-		return errors.New("--envoys and --workers: want at least 1 each, and 100000 workers at most")
+	if s.options.Envoys < 1 || s.options.Workers < 1 || s.options.Envoys > maxWorkers/s.options.Workers {
+		return fmt.Errorf("--envoys and --workers: want at least 1 each, and %d workers at most", maxWorkers)
 	}
-	if s.options.Shards < 1 {
-		return errors.New("--redis-shards: want at least 1")
+	if s.options.Shards < 1 || s.options.Shards > maxShards {
+		return fmt.Errorf("--redis-shards: want 1 to %d", maxShards)
+	}
+	if s.roundTrip > maxRoundTrip {
+		return fmt.Errorf("--round-trip: want %s at most", maxRoundTrip)
 	}
 	if s.options.Away, err = periods("--redis-away", s.away); err != nil {
 		return err
@@ -152,7 +169,7 @@ func (a *app) simulate(s *simulation) error {
 			return usage("%s: %w", s.log, err)
 		}
 		if log.Skipped > 0 {
-			fmt.Fprintf(a.errors, "note: %d lines of %s are not requests\n", log.Skipped, s.log)
+			a.warn("note: %d lines of %s are not requests\n", log.Skipped, s.log)
 		}
 		report = simulate.Run(l.cfg, rules, log, s.options)
 	} else {
@@ -181,24 +198,38 @@ func (a *app) printSimulation(s *simulation, r *simulate.Report) error {
 			return usage("%w", err)
 		}
 	}
+	a.warnIdle(s, r)
 	if a.json() {
 		return a.writeJSON(r)
 	}
 	for i, rows := range tables {
 		if i > 0 {
-			fmt.Fprintln(a.out)
+			a.say("\n")
 		}
 		if err := a.table(rows); err != nil {
 			return err
 		}
 	}
 	if len(r.Log) > 0 {
-		fmt.Fprintln(a.out, "\nLOG")
+		a.say("\nLOG\n")
 	}
 	for _, line := range r.Log {
-		fmt.Fprintf(a.out, "%d times: %s\n", line.Times, line.Text)
+		a.say("%d times: %s\n", line.Times, line.Text)
 	}
 	return nil
+}
+
+// warnIdle names the rules that applied to no request.
+func (a *app) warnIdle(s *simulation, r *simulate.Report) {
+	hint := ""
+	if s.log != "" {
+		hint = "; a log has only what its format writes"
+	}
+	for _, rule := range r.Rules {
+		if rule.Why != "" {
+			a.warn("note: rule %q applied to no request: %s%s\n", rule.Rule, rule.Why, hint)
+		}
+	}
 }
 
 // simulationTables are a report's tables: clients, rules, and Redis.

@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const simulated = `{"redis": {"cluster": "redis"}, "rules": [{"name": "a", "key": [{"header": "x-key"}], "limits": [` + aLimit + `]}]}`
@@ -80,13 +82,73 @@ func TestSimulateFiles(t *testing.T) {
 	}
 }
 
+// TestSimulateSaysWhyNot has rules that apply to none of the requests.
+func TestSimulateSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	const plugin = `{"rules": [
+		{"name": "used", "limits": [` + aLimit + `]},
+		{"name": "elsewhere", "match": {"path": "/b"}, "limits": [` + aLimit + `]},
+		{"name": "keyed", "key": [{"client_ip": true}], "limits": [` + aLimit + `]},
+		{"name": "free", "key": [{"constant": "c"}], "limits_by": {"source": {"constant": "free"}, "values": {"free": "unlimited", "pro": [` + aLimit + `]}}},
+		{"name": "end", "exempt": true}, {"name": "after", "limits": [` + aLimit + `]}]}`
+	log := write(t, "access.log", `{"start_time": "2026-01-02T03:04:05Z", "method": "GET", "path": "/"}`)
+	for _, c := range []struct{ args, after string }{{"--url http://h/ --duration 1s", ""}, {"--log " + log, "; a log has only what its format writes"}} {
+		r := execute(t, plugin, append([]string{"simulate", "-c", "-", "-o", "json"}, strings.Fields(c.args)...)...)
+		want := `note: rule "elsewhere" applied to no request: match.path does not hold` + c.after + `
+note: rule "keyed" applied to no request: key[0] is absent: client_ip (--client-ip)` + c.after + `
+note: rule "free" applied to no request: its tier is unlimited` + c.after + `
+note: rule "after" applied to no request: it comes after the exempt rule "end", which matches` + c.after + "\n"
+		if r.code != exitDone || r.errors != want {
+			t.Errorf("exit code %d\n%s\nwant\n%s", r.code, r.errors, want)
+		}
+	}
+}
+
+// TestSimulateExample runs the first simulation of docs/cli.md, which shows what it prints.
+func TestSimulateExample(t *testing.T) {
+	t.Parallel()
+	root := testenv.Root(t)
+	page, err := os.ReadFile(filepath.Join(root, "docs/cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)\n## simulate\n```sh\nsluice ([^\n]*)\\\\\n([^\n]*)\n.*?```text\n(.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("no example")
+	}
+	var args []string
+	for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(string(found[1])+string(found[2]), -1) {
+		args = append(args, strings.Replace(strings.Trim(word, "'"), "envoy.yaml", filepath.Join(root, "envoy.yaml"), 1))
+	}
+	if r := execute(t, "", args...); r.code != exitDone || r.out != string(found[3]) || r.errors != "" {
+		t.Errorf("%v (exit code %d)\n%s%s\nthe page has\n%s", args, r.code, r.out, r.errors, found[3])
+	}
+}
+
 func TestSimulateRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, args, errors string }{
 		{"no traffic", "", "at least one of the flags in the group [traffic log url] is required"},
 		{"two kinds of traffic", "--url http://h/ --log x", "none of the others can be"},
 		{"no Envoy", "--url http://h/ --envoys 0", "--envoys and --workers: want at least 1 each"},
-		{"no shard", "--url http://h/ --redis-shards 0", "--redis-shards: want at least 1"},
+		{"no shard", "--url http://h/ --redis-shards 0", "--redis-shards: want 1 to 16384"},
+		{"too many shards", "--url http://h/ --redis-shards 1000000000", "--redis-shards: want 1 to 16384"},
+		{"too many workers", "--url http://h/ --envoys 4294967296 --workers 4294967296", "100000 workers at most"},
+		{"a rate that is no number", "--url http://h/ --rate NaN", "rate: NaN is not requests a second (want a number above 0, 1e9 at most)"},
+		{"an endless rate", "--url http://h/ --rate Inf", "rate: +Inf is not requests a second"},
+		{"a negative rate", "--url http://h/ --rate -1", "rate: -1 is not requests a second"},
+		{"too many requests", "--url http://h/ --rate 1e9 --duration 1000h", "these are 3.6e+15 requests (want 1000000000 at most"},
+		{"no duration", "--url http://h/ --duration 0s", `the traffic has no "duration"`},
+		{"a negative duration", "--url http://h/ --duration -2s", `"-2s" is not a duration (want one such as "500ms", "1m30s", "2h", "1d")`},
+		{"too long a duration", "--url http://h/ --duration 99999999h", "is not a duration"},
+		{"an exponent that is no number", "--url http://h/ --zipf NaN", "zipf: NaN is not an exponent (want 0 to 100)"},
+		{"an endless exponent", "--url http://h/ --zipf Inf --identities 2", "zipf: +Inf is not an exponent"},
+		{"too many clients", "--url http://h/ --identities 1000000000000", "identities: 1000000000000 are too many or too few"},
+		{"a negative round trip", "--url http://h/ --round-trip -5s", `invalid argument "-5s" for "--round-trip" flag: "-5s" is not a duration`},
+		{"a round trip of hours", "--url http://h/ --round-trip 2h", "--round-trip: want 1m0s at most"},
+		{"a rate of a file", "--traffic " + write(t, "nan.yaml", "duration: 1s\nclients: [{rate: .nan, url: http://h/}]"), "clients[0]: rate: NaN is not"},
+		{"bursts without end", "--traffic " + write(t, "burst.yaml", "duration: 1h\nclients: [{burst: {size: 1000000, every: 1us}, url: http://h/}]"), "these are 3.6e+15 requests"},
+		{"attempts without end", "--traffic " + write(t, "attempts.yaml", "duration: 1s\nclients: [{rate: 1, attempts: 1001, url: http://h/}]"), "attempts: 1001 (want 1 to 1000)"},
 		{"no period", "--url http://h/ --redis-away 3s", `--redis-away: "3s" is not a period`},
 		{"a period backwards", "--url http://h/ --redis-hangs 3s-2s", `--redis-hangs: "3s-2s" is not a period`},
 		{"no URL", "--url h", `"h" is not a URL`},

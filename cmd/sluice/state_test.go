@@ -28,7 +28,7 @@ const stateful = `{
        "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "1d"}], "pro": [{"algorithm": "fixed_window", "limit": 50, "window": "1d"}], "staff": "unlimited"}}},
     {"name": "by value", "key": [{"header": "x-user"}], "limits_by": {"source": {"header": "x-user"},
        "values": {"root": [{"algorithm": "fixed_window", "limit": 7, "window": "1d"}], "rest": [{"algorithm": "fixed_window", "limit": 2, "window": "1d"}]}, "default": "rest"}},
-    {"name": "flight", "key": [{"header": "x-key"}], "limits": [{"algorithm": "concurrency", "limit": 8}]},
+    {"name": "flight", "key": [{"header": "x-key"}], "limits": [{"algorithm": "concurrency", "limit": 8, "ttl": "1h"}]},
     {"name": "health", "match": {"path": "/healthz"}, "exempt": true},
     {"name": "parts", "key": [{"path": {"segments": 1}}, {"method": true}, {"host": true}, {"metadata": ["jwt", "sub"]}, {"property": ["connection", "id"]}],
      "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h"}]}
@@ -95,6 +95,7 @@ func TestGet(t *testing.T) {
 	charge(t, client, stateful, request(t, "http://h/x?q=a%20b", "x-key: secret", "cookie: k=%7C"), "per key", 3)
 	charge(t, client, stateful, request(t, "http://h/", "x-key: alice"), "plain", 4)
 	charge(t, client, stateful, request(t, "http://h/", "x-key: alice"), "flight", 3)
+	charge(t, client, stateful, request(t, "http://h/", "x-key: busy"), "flight", 8)
 	charge(t, client, stateful, request(t, "http://h/", "x-user: u", "x-plan: free"), "tiered", 5)
 	charge(t, client, stateful, request(t, "http://h/", "x-user: root"), "by value", 1)
 	for _, c := range []struct {
@@ -116,6 +117,10 @@ func TestGet(t *testing.T) {
 		{
 			name: "what is in flight", args: []string{"flight", "alice"},
 			tag: "flight|alice", used: "3/8", summary: "It may go now.",
+		},
+		{
+			name: "no slot", args: []string{"flight", "busy"},
+			tag: "flight|busy", used: "8/8", summary: `It may go again when one of its requests has ended: "flight" has no slot.`,
 		},
 		{
 			name: "a stranger", args: []string{"plain", "bob"},
@@ -244,7 +249,8 @@ func TestOverrides(t *testing.T) {
 		{"too large a factor", "override plain a --to x1001", exitUsage, "is not an override"},
 		{"too small a factor", "override plain a --to x0.0001", exitUsage, "is not an override"},
 		{"no value", "override plain a", exitUsage, `required flag(s) "to" not set`},
-		{"a time that is none", "block plain a --for -2h", exitUsage, "--for: want a time such as 2h"},
+		{"a time that is none", "block plain a --for -2h", exitUsage, `invalid argument "-2h" for "--for" flag: "-2h" is not a duration`},
+		{"too short a time", "block plain a --for 1us", exitUsage, "--for: want at least 1ms"},
 		{"a rule that reads none", "override plain a --to x2", exitUsage, `rule "plain": the rule does not read overrides (want "overrides": true)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -368,20 +374,21 @@ func TestRedisIsRefused(t *testing.T) {
 		{"nobody there", "--redis " + away, exitRedis, "connect: connection refused"},
 		{"a password is wanted", "--redis " + locked.Addr, exitRedis, "it wants a password"},
 		{"the wrong password", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_WRONG", exitRedis, "look at --redis-user, and at the environment variable"},
-		{"no such variable", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_NONE", exitUsage, "the environment variable SLUICE_TEST_NONE, which has Redis' password, is not set"},
+		{"no such variable", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_NONE", exitRedis, "the environment variable SLUICE_TEST_NONE, which has Redis' password, is not set: Redis is asked without one"},
+		{"a variable that is not needed", "--redis " + plain.Addr + " --redis-password-env SLUICE_TEST_NONE plain k1", exitDone, "is not set: Redis is asked without one"},
 		{"no TLS", "--redis " + plain.Addr + " --redis-tls", exitRedis, "leave out --redis-tls"},
 		{"no cluster", "--redis " + plain.Addr + " --redis-cluster", exitRedis, "leave out --redis-cluster"},
 		{"a node of a cluster", "--redis " + cluster.Addrs()[0], exitRedis, "add --redis-cluster"},
 		{"no address", "", exitUsage, `required flag(s) "redis" not set`},
 		{"no such rule", "--redis " + plain.Addr + " nowhere", exitUsage, `no rule "nowhere" (want one of "per key", "plain"`},
-		{"too few values", "--redis " + plain.Addr + " plain", exitUsage, `rule "plain" has 1 values, 0 are given (want the header x-key)`},
+		{"too few values", "--redis " + plain.Addr + " plain", exitUsage, `the key of rule "plain" has 1 value, 0 given (want the header x-key)`},
 		{"no such tier", "--redis " + plain.Addr + " --tier gold tiered u", exitUsage, `rule "tiered" has no tier "gold" (want one of "free", "pro", "staff")`},
 		{"no tiers", "--redis " + plain.Addr + " --tier gold plain u", exitUsage, `rule "plain" has no tiers`},
 		{"an address that is none", "--redis " + plain.Addr + " per%20key", exitUsage, "no rule"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"get", "-c", "-", "--timeout", "2s"}, strings.Fields(c.args)...)
-			if c.code == exitRedis || strings.HasSuffix(c.args, "NONE") {
+			if c.code == exitRedis {
 				args = append(args, "plain", "k1")
 			} else if c.args == "" {
 				args = append(args, "plain")

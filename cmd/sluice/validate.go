@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/envoyfile"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/cmd/sluice/reach"
 	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -19,10 +22,12 @@ type (
 	validation struct {
 		Files    []fileReport `json:"files"`
 		Mistakes int          `json:"mistakes"` // of all files together
+		Warnings int          `json:"warnings"`
 	}
 	fileReport struct {
 		File           string         `json:"file"`
-		Error          string         `json:"error,omitempty"` // the file itself cannot be used
+		Error          string         `json:"error,omitempty"`       // the file itself cannot be used
+		PassedOver     string         `json:"passed_over,omitempty"` // why, with --if-present
 		Configurations []configReport `json:"configurations"`
 		OtherPlugins   []string       `json:"other_plugins,omitempty"`
 	}
@@ -31,7 +36,9 @@ type (
 		In       string          `json:"in"`
 		Role     string          `json:"role,omitempty"` // absent if there are mistakes
 		Rules    int             `json:"rules"`
+		Shadow   bool            `json:"shadow,omitempty"` // the top-level mode: no rule rejects
 		Mistakes []mistakeReport `json:"mistakes"`
+		Warnings []mistakeReport `json:"warnings,omitempty"`
 		Notes    []mistakeReport `json:"notes,omitempty"` // what the log says about it at load
 	}
 	mistakeReport struct {
@@ -42,35 +49,43 @@ type (
 )
 
 func (a *app) validateCommand() *cobra.Command {
-	ifPresent := false
+	var v validator
 	command := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Report the mistakes that Envoy would log, with file and line",
 		Long: `Validate finds configurations of the plugin in files and reports every mistake
-in them, the very ones that Envoy would log. It knows plain JSON, Envoy's own
-configuration, Istio's WasmPlugin and EnvoyFilter, Envoy Gateway's
+in them, the very ones that Envoy would log, and what the file around them gets
+wrong, of which Envoy says nothing: a cluster that is missing, a filter in the
+wrong place. A warning is what may be meant; --strict takes it for a mistake. It knows plain JSON, Envoy's own
+configuration, Istio's TrafficExtension, WasmPlugin and EnvoyFilter, Envoy Gateway's
 EnvoyExtensionPolicy and EnvoyPatchPolicy, and ConfigMaps with any of them.
 "-" is standard input.
 
-It exits with 1 if there is a mistake, or a file without any configuration.`,
-		Example: "  sluice validate envoy.yaml deploy/*.yaml",
+It exits with 1 if there is a mistake, or a file without any configuration. With
+--if-present such a file is accepted, and one that does not parse is passed over.`,
+		Example: "  sluice validate envoy.yaml deploy/envoy/*.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.validate(args, ifPresent)
+			return a.validate(args, v)
 		},
 	}
-	command.Flags().BoolVar(&ifPresent, "if-present", false, "accept files without any configuration")
+	command.Flags().BoolVar(&v.strict, "strict", false, "exit with 1 for warnings, too")
+	command.Flags().BoolVar(&v.ifPresent, "if-present", false, "accept files without any configuration, and templates, which are neither YAML nor JSON")
 	return command
 }
 
-func (a *app) validate(names []string, ifPresent bool) error {
+// validator is how files are looked at.
+type validator struct{ ifPresent, strict bool }
+
+func (a *app) validate(names []string, v validator) error {
 	all := validation{Files: []fileReport{}}
 	for _, name := range names {
-		report, err := a.validateFile(name, ifPresent)
+		report, err := a.validateFile(name, v.ifPresent)
 		if err != nil {
 			return err
 		}
 		all.Mistakes += report.mistakes()
+		all.Warnings += report.warnings()
 		all.Files = append(all.Files, report)
 	}
 	if a.json() {
@@ -82,7 +97,7 @@ func (a *app) validate(names []string, ifPresent bool) error {
 			a.printValidation(report)
 		}
 	}
-	if all.Mistakes > 0 {
+	if all.Mistakes > 0 || v.strict && all.Warnings > 0 {
 		return errShown
 	}
 	return nil
@@ -95,6 +110,13 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 		return report, err
 	}
 	found, others, err := find.Configurations(name, text)
+	if ifPresent && err == nil && brokenJSON(found) && !bytes.Contains(text, []byte(`"rules"`)) {
+		err = errors.New("not JSON") // as editors' settings are not, which have comments
+	}
+	if err != nil && ifPresent { // a template, perhaps
+		report.PassedOver = err.Error()
+		return report, nil
+	}
 	if err != nil {
 		report.Error = err.Error()
 		return report, nil
@@ -102,9 +124,7 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 	if len(found)+len(others) == 0 && !ifPresent && json.Valid(text) {
 		found = append(found, find.Whole(text))
 	}
-	for i := range found {
-		report.Configurations = append(report.Configurations, check(&found[i]))
-	}
+	report.Configurations = append(report.Configurations, checkAll(found)...)
 	for _, other := range others {
 		report.OtherPlugins = append(report.OtherPlugins, other.Name)
 	}
@@ -112,6 +132,11 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway with one)`
 	}
 	return report, nil
+}
+
+// brokenJSON reports whether what was found is a whole file that was meant to be JSON.
+func brokenJSON(found []find.Found) bool {
+	return len(found) == 1 && found[0].In == "JSON" && !json.Valid(found[0].JSON)
 }
 
 // load reads a configuration as the plugin does.
@@ -126,8 +151,43 @@ func load(text []byte) (*config.Config, error) {
 	return cfg, err
 }
 
-// check reports on one configuration.
-func check(f *find.Found) configReport {
+// checkAll reports on the configurations of a file, and on what is around them.
+func checkAll(found []find.Found) (all []configReport) {
+	loaded := make([]*config.Config, len(found))
+	var bridges []*find.Found
+	for i := range found {
+		report, cfg := check(&found[i])
+		all, loaded[i] = append(all, report), cfg
+		if cfg != nil && cfg.Bridge {
+			bridges = append(bridges, &found[i])
+		}
+	}
+	for i, cfg := range loaded {
+		if cfg == nil || cfg.Bridge {
+			continue
+		}
+		for _, m := range reach.Unreachable(cfg) {
+			all[i].Warnings = append(all[i].Warnings, mistakeReport{found[i].LineOf(m.Path), m.Path, m.Problem})
+		}
+		for _, f := range envoyfile.Findings(&found[i], cfg, bridges) {
+			all[i].add(&f)
+		}
+	}
+	return all
+}
+
+// add takes in what is wrong around a configuration.
+func (c *configReport) add(f *envoyfile.Finding) {
+	report := mistakeReport{f.Line, f.Path, f.Problem}
+	if f.Error {
+		c.Mistakes = append(c.Mistakes, report)
+	} else {
+		c.Warnings = append(c.Warnings, report)
+	}
+}
+
+// check reports on one configuration, which it returns if it has no mistake.
+func check(f *find.Found) (configReport, *config.Config) {
 	report := configReport{Line: f.Line, In: f.In, Mistakes: []mistakeReport{}}
 	cfg, err := load(f.JSON)
 	var mistakes config.Mistakes
@@ -140,13 +200,15 @@ func check(f *find.Found) configReport {
 		report.Mistakes = append(report.Mistakes, mistakeReport{f.Line, "", err.Error()})
 	case cfg.Bridge:
 		report.Role = "bridge"
+		return report, cfg
 	default:
-		report.Role, report.Rules = "limiter", len(cfg.Rules)
+		report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
 		for _, n := range cfg.Skipped() {
 			report.Notes = append(report.Notes, mistakeReport{f.LineOf(n.Path), n.Path, n.Problem})
 		}
+		return report, cfg
 	}
-	return report
+	return report, nil
 }
 
 // mistakes counts what is wrong with a file.
@@ -161,34 +223,56 @@ func (r *fileReport) mistakes() int {
 	return count
 }
 
+// warnings counts what may be wrong with a file.
+func (r *fileReport) warnings() (count int) {
+	for _, c := range r.Configurations {
+		count += len(c.Warnings)
+	}
+	return count
+}
+
 func (a *app) printValidation(r fileReport) {
 	if r.Error != "" {
-		fmt.Fprintf(a.out, "%s: %s\n", r.File, r.Error)
+		a.say("%s: %s\n", r.File, r.Error)
+	}
+	if r.PassedOver != "" {
+		a.say("%s: note: passed over, %s\n", r.File, r.PassedOver)
 	}
 	for _, c := range r.Configurations {
 		for _, m := range c.Mistakes {
-			path := m.Path
-			if path != "" {
-				path += ": "
-			}
-			fmt.Fprintf(a.out, "%s:%d: %s%s\n", r.File, m.Line, path, m.Problem)
+			a.say("%s:%d: %s\n", r.File, m.Line, m.text())
 		}
 		if len(c.Mistakes) == 0 {
-			fmt.Fprintf(a.out, "%s:%d: ok, %s\n", r.File, c.Line, c.summary())
+			a.say("%s:%d: ok, %s\n", r.File, c.Line, c.summary())
+		}
+		for _, w := range c.Warnings {
+			a.say("%s:%d: warning: %s\n", r.File, w.Line, w.text())
 		}
 		for _, n := range c.Notes {
-			fmt.Fprintf(a.out, "%s:%d: note: %s\n", r.File, n.Line, n.Problem)
+			a.say("%s:%d: note: %s\n", r.File, n.Line, n.Problem)
 		}
 	}
 }
 
+// text is what a mistake says, with its path if it has one.
+func (m *mistakeReport) text() string {
+	if m.Path == "" {
+		return m.Problem
+	}
+	return m.Path + ": " + m.Problem
+}
+
 // summary says in words what a valid configuration is.
 func (c *configReport) summary() string {
-	switch {
-	case c.Role == "bridge":
+	if c.Role == "bridge" {
 		return c.In + ": the bridge"
-	case c.Rules == 1:
-		return c.In + ": 1 rule"
 	}
-	return fmt.Sprintf("%s: %d rules", c.In, c.Rules)
+	said := fmt.Sprintf("%s: %d rules", c.In, c.Rules)
+	if c.Rules == 1 {
+		said = c.In + ": 1 rule"
+	}
+	if c.Shadow {
+		said += ", all in shadow"
+	}
+	return said
 }

@@ -31,6 +31,14 @@ func TestValidate(t *testing.T) {
 				` (a "default" in the key, or a rule for such requests, limits them)` + "\n",
 		},
 		{
+			name: "one rule, in shadow", in: `{"mode": "shadow", "rules": [{"name": "a", "limits": [` + aLimit + `]}]}`,
+			out: "-:1: ok, JSON: 1 rule, all in shadow\n",
+		},
+		{
+			name: "two rules, in shadow", in: `{"mode": "shadow", "rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [` + aLimit + `]}]}`,
+			out: "-:1: ok, JSON: 2 rules, all in shadow\n",
+		},
+		{
 			name: "the bridge", in: `{"role": "bridge"}`,
 			out: "-:1: ok, JSON: the bridge\n",
 		},
@@ -58,6 +66,18 @@ func TestValidate(t *testing.T) {
 		{
 			name: "not YAML", in: "a: [",
 			code: exitRefused, out: "-: neither YAML nor JSON: line 1:",
+		},
+		{
+			name: "a template", in: "a: 1\n{{- if .Values.x }}\nb: 1\n{{- end }}\n", ifPresent: true,
+			code: exitDone, out: "-: note: passed over, neither YAML nor JSON: ",
+		},
+		{
+			name: "an editor's settings", in: "{// a comment\n\"a\": 1}", ifPresent: true,
+			code: exitDone, out: "-: note: passed over, not JSON\n",
+		},
+		{
+			name: "a broken configuration", in: `{"rules": [}`, ifPresent: true,
+			code: exitRefused, out: "-:1: ",
 		},
 		{
 			name: "no CEL", in: `{"rules": [{"name": "a", "match": {"expr": "request.method =="}, "key": [{"expr": "upper('a')"}], "limits": [` + aLimit + `]}]}`,

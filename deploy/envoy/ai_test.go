@@ -27,6 +27,7 @@ type aiGateway struct {
 	*gateway
 
 	provider *provider
+	upstream *envoytest.Upstream
 	client   *redis.Client
 }
 
@@ -57,15 +58,24 @@ func startAIRule(t *testing.T, edit func(rule map[string]any)) *aiGateway {
 // startAIEdited runs it with the plugin's configuration changed.
 func startAIEdited(t *testing.T, edit func(plugin string) string) *aiGateway {
 	t.Helper()
+	return startAIFile(t, nil, edit)
+}
+
+// startAIFile runs it with the file changed, and the plugin's configuration.
+func startAIFile(t *testing.T, envoy func(*envoyconf.Config), edit func(plugin string) string) *aiGateway {
+	t.Helper()
 	p, server := &provider{}, redistest.Start(t)
 	upstream := envoytest.NewUpstream(t, p)
 	g := start(t, "ai.yaml", nil, func(c *envoyconf.Config) {
+		if envoy != nil {
+			envoy(c)
+		}
 		c.SetUpstream(upstream.Addr)
 		c.SetRedis(server.Addr)
 		const text = envoyconf.Limiter + "/configuration/value"
 		c.SetPlugin(edit(c.Get(text).(string)))
 	})
-	return &aiGateway{gateway: g, provider: p, client: server.Client()}
+	return &aiGateway{gateway: g, provider: p, upstream: upstream, client: server.Client()}
 }
 
 // sdkResult is what client.py prints.
@@ -265,5 +275,52 @@ func TestAIPage(t *testing.T) {
 	}
 	if !reflect.DeepEqual([]any{shown}, shipped.Rules) {
 		t.Errorf("docs/ai.md shows\n%v\nai.yaml has\n%v", shown, shipped.Rules)
+	}
+}
+
+// TestAIKeys: a client is limited by the key that the provider reads, whatever it writes
+// into the header that it does not read, and however it writes the first. docs/ai.md
+// has the second way.
+func TestAIKeys(t *testing.T) {
+	t.Parallel()
+	const removed = envoyconf.ConnectionManager + "/http_filters/0/typed_config/mutations/request_mutations/0/remove"
+	for _, tc := range []struct {
+		name, key, other string
+		spellings        []string
+		rule             []string
+	}{
+		{
+			name: "bearer", key: "authorization", other: "x-api-key",
+			spellings: []string{"Bearer k", "bearer k", "BEARER   k", "bEARER k", "Bearer  k"},
+		},
+		{
+			name: "x-api-key", key: "x-api-key", other: "authorization",
+			spellings: []string{"k", "k", "k", "k", "k"},
+			rule:      []string{`{"bearer": true,`, `{"header": "x-api-key",`},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			fewer := append([]string{`"limit": 60`, `"limit": 3`}, tc.rule...)
+			g := startAIFile(t, func(c *envoyconf.Config) { c.Set(removed, tc.other) }, strings.NewReplacer(fewer...).Replace)
+			for i, want := range []int{200, 200, 200, 429, 429} {
+				req, err := http.NewRequest(http.MethodPost, g.url+"/v1/chat/completions", strings.NewReader(`{"model": "m", "messages": []}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("content-type", "application/json")
+				req.Header.Set(tc.other, fmt.Sprintf("Bearer made-up-%d", i))
+				req.Header.Set(tc.key, tc.spellings[i])
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				testenv.Same(t, tc.spellings[i]+": status", resp.StatusCode, want)
+			}
+			for _, r := range g.upstream.Requests() {
+				testenv.Same(t, "what the provider gets of "+tc.other, r.Header.Get(tc.other), "")
+			}
+		})
 	}
 }

@@ -29,8 +29,10 @@ var ctx = context.Background()
 
 // gateway is an Envoy with one of the configurations.
 type gateway struct {
-	t   *testing.T
-	url string
+	*testenv.Process
+
+	t          *testing.T
+	url, admin string // admin is "host:port"
 }
 
 // start runs Envoy with a configuration, after Envoy's own validation of it.
@@ -54,17 +56,25 @@ func start(t *testing.T, file string, env []string, edit func(*envoyconf.Config)
 	if text, err = c.YAML(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), file)
+	return launch(t, text, env, port, admin)
+}
+
+// launch runs Envoy with a configuration as it is, which names the ports.
+func launch(t *testing.T, text []byte, env []string, port, admin int) *gateway {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "envoy.yaml")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, path, env)
-	g := &gateway{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	testenv.Wait(t, patience, func() error { return process.EnvoyReady(ctx, fmt.Sprintf("127.0.0.1:%d", admin)) })
+	g := &gateway{
+		Process: run(t, path, env), t: t,
+		url: fmt.Sprintf("http://127.0.0.1:%d", port), admin: fmt.Sprintf("127.0.0.1:%d", admin),
+	}
+	testenv.Wait(t, patience, func() error { return process.EnvoyReady(ctx, g.admin) })
 	return g
 }
 
-func run(t *testing.T, path string, env []string) {
+func run(t *testing.T, path string, env []string) *testenv.Process {
 	t.Helper()
 	envoy := testenv.Tool(t, "envoy")
 	validate := exec.Command(envoy, "--mode", "validate", "--log-level", "warning", "-c", path)
@@ -72,7 +82,7 @@ func run(t *testing.T, path string, env []string) {
 	if out, err := validate.CombinedOutput(); err != nil {
 		t.Fatalf("envoy --mode validate: %v\n%s", err, out)
 	}
-	testenv.Run(t, env, envoy, "--concurrency", "2", "--disable-hot-restart", "--log-level", "warning", "-c", path)
+	return testenv.Run(t, env, envoy, "--concurrency", "2", "--disable-hot-restart", "--log-level", "warning", "-c", path)
 }
 
 // get returns the status of a request, and the capacity of the limit nearest to
@@ -141,13 +151,18 @@ func TestRedis(t *testing.T) {
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3).Nodes
-	g := start(t, "redis-cluster.yaml", nil, func(c *envoyconf.Config) {
+	g := start(t, "redis-cluster.yaml", nil, clusterOf(nodes))
+	g.limits("/", "20")
+	counted(t, nodes[0].Client(), nodes[1].Client(), nodes[2].Client())
+}
+
+// clusterOf names the nodes of a Redis Cluster.
+func clusterOf(nodes []*redistest.Server) func(*envoyconf.Config) {
+	return func(c *envoyconf.Config) {
 		for i, node := range nodes {
 			setEndpoint(c, "redis_nodes", i, node.Port)
 		}
-	})
-	g.limits("/", "20")
-	counted(t, nodes[0].Client(), nodes[1].Client(), nodes[2].Client())
+	}
 }
 
 // TestPerRoute: routes without limits, with a filter of their own, and with a

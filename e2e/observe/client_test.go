@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/promtest"
 )
 
 // client sends requests over connections of its own, and counts the answers by
@@ -23,7 +25,7 @@ type client struct {
 func newClient(t testing.TB) *client {
 	c := &client{
 		t:       t,
-		http:    &http.Client{Timeout: limit, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+		http:    &http.Client{Timeout: promtest.Limit, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 		answers: map[int]int{},
 	}
 	t.Cleanup(c.http.CloseIdleConnections)

@@ -106,7 +106,7 @@ func (s *scene) documented(t *testing.T) {
 // from the configuration.
 func (s *scene) explained(t *testing.T, label string, values map[string]bool) {
 	t.Helper()
-	if label == "rule" || label == "limit" || label == "rank" {
+	if slices.Contains([]string{"rule", "limit", "rank", "redis"}, label) {
 		return
 	}
 	for value := range values {
@@ -126,7 +126,7 @@ func sorted(table map[string]string) string {
 
 // runbook expects a section of the document for each alert, and no other.
 func (s *scene) runbook(t *testing.T) {
-	alerts, err := s.prometheus.rules("alert")
+	alerts, err := s.prometheus.Rules("alert")
 	if err != nil {
 		t.Fatal(err)
 	}

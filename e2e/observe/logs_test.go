@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -19,10 +20,12 @@ import (
 // logLine is what the plugin logs, as docs/observability.md lists it.
 var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"event":"top_offenders",.*\}$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: rule ".+": without .* the rule is skipped: the request is not limited by it .*$` +
+	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: version dev$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" (?:has evicted \d+ keys in \d+s: |uses \d+ % of its maxmemory ).*\(.*logged at most once an hour\)$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" answers(?:: .*)?$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis is back: it decides again$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: the override of "\w+\|\w+" is not valid and is ignored \(want block, free, or a factor .*\)$` +
-	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" did not decide a request: \w+: .*\(the next such line in a minute at the earliest\)$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" did not decide a request: \w+: .*\(logged at most once a minute\)$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis does not decide: \w+: .*; the failure mode applies, next probe in \d+ms$`)
 
 // log expects one line for each event and none for a request, each of a kind that
@@ -48,7 +51,7 @@ func (s *scene) log(t *testing.T) {
 	if events < 2 || events > requests/20 {
 		t.Errorf("%d lines for %d requests", events, requests)
 	}
-	testenv.Wait(t, limit, func() error {
+	testenv.Wait(t, promtest.Limit, func() error {
 		if hash := sha256Prefix(hammer); !strings.Contains(s.Log(), `"identity":"`+hash+`"`) {
 			return fmt.Errorf("the top offender is not in the log, %s", hash)
 		}
@@ -104,7 +107,7 @@ func indent(text, by string) (indented string) {
 // response code details of each request.
 func expectLog(t *testing.T, path, want string) {
 	t.Helper()
-	testenv.Wait(t, limit, func() error {
+	testenv.Wait(t, promtest.Limit, func() error {
 		file, err := os.Open(path)
 		if err != nil {
 			return err

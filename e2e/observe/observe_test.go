@@ -22,7 +22,7 @@ func TestOperatorsView(t *testing.T) {
 	s.trouble(t)
 	t.Run("sums", s.sums)
 	t.Run("alerts", s.alerts)
-	t.Run("dashboard", s.dashboard)
+	t.Run("dashboard", func(t *testing.T) { s.prometheus.ExpectDashboard(t) })
 	t.Run("picture", func(t *testing.T) { s.draw(t, began) })
 	t.Run("documented", s.documented)
 	t.Run("runbook", s.runbook)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/promtest"
 )
 
 // picture is how "make pictures" asks for docs/img/dashboard.svg.
@@ -23,7 +25,7 @@ var picture = flag.String("picture", "", "write the dashboard with the data of T
 
 // draw draws the dashboard with what Prometheus knows of the time since a moment.
 func (s *scene) draw(t *testing.T, from time.Time) {
-	svg, err := s.prometheus.drawDashboard(readDashboard(t), s.outages, from, time.Now())
+	svg, err := drawDashboard(s.prometheus, promtest.ReadDashboard(t), s.outages, from, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func (d *drawing) text(class string, x, y float64, text string) {
 type period struct{ from, to time.Time }
 
 // drawDashboard draws all panels where Grafana would. Outages of Redis are shaded.
-func (p *prometheus) drawDashboard(board *dashboard, outages []period, from, to time.Time) ([]byte, error) {
+func drawDashboard(p *promtest.Prometheus, board *promtest.Dashboard, outages []period, from, to time.Time) ([]byte, error) {
 	d := new(drawing)
 	height := 0
 	for _, panel := range board.Panels {
@@ -100,12 +102,12 @@ func (p *prometheus) drawDashboard(board *dashboard, outages []period, from, to 
 	for _, panel := range board.Panels {
 		c := chart{panel: panel, outages: outages, from: from, to: to}
 		for _, target := range panel.Targets {
-			found, err := p.during(interpolate(target.Expr, "10s"), from, to)
+			found, err := p.During(promtest.Interpolate(target.Expr, "10s"), from, to)
 			if err != nil {
 				return nil, err
 			}
 			for _, s := range found {
-				if slices.ContainsFunc(s.Values, func(p point) bool { return p.value > 0 }) {
+				if slices.ContainsFunc(s.Values, func(p promtest.Point) bool { return p.Value > 0 }) {
 					c.lines = append(c.lines, line{legend(target.LegendFormat, s.Metric), s.Values})
 				}
 			}
@@ -137,12 +139,12 @@ func legend(format string, labels map[string]string) string {
 // line is one of a chart. Those that are zero all the time are left out.
 type line struct {
 	name   string
-	points []point
+	points []promtest.Point
 }
 
 // chart is a panel with its data.
 type chart struct {
-	panel    panel
+	panel    promtest.Panel
 	outages  []period
 	from, to time.Time
 	lines    []line
@@ -181,8 +183,8 @@ func (c *chart) draw(d *drawing) {
 func (c *chart) last() (value float64) {
 	for _, l := range c.lines {
 		for _, p := range l.points {
-			if !math.IsNaN(p.value) {
-				value = p.value
+			if !math.IsNaN(p.Value) {
+				value = p.Value
 			}
 		}
 	}
@@ -194,9 +196,9 @@ func (c *chart) stack() {
 	below := map[float64]float64{}
 	for _, l := range c.lines {
 		for i, p := range l.points {
-			if !math.IsNaN(p.value) {
-				below[p.at] += p.value
-				l.points[i].value = below[p.at]
+			if !math.IsNaN(p.Value) {
+				below[p.At] += p.Value
+				l.points[i].Value = below[p.At]
 			}
 		}
 	}
@@ -207,8 +209,8 @@ func (c *chart) scale() {
 	top := 0.0
 	for _, l := range c.lines {
 		for _, p := range l.points {
-			if !math.IsNaN(p.value) {
-				top = max(top, p.value)
+			if !math.IsNaN(p.Value) {
+				top = max(top, p.Value)
 			}
 		}
 	}
@@ -263,11 +265,11 @@ func (c *chart) plot(d *drawing) {
 		var path strings.Builder
 		pen := "M"
 		for _, p := range l.points {
-			if math.IsNaN(p.value) {
+			if math.IsNaN(p.Value) {
 				pen = "M"
 				continue
 			}
-			fmt.Fprintf(&path, "%s%.1f %.1f", pen, c.px(p.at), c.py(p.value))
+			fmt.Fprintf(&path, "%s%.1f %.1f", pen, c.px(p.At), c.py(p.Value))
 			pen = "L"
 		}
 		if path.Len() > 0 {

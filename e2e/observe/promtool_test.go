@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -11,9 +12,9 @@ import (
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"check", "config", deployed(t, "prometheus", "prometheus.yaml")},
-		{"check", "rules", "--lint-fatal", deployed(t, "prometheus", "recording.yaml"), deployed(t, "prometheus", "alerts.yaml")},
-		{"test", "rules", deployed(t, "prometheus", "rules_test.yaml")},
+		{"check", "config", promtest.Deployed(t, "prometheus", "prometheus.yaml")},
+		{"check", "rules", "--lint-fatal", promtest.Deployed(t, "prometheus", "recording.yaml"), promtest.Deployed(t, "prometheus", "alerts.yaml")},
+		{"test", "rules", promtest.Deployed(t, "prometheus", "rules_test.yaml")},
 	} {
 		if out, err := exec.Command(testenv.Tool(t, "promtool"), args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args[:2], err, out)

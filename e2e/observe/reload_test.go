@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -54,7 +55,7 @@ func TestReload(t *testing.T) {
 func awaitStats(t *testing.T, e *envoytest.Envoy, want map[string]int64) {
 	t.Helper()
 	const prefix = "wasmcustom.sluice."
-	testenv.Wait(t, limit, func() error {
+	testenv.Wait(t, promtest.Limit, func() error {
 		stats := e.Stats(prefix)
 		for name, value := range want {
 			if got, ok := stats[prefix+name]; !ok || got != value {

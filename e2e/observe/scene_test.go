@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -43,7 +44,7 @@ const allowing = `{"redis": {"cluster": "redis", "timeout": "10s"},
 
 // denying is that of the listener "deny", where no two requests of a worker may
 // wait for Redis at once.
-const denying = `{"redis": {"cluster": "redis", "timeout": "10s"},
+const denying = `{"redis": {"cluster": "redis", "timeout": "50ms"},
 	"failure": {"mode": "deny", "max_pending": 1, "breaker": {"failures": 1000, "max_open": "200ms"}},
 	"rules": [{"name": "strict", "limits": [{` + ever + `, "limit": 1000000}]}]}`
 
@@ -67,7 +68,7 @@ type scene struct {
 	*envoytest.Envoy
 
 	redis      *redistest.Server
-	prometheus *prometheus
+	prometheus *promtest.Prometheus
 	client     *client
 
 	outages []period // when Redis was down
@@ -92,7 +93,7 @@ func newScene(t *testing.T) *scene {
 		Redis:    []string{s.redis.Addr},
 		Upstream: envoytest.NewUpstream(t, http.HandlerFunc(serve)).Addr,
 	})
-	s.prometheus = startPrometheus(t, strings.TrimPrefix(s.Admin, "http://"))
+	s.prometheus = promtest.Start(t, strings.TrimPrefix(s.Admin, "http://"))
 	return s
 }
 
@@ -100,10 +101,10 @@ func newScene(t *testing.T) *scene {
 // labels. Those that are zero need not be named.
 func (s *scene) await(t *testing.T, expectations ...expectation) {
 	t.Helper()
-	testenv.Wait(t, limit, func() error {
+	testenv.Wait(t, promtest.Limit, func() error {
 		var wrong []string
 		for _, e := range expectations {
-			got, err := s.prometheus.values(e.expr, e.labels...)
+			got, err := s.prometheus.Values(e.expr, e.labels...)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -142,7 +143,7 @@ func (s *scene) outage(t *testing.T) {
 		s.client.atOnce(40, s.Beside["local"]+"/log", "x-user", fmt.Sprint("user-", user))
 	}
 	s.until(t, `sluice_local_evictions_total > 0`)
-	s.raised(t, "SluiceRedisDown")
+	s.prometheus.ExpectAlert("SluiceRedisDown")
 	s.redis.Restart()
 	s.outages = append(s.outages, period{began, time.Now()})
 	s.until(t, `sum(sluice_redis_breaker_workers{state!="closed"}) == 0`)
@@ -151,8 +152,8 @@ func (s *scene) outage(t *testing.T) {
 // until waits for an expression to have a value.
 func (s *scene) until(t *testing.T, expr string) {
 	t.Helper()
-	testenv.Wait(t, limit, func() error {
-		found, err := s.prometheus.query(expr)
+	testenv.Wait(t, promtest.Limit, func() error {
+		found, err := s.prometheus.Query(expr)
 		if err == nil && len(found) == 0 {
 			err = fmt.Errorf("%s: no value", expr)
 		}

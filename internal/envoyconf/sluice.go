@@ -101,8 +101,8 @@ func (c *Config) RemoveRedis() {
 	c.Remove(clusters, "redis")
 }
 
-// endpoints are those of a cluster, by their addresses.
-func (c *Config) endpoints(addrs []string) any {
+// Endpoints are those of a cluster, by their addresses.
+func (c *Config) Endpoints(addrs []string) any {
 	var endpoints []any
 	for _, addr := range addrs {
 		endpoints = append(endpoints, map[string]any{"endpoint": map[string]any{"address": c.socketAddress(addr)}})
@@ -155,6 +155,6 @@ cluster_type:
 	}
 	servers := c.Fragment("connect_timeout: 1s\n" + discovery).(map[string]any)
 	servers["name"] = proxied
-	servers["load_assignment"] = map[string]any{"cluster_name": proxied, "endpoints": c.endpoints(addrs)}
+	servers["load_assignment"] = map[string]any{"cluster_name": proxied, "endpoints": c.Endpoints(addrs)}
 	return servers
 }

@@ -1,6 +1,7 @@
 package envoytest
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,9 @@ import (
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
+
+// relayed puts a relay into each direct route to Redis, for a run of the tests of its own.
+var relayed = os.Getenv("RELAY") == "1"
 
 // accessLog writes one JSON object a request, an Entry.
 const accessLog = `
@@ -26,17 +30,43 @@ const accessLog = `
         millis: "%%DURATION%%"
 `
 
-// config is the shipped configuration with the test's changes.
-func (e *Envoy) config() *envoyconf.Config {
+// shipped is a file of the repository.
+func (e *Envoy) shipped(name string) *envoyconf.Config {
 	e.t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(e.t), "envoy.yaml"))
+	text, err := os.ReadFile(filepath.Join(testenv.Root(e.t), name))
 	if err != nil {
 		e.t.Fatal(err)
+	}
+	if plugin := []byte("/etc/envoy/sluice.wasm"); bytes.Contains(text, plugin) {
+		text = bytes.ReplaceAll(text, plugin, []byte(testenv.WasmPath(e.t)))
 	}
 	c, err := envoyconf.Parse(text)
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	return c
+}
+
+// another is the configuration of Options.File.
+func (e *Envoy) another() *envoyconf.Config {
+	e.t.Helper()
+	c := e.shipped(e.opts.File)
+	const address = "static_resources/listeners/0/address/socket_address"
+	c.Set(address, map[string]any{"address": "127.0.0.1", "port_value": e.port})
+	c.Set("admin/address/socket_address/port_value", e.admin)
+	if e.opts.Edit != nil {
+		e.opts.Edit(c)
+	}
+	return c
+}
+
+// config is the shipped configuration with the test's changes.
+func (e *Envoy) config() *envoyconf.Config {
+	e.t.Helper()
+	if e.opts.File != "" {
+		return e.another()
+	}
+	c := e.shipped("envoy.yaml")
 	c.SetPorts(e.port, e.admin)
 	c.SetWasm(testenv.WasmPath(e.t))
 	if e.opts.Upstream != "" {
@@ -67,6 +97,11 @@ func (e *Envoy) routeToRedis(c *envoyconf.Config) {
 	switch {
 	case len(e.opts.Redis) == 0:
 		c.RemoveRedis()
+	case e.opts.Route == Direct && relayed:
+		if e.relay == nil {
+			e.relay = NewRelay(e.t, e.opts.Redis[0], nil)
+		}
+		Relayed(c, "redis", e.relay.Addr)
 	case e.opts.Route == Direct:
 		c.SetRedis(e.opts.Redis[0])
 	default:

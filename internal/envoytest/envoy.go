@@ -2,6 +2,7 @@ package envoytest
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,6 +34,10 @@ type Options struct {
 	// Discovered has the limiter's configuration come from a file, for Discover.
 	Discovered bool
 	Quiet      bool // no access log
+	// File is another shipped file than envoy.yaml, below the repository's root. Then
+	// addresses, ports and the plugin's file are set, and nothing else but what Edit does.
+	File string
+	Env  []string // added to Envoy's environment, "NAME=value"
 	// Edit makes further changes.
 	Edit func(*envoyconf.Config)
 }
@@ -63,6 +68,7 @@ type Envoy struct {
 	admin   int            // port
 	beside  map[string]int // ports of the further listeners
 	version int            // of the listeners', or the filter's, configuration
+	relay   *Envoy         // on the way to Redis; nil: none
 	process *testenv.Process
 	stopped bool
 }
@@ -71,15 +77,36 @@ type Envoy struct {
 func Start(t testing.TB, opts Options) *Envoy {
 	t.Helper()
 	e := Launch(t, opts)
-	testenv.Wait(t, startLimit, func() error {
+	e.await()
+	return e
+}
+
+// await returns when Envoy serves.
+func (e *Envoy) await() {
+	e.t.Helper()
+	testenv.Wait(e.t, startLimit, func() error {
 		select {
 		case <-e.process.Exited():
-			t.Fatal("envoy ended at its start")
+			e.t.Fatal("envoy ended at its start")
 		default:
 		}
-		return process.EnvoyReady(t.Context(), strings.TrimPrefix(e.Admin, "http://"))
+		return process.EnvoyReady(e.t.Context(), strings.TrimPrefix(e.Admin, "http://"))
 	})
-	return e
+}
+
+// Restart runs Envoy again after Stop or Kill, with the same configuration and ports.
+func (e *Envoy) Restart() {
+	e.t.Helper()
+	e.run()
+	e.await()
+}
+
+// Signal sends Envoy a signal: SIGSTOP makes one that hangs, SIGCONT wakes it.
+func (e *Envoy) Signal(sig os.Signal) {
+	e.t.Helper()
+	if err := e.process.Signal(sig); err != nil {
+		e.t.Fatal(err)
+	}
 }
 
 // Launch runs Envoy and does not wait for it, as it may refuse its
@@ -99,13 +126,19 @@ func Launch(t testing.TB, opts Options) *Envoy {
 		e.Beside[name] = fmt.Sprintf("http://127.0.0.1:%d", e.beside[name])
 	}
 	e.writeConfig()
-	// Hot restart would leave shared memory behind. With drain strategy
-	// "immediate" each answer after a reload closes its connection.
-	e.process = testenv.Run(t, nil, testenv.Tool(t, "envoy"),
-		"-c", e.configPath(), "--concurrency", fmt.Sprint(opts.Workers), "--disable-hot-restart",
-		"--drain-time-s", "3", "--drain-strategy", "immediate", "--file-flush-interval-msec", "20", "--log-level", "warning", "--component-log-level", "wasm:info")
-	t.Cleanup(e.checkEnd)
+	e.run()
 	return e
+}
+
+// run starts the process. Hot restart would leave shared memory behind. With drain
+// strategy "immediate" each answer after a reload closes its connection.
+func (e *Envoy) run() {
+	e.t.Helper()
+	e.process = testenv.Run(e.t, e.opts.Env, testenv.Tool(e.t, "envoy"),
+		"-c", e.configPath(), "--concurrency", fmt.Sprint(e.opts.Workers), "--disable-hot-restart",
+		"--drain-time-s", "3", "--drain-strategy", "immediate", "--file-flush-interval-msec", "20", "--log-level", "warning", "--component-log-level", "wasm:info")
+	e.stopped = false
+	e.t.Cleanup(e.checkEnd)
 }
 
 func (e *Envoy) configPath() string { return filepath.Join(e.dir, "envoy.yaml") }

@@ -1,5 +1,5 @@
-// Package wasmfile looks into a WebAssembly module: which functions it has, and
-// which of them ask for memory.
+// Package wasmfile looks into a WebAssembly module: which functions it has, which of
+// them ask for memory, and what Envoy has to compile.
 //
 // The format: https://webassembly.github.io/spec/core/binary/index.html
 package wasmfile
@@ -16,6 +16,13 @@ type Function struct {
 	Grows bool   // it has a memory.grow instruction
 }
 
+// Module is what this package knows of a module.
+type Module struct {
+	Functions   []Function // in order
+	CodeBytes   int        // length of the code section
+	MemoryPages uint32     // of 64 KiB, at the start
+}
+
 // ErrMalformed is what a file that ends too soon, or is no module, gives.
 var ErrMalformed = errors.New("malformed module")
 
@@ -23,16 +30,17 @@ var ErrMalformed = errors.New("malformed module")
 const (
 	customSection = 0
 	importSection = 2
+	memorySection = 5
 	codeSection   = 10
 )
 
-// Functions returns the functions that a module defines, in order.
-func Functions(module []byte) ([]Function, error) {
+// Read reads a module.
+func Read(module []byte) (Module, error) {
 	r := &reader{rest: module}
 	if !bytes.Equal(r.take(8), []byte("\x00asm\x01\x00\x00\x00")) {
-		return nil, fmt.Errorf("%w: no WebAssembly 1", ErrMalformed)
+		return Module{}, fmt.Errorf("%w: no WebAssembly 1", ErrMalformed)
 	}
-	var functions []Function
+	var m Module
 	imported, names := uint32(0), map[uint32]string{}
 	for len(r.rest) > 0 && r.err == nil {
 		id := r.byte()
@@ -40,21 +48,24 @@ func Functions(module []byte) ([]Function, error) {
 		switch id {
 		case importSection:
 			imported = section.imports()
+		case memorySection:
+			m.MemoryPages = section.memory()
 		case codeSection:
-			functions = section.bodies()
+			m.CodeBytes = len(section.rest)
+			m.Functions = section.bodies()
 		case customSection:
 			if string(section.take(section.u32())) == "name" {
 				section.names(names)
 			}
 		}
 		if section.err != nil {
-			return nil, fmt.Errorf("section %d: %w", id, section.err)
+			return Module{}, fmt.Errorf("section %d: %w", id, section.err)
 		}
 	}
-	for i := range functions {
-		functions[i].Name = names[imported+uint32(i)]
+	for i := range m.Functions {
+		m.Functions[i].Name = names[imported+uint32(i)]
 	}
-	return functions, r.err
+	return m, r.err
 }
 
 // imports reads the import section, and counts the functions in it: they come
@@ -81,12 +92,21 @@ func (r *reader) imports() (functions uint32) {
 	return functions
 }
 
-func (r *reader) limits() {
+func (r *reader) limits() (least uint32) {
 	bounded := r.byte()&1 != 0
-	r.u32()
+	least = r.u32()
 	if bounded {
 		r.u32()
 	}
+	return least
+}
+
+// memory reads the memory section, which has at most one memory.
+func (r *reader) memory() (pages uint32) {
+	if r.u32() > 0 {
+		pages = r.limits()
+	}
+	return pages
 }
 
 // bodies reads the code section.

@@ -13,7 +13,7 @@ var example = slices.Concat(
 	section(1, "\x01\x60\x01\x7f\x01\x7f"),                           // type: i32 to i32
 	section(2, "\x01\x03env\x03log\x00\x00"),                         // import
 	section(3, "\x02\x00\x00"),                                       // functions
-	section(5, "\x01\x00\x01"),                                       // memory
+	section(5, "\x01\x00\x03"),                                       // memory
 	section(10, "\x02"+body(grow)+body(noGrow)),                      // code
 	section(0, "\x04name\x01\x0d\x03\x00\x01l\x01\x04sbrk\x02\x01a"), // names
 )
@@ -36,12 +36,20 @@ func section(id byte, content string) []byte {
 
 func body(code string) string { return string(rune(len(code))) + code }
 
-func TestFunctions(t *testing.T) {
+func TestRead(t *testing.T) {
 	t.Parallel()
-	got, err := Functions(example)
-	want := []Function{{Name: "sbrk", Grows: true}, {Name: "a"}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
+	got, err := Read(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Function{{Name: "sbrk", Grows: true}, {Name: "a"}}; !slices.Equal(got.Functions, want) {
+		t.Errorf("functions %+v, want %+v", got.Functions, want)
+	}
+	if want := len("\x02" + body(grow) + body(noGrow)); got.CodeBytes != want {
+		t.Errorf("%d bytes of code, want %d", got.CodeBytes, want)
+	}
+	if got.MemoryPages != 3 {
+		t.Errorf("%d pages of memory, want 3", got.MemoryPages)
 	}
 }
 
@@ -49,7 +57,7 @@ func TestFunctions(t *testing.T) {
 func TestCutShort(t *testing.T) {
 	t.Parallel()
 	for n := range example {
-		if _, err := Functions(example[:n]); err != nil && !errors.Is(err, ErrMalformed) {
+		if _, err := Read(example[:n]); err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("the first %d bytes: %v", n, err)
 		}
 	}
@@ -65,7 +73,7 @@ func TestMalformed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := Functions([]byte(test.module)); !errors.Is(err, ErrMalformed) {
+			if _, err := Read([]byte(test.module)); !errors.Is(err, ErrMalformed) {
 				t.Errorf("%v, want ErrMalformed", err)
 			}
 		})

@@ -30,8 +30,13 @@ func rendered(t *testing.T, redisPort int) string {
 // nothing.
 func withLimit(t *testing.T, resources, algorithm string, limit int) string {
 	t.Helper()
-	config := fmt.Sprintf(`{"redis": {"cluster": "sluice-redis", "timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
-		{"name": "free", "cost": 0, "limits": [{"algorithm": %q, "limit": %d, "window": "1d"}]}]}`, algorithm, limit)
+	return withConfig(t, resources, fmt.Sprintf(`{"redis": {"cluster": "sluice-redis", "timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
+		{"name": "free", "cost": 0, "limits": [{"algorithm": %q, "limit": %d, "window": "1d"}]}]}`, algorithm, limit))
+}
+
+// withConfig replaces the plugin's configuration.
+func withConfig(t *testing.T, resources, config string) string {
+	t.Helper()
 	documents := strings.Split(resources, "\n---\n")
 	for i, text := range documents {
 		if !strings.Contains(text, "kind: EnvoyExtensionPolicy") {

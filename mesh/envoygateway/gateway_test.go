@@ -29,6 +29,12 @@ type gateway struct {
 // start starts Envoy Gateway with the resources of testdata and others.
 func start(t *testing.T, resources string) *gateway {
 	t.Helper()
+	return startObserved(t, resources, "telemetry: {accessLog: {disable: true}}")
+}
+
+// startObserved does it with fields of the EnvoyProxy's spec.
+func startObserved(t *testing.T, resources, observe string) *gateway {
+	t.Helper()
 	port := testenv.FreePort(t)
 	g := &gateway{Client: meshtest.Client{T: t, URL: fmt.Sprintf("http://127.0.0.1:%d", port)}, home: t.TempDir()}
 	if err := os.Mkdir(g.path("resources"), 0o700); err != nil {
@@ -44,7 +50,7 @@ func start(t *testing.T, resources string) *gateway {
 	}
 	certs := g.path("config", "certs", "envoy")
 	g.write("around.yaml", meshtest.Fill(t, "testdata/gateway.yaml", map[string]any{
-		"ENVOY": envoyVersion, "PORT": port, "UPSTREAM": upstream, "CERTS": certs,
+		"ENVOY": envoyVersion, "OBSERVE": observe, "PORT": port, "UPSTREAM": upstream, "CERTS": certs,
 		"CERTIFICATE": encoded(t, certs, "tls.crt"), "KEY": encoded(t, certs, "tls.key"), "CA": encoded(t, certs, "ca.crt"),
 	}))
 	g.apply(resources)

@@ -41,8 +41,8 @@ func TestValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"gateway", "sidecar"} {
-		for _, cluster := range []bool{false, true} {
-			text := render(t, dir, meshtest.Values{"redis-port": "6380"}, cluster)
+		for _, uncommented := range [][]string{nil, {cluster}, {strict}} {
+			text := render(t, dir, meshtest.Values{"redis-port": "6380"}, uncommented...)
 			if strings.Contains(text, "from-values") || strings.Contains(text, "sluice-values") || !strings.Contains(text, "6380") {
 				t.Errorf("%s: the values did not go where they belong:\n%s", dir, text)
 			}
@@ -70,10 +70,10 @@ func TestValid(t *testing.T) {
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	m := startMesh(t, parse(t, render(t, "gateway", at(server.Port), false)))
+	m := startMesh(t, parse(t, render(t, "gateway", at(server.Port))))
 	p := m.gateway("gateway-a")
 	p.AwaitLimit("100")
-	p.ExpectStrict()
+	p.ExpectUntouched()
 	p.AwaitRejection()
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d counters, want 1", n)
@@ -84,14 +84,44 @@ func TestGateway(t *testing.T) {
 func TestSidecar(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	m := startMesh(t, parse(t, render(t, "sidecar", at(server.Port), false)))
+	m := startMesh(t, parse(t, render(t, "sidecar", at(server.Port))))
 	p := m.sidecar()
 	p.AwaitLimit("100")
-	p.ExpectStrict()
+	p.ExpectUntouched()
 	p.AwaitRejection()
 	if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 || !strings.Contains(keys[0], "per-caller|plain-text") {
 		t.Errorf("Redis has %q", keys)
 	}
+}
+
+// TestStrict: with the directory http no request is taken that could be read in two
+// ways.
+func TestStrict(t *testing.T) {
+	t.Parallel()
+	port := redistest.Start(t).Port
+	configs := append(parse(t, render(t, "gateway", at(port), strict)), parse(t, render(t, "sidecar", at(port), strict))...)
+	m := startMesh(t, configs)
+	for _, p := range []*proxy{m.gateway("gateway-a"), m.sidecar()} {
+		p.AwaitLimit("100")
+		p.ExpectStrict()
+	}
+}
+
+// TestShadow: what is applied for a rollout rejects and changes nothing.
+func TestShadow(t *testing.T) {
+	t.Parallel()
+	configs := parse(t, render(t, "gateway", at(redistest.Start(t).Port)))
+	setPlugin(t, plugin(t, configs), `{"redis": {"cluster": "sluice-redis"}, "rules": [
+		{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]}`)
+	p := startMesh(t, configs).gateway("gateway-a")
+	testenv.Wait(t, meshtest.Patience, func() error {
+		_, _ = p.Get()
+		if !strings.Contains(p.Log(), `"shadow:trial"`) {
+			return fmt.Errorf("the access log has no rejection in shadow")
+		}
+		return nil
+	})
+	p.ExpectUntouched()
 }
 
 // TestRedisCluster: through redis_proxy, with TLS and a password.
@@ -99,7 +129,7 @@ func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	const password = "correct-horse"
 	cert, port := startCluster(t, password)
-	text := render(t, "gateway", at(port), true)
+	text := render(t, "gateway", at(port), cluster)
 	text = strings.Replace(text, "/etc/sluice/ca.crt", cert, 1)
 	m := startMesh(t, parse(t, text))
 	p := m.gateway("gateway-a", "REDIS_PASSWORD="+password)
@@ -112,9 +142,9 @@ func TestShared(t *testing.T) {
 	t.Parallel()
 	const limit = 30
 	server := redistest.Start(t)
-	configs := parse(t, render(t, "gateway", at(server.Port), false))
+	configs := parse(t, render(t, "gateway", at(server.Port)))
 	setPlugin(t, plugin(t, configs), free(limit))
-	inbound := parse(t, render(t, "sidecar", at(server.Port), false))
+	inbound := parse(t, render(t, "sidecar", at(server.Port)))
 	setPlugin(t, plugin(t, inbound), free(limit))
 	m := startMesh(t, append(configs, inbound...))
 
@@ -158,7 +188,7 @@ func count(t *testing.T, p *proxy) int {
 func limited(t *testing.T) (*mesh, *proxy, *config.Config) {
 	t.Helper()
 	server := redistest.Start(t)
-	configs := parse(t, render(t, "gateway", at(server.Port), false))
+	configs := parse(t, render(t, "gateway", at(server.Port)))
 	c := plugin(t, configs)
 	setPlugin(t, c, free(10))
 	m := startMesh(t, configs)

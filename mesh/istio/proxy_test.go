@@ -13,6 +13,8 @@ import (
 type proxy struct {
 	meshtest.Client
 	*testenv.Process
+
+	admin string // "host:port"
 }
 
 // gateway starts one of the gateways, "gateway-a" or "gateway-b".
@@ -25,6 +27,16 @@ func (m *mesh) gateway(name string, env ...string) *proxy {
 	}, env)
 }
 
+// bootstrapped starts the gateway "gateway-a" with a stats_config in its bootstrap, and
+// something to merge into that, as istio-agent has Envoy do.
+func (m *mesh) bootstrapped(stats, override string) *proxy {
+	m.t.Helper()
+	return m.proxy(map[string]any{
+		"TYPE": "router", "IP": "10.0.0.9", "NAME": "gateway-a", "NAMESPACE": "istio-system", "APP": "istio-ingressgateway",
+		"STATS": stats,
+	}, nil, "--config-yaml", override)
+}
+
 // sidecar starts the sidecar of the workload "reviews".
 func (m *mesh) sidecar() *proxy {
 	m.t.Helper()
@@ -33,17 +45,22 @@ func (m *mesh) sidecar() *proxy {
 	}, nil)
 }
 
-func (m *mesh) proxy(node map[string]any, env []string) *proxy {
+func (m *mesh) proxy(node map[string]any, env []string, args ...string) *proxy {
 	m.t.Helper()
+	if node["STATS"] == nil {
+		node["STATS"] = "{}"
+	}
 	node["ADMIN"], node["XDS"] = testenv.FreePort(m.t), m.agent
 	path := filepath.Join(m.t.TempDir(), "envoy.yaml")
 	if err := os.WriteFile(path, []byte(meshtest.Fill(m.t, "testdata/envoy.yaml", node)), 0o600); err != nil {
 		m.t.Fatal(err)
 	}
 	url := fmt.Sprintf("http://127.0.0.1:%d", m.ports[node["NAME"].(string)])
-	p := &proxy{Client: meshtest.Client{T: m.t, URL: url}}
-	p.Process = testenv.Run(m.t, env, testenv.Tool(m.t, "envoy"), "-c", path,
-		"--concurrency", "2", "--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info")
+	p := &proxy{Client: meshtest.Client{T: m.t, URL: url}, admin: fmt.Sprintf("127.0.0.1:%d", node["ADMIN"])}
+	p.Process = testenv.Run(m.t, env, testenv.Tool(m.t, "envoy"), append([]string{
+		"-c", path,
+		"--concurrency", "2", "--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info",
+	}, args...)...)
 	m.t.Cleanup(func() {
 		select {
 		case <-p.Exited():

@@ -11,13 +11,16 @@ import (
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
+// cluster, strict are what is commented out in kustomization.yaml.
+const cluster, strict = "../redis-cluster", "../http"
+
 // render is what "kubectl apply -k deploy/istio/<dir>" applies, with the values
-// replaced and, for a Redis Cluster, the component that is commented out there.
-func render(t *testing.T, dir string, v meshtest.Values, cluster bool) string {
+// replaced and some of what is commented out there.
+func render(t *testing.T, dir string, v meshtest.Values, uncommented ...string) string {
 	t.Helper()
 	var edits []meshtest.Edit
-	if cluster {
-		edits = append(edits, meshtest.Edit{File: "kustomization.yaml", Old: "# - ../redis-cluster", New: "- ../redis-cluster"})
+	for _, name := range uncommented {
+		edits = append(edits, meshtest.Edit{File: "kustomization.yaml", Old: "# - " + name + "\n", New: "- " + name + "\n"})
 	}
 	return meshtest.Render(t, "istio/"+dir, v, edits...)
 }

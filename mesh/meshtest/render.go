@@ -120,3 +120,21 @@ func Fill(t *testing.T, file string, with map[string]any) string {
 	}
 	return filled
 }
+
+// Plain is what "kubectl apply -k deploy/<dir>" applies as it is.
+func Plain(t *testing.T, dir string) string {
+	t.Helper()
+	files := filesys.MakeFsInMemory()
+	for _, part := range []string{strings.Split(dir, "/")[0], "relay"} {
+		copyTree(t, files, filepath.Join(testenv.Root(t), "deploy"), part)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/"+dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

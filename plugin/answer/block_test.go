@@ -60,7 +60,7 @@ func TestBlock(t *testing.T) {
 			detail:  "Blocked.",
 		},
 	} {
-		w := New(&config.Config{Headers: both})
+		w := New(&config.Config{Headers: both}, 1)
 		reply := w.Block(tc.limits, tc.left, now, false)
 		if got, want := fields(reply.Headers), append(slices.Clone(tc.headers), "content-type: application/problem+json"); !slices.Equal(got, want) || reply.Status != 429 {
 			t.Errorf("%s: status %d,\n%q, want\n%q", tc.name, reply.Status, got, want)
@@ -78,7 +78,7 @@ func TestBlock(t *testing.T) {
 // A configured response stands in place of the default one for blocks as well.
 func TestBlockWithAConfiguredResponse(t *testing.T) {
 	t.Parallel()
-	w := New(&config.Config{Response: &config.Response{Status: 418, Body: "no", HasBody: true}})
+	w := New(&config.Config{Response: &config.Response{Status: 418, Body: "no", HasBody: true}}, 1)
 	if reply := w.Block([]Limit{blocked(hourly, 1e6)}, 1e6, 0, false); reply.Status != 418 || reply.Body != "no" {
 		t.Errorf("%+v", reply)
 	}
@@ -87,7 +87,7 @@ func TestBlockWithAConfiguredResponse(t *testing.T) {
 // A block is no violated policy, where another rule's limit is named.
 func TestBlockIsNoViolation(t *testing.T) {
 	t.Parallel()
-	w := New(&config.Config{})
+	w := New(&config.Config{}, 1)
 	p := parseProblem(t, w.Reject([]Limit{rejected(fast, 0, 1e6, 1e6), blocked(hourly, 5e6)}, 0, false).Body)
 	if !slices.Equal(p.Violated, []string{"fast"}) || p.Detail != "Limit exceeded: fast. Retry after 5 seconds." {
 		t.Errorf("%+v", p)

@@ -39,7 +39,7 @@ func isValid(names ...string) bool {
 // above the limit.
 func TestRejectSlots(t *testing.T) {
 	t.Parallel()
-	w := New(&config.Config{Headers: both})
+	w := New(&config.Config{Headers: both}, 1)
 	for _, tt := range []struct {
 		retryMicros int64
 		want        []string
@@ -60,7 +60,7 @@ func TestRejectSlots(t *testing.T) {
 
 func TestReject(t *testing.T) {
 	t.Parallel()
-	w := New(&config.Config{Headers: both})
+	w := New(&config.Config{Headers: both}, 1)
 	got := w.Reject([]Limit{allowed(perUser, 20, 0), rejected(hourly, 0, 3500e6, 2_000_001), rejected(fast, 1, 250_000, 10)}, 0, false)
 	want := Reply{
 		Status: 429,
@@ -105,7 +105,7 @@ func TestRetryAfter(t *testing.T) {
 		{"never of one", []Limit{rejected(fast, 5, 0, algo.Never), rejected(hourly, 1, 9, 9e6)}, "", ""},
 		{"never of the last", []Limit{rejected(hourly, 1, 9, 9e6), rejected(fast, 5, 0, algo.Never)}, "", ""},
 	} {
-		reply := New(&config.Config{}).Reject(tt.limits, 0, false)
+		reply := New(&config.Config{}, 1).Reject(tt.limits, 0, false)
 		got := ""
 		for _, h := range reply.Headers {
 			if h[0] == "retry-after" {
@@ -149,7 +149,7 @@ func TestResponse(t *testing.T) {
 			problemStart + `429,`,
 		},
 	} {
-		w := New(&config.Config{Response: &tt.response})
+		w := New(&config.Config{Response: &tt.response}, 1)
 		got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
 		if got.Status != tt.status || got.GRPCStatus != -1 || !reflect.DeepEqual(fields(got.Headers), tt.headers) || !strings.HasPrefix(got.Body, tt.body) {
 			t.Errorf("%s: reply is %+v", tt.name, got)
@@ -159,7 +159,7 @@ func TestResponse(t *testing.T) {
 
 func TestEmptyBody(t *testing.T) {
 	t.Parallel()
-	w := New(&config.Config{Response: &config.Response{Status: 429, HasBody: true}})
+	w := New(&config.Config{Response: &config.Response{Status: 429, HasBody: true}}, 1)
 	got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
 	if want := []string{"retry-after: 1", "content-type: text/plain; charset=utf-8"}; got.Body != "" || !reflect.DeepEqual(fields(got.Headers), want) {
 		t.Errorf("reply is %+v, want no body", got)
@@ -168,7 +168,7 @@ func TestEmptyBody(t *testing.T) {
 
 func TestDeny(t *testing.T) {
 	t.Parallel()
-	w := New(&config.Config{Headers: both, Response: &config.Response{Status: 429, HasBody: true, Body: "x", Headers: [][2]string{{"x-reason", "quota"}}}})
+	w := New(&config.Config{Headers: both, Response: &config.Response{Status: 429, HasBody: true, Body: "x", Headers: [][2]string{{"x-reason", "quota"}}}}, 1)
 	got := w.Deny(false)
 	p := parseProblem(t, got.Body)
 	if got.Status != 503 || got.GRPCStatus != -1 || !reflect.DeepEqual(fields(got.Headers), []string{"content-type: application/problem+json"}) {
@@ -183,7 +183,7 @@ func TestDeny(t *testing.T) {
 func TestGRPC(t *testing.T) {
 	t.Parallel()
 	response := &config.Response{Status: 418, ContentType: "application/json", HasBody: true, Body: "{}", Headers: [][2]string{{"x-reason", "quota"}}}
-	w := New(&config.Config{Headers: xOnly, Response: response})
+	w := New(&config.Config{Headers: xOnly, Response: response}, 1)
 	got := w.Reject([]Limit{rejected(policy(`a "b"`, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 1e6}), 0, 1, 2e6)}, 0, true)
 	want := []string{"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1", "retry-after: 2", "x-reason: quota"}
 	if got.GRPCStatus != 8 || !reflect.DeepEqual(fields(got.Headers), want) || got.Body != `Limit exceeded: a "b". Retry after 2 seconds.` {
@@ -232,7 +232,7 @@ func TestTexts(t *testing.T) {
 
 // Not parallel, as it counts allocations.
 func TestAnswersAllocateNothing(t *testing.T) {
-	w := New(&config.Config{Headers: both, Response: &config.Response{Status: 429, Headers: [][2]string{{"x-reason", "quota"}}}})
+	w := New(&config.Config{Headers: both, Response: &config.Response{Status: 429, Headers: [][2]string{{"x-reason", "quota"}}}}, 1)
 	limits := []Limit{allowed(perUser, 19, 100_000), rejected(hourly, 0, 3500e6, 2e6), rejected(fast, 0, 250_000, 10)}
 	for name, write := range map[string]func(){
 		"headers":   func() { w.Headers(limits, 1, Upstream{}) },

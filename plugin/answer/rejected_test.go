@@ -49,7 +49,7 @@ func TestAppendRejected(t *testing.T) {
 // Jitter makes waits longer by up to its share, and never shorter.
 func TestRetryJitter(t *testing.T) {
 	t.Parallel()
-	w := New(&config.Config{RetryJitterPercent: 10})
+	w := New(&config.Config{RetryJitterPercent: 10}, 1)
 	seen := map[int]bool{}
 	for range 2000 {
 		reply := w.Reject([]Limit{rejected(hourly, 0, 3500e6, 100e6)}, 1, false)
@@ -77,7 +77,7 @@ func TestRetryJitter(t *testing.T) {
 func TestEnvoyRateLimited(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {
-		reply := New(&config.Config{EnvoyRateLimited: wanted}).Reject([]Limit{rejected(hourly, 0, 1e6, 1e6)}, 1, false)
+		reply := New(&config.Config{EnvoyRateLimited: wanted}, 1).Reject([]Limit{rejected(hourly, 0, 1e6, 1e6)}, 1, false)
 		told := false
 		for _, h := range reply.Headers {
 			told = told || h == [2]string{"x-envoy-ratelimited", "true"}

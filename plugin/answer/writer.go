@@ -23,13 +23,14 @@ type Writer struct {
 	fields [][2]string
 }
 
-// New prepares a Writer. The configuration must not change afterwards.
-func New(cfg *config.Config) *Writer {
+// New prepares a Writer. The configuration must not change afterwards. The seed, different in
+// each worker, is for the jitter of Retry-After.
+func New(cfg *config.Config, seed uint64) *Writer {
 	w := &Writer{
 		headers: cfg.Headers, response: cfg.Response,
 		envoyRateLimited: cfg.EnvoyRateLimited, jitterPercent: cfg.RetryJitterPercent,
 	}
-	w.random.Seed(rand.Uint64(), rand.Uint64())
+	w.random.Seed(seed, 0)
 	return w
 }
 
@@ -139,6 +140,8 @@ func (w *Writer) separate(i int) {
 }
 
 // addInt adds a header with a number.
+//
+//go:inline
 func (w *Writer) addInt(name string, value int64) {
 	start := len(w.buf)
 	w.buf = strconv.AppendInt(w.buf, value, 10)
@@ -146,10 +149,13 @@ func (w *Writer) addInt(name string, value int64) {
 }
 
 // addFrom adds a header whose value is what buf holds from start.
+//
+//go:inline
 func (w *Writer) addFrom(name string, start int) {
 	w.add(name, text.View(w.buf[start:]))
 }
 
+//go:inline
 func (w *Writer) add(name, value string) {
 	w.fields = append(w.fields, [2]string{name, value})
 }

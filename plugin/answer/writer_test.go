@@ -106,7 +106,7 @@ func TestHeaders(t *testing.T) {
 			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1700000002",
 		}},
 	} {
-		got := fields(New(&config.Config{Headers: tt.headers}).Headers(tt.limits, now, Upstream{}))
+		got := fields(New(&config.Config{Headers: tt.headers}, 1).Headers(tt.limits, now, Upstream{}))
 		if !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: headers are\n%s\nwant\n%s", tt.name, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		}
@@ -172,7 +172,7 @@ func FuzzNames(f *testing.F) {
 	limit := algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 1e6}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		names := []string{a, b}
-		w := New(&config.Config{Headers: both})
+		w := New(&config.Config{Headers: both}, 1)
 		limits := []Limit{rejected(policy(a, limit), 1, 2e6, 3e6), rejected(policy(b, limit), 4, 5e6, 6e6)}
 		for _, h := range w.Headers(limits, 0, Upstream{}) {
 			if !strings.HasPrefix(h[0], "ratelimit") {
@@ -219,7 +219,7 @@ func TestUpstreamLimits(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got := fields(New(&config.Config{Headers: both}).Headers(limits, 0, tc.up))
+			got := fields(New(&config.Config{Headers: both}, 1).Headers(limits, 0, tc.up))
 			if !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("headers are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
@@ -267,7 +267,7 @@ func TestSizedLimits(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := New(&config.Config{Headers: both})
+			w := New(&config.Config{Headers: both}, 1)
 			if got := fields(w.Headers(tc.limits, 0, Upstream{})); !slices.Equal(got, tc.want) {
 				t.Errorf("headers are\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}

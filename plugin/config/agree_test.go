@@ -40,6 +40,7 @@ var beyondSchema = []string{
 	"is not a regular expression",
 	"the regular expression",
 	"levels of groups",
+	"is not one text in quotes",
 }
 
 // agree reports where the parser and the schema disagree about a text.

@@ -1,12 +1,12 @@
 package config
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -57,10 +57,20 @@ func (d *draftLimit) readWindow() {
 		"timezone", "starts")
 }
 
+// withCalendars are the algorithms that have calendar windows.
+func withCalendars() (names []string) {
+	for _, a := range algorithms {
+		if a.means.HasCalendar() {
+			names = append(names, a.text)
+		}
+	}
+	return names
+}
+
 func (d *draftLimit) readCalendar(window value, period Period) {
-	if d.Algorithm != 0 && d.Algorithm != algo.FixedWindow {
-		window.mistake(`%s does not belong to %q (want a duration such as "30d", or the algorithm %q)`,
-			window.shown(), d.Algorithm, algo.FixedWindow)
+	if d.Algorithm != 0 && !d.Algorithm.HasCalendar() {
+		window.mistake(`%s does not belong to %q (want a duration such as "30d", or the algorithm %s)`,
+			window.shown(), d.Algorithm, quotedList(withCalendars()))
 	}
 	d.refuse("does not belong to a calendar window, which begins at a local midnight (remove it)", "anchor")
 	c := &Calendar{Period: period, Zone: "UTC"}
@@ -85,13 +95,13 @@ func (c *Calendar) readStarts(o object) string {
 		return ":" + weekdays.textsOf([]time.Weekday{c.Weekday})[0]
 	case Month:
 		c.Day = o.readSmallWhole("starts", 1, 1, 31)
-		return fmt.Sprintf(":%d", c.Day)
+		return message.Sprintf(":%d", c.Day)
 	case Year:
 		c.Month, c.Day = 1, 1
 		if v, ok := o.field("starts"); ok {
 			c.readYearStart(v)
 		}
-		return fmt.Sprintf(":%02d-%02d", c.Month, c.Day)
+		return message.Sprintf(":%02d-%02d", c.Month, c.Day)
 	}
 	return ""
 }
@@ -116,7 +126,7 @@ func (c *Calendar) readYearStart(v value) {
 	m, _ := strconv.Atoi(month)
 	d, _ := strconv.Atoi(day)
 	known := m >= 1 && m <= len(daysOfMonth) && d >= 1 && d <= daysOfMonth[m-1]
-	if !known || fmt.Sprintf("%02d-%02d", m, d) != text {
+	if !known || message.Sprintf("%02d-%02d", m, d) != text {
 		v.mistake(`%s is not a day of the year (want month and day, such as "03-17")`, v.shown())
 		return
 	}

@@ -2,8 +2,12 @@
 // Config or into every mistake in it, each with its path, value and remedy.
 package config
 
+import "slices"
+
 // Config is a whole, valid configuration with its defaults filled in.
 type Config struct {
+	// Mode is Shadow where no rule enforces anything, whatever its own mode is.
+	Mode Mode
 	// Bridge is true for {"role": "bridge"}; nothing else is set then.
 	Bridge   bool
 	Redis    *Redis // nil: the embedded store
@@ -35,10 +39,12 @@ type Redis struct {
 	Cluster       string // name of the Envoy cluster
 	KeyPrefix     string
 	TimeoutMicros int64
-	Username      string
-	Password      string
-	PasswordEnv   string // environment variable of the VM that holds the password
-	Database      int64
+	// MaxStreamAgeMicros is after how long a stream is replaced by a new one; 0: never.
+	MaxStreamAgeMicros int64
+	Username           string
+	Password           string
+	PasswordEnv        string // environment variable of the VM that holds the password
+	Database           int64
 }
 
 // FailureMode is what happens to requests that Redis could not decide.
@@ -56,6 +62,17 @@ type Failure struct {
 	Mode       FailureMode
 	Breaker    Breaker
 	MaxPending int64 // most requests that may wait for Redis in one worker
+}
+
+// UsesEmbeddedStore reports whether the embedded store decides anything: always, or
+// checks that Redis has not decided.
+func (c *Config) UsesEmbeddedStore() bool {
+	return c.Redis == nil || slices.ContainsFunc(c.Rules, func(r Rule) bool { return r.Failure == FailLocal })
+}
+
+// UsesOverrides reports whether any rule does.
+func (c *Config) UsesOverrides() bool {
+	return slices.ContainsFunc(c.Rules, func(r Rule) bool { return r.Overrides })
 }
 
 // Breaker opens after Failures consecutive failures and probes with pauses

@@ -46,7 +46,12 @@ func (e Expression) ReadsPath() bool {
 }
 
 func withoutSpaces(s string) string {
-	return strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "").Replace(s)
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(" \t\r\n", r) {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // maxExpression bounds expressions, in bytes.
@@ -70,6 +75,7 @@ func readExpression(v value, kind ExpressionKind) string {
 	if err := v.r.compile(text); err != nil {
 		v.mistake("%s", e.Mistake(err.Error()).Problem)
 	}
+	v.checkPatterns(text)
 	return text
 }
 

@@ -15,6 +15,7 @@ var sources = words[Source]{
 	{FromProperty, "property"},
 	{FromConstant, "constant"},
 	{FromExpr, "expr"},
+	{FromBearer, "bearer"},
 }
 
 // readKey reads a rule's key. An absent key is [], one key for all.
@@ -64,7 +65,7 @@ func (c *Component) readSource(name string, v value) {
 		c.readClientIP(v)
 	case FromPath:
 		c.readPath(v)
-	case FromMethod, FromHost:
+	case FromMethod, FromHost, FromBearer:
 		if is, ok := v.readBoolean(); ok && !is {
 			v.mistake("false selects nothing (want true)")
 		}

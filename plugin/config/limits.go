@@ -1,9 +1,8 @@
 package config
 
 import (
-	"fmt"
-
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
 // scope is where limits stand: in a rule, and in which of its tiers.
@@ -81,7 +80,7 @@ func (d *draftLimit) isWhole() bool {
 
 // checkSlots reports slots that a settlement would be taken to settle.
 func (s scope) checkSlots(d *draftLimit) {
-	if d.Algorithm == algo.Concurrency && d.Cost == nil && s.rule.Settle != nil && s.rule.Settle.Cost != nil {
+	if d.Algorithm != 0 && !d.Algorithm.HasWindow() && d.Cost == nil && s.rule.Settle != nil && s.rule.Settle.Cost != nil {
 		d.mistake(`"settle" has a "cost", which does not count slots (want a "cost" here)`)
 	}
 }
@@ -162,5 +161,5 @@ func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
 			names = append(names, a.String())
 		}
 	}
-	o.refuse(fmt.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.String())
+	o.refuse(message.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.String())
 }

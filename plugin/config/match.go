@@ -32,14 +32,32 @@ func readMatch(v value) Match {
 		m.Expr = readExpression(v, BoolExpression)
 	}
 	if v, ok := o.field("not"); ok {
-		before := v.r.found
-		not := readMatch(v)
-		m.Not = &not
-		if not.matchesAll() && v.r.found == before {
-			v.mistake(`matches every request, so that the rule never applies (want a condition such as {"path": "/healthz"})`)
-		}
+		m.Not = readNot(v)
 	}
 	return m
+}
+
+// readNot reads a match that must not hold, or a list of them, of which none may.
+func readNot(v value) []Match {
+	elements := []value{v}
+	switch {
+	case v.json.IsArray():
+		elements, _ = v.readNonEmptyList(`matches such as {"path": "/healthz"}`)
+	case !v.json.IsObject():
+		v.mistake(`%s is neither a match nor a list of matches (want one such as {"path": "/healthz"})`, v.shown())
+		return nil
+	}
+	all := make([]Match, len(elements))
+	for i, element := range elements {
+		before := v.r.found
+		all[i] = readMatch(element)
+		if all[i].matchesAll() && v.r.found == before {
+			element.mistake(
+				`matches every request, so that the rule never applies (want a condition such as {"path": "/healthz"})`,
+			)
+		}
+	}
+	return all
 }
 
 func (m *Match) matchesAll() bool {
@@ -47,6 +65,7 @@ func (m *Match) matchesAll() bool {
 		m.ClientIP == nil && m.Expr == "" && m.Not == nil
 }
 
+// readMethods reads methods, in upper case: requests are compared with them whatever theirs.
 func readMethods(v value) []string {
 	elements, _ := v.readNonEmptyList(`methods such as "GET"`)
 	var all []string
@@ -57,11 +76,10 @@ func readMethods(v value) []string {
 		case !ok:
 		case !isToken(method):
 			element.mistake(`%s is not a method (want one such as "GET")`, element.shown())
-		case method != strings.ToUpper(method):
-			element.mistake("%s is not in upper case (want %s)", element.shown(), quoted(strings.ToUpper(method)))
-		case seen[method]:
+		case seen[strings.ToUpper(method)]:
 			element.mistake("%s appears twice (want it once)", element.shown())
 		default:
+			method = strings.ToUpper(method)
 			seen[method] = true
 			all = append(all, method)
 		}

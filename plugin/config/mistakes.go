@@ -1,11 +1,11 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
 // Mistake is one thing that is wrong with a configuration.
@@ -46,7 +46,7 @@ func (m Mistakes) Lines() []string {
 	for i, mistake := range m {
 		lines[i] = mistake.String()
 		if total > 1 && mistake.more == 0 {
-			lines[i] += fmt.Sprintf(" (mistake %d of %d)", i+1, total)
+			lines[i] += message.Sprintf(" (mistake %d of %d)", i+1, total)
 		}
 	}
 	return lines
@@ -54,8 +54,7 @@ func (m Mistakes) Lines() []string {
 
 // Lines are the log entries for an error: those of Mistakes, or its text.
 func Lines(err error) []string {
-	var mistakes Mistakes
-	if errors.As(err, &mistakes) {
+	if mistakes, ok := err.(Mistakes); ok {
 		return mistakes.Lines()
 	}
 	return []string{err.Error()}

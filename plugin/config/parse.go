@@ -1,12 +1,12 @@
 package config
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/plugin/config/jsonsyntax"
+	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
 // maxDepth bounds how deep objects and arrays may nest. The deepest field of a
@@ -50,7 +50,7 @@ func (r *reader) parse(text string) *Config {
 		return nil
 	}
 	if m, found := jsonsyntax.Find(text, maxDepth); found {
-		r.mistake(fmt.Sprintf("line %d, column %d", m.Line, m.Column), "%s", m.Problem)
+		r.mistake(message.Sprintf("line %d, column %d", m.Line, m.Column), "%s", m.Problem)
 		return nil
 	}
 	root := value{r: r, json: gjson.Parse(text)}
@@ -60,7 +60,7 @@ func (r *reader) parse(text string) *Config {
 		}
 	}
 	o, ok := root.readObject(
-		"rules", "role", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter",
+		"rules", "role", "mode", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter",
 		"top_offenders", "rejected_state", "envoy_ratelimited",
 	)
 	if !ok {
@@ -110,8 +110,12 @@ func readLimiter(o object) *Config {
 	o.readBooleanField("rejected_state", &c.RejectedState)
 	o.readBooleanField("envoy_ratelimited", &c.EnvoyRateLimited)
 	readDenyCache(o, &c.DenyCacheSize)
-	o.r.hasRedis = o.has("redis")
+	readWordField(o, "mode", configurationModes, &c.Mode)
+	o.r.hasRedis, o.r.failure = o.has("redis"), c.Failure.Mode
 	c.Rules = readRules(o)
+	if c.Mode == Shadow {
+		shadow(c.Rules)
+	}
 	c.Expressions = o.r.expressions
 	return c
 }

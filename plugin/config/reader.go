@@ -1,20 +1,22 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // reader collects the mistakes that are found while a configuration is read.
 type reader struct {
-	checks      Checks
-	hasRedis    bool // whether "redis" is there
+	checks   Checks
+	hasRedis bool // whether "redis" is there
+	// failure is what happens to checks of rules that do not say.
+	failure     FailureMode
 	expressions []Expression
 	compiled    map[string]error     // what checks said of each expression
 	mistakes    Mistakes             // the first maxMistakes
@@ -29,7 +31,7 @@ const maxMistakes = 1000
 func (r *reader) mistake(path, format string, args ...any) {
 	r.found++
 	if r.found <= maxMistakes {
-		r.mistakes = append(r.mistakes, Mistake{Path: path, Problem: fmt.Sprintf(format, args...)})
+		r.mistakes = append(r.mistakes, Mistake{Path: path, Problem: message.Sprintf(format, args...)})
 	}
 }
 
@@ -37,7 +39,7 @@ func (r *reader) mistake(path, format string, args ...any) {
 func (r *reader) err() error {
 	if r.found > maxMistakes {
 		more := r.found - maxMistakes
-		return append(r.mistakes, Mistake{Problem: fmt.Sprintf("and %d more mistakes", more), more: more})
+		return append(r.mistakes, Mistake{Problem: message.Sprintf("and %d more mistakes", more), more: more})
 	}
 	if r.found > 0 {
 		return r.mistakes

@@ -16,8 +16,8 @@ func readRedis(o object) *Redis {
 	// Whoever writes something else than an object here may write a URL with a
 	// password in it.
 	v.secret = true
-	redis := &Redis{KeyPrefix: "rl", TimeoutMicros: 50 * millisecond}
-	o, ok = v.readObject("cluster", "key_prefix", "timeout", "username", "password", "password_env", "database")
+	redis := &Redis{KeyPrefix: "rl", TimeoutMicros: 50 * millisecond, MaxStreamAgeMicros: 10 * minute}
+	o, ok = v.readObject("cluster", "key_prefix", "timeout", "username", "password", "password_env", "database", "max_stream_age")
 	if !ok {
 		return redis
 	}
@@ -29,9 +29,26 @@ func readRedis(o object) *Redis {
 		redis.KeyPrefix = readKeyPrefix(prefix)
 	}
 	o.readDurationField("timeout", &redis.TimeoutMicros, millisecond, minute)
+	readMaxStreamAge(o, &redis.MaxStreamAgeMicros)
 	o.readWholeField("database", &redis.Database, 0, maxDatabase)
 	readCredentials(o, redis)
 	return redis
+}
+
+// readMaxStreamAge reads how old a stream becomes.
+func readMaxStreamAge(o object, micros *int64) {
+	v, ok := o.field("max_stream_age")
+	if !ok {
+		return
+	}
+	const none = 0
+	switch age, ok := v.readDuration(none, maxDurationMicros); {
+	case !ok:
+	case age == none, age >= second && age <= day:
+		*micros = age
+	default:
+		v.mistake(`%s is out of bounds (want "1s" to "1d", or "0s": streams live for ever)`, v.shown())
+	}
 }
 
 // readKeyPrefix reads what every key begins with. A brace would move the hash tag.
@@ -76,6 +93,9 @@ var failureModes = words[FailureMode]{
 	{FailDeny, "deny"},
 	{FailLocal, "local"},
 }
+
+// String is the mode as configurations write it.
+func (m FailureMode) String() string { return failureModes.textsOf([]FailureMode{m})[0] }
 
 func readFailure(o object) Failure {
 	f := Failure{

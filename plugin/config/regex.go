@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config/regexsize"
@@ -14,9 +13,9 @@ func readRegex(v value) string {
 		return ""
 	}
 	err := regexsize.Check(text)
-	var bound regexsize.BoundError
+	bound, isBound := err.(regexsize.BoundError)
 	switch {
-	case errors.As(err, &bound):
+	case isBound:
 		v.mistake("%v", bound)
 	case err != nil:
 		v.mistake(`%s is not a regular expression: %s (want RE2 syntax, such as "^/v[0-9]+/")`,

@@ -12,7 +12,7 @@ func readRules(o object) []Rule {
 	all := make([]Rule, 0, len(elements))
 	for _, element := range elements {
 		o, ok := element.readObject(
-			"name", "match", "exempt", "key", "cost", "settle", "limits", "limits_by", "mode", "overrides", "penalty",
+			"name", "match", "exempt", "key", "cost", "settle", "limits", "limits_by", "mode", "failure", "overrides", "penalty",
 		)
 		if !ok {
 			continue
@@ -36,11 +36,13 @@ func readRule(o object) *Rule {
 	}
 	o.readBooleanField("exempt", &rule.Exempt)
 	if rule.Exempt {
-		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, "key", "cost", "settle", "limits", "limits_by", "mode",
+		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, "key", "cost", "settle", "limits", "limits_by", "mode", "failure",
 			"overrides", "penalty")
 		return rule
 	}
 	readWordField(o, "mode", modes, &rule.Mode)
+	rule.Failure = o.r.failure
+	readWordField(o, "failure", failureModes, &rule.Failure)
 	rule.Key = readKey(o)
 	rule.Cost = readCost(o)
 	rule.Settle = readSettle(o)
@@ -69,4 +71,34 @@ func readRuleName(o object) string {
 		o.r.rules[name] = o.path
 	}
 	return name
+}
+
+// configurationModes are those of a whole configuration.
+var configurationModes = words[Mode]{
+	{Enforce, "enforce"},
+	{Shadow, "shadow"},
+}
+
+// shadow makes every enforced rule a shadow rule. What such a rule cannot have, as nobody is
+// told of its rejections, is not in force: a penalty, and leases.
+func shadow(rules []Rule) {
+	for i := range rules {
+		r := &rules[i]
+		if r.Exempt || r.Mode != Enforce {
+			continue
+		}
+		r.Mode, r.Penalty = Shadow, nil
+		unlease(r.Limits)
+		if r.Tiers != nil {
+			for _, tier := range r.Tiers.Values {
+				unlease(tier.Limits)
+			}
+		}
+	}
+}
+
+func unlease(limits []Limit) {
+	for i := range limits {
+		limits[i].Lease = nil
+	}
 }

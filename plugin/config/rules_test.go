@@ -25,7 +25,7 @@ func TestMatches(t *testing.T) {
 		`{"host": "API.Example.COM"}`:     {Host: &StringMatch{Op: Exact, Value: "api.example.com"}},
 		`{"host": {"suffix": ".Com"}}`:    {Host: &StringMatch{Op: Suffix, Value: ".com"}},
 		`{"host": {"present": false}}`:    {Host: &StringMatch{Op: Present}},
-		`{"methods": ["PUT", "GET"]}`:     {Methods: []string{"PUT", "GET"}},
+		`{"methods": ["Put", "GET"]}`:     {Methods: []string{"PUT", "GET"}},
 		`{"headers": {"X-B": "V", "x-a": {"present": true}}}`: {Headers: []HeaderMatch{
 			{Name: "x-b", Match: StringMatch{Value: "V"}},
 			{Name: "x-a", Match: StringMatch{Op: Present, Present: true}},
@@ -35,9 +35,13 @@ func TestMatches(t *testing.T) {
 			network("10.0.0.0", 8), network("0.0.0.0", 0), network("192.0.2.7", 32), network("2001:db8::", 32), network("::1", 128),
 		}},
 		`{"path": {"regex": "^/v[0-9]+/"}}`: {Path: &StringMatch{Op: Regex, Value: "^/v[0-9]+/"}},
-		`{"not": {"methods": ["GET"], "not": {"path": "/a"}}}`: {Not: &Match{
+		`{"not": {"methods": ["GET"], "not": {"path": "/a"}}}`: {Not: []Match{{
 			Methods: []string{"GET"},
-			Not:     &Match{Path: &StringMatch{Value: "/a"}},
+			Not:     []Match{{Path: &StringMatch{Value: "/a"}}},
+		}}},
+		`{"not": [{"methods": ["GET"]}, {"expr": "true", "not": [{"path": "/a"}]}]}`: {Not: []Match{
+			{Methods: []string{"GET"}},
+			{Expr: "true", Not: []Match{{Path: &StringMatch{Value: "/a"}}}},
 		}},
 	}
 	for part, want := range tests {
@@ -68,6 +72,7 @@ func TestComponents(t *testing.T) {
 		`{"path": {"segments": 2}}`:                          {Source: FromPath, Segments: 2},
 		`{"method": true}`:                                   {Source: FromMethod},
 		`{"host": true}`:                                     {Source: FromHost},
+		`{"bearer": true, "hash": true}`:                     {Source: FromBearer, Hash: true},
 		`{"metadata": ["a", "b"]}`:                           {Source: FromMetadata, Path: []string{"a", "b"}},
 		`{"property": ["connection", "id"]}`:                 {Source: FromProperty, Path: []string{"connection", "id"}},
 		`{"expr": "request.id", "hash": true}`:               {Source: FromExpr, Expr: "request.id", Hash: true},

@@ -22,12 +22,14 @@ type Rule struct {
 	Name   string
 	Exempt bool
 	Mode   Mode
-	Match  Match
-	Key    []Component
-	Cost   Cost
-	Settle *Settle // nil: a charge stands
-	Limits []Limit // nil when Tiers is set
-	Tiers  *Tiers
+	// Failure is what happens to the rule's checks that Redis has not decided.
+	Failure FailureMode
+	Match   Match
+	Key     []Component
+	Cost    Cost
+	Settle  *Settle // nil: a charge stands
+	Limits  []Limit // nil when Tiers is set
+	Tiers   *Tiers
 	// Overrides makes what an operator has set for an identity in Redis count.
 	Overrides bool
 	Penalty   *Penalty // nil: none
@@ -62,7 +64,7 @@ type SettleCost struct {
 	Per    int64
 }
 
-// Match is a conjunction: every field that is set must hold.
+// Match is a conjunction: every field that is set must hold, and none of Not may.
 type Match struct {
 	Path    *StringMatch
 	Host    *StringMatch // compared in lower case and without port
@@ -71,7 +73,7 @@ type Match struct {
 	// ClientIP are networks. The client's address must be in one of them.
 	ClientIP []ipaddr.Prefix
 	Expr     string // CEL; "" for none
-	Not      *Match
+	Not      []Match
 }
 
 // MatchOp is how a StringMatch compares.
@@ -116,6 +118,7 @@ const (
 	FromProperty
 	FromConstant
 	FromExpr
+	FromBearer // the token of "Authorization: Bearer"
 )
 
 // Component is one part of a rule's key.

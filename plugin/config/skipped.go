@@ -40,6 +40,8 @@ func (c *Component) sourceText() string {
 		return "the metadata " + PathText(c.Path)
 	case FromProperty:
 		return "the property " + PathText(c.Path)
+	case FromBearer:
+		return "a bearer token"
 	}
 	return "a value of its expression"
 }

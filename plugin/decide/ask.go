@@ -1,49 +1,221 @@
 package decide
 
-import "github.com/sluiceproxy/sluice/plugin/config"
+import (
+	"slices"
 
-// This file is what is done about a request's checks, step by step. Each step is in the
-// file that is named behind it.
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/lease"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
 
-// Ask asks the stores about a request. It reports whether the question can be
-// concluded; otherwise it waits for Redis, and Next brings it when it can be.
+// The steps of deciding a request, in order, and the order in which the layers are asked.
+// This is the one file that knows more than one layer.
+
+// layer is a layer that may answer a check at once.
+type layer uint8
+
+const (
+	zeroLayer   layer = iota // a limit of 0, see zero.go
+	onlyLayer                // the embedded store, where it is the only one: embedded.go
+	leaseLayer               // units that this worker holds: leases.go
+	memoryLayer              // rejections that it remembers: memory.go
+)
+
+// sources is who answers in each layer.
+var sources = [...]Source{zeroLayer: FromLimit, onlyLayer: FromEmbedded, leaseLayer: FromLease, memoryLayer: FromMemory}
+
+// orderOf is the order in which the layers are asked about a request that comes. Redis is
+// asked behind them, and in mode local the embedded store behind that.
+func orderOf(cfg *config.Config, rules *rule.Set) []layer {
+	switch {
+	case cfg.Redis == nil:
+		return []layer{zeroLayer, onlyLayer}
+	case !slices.ContainsFunc(rules.LimitSets, isLeased):
+		return []layer{zeroLayer, memoryLayer}
+	}
+	return []layer{zeroLayer, leaseLayer, memoryLayer} // what was charged is spent first
+}
+
+// alone reports whether there is no Redis to ask.
+func (s *Stores) alone() bool { return s.order[len(s.order)-1] == onlyLayer }
+
+// Ask asks the layers that answer at once. It reports whether the request can be concluded;
+// otherwise Redis is to be asked.
 func (s *Stores) Ask(q *Question, now Time) (decided bool) {
-	s.size(q, now)        // sizes.go
-	if q.rejectByZero() { // zero.go
-		return true
+	for _, l := range s.order {
+		if s.ask(l, q, now) {
+			return true
+		}
 	}
-	if s.conn == nil {
-		s.askEmbedded(q, unanswered, FromEmbedded, now) // embedded.go
-		return true
+	return s.alone()
+}
+
+// ask asks one layer about the checks of a question that have no answer. It reports whether a
+// rule rejects the request: then no other layer is asked.
+func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if unanswered(c) {
+			s.askAbout(c, l, q, now)
+			rejects = rejects || enforcedRejection(c)
+		}
 	}
-	s.spend(q, now)       // leases.go
-	if s.recall(q, now) { // memory.go
-		return true
+	switch {
+	case l != memoryLayer:
+	case rejects:
+		s.record.Count(metric.DenyCacheHit, 1)
+	default: // what is remembered beside a rejection is shown, but admits nobody
+		q.unanswer(FromMemory)
 	}
-	if s.mustWait(q, now) { // crowd.go
-		s.crowd.push(q)
-		return false
+	return rejects
+}
+
+// recall asks the memory of rejections once more, about a request that was kept back.
+func (s *Stores) recall(q *Question, now Time) (rejected bool) { return s.ask(memoryLayer, q, now) }
+
+// askAbout asks one layer about one check.
+func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
+	var r algo.Ruling
+	var charge lease.Charge
+	ok := false
+	switch l {
+	case zeroLayer:
+		s.fit(q, c, now)
+		ok = c.rejectZero(c.Decisions)
+	case leaseLayer:
+		charge, ok = s.leases.spend(&c.Ask, c.Decisions, now)
+		r = algo.Ruling{AtMicros: charge.StoreMicros, Allowed: true}
+	case memoryLayer:
+		r, ok = s.memory.recall(&c.Ask, c.Decisions, now)
+		ok = ok && (r.By.Blocks() || !s.penalties.mustTell(&c.Ask, now))
+	case onlyLayer:
+		r, ok = s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(&c.Ask), true, now)
 	}
-	s.askRedis(q, now)  // redis.go
-	s.replenish(q, now) // leases.go
-	s.returnUnits(now)
+	if ok {
+		c.answer(sources[l], &r, c.Decisions, charge.Nonce)
+		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
+	}
+}
+
+// fit gives a check the sizes that its limits have for the request: those that came with it, in
+// the calendar windows around the time of the store that is asked, as an operator's factor
+// multiplies them.
+func (s *Stores) fit(q *Question, c *Check, now Time) {
+	if c.Limits.Calendars != nil {
+		s.calendars.fit(c.Limits, c.Sizes, s.remote.micros(now))
+	}
+	s.overrides.fit(q, &c.Ask, now)
+}
+
+// size fits all checks of a request that was kept back once more.
+func (s *Stores) size(q *Question, now Time) {
+	for i := range q.Checks {
+		s.fit(q, &q.Checks[i], now)
+	}
+}
+
+// AskRedis asks Redis about what is left. It reports whether the request can be concluded;
+// otherwise Question.answered says when it can be.
+func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
+	q.waiting++ // a stream that ends meanwhile does not conclude the request
+	if q.first(unanswered) != nil {
+		s.send(q, now)
+	}
+	for i := range q.Checks {
+		if a := &q.Checks[i].Ask; a.lease != nil {
+			s.replenish(a, now) // leases.go
+		}
+	}
+	s.leases.returnStale(now)
+	q.waiting--
 	return q.waiting == 0
 }
 
-// Conclude finds the verdict on a question of which no check waits any more, and
-// does what follows from it in the stores: a request that is refused consumes nothing.
-// What is to be done with the request in Envoy is the caller's.
-func (s *Stores) Conclude(q *Question, now Time) Verdict {
-	if s.mode == config.FailLocal {
-		s.askEmbedded(q, enforcedUndecided, FromFallback, now) // embedded.go
+// send sends Redis the checks that have no answer yet, in one write. What becomes of them is in
+// replies.go.
+func (s *Stores) send(q *Question, now Time) {
+	cause := s.remote.conn.Begin(now.SteadyMicros)
+	if q.keptMicros != 0 {
+		s.remote.conn.KeptBack(s.remote.conn.ListeningMicros(now.SteadyMicros) - q.keptMicros)
 	}
-	v := q.Verdict(s.mode) // verdict.go
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if !unanswered(c) {
+			continue
+		}
+		if cause != redis.NoCause {
+			c.Status = Undecided
+			continue
+		}
+		c.Status = Waiting
+		q.waiting++
+		q.inPipe++
+		c.charged.sent = s.remote.ask(q, i, s.penalties.tell(&c.Ask, now), q.mustDefer())
+		s.record.Count(metric.CheckSent, 1)
+	}
+	if cause == redis.NoCause {
+		s.remote.conn.Flush(now.SteadyMicros)
+	}
+}
+
+// Conclude decides a question once none of its checks is waiting, and updates the stores: a
+// request that is refused consumes nothing. The Worker acts on the verdict in Envoy.
+func (s *Stores) Conclude(q *Question, now Time) Verdict {
+	must.Hold(!q.concluded && q.waiting == 0, "a request is concluded once, when no check waits")
+	if !s.alone() {
+		if s.burst.said != nil && q.first(isUndecided) != nil {
+			s.endOverdue(q, now) // burst.go
+		}
+		s.fallBack(q, now)
+	}
+	v := q.Verdict() // verdict.go
 	q.concluded, q.verdict = true, v
 	s.record.Concluded(q, v)
 	if v.Event == Refused {
-		several := s.judge(q, now)  // penalties.go
-		s.giveAllBack(q, now)       // receipt.go
-		s.remember(q, several, now) // memory.go: after what it was given back is forgotten
+		s.refuse(q, v.Several, now)
 	}
 	return v
+}
+
+// fallBack asks the embedded store about what Redis has not decided, in mode local.
+func (s *Stores) fallBack(q *Question, now Time) {
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if !failsLocally(c) {
+			continue
+		}
+		s.calendars.refit(q, &c.Ask, now.UnixMicros)
+		r, ok := s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(&c.Ask), false, now)
+		if ok {
+			c.answer(FromFallback, &r, c.Decisions, 0)
+			s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
+		}
+	}
+}
+
+// refuse gives back what the checks of a refused request have charged, and what late replies
+// turn out to have charged, too. What it was refused by is remembered: strikes, which
+// count whatever is given back, and the rejections, after what they were given back.
+func (s *Stores) refuse(q *Question, several bool, now Time) {
+	q.refused = true
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		s.penalties.judge(c, several, q.mustDefer(), now)
+		s.giveAllBack(c, now)
+		s.memory.remember(c, several, now)
+	}
+}
+
+// Leave gives back all that a request has charged that never reached the upstream: see the
+// effect GiveBack.
+func (s *Stores) Leave(q *Question, now Time) {
+	q.refused = true
+	for i := range q.Checks {
+		s.giveAllBack(&q.Checks[i], now)
+	}
+	s.record.Count(metric.TurnExpired, 1)
 }

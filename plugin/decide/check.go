@@ -8,7 +8,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // Status is what is known of a check.
@@ -39,16 +38,38 @@ const (
 	FromEmbedded        // the embedded store, where it is the only one
 	FromFallback        // the embedded store, as Redis did not decide
 	FromLimit           // the limit itself: it is 0
+	FromBurst           // what Redis said to others of a crowd, see burst.go
 )
 
 // Check is what one applying rule asks about the request, and the answer.
 type Check struct {
+	Ask
+	Said
+	charged Charged
+}
+
+// Ask is what a check asks for. Question.Keep writes it; of its sizes see calendars and
+// overrides. It is all that a layer sees of a check.
+type Ask struct {
 	Rule   *rule.Rule
 	Limits *rule.LimitSet
 	Tag    []byte
-	Costs  []int64     // parallel to Limits.Limits
-	Sizes  []algo.Size // likewise, where a size came with the request; else nil
+	Costs  []int64 // parallel to Limits.Limits
 
+	// Sizes are those that the limits have for the request, parallel to Limits.Limits; nil if
+	// they have those of the configuration. They are own, for Redis multiplied by factor.
+	Sizes  []algo.Size
+	own    []algo.Size // came with the request, in the calendar windows around its time
+	factor int64       // an operator's, in thousandths; 0: none is known
+
+	tells bool         // Redis was told of rejections from memory
+	lent  bool         // the failure mode let it go with units that Redis had left, see burst.go
+	lease *lease.Lease // nil: the limit is not leased
+}
+
+// Said is what a store says of a check. Check.answer writes it, and what a refund makes of it
+// Check.uncharge; while Redis is asked, the Status alone changes.
+type Said struct {
 	Status    Status
 	Source    Source
 	Decisions []algo.Decision // parallel to Limits.Limits
@@ -60,42 +81,56 @@ type Check struct {
 	LeftMicros int64
 	// EarnedMicros is how long the block is that this rejection has earned; 0 for none.
 	EarnedMicros int64
+}
 
-	own     []algo.Size  // what Sizes is without a factor
-	asked   []algo.Size  // the sizes that Redis was asked with
-	factor  int64        // that Sizes was made for, in thousandths; 0: none
-	tells   bool         // Redis was told of rejections from memory
-	receipt Receipt      // of the decision
-	late    Receipt      // of an answer of Redis' that came after the verdict
-	nonce   int64        // of the call to Redis
-	lease   *lease.Lease // nil: the limit is not leased
-	slot    slots.Slot   // what it holds until the request is over
-	heard   rule.Heard   // what response headers say of the charge
+// Charged is what a check has charged, and what it may turn out to have.
+type Charged struct {
+	receipt Receipt    // of the answer
+	sent    sent       // what Redis was sent
+	late    Receipt    // of an answer to that which came after the verdict
+	heard   rule.Heard // what response headers say of the charge
+}
+
+// sent is what Redis was asked to charge.
+type sent struct {
+	nonce int64
+	sizes []algo.Size // Ask.Sizes then; later the embedded store may have been asked with others
 }
 
 // Charges reports whether the check takes anything of any limit.
-func (c *Check) Charges() bool { return len(c.Costs) > 0 && slices.Max(c.Costs) > 0 }
-
-// Decided reports whether a store decided the check.
-func (c *Check) Decided() bool { return c.Status == Allowed || c.Status == Rejected }
-
-func unanswered(c *Check) bool { return c.Status == Unasked }
+//
+//go:inline
+func (a *Ask) Charges() bool { return len(a.Costs) > 0 && slices.Max(a.Costs) > 0 }
 
 // Enforced reports whether the check's rule can reject the request.
-func (c *Check) Enforced() bool { return c.Rule.Mode == config.Enforce }
+//
+//go:inline
+func (a *Ask) Enforced() bool { return a.Rule.Mode == config.Enforce }
 
 // Limit is one of the check's limits as it is for this request.
-func (c *Check) Limit(i int) algo.Limit {
-	l := c.Limits.Limits[i].Limit
-	if c.Sizes != nil {
-		l.Resize(c.Sizes[i])
+//
+//go:inline
+func (a *Ask) Limit(i int) algo.Limit {
+	l := a.Limits.Limits[i].Limit
+	if a.Sizes != nil {
+		l.Resize(a.Sizes[i])
 	}
 	return l
 }
 
-// answer makes what a store says of the check its answer. decisions are those of the
-// limits, if they have decided.
-func (c *Check) answer(source Source, r *algo.Ruling, decisions []algo.Decision) {
+// Decided reports whether a store decided the check.
+//
+//go:inline
+func (s *Said) Decided() bool { return s.Status == Allowed || s.Status == Rejected }
+
+// unanswered reports whether no store has been asked, or none has said anything yet.
+//
+//go:inline
+func unanswered(c *Check) bool { return c.Status == Unasked }
+
+// answer makes what a store says of the check its answer. decisions are those of the limits,
+// if they have decided, and nonce is that of the charge, if it has one.
+func (c *Check) answer(source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
 	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
 	c.Status = Rejected
 	if r.Allowed {
@@ -110,19 +145,17 @@ func (c *Check) answer(source Source, r *algo.Ruling, decisions []algo.Decision)
 		}
 	default:
 		copy(c.Decisions, decisions)
-		c.receipt = c.charged()
+		if r.Allowed && source != FromMemory && c.Charges() { // memory charges nothing
+			c.charged.receipt = c.receiptOf(source, c.Sizes, r.AtMicros, nonce)
+		}
 	}
 }
 
-// charged is what a check whose limits have decided has charged, if anything: memory
-// charges nothing.
-func (c *Check) charged() Receipt {
-	if c.Status != Allowed || c.Source == FromMemory || !c.Charges() {
-		return Receipt{}
-	}
+// receiptOf is the receipt of a charge for the check.
+func (a *Ask) receiptOf(source Source, sizes []algo.Size, atMicros, nonce int64) Receipt {
 	return Receipt{
-		source: c.Source, limits: c.Limits, tag: c.Tag, costs: c.Costs, sizes: c.Sizes,
-		atMicros: c.AtMicros, nonce: c.nonce, lease: c.lease,
+		source: source, limits: a.Limits, tag: a.Tag, costs: a.Costs, sizes: sizes,
+		atMicros: atMicros, nonce: nonce, lease: a.lease,
 	}
 }
 
@@ -139,18 +172,17 @@ func (c *Check) block(leftMicros int64) {
 	}
 }
 
-// Shown reports whether the client is shown a decision: all that were made. Whoever is
+// shows reports whether the client is shown a decision: all that were made. Whoever is
 // free of limits is shown none.
-func (c *Check) Shown(i int) bool {
+func (c *Check) shows(i int) bool {
 	return c.By != algo.ByFree && (c.Source != FromLimit || !c.Decisions[i].Allowed)
 }
 
-// Outcome is what became of the check by itself, whatever the others say: of a
-// request that had an outcome of its own.
-func (c *Check) Outcome(request answer.Outcome) answer.Outcome {
+// Outcome is what became of the check by itself, whatever the others say.
+func (c *Check) Outcome() answer.Outcome {
 	rejected := c.Status == Rejected
 	switch {
-	case c.Status == Undecided && c.Enforced() && request == answer.FailedDeny:
+	case failsDenying(c):
 		return answer.FailedDeny
 	case c.Status == Undecided:
 		return answer.FailedAllow

@@ -1,36 +1,233 @@
 package decide
 
+import (
+	"math"
+
+	"github.com/sluiceproxy/sluice/plugin/keyhash"
+)
+
 // This file keeps requests back that come in one go, faster than the worker can hear
 // what becomes of them. A client can send thousands in one write: were Redis asked about
 // all of them at once, it would answer the last of them too late, and the failure mode
 // would decide about requests that nothing is the matter with. And of those of one
 // client most are rejected by what becomes of the first, which the worker then remembers.
+//
+// Whoever is kept back waits no longer than one who was asked about: for the timeout, from
+// its arrival on. Then it is decided without Redis, see burst.go.
 
-// maxCrowd bounds the memory of those that are kept back. Who would be one too many is
-// Redis' to refuse.
-const maxCrowd = 1 << 16
+const (
+	// maxRepeats is how many requests have commands in the pipe before others of the same
+	// identities are kept back. Redis answers as many within some five milliseconds, and
+	// with a shard that hangs, for 20 ms each time, they are still 25,000 a second.
+	maxRepeats = 512
+	// maxFirst is about how many requests of each share Redis is asked at once even then, as
+	// far as max_pending lets it: most identities need no more.
+	maxFirst = 16
+	// maxShares is over how many shares the identities spread.
+	maxShares = 1 << 10
+	// maxTaken is how many of those that were kept back one callback takes up: it takes some
+	// milliseconds.
+	maxTaken = 512
+)
 
-// maxAsked bounds of how many one callback asks Redis: it takes a millisecond.
-const maxAsked = 64
+// crowd is the requests that are kept back. Each is in the share that its identities hash
+// into, in the order of arrival. The shares have turns, so that one client's flood keeps no
+// other's requests waiting: stochastic fairness queueing (P. McKenney, INFOCOM 1990). However
+// many requests there are, they need no memory that they would not need otherwise, as a request
+// has its Question until its stream ends.
+type crowd struct {
+	key    keyhash.Key
+	shares []share // nil before the first crowd
 
-// mustWait reports whether a request that Redis has to be asked about is kept back.
-func (s *Stores) mustWait(q *Question, now Time) bool {
-	n := s.crowd.len()
-	return n < maxCrowd && q.first(unanswered) != nil && s.conn.Crowded(n > 0, now.SteadyMicros)
+	on          bool   // others are kept back, or were a moment ago
+	n           int    // requests in all shares
+	turns       int    // shares that have some
+	first, last *share // the turns of these
+
+	round  uint32 // counts the times in which all that was asked before has been answered
+	endsAt uint64 // the round ends when so many requests have been answered, see Redis.Asked
 }
 
-// askCrowd asks Redis about those who were kept back, in their order, as far as there is
-// room. It returns the first that can be concluded without; nil if there is none.
-func (s *Stores) askCrowd(now Time) *Question {
-	for range maxAsked {
-		if s.crowd.len() == 0 || s.conn.Crowded(false, now.SteadyMicros) {
-			return nil
-		}
-		q := s.crowd.pop()
-		if s.recall(q, now) || !s.askRedis(q, now) {
-			return q
-		}
-		s.replenish(q, now)
+// share is some identities' requests.
+type share struct {
+	list
+	next  *share // in turn
+	round uint32 // when Redis was asked last
+	asked int    // about how many in that round
+}
+
+// shareOf is a question's share: another one for each combination of identities.
+func (c *crowd) shareOf(q *Question) *share {
+	hash := uint64(0)
+	for i := range q.Checks {
+		hash = hash<<7 ^ hash>>57 ^ c.key.Sum(q.Checks[i].Tag)
 	}
-	return nil
+	return &c.shares[hash%maxShares]
+}
+
+// push keeps a question back.
+func (c *crowd) push(s *share, q *Question) {
+	s.list.push(q)
+	c.n++
+	if s.n == 1 {
+		c.await(s)
+	}
+}
+
+// pop takes the first question out of a share.
+func (c *crowd) pop(s *share) *Question {
+	c.n--
+	return s.list.pop()
+}
+
+// await gives a share another turn, if it needs one.
+func (c *crowd) await(s *share) {
+	if s.n == 0 {
+		return
+	}
+	if c.turns++; c.turns == 1 {
+		c.first = s
+	} else {
+		c.last.next = s
+	}
+	c.last = s
+}
+
+// turn is the share whose turn it is. There must be one.
+func (c *crowd) turn() *share {
+	s := c.first
+	c.first, s.next = s.next, nil
+	c.turns--
+	return s
+}
+
+// remove takes out a question, if it is there.
+func (c *crowd) remove(q *Question) {
+	if c.n == 0 {
+		return
+	}
+	for range c.turns {
+		s := c.turn()
+		was := s.n
+		s.remove(q)
+		c.n -= was - s.n
+		c.await(s)
+	}
+}
+
+// keepsBack keeps a request back that Redis is to be asked about, if it must wait. It reports
+// whether it does.
+func (w *Worker) keepsBack(q *Question, now Time) bool {
+	if w.crowd.n == 0 && !w.conn.Crowded(maxRepeats, now.SteadyMicros) {
+		return false
+	}
+	return w.mustWait(q, now)
+}
+
+//go:noinline
+func (w *Worker) mustWait(q *Question, now Time) bool {
+	c := &w.crowd
+	if q.first(unanswered) == nil || !w.conn.Crowded(0, now.SteadyMicros) {
+		return false
+	}
+	if !c.on {
+		w.beginCrowd()
+	}
+	s := c.shareOf(q)
+	if s.n == 0 && w.mayAsk(s, now) {
+		return false
+	}
+	q.keptMicros = w.conn.ListeningMicros(now.SteadyMicros)
+	c.push(s, q)
+	return true
+}
+
+// beginCrowd begins to look at identities.
+func (w *Worker) beginCrowd() {
+	c := &w.crowd
+	if c.shares == nil {
+		c.shares = make([]share, maxShares)
+	}
+	c.on = true
+	c.round++
+	c.endsAt, _ = w.conn.Asked()
+	w.stores.burst.begin()
+}
+
+// mayAsk reports whether Redis can be asked about another request of a share now, and counts
+// it.
+func (w *Worker) mayAsk(s *share, now Time) bool {
+	if s.round != w.crowd.round {
+		s.round, s.asked = w.crowd.round, 0
+	}
+	most := int64(math.MaxInt64)
+	if s.asked >= maxFirst {
+		most = maxRepeats
+	}
+	if w.conn.Crowded(most, now.SteadyMicros) {
+		return false
+	}
+	s.asked++
+	return true
+}
+
+// askCrowd asks Redis about those who were kept back, share by share, as far as there is
+// room. Of some the memory of rejections knows by now what becomes of them.
+func (w *Worker) askCrowd(now Time) {
+	c := &w.crowd
+	if sent, answered := w.conn.Asked(); answered >= c.endsAt {
+		c.round++
+		c.endsAt = sent
+	}
+	for taken, idle := 0, 0; taken < maxTaken && idle < c.turns; idle++ {
+		s := c.turn()
+		if n := w.serve(s, maxTaken-taken, now); n > 0 {
+			taken, idle = taken+n, -1
+		}
+		c.await(s)
+	}
+	if c.n == 0 && !w.conn.Crowded(maxRepeats, now.SteadyMicros) {
+		c.on = false
+		w.stores.burst.on = false
+	}
+}
+
+// serve takes up to most requests out of a share: the first ones as long as they need not be
+// asked about, and one more. It returns how many.
+func (w *Worker) serve(s *share, most int, now Time) (n int) {
+	for n < most && s.n > 0 {
+		n++
+		w.stores.size(s.first, now) // what is known of its limits may have changed
+		if w.stores.recall(s.first, now) {
+			w.ready.push(w.crowd.pop(s))
+			continue
+		}
+		if !w.mayAsk(s, now) {
+			return n - 1
+		}
+		if q := w.crowd.pop(s); w.stores.AskRedis(q, now) {
+			w.ready.push(q)
+		}
+		return n
+	}
+	return n
+}
+
+// expireCrowd ends the wait of those who have been kept back for the timeout.
+func (w *Worker) expireCrowd(now Time) {
+	c := &w.crowd
+	if c.n == 0 {
+		return
+	}
+	listening := w.conn.ListeningMicros(now.SteadyMicros)
+	for range c.turns {
+		s := c.turn()
+		for s.n > 0 && listening-s.first.keptMicros >= w.timeoutMicros {
+			q := c.pop(s)
+			q.overdue = true
+			q.giveUp()
+			w.ready.push(q)
+		}
+		c.await(s)
+	}
 }

@@ -1,15 +1,16 @@
 // Package decide is the life of a request inside Sluice: what is asked about it,
 // who answers, what follows from the answers, and what it has charged.
 //
-// A Question holds one Check for each rule that applies. Stores asks them: of the
-// leases that the worker holds, of its memory of rejections, of Redis, or of the
-// embedded store. Each of these says what it thinks of a check as an algo.Ruling, which
-// becomes the Check's answer in one place. When every check has its answer, or will get
-// none, Verdict says what to do with the request, and Stores carries out what that means
-// for the stores: what the other checks charged is given back when one rejects.
+// A Question holds one Check for each rule that applies. A Check has three parts: Ask, what the
+// rule asks for; Said, what a store says of it; Charged, what it has charged. Stores asks its
+// layers, in the order of ask.go: limits of 0, leases, the memory of rejections, Redis, the
+// embedded store. A layer owns its state, sees one Check, and says what it thinks of it as an
+// algo.Ruling, which becomes the Check's answer in one place. When every check has its answer,
+// or will get none, Verdict says what to do with the request, and Stores carries out what that
+// means for the stores: what the other checks charged is given back when one rejects.
 //
-// ask.go is the way of a question from step to step, and says in which file each step is:
-// one for each store.
+// To add a layer that answers: a type in a file of its own, a field of Stores, and its
+// place in the order of ask.go.
 //
 // Three things hold whatever happens to a request:
 //   - It leaves each State by the one table of transitions in state.go.

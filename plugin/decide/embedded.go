@@ -1,33 +1,41 @@
 package decide
 
-import "github.com/sluiceproxy/sluice/plugin/metric"
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/local"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+)
 
-// This file asks the embedded store.
-
-// askEmbedded lets the embedded store decide the checks of a kind. A store that cannot
-// leaves a check Undecided.
-func (s *Stores) askEmbedded(q *Question, kind func(*Check) bool, source Source, now Time) {
-	for i := range q.Checks {
-		if c := &q.Checks[i]; kind(c) {
-			s.decideEmbedded(c, source, now)
-		}
-	}
+// embedded is the layer of the embedded store: where no Redis is configured it answers all
+// checks, else those that Redis failed in mode local. It may be contended. What it was to be
+// given back is charged then until it expires, and of slots it hears with the next call.
+type embedded struct {
+	store  *local.Store
+	record Recorder
 }
 
-func (s *Stores) decideEmbedded(c *Check, source Source, now Time) {
-	c.Status = Undecided
-	c.Sizes, c.factor = c.own, 0 // what is set in Redis is in force there alone
-	plan := s.planAt(c.Limits, c.Sizes, now.UnixMicros)
-	if s.slots != nil {
-		s.embedded.Holding(s.slots.Held(c.Limits.Index, c.Tag, true))
-	}
-	ruling, err := s.embedded.Decide(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions, source == FromEmbedded)
+// decide is what the store says of a check. occupied is how many slots the worker has of
+// the identity, and alone whether the store is the only one. If it cannot say, ok is false and
+// the check stays undecided.
+func (e *embedded) decide(plan *algo.Plan, c *Check, occupied int64, alone bool, now Time) (r algo.Ruling, ok bool) {
+	e.store.Occupying(occupied)
+	r, err := e.store.Decide(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions, alone)
 	if err != nil {
-		return
+		c.Status = Undecided
+		return r, false
 	}
-	c.answer(source, &ruling, c.Decisions)
-	s.hold(c, now.SteadyMicros)
-	if ruling.EarnedMicros > 0 {
-		s.record.Count(metric.PenaltyEarned, 1)
+	if r.EarnedMicros > 0 {
+		e.record.Count(metric.PenaltyEarned, 1)
 	}
+	return r, true
+}
+
+// change gives back so much of each limit, or below 0 charges so much more.
+func (e *embedded) change(plan *algo.Plan, r *Receipt, back []int64, now Time) {
+	_ = e.store.RefundEach(plan, r.tag, r.atMicros, now.UnixMicros, back)
+}
+
+// occupy tells the store how many slots of an identity the worker occupies.
+func (e *embedded) occupy(plan *algo.Plan, tag []byte, slots int64, now Time) {
+	_ = e.store.Occupy(plan, tag, now.UnixMicros, slots)
 }

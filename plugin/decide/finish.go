@@ -1,12 +1,29 @@
 package decide
 
-import "github.com/sluiceproxy/sluice/plugin/rule"
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
 
 // This file is what the response makes of what a request has charged.
 
-// Unfinished reports whether anything is left to be done in the stores when the
-// request is over. For most it is not, and their end costs nothing.
-func (q *Question) Unfinished() bool { return q.settles || q.first(holdsSlots) != nil }
+// Unfinished reports whether the end of the request changes anything in the stores. For most
+// it does not, and their end costs nothing.
+func (q *Question) Unfinished() bool {
+	switch q.state {
+	case Held:
+		return true
+	case Passed, Redirected, Responded:
+		return q.holds()
+	}
+	return false
+}
+
+// holds reports whether the stores hold something for the request until it is over.
+//
+//go:inline
+func (q *Question) holds() bool { return q.settles || q.first(occupiesSlots) != nil }
 
 // Respond takes what the headers of the upstream's response say of the charges.
 func (q *Question) Respond(resp rule.Response) {
@@ -14,49 +31,53 @@ func (q *Question) Respond(resp rule.Response) {
 		return
 	}
 	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Rule.Settle != nil && c.receipt.source != FromNobody {
-			c.heard = c.Rule.Settle.AtHeaders(resp)
+		c := &q.Checks[i].charged
+		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNobody {
+			c.heard = settlement.AtHeaders(resp)
 		}
 	}
 }
 
 // Finish ends what an admitted request holds until it is over: its stream has ended,
-// or it was admitted after that. Of a response that never came nothing is read. A
-// request for which Unfinished is false holds nothing, and needs no time.
+// or it was admitted after that. If no response came, nothing is read, and resp may be nil.
 func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
-	if !q.Unfinished() {
+	if !q.holds() {
 		return
 	}
 	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Rule.Settle != nil && c.receipt.source != FromNobody {
-			s.settle(&c.receipt, c.Rule.Settle.Worth(c.heard, resp), now)
+		c := &q.Checks[i].charged
+		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNobody {
+			s.settle(&c.receipt, settlement.Worth(c.heard, resp), now)
 		}
-		s.letGo(c, now)
+		s.release(&c.receipt, now)
+		c.receipt = Receipt{}
 	}
 }
 
-// settle changes what a receipt says was charged to what it was worth, and voids it.
-// A reservation of 0 stays.
+// settle changes what a receipt says was charged to what it was worth. A reservation of 0
+// stays. An identity that gets something back in Redis is not remembered as rejected.
 func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
-	settled := *r
-	*r = Receipt{}
 	if worth.Cost == rule.Missing {
 		return
 	}
-	s.differences = s.differences[:0]
-	some := false
-	for i, cost := range settled.costs {
+	s.remote.back = s.remote.back[:0]
+	for i, cost := range r.costs {
 		difference := int64(0)
-		if cost > 0 && settles(settled.limits, i, worth) {
+		if cost > 0 && settles(r.limits, i, worth) {
 			difference = cost - worth.Cost
 		}
-		s.differences = append(s.differences, difference)
-		some = some || difference != 0
+		s.remote.back = append(s.remote.back, difference)
 	}
-	if some {
-		settled.costs = s.differences
-		s.change(&settled, true, now)
+	more, less := slices.Min(s.remote.back) < 0, slices.Max(s.remote.back) > 0
+	switch {
+	case !more && !less:
+	case r.source == FromRedis:
+		s.remote.settle(r, s.remote.back, now)
+		if less {
+			s.memory.forget(r.limits.Index, r.tag)
+		}
+	default: // a leased unit is never settled
+		s.embedded.change(s.plans.of(r.limits, r.sizes), r, s.remote.back, now)
 	}
 }
 

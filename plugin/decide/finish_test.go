@@ -20,8 +20,8 @@ type settlements struct {
 	told []redis.Charge
 }
 
-func (s *settlements) Settle(charge redis.Charge, _ int64) {
-	charge.Costs = slices.Clone(charge.Costs)
+func (s *settlements) Settle(charge redis.Charge, back []int64, _ int64) {
+	charge.Costs = slices.Clone(back)
 	s.told = append(s.told, charge)
 }
 
@@ -53,24 +53,18 @@ func TestFinish(t *testing.T) {
 				w := newWorld(t, 1, strings.NewReplacer("%mode", mode, "%settle", tc.settle).Replace(settled))
 				w.steady = true
 				redis := &settlements{world: w}
-				w.stores.Connect(redis)
+				w.worker.connect(redis)
 				q := w.ask()
 				w.decided(0)
-				w.stores.Next(w.now)
-				q.Step(w.stores.Conclude(q, w.now).Event)
+				w.conclude(q)
 				if !q.Unfinished() {
 					t.Fatal("nothing is left to be done")
 				}
 				if tc.response != nil {
-					q.Step(ResponseComes)
-					q.Respond(tc.response)
+					w.worker.Responds(q, tc.response)
 				}
-				if effect := q.Step(StreamEnds); effect != Finish {
-					t.Fatalf("effect %s, want finish", effectNames[effect])
-				}
-				for range 2 { // once is enough
-					w.stores.Finish(q, tc.response, w.now)
-				}
+				w.stores.Finish(q, tc.response, w.now)
+				w.worker.Ends(q, tc.response, w.now) // once is enough
 				if tc.want == nil {
 					if len(redis.told) > 0 {
 						t.Errorf("settled %v, want nothing", redis.told)
@@ -104,20 +98,15 @@ func TestSettlementIsRemembered(t *testing.T) {
 	first, second := w.ask(), w.ask()
 	w.decided(0)
 	w.decided(1)
-	for range 2 {
-		q, _ := w.stores.Next(w.now)
-		q.Step(w.stores.Conclude(q, w.now).Event)
-	}
-	if w.stores.holds[0] != deny.SharedHoldMicros {
-		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.holds[0], deny.SharedHoldMicros)
+	w.worker.goOn(w.now)
+	if w.stores.memory.ttls[0] != deny.SharedHoldMicros {
+		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.memory.ttls[0], deny.SharedHoldMicros)
 	}
 	if recalled(w, second) == nil {
 		t.Fatal("the rejection is not remembered")
 	}
-	first.Step(ResponseComes)
-	first.Respond(&response{status: 200})
-	first.Step(StreamEnds)
-	w.stores.Finish(first, &response{status: 200}, w.now)
+	w.worker.Responds(first, &response{status: 200})
+	w.worker.Ends(first, &response{status: 200}, w.now)
 	if recalled(w, second) != nil {
 		t.Error("the rejection is remembered")
 	}
@@ -127,7 +116,7 @@ func TestSettlementIsRemembered(t *testing.T) {
 // holds.
 func recalled(w *world, q *Question) *deny.Entry {
 	c := &q.Checks[0]
-	e := w.stores.denied.Find(0, c.Tag)
+	e := w.stores.memory.denied.Find(0, c.Tag)
 	if e == nil {
 		return nil
 	}
@@ -149,8 +138,7 @@ func TestLateChargeOfARuleThatSettles(t *testing.T) {
 			w.steady = true
 			q := w.ask()
 			q.Expired(0, w.now.SteadyMicros)
-			w.stores.Next(w.now)
-			q.Step(w.stores.Conclude(q, w.now).Event)
+			w.conclude(q)
 			c := w.flying[0]
 			w.decided(0)
 			if c.charged != 1 || c.given != 1 {

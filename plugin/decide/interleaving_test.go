@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/redis"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // This file throws random interleavings of all that can happen at the life of
 // requests: replies, errors of single checks, timeouts, late replies, clients that
 // leave, turns in a queue, ticks, lost connections, an outage, and the end of the
-// configuration. The driver below does what plugin/request.go does in Envoy.
+// configuration. A Worker is driven as Envoy drives it, and ticks only when it asks for that.
 
 const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
 	{"name": "tenant", "key": [{"constant": "t"}], "limits": [{"algorithm": "sliding_window_log", "limit": 40, "window": "1s"}]},
@@ -49,98 +48,53 @@ func (w *world) arrive() {
 			h[name] = "yes"
 		}
 	}
-	var m rule.Matcher
-	applied, _ := w.rules.Apply(h, &m)
-	w.nextID++
-	q := w.stores.Question(w.nextID)
-	r := &request{id: w.nextID}
-	w.requests[q] = r
-	if !q.Keep(applied) {
-		w.t.Fatal("no rule applies")
-	}
-	if w.stores.Ask(q, w.now) {
-		w.conclude(q)
-		return
-	}
-	if q.Step(Waits) != Pause {
-		w.t.Fatal("a request that waits is not paused")
-	}
-	r.waited = true
-	w.live = append(w.live, q)
+	w.send(w.begin(h))
 }
 
-// conclude and carryOut are their twins of plugin/request.go.
-func (w *world) conclude(q *Question) {
-	v := w.stores.Conclude(q, w.now)
-	w.carryOut(q.Step(v.Event), q, v)
-}
-
-func (w *world) carryOut(effect Effect, q *Question, v Verdict) {
-	r := w.requests[q]
-	switch effect {
-	case Continue, Resume:
-		r.admitted = true
-		w.exit(r, effect == Resume)
-	case Answer:
-		w.exit(r, r.waited)
-	case Enqueue:
-		r.waited = true
-		w.stores.Hold(q, v.DelayMicros, w.now)
-	case GiveBack:
-		w.stores.Leave(q, w.now)
-	case Finish:
-		w.stores.Finish(q, &w.requests[q].response, w.now)
-	case Impossible:
-		w.t.Fatalf("request %d: an impossible step in state %s", r.id, q.State())
-	}
-	if !slices.Contains(w.live, q) && q.State() != Ended {
-		w.live = append(w.live, q)
-	}
-	if q.State() == Ended {
-		w.finish(q)
-	}
-	w.stores.Release(q)
-}
-
-// exit notes that a request goes on, or is answered. Envoy must still know it.
-func (w *world) exit(r *request, waited bool) {
-	if r.left {
-		w.t.Fatalf("request %d was let go after its client had left", r.id)
-	}
-	if waited != r.waited {
-		w.t.Fatalf("request %d waited: %v", r.id, r.waited)
-	}
-	if r.exits++; r.exits > 1 {
-		w.t.Fatalf("request %d got %d exits", r.id, r.exits)
-	}
-}
-
-// finish puts a request that has ended aside, for the books to be checked.
-func (w *world) finish(q *Question) {
-	if i := slices.Index(w.live, q); i >= 0 {
-		w.live = slices.Delete(w.live, i, i+1)
-	}
-	w.ended = append(w.ended, w.requests[q])
-	if q.inPipe == 0 {
-		delete(w.requests, q) // it is about to be used again
-	}
-}
-
-// endStream ends a request's stream in Envoy: it was answered, or somebody left.
+// endStream ends a request's stream in Envoy: it was answered, redirected, or somebody left.
 func (w *world) endStream(q *Question) {
 	r := w.requests[q]
-	if q.State() == Gone {
-		return // it has ended already
+	if q.State() == Gone || q.State() == Redirected {
+		return // its stream has ended already
 	}
-	if w.random.IntN(3) > 0 && q.Step(ResponseComes) == ShowLimits {
-		r.response = response{came: true, status: []int64{200, 401, 503}[w.random.IntN(3)]}
+	if q.State() == Passed && !w.steady && w.random.IntN(6) == 0 {
+		w.redirect(r)
+		return
+	}
+	if r.exits > 0 && w.random.IntN(3) > 0 {
+		resp := response{came: true, status: []int64{200, 401, 503}[w.random.IntN(3)]}
 		if w.random.IntN(4) > 0 {
-			r.response.cost = fmt.Sprint(w.random.IntN(20))
+			resp.cost = fmt.Sprint(w.random.IntN(20))
 		}
-		q.Respond(&r.response)
+		if r.admitted {
+			r.response = resp
+		}
+		w.worker.Responds(q, &resp)
 	}
+	w.leave(r)
+	w.worker.Ends(q, &r.response, w.now)
+	w.bury()
+}
+
+// leave ends a stream: Envoy does not know its context any more.
+func (w *world) leave(r *request) {
 	r.left = true
-	w.carryOut(q.Step(StreamEnds), q, Verdict{})
+	delete(w.streams, r.id)
+}
+
+// redirect has Envoy redirect a request. Now and then its next pass never comes.
+func (w *world) redirect(r *request) {
+	w.leave(r)
+	w.worker.Redirect(r.question, w.now)
+	if w.random.IntN(4) > 0 {
+		w.nextID++
+		r.id, r.left = w.nextID, false
+		w.streams[r.id] = r
+		if q := w.worker.Return(w.worker.Question(r.id)); q != r.question {
+			w.t.Fatalf("request %d returned as another one", r.id)
+		}
+	}
+	w.bury()
 }
 
 // speak lets Redis say something about one of the calls that it was sent.
@@ -156,8 +110,9 @@ func (w *world) speak(i int) {
 		c.waiter.Expired(c.index, now)
 		return
 	case n == 13 || n == 14 && c.reply == nil: // an error, or its connection is lost
-		if c.lost = c.reply != nil; c.lost {
-			w.Release(c.charge, 0) // as one cannot know
+		_, hasSlots := w.plans[c.charge.Script].Slots()
+		if c.lost = c.reply != nil; c.lost && hasSlots {
+			w.Release(c.charge.Script, c.charge.Tag, redis.Slots{Nonce: c.charge.Nonce, Count: units(c.charge)}, 0) // as one cannot know
 		}
 		w.flying = slices.Delete(w.flying, i, i+1)
 		c.waiter.Failed(c.index, redis.ErrorReply, now)
@@ -172,21 +127,6 @@ func (w *world) speak(i int) {
 	c.waiter.Decided(c.index, c.reply, now)
 }
 
-// callback ends a callback of Envoy's that may conclude requests.
-func (w *world) callback() {
-	for range 5 {
-		q, event := w.stores.Next(w.now)
-		switch {
-		case q == nil:
-			return
-		case event == TurnComes:
-			w.carryOut(q.Step(TurnComes), q, Verdict{})
-		default:
-			w.conclude(q)
-		}
-	}
-}
-
 // step does one random thing.
 func (w *world) step() {
 	micros := w.random.Int64N(2000)
@@ -196,39 +136,43 @@ func (w *world) step() {
 	case n < 30:
 		w.arrive()
 	case n < 70 && len(w.flying) > 0:
-		w.speak(w.random.IntN(len(w.flying)))
-		w.callback()
+		w.hear(func() { w.speak(w.random.IntN(len(w.flying))) })
 	case n < 85 && len(w.live) > 0:
-		w.endStream(w.live[w.random.IntN(len(w.live))])
+		w.endStream(w.live[w.random.IntN(len(w.live))].question)
 	case n == 85:
 		w.down = !w.down
 		if !w.down {
-			w.stores.Reconnected()
-			w.release()
+			observer{w.stores}.Reconnected()
+			w.post()
 		}
-	case n < 90:
-		w.stores.Tick(w.now)
-		w.callback()
+	}
+	if w.random.IntN(3) > 0 { // now and then a tick is late
+		w.tick()
 	}
 }
 
 // drain lets all that is under way come to its end, without new requests.
 func (w *world) drain() {
 	w.down = false
-	w.release()
+	w.post()
 	for range 1000 {
 		for len(w.flying) > 0 {
-			w.speak(0)
+			w.hear(func() { w.speak(0) })
 		}
-		w.stores.Tick(w.now)
-		w.callback()
-		for len(w.live) > 0 && w.live[0].State() != Gone {
-			w.endStream(w.live[0])
+		for _, r := range slices.Clone(w.live) {
+			q := r.question
+			if w.requests[q] != r {
+				continue // it has ended meanwhile, with the redirect of another one
+			}
+			if q.State() != Asking && q.State() != Held && q.State() != Redirected {
+				w.endStream(q)
+			}
 		}
-		w.now.SteadyMicros += 10_000
-		w.now.UnixMicros += 10_000
+		w.pass(10_000)
+		w.tick()
 	}
-	w.stores.Close(w.now)
+	w.worker.Close(w.now)
+	w.bury()
 	if len(w.live) > 0 || len(w.flying) > 0 {
 		w.t.Fatalf("%d requests and %d calls never end", len(w.live), len(w.flying))
 	}
@@ -270,11 +214,11 @@ func TestInterleavings(t *testing.T) {
 				}
 				w.drain()
 				w.check()
-				if len(w.ended) != int(w.nextID) {
-					t.Errorf("%d of %d requests ended", len(w.ended), w.nextID)
+				if len(w.ended) != w.began {
+					t.Errorf("%d of %d requests ended", len(w.ended), w.began)
 				}
-				if w.concluded != int(w.nextID) {
-					t.Errorf("%d of %d requests were concluded", w.concluded, w.nextID)
+				if w.concluded != w.began {
+					t.Errorf("%d of %d requests were concluded", w.concluded, w.began)
 				}
 			})
 		}

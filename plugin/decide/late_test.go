@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/redis"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const twoRules = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
@@ -22,23 +21,27 @@ func asked(t *testing.T, mode string) (*world, *Question) {
 }
 
 // arriving is a request that nobody was asked about yet.
-func (w *world) arriving() *Question {
-	var m rule.Matcher
-	applied, _ := w.rules.Apply(headers{}, &m)
-	w.nextID++
-	q := w.stores.Question(w.nextID)
-	w.requests[q] = &request{id: w.nextID}
-	q.Keep(applied)
+func (w *world) arriving() *Question { return w.begin(headers{}) }
+
+// ask is a request that waits for Redis.
+func (w *world) ask() *Question {
+	w.t.Helper()
+	q := w.arriving()
+	w.send(q)
+	if q.State() != Asking {
+		w.t.Fatal("decided without Redis")
+	}
 	return q
 }
 
-func (w *world) ask() *Question {
-	q := w.arriving()
-	if w.stores.Ask(q, w.now) {
-		w.t.Fatal("decided without Redis")
+// conclude lets a request go on that waits for nothing any more, and returns its verdict.
+func (w *world) conclude(q *Question) Verdict {
+	w.t.Helper()
+	w.worker.goOn(w.now)
+	if !q.concluded {
+		w.t.Fatal("it cannot be concluded")
 	}
-	q.Step(Waits)
-	return q
+	return q.verdict
 }
 
 // decided lets Redis run and answer call i of those that are under way.
@@ -54,15 +57,11 @@ func TestAnswerBeforeTheVerdict(t *testing.T) {
 	w, q := asked(t, "deny")
 	q.Expired(0, w.now.SteadyMicros)
 	w.decided(0)
-	if got, _ := w.stores.Next(w.now); got != nil {
+	if w.worker.goOn(w.now); q.concluded {
 		t.Fatal("concluded while the other check waits")
 	}
 	w.decided(1)
-	got, _ := w.stores.Next(w.now)
-	if got != q {
-		t.Fatal("not concluded when all have answered")
-	}
-	if v := w.stores.Conclude(q, w.now); v.Outcome != answer.Allowed {
+	if v := w.conclude(q); v.Outcome != answer.Allowed {
 		t.Errorf("outcome %s, want allowed", v.Outcome.Metric())
 	}
 }
@@ -77,21 +76,16 @@ func TestLateChargeOfOneWhoLeaves(t *testing.T) {
 			w, first := asked(t, mode)
 			w.decided(0)
 			w.decided(1)
-			w.stores.Next(w.now)
-			first.Step(w.stores.Conclude(first, w.now).Event)
+			w.conclude(first)
 			w.flying = nil
 			q := w.ask()
 			q.Expired(0, w.now.SteadyMicros)
 			w.decided(1)
-			w.stores.Next(w.now)
-			v := w.stores.Conclude(q, w.now)
-			if v.Event != Queued {
+			if v := w.conclude(q); v.Event != Queued {
 				t.Fatalf("event %s, want queued", v.Event)
 			}
-			q.Step(v.Event)
-			w.stores.Hold(q, v.DelayMicros, w.now)
 			w.decided(0)
-			w.stores.Leave(q, w.now)
+			w.endStream(q)
 			for _, c := range w.flying {
 				if c.given != c.charged {
 					t.Errorf("call %d charged %d and was given back %d", c.charge.Nonce, c.charged, c.given)
@@ -106,12 +100,11 @@ func TestFailureOfOneCheck(t *testing.T) {
 	t.Parallel()
 	w, q := asked(t, "allow")
 	q.Failed(0, redis.ErrorReply, w.now.SteadyMicros)
-	if got, _ := w.stores.Next(w.now); got != nil {
+	if w.worker.goOn(w.now); q.concluded {
 		t.Fatal("concluded while the other check waits")
 	}
 	w.decided(1)
-	w.stores.Next(w.now)
-	if v := w.stores.Conclude(q, w.now); v.Outcome != answer.FailedAllow {
+	if v := w.conclude(q); v.Outcome != answer.FailedAllow {
 		t.Errorf("outcome %s, want failed_allow", v.Outcome.Metric())
 	}
 }

@@ -1,72 +1,100 @@
 package decide
 
 import (
+	"math/rand/v2"
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// This file asks the leases: units of hot identities that Redis has given this worker.
+// This file is about leases: units of hot identities that Redis has given this worker.
 
-// spend decides checks with units that this worker holds. It comes before the
-// memory of rejections: units in hand were charged already.
-func (s *Stores) spend(q *Question, now Time) {
-	if s.leases == nil {
-		return
+// leases is the layer that spends them. It is asked before the memory of rejections: units in
+// hand were charged already.
+type leases struct {
+	book *lease.Book
+	// stale notes that another connection to Redis was opened in place of an earlier one, and
+	// that the leases were not given back yet.
+	stale bool
+}
+
+func newLeases(cfg *config.Config, rules *rule.Set, returner lease.Returner, chance rand.Source) leases {
+	if cfg.Redis == nil || !slices.ContainsFunc(rules.LimitSets, isLeased) {
+		return leases{book: &lease.Book{}}
 	}
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if len(c.Limits.Limits) == 0 {
-			continue
-		}
-		limit := &c.Limits.Limits[0]
-		if limit.Lease == nil || !c.Charges() {
-			continue
-		}
-		c.lease = s.leases.Of(c.Limits.Index, c.Tag, limit, now.SteadyMicros)
-		d, charge, ok := s.leases.Spend(c.lease, now.SteadyMicros)
-		if !ok {
-			continue
-		}
-		c.Decisions[0], c.nonce = d, charge.Nonce
-		c.answer(FromLease, &algo.Ruling{AtMicros: charge.StoreMicros, Allowed: true}, c.Decisions)
+	return leases{book: lease.NewBook(returner, chance.Uint64())}
+}
+
+func isLeased(set *rule.LimitSet) bool {
+	return slices.ContainsFunc(set.Limits, func(l config.Limit) bool { return l.Lease != nil })
+}
+
+// spend decides a check with a unit that this worker holds, if it holds one. The charge is
+// that of the batch that the unit is of.
+func (l *leases) spend(a *Ask, out []algo.Decision, now Time) (charge lease.Charge, ok bool) {
+	if len(a.Limits.Limits) == 0 {
+		return charge, false
+	}
+	limit := &a.Limits.Limits[0]
+	if limit.Lease == nil || !a.Charges() {
+		return charge, false
+	}
+	a.lease = l.book.Of(a.Limits.Index, a.Tag, limit, now.SteadyMicros)
+	d, charge, ok := l.book.Spend(a.lease, now.SteadyMicros)
+	if ok {
+		out[0] = d
+	}
+	return charge, ok
+}
+
+// heard tells the lease of a check what Redis has said of its limit.
+func (l *leases) heard(a *Ask, r *redis.Reply, nowMicros int64) {
+	if a.lease != nil {
+		a.lease.Heard(&r.Decisions[0], nowMicros)
 	}
 }
 
-// replenish asks Redis for the units that the leases of a question will want. The
-// request does not wait for them.
-func (s *Stores) replenish(q *Question, now Time) {
-	if s.leases == nil {
-		return
-	}
-	for i := range q.Checks {
-		if c := &q.Checks[i]; c.lease != nil {
-			s.take(c, now)
-		}
+// unspend takes the unit of a receipt back.
+func (l *leases) unspend(r *Receipt, now Time) {
+	l.book.Unspend(r.lease, lease.Charge{Nonce: r.nonce, StoreMicros: r.atMicros}, now.SteadyMicros)
+}
+
+// returnStale gives the units of all leases back once after a reconnect: data that was lost
+// gives no credit for them, and data that was not takes them again.
+func (l *leases) returnStale(now Time) {
+	if l.stale {
+		l.book.ReturnAll(now.SteadyMicros)
+		l.stale = false
 	}
 }
 
-// take asks Redis for a batch of units if the lease wants one.
-func (s *Stores) take(c *Check, now Time) {
-	order := c.lease.Wants(now.SteadyMicros)
+// replenish asks Redis for a batch of units if the lease of a check wants one. The request
+// does not wait for it.
+func (s *Stores) replenish(a *Ask, now Time) {
+	order := a.lease.Wants(now.SteadyMicros)
 	if order.Units == 0 {
 		return
 	}
-	if s.conn.Begin(now.SteadyMicros) != redis.NoCause {
-		c.lease.Failed(now.SteadyMicros)
+	conn := s.remote.conn
+	if conn.Begin(now.SteadyMicros) != redis.NoCause {
+		a.lease.Failed(now.SteadyMicros)
 		return
 	}
-	charge := redis.Charge{
-		Script: s.scripts[c.Limits.Index], Tag: c.lease.Tag, Cost: order.Cost(), Sizes: slices.Clone(c.Sizes),
+	check := redis.Check{
+		Script: s.remote.scripts[a.Limits.Index], Tag: a.lease.Tag, Cost: order.Cost(), Sizes: slices.Clone(a.Sizes),
 	}
-	w := &batch{stores: s, lease: c.lease, charge: charge}
-	w.charge.Nonce = s.conn.Add(w, 0, charge)
-	c.lease.Asked(order, w.charge.Nonce, now.SteadyMicros)
+	w := &batch{stores: s, lease: a.lease, charge: redis.Charge{
+		Script: check.Script, Tag: check.Tag, Cost: check.Cost, Sizes: check.Sizes,
+	}}
+	w.charge.Nonce = conn.Add(w, 0, check)
+	a.lease.Asked(order, w.charge.Nonce, now.SteadyMicros)
 	s.record.Count(metric.CheckSent, 1)
-	s.conn.Flush(now.SteadyMicros)
+	conn.Flush(now.SteadyMicros)
 }
 
 // batch is the units of one lease that Redis was asked for.
@@ -84,15 +112,15 @@ func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 	if b.expired {
 		if r.Allowed {
 			b.charge.AtMicros = r.AtMicros
-			s.conn.Refund(b.charge, nowMicros)
+			s.remote.conn.Refund(b.charge, nowMicros)
 		}
 		return
 	}
 	if r.Allowed {
 		s.record.Count(metric.UnitsTaken, b.charge.Cost)
-		s.forget(b.lease.List, b.lease.Tag)
+		s.memory.forget(b.lease.List, b.lease.Tag)
 	}
-	s.leases.Granted(b.lease, &r.Decisions[0], r.Allowed, r.AtMicros, nowMicros)
+	s.leases.book.Granted(b.lease, &r.Decisions[0], r.Allowed, r.AtMicros, nowMicros)
 }
 
 // Resize implements redis.Waiter. A leased limit is as configured, but for when its
@@ -118,19 +146,10 @@ func (b *batch) Expired(_ int, nowMicros int64) {
 // ReturnUnits implements lease.Returner.
 func (s *Stores) ReturnUnits(held *lease.Lease, charge lease.Charge, units, nowMicros int64) {
 	s.record.Count(metric.UnitsReturned, units)
-	s.forget(held.List, held.Tag)
-	s.conn.Refund(redis.Charge{
-		Script: s.scripts[held.List], Tag: held.Tag, Cost: units,
+	s.memory.forget(held.List, held.Tag)
+	s.remote.conn.Refund(redis.Charge{
+		Script: s.remote.scripts[held.List], Tag: held.Tag, Cost: units,
 		Sizes: s.calendars.sizes(held.List, charge.StoreMicros),
 		Nonce: charge.Nonce, AtMicros: charge.StoreMicros,
 	}, nowMicros)
-}
-
-// returnUnits gives the units of all leases back once after a reconnect: data that
-// was lost gives no credit for them, and data that was not takes them again.
-func (s *Stores) returnUnits(now Time) {
-	if s.reconnected && s.leases != nil {
-		s.leases.ReturnAll(now.SteadyMicros)
-	}
-	s.reconnected = false
 }

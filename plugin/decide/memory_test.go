@@ -31,7 +31,7 @@ func TestHolds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, got := range holds(rules) {
+			for _, got := range ttls(rules) {
 				if got != tc.want {
 					t.Errorf("a rejection is remembered for %d us, want %d", got, tc.want)
 				}

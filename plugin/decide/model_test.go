@@ -19,30 +19,37 @@ import (
 // when its replies come, which clients leave, and the time. Redis runs the Go twins
 // of the scripts, and keeps a ledger of each call.
 type world struct {
-	t      *testing.T
-	random *rand.Rand
-	now    Time
-	rules  *rule.Set
-	stores *Stores
+	t       *testing.T
+	random  *rand.Rand
+	now     Time
+	rules   *rule.Set
+	matcher rule.Matcher
+	worker  *Worker
+	stores  *Stores // the worker's
 
-	plans   map[*redis.Script]*algo.Plan
-	states  map[string][]algo.State // by script and tag
-	ledger  map[int64]*call         // by nonce
-	nonce   int64
-	down    bool           // no connection can be opened
-	steady  bool           // nothing happens by chance
-	owed    []redis.Charge // whose slots are given back when Redis is there
-	heard   int64          // Redis' time, as far as the worker knows it; 0: not at all
-	resized int            // calls that were for another time
-	added   []*call        // since Begin
-	flying  []*call        // Redis has been sent them, and the last word is not spoken
+	plans      map[*redis.Script]*algo.Plan
+	states     map[string][]algo.State // by script and tag
+	ledger     map[int64]*call         // by nonce
+	nonce      int64
+	down       bool     // no connection can be opened
+	overloaded int      // requests that were kept back for the whole timeout
+	steady     bool     // nothing happens by chance
+	owed       []func() // what waits in the outbox for Redis
+	heard      int64    // Redis' time, as far as the worker knows it; 0: not at all
+	resized    int      // calls that were for another time
+	added      []*call  // since Begin
+	flying     []*call  // Redis has been sent them, and the last word is not spoken
 
 	shared    map[string][]byte // of the embedded store
 	requests  map[*Question]*request
+	streams   map[uint32]*request // by context, of those that Envoy knows
 	nextID    uint32
-	live      []*Question // their streams have not ended, or they are Gone
+	live      []*request // their streams have not ended, or they are Gone
 	ended     []*request
+	began     int
 	concluded int
+	tickAt    int64   // on the steady clock; 0: no tick is asked for
+	deliver   func()  // what Redis says with the next bytes
 	verdict   Verdict // of the last question that answered concluded
 	events    [metric.Events]int64
 }
@@ -52,6 +59,7 @@ type call struct {
 	waiter  redis.Waiter
 	index   int
 	charge  redis.Charge
+	check   redis.Check // as it was sent; what charge has of it may change
 	expired bool
 	reply   *redis.Reply // nil: Redis has not run it yet
 
@@ -64,6 +72,7 @@ type call struct {
 // request is one request as Envoy and the client see it.
 type request struct {
 	id        uint32
+	question  *Question
 	calls     []int64 // nonces
 	concluded int
 	exits     int // resumed or answered
@@ -101,13 +110,14 @@ func newWorld(t *testing.T, seed uint64, text string) *world {
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), rules: rules,
 		now:   Time{SteadyMicros: 1e9, UnixMicros: 1_790_000_000e6},
 		plans: map[*redis.Script]*algo.Plan{}, states: map[string][]algo.State{},
-		ledger: map[int64]*call{}, shared: map[string][]byte{}, requests: map[*Question]*request{},
+		ledger: map[int64]*call{}, shared: map[string][]byte{}, requests: map[*Question]*request{}, streams: map[uint32]*request{},
 	}
-	w.stores = NewStores(cfg, rules, local.New(w, local.Options{}), w)
-	for i, script := range w.stores.scripts {
+	w.worker = NewWorker(cfg, rules, local.New(w, w.random, local.Options{}), w, w, w.random)
+	w.stores = w.worker.stores
+	for i, script := range w.stores.remote.scripts {
 		w.plans[script] = rules.LimitSets[i].Plan
 	}
-	w.stores.Connect(w)
+	w.worker.connect(w)
 	return w
 }
 
@@ -126,9 +136,19 @@ func (w *world) Set(key string, value []byte, _ uint32) error {
 }
 
 // Crowded implements Redis. By chance requests come in one go.
-func (w *world) Crowded(others bool, _ int64) bool {
-	return !w.steady && !w.down && w.random.IntN(4) < 1+btoi(others)
+func (w *world) Crowded(most, _ int64) bool {
+	return !w.steady && !w.down && len(w.flying) > 0 && w.random.IntN(4) < 1+btoi(most == 0)
 }
+
+// Asked implements Redis.
+func (w *world) Asked() (sent, answered uint64) {
+	return uint64(w.nonce), uint64(w.nonce) - uint64(len(w.flying))
+}
+
+// ListeningMicros, KeptBack and Overloaded implement Redis.
+func (w *world) ListeningMicros(nowMicros int64) int64 { return nowMicros }
+func (w *world) KeptBack(int64)                        {}
+func (w *world) Overloaded(int64)                      { w.overloaded++ }
 
 func btoi(b bool) int {
 	if b {
@@ -146,11 +166,13 @@ func (w *world) Begin(int64) redis.Cause {
 }
 
 // Add implements Redis.
-func (w *world) Add(waiter redis.Waiter, index int, charge redis.Charge) int64 {
+func (w *world) Add(waiter redis.Waiter, index int, check redis.Check) int64 {
 	w.nonce++
-	charge.Nonce = w.nonce
-	charge.Tag, charge.Costs, charge.Sizes = slices.Clone(charge.Tag), slices.Clone(charge.Costs), slices.Clone(charge.Sizes)
-	c := &call{waiter: waiter, index: index, charge: charge}
+	check.Strikes = slices.Clone(check.Strikes)
+	c := &call{waiter: waiter, index: index, check: check, charge: redis.Charge{
+		Script: check.Script, Tag: slices.Clone(check.Tag), Cost: check.Cost, Costs: slices.Clone(check.Costs),
+		Sizes: slices.Clone(check.Sizes), Nonce: w.nonce,
+	}}
 	w.ledger[w.nonce] = c
 	w.added = append(w.added, c)
 	if q, ok := waiter.(*Question); ok {
@@ -186,14 +208,15 @@ func units(charge redis.Charge) int64 {
 	return charge.Cost
 }
 
-// Refund implements Redis.
+// Refund implements Redis. What cannot be sent waits.
 func (w *world) Refund(charge redis.Charge, _ int64) {
+	charge.Tag, charge.Costs, charge.Sizes = slices.Clone(charge.Tag), slices.Clone(charge.Costs), slices.Clone(charge.Sizes)
+	w.owed = append(w.owed, func() { w.refund(charge) })
+	w.post()
+}
+
+func (w *world) refund(charge redis.Charge) {
 	c := w.ledger[charge.Nonce]
-	if w.down {
-		c.lost = true
-		w.Release(charge, 0)
-		return
-	}
 	plan := w.planOf(charge)
 	plan.RefundAs(charge.Nonce, w.state(charge), charge.AtMicros, w.now.UnixMicros, plan.Each(units(charge)))
 	if c.given += units(charge); c.given > c.charged {
@@ -202,39 +225,43 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 }
 
 // Settle implements Redis.
-func (w *world) Settle(charge redis.Charge, nowMicros int64) { w.Refund(charge, nowMicros) }
-
-// Release implements Redis. What cannot be sent is sent later.
-func (w *world) Release(charge redis.Charge, _ int64) {
-	charge.Tag, charge.Costs, charge.Strikes = slices.Clone(charge.Tag), slices.Clone(charge.Costs), slices.Clone(charge.Strikes)
-	w.owed = append(w.owed, charge)
-	w.release()
+func (w *world) Settle(charge redis.Charge, back []int64, nowMicros int64) {
+	charge.Costs = back
+	w.Refund(charge, nowMicros)
 }
 
-// release gives slots back that are owed.
-func (w *world) release() {
+// Release implements Redis. What cannot be sent waits.
+func (w *world) Release(script *redis.Script, tag []byte, slots redis.Slots, _ int64) {
+	of := redis.Charge{Script: script, Tag: slices.Clone(tag)}
+	w.owed = append(w.owed, func() {
+		plan := w.plans[script]
+		i, _ := plan.Slots()
+		costs := plan.Each(0)
+		costs[i] = slots.Count
+		plan.RefundAs(slots.Nonce, w.state(of), 0, w.now.UnixMicros, costs)
+	})
+	w.post()
+}
+
+// post sends what waits, if Redis is there.
+func (w *world) post() {
 	for ; !w.down && len(w.owed) > 0; w.owed = w.owed[1:] {
-		charge := w.owed[0]
-		plan := w.plans[charge.Script]
-		if i, ok := plan.Slots(); ok {
-			costs := plan.Each(0)
-			costs[i] = units(charge)
-			plan.RefundAs(charge.Nonce, w.state(charge), 0, w.now.UnixMicros, costs)
-		}
+		w.owed[0]()
 	}
 }
 
 // Renew implements Redis.
-func (w *world) Renew(script *redis.Script, tag []byte, slots []int64, _ int64) {
-	for ; !w.down && len(slots) > 0; slots = slots[2:] {
-		state := w.state(redis.Charge{Script: script, Tag: tag})
-		w.plans[script].Renew(state, w.now.UnixMicros, slots[0], slots[1])
+func (w *world) Renew(script *redis.Script, tag []byte, slots []redis.Slots, _ int64) {
+	for _, s := range slots {
+		if state := w.state(redis.Charge{Script: script, Tag: tag}); !w.down {
+			w.plans[script].Renew(state, w.now.UnixMicros, s.Nonce, s.Count)
+		}
 	}
 }
 
 func (w *world) state(charge redis.Charge) []algo.State {
 	plan := w.plans[charge.Script]
-	for i, script := range w.stores.scripts {
+	for i, script := range w.stores.remote.scripts {
 		if script != charge.Script {
 			continue
 		}
@@ -332,7 +359,7 @@ func (w *world) Concluded(q *Question, v Verdict) {
 // worth is what an admitted request ought to have paid for a call, see interleaved.
 func (w *world) worth(r *request, c *call) int64 {
 	name := ""
-	for i, script := range w.stores.scripts {
+	for i, script := range w.stores.remote.scripts {
 		if script == c.charge.Script {
 			name = w.rules.LimitSets[i].Rule.Name
 		}

@@ -1,7 +1,11 @@
 package decide
 
 import (
+	"math/rand/v2"
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lru"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -25,87 +29,83 @@ const (
 // factor is what an operator has multiplied an identity's limits by, in thousandths.
 type factor struct{ thousandths, untilMicros int64 }
 
-// overrides is a worker's memory of them. The tables are by rule.Rule.Index; nil where no
-// rule has overrides.
+// overrides is the layer that knows them. The tables are by rule.Rule.Index; where no rule has
+// overrides they stay empty.
 type overrides struct {
+	record     Recorder
 	factors    *lru.Table[factor]
 	told       *lru.Table[bool]
 	toldMicros int64 // when an operator was told last
 }
 
-func newOverrides(rules *rule.Set) (o overrides) {
-	for _, r := range rules.Rules {
-		if r.Terms.Overrides && o.factors == nil {
-			o.factors, o.told = lru.New[factor](maxFactors), lru.New[bool](maxTold)
-		}
+func newOverrides(cfg *config.Config, rules *rule.Set, record Recorder, chance rand.Source) overrides {
+	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasOverrides) {
+		return overrides{factors: &lru.Table[factor]{}, told: &lru.Table[bool]{}}
 	}
-	return o
+	factors, told := lru.New[factor](maxFactors, chance.Uint64()), lru.New[bool](maxTold, chance.Uint64())
+	return overrides{record: record, factors: factors, told: told}
 }
 
-// multiplyAll gives the checks the sizes that their identities' factors make, as far
-// as the worker knows them.
-func (s *Stores) multiplyAll(q *Question, now Time) {
-	if s.overrides.factors == nil {
+func hasOverrides(r *rule.Rule) bool { return r.Terms.Overrides }
+
+// fit gives a check the sizes that its identity's factor makes, if the worker knows it.
+func (o *overrides) fit(q *Question, a *Ask, now Time) {
+	if !a.Rule.Terms.Overrides {
 		return
 	}
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if !c.Rule.Terms.Overrides {
-			continue
-		}
-		if f := s.overrides.factors.Get(c.Rule.Index, c.Tag); f != nil && now.SteadyMicros < f.untilMicros {
-			q.multiply(c, f.thousandths)
-		}
+	if f := o.factors.Get(a.Rule.Index, a.Tag); f != nil && now.SteadyMicros < f.untilMicros && f.thousandths != a.factor {
+		q.multiply(a, f.thousandths)
 	}
 }
 
 // multiply gives a check the sizes that a factor makes of its own.
-func (q *Question) multiply(c *Check, thousandths int64) {
-	c.factor = thousandths
+func (q *Question) multiply(a *Ask, thousandths int64) {
+	a.factor = thousandths
 	begin := len(q.sizes)
-	for i := range c.Limits.Limits {
-		l := c.Limits.Limits[i].Limit
-		if c.own != nil {
-			l.Resize(c.own[i])
+	for i := range a.Limits.Limits {
+		l := a.Limits.Limits[i].Limit
+		if a.own != nil {
+			l.Resize(a.own[i])
 		}
 		q.sizes = append(q.sizes, l.Times(thousandths))
 	}
-	c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
+	a.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
 }
 
-func (s *Stores) rememberFactor(c *Check, thousandths, nowMicros int64) {
-	f, _ := s.overrides.factors.Put(c.Rule.Index, c.Tag)
+func (o *overrides) remember(a *Ask, thousandths, nowMicros int64) {
+	f, _ := o.factors.Put(a.Rule.Index, a.Tag)
 	*f = factor{thousandths, nowMicros + factorMicros}
 }
 
-// learnOverride counts what a reply says of an override, and remembers a factor.
-func (s *Stores) learnOverride(c *Check, r *redis.Reply, nowMicros int64) {
+// learn counts what a reply says of an override, and remembers a factor.
+func (o *overrides) learn(a *Ask, r *redis.Reply, nowMicros int64) {
+	if !a.Rule.Terms.Overrides {
+		return
+	}
 	switch {
 	case r.By == algo.ByFree:
-		s.record.Count(metric.OverrideFree, 1)
+		o.record.Count(metric.OverrideFree, 1)
 	case r.By == algo.ByBlock:
-		s.record.Count(metric.OverrideBlock, 1)
-	case r.By == algo.ByLimits && c.multiplied():
-		s.record.Count(metric.OverrideFactor, 1)
-		s.rememberFactor(c, c.factor, nowMicros)
+		o.record.Count(metric.OverrideBlock, 1)
+	case r.By == algo.ByLimits && a.multiplied():
+		o.record.Count(metric.OverrideFactor, 1)
+		o.remember(a, a.factor, nowMicros)
 	}
 	if r.Ignored {
-		s.record.Count(metric.OverrideIgnored, 1)
-		s.tellIgnored(c, nowMicros)
+		o.record.Count(metric.OverrideIgnored, 1)
+		o.tell(a, nowMicros)
 	}
 }
 
 // multiplied reports whether an operator has changed the check's limits.
-func (c *Check) multiplied() bool { return c.factor != 0 && c.factor != algo.NoFactor }
+func (a *Ask) multiplied() bool { return a.factor != 0 && a.factor != algo.NoFactor }
 
-// tellIgnored tells operators, once for each identity, that what they have set is no
-// override.
-func (s *Stores) tellIgnored(c *Check, nowMicros int64) {
-	t := &s.overrides
-	if t.told.Get(c.Rule.Index, c.Tag) != nil || t.toldMicros > 0 && nowMicros-t.toldMicros < tellAgainIn {
+// tell tells operators, once for each identity, that what they have set is no override.
+func (o *overrides) tell(a *Ask, nowMicros int64) {
+	if o.told.Get(a.Rule.Index, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainIn {
 		return
 	}
-	t.told.Put(c.Rule.Index, c.Tag)
-	t.toldMicros = nowMicros
-	s.record.OverrideIgnored(c.Tag)
+	o.told.Put(a.Rule.Index, a.Tag)
+	o.toldMicros = nowMicros
+	o.record.OverrideIgnored(a.Tag)
 }

@@ -1,10 +1,12 @@
 package decide
 
 import (
+	"math/rand/v2"
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/lru"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -28,31 +30,47 @@ const (
 // group is some rejections from memory, the first of them at a time.
 type group struct{ atMicros, count int64 }
 
-// penalties is a worker's memory of rejections. The table is by rule.Rule.Index; nil where
-// no rule has a penalty.
-type penalties struct {
-	groups  *lru.Table[[]group]
-	strikes []algo.Strikes // scratch
+// held is what is held against an identity of a rule.
+type held struct {
+	groups []group
+	// full: the rule has rejected it together with another one, at fullMicros, and has
+	// admitted nothing since.
+	full       bool
+	fullMicros int64
 }
 
-func newPenalties(cfg *config.Config, rules *rule.Set) (p penalties) {
-	for _, r := range rules.Rules {
-		if r.Terms.Penalty != nil && p.groups == nil {
-			p.groups = lru.New[[]group](max(int(cfg.DenyCacheSize), minGroups))
-		}
-	}
-	return p
+// penalties is the layer that knows them. The table is by rule.Rule.Index; where no rule has a
+// penalty it stays empty.
+type penalties struct {
+	record     Recorder
+	identities *lru.Table[held]
+	strikes    []algo.Strikes // scratch
+	// transitMicros is longer than a charge stands that another rule's rejection gives back.
+	transitMicros int64
 }
+
+func newPenalties(cfg *config.Config, rules *rule.Set, record Recorder, chance rand.Source) penalties {
+	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasPenalty) {
+		return penalties{identities: &lru.Table[held]{}}
+	}
+	return penalties{
+		record:        record,
+		identities:    lru.New[held](max(int(cfg.DenyCacheSize), minGroups), chance.Uint64()),
+		transitMicros: max(cfg.Redis.TimeoutMicros, deny.SharedHoldMicros),
+	}
+}
+
+func hasPenalty(r *rule.Rule) bool { return r.Terms.Penalty != nil }
 
 // mustTell reports whether one more rejection earns the identity a block, by what this
 // worker alone has rejected from memory: then Redis is asked at once.
-func (s *Stores) mustTell(c *Check, now Time) bool {
-	list := s.penalties.kept(c)
+func (p *penalties) mustTell(a *Ask, now Time) bool {
+	list := p.kept(a)
 	if list == nil {
 		return false
 	}
-	penalty, sum := c.Rule.Terms.Penalty, int64(0)
-	for _, g := range *list {
+	penalty, sum := a.Rule.Terms.Penalty, int64(0)
+	for _, g := range list.groups {
 		if now.SteadyMicros-g.atMicros < penalty.WithinMicros {
 			sum += g.count
 		}
@@ -62,90 +80,99 @@ func (s *Stores) mustTell(c *Check, now Time) bool {
 
 // tell is what a check tells Redis of: each rejection once. It is good until the next
 // call.
-func (s *Stores) tell(c *Check, now Time) []algo.Strikes {
-	c.tells = false
-	list := s.penalties.kept(c)
+func (p *penalties) tell(a *Ask, now Time) []algo.Strikes {
+	a.tells = false
+	list := p.kept(a)
 	if list == nil {
 		return nil
 	}
-	s.penalties.strikes = s.penalties.strikes[:0]
-	for _, g := range *list {
-		s.penalties.strikes = append(s.penalties.strikes, algo.Strikes{AgeMicros: now.SteadyMicros - g.atMicros, Count: g.count})
+	p.strikes = p.strikes[:0]
+	for _, g := range list.groups {
+		p.strikes = append(p.strikes, algo.Strikes{AgeMicros: now.SteadyMicros - g.atMicros, Count: g.count})
 	}
-	*list = (*list)[:0]
-	c.tells = len(s.penalties.strikes) > 0
-	return s.penalties.strikes
+	list.groups = list.groups[:0]
+	a.tells = len(p.strikes) > 0
+	return p.strikes
 }
 
-// kept is what is kept of the rejections of a check's identity, nil if nothing is.
-func (p *penalties) kept(c *Check) *[]group {
-	if c.Rule.Terms.Penalty == nil || p.groups == nil {
+// kept is what is held against a check's identity, nil if nothing is.
+func (p *penalties) kept(a *Ask) *held {
+	if a.Rule.Terms.Penalty == nil {
 		return nil
 	}
-	return p.groups.Get(c.Rule.Index, c.Tag)
+	return p.identities.Get(a.Rule.Index, a.Tag)
 }
 
-// learnPenalty counts a block that a reply says to begin.
-func (s *Stores) learnPenalty(c *Check, r *redis.Reply) {
+// keep is what is held against a check's identity, nothing yet if it is a new one.
+func (p *penalties) keep(a *Ask) *held {
+	h, fresh := p.identities.Put(a.Rule.Index, a.Tag)
+	if fresh {
+		*h = held{groups: h.groups[:0]}
+	}
+	return h
+}
+
+// learn counts a block that a reply says to begin.
+func (p *penalties) learn(a *Ask, r *redis.Reply) {
+	if a.Rule.Terms.Penalty == nil {
+		return
+	}
 	earned := r.EarnedMicros > 0
-	if r.By == algo.ByPenalty && c.tells { // a block that begins now is as long as blocks are
-		earned = slices.Contains(c.Rule.Terms.Penalty.ForMicros, r.LeftMicros)
+	if r.By == algo.ByPenalty && a.tells { // a block that begins now is as long as blocks are
+		earned = slices.Contains(a.Rule.Terms.Penalty.ForMicros, r.LeftMicros)
 	}
 	if earned {
-		s.record.Count(metric.PenaltyEarned, 1)
+		p.record.Count(metric.PenaltyEarned, 1)
 	}
 }
 
-// judge keeps the rejection of a request as a strike, if Redis has not counted it and
-// no other rule rejects the request, too. It reports whether one does.
-func (s *Stores) judge(q *Question, now Time) (several bool) {
-	var only *Check
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if !enforcedRejection(c) {
-			continue
-		}
-		if only != nil {
-			return true
-		}
-		only = c
+// judge keeps the rejection of a request that is refused as a strike, if Redis has not counted
+// it. Where several rules reject, one may be full for a moment of charges that another one's
+// rejection is giving back, so that it has to be surelyFull. deferred says whether Redis was
+// told not to count.
+func (p *penalties) judge(c *Check, several, deferred bool, now Time) {
+	uncounted := c.Source == FromMemory || c.Source == FromRedis && deferred
+	if uncounted && enforcedRejection(c) && c.strikes() && (!several || p.surelyFull(&c.Ask, now)) {
+		p.strike(&c.Ask, now)
 	}
-	if only != nil && (only.Source == FromMemory || only.Source == FromRedis && q.mustDefer()) {
-		s.strike(only, now)
+}
+
+// surelyFull reports whether a check's rule rejects its identity for what it has let
+// through, not for charges that are on their way back: it has rejected it longer ago than
+// those stand, and this worker has seen it admit nothing since. It is true at most once
+// in that time, as other workers may have seen more.
+func (p *penalties) surelyFull(a *Ask, now Time) bool {
+	h := p.keep(a)
+	if h.full && now.SteadyMicros-h.fullMicros < p.transitMicros {
+		return false
 	}
-	return false
+	sure := h.full
+	h.full, h.fullMicros = true, now.SteadyMicros
+	return sure
+}
+
+// admitted notes that a check's rule has room for its identity.
+func (p *penalties) admitted(a *Ask) {
+	if h := p.kept(a); h != nil {
+		h.full = false
+	}
 }
 
 // mustDefer reports whether Redis must not count a rejection at once. Where several
 // enforced rules are asked, one may reject as it is full of what other requests have
 // charged that another rule rejects, and that is being given back: nobody's fault.
-func (q *Question) mustDefer() bool {
-	enforced := 0
-	for i := range q.Checks {
-		if q.Checks[i].Enforced() {
-			enforced++
-		}
-	}
-	return enforced > 1
-}
+func (q *Question) mustDefer() bool { return q.enforced > 1 }
 
 // strike keeps a rejection for the penalty, which Redis counts with the identity's
 // next call.
-func (s *Stores) strike(c *Check, now Time) {
-	penalty := c.Rule.Terms.Penalty
-	if !c.strikes() {
+func (p *penalties) strike(a *Ask, now Time) {
+	h := p.keep(a)
+	near := min(a.Rule.Terms.Penalty.WithinMicros/maxGroups, maxGroupMicros)
+	if n := len(h.groups); n > 0 && (n == maxGroups || now.SteadyMicros-h.groups[n-1].atMicros < near) {
+		h.groups[n-1].count++
 		return
 	}
-	list, fresh := s.penalties.groups.Put(c.Rule.Index, c.Tag)
-	if fresh {
-		*list = (*list)[:0]
-	}
-	near := min(penalty.WithinMicros/maxGroups, maxGroupMicros)
-	if n := len(*list); n > 0 && (n == maxGroups || now.SteadyMicros-(*list)[n-1].atMicros < near) {
-		(*list)[n-1].count++
-		return
-	}
-	*list = append(*list, group{now.SteadyMicros, 1})
+	h.groups = append(h.groups, group{now.SteadyMicros, 1})
 }
 
 // strikes reports whether it is a rejection that its rule's penalty may count. Where

@@ -7,15 +7,19 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
+// One rule with a penalty, and another one beside it.
+const (
+	withPenalty = `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
+		{"name": "user", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}],
+			"penalty": {"after": 5, "within": "1m", "for": ["5m"]}}`
+	besideAnother = withPenalty + `, {"name": "tenant", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}`
+)
+
 // Of a request that several rules are asked about, a rejection is a strike only if no
 // other rule rejects: what fills the one may be what the other is giving back. What
 // counts is told with the identity's next call.
 func TestStrikesAreNobodyElsesFault(t *testing.T) {
 	t.Parallel()
-	const one = `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
-		{"name": "user", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}],
-			"penalty": {"after": 5, "within": "1m", "for": ["5m"]}}`
-	const two = one + `, {"name": "tenant", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}`
 	for _, tc := range []struct {
 		name     string
 		rules    string
@@ -23,18 +27,18 @@ func TestStrikesAreNobodyElsesFault(t *testing.T) {
 		deferred bool
 		told     int64 // strikes, with the next call
 	}{
-		{name: "one rule: Redis counts", rules: one, rejected: []bool{true}},
-		{name: "rejected by this rule alone", rules: two, rejected: []bool{true, false}, deferred: true, told: 1},
-		{name: "by both", rules: two, rejected: []bool{true, true}, deferred: true},
-		{name: "by the other", rules: two, rejected: []bool{false, true}, deferred: true},
-		{name: "by none", rules: two, rejected: []bool{false, false}, deferred: true},
+		{name: "one rule: Redis counts", rules: withPenalty, rejected: []bool{true}},
+		{name: "rejected by this rule alone", rules: besideAnother, rejected: []bool{true, false}, deferred: true, told: 1},
+		{name: "by both", rules: besideAnother, rejected: []bool{true, true}, deferred: true},
+		{name: "by the other", rules: besideAnother, rejected: []bool{false, true}, deferred: true},
+		{name: "by none", rules: besideAnother, rejected: []bool{false, false}, deferred: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 1, tc.rules+`]}`)
 			w.steady = true
 			q := w.ask()
-			if got := w.flying[0].charge.Deferred; got != tc.deferred {
+			if got := w.flying[0].check.Deferred; got != tc.deferred {
 				t.Errorf("deferred: %v, want %v", got, tc.deferred)
 			}
 			for i, rejected := range tc.rejected {
@@ -43,11 +47,11 @@ func TestStrikesAreNobodyElsesFault(t *testing.T) {
 				}
 				q.Decided(i, ruling(rejected), w.now.SteadyMicros)
 			}
-			w.stores.Conclude(q, w.now)
+			w.conclude(q)
 			w.flying = nil
 			w.ask()
 			told := int64(0)
-			for _, s := range w.flying[0].charge.Strikes {
+			for _, s := range w.flying[0].check.Strikes {
 				told += s.Count
 			}
 			if told != tc.told {
@@ -55,6 +59,61 @@ func TestStrikesAreNobodyElsesFault(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rule that rejects beside another one is known to be full once it has done so for longer
+// than a charge stands that is on its way back, and has admitted nothing meanwhile: then
+// it counts, once in that time. So nobody escapes by keeping a second rule full.
+func TestStrikesBesideAnotherRule(t *testing.T) {
+	t.Parallel()
+	const later = 100_000 // us; the timeout is 50 ms
+	for _, tc := range []struct {
+		name  string
+		after []int64 // when the requests come, after the one before
+		free  int     // the request that the rule has room for; 0: none
+		told  int64
+	}{
+		{name: "at once", after: []int64{0, 0, 0, 0}, told: 0},
+		{name: "within the time", after: []int64{0, later - 1}, told: 0},
+		{name: "after the time", after: []int64{0, later}, told: 1},
+		{name: "several after the time", after: []int64{0, later, 0, 1}, told: 1},
+		{name: "each after the time", after: []int64{0, later, later, later}, told: 3},
+		{name: "room meanwhile", after: []int64{0, later / 2, later / 2, later - 1}, free: 1, told: 0},
+		{name: "room before", after: []int64{0, later / 2, later / 2, later}, free: 1, told: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 1, besideAnother+`]}`)
+			w.steady = true
+			told := int64(0)
+			for i, after := range tc.after {
+				w.now.SteadyMicros += after
+				told += w.rejectedBy(i == 0 || i != tc.free, true)
+			}
+			told += w.rejectedBy(false, false)
+			if told != tc.told {
+				t.Errorf("%d strikes are told, want %d", told, tc.told)
+			}
+		})
+	}
+}
+
+// rejectedBy asks about a request, has Redis answer so for each rule, and returns how many
+// strikes it was told of.
+func (w *world) rejectedBy(rejected ...bool) (told int64) {
+	q := w.ask()
+	for _, s := range w.flying[0].check.Strikes {
+		told += s.Count
+	}
+	for i, rejected := range rejected {
+		if !rejected {
+			w.flying[i].charged = 1
+		}
+		q.Decided(i, ruling(rejected), w.now.SteadyMicros)
+	}
+	w.stores.Conclude(q, w.now)
+	w.flying = nil
+	return told
 }
 
 // ruling is a reply of Redis' about one limit.

@@ -16,16 +16,22 @@ type Question struct {
 	// Checks are in rule order.
 	Checks []Check
 
-	stores  *Stores
+	worker  *Worker
 	state   State
-	waiting int  // checks that wait for Redis
-	inPipe  int  // checks whose last reply has not come; those that expired count
-	turn    turn // its place in the queue, while Held
+	waiting int       // checks that wait for Redis, and 1 while it is being asked
+	inPipe  int       // checks whose last reply has not come; those that expired count
+	turn    turn      // its place in the queue, while Held
+	next    *Question // in the list that it is in
+
+	arrivedMicros int64 // on the steady clock
+	keptMicros    int64 // when it was kept back, see Redis.ListeningMicros; 0: it was not
+	overdue       bool  // it was, for the whole timeout
 
 	verdict   Verdict // once it is concluded
 	concluded bool
 	refused   bool // and what it charged, or turns out to have, is given back
 	settles   bool // some rule settles what it charged when the request is over
+	enforced  int  // checks whose rule can reject the request
 
 	// Memory of all checks.
 	decisions []algo.Decision
@@ -48,7 +54,7 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		if a.Limits == nil {
 			continue // an unlimited tier: there is nothing to decide
 		}
-		c := Check{Rule: a.Rule, Limits: a.Limits}
+		c := Check{Ask: Ask{Rule: a.Rule, Limits: a.Limits}}
 		q.tags, c.Tag = keep(q.tags, a.Tag)
 		q.costs, c.Costs = keep(q.costs, a.Costs)
 		q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
@@ -60,6 +66,9 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		q.decisions = q.decisions[:n]
 		q.Checks = append(q.Checks, c)
 		q.settles = q.settles || a.Rule.Settle != nil
+		if c.Enforced() {
+			q.enforced++
+		}
 	}
 	return len(q.Checks) > 0
 }
@@ -79,12 +88,14 @@ func keep[T any](memory, list []T) (grown, kept []T) {
 func (q *Question) reset() {
 	clear(q.Checks)
 	*q = Question{
-		stores: q.stores, Checks: q.Checks[:0],
+		worker: q.worker, Checks: q.Checks[:0],
 		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0],
 	}
 }
 
 // first is the first check of a kind, in rule order; nil if there is none.
+//
+//go:inline
 func (q *Question) first(is func(*Check) bool) *Check {
 	for i := range q.Checks {
 		if c := &q.Checks[i]; is(c) {
@@ -92,4 +103,13 @@ func (q *Question) first(is func(*Check) bool) *Check {
 		}
 	}
 	return nil
+}
+
+// unanswer takes the answers of a source back.
+func (q *Question) unanswer(from Source) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Source == from {
+			c.Status, c.Source = Unasked, FromNobody
+		}
+	}
 }

@@ -3,50 +3,8 @@ package decide
 import (
 	"container/heap"
 
-	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/must"
 )
-
-// Next is the next question that can go on: first those that can be concluded, in
-// the order in which they became so, then those whose turn in a queue has come.
-// The event is Waits for a question to conclude, and TurnComes.
-func (s *Stores) Next(now Time) (q *Question, e Event) {
-	if q = s.ready.pop(); q != nil {
-		return q, Waits
-	}
-	if q = s.askCrowd(now); q != nil {
-		return q, Waits
-	}
-	return s.queue.next(now.SteadyMicros), TurnComes
-}
-
-// Hold queues a question until its turn comes.
-func (s *Stores) Hold(q *Question, delayMicros int64, now Time) {
-	s.record.Count(metric.RequestHeld, 1)
-	s.queue.hold(q, now.SteadyMicros+delayMicros)
-}
-
-// fifo is the questions that can be concluded, in the order in which they became
-// so.
-type fifo struct {
-	questions []*Question
-	first     int
-}
-
-func (f *fifo) push(q *Question) { f.questions = append(f.questions, q) }
-
-func (f *fifo) pop() *Question {
-	if f.len() == 0 {
-		return nil
-	}
-	q := f.questions[f.first]
-	f.questions[f.first] = nil
-	if f.first++; f.first == len(f.questions) {
-		f.questions, f.first = f.questions[:0], 0
-	}
-	return q
-}
-
-func (f *fifo) len() int { return len(f.questions) - f.first }
 
 // turn is a question's place in the queue.
 type turn struct {
@@ -63,16 +21,18 @@ type queue struct {
 	tickets uint64
 }
 
-func (q *queue) hold(held *Question, dueMicros int64) {
+func (q *queue) enqueue(held *Question, dueMicros int64) {
+	must.Hold(!held.turn.waits, "a question is in the queue once")
 	q.tickets++
 	held.turn = turn{waits: true, dueMicros: dueMicros, ticket: q.tickets}
 	heap.Push(&q.heap, held)
 }
 
-// drop takes out a question whose client has left, if it is there. The others keep
+// remove takes out a question whose client has left, if it is there. The others keep
 // their turns.
-func (q *queue) drop(held *Question) {
+func (q *queue) remove(held *Question) {
 	if held.turn.waits {
+		must.Hold(q.heap[held.turn.index] == held, "a question knows its place in the heap")
 		heap.Remove(&q.heap, held.turn.index)
 	}
 }

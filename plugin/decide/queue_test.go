@@ -14,12 +14,12 @@ func TestQueueOrder(t *testing.T) {
 		var all []*Question
 		for id := range uint32(20) {
 			held := &Question{ContextID: id}
-			q.hold(held, random.Int64N(5))
+			q.enqueue(held, random.Int64N(5))
 			all = append(all, held)
 		}
 		for _, n := range random.Perm(20)[:5] {
-			q.drop(all[n])
-			q.drop(all[n]) // it is not there any more
+			q.remove(all[n])
+			q.remove(all[n]) // it is not there any more
 		}
 		left := 0
 		for last := (turn{}); ; left++ {
@@ -43,7 +43,7 @@ func TestQueueOrder(t *testing.T) {
 func TestQueueNotBefore(t *testing.T) {
 	t.Parallel()
 	var q queue
-	q.hold(&Question{}, 100)
+	q.enqueue(&Question{}, 100)
 	if q.next(99) != nil {
 		t.Error("left early")
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // A quota of a calendar month beside another rule, which rejects the third request.
@@ -27,13 +26,8 @@ func micros(t *testing.T, text string) int64 {
 // answered asks about a request, which Redis decides at once.
 func (w *world) answered(fallback bool) *Question {
 	w.t.Helper()
-	var m rule.Matcher
-	applied, _ := w.rules.Apply(headers{}, &m)
-	w.nextID++
-	q := w.stores.Question(w.nextID)
-	w.requests[q] = &request{id: w.nextID}
-	q.Keep(applied)
-	decided := w.stores.Ask(q, w.now)
+	q := w.arriving()
+	w.send(q)
 	for _, c := range w.flying {
 		if fallback {
 			q.Failed(c.index, 1, w.now.SteadyMicros)
@@ -44,10 +38,7 @@ func (w *world) answered(fallback bool) *Question {
 		w.heard = w.now.UnixMicros
 	}
 	w.flying = nil
-	if !decided {
-		w.stores.Next(w.now)
-	}
-	w.verdict = w.stores.Conclude(q, w.now)
+	w.verdict = w.conclude(q)
 	return q
 }
 
@@ -172,7 +163,7 @@ func TestCalendarLease(t *testing.T) {
 	if d := &q.Checks[0].Decisions[0]; d.EndsMicros-d.BeginsMicros != 86400e6 {
 		t.Errorf("a window of %d us", d.EndsMicros-d.BeginsMicros)
 	}
-	w.stores.Close(w.now)
+	w.worker.Close(w.now)
 	left := w.state(w.ledger[1].charge)[0]
 	if want := int64(21); len(left) < 2 || left[1] != want {
 		t.Errorf("the window has counted %v, want %d units", left, want)
@@ -205,7 +196,7 @@ func TestCalendarOfTwoClocks(t *testing.T) {
 	q := w.ask()
 	q.Expired(0, w.now.SteadyMicros)
 	q.Expired(1, w.now.SteadyMicros)
-	if v := w.stores.Conclude(q, w.now); v.Event != Refused {
+	if v := w.conclude(q); v.Event != Refused {
 		t.Fatal("the embedded store admits a third request")
 	}
 	wantWindow(t, "what the embedded store says", &q.Checks[0].Decisions[0], 3, "2026-04-29T22:00:00Z", "2026-05-30T22:00:00Z")

@@ -1,107 +1,102 @@
 package decide
 
 import (
-	"github.com/sluiceproxy/sluice/algo"
+	"math/rand/v2"
+
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
-// This file is about slots: what a request holds of a limit on what is in flight, from
+// This file is about slots: what a request occupies of a limit on what is in flight, from
 // the decision on until its stream ends.
 
-// newSlots makes the Book of what this worker holds; nil if no limit has slots.
-func newSlots(rules *rule.Set) *slots.Book {
-	ttls, some := make([]int64, len(rules.LimitSets)), false
+// inFlight is the layer that knows what this worker's requests occupy, and has it renewed.
+type inFlight struct {
+	book    *slots.Book
+	renewed []redis.Slots // scratch
+}
+
+func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
+	ttls := make([]int64, len(rules.LimitSets)) // 0: no slots
 	for i, set := range rules.LimitSets {
 		if j, ok := set.Plan.Slots(); ok {
-			ttls[i], some = set.Limits[j].TTLMicros, true
+			ttls[i] = set.Limits[j].TTLMicros
 		}
 	}
-	if !some {
-		return nil
-	}
-	return slots.New(ttls)
+	return inFlight{book: slots.New(ttls, chance.Uint64())}
 }
 
-// slotsOf is how many slots a check takes.
-func slotsOf(c *Check) int64 {
-	if i, ok := c.Limits.Plan.Slots(); ok {
-		return c.Costs[i]
-	}
-	return 0
-}
-
-func holdsSlots(c *Check) bool { return c.slot.Held() }
-
-// hold notes the slots that a check has just taken.
-func (s *Stores) hold(c *Check, nowMicros int64) {
-	if s.slots == nil || c.receipt.source == FromNobody {
+// occupy notes the slots that a receipt is of, if any.
+func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
+	if r.source == FromNobody {
 		return
 	}
-	if n := slotsOf(c); n > 0 {
-		c.slot = slots.Slot{Nonce: c.nonce, Slots: n}
-		s.slots.Take(&c.slot, c.Limits.Index, c.Tag, c.Source != FromRedis, nowMicros)
+	if i, ok := r.limits.Plan.Slots(); ok && r.costs[i] > 0 {
+		r.slot = slots.Slot{Nonce: r.nonce, Slots: r.costs[i]}
+		f.book.Occupy(&r.slot, r.limits.Index, r.tag, r.source != FromRedis, nowMicros)
 	}
 }
 
-// LetGo gives back all slots that a question holds, and nothing else.
-func (s *Stores) LetGo(q *Question, now Time) {
-	for i := range q.Checks {
-		s.letGo(&q.Checks[i], now)
-	}
-}
-
-// letGo gives the slots of a check back, to the store that gave them: nothing else of
-// what it has charged.
-func (s *Stores) letGo(c *Check, now Time) {
-	if !c.slot.Held() {
-		return
-	}
-	nonce := c.slot.Nonce
-	if s.drop(c, now) {
-		s.conn.Release(redis.Charge{
-			Script: s.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Nonce: nonce,
-		}, now.SteadyMicros)
-	}
-}
-
-// drop notes that a check holds no slots any more, and tells the embedded store. It
-// reports whether they are Redis'.
-func (s *Stores) drop(c *Check, now Time) (inRedis bool) {
-	if !c.slot.Held() {
-		return false
-	}
-	id := s.slots.Drop(&c.slot)
-	if !id.Embedded {
-		return true
-	}
-	// The store may be contended; then it hears with the next call.
-	_ = s.embedded.Hold(s.planNow(c.Limits, now), c.Tag, now.UnixMicros, id.Slots)
-	return false
-}
-
-// planNow is a plan as it is at a time, whatever came with a request.
-func (s *Stores) planNow(set *rule.LimitSet, now Time) *algo.Plan {
-	return s.planOf(set, s.calendars.sizes(set.Index, now.UnixMicros))
-}
-
-// InFlight is how many requests hold slots of a list of limits.
-func (s *Stores) InFlight(set int) int64 {
-	if s.slots == nil {
+// embedded is how many slots the worker holds of a check's identity in the embedded store.
+func (f *inFlight) embedded(a *Ask) int64 {
+	if !a.Limits.HasSlots() {
 		return 0
 	}
-	return s.slots.InFlight(set)
+	return f.book.Held(a.Limits.Index, a.Tag, true)
 }
+
+// forget makes sure that the Book does not keep a pointer to memory that is used again.
+func (f *inFlight) forget(q *Question) {
+	for i := range q.Checks {
+		r := &q.Checks[i].charged.receipt
+		must.Hold(!r.slot.Held(), "a request that has ended holds no slots")
+		if r.slot.Held() {
+			f.book.Vacate(&r.slot)
+		}
+	}
+}
+
+//go:inline
+func occupiesSlots(c *Check) bool { return c.charged.receipt.slot.Held() }
+
+// vacate notes that a receipt's slots are free, and tells the embedded store. It reports
+// whether they are Redis'.
+func (s *Stores) vacate(r *Receipt, now Time) (inRedis bool) {
+	if !r.slot.Held() {
+		return false
+	}
+	id := s.slots.book.Vacate(&r.slot)
+	if id.Embedded {
+		s.tellEmbedded(r.limits, r.tag, id.Slots, now)
+	}
+	return !id.Embedded
+}
+
+// release gives the slots of a receipt back, to the store that gave them: nothing else of
+// what it has charged.
+func (s *Stores) release(r *Receipt, now Time) {
+	freed := redis.Slots{Nonce: r.slot.Nonce, Count: r.slot.Slots}
+	if s.vacate(r, now) {
+		s.remote.release(r, freed, now)
+	}
+}
+
+// tellEmbedded tells the embedded store how many slots of an identity the worker occupies.
+func (s *Stores) tellEmbedded(limits *rule.LimitSet, tag []byte, slots int64, now Time) {
+	plan := s.plans.of(limits, s.calendars.sizes(limits.Index, now.UnixMicros))
+	s.embedded.occupy(plan, tag, slots, now)
+}
+
+// InFlight is how many requests hold slots of a limit set.
+func (s *Stores) InFlight(set int) int64 { return s.slots.book.InFlight(set) }
 
 // renewSlots has the slots renewed that are due.
 func (s *Stores) renewSlots(now Time) {
-	if s.slots == nil || !s.slots.Due(now.SteadyMicros) {
-		return
-	}
-	s.slots.Renew(now.SteadyMicros, renewer{s, now})
-	if s.conn != nil {
-		s.conn.Flush(now.SteadyMicros)
+	if s.slots.book.Due(now.SteadyMicros) {
+		s.slots.book.Renew(now.SteadyMicros, renewer{s, now})
+		s.remote.flush(now)
 	}
 }
 
@@ -109,7 +104,7 @@ func (s *Stores) renewSlots(now Time) {
 // fraction of a millisecond.
 const maxRenewed = 256
 
-// renewer renews slots at a time.
+// renewer renews slots at a time, in the store that they are in.
 type renewer struct {
 	*Stores
 	now Time
@@ -117,18 +112,18 @@ type renewer struct {
 
 // RenewSlots implements slots.Renewer.
 func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
-	s := r.Stores
 	if id.Embedded {
-		_ = s.embedded.Hold(s.planNow(s.sets[id.List], r.now), id.Tag, r.now.UnixMicros, id.Slots)
+		r.tellEmbedded(r.calendars.sets[id.List], id.Tag, id.Slots, r.now)
 		return
 	}
+	f := &r.slots
 	for len(due) > 0 {
 		n := min(len(due), maxRenewed)
-		s.renewed = s.renewed[:0]
+		f.renewed = f.renewed[:0]
 		for _, slot := range due[:n] {
-			s.renewed = append(s.renewed, slot.Nonce, slot.Slots)
+			f.renewed = append(f.renewed, redis.Slots{Nonce: slot.Nonce, Count: slot.Slots})
 		}
-		s.conn.Renew(s.scripts[id.List], id.Tag, s.renewed, r.now.SteadyMicros)
+		r.remote.renew(id.List, id.Tag, f.renewed, r.now)
 		due = due[n:]
 	}
 }

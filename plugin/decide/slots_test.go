@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/redis"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const withSlots = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
@@ -42,15 +41,15 @@ func (w *world) checkSlots() {
 		j, _ := set.Plan.Slots()
 		for user := range 6 {
 			tag := fmt.Sprint(set.Rule.Name, "|", user)
-			sum, nonces := w.heldIn(w.stores.scripts[i], tag)
+			sum, nonces := w.heldIn(w.stores.remote.scripts[i], tag)
 			if sum > set.Limits[j].Units {
 				w.t.Fatalf("%s holds %d of %d", tag, sum, set.Limits[j].Units)
 			}
 			for q := range w.requests {
 				for k := range q.Checks {
 					c := &q.Checks[k]
-					if c.slot.Held() && c.Limits == set && string(c.Tag) == tag && c.Source == FromRedis && !slices.Contains(nonces, c.slot.Nonce) {
-						w.t.Fatalf("%s: Redis does not know of slot %d", tag, c.slot.Nonce)
+					if c.charged.receipt.slot.Held() && c.Limits == set && string(c.Tag) == tag && c.Source == FromRedis && !slices.Contains(nonces, c.charged.receipt.slot.Nonce) {
+						w.t.Fatalf("%s: Redis does not know of slot %d", tag, c.charged.receipt.slot.Nonce)
 					}
 				}
 			}
@@ -74,7 +73,7 @@ func TestSlotsInterleaved(t *testing.T) {
 				}
 				w.drain()
 				for i, set := range w.rules.LimitSets {
-					if n := w.stores.InFlight(i); n != 0 {
+					if n := w.worker.InFlight(i); n != 0 {
 						t.Errorf("%d requests hold slots of %s", n, set.Rule.Name)
 					}
 					for user := range 6 {
@@ -82,10 +81,10 @@ func TestSlotsInterleaved(t *testing.T) {
 						if !set.HasSlots() {
 							continue
 						}
-						if sum, nonces := w.heldIn(w.stores.scripts[i], tag); sum != 0 {
+						if sum, nonces := w.heldIn(w.stores.remote.scripts[i], tag); sum != 0 {
 							t.Errorf("%s holds %d: %d", tag, sum, nonces)
 						}
-						if sum := w.stores.slots.Held(i, []byte(tag), true); sum != 0 {
+						if sum := w.stores.slots.book.Held(i, []byte(tag), true); sum != 0 {
 							t.Errorf("%s holds %d in the embedded store", tag, sum)
 						}
 					}
@@ -110,19 +109,8 @@ func newFlight(t *testing.T, mode string) *world {
 // fly brings a request of user u, which Redis has not answered yet.
 func (w *world) fly(cost int) *Question {
 	w.t.Helper()
-	var m rule.Matcher
-	applied, _ := w.rules.Apply(headers{"x-user": "u", "x-cost": fmt.Sprint(cost)}, &m)
-	w.nextID++
-	q := w.stores.Question(w.nextID)
-	w.requests[q] = &request{id: w.nextID}
-	q.Keep(applied)
-	if w.stores.Ask(q, w.now) {
-		w.conclude(q)
-		return q
-	}
-	q.Step(Waits)
-	w.requests[q].waited = true
-	w.live = append(w.live, q)
+	q := w.begin(headers{"x-user": "u", "x-cost": fmt.Sprint(cost)})
+	w.send(q)
 	return q
 }
 
@@ -131,23 +119,24 @@ func (w *world) answerAll() {
 	for _, c := range w.flying {
 		w.run(c)
 	}
-	for len(w.flying) > 0 {
-		c := w.flying[0]
-		w.flying = w.flying[1:]
-		c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
-	}
-	w.callback()
+	w.hear(func() {
+		for len(w.flying) > 0 {
+			c := w.flying[0]
+			w.flying = w.flying[1:]
+			c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
+		}
+	})
 }
 
 func (w *world) wantHeld(want int64) {
 	w.t.Helper()
-	if got, _ := w.heldIn(w.stores.scripts[0], "flight|u"); got != want {
+	if got, _ := w.heldIn(w.stores.remote.scripts[0], "flight|u"); got != want {
 		w.t.Errorf("Redis knows of %d slots, want %d", got, want)
 	}
 	var held int64
 	for q := range w.requests {
 		if q.Checks != nil {
-			held += q.Checks[0].slot.Slots
+			held += q.Checks[0].charged.receipt.slot.Slots
 		}
 	}
 	if held != want {
@@ -194,8 +183,7 @@ func TestSlotsOfRequests(t *testing.T) {
 	late := w.fly(1)
 	c := w.flying[0]
 	w.run(c)
-	c.waiter.Expired(0, w.now.SteadyMicros)
-	w.callback()
+	w.hear(func() { c.waiter.Expired(0, w.now.SteadyMicros) })
 	if late.State() != Passed {
 		t.Fatalf("undecided, and %s", late.State())
 	}
@@ -217,22 +205,22 @@ func TestSlotsAreRenewed(t *testing.T) {
 	w.answerAll()
 	pass := func(micros int64) {
 		for end := w.now.SteadyMicros + micros; w.now.SteadyMicros < end; {
-			next := w.stores.NextMicros(w.now.SteadyMicros)
+			next := w.worker.NextMicros(w.now.SteadyMicros)
 			w.now.SteadyMicros, w.now.UnixMicros = w.now.SteadyMicros+next, w.now.UnixMicros+next
-			w.stores.Tick(w.now)
+			w.worker.Tick(w.now)
 		}
 	}
 	pass(16e6)
 	w.wantHeld(2)
 	clear(w.states)
-	w.stores.Reconnected()
+	observer{w.stores}.Reconnected()
 	pass(250_000)
 	w.wantHeld(2)
 	w.endStream(a)
 	pass(16e6)
 	w.wantHeld(1)
 	w.endStream(b)
-	if next := w.stores.NextMicros(w.now.SteadyMicros); next != 0 {
+	if next := w.worker.NextMicros(w.now.SteadyMicros); next != 0 {
 		t.Errorf("the next tick is in %d us, though nobody holds anything", next)
 	}
 }
@@ -255,8 +243,8 @@ func TestSlotBelongsToItsStore(t *testing.T) {
 	}
 	w.endStream(inRedis)
 	w.down = false
-	w.release()
-	if n, _ := w.heldIn(w.stores.scripts[0], "flight|u"); n != 0 {
+	w.post()
+	if n, _ := w.heldIn(w.stores.remote.scripts[0], "flight|u"); n != 0 {
 		t.Errorf("Redis knows of %d slots", n)
 	}
 }

@@ -7,13 +7,17 @@ type State uint8
 const (
 	// Arriving: the callback with its headers runs.
 	Arriving State = iota
-	// Asking: it waits for answers, or for a callback that has room to conclude it.
+	// Asking: it waits for answers, or for a callback that has room to let it go.
 	Asking
 	// Held: it is admitted, and its turn in a queue has not come.
 	Held
 	// Passed: it went on to the upstream.
 	Passed
-	// Answered: Sluice answered it.
+	// Redirected: Envoy has ended this pass, and begins another one for the same request.
+	Redirected
+	// Responded: the upstream's response headers have passed.
+	Responded
+	// Answered: it was answered, by Sluice or before Sluice saw its headers.
 	Answered
 	// Gone: its client left while it was Asking. It is concluded all the same.
 	Gone
@@ -24,8 +28,8 @@ const (
 )
 
 var stateNames = [states]string{
-	Arriving: "arriving", Asking: "asking", Held: "held", Passed: "passed",
-	Answered: "answered", Gone: "gone", Ended: "ended",
+	Arriving: "arriving", Asking: "asking", Held: "held", Passed: "passed", Redirected: "redirected",
+	Responded: "responded", Answered: "answered", Gone: "gone", Ended: "ended",
 }
 
 // String is the state's name.
@@ -48,25 +52,27 @@ const (
 	TurnComes
 	// ResponseComes: response headers pass.
 	ResponseComes
-	// StreamEnds: the response is complete, or the client or the upstream left.
+	// Redirects: the stream ends without a response, as Envoy redirects the request.
+	Redirects
+	// Returns: its next pass has come, with a stream of its own.
+	Returns
+	// StreamEnds: the response is complete, or the client or the upstream left, or the
+	// next pass of a redirected request never comes.
 	StreamEnds
-	// ConfigurationEnds: its last stream has ended, and what is left is settled or
-	// lost. Envoy keeps a configuration while one of its streams lives.
-	ConfigurationEnds
 
 	events
 )
 
 var eventNames = [events]string{
 	Waits: "waits", Admitted: "admitted", Queued: "queued", Refused: "refused", TurnComes: "turn comes",
-	ResponseComes: "response comes", StreamEnds: "stream ends", ConfigurationEnds: "configuration ends",
+	ResponseComes: "response comes", Redirects: "redirects", Returns: "returns", StreamEnds: "stream ends",
 }
 
 // String is the event's name.
 func (e Event) String() string { return eventNames[e] }
 
 // Effect is what has to be done in Envoy, or in the stores, when a request goes
-// from one state to the next.
+// from one state to the next. Worker.step does it.
 type Effect uint8
 
 // The effects.
@@ -87,6 +93,8 @@ const (
 	GiveBack
 	// ShowLimits sets the limit headers of the response.
 	ShowLimits
+	// Keep keeps the request for its next pass.
+	Keep
 	// Finish ends what an admitted request holds in the stores until it is over, see
 	// Stores.Finish.
 	Finish
@@ -104,23 +112,36 @@ type transition struct {
 // Impossible, and nothing happens.
 var transitions = [states][events]transition{
 	Arriving: {
-		Waits:    {Asking, Pause},
-		Admitted: {Passed, Continue},
-		Queued:   {Held, Enqueue},
-		Refused:  {Answered, Answer},
+		Waits:         {Asking, Pause},
+		Admitted:      {Passed, Continue},
+		Queued:        {Held, Enqueue},
+		Refused:       {Answered, Answer},
+		ResponseComes: {Answered, Nothing}, // Envoy answers an invalid request by itself
+		StreamEnds:    {Ended, Nothing},
 	},
 	Asking: {
-		Admitted:   {Passed, Resume},
-		Queued:     {Held, Enqueue},
-		Refused:    {Answered, Answer},
-		StreamEnds: {Gone, Nothing},
+		Admitted:      {Passed, Resume},
+		Queued:        {Held, Enqueue},
+		Refused:       {Answered, Answer},
+		ResponseComes: {Asking, Nothing}, // Envoy's own, as when its timeout is over; the end follows
+		StreamEnds:    {Gone, Nothing},
 	},
 	Held: {
-		TurnComes:  {Passed, Resume},
-		StreamEnds: {Ended, GiveBack},
+		TurnComes:     {Passed, Resume},
+		ResponseComes: {Held, Nothing}, // likewise
+		StreamEnds:    {Ended, GiveBack},
 	},
 	Passed: {
-		ResponseComes: {Passed, ShowLimits},
+		ResponseComes: {Responded, ShowLimits},
+		Redirects:     {Redirected, Keep},
+		StreamEnds:    {Ended, Finish},
+	},
+	Redirected: {
+		Returns:    {Passed, Continue},
+		StreamEnds: {Ended, Finish},
+	},
+	Responded: {
+		ResponseComes: {Responded, ShowLimits}, // a local reply in place of the upstream's
 		StreamEnds:    {Ended, Finish},
 	},
 	Answered: {
@@ -128,10 +149,9 @@ var transitions = [states][events]transition{
 		StreamEnds:    {Ended, Nothing},
 	},
 	Gone: {
-		Admitted:          {Ended, Finish}, // the charge stands
-		Queued:            {Ended, GiveBack},
-		Refused:           {Ended, Nothing}, // its verdict has given everything back
-		ConfigurationEnds: {Ended, GiveBack},
+		Admitted: {Ended, Finish}, // the charge stands
+		Queued:   {Ended, GiveBack},
+		Refused:  {Ended, Nothing}, // its verdict has given everything back
 	},
 	Ended: {},
 }

@@ -1,17 +1,13 @@
 package decide
 
 import (
-	"slices"
+	"math/rand/v2"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/deny"
-	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // Recorder counts what happens. It is called once for each thing that does.
@@ -30,147 +26,66 @@ type Recorder interface {
 	Concluded(q *Question, v Verdict)
 }
 
-// Redis is the connection to Redis, see redis.Conn.
-type Redis interface {
-	Crowded(others bool, nowMicros int64) bool
-	Begin(nowMicros int64) redis.Cause
-	Add(w redis.Waiter, index int, charge redis.Charge) (nonce int64)
-	Flush(nowMicros int64)
-	Refund(charge redis.Charge, nowMicros int64)
-	Settle(charge redis.Charge, nowMicros int64)
-	Release(charge redis.Charge, nowMicros int64)
-	Renew(script *redis.Script, tag []byte, slots []int64, nowMicros int64)
-	RedisMicros(nowMicros int64) (micros int64, known bool)
-}
-
-// Stores is all that can answer a Question, for one configuration in one worker.
-// Behind it are the leases, the deny cache, Redis and the embedded store.
+// Stores is all that can answer a Question, for one configuration in one worker: a field for
+// each layer. A layer owns its state, and sees checks and receipts, but no other layer. One
+// that is off holds nothing and does nothing. What involves several of them, Stores does, in
+// the order of ask.go.
 type Stores struct {
-	mode     config.FailureMode
-	record   Recorder
-	embedded *local.Store // nil: only Redis decides
-
-	conn    Redis           // nil: only the embedded store decides
-	scripts []*redis.Script // by rule.LimitSet.Index
-	sized   []*algo.Plan    // likewise: scratch, for sizes that come with requests
-	denied  *deny.Cache     // nil: off
-	holds   []int64         // by rule.LimitSet.Index: how long a rejection may be remembered, us
-	leases  *lease.Book     // nil: no limit is leased
-
-	overrides overrides
-	penalties penalties
-
-	slots   *slots.Book // nil: no limit has any
-	sets    []*rule.LimitSet
-	renewed []int64 // scratch
+	record Recorder
+	order  []layer // in which they are asked when a request comes
 
 	calendars calendars
+	overrides overrides
+	leases    leases
+	memory    memory
+	penalties penalties
+	slots     inFlight
+	embedded  embedded
+	remote    remote
+	burst     burst
 
-	// reconnected notes that another connection to Redis was opened in place of an
-	// earlier one, and the leases have not been told.
-	reconnected bool
-
-	differences []int64 // scratch, for a settlement
-
-	crowd fifo        // paused questions that Redis is still to be asked, see crowd.go
-	ready fifo        // paused questions that can be concluded
-	queue queue       // Held questions
-	idle  []*Question // to use again
+	plans plans // scratch
 }
 
-// NewStores makes the stores of a configuration. embedded may be nil.
-func NewStores(cfg *config.Config, rules *rule.Set, embedded *local.Store, record Recorder) *Stores {
-	s := &Stores{mode: cfg.Failure.Mode, record: record, embedded: embedded, calendars: newCalendars(rules)}
-	s.slots, s.sets = newSlots(rules), rules.LimitSets
-	for range rules.LimitSets {
-		s.sized = append(s.sized, &algo.Plan{})
+// newStores makes the stores of a configuration. store may be nil if only Redis decides. chance
+// is only drawn from before newStores returns.
+func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record Recorder, chance rand.Source) *Stores {
+	s := &Stores{
+		record: record, order: orderOf(cfg, rules), plans: make(plans, len(rules.LimitSets)),
+		calendars: newCalendars(rules), slots: newInFlight(rules, chance), embedded: embedded{store, record},
 	}
-	if cfg.Redis == nil {
-		return s
-	}
-	for _, set := range rules.LimitSets {
-		s.scripts = append(s.scripts, redis.NewScript(set.Plan, cfg.Redis.KeyPrefix, set.KeySuffixes))
-		if slices.ContainsFunc(set.Limits, isLeased) && s.leases == nil {
-			s.leases = lease.NewBook(s)
-		}
-	}
-	s.overrides, s.penalties = newOverrides(rules), newPenalties(cfg, rules)
-	if cfg.DenyCacheSize > 0 {
-		s.denied = deny.New(int(cfg.DenyCacheSize))
-		s.holds = holds(rules)
-	}
+	s.leases = newLeases(cfg, rules, s, chance)
+	s.overrides = newOverrides(cfg, rules, record, chance)
+	s.penalties = newPenalties(cfg, rules, record, chance)
+	s.memory = newMemory(cfg, rules, chance)
+	s.remote = newRemote(cfg, rules)
+	s.burst.seed = chance.Uint64()
 	return s
 }
 
-func isLeased(l config.Limit) bool { return l.Lease != nil }
-
-// Connect makes conn the connection to Redis. The Stores is its Observer.
-func (s *Stores) Connect(conn Redis) { s.conn = conn }
-
-// maxIdle bounds how many ended questions are kept for their memory.
-const maxIdle = 256
-
-// Question begins a question about a request.
-func (s *Stores) Question(contextID uint32) *Question {
-	n := len(s.idle)
-	if n == 0 {
-		return &Question{ContextID: contextID, stores: s}
+// GuessesTime reports whether a calendar's windows depend on the wall clock: Redis has
+// never told its time.
+func (s *Stores) GuessesTime() bool {
+	if !s.calendars.some || s.alone() {
+		return false
 	}
-	q := s.idle[n-1]
-	s.idle = s.idle[:n-1]
-	q.ContextID = contextID
-	return q
+	_, known := s.remote.conn.RedisMicros(0)
+	return !known
 }
 
-// Release keeps a question for another request, once this one has ended and the
-// last of its replies has come.
-func (s *Stores) Release(q *Question) {
-	if q.state != Ended || q.inPipe > 0 {
-		return
-	}
-	for i := range q.Checks {
-		if c := &q.Checks[i]; c.slot.Held() { // not so, but the Book must not point to what is used again
-			s.slots.Drop(&c.slot)
-		}
-	}
-	q.reset()
-	if len(s.idle) < maxIdle {
-		s.idle = append(s.idle, q)
-	}
+// Tick passes time to what the stores hold.
+func (s *Stores) Tick(now Time) {
+	s.leases.book.Expire(now.SteadyMicros)
+	s.leases.returnStale(now)
+	s.renewSlots(now)
 }
 
-// Drop takes a question back that was never asked.
-func (s *Stores) Drop(q *Question) {
-	q.state = Ended
-	s.Release(q)
+// nextMicros is how long until the stores have something to do, at least 1; 0 if nothing
+// waits.
+func (s *Stores) nextMicros(nowMicros int64) (next int64) {
+	return sooner(s.leases.book.NextMicros(nowMicros), s.slots.book.NextMicros(nowMicros))
 }
 
-// RequestFailed implements redis.Observer.
-func (s *Stores) RequestFailed(cause redis.Cause) { s.record.RedisFailed(cause) }
-
-// RoundTrip implements redis.Observer.
-func (s *Stores) RoundTrip(micros int64) { s.record.RoundTrip(micros) }
-
-// Refunded implements redis.Observer.
-func (s *Stores) Refunded() { s.record.Count(metric.ChargeRefunded, 1) }
-
-// BreakerChanged implements redis.Observer.
-func (s *Stores) BreakerChanged(state redis.BreakerState) {
-	s.record.BreakerChanged(state)
-	if state == redis.Closed && s.slots != nil {
-		s.slots.Hurry() // none was renewed meanwhile
-	}
-}
-
-// Reconnected implements redis.Observer. Who answers now may hold none of the
-// charges behind what is remembered, nor behind the leases.
-func (s *Stores) Reconnected() {
-	s.record.Count(metric.Reconnected, 1)
-	s.reconnected = true
-	if s.denied != nil {
-		s.denied.Clear()
-	}
-	if s.slots != nil {
-		s.slots.Hurry()
-	}
-}
+// Close gives back all that the leases hold, and what they will be given: the
+// configuration ends, and the next one takes units of its own.
+func (s *Stores) Close(now Time) { s.leases.book.Close(now.SteadyMicros) }

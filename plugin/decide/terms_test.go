@@ -17,7 +17,7 @@ const termed = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [
 	"limits": [{"algorithm": "gcra", "limit": 4, "window": "1m"}], "penalty": {"after": 1000, "within": "160ms", "for": ["1m"]}}]}`
 
 // told lets Redis answer what it was asked last, and returns that.
-func (w *world) told(ruling algo.Ruling) redis.Charge {
+func (w *world) told(ruling algo.Ruling) *call {
 	w.t.Helper()
 	c := w.flying[len(w.flying)-1]
 	w.flying = w.flying[:len(w.flying)-1]
@@ -26,27 +26,28 @@ func (w *world) told(ruling algo.Ruling) redis.Charge {
 		decisions[0].RetryAfterMicros = 0
 	}
 	c.waiter.Decided(c.index, &redis.Reply{Ruling: ruling, Decisions: decisions}, w.now.SteadyMicros)
-	return c.charge
+	return c
 }
 
 // next concludes the question that can be.
 func (w *world) next() Verdict {
 	w.t.Helper()
-	q, _ := w.stores.Next(w.now)
+	q := w.worker.ready.first
 	if q == nil {
 		w.t.Fatal("nothing can be concluded")
 	}
-	return w.stores.Conclude(q, w.now)
+	return w.conclude(q)
 }
 
 // recalls asks about a request that memory must reject.
 func (w *world) recalls() Verdict {
 	w.t.Helper()
 	q := w.arriving()
-	if !w.stores.Ask(q, w.now) {
+	w.send(q)
+	if q.State() == Asking {
 		w.t.Fatal("Redis was asked")
 	}
-	return w.stores.Conclude(q, w.now)
+	return q.verdict
 }
 
 func (w *world) pass(micros int64) {
@@ -61,7 +62,7 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 	w := newWorld(t, 1, termed)
 	w.steady = true
 	w.ask()
-	if got := w.told(algo.Ruling{}).Strikes; len(got) != 0 {
+	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 0 {
 		t.Errorf("told of %v", got)
 	}
 	w.next()
@@ -74,13 +75,13 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 	w.pass(800_000) // the hold is over
 	w.ask()
 	want := []algo.Strikes{{AgeMicros: 920_000, Count: 2}, {AgeMicros: 910_000, Count: 1}, {AgeMicros: 900_000, Count: 1}, {AgeMicros: 800_000, Count: 1}}
-	if got := w.told(algo.Ruling{}).Strikes; !slices.Equal(got, want) {
+	if got := w.told(algo.Ruling{}).check.Strikes; !slices.Equal(got, want) {
 		t.Errorf("told of %v, want %v", got, want)
 	}
 	w.next()
 	w.pass(900_000)
 	w.ask()
-	if got := w.told(algo.Ruling{}).Strikes; len(got) != 0 {
+	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 0 {
 		t.Errorf("told again of %v", got)
 	}
 }
@@ -101,7 +102,7 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	w.pass(60_000)
 	w.ask()
 	sum := int64(0)
-	strikes := w.told(algo.Ruling{}).Strikes
+	strikes := w.told(algo.Ruling{}).check.Strikes
 	for _, s := range strikes {
 		sum += s.Count
 	}
@@ -124,7 +125,7 @@ func TestBlockIsEarnedAtOnce(t *testing.T) {
 	}
 	w.ask() // the fourth within 160 ms
 	want := []algo.Strikes{{AgeMicros: 160_002, Count: 1}, {AgeMicros: 2, Count: 3}}
-	if got := w.told(algo.Ruling{By: algo.ByPenalty, LeftMicros: 60e6}).Strikes; !slices.Equal(got, want) {
+	if got := w.told(algo.Ruling{By: algo.ByPenalty, LeftMicros: 60e6}).check.Strikes; !slices.Equal(got, want) {
 		t.Errorf("told of %v, want %v", got, want)
 	}
 	if v := w.next(); v.Outcome != answer.Blocked || w.events[metric.PenaltyEarned] != 1 {
@@ -143,12 +144,13 @@ func TestStrikesWaitForRedis(t *testing.T) {
 	w.recalls()
 	w.pass(900_000)
 	w.down = true
-	if q := w.arriving(); !w.stores.Ask(q, w.now) {
+	q := w.arriving()
+	if w.send(q); q.State() == Asking {
 		t.Fatal("it waits for a Redis that is away")
 	}
 	w.down = false
 	w.ask()
-	if got := w.told(algo.Ruling{}).Strikes; len(got) != 1 || got[0].Count != 1 {
+	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 1 || got[0].Count != 1 {
 		t.Errorf("told of %v", got)
 	}
 }
@@ -170,7 +172,7 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 	}
 	w.pass(400_000)
 	w.ask()
-	if got := w.told(algo.Ruling{}).Strikes; len(got) != 0 {
+	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 0 {
 		t.Errorf("what was blocked is told of: %v", got)
 	}
 }
@@ -191,7 +193,7 @@ func TestFactorIsKnownForASecond(t *testing.T) {
 	for _, step := range []struct{ micros, factor int64 }{{999_999, 2500}, {999_999, 2500}, {1_000_000, 0}} {
 		w.pass(step.micros)
 		w.ask()
-		if got := w.told(algo.Ruling{Allowed: true}).Factor; got != step.factor {
+		if got := w.told(algo.Ruling{Allowed: true}).check.Factor; got != step.factor {
 			t.Errorf("after %d us: asks with the factor %d, want %d", step.micros, got, step.factor)
 		}
 		w.next()
@@ -221,15 +223,15 @@ func TestIgnoredOverridesAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
 	var told []string
-	w.stores.record = &ignoredRecorder{w, &told}
+	w.stores.overrides.record = &ignoredRecorder{w, &told}
 	for n, step := range []struct {
 		tag    string
 		micros int64
 		want   int
 	}{{"r|a", 0, 1}, {"r|a", 0, 1}, {"r|b", 999_999, 1}, {"r|b", 1, 2}, {"r|a", 5e6, 2}, {"r|b", 5e6, 2}} {
 		w.pass(step.micros)
-		c := Check{Rule: w.rules.Rules[0], Tag: []byte(step.tag)}
-		w.stores.learn(&c, &redis.Reply{Ruling: algo.Ruling{Ignored: true}}, w.now.SteadyMicros)
+		a := Ask{Rule: w.rules.Rules[0], Tag: []byte(step.tag)}
+		w.stores.overrides.learn(&a, &redis.Reply{Ruling: algo.Ruling{Ignored: true}}, w.now.SteadyMicros)
 		if len(told) != step.want {
 			t.Errorf("step %d: told of %q", n, told)
 		}
@@ -264,7 +266,7 @@ func TestVerdictOfBlocks(t *testing.T) {
 		{[]Check{allowed, shadow}, answer.ShadowLimited, "shadow"},
 	} {
 		q := &Question{Checks: tc.checks}
-		if v := q.Verdict(config.FailAllow); v.Outcome != tc.outcome || v.By == nil || v.By.Rule.Name != tc.by {
+		if v := q.Verdict(); v.Outcome != tc.outcome || v.By == nil || v.By.Rule.Name != tc.by {
 			t.Errorf("%s of %v, want %s of %s", v.Outcome.Metric(), v.By, tc.outcome.Metric(), tc.by)
 		}
 	}

@@ -13,6 +13,8 @@ type Verdict struct {
 	Outcome answer.Outcome
 	// By is the check whose rule the outcome names; nil if it names none.
 	By *Check
+	// Several reports whether more rules than one reject it.
+	Several bool
 	// DelayMicros is how long a Queued request is held.
 	DelayMicros int64
 }
@@ -20,15 +22,15 @@ type Verdict struct {
 // Verdict weighs the checks, each of which is decided, undecided or unasked. The
 // order of rules and of replies makes no difference to it, but for which of two
 // rejecting rules is named. A shadow rule's check changes nothing for the request.
-func (q *Question) Verdict(mode config.FailureMode) Verdict {
+func (q *Question) Verdict() Verdict {
 	// A rejection stands, whatever became of the other checks.
 	if c := q.first(enforcedRejection); c != nil {
-		return Verdict{Event: Refused, Outcome: c.rejection(), By: c}
+		return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: q.several()}
 	}
-	// The failure mode is for the checks that were not decided. In mode local the
-	// embedded store has been asked before; if it failed, too, the request goes on.
-	undecided := q.first(enforcedUndecided) != nil
-	if undecided && mode == config.FailDeny {
+	// The failure mode of a rule is for its check, if that was not decided. In mode local
+	// the embedded store has been asked before; if it failed, too, the request goes on, as
+	// it does in mode allow. One check that denies is enough.
+	if q.first(failsDenying) != nil {
 		return Verdict{Event: Refused, Outcome: answer.FailedDeny}
 	}
 	v := Verdict{Event: Admitted, Outcome: answer.Allowed, DelayMicros: q.delayMicros()}
@@ -36,7 +38,7 @@ func (q *Question) Verdict(mode config.FailureMode) Verdict {
 		v.Event = Queued
 	}
 	switch shadow := q.first(shadowRejection); {
-	case undecided:
+	case q.first(enforcedUndecided) != nil:
 		v.Outcome = answer.FailedAllow
 	case q.first(decidedByFallback) != nil:
 		v.Outcome = answer.LocalAllowed
@@ -46,10 +48,42 @@ func (q *Question) Verdict(mode config.FailureMode) Verdict {
 	return v
 }
 
+//go:inline
 func enforcedRejection(c *Check) bool { return c.Status == Rejected && c.Enforced() }
+
+//go:inline
+func isUndecided(c *Check) bool { return c.Status == Undecided }
+
+//go:inline
 func enforcedUndecided(c *Check) bool { return c.Status == Undecided && c.Enforced() }
 func shadowRejection(c *Check) bool   { return c.Status == Rejected && !c.Enforced() }
+
+//go:inline
 func decidedByFallback(c *Check) bool { return c.Source == FromFallback }
+
+// failsDenying and failsLocally are enforced checks that were not decided, of rules with
+// these failure modes.
+//
+//go:inline
+func failsDenying(c *Check) bool {
+	return enforcedUndecided(c) && c.Rule.Failure == config.FailDeny
+}
+
+//go:inline
+func failsLocally(c *Check) bool {
+	return enforcedUndecided(c) && c.Rule.Failure == config.FailLocal
+}
+
+// several reports whether more than one check rejects the request.
+func (q *Question) several() bool {
+	n := 0
+	for i := range q.Checks {
+		if enforcedRejection(&q.Checks[i]) {
+			n++
+		}
+	}
+	return n > 1
+}
 
 // delayMicros is how long queues hold the request: the longest of their delays.
 func (q *Question) delayMicros() (delay int64) {

@@ -73,11 +73,12 @@ func (a *Asked) size(i int) size {
 	return size{a.Limits[i].Units, a.Limits[i].Burst}
 }
 
-// Cache is one worker's memory of rejections.
-type Cache struct{ table *lru.Table[Entry] }
+// Cache is one worker's memory of rejections. The zero Cache is one that is off: it remembers
+// nothing, and nothing may be kept there.
+type Cache struct{ table lru.Table[Entry] }
 
-// New makes a cache of at most size entries, of at least 1.
-func New(size int) *Cache { return &Cache{lru.New[Entry](size)} }
+// New makes a cache of at most size entries, of at least 1. Its seed differs in each worker.
+func New(size int, seed uint64) *Cache { return &Cache{*lru.New[Entry](size, seed)} }
 
 // Clear forgets everything: what was remembered may not hold any more.
 func (c *Cache) Clear() { c.table.Clear() }

@@ -57,7 +57,7 @@ func TestDecide(t *testing.T) {
 		{name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros, unknown: true},
 		{name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1)},
 	} {
-		c := New(4)
+		c := New(4, 1)
 		c.Remember(1, []byte("tag"), asks(3, tc.limit), []algo.Decision{tc.then}, now, 5*second, MaxHoldMicros)
 		out := make([]algo.Decision, 1)
 		e := c.Find(1, []byte("tag"))
@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 // too makes the answer unknown.
 func TestSeveralLimits(t *testing.T) {
 	t.Parallel()
-	c := New(4)
+	c := New(4, 1)
 	out := make([]algo.Decision, 2)
 	c.Remember(0, []byte("a"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)}, 0, 0, MaxHoldMicros)
 	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, gcra, window), 899, out); !rejects {
@@ -101,7 +101,7 @@ func TestSeveralLimits(t *testing.T) {
 
 func TestForgetAndClear(t *testing.T) {
 	t.Parallel()
-	c := New(4)
+	c := New(4, 1)
 	out := make([]algo.Decision, 1)
 	c.Remember(0, []byte("a"), asks(1, gcra), []algo.Decision{rejected(0, second, second)}, 0, 0, MaxHoldMicros)
 	c.Forget(0, []byte("a"))
@@ -118,7 +118,7 @@ func TestForgetAndClear(t *testing.T) {
 // The caller says how long a rejection may be remembered.
 func TestHold(t *testing.T) {
 	t.Parallel()
-	c, out := New(4), make([]algo.Decision, 1)
+	c, out := New(4, 1), make([]algo.Decision, 1)
 	c.Remember(0, []byte("a"), asks(1, window), []algo.Decision{rejected(0, second, second)}, 0, 0, SharedHoldMicros)
 	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, window), SharedHoldMicros-1, out); !rejects {
 		t.Error("forgotten before the hold is over")
@@ -157,7 +157,7 @@ func TestSizesAndCosts(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := New(4)
+			c := New(4, 1)
 			decisions := []algo.Decision{rejected(0, second, 300_000), admitted(5, second)}
 			then := Asked{Limits: limits, Sizes: tc.then, Costs: []int64{3, 1}}
 			c.Remember(0, []byte("a"), then, decisions, 0, 0, MaxHoldMicros)
@@ -184,7 +184,7 @@ func TestWaitBySize(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := New(4)
+			c := New(4, 1)
 			asked := Asked{Limits: []algo.Limit{gcra}, Sizes: []algo.Size{{Units: tc.units, Burst: gcra.Burst}}, Costs: []int64{3}}
 			c.Remember(0, []byte("a"), asked, []algo.Decision{rejected(0, second, 300_000)}, 0, 0, MaxHoldMicros)
 			asked.Costs = []int64{4}
@@ -211,7 +211,7 @@ func TestCalendarWindow(t *testing.T) {
 	beside := admitted(3, 2*second)
 	beside.EndsMicros = ends
 	for _, decisions := range [][]algo.Decision{{never, rejected(0, second, algo.Never)}, {beside, rejected(0, 60*second, 60*second)}} {
-		c := New(4)
+		c := New(4, 1)
 		asked, out := asks(3, month, window), make([]algo.Decision, 2)
 		c.Remember(1, []byte("a"), asked, decisions, 100*second, 5*second, MaxHoldMicros)
 		for _, age := range []int64{2*second - 1, 2 * second} {
@@ -239,7 +239,7 @@ func TestBlock(t *testing.T) {
 		{name: "the block is over", left: 1000, age: 1000, over: true},
 		{name: "without end", left: algo.Never, age: 1000, want: Block{algo.ByPenalty, algo.Never}},
 	} {
-		c := New(4)
+		c := New(4, 1)
 		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, MaxHoldMicros)
 		c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, tc.left}, now, 7, TermsHoldMicros)
 		e := c.Find(1, []byte("a"))
@@ -295,7 +295,7 @@ func TestRuling(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := New(4)
+			c := New(4, 1)
 			tc.remember(c)
 			r, known := c.Find(1, []byte("a")).Ruling(asks(tc.cost, window), now+age, make([]algo.Decision, 1))
 			if known == tc.unknown {

@@ -12,11 +12,15 @@ import "unicode/utf8"
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for len(s) > 0 {
+		if n := plainLen(s); n > 0 { // most of it, in one piece
+			dst, s = append(dst, s[:n]...), s[n:]
+			continue
+		}
 		r, size := utf8.DecodeRuneInString(s)
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))
-		case hidden(r):
+		case Hidden(r):
 			dst = appendEscape(dst, r)
 		case r == utf8.RuneError && size == 1:
 			dst = append(dst, "\uFFFD"...)
@@ -28,8 +32,18 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// hidden reports whether a terminal would do something else than show r.
-func hidden(r rune) bool {
+// plainLen is how many bytes from the front are ASCII that stands for itself.
+func plainLen(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// Hidden reports whether a terminal would do something else than show r.
+func Hidden(r rune) bool {
 	return r < 0x20 || 0x7f <= r && r < 0xa0 || // C0, DEL, C1
 		r == 0x061c || r == 0x200e || r == 0x200f || // marks of direction
 		0x2028 <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 // lines; embeddings, overrides, isolates

@@ -76,8 +76,10 @@ type Book struct {
 	closed   bool     // the configuration ends: what is still to come is given back
 }
 
-// NewBook makes an empty Book.
-func NewBook(r Returner) *Book { return &Book{table: lru.New[*Lease](maxLeases), returner: r} }
+// NewBook makes an empty Book. Its seed differs in each worker.
+func NewBook(r Returner, seed uint64) *Book {
+	return &Book{table: lru.New[*Lease](maxLeases, seed), returner: r}
+}
 
 // Of is the lease of an identity. It counts one request.
 func (b *Book) Of(list int, tag []byte, limit *config.Limit, nowMicros int64) *Lease {

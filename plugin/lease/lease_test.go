@@ -41,7 +41,7 @@ func newMesh(t *testing.T, workers int, limit algo.Limit, units, ttl int64) *mes
 	m.limit = config.Limit{Limit: limit, Lease: &config.Lease{Units: units, TTLMicros: ttl}}
 	for i := range workers {
 		w := &worker{mesh: m, skew: int64(i) * 12_345_678}
-		w.book = NewBook(w)
+		w.book = NewBook(w, 1)
 		m.workers = append(m.workers, w)
 	}
 	return m

@@ -22,7 +22,7 @@ func FuzzSlot(f *testing.F) {
 	}
 	p := policy(f, limits...)
 	m := newMemory()
-	s := New(m, Options{Slots: 1})
+	s := New(m, chance{}, Options{Slots: 1})
 	key, seed := slotOfTag(f, s, "r|a"), m.data[seedKey]
 	fingerprint := s.identity.fingerprint
 	f.Add([]byte(nil), true, t0)
@@ -41,7 +41,7 @@ func FuzzSlot(f *testing.F) {
 		}
 		m := newMemory()
 		m.data[seedKey], m.data[key] = seed, versioned{data, 1}
-		s := New(m, Options{Slots: 1})
+		s := New(m, chance{}, Options{Slots: 1})
 		out := make([]algo.Decision, len(limits))
 		at, allowed, err := s.Take(p, []byte("r|a"), now, 1, out)
 		if err != nil {

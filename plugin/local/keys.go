@@ -1,8 +1,9 @@
 package local
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // slotKeys are the names of the slots in the shared data: one string, cut up,
@@ -13,15 +14,18 @@ type slotKeys struct {
 }
 
 const (
-	slotKeyFormat = "sluice.local.%08x"
-	slotKeyLen    = len("sluice.local.00000000")
+	slotKeyPrefix = "sluice.local."
+	slotKeyLen    = len(slotKeyPrefix) + 8 // with the slot's number in hexadecimal
 )
 
 func newSlotKeys(slots int) slotKeys {
 	var names strings.Builder
 	names.Grow(slots * slotKeyLen)
 	for i := range slots {
-		fmt.Fprintf(&names, slotKeyFormat, i)
+		names.WriteString(slotKeyPrefix)
+		for shift := 28; shift >= 0; shift -= 4 {
+			names.WriteByte(text.LowerHex[i>>shift&15])
+		}
 	}
 	return slotKeys{names.String(), uint32(slots)}
 }

@@ -55,7 +55,7 @@ func (s *Store) locate(tag []byte) (key string, err error) {
 	s.hash.Reset()
 	s.hash.Write(s.secret)
 	s.hash.Write(tag)
-	s.digest = s.hash.Sum(s.digest[:0])
+	s.digest = s.hash.AppendSum(s.digest[:0])
 	s.identity.fingerprint = fingerprintOf(s.digest)
 	return s.keys.at(binary.LittleEndian.Uint32(s.digest[fingerprintSize:])), nil
 }

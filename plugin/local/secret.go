@@ -3,7 +3,6 @@ package local
 import (
 	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 )
 
 // seedKey is where the seed lies in the shared data: the first worker that needs
@@ -26,7 +25,7 @@ func (s *Store) learnSecret() error {
 	s.hash.Reset()
 	s.hash.Write(seed)
 	s.hash.Write([]byte(s.namespace))
-	s.secret = s.hash.Sum(nil)
+	s.secret = s.hash.AppendSum(nil)
 	return nil
 }
 
@@ -45,7 +44,7 @@ func (s *Store) seed() ([]byte, error) {
 		}
 		seed = nil
 		for range seedSize / 8 {
-			seed = binary.LittleEndian.AppendUint64(seed, rand.Uint64())
+			seed = binary.LittleEndian.AppendUint64(seed, s.chance.Uint64())
 		}
 		if err := s.shared.Set(seedKey, seed, cas); err != nil && !errors.Is(err, ErrCASMismatch) {
 			return nil, err

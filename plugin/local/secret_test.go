@@ -11,12 +11,12 @@ import (
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	p, m := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 5, WindowMicros: hour}), newMemory()
-	one, other := New(m, Options{Namespace: "0:a"}), New(m, Options{Namespace: "1:a"})
+	one, other := New(m, chance{}, Options{Namespace: "0:a"}), New(m, chance{}, Options{Namespace: "1:a"})
 	take(t, one, p, "r|a", t0, 3)
 	if out, _ := take(t, other, p, "r|a", t0, 0); out[0].Remaining != 5 {
 		t.Errorf("%d remain in the other namespace, want 5", out[0].Remaining)
 	}
-	if out, _ := take(t, New(m, Options{Namespace: "0:a"}), p, "r|a", t0, 0); out[0].Remaining != 2 {
+	if out, _ := take(t, New(m, chance{}, Options{Namespace: "0:a"}), p, "r|a", t0, 0); out[0].Remaining != 2 {
 		t.Errorf("%d remain in the same namespace, want 2", out[0].Remaining)
 	}
 }
@@ -26,7 +26,7 @@ func TestNamespaces(t *testing.T) {
 func TestSlotsDependOnASecret(t *testing.T) {
 	t.Parallel()
 	const tags = 100
-	first, second := New(newMemory(), Options{}), New(newMemory(), Options{})
+	first, second := New(newMemory(), chance{}, Options{}), New(newMemory(), chance{}, Options{})
 	same := 0
 	for i := range tags {
 		tag := string(rune('a' + i))
@@ -43,7 +43,7 @@ func TestSlotsDependOnASecret(t *testing.T) {
 func TestWorkersShareTheSecret(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	first, second := New(m, Options{}), New(m, Options{})
+	first, second := New(m, chance{}, Options{}), New(m, chance{}, Options{})
 	m.beside = func() {
 		m.beside = nil
 		slotOfTag(t, second, "r|a")
@@ -52,7 +52,7 @@ func TestWorkersShareTheSecret(t *testing.T) {
 	if !bytes.Equal(first.secret, second.secret) {
 		t.Error("two workers have two secrets")
 	}
-	if m.data[seedKey] = (versioned{[]byte("garbage"), 9}); slotOfTag(t, New(m, Options{}), "r|a") == "" {
+	if m.data[seedKey] = (versioned{[]byte("garbage"), 9}); slotOfTag(t, New(m, chance{}, Options{}), "r|a") == "" {
 		t.Error("no slot")
 	}
 	if n := len(m.data[seedKey].value); n != seedSize {

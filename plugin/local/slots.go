@@ -12,15 +12,15 @@ import (
 // entry of a worker whose VM died ends with its ttl.
 
 // newHolder draws what a worker's entry is under. There are few workers.
-func newHolder() int64 { return 1 + rand.Int64N(1<<31) }
+func newHolder(chance rand.Source) int64 { return 1 + int64(chance.Uint64()>>33) }
 
-// Holding says how many slots this worker holds of the identity that the next call of
+// Occupying says how many slots this worker occupies of the identity that the next call of
 // Decide is about.
-func (s *Store) Holding(slots int64) { s.identity.held = slots }
+func (s *Store) Occupying(slots int64) { s.identity.held = slots }
 
-// Hold says how many slots of an identity this worker holds: fewer than before, or as
+// Occupy says how many slots of an identity this worker occupies: fewer than before, or as
 // many as before, whose ttl begins anew.
-func (s *Store) Hold(p *algo.Plan, tag []byte, nowMicros, held int64) error {
+func (s *Store) Occupy(p *algo.Plan, tag []byte, nowMicros, held int64) error {
 	id := &s.identity
 	r := s.begin(p, tag)
 	for s.load(&r, nowMicros, nil) {

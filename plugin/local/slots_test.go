@@ -29,7 +29,7 @@ type slotWorker struct {
 func (w *slotWorker) take(now, slots int64) bool {
 	w.t.Helper()
 	out := make([]algo.Decision, 2)
-	w.store.Holding(w.held)
+	w.store.Occupying(w.held)
 	_, allowed, err := w.store.TakeEach(w.plan, []byte("r|a"), now, []int64{1, slots}, out)
 	if err != nil {
 		w.t.Fatal(err)
@@ -43,7 +43,7 @@ func (w *slotWorker) take(now, slots int64) bool {
 func (w *slotWorker) hold(now, held int64) {
 	w.t.Helper()
 	w.held = held
-	if err := w.store.Hold(w.plan, []byte("r|a"), now, held); err != nil {
+	if err := w.store.Occupy(w.plan, []byte("r|a"), now, held); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -53,8 +53,8 @@ func TestSlotsOfTwoWorkers(t *testing.T) {
 	t.Parallel()
 	shared := newMemory()
 	p := slotPlan(t, 5)
-	a := &slotWorker{t: t, store: New(shared, Options{}), plan: p}
-	b := &slotWorker{t: t, store: New(shared, Options{}), plan: p}
+	a := &slotWorker{t: t, store: New(shared, chance{}, Options{}), plan: p}
+	b := &slotWorker{t: t, store: New(shared, chance{}, Options{}), plan: p}
 	now := int64(t0)
 	want := func(what string, got, want bool) {
 		t.Helper()
@@ -90,7 +90,7 @@ func TestSlotsOfTwoWorkers(t *testing.T) {
 func TestEvictedSlots(t *testing.T) {
 	t.Parallel()
 	p := slotPlan(t, 5)
-	a := &slotWorker{t: t, store: New(newMemory(), Options{}), plan: p}
+	a := &slotWorker{t: t, store: New(newMemory(), chance{}, Options{}), plan: p}
 	if !a.take(t0, 4) {
 		t.Fatal("refused")
 	}

@@ -1,12 +1,12 @@
 package local
 
 import (
-	"crypto/sha256"
 	"errors"
-	"hash"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/sha256"
 )
 
 // SharedData is the memory that the workers of one Envoy share:
@@ -49,11 +49,12 @@ const (
 // Stores may share their data.
 type Store struct {
 	shared    SharedData
+	chance    rand.Source
 	slotBytes int
 	namespace string
 	keys      slotKeys
 	secret    []byte // what tags are hashed with, see secret.go; nil until it is known
-	hash      hash.Hash
+	hash      *sha256.Hash
 	digest    []byte
 	costs     []int64         // scratch
 	out       []algo.Decision // scratch, for as many limits as any plan has had
@@ -63,8 +64,9 @@ type Store struct {
 	evictions uint64
 }
 
-// New returns a Store over shared. It touches no data yet.
-func New(shared SharedData, opts Options) *Store {
+// New returns a Store over shared. It touches no data yet. From chance it draws its own
+// number among those that share the data and, if it is the first, what tags are hashed with.
+func New(shared SharedData, chance rand.Source, opts Options) *Store {
 	if opts.Slots <= 0 {
 		opts.Slots = DefaultSlots
 	}
@@ -73,11 +75,12 @@ func New(shared SharedData, opts Options) *Store {
 	}
 	return &Store{
 		shared:    shared,
+		chance:    chance,
 		slotBytes: opts.SlotBytes,
 		namespace: opts.Namespace,
 		keys:      newSlotKeys(opts.Slots),
 		hash:      sha256.New(),
-		identity:  identity{holder: newHolder()},
+		identity:  identity{holder: newHolder(chance)},
 	}
 }
 

@@ -5,11 +5,13 @@ package lru
 
 import (
 	"bytes"
-	"hash/maphash"
+
+	"github.com/sluiceproxy/sluice/plugin/keyhash"
 )
 
 // Table maps an identity (a tag under a list of limits) to a V. The tiers of a
-// rule share their tags, so a tag alone does not identify an entry.
+// rule share their tags, so a tag alone does not identify an entry. The zero Table is one that is
+// off: it holds nothing, and nothing may be Put there.
 type Table[V any] struct {
 	chunks  [][]entry[V] // all but the last are full
 	used    int32        // entries in use
@@ -17,7 +19,7 @@ type Table[V any] struct {
 	newest  int32
 	oldest  int32
 	size    int
-	seed    maphash.Seed
+	key     keyhash.Key
 }
 
 type entry[V any] struct {
@@ -42,15 +44,17 @@ const (
 )
 
 // at is an entry that is in use. It stays where it is.
+//
+//go:inline
 func (t *Table[V]) at(i int32) *entry[V] { return &t.chunks[i>>chunkShift][i&(chunkLen-1)] }
 
-// New makes a table of at most size entries, of at least 1.
-func New[V any](size int) *Table[V] {
+// New makes a table of at most size entries, of at least 1. Its seed differs in each worker.
+func New[V any](size int, seed uint64) *Table[V] {
 	buckets := 1
 	for buckets < size {
 		buckets *= 2
 	}
-	t := &Table[V]{buckets: make([]int32, buckets), size: size, seed: maphash.MakeSeed()}
+	t := &Table[V]{buckets: make([]int32, buckets), size: size, key: keyhash.New(seed)}
 	t.Clear()
 	return t
 }
@@ -67,7 +71,10 @@ func (t *Table[V]) Clear() {
 // Get is the value of an identity, nil if it has none. It counts as a use. The
 // pointer is good until another identity takes its place.
 func (t *Table[V]) Get(list int, tag []byte) *V {
-	i := t.find(list, tag, maphash.Bytes(t.seed, tag))
+	if t.used == 0 {
+		return nil
+	}
+	i := t.find(list, tag, t.key.Sum(tag))
 	if i == none {
 		return nil
 	}
@@ -79,7 +86,7 @@ func (t *Table[V]) Get(list int, tag []byte) *V {
 // Put is the value of an identity, which gets one if it has none: fresh is true
 // then, and the value is what another identity left behind, or zero.
 func (t *Table[V]) Put(list int, tag []byte) (value *V, fresh bool) {
-	hash := maphash.Bytes(t.seed, tag)
+	hash := t.key.Sum(tag)
 	i := t.find(list, tag, hash)
 	fresh = i == none
 	if fresh {
@@ -102,6 +109,7 @@ func (t *Table[V]) find(list int, tag []byte, hash uint64) int32 {
 	return none
 }
 
+//go:inline
 func (t *Table[V]) bucket(hash uint64) *int32 { return &t.buckets[hash&uint64(len(t.buckets)-1)] }
 
 // place finds room for an identity: a new entry, or the oldest one's.
@@ -134,6 +142,8 @@ func (t *Table[V]) unchain(i int32) {
 }
 
 // unlink takes an entry out of the order of use.
+//
+//go:inline
 func (t *Table[V]) unlink(i int32) {
 	e := t.at(i)
 	if e.newer == none {
@@ -149,6 +159,8 @@ func (t *Table[V]) unlink(i int32) {
 }
 
 // link makes an entry the one used last.
+//
+//go:inline
 func (t *Table[V]) link(i int32) {
 	e := t.at(i)
 	e.newer, e.older = none, t.newest

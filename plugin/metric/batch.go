@@ -61,6 +61,7 @@ type counter struct {
 type gauge struct {
 	id    uint32
 	last  bool
+	show  bool // even what this worker has told before, see Show
 	value int64
 	told  int64
 }
@@ -108,6 +109,8 @@ func (b *Batch) Histogram(name string) Histogram {
 }
 
 // Inc counts 1.
+//
+//go:inline
 func (b *Batch) Inc(c Counter) {
 	b.counters[c].count++
 	b.changed = true
@@ -127,6 +130,13 @@ func (b *Batch) Set(g Gauge, value int64) {
 		b.gauges[g].value = value
 		b.changed = true
 	}
+}
+
+// Show sets a gauge that Last has defined: with the next flush it shows the value, whatever
+// others have set since this worker last did.
+func (b *Batch) Show(g Gauge, value int64) {
+	b.gauges[g].value, b.gauges[g].show = value, true
+	b.changed = true
 }
 
 // Observe gives a value to a histogram. If many come between two flushes, the
@@ -181,13 +191,13 @@ func (b *Batch) Flush() {
 
 func (b *Batch) tell(g *gauge) {
 	switch {
-	case g.value == g.told || g.id == 0:
+	case g.value == g.told && !g.show || g.id == 0:
 	case g.last:
 		b.host.Record(g.id, uint64(g.value))
 	default:
 		b.host.Add(g.id, g.value-g.told)
 	}
-	g.told = g.value
+	g.told, g.show = g.value, false
 }
 
 // Close flushes, and takes this worker's part out of the sums.

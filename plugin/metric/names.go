@@ -103,6 +103,9 @@ const (
 	outcomeElement = ".outcome."
 )
 
+// BuildInfo is the gauge whose name has the version of the build.
+func BuildInfo(version string) string { return "sluice.version." + version + ".build_info" }
+
 // Requests is the counter of the requests of an outcome.
 func Requests(outcome string) string { return "sluice.outcome." + outcome + ".requests_total" }
 
@@ -129,6 +132,19 @@ func RedisErrors(cause string) string { return "sluice.redis.cause." + cause + "
 
 // BreakerWorkers is the gauge of the workers whose breaker is in a state.
 func BreakerWorkers(state string) string { return "sluice.redis.state." + state + ".breaker_workers" }
+
+// RedisMemory is the gauge of the bytes that a Redis uses ("used") or may use ("max").
+func RedisMemory(cluster, kind string) string {
+	return redisOf(cluster) + "kind." + kind + ".memory_bytes"
+}
+
+// RedisEvictedKeys is the counter of the keys that a Redis has evicted.
+func RedisEvictedKeys(cluster string) string { return redisOf(cluster) + "evicted_keys_total" }
+
+// RedisKeys is the gauge of the keys in a Redis' database.
+func RedisKeys(cluster string) string { return redisOf(cluster) + "keys" }
+
+func redisOf(cluster string) string { return "sluice.redis.cluster." + Escape(cluster) + "." }
 
 // OffenderRejections is the gauge of the rejections of a rank, from "1" on.
 func OffenderRejections(rank string) string {

@@ -10,8 +10,9 @@ package offenders
 import (
 	"bytes"
 	"cmp"
-	"hash/maphash"
 	"slices"
+
+	"github.com/sluiceproxy/sluice/plugin/keyhash"
 )
 
 // Sketch is one worker's counts. It is not safe for concurrent use.
@@ -22,7 +23,7 @@ type Sketch struct {
 	heap    []int32 // indices of places: the lowest count is at the root
 	order   []int32 // scratch of Top
 	buckets []int32 // a power of two; heads of chains
-	seed    maphash.Seed
+	key     keyhash.Key
 }
 
 // Offender is an identity that was rejected.
@@ -46,13 +47,13 @@ type place struct {
 
 const none = -1
 
-// New makes a Sketch of at least one place.
-func New(size int) *Sketch {
+// New makes a Sketch of at least one place. Its seed differs in each worker.
+func New(size int, seed uint64) *Sketch {
 	buckets := 1
 	for buckets < size {
 		buckets *= 2
 	}
-	s := &Sketch{size: size, buckets: make([]int32, buckets), seed: maphash.MakeSeed()}
+	s := &Sketch{size: size, buckets: make([]int32, buckets), key: keyhash.New(seed)}
 	s.Reset()
 	return s
 }
@@ -72,7 +73,7 @@ func (s *Sketch) Total() int64 { return s.total }
 // Add counts a rejection of an identity, whose tag is copied, by a rule.
 func (s *Sketch) Add(rule string, tag []byte) {
 	s.total++
-	hash := maphash.Bytes(s.seed, tag)
+	hash := s.key.Sum(tag)
 	i := s.find(tag, hash)
 	if i == none {
 		i = s.take(rule, tag, hash)

@@ -34,7 +34,7 @@ func TestCounts(t *testing.T) {
 		{"a newcomer takes the lowest place and its count", "a a a b b c d", []string{"r r|a 3-0", "r r|b 2-0", "r r|d 2-1"}},
 		{"and loses it to the next", "a a a b b c d d e", []string{"r r|a 3-0", "r r|d 3-1", "r r|e 3-2"}},
 	} {
-		s := New(3)
+		s := New(3, 1)
 		s.addAll(c.stream)
 		if got := s.list(); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
@@ -44,7 +44,7 @@ func TestCounts(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	t.Parallel()
-	s := New(2)
+	s := New(2, 1)
 	s.addAll("a a b c c c")
 	s.Reset()
 	if s.Total() != 0 || s.list() != nil {
@@ -58,7 +58,7 @@ func TestReset(t *testing.T) {
 
 func TestTopStops(t *testing.T) {
 	t.Parallel()
-	s := New(5)
+	s := New(5, 1)
 	s.addAll("a b c")
 	n := 0
 	for range s.Top {
@@ -82,7 +82,7 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 2, 7, 100, 1000} {
 		for seed := range uint64(5) {
-			draw, s, truth := zipf(seed, 5000), New(size), map[string]int64{}
+			draw, s, truth := zipf(seed, 5000), New(size, 1), map[string]int64{}
 			const n = 20000
 			for range n {
 				tag := fmt.Sprintf("r|%d", draw.Uint64())
@@ -117,7 +117,7 @@ func checkBounds(t *testing.T, s *Sketch, truth map[string]int64, n, size int64)
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	s := New(10)
+	s := New(10, 1)
 	if got, want := string(s.AppendReport(nil, 60)), `{"event":"top_offenders","seconds":60,"rejections":0,"offenders":[]}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -146,7 +146,7 @@ func TestReport(t *testing.T) {
 
 // In steady state counting allocates nothing, whoever is rejected.
 func TestAllocations(t *testing.T) {
-	s, n := New(64), 0
+	s, n := New(64, 1), 0
 	tag := []byte("r|0000")
 	work := func() {
 		for range 200 {
@@ -169,7 +169,7 @@ func FuzzBounds(f *testing.F) {
 	f.Add(uint8(9), []byte("zyxwvutsrqponmlkjihgfedcba"))
 	f.Fuzz(func(t *testing.T, size uint8, stream []byte) {
 		m := int64(max(size, 1))
-		s, truth := New(int(m)), map[string]int64{}
+		s, truth := New(int(m), 1), map[string]int64{}
 		for _, c := range stream {
 			tag := "r|" + string(c)
 			truth[tag]++
@@ -192,7 +192,7 @@ func BenchmarkAdd(b *testing.B) {
 		identities int
 	}{{"few", 50}, {"many", 1_000_000}} {
 		b.Run(c.name, func(b *testing.B) {
-			draw, s := zipf(1, c.identities), New(100)
+			draw, s := zipf(1, c.identities), New(100, 1)
 			tags := make([][]byte, 1<<14)
 			for i := range tags {
 				tags[i] = fmt.Appendf(nil, "per-user|%d", draw.Uint64())
@@ -209,7 +209,7 @@ func BenchmarkAdd(b *testing.B) {
 // A report is one line that a terminal shows as it is, whoever chose the identities.
 func TestReportHasNoControls(t *testing.T) {
 	t.Parallel()
-	s := New(10)
+	s := New(10, 1)
 	s.Add("r", []byte("r|a\u009b2Jb\u202ec"))
 	got := string(s.AppendReport(nil, 1))
 	if want := `"identity":"a\u009b2Jb\u202ec"`; !strings.Contains(got, want) {

@@ -12,9 +12,13 @@ type nullHost struct{ sent int }
 func (*nullHost) OpenStream() error           { return nil }
 func (h *nullHost) Send(b []byte) error       { h.sent += len(b); return nil }
 func (*nullHost) CloseStream()                {}
+func (*nullHost) SwapStreams()                {}
+func (*nullHost) CloseStatus() uint32         { return 0 }
 func (*nullHost) Warn(string)                 {}
 func (*nullHost) Info(string)                 {}
 func (*nullHost) Tried(bool, string)          {}
+func (*nullHost) Turn(int64) bool             { return false }
+func (*nullHost) Examined(Vitals, int64)      {}
 func (*nullHost) RequestFailed(Cause)         {}
 func (*nullHost) RoundTrip(int64)             {}
 func (*nullHost) Reconnected()                {}
@@ -42,7 +46,7 @@ func (w *nullWaiter) Expired(int, int64) { w.expired++ }
 func (w *nullWaiter) check(c *Conn, s *Script, tag []byte, now int64) {
 	c.Begin(now)
 	w.charge = Charge{Script: s, Tag: tag, Cost: 1}
-	w.charge.Nonce = c.Add(w, 0, w.charge)
+	w.charge.Nonce = c.Add(w, 0, Check{Script: s, Tag: tag, Cost: 1})
 	c.Flush(now)
 }
 
@@ -58,7 +62,7 @@ func TestNothingAllocates(t *testing.T) {
 
 		flight  = newSlotRig(t).script
 		taken   = []byte(slotsAllowed)
-		renewed = []int64{7, 1, 8, 2}
+		renewed = []Slots{{7, 1}, {8, 2}}
 	)
 	for name, run := range map[string]func(*Conn, *nullWaiter){
 		"check and reply": func(c *Conn, w *nullWaiter) {
@@ -87,7 +91,7 @@ func TestNothingAllocates(t *testing.T) {
 		"slots": func(c *Conn, w *nullWaiter) {
 			w.check(c, flight, tag, now)
 			c.Received(taken, now)
-			c.Release(Charge{Script: flight, Tag: tag, Cost: 1, Nonce: 7}, now)
+			c.Release(flight, tag, Slots{7, 1}, now)
 			c.Received(ok, now)
 			c.Renew(flight, tag, renewed, now)
 			c.Flush(now)
@@ -96,7 +100,7 @@ func TestNothingAllocates(t *testing.T) {
 		"a settlement": func(c *Conn, w *nullWaiter) {
 			w.check(c, s, tag, now)
 			c.Received(reply, now)
-			c.Settle(w.charge, now)
+			c.Settle(w.charge, nil, now)
 			c.Tick(now)
 			c.Received(ok, now)
 		},
@@ -136,11 +140,12 @@ func TestNothingAllocates(t *testing.T) {
 
 func BenchmarkEncodeCheck(b *testing.B) {
 	s := testScript(b)
-	e := entry{charge: Charge{Tag: []byte("per-user|0123456789abcdef0123456789abcdef"), Cost: 1}}
+	k := command{check: check{costs: []int64{1}}}
+	k.script, k.tag = s, []byte("per-user|0123456789abcdef0123456789abcdef")
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		out = s.appendCall(out[:0], &e)
+		out = k.appendTo(out[:0])
 	}
 	b.SetBytes(int64(len(out)))
 }

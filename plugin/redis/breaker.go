@@ -72,7 +72,7 @@ func (b *breaker) close() { b.state, b.row, b.silent, b.probes = Closed, 0, 0, 0
 // probeTag is whose hash slot the next probe asks: in turn the one that was
 // decided last, the one that failed last, and any other. So whichever shards of
 // several answer, one of the next probes finds them.
-func (b *breaker) probeTag(random *random) []byte {
+func (b *breaker) probeTag() []byte {
 	b.probes++
 	switch turn := b.probes % 3; {
 	case turn == 1 && len(b.decidedTag) > 0:
@@ -80,7 +80,7 @@ func (b *breaker) probeTag(random *random) []byte {
 	case turn > 0 && len(b.failedTag) > 0:
 		return b.failedTag
 	}
-	return strconv.AppendUint([]byte("sluice"), random.next(), 36)
+	return strconv.AppendUint([]byte("sluice"), b.pauses.random.next(), 36)
 }
 
 // recent counts what happened in the last second, or up to a tenth less.

@@ -66,7 +66,7 @@ func TestWhatEndsARowOfFailures(t *testing.T) {
 			r.allow(1)
 			r.trip(3)
 			tc.do(r)
-			if got := r.conn.breaker.row == 0; got != tc.ends {
+			if got := r.conn.link.health.breaker.row == 0; got != tc.ends {
 				t.Errorf("ends the row: %v, want %v", got, tc.ends)
 			}
 		})
@@ -98,7 +98,7 @@ func TestBreakerOpensOnTimeouts(t *testing.T) {
 	}
 	r.passPause()
 	r.answer("-LOADING x\r\n")
-	if pause := r.conn.breaker.dueMicros - r.now; pause < 160*ms {
+	if pause := r.conn.link.health.breaker.dueMicros - r.now; pause < 160*ms {
 		t.Errorf("the second pause is %d us: an answer to an earlier request made it short", pause)
 	}
 }
@@ -116,7 +116,7 @@ func TestReadOnlyIsOneFailure(t *testing.T) {
 	for _, w := range clients {
 		w.wantAll(causeNames[ErrorReply])
 	}
-	if got := r.conn.breaker.row; got != 1 {
+	if got := r.conn.link.health.breaker.row; got != 1 {
 		t.Errorf("%d failures, want 1", got)
 	}
 	w := r.request("b").flush()

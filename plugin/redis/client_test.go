@@ -66,7 +66,7 @@ func (w *client) flush() *client {
 	for i, tag := range w.tags {
 		from := len(w.tagBytes)
 		w.tagBytes = append(w.tagBytes, tag...)
-		w.nonces = append(w.nonces, c.Add(w, i, Charge{Script: w.rig.script, Tag: w.tagBytes[from:], Cost: 1}))
+		w.nonces = append(w.nonces, c.Add(w, i, Check{Script: w.rig.script, Tag: w.tagBytes[from:], Cost: 1}))
 	}
 	c.Flush(w.rig.now)
 	return w

@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"bytes"
-
-	"github.com/sluiceproxy/sluice/redisresp"
-)
+import "bytes"
 
 // Some managed Redis do not let scripts call TIME. Amazon ElastiCache Serverless
 // answers "ERR This Redis command is not allowed from script"
@@ -14,19 +10,6 @@ import (
 // expiry (algo.Plan.ScriptWithoutTime). If it was another command that is missing,
 // those fail in the same way.
 
-// lacksTime reports whether an entry is to be sent again without TIME.
-func (c *Conn) lacksTime(e *entry, r redisresp.Reply) bool {
-	if e.byKey || r.Kind != redisresp.Error || !refusesCommand(r.Bytes) {
-		return false
-	}
-	if !c.byKey {
-		c.byKey = true
-		c.host.Info(c.name() + " does not let scripts call TIME: from now on they tell the time by a key's expiry, to the millisecond")
-	}
-	e.byKey = true
-	return true
-}
-
 // refusesCommand reports whether an error says that a script may not call a
 // command at all, whoever asks.
 func refusesCommand(text []byte) bool {
@@ -35,7 +18,7 @@ func refusesCommand(text []byte) bool {
 		bytes.Contains(text, []byte("nknown ")) && bytes.Contains(text, []byte("ommand called from"))
 }
 
-// clock is what is known of Redis' time.
+// clock is Redis' time, as far as it is known.
 type clock struct {
 	known       bool
 	aheadMicros int64 // of the worker's steady clock
@@ -44,9 +27,4 @@ type clock struct {
 // hear takes the time of a reply.
 func (k *clock) hear(redisMicros, nowMicros int64) {
 	k.known, k.aheadMicros = true, redisMicros-nowMicros
-}
-
-// RedisMicros is Redis' time as last heard, and whether it ever was.
-func (c *Conn) RedisMicros(nowMicros int64) (micros int64, known bool) {
-	return nowMicros + c.clock.aheadMicros, c.clock.known
 }

@@ -1,122 +1,31 @@
 package redis
 
-import (
-	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/redisresp"
-)
-
-// Waiter is told what becomes of each check that was flushed. Each check gets
-// exactly one last call, Decided or Failed, however long that takes; Expired may
-// come before it, once. In a call a Waiter may refund charges, but begins no
-// request.
-type Waiter interface {
-	// Resize tells that nothing was charged, as the check's sizes are for another
-	// time than r.AtMicros or, if r.Factor is not 0, for another factor than that. It
-	// returns the sizes to ask with once more, which are copied; nil if there are none,
-	// and the reply makes no sense.
-	Resize(index int, r *Reply, nowMicros int64) []algo.Size
-	// Decided brings Redis' answer. After Expired it is a late one.
-	Decided(index int, r *Reply, nowMicros int64)
-	// Failed tells that Redis will never decide this check.
-	Failed(index int, cause Cause, nowMicros int64)
-	// Expired tells that the check has waited for the timeout.
-	Expired(index int, nowMicros int64)
-}
-
-// Host is what a Conn needs of the world around it. A Host must not call back
-// into the Conn during these calls, except for Closed where noted.
-type Host interface {
-	// OpenStream opens a stream. Closed may be called before it returns.
-	OpenStream() error
-	// Send writes whole commands to the open stream. Closed may be called before
-	// it returns.
-	Send(commands []byte) error
-	// CloseStream ends the stream. From then on neither Received nor Closed is
-	// called for it.
-	CloseStream()
-	// Warn and Info log one line each.
-	Warn(line string)
-	Info(line string)
-	// Tried brings the line about the trial, see Options.Try: Redis can be used,
-	// or not.
-	Tried(ok bool, line string)
-}
-
-// Observer counts what happens. It calls nothing of the Conn.
-type Observer interface {
-	// RequestFailed: Redis did not decide a request, or one of its checks. A
-	// request is told once, with the first cause.
-	RequestFailed(cause Cause)
-	// RoundTrip: the time from sending a check to its decision. Late ones are
-	// told too, or Redis would never seem slower than the timeout.
-	RoundTrip(micros int64)
-	// Reconnected: a stream was opened in place of one that was lost. What
-	// answers now may not hold the charges that were made before.
-	Reconnected()
-	// Refunded: a command was queued that gives a charge back.
-	Refunded()
-	// BreakerChanged: the breaker is in another state now.
-	BreakerChanged(state BreakerState)
-}
-
-// Options configure a Conn. Durations are in microseconds.
-type Options struct {
-	KeyPrefix          string
-	Username, Password string
-	Database           int64
-	TimeoutMicros      int64
-	MaxPending         int64 // requests that may have commands in the pipe
-	Breaker            config.Breaker
-	Cluster            string // Envoy's name of the cluster, for the log
-	Try                bool   // whether to try Redis with the first tick
-	Seed               uint64 // for jitter and nonces: different in each worker
-}
+import "github.com/sluiceproxy/sluice/redisresp"
 
 // Conn is one pipelined connection with its breaker.
 type Conn struct {
-	host     Host
-	observer Observer
 	options  Options
-	random   random
-	nonce    int64
-
-	pipe      pipeline
-	settling  settling
-	releasing releasing
-	listening listening
-	byKey     bool // scripts may not call TIME, see clock.go
-	breaker   breaker
-	stream    stream
-
-	used        bool   // Begin has been called
-	begunMicros int64  // when that was
-	added       int    // checks since then
-	out         []byte // commands that are queued
-	deferring   bool   // they leave together at the end of the callback
-	reply       Reply  // of the check that is being answered
-	values      []int64
-	clock       clock
-	retries     [Retries]int64
-
-	trial        trial
-	complaint    complaint
-	reported     string // why Redis does not decide, as logged last; "" if it does
-	warned       bool   // a failed request has been logged
-	warnedMicros int64  // the last time
+	link     link     // the way to Redis
+	requests requests // that wait for checks in the pipe
+	outbox   outbox   // errands, for which no request waits
 }
 
 // New makes a Conn. Nothing is opened before the first request or, with
 // Options.Try, the first tick.
 func New(host Host, observer Observer, options Options) *Conn {
-	c := &Conn{host: host, observer: observer, options: options}
-	c.random.state = options.Seed
-	c.nonce = int64(c.random.next() >> 1)
-	c.listening.periodMicros = tickMicros(options.TimeoutMicros)
+	c := &Conn{options: options}
+	chance := &random{options.Seed}
 	b := &options.Breaker
-	p := pauses{shortestMicros: b.MinOpenMicros, longestMicros: b.MaxOpenMicros, random: &c.random}
-	c.breaker = breaker{limit: b.Failures, pauses: p}
-	c.stream = stream{decoder: redisresp.NewDecoder(replyLimits), reopen: p}
+	p := pauses{shortestMicros: b.MinOpenMicros, longestMicros: b.MaxOpenMicros, random: chance}
+	c.link = link{
+		options: &c.options, observer: observer, requests: &c.requests, outbox: &c.outbox,
+		stream: stream{host: host, decoder: redisresp.NewDecoder(replyLimits), reopen: p},
+		health: health{host: host, observer: observer, options: &c.options, breaker: breaker{limit: b.Failures, pauses: p}},
+	}
+	c.link.pipe.listening.periodMicros = tickMicros(options.TimeoutMicros)
+	c.link.rotation.maxAgeMicros = options.MaxAgeMicros
+	c.requests.link, c.requests.nonce = &c.link, int64(chance.next()>>1)
+	c.outbox.link, c.outbox.maxPending = &c.link, options.MaxPending
 	return c
 }
 
@@ -124,151 +33,236 @@ func New(host Host, observer Observer, options Options) *Conn {
 // Unless it returns NoCause the request must not wait for Redis, and there is
 // nothing to undo.
 func (c *Conn) Begin(nowMicros int64) Cause {
-	c.used = true
 	cause := NoCause
 	switch {
-	case c.breaker.state != Closed:
+	case c.link.health.breaker.state != Closed:
 		cause = BreakerOpen
-	case c.pipe.waiting >= c.options.MaxPending:
+	case c.requests.waiting >= c.options.MaxPending:
 		cause = Overload
-	case !c.stream.open && !c.connect(nowMicros):
+	case !c.link.stream.open && !c.link.connect(nowMicros):
 		cause = Unreachable
 	}
 	if cause != NoCause {
-		c.requestFailed(cause, nowMicros)
+		c.link.health.requestFailed(cause, nowMicros)
 	}
 	if cause == Unreachable {
-		c.failed(cause, nowMicros)
+		c.link.health.failed(cause, nowMicros)
 	}
-	c.begunMicros, c.added = nowMicros, 0
+	c.requests.begin(nowMicros)
 	if cause == NoCause {
-		c.pushSettlements(nowMicros)
-		c.pushReleases(nowMicros)
+		c.outbox.post(later, nowMicros)
 	}
 	return cause
 }
 
+// KeptBack notes that the request whose checks are being added has waited in the worker for
+// some listening time: its timeout has begun as much earlier.
+func (c *Conn) KeptBack(micros int64) { c.requests.keptMicros = micros }
+
+// ListeningMicros is a time for measuring how long a request is kept back. It stands still
+// while the worker does.
+func (c *Conn) ListeningMicros(nowMicros int64) int64 { return c.link.pipe.listening.at(nowMicros) }
+
+// Overloaded counts a request that was kept back for the whole timeout.
+func (c *Conn) Overloaded(nowMicros int64) { c.link.health.requestFailed(Overload, nowMicros) }
+
 // Add appends one check. w is told about it under this index. The nonce belongs to
-// the charge when it is refunded.
-func (c *Conn) Add(w Waiter, index int, charge Charge) (nonce int64) {
-	c.nonce = (c.nonce + 1) & (1<<63 - 1)
-	charge.Nonce, charge.AtMicros = c.nonce, 0
-	c.push(entry{waiter: w, index: index, question: c.pipe.asked.next, charge: charge}, c.begunMicros)
-	c.added++
-	return c.nonce
+// what it charges.
+func (c *Conn) Add(w Waiter, index int, check Check) (nonce int64) {
+	r := &c.requests
+	nonce = r.add()
+	k := c.link.pipe.addCheck(&check, nonce, w, index, r.asked.next, r.begunMicros)
+	k.keptMicros = r.keptMicros
+	return nonce
 }
 
 // Flush sends what was added since Begin as one request that waits. Failed may
 // be called before it returns.
 func (c *Conn) Flush(nowMicros int64) {
-	if c.added > 0 {
-		c.pipe.ask(c.added)
-		c.added = 0
-	}
-	if len(c.out) > 0 {
-		c.transmit(nowMicros)
+	c.requests.flush()
+	if len(c.link.pipe.out) > 0 {
+		c.link.transmit(nowMicros)
 	}
 }
 
-// push queues a check, refund or settlement, which is sent at nowMicros, and
-// encodes its command.
-func (c *Conn) push(e entry, nowMicros int64) {
-	e.byKey = c.byKey
-	c.stamp(&e, nowMicros)
-	slot := c.pipe.push(e)
-	c.out = slot.charge.Script.appendCall(c.out, slot)
+// Refund gives back what a check has charged. It leaves at once, so that no later check
+// overtakes it, or waits until Redis is back. If it is lost on the way, the charge stands.
+func (c *Conn) Refund(charge Charge, nowMicros int64) {
+	if d := &c.outbox.draft; d.makeChange(refunding, &charge, charge.Costs, nowMicros) {
+		c.outbox.send(d, nowMicros)
+		if len(c.link.pipe.out) > 0 && !c.link.stream.deferring {
+			c.link.transmit(nowMicros)
+		}
+	}
 }
 
-// pushAgain queues such an entry once more. Its timeout still counts from
-// when it was first sent.
-func (c *Conn) pushAgain(e *entry) {
-	slot := c.pipe.push(*e)
-	c.out = slot.charge.Script.appendCall(c.out, slot)
+// Settle changes a charge to what a response has shown it to be worth: back is how much
+// less that is of each limit or, below 0, how much more. It leaves with the next request
+// or tick, in one call with others of the same identity. At most MaxPending settlements
+// are under way; what is beyond that, or lost, stays charged.
+func (c *Conn) Settle(charge Charge, back []int64, nowMicros int64) {
+	if d := &c.outbox.draft; d.makeChange(settling, &charge, back, nowMicros) && c.outbox.begin() {
+		c.outbox.send(d, nowMicros)
+	}
+}
+
+// Release gives slots of an identity back and nothing else. The command leaves at once if
+// nothing else is under way, because others may wait for the slots; otherwise with the
+// next request, reply or tick. While Redis is away it waits until Redis is back, unless
+// the slots have ended by then.
+func (c *Conn) Release(script *Script, tag []byte, slots Slots, nowMicros int64) {
+	if script.slots < 0 || slots.Count <= 0 {
+		return
+	}
+	d := &c.outbox.draft
+	d.makeErrand(releasing, script, tag, nowMicros)
+	d.slots = append(d.slots, slots)
+	c.outbox.send(d, nowMicros)
+}
+
+// Renew renews slots of an identity. They leave with the next Flush. While Redis is away
+// nothing is renewed.
+func (c *Conn) Renew(script *Script, tag []byte, slots []Slots, nowMicros int64) {
+	if c.link.ready(nowMicros) {
+		d := &c.outbox.draft
+		d.makeErrand(renewing, script, tag, nowMicros)
+		d.slots = append(d.slots, slots...)
+		c.outbox.send(d, nowMicros)
+	}
+}
+
+// SendOutbox sends the errands that wait at once: no tick is sure to come.
+func (c *Conn) SendOutbox(nowMicros int64) {
+	c.link.stream.deferring = true
+	c.outbox.post(later, nowMicros)
+	c.link.transmitDeferred(nowMicros)
 }
 
 // Received takes bytes from the stream: any part of a reply, or many replies.
 func (c *Conn) Received(b []byte, nowMicros int64) {
-	c.deferring = true
-	c.read(b, nowMicros)
-	c.release(nowMicros)
-	c.transmitDeferred(nowMicros)
+	c.link.stream.deferring = true
+	c.link.read(b, nowMicros)
+	c.outbox.post(whenIdle, nowMicros)
+	c.link.transmitDeferred(nowMicros)
 }
 
-// Tick tells the checks that have waited too long, replaces a stalled stream,
-// sends the breaker's probe when it is due, settlements, and once the trial, and
-// closes a stream that rests.
+// Tick tells the checks that have waited too long, replaces a stalled stream, sends the
+// breaker's probe when it is due, errands, and once the trial, and closes a stream that
+// rests.
 func (c *Conn) Tick(nowMicros int64) {
-	c.listening.tick(nowMicros)
-	c.deferring = true
-	c.expire(nowMicros)
-	if c.owes(stalledTimeouts*c.options.TimeoutMicros, nowMicros) {
-		c.hangUp(ended{cause: Lost}, nowMicros)
+	c.link.pipe.listening.tick(nowMicros)
+	c.link.stream.deferring = true
+	c.link.expire(nowMicros)
+	if b := &c.link.health.breaker; b.state == Open && nowMicros >= b.dueMicros {
+		c.link.probe(nowMicros)
 	}
-	if c.breaker.state == Open && nowMicros >= c.breaker.dueMicros {
-		c.probe(nowMicros)
+	c.link.try(nowMicros)
+	c.link.rotate(nowMicros)
+	c.link.askVitalsAmongRequests(nowMicros)
+	c.outbox.post(later, nowMicros)
+	if c.link.pipe.commands.len() == 0 {
+		c.link.stream.rest(nowMicros)
 	}
-	c.try(nowMicros)
-	c.settle(nowMicros)
-	c.release(nowMicros)
-	c.rest(nowMicros)
-	c.transmitDeferred(nowMicros)
+	c.link.transmitDeferred(nowMicros)
 }
 
 // NextTickMicros is how long Tick may wait; 0 when nothing waits for it.
-func (c *Conn) NextTickMicros(nowMicros int64) int64 {
+func (c *Conn) NextTickMicros(nowMicros int64) (next int64) {
+	b, period := &c.link.health.breaker, c.link.pipe.listening.periodMicros
 	switch {
-	case c.releasing.queue.len() > 0 && c.breaker.state == Closed:
-		return minTickMicros // others wait for the slots
-	case c.pipe.entries.len() > 0 || c.settling.queue.len() > 0:
-		return c.listening.periodMicros
-	case c.options.Try && c.trial.state == untried:
-		return minTickMicros
-	case c.breaker.state == Open:
-		return max(c.breaker.dueMicros-nowMicros, minTickMicros)
-	case c.stream.open:
-		return max(c.stream.usedMicros+restMicros-nowMicros, minTickMicros)
+	case c.link.pipe.commands.len() > 0 || c.link.rotation.role != absent:
+		next = period
+	case c.options.Try && c.link.trial.state == untried:
+		next = minTickMicros
+	case b.state == Open:
+		next = max(b.dueMicros-nowMicros, minTickMicros)
+	case c.link.stream.open:
+		next = max(c.link.stream.usedMicros+restMicros-nowMicros, minTickMicros)
 	}
-	return 0
+	if c.outbox.waiting > 0 {
+		errand := c.outbox.next(b.state == Closed, c.link.stream.reopensAt(), period, nowMicros)
+		if next == 0 || errand < next {
+			next = errand
+		}
+	}
+	return next
 }
 
 // Closed tells that the stream is gone.
 func (c *Conn) Closed(nowMicros int64) {
-	if c.stream.open {
-		c.end(ended{cause: Lost}, nowMicros)
+	if c.link.stream.open {
+		c.link.end(ended{cause: Lost}, nowMicros)
 	}
 }
 
+// ReceivedBeside takes bytes from the other stream, see Host.SwapStreams.
+func (c *Conn) ReceivedBeside(b []byte, nowMicros int64) {
+	c.link.beside(func() {
+		c.link.stream.deferring = true
+		c.link.read(b, nowMicros)
+		c.link.transmitDeferred(nowMicros)
+	})
+}
+
+// ClosedBeside tells that the other stream is gone.
+func (c *Conn) ClosedBeside(nowMicros int64) {
+	c.link.beside(func() { c.Closed(nowMicros) })
+}
+
 // State is the breaker's state.
-func (c *Conn) State() BreakerState { return c.breaker.state }
+func (c *Conn) State() BreakerState { return c.link.health.breaker.state }
 
 // InFlight is how many requests have commands in the pipe, whether anything
 // still depends on them or not. MaxPending bounds it, and with it the memory of
 // the Conn.
-func (c *Conn) InFlight() int64 { return c.pipe.waiting }
+func (c *Conn) InFlight() int64 { return c.requests.waiting }
 
-// crowd is how many requests have commands in the pipe at most before others wait in
-// the worker. Redis answers as many within some five milliseconds, and with a shard that
-// hangs, for 20 ms each time, they are still 25,000 a second.
-const crowd = 512
-
-// slowPeriods is after how many periods of ticks without a reply Redis is slow: three
-// quarters of the timeout, and 60 ms at most.
-const slowPeriods = 3
-
-// Crowded reports whether another request had better wait in the worker: many wait for
-// Redis, or would go before others, and that is not because Redis is slow. They have come
-// in one go, and the worker has not yet read what became of them. To send thousands at
-// once would be no sooner done, and Redis would seem slow to the last of them.
-func (c *Conn) Crowded(others bool, nowMicros int64) bool {
-	return (others || c.pipe.waiting >= min(crowd, c.options.MaxPending)) &&
-		c.pipe.entries.len() > 0 && c.breaker.state == Closed && !c.owes(slowPeriods*c.listening.periodMicros, nowMicros)
+// RedisMicros is Redis' time as last heard, and whether it ever was.
+func (c *Conn) RedisMicros(nowMicros int64) (micros int64, known bool) {
+	return nowMicros + c.requests.replies.clock.aheadMicros, c.requests.replies.clock.known
 }
 
-// Used reports whether a request has ever begun. Envoy's main thread has a Conn,
-// too, on which none does.
-func (c *Conn) Used() bool { return c.used }
+// Counts is what a Conn counts, from its beginning.
+type Counts struct {
+	// Used reports whether a request has ever begun. Envoy's main thread has a Conn, too,
+	// on which none does.
+	Used bool
+	// Retries is how often checks were sent once more, by reason.
+	Retries [Retries]int64
+	// SettlementsSent is how many settlements Redis has taken, SettlementsLost how many
+	// were lost.
+	SettlementsSent, SettlementsLost int64
+	// SlotsRenewed is how many slots were renewed, SlotsEnded how many had ended by
+	// themselves before they were given back.
+	SlotsRenewed, SlotsEnded int64
+}
+
+// Counts is what has been counted so far.
+func (c *Conn) Counts() Counts {
+	o := &c.outbox
+	return Counts{c.requests.used, c.requests.retries, o.sent, o.gone, o.renewed, o.over}
+}
+
+// silentMicros is after how long without a reply Redis is silent. Only timeouts that are longer
+// than that know the difference.
+const silentMicros = 1_000_000
+
+// Crowded reports whether another request should wait in the worker, where so many requests at
+// most, and never more than MaxPending, are to have commands in the pipe: there are as many,
+// and Redis is answering. While it does not, the failure mode is sooner with a decision.
+func (c *Conn) Crowded(most, nowMicros int64) bool {
+	p := &c.link.pipe
+	return c.requests.waiting >= min(most, c.options.MaxPending) &&
+		p.commands.len() > 0 && c.link.health.breaker.state == Closed && !p.owes(silentMicros, nowMicros)
+}
+
+// Asked is how many requests have ever been sent, and of how many of them, the first ones, all
+// replies have come.
+func (c *Conn) Asked() (sent, answered uint64) {
+	return c.requests.asked.next, c.requests.asked.first
+}
 
 // Idle reports whether every command has been sent and has had its reply.
 func (c *Conn) Idle() bool {
-	return c.pipe.entries.len() == 0 && len(c.out) == 0 && c.settling.queue.len() == 0 && c.releasing.queue.len() == 0
+	return c.link.pipe.commands.len() == 0 && len(c.link.pipe.out) == 0 && c.outbox.waiting == 0 && c.link.rotation.role == absent
 }

@@ -9,18 +9,29 @@
 // its own. The package never decides what a failure means for a request: a
 // Waiter is told the Cause and applies the failure mode.
 //
-//	charge.go    what a check asks for, and the answer
-//	conn.go      the life of a request: Begin, Add, Flush, Received, Tick
-//	answer.go    what becomes of each reply
+// Two tables say what happens, and tests print both: fates has what follows from each outcome
+// of each command, and policies how errands are treated, for which no request waits.
+//
+//	conn.go      what a worker asks for: Begin, Add, Flush, Refund, Received, Tick and so on
+//	host.go      what a Conn needs of the world around it, and tells it
+//	link.go      how bytes come and go on the stream
+//	command.go   one command, of any kind
+//	check.go, change.go, slots.go   what the kinds say, and how they are encoded
+//	fate.go      the table of outcomes
+//	act.go       what each action does
+//	checks.go, errand.go   how it changes checks, and errands
+//	outbox.go    errands that wait, and their policies
+//	pipeline.go  commands whose replies have not come
+//	requests.go  the requests that those belong to
+//	reply.go     what a reply says has become of a command
 //	retry.go     why a check is sent once more
-//	refund.go    refunds and settlements
-//	slots.go     gives slots back, and renews them
 //	clock.go     a Redis whose scripts may not ask for the time
-//	timeout.go   what becomes of a check without a reply
+//	timeout.go   for how long a command could have been answered
 //	stream.go    the stream: opened on demand, lost, stalled, at rest
 //	breaker.go   when to stop asking, and whom to probe
-//	outage.go    the breaker at work, and what the log says
+//	health.go    the breaker at work, and what the log says
 //	trial.go     what a worker says about Redis before the first request
+//	vitals.go    how the server itself is: memory, evictions, keys
 //
 // A Conn is used by one Envoy worker and is not safe for concurrent use. Time is
 // always an argument: microseconds of a monotonic clock.

@@ -20,7 +20,7 @@ const (
 	ErrorReply
 	// Malformed: the bytes that came are not what the script returns.
 	Malformed
-	// Overload: more requests wait than max_pending allows.
+	// Overload: more requests came at once than Redis was asked about in time.
 	Overload
 	// BreakerOpen: the breaker is open, so nothing was sent.
 	BreakerOpen
@@ -59,7 +59,7 @@ func (c Cause) explain() string {
 	case Lost:
 		return "the connection was closed or stalled (look at Redis' log, and at what is between Envoy and Redis)"
 	case Overload:
-		return "more requests wait than failure.max_pending allows (check whether Redis is slow, or raise it)"
+		return "more requests came at once than Redis was asked about in time (check whether Redis is slow; failure.max_pending bounds how many are asked about at a time)"
 	case Malformed:
 		return "the server does not speak RESP (look at the cluster's endpoints, its bridge filter and whether it needs TLS)"
 	}

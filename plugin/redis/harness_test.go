@@ -36,9 +36,16 @@ type rig struct {
 	openErr, sendErr         error
 	closeInOpen, closeInSend bool
 
+	asks     bool     // it is always this worker's turn to ask for the Vitals
+	turns    []int64  // when it asked whether it is
+	vitals   []Vitals // that were told
 	open     bool
 	streams  int        // opened so far
 	commands [][]string // sent on the open stream and not answered
+	// The other stream, see SwapStreams.
+	besideOpen     bool
+	besideCommands [][]string
+	closeStatus    uint32
 
 	lines       []string // logged
 	warnings    []string // logged, about single requests
@@ -102,6 +109,38 @@ func (r *rig) CloseStream() {
 	r.open = false
 	r.commands = nil
 }
+
+func (r *rig) SwapStreams() {
+	r.open, r.besideOpen = r.besideOpen, r.open
+	r.commands, r.besideCommands = r.besideCommands, r.commands
+}
+
+func (r *rig) CloseStatus() uint32 { return r.closeStatus }
+
+// answerBeside replies to the oldest command of the other stream.
+func (r *rig) answerBeside(reply string) []string {
+	r.t.Helper()
+	if len(r.besideCommands) == 0 {
+		r.t.Fatal("no command of the other stream waits for a reply")
+	}
+	command := r.besideCommands[0]
+	r.besideCommands = r.besideCommands[1:]
+	r.conn.ReceivedBeside([]byte(reply), r.now)
+	return command
+}
+
+// closeBeside ends the other stream.
+func (r *rig) closeBeside() {
+	r.besideOpen, r.besideCommands = false, nil
+	r.conn.ClosedBeside(r.now)
+}
+
+func (r *rig) Turn(nowMicros int64) bool {
+	r.turns = append(r.turns, nowMicros)
+	return r.asks
+}
+
+func (r *rig) Examined(v Vitals, _ int64) { r.vitals = append(r.vitals, v) }
 
 func (r *rig) Tried(_ bool, line string) { r.lines = append(r.lines, line) }
 
@@ -222,7 +261,7 @@ func (r *rig) passPause() {
 	if r.conn.State() != Open {
 		r.t.Fatalf("the breaker is in state %d, not open", r.conn.State())
 	}
-	r.pass(r.conn.breaker.dueMicros - r.now)
+	r.pass(r.conn.link.health.breaker.dueMicros - r.now)
 }
 
 var errHost = errors.New("proxy_grpc_send: status 10")

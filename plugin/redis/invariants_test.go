@@ -9,19 +9,19 @@ import (
 func (m *model) check() {
 	m.newStream()
 	c := m.conn
-	if c.stream.open != m.open || c.deferring || len(c.out) > 0 {
-		m.t.Errorf("open %v, the stream is %v; deferring %v, %d bytes to send", c.stream.open, m.open, c.deferring, len(c.out))
+	if c.link.stream.open != m.open || c.link.stream.deferring || len(c.link.pipe.out) > 0 {
+		m.t.Errorf("open %v, the stream is %v; deferring %v, %d bytes to send", c.link.stream.open, m.open, c.link.stream.deferring, len(c.link.pipe.out))
 	}
 	m.checkPipe()
-	sent, lost := c.Settlements()
-	if under := m.settled - sent - lost; under != c.settling.underWay || under > c.options.MaxPending {
-		m.t.Errorf("%d settlements: %d sent, %d lost, %d under way", m.settled, sent, lost, c.settling.underWay)
+	sent, lost := c.Counts().SettlementsSent, c.Counts().SettlementsLost
+	if under := m.settled - sent - lost; under != c.outbox.settling || under > c.options.MaxPending {
+		m.t.Errorf("%d settlements: %d sent, %d lost, %d under way", m.settled, sent, lost, c.outbox.settling)
 	}
-	if want := len(m.commands) + len(m.replies); m.open && !m.garbled && c.pipe.entries.len() != want {
-		m.t.Errorf("%d entries in the pipe, %d commands without a reply", c.pipe.entries.len(), want)
+	if want := len(m.commands) + len(m.replies); m.open && !m.garbled && c.link.pipe.commands.len() != want {
+		m.t.Errorf("%d entries in the pipe, %d commands without a reply", c.link.pipe.commands.len(), want)
 	}
-	if !m.open && c.pipe.entries.len() > 0 {
-		m.t.Errorf("%d entries wait for a stream that is gone", c.pipe.entries.len())
+	if !m.open && c.link.pipe.commands.len() > 0 {
+		m.t.Errorf("%d entries wait for a stream that is gone", c.link.pipe.commands.len())
 	}
 	m.checkClients()
 	m.checkStates()
@@ -32,22 +32,22 @@ func (m *model) check() {
 func (m *model) checkPipe() {
 	c := m.conn
 	probes, checks := 0, map[uint64]int{}
-	for i := c.pipe.entries.first; i < c.pipe.entries.next; i++ {
-		switch e := c.pipe.entries.at(i); e.kind {
-		case probeEntry:
+	for i := c.link.pipe.commands.first; i < c.link.pipe.commands.next; i++ {
+		switch e := c.link.pipe.commands.at(i); e.kind {
+		case probing:
 			probes++
-		case checkEntry:
+		case checking:
 			checks[e.question]++
 		}
 	}
 	if (probes == 1) != (c.State() == HalfOpen) || probes > 1 {
 		m.t.Errorf("%d probes in state %d", probes, c.State())
 	}
-	for i := c.pipe.asked.first; i < c.pipe.asked.next; i++ {
-		if q := c.pipe.asked.at(i); q.commands != checks[i] {
+	for i := c.requests.asked.first; i < c.requests.asked.next; i++ {
+		if q := c.requests.asked.at(i); q.commands != checks[i] {
 			m.t.Errorf("request %d has %d checks in the pipe, and counts %d", i, checks[i], q.commands)
 		}
-		if q := c.pipe.asked.at(i); i == c.pipe.asked.first && q.commands == 0 {
+		if q := c.requests.asked.at(i); i == c.requests.asked.first && q.commands == 0 {
 			m.t.Errorf("request %d is over, and still kept", i)
 		}
 	}
@@ -118,7 +118,7 @@ func (m *model) finish() {
 			m.deliver(len(m.wire))
 		}
 		m.check()
-		if w != nil && w.checks[0].at != 0 && len(m.clients) == 0 && m.conn.settling.underWay == 0 && m.conn.State() == Closed {
+		if w != nil && w.checks[0].at != 0 && len(m.clients) == 0 && m.conn.outbox.settling == 0 && m.conn.State() == Closed {
 			break
 		}
 		if round > 5_000 { // the longest pause, by the finest tick
@@ -127,8 +127,8 @@ func (m *model) finish() {
 		m.pass(minTickMicros)
 	}
 	m.check()
-	if len(m.clients) > 0 || m.conn.pipe.entries.len() > 0 || m.conn.State() != Closed {
-		m.t.Errorf("%d requests wait, %d entries, state %d", len(m.clients), m.conn.pipe.entries.len(), m.conn.State())
+	if len(m.clients) > 0 || m.conn.link.pipe.commands.len() > 0 || m.conn.State() != Closed {
+		m.t.Errorf("%d requests wait, %d entries, state %d", len(m.clients), m.conn.link.pipe.commands.len(), m.conn.State())
 	}
 	m.wantInFlight(0)
 	if strings.Contains(strings.Join(m.lines, "\n"), "s3cr3t") {

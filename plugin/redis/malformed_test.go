@@ -50,8 +50,8 @@ func TestMalformed(t *testing.T) {
 			for _, w := range clients[1:] {
 				w.wantAll("malformed_reply")
 			}
-			if r.open || r.conn.breaker.row != 1 {
-				t.Errorf("%s, after %d: open %v, %d failures", name, before, r.open, r.conn.breaker.row)
+			if r.open || r.conn.link.health.breaker.row != 1 {
+				t.Errorf("%s, after %d: open %v, %d failures", name, before, r.open, r.conn.link.health.breaker.row)
 			}
 			r.wantInFlight(0)
 		}
@@ -90,8 +90,8 @@ func TestReplyThatNobodyWaitsFor(t *testing.T) {
 		if r.open {
 			t.Errorf("%q: the stream is still open", bytes)
 		}
-		if r.conn.breaker.row != 0 || len(r.lines) > 0 {
-			t.Errorf("%q: %d failures, logged %q", bytes, r.conn.breaker.row, r.lines)
+		if r.conn.link.health.breaker.row != 0 || len(r.lines) > 0 {
+			t.Errorf("%q: %d failures, logged %q", bytes, r.conn.link.health.breaker.row, r.lines)
 		}
 		w := r.request("b").flush()
 		r.allow(2)

@@ -140,7 +140,7 @@ func (m *model) send(checks int, giveBack bool) *modelClient {
 		m.checks++
 		w.ids = append(w.ids, m.checks)
 		w.tags = append(w.tags, strconv.FormatInt(m.checks, 10))
-		w.nonces = append(w.nonces, m.conn.Add(w, i, Charge{Script: m.script, Tag: []byte(w.tags[i]), Cost: 1}))
+		w.nonces = append(w.nonces, m.conn.Add(w, i, Check{Script: m.script, Tag: []byte(w.tags[i]), Cost: 1}))
 	}
 	w.onCall = func(index int) {
 		h := &w.checks[index]
@@ -149,7 +149,7 @@ func (m *model) send(checks int, giveBack bool) *modelClient {
 		case h.expired || !w.checks[0].allowed:
 			m.conn.Refund(w.charged(index), m.now)
 		case index > 0:
-			m.conn.Settle(w.charged(index), m.now)
+			m.conn.Settle(w.charged(index), nil, m.now)
 			m.settled++
 		}
 	}

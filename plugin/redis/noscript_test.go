@@ -136,7 +136,7 @@ func TestNoScriptTwice(t *testing.T) {
 	r.answer(noScript)
 	w.wantAll("error_reply")
 	r.wantInFlight(0)
-	if got := r.conn.breaker.row; got != 1 {
+	if got := r.conn.link.health.breaker.row; got != 1 {
 		t.Errorf("%d failures, want 1", got)
 	}
 }

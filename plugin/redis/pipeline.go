@@ -1,91 +1,117 @@
 package redis
 
-// kind is what an entry of the pipeline was sent for.
-type kind uint8
-
-const (
-	checkEntry   kind = iota // a rule's check, for which a Waiter waits
-	refundEntry              // gives a charge back; nobody waits
-	settleEntry              // likewise, as a settlement
-	releaseEntry             // gives slots back, and nothing else
-	renewEntry               // renews slots
-	authEntry                // AUTH
-	selectEntry              // SELECT
-	probeEntry               // the breaker's probe: there is one while it is HalfOpen
-	serverEntry              // INFO server, of the trial
-	roleEntry                // INFO replication, likewise
-	trialEntry               // the trial's script
-	staleEntry               // a probe or trial that was given up
-)
-
-// entry is one command whose reply has not come yet. It keeps what is needed to
-// send the command again.
-type entry struct {
-	kind     kind
-	bySource bool // sent with EVAL
-	byKey    bool // sent without TIME, see clock.go
-	blind    bool // a release of what may never have been taken
-	expired  bool // its Waiter has heard that the timeout is over
-	overtook bool // a refund in front of it was not carried out
-	resized  bool // sent with other sizes than at first, for another time
-	factors  int8 // how often it was sent with those of another factor
-	waiter   Waiter
-	index    int    // which of the request's checks
-	question uint64 // which request
-	charge   Charge
-
-	sentMicros     int64 // when it was first sent
-	listenedMicros int64 // likewise, in listening time
-}
-
-// question is one request, from Flush until the last reply to its checks.
-type question struct {
-	commands int  // how many of its checks are in the pipe
-	failed   bool // one of them has failed or expired, which has been counted
-}
-
-// pipeline is the first-in first-out queue of entries, and the requests that
-// they belong to. Both are rings that grow to the most that ever waited.
-// Positions count up from the beginning of the connection's life.
+// pipeline is the first-in first-out queue of the commands whose replies have not come.
+// It is a ring that grows to the most that ever waited; its commands keep their memory.
 type pipeline struct {
-	entries ring[entry]
-	asked   ring[question]
-	waiting int64 // requests with commands in the pipe
+	commands  ring[command]
+	out       []byte // commands that are encoded and not yet sent
+	byKey     bool   // scripts may not call TIME, see clock.go
+	listening listening
 }
 
-// push appends an entry, with its charge copied, and returns it where it is. The
-// ring's entries keep the memory of their charges.
-func (p *pipeline) push(e entry) *entry {
-	slot := p.entries.push()
-	kept := slot.charge
-	kept.keep(e.charge)
-	e.charge = kept
-	*slot = e
-	return slot
-}
-
-// ask begins a request with so many checks. Its position is what asked.next was.
-func (p *pipeline) ask(commands int) {
-	*p.asked.push() = question{commands: commands}
-	p.waiting++
-}
-
-// finish takes one check of a request out of account.
-func (p *pipeline) finish(position uint64) {
-	q := p.asked.at(position)
-	if q.commands--; q.commands > 0 {
-		return
+// addCheck appends a check, and encodes its command.
+func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question uint64, nowMicros int64) *command {
+	c := p.commands.push()
+	*c = command{
+		kind:    checking,
+		manner:  manner{byKey: p.byKey},
+		subject: subject{k.Script, append(c.tag[:0], k.Tag...), append(c.sizes[:0], k.Sizes...), nonce},
+		check: check{
+			costs:   appendCosts(c.check.costs[:0], k.Costs, k.Cost, len(k.Script.suffixes)),
+			strikes: append(c.check.strikes[:0], k.Strikes...), factor: k.Factor, deferred: k.Deferred,
+		},
+		change: c.change[:0], slots: c.slots[:0],
+		waiter: w, index: index, question: question,
 	}
-	p.waiting--
-	for p.asked.len() > 0 && p.asked.at(p.asked.first).commands == 0 {
-		p.asked.pop()
+	if i := k.Script.slots; i >= 0 && c.check.costs[i] > 0 {
+		c.slots = append(c.slots, Slots{nonce, c.check.costs[i]})
+	}
+	p.stamp(c, nowMicros)
+	p.out = c.appendTo(p.out)
+	return c
+}
+
+// addErrand appends an errand, sent by source unless Redis knows its script.
+func (p *pipeline) addErrand(from *command, stream uint64, nowMicros int64) {
+	c := p.commands.push()
+	c.copyFrom(from)
+	c.manner = manner{bySource: c.script.known[fates[c.kind].form] != stream, byKey: p.byKey}
+	p.stamp(c, nowMicros)
+	p.out = c.appendTo(p.out)
+}
+
+// addAgain appends a command once more. Its timeout still counts from when it was first
+// sent.
+func (p *pipeline) addAgain(from *command) {
+	c := p.commands.push()
+	c.copyFrom(from)
+	p.out = c.appendTo(p.out)
+}
+
+// sendAgain sends an errand by its source. The client's next check may stand behind the
+// first attempt in the pipe. It has then been decided as if there were no errand, so if
+// it is rejected, it is sent again behind the second attempt.
+func (p *pipeline) sendAgain(k *command) {
+	p.overtake(k)
+	k.bySource = true
+	p.addAgain(k)
+}
+
+// addEncoded appends a command that is in out already.
+func (p *pipeline) addEncoded(k kind, nowMicros int64) {
+	c := p.commands.push()
+	c.makeErrand(k, nil, nil, nowMicros)
+	p.stamp(c, nowMicros)
+}
+
+// stamp notes when the newest command is sent. With the first of them ticks are asked for.
+func (p *pipeline) stamp(c *command, nowMicros int64) {
+	if p.commands.len() == 1 {
+		p.listening.tick(nowMicros)
+	}
+	c.sentMicros, c.listenedMicros = nowMicros, p.listening.at(nowMicros)
+}
+
+// waited is for how long a command could have been answered.
+func (p *pipeline) waited(c *command, nowMicros int64) int64 {
+	return p.listening.at(nowMicros) - c.listenedMicros
+}
+
+// owes reports whether the oldest command has had no reply for so long.
+func (p *pipeline) owes(micros, nowMicros int64) bool {
+	return p.commands.len() > 0 && p.waited(p.commands.at(p.commands.first), nowMicros) >= micros
+}
+
+// overtake notes that an errand is not carried out yet. What is behind it in the pipe has
+// been decided as if there were no errand.
+func (p *pipeline) overtake(errand *command) {
+	for i := p.commands.first; i < p.commands.next; i++ {
+		if behind := p.commands.at(i); behind.same(&errand.subject) {
+			behind.overtook = true
+		}
 	}
 }
 
-// ring is a first-in first-out queue whose elements have a position and are used
-// again, with the memory they hold.
+// forgetFreed takes out of a renewal that is sent again the slots that commands behind it
+// give back: no later command would give them back another time. It reports whether any
+// are left.
+func (p *pipeline) forgetFreed(renewal *command) bool {
+	for i := p.commands.first; i < p.commands.next; i++ {
+		behind := p.commands.at(i)
+		if !behind.same(&renewal.subject) {
+			continue
+		}
+		for _, s := range behind.slots {
+			renewal.forget(s.Nonce)
+		}
+	}
+	return len(renewal.slots) > 0
+}
+
+// ring is a first-in first-out queue whose elements have a position, which counts up
+// from 0, and are used again, with the memory they hold.
 type ring[T any] struct {
-	slots []T    // its length is a power of two
+	cells []T    // its length is a power of two
 	first uint64 // position of the oldest element
 	next  uint64 // position of the element after the newest
 }
@@ -96,17 +122,17 @@ func (r *ring[T]) len() int { return int(r.next - r.first) }
 
 // at is the element at a position from first to next-1, good until the next push.
 func (r *ring[T]) at(position uint64) *T {
-	return &r.slots[position&uint64(len(r.slots)-1)]
+	return &r.cells[position&uint64(len(r.cells)-1)]
 }
 
 // push appends an element and returns it as it was last used.
 func (r *ring[T]) push() *T {
-	if r.len() == len(r.slots) {
-		bigger := make([]T, max(2*len(r.slots), minRing))
+	if r.len() == len(r.cells) {
+		bigger := make([]T, max(2*len(r.cells), minRing))
 		for i := r.first; i < r.next; i++ {
 			bigger[i&uint64(len(bigger)-1)] = *r.at(i)
 		}
-		r.slots = bigger
+		r.cells = bigger
 	}
 	r.next++
 	return r.at(r.next - 1)

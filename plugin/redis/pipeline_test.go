@@ -142,7 +142,7 @@ func TestMaxPending(t *testing.T) {
 	if got := r.failed[Overload]; got != 9_901 {
 		t.Errorf("%d counted as overload, want 9901", got)
 	}
-	if n := len(r.conn.pipe.entries.slots); n != 256 {
+	if n := len(r.conn.link.pipe.commands.cells); n != 256 {
 		t.Errorf("the ring has %d entries, want the power of two above 200", n)
 	}
 	r.wantState(Closed)
@@ -156,34 +156,32 @@ func TestMaxPending(t *testing.T) {
 	}
 }
 
-// Who comes while many wait, or after others that were kept back, is kept back as well,
-// unless Redis is slow, or is not asked at all.
+// Who comes while as many wait as there is room for is kept back, unless Redis is silent, or is
+// not asked at all.
 func TestCrowded(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name       string
 		maxPending int64
 		waiting    int
-		others     bool
+		most       int64
 		after      func(r *rig)
 		want       bool
 	}{
-		{name: "nobody waits", waiting: 0},
-		{name: "nobody waits any more", waiting: 0, others: true},
-		{name: "few wait", waiting: crowd - 1},
-		{name: "few wait, behind others", waiting: 1, others: true, want: true},
-		{name: "many wait", waiting: crowd, want: true},
-		{name: "as many as may", maxPending: 3, waiting: 3, want: true},
-		{name: "for a moment", waiting: crowd, after: func(r *rig) { r.pass(30 * ms) }, want: true},
-		{name: "the worker stands still", waiting: crowd, after: func(r *rig) { r.now += 500 * ms }, want: true},
-		{name: "Redis is slow", waiting: crowd, after: func(r *rig) { r.pass(45 * ms) }},
-		{name: "Redis is slow to others", waiting: 1, others: true, after: func(r *rig) { r.pass(45 * ms) }},
-		{name: "one is answered", waiting: crowd, after: func(r *rig) { r.allow(1) }},
-		{name: "the connection is lost", waiting: crowd, after: func(r *rig) { r.conn.Closed(r.now) }},
+		{name: "none waits", waiting: 0, most: 0},
+		{name: "few wait", waiting: 4, most: 5},
+		{name: "many wait", waiting: 5, most: 5, want: true},
+		{name: "as many as may", maxPending: 3, waiting: 3, most: 5, want: true},
+		{name: "for long", waiting: 5, most: 5, after: func(r *rig) { r.pass(900 * ms) }, want: true},
+		{name: "the worker stands still", waiting: 5, most: 5, after: func(r *rig) { r.now += 5000 * ms }, want: true},
+		{name: "Redis is silent", waiting: 5, most: 5, after: func(r *rig) { r.pass(1000 * ms) }},
+		{name: "one is answered", waiting: 5, most: 5, after: func(r *rig) { r.allow(1) }},
+		{name: "the connection is lost", waiting: 5, most: 5, after: func(r *rig) { r.conn.Closed(r.now) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			options := testOptions()
+			options.TimeoutMicros = 2000 * ms
 			if tt.maxPending > 0 {
 				options.MaxPending = tt.maxPending
 			}
@@ -194,7 +192,7 @@ func TestCrowded(t *testing.T) {
 			if tt.after != nil {
 				tt.after(r)
 			}
-			if got := r.conn.Crowded(tt.others, r.now); got != tt.want {
+			if got := r.conn.Crowded(tt.most, r.now); got != tt.want {
 				t.Errorf("crowded: %v, want %v", got, tt.want)
 			}
 		})
@@ -212,25 +210,26 @@ func TestFlushNothing(t *testing.T) {
 	}
 }
 
-// Positions go on through all sizes of the ring, and entries keep their tags.
+// Positions go on through all sizes of the ring, and commands keep their tags.
 func TestPipelineGrowth(t *testing.T) {
 	t.Parallel()
 	var p pipeline
+	s := testScript(t)
 	tag := func(i uint64) string { return fmt.Sprint("tag", i) }
 	pushed, popped := uint64(0), uint64(0)
 	for step := range 40 {
 		for range step {
-			p.push(entry{charge: Charge{Tag: []byte(tag(pushed))}})
+			p.addCheck(&Check{Script: s, Tag: []byte(tag(pushed))}, 0, nil, 0, 0, 0)
 			pushed++
 		}
 		for range step * 3 / 4 {
-			if got := string(p.entries.pop().charge.Tag); got != tag(popped) {
+			if got := string(p.commands.pop().tag); got != tag(popped) {
 				t.Fatalf("popped %s, want %s", got, tag(popped))
 			}
 			popped++
 		}
 	}
-	if want := int(pushed - popped); p.entries.len() != want || len(p.entries.slots) > 2*want {
-		t.Errorf("%d entries in a ring of %d, want %d", p.entries.len(), len(p.entries.slots), want)
+	if want := int(pushed - popped); p.commands.len() != want || len(p.commands.cells) > 2*want {
+		t.Errorf("%d commands in a ring of %d, want %d", p.commands.len(), len(p.commands.cells), want)
 	}
 }

@@ -46,7 +46,7 @@ func TestProbes(t *testing.T) {
 	base := options.Breaker.MinOpenMicros
 	jittered := false
 	for i := range 20 {
-		pause := r.conn.breaker.dueMicros - r.now
+		pause := r.conn.link.health.breaker.dueMicros - r.now
 		low := max(base-base/5, options.Breaker.MinOpenMicros)
 		high := min(base+base/4, options.Breaker.MaxOpenMicros)
 		if pause < low || pause > high {
@@ -82,7 +82,7 @@ func TestProbes(t *testing.T) {
 		t.Errorf("logged %q, want one line a change", r.lines)
 	}
 	r.trip(5)
-	if pause := r.conn.breaker.dueMicros - r.now; pause > options.Breaker.MinOpenMicros*5/4 {
+	if pause := r.conn.link.health.breaker.dueMicros - r.now; pause > options.Breaker.MinOpenMicros*5/4 {
 		t.Errorf("the next outage begins with a pause of %d us", pause)
 	}
 }
@@ -192,7 +192,7 @@ func TestHangingRedis(t *testing.T) {
 		}
 	}
 	r.wantInFlight(0)
-	if n := r.conn.pipe.entries.len(); n > 1 {
+	if n := r.conn.link.pipe.commands.len(); n > 1 {
 		t.Errorf("%d entries in the pipe", n)
 	}
 	if r.streams > 10 || len(r.lines) > 2 {
@@ -225,8 +225,8 @@ func TestProbeCannotBeSent(t *testing.T) {
 		for i := range 3 {
 			r.passPause()
 			r.wantState(Open)
-			if r.streams != 2+i || r.conn.pipe.entries.len() != 0 {
-				t.Errorf("%s: %d streams, %d entries", name, r.streams, r.conn.pipe.entries.len())
+			if r.streams != 2+i || r.conn.link.pipe.commands.len() != 0 {
+				t.Errorf("%s: %d streams, %d entries", name, r.streams, r.conn.link.pipe.commands.len())
 			}
 		}
 		r.openErr, r.sendErr, r.closeInOpen, r.closeInSend = nil, nil, false, false

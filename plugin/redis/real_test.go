@@ -64,7 +64,7 @@ func connect(t *testing.T, server *redistest.Server, options Options) *realRedis
 func (r *realRedis) settle() {
 	r.t.Helper()
 	buf := make([]byte, 4096)
-	for r.conn.pipe.entries.len() > 0 {
+	for r.conn.link.pipe.commands.len() > 0 {
 		if err := r.stream.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 			r.t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func (r *realRedis) check(s *Script, tag string, cost int64) *answer {
 	if a.failed = r.conn.Begin(r.now); a.failed != NoCause {
 		return a
 	}
-	a.charge.Nonce = r.conn.Add(a, 0, a.charge)
+	a.charge.Nonce = r.conn.Add(a, 0, Check{Script: s, Tag: a.charge.Tag, Cost: cost})
 	r.conn.Flush(r.now)
 	r.settle()
 	return a
@@ -92,7 +92,7 @@ func (r *realRedis) check(s *Script, tag string, cost int64) *answer {
 // probe lets the breaker's pause pass, and waits for the probe's answer.
 func (r *realRedis) probe() BreakerState {
 	r.t.Helper()
-	r.now = r.conn.breaker.dueMicros
+	r.now = r.conn.link.health.breaker.dueMicros
 	r.conn.Tick(r.now)
 	r.settle()
 	return r.conn.State()

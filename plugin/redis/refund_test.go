@@ -125,8 +125,8 @@ func TestRefundStalls(t *testing.T) {
 		t.Fatal("the stream was closed too early")
 	}
 	r.pass(1)
-	if r.open || r.conn.breaker.row != 0 {
-		t.Errorf("open %v, %d failures", r.open, r.conn.breaker.row)
+	if r.open || r.conn.link.health.breaker.row != 0 {
+		t.Errorf("open %v, %d failures", r.open, r.conn.link.health.breaker.row)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestAsksAgainForAnotherTime(t *testing.T) {
 	r.wantInFlight(0)
 	for range minRing { // the memory of entries is not the Waiter's
 		r.conn.Begin(r.now)
-		r.conn.Add(r.request("c"), 0, Charge{Script: r.script, Tag: []byte("c"), Cost: 1, Sizes: []algo.Size{{Units: 5, Burst: 5}}})
+		r.conn.Add(r.request("c"), 0, Check{Script: r.script, Tag: []byte("c"), Cost: 1, Sizes: []algo.Size{{Units: 5, Burst: 5}}})
 	}
 	if w.sizes[0].Burst != 1 {
 		t.Errorf("the Waiter's sizes became %v", w.sizes)

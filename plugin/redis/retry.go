@@ -20,12 +20,5 @@ const (
 	Retries
 )
 
-// Retries is how often checks were sent once more, by reason.
-func (c *Conn) Retries() [Retries]int64 { return c.retries }
-
-// askAgain sends a check again, by its source.
-func (c *Conn) askAgain(e *entry, why Retry) {
-	e.bySource, e.overtook = true, false
-	c.retries[why]++
-	c.pushAgain(e)
-}
+// retryOf is why a check is sent once more after an outcome.
+var retryOf = [outcomes]Retry{accepted: Overtaken, unknown: UnknownScript, timeless: NoTime}

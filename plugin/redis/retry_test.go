@@ -59,7 +59,7 @@ func TestRetriesAreCounted(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, testOptions())
 			tc.do(r)
-			if got := r.conn.Retries(); got != tc.want {
+			if got := r.conn.Counts().Retries; got != tc.want {
 				t.Errorf("retries %v, want %v", got, tc.want)
 			}
 		})
@@ -73,10 +73,10 @@ func TestRetriesForAnotherFactor(t *testing.T) {
 	r := newRig(t, testOptions())
 	r.script = termedScript(t)
 	r.ruled()
-	for range 1 + maxFactors {
+	for range 1 + maxResizes {
 		r.answer(otherFactor)
 	}
-	if got, want := r.conn.Retries(), ([Retries]int64{OtherFactor: maxFactors}); got != want {
+	if got, want := r.conn.Counts().Retries, ([Retries]int64{OtherFactor: maxResizes}); got != want {
 		t.Errorf("retries %v, want %v", got, want)
 	}
 }

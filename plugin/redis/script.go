@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -20,13 +21,13 @@ type Script struct {
 	terms    []string  // ":override" and the like: keys of the whole rule, of checks only
 	penalty  []byte    // its arguments that do not depend on the request, as bulk strings
 	slots    int       // the limit whose slots requests hold; -1: none
-	release  algo.Script
-	renew    algo.Script
-	sized    algo.Plan // scratch: plan with the sizes of a charge
+	sized    algo.Plan // scratch: plan with the sizes of a command
 	key      []byte    // scratch
 	arg      []byte    // scratch
 
-	refundKnownTo uint64 // number of the stream on which refund was run by source; 0: none
+	// known is, for each form of command, the number of the stream on which it was run by
+	// source, which lets Redis keep it; 0: none.
+	known [forms]uint64
 }
 
 // commands are a check and a refund that tell the time in one way.
@@ -41,7 +42,7 @@ type heads struct{ byHash, bySource []byte }
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes(), slots: -1}
 	if i, ok := plan.Slots(); ok {
-		s.slots, s.release, s.renew = i, algo.ReleaseScript(), algo.RenewScript()
+		s.slots = i
 	}
 	for i := range suffixes {
 		var own []byte
@@ -74,9 +75,9 @@ func (s *Script) newCommands(check, refund algo.Script, more int) commands {
 	return commands{newHeads(check, keys+len(s.terms), args+s.plan.NumTermArgs()), newHeads(refund, keys, args+1)}
 }
 
-// commandsOf is the commands that tell the time in the way that an entry does.
-func (s *Script) commandsOf(e *entry) *commands {
-	if !e.byKey {
+// commandsOf is the commands that tell the time in one manner.
+func (s *Script) commandsOf(how manner) *commands {
+	if !how.byKey {
 		return &s.byTime
 	}
 	if s.byKey == nil {
@@ -116,50 +117,12 @@ func newHead(name, script string, keys, args int) []byte {
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }
 
-// appendCall appends the command of a check, refund or settlement, or what renews slots
-// or gives them back.
-func (s *Script) appendCall(dst []byte, e *entry) []byte {
-	if e.kind == releaseEntry || e.kind == renewEntry {
-		return s.appendSlots(dst, e)
-	}
-	checks := e.kind == checkEntry
-	dst = s.appendHead(dst, e)
-	for _, suffix := range s.suffixes {
-		dst = s.appendKey(dst, e.charge.Tag, suffix)
-	}
-	if checks {
-		for _, suffix := range s.terms {
-			dst = s.appendKey(dst, e.charge.Tag, suffix)
-		}
-	}
-	if e.byKey {
-		dst = s.appendKey(dst, e.charge.Tag, algo.ClockSuffix)
-	}
-	dst = s.appendLimits(dst, &e.charge)
-	if checks {
-		return s.appendTerms(dst, &e.charge)
-	}
-	dst = redisresp.AppendBulkInt(dst, e.charge.AtMicros)
-	for _, further := range e.charge.Further {
-		dst = redisresp.AppendBulkInt(dst, further)
-	}
-	return dst
-}
-
-// appendHead appends what the command of a check, refund or settlement begins with.
-func (s *Script) appendHead(dst []byte, e *entry) []byte {
-	c := s.commandsOf(e)
-	h := &c.check
-	if e.kind != checkEntry {
-		h = &c.refund
-	}
+// appendHead appends what a command begins with that has more arguments than its head
+// says.
+func appendHead(dst []byte, h *heads, how manner, more int) []byte {
 	head := h.byHash
-	if e.bySource {
+	if how.bySource {
 		head = h.bySource
-	}
-	more := len(e.charge.Further)
-	if e.kind == checkEntry && e.charge.multiplied() {
-		more++
 	}
 	if more > 0 {
 		dst, head = appendLonger(dst, head, more)
@@ -168,31 +131,19 @@ func (s *Script) appendHead(dst []byte, e *entry) []byte {
 }
 
 // appendLimits appends the arguments of each limit.
-func (s *Script) appendLimits(dst []byte, charge *Charge) []byte {
-	plan := s.planOf(charge)
+func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
+	must.Hold(len(costs) == len(s.args), "there is a cost for each limit")
+	plan := s.planOf(of.sizes)
 	for i, own := range s.args {
-		dst = redisresp.AppendBulkInt(dst, charge.costOf(i))
+		dst = redisresp.AppendBulkInt(dst, costs[i])
 		if i == s.slots {
-			dst = redisresp.AppendBulkInt(dst, charge.Nonce)
+			dst = redisresp.AppendBulkInt(dst, of.nonce)
 		}
 		if plan == s.plan {
 			dst = append(dst, own...)
 		} else {
 			dst = s.appendArgs(dst, plan, i)
 		}
-	}
-	return dst
-}
-
-// appendTerms appends what a check brings for the whole rule.
-func (s *Script) appendTerms(dst []byte, charge *Charge) []byte {
-	if s.penalty != nil {
-		dst = append(dst, s.penalty...)
-		s.arg = algo.AppendStrikes(s.arg[:0], charge.Strikes, charge.Deferred)
-		dst = redisresp.AppendBulk(dst, s.arg)
-	}
-	if charge.multiplied() {
-		dst = redisresp.AppendBulkInt(dst, charge.Factor)
 	}
 	return dst
 }
@@ -208,13 +159,12 @@ func appendLonger(dst, head []byte, more int) (longer, rest []byte) {
 	return redisresp.AppendArray(dst, elements+more), head[end+2:]
 }
 
-// planOf is the plan with the sizes that a charge brings. It is good until the next
-// call.
-func (s *Script) planOf(charge *Charge) *algo.Plan {
-	if len(charge.Sizes) == 0 {
+// planOf is the plan at other sizes than configured. It is good until the next call.
+func (s *Script) planOf(sizes []algo.Size) *algo.Plan {
+	if len(sizes) == 0 {
 		return s.plan
 	}
-	if sized, ok := s.plan.Sized(&s.sized, charge.Sizes); ok {
+	if sized, ok := s.plan.Sized(&s.sized, sizes); ok {
 		return sized
 	}
 	return s.plan

@@ -43,16 +43,18 @@ func TestCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := NewScript(plan, "p", tc.suffixes)
-		e := entry{charge: Charge{Tag: []byte("rule|\r\n$1"), Cost: 7, Nonce: 12345, AtMicros: 1_790_000_000_123_456}}
+		costs := plan.Each(7)
+		k := command{check: check{costs: costs}, change: append(slices.Clone(costs), 1_790_000_000_123_456)}
+		k.subject = subject{script: s, tag: []byte("rule|\r\n$1"), nonce: 12345}
 		for _, bySource := range []bool{false, true} {
-			for _, kind := range []kind{checkEntry, refundEntry} {
-				e.kind, e.bySource = kind, bySource
+			for _, kind := range []kind{checking, refunding} {
+				k.kind, k.bySource = kind, bySource
 				script := plan.Script()
 				var args []string
 				for i := range tc.limits {
 					args = append(append(args, "7"), plan.Args(i)...)
 				}
-				if kind == refundEntry {
+				if kind == refunding {
 					script, args = plan.RefundScript(), append(args, "1790000000123456")
 				}
 				head := []string{"EVALSHA", script.SHA1}
@@ -60,7 +62,7 @@ func TestCommands(t *testing.T) {
 					head = []string{"EVAL", script.Source}
 				}
 				want := slices.Concat(head, []string{strconv.Itoa(len(tc.keys))}, tc.keys, args)
-				got := parseCommands(t, string(s.appendCall(nil, &e)))
+				got := parseCommands(t, string(k.appendTo(nil)))
 				if len(got) != 1 || !slices.Equal(got[0], want) {
 					t.Errorf("%s, by source %v:\ngot  %q\nwant %q", tc.name, bySource, got, want)
 				}
@@ -88,7 +90,7 @@ func TestNonces(t *testing.T) {
 		}
 	}
 	r := newRig(t, testOptions())
-	r.conn.nonce = 1<<63 - 1
+	r.conn.requests.nonce = 1<<63 - 1
 	if w := r.request("a", "b").flush(); fmt.Sprint(w.nonces) != "[0 1]" {
 		t.Errorf("after the largest nonce come %v", w.nonces)
 	}

@@ -8,14 +8,14 @@ import (
 // settle asks for settlements of so many charges.
 func (r *rig) settle(n int) {
 	for i := range n {
-		r.conn.Settle(Charge{Script: r.script, Tag: []byte(fmt.Sprint("t", i)), Cost: 1, AtMicros: int64(100 + i)}, r.now)
+		r.conn.Settle(Charge{Script: r.script, Tag: []byte(fmt.Sprint("t", i)), Cost: 1, AtMicros: int64(100 + i)}, nil, r.now)
 	}
 }
 
 // wantSettlements checks how many have been taken by Redis, and lost.
 func (r *rig) wantSettlements(sent, lost int64) {
 	r.t.Helper()
-	gotSent, gotLost := r.conn.Settlements()
+	gotSent, gotLost := r.conn.Counts().SettlementsSent, r.conn.Counts().SettlementsLost
 	if gotSent != sent {
 		r.t.Errorf("%d settlements sent, want %d", gotSent, sent)
 	}
@@ -27,7 +27,7 @@ func (r *rig) wantSettlements(sent, lost int64) {
 // countSends counts the writes from now on.
 func (r *rig) countSends() *countingHost {
 	h := &countingHost{rig: r}
-	r.conn.host = h
+	r.conn.link.stream.host = h
 	return h
 }
 
@@ -89,8 +89,8 @@ func TestSettlementsLost(t *testing.T) {
 			r.closeStream()
 		}, sent: 1, lost: 2},
 		{name: "a charge of nothing", do: func(r *rig) {
-			r.conn.Settle(Charge{Script: r.script, AtMicros: 1}, r.now)
-			r.conn.Settle(Charge{Script: r.script, Cost: 1}, r.now)
+			r.conn.Settle(Charge{Script: r.script, AtMicros: 1}, nil, r.now)
+			r.conn.Settle(Charge{Script: r.script, Cost: 1}, nil, r.now)
 		}},
 		{name: "more than max_pending, not sent yet", do: func(r *rig) { r.settle(25) }, lost: 5},
 		{name: "more than max_pending, without a reply", do: func(r *rig) {

@@ -7,7 +7,7 @@ import "testing"
 func TestLostReleaseMayHaveBeenMade(t *testing.T) {
 	t.Parallel()
 	for name, giveBack := range map[string]func(r *rig){
-		"release": func(r *rig) { r.conn.Release(r.held(7), r.now) },
+		"release": func(r *rig) { r.release(7) },
 		"refund":  func(r *rig) { r.conn.Refund(r.held(7), r.now) },
 	} {
 		r := newSlotRig(t)
@@ -18,7 +18,7 @@ func TestLostReleaseMayHaveBeenMade(t *testing.T) {
 		r.conn.Tick(r.now)
 		r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 7 2")
 		r.answer(":1\r\n")
-		if _, gone := r.conn.Slots(); gone != 0 {
+		if _, gone := r.conn.Counts().SlotsRenewed, r.conn.Counts().SlotsEnded; gone != 0 {
 			t.Errorf("%s: %d slots had ended", name, gone)
 		}
 	}
@@ -34,16 +34,14 @@ func TestRenewalBehindRelease(t *testing.T) {
 		want     []string
 	}{
 		{"none", func(*rig) {}, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1 7 2"}},
-		{"one", func(r *rig) { r.conn.Release(r.held(7), r.now) }, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1"}},
+		{"one", func(r *rig) { r.release(7) }, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1"}},
 		{"by a refund", func(r *rig) { r.conn.Refund(r.held(7), r.now) }, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1"}},
 		{"all", func(r *rig) {
-			r.conn.Release(r.held(7), r.now)
-			r.conn.Release(Charge{Script: r.script, Tag: []byte("r|a"), Costs: []int64{1, 1}, Nonce: 3}, r.now)
+			r.release(7)
+			r.conn.Release(r.script, []byte("r|a"), Slots{3, 1}, r.now)
 		}, nil},
 		{"of another identity", func(r *rig) {
-			charge := r.held(7)
-			charge.Tag = []byte("r|b")
-			r.conn.Release(charge, r.now)
+			r.conn.Release(r.script, []byte("r|b"), Slots{7, 2}, r.now)
 		}, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1 7 2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,9 +50,9 @@ func TestRenewalBehindRelease(t *testing.T) {
 			r.request("r|b").flush()
 			r.answer(slotsAllowed)
 			for range 2 { // the second time by hash
-				r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1, 7, 2}, r.now)
+				r.conn.Renew(r.script, []byte("r|a"), []Slots{{3, 1}, {7, 2}}, r.now)
 				r.conn.Flush(r.now)
-				if r.conn.releasing.renewKnown == 0 {
+				if r.script.known[renewForm] == 0 {
 					r.answer(":0\r\n")
 				}
 			}

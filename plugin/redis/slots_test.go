@@ -31,6 +31,11 @@ func (r *rig) held(nonce int64) Charge {
 	return Charge{Script: r.script, Tag: []byte("r|a"), Costs: []int64{1, 2}, Nonce: nonce, AtMicros: 77}
 }
 
+// release gives back what held has taken.
+func (r *rig) release(nonce int64) {
+	r.conn.Release(r.script, []byte("r|a"), Slots{nonce, 2}, r.now)
+}
+
 // last are the commands that wait for a reply, without the text of scripts, those with
 // EVAL in capitals.
 func (r *rig) last() (all []string) {
@@ -72,25 +77,25 @@ func TestSlotCommands(t *testing.T) {
 	r := newSlotRig(t)
 	q := r.request("r|a")
 	q.flush()
-	nonce := r.conn.nonce
+	nonce := r.conn.requests.nonce
 	r.wantCommands(fmt.Sprintf("check 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 1 %d 5 30000000", nonce))
 	r.answer(slotsAllowed)
-	r.conn.Release(r.held(6), r.now)
+	r.release(6)
 	r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 6 2") // at once
-	r.conn.Release(r.held(7), r.now)
-	r.conn.Release(r.held(8), r.now)
+	r.release(7)
+	r.release(8)
 	if len(r.commands) != 1 || r.conn.NextTickMicros(r.now) != minTickMicros {
 		t.Errorf("sent at once: %q; next tick %d", r.last(), r.conn.NextTickMicros(r.now))
 	}
 	r.answer(":0\r\n")
 	r.wantCommands("release 1 rl:{r|a}:concurrency 7 2 8 2")
-	r.conn.Release(r.held(9), r.now)
+	r.release(9)
 	r.conn.Tick(r.now)
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")
-	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1, 4, 2}, r.now)
+	r.conn.Renew(r.script, []byte("r|a"), []Slots{{3, 1}, {4, 2}}, r.now)
 	r.conn.Flush(r.now)
-	r.conn.Release(r.held(10), r.now)
+	r.release(10)
 	r.request("r|b").flush()
 	r.wantCommands(
 		"RENEW 1 rl:{r|a}:concurrency 30000000 3 1 4 2",
@@ -100,7 +105,7 @@ func TestSlotCommands(t *testing.T) {
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")
 	r.answer(slotsAllowed)
-	if renewed, gone := r.conn.Slots(); renewed != 2 || gone != 1 || !r.conn.Idle() {
+	if renewed, gone := r.conn.Counts().SlotsRenewed, r.conn.Counts().SlotsEnded; renewed != 2 || gone != 1 || !r.conn.Idle() {
 		t.Errorf("%d renewed, %d gone; idle: %v", renewed, gone, r.conn.Idle())
 	}
 }
@@ -117,11 +122,11 @@ func TestSlotsAreGivenBackAgain(t *testing.T) {
 	}{
 		{"the connection was lost before", func(r *rig) {
 			r.closeStream()
-			r.conn.Release(r.held(7), r.now)
+			r.release(7)
 			r.conn.Tick(r.now)
 		}, []string{release}},
 		{"and after", func(r *rig) {
-			r.conn.Release(r.held(7), r.now)
+			r.release(7)
 			r.conn.Tick(r.now)
 			r.closeStream()
 			r.conn.Tick(r.now)
@@ -135,9 +140,9 @@ func TestSlotsAreGivenBackAgain(t *testing.T) {
 			r.closeStream()
 			r.conn.Refund(r.held(7), r.now)
 			r.conn.Tick(r.now)
-		}, []string{release}},
+		}, []string{"REFUND 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 2 7 5 30000000 77"}},
 		{"an error reply", func(r *rig) {
-			r.conn.Release(r.held(7), r.now)
+			r.release(7)
 			r.conn.Tick(r.now)
 			r.answer("-LOADING Redis is loading the dataset in memory\r\n")
 			r.conn.Tick(r.now)
@@ -153,7 +158,7 @@ func TestSlotsAreGivenBackAgain(t *testing.T) {
 		}, []string{release}},
 		{"Redis is away for longer than the ttl", func(r *rig) {
 			r.closeStream()
-			r.conn.Release(r.held(7), r.now)
+			r.release(7)
 			r.openErr = errHost
 			r.pass(30e6)
 			r.openErr = nil
@@ -161,15 +166,13 @@ func TestSlotsAreGivenBackAgain(t *testing.T) {
 		}, nil},
 		{"the breaker is open", func(r *rig) {
 			r.trip(5)
-			r.conn.Release(r.held(7), r.now)
+			r.release(7)
 			r.passPause()
 			r.answer("+OK\r\n")
 			r.conn.Tick(r.now)
 		}, []string{release}},
 		{"no slots", func(r *rig) {
-			charge := r.held(7)
-			charge.Costs = []int64{1, 0}
-			r.conn.Release(charge, r.now)
+			r.conn.Release(r.script, []byte("r|a"), Slots{7, 0}, r.now)
 			r.conn.Tick(r.now)
 		}, nil},
 	} {
@@ -190,12 +193,12 @@ func TestLostCheckGivesItsSlotsBack(t *testing.T) {
 	t.Parallel()
 	r := newSlotRig(t)
 	r.request("r|a").flush()
-	nonce := r.conn.nonce
+	nonce := r.conn.requests.nonce
 	r.closeStream()
 	r.conn.Tick(r.now + 200*ms)
 	r.wantCommands(fmt.Sprintf("RELEASE 1 rl:{r|a}:concurrency %d 1", nonce))
 	r.answer(":1\r\n")
-	if _, gone := r.conn.Slots(); gone != 0 {
+	if _, gone := r.conn.Counts().SlotsRenewed, r.conn.Counts().SlotsEnded; gone != 0 {
 		t.Errorf("%d slots had ended", gone)
 	}
 }
@@ -207,8 +210,8 @@ func TestSlotScriptsUnknown(t *testing.T) {
 	r.request("r|b").flush()
 	r.answer(slotsAllowed)
 	for range 2 { // the second time by hash
-		r.conn.Release(r.held(7), r.now)
-		r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+		r.release(7)
+		r.conn.Renew(r.script, []byte("r|a"), []Slots{{3, 1}}, r.now)
 		r.conn.Tick(r.now)
 		if len(r.commands) != 2 {
 			t.Fatalf("sent %q", r.last())
@@ -216,8 +219,8 @@ func TestSlotScriptsUnknown(t *testing.T) {
 		r.answer(":1\r\n")
 		r.answer(":0\r\n")
 	}
-	r.conn.Release(r.held(7), r.now)
-	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+	r.release(7)
+	r.conn.Renew(r.script, []byte("r|a"), []Slots{{3, 1}}, r.now)
 	r.conn.Tick(r.now)
 	r.wantCommands("release 1 rl:{r|a}:concurrency 7 2", "renew 1 rl:{r|a}:concurrency 30000000 3 1")
 	r.answer("-NOSCRIPT No matching script.\r\n")
@@ -231,7 +234,7 @@ func TestRenewalWithoutTime(t *testing.T) {
 	r := newSlotRig(t)
 	r.request("r|b").flush()
 	r.answer(slotsAllowed)
-	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+	r.conn.Renew(r.script, []byte("r|a"), []Slots{{3, 1}}, r.now)
 	r.conn.Flush(r.now)
 	r.answer("-ERR This Redis command is not allowed from script\r\n")
 	r.wantCommands("RENEW BY KEY 2 rl:{r|a}:concurrency rl:{r|a}:clock 30000000 3 1")
@@ -242,12 +245,12 @@ func TestRenewalWithoutTime(t *testing.T) {
 func TestRenewalConnects(t *testing.T) {
 	t.Parallel()
 	r := newSlotRig(t)
-	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+	r.conn.Renew(r.script, []byte("r|a"), []Slots{{3, 1}}, r.now)
 	r.conn.Flush(r.now)
 	r.wantCommands("RENEW 1 rl:{r|a}:concurrency 30000000 3 1")
 	r.answer(":0\r\n")
 	r.trip(5)
-	r.conn.Renew(r.script, []byte("r|a"), []int64{3, 1}, r.now)
+	r.conn.Renew(r.script, []byte("r|a"), []Slots{{3, 1}}, r.now)
 	r.conn.Flush(r.now)
 	r.wantCommands()
 }
@@ -269,13 +272,11 @@ func TestManyReleases(t *testing.T) {
 			r := newSlotRig(t)
 			r.request("r|b").flush()
 			r.answer(slotsAllowed)
-			r.conn.Release(r.held(0), r.now)
+			r.release(0)
 			r.answer(":0\r\n")
 			r.request("r|b").flush()
 			for n := range held {
-				charge := r.held(int64(n))
-				charge.Tag = fmt.Appendf(nil, "r|%d", n%c.identities)
-				r.conn.Release(charge, r.now)
+				r.conn.Release(r.script, fmt.Appendf(nil, "r|%d", n%c.identities), Slots{int64(n), 2}, r.now)
 			}
 			r.answer(slotsAllowed)
 			if got := len(r.commands); got != c.commands {

@@ -4,12 +4,15 @@ import "github.com/sluiceproxy/sluice/redisresp"
 
 // stream is what a Conn knows of the stream it has, or will open.
 type stream struct {
+	host    Host
 	open    bool
 	heard   bool   // a reply has come on it
 	opened  bool   // there was one before, which was lost
 	resting bool   // it was closed because nobody needed it
+	spare   bool   // an attempt to open one may fail without a pause
 	number  uint64 // counts the streams
 
+	dueMicros    int64  // when it is to be replaced, see rotation
 	usedMicros   int64  // when something was last sent
 	reopenMicros int64  // no new stream before this time
 	reopen       pauses // between attempts to open one
@@ -17,6 +20,9 @@ type stream struct {
 
 	replaced       bool  // one was closed as useless
 	replacedMicros int64 // the last time
+
+	ended     ended // why the last one has
+	deferring bool  // commands leave together at the end of the callback
 
 	in      []byte // the beginning of a reply that is not complete
 	decoder *redisresp.Decoder
@@ -38,143 +44,71 @@ var replyLimits = redisresp.Limits{Bytes: 64 << 10}
 // replaced.
 const restMicros = 60_000_000
 
-// connect opens a stream and queues its set-up, unless the last attempt failed
-// moments ago.
-func (c *Conn) connect(nowMicros int64) bool {
-	s := &c.stream
+// connect opens a stream, unless the last attempt failed moments ago. reopened says that
+// it is in place of one that was lost.
+func (s *stream) connect(nowMicros int64) (reopened, ok bool) {
 	if nowMicros < s.reopenMicros {
-		return false
+		return false, false
 	}
 	s.decoder.Reset()
 	s.open, s.heard = true, false // before the call, in which Closed may come
-	s.openError = c.host.OpenStream()
+	s.openError = s.host.OpenStream()
 	if s.openError != nil && s.open {
 		s.open = false
 		s.backOff(nowMicros)
 	}
 	if !s.open {
-		return false
+		return false, false
 	}
-	if s.opened {
-		c.observer.Reconnected()
-	}
+	reopened = s.opened
 	s.opened, s.resting = true, false
 	s.number++
-	c.setUp(nowMicros)
-	return true
+	return reopened, true
 }
 
-// setUp queues AUTH and SELECT; they leave with the first command
-// (https://redis.io/docs/latest/commands/auth/).
-func (c *Conn) setUp(nowMicros int64) {
-	o := &c.options
-	if o.Password != "" {
-		n := 2
-		if o.Username != "" {
-			n = 3
-		}
-		c.out = redisresp.AppendArray(c.out, n)
-		c.out = redisresp.AppendBulkString(c.out, "AUTH")
-		if o.Username != "" {
-			c.out = redisresp.AppendBulkString(c.out, o.Username)
-		}
-		c.out = redisresp.AppendBulkString(c.out, o.Password)
-		c.pushBare(authEntry, nowMicros)
+// reopensAt is when a stream can be opened; 0: there is one.
+func (s *stream) reopensAt() int64 {
+	if s.open {
+		return 0
 	}
-	if o.Database != 0 {
-		c.out = redisresp.AppendArray(c.out, 2)
-		c.out = redisresp.AppendBulkString(c.out, "SELECT")
-		c.out = redisresp.AppendBulkInt(c.out, o.Database)
-		c.pushBare(selectEntry, nowMicros)
-	}
+	return s.reopenMicros
 }
 
-// pushBare queues an entry whose command has been encoded.
-func (c *Conn) pushBare(k kind, nowMicros int64) {
-	e := entry{kind: k}
-	c.stamp(&e, nowMicros)
-	c.pipe.push(e)
-}
-
-// transmit sends the commands that are queued.
-func (c *Conn) transmit(nowMicros int64) {
-	c.stream.usedMicros = nowMicros
-	err := c.host.Send(c.out)
-	c.out = c.out[:0]
-	if err != nil {
-		c.hangUp(ended{cause: Lost}, nowMicros)
-	}
-}
-
-// transmitDeferred sends what Waiters and replies have caused. No host call,
-// which may end the stream, happens while the pipe is walked, and many commands
-// leave in one.
-func (c *Conn) transmitDeferred(nowMicros int64) {
-	c.deferring = false
-	if len(c.out) > 0 {
-		c.transmit(nowMicros)
-	}
-}
-
-// hangUp closes the stream, which is useless now.
-func (c *Conn) hangUp(e ended, nowMicros int64) {
-	if c.stream.open {
-		c.stream.open = false
-		c.host.CloseStream()
-		c.end(e, nowMicros)
-	}
-}
-
-// end fails all that waits for the stream that is gone. However many requests
-// that is, it is one failure: a connection that is killed under load says no
-// more about Redis than one that is killed while a single request waits, and
-// nothing at all if nobody waits. If the stream ever delivered a reply, the next
-// request opens a new one at once. If not, the loss counts as a failed attempt
-// to connect.
-func (c *Conn) end(why ended, nowMicros int64) {
-	s := &c.stream
-	s.open = false
-	c.out, s.in = c.out[:0], s.in[:0]
-	if !s.heard {
-		s.backOff(nowMicros)
-		if why.cause == Lost {
-			why.cause = Unreachable
-		}
-	}
-	for c.pipe.entries.len() > 0 {
-		switch e := c.pipe.entries.pop(); e.kind {
-		case probeEntry:
-			c.openBreaker(why.cause, nowMicros)
-		case trialEntry:
-			c.trialFailed(why.cause)
-		case settleEntry:
-			c.settled(&e.charge, false)
-		case refundEntry, releaseEntry:
-			c.releaseAgain(e, true)
-		case checkEntry:
-			if c.undecided(e, why.cause, nowMicros) && !why.counted {
-				c.failed(why.cause, nowMicros)
-				why.counted = true
-			}
-			c.releaseAgain(e, true)
-			c.fail(e, why.cause, nowMicros)
-		}
-	}
-}
-
-// rest closes a stream that nobody has needed for a while. The next request
-// opens another, which is not told as one in place of a lost one.
-func (c *Conn) rest(nowMicros int64) {
-	s := &c.stream
-	idle := s.open && c.pipe.entries.len() == 0 && len(c.out) == 0
-	if idle && nowMicros-s.usedMicros >= restMicros {
+// rest closes a stream that nothing has needed for a while, and on which no command waits.
+// The next request opens another, which is not told as one in place of a lost one.
+func (s *stream) rest(nowMicros int64) {
+	if s.open && nowMicros-s.usedMicros >= restMicros {
 		s.open, s.opened, s.resting = false, false, true
 		s.in = s.in[:0]
-		c.host.CloseStream()
+		s.host.CloseStream()
 	}
 }
 
 // backOff postpones the next attempt to open a stream.
 func (s *stream) backOff(nowMicros int64) {
 	s.reopenMicros = nowMicros + s.reopen.next()
+}
+
+// setUp queues AUTH and SELECT; they leave with the first command
+// (https://redis.io/docs/latest/commands/auth/).
+func (p *pipeline) setUp(o *Options, nowMicros int64) {
+	if o.Password != "" {
+		n := 2
+		if o.Username != "" {
+			n = 3
+		}
+		p.out = redisresp.AppendArray(p.out, n)
+		p.out = redisresp.AppendBulkString(p.out, "AUTH")
+		if o.Username != "" {
+			p.out = redisresp.AppendBulkString(p.out, o.Username)
+		}
+		p.out = redisresp.AppendBulkString(p.out, o.Password)
+		p.addEncoded(loggingIn, nowMicros)
+	}
+	if o.Database != 0 {
+		p.out = redisresp.AppendArray(p.out, 2)
+		p.out = redisresp.AppendBulkString(p.out, "SELECT")
+		p.out = redisresp.AppendBulkInt(p.out, o.Database)
+		p.addEncoded(selecting, nowMicros)
+	}
 }

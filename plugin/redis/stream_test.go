@@ -13,8 +13,8 @@ func TestIdleStreamLost(t *testing.T) {
 	r.request("a").flush()
 	r.allow(1)
 	r.closeStream()
-	if r.conn.breaker.row != 0 || len(r.failed) != 0 || r.conn.NextTickMicros(r.now) != 0 {
-		t.Errorf("%d failures, %v", r.conn.breaker.row, r.failed)
+	if r.conn.link.health.breaker.row != 0 || len(r.failed) != 0 || r.conn.NextTickMicros(r.now) != 0 {
+		t.Errorf("%d failures, %v", r.conn.link.health.breaker.row, r.failed)
 	}
 	w := r.request("b").flush()
 	w.wantAll("waits")
@@ -44,7 +44,7 @@ func TestStreamLost(t *testing.T) {
 	}
 	r.wantInFlight(0)
 	r.wantState(Closed)
-	if got := r.conn.breaker.row; got != 1 {
+	if got := r.conn.link.health.breaker.row; got != 1 {
 		t.Errorf("%d failures, want 1", got)
 	}
 	if r.failed[Lost] != len(clients) {
@@ -68,7 +68,7 @@ func TestStreamLostAfterTimeout(t *testing.T) {
 	r.pass(60 * ms)
 	r.closeStream()
 	w.want("expired, connection_lost")
-	if got := r.conn.breaker.row; got != 1 {
+	if got := r.conn.link.health.breaker.row; got != 1 {
 		t.Errorf("%d failures, want 1", got)
 	}
 	if r.failed[Timeout] != 1 || r.failed[Lost] != 0 {
@@ -94,7 +94,7 @@ func TestCannotConnect(t *testing.T) {
 		if r.streams != 1 {
 			t.Errorf("%s: tried %d times, want no more than once in a pause", name, r.streams)
 		}
-		if pause := r.conn.stream.reopenMicros - r.now; pause > 125*ms {
+		if pause := r.conn.link.stream.reopenMicros - r.now; pause > 125*ms {
 			t.Errorf("%s: the first pause is %d us", name, pause)
 		}
 		r.wantState(Closed)
@@ -156,7 +156,7 @@ func TestReopenWithBackoff(t *testing.T) {
 		}
 		// The attempt that ended the loop has failed, too, and doubled the pause.
 		base = min(base*2, options.Breaker.MaxOpenMicros)
-		r.now = r.conn.stream.reopenMicros
+		r.now = r.conn.link.stream.reopenMicros
 		base = min(base*2, options.Breaker.MaxOpenMicros)
 	}
 	r.request("b").flush()
@@ -166,7 +166,7 @@ func TestReopenWithBackoff(t *testing.T) {
 		t.Errorf("a stream that worked was lost, and the next request is refused: %v", w.refused)
 	}
 	r.closeStream()
-	if pause := r.conn.stream.reopenMicros - r.now; pause > options.Breaker.MinOpenMicros*5/4 {
+	if pause := r.conn.link.stream.reopenMicros - r.now; pause > options.Breaker.MinOpenMicros*5/4 {
 		t.Errorf("after a stream that worked, the first pause is %d us", pause)
 	}
 }
@@ -183,12 +183,12 @@ func TestConnectionRefusedLater(t *testing.T) {
 	if w := r.request("c").flush(); w.refused != Unreachable {
 		t.Errorf("refused %v, want a pause between attempts", w.refused)
 	}
-	if got := r.conn.breaker.row; got != 2 {
+	if got := r.conn.link.health.breaker.row; got != 2 {
 		t.Errorf("%d failures, want 2: the stream and the request after it", got)
 	}
-	again := r.conn.stream.reopenMicros
+	again := r.conn.link.stream.reopenMicros
 	r.closeStream()
-	if r.conn.stream.reopenMicros != again {
+	if r.conn.link.stream.reopenMicros != again {
 		t.Error("what is closed was closed again, and the pause became longer")
 	}
 }
@@ -211,11 +211,12 @@ func TestSendFails(t *testing.T) {
 		waiting.wantAll(causeNames[Lost])
 		w.wantAll("connection_lost")
 		r.wantInFlight(0)
-		if r.open || r.refunded != 0 || r.conn.breaker.row != 1 {
-			t.Errorf("%s: open %v, %d refunds, %d failures", name, r.open, r.refunded, r.conn.breaker.row)
+		if r.open || r.refunded != 0 || r.conn.link.health.breaker.row != 1 {
+			t.Errorf("%s: open %v, %d refunds, %d failures", name, r.open, r.refunded, r.conn.link.health.breaker.row)
 		}
 		r.sendErr, r.closeInSend = nil, false
 		next := r.request("e").flush()
+		r.wantRefund("c", 1) // both in one
 		r.allow(5)
 		next.want("at 5")
 	}
@@ -250,7 +251,7 @@ func TestCommandsAreBatched(t *testing.T) {
 		w.onCall = func(int) { r.conn.Refund(w.charged(0), r.now) }
 	}
 	sends := &countingHost{rig: r}
-	r.conn.host = sends
+	r.conn.link.stream.host = sends
 	r.receive(strings.Repeat(noScript+decision(1, true), 3))
 	if sends.n != 1 || len(r.commands) != 6+6 {
 		t.Errorf("%d commands in %d sends, want 6 in one", len(r.commands)-6, sends.n)

@@ -28,38 +28,38 @@ func TestCommandsOfTerms(t *testing.T) {
 	constants := plan.Args(0)
 	penalty := []string{"5", "60000000", "300000000 3600000000"}
 	for _, tc := range []struct {
-		name   string
-		entry  entry
-		script algo.Script
-		keys   []string
-		args   []string
+		name    string
+		command command
+		script  algo.Script
+		keys    []string
+		args    []string
 	}{
 		{
-			name: "as configured", entry: entry{charge: Charge{Cost: 7}}, script: plan.Script(),
+			name: "as configured", command: command{check: check{costs: []int64{7}}}, script: plan.Script(),
 			keys: []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
 			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
-			name:   "with a factor, and strikes",
-			entry:  entry{charge: Charge{Cost: 7, Factor: 2000, Strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}}}},
-			script: plan.Script(),
-			keys:   []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
-			args:   slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "2000"}),
+			name:    "with a factor, and strikes",
+			command: command{check: check{costs: []int64{7}, factor: 2000, strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}}}},
+			script:  plan.Script(),
+			keys:    []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
+			args:    slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "2000"}),
 		},
 		{
-			name: "without TIME", entry: entry{byKey: true, charge: Charge{Cost: 7}}, script: plan.ScriptWithoutTime(),
+			name: "without TIME", command: command{manner: manner{byKey: true}, check: check{costs: []int64{7}}}, script: plan.ScriptWithoutTime(),
 			keys: []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
 			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
-			name: "a refund", entry: entry{kind: refundEntry, charge: Charge{Cost: 7, Factor: 2000, AtMicros: 77}}, script: plan.RefundScript(),
+			name: "a refund", command: command{kind: refunding, change: change{7, 77}}, script: plan.RefundScript(),
 			keys: []string{"1", "rl:{a|b}:gcra:1s"},
 			args: slices.Concat([]string{"7"}, constants, []string{"77"}),
 		},
 	} {
-		tc.entry.charge.Tag = []byte("a|b")
+		tc.command.script, tc.command.tag = s, []byte("a|b")
 		want := slices.Concat([]string{"EVALSHA", tc.script.SHA1}, tc.keys, tc.args)
-		got := parseCommands(t, string(s.appendCall(nil, &tc.entry)))
+		got := parseCommands(t, string(tc.command.appendTo(nil)))
 		if len(got) != 1 || !slices.Equal(got[0], want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", tc.name, got, want)
 		}
@@ -67,7 +67,7 @@ func TestCommandsOfTerms(t *testing.T) {
 }
 
 const (
-	otherFactor = "*2\r\n:7\r\n:2000\r\n"
+	otherFactor = "*3\r\n:7\r\n:-5\r\n:2000\r\n"
 	termsReply  = "*6\r\n:8\r\n:7\r\n:5\r\n:0\r\n:4\r\n:0\r\n"
 )
 
@@ -84,7 +84,7 @@ func (r *rig) ruled(strikes ...algo.Strikes) *ruled {
 	if cause := r.conn.Begin(r.now); cause != NoCause {
 		r.t.Fatal(cause)
 	}
-	r.conn.Add(w, 0, Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Strikes: strikes})
+	r.conn.Add(w, 0, Check{Script: r.script, Tag: []byte("a"), Cost: 1, Strikes: strikes})
 	r.conn.Flush(r.now)
 	return w
 }
@@ -135,7 +135,7 @@ func TestFactorThatChangesAllTheTime(t *testing.T) {
 	r := newRig(t, testOptions())
 	r.script = termedScript(t)
 	w := r.ruled()
-	for range 1 + maxFactors {
+	for range 1 + maxResizes {
 		r.answer(otherFactor)
 	}
 	w.want("error_reply")
@@ -149,9 +149,9 @@ func TestFactorThatChangesAllTheTime(t *testing.T) {
 func TestShortReplies(t *testing.T) {
 	t.Parallel()
 	for reply, want := range map[string]algo.Ruling{
-		"*3\r\n:7\r\n:0\r\n:-1\r\n":                                {AtMicros: 7, Allowed: true, By: algo.ByFree},
-		"*3\r\n:7\r\n:1\r\n:-1\r\n":                                {AtMicros: 7, By: algo.ByBlock, LeftMicros: algo.Never},
-		"*3\r\n:7\r\n:2\r\n:9\r\n":                                 {AtMicros: 7, By: algo.ByPenalty, LeftMicros: 9},
+		"*3\r\n:7\r\n:-1\r\n:0\r\n":                                {AtMicros: 7, Allowed: true, By: algo.ByFree},
+		"*3\r\n:7\r\n:-2\r\n:-1\r\n":                               {AtMicros: 7, By: algo.ByBlock, LeftMicros: algo.Never},
+		"*3\r\n:7\r\n:-3\r\n:9\r\n":                                {AtMicros: 7, By: algo.ByPenalty, LeftMicros: 9},
 		"*7\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:300000000\r\n:1\r\n": {AtMicros: 8, Ignored: true, EarnedMicros: 300e6},
 		"*6\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:0\r\n":               {AtMicros: 8},
 	} {
@@ -164,7 +164,7 @@ func TestShortReplies(t *testing.T) {
 		}
 	}
 	r := newRig(t, testOptions()) // of a rule without terms none makes sense
-	for _, reply := range []string{"*3\r\n:7\r\n:0\r\n:-1\r\n", otherFactor} {
+	for _, reply := range []string{"*3\r\n:7\r\n:-1\r\n:0\r\n", otherFactor} {
 		w := r.request("a").flush()
 		r.answer(reply)
 		w.want("malformed_reply")

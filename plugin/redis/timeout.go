@@ -47,45 +47,15 @@ func (l *listening) tick(nowMicros int64) {
 	l.micros, l.tickedMicros = l.at(nowMicros), nowMicros
 }
 
-// stamp notes when an entry is sent. With the first of them ticks are asked for.
-func (c *Conn) stamp(e *entry, nowMicros int64) {
-	if c.pipe.entries.len() == 0 {
-		c.listening.tick(nowMicros)
-	}
-	e.sentMicros, e.listenedMicros = nowMicros, c.listening.at(nowMicros)
-}
-
-// waited is for how long an entry could have been answered.
-func (c *Conn) waited(e *entry, nowMicros int64) int64 {
-	return c.listening.at(nowMicros) - e.listenedMicros
-}
-
-// owes reports whether the oldest command has had no reply for so long.
-func (c *Conn) owes(micros, nowMicros int64) bool {
-	p := &c.pipe.entries
-	return p.len() > 0 && c.waited(p.at(p.first), nowMicros) >= micros
-}
-
-// expire tells the checks that have waited for the timeout. Their replies may
-// still come.
-func (c *Conn) expire(nowMicros int64) {
-	p := &c.pipe.entries
-	for i := p.first; i < p.next; i++ {
-		e := p.at(i)
-		switch {
-		case c.waited(e, nowMicros) < c.options.TimeoutMicros:
-		case e.kind == probeEntry:
-			e.kind = staleEntry
-			c.openBreaker(Timeout, nowMicros)
-		case e.kind == trialEntry:
-			e.kind = staleEntry
-			c.trialFailed(Timeout)
-		case e.kind == checkEntry && !e.expired:
-			e.expired = true
-			if c.undecided(e, Timeout, nowMicros) {
-				c.failed(Timeout, nowMicros)
-			}
-			e.waiter.Expired(e.index, nowMicros)
+// expire tells the checks that have waited for the timeout, and gives up a stream that has
+// stalled. Replies may still come to what has expired.
+func (l *link) expire(nowMicros int64) {
+	for p, i := &l.pipe.commands, l.pipe.commands.first; i < p.next; i++ {
+		if k := p.at(i); l.pipe.waited(k, nowMicros)+k.keptMicros >= l.options.TimeoutMicros {
+			l.act(k, end{outcome: timedOut, cause: causes[timedOut]}, nowMicros)
 		}
+	}
+	if l.pipe.owes(stalledTimeouts*l.options.TimeoutMicros, nowMicros) {
+		l.hangUp(ended{cause: Lost}, nowMicros)
 	}
 }

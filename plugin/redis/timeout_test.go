@@ -52,8 +52,8 @@ func TestNextTick(t *testing.T) {
 		r.allow(1)
 		want(restMicros, "when nothing is in the pipe")
 		r.trip(5)
-		want(r.conn.breaker.dueMicros-r.now, "while the breaker is open")
-		r.now = r.conn.breaker.dueMicros - 1
+		want(r.conn.link.health.breaker.dueMicros-r.now, "while the breaker is open")
+		r.now = r.conn.link.health.breaker.dueMicros - 1
 		want(minTickMicros, "just before the probe")
 		r.pass(1)
 		want(tc.want, "while the probe waits")

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,13 +99,13 @@ func TestSettlementsOfOneIdentity(t *testing.T) {
 			r := newWindowsRig(t)
 			for _, s := range tc.settlements {
 				s.Script = r.script
-				r.conn.Settle(s, r.now)
+				r.conn.Settle(s, s.Costs, r.now)
 			}
 			r.pass(minTickMicros)
 			r.wantCommands(tc.want...)
 			sent := 0
 			for _, s := range tc.settlements {
-				if s.Script = r.script; !s.isNothing() {
+				if !slices.Equal(s.Costs, []int64{0, 0}) {
 					sent++
 				}
 			}
@@ -132,8 +133,7 @@ func TestSlotsAreSettledOneByOne(t *testing.T) {
 	r := newSlotRig(t)
 	for nonce := range int64(2) {
 		charge := r.held(nonce)
-		charge.Costs = []int64{1, 0}
-		r.conn.Settle(charge, r.now)
+		r.conn.Settle(charge, []int64{1, 0}, r.now)
 	}
 	r.pass(minTickMicros)
 	r.wantCommands(
@@ -158,11 +158,11 @@ func TestSettlementsLostTogether(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newWindowsRig(t)
-			r.conn.Settle(Charge{Script: r.script, Tag: []byte("b"), Cost: 1, AtMicros: 1}, r.now)
+			r.conn.Settle(Charge{Script: r.script, Tag: []byte("b"), Cost: 1, AtMicros: 1}, nil, r.now)
 			r.pass(minTickMicros)
 			r.answer(":0\r\n") // so that the script is known, until Redis forgets it
 			for at := range int64(3) {
-				r.conn.Settle(Charge{Script: r.script, Tag: []byte("a"), Cost: 2, AtMicros: 7 + at}, r.now)
+				r.conn.Settle(Charge{Script: r.script, Tag: []byte("a"), Cost: 2, AtMicros: 7 + at}, nil, r.now)
 			}
 			r.pass(minTickMicros)
 			for _, reply := range tc.replies {
@@ -193,11 +193,11 @@ func TestSettlementsAddUp(t *testing.T) {
 	}
 	for i, c := range charged {
 		c.Costs = []int64{1, int64(-i % 3)}
-		r.conn.Settle(c, r.now)
+		r.conn.Settle(c, c.Costs, r.now)
 	}
-	r.conn.SendSettlements(r.now)
+	r.conn.SendOutbox(r.now)
 	r.settle()
-	if sent, lost := r.conn.Settlements(); sent != 40 || lost != 0 {
+	if sent, lost := r.conn.Counts().SettlementsSent, r.conn.Counts().SettlementsLost; sent != 40 || lost != 0 {
 		t.Errorf("%d settlements taken, %d lost", sent, lost)
 	}
 	calls := server.Client().Info(t.Context(), "commandstats").Val()

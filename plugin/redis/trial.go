@@ -2,7 +2,7 @@ package redis
 
 import (
 	"bytes"
-	"strconv"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/redisresp"
 )
@@ -19,37 +19,29 @@ type trialState uint8
 
 const (
 	untried trialState = iota
-	trying
+	underWay
 	tried
 )
 
-// try asks what answers, and does what a check needs. ACLs and redis_proxy may
+// ask asks what answers, and does what a check needs. ACLs and redis_proxy may
 // refuse INFO; sections come one by one, as only Redis 7 takes several at once
 // (https://redis.io/docs/latest/commands/info/).
-func (c *Conn) try(nowMicros int64) {
-	if !c.options.Try || c.trial.state != untried {
-		return
+func (t *trial) ask(p *pipeline, o *Options, nowMicros int64) {
+	p.addInfo("server", askingServer, nowMicros)
+	p.addInfo("replication", askingRole, nowMicros)
+	if o.Overrides {
+		p.addInfo("memory", askingMemory, nowMicros)
 	}
-	if c.breaker.state != Closed { // requests have found out, and the log says it
-		c.trial.state = tried
-		return
-	}
-	c.trial.state = trying
-	if !c.stream.open && !c.connect(nowMicros) {
-		c.trialFailed(Unreachable)
-		return
-	}
-	for _, info := range []struct {
-		section string
-		kind    kind
-	}{{"server", serverEntry}, {"replication", roleEntry}} {
-		c.out = redisresp.AppendArray(c.out, 2)
-		c.out = redisresp.AppendBulkString(c.out, "INFO")
-		c.out = redisresp.AppendBulkString(c.out, info.section)
-		c.pushBare(info.kind, nowMicros)
-	}
-	c.out = appendProbe(c.out, c.options.KeyPrefix, []byte("sluice"))
-	c.pushBare(trialEntry, nowMicros)
+	p.out = appendProbe(p.out, o.KeyPrefix, []byte("sluice"))
+	p.addEncoded(trying, nowMicros)
+}
+
+// addInfo appends INFO with one section.
+func (p *pipeline) addInfo(section string, k kind, nowMicros int64) {
+	p.out = redisresp.AppendArray(p.out, 2)
+	p.out = redisresp.AppendBulkString(p.out, "INFO")
+	p.out = redisresp.AppendBulkString(p.out, section)
+	p.addEncoded(k, nowMicros)
 }
 
 // products are the fields of INFO that tell what a server is, what is most
@@ -60,107 +52,90 @@ var products = []struct{ field, name string }{
 	{"redis_version", "Redis"},
 }
 
-// answerServer reads INFO server.
-func (c *Conn) answerServer(r redisresp.Reply) {
+// noteServer reads INFO server.
+func (t *trial) noteServer(r redisresp.Reply) {
 	for _, p := range products {
 		if version := infoField(r, p.field); version != "" {
-			c.trial.product, c.trial.version = p.name, version
+			t.product, t.version = p.name, version
 			return
 		}
 	}
 }
 
-// answerRole reads INFO replication.
-func (c *Conn) answerRole(r redisresp.Reply) {
+// noteRole reads INFO replication.
+func (t *trial) noteRole(r redisresp.Reply) {
 	switch role := infoField(r, "role"); role {
 	case "":
 	case "master":
-		c.trial.role = "primary"
+		t.role = "primary"
 	case "slave":
-		c.trial.role = "replica"
+		t.role = "replica"
 	default:
-		c.trial.role = role
+		t.role = role
 	}
 }
 
 // maxInfoField bounds how much of a field reaches the log.
 const maxInfoField = 40
 
-// infoField is a field of a reply to INFO; "" if there is none, or it is not plain
-// text.
+// infoField is a field of a reply to INFO for the log; "" if there is none, or it is long
+// or not plain text.
 func infoField(r redisresp.Reply, name string) string {
-	if r.Kind != redisresp.Bulk {
+	value := infoLine(r, name)
+	if len(value) > maxInfoField {
 		return ""
+	}
+	for _, b := range value {
+		if b <= ' ' || b > '~' {
+			return ""
+		}
+	}
+	return string(value)
+}
+
+// infoLine is what follows the name of a field in a reply to INFO; nil if there is none.
+func infoLine(r redisresp.Reply, name string) []byte {
+	if r.Kind != redisresp.Bulk {
+		return nil
 	}
 	for line := range bytes.Lines(r.Bytes) {
 		key, value, found := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))
-		if !found || string(key) != name || len(value) > maxInfoField {
-			continue
+		if found && string(key) == name {
+			return value
 		}
-		for _, b := range value {
-			if b <= ' ' || b > '~' {
-				return ""
-			}
-		}
-		return string(value)
 	}
-	return ""
+	return nil
 }
 
-// answerTrial ends the trial: Redis can be used, or says why not.
-func (c *Conn) answerTrial(r redisresp.Reply, nowMicros int64) {
-	switch r.Kind {
-	case redisresp.SimpleString:
-		c.trialSucceeded()
-	case redisresp.Error:
-		c.complain("", r.Bytes)
-		c.trialFailed(ErrorReply)
-		c.replaceIfUseless(r, nowMicros)
-	default:
-		c.trialFailed(Malformed)
-		c.hangUp(ended{cause: Malformed, counted: true}, nowMicros)
-	}
-}
-
-func (c *Conn) trialSucceeded() {
-	t := &c.trial
+// succeed ends the trial: Redis can be used. It warns of a policy that evicts what has no
+// TTL, as most overrides
+// (https://redis.io/docs/latest/develop/reference/eviction/).
+func (t *trial) succeed(h *health, overrides bool, policy string) {
 	t.state = tried
-	line := c.name() + " answers"
+	line := h.name() + " answers"
 	if t.version != "" {
 		line += ": " + t.product + " " + t.version
 		if t.role != "" {
 			line += ", " + t.role
 		}
 	}
-	c.host.Tried(true, line)
-}
-
-func (c *Conn) trialFailed(cause Cause) {
-	if c.trial.state == trying {
-		c.trial.state = tried
-		_, text := c.why(cause)
-		if cause == Timeout && !c.stream.heard {
-			text += "; or the cluster lacks the bridge filter"
-		}
-		c.host.Tried(false, c.name()+" cannot be used: "+cause.String()+": "+text+"; the failure mode applies")
+	h.host.Tried(true, line)
+	if overrides && strings.HasPrefix(policy, "allkeys-") {
+		h.host.Warn(h.name() + " may evict overrides: its maxmemory-policy is " + policy +
+			", which drops keys without a TTL, too (set volatile-lru, volatile-lfu or noeviction)")
 	}
 }
 
-// warnPauseMicros is how far apart the log's lines about failures are.
-const warnPauseMicros = 60_000_000
-
-// requestFailed counts a request that Redis does not decide. The log has the
-// first of them, and one a minute, while the breaker's own lines do not say it.
-func (c *Conn) requestFailed(cause Cause, nowMicros int64) {
-	c.observer.RequestFailed(cause)
-	if c.breaker.state != Closed || c.warned && nowMicros-c.warnedMicros < warnPauseMicros {
+// fail ends the trial: Redis cannot be used. heard says whether this stream has brought
+// any reply.
+func (t *trial) fail(h *health, cause Cause, heard bool) {
+	if t.state != underWay {
 		return
 	}
-	c.warned, c.warnedMicros = true, nowMicros
-	_, text := c.why(cause)
-	c.host.Warn(c.name() + " did not decide a request: " + cause.String() + ": " + text +
-		"; the failure mode applied (the next such line in a minute at the earliest)")
+	t.state = tried
+	_, text := h.why(cause)
+	if cause == Timeout && !heard {
+		text += "; or the cluster lacks the bridge filter"
+	}
+	h.host.Tried(false, h.name()+" cannot be used: "+cause.String()+": "+text+"; the failure mode applies")
 }
-
-// name is the cluster in the log.
-func (c *Conn) name() string { return "redis " + strconv.Quote(c.options.Cluster) }

@@ -12,7 +12,7 @@ import (
 // overlong is more than may be looked at, whatever is done with it.
 var overlong = strings.Repeat("a", requestUnits+1)
 
-func not(m config.Match) config.Match { return config.Match{Not: &m} }
+func not(m ...config.Match) config.Match { return config.Match{Not: m} }
 
 func both(a, b config.Match) config.Match {
 	a.Methods = append(a.Methods, b.Methods...)
@@ -20,9 +20,7 @@ func both(a, b config.Match) config.Match {
 	if b.Path != nil {
 		a.Path = b.Path
 	}
-	if b.Not != nil {
-		a.Not = b.Not
-	}
+	a.Not = append(a.Not, b.Not...)
 	return a
 }
 
@@ -52,6 +50,9 @@ func TestLongValuesInMatches(t *testing.T) {
 		{name: "unknown and not holds not", match: both(unknown, not(holdsNot)), limited: true},
 		{name: "not (unknown and holds)", match: not(both(unknown, holds)), limited: true},
 		{name: "not (unknown and holds not)", match: not(both(unknown, holdsNot)), limited: true, exempt: true},
+		{name: "none of unknown and holds not", match: not(unknown, holdsNot), limited: true},
+		{name: "none of unknown and holds", match: not(unknown, holds)},
+		{name: "none of holds and unknown", match: not(holds, unknown)},
 		{name: "two unknowns", match: both(unknown, not(contained)), limited: true},
 		// What takes no look at all of the value is known.
 		{name: "prefix", match: header("x-long", op(config.Prefix, "aa")), limited: true, exempt: true},

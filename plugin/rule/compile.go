@@ -1,13 +1,13 @@
 package rule
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
 
@@ -34,7 +34,7 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 			continue
 		}
 		if err := s.add(r); err != nil {
-			return nil, fmt.Errorf("rules[%d]: %w", i, err)
+			return nil, message.Errorf("rules[%d]: %v", i, err)
 		}
 	}
 	return s, nil
@@ -42,12 +42,13 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 
 func (s *Set) add(c *config.Rule) error {
 	r := &Rule{
-		Name:   c.Name,
-		Index:  len(s.Rules),
-		Mode:   c.Mode,
-		Exempt: c.Exempt,
-		Texts:  answer.NewTexts(c.Name),
-		Terms:  termsOf(c),
+		Name:    c.Name,
+		Index:   len(s.Rules),
+		Mode:    c.Mode,
+		Failure: c.Failure,
+		Exempt:  c.Exempt,
+		Texts:   answer.NewTexts(c.Name),
+		Terms:   termsOf(c),
 	}
 	matches, err := s.compileMatch(&c.Match, c.Exempt)
 	if err != nil {
@@ -116,7 +117,7 @@ func (l *LimitSet) compileCalendars() error {
 		}
 		windows, ok := calendar.New(c)
 		if !ok {
-			return fmt.Errorf("limits[%d].timezone: %q is not a time zone", i, c.Zone)
+			return message.Errorf("limits[%d].timezone: %q is not a time zone", i, c.Zone)
 		}
 		if l.Calendars == nil {
 			l.Calendars = make([]*calendar.Windows, len(l.Limits))

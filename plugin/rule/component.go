@@ -25,6 +25,8 @@ func (s *Set) compileComponent(r *Rule, c *config.Component) (_ component, err e
 	switch c.Source {
 	case config.FromHeader:
 		slot = s.headerSlot(c.Name)
+	case config.FromBearer:
+		slot = s.headerSlot("authorization")
 	case config.FromCookie:
 		slot = s.headerSlot("cookie")
 	case config.FromClientIP:
@@ -92,14 +94,16 @@ func (m *Matcher) sourceOf(c *component) reading {
 	switch c.Source {
 	case config.FromHeader:
 		return m.headerOf(c.slot)
+	case config.FromBearer:
+		return m.bearerOf(c.slot)
 	case config.FromMethod:
-		return m.headerOf(slotMethod)
+		return m.methodOf()
 	case config.FromPath:
 		return m.segmentsOf(c.Segments)
 	case config.FromHost:
 		return m.hostOf()
 	case config.FromMetadata, config.FromProperty:
-		return m.propertyOf(c.slot)
+		return m.attributeOf(c.slot)
 	case config.FromExpr:
 		return m.expressionOf(c.slot)
 	case config.FromConstant:
@@ -113,6 +117,16 @@ func (m *Matcher) sourceOf(c *component) reading {
 	return m.search(m.headerOf(c.slot).value, c.Name, cookieValue)
 }
 
+// attributeOf is an attribute as text. A whole number or a boolean is one value with its
+// text, so that who chooses the type of a value, as in a body of JSON, gets no other identity.
+func (m *Matcher) attributeOf(slot int) reading {
+	r := m.propertyOf(slot)
+	if scalar, ok := appendScalar(m.value[:0], r.value); ok {
+		return m.decoded(scalar, true)
+	}
+	return r
+}
+
 // segmentsOf is the first segments of the path, or all if the number is 0.
 func (m *Matcher) segmentsOf(n int) reading {
 	r := m.pathOf()
@@ -124,6 +138,19 @@ func (m *Matcher) segmentsOf(n int) reading {
 	}
 	r.value = leading(r.value, n)
 	return r
+}
+
+// bearerOf is the token in the Authorization header. Looking for its end takes less than
+// writing it does, and the bytes after it are not looked at.
+func (m *Matcher) bearerOf(slot int) reading {
+	r := m.headerOf(slot)
+	if r.state != present {
+		return r
+	}
+	if !m.afford(len(r.value) * unitsToCount) {
+		return reading{state: tooLong}
+	}
+	return read(bearerToken(r.value))
 }
 
 // search is the value of a name in a query or in cookies.

@@ -30,12 +30,18 @@
 //     the normalised path, and match anywhere in it unless anchored.
 //   - The host is :authority in lower case without its port and without the
 //     dots at its end. An IPv6 literal keeps its brackets.
+//   - The method is in upper case. HTTP/2 carries one that is not, such as post, and an
+//     upstream may take it for POST or for another method: so whether a match by POST
+//     holds for it is unknown (see below).
 //   - A query parameter's name and value are form-decoded: %xx and + (a space).
 //     The first parameter of the name counts; without = its value is empty.
 //   - All Cookie fields are one, as if joined by "; " (RFC 9113, 8.2.3). A cookie
 //     is the first of its name, compared exactly. Its value loses one pair of
-//     surrounding quotes, as most servers read it, and is percent-decoded; +
-//     stays.
+//     surrounding quotes, as most servers read it, and with them the backslashes of
+//     \ooo and \c, and is then percent-decoded; + stays.
+//   - A bearer token is what follows the scheme in the Authorization header, without the
+//     blanks around it, up to a blank or a comma, which no token has. Another scheme or no
+//     token is absent.
 //   - The client address is source.address: IPv4 in IPv6 counts as IPv4, the
 //     spelling is canonical (RFC 5952), zones are dropped, and a shortened
 //     prefix shows its length: 2001:db8::/64. Anything but an IP address is absent.
@@ -57,7 +63,8 @@
 // See docs/decisions/0012-bounded-matching.md.
 //
 // An exempt rule that compares the path holds only where the path is written as this
-// package reads it: otherwise the upstream may read another one.
+// package reads it: otherwise the upstream may read another one. One that compares the
+// method holds only for a method in upper case.
 //
 // # Absent and empty
 //

@@ -1,12 +1,12 @@
 package rule
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -95,7 +95,7 @@ func quoted(s string) string {
 			b.WriteByte('\\')
 			b.WriteRune(r)
 		case r < ' ' || r == 0x7f:
-			fmt.Fprintf(&b, `\x%02x`, r)
+			b.WriteString(message.Sprintf(`\x%02x`, r))
 		default:
 			b.WriteRune(r)
 		}
@@ -126,7 +126,7 @@ func (s *Set) textSlot(text string) (int, error) {
 	if s.evaluator != nil {
 		var err error
 		if e.token, err = s.evaluator.Create(text); err != nil {
-			return noExpression, fmt.Errorf("%q does not compile: %w", text, err)
+			return noExpression, message.Errorf("%q does not compile: %v", text, err)
 		}
 	}
 	s.expressions = append(s.expressions, e)

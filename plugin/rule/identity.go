@@ -1,8 +1,7 @@
 package rule
 
 import (
-	"crypto/sha256"
-
+	"github.com/sluiceproxy/sluice/plugin/sha256"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -102,15 +101,15 @@ func appendComponent(dst []byte, value string) []byte {
 // appendEscaped appends s with the bytes encoded that would be ambiguous in a
 // key, or could not be read in a log.
 func appendEscaped(dst []byte, s string) []byte {
+	done := 0 // bytes of s that are written
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c <= ' ', c == 0x7f, c == '%', c == '|', c == '{', c == '}':
-			dst = text.AppendEscape(dst, c)
-		default:
-			dst = append(dst, c)
+			dst = text.AppendEscape(append(dst, s[done:i]...), c)
+			done = i + 1
 		}
 	}
-	return dst
+	return append(dst, s[done:]...)
 }
 
 // isDigest reports whether s could be taken for what appendDigest writes.
@@ -130,11 +129,11 @@ func isDigest(s string) bool {
 // where data begins.
 func (m *Matcher) appendDigest(dst, data []byte, digits int) []byte {
 	if m.hash == nil {
-		m.hash = sha256.New() // kept, as Sum256 allocates under TinyGo
+		m.hash = sha256.New()
 	}
 	m.hash.Reset()
 	m.hash.Write(data)
-	m.digest = m.hash.Sum(m.digest[:0])
+	m.digest = m.hash.AppendSum(m.digest[:0])
 	for _, c := range m.digest[:digits/2] {
 		dst = append(dst, text.LowerHex[c>>4], text.LowerHex[c&15])
 	}

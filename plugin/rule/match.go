@@ -12,11 +12,12 @@ import (
 // match is a compiled config.Match: all of its parts must hold. Whether they do may be
 // unknown, where a value is too long to be looked at.
 type match struct {
-	methods    []string    // none: any
+	methods    []string    // none: any; in upper case
+	exempt     bool        // of an exempt rule
 	clients    *ipaddr.Set // nil: any
 	conditions []condition
-	expression int // slot; noExpression for none
-	not        *match
+	expression int     // slot; noExpression for none
+	not        []match // none may hold
 }
 
 // condition compares one text of a request.
@@ -43,7 +44,7 @@ const (
 // spelling that requests' are brought into; the configuration's hosts are in lower
 // case already.
 func (s *Set) compileMatch(c *config.Match, exempt bool) (m match, err error) {
-	m.methods = c.Methods
+	m.methods, m.exempt = c.Methods, exempt
 	if c.ClientIP != nil {
 		m.clients = ipaddr.NewSet(c.ClientIP)
 		s.addressSlot = s.attributeSlot(sourceAddress)
@@ -54,12 +55,12 @@ func (s *Set) compileMatch(c *config.Match, exempt bool) (m match, err error) {
 	if m.expression, err = s.expressionSlot(c.Expr, config.BoolExpression); err != nil {
 		return m, err
 	}
-	if c.Not != nil {
-		not, err := s.compileMatch(c.Not, exempt)
+	for i := range c.Not {
+		not, err := s.compileMatch(&c.Not[i], exempt)
 		if err != nil {
 			return m, err
 		}
-		m.not = &not
+		m.not = append(m.not, not)
 	}
 	return m, nil
 }
@@ -118,13 +119,12 @@ func (s *Set) compilePattern(c *condition) (err error) {
 // holds reports whether a match holds for the request. What costs least is looked
 // at first.
 func (m *Matcher) holds(c *match) pattern.Result {
+	all := pattern.Yes
 	if len(c.methods) > 0 {
-		method := m.headerOf(slotMethod)
-		if method.state != present || !slices.Contains(c.methods, method.value) {
+		if all = m.isOneOf(c); all == pattern.No {
 			return pattern.No
 		}
 	}
-	all := pattern.Yes
 	for i := range c.conditions {
 		all = min(all, m.meets(&c.conditions[i]))
 		if all == pattern.No {
@@ -137,10 +137,31 @@ func (m *Matcher) holds(c *match) pattern.Result {
 	if c.expression != noExpression && !m.isTrue(c.expression) {
 		return pattern.No
 	}
-	if c.not == nil {
-		return all
+	for i := range c.not {
+		all = min(all, m.holds(&c.not[i]).Not())
+		if all == pattern.No {
+			return pattern.No
+		}
 	}
-	return min(all, m.holds(c.not).Not())
+	return all
+}
+
+// isOneOf reports whether the request's method is one of a match's. Some upstreams take
+// post for POST, which HTTP/2 carries, and others for some method that they do not know,
+// so such a method may be one of them or not. It never makes a request exempt.
+func (m *Matcher) isOneOf(c *match) pattern.Result {
+	method := m.methodOf()
+	switch {
+	case method.state == absent:
+		return pattern.No
+	case method.state == tooLong || c.exempt && !m.plainMethod:
+		return pattern.Unknown
+	case !slices.Contains(c.methods, method.value):
+		return pattern.No
+	case !m.plainMethod:
+		return pattern.Unknown
+	}
+	return pattern.Yes
 }
 
 // isClientOf reports whether the client's address is in a set.

@@ -72,14 +72,19 @@ func TestMatch(t *testing.T) {
 		{"missing header exact", header("x-none", op(config.Exact, "")), false},
 		{"missing header regex", header("x-none", op(config.Regex, "")), false},
 
-		{"not", config.Match{Not: &config.Match{Path: op(config.Prefix, "/api")}}, false},
-		{"not other", config.Match{Not: &config.Match{Path: op(config.Prefix, "/v2")}}, true},
-		{"not not", config.Match{Not: &config.Match{Not: &config.Match{Methods: []string{"GET"}}}}, true},
-		{"not all", config.Match{Not: &config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/v2")}}, true},
+		{"not", not(path(op(config.Prefix, "/api"))), false},
+		{"not other", not(path(op(config.Prefix, "/v2"))), true},
+		{"not not", not(not(config.Match{Methods: []string{"GET"}})), true},
+		{"not all", not(config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/v2")}), true},
+		{"none of others", not(path(op(config.Prefix, "/v2")), header("x-plan", op(config.Exact, "free"))), true},
+		{"none of two, the first holds", not(path(op(config.Prefix, "/api")), path(op(config.Prefix, "/v2"))), false},
+		{"none of two, the last holds", not(path(op(config.Prefix, "/v2")), path(op(config.Prefix, "/api"))), false},
+		{"none of two, both hold", not(path(op(config.Prefix, "/api")), header("x-plan", op(config.Exact, "pro"))), false},
+		{"not none of two", not(not(path(op(config.Prefix, "/v2")), path(op(config.Prefix, "/api")))), true},
 		{"both", config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/api")}, true},
 		{"first only", config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/v2")}, false},
 		{"second only", config.Match{Methods: []string{"PUT"}, Path: op(config.Prefix, "/api")}, false},
-		{"match but not", config.Match{Methods: []string{"GET"}, Not: &config.Match{Path: op(config.Prefix, "/api")}}, false},
+		{"match but not", config.Match{Methods: []string{"GET"}, Not: []config.Match{{Path: op(config.Prefix, "/api")}}}, false},
 	} {
 		r := counted("r")
 		r.Match = tt.match
@@ -131,7 +136,7 @@ func TestMatchByAddress(t *testing.T) {
 			t.Parallel()
 			in, out := counted("in"), counted("out")
 			in.Match.ClientIP = networks
-			out.Match = config.Match{Not: &config.Match{ClientIP: networks}}
+			out.Match = not(config.Match{ClientIP: networks})
 			req := from(tt.source)
 			want := []string{"out|"}
 			if tt.want {
@@ -152,7 +157,7 @@ func TestMatchByAddress(t *testing.T) {
 func TestExemptPaths(t *testing.T) {
 	t.Parallel()
 	health := config.Match{Path: op(config.Prefix, "/healthz")}
-	other := config.Match{Not: &config.Match{Path: op(config.Prefix, "/api")}}
+	other := not(config.Match{Path: op(config.Prefix, "/api")})
 	for _, tt := range []struct {
 		name   string
 		match  config.Match
@@ -194,6 +199,46 @@ func TestExemptPaths(t *testing.T) {
 			normal := string(appendPath(nil, tt.target))
 			if got := len(tags(compile(t, limiting), get(tt.target))) == 1; got != strings.HasPrefix(normal, "/healthz") {
 				t.Errorf("a rule for /healthz applies to %s: %v", tt.target, got)
+			}
+		})
+	}
+}
+
+// A method that is not in upper case may be, for the upstream, the one in upper case, or
+// another: a rule that limits applies either way, and an exempt rule does not.
+func TestMethodsInAnyCase(t *testing.T) {
+	t.Parallel()
+	posts := config.Match{Methods: []string{"PUT", "POST"}}
+	for _, tt := range []struct {
+		name, method    string
+		match           config.Match
+		limited, exempt bool
+	}{
+		{name: "the method", method: "POST", match: posts, limited: true, exempt: true},
+		{name: "in lower case", method: "post", match: posts, limited: true},
+		{name: "in mixed case", method: "pOSt", match: posts, limited: true},
+		{name: "another", method: "GET", match: posts},
+		{name: "another in lower case", method: "get", match: posts},
+		{name: "a longer one", method: "posts", match: posts},
+		{name: "not the method", method: "POST", match: not(posts)},
+		{name: "not, in lower case", method: "post", match: not(posts), limited: true},
+		{name: "not another", method: "GET", match: not(posts), limited: true, exempt: true},
+		{name: "not another in lower case", method: "get", match: not(posts), limited: true},
+		{name: "none of several", method: "Put", match: not(header("x-none", isPresent(true)), posts), limited: true},
+		{name: "and another condition", method: "post", match: both(posts, header("x-none", isPresent(true)))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			req := by(tt.method)
+			limiting := counted("r")
+			limiting.Match = tt.match
+			if got := len(tags(compile(t, limiting), req)) == 1; got != tt.limited {
+				t.Errorf("a rule applies: %v, want %v", got, tt.limited)
+			}
+			var m Matcher
+			_, exempt := compile(t, config.Rule{Name: "e", Exempt: true, Match: tt.match}).Apply(req, &m)
+			if got := exempt != nil; got != tt.exempt {
+				t.Errorf("it is exempt: %v, want %v", got, tt.exempt)
 			}
 		})
 	}

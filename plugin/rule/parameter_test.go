@@ -1,7 +1,9 @@
 package rule
 
 import (
+	"encoding/json"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 )
@@ -91,6 +93,14 @@ func TestCookieValue(t *testing.T) {
 		{`sid="v`, `"v`},
 		{`sid="`, `"`},
 		{`sid=""`, ""},
+		{`sid="\141\b\""`, `ab"`},
+		{`sid="a\"`, `a\`},
+		{`sid="\\141"`, `\141`},
+		{`sid="\400\18\1"`, "400181"},
+		{`sid="\073\377"`, ";\xff"},
+		{`sid="\04541\45"`, "A45"},
+		{`sid="%5C141"`, `\141`},
+		{`sid=\141`, `\141`},
 		{"sid=", ""},
 		{"sid; sid=v", "v"},
 		{"SID=v", missing},
@@ -102,6 +112,61 @@ func TestCookieValue(t *testing.T) {
 	} {
 		if got := found(cookieValue(nil, tt.header, "sid")); got != tt.want {
 			t.Errorf("sid of %q is %q, want %q", tt.header, got, tt.want)
+		}
+	}
+}
+
+func TestBearerToken(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ header, want string }{
+		{"Bearer abc", "abc"},
+		{"bearer abc", "abc"},
+		{"bEARER \t  abc", "abc"},
+		{"Bearer abc ", "abc"},
+		{"Bearer a.b-c_d~e+f/g==", "a.b-c_d~e+f/g=="},
+		{"Bearer abc def", "abc"},
+		{"Bearer abc,Bearer def", "abc"},
+		{"Bearer abc, x=1", "abc"},
+		{"Bearer", missing},
+		{"Bearer ", missing},
+		{"Bearer  \t", missing},
+		{"Bearer ,abc", missing},
+		{"Bearerabc", missing},
+		{"Bearers abc", missing},
+		{"Bearer:abc", missing},
+		{"Basic abc", missing},
+		{"abc", missing},
+		{"", missing},
+	} {
+		token, ok := bearerToken(tt.header)
+		if got := found([]byte(token), ok); got != tt.want {
+			t.Errorf("the token of %q is %q, want %q", tt.header, got, tt.want)
+		}
+	}
+}
+
+// TestQuotedCookies compares with what Python's http.cookies reads: see
+// testdata/quoted_cookies.py.
+func TestQuotedCookies(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/quoted_cookies.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct{ Header, Value string }
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) < 500 {
+		t.Errorf("only %d cases", len(cases))
+	}
+	for _, c := range cases {
+		var want []byte
+		for _, r := range c.Value {
+			want = append(want, byte(r)) // a character is a byte, as in WSGI
+		}
+		if got := found(cookieValue(nil, c.Header, "sid")); got != string(want) {
+			t.Errorf("sid of %q is %q, want %q", c.Header, got, want)
 		}
 	}
 }

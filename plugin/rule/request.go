@@ -1,10 +1,9 @@
 package rule
 
 import (
-	"hash"
-
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
+	"github.com/sluiceproxy/sluice/plugin/sha256"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -38,15 +37,18 @@ type Matcher struct {
 	absences   []absence // likewise, over all requests
 	missing    *Attribute
 	path, host reading
-	plainPath  bool // the path is written as it is read
-	client     client
-	parts      []part // parallel to set.components
-	machine    pattern.Machine
-	hash       hash.Hash
+	method     reading
+	// plainPath and plainMethod: the path, the method is written as it is read.
+	plainPath, plainMethod bool
+	client                 client
+	parts                  []part // parallel to set.components
+	machine                pattern.Machine
+	hash                   *sha256.Hash
 
 	cookieBuf []byte
 	pathBuf   []byte
 	hostBuf   []byte
+	methodBuf []byte
 	value     []byte // the component being read
 	written   []byte // the parts
 	digest    []byte
@@ -91,12 +93,14 @@ func (m *Matcher) reset(s *Set, req Request) {
 	m.properties = fresh(m.properties, len(s.attributes))
 	m.values = fresh(m.values, len(s.expressions))
 	m.parts = fresh(m.parts, len(s.components))
-	m.path, m.host, m.client = reading{}, reading{}, client{}
+	m.path, m.host, m.method, m.client = reading{}, reading{}, reading{}, client{}
 	m.written, m.tags, m.applied = m.written[:0], m.tags[:0], m.applied[:0]
 	m.costs, m.sizes = m.costs[:0], m.sizes[:0]
 }
 
 // fresh is n zero elements, in the memory of list if it is enough.
+//
+//go:inline
 func fresh[T any](list []T, n int) []T {
 	if cap(list) < n {
 		return make([]T, n)
@@ -162,7 +166,48 @@ func (m *Matcher) hostOf() reading {
 	return m.host
 }
 
+// methodOf is the method in upper case.
+func (m *Matcher) methodOf() reading {
+	if m.method.state != unread {
+		return m.method
+	}
+	m.method, m.plainMethod = m.headerOf(slotMethod), true
+	if m.method.state == absent {
+		return m.method
+	}
+	written := m.method.value
+	if !m.afford(len(written) * unitsToWrite) {
+		m.method, m.plainMethod = reading{state: tooLong}, false
+	} else if hasLower(written) {
+		m.methodBuf = appendUpper(m.methodBuf[:0], written)
+		m.method, m.plainMethod = read(text.View(m.methodBuf), true), false
+	}
+	return m.method
+}
+
+func hasLower(s string) bool {
+	for i := range len(s) {
+		if 'a' <= s[i] && s[i] <= 'z' {
+			return true
+		}
+	}
+	return false
+}
+
+func appendUpper(dst []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
 // trim removes optional white space (RFC 9110, section 5.6.3) from both ends.
+//
+//go:inline
 func trim(s string) string {
 	for s != "" && isBlank(s[0]) {
 		s = s[1:]

@@ -30,13 +30,15 @@ type Set struct {
 
 // Rule is what is known of a rule without a request.
 type Rule struct {
-	Name   string
-	Index  int // in Set.Rules
-	Mode   config.Mode
-	Exempt bool
-	Texts  answer.Texts // what access logs say
-	Terms  algo.Terms   // what it has beside its limits
-	Settle *Settle      // nil: a charge stands
+	Name  string
+	Index int // in Set.Rules
+	Mode  config.Mode
+	// Failure is what happens to its checks that Redis has not decided.
+	Failure config.FailureMode
+	Exempt  bool
+	Texts   answer.Texts // what access logs say
+	Terms   algo.Terms   // what it has beside its limits
+	Settle  *Settle      // nil: a charge stands
 }
 
 // HasTerms reports whether the rule has anything beside its limits.

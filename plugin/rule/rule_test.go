@@ -104,7 +104,7 @@ func readEverything(t testing.TB) *Set {
 		Path: op(config.Prefix, "/api"), Host: op(config.Exact, "api.example.com"), Methods: []string{"GET"},
 		Headers: []config.HeaderMatch{{Name: "x-api-key", Match: *isPresent(true)}, {Name: "x-none", Match: *isPresent(false)}},
 	}
-	second.Match = config.Match{Path: op(config.Regex, "^/(api|v[0-9]+)/[a-z]+$"), Not: &config.Match{Host: op(config.Suffix, ".org")}}
+	second.Match = config.Match{Path: op(config.Regex, "^/(api|v[0-9]+)/[a-z]+$"), Not: []config.Match{{Host: op(config.Suffix, ".org")}}}
 	second.Cost = config.Cost{Header: "x-cost", Default: 1, Max: 10}
 	tiers := tiered(config.Component{Source: config.FromMetadata, Path: []string{"jwt", "plan"}}, "free")
 	tiers.Key = first.Key

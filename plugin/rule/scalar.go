@@ -3,6 +3,7 @@ package rule
 import (
 	"math"
 	"strconv"
+	"unicode/utf8"
 )
 
 // maxWhole bounds the whole numbers that a double holds exactly.
@@ -11,7 +12,9 @@ const maxWhole = 1 << 53
 // appendScalar appends the text of a boolean or a whole number in the form in
 // which Envoy's proxy_get_property passes it (serializeValue in
 // source/extensions/common/wasm/context.cc): one byte, or 64 bits little endian
-// that are an integer or a double. It reports whether value can be one.
+// that are an integer or a double. It reports whether value can be one. Where the bytes of
+// a double could be text they are: "ORDER09C" is 7090004325323343, too. An integer has a
+// byte that no text has.
 func appendScalar(dst []byte, value string) ([]byte, bool) {
 	switch len(value) {
 	case 1:
@@ -24,9 +27,19 @@ func appendScalar(dst []byte, value string) ([]byte, bool) {
 		if n := int64(bits); -maxWhole < n && n < maxWhole {
 			return strconv.AppendInt(dst, n, 10), true
 		}
-		if f := math.Float64frombits(bits); f == math.Trunc(f) && math.Abs(f) < maxWhole {
+		if f := math.Float64frombits(bits); f == math.Trunc(f) && math.Abs(f) < maxWhole && !isText(value) {
 			return strconv.AppendInt(dst, int64(f), 10), true
 		}
 	}
 	return dst, false
+}
+
+// isText reports whether s is UTF-8 without control characters.
+func isText(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
 }

@@ -1,9 +1,6 @@
 package rule
 
-import (
-	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/text"
-)
+import "github.com/sluiceproxy/sluice/plugin/config"
 
 // tiers is a compiled config.Tiers.
 type tiers struct {
@@ -25,7 +22,7 @@ func (m *Matcher) tierOf(t *tiers) (*LimitSet, bool) {
 	found := t.fallback
 	switch r := m.valueOf(&t.source); r.state {
 	case present:
-		if named := m.named(t, r.value); named != nil {
+		if named := t.named(r.value); named != nil {
 			found = named
 		}
 	case tooLong:
@@ -37,21 +34,7 @@ func (m *Matcher) tierOf(t *tiers) (*LimitSet, bool) {
 	return found.limits, true
 }
 
-// named is the tier of a value, or nil. An attribute that is not text names a
-// tier by the text of its number or boolean.
-func (m *Matcher) named(t *tiers, value string) *tier {
-	found := t.named(value)
-	if found != nil || !fromAttribute(t.source.Component) {
-		return found
-	}
-	scalar, ok := appendScalar(m.value[:0], value)
-	m.value = scalar
-	if !ok {
-		return nil
-	}
-	return t.named(text.View(scalar))
-}
-
+// named is the tier of a value, or nil.
 func (t *tiers) named(value string) *tier {
 	for i := range t.values {
 		if t.values[i].value == value {

@@ -9,7 +9,7 @@
 // more than a Portion, so that an identity with very many slots takes several.
 package slots
 
-import "hash/maphash"
+import "github.com/sluiceproxy/sluice/plugin/keyhash"
 
 // Slot is what one request holds. The zero Slot holds nothing.
 type Slot struct {
@@ -51,7 +51,7 @@ type Book struct {
 	counts  []int64  // likewise: requests that hold slots
 	buckets []*Identity
 	size    int
-	seed    maphash.Seed
+	key     keyhash.Key
 	idle    []*Identity // to use again
 	due     []*Slot     // scratch
 
@@ -61,9 +61,10 @@ type Book struct {
 	resumeMicros int64  // not before this time
 }
 
-// New makes a Book for lists of limits whose slots live that long; 0: it has no slots.
-func New(ttlMicros []int64) *Book {
-	b := &Book{buckets: make([]*Identity, 16), seed: maphash.MakeSeed(), counts: make([]int64, len(ttlMicros))}
+// New makes a Book for lists of limits whose slots live that long; 0: it has no slots. The
+// seed, different in each worker, spreads the renewals over time.
+func New(ttlMicros []int64, seed uint64) *Book {
+	b := &Book{buckets: make([]*Identity, 16), key: keyhash.New(seed), counts: make([]int64, len(ttlMicros))}
 	for _, ttl := range ttlMicros {
 		var w *wheel
 		if ttl > 0 {
@@ -74,8 +75,8 @@ func New(ttlMicros []int64) *Book {
 	return b
 }
 
-// Take notes what a request holds. The Slot must stay where it is until Drop.
-func (b *Book) Take(s *Slot, list int, tag []byte, embedded bool, nowMicros int64) {
+// Occupy notes what a request occupies. The Slot must stay where it is until Vacate.
+func (b *Book) Occupy(s *Slot, list int, tag []byte, embedded bool, nowMicros int64) {
 	id := b.identity(list, tag, embedded, nowMicros)
 	s.of, s.index, s.freshMicros, s.hurry = id, len(id.slots), nowMicros, b.hurry
 	id.slots = append(id.slots, s)
@@ -83,9 +84,9 @@ func (b *Book) Take(s *Slot, list int, tag []byte, embedded bool, nowMicros int6
 	b.counts[list]++
 }
 
-// Drop notes that a request holds its slot no more. It returns whose it was; what is
-// left of him is good until the next Take.
-func (b *Book) Drop(s *Slot) *Identity {
+// Vacate notes that a request's slot is free. It returns the identity, which is valid until
+// the next Occupy.
+func (b *Book) Vacate(s *Slot) *Identity {
 	id := s.of
 	last := len(id.slots) - 1
 	moved := id.slots[last]
@@ -112,7 +113,7 @@ func (b *Book) Held(list int, tag []byte, embedded bool) int64 {
 // InFlight is how many requests hold slots of a list of limits.
 func (b *Book) InFlight(list int) int64 { return b.counts[list] }
 
-func (b *Book) hashOf(tag []byte) uint64 { return maphash.Bytes(b.seed, tag) }
+func (b *Book) hashOf(tag []byte) uint64 { return b.key.Sum(tag) }
 
 func (b *Book) bucket(hash uint64) **Identity { return &b.buckets[hash&uint64(len(b.buckets)-1)] }
 

@@ -49,13 +49,13 @@ func (r *renewals) run(b *Book, until int64, late func() int64) {
 func TestEverySlotIsRenewedInTime(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	b, r := New([]int64{0, ttl}), newRenewals()
+	b, r := New([]int64{0, ttl}, 1), newRenewals()
 	var all []*Slot
 	taken := map[int64]int64{}
 	for nonce := range int64(3000) {
 		r.run(b, r.now+random.Int64N(5*ms), func() int64 { return random.Int64N(8 * ms) })
 		s := &Slot{Nonce: nonce, Slots: 1}
-		b.Take(s, 1, fmt.Appendf(nil, "r|%d", nonce%300), nonce%7 == 0, r.now)
+		b.Occupy(s, 1, fmt.Appendf(nil, "r|%d", nonce%300), nonce%7 == 0, r.now)
 		all, taken[nonce] = append(all, s), r.now
 	}
 	perStep := map[int64]int{}
@@ -87,7 +87,7 @@ func TestEverySlotIsRenewedInTime(t *testing.T) {
 		t.Errorf("%d requests are in flight", got)
 	}
 	for _, i := range random.Perm(len(all)) {
-		b.Drop(all[i])
+		b.Vacate(all[i])
 	}
 	if b.InFlight(1) != 0 || b.NextMicros(r.now) != 0 || b.size != 0 || b.Due(r.now+ttl) {
 		t.Errorf("%d in flight, %d identities, next tick %d", b.InFlight(1), b.size, b.NextMicros(r.now))
@@ -97,14 +97,14 @@ func TestEverySlotIsRenewedInTime(t *testing.T) {
 // TestShortRequestsAreNotRenewed: they cost nothing but their place in the book.
 func TestShortRequestsAreNotRenewed(t *testing.T) {
 	t.Parallel()
-	b, r := New([]int64{ttl}), newRenewals()
+	b, r := New([]int64{ttl}, 1), newRenewals()
 	held := []*Slot{}
 	for nonce := range int64(20_000) {
 		r.run(b, r.now+5*ms, func() int64 { return 0 })
 		s := &Slot{Nonce: nonce, Slots: 1}
-		b.Take(s, 0, fmt.Appendf(nil, "r|%d", nonce%50), false, r.now)
+		b.Occupy(s, 0, fmt.Appendf(nil, "r|%d", nonce%50), false, r.now)
 		if held = append(held, s); len(held) > 400 { // for two seconds
-			b.Drop(held[0])
+			b.Vacate(held[0])
 			held = held[1:]
 		}
 	}
@@ -116,13 +116,13 @@ func TestShortRequestsAreNotRenewed(t *testing.T) {
 // TestHurry: when Redis may have lost them, all slots are renewed at once.
 func TestHurry(t *testing.T) {
 	t.Parallel()
-	b, r := New([]int64{ttl, 5_000 * ms}), newRenewals()
+	b, r := New([]int64{ttl, 5_000 * ms}, 1), newRenewals()
 	b.Hurry() // of what is held, not of what comes
 	if b.hurries() {
 		t.Error("a hurry about nothing")
 	}
 	for nonce := range int64(200) {
-		b.Take(&Slot{Nonce: nonce, Slots: 1}, int(nonce%2), fmt.Appendf(nil, "r|%d", nonce), false, r.now)
+		b.Occupy(&Slot{Nonce: nonce, Slots: 1}, int(nonce%2), fmt.Appendf(nil, "r|%d", nonce), false, r.now)
 	}
 	b.Hurry()
 	r.run(b, r.now+200*ms, func() int64 { return 0 })
@@ -140,7 +140,7 @@ func TestHurry(t *testing.T) {
 // TestHeld: what is held is summed up for an identity in one of the stores.
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	b, random := New([]int64{ttl, ttl}), rand.New(rand.NewPCG(3, 4))
+	b, random := New([]int64{ttl, ttl}, 1), rand.New(rand.NewPCG(3, 4))
 	type whose struct {
 		list     int
 		tag      string
@@ -153,13 +153,13 @@ func TestHeld(t *testing.T) {
 			w = all[s]
 			want[w] -= s.Slots
 			delete(all, s)
-			if left := b.Drop(s).Slots; left != want[w] || s.Held() {
+			if left := b.Vacate(s).Slots; left != want[w] || s.Held() {
 				t.Fatalf("%+v: %d left, want %d", w, left, want[w])
 			}
 			continue
 		}
 		s := &Slot{Slots: 1 + random.Int64N(3)}
-		b.Take(s, w.list, []byte(w.tag), w.embedded, 0)
+		b.Occupy(s, w.list, []byte(w.tag), w.embedded, 0)
 		all[s] = w
 		if want[w] += s.Slots; b.Held(w.list, []byte(w.tag), w.embedded) != want[w] {
 			t.Fatalf("%+v: %d held, want %d", w, b.Held(w.list, []byte(w.tag), w.embedded), want[w])

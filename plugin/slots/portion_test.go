@@ -26,7 +26,7 @@ func TestPortions(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(5, 6))
 			late := func() int64 { return random.Int64N(8 * ms) }
-			b, r := New(c.ttl), newRenewals()
+			b, r := New(c.ttl, 1), newRenewals()
 			lists := map[int64]int{}
 			for nonce := range c.slots {
 				list := int(nonce) % len(c.ttl)
@@ -35,7 +35,7 @@ func TestPortions(t *testing.T) {
 				}
 				lists[nonce] = list
 				s := &Slot{Nonce: nonce, Slots: 1}
-				b.Take(s, list, fmt.Appendf(nil, "r|%d", nonce/7%c.identities), false, 0)
+				b.Occupy(s, list, fmt.Appendf(nil, "r|%d", nonce/7%c.identities), false, 0)
 			}
 			end := int64(2 * ttl)
 			r.run(b, end, late)

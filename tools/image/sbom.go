@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,9 +43,13 @@ func writeSBOM(path, source string, code []byte, version string) error {
 // links into it. TinyGo's and the C libraries' versions are those of the machine
 // that builds.
 func components(source string) ([]cyclonedx.Component, error) {
+	work, err := filepath.Abs(filepath.Join(source, "tools", "plugin.work")) // GOWORK has to be absolute
+	if err != nil {
+		return nil, err
+	}
 	list := exec.Command("go", "list", "-deps", "-tags", "tinygo,custommalloc", "-json=Module", "./plugin")
 	list.Dir = source
-	list.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	list.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOWORK="+work)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
@@ -71,6 +76,7 @@ func modules(out []byte) ([]cyclonedx.Component, error) {
 			Module *struct {
 				Path, Version string
 				Main          bool
+				Replace       *struct{ Path string } // by source of our own (tools/plugin.work)
 			}
 		}
 		if err := packages.Decode(&p); errors.Is(err, io.EOF) {
@@ -78,7 +84,7 @@ func modules(out []byte) ([]cyclonedx.Component, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
-		if p.Module != nil && !p.Module.Main {
+		if p.Module != nil && !p.Module.Main && p.Module.Replace == nil {
 			found = append(found, library(p.Module.Path, p.Module.Version, "pkg:golang/"+p.Module.Path))
 		}
 	}

@@ -1,51 +1,60 @@
-local call = redis.call
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local charged = ARGV[4] + 0
 local last = 4
 repeat
-  local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-  local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now, 0, 0, 0, 0, 0
+  local cost_1 = ARGV[1] + 0
   if cost_1 > 0 then
-    local stored = call('GET', KEYS[1])
+    local key, window, cost = KEYS[1], ARGV[3] + 0, cost_1
+    local start, used, stored = now, 0, try('GET', key)
     if stored and #stored == 12 then
-      local start, count = struct.unpack('<dI4', stored)
-      if count > 0 and start < 2^53 and now - start < window_1 then
-        if start > now then -- the clock was set back
-          start = now
-          local state = struct.pack('<dI4', start, count)
-          call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + window_1) / 1000)))
+      local begin, count = struct.unpack('<dI4', stored)
+      if count > 0 and begin < 2^53 and now - begin < window then
+        if begin > now then -- the clock was set back
+          begin = now
+          local state = struct.pack('<dI4', begin, count)
+          call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + window) / 1000)))
         end
-        start_1, used_1 = math.floor(start), math.floor(count)
+        start, used = math.floor(begin), math.floor(count)
       end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
-      if used_1 > cost_1 then
-        call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 - cost_1), 'KEEPTTL')
+    local stop = start + window
+    if used > 0 and charged >= start and charged < stop then
+      if used > cost then
+        call('SET', key, struct.pack('<dI4', start, used - cost), 'KEEPTTL')
       else
-        call('DEL', KEYS[1])
+        call('DEL', key)
       end
     end
   end
   if cost_1 < 0 then
-    local stored = call('GET', KEYS[1])
+    local key, window, cost, limit = KEYS[1], ARGV[3] + 0, cost_1, ARGV[2] + 0
+    local start, used, stored = now, 0, try('GET', key)
     if stored and #stored == 12 then
-      local start, count = struct.unpack('<dI4', stored)
-      if count > 0 and start < 2^53 and now - start < window_1 then
-        if start > now then -- the clock was set back
-          start = now
-          local state = struct.pack('<dI4', start, count)
-          call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + window_1) / 1000)))
+      local begin, count = struct.unpack('<dI4', stored)
+      if count > 0 and begin < 2^53 and now - begin < window then
+        if begin > now then -- the clock was set back
+          begin = now
+          local state = struct.pack('<dI4', begin, count)
+          call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + window) / 1000)))
         end
-        start_1, used_1 = math.floor(start), math.floor(count)
+        start, used = math.floor(begin), math.floor(count)
       end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    local owed, at = math.min(-cost_1, 2 * limit_1 - used_1), math.min(charged, now)
-    if owed > 0 and used_1 == 0 and now - at < window_1 then
+    local stop = start + window
+    local owed, at = math.min(-cost, 2 * limit - used), math.min(charged, now)
+    if owed > 0 and used == 0 and now - at < window then
       local state = struct.pack('<dI4', at, owed)
-      call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((at + window_1) / 1000)))
-    elseif owed > 0 and used_1 > 0 and at >= start_1 then
-      call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 + owed), 'KEEPTTL')
+      call('SET', key, state, 'PXAT', string.format('%d', math.ceil((at + window) / 1000)))
+    elseif owed > 0 and used > 0 and at >= start then
+      call('SET', key, struct.pack('<dI4', start, used + owed), 'KEEPTTL')
     end
   end
   charged = ARGV[last + 2]

@@ -1,40 +1,63 @@
-local call = redis.call
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local charged = ARGV[4] + 0
 local last = 4
 repeat
-  local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-  local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now - now % window_1, 0, 0, 0, 0, 0
-  local base_1 = start_1 / window_1 % 2^22 * 2^31
+  local cost_1 = ARGV[1] + 0
   if cost_1 > 0 then
-    local stored = tonumber(call('GET', KEYS[1]))
-    if stored then
-      local count = stored % 2147483648
-      if stored - count == base_1 then used_1 = count end
+    local window, key, cost, units = ARGV[3] + 0, KEYS[1], cost_1, ARGV[1]
+    local start = now - now % window
+    local stop, base = start + window, start / window % 2^22 * 2^31
+    local used, stored = 0, try('GET', key)
+    local number = tonumber(stored)
+    if number then
+      local count = number % 2147483648
+      if number - count == base then
+        used = count
+      elseif #stored > 16 then
+        number = nil
+        if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+        call('DEL', key)
+      end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
-      if used_1 > cost_1 then
-        call('DECRBY', KEYS[1], ARGV[1])
-      else
-        call('DEL', KEYS[1])
+    if used > 0 and charged >= start and charged < stop then
+      if used <= cost then
+        call('DEL', key)
+      elseif type(try('DECRBY', key, units)) == 'table' then
+        call('SET', key, string.format('%d', base + used - cost), 'KEEPTTL')
       end
     end
   end
   if cost_1 < 0 then
-    local stored = tonumber(call('GET', KEYS[1]))
-    if stored then
-      local count = stored % 2147483648
-      if stored - count == base_1 then used_1 = count end
+    local window, key, cost, limit = ARGV[3] + 0, KEYS[1], cost_1, ARGV[2] + 0
+    local start = now - now % window
+    local stop, base = start + window, start / window % 2^22 * 2^31
+    local used, stored = 0, try('GET', key)
+    local number = tonumber(stored)
+    if number then
+      local count = number % 2147483648
+      if number - count == base then
+        used = count
+      elseif #stored > 16 then
+        number = nil
+        if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+        call('DEL', key)
+      end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    local owed = math.min(-cost_1, 2 * limit_1 - used_1)
-    local own = not stored or stored - stored % 2147483648 == base_1
-    if owed > 0 and own and charged >= start_1 and charged - start_1 < window_1 then
-      if used_1 > 0 then
-        call('INCRBY', KEYS[1], string.format('%d', owed))
-      else
-        local state = string.format('%d', base_1 + owed)
-        call('SET', KEYS[1], state, 'PXAT', string.format('%d', (start_1 + window_1) / 1000))
+    local owed = math.min(-cost, 2 * limit - used)
+    local own = not number or number - number % 2147483648 == base
+    if owed > 0 and own and charged >= start and charged < stop then
+      local units = string.format('%d', owed)
+      if used == 0 or type(try('INCRBY', key, units)) == 'table' then
+        local state = string.format('%d', base + used + owed)
+        call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
       end
     end
   end

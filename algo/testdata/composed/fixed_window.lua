@@ -1,30 +1,42 @@
-local call = redis.call
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now - now % window_1, 0, 0, 0, 0, 0
-local base_1 = start_1 / window_1 % 2^22 * 2^31
+local cost_1, stop_1, base_1, used_1, remaining_1, reset_1, retry_1, before_1
 do
-  local stored = tonumber(call('GET', KEYS[1]))
-  if stored then
-    local count = stored % 2147483648
-    if stored - count == base_1 then used_1 = count end
+  local window, key, cost, limit = ARGV[3] + 0, KEYS[1], ARGV[1] + 0, ARGV[2] + 0
+  local start = now - now % window
+  local stop, base = start + window, start / window % 2^22 * 2^31
+  local used, stored = 0, try('GET', key)
+  local number = tonumber(stored)
+  if number then
+    local count = number % 2147483648
+    if number - count == base then
+      used = count
+    elseif #stored > 16 then
+      number = nil
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
+    end
+  elseif stored then
+    if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+    call('DEL', key)
   end
-  local left = start_1 + window_1 - now
-  if used_1 > 0 then before_1 = left end
-  if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
-  reset_1 = before_1
-  if cost_1 > remaining_1 then retry_1 = cost_1 > limit_1 and -1 or left end
+  local remaining, reset, retry, before, left = 0, 0, 0, 0, stop - now
+  if used > 0 then before, reset = left, left end
+  if used < limit then remaining = limit - used end
+  if cost > remaining then retry = cost > limit and -1 or left end
+  cost_1, stop_1, base_1, used_1, remaining_1, reset_1, retry_1, before_1 = cost, stop, base, used, remaining, reset, retry, before
 end
 if retry_1 == 0 then
   if cost_1 > 0 then
-    remaining_1, reset_1 = remaining_1 - cost_1, start_1 + window_1 - now
-    if used_1 > 0 then
-      call('INCRBY', KEYS[1], ARGV[1])
-    else
-      local state = string.format('%d', base_1 + cost_1)
-      call('SET', KEYS[1], state, 'PXAT', string.format('%d', (start_1 + window_1) / 1000))
+    local key, cost, units, base, stop, used, remaining = KEYS[1], cost_1, ARGV[1], base_1, stop_1, used_1, remaining_1
+    remaining = remaining - cost
+    local reset = stop - now
+    if used == 0 or type(try('INCRBY', key, units)) == 'table' then -- no integer to Redis: 0x1
+      local state = string.format('%d', base + used + cost)
+      call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
     end
+    remaining_1, reset_1 = remaining, reset
   end
 end
 return {now, remaining_1, reset_1, retry_1, before_1}

@@ -1,107 +1,117 @@
-local call = redis.call
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local charged = ARGV[5] + 0
 local last = 5
 repeat
-  local cost_1, size_1, n_1 = ARGV[1] + 0, ARGV[3] + 0, ARGV[4] + 0
-  local start_1, here_1, counts_1, grows_1 = now - now % size_1, 0
-  local remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0
+  local cost_1 = ARGV[1] + 0
   if cost_1 > 0 then
-    local stored, units = call('GET', KEYS[1])
-    if stored and #stored == 4 * n_1 + 12 then
-      local layout, newest = '<' .. string.rep('I4', n_1 + 1), struct.unpack('<d', stored)
-      if newest > start_1 and newest < 2^53 and newest % size_1 == 0 then -- the clock was set back
+    local size, n, key, cost = ARGV[3] + 0, ARGV[4], KEYS[1], cost_1
+    local start = now - now % size
+    n = n + 0
+    local counts, units, grows
+    local stored = try('GET', key)
+    if stored and #stored == 4 * n + 12 then
+      local layout, newest = '<' .. string.rep('I4', n + 1), struct.unpack('<d', stored)
+      if newest > start and newest < 2^53 and newest % size == 0 then -- the clock was set back
         units = {struct.unpack(layout, stored, 9)}
-        local ahead, count = (newest - start_1) / size_1, 0
-        for i = 1, math.min(ahead, n_1) + 1 do count = count + units[i] end
-        stored = struct.pack('<dI4', start_1, math.min(count, 4294967295))
-          .. string.sub(stored, 13 + 4 * ahead) .. string.rep('\0', 4 * math.min(ahead, n_1))
-        newest = start_1
-        local stop = math.ceil((start_1 + size_1 * (n_1 + 1)) / 1000)
-        call('SET', KEYS[1], stored, 'PXAT', string.format('%d', stop))
+        local ahead, count = (newest - start) / size, 0
+        for i = 1, math.min(ahead, n) + 1 do count = count + units[i] end
+        stored = struct.pack('<dI4', start, math.min(count, 4294967295))
+          .. string.sub(stored, 13 + 4 * ahead) .. string.rep('\0', 4 * math.min(ahead, n))
+        newest = start
+        local stop = math.ceil((start + size * (n + 1)) / 1000)
+        call('SET', key, stored, 'PXAT', string.format('%d', stop))
       end
-      local behind = (start_1 - newest) / size_1
-      if behind % 1 == 0 and behind >= 0 and behind <= n_1 then
-        grows_1 = behind == 0
-        counts_1 = string.rep('\0', 4 * behind) .. string.sub(stored, 9, 4 * (n_1 - behind) + 12)
-        units = {struct.unpack(layout, counts_1)}
+      local behind = (start - newest) / size
+      if behind % 1 == 0 and behind >= 0 and behind <= n then
+        grows = behind == 0
+        counts = string.rep('\0', 4 * behind) .. string.sub(stored, 9, 4 * (n - behind) + 12)
+        units = {struct.unpack(layout, counts)}
       end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    local n = n_1
-    local stored, from = call('GET', KEYS[1]), charged - charged % size_1
-    if stored and #stored == 4 * n + 12 and start_1 - from <= size_1 * n then
-      local newest = struct.unpack('<d', stored)
-      local age = (newest - from) / size_1
+    local state, from = call('GET', key), charged - charged % size
+    if state and #state == 4 * n + 12 and now - now % size - from <= size * n then
+      local newest = struct.unpack('<d', state)
+      local age = (newest - from) / size
       if age % 1 == 0 and age >= 0 and age <= n then
-        local count = struct.unpack('<I4', stored, 9 + 4 * age)
-        count = struct.pack('<I4', count > cost_1 and count - cost_1 or 0)
-        local counts = string.sub(stored, 9, 8 + 4 * age) .. count .. string.sub(stored, 13 + 4 * age)
+        local count = struct.unpack('<I4', state, 9 + 4 * age)
+        count = struct.pack('<I4', count > cost and count - cost or 0)
+        local counts = string.sub(state, 9, 8 + 4 * age) .. count .. string.sub(state, 13 + 4 * age)
         local empty = 0
         while string.sub(counts, 4 * empty + 1, 4 * empty + 4) == '\0\0\0\0' do empty = empty + 1 end
         if empty <= n then
-          newest = newest - size_1 * empty
-          local state = struct.pack('<d', newest) .. string.sub(counts, 4 * empty + 1) .. string.rep('\0', 4 * empty)
-          local stop = math.ceil((newest + size_1 * (n + 1)) / 1000)
-          call('SET', KEYS[1], state, 'PXAT', string.format('%d', stop))
+          newest = newest - size * empty
+          state = struct.pack('<d', newest) .. string.sub(counts, 4 * empty + 1) .. string.rep('\0', 4 * empty)
+          local stop = math.ceil((newest + size * (n + 1)) / 1000)
+          call('SET', key, state, 'PXAT', string.format('%d', stop))
         else
-          call('DEL', KEYS[1])
+          call('DEL', key)
         end
       end
     end
   end
   if cost_1 < 0 then
-    local stored, units = call('GET', KEYS[1])
-    if stored and #stored == 4 * n_1 + 12 then
-      local layout, newest = '<' .. string.rep('I4', n_1 + 1), struct.unpack('<d', stored)
-      if newest > start_1 and newest < 2^53 and newest % size_1 == 0 then -- the clock was set back
+    local size, n, key, cost, limit = ARGV[3] + 0, ARGV[4], KEYS[1], cost_1, ARGV[2] + 0
+    local start = now - now % size
+    n = n + 0
+    local counts, units, grows
+    local stored = try('GET', key)
+    if stored and #stored == 4 * n + 12 then
+      local layout, newest = '<' .. string.rep('I4', n + 1), struct.unpack('<d', stored)
+      if newest > start and newest < 2^53 and newest % size == 0 then -- the clock was set back
         units = {struct.unpack(layout, stored, 9)}
-        local ahead, count = (newest - start_1) / size_1, 0
-        for i = 1, math.min(ahead, n_1) + 1 do count = count + units[i] end
-        stored = struct.pack('<dI4', start_1, math.min(count, 4294967295))
-          .. string.sub(stored, 13 + 4 * ahead) .. string.rep('\0', 4 * math.min(ahead, n_1))
-        newest = start_1
-        local stop = math.ceil((start_1 + size_1 * (n_1 + 1)) / 1000)
-        call('SET', KEYS[1], stored, 'PXAT', string.format('%d', stop))
+        local ahead, count = (newest - start) / size, 0
+        for i = 1, math.min(ahead, n) + 1 do count = count + units[i] end
+        stored = struct.pack('<dI4', start, math.min(count, 4294967295))
+          .. string.sub(stored, 13 + 4 * ahead) .. string.rep('\0', 4 * math.min(ahead, n))
+        newest = start
+        local stop = math.ceil((start + size * (n + 1)) / 1000)
+        call('SET', key, stored, 'PXAT', string.format('%d', stop))
       end
-      local behind = (start_1 - newest) / size_1
-      if behind % 1 == 0 and behind >= 0 and behind <= n_1 then
-        grows_1 = behind == 0
-        counts_1 = string.rep('\0', 4 * behind) .. string.sub(stored, 9, 4 * (n_1 - behind) + 12)
-        units = {struct.unpack(layout, counts_1)}
+      local behind = (start - newest) / size
+      if behind % 1 == 0 and behind >= 0 and behind <= n then
+        grows = behind == 0
+        counts = string.rep('\0', 4 * behind) .. string.sub(stored, 9, 4 * (n - behind) + 12)
+        units = {struct.unpack(layout, counts)}
       end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    local whole, part_1 = 0, 0
-    if counts_1 then
+    local whole, here, part, before = 0, 0, 0, 0
+    if counts then
       local newest
-      for i = 1, n_1 do
+      for i = 1, n do
         local count = units[i]
         if count > 0 then
           whole, newest = whole + count, newest or i
         end
       end
-      here_1, part_1 = units[1], units[n_1 + 1]
-      if part_1 > 0 then newest = newest or n_1 + 1 end
-      if newest then before_1 = start_1 + size_1 * (n_1 + 2 - newest) - now end
+      here, part = units[1], units[n + 1]
+      if part > 0 then newest = newest or n + 1 end
+      if newest then before = start + size * (n + 2 - newest) - now end
     end
-    local n = n_1
-    local counts = counts_1 or string.rep('\0', 4 * n + 4)
-    local limit, steps, step = ARGV[2] + 0.0, size_1, 1
-    while limit * steps > 2^52 do
+    counts = counts or string.rep('\0', 4 * n + 4)
+    local most, steps, step = limit + 0.0, size, 1
+    while most * steps > 2^52 do
       step = step + step
-      steps = math.ceil(size_1 / step)
+      steps = math.ceil(size / step)
     end
-    local free = (2 * limit - whole) * steps - part_1 * (steps - math.floor((now - start_1) / step))
-    local owed = math.min(-cost_1, math.floor(free / steps))
-    local age = charged < now and (start_1 - (charged - charged % size_1)) / size_1 or 0
+    local free = (2 * most - whole) * steps - part * (steps - math.floor((now - start) / step))
+    local owed = math.min(-cost, math.floor(free / steps))
+    local age = charged < now and (start - (charged - charged % size)) / size or 0
     if owed > 0 and age <= n then
       local count = math.min(struct.unpack('<I4', counts, 1 + 4 * age) + owed, 4294967295)
       counts = string.sub(counts, 1, 4 * age) .. struct.pack('<I4', count) .. string.sub(counts, 5 + 4 * age)
       local empty = 0
       while string.sub(counts, 4 * empty + 1, 4 * empty + 4) == '\0\0\0\0' do empty = empty + 1 end
-      local newest = start_1 - size_1 * empty
+      local newest = start - size * empty
       local state = struct.pack('<d', newest) .. string.sub(counts, 4 * empty + 1) .. string.rep('\0', 4 * empty)
-      call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((newest + size_1 * (n + 1)) / 1000)))
+      call('SET', key, state, 'PXAT', string.format('%d', math.ceil((newest + size * (n + 1)) / 1000)))
     end
   end
   charged = ARGV[last + 2]

@@ -1,79 +1,90 @@
-local call = redis.call
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-local newest_1, last_1, used_1, stale_1 = nil, 0, 0, false
-local remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0
+local cost_1, window_1, newest_1, last_1, used_1, stale_1, before_1, remaining_1, reset_1, retry_1
 do
-  local entry = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
-  if entry[2] and entry[2] + 0 > now then -- the clock was set back
+  local key, window, cost, limit = KEYS[1], ARGV[3] + 0, ARGV[1] + 0, ARGV[2] + 0
+  local entry = try('ZRANGE', key, -1, -1, 'WITHSCORES')
+  if not entry[2] then
+    if entry.err then
+      local stored = entry
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
+      entry = {}
+    end
+  elseif entry[2] + 0 > now then -- the clock was set back
     local from, first, units, total = string.format('%d', now), nil, 0, 0
-    for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], from, '+inf')) do
+    for _, member in ipairs(call('ZRANGEBYSCORE', key, from, '+inf')) do
       if #member == 16 then
         local time, more, all = struct.unpack('<dI4I4', member)
         first, units, total = first or time, units + more, all
       end
     end
-    call('ZREMRANGEBYSCORE', KEYS[1], from, '+inf')
+    call('ZREMRANGEBYSCORE', key, from, '+inf')
     if first then
-      call('ZADD', KEYS[1], from, struct.pack('<dI4I4', first < now and first or now, units, total))
-      call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((now + window_1) / 1000)))
+      call('ZADD', key, from, struct.pack('<dI4I4', first < now and first or now, units, total))
+      call('PEXPIREAT', key, string.format('%d', math.ceil((now + window) / 1000)))
     end
-    entry = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+    entry = call('ZRANGE', key, -1, -1, 'WITHSCORES')
   end
+  local newest, last, used, stale, before = nil, 0, 0, false, 0
   if entry[1] and #entry[1] == 16 then
-    newest_1, last_1 = entry[1], entry[2] + 0
-    local gone = now - window_1
-    if last_1 > gone then
-      local _, _, total = struct.unpack('<dI4I4', newest_1)
-      for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', gone))) do
+    newest, last = entry[1], entry[2] + 0
+    local gone = now - window
+    if last > gone then
+      local _, _, total = struct.unpack('<dI4I4', newest)
+      for _, member in ipairs(call('ZRANGEBYSCORE', key, '-inf', string.format('%d', gone))) do
         if #member == 16 then
           local _, units = struct.unpack('<dI4I4', member)
           total = total - units
         end
-        stale_1 = true
+        stale = true
       end
-      used_1, before_1 = math.floor(total), last_1 + window_1 - now
+      used, before = math.floor(total), last + window - now
     else
-      newest_1, stale_1 = nil, true
+      newest, stale = nil, true
     end
   end
-  if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
-  reset_1 = before_1
-  if cost_1 > remaining_1 then
-    retry_1 = -1
-    local excess, after = used_1 + cost_1 - limit_1, string.format('(%d', now - window_1)
-    local offset, count = 0, cost_1 <= limit_1 and 1 or 0
+  local remaining, reset, retry = 0, before, 0
+  if used < limit then remaining = limit - used end
+  if cost > remaining then
+    retry = -1
+    local excess, after = used + cost - limit, string.format('(%d', now - window)
+    local offset, count = 0, cost <= limit and 1 or 0
     while count > 0 do
-      local entries = call('ZRANGEBYSCORE', KEYS[1], after, '+inf', 'WITHSCORES', 'LIMIT', offset, count)
+      local entries = call('ZRANGEBYSCORE', key, after, '+inf', 'WITHSCORES', 'LIMIT', offset, count)
       for i = 1, #entries, 2 do
         if excess > 0 and #entries[i] == 16 then
           local _, units = struct.unpack('<dI4I4', entries[i])
           excess = excess - units
-          if excess <= 0 then retry_1 = entries[i + 1] + window_1 - now end
+          if excess <= 0 then retry = entries[i + 1] + window - now end
         end
       end
       offset, count = offset + count, excess > 0 and entries[1] and 8 * count or 0
     end
   end
+  cost_1, window_1, newest_1, last_1, used_1, stale_1, before_1, remaining_1, reset_1, retry_1 = cost, window, newest, last, used, stale, before, remaining, reset, retry
 end
 if retry_1 == 0 then
   if cost_1 > 0 then
-    remaining_1, reset_1 = remaining_1 - cost_1, window_1
-    if stale_1 then
-      call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now - window_1))
+    local key, cost, window, newest, last, used, stale, remaining = KEYS[1], cost_1, window_1, newest_1, last_1, used_1, stale_1, remaining_1
+    remaining = remaining - cost
+    local reset = window
+    if stale then
+      call('ZREMRANGEBYSCORE', key, '-inf', string.format('%d', now - window))
     end
-    local first, units = now, cost_1
-    if newest_1 then
-      local cell = math.ceil(window_1 / 2048)
-      if last_1 == now or used_1 >= 2048 and now - now % cell <= last_1 and call('ZCARD', KEYS[1]) >= 2048 then
-        call('ZREM', KEYS[1], newest_1)
-        first, units = struct.unpack('<dI4I4', newest_1)
-        units = units + cost_1
+    local first, units = now, cost
+    if newest then
+      local cell = math.ceil(window / 2048)
+      if last == now or used >= 2048 and now - now % cell <= last and call('ZCARD', key) >= 2048 then
+        call('ZREM', key, newest)
+        first, units = struct.unpack('<dI4I4', newest)
+        units = units + cost
       end
     end
-    call('ZADD', KEYS[1], string.format('%d', now), struct.pack('<dI4I4', first, units, used_1 + cost_1))
-    call('PEXPIREAT', KEYS[1], string.format('%d', math.ceil((now + window_1) / 1000)))
+    call('ZADD', key, string.format('%d', now), struct.pack('<dI4I4', first, units, used + cost))
+    call('PEXPIREAT', key, string.format('%d', math.ceil((now + window) / 1000)))
+    remaining_1, reset_1 = remaining, reset
   end
 end
 return {now, remaining_1, reset_1, retry_1, before_1}

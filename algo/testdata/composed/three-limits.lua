@@ -1,189 +1,218 @@
-local call = redis.call
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local cost_1, interval_1, tolerance_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-local lead_1, remaining_1, reset_1, retry_1, before_1 = 0, 0, 0, 0, 0
+local cost_1, interval_1, lead_1, remaining_1, reset_1, retry_1, before_1
 do
-  local stored = call('GET', KEYS[1])
+  local key, interval, tolerance, cost = KEYS[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[1] + 0
+  local lead, stored = 0, try('GET', key)
   if stored and (#stored == 24 or #stored == 32) then
-    local lead, interval, at = struct.unpack('<ddd', stored)
-    if lead > 0 and lead < 2^53 and interval > 0 then
+    local size, rate, at = struct.unpack('<ddd', stored)
+    if size > 0 and size < 2^53 and rate > 0 then
       if at > now then -- the clock was set back
         at = now
-        local state = struct.pack('<ddd', lead, interval, at) .. string.sub(stored, 25)
-        call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead)) / 1000)))
+        local state = struct.pack('<ddd', size, rate, at) .. string.sub(stored, 25)
+        call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(size)) / 1000)))
       end
       local tick
-      if interval ~= interval_1 then
-        tick = interval_1 >= 2^17 and 1 or interval_1 >= 2^6 and 2^-4
-          or interval_1 >= 2^-2 and 2^-12 or interval_1 >= 2^-10 and 2^-20 or 2^-30
-        lead = math.ceil(lead / interval * interval_1 / tick) * tick
+      if rate ~= interval then
+        tick = interval >= 2^17 and 1 or interval >= 2^6 and 2^-4
+          or interval >= 2^-2 and 2^-12 or interval >= 2^-10 and 2^-20 or 2^-30
+        size = math.ceil(size / rate * interval / tick) * tick
       end
-      if lead > tolerance_1 then
+      if size > tolerance then
         local debt = #stored == 32 and struct.unpack('<d', stored, 25) or 0
-        if tick then debt = math.ceil(debt / interval * interval_1 / tick) * tick end
-        lead = math.min(lead - debt, tolerance_1) + math.min(debt, tolerance_1)
+        if tick then debt = math.ceil(debt / rate * interval / tick) * tick end
+        size = math.min(size - debt, tolerance) + math.min(debt, tolerance)
       end
-      if lead > now - at then lead_1 = lead - (now - at) end
+      if size > now - at then lead = size - (now - at) end
     end
+  elseif stored then
+    if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+    call('DEL', key)
   end
-  local room, needs = tolerance_1 - lead_1, cost_1 * interval_1
-  before_1 = math.ceil(lead_1)
-  if room > 0 then remaining_1 = math.floor(room / interval_1) end
-  reset_1 = before_1
-  if needs > room and cost_1 > 0 then
-    retry_1 = needs > tolerance_1 and -1 or math.ceil(needs - room)
+  local room, needs = tolerance - lead, cost * interval
+  local remaining, retry, before = 0, 0, math.ceil(lead)
+  local reset = before
+  if room > 0 then remaining = math.floor(room / interval) end
+  if needs > room and cost > 0 then
+    retry = needs > tolerance and -1 or math.ceil(needs - room)
   end
+  cost_1, interval_1, lead_1, remaining_1, reset_1, retry_1, before_1 = cost, interval, lead, remaining, reset, retry, before
 end
-local cost_2, size_2, n_2 = ARGV[4] + 0, ARGV[6] + 0, ARGV[7] + 0
-local start_2, here_2, counts_2, grows_2 = now - now % size_2, 0
-local remaining_2, reset_2, retry_2, before_2 = 0, 0, 0, 0
+local cost_2, size_2, counts_2, grows_2, here_2, before_2, remaining_2, reset_2, retry_2
 do
-  local stored, units = call('GET', KEYS[2])
-  if stored and #stored == 4 * n_2 + 12 then
-    local layout, newest = '<' .. string.rep('I4', n_2 + 1), struct.unpack('<d', stored)
-    if newest > start_2 and newest < 2^53 and newest % size_2 == 0 then -- the clock was set back
+  local size, n, key, cost, limit = ARGV[6] + 0, ARGV[7], KEYS[2], ARGV[4] + 0, ARGV[5] + 0
+  local start = now - now % size
+  n = n + 0
+  local counts, units, grows
+  local stored = try('GET', key)
+  if stored and #stored == 4 * n + 12 then
+    local layout, newest = '<' .. string.rep('I4', n + 1), struct.unpack('<d', stored)
+    if newest > start and newest < 2^53 and newest % size == 0 then -- the clock was set back
       units = {struct.unpack(layout, stored, 9)}
-      local ahead, count = (newest - start_2) / size_2, 0
-      for i = 1, math.min(ahead, n_2) + 1 do count = count + units[i] end
-      stored = struct.pack('<dI4', start_2, math.min(count, 4294967295))
-        .. string.sub(stored, 13 + 4 * ahead) .. string.rep('\0', 4 * math.min(ahead, n_2))
-      newest = start_2
-      local stop = math.ceil((start_2 + size_2 * (n_2 + 1)) / 1000)
-      call('SET', KEYS[2], stored, 'PXAT', string.format('%d', stop))
+      local ahead, count = (newest - start) / size, 0
+      for i = 1, math.min(ahead, n) + 1 do count = count + units[i] end
+      stored = struct.pack('<dI4', start, math.min(count, 4294967295))
+        .. string.sub(stored, 13 + 4 * ahead) .. string.rep('\0', 4 * math.min(ahead, n))
+      newest = start
+      local stop = math.ceil((start + size * (n + 1)) / 1000)
+      call('SET', key, stored, 'PXAT', string.format('%d', stop))
     end
-    local behind = (start_2 - newest) / size_2
-    if behind % 1 == 0 and behind >= 0 and behind <= n_2 then
-      grows_2 = behind == 0
-      counts_2 = string.rep('\0', 4 * behind) .. string.sub(stored, 9, 4 * (n_2 - behind) + 12)
-      units = {struct.unpack(layout, counts_2)}
+    local behind = (start - newest) / size
+    if behind % 1 == 0 and behind >= 0 and behind <= n then
+      grows = behind == 0
+      counts = string.rep('\0', 4 * behind) .. string.sub(stored, 9, 4 * (n - behind) + 12)
+      units = {struct.unpack(layout, counts)}
     end
+  elseif stored then
+    if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+    call('DEL', key)
   end
-  local whole, part_2 = 0, 0
-  if counts_2 then
+  local whole, here, part, before = 0, 0, 0, 0
+  if counts then
     local newest
-    for i = 1, n_2 do
+    for i = 1, n do
       local count = units[i]
       if count > 0 then
         whole, newest = whole + count, newest or i
       end
     end
-    here_2, part_2 = units[1], units[n_2 + 1]
-    if part_2 > 0 then newest = newest or n_2 + 1 end
-    if newest then before_2 = start_2 + size_2 * (n_2 + 2 - newest) - now end
+    here, part = units[1], units[n + 1]
+    if part > 0 then newest = newest or n + 1 end
+    if newest then before = start + size * (n + 2 - newest) - now end
   end
-  local limit, steps, step, off = ARGV[5] + 0.0, size_2, 1, now - start_2
-  while limit * steps > 2^52 do
+  local most, steps, step, off = limit + 0.0, size, 1, now - start
+  while most * steps > 2^52 do
     step = step + step
-    steps = math.ceil(size_2 / step)
+    steps = math.ceil(size / step)
   end
-  local free = (limit - whole) * steps - part_2 * (steps - math.floor(off / step))
-  if free > 0 then remaining_2 = math.floor(free / steps) end
-  reset_2 = before_2
-  local room, leaving, wait = limit - cost_2
-  if cost_2 > remaining_2 then retry_2 = -1 end
-  if retry_2 < 0 and room >= 0 then
+  local remaining, reset, retry = 0, before, 0
+  local free = (most - whole) * steps - part * (steps - (off - off % step) / step)
+  if free > 0 then remaining = math.floor(free / steps) end
+  local room, leaving, wait = most - cost
+  if cost > remaining then retry = -1 end
+  if retry < 0 and room >= 0 then
     local i = 1
-    while i <= n_2 and room >= units[i] do
+    while i <= n and room >= units[i] do
       room, i = room - units[i], i + 1
     end
-    leaving, wait = units[i], size_2 * (n_2 + 1 - i)
+    leaving, wait = units[i], size * (n + 1 - i)
   end
   if wait then
     local leave = (steps - math.floor(room * steps / leaving)) * step
-    retry_2 = wait + (leave < size_2 and leave or size_2) - off
+    retry = wait + (leave < size and leave or size) - off
   end
+  cost_2, size_2, counts_2, grows_2, here_2, before_2, remaining_2, reset_2, retry_2 = cost, size, counts, grows, here, before, remaining, reset, retry
 end
-local cost_3, limit_3, window_3 = ARGV[8] + 0, ARGV[9] + 0, ARGV[10] + 0
-local newest_3, last_3, used_3, stale_3 = nil, 0, 0, false
-local remaining_3, reset_3, retry_3, before_3 = 0, 0, 0, 0
+local cost_3, window_3, newest_3, last_3, used_3, stale_3, before_3, remaining_3, reset_3, retry_3
 do
-  local entry = call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
-  if entry[2] and entry[2] + 0 > now then -- the clock was set back
+  local key, window, cost, limit = KEYS[3], ARGV[10] + 0, ARGV[8] + 0, ARGV[9] + 0
+  local entry = try('ZRANGE', key, -1, -1, 'WITHSCORES')
+  if not entry[2] then
+    if entry.err then
+      local stored = entry
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
+      entry = {}
+    end
+  elseif entry[2] + 0 > now then -- the clock was set back
     local from, first, units, total = string.format('%d', now), nil, 0, 0
-    for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[3], from, '+inf')) do
+    for _, member in ipairs(call('ZRANGEBYSCORE', key, from, '+inf')) do
       if #member == 16 then
         local time, more, all = struct.unpack('<dI4I4', member)
         first, units, total = first or time, units + more, all
       end
     end
-    call('ZREMRANGEBYSCORE', KEYS[3], from, '+inf')
+    call('ZREMRANGEBYSCORE', key, from, '+inf')
     if first then
-      call('ZADD', KEYS[3], from, struct.pack('<dI4I4', first < now and first or now, units, total))
-      call('PEXPIREAT', KEYS[3], string.format('%d', math.ceil((now + window_3) / 1000)))
+      call('ZADD', key, from, struct.pack('<dI4I4', first < now and first or now, units, total))
+      call('PEXPIREAT', key, string.format('%d', math.ceil((now + window) / 1000)))
     end
-    entry = call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
+    entry = call('ZRANGE', key, -1, -1, 'WITHSCORES')
   end
+  local newest, last, used, stale, before = nil, 0, 0, false, 0
   if entry[1] and #entry[1] == 16 then
-    newest_3, last_3 = entry[1], entry[2] + 0
-    local gone = now - window_3
-    if last_3 > gone then
-      local _, _, total = struct.unpack('<dI4I4', newest_3)
-      for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%d', gone))) do
+    newest, last = entry[1], entry[2] + 0
+    local gone = now - window
+    if last > gone then
+      local _, _, total = struct.unpack('<dI4I4', newest)
+      for _, member in ipairs(call('ZRANGEBYSCORE', key, '-inf', string.format('%d', gone))) do
         if #member == 16 then
           local _, units = struct.unpack('<dI4I4', member)
           total = total - units
         end
-        stale_3 = true
+        stale = true
       end
-      used_3, before_3 = math.floor(total), last_3 + window_3 - now
+      used, before = math.floor(total), last + window - now
     else
-      newest_3, stale_3 = nil, true
+      newest, stale = nil, true
     end
   end
-  if used_3 < limit_3 then remaining_3 = limit_3 - used_3 end
-  reset_3 = before_3
-  if cost_3 > remaining_3 then
-    retry_3 = -1
-    local excess, after = used_3 + cost_3 - limit_3, string.format('(%d', now - window_3)
-    local offset, count = 0, cost_3 <= limit_3 and 1 or 0
+  local remaining, reset, retry = 0, before, 0
+  if used < limit then remaining = limit - used end
+  if cost > remaining then
+    retry = -1
+    local excess, after = used + cost - limit, string.format('(%d', now - window)
+    local offset, count = 0, cost <= limit and 1 or 0
     while count > 0 do
-      local entries = call('ZRANGEBYSCORE', KEYS[3], after, '+inf', 'WITHSCORES', 'LIMIT', offset, count)
+      local entries = call('ZRANGEBYSCORE', key, after, '+inf', 'WITHSCORES', 'LIMIT', offset, count)
       for i = 1, #entries, 2 do
         if excess > 0 and #entries[i] == 16 then
           local _, units = struct.unpack('<dI4I4', entries[i])
           excess = excess - units
-          if excess <= 0 then retry_3 = entries[i + 1] + window_3 - now end
+          if excess <= 0 then retry = entries[i + 1] + window - now end
         end
       end
       offset, count = offset + count, excess > 0 and entries[1] and 8 * count or 0
     end
   end
+  cost_3, window_3, newest_3, last_3, used_3, stale_3, before_3, remaining_3, reset_3, retry_3 = cost, window, newest, last, used, stale, before, remaining, reset, retry
 end
 if retry_1 == 0 and retry_2 == 0 and retry_3 == 0 then
   if cost_1 > 0 then
-    lead_1 = lead_1 + cost_1 * interval_1
-    remaining_1, reset_1 = remaining_1 - cost_1, math.ceil(lead_1)
-    local state = struct.pack('<ddd', lead_1, interval_1, now)
-    call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + reset_1) / 1000)))
+    local key, cost, interval, lead, remaining = KEYS[1], cost_1, interval_1, lead_1, remaining_1
+    lead = lead + cost * interval
+    remaining = remaining - cost
+    local reset = math.ceil(lead)
+    local state = struct.pack('<ddd', lead, interval, now)
+    local stop = now + reset
+    call('SET', key, state, 'PXAT', string.format('%d', (stop + -stop % 1000) / 1000))
+    remaining_1, reset_1 = remaining, reset
   end
   if cost_2 > 0 then
-    local stop = start_2 + size_2 * (n_2 + 1)
-    remaining_2, reset_2 = remaining_2 - cost_2, stop - now
-    if grows_2 then
-      call('SETRANGE', KEYS[2], 8, struct.pack('<I4', here_2 + cost_2))
+    local key, cost, size, n, here, counts, grows, remaining = KEYS[2], cost_2, size_2, ARGV[7], here_2, counts_2, grows_2, remaining_2
+    local start = now - now % size
+    local stop = start + size * (n + 1)
+    remaining = remaining - cost
+    local reset = stop - now
+    if grows then
+      call('SETRANGE', key, 8, struct.pack('<I4', here + cost))
     else
-      local older = counts_2 and string.sub(counts_2, 5) or string.rep('\0', 4 * n_2)
-      local state = struct.pack('<dI4', start_2, here_2 + cost_2) .. older
-      call('SET', KEYS[2], state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
+      local older = counts and string.sub(counts, 5) or string.rep('\0', 4 * n)
+      local state = struct.pack('<dI4', start, here + cost) .. older
+      call('SET', key, state, 'PXAT', string.format('%d', (stop + -stop % 1000) / 1000))
     end
+    remaining_2, reset_2 = remaining, reset
   end
   if cost_3 > 0 then
-    remaining_3, reset_3 = remaining_3 - cost_3, window_3
-    if stale_3 then
-      call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%d', now - window_3))
+    local key, cost, window, newest, last, used, stale, remaining = KEYS[3], cost_3, window_3, newest_3, last_3, used_3, stale_3, remaining_3
+    remaining = remaining - cost
+    local reset = window
+    if stale then
+      call('ZREMRANGEBYSCORE', key, '-inf', string.format('%d', now - window))
     end
-    local first, units = now, cost_3
-    if newest_3 then
-      local cell = math.ceil(window_3 / 2048)
-      if last_3 == now or used_3 >= 2048 and now - now % cell <= last_3 and call('ZCARD', KEYS[3]) >= 2048 then
-        call('ZREM', KEYS[3], newest_3)
-        first, units = struct.unpack('<dI4I4', newest_3)
-        units = units + cost_3
+    local first, units = now, cost
+    if newest then
+      local cell = math.ceil(window / 2048)
+      if last == now or used >= 2048 and now - now % cell <= last and call('ZCARD', key) >= 2048 then
+        call('ZREM', key, newest)
+        first, units = struct.unpack('<dI4I4', newest)
+        units = units + cost
       end
     end
-    call('ZADD', KEYS[3], string.format('%d', now), struct.pack('<dI4I4', first, units, used_3 + cost_3))
-    call('PEXPIREAT', KEYS[3], string.format('%d', math.ceil((now + window_3) / 1000)))
+    call('ZADD', key, string.format('%d', now), struct.pack('<dI4I4', first, units, used + cost))
+    call('PEXPIREAT', key, string.format('%d', math.ceil((now + window) / 1000)))
+    remaining_3, reset_3 = remaining, reset
   end
 end
 return {now, remaining_1, reset_1, retry_1, before_1, remaining_2, reset_2, retry_2, before_2, remaining_3, reset_3, retry_3, before_3}

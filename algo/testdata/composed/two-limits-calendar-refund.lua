@@ -1,91 +1,126 @@
-local call = redis.call
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local start_2, end_2 = ARGV[7] + 0, ARGV[8] + 0
-if now < start_2 then
-  start_2, end_2 = ARGV[6] + 0, start_2
-elseif now >= end_2 then
-  start_2, end_2 = end_2, ARGV[9] + 0
+local start_2, stop_2
+do
+  local first, second, third, last = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+  local start, stop = second + 0, third + 0
+  if now < start then
+    start, stop = first + 0, start
+  elseif now >= stop then
+    start, stop = stop, last + 0
+  end
+  if now < start or now >= stop then start, stop = 0, 0 end
+  start_2, stop_2 = start, stop
 end
-if now < start_2 or now >= end_2 then start_2, end_2 = 0, 0 end
 local charged = ARGV[10] + 0
 local last = 10
 repeat
-  local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-  local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now, 0, 0, 0, 0, 0
+  local cost_1 = ARGV[1] + 0
   if cost_1 > 0 then
-    local stored = call('GET', KEYS[1])
+    local key, window, cost = KEYS[1], ARGV[3] + 0, cost_1
+    local start, used, stored = now, 0, try('GET', key)
     if stored and #stored == 12 then
-      local start, count = struct.unpack('<dI4', stored)
-      if count > 0 and start < 2^53 and now - start < window_1 then
-        if start > now then -- the clock was set back
-          start = now
-          local state = struct.pack('<dI4', start, count)
-          call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + window_1) / 1000)))
+      local begin, count = struct.unpack('<dI4', stored)
+      if count > 0 and begin < 2^53 and now - begin < window then
+        if begin > now then -- the clock was set back
+          begin = now
+          local state = struct.pack('<dI4', begin, count)
+          call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + window) / 1000)))
         end
-        start_1, used_1 = math.floor(start), math.floor(count)
+        start, used = math.floor(begin), math.floor(count)
       end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    if used_1 > 0 and charged >= start_1 and charged - start_1 < window_1 then
-      if used_1 > cost_1 then
-        call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 - cost_1), 'KEEPTTL')
+    local stop = start + window
+    if used > 0 and charged >= start and charged < stop then
+      if used > cost then
+        call('SET', key, struct.pack('<dI4', start, used - cost), 'KEEPTTL')
       else
-        call('DEL', KEYS[1])
+        call('DEL', key)
       end
     end
   end
   if cost_1 < 0 then
-    local stored = call('GET', KEYS[1])
+    local key, window, cost, limit = KEYS[1], ARGV[3] + 0, cost_1, ARGV[2] + 0
+    local start, used, stored = now, 0, try('GET', key)
     if stored and #stored == 12 then
-      local start, count = struct.unpack('<dI4', stored)
-      if count > 0 and start < 2^53 and now - start < window_1 then
-        if start > now then -- the clock was set back
-          start = now
-          local state = struct.pack('<dI4', start, count)
-          call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + window_1) / 1000)))
+      local begin, count = struct.unpack('<dI4', stored)
+      if count > 0 and begin < 2^53 and now - begin < window then
+        if begin > now then -- the clock was set back
+          begin = now
+          local state = struct.pack('<dI4', begin, count)
+          call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + window) / 1000)))
         end
-        start_1, used_1 = math.floor(start), math.floor(count)
+        start, used = math.floor(begin), math.floor(count)
       end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    local owed, at = math.min(-cost_1, 2 * limit_1 - used_1), math.min(charged, now)
-    if owed > 0 and used_1 == 0 and now - at < window_1 then
+    local stop = start + window
+    local owed, at = math.min(-cost, 2 * limit - used), math.min(charged, now)
+    if owed > 0 and used == 0 and now - at < window then
       local state = struct.pack('<dI4', at, owed)
-      call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((at + window_1) / 1000)))
-    elseif owed > 0 and used_1 > 0 and at >= start_1 then
-      call('SET', KEYS[1], struct.pack('<dI4', start_1, used_1 + owed), 'KEEPTTL')
+      call('SET', key, state, 'PXAT', string.format('%d', math.ceil((at + window) / 1000)))
+    elseif owed > 0 and used > 0 and at >= start then
+      call('SET', key, struct.pack('<dI4', start, used + owed), 'KEEPTTL')
     end
   end
-  local cost_2, limit_2, window_2 = ARGV[4] + 0, ARGV[5] + 0, end_2 - start_2
-  local used_2, remaining_2, reset_2, retry_2, before_2 = 0, 0, 0, 0, 0
-  local base_2 = start_2 / 60000000 % 2^22 * 2^31
+  local cost_2 = ARGV[4] + 0
   if cost_2 > 0 then
-    local stored = tonumber(call('GET', KEYS[2]))
-    if stored then
-      local count = stored % 2147483648
-      if stored - count == base_2 then used_2 = count end
+    local start, key, cost, units, stop = start_2, KEYS[2], cost_2, ARGV[4], stop_2
+    local base = start / 60000000 % 2^22 * 2^31
+    local used, stored = 0, try('GET', key)
+    local number = tonumber(stored)
+    if number then
+      local count = number % 2147483648
+      if number - count == base then
+        used = count
+      elseif #stored > 16 then
+        number = nil
+        if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+        call('DEL', key)
+      end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    if used_2 > 0 and charged >= start_2 and charged - start_2 < window_2 then
-      if used_2 > cost_2 then
-        call('DECRBY', KEYS[2], ARGV[4])
-      else
-        call('DEL', KEYS[2])
+    if used > 0 and charged >= start and charged < stop then
+      if used <= cost then
+        call('DEL', key)
+      elseif type(try('DECRBY', key, units)) == 'table' then
+        call('SET', key, string.format('%d', base + used - cost), 'KEEPTTL')
       end
     end
   end
   if cost_2 < 0 then
-    local stored = tonumber(call('GET', KEYS[2]))
-    if stored then
-      local count = stored % 2147483648
-      if stored - count == base_2 then used_2 = count end
+    local start, key, cost, limit, stop = start_2, KEYS[2], cost_2, ARGV[5] + 0, stop_2
+    local base = start / 60000000 % 2^22 * 2^31
+    local used, stored = 0, try('GET', key)
+    local number = tonumber(stored)
+    if number then
+      local count = number % 2147483648
+      if number - count == base then
+        used = count
+      elseif #stored > 16 then
+        number = nil
+        if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+        call('DEL', key)
+      end
+    elseif stored then
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
     end
-    local owed = math.min(-cost_2, 2 * limit_2 - used_2)
-    local own = not stored or stored - stored % 2147483648 == base_2
-    if owed > 0 and own and charged >= start_2 and charged - start_2 < window_2 then
-      if used_2 > 0 then
-        call('INCRBY', KEYS[2], string.format('%d', owed))
-      else
-        local state = string.format('%d', base_2 + owed)
-        call('SET', KEYS[2], state, 'PXAT', string.format('%d', (start_2 + window_2) / 1000))
+    local owed = math.min(-cost, 2 * limit - used)
+    local own = not number or number - number % 2147483648 == base
+    if owed > 0 and own and charged >= start and charged < stop then
+      local units = string.format('%d', owed)
+      if used == 0 or type(try('INCRBY', key, units)) == 'table' then
+        local state = string.format('%d', base + used + owed)
+        call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
       end
     end
   end

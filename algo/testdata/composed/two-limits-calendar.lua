@@ -1,67 +1,90 @@
-local call = redis.call
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local start_2, end_2 = ARGV[7] + 0, ARGV[8] + 0
-if now < start_2 then
-  start_2, end_2 = ARGV[6] + 0, start_2
-elseif now >= end_2 then
-  start_2, end_2 = end_2, ARGV[9] + 0
-end
-if now < start_2 or now >= end_2 then return {now} end
-local cost_1, limit_1, window_1 = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-local start_1, used_1, remaining_1, reset_1, retry_1, before_1 = now, 0, 0, 0, 0, 0
+local start_2, stop_2
 do
-  local stored = call('GET', KEYS[1])
+  local first, second, third, last = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+  local start, stop = second + 0, third + 0
+  if now < start then
+    start, stop = first + 0, start
+  elseif now >= stop then
+    start, stop = stop, last + 0
+  end
+  if now < start or now >= stop then return {now} end
+  start_2, stop_2 = start, stop
+end
+local cost_1, start_1, stop_1, used_1, remaining_1, reset_1, retry_1, before_1
+do
+  local key, window, cost, limit = KEYS[1], ARGV[3] + 0, ARGV[1] + 0, ARGV[2] + 0
+  local start, used, stored = now, 0, try('GET', key)
   if stored and #stored == 12 then
-    local start, count = struct.unpack('<dI4', stored)
-    if count > 0 and start < 2^53 and now - start < window_1 then
-      if start > now then -- the clock was set back
-        start = now
-        local state = struct.pack('<dI4', start, count)
-        call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((now + window_1) / 1000)))
+    local begin, count = struct.unpack('<dI4', stored)
+    if count > 0 and begin < 2^53 and now - begin < window then
+      if begin > now then -- the clock was set back
+        begin = now
+        local state = struct.pack('<dI4', begin, count)
+        call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + window) / 1000)))
       end
-      start_1, used_1 = math.floor(start), math.floor(count)
+      start, used = math.floor(begin), math.floor(count)
     end
+  elseif stored then
+    if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+    call('DEL', key)
   end
-  local left = start_1 + window_1 - now
-  if used_1 > 0 then before_1 = left end
-  if used_1 < limit_1 then remaining_1 = limit_1 - used_1 end
-  reset_1 = before_1
-  if cost_1 > remaining_1 then retry_1 = cost_1 > limit_1 and -1 or left end
+  local stop = start + window
+  local remaining, reset, retry, before, left = 0, 0, 0, 0, stop - now
+  if used > 0 then before, reset = left, left end
+  if used < limit then remaining = limit - used end
+  if cost > remaining then retry = cost > limit and -1 or left end
+  cost_1, start_1, stop_1, used_1, remaining_1, reset_1, retry_1, before_1 = cost, start, stop, used, remaining, reset, retry, before
 end
-local cost_2, limit_2, window_2 = ARGV[4] + 0, ARGV[5] + 0, end_2 - start_2
-local used_2, remaining_2, reset_2, retry_2, before_2 = 0, 0, 0, 0, 0
-local base_2 = start_2 / 60000000 % 2^22 * 2^31
+local cost_2, base_2, used_2, remaining_2, reset_2, retry_2, before_2
 do
-  local stored = tonumber(call('GET', KEYS[2]))
-  if stored then
-    local count = stored % 2147483648
-    if stored - count == base_2 then used_2 = count end
+  local start, key, cost, limit, stop = start_2, KEYS[2], ARGV[4] + 0, ARGV[5] + 0, stop_2
+  local base = start / 60000000 % 2^22 * 2^31
+  local used, stored = 0, try('GET', key)
+  local number = tonumber(stored)
+  if number then
+    local count = number % 2147483648
+    if number - count == base then
+      used = count
+    elseif #stored > 16 then
+      number = nil
+      if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+      call('DEL', key)
+    end
+  elseif stored then
+    if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+    call('DEL', key)
   end
-  local left = start_2 + window_2 - now
-  if used_2 > 0 then before_2 = left end
-  if used_2 < limit_2 then remaining_2 = limit_2 - used_2 end
-  reset_2 = before_2
-  if cost_2 > remaining_2 then retry_2 = cost_2 > limit_2 and -1 or left end
+  local remaining, reset, retry, before, left = 0, 0, 0, 0, stop - now
+  if used > 0 then before, reset = left, left end
+  if used < limit then remaining = limit - used end
+  if cost > remaining then retry = cost > limit and -1 or left end
+  cost_2, base_2, used_2, remaining_2, reset_2, retry_2, before_2 = cost, base, used, remaining, reset, retry, before
 end
 if retry_1 == 0 and retry_2 == 0 then
   if cost_1 > 0 then
-    remaining_1, reset_1 = remaining_1 - cost_1, start_1 + window_1 - now
-    local state = struct.pack('<dI4', start_1, used_1 + cost_1)
-    if used_1 > 0 then
-      call('SET', KEYS[1], state, 'KEEPTTL')
+    local key, cost, start, stop, used, remaining = KEYS[1], cost_1, start_1, stop_1, used_1, remaining_1
+    remaining = remaining - cost
+    local reset = stop - now
+    local state = struct.pack('<dI4', start, used + cost)
+    if used > 0 then
+      call('SET', key, state, 'KEEPTTL')
     else
-      call('SET', KEYS[1], state, 'PXAT', string.format('%d', math.ceil((start_1 + window_1) / 1000)))
+      call('SET', key, state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
     end
+    remaining_1, reset_1 = remaining, reset
   end
   if cost_2 > 0 then
-    remaining_2, reset_2 = remaining_2 - cost_2, start_2 + window_2 - now
-    if used_2 > 0 then
-      call('INCRBY', KEYS[2], ARGV[4])
-    else
-      local state = string.format('%d', base_2 + cost_2)
-      call('SET', KEYS[2], state, 'PXAT', string.format('%d', (start_2 + window_2) / 1000))
+    local key, cost, units, base, stop, used, remaining = KEYS[2], cost_2, ARGV[4], base_2, stop_2, used_2, remaining_2
+    remaining = remaining - cost
+    local reset = stop - now
+    if used == 0 or type(try('INCRBY', key, units)) == 'table' then -- no integer to Redis: 0x1
+      local state = string.format('%d', base + used + cost)
+      call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
     end
+    remaining_2, reset_2 = remaining, reset
   end
 end
 return {now, remaining_1, reset_1, retry_1, before_1, remaining_2, reset_2, retry_2, before_2, start_2}

@@ -14,7 +14,7 @@ type entry struct {
 	source   object // else the component of a rule's key
 	header   string // else, if it is a header, its name
 	only     conditions
-	at       string
+	at       node
 	optional bool // without a value the descriptor lacks the entry
 }
 
@@ -25,14 +25,14 @@ func (c *converter) entries(limit node, cluster string) ([]entry, bool) {
 	for _, action := range limit.get("actions").each() {
 		names := action.names()
 		if len(names) != 1 {
-			c.report(Missing, action.at, "not one action")
+			c.report(Missing, action, "not one action: no rule asks for its descriptor, so that nobody is held to that limit")
 			return nil, false
 		}
 		e, ok := c.entry(action.get(names[0]), snake(names[0]), cluster)
 		if !ok {
 			return nil, false
 		}
-		e.at = action.at
+		e.at = action
 		all = append(all, e)
 	}
 	return all, len(all) > 0
@@ -55,7 +55,7 @@ func (c *converter) entry(n node, action, cluster string) (entry, bool) {
 		return c.plain(n, entry{key: key("generic_key"), static: true, value: n.get("descriptor_value").text()})
 	case "request_headers":
 		header := strings.ToLower(n.get("header_name").text())
-		e := entry{key: key(""), optional: n.get("skip_if_absent").flag(false), at: n.at}
+		e := entry{key: key(""), optional: n.get("skip_if_absent").flag(false), at: n}
 		return c.header(e, header)
 	case "query_parameters":
 		name := n.get("query_parameter_name").text()
@@ -80,7 +80,7 @@ func (c *converter) entry(n node, action, cluster string) (entry, bool) {
 	case "extension":
 		return c.extension(n)
 	}
-	c.report(Missing, n.at, "the action %s", action)
+	c.report(Missing, n, "the action %s: no rule asks for its descriptor, so that nobody is held to that limit", action)
 	return entry{}, false
 }
 
@@ -104,7 +104,7 @@ func (c *converter) header(e entry, name string) (entry, bool) {
 // plain accepts a static value without Envoy's placeholders.
 func (c *converter) plain(n node, e entry) (entry, bool) {
 	if strings.Contains(e.value, "%") {
-		c.report(Missing, n.at, "a value with placeholders: %q", e.value)
+		c.report(Missing, n, "a value with placeholders, %q: no rule asks for its descriptor, so that nobody is held to that limit", e.value)
 		return e, false
 	}
 	return e, true
@@ -117,12 +117,7 @@ func (c *converter) valueMatch(n node, key string) (entry, bool) {
 		return entry{}, false
 	}
 	if !n.get("expect_match").flag(true) {
-		match, fits := only.match()
-		if !fits {
-			c.report(Missing, n.at, "expect_match false of headers that are themselves inverted")
-			return entry{}, false
-		}
-		only = conditions{nots: []object{match}}
+		only = conditions{nots: []object{only.match()}}
 	}
 	return c.plain(n, entry{key: key, static: true, value: n.get("descriptor_value").text(), only: only})
 }
@@ -147,9 +142,10 @@ func (c *converter) metadata(n node, key string) (entry, bool) {
 func (c *converter) extension(n node) (entry, bool) {
 	config := n.get("typed_config")
 	if text := config.get("text"); text.ok() {
+		n.get("name")
 		return entry{key: config.get("descriptor_key").text(), source: object{{"expr", text.text()}}}, true
 	}
-	c.report(Missing, n.at, "the extension %q", n.get("name").text())
+	c.report(Missing, n, "the extension %q: no rule asks for its descriptor, so that nobody is held to that limit", n.get("name").text())
 	return entry{}, false
 }
 
@@ -164,9 +160,9 @@ func (c *converter) cost(limit node) any {
 	}
 	pattern := regexp.MustCompile(`^%REQ\(([^):]+)\)%$`)
 	if found := pattern.FindStringSubmatch(hits.get("format").text()); found != nil {
-		c.report(Differs, hits.at, "a cost from a header is at most 1000000, and 1 where there is no number")
+		c.report(Differs, hits, "a cost from a header is at most 1000000, and 1 where there is no number")
 		return object{{"header", strings.ToLower(found[1])}, {"default", int64(1)}}
 	}
-	c.report(Missing, hits.at, "%s", fmt.Sprintf("a cost from %q: every request counts 1", hits.get("format").text()))
+	c.report(Missing, hits, "%s", fmt.Sprintf("a cost from %q: every request counts 1", hits.get("format").text()))
 	return nil
 }

@@ -19,41 +19,21 @@ type Result struct {
 	Differences []Difference
 }
 
-// The kinds of differences.
-const (
-	Missing = "missing" // has no counterpart: left out
-	Differs = "differs" // is there, but decides otherwise in some case
-	Note    = "note"    // decides the same, but is worth a look
-)
-
-// Difference is one thing that is not the same.
-type Difference struct {
-	Kind string `json:"kind"`
-	At   string `json:"at"` // where in the original
-	Text string `json:"text"`
-}
-
 // converter collects the rules and the differences.
 type converter struct {
 	rules       []any
+	made        []madeOf
 	names       map[string]bool // of rules
 	limitNames  map[string]bool
+	shadow      bool            // all rules are shadow rules
 	descriptors map[string]*use // that are sent
-	differences []Difference
+	reports     []report
+	locals      []node // limits that each Envoy counted on its own
+	whole       node   // settings that are about all rules
 }
 
 func newConverter() *converter {
 	return &converter{names: map[string]bool{}, limitNames: map[string]bool{}, descriptors: map[string]*use{}}
-}
-
-func (c *converter) report(kind, at, format string, args ...any) {
-	d := Difference{kind, at, fmt.Sprintf(format, args...)}
-	for _, before := range c.differences {
-		if before == d {
-			return
-		}
-	}
-	c.differences = append(c.differences, d)
 }
 
 var notInNames = regexp.MustCompile("[^A-Za-z0-9-]*[^A-Za-z0-9_-][^A-Za-z0-9-]*")
@@ -81,12 +61,13 @@ func (c *converter) name(parts ...string) string {
 
 // add takes a rule if the plugin accepts it: what its parser does not know yet
 // has no counterpart.
-func (c *converter) add(at string, one object) {
+func (c *converter) add(at node, one object, from ...node) {
 	if err := accepts(object{{"rules", []any{one}}}); err != nil {
 		c.report(Missing, at, "%s", firstMistake(err))
 		return
 	}
 	c.rules = append(c.rules, one)
+	c.made = append(c.made, madeOf{one.get("name").(string), append(from, at)})
 }
 
 // accepts reports what the plugin has against a configuration.
@@ -119,13 +100,14 @@ func fixedWindow(limit int64, window string) object {
 // result is the configuration of the rules that were added and of the fields
 // before them.
 func (c *converter) result(fields object) (Result, error) {
+	differences := c.differences()
 	if len(c.rules) == 0 {
-		return Result{Differences: c.differences}, errors.New("nothing in it can be converted")
+		return Result{Differences: differences}, errors.New("nothing in it can be converted")
 	}
 	all := fields.with("rules", c.rules)
 	if err := accepts(all); err != nil {
-		return Result{Differences: c.differences}, fmt.Errorf("what it was converted to has mistakes: %w", err)
+		return Result{Differences: differences}, fmt.Errorf("what it was converted to has mistakes: %w", err)
 	}
 	text := []byte(format(all, "") + "\n")
-	return Result{JSON: text, Differences: c.differences}, nil
+	return Result{JSON: text, Differences: differences}, nil
 }

@@ -8,8 +8,8 @@ import (
 
 // Gateway converts the BackendTrafficPolicies of Envoy Gateway that limit rates.
 // https://gateway.envoyproxy.io/docs/api/extension_types/#ratelimitspec
-func Gateway(text []byte) (Result, error) {
-	documents, err := parseNodes(text)
+func Gateway(file File) (Result, error) {
+	documents, err := parseNodes(file.Name, file.Text)
 	if err != nil {
 		return Result{}, err
 	}
@@ -28,10 +28,19 @@ func Gateway(text []byte) (Result, error) {
 	if policies == 0 {
 		return Result{}, errors.New("no BackendTrafficPolicy with a rateLimit")
 	}
-	if policies > 1 {
-		c.report(Differs, "", "%d policies became one configuration, for all routes: put each where its targetRefs point (EnvoyExtensionPolicy)", policies)
+	for _, n := range c.locals {
+		if shared {
+			c.report(Differs, n, "local limits are now shared by all Envoys, where each Envoy counted on its own")
+		} else {
+			c.report(Note, n, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all Envoys share one limit")
+		}
 	}
-	c.report(Differs, "", "a rejected request consumes nothing of any limit; the service counts it in all of them")
+	if policies > 1 {
+		c.report(Differs, node{}, "%d policies became one configuration, for all routes: put each where its targetRefs point (EnvoyExtensionPolicy)", policies)
+	}
+	if shared {
+		c.report(Differs, node{}, "%s", requestsRejected)
+	}
 	fields := object{}
 	if shared {
 		fields = fields.with("redis", object{{"cluster", "sluice-redis"}})
@@ -46,21 +55,27 @@ func (c *converter) policy(n node) (shared bool) {
 	algorithm, rules := "fixed_window", limits.get("global", "rules")
 	if !shared {
 		algorithm, rules = "token_bucket", limits.get("local", "rules")
-		c.report(Differs, limits.at, "local limits: counted in one Envoy, if the configuration has no \"redis\"; of several rules all that match apply")
+		c.locals = append(c.locals, limits.get("local"))
+		c.report(Differs, limits.get("local"), "a request is held to every rule that matches, there to the default limit or the rule that is the most specific")
 	}
+	if n := n.get("spec", "mergeType"); n.ok() {
+		c.report(Missing, n, "mergeType: the limits of the Gateway's policy are not merged in: requests of this route are held to the limits of this file alone")
+	}
+	limits.get("type")
 	for i, rule := range rules.each() {
 		g := gatewayRule{converter: c, name: name, index: i, algorithm: algorithm, node: rule, own: shared && !rule.get("shared").flag(false)}
 		selectors := rule.get("clientSelectors").each()
 		if len(selectors) == 0 {
-			selectors = []node{{at: rule.at}}
+			selectors = []node{{at: rule.at, file: rule.file}}
 		}
 		if len(selectors) > 1 {
-			c.report(Differs, rule.at, "each of its clientSelectors has counters of its own")
+			c.report(Differs, rule, "each of its clientSelectors has counters of its own")
 		}
 		for _, selector := range selectors {
 			g.convert(selector)
 		}
 	}
+	c.unread(limits)
 	return shared
 }
 
@@ -92,13 +107,9 @@ func (g *gatewayRule) convert(selector node) {
 		tier := object{{values.get("value").(string), []any{limit}}}
 		limits = field{"limits_by", object{{"source", values.get("source")}, {"values", tier}}}
 	}
-	match, fits := when.match()
-	if !fits {
-		g.report(Differs, selector.at, "more than one thing must not hold, which one match cannot say: the rule applies to too many requests")
-	}
 	name := g.converter.name(g.name, fmt.Sprint(g.index))
 	shadow := g.node.get("shadowMode").flag(false)
-	g.add(g.node.at, assemble(name, match, key, g.requestCost(), limits, shadow))
+	g.add(g.node, assemble(name, when.match(), key, g.requestCost(), limits, shadow))
 }
 
 // selector turns a client selector into a key and conditions, and for a network
@@ -114,7 +125,7 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 		when.path = pathMatch(path)
 	}
 	if queries := n.get("queryParams"); queries.ok() {
-		g.report(Missing, queries.at, "a condition on query parameters")
+		g.report(Missing, queries, "a condition on query parameters: whoever has them is not limited by this rule (match.expr can say it, with request.query)")
 		return nil, when, nil, false
 	}
 	tier, byAddress, ok := g.source(n.get("sourceCIDR"))
@@ -141,12 +152,11 @@ func (g *gatewayRule) headers(n node) (key []any, when conditions, ok bool) {
 		}
 		one := conditions{headers: []headerCondition{{name, matcher}}}
 		if h.get("invert").flag(false) {
-			match, _ := one.match()
-			one = conditions{nots: []object{match}}
+			one = conditions{nots: []object{one.match()}}
 		}
 		var fits bool
 		if when, fits = when.and(one); !fits {
-			g.report(Missing, h.at, "a second condition on one header")
+			g.report(Missing, h, "a second condition on one header: the rule is left out, and nobody limited by it")
 			return nil, when, false
 		}
 	}
@@ -161,7 +171,7 @@ func (g *gatewayRule) source(n node) (tier object, byAddress, ok bool) {
 	}
 	component, value, err := network(anyNetwork(n.get("value").text()))
 	if err != nil {
-		g.report(Missing, n.at, "%v", err)
+		g.report(Missing, n, "%v", err)
 		return nil, false, false
 	}
 	if value != "" {
@@ -195,7 +205,7 @@ func (g *gatewayRule) limit() (object, bool) {
 	unit := strings.ToLower(g.node.get("limit", "unit").text())
 	window, err := (&rateLimit{Unit: unit}).window()
 	if err != nil {
-		g.report(Missing, g.node.at, "%v", err)
+		g.report(Missing, g.node, "%v", err)
 		return nil, false
 	}
 	return object{{"algorithm", g.algorithm}, {"limit", g.node.get("limit", "requests").number(0)}, {"window", window}}, true
@@ -205,14 +215,15 @@ func (g *gatewayRule) limit() (object, bool) {
 func (g *gatewayRule) requestCost() any {
 	cost := g.node.get("cost")
 	if cost.get("response").ok() {
-		g.report(Missing, cost.at, "a cost that comes with the response")
+		g.report(Missing, cost.get("response"), "a cost that comes with the response: requests cost what they cost on arrival (\"settle\" charges the true cost)")
 	}
 	request := cost.get("request")
+	request.get("from")
 	if n := request.get("number"); n.ok() {
 		return n.number(1)
 	}
 	if request.get("metadata").ok() {
-		g.report(Missing, request.at, "a cost from metadata: every request counts 1")
+		g.report(Missing, request, "a cost from metadata: every request counts 1")
 	}
 	return nil
 }

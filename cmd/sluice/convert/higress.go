@@ -2,52 +2,90 @@ package convert
 
 import (
 	"errors"
-	"fmt"
-	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // Higress converts a configuration of Higress' cluster-key-rate-limit.
 // https://higress.cn/en/docs/latest/plugins/traffic/cluster-key-rate-limit/
-func Higress(text []byte) (Result, error) {
-	documents, err := parseNodes(text)
+func Higress(file File) (Result, error) {
+	documents, err := parseNodes(file.Name, file.Text)
 	if err != nil {
 		return Result{}, err
 	}
-	var config node
+	c := newConverter()
+	var fields object
 	for _, document := range documents {
 		document.find(func(n node) bool {
-			if n.get("rule_items").ok() || n.get("global_threshold").ok() {
-				config = n
+			spec := n.get("spec")
+			switch {
+			case fields != nil:
+			case spec.get("matchRules").ok() || spec.get("defaultConfig").ok():
+				fields = c.higressPlugin(spec)
+			case isHigress(n):
+				fields = c.higressConfig(n, conditions{})
 			}
-			return !config.ok()
+			return fields == nil
 		})
 	}
-	if !config.ok() {
+	if fields == nil {
 		return Result{}, errors.New(`not a configuration of cluster-key-rate-limit (want "rule_items" or "global_threshold")`)
 	}
-	c := newConverter()
-	h := higress{converter: c, name: config.get("rule_name").text()}
+	c.report(Note, node{}, "counters begin anew")
+	return c.result(fields)
+}
+
+func isHigress(n node) bool { return n.get("rule_items").ok() || n.get("global_threshold").ok() }
+
+// higressPlugin converts a WasmPlugin: configurations for some hosts, and one for all others.
+func (c *converter) higressPlugin(spec node) (fields object) {
+	var taken []object
+	for _, m := range spec.get("matchRules").each() {
+		config := m.get("config")
+		var hosts []string
+		for _, domain := range m.get("domain").each() {
+			hosts = append(hosts, strings.ToLower(domain.text()))
+		}
+		if len(hosts) == 0 || m.get("ingress").ok() || m.get("service").ok() {
+			c.report(Missing, m, "limits for an ingress or a service, which no match knows: they are left out, and its requests are held to defaultConfig's "+
+				"(add a rule with the paths of that ingress)")
+			continue
+		}
+		host, _ := hostMatcher(hosts)
+		if !m.get("configDisable").flag(false) && isHigress(config) {
+			fields = c.higressConfig(config, conditions{host: host, nots: slices.Clone(taken)})
+		}
+		taken = append(taken, object{{"host", host}})
+	}
+	config := spec.get("defaultConfig")
+	if isHigress(config) && !spec.get("defaultConfigDisable").flag(false) {
+		return c.higressConfig(config, conditions{nots: taken})
+	}
+	return fields
+}
+
+// higressConfig converts one configuration for the requests of when. It returns the top-level
+// fields.
+func (c *converter) higressConfig(config node, when conditions) object {
+	h := higress{converter: c, name: config.get("rule_name").text(), when: when}
 	if threshold := config.get("global_threshold"); threshold.ok() {
 		if limit := c.higressLimit(threshold); limit != nil {
-			c.add(threshold.at, assemble(c.name(h.name, "global"), nil, nil, nil, field{"limits", []any{limit}}, false))
+			c.add(threshold, assemble(c.name(h.name, "global"), when.match(), nil, nil, field{"limits", []any{limit}}, false))
 		}
 	}
 	items := config.get("rule_items").each()
 	for i := 0; i < len(items); i = h.item(items, i) {
 	}
-	if h.sources > 1 {
-		c.report(Differs, "rule_items", "there only the first item that matches counts; here all do (a \"not\" in the later rules' match would keep them away)")
-	}
-	c.report(Note, "", "counters begin anew; where the plugin is for one route only, add that route's match to the rules")
-	return c.result(c.higressFields(config))
+	fields := c.higressFields(config)
+	c.unread(config, "service_name", "service_port")
+	return fields
 }
 
 type higress struct {
 	*converter
-	name    string
-	sources int // different ones so far
+	name string
+	when conditions // the requests that the configuration is for
 }
 
 // higressLimit is the first of query_per_second, ... of an object; nil if there is
@@ -60,7 +98,7 @@ func (c *converter) higressLimit(n node) object {
 			}
 		}
 	}
-	c.report(Missing, n.at, "no query_per_second, minute, hour or day")
+	c.report(Missing, n, "no query_per_second, minute, hour or day")
 	return nil
 }
 
@@ -90,11 +128,11 @@ func (c *converter) source(item node) (s higressSource, ok bool) {
 	}
 	if n := item.get("limit_by_per_ip"); n.ok() {
 		if strings.HasPrefix(n.text(), "from-header") {
-			c.report(Differs, n.at, "the address is the one that Envoy finds (xff_num_trusted_hops), not the first entry of a header")
+			c.report(Differs, n, "the address is the one that Envoy finds (xff_num_trusted_hops), not the first entry of a header")
 		}
 		return higressSource{object{{"client_ip", true}}, "", "address"}, true
 	}
-	c.report(Missing, item.at, "an item without a limit_by that is known")
+	c.report(Missing, item, "an item without a limit_by that is known")
 	return s, false
 }
 
@@ -105,7 +143,6 @@ func (h *higress) item(items []node, i int) int {
 	if !ok {
 		return i + 1
 	}
-	h.sources++
 	keys := items[i].get("limit_keys").each()
 	next := i + 1
 	for ; next < len(items); next++ {
@@ -116,119 +153,87 @@ func (h *higress) item(items []node, i int) int {
 		keys = append(keys, items[next].get("limit_keys").each()...)
 	}
 	if s.name == "address" {
-		h.networks(s, keys)
+		h.networks(items[i], s, keys)
 	} else {
-		h.keys(s, keys)
+		h.keys(items[i], s, keys)
+	}
+	if next < len(items) {
+		h.report(Note, items[i], "older versions of Higress do not hold a request that this item limits to the items after it; later ones do, and so does this")
 	}
 	return next
 }
 
-// keys converts keys that are values, regular expressions or "*".
-func (h *higress) keys(s higressSource, keys []node) {
-	values, nots := object{}, []object{}
-	fallback := ""
+// keys converts keys that are values, regular expressions or "*". The first that fits counts.
+func (h *higress) keys(item node, s higressSource, keys []node) {
+	values, nots := object{}, []object{} // nots: what the regular expressions match
+	var exact []object
+	fallback := any(nil)
 	for _, key := range keys {
 		limit := h.higressLimit(key)
 		text := key.get("key").text()
 		pattern, regex := strings.CutPrefix(text, "regexp:")
 		switch {
 		case limit == nil:
+		case fallback != nil:
+			h.report(Note, key, "the key after \"*\" is never reached")
 		case text == "*":
-			fallback = "others"
-			values = values.with(fallback, []any{limit})
+			fallback = []any{limit}
+		case !regex && matchesAny(nots, s.header, text):
+			h.report(Note, key, "a regular expression before the key matches it, so that it is never reached")
 		case !regex:
 			values = values.with(text, []any{limit})
+			exact = append(exact, object{{"headers", object{{s.header, text}}}})
 		case s.header == "":
-			h.report(Missing, key.at, "a regular expression on something other than a header")
+			h.report(Missing, key, "a regular expression on something other than a header: whom it matches is limited by \"*\" alone, if that is there")
 		default:
-			matcher := object{{"headers", object{{s.header, object{{"regex", pattern}}}}}}
-			match, _ := conditions{headers: []headerCondition{{s.header, object{{"regex", pattern}}}}, nots: nots}.match()
-			rule := assemble(h.converter.name(h.name, s.name, pattern), match, []any{s.component}, nil, field{"limits", []any{limit}}, false)
-			h.add(key.at, rule)
-			nots = append(nots, matcher)
+			one := conditions{headers: []headerCondition{{s.header, object{{"regex", pattern}}}}, nots: slices.Concat(exact, nots)}
+			rule := assemble(h.converter.name(h.name, s.name, pattern), h.when.both(one).match(), []any{s.component}, nil, field{"limits", []any{limit}}, false)
+			h.add(key, rule, item)
+			nots = append(nots, object{{"headers", object{{s.header, object{{"regex", pattern}}}}}})
 		}
 	}
-	if len(values) == 0 {
-		return
-	}
-	match, ok := conditions{nots: nots}.match()
-	if !ok {
-		h.report(Differs, "rule_items", "what the regular expressions match is limited by the other keys, too")
-	}
+	h.values(item, s, values, fallback, nots)
+}
+
+// values adds the rule of a source's exact keys, and of "*" for all others.
+func (h *higress) values(item node, s higressSource, values object, fallback any, nots []object) {
+	name := func() string { return h.converter.name(h.name, s.name) }
 	tiers := object{{"source", s.component}, {"values", values}}
-	if fallback != "" {
-		tiers = tiers.with("default", fallback)
-	}
-	limits := field{"limits_by", tiers}
-	if fallback != "" && len(values) == 1 {
-		limits = field{"limits", values[0].value}
-	}
-	h.add("rule_items", assemble(h.converter.name(h.name, s.name), match, []any{s.component}, nil, limits, false))
-}
-
-// networks converts keys that are addresses and networks: a rule for each length
-// of prefix, as tiers. What is for all addresses is the last one's default.
-func (h *higress) networks(s higressSource, keys []node) {
-	var sources, values []object
-	var everywhere object
-	for _, key := range keys {
-		limit := h.higressLimit(key)
-		source, value, err := network(anyNetwork(key.get("key").text()))
-		switch {
-		case err != nil:
-			h.report(Missing, key.at, "%v", err)
-		case limit == nil:
-		case value == "":
-			everywhere = limit
-		default:
-			same := func(o object) bool { return compact(o) == compact(source) }
-			i := slices.IndexFunc(sources, same)
-			if i < 0 {
-				i, sources, values = len(sources), append(sources, source), append(values, nil)
-			}
-			values[i] = values[i].with(value, []any{limit})
+	meets := func(f field) bool { return matchesAny(nots, s.header, f.name) }
+	switch {
+	case len(values) == 0 && fallback == nil:
+	case len(values) == 0:
+		match := h.when.both(conditions{nots: nots}).match()
+		h.add(item, assemble(name(), match, []any{s.component}, nil, field{"limits", fallback}, false))
+	case fallback == nil:
+		h.add(item, assemble(name(), h.when.match(), []any{s.component}, nil, field{"limits_by", tiers}, false))
+	case slices.ContainsFunc(values, meets): // these come before an expression that matches them
+		h.values(item, s, values, nil, nil)
+		for _, f := range values {
+			nots = append(nots, object{{"headers", object{{s.header, f.name}}}})
 		}
-	}
-	if len(sources) > 1 {
-		h.report(Differs, "rule_items", "there an address counts against the first network that has it; here against each of them")
-	}
-	for i, source := range sources {
-		tiers := object{{"source", source}, {"values", values[i]}}
-		if i == len(sources)-1 && everywhere != nil {
-			tiers[1].value = values[i].with("others", []any{everywhere})
-			tiers = tiers.with("default", "others")
+		h.values(item, s, nil, fallback, nots)
+	default:
+		others := "others"
+		for values.get(others) != nil {
+			others += "_"
 		}
-		limits := field{"limits_by", tiers}
-		h.add("rule_items", assemble(h.converter.name(h.name, s.name), nil, []any{s.component}, nil, limits, false))
-	}
-	if len(sources) == 0 && everywhere != nil {
-		limits := field{"limits", []any{everywhere}}
-		h.add("rule_items", assemble(h.converter.name(h.name, s.name), nil, []any{s.component}, nil, limits, false))
+		tiers[1].value = values.with(others, fallback)
+		limits := field{"limits_by", tiers.with("default", others)}
+		match := h.when.both(conditions{nots: nots}).match()
+		h.add(item, assemble(name(), match, []any{s.component}, nil, limits, false))
 	}
 }
 
-// network is the component that an address or a network is a value of, and the
-// value; of "" it is every address.
-func network(text string) (component object, value string, err error) {
-	if text == "" {
-		return object{{"client_ip", true}}, "", nil
-	}
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return object{{"client_ip", true}}, addr.String(), nil
-	}
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil {
-		return nil, "", fmt.Errorf("%q is not an address or network", text)
-	}
-	prefix = prefix.Masked()
-	if prefix.IsSingleIP() {
-		return object{{"client_ip", true}}, prefix.Addr().String(), nil
-	}
-	name := "v6_prefix"
-	if prefix.Addr().Is4() {
-		name = "v4_prefix"
-	}
-	return object{{"client_ip", object{{name, int64(prefix.Bits())}}}}, prefix.String(), nil
+// matchesAny reports whether a header's value matches one of some regular expressions, as
+// keys has them.
+func matchesAny(nots []object, header, value string) bool {
+	return slices.ContainsFunc(nots, func(not object) bool {
+		matcher, _ := not.get("headers").(object).get(header).(object)
+		pattern, ok := matcher.get("regex").(string)
+		expression, err := regexp.Compile(pattern)
+		return ok && err == nil && expression.MatchString(value)
+	})
 }
 
 // higressFields are the top-level fields.
@@ -244,7 +249,7 @@ func (c *converter) higressFields(config node) object {
 		redis = redis.with("username", user)
 	}
 	if config.get("redis", "password").text() != "" {
-		c.report(Note, "redis.password", "the password is taken from the environment variable REDIS_PASSWORD")
+		c.report(Note, config.get("redis", "password"), "the password is taken from the environment variable REDIS_PASSWORD")
 		redis = redis.with("password_env", "REDIS_PASSWORD")
 	}
 	if database := config.get("redis", "database"); database.ok() {
@@ -259,7 +264,7 @@ func (c *converter) higressFields(config node) object {
 		response = response.with("body", body.text())
 	}
 	if status := response.get("status"); status != nil && !knows("response", object{{"status", status}}) {
-		c.report(Missing, "rejected_code", "a status of %d for rejected requests: 429", status)
+		c.report(Missing, config.get("rejected_code"), "a status of %d for rejected requests: 429", status)
 		response = slices.DeleteFunc(response, func(f field) bool { return f.name == "status" })
 	}
 	if len(response) > 0 {

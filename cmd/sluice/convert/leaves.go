@@ -64,15 +64,12 @@ func (c *converter) variants(entries []entry) (all [][]entry) {
 }
 
 // sent are the entries that a variant sends, and what must hold for it.
-func sent(variant []entry) (entries []entry, only conditions, ok bool) {
-	ok = true
+func sent(variant []entry) (entries []entry, only conditions) {
 	for _, e := range variant {
-		var fits bool
-		only, fits = only.and(e.only)
-		ok = ok && fits
+		only = only.both(e.only)
 		if e.key != "" {
 			entries = append(entries, e)
 		}
 	}
-	return entries, only, ok
+	return entries, only
 }

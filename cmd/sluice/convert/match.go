@@ -1,13 +1,10 @@
 package convert
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 )
-
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
 // conditions are what a rule's match is made of.
 type conditions struct {
@@ -15,6 +12,7 @@ type conditions struct {
 	host    any
 	methods []any
 	headers []headerCondition
+	expr    string   // that must be true; "" for none
 	nots    []object // matches, none of which may hold
 }
 
@@ -25,7 +23,7 @@ type headerCondition struct {
 
 // and adds the conditions of b. It reports whether both fit into one match.
 func (a conditions) and(b conditions) (conditions, bool) {
-	if a.path != nil && b.path != nil || a.host != nil && b.host != nil || a.methods != nil && b.methods != nil {
+	if a.path != nil && b.path != nil || a.host != nil && b.host != nil || a.methods != nil && b.methods != nil || a.expr != "" && b.expr != "" {
 		return a, false
 	}
 	if b.path != nil {
@@ -36,6 +34,9 @@ func (a conditions) and(b conditions) (conditions, bool) {
 	}
 	if b.methods != nil {
 		a.methods = b.methods
+	}
+	if b.expr != "" {
+		a.expr = b.expr
 	}
 	a.headers = slices.Clone(a.headers)
 	for _, h := range b.headers {
@@ -52,12 +53,11 @@ func (a conditions) and(b conditions) (conditions, bool) {
 
 // empty reports whether everything fulfils the conditions.
 func (a conditions) empty() bool {
-	return a.path == nil && a.host == nil && len(a.methods) == 0 && len(a.headers) == 0 && len(a.nots) == 0
+	return a.path == nil && a.host == nil && len(a.methods) == 0 && len(a.headers) == 0 && a.expr == "" && len(a.nots) == 0
 }
 
-// match is the conditions as a rule's match. It reports false if there are more
-// things that must not hold than one "not" can say.
-func (a conditions) match() (match object, ok bool) {
+// match is the conditions as a rule's match.
+func (a conditions) match() (match object) {
 	if a.path != nil {
 		match = match.with("path", a.path)
 	}
@@ -74,57 +74,24 @@ func (a conditions) match() (match object, ok bool) {
 		}
 		match = match.with("headers", headers)
 	}
-	not, ok := oneNot(a.nots)
-	if not != nil {
-		match = match.with("not", not)
+	if a.expr != "" {
+		match = match.with("expr", a.expr)
 	}
-	return match, ok
-}
-
-// oneNot joins matches that must not hold into one, which holds if any of them does.
-// A match can say that only if all of them look at the same thing.
-func oneNot(nots []object) (object, bool) {
-	if len(nots) == 0 {
-		return nil, true
-	}
-	if len(nots) == 1 {
-		return nots[0], true
-	}
-	var patterns []string
-	subject := ""
-	for _, not := range nots {
-		name, matcher, ok := single(not)
-		pattern, known := asRegex(matcher)
-		if !ok || !known || subject != "" && subject != name {
-			return nots[0], false
-		}
-		subject = name
-		if !slices.Contains(patterns, pattern) {
-			patterns = append(patterns, pattern)
+	var nots []any
+	for _, not := range a.nots {
+		same := func(o any) bool { return compact(o) == compact(not) }
+		if !slices.ContainsFunc(nots, same) {
+			nots = append(nots, not)
 		}
 	}
-	any := object{{"regex", strings.Join(patterns, "|")}}
-	if header, found := strings.CutPrefix(subject, "headers:"); found {
-		return object{{"headers", object{{header, any}}}}, true
+	switch len(nots) {
+	case 0:
+	case 1:
+		match = match.with("not", nots[0])
+	default:
+		match = match.with("not", nots)
 	}
-	return object{{subject, any}}, true
-}
-
-// single is the only thing that a match looks at: "path", "host" or
-// "headers:<name>".
-func single(match object) (name string, matcher any, ok bool) {
-	if len(match) != 1 {
-		return "", nil, false
-	}
-	f := match[0]
-	if f.name == "path" || f.name == "host" {
-		return f.name, f.value, true
-	}
-	headers, isObject := f.value.(object)
-	if f.name != "headers" || !isObject || len(headers) != 1 {
-		return "", nil, false
-	}
-	return "headers:" + headers[0].name, headers[0].value, true
+	return match
 }
 
 // asRegex writes a matcher as a regular expression that may match anywhere.
@@ -195,7 +162,7 @@ func (c *converter) headerMatches(list []node) (all conditions, ok bool) {
 			continue
 		}
 		if all, fits = all.and(one); !fits {
-			c.report(Missing, n.at, "a second condition on the same thing")
+			c.report(Missing, n, "a second condition on the same thing: no rule has the limit behind it")
 			ok = false
 		}
 	}
@@ -206,23 +173,23 @@ func (c *converter) headerMatch(n node) (conditions, bool) {
 	name := strings.ToLower(n.get("name").text())
 	matcher := headerMatcher(n)
 	if matcher == nil {
-		c.report(Missing, n.at, "a condition on the header %q that does not compare its text (range, custom)", name)
+		c.report(Missing, n, "a condition on the header %q that does not compare its text (range, custom): no rule has the limit behind it", name)
 		return conditions{}, false
 	}
 	if n.get("treat_missing_header_as_empty").flag(false) {
-		c.report(Differs, n.at, "a header that is absent matches nothing here but {\"present\": false}")
+		c.report(Differs, n, "a header that is absent matches nothing here but {\"present\": false}")
 	}
 	var one conditions
 	switch name {
 	case ":method":
 		text, exact := matcher.(string)
 		if !exact {
-			c.report(Missing, n.at, "a condition on the method other than a plain comparison")
+			c.report(Missing, n, "a condition on the method other than a plain comparison: no rule has the limit behind it")
 			return conditions{}, false
 		}
 		one.methods = []any{text}
 	case ":path":
-		c.report(Differs, n.at, "the path is compared without its query, and as upstreams read it")
+		c.report(Differs, n, "the path is compared without its query, and as upstreams read it")
 		one.path = matcher
 	case ":authority", "host":
 		one.host = matcher
@@ -230,8 +197,7 @@ func (c *converter) headerMatch(n node) (conditions, bool) {
 		one.headers = []headerCondition{{name, matcher}}
 	}
 	if n.get("invert_match").flag(false) {
-		match, _ := one.match()
-		one = conditions{nots: []object{match}}
+		one = conditions{nots: []object{one.match()}}
 	}
 	return one, true
 }

@@ -2,72 +2,158 @@ package convert
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
+// File is a file to convert, and its name for the report.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// requestsRejected is what every conversion from a service of envoyproxy/ratelimit differs in.
+const requestsRejected = "a rejected request consumes nothing of any limit, under parallel requests too; the service counts it in all of them, " +
+	"unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set there, and then looks first and counts in a second step"
+
 // RateLimit converts a file of envoyproxy/ratelimit and the rate_limits of
 // Envoy's routes.
-func RateLimit(serviceText, envoyText []byte) (Result, error) {
-	s, err := parseService(serviceText)
+func RateLimit(serviceFile, envoyFile File) (Result, error) {
+	services, err := parseServices(serviceFile.Name, serviceFile.Text)
 	if err != nil {
 		return Result{}, err
 	}
-	documents, err := parseNodes(envoyText)
+	documents, err := parseNodes(envoyFile.Name, envoyFile.Text)
 	if err != nil {
 		return Result{}, err
 	}
 	c := newConverter()
 	e := c.readEnvoy(documents)
-	if domain := e.filter.get("domain").text(); domain != "" && domain != s.Domain {
-		c.report(Differs, e.filter.at, "Envoy asks for the domain %q, the service's file has %q", domain, s.Domain)
-	}
-	uses := c.uses(e)
+	main := c.domain(services, e)
+	uses := c.uses(e, services, main)
 	if len(uses) == 0 {
-		return Result{Differences: c.differences}, errors.New("no rate_limits in Envoy's file that can be converted")
+		return Result{Differences: c.differences()}, errors.New("no rate_limits in Envoy's file that can be converted")
 	}
+	c.whole = e.filter
+	c.sampling(e.filter)
 	c.exempts(e)
 	exempt := len(c.rules)
 	for _, u := range uses {
 		before := len(c.rules)
-		c.useRules(u, e, s)
+		c.useRules(u, e, u.service)
 		if len(c.rules) == before {
-			c.report(Note, u.limit.at, "the service's file has no limit for its descriptors, or none with a counterpart")
+			c.report(Note, u.limit, "the service's file has no limit for its descriptors, or none with a counterpart")
 		}
 	}
 	if len(c.rules) == exempt {
 		c.rules = nil // nothing to be exempt from
 	}
-	c.report(Differs, "", "a rejected request consumes nothing of any limit; the service counts it in all of them")
-	c.report(Note, "", "counters begin anew: the service's are not read")
-	return c.result(c.filterFields(e.filter, s.Domain))
+	c.report(Differs, node{}, "%s", requestsRejected)
+	c.report(Note, node{}, "counters begin anew: the service's are not read")
+	fields := c.filterFields(e.filter, main.Domain)
+	c.leftovers(e, uses, services)
+	return c.result(fields)
+}
+
+// domain is the file that Envoy's filter asks about.
+func (c *converter) domain(services []*service, e *envoy) *service {
+	domain := e.filter.get("domain")
+	for _, s := range services {
+		if domain.text() == s.Domain || !domain.ok() {
+			return s
+		}
+	}
+	c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by it, here all are", domain.text(), services[0].Domain)
+	return services[0]
+}
+
+// leftovers reports what nothing has looked at.
+func (c *converter) leftovers(e *envoy, uses []*use, services []*service) {
+	asked := map[*service]bool{}
+	for _, u := range uses {
+		c.unread(u.limit)
+		asked[u.service] = true
+	}
+	c.unread(e.filter, "rate_limit_service", "stat_prefix")
+	for _, h := range e.hosts {
+		for _, r := range h.routes {
+			c.unread(r.perRoute)
+		}
+	}
+	for _, s := range services {
+		if asked[s] {
+			c.unread(s.at)
+		} else {
+			c.report(Missing, s.at.get("domain"), "no route asks for the domain %q: its limits are left out", s.Domain)
+		}
+	}
+}
+
+// sampling turns the shares of requests that Envoy asks and enforces into modes.
+func (c *converter) sampling(filter node) {
+	if n := filter.get("filter_enabled"); n.ok() {
+		if share := percent(n.get("default_value")); share < 100 {
+			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and limited", share)
+		}
+		n.get("runtime_key")
+	}
+	n := filter.get("filter_enforced")
+	switch share := percent(n.get("default_value")); {
+	case !n.ok() || share == 100:
+	case share == 0:
+		c.shadow = true
+	default:
+		c.report(Missing, n, "Envoy rejects %v %% of the requests that are over a limit: here every one of them is rejected (\"mode\": \"shadow\" rejects none)", share)
+	}
+	n.get("runtime_key")
+}
+
+// percent is a FractionalPercent.
+func percent(n node) float64 {
+	if !n.ok() {
+		return 100
+	}
+	share := float64(n.get("numerator").number(0))
+	switch n.get("denominator").text() {
+	case "TEN_THOUSAND", "1":
+		return share / 100
+	case "MILLION", "2":
+		return share / 10_000
+	}
+	return share
 }
 
 // useRules makes the rules of one rate limit.
 func (c *converter) useRules(u *use, e *envoy, s *service) {
-	for _, when := range c.where(u, e) {
-		for _, variant := range c.variants(u.entries) {
-			entries, only, ok := sent(variant)
-			if ok {
-				only, ok = when.and(only)
-			}
-			if !ok {
-				c.report(Missing, u.limit.at, "its route and its actions compare one header with different values")
-				continue
-			}
-			c.share(u, sends(entries))
-			c.descriptorRules(u, entries, only, s)
-		}
+	when, ok := c.where(u, e)
+	if !ok {
+		c.report(Note, u.limit, "no request reaches its routes")
+		return
+	}
+	for _, variant := range c.variants(u.entries) {
+		entries, only := sent(variant)
+		c.share(u, s.Domain+"/"+sends(entries))
+		c.descriptorRules(u, entries, when.both(only), s)
 	}
 }
 
 // share reports descriptors that two rate limits send.
 func (c *converter) share(u *use, descriptor string) {
 	if before := c.descriptors[descriptor]; before != nil && before != u {
-		c.report(Differs, u.limit.at, "the service has one counter for this and for the same descriptors of %s; here each has its own", before.limit.at)
+		c.report(Differs, u.limit, "the service has one counter for this and for the same descriptors of %s; here each has its own, so that twice as many may pass", (&Difference{File: before.limit.file.name, Line: before.limit.line(), At: before.limit.at}).Place())
 	}
 	c.descriptors[descriptor] = u
+}
+
+// unanswered are settings of Envoy's filter without a counterpart, and what that means.
+var unanswered = map[string]string{
+	"response_headers_to_add":            "rejected requests are answered without these headers",
+	"status_on_error":                    "with \"failure\": \"deny\" requests are answered 503",
+	"request_type":                       "internal and external requests are limited alike; there, one kind passes",
+	"rate_limited_as_resource_exhausted": "calls of gRPC are always rejected with RESOURCE_EXHAUSTED",
+	"failure_mode_deny_percent":          "while Redis is away, all requests pass, or none",
 }
 
 // filterFields are the top-level fields that stand for the settings of Envoy's
@@ -85,22 +171,22 @@ func (c *converter) filterFields(filter node, domain string) object {
 		fields = c.status(fields, status)
 	}
 	if !filter.ok() {
-		c.report(Note, "", "no filter for rate limits in Envoy's file: its timeout, failure mode and headers are Sluice's defaults")
+		c.report(Note, node{}, "no filter for rate limits in Envoy's file: its timeout, failure mode and headers are Sluice's defaults")
 		return fields
 	}
-	if !strings.Contains(strings.ToUpper(filter.get("enable_x_ratelimit_headers").text()), "DRAFT") {
+	if !strings.Contains(strings.ToUpper(filter.get("enable_x_ratelimit_headers").text()), "DRAFT") && !strings.Contains(filter.get("enable_x_ratelimit_headers").text(), "1") {
 		fields = fields.with("headers", []any{})
 	}
 	if !filter.get("disable_x_envoy_ratelimited_header").flag(false) {
 		if knows("envoy_ratelimited", true) {
 			fields = fields.with("envoy_ratelimited", true)
 		} else {
-			c.report(Missing, filter.at, "the header x-envoy-ratelimited of rejected requests")
+			c.report(Missing, filter, "the header x-envoy-ratelimited of rejected requests")
 		}
 	}
-	for _, name := range []string{"response_headers_to_add", "status_on_error", "request_type"} {
-		if filter.get(name).ok() {
-			c.report(Missing, filter.at, "%s", name)
+	for name, effect := range unanswered {
+		if n := filter.get(name); n.ok() {
+			c.report(Missing, n, "%s: %s", name, effect)
 		}
 	}
 	return fields
@@ -109,15 +195,17 @@ func (c *converter) filterFields(filter node, domain string) object {
 // status is what rejected requests are answered with.
 func (c *converter) status(fields object, status node) object {
 	code := status.number(0)
-	if status.text() == "TooManyRequests" {
-		code = 429
+	for known := int64(400); code == 0 && known < 600; known++ { // Envoy has names for them
+		if name := strings.ReplaceAll(http.StatusText(int(known)), " ", ""); name != "" && name == status.text() {
+			code = known
+		}
 	}
 	response := object{{"status", code}}
 	if code == 429 {
 		return fields
 	}
 	if !knows("response", response) {
-		c.report(Missing, status.at, "a status of %q for rejected requests: 429", status.text())
+		c.report(Missing, status, "a status of %q for rejected requests: 429", status.text())
 		return fields
 	}
 	return fields.with("response", response)

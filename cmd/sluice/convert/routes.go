@@ -12,16 +12,32 @@ type route struct {
 	known   bool // the conditions say all
 	cluster string
 	limits  []node
-	at      string
-	exempt  bool // a rule of its own says that it is not limited
+	local   node // its own settings of Envoy's filter for local limits; may be absent
+	// perRoute is the route's own settings of the filter, and the domain that they ask for.
+	perRoute     node
+	domain       string
+	ignoresHost  bool // the virtual host's limits do not hold
+	includesHost bool // they hold beside its own
+	node              // its place
+	exempt       bool // a rule of its own says that it is not limited
 }
 
 type virtualHost struct {
-	when   conditions
-	others []*virtualHost // which are more specific, for "*"
-	routes []*route
-	all    bool // every request is for it
-	exempt bool // as for a route
+	node
+	local node // as for a route
+	when  conditions
+	// others are domains that take requests from this host, as they are more specific.
+	others  []otherDomain
+	domains []string
+	routes  []*route
+	all     bool // every request is for it
+	exempt  bool // as for a route
+}
+
+// otherDomain is a domain of another virtual host.
+type otherDomain struct {
+	host    *virtualHost
+	matcher any
 }
 
 // limited reports whether any of the host's routes has limits.
@@ -45,6 +61,9 @@ func (c *converter) readEnvoy(documents []node) *envoy {
 			if strings.HasSuffix(n.get("@type").text(), "/"+filterType) {
 				e.filter = n
 			}
+			return true
+		})
+		document.find(func(n node) bool {
 			if n.get("virtual_hosts").ok() {
 				e.hosts = append(e.hosts, c.virtualHosts(n.get("virtual_hosts").each())...)
 				return false
@@ -61,86 +80,73 @@ func (c *converter) readEnvoy(documents []node) *envoy {
 }
 
 func (c *converter) virtualHosts(list []node) (all []*virtualHost) {
-	var specific []*virtualHost
 	for _, n := range list {
-		h := &virtualHost{}
-		matcher, every := hostMatcher(n.get("domains").each())
+		h := &virtualHost{node: n, local: localIn(n)}
+		for _, domain := range n.get("domains").each() {
+			h.domains = append(h.domains, strings.TrimSuffix(strings.ToLower(domain.text()), ":*"))
+		}
+		matcher, every := hostMatcher(h.domains)
 		if every {
 			h.all = len(list) == 1
 		} else if matcher != nil {
 			h.when.host = matcher
-			specific = append(specific, h)
 		}
 		own := n.get("rate_limits").each()
 		for _, r := range n.get("routes").each() {
 			h.routes = append(h.routes, c.route(r, h, own))
 		}
 		if len(h.routes) == 0 && len(own) > 0 { // as where a control plane adds limits
-			h.routes = []*route{{host: h, known: true, limits: own, at: n.at}}
+			h.routes = []*route{{host: h, known: true, limits: own, node: n}}
 		}
 		all = append(all, h)
 	}
 	for _, h := range all {
-		if h.when.host == nil && !h.all {
-			h.others = specific
-		}
+		h.others = moreSpecific(h, all)
 	}
 	return all
-}
-
-// hostMatcher compares with any of a virtual host's domains. It reports whether
-// they are all there are.
-func hostMatcher(domains []node) (matcher any, every bool) {
-	var patterns []string
-	for _, d := range domains {
-		domain := strings.TrimSuffix(strings.ToLower(d.text()), ":*")
-		switch {
-		case domain == "*" || domain == "":
-			return nil, true
-		case strings.HasPrefix(domain, "*"):
-			matcher = object{{"suffix", withoutPort(domain[1:])}}
-		case strings.HasSuffix(domain, "*"):
-			matcher = object{{"prefix", domain[:len(domain)-1]}}
-		default:
-			matcher = withoutPort(domain)
-		}
-		if pattern, ok := asRegex(matcher); ok && !slices.Contains(patterns, pattern) {
-			patterns = append(patterns, pattern)
-		}
-	}
-	if len(patterns) > 1 {
-		matcher = object{{"regex", strings.Join(patterns, "|")}}
-	}
-	return matcher, false
-}
-
-// withoutPort drops the port of a domain: "a:80", "a:*".
-func withoutPort(domain string) string {
-	host, port, found := strings.Cut(domain, ":")
-	if !found || strings.Contains(port, ":") { // an IPv6 address stays
-		return domain
-	}
-	return host
 }
 
 // route reads one route. A virtual host's limits hold for routes without any, and
 // for those that ask for them.
 func (c *converter) route(n node, h *virtualHost, inherited []node) *route {
-	r := &route{host: h, at: n.at, known: true}
+	r := &route{host: h, node: n, known: true}
 	action := n.get("route")
 	r.cluster = action.get("cluster").text()
 	r.limits = action.get("rate_limits").each()
+	r.local = localIn(n)
+	if !r.local.ok() {
+		r.local = h.local
+	}
 	for _, name := range n.get("typed_per_filter_config").names() {
 		per := n.get("typed_per_filter_config").get(name)
 		if strings.Contains(per.get("@type").text(), "ratelimit.v3.RateLimitPerRoute") && per.get("rate_limits").ok() {
 			r.limits = per.get("rate_limits").each()
 		}
+		if strings.Contains(per.get("@type").text(), "ratelimit.v3.RateLimitPerRoute") {
+			r.perRoute, r.domain = per, per.get("domain").text()
+			c.perRoute(r)
+		}
 	}
-	if len(r.limits) == 0 || action.get("include_vh_rate_limits").flag(false) {
+	if !r.ignoresHost && (len(r.limits) == 0 || r.includesHost || action.get("include_vh_rate_limits").flag(false)) {
 		r.limits = append(slices.Clone(r.limits), inherited...)
 	}
 	r.when, r.known = c.routeMatch(n.get("match"), len(r.limits) > 0)
 	return r
+}
+
+// perRoute reads the route's own settings of the filter: whether the virtual host's limits hold.
+func (c *converter) perRoute(r *route) {
+	switch n := r.perRoute.get("vh_rate_limits"); n.text() {
+	case "IGNORE", "2":
+		r.ignoresHost = true
+	case "INCLUDE", "1":
+		r.includesHost = true
+	}
+	for _, name := range []string{"override_option"} {
+		if n := r.perRoute.get(name); n.ok() && n.text() != "DEFAULT" {
+			c.report(Missing, n, "%s: the route's own limits are the ones that hold", name)
+		}
+	}
 }
 
 // routeMatch turns a route's match into conditions. It reports what has no
@@ -179,7 +185,7 @@ func (c *converter) routeMatch(n node, limited bool) (conditions, bool) {
 		"query_parameters", "runtime_fraction", "connect_matcher", "path_match_policy", "grpc", "tls_context", "dynamic_metadata", "filter_state", "cookies",
 	} {
 		if n.get(name).ok() {
-			quiet.report(Differs, n.at, "%s of the route's match is ignored: the rule applies to all requests that the rest of it matches", name)
+			quiet.report(Differs, n, "%s of the route's match is ignored: the rule applies to all requests that the rest of it matches", name)
 			known = false
 		}
 	}
@@ -211,11 +217,4 @@ func pathOf(matcher any) (exact, prefix string) {
 		prefix, _ = o[0].value.(string)
 	}
 	return "", prefix
-}
-
-// pathOnly reports whether a route asks for nothing but a path.
-func (r *route) pathOnly() bool {
-	rest := r.when
-	rest.path = nil
-	return rest.empty() && r.known
 }

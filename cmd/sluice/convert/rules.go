@@ -28,13 +28,13 @@ func (c *converter) descriptorRules(u *use, entries []entry, when conditions, s 
 // leafSettings reports what a descriptor of the service has beside its limit.
 func (c *converter) leafSettings(l *leaf) {
 	if l.QuotaMode {
-		c.report(Differs, l.at, "quota_mode: a shadow rule; the metadata that the service answers is not set")
+		c.report(Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")
 	}
 	if len(l.RateLimit.Replaces) > 0 {
-		c.report(Missing, l.at, "replaces: the limits that it names apply, too (a \"not\" in their rules' match would keep them away)")
+		c.report(Missing, l.node, "replaces: whoever this limits is held to the limits that it names, too (a \"not\" in their rules' match would keep them away)")
 	}
 	if l.DetailedMetric || l.ValueToMetric {
-		c.report(Note, l.at, "labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
+		c.report(Note, l.node, "labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
 	}
 }
 
@@ -91,7 +91,7 @@ func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when
 			when, ok = when.and(only)
 		}
 		if !ok {
-			c.report(Missing, first.at, "a limit for some values of %q: match cannot compare them", e.key)
+			c.report(Missing, first.node, "a limit for some values of %q, which match cannot compare: they are held to the other limits alone", e.key)
 			return
 		}
 		switch {
@@ -103,15 +103,24 @@ func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when
 			key, names = append(key, e.source), append(names, e.key)
 		}
 	}
-	match, ok := when.match()
-	if !ok {
-		c.report(Differs, first.at, "more than one thing must not hold for it, which one match cannot say: the rule applies to too many requests")
-	}
 	limits, ok := c.groupLimits(group, found, entries, tier)
 	if !ok {
 		return
 	}
-	c.add(first.at, assemble(c.name(names...), match, key, c.cost(u.limit), limits, first.ShadowMode || first.QuotaMode))
+	rule := assemble(c.name(names...), when.match(), key, c.cost(u.limit), limits, c.shadow || first.ShadowMode || first.QuotaMode)
+	c.add(first.node, rule, u.sources(group)...)
+}
+
+// sources are what rules for some of a use's limits are made of.
+func (u *use) sources(group []leaf) []node {
+	from := []node{u.limit}
+	for _, r := range u.routes {
+		from = append(from, r.node)
+	}
+	for _, l := range group {
+		from = append(from, l.node)
+	}
+	return from
 }
 
 // assemble writes a rule with its fields in their usual order.
@@ -175,7 +184,7 @@ func (c *converter) groupLimits(group, found []leaf, entries []entry, tier int) 
 		if !pick.isExact {
 			fallback, others = "others", pick.not
 			if len(pick.notBegin) > 0 || pick.isPrefix && pick.prefix != "" {
-				c.report(Missing, l.at, "a limit for some values of %q: only whole values name a tier", entries[tier].key)
+				c.report(Missing, l.node, "a limit for some values of %q, of which only whole ones name a tier: they are held to the other limits alone", entries[tier].key)
 				return field{}, false
 			}
 			continue
@@ -219,9 +228,12 @@ func (c *converter) tierLimits(l *leaf) any {
 
 // limit is the service's limit; nil if it has no counterpart.
 func (c *converter) limit(l *leaf) object {
+	if l.RateLimit.bucket != nil {
+		return l.RateLimit.bucket
+	}
 	window, err := l.RateLimit.window()
 	if err != nil {
-		c.report(Missing, l.at, "%v", err)
+		c.report(Missing, l.node, "%v", err)
 		return nil
 	}
 	limit := fixedWindow(l.RateLimit.RequestsPerUnit, window)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // service is a file of envoyproxy/ratelimit.
@@ -14,28 +12,30 @@ import (
 type service struct {
 	Domain      string
 	Descriptors []*descriptor
+	at          node
 }
 
 type descriptor struct {
 	Key, Value     string
-	RateLimit      *rateLimit `yaml:"rate_limit"`
+	RateLimit      *rateLimit
 	Descriptors    []*descriptor
-	ShadowMode     bool `yaml:"shadow_mode"`
-	QuotaMode      bool `yaml:"quota_mode"`
-	ShareThreshold bool `yaml:"share_threshold"`
-	DetailedMetric bool `yaml:"detailed_metric"`
-	ValueToMetric  bool `yaml:"value_to_metric"`
+	ShadowMode     bool
+	QuotaMode      bool
+	ShareThreshold bool
+	DetailedMetric bool
+	ValueToMetric  bool
 
-	at string // its place in the file
+	node // its place in the file
 }
 
 type rateLimit struct {
 	Unit            string
-	UnitMultiplier  int64 `yaml:"unit_multiplier"`
-	RequestsPerUnit int64 `yaml:"requests_per_unit"`
+	UnitMultiplier  int64
+	RequestsPerUnit int64
 	Unlimited       bool
 	Name            string
-	Replaces        []struct{ Name string }
+	Replaces        []node
+	bucket          object // in place of all this: Envoy's own
 }
 
 // seconds are the lengths of the service's units (utils.UnitToDivider). None of them
@@ -44,24 +44,46 @@ var seconds = map[string]int64{
 	"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400, "month": 30 * 86400, "year": 365 * 86400,
 }
 
-func parseService(text []byte) (*service, error) {
-	s := new(service)
-	if err := yaml.Unmarshal(text, s); err != nil {
+// parseServices reads the files of the service: one, or those that a ConfigMap holds.
+func parseServices(name string, text []byte) (all []*service, err error) {
+	documents, err := parseNodes(name, text)
+	if err != nil {
 		return nil, fmt.Errorf("not a file of envoyproxy/ratelimit: %w", err)
 	}
-	if s.Domain == "" || len(s.Descriptors) == 0 {
-		return nil, errors.New(`not a file of envoyproxy/ratelimit (want "domain" and "descriptors")`)
+	for _, n := range documents {
+		s := &service{Domain: n.get("domain").text(), Descriptors: descriptors(n), at: n}
+		if s.Domain != "" && len(s.Descriptors) > 0 {
+			all = append(all, s)
+		}
 	}
-	s.place(s.Descriptors, "descriptors")
-	return s, nil
+	if len(all) == 0 {
+		return nil, errors.New(`not a file of envoyproxy/ratelimit (want "domain" and "descriptors", or a ConfigMap with them)`)
+	}
+	return all, nil
 }
 
-// place says of each descriptor where it stands.
-func (s *service) place(list []*descriptor, path string) {
-	for i, d := range list {
-		d.at = fmt.Sprintf("%s[%d]", path, i)
-		s.place(d.Descriptors, d.at+".descriptors")
+func descriptors(parent node) (all []*descriptor) {
+	for _, n := range parent.get("descriptors").each() {
+		d := &descriptor{
+			Key: n.get("key").text(), Value: n.get("value").text(),
+			ShadowMode: n.get("shadow_mode").flag(false), QuotaMode: n.get("quota_mode").flag(false),
+			ShareThreshold: n.get("share_threshold").flag(false),
+			DetailedMetric: n.get("detailed_metric").flag(false), ValueToMetric: n.get("value_to_metric").flag(false),
+			Descriptors: descriptors(n), node: n,
+		}
+		if limit := n.get("rate_limit"); limit.ok() {
+			d.RateLimit = &rateLimit{
+				Unit: limit.get("unit").text(), UnitMultiplier: limit.get("unit_multiplier").number(1),
+				RequestsPerUnit: limit.get("requests_per_unit").number(0), Unlimited: limit.get("unlimited").flag(false),
+				Name: limit.get("name").text(), Replaces: limit.get("replaces").each(),
+			}
+			for _, r := range d.RateLimit.Replaces {
+				r.get("name")
+			}
+		}
+		all = append(all, d)
 	}
+	return all
 }
 
 // wildcard is the prefix of a value such as "abc*".

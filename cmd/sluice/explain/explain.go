@@ -12,8 +12,10 @@ import (
 
 // Rule says what one rule does with a request.
 type Rule struct {
-	Rule    string `json:"rule"`
-	Mode    string `json:"mode"` // "enforce", "shadow", "off" or "exempt"
+	Rule string `json:"rule"`
+	Mode string `json:"mode"` // "enforce", "shadow", "off" or "exempt"
+	// Failure is the rule's own failure mode; "" where it is the configuration's.
+	Failure string `json:"failure,omitempty"`
 	Applies bool   `json:"applies"`
 	Why     string `json:"why,omitempty"` // why it does not apply
 
@@ -26,6 +28,8 @@ type Rule struct {
 	// OverrideKey is the key in Redis under which an operator sets an override for
 	// the identity; "" if the rule has no overrides.
 	OverrideKey string `json:"override_key,omitempty"`
+	// Applied is what the plugin's own rules say; nil if the rule does not apply.
+	Applied *rule.Applied `json:"-"`
 }
 
 // Limit is one limit of a rule that applies.
@@ -58,6 +62,9 @@ func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
 	for i := range cfg.Rules {
 		c := &cfg.Rules[i]
 		out := Rule{Rule: c.Name, Mode: mode(c)}
+		if !c.Exempt && c.Failure != cfg.Failure.Mode {
+			out.Failure = c.Failure.String()
+		}
 		a := find(applied, c.Name)
 		switch {
 		case c.Mode == config.Off:
@@ -104,7 +111,7 @@ func find(applied []rule.Applied, name string) *rule.Applied {
 
 // describe fills in what applies.
 func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
-	r.Applies, r.Tag, r.Cost = true, string(a.Tag), a.Cost
+	r.Applies, r.Tag, r.Cost, r.Applied = true, string(a.Tag), a.Cost, a
 	// A tag is the name and the identity, with the first "|" between them.
 	_, r.Identity, _ = strings.Cut(r.Tag, "|")
 	if c.Tiers != nil {
@@ -168,10 +175,14 @@ func why(c *config.Rule, req *Request) (string, error) {
 	if !p.applies(config.Rule{Match: c.Match}) {
 		for _, part := range parts(&c.Match) {
 			if !p.applies(config.Rule{Match: part.match}) {
-				return "match." + part.name + " does not hold" + req.valueless(), p.err
+				return "match." + part.name + part.verb + req.valueless(), p.err
 			}
 		}
 		return "its match does not hold", p.err
+	}
+	if c.Exempt {
+		return "it is not sure that its match holds for the upstream, too: " +
+			"an exempt rule takes only a path as Sluice normalises it, and a method in upper case", p.err
 	}
 	for i := range c.Key {
 		if !p.applies(config.Rule{Key: c.Key[i : i+1]}) {
@@ -206,33 +217,39 @@ func (p *prober) applies(r config.Rule) bool {
 	return len(applied) > 0
 }
 
-// part is one field of a match.
+// part is one field of a match, or one element of a list of nots.
 type part struct {
 	name  string
+	verb  string // what it does where the match does not hold
 	match config.Match
 }
 
 func parts(m *config.Match) (all []part) {
+	add := func(name string, match config.Match) { all = append(all, part{name, " does not hold", match}) }
 	if len(m.Methods) > 0 {
-		all = append(all, part{"methods", config.Match{Methods: m.Methods}})
+		add("methods", config.Match{Methods: m.Methods})
 	}
 	if m.Path != nil {
-		all = append(all, part{"path", config.Match{Path: m.Path}})
+		add("path", config.Match{Path: m.Path})
 	}
 	if m.Host != nil {
-		all = append(all, part{"host", config.Match{Host: m.Host}})
+		add("host", config.Match{Host: m.Host})
 	}
 	for i := range m.Headers {
-		all = append(all, part{fmt.Sprintf("headers[%q]", m.Headers[i].Name), config.Match{Headers: m.Headers[i : i+1]}})
+		add(fmt.Sprintf("headers[%q]", m.Headers[i].Name), config.Match{Headers: m.Headers[i : i+1]})
 	}
 	if len(m.ClientIP) > 0 {
-		all = append(all, part{"client_ip", config.Match{ClientIP: m.ClientIP}})
+		add("client_ip", config.Match{ClientIP: m.ClientIP})
 	}
-	if m.Not != nil {
-		all = append(all, part{"not", config.Match{Not: m.Not}})
+	for i := range m.Not {
+		name := "not"
+		if len(m.Not) > 1 {
+			name = fmt.Sprintf("not[%d]", i)
+		}
+		all = append(all, part{name, " holds", config.Match{Not: m.Not[i : i+1]}})
 	}
 	if m.Expr != "" {
-		all = append(all, part{"expr", config.Match{Expr: m.Expr}})
+		add("expr", config.Match{Expr: m.Expr})
 	}
 	return all
 }
@@ -252,6 +269,8 @@ func sourceOf(c *config.Component) string {
 		return fmt.Sprintf("metadata %q (--metadata)", c.Path)
 	case config.FromProperty:
 		return fmt.Sprintf("property %s (--property %s=...)", strings.Join(c.Path, "."), strings.Join(c.Path, "."))
+	case config.FromBearer:
+		return "a bearer token (-H 'authorization: Bearer ...')"
 	case config.FromExpr:
 		return "its expression has no value"
 	}

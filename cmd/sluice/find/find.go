@@ -22,6 +22,11 @@ type Found struct {
 	In string
 	// JSON is its text, as Envoy hands it to the plugin.
 	JSON []byte
+	// Owner is what has the configuration: the "config" of Envoy's filter, the WasmPlugin, the
+	// entry of an EnvoyExtensionPolicy. nil for a file of its own.
+	Owner *yaml.Node
+	// Documents are those of the file that Owner stands in.
+	Documents *[]Document
 
 	root   *yaml.Node // its values, for their lines; nil if it does not parse
 	offset int        // what to add to the lines of root
@@ -42,7 +47,7 @@ func Configurations(name string, text []byte) ([]Found, []Other, error) {
 	if looksLikeJSON(name, text) && !json.Valid(text) {
 		return []Found{Whole(text)}, nil, nil
 	}
-	f := &finder{}
+	f := &finder{read: &[]Document{}}
 	if err := f.documents(text, 0); err != nil {
 		return nil, nil, err
 	}
@@ -73,6 +78,7 @@ type finder struct {
 	found  []Found
 	others []Other
 	offset int // of the lines of the text being read
+	read   *[]Document
 }
 
 // documents reads all YAML documents of a text whose first line follows offset
@@ -92,6 +98,7 @@ func (f *finder) documents(text []byte, offset int) error {
 			return fmt.Errorf("neither YAML nor JSON: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		}
 		if len(document.Content) > 0 {
+			*f.read = append(*f.read, Document{document.Content[0], offset})
 			f.document(document.Content[0], text)
 		}
 	}
@@ -132,6 +139,8 @@ func (f *finder) walk(n *yaml.Node) {
 		switch {
 		case text(get(n, "kind")) == "WasmPlugin":
 			f.wasmPlugin(n)
+		case text(get(n, "kind")) == "TrafficExtension":
+			f.trafficExtension(n)
 		case text(get(n, "kind")) == "EnvoyExtensionPolicy":
 			f.extensionPolicy(n)
 		case wasmFilter(n) != nil:
@@ -149,7 +158,7 @@ func (f *finder) embedded(n *yaml.Node) {
 	if n.Style != yaml.LiteralStyle || !strings.Contains(n.Value, filterType) {
 		return
 	}
-	inner := &finder{}
+	inner := &finder{read: &[]Document{}}
 	if inner.documents([]byte(n.Value), f.offset+n.Line) == nil {
 		f.found, f.others = append(f.found, inner.found...), append(f.others, inner.others...)
 	}

@@ -83,6 +83,11 @@ func TestConfigurations(t *testing.T) {
 			in:   `WasmPlugin "sluice"`, line: 7, json: `{"rules":[]}`,
 		},
 		{
+			name: "a TrafficExtension", file: "a.yaml",
+			text: "kind: TrafficExtension\nmetadata: {name: sluice}\nspec:\n  wasm:\n    pluginConfig:\n      rules: []\n",
+			in:   `TrafficExtension "sluice"`, line: 6, json: `{"rules":[]}`,
+		},
+		{
 			name: "an EnvoyExtensionPolicy", file: "a.yaml",
 			text: "kind: EnvoyExtensionPolicy\nmetadata: {name: sluice}\nspec:\n  wasm:\n  - config: {rules: []}\n",
 			in:   `EnvoyExtensionPolicy "sluice"`, line: 5, json: `{"rules":[]}`,

@@ -41,6 +41,17 @@ func (f *finder) wasmPlugin(n *yaml.Node) {
 	f.place(fmt.Sprintf("WasmPlugin %q", name), name, n, get(spec, "pluginConfig"), hints)
 }
 
+// trafficExtension takes what Istio has in WasmPlugin's place since 1.30. One with Lua is not
+// Sluice.
+func (f *finder) trafficExtension(n *yaml.Node) {
+	name, plugin := text(get(get(n, "metadata"), "name")), get(get(n, "spec"), "wasm")
+	if plugin == nil {
+		return
+	}
+	hints := []*yaml.Node{get(n, "metadata"), get(plugin, "pluginName"), get(plugin, "url")}
+	f.place(fmt.Sprintf("TrafficExtension %q", name), name, n, get(plugin, "pluginConfig"), hints)
+}
+
 func (f *finder) extensionPolicy(n *yaml.Node) {
 	name := text(get(get(n, "metadata"), "name"))
 	list := get(get(n, "spec"), "wasm")
@@ -60,7 +71,7 @@ func (f *finder) place(in, name string, owner, n *yaml.Node, hints []*yaml.Node)
 	for _, hint := range hints {
 		ours = ours || mentions(hint, "sluice")
 	}
-	value := unwrap(n)
+	value, before := unwrap(n), len(f.found)
 	switch {
 	case !ours && !looksLikePlugin(value):
 		f.others = append(f.others, Other{Line: f.offset + owner.Line, Name: name})
@@ -70,6 +81,9 @@ func (f *finder) place(in, name string, owner, n *yaml.Node, hints []*yaml.Node)
 		f.addText(in, value)
 	default:
 		f.add(in, value)
+	}
+	for i := before; i < len(f.found); i++ {
+		f.found[i].Owner, f.found[i].Documents = owner, f.read
 	}
 }
 

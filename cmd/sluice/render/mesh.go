@@ -94,8 +94,17 @@ func Istio(o *Options) (Result, error) {
 		"image": o.Image, "app": o.App, "redis-host": redis.host, "redis-port": fmt.Sprint(redis.port),
 	}
 	b, err := mesh(o, dir, values, func(at string, k *kustomization) {
-		if at == dir && o.Cluster {
+		if at != dir {
+			return
+		}
+		if o.Cluster {
 			k.Components = append(k.Components, "../redis-cluster")
+		}
+		if o.StrictHTTP {
+			k.Resources = append(k.Resources, "../http")
+		}
+		if o.Bootstrap {
+			k.Resources = append(k.Resources, "../bootstrap")
 		}
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"regexp"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -32,6 +33,8 @@ type Options struct {
 	Image, Namespace string
 	App              string // Istio: the pods' label "app"
 	Sidecar          bool   // Istio: in front of a workload, not at a gateway
+	StrictHTTP       bool   // Istio: with the EnvoyFilter of istio/http
+	Bootstrap        bool   // Istio: with the ConfigMap of istio/bootstrap
 	Gateway          string // Envoy Gateway: its name, and its listener's
 	Listener         string
 }
@@ -58,10 +61,13 @@ type address struct {
 	port int
 }
 
+// hostName is what DNS, and those who name containers, have.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?$`)
+
 func parseAddress(flag, value string) (address, error) {
 	host, portText, err := net.SplitHostPort(value)
 	port, convErr := strconv.Atoi(portText)
-	if err != nil || convErr != nil || host == "" || port < 1 || port > 65535 {
+	if err != nil || convErr != nil || !hostName.MatchString(host) && net.ParseIP(host) == nil || port < 1 || port > 65535 {
 		return address{}, fmt.Errorf("%s: %q is not an address (want host:port, such as redis:6379)", flag, value)
 	}
 	return address{host, port}, nil

@@ -14,22 +14,71 @@ const (
 	WorkerBytes = 12 << 20
 )
 
-// relative is a check's cost in those of EVALSHA 'return 1', admitted.
-func relative(l *algo.Limit) float64 {
-	switch l.Algorithm {
-	case algo.FixedWindow:
-		return 3.3
-	case algo.SlidingWindowLog:
-		return 5.4
-	case algo.SlidingWindowCounter:
-		if l.SubWindows > 1 {
-			return 5.9
-		}
-		return 3.6
-	case algo.Concurrency:
-		return 6.6 // with what gives the slot back
+// measured is what was measured of one algorithm in Redis.
+type measured struct {
+	// relative is a check's cost in those of EVALSHA 'return 1', admitted.
+	relative func(l *algo.Limit) float64
+	// bytes is what one identity takes, its key and expiry included.
+	bytes func(l *algo.Limit, s algo.State) int64
+}
+
+var bucket = measured{
+	relative: func(*algo.Limit) float64 { return 3.8 },
+	bytes:    func(*algo.Limit, algo.State) int64 { return 182 },
+}
+
+// penaltyBytes is what one identity of a penalty takes.
+const penaltyBytes = 182
+
+// measurements has a row for each algorithm: these are figures, which no property of an
+// algorithm tells.
+var measurements = map[algo.Algorithm]measured{
+	algo.FixedWindow: {
+		relative: func(*algo.Limit) float64 { return 3.3 },
+		bytes: func(l *algo.Limit, _ algo.State) int64 {
+			if l.FromFirstRequest {
+				return 182
+			}
+			return 150
+		},
+	},
+	algo.SlidingWindowLog: {
+		relative: func(*algo.Limit) float64 { return 5.4 },
+		bytes:    logBytes,
+	},
+	algo.SlidingWindowCounter: {
+		relative: func(l *algo.Limit) float64 {
+			if l.SubWindows > 1 {
+				return 5.9
+			}
+			return 3.6
+		},
+		bytes: func(l *algo.Limit, _ algo.State) int64 { return 198 + 4*max(0, l.SubWindows-1) },
+	},
+	algo.TokenBucket: bucket,
+	algo.LeakyBucket: bucket,
+	algo.GCRA:        bucket,
+	algo.Concurrency: {
+		relative: func(*algo.Limit) float64 { return 6.0 }, // with what gives the slot back
+		bytes: func(_ *algo.Limit, s algo.State) int64 {
+			requests := int64(len(s) / 3)
+			if requests <= 128 {
+				return 198 + 39*max(0, requests-1)
+			}
+			return 126 * requests
+		},
+	},
+}
+
+func logBytes(_ *algo.Limit, s algo.State) int64 {
+	units := int64(0)
+	for i := 2; i < len(s); i += 3 { // behind the times of the first and the last
+		units += s[i]
 	}
-	return 3.8
+	if units <= 128 {
+		return 214 + 32*max(0, units-1)
+	}
+	return 126 * min(units, 4098) // entries
 }
 
 // checkNanos is what one call costs Redis' core: of several limits in one call,
@@ -37,37 +86,7 @@ func relative(l *algo.Limit) float64 {
 func checkNanos(limits []algo.Limit) int64 {
 	sum := 1.0
 	for i := range limits {
-		sum += relative(&limits[i]) - 1
+		sum += measurements[limits[i].Algorithm].relative(&limits[i]) - 1
 	}
 	return int64(sum * callNanos)
-}
-
-// stateBytes is what one identity of a limit takes in Redis, its key and expiry
-// included.
-func stateBytes(l *algo.Limit, s algo.State) int64 {
-	switch l.Algorithm {
-	case algo.FixedWindow:
-		if l.FromFirstRequest {
-			return 182
-		}
-		return 150
-	case algo.SlidingWindowLog:
-		units := int64(0)
-		for i := 2; i < len(s); i += 3 { // behind the times of the first and the last
-			units += s[i]
-		}
-		if units <= 128 {
-			return 214 + 32*max(0, units-1)
-		}
-		return 126 * min(units, 4098) // entries
-	case algo.SlidingWindowCounter:
-		return 198 + 4*max(0, l.SubWindows-1)
-	case algo.Concurrency:
-		requests := int64(len(s) / 3)
-		if requests <= 128 {
-			return 202 + 39*max(0, requests-1)
-		}
-		return 126 * requests
-	}
-	return 182
 }

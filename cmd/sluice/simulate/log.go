@@ -24,6 +24,8 @@ var logLine = regexp.MustCompile(`^\[([^\]]+)\] "(\S+) (\S+) [^"]*" .*?(?:"([^"]
 type recorded struct {
 	requests []*request
 	length   int64
+	// beginMicros is the time of the first request; those of requests count from it.
+	beginMicros int64
 	// Skipped is how many lines were no requests.
 	Skipped int
 }
@@ -55,8 +57,10 @@ func ReadLog(text []byte) (*recorded, error) {
 	}
 	slices.SortStableFunc(log.requests, func(a, b *request) int { return int(a.atMicros - b.atMicros) })
 	first := log.requests[0].atMicros
-	for _, r := range log.requests {
+	log.beginMicros = first
+	for i, r := range log.requests {
 		r.atMicros -= first
+		r.number = i
 	}
 	log.length = log.requests[len(log.requests)-1].atMicros + 1
 	return log, nil
@@ -153,4 +157,11 @@ func address(text string) (string, bool) {
 	}
 	addr, err := netip.ParseAddr(text)
 	return addr.String(), err == nil
+}
+
+// Use has the requests evaluate the expressions of a configuration.
+func (l *recorded) Use(e *explain.Expressions) {
+	for _, r := range l.requests {
+		r.http.Use(e)
+	}
 }

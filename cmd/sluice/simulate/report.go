@@ -58,6 +58,8 @@ type RuleReport struct {
 	Rejected int64         `json:"rejected"`
 	Shadow   int64         `json:"shadow_rejected"`
 	Limits   []LimitReport `json:"limits"`
+	// Why it applied to no request; empty if it did.
+	Why string `json:"why,omitempty"`
 }
 
 // LimitReport is one limit, and the most that an identity was admitted.
@@ -120,8 +122,11 @@ func (t *tally) report() *Report {
 	for _, i := range slices.Sorted(maps.Keys(t.groups)) {
 		r.Groups = append(r.Groups, *t.groups[i])
 	}
+	idle := t.idle()
 	for _, rule := range w.rules.Rules {
-		r.Rules = append(r.Rules, t.rule(rule.Name, rule.Exempt, rule.Mode))
+		of := t.rule(rule.Name, rule.Exempt, rule.Mode)
+		of.Why = idle[rule.Name]
+		r.Rules = append(r.Rules, of)
 	}
 	if w.cfg.Redis != nil {
 		r.Redis = t.redis()

@@ -358,11 +358,11 @@ func TestConstantsAreMeasured(t *testing.T) {
 		if a == algo.SlidingWindowLog || a == algo.Concurrency { // with one unit, then for each more
 			high = low
 		}
-		if bytes := float64(stateBytes(limit, algo.State{0, 0, 1})); bytes < low || bytes > high {
+		if bytes := float64(measurements[limit.Algorithm].bytes(limit, algo.State{0, 0, 1})); bytes < low || bytes > high {
 			t.Errorf("%s: %v bytes, measured %v to %v", a, bytes, low, high)
 		}
 		low, high = bounds(cells[5])
-		if cost := relative(limit); cost < low-0.15 || cost > high+0.15 {
+		if cost := measurements[limit.Algorithm].relative(limit); cost < low-0.15 || cost > high+0.15 {
 			t.Errorf("%s: cost %v, measured %v to %v", a, cost, low, high)
 		}
 	}
@@ -383,7 +383,7 @@ func TestBytesOfALog(t *testing.T) {
 	for i := range int64(3) {
 		plan.Decide(states, 1_790_000_000*second+i, []int64{2}, out)
 	}
-	if got, want := stateBytes(&limit, states[0]), int64(214+32*5); got != want {
+	if got, want := measurements[limit.Algorithm].bytes(&limit, states[0]), int64(214+32*5); got != want {
 		t.Errorf("%d bytes of 6 units, want %d", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/metric"
@@ -28,6 +29,7 @@ type tally struct {
 	lines    map[string]int64
 	keys     int // in Redis, when the traffic ends
 	keyBytes int64
+	samples  []*explain.Request // see sample
 }
 
 // ruleTally counts one rule's checks.
@@ -89,6 +91,7 @@ func (t *tally) group(r *request) *GroupReport {
 func (t *tally) arrived(r *request, now int64) {
 	r.atMicros = now
 	t.requests++
+	t.sample(r)
 	t.group(r).Requests++
 	if r.attempt > 1 {
 		t.retries++
@@ -182,6 +185,7 @@ func (t *tally) logged(line string) {
 
 // recorder counts for one worker.
 type recorder struct {
+	worker  *worker
 	tally   *tally
 	breaker redis.BreakerState
 }
@@ -207,7 +211,9 @@ func (r *recorder) BreakerChanged(state redis.BreakerState) {
 }
 
 // Concluded implements decide.Recorder.
-func (r *recorder) Concluded(*decide.Question, decide.Verdict) {}
+func (r *recorder) Concluded(q *decide.Question, v decide.Verdict) {
+	r.worker.world.concluded(r.worker.waiting[q], q, v)
+}
 
 // percentile is the p-th percentile of the waits, in us.
 func (t *tally) percentile(p float64) int64 {

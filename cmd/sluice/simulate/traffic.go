@@ -10,10 +10,10 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 )
 
@@ -63,9 +63,9 @@ type Duration int64 // us
 
 // UnmarshalYAML reads a duration.
 func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
-	parsed, err := time.ParseDuration(n.Value)
-	if err != nil || parsed < 0 {
-		return fmt.Errorf("line %d: %q is not a duration (want one such as \"500ms\", \"1m30s\")", n.Line, n.Value)
+	parsed, err := duration.Parse(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
 	}
 	*d = Duration(parsed.Microseconds())
 	return nil
@@ -90,12 +90,39 @@ func (t *Traffic) Check() error {
 	if len(t.Clients) == 0 {
 		return errors.New(`the traffic has no "clients"`)
 	}
+	requests := 0.0
 	for i := range t.Clients {
 		if err := t.Clients[i].check(); err != nil {
 			return fmt.Errorf("clients[%d]: %w", i, err)
 		}
+		requests += t.Clients[i].requests(t.Duration)
+	}
+	if requests > maxRequests {
+		return fmt.Errorf("these are %.3g requests (want %d at most: a shorter duration or a lower rate)", requests, int(maxRequests))
 	}
 	return nil
+}
+
+// What is simulated at most.
+const (
+	maxRequests   = 1e9 // hours of computing
+	maxIdentities = 10_000_000
+	maxZipf       = 100
+	maxAttempts   = 1000
+)
+
+// requests is about how many a group sends, without what it sends again.
+func (c *Client) requests(all Duration) float64 {
+	end := all
+	if c.To > 0 {
+		end = min(end, c.To)
+	}
+	length := float64(max(0, end-c.From))
+	count := c.Rate * length / 1e6
+	if c.Burst.Size > 0 {
+		count += float64(c.Burst.Size) * (1 + length/float64(c.Burst.Every))
+	}
+	return count
 }
 
 func (c *Client) check() error {
@@ -109,12 +136,18 @@ func (c *Client) check() error {
 		c.Method = "GET"
 	}
 	switch {
-	case c.Rate < 0 || c.Rate > 1e9 || c.Rate == 0 && c.Burst.Size == 0:
+	case c.Rate == 0 && c.Burst.Size == 0:
 		return errors.New(`"rate" is missing (want requests a second, above 0)`)
+	case !(c.Rate >= 0 && c.Rate <= 1e9): // NaN is neither
+		return fmt.Errorf("rate: %v is not requests a second (want a number above 0, 1e9 at most)", c.Rate)
 	case c.Arrivals != "" && c.Arrivals != "random" && c.Arrivals != "even":
 		return fmt.Errorf("arrivals: %q is unknown (want \"random\" or \"even\")", c.Arrivals)
-	case c.Identities < 0 || c.Zipf < 0:
-		return errors.New(`"identities" and "zipf" are not below 0`)
+	case c.Identities < 0 || c.Identities > maxIdentities:
+		return fmt.Errorf("identities: %d are too many or too few (want 1 to %d)", c.Identities, maxIdentities)
+	case !(c.Zipf >= 0 && c.Zipf <= maxZipf):
+		return fmt.Errorf("zipf: %v is not an exponent (want 0 to %d)", c.Zipf, maxZipf)
+	case c.Attempts < 0 || c.Attempts > maxAttempts:
+		return fmt.Errorf("attempts: %d (want 1 to %d)", c.Attempts, maxAttempts)
 	case c.Retry != "" && c.Retry != "never" && c.Retry != "after" && c.Retry != "at once":
 		return fmt.Errorf("retry: %q is unknown (want \"never\", \"after\" or \"at once\")", c.Retry)
 	case c.Burst.Size < 0 || c.Burst.Size > 0 && c.Burst.Every <= 0:

@@ -2,37 +2,44 @@ package simulate
 
 import (
 	"errors"
+	"math/rand/v2"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// worker is one worker thread of one Envoy: the plugin's own stores and
-// connection, with the world around them in simulate's hands.
+// worker is one worker thread of one Envoy: the plugin's own decide.Worker, with the world
+// around it in simulate's hands.
 type worker struct {
 	world   *World
 	index   int
-	stores  *decide.Stores
-	conn    *redis.Conn // nil: only the embedded store decides
+	decides *decide.Worker
+	redis   bool // else only the embedded store decides
 	open    bool
 	stream  int   // which of its streams is open: what comes for an earlier one is lost
 	tickAt  int64 // its next tick; 0 for none
+	begun   uint32
 	waiting map[*decide.Question]*request
+	over    []*decide.Question // that were let go or answered in this callback
+	by      map[uint32]*decide.Question
 }
 
 func newWorker(w *World, index int, shared local.SharedData) *worker {
-	k := &worker{world: w, index: index, waiting: map[*decide.Question]*request{}}
-	var embedded *local.Store
-	if w.cfg.Redis == nil || w.cfg.Failure.Mode == config.FailLocal {
-		embedded = local.New(shared, local.Options{})
+	k := &worker{
+		world: w, index: index, redis: w.cfg.Redis != nil,
+		waiting: map[*decide.Question]*request{}, by: map[uint32]*decide.Question{},
 	}
-	k.stores = decide.NewStores(w.cfg, w.rules, embedded, &recorder{tally: w.tally})
-	if w.cfg.Redis != nil {
-		k.conn = redis.New(k, k.stores, redis.Options{
+	chance := rand.NewPCG(w.options.Seed, uint64(index)+1000)
+	var embedded *local.Store
+	if w.cfg.UsesEmbeddedStore() {
+		embedded = local.New(shared, chance, local.Options{})
+	}
+	k.decides = decide.NewWorker(w.cfg, w.rules, embedded, k, &recorder{worker: k, tally: w.tally}, chance)
+	if k.redis {
+		k.decides.Connect(k, redis.Options{
 			KeyPrefix:     w.cfg.Redis.KeyPrefix,
 			TimeoutMicros: w.cfg.Redis.TimeoutMicros,
 			MaxPending:    w.cfg.Failure.MaxPending,
@@ -40,7 +47,6 @@ func newWorker(w *World, index int, shared local.SharedData) *worker {
 			Cluster:       w.cfg.Redis.Cluster,
 			Seed:          uint64(index) + 1,
 		})
-		k.stores.Connect(k.conn)
 	}
 	return k
 }
@@ -69,7 +75,13 @@ func (k *worker) Send(commands []byte) error {
 // CloseStream implements redis.Host.
 func (k *worker) CloseStream() { k.open = false }
 
-// Warn implements redis.Host.
+// SwapStreams implements redis.Host. Streams live for ever here.
+func (k *worker) SwapStreams() {}
+
+// CloseStatus implements redis.Host.
+func (k *worker) CloseStatus() uint32 { return 0 }
+
+// Warn implements redis.Host and decide.Host.
 func (k *worker) Warn(line string) { k.world.log(k, line) }
 
 // Info implements redis.Host.
@@ -77,6 +89,37 @@ func (k *worker) Info(line string) { k.world.log(k, line) }
 
 // Tried implements redis.Host. No trial is asked for.
 func (k *worker) Tried(bool, string) {}
+
+// Turn implements redis.Host. Nobody watches this Redis.
+func (k *worker) Turn(int64) bool { return false }
+
+// Examined implements redis.Host.
+func (k *worker) Examined(redis.Vitals, int64) {}
+
+// Say implements decide.Host. There are no access logs.
+func (k *worker) Say(uint32, string) {}
+
+// Resume implements decide.Host.
+func (k *worker) Resume(contextID uint32) { k.over = append(k.over, k.by[contextID]) }
+
+// Answer implements decide.Host.
+func (k *worker) Answer(contextID uint32, _ *answer.Rejection) {
+	k.over = append(k.over, k.by[contextID])
+}
+
+// minTickMicros is how often Envoy's timer ticks at most.
+const minTickMicros = 4000
+
+// TickWithin implements decide.Host.
+func (k *worker) TickWithin(micros, nowMicros int64) {
+	if micros == 0 {
+		return
+	}
+	if at := nowMicros + max(micros, minTickMicros); k.tickAt == 0 || at < k.tickAt {
+		k.tickAt = at
+		k.world.schedule(at, event{kind: tickEvent, worker: k})
+	}
+}
 
 func (k *worker) now() decide.Time {
 	return decide.Time{SteadyMicros: k.world.now, UnixMicros: k.world.now}
@@ -86,101 +129,46 @@ func (k *worker) now() decide.Time {
 func (k *worker) arrive(r *request) {
 	r.http.Use(k.world.options.Expressions)
 	applied, _ := k.world.rules.Apply(r.http, &k.world.matcher)
-	q := k.stores.Question(0)
-	if !q.Keep(applied) {
-		q.Step(decide.Admitted)
-		k.world.passed(r)
-		k.end(q)
-		return
-	}
-	now := k.now()
-	k.waiting[q] = r
-	if k.stores.Ask(q, now) {
-		k.conclude(q, now)
+	k.begun++
+	q := k.decides.Question(k.begun)
+	k.waiting[q], k.by[k.begun] = r, q
+	effect := decide.Continue
+	if q.Keep(applied) {
+		effect = k.decides.Arrive(q, k.now())
 	} else {
-		q.Step(decide.Waits)
+		k.decides.Pass(q, "")
+		k.world.passed(r)
 	}
-	k.wake()
+	if effect == decide.Continue {
+		k.over = append(k.over, q)
+	}
+	k.end()
 }
 
-// conclude gives a request its verdict.
-func (k *worker) conclude(q *decide.Question, now decide.Time) {
-	v := k.stores.Conclude(q, now)
-	switch q.Step(v.Event) {
-	case decide.Enqueue:
-		k.stores.Hold(q, v.DelayMicros, now)
-		k.world.concluded(k.waiting[q], q, v)
-		return
-	case decide.GiveBack:
-		k.stores.Leave(q, now)
+// end ends the streams of those that were let go or answered: responses take no time here, so
+// that none holds slots for any, and a charge is not settled.
+func (k *worker) end() {
+	for _, q := range k.over {
+		delete(k.waiting, q)
+		delete(k.by, q.ContextID)
+		k.decides.Ends(q, nil, k.now())
 	}
-	k.world.concluded(k.waiting[q], q, v)
-	k.end(q)
-}
-
-// end is the end of the stream: responses take no time here, and nobody holds slots for
-// any.
-func (k *worker) end(q *decide.Question) {
-	delete(k.waiting, q)
-	q.Step(decide.StreamEnds)
-	k.stores.LetGo(q, k.now())
-	k.stores.Release(q)
-}
-
-// goOn takes up what waits for nothing any more.
-func (k *worker) goOn() {
-	now := k.now()
-	for {
-		q, event := k.stores.Next(now)
-		switch {
-		case q == nil:
-			return
-		case event == decide.TurnComes:
-			q.Step(decide.TurnComes)
-			k.end(q)
-		default:
-			k.conclude(q, now)
-		}
-	}
+	k.over = k.over[:0]
 }
 
 // received takes Redis' replies.
 func (k *worker) received(stream int, replies []byte) {
-	if !k.open || stream != k.stream {
-		return
+	if k.open && stream == k.stream {
+		k.decides.Received(replies, k.now())
+		k.end()
 	}
-	k.conn.Received(replies, k.world.now)
-	k.goOn()
-	k.wake()
 }
 
 // lost tells that the connection is gone.
 func (k *worker) lost() {
 	if k.open {
 		k.open = false
-		k.conn.Closed(k.world.now)
-		k.goOn()
-		k.wake()
-	}
-}
-
-// minTickMicros is how often Envoy's timer ticks at most.
-const minTickMicros = 4000
-
-// wake has the timer tick in time for what waits next.
-func (k *worker) wake() {
-	next := k.stores.NextMicros(k.world.now)
-	if k.conn != nil {
-		if due := k.conn.NextTickMicros(k.world.now); next == 0 || due > 0 && due < next {
-			next = due
-		}
-	}
-	if next == 0 {
-		return
-	}
-	if at := k.world.now + max(next, minTickMicros); k.tickAt == 0 || at < k.tickAt {
-		k.tickAt = at
-		k.world.schedule(at, event{kind: tickEvent, worker: k})
+		k.decides.Closed(k.now())
 	}
 }
 
@@ -189,12 +177,9 @@ func (k *worker) tick() {
 		return // an earlier one has come in its place
 	}
 	k.tickAt = 0
-	if k.conn != nil {
-		k.conn.Tick(k.world.now)
-	}
-	k.stores.Tick(k.now())
-	k.goOn()
-	k.wake()
+	k.decides.Tick(k.now())
+	k.end()
+	k.TickWithin(k.decides.NextMicros(k.world.now), k.world.now)
 }
 
 // retryAfter is the header of a rejection, in us; 0 for none.

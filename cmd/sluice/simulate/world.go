@@ -25,6 +25,9 @@ type Options struct {
 	Seed            uint64
 	// Expressions are what the rules were compiled with; nil: none has a value.
 	Expressions *explain.Expressions
+	// Refused is told of each request of a log, by its place in it, that a rule has refused, and
+	// whom the rule counts; nil: nobody is.
+	Refused func(number int, rule, tag string)
 }
 
 // Period is a part of the time.
@@ -75,6 +78,7 @@ type request struct {
 	client   *Client // nil if it came from a log
 	group    int
 	attempt  int // from 1
+	number   int // in its log, from 0
 }
 
 // Run simulates a configuration.
@@ -92,6 +96,9 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 		for range o.Workers {
 			w.workers = append(w.workers, newWorker(w, len(w.workers), shared))
 		}
+	}
+	for _, r := range rules.Rules { // nothing is known of responses, so reservations stay
+		r.Settle = nil
 	}
 	for _, p := range o.Away {
 		w.schedule(epochMicros+p.FromMicros, event{kind: outageEvent})
@@ -197,8 +204,22 @@ func (w *World) passed(r *request) {
 // concluded notes a verdict.
 func (w *World) concluded(r *request, q *decide.Question, v decide.Verdict) {
 	w.tally.concluded(r, q, v, w.now)
+	w.tellRefused(r, q, v)
 	if !admits(v.Outcome) {
 		w.again(r, retryAfter(q))
+	}
+}
+
+// tellRefused names the first rule that refuses a request.
+func (w *World) tellRefused(r *request, q *decide.Question, v decide.Verdict) {
+	if w.options.Refused == nil || admits(v.Outcome) {
+		return
+	}
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Status == decide.Rejected && c.Enforced() {
+			w.options.Refused(r.number, c.Rule.Name, string(c.Tag))
+			return
+		}
 	}
 }
 

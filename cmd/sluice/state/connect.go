@@ -99,7 +99,7 @@ func (o *Options) explain(err error) error {
 	case strings.HasPrefix(text, "WRONGPASS"):
 		hint = "look at --redis-user, and at the environment variable with the password"
 	case strings.HasPrefix(text, "NOPERM"):
-		hint = "the user may not do this: docs/cli.md has the commands that are needed"
+		hint = "this user may not, as Envoy's may not: docs/cli.md, under Flags, has the line for a user of the command's own, --redis-user"
 	case !silent(text):
 	case o.TLS:
 		hint = "perhaps it does not speak TLS: leave out --redis-tls"
@@ -125,3 +125,9 @@ func silent(text string) bool {
 
 // isNil reports whether a key was not there.
 func isNil(err error) bool { return errors.Is(err, redis.Nil) }
+
+// Redis is the connection itself.
+func (c *Client) Redis() redis.UniversalClient { return c.redis }
+
+// Say is what an error means, and never a password.
+func (c *Client) Say(err error) string { return c.options.explain(err).Error() }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -16,6 +17,10 @@ type Identity struct {
 	Tag  []byte
 	// Sets are the limits that may apply: one list, or a tier's each.
 	Sets []Set
+	// Costs and Sizes are what a request takes of the limits of the only set, and what it brings
+	// of their sizes; nil: 1 each, and none.
+	Costs []int64
+	Sizes []algo.Size
 	// Factor is what its limits are multiplied by, in thousandths; 0: nothing.
 	Factor int64
 }
@@ -25,6 +30,14 @@ func (id *Identity) factor() int64 {
 		return algo.NoFactor
 	}
 	return id.Factor
+}
+
+// cost is what is asked of limit i.
+func (id *Identity) cost(i int) int64 {
+	if id.Costs == nil {
+		return 1
+	}
+	return id.Costs[i]
 }
 
 // Set is a list of limits, and the tier that it belongs to, if any.
@@ -53,6 +66,14 @@ func alone(r *config.Rule) *config.Config {
 	only := *r
 	only.Match, only.Mode = config.Match{}, config.Enforce
 	return &config.Config{Rules: []config.Rule{only}}
+}
+
+// Applied is the identity of a request that a rule applies to. It keeps nothing of applied.
+func Applied(c *config.Rule, tier string, applied *rule.Applied) *Identity {
+	return &Identity{
+		Rule: c, Tag: slices.Clone(applied.Tag), Sets: []Set{{tier, applied.Limits}},
+		Costs: slices.Clone(applied.Costs), Sizes: slices.Clone(applied.Sizes),
+	}
 }
 
 // Of is the identity that the values of a rule's key make, in order; constants have

@@ -28,8 +28,10 @@ type Status struct {
 
 	Used      int64 `json:"used"`
 	Remaining int64 `json:"remaining"`
+	// Cost is what is asked for, 1 unless the request says more.
+	Cost int64 `json:"cost"`
 	// ResetMicros is the time until nothing is used, RetryMicros until a request of
-	// cost 1 is admitted: 0 now, -1 never.
+	// this cost is admitted: 0 now, -1 never.
 	ResetMicros int64 `json:"reset_micros"`
 	RetryMicros int64 `json:"retry_micros"`
 	// WindowBegins and WindowEnds are the calendar window that Redis' time is in.
@@ -40,6 +42,7 @@ type Status struct {
 // The suffixes of the keys beside those of limits.
 const (
 	overrideSuffix = ":override"
+	reasonSuffix   = ":reason" // after overrideSuffix
 	penaltySuffix  = ":penalty"
 	noSuffix       = ":none" // of a key that is never written
 )
@@ -54,12 +57,14 @@ type question struct {
 	from int // the limits [from, to) of the set: a plan has so many at most
 	to   int
 	plan *algo.Plan
-	args []any
+	// costs are those of the limits, of args too.
+	costs []int64
+	args  []any
 }
 
 // questions are as many as a list of limits needs. Calendar windows are those around
-// a time, and limits are multiplied by a factor in thousandths.
-func questions(set *rule.LimitSet, factor, micros int64) (all []question, err error) {
+// a time.
+func questions(id *Identity, set *rule.LimitSet, micros int64) (all []question, err error) {
 	const atOnce = algo.MaxLimits - 1
 	for from := 0; from < len(set.Limits); from += atOnce {
 		q := question{set: set, from: from, to: min(from+atOnce, len(set.Limits))}
@@ -70,16 +75,20 @@ func questions(set *rule.LimitSet, factor, micros int64) (all []question, err er
 			}
 		}
 		for i := range limits[:q.to-q.from] {
-			size := limits[i].Times(factor)
+			if id.Sizes != nil {
+				limits[i].Units, limits[i].Burst = id.Sizes[q.from+i].Units, id.Sizes[q.from+i].Burst
+			}
+			size := limits[i].Times(id.factor())
 			limits[i].Units, limits[i].Burst = size.Units, size.Burst
 		}
 		if q.plan, err = algo.NewPlan(limits); err != nil {
 			return nil, err
 		}
 		for i := range limits {
-			cost := 1
-			if i == len(limits)-1 {
-				cost = 2
+			cost := int64(2) // more than never has
+			if i < len(limits)-1 {
+				cost = id.cost(q.from + i)
+				q.costs = append(q.costs, cost)
 			}
 			q.args = append(q.args, cost)
 			if q.plan.TakesNonce(i) {
@@ -129,7 +138,7 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 		all = append(all, Status{
 			Tier: tier, Name: l.Name, Algorithm: l.Algorithm.String(), Limit: in.Units, Window: l.Window, Capacity: in.Capacity(),
 			Key:  key(prefix, tag, q.set.KeySuffixes[i]),
-			Used: in.Capacity() - d.Remaining, Remaining: d.Remaining,
+			Used: in.Capacity() - d.Remaining, Remaining: d.Remaining, Cost: q.costs[i-q.from],
 			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
 			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
 		})
@@ -197,7 +206,7 @@ func (c *Client) readAllAt(ctx context.Context, prefix string, ids []*Identity, 
 				if set.Limits == nil {
 					continue // an unlimited tier
 				}
-				all, err := questions(set.Limits, id.factor(), micros)
+				all, err := questions(id, set.Limits, micros)
 				if err != nil {
 					return err
 				}

@@ -21,7 +21,7 @@ func request(r *config.Rule, values []string) (*explain.Request, error) {
 		}
 	}
 	if len(values) != count {
-		return nil, fmt.Errorf("rule %q has %d values, %d are given (want %s)", r.Name, count, len(values), wanted(r))
+		return nil, fmt.Errorf("the key of rule %q has %s, %d given (want %s)", r.Name, amount(count), len(values), wanted(r))
 	}
 	b := builder{method: "GET", host: "h", path: "/"}
 	for i := range r.Key {
@@ -34,6 +34,13 @@ func request(r *config.Rule, values []string) (*explain.Request, error) {
 		values = values[1:]
 	}
 	return b.request()
+}
+
+func amount(values int) string {
+	if values == 1 {
+		return "1 value"
+	}
+	return fmt.Sprintf("%d values", values)
 }
 
 // wanted names the values of a rule's key.
@@ -67,6 +74,8 @@ func describe(c *config.Component) string {
 		return "the method"
 	case config.FromHost:
 		return "the host"
+	case config.FromBearer:
+		return "the bearer token"
 	case config.FromConstant:
 		return ""
 	}
@@ -87,6 +96,8 @@ func (b *builder) put(c *config.Component, value string) error {
 	switch c.Source {
 	case config.FromHeader:
 		b.headers = append(b.headers, [2]string{c.Name, value})
+	case config.FromBearer:
+		b.headers = append(b.headers, [2]string{"authorization", "Bearer " + value})
 	case config.FromCookie:
 		b.headers = append(b.headers, [2]string{"cookie", c.Name + "=" + url.PathEscape(value)})
 	case config.FromQuery:

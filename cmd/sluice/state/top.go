@@ -27,9 +27,7 @@ func (c *Client) Top(ctx context.Context, cfg *config.Config, name, tier string,
 	}
 	scan := &scan{client: c, prefix: Prefix(cfg), rule: some, tagPrefix: string(some.Tag), seen: map[string]bool{}, count: count}
 	pattern := escapeGlob(scan.prefix+":{"+scan.tagPrefix) + "*"
-	err = c.eachPrimary(ctx, func(node redis.Cmdable) error {
-		return scan.walk(ctx, node, pattern)
-	})
+	err = c.eachKey(ctx, pattern, func(names []string) error { return scan.take(ctx, names) })
 	if err == nil {
 		err = scan.ask(ctx)
 	}
@@ -66,33 +64,42 @@ type scan struct {
 	count     int
 }
 
-// walk goes over the keys of one server.
-func (s *scan) walk(ctx context.Context, node redis.Cmdable, pattern string) error {
-	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, pattern, s.client.options.KeysInAScanStep).Result()
-		if err != nil {
-			return err
-		}
-		for _, name := range keys {
-			if identity, ok := identityOf(name, s.tagPrefix); ok && !s.seen[identity] {
-				s.seen[identity] = true
-				s.pending = append(s.pending, identity)
-			}
-		}
-		if len(s.pending) >= s.client.options.IdentitiesAtOnce {
-			if err := s.ask(ctx); err != nil {
-				return err
-			}
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(s.client.options.PauseOfScan):
+// take collects the identities of keys, and asks for their state once they are many.
+func (s *scan) take(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if identity, ok := identityOf(name, s.tagPrefix); ok && !s.seen[identity] {
+			s.seen[identity] = true
+			s.pending = append(s.pending, identity)
 		}
 	}
+	if len(s.pending) >= s.client.options.IdentitiesAtOnce {
+		return s.ask(ctx)
+	}
+	return nil
+}
+
+// eachKey calls f with the keys that match a pattern, some at a time and some of them twice, of each
+// primary.
+func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []string) error) error {
+	return c.eachPrimary(ctx, func(node redis.Cmdable) error {
+		for cursor := uint64(0); ; {
+			names, next, err := node.Scan(ctx, cursor, pattern, c.options.KeysInAScanStep).Result()
+			if err != nil {
+				return err
+			}
+			if err := f(names); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(c.options.PauseOfScan):
+			}
+		}
+	})
 }
 
 // ask finds the state of the identities that are pending, in one round trip.

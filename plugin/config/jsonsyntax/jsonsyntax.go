@@ -4,9 +4,10 @@
 package jsonsyntax
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
 // Mistake is where a text stops being JSON, and why.
@@ -48,7 +49,7 @@ func invalidUTF8(text string) (at int, problem string) {
 	for at < len(text) {
 		r, size := utf8.DecodeRuneInString(text[at:])
 		if r == utf8.RuneError && size == 1 {
-			return at, fmt.Sprintf("byte 0x%02x is not UTF-8 (want JSON in UTF-8)", text[at])
+			return at, message.Sprintf("byte 0x%02x is not UTF-8 (want JSON in UTF-8)", text[at])
 		}
 		at += size
 	}

@@ -1,10 +1,10 @@
 package jsonsyntax
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -21,7 +21,7 @@ type scanner struct {
 type step func(*scanner) step
 
 func (s *scanner) fail(format string, args ...any) step {
-	s.problem = fmt.Sprintf(format, args...)
+	s.problem = message.Sprintf(format, args...)
 	return nil
 }
 

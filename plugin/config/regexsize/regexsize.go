@@ -3,8 +3,10 @@
 package regexsize
 
 import (
-	"fmt"
 	"regexp/syntax"
+	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
 // Bounds of a regular expression. A match takes at most time proportional to
@@ -19,6 +21,10 @@ const (
 	maxBranches     = 256
 )
 
+// maxRE2Instructions bounds a regular expression that Envoy compiles with each evaluation,
+// by RE2, which works on the bytes of UTF-8. An instruction takes some 0.2 to 0.5 us.
+const maxRE2Instructions = 2000
+
 // A BoundError says which bound a regular expression exceeds and, in
 // parentheses, what would be right.
 type BoundError string
@@ -29,24 +35,41 @@ func (e BoundError) Error() string { return string(e) }
 // compiled. The error is a BoundError, or what package regexp/syntax says of the
 // text.
 func Check(text string) error {
+	_, err := parse(text)
+	return err
+}
+
+// CheckRE2 is Check for a regular expression that RE2 compiles again and again: it also
+// bounds how long that takes.
+func CheckRE2(text string) error {
+	tree, err := parse(text)
+	if err == nil && re2Instructions(tree) > maxRE2Instructions {
+		err = boundError("compiled with each evaluation, the regular expression takes too long " +
+			"(want one with fewer or smaller repetitions, or classes of fewer characters beyond ASCII)")
+	}
+	return err
+}
+
+// parse returns what a text means if its size is within the bounds.
+func parse(text string) (*syntax.Regexp, error) {
 	if len(text) > MaxBytes {
-		return boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
+		return nil, boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
 	}
 	if groupDepth(text) > maxGroups {
-		return boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
+		return nil, boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !measure(tree).fits() {
-		return BoundError("the regular expression is too large (want one with fewer or smaller repetitions and alternatives)")
+		return nil, BoundError("the regular expression is too large (want one with fewer or smaller repetitions and alternatives)")
 	}
-	return nil
+	return tree, nil
 }
 
 func boundError(format string, args ...any) error {
-	return BoundError(fmt.Sprintf(format, args...))
+	return BoundError(message.Sprintf(format, args...))
 }
 
 // groupDepth is an upper bound of how deep groups nest: it counts escaped
@@ -110,4 +133,47 @@ func (s size) repeated(least, most int) size {
 	s.branches = s.branches*(least+optional) + optional
 	s.depth += 2 * optional
 	return s
+}
+
+// re2Instructions is about what RE2 compiles to: of characters beyond ASCII each byte is
+// an instruction, and each range of them is several.
+func re2Instructions(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = 0
+		for _, r := range re.Rune {
+			n += utf8.RuneLen(r)
+		}
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		n = wideRange
+	case syntax.OpCharClass:
+		n = classInstructions(re.Rune)
+	case syntax.OpConcat:
+		n = 0
+	}
+	for _, sub := range re.Sub {
+		n += re2Instructions(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= re.Min + max(1, re.Max-re.Min)
+	}
+	return n
+}
+
+// wideRange is about what a range of characters takes that spans several leading bytes.
+const wideRange = 8
+
+func classInstructions(ranges []rune) (n int) {
+	for i := 0; i < len(ranges); i += 2 {
+		switch first, last := ranges[i], ranges[i+1]; {
+		case last < utf8.RuneSelf:
+			n++
+		case last-first >= 0x800:
+			n += wideRange
+		default:
+			n += 2
+		}
+	}
+	return n
 }

@@ -1,0 +1,66 @@
+package algo
+
+import (
+	_ "embed"
+	"errors"
+	"strconv"
+)
+
+//go:embed bucket.lua
+var bucketLua string
+
+// bucketAlgorithm is the row of one of the algorithms that are a bucket.
+func bucketAlgorithm(name string, fields fieldSet) algorithm {
+	return algorithm{
+		name: name, fields: fields, windows: ownWindow,
+		leasable: leasableBucket, longer: longerOfBucket,
+		make: func(l *Limit) limiter {
+			form := &meterForm
+			if l.Queue {
+				form = &queueForm
+			}
+			return limiter{form: form, bucket: newBucket(l)}
+		},
+	}
+}
+
+// The forms of a bucket. A queue owes nothing: it has let its requests go already,
+// each at its turn.
+var (
+	meterForm = form{file: "bucket", lua: bucketLua, owes: true, args: bucketArgs[:2], reply: usualReply[:]}
+	queueForm = form{
+		file: "bucket", lua: bucketLua, variant: "queue", args: bucketArgs[:],
+		reply: []replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyDelay},
+	}
+)
+
+var errQueueLease = errors.New("a queue delays each request by its own turn")
+
+func leasableBucket(l *Limit) error {
+	if l.Queue {
+		return errQueueLease
+	}
+	return nil
+}
+
+func longerOfBucket(l *Limit, units, retryAfterMicros int64) (micros int64, known bool) {
+	if l.Queue { // may wait for its delay to fall, not for units
+		return 0, false
+	}
+	b := newBucket(l)
+	more, whole := b.wholeMicros(units)
+	return retryAfterMicros + more, whole
+}
+
+// bucketArgs write the constants of the scripts, the times in microseconds. A
+// power-of-two fraction has a finite decimal expansion, which reads back as the
+// same double.
+var bucketArgs = [...]argument{
+	{name: "interval", append: func(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.interval) }},
+	{name: "tolerance", append: func(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.tolerance) }},
+	{name: "patience", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.maxDelay) }},
+}
+
+func (b *bucket) appendTicks(dst []byte, ticks int64) []byte {
+	return strconv.AppendFloat(dst, float64(ticks)/ticksPerMicro(b.shift), 'f', -1, 64)
+}

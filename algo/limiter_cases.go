@@ -1,0 +1,111 @@
+package algo
+
+// This file is the only one that has a case for each algorithm: what the embedded store does
+// for each request. Function pointers in the rows would do the same for 4 ns a call more,
+// where rebase, check, charge, expires and refund together take 15 to 36 ns (TinyGo, V8). A
+// test holds that each switch names each algorithm.
+
+// check decides cost as if it were not charged. A cost of 0 is always allowed.
+func (l *limiter) check(s State, nowMicros, cost int64) Decision {
+	switch l.kind {
+	case FixedWindow:
+		return l.fixed.check(s, nowMicros, cost)
+	case SlidingWindowLog:
+		return l.log.check(s, nowMicros, cost)
+	case SlidingWindowCounter:
+		return l.counter.check(s, nowMicros, cost)
+	case TokenBucket, LeakyBucket, GCRA:
+		return l.bucket.check(s, nowMicros, cost)
+	case Concurrency:
+		return l.slots.check(s, nowMicros, cost)
+	}
+	return Decision{}
+}
+
+// charge takes a cost above 0 that check has allowed. It brings d, which check
+// returned, up to date and returns the new state, in s where it has room.
+func (l *limiter) charge(s State, nowMicros, nonce, cost int64, d *Decision) State {
+	switch l.kind {
+	case FixedWindow:
+		return l.fixed.charge(s, nowMicros, cost, d)
+	case SlidingWindowLog:
+		return l.log.charge(s, nowMicros, cost, d)
+	case SlidingWindowCounter:
+		return l.counter.charge(s, nowMicros, cost, d)
+	case TokenBucket, LeakyBucket, GCRA:
+		return l.bucket.charge(s, nowMicros, cost, d)
+	case Concurrency:
+		return l.slots.charge(s, nowMicros, nonce, cost, d)
+	}
+	return s
+}
+
+// refund gives back a cost above 0 and returns the new state, in s.
+func (l *limiter) refund(s State, chargedAtMicros, nowMicros, nonce, cost int64) State {
+	switch l.kind {
+	case FixedWindow:
+		return l.fixed.refund(s, chargedAtMicros, nowMicros, cost)
+	case SlidingWindowLog:
+		return l.log.refund(s, chargedAtMicros, cost)
+	case SlidingWindowCounter:
+		return l.counter.refund(s, chargedAtMicros, nowMicros, cost)
+	case TokenBucket, LeakyBucket, GCRA:
+		return l.bucket.refund(s, chargedAtMicros, nowMicros, cost)
+	case Concurrency:
+		return l.slots.release(s, nonce, cost)
+	}
+	return s
+}
+
+// debit charges a cost above 0 at the time of an earlier charge, whether there is
+// room or not, up to one capacity on top of the capacity. It returns the new state,
+// in s where it has room. A form that does not owe is never asked.
+func (l *limiter) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	switch l.kind {
+	case FixedWindow:
+		return l.fixed.debit(s, chargedAtMicros, nowMicros, cost)
+	case SlidingWindowLog:
+		return l.log.debit(s, chargedAtMicros, nowMicros, cost)
+	case SlidingWindowCounter:
+		return l.counter.debit(s, chargedAtMicros, nowMicros, cost)
+	case TokenBucket, LeakyBucket, GCRA:
+		return l.bucket.debit(s, chargedAtMicros, nowMicros, cost)
+	case Concurrency: // slots are never owed
+	}
+	return s
+}
+
+// rebase moves times that lie in the future of now, because the clock was set back,
+// to now, in s. It reports whether there was any.
+func (l *limiter) rebase(s State, nowMicros int64) (State, bool) {
+	switch l.kind {
+	case FixedWindow:
+		return l.fixed.rebase(s, nowMicros)
+	case SlidingWindowLog:
+		return l.log.rebase(s, nowMicros)
+	case SlidingWindowCounter:
+		return l.counter.rebase(s, nowMicros)
+	case TokenBucket, LeakyBucket, GCRA:
+		return l.bucket.rebase(s, nowMicros)
+	case Concurrency:
+		return l.slots.rebase(s, nowMicros)
+	}
+	return s, false
+}
+
+// expires is when the state no longer matters, in microseconds; 0 for no state.
+func (l *limiter) expires(s State) int64 {
+	switch l.kind {
+	case FixedWindow:
+		return l.fixed.expires(s)
+	case SlidingWindowLog:
+		return l.log.expires(s)
+	case SlidingWindowCounter:
+		return l.counter.expires(s)
+	case TokenBucket, LeakyBucket, GCRA:
+		return bucketExpires(s)
+	case Concurrency:
+		return l.slots.expires(s)
+	}
+	return 0
+}

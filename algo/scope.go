@@ -1,0 +1,192 @@
+package algo
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+)
+
+//go:embed foreign.lua
+var foreignLua string
+
+// step is a function of a .lua file, which scripts have the body of.
+type step struct {
+	takes []string // its parameters
+	body  string   // without indentation, comments and the last return
+	gives []string // what it returns, by the names of its variables
+}
+
+// scope writes steps of one limit, or of one of a rule's terms: the bodies, verbatim, one
+// below the other, between two lines that make them that limit's. The first binds what they
+// take to the limit's key and arguments, the last keeps what later scopes need of it:
+//
+//	do
+//	  local key, cost, interval = KEYS[3], ARGV[7] + 0, ARGV[8] + 0
+//	  ...
+//	  cost_3, lead_3 = cost, lead
+//	end
+//
+// A return within a body answers the call. A line that calls a step of the same file, or
+// of foreign.lua, by the names of its parameters stands for its body.
+type scope struct {
+	lua, variant string
+	suffix       string                   // of the names of what is kept: its own among the limits
+	source       func(name string) string // what a name is bound to; "" if nothing
+	kept         []string                 // names that live from scope to scope
+}
+
+// steps are those steps of these names that the file has.
+func (s *scope) steps(names []string) (steps []step) {
+	for _, name := range names {
+		if found, ok := stepOf(s.lua, name, s.variant); ok {
+			steps = append(steps, found)
+		}
+	}
+	return steps
+}
+
+// bindsAgain reports whether a name is bound anew in each scope: text, of which a script
+// has no better form.
+func (s *scope) bindsAgain(name string) bool {
+	source := s.source(name)
+	return slices.Contains(s.kept, name) || source != "" && !strings.HasSuffix(source, " + 0")
+}
+
+// names are all names that steps take and give.
+func (s *scope) names(steps []step) (names []string) {
+	for i := range steps {
+		names = append(append(names, steps[i].takes...), steps[i].gives...)
+	}
+	return names
+}
+
+func (s *scope) suffixed(names []string) string {
+	return strings.Join(names, s.suffix+", ") + s.suffix
+}
+
+// keeping writes steps into a scope of their own, and declares before it names that live
+// on from there.
+func (s *scope) keeping(c *composer, names []string, steps []step) {
+	if len(names) > 0 {
+		c.WriteString("local " + s.suffixed(names) + "\n")
+	}
+	s.write(c, "", "do", steps, names)
+}
+
+// block writes steps into a scope of their own.
+func (s *scope) block(c *composer, indent, opening string, steps []step) {
+	s.write(c, indent, opening, steps, nil)
+}
+
+func (s *scope) write(c *composer, indent, opening string, steps []step, keep []string) {
+	c.WriteString(indent + opening + "\n")
+	given := s.bind(c, indent+"  ", steps)
+	for i := range steps {
+		for line := range strings.Lines(steps[i].body) {
+			c.WriteString(indent + "  " + line)
+		}
+		given = append(given, steps[i].gives...)
+	}
+	s.kept = append(s.kept, keep...)
+	var kept []string
+	for _, name := range s.kept {
+		if slices.Contains(given, name) {
+			kept = append(kept, name)
+		}
+	}
+	if len(kept) > 0 {
+		c.WriteString(indent + "  " + s.suffixed(kept) + " = " + strings.Join(kept, ", ") + "\n")
+	}
+	c.WriteString(indent + "end\n")
+}
+
+// bind writes what steps take that none before them gives. It returns the names of the
+// keys and arguments among them.
+func (s *scope) bind(c *composer, indent string, steps []step) (fresh []string) {
+	var bound, values, given []string
+	for i := range steps {
+		for _, name := range steps[i].takes {
+			switch {
+			case slices.Contains(bound, name) || slices.Contains(given, name):
+				continue
+			case slices.Contains(s.kept, name):
+				values = append(values, name+s.suffix)
+			default:
+				values = append(values, s.source(name))
+				fresh = append(fresh, name)
+			}
+			bound = append(bound, name)
+		}
+		given = append(given, steps[i].gives...)
+	}
+	if len(bound) > 0 {
+		c.WriteString(indent + "local " + strings.Join(bound, ", ") + " = " + strings.Join(values, ", ") + "\n")
+	}
+	return fresh
+}
+
+const openingOfStep = "local function "
+
+// stepOf finds a step of a file, or that of its variant.
+func stepOf(lua, name, variant string) (found step, ok bool) {
+	if variant != "" {
+		if found, ok = findStep(lua, name+"_"+variant); ok {
+			return found, true
+		}
+	}
+	return findStep(lua, name)
+}
+
+func findStep(lua, name string) (found step, ok bool) {
+	_, after, ok := strings.Cut(lua, "\n"+openingOfStep+name+"(")
+	if !ok {
+		return step{}, false
+	}
+	takes, after, _ := strings.Cut(after, ")\n")
+	code, _, _ := strings.Cut(after, "\nend\n")
+	found.takes = split(takes)
+	var body strings.Builder
+	for line := range strings.Lines(code + "\n") {
+		line = strings.TrimPrefix(line, "  ")
+		if gives, last := strings.CutPrefix(line, "return "); last {
+			found.gives = split(strings.TrimSpace(gives))
+		} else if isCode(line) {
+			writeLine(&body, lua, line)
+		}
+	}
+	found.body = body.String()
+	return found, true
+}
+
+func split(names string) []string {
+	if names == "" {
+		return nil
+	}
+	return strings.Split(names, ", ")
+}
+
+// writeLine writes a line, or the body of the step that it calls.
+func writeLine(body *strings.Builder, lua, line string) {
+	name, names, ok := strings.Cut(strings.TrimSpace(line), "(")
+	if !ok || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		body.WriteString(line)
+		return
+	}
+	for _, file := range [...]string{lua, foreignLua} {
+		called, ok := findStep(file, name)
+		if !ok || names != strings.Join(called.takes, ", ")+")" {
+			continue
+		}
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		for code := range strings.Lines(called.body) {
+			body.WriteString(indent + code)
+		}
+		return
+	}
+	body.WriteString(line)
+}
+
+func isCode(line string) bool {
+	line = strings.TrimSpace(line)
+	return line != "" && !strings.HasPrefix(line, "--")
+}

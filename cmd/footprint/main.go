@@ -1,0 +1,211 @@
+// Footprint measures what Sluice costs a proxy before it has seen a request: the CPU time that an
+// Envoy has taken, and the memory that it holds, a moment after it is ready. Each row is a fresh
+// process; the rows take turns, and of each the median is shown. It prints a table in Markdown.
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/process"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 3, "processes of each row")
+	wasm := flag.String("wasm", "build/sluice.wasm", "the plugin")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *wasm, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "footprint:", err)
+		os.Exit(1)
+	}
+}
+
+// row is a configuration of Envoy to measure.
+type row struct {
+	name    string
+	workers int
+	edit    func(c *envoyconf.Config)
+}
+
+// rows are what is measured, all of the shipped envoy.yaml. Ports from 20 on are for further
+// listeners.
+func rows(bridge string) []row {
+	none := func(c *envoyconf.Config) {
+		c.Remove(envoyconf.ConnectionManager+"/http_filters", "sluice")
+		filters, _, _ := strings.Cut(envoyconf.Bridge, "/sluice-bridge/")
+		c.Remove(filters, "sluice-bridge")
+	}
+	all := func(*envoyconf.Config) {}
+	small := func(c *envoyconf.Config) {
+		c.Set(envoyconf.Bridge+"/vm_config/code", map[string]any{"local": map[string]any{"inline_bytes": bridge}})
+	}
+	further := func(id func(n int) string) func(c *envoyconf.Config) {
+		return func(c *envoyconf.Config) {
+			text, _ := c.Get(envoyconf.Limiter + "/configuration/value").(string)
+			for n := range 3 {
+				name := "limited-" + strconv.Itoa(n)
+				c.CopyListener(name, 0, strings.Replace(text, "per-key", "per-key-"+strconv.Itoa(n), 1))
+				c.Set("static_resources/listeners/"+name+strings.TrimPrefix(envoyconf.Limiter, envoyconf.Listener)+
+					"/vm_config/vm_id", id(n))
+			}
+		}
+	}
+	return []row{
+		{"no Wasm", 1, none},
+		{"no Wasm", 4, none},
+		{"envoy.yaml", 1, all},
+		{"envoy.yaml", 4, all},
+		{"envoy.yaml", 8, all},
+		{"envoy.yaml, the small bridge inline", 4, small},
+		{"3 more configurations, one vm_id", 4, further(func(int) string { return "sluice" })},
+		{"3 more configurations, a vm_id each", 4, further(func(n int) string { return "sluice-" + strconv.Itoa(n) })},
+	}
+}
+
+// sample is one process: what it has taken and holds.
+type sample struct {
+	cpu            time.Duration
+	anonMB, restMB float64 // of its memory: its own, and pages of files
+}
+
+func run(ctx context.Context, wasm string, rounds int) error {
+	bridge, err := os.ReadFile("bridge/bridge.wasm")
+	if err != nil {
+		return err
+	}
+	all := rows(base64.StdEncoding.EncodeToString(bridge))
+	samples := make([][]sample, len(all))
+	before := load()
+	for range rounds {
+		for i := range all {
+			s, err := all[i].measure(ctx, wasm)
+			if err != nil {
+				return fmt.Errorf("%s: %w", all[i].name, err)
+			}
+			samples[i] = append(samples[i], s)
+		}
+	}
+	fmt.Printf("Median of %d processes. Load average of the machine: %s before, %s after.\n\n", rounds, before, load())
+	fmt.Print("| | workers | CPU to start, s | memory, MB | of that anonymous, MB |\n|---|---:|---:|---:|---:|\n")
+	for i, r := range all {
+		fmt.Printf("| %s | %d | %.2f | %.0f | %.0f |\n", r.name, r.workers,
+			median(samples[i], func(s sample) float64 { return s.cpu.Seconds() }),
+			median(samples[i], func(s sample) float64 { return s.anonMB + s.restMB }),
+			median(samples[i], func(s sample) float64 { return s.anonMB }))
+	}
+	return nil
+}
+
+// measure starts an Envoy and looks at it a second after it is ready.
+func (r row) measure(ctx context.Context, wasm string) (sample, error) {
+	dir, err := os.MkdirTemp("", "footprint")
+	if err != nil {
+		return sample{}, err
+	}
+	defer os.RemoveAll(dir)
+	file, addresses := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin")
+	if err := r.write(file, wasm); err != nil {
+		return sample{}, err
+	}
+	cmd := exec.CommandContext(ctx, "envoy", "-c", file, "--concurrency", strconv.Itoa(r.workers), "--use-dynamic-base-id",
+		"--admin-address-path", addresses, "-l", "critical")
+	cmd.Stderr = os.Stderr
+	p, err := process.Start(cmd)
+	if err != nil {
+		return sample{}, err
+	}
+	defer p.Kill()
+	ready := func(ctx context.Context) error {
+		addr, err := os.ReadFile(addresses)
+		if err != nil {
+			return err
+		}
+		return process.EnvoyReady(ctx, string(addr))
+	}
+	if err := process.Await(ctx, time.Minute, ready, p); err != nil {
+		return sample{}, err
+	}
+	time.Sleep(time.Second) // V8's threads end what they do, and the allocator gives memory back
+	return look(p.PID())
+}
+
+// write writes the configuration, with ports that the kernel chooses.
+func (r row) write(file, wasm string) error {
+	text, err := os.ReadFile("envoy.yaml")
+	if err != nil {
+		return err
+	}
+	c, err := envoyconf.Parse(text)
+	if err != nil {
+		return err
+	}
+	c.SetPorts(0, 0)
+	c.SetWasm(wasm)
+	r.edit(c)
+	text, err = c.YAML()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}
+
+// ticks is the unit of times in /proc (proc_pid_stat(5)), 100 a second on every Linux for Go.
+const ticks = 100
+
+// look reads what a process has taken and holds.
+func look(pid int) (sample, error) {
+	proc := "/proc/" + strconv.Itoa(pid)
+	stat, err := os.ReadFile(proc + "/stat")
+	if err != nil {
+		return sample{}, err
+	}
+	status, err := os.ReadFile(proc + "/status")
+	if err != nil {
+		return sample{}, err
+	}
+	// The program's name, in parentheses, may hold spaces. utime and stime are fields 14 and 15.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	s := sample{anonMB: field(status, "RssAnon:"), restMB: field(status, "RssFile:") + field(status, "RssShmem:")}
+	for _, f := range fields[11:13] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			return sample{}, err
+		}
+		s.cpu += time.Duration(n) * time.Second / ticks
+	}
+	return s, nil
+}
+
+// field is a value of /proc/PID/status in MB, which has it in KiB.
+func field(status []byte, name string) float64 {
+	_, rest, _ := strings.Cut(string(status), name)
+	number, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	n, _ := strconv.ParseFloat(number, 64)
+	return n * 1024 / 1e6
+}
+
+func median(samples []sample, of func(sample) float64) float64 {
+	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(of(a), of(b)) })
+	return of(samples[len(samples)/2])
+}
+
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	one, _, _ := strings.Cut(string(text), " ")
+	return one
+}

@@ -1,0 +1,85 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+)
+
+// moreSpecific are the domains of other virtual hosts that Envoy prefers to those of h:
+// whole ones to those with "*" at the beginning, these to those with "*" at the end, and
+// the longer of two.
+func moreSpecific(h *virtualHost, all []*virtualHost) (others []otherDomain) {
+	for _, other := range all {
+		for _, domain := range other.domains {
+			prefers := func(own string) bool { return own != domain && prefers(domain, own) }
+			if other == h || !slices.ContainsFunc(h.domains, prefers) {
+				continue
+			}
+			matcher, _ := hostMatcher([]string{domain})
+			others = append(others, otherDomain{other, matcher})
+		}
+	}
+	return others
+}
+
+// prefers reports whether some host is of both domains, and Envoy takes the first.
+func prefers(domain, to string) bool {
+	if domain == "*" {
+		return false
+	}
+	suffix, bySuffix := strings.CutPrefix(domain, "*")
+	toSuffix, toBySuffix := strings.CutPrefix(to, "*")
+	prefix, byPrefix := strings.CutSuffix(domain, "*")
+	toPrefix, toByPrefix := strings.CutSuffix(to, "*")
+	switch {
+	case to == "*":
+		return true
+	case toBySuffix && bySuffix:
+		return strings.HasSuffix(suffix, toSuffix)
+	case toBySuffix && byPrefix:
+		return false
+	case toBySuffix:
+		return strings.HasSuffix(domain, toSuffix)
+	case toByPrefix && byPrefix:
+		return strings.HasPrefix(prefix, toPrefix)
+	case toByPrefix && bySuffix:
+		return true // "*.com" and "a.*": "a.com" is of both
+	case toByPrefix:
+		return strings.HasPrefix(domain, toPrefix)
+	}
+	return false
+}
+
+// hostMatcher compares with any of a virtual host's domains. It reports whether
+// they are all there are.
+func hostMatcher(domains []string) (matcher any, every bool) {
+	var patterns []string
+	for _, domain := range domains {
+		switch {
+		case domain == "*" || domain == "":
+			return nil, true
+		case strings.HasPrefix(domain, "*"):
+			matcher = object{{"suffix", withoutPort(domain[1:])}}
+		case strings.HasSuffix(domain, "*"):
+			matcher = object{{"prefix", domain[:len(domain)-1]}}
+		default:
+			matcher = withoutPort(domain)
+		}
+		if pattern, ok := asRegex(matcher); ok && !slices.Contains(patterns, pattern) {
+			patterns = append(patterns, pattern)
+		}
+	}
+	if len(patterns) > 1 {
+		matcher = object{{"regex", strings.Join(patterns, "|")}}
+	}
+	return matcher, false
+}
+
+// withoutPort drops the port of a domain: "a:80", "a:*".
+func withoutPort(domain string) string {
+	host, port, found := strings.Cut(domain, ":")
+	if !found || strings.Contains(port, ":") { // an IPv6 address stays
+		return domain
+	}
+	return host
+}

@@ -1,0 +1,299 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const localType = "envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit"
+
+// Local converts Envoy's local_ratelimit, in a file of Envoy or an EnvoyFilter of Istio.
+// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/local_rate_limit_filter
+func Local(file File) (Result, error) {
+	documents, err := parseNodes(file.Name, file.Text)
+	if err != nil {
+		return Result{}, err
+	}
+	c := newConverter()
+	e := c.readEnvoy(documents)
+	l := &local{converter: c, envoy: e}
+	for _, document := range documents {
+		l.patches(document)
+	}
+	for _, document := range documents {
+		l.filters(document)
+	}
+	l.routes()
+	if l.found == 0 {
+		return Result{Differences: c.differences()}, errors.New("no local_ratelimit with a token_bucket")
+	}
+	c.report(Note, node{}, "each Envoy counts on its own, as there; with \"redis\" in the configuration every limit is shared by all Envoys, and worth multiplying by their number")
+	c.report(Note, node{}, "the worker threads of one Envoy share a limit, as there; a bucket begins full")
+	if !l.headers {
+		l.fields = l.fields.with("headers", []any{})
+	}
+	return c.result(l.fields)
+}
+
+// local converts the settings of the filter for local limits.
+type local struct {
+	*converter
+	envoy   *envoy
+	fields  object
+	headers bool     // some of the settings ask for headers
+	taken   []object // requests for which a patch replaces the filter's settings
+	found   int
+}
+
+// localOf is the settings in a typed_config, which may be wrapped in a TypedStruct.
+func localOf(n node) node {
+	if strings.HasSuffix(n.get("@type").text(), "/"+localType) {
+		return n
+	}
+	if strings.HasSuffix(n.get("type_url").text(), "/"+localType) {
+		return n.get("value")
+	}
+	return node{}
+}
+
+// localIn is the settings that a route or a virtual host has of its own.
+func localIn(n node) node {
+	per := n.get("typed_per_filter_config")
+	for _, name := range per.names() {
+		if found := localOf(per.get(name)); found.ok() {
+			return found
+		}
+	}
+	return node{}
+}
+
+// patches converts an EnvoyFilter of Istio: each patch says where it goes.
+func (l *local) patches(document node) {
+	patches := document.get("spec", "configPatches").each()
+	if selector := document.get("spec", "workloadSelector"); selector.ok() && len(patches) > 0 {
+		l.report(Note, selector, "the limits are for these pods alone: give the configuration to them, not to all")
+	}
+	for _, p := range patches {
+		found := localIn(p.get("patch", "value"))
+		if !found.ok() {
+			continue
+		}
+		when := patched(p)
+		for _, other := range patches { // a route's settings take the place of its host's
+			if own := patched(other); when.expr == "" && own.expr != "" && localIn(other.get("patch", "value")).ok() {
+				when.nots = append(when.nots, own.match())
+			}
+		}
+		if match := when.match(); len(match) > 0 { // and both that of the filter's
+			l.taken = append(l.taken, match)
+		}
+		value := p.get("patch", "value")
+		limits := append(value.get("rate_limits").each(), value.get("route", "rate_limits").each()...)
+		if len(limits) == 0 {
+			limits = l.envoy.bare
+		}
+		l.convert(found, when, limits, p)
+	}
+}
+
+// patched is the requests that a patch of Istio is for.
+func patched(p node) (when conditions) {
+	vhost := p.get("match", "routeConfiguration", "vhost")
+	if host := vhost.get("name").text(); host != "" && !strings.Contains(host, "|") && host != "*" {
+		when.host = withoutPort(strings.ToLower(strings.TrimSuffix(host, ":*")))
+	}
+	if route := vhost.get("route", "name").text(); route != "" {
+		when.expr = fmt.Sprintf("xds.route_name == %q", route)
+	}
+	return when
+}
+
+// filters converts what holds for all routes without settings of their own.
+func (l *local) filters(document node) {
+	document.find(func(n node) bool {
+		found := localOf(n.get("typed_config"))
+		if !found.ok() {
+			return !n.get("virtual_hosts").ok()
+		}
+		u := &use{limit: found}
+		var limits []node
+		for _, h := range l.envoy.hosts {
+			for _, r := range h.routes {
+				if !r.local.ok() {
+					u.routes, limits = append(u.routes, r), append(limits, r.limits...)
+				}
+			}
+		}
+		when, reached := l.where(u, l.envoy)
+		if len(u.routes) == 0 {
+			reached, limits = len(l.envoy.hosts) == 0, l.envoy.bare
+		}
+		if reached {
+			when.nots = append(when.nots, l.taken...)
+			l.convert(found, when, limits, found)
+		}
+		return false
+	})
+}
+
+// routes converts what routes and virtual hosts have of their own. A virtual host's bucket
+// is one for all its routes.
+func (l *local) routes() {
+	done := map[string]bool{}
+	for _, h := range l.envoy.hosts {
+		for _, r := range h.routes {
+			if !r.local.ok() || done[r.local.at] {
+				continue
+			}
+			done[r.local.at] = true
+			u := &use{limit: r.local}
+			var limits []node
+			for _, other := range h.routes {
+				if other.local.at == r.local.at {
+					u.routes, limits = append(u.routes, other), append(limits, other.limits...)
+				}
+			}
+			if when, reached := l.where(u, l.envoy); reached {
+				l.convert(r.local, when, limits, r.node)
+			}
+		}
+	}
+}
+
+// convert makes the rules of one set of settings, for the requests of when.
+func (l *local) convert(n node, when conditions, limits []node, at node) {
+	name := n.get("stat_prefix").text()
+	mode, ok := l.mode(n)
+	if !ok {
+		return
+	}
+	l.shadow = mode == "shadow"
+	var key []any
+	if n.get("local_rate_limit_per_downstream_connection").flag(false) {
+		key = []any{object{{"property", []any{"connection", "id"}}}}
+	}
+	s := l.descriptors(n)
+	l.descriptorLimits(s, append(limits, n.get("rate_limits").each()...), when)
+	if bucket := l.bucket(n.get("token_bucket")); bucket != nil {
+		if len(s.Descriptors) > 0 && !n.get("always_consume_default_token_bucket").flag(true) {
+			l.report(Differs, n, "always_consume_default_token_bucket: false: here a request that a descriptor limits is held to the default bucket, too")
+		}
+		rule := assemble(l.converter.name(name), when.match(), key, nil, field{"limits", []any{bucket}}, l.shadow)
+		l.add(n, rule, at)
+		l.found++
+	}
+	l.answers(n)
+	l.unread(n, "stat_prefix")
+}
+
+// descriptorLimits makes the rules of the descriptors that some rate limits send.
+func (l *local) descriptorLimits(s *service, limits []node, when conditions) {
+	if len(s.Descriptors) == 0 {
+		return
+	}
+	seen := map[string]bool{}
+	for _, limit := range limits {
+		entries, ok := l.entries(limit, "")
+		if !ok || seen[fingerprint(entries)] {
+			continue
+		}
+		seen[fingerprint(entries)] = true
+		before := len(l.rules)
+		for _, variant := range l.variants(entries) {
+			entries, only := sent(variant)
+			l.descriptorRules(&use{limit: limit}, entries, when.both(only), s)
+		}
+		l.found += len(l.rules) - before
+	}
+	if len(seen) == 0 {
+		l.report(Missing, s.at.get("descriptors"), "no rate_limits in the file send these descriptors: nobody is held to their limits")
+	}
+}
+
+// descriptors are the descriptors of the settings, as those of the service.
+func (l *local) descriptors(n node) *service {
+	s := &service{Domain: "local", at: n}
+	for _, d := range n.get("descriptors").each() {
+		bucket := l.bucket(d.get("token_bucket"))
+		list := &s.Descriptors
+		entries := d.get("entries").each()
+		for i, e := range entries {
+			one := &descriptor{Key: e.get("key").text(), Value: e.get("value").text(), node: d}
+			if strings.HasSuffix(one.Value, "*") {
+				l.report(Missing, e, "a value that ends with \"*\", which stands for itself there: nobody is held to its limit")
+				break
+			}
+			if i == len(entries)-1 && bucket != nil {
+				one.RateLimit = &rateLimit{bucket: bucket}
+				one.ShadowMode = d.get("shadow_mode").flag(false)
+			}
+			*list = append(*list, one)
+			list = &one.Descriptors
+		}
+	}
+	return s
+}
+
+// bucket is a TokenBucket; nil if there is none.
+func (l *local) bucket(n node) object {
+	if !n.ok() {
+		return nil
+	}
+	fill := n.get("tokens_per_fill").number(1)
+	interval, err := time.ParseDuration(n.get("fill_interval").text())
+	if err != nil || interval < time.Millisecond {
+		l.report(Missing, n, "fill_interval %q: want a time of at least 1ms: nobody is held to this bucket", n.get("fill_interval").text())
+		return nil
+	}
+	bucket := object{{"algorithm", "token_bucket"}, {"limit", fill}, {"window", duration(n.get("fill_interval").text())}}
+	if most := n.get("max_tokens").number(fill); most != fill {
+		bucket = bucket.with("burst", most)
+	}
+	return bucket
+}
+
+// mode is what the shares of requests that are asked about and held to the limit mean. It
+// reports false where the filter does nothing.
+func (l *local) mode(n node) (string, bool) {
+	enabled, enforced := n.get("filter_enabled"), n.get("filter_enforced")
+	enabled.get("runtime_key")
+	enforced.get("runtime_key")
+	asked, held := percent(enabled.get("default_value")), percent(enforced.get("default_value"))
+	switch {
+	case !enabled.ok() || asked == 0:
+		if n.get("token_bucket").ok() {
+			l.report(Note, n, "filter_enabled is 0 %%, its default: nobody is limited there, and nobody here")
+		}
+		return "", false
+	case asked < 100:
+		l.report(Missing, enabled, "Envoy counts %v %% of all requests: here every request is counted and limited", asked)
+	}
+	switch {
+	case !enforced.ok() || held == 0:
+		return "shadow", true
+	case held < 100:
+		l.report(Missing, enforced, "Envoy rejects %v %% of the requests that are over the limit: here every one of them is rejected", held)
+	}
+	return "enforce", true
+}
+
+// answers are the top-level fields for what rejected requests get.
+func (l *local) answers(n node) {
+	if status := n.get("status", "code"); status.ok() && l.fields.get("response") == nil {
+		l.fields = l.status(l.fields, status)
+	}
+	l.headers = l.headers || strings.Contains(n.get("enable_x_ratelimit_headers").text(), "DRAFT")
+	for name, effect := range map[string]string{
+		"response_headers_to_add":                  "rejected requests are answered without these headers",
+		"request_headers_to_add_when_not_enforced": "the upstream is not told of requests that are over a limit in shadow mode",
+		"local_cluster_rate_limit":                 "every Envoy has the whole limit, not its share of it (with \"redis\" all share it exactly)",
+		"stage":                                    "rate_limits of all stages are looked at",
+		"rate_limited_as_resource_exhausted":       "calls of gRPC are always rejected with RESOURCE_EXHAUSTED",
+	} {
+		if field := n.get(name); field.ok() && field.text() != "0" {
+			l.report(Missing, field, "%s: %s", name, effect)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+// Package doctor tries whether a Redis and an Envoy are what a configuration of the plugin needs.
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// Status is what came of a check.
+type Status string
+
+// The statuses. Fail says that limits cannot work so.
+const (
+	Pass Status = "pass"
+	Warn Status = "warn"
+	Fail Status = "fail"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	Found  string `json:"found"`
+	Advice string `json:"advice"` // what to do; "" if there is nothing
+}
+
+// Report collects checks.
+type Report struct {
+	Checks []Check `json:"checks"`
+}
+
+// Add adds a check.
+func (r *Report) Add(name string, status Status, advice, found string, args ...any) {
+	r.Checks = append(r.Checks, Check{name, status, fmt.Sprintf(found, args...), advice})
+}
+
+// Failed reports whether any check failed.
+func (r *Report) Failed() bool {
+	for i := range r.Checks {
+		if r.Checks[i].Status == Fail {
+			return true
+		}
+	}
+	return false
+}
+
+// Redis is the server that is looked at.
+type Redis struct {
+	Client redis.UniversalClient
+	Config *config.Config
+	Prefix string             // of all keys
+	Say    func(error) string // what an error means, without secrets
+}
+
+// Look tries all that the configuration needs of Redis. It writes keys of its own and removes them.
+func (s *Redis) Look(ctx context.Context, r *Report) {
+	if !s.server(ctx, r) {
+		return
+	}
+	s.clock(ctx, r)
+	s.rights(ctx, r)
+	s.replay(ctx, r)
+	s.memory(ctx, r)
+	s.persistence(ctx, r)
+	s.latency(ctx, r)
+}
+
+// key is a key of the doctor's own, with a hash tag.
+func (s *Redis) key(tag, suffix string) string { return s.Prefix + ":{" + tag + "}" + suffix }
+
+// newTag is a hash tag that no rule has: "|" would follow a rule's name.
+func newTag() string {
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // never fails
+	return "sluice-doctor-" + hex.EncodeToString(random)
+}
+
+// node is one primary, and a hash tag whose keys it holds.
+type node struct{ address, tag string }
+
+// nodes are Redis itself, or each primary of a Redis Cluster.
+func (s *Redis) nodes(ctx context.Context) (all []node, err error) {
+	cluster, ok := s.Client.(*redis.ClusterClient)
+	if !ok {
+		return []node{{"", newTag()}}, nil
+	}
+	wanted := map[string]bool{}
+	primaries := make(chan string, 1000)
+	err = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+		primaries <- c.Options().Addr
+		return nil
+	})
+	close(primaries)
+	for address := range primaries {
+		wanted[address] = true
+	}
+	for tries := 0; err == nil && len(all) < len(wanted) && tries < 100*len(wanted); tries++ {
+		tag := newTag()
+		var primary *redis.Client
+		if primary, err = cluster.MasterForKey(ctx, s.key(tag, "")); err == nil && wanted[primary.Options().Addr] {
+			wanted[primary.Options().Addr] = false
+			all = append(all, node{primary.Options().Addr, tag})
+		}
+		for _, n := range all {
+			wanted[n.address] = false
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,264 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/algo/vectors"
+)
+
+// epoch is when the vectors begin, in microseconds.
+const epoch = 2208988800_000000
+
+// vector is one example of package vectors.
+type vector struct {
+	Name   string
+	Limits []struct {
+		Algorithm    string
+		Limit        int64
+		WindowMs     int64 `json:"window_ms"`
+		Burst        int64
+		FirstRequest bool  `json:"first_request"`
+		SubWindows   int64 `json:"sub_windows"`
+		Queue        bool
+		MaxDelayMs   int64 `json:"max_delay_ms"`
+		TTLMs        int64 `json:"ttl_ms"`
+		Calendar     string
+		Bounds       algo.Bounds
+	}
+	Steps []step
+}
+
+// step is a decision, or the refund or settlement of an earlier one.
+type step struct {
+	At        int64
+	Cost      int64
+	Costs     []int64
+	Sizes     []struct{ Limit, Burst int64 }
+	OtherTime bool `json:"other_time"`
+	Want      []struct{ Remaining, Reset, Retry, Delay int64 }
+	RefundOf  *int `json:"refund_of"`
+	SettleOf  *int `json:"settle_of"`
+}
+
+// replay runs every algorithm's examples through the very scripts on this server, and on each
+// primary of a cluster.
+func (s *Redis) replay(ctx context.Context, r *Report) {
+	nodes, err := s.nodes(ctx)
+	if err != nil {
+		r.Add("nodes", Fail, "let the command reach every primary", "%s", s.Say(err))
+		return
+	}
+	if len(nodes) > 1 || nodes[0].address != "" {
+		r.Add("nodes", Pass, "", "%d primaries, and all keys of an identity are on one of them", len(nodes))
+	}
+	var all []vector
+	if err := json.Unmarshal(vectors.JSON, &all); err != nil {
+		r.Add("vectors", Fail, "this is a mistake in sluice: report it", "%v", err)
+		return
+	}
+	steps := 0
+	for _, n := range nodes {
+		for i := range all {
+			p := player{Redis: s, v: &all[i], tag: fmt.Sprintf("%s-%d", n.tag, i)}
+			if n.address != "" {
+				p.tag = n.tag // its slot is this primary's
+			}
+			err := p.play(ctx)
+			p.remove(ctx)
+			if err != nil {
+				r.Add("vectors", Fail, "use Redis 6.2 or later, or Valkey; this server decides otherwise than the algorithm, or refuses its script",
+					"%q%s: %s", all[i].Name, at(n.address), s.Say(err))
+				return
+			}
+			steps += len(all[i].Steps)
+		}
+	}
+	r.Add("vectors", Pass, "", "%d worked examples of every algorithm, %d steps, passed on this server, by the scripts that Envoy sends", len(all), steps)
+}
+
+func at(address string) string {
+	if address == "" {
+		return ""
+	}
+	return " at " + address
+}
+
+// player replays one vector.
+type player struct {
+	*Redis
+	v    *vector
+	tag  string
+	keys []string
+
+	plan           *algo.Plan // of the whole vector
+	states         []algo.State
+	check, takeOff string // the scripts on the vector's clock
+}
+
+// play compares every step. The twin in Go tells which keys would have expired by the vector's clock.
+func (p *player) play(ctx context.Context) error {
+	if err := p.prepare(); err != nil {
+		return err
+	}
+	for n := range p.v.Steps {
+		s := &p.v.Steps[n]
+		now := epoch + s.At
+		for i, state := range p.states {
+			if state != nil && (p.plan.ExpiresAtMicros(i, state)+999)/1000 < now/1000 {
+				p.states[i] = nil
+				if err := p.Client.Del(ctx, p.keys[i]).Err(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := p.step(ctx, n, s, now); err != nil {
+			return fmt.Errorf("step %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// prepare makes the plan, its keys and its scripts.
+func (p *player) prepare() (err error) {
+	var limits []algo.Limit
+	for _, l := range p.v.Limits {
+		algorithm, _ := algo.ParseAlgorithm(l.Algorithm)
+		for i := range l.Bounds {
+			if l.Calendar != "" {
+				l.Bounds[i] = epoch + l.Bounds[i]*1e6
+			}
+		}
+		limits = append(limits, algo.Limit{
+			CalendarID: l.Calendar, Bounds: l.Bounds,
+			Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
+			FromFirstRequest: l.FirstRequest, SubWindows: l.SubWindows,
+			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
+		})
+	}
+	if p.plan, err = algo.NewPlan(limits); err != nil {
+		return err
+	}
+	p.states = make([]algo.State, len(limits))
+	for i := range limits {
+		key := p.key(p.tag, limits[i].KeySuffix())
+		if slices.Contains(p.keys, key) {
+			key = fmt.Sprintf("%s:%d", key, i)
+		}
+		p.keys = append(p.keys, key)
+	}
+	if p.check, err = algo.OnClock(p.plan.Script().Source); err != nil {
+		return err
+	}
+	p.takeOff, err = algo.OnClock(p.plan.RefundScript().Source)
+	return err
+}
+
+// remove takes the vector's keys away.
+func (p *player) remove(ctx context.Context) {
+	if len(p.keys) > 0 {
+		p.Client.Del(ctx, p.keys...)
+	}
+}
+
+// sized is the plan with the sizes that a step brings.
+func (p *player) sized(s *step) (*algo.Plan, error) {
+	var sizes []algo.Size
+	for i, l := range p.plan.Limits() {
+		size := algo.Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds}
+		if s.Sizes != nil {
+			size.Units, size.Burst = s.Sizes[i].Limit, s.Sizes[i].Burst
+		}
+		sizes = append(sizes, size)
+	}
+	sized, ok := p.plan.Sized(new(algo.Plan), sizes)
+	if !ok {
+		return nil, errors.New("sizes out of bounds")
+	}
+	return sized, nil
+}
+
+// costs are a step's cost of each limit.
+func (p *player) costs(s *step) []int64 {
+	if s.Costs != nil {
+		return s.Costs
+	}
+	return p.plan.Each(s.Cost)
+}
+
+// settled is which step this one settles, and what it gives back of each limit.
+func (p *player) settled(s *step) (of int, costs []int64, ok bool) {
+	switch {
+	case s.RefundOf != nil:
+		return *s.RefundOf, p.costs(&p.v.Steps[*s.RefundOf]), true
+	case s.SettleOf != nil:
+		for i, charged := range p.costs(&p.v.Steps[*s.SettleOf]) {
+			costs = append(costs, charged-p.costs(s)[i])
+		}
+		return *s.SettleOf, costs, true
+	}
+	return 0, nil, false
+}
+
+// step runs one step in Redis and in Go.
+func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
+	plan, err := p.sized(s)
+	if err != nil {
+		return err
+	}
+	plan.Rebase(p.states, now)
+	if of, costs, ok := p.settled(s); ok {
+		charged := epoch + p.v.Steps[of].At
+		plan.RefundAs(int64(of), p.states, charged, now, costs)
+		args := append(arguments(plan, int64(of), costs), now/1e6, now%1e6, charged)
+		return p.Client.Eval(ctx, p.takeOff, p.keys, args...).Err()
+	}
+	args := append(arguments(plan, int64(n), p.costs(s)), now/1e6, now%1e6, "")
+	got := make([]algo.Decision, len(p.keys))
+	err = decide(ctx, p.Client, plan, p.check, p.keys, args, got)
+	if s.OtherTime && errors.Is(err, algo.ErrOtherTime) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	plan.DecideAs(int64(n), p.states, now, p.costs(s), make([]algo.Decision, len(p.keys)))
+	for i, w := range s.Want {
+		d := got[i]
+		if d.Remaining != w.Remaining || d.ResetAfterMicros != w.Reset || d.RetryAfterMicros != w.Retry || d.DelayMicros != w.Delay {
+			return fmt.Errorf("limit %d has %d remaining, resets in %d us, may be retried in %d us (want %d, %d, %d)",
+				i, d.Remaining, d.ResetAfterMicros, d.RetryAfterMicros, w.Remaining, w.Reset, w.Retry)
+		}
+	}
+	return nil
+}
+
+// arguments are each limit's cost, nonce and constants.
+func arguments(plan *algo.Plan, nonce int64, costs []int64) (args []any) {
+	for i := range plan.Limits() {
+		args = append(args, costs[i])
+		if plan.TakesNonce(i) {
+			args = append(args, nonce)
+		}
+		for _, a := range plan.Args(i) {
+			args = append(args, a)
+		}
+	}
+	return args
+}
+
+// decide runs a script that decides.
+func decide(ctx context.Context, client redis.Scripter, plan *algo.Plan, source string, keys []string, args []any, out []algo.Decision) error {
+	values, err := redis.NewScript(source).Run(ctx, client, keys, args...).Int64Slice() // EVALSHA, as Envoy
+	if err != nil {
+		return err
+	}
+	_, _, err = plan.ParseReply(values, out)
+	return err
+}

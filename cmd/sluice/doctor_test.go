@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/doctor"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// guarded are rules that need all that doctor tries.
+const guarded = `{"redis": {"cluster": "redis", "username": "sluice", "password_env": "SLUICE_DOCTOR_TEST"}, "rules": [
+  {"name": "per-key", "key": [{"header": "x-api-key"}], "overrides": true, "penalty": {"after": 3, "within": "1m", "for": ["1h"]},
+   "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}, {"algorithm": "fixed_window", "limit": 1000, "window": "month", "timezone": "Europe/Berlin"}]},
+  {"name": "jobs", "key": [], "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]}]}`
+
+// envoyACL is the user that docs/operations.md gives Envoy.
+func envoyACL(t *testing.T, prefix string) []string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(page), "ACL SETUSER sluice on >PASSWORD ")
+	line, _, _ = strings.Cut(line, "\n")
+	rules := "on >secret " + strings.ReplaceAll(line, "~rl:", "~"+prefix+":")
+	var words []string
+	for _, part := range strings.SplitAfter(rules, ")") { // a selector in brackets is one rule
+		before, selector, found := strings.Cut(part, "(")
+		words = append(words, strings.Fields(before)...)
+		if found {
+			words = append(words, "("+selector)
+		}
+	}
+	return words
+}
+
+// TestDoctor looks at servers that fit, and at those that do not: as table and as JSON.
+func TestDoctor(t *testing.T) { //nolint:paralleltest // it sets a variable of the environment
+	t.Setenv("SLUICE_DOCTOR_TEST", "secret")
+	start := func(prefix string, more ...string) *redistest.Server {
+		server := redistest.Start(t, more...)
+		args := []any{"ACL", "SETUSER", "sluice"}
+		for _, word := range envoyACL(t, prefix) {
+			if word == "+info" { // what doctor says without it
+				continue
+			}
+			args = append(args, word)
+		}
+		if err := server.Client().Do(context.Background(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return server
+	}
+	good := start("rl", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru", "--appendonly", "yes")
+	other := start("other")
+	for _, c := range []struct {
+		name, plugin string
+		flags        []string
+		code         int
+		check        string
+		status       doctor.Status
+		found        string
+		advice       string
+	}{
+		{"the worked examples", guarded, []string{"--redis", good.Addr}, exitDone, "vectors", doctor.Pass, "37 worked examples of every algorithm", ""},
+		{"the user's rights", guarded, []string{"--redis", good.Addr}, exitDone, "rules", doctor.Pass, "the scripts of all rules, 2,", ""},
+		{"an ACL for another prefix", guarded, []string{"--redis", other.Addr}, exitRefused, "rules", doctor.Fail, "NOPERM", `on keys that begin with "rl"`},
+		{"a wrong password", strings.Replace(guarded, "_TEST", "_WRONG", 1), []string{"--redis", good.Addr, "--redis-password-env", "HOME"}, exitRefused, "redis", doctor.Fail, "WRONGPASS", "the password"},
+		{"no password", strings.Replace(guarded, "_TEST", "_UNSET", 1), []string{"--redis", good.Addr}, exitRefused, "password", doctor.Fail, "SLUICE_DOCTOR_UNSET, which has Redis' password, is not set", "where Envoy starts"},
+		{"what INFO would say", guarded, []string{"--redis", good.Addr}, exitDone, "maxmemory-policy", doctor.Warn, "INFO is refused", "--redis-user"},
+		{"memory", guarded, []string{"--redis", good.Addr, "--redis-user", "default"}, exitDone, "maxmemory-policy", doctor.Pass, "volatile-lru", ""},
+		{"persistence", guarded, []string{"--redis", good.Addr, "--redis-user", "default"}, exitDone, "persistence", doctor.Pass, "appendonly is on", ""},
+		{"no persistence", guarded, []string{"--redis", other.Addr, "--redis-user", "default"}, exitDone, "persistence", doctor.Warn, `begins "per-key-month" anew`, "appendonly yes"},
+		{"no bound", guarded, []string{"--redis", other.Addr, "--redis-user", "default"}, exitDone, "memory", doctor.Warn, "nothing bounds it", "set maxmemory"},
+		{"how long a check takes", guarded, []string{"--redis", good.Addr}, exitDone, "latency", doctor.Pass, "redis.timeout is 50ms", ""},
+		{"nobody there", guarded, []string{"--redis", "127.0.0.1:1"}, exitRefused, "redis", doctor.Fail, "connection refused", "whether Redis runs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			flags := append([]string{"doctor", "-c", "-", "-o", "json"}, c.flags...)
+			r := execute(t, c.plugin, flags...)
+			if r.code != c.code {
+				t.Errorf("exit code %d, want %d: %s", r.code, c.code, r.errors)
+			}
+			checkDoctor(t, r, doctor.Check{Name: c.check, Status: c.status, Found: c.found, Advice: c.advice})
+			if strings.Contains(r.out+r.errors, "secret") {
+				t.Errorf("a secret is in\n%s", r.out)
+			}
+		})
+	}
+	for _, server := range []*redistest.Server{good, other} {
+		if n := server.Client().DBSize(context.Background()).Val(); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	}
+}
+
+// checkDoctor holds that a report has a check, whose texts contain those that are wanted.
+func checkDoctor(t *testing.T, r result, want doctor.Check) {
+	t.Helper()
+	for _, c := range decode[doctor.Report](t, r).Checks {
+		if c.Name != want.Name {
+			continue
+		}
+		if c.Status != want.Status {
+			t.Errorf("%s: %s, want %s", c.Name, c.Status, want.Status)
+		}
+		if !strings.Contains(c.Found, want.Found) {
+			t.Errorf("%s: found %s, want %s", c.Name, c.Found, want.Found)
+		}
+		if !strings.Contains(c.Advice, want.Advice) {
+			t.Errorf("%s: advice %s, want %s", c.Name, c.Advice, want.Advice)
+		}
+		return
+	}
+	t.Errorf("no check %q in %s", want.Name, r.out)
+}
+
+// TestDoctorServers looks at a Redis Cluster, and at a replica.
+func TestDoctorServers(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	r := execute(t, counted, "doctor", "-c", "-", "-o", "json", "--redis", cluster.Addrs()[0], "--redis-cluster")
+	if r.code != exitDone {
+		t.Errorf("exit code %d: %s", r.code, r.errors)
+	}
+	checkDoctor(t, r, doctor.Check{Name: "nodes", Status: doctor.Pass, Found: "3 primaries"})
+	checkDoctor(t, r, doctor.Check{Name: "vectors", Status: doctor.Pass})
+	for _, node := range cluster.Nodes {
+		if n := node.Client().DBSize(context.Background()).Val(); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	}
+	r = execute(t, counted, "doctor", "-c", "-", "-o", "json", "--redis", cluster.Addrs()[0])
+	checkDoctor(t, r, doctor.Check{Name: "redis", Status: doctor.Fail, Found: "a node of a Redis Cluster", Advice: "add --redis-cluster"})
+
+	primary := redistest.Start(t)
+	host, port, _ := strings.Cut(primary.Addr, ":")
+	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	r = execute(t, counted, "doctor", "-c", "-", "-o", "json", "--redis", replica.Addr)
+	checkDoctor(t, r, doctor.Check{Name: "redis", Status: doctor.Fail, Found: "a replica", Advice: "at the primary"})
+}
+
+// TestDoctorExample runs the example of docs/cli.md.
+func TestDoctorExample(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	e := readExample(t, "## doctor").with(map[string]string{"plugin.json": write(t, "plugin.json", counted), "redis:6379": server.Addr})
+	r := execute(t, "", e.args...)
+	took := regexp.MustCompile(`[0-9.]+(µs|ms)`)
+	got, want := evenly(took.ReplaceAllString(r.out, "T")), evenly(took.ReplaceAllString(e.out, "T"))
+	if r.code != exitDone || got != want {
+		t.Errorf("exit code %d\n%s%s\nthe page has\n%s", r.code, r.out, r.errors, e.out)
+	}
+}
+
+// TestBrokenSetups holds that each way to break a set-up of Envoy and Redis has a command that names it.
+// TestValidateAround has those that are in Envoy's file, TestDoctor those that are in Redis.
+func TestBrokenSetups(t *testing.T) {
+	t.Parallel()
+	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, what, instead, says string }{
+		{"role forgotten", `{"role": "bridge"}`, `{}`, `"rules" is missing`},
+		{"a typo", `"limits": [`, `"limit": [`, `did you mean "limits"?`},
+		{"host_env_keys left out", `{"cluster": "redis"}`, `{"cluster": "redis", "password_env": "PW"}`, "is not given the environment variable"},
+		{"the bridge left out", bridgeFilter, "", "has no bridge"},
+		{"the TCP pool left out", tcpPool, "", "no TCP connection pool"},
+		{"the cluster's name wrong", `{"cluster": "redis"}`, `{"cluster": "redes"}`, `Envoy has no cluster "redes"`},
+		{"the filter before jwt_authn", keyed, claim, `the metadata "envoy.filters.http.jwt_authn"`},
+		{"one vm_id for both roles", "vm_id: sluice-bridge", "vm_id: sluice", "is the bridge's, too"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := execute(t, strings.Replace(string(shipped), c.what, c.instead, 1), "validate", "-")
+			if r.code != exitRefused || !strings.Contains(r.out, c.says) {
+				t.Errorf("exit code %d, want %s in\n%s", r.code, c.says, r.out)
+			}
+		})
+	}
+}

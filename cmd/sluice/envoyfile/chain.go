@@ -1,0 +1,194 @@
+package envoyfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// checkChains looks at the connection managers that have the limiter among their filters.
+func (l *Limiter) checkChains() {
+	for _, chain := range l.around.chains {
+		filters := find.List(find.Get(chain, "http_filters"))
+		place := slices.IndexFunc(filters, func(n *yaml.Node) bool {
+			return find.WasmFilter(find.Get(n, "typed_config")) == l.found.Owner
+		})
+		if place < 0 {
+			continue
+		}
+		l.checkMetadata(filters, place)
+		l.checkClientIP(chain)
+	}
+}
+
+// checkMetadata holds that what rules read of other filters has been written when they read it.
+func (l *Limiter) checkMetadata(filters []*yaml.Node, place int) {
+	for _, read := range readMetadata(l.found.JSON) {
+		namespace := read.path[0]
+		var writer *yaml.Node
+		later, anything := false, false
+		for i, f := range filters {
+			switch {
+			case i == place:
+			case writes(f, namespace):
+				later = later || i > place
+				if i < place {
+					writer = f
+				}
+			case i < place:
+				anything = anything || writesAnything(f)
+			}
+		}
+		switch {
+		case writer != nil:
+			l.checkPayload(read, find.Get(writer, "typed_config"))
+		case later:
+			l.wrong(Metadata, read.at, "the filter that writes the metadata %q comes after Sluice, so it is never there (want it before Sluice)", namespace)
+		case !anything:
+			l.wrong(Metadata, read.at, "no filter before Sluice writes the metadata %q, so it is never there (want that filter before Sluice)", namespace)
+		}
+	}
+}
+
+// checkPayload holds that jwt_authn writes what a rule reads
+// (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/extensions/filters/http/jwt_authn/v3/config.proto).
+func (l *Limiter) checkPayload(read metadata, filter *yaml.Node) {
+	if !strings.Contains(typeOf(filter), ".jwt_authn.") || len(read.path) < 2 {
+		return
+	}
+	var written []string
+	providers := find.Get(filter, "providers")
+	for _, name := range find.Keys(providers) {
+		for _, field := range []string{"payload_in_metadata", "header_in_metadata", "failed_status_in_metadata"} {
+			if value := find.Text(providers, name, field); value != "" {
+				written = append(written, fmt.Sprintf("%q", value))
+			}
+		}
+	}
+	switch wanted := fmt.Sprintf("%q", read.path[1]); {
+	case providers == nil || slices.Contains(written, wanted):
+	case written == nil:
+		l.wrong(Metadata, read.at, "jwt_authn writes no metadata (want payload_in_metadata: %s in its provider)", wanted)
+	default:
+		l.wrong(Metadata, read.at, "jwt_authn writes no %s, it writes %s (payload_in_metadata)", wanted, strings.Join(written, ", "))
+	}
+}
+
+// writes reports whether a filter writes the metadata of a name: its own, or one that it names.
+func writes(filter *yaml.Node, namespace string) bool {
+	if find.Text(filter, "name") == namespace || "envoy.filters.http."+kindOf(filter) == namespace {
+		return true
+	}
+	return find.Mentions(find.Get(filter, "typed_config"), strings.ToLower(namespace))
+}
+
+// writesAnything reports whether a filter may write metadata of any name, or cannot be seen.
+func writesAnything(filter *yaml.Node) bool {
+	switch kindOf(filter) {
+	case "lua", "ext_proc", "wasm", "golang", "dynamic_modules", "ext_authz", "composite", "":
+		return true
+	}
+	return false
+}
+
+// kindOf is the kind of an HTTP filter by its type, such as "jwt_authn"; "" if it comes from
+// elsewhere, or is none of Envoy's own.
+func kindOf(filter *yaml.Node) string {
+	rest, ok := strings.CutPrefix(typeOf(find.Get(filter, "typed_config")), "envoy.extensions.filters.http.")
+	if !ok {
+		return ""
+	}
+	kind, _, _ := strings.Cut(rest, ".")
+	return kind
+}
+
+// metadata is a place in the configuration that reads dynamic metadata.
+type metadata struct {
+	at   string // its path in the configuration
+	path []string
+}
+
+// readMetadata finds what the rules read when a request comes; what settles it is read later.
+func readMetadata(plugin []byte) (all []metadata) {
+	var walk func(at string, v gjson.Result)
+	walk = func(at string, v gjson.Result) {
+		v.ForEach(func(key, value gjson.Result) bool {
+			next := fmt.Sprintf("%s[%d]", at, key.Int())
+			if v.IsObject() {
+				next = at + "." + key.Str
+			}
+			switch {
+			case v.IsObject() && key.Str == "settle":
+			case v.IsObject() && key.Str == "metadata" && value.IsArray():
+				m := metadata{at: next}
+				for _, step := range value.Array() {
+					m.path = append(m.path, step.Str)
+				}
+				all = append(all, m)
+			case value.IsObject() || value.IsArray():
+				walk(next, value)
+			}
+			return true
+		})
+	}
+	for i, rule := range gjson.GetBytes(plugin, "rules").Array() {
+		if rule.Get("mode").Str != "off" {
+			walk(fmt.Sprintf("rules[%d]", i), rule)
+		}
+	}
+	return all
+}
+
+// checkClientIP holds that Envoy says who the client is, where a rule asks.
+func (l *Limiter) checkClientIP(chain *yaml.Node) {
+	if find.Text(chain, "use_remote_address") == "true" || len(find.List(find.Get(chain, "original_ip_detection_extensions"))) > 0 {
+		return
+	}
+	if hops := find.Text(chain, "xff_num_trusted_hops"); hops != "" && hops != "0" {
+		return
+	}
+	for i := range l.cfg.Rules {
+		if r := &l.cfg.Rules[i]; r.Mode != config.Off && readsAddress(r) {
+			l.warn(ClientIP, chain, "rule %q counts by client_ip, which clients choose here by X-Forwarded-For "+
+				"(want use_remote_address: true, behind a proxy of your own with xff_num_trusted_hops)", r.Name)
+			return
+		}
+	}
+}
+
+// readsAddress reports whether a rule reads the client's address.
+func readsAddress(r *config.Rule) bool {
+	return slices.ContainsFunc(r.Key, func(c config.Component) bool {
+		return c.Source == config.FromClientIP || strings.Contains(c.Expr, "source.address")
+	}) || matchesAddress(&r.Match)
+}
+
+func matchesAddress(m *config.Match) bool {
+	return len(m.ClientIP) > 0 || strings.Contains(m.Expr, "source.address") ||
+		slices.ContainsFunc(m.Not, func(not config.Match) bool { return matchesAddress(&not) })
+}
+
+// checkBootstrap looks at what is Envoy's own.
+func (l *Limiter) checkBootstrap() {
+	if find.Get(l.found.Owner, "vm_config") != nil && find.Text(l.found.Owner, "failure_policy") != "FAIL_RELOAD" {
+		l.warn(FailurePolicy, l.found.Owner, "the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has died answers 503 from then on")
+	}
+	b := l.around.bootstrap
+	if b == nil {
+		return
+	}
+	labels := false
+	for _, tag := range find.List(find.Get(b, "stats_config", "stats_tags")) {
+		labels = labels || find.Mentions(tag, "sluice")
+	}
+	if !labels {
+		l.warn(StatsTags, b, "stats_config has no stats_tags for Sluice: its metrics have no labels, and dashboard and alerts find nothing "+
+			"(want those of docs/envoy.md, section 4)")
+	}
+}

@@ -1,0 +1,146 @@
+package envoyfile
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+)
+
+const seeCluster = "see docs/envoy.md, section 2"
+
+// checkCluster looks at the cluster that leads to Redis.
+func (l *Limiter) checkCluster() {
+	if l.cfg.Redis == nil {
+		return
+	}
+	name := l.cfg.Redis.Cluster
+	cluster := l.around.clusters[name]
+	switch {
+	case cluster != nil:
+		l.checkTransport(name, cluster)
+	case l.around.complete():
+		l.wrong(Cluster, "redis.cluster", "Envoy has no cluster %q (want %s)", name, l.around.clusterNames())
+	}
+}
+
+// clusterNames says which clusters there are.
+func (s *surroundings) clusterNames() string {
+	var names []string
+	for name := range s.clusters {
+		names = append(names, fmt.Sprintf("%q", name))
+	}
+	slices.Sort(names)
+	switch len(names) {
+	case 0:
+		return "one in static_resources.clusters, " + seeCluster
+	case 1:
+		return "one of that name, or " + names[0]
+	}
+	return "one of that name, or one of " + strings.Join(names, ", ")
+}
+
+// checkTransport looks at how the cluster speaks: RESP, by the bridge and a TCP pool, or HTTP/2 to
+// a relay.
+func (l *Limiter) checkTransport(name string, cluster *yaml.Node) {
+	pool := strings.HasSuffix(typeOf(find.Get(cluster, "upstream_config", "typed_config")), "TcpConnectionPoolProto")
+	bridge := l.bridgeOf(cluster)
+	switch {
+	case pool && bridge:
+	case pool:
+		l.wrong(Bridge, "redis.cluster", "the cluster %q has no bridge among its http_filters: Redis would get gRPC frames "+
+			`(want the plugin with {"role": "bridge"} before the upstream_codec, %s)`, name, seeCluster)
+	case bridge:
+		l.wrong(Cluster, "redis.cluster", "the cluster %q has the bridge, but no TCP connection pool: Redis would get HTTP "+
+			"(want upstream_config with TcpConnectionPoolProto, %s)", name, seeCluster)
+	case !speaksHTTP2(cluster):
+		l.wrong(Cluster, "redis.cluster", "the cluster %q has neither the bridge and a TCP connection pool, for Redis, "+
+			"nor http2_protocol_options, for a relay (%s)", name, seeCluster)
+	}
+}
+
+// bridgeOf reports whether the cluster has the bridge: a Wasm filter that is not the limiter, or a
+// filter that a control plane sends.
+func (l *Limiter) bridgeOf(cluster *yaml.Node) (found bool) {
+	find.Objects(find.Get(cluster, "typed_extension_protocol_options"), func(n *yaml.Node) {
+		if filter := find.WasmFilter(n); filter != nil && filter != l.found.Owner || find.Get(n, "config_discovery") != nil {
+			found = true
+		}
+	})
+	return found
+}
+
+// speaksHTTP2 reports whether a cluster's protocol is HTTP/2, or chosen by ALPN.
+func speaksHTTP2(cluster *yaml.Node) bool {
+	found := find.Get(cluster, "http2_protocol_options") != nil
+	find.Objects(find.Get(cluster, "typed_extension_protocol_options"), func(n *yaml.Node) {
+		found = found || slices.Contains(find.Keys(n), "http2_protocol_options") || slices.Contains(find.Keys(n), "auto_config")
+	})
+	return found
+}
+
+// checkVM holds that the two roles do not share a VM: what the limiter sends enters the bridge
+// within the limiter's own host call.
+func (l *Limiter) checkVM() {
+	for _, b := range l.bridges {
+		if b.Documents != l.found.Documents || !sameVM(l.found.Owner, b.Owner) {
+			continue
+		}
+		at := find.Get(l.found.Owner, "vm_config")
+		l.all = append(l.all, Finding{VM, true, l.around.line(at), "", fmt.Sprintf(
+			"vm_id %q is the bridge's, too (line %d): a send of the limiter would enter the bridge in the middle of itself "+
+				"(want two different ones)", find.Text(l.found.Owner, "vm_config", "vm_id"), b.Line,
+		)})
+	}
+}
+
+// sameVM reports whether two filters of Envoy run in one VM: by vm_id, code and the VM's own
+// configuration
+// (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/extensions/wasm/v3/wasm.proto#extensions-wasm-v3-vmconfig).
+func sameVM(a, b *yaml.Node) bool {
+	for _, field := range []string{"vm_id", "code", "configuration"} {
+		if !bytes.Equal(find.JSON(find.Get(a, "vm_config", field)), find.JSON(find.Get(b, "vm_config", field))) {
+			return false
+		}
+	}
+	return find.Get(a, "vm_config") != nil && find.Get(b, "vm_config") != nil
+}
+
+// checkPassword holds that the VM is given the variable that has Redis' password.
+func (l *Limiter) checkPassword() {
+	if l.cfg.Redis == nil || l.cfg.Redis.PasswordEnv == "" {
+		return
+	}
+	name, owner := l.cfg.Redis.PasswordEnv, l.found.Owner
+	var given []string
+	env := find.Get(owner, "vm_config", "environment_variables")
+	for _, n := range find.List(find.Get(env, "host_env_keys")) {
+		given = append(given, n.Value)
+	}
+	given = append(given, find.Keys(find.Get(env, "key_values"))...)
+	want := "environment_variables: {host_env_keys: [" + name + "]} in vm_config"
+	switch {
+	case find.Get(owner, "spec") != nil: // Istio
+		want = "{name: " + name + ", valueFrom: HOST} in spec.vmConfig.env"
+		if find.Get(owner, "spec", "wasm") != nil { // a TrafficExtension
+			want = "{name: " + name + ", valueFrom: HOST} in spec.wasm.vmConfig.env"
+		}
+		for _, vm := range []*yaml.Node{find.Get(owner, "spec", "vmConfig"), find.Get(owner, "spec", "wasm", "vmConfig")} {
+			for _, n := range find.List(find.Get(vm, "env")) {
+				given = append(given, find.Text(n, "name"))
+			}
+		}
+	case find.Get(owner, "vm_config") == nil: // Envoy Gateway
+		want = "env: {hostKeys: [" + name + "]}"
+		for _, n := range find.List(find.Get(owner, "env", "hostKeys")) {
+			given = append(given, n.Value)
+		}
+	}
+	if !slices.Contains(given, name) {
+		l.wrong(Password, "redis.password_env", "the plugin is not given the environment variable %q (want %s)", name, want)
+	}
+}

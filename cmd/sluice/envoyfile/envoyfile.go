@@ -1,0 +1,162 @@
+// Package envoyfile says what the file around a configuration of the plugin gets wrong: clusters,
+// filters and settings of Envoy that the plugin needs, and that Envoy loads without a word.
+package envoyfile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// The subjects of findings.
+const (
+	Cluster       = "cluster"
+	Bridge        = "bridge"
+	VM            = "vm_id"
+	Password      = "password_env"
+	Metadata      = "metadata"
+	ClientIP      = "client_ip"
+	StatsTags     = "stats_tags"
+	FailurePolicy = "failure_policy"
+)
+
+// Finding is one thing that is wrong around a configuration.
+type Finding struct {
+	Subject string // one of the above
+	// Error says that some rule cannot work so. Otherwise it is a warning: it may be meant.
+	Error bool
+	Line  int    // in the file
+	Path  string // of the value in the plugin's configuration; "" where it is outside
+	// Problem says what is wrong and, in parentheses, what would be right.
+	Problem string
+}
+
+// Limiter is a configuration of the limiter in a file, and what the file says around it.
+type Limiter struct {
+	found   *find.Found
+	cfg     *config.Config
+	bridges []*find.Found // of the same file
+	around  *surroundings
+	all     []Finding
+}
+
+// Findings are what is wrong around a limiter's configuration, in the order of the file. bridges
+// are the configurations of the bridge in the same file.
+func Findings(found *find.Found, cfg *config.Config, bridges []*find.Found) []Finding {
+	if found.Owner == nil {
+		return nil
+	}
+	l := &Limiter{found: found, cfg: cfg, bridges: bridges, around: look(found)}
+	l.checkCluster()
+	l.checkVM()
+	l.checkPassword()
+	l.checkChains()
+	l.checkBootstrap()
+	slices.SortStableFunc(l.all, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
+	return slices.Compact(l.all)
+}
+
+// Chain are the names of the HTTP filters among which a limiter stands, its own too; nil if it
+// stands in no list of filters of the file.
+func Chain(found *find.Found) (names []string) {
+	for _, chain := range look(found).chains {
+		filters := find.List(find.Get(chain, "http_filters"))
+		if !slices.ContainsFunc(filters, func(n *yaml.Node) bool { return find.WasmFilter(find.Get(n, "typed_config")) == found.Owner }) {
+			continue
+		}
+		for _, n := range filters {
+			names = append(names, find.Text(n, "name"))
+		}
+		return names
+	}
+	return nil
+}
+
+// wrong reports an error at a value of the plugin's configuration.
+func (l *Limiter) wrong(subject, path, problem string, args ...any) {
+	l.all = append(l.all, Finding{subject, true, l.found.LineOf(path), path, fmt.Sprintf(problem, args...)})
+}
+
+// warn reports a warning about a value of the file.
+func (l *Limiter) warn(subject string, at *yaml.Node, problem string, args ...any) {
+	l.all = append(l.all, Finding{subject, false, l.around.line(at), "", fmt.Sprintf(problem, args...)})
+}
+
+// surroundings are what the plugin needs of a file.
+type surroundings struct {
+	documents []find.Document
+	of        map[*yaml.Node]*find.Document // the document of each object
+	// bootstrap is a whole configuration of Envoy, a document or in an answer of /config_dump; nil
+	// if there is none.
+	bootstrap *yaml.Node
+	dump      bool // the documents are an answer of /config_dump
+	clusters  map[string]*yaml.Node
+	chains    []*yaml.Node // objects with http_filters, apart from those of clusters
+}
+
+// look reads the documents that a configuration stands in.
+func look(found *find.Found) *surroundings {
+	s := &surroundings{documents: *found.Documents, of: map[*yaml.Node]*find.Document{}, clusters: map[string]*yaml.Node{}}
+	for i := range s.documents {
+		d := &s.documents[i]
+		s.dump = s.dump || find.Get(d.Root, "configs") != nil
+		upstream, partial := map[*yaml.Node]bool{}, map[*yaml.Node]bool{}
+		find.Objects(d.Root, func(n *yaml.Node) {
+			s.of[n] = d
+			if s.bootstrap == nil && find.Get(n, "static_resources") != nil {
+				s.bootstrap = n
+			}
+			if find.Text(n, "operation") == "MERGE" { // Istio's: the rest of the cluster is elsewhere
+				partial[find.Get(n, "value")] = true
+			}
+			name := find.Text(n, "name")
+			if name != "" && !partial[n] && isCluster(n) && s.clusters[name] == nil {
+				s.clusters[name] = n
+				find.Objects(find.Get(n, "typed_extension_protocol_options"), func(o *yaml.Node) { upstream[o] = true })
+			}
+			if find.Get(n, "http_filters") != nil && !upstream[n] {
+				s.chains = append(s.chains, n)
+			}
+		})
+	}
+	return s
+}
+
+// isCluster reports whether an object is a cluster of Envoy: no other object has any of these.
+func isCluster(n *yaml.Node) bool {
+	for _, field := range []string{"load_assignment", "connect_timeout", "typed_extension_protocol_options", "upstream_config", "eds_cluster_config"} {
+		if find.Get(n, field) != nil {
+			return find.Get(n, "http_filters") == nil
+		}
+	}
+	return false
+}
+
+// line is the line in the file of an object.
+func (s *surroundings) line(n *yaml.Node) int {
+	if d := s.of[n]; d != nil {
+		return d.Line(n)
+	}
+	return 1
+}
+
+// complete reports whether all clusters are in the file.
+func (s *surroundings) complete() bool {
+	return s.dump || s.bootstrap != nil && find.Get(s.bootstrap, "dynamic_resources", "cds_config") == nil &&
+		find.Get(s.bootstrap, "dynamic_resources", "ads_config") == nil
+}
+
+// typeOf is the name of a typed_config's type, without what stands before it.
+func typeOf(n *yaml.Node) string {
+	name := find.Text(n, "@type")
+	if strings.HasSuffix(name, "TypedStruct") {
+		name = find.Text(n, "type_url")
+	}
+	return name[strings.LastIndexByte(name, '/')+1:]
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
+)
+
+// accessLog has 1,000 customers of an API within a minute: 500 send 1 request, 400 send 5, 90 send 10,
+// 9 send 20, and one sends 100.
+func accessLog() string {
+	var log strings.Builder
+	begin := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+	for n := range 1000 {
+		requests := 1
+		switch {
+		case n == 999:
+			requests = 100
+		case n >= 990:
+			requests = 20
+		case n >= 900:
+			requests = 10
+		case n >= 500:
+			requests = 5
+		}
+		for i := range requests {
+			at := begin.Add(time.Duration(i)*500*time.Millisecond + time.Duration(n)*time.Microsecond)
+			fmt.Fprintf(&log, "{\"start_time\": %q, \"method\": \"GET\", \"path\": \"/api/x\", \"authority\": \"h\", \"x-api-key\": \"k%d\"}\n", at.Format(time.RFC3339Nano), n)
+		}
+	}
+	return log.String()
+}
+
+// metered is a rule that a log says the limits of.
+func metered(limit int) string {
+	return fmt.Sprintf(`{"rules": [{"name": "per-key", "key": [{"header": "x-api-key"}], "limits": [
+		{"algorithm": "sliding_window_log", "limit": %d, "window": "1m", "name": "minute"},
+		{"algorithm": "gcra", "limit": 1, "window": "1s", "burst": 10, "name": "bucket"},
+		{"algorithm": "fixed_window", "limit": 7, "window": "day", "name": "day"},
+		{"algorithm": "concurrency", "limit": 3, "name": "flight"}]}]}`, limit)
+}
+
+func TestSuggest(t *testing.T) {
+	t.Parallel()
+	log := write(t, "access.log", accessLog())
+	r := execute(t, metered(5), "simulate", "suggest", "per-key", "-c", "-", "--log", log, "-o", "json")
+	got := decode[struct{ Limits []simulate.Suggestion }](t, r).Limits
+	want := []simulate.Suggestion{
+		{Limit: "minute", Algorithm: "sliding_window_log", Window: "1m", Now: 5, Identities: 1000, P50: 1, P90: 5, P99: 10, P999: 20, Max: 100, Suggested: 20},
+		// 2 a second arrive. With a burst of ten times the limit, 2 a second admit any number of them.
+		{Limit: "bucket", Algorithm: "gcra", Window: "1s", Now: 1, Identities: 1000, P50: 1, P90: 1, P99: 1, P999: 2, Max: 2, Suggested: 2},
+		{Limit: "day", Algorithm: "fixed_window", Window: "day:UTC", Now: 7, Identities: 1000, P50: 1, P90: 5, P99: 10, P999: 20, Max: 100, Suggested: 20},
+		{Limit: "flight", Algorithm: "concurrency", Now: 3, Identities: 1000, Why: "a log does not say how long requests are in flight"},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d limits, want %d: %s", len(got), len(want), r.errors)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%+v\nwant %+v", got[i], want[i])
+		}
+	}
+	for _, c := range []struct{ limit, refused int }{{20, 1}, {19, 10}} { // identities that the plugin refuses something
+		alone := strings.Replace(metered(c.limit), metered(c.limit)[strings.Index(metered(c.limit), `,
+		{"algorithm": "gcra"`):strings.Index(metered(c.limit), "]}]}")], "", 1)
+		r := execute(t, alone, "simulate", "-c", "-", "--log", log, "-o", "json")
+		report := decode[simulate.Report](t, r)
+		if want := int64(80 + (c.refused - 1) + (20 - c.limit)); report.Rejected != want {
+			t.Errorf("with a limit of %d %d are rejected, want %d", c.limit, report.Rejected, want)
+		}
+	}
+	few := write(t, "few.log", strings.Join(strings.SplitAfter(accessLog(), "\n")[:100], ""))
+	if r := execute(t, metered(5), "simulate", "suggest", "per-key", "-c", "-", "--log", few); !strings.Contains(r.out, "not enough data: 100 identities (want 1000)") {
+		t.Errorf("%s%s", r.out, r.errors)
+	}
+	if r := execute(t, metered(5), "simulate", "suggest", "nosuch", "-c", "-", "--log", few); r.code != exitUsage {
+		t.Errorf("exit code %d for no rule", r.code)
+	}
+}
+
+// TestSuggestExample runs the example of docs/cli.md.
+func TestSuggestExample(t *testing.T) {
+	t.Parallel()
+	e := readExample(t, "### suggest").with(map[string]string{
+		"plugin.json": write(t, "plugin.json", metered(5)), "access.log": write(t, "access.log", accessLog()),
+	})
+	if r := execute(t, "", e.args...); r.out != e.out {
+		t.Errorf("%s%s\nthe page has\n%s", r.out, r.errors, e.out)
+	}
+}

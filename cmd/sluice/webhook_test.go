@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/webhook"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// admission is a webhook that runs as the command runs it.
+type admission struct {
+	url    string
+	client *http.Client
+	server *webhook.Server
+}
+
+func startWebhook(t *testing.T) *admission {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &webhook.Server{Handler: webhook.New(admit)}
+	s.Cert, s.Key = testenv.Certificate(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	return &admission{"https://" + listener.Addr().String(), &http.Client{Transport: transport, Timeout: 20 * time.Second}, s}
+}
+
+// post sends a body to a path, and returns the answer's code and body.
+func (w *admission) post(t *testing.T, path, kind, body string) (int, string) {
+	t.Helper()
+	response, err := w.client.Post(w.url+path, kind, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// verdict is what a review says.
+type verdict struct {
+	UID      string
+	Allowed  bool
+	Status   struct{ Message string }
+	Warnings []string
+}
+
+// review asks about an object.
+func (w *admission) review(t *testing.T, operation, kind, object, before string) verdict {
+	t.Helper()
+	code, text := w.post(t, "/validate", "application/json", fmt.Sprintf(
+		`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u-1", "kind": {"group": "g", "version": "v", "kind": %q}, "operation": %q, "object": %s, "oldObject": %s}}`,
+		kind, operation, object, before,
+	))
+	var answer struct {
+		APIVersion, Kind string
+		Response         verdict
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || code != http.StatusOK {
+		t.Fatalf("status %d, %s", code, text)
+	}
+	if answer.APIVersion != "admission.k8s.io/v1" || answer.Kind != "AdmissionReview" || answer.Response.UID != "u-1" {
+		t.Errorf("not an answer to this review: %s", text)
+	}
+	return answer.Response
+}
+
+func wasmPlugin(config string) string {
+	return `{"apiVersion": "extensions.istio.io/v1alpha1", "kind": "WasmPlugin", "metadata": {"name": "sluice"}, "spec": {"url": "oci://x/sluice", "pluginConfig": ` + config + `}}`
+}
+
+const (
+	goodPlugin = `{"rules": [{"name": "a", "limits": [` + aLimit + `]}]}`
+	badPlugin  = `{"rules": [{"name": "a", "limits": [{"algorithm": "gcra", "limit": 1, "window": "10x"}]}]}`
+	wrongText  = `sluice: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`
+)
+
+func TestWebhook(t *testing.T) {
+	t.Parallel()
+	w := startWebhook(t)
+	policy := `{"kind": "EnvoyExtensionPolicy", "metadata": {"name": "sluice"}, "spec": {"wasm": [{"name": "sluice", "config": ` + badPlugin + `}]}}`
+	filter := `{"kind": "EnvoyFilter", "metadata": {"name": "x"}, "spec": {"configPatches": [{"applyTo": "HTTP_FILTER", "patch": {"operation": "INSERT_BEFORE", "value":
+		{"name": "sluice", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm", "config": {"name": "sluice",
+		"configuration": {"@type": "type.googleapis.com/google.protobuf.StringValue", "value": ` + quoteJSON(t, badPlugin) + `}}}}}}]}}`
+	merge := `{"kind": "EnvoyFilter", "metadata": {"name": "x"}, "spec": {"configPatches": [{"applyTo": "CLUSTER", "patch": {"operation": "MERGE", "value": {"name": "redis", "connect_timeout": "1s"}}}]}}`
+	for _, c := range []struct {
+		name, operation, kind, object, before string
+		message                               string // "": allowed
+		warning                               string
+	}{
+		{"a right one", "CREATE", "WasmPlugin", wasmPlugin(goodPlugin), "null", "", ""},
+		{"a wrong one", "CREATE", "WasmPlugin", wasmPlugin(badPlugin), "null", wrongText, ""},
+		{"a wrong one in place of a right one", "UPDATE", "WasmPlugin", wasmPlugin(badPlugin), wasmPlugin(goodPlugin), wrongText, ""},
+		{"a wrong one that stays as it was", "UPDATE", "WasmPlugin", strings.Replace(wasmPlugin(badPlugin), `"name": "sluice"}`, `"name": "sluice", "labels": {}}`, 1), wasmPlugin(badPlugin), "", ""},
+		{"a wrong one that goes", "DELETE", "WasmPlugin", "null", wasmPlugin(badPlugin), "", ""},
+		{"Envoy Gateway", "CREATE", "EnvoyExtensionPolicy", policy, "null", wrongText, ""},
+		{"an EnvoyFilter", "CREATE", "EnvoyFilter", filter, "null", wrongText, ""},
+		{"an EnvoyFilter about something else", "CREATE", "EnvoyFilter", merge, "null", "", ""},
+		{"another kind", "CREATE", "Gateway", wasmPlugin(badPlugin), "null", "", ""},
+		{"another plugin", "CREATE", "WasmPlugin", `{"kind": "WasmPlugin", "metadata": {"name": "waf"}, "spec": {"url": "oci://waf", "pluginConfig": {"rules": ["x"]}}}`, "null", "", ""},
+		{"a control that YAML does not take", "CREATE", "WasmPlugin", strings.Replace(wasmPlugin(badPlugin), `"oci://x`, "\"oci://\u007f", 1), "null", wrongText, ""},
+		{"no variable for the password", "CREATE", "WasmPlugin", wasmPlugin(`{"redis": {"cluster": "r", "password_env": "PW"}, ` + goodPlugin[1:]), "null", `sluice: redis.password_env: the plugin is not given the environment variable "PW"`, ""},
+		{"a warning", "CREATE", "WasmPlugin", wasmPlugin(`{"rules": [{"name": "all", "exempt": true}, {"name": "a", "limits": [` + aLimit + `]}]}`), "null", "", `sluice: rules[1]: rule "a" is never reached`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			v := w.review(t, c.operation, c.kind, c.object, c.before)
+			if v.Allowed != (c.message == "") {
+				t.Errorf("allowed: %t", v.Allowed)
+			}
+			if !strings.Contains(v.Status.Message, c.message) {
+				t.Errorf("message %s\nwant %s", v.Status.Message, c.message)
+			}
+			if got := strings.Join(v.Warnings, "\n"); !strings.HasPrefix(got, c.warning) || (got != "") != (c.warning != "") {
+				t.Errorf("warnings %s\nwant %s", got, c.warning)
+			}
+		})
+	}
+}
+
+func quoteJSON(t *testing.T, text string) string {
+	t.Helper()
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(quoted)
+}
+
+// wholes complete the parts in plugin/config/testdata/invalid to configurations.
+var wholes = map[string]string{
+	"config":    `%s`,
+	"fields":    `{"rules": [{"name": "r", "limits": [` + aLimit + `]}], %s`,
+	"rule":      `{"rules": [%s]}`,
+	"limits":    `{"rules": [{"name": "r", "limits": %s}]}`,
+	"limit":     `{"rules": [{"name": "r", "limits": [%s]}]}`,
+	"match":     `{"rules": [{"name": "r", "limits": [` + aLimit + `], "match": %s}]}`,
+	"component": `{"rules": [{"name": "r", "limits": [` + aLimit + `], "key": [%s]}]}`,
+	"penalty":   `{"rules": [{"name": "r", "limits": [` + aLimit + `], "penalty": %s}]}`,
+	"settle":    `{"rules": [{"name": "r", "limits": [` + aLimit + `], "settle": %s}]}`,
+	"cost":      `{"rules": [{"name": "r", "limits": [` + aLimit + `], "cost": %s}]}`,
+}
+
+// wholeExampleOf is the configuration that an example is a part of.
+func wholeExampleOf(t *testing.T, example map[string]json.RawMessage) string {
+	t.Helper()
+	for kind, format := range wholes {
+		part, ok := example[kind]
+		switch {
+		case ok && kind == "fields":
+			return fmt.Sprintf(format, strings.TrimPrefix(string(part), "{"))
+		case ok:
+			return fmt.Sprintf(format, part)
+		}
+	}
+	t.Fatalf("what is %v?", example)
+	return ""
+}
+
+// TestWebhookRefusesAllMistakes puts every configuration that the tests of the parser know as wrong
+// into a WasmPlugin. The webhook must refuse it with the words of validate.
+func TestWebhookRefusesAllMistakes(t *testing.T) {
+	t.Parallel()
+	w := startWebhook(t)
+	files, err := filepath.Glob(filepath.Join(testenv.Root(t), "plugin/config/testdata/invalid/*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var examples []map[string]json.RawMessage
+		if err := json.Unmarshal(text, &examples); err != nil {
+			t.Fatal(err)
+		}
+		for _, example := range examples {
+			config := wholeExampleOf(t, example)
+			count++
+			object := wasmPlugin(config)
+			v := w.review(t, "CREATE", "WasmPlugin", object, "null")
+			r := execute(t, object, "validate", "-")
+			if v.Allowed != (r.code == exitDone) {
+				t.Errorf("allowed: %t, validate exits with %d: %s", v.Allowed, r.code, config)
+			}
+			for line := range strings.Lines(r.out) {
+				_, said, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "-:")), ": ")
+				if r.code != exitDone && !strings.HasPrefix(said, "note: ") && !strings.Contains(v.Status.Message+strings.Join(v.Warnings, "\n"), strings.TrimPrefix(said, "warning: ")) {
+					t.Errorf("%s\nvalidate says %s", v.Status.Message, said)
+				}
+			}
+		}
+	}
+	if count < 300 {
+		t.Errorf("only %d configurations", count)
+	}
+}
+
+// TestWebhookServes looks at everything but reviews.
+func TestWebhookServes(t *testing.T) {
+	t.Parallel()
+	w := startWebhook(t)
+	for _, c := range []struct {
+		name, kind, body string
+		code             int
+	}{
+		{"not JSON", "application/json", "x", http.StatusBadRequest},
+		{"another type", "text/plain", "{}", http.StatusUnsupportedMediaType},
+		{"another object", "application/json", `{"kind": "Pod"}`, http.StatusBadRequest},
+		{"no request", "application/json", `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`, http.StatusBadRequest},
+		{"too large", "application/json", `{"kind": "` + strings.Repeat("x", 9<<20) + `"}`, http.StatusRequestEntityTooLarge},
+	} {
+		if code, text := w.post(t, "/validate", c.kind, c.body); code != c.code {
+			t.Errorf("%s: %d %s, want %d", c.name, code, text, c.code)
+		}
+	}
+	w.review(t, "CREATE", "WasmPlugin", wasmPlugin(badPlugin), "null")
+	w.review(t, "CREATE", "WasmPlugin", wasmPlugin(goodPlugin), "null")
+	for path, want := range map[string]string{"/healthz": "ok\n", "/metrics": "{result=\"allowed\"} 1\nsluice_webhook_reviews_total{result=\"refused\"} 1\nsluice_webhook_reviews_total{result=\"error\"} 5\n"} {
+		response, err := w.client.Get(w.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if !strings.HasSuffix(string(text), want) {
+			t.Errorf("%s: %s, want %s", path, text, want)
+		}
+	}
+}
+
+// TestWebhookCertificate changes the files in place: to a pair that is half written, then to a new one.
+func TestWebhookCertificate(t *testing.T) {
+	t.Parallel()
+	w := startWebhook(t)
+	serial := func() []byte {
+		connection, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		return connection.ConnectionState().PeerCertificates[0].Raw
+	}
+	first := serial()
+	cert, key := testenv.NewAuthority(t).Issue("webhook", "spiffe://x/webhook")
+	replace := func(from, to string) {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(cert, w.server.Cert)
+	if !bytes.Equal(serial(), first) {
+		t.Error("a certificate without its key is in use")
+	}
+	replace(key, w.server.Key)
+	if bytes.Equal(serial(), first) {
+		t.Error("the new certificate is not in use")
+	}
+	r := execute(t, "", "webhook", "--addr", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere")
+	if r.code != exitUsage || !strings.Contains(r.errors, "/nowhere") {
+		t.Errorf("without a certificate: exit code %d, %s", r.code, r.errors)
+	}
+}

@@ -1,0 +1,118 @@
+package deploy_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/deploy"
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func parse(t *testing.T, text string) *envoyconf.Config {
+	t.Helper()
+	c, err := envoyconf.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// fields are the format of the access log that docs/observability.md shows.
+func fields(t *testing.T) any {
+	t.Helper()
+	_, rest, _ := strings.Cut(read(t, "docs/observability.md"), "```yaml\nlog_format:\n")
+	block, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("docs/observability.md has no log_format")
+	}
+	return parse(t, "log_format:\n"+block).Get("log_format/json_format")
+}
+
+// TestOneSource: the labels of the metrics are those of envoy.yaml, and the fields of the
+// access log those of docs/observability.md, in everything that is deployed.
+func TestOneSource(t *testing.T) {
+	t.Parallel()
+	labels := parse(t, read(t, "envoy.yaml")).Get("stats_config")
+	log := fields(t)
+	const format = envoyconf.ConnectionManager + "/access_log/0/typed_config/log_format/json_format"
+	type copied struct {
+		what      string
+		got, want any
+	}
+	var copies []copied
+	names, err := fs.Glob(deploy.Files, "envoy/*.yaml")
+	if err != nil || len(names) < 7 {
+		t.Fatalf("%d files in deploy/envoy, %v", len(names), err)
+	}
+	for _, name := range append(names, "relay/limiter.yaml") {
+		c := parse(t, read(t, path.Join("deploy", name)))
+		copies = append(
+			copies,
+			copied{name + ": stats_config", c.Get("stats_config"), labels},
+			copied{name + ": log", c.Get(format), log},
+		)
+	}
+	const bootstrap, proxy = "istio/bootstrap/bootstrap.yaml", "envoy-gateway/proxy.yaml"
+	merged := parse(t, parse(t, read(t, "deploy/"+bootstrap)).Get("data/custom_bootstrap.json").(string))
+	merged.Delete("stats_config/stats_matcher")
+	gateway := parse(t, read(t, "deploy/"+proxy))
+	copies = append(
+		copies,
+		copied{bootstrap, merged.Get("stats_config"), labels},
+		copied{proxy + ": bootstrap", parse(t, gateway.Get("spec/bootstrap/value").(string)).Get("stats_config"), labels},
+		copied{proxy + ": log", gateway.Get("spec/telemetry/accessLog/settings/0/format/json"), log},
+	)
+	for _, context := range []string{"0", "1"} {
+		const patch = "/patch/value/typed_config/access_log/0/typed_config/log_format/json_format"
+		filter := parse(t, read(t, "deploy/istio/log/log.yaml"))
+		copies = append(copies, copied{"istio/log, " + context, filter.Get("spec/configPatches/" + context + patch), log})
+	}
+	for _, c := range copies {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("deploy/%s is\n%v, want\n%v", c.what, c.got, c.want)
+		}
+	}
+}
+
+// user is the ACL user that a file describes in its first lines.
+func user(t *testing.T, name string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(read(t, name), "ACL SETUSER ")
+	line, _, _ := strings.Cut(rest, "\n")
+	return line
+}
+
+// TestOneUser: a relay needs the same rights in Redis as a limiter that asks Redis itself.
+func TestOneUser(t *testing.T) {
+	t.Parallel()
+	if direct, relay := user(t, "deploy/envoy/tls-acl.yaml"), user(t, "deploy/relay/relay.yaml"); direct == "" || relay != direct {
+		t.Errorf("the relay's user is %q, that of tls-acl.yaml %q", relay, direct)
+	}
+}
+
+// TestOneRelay: the relay in Kubernetes is that of relay.yaml, but for what the mesh does.
+func TestOneRelay(t *testing.T) {
+	t.Parallel()
+	plain, inPod := parse(t, read(t, "deploy/relay/relay.yaml")), parse(t, read(t, "deploy/relay/kubernetes/config.yaml"))
+	envoytest.Plain(plain)
+	text, ok := inPod.Get("data/envoy.yaml").(string)
+	if got, want := parse(t, text), plain; !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("the relay in Kubernetes is\n%v, want\n%v", got, want)
+	}
+}

@@ -1,0 +1,187 @@
+package relay_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// clients send requests one after the other, so that as many are in flight at most.
+const clients = 8
+
+// inUse are two relays of which the first has the limiter's stream.
+func inUse(t *testing.T, a, b *envoytest.Envoy) (used, other *envoytest.Envoy) {
+	t.Helper()
+	const active = "http.relay.downstream_rq_active"
+	if a.Stats(active)[active] == 0 {
+		a, b = b, a
+	}
+	if a.Stats(active)[active] == 0 {
+		t.Fatal("neither relay has the stream")
+	}
+	return a, b
+}
+
+// TestKillOneOfTwo: what was in flight fails, and nothing more.
+func TestKillOneOfTwo(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
+	l := startLoad(t, startLimiter(t, "2s", a.Addr, b.Addr), clients)
+	for round := range 6 {
+		l.await(t, 200)
+		used, _ := inUse(t, a, b)
+		failed := l.failed.Load()
+		used.Kill()
+		l.await(t, 200)
+		if n := l.failed.Load() - failed; n > clients {
+			t.Errorf("round %d: %d requests were not decided, want at most the %d in flight", round, n, clients)
+		}
+		used.Restart()
+	}
+}
+
+// TestDrainOneOfTwo: a relay that ends in good order costs what was in flight at most.
+func TestDrainOneOfTwo(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
+	l := startLoad(t, startLimiter(t, "2s", a.Addr, b.Addr), clients)
+	l.await(t, 200)
+	used, _ := inUse(t, a, b)
+	drain(t, used)
+	l.await(t, 200)
+	if failed := l.failed.Load(); failed != 0 {
+		t.Errorf("%d requests were not decided while the relay drained", failed)
+	}
+	used.Stop()
+	l.await(t, 200)
+	if failed := l.failed.Load(); failed > clients {
+		t.Errorf("%d requests were not decided, want at most the %d in flight", failed, clients)
+	}
+}
+
+// drain does what the preStop hook of the Deployment does, but for the wait at its end.
+func drain(t *testing.T, relay *envoytest.Envoy) {
+	t.Helper()
+	text, err := os.ReadFile("kubernetes/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := envoyconf.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	for _, arg := range c.Get("spec/template/spec/containers/0/lifecycle/preStop/exec/command").([]any) {
+		args = append(args, strings.NewReplacer("127.0.0.1/9901", strings.Replace(strings.TrimPrefix(relay.Admin, "http://"), ":", "/", 1), "sleep 15", "").Replace(arg.(string)))
+	}
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "200 OK") {
+		t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+}
+
+// TestRedisDropsRelays: Redis closes its clients' connections behind the relay.
+func TestRedisDropsRelays(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	relay := envoytest.NewRelay(t, server.Addr, nil)
+	e := startLimiter(t, "2s", relay.Addr)
+	l := startLoad(t, e, clients)
+	for range 5 {
+		l.await(t, 200)
+		failed := l.failed.Load()
+		if err := server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+			t.Fatal(err)
+		}
+		l.await(t, 200)
+		if n := l.failed.Load() - failed; n > clients {
+			t.Errorf("%d requests were not decided, want at most the %d in flight", n, clients)
+		}
+	}
+}
+
+// TestRedisBack: a Redis that was away decides again, through a relay that stayed.
+func TestRedisBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	relay := envoytest.NewRelay(t, server.Addr, nil)
+	e := startLimiter(t, "100ms", relay.Addr)
+	server.Kill()
+	for range 3 {
+		if err := decided(e); err == nil || !strings.Contains(err.Error(), "503") {
+			t.Fatalf("without Redis: %v, want status 503", err)
+		}
+	}
+	server.Restart()
+	l := startLoad(t, e, 1)
+	l.await(t, 50)
+	began := time.Now()
+	l.await(t, 50)
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("50 requests took %v", took)
+	}
+}
+
+// TestRelayAddedLater: streams rotate, so that a relay that was not there when they began gets
+// its share, and no request notices.
+func TestRelayAddedLater(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
+	b.Kill()
+	e := envoytest.Start(t, envoytest.Options{
+		Plugin: strings.Replace(fmt.Sprintf(plugin, "5s"), `"cluster": "redis"`, `"cluster": "redis", "max_stream_age": "1s"`, 1),
+		Redis:  []string{a.Addr}, Quiet: true, Workers: 4, Upstream: envoytest.NewUpstream(t, nil).Addr,
+		Edit: func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", a.Addr, b.Addr) },
+	})
+	testenv.Wait(t, patience, func() error { return decided(e) })
+	l := startLoad(t, e, clients)
+	l.await(t, 200)
+	before := l.failed.Load()
+	b.Restart()
+	const opened, active = "http.relay.downstream_rq_total", "http.relay.downstream_rq_active"
+	testenv.Wait(t, patience, func() error {
+		if n := b.Stats(opened)[opened]; n < 3 {
+			return fmt.Errorf("the relay that came later has had %d streams", n)
+		}
+		return nil
+	})
+	l.await(t, 200)
+	l.stop()
+	if failed := l.failed.Load() - before; failed != 0 {
+		t.Errorf("%d requests were not decided while streams rotated", failed)
+	}
+	// One stream for each worker that asks, and another while it is replaced.
+	if n := a.Stats(active)[active] + b.Stats(active)[active]; n > 8 {
+		t.Errorf("%d streams are open, want no more than two for each of 4 workers", n)
+	}
+}
+
+// TestRefusedPath: a cluster that leads to something else than a relay is named in the log.
+func TestRefusedPath(t *testing.T) {
+	t.Parallel()
+	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, func(c *envoyconf.Config) {
+		c.Set("static_resources/listeners/relay/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes/0/match/path", "/other")
+	})
+	e := envoytest.Start(t, envoytest.Options{
+		Plugin: fmt.Sprintf(plugin, "1s"), Redis: []string{relay.Addr}, Workers: 1, Upstream: envoytest.NewUpstream(t, nil).Addr,
+		Edit: func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", relay.Addr) },
+	})
+	testenv.Wait(t, patience, func() error {
+		_ = decided(e)
+		if !strings.Contains(e.Log(), "no such route at the relay") {
+			return fmt.Errorf("the log does not say so")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,79 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/promtest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// info is a number that a Redis says of itself.
+func info(t *testing.T, client *redis.Client, section, name string) int {
+	t.Helper()
+	text, err := client.Info(t.Context(), section).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(text, "\n"+name+":")
+	n, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
+	if err != nil {
+		t.Fatalf("%s of INFO %s: %v", name, section, err)
+	}
+	return n
+}
+
+// TestRedisHealth fills a Redis until it evicts keys: an alert is raised, and the log warns,
+// each once for all workers.
+func TestRedisHealth(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-random")
+	client := server.Client()
+	used := info(t, client, "memory", "used_memory")
+	const room = 2 << 20
+	if err := client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(used+room)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	e := envoytest.Start(t, envoytest.Options{
+		Workers: 2,
+		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [
+			{"name": "r", "overrides": true, "limits": [{` + ever + `, "limit": 1000000}]}]}`,
+		Redis: []string{server.Addr}, Upstream: envoytest.NewUpstream(t, nil).Addr,
+	})
+	s := &scene{Envoy: e, redis: server, client: newClient(t)}
+	s.prometheus = promtest.Start(t, strings.TrimPrefix(e.Admin, "http://"))
+	load, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.client.load(load, e.URL+"/") }()
+	defer func() { stop(); <-ended }()
+	s.until(t, `sluice_redis_evicted_keys_total{redis="redis"} == 0`)
+	s.until(t, fmt.Sprintf(`sluice_redis_memory_bytes{redis="redis",kind="max"} == %d`, used+room))
+	s.fill(t, client, 4*room)
+	s.prometheus.ExpectAlert("SluiceRedisEvicts")
+	s.prometheus.ExpectAlert("SluiceRedisMemory")
+	s.until(t, `sluice_redis_memory_bytes{kind="used"} > 1e6`)
+	s.until(t, `sluice_redis_keys{redis="redis"} > 10`)
+	s.await(t, expectation{`sluice_redis_evicted_keys_total`, []string{"redis"}, map[string]int{"redis": info(t, client, "stats", "evicted_keys")}})
+	for _, want := range []string{`redis "redis" has evicted `, `redis "redis" uses `} {
+		testenv.Same(t, "how often the log says that "+want, strings.Count(s.Log(), want), 1)
+	}
+	testenv.Same(t, "workers that warn of the policy", strings.Count(s.Log(), `redis "redis" may evict overrides: its maxmemory-policy is allkeys-random`), 2)
+}
+
+// fill writes so many bytes in keys of 16 KB.
+func (s *scene) fill(t *testing.T, client *redis.Client, bytes int) {
+	t.Helper()
+	value := strings.Repeat("x", 16<<10)
+	for n := range bytes / len(value) {
+		if err := client.Set(t.Context(), fmt.Sprint("other:", n), value, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package promtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Dashboard is what the tests read of deploy/grafana/sluice.json.
+// https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
+type Dashboard struct {
+	Title       string
+	Panels      []Panel
+	Annotations struct{ List []struct{ Name, Expr string } }
+	Templating  struct {
+		List []struct{ Name, Type, Definition string }
+	}
+}
+
+// Panel is one picture of the dashboard, made of its targets' queries.
+type Panel struct {
+	ID          int
+	Type, Title string
+	Description string
+	GridPos     struct{ X, Y, W, H int }
+	Targets     []struct{ Expr, LegendFormat string }
+	FieldConfig struct {
+		Defaults struct {
+			Unit   string
+			Custom struct{ Stacking struct{ Mode string } }
+		}
+	}
+}
+
+// ReadDashboard reads the shipped dashboard.
+func ReadDashboard(t testing.TB) *Dashboard {
+	t.Helper()
+	text, err := os.ReadFile(Deployed(t, "grafana", "sluice.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := new(Dashboard)
+	if err := json.Unmarshal(text, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Interpolate sets Grafana's variables, as with "All" chosen.
+func Interpolate(expr, rateInterval string) string {
+	return strings.NewReplacer("$job", ".*", "$instance", ".*", "$rule", ".*",
+		"$__rate_interval", rateInterval, "$__interval", rateInterval).Replace(expr)
+}
+
+// queries are those of every panel and annotation, by their titles. Of annotations it is
+// what they compare with zero, which has data while nothing happens.
+func (d *Dashboard) queries() (all []question) {
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			all = append(all, question{"panel " + p.Title, Interpolate(target.Expr, "1m")})
+		}
+	}
+	for _, a := range d.Annotations.List {
+		all = append(all, question{"annotation " + a.Name, strings.TrimSuffix(Interpolate(a.Expr, "1m"), " > 0")})
+	}
+	return all
+}
+
+// variables returns what lacks values to choose from: those that
+// label_values(<query>, <label>) stands for.
+func (p *Prometheus) variables(d *Dashboard) (wrong []string) {
+	for _, v := range d.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		arguments := strings.TrimSuffix(strings.TrimPrefix(v.Definition, "label_values("), ")")
+		comma := strings.LastIndex(arguments, ", ")
+		if comma < 0 {
+			wrong = append(wrong, fmt.Sprintf("variable %s: %s is not label_values", v.Name, v.Definition))
+			continue
+		}
+		values, err := p.Values(Interpolate(arguments[:comma], ""), arguments[comma+2:])
+		if _, empty := values[""]; err != nil || len(values) == 0 || empty {
+			wrong = append(wrong, fmt.Sprintf("variable %s: values %v, %v", v.Name, values, err))
+		}
+	}
+	return wrong
+}

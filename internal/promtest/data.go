@@ -1,0 +1,161 @@
+package promtest
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// question is an expression that should have data, and who asks it.
+type question struct{ asker, expr string }
+
+// Everything is a configuration of the plugin, with Redis in a cluster, that has every
+// metric: each query and each alert can have data from it. Every request uses it.
+const Everything = `{"redis": {"cluster": "redis", "timeout": "10s"},
+	"top_offenders": {"size": 10, "interval": "1s"},
+	"rules": [
+		{"name": "per-key", "limits": [{"name": "an-hour", "algorithm": "fixed_window", "limit": 3, "window": "1h"}]},
+		{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]},
+		{"name": "in_flight", "limits": [{"algorithm": "concurrency", "limit": 100}]}
+	]}`
+
+// Alone is Everything without Redis.
+const Alone = `{"top_offenders": {"size": 10, "interval": "1s"},
+	"rules": [
+		{"name": "per-key", "limits": [{"name": "an-hour", "algorithm": "fixed_window", "limit": 3, "window": "1h"}]},
+		{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}
+	]}`
+
+// OfRedis are the metrics that a configuration without Redis does not have.
+var OfRedis = regexp.MustCompile(`sluice_(redis|deny_cache|lease|slots|overrides|in_flight)_`)
+
+// ExpectData waits until every query of the dashboard has data, and what every alert
+// compares and every recording rule records. Before each look it sends traffic. It does
+// not ask for expressions that name a metric of without.
+func (p *Prometheus) ExpectData(traffic func(), without *regexp.Regexp) {
+	p.t.Helper()
+	testenv.Wait(p.t, Limit, func() error {
+		traffic()
+		return errors.Join(p.dashboardData(without), p.ruleData(without))
+	})
+}
+
+// ExpectLabels expects the metrics of Everything to have their labels, with a rule and a
+// limit of it named as given.
+func (p *Prometheus) ExpectLabels(rule, limit string) {
+	p.t.Helper()
+	for _, expr := range []string{
+		fmt.Sprintf(`sluice_rule_requests_total{rule=%q,outcome="limited"} > 0`, rule),
+		fmt.Sprintf(`sluice_over_limit_total{rule=%q,limit=%q} > 0`, rule, limit),
+		fmt.Sprintf(`sluice_near_limit_total{rule=%q,limit=%q}`, rule, limit),
+		`sluice_requests_total{outcome="limited",rule=""} > 0`,
+		`sluice_top_offenders_rejections{rank="10"}`,
+	} {
+		if found, err := p.Query(expr); err != nil || len(found) != 1 {
+			p.t.Errorf("%s: %v, %v; want one", expr, found, err)
+		}
+	}
+}
+
+// ExpectAlert waits until an alert is pending or firing.
+func (p *Prometheus) ExpectAlert(name string) {
+	p.t.Helper()
+	testenv.Wait(p.t, Limit, func() error {
+		alerts, err := p.Rules("alert")
+		if err != nil {
+			return err
+		}
+		if a := alerts[name]; a.State != "pending" && a.State != "firing" {
+			return fmt.Errorf("%s is %q (%s): %s", name, a.State, a.LastError, a.Query)
+		}
+		return nil
+	})
+}
+
+// ExpectDashboard expects every query of the dashboard to have data.
+func (p *Prometheus) ExpectDashboard(t testing.TB) {
+	t.Helper()
+	if err := p.dashboardData(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func (p *Prometheus) dashboardData(without *regexp.Regexp) error {
+	d := ReadDashboard(p.t)
+	wrong := p.variables(d)
+	questions := d.queries()
+	if len(questions) < 25 {
+		wrong = append(wrong, fmt.Sprintf("the dashboard has %d queries", len(questions)))
+	}
+	for _, q := range questions {
+		if strings.Contains(q.expr, "$") {
+			wrong = append(wrong, fmt.Sprintf("%s: %s has a variable that is not known", q.asker, q.expr))
+		}
+		if without != nil && without.MatchString(q.expr) {
+			continue
+		}
+		if found, err := p.Query(q.expr); err != nil || len(found) == 0 {
+			wrong = append(wrong, fmt.Sprintf("%s: %s: %d results, %v", q.asker, q.expr, len(found), err))
+		}
+	}
+	return joined(wrong)
+}
+
+// comparison is an operator that lets only those series through for which it holds; with
+// "bool" it tells of each whether it does.
+// https://prometheus.io/docs/prometheus/latest/querying/operators/#comparison-binary-operators
+var (
+	comparison = regexp.MustCompile(`\s(==|!=|>=|<=|>|<)\s`)
+	absence    = regexp.MustCompile(`^absent\((.*)\)$`)
+)
+
+// inner is what an alert's expression looks at: it has series whether the alert is raised
+// or not.
+func inner(expr string) string {
+	return comparison.ReplaceAllString(absence.ReplaceAllString(expr, "$1"), " $1 bool ")
+}
+
+func (p *Prometheus) ruleData(without *regexp.Regexp) error {
+	alerts, err := p.Rules("alert")
+	if err != nil {
+		return err
+	}
+	records, err := p.Rules("record")
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	if len(alerts) < 16 || len(records) < 8 {
+		wrong = append(wrong, fmt.Sprintf("%d alerts and %d recording rules were loaded", len(alerts), len(records)))
+	}
+	var questions []question
+	for name, a := range alerts {
+		if a.Health != "ok" {
+			wrong = append(wrong, fmt.Sprintf("%s: health %q: %s", name, a.Health, a.LastError))
+		}
+		questions = append(questions, question{"alert " + name, inner(a.Query)})
+	}
+	for name := range records {
+		questions = append(questions, question{"recording rule", name})
+	}
+	for _, q := range questions {
+		if without != nil && without.MatchString(q.expr) {
+			continue
+		}
+		if found, err := p.evaluate(q.expr); err != nil || len(found) == 0 {
+			wrong = append(wrong, fmt.Sprintf("%s: %s: %d results, %v", q.asker, q.expr, len(found), err))
+		}
+	}
+	return joined(wrong)
+}
+
+func joined(wrong []string) error {
+	if len(wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, "\n"))
+}

@@ -1,0 +1,184 @@
+// Package promtest runs a real Prometheus with the configuration, the rules and the
+// dashboard of deploy/, for tests of what operators see.
+package promtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// Limit bounds the wait for a condition, on a machine under load.
+const Limit = 60 * time.Second
+
+// Interval is how often the tests' Prometheus scrapes, and evaluates rules.
+const Interval = 500 * time.Millisecond
+
+// Deployed is the path of a file of deploy/.
+func Deployed(t testing.TB, parts ...string) string {
+	t.Helper()
+	return filepath.Join(append([]string{testenv.Root(t), "deploy"}, parts...)...)
+}
+
+// Prometheus is a running Prometheus.
+type Prometheus struct {
+	t   testing.TB
+	url string
+}
+
+// Start runs a Prometheus with the shipped configuration and rules, but
+// for the target and the intervals.
+func Start(t testing.TB, target string) *Prometheus {
+	t.Helper()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yaml")
+	if err := os.WriteFile(config, scrapeConfig(t, target), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t))
+	process := testenv.Run(t, nil, testenv.Tool(t, "prometheus"), "--config.file", config,
+		"--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", addr, "--log.level", "warn")
+	p := &Prometheus{t: t, url: "http://" + addr}
+	testenv.Wait(t, Limit, func() error {
+		select {
+		case <-process.Exited():
+			t.Fatal("prometheus ended at its start")
+		default:
+		}
+		resp, err := http.Get(p.url + "/-/ready")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("/-/ready: %s", resp.Status)
+		}
+		return nil
+	})
+	return p
+}
+
+// scrapeConfig is deploy/prometheus/prometheus.yaml with the test's changes.
+func scrapeConfig(t testing.TB, target string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(Deployed(t, "prometheus", "prometheus.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Global  map[string]string `yaml:"global"`
+		Rules   []string          `yaml:"rule_files"`
+		Scrapes []map[string]any  `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	for name := range c.Global {
+		c.Global[name] = Interval.String()
+	}
+	for i, name := range c.Rules {
+		c.Rules[i] = Deployed(t, "prometheus", name)
+	}
+	c.Scrapes[0]["static_configs"] = []any{map[string]any{"targets": []string{target}}}
+	if text, err = yaml.Marshal(c); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// get reads one answer of the API.
+// https://prometheus.io/docs/prometheus/latest/querying/api/
+func (p *Prometheus) get(path string, params url.Values, data any) error {
+	resp, err := http.Get(p.url + path + "?" + params.Encode())
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("%s: %s: %w", path, resp.Status, err)
+	}
+	if answer.Status != "success" {
+		return fmt.Errorf("%s: %s", path, answer.Error)
+	}
+	return nil
+}
+
+// Series is one result of a query: its labels, and its values.
+type Series struct {
+	Metric map[string]string
+	Value  Point
+	Values []Point
+}
+
+// Point is a value at a Unix time in seconds.
+type Point struct{ At, Value float64 }
+
+func (p *Point) UnmarshalJSON(text []byte) error {
+	var pair [2]any
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return err
+	}
+	at, _ := pair[0].(float64)
+	value, _ := pair[1].(string)
+	parsed, err := strconv.ParseFloat(value, 64)
+	*p = Point{at, parsed}
+	return err
+}
+
+// Query evaluates an expression now. What is no number is left out.
+func (p *Prometheus) Query(expr string) (found []Series, err error) {
+	all, err := p.evaluate(expr)
+	for _, s := range all {
+		if !math.IsNaN(s.Value.Value) {
+			found = append(found, s)
+		}
+	}
+	return found, err
+}
+
+func (p *Prometheus) evaluate(expr string) ([]Series, error) {
+	var data struct{ Result []Series }
+	if err := p.get("/api/v1/query", url.Values{"query": {expr}}, &data); err != nil {
+		return nil, fmt.Errorf("%s: %w", expr, err)
+	}
+	return data.Result, nil
+}
+
+// Values evaluates an expression now, by the values of some labels: "api.v1 limited".
+func (p *Prometheus) Values(expr string, labels ...string) (map[string]int, error) {
+	found, err := p.Query(expr)
+	values := map[string]int{}
+	for _, s := range found {
+		key := ""
+		for _, label := range labels {
+			key += " " + s.Metric[label]
+		}
+		values[key[min(1, len(key)):]] += int(s.Value.Value)
+	}
+	return values, err
+}
+
+// During evaluates an expression from one time to another.
+func (p *Prometheus) During(expr string, from, to time.Time) (found []Series, err error) {
+	seconds := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
+	var data struct{ Result []Series }
+	err = p.get("/api/v1/query_range", url.Values{
+		"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {Interval.String()},
+	}, &data)
+	return data.Result, err
+}

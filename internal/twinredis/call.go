@@ -1,0 +1,210 @@
+package twinredis
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Call is one script that has run.
+type Call struct {
+	Kind    Kind
+	Limits  *rule.LimitSet // of a check or refund
+	Plan    *algo.Plan     // with the sizes that the call brought
+	Tag     []byte
+	Nonce   int64   // of the slots; 0 if there are none
+	Costs   []int64 // of each limit: charged, or in a refund given back, or, below 0, owed
+	Allowed bool    // of a check: everything was charged
+	// ChargedMicros is when a refund's charge was made.
+	ChargedMicros int64
+	AtMicros      int64
+}
+
+const (
+	wrongArguments = "-ERR twinredis: nobody sends such arguments\r\n"
+)
+
+// arguments are those of a check or refund.
+type arguments struct {
+	costs  []int64
+	nonce  int64
+	limits []string // of all limits, as set.args
+	rest   []string
+}
+
+// parse reads the arguments of a plan's call.
+func parse(p *algo.Plan, args [][]byte) (a arguments, ok bool) {
+	at, ok := 0, true
+	next := func() string {
+		if at++; at > len(args) {
+			ok = false
+			return ""
+		}
+		return string(args[at-1])
+	}
+	for i := range p.Limits() {
+		cost, err := strconv.ParseInt(next(), 10, 64)
+		ok = ok && err == nil
+		a.costs = append(a.costs, cost)
+		if p.TakesNonce(i) {
+			a.nonce, _ = strconv.ParseInt(next(), 10, 64)
+		}
+		for range p.NumArgs(i) {
+			a.limits = append(a.limits, next())
+		}
+	}
+	for ok && at < len(args) {
+		a.rest = append(a.rest, next())
+	}
+	return a, ok
+}
+
+// run runs a script on keys.
+func (s *Server) run(dst []byte, f *script, keys, args [][]byte, nowMicros int64) []byte {
+	if f.kind == Release || f.kind == Renew {
+		return s.slots(dst, f, keys[0], args, nowMicros)
+	}
+	a, ok := parse(f.sets[0].Plan, args) // all sets of a script have the same shape
+	if !ok || f.kind == Check && len(a.rest) < f.sets[0].Plan.NumTermArgs() || f.kind == Refund && len(a.rest) == 0 {
+		return append(dst, wrongArguments...)
+	}
+	t, plan := f.plan(keys, a.limits, a.rest)
+	if t == nil {
+		return append(dst, wrongArguments...)
+	}
+	s.call = Call{
+		Kind: f.kind, Limits: t.LimitSet, Plan: plan, Tag: tagOf(keys[0]),
+		Nonce: a.nonce, Costs: a.costs, AtMicros: nowMicros,
+	}
+	if f.kind == Refund {
+		return s.refund(dst, keys[:len(t.Limits)], &a)
+	}
+	return s.check(dst, keys, &a)
+}
+
+// tell tells of the call that has run.
+func (s *Server) tell() {
+	if s.Ran != nil {
+		s.Ran(&s.call)
+	}
+}
+
+// check decides, and charges.
+func (s *Server) check(dst []byte, keys [][]byte, a *arguments) []byte {
+	c := &s.call
+	now, limits := c.AtMicros, keys[:len(c.Plan.Limits())]
+	if c.Plan.OtherTime(now) {
+		return appendIntegers(dst, now)
+	}
+	terms := s.terms(c.Plan, keys[len(limits):], a.rest, now)
+	if terms.before(len(limits) > 0) {
+		return appendIntegers(dst, terms.reply...)
+	}
+	states := s.load(limits, now)
+	changed := c.Plan.Rebase(states, now)
+	out := s.out[:len(limits)]
+	c.Allowed = c.Plan.DecideAs(a.nonce, states, now, a.costs, out)
+	if c.Allowed || changed {
+		s.save(c.Plan, limits, states)
+	}
+	earned := terms.after(c.Allowed)
+	s.tell()
+	if len(limits) == 0 {
+		return appendIntegers(dst, now, int64(algo.MarkUnlimited), terms.ignored)
+	}
+	return appendIntegers(dst, terms.append(c.Plan.AppendReply(nil, now, out), earned)...)
+}
+
+// refund changes a charge, and any further ones.
+func (s *Server) refund(dst []byte, keys [][]byte, a *arguments) []byte {
+	c := &s.call
+	n, gone := len(keys), int64(0)
+	states := s.load(keys, c.AtMicros)
+	c.Plan.Rebase(states, c.AtMicros)
+	for numbers := a.rest; ; numbers = numbers[n:] {
+		charged, ok := readInt(numbers[0])
+		if !ok {
+			return append(dst, wrongArguments...)
+		}
+		if numbers = numbers[1:]; len(numbers) > 0 && len(numbers) < n+1 {
+			return append(dst, wrongArguments...)
+		}
+		c.ChargedMicros = charged
+		before := held(c.Plan, states)
+		c.Plan.RefundAs(c.Nonce, states, charged, c.AtMicros, c.Costs)
+		if j, ok := c.Plan.Slots(); ok && c.Costs[j] > 0 && held(c.Plan, states) == before {
+			gone = 1
+		}
+		s.tell()
+		if len(numbers) == 0 {
+			break
+		}
+		for i := range n {
+			c.Costs[i], _ = readInt(numbers[i])
+		}
+	}
+	s.save(c.Plan, keys, states)
+	return appendInteger(dst, gone)
+}
+
+// held is the length of the state of the limit that has slots.
+func held(p *algo.Plan, states []algo.State) int {
+	if i, ok := p.Slots(); ok {
+		return len(states[i])
+	}
+	return 0
+}
+
+// load reads copies of the limits' states.
+func (s *Server) load(keys [][]byte, nowMicros int64) []algo.State {
+	states := make([]algo.State, len(keys))
+	for i, key := range keys {
+		states[i] = slices.Clone(s.get(key, nowMicros).state)
+	}
+	return states
+}
+
+func (s *Server) save(p *algo.Plan, keys [][]byte, states []algo.State) {
+	for i, key := range keys {
+		s.put(key, states[i], p.ExpiresAtMicros(i, states[i]))
+	}
+}
+
+// slots gives back slots of requests, or renews them: pairs of a nonce and slots, after
+// the ttl of those that are renewed.
+func (s *Server) slots(dst []byte, f *script, key []byte, args [][]byte, nowMicros int64) []byte {
+	var numbers []int64
+	for _, arg := range args {
+		v, ok := readInt(string(arg))
+		if !ok {
+			return append(dst, wrongArguments...)
+		}
+		numbers = append(numbers, v)
+	}
+	ttl := int64(algo.MinTTLMicros)
+	if f.kind == Renew && len(numbers) > 0 {
+		ttl, numbers = numbers[0], numbers[1:]
+	}
+	p, err := algo.NewPlan([]algo.Limit{{Algorithm: algo.Concurrency, Units: 1, TTLMicros: ttl}})
+	if err != nil || len(numbers)%2 != 0 {
+		return append(dst, wrongArguments...)
+	}
+	states, changed := []algo.State{slices.Clone(s.get(key, nowMicros).state)}, int64(0)
+	for ; len(numbers) > 0; numbers = numbers[2:] {
+		before := len(states[0])
+		if f.kind == Renew {
+			p.Renew(states, nowMicros, numbers[0], numbers[1])
+		} else {
+			p.RefundAs(numbers[0], states, 0, nowMicros, numbers[1:2])
+		}
+		if (len(states[0]) != before) == (f.kind == Renew) {
+			changed++
+		}
+		s.call = Call{Kind: f.kind, Tag: tagOf(key), Nonce: numbers[0], Costs: numbers[1:2], AtMicros: nowMicros}
+		s.tell()
+	}
+	s.put(key, states[0], p.ExpiresAtMicros(0, states[0]))
+	return appendInteger(dst, changed)
+}

@@ -1,0 +1,294 @@
+package twinredis
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/redisresp"
+)
+
+const everything = `{"redis": {"cluster": "redis"}, "rules": [
+	{"name": "a%b", "key": [{"header": "x"}], "limits": [
+		{"algorithm": "fixed_window", "limit": 9, "window": "1h"}, {"algorithm": "gcra", "limit": 5, "window": "1h"},
+		{"algorithm": "token_bucket", "limit": 7, "window": "1h", "burst": 9}, {"algorithm": "leaky_bucket", "limit": 8, "window": "1h"},
+		{"algorithm": "sliding_window_log", "limit": 9, "window": "1h"}, {"algorithm": "sliding_window_counter", "limit": 9, "window": "1h", "sub_windows": 6}]},
+	{"name": "line", "key": [{"header": "x"}], "limits": [
+		{"algorithm": "leaky_bucket", "limit": 8, "window": "1h", "overflow": "queue", "max_delay": "30m"}]},
+	{"name": "flight", "key": [{"header": "x"}], "limits": [
+		{"algorithm": "fixed_window", "limit": 90, "window": "1h"}, {"algorithm": "concurrency", "limit": 6, "ttl": "1m"}]},
+	{"name": "days", "key": [{"header": "x"}], "limits": [
+		{"algorithm": "fixed_window", "limit": 30, "window": "day", "timezone": "Europe/Berlin"}, {"algorithm": "gcra", "limit": 20, "window": "1h"}]},
+	{"name": "terms", "key": [{"header": "x"}], "limits": [{"algorithm": "fixed_window", "limit": 4, "window": "1h"}, {"algorithm": "gcra", "limit": 3, "window": "1h"}],
+		"overrides": true, "penalty": {"after": 3, "within": "1m", "for": ["20ms", "50ms"]}},
+	{"name": "struck", "key": [{"header": "x"}], "limits": [{"algorithm": "token_bucket", "limit": 4, "window": "1s"}],
+		"penalty": {"after": 2, "within": "1m", "for": ["10ms"]}}
+]}`
+
+func compile(t *testing.T, text string) *rule.Set {
+	t.Helper()
+	cfg, err := config.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := rule.Compile(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+// pair is a real Redis and its twin, as the Host of one Conn: what the real one answers, the
+// twin must answer at the same time.
+type pair struct {
+	t       *testing.T
+	addr    string
+	stream  net.Conn
+	twin    *Server
+	conn    *redis.Conn
+	replies []byte
+	now     int64
+
+	set     *rule.LimitSet // that is asked about
+	asked   redis.Charge
+	sizes   []algo.Size // that it was asked with last
+	made    []made      // that may be given back
+	events  map[string]int
+	sources map[string]string
+}
+
+// made is a charge, and whether it took slots.
+type made struct {
+	redis.Charge
+
+	slots bool
+}
+
+func (p *pair) OpenStream() (err error) {
+	p.stream, err = net.Dial("tcp", p.addr)
+	return err
+}
+func (p *pair) CloseStream()                      { p.stream.Close() }
+func (p *pair) SwapStreams()                      {}
+func (p *pair) CloseStatus() uint32               { return 0 }
+func (p *pair) Warn(line string)                  { p.t.Error(line) }
+func (p *pair) Info(string)                       {}
+func (p *pair) Tried(bool, string)                {}
+func (p *pair) Turn(int64) bool                   { return false }
+func (p *pair) Examined(redis.Vitals, int64)      {}
+func (p *pair) RoundTrip(int64)                   {}
+func (p *pair) Refunded()                         {}
+func (p *pair) Reconnected()                      {}
+func (p *pair) RequestFailed(redis.Cause)         {}
+func (p *pair) BreakerChanged(redis.BreakerState) {}
+
+// Send has both run the commands, and compares. The Conn gets the replies later.
+func (p *pair) Send(commands []byte) error {
+	decoder := redisresp.NewDecoder(redisresp.Limits{})
+	for len(commands) > 0 {
+		command, n, _ := decoder.Decode(commands)
+		words, at := Words(nil, command), time.Now().UnixMicro()
+		got := p.twin.Do(nil, words, at)
+		if want := p.real(words, at, got[0] == '-'); !bytes.Equal(got, want) {
+			p.t.Fatalf("%q: the twin answers %q, Redis %q", words, got, want)
+		}
+		if got[0] == '-' {
+			p.events["error"]++
+		}
+		p.replies = append(p.replies, got...)
+		commands = commands[n:]
+	}
+	return nil
+}
+
+const clockLine = "local time = call('TIME')\n"
+
+// real has the real Redis run a command: a script, but one that it does not know, by its
+// source and at a given time.
+func (p *pair) real(words [][]byte, atMicros int64, unknown bool) (reply []byte) {
+	if name := string(words[0]); !unknown && strings.HasPrefix(name, "EVAL") {
+		source := p.sources[string(words[1])]
+		clock := fmt.Sprintf("local time = {%d, %d}\n", atMicros/1e6, atMicros%1e6)
+		words[0], words[1] = []byte("EVAL"), []byte(strings.Replace(source, clockLine, clock, 1))
+	}
+	line := redisresp.AppendArray(nil, len(words))
+	for _, word := range words {
+		line = redisresp.AppendBulk(line, word)
+	}
+	if _, err := p.stream.Write(line); err != nil {
+		p.t.Fatal(err)
+	}
+	decoder, part := redisresp.NewDecoder(redisresp.Limits{}), make([]byte, 4096)
+	for {
+		n, err := p.stream.Read(part)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		reply = append(reply, part[:n]...)
+		if _, _, outcome := decoder.Decode(reply); outcome == redisresp.Complete {
+			return reply
+		}
+	}
+}
+
+// sourcesOf are all scripts of a configuration, by SHA-1 and by source.
+func sourcesOf(rules *rule.Set) map[string]string {
+	sources := map[string]string{}
+	for _, set := range rules.LimitSets {
+		for _, s := range []algo.Script{set.Plan.Script(), set.Plan.RefundScript(), algo.ReleaseScript(), algo.RenewScript()} {
+			sources[s.SHA1], sources[s.Source] = s.Source, s.Source
+		}
+	}
+	return sources
+}
+
+// receive brings the Conn all replies, and those to what they cause.
+func (p *pair) receive() {
+	for len(p.replies) > 0 {
+		replies := p.replies
+		p.replies = nil
+		p.conn.Received(replies, p.now)
+	}
+}
+
+// Resize implements redis.Waiter.
+func (p *pair) Resize(_ int, r *redis.Reply, _ int64) []algo.Size {
+	p.sizes = make([]algo.Size, len(p.set.Limits))
+	for i := range p.sizes {
+		l := p.set.Plan.Limits()[i]
+		p.sizes[i] = algo.Size{Units: l.Units, Burst: l.Burst}
+		switch {
+		case r.Factor != 0:
+			p.sizes[i] = l.Times(r.Factor)
+			p.events["another factor"]++
+		case p.set.Calendars[i] != nil:
+			p.sizes[i].Bounds = p.set.Calendars[i].Around(r.AtMicros)
+			p.events["another time"]++
+		}
+	}
+	return p.sizes
+}
+
+// Decided implements redis.Waiter.
+func (p *pair) Decided(_ int, r *redis.Reply, _ int64) {
+	p.events[fmt.Sprint("by ", r.By, " ", r.Allowed)]++
+	if r.Allowed && r.By == algo.ByLimits {
+		p.asked.AtMicros, p.asked.Sizes = r.AtMicros, slices.Clone(p.sizes)
+		p.made = append(p.made, made{p.asked, p.set.HasSlots()})
+	}
+}
+
+// Failed and Expired implement redis.Waiter.
+func (p *pair) Failed(_ int, cause redis.Cause, _ int64) { p.t.Errorf("failed: %s", cause) }
+func (p *pair) Expired(int, int64)                       { p.t.Error("expired") }
+
+// TestAsRedis sends a real Redis and the twin the same random commands, which a Conn makes of
+// checks, refunds, settlements, releases and renewals of every kind of rule.
+func TestAsRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, rules := server.Client(), compile(t, everything)
+	random := rand.New(rand.NewPCG(1, 2))
+	p := &pair{t: t, addr: server.Addr, twin: New(rules), sources: sourcesOf(rules), events: map[string]int{}, now: 1e9}
+	p.conn = redis.New(p, p, redis.Options{KeyPrefix: "rl", TimeoutMicros: 1e6, MaxPending: 100, Breaker: config.Breaker{Failures: 5, MinOpenMicros: 1e5, MaxOpenMicros: 1e6}})
+	var scripts []*redis.Script
+	for _, set := range rules.LimitSets {
+		scripts = append(scripts, redis.NewScript(set.Plan, "rl", set.KeySuffixes))
+	}
+	for range 3000 {
+		p.now += 1000
+		i := random.IntN(len(scripts))
+		p.set = rules.LimitSets[i]
+		switch n := random.IntN(100); {
+		case n == 0:
+			client.ScriptFlush(t.Context())
+			p.twin.FlushScripts()
+		case n < 8:
+			p.operate(client, random)
+		case n < 40 && len(p.made) > 0:
+			p.giveBack(random)
+		default:
+			p.ask(scripts[i], random)
+		}
+		p.receive()
+		p.conn.Tick(p.now)
+		p.receive()
+	}
+	for _, want := range []string{
+		"by 0 true", "by 0 false", "by 1 true", "by 2 false", "by 3 false", "another factor", "another time", "error",
+		"refund", "settle", "release", "renew",
+	} {
+		if p.events[want] == 0 {
+			t.Errorf("never: %s; seen %v", want, p.events)
+		}
+	}
+}
+
+// ask checks a random cost, with strikes that the worker remembers.
+func (p *pair) ask(script *redis.Script, random *rand.Rand) {
+	escaped := strings.ReplaceAll(p.set.Rule.Name, "%", "%25")
+	check := redis.Check{Script: script, Tag: fmt.Appendf(nil, "%s|%d", escaped, random.IntN(5)), Cost: random.Int64N(4)}
+	p.asked = redis.Charge{Script: script, Tag: check.Tag, Cost: check.Cost}
+	p.sizes = nil
+	if p.set.Rule.Terms.Penalty != nil && random.IntN(4) == 0 {
+		check.Strikes = []algo.Strikes{{AgeMicros: random.Int64N(1e5), Count: 1 + random.Int64N(3)}}
+		check.Deferred = random.IntN(2) == 0
+	}
+	if p.conn.Begin(p.now) != redis.NoCause {
+		p.t.Fatal("no connection")
+	}
+	p.asked.Nonce = p.conn.Add(p, 0, check)
+	p.conn.Flush(p.now)
+}
+
+// giveBack changes, renews or gives back something that was charged.
+func (p *pair) giveBack(random *rand.Rand) {
+	i := random.IntN(len(p.made))
+	c, slots := p.made[i].Charge, p.made[i].slots
+	switch n := random.IntN(4); {
+	case n == 0:
+		p.conn.Refund(c, p.now)
+		p.events["refund"]++
+	case n == 1 && slots:
+		p.conn.Release(c.Script, c.Tag, redis.Slots{Nonce: c.Nonce, Count: c.Cost}, p.now)
+		p.events["release"]++
+	case n == 2 && slots && c.Cost > 0:
+		p.conn.Begin(p.now)
+		p.conn.Renew(c.Script, c.Tag, []redis.Slots{{Nonce: c.Nonce, Count: c.Cost}}, p.now)
+		p.conn.Flush(p.now)
+		p.events["renew"]++
+		return
+	case !slots:
+		c.Cost = random.Int64N(5) - 2
+		p.conn.Settle(c, nil, p.now)
+		p.events["settle"]++
+	default:
+		return
+	}
+	p.made = slices.Delete(p.made, i, i+1)
+}
+
+// operate is what an operator does to an identity.
+func (p *pair) operate(client *goredis.Client, random *rand.Rand) {
+	key := fmt.Sprintf("rl:{terms|%d}:override", random.IntN(5))
+	text := []string{"", "free", "block", "x2", "x0.5", "x1.125", "x1000.5", "X2", "x2 "}[random.IntN(9)]
+	if text == "" {
+		client.Del(p.t.Context(), key)
+		p.twin.Delete(key)
+		return
+	}
+	client.Set(p.t.Context(), key, text, 0)
+	p.twin.Set(key, text, 0, 0)
+}

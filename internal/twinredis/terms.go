@@ -1,0 +1,154 @@
+package twinredis
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// terms are what a rule has beside its limits, during one call: override.lua and
+// penalty.lua.
+type terms struct {
+	server *Server
+	algo.Terms
+	override  []byte // the key
+	penalty   []byte // likewise
+	strikes   []algo.Strikes
+	deferred  bool
+	madeFor   int64 // the factor that the arguments were made for
+	nowMicros int64
+
+	state   algo.State // of the penalty
+	changed bool
+	ignored int64
+	reply   []int64 // where the limits are not asked
+}
+
+func (s *Server) terms(p *algo.Plan, keys [][]byte, args []string, nowMicros int64) *terms {
+	t := &terms{server: s, Terms: p.Terms(), madeFor: algo.NoFactor, nowMicros: nowMicros}
+	if t.Overrides {
+		t.override, keys = keys[0], keys[1:]
+	}
+	if t.Penalty != nil {
+		t.penalty = keys[0]
+		n := p.NumTermArgs()
+		t.strikes, t.deferred = readStrikes(args[n-1])
+		args = args[n:]
+	}
+	if len(args) > 0 {
+		t.madeFor, _ = readInt(args[0])
+	}
+	return t
+}
+
+// before reports whether the limits are not asked, and then what the reply is.
+func (t *terms) before(limits bool) (done bool) {
+	factor := int64(algo.NoFactor)
+	if t.Overrides {
+		v := t.server.get(t.override, t.nowMicros)
+		switch text := v.text; {
+		case text == "free":
+			t.server.Delete(string(t.penalty))
+			t.reply = []int64{t.nowMicros, int64(algo.MarkFree), 0}
+			return true
+		case text == "block":
+			t.reply = []int64{t.nowMicros, int64(algo.MarkBlock), blockLeft(v.expiresMicros, t.nowMicros)}
+			return true
+		case text != "":
+			if factor = factorOf(text); factor == 0 {
+				factor, t.ignored = algo.NoFactor, 1
+			}
+		}
+	}
+	if t.Penalty != nil && t.blocked() {
+		return true
+	}
+	if limits && factor != t.madeFor {
+		t.reply = []int64{t.nowMicros, int64(algo.MarkFactor), factor}
+		return true
+	}
+	return false
+}
+
+// blockLeft is how long an operator's block lasts, by the millisecond.
+func blockLeft(expiresMicros, nowMicros int64) int64 {
+	if expiresMicros == 0 {
+		return algo.Never
+	}
+	return max((expiresMicros-nowMicros)/1000, 1) * 1000
+}
+
+// blocked counts what the worker has told, and reports whether the penalty blocks.
+func (t *terms) blocked() bool {
+	t.state = slices.Clone(t.server.get(t.penalty, t.nowMicros).state)
+	t.state, t.changed = t.Penalty.Rebase(t.state, t.nowMicros)
+	before := slices.Clone(t.state)
+	t.state = t.Penalty.Remember(t.state, t.strikes, t.nowMicros)
+	t.changed = t.changed || !slices.Equal(before, t.state)
+	left := t.Penalty.LeftMicros(t.state, t.nowMicros)
+	if left > 0 {
+		t.save()
+		t.reply = []int64{t.nowMicros, int64(algo.MarkPenalty), left}
+	}
+	return left > 0
+}
+
+func (t *terms) save() {
+	if t.changed {
+		t.server.put(t.penalty, t.state, t.Penalty.ExpiresAtMicros(t.state))
+	}
+}
+
+// after counts a rejection, and returns the length of the block that it has earned.
+func (t *terms) after(allowed bool) (earnedMicros int64) {
+	if t.Penalty == nil {
+		return 0
+	}
+	if !allowed && !t.deferred {
+		t.state, earnedMicros = t.Penalty.Strike(t.state, t.nowMicros)
+		t.changed = true
+	}
+	t.save()
+	return earnedMicros
+}
+
+// append appends what a reply has after the limits' integers.
+func (t *terms) append(values []int64, earnedMicros int64) []int64 {
+	if t.Penalty != nil {
+		values = append(values, earnedMicros)
+	}
+	if t.ignored != 0 {
+		values = append(values, t.ignored)
+	}
+	return values
+}
+
+var override = regexp.MustCompile(`^x(\d{1,4})(?:\.(\d{1,3}))?$`)
+
+// factorOf is the factor of an override, in thousandths; 0 if the text is none.
+func factorOf(text string) int64 {
+	m := override.FindStringSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	factor, _ := strconv.ParseInt(m[1]+(m[2] + "000")[:3], 10, 64)
+	if factor > algo.MaxFactor {
+		return 0
+	}
+	return factor
+}
+
+// readStrikes reads what algo.AppendStrikes has written.
+func readStrikes(text string) (strikes []algo.Strikes, deferred bool) {
+	text, deferred = strings.CutSuffix(text, "-")
+	for _, pair := range strings.Fields(text) {
+		age, count, _ := strings.Cut(pair, ":")
+		a, _ := readInt(age)
+		n, _ := readInt(count)
+		strikes = append(strikes, algo.Strikes{AgeMicros: a, Count: n})
+	}
+	return strikes, deferred
+}

@@ -1,0 +1,38 @@
+package answer
+
+// Rejection is all that the answer to a refused request says.
+type Rejection struct {
+	Text string // what access logs say
+	// Undecided: no limit rejects the request. Redis did not decide it, and the failure mode
+	// is deny. Only Text and GRPC are set then.
+	Undecided bool
+
+	Limits   []Limit // all that the client is shown, in rule order
+	By       []Limit // of these those of the rule that rejects
+	AtMicros int64   // Unix time of the decisions; 0 if no store has told one
+	// Blocked: a block rejects, not a limit. LeftMicros is how long it still lasts; algo.Never
+	// if it has no end.
+	Blocked    bool
+	LeftMicros int64
+	Identity   string // whom the rule rejects
+	GRPC       bool   // the request is gRPC
+}
+
+// Refuse answers a request that is refused.
+func (w *Writer) Refuse(r *Rejection) Reply {
+	switch {
+	case r.Undecided:
+		return w.Deny(r.GRPC)
+	case r.Blocked:
+		return w.Block(r.Limits, r.LeftMicros, r.AtMicros, r.GRPC)
+	}
+	return w.Reject(r.Limits, r.AtMicros, r.GRPC)
+}
+
+// AppendState appends what filter state says of whom which limit rejects.
+func (r *Rejection) AppendState(dst []byte) []byte {
+	if r.Blocked {
+		return AppendBlocked(dst, r.LeftMicros, r.Identity)
+	}
+	return AppendRejected(dst, r.By, r.Identity)
+}

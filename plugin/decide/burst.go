@@ -1,0 +1,213 @@
+package decide
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/deny"
+	"github.com/sluiceproxy/sluice/plugin/lru"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+// This file is what becomes of a request of a crowd that Redis did not decide in time. The
+// failure mode must not let a client past its own limit because the client has sent more at once
+// than Redis can be asked about. So while there is a crowd, the worker notes what Redis says
+// of each identity, whether the deny cache is on or not, and how many units that leaves. Of
+// requests that had arrived by then, those are left to the failure mode that fit into these
+// units. The others are rejected, though time may have brought some back meanwhile.
+//
+// A shadow rule's decisions are not noted. Such a rejection counts towards no penalty, because
+// Redis might have admitted the request.
+
+// maxSaid bounds of how many identities it is noted.
+const maxSaid = 4096
+
+// burst is what Redis says while there is a crowd.
+type burst struct {
+	on     bool
+	number uint32           // counts the crowds
+	said   *lru.Table[said] // nil before the first one; by rule.LimitSet.Index
+	seed   uint64
+}
+
+// said is what Redis has said last of an identity.
+type said struct {
+	block     deny.Block
+	decisions []algo.Decision // of the limits, where there is no block
+	costs     []int64         // that they were made for
+	sizes     []algo.Size     // that came with the request, before an operator's factor
+	lent      []int64         // units of those whom the failure mode let go, in this crowd
+	number    uint32          // of the crowd
+
+	atMicros, storeMicros int64 // when it came, on the worker's steady clock and on Redis'
+}
+
+func (b *burst) begin() {
+	if b.said == nil {
+		b.said = lru.New[said](maxSaid, b.seed)
+	}
+	b.on = true
+	b.number++
+}
+
+// hear notes what Redis says of a check's identity. If again, the check's units are lent
+// already, or are given back.
+func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {
+	if !c.Enforced() {
+		return
+	}
+	e, fresh := b.said.Put(c.Limits.Index, c.Tag)
+	if fresh || e.number != b.number {
+		e.number, e.lent = b.number, e.lent[:0]
+	}
+	e.atMicros, e.storeMicros = nowMicros, r.AtMicros
+	e.block = deny.Block{By: r.By, LeftMicros: r.LeftMicros}
+	if r.EarnedMicros > 0 {
+		e.block = deny.Block{By: algo.ByPenalty, LeftMicros: r.EarnedMicros}
+	}
+	e.decisions = append(e.decisions[:0], r.Decisions...)
+	e.costs, e.sizes = append(e.costs[:0], c.Costs...), append(e.sizes[:0], c.own...)
+	for i := range e.decisions {
+		if i == len(e.lent) {
+			e.lent = append(e.lent, 0)
+		}
+		if again && r.Allowed {
+			e.decisions[i].Remaining += c.Costs[i]
+		}
+	}
+}
+
+// endOverdue decides what it can of a request of which Redis leaves some check undecided.
+//
+//go:noinline
+func (s *Stores) endOverdue(q *Question, now Time) {
+	rejected := false
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if e := s.burst.about(q, c); e != nil && e.exceeded(c, now) {
+			e.reject(c, now)
+			rejected = true
+		}
+	}
+	if rejected {
+		return
+	}
+	if q.overdue {
+		s.remote.conn.Overloaded(now.SteadyMicros)
+	}
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if e := s.burst.about(q, c); e != nil && q.state != Gone && !failsDenying(c) {
+			e.lend(c)
+		}
+	}
+}
+
+// about is what Redis has said of an undecided check's identity since the request came, nil if
+// that is nothing, or of limits of another size.
+func (b *burst) about(q *Question, c *Check) *said {
+	if !enforcedUndecided(c) {
+		return nil
+	}
+	e := b.said.Get(c.Limits.Index, c.Tag)
+	if e == nil || e.atMicros < q.arrivedMicros {
+		return nil
+	}
+	if e.block.By == algo.ByLimits && (len(e.decisions) != len(c.Decisions) || !sameSizes(e.sizes, c.own)) {
+		return nil
+	}
+	return e
+}
+
+// sameSizes reports whether limits have the same size, whenever their windows begin.
+func sameSizes(a, b []algo.Size) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Units != b[i].Units || a[i].Burst != b[i].Burst {
+			return false
+		}
+	}
+	return true
+}
+
+// left is what the block has left; 0: there is none, or it is over.
+func (e *said) left(now Time) int64 {
+	if !e.block.By.Blocks() || e.block.LeftMicros == algo.Never {
+		return e.block.LeftMicros
+	}
+	return max(0, e.block.LeftMicros-(now.SteadyMicros-e.atMicros))
+}
+
+// fits reports whether a cost of a limit does not exceed the units that are left.
+func (e *said) fits(i int, cost int64) bool {
+	return cost == 0 || cost <= e.decisions[i].Remaining-e.lent[i]
+}
+
+// exceeded reports whether a check asks for more than is left.
+func (e *said) exceeded(c *Check, now Time) bool {
+	if e.block.By != algo.ByLimits {
+		return e.block.By.Blocks() && e.left(now) != 0
+	}
+	for i, cost := range c.Costs {
+		if !e.fits(i, cost) {
+			return true
+		}
+	}
+	return false
+}
+
+// lend notes that the failure mode lets a check's request go.
+func (e *said) lend(c *Check) {
+	if e.block.By != algo.ByLimits {
+		return
+	}
+	c.lent = true
+	for i, cost := range c.Costs {
+		e.lent[i] += cost
+	}
+}
+
+// reject answers a check that exceeds what is left.
+func (e *said) reject(c *Check, now Time) {
+	age := now.SteadyMicros - e.atMicros
+	ruling := algo.Ruling{AtMicros: e.storeMicros + age, By: e.block.By, LeftMicros: e.left(now)}
+	if !ruling.By.Blocks() {
+		for i := range c.Decisions {
+			c.Decisions[i] = e.decide(i, c, age)
+		}
+	}
+	c.answer(FromBurst, &ruling, c.Decisions, 0)
+}
+
+// decide is what a limit says of a check. Its wait is never too short: where it does not
+// follow from what Redis has said, it is until all units are back.
+func (e *said) decide(i int, c *Check, age int64) algo.Decision {
+	d, cost := e.decisions[i], c.Costs[i]
+	rejected := !d.Allowed
+	d.Allowed = e.fits(i, cost)
+	d.Remaining = max(0, d.Remaining-e.lent[i])
+	if d.Allowed {
+		d.RetryAfterMicros = 0
+	} else {
+		d.RetryAfterMicros = e.wait(i, c, rejected)
+		if d.RetryAfterMicros != algo.Never {
+			d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+		}
+	}
+	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
+	return d
+}
+
+// wait is that of a check when Redis had its say.
+func (e *said) wait(i int, c *Check, rejected bool) int64 {
+	l, d := c.Limit(i), &e.decisions[i]
+	if rejected && e.lent[i] == 0 {
+		if micros, known := l.RetryAfterFor(c.Costs[i], e.costs[i], d.RetryAfterMicros); known {
+			return micros
+		}
+	}
+	if c.Costs[i] > l.Capacity() {
+		return algo.Never
+	}
+	return d.ResetAfterMicros
+}

@@ -1,0 +1,166 @@
+package decide
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+// overdueRules are a rule that is enforced, with a penalty, and a shadow rule.
+const overdueRules = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "deny_cache": {"size": 0}, "rules": [
+	{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1, "max": 50},
+	 "penalty": {"after": 2, "within": "1m", "for": ["1m"]},
+	 "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]},
+	{"name": "shadow", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]}`
+
+// burstWorld is a world with a crowd.
+type burstWorld struct{ *world }
+
+func newBurstWorld(t *testing.T, mode string) burstWorld {
+	w := newWorld(t, 1, strings.Replace(overdueRules, "%s", mode, 1))
+	w.steady = true
+	w.stores.burst.begin()
+	return burstWorld{w}
+}
+
+// hear has Redis say something of a user's identities to another request of this cost.
+func (w burstWorld) hear(cost string, r redis.Reply) {
+	q := w.begin(headers{"x-user": "u", "x-cost": cost})
+	for i := range q.Checks {
+		w.stores.burst.hear(&q.Checks[i], &r, false, w.now.SteadyMicros)
+	}
+}
+
+// arriveNow is a request that is kept back from now on.
+func (w burstWorld) arriveNow(cost string) *Question {
+	q := w.begin(headers{"x-user": "u", "x-cost": cost})
+	q.arrivedMicros = w.now.SteadyMicros
+	return q
+}
+
+// end is what becomes of a request whose time is over.
+func (w burstWorld) end(q *Question) Verdict {
+	q.overdue = true
+	q.giveUp()
+	return w.stores.Conclude(q, w.now)
+}
+
+// says is what a fixed window says of a cost.
+func says(allowed bool, remaining, retryMicros int64) redis.Reply {
+	return redis.Reply{
+		Ruling:    algo.Ruling{AtMicros: 1, Allowed: allowed, By: algo.ByLimits},
+		Decisions: []algo.Decision{{Allowed: allowed, Remaining: remaining, ResetAfterMicros: 5e6, RetryAfterMicros: retryMicros}},
+	}
+}
+
+// What Redis has said of an identity since a request of it came says whether the failure mode
+// decides about it.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	const limited, allow = answer.Limited, answer.FailedAllow
+	block := redis.Reply{Ruling: algo.Ruling{By: algo.ByPenalty, LeftMicros: 1e6}}
+	forever := redis.Reply{Ruling: algo.Ruling{By: algo.ByBlock, LeftMicros: algo.Never}}
+	free := redis.Reply{Ruling: algo.Ruling{By: algo.ByFree, Allowed: true}}
+	earned := says(false, 0, 5e6)
+	earned.EarnedMicros = 1e6
+	for _, tc := range []struct {
+		name       string
+		said       redis.Reply
+		cost, asks string
+		passes     int64 // between the two
+		want       answer.Outcome
+		retry      int64 // after so many us
+	}{
+		{name: "rejected", said: says(false, 0, 5e6), want: limited, retry: 5e6},
+		{name: "rejected, a moment ago", said: says(false, 0, 5e6), passes: 1000, want: limited, retry: 5e6 - 1000},
+		{name: "rejected, the wait is over", said: says(false, 0, 100), passes: 1000, want: limited, retry: 1},
+		{name: "rejected at a higher cost", said: says(false, 3, 5e6), cost: "4", asks: "3", want: allow},
+		{name: "rejected at a lower cost", said: says(false, 3, 100), cost: "4", asks: "5", want: limited, retry: 100},
+		{name: "more than there is", said: says(false, 3, 100), cost: "4", asks: "50", want: limited, retry: algo.Never},
+		{name: "admitted", said: says(true, 3, 0), asks: "3", want: allow},
+		{name: "admitted, with too little left", said: says(true, 3, 0), asks: "4", want: limited, retry: 5e6},
+		{name: "it asks for nothing", said: says(false, 0, 5e6), asks: "0", want: allow},
+		{name: "free", said: free, want: allow},
+		{name: "blocked", said: block, want: answer.Blocked, retry: 1e6},
+		{name: "blocked without end", said: forever, asks: "0", want: answer.Blocked, retry: algo.Never},
+		{name: "blocked, and no more", said: block, passes: 1e6, want: allow},
+		{name: "it has earned a block", said: earned, want: answer.Blocked, retry: 1e6},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newBurstWorld(t, "allow")
+			q := w.arriveNow(tc.asks)
+			w.hear(tc.cost, tc.said)
+			w.now.SteadyMicros += tc.passes
+			if v := w.end(q); v.Outcome != tc.want {
+				t.Fatalf("%s, want %s", v.Outcome.Metric(), tc.want.Metric())
+			}
+			if d := q.Checks[0].Decisions[0]; tc.want != allow && d.RetryAfterMicros != tc.retry {
+				t.Errorf("retry after %d us, want %d", d.RetryAfterMicros, tc.retry)
+			}
+		})
+	}
+}
+
+// What was said before a request came says nothing about it, and a shadow rule's rejection
+// nothing about anything.
+func TestOverdueForOthers(t *testing.T) {
+	t.Parallel()
+	w := newBurstWorld(t, "allow")
+	w.hear("1", says(false, 0, 5e6))
+	w.now.SteadyMicros++
+	late := w.arriveNow("1")
+	if v := w.end(late); v.Outcome != answer.FailedAllow {
+		t.Errorf("one that came later: %s", v.Outcome.Metric())
+	}
+	if n := w.overloaded; n != 1 {
+		t.Errorf("%d requests were counted as kept back too long, want 1", n)
+	}
+	if w.stores.burst.said.Get(1, late.Checks[1].Tag) != nil {
+		t.Error("what was said of a shadow rule's identity is noted")
+	}
+}
+
+// The failure mode lends what is left once; one that denies lends nothing.
+func TestOverdueLends(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string][5]answer.Outcome{
+		"allow": {answer.FailedAllow, answer.FailedAllow, answer.FailedAllow, answer.Limited, answer.Limited},
+		"deny":  {answer.FailedDeny, answer.FailedDeny, answer.FailedDeny, answer.FailedDeny, answer.FailedDeny},
+		"local": {answer.LocalAllowed, answer.LocalAllowed, answer.LocalAllowed, answer.Limited, answer.Limited},
+	} {
+		w := newBurstWorld(t, mode)
+		var all []*Question
+		for range want {
+			all = append(all, w.arriveNow("1"))
+		}
+		w.hear("1", says(true, 3, 0))
+		for i, q := range all {
+			if i == 3 {
+				w.hear("1", says(true, 3, 0)) // what was lent is not in Redis
+			}
+			if v := w.end(q); v.Outcome != want[i] {
+				t.Errorf("%s, request %d: %s, want %s", mode, i, v.Outcome.Metric(), want[i].Metric())
+			}
+		}
+	}
+}
+
+// Such a rejection is none that a penalty counts, as Redis might have admitted the request.
+func TestOverdueIsNoStrike(t *testing.T) {
+	t.Parallel()
+	w := newBurstWorld(t, "allow")
+	q := w.arriveNow("1")
+	w.hear("1", says(false, 0, 5e6))
+	w.end(q)
+	if kept := w.stores.penalties.kept(&q.Checks[0].Ask); kept != nil {
+		t.Errorf("kept against it: %+v", kept)
+	}
+	if n := w.events[metric.DenyCacheHit]; n != 0 {
+		t.Errorf("%d rejections count as the deny cache's", n)
+	}
+}

@@ -1,0 +1,68 @@
+package decide
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// calendars is the layer that knows when the windows of limits with a calendar begin. Each
+// call brings three of them, around the time of the store that is asked: of Redis' clock, what
+// was last heard of it. A guess that was wrong is put right by its answer (see
+// Question.Resize). What is charged keeps the windows that it was charged in: its Receipt has
+// them.
+type calendars struct {
+	sets   []*rule.LimitSet // by rule.LimitSet.Index
+	bounds [][]algo.Bounds  // likewise: those that were asked for last
+	some   bool             // limits have a calendar
+}
+
+func newCalendars(rules *rule.Set) calendars {
+	c := calendars{sets: rules.LimitSets, bounds: make([][]algo.Bounds, len(rules.LimitSets))}
+	for i, set := range rules.LimitSets {
+		if set.Calendars != nil {
+			c.bounds[i], c.some = make([]algo.Bounds, len(set.Limits)), true
+		}
+	}
+	return c
+}
+
+// fit gives sizes, one for each limit, the calendar windows around a time.
+func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
+	for i, windows := range set.Calendars {
+		if windows == nil {
+			continue
+		}
+		b := &c.bounds[set.Index][i]
+		if micros < b[1] || micros >= b[2] {
+			*b = windows.Around(micros)
+		}
+		sizes[i].Bounds = *b
+	}
+}
+
+// refit gives a check that Redis has not decided the sizes that it came with, in the windows
+// around another store's time: what is set in Redis is in force there alone. What Redis was
+// sent keeps the windows of its time.
+func (c *calendars) refit(q *Question, a *Ask, micros int64) {
+	a.Sizes, a.factor = a.own, 0
+	if a.Limits.Calendars != nil {
+		q.sizes, a.Sizes = keep(q.sizes, a.own)
+		c.fit(a.Limits, a.Sizes, micros)
+	}
+}
+
+// sizes are those of a limit set as it is configured, around a time; nil if it has no
+// calendar.
+func (c *calendars) sizes(set int, micros int64) []algo.Size {
+	limits := c.sets[set]
+	if limits.Calendars == nil {
+		return nil
+	}
+	sizes := make([]algo.Size, len(limits.Limits))
+	for i := range sizes {
+		l := &limits.Limits[i]
+		sizes[i] = algo.Size{Units: l.Units, Burst: l.Burst}
+	}
+	c.fit(limits, sizes, micros)
+	return sizes
+}

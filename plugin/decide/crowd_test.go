@@ -1,0 +1,50 @@
+package decide
+
+import (
+	"strings"
+	"testing"
+)
+
+// crowded is a connection with room for so many requests.
+type crowded struct {
+	*world
+	room int64
+}
+
+func (c crowded) Crowded(most, _ int64) bool {
+	return len(c.flying) > 0 && int64(len(c.flying)) >= min(most, c.room)
+}
+
+// However many requests one client sends at once, it is admitted its limit: the rest waits until
+// the worker knows that.
+func TestFloodOfOneClient(t *testing.T) {
+	t.Parallel()
+	const requests, limit = 72_000, 10
+	w := newWorld(t, 1, strings.Replace(fewRequests, "%s", "allow", 1))
+	w.steady = true
+	w.worker.connect(crowded{w, 4096})
+	for range requests {
+		q := w.begin(headers{})
+		r := w.requests[q]
+		if w.worker.Arrive(q, w.now) != Pause {
+			t.Fatal("it was not paused")
+		}
+		r.waited = true
+	}
+	if len(w.flying) != maxRepeats+maxFirst {
+		t.Fatalf("Redis was asked about %d, want %d", len(w.flying), maxRepeats+maxFirst)
+	}
+	w.answerAll()
+	for w.worker.ready.first != nil || w.worker.crowd.n > 0 {
+		w.pass(1000)
+		w.tick()
+	}
+	admitted, exits := 0, 0
+	for _, r := range w.streams {
+		exits += r.exits
+		admitted += btoi(r.admitted)
+	}
+	if exits != requests || admitted != limit {
+		t.Errorf("%d of %d got an answer, and %d were admitted, want %d", exits, requests, admitted, limit)
+	}
+}

@@ -1,0 +1,71 @@
+package decide
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/answer"
+)
+
+// TestImpossible: a step that cannot be fails the tests.
+func TestImpossible(t *testing.T) {
+	t.Parallel()
+	w, q := asked(t, "allow")
+	defer func() {
+		if recover() == nil {
+			t.Error("it went on")
+		}
+	}()
+	w.worker.step(q, TurnComes, nil, w.now)
+}
+
+// warnings takes the lines that a Worker logs.
+type warnings struct {
+	*world
+	lines []string
+}
+
+func (h *warnings) Warn(line string) { h.lines = append(h.lines, line) }
+
+const fewRequests = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [{"name": "r",
+	"limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`
+
+// TestImpossibleInEnvoy: there a request that waits is let go by the failure mode, wherever it
+// waits, and one line says so.
+func TestImpossibleInEnvoy(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		mode    string
+		outcome answer.Outcome
+		state   State
+	}{
+		{"allow", answer.FailedAllow, Passed},
+		{"deny", answer.FailedDeny, Answered},
+		{"local", answer.LocalAllowed, Passed},
+	} {
+		t.Run(tc.mode, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 1, strings.Replace(fewRequests, "%s", tc.mode, 1))
+			w.steady = true
+			q := w.ask()
+			host := &warnings{world: w}
+			w.worker.host = host
+			other := w.ask()
+			w.worker.beginCrowd()
+			w.worker.crowd.push(w.worker.crowd.shareOf(other), other)
+			for _, q := range []*Question{q, other} {
+				w.worker.letGo(q, TurnComes, w.now)
+				if q.State() != tc.state || q.Concluded().Outcome != tc.outcome {
+					t.Errorf("%s, %s", q.State(), q.Concluded().Outcome.Metric())
+				}
+			}
+			if w.worker.crowd.n != 0 {
+				t.Error("it is still kept back")
+			}
+			w.answerAll() // what comes late changes nothing
+			if len(host.lines) != 1 || !strings.Contains(host.lines[0], "asking when this happened: turn comes") {
+				t.Errorf("logged %q", host.lines)
+			}
+		})
+	}
+}

@@ -1,0 +1,24 @@
+package decide
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// plans makes the plans of limits whose sizes came with a request. By rule.LimitSet.Index.
+type plans []algo.Plan
+
+// of is the plan of limits with these sizes; with none as it is configured. It is good until
+// the next call about the same limits.
+func (p plans) of(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
+	if sizes == nil {
+		return limits.Plan
+	}
+	sized, ok := limits.Plan.Sized(&p[limits.Index], sizes)
+	must.Hold(ok, "rule makes sizes that a plan can have")
+	if ok {
+		return sized
+	}
+	return limits.Plan
+}

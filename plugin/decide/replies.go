@@ -1,0 +1,103 @@
+package decide
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+// This file is what becomes of Redis' answers to what AskRedis has sent.
+
+// Decided implements redis.Waiter: Redis' answer to a check. One that comes after the
+// timeout still counts while the request has not been concluded.
+func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
+	s, c := q.worker.stores, &q.Checks[index]
+	must.Hold(q.inPipe > 0 && q.waiting <= q.inPipe+1, "a reply is to a check that Redis was sent")
+	q.inPipe--
+	s.leases.heard(&c.Ask, r, nowMicros)
+	s.overrides.learn(&c.Ask, r, nowMicros)
+	s.penalties.learn(&c.Ask, r)
+	if s.burst.on {
+		s.burst.hear(c, r, c.lent || q.refused, nowMicros)
+	}
+	if q.concluded {
+		q.late(c, r, nowMicros)
+		return
+	}
+	expired := c.Status == Undecided
+	c.answer(FromRedis, &r.Ruling, r.Decisions, c.charged.sent.nonce)
+	s.slots.occupy(&c.charged.receipt, nowMicros)
+	if c.Status == Allowed {
+		s.penalties.admitted(&c.Ask)
+	}
+	if !expired {
+		q.answered()
+	}
+}
+
+// late takes an answer to a check that the failure mode has taken care of. What it
+// charged stands if the request was admitted all the same, unless its rule settles or
+// has slots: then it would count for whoever is given back what is not kept, and the
+// request holds none.
+func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
+	if r.Allowed && r.By == algo.ByLimits && c.Charges() {
+		was := c.charged.sent
+		c.charged.late = c.receiptOf(FromRedis, was.sizes, r.AtMicros, was.nonce)
+		if q.refused || c.Rule.Settle != nil || c.Limits.HasSlots() {
+			q.worker.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
+		}
+	}
+	q.worker.recycle(q)
+}
+
+// Resize implements redis.Waiter: the calendar windows around Redis' true time, or the
+// sizes of another factor than the worker knows.
+func (q *Question) Resize(index int, r *redis.Reply, nowMicros int64) []algo.Size {
+	s, c := q.worker.stores, &q.Checks[index]
+	if r.Factor == 0 && c.Limits.Calendars == nil {
+		return nil
+	}
+	sent := &c.charged.sent
+	if r.Factor != 0 {
+		s.overrides.remember(&c.Ask, r.Factor, nowMicros)
+		if c.Status != Waiting { // it is not sent again
+			return notSent
+		}
+		q.multiply(&c.Ask, r.Factor)
+		sent.sizes = c.Sizes
+	}
+	s.calendars.fit(c.Limits, sent.sizes, r.AtMicros)
+	return sent.sizes
+}
+
+// notSent are sizes that nobody is asked with.
+var notSent = make([]algo.Size, 1)
+
+// Expired implements redis.Waiter: the timeout has passed.
+func (q *Question) Expired(index int, _ int64) {
+	if c := &q.Checks[index]; c.Status == Waiting {
+		c.Status = Undecided
+		q.answered()
+	}
+}
+
+// Failed implements redis.Waiter: Redis never decides this check.
+func (q *Question) Failed(index int, _ redis.Cause, _ int64) {
+	c := &q.Checks[index]
+	q.inPipe--
+	if c.Status != Waiting {
+		q.worker.recycle(q)
+		return
+	}
+	c.Status = Undecided
+	q.answered()
+}
+
+// answered notes that one check waits no more. With the last of them the Worker takes the
+// question up: see Worker.goOn.
+func (q *Question) answered() {
+	must.Hold(q.waiting > 0 && !q.concluded, "an answer is to a check that waits")
+	if q.waiting--; q.waiting == 0 {
+		q.worker.ready.push(q)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/decide"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+// What a decision does in Envoy. The limiter is the decide.Host of its Worker.
+
+// Say implements decide.Host: %FILTER_STATE(wasm.sluice)% in access logs.
+func (l *limiter) Say(contextID uint32, text string) { l.host.setProperty(contextID, "sluice", text) }
+
+// Resume implements decide.Host.
+func (l *limiter) Resume(contextID uint32) { l.host.resumeRequest(contextID) }
+
+// Answer implements decide.Host.
+func (l *limiter) Answer(contextID uint32, r *answer.Rejection) {
+	contentType, _ := l.host.requestHeader(contextID, "content-type")
+	r.GRPC, r.AtMicros = answer.IsGRPC(contentType), l.told(r.AtMicros)
+	if l.rejectedState && !r.Undecided {
+		l.state = r.AppendState(l.state[:0])
+		l.host.setProperty(contextID, "sluice.rejected", text.View(l.state))
+	}
+	a := l.answers.Refuse(r)
+	l.headers = appendHeaders(l.headers[:0], a.Headers)
+	l.host.sendResponse(contextID, a.Status, r.Text, l.headers, a.Body, a.GRPCStatus)
+}
+
+// told is the Unix time of decisions: that of the store that made them, or now if none did.
+func (l *limiter) told(atMicros int64) int64 {
+	if atMicros == 0 {
+		return l.host.unixMicros()
+	}
+	return atMicros
+}
+
+// TickWithin implements decide.Host. The metrics and the rest of the limiter wait for ticks,
+// too.
+func (l *limiter) TickWithin(micros, nowMicros int64) {
+	l.timer.tickWithin(sooner(micros, l.ownNextMicros(nowMicros)), nowMicros)
+}
+
+// Warn implements decide.Host.
+func (l *limiter) Warn(line string) { l.host.logLine(logWarn, line) }
+
+// recorder counts what happens, and follows whom it happens to.
+type recorder struct {
+	*metrics
+	offenders *topOffenders
+}
+
+// Concluded implements decide.Recorder.
+func (r recorder) Concluded(q *decide.Question, v decide.Verdict) {
+	r.offenders.rejected(q)
+	r.metrics.outcome(v.Outcome)
+	r.metrics.Concluded(q, v)
+}

@@ -1,0 +1,144 @@
+//go:build tinygo
+
+package main
+
+// What Envoy calls
+// (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.0/README.md#functions-implemented-in-the-wasm-module).
+// The SDK has these functions, too, but looks a stream up in Go maps for each of them, and needs
+// proxy_on_delete, which costs a request another callback. Its types are used, by which the tests
+// drive the plugin as ordinary Go.
+//
+// The callbacks for metadata are not exported: Envoy calls them inside proxy_grpc_stream, and when two streams fail within one callback,
+// that has been seen to hang its worker.
+
+// thisVM is the plugin in this VM: one worker of one Envoy.
+var thisVM = newVM(envoyHost())
+
+var (
+	// plugins are the configurations by their contexts, and recent is the one of the last stream.
+	plugins = map[uint32]*plugin{}
+	recent  *plugin
+	// live are the streams.
+	live streams
+)
+
+// pluginOf is the configuration of a context, nil if there is none.
+func pluginOf(contextID uint32) *plugin {
+	if recent == nil || recent.id != contextID {
+		p := plugins[contextID]
+		if p == nil {
+			return nil
+		}
+		recent = p
+	}
+	return recent
+}
+
+// forget lets go of a configuration that has ended.
+func forget(contextID uint32) {
+	delete(plugins, contextID)
+	recent = nil
+}
+
+//export proxy_abi_version_0_2_0
+func abiVersion() {}
+
+// allocate is memory of Go's for what the host returns.
+//
+//export proxy_on_memory_allocate
+func allocate(size uint32) *byte { return &make([]byte, max(size, 1))[0] }
+
+//export proxy_on_vm_start
+func onVMStart(_, _ uint32) bool { return true }
+
+//export proxy_on_context_create
+func onContextCreate(contextID, parentID uint32) {
+	if parentID == 0 {
+		plugins[contextID] = &plugin{vm: thisVM, id: contextID}
+	} else if p := pluginOf(parentID); p != nil {
+		live.put(p.begin(contextID))
+	}
+}
+
+//export proxy_on_configure
+func onConfigure(contextID, size uint32) bool {
+	p := pluginOf(contextID)
+	return p != nil && bool(p.OnPluginStart(int(size)))
+}
+
+//export proxy_on_tick
+func onTick(contextID uint32) {
+	if p := pluginOf(contextID); p != nil && p.tick() {
+		forget(contextID)
+	}
+}
+
+//export proxy_on_request_headers
+func onRequestHeaders(contextID, count, end uint32) uint32 {
+	if r := live.get(contextID).request; r != nil {
+		return uint32(r.OnHttpRequestHeaders(int(count), end != 0))
+	}
+	return 0
+}
+
+//export proxy_on_request_body
+func onRequestBody(contextID, size, end uint32) uint32 {
+	if b := live.get(contextID).bridge; b != nil {
+		return uint32(b.OnHttpRequestBody(int(size), end != 0))
+	}
+	return 0
+}
+
+//export proxy_on_response_headers
+func onResponseHeaders(contextID, count, end uint32) uint32 {
+	if r := live.get(contextID).request; r != nil {
+		return uint32(r.OnHttpResponseHeaders(int(count), end != 0))
+	}
+	return 0
+}
+
+//export proxy_on_response_body
+func onResponseBody(contextID, size, end uint32) uint32 {
+	if b := live.get(contextID).bridge; b != nil {
+		return uint32(b.OnHttpResponseBody(int(size), end != 0))
+	}
+	return 0
+}
+
+//export proxy_on_log
+func onLog(contextID uint32) {
+	if r := live.get(contextID).request; r != nil {
+		r.OnHttpStreamDone()
+	}
+}
+
+// onDone is the last callback of a stream. Of a configuration it is not if it returns false.
+//
+//export proxy_on_done
+func onDone(contextID uint32) bool {
+	if !live.get(contextID).free() {
+		live.remove(contextID)
+		return true
+	}
+	p := pluginOf(contextID)
+	if p == nil {
+		return true
+	}
+	ended := p.OnPluginDone()
+	if ended {
+		forget(contextID)
+	}
+	return ended
+}
+
+//export proxy_on_grpc_receive
+func onGrpcReceive(contextID, token, size uint32) {
+	thisVM.received(contextID, token, buffer(grpcReceiveBuffer, 0, size))
+	acting = unknown
+}
+
+//export proxy_on_grpc_close
+func onGrpcClose(contextID, token, status uint32) {
+	thisVM.closed(contextID, token, status)
+	acting = unknown // it may have been called inside another callback
+}

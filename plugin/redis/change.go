@@ -1,0 +1,66 @@
+package redis
+
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/redisresp"
+)
+
+// Charge is what a check has charged: all that it takes to change it.
+type Charge struct {
+	Script   *Script
+	Tag      []byte      // "<rule>|<identity>"
+	Cost     int64       // of each limit, where Costs is empty
+	Costs    []int64     // of the limits, in order
+	Sizes    []algo.Size // that it was charged at; empty: as configured
+	Nonce    int64       // from Add
+	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
+}
+
+// change is what a refund or a settlement does to charges. For each it has how much less
+// it is to be of every limit or, below 0, how much more, and then the charge's time.
+type change []int64
+
+// appendTo encodes a refund or settlement. Its head counts the arguments of one charge.
+func (g change) appendTo(dst []byte, of *subject, how manner) []byte {
+	s := of.script
+	limits := len(s.suffixes)
+	dst = appendHead(dst, &s.commandsOf(how).refund, how, len(g)-limits-1)
+	for _, suffix := range s.suffixes {
+		dst = s.appendKey(dst, of.tag, suffix)
+	}
+	if how.byKey {
+		dst = s.appendKey(dst, of.tag, algo.ClockSuffix)
+	}
+	dst = s.appendLimits(dst, of, g[:limits])
+	for _, v := range g[limits:] {
+		dst = redisresp.AppendBulkInt(dst, v)
+	}
+	return dst
+}
+
+// makeChange makes c an errand that takes back units of a charge: of each limit, in
+// order. It reports whether there is anything to do.
+func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int64) bool {
+	c.makeErrand(k, charge.Script, charge.Tag, nowMicros)
+	c.nonce, c.sizes = charge.Nonce, append(c.sizes[:0], charge.Sizes...)
+	c.change = appendCosts(c.change, back, charge.Cost, len(charge.Script.suffixes))
+	if charge.AtMicros == 0 || slices.Max(c.change) == 0 && slices.Min(c.change) == 0 {
+		return false
+	}
+	if i := charge.Script.slots; i >= 0 && c.change[i] > 0 {
+		c.slots = append(c.slots, Slots{charge.Nonce, c.change[i]})
+	}
+	c.change = append(c.change, charge.AtMicros)
+	return true
+}
+
+// makeErrand makes c an errand about nothing yet, in the memory that it has.
+func (c *command) makeErrand(k kind, script *Script, tag []byte, nowMicros int64) {
+	*c = command{
+		kind: k, subject: subject{script: script, tag: append(c.tag[:0], tag...), sizes: c.sizes[:0]},
+		check:  check{costs: c.check.costs[:0], strikes: c.check.strikes[:0]},
+		change: c.change[:0], slots: c.slots[:0], sentMicros: nowMicros,
+	}
+}

@@ -1,0 +1,78 @@
+package redis
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/redisresp"
+)
+
+// Check is what one rule asks Redis to charge for a request. Add copies it.
+type Check struct {
+	Script *Script
+	Tag    []byte      // "<rule>|<identity>"
+	Cost   int64       // of each limit, where Costs is empty
+	Costs  []int64     // of the limits, in order
+	Sizes  []algo.Size // that came with the request; empty: as configured
+	// Factor is the one that Sizes were made for, in thousandths; 0: none.
+	Factor int64
+	// Strikes are rejections of the identity to report, see algo.Penalty.
+	Strikes []algo.Strikes
+	// Deferred: a rejection does not count as a strike yet; the worker judges it first.
+	Deferred bool
+}
+
+// Reply is Redis' answer to one check. Its decisions are good during the call only.
+type Reply struct {
+	algo.Ruling                 // AtMicros is Redis' time
+	Decisions   []algo.Decision // of the limits, where they have decided
+}
+
+// check is what the command of a check says beyond its subject.
+type check struct {
+	costs    []int64 // one for each limit
+	factor   int64
+	strikes  []algo.Strikes
+	deferred bool
+}
+
+// multiplied reports whether the sizes were made for a factor.
+func (k *check) multiplied() bool { return k.factor != 0 && k.factor != algo.NoFactor }
+
+// appendTo encodes a check. Its head counts the arguments of one without a factor.
+func (k *check) appendTo(dst []byte, of *subject, how manner) []byte {
+	s := of.script
+	more := 0
+	if k.multiplied() {
+		more = 1
+	}
+	dst = appendHead(dst, &s.commandsOf(how).check, how, more)
+	for _, suffix := range s.suffixes {
+		dst = s.appendKey(dst, of.tag, suffix)
+	}
+	for _, suffix := range s.terms {
+		dst = s.appendKey(dst, of.tag, suffix)
+	}
+	if how.byKey {
+		dst = s.appendKey(dst, of.tag, algo.ClockSuffix)
+	}
+	dst = s.appendLimits(dst, of, k.costs)
+	if s.penalty != nil {
+		dst = append(dst, s.penalty...)
+		s.arg = algo.AppendStrikes(s.arg[:0], k.strikes, k.deferred)
+		dst = redisresp.AppendBulk(dst, s.arg)
+	}
+	if more > 0 {
+		dst = redisresp.AppendBulkInt(dst, k.factor)
+	}
+	return dst
+}
+
+// appendCosts appends one cost for each limit: costs, or cost where there are none.
+func appendCosts(dst, costs []int64, cost int64, limits int) []int64 {
+	if len(costs) > 0 {
+		return append(dst, costs...)
+	}
+	for range limits {
+		dst = append(dst, cost)
+	}
+	return dst
+}

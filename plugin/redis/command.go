@@ -1,0 +1,150 @@
+package redis
+
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// kind is what a command is for.
+type kind uint8
+
+const (
+	checking  kind = iota // charges for a request, for which a Waiter waits
+	refunding             // gives a charge back
+	settling              // makes charges what responses were worth
+	releasing             // gives slots back, and nothing else
+	renewing              // renews slots
+
+	loggingIn    // AUTH
+	selecting    // SELECT
+	probing      // the breaker's probe: there is one while it is HalfOpen
+	askingServer // INFO server, of the trial
+	askingRole   // INFO replication, of the trial
+	askingMemory // INFO memory, of the trial or for the Vitals
+	askingStats  // INFO stats, for the Vitals
+	askingKeys   // INFO keyspace, for the Vitals
+	trying       // the trial's script
+	abandoned    // a probe or trial that had no reply in time
+
+	kinds
+
+	errands = renewing + 1 // the kinds below it call a rule's scripts
+)
+
+// form is which of a rule's scripts a command calls.
+type form uint8
+
+const (
+	noForm form = iota // it was encoded by whoever sends it, and is never sent again
+	checkForm
+	changeForm
+	releaseForm
+	renewForm
+
+	forms
+)
+
+// command is one command to Redis, in the pipe until its reply has come, or in the
+// outbox. It keeps what it takes to send it again.
+type command struct {
+	subject
+	manner
+	kind  kind
+	check check
+	// change and slots are what a refund, settlement, release or renewal is about. A
+	// check has the slots, too, that it may take.
+	change change
+	slots  []Slots
+	blind  bool // a release of slots that may never have been taken
+
+	waiter   Waiter
+	index    int    // which of the request's checks
+	question uint64 // which request
+	expired  bool   // its Waiter has heard that the timeout is over
+	overtook bool   // an errand in front of it was not carried out
+	resized  bool   // sent with other sizes than at first, for another time
+	factors  int8   // how often it was sent with those of another factor
+
+	sentMicros     int64 // when it was first sent
+	listenedMicros int64 // the same in listening time
+	keptMicros     int64 // listening time for which its request had waited before
+	untilMicros    int64 // in the outbox: when it is given up
+}
+
+// subject is whose counters a command is about, and at which sizes.
+type subject struct {
+	script *Script
+	tag    []byte
+	sizes  []algo.Size // that came with the request; empty: as configured
+	nonce  int64       // of the charge
+}
+
+// same reports whether two commands are about one identity of one rule.
+func (s *subject) same(other *subject) bool {
+	return s.script == other.script && string(s.tag) == string(other.tag)
+}
+
+// manner is how a script is called.
+type manner struct {
+	bySource bool // with EVAL
+	byKey    bool // without TIME, see clock.go
+}
+
+// appendTo encodes a command that calls a rule's script. This is the one place that
+// tells commands apart: all else about a kind is a row of a table.
+func (c *command) appendTo(dst []byte) []byte {
+	switch fates[c.kind].form {
+	case checkForm:
+		return c.check.appendTo(dst, &c.subject, c.manner)
+	case changeForm:
+		return c.change.appendTo(dst, &c.subject, c.manner)
+	case releaseForm:
+		return release(c.slots).appendTo(dst, &c.subject, c.manner)
+	case renewForm:
+		return renewal(c.slots).appendTo(dst, &c.subject, c.manner)
+	}
+	return dst
+}
+
+// copyFrom makes c a copy of another command, in the memory that c has.
+func (c *command) copyFrom(from *command) {
+	tag, sizes := append(c.tag[:0], from.tag...), append(c.sizes[:0], from.sizes...)
+	costs, strikes := append(c.check.costs[:0], from.check.costs...), append(c.check.strikes[:0], from.check.strikes...)
+	parts, slots := append(c.change[:0], from.change...), append(c.slots[:0], from.slots...)
+	*c = *from
+	c.tag, c.sizes, c.check.costs, c.check.strikes, c.change, c.slots = tag, sizes, costs, strikes, parts, slots
+}
+
+// size is how many charges, or how many requests' slots, an errand is about.
+func (c *command) size() int64 {
+	if len(c.change) > 0 {
+		return int64(len(c.change) / (len(c.script.suffixes) + 1))
+	}
+	return int64(len(c.slots))
+}
+
+// join adds an errand to c, if one call can do both. It reports whether it has. The
+// charge of a rule with slots has a nonce of its own, so that two are never one call.
+func (c *command) join(other *command) bool {
+	if c.blind != other.blind || !c.same(&other.subject) || c.size()+other.size() > policies[c.kind].together {
+		return false
+	}
+	if len(c.change) > 0 && c.script.slots >= 0 || !slices.Equal(c.sizes, other.sizes) {
+		return false
+	}
+	c.change = append(c.change, other.change...)
+	c.slots = append(c.slots, other.slots...)
+	c.untilMicros = max(c.untilMicros, other.untilMicros)
+	return true
+}
+
+// forget takes a request's slots out of a command.
+func (c *command) forget(nonce int64) {
+	for i := range c.slots {
+		if c.slots[i].Nonce == nonce {
+			c.slots = append(c.slots[:i], c.slots[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package redis
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// lives is what follows from each outcome of each command. "-" is what cannot be, and
+// "." what changes nothing. Read it line by line.
+const lives = `
+                 | reply         | refusal                | NOSCRIPT    | no TIME     | other sizes | nonsense               | timeout                | lost connection      | waited too long
+check            | decide        | fail                   | ask again   | ask again   | resize      | fail, hang up          | expire                 | fail, free slots     | -
+refund           | .             | free slots later       | send again  | send again  | -           | -                      | .                      | free slots           | .
+settlement       | count as sent | count as lost          | send again  | send again  | -           | -                      | .                      | count as lost        | count as lost
+release          | count ended   | free slots later       | send again  | send again  | -           | -                      | .                      | free slots           | .
+renewal          | count renewed | .                      | renew again | renew again | -           | -                      | .                      | .                    | .
+AUTH             | .             | hang up, open          | -           | -           | -           | -                      | .                      | .                    | -
+SELECT           | .             | hang up, open          | -           | -           | -           | -                      | .                      | .                    | -
+probe            | close         | open, hang up if wrong | -           | -           | -           | open, hang up          | open, abandon          | open                 | -
+INFO server      | note server   | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
+INFO replication | note role     | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
+INFO memory      | note memory   | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
+INFO stats       | note evicted  | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
+INFO keyspace    | tell Vitals   | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
+trial            | tell it       | fail, hang up if wrong | -           | -           | -           | fail, hang up          | fail, abandon          | fail                 | -
+abandoned        | .             | .                      | -           | -           | -           | -                      | .                      | .                    | -
+`
+
+var outcomeNames = [outcomes]string{
+	accepted: "reply", refused: "refusal", unknown: "NOSCRIPT", timeless: "no TIME", otherSizes: "other sizes",
+	nonsense: "nonsense", timedOut: "timeout", lost: "lost connection", givenUp: "waited too long",
+}
+
+var actionNames = [actions]string{
+	impossible: "-", ignore: ".", decide: "decide", askAgain: "ask again", resize: "resize", fail: "fail",
+	failAndEnd: "fail, hang up", failFree: "fail, free slots", expire: "expire", sendAgain: "send again",
+	renewAgain: "renew again", free: "free slots", freeLater: "free slots later", countSent: "count as sent",
+	countLost: "count as lost", countEnded: "count ended", countRenewed: "count renewed", giveUp: "hang up, open",
+	reopen: "open", reopenEnd: "open, hang up", reopenUnsure: "open, hang up if wrong", reopenLeave: "open, abandon",
+	closeBreaker: "close", noteServer: "note server", noteRole: "note role", noteMemory: "note memory", noteStats: "note evicted",
+	noteKeys: "tell Vitals", noteRefusal: "no more INFO", tryOK: "tell it", tryFail: "fail",
+	tryUnsure: "fail, hang up if wrong", tryEnd: "fail, hang up", tryLeave: "fail, abandon",
+}
+
+// errandPolicies is how errands are treated that cannot be sent at once.
+const errandPolicies = `
+           | leaves    | may wait    | in one call | in one callback | for
+refund     | at once   | 16384       | 16          | 256             | any time
+settlement | later     | max_pending | 16          | all             | 3s
+release    | when idle | 65536       | 256         | 256             | the slots' life
+renewal    | at once   | none        | 1           | all             | any time
+`
+
+// picture draws rows of cells that are as wide as those of the table it is held against.
+func picture(rows [][]string) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += cell + strings.Repeat(" ", widths[i]-len(cell)) + " | "
+		}
+		b.WriteString("\n" + strings.TrimRight(strings.TrimSuffix(line, "| "), " "))
+	}
+	return b.String() + "\n"
+}
+
+// TestEveryOutcomeOfEveryCommand prints the table of fates, and holds it against the one
+// above.
+func TestEveryOutcomeOfEveryCommand(t *testing.T) {
+	t.Parallel()
+	rows := [][]string{append([]string{""}, outcomeNames[:]...)}
+	for i := range fates {
+		row := []string{fates[i].name}
+		for _, a := range fates[i].after {
+			row = append(row, actionNames[a])
+		}
+		rows = append(rows, row)
+	}
+	if got := picture(rows); trimmed(got) != trimmed(lives) {
+		t.Errorf("the table is%s", got)
+	}
+}
+
+// TestPolicies prints the policies of errands, and holds them against the table above.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	rows := [][]string{{"", "leaves", "may wait", "in one call", "in one callback", "for"}}
+	for k := refunding; k < errands; k++ {
+		p := &policies[k]
+		rows = append(rows, []string{
+			fates[k].name, [...]string{"at once", "when idle", "later"}[p.leaves],
+			numbered(p.most, map[int64]string{0: "max_pending", -1: "none"}), numbered(p.together, nil),
+			numbered(p.portion, map[int64]string{noBound: "all"}), patience(p.patienceMicros),
+		})
+	}
+	if got := picture(rows); trimmed(got) != trimmed(errandPolicies) {
+		t.Errorf("the policies are%s", got)
+	}
+}
+
+func numbered(n int64, names map[int64]string) string {
+	if name := names[n]; name != "" {
+		return name
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func patience(micros int64) string {
+	switch micros {
+	case 0:
+		return "the slots' life"
+	case math.MaxInt64:
+		return "any time"
+	}
+	return (time.Duration(micros) * time.Microsecond).String()
+}
+
+// trimmed is a picture without the width of its cells.
+func trimmed(table string) string {
+	var lines []string
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		lines = append(lines, strings.Join(cells, "|"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestEachActionIsUsed: an action that no outcome leads to is dead code.
+func TestEachActionIsUsed(t *testing.T) {
+	t.Parallel()
+	named := map[action]bool{}
+	for i := range fates {
+		for _, a := range fates[i].after {
+			named[a] = true
+		}
+	}
+	for a := range actions {
+		testenv.Same(t, "that the table names "+actionNames[a], named[a], true)
+	}
+}

@@ -1,0 +1,86 @@
+package redis
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// Waiter is told what becomes of each check that was flushed. Each check gets
+// exactly one last call, Decided or Failed, however long that takes; Expired may
+// come before it, once. In a call a Waiter may refund charges, but begins no
+// request.
+type Waiter interface {
+	// Resize asks for new sizes: the script charged nothing, because the check was sized
+	// for another time (r.AtMicros) or, if r.Factor is not 0, another factor. The sizes are
+	// copied; nil means that there are none, and that the reply makes no sense.
+	Resize(index int, r *Reply, nowMicros int64) []algo.Size
+	// Decided brings Redis' answer. After Expired it is a late one.
+	Decided(index int, r *Reply, nowMicros int64)
+	// Failed tells that Redis will never decide this check.
+	Failed(index int, cause Cause, nowMicros int64)
+	// Expired tells that the check has waited for the timeout.
+	Expired(index int, nowMicros int64)
+}
+
+// Host is what a Conn needs of the world around it. A Host must not call back
+// into the Conn during these calls, except for Closed where noted.
+type Host interface {
+	// OpenStream opens a stream. Closed may be called before it returns.
+	OpenStream() error
+	// Send writes whole commands to the open stream. Closed may be called before
+	// it returns.
+	Send(commands []byte) error
+	// CloseStream ends the stream. From then on neither Received nor Closed is
+	// called for it.
+	CloseStream()
+	// SwapStreams makes another stream the one that OpenStream, Send and CloseStream are
+	// about, and the second time the first one again. There are at most two, of which
+	// either may be open.
+	SwapStreams()
+	// CloseStatus is the gRPC status that the last stream to end was closed with, 0 if it
+	// is not known (https://grpc.io/docs/guides/status-codes/).
+	CloseStatus() uint32
+	// Warn and Info log one line each.
+	Warn(line string)
+	Info(line string)
+	// Tried brings the line about the trial, see Options.Try: Redis can be used,
+	// or not.
+	Tried(ok bool, line string)
+	// Turn reports whether it is this worker's turn to ask how the server is: none of the
+	// Envoy's has for VitalsMicros.
+	Turn(nowMicros int64) bool
+	// Examined brings what the server has said.
+	Examined(v Vitals, nowMicros int64)
+}
+
+// Observer counts what happens. It calls nothing of the Conn.
+type Observer interface {
+	// RequestFailed: Redis did not decide a request, or one of its checks. A
+	// request is told once, with the first cause.
+	RequestFailed(cause Cause)
+	// RoundTrip: the time from sending a check to its decision. Late ones are
+	// told too, or Redis would never seem slower than the timeout.
+	RoundTrip(micros int64)
+	// Reconnected: a stream was opened in place of one that was lost. What
+	// answers now may not hold the charges that were made before.
+	Reconnected()
+	// Refunded: a command was queued that gives a charge back.
+	Refunded()
+	// BreakerChanged: the breaker is in another state now.
+	BreakerChanged(state BreakerState)
+}
+
+// Options configure a Conn. Durations are in microseconds.
+type Options struct {
+	KeyPrefix          string
+	Username, Password string
+	Database           int64
+	TimeoutMicros      int64
+	MaxPending         int64 // requests that may have commands in the pipe
+	Breaker            config.Breaker
+	Cluster            string // Envoy's name of the cluster, for the log
+	Try                bool   // whether to try Redis with the first tick
+	MaxAgeMicros       int64  // after which a stream is replaced; 0: never
+	Overrides          bool   // the trial warns of a Redis that may evict overrides
+	Seed               uint64 // for jitter and nonces: different in each worker
+}

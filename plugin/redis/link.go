@@ -1,0 +1,193 @@
+package redis
+
+import "github.com/sluiceproxy/sluice/redisresp"
+
+// link is the way to Redis: a stream, the commands that are on it, and whether Redis decides.
+type link struct {
+	options  *Options
+	observer Observer
+	stream   stream   // the byte stream: opened, lost, at rest
+	pipe     pipeline // commands that were sent, and those that will be in a moment
+	health   health   // the breaker, and what the log says
+	trial    trial
+	rotation rotation
+	vitals   vitals
+	reply    redisresp.Reply // the last one, good until the next
+
+	requests *requests // those that have checks in the pipe
+	outbox   *outbox
+}
+
+// ready reports whether an errand could be sent now, on a stream of its own if need be.
+func (l *link) ready(nowMicros int64) bool {
+	return l.health.breaker.state == Closed && (l.stream.open || !l.rotation.inside && l.connect(nowMicros))
+}
+
+// connect opens a stream and queues its set-up, unless the last attempt failed
+// moments ago.
+func (l *link) connect(nowMicros int64) bool {
+	reopened, ok := l.stream.connect(nowMicros)
+	l.health.openError = l.stream.openError
+	if !ok {
+		return false
+	}
+	if reopened {
+		l.observer.Reconnected()
+	}
+	l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
+	l.pipe.setUp(l.options, nowMicros)
+	return true
+}
+
+// transmit sends the commands that are encoded.
+func (l *link) transmit(nowMicros int64) {
+	l.stream.usedMicros = nowMicros
+	err := l.stream.host.Send(l.pipe.out)
+	l.pipe.out = l.pipe.out[:0]
+	if err != nil {
+		l.hangUp(ended{cause: Lost}, nowMicros)
+	}
+}
+
+// transmitDeferred sends what Waiters and replies have caused. No host call,
+// which may end the stream, happens while the pipe is walked, and many commands
+// leave in one.
+func (l *link) transmitDeferred(nowMicros int64) {
+	l.stream.deferring = false
+	if len(l.pipe.out) > 0 {
+		l.transmit(nowMicros)
+	}
+}
+
+// read takes replies out of the bytes that have come. Each is for the oldest command.
+func (l *link) read(b []byte, nowMicros int64) {
+	s := &l.stream
+	if len(s.in) > 0 {
+		s.in = append(s.in, b...)
+		b = s.in
+	}
+	for len(b) > 0 && s.open {
+		reply, n, outcome := s.decoder.Decode(b)
+		if outcome == redisresp.Malformed || outcome == redisresp.Complete && l.pipe.commands.len() == 0 {
+			l.hangUp(ended{cause: Malformed}, nowMicros)
+			return
+		}
+		if outcome == redisresp.Incomplete {
+			break
+		}
+		b = b[n:]
+		s.heard, s.spare = true, true
+		s.reopen.reset()
+		l.reply = reply
+		if l.onCandidate() {
+			l.heardCandidate(nowMicros)
+		} else {
+			l.answered(nowMicros)
+		}
+	}
+	if s.open {
+		s.in = append(s.in[:0], b...)
+	}
+}
+
+// answered gives the last reply to the oldest command.
+func (l *link) answered(nowMicros int64) {
+	k := l.pipe.commands.pop()
+	o := l.requests.replies.outcomeOf(k, l.reply, nowMicros)
+	if o == accepted && k.bySource {
+		k.script.known[fates[k.kind].form] = l.stream.number
+	}
+	l.act(k, end{o, causes[o]}, nowMicros)
+}
+
+// hangUp closes the stream, which is useless now.
+func (l *link) hangUp(why ended, nowMicros int64) {
+	if l.stream.open {
+		l.stream.open = false
+		l.stream.host.CloseStream()
+		l.end(why, nowMicros)
+	}
+}
+
+// end fails all that waits for the stream that is gone. However many requests
+// that is, it is one failure: a connection that is killed under load says no
+// more about Redis than one that is killed while a single request waits, and
+// nothing at all if no request waits. If the stream ever delivered a reply, the next
+// request opens a new one at once, and once more if that leads nowhere: the cluster may
+// have other endpoints. If not, the loss counts as a failed attempt to connect.
+func (l *link) end(why ended, nowMicros int64) {
+	s := &l.stream
+	s.open = false
+	l.pipe.out, s.in = l.pipe.out[:0], s.in[:0]
+	if l.onCandidate() {
+		l.dropCandidate()
+		return
+	}
+	if !s.heard {
+		if !s.spare {
+			s.backOff(nowMicros)
+		}
+		s.spare = false
+		if why.cause == Lost {
+			why.cause = Unreachable
+		}
+	}
+	s.ended = why
+	for l.pipe.commands.len() > 0 {
+		l.act(l.pipe.commands.pop(), end{outcome: lost, cause: why.cause}, nowMicros)
+	}
+}
+
+// uselessPauseMicros is how far apart connections are replaced because of an error
+// reply to a check. One of several servers behind redis_proxy may answer so for
+// long, and each replacement fails what is in flight to the others.
+const uselessPauseMicros = 1_000_000
+
+// replaceIfUseless closes the stream after an error reply that another connection
+// may not get.
+func (l *link) replaceIfUseless(nowMicros int64) {
+	s := &l.stream
+	if connectionUseless(l.reply.Bytes) && (!s.replaced || nowMicros-s.replacedMicros >= uselessPauseMicros) {
+		s.replaced, s.replacedMicros = true, nowMicros
+		l.hangUp(ended{ErrorReply, true}, nowMicros)
+	}
+}
+
+// probe asks whether Redis is back: one command, for which no request waits. A
+// stream that owes a reply for longer than the timeout would only show that it
+// still does, so it is replaced first, which also reaches a Redis that is back
+// soonest. What its commands have charged stands.
+func (l *link) probe(nowMicros int64) {
+	if l.pipe.owes(l.options.TimeoutMicros, nowMicros) {
+		l.hangUp(ended{cause: Lost}, nowMicros)
+	}
+	b := &l.health.breaker
+	b.state = HalfOpen
+	l.observer.BreakerChanged(HalfOpen)
+	l.stream.reopenMicros = 0
+	if !l.stream.open && !l.connect(nowMicros) {
+		l.health.open(Unreachable, nowMicros)
+		return
+	}
+	l.pipe.out = appendProbe(l.pipe.out, l.options.KeyPrefix, b.probeTag())
+	l.pipe.addEncoded(probing, nowMicros)
+}
+
+// try begins the trial, with the first tick. If requests have found out already that Redis
+// cannot be used, the log says so.
+func (l *link) try(nowMicros int64) {
+	t := &l.trial
+	if !l.options.Try || t.state != untried {
+		return
+	}
+	if l.health.breaker.state != Closed {
+		t.state = tried
+		return
+	}
+	t.state = underWay
+	if !l.stream.open && !l.connect(nowMicros) {
+		t.fail(&l.health, Unreachable, l.stream.heard)
+		return
+	}
+	t.ask(&l.pipe, l.options, nowMicros)
+}

@@ -1,0 +1,182 @@
+package redis
+
+import (
+	"math"
+
+	"github.com/sluiceproxy/sluice/plugin/must"
+)
+
+// departure is when an errand goes into the pipe.
+type departure uint8
+
+const (
+	atOnce   departure = iota // so that no later check overtakes it
+	whenIdle                  // at once if the pipe is empty, else with the next request, reply or tick
+	later                     // with the next request or tick
+)
+
+// policy is how the errands of one kind are treated, for which no request waits.
+type policy struct {
+	leaves departure
+	// most is how many charges, or requests' slots, may wait for a connection: none, or
+	// errands of which one may be refused are dropped beyond it. 0: max_pending, what was
+	// sent and has no reply included.
+	most int64
+	// together is how many of them one call has at most, so that none holds Redis up, and
+	// portion how many leave in one callback: the rest follows with the next reply or tick.
+	together, portion int64
+	// patienceMicros is how long an errand may wait for a connection; 0: for as long as
+	// the slots that it is about may live.
+	patienceMicros int64
+	told           bool // the Observer is told of each that is sent
+}
+
+const (
+	// maxRefunds bounds the refunds that wait while Redis is away. A worker leases units of
+	// 4,096 identities at most, in up to two batches each, and those of one identity
+	// travel together.
+	maxRefunds = 1 << 14
+	// maxReleases bounds the requests whose slots wait to be given back. Slots beyond that
+	// end by themselves.
+	maxReleases = 1 << 16
+	// maxTogether is the most charges that one call changes.
+	maxTogether = 16
+	// releasePortion is how many requests' slots one call gives back at most.
+	releasePortion = 256
+	// settleMicros is how long a settlement may wait. Redis is gone for longer than that:
+	// the reservation stands.
+	settleMicros = 3_000_000
+	// refusedMicros is how long no errand of a kind leaves after Redis has refused one
+	// that will be sent again.
+	refusedMicros = 500_000
+
+	noBound = math.MaxInt64
+)
+
+// policies are those of the errands. What becomes of one that was sent is in fates.
+var policies = [errands]policy{
+	refunding: {
+		leaves: atOnce, most: maxRefunds, together: maxTogether, portion: releasePortion,
+		patienceMicros: noBound, told: true,
+	},
+	settling:  {leaves: later, together: maxTogether, portion: noBound, patienceMicros: settleMicros},
+	releasing: {leaves: whenIdle, most: maxReleases, together: releasePortion, portion: releasePortion},
+	renewing:  {leaves: atOnce, most: -1, together: 1, portion: noBound, patienceMicros: noBound},
+}
+
+// outbox has the errands that have not been sent, and counts what became of the others.
+type outbox struct {
+	link       *link
+	queues     [errands]errandQueue
+	waiting    int     // errands in all of them
+	maxPending int64   // Options.MaxPending
+	draft      command // scratch: the errand that is being made
+
+	settling      int64 // settlements that wait, or were sent and have no reply
+	sent, gone    int64 // settlements that Redis has taken, and those that were lost
+	renewed, over int64 // slots that were renewed, and those that had ended by themselves
+}
+
+type errandQueue struct {
+	ring[command]
+	size         int64 // charges, or requests' slots, in it
+	resumeMicros int64 // none leaves before this time, as Redis has refused one
+}
+
+// begin counts a settlement that is asked for. It reports whether there is room for it.
+func (o *outbox) begin() bool {
+	if o.settling >= o.maxPending {
+		o.gone++
+		return false
+	}
+	o.settling++
+	return true
+}
+
+// end counts settlements that are over.
+func (o *outbox) end(n int64, taken bool) {
+	o.settling -= n
+	must.Hold(o.settling >= 0, "no more settlements end than have begun")
+	if taken {
+		o.sent += n
+	} else {
+		o.gone += n
+	}
+}
+
+// add puts an errand into the outbox, into the call of another one of the same identity
+// if it can. It looks at the last few only: an identity whose requests end in bursts is
+// among them.
+func (o *outbox) add(c *command) {
+	const looks = 8
+	p, q := &policies[c.kind], &o.queues[c.kind]
+	if p.most != 0 && q.size >= p.most {
+		return
+	}
+	patience := p.patienceMicros
+	if patience == 0 {
+		patience = c.script.ttlMicros()
+	}
+	c.untilMicros = min(c.sentMicros, noBound-patience) + patience
+	q.size += c.size()
+	for i := q.next; i > q.first && q.next-i < looks; i-- {
+		if q.at(i - 1).join(c) {
+			return
+		}
+	}
+	o.waiting++
+	q.push().copyFrom(c)
+}
+
+// take removes the oldest errand of a queue. It is good until the next add.
+func (o *outbox) take(k kind) *command {
+	q := &o.queues[k]
+	c := q.pop()
+	o.waiting--
+	q.size -= c.size()
+	must.Hold(o.waiting >= 0 && q.size >= 0, "what leaves the outbox was put into it")
+	return c
+}
+
+// free gives the slots of a command back that has failed. What was lost may have given
+// them back, or never have taken them: it is blind.
+func (o *outbox) free(c *command, blind bool) {
+	if len(c.slots) == 0 {
+		return
+	}
+	d := &o.draft
+	d.makeErrand(releasing, c.script, c.tag, c.sentMicros)
+	d.blind, d.slots = blind, append(d.slots, c.slots...)
+	o.add(d)
+}
+
+// freeLater does so once Redis has had a moment, as it has refused it.
+func (o *outbox) freeLater(c *command) {
+	o.queues[releasing].resumeMicros = c.sentMicros + refusedMicros
+	o.free(c, c.blind)
+}
+
+// next is how long until something in the outbox may leave or is given up, at least 1; 0
+// if nothing waits. up says whether Redis is thought to be there, and reopenMicros when a
+// connection may be opened, 0 if there is one.
+func (o *outbox) next(up bool, reopenMicros, periodMicros, nowMicros int64) (micros int64) {
+	if o.waiting == 0 {
+		return 0
+	}
+	due := int64(noBound)
+	for k := refunding; k < errands; k++ {
+		q := &o.queues[k]
+		if q.len() == 0 {
+			continue
+		}
+		due = min(due, q.at(q.first).untilMicros)
+		switch {
+		case !up:
+		case policies[k].leaves == later:
+			due = min(due, max(nowMicros+periodMicros, reopenMicros))
+		default: // others may wait for what it gives back
+			due = min(due, max(nowMicros+minTickMicros, reopenMicros))
+		}
+	}
+	return max(due-nowMicros, minTickMicros)
+}

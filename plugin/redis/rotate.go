@@ -1,0 +1,141 @@
+package redis
+
+import "github.com/sluiceproxy/sluice/redisresp"
+
+// rotation replaces streams that work by new ones, as they grow old: a stream through a
+// relay would otherwise stay where it is for ever, and a relay that is added later get none.
+//
+// A new stream stands beside the one in use, and carries a probe. Once that is answered, the
+// new one is asked from then on, and the old one stands beside it until its last reply has
+// come. So no check is undecided by a rotation, wherever the new stream leads.
+type rotation struct {
+	maxAgeMicros int64 // 0: streams live for ever
+	role         role
+	inside       bool // the stream beside is the one that is being worked on, see link.swap
+	untilMicros  int64
+
+	stream stream // beside the one in use
+	pipe   pipeline
+}
+
+// role is what the stream beside the one in use is there for.
+type role uint8
+
+const (
+	absent    role = iota
+	candidate      // it has yet to answer its probe
+	chosen         // it has, and is put into use in a moment
+	retired        // it brings what it still owes
+)
+
+const (
+	// candidateMicros is how long a new stream has to answer.
+	candidateMicros = 5_000_000
+	// rotateAgainMicros is when the next attempt follows one that failed.
+	rotateAgainMicros = 10_000_000
+)
+
+// dueMicros is when a stream that opens now is to be replaced: after its age or up to a fifth
+// less or more, so that the workers of a mesh do not rotate in step.
+func (r *rotation) dueMicros(chance *random, nowMicros int64) int64 {
+	if r.maxAgeMicros == 0 {
+		return noBound
+	}
+	fifth := r.maxAgeMicros / 5
+	return nowMicros + r.maxAgeMicros - fifth + chance.below(2*fifth+1)
+}
+
+// swap makes the stream beside the one that is worked on, and back.
+func (l *link) swap() {
+	r := &l.rotation
+	r.inside = !r.inside
+	l.stream, r.stream = r.stream, l.stream
+	l.pipe, r.pipe = r.pipe, l.pipe
+	l.pipe.byKey = l.pipe.byKey || r.pipe.byKey
+	l.health.host.SwapStreams()
+}
+
+// beside works on the stream beside the one in use.
+func (l *link) beside(work func()) {
+	l.swap()
+	work()
+	l.swap()
+	if l.rotation.role == chosen && !l.rotation.inside {
+		l.rotation.pipe.listening = l.pipe.listening // requests that are kept back go on waiting
+		l.swap()
+		l.rotation.inside = false
+		l.rotation.role = retired
+	}
+}
+
+// onCandidate reports whether what is worked on is a candidate.
+func (l *link) onCandidate() bool { return l.rotation.inside && l.rotation.role == candidate }
+
+// rotate begins a rotation that is due, and goes on with one.
+func (l *link) rotate(nowMicros int64) {
+	r, s := &l.rotation, &l.stream
+	switch {
+	case r.role == candidate && nowMicros >= r.untilMicros:
+		l.beside(func() { l.hangUp(ended{cause: Timeout}, nowMicros) })
+	case r.role == retired:
+		l.beside(func() { l.retire(nowMicros) })
+	case r.role == absent && s.open && s.heard && nowMicros >= s.dueMicros && l.health.breaker.state == Closed:
+		s.dueMicros = nowMicros + rotateAgainMicros // unless this one is replaced
+		r.untilMicros = nowMicros + candidateMicros
+		r.stream = stream{host: s.host, reopen: s.reopen, number: s.number, decoder: r.stream.decoder, in: r.stream.in[:0]}
+		r.pipe.listening.periodMicros = l.pipe.listening.periodMicros
+		if r.stream.decoder == nil {
+			r.stream.decoder = redisresp.NewDecoder(replyLimits)
+		}
+		r.role = candidate
+		l.beside(func() { l.audition(nowMicros) })
+	}
+}
+
+// audition opens a new stream, and asks it what the breaker's probe asks.
+func (l *link) audition(nowMicros int64) {
+	if _, ok := l.stream.connect(nowMicros); !ok {
+		l.rotation.role = absent
+		return
+	}
+	l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
+	l.pipe.setUp(l.options, nowMicros)
+	l.pipe.out = appendProbe(l.pipe.out, l.options.KeyPrefix, []byte("sluice"))
+	l.pipe.addEncoded(probing, nowMicros)
+	l.transmit(nowMicros)
+}
+
+// heardCandidate takes a reply of a candidate: an error ends it, and with the last one it is chosen.
+func (l *link) heardCandidate(nowMicros int64) {
+	l.pipe.commands.pop()
+	if l.reply.Kind == redisresp.Error {
+		l.hangUp(ended{cause: ErrorReply}, nowMicros)
+		return
+	}
+	if l.pipe.commands.len() == 0 {
+		l.rotation.role = chosen
+	}
+}
+
+// dropCandidate ends one that has failed. Nothing has been asked of it.
+func (l *link) dropCandidate() {
+	for l.pipe.commands.len() > 0 {
+		l.pipe.commands.pop()
+	}
+	l.rotation.role = absent
+}
+
+// retire ends the old stream once it owes nothing.
+func (l *link) retire(nowMicros int64) {
+	l.pipe.listening.tick(nowMicros)
+	l.stream.deferring = true
+	l.expire(nowMicros)
+	l.transmitDeferred(nowMicros)
+	if l.pipe.commands.len() == 0 && l.stream.open {
+		l.stream.open = false
+		l.stream.host.CloseStream()
+	}
+	if !l.stream.open {
+		l.rotation.role = absent
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// stepsOfOne is how many steps one simulation has.
+const stepsOfOne = 2500
+
+// number reads an environment variable; otherwise it is missing.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestSimulate is "make simulate": SIMULATE_STEPS steps, half of them of seeds that are always
+// the same, the other half of fresh ones; or all from SIMULATE_SEED on.
+func TestSimulate(t *testing.T) {
+	t.Parallel()
+	steps, first := int(number(t, "SIMULATE_STEPS", 20_000)), number(t, "SIMULATE_SEED", 0)
+	fresh, seen := uint64(time.Now().UnixNano())%1e9, map[string]int64{}
+	for n := 0; n < steps; n += stepsOfOne {
+		seed := first + uint64(n/stepsOfOne)
+		if os.Getenv("SIMULATE_SEED") == "" && n >= steps/2 {
+			seed += fresh
+		}
+		v := simulate(t, seed, min(stepsOfOne, steps-n))
+		if t.Failed() {
+			return
+		}
+		for outcome, n := range v.outcomes {
+			seen[outcome] += n
+		}
+	}
+	t.Logf("%d steps, fresh seeds from %d on: %v", steps, fresh, seen)
+}
+
+// TestSimulateKept runs what has failed once: testdata/simulate has a line for each, its seed,
+// its steps and what it was. Where simulations draw anything else than they did, a seed is
+// another simulation, and its line tells no more than that.
+func TestSimulateKept(t *testing.T) {
+	t.Parallel()
+	for line := range strings.Lines(readFile(t, "testdata/simulate")) {
+		var seed uint64
+		var steps int
+		if _, err := fmt.Sscan(line, &seed, &steps); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		simulate(t, seed, steps)
+	}
+}
+
+// simulate runs one simulation, and says how to have it again if it fails.
+func simulate(t *testing.T, seed uint64, steps int) *simulation {
+	t.Helper()
+	v := newSimulation(t, seed)
+	v.run(steps)
+	if v.failed != "" || t.Failed() {
+		t.Errorf("seed %d: %s\nto have it again: make simulate SEED=%d STEPS=%d\n%s", seed, v.failed, seed, steps, strings.Join(strings.Fields(v.config.text(0)), " "))
+	}
+	return v
+}
+
+// TestSimulateReplays: the same seed is the same simulation, to the byte.
+func TestSimulateReplays(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		var logs [2]string
+		for i := range logs {
+			v := newSimulation(t, seed)
+			v.log.kept = true
+			v.run(600)
+			logs[i] = v.log.String()
+		}
+		if logs[0] != logs[1] {
+			t.Errorf("seed %d: %s", seed, firstDifference(logs[0], logs[1]))
+		}
+	}
+}
+
+// firstDifference is where two logs part.
+func firstDifference(a, b string) string {
+	one, other := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(one), len(other)) {
+		if one[i] != other[i] {
+			return "line " + strconv.Itoa(i) + ":\n" + one[i] + "\n" + other[i]
+		}
+	}
+	return "one is longer"
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// What must hold at each step, and when all is over.
+
+// tickMillis is how often a limiter looks at what waits at the rarest, see redis.tickMicros.
+func tickOf(timeout time.Duration) time.Duration {
+	return min(max((timeout/4+time.Millisecond-1)/time.Millisecond*time.Millisecond, 4*time.Millisecond), 20*time.Millisecond)
+}
+
+// timerStep is how much later a tick may come than was asked for, see timer.tickWithin.
+const timerStep = time.Millisecond
+
+// maxExits is how many paused requests one callback lets go on, see decide.Worker.
+const maxExits = 50
+
+// maxQueue is how long a rule's queue holds a request at most.
+const maxQueue = 120 * time.Millisecond
+
+// checkWait fails if a request has waited for longer than it ever may: the timeout and one
+// tick for its verdict, and then what its turn in a queue takes, and a tick.
+func (v *simulation) checkWait(r *simRequest) {
+	now, tick := v.clock.now, tickOf(v.config.timeout)+timerStep
+	if limit := v.config.timeout + tick; r.verdict.IsZero() && now.Sub(r.at) > limit {
+		v.fail("request %d waits for its verdict for %v, want %v at most; with it wait %d", r.id, now.Sub(r.at), limit, len(v.waits))
+	}
+	if limit := 4 * timerStep; r.verdict.IsZero() && !r.lostAt.IsZero() && now.Sub(r.lostAt) > limit {
+		v.fail("request %d waits for a connection that was lost %v ago, want %v at most", r.id, now.Sub(r.lostAt), limit)
+	}
+	if limit := maxQueue + tick; !r.verdict.IsZero() && now.Sub(r.verdict) > limit {
+		v.fail("request %d is held for %v, want %v at most", r.id, now.Sub(r.verdict), limit)
+	}
+}
+
+// checkAdmitted fails if a request was admitted beyond what its rules may admit.
+func (v *simulation) checkAdmitted(r *simRequest) {
+	if !r.admitted || r.outcome != "allowed" && !strings.HasPrefix(r.outcome, "shadow:") {
+		return
+	}
+	for _, rule := range v.config.rules {
+		if !r.applies(rule) {
+			continue
+		}
+		key := rule.name + "|" + rule.identity(r)
+		v.admitted[key] += rule.costOf(r)
+		if rule.total > 0 && v.admitted[key] > rule.total+v.flowsBack(rule) && !v.emptied && !v.jumped {
+			v.fail("%s: admitted %d, the limit is %d", key, v.admitted[key], rule.total)
+		}
+		if rule.name == "terms" && v.blocked[r.user] && r.at.After(v.blockedAt) {
+			v.fail("request %d of %s, who is blocked, was admitted", r.id, r.user)
+		}
+	}
+}
+
+// flowsBack is what a bucket has got back since the beginning.
+func (v *simulation) flowsBack(r *simRule) int64 {
+	if !strings.Contains(r.text, "gcra") && !strings.Contains(r.text, "bucket") {
+		return 0
+	}
+	return int64(v.clock.now.Sub(v.began))*r.total/int64(24*time.Hour) + 1
+}
+
+// checkStep is what holds after each step.
+func (v *simulation) checkStep() {
+	v.checkFlight()
+	for _, w := range v.workers {
+		v.checkLog(w)
+		calls := w.host.Calls["proxy_continue_stream"] + w.host.Calls["proxy_send_local_response"]
+		if calls != v.exits[w] {
+			v.fail("%d requests were let go or answered by %d calls", v.exits[w], calls)
+		}
+		if w.host.Err() != nil {
+			v.fail("the plugin has died: %v", w.host.Err())
+		}
+	}
+}
+
+// checkFlight fails if more requests of a user are in flight than there are slots. Redis
+// cannot know better if it has lost what it had.
+func (v *simulation) checkFlight() {
+	if v.emptied || v.jumped || !slices.ContainsFunc(v.config.rules, func(r *simRule) bool { return r.name == "flight" }) {
+		return
+	}
+	clear(v.inFlight)
+	for _, r := range v.live {
+		if r.exited && r.admitted && (r.outcome == "allowed" || strings.HasPrefix(r.outcome, "shadow:")) {
+			v.inFlight[r.user]++
+		}
+	}
+	for user, n := range v.inFlight {
+		if n > 12 {
+			v.fail("%d requests of %s are in flight, 12 may be", n, user)
+		}
+	}
+}
+
+// checkLog fails if a line tells the password.
+func (v *simulation) checkLog(w *worker) {
+	for _, line := range w.host.Logs[v.told[w]:] {
+		v.logf("log: %s", line.Text)
+		if v.config.password != "" && strings.Contains(line.Text, v.config.password) {
+			v.fail("logged: %s", line.Text)
+		}
+	}
+	v.told[w] = len(w.host.Logs)
+}
+
+// checkEnd is what holds when all is over.
+func (v *simulation) checkEnd() {
+	v.checkStep()
+	for _, r := range v.all {
+		if !r.exited && !r.left {
+			v.fail("request %d has had no verdict", r.id)
+		}
+	}
+	v.checkNothingLeft()
+	if v.config.redis {
+		v.checkCharged()
+		v.checkSlots()
+	}
+}
+
+// checkCharged compares what Redis has charged with what the requests were worth.
+func (v *simulation) checkCharged() {
+	for _, rule := range v.config.rules {
+		if !rule.counted {
+			continue
+		}
+		least, most := map[string]int64{}, map[string]int64{}
+		for _, r := range v.all {
+			if r.applies(rule) {
+				low, high := rule.worthOf(r)
+				least[rule.identity(r)] += low
+				most[rule.identity(r)] += high
+			}
+		}
+		for _, identity := range slices.Sorted(maps.Keys(most)) {
+			charged := v.charged[rule.name+"|"+identity]
+			if rule.name == "hot" {
+				charged, most[identity] = v.charged["hot|h"], most[identity]+int64(maxUnits*v.losses)
+			}
+			if charged < least[identity] || charged > most[identity] {
+				v.fail("%s|%s: charged %d, what was admitted is worth %d to %d", rule.name, identity, charged, least[identity], most[identity])
+			}
+		}
+	}
+}
+
+// checkSlots fails if a slot is still held, but for what a fault may have lost.
+func (v *simulation) checkSlots() {
+	lost := map[string]int{}
+	for _, r := range v.all {
+		if r.lossy {
+			lost["rl:{flight|"+r.user+"}:concurrency"]++
+		}
+	}
+	v.redis.States(v.redisMicros(), func(key string, s algo.State) {
+		if strings.HasSuffix(key, ":concurrency") && len(s)/3 > lost[key] {
+			v.fail("%s: %d slots are held, %d requests may have lost theirs", key, len(s)/3, lost[key])
+		}
+	})
+}
+
+// checkNothingLeft fails if a worker still has anything to do, or to remember of requests.
+func (v *simulation) checkNothingLeft() {
+	for n, w := range v.workers {
+		limiters := v.guests[w].vm.limiters
+		if len(limiters) != 1 {
+			v.fail("worker %d has %d configurations", n, len(limiters))
+		}
+		for _, l := range limiters {
+			if l.conn != nil && (!l.conn.Idle() || l.conn.InFlight() != 0) {
+				v.fail("worker %d: commands are left, %d requests in flight", n, l.conn.InFlight())
+			}
+		}
+	}
+	for n, i := range v.current {
+		if i.TickPeriod() != 0 {
+			v.fail("worker %d still ticks every %v", n, i.TickPeriod())
+		}
+	}
+	for _, c := range v.conns {
+		if !c.gone {
+			v.fail("a connection is open, a minute after the last request")
+		}
+	}
+}

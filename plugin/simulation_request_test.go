@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// simRequest is one request of a simulation, as its client and its upstream see it.
+type simRequest struct {
+	*exchange
+
+	id       int
+	instance *instance
+	user     string
+	cost     int64
+	brings   []string // headers that rules ask for
+	at       time.Time
+
+	paused   bool
+	verdict  time.Time // when the outcome was known
+	lostAt   time.Time // when the connection was lost that it waited for; zero: never
+	exited   bool
+	admitted bool
+	outcome  string
+	left     bool   // before it was let go, or answered
+	status   string // of the upstream's response
+	tokens   int64  // that it says; -1: none
+	ended    time.Time
+	lossy    bool // a fault may have lost what gives back, or charges, some of it
+}
+
+// applies reports whether a rule counts the request.
+func (r *simRequest) applies(rule *simRule) bool {
+	return rule.header == "" || slices.Contains(r.brings, rule.header)
+}
+
+func (r *simRule) costOf(q *simRequest) int64 {
+	if r.cost == nil {
+		return 1
+	}
+	return r.cost(q)
+}
+
+// worthOf is the least and the most that a request, which has ended, may have left charged.
+func (r *simRule) worthOf(q *simRequest) (least, most int64) {
+	cost := r.costOf(q)
+	worth := cost
+	if r.worth != nil {
+		worth = r.worth(q)
+	}
+	switch certain := q.outcome == "allowed" || strings.HasPrefix(q.outcome, "shadow:"); {
+	case q.left:
+		least, most = 0, max(cost, worth)
+	case q.admitted && certain && q.lossy:
+		least, most = min(cost, worth), max(cost, worth)
+	case q.admitted && certain:
+		least, most = worth, worth
+	case q.admitted:
+		least, most = 0, max(cost, worth)
+	case q.lossy:
+		least, most = 0, cost
+	}
+	return least, most
+}
+
+// identity is whom a rule counts.
+func (r *simRule) identity(q *simRequest) string {
+	if r.shared {
+		return ""
+	}
+	return q.user
+}
+
+// maxLive is how many requests live at once.
+const maxLive = 600
+
+// arrive brings a request to one of the workers.
+func (v *simulation) arrive() {
+	if len(v.live) == maxLive {
+		return
+	}
+	i := v.current[v.random.IntN(len(v.current))]
+	r := &simRequest{
+		id: len(v.all), instance: i, at: v.clock.now, tokens: -1,
+		user: fmt.Sprint("u", v.random.IntN(v.users)), cost: v.random.Int64N(4),
+	}
+	headers := []string{"x-user", r.user, "x-cost", fmt.Sprint(r.cost)}
+	for _, rule := range v.config.rules {
+		if rule.header != "" && v.random.IntN(3) == 0 {
+			r.brings = append(r.brings, rule.header)
+			headers = append(headers, rule.header, "1")
+		}
+	}
+	if plan := []string{"", "free", "pro", "ours"}[v.random.IntN(4)]; plan != "" {
+		headers = append(headers, "x-plan", plan)
+	}
+	v.all, v.live, v.waits = append(v.all, r), append(v.live, r), append(v.waits, r)
+	v.logf("request %d of %s, cost %d, %v", r.id, r.user, r.cost, r.brings)
+	r.exchange = &exchange{Stream: i.NewStream(), t: v.t}
+	r.RequestHeaders(wasmhost.Request("GET", "/", headers...), true)
+	r.paused = r.waits()
+	v.look()
+}
+
+// respond lets the upstream answer.
+func (v *simulation) respond(r *simRequest) {
+	if r.status != "" || r.Upstream.Headers == nil {
+		return
+	}
+	r.status = []string{"200", "401"}[v.random.IntN(2)]
+	var headers []string
+	if v.random.IntN(3) > 0 {
+		r.tokens = v.random.Int64N(12)
+		headers = []string{"x-tokens", fmt.Sprint(r.tokens)}
+	}
+	v.logf("response %d: %s %v", r.id, r.status, headers)
+	r.ResponseHeaders(wasmhost.Response(r.status, headers...), false)
+}
+
+// end ends a request's stream, whatever has become of it.
+func (v *simulation) end(r *simRequest) {
+	v.look()
+	r.left = !r.exited
+	r.ended = v.clock.now
+	v.live = slices.DeleteFunc(v.live, func(o *simRequest) bool { return o == r })
+	v.waits = slices.DeleteFunc(v.waits, func(o *simRequest) bool { return o == r })
+	v.recent = append(v.recent, r)
+	v.logf("end %d, left %v", r.id, r.left)
+	r.End()
+}
+
+// redirect has Envoy follow a redirection that the upstream has answered with.
+func (v *simulation) redirect(r *simRequest) {
+	if !r.admitted || r.status != "" || r.Upstream.Headers == nil {
+		return
+	}
+	v.logf("redirect %d", r.id)
+	headers := append(wasmhost.Pairs(nil), wasmhost.Request("GET", "/again", "x-user", r.user)...)
+	r.exchange = &exchange{Stream: r.Redirect(302, headers, true), t: v.t}
+	if r.waits() || r.Local != nil {
+		v.fail("request %d, which was redirected, was decided again", r.id)
+	}
+}
+
+// look notes what has become of the requests, and that none waits for too long.
+func (v *simulation) look() {
+	for _, r := range v.waits {
+		waits := r.waits()
+		if r.verdict.IsZero() && (!waits || r.exchange.outcome() != "") {
+			r.verdict = v.clock.now
+		}
+		if !waits {
+			v.exit(r)
+		} else {
+			v.checkWait(r)
+		}
+	}
+	v.waits = slices.DeleteFunc(v.waits, func(r *simRequest) bool { return r.exited })
+}
+
+// exit notes that a request was let go, or answered.
+func (v *simulation) exit(r *simRequest) {
+	r.exited, r.outcome, r.admitted = true, r.exchange.outcome(), r.Local == nil
+	v.outcomes[strings.SplitN(r.outcome, ":", 2)[0]]++
+	if r.admitted {
+		v.passed[r.user]++
+	}
+	v.exits[r.instance.worker]++
+	if r.admitted && !r.paused {
+		v.exits[r.instance.worker]-- // nothing was called for that
+	}
+	v.logf("exit %d: %s admitted %v", r.id, r.outcome, r.admitted)
+	v.checkAdmitted(r)
+}

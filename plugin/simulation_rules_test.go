@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// simRule is a rule that a simulation may have, and what its requests are worth there.
+type simRule struct {
+	name string
+	// text is the rule, but for its name and what chance adds.
+	text string
+	// header is what a request brings for the rule to apply; empty: all requests.
+	header string
+	// shared: all users are one identity.
+	shared bool
+	// counted: what Redis has charged must be what the admitted were worth.
+	counted bool
+	cost    func(r *simRequest) int64 // nil: 1
+	worth   func(r *simRequest) int64 // of one that was admitted; nil: the cost
+	// total is what may be admitted in a run of less than the window; 0: not looked at.
+	total int64
+}
+
+func costOf(r *simRequest) int64 { return r.cost }
+
+// tokensOf is what settlements make of a reservation.
+func tokensOf(r *simRequest) int64 {
+	switch {
+	case r.cost == 0:
+		return 0
+	case r.tokens >= 0:
+		return min(r.tokens, 8)
+	}
+	return 0 // missing: release
+}
+
+// keepsOn is what a settlement by status makes of it.
+func keepsOn(r *simRequest) int64 {
+	if r.status == "" || r.status == "401" {
+		return r.cost
+	}
+	return 0
+}
+
+const user = `"key": [{"header": "x-user"}]`
+
+// anyLimit is a limit of any algorithm with these numbers.
+func anyLimit(random *rand.Rand, limit int64, window string) string {
+	return fmt.Sprintf([]string{
+		`{"algorithm": "fixed_window", "limit": %d, "window": %q}`,
+		`{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": %q}`,
+		`{"algorithm": "sliding_window_log", "limit": %d, "window": %q}`,
+		`{"algorithm": "sliding_window_counter", "limit": %d, "window": %q}`,
+		`{"algorithm": "sliding_window_counter", "sub_windows": 6, "limit": %d, "window": %q}`,
+		`{"algorithm": "gcra", "limit": %d, "window": %q}`,
+		`{"algorithm": "token_bucket", "limit": %d, "window": %q}`,
+		`{"algorithm": "leaky_bucket", "limit": %d, "window": %q}`,
+	}[random.IntN(8)], limit, window)
+}
+
+// maxUnits is the most that a worker leases at once.
+const maxUnits = 8
+
+// simRules are all rules that chance chooses from. The first is always there.
+func simRules(random *rand.Rand) []*simRule {
+	quota, hot := 20+random.Int64N(3000), 100+random.Int64N(8000)
+	return []*simRule{
+		{name: "ledger", counted: true, cost: costOf, text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d"}]`},
+		{name: "quota", counted: true, total: quota, text: user + `, "limits": [` + anyLimit(random, quota, "1d") + `]`},
+		{name: "user", counted: true, text: user + `, "limits": [` + anyLimit(random, 1+random.Int64N(60), "96ms") + `]`},
+		{name: "two", counted: true, cost: costOf, header: "x-two", text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
+			anyLimit(random, 4+random.Int64N(60), "480ms") + `, ` + anyLimit(random, 20+random.Int64N(400), "6s") + `]`},
+		{name: "flight", text: user + `, "limits": [{"algorithm": "concurrency", "limit": 12, "ttl": "5m"}]`},
+		{name: "tokens", counted: true, cost: costOf, worth: tokensOf, header: "x-ai", text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
+			anyLimit(random, 4000, "6s") + `], "settle": {"cost": {"header": "x-tokens", "max": 8}, "missing": "release"}`},
+		{name: "login", counted: true, cost: costOf, worth: keepsOn, header: "x-login", text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
+			anyLimit(random, 30+random.Int64N(200), "480ms") + `], "settle": {"status": ["401"]}`},
+		{name: "line", counted: true, header: "x-line", shared: true, text: `"key": [], "limits": [
+			{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "burst": 12, "overflow": "queue", "max_delay": "120ms"}]`},
+		{name: "hot", counted: true, header: "x-hot", shared: true, total: hot, text: fmt.Sprintf(`"key": [{"constant": "h"}], "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d", "lease": {"units": %d, "ttl": "400ms"}}]`, hot, 1+random.IntN(maxUnits))},
+		{name: "terms", header: "x-terms", text: user + `, "limits": [` + anyLimit(random, 1+random.Int64N(40), "96ms") +
+			`], "overrides": true, "penalty": {"after": 4, "within": "1s", "for": ["40ms", "200ms"]}`},
+		{name: "days", counted: true, text: user + `, "limits": [{"algorithm": "fixed_window", "limit": 1000000, "window": "day", "timezone": "Europe/Berlin"}, ` +
+			anyLimit(random, 1000000, "1m") + `]`},
+		{name: "tiers", text: user + `, "limits_by": {"source": {"header": "x-plan"}, "values": {"free": [` + anyLimit(random, 1+random.Int64N(9), "96ms") +
+			`], "pro": [` + anyLimit(random, 500, "480ms") + `], "ours": "unlimited"}, "default": "free"}`},
+		{name: "expressed", header: "x-expr", text: `"match": {"expr": "request.headers['x-expr'] == '1'"}, ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(90), "96ms") + `]`},
+		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9), "96ms") + `]`},
+	}
+}
+
+// simConfig is the configuration of a simulation.
+type simConfig struct {
+	rules    []*simRule
+	redis    bool
+	timeout  time.Duration
+	modes    []string // the reloads go through them
+	pending  int64
+	failures int // that open the breaker
+	denied   int
+	password string
+}
+
+// ownFailure reports whether a rule may have a failure mode of its own.
+var ownFailure = func() bool {
+	_, err := config.Parse([]byte(`{"rules": [{"name": "a", "failure": "deny", "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`))
+	return err == nil || !strings.Contains(err.Error(), `"failure": unknown`) && !strings.Contains(err.Error(), "failure: unknown")
+}()
+
+// newSimConfig draws a configuration.
+func newSimConfig(random *rand.Rand) *simConfig {
+	c := &simConfig{
+		redis:    random.IntN(8) > 0,
+		timeout:  []time.Duration{20, 50, 120}[random.IntN(3)] * time.Millisecond,
+		pending:  []int64{1, 3, 16, 4096, 4096}[random.IntN(5)],
+		failures: []int{4, 1000, 1000}[random.IntN(3)],
+		denied:   []int{0, 3, 1000}[random.IntN(3)],
+	}
+	modes := []string{"deny", "allow", "local"}
+	c.modes = []string{modes[random.IntN(3)]}
+	if random.IntN(3) == 0 {
+		c.modes = append(c.modes, modes[random.IntN(3)])
+	}
+	if random.IntN(3) == 0 {
+		c.password = "s3cr3t-" + fmt.Sprint(random.Uint64())
+	}
+	one := random.IntN(3) // a third has nearly all rules, the others few
+	for i, r := range simRules(random) {
+		needsRedis := r.name == "hot" || r.name == "terms"
+		if i > 0 && random.IntN(3) > one || needsRedis && !c.redis {
+			continue
+		}
+		if r.name == "expressed" || r.name == "hot" || !ownFailure || random.IntN(6) > 0 {
+			c.rules = append(c.rules, r)
+			continue
+		}
+		r.text += `, "failure": "` + modes[random.IntN(3)] + `"`
+		c.rules = append(c.rules, r)
+	}
+	return c
+}
+
+// text is the configuration as Envoy gets it, after so many reloads.
+func (c *simConfig) text(reloads int) string {
+	var rules []string
+	for _, r := range c.rules {
+		rules = append(rules, fmt.Sprintf(`{"name": %q, %s}`, r.name, r.appearance()))
+	}
+	redis := ""
+	if c.redis {
+		redis = fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "%dms", "password": %q, "database": 3}, `, c.timeout.Milliseconds(), c.password)
+		if c.password == "" {
+			redis = fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "%dms"}, `, c.timeout.Milliseconds())
+		}
+		redis += fmt.Sprintf(`"failure": {"mode": %q, "max_pending": %d, "breaker": {"failures": %d, "min_open": "20ms", "max_open": "100ms"}}, "deny_cache": {"size": %d}, `,
+			c.modes[reloads%len(c.modes)], c.pending, c.failures, c.denied)
+	}
+	return `{` + redis + `"rules": [` + strings.Join(rules, ", ") + `]}`
+}
+
+// appearance is the rule's text with what it matches.
+func (r *simRule) appearance() string {
+	if r.header == "" || strings.Contains(r.text, `"match"`) {
+		return r.text
+	}
+	return fmt.Sprintf(`"match": {"headers": {%q: {"present": true}}}, %s`, r.header, r.text)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// The faults, each as often as chance has decided for the whole simulation.
+const (
+	killed     = iota // a connection is lost
+	hanging           // Redis answers nothing for a while
+	refusing          // Redis refuses connections for a while
+	erring            // Redis answers with errors for a while
+	flushed           // SCRIPT FLUSH
+	emptied           // Redis begins anew
+	clockSet          // Redis' clock is set back, or ahead
+	reloaded          // a new configuration
+	operated          // an operator sets an override
+	redirected        // Envoy follows a redirection
+	waited            // nothing happens for long
+	flood             // many requests at once
+	faults
+)
+
+// step is one event: something moves on its way, time passes, or something goes wrong.
+func (v *simulation) step() {
+	for fault, rate := range v.rates {
+		if rate > 0 && v.random.IntN(1000) < rate {
+			v.fault(fault)
+		}
+	}
+	if v.random.IntN(20) == 0 { // nothing goes wrong for ever
+		v.hangs, v.refuses, v.refusal = false, false, ""
+	}
+	c, n := v.anyConn(), v.random.IntN(100)
+	if v.hangs && v.random.IntN(3) == 0 {
+		n = slowly
+	}
+	switch {
+	case n == slowly:
+		v.advance(time.Duration(v.random.IntN(40)) * time.Millisecond)
+	case n < 28:
+		for range 1 + v.random.IntN(v.burst) {
+			v.arrive()
+		}
+	case n < 52 && c != nil && !v.hangs:
+		c.serve(1 + v.random.IntN(8*(1+v.burst)*len(v.config.rules)))
+	case n < 76 && c != nil && len(c.outbox) > 0 && !v.hangs:
+		n := len(c.outbox)
+		if v.random.IntN(4) == 0 {
+			n = 1 + v.random.IntN(n)
+		}
+		c.deliver(n)
+	case n < 90 && len(v.live) > 0:
+		for range 1 + v.random.IntN(v.burst) {
+			v.anyEnds()
+		}
+	default:
+		v.advance(time.Duration(v.random.IntN(4000)) * time.Microsecond)
+	}
+}
+
+// slowly is a step while Redis hangs, so that this lasts for about a timeout.
+const slowly = 100
+
+// anyEnds has the upstream answer some request, or a stream end.
+func (v *simulation) anyEnds() {
+	if len(v.live) == 0 {
+		return
+	}
+	r := v.live[v.random.IntN(len(v.live))]
+	switch n := v.random.IntN(10); {
+	case n < 4 && r.admitted:
+		v.respond(r)
+	case n < 9 || r.exited:
+		if r.exited || v.random.IntN(8) == 0 {
+			v.end(r)
+		}
+	}
+}
+
+// fault is something that goes wrong.
+func (v *simulation) fault(fault int) {
+	v.logf("fault %d", fault)
+	switch fault {
+	case killed:
+		if c := v.anyConn(); c != nil {
+			c.kill([]uint32{wasmhost.GRPCInternal, wasmhost.GRPCUnknown}[v.random.IntN(2)])
+			v.quiet()
+		}
+	case hanging:
+		v.hangs = true
+	case refusing:
+		v.refuses = true
+		v.quiet()
+	case erring:
+		v.refusal = []string{
+			"-LOADING Redis is loading the dataset in memory\r\n", "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+			"-ERR unknown user or wrong password " + v.config.password + "\r\n", "-READONLY You can't write against a read only replica.\r\n",
+		}[v.random.IntN(4)]
+	case flushed:
+		v.redis.FlushScripts()
+	case emptied:
+		v.emptied = true
+		v.redis.Restart()
+		clear(v.blocked)
+	case clockSet:
+		v.jumped = true
+		v.ahead += v.random.Int64N(40e6) - 30e6
+	default:
+		v.event(fault)
+	}
+}
+
+// quiet is a while in which nothing happens but what the workers have asked for: later
+// requests would hide that they have asked for nothing.
+func (v *simulation) quiet() {
+	if v.random.IntN(2) == 0 {
+		v.advance(time.Duration(v.random.IntN(150)) * time.Millisecond)
+	}
+}
+
+// event is something that happens.
+func (v *simulation) event(fault int) {
+	switch fault {
+	case reloaded:
+		v.load()
+	case operated:
+		v.operate()
+	case redirected:
+		if len(v.live) > 0 {
+			v.redirect(v.live[v.random.IntN(len(v.live))])
+		}
+	case waited:
+		v.advance(time.Duration(v.random.IntN(400)) * time.Millisecond)
+	case flood:
+		for range v.random.IntN(maxFlood) {
+			v.arrive()
+		}
+	}
+}
+
+// maxFlood is how many requests come at once at most.
+const maxFlood = 60
+
+// operate is what an operator does to some user.
+func (v *simulation) operate() {
+	user := fmt.Sprint("u", v.random.IntN(v.users))
+	key := "rl:{terms|" + user + "}:override"
+	text := []string{"", "free", "block", "x2", "x0.5", "x1.5", "nonsense"}[v.random.IntN(7)]
+	v.logf("operate %s %q", user, text)
+	delete(v.blocked, user)
+	v.blockedAt = v.clock.now
+	if text == "" {
+		v.redis.Delete(key)
+		return
+	}
+	v.redis.Set(key, text, 0, v.redisMicros())
+	v.blocked[user] = text == "block"
+}

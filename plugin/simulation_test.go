@@ -1,0 +1,255 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/twinredis"
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// A simulation is several workers of the whole plugin as Go, with one Redis of Go twins, on
+// one clock, under random requests and faults. All chance comes from a seed, so that a
+// simulation can be had again to the byte: TigerBeetle's VOPR is the model
+// (https://github.com/tigerbeetle/tigerbeetle/blob/main/docs/internals/vopr.md).
+type simulation struct {
+	t       *testing.T
+	seed    uint64
+	random  *rand.Rand
+	config  *simConfig
+	clock   *clock
+	redis   *twinredis.Server
+	workers []*worker
+	guests  map[*worker]*nativeGuest
+	current []*instance // of the newest configuration
+	loaded  []*instance // and those that are ending
+	conns   []*simConn
+	users   int
+	rates   [faults]int // how often each fault comes, of a thousand steps
+	burst   int         // the most requests that come at once
+	log     simLog
+
+	refuses bool   // Redis refuses connections
+	hangs   bool   // Redis answers nothing
+	refusal string // the error that Redis answers all commands with; empty: none
+	ahead   int64  // how far Redis' clock is ahead, us
+	steps   int
+
+	all     []*simRequest
+	live    []*simRequest
+	waits   []*simRequest // of those, the ones that wait
+	recent  []*simRequest // that have ended not long ago
+	reloads int
+	losses  int
+	jumped  bool // Redis' clock was set
+	emptied bool // Redis has lost its data
+
+	charged   map[string]int64 // by tag: of the first limit, without what was given back
+	admitted  map[string]int64 // by rule and identity, by certain verdicts
+	blocked   map[string]bool  // whom the operator has blocked
+	blockedAt time.Time        // when the operator did anything last
+	inFlight  map[string]int   // scratch
+	passed    map[string]int   // requests that were admitted, by user
+	began     time.Time
+	exits     map[*worker]int  // that a host call made
+	told      map[*worker]int  // lines of the log that were looked at
+	outcomes  map[string]int64 // for the report
+	failed    string           // the first check that failed
+}
+
+// lossMicros is how long after its end a request is surely done with.
+const lossMicros = 5 * time.Second
+
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	v := &simulation{
+		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), guests: map[*worker]*nativeGuest{},
+		charged: map[string]int64{}, admitted: map[string]int64{}, blocked: map[string]bool{},
+		exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{}, passed: map[string]int{}, inFlight: map[string]int{},
+	}
+	v.config = newSimConfig(v.random)
+	v.users = []int{1, 3, 20}[v.random.IntN(3)]
+	v.burst = []int{1, 4, 40}[v.random.IntN(3)]
+	for i := range v.rates {
+		v.rates[i] = []int{0, 0, 1, 5}[v.random.IntN(4)]
+	}
+	v.redis = twinredis.New()
+	v.redis.Ran, v.redis.Password = v.ran, v.config.password
+	v.redis.WithoutTime = v.random.IntN(8) == 0
+	v.start(1 + v.random.IntN(3))
+	v.load()
+	return v
+}
+
+// start makes so many workers of one Envoy.
+func (v *simulation) start(workers int) {
+	first := newWorker(v.t, v.guest)
+	v.clock = first.clock
+	v.began = v.clock.now
+	for i := range workers {
+		w := first
+		if i > 0 {
+			w = first.sibling()
+		}
+		w.clusters = map[string]wasmhost.Cluster{}
+		w.connect(simCluster{v, w})
+		w.chance = rand.NewPCG(v.seed, uint64(100+i))
+		v.workers = append(v.workers, w)
+	}
+}
+
+// guest makes the native plugin of a worker, and keeps it to look into.
+func (v *simulation) guest(w *worker, options *wasmhost.Options) {
+	options.Native = func(h *wasmhost.Host) wasmhost.Guest {
+		v.guests[w] = newNativeGuest(v.t, h, w.chance)
+		return v.guests[w]
+	}
+}
+
+// load gives all workers the configuration that is next.
+func (v *simulation) load() {
+	v.install(v.config.text(v.reloads))
+	v.reloads++
+}
+
+// install gives all workers a configuration.
+func (v *simulation) install(text string) {
+	v.logf("load %s", text)
+	cfg, err := config.Parse([]byte(text))
+	if err != nil {
+		v.t.Fatalf("seed %d: %s: %v", v.seed, text, err)
+	}
+	rules, err := rule.Compile(cfg, simExpressions{})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.redis.Know(rules)
+	old := v.current
+	v.current = nil
+	for _, w := range v.workers {
+		i := w.load(text)
+		v.current, v.loaded = append(v.current, i), append(v.loaded, i)
+	}
+	for _, i := range old {
+		i.Close()
+	}
+}
+
+// simExpressions compiles all: only Envoy evaluates.
+type simExpressions struct{}
+
+func (simExpressions) Create(string) (uint32, error) { return 1, nil }
+
+// advance passes time, with every tick that is asked for at its time.
+func (v *simulation) advance(d time.Duration) {
+	end := v.clock.now.Add(d)
+	for {
+		v.loaded = slices.DeleteFunc(v.loaded, func(i *instance) bool { return i.Closed() })
+		var next *instance
+		for _, i := range v.loaded {
+			i.arm()
+			if i.period > 0 && !i.due.After(end) && (next == nil || i.due.Before(next.due)) {
+				next = i
+			}
+		}
+		if next == nil {
+			break
+		}
+		if next.due.After(v.clock.now) {
+			v.clock.now = next.due
+		}
+		next.due = next.due.Add(next.period)
+		v.logf("tick")
+		next.Tick()
+		v.look()
+	}
+	v.clock.now = end
+}
+
+// drain lets all that has begun end, without faults.
+func (v *simulation) drain() {
+	v.refuses, v.hangs, v.refusal = false, false, ""
+	v.logf("drain")
+	for range 400 {
+		v.serveAll()
+		for _, r := range slices.Clone(v.live) {
+			if r.exited {
+				v.end(r)
+			}
+		}
+		v.advance(4 * time.Millisecond)
+	}
+	for range 80 { // what rests closes after a minute
+		for range 20 {
+			v.serveAll()
+			v.advance(50 * time.Millisecond)
+		}
+	}
+}
+
+// serveAll has Redis answer all, and brings the answers.
+func (v *simulation) serveAll() {
+	for _, c := range slices.Clone(v.conns) {
+		for !c.gone && len(c.inbox)+len(c.outbox) > 0 {
+			c.serve(1 << 20)
+			if !c.gone && len(c.outbox) > 0 {
+				c.deliver(len(c.outbox))
+			}
+		}
+	}
+}
+
+// anyConn is a connection that is open; nil if there is none.
+func (v *simulation) anyConn() *simConn {
+	v.conns = slices.DeleteFunc(v.conns, func(c *simConn) bool { return c.gone })
+	if len(v.conns) == 0 {
+		return nil
+	}
+	return v.conns[v.random.IntN(len(v.conns))]
+}
+
+// run makes so many steps, and lets all end.
+func (v *simulation) run(steps int) {
+	defer func() {
+		if r := recover(); r != nil { // an assertion of the plugin's, perhaps
+			v.fail("%v\n%s", r, debug.Stack())
+		}
+	}()
+	for v.steps = range steps {
+		v.step()
+		v.checkStep()
+		if v.failed != "" {
+			return
+		}
+	}
+	v.drain()
+	v.checkEnd()
+}
+
+// simLog is what has happened, line by line, if it is kept.
+type simLog struct {
+	kept bool
+	strings.Builder
+}
+
+func (v *simulation) logf(format string, args ...any) {
+	if v.log.kept {
+		fmt.Fprintf(&v.log, "%d %d ", v.steps, v.clock.now.UnixMicro())
+		fmt.Fprintf(&v.log, format, args...)
+		v.log.WriteByte('\n')
+	}
+}
+
+// fail notes the first check that does not hold.
+func (v *simulation) fail(format string, args ...any) {
+	if v.failed == "" {
+		v.failed = fmt.Sprintf("step %d: ", v.steps) + fmt.Sprintf(format, args...)
+		v.logf("FAILED %s", v.failed)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import "math/bits"
+
+// streams are the HTTP streams of a VM by the ids of their contexts: requests, or those of the
+// bridge. It is an open table with linear probing, at most half full. A request looks itself up in
+// each callback, and Go's maps take several times the instructions.
+type streams struct {
+	places []place
+	used   int
+}
+
+// place is a place of the table, free if it has neither.
+type place struct {
+	id      uint32
+	request *httpRequest
+	bridge  *bridge
+}
+
+func (p place) free() bool { return p.request == nil && p.bridge == nil }
+
+// leastPlaces is the size of a table that has streams, a power of two as all sizes are.
+const leastPlaces = 16
+
+// home is where the search for an id begins. Ids follow each other, so they are spread by the
+// fraction of the golden ratio.
+//
+//go:inline
+func (s *streams) home(id uint32) int {
+	return int(id * 0x9e3779b1 >> (33 - bits.Len(uint(len(s.places)))))
+}
+
+//
+//go:inline
+func (s *streams) next(i int) int { return (i + 1) & (len(s.places) - 1) }
+
+// find is the place of an id, or the free one where it would be.
+//
+//go:inline
+func (s *streams) find(id uint32) int {
+	i := s.home(id)
+	for s.places[i].id != id && !s.places[i].free() {
+		i = s.next(i)
+	}
+	return i
+}
+
+// get is the stream of an id; a free place if there is none.
+func (s *streams) get(id uint32) place {
+	if len(s.places) == 0 {
+		return place{}
+	}
+	return s.places[s.find(id)]
+}
+
+// put adds a stream, which is no free place.
+func (s *streams) put(added place) {
+	if 2*(s.used+1) > len(s.places) {
+		s.grow()
+	}
+	i := s.find(added.id)
+	if s.places[i].free() {
+		s.used++
+	}
+	s.places[i] = added
+}
+
+func (s *streams) grow() {
+	old := s.places
+	s.places = make([]place, max(leastPlaces, 2*len(old)))
+	for i := range old {
+		if !old[i].free() {
+			s.places[s.find(old[i].id)] = old[i]
+		}
+	}
+}
+
+// remove takes a stream out, if it is there, and moves those behind it up that were searched for
+// across its place.
+func (s *streams) remove(id uint32) {
+	if s.used == 0 {
+		return
+	}
+	hole := s.find(id)
+	if s.places[hole].free() {
+		return
+	}
+	for i := s.next(hole); !s.places[i].free(); i = s.next(i) {
+		mask := len(s.places) - 1
+		if home := s.home(s.places[i].id); (i-home)&mask >= (i-hole)&mask {
+			s.places[hole] = s.places[i]
+			hole = i
+		}
+	}
+	s.places[hole] = place{}
+	s.used--
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// told is what a Redis says of itself, all in one section.
+func told(used, maximum, evicted, keys int) string {
+	return fmt.Sprintf("# Keyspace\r\nused_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:allkeys-lru\r\nevicted_keys:%d\r\ndb0:keys=%d,expires=0\r\n",
+		used, maximum, evicted, keys)
+}
+
+// answerAs answers all that a worker sends as a Redis that says so of itself, and counts how
+// often it was asked for its memory.
+func answerAs(c *wasmhost.Conn, info string) (asked int) {
+	for sent := c.Take(); len(sent) > 0; sent = c.Take() {
+		asked += bytes.Count(sent, []byte("\r\nmemory\r\n"))
+		for command := range bytes.SplitSeq(sent, []byte("\r\n")) {
+			switch string(command) {
+			case "INFO":
+				c.Reply(fmt.Sprintf("$%d\r\n%s\r\n", len(info), info))
+			case "EVAL":
+				c.Reply("+OK\r\n")
+			case "EVALSHA":
+				c.Reply("*5\r\n:1\r\n:9\r\n:0\r\n:0\r\n:0\r\n")
+			}
+		}
+	}
+	return asked
+}
+
+// One worker at a time asks how Redis is. What it hears is counted and warned of once in
+// an Envoy, whoever hears it.
+func TestVitals(t *testing.T) {
+	t.Parallel()
+	const evicted, full = "has evicted", "of its maxmemory"
+	eachWorld(t, func(t *testing.T, w *worker) {
+		m := &wasmhost.Memory{}
+		w.connect(m)
+		workers := [2]*worker{w, w.sibling()}
+		instances := [2]*instance{w.load(withRedis(perClient("a", 9))), workers[1].load(withRedis(perClient("a", 9)))}
+		for _, step := range []struct {
+			name    string
+			after   time.Duration
+			worker  int
+			info    string
+			asked   int
+			total   int64
+			warning string
+		}{
+			{name: "the trial is the first reading", info: told(50, 100, 7, 3), asked: 1},
+			{name: "the other worker is not to ask", worker: 1, after: 2 * time.Second, info: told(50, 100, 8, 3)},
+			{name: "nor is the first", after: 20 * time.Second, info: told(50, 100, 8, 3)},
+			{name: "the other is", worker: 1, after: 10 * time.Second, info: told(50, 100, 10, 3), asked: 1, total: 3, warning: evicted},
+			{name: "one warning an hour", after: 31 * time.Second, info: told(50, 100, 11, 3), asked: 1, total: 4},
+			{name: "memory", after: 31 * time.Second, info: told(91, 100, 11, 3), asked: 1, total: 4, warning: full},
+			{name: "once", worker: 1, after: 31 * time.Second, info: told(95, 100, 11, 3), asked: 1, total: 4},
+			{name: "another server", after: 31 * time.Second, info: told(90, 100, 2, 3), asked: 1, total: 4},
+			{name: "an hour later", after: time.Hour, info: told(96, 100, 5, 3), asked: 1, total: 7, warning: evicted + " " + full},
+			{name: "no bound", after: 31 * time.Second, info: told(96, 0, 5, 4), asked: 1, total: 7},
+			{name: "nothing is said", after: 31 * time.Second, info: "", asked: 1, total: 7},
+		} {
+			w.clock.advance(step.after)
+			one := workers[step.worker]
+			before := len(one.logs())
+			i := instances[step.worker]
+			i.wait(5 * time.Millisecond)
+			asked := 0
+			if len(m.Conns) > 0 {
+				asked = answerEach(m, step.info)
+			}
+			x := i.get("/", client("x")...)
+			asked += answerEach(m, step.info)
+			x.end()
+			for range 80 { // Redis answers within the timeout
+				i.wait(25 * time.Millisecond)
+				asked += answerEach(m, step.info)
+			}
+			i.flush()
+			got := strings.Join(one.logs()[before:], "; ")
+			testenv.Same(t, step.name+": how often it was asked", asked, step.asked)
+			testenv.Same(t, step.name+": evicted keys", w.stats()["redis.cluster.redis.evicted_keys_total"], step.total)
+			for _, text := range []string{evicted, full} {
+				testenv.Same(t, step.name+": that a warning "+text, strings.Contains(got, text), strings.Contains(step.warning, text))
+			}
+		}
+		testenv.Same(t, "used", w.stats()["redis.cluster.redis.kind.used.memory_bytes"], 96)
+		testenv.Same(t, "max", w.stats()["redis.cluster.redis.kind.max.memory_bytes"], 0)
+		testenv.Same(t, "keys", w.stats()["redis.cluster.redis.keys"], 4)
+	})
+}
+
+// answerEach does so on every connection.
+func answerEach(m *wasmhost.Memory, info string) (asked int) {
+	for _, c := range m.Conns {
+		asked += answerAs(c, info)
+	}
+	return asked
+}
+
+// The first line says which build this is, once in an Envoy, before any mistake.
+func TestVersionIsTold(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		if _, err := w.start(`{"rules": []}`); err == nil {
+			t.Error("a configuration without rules was loaded")
+		}
+		lines := w.allLogs()
+		testenv.Same(t, "the first line", lines[0], "info sluice: version dev")
+		i := w.load(`{"rules": [` + perClient("a", 1) + `]}`)
+		other := w.sibling()
+		other.load(`{"rules": [` + perClient("a", 1) + `]}`)
+		testenv.Same(t, "that it is told twice", strings.Contains(strings.Join(append(w.allLogs()[1:], other.allLogs()...), "\n"), "version"), false)
+		i.flush()
+		value, _ := w.envoy.Metric("sluice." + buildInfo)
+		testenv.Same(t, "the metric", value, 1)
+	})
+}

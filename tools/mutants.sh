@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Breaks the plugin in one way after the other, and wants "make simulate" to notice each within
+# STEPS (100000) steps from the seed SEED (1) on. Nothing in the work tree is touched. A mutant
+# whose text is not in its file any more is a mistake of this list. Names as arguments: only these.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+failed=0
+wanted=("$@")
+
+# mutant name file old new: the old text, which the file has once, becomes the new one.
+mutant() {
+	local name=$1 file=$2 old=$3 new=$4 text rest began
+	if ((${#wanted[@]})) && [[ " ${wanted[*]} " != *" $name "* ]]; then return; fi
+	text=$(cat "$file" || true) # one that is gone has no such text
+	rest=${text//"$old"/}
+	if ((${#text} - ${#rest} != ${#old})); then
+		echo "$name: $file does not have this once: $old"
+		failed=1
+		return
+	fi
+	printf '%s\n' "${text/"$old"/"$new"}" >"$dir/$name.go"
+	printf '{"Replace": {"%s": "%s"}}' "$PWD/$file" "$dir/$name.go" >"$dir/$name.json"
+	if ! go test -overlay "$dir/$name.json" -c -o "$dir/test" ./plugin >"$dir/log" 2>&1; then
+		echo "$name: does not compile: $(head -3 "$dir/log")"
+		failed=1
+		return
+	fi
+	began=$EPOCHREALTIME
+	if (cd plugin && SIMULATE_SEED=${SEED:-1} SIMULATE_STEPS=${STEPS:-100000} "$dir/test" -test.run 'TestSimulate$' >"$dir/log" 2>&1); then
+		echo "$name: NOT NOTICED"
+		failed=1
+		return
+	fi
+	printf '%-28s %5.1f s  %s\n' "$name" "$(bc <<<"$EPOCHREALTIME - $began")" "$(grep -m1 -oE 'seed [0-9]+: .*|panic: .*|timed out.*' "$dir/log" | cut -c1-150)"
+}
+
+mutant forgotten-wake plugin/decide/events.go \
+	'if w.ready.first != nil || w.crowd.n > 0 &&' 'if w.crowd.n > 0 &&'
+mutant forgotten-turn plugin/decide/events.go \
+	'sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
+mutant dropped-refund plugin/decide/receipt.go \
+	's.remote.refund(r, now)' '_ = r'
+mutant double-refund plugin/decide/receipt.go \
+	'		s.remote.refund(r, now)
+' '		s.remote.refund(r, now)
+		s.remote.refund(r, now)
+'
+mutant late-reply-twice plugin/decide/replies.go \
+	'			q.worker.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			twice := c.charged.late
+			q.worker.stores.GiveBack(&twice, Time{SteadyMicros: nowMicros})
+			q.worker.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})'
+mutant slots-not-released plugin/decide/receipt.go \
+	'	s.vacate(r, now)
+' ''
+mutant resumed-twice plugin/effects.go \
+	'{ l.host.resumeRequest(contextID) }' '{ l.host.resumeRequest(contextID); l.host.resumeRequest(contextID) }'
+mutant fails-open plugin/decide/verdict.go \
+	'Event: Refused, Outcome: answer.FailedDeny}' 'Event: Admitted, Outcome: answer.Allowed}'
+mutant timer-one-tick-late plugin/redis/timeout.go \
+	'k.keptMicros >= l.options.TimeoutMicros {' 'k.keptMicros >= l.options.TimeoutMicros+l.pipe.listening.periodMicros {'
+mutant kept-back-for-long plugin/decide/crowd.go \
+	'keptMicros >= w.timeoutMicros' 'keptMicros >= 2*w.timeoutMicros'
+mutant kept-back-and-forgotten plugin/redis/conn.go \
+	'	k.keptMicros = r.keptMicros
+' '	_ = k
+'
+mutant dropped-settlement plugin/redis/outbox.go \
+	'if o.settling >= o.maxPending {' 'if o.settling >= 3 {'
+mutant refund-lost-by-noscript plugin/redis/fate.go \
+	'accepted: ignore, refused: freeLater, unknown: sendAgain, timeless: sendAgain,
+		timedOut: ignore, lost: free, givenUp: ignore,
+	}},
+	settling' 'accepted: ignore, refused: freeLater, unknown: ignore, timeless: sendAgain,
+		timedOut: ignore, lost: free, givenUp: ignore,
+	}},
+	settling'
+mutant check-lost-by-noscript plugin/redis/fate.go \
+	'accepted: decide, refused: fail, unknown: askAgain,' 'accepted: decide, refused: fail, unknown: ignore,'
+mutant password-in-the-log plugin/redis/health.go \
+	'h.complaint.set(command, text, h.options.Username, h.options.Password)' 'h.complaint.set(command, text, "", "")'
+exit $failed

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -152,6 +154,19 @@ func TestReplicaPromoted(t *testing.T) {
 	o.expectDecided()
 	o.finish()
 	expectLog(t, o.setting, "READONLY")
+}
+
+// follows reports whether a server is a replica in step with its primary.
+// https://redis.io/docs/latest/commands/role/
+func follows(client *redis.Client) error {
+	role, err := client.Do(ctx, "ROLE").Slice()
+	if err != nil {
+		return err
+	}
+	if role[0] != "slave" || role[3] != "connected" {
+		return fmt.Errorf("role %v, want a connected replica", role)
+	}
+	return nil
 }
 
 // TestRedisBlockedByScript: for two seconds Redis answers nothing, then -BUSY.

@@ -2,15 +2,20 @@ module github.com/sluiceproxy/sluice
 
 go 1.26
 
+// What the plugin ships.
+require (
+	github.com/tetratelabs/proxy-wasm-go-sdk v0.24.0
+	github.com/tidwall/gjson v1.20.0
+)
+
+// What tests and the command line need.
 require (
 	github.com/google/cel-go v0.30.0
 	github.com/redis/go-redis/v9 v9.7.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
-	github.com/tetratelabs/proxy-wasm-go-sdk v0.24.0
 	github.com/tetratelabs/wazero v1.12.0
-	github.com/tidwall/gjson v1.20.0
 	go.yaml.in/yaml/v3 v3.0.4
 )
 

@@ -48,3 +48,13 @@ under($2, "cmd") && !under($1, "cmd") { bad("cmd is for programs") }
 under($2, "internal") && !tool($1) && !(under($1, "cmd/sluice") && $2 ~ "^" module "internal/(envoycel|twinredis)$") { bad("internal is for tests and for tools that do not ship") }
 END { exit failed }
 '
+
+# The first block of go.mod names what the plugin ships, and nothing else.
+ships() {
+	GOOS=wasip1 GOARCH=wasm go list -deps -tags tinygo -f '{{with .Module}}{{if not .Indirect}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}{{end}}' ./plugin |
+		sed '/^$/d' | sort -u
+}
+diff <(sed -n '/^\/\/ What the plugin ships/,/^)/s/^\t//p' go.mod | sort) <(ships) || {
+	echo "imports: the first block of go.mod is not what ./plugin imports (< go.mod, > imports)"
+	exit 1
+}

@@ -3,6 +3,8 @@ package decide
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // lives is every event in every state: first what follows from a verdict, then the rest. A
@@ -42,6 +44,12 @@ func cells(line string) (out []string) {
 		out = append(out, strings.TrimSpace(cell))
 	}
 	return out
+}
+
+// TestInternalsShowsTheStates: the page that explains the inside has this picture.
+func TestInternalsShowsTheStates(t *testing.T) {
+	t.Parallel()
+	testenv.Shows(t, "docs/internals.md", lives)
 }
 
 func TestEveryEventInEveryState(t *testing.T) {

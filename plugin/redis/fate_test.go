@@ -75,6 +75,13 @@ func picture(rows [][]string) string {
 	return b.String() + "\n"
 }
 
+// TestInternalsShowsTheTables: the page that explains the inside has both pictures.
+func TestInternalsShowsTheTables(t *testing.T) {
+	t.Parallel()
+	testenv.Shows(t, "docs/internals.md", lives)
+	testenv.Shows(t, "docs/internals.md", errandPolicies)
+}
+
 // TestEveryOutcomeOfEveryCommand prints the table of fates, and holds it against the one
 // above.
 func TestEveryOutcomeOfEveryCommand(t *testing.T) {

@@ -202,10 +202,11 @@ fmt-check: linters
 	if [[ -n $$unformatted ]]; then echo "not formatted, run 'make fmt':" $$unformatted; exit 1; fi
 
 .PHONY: lint
-lint: linters ## vet, staticcheck, the direction of imports, the workflows
+lint: linters ## vet, staticcheck, long lines, functions and conditions, the direction of imports, the workflows
 	go vet -tags soak $(vet_printf) ./...
 	staticcheck -tags soak ./...
 	cd bench && go vet ./... && staticcheck ./...
+	cd tools && go vet ./style && staticcheck ./style && go test ./style && go run ./style
 	@tools/imports.sh
 	@tools/workflows.sh
 

@@ -130,7 +130,21 @@ func (v *simulation) end(r *simRequest) {
 	v.waits = slices.DeleteFunc(v.waits, func(o *simRequest) bool { return o == r })
 	v.recent = append(v.recent, r)
 	v.logf("end %d, left %v", r.id, r.left)
+	before := v.settlementsLost(r.instance.worker)
 	r.End()
+	if v.config.pending < maxLive && v.settlementsLost(r.instance.worker) > before {
+		r.lossy = true // max_pending bounds the settlements that are under way, too
+	}
+}
+
+// settlementsLost is how many settlements a worker says were lost.
+func (v *simulation) settlementsLost(w *worker) (lost int64) {
+	for _, l := range v.guests[w].vm.limiters {
+		if l.conn != nil {
+			lost += l.conn.Counts().SettlementsLost
+		}
+	}
+	return lost
 }
 
 // redirect has Envoy follow a redirection that the upstream has answered with.

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // shape is the load: each connection writes a batch of checks, each of an identity
@@ -22,17 +20,19 @@ type shape struct {
 // usual measures the scripts: what the kernel takes is shared by a batch.
 var usual = shape{connections: 8, depth: 16}
 
+// effort is how much is done to measure.
+type effort struct{ rounds, checks, charges int }
+
 // baseEvery is after how many subjects the base is measured again.
 const baseEvery = 6
 
 // bench measures subjects on one server.
 type bench struct {
 	shape
+	effort
 
-	foreign bool // the server is somebody else's: what it holds stays
-	checks  int  // in one measurement
-	control *conn
-	conns   []*conn
+	foreign bool    // the server is somebody else's: what it holds stays
+	conns   []*conn // the first sends what is not measured
 	base    *runner
 	runners []*runner
 }
@@ -46,8 +46,8 @@ type runner struct {
 	multiple []float64 // the same in base's, one for each round
 }
 
-func newBench(ctx context.Context, addr string, all []*subject, checks int, load shape) (*bench, error) {
-	b := &bench{checks: checks, shape: load}
+func newBench(ctx context.Context, addr string, all []*subject, e effort, load shape) (*bench, error) {
+	b := &bench{effort: e, shape: load}
 	for range load.connections + 1 {
 		c, err := dial(ctx, addr)
 		if err != nil {
@@ -56,9 +56,7 @@ func newBench(ctx context.Context, addr string, all []*subject, checks int, load
 		}
 		b.conns = append(b.conns, c)
 	}
-	b.control, b.conns = b.conns[load.connections], b.conns[:load.connections]
-	first := base()
-	for _, s := range append([]*subject{&first}, all...) {
+	for _, s := range append([]*subject{base()}, all...) {
 		r, err := b.ready(s)
 		if err != nil {
 			b.close()
@@ -72,14 +70,12 @@ func newBench(ctx context.Context, addr string, all []*subject, checks int, load
 
 func (b *bench) close() {
 	for _, c := range b.conns {
-		c.close()
-	}
-	if b.control != nil {
-		b.control.close()
+		c.Close()
 	}
 }
 
-// ready loads the subject's scripts and primes its keys.
+// ready brings the keys of the subject's identities into the state that is measured,
+// and holds the first answer against what is to be measured.
 func (b *bench) ready(s *subject) (*runner, error) {
 	if err := b.load(s); err != nil {
 		return nil, err
@@ -98,17 +94,7 @@ func (b *bench) ready(s *subject) (*runner, error) {
 
 func identity(i int) string { return fmt.Sprintf("user-%04d", i) }
 
-func (b *bench) load(s *subject) error {
-	for _, script := range s.scripts {
-		if _, err := b.control.do("SCRIPT", "LOAD", script); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// prime brings an identity's keys into the state that is measured, and holds
-// the first answer against what is to be measured.
+// prime makes the first check of an identity.
 func (b *bench) prime(s *subject, id string) error {
 	if s.prime != nil {
 		if err := b.call(s.prime(id)); err != nil {
@@ -118,13 +104,27 @@ func (b *bench) prime(s *subject, id string) error {
 	return b.call(s.check(id))
 }
 
-func (b *bench) call(calls []call) error {
-	for _, c := range calls {
-		reply, err := b.control.do(c.command...)
-		if err != nil {
+// load has the server learn the scripts of a subject's checks.
+func (b *bench) load(s *subject) error {
+	for _, c := range s.check("") {
+		if c.script == "" {
+			continue
+		}
+		if _, err := b.conns[0].do("SCRIPT", "LOAD", c.script); err != nil {
 			return err
 		}
-		if err := c.accept(reply); err != nil {
+	}
+	return nil
+}
+
+// call makes calls one by one.
+func (b *bench) call(calls []call) error {
+	for _, c := range calls {
+		reply, err := b.conns[0].do(c.command...)
+		if err == nil && c.accept != nil {
+			err = c.accept(reply)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -132,15 +132,17 @@ func (b *bench) call(calls []call) error {
 }
 
 // measure runs the rounds, after one that only warms up.
-func (b *bench) measure(rounds int) error {
-	for round := range rounds + 1 {
+func (b *bench) measure() error {
+	for round := range b.rounds + 1 {
 		if round == 1 {
-			b.forget()
+			for _, r := range append(b.runners, b.base) {
+				r.micros, r.multiple = nil, nil
+			}
 		}
 		if err := b.round(round); err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "\rround %d of %d ", round, rounds)
+		fmt.Fprintf(os.Stderr, "\rround %d of %d ", round, b.rounds)
 	}
 	fmt.Fprintln(os.Stderr)
 	for _, r := range b.runners { // that still is what it was
@@ -149,12 +151,6 @@ func (b *bench) measure(rounds int) error {
 		}
 	}
 	return nil
-}
-
-func (b *bench) forget() {
-	for _, r := range append(b.runners, b.base) {
-		r.micros, r.multiple = nil, nil
-	}
 }
 
 // round measures every subject once, beginning with another one each time, and
@@ -190,63 +186,55 @@ func (b *bench) run(r *runner) error {
 		return err
 	}
 	var group sync.WaitGroup
-	failures := make(chan error, b.connections)
-	for i, c := range b.conns {
+	failures := make([]error, b.connections)
+	for i, c := range b.conns[1:] {
 		group.Go(func() {
-			for range batches {
-				if err := c.exchange(r.batches[i], r.replies); err != nil {
-					failures <- fmt.Errorf("%s: %w", r.name, err)
-					return
-				}
+			for n := 0; n < batches && failures[i] == nil; n++ {
+				_, failures[i] = c.exchange(r.batches[i], r.replies)
 			}
 		})
 	}
 	group.Wait()
-	close(failures)
-	if err := <-failures; err != nil {
-		return err
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("%s: %w", r.name, err)
 	}
 	after, err := b.cpuMicros()
 	r.micros = append(r.micros, (after-before)/float64(batches*b.connections*b.depth))
 	return err
 }
 
-// cpuMicros is the CPU time that the server has used, in user mode and in the
-// kernel. https://redis.io/docs/latest/commands/info/
+// cpuMicros is the CPU time that the server has used, in user mode and in the kernel.
 func (b *bench) cpuMicros() (float64, error) {
-	reply, err := b.control.do("INFO", "cpu")
-	if err != nil {
-		return 0, err
-	}
-	var sum float64
-	for _, field := range []string{"used_cpu_sys", "used_cpu_user"} {
-		seconds, err := strconv.ParseFloat(infoField(reply, field), 64)
-		if err != nil {
-			return 0, fmt.Errorf("INFO cpu: %s: %w", field, err)
-		}
-		sum += seconds * 1e6
-	}
-	return sum, nil
+	system, err := b.number("cpu", "used_cpu_sys")
+	user, userErr := b.number("cpu", "used_cpu_user")
+	return (system + user) * 1e6, errors.Join(err, userErr)
 }
 
 // version names the server.
-func (b *bench) version() (string, error) {
-	reply, err := b.control.do("INFO", "server")
-	if err != nil {
-		return "", err
+func (b *bench) version() string {
+	if v, _ := b.info("server", "valkey_version"); v != "" {
+		return "Valkey " + v
 	}
-	if v := infoField(reply, "valkey_version"); v != "" {
-		return "Valkey " + v, nil
-	}
-	return "Redis " + infoField(reply, "redis_version"), nil
+	v, _ := b.info("server", "redis_version")
+	return "Redis " + v
 }
 
-// infoField returns the value of a line "name:value"; "" if there is none.
-func infoField(reply redisresp.Reply, name string) string {
-	for line := range bytes.Lines(reply.Bytes) {
-		if value, ok := strings.CutPrefix(string(line), name+":"); ok {
-			return strings.TrimSpace(value)
+// number is a field of INFO that is a number.
+func (b *bench) number(section, name string) (float64, error) {
+	text, err := b.info(section, name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(text, 64)
+}
+
+// info is a field of INFO. https://redis.io/docs/latest/commands/info/
+func (b *bench) info(section, name string) (string, error) {
+	reply, err := b.conns[0].do("INFO", section)
+	for line := range strings.Lines(string(reply.Bytes)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value), nil
 		}
 	}
-	return ""
+	return "", errors.Join(err, fmt.Errorf("INFO %s has no %s", section, name))
 }

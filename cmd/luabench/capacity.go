@@ -9,35 +9,21 @@ import (
 )
 
 // planned are the limits that docs/capacity.md plans with.
-func planned() []subject {
-	counter := algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: hour}
-	fixed := algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: day}
-	return []subject{
-		allowing("fixed_window", 0, fixed),
-		allowing(gcraName, 0, bucket(algo.GCRA, second)),
+func planned() []*subject {
+	return []*subject{
+		allowing("fixed_window", 0, daily),
+		allowing("gcra", 0, gcra),
 		allowing("sliding_window_counter", 0, counter),
-		allowing("two limits in one rule", 0, bucket(algo.GCRA, second), counter),
-		allowing("three limits in one rule", 0, bucket(algo.GCRA, second), counter, fixed),
-		denying("denied: gcra", 0, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: day}),
+		allowing("two limits in one rule", 0, gcra, counter),
+		allowing("three limits in one rule", 0, gcra, counter, daily),
+		denying("denied: gcra", 0, usedUp(algo.GCRA)),
 	}
 }
 
-// plan measures, on the server at addr or one of its own, Redis' CPU time of a check
-// with the kernel's part in it: of checks that come one by one, as from workers of
-// Envoy that are not busy, and in batches, as from those that are. Then the sizes.
-func plan(ctx context.Context, out io.Writer, addr string, clients int, e effort) error {
-	if clients < 1 || e.checks < 1 || e.charges < 1 {
-		return fmt.Errorf("-connections %d -checks %d -charges %d: want more", clients, e.checks, e.charges)
-	}
-	foreign := addr != ""
-	if !foreign {
-		s, err := startServer(ctx)
-		if err != nil {
-			return err
-		}
-		defer s.stop()
-		addr = s.addr
-	}
+// plan measures Redis' CPU time of a check with the kernel's part in it: of checks that
+// come one by one, as from workers of Envoy that are not busy, and in batches, as from
+// those that are. Then the sizes.
+func plan(ctx context.Context, out io.Writer, addr string, foreign bool, clients int, e effort) error {
 	single, err := micros(ctx, addr, shape{clients, 1}, e)
 	if err != nil {
 		return err
@@ -46,38 +32,30 @@ func plan(ctx context.Context, out io.Writer, addr string, clients int, e effort
 	if err != nil {
 		return err
 	}
-	b, err := newBench(ctx, addr, nil, e.checks, shape{1, 1})
+	b, err := newBench(ctx, addr, nil, e, shape{1, 1})
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	b.foreign = foreign
-	version, err := b.version()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "%s; microseconds of its CPU for a check, in user mode and in the kernel; median of %d rounds\n", version, e.rounds)
+	fmt.Fprintf(out, "%s; microseconds of its CPU for a check, in user mode and in the kernel; median of %d rounds\n", b.version(), e.rounds)
 	fmt.Fprintf(out, "one by one: %d connections, a check in flight on each; batched: %d connections, %d checks in a write\n\n",
 		clients, usual.connections, usual.depth)
 	fmt.Fprintf(out, "%-40s %10s %10s\n", "", "one by one", "batched")
 	for _, s := range planned() {
 		fmt.Fprintf(out, "%-40s %10.1f %10.1f\n", s.name, single[s.name], batched[s.name])
 	}
-	return b.reportMemory(out, e.charges)
+	return b.reportMemory(out)
 }
 
 // micros is the CPU time of a check of each planned subject under a load.
 func micros(ctx context.Context, addr string, load shape, e effort) (map[string]float64, error) {
-	var all []*subject
-	for _, s := range planned() {
-		all = append(all, &s)
-	}
-	b, err := newBench(ctx, addr, all, e.checks, load)
+	b, err := newBench(ctx, addr, planned(), e, load)
 	if err != nil {
 		return nil, err
 	}
 	defer b.close()
-	if err := b.measure(max(e.rounds, 1)); err != nil {
+	if err := b.measure(); err != nil {
 		return nil, err
 	}
 	medians := map[string]float64{}

@@ -16,45 +16,7 @@ const (
 	fixedGoal   = 3.4
 	denialGoal  = 3.0
 	slotsGoal   = 8.0
-
-	overridesGoal = 0.4 // that the lookup of an override adds
 )
-
-// Names that comparisons refer to.
-const (
-	baseName = "EVALSHA 'return 1'"
-	peerName = "redis_rate v10"
-	gcraName = "gcra"
-
-	overridesName = "gcra, overrides"
-)
-
-// comparison is a goal for one subject as a part of another, or for what it costs
-// more.
-type comparison struct {
-	name, subject, of string
-	goal              float64
-	more              bool
-}
-
-func comparisons() []comparison {
-	all := []comparison{
-		{name: gcraName + " / " + peerName, subject: gcraName, of: peerName, goal: 0.85},
-		{name: overridesName + " - " + gcraName, subject: overridesName, of: gcraName, goal: overridesGoal, more: true},
-	}
-	for _, n := range []int{3, 5} {
-		for _, what := range []string{"gcra", "mixed"} {
-			name := fmt.Sprintf("%s, %d limits: one call / %[2]d calls", what, n)
-			goal := map[int]float64{3: 0.65, 5: 0.65}[n]
-			all = append(all, comparison{name: name, subject: inOneCall(what, n), of: inCalls(what, n), goal: goal})
-		}
-	}
-	return all
-}
-
-func inOneCall(what string, n int) string { return fmt.Sprintf("%s, %d limits in one call", what, n) }
-
-func inCalls(what string, n int) string { return fmt.Sprintf("%s, %d limits in %[2]d calls", what, n) }
 
 const (
 	second = 1e6 // us
@@ -68,61 +30,102 @@ const (
 	plenty   = 100_000_000
 )
 
-// base is what all is measured in.
-func base() subject {
-	const script = "return 1"
-	return subject{
-		name: baseName, scripts: []string{script},
-		check: func(id string) []call {
-			return []call{evalsha(script, []string{"rl:{base|" + id + "}:none:1s"}, nil, anything)}
-		},
-	}
+// comparison is a goal for one subject as a part of another, or for what it costs
+// more.
+type comparison struct {
+	subject, sign, of string // sign: "/" or "-"
+	goal              float64
 }
 
-func subjects(peerScript string) []*subject {
-	var all []*subject
-	for _, group := range [][]subject{
-		single(), {redisRate(peerScript), incrby()}, slots(), withTerms(), denials(), several(),
-	} {
-		for i := range group {
-			all = append(all, &group[i])
-		}
-	}
-	return all
+var comparisons = []comparison{
+	{"gcra", "/", peerName, 0.85},
+	{"gcra, overrides", "-", "gcra", 0.4},
+	{"gcra, 3 limits in one call", "/", "gcra, 3 limits in 3 calls", 0.65},
+	{"mixed, 3 limits in one call", "/", "mixed, 3 limits in 3 calls", 0.65},
+	{"gcra, 5 limits in one call", "/", "gcra, 5 limits in 5 calls", 0.65},
+	{"mixed, 5 limits in one call", "/", "mixed, 5 limits in 5 calls", 0.65},
+}
+
+// base is what all is measured in.
+func base() *subject {
+	return &subject{name: "EVALSHA 'return 1'", check: func(id string) []call {
+		return []call{evalsha("return 1", []string{"rl:{base|" + id + "}:none:1s"}, nil, nil)}
+	}}
 }
 
 func bucket(a algo.Algorithm, window int64) algo.Limit {
 	return algo.Limit{Algorithm: a, Units: busy * window / second, WindowMicros: window, Burst: bigBurst}
 }
 
-// single has each algorithm and variant alone.
-func single() []subject {
-	queue := bucket(algo.LeakyBucket, second)
-	queue.Queue, queue.MaxDelayMicros = true, hour
-	uneven := bucket(algo.GCRA, second)
-	uneven.Units = 997 // an interval that is not a whole number of microseconds
-	return []subject{
-		allowing("fixed_window", fixedGoal, algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour}),
-		allowing("fixed_window, first_request", fixedGoal,
-			algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour, FromFirstRequest: true}),
+var (
+	gcra    = bucket(algo.GCRA, second)
+	uneven  = algo.Limit{Algorithm: algo.GCRA, Units: 997, WindowMicros: second, Burst: bigBurst} // not whole microseconds
+	queue   = algo.Limit{Algorithm: algo.LeakyBucket, Units: busy, WindowMicros: second, Burst: bigBurst, Queue: true, MaxDelayMicros: hour}
+	fixed   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour}
+	first   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour, FromFirstRequest: true}
+	daily   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: day}
+	counter = algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: hour}
+	short   = algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: second / 100}
+	long    = algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: day}
+	inUse   = algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour}
+	penalty = &algo.Penalty{After: 5, WithinMicros: minute, ForMicros: []int64{5 * minute, hour}}
+)
+
+// subjects are each algorithm and variant alone, the peer, limits under terms,
+// denials, and several limits in one call and in as many.
+func subjects(peerScript string) []*subject {
+	all := []*subject{
+		allowing("fixed_window", fixedGoal, fixed),
+		allowing("fixed_window, first_request", fixedGoal, first),
 		counting("sliding_window_counter", counterGoal, hour, 1),
 		counting("sliding_window_counter, 10 sub_windows", 0, 100*second, 10),
 		counting("sliding_window_counter, 60 sub_windows", 0, 600*second, 60),
-		allowing("sliding_window_log, 10 ms", 0,
-			algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: second / 100}),
+		allowing("sliding_window_log, 10 ms", 0, short),
 		logging("sliding_window_log, 1000 entries", 1000),
 		allowing("token_bucket", bucketGoal, bucket(algo.TokenBucket, second)),
 		allowing("leaky_bucket", 0, bucket(algo.LeakyBucket, second)),
 		allowing("leaky_bucket, queue", 0, queue),
-		allowing(gcraName, bucketGoal, bucket(algo.GCRA, second)),
+		allowing("gcra", bucketGoal, gcra),
 		allowing("gcra, uneven interval", bucketGoal, uneven),
+		redisRate(peerScript),
+		incrby(),
+		slots("concurrency, take and give back, 20 held", 20),
+		slots("concurrency, take and give back, 1000 held", 1000),
+		termed("gcra, overrides", 0, algo.Terms{Overrides: true}, gcra),
+		termed("gcra, penalty", 0, algo.Terms{Penalty: penalty}, gcra),
+		termed("gcra, overrides and penalty", 0, algo.Terms{Overrides: true, Penalty: penalty}, gcra),
+		blocked("blocked by an override"),
+		denying("denied: fixed_window", denialGoal, usedUp(algo.FixedWindow)),
+		denying("denied: fixed_window, first_request", denialGoal,
+			algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: day, FromFirstRequest: true}),
+		denying("denied: sliding_window_counter", denialGoal, usedUp(algo.SlidingWindowCounter)),
+		denying("denied: token_bucket", denialGoal, usedUp(algo.TokenBucket)),
+		denying("denied: leaky_bucket", denialGoal, usedUp(algo.LeakyBucket)),
+		denying("denied: gcra", denialGoal, usedUp(algo.GCRA)),
+		denying("denied: concurrency", denialGoal, algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}),
+		denying("denied: sliding_window_log", 0, algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}),
 	}
+	gcras := []algo.Limit{gcra, bucket(algo.GCRA, 10*second), bucket(algo.GCRA, minute), bucket(algo.GCRA, hour), bucket(algo.GCRA, day)}
+	mixed := []algo.Limit{gcra, counter, daily, bucket(algo.TokenBucket, minute), bucket(algo.LeakyBucket, 10*second)}
+	for _, n := range []int{3, 5} {
+		all = append(all,
+			allowing(fmt.Sprintf("gcra, %d limits in one call", n), 0, gcras[:n]...),
+			separately(fmt.Sprintf("gcra, %d limits in %[1]d calls", n), gcras[:n]...),
+			allowing(fmt.Sprintf("mixed, %d limits in one call", n), 0, mixed[:n]...),
+			separately(fmt.Sprintf("mixed, %d limits in %[1]d calls", n), mixed[:n]...))
+	}
+	return all
+}
+
+// usedUp is one unit a day.
+func usedUp(a algo.Algorithm) algo.Limit {
+	return algo.Limit{Algorithm: a, Units: 1, WindowMicros: day}
 }
 
 // counting is a sliding window counter whose earlier sub-windows hold counts.
-func counting(name string, goal float64, window, subWindows int64) subject {
+func counting(name string, goal float64, window, subWindows int64) *subject {
 	l := algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: window, SubWindows: subWindows}
-	s := allowing(name, goal, l)
+	s, r := allowing(name, goal, l), newRule(name, algo.Terms{}, l)
 	s.prime = func(id string) []call {
 		size := window / subWindows
 		newest := time.Now().UnixMicro()/size*size - size
@@ -130,100 +133,60 @@ func counting(name string, goal float64, window, subWindows int64) subject {
 		for range subWindows + 1 {
 			state = binary.LittleEndian.AppendUint32(state, 1)
 		}
-		command := []string{"SET", newRule(name, l).keys(id)[0], string(state)}
-		return []call{{command, anything}}
+		return []call{command("SET", r.keys(id)[0], string(state))}
 	}
 	return s
 }
 
 // logging is a log that already has so many entries less one, which stay.
-func logging(name string, entries int64) subject {
-	l := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: day}
-	s := allowing(name, 0, l)
+func logging(name string, entries int64) *subject {
+	s, r := allowing(name, 0, long), newRule(name, algo.Terms{}, long)
 	s.prime = func(id string) []call {
-		command := []string{"ZADD", newRule(name, l).keys(id)[0]}
+		zadd := command("ZADD", r.keys(id)[0])
 		now := time.Now().UnixMicro() - minute
 		for n := range entries - 1 {
 			member := binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(now+n)))
 			member = binary.LittleEndian.AppendUint32(member, 1)
 			member = binary.LittleEndian.AppendUint32(member, uint32(n+1))
-			command = append(command, fmt.Sprint(now+n), string(member))
+			zadd.command = append(zadd.command, fmt.Sprint(now+n), string(member))
 		}
-		return []call{{command, anything}}
+		return []call{zadd}
 	}
 	return s
 }
 
 // holding takes a slot more with each check.
-func holding(name string) subject {
-	l := algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour}
-	s, r, nonce := allowing(name, 0, l), newRule(name, l), int64(0)
-	s.check = func(id string) []call {
+func holding(name string) *subject {
+	r, nonce := newRule(name, algo.Terms{}, inUse), int64(0)
+	return &subject{name: name, check: func(id string) []call {
 		nonce++
-		return []call{r.decideAs(nonce, id, 1, true)}
-	}
-	return s
+		return []call{r.take(id, nonce, 1)}
+	}}
 }
 
-// slots take a slot and give it back, while so many others are held.
-func slots() (all []subject) {
-	for _, held := range []int64{20, 1000} {
-		name := fmt.Sprintf("concurrency, take and give back, %d held", held)
-		r := newRule(name, algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour})
-		all = append(all, subject{
-			name: name, goal: slotsGoal, scripts: []string{r.Script().Source, algo.ReleaseScript().Source},
-			prime: func(id string) (calls []call) {
-				for nonce := range held {
-					calls = append(calls, r.decideAs(nonce+1, id, 1, true))
-				}
-				return calls
-			},
-			check: func(id string) []call { return []call{r.decideAs(0, id, 1, true), r.release(0, id, 1)} },
-		})
+// slots takes a slot and gives it back, while so many others are held.
+func slots(name string, held int64) *subject {
+	r := newRule(name, algo.Terms{}, inUse)
+	return &subject{
+		name: name, goal: slotsGoal,
+		prime: func(id string) (calls []call) {
+			for nonce := range held {
+				calls = append(calls, r.take(id, nonce+1, 1))
+			}
+			return calls
+		},
+		check: func(id string) []call {
+			return []call{r.take(id, 0, 1), evalsha(algo.ReleaseScript().Source, r.keys(id), []string{nonceOf(0), "1"}, nil)}
+		},
 	}
-	return all
 }
 
-// denials have one unit a day, which is used up; the log has a few.
-func denials() (all []subject) {
-	for _, l := range []algo.Limit{
-		{Algorithm: algo.FixedWindow},
-		{Algorithm: algo.FixedWindow, FromFirstRequest: true},
-		{Algorithm: algo.SlidingWindowCounter},
-		{Algorithm: algo.TokenBucket},
-		{Algorithm: algo.LeakyBucket},
-		{Algorithm: algo.GCRA},
-	} {
-		name := "denied: " + l.Algorithm.String()
-		if l.FromFirstRequest {
-			name += ", first_request"
-		}
-		l.Units, l.WindowMicros = 1, day
-		all = append(all, denying(name, denialGoal, l))
+// blocked is an identity that an operator has blocked.
+func blocked(name string) *subject {
+	r := newRule(name, algo.Terms{Overrides: true}, gcra)
+	return &subject{
+		name:  name,
+		prime: func(id string) []call { return []call{command("SET", r.keys(id)[1], "block", "EX", "3600")} },
+		check: func(id string) []call { return []call{r.decide(id, 0, 1, algo.ByBlock, false)} },
 	}
-	slots := algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}
-	all = append(all, denying("denied: concurrency", denialGoal, slots))
-	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}
-	return append(all, denying("denied: sliding_window_log", 0, log))
-}
-
-// several has three and five limits, in one call and in as many.
-func several() (all []subject) {
-	var gcras []algo.Limit
-	for _, window := range []int64{second, 10 * second, minute, hour, day} {
-		gcras = append(gcras, bucket(algo.GCRA, window))
-	}
-	mixed := []algo.Limit{
-		bucket(algo.GCRA, second),
-		{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: hour},
-		{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: day},
-		bucket(algo.TokenBucket, minute),
-		bucket(algo.LeakyBucket, 10*second),
-	}
-	for _, n := range []int{3, 5} {
-		all = append(all,
-			allowing(inOneCall("gcra", n), 0, gcras[:n]...), separately(inCalls("gcra", n), gcras[:n]...),
-			allowing(inOneCall("mixed", n), 0, mixed[:n]...), separately(inCalls("mixed", n), mixed[:n]...))
-	}
-	return all
 }

@@ -12,10 +12,9 @@ import (
 
 // conn is a connection to the server.
 type conn struct {
-	tcp     net.Conn
+	net.Conn
 	decoder *redisresp.Decoder
 	in      []byte // received and not yet decoded
-	unhook  func() bool
 }
 
 // dial connects. When the context ends, so does the connection.
@@ -25,75 +24,49 @@ func dial(ctx context.Context, addr string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{
-		tcp:     tcp,
-		decoder: redisresp.NewDecoder(redisresp.Limits{}),
-		unhook:  context.AfterFunc(ctx, func() { tcp.Close() }),
-	}
+	context.AfterFunc(ctx, func() { tcp.Close() })
+	c := &conn{Conn: tcp, decoder: redisresp.NewDecoder(redisresp.Limits{})}
 	if password := os.Getenv("REDISCLI_AUTH"); password != "" {
-		if _, err := c.do("AUTH", password); err != nil {
-			c.close()
-			return nil, err
-		}
+		_, err = c.do("AUTH", password)
 	}
-	return c, nil
-}
-
-func (c *conn) close() {
-	c.unhook()
-	c.tcp.Close()
+	return c, err
 }
 
 // do sends one command. The reply is valid until the next.
 func (c *conn) do(command ...string) (redisresp.Reply, error) {
-	if _, err := c.tcp.Write(appendCommand(nil, command)); err != nil {
-		return redisresp.Reply{}, err
-	}
-	var reply redisresp.Reply
-	err := c.receive(1, func(r redisresp.Reply) error {
-		reply = r
-		return nil
-	})
+	reply, err := c.exchange(appendCommand(nil, command), 1)
 	if err != nil {
-		return redisresp.Reply{}, fmt.Errorf("%s: %w", command[0], err)
+		err = fmt.Errorf("%s: %w", command[0], err)
 	}
-	return reply, nil
+	return reply, err
 }
 
-// exchange sends a batch of commands and passes over its replies.
-func (c *conn) exchange(batch []byte, replies int) error {
-	if _, err := c.tcp.Write(batch); err != nil {
-		return err
+// exchange sends a batch of commands and returns the last of its replies. An error
+// reply is an error.
+func (c *conn) exchange(batch []byte, replies int) (last redisresp.Reply, err error) {
+	if _, err := c.Write(batch); err != nil {
+		return last, err
 	}
-	return c.receive(replies, func(redisresp.Reply) error { return nil })
-}
-
-// receive calls use with each of the next n replies; an error reply is an
-// error.
-func (c *conn) receive(n int, use func(redisresp.Reply) error) error {
 	var space [16 << 10]byte
-	for n > 0 {
+	for replies > 0 {
 		reply, size, outcome := c.decoder.Decode(c.in)
 		switch {
 		case outcome == redisresp.Malformed:
-			return c.decoder.Err()
+			return last, c.decoder.Err()
 		case outcome == redisresp.Incomplete:
-			got, err := c.tcp.Read(space[:])
+			got, err := c.Read(space[:])
 			if err != nil {
-				return err
+				return last, err
 			}
 			c.in = append(c.in, space[:got]...)
 			continue
 		case reply.Kind == redisresp.Error:
-			return errors.New(string(reply.Bytes))
+			return last, errors.New(string(reply.Bytes))
 		}
-		if err := use(reply); err != nil {
-			return err
-		}
-		n--
-		c.in = c.in[size:]
+		last, c.in = reply, c.in[size:]
+		replies--
 	}
-	return nil
+	return last, nil
 }
 
 // appendCommand appends a command as it goes over the wire.

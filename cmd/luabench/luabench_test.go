@@ -80,9 +80,9 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 			t.Errorf("no size of %s", s.name)
 		}
 	}
-	for _, c := range comparisons() {
-		if !strings.Contains(out.String(), "\n"+c.name+" ") {
-			t.Errorf("no row for %s", c.name)
+	for _, c := range comparisons {
+		if !strings.Contains(out.String(), "\n"+c.name()+" ") {
+			t.Errorf("no row for %s", c.name())
 		}
 	}
 	if t.Failed() {
@@ -97,9 +97,9 @@ func TestWrongAnswersEndTheRun(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	used := denying("used up", 0, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: day})
 	used.prime = nil
-	fails := subject{name: "fails", check: func(string) []call { return []call{{[]string{"NOSUCH"}, anything}} }}
+	fails := &subject{name: "fails", check: func(string) []call { return []call{command("NOSUCH")} }}
 	wrong := redisRate("return {0, 0, '1', '1'}")
-	for _, s := range []*subject{&used, &fails, &wrong} {
+	for _, s := range []*subject{used, fails, wrong} {
 		err := benchOn(context.Background(), &strings.Builder{}, addr, []*subject{s}, effort{rounds: 1, checks: 1, charges: 1})
 		if err == nil || !strings.HasPrefix(err.Error(), s.name+": ") {
 			t.Errorf("%s: error %v, want one that begins with the name", s.name, err)

@@ -31,56 +31,51 @@ func main() {
 	clients := flag.Int("connections", 100, "with -capacity: connections that send one check at a time")
 	flag.Parse()
 	e := effort{rounds: *rounds, checks: *checks, charges: *charges}
-	if *memory {
-		e.rounds = 0
-	}
-	measure := func() error { return run(ctx, os.Stdout, e) }
+	measure := func(addr string) error { return run(ctx, os.Stdout, addr, *memory, e) }
 	if *planning {
-		measure = func() error { return plan(ctx, os.Stdout, *addr, *clients, e) }
+		measure = func(server string) error { return plan(ctx, os.Stdout, server, *addr != "", *clients, e) }
 	}
-	if err := measure(); err != nil {
+	var err error
+	switch {
+	case min(*rounds, *checks, *charges, *clients) < 1:
+		err = fmt.Errorf("-rounds %d -checks %d -charges %d -connections %d: want more", *rounds, *checks, *charges, *clients)
+	case *planning && *addr != "":
+		err = measure(*addr)
+	default:
+		err = onServer(ctx, measure)
+	}
+	if err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "luabench:", err)
 		os.Exit(1)
 	}
 }
 
-// effort is how much is done to measure.
-type effort struct{ rounds, checks, charges int }
-
-func run(ctx context.Context, out io.Writer, e effort) error {
-	if e.rounds < 0 || e.checks < 1 || e.charges < 1 {
-		return fmt.Errorf("-rounds %d -checks %d -charges %d: want more", e.rounds, e.checks, e.charges)
+// run measures every subject and the sizes, or the sizes alone.
+func run(ctx context.Context, out io.Writer, addr string, memory bool, e effort) error {
+	if memory {
+		return benchOn(ctx, out, addr, nil, e)
 	}
 	peer, err := redisRateScript(ctx)
 	if err != nil {
 		return err
 	}
-	s, err := startServer(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
-	return benchOn(ctx, out, s.addr, subjects(peer), e)
+	return benchOn(ctx, out, addr, subjects(peer), e)
 }
 
 // benchOn measures on the server at addr and prints what it found.
 func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e effort) error {
-	b, err := newBench(ctx, addr, all, e.checks, usual)
+	b, err := newBench(ctx, addr, all, e, usual)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	version, err := b.version()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", version, e.rounds, e.checks, b.connections, b.depth)
-	if e.rounds > 0 {
-		if err := b.measure(e.rounds); err != nil {
+	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", b.version(), e.rounds, e.checks, b.connections, b.depth)
+	if len(all) > 0 {
+		if err := b.measure(); err != nil {
 			return err
 		}
 		b.report(out)
 	}
-	return b.reportMemory(out, e.charges)
+	return b.reportMemory(out)
 }

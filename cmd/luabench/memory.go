@@ -5,26 +5,23 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // remembered is a subject of whose state the size is measured, after so many
 // charges of one unit to each identity.
 type remembered struct {
-	subject
+	*subject
 	charges int
 }
 
 // rememberings are subjects whose states differ in size.
 func rememberings() []remembered {
 	all := []remembered{
-		{allowing("fixed_window", 0, algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour}), 1},
-		{allowing("fixed_window, first_request", 0,
-			algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour, FromFirstRequest: true}), 1},
+		{allowing("fixed_window", 0, fixed), 1},
+		{allowing("fixed_window, first_request", 0, first), 1},
 	}
 	for _, n := range []int64{1, 10, 60} {
 		all = append(all, remembered{counting(fmt.Sprintf("sliding_window_counter, %d sub_windows", n), 0, hour, n), 1})
@@ -37,8 +34,7 @@ func rememberings() []remembered {
 		all = append(all, remembered{holding(fmt.Sprintf("concurrency, %d in flight", entries)), entries})
 	}
 	for _, entries := range []int{1, 16, 128, 1000, 10_000} {
-		l := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: day}
-		all = append(all, remembered{allowing(fmt.Sprintf("sliding_window_log, %d entries", entries), 0, l), entries})
+		all = append(all, remembered{allowing(fmt.Sprintf("sliding_window_log, %d entries", entries), 0, long), entries})
 	}
 	return all
 }
@@ -49,13 +45,10 @@ const fewest = 10
 // reportMemory prints what Redis' used_memory grows by for each identity. That is
 // more than MEMORY USAGE says of its key, which leaves out the table of expiries
 // (https://redis.io/docs/latest/commands/memory-usage/).
-func (b *bench) reportMemory(out io.Writer, charges int) error {
+func (b *bench) reportMemory(out io.Writer) error {
 	fmt.Fprintf(out, "\nused_memory of one identity, in bytes\n")
 	for _, s := range rememberings() {
-		if err := b.load(&s.subject); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		size, err := b.size(&s, charges/s.charges+fewest)
+		size, err := b.size(s, b.effort.charges/s.charges+fewest)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -66,23 +59,37 @@ func (b *bench) reportMemory(out io.Writer, charges int) error {
 
 // size returns what an identity's state takes, over so many identities. It empties
 // Redis; one of somebody else's it leaves as it was, but for what its tables keep.
-func (b *bench) size(s *remembered, identities int) (bytes float64, err error) {
+func (b *bench) size(s remembered, identities int) (bytes float64, err error) {
 	if b.foreign {
-		defer func() { err = errors.Join(err, b.remove(&s.subject, identities)) }()
-	} else if _, err := b.control.do("FLUSHALL", "SYNC"); err != nil {
+		defer func() { err = errors.Join(err, b.remove(s.subject, identities)) }()
+	} else if _, err := b.conns[0].do("FLUSHALL", "SYNC"); err != nil {
+		return 0, err
+	}
+	if err := b.load(s.subject); err != nil {
 		return 0, err
 	}
 	before, err := b.usedMemory()
+	for i := 0; i < identities && err == nil; i++ {
+		err = b.charge(s, identity(i))
+	}
 	if err != nil {
 		return 0, err
 	}
-	for i := range identities {
-		if err := b.charge(s, identity(i)); err != nil {
-			return 0, err
-		}
-	}
 	after, err := b.usedMemory()
-	return float64(after-before) / float64(identities), err
+	return (after - before) / float64(identities), err
+}
+
+// charge brings an identity's state to its size.
+func (b *bench) charge(s remembered, id string) error {
+	if err := b.prime(s.subject, id); err != nil {
+		return err
+	}
+	var batch []byte
+	for range s.charges - 1 {
+		batch = appendCommand(batch, s.check(id)[0].command)
+	}
+	_, err := b.conns[0].exchange(batch, s.charges-1)
+	return err
 }
 
 // remove deletes the keys of so many identities.
@@ -94,7 +101,7 @@ func (b *bench) remove(s *subject, identities int) error {
 			if err != nil {
 				return err
 			}
-			if _, err := b.control.do(append([]string{"DEL"}, c.command[3:3+keys]...)...); err != nil {
+			if _, err := b.conns[0].do(append([]string{"DEL"}, c.command[3:3+keys]...)...); err != nil {
 				return err
 			}
 		}
@@ -102,45 +109,12 @@ func (b *bench) remove(s *subject, identities int) error {
 	return nil
 }
 
-// charge brings an identity's state to its size.
-func (b *bench) charge(s *remembered, id string) error {
-	if s.prime != nil {
-		if err := b.call(s.prime(id)); err != nil {
-			return err
-		}
-	}
-	if err := b.call(s.check(id)); err != nil {
-		return err
-	}
-	var batch []byte
-	for range s.charges - 1 {
-		for _, c := range s.check(id) {
-			batch = appendCommand(batch, c.command)
-		}
-	}
-	return b.control.exchange(batch, s.charges-1)
-}
-
 // settling is how long Redis may take to finish what it does on the side:
 // resizing tables, shrinking the buffers of connections.
 const settling = 300 * time.Millisecond
 
 // usedMemory returns the memory that Redis has allocated, in bytes.
-func (b *bench) usedMemory() (int64, error) {
+func (b *bench) usedMemory() (float64, error) {
 	time.Sleep(settling)
-	reply, err := b.control.do("INFO", "memory")
-	if err != nil {
-		return 0, err
-	}
-	return findField(reply, "used_memory:")
-}
-
-// findField is a number among the lines of INFO.
-func findField(info redisresp.Reply, name string) (int64, error) {
-	for line := range strings.Lines(string(info.Bytes)) {
-		if value, ok := strings.CutPrefix(line, name); ok {
-			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("INFO has no %s", name)
+	return b.number("memory", "used_memory")
 }

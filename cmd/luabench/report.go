@@ -48,17 +48,18 @@ const row = "%-40s %9s %10s %15s %8s  %s\n"
 func (b *bench) report(out io.Writer) {
 	low, _, high := quartiles(b.base.multiple)
 	fmt.Fprintf(out, "CPU time of the server per check: median (quartiles); the base against itself %.2f-%.2f\n", low, high)
-	fmt.Fprintln(out, "Goals are for Redis 7.0.")
-	fmt.Fprintln(out)
+	fmt.Fprint(out, "Goals are for Redis 7.0.\n\n")
 	fmt.Fprintf(out, row, "", "us", "x return 1", "", "goal", "")
 	for _, r := range append([]*runner{b.base}, b.runners...) {
 		writeRow(out, r.name, fmt.Sprintf("%.2f", median(r.micros)), r.multiple, r.goal)
 	}
 	fmt.Fprintln(out)
-	for _, c := range comparisons() {
-		writeRow(out, c.name, "", b.ratios(c), c.goal)
+	for _, c := range comparisons {
+		writeRow(out, c.name(), "", b.ratios(c), c.goal)
 	}
 }
+
+func (c comparison) name() string { return c.subject + " " + c.sign + " " + c.of }
 
 func writeRow(out io.Writer, name, micros string, values []float64, goal float64) {
 	low, middle, high := quartiles(values)
@@ -72,18 +73,17 @@ func writeRow(out io.Writer, name, micros string, values []float64, goal float64
 
 // ratios are a comparison's, one for each round, or what a subject costs more.
 func (b *bench) ratios(c comparison) (ratios []float64) {
-	subject, of := b.find(c.subject), b.find(c.of)
+	found := map[string]*runner{}
+	for _, r := range b.runners {
+		found[r.name] = r
+	}
+	subject, of := found[c.subject], found[c.of]
 	for i := range subject.micros {
 		ratio := subject.micros[i] / of.micros[i]
-		if c.more {
+		if c.sign == "-" {
 			ratio = subject.multiple[i] - of.multiple[i]
 		}
 		ratios = append(ratios, ratio)
 	}
 	return ratios
-}
-
-func (b *bench) find(name string) *runner {
-	i := slices.IndexFunc(b.runners, func(r *runner) bool { return r.name == name })
-	return b.runners[i]
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -14,47 +15,29 @@ import (
 // startLimit bounds the wait for the server to answer.
 const startLimit = 20 * time.Second
 
-// server is a redis-server on loopback that keeps nothing on disk.
-type server struct {
-	addr string
-	dir  string // its working directory
-
-	*process.Process
-}
-
-// startServer returns once the server answers. stop ends it.
-func startServer(ctx context.Context) (*server, error) {
-	program := os.Getenv("REDIS_SERVER")
-	if program == "" {
-		program = "redis-server"
-	}
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return nil, fmt.Errorf("%w: run \"make tools\"", err)
-	}
+// onServer measures on a redis-server on loopback that keeps nothing on disk.
+func onServer(ctx context.Context, measure func(addr string) error) error {
 	addr, err := freeAddr(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dir, err := os.MkdirTemp("", "sluice-luabench-")
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer os.RemoveAll(dir)
 	host, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command(path, "--bind", host, "--port", port, "--dir", dir,
-		"--save", "", "--appendonly", "no", "--daemonize", "no")
-	p, err := process.Start(cmd)
+	p, err := process.Start(exec.Command(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"),
+		"--bind", host, "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no"))
 	if err != nil {
-		os.RemoveAll(dir)
-		return nil, err
+		return fmt.Errorf("%w: run \"make tools\"", err)
 	}
-	s := &server{addr: addr, dir: dir, Process: p}
+	defer p.Kill()
 	ready := func(ctx context.Context) error { return process.PingRedis(ctx, addr) }
 	if err := process.Await(ctx, startLimit, ready, p); err != nil {
-		s.stop()
-		return nil, fmt.Errorf("redis-server: %w", err)
+		return fmt.Errorf("redis-server: %w", err)
 	}
-	return s, nil
+	return measure(addr)
 }
 
 // freeAddr is an address of loopback on which nothing listens.
@@ -66,10 +49,4 @@ func freeAddr(ctx context.Context) (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
-}
-
-// stop ends the server and returns when it has gone.
-func (s *server) stop() {
-	s.Kill()
-	os.RemoveAll(s.dir)
 }

@@ -12,27 +12,35 @@ import (
 
 // subject is one way to decide a request, whose cost is measured.
 type subject struct {
-	name    string
-	goal    float64                // the most it should cost, in return 1; 0 for no goal
-	scripts []string               // what SCRIPT LOAD must have seen
-	prime   func(id string) []call // brings an identity's keys into the state that is measured; may be nil
-	check   func(id string) []call
+	name  string
+	goal  float64                // the most it should cost, in return 1; 0 for no goal
+	prime func(id string) []call // brings an identity's keys into the state that is measured; may be nil
+	check func(id string) []call
 }
 
-// call is one command and what its reply must be.
+// call is one command.
 type call struct {
 	command []string
-	accept  func(redisresp.Reply) error
+	script  string                      // that EVALSHA names; "" for other commands
+	accept  func(redisresp.Reply) error // returns why a reply is wrong; nil accepts any
 }
 
-// anything accepts every reply.
-func anything(redisresp.Reply) error { return nil }
+// command is a call that may answer anything.
+func command(words ...string) call { return call{command: words} }
 
-// evalsha is a call of a script.
+// evalsha calls a script.
 func evalsha(source string, keys, args []string, accept func(redisresp.Reply) error) call {
 	sum := sha1.Sum([]byte(source))
-	command := append([]string{"EVALSHA", hex.EncodeToString(sum[:]), fmt.Sprint(len(keys))}, keys...)
-	return call{append(command, args...), accept}
+	words := append([]string{"EVALSHA", hex.EncodeToString(sum[:]), fmt.Sprint(len(keys))}, keys...)
+	return call{append(words, args...), source, accept}
+}
+
+// integers are the elements of an array reply.
+func integers(reply redisresp.Reply) (values []int64) {
+	for it := reply.Iter(); it.Next(); {
+		values = append(values, it.Reply().Int)
+	}
+	return values
 }
 
 // rule is a policy with keys of its own.
@@ -41,36 +49,29 @@ type rule struct {
 	tag string // as long for every rule, as the length of a key costs time and memory
 }
 
-// newRule makes a rule of limits that are known to be right.
-func newRule(name string, limits ...algo.Limit) rule {
-	p, err := algo.NewPlan(limits)
+// newRule makes a rule of limits and terms that are known to be right.
+func newRule(name string, terms algo.Terms, limits ...algo.Limit) rule {
+	p, err := algo.NewPlanWithTerms(limits, terms)
 	if err != nil {
 		panic(fmt.Sprintf("%s: %v", name, err))
 	}
 	return rule{p, fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(name)))}
 }
 
-// decide is a call of the rule's script that must be allowed, or denied.
-func (r rule) decide(id string, cost int64, allowed bool) call {
-	return r.decideAs(0, id, cost, allowed)
+// keys are as the plugin builds them: those of the limits, then those of the terms.
+func (r rule) keys(id string) (keys []string) {
+	for _, l := range r.Limits() {
+		keys = append(keys, r.key(id, l.KeySuffix()))
+	}
+	for _, suffix := range r.TermSuffixes() {
+		keys = append(keys, r.key(id, suffix))
+	}
+	return keys
 }
 
-// decideAs is decide of a request with a nonce.
-func (r rule) decideAs(nonce int64, id string, cost int64, allowed bool) call {
-	return evalsha(r.Script().Source, r.keys(id), r.args(nonce, cost), func(reply redisresp.Reply) error {
-		return r.accept(reply, allowed)
-	})
-}
+func (r rule) key(id, suffix string) string { return fmt.Sprintf("rl:{%s|%s}%s", r.tag, id, suffix) }
 
-// release is a call that gives slots back.
-func (r rule) release(nonce int64, id string, slots int64) call {
-	return evalsha(algo.ReleaseScript().Source, r.keys(id), []string{nonceOf(nonce), fmt.Sprint(slots)}, anything)
-}
-
-// nonceOf is as long as those of the plugin are.
-func nonceOf(n int64) string { return fmt.Sprint(int64(1)<<62 + n) }
-
-// args are the arguments of a call.
+// args are the arguments of a check.
 func (r rule) args(nonce, cost int64) (args []string) {
 	for i := range r.Limits() {
 		args = append(args, fmt.Sprint(cost))
@@ -79,62 +80,58 @@ func (r rule) args(nonce, cost int64) (args []string) {
 		}
 		args = append(args, r.Args(i)...)
 	}
+	if penalty := r.Terms().Penalty; penalty != nil {
+		args = append(append(args, penalty.Args()...), "")
+	}
 	return args
 }
 
-// keys are as the plugin builds them.
-func (r rule) keys(id string) (keys []string) {
-	for _, l := range r.Limits() {
-		keys = append(keys, fmt.Sprintf("rl:{%s|%s}%s", r.tag, id, l.KeySuffix()))
-	}
-	return keys
+// nonceOf is as long as those of the plugin are.
+func nonceOf(n int64) string { return fmt.Sprint(int64(1)<<62 + n) }
+
+// decide is a check that the rule must answer as is to be measured.
+func (r rule) decide(id string, nonce, cost int64, by algo.By, allowed bool) call {
+	return evalsha(r.Script().Source, r.keys(id), r.args(nonce, cost), func(reply redisresp.Reply) error {
+		ruling, err := r.ParseRuling(integers(reply), make([]algo.Decision, len(r.Limits())))
+		if err == nil && (ruling.By != by || ruling.Allowed != allowed) {
+			err = fmt.Errorf("%+v, which is not what is to be measured", ruling)
+		}
+		return err
+	})
 }
 
-func (r rule) accept(reply redisresp.Reply, want bool) error {
-	var values []int64
-	for it := reply.Iter(); it.Next(); {
-		values = append(values, it.Reply().Int)
-	}
-	_, allowed, err := r.ParseReply(values, make([]algo.Decision, len(r.Limits())))
-	if err == nil && allowed != want {
-		err = fmt.Errorf("allowed is %v, which is not what is to be measured", allowed)
-	}
-	return err
+// take is a check that the limits must admit.
+func (r rule) take(id string, nonce, cost int64) call {
+	return r.decide(id, nonce, cost, algo.ByLimits, true)
 }
 
-// allowing is a rule that admits what is measured.
-func allowing(name string, goal float64, limits ...algo.Limit) subject {
-	r := newRule(name, limits...)
-	return subject{
-		name: name, goal: goal, scripts: []string{r.Script().Source},
-		check: func(id string) []call { return []call{r.decide(id, 1, true)} },
-	}
+// allowing is a rule of limits that admit what is measured.
+func allowing(name string, goal float64, limits ...algo.Limit) *subject {
+	return termed(name, goal, algo.Terms{}, limits...)
+}
+
+// termed is allowing with terms.
+func termed(name string, goal float64, terms algo.Terms, limits ...algo.Limit) *subject {
+	r := newRule(name, terms, limits...)
+	return &subject{name: name, goal: goal, check: func(id string) []call { return []call{r.take(id, 0, 1)} }}
 }
 
 // denying is a rule of one limit that is used up, for a day.
-func denying(name string, goal float64, l algo.Limit) subject {
-	r := newRule(name, l)
-	return subject{
-		name: name, goal: goal, scripts: []string{r.Script().Source},
-		prime: func(id string) []call { return []call{r.decide(id, l.Units, true)} },
-		check: func(id string) []call { return []call{r.decide(id, 1, false)} },
+func denying(name string, goal float64, l algo.Limit) *subject {
+	r := newRule(name, algo.Terms{}, l)
+	return &subject{
+		name: name, goal: goal,
+		prime: func(id string) []call { return []call{r.take(id, 0, l.Units)} },
+		check: func(id string) []call { return []call{r.decide(id, 0, 1, algo.ByLimits, false)} },
 	}
 }
 
 // separately decides each limit with a call of its own.
-func separately(name string, limits ...algo.Limit) subject {
-	s := subject{name: name}
-	var rules []rule
-	for _, l := range limits {
-		r := newRule(name, l)
-		rules = append(rules, r)
-		s.scripts = append(s.scripts, r.Script().Source)
-	}
-	s.check = func(id string) (calls []call) {
-		for _, r := range rules {
-			calls = append(calls, r.decide(id, 1, true))
+func separately(name string, limits ...algo.Limit) *subject {
+	return &subject{name: name, check: func(id string) (calls []call) {
+		for _, l := range limits {
+			calls = append(calls, newRule(name, algo.Terms{}, l).take(id, 0, 1))
 		}
 		return calls
-	}
-	return s
+	}}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -35,11 +36,11 @@ func TestAIAbsurdUsage(t *testing.T) {
 	} {
 		usages = append(usages, fmt.Sprintf(`{"prompt_tokens": %[1]s, "completion_tokens": %[1]s, "total_tokens": %[1]s}`, number))
 	}
-	g := startAI(t)
+	g := startAIInOrder(t)
 	for _, stream := range []bool{false, true} {
 		for i, usage := range usages {
 			before := g.tokens(t)
-			resp, err := g.post(ctx, fmt.Sprint("key-", i), "/v1/chat/completions", fmt.Sprintf(
+			resp, err := g.post(ctx, fmt.Sprint(stream, i), "/v1/chat/completions", fmt.Sprintf(
 				`{"model": "gpt-test", "max_tokens": 1000, "stream": %v, "messages": [{"role": "user", "content": %q}]}`, stream, "usage="+usage,
 			))
 			if err != nil {
@@ -48,8 +49,8 @@ func TestAIAbsurdUsage(t *testing.T) {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			testenv.Same(t, usage+": status", resp.StatusCode, http.StatusOK)
-			time.Sleep(100 * time.Millisecond) // a settlement would leave with the next tick
-			if got := g.tokens(t) - before; got < 1000 || got > 1200 {
+			g.awaitSettlements(t)
+			if got := g.tokens(t) - before - lastWorth; got < 1000 || got > 1200 {
 				t.Errorf("stream %v, usage %s: %d tokens are charged, want 1000 and some for the prompt", stream, usage, got)
 			}
 		}
@@ -60,7 +61,7 @@ func TestAIAbsurdUsage(t *testing.T) {
 // what they have used.
 func TestAILeavers(t *testing.T) {
 	t.Parallel()
-	g := startAI(t)
+	g := startAIInOrder(t)
 	const worth, pause, step = 432, 100 * time.Millisecond, 45 * time.Millisecond
 	var group sync.WaitGroup
 	clients := 0
@@ -69,8 +70,7 @@ func TestAILeavers(t *testing.T) {
 			clients++
 			key := fmt.Sprint("key-", clients)
 			group.Go(func() {
-				leaving, cancel := context.WithTimeout(ctx, leave)
-				defer cancel()
+				leaving := leavesAfter(t, leave)
 				resp, err := g.post(leaving, key, path, fmt.Sprintf(`{"model": "m", "max_tokens": 1000, "stream": true, "stream_options": {"include_usage": true},
 					"messages": [{"role": "user", "content": "worth=%d pause=%v"}]}`, worth, pause))
 				if err == nil {
@@ -81,22 +81,32 @@ func TestAILeavers(t *testing.T) {
 		}
 	}
 	group.Wait()
-	time.Sleep(500 * time.Millisecond)
+	g.awaitSettlements(t)
 	all := g.tokensByKey(t)
-	testenv.Same(t, "keys", len(all), clients)
+	testenv.Same(t, "keys", len(all), clients+1)
 	for _, got := range all {
-		if got != worth && (got < 1000 || got > 1200) {
+		if got != worth && got != lastWorth && (got < 1000 || got > 1200) {
 			t.Errorf("%d tokens are charged, want %d or the reservation of 1000 and some for the prompt; all: %v", got, worth, all)
 		}
 	}
 	t.Log(all)
 }
 
+// leavesAfter is the context of a client that leaves so long after it has written its request.
+func leavesAfter(t *testing.T, pause time.Duration) context.Context {
+	t.Helper()
+	leaving, leave := context.WithCancel(ctx)
+	t.Cleanup(leave)
+	return httptrace.WithClientTrace(leaving, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { time.AfterFunc(pause, leave) },
+	})
+}
+
 // TestAIOtherRequests: what the page says of requests without a key, and of paths whose
 // bodies Envoy is not told how to read.
 func TestAIOtherRequests(t *testing.T) {
 	t.Parallel()
-	g := startAI(t)
+	g := startAIInOrder(t)
 	const body = `{"model": "gpt-test", "input": "worth=321", "max_tokens": 1000}`
 	resp, err := http.Post(g.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
 	if err != nil {
@@ -111,8 +121,8 @@ func TestAIOtherRequests(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
-	time.Sleep(100 * time.Millisecond) // a settlement would leave with the next tick
-	testenv.Same(t, "another path: tokens", g.tokens(t), 3000)
+	g.awaitSettlements(t)
+	testenv.Same(t, "another path: tokens", g.tokens(t)-lastWorth, 3000)
 }
 
 // TestAIAbsurdReservation: max_tokens that Envoy cannot read counts as none, and nobody

@@ -125,7 +125,7 @@ func TestMonitoringRendered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			launch(t, rendered.YAML, nil, port, admin).data(c.without).ExpectLabels("per-key", "an-hour")
+			launch(t, 2, rendered.YAML, nil, port, admin).data(c.without).ExpectLabels("per-key", "an-hour")
 		})
 	}
 }

@@ -42,6 +42,9 @@ const (
 )
 
 // maxShift is the finest tick: it resolves 1e9 units in 1 ms.
+//
+// Bound: bits after the point of a bucket's tick. Beyond it, ticks are no finer. Protects exact
+// doubles.
 const maxShift = 30
 
 // grids are the choices of a tick, tried in order. The first one that divides the

@@ -22,6 +22,9 @@ func newScript(source string) Script {
 // MaxLimits is the most limits of a plan. A Lua function has at most 200 local
 // variables and 250 registers; a limit takes up to 11, and the reply's table 50.
 // https://www.lua.org/source/5.1/luaconf.h.html#LUAI_MAXVARS
+//
+// Bound: limits of a rule. Beyond it, the configuration is refused. Protects a script from Lua's
+// 200 local variables.
 const MaxLimits = 16
 
 // clockLine reads the clock. It stands alone, so that a test can replay a script

@@ -10,12 +10,19 @@ var concurrencyLua string
 
 // Bounds of Limit.TTLMicros, both included.
 const (
-	MinTTLMicros = 5_000_000     // 5 s
+	// Bound: us of a slot's `ttl`. Below it, the configuration is refused. Protects slots from
+	// ending between two renewals.
+	MinTTLMicros = 5_000_000 // 5 s
+	// Bound: us of a slot's `ttl`. Beyond it, the configuration is refused. Protects limits from
+	// slots of a dead Envoy.
 	MaxTTLMicros = 3_600_000_000 // 1 h
 )
 
 // slotRetryMicros is when a request may ask again for slots that others hold: nobody
 // knows when one of them ends.
+//
+// Bound: us of `Retry-After` for slots. Below it, a request that is refused comes too soon.
+// Protects Redis.
 const slotRetryMicros = 1_000_000
 
 // concurrency counts the slots that requests hold at this moment. Its State is

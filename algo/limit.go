@@ -14,11 +14,19 @@ import (
 
 // Bounds of a Limit's fields and of a cost. All are inclusive; a limit may be 0.
 const (
-	MaxUnits        = 1_000_000_000
-	MinWindowMicros = 1_000                 // 1 ms
+	// Bound: of `limit` and `burst`. Beyond it, the configuration is refused, and an override
+	// counts as this. Protects exact doubles.
+	MaxUnits = 1_000_000_000
+	// Bound: us of a window. Below it, the configuration is refused. Protects exact doubles.
+	MinWindowMicros = 1_000 // 1 ms
+	// Bound: us of a window. Beyond it, the configuration is refused. Protects exact doubles.
 	MaxWindowMicros = 366 * 24 * 3600 * 1e6 // 366 days
-	MaxCost         = 1_000_000
-	MaxSubWindows   = 60
+	// Bound: of a cost. Beyond it, the configuration is refused, and a header counts as its `max`.
+	// Protects exact doubles.
+	MaxCost = 1_000_000
+	// Bound: parts of a window. Beyond it, the configuration is refused. Protects the time of a
+	// call.
+	MaxSubWindows = 60
 )
 
 // Limit is one limit of a rule: Units in each window of WindowMicros, or of slots at

@@ -22,8 +22,11 @@ type Penalty struct {
 
 // Bounds of a Penalty.
 const (
+	// Bound: of `after`. Beyond it, the configuration is refused. Protects 32 bits of the state.
 	MaxStrikes = 1_000_000
-	MaxBlocks  = 16
+	// Bound: durations of `for`. Beyond it, the configuration is refused. Protects the arguments of
+	// a call.
+	MaxBlocks = 16
 )
 
 // Strikes are rejections that a worker has answered from memory.

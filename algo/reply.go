@@ -12,6 +12,8 @@ var (
 )
 
 // maxReplyMicros bounds the time in a reply: what Lua can count exactly.
+//
+// Bound: us of a reply. Beyond it, the reply is an error. Protects arithmetic.
 const maxReplyMicros = 1 << 53
 
 // maxWaitMicros bounds a limit's waits in a reply: the second of two windows, or

@@ -33,6 +33,9 @@ type slidingWindowCounter struct {
 }
 
 // maxProduct bounds limit * steps: half of what doubles count exactly.
+//
+// Bound: limit times steps of a window. Beyond it, steps are longer than 1 us. Protects exact
+// doubles.
 const maxProduct = 1 << 52
 
 // slidingWindowCounterAlgorithm is the row of sliding_window_counter.

@@ -23,6 +23,9 @@ type slidingWindowLog struct {
 }
 
 // logEntries is how many entries are exact, and the cells of a window.
+//
+// Bound: entries of a log that are exact. Beyond it, charges in the same 1/2048 of a window become
+// one. Protects Redis' memory and time.
 const logEntries = 2048
 
 // An entry of a log's State.

@@ -88,6 +88,9 @@ func (p *Plan) kind() kind {
 const NoFactor = 1000
 
 // MaxFactor is the largest factor, in thousandths; the smallest is 1.
+//
+// Bound: thousandths of an override's factor. Beyond it, the override is invalid, and the limits
+// count as configured. Protects arithmetic.
 const MaxFactor = 1_000_000
 
 // Times is the limit's size multiplied by a factor in thousandths: rounded down, 1

@@ -7,6 +7,9 @@ import (
 
 // MaxRestoreMicros bounds the time in which a whole burst is restored, and so
 // how long a key may have to live: 100 years.
+//
+// Bound: us until a burst is restored. Beyond it, the configuration is refused. Protects exact
+// doubles.
 const MaxRestoreMicros = 100 * 365.25 * 24 * 3600 * 1e6
 
 // validate refuses what NewPlan cannot make right. The first mistake is

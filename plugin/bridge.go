@@ -78,23 +78,26 @@ func (b *bridge) strip(piece []byte) bool {
 	}
 }
 
-// maxReplies is the most bytes of Redis' that one message brings. A message is
+// maxMessageBytes is the most bytes of Redis' that one message brings. A message is
 // one callback of the limiter's, and what a callback does to many requests nests
 // in Envoy, see maxConclusions. These are about 20 replies.
-const maxReplies = 1024
+//
+// Bound: bytes of Redis' replies in one message. Beyond it, the bridge splits them into several
+// messages. Protects Envoy's stack: what a callback does to many requests nests.
+const maxMessageBytes = 1024
 
 // OnHttpResponseBody puts a message header in front of what Redis sent, or splits it
 // into several messages.
 func (b *bridge) OnHttpResponseBody(size int, _ bool) types.Action {
 	switch {
 	case size == 0:
-	case size <= maxReplies: // the usual case: nothing is copied
+	case size <= maxMessageBytes: // the usual case: nothing is copied
 		b.scratch = appendHeader(b.scratch[:0], size)
 		b.host.prependResponseBody(b.scratch)
 	default:
 		b.scratch = b.scratch[:0]
 		for rest := b.host.responseBody(0, size); len(rest) > 0; {
-			n := min(len(rest), maxReplies)
+			n := min(len(rest), maxMessageBytes)
 			b.scratch = append(appendHeader(b.scratch, n), rest[:n]...)
 			rest = rest[n:]
 		}

@@ -159,9 +159,9 @@ func TestBridgeFramesReplies(t *testing.T) {
 		x.ResponseHeaders(wasmhost.Response("200"), false)
 		var want []byte
 		long := strings.Repeat("y", 70_000)
-		for _, reply := range []string{"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:maxReplies], long[:maxReplies+1], long} {
+		for _, reply := range []string{"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:maxMessageBytes], long[:maxMessageBytes+1], long} {
 			x.ResponseBody([]byte(reply), false)
-			for piece := range slices.Chunk([]byte(reply), maxReplies) {
+			for piece := range slices.Chunk([]byte(reply), maxMessageBytes) {
 				want = append(want, frame(string(piece))...)
 			}
 		}

@@ -145,6 +145,9 @@ func (m *metrics) defineRedis(cluster string) {
 }
 
 // maxRanks bounds the gauges of the top offenders.
+//
+// Bound: gauges of the top offenders. Beyond it, an offender has no gauge, only a place in the
+// log's list. Protects Envoy's statistics from names without end.
 const maxRanks = 10
 
 func (m *metrics) define(cfg *config.Config) {

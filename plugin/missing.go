@@ -8,8 +8,11 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// maxSaid bounds what a VM remembers to have said.
-const maxSaid = 1000
+// maxNotices bounds what a VM remembers to have said.
+//
+// Bound: different lines that a VM says once. Beyond it, further ones are not logged. Protects
+// memory and the log.
+const maxNotices = 1000
 
 // saidPrefix begins the keys of shared data that tell workers what another has said.
 const saidPrefix = "said:"
@@ -56,7 +59,7 @@ func (n *notices) tellPaths(cfg *config.Config) {
 // sayOnce logs a line that this Envoy has not logged before. Workers that come to it at the
 // same moment may each log it; at load they do not, as Envoy's main thread loads first.
 func (n *notices) sayOnce(level logLevel, text string) {
-	if n.said[text] || len(n.said) == maxSaid {
+	if n.said[text] || len(n.said) == maxNotices {
 		return
 	}
 	n.said[text] = true

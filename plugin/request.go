@@ -111,8 +111,11 @@ type requestPool struct {
 	idle    []*httpRequest // to use again
 }
 
-// maxIdle bounds how many ended requests are kept for their memory.
-const maxIdle = 256
+// maxIdleRequests bounds how many ended requests are kept for their memory.
+//
+// Bound: ended requests kept for the next ones. Beyond it, the memory of an ended request is freed.
+// Protects memory after a burst.
+const maxIdleRequests = 256
 
 // begin begins a request.
 func (s *requestPool) begin(id uint32) *httpRequest {
@@ -129,7 +132,7 @@ func (s *requestPool) begin(id uint32) *httpRequest {
 // recycle keeps a request for another one.
 func (s *requestPool) recycle(r *httpRequest) {
 	r.question = nil
-	if len(s.idle) < maxIdle {
+	if len(s.idle) < maxIdleRequests {
 		s.idle = append(s.idle, r)
 	}
 }

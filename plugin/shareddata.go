@@ -9,6 +9,13 @@ import (
 // sharedData is the memory that the workers of one Envoy share.
 type sharedData struct{ host host }
 
+// maxSharedTries is how often a record that all workers share is read and written until no
+// other worker has written it in between.
+//
+// Bound: tries to change a record that workers share. Beyond it, the change is left out. Protects
+// the worker from standing still.
+const maxSharedTries = 10
+
 // Get implements local.SharedData.
 func (d sharedData) Get(key string) (value []byte, cas uint32, err error) {
 	value, cas, status := d.host.getSharedData(key)

@@ -20,6 +20,9 @@ type place struct {
 func (p place) free() bool { return p.request == nil && p.bridge == nil }
 
 // leastPlaces is the size of a table that has streams, a power of two as all sizes are.
+//
+// Bound: places of the smallest table of streams. Below it, the table does not shrink. Protects the
+// table from growing again at once.
 const leastPlaces = 16
 
 // home is where the search for an id begins. Ids follow each other, so they are spread by the

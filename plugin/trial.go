@@ -21,8 +21,11 @@ import (
 // mainThread is the number of the main thread's VM, counted from 1.
 const mainThread = 2
 
-// maxTried bounds how many Redis a VM remembers to have tried.
-const maxTried = 16
+// maxTrials bounds how many Redis a VM remembers to have tried.
+//
+// Bound: Redis that a VM has tried. Beyond it, the oldest is forgotten, and tried again if it comes
+// back. Protects memory over many configurations.
+const maxTrials = 16
 
 // trials is what a VM knows of trials.
 type trials struct {
@@ -48,7 +51,7 @@ func (t *trials) mustTry(cfg *config.Config) bool {
 	if t.number == mainThread || slices.Contains(t.tried, this) {
 		return false
 	}
-	if len(t.tried) == maxTried {
+	if len(t.tried) == maxTrials {
 		t.tried = t.tried[1:]
 	}
 	t.tried = append(t.tried, this)
@@ -57,9 +60,9 @@ func (t *trials) mustTry(cfg *config.Config) bool {
 
 // countVM counts this VM among those of this Envoy.
 func (t *trials) countVM() int {
-	const key, attempts = "sluice.vms", 10
+	const key = "sluice.vms"
 	shared := sharedData{t.host}
-	for range attempts {
+	for range maxSharedTries {
 		var n uint32
 		value, cas, err := shared.Get(key)
 		if err == nil && len(value) == 4 {
@@ -100,6 +103,9 @@ func (t *trial) ended(ok bool, line string) {
 }
 
 // othersMicros is how long the other workers have to find that Redis can be used.
+//
+// Bound: us that the other workers have to reach Redis. Beyond it, the failure of one is logged.
+// Protects the log from a line that is wrong.
 const othersMicros = 1_000_000
 
 // tick tells a failure, unless another worker has found that Redis can be used.

@@ -27,8 +27,11 @@ type vitalsRecord struct {
 	warnMemoryMicros  int64 // and that memory is nearly used up
 }
 
-// hourMicros is how far apart two warnings of one kind are.
-const hourMicros = 3_600_000_000
+// warnAgainMicros is how far apart two warnings of one kind are.
+//
+// Bound: us between two warnings of one kind about Redis' health. Below it, a warning is left out.
+// Protects the log.
+const warnAgainMicros = 3_600_000_000
 
 // newVitals makes sure that there is a record: Envoy lets one worker alone change what is
 // there, but not make what is not.
@@ -79,8 +82,7 @@ func (v *vitals) turn(nowMicros int64) bool {
 
 // examined counts and shows what the server has said, and warns of it.
 func (v *vitals) examined(told redis.Vitals, nowMicros int64) {
-	const attempts = 10
-	for range attempts {
+	for range maxSharedTries {
 		before, cas, ok := v.load()
 		if !ok {
 			return
@@ -103,6 +105,8 @@ type vitalsNews struct {
 }
 
 // memoryWarning is from which share of maxmemory on the log warns, in percent.
+//
+// Bound: percent of Redis' memory in use. Beyond it, the log warns. Protects limits from evictions.
 const memoryWarning = 90
 
 // hear is the record after a reading. A number of evictions that is smaller than the last
@@ -115,10 +119,10 @@ func (r vitalsRecord) hear(told redis.Vitals, nowMicros int64) (after vitalsReco
 		r.evictedKeys, r.heardMicros = told.EvictedKeys, nowMicros
 	}
 	if news.evicted > 0 && nowMicros >= r.warnEvictedMicros {
-		news.warnEvicted, r.warnEvictedMicros = true, nowMicros+hourMicros
+		news.warnEvicted, r.warnEvictedMicros = true, nowMicros+warnAgainMicros
 	}
 	if share := told.MemoryPercent(); share > memoryWarning && nowMicros >= r.warnMemoryMicros {
-		news.memoryPercent, r.warnMemoryMicros = share, nowMicros+hourMicros
+		news.memoryPercent, r.warnMemoryMicros = share, nowMicros+warnAgainMicros
 	}
 	return r, news
 }

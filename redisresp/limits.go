@@ -9,13 +9,20 @@ type Limits struct {
 }
 
 // MaxDepth is the deepest nesting any Limits can allow.
+//
+// Bound: arrays in each other, whatever Limits say. Beyond it, Limits count as this. Protects
+// memory.
 const MaxDepth = 32
 
 const (
-	defaultBytes    = 1 << 20
-	defaultLine     = 64 << 10
+	// Bound: bytes of a reply. Beyond it, the reply is an error. Protects memory.
+	defaultBytes = 1 << 20
+	// Bound: bytes of a line. Beyond it, the reply is an error. Protects memory.
+	defaultLine = 64 << 10
+	// Bound: elements of a reply's arrays. Beyond it, the reply is an error. Protects memory.
 	defaultElements = 4096
-	defaultDepth    = 8
+	// Bound: arrays in each other. Beyond it, the reply is an error. Protects memory.
+	defaultDepth = 8
 )
 
 func (l Limits) withDefaults() Limits {

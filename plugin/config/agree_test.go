@@ -258,7 +258,7 @@ func FuzzParse(f *testing.F) {
 			f.Add(e.text)
 		}
 	}
-	f.Add([]byte(nested(maxDepth)))
+	f.Add([]byte(nested(maxNesting)))
 	schema := compileSchema(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		config, err := Parse(text)

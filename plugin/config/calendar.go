@@ -136,8 +136,11 @@ func (c *Calendar) readYearStart(v value) {
 // daysOfMonth are the most days that each month has.
 var daysOfMonth = [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// maxZone bounds the names of zones, in bytes.
-const maxZone = 64
+// maxZoneBytes bounds the names of zones, in bytes.
+//
+// Bound: bytes of a time zone's name. Beyond it, the configuration is refused. Protects the load of
+// a configuration.
+const maxZoneBytes = 64
 
 // readZone reads the name of a time zone.
 func readZone(v value) string {
@@ -153,7 +156,7 @@ func readZone(v value) string {
 
 // isZoneName reports whether a name has the form of a zone's name.
 func isZoneName(name string) bool {
-	if len(name) > maxZone {
+	if len(name) > maxZoneBytes {
 		return false
 	}
 	for _, part := range strings.Split(name, "/") {

@@ -26,6 +26,9 @@ var units = [...]struct {
 
 // maxDurationMicros is where parseDuration saturates: about 285 years, beyond
 // every bound.
+//
+// Bound: us that a duration can spell. Beyond it, the duration counts as this long, which every
+// field refuses. Protects sums from overflowing.
 const maxDurationMicros = 9_000_000_000_000_000
 
 // parseDuration reads whole numbers with units, such as "500ms" or "1m30s",

@@ -54,8 +54,11 @@ func withoutSpaces(s string) string {
 	}, s)
 }
 
-// maxExpression bounds expressions, in bytes.
-const maxExpression = 4096
+// maxExpressionBytes bounds expressions, in bytes.
+//
+// Bound: bytes of an expression. Beyond it, the configuration is refused. Protects Envoy's compiler
+// of expressions.
+const maxExpressionBytes = 4096
 
 // readExpression reads a CEL text.
 func readExpression(v value, kind ExpressionKind) string {
@@ -66,8 +69,8 @@ func readExpression(v value, kind ExpressionKind) string {
 	case withoutSpaces(text) == "":
 		v.mistake(`the expression is empty (want CEL such as "request.method == 'POST'")`)
 		return ""
-	case len(text) > maxExpression:
-		v.mistake("the expression has %d bytes (want at most %d)", len(text), maxExpression)
+	case len(text) > maxExpressionBytes:
+		v.mistake("the expression has %d bytes (want at most %d)", len(text), maxExpressionBytes)
 		return ""
 	}
 	e := Expression{Path: v.path, Text: text, Kind: kind}

@@ -55,7 +55,7 @@ func TestExpressions(t *testing.T) {
 
 func TestLongExpressions(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", maxExpression)
+	long := strings.Repeat("x", maxExpressionBytes)
 	mustParse(t, "match", `{"expr": "`+long+`"}`)
 	text, _ := whole("match", []byte(`{"expr": "`+long+`x"}`))
 	check(t, "too long", mistakeLines(text), []string{"rules[0].match.expr: the expression has 4097 bytes (want at most 4096)"})

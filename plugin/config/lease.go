@@ -2,6 +2,8 @@ package config
 
 import "github.com/sluiceproxy/sluice/algo"
 
+// Bound: us of a lease's `ttl`. Below it, the configuration is refused. Protects Redis: a shorter
+// lease saves no calls.
 const minLeaseMicros = 10 * millisecond
 
 // readLease reads a limit's "lease". It refuses one where the units that a worker

@@ -116,7 +116,7 @@ func readVariant(o object, limit *Limit) {
 	if limit.Queue {
 		limit.MaxDelayMicros = defaultMaxDelayMicros
 	}
-	o.readDurationField("max_delay", &limit.MaxDelayMicros, millisecond, hour)
+	o.readDurationField("max_delay", &limit.MaxDelayMicros, millisecond, maxQueueMicros)
 	if limit.Algorithm.Takes(algo.FieldTTL) {
 		limit.TTLMicros = defaultTTLMicros
 	}
@@ -145,9 +145,21 @@ func checkRefill(o object, limit *Limit) {
 }
 
 // defaultMaxDelayMicros is how long a queue holds a request at most.
+//
+// Bound: us that a queue holds a request, unless `max_delay` says otherwise. Beyond it, the request
+// is refused. Protects clients from waits without end.
 const defaultMaxDelayMicros = 30 * second
 
+// maxQueueMicros is the longest of those waits.
+//
+// Bound: us of `max_delay`. Beyond it, the configuration is refused. Protects clients from waits
+// without end.
+const maxQueueMicros = hour
+
 // defaultTTLMicros is after how long the slots of a killed Envoy are free.
+//
+// Bound: us that a slot outlives its last renewal, unless `ttl` says otherwise. Beyond it, the slot
+// ends. Protects limits from slots of a dead Envoy.
 const defaultTTLMicros = 30 * second
 
 // checkPlace reports the field in a limit of an algorithm that lacks it.

@@ -60,15 +60,17 @@ func Lines(err error) []string {
 	return []string{err.Error()}
 }
 
-// maxShown bounds how many bytes of a value or a name a message repeats.
-const maxShown = 64
+// maxShownBytes bounds how many bytes of a value or a name a message repeats.
+//
+// Bound: bytes of a value that a mistake repeats. Beyond it, the value is cut. Protects the log.
+const maxShownBytes = 64
 
-// quoted shows a string of the configuration, cut to maxShown bytes.
+// quoted shows a string of the configuration, cut to maxShownBytes bytes.
 func quoted(s string) string {
-	if len(s) <= maxShown {
+	if len(s) <= maxShownBytes {
 		return strconv.Quote(s)
 	}
-	return strconv.Quote(s[:runeStart(s, maxShown)]) + "..."
+	return strconv.Quote(s[:runeStart(s, maxShownBytes)]) + "..."
 }
 
 // runeStart is the last offset up to at that does not cut a character of s.

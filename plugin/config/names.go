@@ -6,8 +6,11 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// maxName bounds names, in bytes.
-const maxName = 128
+// maxNameBytes bounds names, in bytes.
+//
+// Bound: bytes of a rule's or limit's name, and of `key_prefix`. Beyond it, the configuration is
+// refused. Protects keys in Redis and names of metrics.
+const maxNameBytes = 128
 
 // isPrintable reports whether s is printable ASCII, space included.
 func isPrintable(s string) bool {
@@ -24,8 +27,8 @@ func isPrintable(s string) bool {
 // (RFC 9651 section 3.3.3).
 func (v value) readName() (string, bool) {
 	name, ok := v.readNonEmpty(`a name such as "per-user"`)
-	if ok && (len(name) > maxName || !isPrintable(name)) {
-		v.mistake("%s is not a name (want at most %d printable ASCII characters)", v.shown(), maxName)
+	if ok && (len(name) > maxNameBytes || !isPrintable(name)) {
+		v.mistake("%s is not a name (want at most %d printable ASCII characters)", v.shown(), maxNameBytes)
 		return "", false
 	}
 	return name, ok
@@ -60,7 +63,7 @@ func (v value) checkHeaderName(name string) bool {
 		}
 		v.mistake("%s is a pseudo header (%s)", quoted(name), remedy)
 		return false
-	case !isToken(name) || len(name) > maxName:
+	case !isToken(name) || len(name) > maxNameBytes:
 		v.mistake(`%s is not a header name (want one such as "x-api-key")`, quoted(name))
 		return false
 	}

@@ -2,14 +2,17 @@ package config
 
 import "strings"
 
-// maxCompared bounds the length of a name for which a nearest one is sought, as
+// maxComparedBytes bounds the length of a name for which a nearest one is sought, as
 // that takes quadratic time.
-const maxCompared = 48
+//
+// Bound: bytes of an unknown name. Beyond it, the mistake suggests no name. Protects the load of a
+// configuration: the comparison takes quadratic time.
+const maxComparedBytes = 48
 
 // nearest finds the known name that was probably meant by an unknown one: a name
 // that begins with it, or one a few edits away.
 func nearest(unknown string, known []string) (string, bool) {
-	if len(unknown) > maxCompared {
+	if len(unknown) > maxComparedBytes {
 		return "", false
 	}
 	unknown = strings.ReplaceAll(strings.ToLower(unknown), "-", "_")

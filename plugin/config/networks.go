@@ -8,6 +8,8 @@ import (
 )
 
 // maxNetworks bounds the networks of one match.
+//
+// Bound: networks of one match. Beyond it, the configuration is refused. Protects memory.
 const maxNetworks = 10_000
 
 // readNetworks reads a list of addresses and networks (CIDR).

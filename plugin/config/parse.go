@@ -9,10 +9,13 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
-// maxDepth bounds how deep objects and arrays may nest. The deepest field of a
+// maxNesting bounds how deep objects and arrays may nest. The deepest field of a
 // configuration stands at 9, and each "not" adds one. The functions that read
 // them recurse.
-const maxDepth = 20
+//
+// Bound: objects and arrays in each other. Beyond it, the configuration is refused. Protects the
+// stack, which does not grow.
+const maxNesting = 20
 
 // Checks are what Parse cannot know by itself. A nil function finds no mistake.
 type Checks struct {
@@ -49,7 +52,7 @@ func (r *reader) parse(text string) *Config {
 		r.mistake("", `the configuration is empty (want an object with "rules", or {"role": "bridge"})`)
 		return nil
 	}
-	if m, found := jsonsyntax.Find(text, maxDepth); found {
+	if m, found := jsonsyntax.Find(text, maxNesting); found {
 		r.mistake(message.Sprintf("line %d, column %d", m.Line, m.Column), "%s", m.Problem)
 		return nil
 	}
@@ -120,15 +123,24 @@ func readLimiter(o object) *Config {
 	return c
 }
 
-const defaultDenyCacheSize = 4096
+const (
+	// Bound: entries of the deny cache, unless `size` says otherwise. Beyond it, the one unused for
+	// longest is forgotten. Protects memory.
+	defaultDenyCacheSize = 4096
+	// Bound: of `deny_cache.size`. Beyond it, the configuration is refused. Protects memory.
+	maxDenyCacheSize = 1_000_000
+)
 
 func readDenyCache(o object, size *int64) {
 	if v, ok := o.field("deny_cache"); ok {
 		if cache, ok := v.readObject("size"); ok {
-			cache.readWholeField("size", size, 0, 1_000_000)
+			cache.readWholeField("size", size, 0, maxDenyCacheSize)
 		}
 	}
 }
+
+// Bound: of `top_offenders.size`. Beyond it, the configuration is refused. Protects memory.
+const maxOffenders = 1000
 
 func readTopOffenders(o object) *TopOffenders {
 	v, ok := o.field("top_offenders")
@@ -137,7 +149,7 @@ func readTopOffenders(o object) *TopOffenders {
 	}
 	top := &TopOffenders{Size: 100, IntervalMicros: minute}
 	if o, ok := v.readObject("size", "interval"); ok {
-		o.readWholeField("size", &top.Size, 1, 1000)
+		o.readWholeField("size", &top.Size, 1, maxOffenders)
 		o.readDurationField("interval", &top.IntervalMicros, second, hour)
 	}
 	return top

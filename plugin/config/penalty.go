@@ -2,12 +2,6 @@ package config
 
 import "github.com/sluiceproxy/sluice/algo"
 
-// Bounds of a penalty.
-const (
-	maxStrikes = 1_000_000
-	maxBlocks  = 16
-)
-
 // readOverrides reads a rule's "overrides".
 func readOverrides(o object) bool {
 	overrides := false
@@ -33,7 +27,7 @@ func readPenalty(o object, mode Mode) *Penalty {
 		return p
 	}
 	if v, ok := o.required("after", "how many rejections earn a block"); ok {
-		p.After, _ = v.readWhole(1, maxStrikes)
+		p.After, _ = v.readWhole(1, algo.MaxStrikes)
 	}
 	if v, ok := o.required("within", `a duration such as "1m"`); ok {
 		p.WithinMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
@@ -46,8 +40,8 @@ func readPenalty(o object, mode Mode) *Penalty {
 
 func readBlocks(v value) []int64 {
 	elements, _ := v.readNonEmptyList(`durations such as "5m"`)
-	if len(elements) > maxBlocks {
-		v.mistake("there are %d durations (want at most %d)", len(elements), maxBlocks)
+	if len(elements) > algo.MaxBlocks {
+		v.mistake("there are %d durations (want at most %d)", len(elements), algo.MaxBlocks)
 	}
 	blocks := make([]int64, 0, len(elements))
 	for _, element := range elements {

@@ -26,6 +26,9 @@ type reader struct {
 }
 
 // maxMistakes bounds the memory that a hostile text can take.
+//
+// Bound: mistakes told of one configuration. Beyond it, the others are only counted. Protects
+// memory and the log.
 const maxMistakes = 1000
 
 func (r *reader) mistake(path, format string, args ...any) {
@@ -72,8 +75,8 @@ func (v value) shown() string {
 		return "a number"
 	case v.json.Type == gjson.String:
 		return quoted(v.json.Str)
-	case len(v.json.Raw) > maxShown:
-		return v.json.Raw[:maxShown] + "..."
+	case len(v.json.Raw) > maxShownBytes:
+		return v.json.Raw[:maxShownBytes] + "..."
 	}
 	return v.json.Raw
 }
@@ -177,7 +180,7 @@ func joinPath(path, name string) string {
 }
 
 func isPlainName(name string) bool {
-	if name == "" || len(name) > maxShown {
+	if name == "" || len(name) > maxShownBytes {
 		return false
 	}
 	for _, c := range []byte(name) {

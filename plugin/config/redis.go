@@ -3,10 +3,30 @@ package config
 import "strings"
 
 // maxCount bounds counts that need no bound of their own.
+//
+// Bound: of `max_pending`, `failures`, `segments`, `per`. Beyond it, the configuration is refused.
+// Protects arithmetic.
 const maxCount = 1_000_000_000
 
 // maxDatabase is the highest database number that Redis itself can be given.
+//
+// Bound: number of Redis' database. Beyond it, the configuration is refused. Protects the
+// connection: no Redis has more.
 const maxDatabase = 1<<31 - 1
+
+const (
+	// Bound: us that a request waits for Redis, unless `timeout` says otherwise. Beyond it, the
+	// failure mode decides. Protects requests from a Redis that hangs.
+	defaultTimeoutMicros = 50 * millisecond
+	// Bound: us of `timeout`. Beyond it, the configuration is refused. Protects requests.
+	maxTimeoutMicros = minute
+	// Bound: requests with commands in a worker's pipe, unless `max_pending` says otherwise. Beyond
+	// it, further requests wait in the worker. Protects Redis and the worker's memory.
+	defaultMaxPending = 4096
+	// Bound: failures within a second, unless `failures` says otherwise. Beyond it, the breaker
+	// opens. Protects requests from waiting for a Redis that fails.
+	defaultFailures = 5
+)
 
 func readRedis(o object) *Redis {
 	v, ok := o.field("redis")
@@ -16,7 +36,7 @@ func readRedis(o object) *Redis {
 	// Whoever writes something else than an object here may write a URL with a
 	// password in it.
 	v.secret = true
-	redis := &Redis{KeyPrefix: "rl", TimeoutMicros: 50 * millisecond, MaxStreamAgeMicros: 10 * minute}
+	redis := &Redis{KeyPrefix: "rl", TimeoutMicros: defaultTimeoutMicros, MaxStreamAgeMicros: 10 * minute}
 	o, ok = v.readObject("cluster", "key_prefix", "timeout", "username", "password", "password_env", "database", "max_stream_age")
 	if !ok {
 		return redis
@@ -28,7 +48,7 @@ func readRedis(o object) *Redis {
 	if prefix, ok := o.field("key_prefix"); ok {
 		redis.KeyPrefix = readKeyPrefix(prefix)
 	}
-	o.readDurationField("timeout", &redis.TimeoutMicros, millisecond, minute)
+	o.readDurationField("timeout", &redis.TimeoutMicros, millisecond, maxTimeoutMicros)
 	readMaxStreamAge(o, &redis.MaxStreamAgeMicros)
 	o.readWholeField("database", &redis.Database, 0, maxDatabase)
 	readCredentials(o, redis)
@@ -54,8 +74,8 @@ func readMaxStreamAge(o object, micros *int64) {
 // readKeyPrefix reads what every key begins with. A brace would move the hash tag.
 func readKeyPrefix(v value) string {
 	prefix, ok := v.readNonEmpty(`a prefix such as "rl"`)
-	if ok && (len(prefix) > maxName || !isPrintable(prefix) || strings.ContainsAny(prefix, " {}")) {
-		v.mistake("%s cannot begin a key (want at most %d printable ASCII characters other than space, { and })", v.shown(), maxName)
+	if ok && (len(prefix) > maxNameBytes || !isPrintable(prefix) || strings.ContainsAny(prefix, " {}")) {
+		v.mistake("%s cannot begin a key (want at most %d printable ASCII characters other than space, { and })", v.shown(), maxNameBytes)
 	}
 	return prefix
 }
@@ -99,8 +119,8 @@ func (m FailureMode) String() string { return failureModes.textsOf([]FailureMode
 
 func readFailure(o object) Failure {
 	f := Failure{
-		Breaker:    Breaker{Failures: 5, MinOpenMicros: 100 * millisecond, MaxOpenMicros: 10 * second},
-		MaxPending: 4096,
+		Breaker:    Breaker{Failures: defaultFailures, MinOpenMicros: 100 * millisecond, MaxOpenMicros: 10 * second},
+		MaxPending: defaultMaxPending,
 	}
 	v, ok := o.field("failure")
 	if !ok {

@@ -63,12 +63,15 @@ func (v value) readDuration(lowest, highest int64) (int64, bool) {
 	return 0, false
 }
 
-// maxWhole is where wholeNumber saturates, beyond every bound.
-const maxWhole = 1_000_000_000_000_000_000
+// maxJSONWhole is where wholeNumber saturates, beyond every bound.
+//
+// Bound: whole number that JSON can spell. Beyond it, the number counts as this large, which every
+// field refuses. Protects arithmetic.
+const maxJSONWhole = 1_000_000_000_000_000_000
 
 // wholeNumber reads a JSON number exactly, in any spelling: 1000, 1000.0 and
 // 1e3 are one number, as tools between the user and Envoy may respell it. Numbers
-// beyond plus or minus maxWhole are cut to that. For a fraction ok is false.
+// beyond plus or minus maxJSONWhole are cut to that. For a fraction ok is false.
 func wholeNumber(raw string) (n int64, ok bool) {
 	unsigned, negative := strings.CutPrefix(raw, "-")
 	mantissa, exponent, _ := strings.Cut(strings.ReplaceAll(unsigned, "E", "e"), "e")
@@ -83,7 +86,7 @@ func wholeNumber(raw string) (n int64, ok bool) {
 	case power < 0:
 		return 0, false
 	case power+len(significant) > 18:
-		n = maxWhole
+		n = maxJSONWhole
 	default:
 		// At most 18 digits: no overflow, no error.
 		n, _ = strconv.ParseInt(significant+strings.Repeat("0", power), 10, 64)

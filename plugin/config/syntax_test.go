@@ -27,7 +27,7 @@ func TestSyntaxMistakes(t *testing.T) {
 		},
 		{
 			name: "too deep",
-			text: nested(maxDepth + 1),
+			text: nested(maxNesting + 1),
 			want: `line 1, column 235: nested too deep (want at most 20 levels)`,
 		},
 	}
@@ -43,7 +43,7 @@ func TestSyntaxMistakes(t *testing.T) {
 
 func TestDeepestConfiguration(t *testing.T) {
 	t.Parallel()
-	if _, err := Parse([]byte(nested(maxDepth))); err != nil {
+	if _, err := Parse([]byte(nested(maxNesting))); err != nil {
 		t.Error(err)
 	}
 }

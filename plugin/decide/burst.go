@@ -17,8 +17,11 @@ import (
 // A shadow rule's decisions are not noted. Such a rejection counts towards no penalty, because
 // Redis might have admitted the request.
 
-// maxSaid bounds of how many identities it is noted.
-const maxSaid = 4096
+// maxBurstIdentities bounds of how many identities it is noted.
+//
+// Bound: identities whose last decision is noted while there is a crowd. Beyond it, the one noted
+// longest ago is left to the failure mode. Protects memory.
+const maxBurstIdentities = 4096
 
 // burst is what Redis says while there is a crowd.
 type burst struct {
@@ -42,7 +45,7 @@ type said struct {
 
 func (b *burst) begin() {
 	if b.said == nil {
-		b.said = lru.New[said](maxSaid, b.seed)
+		b.said = lru.New[said](maxBurstIdentities, b.seed)
 	}
 	b.on = true
 	b.number++

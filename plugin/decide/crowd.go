@@ -19,14 +19,26 @@ const (
 	// maxRepeats is how many requests have commands in the pipe before others of the same
 	// identities are kept back. Redis answers as many within some five milliseconds, and
 	// with a shard that hangs, for 20 ms each time, they are still 25,000 a second.
+	//
+	// Bound: requests with commands in the pipe. Beyond it, further requests of the same identities
+	// wait in the worker. Protects Redis from a flood that memory can answer.
 	maxRepeats = 512
 	// maxFirst is about how many requests of each share Redis is asked at once even then, as
 	// far as max_pending lets it: most identities need no more.
+	//
+	// Bound: requests of one share and round. Beyond it, the rest waits for the first ones'
+	// replies. Protects other identities from one that floods.
 	maxFirst = 16
 	// maxShares is over how many shares the identities spread.
+	//
+	// Bound: shares of a crowd. Beyond it, identities have a share in common, and wait for each
+	// other. Protects memory.
 	maxShares = 1 << 10
 	// maxTaken is how many of those that were kept back one callback takes up: it takes some
 	// milliseconds.
+	//
+	// Bound: requests that one callback takes out of a crowd. Beyond it, the next callback goes on.
+	// Protects the worker from standing still.
 	maxTaken = 512
 )
 

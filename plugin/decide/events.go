@@ -49,8 +49,14 @@ const (
 	// maxExits is how many paused requests go on or are answered. Envoy does that when the
 	// callback has returned, each inside the one before if it answers at once, and a few
 	// hundred exhaust the stack: the VM dies.
+	//
+	// Bound: paused requests that one callback lets go. Beyond it, the next callback goes on.
+	// Protects Envoy's stack.
 	maxExits = 50
 	// maxConclusions is how many get their verdict: it takes some milliseconds.
+	//
+	// Bound: verdicts of one callback. Beyond it, the next callback goes on. Protects the worker
+	// from standing still.
 	maxConclusions = 512
 )
 
@@ -109,9 +115,15 @@ func sooner(a, b int64) int64 {
 
 const (
 	// closingTickMicros is how often a configuration that ends sees whether it can.
+	//
+	// Bound: us between looks whether a configuration can end. Below it, Envoy has no timer.
+	// Protects memory.
 	closingTickMicros = 4_000
 	// maxClosingMicros is how long it is kept at most until what it gives back has reached
 	// Redis.
+	//
+	// Bound: us that a configuration outlives its end. Beyond it, what it had to give back is lost.
+	// Protects memory: Envoy keeps both configurations.
 	maxClosingMicros = 1_000_000
 )
 

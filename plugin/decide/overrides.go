@@ -18,12 +18,22 @@ import (
 const (
 	// factorMicros is how long a factor is remembered after Redis has confirmed it. It
 	// only saves a second call: Redis is asked about it every time.
+	//
+	// Bound: us that an override's factor is remembered. Beyond it, a check takes two calls.
+	// Protects operators from an old factor.
 	factorMicros = 1_000_000
-	maxFactors   = 4096
+	// Bound: identities whose factor is remembered. Beyond it, a check of the one unused for
+	// longest takes two calls. Protects memory.
+	maxFactors = 4096
 
 	// An operator who sets nonsense is told once for each of so many identities.
-	maxTold     = 128
-	tellAgainIn = 1_000_000
+	//
+	// Bound: identities of which the log says that their override is invalid. Beyond it, the one
+	// unused for longest is told of again. Protects memory.
+	maxToldIdentities = 128
+	// Bound: us between two such lines. Below it, an invalid override is not logged. Protects the
+	// log.
+	tellAgainMicros = 1_000_000
 )
 
 // factor is what an operator has multiplied an identity's limits by, in thousandths.
@@ -42,7 +52,7 @@ func newOverrides(cfg *config.Config, rules *rule.Set, record Recorder, chance r
 	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasOverrides) {
 		return overrides{factors: &lru.Table[factor]{}, told: &lru.Table[bool]{}}
 	}
-	factors, told := lru.New[factor](maxFactors, chance.Uint64()), lru.New[bool](maxTold, chance.Uint64())
+	factors, told := lru.New[factor](maxFactors, chance.Uint64()), lru.New[bool](maxToldIdentities, chance.Uint64())
 	return overrides{record: record, factors: factors, told: told}
 }
 
@@ -102,7 +112,7 @@ func (a *Ask) multiplied() bool { return a.factor != 0 && a.factor != algo.NoFac
 
 // tell tells operators, once for each identity, that what they have set is no override.
 func (o *overrides) tell(a *Ask, nowMicros int64) {
-	if o.told.Get(a.Rule.Index, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainIn {
+	if o.told.Get(a.Rule.Index, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainMicros {
 		return
 	}
 	o.told.Put(a.Rule.Index, a.Tag)

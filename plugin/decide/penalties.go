@@ -17,14 +17,22 @@ import (
 // yet. All of it is bounded.
 
 const (
-	// maxGroups bounds what is kept of the rejections of one identity: those that are
+	// maxStrikeGroups bounds what is kept of the rejections of one identity: those that are
 	// nearer to each other than a share of the penalty's window are told as one.
-	maxGroups      = 16
-	maxGroupMicros = 1_000_000 / maxGroups
+	//
+	// Bound: times of rejections kept of one identity. Beyond it, rejections that are near each
+	// other count as of one time. Protects memory.
+	maxStrikeGroups = 16
+	// Bound: us of the times that count as one. Beyond it, a rejection begins another group.
+	// Protects the count of rejections within a window.
+	maxGroupMicros = 1_000_000 / maxStrikeGroups
 
-	// minGroups is of how many identities rejections are kept at least: those from
+	// minStrikeIdentities is of how many identities rejections are kept at least: those from
 	// memory, and those that were judged when all checks of their request had answers.
-	minGroups = 4096
+	//
+	// Bound: identities whose rejections are kept, however small the deny cache is. Beyond it, the
+	// rejections of the one unused for longest count no more. Protects memory.
+	minStrikeIdentities = 4096
 )
 
 // group is some rejections from memory, the first of them at a time.
@@ -55,7 +63,7 @@ func newPenalties(cfg *config.Config, rules *rule.Set, record Recorder, chance r
 	}
 	return penalties{
 		record:        record,
-		identities:    lru.New[held](max(int(cfg.DenyCacheSize), minGroups), chance.Uint64()),
+		identities:    lru.New[held](max(int(cfg.DenyCacheSize), minStrikeIdentities), chance.Uint64()),
 		transitMicros: max(cfg.Redis.TimeoutMicros, deny.SharedHoldMicros),
 	}
 }
@@ -167,8 +175,8 @@ func (q *Question) mustDefer() bool { return q.enforced > 1 }
 // next call.
 func (p *penalties) strike(a *Ask, now Time) {
 	h := p.keep(a)
-	near := min(a.Rule.Terms.Penalty.WithinMicros/maxGroups, maxGroupMicros)
-	if n := len(h.groups); n > 0 && (n == maxGroups || now.SteadyMicros-h.groups[n-1].atMicros < near) {
+	near := min(a.Rule.Terms.Penalty.WithinMicros/maxStrikeGroups, maxGroupMicros)
+	if n := len(h.groups); n > 0 && (n == maxStrikeGroups || now.SteadyMicros-h.groups[n-1].atMicros < near) {
 		h.groups[n-1].count++
 		return
 	}

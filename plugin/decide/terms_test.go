@@ -106,8 +106,8 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	for _, s := range strikes {
 		sum += s.Count
 	}
-	if len(strikes) != maxGroups || sum != rejections {
-		t.Errorf("%d groups of %d rejections, want %d of %d", len(strikes), sum, maxGroups, rejections)
+	if len(strikes) != maxStrikeGroups || sum != rejections {
+		t.Errorf("%d groups of %d rejections, want %d of %d", len(strikes), sum, maxStrikeGroups, rejections)
 	}
 }
 

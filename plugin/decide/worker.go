@@ -202,8 +202,11 @@ func (w *Worker) Question(contextID uint32) *Question {
 	return q
 }
 
-// maxIdle bounds how many ended questions are kept for their memory.
-const maxIdle = 256
+// maxIdleQuestions bounds how many ended questions are kept for their memory.
+//
+// Bound: ended questions kept for the next ones. Beyond it, the memory of an ended question is
+// freed. Protects memory after a burst.
+const maxIdleQuestions = 256
 
 // recycle keeps a question for another request, once this one has ended and the last of its
 // replies has come.
@@ -213,7 +216,7 @@ func (w *Worker) recycle(q *Question) {
 	}
 	w.stores.slots.forget(q)
 	q.reset()
-	if len(w.idle) < maxIdle {
+	if len(w.idle) < maxIdleQuestions {
 		w.idle = append(w.idle, q)
 	}
 }

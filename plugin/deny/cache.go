@@ -24,9 +24,15 @@ import (
 //
 // What an operator sets in Redis is in force within a second.
 const (
-	MaxHoldMicros    = 10_000_000
+	// Bound: us that a rejection is remembered. Beyond it, Redis is asked again. Protects clients
+	// from an old rejection.
+	MaxHoldMicros = 10_000_000
+	// Bound: us, where several rules may apply. Beyond it, Redis is asked again. Protects clients:
+	// the charge that rejects may be given back.
 	SharedHoldMicros = 100_000
-	TermsHoldMicros  = 900_000
+	// Bound: us, where operators can change the answer. Beyond it, Redis is asked again. Protects
+	// what operators set: it is in force within a second.
+	TermsHoldMicros = 900_000
 )
 
 // Block says that an identity is blocked, whatever a request costs, and by what.

@@ -22,6 +22,9 @@ import (
 )
 
 // maxLeases bounds how many identities a worker follows.
+//
+// Bound: identities that a worker follows. Beyond it, the one unused for longest gives its units
+// back. Protects memory.
 const maxLeases = 4096
 
 // batch is what one call has charged.

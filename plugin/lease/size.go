@@ -11,15 +11,27 @@ import (
 const (
 	// shareOfRemaining bounds a batch to this part of what remains, so that no worker
 	// takes what the others would admit.
+	//
+	// Bound: part of what remains that one batch has, as a divisor. Beyond it, the batch is
+	// smaller. Protects the other workers' requests.
 	shareOfRemaining = 16
 	// exactBelow is the part of the capacity below which every request asks Redis.
+	//
+	// Bound: part of the capacity that remains, as a divisor. Below it, every request asks Redis.
+	// Protects the limit's last units.
 	exactBelow = 20
 	// holders is how many batches of equal size may be held of one bucket at a time
 	// without admitting more than it does: those of 100 workers that have up to a quarter
 	// of a batch left when the next one comes.
+	//
+	// Bound: batches held of one bucket. Beyond it, the bucket may drain below what is held. Protects
+	// the limit.
 	holders = 128
 	// paddingOfRemaining bounds what a bucket's lease may cost beyond its units. An
 	// identity that meets its limit soon loses that much: 0.2 % for each worker.
+	//
+	// Bound: part of what remains that padding takes, as a divisor. Beyond it, the batch is smaller.
+	// Protects the last units of the limit.
 	paddingOfRemaining = 512
 )
 

@@ -27,15 +27,18 @@ const (
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// maxNumber is the longest a number can be, in bytes.
-const maxNumber = 10
+// maxNumberBytes is the longest a number can be, in bytes.
+//
+// Bound: bytes of a number. Beyond it, there is no number of 64 bits. Protects the buffer of a
+// state.
+const maxNumberBytes = 10
 
 // appendState appends the numbers of st. first is a time near the first of them and
 // base one near the others; the reader must know both. (It writes into room made beforehand, as an append
 // of each byte is a call under TinyGo; readState likewise.)
 func appendState(dst []byte, st algo.State, first, base int64) []byte {
 	n := len(dst)
-	dst = slices.Grow(dst, maxNumber*len(st))
+	dst = slices.Grow(dst, maxNumberBytes*len(st))
 	dst = dst[:cap(dst)]
 	for i, v := range st {
 		from := base

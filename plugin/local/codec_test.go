@@ -51,7 +51,7 @@ func TestStateIsShort(t *testing.T) {
 
 func TestMalformedStateIsEmpty(t *testing.T) {
 	t.Parallel()
-	long := append(slices.Repeat([]byte{0xff}, maxNumber), 1)
+	long := append(slices.Repeat([]byte{0xff}, maxNumberBytes), 1)
 	for _, src := range [][]byte{{0x80}, {0x02, 0x81}, {0x80, 0x80}, long} {
 		if got := readState(algo.State{1, 2, 3}, src, 0, 0); len(got) != 0 {
 			t.Errorf("% x: read %v, want nothing", src, got)

@@ -23,7 +23,9 @@ const (
 	fingerprintSize = 16
 	lifetimeOffset  = fingerprintSize + 8
 	sizeOffset      = lifetimeOffset + 8
-	maxLifetime     = 1<<56 - 1 // over two thousand years
+	// Bound: us that an entry matters. Beyond it, the entry ends then. Protects seven bytes of the
+	// entry.
+	maxLifetimeMicros = 1<<56 - 1 // over two thousand years
 )
 
 // fingerprint is the first 16 bytes of a tag's SHA-256. (As bytes, each
@@ -61,7 +63,7 @@ func (e entry) expiresMicros() int64 {
 }
 
 func (e entry) lifetime() int64 {
-	return int64(binary.LittleEndian.Uint64(e[lifetimeOffset:]) & maxLifetime)
+	return int64(binary.LittleEndian.Uint64(e[lifetimeOffset:]) & maxLifetimeMicros)
 }
 
 func (e entry) consumed() byte { return e[sizeOffset-1] }
@@ -85,7 +87,7 @@ func (e entry) weight(nowMicros int64) float64 {
 
 // appendEntry appends an entry.
 func appendEntry(dst []byte, f fingerprint, writtenMicros, expiresMicros int64, consumed byte, records []byte) []byte {
-	lifetime := uint64(min(max(expiresMicros-writtenMicros, 0), maxLifetime))
+	lifetime := uint64(min(max(expiresMicros-writtenMicros, 0), maxLifetimeMicros))
 	dst = binary.LittleEndian.AppendUint64(dst, f.lo)
 	dst = binary.LittleEndian.AppendUint64(dst, f.hi)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(writtenMicros))

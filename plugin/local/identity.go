@@ -4,12 +4,18 @@ import "github.com/sluiceproxy/sluice/algo"
 
 // maxRuns is the most entries of a sliding_window_log that are kept of one
 // identity: it is 2 to 4 KB.
+//
+// Bound: entries of a `sliding_window_log` of one identity. Beyond it, neighbours become one, which
+// leaves with the later. Protects the room of other identities.
 const maxRuns = 512
 
-// maxOthers bounds identity.others, in bytes: beyond it, those charged longest
+// maxOthersBytes bounds identity.others, in bytes: beyond it, those charged longest
 // ago are dropped. Only a configuration with dozens of tiers, or changed dozens
 // of times within a window, has so many.
-const maxOthers = 1024
+//
+// Bound: bytes of an identity's other tiers. Beyond it, those charged longest ago are dropped.
+// Protects the room of other identities.
+const maxOthersBytes = 1024
 
 // identity is one identity's entry taken apart, in buffers that are kept from
 // call to call.
@@ -70,7 +76,7 @@ func (id *identity) load(p *algo.Plan, slot []byte, nowMicros int64, penalty *al
 			id.states[i] = readState(id.states[i], rec.state, written, rec.expiresMicros)
 		} else if penalty != nil && rec.id == algo.PenaltyID() {
 			id.penaltyState = readState(id.penaltyState, rec.state, written, rec.expiresMicros)
-		} else if len(id.others) < maxOthers && !expired(rec.expiresMicros, id.atMicros) {
+		} else if len(id.others) < maxOthersBytes && !expired(rec.expiresMicros, id.atMicros) {
 			id.keepOther(rec, written)
 		}
 	}

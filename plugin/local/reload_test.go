@@ -108,7 +108,7 @@ func TestRecordsOfManyReloadsAreBounded(t *testing.T) {
 		}
 	}
 	n, size := recordsOf(t, s, m, "r|a")
-	if size > maxOthers+100 || n < 20 {
+	if size > maxOthersBytes+100 || n < 20 {
 		t.Errorf("%d records in %d bytes", n, size)
 	}
 }

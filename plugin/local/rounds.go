@@ -7,14 +7,17 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// ErrContended says that other workers wrote the slot first, maxTries times in
+// ErrContended says that other workers wrote the slot first, maxRounds times in
 // a row. Nothing was charged; the failure policy decides.
 var ErrContended = errors.New("local: the slot is written by too many workers at once")
 
-// maxTries bounds the rounds of compare-and-swap of one call. Each lost round
+// maxRounds bounds the rounds of compare-and-swap of one call. Each lost round
 // is another worker's success, so a call of one of n workers that do nothing
 // else needs about n; this many lost in a row means that something is wrong.
-const maxTries = 1000
+//
+// Bound: lost rounds of compare-and-swap in a row. Beyond it, the failure mode decides. Protects
+// the worker from standing still.
+const maxRounds = 1000
 
 // casCreate creates a key unless it exists: Set ignores the version of a key
 // that does not exist, and no existing key has this one. (Envoy counts versions
@@ -63,7 +66,7 @@ func (s *Store) locate(tag []byte) (key string, err error) {
 // load begins a round: it reads the identity at hand. It reports whether it could; else
 // the rounds' error says why not.
 func (s *Store) load(r *rounds, nowMicros int64, penalty *algo.Penalty) bool {
-	if r.tries == maxTries {
+	if r.tries == maxRounds {
 		r.err = ErrContended
 	}
 	if r.err != nil {

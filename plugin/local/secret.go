@@ -31,7 +31,7 @@ func (s *Store) learnSecret() error {
 
 // seed finds the seed, or draws it.
 func (s *Store) seed() ([]byte, error) {
-	for range maxTries {
+	for range maxRounds {
 		seed, _, err := s.shared.Get(seedKey)
 		if err == nil && len(seed) == seedSize {
 			return seed, nil

@@ -26,6 +26,9 @@ func find(slot []byte, f fingerprint) (e entry, ok bool) {
 
 // graceMicros is how long an expired entry is kept all the same, so that a
 // worker whose clock is a little behind that of the others finds it.
+//
+// Bound: us that an entry outlives its end. Beyond it, the entry is gone, also for a worker whose
+// clock is behind. Protects the room of other identities.
 const graceMicros = 1_000_000
 
 func expired(expiresMicros, nowMicros int64) bool {

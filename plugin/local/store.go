@@ -40,7 +40,10 @@ type Options struct {
 
 // The default size: 16 MiB, which holds about 350,000 identities at a time.
 const (
-	DefaultSlots     = 4096
+	// Bound: slots of the embedded store. Beyond it, identities share a slot. Protects memory.
+	DefaultSlots = 4096
+	// Bound: bytes of one slot. Beyond it, the identity that matters least is dropped. Protects
+	// memory, and the time to read a slot.
 	DefaultSlotBytes = 4096
 )
 

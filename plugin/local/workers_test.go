@@ -108,7 +108,7 @@ func TestContentionIsBounded(t *testing.T) {
 	f := &failing{memory: newMemory(), gets: 3, sets: 2, err: ErrCASMismatch}
 	s := New(f, chance{}, Options{})
 	take(t, s, p, "r|a", t0, 1)
-	f.gets, f.sets = 2*maxTries+1, 0
+	f.gets, f.sets = 2*maxRounds+1, 0
 	if _, allowed, err := s.Take(p, []byte("r|a"), t0, 1, make([]algo.Decision, 1)); allowed || !errors.Is(err, ErrContended) {
 		t.Errorf("Take: allowed %v, %v", allowed, err)
 	}
@@ -116,7 +116,7 @@ func TestContentionIsBounded(t *testing.T) {
 		t.Errorf("Refund: %v", err)
 	}
 	if f.gets != 1 {
-		t.Errorf("%d tries, want %d for each of the two", 2*maxTries+1-f.gets, maxTries)
+		t.Errorf("%d tries, want %d for each of the two", 2*maxRounds+1-f.gets, maxRounds)
 	}
 	if out, _ := take(t, New(f.memory, chance{}, Options{}), p, "r|a", t0, 0); out[0].Remaining != 9 {
 		t.Errorf("%d remain, want 9: nothing was charged", out[0].Remaining)

@@ -7,6 +7,9 @@ import (
 
 // sampleSize is how many values of a histogram one flush hands on: each is a call
 // to the host, as the ABI knows no other way.
+//
+// Bound: values of a histogram in one flush. Beyond it, a uniform sample stands for all. Protects
+// host calls.
 const sampleSize = 64
 
 // histogram keeps a uniform sample of the values between two flushes, all of them

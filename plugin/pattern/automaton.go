@@ -8,7 +8,10 @@ import (
 // Bounds of an automaton. Beyond them the pattern is simulated: to make the
 // automaton would take too long (a millisecond or two) or too much memory (16 KB).
 const (
-	maxCells     = 8192
+	// Bound: cells of an automaton. Beyond it, the pattern is simulated. Protects memory.
+	maxCells = 8192
+	// Bound: units of work to make an automaton. Beyond it, the pattern is simulated. Protects the
+	// load of a configuration.
 	maxMakeUnits = 100_000
 )
 

@@ -56,6 +56,9 @@ func (r *requests) resize(k *command, nowMicros int64) (known bool) {
 
 // maxResizes is how often one check is asked again since an operator has changed the
 // identity's factor meanwhile.
+//
+// Bound: factors of an override that one check is sent with. Beyond it, the check is undecided.
+// Protects Redis from a factor that never rests.
 const maxResizes = 3
 
 // resizedTooOften is what to log if a check must not be sent with other sizes again; ""

@@ -245,6 +245,9 @@ func (c *Conn) Counts() Counts {
 
 // silentMicros is after how long without a reply Redis is silent. Only timeouts that are longer
 // than that know the difference.
+//
+// Bound: us without a reply. Beyond it, Redis counts as silent, and no request waits for others.
+// Protects requests from waiting in vain.
 const silentMicros = 1_000_000
 
 // Crowded reports whether another request should wait in the worker, where so many requests at

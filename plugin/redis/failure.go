@@ -66,8 +66,10 @@ func (c Cause) explain() string {
 	return ""
 }
 
-// maxErrorText bounds what of a server's error text reaches the log.
-const maxErrorText = 200
+// maxErrorBytes bounds what of a server's error text reaches the log.
+//
+// Bound: bytes of a server's error text in the log. Beyond it, the text is cut. Protects the log.
+const maxErrorBytes = 200
 
 // complaint is the last error reply, as far as the log may have it.
 type complaint struct {
@@ -84,7 +86,7 @@ var argumentEcho = []byte(", with args beginning with")
 func (c *complaint) set(command string, text []byte, secrets ...string) {
 	text, _, _ = bytes.Cut(unwrapScriptError(text), argumentEcho)
 	c.command = command
-	c.text = append(c.text[:0], text[:min(len(text), maxErrorText)]...)
+	c.text = append(c.text[:0], text[:min(len(text), maxErrorBytes)]...)
 	for _, secret := range secrets {
 		if secret != "" && bytes.Contains(text, []byte(secret)) {
 			c.text = append(append(c.text[:0], wellKnown(text)...), " ..."...)
@@ -98,7 +100,7 @@ func (c *complaint) code() string { return string(errorCode(c.text)) }
 // explain is the complaint for the log: one line of printable ASCII, with the
 // remedy where one is known.
 func (c *complaint) explain() string {
-	line := make([]byte, 0, maxErrorText+128)
+	line := make([]byte, 0, maxErrorBytes+128)
 	if c.command != "" {
 		line = append(append(line, c.command...), " refused: "...)
 	}

@@ -85,6 +85,9 @@ func (h *health) why(cause Cause) (reason, text string) {
 }
 
 // warnPauseMicros is how far apart the log's lines about failures are.
+//
+// Bound: us between two lines about failures. Below it, failures are counted, not logged. Protects
+// the log.
 const warnPauseMicros = 60_000_000
 
 // requestFailed counts a request that Redis does not decide. The log has the

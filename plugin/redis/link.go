@@ -141,6 +141,9 @@ func (l *link) end(why ended, nowMicros int64) {
 // uselessPauseMicros is how far apart connections are replaced because of an error
 // reply to a check. One of several servers behind redis_proxy may answer so for
 // long, and each replacement fails what is in flight to the others.
+//
+// Bound: us between two connections replaced for an error reply. Below it, the connection stays.
+// Protects checks in flight to the other servers.
 const uselessPauseMicros = 1_000_000
 
 // replaceIfUseless closes the stream after an error reply that another connection

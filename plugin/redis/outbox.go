@@ -32,22 +32,45 @@ type policy struct {
 }
 
 const (
+	// maxJoinLooks is at how many errands one looks for another of its identity: an identity
+	// whose requests end in bursts is among the last.
+	//
+	// Bound: errands looked at for one of the same identity. Beyond it, an errand travels alone.
+	// Protects the worker.
+	maxJoinLooks = 8
 	// maxRefunds bounds the refunds that wait while Redis is away. A worker leases units of
 	// 4,096 identities at most, in up to two batches each, and those of one identity
 	// travel together.
+	//
+	// Bound: refunds that wait. Beyond it, a charge that should go back stands. Protects memory.
 	maxRefunds = 1 << 14
 	// maxReleases bounds the requests whose slots wait to be given back. Slots beyond that
 	// end by themselves.
+	//
+	// Bound: requests whose slots wait to be given back. Beyond it, the slots end by their `ttl`.
+	// Protects memory.
 	maxReleases = 1 << 16
 	// maxTogether is the most charges that one call changes.
+	//
+	// Bound: charges that one call changes. Beyond it, another call takes the rest. Protects Redis
+	// from a long call.
 	maxTogether = 16
 	// releasePortion is how many requests' slots one call gives back at most.
+	//
+	// Bound: requests whose slots one call gives back, and refunds of one callback. Beyond it, the
+	// next call or callback takes the rest. Protects Redis from a long call.
 	releasePortion = 256
 	// settleMicros is how long a settlement may wait. Redis is gone for longer than that:
 	// the reservation stands.
+	//
+	// Bound: us that a settlement waits for a connection. Beyond it, the reservation stands.
+	// Protects memory.
 	settleMicros = 3_000_000
 	// refusedMicros is how long no errand of a kind leaves after Redis has refused one
 	// that will be sent again.
+	//
+	// Bound: us without errands of a kind that Redis has refused. Below it, they wait. Protects
+	// Redis from being asked in vain.
 	refusedMicros = 500_000
 
 	noBound = math.MaxInt64
@@ -105,10 +128,8 @@ func (o *outbox) end(n int64, taken bool) {
 }
 
 // add puts an errand into the outbox, into the call of another one of the same identity
-// if it can. It looks at the last few only: an identity whose requests end in bursts is
-// among them.
+// if one of the last few is.
 func (o *outbox) add(c *command) {
-	const looks = 8
 	p, q := &policies[c.kind], &o.queues[c.kind]
 	if p.most != 0 && q.size >= p.most {
 		return
@@ -119,7 +140,7 @@ func (o *outbox) add(c *command) {
 	}
 	c.untilMicros = min(c.sentMicros, noBound-patience) + patience
 	q.size += c.size()
-	for i := q.next; i > q.first && q.next-i < looks; i-- {
+	for i := q.next; i > q.first && q.next-i < maxJoinLooks; i-- {
 		if q.at(i - 1).join(c) {
 			return
 		}

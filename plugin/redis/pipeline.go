@@ -116,6 +116,8 @@ type ring[T any] struct {
 	next  uint64 // position of the element after the newest
 }
 
+// Bound: places of the smallest ring. Below it, a ring does not begin. Protects rings from growing
+// again at once.
 const minRing = 16
 
 func (r *ring[T]) len() int { return int(r.next - r.first) }

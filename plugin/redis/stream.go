@@ -36,12 +36,18 @@ type ended struct {
 
 // replyLimits bound what a reply may be: those of our scripts are flat arrays of
 // a few dozen integers, and error texts are short.
-var replyLimits = redisresp.Limits{Bytes: 64 << 10}
+var replyLimits = redisresp.Limits{Bytes: maxReplyBytes}
+
+// Bound: bytes of a reply to the plugin. Beyond it, the stream is closed. Protects memory.
+const maxReplyBytes = 64 << 10
 
 // restMicros is after how long without a command a stream is closed. Envoy keeps
 // a configuration, and this connection with it, for as long as one of its
 // requests lives; a WebSocket may live for days after the configuration was
 // replaced.
+//
+// Bound: us without a command. Beyond it, the stream is closed. Protects memory: it keeps an old
+// configuration alive.
 const restMicros = 60_000_000
 
 // connect opens a stream, unless the last attempt failed moments ago. reopened says that

@@ -7,12 +7,18 @@ package redis
 // worker's handshake at the worst moment, and lose the replies, by which late
 // charges are given back. So a stream is not given up for one timeout; the
 // breaker keeps requests from waiting for it.
+//
+// Bound: timeouts without a reply. Beyond it, the stream is given up. Protects requests from a dead
+// connection.
 const stalledTimeouts = 3
 
 // minTickMicros is the finest timer Envoy offers; maxTickMicros keeps a long
 // timeout from being overrun by much.
 const (
+	// Bound: us between ticks. Below it, Envoy has no timer. Protects the worker.
 	minTickMicros = 4_000
+	// Bound: us between ticks while something waits. Beyond it, no tick is put off. Protects
+	// requests from a timeout that ends late.
 	maxTickMicros = 20_000
 )
 

@@ -75,14 +75,16 @@ func (t *trial) noteRole(r redisresp.Reply) {
 	}
 }
 
-// maxInfoField bounds how much of a field reaches the log.
-const maxInfoField = 40
+// maxInfoBytes bounds how much of a field reaches the log.
+//
+// Bound: bytes of a field of INFO in the log. Beyond it, the field is left out. Protects the log.
+const maxInfoBytes = 40
 
 // infoField is a field of a reply to INFO for the log; "" if there is none, or it is long
 // or not plain text.
 func infoField(r redisresp.Reply, name string) string {
 	value := infoLine(r, name)
-	if len(value) > maxInfoField {
+	if len(value) > maxInfoBytes {
 		return ""
 	}
 	for _, b := range value {

@@ -29,6 +29,9 @@ func (v *Vitals) MemoryPercent() int64 {
 }
 
 // VitalsMicros is how far apart two readings of the Vitals are, of all workers together.
+//
+// Bound: us between two readings of Redis' health, of all workers together. Below it, Redis is not
+// asked. Protects Redis.
 const VitalsMicros = 30_000_000
 
 // vitals is one worker's part in reading them.
@@ -58,6 +61,9 @@ func (l *link) askVitals(nowMicros int64) {
 
 // recentMicros is for how long after a request Redis is asked anyway. A tick comes within a
 // second of each.
+//
+// Bound: us after a request. Beyond it, Redis is not asked how it is. Protects a Redis that is
+// idle.
 const recentMicros = 2_000_000
 
 // askVitalsAmongRequests does so if there was a request just now.

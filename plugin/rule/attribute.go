@@ -21,6 +21,9 @@ type absence struct {
 
 // absentRequests is how many requests in a row must lack an attribute to be worth
 // a warning.
+//
+// Bound: requests in a row without an attribute. Below it, the log says nothing. Protects the log
+// from what is rare.
 const absentRequests = 100
 
 // Missing is an attribute that rules cannot do without and that no request has

@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	maxIdentity  = 200 // bytes of an identity; a longer one is replaced by its digest
-	digestDigits = 2 * sha256.Size
-	hashDigits   = 40 // of the digest of a hashed component
+	// Bound: bytes of an identity in a key. Beyond it, its SHA-256 stands for it. Protects Redis'
+	// memory.
+	maxIdentityBytes = 200 // bytes of an identity; a longer one is replaced by its digest
+	digestDigits     = 2 * sha256.Size
+	hashDigits       = 40 // of the digest of a hashed component
 )
 
 // longMark stands for what is too long to be looked at. No value is written like
@@ -73,7 +75,7 @@ func (m *Matcher) tagOf(c *compiled) ([]byte, bool) {
 	if len(c.key) == 1 && len(m.tags) == identity {
 		m.tags = append(m.tags, '%') // one empty component is not the same as none
 	}
-	if n := len(m.tags) - identity; n > maxIdentity {
+	if n := len(m.tags) - identity; n > maxIdentityBytes {
 		m.shorten(identity, n)
 	}
 	return m.tags[start:len(m.tags):len(m.tags)], true
@@ -81,7 +83,7 @@ func (m *Matcher) tagOf(c *compiled) ([]byte, bool) {
 
 // shorten replaces the last n bytes of m.tags, an identity, by its digest.
 func (m *Matcher) shorten(identity, n int) {
-	if n > shortIdentity && !m.afford(n*unitsToHash) {
+	if n > shortIdentityBytes && !m.afford(n*unitsToHash) {
 		m.tags = append(m.tags[:identity], longMark...)
 		return
 	}

@@ -138,7 +138,7 @@ func checkTag(t *testing.T, tag, name string, key []config.Component) {
 	if digest64.MatchString(identity) {
 		return // of a long identity
 	}
-	if len(identity) > maxIdentity {
+	if len(identity) > maxIdentityBytes {
 		t.Errorf("identity has %d bytes", len(identity))
 	}
 	if identity == "" {

@@ -250,7 +250,7 @@ func FuzzApply(f *testing.F) {
 		applied, _ := set.Apply(req, &m)
 		for _, a := range applied {
 			_, identity, _ := strings.Cut(string(a.Tag), "|")
-			if len(identity) > maxIdentity || strings.ContainsAny(identity, "{} \n\x00") {
+			if len(identity) > maxIdentityBytes || strings.ContainsAny(identity, "{} \n\x00") {
 				t.Errorf("identity is %q", identity)
 			}
 			if a.Cost < 0 || a.Cost > 10 {

@@ -6,8 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxWhole bounds the whole numbers that a double holds exactly.
-const maxWhole = 1 << 53
+// maxDoubleWhole bounds the whole numbers that a double holds exactly.
+//
+// Bound: whole number that a double holds exactly. Beyond it, an attribute's number is absent.
+// Protects identities from being mistaken for each other.
+const maxDoubleWhole = 1 << 53
 
 // appendScalar appends the text of a boolean or a whole number in the form in
 // which Envoy's proxy_get_property passes it (serializeValue in
@@ -24,10 +27,10 @@ func appendScalar(dst []byte, value string) ([]byte, bool) {
 		for i := 7; i >= 0; i-- {
 			bits = bits<<8 | uint64(value[i])
 		}
-		if n := int64(bits); -maxWhole < n && n < maxWhole {
+		if n := int64(bits); -maxDoubleWhole < n && n < maxDoubleWhole {
 			return strconv.AppendInt(dst, n, 10), true
 		}
-		if f := math.Float64frombits(bits); f == math.Trunc(f) && math.Abs(f) < maxWhole && !isText(value) {
+		if f := math.Float64frombits(bits); f == math.Trunc(f) && math.Abs(f) < maxDoubleWhole && !isText(value) {
 			return strconv.AppendInt(dst, int64(f), 10), true
 		}
 	}

@@ -6,16 +6,25 @@ package rule
 // else, so that no value that a pattern reads keeps a key from being read. A unit
 // takes some 2 to 3 ns in the plugin, so that all are used up within a millisecond: see
 // docs/decisions/0012-bounded-matching.md.
+//
+// Bound: units of work of one request, for patterns, and as many for all else. Beyond it, what is
+// not read yet counts as too long. Protects the worker: 2 ms a request.
 const requestUnits = 150_000
 
 // shortUnits is what is always affordable: a value of some 256 bytes. It takes no more
 // than an ordinary request does; and were it not looked at once the units are gone, a
 // client could leave its identity, such as its address, by a long value of something
 // else.
+//
+// Bound: units of work that are always there. Beyond it, the request's units must do. Protects
+// clients from losing a limit to a long value.
 const shortUnits = 1024
 
-// shortIdentity is how long an identity is, in bytes, that is always hashed.
-const shortIdentity = 1024
+// shortIdentityBytes is how long an identity is, in bytes, that is always hashed.
+//
+// Bound: bytes of an identity that is always hashed. Beyond it, the request's units must do.
+// Protects clients from losing a limit to a long value.
+const shortIdentityBytes = 1024
 
 // Units that a byte takes. A byte that a pattern looks at takes as many as package
 // pattern says.

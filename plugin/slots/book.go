@@ -145,8 +145,11 @@ func (b *Book) identity(list int, tag []byte, embedded bool, nowMicros int64) *I
 	return id
 }
 
-// maxIdle bounds how many identities are kept for their memory.
-const maxIdle = 256
+// maxIdleIdentities bounds how many identities are kept for their memory.
+//
+// Bound: identities kept for the next ones. Beyond it, an identity's memory is freed. Protects
+// memory after a burst.
+const maxIdleIdentities = 256
 
 func (b *Book) fresh() *Identity {
 	n := len(b.idle)
@@ -166,7 +169,7 @@ func (b *Book) remove(id *Identity) {
 	*at, id.chain = id.chain, nil
 	b.size--
 	b.wheels[id.List].remove(id)
-	if len(b.idle) < maxIdle {
+	if len(b.idle) < maxIdleIdentities {
 		b.idle = append(b.idle, id)
 	}
 }

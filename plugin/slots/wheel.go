@@ -51,6 +51,9 @@ func (w *wheel) turn() {
 
 // Portion is how many slots a Renew has renewed at most. It keeps a worker from its
 // requests for a fraction of a millisecond, however many slots there are.
+//
+// Bound: slots renewed in one go. Beyond it, the rest follows after a pause. Protects the worker
+// from standing still.
 const Portion = 512
 
 // Renew has the slots renewed that are due, or a portion of them: the rest follows in
@@ -107,6 +110,8 @@ func (b *Book) renew(id *Identity, oldMicros, nowMicros int64, r Renewer) {
 }
 
 // pauseMicros is how far apart portions are, and the steps of a hurried round.
+//
+// Bound: us between two such portions. Below it, the rest waits. Protects requests between them.
 const pauseMicros = 10_000
 
 // Hurry has all slots renewed soon: the store may have lost them.

@@ -14,15 +14,28 @@ import (
 // how deep package regexp/syntax recurses on a stack that does not grow: about 600
 // bytes a level in the plugin.
 const (
-	MaxBytes        = 512
-	maxGroups       = 20 // nested in each other
+	// Bound: bytes of a regular expression. Beyond it, the configuration is refused. Protects
+	// memory.
+	MaxBytes = 512
+	// Bound: groups in each other. Beyond it, the configuration is refused. Protects the stack of
+	// package regexp/syntax.
+	maxGroups = 20 // nested in each other
+	// Bound: instructions of a regular expression. Beyond it, the configuration is refused.
+	// Protects the time of a match.
 	maxInstructions = 1000
-	maxDepth        = 256
-	maxBranches     = 256
+	// Bound: levels of its syntax tree. Beyond it, the configuration is refused. Protects the stack
+	// of package regexp/syntax.
+	maxTreeDepth = 256
+	// Bound: instructions that read no character. Beyond it, the configuration is refused. Protects
+	// the stack of package regexp/syntax.
+	maxBranches = 256
 )
 
 // maxRE2Instructions bounds a regular expression that Envoy compiles with each evaluation,
 // by RE2, which works on the bytes of UTF-8. An instruction takes some 0.2 to 0.5 us.
+//
+// Bound: instructions of an expression that Envoy compiles each time. Beyond it, the configuration
+// is refused. Protects the time of a request.
 const maxRE2Instructions = 2000
 
 // A BoundError says which bound a regular expression exceeds and, in
@@ -97,7 +110,7 @@ type size struct {
 }
 
 func (s size) fits() bool {
-	return s.instructions <= maxInstructions && s.branches <= maxBranches && s.depth <= maxDepth
+	return s.instructions <= maxInstructions && s.branches <= maxBranches && s.depth <= maxTreeDepth
 }
 
 func measure(re *syntax.Regexp) size {

@@ -1,0 +1,15 @@
+// Package bounds holds the numbers of the plugin to one page, docs/limits.md.
+//
+// A constant of plugin, algo or redisresp that bounds something says so in its comment:
+//
+//	// maxLeases bounds how many identities a worker follows.
+//	//
+//	// Bound: identities that a worker follows. Beyond it, the one unused for longest gives its
+//	// units back. Protects memory.
+//	const maxLeases = 4096
+//
+// The unit comes first, then what happens beyond the bound (or below it), then what the bound
+// protects. A unit of "us" is for a time in microseconds. The tests of this package read the
+// comments, make the page of them, and hold the bounds to each other. A number that bounds nothing,
+// such as a status code, is listed in notBounds: no number goes unnoticed.
+package bounds

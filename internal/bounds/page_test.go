@@ -1,0 +1,181 @@
+package bounds
+
+import (
+	"flag"
+	"fmt"
+	"go/constant"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write docs/limits.md anew")
+
+const root, pageFile = "../..", "../../docs/limits.md"
+
+var all = sync.OnceValues(func() ([]*Number, error) { return Read(root, "plugin", "algo", "redisresp") })
+
+func read(t *testing.T) []*Number {
+	t.Helper()
+	numbers, err := all()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(numbers)
+}
+
+// notBounds are the numbers that bound nothing, by package.
+var notBounds = map[string]string{
+	"main": `
+		grpcHeaderLen grpcUnimplemented internalFailure
+		logInfo logWarn logCritical statusOK statusNotFound statusCASMismatch
+		requestBodyBuffer responseBodyBuffer grpcReceiveBuffer configurationBuffer
+		requestHeaderMap responseHeaderMap toTheEnd unknown clockMonotonic pointerSize
+		mainThread unanswered`,
+	"answer":   "grpcResourceExhausted grpcUnavailable",
+	"calendar": "secondsOfDay firstSecond",
+	"config":   "millisecond second minute hour day none manyNames",
+	"keyhash":  "odd",
+	"local": `
+		isDifference moreFollow firstBits otherBits fingerprintSize lifetimeOffset sizeOffset
+		slotKeyLen slotVersion seedSize casCreate`,
+	"lru":       "chunkShift chunkLen",
+	"pattern":   "unitsPerByte unitsPerVisit",
+	"redis":     "permissionDenied unimplemented tenthMicros",
+	"redisresp": "most safeDigits SimpleString Error Integer Bulk Array Null",
+	"regexsize": "wideRange",
+	"rule":      "digestDigits hashDigits unitsToNormalise unitsToSearch unitsToWrite unitsToHash unitsToCount",
+	"sha1":      "blockSize",
+	"sha256":    "Size blockSize",
+	"slots":     "places",
+	"algo":      "common minute penaltyArgs shortLen NoFactor",
+}
+
+// Every number of the code is a bound that says so, or one that is known to bound nothing. Those
+// below 0 are marks.
+func TestEveryBoundIsListed(t *testing.T) {
+	t.Parallel()
+	others := map[string]bool{}
+	for pkg, names := range notBounds {
+		for _, name := range strings.Fields(names) {
+			others[pkg+"."+name] = true
+		}
+	}
+	for _, n := range read(t) {
+		switch name := n.FullName(); {
+		case n.Bound && n.Unit == "":
+			t.Errorf(`%s: %s: %q (want "Bound: <unit>. Beyond it, <what happens>. Protects <what>.")`,
+				n.File, name, n.Comment)
+		case n.Bound == others[name] && constant.Sign(n.Value) >= 0:
+			t.Errorf(`%s: %s: has "Bound: ..." in its comment: %v; is among notBounds: %v (want one of the two)`,
+				n.File, name, n.Bound, others[name])
+		}
+		delete(others, n.FullName())
+	}
+	for name := range others {
+		t.Errorf("%s: among notBounds, but not in the code", name)
+	}
+}
+
+// No two bounds have one name.
+func TestBoundsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{}
+	for _, n := range read(t) {
+		if !n.Bound {
+			continue
+		}
+		name := strings.ToLower(n.Name)
+		if other := known[name]; other != "" {
+			t.Errorf("%s and %s have one name", other, n.FullName())
+		}
+		known[name] = n.FullName()
+	}
+}
+
+// The page says what the code does. "go test ./internal/bounds -update" writes it anew.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	want := page(read(t))
+	if *update {
+		if err := os.WriteFile(pageFile, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(pageFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is not what the code says (go test ./internal/bounds -update writes it anew)", pageFile)
+	}
+}
+
+const pageHead = `# Limits
+
+Every number that bounds something in the plugin: how far it goes, what happens then, and what that
+protects. Nothing grows without one of them. The page is made from the comments of the constants
+(` + "`internal/bounds`" + `), and a test holds each to the others where they depend on each other.
+
+[configuration.md](configuration.md) has the bounds of fields beside the fields.
+`
+
+func page(numbers []*Number) string {
+	var text strings.Builder
+	text.WriteString(pageHead)
+	folder := ""
+	slices.SortStableFunc(numbers, func(a, b *Number) int { return strings.Compare(folderOf(a), folderOf(b)) })
+	for _, n := range numbers {
+		if !n.Bound {
+			continue
+		}
+		if folder != folderOf(n) {
+			folder = folderOf(n)
+			fmt.Fprintf(&text, "\n## %s\n\n| bound | value | of | then | protects |\n|---|---:|---|---|---|\n", folder)
+		}
+		value, unit := shown(n)
+		fmt.Fprintf(&text, "| [`%s`](../%s) | %s | %s | %s | %s |\n", n.Name, n.File, value, unit, n.Event, n.Protects)
+	}
+	return text.String()
+}
+
+func folderOf(n *Number) string { return n.File[:strings.LastIndex(n.File, "/")] }
+
+// shown is a bound's value and unit for readers.
+func shown(n *Number) (value, unit string) {
+	whole := constant.ToInt(n.Value)
+	number, _ := constant.Int64Val(whole)
+	if of, ok := strings.CutPrefix(n.Unit, "us"); ok && (of == "" || of[0] == ' ' || of[0] == ',') {
+		return shownTime(number), "time" + of
+	}
+	digits := strconv.FormatInt(number, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits, n.Unit
+}
+
+func shownTime(micros int64) string {
+	const day = 24 * time.Hour
+	d := time.Duration(micros) * time.Microsecond
+	switch {
+	case micros >= 365*day.Microseconds()*2:
+		return fmt.Sprintf("%.0f years", float64(micros)/(365.25*float64(day.Microseconds())))
+	case d >= day && d%day == 0:
+		return fmt.Sprintf("%d d", d/day)
+	case d >= time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= time.Minute && d%time.Minute == 0:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d >= time.Second && d%time.Second == 0:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d%time.Millisecond == 0:
+		return fmt.Sprintf("%d ms", d/time.Millisecond)
+	}
+	return fmt.Sprintf("%g ms", float64(micros)/1000)
+}

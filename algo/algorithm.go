@@ -47,8 +47,8 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 	return 0, false
 }
 
-// HasWindow reports whether the limit is one for each window. The others count what is
-// held at a moment: slots.
+// HasWindow reports whether the limit holds for each window. A limit without a window
+// counts the slots that are occupied at a moment.
 func (a Algorithm) HasWindow() bool { return a.row().windows > noWindow }
 
 // HasCalendar reports whether the windows may be those of a calendar.
@@ -109,7 +109,7 @@ const common fieldSet = 1 << endOfFields
 // Takes reports whether the field belongs to the algorithm.
 func (a Algorithm) Takes(f Field) bool { return a.row().fields>>f&1 == 1 }
 
-// Fields are the fields that belong to the algorithm, beside "algorithm",
+// Fields are the configuration fields of the algorithm, in addition to "algorithm",
 // "limit", "name" and, if it has one, "window".
 func (a Algorithm) Fields() (fields []Field) {
 	for f := range endOfFields {
@@ -139,9 +139,8 @@ func (l *Limit) RetryAfterFor(cost, of, retryAfterMicros int64) (micros int64, k
 	return l.Algorithm.row().longer(l, cost-of, retryAfterMicros)
 }
 
-// KeySuffix is what follows the hash tag in the limit's Redis key:
-// ":<algorithm>:<window>", and the variant where its state is another one.
-// Limits whose suffixes are equal go on with each other's state.
+// KeySuffix follows the hash tag in the limit's Redis key: ":<algorithm>:<window>", and the
+// variant if its state differs. Limits with the same suffix continue each other's state.
 func (l *Limit) KeySuffix() string {
 	if !l.Algorithm.HasWindow() {
 		return ":" + l.Algorithm.String()

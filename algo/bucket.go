@@ -37,7 +37,7 @@ const (
 	bucketLimit           // the limit that it was counted with
 	bucketLen
 	bucketDebt         = iota - 1 // how much of the lead is beyond the tolerance, whole us
-	bucketDebtFraction            // likewise
+	bucketDebtFraction            // in 2^-30 us
 	bucketLenInDebt
 )
 
@@ -119,8 +119,8 @@ func (b *bucket) counted(s State) int64 {
 	return int64(min(lead-debt, tolerance) + min(debt, tolerance))
 }
 
-// leadOf is what part of a state's lead is at this limit's rate, in ticks. It
-// computes with doubles, as the Lua does.
+// leadOf converts part of a state's lead to this limit's rate, in ticks. It computes with
+// doubles, as the Lua does.
 func (b *bucket) leadOf(s State, micros, fraction int64) float64 {
 	scale := ticksPerMicro(b.shift)
 	lead := float64(micros) + float64(fraction)/ticksPerMicro(maxShift)

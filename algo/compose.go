@@ -49,8 +49,8 @@ end
 local now = (ends - left) * 1000
 `
 
-// ClockSuffix is what follows the hash tag in the key that Script.WithoutTime
-// wants beside those of the limits.
+// ClockSuffix follows the hash tag in the key that Script.WithoutTime takes in addition to
+// the limits' keys.
 const ClockSuffix = ":clock"
 
 // header makes locals of what every scope needs: a global is dearer each time.
@@ -157,8 +157,8 @@ func newComposer(limiters []limiter, k kind) *composer {
 	return c
 }
 
-// source is what a name of limit i is bound to: its key, or one of its arguments, which
-// follow those of the limits before it.
+// source returns the Lua expression that a name of limit i is bound to: its key, or one of its
+// arguments, which follow those of the limits before it.
 func (c *composer) source(i int, name string) string {
 	l, first := &c.limiters[i], c.argsBefore(i)+1
 	switch name {
@@ -232,7 +232,7 @@ func (c *composer) check() {
 	c.reply()
 }
 
-// outlive is what of limit i's check its charge takes, or the decision or the reply.
+// outlive lists the names of limit i's check that its charge, the decision or the reply uses.
 func (c *composer) outlive(i int, steps []step) (names []string) {
 	s := &c.scopes[i]
 	later := []string{"cost", "retry"}
@@ -250,7 +250,7 @@ func (c *composer) outlive(i int, steps []step) (names []string) {
 	return names
 }
 
-// decide writes what is done where all limits allow, and where one does not.
+// decide writes the branch for a request that all limits allow, and the one for any other.
 func (c *composer) decide() {
 	c.WriteString("if ")
 	for i := range c.scopes {

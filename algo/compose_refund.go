@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// This file puts together the scripts that give charges back, or charge more at their
-// time.
+// The scripts that give charges back, or charge more as of the time of the charge.
 
 // refund writes what changes a charge, and then any further ones.
 func (c *composer) refund() {

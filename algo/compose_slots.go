@@ -2,7 +2,7 @@ package algo
 
 import "strings"
 
-// This file puts together the scripts that renew slots and give them back.
+// The scripts that renew slots and give them back.
 
 // renewal is the script that renews slots.
 func renewal(k kind) Script {
@@ -40,7 +40,7 @@ func (c *composer) whole(name string) string {
 	return c.String()
 }
 
-// gone is what a refund answers: whether slots were gone already.
+// gone returns a refund's reply: whether slots were gone already.
 func (c *composer) gone() string {
 	for i := range c.limiters {
 		if c.limiters[i].nonce {

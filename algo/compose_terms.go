@@ -2,10 +2,10 @@ package algo
 
 import "slices"
 
-// This file writes what a rule's terms add to the script that decides.
+// What a rule's terms add to the script that decides.
 
-// before writes what is looked at before the limits: whoever is free or blocked is not
-// asked about them, nor anybody whose limits have another factor.
+// before writes the steps before the limits: the script ends there for an identity that is free
+// or blocked, and for a call that was made for another factor.
 func (c *composer) before() {
 	override, penalty := c.terms()
 	if c.kind.overrides {
@@ -30,7 +30,7 @@ func (c *composer) otherwise() {
 	}
 }
 
-// after writes what is kept, whatever the limits have said.
+// after writes the steps that follow the limits, whether they allow or reject.
 func (c *composer) after() {
 	if c.kind.penalty {
 		_, penalty := c.terms()
@@ -69,8 +69,8 @@ func (c *composer) terms() (override, penalty scope) {
 	return override, penalty
 }
 
-// replyOfTerms is what the reply has after the limits' integers. Without limits it is a
-// short reply, see Marker.
+// replyOfTerms returns the part of the reply after the limits' integers. Without limits it is
+// a short reply, see Marker.
 func (c *composer) replyOfTerms() (reply string) {
 	switch {
 	case len(c.limiters) == 0 && c.kind.overrides:

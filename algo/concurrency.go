@@ -18,8 +18,8 @@ const (
 	MaxTTLMicros = 3_600_000_000 // 1 h
 )
 
-// slotRetryMicros is when a request may ask again for slots that others hold: nobody
-// knows when one of them ends.
+// slotRetryMicros is the wait that a request is told while other requests occupy the slots:
+// when one of those ends cannot be known.
 //
 // Bound: us of `Retry-After` for slots. Below it, a request that is refused comes too soon.
 // Protects Redis.
@@ -130,9 +130,8 @@ func slotsOf(s State, nonce int64) State {
 	return nil
 }
 
-// rebase drops the entries that have ended, and lets those that end later than they
-// can end in the longest time there is. Where the others are as many as the limit has
-// slots, they decide, and nobody looks further.
+// rebase drops the entries that have ended, and shortens those that end later than an entry
+// can. Once the entries seen occupy all slots, it stops: they decide.
 func (c *concurrency) rebase(s State, nowMicros int64) (State, bool) {
 	s = s[:len(s)/slotLen*slotLen]
 	if c.plain(s, nowMicros) >= c.limit {

@@ -20,7 +20,7 @@ const (
 	fixedStart = iota // us since the Unix epoch
 	fixedCount        // units charged since
 	fixedLen
-	fixedEnd    = iota - 1 // of a calendar's window, likewise
+	fixedEnd    = iota - 1 // when it ends; calendar windows only
 	calendarLen = iota - 1
 )
 

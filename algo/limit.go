@@ -81,7 +81,7 @@ func (b *Bounds) window(micros int64) (begins, ends int64) {
 	return 0, 0
 }
 
-// valid reports whether the Bounds are what they say, or zero.
+// valid reports whether the Bounds are in order, or zero.
 func (b *Bounds) valid() bool {
 	if *b == (Bounds{}) {
 		return true
@@ -117,7 +117,7 @@ func (l *Limit) burst() int64 {
 // Never is the RetryAfterMicros of a cost above the capacity: no wait helps.
 const Never = -1
 
-// Decision is what one limit says of one request.
+// Decision is one limit's answer to one request.
 type Decision struct {
 	// Allowed is whether this limit admits the request's cost.
 	Allowed bool
@@ -125,8 +125,8 @@ type Decision struct {
 	// the charge if the whole call was allowed, otherwise without it. Never
 	// negative.
 	Remaining int64
-	// ResetAfterMicros is the time until the full capacity is back, rounded
-	// up, likewise after the charge or without it; 0 when nothing is consumed.
+	// ResetAfterMicros is the time until the full capacity is back, rounded up: after
+	// the charge if there is one. It is 0 when nothing is consumed.
 	ResetAfterMicros int64
 	// ResetBeforeMicros is the same without the charge, whether it was made or
 	// not.
@@ -142,7 +142,7 @@ type Decision struct {
 	BeginsMicros, EndsMicros int64
 }
 
-// Fit lowers the burst, if need be, to what is restored within MaxRestoreMicros: a
+// Fit lowers the burst, if need be, to the units that return within MaxRestoreMicros. A
 // limit and a burst that come with a request may not go together.
 func (l *Limit) Fit() {
 	if l.RestoreMicros() <= MaxRestoreMicros {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// algorithms is what depends on which algorithm a limit has: one row each. No code but
-// limiter_cases.go asks for the name of an algorithm.
+// algorithms has one row for each algorithm, with everything that depends on it. No code but
+// limiter_cases.go asks which algorithm a limit has.
 var algorithms = [endOfAlgorithms]algorithm{
 	0: { // of a number without an algorithm, which no limit of a plan has
 		name: "unknown", windows: ownWindow,
@@ -45,7 +45,7 @@ var errNoAlgorithm = errors.New("nothing is known of leases of no algorithm")
 type windowKind uint8
 
 const (
-	noWindow   windowKind = iota + 1 // they count what is held at a moment
+	noWindow   windowKind = iota + 1 // the limit counts the slots that are occupied at a moment
 	ownWindow                        // WindowMicros
 	orCalendar                       // WindowMicros, or the windows of a calendar
 )

@@ -85,9 +85,9 @@ func (p *Penalty) validate() error {
 	return nil
 }
 
-// Rebase makes what the state has of the future, because the clock was set back, what
-// happened now, so that nobody waits for the clock. It reports whether anything
-// changed; the state is then to be kept.
+// Rebase moves times that lie in the future, because the clock was set back, to now, so that
+// no identity waits for the clock. It reports whether anything changed; the caller then
+// keeps the state.
 func (p *Penalty) Rebase(s State, nowMicros int64) (rebased State, changed bool) {
 	if len(s) != penaltyLen {
 		return s[:0], false
@@ -165,7 +165,7 @@ func PenaltyID() ID { return ID{Algorithm: 255} }
 
 const penaltyArgs = 4
 
-// penaltyArgNames are what penalty.lua calls them.
+// penaltyArgNames are their names in penalty.lua.
 var penaltyArgNames = [penaltyArgs]string{"after", "within", "lengths", "told"}
 
 // Args are the script's arguments that do not depend on the request.

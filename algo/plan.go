@@ -1,7 +1,7 @@
 package algo
 
-// State is what one key remembers. A State of length 0 is a key that does not
-// exist; one that makes no sense is taken for it. Its layout, all times in
+// State is the content of one key. A State of length 0 stands for a key that does not
+// exist, as does one that makes no sense. Its layout, all times in
 // microseconds since the Unix epoch:
 //
 //	fixed_window            start of the window, units charged in it; of a calendar's
@@ -31,8 +31,8 @@ type Plan struct {
 // and the scripts.
 func NewPlan(limits []Limit) (*Plan, error) { return NewPlanWithTerms(limits, Terms{}) }
 
-// Size is what of a limit may come with a request: Limit.Units and Limit.Burst,
-// within the same bounds, and Limit.Bounds of a limit with calendar windows.
+// Size holds the numbers of a limit that may come with a request: Limit.Units and
+// Limit.Burst, within the same bounds, and Limit.Bounds of a limit with calendar windows.
 type Size struct {
 	Units, Burst int64
 	Bounds       Bounds
@@ -119,10 +119,9 @@ func (p *Plan) DecideAs(nonce int64, states []State, nowMicros int64, costs []in
 	return true
 }
 
-// Rebase makes what the states have of the future, because the clock was set
-// back, what happened now, so that nobody waits for the clock. It reports whether
-// anything changed; states are then to be kept even if the call is denied. The
-// scripts do it by themselves.
+// Rebase moves times that lie in the future, because the clock was set back, to now, so that
+// no identity waits for the clock. It reports whether anything changed; the caller then keeps
+// the states even if the call is denied. The scripts rebase by themselves.
 func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
 	for i := range p.limiters {
 		var did bool
@@ -132,17 +131,16 @@ func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
 	return changed
 }
 
-// Refund changes what a Decide at chargedAtMicros charged. costs has one element for
-// each limit: how much less it is than was charged, or, below 0, how much more. What
-// Rebase changes must have been changed before.
+// Refund changes the charge of a Decide at chargedAtMicros. costs has one element for each
+// limit: the units to give back or, below 0, to charge in addition. Call Rebase first.
 //
-// No more is given back than is there, and nothing to a state that has gone since. A
+// Refund gives back no more than is there, and nothing to a state that has gone since. A
 // bucket that was at rest before the charge and was charged again before the refund
 // comes back up to that much time earlier: it does not remember the rest.
 //
-// What is more is charged as of chargedAtMicros, whether there is room or not, if
-// that time still counts. A state holds its capacity twice at most: what is beyond
-// is lost. A Queue takes nothing.
+// Additional units are charged as of chargedAtMicros, whether there is room or not, if that
+// time still counts. A state holds at most twice its capacity; units beyond that are lost.
+// A Queue takes none.
 func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros int64, costs []int64) {
 	p.RefundAs(0, states, chargedAtMicros, nowMicros, costs)
 }
@@ -173,9 +171,9 @@ func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expi
 // see TermSuffixes and NumTermArgs, and ParseRuling reads its answers.
 func (p *Plan) Script() Script { return p.script }
 
-// RefundScript changes a charge, as Refund does. The arguments are those of Script,
-// with what is given back, or below 0 owed, in place of the costs, then the Redis
-// time of the charge. If no limit TakesNonce, further charges of the same sizes may
+// RefundScript changes a charge, as Refund does. The arguments are those of Script, with
+// the units to give back or, below 0, to charge in place of the costs, then the Redis time
+// of the charge. If no limit TakesNonce, further charges of the same sizes may
 // follow: of each one cost for each limit, and its time. It answers 0, or 1 if there were
 // no slots to give back any more.
 func (p *Plan) RefundScript() Script { return p.refund }

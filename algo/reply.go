@@ -51,10 +51,10 @@ const (
 	endOfReplyFields
 )
 
-// usualReply is what most limits answer.
+// usualReply has the fields that most limits answer.
 var usualReply = [...]replyField{replyRemaining, replyReset, replyRetry, replyBefore}
 
-// replyNames are what the scripts call the fields.
+// replyNames are the fields' names in the scripts.
 var replyNames = [endOfReplyFields]string{
 	replyRemaining: "remaining", replyReset: "reset", replyRetry: "retry",
 	replyBefore: "before", replyDelay: "delay", replyStart: "start",

@@ -24,7 +24,7 @@ const (
 // Blocks reports whether the identity is blocked.
 func (b By) Blocks() bool { return b == ByBlock || b == ByPenalty }
 
-// Ruling is what a rule says of one request.
+// Ruling is a rule's answer to one request.
 type Ruling struct {
 	AtMicros int64 // the store's time of the decision, which a refund names
 	Allowed  bool
@@ -52,15 +52,15 @@ const (
 	MarkFree      Marker = -1 // value: 0
 	MarkBlock     Marker = -2 // value: how long the operator's block still lasts, us, or Never
 	MarkPenalty   Marker = -3 // value: how long the penalty's block still lasts, us
-	MarkUnlimited Marker = -4 // value: 1 if the operator has set what is no override; else 0
+	MarkUnlimited Marker = -4 // value: 1 if the operator has set an invalid override; else 0
 	MarkFactor    Marker = -5 // value: the factor that is in force, in thousandths
 )
 
 // shortLen is the number of integers in a short reply.
 const shortLen = 3
 
-// ParseRuling reads the reply of the script of any plan, of one with terms, too. out
-// is filled in as ParseReply does where the limits have decided.
+// ParseRuling reads the reply of the script of any plan, with terms or without. Where the
+// limits have decided it fills in out, as ParseReply does.
 func (p *Plan) ParseRuling(values []int64, out []Decision) (r Ruling, err error) {
 	if p.terms != (Terms{}) {
 		if len(values) > 1 && values[1] < 0 {
@@ -137,8 +137,8 @@ func (p *Plan) parseTerms(values []int64, r *Ruling) (rest []int64, err error) {
 	return rest, nil
 }
 
-// Earned makes the decisions that reject reject for as long as the block that they
-// have earned lasts: whoever comes again when a limit would let it is rejected.
+// Earned extends the wait of each rejection to the end of the block that it has earned: a
+// client that came back when the limit has room would meet the block.
 func Earned(out []Decision, micros int64) {
 	for i := range out {
 		if d := &out[i]; !d.Allowed && d.RetryAfterMicros != Never {

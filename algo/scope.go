@@ -30,7 +30,7 @@ type step struct {
 // of foreign.lua, by the names of its parameters stands for its body.
 type scope struct {
 	lua, variant string
-	suffix       string                   // of the names of what is kept: its own among the limits
+	suffix       string                   // of the names that outlive the scope: each limit has its own
 	source       func(name string) string // what a name is bound to; "" if nothing
 	kept         []string                 // names that live from scope to scope
 }

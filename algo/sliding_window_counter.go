@@ -81,7 +81,7 @@ var counterArgs = [...]argument{
 	{name: "n", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.window/l.counter.size) }, text: true},
 }
 
-// tally is what a state comes to at one instant.
+// tally is the count of a state at one instant.
 type tally struct {
 	start  int64 // of the current sub-window, us
 	newest int64 // start of the newest sub-window that counts, us

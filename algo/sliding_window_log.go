@@ -87,8 +87,7 @@ func (w *slidingWindowLog) check(s State, nowMicros, cost int64) Decision {
 	return d
 }
 
-// retryAfter is the time until so many of the oldest entries have left as hold
-// what is too much.
+// retryAfter is the time until enough of the oldest entries have left to make room.
 func (w *slidingWindowLog) retryAfter(s State, nowMicros, cost, used int64) int64 {
 	if cost > w.limit {
 		return Never

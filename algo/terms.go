@@ -8,8 +8,7 @@ import (
 //go:embed override.lua
 var overrideLua string
 
-// Terms are what a rule has in addition to its limits. They hold for the whole rule,
-// whatever its limits say.
+// Terms hold for a whole rule, in addition to its limits and whatever these say.
 type Terms struct {
 	// Overrides makes what an operator has set for an identity count: see
 	// override.lua.
@@ -18,18 +17,17 @@ type Terms struct {
 	Penalty *Penalty
 }
 
-// What follows the hash tag in the keys that terms have, beside those of the
-// limits.
+// The suffixes that follow the hash tag in the keys of terms.
 const (
 	OverrideSuffix = ":override"
 	PenaltySuffix  = ":penalty"
 )
 
-// NewPlanWithTerms is NewPlan for a rule with terms. With any there need be no
-// limits: then the rule admits all whom the terms do not block.
+// NewPlanWithTerms is NewPlan for a rule with terms. A rule with terms needs no limits: it
+// then admits every identity that the terms do not block.
 //
-// Only the scripts that decide obey the terms. Decide and Refund, and the scripts
-// that refund, know of the limits alone.
+// Only the scripts that decide obey the terms. Decide and Refund, and the scripts that refund,
+// know the limits alone.
 func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
 	p := &Plan{slots: -1}
 	if len(limits) > 0 || terms == (Terms{}) {
@@ -57,8 +55,8 @@ func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
 // Terms are the plan's.
 func (p *Plan) Terms() Terms { return p.terms }
 
-// TermSuffixes is what follows the hash tag in the keys that a script which decides
-// wants after those of the limits.
+// TermSuffixes are the suffixes of the terms' keys, which a deciding script takes after those
+// of the limits.
 func (p *Plan) TermSuffixes() (suffixes []string) {
 	if p.terms.Overrides {
 		suffixes = append(suffixes, OverrideSuffix)

@@ -55,7 +55,7 @@ func (w *Writer) blockProblem(_ []Limit, retrySeconds int64, status uint32) stri
 	return text.View(w.buf[start:])
 }
 
-// blockDetail is what a gRPC client is told of a block.
+// blockDetail is the text about a block for a gRPC client.
 func (w *Writer) blockDetail(_ []Limit, retrySeconds int64) string {
 	start := len(w.buf)
 	w.addBlockDetail(retrySeconds)

@@ -1,6 +1,6 @@
 package answer
 
-// Outcome is what became of a request, or of one rule's part in it.
+// Outcome is the result for a request, or for one rule's part in it.
 type Outcome uint8
 
 // The outcomes.
@@ -13,7 +13,7 @@ const (
 	FailedAllow           // Redis did not decide, and the request went on
 	FailedDeny            // Redis did not decide, and the request was answered with 503
 	LocalAllowed          // admitted by the embedded store in place of Redis
-	LocalLimited          // likewise rejected
+	LocalLimited          // rejected by the embedded store in place of Redis
 	Blocked               // rejected by a block: an operator's, or a penalty
 
 	// Outcomes is how many outcomes there are.
@@ -41,7 +41,7 @@ var outcomeNames = [Outcomes]struct {
 // Metric is the outcome's name in metrics.
 func (o Outcome) Metric() string { return outcomeNames[o].metric }
 
-// Texts are what access logs say of each outcome that is due to one rule.
+// Texts are the words for access logs: one for each outcome that is due to a rule.
 type Texts [Outcomes]string
 
 // NewTexts prepares the texts of a rule. Without a rule's name they are those of

@@ -148,7 +148,7 @@ func (w *Writer) problem(limits []Limit, retrySeconds int64, status uint32) stri
 	return text.View(w.buf[start:])
 }
 
-// detail is what a gRPC client is told.
+// detail is the text for a gRPC client.
 func (w *Writer) detail(limits []Limit, retrySeconds int64) string {
 	start := len(w.buf)
 	w.addDetail(limits, retrySeconds, (*Label).name)

@@ -14,7 +14,7 @@ type Rejection struct {
 	// if it has no end.
 	Blocked    bool
 	LeftMicros int64
-	Identity   string // whom the rule rejects
+	Identity   string // that the rule rejects
 	GRPC       bool   // the request is gRPC
 }
 
@@ -29,7 +29,7 @@ func (w *Writer) Refuse(r *Rejection) Reply {
 	return w.Reject(r.Limits, r.AtMicros, r.GRPC)
 }
 
-// AppendState appends what filter state says of whom which limit rejects.
+// AppendState appends the filter state: which limit rejects which identity.
 func (r *Rejection) AppendState(dst []byte) []byte {
 	if r.Blocked {
 		return AppendBlocked(dst, r.LeftMicros, r.Identity)

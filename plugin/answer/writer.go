@@ -34,7 +34,7 @@ func New(cfg *config.Config, seed uint64) *Writer {
 	return w
 }
 
-// Upstream is what the upstream's response says of limits of its own.
+// Upstream has the limit headers of the upstream's own response.
 type Upstream struct {
 	// XRateLimit is whether it has X-RateLimit headers.
 	XRateLimit bool
@@ -148,7 +148,7 @@ func (w *Writer) addInt(name string, value int64) {
 	w.addFrom(name, start)
 }
 
-// addFrom adds a header whose value is what buf holds from start.
+// addFrom adds a header whose value is buf from start on.
 //
 //go:inline
 func (w *Writer) addFrom(name string, start int) {

@@ -35,7 +35,7 @@ func (z *Zone) since(local int64) int64 {
 	return max(s.begins, local-s.offset)
 }
 
-// rule is what a zone does each year: POSIX' TZ, as RFC 9636 section 3.3.1 has it.
+// rule says when a zone changes its clocks each year: POSIX' TZ, as in RFC 9636, section 3.3.1.
 type rule struct {
 	standard, daylight int64 // offsets, in seconds
 	begins, ends       yearly

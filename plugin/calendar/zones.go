@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// zones is what cmd/zones has written:
+// zones is the file that cmd/zones writes:
 //
 //	the release, and a line's end
 //	steps: their number; then each, the most frequent first: minutes since the step

@@ -34,8 +34,8 @@ func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 const maxNumberBytes = 10
 
 // appendState appends the numbers of st. first is a time near the first of them and
-// base one near the others; the reader must know both. (It writes into room made beforehand, as an append
-// of each byte is a call under TinyGo; readState likewise.)
+// base one near the others; the reader must know both. (It writes into room made beforehand,
+// because under TinyGo an append of each byte is a call. So does readState.)
 func appendState(dst []byte, st algo.State, first, base int64) []byte {
 	n := len(dst)
 	dst = slices.Grow(dst, maxNumberBytes*len(st))

@@ -17,25 +17,25 @@
 // The keys are therefore a fixed number of slots. An identity's slot and its
 // 16-byte fingerprint are bytes of the SHA-256 of a secret and its tag, so two
 // identities never share a counter, and no client can tell which share a slot. The
-// secret is drawn at random by the first worker and kept in the shared data, beside
+// secret is drawn at random by the first worker and kept in the shared data with
 // the slots; the namespace (key_prefix and database) is part of it, so that filters
 // with other ones count apart, as in Redis. A slot holds the entries of some identities, each the
 // states of the limits of its rule. A Take reads the slot, decides, and if it
 // was allowed writes the slot back; if another worker wrote it in between, it
 // begins again. Each lost round is another's success, so the counts are exact
-// under any number of workers and nobody waits for a lock. A slot that does not
+// under any number of workers, and no worker waits for a lock. A slot that does not
 // exist is created by naming a version that no value has, so of two workers that
 // create it one begins again. A denied request writes nothing but strikes.
 //
 // The workers' clocks may differ by as long as one took to get here; for one
 // identity time stands still until the clock has passed its last charge. If the
-// clock was set back by a second or more, what was charged in the future counts
-// from now on, and is written so even by a request that is denied.
+// clock was set back by a second or more, charges that lie in the future count
+// from now on, and even a denied request writes them so.
 //
 // Bytes of another format version, or that make no sense, count as an empty slot. A
 // state is used again only by a limit of the same algorithm, window and variant, as
-// under the same key in Redis. A penalty's state is a record beside those of the limits,
-// and its strikes are the one thing that a denied request writes. States of limits that
+// under the same key in Redis. A penalty's state is a record of its own, and its strikes are
+// the only thing that a denied request writes. States of limits that
 // the plan does not have, such as those of the identity's other tiers, stay until they
 // expire.
 //
@@ -46,10 +46,10 @@
 // bytes, so about 350,000 fit, and with 200,000 alive at a time none is evicted.
 //
 //   - When a slot is full, entries that have expired are dropped first. (They are
-//     also dropped at every write, a second after they expired.) Then those go
-//     that give away least: the smallest share of a capacity in use, taken to
-//     recover evenly until the entry expires; of equals the one written earlier.
-//     The entry being written stays.
+//     also dropped at every write, a second after they expired.) Next go the
+//     entries whose loss gives away least: those with the smallest share of a
+//     capacity in use, taken to recover evenly until the entry expires; of equals
+//     the one written earlier. The entry being written stays.
 //   - An evicted identity starts afresh. So each eviction admits at most what the
 //     identity had in use, which is at most its capacity, and Evictions counts
 //     them. However many identities come, none that has used less of its limit
@@ -68,7 +68,6 @@
 //
 // As the failure mode "local" the store starts an outage with what it remembers
 // of the one before, if that has not expired, else with full capacities; Redis'
-// counters go on as they were when it is back. So an identity may be admitted,
-// by each Envoy and in each outage, what its limits allow, on top of what Redis
-// had admitted.
+// counters go on as they were when it is back. So in each outage each Envoy may
+// admit an identity as much as its limits allow, on top of what Redis had admitted.
 package local

@@ -6,11 +6,11 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// An entry is what a slot holds of one identity. On the wire:
+// An entry is one identity's part of a slot. On the wire:
 //
 //	fingerprint  16 bytes, of the tag
 //	written      8 bytes, little endian: when it was last charged
-//	lifetime     7 bytes, likewise: from written until it no longer matters
+//	lifetime     7 bytes, little endian: from written until it no longer matters
 //	consumed     1 byte: the share of its capacity in use when written, of 255
 //	size         uvarint, the bytes that follow
 //	records      one for each limit, see record
@@ -73,9 +73,8 @@ func (e entry) records() []byte {
 	return e[sizeOffset+n:]
 }
 
-// weight is what is presumably left of what the identity consumed, of 255, if
-// it recovers evenly until the entry expires: what it would be given for
-// nothing if the entry were dropped now.
+// weight estimates how much of its consumption the identity has not recovered yet, of 255,
+// if it recovers evenly until the entry expires. To drop the entry gives that much away.
 func (e entry) weight(nowMicros int64) float64 {
 	lifetime := e.lifetime()
 	left := min(e.expiresMicros()-nowMicros, lifetime)

@@ -34,7 +34,7 @@ type rounds struct {
 	slot  []byte // as it was read
 	cas   uint32
 	found bool  // the identity has an entry
-	err   error // why there is no round more
+	err   error // why there is no further round
 }
 
 // begin makes the identity that tag names the one at hand.
@@ -44,11 +44,10 @@ func (s *Store) begin(p *algo.Plan, tag []byte) (r rounds) {
 	return r
 }
 
-// locate makes tag the identity at hand and returns the key of its slot. Slot
-// and fingerprint are different bytes of one SHA-256, so that nobody can make two
-// identities that share a fingerprint; and of a secret, so that nobody can tell
-// which identities share a slot. (A Sum256 here would allocate three times under
-// TinyGo.)
+// locate makes tag the identity at hand and returns the key of its slot. Slot and fingerprint
+// are different bytes of one SHA-256, so no client can make two identities that share a
+// fingerprint. The hash covers a secret, so no client can tell which identities share a slot.
+// (A Sum256 here would allocate three times under TinyGo.)
 func (s *Store) locate(tag []byte) (key string, err error) {
 	if s.secret == nil {
 		if err := s.learnSecret(); err != nil {

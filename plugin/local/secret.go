@@ -38,7 +38,7 @@ func (s *Store) seed() ([]byte, error) {
 		}
 		cas := uint32(casCreate)
 		if err == nil {
-			cas = 0 // garbage, which nobody can use
+			cas = 0 // garbage, which no worker can use
 		} else if !errors.Is(err, ErrNotFound) {
 			return nil, err
 		}

@@ -6,10 +6,9 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// A worker has one entry in the state of a limit on what is in flight, whatever
-// requests it is: how many slots the worker holds. It says so anew with each call, so
-// that nothing is lost for long if the identity was evicted, or a call gave up. The
-// entry of a worker whose VM died ends with its ttl.
+// In the state of a concurrency limit each worker has one entry: how many slots its requests
+// hold. The worker writes it anew with each call, so that nothing is lost for long if the
+// identity was evicted, or a call gave up. If a worker's VM dies, its entry ends with its ttl.
 
 // newHolder draws what a worker's entry is under. There are few workers.
 func newHolder(chance rand.Source) int64 { return 1 + int64(chance.Uint64()>>33) }

@@ -87,8 +87,8 @@ func New(shared SharedData, chance rand.Source, opts Options) *Store {
 	}
 }
 
-// Evictions is how many records this Store has dropped for want of room before
-// they expired. Each let an identity start afresh.
+// Evictions is how many records this Store has dropped before they expired, because it needed
+// their room. Each let an identity start afresh.
 func (s *Store) Evictions() uint64 { return s.evictions }
 
 // Take decides cost for all the limits of p, for the identity that tag names

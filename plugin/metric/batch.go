@@ -45,7 +45,7 @@ type (
 	Histogram int32
 )
 
-// Batch is what one worker has counted since the last Flush.
+// Batch holds one worker's counts since the last Flush.
 type Batch struct {
 	host       Host
 	counters   []counter
@@ -77,10 +77,10 @@ func New(host Host, seed uint64) *Batch {
 	return b
 }
 
-// Void makes a Batch that counts for nobody: nothing in it is ever due.
+// Void makes a Batch that discards all counts: nothing in it is ever due.
 func Void() *Batch { return New(nil, 0) }
 
-// define is the id of a metric of a name; 0 if there is nobody to count for.
+// define returns the id of a metric; 0 in a void Batch.
 func (b *Batch) define(kind Kind, name string) uint32 {
 	if b.host == nil {
 		return 0

@@ -9,7 +9,7 @@ const (
 	RequestHeld Event = iota
 	// TurnExpired: the client of a queued request left, and its place was given back.
 	TurnExpired
-	// IdentityEvicted: the embedded store dropped an identity for want of room.
+	// IdentityEvicted: the embedded store dropped an identity because it needed the room.
 	IdentityEvicted
 	// CheckSent: a script was called in Redis.
 	CheckSent

@@ -15,7 +15,7 @@ type inst struct {
 	from  *syntax.Inst
 }
 
-// op is what an instruction does.
+// op is the kind of an instruction.
 type op uint8
 
 const (

@@ -9,7 +9,7 @@ type literal struct {
 	back []int32
 }
 
-// unitsPerByte is what a byte takes, as each is compared twice at most on average.
+// unitsPerByte is the work for a byte: each is compared twice at most, on average.
 const unitsPerByte = 3
 
 func newLiteral(text string) *literal {

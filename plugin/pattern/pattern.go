@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Pattern is what is looked for. It does not change.
+// Pattern is a compiled pattern. It does not change.
 type Pattern struct {
 	literal *literal // nil: the pattern is a regular expression
 
@@ -42,8 +42,8 @@ func Compile(expression string) (*Pattern, error) {
 	return p, nil
 }
 
-// Result is what is known about a pattern in a value. The smallest of several results
-// is the result for all of them together.
+// Result says whether a value contains a pattern. The smallest of several results is the
+// result for all of them together.
 type Result uint8
 
 // The results.
@@ -85,7 +85,7 @@ func (m *Machine) Match(p *Pattern, value string, units int) (found Result, left
 	return m.sim.run(p, value, units) // a byte beyond ASCII
 }
 
-// place is what the assertions of a pattern can see of a position's neighbour.
+// place is a position's neighbour, as far as the assertions of a pattern can see it.
 type place uint8
 
 const (

@@ -14,7 +14,7 @@ type simulation struct {
 	visits  int // of instructions and threads
 }
 
-// unitsPerVisit is what a visit takes beside a step of an automaton.
+// unitsPerVisit is the work for a visit, in steps of an automaton.
 const unitsPerVisit = 4
 
 // run looks for p in a value from its beginning.

@@ -106,7 +106,7 @@ func (s *Set) compileOptional(c *config.Amount) (*amount, error) {
 	return &a, err
 }
 
-// costsOf is what the request takes of each limit: its own cost, or the rule's.
+// costsOf is the request's cost for each limit: the limit's own, or the rule's.
 func (m *Matcher) costsOf(l *LimitSet, rule int64) []int64 {
 	begin := len(m.costs)
 	for _, own := range l.costs {

@@ -99,7 +99,7 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	return l, s.compileAmounts(l)
 }
 
-// termsOf is what a rule has beside its limits.
+// termsOf returns a rule's terms: overrides and penalty.
 func termsOf(c *config.Rule) algo.Terms {
 	terms := algo.Terms{Overrides: c.Overrides}
 	if p := c.Penalty; p != nil {

@@ -56,8 +56,7 @@
 // # How much is read
 //
 // The rules of a request share units of work, some for patterns and some for all else.
-// A value that would take more units than are left is not read, unless it is short: it
-// is unknown. A match that depends on it is unknown as well (Kleene's logic, so that
+// A value that would take more units than are left counts as unknown, unless it is short. A match that depends on it is unknown as well (Kleene's logic, so that
 // "not" keeps it unknown), and then a rule applies and an exempt rule does not. In a
 // key it is written %long, which cannot be a value.
 // See docs/decisions/0012-bounded-matching.md.

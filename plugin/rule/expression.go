@@ -13,7 +13,7 @@ import (
 // Expressions makes expressions ready to be evaluated: Envoy does it for package
 // main. They are CEL (https://github.com/google/cel-spec) over Envoy's attributes.
 type Expressions interface {
-	// Create compiles a text. The token is what Request.Evaluate takes.
+	// Create compiles a text. Request.Evaluate takes the token.
 	Create(text string) (token uint32, err error)
 }
 

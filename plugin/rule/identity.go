@@ -13,8 +13,8 @@ const (
 	hashDigits       = 40 // of the digest of a hashed component
 )
 
-// longMark stands for what is too long to be looked at. No value is written like
-// this, because it does not begin with an escape.
+// longMark stands for a value that is too long to be read. No value is written like this,
+// because % begins an escape.
 const longMark = "%long"
 
 // part is a component as keys hold it, which is written at most once a request.

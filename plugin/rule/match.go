@@ -31,7 +31,7 @@ type condition struct {
 	pattern *pattern.Pattern // Contains and Regex only
 }
 
-// subject is what a condition compares.
+// subject is the part of a request that a condition compares.
 type subject uint8
 
 const (

@@ -7,8 +7,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// Request is what rules read of a request: a thin view over the host. What it
-// returns need be valid only until Apply returns.
+// Request is the rules' view of a request, a thin layer over the host. Its results need be
+// valid only until Apply returns.
 type Request interface {
 	// Header is the first value of a header, and whether there is one. Names are
 	// in lower case; ":path", ":method" and ":authority" are headers too.
@@ -29,12 +29,12 @@ type Matcher struct {
 	set          *Set
 	req          Request
 	units        int // of work that the request may still take
-	patternUnits int // likewise, by patterns
+	patternUnits int // of work that patterns may still take
 
 	headers    []reading // parallel to set.headers
 	properties []reading // parallel to set.attributes
 	values     []reading // parallel to set.expressions
-	absences   []absence // likewise, over all requests
+	absences   []absence // parallel to set.expressions; over all requests
 	missing    *Attribute
 	path, host reading
 	method     reading
@@ -64,7 +64,7 @@ type reading struct {
 	state state
 }
 
-// state is what is known of a reading.
+// state says how far a reading has come.
 type state uint8
 
 const (

@@ -16,7 +16,7 @@ type Set struct {
 	LimitSets []*LimitSet
 
 	headers     []string                    // that some rule reads; a slot is an index
-	cookieSlot  int                         // of the header cookie; -1: nobody reads it
+	cookieSlot  int                         // of the header cookie; -1: no rule reads it
 	attributes  []*Attribute                // that some rule reads
 	addressSlot int                         // of the client address, if a match reads it
 	components  []component                 // of keys, each once
@@ -28,20 +28,20 @@ type Set struct {
 	compiled []compiled // parallel to Rules
 }
 
-// Rule is what is known of a rule without a request.
+// Rule is a compiled rule: everything that does not depend on the request.
 type Rule struct {
 	Name  string
 	Index int // in Set.Rules
 	Mode  config.Mode
-	// Failure is what happens to its checks that Redis has not decided.
+	// Failure decides its checks if Redis does not.
 	Failure config.FailureMode
 	Exempt  bool
 	Texts   answer.Texts // what access logs say
-	Terms   algo.Terms   // what it has beside its limits
+	Terms   algo.Terms   // overrides and penalty
 	Settle  *Settle      // nil: a charge stands
 }
 
-// HasTerms reports whether the rule has anything beside its limits.
+// HasTerms reports whether the rule has overrides or a penalty.
 func (r *Rule) HasTerms() bool { return r.Terms.Overrides || r.Terms.Penalty != nil }
 
 // LimitSet is one list of limits, which are decided together. The slices are
@@ -54,8 +54,8 @@ type LimitSet struct {
 	KeySuffixes []string // ":gcra:1s"
 	Labels      []answer.Label
 	// Calendars are the windows of the limits that have a calendar's, nil for others;
-	// nil if no limit does. Such limits have Sizes with every request, whose Bounds
-	// whoever asks a store fills in.
+	// nil if no limit does. Such limits have Sizes with every request; the layer that asks
+	// a store fills in their Bounds.
 	Calendars []*calendar.Windows
 
 	sizes []size    // where units and bursts come from
@@ -63,7 +63,7 @@ type LimitSet struct {
 	sized bool      // whether any size comes with the request
 }
 
-// HasSlots reports whether a limit is one on what is in flight.
+// HasSlots reports whether one of the limits is a concurrency limit.
 func (l *LimitSet) HasSlots() bool {
 	_, ok := l.Plan.Slots()
 	return ok
@@ -83,8 +83,8 @@ type Applied struct {
 	Tag []byte
 	// Cost is the rule's, 0 to algo.MaxCost.
 	Cost int64
-	// Costs are what the request takes of each limit, likewise; Sizes what it brings
-	// of each limit's size, nil if none. They are valid as long as Tag.
+	// Costs are the units that the request takes of each limit, and Sizes the sizes that it
+	// brings, nil if none. Both are valid as long as Tag.
 	Costs []int64
 	Sizes []algo.Size
 }

@@ -15,9 +15,9 @@ const maxDoubleWhole = 1 << 53
 // appendScalar appends the text of a boolean or a whole number in the form in
 // which Envoy's proxy_get_property passes it (serializeValue in
 // source/extensions/common/wasm/context.cc): one byte, or 64 bits little endian
-// that are an integer or a double. It reports whether value can be one. Where the bytes of
-// a double could be text they are: "ORDER09C" is 7090004325323343, too. An integer has a
-// byte that no text has.
+// that are an integer or a double. It reports whether value can be one. Bytes that could be
+// either text or a double count as text: "ORDER09C" is also 7090004325323343. An integer
+// has a byte that no text has.
 func appendScalar(dst []byte, value string) ([]byte, bool) {
 	switch len(value) {
 	case 1:

@@ -25,8 +25,8 @@ type Settle struct {
 // token is that of a compiled expression.
 type token uint32
 
-// Response is what Settle reads of a response: a thin view over the host. What it
-// returns need be valid only until the next call.
+// Response is Settle's view of a response, a thin layer over the host. Its results need be
+// valid only until the next call.
 type Response interface {
 	// Header is the first value of a header, and whether there is one. Names are in
 	// lower case.
@@ -40,17 +40,17 @@ type Response interface {
 	Evaluate(token uint32) ([]byte, bool)
 }
 
-// Heard is what a response's headers have said. The zero Heard stands for a response that
-// never came.
+// Heard holds the result of reading a response's headers. The zero Heard stands for a
+// response that never came.
 type Heard struct {
 	responded bool
 	kept      bool  // the status keeps the charge
 	value     int64 // of the header that is the true cost; Missing for none
 }
 
-// Worth is what a request was worth in the end.
+// Worth is the true cost of a request, known once its response is.
 type Worth struct {
-	// Cost is the true cost, or Missing: it is what was charged.
+	// Cost is the true cost, or Missing: then the charge stands.
 	Cost int64
 	// All says that Cost is that of each limit, and not only of those that take the
 	// rule's cost.
@@ -84,8 +84,7 @@ func (s *Set) compileSettle(c *config.Settle) (settle *Settle, err error) {
 // eitherText is an expression that has the value of a bool, and none of anything else.
 func eitherText(expr string) string { return "{true: true, false: false}[" + expr + "\n]" }
 
-// responseToken compiles a text that is evaluated on a response: nobody remembers its
-// value.
+// responseToken compiles a text that is evaluated on a response. Its value is not cached.
 func (s *Set) responseToken(text string) (*token, error) {
 	slot, err := s.textSlot(text)
 	if err != nil {
@@ -144,7 +143,7 @@ func (s *Settle) Worth(h Heard, resp Response) Worth {
 	return s.missing(false)
 }
 
-// missing is what holds where a value is missing.
+// missing is the worth of a request if a value is missing.
 func (s *Settle) missing(all bool) Worth {
 	if s.release {
 		return Worth{Cost: 0, All: all}

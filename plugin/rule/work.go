@@ -11,10 +11,9 @@ package rule
 // not read yet counts as too long. Protects the worker: 2 ms a request.
 const requestUnits = 150_000
 
-// shortUnits is what is always affordable: a value of some 256 bytes. It takes no more
-// than an ordinary request does; and were it not looked at once the units are gone, a
-// client could leave its identity, such as its address, by a long value of something
-// else.
+// shortUnits are always affordable: enough for a value of some 256 bytes, about as much work as
+// an ordinary request. Otherwise a client could use up the units with one long value, and
+// so escape an identity such as its address.
 //
 // Bound: units of work that are always there. Beyond it, the request's units must do. Protects
 // clients from losing a limit to a long value.

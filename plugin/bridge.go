@@ -56,8 +56,8 @@ func wholeMessage(header []byte, size int) bool {
 	return len(header) == grpcHeaderLen && header[0] == 0 && statedLen(header) == uint32(size-grpcHeaderLen)
 }
 
-// strip moves what is no header from piece to scratch. It reports false if a message is
-// compressed.
+// strip moves everything but message headers from piece to scratch. It reports false if a
+// message is compressed.
 func (b *bridge) strip(piece []byte) bool {
 	b.scratch = b.scratch[:0]
 	for {

@@ -44,7 +44,7 @@ func (l *limiter) TickWithin(micros, nowMicros int64) {
 // Warn implements decide.Host.
 func (l *limiter) Warn(line string) { l.host.logLine(logWarn, line) }
 
-// recorder counts what happens, and follows whom it happens to.
+// recorder counts events, and follows the identities that are rejected most.
 type recorder struct {
 	*metrics
 	offenders *topOffenders

@@ -2,7 +2,7 @@ package main
 
 import "github.com/sluiceproxy/sluice/plugin/decide"
 
-// What comes to a limiter beside requests: bytes from Redis, the end of a stream, ticks, and
+// The events of a limiter other than requests: bytes from Redis, the end of a stream, ticks, and
 // its own end.
 
 // received takes bytes from Redis. Most of them let paused requests go on: decide/events.go.
@@ -75,7 +75,7 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 	return sooner(l.worker.NextMicros(nowMicros), l.ownNextMicros(nowMicros))
 }
 
-// ownNextMicros is how long until something beside the requests does.
+// ownNextMicros is how long until something other than a request does.
 func (l *limiter) ownNextMicros(nowMicros int64) int64 {
 	next := sooner(l.metrics.nextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
 	if l.stream != nil {
@@ -87,7 +87,7 @@ func (l *limiter) ownNextMicros(nowMicros int64) int64 {
 	return next
 }
 
-// sources is what the metrics look at.
+// sources returns the parts that the metrics read.
 func (l *limiter) sources() sources {
 	return sources{worker: l.worker, embedded: l.embedded, conn: l.conn}
 }

@@ -4,12 +4,12 @@ package main
 
 // What Envoy calls
 // (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.0/README.md#functions-implemented-in-the-wasm-module).
-// The SDK has these functions, too, but looks a stream up in Go maps for each of them, and needs
-// proxy_on_delete, which costs a request another callback. Its types are used, by which the tests
-// drive the plugin as ordinary Go.
+// The SDK has these functions too, but looks a stream up in Go maps in each of them, and needs
+// proxy_on_delete, which costs a request another callback. The plugin uses the SDK's types,
+// through which the tests drive it as ordinary Go.
 //
-// The callbacks for metadata are not exported: Envoy calls them inside proxy_grpc_stream, and when two streams fail within one callback,
-// that has been seen to hang its worker.
+// The callbacks for metadata are not exported. Envoy calls them inside proxy_grpc_stream, and when
+// two streams failed within one callback, its worker was seen to hang.
 
 // thisVM is the plugin in this VM: one worker of one Envoy.
 var thisVM = newVM(envoyHost())
@@ -22,7 +22,7 @@ var (
 	live streams
 )
 
-// pluginOf is the configuration of a context, nil if there is none.
+// pluginOf returns the configuration of a context, or nil.
 func pluginOf(contextID uint32) *plugin {
 	if recent == nil || recent.id != contextID {
 		p := plugins[contextID]

@@ -27,7 +27,7 @@ func appendHeaders(dst []byte, headers [][2]string) []byte {
 	return dst
 }
 
-// putNumber writes a number, and returns what is behind it.
+// putNumber writes a number, and returns the rest of dst.
 //
 //go:inline
 func putNumber(dst []byte, n int) []byte {
@@ -35,7 +35,7 @@ func putNumber(dst []byte, n int) []byte {
 	return dst[4:]
 }
 
-// putString writes a string and the NUL after it, and returns what is behind them.
+// putString writes a string and the NUL after it, and returns the rest of dst.
 //
 //go:inline
 func putString(dst []byte, s string) []byte {
@@ -70,7 +70,7 @@ func appendCookies(dst, headers []byte) ([]byte, bool) {
 	return dst, found
 }
 
-// readNumber reads a number of a serialised header map: 0 if there is none.
+// readNumber reads a number of a serialised header map: 0 at its end.
 func readNumber(b []byte) (n uint32, rest []byte) {
 	if len(b) < 4 {
 		return 0, nil

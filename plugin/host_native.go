@@ -43,8 +43,7 @@ type envoy interface {
 	recordMetric(id uint32, value uint64)
 }
 
-// host is what a test has put in Envoy's place: host_tinygo.go's twin for ordinary
-// Go.
+// host is the Envoy that a test provides: host_tinygo.go's twin for ordinary Go.
 type host struct{ envoy }
 
 // running is for host_tinygo.go alone: here each call names its context.

@@ -36,8 +36,7 @@ const (
 
 func pointer(s string) (*byte, uint32) { return unsafe.StringData(s), uint32(len(s)) }
 
-// result is what the last call returned: memory of its own, which the host
-// allocated in the guest.
+// result returns the result of the last call, in memory that the host allocated in the guest.
 //
 //go:inline
 func result(status uint32) ([]byte, bool) {
@@ -177,7 +176,7 @@ func (host) setProperty(contextID uint32, path, value string) {
 	proxySetProperty(p, n, v, m)
 }
 
-// foreign calls a function that Envoy has beside the ABI. It acts on a context.
+// foreign calls a function that Envoy has in addition to the ABI. It acts on a context.
 func (host) foreign(contextID uint32, name string, arguments []byte) ([]byte, bool) {
 	enter(contextID)
 	p, n := pointer(name)
@@ -236,7 +235,7 @@ func (host) environment(name string) (value string, ok bool) {
 	if environSizesGet(&resultCount, &resultLen) != statusOK || resultCount == 0 {
 		return "", false
 	}
-	variables := make([]byte, resultCount*pointerSize) // where in text each begins, which nobody reads
+	variables := make([]byte, resultCount*pointerSize) // where in text each begins; unused
 	text := make([]byte, resultLen)
 	if environGet(unsafe.SliceData(variables), unsafe.SliceData(text)) != statusOK {
 		return "", false

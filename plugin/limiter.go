@@ -43,7 +43,7 @@ type limiter struct {
 	rejectedState bool // rejections are told in filter state
 }
 
-// common is what the configurations in one VM have in common.
+// common is shared by the configurations in one VM.
 type common struct {
 	host    host
 	metrics *metricIDs

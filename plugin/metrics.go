@@ -14,8 +14,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// metrics is what a limiter counts. docs/observability.md says what each metric
-// means; envoy.yaml turns the elements "rule.<name>" and the like into labels.
+// metrics counts for a limiter. docs/observability.md says what each metric means; envoy.yaml
+// turns elements such as "rule.<name>" into labels.
 type metrics struct {
 	batch *metric.Batch
 	ids   *metricIDs
@@ -213,8 +213,8 @@ func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 	}
 }
 
-// nearLimit reports whether more than 80 % of a limit is used: the threshold at
-// which Envoy's rate limit service counts near_limit, too.
+// nearLimit reports whether more than 80 % of a limit is used, the threshold at which Envoy's
+// rate limit service also counts near_limit.
 func nearLimit(d *algo.Decision, capacity int64) bool { return d.Remaining*5 < capacity }
 
 // OverrideIgnored implements decide.Recorder.

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// sources is what keeps count of itself.
+// sources has the parts that keep counts of their own.
 type sources struct {
 	worker   *decide.Worker
 	embedded *local.Store // nil: only Redis decides
@@ -45,8 +45,8 @@ func (m *metrics) observe(from sources) {
 	}
 }
 
-// observeRedis counts and sets what a connection keeps count of. Envoy's main thread has
-// one, too, of which no request asks anything.
+// observeRedis takes over the counts of a connection. The connection of Envoy's main thread,
+// which no request uses, has none.
 func (m *metrics) observeRedis(conn *redis.Conn) {
 	counts := conn.Counts()
 	if !counts.Used {
@@ -97,7 +97,8 @@ func (m *metrics) vitals(cluster string, told redis.Vitals, evicted int64) {
 	m.show(&m.redisKeys, metric.RedisKeys(cluster), told.Keys)
 }
 
-// show shows a number that Redis may not tell: there is no gauge before it has.
+// show sets the gauge of a number that Redis may not tell. It defines the gauge with the first
+// number.
 func (m *metrics) show(g *metric.Gauge, name string, value int64) {
 	if value == redis.Unknown {
 		return

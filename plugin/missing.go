@@ -17,7 +17,7 @@ const maxNotices = 1000
 // saidPrefix begins the keys of shared data that tell workers what another has said.
 const saidPrefix = "said:"
 
-// notices is what an Envoy says once, whichever of its workers and configurations says it.
+// notices has the lines that an Envoy logs once, over all its workers and configurations.
 type notices struct {
 	host host
 	said map[string]bool
@@ -67,7 +67,7 @@ func (n *notices) sayOnce(level logLevel, text string) {
 	if _, _, err := shared.Get(saidPrefix + text); err == nil {
 		return
 	}
-	_ = shared.Set(saidPrefix+text, []byte{1}, 0) // if it fails, another worker says it, too
+	_ = shared.Set(saidPrefix+text, []byte{1}, 0) // if it fails, another worker logs the line again
 	n.host.logLine(level, text)
 }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/offenders"
 )
 
-// topOffenders follows who is rejected most, and reports it at intervals in which
-// anybody was. A nil *topOffenders follows nobody.
+// topOffenders follows the identities that are rejected most, and reports them after each
+// interval with a rejection. A nil *topOffenders follows none.
 type topOffenders struct {
 	host           host
 	sketch         *offenders.Sketch
 	intervalMicros int64
-	sinceMicros    int64 // when the interval began; 0 while nobody is followed
+	sinceMicros    int64 // when the interval began; 0 before a rejection
 	shown          bool  // the gauges are not zero
 	line           []byte
 }

@@ -47,7 +47,7 @@ type plugin struct {
 	vm       *vm
 	id       uint32
 	limiter  *limiter     // nil: the bridge
-	requests *requestPool // nil: likewise
+	requests *requestPool // nil: as limiter
 }
 
 // OnPluginStart reads the configuration. A mistake makes Envoy refuse it and

@@ -64,8 +64,8 @@ func (s *stream) OpenStream() error {
 	return nil
 }
 
-// internalFailure is the status of a call that ends the stream at once: Envoy's answer where there
-// is no such cluster, and where none of its endpoints may be used. It does not tell the two apart.
+// internalFailure is the status of a call whose stream ends at once. Envoy returns it both for an
+// unknown cluster and for one without a usable endpoint.
 const internalFailure = 10
 
 // whyNot says why a stream could not be opened.

@@ -48,7 +48,7 @@ func (s *streams) find(id uint32) int {
 	return i
 }
 
-// get is the stream of an id; a free place if there is none.
+// get returns the stream of an id, or a free place.
 func (s *streams) get(id uint32) place {
 	if len(s.places) == 0 {
 		return place{}
@@ -56,7 +56,7 @@ func (s *streams) get(id uint32) place {
 	return s.places[s.find(id)]
 }
 
-// put adds a stream, which is no free place.
+// put adds a stream, which must not be a free place.
 func (s *streams) put(added place) {
 	if 2*(s.used+1) > len(s.places) {
 		s.grow()

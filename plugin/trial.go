@@ -10,13 +10,12 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/sha256"
 )
 
-// Each worker tries Redis once (plugin/redis, trial.go). Envoy runs the plugin in
-// its main thread as well, where it never sees a request, and from where an
-// internal listener cannot be reached: no line may come from there that says so.
-// The plugin is not told where it runs. But with a configuration from a file,
-// Envoy first makes a VM to see whether the configuration is right, then that of
-// the main thread, and then those of the workers. With one from a control plane
-// the order is not sure: so whoever fails asks the others before it says so.
+// Each worker tries Redis once (plugin/redis, trial.go). Envoy also runs the plugin in its main
+// thread, which sees no request and cannot reach an internal listener, so the main thread must
+// not warn. Envoy does not tell the plugin where it runs. With a configuration from a file,
+// it first makes a VM to see whether the configuration is right, then that of the main
+// thread, and then those of the workers. With one from a control plane the order may differ,
+// so a VM whose trial fails asks the others before it warns.
 
 // mainThread is the number of the main thread's VM, counted from 1.
 const mainThread = 2
@@ -27,14 +26,14 @@ const mainThread = 2
 // back. Protects memory over many configurations.
 const maxTrials = 16
 
-// trials is what a VM knows of trials.
+// trials is the state of the trials in one VM.
 type trials struct {
 	host   host
 	tried  []attempt // what this VM has tried, or need not
 	number int       // of this VM; 0: not known yet
 }
 
-// attempt is what a trial depends on.
+// attempt has the settings that a trial depends on.
 type attempt struct {
 	redis     config.Redis
 	overrides bool
@@ -73,10 +72,10 @@ func (t *trials) countVM() int {
 			return int(n)
 		}
 	}
-	return mainThread + 1 // a worker, as the main thread has no others beside it
+	return mainThread + 1 // a worker, as the main thread has one VM
 }
 
-// trial is what becomes of a worker's trial.
+// trial is the trial of one worker.
 type trial struct {
 	host       host
 	key        string // of the shared data: set if any worker could use this Redis

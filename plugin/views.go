@@ -75,8 +75,8 @@ func (v *responseView) Status() int64 {
 	return v.status
 }
 
-// limits is what the upstream says of limits of its own, if it rejected the request by
-// one: its 429 is about those. names are the headers that it may say it with.
+// limits returns the upstream's own limit headers if it rejected the request: its 429 is about
+// those. names are the headers to look for.
 func (v *responseView) limits(names []string) (u answer.Upstream) {
 	if !v.hasAny(names) || v.Status() != 429 {
 		return u
@@ -133,8 +133,8 @@ const unanswered = 1<<1 | // NoHealthyUpstream
 	1<<27 | // DropOverLoad
 	1<<29 // UnconditionalDropOverload
 
-// Unanswered implements rule.Response. An upstream's answer may have such a flag, too:
-// that of a retry that was not made for overload.
+// Unanswered implements rule.Response. An upstream's answer may also have such a flag: that of a
+// retry that Envoy did not make because of overload.
 func (v *responseView) Unanswered() bool {
 	flags, _ := v.host.property(v.id, "response\x00flags")
 	if len(flags) != 8 || binary.LittleEndian.Uint64(flags)&unanswered == 0 {

@@ -7,9 +7,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// vitals is what the workers of one Envoy know together of how a Redis is. It stands in
-// shared data, so that one of them asks at a time, each eviction is counted once and each
-// warning said once, whichever worker hears of it.
+// vitals is the workers' shared knowledge of a Redis' health. They keep it in shared data, so that
+// one of them asks at a time, each eviction counts once, and each warning is logged once.
 type vitals struct {
 	host    host
 	cluster string
@@ -33,8 +32,8 @@ type vitalsRecord struct {
 // Protects the log.
 const warnAgainMicros = 3_600_000_000
 
-// newVitals makes sure that there is a record: Envoy lets one worker alone change what is
-// there, but not make what is not.
+// newVitals makes sure that the record exists: Envoy's compare-and-swap covers changes of a
+// record, but not its creation.
 func newVitals(h host, cluster string, m *metrics) *vitals {
 	v := &vitals{host: h, cluster: cluster, key: "sluice.vitals." + cluster, metrics: m}
 	if _, _, ok := v.load(); !ok {
@@ -96,7 +95,7 @@ func (v *vitals) examined(told redis.Vitals, nowMicros int64) {
 	}
 }
 
-// vitalsNews is what a reading has brought.
+// vitalsNews says how a reading differs from the one before.
 type vitalsNews struct {
 	evicted       int64 // keys since the last reading
 	withinMicros  int64 // how long ago that was

@@ -1,6 +1,6 @@
 package redisresp
 
-// Outcome is what the bytes at hand turned out to be.
+// Outcome says whether bytes are a reply.
 type Outcome byte
 
 const (

@@ -72,9 +72,8 @@ func (c *cursor) next(buf []byte, l *Limits) (element, Outcome, error) {
 	return el, Complete, nil
 }
 
-// integer reads an integer in one pass if there is nothing unusual about it: it is whole
-// and has few digits. Nearly all that scripts reply are such. It reports whether it has
-// stepped behind it; otherwise the careful way finds out what is the matter.
+// integer reads an integer in one pass if it is usual: complete, and of few digits, as nearly all
+// integers of scripts are. It reports whether it has; if not, the slow path reads it.
 func (c *cursor) integer(buf []byte, l *Limits, el *element) bool {
 	i := el.start
 	negative := i < len(buf) && buf[i] == '-'
@@ -169,7 +168,7 @@ func parseInteger(b []byte) (int64, error) {
 	}
 	n, err := parseDecimal(b, limit)
 	if negative {
-		return -int64(n), err // right for the smallest int64, too
+		return -int64(n), err // also right for the smallest int64
 	}
 	return int64(n), err
 }

@@ -42,7 +42,7 @@ type Block struct {
 	LeftMicros int64
 }
 
-// Entry is what is remembered about one identity under one list of limits.
+// Entry is the memory of one identity under one list of limits.
 type Entry struct {
 	limits      []remembered // of all limits of the list, none of them charged
 	block       Block        // in place of limits
@@ -61,17 +61,17 @@ type remembered struct {
 	size     size
 }
 
-// size is what tells limits of one list apart, beside when their windows begin.
+// size distinguishes limits of one list, apart from when their windows begin.
 type size struct{ units, burst int64 }
 
-// Asked is what a request asks: a cost of each limit.
+// Asked is a request's demand: a cost of each limit.
 type Asked struct {
 	Limits []algo.Limit
 	Sizes  []algo.Size // that the limits have for it; nil: as configured
 	Costs  []int64
 }
 
-// size is what a limit is for the request.
+// size is a limit's size for the request.
 func (a *Asked) size(i int) size {
 	if a.Sizes != nil {
 		return size{a.Sizes[i].Units, a.Sizes[i].Burst}
@@ -89,10 +89,10 @@ func New(size int, seed uint64) *Cache { return &Cache{*lru.New[Entry](size, see
 // Clear forgets everything: what was remembered may not hold any more.
 func (c *Cache) Clear() { c.table.Clear() }
 
-// Find is what is remembered of a tag under a list of limits, nil if nothing is.
+// Find returns the entry of a tag under a list of limits, or nil.
 func (c *Cache) Find(list int, tag []byte) *Entry { return c.table.Get(list, tag) }
 
-// Block is what blocks the identity, if anything is known to.
+// Block returns the block of the identity, if it still lasts.
 func (e *Entry) Block(nowMicros int64) (b Block, lasts bool) {
 	b = e.block
 	if nowMicros >= e.untilMicros || !b.By.Blocks() {
@@ -115,8 +115,8 @@ func (c *Cache) RememberBlock(list int, tag []byte, b Block, nowMicros, storeMic
 	e.untilMicros = nowMicros + holdMicros
 }
 
-// Ruling is what the entry says of a request, as the store would: a block, or what each
-// of the limits says. known is false if Redis has to be asked.
+// Ruling answers a request as the store would: by a block, or by each limit's decision.
+// known is false if Redis has to be asked.
 func (e *Entry) Ruling(asked Asked, nowMicros int64, out []algo.Decision) (r algo.Ruling, known bool) {
 	r.AtMicros = e.StoreMicros + nowMicros - e.AtMicros
 	if block, lasts := e.Block(nowMicros); lasts {
@@ -128,9 +128,9 @@ func (e *Entry) Ruling(asked Asked, nowMicros int64, out []algo.Decision) (r alg
 	return r, known
 }
 
-// Decide fills in what each of the limits says of a request, as far as that follows
-// from what is remembered: the waits have become shorter by the entry's age. known
-// is false if Redis has to be asked. Limits of another size are other limits.
+// Decide fills in each limit's decision about a request, as far as it follows from the entry:
+// the waits have become shorter by the entry's age. known is false if Redis has to be asked.
+// Limits of another size are other limits.
 func (e *Entry) Decide(asked Asked, nowMicros int64, out []algo.Decision) (rejects, known bool) {
 	if nowMicros >= e.untilMicros || e.block.By.Blocks() || !e.sameSizes(&asked) {
 		return false, false
@@ -144,7 +144,7 @@ func (e *Entry) Decide(asked Asked, nowMicros int64, out []algo.Decision) (rejec
 	return e.rejects, true
 }
 
-// decide is what one limit says of its cost.
+// decide is one limit's decision.
 func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known bool) {
 	was, cost := &e.limits[i], asked.Costs[i]
 	d = was.decision
@@ -214,7 +214,7 @@ func longestWait(decisions []algo.Decision) (micros int64, rejects bool) {
 	return micros, rejects
 }
 
-// Forget drops what is remembered of a tag: its state was given something back.
+// Forget drops the entry of a tag whose state was given something back.
 func (c *Cache) Forget(list int, tag []byte) {
 	if e := c.Find(list, tag); e != nil {
 		e.untilMicros = 0

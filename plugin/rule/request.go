@@ -34,7 +34,7 @@ type Matcher struct {
 	headers    []reading // parallel to set.headers
 	properties []reading // parallel to set.attributes
 	values     []reading // parallel to set.expressions
-	absences   []absence // parallel to set.expressions; over all requests
+	absences   []absence // parallel to set.attributes, over all requests
 	missing    *Attribute
 	path, host reading
 	method     reading

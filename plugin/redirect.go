@@ -26,7 +26,7 @@ func newRedirects(h host, pluginID uint32) *redirects {
 // declaration is an envoy.source.extensions.common.wasm.DeclarePropertyArguments
 // message: {name, type: String, span: DownstreamRequest}.
 func declaration(name string) []byte {
-	return append(appendField(nil, name), 3<<3, 1, 5<<3, 1)
+	return append(appendField(nil, 1, name), 3<<3, 1, 5<<3, 1)
 }
 
 // follows reports whether another pass follows a request that passed, and whose stream

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -43,12 +44,35 @@ func newStream(h host, id uint32, cfg *config.Redis, m *metrics) *stream {
 	}
 }
 
-// grpcService is a GrpcService message that names a cluster:
-// {envoy_grpc: {cluster_name: cluster}}. A bare name works too, unless it happens
-// to be a valid message.
+// grpcService is a GrpcService message that names a cluster and the :authority of the stream:
+// {envoy_grpc: {cluster_name: cluster, authority: host}}. Without an authority Envoy takes the
+// cluster's name for it.
 func grpcService(cluster string) []byte {
-	inner := appendField(nil, cluster)
-	return appendField(nil, string(inner))
+	inner := appendField(nil, 1, cluster)
+	inner = appendField(inner, 2, authority(cluster))
+	return appendField(nil, 1, string(inner))
+}
+
+// authority is a host that a peer accepts, made of a cluster's name: Istio's names have "|", as in
+// "outbound|9000||relay.redis.svc.cluster.local", and Envoy Gateway's have "/". An HTTP/2 peer
+// resets a stream with such an :authority.
+// https://datatracker.ietf.org/doc/html/rfc3986#section-3.2.2
+func authority(cluster string) string {
+	host := []byte(cluster[strings.LastIndexByte(cluster, '|')+1:])
+	for i, c := range host {
+		if !ofHost(c) {
+			host[i] = '-'
+		}
+	}
+	return string(host)
+}
+
+func ofHost(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return c == '.' || c == '-' || c == '_'
 }
 
 // OpenStream implements redis.Host.

@@ -56,8 +56,12 @@ func longerOfBucket(l *Limit, units, retryAfterMicros int64) (micros int64, know
 // power-of-two fraction has a finite decimal expansion, which reads back as the
 // same double.
 var bucketArgs = [...]argument{
-	{name: "interval", append: func(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.interval) }},
-	{name: "tolerance", append: func(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.tolerance) }},
+	{name: "interval", append: func(dst []byte, l *limiter) []byte {
+		return l.bucket.appendTicks(dst, l.bucket.interval)
+	}},
+	{name: "tolerance", append: func(dst []byte, l *limiter) []byte {
+		return l.bucket.appendTicks(dst, l.bucket.tolerance)
+	}},
 	{name: "patience", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.maxDelay) }},
 }
 

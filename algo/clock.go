@@ -12,5 +12,6 @@ func OnClock(source string) (string, error) {
 	if strings.Count(source, clockLine) != 1 {
 		return "", errors.New("the script does not read the clock once")
 	}
-	return strings.Replace(source, clockLine, "local time = {table.remove(ARGV, #ARGV - 2), table.remove(ARGV, #ARGV - 1)}\n", 1), nil
+	return strings.Replace(source, clockLine,
+		"local time = {table.remove(ARGV, #ARGV - 2), table.remove(ARGV, #ARGV - 1)}\n", 1), nil
 }

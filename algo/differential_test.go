@@ -259,7 +259,8 @@ func (s *sequence) settleOne() charge {
 		if !s.oneIn(2) {
 			c.costs[i] = s.difference(c.costs[i], s.Limits()[i].Capacity())
 		}
-		if l := s.Limits()[i]; l.Algorithm != Concurrency && (c.costs[i] > 0 || c.costs[i] < 0 && !l.Queue) { // what the script does to the keys it looks at
+		// what the script does to the keys it looks at
+		if l := s.Limits()[i]; l.Algorithm != Concurrency && (c.costs[i] > 0 || c.costs[i] < 0 && !l.Queue) {
 			s.states[i], _ = s.limiters[i].rebase(s.states[i], s.nowMicros)
 		}
 	}

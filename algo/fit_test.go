@@ -14,8 +14,14 @@ func TestFit(t *testing.T) {
 		{name: "no burst", limit: Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6}, want: 0},
 		{name: "no units", limit: Limit{Algorithm: GCRA, WindowMicros: MaxWindowMicros, Burst: MaxUnits}, want: MaxUnits},
 		{name: "another algorithm", limit: Limit{Algorithm: FixedWindow, Units: 1, WindowMicros: MaxWindowMicros}, want: 0},
-		{name: "does not fit", limit: Limit{Algorithm: TokenBucket, Units: 1, WindowMicros: day, Burst: MaxUnits}, want: int64(MaxRestoreMicros) / day},
-		{name: "the longest window", limit: Limit{Algorithm: GCRA, Units: 1, WindowMicros: MaxWindowMicros, Burst: MaxUnits}, want: int64(MaxRestoreMicros) / MaxWindowMicros},
+		{
+			name: "does not fit", limit: Limit{Algorithm: TokenBucket, Units: 1, WindowMicros: day, Burst: MaxUnits},
+			want: int64(MaxRestoreMicros) / day,
+		},
+		{
+			name: "the longest window", limit: Limit{Algorithm: GCRA, Units: 1, WindowMicros: MaxWindowMicros, Burst: MaxUnits},
+			want: int64(MaxRestoreMicros) / MaxWindowMicros,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -22,8 +22,10 @@ var foreignKeys = map[string]func(c redis.Cmdable, key string) error{
 	},
 	"empty string": func(c redis.Cmdable, key string) error { return c.Set(ctx, key, "", 0).Err() },
 	"text":         func(c redis.Cmdable, key string) error { return c.Set(ctx, key, "no state", 0).Err() },
-	"long string":  func(c redis.Cmdable, key string) error { return c.Set(ctx, key, strings.Repeat("x", 1<<20), 0).Err() },
-	"long number":  func(c redis.Cmdable, key string) error { return c.Set(ctx, key, strings.Repeat("1", 1<<10), 0).Err() },
+	"long string": func(c redis.Cmdable, key string) error {
+		return c.Set(ctx, key, strings.Repeat("x", 1<<20), 0).Err()
+	},
+	"long number": func(c redis.Cmdable, key string) error { return c.Set(ctx, key, strings.Repeat("1", 1<<10), 0).Err() },
 }
 
 // TestForeignKeys: a key of another type, or of a length that no state has, is no key for

@@ -110,7 +110,13 @@ func TestShortForms(t *testing.T) {
 	}{
 		{"free", overrides, []Limit{slotsOfTwo}, []int64{9, -1, 0}, Ruling{AtMicros: 9, Allowed: true, By: ByFree}, nil},
 		{"block", overrides, []Limit{slotsOfTwo}, []int64{9, -2, 5}, Ruling{AtMicros: 9, By: ByBlock, LeftMicros: 5}, nil},
-		{"endless", overrides, []Limit{slotsOfTwo}, []int64{9, -2, -1}, Ruling{AtMicros: 9, By: ByBlock, LeftMicros: -1}, nil},
+		{
+			"endless", overrides,
+			[]Limit{slotsOfTwo},
+			[]int64{9, -2, -1},
+			Ruling{AtMicros: 9, By: ByBlock, LeftMicros: -1},
+			nil,
+		},
 		{"penalty", penalty, []Limit{slotsOfTwo}, []int64{9, -3, 5}, Ruling{AtMicros: 9, By: ByPenalty, LeftMicros: 5}, nil},
 		{"unlimited", overrides, nil, []int64{9, -4, 1}, Ruling{AtMicros: 9, Allowed: true, Ignored: true}, nil},
 		{"unlimited, a penalty", penalty, nil, []int64{9, -4, 0}, Ruling{AtMicros: 9, Allowed: true}, nil},

@@ -37,7 +37,8 @@ func TestCallsOnALargeLogAreShort(t *testing.T) {
 	t.Parallel()
 	const charges, window = 50_000, 3600e6
 	client := startRedis(t)
-	l := newLuaPlan(t, client, mustPlan(t, Limit{Algorithm: SlidingWindowLog, Units: MaxUnits, WindowMicros: window}), "large")
+	l := newLuaPlan(t, client, mustPlan(t, Limit{Algorithm: SlidingWindowLog, Units: MaxUnits, WindowMicros: window}),
+		"large")
 	last := l.fill(t, epoch, charges, window/2/charges)
 	if n := client.ZCard(ctx, l.keys[0]).Val(); n > 2*logEntries+2 {
 		t.Errorf("%d entries, want at most twice %d", n, logEntries)

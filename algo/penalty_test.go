@@ -51,7 +51,8 @@ func (w *wholePenalty) reject(at, now int64) {
 func (w *wholePenalty) remember(strikes []Strikes, now int64) {
 	for _, s := range strikes {
 		for range s.Count {
-			if at := now - s.AgeMicros; s.AgeMicros < w.WithinMicros && (len(w.blocks) == 0 || at >= w.blocks[len(w.blocks)-1].end) {
+			if at := now - s.AgeMicros; s.AgeMicros < w.WithinMicros &&
+				(len(w.blocks) == 0 || at >= w.blocks[len(w.blocks)-1].end) {
 				w.reject(at, now)
 			}
 		}
@@ -226,7 +227,8 @@ func TestPenaltyVectors(t *testing.T) {
 	client := startRedis(t)
 	for n, v := range vectors {
 		p := &Penalty{After: v.After, WithinMicros: v.Within, ForMicros: v.For}
-		plan := mustPlanWithTerms(t, Terms{Overrides: n%2 == 0, Penalty: p}, Limit{Algorithm: FixedWindow, WindowMicros: 1000})
+		plan := mustPlanWithTerms(t, Terms{Overrides: n%2 == 0, Penalty: p},
+			Limit{Algorithm: FixedWindow, WindowMicros: 1000})
 		c := newTermed(t, client, plan, fmt.Sprint("vector-", n))
 		var s State
 		for i, step := range v.Steps {
@@ -259,7 +261,8 @@ func TestPenaltyBesideOverrides(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	p := &Penalty{After: 3, WithinMicros: 60e6, ForMicros: []int64{300e6}}
-	c := newTermed(t, client, mustPlanWithTerms(t, Terms{Overrides: true, Penalty: p}, Limit{Algorithm: FixedWindow, WindowMicros: 1000}), "beside")
+	c := newTermed(t, client, mustPlanWithTerms(t, Terms{Overrides: true, Penalty: p},
+		Limit{Algorithm: FixedWindow, WindowMicros: 1000}), "beside")
 	override, penalty := c.terms[0], c.terms[1]
 	ask := func(a asked) Ruling {
 		t.Helper()
@@ -306,7 +309,10 @@ func TestPenaltyUnderLua54(t *testing.T) {
 	for n := range 20 {
 		p := r.penalty()
 		plan := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: p}, fivePerHour)
-		keys := []string{fmt.Sprint("rl:{", n, "}:a"), fmt.Sprint("rl:{", n, "}:override"), fmt.Sprint("rl:{", n, "}:penalty")}
+		keys := []string{
+			fmt.Sprint("rl:{", n, "}:a"), fmt.Sprint("rl:{", n, "}:override"),
+			fmt.Sprint("rl:{", n, "}:penalty"),
+		}
 		var s State
 		states, out := make([]State, 1), make([]Decision, 1)
 		now := int64(epoch)

@@ -38,7 +38,9 @@ func TestNewPlanRefuses(t *testing.T) {
 		{"max_delay does not belong", func(l *Limit) { l.Algorithm, l.MaxDelayMicros = LeakyBucket, 1 }},
 		{"ttl in us 30000000", func(l *Limit) { l.TTLMicros = 30e6 }},
 		{"ttl in us 0", func(l *Limit) { *l = Limit{Algorithm: Concurrency, Units: 1} }},
-		{"ttl in us 3600000001", func(l *Limit) { *l = Limit{Algorithm: Concurrency, Units: 1, TTLMicros: MaxTTLMicros + 1} }},
+		{"ttl in us 3600000001", func(l *Limit) {
+			*l = Limit{Algorithm: Concurrency, Units: 1, TTLMicros: MaxTTLMicros + 1}
+		}},
 		{"window in us 1000000", func(l *Limit) { l.Algorithm, l.TTLMicros = Concurrency, 5e6 }},
 		{"max_delay in us -1", func(l *Limit) { l.Algorithm, l.Queue, l.MaxDelayMicros = LeakyBucket, true, -1 }},
 	} {
@@ -120,7 +122,8 @@ func TestNegativeCost(t *testing.T) {
 	decide(p, states, epoch, 4, out)
 	before := copyStates(states)
 	for _, cost := range []int64{-1, math.MinInt64} {
-		if !decide(p, states, epoch, cost, out) || out[0].Remaining != 6 || !slices.EqualFunc(states, before, slices.Equal[State]) {
+		if !decide(p, states, epoch, cost, out) || out[0].Remaining != 6 ||
+			!slices.EqualFunc(states, before, slices.Equal[State]) {
 			t.Errorf("cost %d: %+v, %v to %v", cost, out, before, states)
 		}
 	}
@@ -219,8 +222,10 @@ func TestNoAllocations(t *testing.T) {
 // good ones come decisions that make sense.
 func FuzzDecide(f *testing.F) {
 	f.Add(uint8(0), uint32(1), uint64(1), int64(1), int64(epoch), int64(5), int64(epoch-1), int64(3), int64(epoch))
-	f.Add(uint8(2), uint32(5), uint64(1e3), int64(9), int64(math.MaxInt64), int64(math.MinInt64), int64(-1), int64(MaxCost), int64(math.MinInt64))
-	f.Add(uint8(4), uint32(MaxUnits-1), uint64(MaxWindowMicros), int64(math.MinInt64), int64(0), int64(1), int64(2), int64(-7), int64(math.MaxInt64))
+	f.Add(uint8(2), uint32(5), uint64(1e3), int64(9), int64(math.MaxInt64), int64(math.MinInt64), int64(-1),
+		int64(MaxCost), int64(math.MinInt64))
+	f.Add(uint8(4), uint32(MaxUnits-1), uint64(MaxWindowMicros), int64(math.MinInt64), int64(0), int64(1), int64(2),
+		int64(-7), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, which uint8, units uint32, window uint64, a, b, c, d, cost, now int64) {
 		l := everyLimit()[int(which)%len(everyLimit())]
 		l.Units = 1 + int64(units)%MaxUnits

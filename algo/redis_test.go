@@ -301,7 +301,8 @@ func sameInterval(a, b State, windowMicros int64) bool {
 	}
 	shift, ticks := intervalOf(windowMicros, a[bucketLimit])
 	otherShift, otherTicks := intervalOf(windowMicros, b[bucketLimit])
-	return slices.Equal(a[:bucketLimit], b[:bucketLimit]) && slices.Equal(a[bucketLen:], b[bucketLen:]) && shift == otherShift && ticks == otherTicks
+	return slices.Equal(a[:bucketLimit], b[:bucketLimit]) && slices.Equal(a[bucketLen:], b[bucketLen:]) &&
+		shift == otherShift && ticks == otherTicks
 }
 
 func getText(t testing.TB, cmd *redis.StringCmd) (text string, ok bool) {

@@ -111,7 +111,8 @@ func TestDeniedWritesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if wrote := l.snapshot(t) != before; wrote != (allowed && cost > 0) {
-				t.Errorf("%+v, step %d, cost %d: allowed %v, and the keys changed: %v", limits[exhausted], step, cost, allowed, wrote)
+				t.Errorf("%+v, step %d, cost %d: allowed %v, and the keys changed: %v", limits[exhausted],
+					step, cost, allowed, wrote)
 			}
 			now += 1e6
 		}

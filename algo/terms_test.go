@@ -144,7 +144,10 @@ func TestOverrides(t *testing.T) {
 		{value: "block ", want: Ruling{Allowed: true, Ignored: true}},
 		{value: "\x00\xff", want: Ruling{Allowed: true, Ignored: true}},
 	} {
-		for name, terms := range map[string]Terms{"overrides": {Overrides: true}, "penalty": {Overrides: true, Penalty: threeStrikes}} {
+		for name, terms := range map[string]Terms{
+			"overrides": {Overrides: true},
+			"penalty":   {Overrides: true, Penalty: threeStrikes},
+		} {
 			for n, limits := range [][]Limit{{fivePerHour, tenInASecond}, nil} {
 				c := newTermed(t, client, mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d-%d", name, i, n))
 				// Life is of Redis' own clock, and so are these calls.
@@ -288,7 +291,11 @@ func TestTimes(t *testing.T) {
 		{bucket, MaxFactor, Size{Units: 10_000, Burst: 25_000}},
 		{Limit{Algorithm: FixedWindow, Units: 999, WindowMicros: 1e6}, 1999, Size{Units: 1997, Burst: 0}},
 		{Limit{Algorithm: FixedWindow, WindowMicros: 1e6}, MaxFactor, Size{Units: 0, Burst: 0}},
-		{Limit{Algorithm: GCRA, Units: MaxUnits, WindowMicros: 1e6, Burst: MaxUnits}, MaxFactor, Size{Units: MaxUnits, Burst: MaxUnits}},
+		{
+			Limit{Algorithm: GCRA, Units: MaxUnits, WindowMicros: 1e6, Burst: MaxUnits},
+			MaxFactor,
+			Size{Units: MaxUnits, Burst: MaxUnits},
+		},
 		// 1999 / 1 is restored in twice the time that 1,999,000 / 1,999 is.
 		{Limit{Algorithm: GCRA, Units: 1_999, WindowMicros: MaxWindowMicros, Burst: 199_000}, 1, Size{Units: 1, Burst: 99}},
 	} {
@@ -322,7 +329,12 @@ func TestParseRuling(t *testing.T) {
 		{"allowed", both, []int64{7, 4, 5, 0, 0, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
 		{"ignored", both, []int64{7, 4, 5, 0, 0, 0, 1}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
 		{"overrides alone", overrides, []int64{7, 4, 5, 0, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
-		{"overrides alone, ignored", overrides, []int64{7, 4, 5, 0, 0, 1}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
+		{
+			"overrides alone, ignored", overrides,
+			[]int64{7, 4, 5, 0, 0, 1},
+			Ruling{AtMicros: 7, Allowed: true, Ignored: true},
+			nil,
+		},
 		{"a block is earned", both, []int64{7, 0, 5, 5, 5, 300e6}, Ruling{AtMicros: 7, EarnedMicros: 300e6}, nil},
 		{"an integer too many", both, []int64{7, 4, 5, 0, 0, 0, 1, 0}, Ruling{}, ErrReplyLength},
 		{"an integer too many of overrides", overrides, []int64{7, 4, 5, 0, 0, 1, 0}, Ruling{}, ErrReplyLength},
@@ -358,7 +370,8 @@ func TestParseRuling(t *testing.T) {
 	}
 	// Whoever obeys Retry-After is not met by the block that it has earned.
 	out := make([]Decision, 1)
-	if _, err := both.ParseRuling([]int64{7, 0, 5, 5, 5, 300e6}, out); err != nil || out[0].RetryAfterMicros != 300e6 || out[0].ResetAfterMicros != 5 {
+	if _, err := both.ParseRuling([]int64{7, 0, 5, 5, 5, 300e6}, out); err != nil || out[0].RetryAfterMicros != 300e6 ||
+		out[0].ResetAfterMicros != 5 {
 		t.Errorf("%+v, %v", out, err)
 	}
 	if _, err := both.ParseRuling([]int64{7, 0, 5, -1, 5, 300e6}, out); err != nil || out[0].RetryAfterMicros != Never {
@@ -379,7 +392,8 @@ func TestParseRulingOfAnything(t *testing.T) {
 					values[i] = []int64{-1, 0, 1, 2, 3, epoch, math.MaxInt64, math.MinInt64}[r.IntN(8)]
 				}
 				got, err := p.ParseRuling(values, make([]Decision, len(limits)))
-				if err == nil && (got.AtMicros < 0 || got.LeftMicros < Never || got.EarnedMicros < 0 || got.Allowed && got.By.Blocks()) {
+				if err == nil && (got.AtMicros < 0 || got.LeftMicros < Never || got.EarnedMicros < 0 || got.Allowed &&
+					got.By.Blocks()) {
 					t.Fatalf("%v: %+v", values, got)
 				}
 			}

@@ -7,7 +7,9 @@ const before = "sluice-before"
 
 // beside are the setups that compare two builds of the plugin.
 func (r *report) beside(file string) []*setup {
-	kept := slices.DeleteFunc(setups(), func(s *setup) bool { return s.id != unlimited && s.id != sluice && s.id != settled })
+	kept := slices.DeleteFunc(setups(), func(s *setup) bool {
+		return s.id != unlimited && s.id != sluice && s.id != settled
+	})
 	return append(kept, &setup{
 		id: before, title: "Sluice, Redis, before", status: 200, edit: builtAs(file, inRedis(gcra(manyPerHour))),
 	})
@@ -18,11 +20,14 @@ func (r *report) besideGoals() []goal {
 	all := r.Results
 	return []goal{
 		newGoal("Requests/s, now / before", all.ratio(sluice, before, mainLoad, requestsPerSecond), true, 1, 3),
-		newGoal("Requests/s at 64 connections, now / before", all.ratio(sluice, before, crowdLoad, requestsPerSecond), true, 1, 3),
+		newGoal("Requests/s at 64 connections, now / before", all.ratio(sluice, before, crowdLoad, requestsPerSecond),
+			true, 1, 3),
 		newGoal("Envoy's CPU a request, now / before", all.ratio(sluice, before, mainLoad, envoyCPU), false, 1, 3),
 		newGoal("Redis' CPU a request, now / before", all.ratio(sluice, before, mainLoad, redisCPU), false, 1, 3),
-		newGoal("CPU us of settling every request", differences(all.checkCost(settled, mainLoad), all.checkCost(sluice, mainLoad)), false, 4, 1),
-		newGoal("Writes to Redis for settling, a request", differences(all.of(settled, mainLoad, redisReads), all.of(sluice, mainLoad, redisReads)), false, 0.1, 3),
+		newGoal("CPU us of settling every request",
+			differences(all.checkCost(settled, mainLoad), all.checkCost(sluice, mainLoad)), false, 4, 1),
+		newGoal("Writes to Redis for settling, a request",
+			differences(all.of(settled, mainLoad, redisReads), all.of(sluice, mainLoad, redisReads)), false, 0.1, 3),
 		newGoal("p50, now / before", all.ratio(sluice, before, latencyLoad, p50), false, 1, 3),
 	}
 }

@@ -98,7 +98,8 @@ func (r *report) writeChart(out io.Writer) error {
 		p.draw(&body, y)
 		y += p.height()
 	}
-	_, err := fmt.Fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=%q>\n%s%s</svg>\n",
+	_, err := fmt.Fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "+
+		"aria-label=%q>\n%s%s</svg>\n",
 		chartWidth, y, panels[0].title+"; "+panels[1].title, chartStyle, body.String())
 	return err
 }
@@ -106,12 +107,16 @@ func (r *report) writeChart(out io.Writer) error {
 func (r *report) throughputPanel() *panel {
 	p := &panel{
 		title: "Requests per second",
-		note:  "one Envoy worker, 16 connections; the line is from the least to the most of the rounds; × is of the pair's in the same group",
+		note: "one Envoy worker, 16 connections; the line is from the least to the most of the rounds; × is of the " +
+			"pair's in the same group",
 	}
 	for _, g := range groups {
 		var bars []bar
 		for _, s := range g.setups {
-			b := bar{title: s.title, ours: strings.HasPrefix(s.id, sluice), whole: r.Results.spread(s.id, mainLoad, requestsPerSecond)}
+			b := bar{
+				title: s.title, ours: strings.HasPrefix(s.id, sluice),
+				whole: r.Results.spread(s.id, mainLoad, requestsPerSecond),
+			}
 			if len(r.Results[s.id][mainLoad]) == 0 {
 				continue // not measured
 			}
@@ -189,11 +194,13 @@ func (r *bar) draw(b *strings.Builder, y int, scale float64, decimals int) {
 	if r.ours {
 		class = "ours"
 	}
-	fmt.Fprintf(b, "<text class=%q x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", class, labelWidth-10, middle+5, html.EscapeString(r.title))
+	fmt.Fprintf(b, "<text class=%q x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", class, labelWidth-10, middle+5,
+		html.EscapeString(r.title))
 	x := float64(labelWidth)
 	for _, each := range r.parts {
 		width := each.value * scale
-		fmt.Fprintf(b, "<rect class=%q x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", each.class, x, y, width, barHeight)
+		fmt.Fprintf(b, "<rect class=%q x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", each.class,
+			x, y, width, barHeight)
 		x += width
 	}
 	low, high := labelWidth+max(0, r.whole.Min)*scale, labelWidth+max(0, r.whole.Max)*scale

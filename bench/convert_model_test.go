@@ -133,12 +133,15 @@ type visit struct {
 func randomRequest(random *rand.Rand) visit {
 	pick := func(list ...string) string { return list[random.IntN(len(list))] }
 	s := visit{
-		host: pick("a.example.com", "b.example.com"), path: pick("/healthz", "/api/x", "/other", "/v1/x", "/v1/infer", "/public/"),
-		ip: pick("203.0.113.7", "203.0.113.8", "198.51.100.1"), headers: map[string]string{},
+		host: pick("a.example.com", "b.example.com"),
+		path: pick("/healthz", "/api/x", "/other", "/v1/x", "/v1/infer", "/public/"),
+		ip:   pick("203.0.113.7", "203.0.113.8", "198.51.100.1"), headers: map[string]string{},
 	}
 	for name, values := range map[string][]string{
-		"x-service": {"", "batch", "legacy", "web1", "web2", "shop", "we"}, "x-type": {"", "marketing", "news"}, "x-to-number": {"", "1", "2"},
-		"x-tenant": {"", "a", "b", "c"}, "x-plan": {"", "free", "pro"}, "x-api-key": {"", "internal-batch", "vip-1", "vip-2", "k1", "k2"},
+		"x-service": {"", "batch", "legacy", "web1", "web2", "shop", "we"}, "x-type": {"", "marketing", "news"},
+		"x-to-number": {"", "1", "2"},
+		"x-tenant":    {"", "a", "b", "c"}, "x-plan": {"", "free", "pro"},
+		"x-api-key": {"", "internal-batch", "vip-1", "vip-2", "k1", "k2"},
 	} {
 		if value := pick(values...); value != "" {
 			s.headers[name] = value

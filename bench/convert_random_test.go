@@ -76,8 +76,10 @@ var actions = []string{
 	`{request_headers: {header_name: x-b, descriptor_key: b}}`,
 	`{request_headers: {header_name: x-a, descriptor_key: a}}, {request_headers: {header_name: x-b, descriptor_key: b}}`,
 	`{remote_address: {}}`,
-	`{header_value_match: {descriptor_key: m, descriptor_value: pro, headers: [{name: x-plan, string_match: {exact: pro}}]}}`,
-	`{header_value_match: {descriptor_key: m, descriptor_value: rest, expect_match: false, headers: [{name: x-plan, string_match: {exact: pro}}]}}`,
+	`{header_value_match: {descriptor_key: m, descriptor_value: pro, headers: [{name: x-plan, string_match: {exact: ` +
+		`pro}}]}}`,
+	`{header_value_match: {descriptor_key: m, descriptor_value: rest, expect_match: false, headers: [{name: x-plan, ` +
+		`string_match: {exact: pro}}]}}`,
 	`{generic_key: {descriptor_value: h}}, {request_headers: {header_name: x-a, descriptor_key: a}}`,
 }
 
@@ -111,7 +113,8 @@ func (f files) envoy() string {
 				match, f.chance(30), f.limits(2, own))
 		}
 	}
-	fmt.Fprintf(&out, "  - {match: {prefix: /}, route: {cluster: c, rate_limits: [{actions: [%s]}]}}\n", actions[f.random.IntN(len(actions))])
+	fmt.Fprintf(&out, "  - {match: {prefix: /}, route: {cluster: c, rate_limits: [{actions: [%s]}]}}\n",
+		actions[f.random.IntN(len(actions))])
 	return out.String()
 }
 
@@ -168,9 +171,13 @@ func (f files) service() string {
 func (f files) visit() visit {
 	s := visit{
 		host: f.pick("a.example.com", "b.example.com", "z.example.com", "c.test", "other.test"),
-		path: f.pick("/", "/a", "/a/b/x", "/ab", "/c", "/c/x"), ip: f.pick("203.0.113.7", "203.0.113.8"), headers: map[string]string{},
+		path: f.pick("/", "/a", "/a/b/x", "/ab", "/c", "/c/x"), ip: f.pick("203.0.113.7", "203.0.113.8"),
+		headers: map[string]string{},
 	}
-	for name, values := range map[string][]string{"x-a": {"", "v1", "v2", "w", "v11"}, "x-b": {"", "v1", "u"}, "x-plan": {"", "pro", "free"}} {
+	for name, values := range map[string][]string{
+		"x-a": {"", "v1", "v2", "w", "v11"}, "x-b": {"", "v1", "u"},
+		"x-plan": {"", "pro", "free"},
+	} {
 		if value := f.pick(values...); value != "" {
 			s.headers[name] = value
 		}

@@ -96,7 +96,8 @@ type duel struct {
 
 func newDuel(t *testing.T, binary, service, envoy string) *duel {
 	t.Helper()
-	result, err := convert.RateLimit(convert.File{Name: "ratelimit.yaml", Text: []byte(service)}, convert.File{Name: "envoy.yaml", Text: []byte(envoy)})
+	result, err := convert.RateLimit(convert.File{Name: "ratelimit.yaml", Text: []byte(service)},
+		convert.File{Name: "envoy.yaml", Text: []byte(envoy)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,10 @@ func startService(t *testing.T, binary, file string) string {
 	if err := os.WriteFile(filepath.Join(dir, "config", "limits.yaml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at := place{service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t), redis: redistest.Start(t).Port}
+	at := place{
+		service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t),
+		redis: redistest.Start(t).Port,
+	}
 	testenv.Run(t, (&peerOptions{}).env(dir, at), binary)
 	address := fmt.Sprintf("http://127.0.0.1:%d", at.health)
 	testenv.Wait(t, time.Minute, func() error {

@@ -102,18 +102,23 @@ func TestDocumentsShowThePublishedRun(t *testing.T) {
 			fmt.Sprintf("`redis_proxy`, which adds %.0f µs", median(sluiceProxy, envoyCPU)-median(sluice, envoyCPU)),
 		},
 		"docs/comparison.md": {
-			fmt.Sprintf("Envoy takes %.0f MB without a limiter and %.0f MB with Sluice", median(unlimited, memory), median(sluice, memory)),
-			envoy(faster) + " µs a request with the pair, " + envoy(sluice) + " with Sluice, " + envoy(unlimited) + " without a limiter",
+			fmt.Sprintf("Envoy takes %.0f MB without a limiter and %.0f MB with Sluice", median(unlimited, memory),
+				median(sluice, memory)),
+			envoy(faster) + " µs a request with the pair, " + envoy(sluice) + " with Sluice, " + envoy(unlimited) +
+				" without a limiter",
 		},
 		"docs/capacity.md": {
-			fmt.Sprintf("requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice), inEnvoy(sluiceProxy)),
+			fmt.Sprintf("requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice),
+				inEnvoy(sluiceProxy)),
 		},
 		"docs/operations.md": {
-			fmt.Sprintf("([published run](../bench/results/published.md)) | %.0f MB | %.0f MB |", median(unlimited, memory), median(sluice, memory)),
+			fmt.Sprintf("([published run](../bench/results/published.md)) | %.0f MB | %.0f MB |", median(unlimited, memory),
+				median(sluice, memory)),
 		},
 		"docs/benchmarks.md": {
 			"Envoy spends " + envoy(unlimited) + " µs of CPU on a request without a limiter, " + envoy(emptyWasm) +
-				" with a Wasm filter that does nothing, " + envoy(sluice) + " with Sluice and " + envoy(faster) + " with the pair's filter",
+				" with a Wasm filter that does nothing, " + envoy(sluice) + " with Sluice and " + envoy(faster) +
+				" with the pair's filter",
 		},
 	} {
 		text, err := os.ReadFile(filepath.Join(testenv.Root(t), page))

@@ -71,8 +71,10 @@ func (r *report) goals() []goal {
 		newGoal("Redis commands per request, Sluice leased", all.of(leased, mainLoad, redisCommands), false, 0.05, 3),
 		newGoal("Redis commands per request, Sluice denied", all.of(sluiceDenied, mainLoad, redisCommands), false, 0.001, 4),
 		newGoal("Requests/s, Sluice / built without metrics", throughput(sluice, uncounted, mainLoad), true, 0.97, 2),
-		newGoal("CPU us of settling every request", differences(all.checkCost(settled, mainLoad), all.checkCost(sluice, mainLoad)), false, 4, 1),
-		newGoal("Writes to Redis for settling, a request", differences(all.of(settled, mainLoad, redisReads), all.of(sluice, mainLoad, redisReads)), false, 0.1, 3),
+		newGoal("CPU us of settling every request",
+			differences(all.checkCost(settled, mainLoad), all.checkCost(sluice, mainLoad)), false, 4, 1),
+		newGoal("Writes to Redis for settling, a request",
+			differences(all.of(settled, mainLoad, redisReads), all.of(sluice, mainLoad, redisReads)), false, 0.1, 3),
 		newGoal("CPU of each further limit in a rule / of the first", all.furtherLimit(), false, 0.2, 2),
 	}
 }

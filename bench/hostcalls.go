@@ -65,7 +65,8 @@ func (r *report) writeCalls(b *strings.Builder) {
 	if len(r.Results[noCalls().id]) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nCPU us of Envoy for one host call, by a Wasm filter that makes it %d times for each request and does nothing else:\n\n", callsEach)
+	fmt.Fprintf(b, "\nCPU us of Envoy for one host call, by a Wasm filter that makes it %d times for each request and "+
+		"does nothing else:\n\n", callsEach)
 	b.WriteString("| | us | how often Sluice does it, a request |\n|---|---:|---:|\n")
 	for _, c := range hostCalls {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", c.title, spreadOf(r.Results.callCost(c)).text(2), c.often)

@@ -86,7 +86,8 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 	result := &sample{
 		RequestsPerSecond: float64(n-o.statuses[0]) / o.seconds,
 		CPUMicros: cost{
-			Envoy: each(after.envoy - before.envoy), Service: each(after.service - before.service), Redis: each(after.redis - before.redis),
+			Envoy: each(after.envoy - before.envoy), Service: each(after.service - before.service),
+			Redis: each(after.redis - before.redis),
 		},
 		RedisCommands: float64(after.calls.sentSince(before.calls)) / float64(n),
 		RedisReads:    float64(after.reads-before.reads) / float64(n),

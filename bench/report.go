@@ -47,9 +47,11 @@ func (r *report) writeMarkdown(out io.Writer) error {
 
 func (r *report) writeHead(b *strings.Builder) {
 	m := r.Machine
-	fmt.Fprintf(b, "`%s`, %s, commit %s: %d cores of %s, Linux %s, Envoy %s with one worker, Redis %s, envoyproxy/ratelimit %s.\n",
+	fmt.Fprintf(b, "`%s`, %s, commit %s: %d cores of %s, Linux %s, Envoy %s with one worker, Redis %s, "+
+		"envoyproxy/ratelimit %s.\n",
 		r.Command, m.Date, m.Commit, m.Cores, m.CPU, m.Kernel, m.Envoy, m.Redis, m.Peer)
-	fmt.Fprintf(b, "Load average before: %s; other processes used %s cores meanwhile. ", m.LoadAverage, spreadOf(r.foreign()).text(2))
+	fmt.Fprintf(b, "Load average before: %s; other processes used %s cores meanwhile. ", m.LoadAverage,
+		spreadOf(r.foreign()).text(2))
 	fmt.Fprintf(b, "Medians of %d rounds of %d s, in parentheses the least and the most.\n", r.Rounds, r.Seconds)
 }
 
@@ -104,33 +106,39 @@ func (r *report) writeLatency(b *strings.Builder) {
 }
 
 func (r *report) writeCosts(b *strings.Builder) {
-	heads := []string{"Envoy", "service", "Redis", "per check", "requests for each CPU second", "Redis commands per request", "memory: Envoy", "service", "Redis"}
-	table(b, r.setups, "CPU us per request, Redis commands per request, and memory in MB, at 16 connections:", heads, func(s *setup) []string {
-		at := func(decimals int, q quantity) string {
-			return fmt.Sprintf("%.*f", decimals, r.Results.spread(s.id, mainLoad, q).Median)
-		}
-		check := "-"
-		if s.id != unlimited && s.status == 200 {
-			check = spreadOf(r.Results.checkCost(s.id, mainLoad)).text(1)
-		}
-		return []string{
-			at(1, envoyCPU),
-			at(1, serviceCPU),
-			at(1, redisCPU),
-			check,
-			r.Results.spread(s.id, mainLoad, requestsPerCPUSecond).text(0),
-			at(4, redisCommands),
-			at(0, func(s *sample) float64 { return s.MemoryMB.Envoy }),
-			at(0, func(s *sample) float64 { return s.MemoryMB.Service }),
-			at(0, func(s *sample) float64 { return s.MemoryMB.Redis }),
-		}
-	})
-	b.WriteString("\nRequests for each second of CPU time of Envoy, the service and Redis together. Per check: Envoy's CPU beyond that without a limiter, the service's and Redis's; " +
+	heads := []string{
+		"Envoy", "service", "Redis", "per check", "requests for each CPU second",
+		"Redis commands per request", "memory: Envoy", "service", "Redis",
+	}
+	table(b, r.setups, "CPU us per request, Redis commands per request, and memory in MB, at 16 connections:", heads,
+		func(s *setup) []string {
+			at := func(decimals int, q quantity) string {
+				return fmt.Sprintf("%.*f", decimals, r.Results.spread(s.id, mainLoad, q).Median)
+			}
+			check := "-"
+			if s.id != unlimited && s.status == 200 {
+				check = spreadOf(r.Results.checkCost(s.id, mainLoad)).text(1)
+			}
+			return []string{
+				at(1, envoyCPU),
+				at(1, serviceCPU),
+				at(1, redisCPU),
+				check,
+				r.Results.spread(s.id, mainLoad, requestsPerCPUSecond).text(0),
+				at(4, redisCommands),
+				at(0, func(s *sample) float64 { return s.MemoryMB.Envoy }),
+				at(0, func(s *sample) float64 { return s.MemoryMB.Service }),
+				at(0, func(s *sample) float64 { return s.MemoryMB.Redis }),
+			}
+		})
+	b.WriteString("\nRequests for each second of CPU time of Envoy, the service and Redis together. Per check: Envoy's " +
+		"CPU beyond that without a limiter, the service's and Redis's; " +
 		"of a denied request it means nothing, as that never reaches the upstream.\n")
 }
 
 func (r *report) writeGoals(b *strings.Builder) {
-	b.WriteString("\nGoals, at 16 connections unless it says otherwise; latency in the open loop:\n\n| | goal | figure | |\n|---|---|---:|---|\n")
+	b.WriteString("\nGoals, at 16 connections unless it says otherwise; latency in the open loop:\n\n| | goal | figure " +
+		"| |\n|---|---|---:|---|\n")
 	for _, g := range r.Goals {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", g.Title, g.bound(), g.Figure.text(g.decimals), g.verdict())
 	}
@@ -138,7 +146,10 @@ func (r *report) writeGoals(b *strings.Builder) {
 
 // writeScenes writes a table for each scene.
 func (r *report) writeScenes(b *strings.Builder) {
-	heads := []string{"requests/s", "p50 us", "p99 us", "p99.9 us", "CPU us: Envoy", "service", "Redis", "Redis commands per request"}
+	heads := []string{
+		"requests/s", "p50 us", "p99 us", "p99.9 us", "CPU us: Envoy", "service", "Redis",
+		"Redis commands per request",
+	}
 	for _, scene := range r.scenes {
 		table(b, scene.setups, scene.title+":", heads, func(s *setup) []string {
 			at := func(decimals int, q quantity) string {
@@ -148,7 +159,8 @@ func (r *report) writeScenes(b *strings.Builder) {
 				return "-"
 			}
 			return []string{
-				at(0, requestsPerSecond), at(0, p50), at(0, p99), at(0, p999), at(1, envoyCPU), at(1, serviceCPU), at(1, redisCPU), at(3, redisCommands),
+				at(0, requestsPerSecond), at(0, p50), at(0, p99), at(0, p999), at(1, envoyCPU), at(1, serviceCPU), at(1, redisCPU),
+				at(3, redisCommands),
 			}
 		})
 	}
@@ -168,7 +180,8 @@ func (r *report) writeTrouble(b *strings.Builder) {
 				undecided, wrong = undecided+sample.Undecided, wrong+sample.WrongStatus
 			}
 			if undecided+wrong > 0 {
-				lines = append(lines, fmt.Sprintf("- %s, %s: %d checks failed or timed out, %d answers were not %d\n", s.title, load, undecided, wrong, s.status))
+				lines = append(lines, fmt.Sprintf("- %s, %s: %d checks failed or timed out, %d answers were not %d\n", s.title,
+					load, undecided, wrong, s.status))
 			}
 		}
 	}

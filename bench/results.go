@@ -87,7 +87,9 @@ func quotients(values, by []float64) []float64 {
 // checkCost is what limiting costs in CPU time, us a request, in every round:
 // what Envoy uses beyond Envoy without a limiter, the service and Redis.
 func (r results) checkCost(setup, load string) []float64 {
-	costs := r.of(setup, load, func(s *sample) float64 { return s.CPUMicros.Envoy + s.CPUMicros.Service + s.CPUMicros.Redis })
+	costs := r.of(setup, load, func(s *sample) float64 {
+		return s.CPUMicros.Envoy + s.CPUMicros.Service + s.CPUMicros.Redis
+	})
 	for i, without := range r.of(unlimited, load, envoyCPU) {
 		costs[i] -= without
 	}

@@ -35,7 +35,10 @@ func scenes(rate int) []*scene {
 			id: "identities", title: "100,000 identities by Zipf (s = 1.1), 16 connections",
 			setups: []*setup{
 				{id: sluice + "-identities", title: "Sluice, Redis", status: 200, edit: byQuery(gcra(manyPerHour))},
-				{id: pair + "-identities", title: "Envoy ratelimit + service, Redis", status: 200, edit: byPath, peer: &peerOptions{limit: manyPerHour}},
+				{
+					id: pair + "-identities", title: "Envoy ratelimit + service, Redis", status: 200, edit: byPath,
+					peer: &peerOptions{limit: manyPerHour},
+				},
 			},
 			load: load{id: "identities", connections: 16, identities: manyIdentities},
 		},
@@ -44,16 +47,23 @@ func scenes(rate int) []*scene {
 			setups: []*setup{
 				{id: sluice + "-far", title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
 				{id: leased + "-far", title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
-				{id: pair + "-far", title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
+				{
+					id: pair + "-far", title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter,
+					peer: &peerOptions{limit: manyPerHour},
+				},
 			},
 			load: load{id: "far", connections: 64},
 		},
 		{
-			id: "saving", title: fmt.Sprintf("Redis saves a snapshot of a million keys again and again, open loop of %d requests/s", rate), begin: savingRedis,
+			id: "saving", title: fmt.Sprintf("Redis saves a snapshot of a million keys again and again, open loop of %d "+
+				"requests/s", rate), begin: savingRedis,
 			setups: []*setup{
 				{id: sluice + "-saving", title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
 				{id: leased + "-saving", title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
-				{id: pair + "-saving", title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
+				{
+					id: pair + "-saving", title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter,
+					peer: &peerOptions{limit: manyPerHour},
+				},
 			},
 			load: load{id: "saving", rate: rate},
 		},
@@ -71,7 +81,8 @@ func byQuery(limits string) func(*envoyconf.Config, place) {
 // byPath has the ratelimit filter tell them by the path, which has the query in it.
 func byPath(c *envoyconf.Config, at place) {
 	rateLimitFilter(c, at)
-	c.Set(route+"/rate_limits", c.Fragment("[{actions: [{request_headers: {header_name: ':path', descriptor_key: client}}]}]"))
+	c.Set(route+"/rate_limits", c.Fragment("[{actions: [{request_headers: {header_name: ':path', descriptor_key: "+
+		"client}}]}]"))
 }
 
 // act measures every scene.
@@ -166,7 +177,8 @@ const fillScript = `for i = ARGV[1], ARGV[2] do redis.call('SET', 'filling:' .. 
 func savingRedis(ctx context.Context, b *bench) (func(), error) {
 	const batch = 10_000
 	for first := 0; first < savedKeys; first += batch {
-		if err := b.redis.client.Eval(ctx, fillScript, nil, first, first+batch-1).Err(); err != nil && err.Error() != "redis: nil" {
+		if err := b.redis.client.Eval(ctx, fillScript, nil, first, first+batch-1).Err(); err != nil &&
+			err.Error() != "redis: nil" {
 			return nil, err
 		}
 	}

@@ -60,9 +60,11 @@ type restricted struct {
 func startRestricted(t *testing.T, rights []string) *restricted {
 	t.Helper()
 	plugin := func(burst int) string {
-		rules := `{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, "limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}]}`
+		rules := `{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, ` +
+			`"limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}]}`
 		rule := func(name, limit, more string) {
-			rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"query": "u"}], "limits": [{%s}%s]}`, name, name, limit, more)
+			rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"query": "u"}], "limits": [{%s}%s]}`,
+				name, name, limit, more)
 		}
 		for name, algorithm := range algorithms {
 			rule(name, algorithm+`, "limit": 5, `+long, `, {"algorithm": "gcra", "limit": 60, "window": "300d"}`)
@@ -71,13 +73,19 @@ func startRestricted(t *testing.T, rights []string) *restricted {
 		rule("queue", `"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1000, "window": "1s", "burst": 20`, "")
 		rule("slots", `"algorithm": "concurrency", "limit": 5, "cost": 2`, "")
 		rule("lease", `"algorithm": "token_bucket", "limit": 100, `+long+`, "lease": {"units": 10, "ttl": "1s"}`, "")
-		rules += `, {"name": "watched", "match": {"path": "/watched"}, "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}],
+		rules += `, {"name": "watched", "match": {"path": "/watched"}, "key": [{"query": "u"}], ` +
+			`"limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}],
 			"overrides": true, "penalty": {"after": 1, "within": "1s", "for": ["1m"]}}`
-		return `{"redis": {"cluster": "redis", "timeout": "10s", "username": "sluice", "password": "` + password + `", "database": 3},
-			"failure": {"mode": "deny", "breaker": {"failures": 1000000, "max_open": "100ms"}}, "deny_cache": {"size": 0}, "rules": [` + rules + `]}`
+		return `{"redis": {"cluster": "redis", "timeout": "10s", "username": "sluice", "password": "` +
+			password + `", "database": 3},
+			"failure": {"mode": "deny", "breaker": {"failures": 1000000, "max_open": "100ms"}}, "deny_cache": {"size": 0},
+				"rules": [` + rules + `]}`
 	}
 	server := redistest.Start(t, aclUser(rights)...)
-	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin", DB: 3, Protocol: 2})}
+	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{
+		Addr: server.Addr, Password: "admin",
+		DB: 3, Protocol: 2,
+	})}
 	t.Cleanup(func() { r.admin.Close() })
 	r.setting = start(t, plugin(50), envoytest.Options{
 		Redis: []string{server.Addr}, Workers: 1, Beside: map[string]string{"small": plugin(1)},
@@ -151,7 +159,8 @@ func (r *restricted) expectGranted() {
 	r.t.Helper()
 	r.do("ACL", "LOG", "RESET")
 	got := r.exercise()
-	rejected := 3*len(algorithms) + 1 + 3 // two by "full", one by its own limit; one by the smaller burst; three of "watched"
+	// two by "full", one by its own limit; one by the smaller burst; three of "watched"
+	rejected := 3*len(algorithms) + 1 + 3
 	if got[http.StatusTooManyRequests] != rejected || got[http.StatusServiceUnavailable] != 0 {
 		r.t.Errorf("%v; want %d of status 429, none of 503", got, rejected)
 	}

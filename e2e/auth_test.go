@@ -29,7 +29,8 @@ const password = "correct-horse"
 
 // asUser is a plugin configuration with members of "redis" and a limit of 3.
 func asUser(members string) string {
-	return `{"redis": {"cluster": "redis", "timeout": "10s", ` + members + `}, "failure": {"mode": "deny", "breaker": {"max_open": "500ms"}},
+	return `{"redis": {"cluster": "redis", "timeout": "10s", ` + members + `},
+		"failure": {"mode": "deny", "breaker": {"max_open": "500ms"}},
 		"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 3, ` + long + `},
 		{"algorithm": "sliding_window_log", "limit": 3, "window": "1d"}]}]}`
 }
@@ -100,7 +101,8 @@ func TestWrongPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	var connections int
-	if _, rest, ok := strings.Cut(info, "total_connections_received:"); !ok || !scans(rest, &connections) || connections > 100 {
+	if _, rest, ok := strings.Cut(info, "total_connections_received:"); !ok || !scans(rest, &connections) ||
+		connections > 100 {
 		t.Errorf("%d connections for %v", connections, l)
 	}
 	if err := client.ConfigSet(ctx, "requirepass", password).Err(); err != nil {

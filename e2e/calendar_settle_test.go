@@ -40,9 +40,13 @@ func TestCalendarSettles(t *testing.T) {
 	begins, ends := berlin(t)
 	server := redistest.Start(t)
 	clock := newRedisClock(t, server.Addr, begins)
-	s := start(t, `{`+patient+`"deny_cache": {"size": 0}, "rules": [{"name": "daily", "cost": 10, "settle": {"cost": {"header": "x-tokens", "max": 1000}},
+	s := start(t, `{`+patient+`"deny_cache": {"size": 0},
+		"rules": [{"name": "daily", "cost": 10, "settle": {"cost": {"header": "x-tokens", "max": 1000}},
 		"limits": [{"algorithm": "fixed_window", "limit": 100, "window": "day", "timezone": "Europe/Berlin"}]}]}`,
-		envoytest.Options{Redis: []string{clock.wire.addr}, Workers: 1, Upstream: envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr})
+		envoytest.Options{
+			Redis: []string{clock.wire.addr}, Workers: 1,
+			Upstream: envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr,
+		})
 	for _, tc := range []struct {
 		name        string
 		asked, ends time.Time

@@ -111,7 +111,8 @@ func expectWindows(t *testing.T, s *setting, zone string, in *time.Location, all
 func wantSeconds(t *testing.T, what, got string, want time.Duration) {
 	t.Helper()
 	var seconds int64
-	if _, err := fmt.Sscan(got, &seconds); err != nil || seconds < int64(want/time.Second) || seconds > int64(want/time.Second)+5 {
+	if _, err := fmt.Sscan(got, &seconds); err != nil || seconds < int64(want/time.Second) ||
+		seconds > int64(want/time.Second)+5 {
 		t.Errorf("%s is %q, want about %d", what, got, want/time.Second)
 	}
 }
@@ -194,8 +195,10 @@ func TestCalendarByRedisClock(t *testing.T) {
 	server := redistest.Start(t)
 	clock := newRedisClock(t, server.Addr, begins.Add(-time.Second))
 	s := start(t, `{`+patient+bothHeaders+`"deny_cache": {"size": 0}, "rules": [
-		{"name": "daily", "limits": [{"algorithm": "fixed_window", "limit": 2, "window": "day", "timezone": "Europe/Berlin"}]},
-		{"name": "few", "match": {"path": "/few"}, "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "366d", "anchor": "first_request"}]}]}`,
+		{"name": "daily", "limits": [{"algorithm": "fixed_window", "limit": 2, "window": "day",
+			"timezone": "Europe/Berlin"}]},
+		{"name": "few", "match": {"path": "/few"},
+			"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "366d", "anchor": "first_request"}]}]}`,
 		envoytest.Options{Redis: []string{clock.wire.addr}, Workers: 1})
 	key := "rl:{daily|}:fixed_window:day:Europe/Berlin"
 	for _, tc := range []struct {

@@ -20,7 +20,8 @@ const clusterLimit = 40
 
 // clusterRules limit each user, a query parameter so that the access log names
 // it, by two limits in one script call.
-var clusterRules = fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "3s"}, "failure": {"mode": "allow", "breaker": {"max_open": "500ms"}},
+var clusterRules = fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "3s"},
+	"failure": {"mode": "allow", "breaker": {"max_open": "500ms"}},
 	"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [
 	{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, %s},
 	{"algorithm": "gcra", "limit": %d, "window": "300d"}]}]}`, clusterLimit, long, clusterLimit)
@@ -103,7 +104,10 @@ func reshard(t *testing.T, from, to *redistest.Server) {
 		}
 		return id
 	}
-	args := []string{"--cluster", "reshard", from.Addr, "--cluster-from", id(from), "--cluster-to", id(to), "--cluster-slots", "1500", "--cluster-yes"}
+	args := []string{
+		"--cluster", "reshard", from.Addr, "--cluster-from", id(from), "--cluster-to", id(to),
+		"--cluster-slots", "1500", "--cluster-yes",
+	}
 	out, err := exec.Command(testenv.Tool(t, "redis-cli"), args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("redis-cli %q: %v\n%s", args, err, out)

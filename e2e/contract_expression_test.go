@@ -60,7 +60,8 @@ func TestMatchByExpression(t *testing.T) {
 	var all []scenario
 	for _, e := range []expressed{
 		{
-			name: "writes", expr: `'x-plan' in request.headers && request.headers['x-plan'] == 'free' && request.method in ['POST', 'PUT']`,
+			name: "writes", expr: `'x-plan' in request.headers && request.headers['x-plan'] == 'free' && request.method in ` +
+				`['POST', 'PUT']`,
 			holds:    []request{{headers: []string{free, post}}, {headers: []string{free, ":method: PUT"}}},
 			holdsNot: []request{{headers: []string{free}}, {headers: []string{pro, post}}, {headers: []string{post}}},
 		},
@@ -74,7 +75,8 @@ func TestMatchByExpression(t *testing.T) {
 		{name: "peer", expr: `source.address.startsWith('127.0.0.1:')`, holds: []request{{}}},
 		{
 			name: "graphql", expr: `request.headers['x-operation'].startsWith('mutation')`,
-			holds: []request{{headers: []string{"x-operation: mutation addItem"}}}, holdsNot: []request{{headers: []string{"x-operation: query"}}, {}},
+			holds:    []request{{headers: []string{"x-operation: mutation addItem"}}},
+			holdsNot: []request{{headers: []string{"x-operation: query"}}, {}},
 		},
 	} {
 		all = append(all, e.scenario())
@@ -89,8 +91,11 @@ func TestKeyByExpression(t *testing.T) {
 	runKeyed(t, envoytest.Options{Edit: withClaims}, []keyed{
 		{
 			name: "joined", key: `{"expr": "request.headers['x-team'] + '/' + request.method"}`,
-			identities: []identity{{stored: "a/GET", requests: []request{team("a"), team("a")}}, {stored: "b/GET", requests: []request{team("b")}}},
-			passes:     []request{{}},
+			identities: []identity{
+				{stored: "a/GET", requests: []request{team("a"), team("a")}},
+				{stored: "b/GET", requests: []request{team("b")}},
+			},
+			passes: []request{{}},
 		},
 		{
 			name: "tool", key: `{"expr": "metadata.filter_metadata['envoy.filters.http.mcp']['params']['name']"}`,
@@ -159,7 +164,10 @@ func TestLimitsThatComeWithTheRequest(t *testing.T) {
 			"limit": {"header": "x-limit", "default": 3, "max": 10}, "window": "366d"}]`,
 			step{want: want{Outcome: "allowed", Limit: "3", Remaining: "2"}},
 			step{request: with("5"), want: want{Outcome: "allowed", Limit: "5", Remaining: "3"}},
-			step{request: with("2"), want: want{Status: http.StatusTooManyRequests, Outcome: "limited:" + name, Limit: "2", Remaining: "0"}},
+			step{request: with("2"), want: want{
+				Status: http.StatusTooManyRequests, Outcome: "limited:" + name,
+				Limit: "2", Remaining: "0",
+			}},
 			step{request: with("2"), want: want{Status: http.StatusTooManyRequests, Limit: "2", Remaining: "0"}}, // remembered
 			step{request: with("99"), want: want{Outcome: "allowed", Limit: "10", Remaining: "7"}},
 			step{request: with("many"), want: want{Status: http.StatusTooManyRequests, Limit: "3"}},
@@ -171,19 +179,30 @@ func TestLimitsThatComeWithTheRequest(t *testing.T) {
 	}
 	all = append(
 		all,
-		limiting("claimed", `"limits": [{"algorithm": "gcra", "limit": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "limit"], "default": 1, "max": 100}, "window": "1h"}]`,
+		limiting("claimed", `"limits": [{"algorithm": "gcra", `+
+			`"limit": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "limit"], "default": 1, "max": 100}, `+
+			`"window": "1h"}]`,
 			step{want: want{Outcome: "allowed", Limit: "5", Remaining: "4"}}),
-		limiting("textual", `"limits": [{"algorithm": "gcra", "limit": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "text"], "default": 1, "max": 100}, "window": "1h"}]`,
+		limiting("textual", `"limits": [{"algorithm": "gcra", `+
+			`"limit": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "text"], "default": 1, "max": 100}, `+
+			`"window": "1h"}]`,
 			step{want: want{Outcome: "allowed", Limit: "3", Remaining: "2"}}),
 		limiting("bursting", `"limits": [{"algorithm": "gcra", "limit": 10, "window": "1h",
 			"burst": {"expr": "request.method == 'GET' ? 20 : 0", "default": 5, "max": 50}}]`,
 			step{want: want{Outcome: "allowed", Limit: "20", Remaining: "19", Reset: "360"}},
-			step{request: request{headers: []string{":method: POST"}}, want: want{Status: http.StatusTooManyRequests, Limit: "0", RetryAfter: missing}}),
+			step{
+				request: request{headers: []string{":method: POST"}},
+				want:    want{Status: http.StatusTooManyRequests, Limit: "0", RetryAfter: missing},
+			}),
 		limiting("zero", `"limits": [{"algorithm": "gcra", "limit": 0, "window": "1h"}]`,
-			step{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:zero", Limit: "0", Remaining: "0", RetryAfter: missing}}),
+			step{want: want{
+				Status: http.StatusTooManyRequests, Outcome: "limited:zero", Limit: "0", Remaining: "0",
+				RetryAfter: missing,
+			}}),
 		limiting("weights", `"cost": 2, "limits": [
 			{"algorithm": "gcra", "limit": 100, "window": "1h", "name": "units"},
-			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1d", "cost": 1, "name": "requests"}]`,
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1d", "cost": 1,
+				"name": "requests"}]`,
 			step{want: want{Outcome: "allowed", RateLimit: `"units";r=98;t=72, "requests";r=9;t=86400`}}),
 	)
 	runScenarios(t, bothHeaders, envoytest.Options{Edit: withClaims}, all)

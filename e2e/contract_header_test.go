@@ -33,7 +33,8 @@ func TestUpstreamHeaders(t *testing.T) {
 	for headers, want := range map[string]map[string]string{
 		`[]`: {
 			"X-RateLimit-Limit": kept("X-RateLimit-Limit"), "X-RateLimit-Remaining": kept("X-RateLimit-Remaining"),
-			"X-RateLimit-Reset": kept("X-RateLimit-Reset"), "RateLimit": kept("RateLimit"), "RateLimit-Policy": kept("RateLimit-Policy"),
+			"X-RateLimit-Reset": kept("X-RateLimit-Reset"), "RateLimit": kept("RateLimit"),
+			"RateLimit-Policy": kept("RateLimit-Policy"),
 		},
 		`["x-ratelimit"]`: {
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9", "X-RateLimit-Reset": "360",
@@ -88,8 +89,10 @@ func TestResetUnix(t *testing.T) {
 // TestCustomResponse: it replaces the 429 and nothing but the 429.
 func TestCustomResponse(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{`+patient+`"response": {"status": 403, "content_type": "application/json", "body": "{\"error\":\"slow down\"}",
-		"headers": {"x-reason": "quota"}}, "rules": [{"name": "r", "key": [{"header": "x-user"}], `+oneLimit+`}]}`, envoytest.Options{})
+	s := start(t, `{`+patient+`"response": {"status": 403, "content_type": "application/json",
+		"body": "{\"error\":\"slow down\"}",
+		"headers": {"x-reason": "quota"}}, "rules": [{"name": "r", "key": [{"header": "x-user"}],
+			`+oneLimit+`}]}`, envoytest.Options{})
 	r := get(t, s.URL, "x-user: ann")
 	testenv.Same(t, "first: status", r.status, http.StatusOK)
 	expectHeaders(t, r, map[string]string{"x-reason": ""})
@@ -97,7 +100,8 @@ func TestCustomResponse(t *testing.T) {
 	testenv.Same(t, "second: status", r.status, http.StatusForbidden)
 	testenv.Same(t, "second: body", r.body, `{"error":"slow down"}`)
 	expectHeaders(t, r, map[string]string{
-		"content-type": "application/json", "x-reason": "quota", "retry-after": "3600", "x-ratelimit-limit": "1", "x-ratelimit-remaining": "0",
+		"content-type": "application/json", "x-reason": "quota", "retry-after": "3600", "x-ratelimit-limit": "1",
+		"x-ratelimit-remaining": "0",
 	})
 	s.redis.Kill()
 	r = get(t, s.URL, "x-user: bob")
@@ -117,7 +121,8 @@ func grpcStatus(t *testing.T, url, user string) (grpcStatus string, resp *http.R
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{Protocols: protocols}}
 	defer client.CloseIdleConnections()
 	// An empty message: the flag, and a length of 0.
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader("\x00\x00\x00\x00\x00"))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url,
+		strings.NewReader("\x00\x00\x00\x00\x00"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +147,8 @@ func grpcStatus(t *testing.T, url, user string) (grpcStatus string, resp *http.R
 // TestGRPC: a rejection is RESOURCE_EXHAUSTED, a failure UNAVAILABLE.
 func TestGRPC(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], `+oneLimit+`}]}`, envoytest.Options{})
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], `+oneLimit+`}]}`,
+		envoytest.Options{})
 	status, resp := grpcStatus(t, s.URL+"/service/Method", "ann")
 	testenv.Same(t, "first, by the upstream: gRPC status", status, "")
 	testenv.Same(t, "first, by the upstream: HTTP status", resp.StatusCode, http.StatusOK)

@@ -262,7 +262,8 @@ func TestMetadataKeys(t *testing.T) {
 		name: "tiers",
 		rules: `{"name": "tiers", "match": {"path": {"prefix": "/tiers"}}, "limits_by": {
 			"source": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "tier"]},
-			"values": {"1": [{"algorithm": "gcra", "limit": 1, "window": "1h"}], "2": [{"algorithm": "gcra", "limit": 2, "window": "1h"}]}}}`,
+			"values": {"1": [{"algorithm": "gcra", "limit": 1, "window": "1h"}],
+				"2": [{"algorithm": "gcra", "limit": 2, "window": "1h"}]}}}`,
 		steps: []step{{want: want{Limit: "2"}}},
 	})
 }

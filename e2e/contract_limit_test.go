@@ -44,13 +44,16 @@ func TestWindows(t *testing.T) {
 			step{want: want{Outcome: "allowed", Limit: "2", Remaining: "1"}},
 			step{want: want{Outcome: "allowed", Remaining: "0"}},
 			step{want: want{Status: http.StatusTooManyRequests}}),
-		limiting("quarters", `"limits": [{"algorithm": "sliding_window_counter", "sub_windows": 4, "limit": 2, "window": "366d"}]`,
+		limiting("quarters", `"limits": [{"algorithm": "sliding_window_counter", "sub_windows": 4, "limit": 2, `+
+			`"window": "366d"}]`,
 			step{want: want{Outcome: "allowed", Remaining: "1"}},
 			step{want: want{Outcome: "allowed", Remaining: "0"}},
 			step{want: want{Status: http.StatusTooManyRequests}}),
-		limiting("short", `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000000, "window": "1ms"}]`,
+		limiting("short", `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000000, `+
+			`"window": "1ms"}]`,
 			step{want: want{Reset: "1", Policy: `"short";q=1000000000;w=1`}}),
-		limiting("atleastone", `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "999ms"}]`,
+		limiting("atleastone", `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, `+
+			`"window": "999ms"}]`,
 			step{want: want{Outcome: "allowed", Remaining: "0"}},
 			step{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:atleastone", Reset: "1", RetryAfter: "1"}}),
 	})
@@ -77,7 +80,10 @@ func TestBuckets(t *testing.T) {
 				Policy: fmt.Sprintf(`%q;q=2;w=720`, algorithm),
 			}},
 			step{want: want{Outcome: "allowed", Remaining: "0", Reset: "720"}},
-			step{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:" + algorithm, Reset: "720", RetryAfter: "360"}}))
+			step{want: want{
+				Status: http.StatusTooManyRequests, Outcome: "limited:" + algorithm, Reset: "720",
+				RetryAfter: "360",
+			}}))
 	}
 	runScenarios(t, bothHeaders, envoytest.Options{}, scenarios)
 }
@@ -88,7 +94,8 @@ func TestSeveralLimits(t *testing.T) {
 	const bothUsed = `"rules";r=0;t=3600, "rules.other";r=4;t=720`
 	runScenarios(t, bothHeaders, envoytest.Options{}, []scenario{
 		limiting("spelled", `"limits": [
-			{"algorithm": "gcra", "limit": 3, "window": "90s"}, {"algorithm": "gcra", "limit": 9, "window": "60m"}, {"algorithm": "gcra", "limit": 9, "window": "1h1m"}]`,
+			{"algorithm": "gcra", "limit": 3, "window": "90s"}, {"algorithm": "gcra", "limit": 9, "window": "60m"},
+				{"algorithm": "gcra", "limit": 9, "window": "1h1m"}]`,
 			step{want: want{
 				Outcome: "allowed", Remaining: "2",
 				Policy: `"spelled-90s";q=3;w=90, "spelled-60m";q=9;w=3600, "spelled-1h1m";q=9;w=3660`,
@@ -108,11 +115,16 @@ func TestSeveralLimits(t *testing.T) {
 			}}),
 		{
 			name: "rules",
-			rules: `{"name": "rules", "match": {"path": {"prefix": "/rules"}}, "limits": [{"algorithm": "gcra", "limit": 1, "window": "1h"}]},
-				{"name": "rules.other", "match": {"path": {"prefix": "/rules"}}, "limits": [{"algorithm": "token_bucket", "limit": 5, "window": "1h"}]}`,
+			rules: `{"name": "rules", "match": {"path": {"prefix": "/rules"}},
+				"limits": [{"algorithm": "gcra", "limit": 1, "window": "1h"}]},
+				{"name": "rules.other", "match": {"path": {"prefix": "/rules"}},
+					"limits": [{"algorithm": "token_bucket", "limit": 5, "window": "1h"}]}`,
 			steps: []step{
 				{want: want{Outcome: "allowed", Limit: "1", Remaining: "0", RateLimit: bothUsed}},
-				{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:rules", Limit: "1", RetryAfter: "3600", RateLimit: bothUsed}},
+				{want: want{
+					Status: http.StatusTooManyRequests, Outcome: "limited:rules", Limit: "1", RetryAfter: "3600",
+					RateLimit: bothUsed,
+				}},
 				{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:rules", RetryAfter: "3600", RateLimit: bothUsed}},
 			},
 		},
@@ -129,7 +141,10 @@ func TestCosts(t *testing.T) {
 		limiting("constant", `"cost": 4, `+limits,
 			step{want: want{Outcome: "allowed", Remaining: "6"}},
 			step{want: want{Outcome: "allowed", Remaining: "2"}},
-			step{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:constant", Remaining: "2", RetryAfter: "720"}}),
+			step{want: want{
+				Status: http.StatusTooManyRequests, Outcome: "limited:constant", Remaining: "2",
+				RetryAfter: "720",
+			}}),
 		limiting("zero", `"cost": 0, `+limits,
 			step{want: want{Outcome: "allowed", Remaining: "10", Reset: "0"}},
 			step{want: want{Outcome: "allowed", Remaining: "10"}}),
@@ -140,19 +155,24 @@ func TestCosts(t *testing.T) {
 			costing("-1", want{Outcome: "allowed", Remaining: "5"}),
 			costing("1.5", want{Outcome: "allowed", Remaining: "3"}),
 			costing("many", want{Outcome: "allowed", Remaining: "1"}),
-			costing("99999999999999999999999999", want{Status: http.StatusTooManyRequests, Outcome: "limited:header", RetryAfter: "1440"}),
+			costing("99999999999999999999999999",
+				want{Status: http.StatusTooManyRequests, Outcome: "limited:header", RetryAfter: "1440"}),
 			costing("0", want{Outcome: "allowed", Remaining: "1"}),
 			costing("001", want{Outcome: "allowed", Remaining: "0"})),
 		limiting("capped", `"cost": {"header": "x-cost", "default": 1, "max": 5}, `+limits,
 			costing("6", want{Outcome: "allowed", Remaining: "5"}),
 			costing("5", want{Outcome: "allowed", Remaining: "0"})),
 		limiting("above", `"cost": {"header": "x-cost", "default": 1, "max": 100}, `+limits,
-			costing("11", want{Status: http.StatusTooManyRequests, Outcome: "limited:above", Remaining: "10", RetryAfter: missing}),
+			costing("11", want{
+				Status: http.StatusTooManyRequests, Outcome: "limited:above", Remaining: "10",
+				RetryAfter: missing,
+			}),
 			costing("100", want{Status: http.StatusTooManyRequests, Outcome: "limited:above", RetryAfter: missing}),
 			costing("10", want{Outcome: "allowed", Remaining: "0"}),
 			costing("10", want{Status: http.StatusTooManyRequests, Outcome: "limited:above", RetryAfter: "3600"}),
 			costing("11", want{Status: http.StatusTooManyRequests, Outcome: "limited:above", RetryAfter: missing})),
-		limiting("large", `"cost": 1000000, "limits": [{"algorithm": "sliding_window_counter", "limit": 2500000, "window": "366d"}]`,
+		limiting("large", `"cost": 1000000, "limits": [{"algorithm": "sliding_window_counter", "limit": 2500000, "window": `+
+			`"366d"}]`,
 			step{want: want{Outcome: "allowed", Remaining: "1500000"}},
 			step{want: want{Outcome: "allowed", Remaining: "500000"}},
 			step{want: want{Status: http.StatusTooManyRequests, Remaining: "500000"}}),
@@ -171,7 +191,8 @@ func TestTiers(t *testing.T) {
 	tiers := func(source, rest string) string {
 		return `"key": [{"header": "x-plan", "default": "-"}], "limits_by": {"source": ` + source + `, "values": {
 			"free": [{"algorithm": "gcra", "limit": 2, "window": "1h"}], "none": "unlimited",
-			"pro": [{"algorithm": "gcra", "limit": 20, "window": "1h"}, {"algorithm": "token_bucket", "limit": 50, "window": "1d"}]}` + rest + `}`
+			"pro": [{"algorithm": "gcra", "limit": 20, "window": "1h"},
+				{"algorithm": "token_bucket", "limit": 50, "window": "1d"}]}` + rest + `}`
 	}
 	runScenarios(t, bothHeaders, envoytest.Options{}, []scenario{
 		limiting("default", tiers(`{"header": "x-plan"}`, `, "default": "free"`),

@@ -140,7 +140,8 @@ func TestMatchers(t *testing.T) {
 // TestRequestIsNotChanged: rules read a normal form, the upstream gets what came.
 func TestRequestIsNotChanged(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "match": {"path": "/api/a"}, `+manyLimits+`}]}`, envoytest.Options{Edit: rawPaths})
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "match": {"path": "/api/a"}, `+manyLimits+`}]}`,
+		envoytest.Options{Edit: rawPaths})
 	const target = "/x/..//%61pi/a?q=%61"
 	r := get(t, s.URL+target, "host: A.example.com:1")
 	if r.header.Get("x-ratelimit-limit") != "1000" {

@@ -12,7 +12,8 @@ const oneLimit = `"limits": [{"algorithm": "gcra", "limit": 1, "window": "1h"}]`
 // silent wants an outcome, and no header of Sluice's.
 func silent(outcome string) want {
 	return want{
-		Outcome: outcome, Limit: missing, Remaining: missing, Reset: missing, RetryAfter: missing, Policy: missing, RateLimit: missing,
+		Outcome: outcome, Limit: missing, Remaining: missing, Reset: missing, RetryAfter: missing, Policy: missing,
+		RateLimit: missing,
 	}
 }
 
@@ -28,7 +29,8 @@ func TestModes(t *testing.T) {
 		{
 			name: "beside",
 			rules: `{"name": "beside.dark", "match": {"path": {"prefix": "/beside"}}, "mode": "shadow", ` + oneLimit + `},
-				{"name": "beside", "match": {"path": {"prefix": "/beside"}}, "limits": [{"algorithm": "gcra", "limit": 2, "window": "1h"}]}`,
+				{"name": "beside", "match": {"path": {"prefix": "/beside"}},
+					"limits": [{"algorithm": "gcra", "limit": 2, "window": "1h"}]}`,
 			steps: []step{
 				{want: want{Outcome: "allowed", Remaining: "1", Policy: `"beside";q=2;w=3600`}},
 				{want: want{Outcome: "shadow:beside.dark", Remaining: "0", Policy: `"beside";q=2;w=3600`}},
@@ -59,7 +61,8 @@ func TestExempt(t *testing.T) {
 	runScenarios(t, bothHeaders, envoytest.Options{}, []scenario{
 		{
 			name: "between",
-			rules: `{"name": "between.before", "match": {"path": {"prefix": "/between"}}, "limits": [{"algorithm": "gcra", "limit": 3, "window": "1h"}]},
+			rules: `{"name": "between.before", "match": {"path": {"prefix": "/between"}},
+				"limits": [{"algorithm": "gcra", "limit": 3, "window": "1h"}]},
 				{"name": "between", "match": {"path": {"prefix": "/between/free"}}, "exempt": true},
 				{"name": "between.after", "match": {"path": {"prefix": "/between"}}, ` + oneLimit + `}`,
 			steps: []step{
@@ -89,7 +92,10 @@ func TestSeveralReject(t *testing.T) {
 		steps: []step{
 			{request: with("a: 1", "b: 1"), want: want{Outcome: "allowed"}},
 			{request: with("a: 1", "b: 1"), want: want{Status: http.StatusTooManyRequests, RetryAfter: "7200"}},
-			{request: with("a: 1"), want: want{Status: http.StatusTooManyRequests, Outcome: "limited:longest", RetryAfter: "3600"}},
+			{request: with("a: 1"), want: want{
+				Status: http.StatusTooManyRequests, Outcome: "limited:longest",
+				RetryAfter: "3600",
+			}},
 			{request: with("a: 2"), want: want{Outcome: "allowed"}},
 			{request: with("a: 1", "b: 2"), want: want{Status: http.StatusTooManyRequests, Outcome: "limited:longest"}},
 			{request: with("b: 2"), want: want{Outcome: "allowed"}}, // not charged by the one before

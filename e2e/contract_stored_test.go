@@ -11,7 +11,8 @@ import (
 // expires.
 func TestEachAlgorithmHasItsKey(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{"redis": {"cluster": "redis", "key_prefix": "my", "timeout": "10s"}, "rules": [{"name": "r", "key": [], "limits": [
+	s := start(t, `{"redis": {"cluster": "redis", "key_prefix": "my", "timeout": "10s"},
+		"rules": [{"name": "r", "key": [], "limits": [
 		{"algorithm": "fixed_window", "limit": 100, "window": "90s"},
 		{"algorithm": "sliding_window_log", "limit": 100, "window": "1500ms"},
 		{"algorithm": "sliding_window_counter", "limit": 100, "window": "120s"},

@@ -38,8 +38,11 @@ func mcpRecipe(t *testing.T, heading string) string {
 func mcpCall(method, tool, limit, remaining string) visit {
 	return visit{
 		path: "/mcp", limit: limit, remaining: remaining,
-		headers: []string{"authorization: Bearer a", "content-type: application/json", "accept: application/json, text/event-stream"},
-		body:    fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": %q, "params": {"name": %q}}`, method, tool),
+		headers: []string{
+			"authorization: Bearer a", "content-type: application/json",
+			"accept: application/json, text/event-stream",
+		},
+		body: fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": %q, "params": {"name": %q}}`, method, tool),
 	}
 }
 
@@ -79,13 +82,25 @@ var toolAnswers = map[string]struct {
 	body        string
 	counts      bool
 }{
-	"works":      {200, "application/json", `{"jsonrpc": "2.0", "id": 1, "result": {"content": [], "isError": false}}`, true},
+	"works": {
+		200, "application/json", `{"jsonrpc": "2.0", "id": 1, "result": {"content": [], "isError": false}}`,
+		true,
+	},
 	"works-well": {200, "application/json", `{"jsonrpc": "2.0", "id": 1, "result": {"content": []}}`, true},
-	"fails":      {200, "application/json", `{"jsonrpc": "2.0", "id": 1, "result": {"content": [], "isError": true}}`, false},
-	"unknown":    {200, "application/json", `{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no such tool"}}`, false},
-	"breaks":     {500, "application/json", `{"error": "oops"}`, false},
-	"garbles":    {200, "application/json", `{"jsonrpc`, true},
-	"streams":    {200, "text/event-stream", "data: {\"jsonrpc\": \"2.0\", \"id\": 1, \"result\": {\"isError\": true}}\n\n", true},
+	"fails": {
+		200, "application/json", `{"jsonrpc": "2.0", "id": 1, "result": {"content": [], "isError": true}}`,
+		false,
+	},
+	"unknown": {
+		200, "application/json",
+		`{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no such tool"}}`, false,
+	},
+	"breaks":  {500, "application/json", `{"error": "oops"}`, false},
+	"garbles": {200, "application/json", `{"jsonrpc`, true},
+	"streams": {
+		200, "text/event-stream", "data: {\"jsonrpc\": \"2.0\", \"id\": 1, \"result\": {\"isError\": true}}\n\n",
+		true,
+	},
 }
 
 // TestCookbookMCPSettled: the tool's name is the key, and the answer settles the charge.

@@ -95,7 +95,10 @@ func TestCookbookClaim(t *testing.T) {
 		{headers: bearer(`{"iss": "test", "sub": "ann", "rate": 300}`), limit: "300", remaining: "299"},
 		{headers: bearer(`{"iss": "test", "sub": "bob"}`), limit: "60", remaining: "59"},
 		{headers: bearer(`{"iss": "test", "sub": "eve", "rate": 1000000}`), limit: "6000", remaining: "5999"},
-		{headers: bearer(`{"iss": "test", "sub": "out", "rate": 0}`), status: http.StatusTooManyRequests, limit: "0", remaining: "0"},
+		{
+			headers: bearer(`{"iss": "test", "sub": "out", "rate": 0}`), status: http.StatusTooManyRequests,
+			limit: "0", remaining: "0",
+		},
 		{},
 	})
 }

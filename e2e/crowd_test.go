@@ -67,7 +67,8 @@ func TestInOneGo(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := start(t, fmt.Sprintf(`{"redis": {"cluster": "redis"}, "rules": [
-				{"name": "r", "key": [{"header": "x-user"}], "limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`, limit, long),
+				{"name": "r", "key": [{"header": "x-user"}],
+					"limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`, limit, long),
 				envoytest.Options{Workers: 1})
 			get(t, s.URL) // the worker is connected
 			inOneGo(t, s, tc.connections, func(connection, _ int) string { return fmt.Sprint("user", 10+connection%tc.clients) })
@@ -80,10 +81,13 @@ func TestInOneGo(t *testing.T) {
 func TestClientsInOneGo(t *testing.T) {
 	const connections, limit = 4, 10
 	s := start(t, fmt.Sprintf(`{`+patient+`"rules": [
-		{"name": "r", "key": [{"header": "x-user"}], "limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`, limit, long),
+		{"name": "r", "key": [{"header": "x-user"}],
+			"limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`, limit, long),
 		envoytest.Options{Workers: 1})
 	get(t, s.URL)
-	inOneGo(t, s, connections, func(connection, stream int) string { return fmt.Sprint("u", 10_000+1000*connection+stream) })
+	inOneGo(t, s, connections, func(connection, stream int) string {
+		return fmt.Sprint("u", 10_000+1000*connection+stream)
+	})
 	const allowed = "wasmcustom.sluice.outcome.allowed.requests_total" // more than Envoy lets the upstream have at once
 	testenv.Same(t, allowed, s.Stats(allowed)[allowed], connections*1000)
 	for name, n := range s.Stats("wasmcustom.sluice.redis.cause.") {
@@ -96,8 +100,10 @@ func stalled(t *testing.T, failure, timeout string) (s *setting, wake func()) {
 	t.Helper()
 	server := redistest.Start(t)
 	s = start(t, fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": %q}, "failure": {"mode": "deny", %s}, "rules": [
-		{"name": "a", "match": {"path": "/901"}, "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 901, %s}]},
-		{"name": "b", "match": {"path": "/902"}, "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 902, %s}]}]}`,
+		{"name": "a", "match": {"path": "/901"}, "key": [{"query": "u"}],
+			"limits": [{"algorithm": "gcra", "limit": 901, %s}]},
+		{"name": "b", "match": {"path": "/902"}, "key": [{"query": "u"}],
+			"limits": [{"algorithm": "gcra", "limit": 902, %s}]}]}`,
 		timeout, failure, long, long), envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
 	s.client = server.Client()
 	for _, path := range []string{"/901", "/902"} {
@@ -146,8 +152,10 @@ func TestClientsLeaveWhileWaiting(t *testing.T) {
 			switch {
 			case leaves && err == nil:
 				t.Errorf("request %d was answered after its client had gone", i)
-			case !leaves && (err != nil || r.header.Get("x-ratelimit-limit") != fmt.Sprint(limit) || r.header.Get("x-ratelimit-remaining") != fmt.Sprint(limit-1)):
-				t.Errorf("request %d: %v, status %d, headers %v; want a limit of %d with one gone", i, err, r.status, r.header, limit)
+			case !leaves && (err != nil || r.header.Get("x-ratelimit-limit") != fmt.Sprint(limit) ||
+				r.header.Get("x-ratelimit-remaining") != fmt.Sprint(limit-1)):
+				t.Errorf("request %d: %v, status %d, headers %v; want a limit of %d with one gone", i, err,
+					r.status, r.header, limit)
 			}
 		})
 	}

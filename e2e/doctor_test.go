@@ -15,7 +15,8 @@ import (
 func TestDoctorOfEnvoy(t *testing.T) {
 	t.Parallel()
 	const plugin = `{"redis": {"cluster": "redis"}, "rules": [
-		{"name": "per-address", "key": [{"client_ip": true}], "limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`
+		{"name": "per-address", "key": [{"client_ip": true}],
+			"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`
 	s := start(t, plugin, envoytest.Options{})
 	dir := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", dir, "../cmd/sluice").CombinedOutput(); err != nil {
@@ -29,14 +30,18 @@ func TestDoctorOfEnvoy(t *testing.T) {
 			"envoy": "pass", "v8": "pass", "configuration": "pass", "place": "pass", "cluster": "pass", "bridge": "pass",
 			"stats_tags": "pass", "failure_policy": "pass", "metadata": "pass", "vectors": "pass",
 		}},
-		{"what it does not run", strings.Replace(plugin, `"limit": 10`, `"limit": 11`, 1), map[string]string{"configuration": "warn"}},
+		{
+			"what it does not run", strings.Replace(plugin, `"limit": 10`, `"limit": 11`, 1),
+			map[string]string{"configuration": "warn"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(dir, "plugin.json")
 			if err := os.WriteFile(file, []byte(c.plugin), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			command := exec.Command(filepath.Join(dir, "sluice"), "doctor", "-c", file, "--redis", s.redis.Addr, "--envoy", s.Admin, "-o", "json")
+			command := exec.Command(filepath.Join(dir, "sluice"), "doctor", "-c", file, "--redis", s.redis.Addr, "--envoy",
+				s.Admin, "-o", "json")
 			out, err := command.Output()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)

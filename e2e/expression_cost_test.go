@@ -12,7 +12,8 @@ import (
 )
 
 // condition is a match of three conditions; %d makes it another text.
-const condition = `'x-plan' in request.headers && request.headers['x-plan'] != 'p%d' && request.method in ['GET', 'PUT']`
+const condition = `'x-plan' in request.headers && request.headers['x-plan'] != 'p%d' && request.method in ['GET', ` +
+	`'PUT']`
 
 // TestExpressionsLoad: a configuration with 200 expressions loads within a second, in
 // each of the VMs that Envoy starts for it. What counts is the time that Envoy
@@ -70,7 +71,9 @@ func TestExpressionsCost(t *testing.T) {
 		var all []string
 		for i := range expressions {
 			text := strings.ReplaceAll(match, "%d", fmt.Sprint(i))
-			all = append(all, fmt.Sprintf(`{"name": "r%d", "match": {%s, "not": {"headers": {"x-plan": {"present": true}}}}, %s}`, i, text, hundred))
+			all = append(all, fmt.Sprintf(
+				`{"name": "r%d", "match": {%s, "not": {"headers": {"x-plan": {"present": true}}}}, %s}`, i, text, hundred,
+			))
 		}
 		return `{"rules": [` + strings.Join(all, ",") + `]}`
 	}
@@ -92,7 +95,10 @@ func TestExpressionsCost(t *testing.T) {
 // each evaluation. These are the dearest of their kind that a configuration may have.
 func TestPatternsCost(t *testing.T) {
 	t.Parallel()
-	patterns := []string{`bot|crawl`, `^/v[0-9]+/users/[^/]+$`, `a.{0,120}b`, `.{220}`, `[a-z]{900}`, `(?i)[a-z]{240}`, `\\pL`}
+	patterns := []string{
+		`bot|crawl`, `^/v[0-9]+/users/[^/]+$`, `a.{0,120}b`, `.{220}`, `[a-z]{900}`,
+		`(?i)[a-z]{240}`, `\\pL`,
+	}
 	beside := map[string]string{}
 	for i, pattern := range patterns {
 		beside[strconv.Itoa(i)] = fmt.Sprintf(

@@ -231,7 +231,8 @@ func TestRecoveryFromLocal(t *testing.T) {
 	}
 	o.redis.Signal(syscall.SIGSTOP)
 	got := burst(t, 5, 1, []string{url})
-	expectTally(t, "while Redis hangs and the embedded store begins anew", got, tally{http.StatusOK: 3, http.StatusTooManyRequests: 2})
+	expectTally(t, "while Redis hangs and the embedded store begins anew", got,
+		tally{http.StatusOK: 3, http.StatusTooManyRequests: 2})
 	o.redis.Signal(syscall.SIGCONT)
 	o.expectDecided()
 	if got := burst(t, 2, 1, []string{url}); got[http.StatusOK] > 1 || got[http.StatusTooManyRequests] == 0 {

@@ -59,7 +59,9 @@ func TestRepliesFail(t *testing.T) {
 		"endless line": func(to io.Writer, _ []byte, sent int) error {
 			return pass(to, append([]byte("+"), bytes.Repeat([]byte("x"), 100_000)...), sent)
 		},
-		"wrong shape":     func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("*2\r\n:1\r\n$1\r\nx\r\n"), sent) },
+		"wrong shape": func(to io.Writer, _ []byte, sent int) error {
+			return pass(to, []byte("*2\r\n:1\r\n$1\r\nx\r\n"), sent)
+		},
 		"an error":        func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("-ERR no\r\n"), sent) },
 		"a nil":           func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("$-1\r\n"), sent) },
 		"an empty string": func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("$0\r\n\r\n"), sent) },

@@ -96,8 +96,10 @@ const growthKB = 6_000
 func TestMemoryStaysFlat(t *testing.T) {
 	s := start(t, `{"redis": {"cluster": "redis", "timeout": "10s"}, "failure": {"mode": "deny"}, `+bothHeaders+`"rules": [
 		{"name": "new", "match": {"path": "/new"}, "key": [{"header": "x-user"}], "limits": [
-			{"algorithm": "gcra", "limit": 5, "window": "1s"}, {"algorithm": "sliding_window_counter", "limit": 100, "window": "1m"}]},
-		{"name": "full", "match": {"path": {"prefix": "/full"}}, "key": [], "limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]},
+			{"algorithm": "gcra", "limit": 5, "window": "1s"},
+				{"algorithm": "sliding_window_counter", "limit": 100, "window": "1m"}]},
+		{"name": "full", "match": {"path": {"prefix": "/full"}}, "key": [],
+			"limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]},
 		{"name": "beside", "match": {"path": "/full/refund"}, "key": [{"header": "x-user"}], "limits": [
 			{"algorithm": "token_bucket", "limit": 100, "window": "1s"}]}
 	]}`, envoytest.Options{Quiet: true, Edit: answerItself})

@@ -28,7 +28,8 @@ func TestSharpenedLeases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			plugin := `{` + patient + `"rules": [{"name": "r", "limits": [{` + fmt.Sprintf(algorithm, limit) + `, "window": "1h", "lease": {"ttl": "200ms"}}]}]}`
+			plugin := `{` + patient + `"rules": [{"name": "r", "limits": [{` + fmt.Sprintf(algorithm,
+				limit) + `, "window": "1h", "lease": {"ttl": "200ms"}}]}]}`
 			var urls []string
 			for range 2 {
 				s := start(t, plugin, envoytest.Options{Redis: []string{server.Addr}, Quiet: true})

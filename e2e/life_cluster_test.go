@@ -138,7 +138,8 @@ func TestDeadShardLiftsNoRejection(t *testing.T) {
 				}
 				t.Run(b.name, func(t *testing.T) {
 					u := tried[b.name]
-					expectTally(t, "an exhausted user", repeat(t, 10, s.URL+"/"+b.name, u.exhausted, u.other), tally{http.StatusTooManyRequests: 10})
+					expectTally(t, "an exhausted user", repeat(t, 10, s.URL+"/"+b.name, u.exhausted, u.other),
+						tally{http.StatusTooManyRequests: 10})
 					expectTally(t, "a fresh user", repeat(t, shardLimit+3, s.URL+"/"+b.name, u.fresh, u.other), want)
 				})
 			}

@@ -24,7 +24,8 @@ func TestUnitsComeBackWhileTheConnectionIsAway(t *testing.T) {
 	} {
 		t.Run(tc.lease, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, fmt.Sprintf(`{%s"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "anchor": "first_request",
+			s := start(t, fmt.Sprintf(`{%s"rules": [{"name": "r",
+				"limits": [{"algorithm": "fixed_window", "anchor": "first_request",
 				"limit": %d, "window": "1d", "lease": %s}]}]}`, patient, tc.limit, tc.lease), envoytest.Options{})
 			admitted := 0
 			for n := range 6 {

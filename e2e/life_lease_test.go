@@ -13,9 +13,11 @@ import (
 // no request of the tests meets, which tells configurations apart.
 func leased(generation int) string {
 	return fmt.Sprintf(`{%s"rules": [
-		{"name": "r", "match": {"path": "/leased"}, "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000, "window": "1d",
+		{"name": "r", "match": {"path": "/leased"},
+			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000, "window": "1d",
 			"lease": {"units": 100, "ttl": "5s"}}]},
-		{"name": "generation", "match": {"path": "/generation"}, "cost": 0, "limits": [{"algorithm": "gcra", "limit": %d, "window": "1h"}]}]}`,
+		{"name": "generation", "match": {"path": "/generation"}, "cost": 0,
+			"limits": [{"algorithm": "gcra", "limit": %d, "window": "1h"}]}]}`,
 		patient, generation)
 }
 
@@ -87,7 +89,8 @@ func awaitGeneration(t *testing.T, s *setting, generation int) {
 // whatever Redis has rejected meanwhile.
 func TestLeasedUnitsBeforeRememberedRejections(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, "window": "1d",
+	s := start(t, `{`+patient+`"rules": [{"name": "r",
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, "window": "1d",
 		"lease": {"units": 50, "ttl": "1m"}}]}]}`, envoytest.Options{Workers: 1})
 	got := burst(t, 400, 64, []string{s.URL})
 	expectTally(t, "a crowd", got, tally{http.StatusOK: 100, http.StatusTooManyRequests: 300})

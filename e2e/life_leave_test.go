@@ -32,7 +32,8 @@ func TestLeaversChargeNobody(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, fmt.Sprintf(`{%s"deny_cache": {"size": %d}, "rules": [
-				{"name": "tenant", "key": [{"header": "x-tenant"}], "cost": {"header": "x-cost", "default": 1, "max": 9}, "limits": [{"algorithm": "fixed_window", "limit": 1000, %s}]},
+				{"name": "tenant", "key": [{"header": "x-tenant"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
+					"limits": [{"algorithm": "fixed_window", "limit": 1000, %s}]},
 				{"name": "per-user", "key": [{"header": "x-user"}], "limits": [{"algorithm": "gcra", "limit": %d, %s}]}]}`,
 				patient, tc.denyCache, long, limit, long), envoytest.Options{})
 			for range limit {
@@ -56,7 +57,8 @@ func TestLeaversChargeNobody(t *testing.T) {
 // over, and the plugin has counted each.
 func awaitSettled(t *testing.T, s *setting, requests int) {
 	t.Helper()
-	const all, active, outcomes = "http.limited.downstream_rq_total", "http.limited.downstream_rq_active", "wasmcustom.sluice.outcome."
+	const all, active, outcomes = "http.limited.downstream_rq_total", "http.limited.downstream_rq_active",
+		"wasmcustom.sluice.outcome."
 	testenv.Wait(t, 2*patience, func() error {
 		envoy, told := s.Stats("http.limited.downstream_rq"), int64(0)
 		for _, n := range s.Stats(outcomes) {

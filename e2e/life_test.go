@@ -41,7 +41,8 @@ func TestUpstreamLimits(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})
-	s := start(t, `{`+patient+`"headers": ["x-ratelimit", "draft"], "rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
+	s := start(t, `{`+patient+`"headers": ["x-ratelimit", "draft"],
+		"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
 		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 9, "window": "1h"}]}]}`,
 		envoytest.Options{Upstream: envoytest.NewUpstream(t, upstream).Addr})
 	for _, tc := range []struct {
@@ -77,7 +78,8 @@ func TestUpstreamLimits(t *testing.T) {
 func TestCostZeroIsNotHeld(t *testing.T) {
 	t.Parallel()
 	d := new(departures)
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "cost": {"header": "x-cost", "default": 1, "max": 9}, "key": [{"header": "x-user"}], "limits": [
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "cost": {"header": "x-cost", "default": 1, "max": 9},
+		"key": [{"header": "x-user"}], "limits": [
 		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "20m", "burst": 3, "max_delay": "1h"}]}]}`,
 		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
 	leaving, leave := context.WithCancel(ctx)
@@ -154,13 +156,17 @@ func TestInternalRedirectIsChargedOnce(t *testing.T) {
 		_, _ = io.WriteString(w, "second\n")
 	}))
 	const limit = 3
-	s := start(t, fmt.Sprintf(`{%s"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`,
+	s := start(t, fmt.Sprintf(`{%s"rules": [{"name": "r", "key": [{"header": "x-user"}], `+
+		`"limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`,
 		patient, limit, long), envoytest.Options{Upstream: upstream.Addr, Edit: followRedirects})
 	for i := range limit {
 		r := get(t, s.URL+"/first", "x-user: u")
 		testenv.Same(t, "status", r.status, http.StatusOK)
 		testenv.Same(t, "body", r.body, "second\n")
-		expectHeaders(t, r, map[string]string{"x-ratelimit-limit": fmt.Sprint(limit), "x-ratelimit-remaining": fmt.Sprint(limit - 1 - i)})
+		expectHeaders(t, r, map[string]string{
+			"x-ratelimit-limit":     fmt.Sprint(limit),
+			"x-ratelimit-remaining": fmt.Sprint(limit - 1 - i),
+		})
 	}
 	testenv.Same(t, "one more: status", get(t, s.URL+"/first", "x-user: u").status, http.StatusTooManyRequests)
 	forged := get(t, s.URL+"/second", "x-user: u", "x-envoy-original-url: http://x/first")

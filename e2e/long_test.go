@@ -16,7 +16,8 @@ func TestLongValuesLeaveNoIdentity(t *testing.T) {
 	s := start(t, `{`+patient+`"rules": [
 		{"name": "crawlers", "match": {"headers": {"user-agent": {"regex": "(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy"}}},
 		 "limits": [{"algorithm": "fixed_window", "limit": 1000, `+long+`}]},
-		{"name": "per-address", "key": [{"client_ip": true}], "limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]}]}`, envoytest.Options{})
+		{"name": "per-address", "key": [{"client_ip": true}],
+			"limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]}]}`, envoytest.Options{})
 	userAgent := "user-agent: é" + strings.Repeat("b", 10_000)
 	testenv.Same(t, "the first request: status", get(t, s.URL).status, http.StatusOK)
 	testenv.Same(t, "a long value: status", get(t, s.URL, userAgent).status, http.StatusTooManyRequests)

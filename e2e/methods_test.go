@@ -33,7 +33,10 @@ func TestMethodsInAnyCase(t *testing.T) {
 		methods []string
 		want    []int
 	}{
-		{path: "/login", methods: []string{"POST", "post", "Post", "pOST", "GET", "get"}, want: []int{ok, ok, limited, limited, ok, ok}},
+		{
+			path: "/login", methods: []string{"POST", "post", "Post", "pOST", "GET", "get"},
+			want: []int{ok, ok, limited, limited, ok, ok},
+		},
 		{path: "/item", methods: []string{"POST", "get", "Get", "GET"}, want: []int{ok, ok, limited, ok}},
 		{path: "/keyed", methods: []string{"post", "pOST", "POST", "GET"}, want: []int{ok, ok, limited, ok}},
 		{path: "/form", methods: []string{"get", "Get", "get", "GET"}, want: []int{ok, ok, limited, ok}},

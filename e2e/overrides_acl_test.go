@@ -39,7 +39,10 @@ func as(t *testing.T, server *redistest.Server, name string) *redis.Client {
 	if err := server.Client().Do(ctx, args...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: password, Protocol: 2, DisableIndentity: true})
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr, Username: name, Password: password, Protocol: 2,
+		DisableIndentity: true,
+	})
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -102,7 +105,8 @@ func TestAuditTrail(t *testing.T) {
 		return value
 	}
 	client := redistest.Start(t).Client()
-	if err := client.ConfigSet(ctx, "notify-keyspace-events", quoted("CONFIG SET notify-keyspace-events")).Err(); err != nil {
+	if err := client.ConfigSet(ctx, "notify-keyspace-events",
+		quoted("CONFIG SET notify-keyspace-events")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	listener := client.PSubscribe(ctx, quoted("PSUBSCRIBE"))

@@ -20,12 +20,14 @@ import (
 // with a tier that is unlimited.
 const overrideRules = `{` + patient + `"headers": ["x-ratelimit", "draft"], "rules": [
 	{"name": "o", "match": {"path": "/o"}, "key": [{"query": "u"}], "overrides": true, "limits": [
-		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, ` + long + `}, {"algorithm": "gcra", "limit": 5, "window": "300d"}]},
+		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5,
+			` + long + `}, {"algorithm": "gcra", "limit": 5, "window": "300d"}]},
 	{"name": "p", "match": {"path": "/p"}, "key": [{"query": "u"}], "overrides": true,
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, ` + long + `}],
 		"penalty": {"after": 4, "within": "1m", "for": ["1s", "3s"]}},
 	{"name": "t", "match": {"path": "/t"}, "key": [{"query": "u"}], "overrides": true, "limits_by": {
-		"source": {"header": "x-plan"}, "default": "staff", "values": {"staff": "unlimited", "none": [{"algorithm": "gcra", "limit": 0, ` + long + `}]}}}
+		"source": {"header": "x-plan"}, "default": "staff",
+			"values": {"staff": "unlimited", "none": [{"algorithm": "gcra", "limit": 0, ` + long + `}]}}}
 	]}`
 
 // twoEnvoys are two Envoys of two workers each on one Redis.
@@ -135,7 +137,8 @@ func TestFactorsAreExact(t *testing.T) {
 		}
 		r := get(t, e.both[0].URL+"/o?u=g")
 		e.set("o|g", "x3", 0)
-		if got := get(t, e.both[1].URL+"/o?u=g").header.Get("RateLimit-Policy"); !strings.HasPrefix(got, `"o-366d";q=15;`) || r.status != 200 {
+		if got := get(t, e.both[1].URL+"/o?u=g").header.Get("RateLimit-Policy"); !strings.HasPrefix(got, `"o-366d";q=15;`) ||
+			r.status != 200 {
 			t.Errorf("status %d, then policy %s", r.status, got)
 		}
 	})
@@ -154,7 +157,8 @@ func TestBlocksEnd(t *testing.T) {
 			wait, _ := strconv.Atoi(r.header.Get("Retry-After"))
 			want := fmt.Sprintf(`"o-366d";r=0;t=%d, "o-300d";r=0;t=%[1]d`, wait)
 			if wait < 1 || wait > 4 || r.header.Get("RateLimit") != want || r.header.Get("X-RateLimit-Remaining") != "0" ||
-				r.header.Get("X-RateLimit-Reset") != fmt.Sprint(wait) || !strings.Contains(r.body, "#abnormal-usage-detected") || strings.Contains(r.body, "violated-policies") {
+				r.header.Get("X-RateLimit-Reset") != fmt.Sprint(wait) || !strings.Contains(r.body, "#abnormal-usage-detected") ||
+				strings.Contains(r.body, "violated-policies") {
 				t.Errorf("a block that ends: status %d, %v\n%s", r.status, r.header, r.body)
 			}
 		}
@@ -169,7 +173,8 @@ func TestBlocksEnd(t *testing.T) {
 		e.set("o|e", "block", 0)
 		time.Sleep(time.Second)
 		r := get(t, e.both[1].URL+"/o?u=e")
-		if r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") != "" || r.header.Get("X-RateLimit-Reset") != "0" || r.header.Get("RateLimit") != `"o-366d";r=0;t=0, "o-300d";r=0;t=0` {
+		if r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") != "" ||
+			r.header.Get("X-RateLimit-Reset") != "0" || r.header.Get("RateLimit") != `"o-366d";r=0;t=0, "o-300d";r=0;t=0` {
 			t.Errorf("a block without end: status %d, %v", r.status, r.header)
 		}
 		last := e.both[1].LoggedAll(len(e.both[1].LoggedAll(2)))
@@ -186,7 +191,8 @@ func TestPenaltyIsNobodyElsesFault(t *testing.T) {
 	s := start(t, `{`+patient+`"rules": [
 		{"name": "user", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 5, "window": "1s"}],
 			"penalty": {"after": 5, "within": "1m", "for": ["5m"]}},
-		{"name": "tenant", "key": [{"query": "t"}], "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, `+long+`}]}]}`,
+		{"name": "tenant", "key": [{"query": "t"}],
+			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, `+long+`}]}]}`,
 		envoytest.Options{})
 	get(t, s.URL+"/?t=full&u=first")
 	for range 5 {
@@ -214,7 +220,8 @@ func TestPenaltyIsNobodyElsesFault(t *testing.T) {
 func TestPenaltyBesideAFullRule(t *testing.T) {
 	t.Parallel()
 	const rules = `"rules": [
-		{"name": "address", "key": [], "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, "window": "1d"}],
+		{"name": "address", "key": [], "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5,
+			"window": "1d"}],
 			"penalty": {"after": 5, "within": "1m", "for": ["5m"]}},
 		{"name": "user", "key": [], "limits": [{"algorithm": "gcra", "limit": 5, "window": "1d"}]}]}`
 	for name, plugin := range map[string]string{

@@ -33,7 +33,10 @@ func TestShippedListener(t *testing.T) {
 		{name: "plain", path: "/api/x", status: 200, upstream: "/api/x", limit: "100"},
 		{name: "exempt", path: "/healthz", status: 200, upstream: "/healthz"},
 		{name: "dot segments into the exempt path", path: "/api/x/../../healthz", status: 200, upstream: "/healthz"},
-		{name: "dot segments out of the exempt path", path: "/healthz/../api/x", status: 200, upstream: "/api/x", limit: "100"},
+		{
+			name: "dot segments out of the exempt path", path: "/healthz/../api/x", status: 200,
+			upstream: "/api/x", limit: "100",
+		},
 		{name: "encoded dot segments", path: "/healthz/%2e%2e/api/x", status: 200, upstream: "/api/x", limit: "100"},
 		{name: "repeated slashes", path: "//api///x", status: 200, upstream: "/api/x", limit: "100"},
 		{name: "encoded letter", path: "/%61pi/x", status: 200, upstream: "/api/x", limit: "100"},
@@ -95,7 +98,8 @@ func TestClientAddress(t *testing.T) {
 // that are repeated.
 func TestTrustedHeaders(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-api-key"}], "cost": {"header": "x-cost", "default": 10},
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-api-key"}],
+		"cost": {"header": "x-cost", "default": 10},
 		"limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}]}`, envoytest.Options{Edit: func(c *envoyconf.Config) {
 		filters, _ := c.Get(envoyconf.ConnectionManager + "/http_filters").([]any)
 		before, _ := c.Fragment(yamlOf(t, "docs/security.md")).([]any)

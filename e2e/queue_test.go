@@ -113,7 +113,8 @@ func TestQueue(t *testing.T) {
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [
-		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "2s", "burst": 3, "max_delay": "1m"}]}]}`, envoytest.Options{})
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "2s", "burst": 3,
+			"max_delay": "1m"}]}]}`, envoytest.Options{})
 	got := burst(t, 12, 12, []string{s.URL})
 	if got[http.StatusOK] < 3 || got[http.StatusOK] > 4 || got[http.StatusTooManyRequests] != 12-got[http.StatusOK] {
 		t.Errorf("%v; want 3 of status 200, or 4 on a slow machine, and the others of 429", got)
@@ -141,7 +142,8 @@ func TestQueueDropsWhoLeaves(t *testing.T) {
 func TestQueueHoldsNoLongerThanMaxDelay(t *testing.T) {
 	t.Parallel()
 	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [
-		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "burst": 10, "max_delay": "1m"}]}]}`, envoytest.Options{})
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "burst": 10,
+			"max_delay": "1m"}]}]}`, envoytest.Options{})
 	if r := get(t, s.URL); r.status != http.StatusOK {
 		t.Errorf("first: status %d, want 200", r.status)
 	}

@@ -13,10 +13,12 @@ import (
 // given back, under every algorithm, and the other's own limit stays exact.
 func TestRejectionConsumesNothing(t *testing.T) {
 	t.Parallel()
-	rules := `{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, "limits": [{"algorithm": "fixed_window", "limit": 1, ` + long + `}]}`
+	rules := `{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, ` +
+		`"limits": [{"algorithm": "fixed_window", "limit": 1, ` + long + `}]}`
 	for name, algorithm := range algorithms {
 		rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "cost": 3,
-			"limits": [{%s, "limit": 60, %s}, {"algorithm": "gcra", "limit": 60, "window": "300d"}]}`, name, name, algorithm, long)
+			"limits": [{%s, "limit": 60, %s}, {"algorithm": "gcra", "limit": 60,
+				"window": "300d"}]}`, name, name, algorithm, long)
 	}
 	s := start(t, `{`+patient+`"rules": [`+rules+`]}`, envoytest.Options{})
 	get(t, s.URL, "x-full: 1")

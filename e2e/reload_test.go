@@ -105,9 +105,10 @@ func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
 	for mistake, config := range map[string]string{
 		`sluice: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`: `{
 			"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1, "window": "10x"}]}]}`,
-		`sluice: rules[0].limits[0].limit`: `{"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": -1, "window": "1s"}]}]}`,
-		`sluice: `:                         `{`,
-		`sluice: rules: `:                  `{"rules": []}`,
+		`sluice: rules[0].limits[0].limit`: `{"rules": [{"name": "r", ` +
+			`"limits": [{"algorithm": "gcra", "limit": -1, "window": "1s"}]}]}`,
+		`sluice: `:        `{`,
+		`sluice: rules: `: `{"rules": []}`,
 	} {
 		if s.Reload(config, nil) {
 			t.Errorf("taken: %s", config)
@@ -148,7 +149,8 @@ func TestRefusedAtStart(t *testing.T) {
 func TestRedisRestartUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := start(t, `{"redis": {"cluster": "redis"}, "failure": {"mode": "allow", "breaker": {"max_open": "500ms"}},
-		"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1000000000, `+long+`}]}]}`, envoytest.Options{})
+		"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1000000000,
+			`+long+`}]}]}`, envoytest.Options{})
 	l := startLoad(t, 16, s.URL)
 	for range 3 {
 		l.await(200, http.StatusOK)

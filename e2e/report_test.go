@@ -17,7 +17,8 @@ type report struct {
 	failed    int // had no answer, or one that the mode does not give
 	undecided int // by Redis but by the mode, as it may be; with those that the test itself sent
 	worst     time.Duration
-	recovered time.Duration // from the end of the fault until Redis decided in every mode; 0: there was nothing to recover from
+	// from the end of the fault until Redis decided in every mode; 0: there was nothing to recover from
+	recovered time.Duration
 }
 
 func (r report) log(t testing.TB) {
@@ -27,7 +28,8 @@ func (r report) log(t testing.TB) {
 		after = "after " + r.recovered.Round(time.Millisecond).String()
 	}
 	t.Logf("fault: %s | mode %s | requests %d | failed %d | undecided %d | worst %v | decided again %s",
-		strings.TrimPrefix(t.Name(), "Test"), r.mode, r.requests, r.failed, r.undecided, r.worst.Round(time.Millisecond), after)
+		strings.TrimPrefix(t.Name(), "Test"), r.mode, r.requests, r.failed, r.undecided,
+		r.worst.Round(time.Millisecond), after)
 }
 
 // reportLogged reports a fault whose requests, as many as given, are in Envoy's

@@ -12,10 +12,14 @@ import (
 // failingRules are rules by header, each with a failure mode of its own, one that takes the
 // configuration's, and shadow rules.
 const failingRules = `"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "allow"}, "rules": [
-	{"name": "d", "match": {"headers": {"x-d": {"present": true}}}, "failure": "deny", "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1d"}]},
-	{"name": "l", "match": {"headers": {"x-l": {"present": true}}}, "failure": "local", "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1d"}]},
-	{"name": "a", "match": {"headers": {"x-a": {"present": true}}}, "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1d"}]},
-	{"name": "s", "match": {"headers": {"x-s": {"present": true}}}, "mode": "shadow", "failure": "deny", "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1d"}]}]}`
+	{"name": "d", "match": {"headers": {"x-d": {"present": true}}}, "failure": "deny",
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1d"}]},
+	{"name": "l", "match": {"headers": {"x-l": {"present": true}}}, "failure": "local",
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1d"}]},
+	{"name": "a", "match": {"headers": {"x-a": {"present": true}}},
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1d"}]},
+	{"name": "s", "match": {"headers": {"x-s": {"present": true}}}, "mode": "shadow", "failure": "deny",
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1d"}]}]}`
 
 // TestFailureOfRules: without Redis each rule's failure mode is for its own checks. One
 // that denies wins over one that allows, and what the embedded store rejects over both.
@@ -87,8 +91,10 @@ func TestShadowConfiguration(t *testing.T) {
 // no breaker: it is limited as if there had been no key.
 func TestForeignKeysOfOneIdentity(t *testing.T) {
 	t.Parallel()
-	const limit = `"limits": [{"algorithm": "sliding_window_log", "limit": 5, "window": "1d"}, {"algorithm": "gcra", "limit": 5, "window": "1d"}]`
-	s := start(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "rules": [{"name": "r", "key": [{"header": "x-k"}], `+limit+`}]}`, envoytest.Options{})
+	const limit = `"limits": [{"algorithm": "sliding_window_log", "limit": 5, "window": "1d"}, ` +
+		`{"algorithm": "gcra", "limit": 5, "window": "1d"}]`
+	s := start(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "rules": [{"name": "r", "key": [{"header": "x-k"}], `+
+		limit+`}]}`, envoytest.Options{})
 	for _, key := range []string{"rl:{r|a}:sliding_window_log:1d", "rl:{r|a}:gcra:1d"} {
 		if err := s.client.RPush(ctx, key, "garbage").Err(); err != nil {
 			t.Fatal(err)

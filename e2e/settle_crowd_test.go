@@ -208,26 +208,27 @@ func acquaint(t *testing.T, s *setting, header string) {
 // TestCookbookWork: what the upstream says is what is counted, under any parallelism.
 func TestCookbookWork(t *testing.T) {
 	t.Parallel()
-	inStores(t, cookbook(t, "A cost that the upstream reports"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
-		acquaint(t, s, "x-account: other")
-		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if units := r.Header.Get("x-units"); units != "" {
-				w.Header().Set("x-work-units", units)
+	inStores(t, cookbook(t, "A cost that the upstream reports"), envoytest.Options{Workers: 1},
+		func(t *testing.T, s *setting) {
+			acquaint(t, s, "x-account: other")
+			s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if units := r.Header.Get("x-units"); units != "" {
+					w.Header().Set("x-work-units", units)
+				}
+			}))
+			var group sync.WaitGroup
+			for i := range 50 {
+				group.Go(func() {
+					headers := []string{"x-account: a", fmt.Sprint("x-units: ", i%10)} // 225 in all
+					if i%5 == 0 {
+						headers = headers[:1] // released: 0 and 5 are 25 less
+					}
+					if r := get(t, s.URL, headers...); r.status != http.StatusOK {
+						t.Errorf("status %d", r.status)
+					}
+				})
 			}
-		}))
-		var group sync.WaitGroup
-		for i := range 50 {
-			group.Go(func() {
-				headers := []string{"x-account: a", fmt.Sprint("x-units: ", i%10)} // 225 in all
-				if i%5 == 0 {
-					headers = headers[:1] // released: 0 and 5 are 25 less
-				}
-				if r := get(t, s.URL, headers...); r.status != http.StatusOK {
-					t.Errorf("status %d", r.status)
-				}
-			})
-		}
-		group.Wait()
-		expectRemaining(t, s, 1000-10-(225-25), "x-account: a")
-	})
+			group.Wait()
+			expectRemaining(t, s, 1000-10-(225-25), "x-account: a")
+		})
 }

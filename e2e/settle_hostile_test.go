@@ -30,13 +30,15 @@ const absurdUsage = `
 func TestSettleAbsurdUsage(t *testing.T) {
 	t.Parallel()
 	wants := map[string]int{ // left of 100, of which 10 are reserved
-		"negative": 90, "text": 90, "empty": 90, "no": 90, "nothing": 90, "nested": 90, "list": 90, "absent": 90, "nan": 90, "infinity": 90,
+		"negative": 90, "text": 90, "empty": 90, "no": 90, "nothing": 90, "nested": 90, "list": 90, "absent": 90,
+		"nan": 90, "infinity": 90,
 		"digits": 88, "fraction": 97, "zero": 100,
 		"huge": 20, "beyond": 20,
 	}
 	var rules []string
 	for field := range wants {
-		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%[1]s"}, "cost": {"header": "x-cost", "default": 10},
+		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%[1]s"},
+			"cost": {"header": "x-cost", "default": 10},
 			"limits": [{"algorithm": "sliding_window_counter", "limit": 100, %s, "sub_windows": 6}],
 			"settle": {"cost": {"metadata": ["usage", %[1]q], "max": 80}}}`, field, long))
 	}
@@ -56,7 +58,8 @@ func TestSettleAbsurdUsage(t *testing.T) {
 func TestSettleLeavers(t *testing.T) {
 	t.Parallel()
 	const clients, step, event = 60, 5 * time.Millisecond, 20 * time.Millisecond
-	plugin := `{"redis": {"cluster": "redis"}, "headers": ["draft"], "deny_cache": {"size": 0}, "rules": [{"name": "r", "key": [{"query": "u"}],
+	plugin := `{"redis": {"cluster": "redis"}, "headers": ["draft"], "deny_cache": {"size": 0},
+		"rules": [{"name": "r", "key": [{"query": "u"}],
 		"cost": {"header": "x-cost", "default": 10}, "limits": [
 			{"name": "tokens", "algorithm": "sliding_window_counter", "limit": 100, ` + long + `, "sub_windows": 6},
 			{"name": "flight", "algorithm": "concurrency", "limit": 4, "cost": {"header": "x-cost", "default": 1, "max": 1}}],

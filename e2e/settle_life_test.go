@@ -36,7 +36,8 @@ func TestSettledOnce(t *testing.T) {
 		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes/0/route/retry_policy",
 			c.Fragment(`{retry_on: 5xx, num_retries: 2, retry_back_off: {base_interval: 0.001s}}`))
 	}
-	plugin := `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
+	plugin := `{"redis": {"cluster": "redis"},
+		"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
 		"limits": [{"algorithm": "sliding_window_log", "limit": 100, ` + long + `}],
 		"settle": {"status": ["200"], "cost": {"header": "x-tokens", "max": 100}}}]}`
 	inStores(t, plugin, envoytest.Options{Edit: edit}, func(t *testing.T, s *setting) {
@@ -70,8 +71,10 @@ func TestSettlementsOutliveReloads(t *testing.T) {
 func outliveReload(t *testing.T, opts envoytest.Options, reload func(s *setting, plugin string)) {
 	t.Helper()
 	config := func(limit int, keeps string) string {
-		return fmt.Sprintf(`{%s"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1},
-			"limits": [{"algorithm": "sliding_window_log", "limit": %d, %s}], "settle": {"status": [%q]}}]}`, patient, limit, long, keeps)
+		return fmt.Sprintf(`{%s"rules": [{"name": "r", "key": [{"header": "x-user"}],
+			"cost": {"header": "x-cost", "default": 1},
+			"limits": [{"algorithm": "sliding_window_log", "limit": %d, %s}],
+				"settle": {"status": [%q]}}]}`, patient, limit, long, keeps)
 	}
 	s := start(t, config(1000, "401"), opts)
 	s.upstream.Handle(http.HandlerFunc(obedient))
@@ -100,7 +103,8 @@ func outliveReload(t *testing.T, opts envoytest.Options, reload func(s *setting,
 func TestSettlementsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	s := start(t, `{"redis": {"cluster": "redis", "timeout": "1s"}, "rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
+	s := start(t, `{"redis": {"cluster": "redis", "timeout": "1s"},
+		"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
 		"limits": [{"algorithm": "sliding_window_log", "limit": 100, `+long+`}], "settle": {"status": ["401"]}}]}`,
 		envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
 	s.upstream.Handle(http.HandlerFunc(obedient))

@@ -19,7 +19,8 @@ import (
 const mixedRules = `"headers": ["draft"], "deny_cache": {"size": 0}, "rules": [
 	{"name": "user", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10}, "limits": [
 		{"name": "tokens", "algorithm": "sliding_window_counter", "limit": 100, ` + long + `, "sub_windows": 6},
-		{"name": "requests", "algorithm": "gcra", "limit": 50, ` + long + `, "cost": {"header": "x-cost", "default": 1, "max": 1}}],
+		{"name": "requests", "algorithm": "gcra", "limit": 50,
+			` + long + `, "cost": {"header": "x-cost", "default": 1, "max": 1}}],
 	 "settle": {"status": ["2xx"], "cost": {"header": "x-tokens", "max": 1000}}},
 	{"name": "team", "key": [{"header": "x-team"}], "cost": {"header": "x-cost", "default": 10}, "limits": [
 		{"algorithm": "sliding_window_log", "limit": 1000, ` + long + `}],
@@ -152,7 +153,9 @@ func (f *inFlight) send(t *testing.T, headers ...string) {
 	t.Helper()
 	before := f.waiting.Load()
 	f.group.Go(func() { get(t, f.s.URL, append(headers, "x-wait: yes")...) })
-	testenv.Wait(t, patience, func() error { return atLeast(int(f.waiting.Load()-before), 1, "requests with the upstream") })
+	testenv.Wait(t, patience, func() error {
+		return atLeast(int(f.waiting.Load()-before), 1, "requests with the upstream")
+	})
 }
 
 // finish lets all answers go.

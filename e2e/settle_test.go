@@ -54,57 +54,123 @@ type settlement struct {
 }
 
 var settlements = []settlement{
-	{name: "status-kept", rule: `"settle": {"status": ["401", "403"]}`, headers: []string{"x-status: 403"}, status: 403, left: 90},
-	{name: "status-class", rule: `"settle": {"status": ["4xx"]}`, headers: []string{"x-status: 404"}, status: 404, left: 90},
-	{name: "status-range", rule: `"settle": {"status": ["500-503"]}`, headers: []string{"x-status: 503"}, status: 503, left: 90},
+	{
+		name: "status-kept", rule: `"settle": {"status": ["401", "403"]}`, headers: []string{"x-status: 403"},
+		status: 403, left: 90,
+	},
+	{
+		name: "status-class", rule: `"settle": {"status": ["4xx"]}`, headers: []string{"x-status: 404"},
+		status: 404, left: 90,
+	},
+	{
+		name: "status-range", rule: `"settle": {"status": ["500-503"]}`, headers: []string{"x-status: 503"},
+		status: 503, left: 90,
+	},
 	{name: "status-other", rule: `"settle": {"status": ["401", "403"]}`, left: 100},
-	{name: "status-redirect", rule: `"settle": {"status": ["2xx"]}`, headers: []string{"x-status: 302"}, status: 302, left: 100},
+	{
+		name: "status-redirect", rule: `"settle": {"status": ["2xx"]}`, headers: []string{"x-status: 302"},
+		status: 302, left: 100,
+	},
 	{name: "status-refused", rule: `"settle": {"status": ["5xx"]}`, cluster: "refusing", status: 503, left: 100},
 	{name: "status-nohost", rule: `"settle": {"status": ["5xx"]}`, cluster: "empty", status: 503, left: 100},
 	{name: "status-reset", rule: `"settle": {"status": ["5xx"]}`, headers: []string{"x-die: yes"}, status: 503, left: 100},
-	{name: "status-timeout", rule: `"settle": {"status": ["5xx"]}`, cluster: "(slow)", headers: []string{"x-pause: 10s"}, status: 504, left: 100},
+	{
+		name: "status-timeout", rule: `"settle": {"status": ["5xx"]}`, cluster: "(slow)", headers: []string{"x-pause: 10s"},
+		status: 504, left: 100,
+	},
 	{name: "status-noroute", rule: `"settle": {"status": ["4xx"]}`, cluster: "(none)", status: 404, left: 100},
 	{name: "status-direct", rule: `"settle": {"status": ["4xx"]}`, cluster: "(direct)", status: 410, left: 90},
 	{name: "status-left", rule: `"settle": {"status": ["4xx"]}`, headers: []string{"x-pause: 10s"}, leave: true, left: 90},
-	{name: "status-left-release", rule: `"settle": {"status": ["4xx"], "missing": "release"}`, headers: []string{"x-pause: 10s"}, leave: true, left: 100},
-	{name: "status-left-later", rule: `"settle": {"status": ["4xx"]}`, headers: []string{"x-bytes: 10", "x-stay: yes"}, leave: true, left: 100},
+	{
+		name: "status-left-release", rule: `"settle": {"status": ["4xx"], "missing": "release"}`,
+		headers: []string{"x-pause: 10s"}, leave: true, left: 100,
+	},
+	{
+		name: "status-left-later", rule: `"settle": {"status": ["4xx"]}`, headers: []string{"x-bytes: 10", "x-stay: yes"},
+		leave: true, left: 100,
+	},
 
-	{name: "expr-kept", rule: `"settle": {"expr": "response.code == 418 && request.method == 'GET'"}`, headers: []string{"x-status: 418"}, status: 418, left: 90},
+	{
+		name: "expr-kept", rule: `"settle": {"expr": "response.code == 418 && request.method == 'GET'"}`,
+		headers: []string{"x-status: 418"}, status: 418, left: 90,
+	},
 	{name: "expr-other", rule: `"settle": {"expr": "response.code == 418"}`, left: 100},
-	{name: "expr-header", rule: `"settle": {"expr": "'x-tokens' in response.headers && response.headers['x-tokens'] == '7'"}`, headers: []string{"x-worth: 7"}, left: 90},
+	{name: "expr-header", rule: `"settle": {"expr": "'x-tokens' in response.headers && response.headers['x-tokens'] == ` +
+		`'7'"}`, headers: []string{"x-worth: 7"}, left: 90},
 	{name: "expr-error", rule: `"settle": {"expr": "response.headers['x-tokens'] == '7'"}`, left: 90},
-	{name: "expr-error-release", rule: `"settle": {"expr": "response.headers['x-tokens'] == '7'", "missing": "release"}`, left: 100},
+	{
+		name: "expr-error-release", rule: `"settle": {"expr": "response.headers['x-tokens'] == '7'", "missing": "release"}`,
+		left: 100,
+	},
 	{name: "expr-nobool", rule: `"settle": {"expr": "response.code"}`, left: 90},
 	{name: "expr-sees", rule: `"settle": {"expr": "response.code == 503"}`, cluster: "refusing", status: 503, left: 90},
-	{name: "expr-duration", rule: `"settle": {"expr": "request.duration > duration('100ms')"}`, headers: []string{"x-pause: 200ms"}, left: 90},
+	{
+		name: "expr-duration", rule: `"settle": {"expr": "request.duration > duration('100ms')"}`,
+		headers: []string{"x-pause: 200ms"}, left: 90,
+	},
 
-	{name: "cost-less", rule: `"settle": {"cost": {"header": "x-tokens", "max": 1000}}`, headers: []string{"x-worth: 3"}, left: 97},
-	{name: "cost-more", rule: `"settle": {"cost": {"header": "x-tokens", "max": 1000}}`, headers: []string{"x-worth: 60"}, left: 40},
-	{name: "cost-max", rule: `"settle": {"cost": {"header": "x-tokens", "max": 50}}`, headers: []string{"x-worth: 12345678901234567890"}, left: 50},
-	{name: "cost-per", rule: `"settle": {"cost": {"header": "x-tokens", "per": 10, "max": 50}}`, headers: []string{"x-worth: 21"}, left: 97},
-	{name: "cost-none", rule: `"settle": {"cost": {"header": "x-tokens", "max": 50}}`, headers: []string{"x-worth: 0"}, left: 100},
+	{
+		name: "cost-less", rule: `"settle": {"cost": {"header": "x-tokens", "max": 1000}}`, headers: []string{"x-worth: 3"},
+		left: 97,
+	},
+	{
+		name: "cost-more", rule: `"settle": {"cost": {"header": "x-tokens", "max": 1000}}`, headers: []string{"x-worth: 60"},
+		left: 40,
+	},
+	{
+		name: "cost-max", rule: `"settle": {"cost": {"header": "x-tokens", "max": 50}}`,
+		headers: []string{"x-worth: 12345678901234567890"}, left: 50,
+	},
+	{
+		name: "cost-per", rule: `"settle": {"cost": {"header": "x-tokens", "per": 10, "max": 50}}`,
+		headers: []string{"x-worth: 21"}, left: 97,
+	},
+	{
+		name: "cost-none", rule: `"settle": {"cost": {"header": "x-tokens", "max": 50}}`, headers: []string{"x-worth: 0"},
+		left: 100,
+	},
 	{name: "cost-missing", rule: `"settle": {"cost": {"header": "x-tokens", "max": 50}}`, left: 90},
 	{name: "cost-release", rule: `"settle": {"cost": {"header": "x-tokens", "max": 50}, "missing": "release"}`, left: 100},
-	{name: "cost-noanswer", rule: `"settle": {"cost": {"header": "x-tokens", "max": 50}}`, cluster: "refusing", status: 503, left: 90},
-	{name: "cost-debt", rule: `"settle": {"cost": {"header": "x-tokens", "max": 1000}}`, headers: []string{"x-worth: 150"}, left: 0},
-	{name: "cost-metadata", rule: `"settle": {"cost": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "cost"], "max": 50}}`, left: 97},
-	{name: "cost-bytes", rule: `"settle": {"cost": {"property": ["response", "total_size"], "per": 1024, "max": 1000}}`, headers: []string{"x-bytes: 20000"}, left: 80},
+	{
+		name: "cost-noanswer", rule: `"settle": {"cost": {"header": "x-tokens", "max": 50}}`, cluster: "refusing",
+		status: 503, left: 90,
+	},
+	{
+		name: "cost-debt", rule: `"settle": {"cost": {"header": "x-tokens", "max": 1000}}`, headers: []string{"x-worth: 150"},
+		left: 0,
+	},
+	{name: "cost-metadata", rule: `"settle": {"cost": {"metadata": ["envoy.filters.http.jwt_authn", "payload", "cost"], ` +
+		`"max": 50}}`, left: 97},
+	{
+		name: "cost-bytes", rule: `"settle": {"cost": {"property": ["response", "total_size"], "per": 1024, "max": 1000}}`,
+		headers: []string{"x-bytes: 20000"}, left: 80,
+	},
 	{name: "cost-expr", rule: `"settle": {"cost": {"expr": "response.code == 200 ? 2.5 : 0.0", "max": 1000}}`, left: 97},
-	{name: "cost-own", rule: `"settle": {"cost": {"header": "x-tokens", "max": 1000}}, "limits": [{"algorithm": "sliding_window_log", "limit": 100, ` + long + `, "cost": {"header": "x-cost", "default": 10}}, {"algorithm": "gcra", "limit": 1000, ` + long + `}]`, headers: []string{"x-worth: 1"}, left: 90},
-	{name: "status-cost", rule: `"settle": {"status": ["2xx"], "cost": {"header": "x-tokens", "max": 1000}}`, headers: []string{"x-worth: 5"}, left: 95},
+	{
+		name: "cost-own", rule: `"settle": {"cost": {"header": "x-tokens", "max": 1000}}, ` +
+			`"limits": [{"algorithm": "sliding_window_log", "limit": 100, ` + long +
+			`, "cost": {"header": "x-cost", "default": 10}}, {"algorithm": "gcra", "limit": 1000, ` + long + `}]`,
+		headers: []string{"x-worth: 1"}, left: 90,
+	},
+	{
+		name: "status-cost", rule: `"settle": {"status": ["2xx"], "cost": {"header": "x-tokens", "max": 1000}}`,
+		headers: []string{"x-worth: 5"}, left: 95,
+	},
 	{name: "shadow", rule: `"mode": "shadow", "settle": {"status": ["401"]}`, left: 100},
 }
 
 // settlementRules are their rules, and one whose charge is always given back.
 func settlementRules() string {
-	rules := []string{`{"name": "last", "match": {"path": {"prefix": "/last"}}, "cost": {"header": "x-cost", "default": 10},
+	rules := []string{`{"name": "last", "match": {"path": {"prefix": "/last"}},
+		"cost": {"header": "x-cost", "default": 10},
 		"limits": [{"algorithm": "gcra", "limit": 100, ` + long + `}], "settle": {"status": ["401"]}}`}
 	for _, s := range settlements {
 		limits := `, "limits": [{"algorithm": "sliding_window_log", "limit": 100, ` + long + `}]`
 		if strings.Contains(s.rule, `"limits"`) {
 			limits = ""
 		}
-		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"}, "cost": {"header": "x-cost", "default": 10}, %s%s}`, s.name, s.name, s.rule, limits))
+		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"}, `+
+			`"cost": {"header": "x-cost", "default": 10}, %s%s}`, s.name, s.name, s.rule, limits))
 	}
 	return `"rules": [` + strings.Join(rules, ",\n") + `]}`
 }
@@ -119,21 +185,25 @@ func settlementRoutes(c *envoyconf.Config) {
 		case "(direct)":
 			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, direct_response: {status: 410}}`, s.name)))
 		case "(slow)":
-			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, route: {cluster: upstream, timeout: 0.05s}}`, s.name)))
+			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, route: {cluster: upstream, timeout: 0.05s}}`,
+				s.name)))
 		case "(none)": // a prefix that the routes below do not have
-			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s, headers: [{name: x-never, present_match: true}]}, direct_response: {status: 200}}`, s.name)))
+			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s, headers: [{name: x-never, present_match: `+
+				`true}]}, direct_response: {status: 200}}`, s.name)))
 		default:
 			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, route: {cluster: %s}}`, s.name, s.cluster)))
 		}
 	}
 	const path = envoyconf.ConnectionManager + "/route_config/virtual_hosts/0/routes"
 	for _, route := range c.Get(path).([]any) {
-		route.(map[string]any)["match"] = c.Fragment(`{safe_regex: {regex: "/.*"}, headers: [{name: ":path", string_match: {exact: /status-noroute}, invert_match: true}]}`)
+		route.(map[string]any)["match"] = c.Fragment(`{safe_regex: {regex: "/.*"}, headers: [{name: ":path", string_match: ` +
+			`{exact: /status-noroute}, invert_match: true}]}`)
 		routes = append(routes, route)
 	}
 	c.Set(path, routes)
 	c.Append("static_resources/clusters", c.Fragment(`{name: empty, type: STATIC}`))
-	c.Append("static_resources/clusters", c.Fragment(`{name: refusing, type: STATIC, load_assignment: {cluster_name: refusing, endpoints: [
+	c.Append("static_resources/clusters",
+		c.Fragment(`{name: refusing, type: STATIC, load_assignment: {cluster_name: refusing, endpoints: [
 		{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 1}}}}]}]}}`))
 }
 
@@ -144,7 +214,10 @@ func TestSettlements(t *testing.T) {
 	for _, store := range []string{"redis", "local"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			opts := envoytest.Options{Workers: 1, Edit: settlementRoutes, Upstream: envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr}
+			opts := envoytest.Options{
+				Workers: 1, Edit: settlementRoutes,
+				Upstream: envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr,
+			}
 			plugin := `{` + patient + settlementRules()
 			if store == "local" {
 				opts.Redis, plugin = []string{}, `{`+settlementRules()

@@ -39,7 +39,9 @@ func TestOneShardOfThree(t *testing.T) {
 				}
 			}
 			live := usersByShard(t, cluster, cluster.Nodes[2].Addr)
-			s := start(t, `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1d"}]}]}`,
+			s := start(t, `{"redis": {"cluster": "redis"}, `+
+				`"rules": [{"name": "r", "key": [{"query": "u"}], `+
+				`"limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1d"}]}]}`,
 				envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Edit: asShipped})
 			sent := make([]int, 8)
 			clients := startVarying(t, len(sent), func(client int, _ reply) string {
@@ -98,7 +100,8 @@ func expectLiveDecided(t *testing.T, s *setting, live []bool, from, to int) {
 		}
 	}
 	opened := strings.Count(s.Log(), "redis does not decide")
-	t.Logf("live shards: %d of %d decided; the other: %d of %d; the breaker opened %d times", decided, all, deadDecided, dead, opened)
+	t.Logf("live shards: %d of %d decided; the other: %d of %d; the breaker opened %d times", decided, all,
+		deadDecided, dead, opened)
 	if all < 500 {
 		t.Fatalf("only %d requests of live shards", all)
 	}

@@ -104,8 +104,10 @@ func TestSlotsOfAKilledEnvoy(t *testing.T) {
 func TestSlotsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	f := newFlight(0)
-	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"breaker": {"max_open": "200ms"}}, "rules": [
-		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": 2, "ttl": "1h"}]}]}`, f, envoytest.Options{Workers: 1})
+	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"breaker": {"max_open": "200ms"}},
+		"rules": [
+		{"name": "chat", "key": [{"constant": "k"}],
+			"limits": [{"algorithm": "concurrency", "limit": 2, "ttl": "1h"}]}]}`, f, envoytest.Options{Workers: 1})
 	first, second := hold(t, s.URL+"/hold"), hold(t, s.URL+"/hold")
 	s.awaitHeld(t, 2, time.Second)
 	s.redis.Signal(syscall.SIGSTOP)

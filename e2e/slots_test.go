@@ -63,8 +63,10 @@ func (f *flight) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // slotRule is a configuration with one limit on what is in flight.
 func slotRule(limit int, more string) string {
-	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, "headers": ["x-ratelimit", "draft"], "rules": [
-		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}%s]}]}`, limit, more)
+	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"},
+		"headers": ["x-ratelimit", "draft"], "rules": [
+		{"name": "chat", "key": [{"constant": "k"}],
+			"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}%s]}]}`, limit, more)
 }
 
 const slotKey = "rl:{chat|k}:concurrency"
@@ -160,7 +162,8 @@ func TestSlotsOnTwoEnvoys(t *testing.T) {
 func TestSlotsOfOneEnvoy(t *testing.T) {
 	t.Parallel()
 	f := newFlight(40 * time.Millisecond)
-	plugin := strings.Replace(slotRule(20, ""), `"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, `, "", 1)
+	plugin := strings.Replace(slotRule(20, ""),
+		`"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, `, "", 1)
 	upstream := envoytest.NewUpstream(t, f)
 	e := envoytest.Start(t, envoytest.Options{Plugin: plugin, Upstream: upstream.Addr, Workers: 4, Quiet: true})
 	client := newClient()
@@ -185,7 +188,8 @@ func TestSlotAnswers(t *testing.T) {
 	expectHeaders(t, r, map[string]string{
 		"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "0", "retry-after": "",
 	})
-	if got := r.header.Get("ratelimit-policy"); !strings.HasPrefix(got, `"chat-concurrency";q=1;qu="concurrent-requests", "chat-366d";q=100;w=`) {
+	if got := r.header.Get("ratelimit-policy"); !strings.HasPrefix(got,
+		`"chat-concurrency";q=1;qu="concurrent-requests", "chat-366d";q=100;w=`) {
 		t.Errorf("ratelimit-policy: %s", got)
 	}
 	if got := r.header.Get("ratelimit"); !strings.HasPrefix(got, `"chat-concurrency";r=0, "chat-366d";r=99;t=`) {
@@ -197,7 +201,10 @@ func TestSlotAnswers(t *testing.T) {
 	for range 3 { // it is asked each time
 		r = get(t, s.URL+"/sleep")
 		testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
-		expectHeaders(t, r, map[string]string{"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "0", "retry-after": "1"})
+		expectHeaders(t, r, map[string]string{
+			"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0",
+			"x-ratelimit-reset": "0", "retry-after": "1",
+		})
 	}
 	if got := r.header.Get("ratelimit"); !strings.HasPrefix(got, `"chat-concurrency";r=0, "chat-366d";r=98;t=`) {
 		t.Errorf("ratelimit: %s, want the window uncharged", got)
@@ -241,7 +248,8 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	f := newFlight(0)
 	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, "rules": [
 		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]},
-		{"name": "never", "match": {"headers": {"x-never": "yes"}}, "limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]},
+		{"name": "never", "match": {"headers": {"x-never": "yes"}},
+			"limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]},
 		{"name": "line", "match": {"headers": {"x-line": "yes"}}, "limits": [
 			{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "max_delay": "1h", "burst": 5}]},
 		{"name": "shadow", "mode": "shadow", "match": {"headers": {"x-shadow": "yes"}}, "key": [{"constant": "k"}],

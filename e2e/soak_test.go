@@ -58,7 +58,8 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	final := o.ResidentKB()
-	t.Logf("%d rounds of %d faults and a reload in %v: Envoy holds %d KB at the start, %d KB after %d rounds, %d KB at the end",
+	t.Logf("%d rounds of %d faults and a reload in %v: Envoy holds %d KB at the start, %d KB after %d rounds, %d KB at "+
+		"the end",
 		round, len(faults), time.Since(began).Round(time.Second), initial, settled, warmUp, final)
 	if grown := final - settled; grown > soakGrowthKB {
 		t.Errorf("Envoy holds %d KB more than after the first rounds, want %d at most", grown, soakGrowthKB)

@@ -97,14 +97,16 @@ func TestSupportPage(t *testing.T) {
 	}
 	// The Envoy of the test has the password in its configuration, not in its environment.
 	plugin := func(more string) string {
-		return strings.Replace(page.config, `"password_env": "REDIS_PASSWORD"`, `"timeout": "10s"`+more+`}, "deny_cache": {"size": 0`, 1)
+		return strings.Replace(page.config, `"password_env": "REDIS_PASSWORD"`,
+			`"timeout": "10s"`+more+`}, "deny_cache": {"size": 0`, 1)
 	}
 	t.Run("one Redis, with a password", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t, "--requirepass", password)
 		s := start(t, plugin(`, "password": "`+password+`"`), envoytest.Options{Redis: []string{server.Addr}})
 		host, port, _ := strings.Cut(server.Addr, ":")
-		answerCustomer(t, &page, s, dir, fmt.Sprintf("REDIS='--redis %s'\nR='redis-cli -h %s -p %s'", server.Addr, host, port),
+		answerCustomer(t, &page, s, dir,
+			fmt.Sprintf("REDIS='--redis %s'\nR='redis-cli -h %s -p %s'", server.Addr, host, port),
 			"REDIS_PASSWORD="+password, "REDISCLI_AUTH="+password)
 	})
 	t.Run("Redis Cluster", func(t *testing.T) {
@@ -113,7 +115,8 @@ func TestSupportPage(t *testing.T) {
 		s := start(t, plugin(""), envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
 		for _, addr := range cluster.Addrs() { // whichever node is asked first
 			host, port, _ := strings.Cut(addr, ":")
-			answerCustomer(t, &page, s, dir, fmt.Sprintf("REDIS='--redis %s --redis-cluster'\nR='redis-cli -c -h %s -p %s'", addr, host, port),
+			answerCustomer(t, &page, s, dir,
+				fmt.Sprintf("REDIS='--redis %s --redis-cluster'\nR='redis-cli -c -h %s -p %s'", addr, host, port),
 				"REDIS_PASSWORD=")
 		}
 	})

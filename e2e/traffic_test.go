@@ -112,14 +112,18 @@ func TestHead(t *testing.T) {
 	r := get(t, s.URL, ":method: HEAD")
 	testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
 	testenv.Same(t, "body", r.body, "")
-	expectHeaders(t, r, map[string]string{"content-type": "application/problem+json", "retry-after": "3600", "x-ratelimit-remaining": "0"})
+	expectHeaders(t, r, map[string]string{
+		"content-type": "application/problem+json", "retry-after": "3600",
+		"x-ratelimit-remaining": "0",
+	})
 }
 
 // TestHeadersOnAnswersOfEnvoy: the limit headers are on every answer, also where
 // Envoy answers in the upstream's place.
 func TestHeadersOnAnswersOfEnvoy(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{`+patient+bothHeaders+`"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h"}]}]}`,
+	s := start(t, `{`+patient+bothHeaders+
+		`"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h"}]}]}`,
 		envoytest.Options{Upstream: "127.0.0.1:1"})
 	r := get(t, s.URL)
 	testenv.Same(t, "status", r.status, http.StatusServiceUnavailable)
@@ -133,7 +137,8 @@ func TestHeadersOnAnswersOfEnvoy(t *testing.T) {
 // decision.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 40, `+long+`}]}]}`,
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"query": "u"}], `+
+		`"limits": [{"algorithm": "gcra", "limit": 40, `+long+`}]}]}`,
 		envoytest.Options{})
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)

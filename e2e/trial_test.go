@@ -28,7 +28,11 @@ func TestTrialOfRedis(t *testing.T) {
 		want   string
 	}{
 		{name: "a primary", want: `redis "redis" answers: (Redis|Valkey) [0-9.]+, primary$`},
-		{name: "no such cluster", plugin: withCluster("reddis"), want: `redis "reddis" cannot be used: unreachable: Envoy has no cluster "reddis", or the cluster has no healthy endpoint: `},
+		{
+			name: "no such cluster", plugin: withCluster("reddis"),
+			want: `redis "reddis" cannot be used: unreachable: Envoy has no cluster "reddis", or the cluster has no healthy ` +
+				`endpoint: `,
+		},
 		{
 			name:  "nothing listens",
 			redis: func(t *testing.T) []string { return []string{absent(t).Addr} },
@@ -37,14 +41,16 @@ func TestTrialOfRedis(t *testing.T) {
 		{
 			name: "no bridge",
 			edit: func(c *envoyconf.Config) {
-				c.Delete(envoyconf.RedisCluster + "/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters")
+				c.Delete(envoyconf.RedisCluster +
+					"/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters")
 			},
 			want: `redis "redis" cannot be used: .*bridge`,
 		},
 		{
 			name: "an ordinary cluster",
 			edit: func(c *envoyconf.Config) {
-				c.Delete(envoyconf.RedisCluster + "/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters")
+				c.Delete(envoyconf.RedisCluster +
+					"/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters")
 				c.Delete(envoyconf.RedisCluster + "/upstream_config")
 			},
 			want: `redis "redis" cannot be used: .*bridge`,

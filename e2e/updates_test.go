@@ -23,7 +23,8 @@ func updated(rules, generation int) string {
 			{"algorithm": "gcra", "limit": %d, "window": "1h"}]}, `, i, i, generation%1000+1)
 	}
 	return `{` + patient + `"rules": [` + text.String() + `{"name": "leased", "match": {"path": "/leased"}, "limits": [
-		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d", "lease": {"units": 100, "ttl": "200ms"}}]}]}`
+		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d",
+			"lease": {"units": 100, "ttl": "200ms"}}]}]}`
 }
 
 // openStream is an upstream that answers /stream with a response that never ends.
@@ -127,7 +128,8 @@ func (s *setting) charged(t *testing.T) int {
 }
 
 func (w weather) String() string {
-	return "memory " + strconv.Itoa(w.settledKB) + " KB after a quarter, " + strconv.Itoa(w.finalKB) + " KB at the end; at most " +
+	return "memory " + strconv.Itoa(w.settledKB) + " KB after a quarter, " + strconv.Itoa(w.finalKB) +
+		" KB at the end; at most " +
 		strconv.Itoa(w.connections) + " connections; " + strconv.Itoa(w.admitted) + " admitted, " + strconv.Itoa(w.charged) +
 		" charged; the slowest request took " + w.worst.String()
 }
@@ -138,7 +140,8 @@ func TestUpdatesCostNothing(t *testing.T) {
 	t.Parallel()
 	seen := storm{rules: 40, updates: 60, every: 100 * time.Millisecond, streams: 5}.run(t)
 	t.Log(seen)
-	if most := 2 * (2 + 5); seen.connections > most { // workers * (this and the last configuration, and those that streams keep)
+	// workers * (this and the last configuration, and those that streams keep)
+	if most := 2 * (2 + 5); seen.connections > most {
 		t.Errorf("%d connections to Redis, want %d at most", seen.connections, most)
 	}
 }

@@ -50,7 +50,10 @@ func TestCapacityIsTheBurst(t *testing.T) {
 			{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 2, Reset: 60}},
 			{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 1, Reset: 120}},
 			{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 0, Reset: 180}},
-			{headers: client("x"), want: result{Status: 429, Outcome: "limited:a", Limit: 3, Remaining: 0, Reset: 180, RetryAfter: 60}},
+			{headers: client("x"), want: result{
+				Status: 429, Outcome: "limited:a", Limit: 3, Remaining: 0,
+				Reset: 180, RetryAfter: 60,
+			}},
 			{headers: client("y"), want: result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 2, Reset: 60}},
 			{
 				after: 59999 * time.Millisecond, headers: client("x"),
@@ -70,7 +73,8 @@ func TestRulesWithAndWithoutKey(t *testing.T) {
 		name: "without a key it is one limit for all; one whose key is absent does not apply",
 		config: `"rules": [
 			{"name": "all", "limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h"}]},
-			{"name": "per-client", "key": [{"header": "x-client"}], "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1d"}]}]`,
+			{"name": "per-client", "key": [{"header": "x-client"}],
+				"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1d"}]}]`,
 		steps: []step{
 			{want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600}},
 			{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 3600}},
@@ -131,7 +135,8 @@ func TestSeveralRules(t *testing.T) {
 		name: "two",
 		config: `"headers": ["draft"], "rules": [
 			{"name": "wide", "limits": [{"algorithm": "gcra", "limit": 1, "window": "10s", "burst": 3}]},
-			{"name": "narrow", "key": [{"header": "x-client"}], "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]`,
+			{"name": "narrow", "key": [{"header": "x-client"}],
+				"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]`,
 		steps: []step{
 			{headers: client("x"), want: allowed(wide(2, 10), narrow(0, 3600))},
 			{headers: client("x"), want: result{
@@ -156,8 +161,9 @@ func TestWhichHeaders(t *testing.T) {
 	t.Parallel()
 	for _, s := range []scenario{
 		{
-			name:   "reset as Unix time",
-			config: `"reset": "unix", "rules": [{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]`,
+			name: "reset as Unix time",
+			config: `"reset": "unix", "rules": [{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": ` +
+				`"1h"}]}]`,
 			steps: []step{ // until 2026-03-01 13:00:00
 				{want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 1772370000}},
 				{
@@ -167,8 +173,9 @@ func TestWhichHeaders(t *testing.T) {
 			},
 		},
 		{
-			name:   "none at all",
-			config: `"headers": [], "rules": [{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]`,
+			name: "none at all",
+			config: `"headers": [], "rules": [{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": ` +
+				`"1h"}]}]`,
 			steps: []step{
 				{want: result{Status: 200, Outcome: "allowed"}},
 				{want: result{Status: 429, Outcome: "limited:a", RetryAfter: 3600}},

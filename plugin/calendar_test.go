@@ -33,7 +33,8 @@ func TestCalendarOfRedisTime(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(withRedis(`{"name": "daily", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "year", "timezone": "Etc/GMT-14", "starts": "02-29"}]}`))
+		i := w.load(withRedis(`{"name": "daily", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "year", ` +
+			`"timezone": "Etc/GMT-14", "starts": "02-29"}]}`))
 		w.clock.now = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, want := range []struct{ messages, remaining int }{
 			{3, 8}, // NOSCRIPT, another time, a decision
@@ -62,14 +63,30 @@ func TestCalendarTiers(t *testing.T) {
 	scenario{
 		name: "months from the 31st, and years",
 		config: `"headers": ["draft"], "rules": [{"name": "plan", "limits_by": {"source": {"header": "x-plan"}, "values": {
-			"month": [{"algorithm": "fixed_window", "window": "month", "starts": 31, "limit": {"header": "x-limit", "default": 1, "max": 10}}],
+			"month": [{"algorithm": "fixed_window", "window": "month", "starts": 31,
+				"limit": {"header": "x-limit", "default": 1, "max": 10}}],
 			"year": [{"algorithm": "fixed_window", "window": "year", "timezone": "Asia/Tokyo", "limit": 5}]}}}]`,
 		steps: []step{
-			{headers: plan("month", "3"), want: result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 3, 31 * 86400, 2, 29*86400 + 43200}}}},
-			{headers: plan("month", "2"), want: result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 2, 31 * 86400, 0, 29*86400 + 43200}}}},
-			{headers: plan("year", "2"), want: result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 5, 365 * 86400, 4, 305*86400 + 3*3600}}}},
-			{headers: plan("month", "9"), want: result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 9, 31 * 86400, 6, 29*86400 + 43200}}}},
-			{headers: plan("month", "0"), want: result{Status: 429, Outcome: "limited:plan", Draft: []member{{"plan", 0, 31 * 86400, 0, 0}}}},
+			{
+				headers: plan("month", "3"),
+				want:    result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 3, 31 * 86400, 2, 29*86400 + 43200}}},
+			},
+			{
+				headers: plan("month", "2"),
+				want:    result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 2, 31 * 86400, 0, 29*86400 + 43200}}},
+			},
+			{
+				headers: plan("year", "2"),
+				want:    result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 5, 365 * 86400, 4, 305*86400 + 3*3600}}},
+			},
+			{
+				headers: plan("month", "9"),
+				want:    result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 9, 31 * 86400, 6, 29*86400 + 43200}}},
+			},
+			{
+				headers: plan("month", "0"),
+				want:    result{Status: 429, Outcome: "limited:plan", Draft: []member{{"plan", 0, 31 * 86400, 0, 0}}},
+			},
 		},
 	}.run(t)
 }
@@ -79,7 +96,8 @@ func TestCalendarWithAFactor(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(withRedis(`{"name": "daily", "overrides": true, "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "year", "timezone": "Asia/Kathmandu"}]}`))
+		i := w.load(withRedis(`{"name": "daily", "overrides": true, ` +
+			`"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "year", "timezone": "Asia/Kathmandu"}]}`))
 		w.clock.now = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 		if err := r.client().Set(t.Context(), "rl:{daily|}:override", "x2", 0).Err(); err != nil {
 			t.Fatal(err)

@@ -22,9 +22,11 @@ func TestRefusedConfigurations(t *testing.T) {
 			want: []string{`role: "judge" is not a known value`, `"rules" is missing`},
 		},
 		{
-			name:   "an unknown time zone",
-			config: `{"rules": [{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "day", "timezone": "Europe/Berln"}]}]}`,
-			want:   []string{`rules[0].limits[0].timezone: "Europe/Berln" is not a time zone (want an IANA name such as "Europe/Berlin")`},
+			name: "an unknown time zone",
+			config: `{"rules": [{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "day", ` +
+				`"timezone": "Europe/Berln"}]}]}`,
+			want: []string{`rules[0].limits[0].timezone: "Europe/Berln" is not a time zone (want an IANA name such as ` +
+				`"Europe/Berlin")`},
 		},
 		{
 			name: "several mistakes",

@@ -10,7 +10,8 @@ import (
 func TestCookieFields(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [
-			{"name": "a", "key": [{"cookie": "session"}], "limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h", "anchor": "first_request"}]},
+			{"name": "a", "key": [{"cookie": "session"}],
+				"limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h", "anchor": "first_request"}]},
 			{"name": "b", "key": [{"cookie": "other", "default": ""}], "match": {"headers": {"cookie": {"contains": "session"}}},
 				"limits": [{"algorithm": "gcra", "limit": 1000, "window": "1s"}]}]}`)
 		for _, tt := range []struct {

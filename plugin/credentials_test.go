@@ -24,8 +24,14 @@ func TestPassword(t *testing.T) {
 	}{
 		{name: "in the configuration", redis: `, "password": "` + secret + `"`},
 		{name: "in the environment", redis: `, "password_env": "REDIS_PASSWORD"`, env: secret},
-		{name: "in the environment, from a file with a line end", redis: `, "password_env": "REDIS_PASSWORD"`, env: secret + "\n"},
-		{name: "with a user and a database", redis: `, "username": "default", "password": "` + secret + `", "database": 3`, database: 3},
+		{
+			name: "in the environment, from a file with a line end", redis: `, "password_env": "REDIS_PASSWORD"`,
+			env: secret + "\n",
+		},
+		{
+			name: "with a user and a database", redis: `, "username": "default", "password": "` + secret + `", "database": 3`,
+			database: 3,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -78,8 +84,10 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	const user, key = "the-user", "the-api-key"
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis("--requirepass", "another")
-		config := `{"redis": {"cluster": "redis", "timeout": "50ms", "username": "` + user + `", "password": "` + secret + `"},
-			"failure": {"breaker": {"failures": 1}}, "rules": [{"name": "a", "key": [{"header": "x-api-key", "hash": true}], ` + once + `}]}`
+		config := `{"redis": {"cluster": "redis", "timeout": "50ms", "username": "` + user +
+			`", "password": "` + secret + `"},
+			"failure": {"breaker": {"failures": 1}},
+				"rules": [{"name": "a", "key": [{"header": "x-api-key", "hash": true}], ` + once + `}]}`
 		i := w.load(config)
 		x := i.get("/", "x-api-key", key)
 		r.settle()

@@ -37,10 +37,14 @@ func floodConfig(mode string, pending int, cache string, rules ...string) string
 }
 
 const (
-	floodUser  = `{"name": "u", "key": [{"header": "x-user"}], "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1d"}]}`
+	floodUser = `{"name": "u", "key": [{"header": "x-user"}], ` +
+		`"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1d"}]}`
 	floodAll   = `{"name": "all", "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}]}`
-	floodLease = `{"name": "u", "key": [{"header": "x-user"}], "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1d", "lease": {"ttl": "200ms"}}]}`
-	floodTerms = `{"name": "u", "key": [{"header": "x-user"}], "overrides": true, "penalty": {"after": 5, "within": "1m", "for": ["1h"]}, "limits": [
+	floodLease = `{"name": "u", "key": [{"header": "x-user"}], ` +
+		`"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1d", ` +
+		`"lease": {"ttl": "200ms"}}]}`
+	floodTerms = `{"name": "u", "key": [{"header": "x-user"}], "overrides": true,
+		"penalty": {"after": 5, "within": "1m", "for": ["1h"]}, "limits": [
 		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 20, "window": "1d"}]}`
 	floodSlots2 = `{"name": "all", "limits": [{"algorithm": "concurrency", "limit": 100}]}`
 	floodSlots  = `{"name": "u", "key": [{"header": "x-user"}], "limits": [{"algorithm": "concurrency", "limit": 10}]}`
@@ -49,7 +53,8 @@ const (
 // newFlooded starts a worker that knows Redis, and that Redis knows.
 func newFlooded(t *testing.T, every time.Duration, text string) *flooded {
 	v := &simulation{
-		t: t, random: rand.New(rand.NewPCG(1, 1)), guests: map[*worker]*nativeGuest{}, config: &simConfig{redis: true, timeout: 50 * time.Millisecond},
+		t: t, random: rand.New(rand.NewPCG(1, 1)), guests: map[*worker]*nativeGuest{},
+		config:  &simConfig{redis: true, timeout: 50 * time.Millisecond},
 		charged: map[string]int64{}, exits: map[*worker]int{}, outcomes: map[string]int64{}, passed: map[string]int{},
 	}
 	v.redis = twinredis.New()
@@ -120,7 +125,8 @@ func (o *flooded) reply() {
 func (o *flooded) wantBound() {
 	o.t.Helper()
 	const callback = 512
-	bound := 50*time.Millisecond + tickOf(50*time.Millisecond) + timerStep + time.Duration(len(o.requests)/callback)*time.Millisecond
+	bound := 50*time.Millisecond + tickOf(50*time.Millisecond) + timerStep +
+		time.Duration(len(o.requests)/callback)*time.Millisecond
 	for i, r := range o.requests {
 		if !r.left && r.verdict > bound {
 			o.t.Fatalf("request %d had its verdict after %v, want %v at most", i, r.verdict, bound)
@@ -160,17 +166,26 @@ func TestFloodsAreAdmittedTheirLimit(t *testing.T) {
 		{"few may wait", 12_000, 1, 20 * ms, floodConfig("allow", 16, "", floodUser)},
 		{"one may wait", 12_000, 1, 20 * ms, floodConfig("allow", 1, "", floodUser)},
 		{"no deny cache", 12_000, 1, 20 * ms, floodConfig("allow", 4096, `"deny_cache": {"size": 0},`, floodUser)},
-		{"no deny cache, few may wait", 12_000, 1, 20 * ms, floodConfig("allow", 16, `"deny_cache": {"size": 0},`, floodUser)},
+		{
+			"no deny cache, few may wait", 12_000, 1, 20 * ms,
+			floodConfig("allow", 16, `"deny_cache": {"size": 0},`, floodUser),
+		},
 		{"slots", 12_000, 1, 20 * ms, floodConfig("allow", 4096, "", floodSlots)},
 		{"several rules", 12_000, 1, 20 * ms, floodConfig("allow", 4096, "", floodAll, floodUser)},
-		{"several rules, no deny cache", 12_000, 1, 20 * ms, floodConfig("allow", 16, `"deny_cache": {"size": 0},`, floodUser, floodAll)},
+		{
+			"several rules, no deny cache", 12_000, 1, 20 * ms,
+			floodConfig("allow", 16, `"deny_cache": {"size": 0},`, floodUser, floodAll),
+		},
 		{"two clients", 12_000, 2, 20 * ms, floodConfig("allow", 4096, "", floodUser)},
 		{"two clients, few may wait", 12_000, 2, 20 * ms, floodConfig("allow", 16, "", floodUser)},
 		{"a client each connection", 12_000, 12, 20 * ms, floodConfig("allow", 4096, "", floodUser)},
 		{"72 of them", 36_000, 72, 20 * ms, floodConfig("allow", 4096, "", floodUser)},
 		{"a lease", 12_000, 1, 20 * ms, floodConfig("allow", 4096, "", floodLease)},
 		{"an override and a penalty", 12_000, 1, 20 * ms, floodConfig("allow", 4096, "", floodTerms)},
-		{"an override and a penalty, few may wait", 12_000, 1, 20 * ms, floodConfig("allow", 16, `"deny_cache": {"size": 0},`, floodTerms)},
+		{
+			"an override and a penalty, few may wait", 12_000, 1, 20 * ms,
+			floodConfig("allow", 16, `"deny_cache": {"size": 0},`, floodTerms),
+		},
 		{"mode local", 12_000, 1, 20 * ms, floodConfig("local", 4096, "", floodUser)},
 		{"mode deny", 12_000, 1, 20 * ms, floodConfig("deny", 4096, "", floodUser)},
 	} {

@@ -72,27 +72,33 @@ var causes = []struct {
 	{name: "a reply of another shape", metric: "malformed_reply", fail: func(w *worker, config string) *exchange {
 		return w.replied(config, "*2\r\n:1\r\n:2\r\n")
 	}},
-	{name: "too many wait", failure: `, "max_pending": 1`, metric: "overload", before: 1, fail: func(w *worker, config string) *exchange {
-		i := w.fake(config, &wasmhost.Memory{})
-		first := i.get("/", client("other")...)
-		w.t.Cleanup(first.End)
-		x := i.get("/", client("x")...)
-		i.wait(63 * time.Millisecond)
-		return x
-	}},
-	{name: "breaker open", failure: `, "breaker": {"failures": 1}`, metric: "breaker_open", before: 1, fail: func(w *worker, config string) *exchange {
-		m := &wasmhost.Memory{}
-		i := w.fake(config, m)
-		first := i.get("/", client("other")...)
-		m.Last().Close(wasmhost.GRPCInternal)
-		i.wait(time.Millisecond)
-		first.End()
-		x := i.get("/", client("x")...)
-		if len(m.Conns) != 1 {
-			w.t.Error("reconnected although the breaker is open")
-		}
-		return x
-	}},
+	{
+		name: "too many wait", failure: `, "max_pending": 1`, metric: "overload", before: 1,
+		fail: func(w *worker, config string) *exchange {
+			i := w.fake(config, &wasmhost.Memory{})
+			first := i.get("/", client("other")...)
+			w.t.Cleanup(first.End)
+			x := i.get("/", client("x")...)
+			i.wait(63 * time.Millisecond)
+			return x
+		},
+	},
+	{
+		name: "breaker open", failure: `, "breaker": {"failures": 1}`, metric: "breaker_open", before: 1,
+		fail: func(w *worker, config string) *exchange {
+			m := &wasmhost.Memory{}
+			i := w.fake(config, m)
+			first := i.get("/", client("other")...)
+			m.Last().Close(wasmhost.GRPCInternal)
+			i.wait(time.Millisecond)
+			first.End()
+			x := i.get("/", client("x")...)
+			if len(m.Conns) != 1 {
+				w.t.Error("reconnected although the breaker is open")
+			}
+			return x
+		},
+	},
 }
 
 // fake loads a configuration with a cluster in memory.
@@ -200,7 +206,8 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 				if err := r.client().Do(t.Context(), "ACL", "SETUSER", "default", "allkeys").Err(); err != nil {
 					t.Fatal(err)
 				}
-				w.expect("all well again", ask(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: test.left - 1, Reset: 3600})
+				w.expect("all well again", ask(),
+					result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: test.left - 1, Reset: 3600})
 			})
 		})
 	}

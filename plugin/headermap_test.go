@@ -12,8 +12,14 @@ func TestAppendCookies(t *testing.T) {
 		{name: "no header"},
 		{name: "none", headers: [][2]string{{"x-a", "1"}, {"set-cookie", "2"}}},
 		{name: "one", headers: [][2]string{{"x-a", "1"}, {"cookie", "a=1; b=2"}, {"x-b", ""}}, want: "a=1; b=2", found: true},
-		{name: "two", headers: [][2]string{{"cookie", "a=1"}, {"x-a", "1"}, {"cookie", "b=2"}}, want: "a=1; b=2", found: true},
-		{name: "three, of which one is empty", headers: [][2]string{{"cookie", "a=1"}, {"cookie", ""}, {"cookie", "b=2"}}, want: "a=1; ; b=2", found: true},
+		{
+			name: "two", headers: [][2]string{{"cookie", "a=1"}, {"x-a", "1"}, {"cookie", "b=2"}},
+			want: "a=1; b=2", found: true,
+		},
+		{
+			name: "three, of which one is empty", headers: [][2]string{{"cookie", "a=1"}, {"cookie", ""}, {"cookie", "b=2"}},
+			want: "a=1; ; b=2", found: true,
+		},
 		{name: "an empty one", headers: [][2]string{{"cookie", ""}}, found: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,7 +8,10 @@ package main
 // host_tinygo.go, and for streams host_grpc_tinygo.go, put Go's types around them.
 
 //go:wasmimport env proxy_grpc_stream
-func proxyGrpcStream(service *byte, serviceLen uint32, name *byte, nameLen uint32, method *byte, methodLen uint32, metadata *byte, metadataLen uint32, token *uint32) uint32
+func proxyGrpcStream(
+	service *byte, serviceLen uint32, name *byte, nameLen uint32, method *byte, methodLen uint32, metadata *byte,
+	metadataLen uint32, token *uint32,
+) uint32
 
 //go:wasmimport env proxy_grpc_send
 func proxyGrpcSend(token uint32, message *byte, messageLen, endStream uint32) uint32
@@ -41,13 +44,18 @@ func proxySetProperty(path *byte, pathLen uint32, value *byte, valueLen uint32) 
 func proxyContinueStream(kind uint32) uint32
 
 //go:wasmimport env proxy_call_foreign_function
-func proxyCallForeignFunction(name *byte, nameLen uint32, arguments *byte, argumentsLen uint32, results **byte, resultsLen *uint32) uint32
+func proxyCallForeignFunction(
+	name *byte, nameLen uint32, arguments *byte, argumentsLen uint32, results **byte, resultsLen *uint32,
+) uint32
 
 //go:wasmimport env proxy_set_effective_context
 func proxySetEffectiveContext(id uint32) uint32
 
 //go:wasmimport env proxy_send_local_response
-func proxySendLocalResponse(status uint32, details *byte, detailsLen uint32, body *byte, bodyLen uint32, headers *byte, headersLen uint32, grpcStatus int32) uint32
+func proxySendLocalResponse(
+	status uint32, details *byte, detailsLen uint32, body *byte, bodyLen uint32, headers *byte, headersLen uint32,
+	grpcStatus int32,
+) uint32
 
 //go:wasmimport env proxy_get_shared_data
 func proxyGetSharedData(key *byte, keyLen uint32, value **byte, valueLen, cas *uint32) uint32

@@ -47,7 +47,8 @@ func TestHostileHeaders(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(`{"name": "a", "cost": {"header": "x-cost", "default": 1, "max": 2},
-				"key": [{"header": "x-id", "default": "none"}, {"cookie": "c", "default": "none"}, {"query": "q", "default": "none"}, {"path": true}, {"host": true}],
+				"key": [{"header": "x-id", "default": "none"}, {"cookie": "c", "default": "none"},
+					{"query": "q", "default": "none"}, {"path": true}, {"host": true}],
 				"limits": [{"algorithm": "fixed_window", "limit": 3, "window": "1h", "anchor": "first_request"}]},
 			{"name": "b", "match": {"headers": {"x-id": {"regex": "^(a+)+$"}}}, "key": [{"header": "x-id", "hash": true}],
 				"limits": [{"algorithm": "gcra", "limit": 3, "window": "1h"}]}`))
@@ -81,7 +82,8 @@ func TestIdentitiesAreApart(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(withRedis(`{"name": "a", "key": [{"header": "x-one", "default": ""}, {"header": "x-two", "default": ""}], ` + once + `}`))
+		i := w.load(withRedis(`{"name": "a", "key": [{"header": "x-one", "default": ""}, {"header": "x-two", "default": ` +
+			`""}], ` + once + `}`))
 		values := hostileValues()
 		delete(values, "nothing") // is what the default is, too
 		for name, value := range values {
@@ -105,7 +107,8 @@ func TestIdentitiesAreApart(t *testing.T) {
 func TestRepeatedHeaders(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-id"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
+		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-id"}],
+			"cost": {"header": "x-cost", "default": 1, "max": 9},
 			"limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h"}]}]}`)
 		for _, test := range []struct {
 			headers []string
@@ -127,7 +130,8 @@ func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny", "max_pending": 500}, "rules": [` + perClient("a", 1) + `]}`)
+		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny", "max_pending": 500}, "rules": [` +
+			perClient("a", 1) + `]}`)
 		for _, round := range []struct {
 			name             string
 			clients          int

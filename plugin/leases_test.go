@@ -15,7 +15,8 @@ func TestLeases(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		const limit = 200
 		r := w.startRedis()
-		config := withRedis(fmt.Sprintf(`{"name": "a", "key": [{"header": "x-client"}], "limits": [{"algorithm": "fixed_window",
+		config := withRedis(fmt.Sprintf(`{"name": "a", "key": [{"header": "x-client"}],
+			"limits": [{"algorithm": "fixed_window",
 			"limit": %d, "window": "1h", "anchor": "first_request", "lease": {"units": 16, "ttl": "200ms"}}]}`, limit))
 		workers := []*instance{w.load(config), w.sibling().load(config)}
 		admitted := 0

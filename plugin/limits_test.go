@@ -32,7 +32,10 @@ func TestLimitedByRedis(t *testing.T) {
 		}{
 			{client: "x", want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600}},
 			{client: "x", want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 3600}},
-			{client: "x", want: result{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600}},
+			{client: "x", want: result{
+				Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600,
+				RetryAfter: 3600,
+			}},
 			{client: "y", want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600}},
 		} {
 			x := i.get("/", client(step.client)...)
@@ -42,7 +45,10 @@ func TestLimitedByRedis(t *testing.T) {
 			r.settle()
 			w.expect("client "+step.client, x.end(), step.want)
 		}
-		if got, want := r.keys(), []string{"rl:{a|x}:fixed_window:1h:first", "rl:{a|y}:fixed_window:1h:first"}; !slices.Equal(got, want) {
+		if got, want := r.keys(), []string{
+			"rl:{a|x}:fixed_window:1h:first",
+			"rl:{a|y}:fixed_window:1h:first",
+		}; !slices.Equal(got, want) {
 			t.Errorf("keys %q, want %q", got, want)
 		}
 	})
@@ -92,7 +98,8 @@ func TestRefund(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		wide := `{"name": "wide", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": "first_request"}]}`
+		wide := `{"name": "wide", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": ` +
+			`"first_request"}]}`
 		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["draft"], "deny_cache": {"size": 0},
 			"rules": [` + wide + `,` + perClient("narrow", 1) + `]}`)
 		shown := func(remaining int) []member {
@@ -130,7 +137,10 @@ func TestRejectionIsRemembered(t *testing.T) {
 	}{
 		{name: "one rule", rules: perClient("a", 1), hold: 10 * time.Second},
 		{name: "with a shadow rule", rules: perClient("a", 1) + "," + fmt.Sprintf(enough, "shadow"), hold: 10 * time.Second},
-		{name: "with another rule", rules: perClient("a", 1) + "," + fmt.Sprintf(enough, "enforce"), hold: 100 * time.Millisecond},
+		{
+			name: "with another rule", rules: perClient("a", 1) + "," + fmt.Sprintf(enough, "enforce"),
+			hold: 100 * time.Millisecond,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -16,11 +16,13 @@ import (
 // allocators are functions of C libraries that hand out memory, and those that
 // call them where nobody would think so.
 var allocators = []string{
-	"malloc", "calloc", "realloc", "reallocarray", "free", "aligned_alloc", "posix_memalign", "memalign", "malloc_usable_size",
+	"malloc", "calloc", "realloc", "reallocarray", "free", "aligned_alloc", "posix_memalign", "memalign",
+	"malloc_usable_size",
 	"dlmalloc", "dlcalloc", "dlrealloc", "dlfree", "dlmemalign", "emmalloc_malloc", "emmalloc_free",
 	"__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "sbrk", "brk", "mmap", "strdup", "strndup",
 	"getenv", "setenv", "putenv", "unsetenv", "__wasilibc_ensure_environ", "__wasilibc_initialize_environ",
-	"opendir", "fopen", "fdopen", "open_memstream", "getdelim", "getline", "asprintf", "vasprintf", "qsort_r", "getaddrinfo",
+	"opendir", "fopen", "fdopen", "open_memstream", "getdelim", "getline", "asprintf", "vasprintf",
+	"qsort_r", "getaddrinfo",
 }
 
 // Two allocators on one memory overwrite each other. Whatever hands out memory
@@ -59,7 +61,9 @@ const (
 
 // unwanted are packages that are too large for what they would do here, in names of functions:
 // "fmt.Sprintf", "(*encoding/json.decodeState).value", "crypto/internal/fips140/aes.init".
-var unwanted = regexp.MustCompile(`(^|[^/\w])(fmt|internal/fmtsort|encoding/json|encoding/gob|encoding/xml|reflect|text/template|crypto(/[\w/]+)?)\.`)
+var unwanted = regexp.MustCompile(
+	`(^|[^/\w])(fmt|internal/fmtsort|encoding/json|encoding/gob|encoding/xml|reflect|text/template|crypto(/[\w/]+)?)\.`,
+)
 
 func TestFootprint(t *testing.T) {
 	t.Parallel()

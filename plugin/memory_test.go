@@ -52,9 +52,11 @@ func TestMemoryIsFlat(t *testing.T) {
 	t.Parallel()
 	w := newWorker(t, wasm)
 	r := w.startRedis()
-	i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["x-ratelimit", "draft"], "deny_cache": {"size": 100}, "rules": [
+	i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["x-ratelimit", "draft"], "deny_cache": {"size": 100},
+		"rules": [
 		{"name": "a", "key": [{"header": "x-client", "hash": true}, {"path": true}], "limits": [
-			{"algorithm": "gcra", "limit": 3, "window": "1h"}, {"algorithm": "sliding_window_counter", "limit": 1000, "window": "1d"}]},
+			{"algorithm": "gcra", "limit": 3, "window": "1h"},
+				{"algorithm": "sliding_window_counter", "limit": 1000, "window": "1d"}]},
 		{"name": "b", "limits": [{"algorithm": "token_bucket", "limit": 1000000, "window": "1s"}]}]}`)
 	host := w.host
 	const batch, warm, total = 100, 10_000, 40_000

@@ -44,7 +44,10 @@ func TestMetricsOfReload(t *testing.T) {
 // newest is the generation of the configuration, and when it was loaded, in Unix
 // time.
 func (w *worker) newest() (generation, loaded int64) {
-	for name, into := range map[string]*int64{"sluice.config.generation": &generation, "sluice.config.load_timestamp_seconds": &loaded} {
+	for name, into := range map[string]*int64{
+		"sluice.config.generation":             &generation,
+		"sluice.config.load_timestamp_seconds": &loaded,
+	} {
 		value, _ := w.envoy.Metric(name)
 		*into = int64(value)
 	}

@@ -212,7 +212,8 @@ func TestMetricsOfLeases(t *testing.T) {
 		r.settle()
 		i.flush()
 		got := w.stats()
-		taken, spent, returned := got["lease.event.taken.units_total"], got["lease.event.spent.units_total"], got["lease.event.returned.units_total"]
+		taken, spent, returned := got["lease.event.taken.units_total"], got["lease.event.spent.units_total"],
+			got["lease.event.returned.units_total"]
 		if atOnce == 0 {
 			t.Error("each request waited: this test shows nothing")
 		}

@@ -62,7 +62,8 @@ func TestMetricsOfOutcomes(t *testing.T) {
 			` + perClient("api.v1 %", 2) + `,
 			{"name": "trial", "mode": "shadow", "key": [{"header": "x-client"}], "limits": [
 				{"algorithm": "fixed_window", "limit": 1, "window": "1h", "anchor": "first_request", "name": "one.an hour"}]},
-			{"name": "tiers", "key": [{"header": "x-plan"}], "limits_by": {"source": {"header": "x-plan"}, "values": {"gold": "unlimited"}}}]}`)
+			{"name": "tiers", "key": [{"header": "x-plan"}],
+				"limits_by": {"source": {"header": "x-plan"}, "values": {"gold": "unlimited"}}}]}`)
 		ask := func(path string, headers ...string) string {
 			x := i.get(path, headers...)
 			r.settle()
@@ -217,7 +218,8 @@ func TestMetricsOfEvictions(t *testing.T) {
 		for n := range 16 {
 			limits = append(limits, fmt.Sprintf(`{"algorithm": "sliding_window_log", "limit": 1000, "window": "%dh"}`, n+1))
 		}
-		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-client"}], "limits": [` + strings.Join(limits, ",") + `]}]}`)
+		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-client"}], "limits": [` + strings.Join(limits,
+			",") + `]}]}`)
 		const identities = 300
 		for name := range identities {
 			for range 40 {

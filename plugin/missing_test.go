@@ -8,13 +8,15 @@ import (
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-const bySubject = `{"rules": [{"name": "per-user", "key": [{"metadata": ["envoy.filters.http.jwt_authn", "payload", "sub"]}],
+const bySubject = `{"rules": [{"name": "per-user",
+	"key": [{"metadata": ["envoy.filters.http.jwt_authn", "payload", "sub"]}],
 	"limits": [{"algorithm": "gcra", "limit": 1000, "window": "1s"}]}]}`
 
 // A filter order that cannot work is not silent: metadata that never comes is worth
 // one warning, not one for each configuration.
 func TestMissingMetadata(t *testing.T) {
-	const want = `warn sluice: rule "per-user" does not apply without the metadata ["envoy.filters.http.jwt_authn", "payload", "sub"], ` +
+	const want = `warn sluice: rule "per-user" does not apply without the metadata ["envoy.filters.http.jwt_authn", ` +
+		`"payload", "sub"], ` +
 		`which no request has had so far (does the filter that sets it stand before Sluice?)`
 	eachWorld(t, func(t *testing.T, w *worker) {
 		for range 2 {
@@ -93,9 +95,11 @@ func TestSkippedRules(t *testing.T) {
 	const limits = `"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]`
 	const plugin = `{"rules": [
 		{"name": "one", "key": [{"header": "x-key"}, {"cookie": "c", "default": "none"}], ` + limits + `},
-		{"name": "two", "key": [{"query": "q"}, {"expr": "request.id"}, {"metadata": ["jwt", "sub"]}, {"property": ["connection", "id"]}, {"cookie": "c"}], ` + limits + `},
+		{"name": "two", "key": [{"query": "q"}, {"expr": "request.id"}, {"metadata": ["jwt", "sub"]},
+			{"property": ["connection", "id"]}, {"cookie": "c"}], ` + limits + `},
 		{"name": "none", "key": [{"client_ip": true}], ` + limits + `}]}`
-	const end = ` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such requests, limits them)`
+	const end = ` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such ` +
+		`requests, limits them)`
 	want := []string{
 		`info sluice: rule "one": without the header "x-key"` + end,
 		`info sluice: rule "two": without the query parameter "q" or a value of its expression or the metadata ["jwt", "sub"]` +
@@ -104,7 +108,9 @@ func TestSkippedRules(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		w.load(plugin)
 		w.load(plugin)
-		if got := slices.DeleteFunc(w.allLogs(), func(line string) bool { return !aboutKeys(line) }); !slices.Equal(got, want) {
+		if got := slices.DeleteFunc(w.allLogs(), func(line string) bool {
+			return !aboutKeys(line)
+		}); !slices.Equal(got, want) {
 			t.Errorf("the log is %q, want %q", got, want)
 		}
 	})

@@ -207,16 +207,21 @@ func (e nativeEnvoy) foreign(contextID uint32, name string, arguments []byte) ([
 }
 
 func (e nativeEnvoy) resumeRequest(contextID uint32) {
-	e.must("proxy_continue_stream", e.host.Begin("proxy_continue_stream", contextID).ContinueStream(wasmhost.RequestStream))
+	e.must("proxy_continue_stream",
+		e.host.Begin("proxy_continue_stream", contextID).ContinueStream(wasmhost.RequestStream))
 }
 
-func (e nativeEnvoy) sendResponse(contextID, status uint32, details string, headers []byte, body string, grpcStatus int32) {
+func (e nativeEnvoy) sendResponse(
+	contextID, status uint32, details string, headers []byte, body string, grpcStatus int32,
+) {
 	c := e.host.Begin("proxy_send_local_response", contextID)
-	e.must("proxy_send_local_response", c.SendLocalResponse(status, strings.Clone(details), strings.Clone(body), headers, grpcStatus))
+	e.must("proxy_send_local_response",
+		c.SendLocalResponse(status, strings.Clone(details), strings.Clone(body), headers, grpcStatus))
 }
 
 func (e nativeEnvoy) setTickPeriod(pluginID, millis uint32) {
-	e.must("proxy_set_tick_period_milliseconds", e.host.Begin("proxy_set_tick_period_milliseconds", pluginID).SetTickPeriod(millis))
+	e.must("proxy_set_tick_period_milliseconds",
+		e.host.Begin("proxy_set_tick_period_milliseconds", pluginID).SetTickPeriod(millis))
 }
 
 func (e nativeEnvoy) pluginDone(pluginID uint32) {

@@ -50,16 +50,40 @@ func TestOverrides(t *testing.T) {
 			want result
 		}{
 			{want: result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 4, Reset: 3600, Draft: draft(5, 4, 3600)}},
-			{set: "x2", want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 8, Reset: 3600, Draft: draft(10, 8, 3600)}},
-			{set: "x2", want: result{Status: 200, Outcome: "allowed", Limit: 10, Remaining: 7, Reset: 3600, Draft: draft(10, 7, 3600)}},
-			{set: "x0.5", want: result{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600, Draft: draft(2, 0, 3600)}},
+			{set: "x2", want: result{
+				Status: 200, Outcome: "allowed", Limit: 10, Remaining: 8, Reset: 3600,
+				Draft: draft(10, 8, 3600),
+			}},
+			{set: "x2", want: result{
+				Status: 200, Outcome: "allowed", Limit: 10, Remaining: 7, Reset: 3600,
+				Draft: draft(10, 7, 3600),
+			}},
+			{set: "x0.5", want: result{
+				Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600,
+				Draft: draft(2, 0, 3600),
+			}},
 			{set: "free", want: result{Status: 200, Outcome: "allowed"}},
-			{set: "block", life: time.Hour, want: result{Status: 429, Outcome: "blocked:a", Limit: 5, Remaining: 0, Reset: 3600, RetryAfter: 3600, Draft: draft(5, 0, 3600)}},
-			{set: "block", want: result{Status: 429, Outcome: "blocked:a", Limit: 5, Remaining: 0, Reset: 0, Draft: draft(5, 0, 0)}},
-			{set: "gibberish", want: result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 1, Reset: 3600, Draft: draft(5, 1, 3600)}},
+			{set: "block", life: time.Hour, want: result{
+				Status: 429, Outcome: "blocked:a", Limit: 5, Remaining: 0, Reset: 3600,
+				RetryAfter: 3600, Draft: draft(5, 0, 3600),
+			}},
+			{set: "block", want: result{
+				Status: 429, Outcome: "blocked:a", Limit: 5, Remaining: 0, Reset: 0,
+				Draft: draft(5, 0, 0),
+			}},
+			{set: "gibberish", want: result{
+				Status: 200, Outcome: "allowed", Limit: 5, Remaining: 1, Reset: 3600,
+				Draft: draft(5, 1, 3600),
+			}},
 			{want: result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 0, Reset: 3600, Draft: draft(5, 0, 3600)}},
-			{want: result{Status: 429, Outcome: "limited:a", Limit: 5, Remaining: 0, Reset: 3600, RetryAfter: 3600, Draft: draft(5, 0, 3600)}},
-			{set: "x1.2", want: result{Status: 200, Outcome: "allowed", Limit: 6, Remaining: 0, Reset: 3600, Draft: draft(6, 0, 3600)}},
+			{want: result{
+				Status: 429, Outcome: "limited:a", Limit: 5, Remaining: 0, Reset: 3600, RetryAfter: 3600,
+				Draft: draft(5, 0, 3600),
+			}},
+			{set: "x1.2", want: result{
+				Status: 200, Outcome: "allowed", Limit: 6, Remaining: 0, Reset: 3600,
+				Draft: draft(6, 0, 3600),
+			}},
 		} {
 			w.clock.advance(time.Second) // by then whatever was set is in force
 			r.override(overrideOfX, step.set, step.life)
@@ -155,14 +179,17 @@ func TestBlockBesideOtherRules(t *testing.T) {
 			{"name": "wide", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": "first_request"}]},
 			{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "cost": 0,
 				"limits": [{"algorithm": "gcra", "limit": 5, "window": "5h"}, {"algorithm": "gcra", "limit": 10, "window": "20h"}]},
-			{"name": "zero", "key": [{"header": "x-client"}], "overrides": true, "limits": [{"algorithm": "gcra", "limit": 0, "window": "1s"}]}]}`)
+			{"name": "zero", "key": [{"header": "x-client"}], "overrides": true,
+				"limits": [{"algorithm": "gcra", "limit": 0, "window": "1s"}]}]}`)
 		r.override("rl:{zero|x}:override", "free", 0)
 		for n, step := range []struct {
 			set  string
 			want result
 		}{
 			{want: result{Status: 200, Outcome: "allowed", Draft: []member{
-				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000, R: 5}, {Name: "a-20h", Q: 10, W: 72000, R: 10},
+				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600},
+				{Name: "a-5h", Q: 5, W: 18000, R: 5},
+				{Name: "a-20h", Q: 10, W: 72000, R: 10},
 			}}},
 			{set: "block", want: result{Status: 429, Outcome: "blocked:a", Draft: []member{
 				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000}, {Name: "a-20h", Q: 10, W: 72000},
@@ -186,7 +213,8 @@ func TestOverridesOfUnlimitedTiers(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["x-ratelimit", "draft"], "rules": [{"name": "a", "key": [{"header": "x-client"}], "overrides": true,
+		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["x-ratelimit", "draft"],
+			"rules": [{"name": "a", "key": [{"header": "x-client"}], "overrides": true,
 			"limits_by": {"source": {"header": "x-plan"}, "default": "staff", "values": {"staff": "unlimited",
 				"free": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "anchor": "first_request"}]}}}]}`)
 		for n, step := range []struct {
@@ -198,7 +226,10 @@ func TestOverridesOfUnlimitedTiers(t *testing.T) {
 			{set: "free", want: result{Status: 200, Outcome: "allowed"}},
 			{set: "x2", want: result{Status: 200, Outcome: "allowed"}},
 			{set: "nonsense", want: result{Status: 200, Outcome: "allowed"}},
-			{set: "block", life: time.Minute, want: result{Status: 429, Outcome: "blocked:a", Limit: 0, Reset: 60, RetryAfter: 60}},
+			{
+				set: "block", life: time.Minute,
+				want: result{Status: 429, Outcome: "blocked:a", Limit: 0, Reset: 60, RetryAfter: 60},
+			},
 			{set: "block", want: result{Status: 429, Outcome: "blocked:a"}},
 		} {
 			w.clock.advance(time.Second)
@@ -235,7 +266,8 @@ func TestAnswerToABlock(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(overridden("")))
-		const problem = `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Too Many Requests","status":429,"detail":"Blocked.%s"}`
+		const problem = `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Too ` +
+			`Many Requests","status":429,"detail":"Blocked.%s"}`
 		r.override("rl:{a|for ever}:override", "block", 0) // not this one: a space is escaped
 		r.override("rl:{a|for%20ever}:override", "block", 0)
 		r.override("rl:{a|hour}:override", "block", time.Hour)
@@ -276,8 +308,10 @@ func TestRefundOfMultipliedLimits(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "headers": ["draft"], "rules": [
-			{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "limits": [{"algorithm": "token_bucket", "limit": 10, "window": "366d"}]},
-			{"name": "one", "match": {"headers": {"x-one": {"present": true}}}, "limits": [{"algorithm": "gcra", "limit": 1, "window": "366d"}]}]}`)
+			{"name": "a", "key": [{"header": "x-client"}], "overrides": true,
+				"limits": [{"algorithm": "token_bucket", "limit": 10, "window": "366d"}]},
+			{"name": "one", "match": {"headers": {"x-one": {"present": true}}},
+				"limits": [{"algorithm": "gcra", "limit": 1, "window": "366d"}]}]}`)
 		ask := func(headers ...string) int {
 			x := i.get("/", append(client("x"), headers...)...)
 			r.settle()
@@ -305,8 +339,10 @@ func TestNothingIsGivenBackToTheFree(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "headers": ["draft"], "rules": [` + overridden("") + `,
-			{"name": "zero", "match": {"headers": {"x-zero": {"present": true}}}, "limits": [{"algorithm": "gcra", "limit": 1, "window": "366d"}]}]}`)
+		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "headers": ["draft"], "rules": [` +
+			overridden("") + `,
+			{"name": "zero", "match": {"headers": {"x-zero": {"present": true}}},
+				"limits": [{"algorithm": "gcra", "limit": 1, "window": "366d"}]}]}`)
 		ask := func(want string, headers ...string) result {
 			x := i.get("/", append(client("x"), headers...)...)
 			r.settle()
@@ -331,7 +367,8 @@ func TestMetricsOfOverrides(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [` + overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["5h"]}`) + `]}`)
+		i := w.load(`{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [` +
+			overridden(`, "penalty": {"after": 1, "within": "1m", "for": ["5h"]}`) + `]}`)
 		for _, value := range []string{"free", "free", "block", "x0.2", "x0.2", "x0.2", "nonsense"} {
 			r.override(overrideOfX, value, 0)
 			x := i.get("/", client("x")...)
@@ -343,8 +380,10 @@ func TestMetricsOfOverrides(t *testing.T) {
 		got := w.stats()
 		for name, want := range map[string]int64{
 			"outcome.allowed.requests_total": 3, "outcome.limited.requests_total": 1, "outcome.blocked.requests_total": 3,
-			"rule.a.outcome.blocked.rule_requests_total": 3, "rule.a.limit.a.over_limit_total": 1, "rule.a.limit.a.near_limit_total": 1,
-			"overrides.event.free.checks_total": 2, "overrides.event.block.checks_total": 1, "overrides.event.factor.checks_total": 2,
+			"rule.a.outcome.blocked.rule_requests_total": 3, "rule.a.limit.a.over_limit_total": 1,
+			"rule.a.limit.a.near_limit_total":   1,
+			"overrides.event.free.checks_total": 2, "overrides.event.block.checks_total": 1,
+			"overrides.event.factor.checks_total":  2,
 			"overrides.event.ignored.checks_total": 0, "penalty.blocks_total": 1,
 		} {
 			if got[name] != want {
@@ -409,7 +448,8 @@ func TestFactorOfEveryKindOfLimit(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["draft"], "rules": [{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "limits": [
+		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["draft"],
+			"rules": [{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "limits": [
 			{"algorithm": "concurrency", "limit": 2, "name": "slots"},
 			{"algorithm": "fixed_window", "limit": 100, "window": "year", "timezone": "Europe/Berlin", "name": "year"},
 			{"algorithm": "gcra", "limit": {"header": "x-limit", "default": 5, "max": 50}, "window": "366d", "name": "own"}]}]}`)

@@ -39,8 +39,14 @@ func TestPenaltyInTheEmbeddedStore(t *testing.T) {
 			{headers: client("x"), want: limited(3238, 3238)},
 			{headers: client("x"), want: limited(3238, 7200)}, // it waits for the block that it has earned
 			{headers: client("x"), want: blocked(7200)},
-			{after: 2 * time.Hour, headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
-			{after: 4 * time.Hour, headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
+			{
+				after: 2 * time.Hour, headers: client("x"),
+				want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600},
+			},
+			{
+				after: 4 * time.Hour, headers: client("x"),
+				want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600},
+			},
 			{headers: client("x"), want: limited(3600, 3600)},
 			{headers: client("x"), want: limited(3600, 3600)},
 			{headers: client("x"), want: limited(3600, 3600)},
@@ -48,20 +54,29 @@ func TestPenaltyInTheEmbeddedStore(t *testing.T) {
 		},
 	}.run(t)
 	scenario{
-		name: "a limit of 0, and a cost of 0", config: `"rules": [{"name": "a", "key": [{"header": "x-client"}], "cost": {"header": "x-cost", "default": 1},
-			"limits": [{"algorithm": "gcra", "limit": 0, "window": "1s"}], "penalty": {"after": 2, "within": "1m", "for": ["1m"]}}]`,
+		name: "a limit of 0, and a cost of 0", config: `"rules": [{"name": "a", "key": [{"header": "x-client"}],
+			"cost": {"header": "x-cost", "default": 1},
+			"limits": [{"algorithm": "gcra", "limit": 0, "window": "1s"}],
+				"penalty": {"after": 2, "within": "1m", "for": ["1m"]}}]`,
 		steps: []step{
 			{headers: client("x"), want: result{Status: 429, Outcome: "limited:a", Limit: 0}},
 			{headers: append(client("x"), "x-cost", "0"), want: result{Status: 200, Outcome: "allowed", Limit: 0}},
 			{headers: client("x"), want: result{Status: 429, Outcome: "limited:a", Limit: 0}},
-			{headers: append(client("x"), "x-cost", "0"), want: result{Status: 429, Outcome: "blocked:a", Limit: 0, Reset: 60, RetryAfter: 60}},
-			{after: time.Minute, headers: append(client("x"), "x-cost", "0"), want: result{Status: 200, Outcome: "allowed", Limit: 0}},
+			{
+				headers: append(client("x"), "x-cost", "0"),
+				want:    result{Status: 429, Outcome: "blocked:a", Limit: 0, Reset: 60, RetryAfter: 60},
+			},
+			{
+				after: time.Minute, headers: append(client("x"), "x-cost", "0"),
+				want: result{Status: 200, Outcome: "allowed", Limit: 0},
+			},
 		},
 	}.run(t)
 	scenario{
 		name: "an unlimited tier knows the block", config: `"rules": [{"name": "a", "key": [{"header": "x-client"}],
 			"limits_by": {"source": {"header": "x-plan"}, "default": "staff", "values": {"staff": "unlimited",
-				"none": [{"algorithm": "fixed_window", "limit": 0, "window": "1h"}]}}, "penalty": {"after": 1, "within": "1m", "for": ["1m"]}}]`,
+				"none": [{"algorithm": "fixed_window", "limit": 0, "window": "1h"}]}},
+					"penalty": {"after": 1, "within": "1m", "for": ["1m"]}}]`,
 		steps: []step{
 			{headers: client("x"), want: result{Status: 200, Outcome: "allowed"}},
 			{headers: append(client("x"), "x-plan", "none"), want: result{Status: 429, Outcome: "limited:a"}},

@@ -28,7 +28,8 @@ func TestRedisRestarts(t *testing.T) {
 		w.expect("before", ask(), result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
 		askAs("limited")
 		askAs("limited")
-		w.expect("a client that is limited", askAs("limited"), result{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600})
+		w.expect("a client that is limited", askAs("limited"),
+			result{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600})
 		r.Signal(syscall.SIGSTOP)
 		waiting := i.get("/", client("x")...)
 		r.Kill()
@@ -50,7 +51,8 @@ func TestRedisRestarts(t *testing.T) {
 			r.settle()
 		}
 		w.expect("afterwards", ask(), result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
-		w.expect("whom the new Redis does not know", askAs("limited"), result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
+		w.expect("whom the new Redis does not know", askAs("limited"),
+			result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
 	})
 }
 
@@ -72,7 +74,8 @@ func TestBreaker(t *testing.T) {
 			m.Last().Reply("-LOADING Redis is loading the dataset in memory\r\n")
 			w.expect("an error", x.end(), result{Status: 200, Outcome: "failed:allow"})
 		}
-		answers, first := "info sluice: redis \"redis\" answers", "warn sluice: redis \"redis\" did not decide a request: error_reply: LOADING"
+		answers, first := "info sluice: redis \"redis\" answers", "warn sluice: redis \"redis\" did not decide a request: "+
+			"error_reply: LOADING"
 		w.expectLogs(answers, first, "warn sluice: redis does not decide: error_reply: LOADING")
 		m.Last().Take()
 		w.expect("while it is open", i.get("/", client("x")...).end(), result{Status: 200, Outcome: "failed:allow"})
@@ -100,7 +103,8 @@ func TestReconnectingBacksOff(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		attempts := 0
 		w.connect(counting{&wasmhost.Memory{Refuse: wasmhost.GRPCUnavailable}, &attempts})
-		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"failures": 1000}}, "rules": [` + perClient("a", 2) + `]}`)
+		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"failures": 1000}}, "rules": [` + perClient("a",
+			2) + `]}`)
 		for range 100 {
 			w.expect("a request", i.get("/", client("x")...).end(), result{Status: 200, Outcome: "failed:allow"})
 		}
@@ -141,7 +145,8 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		}
 		r.settle()
 		for n, want := range map[int]int{1: 8, 2: 7, 4: 6} {
-			w.expect(fmt.Sprint("request ", n), all[n].end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: want, Reset: 3600})
+			w.expect(fmt.Sprint("request ", n), all[n].end(),
+				result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: want, Reset: 3600})
 		}
 		x := i.get("/", client("0")...)
 		r.settle()
@@ -179,7 +184,8 @@ func TestLateReply(t *testing.T) {
 				r.settle()
 				x = i.get("/", client("x")...)
 				r.settle()
-				w.expect("the next", x.end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: test.left - 1, Reset: 3600})
+				w.expect("the next", x.end(),
+					result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: test.left - 1, Reset: 3600})
 				if len(r.conns) != 1 {
 					t.Errorf("%d streams, want 1", len(r.conns))
 				}
@@ -196,7 +202,8 @@ func TestLostWhileManyWait(t *testing.T) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
 		w.answersTrial = true
-		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [` + perClient("a", 9) + `,` + perClient("b", 9) + `]}`)
+		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [` + perClient("a",
+			9) + `,` + perClient("b", 9) + `]}`)
 		first := i.get("/", client("x")...)
 		m.Last().Reply("-ERR no\r\n-ERR no\r\n")
 		first.End()
@@ -233,7 +240,8 @@ func TestRequestBehindLostStream(t *testing.T) {
 			eachWorld(t, func(t *testing.T, w *worker) {
 				m := &wasmhost.Memory{}
 				w.connect(m)
-				i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "` + mode + `"}, "rules": [` + perClient("a", 9) + `]}`)
+				i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "` + mode + `"}, "rules": [` + perClient("a",
+					9) + `]}`)
 				first := i.get("/", client("x")...)
 				m.Last().Close(wasmhost.GRPCInternal)
 				second := i.get("/", client("y")...)

@@ -25,10 +25,15 @@ func TestInternalRedirect(t *testing.T) {
 			t.Fatal("the second pass waits")
 		}
 		x = x.redirect("/third", client("x")...)
-		w.expect("after two redirections", x.end(), result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
-		w.expect("the next request", i.get("/", client("x")...).end(), result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 3600})
+		w.expect("after two redirections", x.end(),
+			result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
+		w.expect("the next request", i.get("/", client("x")...).end(),
+			result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 3600})
 		w.expect("one too many", i.get("/", client("x")...).end(),
-			result{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600, ContentType: "application/problem+json"})
+			result{
+				Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600,
+				ContentType: "application/problem+json",
+			})
 	})
 }
 
@@ -40,7 +45,10 @@ func TestNoRedirect(t *testing.T) {
 		i.get("/", client("x")...).End() // admitted, and its client leaves
 		headers := append(client("x"), "x-envoy-original-url", "http://a/")
 		w.expect("behind it", i.get("/", headers...).end(),
-			result{Status: 429, Outcome: "limited:a", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 3600, ContentType: "application/problem+json"})
+			result{
+				Status: 429, Outcome: "limited:a", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 3600,
+				ContentType: "application/problem+json",
+			})
 	})
 }
 
@@ -54,7 +62,8 @@ func TestRedirectThatNeverComes(t *testing.T) {
 		x.Properties["response.code_details"] = []byte("internal_redirect")
 		x.End()
 		i.wait(time.Second)
-		w.expect("of another client", i.get("/", client("y")...).end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
+		w.expect("of another client", i.get("/", client("y")...).end(),
+			result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
 	})
 }
 

@@ -44,7 +44,10 @@ func (r *realRedis) Open(near wasmhost.NearEnd) wasmhost.Peer {
 		return &redisConn{redis: r, closed: true}
 	}
 	r.t.Cleanup(func() { tcp.Close() })
-	c := &redisConn{redis: r, near: near, tcp: tcp, commands: redisresp.NewDecoder(redisresp.Limits{}), replies: redisresp.NewDecoder(redisresp.Limits{})}
+	c := &redisConn{
+		redis: r, near: near, tcp: tcp, commands: redisresp.NewDecoder(redisresp.Limits{}),
+		replies: redisresp.NewDecoder(redisresp.Limits{}),
+	}
 	r.conns = append(r.conns, c)
 	return c
 }

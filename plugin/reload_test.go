@@ -23,14 +23,17 @@ func TestReload(t *testing.T) {
 			t.Fatalf("%d streams, want one for each configuration", len(r.conns))
 		}
 		r.settle()
-		w.expect("under the old configuration", first.end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
-		w.expect("under the new one", second.end(), result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 4, Reset: 3600})
+		w.expect("under the old configuration", first.end(),
+			result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
+		w.expect("under the new one", second.end(),
+			result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 4, Reset: 3600})
 		if !r.conns[0].closed {
 			t.Error("the old configuration's stream is still open")
 		}
 		third := after.get("/", client("x")...)
 		r.settle()
-		w.expect("after the reload", third.end(), result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 3, Reset: 3600})
+		w.expect("after the reload", third.end(),
+			result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 3, Reset: 3600})
 		testenv.Same(w.t, "number of streams", len(r.conns), 2)
 		testenv.Same(w.t, "that the new configuration's stream is closed", r.conns[1].closed, false)
 	})
@@ -62,7 +65,8 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
 		w.answersTrial = true
-		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"min_open": "1ms"}}, "rules": [` + perClient("a", 9) + `]}`)
+		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"min_open": "1ms"}}, "rules": [` + perClient("a",
+			9) + `]}`)
 		first := i.get("/", client("x")...)
 		m.Conns[0].Reply("-ERR the first\r\n-ERR too many\r\n") // more replies than commands: the stream is given up
 		first.End()

@@ -36,13 +36,15 @@ func TestRejection(t *testing.T) {
 			name: "by default it is a problem",
 			want: wasmhost.LocalResponse{
 				Status: 429, GRPCStatus: -1, Headers: with(rateLimit, "content-type", "application/problem+json"),
-				Body: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,` +
+				Body: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many ` +
+					`Requests","status":429,` +
 					`"detail":"Limit exceeded: a. Retry after 3600 seconds.","violated-policies":["a"]}`,
 			},
 		},
 		{
-			name:   "as configured",
-			config: `"response": {"status": 503, "content_type": "application/json", "body": "{\"error\":\"slow down\"}", "headers": {"X-Reason": "quota"}},`,
+			name: "as configured",
+			config: `"response": {"status": 503, "content_type": "application/json", "body": "{\"error\":\"slow down\"}", ` +
+				`"headers": {"X-Reason": "quota"}},`,
 			want: wasmhost.LocalResponse{
 				Status: 503, GRPCStatus: -1, Headers: with(rateLimit, "content-type", "application/json", "x-reason", "quota"),
 				Body: `{"error":"slow down"}`,
@@ -96,8 +98,10 @@ func TestRejectionNames(t *testing.T) {
 		if got, want := x.local().Details, `limited:the_"A"_team`; got != want {
 			t.Errorf("details %q, want %q", got, want)
 		}
-		want := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,` +
-			`"detail":"Limit exceeded: hourly, the \"A\" team-1d. Retry after 43200 seconds.","violated-policies":["hourly","the \"A\" team-1d"]}`
+		want := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many ` +
+			`Requests","status":429,` +
+			`"detail":"Limit exceeded: hourly, the \"A\" team-1d. Retry after 43200 ` +
+			`seconds.","violated-policies":["hourly","the \"A\" team-1d"]}`
 		if got := x.local().Body; got != want {
 			t.Errorf("body\n got %s\nwant %s", got, want)
 		}
@@ -108,7 +112,10 @@ func TestRejectionNames(t *testing.T) {
 // however often it stands there, and left alone where Sluice says nothing.
 func TestUpstreamHeaders(t *testing.T) {
 	t.Parallel()
-	upstream := []string{"x-ratelimit-limit", "7", "server", "s", "x-ratelimit-limit", "8", "x-ratelimit-reset", "9", "ratelimit", "theirs"}
+	upstream := []string{
+		"x-ratelimit-limit", "7", "server", "s", "x-ratelimit-limit", "8", "x-ratelimit-reset",
+		"9", "ratelimit", "theirs",
+	}
 	for _, test := range []struct {
 		name, headers string
 		want          wasmhost.Pairs
@@ -158,7 +165,10 @@ func TestUpstreamRejects(t *testing.T) {
 	}{
 		{
 			name: "with limits of its own", status: "429",
-			upstream: []string{"x-ratelimit-limit", "7", "ratelimit-policy", `"theirs";q=7;w=1`, "ratelimit", `"theirs";r=0;t=1`},
+			upstream: []string{
+				"x-ratelimit-limit", "7", "ratelimit-policy", `"theirs";q=7;w=1`, "ratelimit",
+				`"theirs";r=0;t=1`,
+			},
 			want: with(nil, "x-ratelimit-limit", "7",
 				"ratelimit-policy", `"theirs";q=7;w=1, "a";q=1;w=3600`, "ratelimit", `"theirs";r=0;t=1, "a";r=0;t=3600`),
 		},
@@ -182,7 +192,8 @@ func TestUpstreamRejects(t *testing.T) {
 				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
 		},
 	} {
-		for terms, rule := range map[string]string{"": once, ", settled by its status": once + `, "settle": {"status": ["401"]}`} {
+		for terms, rule := range map[string]string{"": once, ", settled by its status": once +
+			`, "settle": {"status": ["401"]}`} {
 			t.Run(test.name+terms, func(t *testing.T) {
 				t.Parallel()
 				eachWorld(t, func(t *testing.T, w *worker) {

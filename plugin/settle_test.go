@@ -14,7 +14,8 @@ import (
 // settling is a rule with a limit of 9 for each client that settles.
 func settling(settle string) string {
 	return fmt.Sprintf(`{"name": "a", "key": [{"header": "x-client"}], "cost": {"header": "x-cost", "default": 3},
-		"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": "first_request"}], "settle": %s}`, settle)
+		"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": "first_request"}],
+			"settle": %s}`, settle)
 }
 
 // finish lets the upstream answer with a status, and the stream end.
@@ -40,7 +41,8 @@ func (r *realRedis) counts() (n int) {
 // A charge is settled when the stream has ended, by Redis and by the embedded store.
 func TestSettle(t *testing.T) {
 	t.Parallel()
-	const byStatus, byHeader, byExpr = `{"status": ["401", "5xx"]}`, `{"cost": {"header": "x-tokens", "max": 50}}`, `{"expr": "response.code == 401"}`
+	const byStatus, byHeader, byExpr = `{"status": ["401", "5xx"]}`, `{"cost": {"header": "x-tokens", "max": 50}}`,
+		`{"expr": "response.code == 401"}`
 	flags := func(bits uint64) []byte { return binary.LittleEndian.AppendUint64(nil, bits) }
 	for _, tc := range []struct {
 		name, settle string
@@ -49,8 +51,14 @@ func TestSettle(t *testing.T) {
 	}{
 		{"kept", byStatus, func(x *exchange) { x.finish("401") }, 6},
 		{"given back", byStatus, func(x *exchange) { x.finish("200") }, 9},
-		{"an upstream's own error", byStatus, func(x *exchange) { x.Properties["response.flags"] = flags(1 << 15); x.finish("503") }, 6},
-		{"no upstream answered", byStatus, func(x *exchange) { x.Properties["response.flags"] = flags(1 << 5); x.finish("503") }, 9},
+		{"an upstream's own error", byStatus, func(x *exchange) {
+			x.Properties["response.flags"] = flags(1 << 15)
+			x.finish("503")
+		}, 6},
+		{"no upstream answered", byStatus, func(x *exchange) {
+			x.Properties["response.flags"] = flags(1 << 5)
+			x.finish("503")
+		}, 9},
 		{
 			"an upstream's answer whose retry overflowed", byStatus, func(x *exchange) {
 				x.Properties["response.flags"], x.Properties["response.code_details"] = flags(1<<7), []byte("via_upstream")
@@ -60,7 +68,9 @@ func TestSettle(t *testing.T) {
 		{"the client left", byStatus, func(x *exchange) { x.End() }, 6},
 		{"the client left, to release", `{"status": ["401"], "missing": "release"}`, func(x *exchange) { x.End() }, 9},
 		{"redirected, then kept", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("401") }, 6},
-		{"redirected, then given back", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("200") }, 9},
+		{"redirected, then given back", byStatus, func(x *exchange) {
+			x.redirect("/second", client("x")...).finish("200")
+		}, 9},
 		{"less", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "1") }, 8},
 		{"more", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "8") }, 1},
 		{"in debt", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "50") }, 0},

@@ -17,7 +17,8 @@ type pairRun [][3]int
 
 // pairConfig is a configuration of one rule of one limit.
 func pairConfig(limit, cache string) string {
-	return `{"redis": {"cluster": "redis"}, ` + cache + `"rules": [{"name": "a", ` + user + `, "limits": [` + limit + `]}]}`
+	return `{"redis": {"cluster": "redis"}, ` + cache + `"rules": [{"name": "a", ` + user +
+		`, "limits": [` + limit + `]}]}`
 }
 
 // runPair runs the traffic of a seed, without faults: two workers, answers that come after a
@@ -25,7 +26,8 @@ func pairConfig(limit, cache string) string {
 func runPair(t *testing.T, seed uint64, text string, withoutTime bool) (run pairRun) {
 	v := &simulation{
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 2)), guests: map[*worker]*nativeGuest{}, users: 3,
-		charged: map[string]int64{}, admitted: map[string]int64{}, exits: map[*worker]int{}, outcomes: map[string]int64{}, passed: map[string]int{},
+		charged: map[string]int64{}, admitted: map[string]int64{}, exits: map[*worker]int{}, outcomes: map[string]int64{},
+		passed: map[string]int{},
 		config: &simConfig{redis: true, timeout: 50 * time.Millisecond}, burst: 1,
 	}
 	v.redis = twinredis.New()

@@ -69,7 +69,8 @@ func simulate(t *testing.T, seed uint64, steps int) *simulation {
 	v := newSimulation(t, seed)
 	v.run(steps)
 	if v.failed != "" || t.Failed() {
-		t.Errorf("seed %d: %s\nto have it again: make simulate SEED=%d STEPS=%d\n%s", seed, v.failed, seed, steps, strings.Join(strings.Fields(v.config.text(0)), " "))
+		t.Errorf("seed %d: %s\nto have it again: make simulate SEED=%d STEPS=%d\n%s", seed, v.failed, seed, steps,
+			strings.Join(strings.Fields(v.config.text(0)), " "))
 	}
 	return v
 }

@@ -13,7 +13,8 @@ import (
 
 // tickMillis is how often a limiter looks at what waits at the rarest, see redis.tickMicros.
 func tickOf(timeout time.Duration) time.Duration {
-	return min(max((timeout/4+time.Millisecond-1)/time.Millisecond*time.Millisecond, 4*time.Millisecond), 20*time.Millisecond)
+	return min(max((timeout/4+time.Millisecond-1)/time.Millisecond*time.Millisecond, 4*time.Millisecond),
+		20*time.Millisecond)
 }
 
 // timerStep is how much later a tick may come than was asked for, see timer.tickWithin.
@@ -30,7 +31,8 @@ const maxQueue = 120 * time.Millisecond
 func (v *simulation) checkWait(r *simRequest) {
 	now, tick := v.clock.now, tickOf(v.config.timeout)+timerStep
 	if limit := v.config.timeout + tick; r.verdict.IsZero() && now.Sub(r.at) > limit {
-		v.fail("request %d waits for its verdict for %v, want %v at most; with it wait %d", r.id, now.Sub(r.at), limit, len(v.waits))
+		v.fail("request %d waits for its verdict for %v, want %v at most; with it wait %d", r.id, now.Sub(r.at),
+			limit, len(v.waits))
 	}
 	if limit := 4 * timerStep; r.verdict.IsZero() && !r.lostAt.IsZero() && now.Sub(r.lostAt) > limit {
 		v.fail("request %d waits for a connection that was lost %v ago, want %v at most", r.id, now.Sub(r.lostAt), limit)
@@ -148,7 +150,8 @@ func (v *simulation) checkCharged() {
 				charged, most[identity] = v.charged["hot|h"], most[identity]+int64(maxUnits*v.losses)
 			}
 			if charged < least[identity] || charged > most[identity] {
-				v.fail("%s|%s: charged %d, what was admitted is worth %d to %d", rule.name, identity, charged, least[identity], most[identity])
+				v.fail("%s|%s: charged %d, what was admitted is worth %d to %d", rule.name, identity, charged,
+					least[identity], most[identity])
 			}
 		}
 	}

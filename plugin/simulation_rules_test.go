@@ -70,29 +70,49 @@ const maxUnits = 8
 func simRules(random *rand.Rand) []*simRule {
 	quota, hot := 20+random.Int64N(3000), 100+random.Int64N(8000)
 	return []*simRule{
-		{name: "ledger", counted: true, cost: costOf, text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [
+		{name: "ledger", counted: true, cost: costOf, text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4},
+			"limits": [
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d"}]`},
 		{name: "quota", counted: true, total: quota, text: user + `, "limits": [` + anyLimit(random, quota, "1d") + `]`},
 		{name: "user", counted: true, text: user + `, "limits": [` + anyLimit(random, 1+random.Int64N(60), "96ms") + `]`},
-		{name: "two", counted: true, cost: costOf, header: "x-two", text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
-			anyLimit(random, 4+random.Int64N(60), "480ms") + `, ` + anyLimit(random, 20+random.Int64N(400), "6s") + `]`},
+		{
+			name: "two", counted: true, cost: costOf, header: "x-two",
+			text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
+				anyLimit(random, 4+random.Int64N(60), "480ms") + `, ` + anyLimit(random, 20+random.Int64N(400), "6s") + `]`,
+		},
 		{name: "flight", text: user + `, "limits": [{"algorithm": "concurrency", "limit": 12, "ttl": "5m"}]`},
-		{name: "tokens", counted: true, cost: costOf, worth: tokensOf, header: "x-ai", text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
-			anyLimit(random, 4000, "6s") + `], "settle": {"cost": {"header": "x-tokens", "max": 8}, "missing": "release"}`},
-		{name: "login", counted: true, cost: costOf, worth: keepsOn, header: "x-login", text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
-			anyLimit(random, 30+random.Int64N(200), "480ms") + `], "settle": {"status": ["401"]}`},
+		{
+			name: "tokens", counted: true, cost: costOf, worth: tokensOf, header: "x-ai",
+			text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
+				anyLimit(random, 4000, "6s") + `], "settle": {"cost": {"header": "x-tokens", "max": 8}, "missing": "release"}`,
+		},
+		{
+			name: "login", counted: true, cost: costOf, worth: keepsOn, header: "x-login",
+			text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
+				anyLimit(random, 30+random.Int64N(200), "480ms") + `], "settle": {"status": ["401"]}`,
+		},
 		{name: "line", counted: true, header: "x-line", shared: true, text: `"key": [], "limits": [
-			{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "burst": 12, "overflow": "queue", "max_delay": "120ms"}]`},
-		{name: "hot", counted: true, header: "x-hot", shared: true, total: hot, text: fmt.Sprintf(`"key": [{"constant": "h"}], "limits": [
-			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d", "lease": {"units": %d, "ttl": "400ms"}}]`, hot, 1+random.IntN(maxUnits))},
+			{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "burst": 12, "overflow": "queue",
+				"max_delay": "120ms"}]`},
+		{name: "hot", counted: true, header: "x-hot", shared: true, total: hot, text: fmt.Sprintf(`"key": [{"constant": "h"}],
+			"limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d",
+				"lease": {"units": %d, "ttl": "400ms"}}]`, hot, 1+random.IntN(maxUnits))},
 		{name: "terms", header: "x-terms", text: user + `, "limits": [` + anyLimit(random, 1+random.Int64N(40), "96ms") +
 			`], "overrides": true, "penalty": {"after": 4, "within": "1s", "for": ["40ms", "200ms"]}`},
-		{name: "days", counted: true, text: user + `, "limits": [{"algorithm": "fixed_window", "limit": 1000000, "window": "day", "timezone": "Europe/Berlin"}, ` +
-			anyLimit(random, 1000000, "1m") + `]`},
-		{name: "tiers", text: user + `, "limits_by": {"source": {"header": "x-plan"}, "values": {"free": [` + anyLimit(random, 1+random.Int64N(9), "96ms") +
+		{
+			name: "days", counted: true,
+			text: user + `, "limits": [{"algorithm": "fixed_window", "limit": 1000000, "window": "day", "timezone": ` +
+				`"Europe/Berlin"}, ` +
+				anyLimit(random, 1000000, "1m") + `]`,
+		},
+		{name: "tiers", text: user + `, "limits_by": {"source": {"header": "x-plan"}, "values": {"free": [` + anyLimit(random,
+			1+random.Int64N(9), "96ms") +
 			`], "pro": [` + anyLimit(random, 500, "480ms") + `], "ours": "unlimited"}, "default": "free"}`},
-		{name: "expressed", header: "x-expr", text: `"match": {"expr": "request.headers['x-expr'] == '1'"}, ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(90), "96ms") + `]`},
-		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9), "96ms") + `]`},
+		{name: "expressed", header: "x-expr", text: `"match": {"expr": "request.headers['x-expr'] == '1'"}, ` + user +
+			`, "limits": [` + anyLimit(random, 1+random.Int64N(90), "96ms") + `]`},
+		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9),
+			"96ms") + `]`},
 	}
 }
 
@@ -110,8 +130,10 @@ type simConfig struct {
 
 // ownFailure reports whether a rule may have a failure mode of its own.
 var ownFailure = func() bool {
-	_, err := config.Parse([]byte(`{"rules": [{"name": "a", "failure": "deny", "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`))
-	return err == nil || !strings.Contains(err.Error(), `"failure": unknown`) && !strings.Contains(err.Error(), "failure: unknown")
+	_, err := config.Parse([]byte(`{"rules": [{"name": "a", "failure": "deny", ` +
+		`"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`))
+	return err == nil || !strings.Contains(err.Error(), `"failure": unknown`) &&
+		!strings.Contains(err.Error(), "failure: unknown")
 }()
 
 // newSimConfig draws a configuration.
@@ -155,11 +177,13 @@ func (c *simConfig) text(reloads int) string {
 	}
 	redis := ""
 	if c.redis {
-		redis = fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "%dms", "password": %q, "database": 3}, `, c.timeout.Milliseconds(), c.password)
+		redis = fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "%dms", "password": %q, "database": 3}, `,
+			c.timeout.Milliseconds(), c.password)
 		if c.password == "" {
 			redis = fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "%dms"}, `, c.timeout.Milliseconds())
 		}
-		redis += fmt.Sprintf(`"failure": {"mode": %q, "max_pending": %d, "breaker": {"failures": %d, "min_open": "20ms", "max_open": "100ms"}}, "deny_cache": {"size": %d}, `,
+		redis += fmt.Sprintf(`"failure": {"mode": %q, "max_pending": %d, `+
+			`"breaker": {"failures": %d, "min_open": "20ms", "max_open": "100ms"}}, "deny_cache": {"size": %d}, `,
 			c.modes[reloads%len(c.modes)], c.pending, c.failures, c.denied)
 	}
 	return `{` + redis + `"rules": [` + strings.Join(rules, ", ") + `]}`

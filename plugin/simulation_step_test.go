@@ -97,8 +97,10 @@ func (v *simulation) fault(fault int) {
 		v.quiet()
 	case erring:
 		v.refusal = []string{
-			"-LOADING Redis is loading the dataset in memory\r\n", "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-			"-ERR unknown user or wrong password " + v.config.password + "\r\n", "-READONLY You can't write against a read only replica.\r\n",
+			"-LOADING Redis is loading the dataset in memory\r\n",
+			"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+			"-ERR unknown user or wrong password " + v.config.password + "\r\n",
+			"-READONLY You can't write against a read only replica.\r\n",
 		}[v.random.IntN(4)]
 	case flushed:
 		v.redis.FlushScripts()

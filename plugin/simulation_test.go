@@ -71,7 +71,8 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	v := &simulation{
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), guests: map[*worker]*nativeGuest{},
 		charged: map[string]int64{}, admitted: map[string]int64{}, blocked: map[string]bool{},
-		exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{}, passed: map[string]int{}, inFlight: map[string]int{},
+		exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{}, passed: map[string]int{},
+		inFlight: map[string]int{},
 	}
 	v.config = newSimConfig(v.random)
 	v.users = []int{1, 3, 20}[v.random.IntN(3)]

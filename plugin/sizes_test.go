@@ -18,7 +18,8 @@ func TestLimitsThatComeWithTheRequest(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{
 		`"algorithm": "fixed_window", "anchor": "first_request"`, `"algorithm": "sliding_window_log"`,
-		`"algorithm": "sliding_window_counter"`, `"algorithm": "token_bucket"`, `"algorithm": "leaky_bucket"`, `"algorithm": "gcra"`,
+		`"algorithm": "sliding_window_counter"`, `"algorithm": "token_bucket"`, `"algorithm": "leaky_bucket"`,
+		`"algorithm": "gcra"`,
 	} {
 		for _, redis := range []string{"", `"redis": {"cluster": "redis"}, `} {
 			t.Run(fmt.Sprintf("%.30s, %.7s", algorithm, redis), func(t *testing.T) {
@@ -85,7 +86,8 @@ func TestLimitOfZero(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(`{"name": "a", "cost": {"header": "x-cost", "default": 1}, "limits": [
-			{"algorithm": "gcra", "limit": 0, "window": "1s", "name": "none"}, {"algorithm": "gcra", "limit": 5, "window": "1h"}]},
+			{"algorithm": "gcra", "limit": 0, "window": "1s", "name": "none"},
+				{"algorithm": "gcra", "limit": 5, "window": "1h"}]},
 			{"name": "b", "limits": [{"algorithm": "gcra", "limit": 5, "window": "1s"}]}`))
 		x := i.get("/")
 		r.settle()
@@ -120,7 +122,8 @@ func TestCostsOfLimits(t *testing.T) {
 				i := w.load(`{` + redis + `"headers": ["draft"], "rules": [
 					{"name": "a", "cost": 2, "limits": [
 						{"algorithm": "gcra", "limit": 100, "window": "1h", "name": "units"},
-						{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1h", "name": "requests", "cost": 1}]},
+						{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1h", "name": "requests",
+							"cost": 1}]},
 					{"name": "b", "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}]}]}`)
 				for n, want := range []string{
 					`"units";r=98;t=72, "requests";r=9;t=3600, "b";r=0;t=3600`,

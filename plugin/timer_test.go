@@ -43,7 +43,8 @@ func TestTimer(t *testing.T) {
 
 // queueing is a leaky bucket that lets one request out in each 100 ms.
 func queueing(more string) string {
-	return `{"name": "q", "limits": [{"algorithm": "leaky_bucket", "limit": 10, "window": "1s", "burst": 4, "overflow": "queue"` + more + `}]}`
+	return `{"name": "q", "limits": [{"algorithm": "leaky_bucket", "limit": 10, "window": "1s", "burst": 4, "overflow": ` +
+		`"queue"` + more + `}]}`
 }
 
 // Requests leave a queue evenly, in the order in which they came, the first at
@@ -56,7 +57,8 @@ func TestQueue(t *testing.T) {
 		for range 5 {
 			all = append(all, i.get("/"))
 		}
-		w.expect("what does not fit", all[4].end(), result{Status: 429, Outcome: "limited:q", Limit: 4, Remaining: 0, Reset: 1, RetryAfter: 1})
+		w.expect("what does not fit", all[4].end(),
+			result{Status: 429, Outcome: "limited:q", Limit: 4, Remaining: 0, Reset: 1, RetryAfter: 1})
 		for n := range 4 {
 			for later, x := range all[:4] {
 				if waits := later > n; x.waits() != waits {
@@ -78,7 +80,8 @@ func TestQueue(t *testing.T) {
 			t.Errorf("a tick every %v with nothing in the queue", period)
 		}
 		for n, x := range all[:4] {
-			w.expect(fmt.Sprint("request ", n), x.end(), result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 3 - n, Reset: 1})
+			w.expect(fmt.Sprint("request ", n), x.end(),
+				result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 3 - n, Reset: 1})
 		}
 	})
 }
@@ -119,10 +122,13 @@ func TestQueueMaxDelay(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + queueing(`, "max_delay": "150ms"`) + `]}`)
 		first, second, third := i.get("/"), i.get("/"), i.get("/")
-		w.expect("the one that would wait 200 ms", third.end(), result{Status: 429, Outcome: "limited:q", Limit: 4, Remaining: 2, Reset: 1, RetryAfter: 1})
+		w.expect("the one that would wait 200 ms", third.end(),
+			result{Status: 429, Outcome: "limited:q", Limit: 4, Remaining: 2, Reset: 1, RetryAfter: 1})
 		i.wait(100 * time.Millisecond)
-		w.expect("the one at the head", first.end(), result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 3, Reset: 1})
-		w.expect("the one that waited 100 ms", second.end(), result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 2, Reset: 1})
+		w.expect("the one at the head", first.end(),
+			result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 3, Reset: 1})
+		w.expect("the one that waited 100 ms", second.end(),
+			result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 2, Reset: 1})
 	})
 }
 
@@ -134,7 +140,8 @@ func TestQueueInRedis(t *testing.T) {
 		r := w.startRedis()
 		i := w.load(withRedis(queueing("") + `, {"name": "slow", "key": [{"header": "x-client"}],
 			"limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "10s", "burst": 4, "overflow": "queue"}]},
-			{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "1h", "burst": 4, "overflow": "queue"}]}`))
+			{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "1h", "burst": 4,
+				"overflow": "queue"}]}`))
 		first, second := i.get("/", client("x")...), i.get("/", client("x")...)
 		r.settle()
 		testenv.Same(w.t, "that the first waits", first.waits(), false)

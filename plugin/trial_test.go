@@ -18,7 +18,8 @@ func TestTrialOncePerWorker(t *testing.T) {
 		}{
 			{name: "the first configuration", plugin: withRedis(perClient("a", 9)), streams: 1},
 			{name: "another rule", plugin: withRedis(perClient("b", 9)), streams: 1},
-			{name: "another prefix", plugin: strings.Replace(withRedis(perClient("a", 9)), `"cluster": "redis"`, `"cluster": "redis", "key_prefix": "x"`, 1), streams: 2},
+			{name: "another prefix", plugin: strings.Replace(withRedis(perClient("a", 9)), `"cluster": "redis"`,
+				`"cluster": "redis", "key_prefix": "x"`, 1), streams: 2},
 		} {
 			i := w.load(step.plugin)
 			i.wait(4 * time.Millisecond)
@@ -34,7 +35,8 @@ func TestTrialOncePerWorker(t *testing.T) {
 // try. Who fails says so a second later, unless another worker did not fail.
 func TestWhoTellsOfTheTrial(t *testing.T) {
 	t.Parallel()
-	const refused, answered = `warn sluice: redis "redis" cannot be used: unreachable`, `info sluice: redis "redis" answers`
+	const refused, answered = `warn sluice: redis "redis" cannot be used: unreachable`,
+		`info sluice: redis "redis" answers`
 	for _, tc := range []struct {
 		name    string
 		refuses [3]bool // whether Redis refuses each VM

@@ -58,12 +58,18 @@ func TestVitals(t *testing.T) {
 			{name: "the trial is the first reading", info: told(50, 100, 7, 3), asked: 1},
 			{name: "the other worker is not to ask", worker: 1, after: 2 * time.Second, info: told(50, 100, 8, 3)},
 			{name: "nor is the first", after: 20 * time.Second, info: told(50, 100, 8, 3)},
-			{name: "the other is", worker: 1, after: 10 * time.Second, info: told(50, 100, 10, 3), asked: 1, total: 3, warning: evicted},
+			{
+				name: "the other is", worker: 1, after: 10 * time.Second, info: told(50, 100, 10, 3), asked: 1,
+				total: 3, warning: evicted,
+			},
 			{name: "one warning an hour", after: 31 * time.Second, info: told(50, 100, 11, 3), asked: 1, total: 4},
 			{name: "memory", after: 31 * time.Second, info: told(91, 100, 11, 3), asked: 1, total: 4, warning: full},
 			{name: "once", worker: 1, after: 31 * time.Second, info: told(95, 100, 11, 3), asked: 1, total: 4},
 			{name: "another server", after: 31 * time.Second, info: told(90, 100, 2, 3), asked: 1, total: 4},
-			{name: "an hour later", after: time.Hour, info: told(96, 100, 5, 3), asked: 1, total: 7, warning: evicted + " " + full},
+			{
+				name: "an hour later", after: time.Hour, info: told(96, 100, 5, 3), asked: 1, total: 7,
+				warning: evicted + " " + full,
+			},
 			{name: "no bound", after: 31 * time.Second, info: told(96, 0, 5, 4), asked: 1, total: 7},
 			{name: "nothing is said", after: 31 * time.Second, info: "", asked: 1, total: 7},
 		} {
@@ -88,7 +94,8 @@ func TestVitals(t *testing.T) {
 			testenv.Same(t, step.name+": how often it was asked", asked, step.asked)
 			testenv.Same(t, step.name+": evicted keys", w.stats()["redis.cluster.redis.evicted_keys_total"], step.total)
 			for _, text := range []string{evicted, full} {
-				testenv.Same(t, step.name+": that a warning "+text, strings.Contains(got, text), strings.Contains(step.warning, text))
+				testenv.Same(t, step.name+": that a warning "+text, strings.Contains(got, text),
+					strings.Contains(step.warning, text))
 			}
 		}
 		testenv.Same(t, "used", w.stats()["redis.cluster.redis.kind.used.memory_bytes"], 96)
@@ -117,7 +124,8 @@ func TestVersionIsTold(t *testing.T) {
 		i := w.load(`{"rules": [` + perClient("a", 1) + `]}`)
 		other := w.sibling()
 		other.load(`{"rules": [` + perClient("a", 1) + `]}`)
-		testenv.Same(t, "that it is told twice", strings.Contains(strings.Join(append(w.allLogs()[1:], other.allLogs()...), "\n"), "version"), false)
+		testenv.Same(t, "that it is told twice",
+			strings.Contains(strings.Join(append(w.allLogs()[1:], other.allLogs()...), "\n"), "version"), false)
 		i.flush()
 		value, _ := w.envoy.Metric("sluice." + buildInfo)
 		testenv.Same(t, "the metric", value, 1)

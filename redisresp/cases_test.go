@@ -101,8 +101,14 @@ var wellFormed = []struct {
 	{"*-1\r\n", value{Kind: Null}},
 	{"*0\r\n", value{Kind: Array}},
 	{"*3\r\n:1\r\n:2\r\n:-3\r\n", integers(1, 2, -3)},
-	{"*2\r\n*2\r\n:1\r\n:2\r\n$1\r\nx\r\n", value{Kind: Array, Elements: []value{integers(1, 2), {Kind: Bulk, Text: "x"}}}},
-	{"*3\r\n*0\r\n*-1\r\n-NO\r\n", value{Kind: Array, Elements: []value{{Kind: Array}, {Kind: Null}, {Kind: Error, Text: "NO"}}}},
+	{
+		"*2\r\n*2\r\n:1\r\n:2\r\n$1\r\nx\r\n",
+		value{Kind: Array, Elements: []value{integers(1, 2), {Kind: Bulk, Text: "x"}}},
+	},
+	{
+		"*3\r\n*0\r\n*-1\r\n-NO\r\n",
+		value{Kind: Array, Elements: []value{{Kind: Array}, {Kind: Null}, {Kind: Error, Text: "NO"}}},
+	},
 	{strings.Repeat("*1\r\n", 8) + ":5\r\n", nested(8, value{Kind: Integer, Int: 5})},
 }
 

@@ -79,11 +79,26 @@ func TestLimits(t *testing.T) {
 		{"line of an integer", Limits{Line: 5}, ":-1234\r\n", ":-12345\r\n", ErrLineTooLong},
 		{"bytes of an integer", Limits{Bytes: 5}, ":12\r\n", ":123\r\n", ErrTooLarge},
 		{"elements", Limits{Elements: 3}, array(3), array(4), ErrTooMany},
-		{"elements of nested arrays", Limits{Elements: 3}, "*1\r\n*2\r\n:1\r\n:1\r\n", "*1\r\n*3\r\n:1\r\n:1\r\n:1\r\n", ErrTooMany},
+		{
+			"elements of nested arrays",
+			Limits{Elements: 3},
+			"*1\r\n*2\r\n:1\r\n:1\r\n", "*1\r\n*3\r\n:1\r\n:1\r\n:1\r\n",
+			ErrTooMany,
+		},
 		{"depth", Limits{Depth: 2}, "*1\r\n*1\r\n:1\r\n", "*1\r\n*1\r\n*1\r\n:1\r\n", ErrTooDeep},
-		{"greatest depth", Limits{Depth: 1 << 20}, strings.Repeat("*1\r\n", MaxDepth) + ":1\r\n", strings.Repeat("*1\r\n", MaxDepth+1), ErrTooDeep},
+		{
+			"greatest depth",
+			Limits{Depth: 1 << 20},
+			strings.Repeat("*1\r\n", MaxDepth) + ":1\r\n",
+			strings.Repeat("*1\r\n", MaxDepth+1), ErrTooDeep,
+		},
 		{"default elements", Limits{}, array(4096), array(4097), ErrTooMany},
-		{"default line", Limits{}, "+" + strings.Repeat("x", 64<<10) + "\r\n", "+" + strings.Repeat("x", 64<<10+1) + "\r\n", ErrLineTooLong},
+		{
+			"default line",
+			Limits{},
+			"+" + strings.Repeat("x", 64<<10) + "\r\n", "+" + strings.Repeat("x", 64<<10+1) + "\r\n",
+			ErrLineTooLong,
+		},
 	} {
 		d := NewDecoder(tc.limits)
 		if _, n, outcome := d.Decode([]byte(tc.pass)); outcome != Complete || n != len(tc.pass) {

@@ -53,7 +53,8 @@ var (
 		{"x-ratelimit-remaining", "0"},
 		{"x-ratelimit-reset", "3600"},
 	}
-	body = []byte(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,` +
+	body = []byte(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many ` +
+		`Requests","status":429,` +
 		`"detail":"Limit exceeded: bench. Retry after 3600 seconds.","violated-policies":["bench"]}`)
 )
 

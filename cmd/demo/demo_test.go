@@ -105,7 +105,8 @@ func TestDemo(t *testing.T) {
 					t.Errorf("status %d, headers %v; want 200 and a limit of 5", code, header)
 				}
 			}
-			if code, header := status(t, url+"/api/orders"); code != http.StatusTooManyRequests || header.Get("retry-after") != "1" {
+			if code, header := status(t, url+"/api/orders"); code != http.StatusTooManyRequests ||
+				header.Get("retry-after") != "1" {
 				t.Errorf("sixth: status %d, headers %v; want 429 and to retry after 1 s", code, header)
 			}
 			for _, want := range []string{"GET /api/orders 200 allowed", "GET /api/orders 429 limited:per-key"} {

@@ -38,8 +38,10 @@ func plan(ctx context.Context, out io.Writer, addr string, foreign bool, clients
 	}
 	defer b.close()
 	b.foreign = foreign
-	fmt.Fprintf(out, "%s; microseconds of its CPU for a check, in user mode and in the kernel; median of %d rounds\n", b.version(), e.rounds)
-	fmt.Fprintf(out, "one by one: %d connections, a check in flight on each; batched: %d connections, %d checks in a write\n\n",
+	fmt.Fprintf(out, "%s; microseconds of its CPU for a check, in user mode and in the kernel; median of %d rounds\n",
+		b.version(), e.rounds)
+	fmt.Fprintf(out, "one by one: %d connections, a check in flight on each; batched: %d connections, %d checks in a "+
+		"write\n\n",
 		clients, usual.connections, usual.depth)
 	fmt.Fprintf(out, "%-40s %10s %10s\n", "", "one by one", "batched")
 	for _, s := range planned() {

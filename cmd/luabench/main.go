@@ -27,7 +27,9 @@ func main() {
 	charges := flag.Int("charges", 12000, "charges to measure sizes with; a table of Redis is full by 3/4 then")
 	memory := flag.Bool("memory", false, "measure sizes alone")
 	planning := flag.Bool("capacity", false, "measure what docs/capacity.md plans with, alone")
-	addr := flag.String("addr", "", "with -capacity: measure the Redis at host:port, which nothing else should use meanwhile; REDISCLI_AUTH has its password")
+	addr := flag.String("addr", "",
+		"with -capacity: measure the Redis at host:port, which nothing else should use meanwhile; REDISCLI_AUTH has its "+
+			"password")
 	clients := flag.Int("connections", 100, "with -capacity: connections that send one check at a time")
 	flag.Parse()
 	e := effort{rounds: *rounds, checks: *checks, charges: *charges}
@@ -70,7 +72,8 @@ func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e 
 		return err
 	}
 	defer b.close()
-	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", b.version(), e.rounds, e.checks, b.connections, b.depth)
+	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", b.version(), e.rounds, e.checks,
+		b.connections, b.depth)
 	if len(all) > 0 {
 		if err := b.measure(); err != nil {
 			return err

@@ -28,7 +28,9 @@ func rememberings() []remembered {
 	}
 	for _, a := range []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA} {
 		// What has refilled leaves nothing behind: a unit takes 86 s here.
-		all = append(all, remembered{allowing(a.String(), 0, algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day}), 1})
+		all = append(all, remembered{
+			allowing(a.String(), 0, algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day}), 1,
+		})
 	}
 	for _, entries := range []int{1, 20, 128, 1000} {
 		all = append(all, remembered{holding(fmt.Sprintf("concurrency, %d in flight", entries)), entries})

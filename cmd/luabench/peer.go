@@ -29,7 +29,8 @@ func redisRateScript(ctx context.Context) (string, error) {
 	text, err := download.Output()
 	var module struct{ Dir, Sum, Error string }
 	if jsonErr := json.Unmarshal(text, &module); jsonErr != nil || module.Sum != peerSum {
-		return "", fmt.Errorf("the peer %s: sum %q (want %s): %s %w", peerModule, module.Sum, peerSum, module.Error, errors.Join(err, jsonErr))
+		return "", fmt.Errorf("the peer %s: sum %q (want %s): %s %w", peerModule, module.Sum, peerSum, module.Error,
+			errors.Join(err, jsonErr))
 	}
 	source, err := os.ReadFile(filepath.Join(module.Dir, "lua.go"))
 	if err != nil {

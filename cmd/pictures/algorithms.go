@@ -135,7 +135,8 @@ func held(c *canvas, cx, cy float64) {
 
 func rejected(c *canvas, cx, cy float64) {
 	const arm = radius - 0.5
-	c.add(`<path class="out" d="M%.1f %.1fl%.1f %.1fm%.1f 0l%.1f %.1f"/>`, cx-arm, cy-arm, 2*arm, 2*arm, -2*arm, 2*arm, -2*arm)
+	c.add(`<path class="out" d="M%.1f %.1fl%.1f %.1fm%.1f 0l%.1f %.1f"/>`, cx-arm, cy-arm, 2*arm, 2*arm,
+		-2*arm, 2*arm, -2*arm)
 }
 
 func (c *canvas) legend(y int) {

@@ -55,7 +55,8 @@ type canvas struct{ bytes.Buffer }
 // newCanvas is an empty page. Lengths are in pixels.
 func newCanvas(width, height int, title string) *canvas {
 	c := new(canvas)
-	c.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`, width, height)
+	c.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`,
+		width, height)
 	c.add("<title>%s</title>", html.EscapeString(title))
 	c.add("<style>\n%s</style>", style)
 	c.add(`<rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>`, width-1, height-1)

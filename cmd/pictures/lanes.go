@@ -23,7 +23,11 @@ func lanes() []lane {
 		{"fixed_window", []string{"counts from 0, 5, 10, 15 s:", "twice the limit at an edge"}, of(algo.FixedWindow)},
 		{"fixed_window", []string{"anchor: first_request", "a window begins with a request"}, first},
 		{"sliding_window_log", []string{"exact: at most 5", "in any 5 s"}, of(algo.SlidingWindowLog)},
-		{"sliding_window_counter", []string{"weighs the previous window:", "close to exact, and small"}, of(algo.SlidingWindowCounter)},
+		{
+			"sliding_window_counter",
+			[]string{"weighs the previous window:", "close to exact, and small"},
+			of(algo.SlidingWindowCounter),
+		},
 		{"token_bucket", []string{"5 at once, then 1 a second;", "as gcra and leaky_bucket do"}, of(algo.TokenBucket)},
 		{"leaky_bucket", []string{"overflow: queue", "holds them: 1 leaves a second"}, queue},
 		{"gcra", []string{"burst: 2", "2 at once, then 1 a second"}, smooth},

@@ -58,8 +58,10 @@ func drawSettle() ([]byte, error) {
 		{left: 74, limit: l.Limit, run: &l.Settled},
 		{left: 74 + panelWidth + 28, limit: l.Limit, run: &l.After, after: true},
 	}
-	c.text("title", 20, 34, fmt.Sprintf("The same %d streaming requests against %s tokens a minute", len(l.Settled.Requests), thousands(l.Limit)))
-	c.text("note", 20, 54, "Recorded on Envoy and Redis. 24 requests come in the first second, then 5 a second. A stream takes 1 to 4 s.")
+	c.text("title", 20, 34, fmt.Sprintf("The same %d streaming requests against %s tokens a minute",
+		len(l.Settled.Requests), thousands(l.Limit)))
+	c.text("note", 20, 54, "Recorded on Envoy and Redis. 24 requests come in the first second, then 5 a second. A "+
+		"stream takes 1 to 4 s.")
 	c.scaleOfTokens(panels)
 	for _, p := range panels {
 		c.panel(p)
@@ -79,7 +81,8 @@ func (c *canvas) scaleOfTokens(panels []*panel) {
 }
 
 func (c *canvas) panel(p *panel) {
-	title, note := "Sluice: reserve, then settle", fmt.Sprintf("each request reserves %s tokens, until it has ended", thousands(p.run.Reservation))
+	title, note := "Sluice: reserve, then settle", fmt.Sprintf("each request reserves %s tokens, until it has ended",
+		thousands(p.run.Reservation))
 	if p.after {
 		title, note = "Counted after the response", "each request counts when it has ended"
 	}
@@ -115,7 +118,8 @@ func (c *canvas) areas(p *panel) {
 		return
 	}
 	// What is above the limit, once more in another colour.
-	c.add(`<clipPath id="above"><rect x="%.1f" y="%d" width="%d" height="%.1f"/></clipPath>`, p.left, panelTop-20, panelWidth, tokensY(p.limit)-panelTop+20)
+	c.add(`<clipPath id="above"><rect x="%.1f" y="%d" width="%d" height="%.1f"/></clipPath>`, p.left, panelTop-20,
+		panelWidth, tokensY(p.limit)-panelTop+20)
 	c.add(`<path class="over light" clip-path="url(#above)" d="%s"/>`, p.area(running))
 	c.add(`<path class="over" clip-path="url(#above)" d="%s"/>`, p.area(used))
 }
@@ -160,7 +164,8 @@ func (c *canvas) verdict(p *panel) {
 	class := "sum"
 	if over > 0 {
 		class = "sum bad"
-		c.add(`<text class="note end bad" x="%.1f" y="110">%d %% too many</text>`, p.left+panelWidth, (100*over+p.limit/2)/p.limit)
+		c.add(`<text class="note end bad" x="%.1f" y="110">%d %% too many</text>`, p.left+panelWidth,
+			(100*over+p.limit/2)/p.limit)
 	}
 	c.add(`<text class="%s" x="%.1f" y="92">%s used</text>`, class, p.left+panelWidth, thousands(p.run.Used()))
 }
@@ -177,7 +182,8 @@ func (c *canvas) remarks(p *panel) {
 	}
 	const row = 1_900 // tokens
 	c.remark(p, p.mostAround(last.Sent), p.limit+row, fmt.Sprintf("admitted: reserves %s", thousands(p.run.Reservation)))
-	c.remark(p, p.mostAround(last.Ended), p.limit+2*row, fmt.Sprintf("ended: it used %s, the rest is free again", thousands(last.Used)))
+	c.remark(p, p.mostAround(last.Ended), p.limit+2*row,
+		fmt.Sprintf("ended: it used %s, the rest is free again", thousands(last.Used)))
 }
 
 // remark writes a text to the left of a line that leads down to a sample.

@@ -45,7 +45,8 @@ func open(t *testing.T) *browser {
 	t.Helper()
 	toBrowser, in := pipe(t)
 	out, fromBrowser := pipe(t)
-	command := exec.Command(testenv.Tool(t, "chromium"), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+	command := exec.Command(testenv.Tool(t, "chromium"), "--headless=new", "--no-sandbox", "--disable-gpu",
+		"--disable-dev-shm-usage",
 		"--no-first-run", "--user-data-dir="+t.TempDir(), "--window-size=1100,1400", "--remote-debugging-pipe", "about:blank")
 	command.ExtraFiles = []*os.File{toBrowser, fromBrowser} // descriptors 3 and 4
 	if err := command.Start(); err != nil {
@@ -158,7 +159,8 @@ func (b *browser) eval(script string, into any) {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct{ Text string }
 	}
-	decode(b.t, b.call("Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true}), &r)
+	decode(b.t, b.call("Runtime.evaluate",
+		map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true}), &r)
 	if r.ExceptionDetails != nil {
 		b.t.Fatalf("%s: %s", script, r.ExceptionDetails.Text)
 	}
@@ -181,7 +183,10 @@ func (b *browser) await(condition string) {
 }
 
 // codes are the codes of keys that are no characters.
-var codes = map[string]int{"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35}
+var codes = map[string]int{
+	"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
+	"Home": 36, "End": 35,
+}
 
 // press presses keys, one after the other, as a person does.
 func (b *browser) press(keys ...string) {
@@ -192,6 +197,7 @@ func (b *browser) press(keys ...string) {
 			down["text"] = "\r"
 		}
 		b.call("Input.dispatchKeyEvent", down)
-		b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]})
+		b.call("Input.dispatchKeyEvent",
+			map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]})
 	}
 }

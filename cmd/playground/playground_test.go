@@ -88,7 +88,8 @@ type lane struct {
 	JSON string
 }
 
-const readLanes = `lanes.map(l => ({limit: read(l.form), decisions: l.decisions, text: l.result.textContent, JSON: configuration(read(l.form))}))`
+const readLanes = `lanes.map(l => ({limit: read(l.form), decisions: l.decisions, text: l.result.textContent, JSON: ` +
+	`configuration(read(l.form))}))`
 
 // TestPageDecidesAsSluiceDoes compares what the page shows, for every algorithm,
 // with the Go twins.
@@ -97,12 +98,14 @@ func TestPageDecidesAsSluiceDoes(t *testing.T) {
 	b := open(t)
 	for i, a := range algo.Algorithms() {
 		name := a.String()
-		b.eval(fmt.Sprintf(`lanes[0].form.elements.algorithm.value = %q; lanes[0].form.elements.limit.value = %d; lanes[0].form.elements.burst.value = %[2]d; update()`, name, 5+i), nil)
+		b.eval(fmt.Sprintf(`lanes[0].form.elements.algorithm.value = %q; lanes[0].form.elements.limit.value = %d; `+
+			`lanes[0].form.elements.burst.value = %[2]d; update()`, name, 5+i), nil)
 		var lanes []lane
 		b.eval(readLanes, &lanes)
 		compare(t, &lanes[0])
 	}
-	b.eval(`lanes[0].form.elements.algorithm.value = "leaky_bucket"; lanes[0].form.elements.overflow.value = "queue"; update()`, nil)
+	b.eval(`lanes[0].form.elements.algorithm.value = "leaky_bucket"; lanes[0].form.elements.overflow.value = "queue"; `+
+		`update()`, nil)
 	var text string
 	b.eval(`lanes[0].result.textContent`, &text)
 	if !strings.Contains(text, "held") {
@@ -144,7 +147,8 @@ func compare(t *testing.T, l *lane) {
 				holds = append(holds, now)
 			}
 		}
-		if d.Allowed != out[0].Allowed || d.Remaining != out[0].Remaining || math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)) > 1 {
+		if d.Allowed != out[0].Allowed || d.Remaining != out[0].Remaining ||
+			math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)) > 1 {
 			t.Fatalf("%s, request %d: the page has %+v, want %+v", l.Limit.Algorithm, i, d, out[0])
 		}
 	}
@@ -155,7 +159,8 @@ func compare(t *testing.T, l *lane) {
 	if err != nil {
 		t.Fatalf("%s: its configuration has mistakes: %v\n%s", l.Limit.Algorithm, err, l.JSON)
 	}
-	if got := cfg.Rules[0].Limits[0].Limit; got.Algorithm != a || got.Units != limit.Units || got.WindowMicros != limit.WindowMicros || got.Capacity() != limit.Capacity() {
+	if got := cfg.Rules[0].Limits[0].Limit; got.Algorithm != a || got.Units != limit.Units ||
+		got.WindowMicros != limit.WindowMicros || got.Capacity() != limit.Capacity() {
 		t.Errorf("%s: the configuration has %+v, want %+v", l.Limit.Algorithm, got, limit)
 	}
 }
@@ -167,7 +172,8 @@ func (b *browser) clean() {
 		b.t.Errorf("the page: %s", problem)
 	}
 	for _, address := range b.requested {
-		if !strings.HasPrefix(address, "file://") && !strings.HasPrefix(address, "about:") && !strings.HasPrefix(address, "blob:") {
+		if !strings.HasPrefix(address, "file://") && !strings.HasPrefix(address, "about:") &&
+			!strings.HasPrefix(address, "blob:") {
 			b.t.Errorf("the page asked for %s", address)
 		}
 	}
@@ -226,7 +232,9 @@ func TestKeyboard(t *testing.T) {
 	focus("'#copy'")
 	b.press("Enter")
 	b.await(`$("copied").textContent === "Copied."`)
-	if unnamed := number(`[...document.querySelectorAll("input, select, button, canvas")].filter(e => e.checkVisibility()).filter(e => !(e.labels && e.labels.length || e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby"))).length`); unnamed > 0 {
+	if unnamed := number(`[...document.querySelectorAll("input, select, button, canvas")].filter(e => ` +
+		`e.checkVisibility()).filter(e => !(e.labels && e.labels.length || e.textContent.trim() || ` +
+		`e.getAttribute("aria-label") || e.getAttribute("aria-labelledby"))).length`); unnamed > 0 {
 		t.Errorf("%d controls have no name", unnamed)
 	}
 	b.clean()
@@ -238,7 +246,8 @@ func TestPointer(t *testing.T) {
 	b := open(t)
 	b.eval(`setShape("nothing")`, nil)
 	var box struct{ X, Y, Width, Height float64 }
-	b.eval(`(() => { const r = $("traffic").getBoundingClientRect(); return {X: r.x, Y: r.y, Width: r.width, Height: r.height}; })()`, &box)
+	b.eval(`(() => { const r = $("traffic").getBoundingClientRect(); return {X: r.x, Y: r.y, Width: r.width, Height: `+
+		`r.height}; })()`, &box)
 	mouse := func(kind string, x, y float64) {
 		b.call("Input.dispatchMouseEvent", map[string]any{
 			"type": kind, "x": box.X + x*box.Width, "y": box.Y + y*box.Height, "button": "left", "buttons": 1, "clickCount": 1,
@@ -262,7 +271,8 @@ func TestColours(t *testing.T) {
 	for _, c := range []struct{ name, system, chosen string }{
 		{"light", "light", ""}, {"dark", "dark", ""}, {"dark, chosen", "light", "dark"}, {"light, chosen", "dark", "light"},
 	} {
-		b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": c.system}}})
+		b.call("Emulation.setEmulatedMedia",
+			map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": c.system}}})
 		b.eval(fmt.Sprintf(`document.documentElement.dataset.theme = %q; update()`, c.chosen), nil)
 		var seen struct {
 			Page, Text, Note, Rejected, Admitted, Link string
@@ -270,7 +280,10 @@ func TestColours(t *testing.T) {
 		b.eval(`(() => { const s = getComputedStyle(document.documentElement), v = n => s.getPropertyValue(n).trim();
 			return {Page: v("--page"), Text: v("--text"), Note: v("--note"), Rejected: v("--rejected"), Admitted: v("--admitted"), Link: v("--link")}; })()`, &seen)
 		pages[seen.Page] = true
-		for name, colour := range map[string]string{"text": seen.Text, "notes": seen.Note, "rejected": seen.Rejected, "admitted": seen.Admitted, "links": seen.Link} {
+		for name, colour := range map[string]string{
+			"text": seen.Text, "notes": seen.Note, "rejected": seen.Rejected,
+			"admitted": seen.Admitted, "links": seen.Link,
+		} {
 			if ratio := contrast(t, colour, seen.Page); ratio < 4.5 {
 				t.Errorf("%s: %s has a contrast of %.1f, want 4.5", c.name, name, ratio)
 			}

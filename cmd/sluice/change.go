@@ -39,7 +39,8 @@ func (a *app) printChange(c *changed) error {
 func (a *app) resetCommand() *cobra.Command {
 	s := &stateFlags{}
 	return a.identityCommand("reset", "Forget what an identity has used of its limits",
-		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a rejection forgets it within ten seconds.",
+		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a "+
+			"rejection forgets it within ten seconds.",
 		s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
 			n, err := client.Reset(ctx, state.Prefix(l.cfg), id)
 			if err != nil {
@@ -77,7 +78,8 @@ func checkOverride(value string) error {
 	}
 	times, err := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
 	if !factor.MatchString(value) || err != nil || times < 0.001 || times > 1000 {
-		return fmt.Errorf("--to: %q is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)", value)
+		return fmt.Errorf("--to: %q is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to "+
+			"x1000)", value)
 	}
 	return nil
 }
@@ -97,7 +99,8 @@ func factorOf(id *state.Identity, o *state.Override) int64 {
 
 func (a *app) unblockCommand() *cobra.Command {
 	s := &stateFlags{}
-	return a.identityCommand("unblock", "Remove an identity's override or penalty", "Unblock removes blocks, other overrides and penalties.",
+	return a.identityCommand("unblock", "Remove an identity's override or penalty",
+		"Unblock removes blocks, other overrides and penalties.",
 		s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
 			n, err := client.Unblock(ctx, state.Prefix(l.cfg), id)
 			if err != nil {

@@ -117,7 +117,8 @@ func compare(a, b map[int]difference) *comparison {
 		c.Who = append(c.Who, d)
 	}
 	slices.SortFunc(c.Who, func(x, y difference) int {
-		return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.By, y.By), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Identity, y.Identity))
+		return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.By, y.By), cmp.Compare(x.Rule, y.Rule),
+			cmp.Compare(x.Identity, y.Identity))
 	})
 	return c
 }
@@ -130,7 +131,8 @@ func (a *app) printComparison(c *comparison, files []string, count int) error {
 		c.Who = append([]difference{}, c.Who...)
 		return a.writeJSON(c)
 	}
-	a.say("%d requests: %d are refused by both, %d by %s alone, %d by %s alone.\n", c.Requests, c.Both, c.OnlyA, files[0], c.OnlyB, files[1])
+	a.say("%d requests: %d are refused by both, %d by %s alone, %d by %s alone.\n", c.Requests, c.Both, c.OnlyA,
+		files[0], c.OnlyB, files[1])
 	if len(c.Who) == 0 {
 		return nil
 	}

@@ -14,7 +14,8 @@ func limited(name, limit string) string {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	log := write(t, "access.log", accessLog())
-	today, tomorrow := write(t, "today.json", limited("per-key", "20")), write(t, "tomorrow.json", limited("customers", "19"))
+	today, tomorrow := write(t, "today.json", limited("per-key", "20")), write(t, "tomorrow.json",
+		limited("customers", "19"))
 	r := execute(t, "", "simulate", "compare", today, tomorrow, "--log", log, "-o", "json")
 	c := decode[comparison](t, r)
 	// Of those who send 20, the 20th; of the one who sends 100, its 20th.
@@ -40,8 +41,9 @@ func TestCompare(t *testing.T) {
 func TestCompareExample(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
-		"today.json": write(t, "today.json", limited("per-key", "20")), "tomorrow.json": write(t, "tomorrow.json", limited("per-key", "10")),
-		"access.log": write(t, "access.log", accessLog()),
+		"today.json":    write(t, "today.json", limited("per-key", "20")),
+		"tomorrow.json": write(t, "tomorrow.json", limited("per-key", "10")),
+		"access.log":    write(t, "access.log", accessLog()),
 	}
 	e := readExample(t, "### compare").with(files)
 	r := execute(t, "", e.args...)

@@ -15,7 +15,8 @@ import (
 type source struct{ file string }
 
 func (s *source) flag(command *cobra.Command) {
-	command.Flags().StringVarP(&s.file, "config", "c", "", `file with the plugin's configuration: JSON, or a file that contains it; "-" is standard input`)
+	command.Flags().StringVarP(&s.file, "config", "c", "",
+		`file with the plugin's configuration: JSON, or a file that contains it; "-" is standard input`)
 	must(command.MarkFlagRequired("config"))
 	must(command.MarkFlagFilename("config", "json", "yaml", "yml"))
 }

@@ -46,7 +46,8 @@ otherwise in some case, "note" is worth a look.`,
 	f.StringVar(&from.gateway, "envoy-gateway", "", "file with a BackendTrafficPolicy of Envoy Gateway")
 	f.StringVar(&from.local, "local-ratelimit", "", "file of Envoy, or EnvoyFilter of Istio, with local_ratelimit")
 	f.StringVar(&from.out, "out", "", "file to write the configuration to (default: standard output)")
-	f.BoolVar(&from.strict, "strict", false, "exit with 1 if anything is missing or differs, but for what every conversion differs in")
+	f.BoolVar(&from.strict, "strict", false,
+		"exit with 1 if anything is missing or differs, but for what every conversion differs in")
 	for _, name := range []string{"ratelimit", "envoy", "higress", "envoy-gateway", "local-ratelimit"} {
 		must(command.MarkFlagFilename(name, "yaml", "yml", "json"))
 	}

@@ -82,7 +82,10 @@ func TestCapacityTable(t *testing.T) {
 			column = 1
 		}
 		primaries := func(micros float64) float64 { return math.Ceil(n[0] * micros / 500_000) }
-		want := []float64{primaries(one[column]), primaries(two[column]), primaries(three[column]), primaries(2 * one[column]), n[0] / 5000}
+		want := []float64{
+			primaries(one[column]), primaries(two[column]), primaries(three[column]),
+			primaries(2 * one[column]), n[0] / 5000,
+		}
 		if !slices.Equal(n[3:], want) {
 			t.Errorf("%v requests/s: %v, want %v", n[0], n[3:], want)
 		}
@@ -116,7 +119,10 @@ func TestMigrationExamples(t *testing.T) {
 			}
 			args = []string{flag, write(t, "original.yaml", string(yaml[0][1]))}
 		case 2:
-			args = []string{"--envoy", write(t, "envoy.yaml", string(yaml[0][1])), "--ratelimit", write(t, "ratelimit.yaml", string(yaml[1][1]))}
+			args = []string{
+				"--envoy", write(t, "envoy.yaml", string(yaml[0][1])), "--ratelimit",
+				write(t, "ratelimit.yaml", string(yaml[1][1])),
+			}
 		default:
 			t.Fatalf("%s: %d files", e[1], len(yaml))
 		}

@@ -47,7 +47,8 @@ func (a *app) doctor(ctx context.Context, s *stateFlags, envoy string) error {
 	}
 	client, err := a.connect(ctx, s, l)
 	if err != nil {
-		report.Add("redis", doctor.Fail, "look whether Redis runs, and at the address, the user and the password", "%s", errors.Unwrap(err))
+		report.Add("redis", doctor.Fail, "look whether Redis runs, and at the address, the user and the password",
+			"%s", errors.Unwrap(err))
 	} else {
 		defer client.Close()
 		(&doctor.Redis{Client: client.Redis(), Config: l.cfg, Prefix: state.Prefix(l.cfg), Say: client.Say}).Look(ctx, report)

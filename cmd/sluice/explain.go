@@ -26,8 +26,9 @@ func (a *app) explainCommand() *cobra.Command {
 		Long: `Explain takes a request and says for each rule whether it applies: its identity
 and tag, its cost, its limits and their keys in Redis, or why it does not. It
 does not ask Redis; "sluice get" shows the state.`,
-		Example: "  sluice explain -c plugin.json -H 'x-api-key: a' --client-ip 192.0.2.7 GET https://api.example.com/v1/items",
-		Args:    cobra.RangeArgs(1, 2),
+		Example: "  sluice explain -c plugin.json -H 'x-api-key: a' --client-ip 192.0.2.7 GET " +
+			"https://api.example.com/v1/items",
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.explain(from, &request, args)
 		},

@@ -15,19 +15,23 @@ const explained = `{
     {"name": "per key", "match": {"path": {"prefix": "/api/"}, "methods": ["GET"], "headers": {"x-a": "1"}},
      "key": [{"header": "x-api-key"}, {"cookie": "c", "default": "none"}],
      "cost": {"header": "x-cost", "default": 2},
-     "limits": [{"algorithm": "gcra", "limit": 10, "window": "60s", "burst": 20}, {"algorithm": "fixed_window", "limit": 100, "window": "1h"}]},
+     "limits": [{"algorithm": "gcra", "limit": 10, "window": "60s", "burst": 20},
+     	{"algorithm": "fixed_window", "limit": 100, "window": "1h"}]},
     {"name": "plan", "mode": "shadow", "overrides": true,
      "key": [{"client_ip": true}],
      "limits_by": {"source": {"metadata": ["jwt", "plan"]},
        "values": {"free": [` + aLimit + `], "7": [` + aLimit + `], "true": [` + aLimit + `], "staff": "unlimited"}}},
     {"name": "gone", "mode": "off", "limits": [` + aLimit + `]},
-    {"name": "cel", "match": {"client_ip": ["10.0.0.0/8"], "expr": "request.headers['x-plan'] == 'free'"}, "limits": [` + aLimit + `]},
+    {"name": "cel", "match": {"client_ip": ["10.0.0.0/8"], "expr": "request.headers['x-plan'] == 'free'"},
+    	"limits": [` + aLimit + `]},
     {"name": "cel key", "key": [{"expr": "request.headers['x-a'] + request.path"}], "limits": [` + aLimit + `]},
     {"name": "brought", "match": {"headers": {"x-two": {"present": true}}},
      "cost": {"expr": "size(request.headers['x-two'])"},
-     "limits": [{"algorithm": "gcra", "window": "1s", "limit": {"metadata": ["jwt", "rate"], "default": 5, "max": 50}, "burst": {"expr": "7", "default": 1, "max": 9}},
+     "limits": [{"algorithm": "gcra", "window": "1s", "limit": {"metadata": ["jwt", "rate"], "default": 5, "max": 50},
+     	"burst": {"expr": "7", "default": 1, "max": 9}},
        {"algorithm": "fixed_window", "window": "1d", "limit": 10, "cost": 2}]},
-    {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}}, "limits": [` + aLimit + `]},
+    {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}},
+    	"limits": [` + aLimit + `]},
     {"name": "others", "match": {"not": [{"host": "b"}, {"path": {"prefix": "/c/"}}]}, "limits": [` + aLimit + `]}
   ]}`
 
@@ -49,7 +53,8 @@ func TestExplain(t *testing.T) {
 				"an exempt rule takes only a path as Sluice normalises it, and a method in upper case"},
 		},
 		{
-			name: "a method in lower case", args: []string{"get", "http://h/api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"}, rule: "per key",
+			name: "a method in lower case", args: []string{"get", "http://h/api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"},
+			rule: "per key",
 			want: explain.Rule{Mode: "enforce", Applies: true, Identity: "k|none", Tag: "per%20key|k|none", Cost: 2},
 		},
 		{
@@ -57,18 +62,28 @@ func TestExplain(t *testing.T) {
 			want: explain.Rule{Mode: "enforce", Why: `it comes after the exempt rule "health", which matches`},
 		},
 		{
-			name: "a rule that applies", args: []string{"http://h/x/../api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"}, rule: "per key",
+			name: "a rule that applies", args: []string{"http://h/x/../api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"},
+			rule: "per key",
 			want: explain.Rule{
 				Mode: "enforce", Applies: true, Identity: "k|none", Tag: "per%20key|k|none", Cost: 2,
 				Limits: []explain.Limit{
-					{Name: "per key-60s", Algorithm: "gcra", Limit: 10, Window: "1m", Capacity: 20, Key: "rl:{per%20key|k|none}:gcra:1m"},
-					{Name: "per key-1h", Algorithm: "fixed_window", Limit: 100, Window: "1h", Capacity: 100, Key: "rl:{per%20key|k|none}:fixed_window:1h"},
+					{
+						Name: "per key-60s", Algorithm: "gcra", Limit: 10, Window: "1m", Capacity: 20,
+						Key: "rl:{per%20key|k|none}:gcra:1m",
+					},
+					{
+						Name: "per key-1h", Algorithm: "fixed_window", Limit: 100, Window: "1h", Capacity: 100,
+						Key: "rl:{per%20key|k|none}:fixed_window:1h",
+					},
 				},
 			},
 		},
 		{
 			name: "a cost and cookies", rule: "per key",
-			args: []string{"http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "-H", "x-cost: 5", "-H", "cookie: b=1", "-H", "cookie: c=2"},
+			args: []string{
+				"http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "-H", "x-cost: 5", "-H", "cookie: b=1",
+				"-H", "cookie: c=2",
+			},
 			want: explain.Rule{Mode: "enforce", Applies: true, Identity: "k|2", Tag: "per%20key|k|2", Cost: 5},
 		},
 		{
@@ -93,31 +108,38 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			name: "no tier", args: []string{"http://h/", "--client-ip", "10.0.0.1"}, rule: "plan",
-			want: explain.Rule{Mode: "shadow", Why: `limits_by has no tier for it, and no default: metadata ["jwt" "plan"] (--metadata)`},
+			want: explain.Rule{Mode: "shadow", Why: `limits_by has no tier for it, and no default: metadata ["jwt" "plan"] ` +
+				`(--metadata)`},
 		},
 		{
-			name: "a tier", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": "free"}}`}, rule: "plan",
+			name: "a tier", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": "free"}}`},
+			rule: "plan",
 			want: explain.Rule{
 				Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "free",
 				OverrideKey: "rl:{plan|10.0.0.1}:override",
 			},
 		},
 		{
-			name: "a tier by a number", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": 7}}`}, rule: "plan",
+			name: "a tier by a number",
+			args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": 7}}`}, rule: "plan",
 			want: explain.Rule{
 				Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "7",
 				OverrideKey: "rl:{plan|10.0.0.1}:override",
 			},
 		},
 		{
-			name: "a tier by a boolean", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": true}}`}, rule: "plan",
+			name: "a tier by a boolean",
+			args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": true}}`}, rule: "plan",
 			want: explain.Rule{
 				Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "true",
 				OverrideKey: "rl:{plan|10.0.0.1}:override",
 			},
 		},
 		{
-			name: "an unlimited tier", args: []string{"http://h/", "--client-ip", "::1", "--metadata", `{"jwt": {"plan": "staff"}}`}, rule: "plan",
+			name: "an unlimited tier", args: []string{
+				"http://h/", "--client-ip", "::1", "--metadata",
+				`{"jwt": {"plan": "staff"}}`,
+			}, rule: "plan",
 			want: explain.Rule{
 				Mode: "shadow", Applies: true, Identity: "::1", Tag: "plan|::1", Cost: 1, Tier: "staff", Unlimited: true,
 				OverrideKey: "rl:{plan|::1}:override",
@@ -132,11 +154,13 @@ func TestExplain(t *testing.T) {
 			want: explain.Rule{Mode: "enforce", Why: "match.client_ip does not hold"},
 		},
 		{
-			name: "an expression that holds", args: []string{"http://h/", "--client-ip", "10.0.0.1", "-H", "x-plan: free"}, rule: "cel",
+			name: "an expression that holds", args: []string{"http://h/", "--client-ip", "10.0.0.1", "-H", "x-plan: free"},
+			rule: "cel",
 			want: explain.Rule{Mode: "enforce", Applies: true, Tag: "cel|", Cost: 1},
 		},
 		{
-			name: "an expression that does not", args: []string{"http://h/", "--client-ip", "10.0.0.1", "-H", "x-plan: pro"}, rule: "cel",
+			name: "an expression that does not", args: []string{"http://h/", "--client-ip", "10.0.0.1", "-H", "x-plan: pro"},
+			rule: "cel",
 			want: explain.Rule{Mode: "enforce", Why: "match.expr does not hold"},
 		},
 		{
@@ -158,7 +182,10 @@ func TestExplain(t *testing.T) {
 				Mode: "enforce", Applies: true, Tag: "brought|", Cost: 4,
 				Limits: []explain.Limit{
 					{Name: "brought-1s", Algorithm: "gcra", Limit: 30, Window: "1s", Capacity: 7, Key: "rl:{brought|}:gcra:1s"},
-					{Name: "brought-1d", Algorithm: "fixed_window", Limit: 10, Window: "1d", Capacity: 10, Cost: new(int64(2)), Key: "rl:{brought|}:fixed_window:1d"},
+					{
+						Name: "brought-1d", Algorithm: "fixed_window", Limit: 10, Window: "1d", Capacity: 10, Cost: new(int64(2)),
+						Key: "rl:{brought|}:fixed_window:1d",
+					},
 				},
 			},
 		},
@@ -194,7 +221,8 @@ func TestExplain(t *testing.T) {
 				}
 			}
 			got.Limits, c.want.Limits, c.want.Rule = nil, nil, c.rule
-			if got.Mode != c.want.Mode || got.Applies != c.want.Applies || got.Why != c.want.Why || got.Identity != c.want.Identity ||
+			if got.Mode != c.want.Mode || got.Applies != c.want.Applies || got.Why != c.want.Why ||
+				got.Identity != c.want.Identity ||
 				got.Tag != c.want.Tag || got.Cost != c.want.Cost || got.Tier != c.want.Tier || got.Unlimited != c.want.Unlimited {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
@@ -207,7 +235,8 @@ func TestExplain(t *testing.T) {
 
 func TestExplainTable(t *testing.T) {
 	t.Parallel()
-	r := execute(t, explained, "explain", "-c", "-", "http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "--client-ip", "::1", "--metadata", `{"jwt": {"plan": "staff"}}`)
+	r := execute(t, explained, "explain", "-c", "-", "http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "--client-ip",
+		"::1", "--metadata", `{"jwt": {"plan": "staff"}}`)
 	want := strings.TrimLeft(`
 RULE     APPLIES                IDENTITY     COST  LIMIT                    KEY IN REDIS
 health   no: match.path does not hold

@@ -49,8 +49,10 @@ of its limits, and what would happen to the request now.`,
 	}
 	s.flags(a, command)
 	request.flags(command)
-	command.Flags().StringVar(&s.identity, "identity", "", "the identity as keys, logs and top show it, instead of the values")
-	command.Flags().StringVar(&pasted, "request", "", `what a request left: the filter state wasm.sluice.rejected, or a 429's body; "-" is standard input`)
+	command.Flags().StringVar(&s.identity, "identity", "",
+		"the identity as keys, logs and top show it, instead of the values")
+	command.Flags().StringVar(&pasted, "request", "",
+		`what a request left: the filter state wasm.sluice.rejected, or a 429's body; "-" is standard input`)
 	return command
 }
 
@@ -80,7 +82,8 @@ var method = regexp.MustCompile(`^[A-Z]+$`)
 // a value.
 func isRequest(cfg *config.Config, args []string) bool {
 	isRule := slices.ContainsFunc(cfg.Rules, func(r config.Rule) bool { return r.Name == args[0] })
-	return !isRule && len(args) <= 2 && strings.Contains(args[len(args)-1], "://") && (len(args) == 1 || method.MatchString(args[0]))
+	return !isRule && len(args) <= 2 && strings.Contains(args[len(args)-1], "://") &&
+		(len(args) == 1 || method.MatchString(args[0]))
 }
 
 // getIdentity prints the state of one identity.

@@ -15,7 +15,8 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	t.Parallel()
 	const plugin = `{"redis": {"cluster": "redis"}, "rules": [
 		{"name": "a", "key": [{"header": "x"}], "limits": [{"algorithm": "gcra", "limit": 9, "window": "1d"}]},
-		{"name": "b", "key": [{"header": "x"}], "limits": [{"algorithm": "gcra", "limit": 9, "window": "1d"}], "overrides": true}]}`
+		{"name": "b", "key": [{"header": "x"}], "limits": [{"algorithm": "gcra", "limit": 9, "window": "1d"}],
+			"overrides": true}]}`
 	const value = "v\u009b31mRED\u202e\xff\x9b\x1b"
 	const shownAs = `v%C2%9B31mRED%E2%80%AE%FF%9B%1B`
 	server := redistest.Start(t)
@@ -28,9 +29,18 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 		{"top", `"identity": "v\u009b31mRED\u202e%FF%9B%1B"`, append([]string{"top", "a"}, redis...)},
 		{"get", `"tag": "a|v\u009b31mRED\u202e%FF%9B%1B"`, append([]string{"get", "a", value}, redis...)},
 		{"get by identity", `"used": 7`, append([]string{"get", "a", "--identity", shownAs}, redis...)},
-		{"get by JSON's identity", `"used": 7`, append([]string{"get", "a", "--identity", "v\u009b31mRED\u202e%FF%9B%1B"}, redis...)},
-		{"override", `"tag": "b|v\u009b31mRED\u202e%FF%9B%1B"`, append([]string{"override", "b", value, "--to", "x2"}, redis...)},
-		{"explain", `"key": "rl:{a|v\u009b31mRED\u202e%FF%9B%1B}:gcra:1d"`, []string{"explain", "-c", "-", "-H", "x: " + value, "http://h/"}},
+		{
+			"get by JSON's identity", `"used": 7`,
+			append([]string{"get", "a", "--identity", "v\u009b31mRED\u202e%FF%9B%1B"}, redis...),
+		},
+		{
+			"override", `"tag": "b|v\u009b31mRED\u202e%FF%9B%1B"`,
+			append([]string{"override", "b", value, "--to", "x2"}, redis...),
+		},
+		{
+			"explain", `"key": "rl:{a|v\u009b31mRED\u202e%FF%9B%1B}:gcra:1d"`,
+			[]string{"explain", "-c", "-", "-H", "x: " + value, "http://h/"},
+		},
 		{"reset", `"deleted": 0`, append([]string{"reset", "a", value + "2"}, redis...)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

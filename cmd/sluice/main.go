@@ -92,8 +92,10 @@ func (a *app) root() *cobra.Command {
 		},
 	}
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table for people, json for programs")
-	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	root.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.validateCommand(), a.renderCommand(), a.explainCommand(), a.convertCommand(), a.simulateCommand(),
-		a.getCommand(), a.resetCommand(), a.overrideCommand(), a.blockCommand(), a.unblockCommand(), a.topCommand(), a.doctorCommand(), a.webhookCommand(), a.versionCommand())
+		a.getCommand(), a.resetCommand(), a.overrideCommand(), a.blockCommand(), a.unblockCommand(), a.topCommand(),
+		a.doctorCommand(), a.webhookCommand(), a.versionCommand())
 	return root
 }

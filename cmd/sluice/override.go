@@ -20,30 +20,31 @@ func (a *app) set(use, short, long string, value *string) *cobra.Command {
 	s := &stateFlags{}
 	var life time.Duration
 	var reason string
-	command := a.identityCommand(use, short, long, s, func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
-		if err := checkOverride(*value); err != nil {
-			return usage("%w", err)
-		}
-		if life > 0 && life < time.Millisecond {
-			return usage("--for: want at least 1ms")
-		}
-		if len(reason) > maxReason || !utf8.ValidString(reason) {
-			return usage("--reason: want at most %d bytes of UTF-8", maxReason)
-		}
-		if err := overridable(l, id); err != nil {
-			return err
-		}
-		override := &state.Override{Value: *value, ForMicros: life.Microseconds(), Reason: reason}
-		if err := client.SetOverride(ctx, state.Prefix(l.cfg), id, override); err != nil {
-			return &failure{exitRedis, err}
-		}
-		done := changed{Rule: id.Rule.Name, Tag: string(id.Tag), Value: *value, text: *value + ", without end"}
-		if life > 0 {
-			done.For = life.String()
-			done.text = *value + " for " + wait(life.Microseconds())
-		}
-		return a.printChange(&done)
-	})
+	command := a.identityCommand(use, short, long, s,
+		func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
+			if err := checkOverride(*value); err != nil {
+				return usage("%w", err)
+			}
+			if life > 0 && life < time.Millisecond {
+				return usage("--for: want at least 1ms")
+			}
+			if len(reason) > maxReason || !utf8.ValidString(reason) {
+				return usage("--reason: want at most %d bytes of UTF-8", maxReason)
+			}
+			if err := overridable(l, id); err != nil {
+				return err
+			}
+			override := &state.Override{Value: *value, ForMicros: life.Microseconds(), Reason: reason}
+			if err := client.SetOverride(ctx, state.Prefix(l.cfg), id, override); err != nil {
+				return &failure{exitRedis, err}
+			}
+			done := changed{Rule: id.Rule.Name, Tag: string(id.Tag), Value: *value, text: *value + ", without end"}
+			if life > 0 {
+				done.For = life.String()
+				done.text = *value + " for " + wait(life.Microseconds())
+			}
+			return a.printChange(&done)
+		})
 	command.Flags().Var(duration.New(&life), "for", "how long, such as 2h or 1d (default: without end)")
 	command.Flags().StringVar(&reason, "reason", "", "why, and who says so: get and override list show it")
 	return command
@@ -52,7 +53,8 @@ func (a *app) set(use, short, long string, value *string) *cobra.Command {
 func (a *app) overrideCommand() *cobra.Command {
 	value := new(string)
 	command := a.set("override", "Change an identity's limits: a factor, free or block",
-		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a second. Unblock removes it.", value)
+		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a "+
+			"second. Unblock removes it.", value)
 	command.Flags().StringVar(value, "to", "", "block, free, or a factor such as x2 or x0.5")
 	must(command.MarkFlagRequired("to"))
 	command.AddCommand(a.overrideListCommand())
@@ -103,7 +105,8 @@ func (a *app) printOverrides(all []state.Overridden) error {
 	if a.json() {
 		for i := range all {
 			o := &all[i]
-			o.Identity, o.Key, o.Value, o.Reason = shown.UTF8(o.Identity), shown.UTF8(o.Key), shown.UTF8(o.Value), shown.UTF8(o.Reason)
+			o.Identity, o.Key, o.Value, o.Reason = shown.UTF8(o.Identity), shown.UTF8(o.Key), shown.UTF8(o.Value),
+				shown.UTF8(o.Reason)
 		}
 		return a.writeJSON(map[string]any{"overrides": append([]state.Overridden{}, all...)})
 	}

@@ -23,7 +23,8 @@ func readExample(t *testing.T, heading string) pageExample {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)\n" + regexp.QuoteMeta(heading) + "\n.*?```sh\nsluice (.*?)\n```.*?```text\n(.*?)```").FindSubmatch(page)
+	found := regexp.MustCompile("(?s)\n" + regexp.QuoteMeta(heading) +
+		"\n.*?```sh\nsluice (.*?)\n```.*?```text\n(.*?)```").FindSubmatch(page)
 	if found == nil {
 		t.Fatalf("docs/cli.md has no example after %q", heading)
 	}
@@ -53,10 +54,13 @@ func TestValidateExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := strings.NewReplacer(`"cluster": "redis"`, `"cluster": "cache"`, "use_remote_address: true", "use_remote_address: false")
+	broken := strings.NewReplacer(`"cluster": "redis"`, `"cluster": "cache"`, "use_remote_address: true",
+		"use_remote_address: false")
 	files := map[string]string{
-		"plugin.json": write(t, "plugin.json", "{\"rules\": [\n  {\"name\": \"a\", \"limits\": [\n    {\"algorithm\": \"gcra\", \"limit\": 5,\n     \"window\": \"10x\"}]}]}"),
-		"envoy.yaml":  write(t, "envoy.yaml", broken.Replace(string(shipped))),
+		"plugin.json": write(t, "plugin.json",
+			"{\"rules\": [\n  {\"name\": \"a\", \"limits\": [\n    {\"algorithm\": \"gcra\", \"limit\": 5,\n     \"window\": "+
+				"\"10x\"}]}]}"),
+		"envoy.yaml": write(t, "envoy.yaml", broken.Replace(string(shipped))),
 	}
 	e := readExample(t, "## validate").with(files)
 	r := execute(t, "", e.args...)

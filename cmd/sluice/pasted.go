@@ -25,7 +25,9 @@ type pastedRejection struct {
 var outcome = regexp.MustCompile(`(?:limited|blocked|shadow):(\S+)`)
 
 // getPasted prints the state of whom a rejection is about.
-func (a *app) getPasted(ctx context.Context, l *limiter, client *state.Client, s *stateFlags, pasted string, values []string) error {
+func (a *app) getPasted(
+	ctx context.Context, l *limiter, client *state.Client, s *stateFlags, pasted string, values []string,
+) error {
 	if pasted == "-" {
 		text, err := a.read(pasted)
 		if err != nil {
@@ -56,7 +58,8 @@ func (a *app) getPasted(ctx context.Context, l *limiter, client *state.Client, s
 
 // readPasted finds the object in a text, such as a line of a log.
 func readPasted(text string) (*pastedRejection, error) {
-	wrong := fmt.Errorf(`--request: %q is not what a rejection leaves (want {"limit":...,"identity":...} as %%FILTER_STATE(wasm.sluice.rejected:PLAIN)%% logs it, or the body of a 429)`, shown.Cell(text))
+	wrong := fmt.Errorf(`--request: %q is not what a rejection leaves (want {"limit":...,"identity":...} as `+
+		`%%FILTER_STATE(wasm.sluice.rejected:PLAIN)%% logs it, or the body of a 429)`, shown.Cell(text))
 	begin := strings.IndexByte(text, '{')
 	if begin < 0 {
 		return nil, wrong

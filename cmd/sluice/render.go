@@ -48,10 +48,12 @@ func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
 	f := command.Flags()
 	f.Var((*addresses)(&r.Redis), "redis", "address of Redis, host:port")
 	f.BoolVar(&r.TLS, "redis-tls", false, "Redis speaks TLS")
-	f.StringVar(&r.CA, "redis-ca", "/etc/ssl/certs/ca-certificates.crt", "file, where Envoy runs, with the authority of Redis' certificate")
+	f.StringVar(&r.CA, "redis-ca", "/etc/ssl/certs/ca-certificates.crt",
+		"file, where Envoy runs, with the authority of Redis' certificate")
 	f.StringVar(&r.ServerName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
 	f.StringVar(&r.User, "redis-user", "", "user of Redis (default: the configuration's)")
-	f.StringVar(&r.PasswordEnv, "redis-password-env", "", "environment variable of Envoy with Redis' password (default: the configuration's)")
+	f.StringVar(&r.PasswordEnv, "redis-password-env", "",
+		"environment variable of Envoy with Redis' password (default: the configuration's)")
 	f.StringVar(&r.out, "out", "", "file to write (default: standard output)")
 	must(command.MarkFlagFilename("out", "yaml", "yml"))
 	return command
@@ -60,7 +62,8 @@ func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
 func (a *app) renderEnvoyCommand() *cobra.Command {
 	r := &rendering{run: render.Envoy}
 	command := a.target("envoy", "A configuration for Envoy without a control plane",
-		"  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out sluice.yaml\n  envoy --mode validate -c sluice.yaml", r)
+		"  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out sluice.yaml\n  envoy --mode "+
+			"validate -c sluice.yaml", r)
 	f := command.Flags()
 	f.Lookup("redis").Usage += "; several: a primary with its replicas, or with --redis-cluster some nodes"
 	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
@@ -74,15 +77,19 @@ func (a *app) renderEnvoyCommand() *cobra.Command {
 func (a *app) renderIstioCommand() *cobra.Command {
 	r := &rendering{run: render.Istio}
 	command := a.target("istio", "A WasmPlugin and an EnvoyFilter for Istio",
-		"  sluice render istio -c plugin.json --image oci://registry.example.com/sluice:v1 --redis redis.redis:6379 | kubectl apply -f -", r)
+		"  sluice render istio -c plugin.json --image oci://registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
+			"kubectl apply -f -", r)
 	f := command.Flags()
 	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
 	f.StringVar(&r.Image, "image", "", "image of the plugin, oci://...")
 	f.StringVar(&r.App, "app", "istio-ingressgateway", `label "app" of the pods that limit`)
-	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the pods (default: istio-system, with --sidecar default)")
+	f.StringVarP(&r.Namespace, "namespace", "n", "",
+		"namespace of the pods (default: istio-system, with --sidecar default)")
 	f.BoolVar(&r.Sidecar, "sidecar", false, "limit requests to a workload, in its sidecar; needs --app")
-	f.BoolVar(&r.StrictHTTP, "strict-http", false, "have these proxies refuse, for all their traffic, what could be read in two ways (deploy/istio/http)")
-	f.BoolVar(&r.Bootstrap, "bootstrap", false, "add a ConfigMap with the labels of the metrics, which pods name by annotation (deploy/istio/bootstrap)")
+	f.BoolVar(&r.StrictHTTP, "strict-http", false,
+		"have these proxies refuse, for all their traffic, what could be read in two ways (deploy/istio/http)")
+	f.BoolVar(&r.Bootstrap, "bootstrap", false,
+		"add a ConfigMap with the labels of the metrics, which pods name by annotation (deploy/istio/bootstrap)")
 	must(command.MarkFlagRequired("image"))
 	command.PreRunE = func(c *cobra.Command, _ []string) error {
 		if r.Sidecar && !c.Flags().Changed("app") {
@@ -96,7 +103,8 @@ func (a *app) renderIstioCommand() *cobra.Command {
 func (a *app) renderGatewayCommand() *cobra.Command {
 	r := &rendering{run: render.EnvoyGateway}
 	command := a.target("envoy-gateway", "Policies and an EnvoyProxy for Envoy Gateway",
-		"  sluice render envoy-gateway -c plugin.json --image registry.example.com/sluice:v1 --redis redis.redis:6379 | kubectl apply -f -", r)
+		"  sluice render envoy-gateway -c plugin.json --image registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
+			"kubectl apply -f -", r)
 	f := command.Flags()
 	f.StringVar(&r.Image, "image", "", "image of the plugin")
 	f.StringVar(&r.Gateway, "gateway", "eg", "name of the Gateway")

@@ -64,8 +64,13 @@ func (a *app) getRequest(ctx context.Context, l *limiter, client *state.Client, 
 }
 
 // readRule reads the state of what a request makes of a rule.
-func readRule(ctx context.Context, l *limiter, client *state.Client, c *config.Rule, r *explain.Rule) (*ruleState, error) {
-	s := &ruleState{Mode: r.Mode, Applies: r.Applies, Why: r.Why, identityState: identityState{Rule: r.Rule, Limits: []state.Status{}}}
+func readRule(
+	ctx context.Context, l *limiter, client *state.Client, c *config.Rule, r *explain.Rule,
+) (*ruleState, error) {
+	s := &ruleState{
+		Mode: r.Mode, Applies: r.Applies, Why: r.Why,
+		identityState: identityState{Rule: r.Rule, Limits: []state.Status{}},
+	}
 	if r.Applied == nil {
 		return s, nil
 	}
@@ -123,7 +128,8 @@ func (s *requestState) decide(shadow bool) {
 	}
 	switch {
 	case by != nil && shadow:
-		s.Summary = fmt.Sprintf("It would be admitted: the configuration is in shadow. %s", by.rejected("Otherwise it would be rejected"))
+		s.Summary = fmt.Sprintf("It would be admitted: the configuration is in shadow. %s",
+			by.rejected("Otherwise it would be rejected"))
 	case by != nil:
 		s.Now, s.Summary = rejected, by.rejected("It would be rejected")
 	case exempt != "" && applied == 0:

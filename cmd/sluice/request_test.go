@@ -12,12 +12,14 @@ import (
 // counted are rules of every kind that a request may meet.
 const counted = `{"redis": {"cluster": "redis"}, "rules": [
   {"name": "health", "match": {"path": "/healthz"}, "exempt": true},
-  {"name": "per-key", "match": {"path": {"prefix": "/api/"}}, "key": [{"header": "x-api-key"}], "cost": {"header": "x-cost", "default": 1}, "overrides": true,
+  {"name": "per-key", "match": {"path": {"prefix": "/api/"}}, "key": [{"header": "x-api-key"}],
+  	"cost": {"header": "x-cost", "default": 1}, "overrides": true,
    "limits": [{"algorithm": "gcra", "limit": 1, "window": "1h", "burst": 5, "name": "bucket"},
               {"algorithm": "fixed_window", "limit": 100, "window": "1d", "anchor": "first_request", "name": "daily"}]},
   {"name": "watched", "match": {"path": {"prefix": "/api/"}}, "mode": "shadow", "key": [{"metadata": ["jwt", "org"]}],
    "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1d", "anchor": "first_request"}]},
-  {"name": "jobs", "match": {"path": {"prefix": "/jobs"}}, "key": [{"header": "x-api-key"}], "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]}
+  {"name": "jobs", "match": {"path": {"prefix": "/jobs"}}, "key": [{"header": "x-api-key"}],
+  	"limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]}
 ]}`
 
 // charging are the same rules for charge, which knows no overrides.
@@ -47,18 +49,34 @@ func TestGetRequest(t *testing.T) {
 		{"exempt", "GET http://h/healthz", admitted, `It would be admitted: rule "health" exempts it.`},
 		{"no rule", "http://h/other", admitted, `It would be admitted: no rule applies to it.`},
 		{"room", "-H x-api-key:half http://h/api/x", admitted, `It would be admitted.`},
-		{"too dear", "-H x-api-key:half -H x-cost:4 http://h/api/x", rejected, `It would be rejected by rule "per-key", by limit "bucket" of per-key|half, for another T.`},
-		{"never", "-H x-api-key:half -H x-cost:50 http://h/api/x", rejected, `It would be rejected by rule "per-key", by limit "bucket" of per-key|half.`},
-		{"full", "-H x-api-key:full PUT http://h/api/x", rejected, `It would be rejected by rule "per-key", by limit "bucket" of per-key|full, for another T.`},
-		{"blocked", "-H x-api-key:blocked http://h/api/x", rejected, `It would be rejected by rule "per-key", by the block of per-key|blocked.`},
+		{
+			"too dear", "-H x-api-key:half -H x-cost:4 http://h/api/x", rejected,
+			`It would be rejected by rule "per-key", by limit "bucket" of per-key|half, for another T.`,
+		},
+		{
+			"never", "-H x-api-key:half -H x-cost:50 http://h/api/x", rejected,
+			`It would be rejected by rule "per-key", by limit "bucket" of per-key|half.`,
+		},
+		{
+			"full", "-H x-api-key:full PUT http://h/api/x", rejected,
+			`It would be rejected by rule "per-key", by limit "bucket" of per-key|full, for another T.`,
+		},
+		{
+			"blocked", "-H x-api-key:blocked http://h/api/x", rejected,
+			`It would be rejected by rule "per-key", by the block of per-key|blocked.`,
+		},
 		{"free", "-H x-api-key:freed http://h/api/x", admitted, `It would be admitted.`},
 		{"overridden", "-H x-api-key:doubled http://h/api/x", admitted, `It would be admitted.`},
 		{"in shadow", `--metadata {"jwt":{"org":"o"}} http://h/api/x`, admitted, `It would be admitted.`},
-		{"no slot", "-H x-api-key:a http://h/jobs", rejected, `It would be rejected by rule "jobs", by limit "jobs" of jobs|a.`},
+		{
+			"no slot", "-H x-api-key:a http://h/jobs", rejected,
+			`It would be rejected by rule "jobs", by limit "jobs" of jobs|a.`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := execute(t, counted, append([]string{"get", "-c", "-", "-o", "json", "--redis", server.Addr}, strings.Fields(c.args)...)...)
+			r := execute(t, counted, append([]string{"get", "-c", "-", "-o", "json", "--redis", server.Addr},
+				strings.Fields(c.args)...)...)
 			if r.code != exitDone {
 				t.Fatalf("exit code %d: %s", r.code, r.errors)
 			}
@@ -89,14 +107,28 @@ func TestGetPasted(t *testing.T) {
 		says   string // of the output, or the errors
 	}{
 		{"filter state", `{"limit":"bucket","identity":"a%7Cb","retry_after":12}`, nil, exitDone, `"tag": "per-key|a%7Cb"`},
-		{"a line of a log", `GET /api/ 429 limited:per-key 1ms {"limit":"daily","identity":"a%7Cb","retry_after":12}`, nil, exitDone, `"used": 3`},
+		{
+			"a line of a log", `GET /api/ 429 limited:per-key 1ms {"limit":"daily","identity":"a%7Cb","retry_after":12}`, nil,
+			exitDone, `"used": 3`,
+		},
 		{"a block", `{"limit":null,"identity":"a%7Cb"}`, nil, exitDone, `"tag": "per-key|a%7Cb"`},
 		{"a body", body, []string{"a|b"}, exitDone, `"used": 3`},
-		{"a body without whom", body, nil, exitUsage, `the key of rule "per-key" has 1 value, 0 given (want the header x-api-key)`},
-		{"an unknown limit", `{"limit":"other","identity":"a"}`, nil, exitUsage, `no rule of this configuration has a limit "other"`},
+		{
+			"a body without whom", body, nil, exitUsage,
+			`the key of rule "per-key" has 1 value, 0 given (want the header x-api-key)`,
+		},
+		{
+			"an unknown limit", `{"limit":"other","identity":"a"}`, nil, exitUsage,
+			`no rule of this configuration has a limit "other"`,
+		},
 		{"something else", `hello`, nil, exitUsage, `--request: "hello" is not what a rejection leaves`},
 		{"another object", `{"a":1}`, nil, exitUsage, `is not what a rejection leaves`},
-		{"an identity and values", `{"limit":"bucket","identity":"a"}`, []string{"a"}, exitUsage, `--request has the identity: leave out the values`},
+		{
+			"an identity and values", `{"limit":"bucket","identity":"a"}`,
+			[]string{"a"},
+			exitUsage,
+			`--request has the identity: leave out the values`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -39,7 +39,8 @@ func (a *app) simulateCommand() *cobra.Command {
 cache and breaker, in the workers of several Envoys, with a Redis made of the
 algorithms' Go twins. Time is simulated, so that an hour takes seconds. The
 traffic is described by a file or by flags, or comes from an access log.`,
-		Example: "  sluice simulate -c plugin.json --url https://h/api/ -H 'x-api-key: k{n}' --rate 200 --identities 50 --zipf 1.1\n" +
+		Example: "  sluice simulate -c plugin.json --url https://h/api/ -H 'x-api-key: k{n}' --rate 200 --identities 50 " +
+			"--zipf 1.1\n" +
 			"  sluice simulate -c plugin.json --traffic traffic.yaml --envoys 10 --redis-away 20s-30s --html report.html",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.simulate(s) },
@@ -57,9 +58,11 @@ func (s *simulation) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.traffic, "traffic", "", "file that describes the traffic")
 	f.StringVar(&s.log, "log", "", "access log of Envoy to play")
 	f.StringVar(&s.client.URL, "url", "", "URL of the requests; {n} is the client's number")
-	f.StringArrayVarP(&s.headers, "header", "H", nil, "a header of the requests, 'name: value'; {n} is the client's number")
+	f.StringArrayVarP(&s.headers, "header", "H", nil,
+		"a header of the requests, 'name: value'; {n} is the client's number")
 	f.StringVar(&s.client.Method, "method", "GET", "method of the requests")
-	f.StringVar(&s.client.ClientIP, "client-ip", "", "address of the clients, or a network in which client n has the n-th address")
+	f.StringVar(&s.client.ClientIP, "client-ip", "",
+		"address of the clients, or a network in which client n has the n-th address")
 	f.Float64Var(&s.client.Rate, "rate", 100, "requests a second")
 	f.IntVar(&s.client.Identities, "identities", 1, "how many clients there are")
 	f.Float64Var(&s.client.Zipf, "zipf", 0, "client n sends in proportion to 1/n^zipf; 0: all alike")
@@ -138,7 +141,10 @@ func (a *app) described(s *simulation) (*simulate.Traffic, error) {
 		}
 		s.client.Headers[name] = strings.TrimSpace(value)
 	}
-	traffic := &simulate.Traffic{Duration: simulate.Duration(s.duration.Microseconds()), Clients: []simulate.Client{s.client}}
+	traffic := &simulate.Traffic{
+		Duration: simulate.Duration(s.duration.Microseconds()),
+		Clients:  []simulate.Client{s.client},
+	}
 	if err := traffic.Check(); err != nil {
 		return nil, usage("%w", err)
 	}
@@ -236,7 +242,10 @@ func (a *app) warnIdle(s *simulation, r *simulate.Report) {
 func simulationTables(r *simulate.Report) [][][]string {
 	clients := [][]string{{"CLIENTS", "REQUESTS", "RETRIES", "ADMITTED", "429", "503"}}
 	for _, g := range r.Groups {
-		clients = append(clients, []string{g.Name, whole(g.Requests), whole(g.Retries), whole(g.Admitted), whole(g.Rejected), whole(g.Refused)})
+		clients = append(clients, []string{
+			g.Name, whole(g.Requests), whole(g.Retries), whole(g.Admitted), whole(g.Rejected),
+			whole(g.Refused),
+		})
 	}
 	rules := [][]string{{"RULE", "CHECKED", "ADMITTED", "REJECTED", "LIMIT", "MOST IN ANY WINDOW OF ONE IDENTITY"}}
 	for _, rule := range r.Rules {
@@ -271,7 +280,10 @@ func redisTable(r *simulate.Report) [][]string {
 		{"rejected from memory", whole(d.DenyCacheHits)},
 	}
 	if d.LeaseUnitsTaken > 0 {
-		rows = append(rows, []string{"leased units, and given back", whole(d.LeaseUnitsTaken) + ", " + whole(d.LeaseUnitsGivenUp)})
+		rows = append(rows, []string{
+			"leased units, and given back",
+			whole(d.LeaseUnitsTaken) + ", " + whole(d.LeaseUnitsGivenUp),
+		})
 	}
 	if d.Failures > 0 {
 		rows = append(rows, []string{"checks it did not decide", whole(d.Failures)},

@@ -11,13 +11,15 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-const simulated = `{"redis": {"cluster": "redis"}, "rules": [{"name": "a", "key": [{"header": "x-key"}], "limits": [` + aLimit + `]}]}`
+const simulated = `{"redis": {"cluster": "redis"}, "rules": [{"name": "a", "key": [{"header": "x-key"}], "limits": [` +
+	aLimit + `]}]}`
 
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	svg, html := filepath.Join(dir, "a.svg"), filepath.Join(dir, "a.html")
-	r := execute(t, simulated, "simulate", "-c", "-", "--url", "http://h/", "-H", "x-key: {n}", "--rate", "50", "--duration", "4s",
+	r := execute(t, simulated, "simulate", "-c", "-", "--url", "http://h/", "-H", "x-key: {n}", "--rate",
+		"50", "--duration", "4s",
 		"--envoys", "2", "--redis-away", "1s-2s", "--svg", svg, "--html", html)
 	if r.code != exitDone {
 		t.Fatal(r.errors)
@@ -37,10 +39,12 @@ func TestSimulate(t *testing.T) {
 // TestSimulateExpressions has expressions say whom a rule counts, and what it takes.
 func TestSimulateExpressions(t *testing.T) {
 	t.Parallel()
-	const plugin = `{"rules": [{"name": "a", "match": {"expr": "request.method == 'PUT'"}, "key": [{"expr": "request.headers['x-key']"}],
+	const plugin = `{"rules": [{"name": "a", "match": {"expr": "request.method == 'PUT'"},
+		"key": [{"expr": "request.headers['x-key']"}],
 		"cost": {"expr": "5", "default": 1}, "limits": [{"algorithm": "fixed_window", "limit": 100, "window": "1d"}]}]}`
 	for method, limited := range map[string]bool{"PUT": true, "GET": false} {
-		r := execute(t, plugin, "simulate", "-c", "-", "-o", "json", "--url", "http://h/", "--method", method, "-H", "x-key: {n}",
+		r := execute(t, plugin, "simulate", "-c", "-", "-o", "json", "--url", "http://h/", "--method",
+			method, "-H", "x-key: {n}",
 			"--rate", "50", "--identities", "2", "--duration", "4s")
 		if r.code != exitDone {
 			t.Fatal(r.errors)
@@ -58,8 +62,10 @@ func TestSimulateExpressions(t *testing.T) {
 
 func TestSimulateFiles(t *testing.T) {
 	t.Parallel()
-	traffic := write(t, "traffic.yaml", "duration: 2s\nclients:\n- {name: a, rate: 20, arrivals: even, url: http://h/, headers: {x-key: k}}\n")
-	log := write(t, "access.log", `{"start_time": "2026-01-02T03:04:05Z", "method": "GET", "path": "/", "x-key": "k"}`+"\nnothing\n")
+	traffic := write(t, "traffic.yaml",
+		"duration: 2s\nclients:\n- {name: a, rate: 20, arrivals: even, url: http://h/, headers: {x-key: k}}\n")
+	log := write(t, "access.log",
+		`{"start_time": "2026-01-02T03:04:05Z", "method": "GET", "path": "/", "x-key": "k"}`+"\nnothing\n")
 	for _, c := range []struct {
 		name     string
 		args     []string
@@ -89,10 +95,14 @@ func TestSimulateSaysWhyNot(t *testing.T) {
 		{"name": "used", "limits": [` + aLimit + `]},
 		{"name": "elsewhere", "match": {"path": "/b"}, "limits": [` + aLimit + `]},
 		{"name": "keyed", "key": [{"client_ip": true}], "limits": [` + aLimit + `]},
-		{"name": "free", "key": [{"constant": "c"}], "limits_by": {"source": {"constant": "free"}, "values": {"free": "unlimited", "pro": [` + aLimit + `]}}},
+		{"name": "free", "key": [{"constant": "c"}],
+			"limits_by": {"source": {"constant": "free"}, "values": {"free": "unlimited", "pro": [` + aLimit + `]}}},
 		{"name": "end", "exempt": true}, {"name": "after", "limits": [` + aLimit + `]}]}`
 	log := write(t, "access.log", `{"start_time": "2026-01-02T03:04:05Z", "method": "GET", "path": "/"}`)
-	for _, c := range []struct{ args, after string }{{"--url http://h/ --duration 1s", ""}, {"--log " + log, "; a log has only what its format writes"}} {
+	for _, c := range []struct{ args, after string }{
+		{"--url http://h/ --duration 1s", ""},
+		{"--log " + log, "; a log has only what its format writes"},
+	} {
 		r := execute(t, plugin, append([]string{"simulate", "-c", "-", "-o", "json"}, strings.Fields(c.args)...)...)
 		want := `note: rule "elsewhere" applied to no request: match.path does not hold` + c.after + `
 note: rule "keyed" applied to no request: key[0] is absent: client_ip (--client-ip)` + c.after + `
@@ -134,21 +144,41 @@ func TestSimulateRefuses(t *testing.T) {
 		{"no shard", "--url http://h/ --redis-shards 0", "--redis-shards: want 1 to 16384"},
 		{"too many shards", "--url http://h/ --redis-shards 1000000000", "--redis-shards: want 1 to 16384"},
 		{"too many workers", "--url http://h/ --envoys 4294967296 --workers 4294967296", "100000 workers at most"},
-		{"a rate that is no number", "--url http://h/ --rate NaN", "rate: NaN is not requests a second (want a number above 0, 1e9 at most)"},
+		{
+			"a rate that is no number", "--url http://h/ --rate NaN",
+			"rate: NaN is not requests a second (want a number above 0, 1e9 at most)",
+		},
 		{"an endless rate", "--url http://h/ --rate Inf", "rate: +Inf is not requests a second"},
 		{"a negative rate", "--url http://h/ --rate -1", "rate: -1 is not requests a second"},
-		{"too many requests", "--url http://h/ --rate 1e9 --duration 1000h", "these are 3.6e+15 requests (want 1000000000 at most"},
+		{
+			"too many requests", "--url http://h/ --rate 1e9 --duration 1000h",
+			"these are 3.6e+15 requests (want 1000000000 at most",
+		},
 		{"no duration", "--url http://h/ --duration 0s", `the traffic has no "duration"`},
-		{"a negative duration", "--url http://h/ --duration -2s", `"-2s" is not a duration (want one such as "500ms", "1m30s", "2h", "1d")`},
+		{
+			"a negative duration", "--url http://h/ --duration -2s",
+			`"-2s" is not a duration (want one such as "500ms", "1m30s", "2h", "1d")`,
+		},
 		{"too long a duration", "--url http://h/ --duration 99999999h", "is not a duration"},
 		{"an exponent that is no number", "--url http://h/ --zipf NaN", "zipf: NaN is not an exponent (want 0 to 100)"},
 		{"an endless exponent", "--url http://h/ --zipf Inf --identities 2", "zipf: +Inf is not an exponent"},
-		{"too many clients", "--url http://h/ --identities 1000000000000", "identities: 1000000000000 are too many or too few"},
-		{"a negative round trip", "--url http://h/ --round-trip -5s", `invalid argument "-5s" for "--round-trip" flag: "-5s" is not a duration`},
+		{
+			"too many clients", "--url http://h/ --identities 1000000000000",
+			"identities: 1000000000000 are too many or too few",
+		},
+		{
+			"a negative round trip", "--url http://h/ --round-trip -5s",
+			`invalid argument "-5s" for "--round-trip" flag: "-5s" is not a duration`,
+		},
 		{"a round trip of hours", "--url http://h/ --round-trip 2h", "--round-trip: want 1m0s at most"},
-		{"a rate of a file", "--traffic " + write(t, "nan.yaml", "duration: 1s\nclients: [{rate: .nan, url: http://h/}]"), "clients[0]: rate: NaN is not"},
-		{"bursts without end", "--traffic " + write(t, "burst.yaml", "duration: 1h\nclients: [{burst: {size: 1000000, every: 1us}, url: http://h/}]"), "these are 3.6e+15 requests"},
-		{"attempts without end", "--traffic " + write(t, "attempts.yaml", "duration: 1s\nclients: [{rate: 1, attempts: 1001, url: http://h/}]"), "attempts: 1001 (want 1 to 1000)"},
+		{
+			"a rate of a file", "--traffic " + write(t, "nan.yaml", "duration: 1s\nclients: [{rate: .nan, url: http://h/}]"),
+			"clients[0]: rate: NaN is not",
+		},
+		{"bursts without end", "--traffic " + write(t, "burst.yaml",
+			"duration: 1h\nclients: [{burst: {size: 1000000, every: 1us}, url: http://h/}]"), "these are 3.6e+15 requests"},
+		{"attempts without end", "--traffic " + write(t, "attempts.yaml",
+			"duration: 1s\nclients: [{rate: 1, attempts: 1001, url: http://h/}]"), "attempts: 1001 (want 1 to 1000)"},
 		{"no period", "--url http://h/ --redis-away 3s", `--redis-away: "3s" is not a period`},
 		{"a period backwards", "--url http://h/ --redis-hangs 3s-2s", `--redis-hangs: "3s-2s" is not a period`},
 		{"no URL", "--url h", `"h" is not a URL`},

@@ -35,7 +35,8 @@ func (s *stateFlags) flags(a *app, command *cobra.Command) {
 	f.StringVar(&s.CA, "redis-ca", "", "file with the authority of Redis' certificate (default: the system's)")
 	f.StringVar(&s.ServerName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
 	f.StringVar(&s.User, "redis-user", "", "user of Redis (default: the configuration's)")
-	f.StringVar(&s.passwordEnv, "redis-password-env", "", "environment variable with Redis' password (default: the configuration's)")
+	f.StringVar(&s.passwordEnv, "redis-password-env", "",
+		"environment variable with Redis' password (default: the configuration's)")
 	s.Timeout = 5 * time.Second
 	f.Var(duration.New(&s.Timeout), "timeout", "how long to wait for Redis")
 	f.StringVar(&s.tier, "tier", "", "the tier of limits_by (default: the one that the values choose, or all)")
@@ -70,7 +71,8 @@ func (a *app) connect(ctx context.Context, s *stateFlags, l *limiter) (*state.Cl
 	if s.passwordEnv != "" {
 		password, ok := os.LookupEnv(s.passwordEnv)
 		if !ok { // as the plugin does
-			a.warn("note: the environment variable %s, which has Redis' password, is not set: Redis is asked without one\n", s.passwordEnv)
+			a.warn("note: the environment variable %s, which has Redis' password, is not set: Redis is asked without one\n",
+				s.passwordEnv)
 		}
 		s.Password = strings.TrimRight(password, "\r\n")
 	}
@@ -103,7 +105,9 @@ func (s *stateFlags) target(l *limiter, args []string) (*state.Identity, error) 
 }
 
 // identityCommand makes a command for one identity.
-func (a *app) identityCommand(use, short, long string, s *stateFlags, run func(context.Context, *limiter, *state.Client, *state.Identity) error) *cobra.Command {
+func (a *app) identityCommand(
+	use, short, long string, s *stateFlags, run func(context.Context, *limiter, *state.Client, *state.Identity) error,
+) *cobra.Command {
 	command := &cobra.Command{
 		Use:   use + " RULE [VALUE...]",
 		Short: short,
@@ -123,7 +127,8 @@ func (a *app) identityCommand(use, short, long string, s *stateFlags, run func(c
 		},
 	}
 	s.flags(a, command)
-	command.Flags().StringVar(&s.identity, "identity", "", "the identity as keys, logs and top show it, instead of the values")
+	command.Flags().StringVar(&s.identity, "identity", "",
+		"the identity as keys, logs and top show it, instead of the values")
 	return command
 }
 

@@ -21,16 +21,22 @@ const stateful = `{
   "redis": {"cluster": "redis", "key_prefix": "edge"},
   "rules": [
     {"name": "per key", "match": {"path": "/x"}, "mode": "shadow",
-     "key": [{"header": "x-key", "hash": true}, {"constant": "c"}, {"query": "q"}, {"cookie": "k"}, {"client_ip": {"v4_prefix": 24}}],
-     "limits": [{"algorithm": "sliding_window_log", "limit": 3, "window": "1h"}, {"algorithm": "fixed_window", "limit": 100, "window": "1d"}]},
-    {"name": "plain", "key": [{"header": "x-key"}], "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h", "burst": 20}]},
+     "key": [{"header": "x-key", "hash": true}, {"constant": "c"}, {"query": "q"}, {"cookie": "k"},
+     	{"client_ip": {"v4_prefix": 24}}],
+     "limits": [{"algorithm": "sliding_window_log", "limit": 3, "window": "1h"},
+     	{"algorithm": "fixed_window", "limit": 100, "window": "1d"}]},
+    {"name": "plain", "key": [{"header": "x-key"}],
+    	"limits": [{"algorithm": "gcra", "limit": 10, "window": "1h", "burst": 20}]},
     {"name": "tiered", "key": [{"header": "x-user"}], "limits_by": {"source": {"header": "x-plan"},
-       "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "1d"}], "pro": [{"algorithm": "fixed_window", "limit": 50, "window": "1d"}], "staff": "unlimited"}}},
+       "values": {"free": [{"algorithm": "fixed_window", "limit": 5, "window": "1d"}],
+       	"pro": [{"algorithm": "fixed_window", "limit": 50, "window": "1d"}], "staff": "unlimited"}}},
     {"name": "by value", "key": [{"header": "x-user"}], "limits_by": {"source": {"header": "x-user"},
-       "values": {"root": [{"algorithm": "fixed_window", "limit": 7, "window": "1d"}], "rest": [{"algorithm": "fixed_window", "limit": 2, "window": "1d"}]}, "default": "rest"}},
+       "values": {"root": [{"algorithm": "fixed_window", "limit": 7, "window": "1d"}],
+       	"rest": [{"algorithm": "fixed_window", "limit": 2, "window": "1d"}]}, "default": "rest"}},
     {"name": "flight", "key": [{"header": "x-key"}], "limits": [{"algorithm": "concurrency", "limit": 8, "ttl": "1h"}]},
     {"name": "health", "match": {"path": "/healthz"}, "exempt": true},
-    {"name": "parts", "key": [{"path": {"segments": 1}}, {"method": true}, {"host": true}, {"metadata": ["jwt", "sub"]}, {"property": ["connection", "id"]}],
+    {"name": "parts", "key": [{"path": {"segments": 1}}, {"method": true}, {"host": true}, {"metadata": ["jwt", "sub"]},
+    	{"property": ["connection", "id"]}],
      "limits": [{"algorithm": "gcra", "limit": 10, "window": "1h"}]}
   ]}`
 
@@ -120,7 +126,8 @@ func TestGet(t *testing.T) {
 		},
 		{
 			name: "no slot", args: []string{"flight", "busy"},
-			tag: "flight|busy", used: "8/8", summary: `It may go again when one of its requests has ended: "flight" has no slot.`,
+			tag: "flight|busy", used: "8/8",
+			summary: `It may go again when one of its requests has ended: "flight" has no slot.`,
 		},
 		{
 			name: "a stranger", args: []string{"plain", "bob"},
@@ -173,13 +180,15 @@ func TestGet(t *testing.T) {
 			if joined := strings.Join(used, " "); joined != c.used {
 				t.Errorf("used %s, want %s", joined, c.used)
 			}
-			if got.Summary != c.summary && !(strings.Contains(c.summary, "1h") && strings.HasPrefix(got.Summary, "It may go again in 59m")) {
+			if got.Summary != c.summary &&
+				!(strings.Contains(c.summary, "1h") && strings.HasPrefix(got.Summary, "It may go again in 59m")) {
 				t.Errorf("summary %s, want %s", got.Summary, c.summary)
 			}
 		})
 	}
 	// Nothing of this has charged anything.
-	if r := execute(t, stateful, "get", "-c", "-", "--redis", server.Addr, "plain", "alice"); !strings.Contains(r.out, "plain|alice\nLIMIT  USED  REMAINING  RESET IN  WHAT\nplain  4     16") {
+	if r := execute(t, stateful, "get", "-c", "-", "--redis", server.Addr, "plain", "alice"); !strings.Contains(r.out,
+		"plain|alice\nLIMIT  USED  REMAINING  RESET IN  WHAT\nplain  4     16") {
 		t.Errorf("the table is\n%s", r.out)
 	}
 }
@@ -224,10 +233,12 @@ func TestTop(t *testing.T) {
 			if joined := strings.Join(got, ", "); joined != "k19 20, k18 19, k17 18" {
 				t.Errorf("%s, want k19 20, k18 19, k17 18", joined)
 			}
-			if r := execute(t, stateful, append([]string{"get", "-c", "-", "plain", "k3"}, c.flags...)...); r.code != exitDone || !strings.Contains(r.out, "plain  4     16") {
+			if r := execute(t, stateful, append([]string{"get", "-c", "-", "plain", "k3"}, c.flags...)...); r.code != exitDone ||
+				!strings.Contains(r.out, "plain  4     16") {
 				t.Errorf("get says\n%s%s", r.out, r.errors)
 			}
-			if r := execute(t, stateful, append([]string{"top", "-c", "-", "--tier", "free", "tiered"}, c.flags...)...); strings.Count(r.out, "\n") != 11 || strings.Count(r.out, "  5  ") != 10 {
+			if r := execute(t, stateful, append([]string{"top", "-c", "-", "--tier", "free", "tiered"},
+				c.flags...)...); strings.Count(r.out, "\n") != 11 || strings.Count(r.out, "  5  ") != 10 {
 				t.Errorf("top of a tier says\n%s%s", r.out, r.errors)
 			}
 		})
@@ -245,13 +256,22 @@ func TestOverrides(t *testing.T) {
 		code       int
 		errors     string
 	}{
-		{"no such override", "override plain a --to y2", exitUsage, `--to: "y2" is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)`},
+		{
+			"no such override", "override plain a --to y2", exitUsage,
+			`--to: "y2" is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)`,
+		},
 		{"too large a factor", "override plain a --to x1001", exitUsage, "is not an override"},
 		{"too small a factor", "override plain a --to x0.0001", exitUsage, "is not an override"},
 		{"no value", "override plain a", exitUsage, `required flag(s) "to" not set`},
-		{"a time that is none", "block plain a --for -2h", exitUsage, `invalid argument "-2h" for "--for" flag: "-2h" is not a duration`},
+		{
+			"a time that is none", "block plain a --for -2h", exitUsage,
+			`invalid argument "-2h" for "--for" flag: "-2h" is not a duration`,
+		},
 		{"too short a time", "block plain a --for 1us", exitUsage, "--for: want at least 1ms"},
-		{"a rule that reads none", "override plain a --to x2", exitUsage, `rule "plain": the rule does not read overrides (want "overrides": true)`},
+		{
+			"a rule that reads none", "override plain a --to x2", exitUsage,
+			`rule "plain": the rule does not read overrides (want "overrides": true)`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := execute(t, stateful, append(strings.Fields(c.args), "-c", "-", "--redis", server.Addr)...)
@@ -263,10 +283,12 @@ func TestOverrides(t *testing.T) {
 	if err := client.Set(ctx, "edge:{plain|a}:override", "block", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if r := execute(t, stateful, "get", "-c", "-", "--redis", server.Addr, "plain", "a"); !strings.Contains(r.out, "It is blocked for another 1h.") {
+	if r := execute(t, stateful, "get", "-c", "-", "--redis", server.Addr, "plain", "a"); !strings.Contains(r.out,
+		"It is blocked for another 1h.") {
 		t.Errorf("a block: %s%s", r.out, r.errors)
 	}
-	if r := execute(t, stateful, "unblock", "-c", "-", "--redis", server.Addr, "plain", "a"); !strings.Contains(r.out, "its limits are in force again") {
+	if r := execute(t, stateful, "unblock", "-c", "-", "--redis", server.Addr, "plain", "a"); !strings.Contains(r.out,
+		"its limits are in force again") {
 		t.Errorf("unblock: %s%s", r.out, r.errors)
 	}
 	if n, err := client.Exists(ctx, "edge:{plain|a}:override").Result(); n != 0 || err != nil {
@@ -275,7 +297,8 @@ func TestOverrides(t *testing.T) {
 }
 
 // watched is a rule that reads overrides and has a penalty.
-const watched = `{"redis": {"cluster": "redis", "key_prefix": "edge"}, "rules": [{"name": "watched", "key": [{"header": "x-key"}],
+const watched = `{"redis": {"cluster": "redis", "key_prefix": "edge"},
+	"rules": [{"name": "watched", "key": [{"header": "x-key"}],
 	"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1h"}],
 	"overrides": true, "penalty": {"after": 3, "within": "1h", "for": ["2h"]}}]}`
 
@@ -373,16 +396,34 @@ func TestRedisIsRefused(t *testing.T) {
 	}{
 		{"nobody there", "--redis " + away, exitRedis, "connect: connection refused"},
 		{"a password is wanted", "--redis " + locked.Addr, exitRedis, "it wants a password"},
-		{"the wrong password", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_WRONG", exitRedis, "look at --redis-user, and at the environment variable"},
-		{"no such variable", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_NONE", exitRedis, "the environment variable SLUICE_TEST_NONE, which has Redis' password, is not set: Redis is asked without one"},
-		{"a variable that is not needed", "--redis " + plain.Addr + " --redis-password-env SLUICE_TEST_NONE plain k1", exitDone, "is not set: Redis is asked without one"},
+		{
+			"the wrong password", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_WRONG", exitRedis,
+			"look at --redis-user, and at the environment variable",
+		},
+		{
+			"no such variable", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_NONE", exitRedis,
+			"the environment variable SLUICE_TEST_NONE, which has Redis' password, is not set: Redis is asked without one",
+		},
+		{
+			"a variable that is not needed", "--redis " + plain.Addr + " --redis-password-env SLUICE_TEST_NONE plain k1",
+			exitDone, "is not set: Redis is asked without one",
+		},
 		{"no TLS", "--redis " + plain.Addr + " --redis-tls", exitRedis, "leave out --redis-tls"},
 		{"no cluster", "--redis " + plain.Addr + " --redis-cluster", exitRedis, "leave out --redis-cluster"},
 		{"a node of a cluster", "--redis " + cluster.Addrs()[0], exitRedis, "add --redis-cluster"},
 		{"no address", "", exitUsage, `required flag(s) "redis" not set`},
-		{"no such rule", "--redis " + plain.Addr + " nowhere", exitUsage, `no rule "nowhere" (want one of "per key", "plain"`},
-		{"too few values", "--redis " + plain.Addr + " plain", exitUsage, `the key of rule "plain" has 1 value, 0 given (want the header x-key)`},
-		{"no such tier", "--redis " + plain.Addr + " --tier gold tiered u", exitUsage, `rule "tiered" has no tier "gold" (want one of "free", "pro", "staff")`},
+		{
+			"no such rule", "--redis " + plain.Addr + " nowhere", exitUsage,
+			`no rule "nowhere" (want one of "per key", "plain"`,
+		},
+		{
+			"too few values", "--redis " + plain.Addr + " plain", exitUsage,
+			`the key of rule "plain" has 1 value, 0 given (want the header x-key)`,
+		},
+		{
+			"no such tier", "--redis " + plain.Addr + " --tier gold tiered u", exitUsage,
+			`rule "tiered" has no tier "gold" (want one of "free", "pro", "staff")`,
+		},
 		{"no tiers", "--redis " + plain.Addr + " --tier gold plain u", exitUsage, `rule "plain" has no tiers`},
 		{"an address that is none", "--redis " + plain.Addr + " per%20key", exitUsage, "no rule"},
 	} {
@@ -418,11 +459,14 @@ func TestTLSAndACL(t *testing.T) {
 	}
 	cert, certKey := testenv.Certificate(t)
 	port := testenv.FreePort(t)
-	redistest.Start(t, append(append([]string{"--user"}, strings.Fields(strings.Replace(line, "PASSWORD", "hunter2", 1))...),
+	redistest.Start(t, append(append([]string{"--user"},
+		strings.Fields(strings.Replace(line, "PASSWORD", "hunter2", 1))...),
 		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", certKey, "--tls-auth-clients", "no")...)
-	plugin := write(t, "plugin.json", strings.Replace(stateful, `"key_prefix": "edge"`, `"username": "sluice-cli", "password": "hunter2"`, 1))
+	plugin := write(t, "plugin.json",
+		strings.Replace(stateful, `"key_prefix": "edge"`, `"username": "sluice-cli", "password": "hunter2"`, 1))
 	for _, args := range []string{"get plain a", "reset plain a", "unblock plain a", "top plain"} {
-		all := append(strings.Fields(args), "-c", plugin, "--redis", fmt.Sprintf("127.0.0.1:%d", port), "--redis-tls", "--redis-ca", cert,
+		all := append(strings.Fields(args), "-c", plugin, "--redis", fmt.Sprintf("127.0.0.1:%d", port), "--redis-tls",
+			"--redis-ca", cert,
 			"--redis-server-name", testenv.CertificateName)
 		if r := execute(t, "", all...); r.code != exitDone {
 			t.Errorf("%s: exit code %d: %s", args, r.code, r.errors)

@@ -28,7 +28,8 @@ func accessLog() string {
 		}
 		for i := range requests {
 			at := begin.Add(time.Duration(i)*500*time.Millisecond + time.Duration(n)*time.Microsecond)
-			fmt.Fprintf(&log, "{\"start_time\": %q, \"method\": \"GET\", \"path\": \"/api/x\", \"authority\": \"h\", \"x-api-key\": \"k%d\"}\n", at.Format(time.RFC3339Nano), n)
+			fmt.Fprintf(&log, "{\"start_time\": %q, \"method\": \"GET\", \"path\": \"/api/x\", \"authority\": \"h\", "+
+				"\"x-api-key\": \"k%d\"}\n", at.Format(time.RFC3339Nano), n)
 		}
 	}
 	return log.String()
@@ -49,11 +50,23 @@ func TestSuggest(t *testing.T) {
 	r := execute(t, metered(5), "simulate", "suggest", "per-key", "-c", "-", "--log", log, "-o", "json")
 	got := decode[struct{ Limits []simulate.Suggestion }](t, r).Limits
 	want := []simulate.Suggestion{
-		{Limit: "minute", Algorithm: "sliding_window_log", Window: "1m", Now: 5, Identities: 1000, P50: 1, P90: 5, P99: 10, P999: 20, Max: 100, Suggested: 20},
+		{
+			Limit: "minute", Algorithm: "sliding_window_log", Window: "1m", Now: 5, Identities: 1000, P50: 1, P90: 5, P99: 10,
+			P999: 20, Max: 100, Suggested: 20,
+		},
 		// 2 a second arrive. With a burst of ten times the limit, 2 a second admit any number of them.
-		{Limit: "bucket", Algorithm: "gcra", Window: "1s", Now: 1, Identities: 1000, P50: 1, P90: 1, P99: 1, P999: 2, Max: 2, Suggested: 2},
-		{Limit: "day", Algorithm: "fixed_window", Window: "day:UTC", Now: 7, Identities: 1000, P50: 1, P90: 5, P99: 10, P999: 20, Max: 100, Suggested: 20},
-		{Limit: "flight", Algorithm: "concurrency", Now: 3, Identities: 1000, Why: "a log does not say how long requests are in flight"},
+		{
+			Limit: "bucket", Algorithm: "gcra", Window: "1s", Now: 1, Identities: 1000, P50: 1, P90: 1, P99: 1, P999: 2,
+			Max: 2, Suggested: 2,
+		},
+		{
+			Limit: "day", Algorithm: "fixed_window", Window: "day:UTC", Now: 7, Identities: 1000, P50: 1, P90: 5, P99: 10,
+			P999: 20, Max: 100, Suggested: 20,
+		},
+		{
+			Limit: "flight", Algorithm: "concurrency", Now: 3, Identities: 1000,
+			Why: "a log does not say how long requests are in flight",
+		},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d limits, want %d: %s", len(got), len(want), r.errors)
@@ -73,7 +86,8 @@ func TestSuggest(t *testing.T) {
 		}
 	}
 	few := write(t, "few.log", strings.Join(strings.SplitAfter(accessLog(), "\n")[:100], ""))
-	if r := execute(t, metered(5), "simulate", "suggest", "per-key", "-c", "-", "--log", few); !strings.Contains(r.out, "not enough data: 100 identities (want 1000)") {
+	if r := execute(t, metered(5), "simulate", "suggest", "per-key", "-c", "-", "--log", few); !strings.Contains(r.out,
+		"not enough data: 100 identities (want 1000)") {
 		t.Errorf("%s%s", r.out, r.errors)
 	}
 	if r := execute(t, metered(5), "simulate", "suggest", "nosuch", "-c", "-", "--log", few); r.code != exitUsage {

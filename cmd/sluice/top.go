@@ -70,7 +70,8 @@ func (a *app) printTop(top []state.Top) error {
 	rows := [][]string{{"IDENTITY", "USED", "OF", "RESET IN", "LIMIT"}}
 	for _, t := range top {
 		rows = append(rows, []string{
-			identityCell(t.Identity), strconv.FormatInt(t.Used, 10), strconv.FormatInt(t.Capacity, 10), wait(t.ResetMicros), t.Name,
+			identityCell(t.Identity), strconv.FormatInt(t.Used, 10), strconv.FormatInt(t.Capacity, 10),
+			wait(t.ResetMicros), t.Name,
 		})
 	}
 	return a.table(rows)

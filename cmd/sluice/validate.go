@@ -70,7 +70,8 @@ It exits with 1 if there is a mistake, or a file without any configuration. With
 		},
 	}
 	command.Flags().BoolVar(&v.strict, "strict", false, "exit with 1 for warnings, too")
-	command.Flags().BoolVar(&v.ifPresent, "if-present", false, "accept files without any configuration, and templates, which are neither YAML nor JSON")
+	command.Flags().BoolVar(&v.ifPresent, "if-present", false,
+		"accept files without any configuration, and templates, which are neither YAML nor JSON")
 	return command
 }
 
@@ -129,7 +130,8 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 		report.OtherPlugins = append(report.OtherPlugins, other.Name)
 	}
 	if len(found) == 0 && !ifPresent {
-		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway with one)`
+		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway ` +
+			`with one)`
 	}
 	return report, nil
 }

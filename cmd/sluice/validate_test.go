@@ -26,8 +26,10 @@ func TestValidate(t *testing.T) {
 			out: "-:1: ok, JSON: 1 rule\n",
 		},
 		{
-			name: "a rule that some requests skip", in: "{\"rules\": [\n{\"name\": \"a\",\n\"key\": [{\"header\": \"x-key\"}], \"limits\": [" + aLimit + "]}]}",
-			out: "-:1: ok, JSON: 1 rule\n" + `-:3: note: rule "a": without the header "x-key" the rule is skipped: the request is not limited by it` +
+			name: "a rule that some requests skip",
+			in:   "{\"rules\": [\n{\"name\": \"a\",\n\"key\": [{\"header\": \"x-key\"}], \"limits\": [" + aLimit + "]}]}",
+			out: "-:1: ok, JSON: 1 rule\n" + `-:3: note: rule "a": without the header "x-key" the rule is skipped: the ` +
+				`request is not limited by it` +
 				` (a "default" in the key, or a rule for such requests, limits them)` + "\n",
 		},
 		{
@@ -35,17 +37,20 @@ func TestValidate(t *testing.T) {
 			out: "-:1: ok, JSON: 1 rule, all in shadow\n",
 		},
 		{
-			name: "two rules, in shadow", in: `{"mode": "shadow", "rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [` + aLimit + `]}]}`,
-			out: "-:1: ok, JSON: 2 rules, all in shadow\n",
+			name: "two rules, in shadow",
+			in:   `{"mode": "shadow", "rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [` + aLimit + `]}]}`,
+			out:  "-:1: ok, JSON: 2 rules, all in shadow\n",
 		},
 		{
 			name: "the bridge", in: `{"role": "bridge"}`,
 			out: "-:1: ok, JSON: the bridge\n",
 		},
 		{
-			name: "two mistakes", in: "{\"rules\": [\n{\"name\": \"a\",\n\"limits\": [{\"algorithm\": \"gcra\", \"limit\": 1,\n\"window\": \"10x\"}]},\n{}]}",
+			name: "two mistakes", in: "{\"rules\": [\n{\"name\": \"a\",\n\"limits\": [{\"algorithm\": \"gcra\", \"limit\": " +
+				"1,\n\"window\": \"10x\"}]},\n{}]}",
 			code: exitRefused,
-			out: `-:4: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")` + "\n" +
+			out: `-:4: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")` +
+				"\n" +
 				`-:5: rules[1]: "name" is missing (want one such as "per-user")` + "\n",
 		},
 		{
@@ -80,10 +85,13 @@ func TestValidate(t *testing.T) {
 			code: exitRefused, out: "-:1: ",
 		},
 		{
-			name: "no CEL", in: `{"rules": [{"name": "a", "match": {"expr": "request.method =="}, "key": [{"expr": "upper('a')"}], "limits": [` + aLimit + `]}]}`,
+			name: "no CEL", in: `{"rules": [{"name": "a", "match": {"expr": "request.method =="}, ` +
+				`"key": [{"expr": "upper('a')"}], "limits": [` + aLimit + `]}]}`,
 			code: exitRefused,
-			out: `-:1: rules[0].match.expr: "request.method ==" is not an expression that Envoy compiles: at 1:18: Syntax error: mismatched input '<EOF>' (want CEL such as "request.method == 'POST'")` + "\n" +
-				`-:1: rules[0].key[0].expr: "upper('a')" is not an expression that Envoy compiles: there is no function upper (want CEL such as "request.method == 'POST'")` + "\n",
+			out: `-:1: rules[0].match.expr: "request.method ==" is not an expression that Envoy compiles: at 1:18: Syntax ` +
+				`error: mismatched input '<EOF>' (want CEL such as "request.method == 'POST'")` + "\n" +
+				`-:1: rules[0].key[0].expr: "upper('a')" is not an expression that Envoy compiles: there is no function upper ` +
+				`(want CEL such as "request.method == 'POST'")` + "\n",
 		},
 		{
 			name: "no filter for a password", in: `{"redis": {"cluster": "r", "password": 123456789}, "rules": []}`,

@@ -44,7 +44,10 @@ func startWebhook(t *testing.T) *admission {
 		}
 	})
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
-	return &admission{"https://" + listener.Addr().String(), &http.Client{Transport: transport, Timeout: 20 * time.Second}, s}
+	return &admission{
+		"https://" + listener.Addr().String(), &http.Client{Transport: transport, Timeout: 20 * time.Second},
+		s,
+	}
 }
 
 // post sends a body to a path, and returns the answer's code and body.
@@ -74,7 +77,9 @@ type verdict struct {
 func (w *admission) review(t *testing.T, operation, kind, object, before string) verdict {
 	t.Helper()
 	code, text := w.post(t, "/validate", "application/json", fmt.Sprintf(
-		`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u-1", "kind": {"group": "g", "version": "v", "kind": %q}, "operation": %q, "object": %s, "oldObject": %s}}`,
+		`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", `+
+			`"request": {"uid": "u-1", "kind": {"group": "g", "version": "v", "kind": %q}, "operation": %q, "object": %s, `+
+			`"oldObject": %s}}`,
 		kind, operation, object, before,
 	))
 	var answer struct {
@@ -91,23 +96,31 @@ func (w *admission) review(t *testing.T, operation, kind, object, before string)
 }
 
 func wasmPlugin(config string) string {
-	return `{"apiVersion": "extensions.istio.io/v1alpha1", "kind": "WasmPlugin", "metadata": {"name": "sluice"}, "spec": {"url": "oci://x/sluice", "pluginConfig": ` + config + `}}`
+	return `{"apiVersion": "extensions.istio.io/v1alpha1", "kind": "WasmPlugin", "metadata": {"name": "sluice"}, ` +
+		`"spec": {"url": "oci://x/sluice", "pluginConfig": ` + config + `}}`
 }
 
 const (
 	goodPlugin = `{"rules": [{"name": "a", "limits": [` + aLimit + `]}]}`
 	badPlugin  = `{"rules": [{"name": "a", "limits": [{"algorithm": "gcra", "limit": 1, "window": "10x"}]}]}`
-	wrongText  = `sluice: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`
+	wrongText  = `sluice: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", ` +
+		`"1h", "1d")`
 )
 
 func TestWebhook(t *testing.T) {
 	t.Parallel()
 	w := startWebhook(t)
-	policy := `{"kind": "EnvoyExtensionPolicy", "metadata": {"name": "sluice"}, "spec": {"wasm": [{"name": "sluice", "config": ` + badPlugin + `}]}}`
-	filter := `{"kind": "EnvoyFilter", "metadata": {"name": "x"}, "spec": {"configPatches": [{"applyTo": "HTTP_FILTER", "patch": {"operation": "INSERT_BEFORE", "value":
-		{"name": "sluice", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm", "config": {"name": "sluice",
-		"configuration": {"@type": "type.googleapis.com/google.protobuf.StringValue", "value": ` + quoteJSON(t, badPlugin) + `}}}}}}]}}`
-	merge := `{"kind": "EnvoyFilter", "metadata": {"name": "x"}, "spec": {"configPatches": [{"applyTo": "CLUSTER", "patch": {"operation": "MERGE", "value": {"name": "redis", "connect_timeout": "1s"}}}]}}`
+	policy := `{"kind": "EnvoyExtensionPolicy", "metadata": {"name": "sluice"}, ` +
+		`"spec": {"wasm": [{"name": "sluice", "config": ` + badPlugin + `}]}}`
+	filter := `{"kind": "EnvoyFilter", "metadata": {"name": "x"},
+		"spec": {"configPatches": [{"applyTo": "HTTP_FILTER", "patch": {"operation": "INSERT_BEFORE", "value":
+		{"name": "sluice", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
+			"config": {"name": "sluice",
+		"configuration": {"@type": "type.googleapis.com/google.protobuf.StringValue",
+			"value": ` + quoteJSON(t, badPlugin) + `}}}}}}]}}`
+	merge := `{"kind": "EnvoyFilter", "metadata": {"name": "x"}, ` +
+		`"spec": {"configPatches": [{"applyTo": "CLUSTER", ` +
+		`"patch": {"operation": "MERGE", "value": {"name": "redis", "connect_timeout": "1s"}}}]}}`
 	for _, c := range []struct {
 		name, operation, kind, object, before string
 		message                               string // "": allowed
@@ -115,17 +128,38 @@ func TestWebhook(t *testing.T) {
 	}{
 		{"a right one", "CREATE", "WasmPlugin", wasmPlugin(goodPlugin), "null", "", ""},
 		{"a wrong one", "CREATE", "WasmPlugin", wasmPlugin(badPlugin), "null", wrongText, ""},
-		{"a wrong one in place of a right one", "UPDATE", "WasmPlugin", wasmPlugin(badPlugin), wasmPlugin(goodPlugin), wrongText, ""},
-		{"a wrong one that stays as it was", "UPDATE", "WasmPlugin", strings.Replace(wasmPlugin(badPlugin), `"name": "sluice"}`, `"name": "sluice", "labels": {}}`, 1), wasmPlugin(badPlugin), "", ""},
+		{
+			"a wrong one in place of a right one", "UPDATE", "WasmPlugin", wasmPlugin(badPlugin), wasmPlugin(goodPlugin),
+			wrongText, "",
+		},
+		{
+			"a wrong one that stays as it was", "UPDATE", "WasmPlugin",
+			strings.Replace(wasmPlugin(badPlugin), `"name": "sluice"}`, `"name": "sluice", "labels": {}}`, 1),
+			wasmPlugin(badPlugin), "", "",
+		},
 		{"a wrong one that goes", "DELETE", "WasmPlugin", "null", wasmPlugin(badPlugin), "", ""},
 		{"Envoy Gateway", "CREATE", "EnvoyExtensionPolicy", policy, "null", wrongText, ""},
 		{"an EnvoyFilter", "CREATE", "EnvoyFilter", filter, "null", wrongText, ""},
 		{"an EnvoyFilter about something else", "CREATE", "EnvoyFilter", merge, "null", "", ""},
 		{"another kind", "CREATE", "Gateway", wasmPlugin(badPlugin), "null", "", ""},
-		{"another plugin", "CREATE", "WasmPlugin", `{"kind": "WasmPlugin", "metadata": {"name": "waf"}, "spec": {"url": "oci://waf", "pluginConfig": {"rules": ["x"]}}}`, "null", "", ""},
-		{"a control that YAML does not take", "CREATE", "WasmPlugin", strings.Replace(wasmPlugin(badPlugin), `"oci://x`, "\"oci://\u007f", 1), "null", wrongText, ""},
-		{"no variable for the password", "CREATE", "WasmPlugin", wasmPlugin(`{"redis": {"cluster": "r", "password_env": "PW"}, ` + goodPlugin[1:]), "null", `sluice: redis.password_env: the plugin is not given the environment variable "PW"`, ""},
-		{"a warning", "CREATE", "WasmPlugin", wasmPlugin(`{"rules": [{"name": "all", "exempt": true}, {"name": "a", "limits": [` + aLimit + `]}]}`), "null", "", `sluice: rules[1]: rule "a" is never reached`},
+		{
+			"another plugin", "CREATE", "WasmPlugin",
+			`{"kind": "WasmPlugin", "metadata": {"name": "waf"}, "spec": {"url": "oci://waf", "pluginConfig": {"rules": ["x"]}}}`, "null", "", "",
+		},
+		{
+			"a control that YAML does not take", "CREATE", "WasmPlugin",
+			strings.Replace(wasmPlugin(badPlugin), `"oci://x`, "\"oci://\u007f", 1), "null", wrongText, "",
+		},
+		{
+			"no variable for the password", "CREATE", "WasmPlugin",
+			wasmPlugin(`{"redis": {"cluster": "r", "password_env": "PW"}, ` + goodPlugin[1:]), "null",
+			`sluice: redis.password_env: the plugin is not given the environment variable "PW"`, "",
+		},
+		{
+			"a warning", "CREATE", "WasmPlugin",
+			wasmPlugin(`{"rules": [{"name": "all", "exempt": true}, {"name": "a", "limits": [` + aLimit + `]}]}`), "null", "",
+			`sluice: rules[1]: rule "a" is never reached`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -212,7 +246,8 @@ func TestWebhookRefusesAllMistakes(t *testing.T) {
 			}
 			for line := range strings.Lines(r.out) {
 				_, said, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "-:")), ": ")
-				if r.code != exitDone && !strings.HasPrefix(said, "note: ") && !strings.Contains(v.Status.Message+strings.Join(v.Warnings, "\n"), strings.TrimPrefix(said, "warning: ")) {
+				if r.code != exitDone && !strings.HasPrefix(said, "note: ") &&
+					!strings.Contains(v.Status.Message+strings.Join(v.Warnings, "\n"), strings.TrimPrefix(said, "warning: ")) {
 					t.Errorf("%s\nvalidate says %s", v.Status.Message, said)
 				}
 			}
@@ -234,7 +269,10 @@ func TestWebhookServes(t *testing.T) {
 		{"not JSON", "application/json", "x", http.StatusBadRequest},
 		{"another type", "text/plain", "{}", http.StatusUnsupportedMediaType},
 		{"another object", "application/json", `{"kind": "Pod"}`, http.StatusBadRequest},
-		{"no request", "application/json", `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`, http.StatusBadRequest},
+		{
+			"no request", "application/json", `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`,
+			http.StatusBadRequest,
+		},
 		{"too large", "application/json", `{"kind": "` + strings.Repeat("x", 9<<20) + `"}`, http.StatusRequestEntityTooLarge},
 	} {
 		if code, text := w.post(t, "/validate", c.kind, c.body); code != c.code {
@@ -243,7 +281,11 @@ func TestWebhookServes(t *testing.T) {
 	}
 	w.review(t, "CREATE", "WasmPlugin", wasmPlugin(badPlugin), "null")
 	w.review(t, "CREATE", "WasmPlugin", wasmPlugin(goodPlugin), "null")
-	for path, want := range map[string]string{"/healthz": "ok\n", "/metrics": "{result=\"allowed\"} 1\nsluice_webhook_reviews_total{result=\"refused\"} 1\nsluice_webhook_reviews_total{result=\"error\"} 5\n"} {
+	for path, want := range map[string]string{
+		"/healthz": "ok\n",
+		"/metrics": "{result=\"allowed\"} 1\nsluice_webhook_reviews_total{result=\"refused\"} " +
+			"1\nsluice_webhook_reviews_total{result=\"error\"} 5\n",
+	} {
 		response, err := w.client.Get(w.url + path)
 		if err != nil {
 			t.Fatal(err)

@@ -81,7 +81,8 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := "TZif2" + strings.Repeat("\x00", 15+4*4) + "\x00\x00\x00\x01\x00\x00\x00\x04" + strings.Repeat("\x00", 6) + "UTC\x00"
+	part := "TZif2" + strings.Repeat("\x00", 15+4*4) + "\x00\x00\x00\x01\x00\x00\x00\x04" + strings.Repeat("\x00",
+		6) + "UTC\x00"
 	if _, err := w.Write([]byte(part + part + "\nUTC0\n")); err != nil {
 		t.Fatal(err)
 	}

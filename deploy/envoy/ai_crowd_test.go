@@ -40,7 +40,10 @@ func crowd() (all []stream) {
 	at := time.Duration(0)
 	for i := range crowdAtOnce + crowdLater {
 		worth := int64(i*397%900 + 50)
-		all = append(all, stream{at, worth, (250*time.Millisecond + time.Duration(worth)*700*time.Microsecond).Round(time.Millisecond)})
+		all = append(all, stream{
+			at, worth,
+			(250*time.Millisecond + time.Duration(worth)*700*time.Microsecond).Round(time.Millisecond),
+		})
 		if i < crowdAtOnce-1 {
 			at += crowdAtOnceIn / crowdAtOnce
 		} else {
@@ -53,7 +56,8 @@ func crowd() (all []stream) {
 // body is the request as an OpenAI client sends it, of one length for all, so that
 // each reserves the same.
 func (s *stream) body() string {
-	return fmt.Sprintf(`{"model": "gpt-test", "stream": true, "stream_options": {"include_usage": true}, "max_tokens": 1000,
+	return fmt.Sprintf(`{"model": "gpt-test", "stream": true, "stream_options": {"include_usage": true},
+		"max_tokens": 1000,
 		"messages": [{"role": "user", "content": "worth=%03d pause=%04dms"}]}`, s.worth, s.pause.Milliseconds())
 }
 

@@ -54,35 +54,50 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case anthropic && req.Stream:
 		a.events(anthropicEvents)
 	case anthropic:
-		a.json(`{"id": "m", "type": "message", "role": "assistant", "model": "claude-test", "content": [{"type": "text", "text": "hello world"}],
+		a.json(`{"id": "m", "type": "message", "role": "assistant", "model": "claude-test",
+			"content": [{"type": "text", "text": "hello world"}],
 			"stop_reason": "end_turn", "stop_sequence": null, "usage": {"input_tokens": 20, "output_tokens": %[2]d}}`)
 	case r.URL.Path == "/v1/responses":
-		a.json(`{"id": "r", "object": "response", "created_at": 1, "model": "gpt-test", "status": "completed", "parallel_tool_calls": false, "tool_choice": "auto", "tools": [],
-			"output": [{"type": "message", "id": "m", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "hello world", "annotations": []}]}],
-			"usage": {"input_tokens": 20, "output_tokens": %[2]d, "total_tokens": %[1]d, "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}}`)
+		a.json(`{"id": "r", "object": "response", "created_at": 1, "model": "gpt-test", "status": "completed",
+			"parallel_tool_calls": false, "tool_choice": "auto", "tools": [],
+			"output": [{"type": "message", "id": "m", "status": "completed", "role": "assistant",
+				"content": [{"type": "output_text", "text": "hello world", "annotations": []}]}],
+			"usage": {"input_tokens": 20, "output_tokens": %[2]d, "total_tokens": %[1]d,
+				"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}}`)
 	case req.Stream:
 		a.events(openaiEvents)
 	default:
-		a.json(`{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test", "choices": [{"index": 0, "finish_reason": "stop",
-			"message": {"role": "assistant", "content": "hello world"}}], "usage": {"prompt_tokens": 20, "completion_tokens": %[2]d, "total_tokens": %[1]d}}`)
+		a.json(`{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test",
+			"choices": [{"index": 0, "finish_reason": "stop",
+			"message": {"role": "assistant", "content": "hello world"}}],
+				"usage": {"prompt_tokens": 20, "completion_tokens": %[2]d, "total_tokens": %[1]d}}`)
 	}
 }
 
 // openaiEvents and anthropicEvents are streams; %[1]d is the worth, %[2]d that of the
 // output.
 var openaiEvents = []string{
-	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hello"}}], "usage": null}`,
-	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [{"index": 0, "delta": {"content": " world"}, "finish_reason": "stop"}], "usage": null}`,
-	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": %[2]d, "total_tokens": %[1]d}}`,
+	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", ` +
+		`"choices": [{"index": 0, "delta": {"role": "assistant", "content": "hello"}}], "usage": null}`,
+	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", ` +
+		`"choices": [{"index": 0, "delta": {"content": " world"}, "finish_reason": "stop"}], "usage": null}`,
+	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [], ` +
+		`"usage": {"prompt_tokens": 20, "completion_tokens": %[2]d, "total_tokens": %[1]d}}`,
 	`data: [DONE]`,
 }
 
 var anthropicEvents = []string{
-	"event: message_start\ndata: " + `{"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "claude-test", "content": [], "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 20, "output_tokens": 1}}}`,
-	"event: content_block_start\ndata: " + `{"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}`,
-	"event: content_block_delta\ndata: " + `{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hello world"}}`,
+	"event: message_start\ndata: " +
+		`{"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "claude-test", ` +
+		`"content": [], "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 20, "output_tokens": 1}}}`,
+	"event: content_block_start\ndata: " +
+		`{"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}`,
+	"event: content_block_delta\ndata: " +
+		`{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hello world"}}`,
 	"event: content_block_stop\ndata: " + `{"type": "content_block_stop", "index": 0}`,
-	"event: message_delta\ndata: " + `{"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": {"output_tokens": %[2]d}}`,
+	"event: message_delta\ndata: " +
+		`{"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, ` +
+		`"usage": {"output_tokens": %[2]d}}`,
 	"event: message_stop\ndata: " + `{"type": "message_stop"}`,
 }
 
@@ -124,9 +139,11 @@ func (a *answer) events(events []string) {
 // absurd is an answer with this for its usage.
 func (a *answer) absurd(usage string, stream bool) {
 	if stream {
-		a.events([]string{openaiEvents[0], openaiEvents[1], `data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [], "usage": ` + usage + `}`, `data: [DONE]`})
+		a.events([]string{openaiEvents[0], openaiEvents[1], `data: {"id": "c", "object": "chat.completion.chunk", ` +
+			`"created": 1, "model": "gpt-test", "choices": [], "usage": ` + usage + `}`, `data: [DONE]`})
 		return
 	}
 	a.w.Header().Set("content-type", "application/json")
-	fmt.Fprintf(a.w, `{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test", "choices": [], "usage": %s}`, usage)
+	fmt.Fprintf(a.w, `{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test", "choices": [], `+
+		`"usage": %s}`, usage)
 }

@@ -82,7 +82,8 @@ func drain(t *testing.T, relay *envoytest.Envoy) {
 	}
 	var args []string
 	for _, arg := range c.Get("spec/template/spec/containers/0/lifecycle/preStop/exec/command").([]any) {
-		args = append(args, strings.NewReplacer("127.0.0.1/9901", strings.Replace(strings.TrimPrefix(relay.Admin, "http://"), ":", "/", 1), "sleep 15", "").Replace(arg.(string)))
+		args = append(args, strings.NewReplacer("127.0.0.1/9901",
+			strings.Replace(strings.TrimPrefix(relay.Admin, "http://"), ":", "/", 1), "sleep 15", "").Replace(arg.(string)))
 	}
 	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "200 OK") {
@@ -140,8 +141,9 @@ func TestRelayAddedLater(t *testing.T) {
 	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
 	b.Kill()
 	e := envoytest.Start(t, envoytest.Options{
-		Plugin: strings.Replace(fmt.Sprintf(plugin, "5s"), `"cluster": "redis"`, `"cluster": "redis", "max_stream_age": "1s"`, 1),
-		Redis:  []string{a.Addr}, Quiet: true, Workers: 4, Upstream: envoytest.NewUpstream(t, nil).Addr,
+		Plugin: strings.Replace(fmt.Sprintf(plugin, "5s"), `"cluster": "redis"`, `"cluster": "redis", "max_stream_age": "1s"`,
+			1),
+		Redis: []string{a.Addr}, Quiet: true, Workers: 4, Upstream: envoytest.NewUpstream(t, nil).Addr,
 		Edit: func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", a.Addr, b.Addr) },
 	})
 	testenv.Wait(t, patience, func() error { return decided(e) })
@@ -174,8 +176,9 @@ func TestRefusedPath(t *testing.T) {
 		c.Set("static_resources/listeners/relay/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes/0/match/path", "/other")
 	})
 	e := envoytest.Start(t, envoytest.Options{
-		Plugin: fmt.Sprintf(plugin, "1s"), Redis: []string{relay.Addr}, Workers: 1, Upstream: envoytest.NewUpstream(t, nil).Addr,
-		Edit: func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", relay.Addr) },
+		Plugin: fmt.Sprintf(plugin, "1s"), Redis: []string{relay.Addr}, Workers: 1,
+		Upstream: envoytest.NewUpstream(t, nil).Addr,
+		Edit:     func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", relay.Addr) },
 	})
 	testenv.Wait(t, patience, func() error {
 		_ = decided(e)

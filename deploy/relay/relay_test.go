@@ -57,7 +57,9 @@ func certify(c *envoyconf.Config, side, ca, cert, key string) {
 }
 
 // startShipped runs relay.yaml, and limiter.yaml with a certificate for an identity.
-func startShipped(t *testing.T, redisAddr string, identities ...string) (relay *envoytest.Envoy, limiters []*envoytest.Envoy) {
+func startShipped(
+	t *testing.T, redisAddr string, identities ...string,
+) (relay *envoytest.Envoy, limiters []*envoytest.Envoy) {
 	t.Helper()
 	ca := testenv.NewAuthority(t)
 	relay = envoytest.Start(t, envoytest.Options{
@@ -88,7 +90,8 @@ func startShipped(t *testing.T, redisAddr string, identities ...string) (relay *
 func TestShipped(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, append(aclUser(t), "--user", "default", "on", ">admin", "~*", "&*", "+@all")...)
-	relay, limiters := startShipped(t, server.Addr, "spiffe://cluster.local/ns/default/sa/gateway", "spiffe://cluster.local/ns/default/sa/other")
+	relay, limiters := startShipped(t, server.Addr, "spiffe://cluster.local/ns/default/sa/gateway",
+		"spiffe://cluster.local/ns/default/sa/other")
 	limits(t, limiters[0], "20")
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin"})
 	t.Cleanup(func() { admin.Close() })
@@ -153,7 +156,8 @@ func limits(t *testing.T, e *envoytest.Envoy, capacity string) {
 // plugin is a configuration whose limit is never reached, so that a request which is not
 // admitted was not decided.
 const plugin = `{"redis": {"cluster": "redis", "timeout": %q}, "failure": {"mode": "deny"}, "rules": [
-	{"name": "r", "key": [{"header": "x-user", "default": "-"}], "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}]}]}`
+	{"name": "r", "key": [{"header": "x-user", "default": "-"}],
+		"limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}]}]}`
 
 // startLimiter runs an Envoy that limits through relays.
 func startLimiter(t *testing.T, timeout string, relays ...string) *envoytest.Envoy {

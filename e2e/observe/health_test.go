@@ -60,11 +60,16 @@ func TestRedisHealth(t *testing.T) {
 	s.prometheus.ExpectAlert("SluiceRedisMemory")
 	s.until(t, `sluice_redis_memory_bytes{kind="used"} > 1e6`)
 	s.until(t, `sluice_redis_keys{redis="redis"} > 10`)
-	s.await(t, expectation{`sluice_redis_evicted_keys_total`, []string{"redis"}, map[string]int{"redis": info(t, client, "stats", "evicted_keys")}})
+	s.await(t, expectation{
+		`sluice_redis_evicted_keys_total`,
+		[]string{"redis"},
+		map[string]int{"redis": info(t, client, "stats", "evicted_keys")},
+	})
 	for _, want := range []string{`redis "redis" has evicted `, `redis "redis" uses `} {
 		testenv.Same(t, "how often the log says that "+want, strings.Count(s.Log(), want), 1)
 	}
-	testenv.Same(t, "workers that warn of the policy", strings.Count(s.Log(), `redis "redis" may evict overrides: its maxmemory-policy is allkeys-random`), 2)
+	testenv.Same(t, "workers that warn of the policy",
+		strings.Count(s.Log(), `redis "redis" may evict overrides: its maxmemory-policy is allkeys-random`), 2)
 }
 
 // fill writes so many bytes in keys of 16 KB.

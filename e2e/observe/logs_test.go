@@ -19,14 +19,19 @@ import (
 
 // logLine is what the plugin logs, as docs/observability.md lists it.
 var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"event":"top_offenders",.*\}$` +
-	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: rule ".+": without .* the rule is skipped: the request is not limited by it .*$` +
+	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: rule ".+": without .* the rule is skipped: the request is not ` +
+	`limited by it .*$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: version dev$` +
-	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" (?:has evicted \d+ keys in \d+s: |uses \d+ % of its maxmemory ).*\(.*logged at most once an hour\)$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" (?:has evicted \d+ keys in \d+s: |uses \d+ % of ` +
+	`its maxmemory ).*\(.*logged at most once an hour\)$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" answers(?:: .*)?$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis is back: it decides again$` +
-	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: the override of "\w+\|\w+" is not valid and is ignored \(want block, free, or a factor .*\)$` +
-	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" did not decide a request: \w+: .*\(logged at most once a minute\)$` +
-	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis does not decide: \w+: .*; the failure mode applies, next probe in \d+ms$`)
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: the override of "\w+\|\w+" is not valid and is ignored \(want ` +
+	`block, free, or a factor .*\)$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" did not decide a request: \w+: .*\(logged at most ` +
+	`once a minute\)$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis does not decide: \w+: .*; the failure mode applies, ` +
+	`next probe in \d+ms$`)
 
 // log expects one line for each event and none for a request, each of a kind that
 // is documented, and in none of them an identity that is to be hashed.
@@ -84,7 +89,8 @@ func TestAccessLog(t *testing.T) {
 		client.get(e.URL+"/api/orders", "x-api-key", "alice")
 	}
 	client.get(e.URL + "/healthz")
-	want := strings.Repeat("/api/orders 200 allowed via_upstream\n", 5) + "/api/orders 429 limited:per-key limited:per-key\n/healthz 200 exempt:health via_upstream\n"
+	want := strings.Repeat("/api/orders 200 allowed via_upstream\n",
+		5) + "/api/orders 429 limited:per-key limited:per-key\n/healthz 200 exempt:health via_upstream\n"
 	expectLog(t, path, want)
 	expectLog(t, path+".rejected", "/api/orders 429 limited:per-key limited:per-key\n")
 }

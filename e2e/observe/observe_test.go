@@ -58,9 +58,16 @@ func (s *scene) counts(t *testing.T) {
 			"orders orders-366d": 3, once + " " + once: 4, "narrow narrow": 1,
 		}},
 		expectation{`sluice_redis_refunds_total`, nil, map[string]int{"": 1}},
-		expectation{`sluice_redis_breaker_workers`, []string{"state"}, map[string]int{"closed": 1, "half_open": 0, "open": 0}},
+		expectation{
+			`sluice_redis_breaker_workers`,
+			[]string{"state"},
+			map[string]int{"closed": 1, "half_open": 0, "open": 0},
+		},
 		expectation{`sluice_redis_checks_total > bool 10`, nil, map[string]int{"": 1}},
-		expectation{`sluice_redis_checks_total - on() sluice_redis_round_trip_microseconds_count`, nil, map[string]int{"": 0}},
+		expectation{
+			`sluice_redis_checks_total - on() sluice_redis_round_trip_microseconds_count`, nil,
+			map[string]int{"": 0},
+		},
 		expectation{`sluice_deny_cache_hits_total >= bool 3`, nil, map[string]int{"": 1}}, // of "once"
 		expectation{`sum(sluice_redis_errors_total)`, nil, map[string]int{"": 0}},
 		expectation{`sluice_config_generation`, nil, map[string]int{"": 3}}, // one for each listener
@@ -94,8 +101,15 @@ func (s *scene) leases(t *testing.T) {
 	s.await(
 		t,
 		expectation{`sluice_rule_requests_total{rule="hot"} > 0`, []string{"outcome"}, map[string]int{"allowed": 40}},
-		expectation{`sluice_lease_units_total{event=~"taken|spent"} >= bool 20`, []string{"event"}, map[string]int{"taken": 1, "spent": 1}},
-		expectation{`sum(sluice_lease_units_total{event="taken"}) - sum(sluice_lease_units_total{event!="taken"})`, nil, map[string]int{"": 0}},
+		expectation{
+			`sluice_lease_units_total{event=~"taken|spent"} >= bool 20`,
+			[]string{"event"},
+			map[string]int{"taken": 1, "spent": 1},
+		},
+		expectation{
+			`sum(sluice_lease_units_total{event="taken"}) - sum(sluice_lease_units_total{event!="taken"})`, nil,
+			map[string]int{"": 0},
+		},
 	)
 }
 
@@ -120,9 +134,17 @@ func (s *scene) overrides(t *testing.T) {
 	}
 	s.await(
 		t,
-		expectation{`sluice_overrides_checks_total`, []string{"event"}, map[string]int{"free": 3, "factor": 2, "ignored": 1, "block": 1}},
+		expectation{
+			`sluice_overrides_checks_total`,
+			[]string{"event"},
+			map[string]int{"free": 3, "factor": 2, "ignored": 1, "block": 1},
+		},
 		expectation{`sluice_penalty_blocks_total`, nil, map[string]int{"": 1}},
-		expectation{`sluice_rule_requests_total{rule="watched"} > 0`, []string{"outcome"}, map[string]int{"allowed": 5, "limited": 2, "blocked": 4}},
+		expectation{
+			`sluice_rule_requests_total{rule="watched"} > 0`,
+			[]string{"outcome"},
+			map[string]int{"allowed": 5, "limited": 2, "blocked": 4},
+		},
 	)
 }
 

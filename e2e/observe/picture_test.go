@@ -21,7 +21,8 @@ import (
 )
 
 // picture is how "make pictures" asks for docs/img/dashboard.svg.
-var picture = flag.String("picture", "", "write the dashboard with the data of TestOperatorsView to this `file`, as SVG")
+var picture = flag.String("picture", "",
+	"write the dashboard with the data of TestOperatorsView to this `file`, as SVG")
 
 // draw draws the dashboard with what Prometheus knows of the time since a moment.
 func (s *scene) draw(t *testing.T, from time.Time) {
@@ -91,13 +92,16 @@ func (d *drawing) text(class string, x, y float64, text string) {
 type period struct{ from, to time.Time }
 
 // drawDashboard draws all panels where Grafana would. Outages of Redis are shaded.
-func drawDashboard(p *promtest.Prometheus, board *promtest.Dashboard, outages []period, from, to time.Time) ([]byte, error) {
+func drawDashboard(
+	p *promtest.Prometheus, board *promtest.Dashboard, outages []period, from, to time.Time,
+) ([]byte, error) {
 	d := new(drawing)
 	height := 0
 	for _, panel := range board.Panels {
 		height = max(height, (panel.GridPos.Y+panel.GridPos.H)*cellHeight)
 	}
-	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`, columns*cellWidth, height)
+	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`,
+		columns*cellWidth, height)
 	d.add("<title>%s</title>\n<style>\n%s</style>", html.EscapeString(board.Title), chartStyle)
 	for _, panel := range board.Panels {
 		c := chart{panel: panel, outages: outages, from: from, to: to}
@@ -238,7 +242,8 @@ func (c *chart) py(value float64) float64 {
 func (c *chart) shade(d *drawing) {
 	for _, o := range c.outages {
 		from, to := c.px(float64(o.from.UnixMilli())/1000), c.px(float64(o.to.UnixMilli())/1000)
-		d.add(`<rect class="outage" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>Redis is down</title></rect>`, from, c.y+plotTop, to-from, c.h-plotTop-c.below)
+		d.add(`<rect class="outage" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>Redis is down</title></rect>`, from,
+			c.y+plotTop, to-from, c.h-plotTop-c.below)
 	}
 }
 

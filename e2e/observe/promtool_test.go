@@ -13,7 +13,10 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"check", "config", promtest.Deployed(t, "prometheus", "prometheus.yaml")},
-		{"check", "rules", "--lint-fatal", promtest.Deployed(t, "prometheus", "recording.yaml"), promtest.Deployed(t, "prometheus", "alerts.yaml")},
+		{
+			"check", "rules", "--lint-fatal", promtest.Deployed(t, "prometheus", "recording.yaml"),
+			promtest.Deployed(t, "prometheus", "alerts.yaml"),
+		},
 		{"test", "rules", promtest.Deployed(t, "prometheus", "rules_test.yaml")},
 	} {
 		if out, err := exec.Command(testenv.Tool(t, "promtool"), args...).CombinedOutput(); err != nil {

@@ -17,7 +17,8 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	const listeners, reloads, each = 3, 3, 40
 	plugin := func(rule string, limit int) string {
-		return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [{"name": %q, "limits": [{%s, "limit": %d}]}]}`, rule, ever, limit)
+		return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "10s"}, `+
+			`"rules": [{"name": %q, "limits": [{%s, "limit": %d}]}]}`, rule, ever, limit)
 	}
 	beside := func(limit int) map[string]string {
 		return map[string]string{"b": plugin("b", limit), "c": plugin("c", limit)}

@@ -26,13 +26,18 @@ const allowing = `{"redis": {"cluster": "redis", "timeout": "10s"},
 		{"name": "health", "match": {"path": "/healthz"}, "exempt": true},
 		{"name": "orders", "match": {"path": "/api"}, "key": [{"header": "x-user"}], "limits": [
 			{` + ever + `, "limit": 5}, {"algorithm": "gcra", "limit": 1000000, "window": "1d", "name": "a day's"}]},
-		{"name": "tighter", "mode": "shadow", "match": {"path": "/api"}, "key": [{"header": "x-user"}], "limits": [{` + ever + `, "limit": 3}]},
-		{"name": "once.v1 \"beta\"", "match": {"path": "/once"}, "key": [{"header": "x-user"}], "limits": [{` + ever + `, "limit": 1}]},
-		{"name": "per-key", "match": {"path": "/secret"}, "key": [{"header": "x-user", "hash": true}], "limits": [{` + ever + `, "limit": 1}]},
+		{"name": "tighter", "mode": "shadow", "match": {"path": "/api"}, "key": [{"header": "x-user"}],
+			"limits": [{` + ever + `, "limit": 3}]},
+		{"name": "once.v1 \"beta\"", "match": {"path": "/once"}, "key": [{"header": "x-user"}],
+			"limits": [{` + ever + `, "limit": 1}]},
+		{"name": "per-key", "match": {"path": "/secret"}, "key": [{"header": "x-user", "hash": true}],
+			"limits": [{` + ever + `, "limit": 1}]},
 		{"name": "wide", "match": {"path": "/both"}, "limits": [{` + ever + `, "limit": 1000000}]},
 		{"name": "narrow", "match": {"path": "/both"}, "limits": [{` + ever + `, "limit": 1}]},
-		{"name": "hot", "match": {"path": "/hot"}, "limits": [{` + ever + `, "limit": 1000000, "lease": {"units": 10, "ttl": "1s"}}]},
-		{"name": "watched", "match": {"path": "/watched"}, "key": [{"header": "x-user"}], "overrides": true, "limits": [{` + ever + `, "limit": 1}],
+		{"name": "hot", "match": {"path": "/hot"},
+			"limits": [{` + ever + `, "limit": 1000000, "lease": {"units": 10, "ttl": "1s"}}]},
+		{"name": "watched", "match": {"path": "/watched"}, "key": [{"header": "x-user"}], "overrides": true,
+			"limits": [{` + ever + `, "limit": 1}],
 			"penalty": {"after": 2, "within": "1h", "for": ["1h"]}},
 		{"name": "login", "match": {"path": "/login"}, "limits": [{` + ever + `, "limit": 1}], "settle": {"status": ["401"]}},
 		{"name": "chat", "match": {"path": "/chat"}, "limits": [{"algorithm": "concurrency", "limit": 1000}]},
@@ -60,7 +65,8 @@ func deciding() string {
 		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "100ms", "max_open": "200ms"}},
 		"rules": [
 			{"name": "a", "match": {"path": "/log"}, "key": [{"header": "x-user"}], "limits": [` + strings.Join(logs, ",") + `]},
-			{"name": "per-tenant", "match": {"path": "/own"}, "key": [{"header": "x-user"}], "limits": [{` + ever + `, "limit": 2}]}]}`
+			{"name": "per-tenant", "match": {"path": "/own"}, "key": [{"header": "x-user"}],
+				"limits": [{` + ever + `, "limit": 2}]}]}`
 }
 
 // scene is a Redis, an Envoy and a Prometheus.

@@ -173,9 +173,18 @@ func (s *scene) sums(t *testing.T) {
 	const left = 1 // the request that left the queue had been admitted
 	s.await(
 		t,
-		expectation{`sum(sluice_requests_total{outcome=~"limited|local_limited|blocked"})`, nil, map[string]int{"": answers[http.StatusTooManyRequests]}},
-		expectation{`sum(sluice_requests_total{outcome="failed_deny"})`, nil, map[string]int{"": answers[http.StatusServiceUnavailable]}},
-		expectation{`sum(sluice_requests_total{outcome!~"limited|local_limited|blocked|failed_deny"})`, nil, map[string]int{"": answers[http.StatusOK] + left}},
+		expectation{
+			`sum(sluice_requests_total{outcome=~"limited|local_limited|blocked"})`, nil,
+			map[string]int{"": answers[http.StatusTooManyRequests]},
+		},
+		expectation{
+			`sum(sluice_requests_total{outcome="failed_deny"})`, nil,
+			map[string]int{"": answers[http.StatusServiceUnavailable]},
+		},
+		expectation{
+			`sum(sluice_requests_total{outcome!~"limited|local_limited|blocked|failed_deny"})`, nil,
+			map[string]int{"": answers[http.StatusOK] + left},
+		},
 		expectation{`sum by (outcome) (sluice_requests_total) > bool 0`, []string{"outcome"}, map[string]int{
 			"allowed": 1, "limited": 1, "blocked": 1, "shadow_limited": 1, "exempt": 1, "none": 1,
 			"failed_allow": 1, "failed_deny": 1, "local_allowed": 1, "local_limited": 1,

@@ -46,7 +46,8 @@ func randomLiteral(r *rand.Rand) string {
 	quote := pick(r, `"`, `'`, `"""`, `'''`)
 	var b strings.Builder
 	for range r.IntN(5) {
-		b.WriteString(pick(r, `a`, `"`, `'`, `\"`, `\'`, `\\`, `\\d`, `\x41`, `\101`, `\u00e9`, `\U0001F600`, `\n`, "\n", `//`, `(`, `,`, `é`, `\`, `.matches(`))
+		b.WriteString(pick(r, `a`, `"`, `'`, `\"`, `\'`, `\\`, `\\d`, `\x41`, `\101`, `\u00e9`, `\U0001F600`, `\n`, "\n",
+			`//`, `(`, `,`, `é`, `\`, `.matches(`))
 	}
 	return pick(r, "", "", "r", "R") + quote + b.String() + quote
 }

@@ -136,7 +136,8 @@ func (e *Envoy) run() {
 	e.t.Helper()
 	e.process = testenv.Run(e.t, e.opts.Env, testenv.Tool(e.t, "envoy"),
 		"-c", e.configPath(), "--concurrency", fmt.Sprint(e.opts.Workers), "--disable-hot-restart",
-		"--drain-time-s", "3", "--drain-strategy", "immediate", "--file-flush-interval-msec", "20", "--log-level", "warning", "--component-log-level", "wasm:info")
+		"--drain-time-s", "3", "--drain-strategy", "immediate", "--file-flush-interval-msec", "20", "--log-level", "warning",
+		"--component-log-level", "wasm:info")
 	e.stopped = false
 	e.t.Cleanup(e.checkEnd)
 }

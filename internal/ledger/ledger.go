@@ -95,7 +95,8 @@ func (l *Ledger) Check() error {
 	case s.Most() > l.Limit:
 		return fmt.Errorf("settled: Redis held %d tokens, more than the limit of %d", s.Most(), l.Limit)
 	case s.Used() < l.Limit/2 || s.Admitted() == len(s.Requests):
-		return fmt.Errorf("settled: %d of %d requests were admitted, and used %d tokens: the limit was not tried", s.Admitted(), len(s.Requests), s.Used())
+		return fmt.Errorf("settled: %d of %d requests were admitted, and used %d tokens: the limit was not tried",
+			s.Admitted(), len(s.Requests), s.Used())
 	case a.Used() <= l.Limit:
 		return fmt.Errorf("counted after: %d tokens were used, within the limit of %d", a.Used(), l.Limit)
 	}

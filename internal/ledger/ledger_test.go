@@ -33,16 +33,22 @@ func TestCheck(t *testing.T) {
 		{"nothing recorded", func(l *Ledger) { l.Settled = Run{} }, "nothing was recorded"},
 		{"too much for a moment", func(l *Ledger) { l.Settled.Held[0].Tokens = 101 }, "held 101 tokens"},
 		{"a token lost", func(l *Ledger) { l.Settled.Held[2].Tokens = 89 }, "holds 89 tokens in the end, 90 were used"},
-		{"a token lost, counted after", func(l *Ledger) { l.After.Held[2].Tokens = 149 }, "holds 149 tokens in the end, 150 were used"},
+		{"a token lost, counted after", func(l *Ledger) {
+			l.After.Held[2].Tokens = 149
+		}, "holds 149 tokens in the end, 150 were used"},
 		{"a debt at its bound", func(l *Ledger) { l.After.Requests[2].Used, l.After.Held[2].Tokens = 999, 200 }, ""},
-		{"a debt beyond it", func(l *Ledger) { l.After.Requests[2].Used, l.After.Held[2].Tokens = 999, 1089 }, "holds 1089 tokens in the end"},
+		{"a debt beyond it", func(l *Ledger) {
+			l.After.Requests[2].Used, l.After.Held[2].Tokens = 999, 1089
+		}, "holds 1089 tokens in the end"},
 		{"all admitted", func(l *Ledger) {
 			l.Settled.Requests = l.Settled.Requests[:2]
 			l.After.Requests = l.After.Requests[1:]
 			l.After.Held[2].Tokens = 110
 		}, "the limit was not tried"},
 		{"within the limit anyway", func(l *Ledger) { l.Limit = 150 }, "within the limit of 150"},
-		{"other requests", func(l *Ledger) { l.After.Requests = append(l.After.Requests, Request{}) }, "3 requests in one run, 4 in the other"},
+		{"other requests", func(l *Ledger) {
+			l.After.Requests = append(l.After.Requests, Request{})
+		}, "3 requests in one run, 4 in the other"},
 		{"more than reserved", func(l *Ledger) { l.Settled.Reservation = 49 }, "used 50 tokens, and had reserved 49"},
 		{"rejected, and billed", func(l *Ledger) { l.Settled.Requests[0].Admitted = false }, "Admitted:false"},
 	} {

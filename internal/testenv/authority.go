@@ -49,7 +49,8 @@ func (a *Authority) Issue(name, uri string) (certFile, keyFile string) {
 		a.t.Fatal(err)
 	}
 	key := a.newKey()
-	der := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, URIs: []*url.URL{parsed}}, a.cert, &key.PublicKey)
+	der := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, URIs: []*url.URL{parsed}},
+		a.cert, &key.PublicKey)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		a.t.Fatal(err)

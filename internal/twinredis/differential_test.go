@@ -23,15 +23,19 @@ import (
 const everything = `{"redis": {"cluster": "redis"}, "rules": [
 	{"name": "a%b", "key": [{"header": "x"}], "limits": [
 		{"algorithm": "fixed_window", "limit": 9, "window": "1h"}, {"algorithm": "gcra", "limit": 5, "window": "1h"},
-		{"algorithm": "token_bucket", "limit": 7, "window": "1h", "burst": 9}, {"algorithm": "leaky_bucket", "limit": 8, "window": "1h"},
-		{"algorithm": "sliding_window_log", "limit": 9, "window": "1h"}, {"algorithm": "sliding_window_counter", "limit": 9, "window": "1h", "sub_windows": 6}]},
+		{"algorithm": "token_bucket", "limit": 7, "window": "1h", "burst": 9},
+			{"algorithm": "leaky_bucket", "limit": 8, "window": "1h"},
+		{"algorithm": "sliding_window_log", "limit": 9, "window": "1h"},
+			{"algorithm": "sliding_window_counter", "limit": 9, "window": "1h", "sub_windows": 6}]},
 	{"name": "line", "key": [{"header": "x"}], "limits": [
 		{"algorithm": "leaky_bucket", "limit": 8, "window": "1h", "overflow": "queue", "max_delay": "30m"}]},
 	{"name": "flight", "key": [{"header": "x"}], "limits": [
 		{"algorithm": "fixed_window", "limit": 90, "window": "1h"}, {"algorithm": "concurrency", "limit": 6, "ttl": "1m"}]},
 	{"name": "days", "key": [{"header": "x"}], "limits": [
-		{"algorithm": "fixed_window", "limit": 30, "window": "day", "timezone": "Europe/Berlin"}, {"algorithm": "gcra", "limit": 20, "window": "1h"}]},
-	{"name": "terms", "key": [{"header": "x"}], "limits": [{"algorithm": "fixed_window", "limit": 4, "window": "1h"}, {"algorithm": "gcra", "limit": 3, "window": "1h"}],
+		{"algorithm": "fixed_window", "limit": 30, "window": "day", "timezone": "Europe/Berlin"},
+			{"algorithm": "gcra", "limit": 20, "window": "1h"}]},
+	{"name": "terms", "key": [{"header": "x"}], "limits": [{"algorithm": "fixed_window", "limit": 4, "window": "1h"},
+		{"algorithm": "gcra", "limit": 3, "window": "1h"}],
 		"overrides": true, "penalty": {"after": 3, "within": "1m", "for": ["20ms", "50ms"]}},
 	{"name": "struck", "key": [{"header": "x"}], "limits": [{"algorithm": "token_bucket", "limit": 4, "window": "1s"}],
 		"penalty": {"after": 2, "within": "1m", "for": ["10ms"]}}
@@ -147,7 +151,10 @@ func (p *pair) real(words [][]byte, atMicros int64, unknown bool) (reply []byte)
 func sourcesOf(rules *rule.Set) map[string]string {
 	sources := map[string]string{}
 	for _, set := range rules.LimitSets {
-		for _, s := range []algo.Script{set.Plan.Script(), set.Plan.RefundScript(), algo.ReleaseScript(), algo.RenewScript()} {
+		for _, s := range []algo.Script{
+			set.Plan.Script(), set.Plan.RefundScript(), algo.ReleaseScript(),
+			algo.RenewScript(),
+		} {
 			sources[s.SHA1], sources[s.Source] = s.Source, s.Source
 		}
 	}
@@ -202,7 +209,10 @@ func TestAsRedis(t *testing.T) {
 	client, rules := server.Client(), compile(t, everything)
 	random := rand.New(rand.NewPCG(1, 2))
 	p := &pair{t: t, addr: server.Addr, twin: New(rules), sources: sourcesOf(rules), events: map[string]int{}, now: 1e9}
-	p.conn = redis.New(p, p, redis.Options{KeyPrefix: "rl", TimeoutMicros: 1e6, MaxPending: 100, Breaker: config.Breaker{Failures: 5, MinOpenMicros: 1e5, MaxOpenMicros: 1e6}})
+	p.conn = redis.New(p, p, redis.Options{
+		KeyPrefix: "rl", TimeoutMicros: 1e6, MaxPending: 100,
+		Breaker: config.Breaker{Failures: 5, MinOpenMicros: 1e5, MaxOpenMicros: 1e6},
+	})
 	var scripts []*redis.Script
 	for _, set := range rules.LimitSets {
 		scripts = append(scripts, redis.NewScript(set.Plan, "rl", set.KeySuffixes))

@@ -21,7 +21,8 @@ func (b *Bridge) Open(near NearEnd) Peer {
 	s := &bridged{near: near, stream: b.Plugin.NewStream(), waiting: b.Connecting}
 	s.stream.unlogged = true
 	b.Streams = append(b.Streams, s.stream)
-	s.stream.RequestHeaders(Request("POST", "/sluice.Redis/Stream", "content-type", "application/grpc", "te", "trailers"), false)
+	s.stream.RequestHeaders(Request("POST", "/sluice.Redis/Stream", "content-type", "application/grpc", "te", "trailers"),
+		false)
 	s.next = b.Next.Open(s)
 	return s
 }

@@ -123,7 +123,8 @@ func startEnvoy(t *testing.T, program, script string) *realEnvoy {
 		t.Fatal(err)
 	}
 	port := testenv.FreePort(t)
-	config := strings.NewReplacer("@PORT@", fmt.Sprint(port), "@UPSTREAM@", upstreamPort(t), "@ECHO@", echoPort(t), "@REFUSED@", fmt.Sprint(testenv.FreePort(t)),
+	config := strings.NewReplacer("@PORT@", fmt.Sprint(port), "@UPSTREAM@", upstreamPort(t), "@ECHO@", echoPort(t),
+		"@REFUSED@", fmt.Sprint(testenv.FreePort(t)),
 		"@GUEST@", wasm, "@SCRIPT@", fmt.Sprintf("%q", script)).Replace(conformanceEnvoy)
 	file := filepath.Join(dir, "envoy.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {

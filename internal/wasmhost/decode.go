@@ -5,9 +5,13 @@ package wasmhost
 func hostCalls() map[string]hostCall {
 	unimplemented := func(*arguments) Status { return StatusUnimplemented }
 	return map[string]hostCall{
-		"proxy_log":                          {"iii", logText},
-		"proxy_get_log_level":                {"i", func(a *arguments) Status { return a.put(0, uint32(a.h.options.LogLevel), StatusOK) }},
-		"proxy_get_current_time_nanoseconds": {"i", func(a *arguments) Status { return a.put64(0, uint64(a.h.Now().UnixNano()), StatusOK) }},
+		"proxy_log": {"iii", logText},
+		"proxy_get_log_level": {"i", func(a *arguments) Status {
+			return a.put(0, uint32(a.h.options.LogLevel), StatusOK)
+		}},
+		"proxy_get_current_time_nanoseconds": {"i", func(a *arguments) Status {
+			return a.put64(0, uint64(a.h.Now().UnixNano()), StatusOK)
+		}},
 		"proxy_set_tick_period_milliseconds": {"i", func(a *arguments) Status { return a.SetTickPeriod(a.u32(0)) }},
 		"proxy_set_effective_context":        {"i", func(a *arguments) Status { return a.SetEffectiveContext(a.u32(0)) }},
 		"proxy_done":                         {"", func(a *arguments) Status { return a.Done() }},

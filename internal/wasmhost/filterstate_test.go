@@ -12,7 +12,10 @@ func TestParseDeclaration(t *testing.T) {
 	}{
 		{name: "a name alone", bytes: "\n\x01a", property: "a"},
 		{name: "for the request", bytes: "\n\x01a(\x01", property: "a", want: declaration{lasting: true}},
-		{name: "all fields", bytes: "\n\x01a\x10\x01\x18\x01\"\x02xx(\x01", property: "a", want: declaration{readOnly: true, lasting: true}},
+		{
+			name: "all fields", bytes: "\n\x01a\x10\x01\x18\x01\"\x02xx(\x01", property: "a",
+			want: declaration{readOnly: true, lasting: true},
+		},
 		{name: "for the filter chain", bytes: "(\x00\n\x01a", property: "a"},
 		{name: "cut within a tag", bytes: "\n", malformed: true},
 		{name: "cut within a string", bytes: "\n\x02a", malformed: true},

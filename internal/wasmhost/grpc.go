@@ -130,7 +130,8 @@ func (g *grpcStream) closeWrapper(status uint32) {
 	if h.depth > 0 {
 		h.later(func() {
 			if h.depth > 0 {
-				h.fail("Envoy would hang: gRPC stream %d closed inside a callback, which then had a metadata callback inside it", g.token)
+				h.fail("Envoy would hang: gRPC stream %d closed inside a callback, which then had a metadata callback inside it",
+					g.token)
 				return
 			}
 			g.closeWrapper(status)

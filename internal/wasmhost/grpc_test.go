@@ -112,7 +112,8 @@ func TestCallbackWithinItself(t *testing.T) {
 			c.Connect()
 		}
 	}
-	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}}, "/a request_headers\n open redis\nplugin grpc_initial_metadata\n open redis\n")
+	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}},
+		"/a request_headers\n open redis\nplugin grpc_initial_metadata\n open redis\n")
 	h.Logs = nil
 	tell(p, "/a")
 	expectLog(t, h, `
@@ -191,7 +192,8 @@ func TestUseAfterClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := startPlugin(t, h, "/open request_headers\n open redis\nplugin grpc_close\n "+tc.inClose+"\n/after request_headers\n "+tc.after)
+		p := startPlugin(t, h, "/open request_headers\n open redis\nplugin grpc_close\n "+tc.inClose+
+			"\n/after request_headers\n "+tc.after)
 		tell(p, "/open")
 		redis.Last().Close(GRPCInternal)
 		tell(p, "/after")
@@ -206,7 +208,10 @@ func TestUseAfterClose(t *testing.T) {
 // has callbacks for metadata.
 func TestEndlessLoop(t *testing.T) {
 	t.Parallel()
-	h, err := New(Options{Wasm: guest(t, "custommalloc"), Clusters: map[string]Cluster{"redis": &Memory{Refuse: GRPCUnavailable}}})
+	h, err := New(Options{
+		Wasm:     guest(t, "custommalloc"),
+		Clusters: map[string]Cluster{"redis": &Memory{Refuse: GRPCUnavailable}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,10 @@ func TestCallsAreCounted(t *testing.T) {
 	h, p := startGuest(t, Options{}, "/a request_headers\n prop x\n prop y\n set 0 a b\n")
 	clear(h.Calls)
 	tell(p, "/a")
-	want := map[string]int{"proxy_log": 4, "proxy_get_property": 2, "proxy_replace_header_map_value": 1, "proxy_get_header_map_value": 1}
+	want := map[string]int{
+		"proxy_log": 4, "proxy_get_property": 2, "proxy_replace_header_map_value": 1,
+		"proxy_get_header_map_value": 1,
+	}
 	if !maps.Equal(h.Calls, want) {
 		t.Errorf("got %v, want %v", h.Calls, want)
 	}

@@ -18,7 +18,14 @@ func TestPairs(t *testing.T) {
 	p.set("X-a", "4")
 	p.add("X-C", "")
 	p.remove(":scheme")
-	want := Pairs{{":method", "GET"}, {":authority", "example.com"}, {":path", "/p?q"}, {"x-b", "2"}, {"x-a", "4"}, {"x-c", ""}}
+	want := Pairs{
+		{":method", "GET"},
+		{":authority", "example.com"},
+		{":path", "/p?q"},
+		{"x-b", "2"},
+		{"x-a", "4"},
+		{"x-c", ""},
+	}
 	if !slices.Equal(p, want) {
 		t.Errorf("got %q, want %q", p, want)
 	}

@@ -10,7 +10,8 @@ import (
 func TestReload(t *testing.T) {
 	t.Parallel()
 	redis := &Memory{}
-	h, old := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}}, "/old request_headers\n open redis\n return 1\n/done request_headers\n return 0\n")
+	h, old := startGuest(t, Options{Clusters: map[string]Cluster{"redis": redis}},
+		"/old request_headers\n open redis\n return 1\n/done request_headers\n return 0\n")
 	s := tell(old, "/old")
 	if !s.RequestPaused() {
 		t.Fatal("not paused")

@@ -42,7 +42,8 @@ func TestStreamPasses(t *testing.T) {
 	s.ResponseHeaders(Response("200", "server", "s"), false)
 	s.ResponseBody([]byte("three"), false)
 	s.ResponseTrailers(Pairs{{"gone", "1"}, {"stays", "1"}})
-	expectMessage(t, "upstream", s.Upstream, Message{append(Request("PUT", "/a"), [2]string{"x-new", "1"}), []byte("<two"), Pairs{{"t", "2"}}, true})
+	expectMessage(t, "upstream", s.Upstream,
+		Message{append(Request("PUT", "/a"), [2]string{"x-new", "1"}), []byte("<two"), Pairs{{"t", "2"}}, true})
 	expectMessage(t, "downstream", s.Downstream, Message{Response("200"), []byte("three>"), Pairs{{"stays", "1"}}, true})
 }
 
@@ -165,7 +166,11 @@ func TestLocalResponseToAResponse(t *testing.T) {
 		reply 503 why body -1 = 0
 		/b response_body 1 1
 		reply 503 why body -1 = 0`)
-	expectMessage(t, "a", a.Downstream, Message{Headers: Response("503", "content-length", "4", "content-type", "text/plain"), Body: []byte("body"), Ended: true})
+	expectMessage(t, "a", a.Downstream,
+		Message{
+			Headers: Response("503", "content-length", "4", "content-type", "text/plain"),
+			Body:    []byte("body"), Ended: true,
+		})
 	expectMessage(t, "b", b.Downstream, Message{Headers: Response("200")})
 	testenv.Same(t, "that a was cut off", a.Reset, false)
 	testenv.Same(t, "that b was cut off", b.Reset, true)

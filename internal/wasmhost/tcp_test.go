@@ -73,7 +73,8 @@ func TestTCPRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	listener.Close()
-	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": TCP{Address: listener.Addr().String()}}}, grpcScript)
+	h, p := startGuest(t, Options{Clusters: map[string]Cluster{"redis": TCP{Address: listener.Addr().String()}}},
+		grpcScript)
 	tell(p, "/open")
 	until(t, h, "plugin grpc_close 6 14\n")
 }

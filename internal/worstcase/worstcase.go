@@ -37,16 +37,34 @@ func Cases() []Case {
 	return []Case{
 		{Name: "nothing", rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a")},
 		{Name: Unread, rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a", "user-agent", text)},
-		{Name: "a common regex", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`), Headers: userAgent(text)},
-		{Name: "a common regex, nearly found", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`), Headers: userAgent(repeat("scrapspidebocrawcur"))},
-		{Name: "a common regex, beyond ASCII", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`), Headers: userAgent(repeat("é"))},
-		{Name: "a large automaton's many states", rule: matching(`(a|b)*a(a|b){7}c%d`), Headers: userAgent(repeat("aababbbabaaabbab"))},
+		{
+			Name: "a common regex", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
+			Headers: userAgent(text),
+		},
+		{
+			Name: "a common regex, nearly found", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
+			Headers: userAgent(repeat("scrapspidebocrawcur")),
+		},
+		{
+			Name: "a common regex, beyond ASCII", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
+			Headers: userAgent(repeat("é")),
+		},
+		{
+			Name: "a large automaton's many states", rule: matching(`(a|b)*a(a|b){7}c%d`),
+			Headers: userAgent(repeat("aababbbabaaabbab")),
+		},
 		{Name: "many threads", rule: matching(`a.{%d0}b%d`), Headers: userAgent(repeat("a"))},
-		{Name: "many optional parts", rule: matching(`^` + strings.Repeat("a?", 100) + `b%d`), Headers: userAgent(repeat("a"))},
+		{
+			Name: "many optional parts", rule: matching(`^` + strings.Repeat("a?", 100) + `b%d`),
+			Headers: userAgent(repeat("a")),
+		},
 		{Name: "the largest repetition", rule: matching(`[a-z]{900}%d`), Headers: userAgent(repeat("abc"))},
 		{Name: "a class of many ranges", rule: matching(`(\\pL|\\pN){50}%d`), Headers: userAgent(repeat("é"))},
 		{Name: "boundaries", rule: matching(`\\b(\\B.{9}\\b)%d`), Headers: userAgent(repeat("abc "))},
-		{Name: "contains", rule: `"match": {"headers": {"user-agent": {"contains": "` + strings.Repeat("a", 500) + `b%d"}}}`, Headers: userAgent(repeat("a"))},
+		{
+			Name: "contains", rule: `"match": {"headers": {"user-agent": {"contains": "` + strings.Repeat("a", 500) + `b%d"}}}`,
+			Headers: userAgent(repeat("a")),
+		},
 		{Name: "a path to normalise", rule: `"match": {"path": {"contains": "b%d"}}`, Headers: get("/" + path("%61"))},
 		{Name: "a path of dots", rule: `"match": {"path": {"suffix": "b%d"}}`, Headers: get(path("/a/../b/%2e%2E"))},
 		{Name: "a path as key", rule: keyed(`{"path": true}`), Headers: get("/" + path("~"))},
@@ -59,7 +77,10 @@ func Cases() []Case {
 		{Name: "a long header", rule: keyed(`{"header": "x-id"}`), Headers: get("/", "x-id", repeat("a"))},
 		{Name: "a header to escape", rule: keyed(`{"header": "x-id"}`), Headers: get("/", "x-id", repeat("|"))},
 		{Name: "a cost", rule: `"cost": {"header": "x-cost", "max": 10}`, Headers: get("/", "x-cost", repeat("0"))},
-		{Name: "a host", rule: `"match": {"host": {"contains": "b%d"}}`, Headers: [][2]string{{":method", "GET"}, {":path", "/"}, {":authority", path("A")}}},
+		{
+			Name: "a host", rule: `"match": {"host": {"contains": "b%d"}}`,
+			Headers: [][2]string{{":method", "GET"}, {":path", "/"}, {":authority", path("A")}},
+		},
 		{Name: "spaces", rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", repeat(" ")+"a")},
 	}
 }
@@ -69,7 +90,8 @@ func (c *Case) Config() string {
 	var rules []string
 	for n := range 16 {
 		rule := strings.ReplaceAll(c.rule, "%d", fmt.Sprint(n))
-		rules = append(rules, fmt.Sprintf(`{"name": "r%d", %s, "limits": [{"algorithm": "gcra", "limit": 1000000000, "window": "1s"}]}`, n, rule))
+		rules = append(rules, fmt.Sprintf(`{"name": "r%d", %s, "limits": [{"algorithm": "gcra", "limit": 1000000000, `+
+			`"window": "1s"}]}`, n, rule))
 	}
 	return `{"rules": [` + strings.Join(rules, ",\n") + `]}`
 }

@@ -46,7 +46,9 @@ func startAgent(t *testing.T, control string) int {
 }
 
 // StreamAggregatedResources relays one Envoy's stream.
-func (a *agent) StreamAggregatedResources(envoy discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+func (a *agent) StreamAggregatedResources(
+	envoy discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
+) error {
 	control, err := a.control.StreamAggregatedResources(envoy.Context())
 	if err != nil {
 		return err

@@ -43,7 +43,8 @@ func TestValid(t *testing.T) {
 	for _, dir := range []string{"gateway", "sidecar"} {
 		for _, uncommented := range [][]string{nil, {cluster}, {strict}} {
 			text := render(t, dir, meshtest.Values{"redis-port": "6380"}, uncommented...)
-			if strings.Contains(text, "from-values") || strings.Contains(text, "sluice-values") || !strings.Contains(text, "6380") {
+			if strings.Contains(text, "from-values") || strings.Contains(text, "sluice-values") ||
+				!strings.Contains(text, "6380") {
 				t.Errorf("%s: the values did not go where they belong:\n%s", dir, text)
 			}
 			if err := schemas.ValidateCustomResourceYAML(text, nil); err != nil {
@@ -57,7 +58,8 @@ func TestValid(t *testing.T) {
 				// A field that Envoy does not have is only a warning, beside the
 				// one that every EnvoyFilter has.
 				const always = "EnvoyFilter exposes internal implementation details"
-				if warning, err := schema.ValidateConfig(c); err != nil || warning != nil && !strings.HasPrefix(warning.Error(), always) {
+				if warning, err := schema.ValidateConfig(c); err != nil || warning != nil &&
+					!strings.HasPrefix(warning.Error(), always) {
 					t.Errorf("%s: %s: %v, %v", dir, c.Name, warning, err)
 				}
 			}
@@ -89,7 +91,8 @@ func TestSidecar(t *testing.T) {
 	p.AwaitLimit("100")
 	p.ExpectUntouched()
 	p.AwaitRejection()
-	if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 || !strings.Contains(keys[0], "per-caller|plain-text") {
+	if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 ||
+		!strings.Contains(keys[0], "per-caller|plain-text") {
 		t.Errorf("Redis has %q", keys)
 	}
 }
@@ -99,7 +102,8 @@ func TestSidecar(t *testing.T) {
 func TestStrict(t *testing.T) {
 	t.Parallel()
 	port := redistest.Start(t).Port
-	configs := append(parse(t, render(t, "gateway", at(port), strict)), parse(t, render(t, "sidecar", at(port), strict))...)
+	configs := append(parse(t, render(t, "gateway", at(port), strict)),
+		parse(t, render(t, "sidecar", at(port), strict))...)
 	m := startMesh(t, configs)
 	for _, p := range []*proxy{m.gateway("gateway-a"), m.sidecar()} {
 		p.AwaitLimit("100")

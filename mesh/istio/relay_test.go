@@ -104,11 +104,17 @@ func TestRelayCluster(t *testing.T) {
 	t.Parallel()
 	proxies := map[string]*model.Proxy{
 		"sidecar": {Type: model.SidecarProxy, ConfigNamespace: "default", IPAddresses: []string{"1.1.1.9"}},
-		"gateway": {Type: model.Router, ConfigNamespace: "istio-system", IPAddresses: []string{"1.1.1.8"}, Labels: map[string]string{"app": "gw"}},
-		"waypoint": {Type: model.Waypoint, ConfigNamespace: "default", IPAddresses: []string{"3.0.0.1"}, Labels: map[string]string{
-			"gateway.networking.k8s.io/gateway-name": "waypoint",
-			"gateway.istio.io/managed":               constants.ManagedGatewayMeshControllerLabel,
-		}},
+		"gateway": {
+			Type: model.Router, ConfigNamespace: "istio-system", IPAddresses: []string{"1.1.1.8"},
+			Labels: map[string]string{"app": "gw"},
+		},
+		"waypoint": {
+			Type: model.Waypoint, ConfigNamespace: "default", IPAddresses: []string{"3.0.0.1"},
+			Labels: map[string]string{
+				"gateway.networking.k8s.io/gateway-name": "waypoint",
+				"gateway.istio.io/managed":               constants.ManagedGatewayMeshControllerLabel,
+			},
+		},
 	}
 	for _, c := range []struct {
 		proxy          string
@@ -125,7 +131,8 @@ func TestRelayCluster(t *testing.T) {
 			if c.provider {
 				config.ExtensionProviders = append(config.ExtensionProviders, provider)
 			}
-			control := xds.NewFakeDiscoveryServer(t, xds.FakeOptions{ConfigString: waypoint, KubernetesObjectString: waypoint, MeshConfig: config})
+			control := xds.NewFakeDiscoveryServer(t,
+				xds.FakeOptions{ConfigString: waypoint, KubernetesObjectString: waypoint, MeshConfig: config})
 			retry.UntilOrFail(t, func() bool {
 				return hasHTTP2(t, control, proxies[c.proxy]) == c.want
 			}, retry.Timeout(meshtest.Patience))

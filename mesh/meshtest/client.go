@@ -61,9 +61,15 @@ type hostile struct {
 }
 
 var hostiles = []hostile{
-	{name: "escaped slashes, dot segments, repeated slashes", path: "/a%2f..%2f/b", status: http.StatusTemporaryRedirect, location: "/b"},
+	{
+		name: "escaped slashes, dot segments, repeated slashes", path: "/a%2f..%2f/b", status: http.StatusTemporaryRedirect,
+		location: "/b",
+	},
 	{name: "a header with an underscore", path: "/", header: "X_Api_Key", value: "a", status: http.StatusBadRequest},
-	{name: "20 KB of cookies", path: "/", header: "Cookie", value: strings.Repeat("c=d; ", 4096), status: http.StatusRequestHeaderFieldsTooLarge},
+	{
+		name: "20 KB of cookies", path: "/", header: "Cookie", value: strings.Repeat("c=d; ", 4096),
+		status: http.StatusRequestHeaderFieldsTooLarge,
+	},
 }
 
 // ExpectStrict wants Envoy to take no request that it and the rules, or the

@@ -18,9 +18,15 @@ const plugin = `{"redis": {"cluster": "x", "password_env": "REDIS_PASSWORD"},
 // TestRenderDoesWhatKustomizeDoes compares what "sluice render" writes with what
 // "kubectl apply -k" makes of the same values, but for the plugin's configuration.
 func TestRenderDoesWhatKustomizeDoes(t *testing.T) {
-	options := render.Options{Plugin: []byte(plugin), Redis: []string{"redis.prod:7000"}, App: "pods", Gateway: "g", Listener: "https"}
+	options := render.Options{
+		Plugin: []byte(plugin), Redis: []string{"redis.prod:7000"}, App: "pods", Gateway: "g",
+		Listener: "https",
+	}
 	istio := meshtest.Values{"image": "oci://r/s:1", "app": "pods", "redis-host": "redis.prod", "redis-port": "7000"}
-	gateway := meshtest.Values{"image": "r/s:1", "gateway": "g", "listener": "https", "redis-host": "redis.prod", "redis-port": "7000"}
+	gateway := meshtest.Values{
+		"image": "r/s:1", "gateway": "g", "listener": "https", "redis-host": "redis.prod",
+		"redis-port": "7000",
+	}
 	for _, c := range []struct {
 		name, dir, image string
 		values           meshtest.Values
@@ -28,7 +34,10 @@ func TestRenderDoesWhatKustomizeDoes(t *testing.T) {
 		render           func(*render.Options) (render.Result, error)
 	}{
 		{name: "a gateway of Istio", dir: "istio/gateway", image: "oci://r/s:1", values: istio, render: render.Istio},
-		{name: "a sidecar of Istio", dir: "istio/sidecar", image: "oci://r/s:1", values: istio, sidecar: true, render: render.Istio},
+		{
+			name: "a sidecar of Istio", dir: "istio/sidecar", image: "oci://r/s:1", values: istio, sidecar: true,
+			render: render.Istio,
+		},
 		{name: "Envoy Gateway", dir: "envoy-gateway", image: "r/s:1", values: gateway, render: render.EnvoyGateway},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -73,7 +73,8 @@ func parseString(s string) (value, rest string, err error) {
 
 func TestParseList(t *testing.T) {
 	t.Parallel()
-	if list, err := parseList(`"a\"b";q=1;w=2, "c"`); err != nil || len(list) != 2 || list[0].name != `a"b` || list[0].params["w"] != 2 {
+	if list, err := parseList(`"a\"b";q=1;w=2, "c"`); err != nil || len(list) != 2 || list[0].name != `a"b` ||
+		list[0].params["w"] != 2 {
 		t.Errorf("list is %v, %v", list, err)
 	}
 	for _, bad := range []string{``, `a`, `"a`, `"a",`, `"a" "b"`, `"a";q`, `"a";q=`, `"a\x"`, "\"\u00e9\"", `"a";q=1.5`} {

@@ -61,7 +61,10 @@ func TestRejectSlots(t *testing.T) {
 func TestReject(t *testing.T) {
 	t.Parallel()
 	w := New(&config.Config{Headers: both}, 1)
-	got := w.Reject([]Limit{allowed(perUser, 20, 0), rejected(hourly, 0, 3500e6, 2_000_001), rejected(fast, 1, 250_000, 10)}, 0, false)
+	got := w.Reject([]Limit{
+		allowed(perUser, 20, 0), rejected(hourly, 0, 3500e6, 2_000_001),
+		rejected(fast, 1, 250_000, 10),
+	}, 0, false)
 	want := Reply{
 		Status: 429,
 		Headers: [][2]string{
@@ -99,9 +102,21 @@ func TestRetryAfter(t *testing.T) {
 		{"at least a second, even if nothing is left to wait for", []Limit{rejected(fast, 0, 9, 0)}, "1", ""},
 		{"whole seconds", []Limit{rejected(fast, 0, 9, 2e6)}, "2", "Limit exceeded: fast. Retry after 2 seconds."},
 		{"rounded up", []Limit{rejected(fast, 0, 9, 2e6+1)}, "3", "Limit exceeded: fast. Retry after 3 seconds."},
-		{"the longest", []Limit{rejected(fast, 0, 9, 2e6), rejected(hourly, 1, 9, 9e6), rejected(global, 0, 9, 3e6)}, "9", ""},
-		{"not of one that allowed", []Limit{rejected(fast, 0, 9, 2e6), {Label: hourly, Decision: algo.Decision{Allowed: true, RetryAfterMicros: 9e6}}}, "2", ""},
-		{"never", []Limit{rejected(fast, 5, 0, algo.Never)}, "", "Limit exceeded: fast. The request costs more than can be allowed at once, so waiting does not help."},
+		{
+			"the longest",
+			[]Limit{rejected(fast, 0, 9, 2e6), rejected(hourly, 1, 9, 9e6), rejected(global, 0, 9, 3e6)},
+			"9", "",
+		},
+		{"not of one that allowed", []Limit{
+			rejected(fast, 0, 9, 2e6),
+			{Label: hourly, Decision: algo.Decision{Allowed: true, RetryAfterMicros: 9e6}},
+		}, "2", ""},
+		{
+			"never",
+			[]Limit{rejected(fast, 5, 0, algo.Never)},
+			"",
+			"Limit exceeded: fast. The request costs more than can be allowed at once, so waiting does not help.",
+		},
 		{"never of one", []Limit{rejected(fast, 5, 0, algo.Never), rejected(hourly, 1, 9, 9e6)}, "", ""},
 		{"never of the last", []Limit{rejected(hourly, 1, 9, 9e6), rejected(fast, 5, 0, algo.Never)}, "", ""},
 	} {
@@ -123,7 +138,8 @@ func TestRetryAfter(t *testing.T) {
 
 func TestResponse(t *testing.T) {
 	t.Parallel()
-	const problemStart = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":`
+	const problemStart = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many ` +
+		`Requests","status":`
 	for _, tt := range []struct {
 		name     string
 		response config.Response
@@ -133,14 +149,35 @@ func TestResponse(t *testing.T) {
 	}{
 		{
 			"of the design",
-			config.Response{Status: 429, ContentType: "application/json", HasBody: true, Body: `{"error":"slow down"}`, Headers: [][2]string{{"x-reason", "quota"}}},
+			config.Response{
+				Status: 429, ContentType: "application/json", HasBody: true, Body: `{"error":"slow down"}`,
+				Headers: [][2]string{{"x-reason", "quota"}},
+			},
 			429,
 			[]string{"retry-after: 1", "content-type: application/json", "x-reason: quota"},
 			`{"error":"slow down"}`,
 		},
-		{"status only", config.Response{Status: 503}, 503, []string{"retry-after: 1", "content-type: application/problem+json"}, problemStart + `503,`},
-		{"body only", config.Response{Status: 429, HasBody: true, Body: "no"}, 429, []string{"retry-after: 1", "content-type: text/plain; charset=utf-8"}, "no"},
-		{"type only", config.Response{Status: 429, ContentType: "application/json"}, 429, []string{"retry-after: 1", "content-type: application/json"}, problemStart + `429,`},
+		{
+			"status only",
+			config.Response{Status: 503},
+			503,
+			[]string{"retry-after: 1", "content-type: application/problem+json"},
+			problemStart + `503,`,
+		},
+		{
+			"body only",
+			config.Response{Status: 429, HasBody: true, Body: "no"},
+			429,
+			[]string{"retry-after: 1", "content-type: text/plain; charset=utf-8"},
+			"no",
+		},
+		{
+			"type only",
+			config.Response{Status: 429, ContentType: "application/json"},
+			429,
+			[]string{"retry-after: 1", "content-type: application/json"},
+			problemStart + `429,`,
+		},
 		{
 			"headers only",
 			config.Response{Status: 429, Headers: [][2]string{{"b", "2"}, {"a", "1"}}},
@@ -151,7 +188,8 @@ func TestResponse(t *testing.T) {
 	} {
 		w := New(&config.Config{Response: &tt.response}, 1)
 		got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
-		if got.Status != tt.status || got.GRPCStatus != -1 || !reflect.DeepEqual(fields(got.Headers), tt.headers) || !strings.HasPrefix(got.Body, tt.body) {
+		if got.Status != tt.status || got.GRPCStatus != -1 || !reflect.DeepEqual(fields(got.Headers), tt.headers) ||
+			!strings.HasPrefix(got.Body, tt.body) {
 			t.Errorf("%s: reply is %+v", tt.name, got)
 		}
 	}
@@ -161,20 +199,26 @@ func TestEmptyBody(t *testing.T) {
 	t.Parallel()
 	w := New(&config.Config{Response: &config.Response{Status: 429, HasBody: true}}, 1)
 	got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
-	if want := []string{"retry-after: 1", "content-type: text/plain; charset=utf-8"}; got.Body != "" || !reflect.DeepEqual(fields(got.Headers), want) {
+	if want := []string{"retry-after: 1", "content-type: text/plain; charset=utf-8"}; got.Body != "" ||
+		!reflect.DeepEqual(fields(got.Headers), want) {
 		t.Errorf("reply is %+v, want no body", got)
 	}
 }
 
 func TestDeny(t *testing.T) {
 	t.Parallel()
-	w := New(&config.Config{Headers: both, Response: &config.Response{Status: 429, HasBody: true, Body: "x", Headers: [][2]string{{"x-reason", "quota"}}}}, 1)
+	w := New(&config.Config{
+		Headers:  both,
+		Response: &config.Response{Status: 429, HasBody: true, Body: "x", Headers: [][2]string{{"x-reason", "quota"}}},
+	}, 1)
 	got := w.Deny(false)
 	p := parseProblem(t, got.Body)
-	if got.Status != 503 || got.GRPCStatus != -1 || !reflect.DeepEqual(fields(got.Headers), []string{"content-type: application/problem+json"}) {
+	if got.Status != 503 || got.GRPCStatus != -1 ||
+		!reflect.DeepEqual(fields(got.Headers), []string{"content-type: application/problem+json"}) {
 		t.Errorf("reply is %+v", got)
 	}
-	if p.Type != "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity" || p.Title != "Service Unavailable" ||
+	if p.Type != "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity" ||
+		p.Title != "Service Unavailable" ||
 		p.Status != 503 || p.Detail == "" || p.Violated != nil {
 		t.Errorf("problem is %+v", p)
 	}
@@ -182,15 +226,24 @@ func TestDeny(t *testing.T) {
 
 func TestGRPC(t *testing.T) {
 	t.Parallel()
-	response := &config.Response{Status: 418, ContentType: "application/json", HasBody: true, Body: "{}", Headers: [][2]string{{"x-reason", "quota"}}}
+	response := &config.Response{
+		Status: 418, ContentType: "application/json", HasBody: true, Body: "{}",
+		Headers: [][2]string{{"x-reason", "quota"}},
+	}
 	w := New(&config.Config{Headers: xOnly, Response: response}, 1)
-	got := w.Reject([]Limit{rejected(policy(`a "b"`, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 1e6}), 0, 1, 2e6)}, 0, true)
-	want := []string{"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1", "retry-after: 2", "x-reason: quota"}
-	if got.GRPCStatus != 8 || !reflect.DeepEqual(fields(got.Headers), want) || got.Body != `Limit exceeded: a "b". Retry after 2 seconds.` {
+	got := w.Reject([]Limit{rejected(policy(`a "b"`, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 1e6}),
+		0, 1, 2e6)}, 0, true)
+	want := []string{
+		"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1", "retry-after: 2",
+		"x-reason: quota",
+	}
+	if got.GRPCStatus != 8 || !reflect.DeepEqual(fields(got.Headers), want) ||
+		got.Body != `Limit exceeded: a "b". Retry after 2 seconds.` {
 		t.Errorf("reply is %+v", got)
 	}
 	got = w.Deny(true)
-	if got.GRPCStatus != 14 || got.Status != 503 || len(got.Headers) != 0 || strings.HasPrefix(got.Body, "{") || got.Body == "" {
+	if got.GRPCStatus != 14 || got.Status != 503 || len(got.Headers) != 0 || strings.HasPrefix(got.Body, "{") ||
+		got.Body == "" {
 		t.Errorf("denial is %+v", got)
 	}
 }
@@ -232,7 +285,10 @@ func TestTexts(t *testing.T) {
 
 // Not parallel, as it counts allocations.
 func TestAnswersAllocateNothing(t *testing.T) {
-	w := New(&config.Config{Headers: both, Response: &config.Response{Status: 429, Headers: [][2]string{{"x-reason", "quota"}}}}, 1)
+	w := New(&config.Config{
+		Headers:  both,
+		Response: &config.Response{Status: 429, Headers: [][2]string{{"x-reason", "quota"}}},
+	}, 1)
 	limits := []Limit{allowed(perUser, 19, 100_000), rejected(hourly, 0, 3500e6, 2e6), rejected(fast, 0, 250_000, 10)}
 	for name, write := range map[string]func(){
 		"headers":   func() { w.Headers(limits, 1, Upstream{}) },

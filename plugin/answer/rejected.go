@@ -15,7 +15,8 @@ func AppendRejected(dst []byte, limits []Limit, identity string) []byte {
 	longest := &limits[0]
 	for i := range limits {
 		l := &limits[i]
-		if longest.Decision.Allowed || !l.Decision.Allowed && longer(l.Decision.RetryAfterMicros, longest.Decision.RetryAfterMicros) {
+		if longest.Decision.Allowed || !l.Decision.Allowed &&
+			longer(l.Decision.RetryAfterMicros, longest.Decision.RetryAfterMicros) {
 			longest = l
 		}
 	}

@@ -22,9 +22,10 @@ func TestAppendRejected(t *testing.T) {
 			want: `{"limit":"hourly","identity":"k","retry_after":1740}`,
 		},
 		{
-			name:   "the longest wait",
-			limits: []Limit{allowed(perUser, 19, 100_000), rejected(fast, 0, 250_000, 10), rejected(hourly, 0, 3500e6, 2e6)}, identity: "k",
-			want: `{"limit":"hourly","identity":"k","retry_after":2}`,
+			name:     "the longest wait",
+			limits:   []Limit{allowed(perUser, 19, 100_000), rejected(fast, 0, 250_000, 10), rejected(hourly, 0, 3500e6, 2e6)},
+			identity: "k",
+			want:     `{"limit":"hourly","identity":"k","retry_after":2}`,
 		},
 		{
 			name:   "no wait helps",

@@ -37,7 +37,10 @@ func calendarDay(micros int64) Limit {
 }
 
 func rejected(p *Label, remaining, resetMicros, retryMicros int64) Limit {
-	return Limit{Label: p, Decision: algo.Decision{Remaining: remaining, ResetAfterMicros: resetMicros, RetryAfterMicros: retryMicros}}
+	return Limit{Label: p, Decision: algo.Decision{
+		Remaining: remaining, ResetAfterMicros: resetMicros,
+		RetryAfterMicros: retryMicros,
+	}}
 }
 
 // fields writes headers as "name: value" lines.
@@ -75,11 +78,15 @@ func TestHeaders(t *testing.T) {
 			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1",
 			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=1`,
 		}},
-		{"several", both, []Limit{allowed(hourly, 999, 3600e6), allowed(fast, 4, 250_000), allowed(global, 4999, 200)}, []string{
-			"x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 1",
-			`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
-			`ratelimit: "hourly";r=999;t=3600, "fast";r=4;t=1, "global";r=4999;t=1`,
-		}},
+		{
+			"several", both,
+			[]Limit{allowed(hourly, 999, 3600e6), allowed(fast, 4, 250_000), allowed(global, 4999, 200)},
+			[]string{
+				"x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 1",
+				`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
+				`ratelimit: "hourly";r=999;t=3600, "fast";r=4;t=1, "global";r=4999;t=1`,
+			},
+		},
 		{"a calendar's window", draftOnly, []Limit{calendarDay(25 * 3600e6)}, []string{
 			`ratelimit-policy: "daily";q=5;w=90000`, `ratelimit: "daily";r=4;t=3600`,
 		}},
@@ -129,10 +136,26 @@ func TestNearest(t *testing.T) {
 		{"exact", []Limit{allowed(big, algo.MaxUnits-1, 0), allowed(big1, algo.MaxUnits-2, 0)}, false, big1},
 		{"exact, the other way", []Limit{allowed(big1, algo.MaxUnits-2, 0), allowed(big, algo.MaxUnits-1, 0)}, false, big1},
 		{"one that rejected", []Limit{allowed(fast, 0, 9), rejected(hourly, 5, 9, 9)}, true, hourly},
-		{"nearest that rejected", []Limit{rejected(fast, 2, 9, 9), allowed(perUser, 0, 9), rejected(hourly, 5, 9, 1)}, true, hourly},
-		{"longest wait of equals", []Limit{rejected(fast, 0, 9, 5), rejected(hourly, 0, 9, 7), rejected(global, 0, 9, 6)}, true, hourly},
-		{"no wait helps", []Limit{rejected(fast, 0, 9, 5), rejected(hourly, 0, 9, algo.Never), rejected(global, 0, 9, 6)}, true, hourly},
-		{"first of equals that wait equally long", []Limit{rejected(fast, 0, 9, algo.Never), rejected(hourly, 0, 9, algo.Never)}, true, fast},
+		{
+			"nearest that rejected",
+			[]Limit{rejected(fast, 2, 9, 9), allowed(perUser, 0, 9), rejected(hourly, 5, 9, 1)},
+			true, hourly,
+		},
+		{
+			"longest wait of equals",
+			[]Limit{rejected(fast, 0, 9, 5), rejected(hourly, 0, 9, 7), rejected(global, 0, 9, 6)},
+			true, hourly,
+		},
+		{
+			"no wait helps",
+			[]Limit{rejected(fast, 0, 9, 5), rejected(hourly, 0, 9, algo.Never), rejected(global, 0, 9, 6)},
+			true, hourly,
+		},
+		{
+			"first of equals that wait equally long",
+			[]Limit{rejected(fast, 0, 9, algo.Never), rejected(hourly, 0, 9, algo.Never)},
+			true, fast,
+		},
 	} {
 		if got := nearest(tt.limits, tt.rejected); got == nil || got.Label != tt.want {
 			t.Errorf("%s: nearest is %+v, want %s", tt.name, got, tt.want.Name)
@@ -156,7 +179,10 @@ func TestPolicyWindow(t *testing.T) {
 		{algo.Limit{Algorithm: algo.LeakyBucket, Units: algo.MaxUnits, WindowMicros: 1000, Burst: 1}, `"p";q=1;w=1`},
 		{algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: 1000}, `"p";q=1;w=1`},
 		{algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 7, WindowMicros: 1500e3}, `"p";q=7;w=2`},
-		{algo.Limit{Algorithm: algo.FixedWindow, Units: algo.MaxUnits, WindowMicros: algo.MaxWindowMicros}, `"p";q=1000000000;w=31622400`},
+		{
+			algo.Limit{Algorithm: algo.FixedWindow, Units: algo.MaxUnits, WindowMicros: algo.MaxWindowMicros},
+			`"p";q=1000000000;w=31622400`,
+		},
 	} {
 		if got := policy("p", tt.limit).member; got != tt.want {
 			t.Errorf("policy of %+v is %s, want %s", tt.limit, got, tt.want)
@@ -190,7 +216,8 @@ func FuzzNames(f *testing.F) {
 			}
 		}
 		p := parseProblem(t, w.Reject(limits, 0, false).Body)
-		if want := []string{strings.ToValidUTF8(a, "\uFFFD"), strings.ToValidUTF8(b, "\uFFFD")}; isValid(a, b) && !slices.Equal(p.Violated, want) {
+		if want := []string{strings.ToValidUTF8(a, "\uFFFD"), strings.ToValidUTF8(b, "\uFFFD")}; isValid(a, b) &&
+			!slices.Equal(p.Violated, want) {
 			t.Errorf("violated policies are %q, want %q", p.Violated, want)
 		}
 	})

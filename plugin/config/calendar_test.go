@@ -24,12 +24,19 @@ func TestCalendars(t *testing.T) {
 			fields: `"window": "week", "starts": "sunday"`, window: "week:UTC:sunday", micros: 7 * day,
 			want: Calendar{Period: Week, Zone: "UTC", Weekday: time.Sunday},
 		},
-		{fields: `"window": "month"`, window: "month:UTC:1", micros: 31 * day, want: Calendar{Period: Month, Zone: "UTC", Day: 1}},
 		{
-			fields: `"window": "month", "timezone": "Europe/Berlin", "starts": 31`, window: "month:Europe/Berlin:31", micros: 31 * day,
-			want: Calendar{Period: Month, Zone: "Europe/Berlin", Day: 31},
+			fields: `"window": "month"`, window: "month:UTC:1", micros: 31 * day,
+			want: Calendar{Period: Month, Zone: "UTC", Day: 1},
 		},
-		{fields: `"window": "year"`, window: "year:UTC:01-01", micros: 366 * day, want: Calendar{Period: Year, Zone: "UTC", Month: 1, Day: 1}},
+		{
+			fields: `"window": "month", "timezone": "Europe/Berlin", "starts": 31`, window: "month:Europe/Berlin:31",
+			micros: 31 * day,
+			want:   Calendar{Period: Month, Zone: "Europe/Berlin", Day: 31},
+		},
+		{
+			fields: `"window": "year"`, window: "year:UTC:01-01", micros: 366 * day,
+			want: Calendar{Period: Year, Zone: "UTC", Month: 1, Day: 1},
+		},
 		{
 			fields: `"window": "year", "starts": "02-29"`, window: "year:UTC:02-29", micros: 366 * day,
 			want: Calendar{Period: Year, Zone: "UTC", Month: 2, Day: 29},

@@ -21,7 +21,10 @@ func TestDesignExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Config{
-		Redis: &Redis{Cluster: "redis", KeyPrefix: "rl", TimeoutMicros: 50_000, MaxStreamAgeMicros: 600_000_000, PasswordEnv: "REDIS_PASSWORD"},
+		Redis: &Redis{
+			Cluster: "redis", KeyPrefix: "rl", TimeoutMicros: 50_000, MaxStreamAgeMicros: 600_000_000,
+			PasswordEnv: "REDIS_PASSWORD",
+		},
 		Failure: Failure{
 			Mode:       FailAllow,
 			Breaker:    Breaker{Failures: 5, MinOpenMicros: 100_000, MaxOpenMicros: 10_000_000},

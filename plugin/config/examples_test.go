@@ -26,7 +26,8 @@ var wholes = map[string]string{
 	"component": `{"rules": [{"name": "r", "limits": [` + aLimit + `], "key": [%s]}]}`,
 	"penalty":   `{"rules": [{"name": "r", "limits": [` + aLimit + `], "penalty": %s}]}`,
 	"settle":    `{"rules": [{"name": "r", "limits": [` + aLimit + `], "settle": %s}]}`,
-	"cost":      `{"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}], "cost": %s}]}`,
+	"cost": `{"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}], ` +
+		`"cost": %s}]}`,
 }
 
 // whole completes a part to a configuration. Of kind "fields" it is an object

@@ -68,8 +68,10 @@ func TestTopLevelFields(t *testing.T) {
 	}
 	full := mustParse(t, "fields", `{
 		"role": "limiter",
-		"redis": {"cluster": "c", "key_prefix": "p:x", "timeout": "1m", "username": "u", "password": "p", "password_env": "", "database": 2147483647, "max_stream_age": "1h"},
-		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "1ms", "max_open": "1d"}, "max_pending": 1000000000},
+		"redis": {"cluster": "c", "key_prefix": "p:x", "timeout": "1m", "username": "u", "password": "p", "password_env": "",
+			"database": 2147483647, "max_stream_age": "1h"},
+		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "1ms", "max_open": "1d"},
+			"max_pending": 1000000000},
 		"deny_cache": {"size": 0},
 		"top_offenders": {"size": 7, "interval": "1s"}}`)
 	check(t, "redis", full.Redis, &Redis{
@@ -82,7 +84,8 @@ func TestTopLevelFields(t *testing.T) {
 	})
 	check(t, "deny_cache", full.DenyCacheSize, 0)
 	check(t, "top_offenders", full.TopOffenders, &TopOffenders{Size: 7, IntervalMicros: 1_000_000})
-	check(t, "top_offenders", mustParse(t, "fields", `{"top_offenders": {}}`).TopOffenders, &TopOffenders{Size: 100, IntervalMicros: 60_000_000})
+	check(t, "top_offenders", mustParse(t, "fields", `{"top_offenders": {}}`).TopOffenders,
+		&TopOffenders{Size: 100, IntervalMicros: 60_000_000})
 	check(t, "deny", mustParse(t, "fields", `{"failure": {"mode": "deny"}}`).Failure.Mode, FailDeny)
 }
 
@@ -98,8 +101,14 @@ func TestAnswerFields(t *testing.T) {
 	responses := map[string]*Response{
 		`{"response": {}}`:                          {Status: 429},
 		`{"response": {"status": 400, "body": ""}}`: {Status: 400, HasBody: true},
-		`{"response": {"status": 599, "content_type": "a/b", "body": "\u00e9"}}`: {Status: 599, ContentType: "a/b", Body: "é", HasBody: true},
-		`{"response": {"headers": {"X-B": "1", "x-a": "\t2"}}}`:                  {Status: 429, Headers: [][2]string{{"x-b", "1"}, {"x-a", "\t2"}}},
+		`{"response": {"status": 599, "content_type": "a/b", "body": "\u00e9"}}`: {
+			Status: 599, ContentType: "a/b",
+			Body: "é", HasBody: true,
+		},
+		`{"response": {"headers": {"X-B": "1", "x-a": "\t2"}}}`: {
+			Status:  429,
+			Headers: [][2]string{{"x-b", "1"}, {"x-a", "\t2"}},
+		},
 	}
 	for part, want := range responses {
 		check(t, part, mustParse(t, "fields", part).Response, want)
@@ -125,7 +134,10 @@ func TestDuplicateFields(t *testing.T) {
 		{"config", `{"role": "bridge", "role": "bridge"}`, "role"},
 		{"limit", `{"algorithm": "gcra", "limit": 1, "limit": 2, "window": "1s"}`, "rules[0].limits[0].limit"},
 		{"match", `{"headers": {"x-a": "1", "x-a": "2"}}`, "rules[0].match.headers.x-a"},
-		{"rule", `{"name": "r", "limits_by": {"source": {"host": true}, "values": {"a b": "unlimited", "a b": "unlimited"}}}`, `rules[0].limits_by.values["a b"]`},
+		{
+			"rule", `{"name": "r", "limits_by": {"source": {"host": true}, "values": {"a b": "unlimited", "a b": "unlimited"}}}`,
+			`rules[0].limits_by.values["a b"]`,
+		},
 	}
 	for _, tt := range tests {
 		text, _ := whole(tt.kind, []byte(tt.part))
@@ -170,7 +182,8 @@ func TestManyMistakes(t *testing.T) {
 		t.Fatalf("%d mistakes", len(mistakes))
 	}
 	lines := mistakes.Lines()
-	check(t, "the first", lines[0], `sluice: rules[0]: 1 is not an object (want fields such as "name") (mistake 1 of 100001)`)
+	check(t, "the first", lines[0],
+		`sluice: rules[0]: 1 is not an object (want fields such as "name") (mistake 1 of 100001)`)
 	check(t, "the last", lines[maxMistakes], "sluice: and 99001 more mistakes")
 }
 
@@ -223,9 +236,11 @@ func TestLongLists(t *testing.T) {
 		fmt.Fprintf(&tiers, `"t%d": [%s], `, i, aLimit)
 	}
 	texts := map[string]string{
-		"limits":  `{"rules": [{"name": "r", "limits": [` + limits.String() + aLimit + `]}]}`,
-		"methods": `{"rules": [{"name": "r", "match": {"methods": [` + methods.String() + `"GET"]}, "limits": [` + aLimit + `]}]}`,
-		"tiers":   `{"rules": [{"name": "r", "limits_by": {"source": {"host": true}, "values": {` + tiers.String() + `"t": "unlimited"}}}]}`,
+		"limits": `{"rules": [{"name": "r", "limits": [` + limits.String() + aLimit + `]}]}`,
+		"methods": `{"rules": [{"name": "r", "match": {"methods": [` + methods.String() + `"GET"]}, "limits": [` +
+			aLimit + `]}]}`,
+		"tiers": `{"rules": [{"name": "r", "limits_by": {"source": {"host": true}, "values": {` + tiers.String() +
+			`"t": "unlimited"}}}]}`,
 	}
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +259,8 @@ func TestLongLists(t *testing.T) {
 
 func TestErrorStyle(t *testing.T) {
 	t.Parallel()
-	_, err := Parse([]byte(`{"rules": [{"name": "a", "exempt": true}, {"name": "b", "limits": [{"algorithm": "gcra", "limit": -1, "window": "10x"}]}]}`))
+	_, err := Parse([]byte(`{"rules": [{"name": "a", "exempt": true}, ` +
+		`{"name": "b", "limits": [{"algorithm": "gcra", "limit": -1, "window": "10x"}]}]}`))
 	const want = `sluice: rules[1].limits[0].limit: -1 is out of bounds (want 0 to 1000000000) (mistake 1 of 2)
 sluice: rules[1].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d") (mistake 2 of 2)`
 	if err == nil || err.Error() != want {

@@ -36,7 +36,8 @@ func readRule(o object) *Rule {
 	}
 	o.readBooleanField("exempt", &rule.Exempt)
 	if rule.Exempt {
-		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, "key", "cost", "settle", "limits", "limits_by", "mode", "failure",
+		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, "key", "cost", "settle", "limits",
+			"limits_by", "mode", "failure",
 			"overrides", "penalty")
 		return rule
 	}

@@ -32,7 +32,8 @@ func TestMatches(t *testing.T) {
 		}},
 		`{"expr": "true"}`: {Expr: "true"},
 		`{"client_ip": ["10.0.0.0/8", "0.0.0.0/0", "192.0.2.7", "2001:DB8::/32", "::1"]}`: {ClientIP: []ipaddr.Prefix{
-			network("10.0.0.0", 8), network("0.0.0.0", 0), network("192.0.2.7", 32), network("2001:db8::", 32), network("::1", 128),
+			network("10.0.0.0", 8), network("0.0.0.0", 0), network("192.0.2.7", 32), network("2001:db8::", 32),
+			network("::1", 128),
 		}},
 		`{"path": {"regex": "^/v[0-9]+/"}}`: {Path: &StringMatch{Op: Regex, Value: "^/v[0-9]+/"}},
 		`{"not": {"methods": ["GET"], "not": {"path": "/a"}}}`: {Not: []Match{{
@@ -58,25 +59,29 @@ func TestManyNetworks(t *testing.T) {
 	part := `{"client_ip": [` + strings.TrimSuffix(list.String(), ", ") + `]}`
 	check(t, "networks", len(mustParse(t, "match", part).Rules[0].Match.ClientIP), maxNetworks)
 	text, _ := whole("match", []byte(`{"client_ip": [`+list.String()+`"::1"]}`))
-	check(t, "one more", mistakeLines(text), []string{"rules[0].match.client_ip: there are 10001 networks (want at most 10000)"})
+	check(t, "one more", mistakeLines(text),
+		[]string{"rules[0].match.client_ip: there are 10001 networks (want at most 10000)"})
 }
 
 func TestComponents(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Component{
-		`{"header": "X-API-Key", "hash": true}`:              {Source: FromHeader, Name: "x-api-key", Hash: true},
-		`{"cookie": "Session", "default": ""}`:               {Source: FromCookie, Name: "Session", HasDefault: true},
-		`{"query": "Key", "default": "none", "hash": false}`: {Source: FromQuery, Name: "Key", HasDefault: true, Default: "none"},
-		`{"client_ip": true}`:                                {Source: FromClientIP},
-		`{"path": true}`:                                     {Source: FromPath},
-		`{"path": {"segments": 2}}`:                          {Source: FromPath, Segments: 2},
-		`{"method": true}`:                                   {Source: FromMethod},
-		`{"host": true}`:                                     {Source: FromHost},
-		`{"bearer": true, "hash": true}`:                     {Source: FromBearer, Hash: true},
-		`{"metadata": ["a", "b"]}`:                           {Source: FromMetadata, Path: []string{"a", "b"}},
-		`{"property": ["connection", "id"]}`:                 {Source: FromProperty, Path: []string{"connection", "id"}},
-		`{"expr": "request.id", "hash": true}`:               {Source: FromExpr, Expr: "request.id", Hash: true},
-		`{"constant": "a\u0000|b"}`:                          {Source: FromConstant, Value: "a\x00|b"},
+		`{"header": "X-API-Key", "hash": true}`: {Source: FromHeader, Name: "x-api-key", Hash: true},
+		`{"cookie": "Session", "default": ""}`:  {Source: FromCookie, Name: "Session", HasDefault: true},
+		`{"query": "Key", "default": "none", "hash": false}`: {
+			Source: FromQuery, Name: "Key", HasDefault: true,
+			Default: "none",
+		},
+		`{"client_ip": true}`:                  {Source: FromClientIP},
+		`{"path": true}`:                       {Source: FromPath},
+		`{"path": {"segments": 2}}`:            {Source: FromPath, Segments: 2},
+		`{"method": true}`:                     {Source: FromMethod},
+		`{"host": true}`:                       {Source: FromHost},
+		`{"bearer": true, "hash": true}`:       {Source: FromBearer, Hash: true},
+		`{"metadata": ["a", "b"]}`:             {Source: FromMetadata, Path: []string{"a", "b"}},
+		`{"property": ["connection", "id"]}`:   {Source: FromProperty, Path: []string{"connection", "id"}},
+		`{"expr": "request.id", "hash": true}`: {Source: FromExpr, Expr: "request.id", Hash: true},
+		`{"constant": "a\u0000|b"}`:            {Source: FromConstant, Value: "a\x00|b"},
 	}
 	for part, want := range tests {
 		want.V4Prefix, want.V6Prefix = 32, 128
@@ -124,15 +129,23 @@ func TestLimits(t *testing.T) {
 		{`"fixed_window", "anchor": "first_request"`, with(algo.FixedWindow, func(l *Limit) { l.FromFirstRequest = true })},
 		{`"sliding_window_log"`, with(algo.SlidingWindowLog, func(*Limit) {})},
 		{`"sliding_window_counter"`, with(algo.SlidingWindowCounter, func(*Limit) {})},
-		{`"sliding_window_counter", "sub_windows": 60`, with(algo.SlidingWindowCounter, func(l *Limit) { l.SubWindows = 60 })},
+		{`"sliding_window_counter", "sub_windows": 60`, with(algo.SlidingWindowCounter, func(l *Limit) {
+			l.SubWindows = 60
+		})},
 		{`"token_bucket", "burst": 30`, with(algo.TokenBucket, func(l *Limit) { l.Burst = 30 })},
 		{`"leaky_bucket"`, with(algo.LeakyBucket, func(*Limit) {})},
 		{`"leaky_bucket", "overflow": "reject"`, with(algo.LeakyBucket, func(*Limit) {})},
-		{`"leaky_bucket", "overflow": "queue"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 30_000_000 })},
-		{`"leaky_bucket", "overflow": "queue", "max_delay": "5s"`, with(algo.LeakyBucket, func(l *Limit) { l.Queue, l.MaxDelayMicros = true, 5_000_000 })},
+		{`"leaky_bucket", "overflow": "queue"`, with(algo.LeakyBucket, func(l *Limit) {
+			l.Queue, l.MaxDelayMicros = true, 30_000_000
+		})},
+		{`"leaky_bucket", "overflow": "queue", "max_delay": "5s"`, with(algo.LeakyBucket, func(l *Limit) {
+			l.Queue, l.MaxDelayMicros = true, 5_000_000
+		})},
 		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Name = "a b" })},
 		{`"gcra", "lease": {"ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{TTLMicros: 200_000} })},
-		{`"gcra", "lease": {"units": 10, "ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{Units: 10, TTLMicros: 200_000} })},
+		{`"gcra", "lease": {"units": 10, "ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) {
+			l.Lease = &Lease{Units: 10, TTLMicros: 200_000}
+		})},
 	}
 	for _, tt := range tests {
 		part := fmt.Sprintf(`{"limit": 10, "window": "60s", "algorithm": %s}`, tt.fields)
@@ -164,7 +177,8 @@ func TestPenalties(t *testing.T) {
 	check(t, part, mustParse(t, "penalty", part).Rules[0].Penalty, &Penalty{
 		After: 5, WithinMicros: 60_000_000, ForMicros: []int64{300_000_000, 3_600_000_000},
 	})
-	c := mustParse(t, "config", `{"redis": {"cluster": "c"}, "rules": [{"name": "r", "overrides": true, "limits": [`+aLimit+`]}]}`)
+	c := mustParse(t, "config", `{"redis": {"cluster": "c"}, "rules": [{"name": "r", "overrides": true, "limits": [`+
+		aLimit+`]}]}`)
 	check(t, "overrides", c.Rules[0].Overrides, true)
 }
 
@@ -208,7 +222,8 @@ func TestRules(t *testing.T) {
 		limits int
 	}{{true, Enforce, 0, 0}, {false, Enforce, 1, 1}, {false, Shadow, 0, 1}, {false, Off, 0, 1}}
 	for i, rule := range c.Rules {
-		if w := want[i]; rule.Exempt != w.exempt || rule.Mode != w.mode || len(rule.Key) != w.key || len(rule.Limits) != w.limits {
+		if w := want[i]; rule.Exempt != w.exempt || rule.Mode != w.mode || len(rule.Key) != w.key ||
+			len(rule.Limits) != w.limits {
 			t.Errorf("rule %d: got %+v, want %+v", i, rule, w)
 		}
 	}
@@ -224,7 +239,8 @@ func TestPolicyNames(t *testing.T) {
 			{"algorithm": "gcra", "limit": 1, "window": "1m30s"}]},
 		{"name": "tiers", "limits_by": {"source": {"header": "p"}, "values": {
 			"a": [{"algorithm": "gcra", "limit": 1, "window": "1m"}],
-			"b": [{"algorithm": "gcra", "limit": 1, "window": "1h"}, {"algorithm": "gcra", "limit": 1, "window": "1m", "name": "tiers"}]}}},
+			"b": [{"algorithm": "gcra", "limit": 1, "window": "1h"},
+				{"algorithm": "gcra", "limit": 1, "window": "1m", "name": "tiers"}]}}},
 		{"name": "pair", "limits": [
 			{"algorithm": "gcra", "limit": 1, "window": "1d"},
 			{"algorithm": "fixed_window", "limit": 1, "window": "24h"},
@@ -253,7 +269,8 @@ func TestPolicyNames(t *testing.T) {
 	for _, limit := range c.Rules[3].Limits {
 		got = append(got, limit.Name)
 	}
-	check(t, "a pair of one window", got, []string{"pair-1d-gcra", "pair-24h-fixed_window", "mine", "pair-concurrency", "pair-1m"})
+	check(t, "a pair of one window", got,
+		[]string{"pair-1d-gcra", "pair-24h-fixed_window", "mine", "pair-concurrency", "pair-1m"})
 	slots := []algo.Limit{c.Rules[3].Limits[3].Limit, c.Rules[4].Limits[0].Limit}
 	check(t, "slots", slots, []algo.Limit{
 		{Algorithm: algo.Concurrency, Units: 1, TTLMicros: 30e6},

@@ -43,11 +43,13 @@ func TestUsesEmbeddedStore(t *testing.T) {
 	t.Parallel()
 	const limits = ` "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`
 	for fields, want := range map[string]bool{
-		`{"rules": [{"name": "a",` + limits:                                                                             true,
-		`{"redis": {"cluster": "r"}, "rules": [{"name": "a",` + limits:                                                  false,
-		`{"redis": {"cluster": "r"}, "rules": [{"name": "a", "failure": "local",` + limits:                              true,
-		`{"redis": {"cluster": "r"}, "failure": {"mode": "local"}, "rules": [{"name": "a",` + limits:                    true,
-		`{"redis": {"cluster": "r"}, "failure": {"mode": "local"}, "rules": [{"name": "a", "failure": "deny",` + limits: false,
+		`{"rules": [{"name": "a",` + limits: true,
+		`{"redis": {"cluster": "r"}, "rules": [{"name": "a",` +
+			limits: false,
+		`{"redis": {"cluster": "r"}, "rules": [{"name": "a", "failure": "local",` + limits:           true,
+		`{"redis": {"cluster": "r"}, "failure": {"mode": "local"}, "rules": [{"name": "a",` + limits: true,
+		`{"redis": {"cluster": "r"}, "failure": {"mode": "local"}, "rules": [{"name": "a", "failure": "deny",` +
+			limits: false,
 	} {
 		cfg, err := Parse([]byte(fields))
 		if err != nil {

@@ -21,7 +21,8 @@ func (c *Config) Skipped() (notes []Mistake) {
 		notes = append(notes, Mistake{
 			Path: "rules[" + strconv.Itoa(i) + "].key",
 			Problem: "rule " + strconv.Quote(c.Rules[i].Name) + ": without " + strings.Join(sources, " or ") +
-				` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such requests, limits them)`,
+				` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such requests, ` +
+				`limits them)`,
 		})
 	}
 	return notes

@@ -52,8 +52,11 @@ func (w burstWorld) end(q *Question) Verdict {
 // says is what a fixed window says of a cost.
 func says(allowed bool, remaining, retryMicros int64) redis.Reply {
 	return redis.Reply{
-		Ruling:    algo.Ruling{AtMicros: 1, Allowed: allowed, By: algo.ByLimits},
-		Decisions: []algo.Decision{{Allowed: allowed, Remaining: remaining, ResetAfterMicros: 5e6, RetryAfterMicros: retryMicros}},
+		Ruling: algo.Ruling{AtMicros: 1, Allowed: allowed, By: algo.ByLimits},
+		Decisions: []algo.Decision{{
+			Allowed: allowed, Remaining: remaining, ResetAfterMicros: 5e6,
+			RetryAfterMicros: retryMicros,
+		}},
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-const settled = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "mode": "%mode", "cost": {"header": "x-cost", "default": 3},
-	"limits": [{"algorithm": "fixed_window", "limit": 90, "window": "1h"}, {"algorithm": "gcra", "limit": 90, "window": "1h", "cost": 2},
+const settled = `{"redis": {"cluster": "redis"},
+	"rules": [{"name": "r", "mode": "%mode", "cost": {"header": "x-cost", "default": 3},
+	"limits": [{"algorithm": "fixed_window", "limit": 90, "window": "1h"},
+		{"algorithm": "gcra", "limit": 90, "window": "1h", "cost": 2},
 		{"algorithm": "sliding_window_log", "limit": 90, "window": "1h", "cost": 0}],
 	"settle": %settle}]}`
 
@@ -43,9 +45,21 @@ func TestFinish(t *testing.T) {
 		{"far more", byCost, &response{status: 200, cost: "1000"}, []int64{-47, 0, 0}},
 		{"as much", byCost, &response{status: 200, cost: "3"}, nil},
 		{"no value", byCost, &response{status: 200}, nil},
-		{"no value, to release", `{"cost": {"header": "x-cost", "max": 50}, "missing": "release"}`, &response{}, []int64{3, 0, 0}},
-		{"a status and a cost", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`, &response{status: 404, cost: "5"}, []int64{-2, 0, 0}},
-		{"a cost of what is given back", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`, &response{status: 200, cost: "5"}, []int64{3, 2, 0}},
+		{
+			"no value, to release", `{"cost": {"header": "x-cost", "max": 50}, "missing": "release"}`,
+			&response{},
+			[]int64{3, 0, 0},
+		},
+		{
+			"a status and a cost", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`,
+			&response{status: 404, cost: "5"},
+			[]int64{-2, 0, 0},
+		},
+		{
+			"a cost of what is given back", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`,
+			&response{status: 200, cost: "5"},
+			[]int64{3, 2, 0},
+		},
 	} {
 		for _, mode := range []string{"enforce", "shadow"} {
 			t.Run(tc.name+", "+mode, func(t *testing.T) {
@@ -71,7 +85,8 @@ func TestFinish(t *testing.T) {
 					}
 					return
 				}
-				if len(redis.told) != 1 || !slices.Equal(redis.told[0].Costs, tc.want) || redis.told[0].AtMicros != w.now.UnixMicros {
+				if len(redis.told) != 1 || !slices.Equal(redis.told[0].Costs, tc.want) ||
+					redis.told[0].AtMicros != w.now.UnixMicros {
 					t.Errorf("settled %+v, want %v as of %d", redis.told, tc.want, w.now.UnixMicros)
 				}
 			})
@@ -92,7 +107,8 @@ func TestNothingToFinish(t *testing.T) {
 // that is given back, and is not remembered for long.
 func TestSettlementIsRemembered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}],
+	w := newWorld(t, 1, `{"redis": {"cluster": "redis"},
+		"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}],
 		"settle": {"status": ["401"]}}]}`)
 	w.steady = true
 	first, second := w.ask(), w.ask()
@@ -120,7 +136,8 @@ func recalled(w *world, q *Question) *deny.Entry {
 	if e == nil {
 		return nil
 	}
-	if _, known := e.Decide(deny.Asked{Limits: c.Limits.Plan.Limits(), Costs: c.Costs}, w.now.SteadyMicros, slices.Clone(c.Decisions)); !known {
+	if _, known := e.Decide(deny.Asked{Limits: c.Limits.Plan.Limits(), Costs: c.Costs}, w.now.SteadyMicros,
+		slices.Clone(c.Decisions)); !known {
 		return nil
 	}
 	return e
@@ -133,8 +150,10 @@ func TestLateChargeOfARuleThatSettles(t *testing.T) {
 	for _, mode := range []string{"allow", "deny", "local"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 1, strings.Replace(`{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [{"name": "r", "mode": "shadow",
-				"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}], "settle": {"status": ["401"]}}]}`, "%s", mode, 1))
+			w := newWorld(t, 1, strings.Replace(`{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"},
+				"rules": [{"name": "r", "mode": "shadow",
+				"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}],
+					"settle": {"status": ["401"]}}]}`, "%s", mode, 1))
 			w.steady = true
 			q := w.ask()
 			q.Expired(0, w.now.SteadyMicros)

@@ -15,16 +15,21 @@ import (
 // configuration. A Worker is driven as Envoy drives it, and ticks only when it asks for that.
 
 const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
-	{"name": "tenant", "key": [{"constant": "t"}], "limits": [{"algorithm": "sliding_window_log", "limit": 40, "window": "1s"}]},
+	{"name": "tenant", "key": [{"constant": "t"}],
+		"limits": [{"algorithm": "sliding_window_log", "limit": 40, "window": "1s"}]},
 	{"name": "user", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1, "max": 4},
-		"limits": [{"algorithm": "sliding_window_log", "limit": 5, "window": "1s"}, {"algorithm": "fixed_window", "limit": 9, "window": "2s"}]},
-	{"name": "trial", "mode": "shadow", "key": [{"header": "x-user"}], "limits": [{"algorithm": "gcra", "limit": 3, "window": "1s"}]},
-	{"name": "login", "mode": "shadow", "key": [{"header": "x-user"}], "limits": [{"algorithm": "sliding_window_log", "limit": 90, "window": "1s"}],
+		"limits": [{"algorithm": "sliding_window_log", "limit": 5, "window": "1s"},
+			{"algorithm": "fixed_window", "limit": 9, "window": "2s"}]},
+	{"name": "trial", "mode": "shadow", "key": [{"header": "x-user"}],
+		"limits": [{"algorithm": "gcra", "limit": 3, "window": "1s"}]},
+	{"name": "login", "mode": "shadow", "key": [{"header": "x-user"}],
+		"limits": [{"algorithm": "sliding_window_log", "limit": 90, "window": "1s"}],
 		"settle": {"status": ["4xx", "503"]}},
 	{"name": "tokens", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 2, "max": 4},
 		"limits": [{"algorithm": "sliding_window_counter", "limit": 200, "window": "1s"}],
 		"settle": {"cost": {"header": "x-tokens", "per": 2, "max": 7}, "missing": "release"}},
-	{"name": "watched", "key": [{"header": "x-user"}], "limits": [{"algorithm": "sliding_window_log", "limit": 90, "window": "1s"}],
+	{"name": "watched", "key": [{"header": "x-user"}],
+		"limits": [{"algorithm": "sliding_window_log", "limit": 90, "window": "1s"}],
 		"overrides": true, "penalty": {"after": 5, "within": "1s", "for": ["50ms"]}},
 	{"name": "line", "match": {"headers": {"x-line": {"present": true}}},
 		"limits": [{"algorithm": "leaky_bucket", "limit": 4, "window": "1s", "burst": 6, "overflow": "queue"}]},
@@ -112,7 +117,8 @@ func (w *world) speak(i int) {
 	case n == 13 || n == 14 && c.reply == nil: // an error, or its connection is lost
 		_, hasSlots := w.plans[c.charge.Script].Slots()
 		if c.lost = c.reply != nil; c.lost && hasSlots {
-			w.Release(c.charge.Script, c.charge.Tag, redis.Slots{Nonce: c.charge.Nonce, Count: units(c.charge)}, 0) // as one cannot know
+			// as one cannot know
+			w.Release(c.charge.Script, c.charge.Tag, redis.Slots{Nonce: c.charge.Nonce, Count: units(c.charge)}, 0)
 		}
 		w.flying = slices.Delete(w.flying, i, i+1)
 		c.waiter.Failed(c.index, redis.ErrorReply, now)
@@ -192,10 +198,12 @@ func (w *world) check() {
 			paid := c.charged - c.given
 			refused := r.verdict.Event == Refused || r.verdict.Event == Queued && !r.admitted
 			if refused && paid != 0 && !c.lost {
-				w.t.Fatalf("request %d (%s) paid %d for call %d, though it was refused: %+v", r.id, r.verdict.Outcome.Metric(), paid, nonce, c)
+				w.t.Fatalf("request %d (%s) paid %d for call %d, though it was refused: %+v", r.id, r.verdict.Outcome.Metric(),
+					paid, nonce, c)
 			}
 			if want := w.worth(r, c); !refused && paid != want && !c.lost {
-				w.t.Fatalf("request %d (%s) paid %d for call %d, want %d: %+v, %+v", r.id, r.verdict.Outcome.Metric(), paid, nonce, want, r.response, c)
+				w.t.Fatalf("request %d (%s) paid %d for call %d, want %d: %+v, %+v", r.id, r.verdict.Outcome.Metric(), paid,
+					nonce, want, r.response, c)
 			}
 		}
 	}

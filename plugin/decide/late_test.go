@@ -10,7 +10,8 @@ import (
 
 const twoRules = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
 	{"name": "a", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]},
-	{"name": "b", "limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "10s", "burst": 5, "overflow": "queue"}]}]}`
+	{"name": "b", "limits": [{"algorithm": "leaky_bucket", "limit": 1, "window": "10s", "burst": 5,
+		"overflow": "queue"}]}]}`
 
 // asked is a request of which both checks wait for Redis.
 func asked(t *testing.T, mode string) (*world, *Question) {

@@ -167,15 +167,20 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 	}{
 		{name: "units", limit: 1000, lease: `{"units": 100, "ttl": "200ms"}`, wantAtEnd: 990},
 		{name: "units of a long life", limit: 1000, lease: `{"units": 100, "ttl": "5s"}`, wantAtEnd: 990},
-		{name: "units, and Redis away for longer than they live", limit: 1000, lease: `{"units": 100, "ttl": "200ms"}`, awayFor: 1e6, wantAtEnd: 990},
+		{
+			name: "units, and Redis away for longer than they live", limit: 1000, lease: `{"units": 100, "ttl": "200ms"}`,
+			awayFor: 1e6, wantAtEnd: 990,
+		},
 		{name: "automatic", limit: 3000, lease: `{"ttl": "200ms"}`, wantAtEnd: 2970},
 		{name: "automatic, away", limit: 3000, lease: `{"ttl": "200ms"}`, awayFor: 1e6, wantAtEnd: 2970},
 	} {
 		for _, workers := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, %d workers", tc.name, workers), func(t *testing.T) {
 				t.Parallel()
-				m := newMesh(t, workers, fmt.Sprintf(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [{"name": "r", "limits": [
-					{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d", "lease": %s}]}]}`, tc.limit, tc.lease))
+				m := newMesh(t, workers, fmt.Sprintf(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"},
+					"rules": [{"name": "r", "limits": [
+					{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d",
+						"lease": %s}]}]}`, tc.limit, tc.lease))
 				for i := range 6 * tc.limit / 8 {
 					m.workers[i%workers].request()
 					m.pass(500)
@@ -213,7 +218,8 @@ func TestUnitsAreNoCreditForLostData(t *testing.T) {
 	} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
-			m := newMesh(t, 1, fmt.Sprintf(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [{"name": "r", "limits": [
+			m := newMesh(t, 1, fmt.Sprintf(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"},
+				"rules": [{"name": "r", "limits": [
 				{"algorithm": %s, "limit": 1000, "window": "1d", "lease": {"units": 100, "ttl": "200ms"}}]}]}`, algorithm))
 			for range 150 {
 				m.workers[0].request()

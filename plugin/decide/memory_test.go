@@ -16,10 +16,16 @@ func TestHolds(t *testing.T) {
 		want        int64
 	}{
 		{"one rule", `{"name": "a", "limits": [` + gcra + `]}`, deny.MaxHoldMicros},
-		{"a shadow rule beside it", `{"name": "a", "limits": [` + gcra + `]}, {"name": "b", "mode": "shadow", "limits": [` + gcra + `]}`, deny.MaxHoldMicros},
-		{"two enforced rules", `{"name": "a", "limits": [` + gcra + `]}, {"name": "b", "limits": [` + gcra + `]}`, deny.SharedHoldMicros},
-		{"a lease", `{"name": "a", "limits": [{"algorithm": "gcra", "limit": 100, "window": "1s", "lease": {"units": 2, "ttl": "1s"}}]}`, deny.SharedHoldMicros},
-		{"a queue", `{"name": "a", "limits": [` + gcra + `, {"algorithm": "leaky_bucket", "limit": 2, "window": "1s", "overflow": "queue"}]}`, deny.SharedHoldMicros},
+		{"a shadow rule beside it", `{"name": "a", "limits": [` + gcra + `]}, {"name": "b", "mode": "shadow", "limits": [` +
+			gcra + `]}`, deny.MaxHoldMicros},
+		{
+			"two enforced rules", `{"name": "a", "limits": [` + gcra + `]}, {"name": "b", "limits": [` + gcra + `]}`,
+			deny.SharedHoldMicros,
+		},
+		{"a lease", `{"name": "a", "limits": [{"algorithm": "gcra", "limit": 100, "window": "1s", "lease": {"units": 2, ` +
+			`"ttl": "1s"}}]}`, deny.SharedHoldMicros},
+		{"a queue", `{"name": "a", "limits": [` + gcra + `, {"algorithm": "leaky_bucket", "limit": 2, "window": "1s", ` +
+			`"overflow": "queue"}]}`, deny.SharedHoldMicros},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -110,7 +110,8 @@ func newWorld(t *testing.T, seed uint64, text string) *world {
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), rules: rules,
 		now:   Time{SteadyMicros: 1e9, UnixMicros: 1_790_000_000e6},
 		plans: map[*redis.Script]*algo.Plan{}, states: map[string][]algo.State{},
-		ledger: map[int64]*call{}, shared: map[string][]byte{}, requests: map[*Question]*request{}, streams: map[uint32]*request{},
+		ledger: map[int64]*call{}, shared: map[string][]byte{}, requests: map[*Question]*request{},
+		streams: map[uint32]*request{},
 	}
 	w.worker = NewWorker(cfg, rules, local.New(w, w.random, local.Options{}), w, w, w.random)
 	w.stores = w.worker.stores
@@ -210,7 +211,8 @@ func units(charge redis.Charge) int64 {
 
 // Refund implements Redis. What cannot be sent waits.
 func (w *world) Refund(charge redis.Charge, _ int64) {
-	charge.Tag, charge.Costs, charge.Sizes = slices.Clone(charge.Tag), slices.Clone(charge.Costs), slices.Clone(charge.Sizes)
+	charge.Tag, charge.Costs, charge.Sizes = slices.Clone(charge.Tag), slices.Clone(charge.Costs),
+		slices.Clone(charge.Sizes)
 	w.owed = append(w.owed, func() { w.refund(charge) })
 	w.post()
 }

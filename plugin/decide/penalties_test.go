@@ -12,7 +12,8 @@ const (
 	withPenalty = `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
 		{"name": "user", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}],
 			"penalty": {"after": 5, "within": "1m", "for": ["5m"]}}`
-	besideAnother = withPenalty + `, {"name": "tenant", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}`
+	besideAnother = withPenalty +
+		`, {"name": "tenant", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}`
 )
 
 // Of a request that several rules are asked about, a rejection is a strike only if no
@@ -118,7 +119,10 @@ func (w *world) rejectedBy(rejected ...bool) (told int64) {
 
 // ruling is a reply of Redis' about one limit.
 func ruling(rejected bool) *redis.Reply {
-	r := &redis.Reply{Ruling: algo.Ruling{AtMicros: 1, Allowed: !rejected}, Decisions: []algo.Decision{{Allowed: !rejected}}}
+	r := &redis.Reply{
+		Ruling:    algo.Ruling{AtMicros: 1, Allowed: !rejected},
+		Decisions: []algo.Decision{{Allowed: !rejected}},
+	}
 	if rejected {
 		r.Decisions[0].RetryAfterMicros = 1
 	}

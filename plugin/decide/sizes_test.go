@@ -75,16 +75,19 @@ func TestCalendarByRedisTime(t *testing.T) {
 	if w.resized != 1 || w.stores.GuessesTime() {
 		t.Errorf("%d calls were for another time, want 1; the time is guessed: %v", w.resized, w.stores.GuessesTime())
 	}
-	wantWindow(t, "the second", &w.answered(false).Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z", "2026-02-27T23:00:00Z")
+	wantWindow(t, "the second", &w.answered(false).Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z",
+		"2026-02-27T23:00:00Z")
 	rejected := w.answered(false)
 	if w.verdict.Event != Refused {
 		t.Fatal("the other rule does not reject")
 	}
-	wantWindow(t, "one that the other rule rejects", &rejected.Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z", "2026-02-27T23:00:00Z")
+	wantWindow(t, "one that the other rule rejects", &rejected.Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z",
+		"2026-02-27T23:00:00Z")
 	w.now.UnixMicros = micros(t, "2026-02-28T00:00:00Z")
 	w.now.SteadyMicros += 20e6 // the rejection is forgotten
 	next := w.answered(false)
-	wantWindow(t, "one in the next window", &next.Checks[0].Decisions[0], 5, "2026-02-27T23:00:00Z", "2026-03-30T22:00:00Z")
+	wantWindow(t, "one in the next window", &next.Checks[0].Decisions[0], 5, "2026-02-27T23:00:00Z",
+		"2026-03-30T22:00:00Z")
 	if w.resized != 1 {
 		t.Errorf("%d calls were for another time, want 1", w.resized)
 	}
@@ -136,7 +139,8 @@ func TestCalendarInTheDenyCache(t *testing.T) {
 		w.now.UnixMicros += tc.after
 		c := &w.answered(false).Checks[0]
 		if c.Source != tc.source || c.Status != tc.status {
-			t.Errorf("at %s: source %d, status %d; want %d, %d", time.UnixMicro(w.now.UnixMicros).UTC(), c.Source, c.Status, tc.source, tc.status)
+			t.Errorf("at %s: source %d, status %d; want %d, %d", time.UnixMicro(w.now.UnixMicros).UTC(), c.Source, c.Status,
+				tc.source, tc.status)
 		}
 		if d := &c.Decisions[0]; c.Status == Rejected && d.EndsMicros-d.BeginsMicros != 25*3600e6 {
 			t.Errorf("a window of %d us", d.EndsMicros-d.BeginsMicros)
@@ -199,7 +203,8 @@ func TestCalendarOfTwoClocks(t *testing.T) {
 	if v := w.conclude(q); v.Event != Refused {
 		t.Fatal("the embedded store admits a third request")
 	}
-	wantWindow(t, "what the embedded store says", &q.Checks[0].Decisions[0], 3, "2026-04-29T22:00:00Z", "2026-05-30T22:00:00Z")
+	wantWindow(t, "what the embedded store says", &q.Checks[0].Decisions[0], 3, "2026-04-29T22:00:00Z",
+		"2026-05-30T22:00:00Z")
 	w.now = february
 	w.decided(0)
 	late := w.flying[0]

@@ -10,10 +10,13 @@ import (
 )
 
 const withSlots = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
-	{"name": "tenant", "key": [{"constant": "t"}], "limits": [{"algorithm": "sliding_window_log", "limit": 200, "window": "1s"}]},
+	{"name": "tenant", "key": [{"constant": "t"}],
+		"limits": [{"algorithm": "sliding_window_log", "limit": 200, "window": "1s"}]},
 	{"name": "flight", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1, "max": 2},
-		"limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1s"}, {"algorithm": "concurrency", "limit": 7, "ttl": "1h"}]},
-	{"name": "trial", "mode": "shadow", "key": [{"header": "x-user"}], "limits": [{"algorithm": "concurrency", "limit": 3, "ttl": "1h"}]},
+		"limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1s"},
+			{"algorithm": "concurrency", "limit": 7, "ttl": "1h"}]},
+	{"name": "trial", "mode": "shadow", "key": [{"header": "x-user"}],
+		"limits": [{"algorithm": "concurrency", "limit": 3, "ttl": "1h"}]},
 	{"name": "line", "match": {"headers": {"x-line": {"present": true}}},
 		"limits": [{"algorithm": "leaky_bucket", "limit": 40, "window": "1s", "burst": 6, "overflow": "queue"}]}
 ]}`
@@ -48,7 +51,8 @@ func (w *world) checkSlots() {
 			for q := range w.requests {
 				for k := range q.Checks {
 					c := &q.Checks[k]
-					if c.charged.receipt.slot.Held() && c.Limits == set && string(c.Tag) == tag && c.Source == FromRedis && !slices.Contains(nonces, c.charged.receipt.slot.Nonce) {
+					if c.charged.receipt.slot.Held() && c.Limits == set && string(c.Tag) == tag && c.Source == FromRedis &&
+						!slices.Contains(nonces, c.charged.receipt.slot.Nonce) {
 						w.t.Fatalf("%s: Redis does not know of slot %d", tag, c.charged.receipt.slot.Nonce)
 					}
 				}
@@ -96,7 +100,8 @@ func TestSlotsInterleaved(t *testing.T) {
 
 const oneFlight = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
 	{"name": "flight", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
-		"limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1h"}, {"algorithm": "concurrency", "limit": 2, "ttl": "5s"}]}]}`
+		"limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1h"},
+			{"algorithm": "concurrency", "limit": 2, "ttl": "5s"}]}]}`
 
 // newFlight is a world in which a test asks for one thing after the other.
 func newFlight(t *testing.T, mode string) *world {

@@ -42,20 +42,44 @@ func TestDecide(t *testing.T) {
 		unknown   bool
 	}{
 		{name: "at once", limit: gcra, then: rejected(0, second, 300_000), cost: 3, want: rejected(0, second, 300_000)},
-		{name: "later", limit: gcra, then: rejected(0, second, 300_000), cost: 3, age: 299_999, want: rejected(0, 700_001, 1)},
-		{name: "when the wait is over", limit: gcra, then: rejected(0, second, 300_000), cost: 3, age: 300_000, unknown: true},
+		{
+			name: "later", limit: gcra, then: rejected(0, second, 300_000), cost: 3, age: 299_999,
+			want: rejected(0, 700_001, 1),
+		},
+		{
+			name: "when the wait is over", limit: gcra, then: rejected(0, second, 300_000), cost: 3,
+			age: 300_000, unknown: true,
+		},
 		{name: "a smaller cost", limit: gcra, then: rejected(2, second, 100_000), cost: 2, unknown: true},
-		{name: "a higher cost of a bucket", limit: gcra, then: rejected(0, second, 300_000), cost: 5, age: 10, want: rejected(0, second-10, 499_990)},
-		{name: "a higher cost of a window", limit: window, then: rejected(2, 9*second, 9*second), cost: 4, want: rejected(2, 9*second, 9*second)},
+		{
+			name: "a higher cost of a bucket", limit: gcra, then: rejected(0, second, 300_000), cost: 5, age: 10,
+			want: rejected(0, second-10, 499_990),
+		},
+		{
+			name: "a higher cost of a window", limit: window, then: rejected(2, 9*second, 9*second), cost: 4,
+			want: rejected(2, 9*second, 9*second),
+		},
 		{name: "a higher cost of a counter", limit: counter, then: rejected(2, 9*second, 9*second), cost: 4, unknown: true},
 		{name: "a higher cost of a log", limit: logged, then: rejected(2, 9*second, 9*second), cost: 4, unknown: true},
-		{name: "a cost above the capacity", limit: gcra, then: rejected(0, second, 300_000), cost: 21, want: rejected(0, second, algo.Never)},
-		{name: "that was above it before", limit: gcra, then: rejected(0, second, algo.Never), cost: 3, age: second, want: rejected(0, 0, algo.Never)},
+		{
+			name: "a cost above the capacity", limit: gcra, then: rejected(0, second, 300_000), cost: 21,
+			want: rejected(0, second, algo.Never),
+		},
+		{
+			name: "that was above it before", limit: gcra, then: rejected(0, second, algo.Never), cost: 3, age: second,
+			want: rejected(0, 0, algo.Never),
+		},
 		{name: "allowed", limit: gcra, then: admitted(5, second), cost: 5, age: 1000, want: admitted(5, second-1000)},
 		{name: "allowed, but not so much", limit: gcra, then: admitted(5, second), cost: 6, unknown: true},
 		{name: "allowed, long ago", limit: gcra, then: admitted(5, second), cost: 1, age: MaxHoldMicros, unknown: true},
-		{name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros, unknown: true},
-		{name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1)},
+		{
+			name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros,
+			unknown: true,
+		},
+		{
+			name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3,
+			age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1),
+		},
 	} {
 		c := New(4, 1)
 		c.Remember(1, []byte("tag"), asks(3, tc.limit), []algo.Decision{tc.then}, now, 5*second, MaxHoldMicros)
@@ -83,14 +107,16 @@ func TestSeveralLimits(t *testing.T) {
 	t.Parallel()
 	c := New(4, 1)
 	out := make([]algo.Decision, 2)
-	c.Remember(0, []byte("a"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)}, 0, 0, MaxHoldMicros)
+	c.Remember(0, []byte("a"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)},
+		0, 0, MaxHoldMicros)
 	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, gcra, window), 899, out); !rejects {
 		t.Error("the longest wait does not reject")
 	}
 	if out[0].RetryAfterMicros != 1 {
 		t.Errorf("retry after %d us, want 1", out[0].RetryAfterMicros)
 	}
-	c.Remember(0, []byte("b"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 500), admitted(2, second)}, 0, 0, MaxHoldMicros)
+	c.Remember(0, []byte("b"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 500), admitted(2, second)},
+		0, 0, MaxHoldMicros)
 	if rejects, _ := c.Find(0, []byte("b")).Decide(asks(2, gcra, window), 1, out); !rejects {
 		t.Error("a cost that the other limit allows is not known")
 	}
@@ -148,7 +174,10 @@ func TestSizesAndCosts(t *testing.T) {
 		{name: "another limit", asked: Asked{Sizes: larger, Costs: []int64{3, 1}}},
 		{name: "another burst", asked: Asked{Sizes: burstier, Costs: []int64{3, 1}}},
 		{name: "another limit then", then: larger, asked: Asked{Costs: []int64{3, 1}}},
-		{name: "the same, and not as configured", then: larger, asked: Asked{Sizes: larger, Costs: []int64{3, 1}}, known: true},
+		{
+			name: "the same, and not as configured", then: larger, asked: Asked{Sizes: larger, Costs: []int64{3, 1}},
+			known: true,
+		},
 		{name: "a higher cost of the first", asked: Asked{Costs: []int64{4, 1}}, known: true},
 		{name: "a lower cost of the first", asked: Asked{Costs: []int64{2, 1}}},
 		{name: "none of the first", asked: Asked{Costs: []int64{0, 1}}},
@@ -185,7 +214,10 @@ func TestWaitBySize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := New(4, 1)
-			asked := Asked{Limits: []algo.Limit{gcra}, Sizes: []algo.Size{{Units: tc.units, Burst: gcra.Burst}}, Costs: []int64{3}}
+			asked := Asked{
+				Limits: []algo.Limit{gcra}, Sizes: []algo.Size{{Units: tc.units, Burst: gcra.Burst}},
+				Costs: []int64{3},
+			}
 			c.Remember(0, []byte("a"), asked, []algo.Decision{rejected(0, second, 300_000)}, 0, 0, MaxHoldMicros)
 			asked.Costs = []int64{4}
 			out := make([]algo.Decision, 1)
@@ -210,7 +242,10 @@ func TestCalendarWindow(t *testing.T) {
 	never.EndsMicros = ends
 	beside := admitted(3, 2*second)
 	beside.EndsMicros = ends
-	for _, decisions := range [][]algo.Decision{{never, rejected(0, second, algo.Never)}, {beside, rejected(0, 60*second, 60*second)}} {
+	for _, decisions := range [][]algo.Decision{
+		{never, rejected(0, second, algo.Never)},
+		{beside, rejected(0, 60*second, 60*second)},
+	} {
 		c := New(4, 1)
 		asked, out := asks(3, month, window), make([]algo.Decision, 2)
 		c.Remember(1, []byte("a"), asked, decisions, 100*second, 5*second, MaxHoldMicros)

@@ -23,7 +23,10 @@ func mustPrefix(t *testing.T, text string) (Prefix, netip.Prefix) {
 func TestSet(t *testing.T) {
 	t.Parallel()
 	var networks []Prefix
-	for _, text := range []string{"10.0.0.0/8", "10.1.0.0/16", "192.0.2.7/32", "2001:db8::/32", "::1/128", "0.0.0.0/31", "255.255.255.255/32"} {
+	for _, text := range []string{
+		"10.0.0.0/8", "10.1.0.0/16", "192.0.2.7/32", "2001:db8::/32", "::1/128", "0.0.0.0/31",
+		"255.255.255.255/32",
+	} {
 		network, _ := mustPrefix(t, text)
 		networks = append(networks, network)
 	}

@@ -44,7 +44,9 @@ func FuzzAppendString(f *testing.F) {
 		if want := string([]rune(s)); back != want {
 			t.Errorf("%q came back as %q", want, back)
 		}
-		if i := strings.IndexFunc(got, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }); i >= 0 {
+		if i := strings.IndexFunc(got, func(r rune) bool {
+			return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+		}); i >= 0 {
 			t.Errorf("%q has a control at %d", got, i)
 		}
 	})

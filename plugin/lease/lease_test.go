@@ -192,7 +192,8 @@ func TestHotAndCold(t *testing.T) {
 // What is not spent comes back when the time is over.
 func TestGivenBack(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second}, 50, 200*millisecond)
+	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second},
+		50, 200*millisecond)
 	for range 60 {
 		m.workers[0].request()
 	}
@@ -209,7 +210,8 @@ func TestGivenBack(t *testing.T) {
 // or goes back to Redis.
 func TestUnspend(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second}, 50, 200*millisecond)
+	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second},
+		50, 200*millisecond)
 	w := m.workers[0]
 	for range 30 {
 		w.request()
@@ -236,7 +238,8 @@ func TestUnspend(t *testing.T) {
 // Everything that is held can be given back at once, and be taken anew.
 func TestReturnAll(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second}, 50, 200*millisecond)
+	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second},
+		50, 200*millisecond)
 	w := m.workers[0]
 	for range 40 {
 		w.request()
@@ -262,7 +265,8 @@ func TestReturnAll(t *testing.T) {
 // A book that is closed gives back what it is still being given.
 func TestClose(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second}, 50, 200*millisecond)
+	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second},
+		50, 200*millisecond)
 	w := m.workers[0]
 	l := w.book.Of(0, []byte("tag"), &m.limit, w.clock())
 	for range 40 {

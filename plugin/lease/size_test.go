@@ -13,10 +13,19 @@ var sharp = []struct {
 	limit algo.Limit
 }{
 	{"fixed window", algo.Limit{Algorithm: algo.FixedWindow, Units: 2000, WindowMicros: 2 * second}},
-	{"fixed window from the first request", algo.Limit{Algorithm: algo.FixedWindow, Units: 2000, WindowMicros: 2 * second, FromFirstRequest: true}},
+	{
+		"fixed window from the first request",
+		algo.Limit{Algorithm: algo.FixedWindow, Units: 2000, WindowMicros: 2 * second, FromFirstRequest: true},
+	},
 	{"gcra", algo.Limit{Algorithm: algo.GCRA, Units: 2000, WindowMicros: 2 * second}},
-	{"token bucket, small burst", algo.Limit{Algorithm: algo.TokenBucket, Units: 2000, WindowMicros: 2 * second, Burst: 200}},
-	{"leaky bucket, large burst", algo.Limit{Algorithm: algo.LeakyBucket, Units: 2000, WindowMicros: 2 * second, Burst: 6000}},
+	{
+		"token bucket, small burst",
+		algo.Limit{Algorithm: algo.TokenBucket, Units: 2000, WindowMicros: 2 * second, Burst: 200},
+	},
+	{
+		"leaky bucket, large burst",
+		algo.Limit{Algorithm: algo.LeakyBucket, Units: 2000, WindowMicros: 2 * second, Burst: 6000},
+	},
 }
 
 // least is what a limit admits of a demand that exceeds it, from its first request on.
@@ -94,7 +103,10 @@ func TestManyHolders(t *testing.T) {
 	t.Parallel()
 	for round := range uint64(60) {
 		random := rand.New(rand.NewPCG(5, round))
-		limit := algo.Limit{Algorithm: algo.TokenBucket, Units: 1000, WindowMicros: second, Burst: 2000 + random.Int64N(20_000)}
+		limit := algo.Limit{
+			Algorithm: algo.TokenBucket, Units: 1000, WindowMicros: second,
+			Burst: 2000 + random.Int64N(20_000),
+		}
 		m := newMesh(t, 100, limit, 0, 200*millisecond)
 		level, last := 0.0, m.now
 		one := func(w *worker) {
@@ -130,7 +142,8 @@ func TestManyHolders(t *testing.T) {
 func TestSharpenedIsCheap(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []algo.Algorithm{algo.FixedWindow, algo.GCRA, algo.TokenBucket, algo.LeakyBucket} {
-		m := newMesh(t, 4, algo.Limit{Algorithm: algorithm, Units: 1_000_000_000, WindowMicros: 3600 * second}, 0, 200*millisecond)
+		m := newMesh(t, 4, algo.Limit{Algorithm: algorithm, Units: 1_000_000_000, WindowMicros: 3600 * second},
+			0, 200*millisecond)
 		const requests = 40_000
 		for i := range requests {
 			if !m.workers[i%4].request() {
@@ -159,10 +172,19 @@ func TestOrders(t *testing.T) {
 		{name: "a sixteenth of what remains", limit: window, admitted: 500, remaining: 1600, want: Order{Units: 100}},
 		{name: "near the end", limit: window, admitted: 500, remaining: 499},
 		{name: "too slow", limit: window, admitted: 1, remaining: 9000},
-		{name: "a bucket that is loaded", limit: bucket, admitted: 10, remaining: 3_000_000, lead: 600 * second, want: Order{Units: 10}},
-		{name: "a bucket at rest is padded", limit: bucket, admitted: 10, remaining: 3_600_000, want: Order{Units: 10, Padding: 128*10 + 200 - 10}},
+		{
+			name: "a bucket that is loaded", limit: bucket, admitted: 10, remaining: 3_000_000, lead: 600 * second,
+			want: Order{Units: 10},
+		},
+		{
+			name: "a bucket at rest is padded", limit: bucket, admitted: 10, remaining: 3_600_000,
+			want: Order{Units: 10, Padding: 128*10 + 200 - 10},
+		},
 		{name: "not if that costs much", limit: bucket, admitted: 50, remaining: 180_000},
-		{name: "a shorter lease", limit: bucket, admitted: 50, remaining: 180_000, lead: 1070 * millisecond, want: Order{Units: 8}},
+		{
+			name: "a shorter lease", limit: bucket, admitted: 50, remaining: 180_000, lead: 1070 * millisecond,
+			want: Order{Units: 8},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -212,7 +234,11 @@ func TestLeaseEnds(t *testing.T) {
 		reset int64
 	}{
 		{"with its window", algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}, left},
-		{"as its bucket drains", algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second}, left + 128*5*millisecond + 1},
+		{
+			"as its bucket drains",
+			algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second},
+			left + 128*5*millisecond + 1,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -28,15 +28,24 @@ func policy(t testing.TB, limits ...algo.Limit) *algo.Plan {
 // limitsOf returns every algorithm and variant, each with this limit and window.
 func limitsOf(units, windowMicros int64) map[string]algo.Limit {
 	return map[string]algo.Limit{
-		"fixed_window":            {Algorithm: algo.FixedWindow, Units: units, WindowMicros: windowMicros},
-		"fixed_window first":      {Algorithm: algo.FixedWindow, Units: units, WindowMicros: windowMicros, FromFirstRequest: true},
-		"sliding_window_log":      {Algorithm: algo.SlidingWindowLog, Units: units, WindowMicros: windowMicros},
-		"sliding_window_counter":  {Algorithm: algo.SlidingWindowCounter, Units: units, WindowMicros: windowMicros},
-		"sliding_window_counter5": {Algorithm: algo.SlidingWindowCounter, Units: units, WindowMicros: windowMicros, SubWindows: 5},
-		"token_bucket":            {Algorithm: algo.TokenBucket, Units: units, WindowMicros: windowMicros},
-		"leaky_bucket":            {Algorithm: algo.LeakyBucket, Units: units, WindowMicros: windowMicros},
-		"leaky_bucket queue":      {Algorithm: algo.LeakyBucket, Units: units, WindowMicros: windowMicros, Queue: true, MaxDelayMicros: windowMicros},
-		"gcra":                    {Algorithm: algo.GCRA, Units: units, WindowMicros: windowMicros, Burst: units + 2},
+		"fixed_window": {Algorithm: algo.FixedWindow, Units: units, WindowMicros: windowMicros},
+		"fixed_window first": {
+			Algorithm: algo.FixedWindow, Units: units, WindowMicros: windowMicros,
+			FromFirstRequest: true,
+		},
+		"sliding_window_log":     {Algorithm: algo.SlidingWindowLog, Units: units, WindowMicros: windowMicros},
+		"sliding_window_counter": {Algorithm: algo.SlidingWindowCounter, Units: units, WindowMicros: windowMicros},
+		"sliding_window_counter5": {
+			Algorithm: algo.SlidingWindowCounter, Units: units, WindowMicros: windowMicros,
+			SubWindows: 5,
+		},
+		"token_bucket": {Algorithm: algo.TokenBucket, Units: units, WindowMicros: windowMicros},
+		"leaky_bucket": {Algorithm: algo.LeakyBucket, Units: units, WindowMicros: windowMicros},
+		"leaky_bucket queue": {
+			Algorithm: algo.LeakyBucket, Units: units, WindowMicros: windowMicros, Queue: true,
+			MaxDelayMicros: windowMicros,
+		},
+		"gcra": {Algorithm: algo.GCRA, Units: units, WindowMicros: windowMicros, Burst: units + 2},
 	}
 }
 
@@ -80,8 +89,10 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 		policies[name] = policy(t, l)
 	}
 	all := limitsOf(9, minute)
-	policies["three at once"] = policy(t, limitsOf(5, second)["gcra"], all["sliding_window_log"], all["fixed_window first"])
-	policies["four at once"] = policy(t, limitsOf(20, hour)["sliding_window_counter5"], all["token_bucket"], all["leaky_bucket"], all["fixed_window"])
+	policies["three at once"] = policy(t, limitsOf(5, second)["gcra"], all["sliding_window_log"],
+		all["fixed_window first"])
+	policies["four at once"] = policy(t, limitsOf(20, hour)["sliding_window_counter5"], all["token_bucket"],
+		all["leaky_bucket"], all["fixed_window"])
 	for name, p := range policies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,10 @@ type fakeHost struct {
 }
 
 func newFakeHost() *fakeHost {
-	return &fakeHost{ids: map[string]uint32{}, names: []string{""}, values: map[string]int64{}, histograms: map[string][]uint64{}}
+	return &fakeHost{
+		ids: map[string]uint32{}, names: []string{""}, values: map[string]int64{},
+		histograms: map[string][]uint64{},
+	}
 }
 
 func (h *fakeHost) Define(kind Kind, name string) uint32 {

@@ -118,7 +118,8 @@ func checkBounds(t *testing.T, s *Sketch, truth map[string]int64, n, size int64)
 func TestReport(t *testing.T) {
 	t.Parallel()
 	s := New(10, 1)
-	if got, want := string(s.AppendReport(nil, 60)), `{"event":"top_offenders","seconds":60,"rejections":0,"offenders":[]}`; got != want {
+	if got, want := string(s.AppendReport(nil, 60)),
+		`{"event":"top_offenders","seconds":60,"rejections":0,"offenders":[]}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, tag := range []string{"a%20b|x|y", "a%20b|x|y", `b|"\`, "c|", "d|\xff<é"} {

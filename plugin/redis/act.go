@@ -106,7 +106,8 @@ func (l *link) actOnTrial(k *command, e end, nowMicros int64) {
 func (l *link) withoutTime(k *command) {
 	if !l.pipe.byKey {
 		l.pipe.byKey = true
-		l.health.host.Info(l.health.name() + " does not let scripts call TIME: from now on they tell the time by a key's expiry, to the millisecond")
+		l.health.host.Info(l.health.name() + " does not let scripts call TIME: from now on they tell the time by a key's " +
+			"expiry, to the millisecond")
 	}
 	k.byKey = true
 }

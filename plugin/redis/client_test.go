@@ -74,7 +74,10 @@ func (w *client) flush() *client {
 
 // charged is the charge of a check that was allowed.
 func (w *client) charged(index int) Charge {
-	return Charge{Script: w.rig.script, Tag: []byte(w.tags[index]), Cost: 1, Nonce: w.nonces[index], AtMicros: w.checks[index].at}
+	return Charge{
+		Script: w.rig.script, Tag: []byte(w.tags[index]), Cost: 1, Nonce: w.nonces[index],
+		AtMicros: w.checks[index].at,
+	}
 }
 
 // left is how many checks have not had their last call.

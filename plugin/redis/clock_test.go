@@ -14,11 +14,13 @@ var commandRefused = map[string]bool{
 	// Redis 7.0.15 with rename-command TIME "".
 	"ERR Unknown Redis command called from script script: c1df3152e643748c5d31eb280b865f151d6476d8, on @user_script:2.": true,
 	// Redis 6.2.
-	"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:2: @user_script: 2: Unknown Redis command called from Lua script": true,
+	"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:2: @user_script: 2: " +
+		"Unknown Redis command called from Lua script": true,
 	// Valkey 9.
 	"ERR Unknown command called from script script: 53aa7d296ba9ded783301cc275161b6e344ad383, on @user_script:2.": true,
 	// Amazon ElastiCache Serverless.
-	"ERR This Redis command is not allowed from script script: 53aa7d296ba9ded783301cc275161b6e344ad383, on @user_script:13.": true,
+	"ERR This Redis command is not allowed from script script: 53aa7d296ba9ded783301cc275161b6e344ad383, on " +
+		"@user_script:13.": true,
 
 	"ERR The user executing the script can't run this command or subcommand script: x, on @user_script:2.": false,
 	"NOPERM this user has no permissions to run the 'time' command":                                        false,

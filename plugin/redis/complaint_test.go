@@ -13,8 +13,10 @@ var errorReplies = []struct {
 	drops      bool // the connection is replaced
 }{
 	{"LOADING Redis is loading the dataset in memory", "wait until it is done", false},
-	{"READONLY You can't write against a read only replica. script: fd025da278024fe7a673b46f5cabd34e715d760d, on @user_script:1.", "point the cluster's endpoint at the primary", true},
-	{"OOM command not allowed when used memory > 'maxmemory'. script: fd025da278024fe7a673b46f5cabd34e715d760d, on @user_script:1.", "raise maxmemory", false},
+	{"READONLY You can't write against a read only replica. script: fd025da278024fe7a673b46f5cabd34e715d760d, on " +
+		"@user_script:1.", "point the cluster's endpoint at the primary", true},
+	{"OOM command not allowed when used memory > 'maxmemory'. script: fd025da278024fe7a673b46f5cabd34e715d760d, on " +
+		"@user_script:1.", "raise maxmemory", false},
 	{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "see SCRIPT KILL", false},
 	{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "lost its primary", true},
 	{"CLUSTERDOWN Hash slot not served", "see CLUSTER INFO", false},
@@ -22,16 +24,24 @@ var errorReplies = []struct {
 	{"ASK 3999 127.0.0.1:6381", "use redis_proxy, see docs", false},
 	{"TRYAGAIN Multiple keys request during rehashing of slot", "wait until it is done", false},
 	{"NOAUTH Authentication required.", "set redis.password", true},
-	{"DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.", "protected-mode no", false},
+	{"DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the " +
+		"default user.", "protected-mode no", false},
 	{"WRONGPASS invalid username-password pair or user is disabled.", "check redis.username", true},
 	{"NOPERM this user has no permissions to run the 'evalsha' command", "ACL", false},
-	{"NOREPLICAS Not enough good replicas to write. script: fd025da278024fe7a673b46f5cabd34e715d760d, on @user_script:1.", "min-replicas-to-write", false},
-	{"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", "see its log", false},
+	{
+		"NOREPLICAS Not enough good replicas to write. script: fd025da278024fe7a673b46f5cabd34e715d760d, on @user_script:1.",
+		"min-replicas-to-write", false,
+	},
+	{
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+		"see its log", false,
+	},
 	{"ERR max number of clients reached", "raise maxclients", false},
 	{"ERR unknown command 'EVALSHA'", "does not offer this command", false},
 	{"ERR something nobody has heard of", "something nobody has heard of", false},
 	// Redis 6.2 wraps what a command in a script answers.
-	{"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", "point the cluster's endpoint at the primary", true},
+	{"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:1: @user_script: 1: " +
+		"-READONLY You can't write against a read only replica.", "point the cluster's endpoint at the primary", true},
 	// Envoy's redis_proxy (source/extensions/filters/network/redis_proxy/command_splitter_impl.h).
 	{"no upstream host", "no healthy Redis", false},
 	{"upstream failure", "look at its cluster's endpoints", false},
@@ -99,10 +109,22 @@ func TestErrorReplyToSeveralChecks(t *testing.T) {
 func TestComplaintKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ command, text, want string }{
-		{"AUTH", "ERR unknown command 'AUTH', with args beginning with: 'alice' 's3cr3t' ", "AUTH refused: ERR unknown command 'AUTH' (the server, or redis_proxy before it, does not offer this command)"},
-		{"", "ERR unknown command `EVALSHA`, with args beginning with: `0123`, `1`, `rl:{user|token}:gcra:1s`, ", "ERR unknown command `EVALSHA` (the server, or redis_proxy before it, does not offer this command)"},
-		{"AUTH", "WRONGPASS no user alice with s3cr3t", "AUTH refused: WRONGPASS ... (check redis.username and the password)"},
-		{"", "NOPERM User alice has no permissions", "NOPERM ... (give the ACL user the rights that docs/operations.md lists, on keys that begin with redis.key_prefix)"},
+		{
+			"AUTH", "ERR unknown command 'AUTH', with args beginning with: 'alice' 's3cr3t' ",
+			"AUTH refused: ERR unknown command 'AUTH' (the server, or redis_proxy before it, does not offer this command)",
+		},
+		{
+			"", "ERR unknown command `EVALSHA`, with args beginning with: `0123`, `1`, `rl:{user|token}:gcra:1s`, ",
+			"ERR unknown command `EVALSHA` (the server, or redis_proxy before it, does not offer this command)",
+		},
+		{
+			"AUTH", "WRONGPASS no user alice with s3cr3t",
+			"AUTH refused: WRONGPASS ... (check redis.username and the password)",
+		},
+		{
+			"", "NOPERM User alice has no permissions",
+			"NOPERM ... (give the ACL user the rights that docs/operations.md lists, on keys that begin with redis.key_prefix)",
+		},
 		{"AUTH", "s3cr3t is wrong", "AUTH refused: ERR ..."},
 		{"", strings.Repeat("x", 195) + "s3cr3t", "ERR ..."}, // cut where the log would end
 		{"", "ERR \x1b[31mred\x07\x00\xff\tü", "ERR ?[31mred?????\x3f"},

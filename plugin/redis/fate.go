@@ -107,17 +107,38 @@ var fates = [kinds]fate{
 		timedOut: ignore, lost: ignore, givenUp: ignore,
 	}},
 	loggingIn: {name: "AUTH", after: [outcomes]action{accepted: ignore, refused: giveUp, timedOut: ignore, lost: ignore}},
-	selecting: {name: "SELECT", after: [outcomes]action{accepted: ignore, refused: giveUp, timedOut: ignore, lost: ignore}},
+	selecting: {name: "SELECT", after: [outcomes]action{
+		accepted: ignore, refused: giveUp,
+		timedOut: ignore, lost: ignore,
+	}},
 	probing: {name: "probe", shape: simpleString, after: [outcomes]action{
 		accepted: closeBreaker, refused: reopenUnsure, nonsense: reopenEnd, timedOut: reopenLeave, lost: reopen,
 	}},
-	askingServer: {name: "INFO server", after: [outcomes]action{accepted: noteServer, refused: noteRefusal, timedOut: ignore, lost: ignore}},
-	askingRole:   {name: "INFO replication", after: [outcomes]action{accepted: noteRole, refused: noteRefusal, timedOut: ignore, lost: ignore}},
-	askingMemory: {name: "INFO memory", after: [outcomes]action{accepted: noteMemory, refused: noteRefusal, timedOut: ignore, lost: ignore}},
-	askingStats:  {name: "INFO stats", after: [outcomes]action{accepted: noteStats, refused: noteRefusal, timedOut: ignore, lost: ignore}},
-	askingKeys:   {name: "INFO keyspace", after: [outcomes]action{accepted: noteKeys, refused: noteRefusal, timedOut: ignore, lost: ignore}},
+	askingServer: {
+		name:  "INFO server",
+		after: [outcomes]action{accepted: noteServer, refused: noteRefusal, timedOut: ignore, lost: ignore},
+	},
+	askingRole: {
+		name:  "INFO replication",
+		after: [outcomes]action{accepted: noteRole, refused: noteRefusal, timedOut: ignore, lost: ignore},
+	},
+	askingMemory: {
+		name:  "INFO memory",
+		after: [outcomes]action{accepted: noteMemory, refused: noteRefusal, timedOut: ignore, lost: ignore},
+	},
+	askingStats: {
+		name:  "INFO stats",
+		after: [outcomes]action{accepted: noteStats, refused: noteRefusal, timedOut: ignore, lost: ignore},
+	},
+	askingKeys: {
+		name:  "INFO keyspace",
+		after: [outcomes]action{accepted: noteKeys, refused: noteRefusal, timedOut: ignore, lost: ignore},
+	},
 	trying: {name: "trial", shape: simpleString, after: [outcomes]action{
 		accepted: tryOK, refused: tryUnsure, nonsense: tryEnd, timedOut: tryLeave, lost: tryFail,
 	}},
-	abandoned: {name: "abandoned", after: [outcomes]action{accepted: ignore, refused: ignore, timedOut: ignore, lost: ignore}},
+	abandoned: {
+		name:  "abandoned",
+		after: [outcomes]action{accepted: ignore, refused: ignore, timedOut: ignore, lost: ignore},
+	},
 }

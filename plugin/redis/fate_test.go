@@ -42,8 +42,9 @@ var actionNames = [actions]string{
 	renewAgain: "renew again", free: "free slots", freeLater: "free slots later", countSent: "count as sent",
 	countLost: "count as lost", countEnded: "count ended", countRenewed: "count renewed", giveUp: "hang up, open",
 	reopen: "open", reopenEnd: "open, hang up", reopenUnsure: "open, hang up if wrong", reopenLeave: "open, abandon",
-	closeBreaker: "close", noteServer: "note server", noteRole: "note role", noteMemory: "note memory", noteStats: "note evicted",
-	noteKeys: "tell Vitals", noteRefusal: "no more INFO", tryOK: "tell it", tryFail: "fail",
+	closeBreaker: "close", noteServer: "note server", noteRole: "note role", noteMemory: "note memory",
+	noteStats: "note evicted",
+	noteKeys:  "tell Vitals", noteRefusal: "no more INFO", tryOK: "tell it", tryFail: "fail",
 	tryUnsure: "fail, hang up if wrong", tryEnd: "fail, hang up", tryLeave: "fail, abandon",
 }
 

@@ -10,7 +10,8 @@ func (m *model) check() {
 	m.newStream()
 	c := m.conn
 	if c.link.stream.open != m.open || c.link.stream.deferring || len(c.link.pipe.out) > 0 {
-		m.t.Errorf("open %v, the stream is %v; deferring %v, %d bytes to send", c.link.stream.open, m.open, c.link.stream.deferring, len(c.link.pipe.out))
+		m.t.Errorf("open %v, the stream is %v; deferring %v, %d bytes to send", c.link.stream.open, m.open,
+			c.link.stream.deferring, len(c.link.pipe.out))
 	}
 	m.checkPipe()
 	sent, lost := c.Counts().SettlementsSent, c.Counts().SettlementsLost
@@ -81,7 +82,8 @@ func (m *model) checkStates() {
 		before = m.rig.states[m.states-1]
 	}
 	for _, state := range m.rig.states[m.states:] {
-		if allowed := map[BreakerState]string{Closed: "2", HalfOpen: "02", Open: "1"}[before]; !strings.Contains(allowed, strconv.Itoa(int(state))) {
+		if allowed := map[BreakerState]string{Closed: "2", HalfOpen: "02", Open: "1"}[before]; !strings.Contains(allowed,
+			strconv.Itoa(int(state))) {
 			m.t.Errorf("the breaker went from %d to %d", before, state)
 		}
 		before = state

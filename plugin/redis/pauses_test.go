@@ -7,7 +7,13 @@ import (
 // Pauses stay within their bounds wherever these are, and differ by worker.
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	for _, bounds := range [][2]int64{{1 * ms, 1 * ms}, {1, 1}, {1 * ms, 1*ms + 1}, {100 * ms, 150 * ms}, {1 * ms, 86_400_000 * ms}} {
+	for _, bounds := range [][2]int64{
+		{1 * ms, 1 * ms},
+		{1, 1},
+		{1 * ms, 1*ms + 1},
+		{100 * ms, 150 * ms},
+		{1 * ms, 86_400_000 * ms},
+	} {
 		for seed := range uint64(50) {
 			p := pauses{shortestMicros: bounds[0], longestMicros: bounds[1], random: &random{state: seed}}
 			for range 40 {

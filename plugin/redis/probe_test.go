@@ -96,8 +96,14 @@ func TestProbeCommand(t *testing.T) {
 		tags [2]string // of the check that was decided last, and that failed last
 		want []string  // keys; "*" stands for anything
 	}{
-		{name: "several slots", tags: [2]string{"good", "user|{7}"}, want: []string{"rl:{good}:probe", "rl:{user|{7}}:probe", "rl:{sluice*}:probe", "rl:{good}:probe"}},
-		{name: "nothing was ever decided", tags: [2]string{"", "bad"}, want: []string{"rl:{bad}:probe", "rl:{bad}:probe", "rl:{sluice*}:probe"}},
+		{
+			name: "several slots", tags: [2]string{"good", "user|{7}"},
+			want: []string{"rl:{good}:probe", "rl:{user|{7}}:probe", "rl:{sluice*}:probe", "rl:{good}:probe"},
+		},
+		{
+			name: "nothing was ever decided", tags: [2]string{"", "bad"},
+			want: []string{"rl:{bad}:probe", "rl:{bad}:probe", "rl:{sluice*}:probe"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -59,7 +59,8 @@ func TestAsksAgainForAnotherTime(t *testing.T) {
 	r.wantInFlight(0)
 	for range minRing { // the memory of entries is not the Waiter's
 		r.conn.Begin(r.now)
-		r.conn.Add(r.request("c"), 0, Check{Script: r.script, Tag: []byte("c"), Cost: 1, Sizes: []algo.Size{{Units: 5, Burst: 5}}})
+		r.conn.Add(r.request("c"), 0,
+			Check{Script: r.script, Tag: []byte("c"), Cost: 1, Sizes: []algo.Size{{Units: 5, Burst: 5}}})
 	}
 	if w.sizes[0].Burst != 1 {
 		t.Errorf("the Waiter's sizes became %v", w.sizes)
@@ -81,7 +82,9 @@ func TestAsksAgainOnce(t *testing.T) {
 			r.answer(otherTime(1))
 			r.answer(otherTime(2))
 		}, want: "error_reply"},
-		{name: "no other sizes", unsized: true, do: func(r *rig) { r.answer(otherTime(1)) }, want: "malformed_reply", closed: true},
+		{name: "no other sizes", unsized: true, do: func(r *rig) {
+			r.answer(otherTime(1))
+		}, want: "malformed_reply", closed: true},
 		{name: "no time", do: func(r *rig) { r.answer("*1\r\n:-1\r\n") }, want: "malformed_reply", closed: true},
 		{name: "NOSCRIPT before", do: func(r *rig) {
 			r.answer(noScript)

@@ -47,7 +47,8 @@ func TestRotation(t *testing.T) {
 	old := r.request("before").flush() // the one in use is asked until the new one has answered
 	r.answerBeside("+OK\r\n")
 	if !r.open || !r.besideOpen || len(r.besideCommands) != 1 {
-		t.Fatalf("open %v, beside %v with %v; want both, and the old one owing a reply", r.open, r.besideOpen, r.besideCommands)
+		t.Fatalf("open %v, beside %v with %v; want both, and the old one owing a reply", r.open,
+			r.besideOpen, r.besideCommands)
 	}
 	next := r.request("after").flush()
 	r.allow(3)

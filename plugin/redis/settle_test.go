@@ -8,7 +8,8 @@ import (
 // settle asks for settlements of so many charges.
 func (r *rig) settle(n int) {
 	for i := range n {
-		r.conn.Settle(Charge{Script: r.script, Tag: []byte(fmt.Sprint("t", i)), Cost: 1, AtMicros: int64(100 + i)}, nil, r.now)
+		r.conn.Settle(Charge{Script: r.script, Tag: []byte(fmt.Sprint("t", i)), Cost: 1, AtMicros: int64(100 + i)},
+			nil, r.now)
 	}
 }
 

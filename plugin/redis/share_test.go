@@ -111,7 +111,12 @@ func (r *rig) answerByShard() {
 // within a few probes.
 func TestProbesFindTheShardsThatAnswer(t *testing.T) {
 	t.Parallel()
-	for _, tags := range [][]string{{"shard0", "shard1"}, {"shard1", "shard0"}, {"shard0", "shard0"}, {"shard1", "shard1"}} {
+	for _, tags := range [][]string{
+		{"shard0", "shard1"},
+		{"shard1", "shard0"},
+		{"shard0", "shard0"},
+		{"shard1", "shard1"},
+	} {
 		r := newRig(t, testOptions())
 		r.request(tags[0]).flush()
 		r.allow(1)

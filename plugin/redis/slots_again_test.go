@@ -35,7 +35,9 @@ func TestRenewalBehindRelease(t *testing.T) {
 	}{
 		{"none", func(*rig) {}, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1 7 2"}},
 		{"one", func(r *rig) { r.release(7) }, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1"}},
-		{"by a refund", func(r *rig) { r.conn.Refund(r.held(7), r.now) }, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1"}},
+		{"by a refund", func(r *rig) {
+			r.conn.Refund(r.held(7), r.now)
+		}, []string{"RENEW 1 rl:{r|a}:concurrency 30000000 3 1"}},
 		{"all", func(r *rig) {
 			r.release(7)
 			r.conn.Release(r.script, []byte("r|a"), Slots{3, 1}, r.now)

@@ -78,7 +78,8 @@ func TestSlotCommands(t *testing.T) {
 	q := r.request("r|a")
 	q.flush()
 	nonce := r.conn.requests.nonce
-	r.wantCommands(fmt.Sprintf("check 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 1 %d 5 30000000", nonce))
+	r.wantCommands(fmt.Sprintf("check 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 1 %d 5 30000000",
+		nonce))
 	r.answer(slotsAllowed)
 	r.release(6)
 	r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 6 2") // at once
@@ -105,7 +106,8 @@ func TestSlotCommands(t *testing.T) {
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")
 	r.answer(slotsAllowed)
-	if renewed, gone := r.conn.Counts().SlotsRenewed, r.conn.Counts().SlotsEnded; renewed != 2 || gone != 1 || !r.conn.Idle() {
+	if renewed, gone := r.conn.Counts().SlotsRenewed, r.conn.Counts().SlotsEnded; renewed != 2 ||
+		gone != 1 || !r.conn.Idle() {
 		t.Errorf("%d renewed, %d gone; idle: %v", renewed, gone, r.conn.Idle())
 	}
 }

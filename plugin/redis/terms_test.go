@@ -12,7 +12,10 @@ func termedScript(t testing.TB) *Script {
 	t.Helper()
 	plan, err := algo.NewPlanWithTerms(
 		[]algo.Limit{{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}},
-		algo.Terms{Overrides: true, Penalty: &algo.Penalty{After: 5, WithinMicros: 60_000 * ms, ForMicros: []int64{300_000 * ms, 3_600_000 * ms}}},
+		algo.Terms{Overrides: true, Penalty: &algo.Penalty{
+			After: 5, WithinMicros: 60_000 * ms,
+			ForMicros: []int64{300_000 * ms, 3_600_000 * ms},
+		}},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -40,16 +43,20 @@ func TestCommandsOfTerms(t *testing.T) {
 			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
-			name:    "with a factor, and strikes",
-			command: command{check: check{costs: []int64{7}, factor: 2000, strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}}}},
-			script:  plan.Script(),
-			keys:    []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
-			args:    slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "2000"}),
+			name: "with a factor, and strikes",
+			command: command{check: check{
+				costs: []int64{7}, factor: 2000,
+				strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}},
+			}},
+			script: plan.Script(),
+			keys:   []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
+			args:   slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "2000"}),
 		},
 		{
-			name: "without TIME", command: command{manner: manner{byKey: true}, check: check{costs: []int64{7}}}, script: plan.ScriptWithoutTime(),
-			keys: []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
-			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
+			name: "without TIME", command: command{manner: manner{byKey: true}, check: check{costs: []int64{7}}},
+			script: plan.ScriptWithoutTime(),
+			keys:   []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
+			args:   slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
 			name: "a refund", command: command{kind: refunding, change: change{7, 77}}, script: plan.RefundScript(),

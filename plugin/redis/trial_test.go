@@ -40,9 +40,12 @@ func TestTrial(t *testing.T) {
 			want:    `redis "redis" answers: Redis 7.0.15, primary`,
 		},
 		{
-			name:    "Valkey, which says which Redis it is like",
-			replies: []string{bulk("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\n"), bulk(primary), "+OK\r\n"},
-			want:    `redis "redis" answers: Valkey 8.1.0, primary`,
+			name: "Valkey, which says which Redis it is like",
+			replies: []string{
+				bulk("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\n"),
+				bulk(primary), "+OK\r\n",
+			},
+			want: `redis "redis" answers: Valkey 8.1.0, primary`,
 		},
 		{
 			name:    "Dragonfly",
@@ -67,7 +70,8 @@ func TestTrial(t *testing.T) {
 		{
 			name:    "a replica",
 			replies: []string{bulk(infoServer), bulk(replica), "-READONLY You can't write against a read only replica.\r\n"},
-			want:    `redis "redis" cannot be used: error_reply: READONLY You can't write against a read only replica. (this is a replica: point the cluster's endpoint at the primary)`,
+			want: `redis "redis" cannot be used: error_reply: READONLY You can't write against a read only replica. (this ` +
+				`is a replica: point the cluster's endpoint at the primary)`,
 		},
 		{
 			name:    "scripts are refused",
@@ -75,9 +79,13 @@ func TestTrial(t *testing.T) {
 			want:    `redis "redis" cannot be used: error_reply: NOPERM`,
 		},
 		{
-			name:    "a password is needed",
-			replies: []string{"-NOAUTH Authentication required.\r\n", "-NOAUTH Authentication required.\r\n", "-NOAUTH Authentication required.\r\n"},
-			want:    `redis "redis" cannot be used: error_reply: NOAUTH Authentication required. (set redis.password or redis.password_env)`,
+			name: "a password is needed",
+			replies: []string{
+				"-NOAUTH Authentication required.\r\n", "-NOAUTH Authentication required.\r\n",
+				"-NOAUTH Authentication required.\r\n",
+			},
+			want: `redis "redis" cannot be used: error_reply: NOAUTH Authentication required. (set redis.password or ` +
+				`redis.password_env)`,
 		},
 		{
 			name:    "no such cluster",
@@ -102,7 +110,8 @@ func TestTrial(t *testing.T) {
 		{
 			name:  "silence",
 			after: func(r *rig) { r.pass(50 * ms) },
-			want:  `redis "redis" cannot be used: timeout: no reply within redis.timeout (check whether Redis is stopped, overloaded, or slow to reach); or the cluster lacks the bridge filter`,
+			want: `redis "redis" cannot be used: timeout: no reply within redis.timeout (check whether Redis is stopped, ` +
+				`overloaded, or slow to reach); or the cluster lacks the bridge filter`,
 		},
 		{
 			name:    "another reply to the script",
@@ -216,7 +225,8 @@ func TestFirstFailureIsLogged(t *testing.T) {
 		}
 		r.now += 20_000 * ms
 	}
-	want := `redis "redis" did not decide a request: error_reply: LOADING Redis is loading the dataset in memory (Redis is loading its data set: wait until it is done)`
+	want := `redis "redis" did not decide a request: error_reply: LOADING Redis is loading the dataset in memory (Redis ` +
+		`is loading its data set: wait until it is done)`
 	if !strings.HasPrefix(r.warnings[0], want) {
 		t.Errorf("logged %q, want %q", r.warnings[0], want)
 	}

@@ -46,7 +46,10 @@ func TestVitals(t *testing.T) {
 		{"nothing", 0, [3]string{"", "", ""}, Vitals{Unknown, Unknown, Unknown, Unknown}},
 		{
 			"no numbers", 0,
-			[3]string{"used_memory:-1\r\nmaxmemory:1e9\r\n", "evicted_keys:99999999999999999999\r\n", "db0:keys=x,expires=1\r\n"},
+			[3]string{
+				"used_memory:-1\r\nmaxmemory:1e9\r\n", "evicted_keys:99999999999999999999\r\n",
+				"db0:keys=x,expires=1\r\n",
+			},
 			Vitals{Unknown, Unknown, Unknown, Unknown},
 		},
 	} {
@@ -132,7 +135,10 @@ func TestVitalsAfterTrial(t *testing.T) {
 	r := newRig(t, tryOptions())
 	r.asks = true
 	r.pass(minTickMicros)
-	for _, reply := range []string{bulk(infoServer), bulk(primary), "+OK\r\n", bulk(infoMemory), bulk(infoStats), bulk(infoKeyspace)} {
+	for _, reply := range []string{
+		bulk(infoServer), bulk(primary), "+OK\r\n", bulk(infoMemory), bulk(infoStats),
+		bulk(infoKeyspace),
+	} {
 		r.answer(reply)
 	}
 	testenv.Same(t, "the vitals", fmt.Sprint(r.vitals), "[{1000 4000 7 12}]")

@@ -71,7 +71,10 @@ func TestClientAddr(t *testing.T) {
 
 // FuzzClientAddr holds the parser and the writer against net/netip.
 func FuzzClientAddr(f *testing.F) {
-	for _, s := range []string{"203.0.113.7", "01.2.3.4", "2001:db8::1", "::ffff:1.2.3.4", "1::8", "::", "fe80::1", "1:2:3:4:5:6:7::", "x"} {
+	for _, s := range []string{
+		"203.0.113.7", "01.2.3.4", "2001:db8::1", "::ffff:1.2.3.4", "1::8", "::", "fe80::1",
+		"1:2:3:4:5:6:7::", "x",
+	} {
 		f.Add(s, uint8(24), uint8(64))
 	}
 	f.Fuzz(func(t *testing.T, host string, v4, v6 uint8) {

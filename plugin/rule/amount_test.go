@@ -97,12 +97,21 @@ func TestSizesThatComeWithTheRequest(t *testing.T) {
 		{name: "a header that is no number", units: header, req: get("/", "x-limit", "many"), want: []algo.Size{{Units: 10}}},
 		{name: "a header that is absent", units: header, req: get("/"), want: []algo.Size{{Units: 10}}},
 		{name: "a header of 0", units: header, req: get("/", "x-limit", "0"), want: []algo.Size{{}}},
-		{name: "a header too long to be looked at", units: header, req: get("/", "x-limit", overlong), want: []algo.Size{{Units: 10}}},
+		{
+			name: "a header too long to be looked at", units: header, req: get("/", "x-limit", overlong),
+			want: []algo.Size{{Units: 10}},
+		},
 		{name: "a claim", units: claim, req: valued(map[string]string{text: double(70)}), want: []algo.Size{{Units: 70}}},
 		{name: "a claim that is absent", units: claim, req: get("/"), want: []algo.Size{{Units: 10}}},
-		{name: "a constant burst", units: header, constant: algo.Size{Burst: 20}, req: seven, want: []algo.Size{{Units: 7, Burst: 20}}},
+		{
+			name: "a constant burst", units: header, constant: algo.Size{Burst: 20}, req: seven,
+			want: []algo.Size{{Units: 7, Burst: 20}},
+		},
 		{name: "a burst", burst: header, constant: algo.Size{Units: 5}, req: seven, want: []algo.Size{{Units: 5, Burst: 7}}},
-		{name: "a burst of 0", burst: header, constant: algo.Size{Units: 5}, req: get("/", "x-limit", "0"), want: []algo.Size{{}}},
+		{
+			name: "a burst of 0", burst: header, constant: algo.Size{Units: 5}, req: get("/", "x-limit", "0"),
+			want: []algo.Size{{}},
+		},
 		{name: "both", units: claim, burst: header, req: seven, want: []algo.Size{{Units: 10, Burst: 7}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

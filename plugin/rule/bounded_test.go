@@ -185,9 +185,15 @@ func TestLongValuesElsewhere(t *testing.T) {
 		component config.Component
 		want      string
 	}{
-		{name: "address", component: config.Component{Source: config.FromClientIP, V4Prefix: 32, V6Prefix: 128}, want: "192.0.2.7"},
+		{
+			name: "address", component: config.Component{Source: config.FromClientIP, V4Prefix: 32, V6Prefix: 128},
+			want: "192.0.2.7",
+		},
 		{name: "header", component: config.Component{Source: config.FromHeader, Name: "x-id"}, want: "me"},
-		{name: "hashed header", component: config.Component{Source: config.FromHeader, Name: "x-id", Hash: true}, want: sha("me")[:40]},
+		{
+			name: "hashed header", component: config.Component{Source: config.FromHeader, Name: "x-id", Hash: true},
+			want: sha("me")[:40],
+		},
 		{name: "cookie", component: config.Component{Source: config.FromCookie, Name: "sid"}, want: "mine"},
 		{name: "host", component: config.Component{Source: config.FromHost}, want: "api.example.com"},
 		{name: "method", component: config.Component{Source: config.FromMethod}, want: "GET"},

@@ -75,7 +75,8 @@ func (s *Set) partSlot(r *Rule, c *config.Component) (int, error) {
 }
 
 func sameComponent(a, b *config.Component) bool {
-	return a.Source == b.Source && a.Name == b.Name && a.Value == b.Value && a.Expr == b.Expr && slices.Equal(a.Path, b.Path) &&
+	return a.Source == b.Source && a.Name == b.Name && a.Value == b.Value && a.Expr == b.Expr &&
+		slices.Equal(a.Path, b.Path) &&
 		a.V4Prefix == b.V4Prefix && a.V6Prefix == b.V6Prefix && a.Segments == b.Segments &&
 		a.Hash == b.Hash && a.HasDefault == b.HasDefault && a.Default == b.Default
 }

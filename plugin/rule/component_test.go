@@ -28,12 +28,27 @@ func TestComponents(t *testing.T) {
 	}{
 		{"header", config.Component{Source: config.FromHeader, Name: "x-api-key"}, "r|k1"},
 		{"empty header", config.Component{Source: config.FromHeader, Name: "x-empty"}, "r|%"},
-		{"empty header with default", config.Component{Source: config.FromHeader, Name: "x-empty", HasDefault: true, Default: "d"}, "r|%"},
+		{
+			"empty header with default",
+			config.Component{Source: config.FromHeader, Name: "x-empty", HasDefault: true, Default: "d"},
+			"r|%",
+		},
 		{"missing header", config.Component{Source: config.FromHeader, Name: "x-none"}, ""},
-		{"missing header with default", config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true, Default: "d"}, "r|d"},
-		{"missing header with empty default", config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true}, "r|%"},
+		{
+			"missing header with default",
+			config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true, Default: "d"},
+			"r|d",
+		},
+		{
+			"missing header with empty default",
+			config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true},
+			"r|%",
+		},
 		{"hashed", config.Component{Source: config.FromHeader, Name: "x-api-key", Hash: true}, "r|" + sha("k1")[:40]},
-		{"hashed default", config.Component{Source: config.FromHeader, Name: "x-none", Hash: true, HasDefault: true, Default: "d"}, "r|" + sha("d")[:40]},
+		{"hashed default", config.Component{
+			Source: config.FromHeader, Name: "x-none", Hash: true, HasDefault: true,
+			Default: "d",
+		}, "r|" + sha("d")[:40]},
 		{"cookie", config.Component{Source: config.FromCookie, Name: "sid"}, "r|s1"},
 		{"cookie of the second header", config.Component{Source: config.FromCookie, Name: "other"}, "r|1"},
 		{"bearer", config.Component{Source: config.FromBearer}, "r|b1"},
@@ -48,13 +63,31 @@ func TestComponents(t *testing.T) {
 		{"path segments", config.Component{Source: config.FromPath, Segments: 2}, "r|/api/v2"},
 		{"method", config.Component{Source: config.FromMethod}, "r|GET"},
 		{"host", config.Component{Source: config.FromHost}, "r|api.example.com"},
-		{"metadata", config.Component{Source: config.FromMetadata, Path: []string{"envoy.filters.http.jwt_authn", "payload", "sub"}}, "r|alice"},
-		{"missing metadata", config.Component{Source: config.FromMetadata, Path: []string{"envoy.filters.http.jwt_authn", "payload"}}, ""},
-		{"property", config.Component{Source: config.FromProperty, Path: []string{"connection", "uri_san_peer_certificate"}}, "r|spiffe://td/ns/x"},
+		{"metadata", config.Component{
+			Source: config.FromMetadata,
+			Path:   []string{"envoy.filters.http.jwt_authn", "payload", "sub"},
+		}, "r|alice"},
+		{"missing metadata", config.Component{
+			Source: config.FromMetadata,
+			Path:   []string{"envoy.filters.http.jwt_authn", "payload"},
+		}, ""},
+		{
+			"property",
+			config.Component{Source: config.FromProperty, Path: []string{"connection", "uri_san_peer_certificate"}},
+			"r|spiffe://td/ns/x",
+		},
 		{"number", config.Component{Source: config.FromProperty, Path: []string{"source", "port"}}, "r|443"},
 		{"double", config.Component{Source: config.FromMetadata, Path: []string{"jwt", "uid"}}, "r|42"},
-		{"hashed double", config.Component{Source: config.FromMetadata, Path: []string{"jwt", "uid"}, Hash: true}, "r|" + sha("42")[:40]},
-		{"text that could be a double", config.Component{Source: config.FromMetadata, Path: []string{"jwt", "order"}}, "r|ORDER09C"},
+		{
+			"hashed double",
+			config.Component{Source: config.FromMetadata, Path: []string{"jwt", "uid"}, Hash: true},
+			"r|" + sha("42")[:40],
+		},
+		{
+			"text that could be a double",
+			config.Component{Source: config.FromMetadata, Path: []string{"jwt", "order"}},
+			"r|ORDER09C",
+		},
 		{"boolean", config.Component{Source: config.FromProperty, Path: []string{"connection", "mtls"}}, "r|true"},
 		{"empty property", config.Component{Source: config.FromProperty, Path: []string{"request", "empty"}}, "r|%"},
 		{"constant", config.Component{Source: config.FromConstant, Value: "x"}, "r|x"},
@@ -106,14 +139,17 @@ func TestSpellingsOfOneIdentity(t *testing.T) {
 		}},
 		{"repeated cookie", sid, []*request{
 			get("/", "cookie", "sid=k"), get("/", "cookie", "sid=k; sid=l"), get("/", "cookie", "a=b; sid=k", "cookie", "sid=l"),
-			get("/", "cookie", "SID=l; sid=k"), get("/", "cookie", "sid=%6B"), get("/", "cookie", `sid="k"`), get("/", "cookie", "sid =k "),
+			get("/", "cookie", "SID=l; sid=k"), get("/", "cookie", "sid=%6B"), get("/", "cookie", `sid="k"`),
+			get("/", "cookie", "sid =k "),
 			get("/", "cookie", `sid="\153"`), get("/", "cookie", `sid="\k"`),
 		}},
 		{"repeated parameter", user, []*request{
-			get("/?user=k"), get("/?user=k&user=l"), get("/?User=l&user=k"), get("/?%75ser=k&user=l"), get("/?user=%6b#user=l"), get("/a?&user=k"),
+			get("/?user=k"), get("/?user=k&user=l"), get("/?User=l&user=k"), get("/?%75ser=k&user=l"), get("/?user=%6b#user=l"),
+			get("/a?&user=k"),
 		}},
 		{"bearer", config.Component{Source: config.FromBearer}, []*request{
-			get("/", "authorization", "Bearer k"), get("/", "authorization", "bEARER k"), get("/", "authorization", "Bearer   k "),
+			get("/", "authorization", "Bearer k"), get("/", "authorization", "bEARER k"),
+			get("/", "authorization", "Bearer   k "),
 			get("/", "authorization", "Bearer k l"), get("/", "authorization", "Bearer k", "authorization", "Bearer l"),
 		}},
 		{"path", segments, []*request{
@@ -124,7 +160,8 @@ func TestSpellingsOfOneIdentity(t *testing.T) {
 		}},
 		{"address", address, []*request{from("192.0.2.1:1"), from("192.0.2.1:2"), from("[::ffff:192.0.2.1]:3")}},
 		{"forwarded for", address, []*request{
-			from("192.0.2.1:1"), from("192.0.2.1:1", "x-forwarded-for", "198.51.100.1"), from("192.0.2.1:1", "forwarded", "for=198.51.100.1"),
+			from("192.0.2.1:1"), from("192.0.2.1:1", "x-forwarded-for", "198.51.100.1"),
+			from("192.0.2.1:1", "forwarded", "for=198.51.100.1"),
 		}},
 	} {
 		set := compile(t, counted("r", tt.c))

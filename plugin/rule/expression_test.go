@@ -146,7 +146,8 @@ func TestExpressionsAreShared(t *testing.T) {
 	if applied, _ := set.Apply(req, &m); len(applied) != 2 {
 		t.Fatalf("%d rules apply, want 2", len(applied))
 	}
-	if want := map[string]int{"(e\n) == true": 1, "string(e\n)": 1, "double(e\n)": 1}; !reflect.DeepEqual(req.reads, want) {
+	if want := map[string]int{"(e\n) == true": 1, "string(e\n)": 1, "double(e\n)": 1}; !reflect.DeepEqual(req.reads,
+		want) {
 		t.Errorf("evaluated %v, want %v", req.reads, want)
 	}
 }
@@ -204,7 +205,10 @@ func TestAttributeTexts(t *testing.T) {
 		{name: "beyond ASCII", got: quoted("é"), want: `'é'`},
 		{name: "property", got: propertyText([]string{"connection", "tls_version"}), want: `connection.tls_version`},
 		{name: "property with a key", got: propertyText([]string{"filter_state", "a.b"}), want: `filter_state['a.b']`},
-		{name: "property with a reserved word", got: propertyText([]string{"filter_state", "in"}), want: `filter_state['in']`},
+		{
+			name: "property with a reserved word", got: propertyText([]string{"filter_state", "in"}),
+			want: `filter_state['in']`,
+		},
 		{name: "property with a digit first", got: propertyText([]string{"filter_state", "1a"}), want: `filter_state['1a']`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -84,7 +84,11 @@ func TestMatch(t *testing.T) {
 		{"both", config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/api")}, true},
 		{"first only", config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/v2")}, false},
 		{"second only", config.Match{Methods: []string{"PUT"}, Path: op(config.Prefix, "/api")}, false},
-		{"match but not", config.Match{Methods: []string{"GET"}, Not: []config.Match{{Path: op(config.Prefix, "/api")}}}, false},
+		{
+			"match but not",
+			config.Match{Methods: []string{"GET"}, Not: []config.Match{{Path: op(config.Prefix, "/api")}}},
+			false,
+		},
 	} {
 		r := counted("r")
 		r.Match = tt.match

@@ -36,9 +36,15 @@ func TestWorth(t *testing.T) {
 	exprText := eitherText("response.code == 401")
 	header := config.Settle{Cost: &config.SettleCost{Amount: config.Amount{Header: "x-cost", Max: 100}, Per: 1}}
 	per := config.Settle{Cost: &config.SettleCost{Amount: config.Amount{Header: "x-cost", Max: 100}, Per: 1024}}
-	property := config.Settle{Cost: &config.SettleCost{Amount: config.Amount{Property: []string{"response", "total_size"}, Max: 100}, Per: 1024}}
+	property := config.Settle{Cost: &config.SettleCost{Amount: config.Amount{
+		Property: []string{"response", "total_size"},
+		Max:      100,
+	}, Per: 1024}}
 	propertyText := "double(response.total_size\n)"
-	tokens := config.Settle{Cost: &config.SettleCost{Amount: config.Amount{Metadata: []string{"a", "b"}, Max: 100}, Per: 1}}
+	tokens := config.Settle{Cost: &config.SettleCost{
+		Amount: config.Amount{Metadata: []string{"a", "b"}, Max: 100},
+		Per:    1,
+	}}
 	tokensText := "double(" + metadataText([]string{"a", "b"}) + "\n)"
 	both := config.Settle{Status: statuses.Status, Cost: header.Cost}
 	release := func(s config.Settle) config.Settle { s.Release = true; return s }

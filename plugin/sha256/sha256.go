@@ -87,7 +87,8 @@ func (h *Hash) compress() {
 		s0 := bits.RotateLeft32(v15, -7) ^ bits.RotateLeft32(v15, -18) ^ v15>>3
 		w[i] = s1 + w[i-7] + s0 + w[i-16]
 	}
-	a, b, c, d, e, f, g, k := h.state[0], h.state[1], h.state[2], h.state[3], h.state[4], h.state[5], h.state[6], h.state[7]
+	a, b, c, d, e, f, g, k := h.state[0], h.state[1], h.state[2], h.state[3], h.state[4], h.state[5],
+		h.state[6], h.state[7]
 	for i := range w {
 		s1 := bits.RotateLeft32(e, -6) ^ bits.RotateLeft32(e, -11) ^ bits.RotateLeft32(e, -25)
 		t1 := k + s1 + (e&f ^ ^e&g) + rounds[i] + w[i]

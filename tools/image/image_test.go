@@ -127,7 +127,8 @@ func TestPush(t *testing.T) {
 func TestSBOM(t *testing.T) {
 	t.Parallel()
 	bom := new(cyclonedx.BOM)
-	if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, made(t, options{}), "sbom")), cyclonedx.BOMFileFormatJSON).Decode(bom); err != nil {
+	if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, made(t, options{}), "sbom")),
+		cyclonedx.BOMFileFormatJSON).Decode(bom); err != nil {
 		t.Fatal(err)
 	}
 	versions := map[string]string{}

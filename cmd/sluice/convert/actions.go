@@ -104,7 +104,8 @@ func (c *converter) header(e entry, name string) (entry, bool) {
 // plain accepts a static value without Envoy's placeholders.
 func (c *converter) plain(n node, e entry) (entry, bool) {
 	if strings.Contains(e.value, "%") {
-		c.report(Missing, n, "a value with placeholders, %q: no rule asks for its descriptor, so that nobody is held to that limit", e.value)
+		c.report(Missing, n, "a value with placeholders, %q: no rule asks for its descriptor, so that nobody is held to "+
+			"that limit", e.value)
 		return e, false
 	}
 	return e, true
@@ -145,7 +146,8 @@ func (c *converter) extension(n node) (entry, bool) {
 		n.get("name")
 		return entry{key: config.get("descriptor_key").text(), source: object{{"expr", text.text()}}}, true
 	}
-	c.report(Missing, n, "the extension %q: no rule asks for its descriptor, so that nobody is held to that limit", n.get("name").text())
+	c.report(Missing, n, "the extension %q: no rule asks for its descriptor, so that nobody is held to that limit",
+		n.get("name").text())
 	return entry{}, false
 }
 

@@ -94,7 +94,8 @@ func compare(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s\n(\"go test ./cmd/sluice/convert -update\" writes what is converted now, to be read before it is committed)", name, got, want)
+		t.Errorf("%s: got\n%s\nwant\n%s\n(\"go test ./cmd/sluice/convert -update\" writes what is converted now, to be "+
+			"read before it is committed)", name, got, want)
 	}
 }
 
@@ -180,28 +181,55 @@ var routed = []struct {
 	key           string // the header x-api-key
 	want          string // the rules that apply, and the exempt one
 }{
-	{name: "an unlimited route before limited ones", example: "routes", host: "a.example.com", path: "/healthz", service: "s", want: "exempt unlimited-healthz"},
-	{name: "a limited route", example: "routes", host: "a.example.com:80", path: "/api/x", service: "s", want: "service-2"},
-	{name: "the same limit on another route", example: "routes", host: "A.example.com", path: "/x", service: "s", want: "service-2"},
+	{
+		name: "an unlimited route before limited ones", example: "routes", host: "a.example.com", path: "/healthz",
+		service: "s", want: "exempt unlimited-healthz",
+	},
+	{
+		name: "a limited route", example: "routes", host: "a.example.com:80", path: "/api/x", service: "s",
+		want: "service-2",
+	},
+	{
+		name: "the same limit on another route", example: "routes", host: "A.example.com", path: "/x", service: "s",
+		want: "service-2",
+	},
 	{name: "a wildcard", example: "routes", host: "a.example.com", path: "/x", service: "web1", want: "service"},
 	{name: "a value in shadow", example: "routes", host: "a.example.com", path: "/x", service: "legacy", want: "legacy"},
 	{name: "an unlimited value", example: "routes", host: "a.example.com", path: "/x", service: "batch", want: ""},
 	{name: "another host", example: "routes", host: "b.example.com", path: "/x", service: "s", want: ""},
 	{name: "a path with a separator", example: "overlapping", host: "one.example.com", path: "/admin/x", want: "admin"},
-	{name: "an inverted header", example: "overlapping", host: "one.example.com", path: "/admin", role: "OPS", want: "all"},
+	{
+		name: "an inverted header", example: "overlapping", host: "one.example.com", path: "/admin",
+		role: "OPS", want: "all",
+	},
 	{name: "a regular expression", example: "overlapping", host: "x.one.example.com", path: "/api/v1/x", want: "api"},
 	{name: "the virtual host's own limits", example: "overlapping", host: "one.example.com", path: "/x", want: "all"},
-	{name: "a host without limits", example: "overlapping", host: "free.example.com", path: "/x", want: "exempt unlimited"},
+	{
+		name: "a host without limits", example: "overlapping", host: "free.example.com", path: "/x",
+		want: "exempt unlimited",
+	},
 	{name: "two limits of one route", example: "overlapping", host: "one.example.com", path: "/v3/x", want: "api all"},
 	{name: "a VIP's key", example: "vip", host: "a", path: "/v1/x", key: "vip-7", want: "global api_key"},
 	{name: "an unlimited key", example: "vip", host: "a", path: "/v1/x", key: "internal-batch", want: "global"},
 	{name: "another key", example: "vip", host: "a", path: "/x", key: "k", want: "api_key-2"},
-	{name: "an unlimited key where only keys are limited", example: "vip", host: "a", path: "/x", key: "internal-batch", want: ""},
-	{name: "a key where a route has a limit of its own", example: "vip", host: "a", path: "/v1/infer", key: "k", want: "infer"},
+	{
+		name: "an unlimited key where only keys are limited", example: "vip", host: "a", path: "/x",
+		key: "internal-batch", want: "",
+	},
+	{
+		name: "a key where a route has a limit of its own", example: "vip", host: "a", path: "/v1/infer",
+		key: "k", want: "infer",
+	},
 	{name: "the virtual host's limit alone", example: "vip", host: "a", path: "/healthz", key: "k", want: "global"},
-	{name: "a bucket of all routes without their own", example: "local_envoy", host: "api.example.com", path: "/x", want: "all"},
+	{
+		name: "a bucket of all routes without their own", example: "local_envoy", host: "api.example.com",
+		path: "/x", want: "all",
+	},
 	{name: "a route whose bucket is off", example: "local_envoy", host: "api.example.com", path: "/off", want: ""},
-	{name: "a bucket in front of a workload", example: "local_istio", host: "h", path: "/", want: "http_local_rate_limiter"},
+	{
+		name: "a bucket in front of a workload", example: "local_istio", host: "h", path: "/",
+		want: "http_local_rate_limiter",
+	},
 	{name: "all other hosts", example: "overlapping", host: "two.example.com", path: "/admin", want: "all"},
 }
 

@@ -32,11 +32,13 @@ func Gateway(file File) (Result, error) {
 		if shared {
 			c.report(Differs, n, "local limits are now shared by all Envoys, where each Envoy counted on its own")
 		} else {
-			c.report(Note, n, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all Envoys share one limit")
+			c.report(Note, n, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all "+
+				"Envoys share one limit")
 		}
 	}
 	if policies > 1 {
-		c.report(Differs, node{}, "%d policies became one configuration, for all routes: put each where its targetRefs point (EnvoyExtensionPolicy)", policies)
+		c.report(Differs, node{}, "%d policies became one configuration, for all routes: put each where its targetRefs "+
+			"point (EnvoyExtensionPolicy)", policies)
 	}
 	if shared {
 		c.report(Differs, node{}, "%s", requestsRejected)
@@ -56,14 +58,17 @@ func (c *converter) policy(n node) (shared bool) {
 	if !shared {
 		algorithm, rules = "token_bucket", limits.get("local", "rules")
 		c.locals = append(c.locals, limits.get("local"))
-		c.report(Differs, limits.get("local"), "a request is held to every rule that matches, there to the default limit or the rule that is the most specific")
+		c.report(Differs, limits.get("local"),
+			"a request is held to every rule that matches, there to the default limit or the rule that is the most specific")
 	}
 	if n := n.get("spec", "mergeType"); n.ok() {
-		c.report(Missing, n, "mergeType: the limits of the Gateway's policy are not merged in: requests of this route are held to the limits of this file alone")
+		c.report(Missing, n, "mergeType: the limits of the Gateway's policy are not merged in: requests of this route are "+
+			"held to the limits of this file alone")
 	}
 	limits.get("type")
 	for i, rule := range rules.each() {
-		g := gatewayRule{converter: c, name: name, index: i, algorithm: algorithm, node: rule, own: shared && !rule.get("shared").flag(false)}
+		g := gatewayRule{converter: c, name: name, index: i, algorithm: algorithm, node: rule, own: shared &&
+			!rule.get("shared").flag(false)}
 		selectors := rule.get("clientSelectors").each()
 		if len(selectors) == 0 {
 			selectors = []node{{at: rule.at, file: rule.file}}
@@ -125,7 +130,8 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 		when.path = pathMatch(path)
 	}
 	if queries := n.get("queryParams"); queries.ok() {
-		g.report(Missing, queries, "a condition on query parameters: whoever has them is not limited by this rule (match.expr can say it, with request.query)")
+		g.report(Missing, queries, "a condition on query parameters: whoever has them is not limited by this rule "+
+			"(match.expr can say it, with request.query)")
 		return nil, when, nil, false
 	}
 	tier, byAddress, ok := g.source(n.get("sourceCIDR"))
@@ -208,14 +214,19 @@ func (g *gatewayRule) limit() (object, bool) {
 		g.report(Missing, g.node, "%v", err)
 		return nil, false
 	}
-	return object{{"algorithm", g.algorithm}, {"limit", g.node.get("limit", "requests").number(0)}, {"window", window}}, true
+	return object{
+		{"algorithm", g.algorithm},
+		{"limit", g.node.get("limit", "requests").number(0)},
+		{"window", window},
+	}, true
 }
 
 // requestCost is what a request takes; nil for 1.
 func (g *gatewayRule) requestCost() any {
 	cost := g.node.get("cost")
 	if cost.get("response").ok() {
-		g.report(Missing, cost.get("response"), "a cost that comes with the response: requests cost what they cost on arrival (\"settle\" charges the true cost)")
+		g.report(Missing, cost.get("response"),
+			"a cost that comes with the response: requests cost what they cost on arrival (\"settle\" charges the true cost)")
 	}
 	request := cost.get("request")
 	request.get("from")

@@ -48,7 +48,8 @@ func (c *converter) higressPlugin(spec node) (fields object) {
 			hosts = append(hosts, strings.ToLower(domain.text()))
 		}
 		if len(hosts) == 0 || m.get("ingress").ok() || m.get("service").ok() {
-			c.report(Missing, m, "limits for an ingress or a service, which no match knows: they are left out, and its requests are held to defaultConfig's "+
+			c.report(Missing, m, "limits for an ingress or a service, which no match knows: they are left out, and its "+
+				"requests are held to defaultConfig's "+
 				"(add a rule with the paths of that ingress)")
 			continue
 		}
@@ -91,7 +92,12 @@ type higress struct {
 // higressLimit is the first of query_per_second, ... of an object; nil if there is
 // none.
 func (c *converter) higressLimit(n node) object {
-	for _, unit := range []struct{ name, window string }{{"second", "1s"}, {"minute", "1m"}, {"hour", "1h"}, {"day", "1d"}} {
+	for _, unit := range []struct{ name, window string }{
+		{"second", "1s"},
+		{"minute", "1m"},
+		{"hour", "1h"},
+		{"day", "1d"},
+	} {
 		if count := n.get("query_per_" + unit.name); count.ok() {
 			return object{
 				{"algorithm", "fixed_window"}, {"anchor", "first_request"}, {"limit", count.number(0)}, {"window", unit.window},
@@ -128,7 +134,8 @@ func (c *converter) source(item node) (s higressSource, ok bool) {
 	}
 	if n := item.get("limit_by_per_ip"); n.ok() {
 		if strings.HasPrefix(n.text(), "from-header") {
-			c.report(Differs, n, "the address is the one that Envoy finds (xff_num_trusted_hops), not the first entry of a header")
+			c.report(Differs, n, "the address is the one that Envoy finds (xff_num_trusted_hops), not the first entry of a "+
+				"header")
 		}
 		return higressSource{object{{"client_ip", true}}, "", "address"}, true
 	}
@@ -158,7 +165,8 @@ func (h *higress) item(items []node, i int) int {
 		h.keys(items[i], s, keys)
 	}
 	if next < len(items) {
-		h.report(Note, items[i], "older versions of Higress do not hold a request that this item limits to the items after it; later ones do, and so does this")
+		h.report(Note, items[i], "older versions of Higress do not hold a request that this item limits to the items after "+
+			"it; later ones do, and so does this")
 	}
 	return next
 }
@@ -184,10 +192,15 @@ func (h *higress) keys(item node, s higressSource, keys []node) {
 			values = values.with(text, []any{limit})
 			exact = append(exact, object{{"headers", object{{s.header, text}}}})
 		case s.header == "":
-			h.report(Missing, key, "a regular expression on something other than a header: whom it matches is limited by \"*\" alone, if that is there")
+			h.report(Missing, key, "a regular expression on something other than a header: whom it matches is limited by "+
+				"\"*\" alone, if that is there")
 		default:
-			one := conditions{headers: []headerCondition{{s.header, object{{"regex", pattern}}}}, nots: slices.Concat(exact, nots)}
-			rule := assemble(h.converter.name(h.name, s.name, pattern), h.when.both(one).match(), []any{s.component}, nil, field{"limits", []any{limit}}, false)
+			one := conditions{
+				headers: []headerCondition{{s.header, object{{"regex", pattern}}}},
+				nots:    slices.Concat(exact, nots),
+			}
+			rule := assemble(h.converter.name(h.name, s.name, pattern), h.when.both(one).match(), []any{s.component}, nil,
+				field{"limits", []any{limit}}, false)
 			h.add(key, rule, item)
 			nots = append(nots, object{{"headers", object{{s.header, object{{"regex", pattern}}}}}})
 		}

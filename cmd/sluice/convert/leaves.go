@@ -55,7 +55,10 @@ func (c *converter) variants(entries []entry) (all [][]entry) {
 			if len(before)+1 == len(entries) && len(before) == 0 {
 				continue // nothing would be sent
 			}
-			absent := entry{key: "", at: e.at, only: conditions{headers: []headerCondition{{e.header, object{{"present", false}}}}}}
+			absent := entry{
+				key: "", at: e.at,
+				only: conditions{headers: []headerCondition{{e.header, object{{"present", false}}}}},
+			}
 			next = append(next, append(slices.Clone(before), absent))
 		}
 		all = next

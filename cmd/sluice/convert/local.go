@@ -29,7 +29,8 @@ func Local(file File) (Result, error) {
 	if l.found == 0 {
 		return Result{Differences: c.differences()}, errors.New("no local_ratelimit with a token_bucket")
 	}
-	c.report(Note, node{}, "each Envoy counts on its own, as there; with \"redis\" in the configuration every limit is shared by all Envoys, and worth multiplying by their number")
+	c.report(Note, node{}, "each Envoy counts on its own, as there; with \"redis\" in the configuration every limit is "+
+		"shared by all Envoys, and worth multiplying by their number")
 	c.report(Note, node{}, "the worker threads of one Envoy share a limit, as there; a bucket begins full")
 	if !l.headers {
 		l.fields = l.fields.with("headers", []any{})
@@ -178,7 +179,8 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 	l.descriptorLimits(s, append(limits, n.get("rate_limits").each()...), when)
 	if bucket := l.bucket(n.get("token_bucket")); bucket != nil {
 		if len(s.Descriptors) > 0 && !n.get("always_consume_default_token_bucket").flag(true) {
-			l.report(Differs, n, "always_consume_default_token_bucket: false: here a request that a descriptor limits is held to the default bucket, too")
+			l.report(Differs, n, "always_consume_default_token_bucket: false: here a request that a descriptor limits is held "+
+				"to the default bucket, too")
 		}
 		rule := assemble(l.converter.name(name), when.match(), key, nil, field{"limits", []any{bucket}}, l.shadow)
 		l.add(n, rule, at)
@@ -208,7 +210,8 @@ func (l *local) descriptorLimits(s *service, limits []node, when conditions) {
 		l.found += len(l.rules) - before
 	}
 	if len(seen) == 0 {
-		l.report(Missing, s.at.get("descriptors"), "no rate_limits in the file send these descriptors: nobody is held to their limits")
+		l.report(Missing, s.at.get("descriptors"),
+			"no rate_limits in the file send these descriptors: nobody is held to their limits")
 	}
 }
 
@@ -244,7 +247,8 @@ func (l *local) bucket(n node) object {
 	fill := n.get("tokens_per_fill").number(1)
 	interval, err := time.ParseDuration(n.get("fill_interval").text())
 	if err != nil || interval < time.Millisecond {
-		l.report(Missing, n, "fill_interval %q: want a time of at least 1ms: nobody is held to this bucket", n.get("fill_interval").text())
+		l.report(Missing, n, "fill_interval %q: want a time of at least 1ms: nobody is held to this bucket",
+			n.get("fill_interval").text())
 		return nil
 	}
 	bucket := object{{"algorithm", "token_bucket"}, {"limit", fill}, {"window", duration(n.get("fill_interval").text())}}
@@ -274,7 +278,8 @@ func (l *local) mode(n node) (string, bool) {
 	case !enforced.ok() || held == 0:
 		return "shadow", true
 	case held < 100:
-		l.report(Missing, enforced, "Envoy rejects %v %% of the requests that are over the limit: here every one of them is rejected", held)
+		l.report(Missing, enforced, "Envoy rejects %v %% of the requests that are over the limit: here every one of them "+
+			"is rejected", held)
 	}
 	return "enforce", true
 }
@@ -286,11 +291,13 @@ func (l *local) answers(n node) {
 	}
 	l.headers = l.headers || strings.Contains(n.get("enable_x_ratelimit_headers").text(), "DRAFT")
 	for name, effect := range map[string]string{
-		"response_headers_to_add":                  "rejected requests are answered without these headers",
-		"request_headers_to_add_when_not_enforced": "the upstream is not told of requests that are over a limit in shadow mode",
-		"local_cluster_rate_limit":                 "every Envoy has the whole limit, not its share of it (with \"redis\" all share it exactly)",
-		"stage":                                    "rate_limits of all stages are looked at",
-		"rate_limited_as_resource_exhausted":       "calls of gRPC are always rejected with RESOURCE_EXHAUSTED",
+		"response_headers_to_add": "rejected requests are answered without these headers",
+		"request_headers_to_add_when_not_enforced": "the upstream is not told of requests that are over a limit in shadow " +
+			"mode",
+		"local_cluster_rate_limit": "every Envoy has the whole limit, not its share of it (with \"redis\" all " +
+			"share it exactly)",
+		"stage":                              "rate_limits of all stages are looked at",
+		"rate_limited_as_resource_exhausted": "calls of gRPC are always rejected with RESOURCE_EXHAUSTED",
 	} {
 		if field := n.get(name); field.ok() && field.text() != "0" {
 			l.report(Missing, field, "%s: %s", name, effect)

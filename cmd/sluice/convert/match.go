@@ -23,7 +23,8 @@ type headerCondition struct {
 
 // and adds the conditions of b. It reports whether both fit into one match.
 func (a conditions) and(b conditions) (conditions, bool) {
-	if a.path != nil && b.path != nil || a.host != nil && b.host != nil || a.methods != nil && b.methods != nil || a.expr != "" && b.expr != "" {
+	if a.path != nil && b.path != nil || a.host != nil && b.host != nil || a.methods != nil && b.methods != nil ||
+		a.expr != "" && b.expr != "" {
 		return a, false
 	}
 	if b.path != nil {
@@ -173,7 +174,8 @@ func (c *converter) headerMatch(n node) (conditions, bool) {
 	name := strings.ToLower(n.get("name").text())
 	matcher := headerMatcher(n)
 	if matcher == nil {
-		c.report(Missing, n, "a condition on the header %q that does not compare its text (range, custom): no rule has the limit behind it", name)
+		c.report(Missing, n, "a condition on the header %q that does not compare its text (range, custom): no rule has the "+
+			"limit behind it", name)
 		return conditions{}, false
 	}
 	if n.get("treat_missing_header_as_empty").flag(false) {
@@ -209,7 +211,10 @@ func headerMatcher(n node) any {
 	if present := n.get("present_match"); present.ok() {
 		return object{{"present", present.flag(true)}}
 	}
-	for old, op := range map[string]string{"prefix_match": "prefix", "suffix_match": "suffix", "contains_match": "contains"} {
+	for old, op := range map[string]string{
+		"prefix_match": "prefix", "suffix_match": "suffix",
+		"contains_match": "contains",
+	} {
 		if value := n.get(old); value.ok() {
 			return object{{op, value.text()}}
 		}

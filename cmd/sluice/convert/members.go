@@ -40,7 +40,8 @@ func (c *converter) uses(e *envoy, services []*service, main *service) (all []*u
 		switch {
 		case r == nil:
 		case slices.Contains(u.routes, r):
-			c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, here once")
+			c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, "+
+				"here once")
 		default:
 			u.routes = append(u.routes, r)
 		}
@@ -68,7 +69,8 @@ func (c *converter) asks(r *route, services []*service, main *service) *service 
 			return s
 		}
 	}
-	c.report(Missing, r.perRoute, "the route asks for the domain %q, whose file was not given: its requests are not limited here", r.domain)
+	c.report(Missing, r.perRoute,
+		"the route asks for the domain %q, whose file was not given: its requests are not limited here", r.domain)
 	return nil
 }
 
@@ -98,13 +100,15 @@ func compactCost(limit node) string {
 // settings reports what a rate limit has beside its actions.
 func (c *converter) settings(limit node) {
 	if limit.get("limit").ok() {
-		c.report(Missing, limit, "limit: the service's own limit holds for everybody, also for those to whom this one gives more or less")
+		c.report(Missing, limit, "limit: the service's own limit holds for everybody, also for those to whom this one "+
+			"gives more or less")
 	}
 	if limit.get("apply_on_stream_done").flag(false) {
 		c.report(Differs, limit, "apply_on_stream_done: the request is charged when it comes, not when it has ended")
 	}
 	if limit.get("disable_key").ok() {
-		c.report(Missing, limit, "disable_key: the rule is on, also where that key of the runtime turns it off (\"mode\": \"off\" does)")
+		c.report(Missing, limit, "disable_key: the rule is on, also where that key of the runtime turns it off (\"mode\": "+
+			"\"off\" does)")
 	}
 	if limit.get("stage").number(0) != 0 {
 		c.report(Differs, limit, "stage: all rules are decided together, also those that a filter of another stage asks for")

@@ -15,7 +15,8 @@ type File struct {
 }
 
 // requestsRejected is what every conversion from a service of envoyproxy/ratelimit differs in.
-const requestsRejected = "a rejected request consumes nothing of any limit, under parallel requests too; the service counts it in all of them, " +
+const requestsRejected = "a rejected request consumes nothing of any limit, under parallel requests too; the service " +
+	"counts it in all of them, " +
 	"unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set there, and then looks first and counts in a second step"
 
 // RateLimit converts a file of envoyproxy/ratelimit and the rate_limits of
@@ -65,7 +66,8 @@ func (c *converter) domain(services []*service, e *envoy) *service {
 			return s
 		}
 	}
-	c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by it, here all are", domain.text(), services[0].Domain)
+	c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by "+
+		"it, here all are", domain.text(), services[0].Domain)
 	return services[0]
 }
 
@@ -95,7 +97,8 @@ func (c *converter) leftovers(e *envoy, uses []*use, services []*service) {
 func (c *converter) sampling(filter node) {
 	if n := filter.get("filter_enabled"); n.ok() {
 		if share := percent(n.get("default_value")); share < 100 {
-			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and limited", share)
+			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and limited",
+				share)
 		}
 		n.get("runtime_key")
 	}
@@ -105,7 +108,8 @@ func (c *converter) sampling(filter node) {
 	case share == 0:
 		c.shadow = true
 	default:
-		c.report(Missing, n, "Envoy rejects %v %% of the requests that are over a limit: here every one of them is rejected (\"mode\": \"shadow\" rejects none)", share)
+		c.report(Missing, n, "Envoy rejects %v %% of the requests that are over a limit: here every one of them is "+
+			"rejected (\"mode\": \"shadow\" rejects none)", share)
 	}
 	n.get("runtime_key")
 }
@@ -142,7 +146,9 @@ func (c *converter) useRules(u *use, e *envoy, s *service) {
 // share reports descriptors that two rate limits send.
 func (c *converter) share(u *use, descriptor string) {
 	if before := c.descriptors[descriptor]; before != nil && before != u {
-		c.report(Differs, u.limit, "the service has one counter for this and for the same descriptors of %s; here each has its own, so that twice as many may pass", (&Difference{File: before.limit.file.name, Line: before.limit.line(), At: before.limit.at}).Place())
+		c.report(Differs, u.limit, "the service has one counter for this and for the same descriptors of %s; here each has "+
+			"its own, so that twice as many may pass",
+			(&Difference{File: before.limit.file.name, Line: before.limit.line(), At: before.limit.at}).Place())
 	}
 	c.descriptors[descriptor] = u
 }
@@ -171,10 +177,12 @@ func (c *converter) filterFields(filter node, domain string) object {
 		fields = c.status(fields, status)
 	}
 	if !filter.ok() {
-		c.report(Note, node{}, "no filter for rate limits in Envoy's file: its timeout, failure mode and headers are Sluice's defaults")
+		c.report(Note, node{}, "no filter for rate limits in Envoy's file: its timeout, failure mode and headers are "+
+			"Sluice's defaults")
 		return fields
 	}
-	if !strings.Contains(strings.ToUpper(filter.get("enable_x_ratelimit_headers").text()), "DRAFT") && !strings.Contains(filter.get("enable_x_ratelimit_headers").text(), "1") {
+	if !strings.Contains(strings.ToUpper(filter.get("enable_x_ratelimit_headers").text()), "DRAFT") &&
+		!strings.Contains(filter.get("enable_x_ratelimit_headers").text(), "1") {
 		fields = fields.with("headers", []any{})
 	}
 	if !filter.get("disable_x_envoy_ratelimited_header").flag(false) {

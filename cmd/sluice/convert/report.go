@@ -60,7 +60,8 @@ func (c *converter) unread(n node, harmless ...string) {
 		}
 		covered := func(r report) bool { return r.kind == Missing && r.at.ok() && field.under(r.at) }
 		if !slices.ContainsFunc(c.reports, covered) {
-			c.report(Missing, field, "%q is not known and has no effect: whoever it would limit, or let through, is limited by the rest alone", field.name())
+			c.report(Missing, field, "%q is not known and has no effect: whoever it would limit, or let through, is limited "+
+				"by the rest alone", field.name())
 		}
 	}
 }

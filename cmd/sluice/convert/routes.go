@@ -182,10 +182,12 @@ func (c *converter) routeMatch(n node, limited bool) (conditions, bool) {
 		when.path = whole(n.get("safe_regex", "regex").text())
 	}
 	for _, name := range []string{
-		"query_parameters", "runtime_fraction", "connect_matcher", "path_match_policy", "grpc", "tls_context", "dynamic_metadata", "filter_state", "cookies",
+		"query_parameters", "runtime_fraction", "connect_matcher", "path_match_policy", "grpc", "tls_context",
+		"dynamic_metadata", "filter_state", "cookies",
 	} {
 		if n.get(name).ok() {
-			quiet.report(Differs, n, "%s of the route's match is ignored: the rule applies to all requests that the rest of it matches", name)
+			quiet.report(Differs, n, "%s of the route's match is ignored: the rule applies to all requests that the rest of "+
+				"it matches", name)
 			known = false
 		}
 	}

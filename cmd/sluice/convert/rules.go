@@ -31,7 +31,8 @@ func (c *converter) leafSettings(l *leaf) {
 		c.report(Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")
 	}
 	if len(l.RateLimit.Replaces) > 0 {
-		c.report(Missing, l.node, "replaces: whoever this limits is held to the limits that it names, too (a \"not\" in their rules' match would keep them away)")
+		c.report(Missing, l.node, "replaces: whoever this limits is held to the limits that it names, too (a \"not\" in "+
+			"their rules' match would keep them away)")
 	}
 	if l.DetailedMetric || l.ValueToMetric {
 		c.report(Note, l.node, "labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
@@ -91,7 +92,8 @@ func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when
 			when, ok = when.and(only)
 		}
 		if !ok {
-			c.report(Missing, first.node, "a limit for some values of %q, which match cannot compare: they are held to the other limits alone", e.key)
+			c.report(Missing, first.node, "a limit for some values of %q, which match cannot compare: they are held to the "+
+				"other limits alone", e.key)
 			return
 		}
 		switch {
@@ -107,7 +109,8 @@ func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when
 	if !ok {
 		return
 	}
-	rule := assemble(c.name(names...), when.match(), key, c.cost(u.limit), limits, c.shadow || first.ShadowMode || first.QuotaMode)
+	rule := assemble(c.name(names...), when.match(), key, c.cost(u.limit), limits, c.shadow || first.ShadowMode ||
+		first.QuotaMode)
 	c.add(first.node, rule, u.sources(group)...)
 }
 
@@ -184,7 +187,8 @@ func (c *converter) groupLimits(group, found []leaf, entries []entry, tier int) 
 		if !pick.isExact {
 			fallback, others = "others", pick.not
 			if len(pick.notBegin) > 0 || pick.isPrefix && pick.prefix != "" {
-				c.report(Missing, l.node, "a limit for some values of %q, of which only whole ones name a tier: they are held to the other limits alone", entries[tier].key)
+				c.report(Missing, l.node, "a limit for some values of %q, of which only whole ones name a tier: they are held to "+
+					"the other limits alone", entries[tier].key)
 				return field{}, false
 			}
 			continue

@@ -57,7 +57,8 @@ func parseServices(name string, text []byte) (all []*service, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, errors.New(`not a file of envoyproxy/ratelimit (want "domain" and "descriptors", or a ConfigMap with them)`)
+		return nil, errors.New(`not a file of envoyproxy/ratelimit (want "domain" and "descriptors", or a ConfigMap with ` +
+			`them)`)
 	}
 	return all, nil
 }

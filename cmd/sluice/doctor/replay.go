@@ -73,14 +73,16 @@ func (s *Redis) replay(ctx context.Context, r *Report) {
 			err := p.play(ctx)
 			p.remove(ctx)
 			if err != nil {
-				r.Add("vectors", Fail, "use Redis 6.2 or later, or Valkey; this server decides otherwise than the algorithm, or refuses its script",
+				r.Add("vectors", Fail, "use Redis 6.2 or later, or Valkey; this server decides otherwise than the algorithm, or "+
+					"refuses its script",
 					"%q%s: %s", all[i].Name, at(n.address), s.Say(err))
 				return
 			}
 			steps += len(all[i].Steps)
 		}
 	}
-	r.Add("vectors", Pass, "", "%d worked examples of every algorithm, %d steps, passed on this server, by the scripts that Envoy sends", len(all), steps)
+	r.Add("vectors", Pass, "", "%d worked examples of every algorithm, %d steps, passed on this server, by the scripts "+
+		"that Envoy sends", len(all), steps)
 }
 
 func at(address string) string {
@@ -231,7 +233,8 @@ func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
 	plan.DecideAs(int64(n), p.states, now, p.costs(s), make([]algo.Decision, len(p.keys)))
 	for i, w := range s.Want {
 		d := got[i]
-		if d.Remaining != w.Remaining || d.ResetAfterMicros != w.Reset || d.RetryAfterMicros != w.Retry || d.DelayMicros != w.Delay {
+		if d.Remaining != w.Remaining || d.ResetAfterMicros != w.Reset || d.RetryAfterMicros != w.Retry ||
+			d.DelayMicros != w.Delay {
 			return fmt.Errorf("limit %d has %d remaining, resets in %d us, may be retried in %d us (want %d, %d, %d)",
 				i, d.Remaining, d.ResetAfterMicros, d.RetryAfterMicros, w.Remaining, w.Reset, w.Retry)
 		}
@@ -254,7 +257,10 @@ func arguments(plan *algo.Plan, nonce int64, costs []int64) (args []any) {
 }
 
 // decide runs a script that decides.
-func decide(ctx context.Context, client redis.Scripter, plan *algo.Plan, source string, keys []string, args []any, out []algo.Decision) error {
+func decide(
+	ctx context.Context, client redis.Scripter, plan *algo.Plan, source string, keys []string, args []any,
+	out []algo.Decision,
+) error {
 	values, err := redis.NewScript(source).Run(ctx, client, keys, args...).Int64Slice() // EVALSHA, as Envoy
 	if err != nil {
 		return err

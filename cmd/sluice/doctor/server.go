@@ -54,10 +54,12 @@ func (s *Redis) server(ctx context.Context, r *Report) bool {
 	inCluster, _ := s.info(ctx, "cluster")
 	switch replicas := replication["connected_slaves"]; {
 	case inCluster["cluster_enabled"] == "1" && !asCluster:
-		r.Add("redis", Fail, "add --redis-cluster; Envoy needs redis_proxy in between", "%s %s, a node of a Redis Cluster", product, version)
+		r.Add("redis", Fail, "add --redis-cluster; Envoy needs redis_proxy in between", "%s %s, a node of a Redis Cluster",
+			product, version)
 		return false
 	case replication["role"] == "slave":
-		r.Add("redis", Fail, "point --redis, and Envoy's cluster, at the primary", "%s %s, a replica: it refuses writes", product, version)
+		r.Add("redis", Fail, "point --redis, and Envoy's cluster, at the primary", "%s %s, a replica: it refuses writes",
+			product, version)
 		return false
 	case replicas == "" || replicas == "0":
 		r.Add("redis", Pass, "", "%s %s, a primary without replicas: what is lost with it begins anew", product, version)
@@ -76,7 +78,8 @@ func (s *Redis) clock(ctx context.Context, r *Report) {
 		return
 	}
 	if away := now.Sub(before.Add(time.Since(before) / 2)).Abs(); away > 5*time.Second {
-		r.Add("time", Warn, "run NTP on both: windows go by Redis' clock", "Redis' clock is %s from this machine's", away.Round(time.Second))
+		r.Add("time", Warn, "run NTP on both: windows go by Redis' clock", "Redis' clock is %s from this machine's",
+			away.Round(time.Second))
 		return
 	}
 	r.Add("time", Pass, "", "Redis' clock agrees with this machine's")
@@ -120,7 +123,8 @@ func (s *Redis) tryLimits(ctx context.Context, limits *rule.LimitSet, tag string
 		keys = append(keys, s.key(tag, suffix))
 	}
 	defer s.Client.Del(ctx, keys...)
-	return decide(ctx, s.Client, bare, bare.Script().Source, keys, arguments(bare, 1, bare.Each(1)), make([]algo.Decision, len(keys)))
+	return decide(ctx, s.Client, bare, bare.Script().Source, keys, arguments(bare, 1, bare.Each(1)),
+		make([]algo.Decision, len(keys)))
 }
 
 // withWindows are a rule's limits, calendar windows around now.
@@ -156,7 +160,8 @@ func (s *Redis) tryTerms(ctx context.Context, r *config.Rule, tag string) error 
 // remedy is what to do about an error of Redis.
 func (s *Redis) remedy(err error) string {
 	switch text := err.Error(); {
-	case strings.HasPrefix(text, "NOPERM"), strings.Contains(text, "No permissions"), strings.Contains(text, "can't run this command"), strings.Contains(text, "can't access"):
+	case strings.HasPrefix(text, "NOPERM"), strings.Contains(text, "No permissions"), strings.Contains(text,
+		"can't run this command"), strings.Contains(text, "can't access"):
 		return fmt.Sprintf("give the user the rights that docs/operations.md lists, on keys that begin with %q", s.Prefix)
 	case strings.HasPrefix(text, "OOM"):
 		return "Redis is full: raise maxmemory, or set maxmemory-policy volatile-lru"
@@ -179,9 +184,11 @@ func (s *Redis) memory(ctx context.Context, r *Report) {
 	overrides := slices.ContainsFunc(s.Config.Rules, func(r config.Rule) bool { return r.Overrides })
 	switch {
 	case strings.HasPrefix(policy, "allkeys-") && overrides:
-		r.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru", "%s: a full Redis drops overrides too, which have no TTL", policy)
+		r.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
+			"%s: a full Redis drops overrides too, which have no TTL", policy)
 	case policy == "volatile-ttl", strings.HasSuffix(policy, "-random"), strings.HasPrefix(policy, "allkeys-"):
-		r.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru", "%s: a full Redis drops counters that are in use", policy)
+		r.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
+			"%s: a full Redis drops counters that are in use", policy)
 	default:
 		r.Add("maxmemory-policy", Pass, "", "%s", policy)
 	}
@@ -191,7 +198,8 @@ func (s *Redis) memory(ctx context.Context, r *Report) {
 	case most == 0:
 		r.Add("memory", Warn, "set maxmemory: "+seeRedis, "%.0f MB are used, and nothing bounds it", used/1e6)
 	case used > 0.9*most:
-		r.Add("memory", Warn, "raise maxmemory, or find who makes so many identities: sluice top", "%.0f of %.0f MB are used", used/1e6, most/1e6)
+		r.Add("memory", Warn, "raise maxmemory, or find who makes so many identities: sluice top", "%.0f of %.0f MB are used",
+			used/1e6, most/1e6)
 	default:
 		r.Add("memory", Pass, "", "%.0f of %.0f MB are used", used/1e6, most/1e6)
 	}
@@ -229,7 +237,8 @@ func (s *Redis) persistence(ctx context.Context, r *Report) {
 	case saved || quotas == "":
 		r.Add("persistence", Pass, "", "%s", how)
 	default:
-		r.Add("persistence", Warn, "set appendonly yes, if that must not be", "%s: a restart of Redis begins %q anew", how, quotas)
+		r.Add("persistence", Warn, "set appendonly yes, if that must not be", "%s: a restart of Redis begins %q anew",
+			how, quotas)
 	}
 }
 
@@ -248,7 +257,8 @@ func (s *Redis) latency(ctx context.Context, r *Report) {
 	var took []time.Duration
 	for range probes {
 		begin := time.Now()
-		if err := decide(ctx, s.Client, plan, plan.Script().Source, []string{key}, arguments(plan, 1, plan.Each(1)), make([]algo.Decision, 1)); err != nil {
+		if err := decide(ctx, s.Client, plan, plan.Script().Source, []string{key}, arguments(plan, 1, plan.Each(1)),
+			make([]algo.Decision, 1)); err != nil {
 			r.Add("latency", Fail, s.remedy(err), "%s", s.Say(err))
 			return
 		}
@@ -262,7 +272,8 @@ func (s *Redis) latency(ctx context.Context, r *Report) {
 	p50, p99 := took[probes/2].Round(time.Microsecond), took[probes*99/100].Round(time.Microsecond)
 	found := fmt.Sprintf("a check takes %s, 99 of 100 at most %s, from here; redis.timeout is %s", p50, p99, timeout)
 	if p99 > timeout/2 {
-		r.Add("latency", Warn, "raise redis.timeout, or bring Redis nearer: checks that take longer are not decided by it", "%s", found)
+		r.Add("latency", Warn, "raise redis.timeout, or bring Redis nearer: checks that take longer are not decided by it",
+			"%s", found)
 		return
 	}
 	r.Add("latency", Pass, "", "%s", found)

@@ -203,7 +203,10 @@ type prober struct {
 
 func (p *prober) applies(r config.Rule) bool {
 	r.Name, r.Cost = "probe", config.Cost{Default: 1, Max: algo.MaxCost}
-	r.Limits = []config.Limit{{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: 1e6}, Name: "probe", Window: "1s"}}
+	r.Limits = []config.Limit{{
+		Limit: algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: 1e6},
+		Name:  "probe", Window: "1s",
+	}}
 	set, err := rule.Compile(&config.Config{Rules: []config.Rule{r}}, p.req.expressions)
 	if err != nil {
 		if p.err == nil {

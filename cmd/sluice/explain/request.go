@@ -90,7 +90,8 @@ func (r *Request) SetProperty(text string) error {
 // SetMetadata sets the request's dynamic metadata, a JSON object by filters' names.
 func (r *Request) SetMetadata(text string) error {
 	if err := json.Unmarshal([]byte(text), &r.metadata); err != nil {
-		return fmt.Errorf("the metadata is not a JSON object (want such as {\"envoy.filters.http.jwt_authn\": {\"payload\": {\"sub\": \"alice\"}}}): %w", err)
+		return fmt.Errorf("the metadata is not a JSON object (want such as {\"envoy.filters.http.jwt_authn\": "+
+			"{\"payload\": {\"sub\": \"alice\"}}}): %w", err)
 	}
 	return nil
 }

@@ -42,8 +42,9 @@ func TestConfigurations(t *testing.T) {
 			in: "YAML", line: 1, json: `{"role":"bridge"}`,
 		},
 		{
-			name: "a StringValue in double quotes", file: "a.yaml", text: filter("sluice", "StringValue", "value: "+strconv.Quote(rules)),
-			in: `Wasm filter "sluice"`, line: 6, json: rules,
+			name: "a StringValue in double quotes", file: "a.yaml",
+			text: filter("sluice", "StringValue", "value: "+strconv.Quote(rules)),
+			in:   `Wasm filter "sluice"`, line: 6, json: rules,
 		},
 		{
 			name: "a StringValue in single quotes", file: "a.yaml", text: filter("sluice", "StringValue", "value: '"+rules+"'"),
@@ -74,7 +75,8 @@ func TestConfigurations(t *testing.T) {
 		{
 			name: "a TypedStruct", file: "a.yaml",
 			text: "'@type': type.googleapis.com/xds.type.v3.TypedStruct\ntype_url: type.googleapis.com/" + filterType +
-				"\nvalue:\n  config:\n    name: sluice\n    configuration: {'@type': type.googleapis.com/google.protobuf.StringValue, value: '{}'}\n",
+				"\nvalue:\n  config:\n    name: sluice\n    configuration: {'@type': " +
+				"type.googleapis.com/google.protobuf.StringValue, value: '{}'}\n",
 			in: `Wasm filter "sluice"`, line: 6, json: "{}",
 		},
 		{
@@ -154,7 +156,8 @@ func indent(text, by string) string {
 
 func TestLineOf(t *testing.T) {
 	t.Parallel()
-	block := "kind: WasmPlugin\nmetadata: {name: sluice}\nspec:\n  pluginConfig:\n    rules:\n    - name: a\n      limits:\n" +
+	block := "kind: WasmPlugin\nmetadata: {name: sluice}\nspec:\n  pluginConfig:\n    rules:\n    - name: a\n      " +
+		"limits:\n" +
 		"      - {limit: 1,\n         window: 10x}\n    - key: {\"a.b\": 1}\n      values:\n        \"a b\": 1\n"
 	literal := "x:\n  '@type': type.googleapis.com/" + filterType + "\n  config:\n    name: sluice\n" +
 		"    configuration:\n      '@type': type.googleapis.com/google.protobuf.StringValue\n      value: |\n" +

@@ -23,7 +23,8 @@ func Unreachable(cfg *config.Config) (all []config.Mistake) {
 			if how := ends(cfg, before); how != "" && covers(&before.Match, &r.Match) {
 				all = append(all, config.Mistake{
 					Path: fmt.Sprintf("rules[%d]", i),
-					Problem: fmt.Sprintf("rule %q is never reached: rule %q before it %s every request that it would match (want it before that rule, or a narrower match there)",
+					Problem: fmt.Sprintf("rule %q is never reached: rule %q before it %s every request that it would match (want it "+
+						"before that rule, or a narrower match there)",
 						r.Name, before.Name, how),
 				})
 				break
@@ -38,7 +39,8 @@ func ends(cfg *config.Config, r *config.Rule) string {
 	switch {
 	case r.Exempt:
 		return "exempts"
-	case cfg.Mode == config.Shadow || r.Mode != config.Enforce || r.Overrides || r.Tiers != nil || !r.Cost.IsConstant() || r.Cost.Default == 0:
+	case cfg.Mode == config.Shadow || r.Mode != config.Enforce || r.Overrides || r.Tiers != nil || !r.Cost.IsConstant() ||
+		r.Cost.Default == 0:
 		return ""
 	}
 	for i := range r.Key {
@@ -46,7 +48,9 @@ func ends(cfg *config.Config, r *config.Rule) string {
 			return "" // some requests lack it
 		}
 	}
-	if slices.ContainsFunc(r.Limits, func(l config.Limit) bool { return l.Units == 0 && l.UnitsFrom == nil && l.Cost == nil }) {
+	if slices.ContainsFunc(r.Limits, func(l config.Limit) bool {
+		return l.Units == 0 && l.UnitsFrom == nil && l.Cost == nil
+	}) {
 		return "rejects"
 	}
 	return ""
@@ -64,7 +68,9 @@ func covers(a, b *config.Match) bool {
 	}
 	for i := range a.Headers {
 		h := &a.Headers[i]
-		if !slices.ContainsFunc(b.Headers, func(of config.HeaderMatch) bool { return of.Name == h.Name && implies(&of.Match, &h.Match) }) {
+		if !slices.ContainsFunc(b.Headers, func(of config.HeaderMatch) bool {
+			return of.Name == h.Name && implies(&of.Match, &h.Match)
+		}) {
 			return false
 		}
 	}

@@ -17,27 +17,55 @@ func TestUnreachable(t *testing.T) {
 		hidden bool
 	}{
 		{"everything is exempt", `"exempt": true`, `{}`, true},
-		{"an exempt prefix", `"exempt": true, "match": {"path": {"prefix": "/a"}}`, `{"path": "/a/b", "methods": ["GET"]}`, true},
-		{"an exempt prefix of others", `"exempt": true, "match": {"path": {"prefix": "/a"}}`, `{"path": {"prefix": "/"}}`, false},
+		{
+			"an exempt prefix", `"exempt": true, "match": {"path": {"prefix": "/a"}}`, `{"path": "/a/b", "methods": ["GET"]}`,
+			true,
+		},
+		{
+			"an exempt prefix of others", `"exempt": true, "match": {"path": {"prefix": "/a"}}`,
+			`{"path": {"prefix": "/"}}`, false,
+		},
 		{"a narrower exemption", `"exempt": true, "match": {"path": "/a", "methods": ["GET"]}`, `{"path": "/a"}`, false},
 		{"exempt methods", `"exempt": true, "match": {"methods": ["GET", "PUT"]}`, `{"methods": ["PUT"]}`, true},
 		{"an exempt suffix", `"exempt": true, "match": {"host": {"suffix": ".b"}}`, `{"host": "a.b"}`, true},
-		{"an exempt header", `"exempt": true, "match": {"headers": {"x-a": {"present": true}}}`, `{"headers": {"x-a": "1"}}`, true},
-		{"an absent header", `"exempt": true, "match": {"headers": {"x-a": {"present": false}}}`, `{"headers": {"x-a": "1"}}`, false},
-		{"an exempt network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`, `{"client_ip": ["10.1.0.0/16"]}`, true},
-		{"another network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`, `{"client_ip": ["11.1.0.0/16"]}`, false},
+		{
+			"an exempt header", `"exempt": true, "match": {"headers": {"x-a": {"present": true}}}`,
+			`{"headers": {"x-a": "1"}}`, true,
+		},
+		{
+			"an absent header", `"exempt": true, "match": {"headers": {"x-a": {"present": false}}}`,
+			`{"headers": {"x-a": "1"}}`, false,
+		},
+		{
+			"an exempt network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`,
+			`{"client_ip": ["10.1.0.0/16"]}`, true,
+		},
+		{
+			"another network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`,
+			`{"client_ip": ["11.1.0.0/16"]}`, false,
+		},
 		{"an exemption's exception", `"exempt": true, "match": {"not": {"path": "/a"}}`, `{"path": "/a"}`, false},
-		{"the same exception", `"exempt": true, "match": {"not": {"path": "/a"}}`, `{"not": {"path": {"prefix": "/"}}}`, true},
+		{
+			"the same exception", `"exempt": true, "match": {"not": {"path": "/a"}}`, `{"not": {"path": {"prefix": "/"}}}`,
+			true,
+		},
 		{"an expression", `"exempt": true, "match": {"expr": "true"}`, `{"path": "/a"}`, false},
 		{"nothing is admitted", `"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, true},
-		{"nothing of some is admitted", `"key": [{"header": "x"}], "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false},
-		{"nothing is admitted, in shadow", `"mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false},
+		{
+			"nothing of some is admitted",
+			`"key": [{"header": "x"}], "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false,
+		},
+		{
+			"nothing is admitted, in shadow",
+			`"mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false,
+		},
 		{"operators may free some", `"overrides": true, "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false},
 		{"a limit", limit, `{}`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			cfg, err := config.Parse([]byte(`{"redis": {"cluster": "r"}, "rules": [{"name": "first", ` + c.first + `}, {"name": "second", "match": ` + c.second + `, ` + limit + `}]}`))
+			cfg, err := config.Parse([]byte(`{"redis": {"cluster": "r"}, "rules": [{"name": "first", ` + c.first +
+				`}, {"name": "second", "match": ` + c.second + `, ` + limit + `}]}`))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,9 @@ import (
 // logLine is the beginning of Envoy's default format, and what of its end names
 // the client and the host.
 // https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage#default-format-string
-var logLine = regexp.MustCompile(`^\[([^\]]+)\] "(\S+) (\S+) [^"]*" .*?(?:"([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)")?\s*$`)
+var logLine = regexp.MustCompile(
+	`^\[([^\]]+)\] "(\S+) (\S+) [^"]*" .*?(?:"([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)")?\s*$`,
+)
 
 // recorded brings the requests of an access log.
 type recorded struct {
@@ -53,7 +55,8 @@ func ReadLog(text []byte) (*recorded, error) {
 		return nil, err
 	}
 	if len(log.requests) == 0 {
-		return nil, errors.New("no request in the access log (want Envoy's default format, or JSON lines with start_time, method and path)")
+		return nil, errors.New("no request in the access log (want Envoy's default format, or JSON lines with start_time, " +
+			"method and path)")
 	}
 	slices.SortStableFunc(log.requests, func(a, b *request) int { return int(a.atMicros - b.atMicros) })
 	first := log.requests[0].atMicros

@@ -49,7 +49,8 @@ func (r *Report) SVG() []byte {
 	add := func(format string, values ...any) { fmt.Fprintf(&out, format+"\n", values...) }
 	perBucket := r.Seconds / float64(len(r.Chart))
 	top := scaleTop(r.most() / perBucket)
-	add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`, pageWidth, pageHeight)
+	add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`,
+		pageWidth, pageHeight)
 	add("<title>Requests a second, by what became of them</title>\n<style>\n%s</style>", pictureStyle)
 	add(`<rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>`, pageWidth-1, pageHeight-1)
 	add(`<text class="title" x="20" y="30">Requests a second: %s in %s, %s admitted</text>`,

@@ -136,7 +136,10 @@ func (t *tally) report() *Report {
 
 func (t *tally) rule(name string, exempt bool, mode config.Mode) RuleReport {
 	of := t.rules[name]
-	r := RuleReport{Rule: name, Mode: "enforce", Checked: of.checked, Admitted: of.admitted, Rejected: of.limited, Shadow: of.shadow}
+	r := RuleReport{
+		Rule: name, Mode: "enforce", Checked: of.checked, Admitted: of.admitted, Rejected: of.limited,
+		Shadow: of.shadow,
+	}
 	switch {
 	case exempt:
 		r.Mode = "exempt"

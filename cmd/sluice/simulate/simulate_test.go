@@ -55,22 +55,53 @@ const (
 
 func TestLimitsHold(t *testing.T) {
 	t.Parallel()
-	const traffic = `{duration: 10s, clients: [{name: a, rate: 2000, identities: 3, zipf: 1, url: "http://h/", headers: {x-key: "k{n}"}}]}`
+	const traffic = `{duration: 10s, clients: [{name: a, rate: 2000, identities: 3, zipf: 1, url: "http://h/", headers: ` +
+		`{x-key: "k{n}"}}]}`
 	for _, c := range []struct {
 		name, top, limit string
 		most             int64 // in any window of an identity
 		least            int64 // admitted of all
 	}{
 		{name: "gcra", top: inRedis, limit: `{"algorithm": "gcra", "limit": 100, "window": "1s"}`, most: 200, least: 3000},
-		{name: "sliding_window_log", top: inRedis, limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`, most: 100, least: 2900},
-		{name: "sliding_window_counter", top: inRedis, limit: `{"algorithm": "sliding_window_counter", "limit": 100, "window": "1s"}`, most: 200, least: 2800},
-		{name: "fixed_window", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s"}`, most: 200, least: 3000},
-		{name: "a day", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day", "timezone": "Europe/Berlin"}`, most: 1000, least: 3000},
-		{name: "a day, leased", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day", "lease": {"units": 5, "ttl": "50ms"}}`, most: 1000, least: 3000},
-		{name: "a day in the embedded store", limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day"}`, most: 1000, least: 3000},
-		{name: "leaky_bucket that queues", top: inRedis, limit: `{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "overflow": "queue"}`, most: 200, least: 3000},
-		{name: "leases", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s", "lease": {"units": 5, "ttl": "50ms"}}`, most: 200, least: 2000},
-		{name: "the embedded store", limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`, most: 100, least: 2900},
+		{
+			name: "sliding_window_log", top: inRedis, limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`,
+			most: 100, least: 2900,
+		},
+		{
+			name: "sliding_window_counter", top: inRedis,
+			limit: `{"algorithm": "sliding_window_counter", "limit": 100, "window": "1s"}`, most: 200, least: 2800,
+		},
+		{
+			name: "fixed_window", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s"}`,
+			most: 200, least: 3000,
+		},
+		{
+			name: "a day", top: inRedis,
+			limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day", "timezone": "Europe/Berlin"}`,
+			most:  1000, least: 3000,
+		},
+		{
+			name: "a day, leased", top: inRedis,
+			limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day", "lease": {"units": 5, "ttl": "50ms"}}`,
+			most:  1000, least: 3000,
+		},
+		{
+			name: "a day in the embedded store", limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day"}`,
+			most: 1000, least: 3000,
+		},
+		{
+			name: "leaky_bucket that queues", top: inRedis,
+			limit: `{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "overflow": "queue"}`, most: 200, least: 3000,
+		},
+		{
+			name: "leases", top: inRedis,
+			limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s", "lease": {"units": 5, "ttl": "50ms"}}`,
+			most:  200, least: 2000,
+		},
+		{
+			name: "the embedded store", limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`,
+			most: 100, least: 2900,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +142,8 @@ func TestRedisFails(t *testing.T) {
 			name: "allow", mode: "allow", options: Options{Away: away},
 			check: func(r *Report) error {
 				if r.Undecided < 800 || r.Redis.BreakerOpenings != 2 || r.Redis.Failures != r.Undecided {
-					return fmt.Errorf("%d undecided, %d openings, %d failures; want some 900, 2, as many", r.Undecided, r.Redis.BreakerOpenings, r.Redis.Failures)
+					return fmt.Errorf("%d undecided, %d openings, %d failures; want some 900, 2, as many", r.Undecided,
+						r.Redis.BreakerOpenings, r.Redis.Failures)
 				}
 				return nil
 			},
@@ -171,8 +203,10 @@ func TestRetries(t *testing.T) {
 	} {
 		t.Run(c.retry, func(t *testing.T) {
 			t.Parallel()
-			traffic := `{duration: 5s, clients: [{name: a, burst: {size: 30, every: 60s}, retry: ` + c.retry + `, url: "http://h/", headers: {x-key: k}}]}`
-			r := run(t, one(inRedis, `{"algorithm": "fixed_window", "limit": 10, "window": "1s", "anchor": "first_request"}`), traffic, Options{})
+			traffic := `{duration: 5s, clients: [{name: a, burst: {size: 30, every: 60s}, retry: ` + c.retry +
+				`, url: "http://h/", headers: {x-key: k}}]}`
+			r := run(t, one(inRedis, `{"algorithm": "fixed_window", "limit": 10, "window": "1s", "anchor": "first_request"}`),
+				traffic, Options{})
 			if r.Admitted != c.admitted {
 				t.Errorf("%d admitted, want %d", r.Admitted, c.admitted)
 			}
@@ -199,7 +233,8 @@ func TestLeasesSpareRedis(t *testing.T) {
 
 func TestSeed(t *testing.T) {
 	t.Parallel()
-	const traffic = `{duration: 1s, clients: [{name: a, rate: 500, identities: 9, zipf: 1, url: "http://h/", headers: {x-key: "{n}"}}]}`
+	const traffic = `{duration: 1s, clients: [{name: a, rate: 500, identities: 9, zipf: 1, url: "http://h/", headers: ` +
+		`{x-key: "{n}"}}]}`
 	limit := one(inRedis, `{"algorithm": "gcra", "limit": 10, "window": "1s"}`)
 	results := map[string]bool{}
 	for _, seed := range []uint64{1, 1, 2} {
@@ -216,8 +251,10 @@ func TestSeed(t *testing.T) {
 
 func TestShardsShareTheWork(t *testing.T) {
 	t.Parallel()
-	const traffic = `{duration: 100ms, clients: [{name: a, rate: 400000, identities: 1000, url: "http://h/", headers: {x-key: "{n}"}}]}`
-	limit := one(`"redis": {"cluster": "redis", "timeout": "5s"}, `, `{"algorithm": "gcra", "limit": 1000, "window": "1s"}`)
+	const traffic = `{duration: 100ms, clients: [{name: a, rate: 400000, identities: 1000, url: "http://h/", headers: ` +
+		`{x-key: "{n}"}}]}`
+	limit := one(`"redis": {"cluster": "redis", "timeout": "5s"}, `,
+		`{"algorithm": "gcra", "limit": 1000, "window": "1s"}`)
 	alone := run(t, limit, traffic, Options{Workers: 8})
 	eight := run(t, limit, traffic, Options{Workers: 8, Shards: 8})
 	if alone.WaitP99Micros < 20_000 {
@@ -245,7 +282,10 @@ func TestTrafficIsChecked(t *testing.T) {
 		{"a bad retry", `{duration: 1s, clients: [{rate: 1, url: "http://h/", retry: soon}]}`, `retry: "soon" is unknown`},
 		{"a bad duration", `duration: soon`, `line 1: "soon" is not a duration`},
 		{"a burst without end", `{duration: 1s, clients: [{burst: {size: 3}, url: "http://h/"}]}`, "burst: want"},
-		{"a small network", `{duration: 1s, clients: [{rate: 1, url: "http://h/", client_ip: 10.0.0.1/32}]}`, "has no 1-th address"},
+		{
+			"a small network", `{duration: 1s, clients: [{rate: 1, url: "http://h/", client_ip: 10.0.0.1/32}]}`,
+			"has no 1-th address",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -259,7 +299,8 @@ func TestTrafficIsChecked(t *testing.T) {
 func TestReadLog(t *testing.T) {
 	t.Parallel()
 	const text = `[2026-01-02T03:04:05.250Z] "GET /api/a?b=1 HTTP/1.1" 200 - 0 5 1 0 "192.0.2.7" "curl/8" "id" "h.example.com" "10.0.0.1:80"
-{"start_time": "2026-01-02T03:04:05.000Z", "method": "POST", "path": "/x", "authority": "h", "client_ip": "192.0.2.8:999", "x_api_key": "k", "bytes": 3}
+{"start_time": "2026-01-02T03:04:05.000Z", "method": "POST", "path": "/x", "authority": "h",
+	"client_ip": "192.0.2.8:999", "x_api_key": "k", "bytes": 3}
 not a request
 
 [2026-01-02T03:04:06Z] "GET /y HTTP/2" 200
@@ -301,7 +342,8 @@ not a request
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	const traffic = `{duration: 4s, clients: [{name: "<a>", rate: 300, url: "http://h/", headers: {x-key: k}}]}`
-	r := run(t, one(inRedis, `{"algorithm": "gcra", "limit": 100, "window": "1s"}`), traffic, Options{Away: []Period{{0, second}}})
+	r := run(t, one(inRedis, `{"algorithm": "gcra", "limit": 100, "window": "1s"}`), traffic,
+		Options{Away: []Period{{0, second}}})
 	picture := r.SVG()
 	for d := xml.NewDecoder(bytes.NewReader(picture)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {

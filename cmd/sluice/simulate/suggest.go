@@ -77,7 +77,10 @@ func (l *recorded) Suggest(rules *rule.Set, name string) ([]Suggestion, error) {
 // suggest looks at one limit.
 func suggest(set *rule.LimitSet, i int, identities map[string][]sent) (Suggestion, error) {
 	l := &set.Limits[i]
-	s := Suggestion{Limit: l.Name, Algorithm: l.Algorithm.String(), Window: l.Window, Now: l.Units, Identities: len(identities)}
+	s := Suggestion{
+		Limit: l.Name, Algorithm: l.Algorithm.String(), Window: l.Window, Now: l.Units,
+		Identities: len(identities),
+	}
 	if l.Algorithm == algo.Concurrency {
 		s.Why = "a log does not say how long requests are in flight"
 		return s, nil

@@ -62,7 +62,10 @@ func newTally(w *World) *tally {
 		for i := range set.Limits {
 			l := &set.Limits[i]
 			of.limits = append(of.limits, &limitTally{
-				report: LimitReport{Name: l.Name, Algorithm: l.Algorithm.String(), Limit: l.Units, Window: l.Window, Capacity: l.Capacity()},
+				report: LimitReport{
+					Name: l.Name, Algorithm: l.Algorithm.String(), Limit: l.Units, Window: l.Window,
+					Capacity: l.Capacity(),
+				},
 				window: l.WindowMicros,
 				recent: map[string]*recent{},
 			})

@@ -98,7 +98,8 @@ func (t *Traffic) Check() error {
 		requests += t.Clients[i].requests(t.Duration)
 	}
 	if requests > maxRequests {
-		return fmt.Errorf("these are %.3g requests (want %d at most: a shorter duration or a lower rate)", requests, int(maxRequests))
+		return fmt.Errorf("these are %.3g requests (want %d at most: a shorter duration or a lower rate)",
+			requests, int(maxRequests))
 	}
 	return nil
 }

@@ -99,7 +99,8 @@ func (o *Options) explain(err error) error {
 	case strings.HasPrefix(text, "WRONGPASS"):
 		hint = "look at --redis-user, and at the environment variable with the password"
 	case strings.HasPrefix(text, "NOPERM"):
-		hint = "this user may not, as Envoy's may not: docs/cli.md, under Flags, has the line for a user of the command's own, --redis-user"
+		hint = "this user may not, as Envoy's may not: docs/cli.md, under Flags, has the line for a user of the command's " +
+			"own, --redis-user"
 	case !silent(text):
 	case o.TLS:
 		hint = "perhaps it does not speak TLS: leave out --redis-tls"

@@ -136,9 +136,10 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 	for i := q.from; i < q.to; i++ {
 		l, d, in := &q.set.Limits[i], decisions[i-q.from], q.plan.Limits()[i-q.from]
 		all = append(all, Status{
-			Tier: tier, Name: l.Name, Algorithm: l.Algorithm.String(), Limit: in.Units, Window: l.Window, Capacity: in.Capacity(),
-			Key:  key(prefix, tag, q.set.KeySuffixes[i]),
-			Used: in.Capacity() - d.Remaining, Remaining: d.Remaining, Cost: q.costs[i-q.from],
+			Tier: tier, Name: l.Name, Algorithm: l.Algorithm.String(), Limit: in.Units, Window: l.Window,
+			Capacity: in.Capacity(),
+			Key:      key(prefix, tag, q.set.KeySuffixes[i]),
+			Used:     in.Capacity() - d.Remaining, Remaining: d.Remaining, Cost: q.costs[i-q.from],
 			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
 			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
 		})
@@ -159,7 +160,8 @@ func timeOf(micros int64) *time.Time {
 type otherTime struct{ redisMicros int64 }
 
 func (e *otherTime) Error() string {
-	return fmt.Sprintf("the time in Redis is %s, and then another one", time.UnixMicro(e.redisMicros).UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the time in Redis is %s, and then another one",
+		time.UnixMicro(e.redisMicros).UTC().Format(time.RFC3339))
 }
 
 // Prefix is what all keys of a configuration begin with.

@@ -25,7 +25,10 @@ func (c *Client) Top(ctx context.Context, cfg *config.Config, name, tier string,
 	if err != nil {
 		return nil, err
 	}
-	scan := &scan{client: c, prefix: Prefix(cfg), rule: some, tagPrefix: string(some.Tag), seen: map[string]bool{}, count: count}
+	scan := &scan{
+		client: c, prefix: Prefix(cfg), rule: some, tagPrefix: string(some.Tag), seen: map[string]bool{},
+		count: count,
+	}
 	pattern := escapeGlob(scan.prefix+":{"+scan.tagPrefix) + "*"
 	err = c.eachKey(ctx, pattern, func(names []string) error { return scan.take(ctx, names) })
 	if err == nil {

@@ -17,7 +17,8 @@ import (
 )
 
 // maxReview bounds a review, in bytes: it has an object twice, of 3 MB at most
-// (https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes).
+// (https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/server/config.go,
+// MaxRequestBodyBytes).
 const maxReview = 8 << 20
 
 // kinds are those that may have a configuration of the plugin.
@@ -48,7 +49,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.Serv
 // metrics are in Prometheus' text format.
 func (h *Handler) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("content-type", "text/plain; version=0.0.4")
-	fmt.Fprint(w, "# HELP sluice_webhook_reviews_total Reviews of objects, by what came of them.\n# TYPE sluice_webhook_reviews_total counter\n")
+	fmt.Fprint(w, "# HELP sluice_webhook_reviews_total Reviews of objects, by what came of them.\n# TYPE "+
+		"sluice_webhook_reviews_total counter\n")
 	for _, c := range []struct {
 		result string
 		count  *atomic.Int64
@@ -112,7 +114,8 @@ func (h *Handler) validate(w http.ResponseWriter, r *http.Request) {
 		h.refused.Add(1)
 	}
 	w.Header().Set("content-type", "application/json")
-	_ = json.NewEncoder(w).Encode(review{APIVersion: asked.APIVersion, Kind: asked.Kind, Response: answer}) // the client may be gone
+	// the client may be gone
+	_ = json.NewEncoder(w).Encode(review{APIVersion: asked.APIVersion, Kind: asked.Kind, Response: answer})
 }
 
 func (h *Handler) fail(w http.ResponseWriter, code int, text string) {

@@ -78,7 +78,10 @@ func TestEscapes(t *testing.T) {
 // FuzzPatterns holds that no text makes the scanner fail, and that a literal that CEL
 // reads is found.
 func FuzzPatterns(f *testing.F) {
-	for _, seed := range []string{`x.matches('a')`, `matches(x, r"\d")`, `.matches(`, `'''`, "\\", `b"\x4`, "x.matches('a\\"} {
+	for _, seed := range []string{
+		`x.matches('a')`, `matches(x, r"\d")`, `.matches(`, `'''`, "\\",
+		`b"\x4`, "x.matches('a\\",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, cel string) {

@@ -48,7 +48,8 @@ func TestBounds(t *testing.T) {
 // FuzzMeasure holds that what is measured bounds what is compiled.
 func FuzzMeasure(f *testing.F) {
 	for _, seed := range []string{
-		`a|b|cd`, `(a(b)?)*c+?`, `x{3,7}y{2,}z{0}`, `^$\b`, `(?i)straße`, `a|ab|abc|abcd`, `[^/]+`, `.*`, `\pL{2}`, `(?:)`, `(a{2}){3}`, `a**`, `\Qa.b\E`, `[[:alpha:]]|[0-9]`,
+		`a|b|cd`, `(a(b)?)*c+?`, `x{3,7}y{2,}z{0}`, `^$\b`, `(?i)straße`, `a|ab|abc|abcd`, `[^/]+`, `.*`, `\pL{2}`, `(?:)`,
+		`(a{2}){3}`, `a**`, `\Qa.b\E`, `[[:alpha:]]|[0-9]`,
 	} {
 		f.Add(seed)
 	}
@@ -75,7 +76,8 @@ func FuzzMeasure(f *testing.F) {
 		branches := 0
 		for i := range program.Inst {
 			switch program.Inst[i].Op {
-			case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL, syntax.InstFail, syntax.InstMatch:
+			case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL, syntax.InstFail,
+				syntax.InstMatch:
 			default:
 				branches++
 			}

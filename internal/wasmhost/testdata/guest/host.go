@@ -42,7 +42,10 @@ func proxyContinue(kind uint32) uint32
 func proxyClose(kind uint32) uint32
 
 //go:wasmimport env proxy_send_local_response
-func proxyRespond(status uint32, details *byte, detailsSize uint32, body *byte, bodySize uint32, headers *byte, headersSize uint32, grpcStatus int32) uint32
+func proxyRespond(
+	status uint32, details *byte, detailsSize uint32, body *byte, bodySize uint32, headers *byte, headersSize uint32,
+	grpcStatus int32,
+) uint32
 
 //go:wasmimport env proxy_get_property
 func proxyGetProperty(path *byte, pathSize uint32, value **byte, size *uint32) uint32
@@ -69,7 +72,10 @@ func proxyRecordMetric(id uint32, value uint64) uint32
 func proxyGetMetric(id uint32, value *uint64) uint32
 
 //go:wasmimport env proxy_grpc_stream
-func proxyGRPCStream(cluster *byte, clusterSize uint32, service *byte, serviceSize uint32, method *byte, methodSize uint32, metadata *byte, metadataSize uint32, token *uint32) uint32
+func proxyGRPCStream(
+	cluster *byte, clusterSize uint32, service *byte, serviceSize uint32, method *byte, methodSize uint32, metadata *byte,
+	metadataSize uint32, token *uint32,
+) uint32
 
 //go:wasmimport env proxy_grpc_send
 func proxyGRPCSend(token uint32, message *byte, size, end uint32) uint32

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -216,7 +215,7 @@ func TestDocumentedACLHasNoMore(t *testing.T) {
 		r.do("ACL", "LOG", "RESET")
 		got := r.exercise()
 		// What gives slots back leaves in its own time.
-		testenv.Wait(t, 10*time.Second, func() error {
+		testenv.Wait(t, patience, func() error {
 			if refused := r.refused(); !slices.Contains(refused, "command "+command) {
 				return fmt.Errorf("without %s: %v, refused %q; it is not needed", command, got, refused)
 			}

@@ -83,7 +83,7 @@ func TestExpressionsCost(t *testing.T) {
 		Beside: map[string]string{"with": rules(`"expr": "` + condition + `"`)},
 	})
 	headers := [][2]string{{"x-plan", "free"}}
-	plain, with := least(t, e.URL, headers), least(t, e.Beside["with"], headers)
+	plain, with := least(t, e, e.URL, headers), least(t, e, e.Beside["with"], headers)
 	each := (with - plain) / expressions
 	t.Logf("an expression of three conditions takes %v", each)
 	if each > limit {
@@ -109,9 +109,9 @@ func TestPatternsCost(t *testing.T) {
 		Redis: []string{}, Workers: 1, Quiet: true, Beside: beside,
 	})
 	headers := [][2]string{{"x-a", "7/"}} // which none of them matches: the rule limits nobody
-	plain := least(t, e.URL, headers)
+	plain := least(t, e, e.URL, headers)
 	for i, pattern := range patterns {
-		took := least(t, e.Beside[strconv.Itoa(i)], headers) - plain
+		took := least(t, e, e.Beside[strconv.Itoa(i)], headers) - plain
 		t.Logf("%s takes %v", pattern, took)
 		if took > 2*time.Millisecond {
 			t.Errorf("%s takes %v, want at most 2 ms", pattern, took)

@@ -18,7 +18,7 @@ import (
 // a stuck request from one that waited that long on a machine under load.
 const (
 	outageTimeout = 100 * time.Millisecond
-	stuck         = 3 * time.Second
+	stuck         = 10 * time.Second
 )
 
 // modes are the failure modes with the statuses that requests may have under

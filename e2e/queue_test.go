@@ -28,16 +28,18 @@ func (d *departures) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// queueInterval is the time between two departures of the queue.
-const queueInterval = 200 * time.Millisecond
+// queueInterval is the time between two departures of the queue: so long that a test on a busy
+// machine has sent all its requests before the first that waits departs.
+const queueInterval = time.Second
 
-// queued starts an Envoy whose one rule is a queue of 5 a second that holds a
-// number of requests.
-func queued(t *testing.T, burst int, more string) (*setting, *departures) {
+// queued starts an Envoy whose one rule is a queue that holds a number of requests, and lets one
+// go at each interval.
+func queued(t *testing.T, burst int) (*setting, *departures) {
 	t.Helper()
 	d := new(departures)
 	s := start(t, fmt.Sprintf(`{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
-		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 5, "window": "1s", "burst": %d%s}]}]}`, burst, more),
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "%v", "burst": %d, "max_delay": "1m"}]}]}`,
+		queueInterval, burst),
 		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
 	return s, d
 }
@@ -93,7 +95,7 @@ func expectEven(t *testing.T, d *departures, begin time.Time, names ...string) {
 // when to come again.
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	s, d := queued(t, 5, "")
+	s, d := queued(t, 5)
 	begin := time.Now()
 	contexts := make([]context.Context, 5)
 	for i := range contexts {
@@ -125,7 +127,7 @@ func TestFullQueue(t *testing.T) {
 // its turn passes unused, and the others keep theirs.
 func TestQueueDropsWhoLeaves(t *testing.T) {
 	t.Parallel()
-	s, d := queued(t, 6, "")
+	s, d := queued(t, 6)
 	leaving, leave := context.WithCancel(ctx)
 	begin := time.Now()
 	answers := enqueue(t, s, []context.Context{ctx, ctx, ctx, leaving, leaving, ctx})

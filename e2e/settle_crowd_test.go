@@ -140,7 +140,7 @@ func awaitNothing(t *testing.T, s *setting) {
 	if s.client == nil {
 		return
 	}
-	testenv.Wait(t, 3*time.Second, func() error {
+	testenv.Wait(t, patience, func() error {
 		if keys := s.keys(t); len(keys) > 0 {
 			return fmt.Errorf("Redis holds %q", keys)
 		}

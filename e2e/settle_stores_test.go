@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
@@ -54,7 +53,7 @@ var resetMember = regexp.MustCompile(`;t=\d+`)
 // expectRest waits until so much is left.
 func expectRest(t *testing.T, want, url string, headers ...string) {
 	t.Helper()
-	testenv.Wait(t, 3*time.Second, func() error {
+	testenv.Wait(t, patience, func() error {
 		if got := rest(t, url, headers...); got != want {
 			return fmt.Errorf("%s is left, want %s", got, want)
 		}
@@ -169,7 +168,7 @@ func (f *inFlight) finish() {
 func startFallback(t *testing.T) (s *setting, server *redistest.Server) {
 	t.Helper()
 	server = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	s = start(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "deny_cache": {"size": 0},
+	s = start(t, `{"redis": {"cluster": "redis", "timeout": "5s"}, "deny_cache": {"size": 0},
 		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "100ms", "max_open": "200ms"}},
 		"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
 			"limits": [{"algorithm": "sliding_window_log", "limit": 100, `+long+`}],

@@ -214,15 +214,13 @@ func TestSettlements(t *testing.T) {
 	for _, store := range []string{"redis", "local"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			opts := envoytest.Options{
-				Workers: 1, Edit: settlementRoutes,
-				Upstream: envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr,
-			}
+			opts := envoytest.Options{Workers: 1, Edit: settlementRoutes}
 			plugin := `{` + patient + settlementRules()
 			if store == "local" {
 				opts.Redis, plugin = []string{}, `{`+settlementRules()
 			}
 			e := start(t, plugin, opts)
+			e.upstream.Handle(http.HandlerFunc(obedient))
 			for _, s := range settlements {
 				t.Run(s.name, func(t *testing.T) { s.play(t, e) })
 			}
@@ -233,7 +231,7 @@ func TestSettlements(t *testing.T) {
 func (s *settlement) play(t *testing.T, e *setting) {
 	t.Helper()
 	if s.leave {
-		leaveEarly(t, e.URL+"/"+s.name, s.headers...)
+		leaveEarly(t, e, "/"+s.name, s.headers...)
 	} else if r := get(t, e.URL+"/"+s.name, s.headers...); r.status != max(s.status, http.StatusOK) {
 		t.Errorf("status %d, want %d", r.status, s.status)
 	}
@@ -256,7 +254,7 @@ func left(t *testing.T, url string, headers ...string) string {
 // expectLeft waits until so much is left.
 func expectLeft(t *testing.T, url string, want int, headers ...string) {
 	t.Helper()
-	testenv.Wait(t, 3*time.Second, func() error {
+	testenv.Wait(t, patience, func() error {
 		if got := left(t, url, headers...); got != strconv.Itoa(want) {
 			return fmt.Errorf("%s left, want %d", got, want)
 		}
@@ -275,13 +273,13 @@ func awaitOver(t *testing.T, e *setting) {
 	})
 }
 
-// leaveEarly sends a request and leaves once the upstream has it, or once it has begun
-// to answer.
-func leaveEarly(t *testing.T, url string, headers ...string) {
+// leaveEarly sends a request and leaves once the upstream has it or, if the upstream begins to
+// answer, once the client has the beginning.
+func leaveEarly(t *testing.T, s *setting, path string, headers ...string) {
 	t.Helper()
-	leaving, leave := context.WithTimeout(ctx, 300*time.Millisecond)
+	leaving, leave := context.WithCancel(ctx)
 	defer leave()
-	req, err := http.NewRequestWithContext(leaving, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(leaving, http.MethodGet, s.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,12 +287,22 @@ func leaveEarly(t *testing.T, url string, headers ...string) {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
 	}
-	resp, err := newClient().Do(req)
-	if err == nil {
-		_, err = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
+	before, begun, read := s.upstream.Count(), make(chan struct{}), make(chan error, 1)
+	go func() {
+		resp, err := newClient().Do(req)
+		if err == nil {
+			close(begun)
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		read <- err
+	}()
+	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count()-before, 1, "requests with the upstream") })
+	if req.Header.Get("x-stay") != "" {
+		<-begun
 	}
-	if err == nil {
+	leave()
+	if err := <-read; err == nil {
 		t.Fatal("the answer came before the client had left")
 	}
 }

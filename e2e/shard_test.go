@@ -51,7 +51,8 @@ func TestOneShardOfThree(t *testing.T) {
 			clients.await(100, http.StatusOK)
 			tc.fault(cluster.Nodes[2])
 			before := clients.total()
-			time.Sleep(5 * time.Second)
+			time.Sleep(3 * time.Second) // the breaker and the connections have had their time
+			clients.await(1500, http.StatusOK)
 			clients.stop()
 			expectLiveDecided(t, s, live, before, clients.total())
 			if worst := clients.worst; worst > stuck {

@@ -44,13 +44,13 @@ func TestSlotOfAWebSocket(t *testing.T) {
 	refused(slotTTL + 2*time.Second)
 	s.redis.Restart()
 	// It learns of the slot from a renewal, of the configuration that was replaced.
-	s.awaitHeld(t, 1, slotTTL/3+500*time.Millisecond)
+	s.awaitHeld(t, 1)
 	refused(slotTTL + 2*time.Second)
-	if ttl := s.client.PTTL(ctx, slotKey).Val(); ttl < slotTTL/2 || ttl > slotTTL {
+	if ttl := s.client.PTTL(ctx, slotKey).Val(); ttl <= 0 || ttl > slotTTL {
 		t.Errorf("the slot ends in %v", ttl)
 	}
 	conn.Close()
-	s.awaitHeld(t, 0, 2*time.Second)
+	s.awaitHeld(t, 0)
 	testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
 }
 
@@ -82,21 +82,27 @@ func TestSlotsOfAKilledEnvoy(t *testing.T) {
 		hold(t, b.URL+"/hold")
 	}
 	time.Sleep(slotTTL / 2) // they have been renewed
-	began := time.Now()
 	b.Kill()
-	for time.Since(began) < slotTTL/2 {
-		testenv.Same(t, "status", get(t, a.URL+"/sleep").status, http.StatusTooManyRequests)
+	// Each slot is Redis' until its score, in microseconds.
+	slots := a.client.ZRangeWithScores(ctx, slotKey, 0, -1).Val()
+	testenv.Same(t, "slots of the killed Envoy", len(slots), 3)
+	killed, ends := a.client.Time(ctx).Val(), time.UnixMicro(int64(slots[0].Score))
+	if life := ends.Sub(killed); life <= 0 || life > slotTTL {
+		t.Errorf("the first slot is free after %v, want %v at most", life, slotTTL)
+	}
+	for a.client.Time(ctx).Val().Before(ends) {
+		status := get(t, a.URL+"/sleep").status
+		if a.client.Time(ctx).Val().Before(ends) {
+			testenv.Same(t, "status", status, http.StatusTooManyRequests)
+		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	testenv.Wait(t, slotTTL/2+time.Second, func() error {
+	testenv.Wait(t, patience, func() error {
 		if r := get(t, a.URL+"/sleep"); r.status != http.StatusOK {
 			return fmt.Errorf("status %d", r.status)
 		}
 		return nil
 	})
-	if took := time.Since(began); took > slotTTL+500*time.Millisecond {
-		t.Errorf("the slots were free after %v", took)
-	}
 }
 
 // TestSlotsWhileRedisIsAway: the failure mode decides, and slots that were taken before
@@ -104,12 +110,13 @@ func TestSlotsOfAKilledEnvoy(t *testing.T) {
 func TestSlotsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	f := newFlight(0)
-	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"breaker": {"max_open": "200ms"}},
+	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "1s"},
+		"failure": {"breaker": {"failures": 1, "max_open": "200ms"}},
 		"rules": [
 		{"name": "chat", "key": [{"constant": "k"}],
 			"limits": [{"algorithm": "concurrency", "limit": 2, "ttl": "1h"}]}]}`, f, envoytest.Options{Workers: 1})
 	first, second := hold(t, s.URL+"/hold"), hold(t, s.URL+"/hold")
-	s.awaitHeld(t, 2, time.Second)
+	s.awaitHeld(t, 2)
 	s.redis.Signal(syscall.SIGSTOP)
 	for range 10 {
 		testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
@@ -119,7 +126,7 @@ func TestSlotsWhileRedisIsAway(t *testing.T) {
 	second()
 	time.Sleep(500 * time.Millisecond)
 	s.redis.Signal(syscall.SIGCONT)
-	s.awaitHeld(t, 0, 3*time.Second)
+	s.awaitHeld(t, 0)
 }
 
 // TestSlotsOnACluster: through redis_proxy to a Redis Cluster.

@@ -13,7 +13,7 @@ import (
 
 // slotTerms are rules whose limit on what is in flight stands alone beside overrides, as
 // a limit of the rule and as one of its tiers, and a rule that has to hold beside them.
-const slotTerms = `{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": %[2]q}, "rules": [
+const slotTerms = `{"redis": {"cluster": "redis", "timeout": "10s"}, "failure": {"mode": %[2]q}, "rules": [
 	{"name": "c", "match": {"headers": {"x-rule": "c"}}, "key": [{"header": "x-k"}], "overrides": true,
 		"limits": [{"algorithm": "concurrency", "limit": %[1]d}]},
 	{"name": "t", "match": {"headers": {"x-rule": "t"}}, "key": [{"header": "x-k"}], "overrides": true, "limits_by": {

@@ -63,8 +63,7 @@ func (f *flight) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // slotRule is a configuration with one limit on what is in flight.
 func slotRule(limit int, more string) string {
-	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"},
-		"headers": ["x-ratelimit", "draft"], "rules": [
+	return fmt.Sprintf(`{`+patient+bothHeaders+`"rules": [
 		{"name": "chat", "key": [{"constant": "k"}],
 			"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}%s]}]}`, limit, more)
 }
@@ -89,10 +88,10 @@ func (s *setting) held(t testing.TB) int64 {
 	return n
 }
 
-// awaitHeld waits until Redis knows of so many slots, for a time.
-func (s *setting) awaitHeld(t testing.TB, want int64, limit time.Duration) {
+// awaitHeld waits until Redis knows of so many slots.
+func (s *setting) awaitHeld(t testing.TB, want int64) {
 	t.Helper()
-	testenv.Wait(t, limit, func() error {
+	testenv.Wait(t, patience, func() error {
 		if n := s.held(t); n != want {
 			return fmt.Errorf("%d slots are held, want %d", n, want)
 		}
@@ -100,18 +99,26 @@ func (s *setting) awaitHeld(t testing.TB, want int64, limit time.Duration) {
 	})
 }
 
-// hammer sends requests with so many clients for a time, and counts the answers.
-func hammer(t *testing.T, clients int, during time.Duration, client *http.Client, urls ...string) tally {
+// hammer sends requests with so many clients until some have been rejected and enough admitted to
+// fill the upstream again and again, and counts the answers.
+func hammer(t *testing.T, f *flight, clients int, client *http.Client, urls ...string) tally {
 	t.Helper()
+	const enough = 1000
 	var (
 		mu    sync.Mutex
 		total = tally{}
 		group sync.WaitGroup
-		until = time.Now().Add(during)
+		until = time.Now().Add(patience)
 	)
+	goOn := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		filled := total[http.StatusOK] >= enough && total[http.StatusTooManyRequests] > 0 && f.most.Load() >= 20
+		return !filled && time.Now().Before(until)
+	}
 	for n := range clients {
 		group.Go(func() {
-			for time.Now().Before(until) {
+			for goOn() {
 				r, err := send(ctx, client, urls[n%len(urls)]+"/sleep")
 				if err != nil {
 					t.Error(err)
@@ -145,7 +152,7 @@ func TestSlotsOnTwoEnvoys(t *testing.T) {
 			b := envoytest.Start(t, envoytest.Options{
 				Plugin: slotRule(20, ""), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
 			})
-			got := hammer(t, 200, 4*time.Second, client, a.URL, b.URL)
+			got := hammer(t, f, 200, client, a.URL, b.URL)
 			client.CloseIdleConnections()
 			if most := f.most.Load(); most != 20 {
 				t.Errorf("%d at once at the upstream, want 20", most)
@@ -153,7 +160,7 @@ func TestSlotsOnTwoEnvoys(t *testing.T) {
 			if len(got) != 2 || got[http.StatusOK] < 100 || got[http.StatusTooManyRequests] == 0 {
 				t.Errorf("answers: %v", got)
 			}
-			a.awaitHeld(t, 0, time.Second)
+			a.awaitHeld(t, 0)
 		})
 	}
 }
@@ -162,13 +169,12 @@ func TestSlotsOnTwoEnvoys(t *testing.T) {
 func TestSlotsOfOneEnvoy(t *testing.T) {
 	t.Parallel()
 	f := newFlight(40 * time.Millisecond)
-	plugin := strings.Replace(slotRule(20, ""),
-		`"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, `, "", 1)
+	plugin := strings.Replace(slotRule(20, ""), patient, "", 1)
 	upstream := envoytest.NewUpstream(t, f)
 	e := envoytest.Start(t, envoytest.Options{Plugin: plugin, Upstream: upstream.Addr, Workers: 4, Quiet: true})
 	client := newClient()
 	defer client.CloseIdleConnections()
-	got := hammer(t, 200, 4*time.Second, client, e.URL)
+	got := hammer(t, f, 200, client, e.URL)
 	if most := f.most.Load(); most != 20 {
 		t.Errorf("%d at once at the upstream, want 20", most)
 	}
@@ -195,9 +201,9 @@ func TestSlotAnswers(t *testing.T) {
 	if got := r.header.Get("ratelimit"); !strings.HasPrefix(got, `"chat-concurrency";r=0, "chat-366d";r=99;t=`) {
 		t.Errorf("ratelimit: %s", got)
 	}
-	s.awaitHeld(t, 0, time.Second) // another worker may decide the next request
+	s.awaitHeld(t, 0) // another worker may decide the next request
 	stop := hold(t, s.URL+"/hold")
-	s.awaitHeld(t, 1, time.Second)
+	s.awaitHeld(t, 1)
 	for range 3 { // it is asked each time
 		r = get(t, s.URL+"/sleep")
 		testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
@@ -212,7 +218,7 @@ func TestSlotAnswers(t *testing.T) {
 	grpc := get(t, s.URL+"/svc/Method", ":method: POST", "content-type: application/grpc")
 	testenv.Same(t, "grpc-status", grpc.header.Get("grpc-status"), "8")
 	stop()
-	s.awaitHeld(t, 0, 2*time.Second)
+	s.awaitHeld(t, 0)
 	testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
 }
 
@@ -246,7 +252,7 @@ func hold(t testing.TB, url string) (stop func()) {
 func TestSlotsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	f := newFlight(0)
-	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "deny"}, "rules": [
+	s := startSlots(t, `{`+patient+`"rules": [
 		{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]},
 		{"name": "never", "match": {"headers": {"x-never": "yes"}},
 			"limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]},
@@ -260,7 +266,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
   domains: ["*"]
   routes:
   - {match: {path: /direct}, direct_response: {status: 404}}
-  - {match: {path: /timeout}, route: {cluster: upstream, timeout: 0.2s, prefix_rewrite: /hold}}
+  - {match: {path: /timeout}, route: {cluster: upstream, timeout: 1s, prefix_rewrite: /hold}}
   - {match: {path: /nowhere}, route: {cluster_header: x-no-such-header}}
   - {match: {prefix: /}, route: {cluster: upstream, timeout: 0s}}
 `))
@@ -268,8 +274,8 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	get(t, s.URL+"/sleep", "x-never: yes", "x-shadow: yes", "x-line: yes") // uses up what there is
 	for _, c := range []struct {
 		name, path, header string
-		status             int           // 0: no answer
-		within             time.Duration // the client leaves then
+		status             int  // 0: no answer, or not all of it
+		leaves             bool // the client, once it has the slot
 	}{
 		{name: "a response", path: "/sleep", status: 200},
 		{name: "a direct response", path: "/direct", status: 404},
@@ -278,25 +284,30 @@ func TestSlotsAreGivenBack(t *testing.T) {
 		{name: "a timeout after the headers", path: "/timeout", status: 200},
 		{name: "another rule rejects", path: "/sleep", header: "x-never: yes", status: 429},
 		{name: "a shadow rule would reject", path: "/sleep", header: "x-shadow: yes", status: 200},
-		{name: "the client leaves the queue", path: "/sleep", header: "x-line: yes", within: 300 * time.Millisecond},
-		{name: "the client leaves the upstream", path: "/hold", within: 300 * time.Millisecond, status: 200},
+		{name: "the client leaves the queue", path: "/sleep", header: "x-line: yes", leaves: true},
+		{name: "the client leaves the upstream", path: "/hold", leaves: true},
 	} {
 		client := newClient()
 		headers := []string{}
 		if c.header != "" {
 			headers = append(headers, c.header)
 		}
-		if c.within == 0 {
-			c.within = patience
+		leaving, leave := context.WithCancel(ctx)
+		var answer sync.WaitGroup
+		answer.Go(func() {
+			r, err := send(leaving, client, s.URL+c.path, headers...)
+			if r.status != c.status && !(c.status == 0 && err != nil) {
+				t.Errorf("%s: status %d, %v; want %d", c.name, r.status, err, c.status)
+			}
+		})
+		if c.leaves {
+			s.awaitHeld(t, 1)
+			leave()
 		}
-		short, cancel := context.WithTimeout(ctx, c.within)
-		r, err := send(short, client, s.URL+c.path, headers...)
-		if r.status != c.status && !(c.status == 0 && err != nil) {
-			t.Errorf("%s: status %d, %v; want %d", c.name, r.status, err, c.status)
-		}
-		cancel()
+		answer.Wait()
+		leave()
 		client.CloseIdleConnections()
-		testenv.Wait(t, 2*time.Second, func() error {
+		testenv.Wait(t, patience, func() error {
 			for _, key := range []string{slotKey, "rl:{shadow|k}:concurrency"} {
 				if n := s.client.Exists(ctx, key).Val(); n != 0 {
 					return fmt.Errorf("%s: %s is left", c.name, key)
@@ -329,13 +340,13 @@ func TestSlotsBesideASettlement(t *testing.T) {
 		if got := resetTime.ReplaceAllString(r.header.Get("ratelimit"), "t=T"); got != want {
 			t.Errorf("request %d: %s, want %s", i, got, want)
 		}
-		testenv.Wait(t, 3*time.Second, func() error {
+		testenv.Wait(t, patience, func() error {
 			if n := s.client.Exists(ctx, "rl:{llm|}:concurrency").Val(); n != 0 {
 				return errors.New("a slot is left")
 			}
 			return nil
 		})
-		time.Sleep(100 * time.Millisecond) // the settlement leaves with the next tick
+		expectSettlements(t, s, i+1, 0)
 	}
 }
 

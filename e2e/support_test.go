@@ -127,7 +127,7 @@ func TestSupportPage(t *testing.T) {
 func answerCustomer(t *testing.T, page *supportPage, s *setting, dir, setup string, env ...string) {
 	t.Helper()
 	var last reply
-	testenv.Wait(t, 30*time.Second, func() error {
+	testenv.Wait(t, 3*patience, func() error {
 		last = get(t, s.URL+"/api/orders", "x-api-key: alice")
 		if last.status != http.StatusTooManyRequests || last.header.Get("X-Ratelimit-Limit") != "100" {
 			return fmt.Errorf("status %d with %v, want a 429 by the daily limit", last.status, last.header)

@@ -18,7 +18,7 @@ import (
 func TestTrialOfRedis(t *testing.T) {
 	t.Parallel()
 	const rules = `"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`
-	withCluster := func(name string) string { return `{"redis": {"cluster": "` + name + `"}, ` + rules }
+	withCluster := func(name string) string { return `{"redis": {"cluster": "` + name + `", "timeout": "10s"}, ` + rules }
 	for _, tc := range []struct {
 		name   string
 		plugin string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,9 @@ func request(t *testing.T, target string, headers ...string) *explain.Request {
 	return req
 }
 
+// withinTheHour is the rest of an hour of which a busy machine has taken up to ten minutes.
+var withinTheHour = regexp.MustCompile(`\bin 5\dm(\d+s)?`)
+
 func TestGet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -180,10 +184,7 @@ func TestGet(t *testing.T) {
 			if joined := strings.Join(used, " "); joined != c.used {
 				t.Errorf("used %s, want %s", joined, c.used)
 			}
-			if got.Summary != c.summary &&
-				!(strings.Contains(c.summary, "1h") && strings.HasPrefix(got.Summary, "It may go again in 59m")) {
-				t.Errorf("summary %s, want %s", got.Summary, c.summary)
-			}
+			testenv.Same(t, "summary", withinTheHour.ReplaceAllString(got.Summary, "in 1h"), c.summary)
 		})
 	}
 	// Nothing of this has charged anything.

@@ -35,7 +35,7 @@ func TestKillOneOfTwo(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
-	l := startLoad(t, startLimiter(t, "2s", a.Addr, b.Addr), clients)
+	l := startLoad(t, startLimiter(t, "10s", a.Addr, b.Addr), clients)
 	for round := range 6 {
 		l.await(t, 200)
 		used, _ := inUse(t, a, b)
@@ -54,7 +54,7 @@ func TestDrainOneOfTwo(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
-	l := startLoad(t, startLimiter(t, "2s", a.Addr, b.Addr), clients)
+	l := startLoad(t, startLimiter(t, "10s", a.Addr, b.Addr), clients)
 	l.await(t, 200)
 	used, _ := inUse(t, a, b)
 	drain(t, used)
@@ -96,7 +96,7 @@ func TestRedisDropsRelays(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	relay := envoytest.NewRelay(t, server.Addr, nil)
-	e := startLimiter(t, "2s", relay.Addr)
+	e := startLimiter(t, "10s", relay.Addr)
 	l := startLoad(t, e, clients)
 	for range 5 {
 		l.await(t, 200)
@@ -116,7 +116,7 @@ func TestRedisBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	relay := envoytest.NewRelay(t, server.Addr, nil)
-	e := startLimiter(t, "100ms", relay.Addr)
+	e := startLimiter(t, "500ms", relay.Addr)
 	server.Kill()
 	for range 3 {
 		if err := decided(e); err == nil || !strings.Contains(err.Error(), "503") {
@@ -141,7 +141,7 @@ func TestRelayAddedLater(t *testing.T) {
 	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
 	b.Kill()
 	e := envoytest.Start(t, envoytest.Options{
-		Plugin: strings.Replace(fmt.Sprintf(plugin, "5s"), `"cluster": "redis"`, `"cluster": "redis", "max_stream_age": "1s"`,
+		Plugin: strings.Replace(fmt.Sprintf(plugin, "10s"), `"cluster": "redis"`, `"cluster": "redis", "max_stream_age": "1s"`,
 			1),
 		Redis: []string{a.Addr}, Quiet: true, Workers: 4, Upstream: envoytest.NewUpstream(t, nil).Addr,
 		Edit: func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", a.Addr, b.Addr) },

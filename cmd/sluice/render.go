@@ -31,7 +31,7 @@ func (a *app) renderCommand() *cobra.Command {
 		Use:   "render",
 		Short: "Write complete files for Envoy, Istio or Envoy Gateway",
 	}
-	command.AddCommand(a.renderEnvoyCommand(), a.renderIstioCommand(), a.renderGatewayCommand())
+	command.AddCommand(a.renderEnvoyCommand(), a.renderIstioCommand(), a.renderGatewayCommand(), a.renderRelayCommand())
 	return command
 }
 
@@ -45,6 +45,12 @@ func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return a.render(r) },
 	}
 	r.source.flag(command)
+	r.redisFlags(command)
+	return command
+}
+
+// redisFlags are those about Redis, and the file to write.
+func (r *rendering) redisFlags(command *cobra.Command) {
 	f := command.Flags()
 	f.Var((*addresses)(&r.Redis), "redis", "address of Redis, host:port")
 	f.BoolVar(&r.TLS, "redis-tls", false, "Redis speaks TLS")
@@ -56,7 +62,6 @@ func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
 		"environment variable of Envoy with Redis' password (default: the configuration's)")
 	f.StringVar(&r.out, "out", "", "file to write (default: standard output)")
 	must(command.MarkFlagFilename("out", "yaml", "yml"))
-	return command
 }
 
 func (a *app) renderEnvoyCommand() *cobra.Command {
@@ -75,7 +80,13 @@ func (a *app) renderEnvoyCommand() *cobra.Command {
 }
 
 func (a *app) renderIstioCommand() *cobra.Command {
-	r := &rendering{run: render.Istio}
+	r := &rendering{}
+	r.run = func(o *render.Options) (render.Result, error) {
+		if o.Relay != "" {
+			return render.IstioRelayed(o)
+		}
+		return render.Istio(o)
+	}
 	command := a.target("istio", "A WasmPlugin and an EnvoyFilter for Istio",
 		"  sluice render istio -c plugin.json --image oci://registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
 			"kubectl apply -f -", r)
@@ -90,10 +101,20 @@ func (a *app) renderIstioCommand() *cobra.Command {
 		"have these proxies refuse, for all their traffic, what could be read in two ways (deploy/istio/http)")
 	f.BoolVar(&r.Bootstrap, "bootstrap", false,
 		"add a ConfigMap with the labels of the metrics, which pods name by annotation (deploy/istio/bootstrap)")
+	r.relayFlag(command)
+	f.StringVar(&r.Target, "target", "",
+		"with --relay, in place of --app: Gateway/NAME, or Service/NAME at its waypoint")
 	must(command.MarkFlagRequired("image"))
+	command.MarkFlagsMutuallyExclusive("target", "app")
+	command.MarkFlagsMutuallyExclusive("target", "sidecar")
+	command.MarkFlagsMutuallyExclusive("relay", "strict-http")
+	command.MarkFlagsMutuallyExclusive("relay", "bootstrap")
 	command.PreRunE = func(c *cobra.Command, _ []string) error {
-		if r.Sidecar && !c.Flags().Changed("app") {
+		switch {
+		case r.Sidecar && !c.Flags().Changed("app"):
 			return usage("--sidecar needs --app, the workload's label \"app\"")
+		case r.Target != "" && r.Relay == "":
+			return usage("--target needs --relay: the EnvoyFilters of the direct way select pods by --app")
 		}
 		return nil
 	}
@@ -101,7 +122,13 @@ func (a *app) renderIstioCommand() *cobra.Command {
 }
 
 func (a *app) renderGatewayCommand() *cobra.Command {
-	r := &rendering{run: render.EnvoyGateway}
+	r := &rendering{}
+	r.run = func(o *render.Options) (render.Result, error) {
+		if o.Relay != "" {
+			return render.EnvoyGatewayRelayed(o)
+		}
+		return render.EnvoyGateway(o)
+	}
 	command := a.target("envoy-gateway", "Policies and an EnvoyProxy for Envoy Gateway",
 		"  sluice render envoy-gateway -c plugin.json --image registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
 			"kubectl apply -f -", r)
@@ -110,7 +137,39 @@ func (a *app) renderGatewayCommand() *cobra.Command {
 	f.StringVar(&r.Gateway, "gateway", "eg", "name of the Gateway")
 	f.StringVar(&r.Listener, "listener", "http", "name of its listener")
 	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the Gateway (default: default)")
+	r.relayFlag(command)
 	must(command.MarkFlagRequired("image"))
+	return command
+}
+
+// relayFlag is that of limiters which ask through a relay.
+func (r *rendering) relayFlag(command *cobra.Command) {
+	f := command.Flags()
+	f.StringVar(&r.Relay, "relay", "", "ask through a relay, the Service NAME.NAMESPACE:PORT, in place of --redis")
+	f.Lookup("relay").NoOptDefVal = render.DefaultRelay
+}
+
+func (a *app) renderRelayCommand() *cobra.Command {
+	r := &rendering{run: render.Relay}
+	command := &cobra.Command{
+		Use:   "relay",
+		Short: "A relay beside Redis, through which limiters ask",
+		Example: "  sluice render relay --for istio --redis redis:6379 --redis-user sluice \\\n" +
+			"    --allow cluster.local/ns/istio-system/sa/istio-ingressgateway | kubectl apply -f -",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.write(r) },
+	}
+	r.redisFlags(command)
+	f := command.Flags()
+	f.Lookup("redis-user").Usage = "user of Redis (default: the password's alone)"
+	password := f.Lookup("redis-password-env")
+	password.Usage = "environment variable of the relay with Redis' password (default: REDIS_PASSWORD)"
+	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
+	f.StringVar(&r.For, "for", render.RelayPlain, "what is around it: envoy, kubernetes, istio or envoy-gateway")
+	f.StringSliceVar(&r.Allow, "allow", nil,
+		"who may ask: identities (envoy, istio), or namespaces of Gateways (envoy-gateway)")
+	f.StringVar(&r.Listen, "listen", "0.0.0.0:9000", "address to listen at (--for envoy)")
+	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the relay (default: redis)")
 	return command
 }
 
@@ -120,6 +179,11 @@ func (a *app) render(r *rendering) error {
 		return err
 	}
 	r.Plugin = l.json
+	return a.write(r)
+}
+
+// write runs what renders, and prints it or writes it into a file.
+func (a *app) write(r *rendering) error {
 	result, err := r.run(&r.Options)
 	var mistakes config.Mistakes
 	if errors.As(err, &mistakes) {

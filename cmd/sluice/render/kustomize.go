@@ -98,6 +98,9 @@ func (b *builder) resource(name string) error {
 	if err != nil {
 		return err
 	}
+	if strings.Contains(string(source), "\n---\n") {
+		return fmt.Errorf("%s holds several resources, want one a file", name)
+	}
 	t, err := parse(source)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -26,6 +26,7 @@ type plugin struct {
 	user, passwordEnv string
 	// secret is set if the configuration had the password itself.
 	secret bool
+	more   []string // what else is to be said
 }
 
 // newPlugin reads a configuration, which must be valid, and takes its
@@ -38,7 +39,7 @@ func newPlugin(o *Options) (*plugin, error) {
 	if cfg.Bridge {
 		return nil, fmt.Errorf("this is the configuration of the bridge, which every file has (want one with \"rules\")")
 	}
-	if cfg.Redis != nil && len(o.Redis) == 0 {
+	if cfg.Redis != nil && len(o.Redis) == 0 && o.Relay == "" {
 		return nil, fmt.Errorf("the configuration has \"redis\", so its address is needed: --redis host:port")
 	}
 	p := &plugin{text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv}

@@ -37,6 +37,12 @@ type Options struct {
 	Bootstrap        bool   // Istio: with the ConfigMap of istio/bootstrap
 	Gateway          string // Envoy Gateway: its name, and its listener's
 	Listener         string
+	Relay            string // the Service of a relay, "name.namespace:port"; empty: Redis itself
+	Target           string // Istio, with Relay: what the policy is for, "Kind/name"; empty: the pods of App
+
+	// The relay itself.
+	For   string   // what is around it
+	Allow []string // who may ask
 }
 
 // Result is a file, and what its user has to know.
@@ -47,6 +53,7 @@ type Result struct {
 
 // notes says what rendering has changed, or needs.
 func (p *plugin) notes() (notes []string) {
+	notes = append(notes, p.more...)
 	if p.secret {
 		notes = append(notes, fmt.Sprintf("redis.password is not written into the file: it is taken from the environment variable %s", p.passwordEnv))
 	} else if p.passwordEnv != "" {

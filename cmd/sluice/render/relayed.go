@@ -1,0 +1,179 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/deploy"
+)
+
+// DefaultRelay is the Service that deploy/relay/kubernetes makes.
+const DefaultRelay = "sluice-relay.redis:9000"
+
+// service is the relay's Service in Kubernetes.
+type service struct {
+	name, namespace string
+	port            int
+}
+
+// parseService reads "NAME.NAMESPACE:PORT".
+func parseService(flag, value string) (service, error) {
+	host, portText, err := net.SplitHostPort(value)
+	name, namespace, dotted := strings.Cut(strings.TrimSuffix(host, ".svc.cluster.local"), ".")
+	port, convErr := strconv.Atoi(portText)
+	label := func(s string) bool { return dnsLabel.MatchString(s) }
+	switch {
+	case err != nil, convErr != nil, !dotted, !label(name), !label(namespace), port < 1, port > 65535:
+		return service{}, fmt.Errorf("%s: %q is not a Service (want NAME.NAMESPACE:PORT, such as %s)",
+			flag, value, DefaultRelay)
+	}
+	return service{name, namespace, port}, nil
+}
+
+// dnsLabel is what Kubernetes names Services and namespaces by (RFC 1123).
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// throughRelay reads what the files of limiters that ask through a relay are made of.
+func throughRelay(o *Options) (*plugin, service, error) {
+	if len(o.Redis) > 0 || o.TLS || o.Cluster || o.User != "" || o.PasswordEnv != "" {
+		return nil, service{}, errors.New(
+			"with --relay Redis is the relay's affair: give --redis and the like to \"sluice render relay\"",
+		)
+	}
+	relay, err := parseService("--relay", o.Relay)
+	if err != nil {
+		return nil, service{}, err
+	}
+	p, err := newPlugin(o)
+	if err != nil {
+		return nil, service{}, err
+	}
+	if p.user != "" || p.passwordEnv != "" {
+		p.more = append(p.more, "redis: the user and the password are left out: the relay logs in to Redis")
+	}
+	p.user, p.passwordEnv, p.secret = "", "", false
+	return p, relay, nil
+}
+
+// target is what a policy is for, "KIND/NAME".
+type target struct{ group, kind, name string }
+
+// targets are the kinds that policies may be for, and their API groups.
+var targets = map[string]string{"Gateway": "gateway.networking.k8s.io", "Service": ""}
+
+func parseTarget(value string) (target, error) {
+	kind, name, _ := strings.Cut(value, "/")
+	group, known := targets[kind]
+	if !known || !dnsLabel.MatchString(name) {
+		return target{}, fmt.Errorf("--target: %q is neither Gateway/NAME nor Service/NAME", value)
+	}
+	return target{group, kind, name}, nil
+}
+
+// refs are a target as targetRefs has it.
+func (t target) refs(in *tree) *yaml.Node {
+	return in.fragment(fmt.Sprintf("[{group: %q, kind: %s, name: %s}]", t.group, t.kind, t.name))
+}
+
+// IstioRelayed renders the limiter of proxies that ask through a relay.
+func IstioRelayed(o *Options) (Result, error) {
+	p, relay, err := throughRelay(o)
+	if err != nil {
+		return Result{}, err
+	}
+	if !strings.Contains(o.Image, "://") {
+		return Result{}, fmt.Errorf("--image: %q has no scheme (want oci://%s)", o.Image, o.Image)
+	}
+	dir, chosen := "istio/gateway-relay", target{}
+	if o.Target != "" {
+		if chosen, err = parseTarget(o.Target); err != nil {
+			return Result{}, err
+		}
+	}
+	switch {
+	case o.Sidecar:
+		dir = "istio/sidecar-relay"
+	case chosen.kind == "Service":
+		dir = "istio/waypoint-relay"
+	}
+	b, err := directory(o, dir)
+	if err != nil {
+		return Result{}, err
+	}
+	limiter, err := b.one(selector{Kind: "TrafficExtension", Name: "sluice"})
+	if err != nil {
+		return Result{}, err
+	}
+	p.connect(fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", relay.port, relay.name, relay.namespace), false)
+	limiter.set(text(o.Image), "spec", "wasm", "url")
+	limiter.set(p.values(limiter), "spec", "wasm", "pluginConfig")
+	spec := limiter.at("spec")
+	clearComments(spec, "selector")
+	if o.Target == "" {
+		limiter.set(text(o.App), "spec", "selector", "matchLabels", "app")
+	} else {
+		drop(spec, "selector")
+		drop(spec, "targetRefs")
+		putBefore(spec, "wasm", "targetRefs", chosen.refs(limiter))
+	}
+	if chosen.kind == "Service" {
+		p.more = append(p.more, fmt.Sprintf(
+			"a waypoint has the relay's cluster only if the mesh's configuration names it: extensionProviders: "+
+				"[{name: sluice-relay, envoyExtAuthzGrpc: {service: %[1]s/%[2]s.%[1]s.svc.cluster.local, port: %[3]d}}]",
+			relay.namespace, relay.name, relay.port,
+		))
+	}
+	return b.finish("istio --relay", dir, p)
+}
+
+// EnvoyGatewayRelayed renders the limiter of a Gateway that asks through a relay, and the route
+// that leads there.
+func EnvoyGatewayRelayed(o *Options) (Result, error) {
+	p, relay, err := throughRelay(o)
+	if err != nil {
+		return Result{}, err
+	}
+	const dir = "envoy-gateway/gateway-relay"
+	b, err := directory(o, dir)
+	if err != nil {
+		return Result{}, err
+	}
+	namespace := o.Namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	p.connect("grpcroute/"+namespace+"/sluice-relay/rule/0", false)
+	limiter, err := b.one(selector{Kind: "EnvoyExtensionPolicy", Name: "sluice"})
+	if err != nil {
+		return Result{}, err
+	}
+	limiter.set(text(o.Gateway), "spec", "targetRefs", "0", "name")
+	limiter.set(text(o.Image), "spec", "wasm", "0", "code", "image", "url")
+	limiter.set(p.values(limiter), "spec", "wasm", "0", "config")
+	route, err := b.one(selector{Kind: "GRPCRoute", Name: "sluice-relay"})
+	if err != nil {
+		return Result{}, err
+	}
+	route.set(text(o.Gateway), "spec", "parentRefs", "0", "name")
+	backend := []string{"spec", "rules", "0", "backendRefs", "0"}
+	route.set(text(relay.name), below(backend, "name")...)
+	route.set(text(relay.namespace), below(backend, "namespace")...)
+	route.set(number(relay.port), below(backend, "port")...)
+	return b.finish("envoy-gateway --relay", dir, p)
+}
+
+// directory makes the resources of a directory of deploy/ that has no values.
+func directory(o *Options, dir string) (*builder, error) {
+	b := &builder{files: deploy.Files, edit: func(at string, k *kustomization) {
+		if at == dir && o.Namespace != "" {
+			k.Namespace = o.Namespace
+		}
+	}}
+	return b, b.build(dir)
+}

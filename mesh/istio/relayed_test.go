@@ -1,0 +1,88 @@
+package istio
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"istio.io/istio/pkg/config"
+	"istio.io/istio/pkg/config/schema/gvk"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+)
+
+// endpoint is where the relay of a test is, as Kubernetes tells of a Service's pods.
+const endpoint = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: sluice-relay
+  namespace: redis
+  labels: {kubernetes.io/service-name: sluice-relay}
+addressType: IPv4
+endpoints: [{addresses: [%s], conditions: {ready: true}}]
+ports: [{name: grpc, port: %s, protocol: TCP}]
+`
+
+// relayService is the Service that deploy/istio/relay applies, with the endpoint of a relay.
+func relayService(t *testing.T, relay *envoytest.Envoy) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(relay.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(relayed(t, "relay"), "\n---\n") {
+		if strings.Contains(document, "kind: Service\n") {
+			document = strings.Replace(document, "\nspec:\n", "\nspec:\n  clusterIP: 1.2.3.9\n", 1) // as Kubernetes does
+			return document + "\n---" + fmt.Sprintf(endpoint, host, port)
+		}
+	}
+	t.Fatal("deploy/istio/relay has no Service")
+	return ""
+}
+
+// policies are the resources of Istio among what a directory applies.
+func policies(t *testing.T, dir string) (all []config.Config) {
+	t.Helper()
+	for document := range strings.SplitSeq(relayed(t, dir), "\n---\n") {
+		if strings.Contains(document, "istio.io/") {
+			all = append(all, parse(t, document)...)
+		}
+	}
+	return all
+}
+
+// TestRelayDecides: proxies that Istio has configured, by supported objects alone, limit requests
+// by what the relay's Redis decides.
+func TestRelayDecides(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dir, key string
+		start    func(*mesh) *proxy
+	}{
+		{"gateway-relay", "per-address|", func(m *mesh) *proxy { return m.gateway("gateway-a") }},
+		{"sidecar-relay", "per-caller|plain-text", (*mesh).sidecar},
+	} {
+		t.Run(c.dir, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			relay := envoytest.NewRelay(t, server.Addr, nil)
+			m := startMeshBeside(t, policies(t, c.dir), relayService(t, relay))
+			p := c.start(m)
+			p.AwaitLimit("100")
+			p.ExpectUntouched()
+			p.AwaitRejection()
+			if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 || !strings.Contains(keys[0], c.key) {
+				t.Errorf("Redis has %q, want one counter of %s", keys, c.key)
+			}
+			if says := fmt.Sprintf("redis %q answers: Redis", relayCluster); !strings.Contains(p.Log(), says) {
+				t.Errorf("the proxy's log does not say %s:\n%s", says, p.Log())
+			}
+			if filters := m.control.Store().List(gvk.EnvoyFilter, ""); len(filters) != 0 {
+				t.Errorf("the mesh has %d EnvoyFilters", len(filters))
+			}
+		})
+	}
+}

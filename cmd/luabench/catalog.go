@@ -33,17 +33,18 @@ const (
 // comparison is a goal for one subject as a part of another, or for what it costs
 // more.
 type comparison struct {
-	subject, sign, of string // sign: "/" or "-"
+	name, subject, of string
 	goal              float64
+	more              bool
 }
 
 var comparisons = []comparison{
-	{"gcra", "/", peerName, 0.85},
-	{"gcra, overrides", "-", "gcra", 0.4},
-	{"gcra, 3 limits in one call", "/", "gcra, 3 limits in 3 calls", 0.65},
-	{"mixed, 3 limits in one call", "/", "mixed, 3 limits in 3 calls", 0.65},
-	{"gcra, 5 limits in one call", "/", "gcra, 5 limits in 5 calls", 0.65},
-	{"mixed, 5 limits in one call", "/", "mixed, 5 limits in 5 calls", 0.65},
+	{"gcra / redis_rate v10", "gcra", peerName, 0.85, false},
+	{"gcra, overrides - gcra", "gcra, overrides", "gcra", 0.4, true},
+	{"gcra, 3 limits: one call / 3 calls", "gcra, 3 limits in one call", "gcra, 3 limits in 3 calls", 0.65, false},
+	{"mixed, 3 limits: one call / 3 calls", "mixed, 3 limits in one call", "mixed, 3 limits in 3 calls", 0.65, false},
+	{"gcra, 5 limits: one call / 5 calls", "gcra, 5 limits in one call", "gcra, 5 limits in 5 calls", 0.65, false},
+	{"mixed, 5 limits: one call / 5 calls", "mixed, 5 limits in one call", "mixed, 5 limits in 5 calls", 0.65, false},
 }
 
 // base is what all is measured in.

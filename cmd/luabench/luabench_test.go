@@ -81,8 +81,8 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 		}
 	}
 	for _, c := range comparisons {
-		if !strings.Contains(out.String(), "\n"+c.name()+" ") {
-			t.Errorf("no row for %s", c.name())
+		if !strings.Contains(out.String(), "\n"+c.name+" ") {
+			t.Errorf("no row for %s", c.name)
 		}
 	}
 	if t.Failed() {

@@ -55,11 +55,9 @@ func (b *bench) report(out io.Writer) {
 	}
 	fmt.Fprintln(out)
 	for _, c := range comparisons {
-		writeRow(out, c.name(), "", b.ratios(c), c.goal)
+		writeRow(out, c.name, "", b.ratios(c), c.goal)
 	}
 }
-
-func (c comparison) name() string { return c.subject + " " + c.sign + " " + c.of }
 
 func writeRow(out io.Writer, name, micros string, values []float64, goal float64) {
 	low, middle, high := quartiles(values)
@@ -80,7 +78,7 @@ func (b *bench) ratios(c comparison) (ratios []float64) {
 	subject, of := found[c.subject], found[c.of]
 	for i := range subject.micros {
 		ratio := subject.micros[i] / of.micros[i]
-		if c.sign == "-" {
+		if c.more {
 			ratio = subject.multiple[i] - of.multiple[i]
 		}
 		ratios = append(ratios, ratio)

@@ -2,13 +2,13 @@ package config
 
 import "github.com/sluiceproxy/sluice/algo"
 
-// readSource reads where an amount comes from: one of sources.
-func (a *Amount) readSource(o object, from ...Source) {
-	name, v, ok := o.oneOf(sources.textsOf(from)...)
+// readSource reads where an amount comes from.
+func (a *Amount) readSource(o object) {
+	name, v, ok := o.choice()
 	if !ok {
 		return
 	}
-	switch source, _ := sources.meaning(name); source {
+	switch Source(placeOf(sourceFields, name)) {
 	case FromHeader:
 		a.Header, _ = v.readHeaderName()
 	case FromExpr:
@@ -20,33 +20,71 @@ func (a *Amount) readSource(o object, from ...Source) {
 	}
 }
 
-// checkDefault reports a default that the amount itself can never be.
-func (a *Amount) checkDefault(o object) {
-	if a.Default > a.Max {
+// readBounds reads the "default" and the "max" of an amount. The default must be one
+// that the amount itself can be.
+func (a *Amount) readBounds(o object) {
+	a.Default, a.Max = o.number("default"), o.number("max")
+	if a.Max > 0 && a.Default > a.Max {
 		o.mistake(`"default" %d is above "max" %d (want at most that)`, a.Default, a.Max)
 	}
 }
 
 // readUnits reads a "limit" or a "burst": a whole number, or an object that says
 // where the number of each request comes from. Then units are the largest.
-func readUnits(v value, lowest int64) (units int64, from *Amount, ok bool) {
+func readUnits(v value, f *field) (units int64, from *Amount, ok bool) {
 	if !v.json.IsObject() {
-		units, ok = v.readWhole(lowest, algo.MaxUnits)
+		units, ok = v.readWhole(f.low, f.high)
 		return units, nil, ok
 	}
-	o, ok := v.readObject("expr", "header", "metadata", "default", "max")
-	if !ok {
-		return 0, nil, false
-	}
+	o := v.readObject(f.fields)
 	from = &Amount{}
-	from.readSource(o, FromExpr, FromHeader, FromMetadata)
-	if v, ok := o.required("default", "the number for requests that bring none"); ok {
-		from.Default, _ = v.readWhole(0, algo.MaxUnits)
-	}
-	if v, ok := o.required("max", "the largest number that a request may bring"); ok {
-		if from.Max, ok = v.readWhole(1, algo.MaxUnits); ok {
-			from.checkDefault(o)
-		}
-	}
+	from.readSource(o)
+	from.readBounds(o)
 	return from.Max, from, from.Max > 0
+}
+
+// readCost reads the "cost" of a rule or of a limit.
+func readCost(o object) Cost {
+	c, f := Cost{Default: 1, Max: algo.MaxCost}, o.row("cost")
+	v, ok := o.field("cost")
+	if !ok {
+		return c
+	}
+	if !v.json.IsObject() {
+		if n, ok := v.readWhole(f.low, f.high); ok {
+			c.Default = n
+		}
+		return c
+	}
+	o = v.readObject(f.fields)
+	c.readSource(o)
+	c.readBounds(o)
+	return c
+}
+
+// costOf is what a request takes of a limit: the limit's own cost, or the rule's.
+func (s scope) costOf(limit *Limit) *Cost {
+	if limit.Cost != nil {
+		return limit.Cost
+	}
+	return &s.rule.Cost
+}
+
+// checkCost reports a constant cost that the limit can never admit. The largest cost
+// that a header may ask for can be above the capacity: such a request is rejected. A
+// limit of 0 is meant to reject every cost.
+func (s scope) checkCost(o object, limit *Limit) {
+	cost, capacity := s.costOf(limit), limit.Capacity()
+	if capacity == 0 || cost.Default <= capacity {
+		return
+	}
+	path := s.rulePath + ".cost"
+	if limit.Cost != nil {
+		path = o.path + ".cost"
+	}
+	if !cost.IsConstant() {
+		path += ".default"
+	}
+	o.r.mistake(path, "%d is above the capacity %d of %s, which never admits it (want at most %d)",
+		cost.Default, capacity, o.path, capacity)
 }

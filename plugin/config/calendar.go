@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,13 +10,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
-
-var periods = words[Period]{
-	{Day, "day"},
-	{Week, "week"},
-	{Month, "month"},
-	{Year, "year"},
-}
 
 // longest is the length of a period, but for changes of the clock.
 func (p Period) longest() int64 {
@@ -39,38 +33,29 @@ func (d *draftLimit) readWindow() {
 			"window", "timezone", "starts")
 		return
 	}
-	v, ok := d.required("window", `a duration such as "1s"`)
+	f := d.row("window")
+	v, ok := d.field("window")
 	if !ok {
 		return
 	}
 	d.spelled = v.json.Str
-	if period, ok := periods.meaning(v.json.Str); ok {
-		d.readCalendar(v, period)
+	if i := slices.Index(periods, v.json.Str); i >= 0 {
+		d.readCalendar(v, Period(i))
 		return
 	}
-	d.WindowMicros, _ = v.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros)
+	d.WindowMicros, _ = v.readDuration(f.low, f.high)
 	d.Window = FormatDuration(d.WindowMicros)
 	if !d.has("timezone") && !d.has("starts") {
 		return
 	}
-	d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods.texts())+` as "window")`,
+	d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods)+` as "window")`,
 		"timezone", "starts")
-}
-
-// withCalendars are the algorithms that have calendar windows.
-func withCalendars() (names []string) {
-	for _, a := range algorithms {
-		if a.means.HasCalendar() {
-			names = append(names, a.text)
-		}
-	}
-	return names
 }
 
 func (d *draftLimit) readCalendar(window value, period Period) {
 	if d.Algorithm != 0 && !d.Algorithm.HasCalendar() {
 		window.mistake(`%s does not belong to %q (want a duration such as "30d", or the algorithm %s)`,
-			window.shown(), d.Algorithm, quotedList(withCalendars()))
+			window.shown(), d.Algorithm, quotedList(algorithmNames(algo.Algorithm.HasCalendar)))
 	}
 	d.refuse("does not belong to a calendar window, which begins at a local midnight (remove it)", "anchor")
 	c := &Calendar{Period: period, Zone: "UTC"}
@@ -90,11 +75,18 @@ func (c *Calendar) readStarts(o object) string {
 	case Day:
 		o.refuse(`does not belong to the window "day" (remove it)`, "starts")
 	case Week:
-		c.Weekday = time.Monday
-		readWordField(o, "starts", weekdays, &c.Weekday)
-		return ":" + weekdays.textsOf([]time.Weekday{c.Weekday})[0]
+		place := int64(0)
+		if v, ok := o.field("starts"); ok {
+			place, _ = v.readWord(weekdays)
+		}
+		c.Weekday = time.Weekday(place+1) % 7 // weekdays begins on Monday
+		return ":" + weekdays[place]
 	case Month:
-		c.Day = o.readSmallWhole("starts", 1, 1, 31)
+		c.Day = 1
+		if v, ok := o.field("starts"); ok {
+			day, _ := v.readWhole(1, 31)
+			c.Day = max(int(day), 1)
+		}
 		return message.Sprintf(":%d", c.Day)
 	case Year:
 		c.Month, c.Day = 1, 1
@@ -104,16 +96,6 @@ func (c *Calendar) readStarts(o object) string {
 		return message.Sprintf(":%02d-%02d", c.Month, c.Day)
 	}
 	return ""
-}
-
-var weekdays = words[time.Weekday]{
-	{time.Monday, "monday"},
-	{time.Tuesday, "tuesday"},
-	{time.Wednesday, "wednesday"},
-	{time.Thursday, "thursday"},
-	{time.Friday, "friday"},
-	{time.Saturday, "saturday"},
-	{time.Sunday, "sunday"},
 }
 
 // readYearStart reads a month and a day, "03-17". The 29th of February is one.

@@ -2,22 +2,6 @@ package config
 
 import "strings"
 
-// sources are the fields that say where a component's value comes from.
-var sources = words[Source]{
-	{FromHeader, "header"},
-	{FromCookie, "cookie"},
-	{FromQuery, "query"},
-	{FromClientIP, "client_ip"},
-	{FromPath, "path"},
-	{FromMethod, "method"},
-	{FromHost, "host"},
-	{FromMetadata, "metadata"},
-	{FromProperty, "property"},
-	{FromConstant, "constant"},
-	{FromExpr, "expr"},
-	{FromBearer, "bearer"},
-}
-
 // readKey reads a rule's key. An absent key is [], one key for all.
 func readKey(o object) []Component {
 	v, ok := o.field("key")
@@ -35,14 +19,11 @@ func readKey(o object) []Component {
 // readComponent reads one part of a key.
 func readComponent(v value) Component {
 	c := Component{V4Prefix: 32, V6Prefix: 128}
-	o, ok := v.readObject(append(sources.texts(), "hash", "default")...)
-	if !ok {
-		return c
+	o := v.readObject(componentFields)
+	if name, v, ok := o.choice(); ok {
+		c.readSource(Source(placeOf(sourceFields, name)), v)
 	}
-	if name, v, ok := o.oneOf(sources.texts()...); ok {
-		c.readSource(name, v)
-	}
-	o.readBooleanField("hash", &c.Hash)
+	c.Hash = o.is("hash")
 	if v, ok := o.field("default"); ok {
 		c.Default, c.HasDefault = v.readText()
 		if o.has("constant") {
@@ -52,9 +33,9 @@ func readComponent(v value) Component {
 	return c
 }
 
-func (c *Component) readSource(name string, v value) {
-	c.Source, _ = sources.meaning(name)
-	switch c.Source {
+func (c *Component) readSource(source Source, v value) {
+	c.Source = source
+	switch source {
 	case FromHeader:
 		c.Name, _ = v.readHeaderName()
 	case FromCookie:
@@ -66,7 +47,7 @@ func (c *Component) readSource(name string, v value) {
 	case FromPath:
 		c.readPath(v)
 	case FromMethod, FromHost, FromBearer:
-		if is, ok := v.readBoolean(); ok && !is {
+		if is, ok := v.readBoolean(); ok && is == 0 {
 			v.mistake("false selects nothing (want true)")
 		}
 	case FromMetadata, FromProperty:
@@ -92,40 +73,24 @@ func (c *Component) readClientIP(v value) {
 	if !v.trueOrObject(`{"v4_prefix": 24, "v6_prefix": 64}`) {
 		return
 	}
-	if o, ok := v.readObject("v4_prefix", "v6_prefix"); ok {
-		c.V4Prefix = o.readSmallWhole("v4_prefix", 32, 0, 32)
-		c.V6Prefix = o.readSmallWhole("v6_prefix", 128, 0, 128)
-	}
+	o := v.readObject(prefixFields)
+	c.V4Prefix, c.V6Prefix = int(o.number("v4_prefix")), int(o.number("v6_prefix"))
 }
 
 // readPath reads true or {"segments": 2}.
 func (c *Component) readPath(v value) {
-	if !v.trueOrObject(`{"segments": 2}`) {
-		return
-	}
-	if o, ok := v.readObject("segments"); ok {
-		if _, ok := o.required("segments", "how many leading segments count; true for the whole path"); ok {
-			c.Segments = o.readSmallWhole("segments", 0, 1, maxCount)
-		}
+	if v.trueOrObject(`{"segments": 2}`) {
+		c.Segments = int(v.readObject(segmentFields).number("segments"))
 	}
 }
 
 // trueOrObject reports whether the value is an object, which the caller has to
 // read. Anything else but true is a mistake.
 func (v value) trueOrObject(example string) bool {
-	if v.json.IsObject() {
-		return true
-	}
-	if v.json.Raw != "true" {
+	if !v.json.IsObject() && v.json.Raw != "true" {
 		v.mistake("%s is neither true nor an object (want true or one such as %s)", v.shown(), example)
 	}
-	return false
-}
-
-func (o object) readSmallWhole(name string, byDefault, lowest, highest int64) int {
-	n := byDefault
-	o.readWholeField(name, &n, lowest, highest)
-	return int(n)
+	return v.json.IsObject()
 }
 
 // readAttributePath reads the path of an Envoy attribute. No part may hold a NUL,

@@ -1,27 +1,13 @@
 package config
 
-import "github.com/sluiceproxy/sluice/algo"
-
-// Bound: us of a lease's `ttl`. Below it, the configuration is refused. Protects Redis: a shorter
-// lease saves no calls.
-const minLeaseMicros = 10 * millisecond
-
 // readLease reads a limit's "lease". It refuses one where the units that a worker
 // holds could admit more than the rule allows, or would mean nothing.
 func (s scope) readLease(o object, limit *Limit, several bool) {
-	v, ok := o.field("lease")
-	if !ok {
+	fields := o.object("lease")
+	if !fields.there {
 		return
 	}
-	fields, ok := v.readObject("units", "ttl")
-	if !ok {
-		return
-	}
-	limit.Lease = &Lease{}
-	fields.readWholeField("units", &limit.Lease.Units, 1, algo.MaxUnits)
-	if ttl, ok := fields.required("ttl", `a duration such as "200ms"`); ok {
-		limit.Lease.TTLMicros, _ = ttl.readDuration(minLeaseMicros, algo.MaxWindowMicros)
-	}
+	limit.Lease = &Lease{Units: fields.number("units"), TTLMicros: fields.number("ttl")}
 	if capacity := limit.Capacity(); capacity > 0 && limit.Lease.Units > capacity {
 		fields.mistake(`"units" %d is above the limit's capacity %d (want at most that)`, limit.Lease.Units, capacity)
 	}

@@ -23,16 +23,11 @@ func readLimits(v value, s scope) []Limit {
 	}
 	var drafts []draftLimit
 	for _, element := range elements {
-		if o, ok := element.readObject(limitFields...); ok {
+		if o := element.readObject(limitFields); o.there {
 			drafts = append(drafts, s.readLimit(o, len(elements) > 1))
 		}
 	}
 	return s.nameLimits(drafts, len(elements) > 1)
-}
-
-// limitFields are all the fields of a limit.
-var limitFields = []string{
-	"algorithm", "limit", "window", "timezone", "starts", "name", "burst", "anchor", "sub_windows", "overflow", "max_delay", "ttl", "cost", "lease",
 }
 
 // draftLimit is a limit before it is compared with the others of its rule.
@@ -45,12 +40,10 @@ type draftLimit struct {
 // readLimit reads one limit.
 func (s scope) readLimit(o object, several bool) draftLimit {
 	d := draftLimit{object: o}
-	if v, ok := o.required("algorithm", `one such as "gcra"`); ok {
-		d.Algorithm, _ = readWord(v, algorithms)
-	}
+	d.Algorithm = algo.Algorithm(1 + o.number("algorithm"))
 	hasUnits := false
-	if v, ok := o.required("limit", "how many units a window admits"); ok {
-		d.Units, d.UnitsFrom, hasUnits = readUnits(v, 0)
+	if v, ok := o.field("limit"); ok {
+		d.Units, d.UnitsFrom, hasUnits = readUnits(v, o.row("limit"))
 	}
 	d.readWindow()
 	if v, ok := o.field("name"); ok {
@@ -85,42 +78,22 @@ func (s scope) checkSlots(d *draftLimit) {
 	}
 }
 
-// algorithms are the algorithms that algo has.
-var algorithms = func() (all words[algo.Algorithm]) {
-	for _, a := range algo.Algorithms() {
-		all = append(all, word[algo.Algorithm]{a, a.String()})
-	}
-	return all
-}()
-
-// anchors say whether a window starts with its first request.
-var anchors = words[bool]{
-	{false, "clock"},
-	{true, "first_request"},
-}
-
-// overflows say whether a bucket queues what does not fit at once.
-var overflows = words[bool]{
-	{false, "reject"},
-	{true, "queue"},
-}
-
 // readVariant reads the fields that belong to some algorithms only.
 func readVariant(o object, limit *Limit) {
 	if v, ok := o.field("burst"); ok {
-		limit.Burst, limit.BurstFrom, _ = readUnits(v, 1)
+		limit.Burst, limit.BurstFrom, _ = readUnits(v, o.row("burst"))
 	}
-	readWordField(o, "anchor", anchors, &limit.FromFirstRequest)
-	o.readWholeField("sub_windows", &limit.SubWindows, 1, algo.MaxSubWindows)
-	readWordField(o, "overflow", overflows, &limit.Queue)
-	if limit.Queue {
-		limit.MaxDelayMicros = defaultMaxDelayMicros
+	limit.FromFirstRequest = o.is("anchor")
+	if o.has("sub_windows") {
+		limit.SubWindows = o.number("sub_windows")
 	}
-	o.readDurationField("max_delay", &limit.MaxDelayMicros, millisecond, maxQueueMicros)
-	if limit.Algorithm.Takes(algo.FieldTTL) {
-		limit.TTLMicros = defaultTTLMicros
+	limit.Queue = o.is("overflow")
+	if limit.Queue || o.has("max_delay") {
+		limit.MaxDelayMicros = o.number("max_delay")
 	}
-	o.readDurationField("ttl", &limit.TTLMicros, algo.MinTTLMicros, algo.MaxTTLMicros)
+	if limit.Algorithm.Takes(algo.FieldTTL) || o.has("ttl") {
+		limit.TTLMicros = o.number("ttl")
+	}
 	if limit.Algorithm == 0 {
 		return
 	}
@@ -144,34 +117,11 @@ func checkRefill(o object, limit *Limit) {
 	}
 }
 
-// defaultMaxDelayMicros is how long a queue holds a request at most.
-//
-// Bound: us that a queue holds a request, unless `max_delay` says otherwise. Beyond it, the request
-// is refused. Protects clients from waits without end.
-const defaultMaxDelayMicros = 30 * second
-
-// maxQueueMicros is the longest of those waits.
-//
-// Bound: us of `max_delay`. Beyond it, the configuration is refused. Protects clients from waits
-// without end.
-const maxQueueMicros = hour
-
-// defaultTTLMicros is after how long the slots of a killed Envoy are free.
-//
-// Bound: us that a slot outlives its last renewal, unless `ttl` says otherwise. Beyond it, the slot
-// ends. Protects limits from slots of a dead Envoy.
-const defaultTTLMicros = 30 * second
-
 // checkPlace reports the field in a limit of an algorithm that lacks it.
 func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
 	if algorithm.Takes(f) || !o.has(f.String()) {
 		return
 	}
-	var names []string
-	for _, a := range algo.Algorithms() {
-		if a.Takes(f) {
-			names = append(names, a.String())
-		}
-	}
-	o.refuse(message.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), quotedList(names)), f.String())
+	others := quotedList(algorithmNames(func(a algo.Algorithm) bool { return a.Takes(f) }))
+	o.refuse(message.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), others), f.String())
 }

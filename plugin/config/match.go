@@ -7,12 +7,7 @@ import (
 )
 
 // readMatch reads a match, in which every field must hold.
-func readMatch(v value) Match {
-	var m Match
-	o, ok := v.readObject("path", "host", "methods", "headers", "client_ip", "expr", "not")
-	if !ok {
-		return m
-	}
+func readMatch(o object) (m Match) {
 	if v, ok := o.field("path"); ok {
 		m.Path = readPathMatch(v)
 	}
@@ -50,7 +45,7 @@ func readNot(v value) []Match {
 	all := make([]Match, len(elements))
 	for i, element := range elements {
 		before := v.r.found
-		all[i] = readMatch(element)
+		all[i] = readMatch(element.readObject(matchFields))
 		if all[i].matchesAll() && v.r.found == before {
 			element.mistake(
 				`matches every request, so that the rule never applies (want a condition such as {"path": "/healthz"})`,
@@ -106,16 +101,6 @@ func readHeaderMatches(v value) []HeaderMatch {
 	return all
 }
 
-// ops are the fields of a matcher.
-var ops = words[MatchOp]{
-	{Exact, "exact"},
-	{Prefix, "prefix"},
-	{Suffix, "suffix"},
-	{Contains, "contains"},
-	{Regex, "regex"},
-	{Present, "present"},
-}
-
 // readStringMatch reads a plain string, which is exact, or an object with one
 // of ops. It also returns where the compared text stands, if there is one.
 func readStringMatch(v value) (m StringMatch, at value, ok bool) {
@@ -123,18 +108,15 @@ func readStringMatch(v value) (m StringMatch, at value, ok bool) {
 		m.Value, ok = v.readMatchText()
 		return m, v, ok
 	}
-	o, ok := v.readObject(ops.texts()...)
+	name, at, ok := v.readObject(opFields).choice()
 	if !ok {
 		return m, v, false
 	}
-	name, at, ok := o.oneOf(ops.texts()...)
-	if !ok {
-		return m, v, false
-	}
-	m.Op, _ = ops.meaning(name)
+	m.Op = MatchOp(placeOf(opFields, name))
 	switch m.Op {
 	case Present:
-		m.Present, _ = at.readBoolean()
+		present, _ := at.readBoolean()
+		m.Present = present == 1
 		return m, at, false
 	case Regex:
 		m.Value = readRegex(at)
@@ -149,7 +131,8 @@ func readStringMatch(v value) (m StringMatch, at value, ok bool) {
 
 func (v value) readMatchText() (string, bool) {
 	if v.json.Type != gjson.String {
-		v.mistake("%s is not a matcher (want a string, or an object with one of %s)", v.shown(), quotedList(ops.texts()))
+		ops := quotedList(namesOf(opFields))
+		v.mistake("%s is not a matcher (want a string, or an object with one of %s)", v.shown(), ops)
 		return "", false
 	}
 	return v.json.Str, true

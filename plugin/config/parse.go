@@ -57,63 +57,44 @@ func (r *reader) parse(text string) *Config {
 		return nil
 	}
 	root := value{r: r, json: gjson.Parse(text)}
-	if v, ok := root.find("role"); ok && v.json.Type == gjson.String {
-		if role, _ := roles.meaning(v.json.Str); role == bridgeRole {
-			return readBridge(root)
-		}
+	if v, ok := root.find("role"); ok && v.json.Type == gjson.String && v.json.Str == bridgeRole {
+		return readBridge(root)
 	}
-	o, ok := root.readObject(
-		"rules", "role", "mode", "redis", "failure", "response", "headers", "reset", "deny_cache", "retry_jitter",
-		"top_offenders", "rejected_state", "envoy_ratelimited",
-	)
-	if !ok {
-		return nil
+	if o := root.readObject(topFields); o.there {
+		return readLimiter(o)
 	}
-	return readLimiter(o)
+	return nil
 }
 
-// role is which of the two filters this instance of the plugin is.
-type role uint8
-
-const (
-	limiterRole role = iota
-	bridgeRole
-)
-
-var roles = words[role]{
-	{limiterRole, "limiter"},
-	{bridgeRole, "bridge"},
-}
+// bridgeRole is the role of the upstream filter of the Redis cluster.
+const bridgeRole = "bridge"
 
 // readBridge reads {"role": "bridge"}. That role has no other field.
 func readBridge(root value) *Config {
 	fields, _ := root.readEntries("an object")
 	for _, field := range fields {
 		if field.name != "role" {
-			root.mistake(`%s does not belong to the role "bridge" (want {"role": "bridge"} and nothing else)`, quoted(field.name))
+			root.mistake(`%s does not belong to the role "bridge" (want {"role": "bridge"} and nothing else)`,
+				quoted(field.name))
 		}
 	}
 	return &Config{Bridge: true}
 }
 
 func readLimiter(o object) *Config {
-	if v, ok := o.field("role"); ok {
-		readWord(v, roles)
-	}
+	o.number("role")
 	c := &Config{
 		Redis:              readRedis(o),
-		Failure:            readFailure(o),
+		Failure:            readFailure(o.object("failure")),
 		Response:           readResponse(o),
 		Headers:            readHeaders(o),
-		DenyCacheSize:      defaultDenyCacheSize,
 		RetryJitterPercent: readRetryJitter(o),
-		RejectedState:      true,
 		TopOffenders:       readTopOffenders(o),
+		RejectedState:      o.is("rejected_state"),
+		EnvoyRateLimited:   o.is("envoy_ratelimited"),
+		DenyCacheSize:      o.object("deny_cache").number("size"),
+		Mode:               Mode(o.number("mode")),
 	}
-	o.readBooleanField("rejected_state", &c.RejectedState)
-	o.readBooleanField("envoy_ratelimited", &c.EnvoyRateLimited)
-	readDenyCache(o, &c.DenyCacheSize)
-	readWordField(o, "mode", configurationModes, &c.Mode)
 	o.r.hasRedis, o.r.failure = o.has("redis"), c.Failure.Mode
 	c.Rules = readRules(o)
 	if c.Mode == Shadow {
@@ -123,34 +104,10 @@ func readLimiter(o object) *Config {
 	return c
 }
 
-const (
-	// Bound: entries of the deny cache, unless `size` says otherwise. Beyond it, the one unused for
-	// longest is forgotten. Protects memory.
-	defaultDenyCacheSize = 4096
-	// Bound: of `deny_cache.size`. Beyond it, the configuration is refused. Protects memory.
-	maxDenyCacheSize = 1_000_000
-)
-
-func readDenyCache(o object, size *int64) {
-	if v, ok := o.field("deny_cache"); ok {
-		if cache, ok := v.readObject("size"); ok {
-			cache.readWholeField("size", size, 0, maxDenyCacheSize)
-		}
-	}
-}
-
-// Bound: of `top_offenders.size`. Beyond it, the configuration is refused. Protects memory.
-const maxOffenders = 1000
-
 func readTopOffenders(o object) *TopOffenders {
-	v, ok := o.field("top_offenders")
-	if !ok {
+	if !o.has("top_offenders") {
 		return nil
 	}
-	top := &TopOffenders{Size: 100, IntervalMicros: minute}
-	if o, ok := v.readObject("size", "interval"); ok {
-		o.readWholeField("size", &top.Size, 1, maxOffenders)
-		o.readDurationField("interval", &top.IntervalMicros, second, hour)
-	}
-	return top
+	o = o.object("top_offenders")
+	return &TopOffenders{Size: o.number("size"), IntervalMicros: o.number("interval")}
 }

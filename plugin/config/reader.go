@@ -3,7 +3,6 @@ package config
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -189,101 +188,4 @@ func isPlainName(name string) bool {
 		}
 	}
 	return true
-}
-
-// object is a JSON object with a fixed set of fields.
-type object struct {
-	value
-	fields []entry
-}
-
-// readObject reads an object with the known fields. Others are mistakes.
-func (v value) readObject(known ...string) (object, bool) {
-	o := object{value: v}
-	if !v.json.IsObject() {
-		v.mistake("%s is not an object (want fields such as %s)", v.shown(), quoted(known[0]))
-		return o, false
-	}
-	fields, ok := v.readEntries("an object")
-	o.fields = make([]entry, 0, len(fields))
-	for _, field := range fields {
-		if contains(known, field.name) {
-			o.fields = append(o.fields, field)
-		} else {
-			field.unknown(known)
-		}
-	}
-	return o, ok
-}
-
-func (e entry) unknown(known []string) {
-	if e.r.found >= maxMistakes {
-		e.r.found++ // not shown: no work for its message
-	} else if meant, found := nearest(e.name, known); found {
-		e.mistake("unknown field (did you mean %q?)", meant)
-	} else {
-		e.mistake("unknown field (want one of %s)", quotedList(known))
-	}
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
-}
-
-// field finds a field that may be absent.
-func (o object) field(name string) (value, bool) {
-	for _, f := range o.fields {
-		if f.name == name {
-			return f.value, true
-		}
-	}
-	return value{}, false
-}
-
-func (o object) has(name string) bool {
-	_, ok := o.field(name)
-	return ok
-}
-
-// required finds a field that must be there.
-func (o object) required(name, want string) (value, bool) {
-	v, ok := o.field(name)
-	if !ok {
-		o.mistake("%q is missing (want %s)", name, want)
-	}
-	return v, ok
-}
-
-// oneOf finds the single field of names that must be there.
-func (o object) oneOf(names ...string) (string, value, bool) {
-	var present []string
-	for _, name := range names {
-		if o.has(name) {
-			present = append(present, name)
-		}
-	}
-	switch len(present) {
-	case 0:
-		o.mistake("one of %s is missing (want exactly one)", quotedList(names))
-	case 1:
-		v, ok := o.field(present[0])
-		return present[0], v, ok
-	default:
-		o.mistake("%s exclude each other (want exactly one)", strings.Join(quotedEach(present), " and "))
-	}
-	return "", value{}, false
-}
-
-// refuse reports each of the fields that is there, and why it may not be.
-func (o object) refuse(why string, names ...string) {
-	for _, name := range names {
-		if o.has(name) {
-			o.mistake("%q %s", name, why)
-		}
-	}
 }

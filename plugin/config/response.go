@@ -1,57 +1,54 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
 func readResponse(o object) *Response {
-	v, ok := o.field("response")
-	if !ok {
+	if !o.has("response") {
 		return nil
 	}
-	res := &Response{Status: 429}
-	o, ok = v.readObject("status", "content_type", "body", "headers")
-	if !ok {
-		return res
-	}
-	status := int64(res.Status)
-	o.readWholeField("status", &status, 400, 599)
-	res.Status = uint32(status)
+	o = o.object("response")
+	res := &Response{Status: uint32(o.number("status"))}
 	if v, ok := o.field("content_type"); ok {
 		if t, ok := v.readNonEmpty(`a media type such as "application/json"`); ok {
 			v.checkHeaderValue(t)
 			res.ContentType = t
 		}
 	}
-	o.readTextField("body", &res.Body)
-	res.HasBody = o.has("body")
+	res.Body, res.HasBody = o.text("body"), o.has("body")
 	if v, ok := o.field("headers"); ok {
 		res.Headers = readResponseHeaders(v)
 	}
 	return res
 }
 
-// reserved are the headers of an answer that have another author, and what to do
+// reserved are the headers of an answer that have another author, after what to do
 // instead.
-var reserved = map[string]string{
-	"content-length":        "Envoy writes it",
-	"transfer-encoding":     "Envoy writes it",
-	"connection":            "Envoy writes it",
-	"keep-alive":            "Envoy writes it",
-	"proxy-connection":      "Envoy writes it",
-	"upgrade":               "Envoy writes it",
-	"te":                    "Envoy writes it",
-	"trailer":               "Envoy writes it",
-	"grpc-status":           "gRPC requests are answered as gRPC by themselves",
-	"grpc-message":          "gRPC requests are answered as gRPC by themselves",
-	"content-type":          `use "content_type"`,
-	"retry-after":           "Sluice writes it",
-	"x-ratelimit-limit":     `Sluice writes it; see "headers" of the configuration`,
-	"x-ratelimit-remaining": `Sluice writes it; see "headers" of the configuration`,
-	"x-ratelimit-reset":     `Sluice writes it; see "headers" of the configuration`,
-	"ratelimit":             `Sluice writes it; see "headers" of the configuration`,
-	"ratelimit-policy":      `Sluice writes it; see "headers" of the configuration`,
+var reserved = [][]string{
+	{
+		"Envoy writes it", "content-length", "transfer-encoding", "connection", "keep-alive",
+		"proxy-connection", "upgrade", "te", "trailer",
+	},
+	{"gRPC requests are answered as gRPC by themselves", "grpc-status", "grpc-message"},
+	{`use "content_type"`, "content-type"},
+	{"Sluice writes it", "retry-after"},
+	{
+		`Sluice writes it; see "headers" of the configuration`, "x-ratelimit-limit", "x-ratelimit-remaining",
+		"x-ratelimit-reset", "ratelimit", "ratelimit-policy",
+	},
+}
+
+// reservedFor returns why a header is reserved, or "".
+func reservedFor(name string) string {
+	for _, group := range reserved {
+		if slices.Contains(group[1:], name) {
+			return group[0]
+		}
+	}
+	return ""
 }
 
 func readResponseHeaders(v value) [][2]string {
@@ -67,7 +64,7 @@ func readResponseHeaders(v value) [][2]string {
 		if !field.checkHeaderName(field.name) {
 			continue
 		}
-		if why, is := reserved[name]; is {
+		if why := reservedFor(name); why != "" {
 			field.mistake("not a header to add (%s)", why)
 		}
 		if seen[name] {
@@ -99,47 +96,20 @@ func readHeaders(o object) Headers {
 			h.add(element)
 		}
 	}
-	readWordField(o, "reset", resets, &h.ResetUnix)
+	h.ResetUnix = o.is("reset")
 	return h
 }
 
-// family is one of the families of rate limit headers.
-type family uint8
-
-const (
-	xRateLimit family = iota
-	draft
-)
-
-var families = words[family]{
-	{xRateLimit, "x-ratelimit"},
-	{draft, "draft"},
-}
-
-// resets say whether X-RateLimit-Reset is a Unix time.
-var resets = words[bool]{
-	{false, "delta"},
-	{true, "unix"},
-}
-
 func (h *Headers) add(element value) {
-	f, ok := readWord(element, families)
+	place, ok := element.readWord(families)
 	if !ok {
 		return
 	}
-	if h.has(f) {
+	family := []*bool{&h.XRateLimit, &h.Draft}[place]
+	if *family {
 		element.mistake("%s appears twice (want it once)", element.shown())
 	}
-	switch f {
-	case xRateLimit:
-		h.XRateLimit = true
-	case draft:
-		h.Draft = true
-	}
-}
-
-func (h *Headers) has(f family) bool {
-	return f == xRateLimit && h.XRateLimit || f == draft && h.Draft
+	*family = true
 }
 
 // readRetryJitter reads "10%" as 10; absent it is 0.

@@ -1,7 +1,9 @@
 package config
 
+import "github.com/sluiceproxy/sluice/algo"
+
 func readRules(o object) []Rule {
-	v, ok := o.required("rules", "a list of at least one rule")
+	v, ok := o.field("rules")
 	if !ok {
 		return nil
 	}
@@ -11,49 +13,34 @@ func readRules(o object) []Rule {
 	}
 	all := make([]Rule, 0, len(elements))
 	for _, element := range elements {
-		o, ok := element.readObject(
-			"name", "match", "exempt", "key", "cost", "settle", "limits", "limits_by", "mode", "failure", "overrides", "penalty",
-		)
-		if !ok {
-			continue
+		if o := element.readObject(ruleFields); o.there {
+			all = append(all, *readRule(o))
 		}
-		all = append(all, *readRule(o))
 	}
 	return all
 }
 
-var modes = words[Mode]{
-	{Enforce, "enforce"},
-	{Shadow, "shadow"},
-	{Off, "off"},
-}
-
 func readRule(o object) *Rule {
-	rule := &Rule{}
-	rule.Name = readRuleName(o)
-	if v, ok := o.field("match"); ok {
-		rule.Match = readMatch(v)
-	}
-	o.readBooleanField("exempt", &rule.Exempt)
+	rule := &Rule{Name: readRuleName(o), Match: readMatch(o.object("match")), Exempt: o.is("exempt")}
 	if rule.Exempt {
-		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, "key", "cost", "settle", "limits",
-			"limits_by", "mode", "failure",
-			"overrides", "penalty")
+		others := namesOf(ruleFields[placeOf(ruleFields, "exempt")+1:])
+		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, others...)
 		return rule
 	}
-	readWordField(o, "mode", modes, &rule.Mode)
-	rule.Failure = o.r.failure
-	readWordField(o, "failure", failureModes, &rule.Failure)
+	rule.Mode, rule.Failure = Mode(o.number("mode")), o.r.failure
+	if o.has("failure") {
+		rule.Failure = FailureMode(o.number("failure"))
+	}
 	rule.Key = readKey(o)
 	rule.Cost = readCost(o)
 	rule.Settle = readSettle(o)
 	rule.Overrides = readOverrides(o)
 	rule.Penalty = readPenalty(o, rule.Mode)
-	switch field, v, _ := o.oneOf("limits", "limits_by"); field {
+	switch field, v, _ := o.choice(); field {
 	case "limits":
 		rule.Limits = readLimits(v, scope{rule: rule, rulePath: o.path})
 	case "limits_by":
-		rule.Tiers = readTiers(v, scope{rule: rule, rulePath: o.path})
+		rule.Tiers = readTiers(v.readObject(tierFields), scope{rule: rule, rulePath: o.path})
 	}
 	rule.checkSettle(o)
 	return rule
@@ -61,7 +48,7 @@ func readRule(o object) *Rule {
 
 // readRuleName reads a rule's name, which no rule before it may have.
 func readRuleName(o object) string {
-	v, ok := o.required("name", `one such as "per-user"`)
+	v, ok := o.field("name")
 	if !ok {
 		return ""
 	}
@@ -74,10 +61,41 @@ func readRuleName(o object) string {
 	return name
 }
 
-// configurationModes are those of a whole configuration.
-var configurationModes = words[Mode]{
-	{Enforce, "enforce"},
-	{Shadow, "shadow"},
+// readOverrides reads a rule's "overrides".
+func readOverrides(o object) bool {
+	overrides := o.is("overrides")
+	if overrides && !o.r.hasRedis {
+		o.mistake(`"overrides" are kept in Redis, which is not configured (want "redis" at the top level)`)
+	}
+	return overrides
+}
+
+// readPenalty reads a rule's "penalty". The mode is the rule's.
+func readPenalty(o object, mode Mode) *Penalty {
+	if !o.has("penalty") {
+		return nil
+	}
+	if mode != Enforce {
+		o.mistake(`"penalty" is in a rule that rejects nobody (want the mode "enforce")`)
+	}
+	o = o.object("penalty")
+	p := &Penalty{After: o.number("after"), WithinMicros: o.number("within")}
+	if v, ok := o.field("for"); ok {
+		p.ForMicros = readBlocks(v, o.row("for"))
+	}
+	return p
+}
+
+func readBlocks(v value, f *field) []int64 {
+	elements, _ := v.readNonEmptyList(`durations such as "5m"`)
+	if len(elements) > algo.MaxBlocks {
+		v.mistake("there are %d durations (want at most %d)", len(elements), algo.MaxBlocks)
+	}
+	blocks := make([]int64, len(elements))
+	for i, element := range elements {
+		blocks[i], _ = element.readDuration(f.low, f.high)
+	}
+	return blocks
 }
 
 // shadow makes every enforced rule a shadow rule. What such a rule cannot have, as nobody is

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,13 +26,27 @@ func (v value) readNonEmpty(what string) (string, bool) {
 	return s, ok && s != ""
 }
 
-// readBoolean reads true or false.
-func (v value) readBoolean() (is, ok bool) {
-	if !v.json.IsBool() {
-		v.mistake("%s is not a boolean (want true or false)", v.shown())
-		return false, false
+// readBoolean reads true, as 1, or false.
+func (v value) readBoolean() (n int64, ok bool) {
+	if v.json.Type == gjson.True {
+		return 1, true
 	}
-	return v.json.Type == gjson.True, true
+	if v.json.Type != gjson.False {
+		v.mistake("%s is not a boolean (want true or false)", v.shown())
+		return 0, false
+	}
+	return 0, true
+}
+
+// readWord reads one of a few words, and returns its place.
+func (v value) readWord(known []string) (place int64, ok bool) {
+	if v.json.Type == gjson.String {
+		if i := slices.Index(known, v.json.Str); i >= 0 {
+			return int64(i), true
+		}
+	}
+	v.mistake("%s is not a known value (want one of %s)", v.shown(), quotedList(known))
+	return 0, false
 }
 
 // readWhole reads a whole number within bounds.
@@ -111,39 +126,4 @@ func clampedInt(s string) int {
 		return -1e9
 	}
 	return 1e9
-}
-
-// The methods below read an optional field into where its default stands,
-// which a mistake leaves as it is.
-
-func (o object) readTextField(name string, into *string) {
-	if v, ok := o.field(name); ok {
-		if s, ok := v.readText(); ok {
-			*into = s
-		}
-	}
-}
-
-func (o object) readBooleanField(name string, into *bool) {
-	if v, ok := o.field(name); ok {
-		if is, ok := v.readBoolean(); ok {
-			*into = is
-		}
-	}
-}
-
-func (o object) readWholeField(name string, into *int64, lowest, highest int64) {
-	if v, ok := o.field(name); ok {
-		if n, ok := v.readWhole(lowest, highest); ok {
-			*into = n
-		}
-	}
-}
-
-func (o object) readDurationField(name string, intoMicros *int64, lowest, highest int64) {
-	if v, ok := o.field(name); ok {
-		if micros, ok := v.readDuration(lowest, highest); ok {
-			*intoMicros = micros
-		}
-	}
 }

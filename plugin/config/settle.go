@@ -3,19 +3,16 @@ package config
 import (
 	"strconv"
 	"strings"
-
-	"github.com/sluiceproxy/sluice/algo"
 )
 
 // readSettle reads a rule's "settle".
 func readSettle(o object) *Settle {
-	v, ok := o.field("settle")
-	if !ok {
+	if !o.has("settle") {
 		return nil
 	}
+	o = o.object("settle")
 	s := &Settle{}
-	o, ok = v.readObject("status", "expr", "cost", "missing")
-	if !ok {
+	if !o.there {
 		return s
 	}
 	if !o.has("status") && !o.has("expr") && !o.has("cost") {
@@ -30,30 +27,17 @@ func readSettle(o object) *Settle {
 	if v, ok := o.field("expr"); ok {
 		s.Expr = readExpression(v, BoolExpression)
 	}
-	if v, ok := o.field("cost"); ok {
-		s.Cost = readSettleCost(v)
+	if o.has("cost") {
+		s.Cost = readSettleCost(o.object("cost"))
 	}
-	readWordField(o, "missing", missings, &s.Release)
+	s.Release = o.is("missing")
 	return s
 }
 
-// missings say whether a charge is given back where its value is missing.
-var missings = words[bool]{
-	{false, "keep"},
-	{true, "release"},
-}
-
-func readSettleCost(v value) *SettleCost {
-	c := &SettleCost{Per: 1}
-	o, ok := v.readObject("header", "metadata", "property", "expr", "per", "max")
-	if !ok {
-		return c
-	}
-	c.readSource(o, FromHeader, FromMetadata, FromProperty, FromExpr)
-	o.readWholeField("per", &c.Per, 1, maxCount)
-	if v, ok := o.required("max", "the most that a request may cost"); ok {
-		c.Max, _ = v.readWhole(1, algo.MaxCost)
-	}
+func readSettleCost(o object) *SettleCost {
+	c := &SettleCost{}
+	c.readSource(o)
+	c.Per, c.Max = o.number("per"), o.number("max")
 	return c
 }
 

@@ -1,16 +1,13 @@
 package config
 
-const tierWant = `an object such as {"free": [...], "pro": [...]}`
-
 // readTiers reads "limits_by".
-func readTiers(v value, s scope) *Tiers {
-	o, ok := v.readObject("source", "values", "default")
-	if !ok {
+func readTiers(o object, s scope) *Tiers {
+	if !o.there {
 		return nil
 	}
 	t := &Tiers{}
-	source, hasSource := o.required("source", `a key component such as {"header": "x-plan"}`)
-	values, hasValues := o.required("values", tierWant)
+	source, hasSource := o.field("source")
+	values, hasValues := o.field("values")
 	if hasSource {
 		t.Source = readTierSource(source)
 	}

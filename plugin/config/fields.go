@@ -1,0 +1,269 @@
+package config
+
+import "github.com/sluiceproxy/sluice/algo"
+
+// field is one field of an object, and all that the parser has to know of it before it
+// reads its value. The schema and the reference in docs/configuration.md are held to the
+// same rows.
+type field struct {
+	name string
+	kind kind
+	// low and high bound a whole number, or a duration in microseconds.
+	low, high int64
+	// byDefault stands in for an absent field: a number, a duration in microseconds, the
+	// place of a word, 1 for true.
+	byDefault int64
+	words     []string // of which it is one
+	need      string   // what must be there; "" if the field may be absent
+	fields    []field  // of the object that it is, or may be
+	hidden    bool     // messages do not show the value
+}
+
+// kind is what a field holds.
+type kind uint8
+
+const (
+	special   kind = iota // what a function of its own reads
+	choice                // special, too; of these fields an object has exactly one
+	inner                 // an object
+	plainText             // a string
+	boolean               // true or false
+	integer               // a whole number
+	duration              // such as "1m30s"
+	word                  // one of a few
+)
+
+var topFields = []field{
+	{name: "rules", need: "a list of at least one rule"},
+	{name: "role", kind: word, words: roles},
+	{name: "mode", kind: word, words: modes[:Off]},
+	{name: "redis", kind: inner, fields: redisFields, hidden: true},
+	{name: "failure", kind: inner, fields: failureFields},
+	{name: "response", kind: inner, fields: responseFields},
+	{name: "headers"},
+	{name: "reset", kind: word, words: []string{"delta", "unix"}},
+	{name: "deny_cache", kind: inner, fields: denyCacheFields},
+	{name: "retry_jitter"},
+	{name: "top_offenders", kind: inner, fields: topOffendersFields},
+	{name: "rejected_state", kind: boolean, byDefault: 1},
+	{name: "envoy_ratelimited", kind: boolean},
+}
+
+var redisFields = []field{
+	{name: "cluster", need: "the name of the Envoy cluster that leads to Redis", hidden: true},
+	{name: "key_prefix"},
+	{name: "timeout", kind: duration, low: millisecond, high: maxTimeoutMicros, byDefault: defaultTimeoutMicros},
+	{name: "username", kind: plainText, hidden: true},
+	{name: "password", kind: plainText, hidden: true},
+	{name: "password_env", kind: plainText, hidden: true},
+	{name: "database", kind: integer, high: maxDatabase},
+	{name: "max_stream_age", low: second, high: day, byDefault: 10 * minute},
+}
+
+var failureFields = []field{
+	{name: "mode", kind: word, words: failureModes},
+	{name: "breaker", kind: inner, fields: breakerFields},
+	{name: "max_pending", kind: integer, low: 1, high: maxCount, byDefault: defaultMaxPending},
+}
+
+var breakerFields = []field{
+	{name: "failures", kind: integer, low: 1, high: maxCount, byDefault: defaultFailures},
+	{name: "min_open", kind: duration, low: millisecond, high: day, byDefault: 100 * millisecond},
+	{name: "max_open", kind: duration, low: millisecond, high: day, byDefault: 10 * second},
+}
+
+var responseFields = []field{
+	{name: "status", kind: integer, low: 400, high: 599, byDefault: 429},
+	{name: "content_type"},
+	{name: "body", kind: plainText},
+	{name: "headers"},
+}
+
+var denyCacheFields = []field{
+	{name: "size", kind: integer, high: maxDenyCacheSize, byDefault: defaultDenyCacheSize},
+}
+
+var topOffendersFields = []field{
+	{name: "size", kind: integer, low: 1, high: maxOffenders, byDefault: 100},
+	{name: "interval", kind: duration, low: second, high: hour, byDefault: minute},
+}
+
+var ruleFields = []field{
+	{name: "name", need: `one such as "per-user"`},
+	{name: "match", kind: inner, fields: matchFields},
+	{name: "exempt", kind: boolean},
+	{name: "key"},
+	{name: "cost", high: algo.MaxCost, byDefault: 1, fields: costFields},
+	{name: "settle", kind: inner, fields: settleFields},
+	{name: "limits", kind: choice},
+	{name: "limits_by", kind: choice, fields: tierFields},
+	{name: "mode", kind: word, words: modes},
+	{name: "failure", kind: word, words: failureModes},
+	{name: "overrides", kind: boolean},
+	{name: "penalty", kind: inner, fields: penaltyFields},
+}
+
+var matchFields = []field{
+	{name: "path"},
+	{name: "host"},
+	{name: "methods"},
+	{name: "headers"},
+	{name: "client_ip"},
+	{name: "expr"},
+	{name: "not"},
+}
+
+// opFields are those of a matcher. Their order is that of MatchOp.
+var opFields = []field{
+	{name: "exact", kind: choice},
+	{name: "prefix", kind: choice},
+	{name: "suffix", kind: choice},
+	{name: "contains", kind: choice},
+	{name: "regex", kind: choice},
+	{name: "present", kind: choice},
+}
+
+// sourceFields say where a component's value comes from. Their order is that of Source.
+var sourceFields = []field{
+	{name: "header", kind: choice},
+	{name: "cookie", kind: choice},
+	{name: "query", kind: choice},
+	{name: "client_ip", kind: choice, fields: prefixFields},
+	{name: "path", kind: choice, fields: segmentFields},
+	{name: "method", kind: choice},
+	{name: "host", kind: choice},
+	{name: "metadata", kind: choice},
+	{name: "property", kind: choice},
+	{name: "constant", kind: choice},
+	{name: "expr", kind: choice},
+	{name: "bearer", kind: choice},
+}
+
+var componentFields = append(sourceFields[:len(sourceFields):len(sourceFields)],
+	field{name: "hash", kind: boolean}, field{name: "default"})
+
+var prefixFields = []field{
+	{name: "v4_prefix", kind: integer, high: 32, byDefault: 32},
+	{name: "v6_prefix", kind: integer, high: 128, byDefault: 128},
+}
+
+var segmentFields = []field{
+	{
+		name: "segments", kind: integer, low: 1, high: maxCount,
+		need: "how many leading segments count; true for the whole path",
+	},
+}
+
+var costFields = []field{
+	{name: "header", kind: choice},
+	{name: "expr", kind: choice},
+	{name: "default", kind: integer, high: algo.MaxCost, byDefault: 1},
+	{name: "max", kind: integer, low: 1, high: algo.MaxCost, byDefault: algo.MaxCost},
+}
+
+var settleFields = []field{
+	{name: "status"},
+	{name: "expr"},
+	{name: "cost", kind: inner, fields: settleCostFields},
+	{name: "missing", kind: word, words: []string{"keep", "release"}},
+}
+
+var settleCostFields = []field{
+	{name: "header", kind: choice},
+	{name: "metadata", kind: choice},
+	{name: "property", kind: choice},
+	{name: "expr", kind: choice},
+	{name: "per", kind: integer, low: 1, high: maxCount, byDefault: 1},
+	{name: "max", kind: integer, low: 1, high: algo.MaxCost, need: "the most that a request may cost"},
+}
+
+var penaltyFields = []field{
+	{name: "after", kind: integer, low: 1, high: algo.MaxStrikes, need: "how many rejections earn a block"},
+	{
+		name: "within", kind: duration, low: algo.MinWindowMicros, high: algo.MaxWindowMicros,
+		need: `a duration such as "1m"`,
+	},
+	{
+		name: "for", low: algo.MinWindowMicros, high: algo.MaxWindowMicros,
+		need: `the durations of the first block, the second and so on, such as ["5m", "1h"]`,
+	},
+}
+
+var limitFields = []field{
+	{name: "algorithm", kind: word, words: algorithms, byDefault: -1, need: `one such as "gcra"`},
+	{name: "limit", high: algo.MaxUnits, fields: unitsFields, need: "how many units a window admits"},
+	{name: "window", low: algo.MinWindowMicros, high: algo.MaxWindowMicros, need: `a duration such as "1s"`},
+	{name: "timezone"},
+	{name: "starts"},
+	{name: "name"},
+	{name: "burst", low: 1, high: algo.MaxUnits, fields: unitsFields},
+	{name: "anchor", kind: word, words: []string{"clock", "first_request"}},
+	{name: "sub_windows", kind: integer, low: 1, high: algo.MaxSubWindows, byDefault: 1},
+	{name: "overflow", kind: word, words: []string{"reject", "queue"}},
+	{name: "max_delay", kind: duration, low: millisecond, high: maxQueueMicros, byDefault: defaultMaxDelayMicros},
+	{name: "ttl", kind: duration, low: algo.MinTTLMicros, high: algo.MaxTTLMicros, byDefault: defaultTTLMicros},
+	{name: "cost", high: algo.MaxCost, fields: costFields},
+	{name: "lease", kind: inner, fields: leaseFields},
+}
+
+var unitsFields = []field{
+	{name: "expr", kind: choice},
+	{name: "header", kind: choice},
+	{name: "metadata", kind: choice},
+	{name: "default", kind: integer, high: algo.MaxUnits, need: "the number for requests that bring none"},
+	{name: "max", kind: integer, low: 1, high: algo.MaxUnits, need: "the largest number that a request may bring"},
+}
+
+var leaseFields = []field{
+	{name: "units", kind: integer, low: 1, high: algo.MaxUnits},
+	{name: "ttl", kind: duration, low: minLeaseMicros, high: algo.MaxWindowMicros, need: `a duration such as "200ms"`},
+}
+
+const tierWant = `an object such as {"free": [...], "pro": [...]}`
+
+var tierFields = []field{
+	{name: "source", need: `a key component such as {"header": "x-plan"}`},
+	{name: "values", need: tierWant},
+	{name: "default"},
+}
+
+// Words, most at the place of the constant for which they stand. Messages name them in
+// this order.
+var (
+	roles        = []string{"limiter", bridgeRole}
+	modes        = []string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
+	failureModes = []string{FailAllow: "allow", FailDeny: "deny", FailLocal: "local"}
+	periods      = []string{Day: "day", Week: "week", Month: "month", Year: "year"}
+	weekdays     = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+	families     = []string{"x-ratelimit", "draft"}
+	algorithms   = algorithmNames(func(algo.Algorithm) bool { return true })
+)
+
+// algorithmNames are those of which something holds.
+func algorithmNames(holds func(algo.Algorithm) bool) (names []string) {
+	for _, a := range algo.Algorithms() {
+		if holds(a) {
+			names = append(names, a.String())
+		}
+	}
+	return names
+}
+
+// namesOf are the fields' names.
+func namesOf(fields []field) []string {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].name
+	}
+	return names
+}
+
+// placeOf is where a field of this name is, or -1.
+func placeOf(fields []field, name string) int {
+	for i := range fields {
+		if fields[i].name == name {
+			return i
+		}
+	}
+	return -1
+}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestEveryAlgorithmIsNamed walks the algorithms and fails on a row that lacks a member.
@@ -46,9 +48,9 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 			}
 		})
 	}
-	if Algorithm(0).String() != "unknown" || endOfAlgorithms.String() != "unknown" || endOfFields.String() != "unknown" {
-		t.Error("what is not there has a name")
-	}
+	testenv.Same(t, "the name of algorithm 0", Algorithm(0).String(), "unknown")
+	testenv.Same(t, "the name of the algorithm after the last", endOfAlgorithms.String(), "unknown")
+	testenv.Same(t, "the name of the field after the last", endOfFields.String(), "unknown")
 }
 
 // TestEveryAlgorithmHasItsCase holds that each switch of limiter_cases.go names each

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // hours is a limit with calendar windows around the tests' epoch: of an hour each.
@@ -20,7 +22,9 @@ func hours() Limit {
 // withCalendars makes some of the limits ones with calendar windows.
 func (r random) withCalendars(limits []Limit) {
 	for i := range limits {
-		if l := &limits[i]; l.Algorithm == FixedWindow && !l.FromFirstRequest && r.oneIn(2) {
+		l := &limits[i]
+		onClock := l.Algorithm == FixedWindow && !l.FromFirstRequest
+		if onClock && r.oneIn(2) {
 			l.CalendarID = fmt.Sprint("day:Test/", l.WindowMicros)
 		}
 	}
@@ -267,8 +271,10 @@ func TestCalendarReply(t *testing.T) {
 	} {
 		out := make([]Decision, 1)
 		_, _, err := p.ParseReply([]int64{epoch, 9, tc.reset, 0, 0, tc.start}, out)
-		if !errors.Is(err, tc.err) || err == nil && (out[0].BeginsMicros != tc.begins || out[0].EndsMicros != tc.ends) {
-			t.Errorf("%s: %+v, %v", tc.name, out[0], err)
+		testenv.SameError(t, tc.name, err, tc.err)
+		if err == nil {
+			testenv.Same(t, tc.name+": the begin of the window", out[0].BeginsMicros, tc.begins)
+			testenv.Same(t, tc.name+": its end", out[0].EndsMicros, tc.ends)
 		}
 	}
 }

@@ -3,10 +3,66 @@ package algo
 import (
 	"fmt"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // buckets are the algorithms that share their arithmetic.
 var buckets = []Algorithm{TokenBucket, LeakyBucket, GCRA}
+
+// changes are those of a bucket's size between two requests.
+var changes = []struct {
+	name          string
+	before        Size
+	charged       int64
+	pause         int64 // us
+	after         Size
+	cost          int64
+	wantRemaining int64
+	wantRetry     int64
+	wantBefore    int64
+}{
+	{
+		name:   "a raised rate",
+		before: Size{Units: 10, Burst: 600}, charged: 600, after: Size{Units: 600, Burst: 600}, cost: 1,
+		wantRemaining: 0, wantRetry: 0.1e6, wantBefore: 60e6,
+	},
+	{
+		name:   "a lowered rate",
+		before: Size{Units: 600, Burst: 600}, charged: 60, after: Size{Units: 60, Burst: 600}, cost: 541,
+		wantRemaining: 540, wantRetry: 1e6, wantBefore: 60e6,
+	},
+	{
+		name:   "a raised limit",
+		before: Size{Units: 10, Burst: 0}, charged: 10, after: Size{Units: 100, Burst: 0}, cost: 91,
+		wantRemaining: 90, wantRetry: 0.6e6, wantBefore: 6e6,
+	},
+	{
+		name:   "a lowered limit holds its own capacity at most",
+		before: Size{Units: 1000, Burst: 0}, charged: 1000, after: Size{Units: 10, Burst: 0}, cost: 1,
+		wantRemaining: 0, wantRetry: 6e6, wantBefore: 60e6,
+	},
+	{
+		name:   "and drains from when it was charged",
+		before: Size{Units: 1000, Burst: 0}, charged: 1000, pause: 12e6, after: Size{Units: 10, Burst: 0}, cost: 3,
+		wantRemaining: 2, wantRetry: 6e6, wantBefore: 48e6,
+	},
+	{
+		name:   "a lowered burst",
+		before: Size{Units: 10, Burst: 100}, charged: 100, after: Size{Units: 10, Burst: 5}, cost: 1,
+		wantRemaining: 0, wantRetry: 6e6, wantBefore: 30e6,
+	},
+	{
+		name:   "another tick of the clock",
+		before: Size{Units: MaxUnits, Burst: MaxUnits}, charged: MaxCost, after: Size{Units: 60, Burst: MaxCost}, cost: 1,
+		wantRemaining: 0, wantRetry: 1e6, wantBefore: MaxCost * 1e6,
+	},
+	{
+		name:   "to 0",
+		before: Size{Units: 10, Burst: 0}, charged: 5, after: Size{Units: 0, Burst: 0}, cost: 1,
+		wantRemaining: 0, wantRetry: Never, wantBefore: 0,
+	},
+}
 
 // TestChangedBucketGoesOnInUnits: what a bucket has in use are units, whatever
 // limit and burst the next request has.
@@ -14,83 +70,24 @@ func TestChangedBucketGoesOnInUnits(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	const window = 60e6
-	for _, c := range []struct {
-		name          string
-		before        Size
-		charged       int64
-		pause         int64 // us
-		after         Size
-		cost          int64
-		wantRemaining int64
-		wantRetry     int64
-		wantBefore    int64
-	}{
-		{
-			name:   "a raised rate",
-			before: Size{Units: 10, Burst: 600}, charged: 600, after: Size{Units: 600, Burst: 600}, cost: 1,
-			wantRemaining: 0, wantRetry: 0.1e6, wantBefore: 60e6,
-		},
-		{
-			name:   "a lowered rate",
-			before: Size{Units: 600, Burst: 600}, charged: 60, after: Size{Units: 60, Burst: 600}, cost: 541,
-			wantRemaining: 540, wantRetry: 1e6, wantBefore: 60e6,
-		},
-		{
-			name:   "a raised limit",
-			before: Size{Units: 10, Burst: 0}, charged: 10, after: Size{Units: 100, Burst: 0}, cost: 91,
-			wantRemaining: 90, wantRetry: 0.6e6, wantBefore: 6e6,
-		},
-		{
-			name:   "a lowered limit holds its own capacity at most",
-			before: Size{Units: 1000, Burst: 0}, charged: 1000, after: Size{Units: 10, Burst: 0}, cost: 1,
-			wantRemaining: 0, wantRetry: 6e6, wantBefore: 60e6,
-		},
-		{
-			name:   "and drains from when it was charged",
-			before: Size{Units: 1000, Burst: 0}, charged: 1000, pause: 12e6, after: Size{Units: 10, Burst: 0}, cost: 3,
-			wantRemaining: 2, wantRetry: 6e6, wantBefore: 48e6,
-		},
-		{
-			name:   "a lowered burst",
-			before: Size{Units: 10, Burst: 100}, charged: 100, after: Size{Units: 10, Burst: 5}, cost: 1,
-			wantRemaining: 0, wantRetry: 6e6, wantBefore: 30e6,
-		},
-		{
-			name:   "another tick of the clock",
-			before: Size{Units: MaxUnits, Burst: MaxUnits}, charged: MaxCost, after: Size{Units: 60, Burst: MaxCost}, cost: 1,
-			wantRemaining: 0, wantRetry: 1e6, wantBefore: MaxCost * 1e6,
-		},
-		{
-			name:   "to 0",
-			before: Size{Units: 10, Burst: 0}, charged: 5, after: Size{Units: 0, Burst: 0}, cost: 1,
-			wantRemaining: 0, wantRetry: Never, wantBefore: 0,
-		},
-	} {
+	for _, c := range changes {
 		for _, a := range buckets {
 			t.Run(c.name+"/"+a.String(), func(t *testing.T) {
 				t.Parallel()
 				plain := mustPlan(t, Limit{Algorithm: a, Units: c.before.Units, Burst: c.before.Burst, WindowMicros: window})
 				l := newLuaPlan(t, client, plain, t.Name())
-				if _, allowed, err := l.parse(l.decide(client, epoch, c.charged)); !allowed || err != nil {
-					t.Fatalf("the charge: %v, %v", allowed, err)
-				}
+				_, allowed, err := l.parse(l.decide(client, epoch, c.charged))
+				testenv.SameError(t, "the charge", err, nil)
+				testenv.Same(t, "that the charge is allowed", allowed, true)
 				var ok bool
 				if l.Plan, ok = plain.Sized(new(Plan), []Size{c.after}); !ok {
 					t.Fatal("the size is out of bounds")
 				}
 				out, _, err := l.parse(l.decide(client, epoch+c.pause, c.cost))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if out[0].Remaining != c.wantRemaining {
-					t.Errorf("remaining %d, want %d", out[0].Remaining, c.wantRemaining)
-				}
-				if out[0].RetryAfterMicros != c.wantRetry {
-					t.Errorf("retry after %d, want %d", out[0].RetryAfterMicros, c.wantRetry)
-				}
-				if out[0].ResetBeforeMicros != c.wantBefore {
-					t.Errorf("reset before %d, want %d", out[0].ResetBeforeMicros, c.wantBefore)
-				}
+				testenv.SameError(t, "the request", err, nil)
+				testenv.Same(t, "what remains", out[0].Remaining, c.wantRemaining)
+				testenv.Same(t, "the wait", out[0].RetryAfterMicros, c.wantRetry)
+				testenv.Same(t, "the reset before", out[0].ResetBeforeMicros, c.wantBefore)
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestSlotsInRedis walks through what a worker does, on the scripts as they are sent:
@@ -36,78 +37,103 @@ func TestSlotsInRedis(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: redistest.Start(t, c.options...).Addr, Protocol: 2})
 			t.Cleanup(func() { client.Close() })
 			p := mustPlan(t, Limit{Algorithm: FixedWindow, Units: 100, WindowMicros: 366 * 86400e6}, slotLimit(3))
-			check, refund, renew := c.scripts(p)
-			l := &luaPlan{Plan: p, client: client, keys: []string{"rl:{a}:fixed_window:366d", "rl:{a}:concurrency"}}
-			run := func(s Script, keys []string, args ...any) *redis.Cmd {
-				return client.Eval(ctx, s.Source, append(slices.Clone(keys), c.clock...), args...)
+			w := &slotWorker{
+				luaPlan: luaPlan{Plan: p, client: client, keys: []string{"rl:{a}:fixed_window:366d", "rl:{a}:concurrency"}},
+				clock:   c.clock,
 			}
-			ask := func(nonce int64, costs ...int64) []Decision {
-				l.nonce = nonce
-				out, _, err := l.parse(run(check, l.keys, l.arguments(costs)...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return out
-			}
-			giveBack := func(nonce int64, costs ...int64) (gone int64) {
-				l.nonce = nonce
-				gone, err := run(refund, l.keys, l.arguments(costs, 1)...).Int64()
-				if err != nil {
-					t.Fatal(err)
-				}
-				return gone
-			}
-			if d := ask(1, 1, 2); d[1].Remaining != 1 || d[1].ResetAfterMicros != 0 {
-				t.Errorf("the first request: %+v", d)
-			}
-			if d := ask(2, 1, 2); d[1].Allowed || d[1].RetryAfterMicros != 1e6 || d[0].Remaining != 99 {
-				t.Errorf("all or nothing: %+v", d)
-			}
-			if d := ask(3, 1, 4); d[1].RetryAfterMicros != Never {
-				t.Errorf("a cost above the limit: %+v", d)
-			}
-			if gone := giveBack(2, 0, 2); gone != 1 {
-				t.Error("a release of what was never taken found something")
-			}
-			if d := ask(4, 1, 1); d[1].Remaining != 0 {
-				t.Errorf("the rest: %+v", d)
-			}
-			if gone := giveBack(1, 0, 2); gone != 0 {
-				t.Error("a release found nothing")
-			}
-			if gone := giveBack(1, 0, 2); gone != 1 {
-				t.Error("a second release found something")
-			}
-			if d := ask(0, 0, 0); d[1].Remaining != 2 || d[0].Remaining != 98 {
-				t.Errorf("after the release: %+v", d)
-			}
-			// A Redis that restarted empty.
-			client.Del(ctx, l.keys[1])
-			if n, err := run(renew, l.keys[1:], int64(testTTL), 4, 1, 5, 3).Int64(); n != 2 || err != nil {
-				t.Errorf("%d entries were missing, %v; want 2", n, err)
-			}
-			if n, err := run(renew, l.keys[1:], int64(testTTL), 4, 1, 5, 3).Int64(); n != 0 || err != nil {
-				t.Errorf("%d entries were missing, %v; want none", n, err)
-			}
-			if d := ask(6, 1, 1); d[1].Allowed || d[1].Remaining != 0 {
-				t.Errorf("above the limit: %+v", d)
-			}
-			if ttl := client.PTTL(ctx, l.keys[1]).Val(); ttl > 30*time.Second+time.Millisecond || ttl < 29*time.Second {
-				t.Errorf("the key expires in %v", ttl)
-			}
-			release := ReleaseScript().Source
-			for _, want := range []int64{1, 2} {
-				if gone, err := client.Eval(ctx, release, l.keys[1:], 5, 3, 77, 1).Int64(); gone != want || err != nil {
-					t.Errorf("%d entries were gone, %v; want %d", gone, err, want)
-				}
-			}
-			if d := ask(0, 0, 0); d[1].Remaining != 2 {
-				t.Errorf("after the release: %+v", d)
-			}
-			giveBack(4, 0, 1)
-			if n := client.Exists(ctx, l.keys[1]).Val(); n != 0 {
-				t.Error("the key is left when nobody holds a slot")
-			}
+			w.check, w.refund, w.renew = c.scripts(p)
+			w.takesAndReleases(t)
+			w.meetsAnEmptyRedis(t)
+			w.releasesMany(t)
 		})
 	}
+}
+
+// slotWorker sends what a worker sends for a rule with a window and slots.
+type slotWorker struct {
+	luaPlan
+	check, refund, renew Script
+	clock                []string // keys after those of the limits
+}
+
+func (w *slotWorker) run(s Script, keys []string, args ...any) *redis.Cmd {
+	return w.client.Eval(ctx, s.Source, append(slices.Clone(keys), w.clock...), args...)
+}
+
+func (w *slotWorker) ask(t *testing.T, nonce int64, costs ...int64) (window, slots Decision) {
+	t.Helper()
+	w.nonce = nonce
+	out, _, err := w.parse(w.run(w.check, w.keys, w.arguments(costs)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out[0], out[1]
+}
+
+// gone gives back, and returns how many entries were not there.
+func (w *slotWorker) gone(t *testing.T, nonce int64, costs ...int64) int64 {
+	t.Helper()
+	w.nonce = nonce
+	return count(t, w.run(w.refund, w.keys, w.arguments(costs, 1)...))
+}
+
+// missing renews the slots of nonces 4 and 5, and returns how many entries were not there.
+func (w *slotWorker) missing(t *testing.T) int64 {
+	t.Helper()
+	return count(t, w.run(w.renew, w.keys[1:], int64(testTTL), 4, 1, 5, 3))
+}
+
+func count(t *testing.T, reply *redis.Cmd) int64 {
+	t.Helper()
+	n, err := reply.Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (w *slotWorker) takesAndReleases(t *testing.T) {
+	t.Helper()
+	_, slots := w.ask(t, 1, 1, 2)
+	testenv.Same(t, "what the first request leaves", slots.Remaining, 1)
+	testenv.Same(t, "its reset", slots.ResetAfterMicros, 0)
+	window, slots := w.ask(t, 2, 1, 2)
+	testenv.Same(t, "that the second, which is too large, is allowed", slots.Allowed, false)
+	testenv.Same(t, "its wait", slots.RetryAfterMicros, 1e6)
+	testenv.Same(t, "what it leaves of the window", window.Remaining, 99)
+	_, slots = w.ask(t, 3, 1, 4)
+	testenv.Same(t, "the wait of a cost above the limit", slots.RetryAfterMicros, Never)
+	testenv.Same(t, "entries missing of a request that took none", w.gone(t, 2, 0, 2), 1)
+	_, slots = w.ask(t, 4, 1, 1)
+	testenv.Same(t, "what the rest leaves", slots.Remaining, 0)
+	testenv.Same(t, "entries missing of a request that took some", w.gone(t, 1, 0, 2), 0)
+	testenv.Same(t, "entries missing when it is given back twice", w.gone(t, 1, 0, 2), 1)
+	window, slots = w.ask(t, 0, 0, 0)
+	testenv.Same(t, "slots after the release", slots.Remaining, 2)
+	testenv.Same(t, "the window after the release", window.Remaining, 98)
+}
+
+// meetsAnEmptyRedis renews what a Redis that restarted no longer has.
+func (w *slotWorker) meetsAnEmptyRedis(t *testing.T) {
+	t.Helper()
+	w.client.Del(ctx, w.keys[1])
+	testenv.Same(t, "entries missing at the first renewal", w.missing(t), 2)
+	testenv.Same(t, "entries missing at the second renewal", w.missing(t), 0)
+	_, slots := w.ask(t, 6, 1, 1)
+	testenv.Same(t, "that a request above the limit is allowed", slots.Allowed, false)
+	testenv.Same(t, "what it leaves", slots.Remaining, 0)
+	ttl := w.client.PTTL(ctx, w.keys[1]).Val()
+	testenv.Within(t, "the life of the key", ttl, 29*time.Second, 30*time.Second+time.Millisecond)
+}
+
+func (w *slotWorker) releasesMany(t *testing.T) {
+	t.Helper()
+	for _, want := range []int64{1, 2} {
+		reply := w.client.Eval(ctx, ReleaseScript().Source, w.keys[1:], 5, 3, 77, 1)
+		testenv.Same(t, "entries missing at a release of two", count(t, reply), want)
+	}
+	_, slots := w.ask(t, 0, 0, 0)
+	testenv.Same(t, "slots after the release", slots.Remaining, 2)
+	w.gone(t, 4, 0, 1)
+	testenv.Same(t, "keys left when no slot is held", w.client.Exists(ctx, w.keys[1]).Val(), 0)
 }

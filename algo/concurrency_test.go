@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const testTTL = 30e6
@@ -124,9 +126,10 @@ func TestSlotsOfTheDead(t *testing.T) {
 					l.Rebase(states, at)
 					l.DecideAs(l.nonce, states, at, []int64{cost}, want)
 					got, allowed, err := l.parse(l.decide(client, at, cost))
-					if err != nil || got[0] != want[0] || allowed != (i < 2 || i == 4) {
-						t.Fatalf("step %d: %+v, %v; Go %+v", i, got, err, want)
-					}
+					step := fmt.Sprint("step ", i)
+					testenv.SameError(t, step, err, nil)
+					testenv.Same(t, step+": the decision in Lua", got[0], want[0])
+					testenv.Same(t, step+": that it is allowed", allowed, i < 2 || i == 4)
 					if i == 3 {
 						if ms := milliseconds(client.PExpireTime(ctx, l.keys[0])); ms != epoch/1000+c.expiresMs {
 							t.Errorf("the key expires %d ms after the epoch", ms-epoch/1000)
@@ -182,7 +185,7 @@ func TestSlotsUnderLua54(t *testing.T) {
 					t.Errorf("%+v, cost %d at %d: %+v, %v; want %+v", limit, costs, now, got, err, want)
 				}
 			})
-			if want.Allowed && costs[0] > 0 && r.oneIn(2) {
+			if charged := want.Allowed && costs[0] > 0; charged && r.oneIn(2) {
 				plain.RefundAs(nonce, states, now, now, costs)
 				l.call(plain.RefundScript(), now, []string{key}, lua.arguments(costs, now), func(values []int64) {
 					if !slices.Equal(values, []int64{0}) {
@@ -227,7 +230,10 @@ func TestOneSlotIsOneEntry(t *testing.T) {
 		}
 	}
 	entries := l.client.ZRangeWithScores(ctx, l.keys[0], 0, -1).Val()
-	if len(entries) != 4 || entries[0].Score != epoch+testTTL || !strings.HasPrefix(entries[0].Member.(string), "1:") {
-		t.Errorf("the entries are %v", entries)
+	if len(entries) != 4 {
+		t.Fatalf("%d entries, want 4: %v", len(entries), entries)
 	}
+	member, _, _ := strings.Cut(entries[0].Member.(string), ":")
+	testenv.Same(t, "the nonce of the first entry", member, "1")
+	testenv.Same(t, "the end of its slot", entries[0].Score, epoch+testTTL)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // foreignKeys write what no script of ours does.
@@ -117,9 +119,10 @@ func (l *luaPlan) decidesAnew(t *testing.T, cost int64) {
 		l.nonce = int64(n + 1)
 		allowed := l.DecideAs(l.nonce, states, epoch, l.Each(cost), want)
 		out, got, err := l.parse(l.decide(l.client, epoch, cost))
-		if err != nil || got != allowed || !slices.Equal(out, want) {
-			t.Fatalf("%s: call %d of cost %d: %+v, %v; want %+v", l.keys[0], n, cost, out, err, want)
-		}
+		what := fmt.Sprintf("%s: call %d of cost %d", l.keys[0], n, cost)
+		testenv.SameError(t, what, err, nil)
+		testenv.Same(t, what+": that it is allowed", got, allowed)
+		testenv.SameList(t, what+": its decisions", out, want)
 	}
 	if n := l.client.Exists(ctx, l.keys[0]).Val(); n == 1 != (len(states[0]) > 0) {
 		t.Errorf("%s: %d keys after a cost of %d", l.keys[0], n, cost)
@@ -182,9 +185,11 @@ func TestForeignTermsAndClock(t *testing.T) {
 			}
 		}
 		values, err := client.Eval(ctx, p.ScriptWithoutTime().Source, keys, (&asked{cost: 1}).args(p)...).Int64Slice()
-		if err != nil || len(values) < 2 || values[1] != 9 {
-			t.Errorf("%s: %v, %v", name, values, err)
+		testenv.SameError(t, name, err, nil)
+		if len(values) < 2 {
+			t.Fatalf("%s: the reply is %v, want the time and what remains", name, values)
 		}
+		testenv.Same(t, name+": what remains", values[1], 9)
 		if n := client.Exists(ctx, keys[1]).Val(); n != 0 {
 			t.Errorf("%s: it is still there", name)
 		}

@@ -90,8 +90,15 @@ func checkForm(t *testing.T, name string, p *Plan, remaining, retry int64) {
 	out := make([]Decision, len(p.limits))
 	r, err := p.ParseRuling(values, out)
 	want := Ruling{AtMicros: epoch, Allowed: retry == 0}
-	if err != nil || r != want || out[0].Remaining != remaining || out[0].RetryAfterMicros != retry {
-		t.Fatalf("%s of %+v: %v is %+v %+v, %v; want %+v", name, p.limits, values, r, out, err, want)
+	switch {
+	case err != nil:
+		t.Fatalf("%s of %+v: %v: %v", name, p.limits, values, err)
+	case r != want:
+		t.Fatalf("%s of %+v: %v is %+v, want %+v", name, p.limits, values, r, want)
+	case out[0].Remaining != remaining:
+		t.Fatalf("%s of %+v: %v leaves %d, want %d", name, p.limits, values, out[0].Remaining, remaining)
+	case out[0].RetryAfterMicros != retry:
+		t.Fatalf("%s of %+v: %v waits %d, want %d", name, p.limits, values, out[0].RetryAfterMicros, retry)
 	}
 }
 
@@ -174,8 +181,15 @@ func (c *termed) agrees(t *testing.T) {
 	for i, call := range calls {
 		allowed := c.DecideAs(int64(i+1), states, epoch, c.Each(costs[i]), want)
 		r, out, err := c.rule(call)
-		if err != nil || r.By != ByLimits || r.Allowed != allowed || !slices.Equal(out, want) {
-			t.Fatalf("%+v, %+v: call %d is %+v %+v, %v; want %v %+v", c.limits, c.terms, i, r, out, err, allowed, want)
+		switch {
+		case err != nil:
+			t.Fatalf("%+v, %+v: call %d: %v", c.limits, c.terms, i, err)
+		case r.By != ByLimits:
+			t.Fatalf("%+v, %+v: call %d is decided by %v, want the limits", c.limits, c.terms, i, r.By)
+		case r.Allowed != allowed:
+			t.Fatalf("%+v, %+v: call %d: allowed is %v, want %v", c.limits, c.terms, i, r.Allowed, allowed)
+		case !slices.Equal(out, want):
+			t.Fatalf("%+v, %+v: call %d is %+v, want %+v", c.limits, c.terms, i, out, want)
 		}
 	}
 }

@@ -136,10 +136,11 @@ func decide54(t *testing.T, l *lua54, p *Plan, states []State, now int64, costs 
 	want, lua := out[0], luaPlan{Plan: p}
 	l.call(p.Script(), now, []string{key}, lua.arguments(costs), func(values []int64) {
 		at, allowed, err := p.ParseReply(values, got)
-		if err != nil || at != now || allowed != wantAllowed || got[0] != want {
-			t.Errorf("%+v, costs %d at %d:\nLua 5.4 %v %+v at %d, %v\nGo      %v %+v",
-				p.Limits(), costs, now, allowed, got, at, err, wantAllowed, want)
-		}
+		what := fmt.Sprintf("%+v, costs %d at %d", p.Limits(), costs, now)
+		testenv.SameError(t, what, err, nil)
+		testenv.Same(t, what+": the time in Lua 5.4", at, now)
+		testenv.Same(t, what+": that it is allowed", allowed, wantAllowed)
+		testenv.Same(t, what+": the decision", got[0], want)
 	})
 }
 
@@ -166,9 +167,10 @@ func TestLua54OfSeveralLimits(t *testing.T) {
 		expect, then := slices.Clone(want), now
 		l.call(p.ScriptWithoutTime(), now+999, withClock, lua.arguments(costs), func(values []int64) {
 			got := make([]Decision, len(keys))
-			if at, _, err := p.ParseReply(values, got); err != nil || at != then || !slices.Equal(got, expect) {
-				t.Errorf("at %d: %+v at %d, %v; want %+v", then, got, at, err, expect)
-			}
+			at, _, err := p.ParseReply(values, got)
+			testenv.SameError(t, fmt.Sprint("at ", then), err, nil)
+			testenv.Same(t, "the time", at, then)
+			testenv.SameList(t, fmt.Sprintf("the reply at %d", then), got, expect)
 		})
 	}
 	l.run(t)

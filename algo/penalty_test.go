@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // wholePenalty is an identity under a penalty, written down as one would say it: all
@@ -51,8 +53,11 @@ func (w *wholePenalty) reject(at, now int64) {
 func (w *wholePenalty) remember(strikes []Strikes, now int64) {
 	for _, s := range strikes {
 		for range s.Count {
-			if at := now - s.AgeMicros; s.AgeMicros < w.WithinMicros &&
-				(len(w.blocks) == 0 || at >= w.blocks[len(w.blocks)-1].end) {
+			at, lastEnd := now-s.AgeMicros, int64(math.MinInt64)
+			if n := len(w.blocks); n > 0 {
+				lastEnd = w.blocks[n-1].end
+			}
+			if s.AgeMicros < w.WithinMicros && at >= lastEnd {
 				w.reject(at, now)
 			}
 		}
@@ -248,9 +253,11 @@ func TestPenaltyVectors(t *testing.T) {
 			if earned != step.Earned || left != step.Left {
 				t.Errorf("%s, step %d, %s: in Go %d earned, %d left", v.Name, i, step.Why, earned, left)
 			}
-			if r, _, err := c.rule(c.call(client, a)); err != nil || r.EarnedMicros != step.Earned || r.LeftMicros != step.Left {
-				t.Errorf("%s, step %d, %s: in Lua %+v, %v", v.Name, i, step.Why, r, err)
-			}
+			r, _, err := c.rule(c.call(client, a))
+			what := fmt.Sprintf("%s, step %d, %s: in Lua", v.Name, i, step.Why)
+			testenv.SameError(t, what, err, nil)
+			testenv.Same(t, what+" what is earned", r.EarnedMicros, step.Earned)
+			testenv.Same(t, what+" what is left", r.LeftMicros, step.Left)
 		}
 	}
 }

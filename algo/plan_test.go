@@ -1,10 +1,13 @@
 package algo
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func TestNewPlanRefuses(t *testing.T) {
@@ -114,7 +117,7 @@ func TestDeniedChangesNoState(t *testing.T) {
 	}
 }
 
-// TestNegativeCost counts as 0.
+// TestNegativeCost: a cost below 0 counts as 0.
 func TestNegativeCost(t *testing.T) {
 	t.Parallel()
 	p := mustPlan(t, everyLimit()...)
@@ -122,9 +125,11 @@ func TestNegativeCost(t *testing.T) {
 	decide(p, states, epoch, 4, out)
 	before := copyStates(states)
 	for _, cost := range []int64{-1, math.MinInt64} {
-		if !decide(p, states, epoch, cost, out) || out[0].Remaining != 6 ||
-			!slices.EqualFunc(states, before, slices.Equal[State]) {
-			t.Errorf("cost %d: %+v, %v to %v", cost, out, before, states)
+		what := fmt.Sprint("cost ", cost)
+		testenv.Same(t, what+": that it is allowed", decide(p, states, epoch, cost, out), true)
+		testenv.Same(t, what+": what remains", out[0].Remaining, 6)
+		for i := range states {
+			testenv.SameList(t, fmt.Sprintf("%s: state %d", what, i), states[i], before[i])
 		}
 	}
 }

@@ -3,7 +3,10 @@ package algo
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // replyPolicy has a reply with and without a delay.
@@ -16,33 +19,34 @@ func replyPolicy(t testing.TB) *Plan {
 	)
 }
 
+// goodReply is what a script of replyPolicy's plan may answer.
+var goodReply = []int64{1.7e15, 19, 1e5, 0, 5e4, 2e5, 99, 59e6, 0, 58e6}
+
+// with returns the good reply with one number changed.
+func with(i int, v int64) []int64 {
+	changed := slices.Clone(goodReply)
+	changed[i] = v
+	return changed
+}
+
 func TestParseReply(t *testing.T) {
 	t.Parallel()
 	p := replyPolicy(t)
-	good := []int64{1.7e15, 19, 1e5, 0, 5e4, 2e5, 99, 59e6, 0, 58e6}
-	if p.ReplyLen() != len(good) {
-		t.Fatalf("ReplyLen = %d, want %d", p.ReplyLen(), len(good))
-	}
-	// with returns the good reply with one number changed.
-	with := func(i int, v int64) []int64 {
-		changed := append([]int64(nil), good...)
-		changed[i] = v
-		return changed
-	}
+	testenv.Same(t, "the length of a reply", p.ReplyLen(), len(goodReply))
 	for _, c := range []struct {
 		name    string
 		values  []int64
 		allowed bool
 		err     error
 	}{
-		{"allowed", good, true, nil},
+		{"allowed", goodReply, true, nil},
 		{"first denied", with(3, 7), false, nil},
 		{"second denied", with(8, 1), false, nil},
 		{"never", with(8, Never), false, nil},
 		{"nothing", nil, false, ErrReplyLength},
-		{"the time alone", good[:1], false, ErrOtherTime},
+		{"the time alone", goodReply[:1], false, ErrOtherTime},
 		{"a time alone that cannot be", []int64{-1}, false, ErrReplyRange},
-		{"cut off", good[:9], false, ErrReplyLength},
+		{"cut off", goodReply[:9], false, ErrReplyLength},
 		{"too long", append(with(0, 0), 0), false, ErrReplyLength},
 		{"time below 0", with(0, -1), false, ErrReplyRange},
 		{"time too large", with(0, math.MaxInt64), false, ErrReplyRange},
@@ -68,16 +72,18 @@ func TestParseReply(t *testing.T) {
 			t.Errorf("%s: at %d", c.name, at)
 		}
 	}
-	out := make([]Decision, 2)
+}
+
+func TestParseReplyIntoDecisions(t *testing.T) {
+	t.Parallel()
+	p, out := replyPolicy(t), make([]Decision, 2)
 	p.ParseReply(with(8, 3), out)
 	want := []Decision{
 		{Allowed: true, Remaining: 19, ResetAfterMicros: 1e5, ResetBeforeMicros: 5e4, DelayMicros: 2e5},
 		{Remaining: 99, ResetAfterMicros: 59e6, ResetBeforeMicros: 58e6, RetryAfterMicros: 3},
 	}
-	if out[0] != want[0] || out[1] != want[1] {
-		t.Errorf("got %+v, want %+v", out, want)
-	}
-	if _, _, err := p.ParseReply(good, out[:1]); !errors.Is(err, ErrReplyLength) {
+	testenv.SameList(t, "the reply", out, want)
+	if _, _, err := p.ParseReply(goodReply, out[:1]); !errors.Is(err, ErrReplyLength) {
 		t.Errorf("into too few decisions: %v", err)
 	}
 }
@@ -111,9 +117,14 @@ func FuzzParseReply(f *testing.F) {
 // checkSense checks that a decision is within what its documentation promises.
 func checkSense(t *testing.T, l *Limit, d Decision) {
 	t.Helper()
-	if d.Remaining < 0 || d.Remaining > l.Capacity() || d.ResetAfterMicros < 0 ||
-		d.RetryAfterMicros < Never || d.Allowed != (d.RetryAfterMicros == 0) ||
-		d.ResetBeforeMicros < 0 || d.DelayMicros < 0 || d.DelayMicros > l.MaxDelayMicros {
-		t.Errorf("%+v: %+v", *l, d)
+	const longest = math.MaxInt64
+	testenv.Within(t, "what remains", d.Remaining, 0, l.Capacity())
+	testenv.Within(t, "the reset", d.ResetAfterMicros, 0, longest)
+	testenv.Within(t, "the reset before", d.ResetBeforeMicros, 0, longest)
+	testenv.Within(t, "the wait", d.RetryAfterMicros, Never, longest)
+	testenv.Within(t, "the delay", d.DelayMicros, 0, l.MaxDelayMicros)
+	testenv.Same(t, "that it is allowed", d.Allowed, d.RetryAfterMicros == 0)
+	if t.Failed() {
+		t.Fatalf("%+v: %+v", *l, d)
 	}
 }

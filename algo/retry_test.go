@@ -35,8 +35,13 @@ func checkRetries(t *testing.T, r random, l Limit) (checked int) {
 		}
 		checked++
 		retry := out[0].RetryAfterMicros
-		if !allowedAt(p, states, now+retry, cost) || retry < 1 || allowedAt(p, states, now+retry-1, cost) {
-			t.Fatalf("%+v: cost %d at %d, state %v: retry_after %d", l, cost, now, states[0], retry)
+		switch {
+		case retry < 1:
+			t.Fatalf("%+v: cost %d at %d, state %v: retry_after %d, want 1 at least", l, cost, now, states[0], retry)
+		case !allowedAt(p, states, now+retry, cost):
+			t.Fatalf("%+v: cost %d at %d, state %v: retry_after %d is too early", l, cost, now, states[0], retry)
+		case allowedAt(p, states, now+retry-1, cost):
+			t.Fatalf("%+v: cost %d at %d, state %v: retry_after %d is too late", l, cost, now, states[0], retry)
 		}
 	}
 	return checked

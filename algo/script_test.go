@@ -1,7 +1,6 @@
 package algo
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // everyLimit is one limit of each algorithm and variant.
@@ -59,9 +59,9 @@ func TestScriptsOnRedisClock(t *testing.T) {
 		}
 		ttl, err := client.PTTL(ctx, l.keys[i]).Result()
 		reset := time.Duration(d.ResetAfterMicros) * time.Microsecond
-		if err != nil || ttl > reset+time.Millisecond || ttl < reset-10*time.Second {
-			t.Errorf("%+v expires in %v, %v; want %v", p.Limits()[i], ttl, err, reset)
-		}
+		what := fmt.Sprintf("the life of %+v", p.Limits()[i])
+		testenv.SameError(t, what, err, nil)
+		testenv.Within(t, what, ttl, reset-10*time.Second, reset+time.Millisecond)
 	}
 	if err := l.production(p.RefundScript(), 3, charged).Err(); err != nil {
 		t.Fatal(err)
@@ -203,13 +203,13 @@ func TestWithoutTime(t *testing.T) {
 		before := time.Now().UnixMilli()
 		reply := run(p.ScriptWithoutTime(), 2)
 		out, allowed, err := l.parse(reply)
-		if err != nil || !allowed || out[0].Remaining != 8-2*n {
-			t.Fatalf("%v %+v %v", allowed, out, err)
-		}
+		what := fmt.Sprintf("request %d", n+1)
+		testenv.SameError(t, what, err, nil)
+		testenv.Same(t, what+": that it is allowed", allowed, true)
+		testenv.Same(t, what+": what remains", out[0].Remaining, 8-2*n)
 		at := reply.Val().([]any)[0].(int64)
-		if after := time.Now().UnixMilli(); at%1000 != 0 || at/1000 < before || at/1000 > after {
-			t.Errorf("decided at %d us, want %d to %d ms", at, before, after)
-		}
+		testenv.Same(t, what+": the time's microseconds", at%1000, 0)
+		testenv.Within(t, what+": the time in ms", at/1000, before, time.Now().UnixMilli())
 		if ttl := client.PTTL(ctx, clock).Val(); ttl <= 0 || ttl > time.Minute {
 			t.Errorf("the clock's key expires in %v", ttl)
 		}
@@ -244,8 +244,10 @@ func TestCalendarWithoutTime(t *testing.T) {
 		l := newLuaPlan(t, client, mustPlan(t, limit), tc.name)
 		keys := append(slices.Clone(l.keys), "rl:{"+tc.name+"}"+ClockSuffix)
 		out, _, err := l.parse(client.Eval(ctx, l.ScriptWithoutTime().Source, keys, l.arguments(l.Each(1))...))
-		if !errors.Is(err, tc.err) || err == nil && (out[0].Remaining != 9 || out[0].BeginsMicros != tc.bounds[1]) {
-			t.Errorf("%s: %+v, %v", tc.name, out, err)
+		testenv.SameError(t, tc.name, err, tc.err)
+		if err == nil {
+			testenv.Same(t, tc.name+": what remains", out[0].Remaining, 9)
+			testenv.Same(t, tc.name+": the begin of the window", out[0].BeginsMicros, tc.bounds[1])
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 var (
@@ -61,7 +63,7 @@ func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed
 	return c
 }
 
-// asked is what a call brings beside costs.
+// asked is what a call brings besides its costs.
 type asked struct {
 	now, cost, factor int64
 	nonce             int64
@@ -79,7 +81,7 @@ func (a *asked) args(p *Plan) []any {
 		}
 		args = append(args, string(AppendStrikes(nil, a.strikes, a.deferred)))
 	}
-	if p.terms.Overrides && a.factor != 0 && a.factor != NoFactor {
+	if told := a.factor != 0 && a.factor != NoFactor; told && p.terms.Overrides {
 		args = append(args, a.factor)
 	}
 	return args
@@ -104,75 +106,81 @@ func (c *termed) rule(cmd *redis.Cmd) (r Ruling, out []Decision, err error) {
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for i, tc := range []struct {
-		value    string
-		life     time.Duration
-		want     Ruling
-		noLimits *Ruling // of a rule without limits; nil: as want
-		err      error
-	}{
-		{value: "free", want: Ruling{Allowed: true, By: ByFree}},
-		{value: "free", life: time.Hour, want: Ruling{Allowed: true, By: ByFree}},
-		{value: "block", want: Ruling{By: ByBlock, LeftMicros: Never}},
-		{value: "block", life: time.Hour, want: Ruling{By: ByBlock, LeftMicros: 3600e6}},
-		{value: "x2", want: Ruling{Factor: 2000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-		{value: "x0.5", want: Ruling{Factor: 500}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-		{value: "x0.001", want: Ruling{Factor: 1}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-		{value: "x0.25", want: Ruling{Factor: 250}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-		{value: "x0012.030", want: Ruling{Factor: 12030}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-		{value: "x1000", want: Ruling{Factor: 1_000_000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-		{value: "x1000.000", want: Ruling{Factor: 1_000_000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-		{value: "x1", want: Ruling{Allowed: true}},
-		{value: "x1.000", want: Ruling{Allowed: true}},
-		{value: "", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x0", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x0.000", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x1000.001", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x9999", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x1.", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x.5", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x1.0000", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x00001", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x-1", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x1e2", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "x2\n", want: Ruling{Allowed: true, Ignored: true}},
-		{value: " x2", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "X2", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "2", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "BLOCK", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "block ", want: Ruling{Allowed: true, Ignored: true}},
-		{value: "\x00\xff", want: Ruling{Allowed: true, Ignored: true}},
-	} {
-		for name, terms := range map[string]Terms{
-			"overrides": {Overrides: true},
-			"penalty":   {Overrides: true, Penalty: threeStrikes},
-		} {
-			for n, limits := range [][]Limit{{fivePerHour, tenInASecond}, nil} {
-				c := newTermed(t, client, mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d-%d", name, i, n))
-				// Life is of Redis' own clock, and so are these calls.
-				if err := client.Set(ctx, c.terms[0], tc.value, tc.life).Err(); err != nil {
-					t.Fatal(err)
-				}
-				want, wantErr := tc.want, tc.err
-				if n == 1 && tc.noLimits != nil {
-					want, wantErr = *tc.noLimits, nil
-				}
-				got, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, factor: NoFactor}))
-				want.AtMicros = epoch
-				if want.LeftMicros > 0 && got.LeftMicros > want.LeftMicros-60e6 && got.LeftMicros <= want.LeftMicros {
-					got.LeftMicros = want.LeftMicros
-				}
-				if got != want || !errors.Is(err, wantErr) {
-					t.Errorf("%s, %d limits: %q: %+v, %v; want %+v, %v", name, len(limits), tc.value, got, err, want, wantErr)
-				}
-				charged := client.Exists(ctx, c.keys...).Val() > 0
-				if want := got.Allowed && got.By == ByLimits && n == 0; charged != want {
-					t.Errorf("%s: %q: charged is %v", name, tc.value, charged)
-				}
+	every := map[string]Terms{"overrides": {Overrides: true}, "penalty": {Overrides: true, Penalty: threeStrikes}}
+	for i, tc := range overrideCases {
+		for name, terms := range every {
+			c := newTermed(t, client, mustPlanWithTerms(t, terms, fivePerHour, tenInASecond), fmt.Sprintf("%s-%d", name, i))
+			c.overridden(t, tc.value, tc.life, tc.want, tc.err)
+			want, err := tc.want, tc.err
+			if tc.noLimits != nil {
+				want, err = *tc.noLimits, nil
 			}
+			c = newTermed(t, client, mustPlanWithTerms(t, terms), fmt.Sprintf("%s-%d-none", name, i))
+			c.overridden(t, tc.value, tc.life, want, err)
 		}
 	}
+}
+
+// overridden sets the identity's override, on Redis' own clock, and asks for one unit.
+func (c *termed) overridden(t *testing.T, value string, life time.Duration, want Ruling, wantErr error) {
+	t.Helper()
+	if err := c.client.Set(ctx, c.terms[0], value, life).Err(); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := c.rule(c.call(c.client, asked{now: epoch, cost: 1, factor: NoFactor}))
+	what := fmt.Sprintf("%q of a rule with %d limits", value, len(c.Limits()))
+	want.AtMicros = epoch
+	if want.LeftMicros > 0 { // some of it has gone by
+		testenv.Within(t, what+": what is left", got.LeftMicros, want.LeftMicros-60e6+1, want.LeftMicros)
+		want.LeftMicros = got.LeftMicros
+	}
+	testenv.SameError(t, what, err, wantErr)
+	testenv.Same(t, what, got, want)
+	charged := c.client.Exists(ctx, c.keys...).Val() > 0
+	byLimits := got.Allowed && got.By == ByLimits
+	testenv.Same(t, what+": that it is charged", charged, byLimits && len(c.Limits()) > 0)
+}
+
+// overrideCases are values of an override's key, and the ruling on a request.
+var overrideCases = []struct {
+	value    string
+	life     time.Duration
+	want     Ruling
+	noLimits *Ruling // of a rule without limits; nil: as want
+	err      error
+}{
+	{value: "free", want: Ruling{Allowed: true, By: ByFree}},
+	{value: "free", life: time.Hour, want: Ruling{Allowed: true, By: ByFree}},
+	{value: "block", want: Ruling{By: ByBlock, LeftMicros: Never}},
+	{value: "block", life: time.Hour, want: Ruling{By: ByBlock, LeftMicros: 3600e6}},
+	{value: "x2", want: Ruling{Factor: 2000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+	{value: "x0.5", want: Ruling{Factor: 500}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+	{value: "x0.001", want: Ruling{Factor: 1}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+	{value: "x0.25", want: Ruling{Factor: 250}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+	{value: "x0012.030", want: Ruling{Factor: 12030}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+	{value: "x1000", want: Ruling{Factor: 1_000_000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+	{value: "x1000.000", want: Ruling{Factor: 1_000_000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
+	{value: "x1", want: Ruling{Allowed: true}},
+	{value: "x1.000", want: Ruling{Allowed: true}},
+	{value: "", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x0", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x0.000", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x1000.001", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x9999", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x1.", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x.5", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x1.0000", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x00001", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x-1", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x1e2", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "x2\n", want: Ruling{Allowed: true, Ignored: true}},
+	{value: " x2", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "X2", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "2", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "BLOCK", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "block ", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "\x00\xff", want: Ruling{Allowed: true, Ignored: true}},
 }
 
 // TestKeysOfOtherTypes: whatever type the rule's own keys have, the limits decide.
@@ -201,9 +209,11 @@ func TestKeysOfOtherTypes(t *testing.T) {
 			}
 			for n := range int64(7) {
 				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, factor: NoFactor}))
-				if want := n < 5; err != nil || r.Allowed != want || r.Ignored != terms.Overrides || r.By != ByLimits {
-					t.Errorf("%s, type %d, request %d: %+v, %v", name, i, n+1, r, err)
-				}
+				what := fmt.Sprintf("%s, type %d, request %d", name, i, n+1)
+				testenv.SameError(t, what, err, nil)
+				testenv.Same(t, what+": that it is allowed", r.Allowed, n < 5)
+				testenv.Same(t, what+": that its override is ignored", r.Ignored, terms.Overrides)
+				testenv.Same(t, what+": what decides", r.By, ByLimits)
 			}
 		}
 	}
@@ -364,18 +374,28 @@ func TestParseRuling(t *testing.T) {
 		if err != nil && !errors.Is(err, ErrOtherFactor) {
 			got = Ruling{}
 		}
-		if got != tc.want || !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) {
-			t.Errorf("%s: %+v, %v; want %+v, %v", tc.name, got, err, tc.want, tc.err)
-		}
+		testenv.SameError(t, tc.name, err, tc.err)
+		testenv.Same(t, tc.name, got, tc.want)
 	}
-	// Whoever obeys Retry-After is not met by the block that it has earned.
-	out := make([]Decision, 1)
-	if _, err := both.ParseRuling([]int64{7, 0, 5, 5, 5, 300e6}, out); err != nil || out[0].RetryAfterMicros != 300e6 ||
-		out[0].ResetAfterMicros != 5 {
-		t.Errorf("%+v, %v", out, err)
-	}
-	if _, err := both.ParseRuling([]int64{7, 0, 5, -1, 5, 300e6}, out); err != nil || out[0].RetryAfterMicros != Never {
-		t.Errorf("%+v, %v", out, err)
+}
+
+// TestRetryAfterAnEarnedBlock: whoever obeys Retry-After is not met by the block that it has
+// earned.
+func TestRetryAfterAnEarnedBlock(t *testing.T) {
+	t.Parallel()
+	plan := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, fivePerHour)
+	for _, tc := range []struct {
+		name        string
+		retry, want int64
+	}{
+		{"a wait that is shorter than the block", 5, 300e6},
+		{"no wait helps", Never, Never},
+	} {
+		out := make([]Decision, 1)
+		_, err := plan.ParseRuling([]int64{7, 0, 5, tc.retry, 5, 300e6}, out)
+		testenv.SameError(t, tc.name, err, nil)
+		testenv.Same(t, tc.name+": the wait", out[0].RetryAfterMicros, tc.want)
+		testenv.Same(t, tc.name+": the reset", out[0].ResetAfterMicros, 5)
 	}
 }
 
@@ -392,12 +412,23 @@ func TestParseRulingOfAnything(t *testing.T) {
 					values[i] = []int64{-1, 0, 1, 2, 3, epoch, math.MaxInt64, math.MinInt64}[r.IntN(8)]
 				}
 				got, err := p.ParseRuling(values, make([]Decision, len(limits)))
-				if err == nil && (got.AtMicros < 0 || got.LeftMicros < Never || got.EarnedMicros < 0 || got.Allowed &&
-					got.By.Blocks()) {
-					t.Fatalf("%v: %+v", values, got)
+				if err == nil {
+					checkRuling(t, values, got)
 				}
 			}
 		}
+	}
+}
+
+// checkRuling checks that a ruling is within what its documentation promises.
+func checkRuling(t *testing.T, values []int64, r Ruling) {
+	t.Helper()
+	what := fmt.Sprintf("%v: ", values)
+	testenv.Within(t, what+"the time", r.AtMicros, 0, math.MaxInt64)
+	testenv.Within(t, what+"what is left", r.LeftMicros, Never, math.MaxInt64)
+	testenv.Within(t, what+"what is earned", r.EarnedMicros, 0, math.MaxInt64)
+	if r.Allowed {
+		testenv.Same(t, what+"that it blocks, as it allows", r.By.Blocks(), false)
 	}
 }
 

@@ -1,11 +1,45 @@
 package testenv
 
-import "testing"
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"testing"
+)
 
 // Same fails the test if a value differs from the one wanted.
 func Same[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// SameList fails the test if a list differs from the one wanted.
+func SameList[T comparable](t testing.TB, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s is %+v, want %+v", what, got, want)
+	}
+}
+
+// Within fails the test if a value is below least or above most.
+func Within[T cmp.Ordered](t testing.TB, what string, got, least, most T) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s is %v, want %v to %v", what, got, least, most)
+	}
+}
+
+// SameError fails the test if an error is not the one wanted. Where none is wanted, it
+// stops the test: what comes with the error means nothing.
+func SameError(t testing.TB, what string, got, want error) {
+	t.Helper()
+	switch {
+	case errors.Is(got, want):
+	case want == nil:
+		t.Fatalf("%s: %v", what, got)
+	default:
+		t.Errorf("%s: error %v, want %v", what, got, want)
 	}
 }

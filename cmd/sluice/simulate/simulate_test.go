@@ -298,14 +298,17 @@ func TestTrafficIsChecked(t *testing.T) {
 
 func TestReadLog(t *testing.T) {
 	t.Parallel()
-	const text = `[2026-01-02T03:04:05.250Z] "GET /api/a?b=1 HTTP/1.1" 200 - 0 5 1 0 "192.0.2.7" "curl/8" "id" "h.example.com" "10.0.0.1:80"
-{"start_time": "2026-01-02T03:04:05.000Z", "method": "POST", "path": "/x", "authority": "h",
-	"client_ip": "192.0.2.8:999", "x_api_key": "k", "bytes": 3}
-not a request
-
-[2026-01-02T03:04:06Z] "GET /y HTTP/2" 200
-`
-	log, err := ReadLog([]byte(text))
+	lines := []string{
+		`[2026-01-02T03:04:05.250Z] "GET /api/a?b=1 HTTP/1.1" 200 - 0 5 1 0 "192.0.2.7" "curl/8" "id" ` +
+			`"h.example.com" "10.0.0.1:80"`,
+		`{"start_time": "2026-01-02T03:04:05.000Z", "method": "POST", "path": "/x", "authority": "h", ` +
+			`"client_ip": "192.0.2.8:999", "x_api_key": "k", "bytes": 3}`,
+		"not a request",
+		"",
+		`[2026-01-02T03:04:06Z] "GET /y HTTP/2" 200`,
+		"",
+	}
+	log, err := ReadLog([]byte(strings.Join(lines, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,12 @@
+//go:build ignore
+
 // The bridge role of sluice.wasm alone, as plugin/bridge.go has it, small enough to stand in
 // Envoy's configuration: an HTTP filter in front of Redis. What goes to Redis loses its gRPC message
 // headers, and what comes back gets one, so that plain RESP is on the wire. A message is passed on
 // as it comes: its header may state any length, and a peer that never sends so much costs no memory.
 //
-// "make bridge" compiles it. It is C because TinyGo's runtime alone would be 27 KB.
+// "make bridge" compiles it; Go is told to leave it alone. It is C because TinyGo's runtime alone
+// would be 27 KB.
 // The ABI: https://github.com/proxy-wasm/spec/tree/main/abi-versions/v0.2.1
 
 typedef unsigned char u8;

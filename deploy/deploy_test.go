@@ -1,14 +1,17 @@
 package deploy_test
 
 import (
+	"encoding/base64"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/bridge"
 	"github.com/sluiceproxy/sluice/deploy"
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
@@ -88,6 +91,35 @@ func TestOneSource(t *testing.T) {
 			t.Errorf("deploy/%s is\n%v, want\n%v", c.what, c.got, c.want)
 		}
 	}
+}
+
+// TestOneBridge: the bridge in everything that is deployed is the one of this repository, inline.
+func TestOneBridge(t *testing.T) {
+	t.Parallel()
+	code := regexp.MustCompile(`(?m)vm_id: sluice-bridge\n *runtime: envoy\.wasm\.runtime\.v8\n(?: *#.*\n)* *(code: .*)`)
+	want := "code: {local: {inline_bytes: " + base64.StdEncoding.EncodeToString(bridge.Wasm) + "}}"
+	files := map[string]string{"envoy.yaml": read(t, "envoy.yaml")}
+	for _, pattern := range []string{"envoy/*.yaml"} {
+		names, err := fs.Glob(deploy.Files, pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			files["deploy/"+name] = read(t, "deploy/"+name)
+		}
+	}
+	bridges := 0
+	for name, text := range files {
+		found := code.FindAllStringSubmatch(text, -1)
+		testenv.Same(t, name+": filters that are named as the bridge", strings.Count(text, "vm_id: sluice-bridge"), len(found))
+		bridges += len(found)
+		for _, f := range found {
+			if f[1] != want {
+				t.Errorf("%s has %.60s...\nwant %.60s... (make bridge)", name, f[1], want)
+			}
+		}
+	}
+	testenv.Same(t, "bridges in what ships", bridges, 7)
 }
 
 // user is the ACL user that a file describes in its first lines.

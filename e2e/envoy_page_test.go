@@ -52,6 +52,7 @@ func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	shipped.SetWasm("/etc/envoy/sluice.wasm")
+	shipped.SetBridge("/etc/envoy/sluice.wasm")
 	configuration := page.filter.(map[string]any)["typed_config"].(map[string]any)["config"].(map[string]any)["configuration"]
 	shipped.SetPlugin(configuration.(map[string]any)["value"].(string))
 	shipped.Set(envoyconf.RedisCluster+"/type", "STRICT_DNS")
@@ -97,6 +98,7 @@ func TestEnvoyPageLimits(t *testing.T) {
 			`{"cluster": "redis", "password_env": "REDIS_PASSWORD", "timeout": "10s"}`))
 		c.SetRedis(server.Addr)
 		c.SetWasm(testenv.WasmPath(t))
+		c.SetBridge(testenv.WasmPath(t))
 	}})
 	for _, v := range []struct {
 		what    string

@@ -45,15 +45,14 @@ func unpack(t *testing.T) (path string) {
 }
 
 // running has an Envoy run other builds than this one: as limiter, as bridge, or both; "" is
-// this one.
+// this one, with the small bridge.
 func running(limiter, bridge string) func(*envoyconf.Config) {
-	const file = "/vm_config/code/local/filename"
 	return func(c *envoyconf.Config) {
 		if limiter != "" {
-			c.Set(envoyconf.Limiter+file, limiter)
+			c.SetWasm(limiter)
 		}
 		if bridge != "" {
-			c.Set(envoyconf.Bridge+file, bridge)
+			c.SetBridge(bridge)
 		}
 	}
 }
@@ -98,6 +97,7 @@ func TestUpgrade(t *testing.T) {
 		{"back", running("", ""), running(old, old)},
 		{"an earlier bridge", running("", old), running("", "")},
 		{"an earlier limiter", running(old, ""), running("", "")},
+		{"one file for both roles", running("", testenv.WasmPath(t)), running("", "")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			redis := redistest.Start(t)

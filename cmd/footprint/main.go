@@ -6,7 +6,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"flag"
 	"fmt"
 	"os"
@@ -44,15 +43,16 @@ type row struct {
 
 // rows are what is measured, all of the shipped envoy.yaml. Ports from 20 on are for further
 // listeners.
-func rows(bridge string) []row {
+func rows() []row {
 	none := func(c *envoyconf.Config) {
 		c.Remove(envoyconf.ConnectionManager+"/http_filters", "sluice")
 		filters, _, _ := strings.Cut(envoyconf.Bridge, "/sluice-bridge/")
 		c.Remove(filters, "sluice-bridge")
 	}
 	all := func(*envoyconf.Config) {}
-	small := func(c *envoyconf.Config) {
-		c.Set(envoyconf.Bridge+"/vm_config/code", map[string]any{"local": map[string]any{"inline_bytes": bridge}})
+	file := func(c *envoyconf.Config) {
+		path, _ := c.Get(envoyconf.Limiter + "/vm_config/code/local/filename").(string)
+		c.SetBridge(path)
 	}
 	further := func(id func(n int) string) func(c *envoyconf.Config) {
 		return func(c *envoyconf.Config) {
@@ -71,7 +71,7 @@ func rows(bridge string) []row {
 		{"envoy.yaml", 1, all},
 		{"envoy.yaml", 4, all},
 		{"envoy.yaml", 8, all},
-		{"envoy.yaml, the small bridge inline", 4, small},
+		{"envoy.yaml, sluice.wasm as bridge", 4, file},
 		{"3 more configurations, one vm_id", 4, further(func(int) string { return "sluice" })},
 		{"3 more configurations, a vm_id each", 4, further(func(n int) string { return "sluice-" + strconv.Itoa(n) })},
 	}
@@ -84,11 +84,7 @@ type sample struct {
 }
 
 func run(ctx context.Context, wasm string, rounds int) error {
-	bridge, err := os.ReadFile("bridge/bridge.wasm")
-	if err != nil {
-		return err
-	}
-	all := rows(base64.StdEncoding.EncodeToString(bridge))
+	all := rows()
 	samples := make([][]sample, len(all))
 	before := load()
 	for range rounds {

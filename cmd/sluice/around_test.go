@@ -1,16 +1,19 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/bridge"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-const (
+var (
+	inline       = "code: {local: {inline_bytes: " + base64.StdEncoding.EncodeToString(bridge.Wasm) + "}}"
 	bridgeFilter = `        - name: sluice-bridge
           typed_config:
             "@type": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm
@@ -21,8 +24,13 @@ const (
               vm_config:
                 vm_id: sluice-bridge
                 runtime: envoy.wasm.runtime.v8
-                code: {local: {filename: build/sluice.wasm}}
-              configuration:
+                # bridge/bridge.wasm, 1.6 KB. The file of the limiter would do, and take more memory.
+                ` + inline + "\n" + bridgeConfiguration
+)
+
+const (
+	file                = "code: {local: {filename: build/sluice.wasm}}"
+	bridgeConfiguration = `              configuration:
                 "@type": type.googleapis.com/google.protobuf.StringValue
                 value: '{"role": "bridge"}'
 `
@@ -66,8 +74,12 @@ func TestValidateAround(t *testing.T) {
 		{"no TCP pool", []string{tcpPool, ""}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has the bridge, but no TCP connection pool`},
 		{"a relay", []string{tcpPool, "", bridgeFilter, ""}, "", ""},
 		{"HTTP/1 to what may be a relay", []string{tcpPool, "", bridgeFilter, "", "http2_protocol_options", "http_protocol_options"}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has neither the bridge`},
-		{"one vm_id", []string{"vm_id: sluice-bridge", "vm_id: sluice"}, "vm_id: sluice", `vm_id "sluice" is the bridge's, too (line `},
-		{"one vm_id, other code", []string{"vm_id: sluice-bridge\n                runtime: envoy.wasm.runtime.v8\n                code: {local: {filename: build/sluice.wasm}}", "vm_id: sluice\n                code: {local: {filename: build/bridge.wasm}}"}, "", ""},
+		{"one file", []string{inline, file}, "", ""},
+		{"one vm_id", []string{inline, file, "vm_id: sluice-bridge", "vm_id: sluice"}, "vm_id: sluice", `vm_id "sluice" is the bridge's, too (line `},
+		{"one vm_id, other code", []string{"vm_id: sluice-bridge", "vm_id: sluice"}, "", ""},
+		{"the small bridge without a configuration", []string{bridgeConfiguration, ""}, "", ""},
+		{"a file without a configuration", []string{inline, file, bridgeConfiguration, ""}, "name: sluice-bridge\n              root_id", "the configuration is empty (want an object"},
+		{"the small bridge as limiter", []string{file, inline}, "vm_id: sluice", "the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})"},
 		{"no host_env_keys", withRedis(`, "password_env": "PW"`), `"redis": {"cluster":`, `redis.password_env: the plugin is not given the environment variable "PW" (want environment_variables: {host_env_keys: [PW]} in vm_config)`},
 		{"host_env_keys", append(withRedis(`, "password_env": "PW"`), "vm_id: sluice\n", "vm_id: sluice\n                  environment_variables: {host_env_keys: [PW]}\n"), "", ""},
 		{"no filter for metadata", []string{keyed, claim}, `{"metadata": [`, `rules[1].key[0].metadata: no filter before Sluice writes the metadata "envoy.filters.http.jwt_authn"`},

@@ -167,11 +167,12 @@ func TestBrokenSetups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	oneFile := strings.Replace(string(shipped), inline, file, 1)
 	for _, c := range []struct{ name, what, instead, says string }{
 		{"role forgotten", `{"role": "bridge"}`, `{}`, `"rules" is missing`},
 		{"a typo", `"limits": [`, `"limit": [`, `did you mean "limits"?`},
 		{"host_env_keys left out", `{"cluster": "redis"}`, `{"cluster": "redis", "password_env": "PW"}`, "is not given the environment variable"},
-		{"the bridge left out", bridgeFilter, "", "has no bridge"},
+		{"the bridge left out", strings.Replace(bridgeFilter, inline, file, 1), "", "has no bridge"},
 		{"the TCP pool left out", tcpPool, "", "no TCP connection pool"},
 		{"the cluster's name wrong", `{"cluster": "redis"}`, `{"cluster": "redes"}`, `Envoy has no cluster "redes"`},
 		{"the filter before jwt_authn", keyed, claim, `the metadata "envoy.filters.http.jwt_authn"`},
@@ -179,7 +180,7 @@ func TestBrokenSetups(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := execute(t, strings.Replace(string(shipped), c.what, c.instead, 1), "validate", "-")
+			r := execute(t, strings.Replace(oneFile, c.what, c.instead, 1), "validate", "-")
 			if r.code != exitRefused || !strings.Contains(r.out, c.says) {
 				t.Errorf("exit code %d, want %s in\n%s", r.code, c.says, r.out)
 			}

@@ -45,6 +45,7 @@ func TestChanges(t *testing.T) {
 	c.SetUpstream("127.0.0.2:1003")
 	c.SetRedis("127.0.0.3:1004")
 	c.SetWasm("/x.wasm")
+	c.SetBridge("/y.wasm")
 	c.SetPlugin(`{"rules": []}`)
 	c = again(t, c)
 
@@ -57,7 +58,7 @@ func TestChanges(t *testing.T) {
 		envoyconf.RedisCluster + address + "address":                  "127.0.0.3",
 		envoyconf.RedisCluster + address + "port_value":               1004,
 		envoyconf.Limiter + "/vm_config/code/local/filename":          "/x.wasm",
-		envoyconf.Bridge + "/vm_config/code/local/filename":           "/x.wasm",
+		envoyconf.Bridge + "/vm_config/code/local/filename":           "/y.wasm",
 		envoyconf.Limiter + "/configuration/value":                    `{"rules": []}`,
 	} {
 		if got := c.Get(path); got != want {

@@ -24,7 +24,8 @@ const (
 	limiter       = limiterFilter + "/typed_config/config"
 	clusters      = "static_resources/clusters"
 	upstream      = clusters + "/upstream"
-	wasmFile      = "/vm_config/code/local/filename"
+	wasmCode      = "/vm_config/code"
+	wasmFile      = wasmCode + "/local/filename"
 	pluginText    = "/configuration/value"
 	listeners     = "static_resources/listeners"
 	firstAddress  = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address"
@@ -59,10 +60,12 @@ func (c *Config) socketAddress(addr string) any {
 	return map[string]any{"socket_address": map[string]any{"address": host, "port_value": port}}
 }
 
-// SetWasm sets the file of the plugin, in both its roles.
-func (c *Config) SetWasm(path string) {
-	c.Set(Limiter+wasmFile, path)
-	c.Set(Bridge+wasmFile, path)
+// SetWasm sets the file of the limiter.
+func (c *Config) SetWasm(path string) { c.Set(Limiter+wasmFile, path) }
+
+// SetBridge has a file in the place of the small bridge: one of the plugin, which knows that role, too.
+func (c *Config) SetBridge(path string) {
+	c.Set(Bridge+wasmCode, map[string]any{"local": map[string]any{"filename": path}})
 }
 
 // SetPlugin sets the plugin's configuration, JSON.

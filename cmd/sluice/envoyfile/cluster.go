@@ -83,9 +83,15 @@ func speaksHTTP2(cluster *yaml.Node) bool {
 	return found
 }
 
-// checkVM holds that the two roles do not share a VM: what the limiter sends enters the bridge
-// within the limiter's own host call.
+// checkVM holds that the limiter is no bridge, and that the two roles do not share a VM: what the
+// limiter sends enters the bridge within the limiter's own host call.
 func (l *Limiter) checkVM() {
+	if at := find.Get(l.found.Owner, "vm_config"); find.SmallBridge(l.found.Owner) {
+		l.all = append(l.all, Finding{
+			VM, true, l.around.line(at), "",
+			"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})",
+		})
+	}
 	for _, b := range l.bridges {
 		if b.Documents != l.found.Documents || !sameVM(l.found.Owner, b.Owner) {
 			continue

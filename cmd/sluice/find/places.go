@@ -1,11 +1,14 @@
 package find
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/bridge"
 )
 
 // filterType is the type of Envoy's HTTP filter for Wasm, as both a downstream
@@ -30,9 +33,20 @@ func (f *finder) filter(config *yaml.Node) {
 	if name == "" {
 		name = text(get(config, "root_id"))
 	}
-	vm := get(config, "vm_config")
+	vm, in := get(config, "vm_config"), fmt.Sprintf("Wasm filter %q", name)
 	hints := []*yaml.Node{get(config, "name"), get(config, "root_id"), get(vm, "vm_id"), get(vm, "code")}
-	f.place(fmt.Sprintf("Wasm filter %q", name), name, config, get(config, "configuration"), hints)
+	if get(config, "configuration") == nil && SmallBridge(config) { // it reads none
+		f.found = append(f.found, Found{Line: f.offset + config.Line, In: in, JSON: []byte(`{"role": "bridge"}`), Owner: config, Documents: f.read})
+		return
+	}
+	f.place(in, name, config, get(config, "configuration"), hints)
+}
+
+// SmallBridge reports whether a Wasm filter of Envoy has the small bridge inline, and not a file
+// that knows both roles.
+func SmallBridge(config *yaml.Node) bool {
+	code, err := base64.StdEncoding.DecodeString(text(get(get(get(get(config, "vm_config"), "code"), "local"), "inline_bytes")))
+	return err == nil && bytes.Equal(code, bridge.Wasm)
 }
 
 func (f *finder) wasmPlugin(n *yaml.Node) {

@@ -14,10 +14,6 @@ var (
 	listener = []string{"static_resources", "listeners", "limited"}
 	limiter  = append(listener[:len(listener):len(listener)], "filter_chains", "0", "filters", "0", "typed_config",
 		"http_filters", "sluice", "typed_config", "config")
-	bridge = []string{
-		"static_resources", "clusters", "redis", "typed_extension_protocol_options",
-		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions", "http_filters", "sluice-bridge", "typed_config", "config",
-	}
 	wasmFile = []string{"vm_config", "code", "local", "filename"}
 )
 
@@ -48,7 +44,6 @@ func Envoy(o *Options) (Result, error) {
 	}
 	t.set(text(o.Wasm), below(limiter, wasmFile...)...)
 	if len(nodes) > 0 {
-		t.set(text(o.Wasm), below(bridge, wasmFile...)...)
 		t.envoyRedis(o, p, nodes)
 	}
 	t.set(p.literal(), below(limiter, "configuration", "value")...)

@@ -1,0 +1,10 @@
+// Package bridge holds the small bridge: the bridge role of sluice.wasm alone, which stands inline in
+// the configurations of Envoy that ship.
+package bridge
+
+import _ "embed"
+
+// Wasm is what bridge.c compiles to ("make bridge").
+//
+//go:embed bridge.wasm
+var Wasm []byte

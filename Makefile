@@ -170,12 +170,18 @@ playground: tools-build ## compile the algorithms for docs/playground anew
 zones: ## make the time zones that come with the plugin anew
 	go run ./cmd/zones
 
+# GOLDEN=1 has a test write what it would compare (testenv.Golden), or keep what it has seen.
+.PHONY: golden
+golden: ## write the files anew that tests compare with what the code makes; read the difference
+	GOLDEN=1 go test -count 1 -run '^(TestScriptText|TestExamples|TestPage)$$' ./algo ./cmd/sluice/convert ./internal/bounds
+	git diff --stat
+
 .PHONY: pictures
 pictures: build tools ## draw docs/img/ anew
-	go test ./deploy/envoy -count 1 -run TestAICrowdOverTime -record $(CURDIR)/cmd/pictures/settle.json
+	GOLDEN=1 go test ./deploy/envoy -count 1 -run TestAICrowdOverTime
 	go run ./cmd/pictures
 	cd bench && go run . -draw results/published.json -out ../docs/img/bench
-	go test ./e2e/observe -count 1 -run TestOperatorsView -picture $(CURDIR)/docs/img/dashboard.svg
+	GOLDEN=1 go test ./e2e/observe -count 1 -run TestOperatorsView
 
 .PHONY: footprint
 footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, and memory (ROUNDS=5 processes of each)

@@ -2,15 +2,16 @@ package algo
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestScriptText holds the scripts of each algorithm and variant, and of a list of
 // three limits, against files in testdata/composed, where they can be read in
-// full. WRITE_SCRIPTS=1 writes them anew.
+// full. "make golden" writes them anew.
 func TestScriptText(t *testing.T) {
 	t.Parallel()
 	files := map[string]Script{}
@@ -51,27 +52,11 @@ func TestScriptText(t *testing.T) {
 		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()
 	}
 	for file, script := range files {
-		checkScriptText(t, filepath.Join("testdata", "composed", file), script.Source)
+		testenv.Golden(t, filepath.Join("testdata", "composed", file), script.Source)
 	}
 	found, err := filepath.Glob("testdata/composed/*.lua")
 	if err != nil || len(found) != len(files) {
 		t.Errorf("%d files, want %d, %v", len(found), len(files), err)
-	}
-}
-
-func checkScriptText(t *testing.T, path, source string) {
-	t.Helper()
-	if os.Getenv("WRITE_SCRIPTS") != "" {
-		if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if source != string(want) {
-		t.Errorf("%s is not what is composed now:\n%s", path, source)
 	}
 }
 

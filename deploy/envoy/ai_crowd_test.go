@@ -1,11 +1,10 @@
 package envoy_test
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,9 +14,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/ledger"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// record is how "make pictures" asks for what cmd/pictures draws.
-var record = flag.String("record", "", "write what TestAICrowdOverTime has seen to this `file`, as JSON")
 
 // The crowd: so many streams at once, then one at each interval.
 const (
@@ -198,14 +194,9 @@ func TestAICrowdOverTime(t *testing.T) {
 	if err := l.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if *record == "" {
-		return
-	}
 	text, err := l.Marshal()
-	if err == nil {
-		err = os.WriteFile(*record, text, 0o644)
-	}
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
+	testenv.Renew(t, filepath.Join(testenv.Root(t), "cmd/pictures/settle.json"), string(text))
 }

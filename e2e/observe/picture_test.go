@@ -5,12 +5,11 @@ import (
 	"cmp"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"html"
 	"io"
 	"math"
-	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,11 +17,8 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/promtest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// picture is how "make pictures" asks for docs/img/dashboard.svg.
-var picture = flag.String("picture", "",
-	"write the dashboard with the data of TestOperatorsView to this `file`, as SVG")
 
 // draw draws the dashboard with what Prometheus knows of the time since a moment.
 func (s *scene) draw(t *testing.T, from time.Time) {
@@ -40,11 +36,7 @@ func (s *scene) draw(t *testing.T, from time.Time) {
 	if lines := bytes.Count(svg, []byte(`<path class="line`)); lines < 50 {
 		t.Errorf("the picture has %d lines", lines)
 	}
-	if *picture != "" {
-		if err := os.WriteFile(*picture, svg, 0o644); err != nil {
-			t.Error(err)
-		}
-	}
+	testenv.Renew(t, filepath.Join(testenv.Root(t), "docs/img/dashboard.svg"), string(svg))
 }
 
 // Lengths in pixels. Grafana's grid has 24 columns.

@@ -61,7 +61,7 @@ func (s *scene) trouble(t *testing.T) {
 
 // calm lets the picture show what is usual between the troubles.
 func calm() {
-	if *picture != "" {
+	if testenv.Renewing() {
 		time.Sleep(8 * time.Second)
 	}
 }

@@ -1,10 +1,8 @@
 package bounds
 
 import (
-	"flag"
 	"fmt"
 	"go/constant"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -12,9 +10,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write docs/limits.md anew")
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
 
 const root, pageFile = "../..", "../../docs/limits.md"
 
@@ -98,23 +96,10 @@ func TestBoundsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The page says what the code does. "go test ./internal/bounds -update" writes it anew.
+// TestPage: the page says what the code does.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	want := page(read(t))
-	if *update {
-		if err := os.WriteFile(pageFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, err := os.ReadFile(pageFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is not what the code says (go test ./internal/bounds -update writes it anew)", pageFile)
-	}
+	testenv.Golden(t, pageFile, page(read(t)))
 }
 
 const pageHead = `# Limits

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that notes a fatal failure.
+// recorder is a testing.TB that notes a failure.
 type recorder struct {
 	testing.TB
 
@@ -19,6 +19,8 @@ type recorder struct {
 }
 
 func (*recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) { r.message = fmt.Sprintf(format, args...) }
 
 func (r *recorder) Fatalf(format string, args ...any) {
 	r.message = fmt.Sprintf(format, args...)

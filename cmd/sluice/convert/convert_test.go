@@ -1,17 +1,15 @@
 package convert
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
-
-var update = flag.Bool("update", false, "write what is converted into testdata")
 
 // TestExamples converts each directory of testdata.
 func TestExamples(t *testing.T) {
@@ -30,8 +28,8 @@ func TestExamples(t *testing.T) {
 			if strings.Contains(string(result.JSON), "hunter2") {
 				t.Error("the configuration has a secret")
 			}
-			compare(t, filepath.Join(dir, "want.json"), string(result.JSON))
-			compare(t, filepath.Join(dir, "differences.txt"), lines(result.Differences))
+			testenv.Golden(t, filepath.Join(dir, "want.json"), string(result.JSON))
+			testenv.Golden(t, filepath.Join(dir, "differences.txt"), lines(result.Differences))
 		})
 	}
 }
@@ -79,24 +77,6 @@ func lines(differences []Difference) string {
 		s.WriteString("  " + d.Kind + ": " + d.Place() + ": " + d.Text + "\n")
 	}
 	return s.String()
-}
-
-func compare(t *testing.T, name, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s\n(\"go test ./cmd/sluice/convert -update\" writes what is converted now, to be "+
-			"read before it is committed)", name, got, want)
-	}
 }
 
 func TestRefused(t *testing.T) {

@@ -38,7 +38,7 @@ mutant() {
 }
 
 mutant forgotten-wake plugin/decide/events.go \
-	'if w.ready.first != nil || w.crowd.n > 0 &&' 'if w.crowd.n > 0 &&'
+	'if w.questions.ready.first != nil || w.crowd' 'if w.crowd'
 mutant forgotten-turn plugin/decide/events.go \
 	'sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
 mutant dropped-refund plugin/decide/receipt.go \
@@ -49,12 +49,11 @@ mutant double-refund plugin/decide/receipt.go \
 		s.remote.refund(r, now)
 '
 mutant late-reply-twice plugin/decide/replies.go \
-	'			q.worker.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			twice := c.charged.late
-			q.worker.stores.GiveBack(&twice, Time{SteadyMicros: nowMicros})
-			q.worker.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})'
+	'			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			twice := c.charged.late
+			q.home.stores.GiveBack(&twice, Time{SteadyMicros: nowMicros})
+			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})'
 mutant slots-not-released plugin/decide/receipt.go \
-	'	s.vacate(r, now)
-' ''
+	'left := s.slots.vacate(r)' 'left := int64(0)'
 mutant resumed-twice plugin/effects.go \
 	'{ l.host.resumeRequest(contextID) }' '{ l.host.resumeRequest(contextID); l.host.resumeRequest(contextID) }'
 mutant fails-open plugin/decide/verdict.go \
@@ -62,7 +61,7 @@ mutant fails-open plugin/decide/verdict.go \
 mutant timer-one-tick-late plugin/redis/timeout.go \
 	'k.keptMicros >= l.options.TimeoutMicros {' 'k.keptMicros >= l.options.TimeoutMicros+l.pipe.listening.periodMicros {'
 mutant kept-back-for-long plugin/decide/crowd.go \
-	'keptMicros >= w.timeoutMicros' 'keptMicros >= 2*w.timeoutMicros'
+	'keptMicros >= c.timeoutMicros' 'keptMicros >= 2*c.timeoutMicros'
 mutant kept-back-and-forgotten plugin/redis/conn.go \
 	'	k.keptMicros = r.keptMicros
 ' '	_ = k

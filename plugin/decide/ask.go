@@ -7,13 +7,12 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/metric"
-	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// The steps of deciding a request, in order, and the order in which the layers are asked.
-// This is the one file that knows more than one layer.
+// The layers are asked about a request, in order. Only this file and conclude.go know more than
+// one layer.
 
 // layer is a layer that may answer a check at once.
 type layer uint8
@@ -93,7 +92,7 @@ func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
 		r, ok = s.memory.recall(&c.Ask, c.Decisions, now)
 		ok = ok && (r.By.Blocks() || !s.penalties.mustTell(&c.Ask, now))
 	case onlyLayer:
-		r, ok = s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(&c.Ask), true, now)
+		r, ok = s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), true, now)
 	}
 	if ok {
 		c.answer(sources[l], &r, c.Decisions, charge.Nonce)
@@ -162,25 +161,6 @@ func (s *Stores) send(q *Question, now Time) {
 	}
 }
 
-// Conclude decides a question once none of its checks is waiting, and updates the stores: a
-// request that is refused consumes nothing. The Worker acts on the verdict in Envoy.
-func (s *Stores) Conclude(q *Question, now Time) Verdict {
-	must.Hold(!q.concluded && q.waiting == 0, "a request is concluded once, when no check waits")
-	if !s.alone() {
-		if s.burst.said != nil && q.first(isUndecided) != nil {
-			s.endOverdue(q, now) // burst.go
-		}
-		s.fallBack(q, now)
-	}
-	v := q.Verdict() // verdict.go
-	q.concluded, q.verdict = true, v
-	s.record.Concluded(q, v)
-	if v.Event == Refused {
-		s.refuse(q, v.Several, now)
-	}
-	return v
-}
-
 // fallBack asks the embedded store about what Redis has not decided, in mode local.
 func (s *Stores) fallBack(q *Question, now Time) {
 	for i := range q.Checks {
@@ -188,34 +168,12 @@ func (s *Stores) fallBack(q *Question, now Time) {
 		if !failsLocally(c) {
 			continue
 		}
-		s.calendars.refit(q, &c.Ask, now.UnixMicros)
-		r, ok := s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(&c.Ask), false, now)
+		q.asItCame(&c.Ask) // what an operator has set is in force in Redis alone
+		s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
+		r, ok := s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), false, now)
 		if ok {
 			c.answer(FromFallback, &r, c.Decisions, 0)
 			s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
 		}
 	}
-}
-
-// refuse gives back what the checks of a refused request have charged, and what late replies
-// turn out to have charged, too. What it was refused by is remembered: strikes, which
-// count whatever is given back, and the rejections, after what they were given back.
-func (s *Stores) refuse(q *Question, several bool, now Time) {
-	q.refused = true
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		s.penalties.judge(c, several, q.mustDefer(), now)
-		s.giveAllBack(c, now)
-		s.memory.remember(c, several, now)
-	}
-}
-
-// Leave gives back all that a request has charged that never reached the upstream: see the
-// effect GiveBack.
-func (s *Stores) Leave(q *Question, now Time) {
-	q.refused = true
-	for i := range q.Checks {
-		s.giveAllBack(&q.Checks[i], now)
-	}
-	s.record.Count(metric.TurnExpired, 1)
 }

@@ -40,17 +40,6 @@ func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
 	}
 }
 
-// refit gives a check that Redis has not decided the sizes that it came with, in the windows
-// around another store's time: what is set in Redis is in force there alone. What Redis was
-// sent keeps the windows of its time.
-func (c *calendars) refit(q *Question, a *Ask, micros int64) {
-	a.Sizes, a.factor = a.own, 0
-	if a.Limits.Calendars != nil {
-		q.sizes, a.Sizes = keep(q.sizes, a.own)
-		c.fit(a.Limits, a.Sizes, micros)
-	}
-}
-
 // sizes are those of a limit set as it is configured, around a time; nil if it has no
 // calendar.
 func (c *calendars) sizes(set int, micros int64) []algo.Size {

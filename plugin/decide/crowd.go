@@ -2,6 +2,7 @@ package decide
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
 )
@@ -48,6 +49,11 @@ const (
 // many requests there are, they need no memory that they would not need otherwise, as a request
 // has its Question until its stream ends.
 type crowd struct {
+	stores        *Stores
+	remote        *remote    // of the stores
+	ready         *readyList // where those go that wait for nothing any more
+	timeoutMicros int64      // of Redis
+
 	key    keyhash.Key
 	shares []share // nil before the first crowd
 
@@ -58,6 +64,10 @@ type crowd struct {
 
 	round  uint32 // counts the times in which all that was asked before has been answered
 	endsAt uint64 // the round ends when so many requests have been answered, see Redis.Asked
+}
+
+func newCrowd(stores *Stores, ready *readyList, timeoutMicros int64, chance rand.Source) crowd {
+	return crowd{stores: stores, remote: &stores.remote, ready: ready, timeoutMicros: timeoutMicros, key: keyhash.New(chance.Uint64())}
 }
 
 // share is some identities' requests.
@@ -129,116 +139,119 @@ func (c *crowd) remove(q *Question) {
 
 // keepsBack keeps a request back that Redis is to be asked about, if it must wait. It reports
 // whether it does.
-func (w *Worker) keepsBack(q *Question, now Time) bool {
-	if w.crowd.n == 0 && !w.conn.Crowded(maxRepeats, now.SteadyMicros) {
+func (c *crowd) keepsBack(q *Question, now Time) bool {
+	if c.n == 0 && !c.remote.conn.Crowded(maxRepeats, now.SteadyMicros) {
 		return false
 	}
-	return w.mustWait(q, now)
+	return c.mustWait(q, now)
 }
 
 //go:noinline
-func (w *Worker) mustWait(q *Question, now Time) bool {
-	c := &w.crowd
-	if q.first(unanswered) == nil || !w.conn.Crowded(0, now.SteadyMicros) {
+func (c *crowd) mustWait(q *Question, now Time) bool {
+	if q.first(unanswered) == nil || !c.remote.conn.Crowded(0, now.SteadyMicros) {
 		return false
 	}
 	if !c.on {
-		w.beginCrowd()
+		c.begin()
 	}
 	s := c.shareOf(q)
-	if s.n == 0 && w.mayAsk(s, now) {
+	if s.n == 0 && c.mayAsk(s, now) {
 		return false
 	}
-	q.keptMicros = w.conn.ListeningMicros(now.SteadyMicros)
+	q.keptMicros = c.remote.conn.ListeningMicros(now.SteadyMicros)
 	c.push(s, q)
 	return true
 }
 
-// beginCrowd begins to look at identities.
-func (w *Worker) beginCrowd() {
-	c := &w.crowd
+// begin begins to look at identities.
+func (c *crowd) begin() {
 	if c.shares == nil {
 		c.shares = make([]share, maxShares)
 	}
 	c.on = true
 	c.round++
-	c.endsAt, _ = w.conn.Asked()
-	w.stores.burst.begin()
+	c.endsAt, _ = c.remote.conn.Asked()
+	c.stores.burst.begin()
+}
+
+// mayGoOn reports whether some are kept back, and Redis has room for one of them.
+//
+//go:inline
+func (c *crowd) mayGoOn(nowMicros int64) bool {
+	return c.n > 0 && !c.remote.conn.Crowded(maxRepeats, nowMicros)
 }
 
 // mayAsk reports whether Redis can be asked about another request of a share now, and counts
 // it.
-func (w *Worker) mayAsk(s *share, now Time) bool {
-	if s.round != w.crowd.round {
-		s.round, s.asked = w.crowd.round, 0
+func (c *crowd) mayAsk(s *share, now Time) bool {
+	if s.round != c.round {
+		s.round, s.asked = c.round, 0
 	}
 	most := int64(math.MaxInt64)
 	if s.asked >= maxFirst {
 		most = maxRepeats
 	}
-	if w.conn.Crowded(most, now.SteadyMicros) {
+	if c.remote.conn.Crowded(most, now.SteadyMicros) {
 		return false
 	}
 	s.asked++
 	return true
 }
 
-// askCrowd asks Redis about those who were kept back, share by share, as far as there is
+// ask asks Redis about those who were kept back, share by share, as far as there is
 // room. Of some the memory of rejections knows by now what becomes of them.
-func (w *Worker) askCrowd(now Time) {
-	c := &w.crowd
-	if sent, answered := w.conn.Asked(); answered >= c.endsAt {
+func (c *crowd) ask(now Time) {
+	if sent, answered := c.remote.conn.Asked(); answered >= c.endsAt {
 		c.round++
 		c.endsAt = sent
 	}
 	for taken, idle := 0, 0; taken < maxTaken && idle < c.turns; idle++ {
 		s := c.turn()
-		if n := w.serve(s, maxTaken-taken, now); n > 0 {
+		if n := c.serve(s, maxTaken-taken, now); n > 0 {
 			taken, idle = taken+n, -1
 		}
 		c.await(s)
 	}
-	if c.n == 0 && !w.conn.Crowded(maxRepeats, now.SteadyMicros) {
+	if c.n == 0 && !c.remote.conn.Crowded(maxRepeats, now.SteadyMicros) {
 		c.on = false
-		w.stores.burst.on = false
+		c.stores.burst.on = false
 	}
 }
 
 // serve takes up to most requests out of a share: the first ones as long as they need not be
 // asked about, and one more. It returns how many.
-func (w *Worker) serve(s *share, most int, now Time) (n int) {
+func (c *crowd) serve(s *share, most int, now Time) (n int) {
 	for n < most && s.n > 0 {
 		n++
-		w.stores.size(s.first, now) // what is known of its limits may have changed
-		if w.stores.recall(s.first, now) {
-			w.ready.push(w.crowd.pop(s))
+		c.stores.size(s.first, now) // what is known of its limits may have changed
+		if c.stores.recall(s.first, now) {
+			c.ready.push(c.pop(s))
 			continue
 		}
-		if !w.mayAsk(s, now) {
+		if !c.mayAsk(s, now) {
 			return n - 1
 		}
-		if q := w.crowd.pop(s); w.stores.AskRedis(q, now) {
-			w.ready.push(q)
+		if q := c.pop(s); c.stores.AskRedis(q, now) {
+			c.ready.push(q)
 		}
 		return n
 	}
 	return n
 }
 
-// expireCrowd ends the wait of those who have been kept back for the timeout.
-func (w *Worker) expireCrowd(now Time) {
-	c := &w.crowd
+// expire ends the wait of those who have been kept back for the timeout.
+func (c *crowd) expire(now Time) {
 	if c.n == 0 {
 		return
 	}
-	listening := w.conn.ListeningMicros(now.SteadyMicros)
+	listening := c.remote.conn.ListeningMicros(now.SteadyMicros)
 	for range c.turns {
 		s := c.turn()
-		for s.n > 0 && listening-s.first.keptMicros >= w.timeoutMicros {
+		for s.n > 0 && listening-s.first.keptMicros >= c.timeoutMicros {
 			q := c.pop(s)
 			q.overdue = true
 			q.giveUp()
-			w.ready.push(q)
+			c.ready.push(q)
 		}
 		c.await(s)
 	}

@@ -35,7 +35,7 @@ func TestFloodOfOneClient(t *testing.T) {
 		t.Fatalf("Redis was asked about %d, want %d", len(w.flying), maxRepeats+maxFirst)
 	}
 	w.answerAll()
-	for w.worker.ready.first != nil || w.worker.crowd.n > 0 {
+	for w.worker.questions.ready.first != nil || w.worker.crowd.n > 0 {
 		w.pass(1000)
 		w.tick()
 	}

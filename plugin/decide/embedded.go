@@ -30,8 +30,10 @@ func (e *embedded) decide(plan *algo.Plan, c *Check, occupied int64, alone bool,
 	return r, true
 }
 
-// change gives back so much of each limit, or below 0 charges so much more.
-func (e *embedded) change(plan *algo.Plan, r *Receipt, back []int64, now Time) {
+// change gives back so much of each limit, or below 0 charges so much more. occupied is how many
+// slots the worker has of the identity then.
+func (e *embedded) change(plan *algo.Plan, r *Receipt, back []int64, occupied int64, now Time) {
+	e.store.Occupying(occupied)
 	_ = e.store.RefundEach(plan, r.tag, r.atMicros, now.UnixMicros, back)
 }
 

@@ -36,12 +36,12 @@ func (w *Worker) ClosedBeside(now Time) {
 func (w *Worker) Tick(now Time) (ended bool) {
 	if w.conn != nil {
 		w.conn.Tick(now.SteadyMicros)
-		w.expireCrowd(now)
+		w.crowd.expire(now)
 	}
 	w.stores.Tick(now)
 	w.EndRedirected(now)
 	w.goOn(now)
-	return w.closingMicros > 0 && (w.conn.Idle() || now.SteadyMicros >= w.closingMicros)
+	return w.conn != nil && w.closing.over(w.conn.Idle(), now.SteadyMicros)
 }
 
 // These bound what one callback does.
@@ -65,11 +65,11 @@ const (
 func (w *Worker) goOn(now Time) {
 	w.concludeReady(now)
 	if w.crowd.on {
-		w.askCrowd(now)
+		w.crowd.ask(now)
 		w.concludeReady(now)
 	}
 	for range maxExits {
-		if q := w.ready.pop(); q != nil {
+		if q := w.questions.ready.pop(); q != nil {
 			w.step(q, q.verdict.Event, nil, now)
 		} else if q := w.queue.next(now.SteadyMicros); q != nil {
 			w.step(q, TurnComes, nil, now)
@@ -82,7 +82,7 @@ func (w *Worker) goOn(now Time) {
 // concludeReady finds the verdict on those that wait for no answer any more.
 func (w *Worker) concludeReady(now Time) {
 	for range maxConclusions {
-		q := w.ready.takeUp()
+		q := w.questions.ready.takeUp()
 		if q == nil {
 			return
 		}
@@ -92,17 +92,14 @@ func (w *Worker) concludeReady(now Time) {
 
 // NextMicros is how long until something waits for a tick, at least 1; 0 if nothing does.
 func (w *Worker) NextMicros(nowMicros int64) int64 {
-	if w.ready.first != nil || w.crowd.n > 0 && !w.conn.Crowded(maxRepeats, nowMicros) {
+	if w.questions.ready.first != nil || w.crowd.mayGoOn(nowMicros) {
 		return 1
 	}
 	next := sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))
 	if w.conn != nil {
 		next = sooner(next, w.conn.NextTickMicros(nowMicros))
 	}
-	if w.closingMicros > 0 || w.passing != nil {
-		next = sooner(next, closingTickMicros)
-	}
-	return next
+	return sooner(next, sooner(w.closing.nextMicros(), w.passes.nextMicros()))
 }
 
 // sooner is the shorter of two times; 0 means never.
@@ -111,36 +108,6 @@ func sooner(a, b int64) int64 {
 		return b
 	}
 	return a
-}
-
-const (
-	// closingTickMicros is how often a configuration that ends sees whether it can.
-	//
-	// Bound: us between looks whether a configuration can end. Below it, Envoy has no timer.
-	// Protects memory.
-	closingTickMicros = 4_000
-	// maxClosingMicros is how long it is kept at most until what it gives back has reached
-	// Redis.
-	//
-	// Bound: us that a configuration outlives its end. Beyond it, what it had to give back is lost.
-	// Protects memory: Envoy keeps both configurations.
-	maxClosingMicros = 1_000_000
-)
-
-// Close ends the configuration. It reports whether it has; otherwise a tick will.
-func (w *Worker) Close(now Time) (ended bool) {
-	w.EndRedirected(now) // its next pass is on the configuration that follows
-	w.stores.Close(now)
-	w.closingMicros = now.SteadyMicros + maxClosingMicros
-	if w.conn == nil {
-		return true
-	}
-	w.conn.SendOutbox(now.SteadyMicros)
-	if w.conn.Idle() {
-		return true
-	}
-	w.wake(now)
-	return false
 }
 
 // Queued is how many requests wait for their turn.

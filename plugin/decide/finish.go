@@ -77,7 +77,7 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 			s.memory.forget(r.limits.Index, r.tag)
 		}
 	default: // a leased unit is never settled
-		s.embedded.change(s.plans.of(r.limits, r.sizes), r, s.remote.back, now)
+		s.embedded.change(s.plans.of(r.limits, r.sizes), r, s.remote.back, s.slots.embedded(r.limits, r.tag), now)
 	}
 }
 

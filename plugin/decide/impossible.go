@@ -22,7 +22,7 @@ func (w *Worker) letGo(q *Question, e Event, now Time) Effect {
 	switch q.state {
 	case Arriving, Asking:
 		w.crowd.remove(q)
-		w.ready.remove(q)
+		w.questions.ready.remove(q)
 		q.giveUp()
 		w.conclude(q, now)
 		return w.step(q, q.verdict.Event, nil, now)

@@ -51,7 +51,7 @@ func TestImpossibleInEnvoy(t *testing.T) {
 			host := &warnings{world: w}
 			w.worker.host = host
 			other := w.ask()
-			w.worker.beginCrowd()
+			w.worker.crowd.begin()
 			w.worker.crowd.push(w.worker.crowd.shareOf(other), other)
 			for _, q := range []*Question{q, other} {
 				w.worker.letGo(q, TurnComes, w.now)

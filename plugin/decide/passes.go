@@ -7,6 +7,30 @@ import "github.com/sluiceproxy/sluice/plugin/must"
 // charged once. Envoy ends the first pass, without a response, and begins the next one in the
 // same event.
 
+// passes is the request between two of its passes, if one is.
+type passes struct{ between *Question }
+
+func (p *passes) keep(q *Question) {
+	must.Hold(p.between == nil && q.state == Redirected, "one request at a time is between two passes")
+	p.between = q
+}
+
+// take is the request that was kept; nil if none is.
+func (p *passes) take() *Question {
+	q := p.between
+	p.between = nil
+	return q
+}
+
+// nextMicros is how long until a tick ends the request, as its next pass has not come; 0 if
+// there is none.
+func (p *passes) nextMicros() int64 {
+	if p.between == nil {
+		return 0
+	}
+	return closingTickMicros // the pass would have come in the same event
+}
+
 // Redirect keeps a request that has passed for its next pass, as its stream has ended.
 func (w *Worker) Redirect(q *Question, now Time) {
 	w.EndRedirected(now)
@@ -17,32 +41,23 @@ func (w *Worker) Redirect(q *Question, now Time) {
 }
 
 // Redirected is the request that was kept for its next pass; nil if none is.
-func (w *Worker) Redirected() *Question { return w.passing }
+func (w *Worker) Redirected() *Question { return w.passes.between }
 
 // Return lets the request that was kept go on in its next pass, in place of the question
 // that this pass began with. It returns the request.
 func (w *Worker) Return(fresh *Question) *Question {
-	q := w.passing
-	w.passing = nil
+	q := w.passes.take()
 	q.ContextID = fresh.ContextID
-	w.discard(fresh)
-	w.host.Say(q.ContextID, w.text(q.verdict))
+	w.questions.discard(fresh)
+	w.host.Say(q.ContextID, w.display.text(q.verdict))
 	w.step(q, Returns, nil, Time{})
 	return q
-}
-
-// discard takes a question back that was never asked.
-func (w *Worker) discard(q *Question) {
-	must.Hold(q.state == Arriving && q.waiting == 0, "a question that is discarded was never asked")
-	q.state = Ended
-	w.recycle(q)
 }
 
 // EndRedirected ends a request that was redirected, and whose next pass never came: it is on
 // a newer configuration, or a filter in front has answered it.
 func (w *Worker) EndRedirected(now Time) {
-	if q := w.passing; q != nil {
-		w.passing = nil
+	if q := w.passes.take(); q != nil {
 		w.Ends(q, nil, now)
 	}
 }

@@ -16,7 +16,7 @@ type Question struct {
 	// Checks are in rule order.
 	Checks []Check
 
-	worker  *Worker
+	home    *questions
 	state   State
 	waiting int       // checks that wait for Redis, and 1 while it is being asked
 	inPipe  int       // checks whose last reply has not come; those that expired count
@@ -84,11 +84,20 @@ func keep[T any](memory, list []T) (grown, kept []T) {
 	return memory, memory[begin:len(memory):len(memory)]
 }
 
+// asItCame gives a check the sizes that it came with. What Redis was sent keeps the calendar
+// windows of its time.
+func (q *Question) asItCame(a *Ask) {
+	a.Sizes, a.factor = a.own, 0
+	if a.Limits.Calendars != nil {
+		q.sizes, a.Sizes = keep(q.sizes, a.own)
+	}
+}
+
 // reset makes the question one about another request.
 func (q *Question) reset() {
 	clear(q.Checks)
 	*q = Question{
-		worker: q.worker, Checks: q.Checks[:0],
+		home: q.home, Checks: q.Checks[:0],
 		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0],
 	}
 }

@@ -24,8 +24,9 @@ type Receipt struct {
 // giveAllBack returns what a check has charged, and what it has turned out to have.
 func (s *Stores) giveAllBack(c *Check, now Time) {
 	c.uncharge()
-	s.GiveBack(&c.charged.receipt, now)
-	s.GiveBack(&c.charged.late, now)
+	for _, r := range [...]*Receipt{&c.charged.receipt, &c.charged.late} {
+		s.GiveBack(r, now)
+	}
 }
 
 // GiveBack returns what a receipt says was charged, slots included, and voids it. Nobody
@@ -34,16 +35,16 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	if r.source == FromNobody {
 		return
 	}
+	left := s.slots.vacate(r)
 	switch r.source {
 	case FromEmbedded, FromFallback:
-		s.embedded.change(s.plans.of(r.limits, r.sizes), r, r.costs, now)
+		s.embedded.change(s.plans.of(r.limits, r.sizes), r, r.costs, left, now)
 	case FromLease: // of 1 unit
 		s.leases.unspend(r, now)
 	case FromRedis:
 		s.remote.refund(r, now)
 		s.memory.forget(r.limits.Index, r.tag)
 	}
-	s.vacate(r, now)
 	*r = Receipt{}
 }
 

@@ -11,7 +11,7 @@ import (
 // Decided implements redis.Waiter: Redis' answer to a check. One that comes after the
 // timeout still counts while the request has not been concluded.
 func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
-	s, c := q.worker.stores, &q.Checks[index]
+	s, c := q.home.stores, &q.Checks[index]
 	must.Hold(q.inPipe > 0 && q.waiting <= q.inPipe+1, "a reply is to a check that Redis was sent")
 	q.inPipe--
 	s.leases.heard(&c.Ask, r, nowMicros)
@@ -44,16 +44,16 @@ func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
 		was := c.charged.sent
 		c.charged.late = c.receiptOf(FromRedis, was.sizes, r.AtMicros, was.nonce)
 		if q.refused || c.Rule.Settle != nil || c.Limits.HasSlots() {
-			q.worker.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
+			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
 		}
 	}
-	q.worker.recycle(q)
+	q.home.recycle(q)
 }
 
 // Resize implements redis.Waiter: the calendar windows around Redis' true time, or the
 // sizes of another factor than the worker knows.
 func (q *Question) Resize(index int, r *redis.Reply, nowMicros int64) []algo.Size {
-	s, c := q.worker.stores, &q.Checks[index]
+	s, c := q.home.stores, &q.Checks[index]
 	if r.Factor == 0 && c.Limits.Calendars == nil {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (q *Question) Failed(index int, _ redis.Cause, _ int64) {
 	c := &q.Checks[index]
 	q.inPipe--
 	if c.Status != Waiting {
-		q.worker.recycle(q)
+		q.home.recycle(q)
 		return
 	}
 	c.Status = Undecided
@@ -98,6 +98,6 @@ func (q *Question) Failed(index int, _ redis.Cause, _ int64) {
 func (q *Question) answered() {
 	must.Hold(q.waiting > 0 && !q.concluded, "an answer is to a check that waits")
 	if q.waiting--; q.waiting == 0 {
-		q.worker.ready.push(q)
+		q.home.ready.push(q)
 	}
 }

@@ -39,12 +39,12 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 	}
 }
 
-// embedded is how many slots the worker holds of a check's identity in the embedded store.
-func (f *inFlight) embedded(a *Ask) int64 {
-	if !a.Limits.HasSlots() {
+// embedded is how many slots the worker holds of an identity in the embedded store.
+func (f *inFlight) embedded(limits *rule.LimitSet, tag []byte) int64 {
+	if !limits.HasSlots() {
 		return 0
 	}
-	return f.book.Held(a.Limits.Index, a.Tag, true)
+	return f.book.Held(limits.Index, tag, true)
 }
 
 // forget makes sure that the Book does not keep a pointer to memory that is used again.
@@ -61,26 +61,27 @@ func (f *inFlight) forget(q *Question) {
 //go:inline
 func occupiesSlots(c *Check) bool { return c.charged.receipt.slot.Held() }
 
-// vacate notes that a receipt's slots are free, and tells the embedded store. It reports
-// whether they are Redis'.
-func (s *Stores) vacate(r *Receipt, now Time) (inRedis bool) {
+// vacate notes that the slots of a receipt, if any, are free. It returns how many of the
+// identity the worker still occupies.
+func (f *inFlight) vacate(r *Receipt) (left int64) {
 	if !r.slot.Held() {
-		return false
+		return 0
 	}
-	id := s.slots.book.Vacate(&r.slot)
-	if id.Embedded {
-		s.tellEmbedded(r.limits, r.tag, id.Slots, now)
-	}
-	return !id.Embedded
+	return f.book.Vacate(&r.slot).Slots
 }
 
 // release gives the slots of a receipt back, to the store that gave them: nothing else of
 // what it has charged.
 func (s *Stores) release(r *Receipt, now Time) {
-	freed := redis.Slots{Nonce: r.slot.Nonce, Count: r.slot.Slots}
-	if s.vacate(r, now) {
-		s.remote.release(r, freed, now)
+	if !r.slot.Held() {
+		return
 	}
+	freed := redis.Slots{Nonce: r.slot.Nonce, Count: r.slot.Slots}
+	if left := s.slots.vacate(r); r.source != FromRedis {
+		s.tellEmbedded(r.limits, r.tag, left, now)
+		return
+	}
+	s.remote.release(r, freed, now)
 }
 
 // tellEmbedded tells the embedded store how many slots of an identity the worker occupies.

@@ -32,7 +32,7 @@ func (w *world) told(ruling algo.Ruling) *call {
 // next concludes the question that can be.
 func (w *world) next() Verdict {
 	w.t.Helper()
-	q := w.worker.ready.first
+	q := w.worker.questions.ready.first
 	if q == nil {
 		w.t.Fatal("nothing can be concluded")
 	}

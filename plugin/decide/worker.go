@@ -5,7 +5,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/keyhash"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -39,18 +38,14 @@ type Worker struct {
 	host   Host
 	stores *Stores
 	conn   Connection // nil: only the embedded store decides
-	texts  answer.Texts
 
-	crowd   crowd     // Asking, and Redis is still to be asked: see crowd.go
-	ready   readyList // Asking or Gone, and no check waits any more
-	queue   queue     // Held
-	passing *Question // Redirected; nil if none is
-	idle    []*Question
-
-	timeoutMicros int64 // of Redis
-	closingMicros int64 // when the configuration is given up, once it is to end; 0 before
-	rejection     answer.Rejection
-	warned        bool // of a step that cannot be
+	questions questions // with those that are ready
+	crowd     crowd     // Asking, and Redis is still to be asked
+	queue     queue     // Held
+	passes    passes    // Redirected
+	closing   closing
+	display   display
+	warned    bool // of a step that cannot be
 }
 
 // Connection is the Worker's connection to Redis, see redis.Conn.
@@ -68,10 +63,13 @@ type Connection interface {
 
 // NewWorker makes the Worker of a configuration. embedded may be nil.
 func NewWorker(cfg *config.Config, rules *rule.Set, embedded *local.Store, host Host, record Recorder, chance rand.Source) *Worker {
-	w := &Worker{host: host, stores: newStores(cfg, rules, embedded, record, chance), texts: answer.NewTexts("")}
+	stores := newStores(cfg, rules, embedded, record, chance)
+	w := &Worker{
+		host: host, stores: stores, questions: questions{stores: stores},
+		display: display{texts: answer.NewTexts(""), plans: stores.plans},
+	}
 	if cfg.Redis != nil {
-		w.timeoutMicros = cfg.Redis.TimeoutMicros
-		w.crowd.key = keyhash.New(chance.Uint64())
+		w.crowd = newCrowd(stores, &w.questions.ready, cfg.Redis.TimeoutMicros, chance)
 	}
 	return w
 }
@@ -102,7 +100,7 @@ func (w *Worker) ask(q *Question, now Time) Event {
 	q.arrivedMicros = now.SteadyMicros
 	switch {
 	case w.stores.Ask(q, now):
-	case w.keepsBack(q, now):
+	case w.crowd.keepsBack(q, now):
 		return Waits
 	case !w.stores.AskRedis(q, now):
 		return Waits
@@ -121,16 +119,8 @@ func (w *Worker) Pass(q *Question, text string) Effect {
 func (w *Worker) conclude(q *Question, now Time) {
 	v := w.stores.Conclude(q, now)
 	if q.state != Gone {
-		w.host.Say(q.ContextID, w.text(v))
+		w.host.Say(q.ContextID, w.display.text(v))
 	}
-}
-
-// text is what access logs say of a verdict.
-func (w *Worker) text(v Verdict) string {
-	if v.By != nil {
-		return v.By.Rule.Texts[v.Outcome]
-	}
-	return w.texts[v.Outcome]
 }
 
 // step takes a request on by an event, and carries out what the table of transitions says. It
@@ -147,20 +137,20 @@ func (w *Worker) step(q *Question, e Event, resp rule.Response, now Time) Effect
 		w.stores.record.Count(metric.RequestHeld, 1)
 		w.queue.enqueue(q, now.SteadyMicros+q.verdict.DelayMicros)
 	case Answer:
-		w.host.Answer(q.ContextID, w.reject(q))
+		w.host.Answer(q.ContextID, w.display.rejection(q))
 	case GiveBack:
 		w.queue.remove(q)
 		w.stores.Leave(q, now)
 	case ShowLimits:
 		q.Respond(resp)
 	case Keep:
-		w.passing = q
+		w.passes.keep(q)
 	case Finish:
 		w.stores.Finish(q, resp, now)
 	case Impossible:
 		return w.impossible(q, e, now)
 	}
-	w.recycle(q)
+	w.questions.recycle(q)
 	return effect
 }
 
@@ -170,7 +160,7 @@ func (w *Worker) Responds(q *Question, resp rule.Response) (limits []answer.Limi
 	if w.step(q, ResponseComes, resp, Time{}) != ShowLimits {
 		return nil, 0
 	}
-	return w.shown(q)
+	return w.display.limits(q)
 }
 
 // Ends notes that a request's stream has ended, perhaps while the request waits: its client
@@ -191,32 +181,4 @@ func (w *Worker) wake(now Time) {
 }
 
 // Question begins a question about a request.
-func (w *Worker) Question(contextID uint32) *Question {
-	n := len(w.idle)
-	if n == 0 {
-		return &Question{ContextID: contextID, worker: w}
-	}
-	q := w.idle[n-1]
-	w.idle = w.idle[:n-1]
-	q.ContextID = contextID
-	return q
-}
-
-// maxIdleQuestions bounds how many ended questions are kept for their memory.
-//
-// Bound: ended questions kept for the next ones. Beyond it, the memory of an ended question is
-// freed. Protects memory after a burst.
-const maxIdleQuestions = 256
-
-// recycle keeps a question for another request, once this one has ended and the last of its
-// replies has come.
-func (w *Worker) recycle(q *Question) {
-	if q.state != Ended || q.inPipe > 0 {
-		return
-	}
-	w.stores.slots.forget(q)
-	q.reset()
-	if len(w.idle) < maxIdleQuestions {
-		w.idle = append(w.idle, q)
-	}
-}
+func (w *Worker) Question(contextID uint32) *Question { return w.questions.begin(contextID) }

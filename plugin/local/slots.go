@@ -13,25 +13,13 @@ import (
 // newHolder draws what a worker's entry is under. There are few workers.
 func newHolder(chance rand.Source) int64 { return 1 + int64(chance.Uint64()>>33) }
 
-// Occupying says how many slots this worker occupies of the identity that the next call of
-// Decide is about.
+// Occupying says how many slots this worker occupies of the identity that the next call is
+// about.
 func (s *Store) Occupying(slots int64) { s.identity.held = slots }
 
 // Occupy says how many slots of an identity this worker occupies: fewer than before, or as
 // many as before, whose ttl begins anew.
 func (s *Store) Occupy(p *algo.Plan, tag []byte, nowMicros, held int64) error {
-	id := &s.identity
-	r := s.begin(p, tag)
-	for s.load(&r, nowMicros, nil) {
-		if !r.found && held == 0 {
-			return nil
-		}
-		p.Rebase(id.states, id.atMicros)
-		p.Renew(id.states, id.atMicros, id.holder, held)
-		s.report(p)
-		if s.save(&r) {
-			return nil
-		}
-	}
-	return r.err
+	s.Occupying(held)
+	return s.RefundEach(p, tag, 0, nowMicros, s.each(p, 0))
 }

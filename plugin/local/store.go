@@ -132,17 +132,23 @@ func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cos
 }
 
 // RefundEach gives back what a TakeEach at chargedAtMicros charged, or a part of it. A
-// cost below 0 is charged on top, see algo.Plan.Refund.
+// cost below 0 is charged on top, see algo.Plan.Refund. Of slots the worker then occupies
+// as many as Occupying says.
 func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros int64, costs []int64) error {
-	id, owes := &s.identity, slices.Min(costs) < 0
+	id, more := &s.identity, slices.Min(costs) < 0
+	_, slots := p.Slots()
+	more = more || slots && id.held > 0
 	r := s.begin(p, tag)
 	for s.load(&r, nowMicros, nil) {
-		if !r.found && !owes {
+		if !r.found && !more {
 			return nil
 		}
 		p.Rebase(id.states, id.atMicros)
 		p.Refund(id.states, chargedAtMicros, id.atMicros, costs)
-		if owes {
+		if slots {
+			p.Renew(id.states, id.atMicros, id.holder, id.held)
+		}
+		if more || slots {
 			s.report(p)
 		}
 		if s.save(&r) {

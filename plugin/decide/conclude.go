@@ -1,0 +1,42 @@
+package decide
+
+import (
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/must"
+)
+
+// Conclude decides a question once none of its checks is waiting, and updates the stores: a
+// request that is refused consumes nothing. The Worker acts on the verdict in Envoy.
+func (s *Stores) Conclude(q *Question, now Time) Verdict {
+	must.Hold(!q.concluded && q.waiting == 0, "a request is concluded once, when no check waits")
+	if !s.alone() {
+		if s.burst.said != nil && q.first(isUndecided) != nil {
+			s.endOverdue(q, now) // burst.go
+		}
+		s.fallBack(q, now) // ask.go
+	}
+	v := q.Verdict() // verdict.go
+	q.concluded, q.verdict = true, v
+	s.record.Concluded(q, v)
+	if v.Event != Refused {
+		return v
+	}
+	q.refused = true // what late replies turn out to have charged is given back, too
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		s.penalties.judge(c, v.Several, q.mustDefer(), now) // strikes count whatever is given back
+		s.giveAllBack(c, now)
+		s.memory.remember(c, v.Several, now)
+	}
+	return v
+}
+
+// Leave gives back all that a request has charged that never reached the upstream: see the
+// effect GiveBack.
+func (s *Stores) Leave(q *Question, now Time) {
+	q.refused = true
+	for i := range q.Checks {
+		s.giveAllBack(&q.Checks[i], now)
+	}
+	s.record.Count(metric.TurnExpired, 1)
+}

@@ -1,0 +1,83 @@
+package decide
+
+import (
+	"bytes"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+// This file is what the client is told: of the limits with any response, and of a rejection.
+
+// display is what clients, and access logs, are told of a request.
+type display struct {
+	texts  answer.Texts     // of the outcomes that name no rule
+	plans  plans            // those of the Stores
+	answer answer.Rejection // scratch, with the memory of limits
+}
+
+// text is what access logs say of a verdict.
+func (d *display) text(v Verdict) string {
+	if v.By != nil {
+		return v.By.Rule.Texts[v.Outcome]
+	}
+	return d.texts[v.Outcome]
+}
+
+// limits is what the client is shown: the limits of the enforced rules whose checks were
+// decided, and the time of the decisions; 0 if no store was asked, as a limit is 0. It is
+// good until the next call.
+func (d *display) limits(q *Question) (limits []answer.Limit, atMicros int64) {
+	limits, _, atMicros = d.limitsWith(q, nil)
+	return limits, atMicros
+}
+
+// limitsWith is limits, and of these those of one check.
+func (d *display) limitsWith(q *Question, by *Check) (limits, of []answer.Limit, atMicros int64) {
+	limits = d.answer.Limits[:0]
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if !c.Enforced() || !c.Decided() {
+			continue
+		}
+		begin := len(limits)
+		atMicros, limits = c.AtMicros, d.plans.appendShown(limits, c)
+		if c == by {
+			of = limits[begin:]
+		}
+	}
+	d.answer.Limits = limits
+	return limits, of, atMicros
+}
+
+// rejection is that of a request that is refused. It is good until the next call.
+func (d *display) rejection(q *Question) *answer.Rejection {
+	r, by := &d.answer, q.verdict.By
+	limits, of, atMicros := d.limitsWith(q, by)
+	*r = answer.Rejection{Text: d.text(q.verdict), Limits: limits, By: of, AtMicros: atMicros, Undecided: by == nil}
+	if by != nil {
+		r.Blocked, r.LeftMicros = by.By.Blocks(), by.LeftMicros
+		r.Identity = text.View(by.Tag[bytes.IndexByte(by.Tag, '|')+1:])
+	}
+	return r
+}
+
+// appendShown appends the limits of a check that was decided.
+func (p plans) appendShown(dst []answer.Limit, c *Check) []answer.Limit {
+	var sized []algo.Limit
+	if c.Sizes != nil {
+		sized = p.of(c.Limits, c.Sizes).Limits()
+	}
+	for j := range c.Decisions {
+		if !c.shows(j) {
+			continue
+		}
+		shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j], Blocked: c.By.Blocks()}
+		if sized != nil {
+			shown.Sized = &sized[j]
+		}
+		dst = append(dst, shown)
+	}
+	return dst
+}

@@ -3,6 +3,7 @@ package redisresp
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -54,15 +55,8 @@ func (v value) encode() string {
 }
 
 func (v value) equal(w value) bool {
-	if v.Kind != w.Kind || v.Int != w.Int || v.Text != w.Text || len(v.Elements) != len(w.Elements) {
-		return false
-	}
-	for i := range v.Elements {
-		if !v.Elements[i].equal(w.Elements[i]) {
-			return false
-		}
-	}
-	return true
+	return v.Kind == w.Kind && v.Int == w.Int && v.Text == w.Text &&
+		slices.EqualFunc(v.Elements, w.Elements, value.equal)
 }
 
 func integers(ns ...int64) value {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func TestDecode(t *testing.T) {
@@ -42,9 +44,9 @@ func TestDecodeMalformed(t *testing.T) {
 				t.Errorf("%q: %v, %d bytes; want malformed, 0", name, outcome, n)
 			}
 		}
-		var fault *SyntaxError
-		if !errors.As(d.Err(), &fault) || !errors.Is(d.Err(), tc.err) || fault.Offset != tc.offset {
-			t.Errorf("%q: got %v; want %v at %d", name, d.Err(), tc.err, tc.offset)
+		testenv.SameError(t, name, d.Err(), tc.err)
+		if fault, ok := errors.AsType[*SyntaxError](d.Err()); !ok || fault.Offset != tc.offset {
+			t.Errorf("%q: %v, want a SyntaxError at %d", name, d.Err(), tc.offset)
 		}
 		d.Reset()
 		if _, _, outcome := d.Decode([]byte(":1\r\n")); outcome != Complete || d.Err() != nil {

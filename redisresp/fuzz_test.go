@@ -3,6 +3,8 @@ package redisresp
 import (
 	"bytes"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // FuzzRoundTrip builds a reply from the fuzzer's bytes, has an independent
@@ -13,7 +15,9 @@ func FuzzRoundTrip(f *testing.F) {
 		want := build(&recipe, 0)
 		in := []byte(want.encode())
 		got := decodeWhole(append(in, "+behind\r\n"...), Limits{})
-		if got.outcome != Complete || got.n != len(in) || !got.reply.equal(want) {
+		testenv.Same(t, "the outcome", got.outcome, Complete)
+		testenv.Same(t, "the length", got.n, len(in))
+		if !got.reply.equal(want) {
 			t.Fatalf("%q: got %+v, want %+v", in, got, want)
 		}
 	})

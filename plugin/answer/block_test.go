@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -15,72 +16,74 @@ func blocked(p *Label, left int64) Limit {
 	return l
 }
 
+// blocks are rejections of a rule that blocks, at 1,700,000,000 s.
+var blocks = []struct {
+	name    string
+	limits  []Limit
+	left    int64
+	headers []string
+	detail  string
+}{
+	{
+		name: "for a while", limits: []Limit{allowed(global, 7, 200), blocked(hourly, 90_000_001)}, left: 90_000_001,
+		headers: []string{
+			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 91",
+			`ratelimit-policy: "global";q=5000;w=1, "hourly";q=1000;w=3600`, `ratelimit: "global";r=7;t=1, "hourly";r=0;t=91`,
+			"retry-after: 91",
+		},
+		detail: "Blocked. Retry after 91 seconds.",
+	},
+	{
+		name: "without end", limits: []Limit{blocked(hourly, algo.Never)}, left: algo.Never,
+		headers: []string{
+			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 0",
+			`ratelimit-policy: "hourly";q=1000;w=3600`, `ratelimit: "hourly";r=0;t=0`,
+		},
+		detail: "Blocked.",
+	},
+	{
+		name: "beside a limit that rejects for longer", limits: []Limit{blocked(hourly, 1e6), rejected(fast, 0, 9e6, 9e6)},
+		left: 1e6,
+		headers: []string{
+			"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 9",
+			`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1`, `ratelimit: "hourly";r=0;t=1, "fast";r=0;t=9`,
+			"retry-after: 9",
+		},
+		detail: "Blocked. Retry after 9 seconds.",
+	},
+	{
+		name: "of a rule without limits", left: 1,
+		headers: []string{"x-ratelimit-limit: 0", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1", "retry-after: 1"},
+		detail:  "Blocked. Retry after 1 second.",
+	},
+	{
+		name: "of a rule without limits, beside one that admits", limits: []Limit{allowed(fast, 3, 1)}, left: algo.Never,
+		headers: []string{
+			"x-ratelimit-limit: 0", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 0",
+			`ratelimit-policy: "fast";q=5;w=1`, `ratelimit: "fast";r=3;t=1`,
+		},
+		detail: "Blocked.",
+	},
+}
+
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	const now = 1_700_000_000_000_000
-	for _, tc := range []struct {
-		name    string
-		limits  []Limit
-		left    int64
-		headers []string
-		detail  string
-	}{
-		{
-			name: "for a while", limits: []Limit{allowed(global, 7, 200), blocked(hourly, 90_000_001)}, left: 90_000_001,
-			headers: []string{
-				"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 91",
-				`ratelimit-policy: "global";q=5000;w=1, "hourly";q=1000;w=3600`, `ratelimit: "global";r=7;t=1, "hourly";r=0;t=91`,
-				"retry-after: 91",
-			},
-			detail: "Blocked. Retry after 91 seconds.",
-		},
-		{
-			name: "without end", limits: []Limit{blocked(hourly, algo.Never)}, left: algo.Never,
-			headers: []string{
-				"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 0",
-				`ratelimit-policy: "hourly";q=1000;w=3600`, `ratelimit: "hourly";r=0;t=0`,
-			},
-			detail: "Blocked.",
-		},
-		{
-			name: "beside a limit that rejects for longer", limits: []Limit{blocked(hourly, 1e6), rejected(fast, 0, 9e6, 9e6)},
-			left: 1e6,
-			headers: []string{
-				"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 9",
-				`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1`, `ratelimit: "hourly";r=0;t=1, "fast";r=0;t=9`,
-				"retry-after: 9",
-			},
-			detail: "Blocked. Retry after 9 seconds.",
-		},
-		{
-			name: "of a rule without limits", left: 1,
-			headers: []string{"x-ratelimit-limit: 0", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1", "retry-after: 1"},
-			detail:  "Blocked. Retry after 1 second.",
-		},
-		{
-			name: "of a rule without limits, beside one that admits", limits: []Limit{allowed(fast, 3, 1)}, left: algo.Never,
-			headers: []string{
-				"x-ratelimit-limit: 0", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 0",
-				`ratelimit-policy: "fast";q=5;w=1`, `ratelimit: "fast";r=3;t=1`,
-			},
-			detail: "Blocked.",
-		},
-	} {
+	for _, tc := range blocks {
 		w := New(&config.Config{Headers: both}, 1)
 		reply := w.Block(tc.limits, tc.left, now, false)
-		if got, want := fields(reply.Headers),
-			append(slices.Clone(tc.headers), "content-type: application/problem+json"); !slices.Equal(got, want) ||
-			reply.Status != 429 {
-			t.Errorf("%s: status %d,\n%q, want\n%q", tc.name, reply.Status, got, want)
-		}
-		p := parseProblem(t, reply.Body)
-		if p.Type != "https://iana.org/assignments/http-problem-types#abnormal-usage-detected" || p.Status != 429 ||
-			p.Detail != tc.detail || p.Violated != nil {
-			t.Errorf("%s: %+v", tc.name, p)
-		}
-		if grpc := w.Block(tc.limits, tc.left, now, true); grpc.GRPCStatus != 8 || grpc.Body != tc.detail {
-			t.Errorf("%s: gRPC %d, %q", tc.name, grpc.GRPCStatus, grpc.Body)
-		}
+		testenv.Same(t, tc.name+": the status", reply.Status, 429)
+		headers := append(slices.Clone(tc.headers), "content-type: application/problem+json")
+		testenv.SameList(t, tc.name+": the headers", fields(reply.Headers), headers)
+		checkProblem(t, tc.name, reply.Body, problem{
+			Type:   "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+			Title:  "Too Many Requests",
+			Status: 429,
+			Detail: tc.detail,
+		})
+		grpc := w.Block(tc.limits, tc.left, now, true)
+		testenv.Same(t, tc.name+": the status of gRPC", grpc.GRPCStatus, 8)
+		testenv.Same(t, tc.name+": the message of gRPC", grpc.Body, tc.detail)
 	}
 }
 

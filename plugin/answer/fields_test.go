@@ -2,9 +2,13 @@ package answer
 
 import (
 	"fmt"
+	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // member is a member of a List that is a String with Integer parameters.
@@ -12,6 +16,9 @@ type member struct {
 	name   string
 	params map[string]int64
 }
+
+// parameter is an Integer parameter whose key is one letter. An Integer has at most 15 digits.
+var parameter = regexp.MustCompile(`^; *([a-z])=([0-9]{1,15})`)
 
 // parseList reads such a List as RFC 9651, section 4.2.1, tells, and nothing
 // else.
@@ -24,16 +31,12 @@ func parseList(s string) ([]member, error) {
 			return nil, err
 		}
 		for strings.HasPrefix(s, ";") {
-			key, rest, ok := strings.Cut(strings.TrimLeft(s[1:], " "), "=")
-			end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
-			if end < 0 {
-				end = len(rest)
-			}
-			if !ok || len(key) != 1 || key[0] < 'a' || key[0] > 'z' || end == 0 || end > 15 {
+			parts := parameter.FindStringSubmatch(s)
+			if parts == nil {
 				return nil, fmt.Errorf("no integer parameter at %q", s)
 			}
-			m.params[key], _ = strconv.ParseInt(rest[:end], 10, 64)
-			s = rest[end:]
+			m.params[parts[1]], _ = strconv.ParseInt(parts[2], 10, 64)
+			s = s[len(parts[0]):]
 		}
 		list = append(list, m)
 		s = strings.TrimLeft(s, " \t")
@@ -58,7 +61,8 @@ func parseString(s string) (value, rest string, err error) {
 		case c == '"':
 			return b.String(), s[i+1:], nil
 		case c == '\\':
-			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
+			i++
+			if !strings.HasPrefix(s[i:], `"`) && !strings.HasPrefix(s[i:], `\`) {
 				return "", "", fmt.Errorf("no escape in %q", s)
 			}
 			b.WriteByte(s[i])
@@ -73,9 +77,11 @@ func parseString(s string) (value, rest string, err error) {
 
 func TestParseList(t *testing.T) {
 	t.Parallel()
-	if list, err := parseList(`"a\"b";q=1;w=2, "c"`); err != nil || len(list) != 2 || list[0].name != `a"b` ||
-		list[0].params["w"] != 2 {
-		t.Errorf("list is %v, %v", list, err)
+	list, err := parseList(`"a\"b";q=1;w=2, "c"`)
+	testenv.SameError(t, "a list", err, nil)
+	want := []member{{`a"b`, map[string]int64{"q": 1, "w": 2}}, {"c", map[string]int64{}}}
+	if !reflect.DeepEqual(list, want) {
+		t.Errorf("the list is %v, want %v", list, want)
 	}
 	for _, bad := range []string{``, `a`, `"a`, `"a",`, `"a" "b"`, `"a";q`, `"a";q=`, `"a\x"`, "\"\u00e9\"", `"a";q=1.5`} {
 		if list, err := parseList(bad); err == nil {

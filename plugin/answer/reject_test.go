@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -29,6 +30,25 @@ func parseProblem(t *testing.T, body string) problem {
 		t.Fatalf("body %q: %v", body, err)
 	}
 	return p
+}
+
+// checkProblem holds a body to the problem that it should describe, field by field.
+func checkProblem(t *testing.T, what, body string, want problem) {
+	t.Helper()
+	got := parseProblem(t, body)
+	testenv.Same(t, what+": the problem's type", got.Type, want.Type)
+	testenv.Same(t, what+": its title", got.Title, want.Title)
+	testenv.Same(t, what+": its status", got.Status, want.Status)
+	testenv.Same(t, what+": its detail", got.Detail, want.Detail)
+	testenv.SameList(t, what+": its violated policies", got.Violated, want.Violated)
+}
+
+// checkReply holds the status and the headers of a reply to HTTP.
+func checkReply(t *testing.T, what string, got Reply, status uint32, headers ...string) {
+	t.Helper()
+	testenv.Same(t, what+": the status", got.Status, status)
+	testenv.Same(t, what+": the status of gRPC", got.GRPCStatus, -1)
+	testenv.SameList(t, what+": the headers", fields(got.Headers), headers)
 }
 
 func isValid(names ...string) bool {
@@ -188,10 +208,8 @@ func TestResponse(t *testing.T) {
 	} {
 		w := New(&config.Config{Response: &tt.response}, 1)
 		got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
-		if got.Status != tt.status || got.GRPCStatus != -1 || !reflect.DeepEqual(fields(got.Headers), tt.headers) ||
-			!strings.HasPrefix(got.Body, tt.body) {
-			t.Errorf("%s: reply is %+v", tt.name, got)
-		}
+		checkReply(t, tt.name, got, tt.status, tt.headers...)
+		testenv.Same(t, tt.name+": the start of the body", got.Body[:min(len(got.Body), len(tt.body))], tt.body)
 	}
 }
 
@@ -199,10 +217,8 @@ func TestEmptyBody(t *testing.T) {
 	t.Parallel()
 	w := New(&config.Config{Response: &config.Response{Status: 429, HasBody: true}}, 1)
 	got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
-	if want := []string{"retry-after: 1", "content-type: text/plain; charset=utf-8"}; got.Body != "" ||
-		!reflect.DeepEqual(fields(got.Headers), want) {
-		t.Errorf("reply is %+v, want no body", got)
-	}
+	checkReply(t, "the reply", got, 429, "retry-after: 1", "content-type: text/plain; charset=utf-8")
+	testenv.Same(t, "the body", got.Body, "")
 }
 
 func TestDeny(t *testing.T) {
@@ -212,16 +228,13 @@ func TestDeny(t *testing.T) {
 		Response: &config.Response{Status: 429, HasBody: true, Body: "x", Headers: [][2]string{{"x-reason", "quota"}}},
 	}, 1)
 	got := w.Deny(false)
-	p := parseProblem(t, got.Body)
-	if got.Status != 503 || got.GRPCStatus != -1 ||
-		!reflect.DeepEqual(fields(got.Headers), []string{"content-type: application/problem+json"}) {
-		t.Errorf("reply is %+v", got)
-	}
-	if p.Type != "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity" ||
-		p.Title != "Service Unavailable" ||
-		p.Status != 503 || p.Detail == "" || p.Violated != nil {
-		t.Errorf("problem is %+v", p)
-	}
+	checkReply(t, "the denial", got, 503, "content-type: application/problem+json")
+	checkProblem(t, "the denial", got.Body, problem{
+		Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+		Title:  "Service Unavailable",
+		Status: 503,
+		Detail: denyDetail,
+	})
 }
 
 func TestGRPC(t *testing.T) {
@@ -237,15 +250,14 @@ func TestGRPC(t *testing.T) {
 		"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1", "retry-after: 2",
 		"x-reason: quota",
 	}
-	if got.GRPCStatus != 8 || !reflect.DeepEqual(fields(got.Headers), want) ||
-		got.Body != `Limit exceeded: a "b". Retry after 2 seconds.` {
-		t.Errorf("reply is %+v", got)
-	}
+	testenv.Same(t, "the status of gRPC", got.GRPCStatus, 8)
+	testenv.SameList(t, "the headers", fields(got.Headers), want)
+	testenv.Same(t, "the message", got.Body, `Limit exceeded: a "b". Retry after 2 seconds.`)
 	got = w.Deny(true)
-	if got.GRPCStatus != 14 || got.Status != 503 || len(got.Headers) != 0 || strings.HasPrefix(got.Body, "{") ||
-		got.Body == "" {
-		t.Errorf("denial is %+v", got)
-	}
+	testenv.Same(t, "the denial's status of gRPC", got.GRPCStatus, 14)
+	testenv.Same(t, "its status", got.Status, 503)
+	testenv.Same(t, "its number of headers", len(got.Headers), 0)
+	testenv.Same(t, "its message", got.Body, denyDetail)
 }
 
 func TestIsGRPC(t *testing.T) {

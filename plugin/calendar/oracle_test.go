@@ -63,8 +63,9 @@ func (o *oracle) begin(day int64) int64 {
 func (o *oracle) search(midnight, most int64) int64 {
 	for second := midnight - most; ; second += 900 {
 		at := time.Unix(second, 0).In(o.location)
-		if begins, _ := at.ZoneBounds(); !begins.IsZero() && begins.Unix() > second-900 &&
-			begins.Unix()+offsetOf(begins) >= midnight {
+		begins, _ := at.ZoneBounds()
+		changed := !begins.IsZero() && begins.Unix() > second-900
+		if changed && begins.Unix()+offsetOf(begins) >= midnight {
 			return begins.Unix()
 		}
 		if second+offsetOf(at) >= midnight {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const second = 1_000_000
@@ -29,58 +30,62 @@ func asks(cost int64, limits ...algo.Limit) Asked {
 	return Asked{Limits: limits, Costs: slices.Repeat([]int64{cost}, len(limits))}
 }
 
+// memories are decisions on a cost of 3 that were remembered at second 100, and what they say of
+// a cost some time later.
+var memories = []struct {
+	name      string
+	limit     algo.Limit
+	then      algo.Decision
+	cost, age int64
+	want      algo.Decision
+	unknown   bool
+}{
+	{name: "at once", limit: gcra, then: rejected(0, second, 300_000), cost: 3, want: rejected(0, second, 300_000)},
+	{
+		name: "later", limit: gcra, then: rejected(0, second, 300_000), cost: 3, age: 299_999,
+		want: rejected(0, 700_001, 1),
+	},
+	{
+		name: "when the wait is over", limit: gcra, then: rejected(0, second, 300_000), cost: 3,
+		age: 300_000, unknown: true,
+	},
+	{name: "a smaller cost", limit: gcra, then: rejected(2, second, 100_000), cost: 2, unknown: true},
+	{
+		name: "a higher cost of a bucket", limit: gcra, then: rejected(0, second, 300_000), cost: 5, age: 10,
+		want: rejected(0, second-10, 499_990),
+	},
+	{
+		name: "a higher cost of a window", limit: window, then: rejected(2, 9*second, 9*second), cost: 4,
+		want: rejected(2, 9*second, 9*second),
+	},
+	{name: "a higher cost of a counter", limit: counter, then: rejected(2, 9*second, 9*second), cost: 4, unknown: true},
+	{name: "a higher cost of a log", limit: logged, then: rejected(2, 9*second, 9*second), cost: 4, unknown: true},
+	{
+		name: "a cost above the capacity", limit: gcra, then: rejected(0, second, 300_000), cost: 21,
+		want: rejected(0, second, algo.Never),
+	},
+	{
+		name: "that was above it before", limit: gcra, then: rejected(0, second, algo.Never), cost: 3, age: second,
+		want: rejected(0, 0, algo.Never),
+	},
+	{name: "allowed", limit: gcra, then: admitted(5, second), cost: 5, age: 1000, want: admitted(5, second-1000)},
+	{name: "allowed, but not so much", limit: gcra, then: admitted(5, second), cost: 6, unknown: true},
+	{name: "allowed, long ago", limit: gcra, then: admitted(5, second), cost: 1, age: MaxHoldMicros, unknown: true},
+	{
+		name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros,
+		unknown: true,
+	},
+	{
+		name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3,
+		age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1),
+	},
+}
+
 // At second 100 a cost of 3 was decided on; then a cost comes some time later.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	const now = 100 * second
-	for _, tc := range []struct {
-		name      string
-		limit     algo.Limit
-		then      algo.Decision
-		cost, age int64
-		want      algo.Decision
-		unknown   bool
-	}{
-		{name: "at once", limit: gcra, then: rejected(0, second, 300_000), cost: 3, want: rejected(0, second, 300_000)},
-		{
-			name: "later", limit: gcra, then: rejected(0, second, 300_000), cost: 3, age: 299_999,
-			want: rejected(0, 700_001, 1),
-		},
-		{
-			name: "when the wait is over", limit: gcra, then: rejected(0, second, 300_000), cost: 3,
-			age: 300_000, unknown: true,
-		},
-		{name: "a smaller cost", limit: gcra, then: rejected(2, second, 100_000), cost: 2, unknown: true},
-		{
-			name: "a higher cost of a bucket", limit: gcra, then: rejected(0, second, 300_000), cost: 5, age: 10,
-			want: rejected(0, second-10, 499_990),
-		},
-		{
-			name: "a higher cost of a window", limit: window, then: rejected(2, 9*second, 9*second), cost: 4,
-			want: rejected(2, 9*second, 9*second),
-		},
-		{name: "a higher cost of a counter", limit: counter, then: rejected(2, 9*second, 9*second), cost: 4, unknown: true},
-		{name: "a higher cost of a log", limit: logged, then: rejected(2, 9*second, 9*second), cost: 4, unknown: true},
-		{
-			name: "a cost above the capacity", limit: gcra, then: rejected(0, second, 300_000), cost: 21,
-			want: rejected(0, second, algo.Never),
-		},
-		{
-			name: "that was above it before", limit: gcra, then: rejected(0, second, algo.Never), cost: 3, age: second,
-			want: rejected(0, 0, algo.Never),
-		},
-		{name: "allowed", limit: gcra, then: admitted(5, second), cost: 5, age: 1000, want: admitted(5, second-1000)},
-		{name: "allowed, but not so much", limit: gcra, then: admitted(5, second), cost: 6, unknown: true},
-		{name: "allowed, long ago", limit: gcra, then: admitted(5, second), cost: 1, age: MaxHoldMicros, unknown: true},
-		{
-			name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros,
-			unknown: true,
-		},
-		{
-			name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3,
-			age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1),
-		},
-	} {
+	for _, tc := range memories {
 		c := New(4, 1)
 		c.Remember(1, []byte("tag"), asks(3, tc.limit), []algo.Decision{tc.then}, now, 5*second, MaxHoldMicros)
 		out := make([]algo.Decision, 1)
@@ -279,9 +284,9 @@ func TestBlock(t *testing.T) {
 		c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, tc.left}, now, 7, TermsHoldMicros)
 		e := c.Find(1, []byte("a"))
 		got, lasts := e.Block(now + tc.age)
-		if got != tc.want || lasts == tc.over || e.StoreMicros != 7 {
-			t.Errorf("%s: %+v, %v", tc.name, got, lasts)
-		}
+		testenv.Same(t, tc.name+": the block", got, tc.want)
+		testenv.Same(t, tc.name+": that it lasts", lasts, !tc.over)
+		testenv.Same(t, tc.name+": the store's time", e.StoreMicros, 7)
 		if _, known := e.Decide(asks(3, window), now+tc.age, make([]algo.Decision, 1)); known {
 			t.Errorf("%s: it has decisions as well", tc.name)
 		}

@@ -80,11 +80,14 @@ func TestTakeAndRefundAllocateNothing(t *testing.T) {
 			i++
 			now, id := t0+int64(i), tag.of(i%50)
 			at, allowed, err := s.Take(p, id, now, 2, out)
-			if err == nil && allowed && i%7 == 0 {
-				err = s.Refund(p, id, at, now, 1)
-			}
 			if err != nil || !allowed {
 				t.Fatalf("%s: allowed %v, %v", name, allowed, err)
+			}
+			if i%7 != 0 {
+				return
+			}
+			if err := s.Refund(p, id, at, now, 1); err != nil {
+				t.Fatalf("%s: %v", name, err)
 			}
 		}
 		for range 2000 {

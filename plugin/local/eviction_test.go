@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // numbered is "r|" and a number, in 10 bytes that are used again.
@@ -37,9 +38,9 @@ func TestMemoryIsBoundedWhateverTheIdentities(t *testing.T) {
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 100, WindowMicros: hour})
 	fill(t, s, p, 0, 1_000_000, t0)
 	total, largest := m.size()
-	if len(m.data) != slots+1 || largest > slotBytes || total > slots*slotBytes+seedSize {
-		t.Errorf("%d slots, %d bytes in all, %d in the largest", len(m.data), total, largest)
-	}
+	testenv.Same(t, "the number of values, with the seed", len(m.data), slots+1)
+	testenv.Within(t, "the largest value", largest, 1, slotBytes)
+	testenv.Within(t, "all values", total, 1, slots*slotBytes+seedSize)
 }
 
 // The default size holds the number of identities that the documentation names.

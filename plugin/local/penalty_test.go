@@ -1,10 +1,12 @@
 package local
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // penalized is a plan of limits under a penalty: three strikes within a minute block
@@ -42,9 +44,10 @@ func TestPenaltyOfAllWorkers(t *testing.T) {
 	none := penalized(t)
 	for n, want := range []bool{true, true, false, false} {
 		store := []*Store{a, b}[n%2]
-		if r := rule(t, store, p, "r|x", now); r.Allowed != want || r.By != algo.ByLimits || r.EarnedMicros != 0 {
-			t.Fatalf("request %d: %+v", n+1, r)
-		}
+		r, what := rule(t, store, p, "r|x", now), fmt.Sprintf("request %d: ", n+1)
+		testenv.Same(t, what+"that it is allowed", r.Allowed, want)
+		testenv.Same(t, what+"what decides", r.By, algo.ByLimits)
+		testenv.Same(t, what+"the block that it earns", r.EarnedMicros, 0)
 	}
 	if err := a.Refund(p, []byte("r|x"), now, now, 1); err != nil {
 		t.Fatal(err)

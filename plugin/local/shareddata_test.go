@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 )
 
@@ -39,7 +40,7 @@ func (m *memory) Set(key string, value []byte, cas uint32) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if v, ok := m.data[key]; ok && cas != 0 && cas != v.cas {
+	if v, ok := m.data[key]; ok && !slices.Contains([]uint32{0, v.cas}, cas) {
 		return ErrCASMismatch
 	}
 	if m.cas++; m.cas == 0 {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // entryOf encodes an entry whose fingerprint is 16 times name.
@@ -34,10 +36,14 @@ func TestFind(t *testing.T) {
 	a := entryOf('a', t0, t0+1000, 7, 10)
 	b := entryOf('b', t0-5, t0+2000, 255, 300)
 	e, ok := find(slotOf(a, b), named('b'))
-	if !ok || !bytes.Equal(e, b) || e.writtenMicros() != t0-5 || e.expiresMicros() != t0+2000 ||
-		e.consumed() != 255 || len(e.records()) != 300 {
-		t.Errorf("found %v: %+v", ok, e)
+	if !ok {
+		t.Fatal("b is not found")
 	}
+	testenv.SameList(t, "the entry", e, b)
+	testenv.Same(t, "when it was written", e.writtenMicros(), t0-5)
+	testenv.Same(t, "when it expires", e.expiresMicros(), t0+2000)
+	testenv.Same(t, "what it has consumed", e.consumed(), 255)
+	testenv.Same(t, "the length of its records", len(e.records()), 300)
 	half := named('b')
 	half.hi++
 	for _, f := range []fingerprint{named('c'), half, {half.hi, named('b').hi}} {

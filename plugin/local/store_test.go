@@ -3,11 +3,13 @@ package local
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const (
@@ -192,12 +194,10 @@ func TestRefundOfLessThanNothing(t *testing.T) {
 			}
 			continue
 		}
-		if allowed || got[0].Remaining != 0 || got[0].RetryAfterMicros <= 0 {
-			t.Errorf("%s: %+v", name, got)
-		}
-		if s.identity.consumed != 255 {
-			t.Errorf("%s: consumed %d, want 255", name, s.identity.consumed)
-		}
+		testenv.Same(t, name+": that it is allowed", allowed, false)
+		testenv.Same(t, name+": what remains", got[0].Remaining, 0)
+		testenv.Within(t, name+": the wait", got[0].RetryAfterMicros, 1, math.MaxInt64)
+		testenv.Same(t, name+": what it has consumed", s.identity.consumed, 255)
 		if err := s.RefundEach(p, []byte("r|a"), t0, t0, []int64{capacity + 1}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -220,9 +220,9 @@ func TestALateWorker(t *testing.T) {
 
 		out := make([]algo.Decision, 1)
 		at, _, err := s.Take(p, []byte("r|a"), boundary-1000, 0, out)
-		if err != nil || at != boundary || out[0] != want[0] {
-			t.Errorf("%s: 1 ms late: at %d %+v, want %d %+v (%v)", name, at, out[0], boundary, want[0], err)
-		}
+		testenv.SameError(t, name+": 1 ms late", err, nil)
+		testenv.Same(t, name+": the time, 1 ms late", at, boundary)
+		testenv.Same(t, name+": the decision, 1 ms late", out[0], want[0])
 		back := boundary - graceMicros
 		if at, _, err = s.Take(p, []byte("r|a"), back, 0, out); err != nil || at != back {
 			t.Errorf("%s: clock set back: at %d, want %d (%v)", name, at, back, err)

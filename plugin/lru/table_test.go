@@ -58,8 +58,12 @@ func TestAgainstModel(t *testing.T) {
 				}
 			default:
 				value := table.Get(list, tag)
-				if m.use(key) != (value != nil) || value != nil && *value != m.values[key] {
-					t.Fatalf("size %d, step %d: Get(%s) = %v, want %d", size, i, key, value, m.values[key])
+				known := m.use(key)
+				if known != (value != nil) {
+					t.Fatalf("size %d, step %d: Get(%s) found it: %v, want %v", size, i, key, value != nil, known)
+				}
+				if known && *value != m.values[key] {
+					t.Fatalf("size %d, step %d: Get(%s) = %d, want %d", size, i, key, *value, m.values[key])
 				}
 			}
 		}

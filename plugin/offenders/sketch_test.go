@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func (s *Sketch) list() (out []string) {
@@ -98,10 +100,10 @@ func checkBounds(t *testing.T, s *Sketch, truth map[string]int64, n, size int64)
 	t.Helper()
 	held, sum := map[string]bool{}, int64(0)
 	for o := range s.Top {
-		is := truth[string(o.Tag)]
-		if is > o.Rejections || is < o.Rejections-o.Error || o.Error > n/size || held[string(o.Tag)] {
-			t.Errorf("size %d: %s has %d rejections, reported %d-%d", size, o.Tag, is, o.Rejections, o.Error)
-		}
+		what := fmt.Sprintf("size %d: %s: ", size, o.Tag)
+		testenv.Within(t, what+"the rejections", truth[string(o.Tag)], o.Rejections-o.Error, o.Rejections)
+		testenv.Within(t, what+"the error", o.Error, 0, n/size)
+		testenv.Same(t, what+"that it was there before", held[string(o.Tag)], false)
 		held[string(o.Tag)] = true
 		sum += o.Rejections
 	}

@@ -21,75 +21,79 @@ func header(name string, m *config.StringMatch) config.Match {
 	return config.Match{Headers: []config.HeaderMatch{{Name: name, Match: *m}}}
 }
 
+func onPath(m *config.StringMatch) config.Match { return config.Match{Path: m} }
+func onHost(m *config.StringMatch) config.Match { return config.Match{Host: m} }
+
+// matches are whether each match holds for TestMatch's request.
+var matches = []struct {
+	name  string
+	match config.Match
+	want  bool
+}{
+	{"everything", config.Match{}, true},
+
+	{"path exact", onPath(op(config.Exact, "/api/a")), true},
+	{"path exact prefix", onPath(op(config.Exact, "/api")), false},
+	{"path exact raw", onPath(op(config.Exact, "/x/..//%61pi/a")), false},
+	{"path exact in another spelling", onPath(op(config.Exact, "/api/%61")), true},
+	{"path prefix", onPath(op(config.Prefix, "/api/")), true},
+	{"path prefix raw", onPath(op(config.Prefix, "/x/")), false},
+	{"path suffix", onPath(op(config.Suffix, "pi/a")), true},
+	{"path suffix with query", onPath(op(config.Suffix, "q=1")), false},
+	{"path contains", onPath(op(config.Contains, "pi/")), true},
+	{"path contains not", onPath(op(config.Contains, "x")), false},
+	{"path regex", onPath(op(config.Regex, "^/(api|v[0-9]+)/")), true},
+	{"path regex anywhere", onPath(op(config.Regex, "p.")), true},
+	{"path regex not", onPath(op(config.Regex, "^api")), false},
+	{"path present", onPath(isPresent(true)), true},
+	{"path absent", onPath(isPresent(false)), false},
+
+	{"host exact", onHost(op(config.Exact, "api.example.com")), true},
+	{"host exact, fully qualified", onHost(op(config.Exact, "api.example.com.")), true},
+	{"host exact not", onHost(op(config.Exact, "example.com")), false},
+	{"host prefix", onHost(op(config.Prefix, "api.")), true},
+	{"host suffix", onHost(op(config.Suffix, ".example.com")), true},
+	{"host regex", onHost(op(config.Regex, `^[a-z.]+$`)), true},
+
+	{"method", config.Match{Methods: []string{"POST", "GET"}}, true},
+	{"other method", config.Match{Methods: []string{"POST"}}, false},
+	{"method in another case", config.Match{Methods: []string{"get"}}, false},
+
+	{"header exact", header("x-plan", op(config.Exact, "pro")), true},
+	{"header exact, second value", header("x-plan", op(config.Exact, "free")), false},
+	{"header present", header("x-plan", isPresent(true)), true},
+	{"header not absent", header("x-plan", isPresent(false)), false},
+	{"empty header present", header("x-empty", isPresent(true)), true},
+	{"empty header exact", header("x-empty", op(config.Exact, "")), true},
+	{"missing header present", header("x-none", isPresent(true)), false},
+	{"missing header absent", header("x-none", isPresent(false)), true},
+	{"missing header exact", header("x-none", op(config.Exact, "")), false},
+	{"missing header regex", header("x-none", op(config.Regex, "")), false},
+
+	{"not", not(onPath(op(config.Prefix, "/api"))), false},
+	{"not other", not(onPath(op(config.Prefix, "/v2"))), true},
+	{"not not", not(not(config.Match{Methods: []string{"GET"}})), true},
+	{"not all", not(config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/v2")}), true},
+	{"none of others", not(onPath(op(config.Prefix, "/v2")), header("x-plan", op(config.Exact, "free"))), true},
+	{"none of two, the first holds", not(onPath(op(config.Prefix, "/api")), onPath(op(config.Prefix, "/v2"))), false},
+	{"none of two, the last holds", not(onPath(op(config.Prefix, "/v2")), onPath(op(config.Prefix, "/api"))), false},
+	{"none of two, both hold", not(onPath(op(config.Prefix, "/api")), header("x-plan", op(config.Exact, "pro"))), false},
+	{"not none of two", not(not(onPath(op(config.Prefix, "/v2")), onPath(op(config.Prefix, "/api")))), true},
+	{"both", config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/api")}, true},
+	{"first only", config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/v2")}, false},
+	{"second only", config.Match{Methods: []string{"PUT"}, Path: op(config.Prefix, "/api")}, false},
+	{
+		"match but not",
+		config.Match{Methods: []string{"GET"}, Not: []config.Match{{Path: op(config.Prefix, "/api")}}},
+		false,
+	},
+}
+
 func TestMatch(t *testing.T) {
 	t.Parallel()
-	path := func(m *config.StringMatch) config.Match { return config.Match{Path: m} }
-	host := func(m *config.StringMatch) config.Match { return config.Match{Host: m} }
 	req := get("/x/..//%61pi/a?q=1", "x-plan", " pro\t", "x-plan", "free", "x-empty", "")
 	req.headers[2][1] = "API.example.com.:8080"
-	for _, tt := range []struct {
-		name  string
-		match config.Match
-		want  bool
-	}{
-		{"everything", config.Match{}, true},
-
-		{"path exact", path(op(config.Exact, "/api/a")), true},
-		{"path exact prefix", path(op(config.Exact, "/api")), false},
-		{"path exact raw", path(op(config.Exact, "/x/..//%61pi/a")), false},
-		{"path exact in another spelling", path(op(config.Exact, "/api/%61")), true},
-		{"path prefix", path(op(config.Prefix, "/api/")), true},
-		{"path prefix raw", path(op(config.Prefix, "/x/")), false},
-		{"path suffix", path(op(config.Suffix, "pi/a")), true},
-		{"path suffix with query", path(op(config.Suffix, "q=1")), false},
-		{"path contains", path(op(config.Contains, "pi/")), true},
-		{"path contains not", path(op(config.Contains, "x")), false},
-		{"path regex", path(op(config.Regex, "^/(api|v[0-9]+)/")), true},
-		{"path regex anywhere", path(op(config.Regex, "p.")), true},
-		{"path regex not", path(op(config.Regex, "^api")), false},
-		{"path present", path(isPresent(true)), true},
-		{"path absent", path(isPresent(false)), false},
-
-		{"host exact", host(op(config.Exact, "api.example.com")), true},
-		{"host exact, fully qualified", host(op(config.Exact, "api.example.com.")), true},
-		{"host exact not", host(op(config.Exact, "example.com")), false},
-		{"host prefix", host(op(config.Prefix, "api.")), true},
-		{"host suffix", host(op(config.Suffix, ".example.com")), true},
-		{"host regex", host(op(config.Regex, `^[a-z.]+$`)), true},
-
-		{"method", config.Match{Methods: []string{"POST", "GET"}}, true},
-		{"other method", config.Match{Methods: []string{"POST"}}, false},
-		{"method in another case", config.Match{Methods: []string{"get"}}, false},
-
-		{"header exact", header("x-plan", op(config.Exact, "pro")), true},
-		{"header exact, second value", header("x-plan", op(config.Exact, "free")), false},
-		{"header present", header("x-plan", isPresent(true)), true},
-		{"header not absent", header("x-plan", isPresent(false)), false},
-		{"empty header present", header("x-empty", isPresent(true)), true},
-		{"empty header exact", header("x-empty", op(config.Exact, "")), true},
-		{"missing header present", header("x-none", isPresent(true)), false},
-		{"missing header absent", header("x-none", isPresent(false)), true},
-		{"missing header exact", header("x-none", op(config.Exact, "")), false},
-		{"missing header regex", header("x-none", op(config.Regex, "")), false},
-
-		{"not", not(path(op(config.Prefix, "/api"))), false},
-		{"not other", not(path(op(config.Prefix, "/v2"))), true},
-		{"not not", not(not(config.Match{Methods: []string{"GET"}})), true},
-		{"not all", not(config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/v2")}), true},
-		{"none of others", not(path(op(config.Prefix, "/v2")), header("x-plan", op(config.Exact, "free"))), true},
-		{"none of two, the first holds", not(path(op(config.Prefix, "/api")), path(op(config.Prefix, "/v2"))), false},
-		{"none of two, the last holds", not(path(op(config.Prefix, "/v2")), path(op(config.Prefix, "/api"))), false},
-		{"none of two, both hold", not(path(op(config.Prefix, "/api")), header("x-plan", op(config.Exact, "pro"))), false},
-		{"not none of two", not(not(path(op(config.Prefix, "/v2")), path(op(config.Prefix, "/api")))), true},
-		{"both", config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/api")}, true},
-		{"first only", config.Match{Methods: []string{"GET"}, Path: op(config.Prefix, "/v2")}, false},
-		{"second only", config.Match{Methods: []string{"PUT"}, Path: op(config.Prefix, "/api")}, false},
-		{
-			"match but not",
-			config.Match{Methods: []string{"GET"}, Not: []config.Match{{Path: op(config.Prefix, "/api")}}},
-			false,
-		},
-	} {
+	for _, tt := range matches {
 		r := counted("r")
 		r.Match = tt.match
 		if got := len(tags(compile(t, r), req)) == 1; got != tt.want {

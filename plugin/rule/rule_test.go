@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -35,12 +36,12 @@ func TestApplyInOrder(t *testing.T) {
 		var got []string
 		for _, a := range applied {
 			got = append(got, string(a.Tag))
-			if a.Cost != 1 || a.Limits.Rule != a.Rule || set.Rules[a.Rule.Index] != a.Rule || set.LimitSets[a.Limits.Index] != a.Limits {
-				t.Errorf("%s: applied is %+v", tt.name, a)
-			}
-			if shadowed := a.Rule.Mode == config.Shadow; shadowed != (a.Rule.Name == "shadow") {
-				t.Errorf("%s: mode of %s is %d", tt.name, a.Rule.Name, a.Rule.Mode)
-			}
+			what := tt.name + ": " + a.Rule.Name
+			testenv.Same(t, what+": the cost", a.Cost, 1)
+			testenv.Same(t, what+": the rule of its limits", a.Limits.Rule, a.Rule)
+			testenv.Same(t, what+": the rule at its index", set.Rules[a.Rule.Index], a.Rule)
+			testenv.Same(t, what+": the limits at their index", set.LimitSets[a.Limits.Index], a.Limits)
+			testenv.Same(t, what+": that it is a shadow rule", a.Rule.Mode == config.Shadow, a.Rule.Name == "shadow")
 		}
 		name := ""
 		if exempt != nil {

@@ -24,93 +24,107 @@ func (r *reply) Evaluate(token uint32) ([]byte, bool) {
 	return []byte(value), ok
 }
 
+var (
+	keeps    = Worth{Cost: Missing}
+	gives    = Worth{Cost: 0, All: true}
+	releases = Worth{Cost: 0}
+)
+
+func costs(n int64) Worth { return Worth{Cost: n} }
+
+// release makes a rule give back where it would keep for want of a response.
+func release(s config.Settle) config.Settle {
+	s.Release = true
+	return s
+}
+
+// measured is a response of which one text evaluates to a number.
+func measured(text string, f float64) *reply {
+	return &reply{status: 200, values: map[string]string{text: double(f)}}
+}
+
+func byAmount(a config.Amount, per int64) config.Settle {
+	a.Max = 100
+	return config.Settle{Cost: &config.SettleCost{Amount: a, Per: per}}
+}
+
+var (
+	byStatus      = config.Settle{Status: []config.StatusRange{{First: 401, Last: 401}, {First: 500, Last: 599}}}
+	expr          = config.Settle{Expr: "response.code == 401"}
+	exprText      = eitherText("response.code == 401")
+	byHeader      = byAmount(config.Amount{Header: "x-cost"}, 1)
+	perKilobyte   = byAmount(config.Amount{Header: "x-cost"}, 1024)
+	byProperty    = byAmount(config.Amount{Property: []string{"response", "total_size"}}, 1024)
+	sizeText      = "double(response.total_size\n)"
+	byTokens      = byAmount(config.Amount{Metadata: []string{"a", "b"}}, 1)
+	tokensText    = "double(" + metadataText([]string{"a", "b"}) + "\n)"
+	statusAndCost = config.Settle{Status: byStatus.Status, Cost: byHeader.Cost}
+)
+
+// worths are what responses make of a charge.
+var worths = []struct {
+	name   string
+	settle config.Settle
+	reply  *reply // nil: the client left before response headers
+	want   Worth
+}{
+	{"a status of the list keeps", byStatus, &reply{status: 401}, keeps},
+	{"one of a range", byStatus, &reply{status: 599}, keeps},
+	{"any other gives back", byStatus, &reply{status: 200}, gives},
+	{"beyond the range", byStatus, &reply{status: 499}, gives},
+	{"none that can be read", byStatus, &reply{}, gives},
+	{"no upstream answered", byStatus, &reply{status: 503, unanswered: true}, gives},
+	{"no response", byStatus, nil, keeps},
+	{"no response, to release", release(byStatus), nil, gives},
+	{"the status is there, to release", release(byStatus), &reply{status: 401}, keeps},
+
+	{"an expression that holds", expr, &reply{values: map[string]string{exprText: "\x01"}}, keeps},
+	{"one that does not", expr, &reply{values: map[string]string{exprText: "\x00"}}, gives},
+	{"one without a value", expr, &reply{}, keeps},
+	{"one without a value, to release", release(expr), &reply{}, gives},
+	{"no bool", expr, &reply{values: map[string]string{exprText: double(1)}}, keeps},
+	{"an expression, no response", expr, nil, keeps},
+	{"an expression, no response, to release", release(expr), nil, gives},
+
+	{"a header", byHeader, &reply{header: "17"}, costs(17)},
+	{"with spaces", byHeader, &reply{header: " 17\t"}, costs(17)},
+	{"nothing", byHeader, &reply{header: "0"}, costs(0)},
+	{"more than max", byHeader, &reply{header: "101"}, costs(100)},
+	{"far more", byHeader, &reply{header: "99999999999999999999999999"}, costs(100)},
+	{"negative", byHeader, &reply{header: "-1"}, keeps},
+	{"no number", byHeader, &reply{header: "many"}, keeps},
+	{"no number, to release", release(byHeader), &reply{header: "many"}, releases},
+	{"absent", byHeader, &reply{}, keeps},
+	{"absent, to release", release(byHeader), &reply{}, releases},
+	{"a header, no response", byHeader, nil, keeps},
+	{"a header, no response, to release", release(byHeader), nil, releases},
+	{"divided, exactly", perKilobyte, &reply{header: "2048"}, costs(2)},
+	{"divided and rounded up", perKilobyte, &reply{header: "2049"}, costs(3)},
+	{"divided, little", perKilobyte, &reply{header: "1"}, costs(1)},
+	{"divided, nothing", perKilobyte, &reply{header: "0"}, costs(0)},
+	{"divided, more than max", perKilobyte, &reply{header: "104857600"}, costs(100)},
+	{"divided, at max", perKilobyte, &reply{header: "102400"}, costs(100)},
+
+	{"an attribute", byProperty, measured(sizeText, 5000), costs(5)},
+	{"a fraction", byProperty, measured(sizeText, 0.5), costs(1)},
+	{"an attribute, more than max", byProperty, measured(sizeText, 1e300), costs(100)},
+	{"no attribute", byProperty, &reply{}, keeps},
+	{"metadata", byTokens, measured(tokensText, 29), costs(29)},
+	{"negative metadata", byTokens, measured(tokensText, -1), keeps},
+	{"NaN", byTokens, measured(tokensText, math.NaN()), keeps},
+	{"infinity", byTokens, measured(tokensText, math.Inf(1)), keeps},
+	{"infinity, to release", release(byTokens), measured(tokensText, math.Inf(1)), releases},
+
+	{"kept, with a cost", statusAndCost, &reply{status: 401, header: "3"}, costs(3)},
+	{"kept, without a cost", statusAndCost, &reply{status: 401}, keeps},
+	{"given back, with a cost", statusAndCost, &reply{status: 200, header: "3"}, gives},
+	{"both, no response", statusAndCost, nil, keeps},
+	{"both, no response, to release", release(statusAndCost), nil, gives},
+}
+
 func TestWorth(t *testing.T) {
 	t.Parallel()
-	keeps := Worth{Cost: Missing}
-	gives := Worth{Cost: 0, All: true}
-	releases := Worth{Cost: 0}
-	costs := func(n int64) Worth { return Worth{Cost: n} }
-
-	statuses := config.Settle{Status: []config.StatusRange{{First: 401, Last: 401}, {First: 500, Last: 599}}}
-	expr := config.Settle{Expr: "response.code == 401"}
-	exprText := eitherText("response.code == 401")
-	header := config.Settle{Cost: &config.SettleCost{Amount: config.Amount{Header: "x-cost", Max: 100}, Per: 1}}
-	per := config.Settle{Cost: &config.SettleCost{Amount: config.Amount{Header: "x-cost", Max: 100}, Per: 1024}}
-	property := config.Settle{Cost: &config.SettleCost{Amount: config.Amount{
-		Property: []string{"response", "total_size"},
-		Max:      100,
-	}, Per: 1024}}
-	propertyText := "double(response.total_size\n)"
-	tokens := config.Settle{Cost: &config.SettleCost{
-		Amount: config.Amount{Metadata: []string{"a", "b"}, Max: 100},
-		Per:    1,
-	}}
-	tokensText := "double(" + metadataText([]string{"a", "b"}) + "\n)"
-	both := config.Settle{Status: statuses.Status, Cost: header.Cost}
-	release := func(s config.Settle) config.Settle { s.Release = true; return s }
-	value := func(text string, f float64) *reply {
-		return &reply{status: 200, values: map[string]string{text: double(f)}}
-	}
-
-	for _, tc := range []struct {
-		name   string
-		settle config.Settle
-		reply  *reply // nil: the client left before response headers
-		want   Worth
-	}{
-		{"a status of the list keeps", statuses, &reply{status: 401}, keeps},
-		{"one of a range", statuses, &reply{status: 599}, keeps},
-		{"any other gives back", statuses, &reply{status: 200}, gives},
-		{"beyond the range", statuses, &reply{status: 499}, gives},
-		{"none that can be read", statuses, &reply{}, gives},
-		{"no upstream answered", statuses, &reply{status: 503, unanswered: true}, gives},
-		{"no response", statuses, nil, keeps},
-		{"no response, to release", release(statuses), nil, gives},
-		{"the status is there, to release", release(statuses), &reply{status: 401}, keeps},
-
-		{"an expression that holds", expr, &reply{values: map[string]string{exprText: "\x01"}}, keeps},
-		{"one that does not", expr, &reply{values: map[string]string{exprText: "\x00"}}, gives},
-		{"one without a value", expr, &reply{}, keeps},
-		{"one without a value, to release", release(expr), &reply{}, gives},
-		{"no bool", expr, &reply{values: map[string]string{exprText: double(1)}}, keeps},
-		{"an expression, no response", expr, nil, keeps},
-		{"an expression, no response, to release", release(expr), nil, gives},
-
-		{"a header", header, &reply{header: "17"}, costs(17)},
-		{"with spaces", header, &reply{header: " 17\t"}, costs(17)},
-		{"nothing", header, &reply{header: "0"}, costs(0)},
-		{"more than max", header, &reply{header: "101"}, costs(100)},
-		{"far more", header, &reply{header: "99999999999999999999999999"}, costs(100)},
-		{"negative", header, &reply{header: "-1"}, keeps},
-		{"no number", header, &reply{header: "many"}, keeps},
-		{"no number, to release", release(header), &reply{header: "many"}, releases},
-		{"absent", header, &reply{}, keeps},
-		{"absent, to release", release(header), &reply{}, releases},
-		{"a header, no response", header, nil, keeps},
-		{"a header, no response, to release", release(header), nil, releases},
-		{"divided, exactly", per, &reply{header: "2048"}, costs(2)},
-		{"divided and rounded up", per, &reply{header: "2049"}, costs(3)},
-		{"divided, little", per, &reply{header: "1"}, costs(1)},
-		{"divided, nothing", per, &reply{header: "0"}, costs(0)},
-		{"divided, more than max", per, &reply{header: "104857600"}, costs(100)},
-		{"divided, at max", per, &reply{header: "102400"}, costs(100)},
-
-		{"an attribute", property, value(propertyText, 5000), costs(5)},
-		{"a fraction", property, value(propertyText, 0.5), costs(1)},
-		{"an attribute, more than max", property, value(propertyText, 1e300), costs(100)},
-		{"no attribute", property, &reply{}, keeps},
-		{"metadata", tokens, value(tokensText, 29), costs(29)},
-		{"negative metadata", tokens, value(tokensText, -1), keeps},
-		{"NaN", tokens, value(tokensText, math.NaN()), keeps},
-		{"infinity", tokens, value(tokensText, math.Inf(1)), keeps},
-		{"infinity, to release", release(tokens), value(tokensText, math.Inf(1)), releases},
-
-		{"kept, with a cost", both, &reply{status: 401, header: "3"}, costs(3)},
-		{"kept, without a cost", both, &reply{status: 401}, keeps},
-		{"given back, with a cost", both, &reply{status: 200, header: "3"}, gives},
-		{"both, no response", both, nil, keeps},
-		{"both, no response, to release", release(both), nil, gives},
-	} {
+	for _, tc := range worths {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := counted("r")

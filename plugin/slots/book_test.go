@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const (
@@ -89,9 +91,10 @@ func TestEverySlotIsRenewedInTime(t *testing.T) {
 	for _, i := range random.Perm(len(all)) {
 		b.Vacate(all[i])
 	}
-	if b.InFlight(1) != 0 || b.NextMicros(r.now) != 0 || b.size != 0 || b.Due(r.now+ttl) {
-		t.Errorf("%d in flight, %d identities, next tick %d", b.InFlight(1), b.size, b.NextMicros(r.now))
-	}
+	testenv.Same(t, "requests in flight after the last", b.InFlight(1), 0)
+	testenv.Same(t, "identities after the last", b.size, 0)
+	testenv.Same(t, "the next tick after the last", b.NextMicros(r.now), 0)
+	testenv.Same(t, "that a renewal is due after the last", b.Due(r.now+ttl), false)
 }
 
 // TestShortRequestsAreNotRenewed: they cost nothing but their place in the book.

@@ -78,7 +78,9 @@ func newSlidingWindowCounter(l *Limit) slidingWindowCounter {
 var counterArgs = [...]argument{
 	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.limit) }},
 	{name: "size", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.size) }},
-	{name: "n", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.window/l.counter.size) }, text: true},
+	{name: "n", append: func(dst []byte, l *limiter) []byte {
+		return appendInt(dst, l.counter.window/l.counter.size)
+	}, text: true},
 }
 
 // tally is the count of a state at one instant.

@@ -92,7 +92,8 @@ func (l *Limit) validateVariant() error {
 	}
 	if l.CalendarID == "" && l.Bounds != (Bounds{}) || !l.Bounds.valid() {
 		b := l.Bounds
-		return invalid("bounds [", b[0], " ", b[1], " ", b[2], " ", b[3], "] (want those of calendar windows, in order and in whole minutes)")
+		return invalid("bounds [", b[0], " ", b[1], " ", b[2], " ", b[3],
+			"] (want those of calendar windows, in order and in whole minutes)")
 	}
 	if n := max(l.SubWindows, 1); l.WindowMicros%n != 0 {
 		return invalid(n, " sub_windows do not divide ", l.WindowMicros, " us evenly")
@@ -111,7 +112,8 @@ func (l *Limit) validateRestore() error {
 
 // sizeIsValid reports whether Units and Burst are within their bounds.
 func (l *Limit) sizeIsValid() bool {
-	return l.Bounds.valid() && (l.CalendarID != "" || l.Bounds == (Bounds{})) && within(l.Units, 0, MaxUnits) && within(l.Burst, 0, MaxUnits) &&
+	return l.Bounds.valid() && (l.CalendarID != "" || l.Bounds == (Bounds{})) && within(l.Units, 0, MaxUnits) &&
+		within(l.Burst, 0, MaxUnits) &&
 		(l.Burst == 0 || l.Algorithm.Takes(FieldBurst)) && l.RestoreMicros() <= MaxRestoreMicros
 }
 

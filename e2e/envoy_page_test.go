@@ -35,7 +35,10 @@ func readEnvoyPage(t *testing.T) envoyPage {
 		}
 		values = append(values, c.Get("block"))
 	}
-	return envoyPage{values[0].([]any)[0], values[1].([]any)[0], values[2], values[3].(map[string]any)["stats_config"], values[4]}
+	return envoyPage{
+		values[0].([]any)[0], values[1].([]any)[0], values[2], values[3].(map[string]any)["stats_config"],
+		values[4],
+	}
 }
 
 // TestEnvoyPageIsTheShippedFile holds what docs/envoy.md has people copy to envoy.yaml,

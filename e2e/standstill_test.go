@@ -14,7 +14,8 @@ import (
 // while Redis answers as ever. No check fails for that.
 func TestStandstill(t *testing.T) {
 	t.Parallel()
-	s := start(t, `{"redis": {"cluster": "redis", "timeout": "500ms"}, "failure": {"mode": "deny", "breaker": {"failures": 1}}, "rules": [
+	s := start(t, `{"redis": {"cluster": "redis", "timeout": "500ms"},
+		"failure": {"mode": "deny", "breaker": {"failures": 1}}, "rules": [
 		{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1d"}]}]}`, envoytest.Options{})
 	clients := startLoad(t, 16, s.URL)
 	clients.await(100, http.StatusOK)

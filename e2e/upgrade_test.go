@@ -61,15 +61,19 @@ func running(limiter, bridge string) func(*envoyconf.Config) {
 // leases, overrides and calendar windows.
 func upgradeRules() string {
 	more := map[string]string{
-		"two":      `"limits": [{"algorithm": "gcra", "limit": %d, ` + long + `}, {"algorithm": "sliding_window_counter", "limit": 1000000, ` + long + `}]`,
+		"two": `"limits": [{"algorithm": "gcra", "limit": %d, ` + long +
+			`}, {"algorithm": "sliding_window_counter", "limit": 1000000, ` + long + `}]`,
 		"year":     `"limits": [{"algorithm": "fixed_window", "limit": %d, "window": "year", "timezone": "Europe/Berlin"}]`,
 		"override": `"overrides": true, "limits": [{"algorithm": "token_bucket", "limit": %d, ` + long + `}]`,
-		"settle":   `"settle": {"status": ["401"]}, "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, ` + long + `}]`,
-		"lease":    `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, ` + long + `, "lease": {"units": 5, "ttl": "2s"}}]`,
+		"settle": `"settle": {"status": ["401"]}, ` +
+			`"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, ` + long + `}]`,
+		"lease": `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, ` + long +
+			`, "lease": {"units": 5, "ttl": "2s"}}]`,
 	}
 	rules := strings.TrimSuffix(exactRules(), "]}")
 	for name, fields := range more {
-		rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"header": "x-user"}], `+fields+`}`, name, name, exactLimit)
+		rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"header": "x-user"}], `+fields+`}`,
+			name, name, exactLimit)
 	}
 	return rules + "]}"
 }
@@ -138,7 +142,8 @@ func expectSharedBounds(t *testing.T, first, second string) {
 	t.Helper()
 	for _, path := range []string{"lease", "settle"} {
 		got := burst(t, 3*exactLimit, 16, []string{first + "/" + path, second + "/" + path}, "x-user: u")
-		testenv.Same(t, path+": answers that are neither 200 nor 429", 3*exactLimit-got[http.StatusOK]-got[http.StatusTooManyRequests], 0)
+		testenv.Same(t, path+": answers that are neither 200 nor 429",
+			3*exactLimit-got[http.StatusOK]-got[http.StatusTooManyRequests], 0)
 		if path == "lease" {
 			testenv.Same(t, "that leases admit more than the limit", got[http.StatusOK] > exactLimit, false)
 			testenv.Same(t, "that leases admit most of it", got[http.StatusOK] > exactLimit/2, true)

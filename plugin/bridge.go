@@ -39,7 +39,8 @@ func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
 	}
 	if !b.strip(b.host.requestBody(0, size)) {
 		b.host.running(b.id)
-		b.host.sendResponse(b.id, 200, "sluice: a compressed message", nil, "compressed messages are not supported", grpcUnimplemented)
+		b.host.sendResponse(b.id, 200, "sluice: a compressed message", nil, "compressed messages are not supported",
+			grpcUnimplemented)
 		return types.ActionPause
 	}
 	b.host.replaceRequestBody(b.scratch)

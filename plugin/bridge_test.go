@@ -37,7 +37,8 @@ func smallBridge(w *worker, options *wasmhost.Options) {
 
 func (w *worker) bridgeStream() *exchange {
 	w.t.Helper()
-	return w.load(`{"role": "bridge"}`).open(wasmhost.Request("POST", "/sluice.Redis/Stream", "content-type", "application/grpc"))
+	return w.load(`{"role": "bridge"}`).open(wasmhost.Request("POST", "/sluice.Redis/Stream", "content-type",
+		"application/grpc"))
 }
 
 // However the message headers are cut up and merged, what goes to Redis is the
@@ -57,7 +58,10 @@ func TestBridgeStripsFrames(t *testing.T) {
 		{name: "one after the other", pieces: [][]byte{one, frame(get)}, want: ping + get},
 		{name: "two in one piece", pieces: [][]byte{two}, want: ping + get},
 		{name: "a long one", pieces: [][]byte{frame(long)}, want: long},
-		{name: "an empty one between two", pieces: [][]byte{slices.Concat(frame(ping), frame(""), frame(get))}, want: ping + get},
+		{
+			name: "an empty one between two", pieces: [][]byte{slices.Concat(frame(ping), frame(""), frame(get))},
+			want: ping + get,
+		},
 		{name: "cut within the first header", pieces: [][]byte{one[:3], one[3:]}, want: ping},
 		{name: "cut behind the header", pieces: [][]byte{one[:5], one[5:]}, want: ping},
 		{name: "cut within the content", pieces: [][]byte{one[:9], one[9:]}, want: ping},
@@ -159,7 +163,10 @@ func TestBridgeFramesReplies(t *testing.T) {
 		x.ResponseHeaders(wasmhost.Response("200"), false)
 		var want []byte
 		long := strings.Repeat("y", 70_000)
-		for _, reply := range []string{"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:maxMessageBytes], long[:maxMessageBytes+1], long} {
+		for _, reply := range []string{
+			"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:maxMessageBytes],
+			long[:maxMessageBytes+1], long,
+		} {
 			x.ResponseBody([]byte(reply), false)
 			for piece := range slices.Chunk([]byte(reply), maxMessageBytes) {
 				want = append(want, frame(string(piece))...)

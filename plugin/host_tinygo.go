@@ -181,7 +181,8 @@ func (host) foreign(contextID uint32, name string, arguments []byte) ([]byte, bo
 	enter(contextID)
 	p, n := pointer(name)
 	resultLen = 0
-	return result(proxyCallForeignFunction(p, n, unsafe.SliceData(arguments), uint32(len(arguments)), &resultData, &resultLen))
+	return result(proxyCallForeignFunction(p, n, unsafe.SliceData(arguments), uint32(len(arguments)),
+		&resultData, &resultLen))
 }
 
 // acting is the context that host calls act on, if it is known.

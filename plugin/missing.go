@@ -76,6 +76,7 @@ func missingText(a *rule.Attribute) string {
 	if metadata := []string{"metadata", "filter_metadata"}; len(path) > 2 && slices.Equal(path[:2], metadata) {
 		kind, path = "metadata", path[2:]
 	}
-	return "sluice: rule " + strconv.Quote(a.Rule.Name) + " does not apply without the " + kind + " " + config.PathText(path) +
+	return "sluice: rule " + strconv.Quote(a.Rule.Name) + " does not apply without the " + kind + " " +
+		config.PathText(path) +
 		", which no request has had so far (does the filter that sets it stand before Sluice?)"
 }

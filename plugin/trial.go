@@ -85,7 +85,8 @@ type trial struct {
 
 func newTrial(h host, r *config.Redis) *trial {
 	sum := sha256.New()
-	for _, s := range []string{r.Cluster, r.KeyPrefix, r.Username, r.Password, r.PasswordEnv, strconv.FormatInt(r.Database, 10)} {
+	for _, s := range []string{r.Cluster, r.KeyPrefix, r.Username, r.Password, r.PasswordEnv, strconv.FormatInt(r.Database,
+		10)} {
 		sum.Write([]byte(strconv.Quote(s)))
 	}
 	return &trial{host: h, key: "sluice.trial." + hex.EncodeToString(sum.AppendSum(nil)[:8])}

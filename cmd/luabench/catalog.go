@@ -59,9 +59,12 @@ func bucket(a algo.Algorithm, window int64) algo.Limit {
 }
 
 var (
-	gcra    = bucket(algo.GCRA, second)
-	uneven  = algo.Limit{Algorithm: algo.GCRA, Units: 997, WindowMicros: second, Burst: bigBurst} // not whole microseconds
-	queue   = algo.Limit{Algorithm: algo.LeakyBucket, Units: busy, WindowMicros: second, Burst: bigBurst, Queue: true, MaxDelayMicros: hour}
+	gcra   = bucket(algo.GCRA, second)
+	uneven = algo.Limit{Algorithm: algo.GCRA, Units: 997, WindowMicros: second, Burst: bigBurst} // not whole microseconds
+	queue  = algo.Limit{
+		Algorithm: algo.LeakyBucket, Units: busy, WindowMicros: second, Burst: bigBurst, Queue: true,
+		MaxDelayMicros: hour,
+	}
 	fixed   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour}
 	first   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour, FromFirstRequest: true}
 	daily   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: day}
@@ -106,7 +109,10 @@ func subjects(peerScript string) []*subject {
 		denying("denied: concurrency", denialGoal, algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}),
 		denying("denied: sliding_window_log", 0, algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}),
 	}
-	gcras := []algo.Limit{gcra, bucket(algo.GCRA, 10*second), bucket(algo.GCRA, minute), bucket(algo.GCRA, hour), bucket(algo.GCRA, day)}
+	gcras := []algo.Limit{
+		gcra, bucket(algo.GCRA, 10*second), bucket(algo.GCRA, minute), bucket(algo.GCRA, hour),
+		bucket(algo.GCRA, day),
+	}
 	mixed := []algo.Limit{gcra, counter, daily, bucket(algo.TokenBucket, minute), bucket(algo.LeakyBucket, 10*second)}
 	for _, n := range []int{3, 5} {
 		all = append(all,

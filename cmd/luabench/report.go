@@ -47,7 +47,8 @@ const row = "%-40s %9s %10s %15s %8s  %s\n"
 // report prints what each subject costs, then the comparisons.
 func (b *bench) report(out io.Writer) {
 	low, _, high := quartiles(b.base.multiple)
-	fmt.Fprintf(out, "CPU time of the server per check: median (quartiles); the base against itself %.2f-%.2f\n", low, high)
+	fmt.Fprintf(out, "CPU time of the server per check: median (quartiles); the base against itself %.2f-%.2f\n",
+		low, high)
 	fmt.Fprint(out, "Goals are for Redis 7.0.\n\n")
 	fmt.Fprintf(out, row, "", "us", "x return 1", "", "goal", "")
 	for _, r := range append([]*runner{b.base}, b.runners...) {

@@ -68,31 +68,104 @@ func TestValidateAround(t *testing.T) {
 		says    string   // "": nothing
 	}{
 		{"as it is", nil, "", ""},
-		{"another cluster", []string{`{"cluster": "redis"}`, `{"cluster": "cache"}`}, `"redis": {"cluster":`, `redis.cluster: Envoy has no cluster "cache" (want one of that name, or one of "redis", "upstream")`},
-		{"clusters from a control plane", []string{`{"cluster": "redis"}`, `{"cluster": "cache"}`, "static_resources:", "dynamic_resources: {cds_config: {}}\nstatic_resources:"}, "", ""},
-		{"no bridge", []string{bridgeFilter, ""}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has no bridge among its http_filters`},
-		{"no TCP pool", []string{tcpPool, ""}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has the bridge, but no TCP connection pool`},
+		{
+			"another cluster",
+			[]string{`{"cluster": "redis"}`, `{"cluster": "cache"}`},
+			`"redis": {"cluster":`,
+			`redis.cluster: Envoy has no cluster "cache" (want one of that name, or one of "redis", "upstream")`,
+		},
+		{"clusters from a control plane", []string{
+			`{"cluster": "redis"}`, `{"cluster": "cache"}`, "static_resources:",
+			"dynamic_resources: {cds_config: {}}\nstatic_resources:",
+		}, "", ""},
+		{
+			"no bridge",
+			[]string{bridgeFilter, ""},
+			`"redis": {"cluster":`,
+			`redis.cluster: the cluster "redis" has no bridge among its http_filters`,
+		},
+		{
+			"no TCP pool",
+			[]string{tcpPool, ""},
+			`"redis": {"cluster":`,
+			`redis.cluster: the cluster "redis" has the bridge, but no TCP connection pool`,
+		},
 		{"a relay", []string{tcpPool, "", bridgeFilter, ""}, "", ""},
-		{"HTTP/1 to what may be a relay", []string{tcpPool, "", bridgeFilter, "", "http2_protocol_options", "http_protocol_options"}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has neither the bridge`},
+		{"HTTP/1 to what may be a relay", []string{
+			tcpPool, "", bridgeFilter, "", "http2_protocol_options",
+			"http_protocol_options",
+		}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has neither the bridge`},
 		{"one file", []string{inline, file}, "", ""},
-		{"one vm_id", []string{inline, file, "vm_id: sluice-bridge", "vm_id: sluice"}, "vm_id: sluice", `vm_id "sluice" is the bridge's, too (line `},
+		{
+			"one vm_id",
+			[]string{inline, file, "vm_id: sluice-bridge", "vm_id: sluice"},
+			"vm_id: sluice",
+			`vm_id "sluice" is the bridge's, too (line `,
+		},
 		{"one vm_id, other code", []string{"vm_id: sluice-bridge", "vm_id: sluice"}, "", ""},
 		{"the small bridge without a configuration", []string{bridgeConfiguration, ""}, "", ""},
-		{"a file without a configuration", []string{inline, file, bridgeConfiguration, ""}, "name: sluice-bridge\n              root_id", "the configuration is empty (want an object"},
-		{"the small bridge as limiter", []string{file, inline}, "vm_id: sluice", "the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})"},
-		{"no host_env_keys", withRedis(`, "password_env": "PW"`), `"redis": {"cluster":`, `redis.password_env: the plugin is not given the environment variable "PW" (want environment_variables: {host_env_keys: [PW]} in vm_config)`},
-		{"host_env_keys", append(withRedis(`, "password_env": "PW"`), "vm_id: sluice\n", "vm_id: sluice\n                  environment_variables: {host_env_keys: [PW]}\n"), "", ""},
-		{"no filter for metadata", []string{keyed, claim}, `{"metadata": [`, `rules[1].key[0].metadata: no filter before Sluice writes the metadata "envoy.filters.http.jwt_authn"`},
-		{"a filter that may write it", []string{keyed, claim, limiterFilter, "          - {name: mine, config_discovery: {}}\n" + limiterFilter}, "", ""},
-		{"a filter that comes later", []string{keyed, claim, routerFilter, jwt + routerFilter}, `{"metadata": [`, `rules[1].key[0].metadata: the filter that writes the metadata "envoy.filters.http.jwt_authn" comes after Sluice`},
-		{"a filter that writes elsewhere", append(withJWT, "payload_in_metadata: claims", "payload_in_metadata: payload"), `{"metadata": [`, `rules[1].key[0].metadata: jwt_authn writes no "claims", it writes "payload" (payload_in_metadata)`},
-		{"a filter that writes nothing", append(withJWT, ", payload_in_metadata: claims", ""), `{"metadata": [`, `rules[1].key[0].metadata: jwt_authn writes no metadata (want payload_in_metadata: "claims" in its provider)`},
+		{
+			"a file without a configuration",
+			[]string{inline, file, bridgeConfiguration, ""},
+			"name: sluice-bridge\n              root_id", "the configuration is empty (want an object",
+		},
+		{
+			"the small bridge as limiter",
+			[]string{file, inline},
+			"vm_id: sluice",
+			"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})",
+		},
+		{
+			"no host_env_keys", withRedis(`, "password_env": "PW"`), `"redis": {"cluster":`,
+			`redis.password_env: the plugin is not given the environment variable "PW" (want environment_variables: ` +
+				`{host_env_keys: [PW]} in vm_config)`,
+		},
+		{"host_env_keys", append(withRedis(`, "password_env": "PW"`), "vm_id: sluice\n",
+			"vm_id: sluice\n                  environment_variables: {host_env_keys: [PW]}\n"), "", ""},
+		{
+			"no filter for metadata",
+			[]string{keyed, claim},
+			`{"metadata": [`,
+			`rules[1].key[0].metadata: no filter before Sluice writes the metadata "envoy.filters.http.jwt_authn"`,
+		},
+		{
+			"a filter that may write it",
+			[]string{keyed, claim, limiterFilter, "          - {name: mine, config_discovery: {}}\n" + limiterFilter},
+			"", "",
+		},
+		{
+			"a filter that comes later",
+			[]string{keyed, claim, routerFilter, jwt + routerFilter},
+			`{"metadata": [`,
+			`rules[1].key[0].metadata: the filter that writes the metadata "envoy.filters.http.jwt_authn" comes after Sluice`,
+		},
+		{
+			"a filter that writes elsewhere", append(withJWT, "payload_in_metadata: claims", "payload_in_metadata: payload"),
+			`{"metadata": [`, `rules[1].key[0].metadata: jwt_authn writes no "claims", it writes "payload" (payload_in_metadata)`,
+		},
+		{
+			"a filter that writes nothing", append(withJWT, ", payload_in_metadata: claims", ""), `{"metadata": [`,
+			`rules[1].key[0].metadata: jwt_authn writes no metadata (want payload_in_metadata: "claims" in its provider)`,
+		},
 		{"a filter that writes it", withJWT, "", ""},
-		{"addresses that clients choose", []string{"use_remote_address: true", "use_remote_address: false"}, "HttpConnectionManager", `warning: rule "per-address" counts by client_ip, which clients choose here`},
+		{
+			"addresses that clients choose",
+			[]string{"use_remote_address: true", "use_remote_address: false"},
+			"HttpConnectionManager", `warning: rule "per-address" counts by client_ip, which clients choose here`,
+		},
 		{"trusted hops", []string{"use_remote_address: true", "xff_num_trusted_hops: 1"}, "", ""},
 		{"no labels", []string{"stats_tags:", "other:"}, "admin:", `warning: stats_config has no stats_tags for Sluice`},
-		{"no failure policy", []string{"                failure_policy: FAIL_RELOAD\n                vm_config", "                vm_config"}, "                name: sluice", `warning: the filter has no failure_policy: FAIL_RELOAD`},
-		{"a rule that is never reached", []string{`"match": {"path": "/healthz"}, "exempt"`, `"match": {"path": {"prefix": "/"}}, "exempt"`}, `{"name": "per-key"`, `warning: rules[1]: rule "per-key" is never reached: rule "health" before it exempts every request`},
+		{"no failure policy", []string{
+			"                failure_policy: FAIL_RELOAD\n                vm_config",
+			"                vm_config",
+		}, "                name: sluice", `warning: the filter has no failure_policy: FAIL_RELOAD`},
+		{
+			"a rule that is never reached",
+			[]string{`"match": {"path": "/healthz"}, "exempt"`, `"match": {"path": {"prefix": ` +
+				`"/"}}, "exempt"`},
+			`{"name": "per-key"`,
+			`warning: rules[1]: rule "per-key" is never reached: rule "health" before it exempts every request`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +194,8 @@ func lineWith(t *testing.T, text, what string) int {
 // TestValidatePasswordVariable looks for the variable where each mesh has it.
 func TestValidatePasswordVariable(t *testing.T) {
 	t.Parallel()
-	const plugin = `{redis: {cluster: c, password_env: PW}, rules: [{name: a, limits: [{algorithm: gcra, limit: 1, window: 1s}]}]}`
+	const plugin = `{redis: {cluster: c, password_env: PW}, rules: [{name: a, limits: [{algorithm: gcra, limit: 1, ` +
+		`window: 1s}]}]}`
 	istio := "kind: WasmPlugin\nmetadata: {name: sluice}\nspec:\n  pluginConfig: " + plugin + "\n"
 	extension := "kind: TrafficExtension\nmetadata: {name: sluice}\nspec:\n  wasm:\n    pluginConfig: " + plugin + "\n"
 	gateway := "kind: EnvoyExtensionPolicy\nmetadata: {name: sluice}\nspec:\n  wasm:\n  - config: " + plugin + "\n"

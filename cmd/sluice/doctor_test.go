@@ -15,8 +15,10 @@ import (
 
 // guarded are rules that need all that doctor tries.
 const guarded = `{"redis": {"cluster": "redis", "username": "sluice", "password_env": "SLUICE_DOCTOR_TEST"}, "rules": [
-  {"name": "per-key", "key": [{"header": "x-api-key"}], "overrides": true, "penalty": {"after": 3, "within": "1m", "for": ["1h"]},
-   "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}, {"algorithm": "fixed_window", "limit": 1000, "window": "month", "timezone": "Europe/Berlin"}]},
+  {"name": "per-key", "key": [{"header": "x-api-key"}], "overrides": true,
+  	"penalty": {"after": 3, "within": "1m", "for": ["1h"]},
+   "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"},
+   	{"algorithm": "fixed_window", "limit": 1000, "window": "month", "timezone": "Europe/Berlin"}]},
   {"name": "jobs", "key": [], "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]}]}`
 
 // envoyACL is the user that docs/operations.md gives Envoy.
@@ -68,18 +70,77 @@ func TestDoctor(t *testing.T) { //nolint:paralleltest // it sets a variable of t
 		found        string
 		advice       string
 	}{
-		{"the worked examples", guarded, []string{"--redis", good.Addr}, exitDone, "vectors", doctor.Pass, "37 worked examples of every algorithm", ""},
-		{"the user's rights", guarded, []string{"--redis", good.Addr}, exitDone, "rules", doctor.Pass, "the scripts of all rules, 2,", ""},
-		{"an ACL for another prefix", guarded, []string{"--redis", other.Addr}, exitRefused, "rules", doctor.Fail, "NOPERM", `on keys that begin with "rl"`},
-		{"a wrong password", strings.Replace(guarded, "_TEST", "_WRONG", 1), []string{"--redis", good.Addr, "--redis-password-env", "HOME"}, exitRefused, "redis", doctor.Fail, "WRONGPASS", "the password"},
-		{"no password", strings.Replace(guarded, "_TEST", "_UNSET", 1), []string{"--redis", good.Addr}, exitRefused, "password", doctor.Fail, "SLUICE_DOCTOR_UNSET, which has Redis' password, is not set", "where Envoy starts"},
-		{"what INFO would say", guarded, []string{"--redis", good.Addr}, exitDone, "maxmemory-policy", doctor.Warn, "INFO is refused", "--redis-user"},
-		{"memory", guarded, []string{"--redis", good.Addr, "--redis-user", "default"}, exitDone, "maxmemory-policy", doctor.Pass, "volatile-lru", ""},
-		{"persistence", guarded, []string{"--redis", good.Addr, "--redis-user", "default"}, exitDone, "persistence", doctor.Pass, "appendonly is on", ""},
-		{"no persistence", guarded, []string{"--redis", other.Addr, "--redis-user", "default"}, exitDone, "persistence", doctor.Warn, `begins "per-key-month" anew`, "appendonly yes"},
-		{"no bound", guarded, []string{"--redis", other.Addr, "--redis-user", "default"}, exitDone, "memory", doctor.Warn, "nothing bounds it", "set maxmemory"},
-		{"how long a check takes", guarded, []string{"--redis", good.Addr}, exitDone, "latency", doctor.Pass, "redis.timeout is 50ms", ""},
-		{"nobody there", guarded, []string{"--redis", "127.0.0.1:1"}, exitRefused, "redis", doctor.Fail, "connection refused", "whether Redis runs"},
+		{
+			"the worked examples", guarded,
+			[]string{"--redis", good.Addr},
+			exitDone, "vectors", doctor.Pass,
+			"37 worked examples of every algorithm", "",
+		},
+		{
+			"the user's rights", guarded,
+			[]string{"--redis", good.Addr},
+			exitDone, "rules", doctor.Pass,
+			"the scripts of all rules, 2,", "",
+		},
+		{
+			"an ACL for another prefix", guarded,
+			[]string{"--redis", other.Addr},
+			exitRefused, "rules", doctor.Fail, "NOPERM",
+			`on keys that begin with "rl"`,
+		},
+		{
+			"a wrong password", strings.Replace(guarded, "_TEST", "_WRONG", 1),
+			[]string{"--redis", good.Addr, "--redis-password-env", "HOME"},
+			exitRefused, "redis", doctor.Fail, "WRONGPASS", "the password",
+		},
+		{
+			"no password", strings.Replace(guarded, "_TEST", "_UNSET", 1),
+			[]string{"--redis", good.Addr},
+			exitRefused,
+			"password", doctor.Fail, "SLUICE_DOCTOR_UNSET, which has Redis' password, is not set", "where Envoy starts",
+		},
+		{
+			"what INFO would say", guarded,
+			[]string{"--redis", good.Addr},
+			exitDone, "maxmemory-policy", doctor.Warn,
+			"INFO is refused", "--redis-user",
+		},
+		{
+			"memory", guarded,
+			[]string{"--redis", good.Addr, "--redis-user", "default"},
+			exitDone, "maxmemory-policy",
+			doctor.Pass, "volatile-lru", "",
+		},
+		{
+			"persistence", guarded,
+			[]string{"--redis", good.Addr, "--redis-user", "default"},
+			exitDone, "persistence",
+			doctor.Pass, "appendonly is on", "",
+		},
+		{
+			"no persistence", guarded,
+			[]string{"--redis", other.Addr, "--redis-user", "default"},
+			exitDone, "persistence",
+			doctor.Warn, `begins "per-key-month" anew`, "appendonly yes",
+		},
+		{
+			"no bound", guarded,
+			[]string{"--redis", other.Addr, "--redis-user", "default"},
+			exitDone, "memory", doctor.Warn,
+			"nothing bounds it", "set maxmemory",
+		},
+		{
+			"how long a check takes", guarded,
+			[]string{"--redis", good.Addr},
+			exitDone, "latency", doctor.Pass,
+			"redis.timeout is 50ms", "",
+		},
+		{
+			"nobody there", guarded,
+			[]string{"--redis", "127.0.0.1:1"},
+			exitRefused, "redis", doctor.Fail, "connection refused",
+			"whether Redis runs",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			flags := append([]string{"doctor", "-c", "-", "-o", "json"}, c.flags...)
@@ -137,7 +198,10 @@ func TestDoctorServers(t *testing.T) {
 		}
 	}
 	r = execute(t, counted, "doctor", "-c", "-", "-o", "json", "--redis", cluster.Addrs()[0])
-	checkDoctor(t, r, doctor.Check{Name: "redis", Status: doctor.Fail, Found: "a node of a Redis Cluster", Advice: "add --redis-cluster"})
+	checkDoctor(t, r, doctor.Check{
+		Name: "redis", Status: doctor.Fail, Found: "a node of a Redis Cluster",
+		Advice: "add --redis-cluster",
+	})
 
 	primary := redistest.Start(t)
 	host, port, _ := strings.Cut(primary.Addr, ":")
@@ -150,7 +214,10 @@ func TestDoctorServers(t *testing.T) {
 func TestDoctorExample(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	e := readExample(t, "## doctor").with(map[string]string{"plugin.json": write(t, "plugin.json", counted), "redis:6379": server.Addr})
+	e := readExample(t, "## doctor").with(map[string]string{
+		"plugin.json": write(t, "plugin.json", counted),
+		"redis:6379":  server.Addr,
+	})
 	r := execute(t, "", e.args...)
 	took := regexp.MustCompile(`[0-9.]+(µs|ms)`)
 	got, want := evenly(took.ReplaceAllString(r.out, "T")), evenly(took.ReplaceAllString(e.out, "T"))
@@ -171,7 +238,10 @@ func TestBrokenSetups(t *testing.T) {
 	for _, c := range []struct{ name, what, instead, says string }{
 		{"role forgotten", `{"role": "bridge"}`, `{}`, `"rules" is missing`},
 		{"a typo", `"limits": [`, `"limit": [`, `did you mean "limits"?`},
-		{"host_env_keys left out", `{"cluster": "redis"}`, `{"cluster": "redis", "password_env": "PW"}`, "is not given the environment variable"},
+		{
+			"host_env_keys left out", `{"cluster": "redis"}`, `{"cluster": "redis", "password_env": "PW"}`,
+			"is not given the environment variable",
+		},
 		{"the bridge left out", strings.Replace(bridgeFilter, inline, file, 1), "", "has no bridge"},
 		{"the TCP pool left out", tcpPool, "", "no TCP connection pool"},
 		{"the cluster's name wrong", `{"cluster": "redis"}`, `{"cluster": "redes"}`, `Envoy has no cluster "redes"`},

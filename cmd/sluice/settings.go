@@ -17,7 +17,8 @@ import (
 // settable are the flags that the environment and the file of settings may set: how Redis and Envoy
 // are reached, and with which configuration.
 var settable = []string{
-	"config", "redis", "redis-cluster", "redis-tls", "redis-ca", "redis-server-name", "redis-user", "redis-password-env", "timeout", "envoy",
+	"config", "redis", "redis-cluster", "redis-tls", "redis-ca", "redis-server-name", "redis-user", "redis-password-env",
+	"timeout", "envoy",
 }
 
 // settle gives flags that are not on the command line the values that the environment has for them,
@@ -93,7 +94,8 @@ func readSettings(text []byte) (map[string]string, error) {
 		key, value := root.Content[i], root.Content[i+1]
 		switch {
 		case !slices.Contains(settable, key.Value):
-			return nil, fmt.Errorf("line %d: %q is not a setting (want one of %s)", key.Line, key.Value, strings.Join(settable, ", "))
+			return nil, fmt.Errorf("line %d: %q is not a setting (want one of %s)", key.Line, key.Value,
+				strings.Join(settable, ", "))
 		case value.Kind == yaml.ScalarNode:
 			values[key.Value] = value.Value
 		case value.Kind == yaml.SequenceNode && key.Value == "redis":

@@ -34,14 +34,16 @@ func TestAIAbsurdUsage(t *testing.T) {
 		"0", "-5", "-9223372036854775809", "1e300", "9223372036854775807", "9223372036854775808", "18446744073709551615",
 		`"many"`, "null", "true", `{"tokens": 3}`, "[3]", "NaN", "Infinity", "1e", "",
 	} {
-		usages = append(usages, fmt.Sprintf(`{"prompt_tokens": %[1]s, "completion_tokens": %[1]s, "total_tokens": %[1]s}`, number))
+		usages = append(usages, fmt.Sprintf(`{"prompt_tokens": %[1]s, "completion_tokens": %[1]s, "total_tokens": %[1]s}`,
+			number))
 	}
 	g := startAIInOrder(t)
 	for _, stream := range []bool{false, true} {
 		for i, usage := range usages {
 			before := g.tokens(t)
 			resp, err := g.post(ctx, fmt.Sprint(stream, i), "/v1/chat/completions", fmt.Sprintf(
-				`{"model": "gpt-test", "max_tokens": 1000, "stream": %v, "messages": [{"role": "user", "content": %q}]}`, stream, "usage="+usage,
+				`{"model": "gpt-test", "max_tokens": 1000, "stream": %v, "messages": [{"role": "user", "content": %q}]}`,
+				stream, "usage="+usage,
 			))
 			if err != nil {
 				t.Fatal(err)
@@ -65,13 +67,17 @@ func TestAILeavers(t *testing.T) {
 	const worth, pause, step = 432, 100 * time.Millisecond, 45 * time.Millisecond
 	var group sync.WaitGroup
 	clients := 0
-	for path, events := range map[string]int{"/v1/chat/completions": len(openaiEvents), "/v1/messages": len(anthropicEvents)} {
+	for path, events := range map[string]int{
+		"/v1/chat/completions": len(openaiEvents),
+		"/v1/messages":         len(anthropicEvents),
+	} {
 		for leave := step; leave < time.Duration(events+1)*pause; leave += step {
 			clients++
 			key := fmt.Sprint("key-", clients)
 			group.Go(func() {
 				leaving := leavesAfter(t, leave)
-				resp, err := g.post(leaving, key, path, fmt.Sprintf(`{"model": "m", "max_tokens": 1000, "stream": true, "stream_options": {"include_usage": true},
+				resp, err := g.post(leaving, key, path, fmt.Sprintf(`{"model": "m", "max_tokens": 1000, "stream": true,
+					"stream_options": {"include_usage": true},
 					"messages": [{"role": "user", "content": "worth=%d pause=%v"}]}`, worth, pause))
 				if err == nil {
 					_, _ = io.Copy(io.Discard, resp.Body)
@@ -86,7 +92,8 @@ func TestAILeavers(t *testing.T) {
 	testenv.Same(t, "keys", len(all), clients+1)
 	for _, got := range all {
 		if got != worth && got != lastWorth && (got < 1000 || got > 1200) {
-			t.Errorf("%d tokens are charged, want %d or the reservation of 1000 and some for the prompt; all: %v", got, worth, all)
+			t.Errorf("%d tokens are charged, want %d or the reservation of 1000 and some for the prompt; all: %v",
+				got, worth, all)
 		}
 	}
 	t.Log(all)

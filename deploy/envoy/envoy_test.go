@@ -156,7 +156,8 @@ func counted(t *testing.T, servers ...redis.Cmdable) {
 // setEndpoint replaces the address of a cluster's endpoint.
 func setEndpoint(c *envoyconf.Config, cluster string, index, port int) {
 	address := map[string]any{"socket_address": map[string]any{"address": "127.0.0.1", "port_value": port}}
-	c.Set(fmt.Sprintf("static_resources/clusters/%s/load_assignment/endpoints/0/lb_endpoints/%d/endpoint/address", cluster, index), address)
+	c.Set(fmt.Sprintf("static_resources/clusters/%s/load_assignment/endpoints/0/lb_endpoints/%d/endpoint/address",
+		cluster, index), address)
 }
 
 func TestEmbedded(t *testing.T) {

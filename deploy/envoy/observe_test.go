@@ -110,7 +110,8 @@ func TestMonitoringRendered(t *testing.T) {
 		{"TLS", promtest.Everything, func(t *testing.T) render.Options {
 			cert, key := testenv.Certificate(t)
 			port := testenv.FreePort(t)
-			redistest.Start(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+			redistest.Start(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key,
+				"--tls-auth-clients", "no")
 			return render.Options{
 				Redis: []string{fmt.Sprintf("127.0.0.1:%d", port)}, TLS: true, CA: cert, ServerName: testenv.CertificateName,
 			}

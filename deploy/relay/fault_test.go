@@ -141,7 +141,8 @@ func TestRelayAddedLater(t *testing.T) {
 	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
 	b.Kill()
 	e := envoytest.Start(t, envoytest.Options{
-		Plugin: strings.Replace(fmt.Sprintf(plugin, "10s"), `"cluster": "redis"`, `"cluster": "redis", "max_stream_age": "1s"`,
+		Plugin: strings.Replace(fmt.Sprintf(plugin, "10s"), `"cluster": "redis"`,
+			`"cluster": "redis", "max_stream_age": "1s"`,
 			1),
 		Redis: []string{a.Addr}, Quiet: true, Workers: 4, Upstream: envoytest.NewUpstream(t, nil).Addr,
 		Edit: func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", a.Addr, b.Addr) },

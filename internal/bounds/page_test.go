@@ -125,7 +125,8 @@ func page(numbers []*Number) string {
 			fmt.Fprintf(&text, "\n## %s\n\n| bound | value | of | then | protects |\n|---|---:|---|---|---|\n", folder)
 		}
 		value, unit := shown(n)
-		fmt.Fprintf(&text, "| `%s` (`%s`) | %s | %s | %s | %s |\n", n.Name, path.Base(n.File), value, unit, n.Event, n.Protects)
+		fmt.Fprintf(&text, "| `%s` (`%s`) | %s | %s | %s | %s |\n", n.Name, path.Base(n.File), value,
+			unit, n.Event, n.Protects)
 	}
 	return text.String()
 }

@@ -128,7 +128,9 @@ func TestRouteByRedisProxy(t *testing.T) {
 func TestFirstErrorIsKept(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*envoyconf.Config){
-		`static_resources/listeners/none: no element "none"`: func(c *envoyconf.Config) { c.Get("static_resources/listeners/none") },
+		`static_resources/listeners/none: no element "none"`: func(c *envoyconf.Config) {
+			c.Get("static_resources/listeners/none")
+		},
 		`node: no "node"`:                           func(c *envoyconf.Config) { c.Set("node/id", 1) },
 		`admin/none: no "none"`:                     func(c *envoyconf.Config) { c.Delete("admin/none") },
 		`admin is not a list`:                       func(c *envoyconf.Config) { c.Append("admin", 1) },

@@ -27,7 +27,8 @@ func (w *Writer) Block(limits []Limit, leftMicros, nowMicros int64, grpc bool) R
 	} else {
 		w.addLimits(limits, nowMicros, true, Upstream{})
 	}
-	return w.reject(limits, w.spread(blockSeconds(limits, leftMicros)), grpc, (*Writer).blockProblem, (*Writer).blockDetail)
+	return w.reject(limits, w.spread(blockSeconds(limits, leftMicros)), grpc, (*Writer).blockProblem,
+		(*Writer).blockDetail)
 }
 
 // blockSeconds is the longest wait of what rejects; 0 if waiting does not help.

@@ -56,7 +56,10 @@ func (w *Writer) Names() []string {
 	return limitHeaders[:]
 }
 
-var limitHeaders = [...]string{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit-policy", "ratelimit"}
+var limitHeaders = [...]string{
+	"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset",
+	"ratelimit-policy", "ratelimit",
+}
 
 // Headers are the headers of a response that was let through: names in lower
 // case, each once, to replace what the upstream sent. limits are in rule order;

@@ -141,7 +141,13 @@ func oneRuleEach(t *testing.T, text []byte) []any {
 	return all
 }
 
-var replacements = []any{nil, true, false, "", "x", "/x", "1s", -1, 0, 1, 1.5, 1e10, []any{}, []any{"x"}, map[string]any{}, map[string]any{"x": 1}}
+var replacements = []any{
+	nil, true, false, "", "x", "/x", "1s", -1, 0, 1, 1.5, 1e10,
+	[]any{},
+	[]any{"x"},
+	map[string]any{},
+	map[string]any{"x": 1},
+}
 
 // mutate calls check after each change to the value at set, or to one in it,
 // and undoes the change.

@@ -58,7 +58,8 @@ func TestLongExpressions(t *testing.T) {
 	long := strings.Repeat("x", maxExpressionBytes)
 	mustParse(t, "match", `{"expr": "`+long+`"}`)
 	text, _ := whole("match", []byte(`{"expr": "`+long+`x"}`))
-	check(t, "too long", mistakeLines(text), []string{"rules[0].match.expr: the expression has 4097 bytes (want at most 4096)"})
+	check(t, "too long", mistakeLines(text),
+		[]string{"rules[0].match.expr: the expression has 4097 bytes (want at most 4096)"})
 }
 
 func TestReadsPath(t *testing.T) {

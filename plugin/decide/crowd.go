@@ -67,7 +67,10 @@ type crowd struct {
 }
 
 func newCrowd(stores *Stores, ready *readyList, timeoutMicros int64, chance rand.Source) crowd {
-	return crowd{stores: stores, remote: &stores.remote, ready: ready, timeoutMicros: timeoutMicros, key: keyhash.New(chance.Uint64())}
+	return crowd{
+		stores: stores, remote: &stores.remote, ready: ready, timeoutMicros: timeoutMicros,
+		key: keyhash.New(chance.Uint64()),
+	}
 }
 
 // share is some identities' requests.

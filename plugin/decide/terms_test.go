@@ -14,7 +14,8 @@ import (
 )
 
 const termed = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"constant": "c"}], "overrides": true,
-	"limits": [{"algorithm": "gcra", "limit": 4, "window": "1m"}], "penalty": {"after": 1000, "within": "160ms", "for": ["1m"]}}]}`
+	"limits": [{"algorithm": "gcra", "limit": 4, "window": "1m"}],
+		"penalty": {"after": 1000, "within": "160ms", "for": ["1m"]}}]}`
 
 // told lets Redis answer what it was asked last, and returns that.
 func (w *world) told(ruling algo.Ruling) *call {
@@ -74,7 +75,12 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 	}
 	w.pass(800_000) // the hold is over
 	w.ask()
-	want := []algo.Strikes{{AgeMicros: 920_000, Count: 2}, {AgeMicros: 910_000, Count: 1}, {AgeMicros: 900_000, Count: 1}, {AgeMicros: 800_000, Count: 1}}
+	want := []algo.Strikes{
+		{AgeMicros: 920_000, Count: 2},
+		{AgeMicros: 910_000, Count: 1},
+		{AgeMicros: 900_000, Count: 1},
+		{AgeMicros: 800_000, Count: 1},
+	}
 	if got := w.told(algo.Ruling{}).check.Strikes; !slices.Equal(got, want) {
 		t.Errorf("told of %v, want %v", got, want)
 	}
@@ -167,7 +173,8 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 	}
 	w.pass(500_000)
 	v := w.recalls()
-	if d := v.By.Decisions[0]; v.Outcome != answer.Blocked || v.By.LeftMicros != 59_500_000 || d.RetryAfterMicros != 59_500_000 || d.ResetAfterMicros != 59_500_000 {
+	if d := v.By.Decisions[0]; v.Outcome != answer.Blocked || v.By.LeftMicros != 59_500_000 ||
+		d.RetryAfterMicros != 59_500_000 || d.ResetAfterMicros != 59_500_000 {
 		t.Errorf("%+v of %+v", v, v.By)
 	}
 	w.pass(400_000)

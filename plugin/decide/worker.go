@@ -62,7 +62,9 @@ type Connection interface {
 }
 
 // NewWorker makes the Worker of a configuration. embedded may be nil.
-func NewWorker(cfg *config.Config, rules *rule.Set, embedded *local.Store, host Host, record Recorder, chance rand.Source) *Worker {
+func NewWorker(
+	cfg *config.Config, rules *rule.Set, embedded *local.Store, host Host, record Recorder, chance rand.Source,
+) *Worker {
 	stores := newStores(cfg, rules, embedded, record, chance)
 	w := &Worker{
 		host: host, stores: stores, questions: questions{stores: stores},

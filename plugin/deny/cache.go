@@ -179,7 +179,9 @@ func (e *Entry) sameSizes(asked *Asked) bool {
 // Remember keeps the decisions on a request, for which nothing was charged, for
 // holdMicros at most. If one of them rejects, the entry does; otherwise it says what
 // to show of this identity when another one is rejected.
-func (c *Cache) Remember(list int, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64) {
+func (c *Cache) Remember(
+	list int, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64,
+) {
 	e, _ := c.table.Put(list, tag)
 	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
 	e.limits = slices.Grow(e.limits[:0], len(decisions))

@@ -96,18 +96,24 @@ func (s *Store) Evictions() uint64 { return s.evictions }
 // element for each limit. It decides at atMicros, which a Refund names: it is
 // nowMicros, unless another worker has charged the identity at a slightly later
 // time already. On an error nothing was charged and out means nothing.
-func (s *Store) Take(p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
+func (s *Store) Take(
+	p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo.Decision,
+) (atMicros int64, allowed bool, err error) {
 	return s.TakeEach(p, tag, nowMicros, s.each(p, cost), out)
 }
 
 // TakeEach is Take with a cost for each limit.
-func (s *Store) TakeEach(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision) (atMicros int64, allowed bool, err error) {
+func (s *Store) TakeEach(
+	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision,
+) (atMicros int64, allowed bool, err error) {
 	r, err := s.Decide(p, tag, nowMicros, costs, out, false)
 	return r.AtMicros, r.Allowed, err
 }
 
 // Decide is TakeEach for a plan with terms. Of those it obeys the penalty, if it is to.
-func (s *Store) Decide(p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, obey bool) (algo.Ruling, error) {
+func (s *Store) Decide(
+	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, obey bool,
+) (algo.Ruling, error) {
 	var penalty *algo.Penalty
 	if obey {
 		penalty = p.Terms().Penalty

@@ -109,7 +109,8 @@ func TestContentionIsBounded(t *testing.T) {
 	s := New(f, chance{}, Options{})
 	take(t, s, p, "r|a", t0, 1)
 	f.gets, f.sets = 2*maxRounds+1, 0
-	if _, allowed, err := s.Take(p, []byte("r|a"), t0, 1, make([]algo.Decision, 1)); allowed || !errors.Is(err, ErrContended) {
+	if _, allowed, err := s.Take(p, []byte("r|a"), t0, 1, make([]algo.Decision, 1)); allowed ||
+		!errors.Is(err, ErrContended) {
 		t.Errorf("Take: allowed %v, %v", allowed, err)
 	}
 	if err := s.Refund(p, []byte("r|a"), t0, t0, 1); !errors.Is(err, ErrContended) {

@@ -267,5 +267,6 @@ func (c *Conn) Asked() (sent, answered uint64) {
 
 // Idle reports whether every command has been sent and has had its reply.
 func (c *Conn) Idle() bool {
-	return c.link.pipe.commands.len() == 0 && len(c.link.pipe.out) == 0 && c.outbox.waiting == 0 && c.link.rotation.role == absent
+	return c.link.pipe.commands.len() == 0 && len(c.link.pipe.out) == 0 && c.outbox.waiting == 0 &&
+		c.link.rotation.role == absent
 }

@@ -55,11 +55,13 @@ func (c Cause) explain() string {
 	case Timeout:
 		return "no reply within redis.timeout (check whether Redis is stopped, overloaded, or slow to reach)"
 	case Unreachable:
-		return "no connection (does Redis run, are the endpoints of this Envoy cluster right, does it have the bridge filter?)"
+		return "no connection (does Redis run, are the endpoints of this Envoy cluster right, does it have the bridge " +
+			"filter?)"
 	case Lost:
 		return "the connection was closed or stalled (look at Redis' log, and at what is between Envoy and Redis)"
 	case Overload:
-		return "more requests came at once than Redis was asked about in time (check whether Redis is slow; failure.max_pending bounds how many are asked about at a time)"
+		return "more requests came at once than Redis was asked about in time (check whether Redis is slow; " +
+			"failure.max_pending bounds how many are asked about at a time)"
 	case Malformed:
 		return "the server does not speak RESP (look at the cluster's endpoints, its bridge filter and whether it needs TLS)"
 	}

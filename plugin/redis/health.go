@@ -75,7 +75,8 @@ func (h *health) why(cause Cause) (reason, text string) {
 		reason, text = h.complaint.code(), h.complaint.explain()
 	case cause != Unreachable && cause != Lost:
 	case h.host.CloseStatus() == permissionDenied:
-		reason, text = "refused", "the relay refuses this proxy (does its RBAC, or an AuthorizationPolicy, list this proxy's identity?)"
+		reason, text = "refused", "the relay refuses this proxy (does its RBAC, or an AuthorizationPolicy, list this "+
+			"proxy's identity?)"
 	case h.host.CloseStatus() == unimplemented:
 		reason, text = "no route", "no such route at the relay (does the cluster lead to a relay, and to its port?)"
 	case cause == Unreachable && h.openError != nil:

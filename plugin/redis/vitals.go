@@ -46,7 +46,8 @@ type vitals struct {
 // will be again.
 func (l *link) askVitals(nowMicros int64) {
 	v := &l.vitals
-	if !l.stream.open || l.rotation.inside || l.health.breaker.state != Closed || v.refused == l.stream.number || nowMicros < v.dueMicros {
+	if !l.stream.open || l.rotation.inside || l.health.breaker.state != Closed || v.refused == l.stream.number ||
+		nowMicros < v.dueMicros {
 		return
 	}
 	v.dueMicros = nowMicros + VitalsMicros

@@ -56,10 +56,10 @@
 // # How much is read
 //
 // The rules of a request share units of work, some for patterns and some for all else.
-// A value that would take more units than are left counts as unknown, unless it is short. A match that depends on it is unknown as well (Kleene's logic, so that
-// "not" keeps it unknown), and then a rule applies and an exempt rule does not. In a
-// key it is written %long, which cannot be a value.
-// See docs/decisions/0012-bounded-matching.md.
+// A value that would take more units than are left counts as unknown, unless it is short. A match
+// that depends on it is unknown as well (Kleene's logic, so that "not" keeps it unknown), and then
+// a rule applies and an exempt rule does not. In a key it is written %long, which cannot be a
+// value. See docs/decisions/0012-bounded-matching.md.
 //
 // An exempt rule that compares the path holds only where the path is written as this
 // package reads it: otherwise the upstream may read another one. One that compares the

@@ -63,7 +63,10 @@ func TestLimits(t *testing.T) {
 	r := counted("r")
 	r.Limits = []config.Limit{
 		{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, Burst: 20, WindowMicros: 1e6}, Name: "r-1s", Window: "1s"},
-		{Limit: algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6}, Name: "r-1h", Window: "1h"},
+		{
+			Limit: algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6},
+			Name:  "r-1h", Window: "1h",
+		},
 	}
 	l := compile(t, r).LimitSets[0]
 	if want := []string{":gcra:1s", ":sliding_window_counter:1h"}; !reflect.DeepEqual(l.KeySuffixes, want) {
@@ -103,9 +106,15 @@ func readEverything(t testing.TB) *Set {
 	first, second := key("first"), key("second")
 	first.Match = config.Match{
 		Path: op(config.Prefix, "/api"), Host: op(config.Exact, "api.example.com"), Methods: []string{"GET"},
-		Headers: []config.HeaderMatch{{Name: "x-api-key", Match: *isPresent(true)}, {Name: "x-none", Match: *isPresent(false)}},
+		Headers: []config.HeaderMatch{
+			{Name: "x-api-key", Match: *isPresent(true)},
+			{Name: "x-none", Match: *isPresent(false)},
+		},
 	}
-	second.Match = config.Match{Path: op(config.Regex, "^/(api|v[0-9]+)/[a-z]+$"), Not: []config.Match{{Host: op(config.Suffix, ".org")}}}
+	second.Match = config.Match{
+		Path: op(config.Regex, "^/(api|v[0-9]+)/[a-z]+$"),
+		Not:  []config.Match{{Host: op(config.Suffix, ".org")}},
+	}
 	second.Cost = config.Cost{Header: "x-cost", Default: 1, Max: 10}
 	tiers := tiered(config.Component{Source: config.FromMetadata, Path: []string{"jwt", "plan"}}, "free")
 	tiers.Key = first.Key
@@ -142,10 +151,12 @@ func TestEachThingIsReadOnce(t *testing.T) {
 
 func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 	t.Parallel()
-	post := counted("post", config.Component{Source: config.FromHeader, Name: "x-api-key"}, config.Component{Source: config.FromCookie, Name: "sid"})
+	post := counted("post", config.Component{Source: config.FromHeader, Name: "x-api-key"},
+		config.Component{Source: config.FromCookie, Name: "sid"})
 	post.Match = config.Match{Methods: []string{"POST"}, Path: op(config.Prefix, "/")}
 	post.Cost = config.Cost{Header: "x-cost"}
-	keyed := counted("keyed", config.Component{Source: config.FromHeader, Name: "x-none"}, config.Component{Source: config.FromClientIP})
+	keyed := counted("keyed", config.Component{Source: config.FromHeader, Name: "x-none"},
+		config.Component{Source: config.FromClientIP})
 	keyed.Cost = config.Cost{Header: "x-cost"}
 	req := everything()
 	var m Matcher
@@ -229,7 +240,8 @@ func TestMatcherForgets(t *testing.T) {
 // is ambiguous, identities are bounded and costs are in range.
 func FuzzApply(f *testing.F) {
 	f.Add("/x/../api/a?user=u", "api.example.com", "secret", "sid=1; theme=2", "192.0.2.1:1", "alice", "7")
-	f.Add("\x00", "\xff\xfe", strings.Repeat("k", 8192), strings.Repeat("sid=\x00;", 1000), "[::]:", "\x01", strings.Repeat("9", 10_000))
+	f.Add("\x00", "\xff\xfe", strings.Repeat("k", 8192), strings.Repeat("sid=\x00;", 1000), "[::]:", "\x01",
+		strings.Repeat("9", 10_000))
 	f.Add("http://%zz/%", "[::", "{}|%", `sid="`, ":", "\x00\x00\x00\x00\x00\x00\xf8\x7f", "-1")
 	set := readEverything(f)
 	f.Fuzz(func(t *testing.T, target, authority, key, cookie, source, claim, cost string) {

@@ -76,7 +76,8 @@ func parse(text string) (*syntax.Regexp, error) {
 		return nil, err
 	}
 	if !measure(tree).fits() {
-		return nil, BoundError("the regular expression is too large (want one with fewer or smaller repetitions and alternatives)")
+		return nil, BoundError("the regular expression is too large (want one with fewer or smaller repetitions and " +
+			"alternatives)")
 	}
 	return tree, nil
 }

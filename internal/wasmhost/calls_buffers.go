@@ -55,10 +55,10 @@ func (c Caller) GetBuffer(t BufferType, start, length uint32) ([]byte, Status) {
 	return content[from:to:to], StatusOK
 }
 
-// BufferSize is proxy_get_buffer_status, without the flags, which are 0.
-func (c Caller) BufferSize(t BufferType) (size uint32, status Status) {
+// bufferStatus is proxy_get_buffer_status. There are no flags.
+func (c Caller) bufferStatus(t BufferType) (size, flags uint32, status Status) {
 	b, status := c.buffer(t)
-	return uint32(len(b.content())), status
+	return uint32(len(b.content())), 0, status
 }
 
 // SetBuffer is proxy_set_buffer_bytes. It knows three places only, as Envoy's

@@ -94,3 +94,8 @@ func (c Caller) CancelGRPC(token uint32) Status {
 	g.forget()
 	return StatusOK
 }
+
+// grpcStatus is proxy_get_status. It is that of the stream that closed last.
+func (c Caller) grpcStatus() (code uint32, text string, status Status) {
+	return c.plugin.grpcStatus, "", StatusOK
+}

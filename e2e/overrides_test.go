@@ -229,7 +229,7 @@ func TestPenaltyBesideAFullRule(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, plugin, envoytest.Options{})
-			testenv.Wait(t, patience, func() error {
+			testenv.Wait(t, 3*patience, func() error {
 				if r := get(t, s.URL); !strings.Contains(r.body, "abnormal-usage-detected") {
 					return fmt.Errorf("status %d: %s; want a block", r.status, r.body)
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -108,11 +109,12 @@ type answer struct {
 	pause time.Duration
 }
 
+var usage = regexp.MustCompile(`,\s*"usage"`)
+
 func (a *answer) json(format string) {
 	text := fmt.Sprintf(format, a.worth, a.worth-20)
 	if a.worth == 0 {
-		text, _, _ = strings.Cut(text, `, "usage"`)
-		text += "}"
+		text = text[:usage.FindStringIndex(text)[0]] + "}"
 	}
 	a.w.Header().Set("content-type", "application/json")
 	_, _ = io.WriteString(a.w, text)

@@ -1,6 +1,7 @@
 package envoy_test
 
 import (
+	"bufio"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +32,7 @@ type aiGateway struct {
 	provider *provider
 	upstream *envoytest.Upstream
 	client   *redis.Client
+	python   *sdk
 	lasts    int // requests of awaitSettlements
 }
 
@@ -109,18 +112,56 @@ type sdkResult struct {
 	Admitted   int64
 }
 
-// sdk runs client.py.
+// sdk is a client.py that runs.
+type sdk struct {
+	to     io.Writer
+	from   *bufio.Reader
+	stderr *strings.Builder
+	end    func() // after which stderr is complete
+}
+
+// startSDK runs client.py until the test ends.
+func (g *aiGateway) startSDK(t *testing.T) *sdk {
+	t.Helper()
+	cmd := exec.Command(testenv.Tool(t, "sdk-python"), "testdata/client.py", g.url)
+	s := &sdk{stderr: new(strings.Builder)}
+	cmd.Stderr = s.stderr
+	to, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.to, s.from = to, bufio.NewReader(from)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.end = sync.OnceFunc(func() {
+		to.Close()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(s.end)
+	return s
+}
+
+// sdk has client.py do something.
 func (g *aiGateway) sdk(t *testing.T, action, key string, number int) (r sdkResult) {
 	t.Helper()
-	cmd := exec.Command(testenv.Tool(t, "sdk-python"), "testdata/client.py", g.url, action, key, strconv.Itoa(number))
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	if g.python == nil {
+		g.python = g.startSDK(t)
+	}
+	if _, err := fmt.Fprintln(g.python.to, action, key, number); err != nil {
+		t.Fatal(err)
+	}
+	out, err := g.python.from.ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(out, &r)
 	}
 	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", action, err, out, stderr.String())
+		g.python.end()
+		t.Fatalf("%s: %v\n%s%s", action, err, out, g.python.stderr.String())
 	}
 	return r
 }

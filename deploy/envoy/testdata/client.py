@@ -1,6 +1,6 @@
-"""What a program does with the official SDKs: one action, its result as JSON.
+"""What programs do with the official SDKs, one after the other: to load the SDKs takes seconds.
 
-client.py URL ACTION KEY [NUMBER]
+client.py URL reads a line "ACTION KEY NUMBER" for each and prints its result as a line of JSON.
 """
 import concurrent.futures
 import json
@@ -10,8 +10,8 @@ import time
 import anthropic
 import openai
 
-url, action, key = sys.argv[1:4]
-number = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+url = sys.argv[1]
+key, number = "", 0
 
 
 def openai_client(**options):
@@ -58,8 +58,8 @@ def openai_responses():
 
 
 def openai_abort():
-    for _ in chat(openai_client(max_retries=0), "worth=10 pause=2s", stream=True):
-        break
+    with chat(openai_client(max_retries=0), "worth=10 pause=2s", stream=True) as answer:
+        next(iter(answer))
     return {"text": "left"}
 
 
@@ -127,4 +127,7 @@ def crowd():
     return {"admitted": sum(n is not None for n in used), "tokens": sum(n or 0 for n in used)}
 
 
-print(json.dumps(globals()[action]()))
+for line in sys.stdin:
+    action, key, number = line.split()
+    number = int(number)
+    print(json.dumps(globals()[action]()), flush=True)

@@ -13,8 +13,8 @@ import (
 
 // told is what a Redis says of itself, all in one section.
 func told(used, maximum, evicted, keys int) string {
-	return fmt.Sprintf("# Keyspace\r\nused_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:allkeys-lru\r\nevicted_keys:%d\r\ndb0:keys=%d,expires=0\r\n",
-		used, maximum, evicted, keys)
+	return fmt.Sprintf("# Keyspace\r\nused_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:allkeys-lru\r\n"+
+		"evicted_keys:%d\r\ndb0:keys=%d,expires=0\r\n", used, maximum, evicted, keys)
 }
 
 // answerAs answers all that a worker sends as a Redis that says so of itself, and counts how

@@ -3,10 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"html"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/svg"
 )
 
 // Measures of the chart, in SVG units.
@@ -19,22 +20,9 @@ const (
 	barHeight   = 14
 	panelHead   = 58 // title and legend of a panel
 	panelMargin = 16
+	edge        = 16
+	barsLeft    = edge + labelWidth
 )
-
-// chartStyle has colours for light and dark pages; the background is the page's.
-const chartStyle = `<style>
-text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328; }
-.title { font-size: 15px; font-weight: 600; }
-.note { font-size: 12px; fill: #59636e; }
-.group { font-size: 12px; font-weight: 600; fill: #59636e; } .ours { font-weight: 600; }
-.sluice { fill: #0f766e; } .peer { fill: #9aa4b2; } .envoy { fill: #6b7280; } .service { fill: #d97706; } .redis { fill: #b91c5c; }
-.range { stroke: #1f2328; stroke-width: 1.5; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3; } .note, .group { fill: #9198a1; } .range { stroke: #e6edf3; }
-  .sluice { fill: #2dd4bf; } .peer { fill: #7d8794; } .envoy { fill: #9ca3af; } .service { fill: #fbbf24; } .redis { fill: #f472b6; }
-}
-</style>
-`
 
 // part is a piece of a bar: its class in the style, and its length in the
 // panel's unit.
@@ -92,15 +80,13 @@ func (p *panel) height() int { return panelHead + rowHeight*len(p.bars) + panelM
 // writeChart draws throughput and what a check costs.
 func (r *report) writeChart(out io.Writer) error {
 	panels := []*panel{r.throughputPanel(), r.costPanel()}
-	var body strings.Builder
-	y := 0
+	c := svg.New(chartWidth+2*edge, panels[0].height()+panels[1].height()+edge, panels[0].title+"; "+panels[1].title)
+	y := float64(edge)
 	for _, p := range panels {
-		p.draw(&body, y)
-		y += p.height()
+		p.draw(c, y)
+		y += float64(p.height())
 	}
-	_, err := fmt.Fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "+
-		"aria-label=%q>\n%s%s</svg>\n",
-		chartWidth, y, panels[0].title+"; "+panels[1].title, chartStyle, body.String())
+	_, err := out.Write(c.SVG())
 	return err
 }
 
@@ -166,66 +152,43 @@ func (r *report) costPanel() *panel {
 }
 
 // draw writes the panel with its upper edge at y.
-func (p *panel) draw(b *strings.Builder, y int) {
-	fmt.Fprintf(b, "<text class=\"title\" x=\"0\" y=\"%d\">%s</text>\n", y+20, html.EscapeString(p.title))
-	fmt.Fprintf(b, "<text class=\"note\" x=\"0\" y=\"%d\">%s</text>\n", y+40, html.EscapeString(p.note))
+func (p *panel) draw(c *svg.Canvas, y float64) {
+	c.Text("title", edge, y+20, "%s", p.title)
+	c.Text("note", edge, y+40, "%s", p.note)
 	for i, class := range p.legend {
-		x := labelWidth + i*90
-		fmt.Fprintf(b, "<rect class=%q x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" rx=\"2\"/>\n", class, x, y+31)
-		fmt.Fprintf(b, "<text class=\"note\" x=\"%d\" y=\"%d\">%s</text>\n", x+15, y+40, strings.ToUpper(class[:1])+class[1:])
+		c.Key(class, float64(barsLeft+i*90), y+40, strings.ToUpper(class[:1])+class[1:])
 	}
 	if len(p.bars) == 0 {
 		return
 	}
 	longest := slices.MaxFunc(p.bars, func(a, b bar) int { return cmp.Compare(a.whole.Max, b.whole.Max) })
-	scale := barsWidth / longest.whole.Max
+	plot := svg.Plot{Left: barsLeft, Right: barsLeft + barsWidth, To: longest.whole.Max}
 	for i, row := range p.bars {
-		row.draw(b, y+panelHead+i*rowHeight, scale, p.decimals)
+		row.draw(c, y+float64(panelHead+i*rowHeight), &plot, p.decimals)
 	}
 }
 
-func (r *bar) draw(b *strings.Builder, y int, scale float64, decimals int) {
+func (r *bar) draw(c *svg.Canvas, y float64, plot *svg.Plot, decimals int) {
 	middle := y + barHeight/2
 	if len(r.parts) == 0 {
-		fmt.Fprintf(b, "<text class=\"group\" x=\"0\" y=\"%d\">%s</text>\n", middle+5, html.EscapeString(r.title))
+		c.Text("group", edge, middle+5, "%s", r.title)
 		return
 	}
-	class := "setup"
+	class := "end"
 	if r.ours {
-		class = "ours"
+		class = "strong end"
 	}
-	fmt.Fprintf(b, "<text class=%q x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", class, labelWidth-10, middle+5,
-		html.EscapeString(r.title))
-	x := float64(labelWidth)
+	c.Text(class, barsLeft-10, middle+5, "%s", r.title)
+	sum := 0.0
 	for _, each := range r.parts {
-		width := each.value * scale
-		fmt.Fprintf(b, "<rect class=%q x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", each.class,
-			x, y, width, barHeight)
-		x += width
+		c.Rect(each.class, plot.X(sum), y, plot.X(each.value)-plot.Left, barHeight)
+		sum += each.value
 	}
-	low, high := labelWidth+max(0, r.whole.Min)*scale, labelWidth+max(0, r.whole.Max)*scale
-	fmt.Fprintf(b, "<line class=\"range\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%[3]d\"/>\n", low, high, middle)
-	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\">%s</text>\n", max(x, high)+8, middle+5, r.figure(decimals))
-}
-
-// figure is the bar's number, and how many times the other's it is.
-func (r *bar) figure(decimals int) string {
-	text := grouped(r.whole.Median, decimals)
-	if r.times > 0 {
+	low, high := plot.X(max(0, r.whole.Min)), plot.X(max(0, r.whole.Max))
+	c.Path("range", "M%.1f %.1fH%.1f", low, middle, high)
+	text := svg.Grouped(r.whole.Median, decimals)
+	if r.times > 0 { // as many as the other's
 		text += fmt.Sprintf(", %.1f ×", r.times)
 	}
-	return text
-}
-
-// grouped writes a number with a comma between thousands.
-func grouped(value float64, decimals int) string {
-	text := fmt.Sprintf("%.*f", decimals, value)
-	whole, fraction, _ := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if fraction != "" {
-		return whole + "." + fraction
-	}
-	return whole
+	c.Text("figure", max(plot.X(sum), high)+8, middle+5, "%s", text)
 }

@@ -38,8 +38,14 @@ func startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy
 	if err != nil {
 		return nil, err
 	}
-	e := &envoy{subprocess: p, port: at.listener, url: "http://" + addr(at.listener) + "/", admin: "http://" + addr(at.admin)}
-	if err := p.await(ctx, func(ctx context.Context) error { return process.EnvoyReady(ctx, addr(at.admin)) }); err != nil {
+	e := &envoy{
+		subprocess: p, port: at.listener, url: "http://" + addr(at.listener) + "/",
+		admin: "http://" + addr(at.admin),
+	}
+	if err := p.await(ctx, func(ctx context.Context) error {
+		return process.EnvoyReady(ctx,
+			addr(at.admin))
+	}); err != nil {
 		p.stop()
 		return nil, err
 	}

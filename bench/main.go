@@ -70,7 +70,10 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate, setups: setups(), scenes: scenes(o.rate)}
+	r := report{
+		Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate, setups: setups(),
+		scenes: scenes(o.rate),
+	}
 	if o.before != "" {
 		if o.before, err = filepath.Abs(o.before); err != nil {
 			return err

@@ -62,7 +62,8 @@ func startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at
 	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
 		return nil, err
 	}
-	limits := fmt.Sprintf("domain: bench\ndescriptors:\n- key: client\n  rate_limit: {unit: hour, requests_per_unit: %d}\n", o.limit)
+	limits := fmt.Sprintf("domain: bench\ndescriptors:\n- key: client\n  rate_limit: {unit: hour, requests_per_unit: "+
+		"%d}\n", o.limit)
 	if err := os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(limits), 0o600); err != nil {
 		return nil, err
 	}

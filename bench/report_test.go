@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"encoding/xml"
-	"errors"
 	"io"
 	"math"
 	"net"
@@ -12,6 +10,8 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestSetups sees that every configuration can be made; that Envoy takes it is
@@ -157,39 +157,17 @@ func TestChart(t *testing.T) {
 	if err := r.writeChart(&b); err != nil {
 		t.Fatal(err)
 	}
-	decoder := xml.NewDecoder(strings.NewReader(b.String()))
-	texts := map[string]bool{}
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text, ok := token.(xml.CharData); ok {
-			texts[string(text)] = true
-		}
-	}
-	for _, want := range []string{"Requests that are denied", "Envoy's ratelimit filter and its service", "4,167, 3.9 ×", "17.5"} {
+	texts := testenv.WellFormed(t, "the chart", []byte(b.String()))
+	for _, want := range []string{
+		"Requests that are denied", "Envoy's ratelimit filter and its service", "4,167, 3.9 ×",
+		"17.5",
+	} {
 		if !texts[want] {
 			t.Errorf("no text %q", want)
 		}
 	}
 	if texts["Sluice, with a lease"] {
 		t.Error("the chart has what was not measured")
-	}
-}
-
-func TestGrouped(t *testing.T) {
-	t.Parallel()
-	for want, value := range map[string]float64{"0": 0, "999": 999, "1,000": 1000, "12,345,678": 12345678, "-100": -100, "-1,000": -1000} {
-		if got := grouped(value, 0); got != want {
-			t.Errorf("%v: %q, want %q", value, got, want)
-		}
-	}
-	if got := grouped(1234.56, 1); got != "1,234.6" {
-		t.Errorf("got %q, want 1,234.6", got)
 	}
 }
 

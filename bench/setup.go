@@ -48,7 +48,10 @@ const (
 
 func setups() []*setup {
 	return []*setup{
-		{id: unlimited, title: "Envoy, no limiter", status: 200, edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) }},
+		{
+			id: unlimited, title: "Envoy, no limiter", status: 200,
+			edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) },
+		},
 		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
 		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(inRedis(gcra(manyPerHour)))},
 		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
@@ -58,7 +61,10 @@ func setups() []*setup {
 		},
 		{id: leased, title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
 		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
-		{id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, peer: &peerOptions{limit: manyPerHour}},
+		{
+			id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter,
+			peer: &peerOptions{limit: manyPerHour},
+		},
 		{
 			id: pairCached, title: "Envoy ratelimit + service, local cache, Redis", status: 200, edit: rateLimitFilter,
 			peer: &peerOptions{limit: manyPerHour, localCache: true},

@@ -34,7 +34,10 @@ func TestBothInOneChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := place{service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t), redis: redistest.Start(t).Port}
+	at := place{
+		service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t),
+		redis: redistest.Start(t).Port,
+	}
 	service, err := startPeer(context.Background(), binary, t.TempDir(), "service", &peerOptions{limit: 3}, at)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +77,8 @@ func TestBothInOneChain(t *testing.T) {
 			t.Errorf("request %d has status %d", n+1, response.StatusCode)
 		}
 		h := response.Header // as the page's table has it
-		if got := fmt.Sprint(h.Get("X-Ratelimit-Limit"), h["Retry-After"], len(body)); n >= 3 && (got != "3, 3;w=3600[] 0" || h.Get("X-Envoy-Ratelimited") != "true") {
+		if got := fmt.Sprint(h.Get("X-Ratelimit-Limit"), h["Retry-After"], len(body)); n >= 3 &&
+			(got != "3, 3;w=3600[] 0" || h.Get("X-Envoy-Ratelimited") != "true") {
 			t.Errorf("the service's 429 has %v and %q", h, body)
 		}
 	}

@@ -2,7 +2,7 @@
 # Holds the direction of imports: plugin, cmd -> plugin/* -> algo, redisresp.
 # Only package plugin may use the SDK; the two at the bottom use the standard
 # library alone, and what TinyGo compiles uses gjson besides; nothing that ships
-# uses internal/, but for CEL and the
+# uses internal/, but for CEL, YAML, SVG and the
 # Redis of twins in cmd/sluice; and nothing uses cmd/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,7 +45,7 @@ under($1, "plugin") && under($2, "plugin") && rank($2) >= rank($1) { bad("import
 $2 ~ /\/proxy-wasm-go-sdk\// && $1 != module "plugin" { bad("only package plugin may use the SDK") }
 under($1, "plugin") && !standard($2) && !own($2) && $2 !~ /\/(proxy-wasm-go-sdk|gjson)(\/|$)/ { bad("the plugin uses the SDK and gjson alone") }
 under($2, "cmd") && !under($1, "cmd") { bad("cmd is for programs") }
-under($2, "internal") && !tool($1) && !(under($1, "cmd/sluice") && $2 ~ "^" module "internal/(envoycel|twinredis)$") { bad("internal is for tests and for tools that do not ship") }
+under($2, "internal") && !tool($1) && !(under($1, "cmd/sluice") && $2 ~ "^" module "internal/(envoycel|svg|twinredis|yamltree)$") { bad("internal is for tests and for tools that do not ship") }
 END { exit failed }
 '
 

@@ -2,7 +2,8 @@ package main
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/svg"
 )
 
 // Lengths in pixels.
@@ -29,80 +30,61 @@ func x(micros int64) float64 { return left + float64(micros)*perSecond/second }
 // drawAlgorithms shows the same requests under each algorithm.
 func drawAlgorithms() ([]byte, error) {
 	rows := lanes()
-	bottom := top + len(rows)*laneHeight
-	c := newCanvas(width, bottom+62, "The same requests under each rate limiting algorithm")
-	c.header()
-	c.axis(bottom)
+	bottom := float64(top + len(rows)*laneHeight)
+	c := svg.New(width, int(bottom)+62, "The same requests under each rate limiting algorithm")
+	drawHeader(c)
+	for at := int64(0); at <= span; at += window { // the edges of the windows
+		c.Path("edge", "M%.1f %dV%.1f", x(at), top-8, bottom-8)
+		c.Text("tick middle", x(at), bottom+8, "%d s", at/second)
+	}
 	for i, l := range rows {
-		if err := c.lane(l, top+(i+1)*laneHeight-16); err != nil {
+		if err := drawLane(c, l, float64(top+(i+1)*laneHeight-16)); err != nil {
 			return nil, err
 		}
 	}
-	c.legend(bottom + 40)
-	return c.finish(), nil
+	drawMarks(c, bottom+40)
+	return c.SVG(), nil
 }
 
-func (c *canvas) header() {
-	c.text("title", 20, 34, fmt.Sprintf("The same %d requests under each algorithm: limit %d, window %d s",
-		len(arrivals()), limit, window/second))
+func drawHeader(c *svg.Canvas) {
+	c.Text("title", 20, 34, "The same %d requests under each algorithm: limit %d, window %d s", len(arrivals()), limit,
+		window/second)
 	for _, p := range phases {
-		last := p.first + (p.requests-1)*p.interval
-		from, to := x(p.first)-pitch/2, x(last)+pitch/2
-		c.text("note middle", int(from+to)/2, top-30, p.note)
-		c.add(`<path class="ground" fill="none" d="M%.1f %dv-5H%.1fv5"/>`, from, top-17, to)
+		from, to := x(p.first)-pitch/2, x(p.first+(p.requests-1)*p.interval)+pitch/2
+		c.Text("note middle", (from+to)/2, top-30, "%s", p.note)
+		c.Path("ground", "M%.1f %dv-5H%.1fv5", from, top-17, to)
 	}
-	c.text("note middle", admittedX, top-30, "admitted")
-	c.text("note middle", mostX, top-30, "most in")
-	c.text("note middle", mostX, top-15, "any 5 s")
+	c.Text("note middle", admittedX, top-30, "admitted")
+	c.Text("note middle", mostX, top-30, "most in")
+	c.Text("note middle", mostX, top-15, "any 5 s")
 }
 
-// axis draws the edges of the windows, and the time below.
-func (c *canvas) axis(bottom int) {
-	for at := int64(0); at <= span; at += window {
-		c.add(`<path class="edge" d="M%.1f %dV%d"/>`, x(at), top-8, bottom-8)
-		c.text("tick middle", int(x(at)), bottom+8, fmt.Sprintf("%d s", at/second))
-	}
-}
-
-// lane draws one algorithm, on the ground at y.
-func (c *canvas) lane(l lane, y int) error {
+// drawLane draws one algorithm, on the ground at y: the requests, and how many more would be
+// admitted at each time, as high as that many dots.
+func drawLane(c *svg.Canvas, l lane, y float64) error {
 	h, err := replay(l.limit)
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
-	c.text("name", 20, y-44, l.name)
+	c.Text("name", 20, y-44, "%s", l.name)
 	for i, note := range l.notes {
-		c.text("note", 20, y-25+i*16, note)
+		c.Text("note", 20, y-25+float64(i)*16, "%s", note)
 	}
-	c.room(h.remaining, y)
-	c.add(`<path class="ground" d="M%d %dH%d"/>`, left, y, right)
-	c.dots(h.outcomes, y)
-	c.text("number", admittedX, y-22, fmt.Sprint(len(h.departures())))
-	c.text("number", mostX, y-22, fmt.Sprint(h.most()))
+	plot := svg.Plot{Left: left, Right: right, Ground: y, Top: y - pitch, To: span, Most: 1}
+	c.Path("room", "%s", plot.Area(h.remaining))
+	c.Path("ground", "M%d %.1fH%d", left, y, right)
+	drawDots(c, h.outcomes, y)
+	c.Text("number middle", admittedX, y-22, "%d", len(h.departures()))
+	c.Text("number middle", mostX, y-22, "%d", h.most())
 	return nil
 }
 
-// room draws how many requests would be admitted at each time, as high as that
-// many dots.
-func (c *canvas) room(remaining []int64, y int) {
-	var d strings.Builder
-	fmt.Fprintf(&d, "M%d %d", left, y)
-	height := int64(0)
-	for i, n := range remaining {
-		if n != height {
-			fmt.Fprintf(&d, "H%.1fV%.1f", x(int64(i)*step), float64(y)-pitch*float64(n))
-			height = n
-		}
-	}
-	c.add(`<path class="room" d="%sH%dV%dz"/>`, d.String(), right, y)
-}
-
-// dots draws what became of the requests, each column in the order of marks.
-func (c *canvas) dots(outcomes []outcome, y int) {
+// drawDots draws what became of the requests, each column in the order of marks.
+func drawDots(c *svg.Canvas, outcomes []outcome, y float64) {
 	stacked := map[int64]int{}
 	put := func(draw mark, micros int64) {
 		at := micros / column
-		draw(c, x(at*column)+pitch/2, float64(y)-pitch*(float64(stacked[at])+0.5))
+		draw(c, x(at*column)+pitch/2, y-pitch*(float64(stacked[at])+0.5))
 		stacked[at]++
 	}
 	for _, o := range outcomes {
@@ -123,35 +105,30 @@ func (c *canvas) dots(outcomes []outcome, y int) {
 }
 
 // mark draws what stands for a request, around a point.
-type mark func(c *canvas, cx, cy float64)
+type mark func(c *svg.Canvas, cx, cy float64)
 
-func admitted(c *canvas, cx, cy float64) {
-	c.add(`<circle class="in" cx="%.1f" cy="%.1f" r="%.1f"/>`, cx, cy, radius)
+func admitted(c *svg.Canvas, cx, cy float64) {
+	c.Add(`<circle class="admitted" cx="%.1f" cy="%.1f" r="%.1f"/>`, cx, cy, radius)
 }
 
-func held(c *canvas, cx, cy float64) {
-	c.add(`<circle class="held" cx="%.1f" cy="%.1f" r="%.1f"/>`, cx, cy, radius-0.6)
+func held(c *svg.Canvas, cx, cy float64) {
+	c.Add(`<circle class="held" cx="%.1f" cy="%.1f" r="%.1f"/>`, cx, cy, radius-0.6)
 }
 
-func rejected(c *canvas, cx, cy float64) {
+func rejected(c *svg.Canvas, cx, cy float64) {
 	const arm = radius - 0.5
-	c.add(`<path class="out" d="M%.1f %.1fl%.1f %.1fm%.1f 0l%.1f %.1f"/>`, cx-arm, cy-arm, 2*arm, 2*arm,
-		-2*arm, 2*arm, -2*arm)
+	c.Path("out", "M%.1f %.1fl%.1f %.1fm%.1f 0l%.1f %.1f", cx-arm, cy-arm, 2*arm, 2*arm, -2*arm, 2*arm, -2*arm)
 }
 
-func (c *canvas) legend(y int) {
-	for _, entry := range []struct {
-		mark mark
-		at   int
-		text string
-	}{
-		{admitted, 0, "admitted, goes to the upstream"},
-		{held, 216, "held, goes later"},
-		{rejected, 344, "rejected"},
-	} {
-		entry.mark(c, float64(left+entry.at)+5, float64(y)-4)
-		c.text("note", left+entry.at+14, y, entry.text)
-	}
-	c.add(`<rect class="room" x="%d" y="%d" width="14" height="12"/>`, left+434, y-10)
-	c.text("note", left+454, y, "remaining: how many would fit now")
+// explain says what a mark is.
+func (m mark) explain(c *svg.Canvas, x, y float64, text string) {
+	m(c, x+5, y-4)
+	c.Text("note", x+14, y, "%s", text)
+}
+
+func drawMarks(c *svg.Canvas, y float64) {
+	mark(admitted).explain(c, left, y, "admitted, goes to the upstream")
+	mark(held).explain(c, left+216, y, "held, goes later")
+	mark(rejected).explain(c, left+344, y, "rejected")
+	c.Key("room", left+434, y, "remaining: how many would fit now")
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -36,16 +33,7 @@ func TestPicturesAreXML(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(picture, []byte("%!")) {
-			t.Errorf("%s: a format and its values do not fit", path)
-		}
-		for d := xml.NewDecoder(bytes.NewReader(picture)); ; {
-			if _, err := d.Token(); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatal(path, err)
-			}
-		}
+		testenv.WellFormed(t, path, picture)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/svg"
 )
 
 // All times are in microseconds since the picture begins, which is where a
@@ -56,7 +57,7 @@ type outcome struct {
 // history is what a limit did with the traffic.
 type history struct {
 	outcomes  []outcome
-	remaining []int64 // at 0, step, 2 * step, ...
+	remaining []svg.Point // at 0, step, 2 * step, ...
 }
 
 // replay puts the traffic to a limit.
@@ -75,7 +76,7 @@ func replay(l algo.Limit) (history, error) {
 			waiting = waiting[1:]
 		}
 		policy.Decide(states, epoch+now, []int64{0}, out)
-		h.remaining = append(h.remaining, out[0].Remaining)
+		h.remaining = append(h.remaining, svg.Point{At: float64(now), Value: float64(out[0].Remaining)})
 	}
 	return h, nil
 }

@@ -4,31 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
-	"strings"
-)
+	"slices"
 
-// Lengths in pixels.
-const (
-	plotLeft   = 64
-	plotTop    = 56
-	plotWidth  = 720
-	plotHeight = 240
-	pageWidth  = plotLeft + plotWidth + 24
-	pageHeight = plotTop + plotHeight + 72
+	"github.com/sluiceproxy/sluice/internal/svg"
 )
-
-const pictureStyle = `text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2933 }
-.title { font-size: 16px; font-weight: 600 }
-.note { font-size: 12px; fill: #52606d }
-.middle { text-anchor: middle } .right { text-anchor: end }
-.page { fill: #ffffff; stroke: #d5dbe1 } .line { stroke: #e3e8ed } .ground { stroke: #7b8794 }
-.admitted { fill: #1f5fbf } .undecided { fill: #9fb8dd } .rejected { fill: #c2410c } .refused { fill: #7a1f5c }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6eaef } .note { fill: #a3b1bf }
-.page { fill: #12171d; stroke: #2f3944 } .line { stroke: #26303a }
-.admitted { fill: #7db8ff } .undecided { fill: #3c5f8a } .rejected { fill: #ff9f5a } .refused { fill: #d77fb8 }
-}
-`
 
 // layer is one kind of outcome in the picture, from the ground up.
 type layer struct {
@@ -45,116 +24,68 @@ var layers = []layer{
 
 // SVG draws what became of the requests over time.
 func (r *Report) SVG() []byte {
-	var out bytes.Buffer
-	add := func(format string, values ...any) { fmt.Fprintf(&out, format+"\n", values...) }
-	perBucket := r.Seconds / float64(len(r.Chart))
-	top := scaleTop(r.most() / perBucket)
-	add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`,
-		pageWidth, pageHeight)
-	add("<title>Requests a second, by what became of them</title>\n<style>\n%s</style>", pictureStyle)
-	add(`<rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>`, pageWidth-1, pageHeight-1)
-	add(`<text class="title" x="20" y="30">Requests a second: %s in %s, %s admitted</text>`,
-		grouped(r.Requests), span(r.Seconds), grouped(r.Admitted))
+	stacks, most := r.stacks()
+	plot := svg.Plot{Left: 64, Top: 56, Right: 784, Ground: 296, To: r.Seconds, Most: svg.Round(most)}
+	c := svg.New(808, 368, "Requests a second, by what became of them")
+	c.Text("title", 20, 30, "Requests a second: %s in %s, %s admitted",
+		svg.Grouped(float64(r.Requests), 0), span(r.Seconds), svg.Grouped(float64(r.Admitted), 0))
+	plot.Grid(c, "note", 4, short)
 	for i := range 5 {
-		y := plotTop + plotHeight - i*plotHeight/4
-		add(`<path class="line" d="M%d %dh%d"/><text class="note right" x="%d" y="%d">%s</text>`,
-			plotLeft, y, plotWidth, plotLeft-8, y+4, short(top*float64(i)/4))
-		x := plotLeft + i*plotWidth/4
-		add(`<text class="note middle" x="%d" y="%d">%s</text>`, x, plotTop+plotHeight+18, span(r.Seconds*float64(i)/4))
+		seconds := r.Seconds * float64(i) / 4
+		c.Text("note middle", plot.X(seconds), plot.Ground+18, "%s", span(seconds))
 	}
-	r.areas(add, perBucket, top)
-	add(`<path class="ground" d="M%d %dh%d"/>`, plotLeft, plotTop+plotHeight, plotWidth)
-	x := plotLeft
+	for i, l := range slices.Backward(layers) { // each hides what those below it cover
+		if slices.ContainsFunc(r.Chart, func(b Bucket) bool { return l.of(&b) > 0 }) {
+			c.Path(l.class, "%s", plot.Area(stacks[i]))
+		}
+	}
+	c.Path("ground", "M%.1f %.1fH%.1f", plot.Left, plot.Ground, plot.Right)
+	x := plot.Left
 	for _, l := range layers {
-		add(`<rect class="%s" x="%d" y="%d" width="12" height="12"/><text class="note" x="%d" y="%d">%s</text>`,
-			l.class, x, plotTop+plotHeight+36, x+18, plotTop+plotHeight+46, l.text)
-		x += 40 + 7*len(l.text)
+		c.Key(l.class, x, plot.Ground+46, l.text)
+		x += float64(40 + 7*len(l.text))
 	}
-	add("</svg>")
-	return out.Bytes()
+	return c.SVG()
 }
 
-// most is the most requests of one part of the time.
-func (r *Report) most() float64 {
-	most := int64(1)
+// stacks are the requests a second up to and with each layer, and the most of all.
+func (r *Report) stacks() (stacks [][]svg.Point, most float64) {
+	length := r.Seconds / float64(len(r.Chart))
+	stacks = make([][]svg.Point, len(layers))
 	for i := range r.Chart {
 		sum := int64(0)
-		for _, l := range layers {
+		for j, l := range layers {
 			sum += l.of(&r.Chart[i])
+			stacks[j] = append(stacks[j], svg.Point{At: length * float64(i), Value: float64(sum) / length})
 		}
-		most = max(most, sum)
+		most = max(most, float64(sum)/length)
 	}
-	return float64(most)
+	return stacks, most
 }
 
-// areas draws the layers as steps, one upon the other.
-func (r *Report) areas(add func(string, ...any), perBucket, top float64) {
-	width := float64(plotWidth) / float64(len(r.Chart))
-	below := make([]float64, len(r.Chart))
-	y := func(perSecond float64) float64 { return plotTop + plotHeight*(1-perSecond/top) }
-	for _, l := range layers {
-		var up, down []string
-		drawn := false
-		for i := range r.Chart {
-			height := float64(l.of(&r.Chart[i])) / perBucket
-			drawn = drawn || height > 0
-			left, right := plotLeft+width*float64(i), plotLeft+width*float64(i+1)
-			up = append(up, fmt.Sprintf("%.1f %.1fL%.1f %.1[2]f", left, y(below[i]+height), right))
-			down = append(down, fmt.Sprintf("%.1f %.1fL%.1f %.1[2]f", right, y(below[i]), left))
-			below[i] += height
-		}
-		if !drawn {
-			continue
-		}
-		for i, j := 0, len(down)-1; i < j; i, j = i+1, j-1 {
-			down[i], down[j] = down[j], down[i]
-		}
-		add(`<path class="%s" d="M%sL%sz"/>`, l.class, strings.Join(up, "L"), strings.Join(down, "L"))
-	}
+// scaled are the units of a number, the greatest first.
+type scaled []struct {
+	from, unit float64
+	format     string
 }
 
-// scaleTop is a round number that is not below a value.
-func scaleTop(value float64) float64 {
-	step := 1.0
-	for {
-		for _, factor := range []float64{1, 2, 4, 8} {
-			if step*factor >= value {
-				return step * factor
-			}
+func (s scaled) write(v float64) string {
+	for _, one := range s {
+		if v >= one.from {
+			return fmt.Sprintf(one.format, v/one.unit)
 		}
-		step *= 10
 	}
+	return ""
 }
 
 // short writes a number as axes have it.
 func short(v float64) string {
-	switch {
-	case v >= 1e6:
-		return fmt.Sprintf("%gM", v/1e6)
-	case v >= 1e4:
-		return fmt.Sprintf("%gk", v/1e3)
-	}
-	return fmt.Sprintf("%g", v)
+	return scaled{{1e6, 1e6, "%gM"}, {1e4, 1e3, "%gk"}, {0, 1, "%g"}}.write(v)
 }
 
 // span writes seconds.
 func span(seconds float64) string {
-	switch {
-	case seconds >= 7200:
-		return fmt.Sprintf("%.3g h", seconds/3600)
-	case seconds >= 180:
-		return fmt.Sprintf("%.3g min", seconds/60)
-	}
-	return fmt.Sprintf("%.3g s", seconds)
-}
-
-// grouped writes a whole number with commas.
-func grouped(v int64) string {
-	text := fmt.Sprint(v)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return scaled{{7200, 3600, "%.3g h"}, {180, 60, "%.3g min"}, {0, 1, "%.3g s"}}.write(seconds)
 }
 
 var page = template.Must(template.New("page").Parse(`<!doctype html>

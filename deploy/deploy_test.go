@@ -144,7 +144,7 @@ func TestOneRelay(t *testing.T) {
 	plain, inPod := parse(t, read(t, "deploy/relay/relay.yaml")), parse(t, read(t, "deploy/relay/kubernetes/config.yaml"))
 	envoytest.Plain(plain)
 	text, ok := inPod.Get("data/envoy.yaml").(string)
-	if got, want := parse(t, text), plain; !ok || !reflect.DeepEqual(got, want) {
+	if got, want := parse(t, text).Get(""), plain.Get(""); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("the relay in Kubernetes is\n%v, want\n%v", got, want)
 	}
 }

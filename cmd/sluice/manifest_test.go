@@ -12,8 +12,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // manifests are the objects of deploy/webhook by their kinds.
@@ -34,7 +35,7 @@ func manifests(t *testing.T) map[string]*yaml.Node {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[find.Text(document.Content[0], "kind")] = document.Content[0]
+		all[yamltree.Text(document.Content[0], "kind")] = document.Content[0]
 	}
 }
 
@@ -44,34 +45,43 @@ func manifests(t *testing.T) map[string]*yaml.Node {
 func TestWebhookManifest(t *testing.T) {
 	t.Parallel()
 	all := manifests(t)
-	pod := find.Get(all["Deployment"], "spec", "template", "spec")
-	container := find.List(find.Get(pod, "containers"))[0]
-	hook := find.List(find.Get(all["ValidatingWebhookConfiguration"], "webhooks"))[0]
-	volume := find.List(find.Get(pod, "volumes"))[0]
-	secure := find.Get(container, "securityContext")
+	pod := yamltree.Get(all["Deployment"], "spec", "template", "spec")
+	container := yamltree.List(pod, "containers")[0]
+	hook := yamltree.List(all["ValidatingWebhookConfiguration"], "webhooks")[0]
+	volume := yamltree.List(pod, "volumes")[0]
+	secure := yamltree.Get(container, "securityContext")
 	for _, c := range []struct{ what, got, want string }{
-		{"enforced", find.Text(all["Namespace"], "metadata", "labels", "pod-security.kubernetes.io/enforce"), "restricted"},
-		{"runAsNonRoot", find.Text(pod, "securityContext", "runAsNonRoot"), "true"},
-		{"seccompProfile", find.Text(pod, "securityContext", "seccompProfile", "type"), "RuntimeDefault"},
-		{"allowPrivilegeEscalation", find.Text(secure, "allowPrivilegeEscalation"), "false"},
-		{"capabilities", string(find.JSON(find.Get(secure, "capabilities"))), `{"drop":["ALL"]}`},
-		{"readOnlyRootFilesystem", find.Text(secure, "readOnlyRootFilesystem"), "true"},
-		{"token", find.Text(pod, "automountServiceAccountToken"), "false"},
-		{"failurePolicy", find.Text(hook, "failurePolicy"), "Ignore"},
-		{"sideEffects", find.Text(hook, "sideEffects"), "None"},
-		{"admissionReviewVersions", string(find.JSON(find.Get(hook, "admissionReviewVersions"))), `["v1"]`},
-		{"path", find.Text(hook, "clientConfig", "service", "path"), "/validate"},
-		{"service", find.Text(hook, "clientConfig", "service", "name"), find.Text(all["Service"], "metadata", "name")},
-		{"secret", find.Text(volume, "secret", "secretName"), find.Text(all["Certificate"], "spec", "secretName")},
-		{"selector", find.Text(all["Service"], "spec", "selector", "app"), find.Text(all["Deployment"], "spec", "template", "metadata", "labels", "app")},
+		{
+			"enforced", yamltree.Text(all["Namespace"], "metadata", "labels", "pod-security.kubernetes.io/enforce"),
+			"restricted",
+		},
+		{"runAsNonRoot", yamltree.Text(pod, "securityContext", "runAsNonRoot"), "true"},
+		{"seccompProfile", yamltree.Text(pod, "securityContext", "seccompProfile", "type"), "RuntimeDefault"},
+		{"allowPrivilegeEscalation", yamltree.Text(secure, "allowPrivilegeEscalation"), "false"},
+		{"capabilities", string(yamltree.JSON(yamltree.Get(secure, "capabilities"))), `{"drop":["ALL"]}`},
+		{"readOnlyRootFilesystem", yamltree.Text(secure, "readOnlyRootFilesystem"), "true"},
+		{"token", yamltree.Text(pod, "automountServiceAccountToken"), "false"},
+		{"failurePolicy", yamltree.Text(hook, "failurePolicy"), "Ignore"},
+		{"sideEffects", yamltree.Text(hook, "sideEffects"), "None"},
+		{"admissionReviewVersions", string(yamltree.JSON(yamltree.Get(hook, "admissionReviewVersions"))), `["v1"]`},
+		{"path", yamltree.Text(hook, "clientConfig", "service", "path"), "/validate"},
+		{
+			"service", yamltree.Text(hook, "clientConfig", "service", "name"),
+			yamltree.Text(all["Service"], "metadata", "name"),
+		},
+		{"secret", yamltree.Text(volume, "secret", "secretName"), yamltree.Text(all["Certificate"], "spec", "secretName")},
+		{
+			"selector", yamltree.Text(all["Service"], "spec", "selector", "app"),
+			yamltree.Text(all["Deployment"], "spec", "template", "metadata", "labels", "app"),
+		},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, c.got, c.want)
 		}
 	}
 	resources := ""
-	for _, rule := range find.List(find.Get(hook, "rules")) {
-		for _, n := range find.List(find.Get(rule, "resources")) {
+	for _, rule := range yamltree.List(hook, "rules") {
+		for _, n := range yamltree.List(rule, "resources") {
 			resources += n.Value + " "
 		}
 	}
@@ -79,12 +89,12 @@ func TestWebhookManifest(t *testing.T) {
 		t.Errorf("it is asked about %s", resources)
 	}
 	var args []string
-	for _, n := range find.List(find.Get(container, "args")) {
+	for _, n := range yamltree.List(container, "args") {
 		args = append(args, n.Value)
 	}
 	// The arguments are those of the command: with files that are not there it says so.
 	r := execute(t, "", slices.Concat(args[:1], []string{"--addr", "127.0.0.1:0"}, args[3:])...)
-	if r.code != exitUsage || !strings.Contains(r.errors, "/tls/tls.crt: no such file") {
+	if r.code != console.Misused || !strings.Contains(r.errors, "/tls/tls.crt: no such file") {
 		t.Errorf("%q: exit code %d, %s", args, r.code, r.errors)
 	}
 }

@@ -6,35 +6,28 @@ package envoyconf
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // Config is an Envoy configuration as a tree. Its methods keep the first error
 // for YAML to report.
-type Config struct {
-	root any
-	err  error
-}
+type Config struct{ tree *yamltree.Tree }
 
 // Parse reads YAML.
 func Parse(text []byte) (*Config, error) {
-	c := new(Config)
-	if err := yaml.Unmarshal(text, &c.root); err != nil {
+	tree, err := yamltree.Parse(text)
+	if err != nil {
 		return nil, fmt.Errorf("envoyconf: %w", err)
 	}
-	return c, nil
+	return &Config{tree}, nil
 }
 
 // YAML returns the configuration as text, or the first error of the changes.
-func (c *Config) YAML() ([]byte, error) {
-	if c.err != nil {
-		return nil, c.err
-	}
-	return yaml.Marshal(c.root)
-}
+func (c *Config) YAML() ([]byte, error) { return yamltree.Write(c.tree) }
 
 // Fragment parses a piece of YAML, a value for Set or Append.
 func (c *Config) Fragment(text string) any {
@@ -47,117 +40,98 @@ func (c *Config) Fragment(text string) any {
 
 // Get returns the value at a path, such as
 // "static_resources/listeners/limited/address": the keys of maps, and for
-// lists the element's "name" or its index.
-func (c *Config) Get(path string) any {
-	value := c.root
-	for _, step := range strings.Split(path, "/") {
-		next, err := child(value, step)
-		if err != nil {
-			c.fail("%s: %w", path, err)
-			return nil
-		}
-		value = next
+// lists the element's "name" or its index; "" is the whole.
+func (c *Config) Get(path string) (value any) {
+	if n := c.at(path); n != nil {
+		c.keep(path, n.Decode(&value))
 	}
 	return value
+}
+
+// at is the node at a path, "" being the whole.
+func (c *Config) at(path string) *yaml.Node {
+	n := c.tree.Root
+	for step := range strings.SplitSeq(path, "/") {
+		if path == "" {
+			break
+		}
+		next := yamltree.Child(n, step)
+		if next == nil {
+			c.missing(path, n, step)
+			return nil
+		}
+		n = next
+	}
+	return n
+}
+
+func (c *Config) missing(path string, n *yaml.Node, step string) {
+	if n.Kind == yaml.SequenceNode {
+		c.fail("%s: no element %q", path, step)
+	} else {
+		c.fail("%s: no %q", path, step)
+	}
 }
 
 // Set replaces the value at a path, or adds a key to the map that the path's
 // last step names.
 func (c *Config) Set(path string, value any) {
-	c.change(path, func(parent any, step string) error {
-		if m, ok := parent.(map[string]any); ok {
-			m[step] = value
-			return nil
-		}
-		list, i, err := element(parent, step)
-		if err == nil {
-			list[i] = value
-		}
-		return err
-	})
+	parent, step := c.parent(path)
+	if parent == nil {
+		return
+	}
+	var n yaml.Node
+	c.keep(path, n.Encode(value))
+	switch i := yamltree.Index(parent, step); {
+	case parent.Kind == yaml.MappingNode:
+		yamltree.Put(parent, step, &n)
+	case i >= 0:
+		parent.Content[i] = &n
+	default:
+		c.missing(path, parent, step)
+	}
 }
 
 // Delete removes a key from a map.
 func (c *Config) Delete(path string) {
-	c.change(path, func(parent any, step string) error {
-		m, ok := parent.(map[string]any)
-		if !ok {
-			return fmt.Errorf("%q is not in a map", step)
-		}
-		if _, ok := m[step]; !ok {
-			return fmt.Errorf("no %q", step)
-		}
-		delete(m, step)
-		return nil
-	})
+	if parent, step := c.parent(path); parent != nil && !yamltree.Drop(parent, step) {
+		c.missing(path, parent, step)
+	}
+}
+
+// parent is what a path's last step is below, and that step.
+func (c *Config) parent(path string) (*yaml.Node, string) {
+	i := strings.LastIndexByte(path, '/')
+	return c.at(path[:max(i, 0)]), path[i+1:]
 }
 
 // Append adds a value to the list at a path.
 func (c *Config) Append(path string, value any) {
-	list, ok := c.Get(path).([]any)
-	if !ok {
+	list := c.at(path)
+	if list == nil || list.Kind != yaml.SequenceNode {
 		c.fail("%s is not a list", path)
 		return
 	}
-	c.Set(path, append(list, value))
+	var n yaml.Node
+	c.keep(path, n.Encode(value))
+	list.Content = append(list.Content, &n)
 }
 
 // Remove takes the element of that name out of the list at a path.
 func (c *Config) Remove(path, name string) {
-	list, i, err := element(c.Get(path), name)
-	if err != nil {
-		c.fail("%s: %w", path, err)
+	list := c.at(path)
+	i := yamltree.Index(list, name)
+	if i < 0 {
+		c.fail("%s: no element %q", path, name)
 		return
 	}
-	c.Set(path, append(list[:i:i], list[i+1:]...))
+	list.Content = append(list.Content[:i:i], list.Content[i+1:]...)
 }
 
-// change calls edit with the parent of a path and the path's last step.
-func (c *Config) change(path string, edit func(parent any, step string) error) {
-	parent, step := c.root, path
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		parent, step = c.Get(path[:i]), path[i+1:]
-	}
-	if err := edit(parent, step); err != nil {
+func (c *Config) keep(path string, err error) {
+	if err != nil {
 		c.fail("%s: %w", path, err)
 	}
 }
 
-func (c *Config) fail(format string, args ...any) {
-	if c.err == nil {
-		c.err = fmt.Errorf("envoyconf: "+format, args...)
-	}
-}
-
-// child is one step from a value downwards.
-func child(value any, step string) (any, error) {
-	if m, ok := value.(map[string]any); ok {
-		if v, ok := m[step]; ok {
-			return v, nil
-		}
-		return nil, fmt.Errorf("no %q", step)
-	}
-	list, i, err := element(value, step)
-	if err != nil {
-		return nil, err
-	}
-	return list[i], nil
-}
-
-// element finds an element of a list by name or by index.
-func element(value any, step string) (list []any, index int, err error) {
-	list, ok := value.([]any)
-	if !ok {
-		return nil, 0, fmt.Errorf("no %q", step)
-	}
-	for i, e := range list {
-		if m, ok := e.(map[string]any); ok && m["name"] == step {
-			return list, i, nil
-		}
-	}
-	i, err := strconv.Atoi(step)
-	if err != nil || i < 0 || i >= len(list) {
-		return nil, 0, fmt.Errorf("no element %q", step)
-	}
-	return list, i, nil
-}
+func (c *Config) fail(format string, args ...any) { c.tree.Fail("envoyconf: "+format, args...) }

@@ -18,9 +18,12 @@ type entry struct {
 	optional bool // without a value the descriptor lacks the entry
 }
 
+// limiting makes rules of what rate limits send and what descriptors limit.
+type limiting struct{ routing }
+
 // entries turns the actions of one rate limit into the entries of its descriptor.
 // It reports false if one has no counterpart: then the descriptor is never sent.
-func (c *converter) entries(limit node, cluster string) ([]entry, bool) {
+func (c limiting) entries(limit node, cluster string) ([]entry, bool) {
 	var all []entry
 	for _, action := range limit.get("actions").each() {
 		names := action.names()
@@ -43,7 +46,7 @@ func snake(name string) string {
 	return strings.ToLower(regexp.MustCompile("([A-Z])").ReplaceAllString(name, "_$1"))
 }
 
-func (c *converter) entry(n node, action, cluster string) (entry, bool) {
+func (c limiting) entry(n node, action, cluster string) (entry, bool) {
 	key := func(fallback string) string {
 		if k := n.get("descriptor_key").text(); k != "" {
 			return k
@@ -85,7 +88,7 @@ func (c *converter) entry(n node, action, cluster string) (entry, bool) {
 }
 
 // header completes the entry of a request header.
-func (c *converter) header(e entry, name string) (entry, bool) {
+func (c limiting) header(e entry, name string) (entry, bool) {
 	switch name {
 	case ":path":
 		c.report(Differs, e.at, "the path counts without its query, and as upstreams read it")
@@ -102,7 +105,7 @@ func (c *converter) header(e entry, name string) (entry, bool) {
 }
 
 // plain accepts a static value without Envoy's placeholders.
-func (c *converter) plain(n node, e entry) (entry, bool) {
+func (c limiting) plain(n node, e entry) (entry, bool) {
 	if strings.Contains(e.value, "%") {
 		c.report(Missing, n, "a value with placeholders, %q: no rule asks for its descriptor, so that nobody is held to "+
 			"that limit", e.value)
@@ -112,7 +115,7 @@ func (c *converter) plain(n node, e entry) (entry, bool) {
 }
 
 // valueMatch is a static entry that is sent under conditions.
-func (c *converter) valueMatch(n node, key string) (entry, bool) {
+func (c limiting) valueMatch(n node, key string) (entry, bool) {
 	only, ok := c.headerMatches(n.get("headers").each())
 	if !ok {
 		return entry{}, false
@@ -124,7 +127,7 @@ func (c *converter) valueMatch(n node, key string) (entry, bool) {
 }
 
 // metadata is an entry from the request's metadata, or the route's.
-func (c *converter) metadata(n node, key string) (entry, bool) {
+func (c limiting) metadata(n node, key string) (entry, bool) {
 	path := []any{n.get("metadata_key", "key").text()}
 	for _, segment := range n.get("metadata_key", "path").each() {
 		path = append(path, segment.get("key").text())
@@ -140,7 +143,7 @@ func (c *converter) metadata(n node, key string) (entry, bool) {
 }
 
 // extension knows the descriptors that CEL makes.
-func (c *converter) extension(n node) (entry, bool) {
+func (c limiting) extension(n node) (entry, bool) {
 	config := n.get("typed_config")
 	if text := config.get("text"); text.ok() {
 		n.get("name")
@@ -152,7 +155,7 @@ func (c *converter) extension(n node) (entry, bool) {
 }
 
 // cost is the units that a request takes.
-func (c *converter) cost(limit node) any {
+func (c limiting) cost(limit node) any {
 	hits := limit.get("hits_addend")
 	if !hits.ok() {
 		return nil

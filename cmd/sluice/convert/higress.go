@@ -14,7 +14,7 @@ func Higress(file File) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c := newConverter()
+	h := &higress{converter: newConverter()}
 	var fields object
 	for _, document := range documents {
 		document.find(func(n node) bool {
@@ -22,9 +22,9 @@ func Higress(file File) (Result, error) {
 			switch {
 			case fields != nil:
 			case spec.get("matchRules").ok() || spec.get("defaultConfig").ok():
-				fields = c.higressPlugin(spec)
+				fields = h.plugin(spec)
 			case isHigress(n):
-				fields = c.higressConfig(n, conditions{})
+				fields = h.convert(n, conditions{})
 			}
 			return fields == nil
 		})
@@ -32,14 +32,14 @@ func Higress(file File) (Result, error) {
 	if fields == nil {
 		return Result{}, errors.New(`not a configuration of cluster-key-rate-limit (want "rule_items" or "global_threshold")`)
 	}
-	c.report(Note, node{}, "counters begin anew")
-	return c.result(fields)
+	h.report(Note, node{}, "counters begin anew")
+	return h.result(fields)
 }
 
 func isHigress(n node) bool { return n.get("rule_items").ok() || n.get("global_threshold").ok() }
 
-// higressPlugin converts a WasmPlugin: configurations for some hosts, and one for all others.
-func (c *converter) higressPlugin(spec node) (fields object) {
+// plugin converts a WasmPlugin: configurations for some hosts, and one for all others.
+func (h *higress) plugin(spec node) (fields object) {
 	var taken []object
 	for _, m := range spec.get("matchRules").each() {
 		config := m.get("config")
@@ -48,38 +48,39 @@ func (c *converter) higressPlugin(spec node) (fields object) {
 			hosts = append(hosts, strings.ToLower(domain.text()))
 		}
 		if len(hosts) == 0 || m.get("ingress").ok() || m.get("service").ok() {
-			c.report(Missing, m, "limits for an ingress or a service, which no match knows: they are left out, and its "+
+			h.report(Missing, m, "limits for an ingress or a service, which no match knows: they are left out, and its "+
 				"requests are held to defaultConfig's "+
 				"(add a rule with the paths of that ingress)")
 			continue
 		}
 		host, _ := hostMatcher(hosts)
 		if !m.get("configDisable").flag(false) && isHigress(config) {
-			fields = c.higressConfig(config, conditions{host: host, nots: slices.Clone(taken)})
+			fields = h.convert(config, conditions{host: host, nots: slices.Clone(taken)})
 		}
 		taken = append(taken, object{{"host", host}})
 	}
 	config := spec.get("defaultConfig")
 	if isHigress(config) && !spec.get("defaultConfigDisable").flag(false) {
-		return c.higressConfig(config, conditions{nots: taken})
+		return h.convert(config, conditions{nots: taken})
 	}
 	return fields
 }
 
-// higressConfig converts one configuration for the requests of when. It returns the top-level
+// convert converts one configuration for the requests of when. It returns the top-level
 // fields.
-func (c *converter) higressConfig(config node, when conditions) object {
-	h := higress{converter: c, name: config.get("rule_name").text(), when: when}
+func (h *higress) convert(config node, when conditions) object {
+	h.name, h.when = config.get("rule_name").text(), when
 	if threshold := config.get("global_threshold"); threshold.ok() {
-		if limit := c.higressLimit(threshold); limit != nil {
-			c.add(threshold, assemble(c.name(h.name, "global"), when.match(), nil, nil, field{"limits", []any{limit}}, false))
+		if limit := h.limit(threshold); limit != nil {
+			h.add(threshold, assemble(h.converter.name(h.name, "global"), when.match(), nil, nil, field{"limits", []any{limit}},
+				false))
 		}
 	}
 	items := config.get("rule_items").each()
 	for i := 0; i < len(items); i = h.item(items, i) {
 	}
-	fields := c.higressFields(config)
-	c.unread(config, "service_name", "service_port")
+	fields := h.fields(config)
+	h.unread(config, "service_name", "service_port")
 	return fields
 }
 
@@ -89,9 +90,9 @@ type higress struct {
 	when conditions // the requests that the configuration is for
 }
 
-// higressLimit is the first of query_per_second, ... of an object; nil if there is
+// limit is the first of query_per_second, ... of an object; nil if there is
 // none.
-func (c *converter) higressLimit(n node) object {
+func (h *higress) limit(n node) object {
 	for _, unit := range []struct{ name, window string }{
 		{"second", "1s"},
 		{"minute", "1m"},
@@ -104,7 +105,7 @@ func (c *converter) higressLimit(n node) object {
 			}
 		}
 	}
-	c.report(Missing, n, "no query_per_second, minute, hour or day")
+	h.report(Missing, n, "no query_per_second, minute, hour or day")
 	return nil
 }
 
@@ -116,7 +117,7 @@ type higressSource struct {
 }
 
 // source finds the one "limit_by_..." of an item.
-func (c *converter) source(item node) (s higressSource, ok bool) {
+func (h *higress) source(item node) (s higressSource, ok bool) {
 	for _, per := range []string{"limit_by_", "limit_by_per_"} {
 		if n := item.get(per + "header"); n.ok() {
 			name := strings.ToLower(n.text())
@@ -134,12 +135,12 @@ func (c *converter) source(item node) (s higressSource, ok bool) {
 	}
 	if n := item.get("limit_by_per_ip"); n.ok() {
 		if strings.HasPrefix(n.text(), "from-header") {
-			c.report(Differs, n, "the address is the one that Envoy finds (xff_num_trusted_hops), not the first entry of a "+
+			h.report(Differs, n, "the address is the one that Envoy finds (xff_num_trusted_hops), not the first entry of a "+
 				"header")
 		}
 		return higressSource{object{{"client_ip", true}}, "", "address"}, true
 	}
-	c.report(Missing, item, "an item without a limit_by that is known")
+	h.report(Missing, item, "an item without a limit_by that is known")
 	return s, false
 }
 
@@ -177,7 +178,7 @@ func (h *higress) keys(item node, s higressSource, keys []node) {
 	var exact []object
 	fallback := any(nil)
 	for _, key := range keys {
-		limit := h.higressLimit(key)
+		limit := h.limit(key)
 		text := key.get("key").text()
 		pattern, regex := strings.CutPrefix(text, "regexp:")
 		switch {
@@ -249,8 +250,8 @@ func matchesAny(nots []object, header, value string) bool {
 	})
 }
 
-// higressFields are the top-level fields.
-func (c *converter) higressFields(config node) object {
+// fields are the top-level fields.
+func (h *higress) fields(config node) object {
 	redis := object{{"cluster", "redis"}}
 	if prefix := config.get("rule_name").text(); prefix != "" {
 		redis = redis.with("key_prefix", keyPrefix(prefix))
@@ -262,7 +263,7 @@ func (c *converter) higressFields(config node) object {
 		redis = redis.with("username", user)
 	}
 	if config.get("redis", "password").text() != "" {
-		c.report(Note, config.get("redis", "password"), "the password is taken from the environment variable REDIS_PASSWORD")
+		h.report(Note, config.get("redis", "password"), "the password is taken from the environment variable REDIS_PASSWORD")
 		redis = redis.with("password_env", "REDIS_PASSWORD")
 	}
 	if database := config.get("redis", "database"); database.ok() {
@@ -277,7 +278,7 @@ func (c *converter) higressFields(config node) object {
 		response = response.with("body", body.text())
 	}
 	if status := response.get("status"); status != nil && !knows("response", object{{"status", status}}) {
-		c.report(Missing, config.get("rejected_code"), "a status of %d for rejected requests: 429", status)
+		h.report(Missing, config.get("rejected_code"), "a status of %d for rejected requests: 429", status)
 		response = slices.DeleteFunc(response, func(f field) bool { return f.name == "status" })
 	}
 	if len(response) > 0 {

@@ -39,7 +39,7 @@ func leaves(list []*descriptor, entries []entry, picks []choice, shares []bool) 
 
 // variants are the entries with and without those that may be left out of a
 // descriptor.
-func (c *converter) variants(entries []entry) (all [][]entry) {
+func (c limiting) variants(entries []entry) (all [][]entry) {
 	all = [][]entry{nil}
 	for _, e := range entries {
 		var next [][]entry

@@ -16,9 +16,8 @@ func Local(file File) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c := newConverter()
-	e := c.readEnvoy(documents)
-	l := &local{converter: c, envoy: e}
+	c := limiting{routing{newConverter()}}
+	l := &local{limiting: c, envoy: c.readEnvoy(documents)}
 	for _, document := range documents {
 		l.patches(document)
 	}
@@ -40,7 +39,8 @@ func Local(file File) (Result, error) {
 
 // local converts the settings of the filter for local limits.
 type local struct {
-	*converter
+	limiting
+
 	envoy   *envoy
 	fields  object
 	headers bool     // some of the settings ask for headers
@@ -175,7 +175,7 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 	if n.get("local_rate_limit_per_downstream_connection").flag(false) {
 		key = []any{object{{"property", []any{"connection", "id"}}}}
 	}
-	s := l.descriptors(n)
+	s := l.settings(n)
 	l.descriptorLimits(s, append(limits, n.get("rate_limits").each()...), when)
 	if bucket := l.bucket(n.get("token_bucket")); bucket != nil {
 		if len(s.Descriptors) > 0 && !n.get("always_consume_default_token_bucket").flag(true) {
@@ -215,8 +215,8 @@ func (l *local) descriptorLimits(s *service, limits []node, when conditions) {
 	}
 }
 
-// descriptors are the descriptors of the settings, as those of the service.
-func (l *local) descriptors(n node) *service {
+// settings are the descriptors of the settings, as those of the service.
+func (l *local) settings(n node) *service {
 	s := &service{Domain: "local", at: n}
 	for _, d := range n.get("descriptors").each() {
 		bucket := l.bucket(d.get("token_bucket"))

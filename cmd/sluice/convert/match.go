@@ -154,7 +154,7 @@ func whole(pattern string) any { return object{{"regex", "^(?:" + pattern + ")$"
 
 // headerMatches turns Envoy's HeaderMatchers, which all must hold, into
 // conditions. It reports what has no counterpart.
-func (c *converter) headerMatches(list []node) (all conditions, ok bool) {
+func (c routing) headerMatches(list []node) (all conditions, ok bool) {
 	ok = true
 	for _, n := range list {
 		one, fits := c.headerMatch(n)
@@ -170,7 +170,7 @@ func (c *converter) headerMatches(list []node) (all conditions, ok bool) {
 	return all, ok
 }
 
-func (c *converter) headerMatch(n node) (conditions, bool) {
+func (c routing) headerMatch(n node) (conditions, bool) {
 	name := strings.ToLower(n.get("name").text())
 	matcher := headerMatcher(n)
 	if matcher == nil {

@@ -15,7 +15,7 @@ type use struct {
 }
 
 // uses are the different rate limits of a file.
-func (c *converter) uses(e *envoy, services []*service, main *service) (all []*use) {
+func (c fromService) uses(e *envoy, services []*service, main *service) (all []*use) {
 	index := map[string]*use{}
 	add := func(limit node, r *route) {
 		cluster, asked := "", main
@@ -60,7 +60,7 @@ func (c *converter) uses(e *envoy, services []*service, main *service) (all []*u
 }
 
 // asks is the file that a route's requests are held to; nil if it was not given.
-func (c *converter) asks(r *route, services []*service, main *service) *service {
+func (c fromService) asks(r *route, services []*service, main *service) *service {
 	if r.domain == "" {
 		return main
 	}
@@ -98,7 +98,7 @@ func compactCost(limit node) string {
 }
 
 // settings reports what a rate limit has beside its actions.
-func (c *converter) settings(limit node) {
+func (c fromService) settings(limit node) {
 	if limit.get("limit").ok() {
 		c.report(Missing, limit, "limit: the service's own limit holds for everybody, also for those to whom this one "+
 			"gives more or less")

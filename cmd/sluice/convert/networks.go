@@ -12,7 +12,7 @@ func (h *higress) networks(item node, s higressSource, keys []node) {
 	var sources, values []object
 	var everywhere object
 	for _, key := range keys {
-		limit := h.higressLimit(key)
+		limit := h.limit(key)
 		source, value, err := network(anyNetwork(key.get("key").text()))
 		switch {
 		case err != nil:

@@ -1,14 +1,15 @@
 package convert
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // node is a value of a configuration, with its place. Reading an absent field gives a
@@ -32,7 +33,7 @@ const maxValues = 1_000_000
 // size is how many values a document has with its aliases in place. It stops above
 // maxValues, which one that leads into itself reaches.
 func size(y *yaml.Node, counted int) int {
-	if y = resolved(y); y == nil || counted > maxValues {
+	if y = value(y); y == nil || counted > maxValues {
 		return counted
 	}
 	counted++
@@ -48,49 +49,38 @@ func parseNodes(name string, text []byte) ([]node, error) {
 }
 
 func (s *source) documents(text []byte) (all []node, err error) {
-	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
-	for {
-		var document yaml.Node
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
+	for document, err := range yamltree.Documents(text) {
 		if err != nil {
-			return nil, fmt.Errorf("neither YAML nor JSON: %w", err)
+			return nil, err
 		}
-		if len(document.Content) == 0 {
-			continue
-		}
-		if size(&document, 0) > maxValues {
+		if size(document, 0) > maxValues {
 			return nil, fmt.Errorf("aliases lead into themselves, or to more than %d values", maxValues)
 		}
-		root := node{resolved(document.Content[0]), "", s}
+		root := node{value(document), "", s}
 		all = append(all, root)
 		root.find(func(n node) bool {
 			if n.get("kind").text() != "ConfigMap" {
 				return true
 			}
 			for _, name := range n.get("data").names() {
-				value := n.get("data", name).yaml
-				inner := source{s.name, s.offset + value.Line, s.read}
-				if value.Style != yaml.LiteralStyle && value.Style != yaml.FoldedStyle {
+				held := n.get("data", name).yaml
+				inner := source{s.name, s.offset + held.Line, s.read}
+				if held.Style != yaml.LiteralStyle && held.Style != yaml.FoldedStyle {
 					inner.offset--
 				}
-				if found, err := inner.documents([]byte(value.Value)); err == nil {
+				if found, err := inner.documents([]byte(held.Value)); err == nil {
 					all = append(all, found...)
 				}
 			}
 			return false
 		})
 	}
+	return all, nil
 }
 
-// resolved follows an alias.
-func resolved(y *yaml.Node) *yaml.Node {
-	for y != nil && y.Kind == yaml.AliasNode {
-		y = y.Alias
-	}
-	if y != nil && y.Tag == "!!null" {
+// value is what an alias stands for, and nil for null.
+func value(y *yaml.Node) *yaml.Node {
+	if y = yamltree.Resolve(y); y != nil && y.Tag == "!!null" {
 		return nil
 	}
 	return y
@@ -106,42 +96,37 @@ func (n node) line() int {
 	return n.file.offset + n.yaml.Line
 }
 
+// child is a value below n.
+func (n node) child(name string, y *yaml.Node) node {
+	at := name
+	if n.at != "" {
+		at = n.at + "." + name
+	}
+	return node{value(y), at, n.file}
+}
+
 // get is a field. Envoy reads its fields in camel case, too.
 func (n node) get(path ...string) node {
 	for _, name := range path {
-		value := n.field(name)
-		if value == nil {
-			value = n.field(camel(name))
+		found := n.field(name)
+		if found == nil {
+			found = n.field(camel(name))
 		}
-		n = node{value, below(n.at, name), n.file}
+		n = n.child(name, found)
 	}
 	return n
 }
 
-func below(at, name string) string {
-	if at == "" {
-		return name
-	}
-	return at + "." + name
-}
-
 // field is the value of a field that has exactly this name, its own or one merged in.
-func (n node) field(name string) *yaml.Node {
-	if n.yaml == nil || n.yaml.Kind != yaml.MappingNode {
-		return nil
-	}
-	var merged *yaml.Node
-	for i := 0; i+1 < len(n.yaml.Content); i += 2 {
-		key, value := n.yaml.Content[i], n.yaml.Content[i+1]
+func (n node) field(name string) (merged *yaml.Node) {
+	for key, y := range yamltree.Fields(n.yaml) {
 		switch {
 		case key.Value == name:
 			n.file.read[key] = true
-			return resolved(value)
+			return value(y)
 		case key.Tag == "!!merge":
 			n.file.read[key] = true
-			if found := (node{resolved(value), n.at, n.file}).field(name); merged == nil {
-				merged = found
-			}
+			merged = cmp.Or(merged, node{y, n.at, n.file}.field(name))
 		}
 	}
 	return merged
@@ -159,24 +144,18 @@ func camel(name string) string {
 
 // each are the elements of a list.
 func (n node) each() (all []node) {
-	if n.yaml == nil || n.yaml.Kind != yaml.SequenceNode {
-		return nil
-	}
-	for i, value := range n.yaml.Content {
-		all = append(all, node{resolved(value), fmt.Sprintf("%s[%d]", n.at, i), n.file})
+	for i, y := range yamltree.List(n.yaml) {
+		all = append(all, node{value(y), fmt.Sprintf("%s[%d]", n.at, i), n.file})
 	}
 	return all
 }
 
 // names are the fields of an object that have a value.
 func (n node) names() (all []string) {
-	if n.yaml == nil || n.yaml.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.yaml.Content); i += 2 {
-		if key := n.yaml.Content[i]; key.Tag == "!!merge" {
-			all = append(all, node{resolved(n.yaml.Content[i+1]), n.at, n.file}.names()...)
-		} else if resolved(n.yaml.Content[i+1]) != nil {
+	for key, y := range yamltree.Fields(n.yaml) {
+		if key.Tag == "!!merge" {
+			all = append(all, node{y, n.at, n.file}.names()...)
+		} else if value(y) != nil {
 			all = append(all, key.Value)
 		}
 	}
@@ -185,19 +164,11 @@ func (n node) names() (all []string) {
 
 // unread are the fields below n that nothing has read, the outer ones alone.
 func (n node) unread() (all []node) {
-	if n.yaml == nil {
-		return nil
-	}
 	for _, element := range n.each() {
 		all = append(all, element.unread()...)
 	}
-	if n.yaml.Kind != yaml.MappingNode {
-		return all
-	}
-	for i := 0; i+1 < len(n.yaml.Content); i += 2 {
-		key := n.yaml.Content[i]
-		child := node{resolved(n.yaml.Content[i+1]), below(n.at, key.Value), n.file}
-		if !n.file.read[key] && child.ok() {
+	for key, y := range yamltree.Fields(n.yaml) {
+		if child := n.child(key.Value, y); child.ok() && !n.file.read[key] {
 			all = append(all, child)
 		} else {
 			all = append(all, child.unread()...)
@@ -258,23 +229,20 @@ func (n node) flag(fallback bool) bool {
 
 // find visits every object below n, the outer ones first.
 func (n node) find(visit func(node) (deeper bool)) {
-	if n.yaml == nil {
-		return
-	}
 	for _, element := range n.each() {
 		element.find(visit)
 	}
-	if n.yaml.Kind != yaml.MappingNode || !visit(n) {
+	if n.yaml == nil || n.yaml.Kind != yaml.MappingNode || !visit(n) {
 		return
 	}
-	for i := 0; i+1 < len(n.yaml.Content); i += 2 {
-		child := node{resolved(n.yaml.Content[i+1]), below(n.at, n.yaml.Content[i].Value), n.file}
-		child.find(visit)
+	for key, y := range yamltree.Fields(n.yaml) {
+		n.child(key.Value, y).find(visit)
 	}
 }
 
 // under reports whether n is, or stands below, another node of its file.
 func (n node) under(other node) bool {
 	return n.file != nil && other.file != nil && n.file.name == other.file.name && n.file.offset == other.file.offset &&
-		(n.at == other.at || other.at == "" || strings.HasPrefix(n.at, other.at) && slices.Contains([]byte(".["), n.at[len(other.at)]))
+		(n.at == other.at || other.at == "" || strings.HasPrefix(n.at, other.at) &&
+			slices.Contains([]byte(".["), n.at[len(other.at)]))
 }

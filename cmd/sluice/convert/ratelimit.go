@@ -19,6 +19,9 @@ const requestsRejected = "a rejected request consumes nothing of any limit, unde
 	"counts it in all of them, " +
 	"unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set there, and then looks first and counts in a second step"
 
+// fromService converts what envoyproxy/ratelimit limits.
+type fromService struct{ limiting }
+
 // RateLimit converts a file of envoyproxy/ratelimit and the rate_limits of
 // Envoy's routes.
 func RateLimit(serviceFile, envoyFile File) (Result, error) {
@@ -30,7 +33,7 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c := newConverter()
+	c := fromService{limiting{routing{newConverter()}}}
 	e := c.readEnvoy(documents)
 	main := c.domain(services, e)
 	uses := c.uses(e, services, main)
@@ -59,7 +62,7 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 }
 
 // domain is the file that Envoy's filter asks about.
-func (c *converter) domain(services []*service, e *envoy) *service {
+func (c fromService) domain(services []*service, e *envoy) *service {
 	domain := e.filter.get("domain")
 	for _, s := range services {
 		if domain.text() == s.Domain || !domain.ok() {
@@ -72,7 +75,7 @@ func (c *converter) domain(services []*service, e *envoy) *service {
 }
 
 // leftovers reports what nothing has looked at.
-func (c *converter) leftovers(e *envoy, uses []*use, services []*service) {
+func (c fromService) leftovers(e *envoy, uses []*use, services []*service) {
 	asked := map[*service]bool{}
 	for _, u := range uses {
 		c.unread(u.limit)
@@ -94,7 +97,7 @@ func (c *converter) leftovers(e *envoy, uses []*use, services []*service) {
 }
 
 // sampling turns the shares of requests that Envoy asks and enforces into modes.
-func (c *converter) sampling(filter node) {
+func (c fromService) sampling(filter node) {
 	if n := filter.get("filter_enabled"); n.ok() {
 		if share := percent(n.get("default_value")); share < 100 {
 			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and limited",
@@ -130,7 +133,7 @@ func percent(n node) float64 {
 }
 
 // useRules makes the rules of one rate limit.
-func (c *converter) useRules(u *use, e *envoy, s *service) {
+func (c fromService) useRules(u *use, e *envoy, s *service) {
 	when, ok := c.where(u, e)
 	if !ok {
 		c.report(Note, u.limit, "no request reaches its routes")
@@ -144,7 +147,7 @@ func (c *converter) useRules(u *use, e *envoy, s *service) {
 }
 
 // share reports descriptors that two rate limits send.
-func (c *converter) share(u *use, descriptor string) {
+func (c fromService) share(u *use, descriptor string) {
 	if before := c.descriptors[descriptor]; before != nil && before != u {
 		c.report(Differs, u.limit, "the service has one counter for this and for the same descriptors of %s; here each has "+
 			"its own, so that twice as many may pass",
@@ -164,7 +167,7 @@ var unanswered = map[string]string{
 
 // filterFields are the top-level fields that stand for the settings of Envoy's
 // filter.
-func (c *converter) filterFields(filter node, domain string) object {
+func (c fromService) filterFields(filter node, domain string) object {
 	redis := object{{"cluster", "redis"}, {"key_prefix", keyPrefix(domain)}}
 	if timeout := filter.get("timeout").text(); timeout != "" {
 		redis = redis.with("timeout", duration(timeout))

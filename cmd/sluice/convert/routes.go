@@ -54,7 +54,10 @@ type envoy struct {
 
 const filterType = "envoy.extensions.filters.http.ratelimit.v3.RateLimit"
 
-func (c *converter) readEnvoy(documents []node) *envoy {
+// routing says what Envoy's routes mean.
+type routing struct{ *converter }
+
+func (c routing) readEnvoy(documents []node) *envoy {
 	e := &envoy{}
 	for _, document := range documents {
 		document.find(func(n node) bool {
@@ -79,7 +82,7 @@ func (c *converter) readEnvoy(documents []node) *envoy {
 	return e
 }
 
-func (c *converter) virtualHosts(list []node) (all []*virtualHost) {
+func (c routing) virtualHosts(list []node) (all []*virtualHost) {
 	for _, n := range list {
 		h := &virtualHost{node: n, local: localIn(n)}
 		for _, domain := range n.get("domains").each() {
@@ -108,7 +111,7 @@ func (c *converter) virtualHosts(list []node) (all []*virtualHost) {
 
 // route reads one route. A virtual host's limits hold for routes without any, and
 // for those that ask for them.
-func (c *converter) route(n node, h *virtualHost, inherited []node) *route {
+func (c routing) route(n node, h *virtualHost, inherited []node) *route {
 	r := &route{host: h, node: n, known: true}
 	action := n.get("route")
 	r.cluster = action.get("cluster").text()
@@ -135,7 +138,7 @@ func (c *converter) route(n node, h *virtualHost, inherited []node) *route {
 }
 
 // perRoute reads the route's own settings of the filter: whether the virtual host's limits hold.
-func (c *converter) perRoute(r *route) {
+func (c routing) perRoute(r *route) {
 	switch n := r.perRoute.get("vh_rate_limits"); n.text() {
 	case "IGNORE", "2":
 		r.ignoresHost = true
@@ -151,10 +154,10 @@ func (c *converter) perRoute(r *route) {
 
 // routeMatch turns a route's match into conditions. It reports what has no
 // counterpart where it matters, and false then.
-func (c *converter) routeMatch(n node, limited bool) (conditions, bool) {
+func (c routing) routeMatch(n node, limited bool) (conditions, bool) {
 	quiet := c
 	if !limited {
-		quiet = newConverter()
+		quiet = routing{newConverter()}
 	}
 	when, known := quiet.headerMatches(n.get("headers").each())
 	insensitive := !n.get("case_sensitive").flag(true)

@@ -7,7 +7,7 @@ import (
 
 // descriptorRules makes the rules of one descriptor that a use sends, for the
 // requests of when.
-func (c *converter) descriptorRules(u *use, entries []entry, when conditions, s *service) {
+func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *service) {
 	found := leaves(s.Descriptors, entries, nil, nil)
 	tier := c.tierEntry(entries, found)
 	var order []string
@@ -26,7 +26,7 @@ func (c *converter) descriptorRules(u *use, entries []entry, when conditions, s 
 }
 
 // leafSettings reports what a descriptor of the service has beside its limit.
-func (c *converter) leafSettings(l *leaf) {
+func (c limiting) leafSettings(l *leaf) {
 	if l.QuotaMode {
 		c.report(Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")
 	}
@@ -41,7 +41,7 @@ func (c *converter) leafSettings(l *leaf) {
 
 // tierEntry is the entry whose values choose the limit by limits_by; -1 for none.
 // Values of other entries are for match, which sees headers alone.
-func (c *converter) tierEntry(entries []entry, found []leaf) int {
+func (c limiting) tierEntry(entries []entry, found []leaf) int {
 	best := -1
 	for i := range entries {
 		varies, wildcards := false, false
@@ -73,7 +73,7 @@ func groupName(entries []entry, l leaf, tier int) string {
 }
 
 // groupRule makes one rule of limits that differ in the tier entry's value alone.
-func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when conditions, tier int) {
+func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when conditions, tier int) {
 	first := group[0]
 	var key []any
 	var names []string
@@ -172,7 +172,7 @@ func valueConditions(e *entry, pick *choice) (conditions, bool) {
 
 // groupLimits are the limits of a group: plain ones, or tiers by the value of an
 // entry. It reports false if there is nothing to limit.
-func (c *converter) groupLimits(group, found []leaf, entries []entry, tier int) (field, bool) {
+func (c limiting) groupLimits(group, found []leaf, entries []entry, tier int) (field, bool) {
 	if tier < 0 || len(group) == 1 && group[0].picks[tier].any() {
 		l := group[0]
 		if l.RateLimit.Unlimited {
@@ -219,7 +219,7 @@ func limited(values object) bool {
 	return slices.ContainsFunc(values, func(f field) bool { return f.value != "unlimited" })
 }
 
-func (c *converter) tierLimits(l *leaf) any {
+func (c limiting) tierLimits(l *leaf) any {
 	if l.RateLimit.Unlimited {
 		return "unlimited"
 	}
@@ -231,7 +231,7 @@ func (c *converter) tierLimits(l *leaf) any {
 }
 
 // limit is the service's limit; nil if it has no counterpart.
-func (c *converter) limit(l *leaf) object {
+func (c limiting) limit(l *leaf) object {
 	if l.RateLimit.bucket != nil {
 		return l.RateLimit.bucket
 	}

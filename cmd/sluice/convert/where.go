@@ -10,7 +10,7 @@ import (
 
 // exempts makes rules for the routes that are not limited and that Envoy looks at
 // before limited ones.
-func (c *converter) exempts(e *envoy) {
+func (c routing) exempts(e *envoy) {
 	if len(e.bare) > 0 {
 		return
 	}
@@ -43,7 +43,7 @@ func meeting(h *virtualHost, index int) (before, after bool) {
 }
 
 // exempt adds a rule for requests that are not limited.
-func (c *converter) exempt(when conditions, at node) bool {
+func (c routing) exempt(when conditions, at node) bool {
 	match := when.match()
 	if len(match) == 0 {
 		return false
@@ -56,7 +56,7 @@ func (c *converter) exempt(when conditions, at node) bool {
 
 // where is the requests that go to the routes of a use. It reports false if there
 // are none.
-func (c *converter) where(u *use, e *envoy) (conditions, bool) {
+func (c routing) where(u *use, e *envoy) (conditions, bool) {
 	if len(u.routes) == 0 || covers(u.routes, e.hosts) {
 		return conditions{}, true
 	}
@@ -93,7 +93,7 @@ func covers(routes []*route, hosts []*virtualHost) bool {
 }
 
 // base is the requests that a virtual host gets.
-func (c *converter) base(h *virtualHost) conditions {
+func (c routing) base(h *virtualHost) conditions {
 	base := h.when
 	base.nots = slices.Clone(base.nots)
 	for _, o := range h.others {
@@ -106,7 +106,7 @@ func (c *converter) base(h *virtualHost) conditions {
 
 // within is the requests that go to some routes of one virtual host: one set of
 // conditions for each route that the others do not cover.
-func (c *converter) within(h *virtualHost, members []*route) (all []conditions) {
+func (c routing) within(h *virtualHost, members []*route) (all []conditions) {
 	for _, r := range members {
 		if covered(h, members, r) {
 			continue

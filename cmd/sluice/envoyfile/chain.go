@@ -9,15 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // checkChains looks at the connection managers that have the limiter among their filters.
 func (l *Limiter) checkChains() {
 	for _, chain := range l.around.chains {
-		filters := find.List(find.Get(chain, "http_filters"))
+		filters := yamltree.List(chain, "http_filters")
 		place := slices.IndexFunc(filters, func(n *yaml.Node) bool {
-			return find.WasmFilter(find.Get(n, "typed_config")) == l.found.Owner
+			return find.WasmFilter(yamltree.Get(n, "typed_config")) == l.found.Owner
 		})
 		if place < 0 {
 			continue
@@ -47,11 +48,13 @@ func (l *Limiter) checkMetadata(filters []*yaml.Node, place int) {
 		}
 		switch {
 		case writer != nil:
-			l.checkPayload(read, find.Get(writer, "typed_config"))
+			l.checkPayload(read, yamltree.Get(writer, "typed_config"))
 		case later:
-			l.wrong(Metadata, read.at, "the filter that writes the metadata %q comes after Sluice, so it is never there (want it before Sluice)", namespace)
+			l.wrong(Metadata, read.at, "the filter that writes the metadata %q comes after Sluice, so it is never there (want "+
+				"it before Sluice)", namespace)
 		case !anything:
-			l.wrong(Metadata, read.at, "no filter before Sluice writes the metadata %q, so it is never there (want that filter before Sluice)", namespace)
+			l.wrong(Metadata, read.at, "no filter before Sluice writes the metadata %q, so it is never there (want that "+
+				"filter before Sluice)", namespace)
 		}
 	}
 }
@@ -63,10 +66,10 @@ func (l *Limiter) checkPayload(read metadata, filter *yaml.Node) {
 		return
 	}
 	var written []string
-	providers := find.Get(filter, "providers")
-	for _, name := range find.Keys(providers) {
+	providers := yamltree.Get(filter, "providers")
+	for _, name := range yamltree.Keys(providers) {
 		for _, field := range []string{"payload_in_metadata", "header_in_metadata", "failed_status_in_metadata"} {
-			if value := find.Text(providers, name, field); value != "" {
+			if value := yamltree.Text(providers, name, field); value != "" {
 				written = append(written, fmt.Sprintf("%q", value))
 			}
 		}
@@ -76,16 +79,17 @@ func (l *Limiter) checkPayload(read metadata, filter *yaml.Node) {
 	case written == nil:
 		l.wrong(Metadata, read.at, "jwt_authn writes no metadata (want payload_in_metadata: %s in its provider)", wanted)
 	default:
-		l.wrong(Metadata, read.at, "jwt_authn writes no %s, it writes %s (payload_in_metadata)", wanted, strings.Join(written, ", "))
+		l.wrong(Metadata, read.at, "jwt_authn writes no %s, it writes %s (payload_in_metadata)", wanted,
+			strings.Join(written, ", "))
 	}
 }
 
 // writes reports whether a filter writes the metadata of a name: its own, or one that it names.
 func writes(filter *yaml.Node, namespace string) bool {
-	if find.Text(filter, "name") == namespace || "envoy.filters.http."+kindOf(filter) == namespace {
+	if yamltree.Text(filter, "name") == namespace || "envoy.filters.http."+kindOf(filter) == namespace {
 		return true
 	}
-	return find.Mentions(find.Get(filter, "typed_config"), strings.ToLower(namespace))
+	return yamltree.Mentions(yamltree.Get(filter, "typed_config"), strings.ToLower(namespace))
 }
 
 // writesAnything reports whether a filter may write metadata of any name, or cannot be seen.
@@ -100,7 +104,7 @@ func writesAnything(filter *yaml.Node) bool {
 // kindOf is the kind of an HTTP filter by its type, such as "jwt_authn"; "" if it comes from
 // elsewhere, or is none of Envoy's own.
 func kindOf(filter *yaml.Node) string {
-	rest, ok := strings.CutPrefix(typeOf(find.Get(filter, "typed_config")), "envoy.extensions.filters.http.")
+	rest, ok := strings.CutPrefix(typeOf(yamltree.Get(filter, "typed_config")), "envoy.extensions.filters.http.")
 	if !ok {
 		return ""
 	}
@@ -147,10 +151,11 @@ func readMetadata(plugin []byte) (all []metadata) {
 
 // checkClientIP holds that Envoy says who the client is, where a rule asks.
 func (l *Limiter) checkClientIP(chain *yaml.Node) {
-	if find.Text(chain, "use_remote_address") == "true" || len(find.List(find.Get(chain, "original_ip_detection_extensions"))) > 0 {
+	if yamltree.Text(chain, "use_remote_address") == "true" ||
+		len(yamltree.List(chain, "original_ip_detection_extensions")) > 0 {
 		return
 	}
-	if hops := find.Text(chain, "xff_num_trusted_hops"); hops != "" && hops != "0" {
+	if hops := yamltree.Text(chain, "xff_num_trusted_hops"); hops != "" && hops != "0" {
 		return
 	}
 	for i := range l.cfg.Rules {
@@ -176,19 +181,21 @@ func matchesAddress(m *config.Match) bool {
 
 // checkBootstrap looks at what is Envoy's own.
 func (l *Limiter) checkBootstrap() {
-	if find.Get(l.found.Owner, "vm_config") != nil && find.Text(l.found.Owner, "failure_policy") != "FAIL_RELOAD" {
-		l.warn(FailurePolicy, l.found.Owner, "the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has died answers 503 from then on")
+	if yamltree.Get(l.found.Owner, "vm_config") != nil && yamltree.Text(l.found.Owner, "failure_policy") != "FAIL_RELOAD" {
+		l.warn(FailurePolicy, l.found.Owner, "the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has died "+
+			"answers 503 from then on")
 	}
 	b := l.around.bootstrap
 	if b == nil {
 		return
 	}
 	labels := false
-	for _, tag := range find.List(find.Get(b, "stats_config", "stats_tags")) {
-		labels = labels || find.Mentions(tag, "sluice")
+	for _, tag := range yamltree.List(b, "stats_config", "stats_tags") {
+		labels = labels || yamltree.Mentions(tag, "sluice")
 	}
 	if !labels {
-		l.warn(StatsTags, b, "stats_config has no stats_tags for Sluice: its metrics have no labels, and dashboard and alerts find nothing "+
+		l.warn(StatsTags, b, "stats_config has no stats_tags for Sluice: its metrics have no labels, and dashboard and "+
+			"alerts find nothing "+
 			"(want those of docs/envoy.md, section 4)")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 const seeCluster = "see docs/envoy.md, section 2"
@@ -47,7 +48,7 @@ func (s *surroundings) clusterNames() string {
 // checkTransport looks at how the cluster speaks: RESP, by the bridge and a TCP pool, or HTTP/2 to
 // a relay.
 func (l *Limiter) checkTransport(name string, cluster *yaml.Node) {
-	pool := strings.HasSuffix(typeOf(find.Get(cluster, "upstream_config", "typed_config")), "TcpConnectionPoolProto")
+	pool := strings.HasSuffix(typeOf(yamltree.Get(cluster, "upstream_config", "typed_config")), "TcpConnectionPoolProto")
 	bridge := l.bridgeOf(cluster)
 	switch {
 	case pool && bridge:
@@ -65,28 +66,30 @@ func (l *Limiter) checkTransport(name string, cluster *yaml.Node) {
 
 // bridgeOf reports whether the cluster has the bridge: a Wasm filter that is not the limiter, or a
 // filter that a control plane sends.
-func (l *Limiter) bridgeOf(cluster *yaml.Node) (found bool) {
-	find.Objects(find.Get(cluster, "typed_extension_protocol_options"), func(n *yaml.Node) {
-		if filter := find.WasmFilter(n); filter != nil && filter != l.found.Owner || find.Get(n, "config_discovery") != nil {
-			found = true
-		}
+func (l *Limiter) bridgeOf(cluster *yaml.Node) bool {
+	return slices.ContainsFunc(extensions(cluster), func(n *yaml.Node) bool {
+		filter := find.WasmFilter(n)
+		return filter != nil && filter != l.found.Owner || yamltree.Get(n, "config_discovery") != nil
 	})
-	return found
 }
 
 // speaksHTTP2 reports whether a cluster's protocol is HTTP/2, or chosen by ALPN.
 func speaksHTTP2(cluster *yaml.Node) bool {
-	found := find.Get(cluster, "http2_protocol_options") != nil
-	find.Objects(find.Get(cluster, "typed_extension_protocol_options"), func(n *yaml.Node) {
-		found = found || slices.Contains(find.Keys(n), "http2_protocol_options") || slices.Contains(find.Keys(n), "auto_config")
+	return slices.ContainsFunc(append(extensions(cluster), cluster), func(n *yaml.Node) bool {
+		return slices.Contains(yamltree.Keys(n), "http2_protocol_options") || n != cluster &&
+			slices.Contains(yamltree.Keys(n), "auto_config")
 	})
-	return found
+}
+
+// extensions are all objects in a cluster's typed_extension_protocol_options.
+func extensions(cluster *yaml.Node) []*yaml.Node {
+	return yamltree.Objects(yamltree.Get(cluster, "typed_extension_protocol_options"))
 }
 
 // checkVM holds that the limiter is no bridge, and that the two roles do not share a VM: what the
 // limiter sends enters the bridge within the limiter's own host call.
 func (l *Limiter) checkVM() {
-	if at := find.Get(l.found.Owner, "vm_config"); find.SmallBridge(l.found.Owner) {
+	if at := yamltree.Get(l.found.Owner, "vm_config"); find.SmallBridge(l.found.Owner) {
 		l.all = append(l.all, Finding{
 			VM, true, l.around.line(at), "",
 			"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})",
@@ -96,10 +99,10 @@ func (l *Limiter) checkVM() {
 		if b.Documents != l.found.Documents || !sameVM(l.found.Owner, b.Owner) {
 			continue
 		}
-		at := find.Get(l.found.Owner, "vm_config")
+		at := yamltree.Get(l.found.Owner, "vm_config")
 		l.all = append(l.all, Finding{VM, true, l.around.line(at), "", fmt.Sprintf(
 			"vm_id %q is the bridge's, too (line %d): a send of the limiter would enter the bridge in the middle of itself "+
-				"(want two different ones)", find.Text(l.found.Owner, "vm_config", "vm_id"), b.Line,
+				"(want two different ones)", yamltree.Text(l.found.Owner, "vm_config", "vm_id"), b.Line,
 		)})
 	}
 }
@@ -109,11 +112,12 @@ func (l *Limiter) checkVM() {
 // (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/extensions/wasm/v3/wasm.proto#extensions-wasm-v3-vmconfig).
 func sameVM(a, b *yaml.Node) bool {
 	for _, field := range []string{"vm_id", "code", "configuration"} {
-		if !bytes.Equal(find.JSON(find.Get(a, "vm_config", field)), find.JSON(find.Get(b, "vm_config", field))) {
+		if !bytes.Equal(yamltree.JSON(yamltree.Get(a, "vm_config", field)),
+			yamltree.JSON(yamltree.Get(b, "vm_config", field))) {
 			return false
 		}
 	}
-	return find.Get(a, "vm_config") != nil && find.Get(b, "vm_config") != nil
+	return yamltree.Get(a, "vm_config") != nil && yamltree.Get(b, "vm_config") != nil
 }
 
 // checkPassword holds that the VM is given the variable that has Redis' password.
@@ -123,26 +127,29 @@ func (l *Limiter) checkPassword() {
 	}
 	name, owner := l.cfg.Redis.PasswordEnv, l.found.Owner
 	var given []string
-	env := find.Get(owner, "vm_config", "environment_variables")
-	for _, n := range find.List(find.Get(env, "host_env_keys")) {
+	env := yamltree.Get(owner, "vm_config", "environment_variables")
+	for _, n := range yamltree.List(env, "host_env_keys") {
 		given = append(given, n.Value)
 	}
-	given = append(given, find.Keys(find.Get(env, "key_values"))...)
+	given = append(given, yamltree.Keys(yamltree.Get(env, "key_values"))...)
 	want := "environment_variables: {host_env_keys: [" + name + "]} in vm_config"
 	switch {
-	case find.Get(owner, "spec") != nil: // Istio
+	case yamltree.Get(owner, "spec") != nil: // Istio
 		want = "{name: " + name + ", valueFrom: HOST} in spec.vmConfig.env"
-		if find.Get(owner, "spec", "wasm") != nil { // a TrafficExtension
+		if yamltree.Get(owner, "spec", "wasm") != nil { // a TrafficExtension
 			want = "{name: " + name + ", valueFrom: HOST} in spec.wasm.vmConfig.env"
 		}
-		for _, vm := range []*yaml.Node{find.Get(owner, "spec", "vmConfig"), find.Get(owner, "spec", "wasm", "vmConfig")} {
-			for _, n := range find.List(find.Get(vm, "env")) {
-				given = append(given, find.Text(n, "name"))
+		for _, vm := range []*yaml.Node{
+			yamltree.Get(owner, "spec", "vmConfig"),
+			yamltree.Get(owner, "spec", "wasm", "vmConfig"),
+		} {
+			for _, n := range yamltree.List(vm, "env") {
+				given = append(given, yamltree.Text(n, "name"))
 			}
 		}
-	case find.Get(owner, "vm_config") == nil: // Envoy Gateway
+	case yamltree.Get(owner, "vm_config") == nil: // Envoy Gateway
 		want = "env: {hostKeys: [" + name + "]}"
-		for _, n := range find.List(find.Get(owner, "env", "hostKeys")) {
+		for _, n := range yamltree.List(owner, "env", "hostKeys") {
 			given = append(given, n.Value)
 		}
 	}

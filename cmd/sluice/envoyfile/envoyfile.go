@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -66,12 +67,15 @@ func Findings(found *find.Found, cfg *config.Config, bridges []*find.Found) []Fi
 // stands in no list of filters of the file.
 func Chain(found *find.Found) (names []string) {
 	for _, chain := range look(found).chains {
-		filters := find.List(find.Get(chain, "http_filters"))
-		if !slices.ContainsFunc(filters, func(n *yaml.Node) bool { return find.WasmFilter(find.Get(n, "typed_config")) == found.Owner }) {
+		filters := yamltree.List(chain, "http_filters")
+		if !slices.ContainsFunc(filters, func(n *yaml.Node) bool {
+			return find.WasmFilter(yamltree.Get(n,
+				"typed_config")) == found.Owner
+		}) {
 			continue
 		}
 		for _, n := range filters {
-			names = append(names, find.Text(n, "name"))
+			names = append(names, yamltree.Text(n, "name"))
 		}
 		return names
 	}
@@ -105,34 +109,39 @@ func look(found *find.Found) *surroundings {
 	s := &surroundings{documents: *found.Documents, of: map[*yaml.Node]*find.Document{}, clusters: map[string]*yaml.Node{}}
 	for i := range s.documents {
 		d := &s.documents[i]
-		s.dump = s.dump || find.Get(d.Root, "configs") != nil
+		s.dump = s.dump || yamltree.Get(d.Root, "configs") != nil
 		upstream, partial := map[*yaml.Node]bool{}, map[*yaml.Node]bool{}
-		find.Objects(d.Root, func(n *yaml.Node) {
+		for _, n := range yamltree.Objects(d.Root) {
 			s.of[n] = d
-			if s.bootstrap == nil && find.Get(n, "static_resources") != nil {
+			if s.bootstrap == nil && yamltree.Get(n, "static_resources") != nil {
 				s.bootstrap = n
 			}
-			if find.Text(n, "operation") == "MERGE" { // Istio's: the rest of the cluster is elsewhere
-				partial[find.Get(n, "value")] = true
+			if yamltree.Text(n, "operation") == "MERGE" { // Istio's: the rest of the cluster is elsewhere
+				partial[yamltree.Get(n, "value")] = true
 			}
-			name := find.Text(n, "name")
+			name := yamltree.Text(n, "name")
 			if name != "" && !partial[n] && isCluster(n) && s.clusters[name] == nil {
 				s.clusters[name] = n
-				find.Objects(find.Get(n, "typed_extension_protocol_options"), func(o *yaml.Node) { upstream[o] = true })
+				for _, o := range extensions(n) {
+					upstream[o] = true
+				}
 			}
-			if find.Get(n, "http_filters") != nil && !upstream[n] {
+			if yamltree.Get(n, "http_filters") != nil && !upstream[n] {
 				s.chains = append(s.chains, n)
 			}
-		})
+		}
 	}
 	return s
 }
 
 // isCluster reports whether an object is a cluster of Envoy: no other object has any of these.
 func isCluster(n *yaml.Node) bool {
-	for _, field := range []string{"load_assignment", "connect_timeout", "typed_extension_protocol_options", "upstream_config", "eds_cluster_config"} {
-		if find.Get(n, field) != nil {
-			return find.Get(n, "http_filters") == nil
+	for _, field := range []string{
+		"load_assignment", "connect_timeout", "typed_extension_protocol_options",
+		"upstream_config", "eds_cluster_config",
+	} {
+		if yamltree.Get(n, field) != nil {
+			return yamltree.Get(n, "http_filters") == nil
 		}
 	}
 	return false
@@ -148,15 +157,15 @@ func (s *surroundings) line(n *yaml.Node) int {
 
 // complete reports whether all clusters are in the file.
 func (s *surroundings) complete() bool {
-	return s.dump || s.bootstrap != nil && find.Get(s.bootstrap, "dynamic_resources", "cds_config") == nil &&
-		find.Get(s.bootstrap, "dynamic_resources", "ads_config") == nil
+	return s.dump || s.bootstrap != nil && yamltree.Get(s.bootstrap, "dynamic_resources", "cds_config") == nil &&
+		yamltree.Get(s.bootstrap, "dynamic_resources", "ads_config") == nil
 }
 
 // typeOf is the name of a typed_config's type, without what stands before it.
 func typeOf(n *yaml.Node) string {
-	name := find.Text(n, "@type")
+	name := yamltree.Text(n, "@type")
 	if strings.HasSuffix(name, "TypedStruct") {
-		name = find.Text(n, "type_url")
+		name = yamltree.Text(n, "type_url")
 	}
 	return name[strings.LastIndexByte(name, '/')+1:]
 }

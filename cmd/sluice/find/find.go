@@ -5,13 +5,12 @@ package find
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // Found is one configuration of the plugin.
@@ -31,6 +30,20 @@ type Found struct {
 	root   *yaml.Node // its values, for their lines; nil if it does not parse
 	offset int        // what to add to the lines of root
 	folded bool       // lines of root say nothing about the file
+}
+
+// Document is one YAML document of a file, or of a file inside a file.
+type Document struct {
+	Root  *yaml.Node
+	Shift int // what to add to the lines of Root
+}
+
+// Line is the line in the file of a value of the document.
+func (d *Document) Line(n *yaml.Node) int {
+	if n == nil {
+		n = d.Root
+	}
+	return d.Shift + n.Line
 }
 
 // Other is a Wasm plugin that is not Sluice.
@@ -57,11 +70,18 @@ func Configurations(name string, text []byte) ([]Found, []Other, error) {
 // Whole takes a text to be a configuration of the plugin, whatever it looks like.
 func Whole(text []byte) Found {
 	f := Found{Line: 1, In: "JSON", JSON: text}
-	var document yaml.Node
-	if yaml.Unmarshal(text, &document) == nil && len(document.Content) > 0 {
-		f.root = document.Content[0]
-	}
+	f.root = firstOf(text)
 	return f
+}
+
+// firstOf is the first document of a text; nil if it does not parse.
+func firstOf(text []byte) *yaml.Node {
+	for root, err := range yamltree.Documents(text) {
+		if err == nil {
+			return root
+		}
+	}
+	return nil
 }
 
 func looksLikeJSON(name string, text []byte) bool {
@@ -87,21 +107,14 @@ func (f *finder) documents(text []byte, offset int) error {
 	before := f.offset
 	f.offset = offset
 	defer func() { f.offset = before }()
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	for {
-		var document yaml.Node
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for root, err := range yamltree.Documents(text) {
 		if err != nil {
-			return fmt.Errorf("neither YAML nor JSON: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+			return err
 		}
-		if len(document.Content) > 0 {
-			*f.read = append(*f.read, Document{document.Content[0], offset})
-			f.document(document.Content[0], text)
-		}
+		*f.read = append(*f.read, Document{root, offset})
+		f.document(root, text)
 	}
+	return nil
 }
 
 // document takes a document that is a configuration of the plugin itself, or
@@ -120,35 +133,30 @@ func (f *finder) document(root *yaml.Node, text []byte) {
 
 // isPlugin reports whether an object is a whole configuration of the plugin.
 func isPlugin(n *yaml.Node) bool {
-	if n.Kind != yaml.MappingNode || get(n, "kind") != nil || get(n, "static_resources") != nil {
+	if n.Kind != yaml.MappingNode || yamltree.Get(n, "kind") != nil || yamltree.Get(n, "static_resources") != nil {
 		return false
 	}
-	return get(n, "rules") != nil || get(n, "role") != nil || get(n, "limits") != nil && get(n, "redis") != nil
+	return yamltree.Get(n, "rules") != nil || yamltree.Get(n, "role") != nil || yamltree.Get(n, "limits") != nil &&
+		yamltree.Get(n, "redis") != nil
 }
 
 // walk looks for configurations in all values below n.
 func (f *finder) walk(n *yaml.Node) {
-	switch n.Kind {
-	case yaml.ScalarNode:
+	if n.Kind == yaml.ScalarNode {
 		f.embedded(n)
-	case yaml.SequenceNode:
-		for _, element := range n.Content {
-			f.walk(element)
-		}
-	case yaml.MappingNode:
-		switch {
-		case text(get(n, "kind")) == "WasmPlugin":
-			f.wasmPlugin(n)
-		case text(get(n, "kind")) == "TrafficExtension":
-			f.trafficExtension(n)
-		case text(get(n, "kind")) == "EnvoyExtensionPolicy":
-			f.extensionPolicy(n)
-		case wasmFilter(n) != nil:
-			f.filter(wasmFilter(n))
-		default:
-			for i := 1; i < len(n.Content); i += 2 {
-				f.walk(n.Content[i])
-			}
+	}
+	if n.Kind == yaml.AliasNode {
+		return // found where its anchor is
+	}
+	kind, filter := yamltree.Text(n, "kind"), WasmFilter(n)
+	switch _, isHome := homes[kind]; {
+	case isHome:
+		f.resource(kind, n)
+	case filter != nil:
+		f.filter(filter)
+	default:
+		for _, child := range n.Content {
+			f.walk(child)
 		}
 	}
 }
@@ -166,7 +174,7 @@ func (f *finder) embedded(n *yaml.Node) {
 
 // add takes a configuration that is written as values.
 func (f *finder) add(in string, n *yaml.Node) {
-	f.found = append(f.found, Found{Line: f.offset + n.Line, In: in, JSON: appendJSON(nil, n), root: n, offset: f.offset})
+	f.found = append(f.found, Found{Line: f.offset + n.Line, In: in, JSON: yamltree.JSON(n), root: n, offset: f.offset})
 }
 
 // addText takes a configuration that is a string.
@@ -176,9 +184,6 @@ func (f *finder) addText(in string, n *yaml.Node) {
 		found.offset++
 	}
 	found.folded = n.Style != yaml.LiteralStyle && strings.Contains(n.Value, "\n")
-	var document yaml.Node
-	if yaml.Unmarshal([]byte(n.Value), &document) == nil && len(document.Content) > 0 {
-		found.root = document.Content[0]
-	}
+	found.root = firstOf([]byte(n.Value))
 	f.found = append(f.found, found)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // LineOf is the line in the file of a mistake's path, such as
@@ -31,9 +33,6 @@ func lineBelow(n *yaml.Node, path string) int {
 	for path != "" {
 		var step string
 		step, path = nextStep(path)
-		if n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
 		child, at := stepInto(n, step)
 		if child == nil {
 			return line
@@ -75,15 +74,10 @@ func stepInto(n *yaml.Node, step string) (*yaml.Node, int) {
 		if err != nil || n.Kind != yaml.SequenceNode || i < 0 || i >= len(n.Content) {
 			return nil, 0
 		}
-		return n.Content[i], n.Content[i].Line
+		return yamltree.Resolve(n.Content[i]), n.Content[i].Line
 	}
-	if n.Kind != yaml.MappingNode {
-		return nil, 0
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == name {
-			return n.Content[i+1], n.Content[i].Line
-		}
+	if key, value := yamltree.Field(n, name); key != nil {
+		return value, key.Line
 	}
 	return nil, 0
 }

@@ -4,87 +4,95 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/bridge"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // filterType is the type of Envoy's HTTP filter for Wasm, as both a downstream
 // and an upstream filter.
 const filterType = "envoy.extensions.filters.http.wasm.v3.Wasm"
 
-// wasmFilter is the "config" of a typed_config of Envoy's Wasm filter; nil for
+// WasmFilter is the "config" of a typed_config of Envoy's Wasm filter; nil for
 // any other object.
-func wasmFilter(n *yaml.Node) *yaml.Node {
-	if strings.HasSuffix(text(get(n, "@type")), "/"+filterType) {
-		return get(n, "config")
+func WasmFilter(n *yaml.Node) *yaml.Node {
+	if strings.HasSuffix(yamltree.Text(n, "@type"), "/"+filterType) {
+		return yamltree.Get(n, "config")
 	}
-	if strings.HasSuffix(text(get(n, "type_url")), "/"+filterType) {
-		return get(get(n, "value"), "config")
+	if strings.HasSuffix(yamltree.Text(n, "type_url"), "/"+filterType) {
+		return yamltree.Get(n, "value", "config")
 	}
 	return nil
 }
 
 // filter takes the configuration of a Wasm filter.
 func (f *finder) filter(config *yaml.Node) {
-	name := text(get(config, "name"))
+	name := yamltree.Text(config, "name")
 	if name == "" {
-		name = text(get(config, "root_id"))
+		name = yamltree.Text(config, "root_id")
 	}
-	vm, in := get(config, "vm_config"), fmt.Sprintf("Wasm filter %q", name)
-	hints := []*yaml.Node{get(config, "name"), get(config, "root_id"), get(vm, "vm_id"), get(vm, "code")}
-	if get(config, "configuration") == nil && SmallBridge(config) { // it reads none
-		f.found = append(f.found, Found{Line: f.offset + config.Line, In: in, JSON: []byte(`{"role": "bridge"}`), Owner: config, Documents: f.read})
+	in := fmt.Sprintf("Wasm filter %q", name)
+	if yamltree.Get(config, "configuration") == nil && SmallBridge(config) { // it reads none
+		f.found = append(f.found, Found{
+			Line: f.offset + config.Line, In: in, JSON: []byte(`{"role": "bridge"}`), Owner: config, Documents: f.read,
+		})
 		return
 	}
-	f.place(in, name, config, get(config, "configuration"), hints)
+	hints := []*yaml.Node{
+		yamltree.Get(config, "name"), yamltree.Get(config, "root_id"),
+		yamltree.Get(config, "vm_config", "vm_id"), yamltree.Get(config, "vm_config", "code"),
+	}
+	f.place(in, name, config, yamltree.Get(config, "configuration"), hints)
 }
 
 // SmallBridge reports whether a Wasm filter of Envoy has the small bridge inline, and not a file
 // that knows both roles.
 func SmallBridge(config *yaml.Node) bool {
-	code, err := base64.StdEncoding.DecodeString(text(get(get(get(get(config, "vm_config"), "code"), "local"), "inline_bytes")))
+	code, err := base64.StdEncoding.DecodeString(yamltree.Text(config, "vm_config", "code", "local", "inline_bytes"))
 	return err == nil && bytes.Equal(code, bridge.Wasm)
 }
 
-func (f *finder) wasmPlugin(n *yaml.Node) {
-	name, spec := text(get(get(n, "metadata"), "name")), get(n, "spec")
-	hints := []*yaml.Node{get(n, "metadata"), get(spec, "pluginName"), get(spec, "url")}
-	f.place(fmt.Sprintf("WasmPlugin %q", name), name, n, get(spec, "pluginConfig"), hints)
+// home is where an object of Kubernetes has a plugin, or several.
+type home struct {
+	path   []string
+	config string   // the field of the plugin's configuration
+	hints  []string // fields that may name Sluice
 }
 
-// trafficExtension takes what Istio has in WasmPlugin's place since 1.30. One with Lua is not
-// Sluice.
-func (f *finder) trafficExtension(n *yaml.Node) {
-	name, plugin := text(get(get(n, "metadata"), "name")), get(get(n, "spec"), "wasm")
-	if plugin == nil {
-		return
-	}
-	hints := []*yaml.Node{get(n, "metadata"), get(plugin, "pluginName"), get(plugin, "url")}
-	f.place(fmt.Sprintf("TrafficExtension %q", name), name, n, get(plugin, "pluginConfig"), hints)
+// homes are by their kinds. Istio has TrafficExtension in WasmPlugin's place since 1.30; one with
+// Lua is not Sluice.
+var homes = map[string]home{
+	"WasmPlugin":           {[]string{"spec"}, "pluginConfig", []string{"pluginName", "url"}},
+	"TrafficExtension":     {[]string{"spec", "wasm"}, "pluginConfig", []string{"pluginName", "url"}},
+	"EnvoyExtensionPolicy": {[]string{"spec", "wasm"}, "config", []string{"name", "rootID", "code"}},
 }
 
-func (f *finder) extensionPolicy(n *yaml.Node) {
-	name := text(get(get(n, "metadata"), "name"))
-	list := get(get(n, "spec"), "wasm")
-	if list == nil {
-		return
+// resource takes the configurations of an object of Kubernetes.
+func (f *finder) resource(kind string, n *yaml.Node) {
+	h, name := homes[kind], yamltree.Text(n, "metadata", "name")
+	at := yamltree.Get(n, h.path...)
+	take := func(own string, owner, plugin *yaml.Node) {
+		hints := []*yaml.Node{yamltree.Get(n, "metadata")}
+		for _, field := range h.hints {
+			hints = append(hints, yamltree.Get(plugin, field))
+		}
+		f.place(fmt.Sprintf("%s %q", kind, name), own, owner, yamltree.Get(plugin, h.config), hints)
 	}
-	for _, plugin := range list.Content {
-		hints := []*yaml.Node{get(n, "metadata"), get(plugin, "name"), get(plugin, "rootID"), get(plugin, "code")}
-		in := fmt.Sprintf("EnvoyExtensionPolicy %q", name)
-		f.place(in, text(get(plugin, "name")), plugin, get(plugin, "config"), hints)
+	for _, plugin := range yamltree.List(at) {
+		take(yamltree.Text(plugin, "name"), plugin, plugin)
+	}
+	if kind == "WasmPlugin" || at != nil && at.Kind == yaml.MappingNode {
+		take(name, n, at)
 	}
 }
 
 // place takes the configuration at n of what stands at owner, if it is Sluice's.
 func (f *finder) place(in, name string, owner, n *yaml.Node, hints []*yaml.Node) {
-	ours := false
-	for _, hint := range hints {
-		ours = ours || mentions(hint, "sluice")
-	}
+	ours := slices.ContainsFunc(hints, func(hint *yaml.Node) bool { return yamltree.Mentions(hint, "sluice") })
 	value, before := unwrap(n), len(f.found)
 	switch {
 	case !ours && !looksLikePlugin(value):
@@ -103,18 +111,18 @@ func (f *finder) place(in, name string, owner, n *yaml.Node, hints []*yaml.Node)
 
 // looksLikePlugin guesses whose configuration this is where no name says so.
 func looksLikePlugin(n *yaml.Node) bool {
-	rules := mentions(n, "rules") && (mentions(n, "limits") || mentions(n, "exempt"))
-	return rules || mentions(n, "role") && mentions(n, "bridge")
+	rules := yamltree.Mentions(n, "rules") && (yamltree.Mentions(n, "limits") || yamltree.Mentions(n, "exempt"))
+	return rules || yamltree.Mentions(n, "role") && yamltree.Mentions(n, "bridge")
 }
 
 // unwrap takes a value out of the Any that Envoy has for a plugin's
 // configuration: a StringValue, a BytesValue or a Struct.
 func unwrap(n *yaml.Node) *yaml.Node {
-	kind := text(get(n, "@type"))
+	kind := yamltree.Text(n, "@type")
 	if kind == "" {
 		return n
 	}
-	value := get(n, "value")
+	value := yamltree.Get(n, "value")
 	if value != nil && strings.HasSuffix(kind, "/google.protobuf.BytesValue") {
 		if plain, err := base64.StdEncoding.DecodeString(value.Value); err == nil {
 			decoded := *value
@@ -123,44 +131,4 @@ func unwrap(n *yaml.Node) *yaml.Node {
 		}
 	}
 	return value
-}
-
-// mentions reports whether a word stands in a key or value at or below n.
-func mentions(n *yaml.Node, word string) bool {
-	if n == nil {
-		return false
-	}
-	if strings.Contains(strings.ToLower(n.Value), word) {
-		return true
-	}
-	for _, child := range n.Content {
-		if mentions(child, word) {
-			return true
-		}
-	}
-	return n.Alias != nil && mentions(n.Alias, word)
-}
-
-// get is the value of a key of an object; nil if there is none.
-func get(n *yaml.Node, key string) *yaml.Node {
-	if n != nil && n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
-}
-
-// text is the value of a scalar; "" for anything else.
-func text(n *yaml.Node) string {
-	if n == nil || n.Kind != yaml.ScalarNode {
-		return ""
-	}
-	return n.Value
 }

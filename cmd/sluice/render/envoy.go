@@ -1,11 +1,13 @@
 package render
 
 import (
+	"bytes"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/deploy"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // Where the files of deploy/envoy have what is replaced.
@@ -33,23 +35,24 @@ func Envoy(o *Options) (Result, error) {
 		return Result{}, err
 	}
 	if len(nodes) > 1 && !o.Cluster && p.passwordEnv != "" {
-		return Result{}, fmt.Errorf("a failover with a password: Envoy's health check would hold it in the file (see deploy/envoy/failover.yaml, or use --redis-cluster)")
+		return Result{}, fmt.Errorf("a failover with a password: Envoy's health check would hold it in the file (see " +
+			"deploy/envoy/failover.yaml, or use --redis-cluster)")
 	}
 	t, err := shipped("envoy/" + envoyFile(o))
 	if err != nil {
 		return Result{}, err
 	}
-	if err := t.envoyAddresses(o); err != nil {
+	if err := setAddresses(t, o); err != nil {
 		return Result{}, err
 	}
-	t.set(text(o.Wasm), below(limiter, wasmFile...)...)
+	t.Set(text(o.Wasm), below(limiter, wasmFile...)...)
 	if len(nodes) > 0 {
-		t.envoyRedis(o, p, nodes)
+		setRedis(t, o, p, nodes)
 	}
-	t.set(p.literal(), below(limiter, "configuration", "value")...)
-	t.root.HeadComment, t.root.Content[0].HeadComment = "", ""
-	t.about = "# Written by \"sluice render envoy\", from deploy/envoy/" + envoyFile(o) + "."
-	out, err := write(t)
+	t.Set(p.literal(), below(limiter, "configuration", "value")...)
+	t.Root.HeadComment, t.Root.Content[0].HeadComment = "", ""
+	t.About = "# Written by \"sluice render envoy\", from deploy/envoy/" + envoyFile(o) + "."
+	out, err := yamltree.Write(t)
 	return Result{YAML: out, Notes: p.notes()}, err
 }
 
@@ -66,16 +69,24 @@ func envoyFile(o *Options) string {
 	return "redis.yaml"
 }
 
-func shipped(name string) (*tree, error) {
+// shipped is a file of deploy/.
+func shipped(name string) (*yamltree.Tree, error) {
 	source, err := deploy.Files.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return parse(source)
+	if bytes.Contains(source, []byte("\n---\n")) {
+		return nil, fmt.Errorf("%s holds several documents, want one a file", name)
+	}
+	t, err := yamltree.Parse(source)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return t, nil
 }
 
-// envoyAddresses sets what is listened at, and the upstream.
-func (t *tree) envoyAddresses(o *Options) error {
+// setAddresses sets what is listened at, and the upstream.
+func setAddresses(t *yamltree.Tree, o *Options) error {
 	if err := checkFile("--wasm", o.Wasm); err != nil {
 		return err
 	}
@@ -91,43 +102,44 @@ func (t *tree) envoyAddresses(o *Options) error {
 	if err != nil {
 		return err
 	}
-	t.set(listen.socketAddress(), below(listener, "address")...)
-	t.set(admin.socketAddress(), "admin", "address")
-	t.set(endpoints([]address{upstream}), below(clusters, "upstream", "load_assignment", "endpoints", "0", "lb_endpoints")...)
+	t.Set(listen.socketAddress(), below(listener, "address")...)
+	t.Set(admin.socketAddress(), "admin", "address")
+	t.Set(endpoints([]address{upstream}), below(clusters, "upstream", "load_assignment", "endpoints", "0",
+		"lb_endpoints")...)
 	return nil
 }
 
-// envoyRedis sets how Redis is reached and entered.
-func (t *tree) envoyRedis(o *Options, p *plugin, nodes []address) {
+// setRedis sets how Redis is reached and entered.
+func setRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
 	cluster, sendsAuth := "redis", true
 	if o.Cluster { // then redis_proxy does
 		cluster, sendsAuth = "redis_nodes", false
 	}
 	p.connect("redis", sendsAuth)
-	servers := t.at(below(clusters, cluster)...)
-	t.set(endpoints(nodes), below(clusters, cluster, "load_assignment", "endpoints", "0", "lb_endpoints")...)
+	servers := t.At(below(clusters, cluster)...)
+	t.Set(endpoints(nodes), below(clusters, cluster, "load_assignment", "endpoints", "0", "lb_endpoints")...)
 	if o.TLS {
-		putBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
+		yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
 	}
 	switch {
 	case p.passwordEnv == "":
 	case sendsAuth:
-		variables := t.fragment(fmt.Sprintf("{host_env_keys: [%s]}", p.passwordEnv))
-		put(t.at(below(limiter, "vm_config")...), "environment_variables", variables)
+		variables := t.Fragment(fmt.Sprintf("{host_env_keys: [%s]}", p.passwordEnv))
+		yamltree.Put(t.At(below(limiter, "vm_config")...), "environment_variables", variables)
 	default:
-		putBefore(servers, "load_assignment", "typed_extension_protocol_options", t.proxyAuth(p))
+		yamltree.PutBefore(servers, "load_assignment", "typed_extension_protocol_options", proxyAuth(t, p))
 	}
 }
 
 // proxyAuth has Envoy's redis_proxy enter Redis.
-func (t *tree) proxyAuth(p *plugin) *yaml.Node {
-	auth := t.fragment(`envoy.filters.network.redis_proxy:
+func proxyAuth(t *yamltree.Tree, p *plugin) *yaml.Node {
+	auth := t.Fragment(`envoy.filters.network.redis_proxy:
   "@type": type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions
 `)
 	options := auth.Content[1]
 	if p.user != "" {
-		put(options, "auth_username", t.fragment("{inline_string: "+quote(p.user)+"}"))
+		yamltree.Put(options, "auth_username", t.Fragment("{inline_string: "+quote(p.user)+"}"))
 	}
-	put(options, "auth_password", t.fragment("{environment_variable: "+p.passwordEnv+"}"))
+	yamltree.Put(options, "auth_password", t.Fragment("{environment_variable: "+p.passwordEnv+"}"))
 	return auth
 }

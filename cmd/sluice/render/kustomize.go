@@ -2,12 +2,14 @@ package render
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/deploy"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // kustomization is what the shipped kustomization.yaml files use of
@@ -44,8 +46,8 @@ type replacement struct {
 
 // builder makes of directories what "kubectl apply -k" would apply.
 type builder struct {
-	files     fs.FS
-	resources []*tree
+	values    map[string]string // for the ConfigMap in a values.yaml
+	resources []*yamltree.Tree
 	// edit changes a kustomization.yaml, by its directory, before it is used.
 	edit func(dir string, k *kustomization)
 }
@@ -53,7 +55,7 @@ type builder struct {
 // build adds a directory's resources.
 func (b *builder) build(dir string) error {
 	var k kustomization
-	source, err := fs.ReadFile(b.files, path.Join(dir, "kustomization.yaml"))
+	source, err := deploy.Files.ReadFile(path.Join(dir, "kustomization.yaml"))
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func (b *builder) build(dir string) error {
 	}
 	if k.Namespace != "" {
 		for _, r := range b.resources {
-			put(r.at("metadata"), "namespace", text(k.Namespace))
+			yamltree.Put(r.At("metadata"), "namespace", text(k.Namespace))
 		}
 	}
 	for _, r := range k.Replacements {
@@ -94,25 +96,23 @@ func (b *builder) resource(name string) error {
 	if path.Ext(name) != ".yaml" {
 		return b.build(name)
 	}
-	source, err := fs.ReadFile(b.files, name)
+	t, err := shipped(name)
 	if err != nil {
 		return err
 	}
-	if strings.Contains(string(source), "\n---\n") {
-		return fmt.Errorf("%s holds several resources, want one a file", name)
-	}
-	t, err := parse(source)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	for field, value := range b.values {
+		if path.Base(name) == "values.yaml" {
+			t.Set(text(value), "data", field)
+		}
 	}
 	b.resources = append(b.resources, t)
-	return nil
+	return t.Err
 }
 
 // selected are the resources that a selector means.
-func (b *builder) selected(s selector) (found []*tree) {
+func (b *builder) selected(s selector) (found []*yamltree.Tree) {
 	for _, r := range b.resources {
-		if r.at("kind").Value == s.Kind && (s.Name == "" || r.at("metadata", "name").Value == s.Name) {
+		if r.At("kind").Value == s.Kind && (s.Name == "" || r.At("metadata", "name").Value == s.Name) {
 			found = append(found, r)
 		}
 	}
@@ -120,7 +120,7 @@ func (b *builder) selected(s selector) (found []*tree) {
 }
 
 // one is the only resource that a selector means.
-func (b *builder) one(s selector) (*tree, error) {
+func (b *builder) one(s selector) (*yamltree.Tree, error) {
 	found := b.selected(s)
 	if len(found) != 1 {
 		return nil, fmt.Errorf("%d resources are %s %q, want one", len(found), s.Kind, s.Name)
@@ -133,16 +133,16 @@ func (b *builder) replace(r *replacement) error {
 	if err != nil {
 		return err
 	}
-	value := source.at(strings.Split(r.Source.FieldPath, ".")...)
-	if source.err != nil {
-		return source.err
+	value := source.At(strings.Split(r.Source.FieldPath, ".")...)
+	if source.Err != nil {
+		return source.Err
 	}
 	for _, target := range r.Targets {
 		for _, resource := range b.selected(target.Select) {
 			for _, fieldPath := range target.FieldPaths {
-				nodes := every(resource.root, strings.Split(fieldPath, "."))
+				nodes := every(resource.Root, strings.Split(fieldPath, "."))
 				if len(nodes) == 0 {
-					return fmt.Errorf("%s: no %s", resource.at("metadata", "name").Value, fieldPath)
+					return fmt.Errorf("%s: no %s", resource.At("metadata", "name").Value, fieldPath)
 				}
 				for _, n := range nodes {
 					assign(n, value.Value, target.Options.Delimiter, target.Options.Index)
@@ -159,7 +159,7 @@ func every(n *yaml.Node, steps []string) []*yaml.Node {
 		return []*yaml.Node{n}
 	}
 	if steps[0] != "*" {
-		if n = child(n, steps[0]); n == nil {
+		if n = yamltree.Child(n, steps[0]); n == nil {
 			return nil
 		}
 		return every(n, steps[1:])
@@ -190,7 +190,7 @@ func assign(n *yaml.Node, value, delimiter string, index int) {
 
 // patch applies a JSON patch (RFC 6902), of "add" and "replace".
 func (b *builder) patch(name string, target selector) error {
-	source, err := fs.ReadFile(b.files, name)
+	source, err := deploy.Files.ReadFile(name)
 	if err != nil {
 		return err
 	}
@@ -211,13 +211,13 @@ func (b *builder) patch(name string, target selector) error {
 		last := steps[len(steps)-1]
 		switch {
 		case o.Op == "add" && last == "-":
-			list := resource.at(steps[:len(steps)-1]...)
+			list := resource.At(steps[:len(steps)-1]...)
 			list.Content = append(list.Content, &o.Value)
 		case o.Op == "replace":
-			resource.set(&o.Value, steps...)
+			resource.Set(&o.Value, steps...)
 		default:
 			return fmt.Errorf("%s: %s %s is not known here", name, o.Op, o.Path)
 		}
 	}
-	return resource.err
+	return resource.Err
 }

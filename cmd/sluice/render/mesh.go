@@ -1,62 +1,51 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceproxy/sluice/deploy"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // meshCluster is the cluster of Redis in the files for meshes.
 const meshCluster = "sluice-redis"
 
-// mesh makes the resources of a directory of deploy/, with values in them.
-func mesh(o *Options, dir string, values map[string]string, edit func(dir string, k *kustomization)) (*builder, error) {
-	b := &builder{files: deploy.Files, edit: func(at string, k *kustomization) {
-		if at == dir && o.Namespace != "" {
-			k.Namespace = o.Namespace
+// mesh makes the resources of a directory of deploy/, with values in them. edit changes that
+// directory's kustomization.yaml before it is used.
+func mesh(o *Options, dir string, values map[string]string, edit func(*kustomization)) (*builder, error) {
+	b := &builder{values: values, edit: func(at string, k *kustomization) {
+		if at != dir {
+			return
 		}
-		edit(at, k)
+		k.Namespace = cmp.Or(o.Namespace, k.Namespace)
+		edit(k)
 	}}
-	source, err := deploy.Files.ReadFile(dir + "/values.yaml")
-	if err != nil {
-		return nil, err
-	}
-	filled, err := parse(source)
-	if err != nil {
-		return nil, err
-	}
-	for name, value := range values {
-		filled.set(text(value), "data", name)
-	}
-	if filled.err != nil {
-		return nil, filled.err
-	}
-	b.files = overlay{deploy.Files, dir + "/values.yaml", filled}
 	return b, b.build(dir)
 }
 
 // finish drops resources for local use, which kustomize does not apply, and writes the
 // rest.
 func (b *builder) finish(command, dir string, p *plugin) (Result, error) {
-	var applied []*tree
+	var applied []*yamltree.Tree
 	for _, r := range b.resources {
-		if local := r.get("metadata", "annotations", "config.kubernetes.io/local-config"); local == nil || local.Value != "true" {
+		if local := r.Find("metadata", "annotations", "config.kubernetes.io/local-config"); local == nil ||
+			local.Value != "true" {
 			applied = append(applied, r)
 		}
 	}
 	for _, r := range applied {
-		r.root.Style = 0
-		r.at("metadata").Style = 0
+		r.Root.Style = 0
+		r.At("metadata").Style = 0
 	}
 	if len(applied) > 0 {
 		about := fmt.Sprintf("# Written by %q, from deploy/%s.", "sluice render "+command, dir)
-		applied[0].about = strings.TrimSpace(about + "\n" + applied[0].about)
+		applied[0].About = strings.TrimSpace(about + "\n" + applied[0].About)
 	}
-	out, err := write(applied...)
+	out, err := yamltree.Write(applied...)
 	return Result{YAML: out, Notes: p.notes()}, err
 }
 
@@ -68,7 +57,8 @@ func meshPlugin(o *Options) (*plugin, address, error) {
 		return nil, address{}, err
 	}
 	if len(o.Redis) != 1 {
-		return nil, address{}, errors.New("one --redis host:port is needed (for a Redis Cluster that of any node, or of a service of all)")
+		return nil, address{}, errors.New("one --redis host:port is needed (for a Redis Cluster that of any node, or of a " +
+			"service of all)")
 	}
 	redis, err := parseAddress("--redis", o.Redis[0])
 	if err != nil {
@@ -93,20 +83,7 @@ func Istio(o *Options) (Result, error) {
 	values := map[string]string{
 		"image": o.Image, "app": o.App, "redis-host": redis.host, "redis-port": fmt.Sprint(redis.port),
 	}
-	b, err := mesh(o, dir, values, func(at string, k *kustomization) {
-		if at != dir {
-			return
-		}
-		if o.Cluster {
-			k.Components = append(k.Components, "../redis-cluster")
-		}
-		if o.StrictHTTP {
-			k.Resources = append(k.Resources, "../http")
-		}
-		if o.Bootstrap {
-			k.Resources = append(k.Resources, "../bootstrap")
-		}
-	})
+	b, err := mesh(o, dir, values, o.istioParts)
 	if err != nil {
 		return Result{}, err
 	}
@@ -115,35 +92,48 @@ func Istio(o *Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	limiter.set(p.values(limiter), "spec", "pluginConfig")
-	variable := limiter.fragment("{env: [{name: '" + p.passwordEnv + "', valueFrom: HOST}]}")
-	setOrDrop(limiter.at("spec"), "vmConfig", p.passwordEnv != "" && !o.Cluster, variable)
+	limiter.Set(p.values(limiter), "spec", "pluginConfig")
+	variable := limiter.Fragment("{env: [{name: '" + p.passwordEnv + "', valueFrom: HOST}]}")
+	setOrDrop(limiter.At("spec"), "vmConfig", p.passwordEnv != "" && !o.Cluster, variable)
 	filter, err := b.one(selector{Kind: "EnvoyFilter", Name: "sluice-redis"})
 	if err != nil {
 		return Result{}, err
 	}
-	filter.istioRedis(o, p, redis)
+	istioRedis(filter, o, p, redis)
 	return b.finish("istio", dir, p)
+}
+
+// istioParts adds the directories that options ask for.
+func (o *Options) istioParts(k *kustomization) {
+	if o.Cluster {
+		k.Components = append(k.Components, "../redis-cluster")
+	}
+	if o.StrictHTTP {
+		k.Resources = append(k.Resources, "../http")
+	}
+	if o.Bootstrap {
+		k.Resources = append(k.Resources, "../bootstrap")
+	}
 }
 
 // istioRedis sets TLS and credentials of the cluster that leads to Redis: the
 // last one that the EnvoyFilter adds.
-func (t *tree) istioRedis(o *Options, p *plugin, redis address) {
-	patches := t.at("spec", "configPatches")
-	if t.err != nil || len(patches.Content) == 0 {
+func istioRedis(t *yamltree.Tree, o *Options, p *plugin, redis address) {
+	patches := t.At("spec", "configPatches")
+	if t.Err != nil || len(patches.Content) == 0 {
 		return
 	}
-	cluster := child(child(patches.Content[len(patches.Content)-1], "patch"), "value")
+	cluster := yamltree.Child(yamltree.Child(patches.Content[len(patches.Content)-1], "patch"), "value")
 	const socket, options = "transport_socket", "typed_extension_protocol_options"
 	if o.Cluster {
-		drop(cluster, socket) // the shipped one has both
-		drop(cluster, options)
+		yamltree.Drop(cluster, socket) // the shipped one has both
+		yamltree.Drop(cluster, options)
 		if p.passwordEnv != "" {
-			putBefore(cluster, "load_assignment", options, t.proxyAuth(p))
+			yamltree.PutBefore(cluster, "load_assignment", options, proxyAuth(t, p))
 		}
 	}
 	if o.TLS {
-		putBefore(cluster, "load_assignment", socket, tlsOf(t, o, redis))
+		yamltree.PutBefore(cluster, "load_assignment", socket, tlsOf(t, o, redis))
 	}
 }
 
@@ -151,19 +141,17 @@ func (t *tree) istioRedis(o *Options, p *plugin, redis address) {
 // shipped file says about it.
 func setOrDrop(object *yaml.Node, key string, wanted bool, value *yaml.Node) {
 	clearComments(object, key)
-	if !wanted {
-		drop(object, key)
-		return
+	if wanted {
+		yamltree.Put(object, key, value)
+	} else {
+		yamltree.Drop(object, key)
 	}
-	put(object, key, value)
 }
 
 // clearComments drops what the shipped file says about a key.
 func clearComments(object *yaml.Node, key string) {
-	for i := 0; i+1 < len(object.Content); i += 2 {
-		if object.Content[i].Value == key {
-			object.Content[i].HeadComment = ""
-		}
+	if shipped, _ := yamltree.Field(object, key); shipped != nil {
+		shipped.HeadComment = ""
 	}
 }
 
@@ -174,14 +162,15 @@ func EnvoyGateway(o *Options) (Result, error) {
 		return Result{}, err
 	}
 	if o.Cluster {
-		return Result{}, errors.New("a Redis Cluster needs an internal listener that Envoy Gateway's files lack (deploy/envoy-gateway/README.md says what to add)")
+		return Result{}, errors.New("a Redis Cluster needs an internal listener that Envoy Gateway's files lack " +
+			"(deploy/envoy-gateway/README.md says what to add)")
 	}
 	const dir = "envoy-gateway"
 	values := map[string]string{
 		"image": o.Image, "gateway": o.Gateway, "listener": o.Listener,
 		"redis-host": redis.host, "redis-port": fmt.Sprint(redis.port),
 	}
-	b, err := mesh(o, dir, values, func(string, *kustomization) {})
+	b, err := mesh(o, dir, values, func(*kustomization) {})
 	if err != nil {
 		return Result{}, err
 	}
@@ -195,7 +184,8 @@ func EnvoyGateway(o *Options) (Result, error) {
 	}
 	if o.TLS {
 		socket := tlsOf(cluster, o, redis)
-		putBefore(cluster.at("spec", "jsonPatches", "0", "operation", "value"), "load_assignment", "transport_socket", socket)
+		yamltree.PutBefore(cluster.At("spec", "jsonPatches", "0", "operation", "value"), "load_assignment",
+			"transport_socket", socket)
 	}
 	return b.finish("envoy-gateway", dir, p)
 }
@@ -207,9 +197,9 @@ func (b *builder) gatewayLimiter(p *plugin) error {
 	if err != nil {
 		return err
 	}
-	limiter.set(p.values(limiter), "spec", "wasm", "0", "config")
-	variable := limiter.fragment("{hostKeys: ['" + p.passwordEnv + "']}")
-	setOrDrop(limiter.at("spec", "wasm", "0"), "env", p.passwordEnv != "", variable)
+	limiter.Set(p.values(limiter), "spec", "wasm", "0", "config")
+	variable := limiter.Fragment("{hostKeys: ['" + p.passwordEnv + "']}")
+	setOrDrop(limiter.At("spec", "wasm", "0"), "env", p.passwordEnv != "", variable)
 
 	proxy, err := b.one(selector{Kind: "EnvoyProxy", Name: "sluice"})
 	if err != nil {
@@ -217,9 +207,9 @@ func (b *builder) gatewayLimiter(p *plugin) error {
 	}
 	container := []string{"spec", "provider", "kubernetes", "envoyDeployment", "container"}
 	if p.passwordEnv == "" {
-		setOrDrop(proxy.at(container...), "env", false, nil)
+		setOrDrop(proxy.At(container...), "env", false, nil)
 	} else {
-		proxy.set(text(p.passwordEnv), below(container, "env", "0", "name")...)
+		proxy.Set(text(p.passwordEnv), below(container, "env", "0", "name")...)
 	}
-	return proxy.err
+	return proxy.Err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
@@ -108,12 +109,15 @@ func (p *plugin) literal() *yaml.Node {
 		// JSON has no tab or line end inside its strings.
 		lines = append(lines, strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), " \r\n"))
 	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: strings.Join(lines, "\n") + "\n"}
+	return &yaml.Node{
+		Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle,
+		Value: strings.Join(lines, "\n") + "\n",
+	}
 }
 
 // values is the configuration as YAML values.
-func (p *plugin) values(t *tree) *yaml.Node {
-	n := t.fragment(string(p.text))
+func (p *plugin) values(t *yamltree.Tree) *yaml.Node {
+	n := t.Fragment(string(p.text))
 	restyle(n)
 	return n
 }

@@ -1,12 +1,15 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // Surroundings of a relay: what is around it says how it knows who asks.
@@ -31,10 +34,7 @@ func Relay(o *Options) (Result, error) {
 	if len(nodes) == 0 {
 		return Result{}, errors.New("--redis host:port is needed: where the relay finds Redis")
 	}
-	p := &plugin{user: o.User, passwordEnv: o.PasswordEnv}
-	if p.passwordEnv == "" {
-		p.passwordEnv = defaultPasswordEnv
-	}
+	p := &plugin{user: o.User, passwordEnv: cmp.Or(o.PasswordEnv, defaultPasswordEnv)}
 	switch dir, ok := relayDirs[o.For]; {
 	case ok:
 		return relayInKubernetes(o, p, nodes, dir)
@@ -59,7 +59,7 @@ func relayAlone(o *Options, p *plugin, nodes []address) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	t.set(listen.socketAddress(), "static_resources", "listeners", "relay", "address")
+	t.Set(listen.socketAddress(), "static_resources", "listeners", "relay", "address")
 	var identities []string
 	for _, identity := range o.Allow {
 		if !strings.HasPrefix(identity, "spiffe://") {
@@ -71,53 +71,53 @@ func relayAlone(o *Options, p *plugin, nodes []address) (Result, error) {
 		"static_resources", "listeners", "relay", "filter_chains", "0", "filters", "0", "typed_config",
 		"http_filters", "envoy.filters.http.rbac", "typed_config", "rules", "policies", "limiters", "principals",
 	}
-	t.set(t.fragment("["+strings.Join(identities, ", ")+"]"), rbac...)
-	t.relayRedis(o, p, nodes)
-	t.about = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.about
-	out, err := write(t)
+	t.Set(t.Fragment("["+strings.Join(identities, ", ")+"]"), rbac...)
+	relayRedis(t, o, p, nodes)
+	t.About = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.About
+	out, err := yamltree.Write(t)
 	return Result{YAML: out, Notes: p.notes()}, err
 }
 
 // relayRedis sets how a relay reaches Redis, and enters it.
-func (t *tree) relayRedis(o *Options, p *plugin, nodes []address) {
-	servers := t.at(below(clusters, "redis")...)
-	t.set(endpoints(nodes), below(clusters, "redis", "load_assignment", "endpoints", "0", "lb_endpoints")...)
+func relayRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
+	servers := t.At(below(clusters, "redis")...)
+	t.Set(endpoints(nodes), below(clusters, "redis", "load_assignment", "endpoints", "0", "lb_endpoints")...)
 	clearComments(servers, "name")
 	const options = "typed_extension_protocol_options"
-	drop(servers, options)
-	putBefore(servers, "load_assignment", options, t.proxyAuth(p))
+	yamltree.Drop(servers, options)
+	yamltree.PutBefore(servers, "load_assignment", options, proxyAuth(t, p))
 	if o.TLS {
-		putBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
+		yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
 	}
 	if o.Cluster {
-		t.relayCluster(servers)
+		relayCluster(t, servers)
 	}
 }
 
 // relayCluster has the relay follow a Redis Cluster, as deploy/envoy/redis-cluster.yaml does.
-func (t *tree) relayCluster(servers *yaml.Node) {
+func relayCluster(t *yamltree.Tree, servers *yaml.Node) {
 	reference, err := shipped("envoy/redis-cluster.yaml")
 	if err != nil {
-		t.fail("%w", err)
+		t.Fail("%w", err)
 		return
 	}
 	settings := []string{
 		"static_resources", "listeners", "redis_proxy", "filter_chains", "0", "filters", "0", "typed_config", "settings",
 	}
-	t.set(copyOf(reference.at(settings...)), settings...)
-	clearComments(t.at(settings[:len(settings)-1]...), "settings")
-	drop(servers, "type")
-	nodes := reference.at(below(clusters, "redis_nodes")...)
+	t.Set(yamltree.Copy(reference.At(settings...)), settings...)
+	clearComments(t.At(settings[:len(settings)-1]...), "settings")
+	yamltree.Drop(servers, "type")
+	nodes := reference.At(below(clusters, "redis_nodes")...)
 	for _, key := range []string{"cluster_type", "lb_policy"} {
-		if value := child(nodes, key); value != nil {
-			putBefore(servers, "load_assignment", key, copyOf(value))
+		if value := yamltree.Child(nodes, key); value != nil {
+			yamltree.PutBefore(servers, "load_assignment", key, yamltree.Copy(value))
 		}
 	}
 }
 
 // relayInKubernetes renders a relay's Deployment with what is around it.
 func relayInKubernetes(o *Options, p *plugin, nodes []address, dir string) (Result, error) {
-	b, err := directory(o, dir)
+	b, err := mesh(o, dir, nil, func(*kustomization) {})
 	if err != nil {
 		return Result{}, err
 	}
@@ -129,7 +129,7 @@ func relayInKubernetes(o *Options, p *plugin, nodes []address, dir string) (Resu
 		if err != nil {
 			return Result{}, err
 		}
-		d.set(text(p.passwordEnv), "spec", "template", "spec", "containers", "envoy", "env", "0", "name")
+		d.Set(text(p.passwordEnv), "spec", "template", "spec", "containers", "envoy", "env", "0", "name")
 	}
 	if err := b.allow(o); err != nil {
 		return Result{}, err
@@ -143,14 +143,14 @@ func (b *builder) relayConfig(o *Options, p *plugin, nodes []address) error {
 	if err != nil {
 		return err
 	}
-	file := configMap.at("data", "envoy.yaml")
-	t, err := parse([]byte(file.Value))
+	file := configMap.At("data", "envoy.yaml")
+	t, err := yamltree.Parse([]byte(file.Value))
 	if err != nil {
 		return err
 	}
-	t.relayRedis(o, p, nodes)
-	t.about = ""
-	out, err := write(t)
+	relayRedis(t, o, p, nodes)
+	t.About = ""
+	out, err := yamltree.Write(t)
 	file.Value = string(out)
 	return err
 }
@@ -174,8 +174,8 @@ func (b *builder) allow(o *Options) error {
 			list = append(list, text(strings.TrimPrefix(identity, "spiffe://")))
 		}
 		principals := []string{"spec", "rules", "0", "from", "0", "source", "principals"}
-		policy.set(&yaml.Node{Kind: yaml.SequenceNode, Content: list}, principals...)
-		return policy.err
+		policy.Set(&yaml.Node{Kind: yaml.SequenceNode, Content: list}, principals...)
+		return policy.Err
 	case RelayEnvoyGateway:
 		grant, err := b.one(selector{Kind: "ReferenceGrant", Name: "sluice-relay"})
 		if err != nil {
@@ -186,10 +186,10 @@ func (b *builder) allow(o *Options) error {
 		}
 		for _, namespace := range o.Allow {
 			from := "{group: gateway.networking.k8s.io, kind: GRPCRoute, namespace: " + namespace + "}"
-			list = append(list, grant.fragment(from))
+			list = append(list, grant.Fragment(from))
 		}
-		grant.set(&yaml.Node{Kind: yaml.SequenceNode, Content: list}, "spec", "from")
-		return grant.err
+		grant.Set(&yaml.Node{Kind: yaml.SequenceNode, Content: list}, "spec", "from")
+		return grant.Err
 	}
 	return errors.New("--for kubernetes takes no --allow: label the namespaces of limiters sluice-limits=true")
 }

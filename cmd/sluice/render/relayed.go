@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceproxy/sluice/deploy"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // DefaultRelay is the Service that deploy/relay/kubernetes makes.
@@ -77,8 +78,8 @@ func parseTarget(value string) (target, error) {
 }
 
 // refs are a target as targetRefs has it.
-func (t target) refs(in *tree) *yaml.Node {
-	return in.fragment(fmt.Sprintf("[{group: %q, kind: %s, name: %s}]", t.group, t.kind, t.name))
+func (t target) refs(in *yamltree.Tree) *yaml.Node {
+	return in.Fragment(fmt.Sprintf("[{group: %q, kind: %s, name: %s}]", t.group, t.kind, t.name))
 }
 
 // IstioRelayed renders the limiter of proxies that ask through a relay.
@@ -102,7 +103,7 @@ func IstioRelayed(o *Options) (Result, error) {
 	case chosen.kind == "Service":
 		dir = "istio/waypoint-relay"
 	}
-	b, err := directory(o, dir)
+	b, err := mesh(o, dir, nil, func(*kustomization) {})
 	if err != nil {
 		return Result{}, err
 	}
@@ -111,16 +112,16 @@ func IstioRelayed(o *Options) (Result, error) {
 		return Result{}, err
 	}
 	p.connect(fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", relay.port, relay.name, relay.namespace), false)
-	limiter.set(text(o.Image), "spec", "wasm", "url")
-	limiter.set(p.values(limiter), "spec", "wasm", "pluginConfig")
-	spec := limiter.at("spec")
+	limiter.Set(text(o.Image), "spec", "wasm", "url")
+	limiter.Set(p.values(limiter), "spec", "wasm", "pluginConfig")
+	spec := limiter.At("spec")
 	clearComments(spec, "selector")
 	if o.Target == "" {
-		limiter.set(text(o.App), "spec", "selector", "matchLabels", "app")
+		limiter.Set(text(o.App), "spec", "selector", "matchLabels", "app")
 	} else {
-		drop(spec, "selector")
-		drop(spec, "targetRefs")
-		putBefore(spec, "wasm", "targetRefs", chosen.refs(limiter))
+		yamltree.Drop(spec, "selector")
+		yamltree.Drop(spec, "targetRefs")
+		yamltree.PutBefore(spec, "wasm", "targetRefs", chosen.refs(limiter))
 	}
 	if chosen.kind == "Service" {
 		p.more = append(p.more, fmt.Sprintf(
@@ -140,40 +141,26 @@ func EnvoyGatewayRelayed(o *Options) (Result, error) {
 		return Result{}, err
 	}
 	const dir = "envoy-gateway/gateway-relay"
-	b, err := directory(o, dir)
+	b, err := mesh(o, dir, nil, func(*kustomization) {})
 	if err != nil {
 		return Result{}, err
 	}
-	namespace := o.Namespace
-	if namespace == "" {
-		namespace = "default"
-	}
-	p.connect("grpcroute/"+namespace+"/sluice-relay/rule/0", false)
+	p.connect("grpcroute/"+cmp.Or(o.Namespace, "default")+"/sluice-relay/rule/0", false)
 	limiter, err := b.one(selector{Kind: "EnvoyExtensionPolicy", Name: "sluice"})
 	if err != nil {
 		return Result{}, err
 	}
-	limiter.set(text(o.Gateway), "spec", "targetRefs", "0", "name")
-	limiter.set(text(o.Image), "spec", "wasm", "0", "code", "image", "url")
-	limiter.set(p.values(limiter), "spec", "wasm", "0", "config")
+	limiter.Set(text(o.Gateway), "spec", "targetRefs", "0", "name")
+	limiter.Set(text(o.Image), "spec", "wasm", "0", "code", "image", "url")
+	limiter.Set(p.values(limiter), "spec", "wasm", "0", "config")
 	route, err := b.one(selector{Kind: "GRPCRoute", Name: "sluice-relay"})
 	if err != nil {
 		return Result{}, err
 	}
-	route.set(text(o.Gateway), "spec", "parentRefs", "0", "name")
+	route.Set(text(o.Gateway), "spec", "parentRefs", "0", "name")
 	backend := []string{"spec", "rules", "0", "backendRefs", "0"}
-	route.set(text(relay.name), below(backend, "name")...)
-	route.set(text(relay.namespace), below(backend, "namespace")...)
-	route.set(number(relay.port), below(backend, "port")...)
+	route.Set(text(relay.name), below(backend, "name")...)
+	route.Set(text(relay.namespace), below(backend, "namespace")...)
+	route.Set(number(relay.port), below(backend, "port")...)
 	return b.finish("envoy-gateway --relay", dir, p)
-}
-
-// directory makes the resources of a directory of deploy/ that has no values.
-func directory(o *Options, dir string) (*builder, error) {
-	b := &builder{files: deploy.Files, edit: func(at string, k *kustomization) {
-		if at == dir && o.Namespace != "" {
-			k.Namespace = o.Namespace
-		}
-	}}
-	return b, b.build(dir)
 }

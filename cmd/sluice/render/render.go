@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -11,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceproxy/sluice/deploy"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // Options say what goes into the files.
@@ -55,7 +56,8 @@ type Result struct {
 func (p *plugin) notes() (notes []string) {
 	notes = append(notes, p.more...)
 	if p.secret {
-		notes = append(notes, fmt.Sprintf("redis.password is not written into the file: it is taken from the environment variable %s", p.passwordEnv))
+		notes = append(notes, fmt.Sprintf("redis.password is not written into the file: it is taken from the environment "+
+			"variable %s", p.passwordEnv))
 	} else if p.passwordEnv != "" {
 		notes = append(notes, fmt.Sprintf("the password of Redis is taken from the environment variable %s", p.passwordEnv))
 	}
@@ -74,7 +76,8 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?$
 func parseAddress(flag, value string) (address, error) {
 	host, portText, err := net.SplitHostPort(value)
 	port, convErr := strconv.Atoi(portText)
-	if err != nil || convErr != nil || !hostName.MatchString(host) && net.ParseIP(host) == nil || port < 1 || port > 65535 {
+	if err != nil || convErr != nil || !hostName.MatchString(host) && net.ParseIP(host) == nil || port < 1 ||
+		port > 65535 {
 		return address{}, fmt.Errorf("%s: %q is not an address (want host:port, such as redis:6379)", flag, value)
 	}
 	return address{host, port}, nil
@@ -94,10 +97,10 @@ func parseAddresses(flag string, values []string) (list []address, err error) {
 // socketAddress is an address as Envoy has it.
 func (a address) socketAddress() *yaml.Node {
 	inner := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-	put(inner, "address", text(a.host))
-	put(inner, "port_value", number(a.port))
+	yamltree.Put(inner, "address", text(a.host))
+	yamltree.Put(inner, "port_value", number(a.port))
 	outer := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-	put(outer, "socket_address", inner)
+	yamltree.Put(outer, "socket_address", inner)
 	return outer
 }
 
@@ -106,53 +109,38 @@ func endpoints(list []address) *yaml.Node {
 	all := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, a := range list {
 		endpoint := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-		put(endpoint, "address", a.socketAddress())
+		yamltree.Put(endpoint, "address", a.socketAddress())
 		element := &yaml.Node{Kind: yaml.MappingNode}
-		put(element, "endpoint", endpoint)
+		yamltree.Put(element, "endpoint", endpoint)
 		all.Content = append(all.Content, element)
 	}
 	return all
 }
 
 // tlsOf is the shipped transport socket for TLS to Redis.
-func tlsOf(t *tree, o *Options, first address) *yaml.Node {
-	source, err := deploy.Files.ReadFile("envoy/tls-acl.yaml")
+func tlsOf(t *yamltree.Tree, o *Options, first address) *yaml.Node {
+	shipped, err := shipped("envoy/tls-acl.yaml")
 	if err != nil {
-		t.fail("%w", err)
-		return new(yaml.Node)
-	}
-	shipped, err := parse(source)
-	if err != nil {
-		t.fail("%w", err)
+		t.Fail("%w", err)
 		return new(yaml.Node)
 	}
 	name := o.ServerName
 	if name == "" {
 		name = first.host
 	}
-	socket := &tree{root: copyOf(shipped.at("static_resources", "clusters", "redis", "transport_socket"))}
-	socket.set(text(name), "typed_config", "sni")
+	socket := &yamltree.Tree{Root: yamltree.Copy(shipped.At("static_resources", "clusters", "redis", "transport_socket"))}
+	socket.Set(text(name), "typed_config", "sni")
 	validation := []string{"typed_config", "common_tls_context", "validation_context"}
-	at := func(steps ...string) []string { return append(validation[:len(validation):len(validation)], steps...) }
-	socket.set(text(o.CA), at("trusted_ca", "filename")...)
-	socket.set(text(name), at("match_typed_subject_alt_names", "0", "matcher", "exact")...)
+	socket.Set(text(o.CA), below(validation, "trusted_ca", "filename")...)
+	socket.Set(text(name), below(validation, "match_typed_subject_alt_names", "0", "matcher", "exact")...)
 	if net.ParseIP(name) != nil {
-		socket.set(text("IP_ADDRESS"), at("match_typed_subject_alt_names", "0", "san_type")...)
-		drop(socket.at("typed_config"), "sni") // a server name is a DNS name
+		socket.Set(text("IP_ADDRESS"), below(validation, "match_typed_subject_alt_names", "0", "san_type")...)
+		yamltree.Drop(socket.At("typed_config"), "sni") // a server name is a DNS name
 	}
-	if shipped.err != nil || socket.err != nil {
-		t.fail("the shipped TLS settings: %w", firstError(shipped.err, socket.err))
+	if err := cmp.Or(shipped.Err, socket.Err); err != nil {
+		t.Fail("the shipped TLS settings: %w", err)
 	}
-	return socket.root
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return socket.Root
 }
 
 // checkFile holds that a path makes sense where Envoy runs, which may be elsewhere.

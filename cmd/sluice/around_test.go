@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/bridge"
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -224,11 +225,11 @@ func checkFindings(t *testing.T, text string, line int, says string) {
 	t.Helper()
 	file := write(t, "envoy.yaml", text)
 	r := execute(t, "", "validate", "--strict", file)
-	if want := exitRefused; says != "" && r.code != want {
+	if want := console.Refused; says != "" && r.code != want {
 		t.Errorf("exit code %d with --strict, want %d", r.code, want)
 	}
 	if says == "" {
-		if r.code != exitDone {
+		if r.code != console.Done {
 			t.Errorf("exit code %d, want nothing wrong in\n%s", r.code, r.out)
 		}
 		return
@@ -236,9 +237,9 @@ func checkFindings(t *testing.T, text string, line int, says string) {
 	if want := fmt.Sprintf("%s:%d: %s", file, line, says); !strings.Contains(r.out, want) {
 		t.Errorf("output\n%s\nwant\n%s", r.out, want)
 	}
-	want := exitRefused
+	want := console.Refused
 	if strings.HasPrefix(says, "warning: ") {
-		want = exitDone
+		want = console.Done
 	}
 	if r := execute(t, "", "validate", file); r.code != want {
 		t.Errorf("exit code %d, want %d", r.code, want)

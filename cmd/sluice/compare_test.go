@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/play"
 )
 
 // limited is a rule with one limit a minute.
@@ -17,22 +20,24 @@ func TestCompare(t *testing.T) {
 	today, tomorrow := write(t, "today.json", limited("per-key", "20")), write(t, "tomorrow.json",
 		limited("customers", "19"))
 	r := execute(t, "", "simulate", "compare", today, tomorrow, "--log", log, "-o", "json")
-	c := decode[comparison](t, r)
+	c := decode[play.Comparison](t, r)
 	// Of those who send 20, the 20th; of the one who sends 100, its 20th.
 	if c.Requests != 3680 || c.Both != 80 || c.OnlyA != 0 || c.OnlyB != 10 || len(c.Who) != 10 {
 		t.Errorf("%+v", c)
 	}
-	if want := (difference{"b", "customers", "k990", 1}); len(c.Who) == 0 || c.Who[0] != want {
+	if want := (play.Difference{By: "b", Rule: "customers", Identity: "k990", Requests: 1}); len(c.Who) == 0 ||
+		c.Who[0] != want {
 		t.Errorf("%+v, want %+v first", c.Who, want)
 	}
 	r = execute(t, "", "simulate", "compare", tomorrow, today, "--log", log, "-o", "json")
-	if c := decode[comparison](t, r); c.OnlyA != 10 || c.OnlyB != 0 {
+	if c := decode[play.Comparison](t, r); c.OnlyA != 10 || c.OnlyB != 0 {
 		t.Errorf("the other way round: %+v", c)
 	}
 	if r := execute(t, "", "simulate", "compare", today, today, "--log", log); strings.Count(r.out, "\n") != 1 {
 		t.Errorf("with itself: %s", r.out)
 	}
-	if r := execute(t, "", "simulate", "compare", today, tomorrow, "--log", log, "--count", "0"); r.code != exitUsage {
+	if r := execute(t, "", "simulate", "compare", today, tomorrow, "--log", log, "--count",
+		"0"); r.code != console.Misused {
 		t.Errorf("exit code %d for a count of 0", r.code)
 	}
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/convert"
 )
 
@@ -24,7 +24,7 @@ type converted struct {
 	strict bool // what differs is an error
 }
 
-func (a *app) convertCommand() *cobra.Command {
+func convertCommand(c *console.Console) *cobra.Command {
 	var from converted
 	command := &cobra.Command{
 		Use:   "convert",
@@ -37,7 +37,7 @@ otherwise in some case, "note" is worth a look.`,
 		Example: "  sluice convert --ratelimit ratelimit.yaml --envoy envoy.yaml --out plugin.json\n" +
 			"  sluice render envoy -c plugin.json --redis redis:6379 --out envoy.yaml",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.convert(&from) },
+		RunE: func(*cobra.Command, []string) error { return from.convert(c) },
 	}
 	f := command.Flags()
 	f.StringVar(&from.rateLimit, "ratelimit", "", "file of envoyproxy/ratelimit; needs --envoy")
@@ -49,7 +49,7 @@ otherwise in some case, "note" is worth a look.`,
 	f.BoolVar(&from.strict, "strict", false,
 		"exit with 1 if anything is missing or differs, but for what every conversion differs in")
 	for _, name := range []string{"ratelimit", "envoy", "higress", "envoy-gateway", "local-ratelimit"} {
-		must(command.MarkFlagFilename(name, "yaml", "yml", "json"))
+		console.Must(command.MarkFlagFilename(name, "yaml", "yml", "json"))
 	}
 	command.MarkFlagsRequiredTogether("ratelimit", "envoy")
 	command.MarkFlagsMutuallyExclusive("ratelimit", "higress", "envoy-gateway", "local-ratelimit")
@@ -58,9 +58,9 @@ otherwise in some case, "note" is worth a look.`,
 }
 
 // result converts what was named.
-func (a *app) conversion(from *converted) (convert.Result, error) {
+func (from *converted) conversion(c *console.Console) (convert.Result, error) {
 	file := func(name string) (convert.File, error) {
-		text, err := a.read(name)
+		text, err := c.Read(name)
 		return convert.File{Name: name, Text: text}, err
 	}
 	first, err := file(from.rateLimit + from.higress + from.gateway + from.local) // one of them
@@ -82,63 +82,63 @@ func (a *app) conversion(from *converted) (convert.Result, error) {
 	return convert.RateLimit(first, routes)
 }
 
-func (a *app) convert(from *converted) error {
-	result, err := a.conversion(from)
+func (from *converted) convert(c *console.Console) error {
+	result, err := from.conversion(c)
 	if err != nil && result.Differences == nil {
-		var f *failure
+		var f *console.Failure
 		if errors.As(err, &f) {
 			return err
 		}
-		return &failure{exitRefused, err}
+		return &console.Failure{Code: console.Refused, Err: err}
 	}
-	if !a.json() || err != nil {
-		a.printDifferences(result.Differences)
+	if !c.JSON() || err != nil {
+		printDifferences(c, result.Differences)
 	}
 	if err != nil {
-		return &failure{exitRefused, err}
+		return &console.Failure{Code: console.Refused, Err: err}
 	}
-	if err := a.printConversion(from, result); err != nil {
+	if err := from.print(c, result); err != nil {
 		return err
 	}
 	isNote := func(d convert.Difference) bool {
 		return d.Kind == convert.Note || d.Kind == convert.Differs && len(d.Rules) == 0 && d.File == ""
 	}
 	if from.strict && slices.ContainsFunc(result.Differences, func(d convert.Difference) bool { return !isNote(d) }) {
-		return errShown
+		return console.ErrShown
 	}
 	return nil
 }
 
 // printDifferences lists the differences by the rules that they are about.
-func (a *app) printDifferences(all []convert.Difference) {
+func printDifferences(c *console.Console, all []convert.Difference) {
 	group := ""
 	for i := range all {
 		d := &all[i]
 		if d.Group() != group {
 			group = d.Group()
-			a.warn("%s\n", group)
+			c.Warn("%s\n", group)
 		}
 		place := d.Place()
 		if place != "" {
 			place += ": "
 		}
-		a.warn("  %s: %s%s\n", d.Kind, place, d.Text)
+		c.Warn("  %s: %s%s\n", d.Kind, place, d.Text)
 	}
 }
 
-func (a *app) printConversion(from *converted, result convert.Result) error {
+func (from *converted) print(c *console.Console, result convert.Result) error {
 	if from.out != "" {
-		if err := os.WriteFile(from.out, result.JSON, 0o644); err != nil {
-			return usage("%w", err)
+		if err := c.Write(from.out, result.JSON); err != nil {
+			return err
 		}
-		a.warn("wrote %s\n", from.out)
+		c.Warn("wrote %s\n", from.out)
 	}
-	if a.json() {
-		return a.writeJSON(conversion{result.JSON, append([]convert.Difference{}, result.Differences...)})
+	if c.JSON() {
+		return c.Print(conversion{result.JSON, append([]convert.Difference{}, result.Differences...)})
 	}
 	if from.out != "" {
 		return nil
 	}
-	_, err := a.out.Write(result.JSON)
+	_, err := c.Out.Write(result.JSON)
 	return err
 }

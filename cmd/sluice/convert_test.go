@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/convert"
 )
 
@@ -20,14 +21,14 @@ func TestConvertStrict(t *testing.T) {
 		{
 			name: "nothing is lost", service: "domain: a\ndescriptors:\n- {key: remote_address, rate_limit: {unit: second, " +
 				"requests_per_unit: 1}}\n",
-			routes: strictRoutes, code: exitDone,
+			routes: strictRoutes, code: console.Done,
 			errors: "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
 		},
 		{
 			name: "a field of the service's file",
 			service: "domain: a\ndescriptors:\n- {key: remote_address, rate_limit: {unit: second, requests_per_unit: 1,\n  " +
 				"burst: 5}}\n",
-			routes: strictRoutes, code: exitRefused,
+			routes: strictRoutes, code: console.Refused,
 			errors: "rule \"remote_address\"\n  missing: SERVICE:4: descriptors[0].rate_limit.burst: \"burst\" is not known " +
 				"and has no effect",
 		},
@@ -36,7 +37,7 @@ func TestConvertStrict(t *testing.T) {
 			service: "kind: ConfigMap\ndata:\n  config.yaml: |\n    domain: a\n    descriptors:\n    - key: remote_address\n  " +
 				"    tier: gold\n" +
 				"      rate_limit: {unit: second, requests_per_unit: 1}\n",
-			routes: "kind: ConfigMap\ndata: {envoy.yaml: \"" + strings.TrimSpace(strictRoutes) + "\"}\n", code: exitRefused,
+			routes: "kind: ConfigMap\ndata: {envoy.yaml: \"" + strings.TrimSpace(strictRoutes) + "\"}\n", code: console.Refused,
 			errors: "  missing: SERVICE:7: descriptors[0].tier: \"tier\" is not known",
 		},
 		{
@@ -44,7 +45,7 @@ func TestConvertStrict(t *testing.T) {
 			service: "domain: a\ndescriptors:\n- {key: remote_address, rate_limit: {unit: second, requests_per_unit: 1}}\n",
 			routes: strictRoutes + "filter:\n  \"@type\": " +
 				"type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit\n  domain: a\n" +
-				"  filter_enabled: {default_value: {numerator: 50}}\n", code: exitRefused,
+				"  filter_enabled: {default_value: {numerator: 50}}\n", code: console.Refused,
 			errors: "filter.filter_enabled: Envoy asks the service about 50 % of all requests: here every request is counted " +
 				"and limited",
 		},
@@ -64,7 +65,7 @@ func TestConvertStrict(t *testing.T) {
 				t.Errorf("no configuration: %s", r.out)
 			}
 			lax := execute(t, "", append(args, "-o", "json")...)
-			if lax.code != exitDone {
+			if lax.code != console.Done {
 				t.Errorf("without --strict: exit code %d", lax.code)
 			}
 			differences := decode[struct{ Differences []convert.Difference }](t, lax).Differences

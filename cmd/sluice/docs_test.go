@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -26,7 +27,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	a := &app{}
+	root := rootCommand(new(console.Console))
 	flags := 0
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -43,7 +44,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 			visit(child)
 		}
 	}
-	for _, c := range a.root().Commands() {
+	for _, c := range root.Commands() {
 		visit(c)
 	}
 	if flags < 20 {
@@ -126,7 +127,7 @@ func TestMigrationExamples(t *testing.T) {
 		default:
 			t.Fatalf("%s: %d files", e[1], len(yaml))
 		}
-		if r := execute(t, "", append([]string{"convert"}, args...)...); r.code != exitDone || r.out != string(e[3]) {
+		if r := execute(t, "", append([]string{"convert"}, args...)...); r.code != console.Done || r.out != string(e[3]) {
 			t.Errorf("%s becomes (exit code %d)\n%s\nthe page has\n%s", e[1], r.code, r.out, e[3])
 		}
 	}
@@ -165,7 +166,7 @@ func TestExamplesAreValid(t *testing.T) {
 				continue
 			}
 			examples++
-			if r := execute(t, body, "validate", "-"); r.code != exitDone {
+			if r := execute(t, body, "validate", "-"); r.code != console.Done {
 				t.Errorf("%s: %s%s in\n%s", filepath.Base(page), r.out, r.errors, body)
 			}
 		}

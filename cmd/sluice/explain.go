@@ -7,19 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 )
 
-// asked is a request as the flags of explain describe it.
-type asked struct {
-	headers, properties []string
-	clientIP, metadata  string
-}
-
-func (a *app) explainCommand() *cobra.Command {
-	var from source
-	var request asked
+func explainCommand(c *console.Console) *cobra.Command {
+	var from input.Source
+	var request input.Request
 	command := &cobra.Command{
 		Use:   "explain [METHOD] URL",
 		Short: "Say which rules apply to a request, and why the others do not",
@@ -30,78 +26,38 @@ does not ask Redis; "sluice get" shows the state.`,
 			"https://api.example.com/v1/items",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.explain(from, &request, args)
+			return explainRequest(c, &from, &request, args)
 		},
 	}
-	from.flag(command)
-	request.flags(command)
+	from.Flag(command)
+	request.Flags(command)
 	return command
 }
 
-// flags are those that describe a request.
-func (r *asked) flags(command *cobra.Command) {
-	f := command.Flags()
-	f.StringArrayVarP(&r.headers, "header", "H", nil, "a header of the request, 'name: value'")
-	f.StringVar(&r.clientIP, "client-ip", "", "the client's address, as Envoy finds it")
-	f.StringArrayVar(&r.properties, "property", nil, "an attribute of Envoy, path.with.dots=value")
-	f.StringVar(&r.metadata, "metadata", "", "dynamic metadata, a JSON object by filters' names")
-}
-
-// request makes the request.
-func (r *asked) request(args []string) (*explain.Request, error) {
-	method := "GET"
-	if len(args) == 2 {
-		method = args[0]
-	}
-	req, err := explain.NewRequest(method, args[len(args)-1])
+func explainRequest(c *console.Console, from *input.Source, r *input.Request, args []string) error {
+	req, err := r.Make(args)
 	if err != nil {
-		return nil, err
+		return console.Usage("%w", err)
 	}
-	for _, header := range r.headers {
-		if err := req.AddHeader(header); err != nil {
-			return nil, err
-		}
-	}
-	for _, property := range r.properties {
-		if err := req.SetProperty(property); err != nil {
-			return nil, err
-		}
-	}
-	if r.clientIP != "" {
-		if err := req.SetClientIP(r.clientIP); err != nil {
-			return nil, err
-		}
-	}
-	if r.metadata != "" {
-		return req, req.SetMetadata(r.metadata)
-	}
-	return req, nil
-}
-
-func (a *app) explain(from source, r *asked, args []string) error {
-	req, err := r.request(args)
-	if err != nil {
-		return usage("%w", err)
-	}
-	l, err := a.limiter(from)
+	l, err := from.Limiter(c)
 	if err != nil {
 		return err
 	}
-	rules, err := explain.Explain(l.cfg, req)
+	rules, err := explain.Explain(l.Config, req)
 	if err != nil {
 		return err
 	}
-	if a.json() {
+	if c.JSON() {
 		for i := range rules {
 			inUTF8(&rules[i])
 		}
-		return a.writeJSON(map[string]any{"rules": rules})
+		return c.Print(map[string]any{"rules": rules})
 	}
 	rows := [][]string{{"RULE", "APPLIES", "IDENTITY", "COST", "LIMIT", "KEY IN REDIS"}}
 	for i := range rules {
 		rows = append(rows, explanation(&rules[i])...)
 	}
-	return a.table(rows)
+	return c.Table(rows)
 }
 
 // inUTF8 makes what the request brought fit for JSON.
@@ -130,7 +86,7 @@ func explanation(r *explain.Rule) [][]string {
 	if r.Failure != "" {
 		applies += ", on failure " + r.Failure
 	}
-	head := []string{r.Rule, applies, identityCell(r.Identity), strconv.FormatInt(r.Cost, 10)}
+	head := []string{r.Rule, applies, console.Identity(r.Identity), strconv.FormatInt(r.Cost, 10)}
 	var rows [][]string
 	add := func(cells ...string) {
 		rows = append(rows, append(head[:4:4], cells...))
@@ -148,18 +104,10 @@ func explanation(r *explain.Rule) [][]string {
 	return rows
 }
 
-// identityCell is an identity as tables have it.
-func identityCell(identity string) string {
-	if identity == "" {
-		return "(everybody)"
-	}
-	return identity
-}
-
 // limitText is a limit in a few words, such as `gcra 10 in 1s, burst 20`.
 func limitText(l explain.Limit) string {
 	var s strings.Builder
-	s.WriteString(limitOf(l.Algorithm, l.Limit, l.Capacity, l.Window))
+	s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window))
 	if l.Cost != nil {
 		fmt.Fprintf(&s, ", cost %d", *l.Cost)
 	}

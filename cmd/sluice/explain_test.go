@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 )
 
@@ -205,7 +206,7 @@ func TestExplain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := execute(t, explained, append([]string{"explain", "-o", "json", "-c", "-"}, c.args...)...)
-			if r.code != exitDone {
+			if r.code != console.Done {
 				t.Fatalf("exit code %d: %s", r.code, r.errors)
 			}
 			var got explain.Rule
@@ -317,8 +318,8 @@ func TestExplainRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := execute(t, explained, append([]string{"explain", "-c", "-"}, c.args...)...)
-			if r.code != exitUsage {
-				t.Errorf("exit code %d, want %d", r.code, exitUsage)
+			if r.code != console.Misused {
+				t.Errorf("exit code %d, want %d", r.code, console.Misused)
 			}
 			if !strings.Contains(r.errors, c.errors) {
 				t.Errorf("errors %s, want %s", r.errors, c.errors)

@@ -5,79 +5,47 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
+	"github.com/sluiceproxy/sluice/cmd/sluice/play"
 )
-
-// The exit codes, which docs/cli.md promises.
-const (
-	exitDone    = 0
-	exitRefused = 1 // what was asked has a mistake: validate, a configuration that a command needs
-	exitUsage   = 2 // unknown flags, missing arguments, files that cannot be read
-	exitRedis   = 3 // Redis could not be reached, or refused
-)
-
-// failure is an error with an exit code of its own.
-type failure struct {
-	code int
-	err  error
-}
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
-func usage(format string, args ...any) error {
-	return &failure{exitUsage, fmt.Errorf(format, args...)}
-}
-
-// errShown ends a command whose output has said what is wrong.
-var errShown = errors.New("shown")
 
 // version is set by the Makefile.
 var version = "dev"
 
-// app is one run of the command.
-type app struct {
-	in     io.Reader
-	out    io.Writer
-	errors io.Writer
-	output string // "table" or "json"
-	// environment is a variable of the environment, "" if it is not set.
-	environment func(name string) string
-}
-
 func main() {
-	a := &app{in: os.Stdin, out: os.Stdout, errors: os.Stderr, environment: os.Getenv}
-	os.Exit(a.run(os.Args[1:]))
+	c := &console.Console{In: os.Stdin, Out: os.Stdout, Errors: os.Stderr, Environment: os.Getenv}
+	os.Exit(run(c, os.Args[1:]))
 }
 
 // run executes one command line and returns its exit code.
-func (a *app) run(args []string) int {
-	root := a.root()
+func run(c *console.Console, args []string) int {
+	root := rootCommand(c)
 	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.errors)
+	root.SetIn(c.In)
+	root.SetOut(c.Out)
+	root.SetErr(c.Errors)
 	command, err := root.ExecuteC()
 	if err == nil {
-		return exitDone
+		return console.Done
 	}
-	if errors.Is(err, errShown) {
-		return exitRefused
+	if errors.Is(err, console.ErrShown) {
+		return console.Refused
 	}
-	a.warn("sluice: %v\n", err)
-	var f *failure
+	c.Warn("sluice: %v\n", err)
+	var f *console.Failure
 	if errors.As(err, &f) {
-		return f.code
+		return f.Code
 	}
-	a.warn("%q lists what it takes\n", command.CommandPath()+" --help")
-	return exitUsage
+	c.Warn("%q lists what it takes\n", command.CommandPath()+" --help")
+	return console.Misused
 }
 
-func (a *app) root() *cobra.Command {
+func rootCommand(c *console.Console) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sluice",
 		Short:         "Configurations and state of the Sluice rate limiter",
@@ -85,17 +53,32 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if a.output != "table" && a.output != "json" {
-				return usage("--output %q is unknown (want table or json)", a.output)
+			if c.Output != "table" && c.Output != "json" {
+				return console.Usage("--output %q is unknown (want table or json)", c.Output)
 			}
 			return nil
 		},
 	}
-	root.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table for people, json for programs")
+	root.PersistentFlags().StringVarP(&c.Output, "output", "o", "table", "table for people, json for programs")
 	root.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.validateCommand(), a.renderCommand(), a.explainCommand(), a.convertCommand(), a.simulateCommand(),
-		a.getCommand(), a.resetCommand(), a.overrideCommand(), a.blockCommand(), a.unblockCommand(), a.topCommand(),
-		a.doctorCommand(), a.webhookCommand(), a.versionCommand())
+	root.AddCommand(validateCommand(c), renderCommand(c), explainCommand(c), convertCommand(c), webhookCommand(c),
+		versionCommand(c), play.Command(c))
+	root.AddCommand(live.Commands(c)...)
 	return root
+}
+
+func versionCommand(c *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Say which build this is",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if c.JSON() {
+				return c.Print(map[string]string{"version": version})
+			}
+			c.Say("%s\n", version)
+			return nil
+		},
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 )
 
 // result is what one command line did.
@@ -19,8 +21,11 @@ type result struct {
 func execute(t *testing.T, in string, args ...string) result {
 	t.Helper()
 	var out, errors bytes.Buffer
-	a := &app{in: strings.NewReader(in), out: &out, errors: &errors, environment: func(string) string { return "" }}
-	code := a.run(args)
+	c := &console.Console{
+		In: strings.NewReader(in), Out: &out, Errors: &errors,
+		Environment: func(string) string { return "" },
+	}
+	code := run(c, args)
 	return result{code, out.String(), errors.String()}
 }
 
@@ -54,35 +59,35 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{
 			name: "help", args: []string{"--help"},
-			code: exitDone, out: "validate",
+			code: console.Done, out: "validate",
 		},
 		{
 			name: "the version", args: []string{"version"},
-			code: exitDone, out: "dev\n",
+			code: console.Done, out: "dev\n",
 		},
 		{
 			name: "the version, for programs", args: []string{"version", "-o", "json"},
-			code: exitDone, out: `"version": "dev"`,
+			code: console.Done, out: `"version": "dev"`,
 		},
 		{
 			name: "an unknown command", args: []string{"valdate"},
-			code: exitUsage, errors: "Did you mean this?\n\tvalidate",
+			code: console.Misused, errors: "Did you mean this?\n\tvalidate",
 		},
 		{
 			name: "an unknown flag", args: []string{"validate", "--x", "a"},
-			code: exitUsage, errors: `"sluice validate --help" lists what it takes`,
+			code: console.Misused, errors: `"sluice validate --help" lists what it takes`,
 		},
 		{
 			name: "an unknown output", args: []string{"validate", "-o", "xml", "a"},
-			code: exitUsage, errors: `--output "xml" is unknown (want table or json)`,
+			code: console.Misused, errors: `--output "xml" is unknown (want table or json)`,
 		},
 		{
 			name: "no file", args: []string{"validate", "/nowhere.json"},
-			code: exitUsage, errors: "open /nowhere.json: no such file",
+			code: console.Misused, errors: "open /nowhere.json: no such file",
 		},
 		{
 			name: "completion", args: []string{"completion", "bash"},
-			code: exitDone, out: "__start_sluice",
+			code: console.Done, out: "__start_sluice",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

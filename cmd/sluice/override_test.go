@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
@@ -24,7 +25,7 @@ func TestOverrideList(t *testing.T) {
 		{"override", "per-key", "alice", "--to", "x2", "--for", "2h", "--reason", "launch week, asked by Kim"},
 		{"block", "per-key", "mallory", "--reason", "scraper\x1b[2J"},
 	} {
-		if r := run(args...); r.code != exitDone {
+		if r := run(args...); r.code != console.Done {
 			t.Fatalf("%v: %s", args, r.errors)
 		}
 	}
@@ -43,10 +44,10 @@ func TestOverrideList(t *testing.T) {
 	if r := run("override", "list", "jobs"); r.out != "no override is in force\n" {
 		t.Errorf("of another rule: %s%s", r.out, r.errors)
 	}
-	if r := run("override", "list", "nosuch"); r.code != exitUsage {
+	if r := run("override", "list", "nosuch"); r.code != console.Misused {
 		t.Errorf("of no rule: exit code %d", r.code)
 	}
-	if r := run("override", "per-key", "alice", "--to", "free"); r.code != exitDone {
+	if r := run("override", "per-key", "alice", "--to", "free"); r.code != console.Done {
 		t.Errorf("without a reason: %s", r.errors)
 	}
 	if n := client.Exists(context.Background(), "rl:{per-key|alice}:override:reason").Val(); n != 0 {
@@ -58,7 +59,7 @@ func TestOverrideList(t *testing.T) {
 	if n := client.Exists(context.Background(), "rl:{per-key|mallory}:override:reason").Val(); n != 0 {
 		t.Error("the reason of a block that is gone is still there")
 	}
-	if r := run("block", "per-key", "a", "--reason", strings.Repeat("x", 501)); r.code != exitUsage {
+	if r := run("block", "per-key", "a", "--reason", strings.Repeat("x", 501)); r.code != console.Misused {
 		t.Errorf("a long reason: exit code %d", r.code)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -68,7 +69,7 @@ func TestValidateExample(t *testing.T) {
 		r.out = strings.ReplaceAll(r.out, file, name)
 	}
 	line := regexp.MustCompile(`(?m)^(\S+):[0-9]+:`) // of envoy.yaml, which may move
-	if r.code != exitRefused || line.ReplaceAllString(r.out, "$1:") != line.ReplaceAllString(e.out, "$1:") {
+	if r.code != console.Refused || line.ReplaceAllString(r.out, "$1:") != line.ReplaceAllString(e.out, "$1:") {
 		t.Errorf("exit code %d\n%s\nthe page has\n%s", r.code, r.out, e.out)
 	}
 }

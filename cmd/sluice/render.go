@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/render"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
@@ -20,31 +22,31 @@ type rendered struct {
 
 // rendering is one of the render commands with its flags.
 type rendering struct {
-	source
+	input.Source
 	render.Options
-	out string
-	run func(*render.Options) (render.Result, error)
+	out          string
+	run, relayed func(*render.Options) (render.Result, error) // directly, and with --relay
 }
 
-func (a *app) renderCommand() *cobra.Command {
+func renderCommand(c *console.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "render",
 		Short: "Write complete files for Envoy, Istio or Envoy Gateway",
 	}
-	command.AddCommand(a.renderEnvoyCommand(), a.renderIstioCommand(), a.renderGatewayCommand(), a.renderRelayCommand())
+	command.AddCommand(renderEnvoyCommand(c), renderIstioCommand(c), renderGatewayCommand(c), renderRelayCommand(c))
 	return command
 }
 
-// target makes the command of one kind of files, with the flags that all have.
-func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
+// command makes the command of one kind of files, with the flags that all have.
+func (r *rendering) command(c *console.Console, name, short, example string) *cobra.Command {
 	command := &cobra.Command{
 		Use:     name,
 		Short:   short,
 		Example: example,
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.render(r) },
+		RunE:    func(*cobra.Command, []string) error { return r.render(c) },
 	}
-	r.source.flag(command)
+	r.Source.Flag(command)
 	r.redisFlags(command)
 	return command
 }
@@ -52,7 +54,7 @@ func (a *app) target(name, short, example string, r *rendering) *cobra.Command {
 // redisFlags are those about Redis, and the file to write.
 func (r *rendering) redisFlags(command *cobra.Command) {
 	f := command.Flags()
-	f.Var((*addresses)(&r.Redis), "redis", "address of Redis, host:port")
+	f.Var((*input.Addresses)(&r.Redis), "redis", "address of Redis, host:port")
 	f.BoolVar(&r.TLS, "redis-tls", false, "Redis speaks TLS")
 	f.StringVar(&r.CA, "redis-ca", "/etc/ssl/certs/ca-certificates.crt",
 		"file, where Envoy runs, with the authority of Redis' certificate")
@@ -61,14 +63,14 @@ func (r *rendering) redisFlags(command *cobra.Command) {
 	f.StringVar(&r.PasswordEnv, "redis-password-env", "",
 		"environment variable of Envoy with Redis' password (default: the configuration's)")
 	f.StringVar(&r.out, "out", "", "file to write (default: standard output)")
-	must(command.MarkFlagFilename("out", "yaml", "yml"))
+	console.Must(command.MarkFlagFilename("out", "yaml", "yml"))
 }
 
-func (a *app) renderEnvoyCommand() *cobra.Command {
+func renderEnvoyCommand(c *console.Console) *cobra.Command {
 	r := &rendering{run: render.Envoy}
-	command := a.target("envoy", "A configuration for Envoy without a control plane",
+	command := r.command(c, "envoy", "A configuration for Envoy without a control plane",
 		"  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out sluice.yaml\n  envoy --mode "+
-			"validate -c sluice.yaml", r)
+			"validate -c sluice.yaml")
 	f := command.Flags()
 	f.Lookup("redis").Usage += "; several: a primary with its replicas, or with --redis-cluster some nodes"
 	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
@@ -79,17 +81,11 @@ func (a *app) renderEnvoyCommand() *cobra.Command {
 	return command
 }
 
-func (a *app) renderIstioCommand() *cobra.Command {
-	r := &rendering{}
-	r.run = func(o *render.Options) (render.Result, error) {
-		if o.Relay != "" {
-			return render.IstioRelayed(o)
-		}
-		return render.Istio(o)
-	}
-	command := a.target("istio", "A WasmPlugin and an EnvoyFilter for Istio",
+func renderIstioCommand(c *console.Console) *cobra.Command {
+	r := &rendering{run: render.Istio, relayed: render.IstioRelayed}
+	command := r.command(c, "istio", "A WasmPlugin and an EnvoyFilter for Istio",
 		"  sluice render istio -c plugin.json --image oci://registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
-			"kubectl apply -f -", r)
+			"kubectl apply -f -")
 	f := command.Flags()
 	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
 	f.StringVar(&r.Image, "image", "", "image of the plugin, oci://...")
@@ -104,41 +100,35 @@ func (a *app) renderIstioCommand() *cobra.Command {
 	r.relayFlag(command)
 	f.StringVar(&r.Target, "target", "",
 		"with --relay, in place of --app: Gateway/NAME, or Service/NAME at its waypoint")
-	must(command.MarkFlagRequired("image"))
+	console.Must(command.MarkFlagRequired("image"))
 	command.MarkFlagsMutuallyExclusive("target", "app")
 	command.MarkFlagsMutuallyExclusive("target", "sidecar")
 	command.MarkFlagsMutuallyExclusive("relay", "strict-http")
 	command.MarkFlagsMutuallyExclusive("relay", "bootstrap")
-	command.PreRunE = func(c *cobra.Command, _ []string) error {
+	command.PreRunE = func(called *cobra.Command, _ []string) error {
 		switch {
-		case r.Sidecar && !c.Flags().Changed("app"):
-			return usage("--sidecar needs --app, the workload's label \"app\"")
+		case r.Sidecar && !called.Flags().Changed("app"):
+			return console.Usage("--sidecar needs --app, the workload's label \"app\"")
 		case r.Target != "" && r.Relay == "":
-			return usage("--target needs --relay: the EnvoyFilters of the direct way select pods by --app")
+			return console.Usage("--target needs --relay: the EnvoyFilters of the direct way select pods by --app")
 		}
 		return nil
 	}
 	return command
 }
 
-func (a *app) renderGatewayCommand() *cobra.Command {
-	r := &rendering{}
-	r.run = func(o *render.Options) (render.Result, error) {
-		if o.Relay != "" {
-			return render.EnvoyGatewayRelayed(o)
-		}
-		return render.EnvoyGateway(o)
-	}
-	command := a.target("envoy-gateway", "Policies and an EnvoyProxy for Envoy Gateway",
+func renderGatewayCommand(c *console.Console) *cobra.Command {
+	r := &rendering{run: render.EnvoyGateway, relayed: render.EnvoyGatewayRelayed}
+	command := r.command(c, "envoy-gateway", "Policies and an EnvoyProxy for Envoy Gateway",
 		"  sluice render envoy-gateway -c plugin.json --image registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
-			"kubectl apply -f -", r)
+			"kubectl apply -f -")
 	f := command.Flags()
 	f.StringVar(&r.Image, "image", "", "image of the plugin")
 	f.StringVar(&r.Gateway, "gateway", "eg", "name of the Gateway")
 	f.StringVar(&r.Listener, "listener", "http", "name of its listener")
 	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the Gateway (default: default)")
 	r.relayFlag(command)
-	must(command.MarkFlagRequired("image"))
+	console.Must(command.MarkFlagRequired("image"))
 	return command
 }
 
@@ -149,7 +139,7 @@ func (r *rendering) relayFlag(command *cobra.Command) {
 	f.Lookup("relay").NoOptDefVal = render.DefaultRelay
 }
 
-func (a *app) renderRelayCommand() *cobra.Command {
+func renderRelayCommand(c *console.Console) *cobra.Command {
 	r := &rendering{run: render.Relay}
 	command := &cobra.Command{
 		Use:   "relay",
@@ -157,7 +147,7 @@ func (a *app) renderRelayCommand() *cobra.Command {
 		Example: "  sluice render relay --for istio --redis redis:6379 --redis-user sluice \\\n" +
 			"    --allow cluster.local/ns/istio-system/sa/istio-ingressgateway | kubectl apply -f -",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.write(r) },
+		RunE: func(*cobra.Command, []string) error { return r.write(c) },
 	}
 	r.redisFlags(command)
 	f := command.Flags()
@@ -173,64 +163,64 @@ func (a *app) renderRelayCommand() *cobra.Command {
 	return command
 }
 
-func (a *app) render(r *rendering) error {
-	l, err := a.limiter(r.source)
+func (r *rendering) render(c *console.Console) error {
+	l, err := r.Limiter(c)
 	if err != nil {
 		return err
 	}
-	r.Plugin = l.json
-	return a.write(r)
+	r.Plugin = l.JSON
+	if r.Relay != "" {
+		r.run = r.relayed
+	}
+	return r.write(c)
 }
 
 // write runs what renders, and prints it or writes it into a file.
-func (a *app) write(r *rendering) error {
+func (r *rendering) write(c *console.Console) error {
 	result, err := r.run(&r.Options)
 	var mistakes config.Mistakes
 	if errors.As(err, &mistakes) {
-		return &failure{exitRefused, mistaken(r.file, err)}
+		return r.Mistaken(err)
 	}
 	if err != nil {
-		return usage("%w", err)
+		return console.Usage("%w", err)
 	}
 	if r.out != "" {
-		if err := r.write(result.YAML); err != nil {
+		if err := r.save(c, result.YAML); err != nil {
 			return err
 		}
 	}
-	return a.printRendered(r, result)
+	return r.print(c, result)
 }
 
 // ours is how every file begins that render has written.
 const ours = `# Written by "sluice render`
 
-// write writes the file, over one of ours or none: the name of one's own Envoy file is
+// save writes the file, over one of ours or none: the name of one's own Envoy file is
 // quickly given by mistake.
-func (r *rendering) write(text []byte) error {
+func (r *rendering) save(c *console.Console, text []byte) error {
 	before, err := os.ReadFile(r.out)
 	if err == nil && len(before) > 0 && !strings.HasPrefix(string(before), ours) {
-		return usage("%s is there and was not written by sluice render (want another name, or remove it)", r.out)
+		return console.Usage("%s is there and was not written by sluice render (want another name, or remove it)", r.out)
 	}
-	if err := os.WriteFile(r.out, text, 0o644); err != nil {
-		return usage("%w", err)
-	}
-	return nil
+	return c.Write(r.out, text)
 }
 
-func (a *app) printRendered(r *rendering, result render.Result) error {
-	if a.json() {
+func (r *rendering) print(c *console.Console, result render.Result) error {
+	if c.JSON() {
 		text := rendered{File: r.out, Notes: append([]string{}, result.Notes...)}
 		if r.out == "" {
 			text.Text = string(result.YAML)
 		}
-		return a.writeJSON(text)
+		return c.Print(text)
 	}
 	for _, note := range result.Notes {
-		a.warn("note: %s\n", note)
+		c.Warn("note: %s\n", note)
 	}
 	if r.out == "" {
-		_, err := a.out.Write(result.YAML)
+		_, err := c.Out.Write(result.YAML)
 		return err
 	}
-	a.warn("wrote %s\n", r.out)
+	c.Warn("wrote %s\n", r.out)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -72,7 +73,7 @@ func TestRenderLimitersOfARelay(t *testing.T) {
 			r := execute(t, c.plugin, append([]string{"render", "-c", "-"}, strings.Fields(c.args)...)...)
 			lacks := append([]string{"EnvoyFilter", "EnvoyPatchPolicy", "PASSWORD"}, c.lacks...)
 			expectFile(t, r, c.contains, lacks, c.notes)
-			if v := execute(t, r.out, "validate", "-"); v.code != exitDone {
+			if v := execute(t, r.out, "validate", "-"); v.code != console.Done {
 				t.Errorf("validate says\n%s", v.out)
 			}
 		})
@@ -82,7 +83,7 @@ func TestRenderLimitersOfARelay(t *testing.T) {
 // expectFile wants a file with some texts and without others, and notes that begin so.
 func expectFile(t *testing.T, r result, contains, lacks []string, notes string) {
 	t.Helper()
-	if r.code != exitDone {
+	if r.code != console.Done {
 		t.Fatalf("exit code %d: %s", r.code, r.errors)
 	}
 	for _, want := range contains {
@@ -164,7 +165,7 @@ func TestRenderRelayRefuses(t *testing.T) {
 		"istio --relay --strict-http --image oci://r/s:1":    "none of the others can be",
 	} {
 		r := execute(t, redisPlugin, append([]string{"render", "-c", "-"}, strings.Fields(args)...)...)
-		if r.code != exitUsage || !strings.Contains(r.errors, errors) {
+		if r.code != console.Misused || !strings.Contains(r.errors, errors) {
 			t.Errorf("%s: exit code %d, %s; want %s", args, r.code, r.errors, errors)
 		}
 	}
@@ -178,7 +179,7 @@ func TestRenderRelayRefuses(t *testing.T) {
 		"--redis r:1 --for kubernetes --allow a":       "--for kubernetes takes no --allow",
 	} {
 		r := execute(t, "", append([]string{"render", "relay"}, strings.Fields(args)...)...)
-		if r.code != exitUsage || !strings.Contains(r.errors, errors) {
+		if r.code != console.Misused || !strings.Contains(r.errors, errors) {
 			t.Errorf("relay %s: exit code %d, %s; want %s", args, r.code, r.errors, errors)
 		}
 	}
@@ -202,7 +203,7 @@ func TestEnvoyAcceptsRelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := execute(t, "", append([]string{"render", "relay"}, strings.Fields(args)...)...)
-			if r.code != exitDone {
+			if r.code != console.Done {
 				t.Fatal(r.errors)
 			}
 			file := filepath.Join(t.TempDir(), "envoy.yaml")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -27,8 +28,11 @@ func TestRender(t *testing.T) {
 	}{
 		{
 			name: "Envoy without Redis", plugin: localPlugin, args: "envoy",
-			contains: []string{`Written by "sluice render envoy", from deploy/envoy/embedded.yaml`, `{"rules": [{"name": "a", "mode": "off"`},
-			lacks:    []string{"bridge", "- name: redis"},
+			contains: []string{
+				`Written by "sluice render envoy", from deploy/envoy/embedded.yaml`,
+				`{"rules": [{"name": "a", "mode": "off"`,
+			},
+			lacks: []string{"bridge", "- name: redis"},
 		},
 		{
 			name: "Envoy with Redis", plugin: localPlugin,
@@ -51,7 +55,8 @@ func TestRender(t *testing.T) {
 				"trusted_ca: {filename: /ca.crt}", "sni: redis", "{san_type: DNS, matcher: {exact: redis}}",
 			},
 			lacks: []string{"hunter2"},
-			notes: "note: redis.password is not written into the file: it is taken from the environment variable REDIS_PASSWORD\n",
+			notes: "note: redis.password is not written into the file: it is taken from the environment variable " +
+				"REDIS_PASSWORD\n",
 		},
 		{
 			name: "TLS to an address", plugin: redisPlugin, args: "envoy --redis 10.0.0.7:6379 --redis-tls",
@@ -73,10 +78,12 @@ func TestRender(t *testing.T) {
 			contains: []string{"tcp_health_check", "address: r0, port_value: 6379", "address: r1, port_value: 6379"},
 		},
 		{
-			name: "a gateway of Istio", plugin: localPlugin, args: "istio --image oci://r/s:1 --redis redis.prod:6380 -n edge --app gw",
+			name: "a gateway of Istio", plugin: localPlugin,
+			args: "istio --image oci://r/s:1 --redis redis.prod:6380 -n edge --app gw",
 			contains: []string{
 				"kind: WasmPlugin", "kind: EnvoyFilter", "namespace: edge", "matchLabels: {app: gw}", "labels: {app: gw}",
-				`url: "oci://r/s:1"`, `uri: "oci://r/s:1"`, "address: redis.prod, port_value: 6380", "redis: {cluster: sluice-redis}", `mode: "off"`,
+				`url: "oci://r/s:1"`, `uri: "oci://r/s:1"`, "address: redis.prod, port_value: 6380",
+				"redis: {cluster: sluice-redis}", `mode: "off"`,
 				"%FILTER_STATE(wasm.sluice.rejected:PLAIN)%",
 			},
 			lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "istio-system", "redis_proxy", "REJECT_REQUEST"},
@@ -91,15 +98,23 @@ func TestRender(t *testing.T) {
 			lacks: []string{"from-values", "sluice-values"},
 		},
 		{
-			name: "a sidecar of Istio", plugin: secretPlugin, args: "istio --sidecar --app reviews --image oci://r/s:1 --redis redis.prod:6380",
-			contains: []string{"match: [{mode: SERVER}]", "namespace: default", "vmConfig: {env: [{name: 'REDIS_PASSWORD', valueFrom: HOST}]}", "password_env: REDIS_PASSWORD"},
-			lacks:    []string{"hunter2"},
-			notes:    "note: redis.password",
+			name: "a sidecar of Istio", plugin: secretPlugin,
+			args: "istio --sidecar --app reviews --image oci://r/s:1 --redis redis.prod:6380",
+			contains: []string{
+				"match: [{mode: SERVER}]", "namespace: default",
+				"vmConfig: {env: [{name: 'REDIS_PASSWORD', valueFrom: HOST}]}", "password_env: REDIS_PASSWORD",
+			},
+			lacks: []string{"hunter2"},
+			notes: "note: redis.password",
 		},
 		{
-			name: "a Redis Cluster in Istio", plugin: redisPlugin, args: "istio --redis-cluster --image oci://r/s:1 --redis redis.prod:6380",
-			contains: []string{"redis_proxy", "server_listener_name: sluice-redis-proxy", "address: redis.prod, port_value: 6380"},
-			lacks:    []string{"auth_password", "transport_socket"},
+			name: "a Redis Cluster in Istio", plugin: redisPlugin,
+			args: "istio --redis-cluster --image oci://r/s:1 --redis redis.prod:6380",
+			contains: []string{
+				"redis_proxy", "server_listener_name: sluice-redis-proxy",
+				"address: redis.prod, port_value: 6380",
+			},
+			lacks: []string{"auth_password", "transport_socket"},
 		},
 		{
 			name: "a Redis Cluster with TLS and a password in Istio", plugin: secretPlugin,
@@ -109,15 +124,18 @@ func TestRender(t *testing.T) {
 			notes:    "note: redis.password",
 		},
 		{
-			name: "Envoy Gateway", plugin: redisPlugin, args: "envoy-gateway --image r/s:1 --redis redis.prod:6380 -n edge --gateway g --listener https",
+			name: "Envoy Gateway", plugin: redisPlugin,
+			args: "envoy-gateway --image r/s:1 --redis redis.prod:6380 -n edge --gateway g --listener https",
 			contains: []string{
 				"kind: EnvoyExtensionPolicy", "kind: EnvoyProxy", "namespace: edge", "name: edge/g/https", "kind: Gateway, name: g",
-				`image: {url: "r/s:1"}`, `{name: IMAGE, value: "r/s:1"}`, "address: redis.prod, port_value: 6380", "cluster: sluice-redis, key_prefix: edge",
+				`image: {url: "r/s:1"}`, `{name: IMAGE, value: "r/s:1"}`, "address: redis.prod, port_value: 6380",
+				"cluster: sluice-redis, key_prefix: edge",
 			},
 			lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "namespace/gateway/listener"},
 		},
 		{
-			name: "Envoy Gateway with TLS and a password", plugin: secretPlugin, args: "envoy-gateway --image r/s:1 --redis redis.prod:6380 --redis-tls --redis-password-env PW",
+			name: "Envoy Gateway with TLS and a password", plugin: secretPlugin,
+			args:     "envoy-gateway --image r/s:1 --redis redis.prod:6380 --redis-tls --redis-password-env PW",
 			contains: []string{"env: {hostKeys: ['PW']}", "env: [{name: PW, valueFrom", "password_env: PW", "sni: redis.prod"},
 			lacks:    []string{"hunter2", "REDIS_PASSWORD"},
 			notes:    "note: redis.password",
@@ -126,7 +144,7 @@ func TestRender(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := execute(t, c.plugin, append([]string{"render", "-c", "-"}, strings.Fields(c.args)...)...)
-			if r.code != exitDone {
+			if r.code != console.Done {
 				t.Fatalf("exit code %d: %s", r.code, r.errors)
 			}
 			for _, want := range c.contains {
@@ -142,7 +160,7 @@ func TestRender(t *testing.T) {
 			if !strings.HasPrefix(r.errors, c.notes) || c.notes == "" && r.errors != "" {
 				t.Errorf("notes %q, want %q", r.errors, c.notes)
 			}
-			if v := execute(t, r.out, "validate", "-"); v.code != exitDone {
+			if v := execute(t, r.out, "validate", "-"); v.code != console.Done {
 				t.Errorf("validate says\n%s", v.out)
 			}
 			if t.Failed() {
@@ -161,59 +179,60 @@ func TestRenderRefuses(t *testing.T) {
 	}{
 		{
 			name: "mistakes", plugin: `{"rules": []}`, args: "envoy",
-			code: exitRefused, errors: "- has mistakes:\n  rules: ",
+			code: console.Refused, errors: "- has mistakes:\n  rules: ",
 		},
 		{
 			name: "the bridge", plugin: `{"role": "bridge"}`, args: "envoy",
-			code: exitUsage, errors: "- has 0 configurations of the limiter (want a file with one)",
+			code: console.Misused, errors: "- has 0 configurations of the limiter (want a file with one)",
 		},
 		{
 			name: "no address of Redis", plugin: redisPlugin, args: "envoy",
-			code: exitUsage, errors: `the configuration has "redis", so its address is needed: --redis host:port`,
+			code: console.Misused, errors: `the configuration has "redis", so its address is needed: --redis host:port`,
 		},
 		{
 			name: "a bad address", plugin: redisPlugin, args: "envoy --redis redis",
-			code: exitUsage, errors: `--redis: "redis" is not an address (want host:port, such as redis:6379)`,
+			code: console.Misused, errors: `--redis: "redis" is not an address (want host:port, such as redis:6379)`,
 		},
 		{
 			name: "an address that is no name", plugin: redisPlugin, args: "envoy --redis=a+b:1",
-			code: exitUsage, errors: `is not an address (want host:port, such as redis:6379)`,
+			code: console.Misused, errors: `is not an address (want host:port, such as redis:6379)`,
 		},
 		{
 			name: "an address with lines of YAML", plugin: redisPlugin, args: "istio --image oci://r/s:1 --redis=h\x00evil:1",
-			code: exitUsage, errors: `--redis: "h\x00evil:1" is not an address`,
+			code: console.Misused, errors: `--redis: "h\x00evil:1" is not an address`,
 		},
 		{
 			name: "an empty address", plugin: redisPlugin, args: "envoy --redis=a:1,",
-			code: exitUsage, errors: `--redis: "" is not an address`,
+			code: console.Misused, errors: `--redis: "" is not an address`,
 		},
 		{
 			name: "a bad port", plugin: redisPlugin, args: "envoy --redis r:1 --listen :x",
-			code: exitUsage, errors: `--listen: ":x" is not an address`,
+			code: console.Misused, errors: `--listen: ":x" is not an address`,
 		},
 		{
 			name: "a failover with a password", plugin: secretPlugin, args: "envoy --redis a:1,b:1",
-			code: exitUsage, errors: "a failover with a password",
+			code: console.Misused, errors: "a failover with a password",
 		},
 		{
 			name: "a mesh without Redis", plugin: localPlugin, args: "istio --image oci://r/s:1",
-			code: exitUsage, errors: "one --redis host:port is needed",
+			code: console.Misused, errors: "one --redis host:port is needed",
 		},
 		{
 			name: "an image without a scheme", plugin: redisPlugin, args: "istio --image r/s:1 --redis r:1",
-			code: exitUsage, errors: `--image: "r/s:1" has no scheme (want oci://r/s:1)`,
+			code: console.Misused, errors: `--image: "r/s:1" has no scheme (want oci://r/s:1)`,
 		},
 		{
 			name: "a sidecar of nothing", plugin: redisPlugin, args: "istio --image oci://r/s:1 --redis r:1 --sidecar",
-			code: exitUsage, errors: "--sidecar needs --app",
+			code: console.Misused, errors: "--sidecar needs --app",
 		},
 		{
 			name: "no image", plugin: redisPlugin, args: "envoy-gateway --redis r:1",
-			code: exitUsage, errors: `required flag(s) "image" not set`,
+			code: console.Misused, errors: `required flag(s) "image" not set`,
 		},
 		{
-			name: "a Redis Cluster in Envoy Gateway", plugin: redisPlugin, args: "envoy-gateway --image r --redis a:1 --redis-cluster",
-			code: exitUsage, errors: "unknown flag: --redis-cluster",
+			name: "a Redis Cluster in Envoy Gateway", plugin: redisPlugin,
+			args: "envoy-gateway --image r --redis a:1 --redis-cluster",
+			code: console.Misused, errors: "unknown flag: --redis-cluster",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -233,7 +252,8 @@ func TestRenderRefuses(t *testing.T) {
 func TestRenderRefusesLines(t *testing.T) {
 	t.Parallel()
 	r := execute(t, redisPlugin, "render", "envoy", "-c", "-", "--redis", "h:1\n      evil: yes")
-	if want := `--redis: "h:1\n      evil: yes" is not an address`; r.code != exitUsage || !strings.Contains(r.errors, want) {
+	if want := `--redis: "h:1\n      evil: yes" is not an address`; r.code != console.Misused ||
+		!strings.Contains(r.errors, want) {
 		t.Errorf("exit code %d, %s; want %s", r.code, r.errors, want)
 	}
 }
@@ -247,14 +267,15 @@ func TestEnvoyAccepts(t *testing.T) {
 		{"no Redis", localPlugin, ""},
 		{"one Redis", redisPlugin, "--redis 127.0.0.1:6379"},
 		{"TLS and a password", secretPlugin, "--redis redis:6379 --redis-tls --redis-ca " + ca},
-		{"a Redis Cluster", secretPlugin, "--redis 127.0.0.1:7000,127.0.0.1:7001 --redis-cluster --redis-tls --redis-ca " + ca},
+		{"a Redis Cluster", secretPlugin, "--redis 127.0.0.1:7000,127.0.0.1:7001 --redis-cluster --redis-tls --redis-ca " +
+			"" + ca},
 		{"a primary with replicas", redisPlugin, "--redis r0:6379,r1:6379"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "envoy.yaml")
 			args := append(strings.Fields("render envoy -c - --wasm "+wasm+" --out "+file), strings.Fields(c.args)...)
-			if r := execute(t, c.plugin, args...); r.code != exitDone {
+			if r := execute(t, c.plugin, args...); r.code != console.Done {
 				t.Fatal(r.errors)
 			}
 			validate := exec.Command(envoy, "--mode", "validate", "--log-level", "warning", "-c", file)
@@ -273,17 +294,17 @@ func TestRenderKeepsOtherFiles(t *testing.T) {
 	render := func() result {
 		return execute(t, localPlugin, "render", "envoy", "-c", "-", "--wasm", "x.wasm", "--out", file)
 	}
-	if r := render(); r.code != exitDone {
+	if r := render(); r.code != console.Done {
 		t.Fatalf("a new file: %s", r.errors)
 	}
-	if r := render(); r.code != exitDone {
+	if r := render(); r.code != console.Done {
 		t.Errorf("a file of ours: %s", r.errors)
 	}
 	if err := os.WriteFile(file, []byte("static_resources: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := render()
-	if r.code != exitUsage || !strings.Contains(r.errors, "want another name") {
+	if r.code != console.Misused || !strings.Contains(r.errors, "want another name") {
 		t.Errorf("exit %d: %s", r.code, r.errors)
 	}
 	if text, _ := os.ReadFile(file); string(text) != "static_resources: {}\n" {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
@@ -46,30 +48,30 @@ func TestGetRequest(t *testing.T) {
 		now        string
 		summary    string // its times as T
 	}{
-		{"exempt", "GET http://h/healthz", admitted, `It would be admitted: rule "health" exempts it.`},
-		{"no rule", "http://h/other", admitted, `It would be admitted: no rule applies to it.`},
-		{"room", "-H x-api-key:half http://h/api/x", admitted, `It would be admitted.`},
+		{"exempt", "GET http://h/healthz", live.Admitted, `It would be admitted: rule "health" exempts it.`},
+		{"no rule", "http://h/other", live.Admitted, `It would be admitted: no rule applies to it.`},
+		{"room", "-H x-api-key:half http://h/api/x", live.Admitted, `It would be admitted.`},
 		{
-			"too dear", "-H x-api-key:half -H x-cost:4 http://h/api/x", rejected,
+			"too dear", "-H x-api-key:half -H x-cost:4 http://h/api/x", live.Rejected,
 			`It would be rejected by rule "per-key", by limit "bucket" of per-key|half, for another T.`,
 		},
 		{
-			"never", "-H x-api-key:half -H x-cost:50 http://h/api/x", rejected,
+			"never", "-H x-api-key:half -H x-cost:50 http://h/api/x", live.Rejected,
 			`It would be rejected by rule "per-key", by limit "bucket" of per-key|half.`,
 		},
 		{
-			"full", "-H x-api-key:full PUT http://h/api/x", rejected,
+			"full", "-H x-api-key:full PUT http://h/api/x", live.Rejected,
 			`It would be rejected by rule "per-key", by limit "bucket" of per-key|full, for another T.`,
 		},
 		{
-			"blocked", "-H x-api-key:blocked http://h/api/x", rejected,
+			"blocked", "-H x-api-key:blocked http://h/api/x", live.Rejected,
 			`It would be rejected by rule "per-key", by the block of per-key|blocked.`,
 		},
-		{"free", "-H x-api-key:freed http://h/api/x", admitted, `It would be admitted.`},
-		{"overridden", "-H x-api-key:doubled http://h/api/x", admitted, `It would be admitted.`},
-		{"in shadow", `--metadata {"jwt":{"org":"o"}} http://h/api/x`, admitted, `It would be admitted.`},
+		{"free", "-H x-api-key:freed http://h/api/x", live.Admitted, `It would be admitted.`},
+		{"overridden", "-H x-api-key:doubled http://h/api/x", live.Admitted, `It would be admitted.`},
+		{"in shadow", `--metadata {"jwt":{"org":"o"}} http://h/api/x`, live.Admitted, `It would be admitted.`},
 		{
-			"no slot", "-H x-api-key:a http://h/jobs", rejected,
+			"no slot", "-H x-api-key:a http://h/jobs", live.Rejected,
 			`It would be rejected by rule "jobs", by limit "jobs" of jobs|a.`,
 		},
 	} {
@@ -77,10 +79,10 @@ func TestGetRequest(t *testing.T) {
 			t.Parallel()
 			r := execute(t, counted, append([]string{"get", "-c", "-", "-o", "json", "--redis", server.Addr},
 				strings.Fields(c.args)...)...)
-			if r.code != exitDone {
+			if r.code != console.Done {
 				t.Fatalf("exit code %d: %s", r.code, r.errors)
 			}
-			got := decode[requestState](t, r)
+			got := decode[live.RequestState](t, r)
 			if got.Now != c.now {
 				t.Errorf("%s, want %s", got.Now, c.now)
 			}
@@ -106,27 +108,30 @@ func TestGetPasted(t *testing.T) {
 		code   int
 		says   string // of the output, or the errors
 	}{
-		{"filter state", `{"limit":"bucket","identity":"a%7Cb","retry_after":12}`, nil, exitDone, `"tag": "per-key|a%7Cb"`},
+		{
+			"filter state", `{"limit":"bucket","identity":"a%7Cb","retry_after":12}`, nil, console.Done,
+			`"tag": "per-key|a%7Cb"`,
+		},
 		{
 			"a line of a log", `GET /api/ 429 limited:per-key 1ms {"limit":"daily","identity":"a%7Cb","retry_after":12}`, nil,
-			exitDone, `"used": 3`,
+			console.Done, `"used": 3`,
 		},
-		{"a block", `{"limit":null,"identity":"a%7Cb"}`, nil, exitDone, `"tag": "per-key|a%7Cb"`},
-		{"a body", body, []string{"a|b"}, exitDone, `"used": 3`},
+		{"a block", `{"limit":null,"identity":"a%7Cb"}`, nil, console.Done, `"tag": "per-key|a%7Cb"`},
+		{"a body", body, []string{"a|b"}, console.Done, `"used": 3`},
 		{
-			"a body without whom", body, nil, exitUsage,
+			"a body without whom", body, nil, console.Misused,
 			`the key of rule "per-key" has 1 value, 0 given (want the header x-api-key)`,
 		},
 		{
-			"an unknown limit", `{"limit":"other","identity":"a"}`, nil, exitUsage,
+			"an unknown limit", `{"limit":"other","identity":"a"}`, nil, console.Misused,
 			`no rule of this configuration has a limit "other"`,
 		},
-		{"something else", `hello`, nil, exitUsage, `--request: "hello" is not what a rejection leaves`},
-		{"another object", `{"a":1}`, nil, exitUsage, `is not what a rejection leaves`},
+		{"something else", `hello`, nil, console.Misused, `--request: "hello" is not what a rejection leaves`},
+		{"another object", `{"a":1}`, nil, console.Misused, `is not what a rejection leaves`},
 		{
 			"an identity and values", `{"limit":"bucket","identity":"a"}`,
 			[]string{"a"},
-			exitUsage,
+			console.Misused,
 			`--request has the identity: leave out the values`,
 		},
 	} {
@@ -162,11 +167,11 @@ func TestGetExamples(t *testing.T) {
 	for _, heading := range []string{"## get, reset", "### A request"} {
 		e := readExample(t, heading).with(map[string]string{"plugin.json": plugin, "redis:6379": server.Addr})
 		r := execute(t, "", e.args...)
-		if got := evenly(r.out); r.code != exitDone || got != evenly(e.out) {
+		if got := evenly(r.out); r.code != console.Done || got != evenly(e.out) {
 			t.Errorf("%s: exit code %d\n%s%s\nthe page has\n%s", heading, r.code, r.out, r.errors, e.out)
 		}
 	}
-	if r := execute(t, "", "get", "-c", plugin, "--redis", server.Addr); r.code != exitUsage {
+	if r := execute(t, "", "get", "-c", plugin, "--redis", server.Addr); r.code != console.Misused {
 		t.Errorf("exit code %d without a rule", r.code)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -21,7 +22,7 @@ func TestSimulate(t *testing.T) {
 	r := execute(t, simulated, "simulate", "-c", "-", "--url", "http://h/", "-H", "x-key: {n}", "--rate",
 		"50", "--duration", "4s",
 		"--envoys", "2", "--redis-away", "1s-2s", "--svg", svg, "--html", html)
-	if r.code != exitDone {
+	if r.code != console.Done {
 		t.Fatal(r.errors)
 	}
 	for _, want := range []string{"RULE  CHECKED", "gcra 10 in 1s", "commands a second", "let pass undecided", "LOG\n"} {
@@ -46,7 +47,7 @@ func TestSimulateExpressions(t *testing.T) {
 		r := execute(t, plugin, "simulate", "-c", "-", "-o", "json", "--url", "http://h/", "--method",
 			method, "-H", "x-key: {n}",
 			"--rate", "50", "--identities", "2", "--duration", "4s")
-		if r.code != exitDone {
+		if r.code != console.Done {
 			t.Fatal(r.errors)
 		}
 		got := decode[simulate.Report](t, r)
@@ -78,7 +79,7 @@ func TestSimulateFiles(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := execute(t, simulated, append([]string{"simulate", "-c", "-", "-o", "json"}, c.args...)...)
-			if r.code != exitDone || r.errors != c.errors {
+			if r.code != console.Done || r.errors != c.errors {
 				t.Fatalf("exit code %d, %q", r.code, r.errors)
 			}
 			if got := decode[simulate.Report](t, r); got.Requests != c.requests {
@@ -108,7 +109,7 @@ func TestSimulateSaysWhyNot(t *testing.T) {
 note: rule "keyed" applied to no request: key[0] is absent: client_ip (--client-ip)` + c.after + `
 note: rule "free" applied to no request: its tier is unlimited` + c.after + `
 note: rule "after" applied to no request: it comes after the exempt rule "end", which matches` + c.after + "\n"
-		if r.code != exitDone || r.errors != want {
+		if r.code != console.Done || r.errors != want {
 			t.Errorf("exit code %d\n%s\nwant\n%s", r.code, r.errors, want)
 		}
 	}
@@ -122,7 +123,8 @@ func TestSimulateExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)\n## simulate\n```sh\nsluice ([^\n]*)\\\\\n([^\n]*)\n.*?```text\n(.*?)```").FindSubmatch(page)
+	found := regexp.MustCompile("(?s)\n## simulate\n```sh\nsluice " +
+		"([^\n]*)\\\\\n([^\n]*)\n.*?```text\n(.*?)```").FindSubmatch(page)
 	if found == nil {
 		t.Fatal("no example")
 	}
@@ -130,7 +132,7 @@ func TestSimulateExample(t *testing.T) {
 	for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(string(found[1])+string(found[2]), -1) {
 		args = append(args, strings.Replace(strings.Trim(word, "'"), "envoy.yaml", filepath.Join(root, "envoy.yaml"), 1))
 	}
-	if r := execute(t, "", args...); r.code != exitDone || r.out != string(found[3]) || r.errors != "" {
+	if r := execute(t, "", args...); r.code != console.Done || r.out != string(found[3]) || r.errors != "" {
 		t.Errorf("%v (exit code %d)\n%s%s\nthe page has\n%s", args, r.code, r.out, r.errors, found[3])
 	}
 }
@@ -152,7 +154,13 @@ func TestSimulateRefuses(t *testing.T) {
 		{"a negative rate", "--url http://h/ --rate -1", "rate: -1 is not requests a second"},
 		{
 			"too many requests", "--url http://h/ --rate 1e9 --duration 1000h",
-			"these are 3.6e+15 requests (want 1000000000 at most",
+			"these are 3.6e+15 requests with those that are sent again (want 5000000 at most",
+		},
+		{"more than a minute of requests", "--url http://h/ --rate 1e9 --duration 1s", "these are 1e+09 requests"},
+		{"more than were asked for", "--url http://h/ --rate 10 --duration 11s --max-requests 100", "(want 100 at most"},
+		{
+			"attempts that make it too many", "--url http://h/ --rate 1000000 --duration 2s --retry after",
+			"these are 6e+06 requests",
 		},
 		{"no duration", "--url http://h/ --duration 0s", `the traffic has no "duration"`},
 		{
@@ -188,8 +196,8 @@ func TestSimulateRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := execute(t, simulated, append([]string{"simulate", "-c", "-"}, strings.Fields(c.args)...)...)
-			if r.code != exitUsage {
-				t.Errorf("exit code %d, want %d", r.code, exitUsage)
+			if r.code != console.Misused {
+				t.Errorf("exit code %d, want %d", r.code, console.Misused)
 			}
 			if !strings.Contains(r.errors, c.errors) {
 				t.Errorf("errors %s, want %s", r.errors, c.errors)

@@ -11,7 +11,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -44,7 +47,7 @@ const stateful = `{
 // charge has the plugin's own script charge a request that a rule applies to.
 func charge(t *testing.T, client redis.Cmdable, plugin string, req *explain.Request, name string, cost int) {
 	t.Helper()
-	cfg, err := load([]byte(plugin))
+	cfg, err := input.Load([]byte(plugin))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +173,10 @@ func TestGet(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"get", "-c", "-", "--redis", server.Addr, "-o", "json"}, c.args...)
 			r := execute(t, stateful, args...)
-			if r.code != exitDone {
+			if r.code != console.Done {
 				t.Fatalf("exit code %d: %s", r.code, r.errors)
 			}
-			got := decode[identityState](t, r)
+			got := decode[live.IdentityState](t, r)
 			if got.Tag != c.tag {
 				t.Errorf("tag %s, want %s", got.Tag, c.tag)
 			}
@@ -200,7 +203,7 @@ func TestReset(t *testing.T) {
 	charge(t, server.Client(), stateful, request(t, "http://h/x?q=q", "x-key: s", "cookie: k=k"), "per key", 1)
 	for _, want := range []string{"the state of 2 limits is forgotten\n", "there was nothing to forget\n"} {
 		r := execute(t, stateful, "reset", "-c", "-", "--redis", server.Addr, "per key", "s", "q", "k", "192.0.2.1")
-		if r.code != exitDone || !strings.HasSuffix(r.out, want) {
+		if r.code != console.Done || !strings.HasSuffix(r.out, want) {
 			t.Errorf("exit code %d, %s%s; want %s", r.code, r.out, r.errors, want)
 		}
 	}
@@ -224,7 +227,7 @@ func TestTop(t *testing.T) {
 			}
 			args := append([]string{"top", "-c", "-", "-o", "json", "--count", "3", "--step", "5", "plain"}, c.flags...)
 			r := execute(t, stateful, args...)
-			if r.code != exitDone {
+			if r.code != console.Done {
 				t.Fatal(r.errors)
 			}
 			var got []string
@@ -234,7 +237,8 @@ func TestTop(t *testing.T) {
 			if joined := strings.Join(got, ", "); joined != "k19 20, k18 19, k17 18" {
 				t.Errorf("%s, want k19 20, k18 19, k17 18", joined)
 			}
-			if r := execute(t, stateful, append([]string{"get", "-c", "-", "plain", "k3"}, c.flags...)...); r.code != exitDone ||
+			if r := execute(t, stateful, append([]string{"get", "-c", "-", "plain", "k3"},
+				c.flags...)...); r.code != console.Done ||
 				!strings.Contains(r.out, "plain  4     16") {
 				t.Errorf("get says\n%s%s", r.out, r.errors)
 			}
@@ -258,19 +262,19 @@ func TestOverrides(t *testing.T) {
 		errors     string
 	}{
 		{
-			"no such override", "override plain a --to y2", exitUsage,
+			"no such override", "override plain a --to y2", console.Misused,
 			`--to: "y2" is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)`,
 		},
-		{"too large a factor", "override plain a --to x1001", exitUsage, "is not an override"},
-		{"too small a factor", "override plain a --to x0.0001", exitUsage, "is not an override"},
-		{"no value", "override plain a", exitUsage, `required flag(s) "to" not set`},
+		{"too large a factor", "override plain a --to x1001", console.Misused, "is not an override"},
+		{"too small a factor", "override plain a --to x0.0001", console.Misused, "is not an override"},
+		{"no value", "override plain a", console.Misused, `required flag(s) "to" not set`},
 		{
-			"a time that is none", "block plain a --for -2h", exitUsage,
+			"a time that is none", "block plain a --for -2h", console.Misused,
 			`invalid argument "-2h" for "--for" flag: "-2h" is not a duration`,
 		},
-		{"too short a time", "block plain a --for 1us", exitUsage, "--for: want at least 1ms"},
+		{"too short a time", "block plain a --for 1us", console.Misused, "--for: want at least 1ms"},
 		{
-			"a rule that reads none", "override plain a --to x2", exitUsage,
+			"a rule that reads none", "override plain a --to x2", console.Misused,
 			`rule "plain": the rule does not read overrides (want "overrides": true)`,
 		},
 	} {
@@ -307,7 +311,7 @@ const watched = `{"redis": {"cluster": "redis", "key_prefix": "edge"},
 // plugin would.
 func (s *watch) request(factor string) {
 	s.t.Helper()
-	cfg, err := load([]byte(watched))
+	cfg, err := input.Load([]byte(watched))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -345,7 +349,7 @@ func TestOverridesAndPenalties(t *testing.T) {
 	do := func(args, want string) {
 		t.Helper()
 		r := execute(t, watched, append(strings.Fields(args), "-c", "-", "--redis", server.Addr)...)
-		if r.code != exitDone || !strings.Contains(r.out, want) {
+		if r.code != console.Done || !strings.Contains(r.out, want) {
 			t.Errorf("%s: exit code %d, %s%s; want %s", args, r.code, r.out, r.errors, want)
 		}
 	}
@@ -395,42 +399,42 @@ func TestRedisIsRefused(t *testing.T) {
 		code       int
 		errors     string
 	}{
-		{"nobody there", "--redis " + away, exitRedis, "connect: connection refused"},
-		{"a password is wanted", "--redis " + locked.Addr, exitRedis, "it wants a password"},
+		{"nobody there", "--redis " + away, console.NoRedis, "connect: connection refused"},
+		{"a password is wanted", "--redis " + locked.Addr, console.NoRedis, "it wants a password"},
 		{
-			"the wrong password", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_WRONG", exitRedis,
+			"the wrong password", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_WRONG", console.NoRedis,
 			"look at --redis-user, and at the environment variable",
 		},
 		{
-			"no such variable", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_NONE", exitRedis,
+			"no such variable", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_NONE", console.NoRedis,
 			"the environment variable SLUICE_TEST_NONE, which has Redis' password, is not set: Redis is asked without one",
 		},
 		{
 			"a variable that is not needed", "--redis " + plain.Addr + " --redis-password-env SLUICE_TEST_NONE plain k1",
-			exitDone, "is not set: Redis is asked without one",
+			console.Done, "is not set: Redis is asked without one",
 		},
-		{"no TLS", "--redis " + plain.Addr + " --redis-tls", exitRedis, "leave out --redis-tls"},
-		{"no cluster", "--redis " + plain.Addr + " --redis-cluster", exitRedis, "leave out --redis-cluster"},
-		{"a node of a cluster", "--redis " + cluster.Addrs()[0], exitRedis, "add --redis-cluster"},
-		{"no address", "", exitUsage, `required flag(s) "redis" not set`},
+		{"no TLS", "--redis " + plain.Addr + " --redis-tls", console.NoRedis, "leave out --redis-tls"},
+		{"no cluster", "--redis " + plain.Addr + " --redis-cluster", console.NoRedis, "leave out --redis-cluster"},
+		{"a node of a cluster", "--redis " + cluster.Addrs()[0], console.NoRedis, "add --redis-cluster"},
+		{"no address", "", console.Misused, `required flag(s) "redis" not set`},
 		{
-			"no such rule", "--redis " + plain.Addr + " nowhere", exitUsage,
+			"no such rule", "--redis " + plain.Addr + " nowhere", console.Misused,
 			`no rule "nowhere" (want one of "per key", "plain"`,
 		},
 		{
-			"too few values", "--redis " + plain.Addr + " plain", exitUsage,
+			"too few values", "--redis " + plain.Addr + " plain", console.Misused,
 			`the key of rule "plain" has 1 value, 0 given (want the header x-key)`,
 		},
 		{
-			"no such tier", "--redis " + plain.Addr + " --tier gold tiered u", exitUsage,
+			"no such tier", "--redis " + plain.Addr + " --tier gold tiered u", console.Misused,
 			`rule "tiered" has no tier "gold" (want one of "free", "pro", "staff")`,
 		},
-		{"no tiers", "--redis " + plain.Addr + " --tier gold plain u", exitUsage, `rule "plain" has no tiers`},
-		{"an address that is none", "--redis " + plain.Addr + " per%20key", exitUsage, "no rule"},
+		{"no tiers", "--redis " + plain.Addr + " --tier gold plain u", console.Misused, `rule "plain" has no tiers`},
+		{"an address that is none", "--redis " + plain.Addr + " per%20key", console.Misused, "no rule"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"get", "-c", "-", "--timeout", "2s"}, strings.Fields(c.args)...)
-			if c.code == exitRedis {
+			if c.code == console.NoRedis {
 				args = append(args, "plain", "k1")
 			} else if c.args == "" {
 				args = append(args, "plain")
@@ -469,7 +473,7 @@ func TestTLSAndACL(t *testing.T) {
 		all := append(strings.Fields(args), "-c", plugin, "--redis", fmt.Sprintf("127.0.0.1:%d", port), "--redis-tls",
 			"--redis-ca", cert,
 			"--redis-server-name", testenv.CertificateName)
-		if r := execute(t, "", all...); r.code != exitDone {
+		if r := execute(t, "", all...); r.code != console.Done {
 			t.Errorf("%s: exit code %d: %s", args, r.code, r.errors)
 		}
 	}

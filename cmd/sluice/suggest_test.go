@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 )
 
@@ -90,7 +91,7 @@ func TestSuggest(t *testing.T) {
 		"not enough data: 100 identities (want 1000)") {
 		t.Errorf("%s%s", r.out, r.errors)
 	}
-	if r := execute(t, metered(5), "simulate", "suggest", "nosuch", "-c", "-", "--log", few); r.code != exitUsage {
+	if r := execute(t, metered(5), "simulate", "suggest", "nosuch", "-c", "-", "--log", few); r.code != console.Misused {
 		t.Errorf("exit code %d for no rule", r.code)
 	}
 }

@@ -8,13 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/envoyfile"
-	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/reach"
-	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // The report of validate, as -o json prints it.
@@ -48,7 +47,7 @@ type (
 	}
 )
 
-func (a *app) validateCommand() *cobra.Command {
+func validateCommand(c *console.Console) *cobra.Command {
 	var v validator
 	command := &cobra.Command{
 		Use:   "validate FILE...",
@@ -66,7 +65,7 @@ It exits with 1 if there is a mistake, or a file without any configuration. With
 		Example: "  sluice validate envoy.yaml deploy/envoy/*.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.validate(args, v)
+			return v.validate(c, args)
 		},
 	}
 	command.Flags().BoolVar(&v.strict, "strict", false, "exit with 1 for warnings, too")
@@ -78,10 +77,10 @@ It exits with 1 if there is a mistake, or a file without any configuration. With
 // validator is how files are looked at.
 type validator struct{ ifPresent, strict bool }
 
-func (a *app) validate(names []string, v validator) error {
+func (v validator) validate(c *console.Console, names []string) error {
 	all := validation{Files: []fileReport{}}
 	for _, name := range names {
-		report, err := a.validateFile(name, v.ifPresent)
+		report, err := v.validateFile(c, name)
 		if err != nil {
 			return err
 		}
@@ -89,32 +88,32 @@ func (a *app) validate(names []string, v validator) error {
 		all.Warnings += report.warnings()
 		all.Files = append(all.Files, report)
 	}
-	if a.json() {
-		if err := a.writeJSON(all); err != nil {
+	if c.JSON() {
+		if err := c.Print(all); err != nil {
 			return err
 		}
 	} else {
 		for _, report := range all.Files {
-			a.printValidation(report)
+			report.print(c)
 		}
 	}
 	if all.Mistakes > 0 || v.strict && all.Warnings > 0 {
-		return errShown
+		return console.ErrShown
 	}
 	return nil
 }
 
-func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
+func (v validator) validateFile(c *console.Console, name string) (fileReport, error) {
 	report := fileReport{File: name, Configurations: []configReport{}}
-	text, err := a.read(name)
+	text, err := c.Read(name)
 	if err != nil {
 		return report, err
 	}
 	found, others, err := find.Configurations(name, text)
-	if ifPresent && err == nil && brokenJSON(found) && !bytes.Contains(text, []byte(`"rules"`)) {
+	if v.ifPresent && err == nil && brokenJSON(found) && !bytes.Contains(text, []byte(`"rules"`)) {
 		err = errors.New("not JSON") // as editors' settings are not, which have comments
 	}
-	if err != nil && ifPresent { // a template, perhaps
+	if err != nil && v.ifPresent { // a template, perhaps
 		report.PassedOver = err.Error()
 		return report, nil
 	}
@@ -122,16 +121,15 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 		report.Error = err.Error()
 		return report, nil
 	}
-	if len(found)+len(others) == 0 && !ifPresent && json.Valid(text) {
+	if len(found)+len(others) == 0 && !v.ifPresent && json.Valid(text) {
 		found = append(found, find.Whole(text))
 	}
 	report.Configurations = append(report.Configurations, checkAll(found)...)
 	for _, other := range others {
 		report.OtherPlugins = append(report.OtherPlugins, other.Name)
 	}
-	if len(found) == 0 && !ifPresent {
-		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway ` +
-			`with one)`
+	if len(found) == 0 && !v.ifPresent {
+		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway with one)`
 	}
 	return report, nil
 }
@@ -139,18 +137,6 @@ func (a *app) validateFile(name string, ifPresent bool) (fileReport, error) {
 // brokenJSON reports whether what was found is a whole file that was meant to be JSON.
 func brokenJSON(found []find.Found) bool {
 	return len(found) == 1 && found[0].In == "JSON" && !json.Valid(found[0].JSON)
-}
-
-// load reads a configuration as the plugin does.
-func load(text []byte) (*config.Config, error) {
-	cfg, err := config.Checks{Expression: explain.CheckExpression, Zone: calendar.Known}.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if !cfg.Bridge {
-		_, err = rule.Compile(cfg, nil)
-	}
-	return cfg, err
 }
 
 // checkAll reports on the configurations of a file, and on what is around them.
@@ -191,7 +177,7 @@ func (c *configReport) add(f *envoyfile.Finding) {
 // check reports on one configuration, which it returns if it has no mistake.
 func check(f *find.Found) (configReport, *config.Config) {
 	report := configReport{Line: f.Line, In: f.In, Mistakes: []mistakeReport{}}
-	cfg, err := load(f.JSON)
+	cfg, err := input.Load(f.JSON)
 	var mistakes config.Mistakes
 	switch {
 	case errors.As(err, &mistakes):
@@ -233,25 +219,25 @@ func (r *fileReport) warnings() (count int) {
 	return count
 }
 
-func (a *app) printValidation(r fileReport) {
+func (r *fileReport) print(out *console.Console) {
 	if r.Error != "" {
-		a.say("%s: %s\n", r.File, r.Error)
+		out.Say("%s: %s\n", r.File, r.Error)
 	}
 	if r.PassedOver != "" {
-		a.say("%s: note: passed over, %s\n", r.File, r.PassedOver)
+		out.Say("%s: note: passed over, %s\n", r.File, r.PassedOver)
 	}
 	for _, c := range r.Configurations {
 		for _, m := range c.Mistakes {
-			a.say("%s:%d: %s\n", r.File, m.Line, m.text())
+			out.Say("%s:%d: %s\n", r.File, m.Line, m.text())
 		}
 		if len(c.Mistakes) == 0 {
-			a.say("%s:%d: ok, %s\n", r.File, c.Line, c.summary())
+			out.Say("%s:%d: ok, %s\n", r.File, c.Line, c.summary())
 		}
 		for _, w := range c.Warnings {
-			a.say("%s:%d: warning: %s\n", r.File, w.Line, w.text())
+			out.Say("%s:%d: warning: %s\n", r.File, w.Line, w.text())
 		}
 		for _, n := range c.Notes {
-			a.say("%s:%d: note: %s\n", r.File, n.Line, n.Problem)
+			out.Say("%s:%d: note: %s\n", r.File, n.Line, n.Problem)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -48,46 +49,46 @@ func TestValidate(t *testing.T) {
 		{
 			name: "two mistakes", in: "{\"rules\": [\n{\"name\": \"a\",\n\"limits\": [{\"algorithm\": \"gcra\", \"limit\": " +
 				"1,\n\"window\": \"10x\"}]},\n{}]}",
-			code: exitRefused,
+			code: console.Refused,
 			out: `-:4: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")` +
 				"\n" +
 				`-:5: rules[1]: "name" is missing (want one such as "per-user")` + "\n",
 		},
 		{
 			name: "broken JSON", in: "{\"rules\": [\n,]}",
-			code: exitRefused, out: "-:2: line 2, column 1: unexpected ','",
+			code: console.Refused, out: "-:2: line 2, column 1: unexpected ','",
 		},
 		{
 			name: "nothing of Sluice's, but JSON", in: `{"rulez": []}`,
-			code: exitRefused, out: `-:1: rulez: unknown field (did you mean "rules"?)`,
+			code: console.Refused, out: `-:1: rulez: unknown field (did you mean "rules"?)`,
 		},
 		{
 			name: "nothing of Sluice's", in: "kind: Deployment",
-			code: exitRefused, out: `-: no configuration of Sluice (want JSON with "rules"`,
+			code: console.Refused, out: `-: no configuration of Sluice (want JSON with "rules"`,
 		},
 		{
 			name: "nothing of Sluice's, accepted", in: "kind: Deployment", ifPresent: true,
 		},
 		{
 			name: "not YAML", in: "a: [",
-			code: exitRefused, out: "-: neither YAML nor JSON: line 1:",
+			code: console.Refused, out: "-: neither YAML nor JSON: line 1:",
 		},
 		{
 			name: "a template", in: "a: 1\n{{- if .Values.x }}\nb: 1\n{{- end }}\n", ifPresent: true,
-			code: exitDone, out: "-: note: passed over, neither YAML nor JSON: ",
+			code: console.Done, out: "-: note: passed over, neither YAML nor JSON: ",
 		},
 		{
 			name: "an editor's settings", in: "{// a comment\n\"a\": 1}", ifPresent: true,
-			code: exitDone, out: "-: note: passed over, not JSON\n",
+			code: console.Done, out: "-: note: passed over, not JSON\n",
 		},
 		{
 			name: "a broken configuration", in: `{"rules": [}`, ifPresent: true,
-			code: exitRefused, out: "-:1: ",
+			code: console.Refused, out: "-:1: ",
 		},
 		{
 			name: "no CEL", in: `{"rules": [{"name": "a", "match": {"expr": "request.method =="}, ` +
 				`"key": [{"expr": "upper('a')"}], "limits": [` + aLimit + `]}]}`,
-			code: exitRefused,
+			code: console.Refused,
 			out: `-:1: rules[0].match.expr: "request.method ==" is not an expression that Envoy compiles: at 1:18: Syntax ` +
 				`error: mismatched input '<EOF>' (want CEL such as "request.method == 'POST'")` + "\n" +
 				`-:1: rules[0].key[0].expr: "upper('a')" is not an expression that Envoy compiles: there is no function upper ` +
@@ -95,7 +96,7 @@ func TestValidate(t *testing.T) {
 		},
 		{
 			name: "no filter for a password", in: `{"redis": {"cluster": "r", "password": 123456789}, "rules": []}`,
-			code: exitRefused, out: "-:1: redis.password: ",
+			code: console.Refused, out: "-:1: redis.password: ",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,8 +124,8 @@ func TestValidateJSON(t *testing.T) {
 	good := write(t, "good.json", `{"rules": [{"name": "a", "limits": [`+aLimit+`]}]}`)
 	bad := write(t, "bad.json", `{"rules": [{"limits": [`+aLimit+`]}]}`)
 	r := execute(t, "", "validate", "-o", "json", good, bad)
-	if r.code != exitRefused {
-		t.Errorf("exit code %d, want %d", r.code, exitRefused)
+	if r.code != console.Refused {
+		t.Errorf("exit code %d, want %d", r.code, console.Refused)
 	}
 	got := decode[validation](t, r)
 	if got.Mistakes != 1 || len(got.Files) != 2 {
@@ -154,7 +155,7 @@ func TestShippedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := execute(t, "", args...)
-	if r.code != exitDone {
+	if r.code != console.Done {
 		t.Error(r.out, r.errors)
 	}
 	if count := strings.Count(r.out, ": ok, "); count < 18 {
@@ -188,7 +189,7 @@ func TestDocumentedExamples(t *testing.T) {
 				r := execute(t, block[2], args...)
 				// The documents may be ahead of what this version can do.
 				ahead := strings.Contains(r.out, "is not available in this version")
-				if r.code != exitDone && !ahead && !strings.Contains(r.out, "neither YAML nor JSON") {
+				if r.code != console.Done && !ahead && !strings.Contains(r.out, "neither YAML nor JSON") {
 					t.Errorf("%s:\n%s\n%s", page, block[2], r.out)
 				}
 				valid += strings.Count(r.out, ": ok, ")

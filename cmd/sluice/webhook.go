@@ -8,12 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/webhook"
 )
 
-func (a *app) webhookCommand() *cobra.Command {
+func webhookCommand(c *console.Console) *cobra.Command {
 	addr := ":8443"
 	server := &webhook.Server{Handler: webhook.New(admit)}
 	command := &cobra.Command{
@@ -27,29 +28,29 @@ It serves /validate, /healthz and /metrics, and reads the certificate again when
 changes.`,
 		Example: "  sluice webhook --tls-cert /tls/tls.crt --tls-key /tls/tls.key",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGTERM, syscall.SIGINT)
+		RunE: func(called *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(called.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 			if err != nil {
-				return &failure{exitUsage, err}
+				return &console.Failure{Code: console.Misused, Err: err}
 			}
-			return a.serve(ctx, server, listener)
+			return serve(ctx, c, server, listener)
 		},
 	}
 	f := command.Flags()
 	f.StringVar(&addr, "addr", addr, "the address to listen on")
 	f.StringVar(&server.Cert, "tls-cert", "", "file with the certificate, PEM")
 	f.StringVar(&server.Key, "tls-key", "", "file with its key, PEM")
-	must(command.MarkFlagRequired("tls-cert"))
-	must(command.MarkFlagRequired("tls-key"))
+	console.Must(command.MarkFlagRequired("tls-cert"))
+	console.Must(command.MarkFlagRequired("tls-key"))
 	return command
 }
 
-func (a *app) serve(ctx context.Context, server *webhook.Server, listener net.Listener) error {
-	a.say("listening on %s\n", listener.Addr())
+func serve(ctx context.Context, c *console.Console, server *webhook.Server, listener net.Listener) error {
+	c.Say("listening on %s\n", listener.Addr())
 	if err := server.Serve(ctx, listener); err != nil {
-		return &failure{exitUsage, err}
+		return &console.Failure{Code: console.Misused, Err: err}
 	}
 	return nil
 }

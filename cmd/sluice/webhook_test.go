@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/webhook"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -241,12 +242,12 @@ func TestWebhookRefusesAllMistakes(t *testing.T) {
 			object := wasmPlugin(config)
 			v := w.review(t, "CREATE", "WasmPlugin", object, "null")
 			r := execute(t, object, "validate", "-")
-			if v.Allowed != (r.code == exitDone) {
+			if v.Allowed != (r.code == console.Done) {
 				t.Errorf("allowed: %t, validate exits with %d: %s", v.Allowed, r.code, config)
 			}
 			for line := range strings.Lines(r.out) {
 				_, said, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "-:")), ": ")
-				if r.code != exitDone && !strings.HasPrefix(said, "note: ") &&
+				if r.code != console.Done && !strings.HasPrefix(said, "note: ") &&
 					!strings.Contains(v.Status.Message+strings.Join(v.Warnings, "\n"), strings.TrimPrefix(said, "warning: ")) {
 					t.Errorf("%s\nvalidate says %s", v.Status.Message, said)
 				}
@@ -330,7 +331,7 @@ func TestWebhookCertificate(t *testing.T) {
 		t.Error("the new certificate is not in use")
 	}
 	r := execute(t, "", "webhook", "--addr", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere")
-	if r.code != exitUsage || !strings.Contains(r.errors, "/nowhere") {
+	if r.code != console.Misused || !strings.Contains(r.errors, "/nowhere") {
 		t.Errorf("without a certificate: exit code %d, %s", r.code, r.errors)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // errorReplies are what servers really answer: Redis 7.0.15 unless a comment
@@ -160,9 +158,8 @@ func TestLogKeepsSecrets(t *testing.T) {
 			}
 		}
 		log := strings.Join(r.lines, "\n")
-		testenv.Same(t, reply+": that nothing is logged", log == "", false)
-		for _, secret := range []string{"s3cr3t", "alice"} {
-			testenv.Same(t, reply+": that the log has "+secret, strings.Contains(log, secret), false)
+		if log == "" || strings.Contains(log, "s3cr3t") || strings.Contains(log, "alice") {
+			t.Errorf("%q: logged %q", reply, log)
 		}
 	}
 }
@@ -202,12 +199,12 @@ func TestFindRemedy(t *testing.T) {
 
 func TestCauseNames(t *testing.T) {
 	t.Parallel()
-	taken := map[string]bool{"": true, "unknown": true}
+	seen := map[string]bool{}
 	for c := range Cause(Causes) {
-		if taken[c.String()] {
-			t.Errorf("cause %d is called %q, want a name of its own", c, c)
+		if name := c.String(); name == "" || name == "unknown" || seen[name] {
+			t.Errorf("cause %d is called %q", c, name)
 		}
-		taken[c.String()] = true
+		seen[c.String()] = true
 	}
 	if Cause(Causes).String() != "unknown" {
 		t.Error("a cause that is none has a name")

@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"testing"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
-)
+import "testing"
 
 // A stream that nobody has needed for a minute is closed, and opened again on
 // demand, with no failure and nothing that would empty a cache.
@@ -48,8 +44,9 @@ func TestStreamRests(t *testing.T) {
 			if r.streams != 2 || r.reconnected != 0 {
 				t.Errorf("%d streams, %d reconnects", r.streams, r.reconnected)
 			}
-			r.wantNoComplaint("opened again")
-			testenv.SameList(t, "the breaker's states", r.states, nil)
+			if len(r.failed) > 0 || len(r.lines) > 0 || len(r.states) > 0 {
+				t.Errorf("failed %v, logged %q, states %v", r.failed, r.lines, r.states)
+			}
 		})
 	}
 }

@@ -22,8 +22,8 @@ var logLine = regexp.MustCompile(
 	`^\[([^\]]+)\] "(\S+) (\S+) [^"]*" .*?(?:"([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)")?\s*$`,
 )
 
-// recorded brings the requests of an access log.
-type recorded struct {
+// Log brings the requests of an access log.
+type Log struct {
 	requests []*request
 	length   int64
 	// beginMicros is the time of the first request; those of requests count from it.
@@ -35,8 +35,8 @@ type recorded struct {
 // ReadLog reads an access log of Envoy: its default format, or JSON lines with
 // start_time, method, path, authority and client_ip, and other headers by their
 // names.
-func ReadLog(text []byte) (*recorded, error) {
-	log := &recorded{}
+func ReadLog(text []byte) (*Log, error) {
+	log := &Log{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -69,9 +69,9 @@ func ReadLog(text []byte) (*recorded, error) {
 	return log, nil
 }
 
-func (l *recorded) durationMicros() int64 { return l.length }
+func (l *Log) durationMicros() int64 { return l.length }
 
-func (l *recorded) next() *request {
+func (l *Log) next() *request {
 	if len(l.requests) == 0 {
 		return nil
 	}
@@ -163,7 +163,7 @@ func address(text string) (string, bool) {
 }
 
 // Use has the requests evaluate the expressions of a configuration.
-func (l *recorded) Use(e *explain.Expressions) {
+func (l *Log) Use(e *explain.Expressions) {
 	for _, r := range l.requests {
 		r.http.Use(e)
 	}

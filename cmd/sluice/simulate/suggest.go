@@ -40,7 +40,7 @@ type sent struct {
 
 // Suggest looks at what the identities of a rule have sent, each for itself and each limit for
 // itself, by the algorithms' own twins.
-func (l *recorded) Suggest(rules *rule.Set, name string) ([]Suggestion, error) {
+func (l *Log) Suggest(rules *rule.Set, name string) ([]Suggestion, error) {
 	identities := map[*rule.LimitSet]map[string][]sent{}
 	var order []*rule.LimitSet
 	var m rule.Matcher

@@ -16,7 +16,7 @@ func TestReadCalendar(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	ctx := context.Background()
-	client, err := Connect(ctx, Options{Addresses: []string{server.Addr}, Timeout: 5 * time.Second})
+	client, err := Connect(ctx, Options{Addresses: []string{server.Addr}, Timeout: 5 * time.Second, Prefix: "rl"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestReadCalendar(t *testing.T) {
 	if err := server.Client().Do(ctx, "SET", name, state, "PXAT", b[2]/1000).Err(); err != nil {
 		t.Fatal(err)
 	}
-	all, err := client.Read(ctx, "rl", id)
+	all, err := client.Read(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestReadCalendar(t *testing.T) {
 	if reset := got.WindowEnds.Sub(now).Microseconds() - got.ResetMicros; reset < 0 || reset > 60e6 {
 		t.Errorf("the reset is in %d us, at the end of the window it is not", got.ResetMicros)
 	}
-	_, err = client.readAllAt(ctx, "rl", []*Identity{id}, 1e15)
+	_, err = client.readAllAt(ctx, []*Identity{id}, 1e15)
 	if other := (*otherTime)(nil); !errors.As(err, &other) || other.redisMicros < now.UnixMicro()-60e6 {
 		t.Errorf("with the windows of another time: %v", err)
 	}

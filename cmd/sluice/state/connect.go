@@ -24,6 +24,7 @@ type Options struct {
 	User, Password   string
 	Database         int
 	Timeout          time.Duration
+	Prefix           string        // of all keys
 	PauseOfScan      time.Duration // between its steps
 	KeysInAScanStep  int64
 	IdentitiesAtOnce int // whose state is asked for in one round trip

@@ -49,10 +49,10 @@ func (a *asking) answer() (*Override, error) {
 }
 
 // ReadOverride is an identity's override; nil if it has none.
-func (c *Client) ReadOverride(ctx context.Context, prefix string, id *Identity) (*Override, error) {
+func (c *Client) ReadOverride(ctx context.Context, id *Identity) (*Override, error) {
 	var asked asking
 	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
-		asked = ask(ctx, p, key(prefix, id.Tag, overrideSuffix))
+		asked = ask(ctx, p, c.key(id.Tag, overrideSuffix))
 		return nil
 	})
 	o, err := asked.answer()
@@ -63,8 +63,8 @@ func (c *Client) ReadOverride(ctx context.Context, prefix string, id *Identity) 
 }
 
 // SetOverride sets an identity's override, for ForMicros or, with 0, for good.
-func (c *Client) SetOverride(ctx context.Context, prefix string, id *Identity, o *Override) error {
-	name, life := key(prefix, id.Tag, overrideSuffix), time.Duration(o.ForMicros)*time.Microsecond
+func (c *Client) SetOverride(ctx context.Context, id *Identity, o *Override) error {
+	name, life := c.key(id.Tag, overrideSuffix), time.Duration(o.ForMicros)*time.Microsecond
 	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, name, o.Value, life)
 		if o.Reason == "" {
@@ -81,12 +81,12 @@ func (c *Client) SetOverride(ctx context.Context, prefix string, id *Identity, o
 }
 
 // Unblock takes an override, and a penalty, away. It returns how many there were.
-func (c *Client) Unblock(ctx context.Context, prefix string, id *Identity) (int64, error) {
-	name := key(prefix, id.Tag, overrideSuffix)
+func (c *Client) Unblock(ctx context.Context, id *Identity) (int64, error) {
+	name := c.key(id.Tag, overrideSuffix)
 	if _, err := c.remove(ctx, name+reasonSuffix); err != nil {
 		return 0, err
 	}
-	return c.remove(ctx, name, key(prefix, id.Tag, penaltySuffix))
+	return c.remove(ctx, name, c.key(id.Tag, penaltySuffix))
 }
 
 // Overridden is an override in force.
@@ -100,7 +100,7 @@ type Overridden struct {
 // Overrides lists the overrides of a rule, or of all rules where name is empty, in the order of
 // their keys. It walks over all keys as Top does.
 func (c *Client) Overrides(ctx context.Context, cfg *config.Config, name string) (all []Overridden, err error) {
-	pattern := escapeGlob(Prefix(cfg)+":{") + "*}" + overrideSuffix
+	pattern := escapeGlob(c.options.Prefix+":{") + "*}" + overrideSuffix
 	if name != "" {
 		r, err := find(cfg, name)
 		if err != nil {
@@ -110,7 +110,7 @@ func (c *Client) Overrides(ctx context.Context, cfg *config.Config, name string)
 		if err != nil {
 			return nil, err
 		}
-		pattern = escapeGlob(Prefix(cfg)+":{"+tag) + "*}" + overrideSuffix
+		pattern = escapeGlob(c.options.Prefix+":{"+tag) + "*}" + overrideSuffix
 	}
 	seen := map[string]bool{}
 	err = c.eachKey(ctx, pattern, func(names []string) error {

@@ -19,12 +19,12 @@ type Penalty struct {
 }
 
 // ReadPenalty is an identity's penalty; nil if its rule has none.
-func (c *Client) ReadPenalty(ctx context.Context, prefix string, id *Identity) (*Penalty, error) {
+func (c *Client) ReadPenalty(ctx context.Context, id *Identity) (*Penalty, error) {
 	p := penaltyOf(id.Rule)
 	if p == nil {
 		return nil, nil
 	}
-	name := key(prefix, id.Tag, penaltySuffix)
+	name := c.key(id.Tag, penaltySuffix)
 	text, err := c.redis.Get(ctx, name).Bytes()
 	switch {
 	case isNil(err) || redis.HasErrorPrefix(err, "WRONGTYPE"): // as the plugin takes it

@@ -111,6 +111,8 @@ func (q *question) keys(prefix string, tag []byte) (keys []string) {
 	return append(keys, key(prefix, tag, noSuffix))
 }
 
+func (c *Client) key(tag []byte, suffix string) string { return key(c.options.Prefix, tag, suffix) }
+
 func key(prefix string, tag []byte, suffix string) string {
 	return string(wire.AppendKey(nil, prefix, tag, suffix))
 }
@@ -173,8 +175,8 @@ func Prefix(cfg *config.Config) string {
 }
 
 // Read asks for the state of an identity: one status for each limit that may apply.
-func (c *Client) Read(ctx context.Context, prefix string, id *Identity) ([]Status, error) {
-	all, err := c.readAll(ctx, prefix, []*Identity{id})
+func (c *Client) Read(ctx context.Context, id *Identity) ([]Status, error) {
+	all, err := c.readAll(ctx, []*Identity{id})
 	if err != nil {
 		return nil, err
 	}
@@ -191,16 +193,16 @@ type asked struct {
 
 // readAll asks for the state of identities in one round trip, or in two where Redis'
 // clock is far from this machine's.
-func (c *Client) readAll(ctx context.Context, prefix string, ids []*Identity) ([][]Status, error) {
-	all, err := c.readAllAt(ctx, prefix, ids, time.Now().UnixMicro())
+func (c *Client) readAll(ctx context.Context, ids []*Identity) ([][]Status, error) {
+	all, err := c.readAllAt(ctx, ids, time.Now().UnixMicro())
 	if other := (*otherTime)(nil); errors.As(err, &other) {
-		return c.readAllAt(ctx, prefix, ids, other.redisMicros)
+		return c.readAllAt(ctx, ids, other.redisMicros)
 	}
 	return all, err
 }
 
 // readAllAt does so with the calendar windows around a time.
-func (c *Client) readAllAt(ctx context.Context, prefix string, ids []*Identity, micros int64) ([][]Status, error) {
+func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) ([][]Status, error) {
 	var sent []asked
 	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, id := range ids {
@@ -213,7 +215,7 @@ func (c *Client) readAllAt(ctx context.Context, prefix string, ids []*Identity, 
 					return err
 				}
 				for _, q := range all {
-					reply := p.Eval(ctx, q.plan.Script().Source, q.keys(prefix, id.Tag), q.args...)
+					reply := p.Eval(ctx, q.plan.Script().Source, q.keys(c.options.Prefix, id.Tag), q.args...)
 					sent = append(sent, asked{q, i, set.Tier, reply})
 				}
 			}
@@ -226,7 +228,7 @@ func (c *Client) readAllAt(ctx context.Context, prefix string, ids []*Identity, 
 	found := make([][]Status, len(ids))
 	for i := range sent {
 		a := &sent[i]
-		statuses, err := a.read(a.reply.Val(), prefix, ids[a.identity].Tag, a.tier)
+		statuses, err := a.read(a.reply.Val(), c.options.Prefix, ids[a.identity].Tag, a.tier)
 		if err != nil {
 			return nil, err
 		}
@@ -237,14 +239,14 @@ func (c *Client) readAllAt(ctx context.Context, prefix string, ids []*Identity, 
 
 // Reset forgets what an identity has used. It returns how many limits' state there
 // was.
-func (c *Client) Reset(ctx context.Context, prefix string, id *Identity) (int64, error) {
+func (c *Client) Reset(ctx context.Context, id *Identity) (int64, error) {
 	var keys []string
 	for _, set := range id.Sets {
 		if set.Limits == nil {
 			continue
 		}
 		for _, suffix := range set.Limits.KeySuffixes {
-			if name := key(prefix, id.Tag, suffix); !slices.Contains(keys, name) {
+			if name := c.key(id.Tag, suffix); !slices.Contains(keys, name) {
 				keys = append(keys, name)
 			}
 		}

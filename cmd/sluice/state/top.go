@@ -25,11 +25,8 @@ func (c *Client) Top(ctx context.Context, cfg *config.Config, name, tier string,
 	if err != nil {
 		return nil, err
 	}
-	scan := &scan{
-		client: c, prefix: Prefix(cfg), rule: some, tagPrefix: string(some.Tag), seen: map[string]bool{},
-		count: count,
-	}
-	pattern := escapeGlob(scan.prefix+":{"+scan.tagPrefix) + "*"
+	scan := &scan{client: c, rule: some, tagPrefix: string(some.Tag), seen: map[string]bool{}, count: count}
+	pattern := escapeGlob(c.options.Prefix+":{"+scan.tagPrefix) + "*"
 	err = c.eachKey(ctx, pattern, func(names []string) error { return scan.take(ctx, names) })
 	if err == nil {
 		err = scan.ask(ctx)
@@ -58,7 +55,6 @@ func (c *Client) eachPrimary(ctx context.Context, f func(redis.Cmdable) error) e
 // scan collects identities and keeps the best of them.
 type scan struct {
 	client    *Client
-	prefix    string
 	rule      *Identity // for its limits
 	tagPrefix string
 	seen      map[string]bool
@@ -114,7 +110,7 @@ func (s *scan) ask(ctx context.Context) error {
 	for i, identity := range s.pending {
 		ids[i] = &Identity{Rule: s.rule.Rule, Tag: []byte(s.tagPrefix + identity), Sets: s.rule.Sets}
 	}
-	all, err := s.client.readAll(ctx, s.prefix, ids)
+	all, err := s.client.readAll(ctx, ids)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,13 @@
-package main
+package live
 
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -14,23 +15,23 @@ import (
 
 // What becomes of a request.
 const (
-	admitted = "admitted"
-	rejected = "rejected"
+	Admitted = "admitted"
+	Rejected = "rejected"
 )
 
-// requestState is what get prints of a request.
-type requestState struct {
-	Rules   []ruleState `json:"rules"`
+// RequestState is what get prints of a request.
+type RequestState struct {
+	Rules   []RuleState `json:"rules"`
 	Now     string      `json:"now"` // admitted or rejected
 	Summary string      `json:"summary"`
 }
 
-// ruleState is a rule of a request.
-type ruleState struct {
+// RuleState is a rule of a request.
+type RuleState struct {
 	Mode    string `json:"mode"`
 	Applies bool   `json:"applies"`
 	Why     string `json:"why,omitempty"` // it does not apply
-	identityState
+	IdentityState
 	rejects rejection
 }
 
@@ -42,49 +43,37 @@ type rejection struct {
 }
 
 // getRequest prints what would become of a request, and why.
-func (a *app) getRequest(ctx context.Context, l *limiter, client *state.Client, r *asked, args []string) error {
-	req, err := r.request(args)
+func (s *session) getRequest(ctx context.Context, r *input.Request, args []string) error {
+	req, err := r.Make(args)
 	if err != nil {
-		return usage("%w", err)
+		return console.Usage("%w", err)
 	}
-	rules, err := explain.Explain(l.cfg, req)
+	rules, err := explain.Explain(s.limiter.Config, req)
 	if err != nil {
 		return err
 	}
-	var s requestState
+	var found RequestState
 	for i := range rules {
-		found, err := readRule(ctx, l, client, &l.cfg.Rules[i], &rules[i])
-		if err != nil {
-			return err
+		r := &rules[i]
+		one := RuleState{
+			Mode: r.Mode, Applies: r.Applies, Why: r.Why,
+			IdentityState: IdentityState{Rule: r.Rule, Limits: []state.Status{}},
 		}
-		s.Rules = append(s.Rules, *found)
+		if r.Applied != nil {
+			read, err := s.read(ctx, state.Applied(&s.limiter.Config.Rules[i], r.Tier, r.Applied))
+			if err != nil {
+				return err
+			}
+			one.IdentityState, one.rejects = *read, read.rejection()
+		}
+		found.Rules = append(found.Rules, one)
 	}
-	s.decide(l.cfg.Mode == config.Shadow)
-	return a.printRequest(&s)
-}
-
-// readRule reads the state of what a request makes of a rule.
-func readRule(
-	ctx context.Context, l *limiter, client *state.Client, c *config.Rule, r *explain.Rule,
-) (*ruleState, error) {
-	s := &ruleState{
-		Mode: r.Mode, Applies: r.Applies, Why: r.Why,
-		identityState: identityState{Rule: r.Rule, Limits: []state.Status{}},
-	}
-	if r.Applied == nil {
-		return s, nil
-	}
-	found, err := readState(ctx, l, client, state.Applied(c, r.Tier, r.Applied))
-	if err != nil {
-		return nil, err
-	}
-	found.Summary = summary(found.Override, found.Penalty, found.Limits)
-	s.identityState, s.rejects = *found, found.rejection()
-	return s, nil
+	found.decide(s.limiter.Config.Mode == config.Shadow)
+	return s.printRequest(&found)
 }
 
 // rejection is what the state makes of a request now.
-func (s *identityState) rejection() rejection {
+func (s *IdentityState) rejection() rejection {
 	switch {
 	case s.Override != nil && s.Override.Value == "block":
 		return rejection{now: true, micros: s.Override.ForMicros}
@@ -109,9 +98,9 @@ func (s *identityState) rejection() rejection {
 
 // decide says what becomes of the request, as the plugin would: the rules that enforce must all
 // admit it.
-func (s *requestState) decide(shadow bool) {
-	s.Now = admitted
-	var by *ruleState
+func (s *RequestState) decide(shadow bool) {
+	s.Now = Admitted
+	var by *RuleState
 	applied, exempt := 0, ""
 	for i := range s.Rules {
 		r := &s.Rules[i]
@@ -131,7 +120,7 @@ func (s *requestState) decide(shadow bool) {
 		s.Summary = fmt.Sprintf("It would be admitted: the configuration is in shadow. %s",
 			by.rejected("Otherwise it would be rejected"))
 	case by != nil:
-		s.Now, s.Summary = rejected, by.rejected("It would be rejected")
+		s.Now, s.Summary = Rejected, by.rejected("It would be rejected")
 	case exempt != "" && applied == 0:
 		s.Summary = fmt.Sprintf("It would be admitted: rule %q exempts it.", exempt)
 	case applied == 0:
@@ -142,42 +131,42 @@ func (s *requestState) decide(shadow bool) {
 }
 
 // rejected names the rule, what of it rejects, and how long.
-func (r *ruleState) rejected(how string) string {
+func (r *RuleState) rejected(how string) string {
 	cause := "the block of " + r.Tag
 	if r.rejects.by != "" {
 		cause = fmt.Sprintf("limit %q of %s", r.rejects.by, r.Tag)
 	}
 	text := fmt.Sprintf("%s by rule %q, by %s", how, r.Rule, cause)
 	if r.rejects.micros > 0 {
-		return text + ", for another " + wait(r.rejects.micros) + "."
+		return text + ", for another " + console.Wait(r.rejects.micros) + "."
 	}
 	return text + "."
 }
 
-func (a *app) printRequest(s *requestState) error {
-	s.Summary = shown.UTF8(s.Summary)
-	if a.json() {
-		for i := range s.Rules {
-			s.Rules[i].inUTF8()
+func (s *session) printRequest(r *RequestState) error {
+	r.Summary = shown.UTF8(r.Summary)
+	if s.JSON() {
+		for i := range r.Rules {
+			r.Rules[i].inUTF8()
 		}
-		return a.writeJSON(s)
+		return s.Print(r)
 	}
 	rows := [][]string{{"RULE", "LIMIT", "USED", "REMAINING", "RESET IN", "NOW", "WHAT"}}
-	for i := range s.Rules {
-		rows = append(rows, s.Rules[i].rows()...)
+	for i := range r.Rules {
+		rows = append(rows, r.Rules[i].rows()...)
 	}
-	if err := a.table(rows); err != nil {
+	if err := s.Table(rows); err != nil {
 		return err
 	}
-	for i := range s.Rules {
-		a.sayTerms(s.Rules[i].Rule+": ", &s.Rules[i].identityState)
+	for i := range r.Rules {
+		s.sayTerms(r.Rules[i].Rule+": ", &r.Rules[i].IdentityState)
 	}
-	a.say("%s\n", s.Summary)
+	s.Say("%s\n", r.Summary)
 	return nil
 }
 
 // rows are a rule's in the table.
-func (r *ruleState) rows() (rows [][]string) {
+func (r *RuleState) rows() (rows [][]string) {
 	name := r.Rule
 	add := func(cells ...string) {
 		rows = append(rows, append([]string{name}, cells...))
@@ -199,14 +188,14 @@ func (r *ruleState) rows() (rows [][]string) {
 	}
 	for i := range r.Limits {
 		l := &r.Limits[i]
-		add(l.Name, strconv.FormatInt(l.Used, 10), strconv.FormatInt(l.Remaining, 10), wait(l.ResetMicros), r.now(l),
-			limitOf(l.Algorithm, l.Limit, l.Capacity, l.Window)+costText(l.Cost))
+		add(l.Name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), r.now(l),
+			console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window)+costText(l.Cost))
 	}
 	return rows
 }
 
 // now says what a limit makes of the request.
-func (r *ruleState) now(l *state.Status) string {
+func (r *RuleState) now(l *state.Status) string {
 	var words []string
 	switch {
 	case l.RetryMicros == 0:
@@ -214,7 +203,7 @@ func (r *ruleState) now(l *state.Status) string {
 	case l.RetryMicros < 0 || l.Window == "":
 		words = append(words, "rejects")
 	default:
-		words = append(words, "rejects for "+wait(l.RetryMicros))
+		words = append(words, "rejects for "+console.Wait(l.RetryMicros))
 	}
 	if r.Mode == "shadow" {
 		words = append(words, "in shadow")

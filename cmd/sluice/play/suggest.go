@@ -1,17 +1,15 @@
-package main
+package play
 
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-func (a *app) suggestCommand() *cobra.Command {
-	var from source
-	log := ""
+func suggestCommand(c *console.Console) *cobra.Command {
+	var s simulation
 	command := &cobra.Command{
 		Use:   "suggest RULE",
 		Short: "Suggest limits for a rule from an access log",
@@ -23,60 +21,51 @@ requests of 1 in 1,000 of them.`,
 		Example: "  sluice simulate suggest per-key -c plugin.json --log access.log",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.suggest(from, log, args[0])
+			return s.suggest(c, args[0])
 		},
 	}
-	from.flag(command)
-	command.Flags().StringVar(&log, "log", "", "access log of Envoy")
-	must(command.MarkFlagRequired("log"))
+	s.Source.Flag(command)
+	logFlag(command, &s.log, "access log of Envoy")
 	return command
 }
 
 // suggest prints what a log says about the limits of a rule.
-func (a *app) suggest(from source, log, name string) error {
-	l, err := a.limiter(from)
+func (s *simulation) suggest(c *console.Console, name string) error {
+	l, rules, err := s.load(c)
 	if err != nil {
 		return err
 	}
-	if _, err := state.Tagged(l.cfg, name, "", ""); err != nil {
-		return usage("%w", err)
+	if _, err := state.Tagged(l.Config, name, "", ""); err != nil {
+		return console.Usage("%w", err)
 	}
-	text, err := a.read(log)
+	recorded, err := s.readLog(c)
 	if err != nil {
 		return err
 	}
-	recorded, err := simulate.ReadLog(text)
-	if err != nil {
-		return usage("%s: %w", log, err)
-	}
-	expressions := &explain.Expressions{}
-	rules, err := rule.Compile(l.cfg, expressions)
-	if err != nil {
-		return err
-	}
-	recorded.Use(expressions)
+	recorded.Use(s.options.Expressions)
 	all, err := recorded.Suggest(rules, name)
 	if err != nil {
-		return usage("%s: %w", log, err)
+		return console.Usage("%s: %w", s.log, err)
 	}
-	return a.printSuggestions(all)
+	return printSuggestions(c, all)
 }
 
-func (a *app) printSuggestions(all []simulate.Suggestion) error {
-	if a.json() {
-		return a.writeJSON(map[string]any{"limits": all})
+func printSuggestions(c *console.Console, all []simulate.Suggestion) error {
+	if c.JSON() {
+		return c.Print(map[string]any{"limits": all})
 	}
 	rows := [][]string{{"LIMIT", "WHAT", "IDENTITIES", "P50", "P90", "P99", "P99.9", "MAX", "SUGGESTED"}}
 	for i := range all {
 		s := &all[i]
-		suggested := whole(s.Suggested)
+		suggested := console.Whole(s.Suggested)
 		if s.Why != "" {
 			suggested = s.Why
 		}
 		rows = append(rows, []string{
-			s.Limit, limitOf(s.Algorithm, s.Now, s.Now, s.Window), whole(int64(s.Identities)),
-			whole(s.P50), whole(s.P90), whole(s.P99), whole(s.P999), whole(s.Max), suggested,
+			s.Limit, console.Limit(s.Algorithm, s.Now, s.Now, s.Window), console.Whole(int64(s.Identities)),
+			console.Whole(s.P50), console.Whole(s.P90), console.Whole(s.P99), console.Whole(s.P999), console.Whole(s.Max),
+			suggested,
 		})
 	}
-	return a.table(rows)
+	return c.Table(rows)
 }

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
@@ -16,58 +17,55 @@ import (
 const maxReason = 500
 
 // set makes a command that sets an override.
-func (a *app) set(use, short, long string, value *string) *cobra.Command {
-	s := &stateFlags{}
+func set(c *console.Console, use, short, long string, value *string) *cobra.Command {
 	var life time.Duration
 	var reason string
-	command := a.identityCommand(use, short, long, s,
-		func(ctx context.Context, l *limiter, client *state.Client, id *state.Identity) error {
+	command := new(flags).identityCommand(c, use, short, long,
+		func(ctx context.Context, s *session, id *state.Identity) error {
 			if err := checkOverride(*value); err != nil {
-				return usage("%w", err)
+				return console.Usage("%w", err)
 			}
 			if life > 0 && life < time.Millisecond {
-				return usage("--for: want at least 1ms")
+				return console.Usage("--for: want at least 1ms")
 			}
 			if len(reason) > maxReason || !utf8.ValidString(reason) {
-				return usage("--reason: want at most %d bytes of UTF-8", maxReason)
+				return console.Usage("--reason: want at most %d bytes of UTF-8", maxReason)
 			}
-			if err := overridable(l, id); err != nil {
+			if err := overridable(s.limiter, id); err != nil {
 				return err
 			}
 			override := &state.Override{Value: *value, ForMicros: life.Microseconds(), Reason: reason}
-			if err := client.SetOverride(ctx, state.Prefix(l.cfg), id, override); err != nil {
-				return &failure{exitRedis, err}
+			if err := s.client.SetOverride(ctx, id, override); err != nil {
+				return console.Redis(err)
 			}
-			done := changed{Rule: id.Rule.Name, Tag: string(id.Tag), Value: *value, text: *value + ", without end"}
-			if life > 0 {
-				done.For = life.String()
-				done.text = *value + " for " + wait(life.Microseconds())
+			if life == 0 {
+				return s.printChange(id, changed{Value: *value}, *value+", without end")
 			}
-			return a.printChange(&done)
+			return s.printChange(id, changed{Value: *value, For: life.String()}, *value+" for "+console.Wait(life.Microseconds()))
 		})
 	command.Flags().Var(duration.New(&life), "for", "how long, such as 2h or 1d (default: without end)")
 	command.Flags().StringVar(&reason, "reason", "", "why, and who says so: get and override list show it")
 	return command
 }
 
-func (a *app) overrideCommand() *cobra.Command {
+func overrideCommand(c *console.Console) *cobra.Command {
 	value := new(string)
-	command := a.set("override", "Change an identity's limits: a factor, free or block",
+	command := set(c, "override", "Change an identity's limits: a factor, free or block",
 		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a "+
 			"second. Unblock removes it.", value)
 	command.Flags().StringVar(value, "to", "", "block, free, or a factor such as x2 or x0.5")
-	must(command.MarkFlagRequired("to"))
-	command.AddCommand(a.overrideListCommand())
+	console.Must(command.MarkFlagRequired("to"))
+	command.AddCommand(overrideListCommand(c))
 	return command
 }
 
-func (a *app) blockCommand() *cobra.Command {
+func blockCommand(c *console.Console) *cobra.Command {
 	value := "block"
-	return a.set("block", "Reject all requests of an identity", "Block is override --to block.", &value)
+	return set(c, "block", "Reject all requests of an identity", "Block is override --to block.", &value)
 }
 
-func (a *app) overrideListCommand() *cobra.Command {
-	s := &stateFlags{}
+func overrideListCommand(c *console.Console) *cobra.Command {
+	f := new(flags)
 	command := &cobra.Command{
 		Use:   "list [RULE]",
 		Short: "List the overrides in force",
@@ -76,42 +74,35 @@ of all rules: whom it is for, what it is, how long it stays, and why.
 
 It needs the Redis user that docs/cli.md has for this command: Envoy's may not SCAN.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			l, client, err := a.open(c.Context(), s)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			rule := ""
-			if len(args) > 0 {
-				rule = args[0]
-				if _, err := state.Tagged(l.cfg, rule, "", ""); err != nil {
-					return usage("%w", err)
-				}
-			}
-			all, err := client.Overrides(c.Context(), l.cfg, rule)
-			if err != nil {
-				return &failure{exitRedis, err}
-			}
-			return a.printOverrides(all)
-		},
 	}
-	s.flags(a, command)
-	s.walkFlags(command)
-	return command
+	f.addWalk(command)
+	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+		rule := ""
+		if len(args) > 0 {
+			rule = args[0]
+			if _, err := state.Tagged(s.limiter.Config, rule, "", ""); err != nil {
+				return console.Usage("%w", err)
+			}
+		}
+		all, err := s.client.Overrides(ctx, s.limiter.Config, rule)
+		if err != nil {
+			return console.Redis(err)
+		}
+		return s.printOverrides(all)
+	})
 }
 
-func (a *app) printOverrides(all []state.Overridden) error {
-	if a.json() {
+func (s *session) printOverrides(all []state.Overridden) error {
+	if s.JSON() {
 		for i := range all {
 			o := &all[i]
 			o.Identity, o.Key, o.Value, o.Reason = shown.UTF8(o.Identity), shown.UTF8(o.Key), shown.UTF8(o.Value),
 				shown.UTF8(o.Reason)
 		}
-		return a.writeJSON(map[string]any{"overrides": append([]state.Overridden{}, all...)})
+		return s.Print(map[string]any{"overrides": append([]state.Overridden{}, all...)})
 	}
 	if len(all) == 0 {
-		a.say("no override is in force\n")
+		s.Say("no override is in force\n")
 		return nil
 	}
 	rows := [][]string{{"RULE", "IDENTITY", "OVERRIDE", "FOR ANOTHER", "REASON"}}
@@ -119,7 +110,7 @@ func (a *app) printOverrides(all []state.Overridden) error {
 		o := &all[i]
 		left, value, rule := "(without end)", o.Value, o.Rule
 		if o.ForMicros >= 0 {
-			left = wait(o.ForMicros)
+			left = console.Wait(o.ForMicros)
 		}
 		if checkOverride(value) != nil {
 			value += " (not valid)"
@@ -127,7 +118,7 @@ func (a *app) printOverrides(all []state.Overridden) error {
 		if rule == "" {
 			rule = "(unknown)"
 		}
-		rows = append(rows, []string{rule, identityCell(o.Identity), value, left, o.Reason})
+		rows = append(rows, []string{rule, console.Identity(o.Identity), value, left, o.Reason})
 	}
-	return a.table(rows)
+	return s.Table(rows)
 }

@@ -1,7 +1,6 @@
-package main
+package live
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // settable are the flags that the environment and the file of settings may set: how Redis and Envoy
@@ -23,8 +25,8 @@ var settable = []string{
 
 // settle gives flags that are not on the command line the values that the environment has for them,
 // SLUICE_REDIS for --redis, else those of the file of settings.
-func (a *app) settle(flags *pflag.FlagSet) error {
-	name, values, err := a.settings()
+func settle(c *console.Console, flags *pflag.FlagSet) error {
+	name, values, err := settings(c)
 	if err != nil {
 		return err
 	}
@@ -34,7 +36,7 @@ func (a *app) settle(flags *pflag.FlagSet) error {
 			continue
 		}
 		variable := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-		value, from := a.environment(variable), variable
+		value, from := c.Environment(variable), variable
 		if value == "" {
 			value, from = values[flag], name
 		}
@@ -42,7 +44,7 @@ func (a *app) settle(flags *pflag.FlagSet) error {
 			continue
 		}
 		if err := flags.Set(flag, value); err != nil {
-			return usage("%s: %w", from, err)
+			return console.Usage("%s: %w", from, err)
 		}
 	}
 	return nil
@@ -50,13 +52,13 @@ func (a *app) settle(flags *pflag.FlagSet) error {
 
 // settings reads the file of settings, $SLUICE_SETTINGS or sluice.yaml among the user's
 // configuration (https://specifications.freedesktop.org/basedir-spec/latest/). It need not exist.
-func (a *app) settings() (name string, values map[string]string, err error) {
-	name = a.environment("SLUICE_SETTINGS")
+func settings(c *console.Console) (name string, values map[string]string, err error) {
+	name = c.Environment("SLUICE_SETTINGS")
 	wanted := name != ""
 	if !wanted {
-		dir := a.environment("XDG_CONFIG_HOME")
-		if dir == "" && a.environment("HOME") != "" {
-			dir = filepath.Join(a.environment("HOME"), ".config")
+		dir := c.Environment("XDG_CONFIG_HOME")
+		if dir == "" && c.Environment("HOME") != "" {
+			dir = filepath.Join(c.Environment("HOME"), ".config")
 		}
 		if dir == "" {
 			return "", nil, nil
@@ -68,45 +70,42 @@ func (a *app) settings() (name string, values map[string]string, err error) {
 		return name, nil, nil
 	}
 	if err != nil {
-		return name, nil, &failure{exitUsage, err}
+		return name, nil, &console.Failure{Code: console.Misused, Err: err}
 	}
 	if values, err = readSettings(text); err != nil {
-		return name, nil, usage("%s: %w", name, err)
+		return name, nil, console.Usage("%s: %w", name, err)
 	}
 	return name, values, nil
 }
 
 // readSettings reads names of flags and their values.
 func readSettings(text []byte) (map[string]string, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(bytes.TrimSpace(text), &document); err != nil {
-		return nil, fmt.Errorf("not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
-	}
 	values := map[string]string{}
-	if len(document.Content) == 0 {
-		return values, nil
-	}
-	root := document.Content[0]
-	if root.Kind != yaml.MappingNode {
-		return nil, errors.New("want names of flags and their values, such as redis: redis.example.com:6379")
-	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
-		switch {
-		case !slices.Contains(settable, key.Value):
-			return nil, fmt.Errorf("line %d: %q is not a setting (want one of %s)", key.Line, key.Value,
-				strings.Join(settable, ", "))
-		case value.Kind == yaml.ScalarNode:
-			values[key.Value] = value.Value
-		case value.Kind == yaml.SequenceNode && key.Value == "redis":
-			var all []string
-			for _, n := range value.Content {
-				all = append(all, n.Value)
-			}
-			values[key.Value] = strings.Join(all, ",")
-		default:
-			return nil, fmt.Errorf("line %d: %s is not a text", value.Line, key.Value)
+	for root, err := range yamltree.Documents(text) {
+		if err != nil {
+			return nil, err
 		}
+		if root.Kind != yaml.MappingNode {
+			return nil, errors.New("want names of flags and their values, such as redis: redis.example.com:6379")
+		}
+		for key, value := range yamltree.Fields(root) {
+			switch {
+			case !slices.Contains(settable, key.Value):
+				return nil, fmt.Errorf("line %d: %q is not a setting (want one of %s)", key.Line, key.Value,
+					strings.Join(settable, ", "))
+			case value.Kind == yaml.ScalarNode:
+				values[key.Value] = value.Value
+			case value.Kind == yaml.SequenceNode && key.Value == "redis":
+				var all []string
+				for _, n := range value.Content {
+					all = append(all, n.Value)
+				}
+				values[key.Value] = strings.Join(all, ",")
+			default:
+				return nil, fmt.Errorf("line %d: %s is not a text", value.Line, key.Value)
+			}
+		}
+		break // the first document has all
 	}
 	return values, nil
 }

@@ -1,9 +1,9 @@
-package main
+// Package play has the commands that play traffic: simulate, suggest and compare.
+package play
 
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -11,15 +11,17 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // simulation is the flags of simulate.
 type simulation struct {
-	source
+	input.Source
 	traffic, log string // files
 	client       simulate.Client
 	headers      []string
@@ -28,9 +30,11 @@ type simulation struct {
 	away, hangs  []string
 	svg, html    string
 	options      simulate.Options
+	most         int64 // requests
 }
 
-func (a *app) simulateCommand() *cobra.Command {
+// Command is "simulate", with what it has below it.
+func Command(c *console.Console) *cobra.Command {
 	s := &simulation{client: simulate.Client{Name: "clients"}, duration: time.Minute, roundTrip: 500 * time.Microsecond}
 	command := &cobra.Command{
 		Use:   "simulate",
@@ -43,13 +47,13 @@ traffic is described by a file or by flags, or comes from an access log.`,
 			"--zipf 1.1\n" +
 			"  sluice simulate -c plugin.json --traffic traffic.yaml --envoys 10 --redis-away 20s-30s --html report.html",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.simulate(s) },
+		RunE: func(*cobra.Command, []string) error { return s.simulate(c) },
 	}
-	s.source.flag(command)
+	s.Source.Flag(command)
 	s.flags(command.Flags())
 	command.MarkFlagsMutuallyExclusive("traffic", "log", "url")
 	command.MarkFlagsOneRequired("traffic", "log", "url")
-	command.AddCommand(a.suggestCommand(), a.compareCommand())
+	command.AddCommand(suggestCommand(c), compareCommand(c))
 	return command
 }
 
@@ -75,6 +79,7 @@ func (s *simulation) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.away, "redis-away", nil, "when Redis cannot be reached, such as 20s-30s")
 	f.StringArrayVar(&s.hangs, "redis-hangs", nil, "when Redis does not answer")
 	f.BoolVar(&s.options.Loses, "redis-loses", false, "Redis comes back empty after --redis-away")
+	f.Int64Var(&s.most, "max-requests", simulate.MaxRequests, "how many requests to play at most; so many take a minute")
 	f.Uint64Var(&s.options.Seed, "seed", 1, "the same seed gives the same traffic")
 	f.StringVar(&s.svg, "svg", "", "file for the picture")
 	f.StringVar(&s.html, "html", "", "file for a page with picture and tables")
@@ -121,23 +126,23 @@ func (s *simulation) world() (err error) {
 }
 
 // described is the traffic that a file or the flags describe.
-func (a *app) described(s *simulation) (*simulate.Traffic, error) {
+func (s *simulation) described(c *console.Console) (*simulate.Traffic, error) {
 	if s.traffic != "" {
-		text, err := a.read(s.traffic)
+		text, err := c.Read(s.traffic)
 		if err != nil {
 			return nil, err
 		}
 		traffic, err := simulate.ParseTraffic(text)
 		if err != nil {
-			return nil, usage("%s: %w", s.traffic, err)
+			return nil, console.Usage("%s: %w", s.traffic, err)
 		}
-		return traffic, nil
+		return traffic, s.checkSize(traffic)
 	}
 	s.client.Headers = map[string]string{}
 	for _, header := range s.headers {
 		name, value, ok := strings.Cut(header, ":")
 		if !ok {
-			return nil, usage("%q is not a header (want \"name: value\")", header)
+			return nil, console.Usage("%q is not a header (want \"name: value\")", header)
 		}
 		s.client.Headers[name] = strings.TrimSpace(value)
 	}
@@ -146,53 +151,88 @@ func (a *app) described(s *simulation) (*simulate.Traffic, error) {
 		Clients:  []simulate.Client{s.client},
 	}
 	if err := traffic.Check(); err != nil {
-		return nil, usage("%w", err)
+		return nil, console.Usage("%w", err)
 	}
-	return traffic, nil
+	return traffic, s.checkSize(traffic)
 }
 
-func (a *app) simulate(s *simulation) error {
-	if err := s.world(); err != nil {
-		return usage("%w", err)
+// checkSize refuses what takes more than a minute, unless it is asked for.
+func (s *simulation) checkSize(traffic *simulate.Traffic) error {
+	if err := traffic.CheckSize(s.most); err != nil {
+		return console.Usage("%w", err)
 	}
-	l, err := a.limiter(s.source)
+	return nil
+}
+
+func (s *simulation) simulate(c *console.Console) error {
+	if err := s.world(); err != nil {
+		return console.Usage("%w", err)
+	}
+	report, err := s.run(c)
 	if err != nil {
 		return err
+	}
+	return s.print(c, report)
+}
+
+// load reads the configuration, and compiles its rules.
+func (s *simulation) load(c *console.Console) (*input.Limiter, *rule.Set, error) {
+	l, err := s.Limiter(c)
+	if err != nil {
+		return nil, nil, err
 	}
 	s.options.Expressions = &explain.Expressions{}
-	rules, err := rule.Compile(l.cfg, s.options.Expressions)
-	if err != nil {
-		return err
-	}
-	var report *simulate.Report
-	if s.log != "" {
-		text, err := a.read(s.log)
-		if err != nil {
-			return err
-		}
-		log, err := simulate.ReadLog(text)
-		if err != nil {
-			return usage("%s: %w", s.log, err)
-		}
-		if log.Skipped > 0 {
-			a.warn("note: %d lines of %s are not requests\n", log.Skipped, s.log)
-		}
-		report = simulate.Run(l.cfg, rules, log, s.options)
-	} else {
-		traffic, err := a.described(s)
-		if err != nil {
-			return err
-		}
-		report = simulate.Run(l.cfg, rules, simulate.Generate(traffic, s.options.Seed), s.options)
-	}
-	return a.printSimulation(s, report)
+	rules, err := rule.Compile(l.Config, s.options.Expressions)
+	return l, rules, err
 }
 
-func (a *app) printSimulation(s *simulation, r *simulate.Report) error {
+// readLog reads the access log.
+func (s *simulation) readLog(c *console.Console) (*simulate.Log, error) {
+	text, err := c.Read(s.log)
+	if err != nil {
+		return nil, err
+	}
+	log, err := simulate.ReadLog(text)
+	if err != nil {
+		return nil, console.Usage("%s: %w", s.log, err)
+	}
+	return log, nil
+}
+
+// run plays the log, or the traffic that is described.
+func (s *simulation) run(c *console.Console) (*simulate.Report, error) {
+	l, rules, err := s.load(c)
+	if err != nil {
+		return nil, err
+	}
+	if s.log == "" {
+		traffic, err := s.described(c)
+		if err != nil {
+			return nil, err
+		}
+		return simulate.Run(l.Config, rules, simulate.Generate(traffic, s.options.Seed), s.options), nil
+	}
+	log, err := s.readLog(c)
+	if err != nil {
+		return nil, err
+	}
+	if log.Skipped > 0 && s.options.Refused == nil {
+		c.Warn("note: %d lines of %s are not requests\n", log.Skipped, s.log)
+	}
+	return simulate.Run(l.Config, rules, log, s.options), nil
+}
+
+// logFlag adds the flag that names an access log, which is needed.
+func logFlag(command *cobra.Command, log *string, usage string) {
+	command.Flags().StringVar(log, "log", "", usage)
+	console.Must(command.MarkFlagRequired("log"))
+}
+
+func (s *simulation) print(c *console.Console, r *simulate.Report) error {
 	tables := simulationTables(r)
 	if s.svg != "" {
-		if err := os.WriteFile(s.svg, r.SVG(), 0o644); err != nil {
-			return usage("%w", err)
+		if err := c.Write(s.svg, r.SVG()); err != nil {
+			return err
 		}
 	}
 	if s.html != "" {
@@ -200,40 +240,40 @@ func (a *app) printSimulation(s *simulation, r *simulate.Report) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(s.html, page, 0o644); err != nil {
-			return usage("%w", err)
+		if err := c.Write(s.html, page); err != nil {
+			return err
 		}
 	}
-	a.warnIdle(s, r)
-	if a.json() {
-		return a.writeJSON(r)
+	s.warnIdle(c, r)
+	if c.JSON() {
+		return c.Print(r)
 	}
 	for i, rows := range tables {
 		if i > 0 {
-			a.say("\n")
+			c.Say("\n")
 		}
-		if err := a.table(rows); err != nil {
+		if err := c.Table(rows); err != nil {
 			return err
 		}
 	}
 	if len(r.Log) > 0 {
-		a.say("\nLOG\n")
+		c.Say("\nLOG\n")
 	}
 	for _, line := range r.Log {
-		a.say("%d times: %s\n", line.Times, line.Text)
+		c.Say("%d times: %s\n", line.Times, line.Text)
 	}
 	return nil
 }
 
 // warnIdle names the rules that applied to no request.
-func (a *app) warnIdle(s *simulation, r *simulate.Report) {
+func (s *simulation) warnIdle(c *console.Console, r *simulate.Report) {
 	hint := ""
 	if s.log != "" {
 		hint = "; a log has only what its format writes"
 	}
 	for _, rule := range r.Rules {
 		if rule.Why != "" {
-			a.warn("note: rule %q applied to no request: %s%s\n", rule.Rule, rule.Why, hint)
+			c.Warn("note: rule %q applied to no request: %s%s\n", rule.Rule, rule.Why, hint)
 		}
 	}
 }
@@ -243,20 +283,20 @@ func simulationTables(r *simulate.Report) [][][]string {
 	clients := [][]string{{"CLIENTS", "REQUESTS", "RETRIES", "ADMITTED", "429", "503"}}
 	for _, g := range r.Groups {
 		clients = append(clients, []string{
-			g.Name, whole(g.Requests), whole(g.Retries), whole(g.Admitted), whole(g.Rejected),
-			whole(g.Refused),
+			g.Name, console.Whole(g.Requests), console.Whole(g.Retries),
+			console.Whole(g.Admitted), console.Whole(g.Rejected), console.Whole(g.Refused),
 		})
 	}
 	rules := [][]string{{"RULE", "CHECKED", "ADMITTED", "REJECTED", "LIMIT", "MOST IN ANY WINDOW OF ONE IDENTITY"}}
 	for _, rule := range r.Rules {
-		rejected := whole(rule.Rejected)
+		rejected := console.Whole(rule.Rejected)
 		if rule.Mode == "shadow" {
-			rejected = whole(rule.Shadow) + " (shadow)"
+			rejected = console.Whole(rule.Shadow) + " (shadow)"
 		}
-		head := []string{rule.Rule, whole(rule.Checked), whole(rule.Admitted), rejected}
+		head := []string{rule.Rule, console.Whole(rule.Checked), console.Whole(rule.Admitted), rejected}
 		for _, l := range rule.Limits {
-			text := limitOf(l.Algorithm, l.Limit, l.Capacity, l.Window)
-			rules = append(rules, append(head[:4:4], text, whole(l.MostInWindow)))
+			text := console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window)
+			rules = append(rules, append(head[:4:4], text, console.Whole(l.MostInWindow)))
 			head = []string{"", "", "", ""}
 		}
 	}
@@ -275,23 +315,21 @@ func redisTable(r *simulate.Report) [][]string {
 		{"busy cores, of shards", fmt.Sprintf("%.3f of %d", d.Cores, d.Shards)},
 		{"bytes a second", fmt.Sprintf("%.0f", d.BytesASecond)},
 		{"connections", strconv.Itoa(d.Connections)},
-		{"keys at the end", fmt.Sprintf("%d, %s bytes", d.Keys, whole(d.KeyBytes))},
+		{"keys at the end", fmt.Sprintf("%d, %s bytes", d.Keys, console.Whole(d.KeyBytes))},
 		{"wait, p50 and p99", fmt.Sprintf("%.2f and %.2f ms", float64(r.WaitP50Micros)/1000, float64(r.WaitP99Micros)/1000)},
-		{"rejected from memory", whole(d.DenyCacheHits)},
+		{"rejected from memory", console.Whole(d.DenyCacheHits)},
 	}
 	if d.LeaseUnitsTaken > 0 {
 		rows = append(rows, []string{
 			"leased units, and given back",
-			whole(d.LeaseUnitsTaken) + ", " + whole(d.LeaseUnitsGivenUp),
+			console.Whole(d.LeaseUnitsTaken) + ", " + console.Whole(d.LeaseUnitsGivenUp),
 		})
 	}
 	if d.Failures > 0 {
-		rows = append(rows, []string{"checks it did not decide", whole(d.Failures)},
-			[]string{"breaker opened", whole(d.BreakerOpenings)},
-			[]string{"let pass undecided", whole(r.Undecided)},
-			[]string{"decided locally", whole(r.Local)})
+		rows = append(rows, []string{"checks it did not decide", console.Whole(d.Failures)},
+			[]string{"breaker opened", console.Whole(d.BreakerOpenings)},
+			[]string{"let pass undecided", console.Whole(r.Undecided)},
+			[]string{"decided locally", console.Whole(r.Local)})
 	}
 	return rows
 }
-
-func whole(v int64) string { return strconv.FormatInt(v, 10) }

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -25,11 +25,9 @@ type pastedRejection struct {
 var outcome = regexp.MustCompile(`(?:limited|blocked|shadow):(\S+)`)
 
 // getPasted prints the state of whom a rejection is about.
-func (a *app) getPasted(
-	ctx context.Context, l *limiter, client *state.Client, s *stateFlags, pasted string, values []string,
-) error {
+func (s *session) getPasted(ctx context.Context, pasted string, values []string) error {
 	if pasted == "-" {
-		text, err := a.read(pasted)
+		text, err := s.Read(pasted)
 		if err != nil {
 			return err
 		}
@@ -37,23 +35,19 @@ func (a *app) getPasted(
 	}
 	found, err := readPasted(pasted)
 	if err != nil {
-		return usage("%w", err)
+		return console.Usage("%w", err)
 	}
-	name, err := found.ruleOf(l.cfg)
+	name, err := found.ruleOf(s.limiter.Config)
 	if err != nil {
-		return usage("%w", err)
+		return console.Usage("%w", err)
 	}
 	if found.Identity != nil {
 		if len(values) > 0 {
-			return usage("--request has the identity: leave out the values")
+			return console.Usage("--request has the identity: leave out the values")
 		}
 		s.identity = *found.Identity
 	}
-	id, err := s.target(l, append([]string{name}, values...))
-	if err != nil {
-		return err
-	}
-	return a.getIdentity(ctx, l, client, id)
+	return s.getIdentity(ctx, append([]string{name}, values...))
 }
 
 // readPasted finds the object in a text, such as a line of a log.

@@ -1,20 +1,21 @@
-package main
+package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/doctor"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
-	s := &stateFlags{}
-	envoy := ""
+func doctorCommand(c *console.Console) *cobra.Command {
+	f, envoy := new(flags), ""
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Try whether Redis and Envoy are what a configuration needs",
@@ -27,43 +28,39 @@ Ask as Envoy's user, which is the configuration's unless --redis-user says
 otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
 		Example: "  sluice doctor -c plugin.json --redis redis:6379 --envoy http://127.0.0.1:9901",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.doctor(c.Context(), s, envoy)
-		},
+		RunE:    func(called *cobra.Command, _ []string) error { return f.doctor(called.Context(), c, envoy) },
 	}
-	s.flags(a, command)
+	f.add(c, command)
 	command.Flags().StringVar(&envoy, "envoy", "", "Envoy's admin interface, such as http://127.0.0.1:9901")
 	return command
 }
 
-func (a *app) doctor(ctx context.Context, s *stateFlags, envoy string) error {
-	l, err := a.limiter(s.source)
+func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) error {
+	l, err := f.Limiter(c)
 	if err != nil {
 		return err
 	}
 	report := &doctor.Report{}
-	if r := l.cfg.Redis; r != nil {
-		a.passwordCheck(s, r.PasswordEnv, report)
+	if r := l.Config.Redis; r != nil {
+		f.passwordCheck(r.PasswordEnv, report)
 	}
-	client, err := a.connect(ctx, s, l)
+	client, err := f.connect(ctx, c, l)
 	if err != nil {
 		report.Add("redis", doctor.Fail, "look whether Redis runs, and at the address, the user and the password",
 			"%s", errors.Unwrap(err))
 	} else {
 		defer client.Close()
-		(&doctor.Redis{Client: client.Redis(), Config: l.cfg, Prefix: state.Prefix(l.cfg), Say: client.Say}).Look(ctx, report)
+		(&doctor.Redis{Client: client.Redis(), Config: l.Config, Prefix: f.Prefix, Say: client.Say}).Look(ctx, report)
 	}
 	if envoy != "" {
-		(&doctor.Envoy{URL: envoy, Timeout: s.Timeout, Load: load, Plugin: l.json}).Look(ctx, report)
+		(&doctor.Envoy{URL: envoy, Timeout: f.Timeout, Load: input.Load, Plugin: l.JSON}).Look(ctx, report)
 	}
-	return a.printReport(report)
+	return printReport(c, report)
 }
 
 // passwordCheck says whether the variable that has Redis' password is set here.
-func (a *app) passwordCheck(s *stateFlags, name string, report *doctor.Report) {
-	if s.passwordEnv != "" {
-		name = s.passwordEnv
-	}
+func (f *flags) passwordCheck(name string, report *doctor.Report) {
+	name = cmp.Or(f.passwordEnv, name)
 	if name == "" {
 		return
 	}
@@ -75,13 +72,13 @@ func (a *app) passwordCheck(s *stateFlags, name string, report *doctor.Report) {
 		"the environment variable %s, which has Redis' password, is not set", name)
 }
 
-func (a *app) printReport(report *doctor.Report) error {
-	if a.json() {
+func printReport(c *console.Console, report *doctor.Report) error {
+	if c.JSON() {
 		for i := range report.Checks {
 			c := &report.Checks[i]
 			c.Found, c.Advice = shown.UTF8(c.Found), shown.UTF8(c.Advice)
 		}
-		if err := a.writeJSON(report); err != nil {
+		if err := c.Print(report); err != nil {
 			return err
 		}
 	} else {
@@ -92,12 +89,12 @@ func (a *app) printReport(report *doctor.Report) error {
 				rows = append(rows, []string{"", "", "-> " + c.Advice})
 			}
 		}
-		if err := a.table(rows); err != nil {
+		if err := c.Table(rows); err != nil {
 			return err
 		}
 	}
 	if report.Failed() {
-		return errShown
+		return console.ErrShown
 	}
 	return nil
 }

@@ -1,0 +1,144 @@
+// Package console is what the commands have in common: where they read and write, how they fail,
+// and how they put things into words.
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+)
+
+// The exit codes, which docs/cli.md promises.
+const (
+	Done    = 0
+	Refused = 1 // what was asked has a mistake: validate, a configuration that a command needs
+	Misused = 2 // unknown flags, missing arguments, files that cannot be read
+	NoRedis = 3 // Redis could not be reached, or refused
+)
+
+// Failure is an error with an exit code of its own.
+type Failure struct {
+	Code int
+	Err  error
+}
+
+// Error implements error.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Usage is an error in how a command was called.
+func Usage(format string, args ...any) error {
+	return &Failure{Misused, fmt.Errorf(format, args...)}
+}
+
+// Redis is an error of Redis; nil stays nil.
+func Redis(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Failure{NoRedis, err}
+}
+
+// ErrShown ends a command whose output has said what is wrong.
+var ErrShown = errors.New("shown")
+
+// Must holds for what only a mistake in this program could break.
+func Must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// Console is where one run of the command reads and writes.
+type Console struct {
+	In     io.Reader
+	Out    io.Writer
+	Errors io.Writer
+	Output string // "table" or "json"
+	// Environment is a variable of the environment, "" if it is not set.
+	Environment func(name string) string
+}
+
+// JSON reports whether the output is for programs.
+func (c *Console) JSON() bool { return c.Output == "json" }
+
+// Print prints a value for programs. Texts that a client sent have gone through shown.UTF8.
+func (c *Console) Print(value any) error {
+	var encoded bytes.Buffer
+	encoder := json.NewEncoder(&encoded)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := c.Out.Write(shown.JSON(encoded.Bytes()))
+	return err
+}
+
+// Say prints lines for people.
+func (c *Console) Say(format string, args ...any) {
+	fmt.Fprint(c.Out, shown.Lines(fmt.Sprintf(format, args...)))
+}
+
+// Warn prints lines for people beside the output.
+func (c *Console) Warn(format string, args ...any) {
+	fmt.Fprint(c.Errors, shown.Lines(fmt.Sprintf(format, args...)))
+}
+
+// Table prints rows in columns, the first row being the heads. A row's last cell
+// may be as long as it likes.
+func (c *Console) Table(rows [][]string) error {
+	var widths []int
+	for _, row := range rows {
+		for i := range row {
+			row[i] = shown.Cell(row[i])
+		}
+		for i, cell := range row[:len(row)-1] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row[:len(row)-1] {
+			fmt.Fprintf(&line, "%-*s", widths[i]+2, cell)
+		}
+		line.WriteString(row[len(row)-1])
+		if _, err := fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read reads a file, or standard input for "-".
+func (c *Console) Read(name string) (text []byte, err error) {
+	if name == "-" {
+		text, err = io.ReadAll(c.In)
+	} else {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, &Failure{Misused, err}
+	}
+	return text, nil
+}
+
+// Write writes a file that a flag names.
+func (c *Console) Write(name string, text []byte) error {
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		return &Failure{Misused, err}
+	}
+	return nil
+}

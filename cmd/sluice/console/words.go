@@ -1,0 +1,43 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// Limit is a limit in a few words, such as `gcra 10 in 1s, burst 20`, or of what is in
+// flight `concurrency 20 at once`.
+func Limit(algorithm string, limit, capacity int64, window string) string {
+	if window == "" {
+		return fmt.Sprintf("%s %d at once", algorithm, limit)
+	}
+	text := fmt.Sprintf("%s %d in %s", algorithm, limit, window)
+	if capacity != limit {
+		text += fmt.Sprintf(", burst %d", capacity)
+	}
+	return text
+}
+
+// Identity is an identity as tables have it.
+func Identity(identity string) string {
+	if identity == "" {
+		return "(everybody)"
+	}
+	return identity
+}
+
+// Whole writes a whole number.
+func Whole(v int64) string { return strconv.FormatInt(v, 10) }
+
+// Wait writes a time to wait, rounded up.
+func Wait(micros int64) string {
+	d := time.Duration(micros) * time.Microsecond
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", int64(math.Ceil(float64(d)/float64(time.Millisecond))))
+	}
+	text := (d + time.Second - 1).Truncate(time.Second).String()
+	return regexp.MustCompile(`([hm])0[ms](0s)?$`).ReplaceAllString(text, "$1")
+}

@@ -1,0 +1,104 @@
+// Package input reads what commands are given: a configuration, a request, addresses.
+package input
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/plugin/calendar"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Source is the flag that names a configuration.
+type Source struct{ File string }
+
+// Flag adds the flag.
+func (s *Source) Flag(command *cobra.Command) {
+	command.Flags().StringVarP(&s.File, "config", "c", "",
+		`file with the plugin's configuration: JSON, or a file that contains it; "-" is standard input`)
+	console.Must(command.MarkFlagRequired("config"))
+	console.Must(command.MarkFlagFilename("config", "json", "yaml", "yml"))
+}
+
+// Addresses is a flag of one or more "host:port", which may repeat. Unlike pflag's own list of
+// strings it loses nothing that follows the end of a line.
+type Addresses []string
+
+// Set implements pflag.Value.
+func (a *Addresses) Set(text string) error {
+	*a = append(*a, strings.Split(text, ",")...)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (a *Addresses) Type() string { return "strings" }
+
+// String implements pflag.Value.
+func (a *Addresses) String() string { return strings.Join(*a, ",") }
+
+// Limiter is a configuration that a command works with.
+type Limiter struct {
+	JSON   []byte
+	Config *config.Config
+}
+
+// Load reads a configuration as the plugin does.
+func Load(text []byte) (*config.Config, error) {
+	cfg, err := config.Checks{Expression: explain.CheckExpression, Zone: calendar.Known}.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if !cfg.Bridge {
+		_, err = rule.Compile(cfg, nil)
+	}
+	return cfg, err
+}
+
+// Limiter reads the only configuration of a limiter in the file.
+func (s *Source) Limiter(c *console.Console) (*Limiter, error) {
+	text, err := c.Read(s.File)
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := find.Configurations(s.File, text)
+	if err != nil {
+		return nil, console.Usage("%s: %w", s.File, err)
+	}
+	if len(found) == 0 {
+		found = []find.Found{find.Whole(text)}
+	}
+	var all []*Limiter
+	for i := range found {
+		cfg, err := Load(found[i].JSON)
+		if err != nil {
+			return nil, s.Mistaken(err)
+		}
+		if !cfg.Bridge {
+			all = append(all, &Limiter{found[i].JSON, cfg})
+		}
+	}
+	if len(all) != 1 {
+		return nil, console.Usage("%s has %d configurations of the limiter (want a file with one)", s.File, len(all))
+	}
+	return all[0], nil
+}
+
+// Mistaken names the file and the mistakes of its configuration.
+func (s *Source) Mistaken(err error) error {
+	var mistakes config.Mistakes
+	if !errors.As(err, &mistakes) {
+		return &console.Failure{Code: console.Refused, Err: fmt.Errorf("%s: %w", s.File, err)}
+	}
+	lines := []string{s.File + " has mistakes:"}
+	for _, m := range mistakes {
+		lines = append(lines, "  "+strings.TrimPrefix(m.String(), "sluice: "))
+	}
+	return &console.Failure{Code: console.Refused, Err: errors.New(strings.Join(lines, "\n"))}
+}

@@ -1,0 +1,119 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+)
+
+// changed is what the commands print that change something.
+type changed struct {
+	Rule    string `json:"rule"`
+	Tag     string `json:"tag"`
+	Deleted int64  `json:"deleted"`         // keys
+	Value   string `json:"value,omitempty"` // that was set
+	For     string `json:"for,omitempty"`
+}
+
+// printChange prints what was done to an identity.
+func (s *session) printChange(id *state.Identity, done changed, text string) error {
+	done.Rule, done.Tag = id.Rule.Name, shown.UTF8(string(id.Tag))
+	if s.JSON() {
+		return s.Print(done)
+	}
+	s.Say("%s: %s\n", done.Tag, text)
+	return nil
+}
+
+// removal makes a command that deletes something of an identity, and says how many keys.
+func removal(c *console.Console, use, short, long string,
+	remove func(*state.Client, context.Context, *state.Identity) (int64, error), say func(n int64) string,
+) *cobra.Command {
+	return new(flags).identityCommand(c, use, short, long,
+		func(ctx context.Context, s *session, id *state.Identity) error {
+			n, err := remove(s.client, ctx, id)
+			if err != nil {
+				return console.Redis(err)
+			}
+			return s.printChange(id, changed{Deleted: n}, say(n))
+		})
+}
+
+func resetCommand(c *console.Console) *cobra.Command {
+	return removal(c, "reset", "Forget what an identity has used of its limits",
+		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a "+
+			"rejection forgets it within ten seconds.",
+		(*state.Client).Reset, func(n int64) string {
+			switch n {
+			case 0:
+				return "there was nothing to forget"
+			case 1:
+				return "the state of 1 limit is forgotten"
+			}
+			return fmt.Sprintf("the state of %d limits is forgotten", n)
+		})
+}
+
+func unblockCommand(c *console.Console) *cobra.Command {
+	return removal(c, "unblock", "Remove an identity's override or penalty",
+		"Unblock removes blocks, other overrides and penalties.",
+		(*state.Client).Unblock, func(n int64) string {
+			if n == 0 {
+				return "there was no override and no penalty"
+			}
+			return "its limits are in force again"
+		})
+}
+
+var errOverrides = errors.New(`the rule does not read overrides (want "overrides": true)`)
+
+// overridable holds that the rule looks at overrides.
+func overridable(l *input.Limiter, id *state.Identity) error {
+	for _, r := range gjson.GetBytes(l.JSON, "rules").Array() {
+		if r.Get("name").Str == id.Rule.Name && !r.Get("overrides").Bool() {
+			return console.Usage("rule %q: %w", id.Rule.Name, errOverrides)
+		}
+	}
+	return nil
+}
+
+var factor = regexp.MustCompile(`^x[0-9]{1,4}(\.[0-9]{1,3})?$`)
+
+// checkOverride accepts what the plugin does.
+func checkOverride(value string) error {
+	if value == "block" || value == "free" {
+		return nil
+	}
+	times, err := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
+	if !factor.MatchString(value) || err != nil || times < 0.001 || times > 1000 {
+		return fmt.Errorf("--to: %q is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to "+
+			"x1000)", value)
+	}
+	return nil
+}
+
+// factorOf is the factor, in thousandths, that an override is for a rule that reads
+// it; 0 for none.
+func factorOf(id *state.Identity, o *state.Override) int64 {
+	if o == nil || !id.Rule.Overrides || checkOverride(o.Value) != nil {
+		return 0
+	}
+	times, err := strconv.ParseFloat(strings.TrimPrefix(o.Value, "x"), 64)
+	if err != nil {
+		return 0 // block, or free
+	}
+	return int64(math.Round(times * algo.NoFactor))
+}

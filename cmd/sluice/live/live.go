@@ -1,0 +1,166 @@
+// Package live has the commands that ask Redis: get, reset, override, block, unblock, top and doctor.
+package live
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+)
+
+// Commands are the commands that ask Redis.
+func Commands(c *console.Console) []*cobra.Command {
+	return []*cobra.Command{
+		getCommand(c), resetCommand(c), overrideCommand(c), blockCommand(c), unblockCommand(c), topCommand(c),
+		doctorCommand(c),
+	}
+}
+
+// flags are what the commands that ask Redis have in common.
+type flags struct {
+	input.Source
+	state.Options
+	passwordEnv    string
+	tier, identity string
+	check          func() error // of the command's own flags; may be nil
+}
+
+func (f *flags) add(c *console.Console, command *cobra.Command) {
+	f.Source.Flag(command)
+	set := command.Flags()
+	set.Var((*input.Addresses)(&f.Addresses), "redis", "address of Redis, host:port; for a Redis Cluster some nodes")
+	set.BoolVar(&f.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
+	set.BoolVar(&f.TLS, "redis-tls", false, "Redis speaks TLS")
+	set.StringVar(&f.CA, "redis-ca", "", "file with the authority of Redis' certificate (default: the system's)")
+	set.StringVar(&f.ServerName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
+	set.StringVar(&f.User, "redis-user", "", "user of Redis (default: the configuration's)")
+	set.StringVar(&f.passwordEnv, "redis-password-env", "",
+		"environment variable with Redis' password (default: the configuration's)")
+	f.Timeout = 5 * time.Second
+	set.Var(duration.New(&f.Timeout), "timeout", "how long to wait for Redis")
+	set.StringVar(&f.tier, "tier", "", "the tier of limits_by (default: the one that the values choose, or all)")
+	console.Must(command.MarkFlagRequired("redis"))
+	command.PreRunE = func(called *cobra.Command, _ []string) error { return settle(c, called.Flags()) }
+}
+
+// addIdentity adds the flag that names an identity.
+func (f *flags) addIdentity(command *cobra.Command) {
+	command.Flags().StringVar(&f.identity, "identity", "",
+		"the identity as keys, logs and top show it, instead of the values")
+}
+
+// addWalk adds the flags of commands that walk over all keys.
+func (f *flags) addWalk(command *cobra.Command) {
+	f.KeysInAScanStep, f.PauseOfScan = 100, time.Millisecond
+	command.Flags().Int64Var(&f.KeysInAScanStep, "step", f.KeysInAScanStep, "keys in a step of the walk")
+	command.Flags().Var(duration.New(&f.PauseOfScan), "pause", "time between two steps")
+	f.check = func() error {
+		if f.KeysInAScanStep < 1 {
+			return console.Usage("--step: want at least 1")
+		}
+		return nil
+	}
+}
+
+// session is a command's connection to Redis, and the configuration it was opened for.
+type session struct {
+	*console.Console
+	*flags
+	limiter *input.Limiter
+	client  *state.Client
+}
+
+// asking completes a command that asks Redis, with the flags that all of them have.
+func (f *flags) asking(c *console.Console, command *cobra.Command,
+	run func(context.Context, *session, []string) error,
+) *cobra.Command {
+	f.add(c, command)
+	command.RunE = func(called *cobra.Command, args []string) error {
+		if f.check != nil {
+			if err := f.check(); err != nil {
+				return err
+			}
+		}
+		l, err := f.Limiter(c)
+		if err != nil {
+			return err
+		}
+		client, err := f.connect(called.Context(), c, l)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return run(called.Context(), &session{c, f, l, client}, args)
+	}
+	return command
+}
+
+// connect opens the connection to Redis that flags and configuration describe.
+func (f *flags) connect(ctx context.Context, c *console.Console, l *input.Limiter) (*state.Client, error) {
+	f.Prefix = state.Prefix(l.Config)
+	if r := l.Config.Redis; r != nil {
+		f.Password, f.Database = r.Password, int(r.Database)
+		f.User = cmp.Or(f.User, r.Username)
+		if f.Password == "" {
+			f.passwordEnv = cmp.Or(f.passwordEnv, r.PasswordEnv)
+		}
+	}
+	if f.passwordEnv != "" {
+		password, ok := os.LookupEnv(f.passwordEnv)
+		if !ok { // as the plugin does
+			c.Warn("note: the environment variable %s, which has Redis' password, is not set: Redis is asked without one\n",
+				f.passwordEnv)
+		}
+		f.Password = strings.TrimRight(password, "\r\n")
+	}
+	if f.Password == "" {
+		f.User = ""
+	}
+	client, err := state.Connect(ctx, f.Options)
+	return client, console.Redis(err)
+}
+
+// target finds the identity that the arguments name.
+func (s *session) target(args []string) (id *state.Identity, err error) {
+	switch {
+	case s.identity == "":
+		id, err = state.Of(s.limiter.Config, args[0], s.tier, args[1:])
+	case len(args) > 1:
+		return nil, console.Usage("--identity stands in place of the values")
+	default:
+		id, err = state.Tagged(s.limiter.Config, args[0], s.tier, shown.Identity(s.identity))
+	}
+	if err != nil {
+		return nil, console.Usage("%w", err)
+	}
+	return id, nil
+}
+
+// identityCommand makes a command for one identity.
+func (f *flags) identityCommand(c *console.Console, use, short, long string,
+	run func(context.Context, *session, *state.Identity) error,
+) *cobra.Command {
+	command := &cobra.Command{
+		Use:   use + " RULE [VALUE...]",
+		Short: short,
+		Long:  long + "\n\nThe values are those of the rule's key, in its order; leave out constants.",
+		Args:  cobra.MinimumNArgs(1),
+	}
+	f.addIdentity(command)
+	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+		id, err := s.target(args)
+		if err != nil {
+			return err
+		}
+		return run(ctx, s, id)
+	})
+}

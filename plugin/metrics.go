@@ -32,9 +32,8 @@ type metrics struct {
 	states    [len(breakerStateNames)]metric.Gauge
 	inFlight  metric.Gauge
 	queued    metric.Gauge
-	holding   []metric.Gauge // by rule.LimitSet.Index; noGauge where there are no slots
-	counts    redis.Counts   // of the connection's, those that were counted
-	evicted   uint64         // of the store's evictions, those that were counted
+	holding   []metric.Gauge       // by rule.LimitSet.Index; noGauge where there are no slots
+	totals    [metric.Events]int64 // that other parts have counted, as last seen
 	breaker   redis.BreakerState
 
 	generation, loadTime metric.Gauge

@@ -39,9 +39,7 @@ func (m *metrics) observe(from sources) {
 	m.batch.Set(m.loadTime, m.ids.loadSeconds)
 	m.batch.Set(m.buildInfo, 1)
 	if from.embedded != nil {
-		n := from.embedded.Evictions()
-		m.Count(metric.IdentityEvicted, int64(n-m.evicted))
-		m.evicted = n
+		m.total(metric.IdentityEvicted, int64(from.embedded.Evictions()))
 	}
 }
 
@@ -60,14 +58,19 @@ func (m *metrics) observeRedis(conn *redis.Conn) {
 		m.batch.Set(m.states[state], in)
 	}
 	m.batch.Set(m.inFlight, conn.InFlight())
-	m.Count(metric.SlotsRenewed, counts.SlotsRenewed-m.counts.SlotsRenewed)
-	m.Count(metric.SlotsExpired, counts.SlotsEnded-m.counts.SlotsEnded)
-	m.Count(metric.SettlementSent, counts.SettlementsSent-m.counts.SettlementsSent)
-	m.Count(metric.SettlementLost, counts.SettlementsLost-m.counts.SettlementsLost)
+	m.total(metric.SlotsRenewed, counts.SlotsRenewed)
+	m.total(metric.SlotsExpired, counts.SlotsEnded)
+	m.total(metric.SettlementSent, counts.SettlementsSent)
+	m.total(metric.SettlementLost, counts.SettlementsLost)
 	for why, n := range counts.Retries {
-		m.Count(retryEvents[why], n-m.counts.Retries[why])
+		m.total(retryEvents[why], n)
 	}
-	m.counts = counts
+}
+
+// total counts what another part, which keeps a total, has counted since the last time.
+func (m *metrics) total(e metric.Event, n int64) {
+	m.Count(e, n-m.totals[e])
+	m.totals[e] = n
 }
 
 // observeSlots sets how many requests hold slots of each rule. The tiers of a rule share

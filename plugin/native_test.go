@@ -16,7 +16,7 @@ import (
 type nativeGuest struct {
 	vm      *vm
 	host    *wasmhost.Host
-	plugins map[uint32]types.PluginContext
+	plugins map[uint32]*plugin
 	streams map[uint32]types.HttpContext
 }
 
@@ -24,18 +24,26 @@ func newNativeGuest(t *testing.T, h *wasmhost.Host, chance rand.Source) *nativeG
 	return &nativeGuest{
 		vm:      newVM(host{nativeEnvoy{t, h, chance}}),
 		host:    h,
-		plugins: map[uint32]types.PluginContext{},
+		plugins: map[uint32]*plugin{},
 		streams: map[uint32]types.HttpContext{},
 	}
+}
+
+// httpContext is a stream that has begun, as the SDK has it.
+func httpContext(begun place) types.HttpContext {
+	if begun.bridge != nil {
+		return begun.bridge
+	}
+	return begun.request
 }
 
 // nativeCallbacks are those of the ABI that the plugin has a use for.
 var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) uint32{
 	"proxy_on_context_create": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		if parent := args[0]; parent != 0 {
-			g.streams[id] = g.plugins[parent].NewHttpContext(id)
+			g.streams[id] = httpContext(g.plugins[parent].begin(id))
 		} else {
-			g.plugins[id] = g.vm.NewPluginContext(id)
+			g.plugins[id] = &plugin{vm: g.vm, id: id}
 		}
 		return 0
 	},
@@ -43,7 +51,7 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 		return boolResult(bool(g.plugins[id].OnPluginStart(int(args[0]))))
 	},
 	"proxy_on_tick": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
-		g.plugins[id].OnTick()
+		g.plugins[id].tick()
 		return 0
 	},
 	"proxy_on_request_headers": func(g *nativeGuest, id uint32, args []uint32) uint32 {

@@ -9,7 +9,6 @@ import (
 
 // vm is the plugin in one worker of an Envoy.
 type vm struct {
-	types.DefaultVMContext
 	host   host
 	common *common
 	// limiters are the configurations by plugin context: during a reload there are
@@ -20,9 +19,6 @@ type vm struct {
 func newVM(h host) *vm {
 	return &vm{host: h, common: newCommon(h), limiters: map[uint32]*limiter{}}
 }
-
-// NewPluginContext begins a configuration.
-func (v *vm) NewPluginContext(id uint32) types.PluginContext { return &plugin{vm: v, id: id} }
 
 // received routes bytes from Redis to the configuration whose stream they came by.
 func (v *vm) received(contextID, token uint32, b []byte) {
@@ -43,7 +39,6 @@ func (v *vm) closed(contextID, token, status uint32) {
 // plugin is one configuration's plugin context. Which role it has, limiter or
 // bridge, is known once its configuration has been read.
 type plugin struct {
-	types.DefaultPluginContext
 	vm       *vm
 	id       uint32
 	limiter  *limiter     // nil: the bridge
@@ -77,15 +72,6 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	return types.OnPluginStartStatusOK
 }
 
-// NewHttpContext begins a stream.
-func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
-	begun := p.begin(id)
-	if begun.bridge != nil {
-		return begun.bridge
-	}
-	return begun.request
-}
-
 // begin begins a request, or, in the bridge, one stream to Redis.
 func (p *plugin) begin(id uint32) place {
 	if p.limiter == nil {
@@ -94,10 +80,8 @@ func (p *plugin) begin(id uint32) place {
 	return place{id: id, request: p.requests.begin(id)}
 }
 
-// OnTick passes time; it is asked for only while something waits for it.
-func (p *plugin) OnTick() { p.tick() }
-
-// tick reports whether the configuration, which was to end, has ended.
+// tick passes time; it is asked for only while something waits for it. It reports whether
+// the configuration, which was to end, has ended.
 func (p *plugin) tick() (ended bool) {
 	p.vm.host.running(p.id)
 	ended = p.limiter != nil && p.limiter.tick()

@@ -2,10 +2,10 @@ package answer
 
 import (
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/jsontext"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -32,14 +32,14 @@ type Limit struct {
 
 // NewLabel prepares a limit.
 func NewLabel(l *config.Limit) Label {
-	item := quote(l.Name)
+	item, json := quote(l.Name), jsontext.AppendString(nil, l.Name)
 	return Label{
 		Name:     l.Name,
 		Capacity: l.Capacity(),
 		slots:    !l.Algorithm.HasWindow(),
 		item:     item,
 		member:   string(appendMember(nil, item, &l.Limit, l.RestoreMicros())),
-		json:     escapeJSON(l.Name),
+		json:     string(json[1 : len(json)-1]),
 	}
 }
 
@@ -98,21 +98,4 @@ func quote(s string) string {
 		}
 	}
 	return string(append(b, '"'))
-}
-
-// escapeJSON writes the inside of a JSON string (RFC 8259, section 7). Bytes
-// that are no UTF-8 become U+FFFD.
-func escapeJSON(s string) string {
-	var b []byte
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r < ' ':
-			b = append(b, '\\', 'u', '0', '0', text.UpperHex[r>>4], text.UpperHex[r&15])
-		default:
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return string(b)
 }

@@ -48,16 +48,6 @@ func Known(name string) bool {
 	return ok
 }
 
-// Names are the names of all zones, in order.
-func Names() []string {
-	var names []string
-	walk(func(name []byte, _ uint64) bool {
-		names = append(names, string(name))
-		return true
-	})
-	return names
-}
-
 // Find is the zone of an IANA name, such as "Europe/Berlin", and whether there is
 // one.
 func Find(name string) (z *Zone, ok bool) {

@@ -3,9 +3,9 @@ package offenders
 import (
 	"bytes"
 	"strconv"
-	"unsafe"
 
 	"github.com/sluiceproxy/sluice/plugin/jsontext"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // AppendReport appends the counts of some seconds as one line of JSON:
@@ -37,7 +37,7 @@ func (o *Offender) append(dst []byte) []byte {
 	dst = append(dst, `{"rule":`...)
 	dst = jsontext.AppendString(dst, o.Rule)
 	dst = append(dst, `,"identity":`...)
-	dst = jsontext.AppendString(dst, unsafe.String(unsafe.SliceData(identity), len(identity)))
+	dst = jsontext.AppendString(dst, text.View(identity))
 	dst = append(dst, `,"rejections":`...)
 	dst = strconv.AppendInt(dst, o.Rejections, 10)
 	dst = append(dst, `,"error":`...)

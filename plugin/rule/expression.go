@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -169,10 +170,6 @@ func number(value string) (f float64, ok bool) {
 	if len(value) != 8 {
 		return 0, false
 	}
-	bits := uint64(0)
-	for i := 7; i >= 0; i-- {
-		bits = bits<<8 | uint64(value[i])
-	}
-	f = math.Float64frombits(bits)
+	f = math.Float64frombits(binary.LittleEndian.Uint64(text.Bytes(value)))
 	return f, f >= 0 && !math.IsInf(f, 0)
 }

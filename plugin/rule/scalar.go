@@ -1,9 +1,12 @@
 package rule
 
 import (
+	"encoding/binary"
 	"math"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // maxDoubleWhole bounds the whole numbers that a double holds exactly.
@@ -23,10 +26,7 @@ func appendScalar(dst []byte, value string) ([]byte, bool) {
 	case 1:
 		return strconv.AppendBool(dst, value[0] == 1), value[0] <= 1
 	case 8:
-		bits := uint64(0)
-		for i := 7; i >= 0; i-- {
-			bits = bits<<8 | uint64(value[i])
-		}
+		bits := binary.LittleEndian.Uint64(text.Bytes(value))
 		if n := int64(bits); -maxDoubleWhole < n && n < maxDoubleWhole {
 			return strconv.AppendInt(dst, n, 10), true
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // The embedded store's days are those of a zone: the one in which clocks go forward
@@ -45,9 +47,10 @@ func TestCalendarOfRedisTime(t *testing.T) {
 			if got := r.settle(); got != want.messages {
 				t.Errorf("%d messages, want %d", got, want.messages)
 			}
-			if got := x.end(); got.Status != 200 || got.Outcome != "allowed" || got.Remaining != want.remaining {
-				t.Errorf("%+v, want %d remaining", got, want.remaining)
-			}
+			got := x.end()
+			testenv.Same(t, "the status", got.Status, 200)
+			testenv.Same(t, "the outcome", got.Outcome, "allowed")
+			testenv.Same(t, "what remains", got.Remaining, want.remaining)
 		}
 		if got, want := r.keys(), []string{"rl:{daily|}:fixed_window:year:Etc/GMT-14:02-29"}; !slices.Equal(got, want) {
 			t.Errorf("keys %q, want %q", got, want)
@@ -110,9 +113,10 @@ func TestCalendarWithAFactor(t *testing.T) {
 			if got := r.settle(); got != want.messages {
 				t.Errorf("%d messages, want %d", got, want.messages)
 			}
-			if got := x.end(); got.Status != 200 || got.Limit != 18 || got.Remaining != want.remaining {
-				t.Errorf("%+v, want %d of 18 remaining", got, want.remaining)
-			}
+			got := x.end()
+			testenv.Same(t, "the status", got.Status, 200)
+			testenv.Same(t, "the limit", got.Limit, 18)
+			testenv.Same(t, "what remains", got.Remaining, want.remaining)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func mustParse(t *testing.T, kind, part string) *Config {
@@ -63,9 +64,10 @@ func TestBridge(t *testing.T) {
 
 func TestTopLevelFields(t *testing.T) {
 	t.Parallel()
-	if got := mustParse(t, "limit", aLimit); got.Redis != nil || got.Response != nil || got.TopOffenders != nil {
-		t.Errorf("got %+v", got)
-	}
+	least := mustParse(t, "limit", aLimit)
+	testenv.Same(t, "redis by default", least.Redis, nil)
+	testenv.Same(t, "response by default", least.Response, nil)
+	testenv.Same(t, "top_offenders by default", least.TopOffenders, nil)
 	full := mustParse(t, "fields", `{
 		"role": "limiter",
 		"redis": {"cluster": "c", "key_prefix": "p:x", "timeout": "1m", "username": "u", "password": "p", "password_env": "",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 )
 
@@ -222,10 +223,10 @@ func TestRules(t *testing.T) {
 		limits int
 	}{{true, Enforce, 0, 0}, {false, Enforce, 1, 1}, {false, Shadow, 0, 1}, {false, Off, 0, 1}}
 	for i, rule := range c.Rules {
-		if w := want[i]; rule.Exempt != w.exempt || rule.Mode != w.mode || len(rule.Key) != w.key ||
-			len(rule.Limits) != w.limits {
-			t.Errorf("rule %d: got %+v, want %+v", i, rule, w)
-		}
+		testenv.Same(t, rule.Name+": exempt", rule.Exempt, want[i].exempt)
+		testenv.Same(t, rule.Name+": the mode", rule.Mode, want[i].mode)
+		testenv.Same(t, rule.Name+": the number of components", len(rule.Key), want[i].key)
+		testenv.Same(t, rule.Name+": the number of limits", len(rule.Limits), want[i].limits)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math/big"
 	"regexp"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func TestDurations(t *testing.T) {
@@ -71,9 +73,9 @@ func FuzzDuration(f *testing.F) {
 		}
 		canonical := FormatDuration(micros)
 		again, ok := parseDuration(canonical)
-		if !ok || again != micros || FormatDuration(again) != canonical {
-			t.Errorf("%q is %d, but its canonical spelling %q is %d", text, micros, canonical, again)
-		}
+		testenv.Same(t, canonical+": that it is a duration", ok, true)
+		testenv.Same(t, canonical+", which is canonical for "+text, again, micros)
+		testenv.Same(t, "the canonical spelling of "+canonical, FormatDuration(again), canonical)
 	})
 }
 

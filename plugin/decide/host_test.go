@@ -27,7 +27,10 @@ func (w *world) Answer(contextID uint32, r *answer.Rejection) {
 
 // TickWithin implements Host.
 func (w *world) TickWithin(micros, nowMicros int64) {
-	if at := nowMicros + micros; micros > 0 && (w.tickAt == 0 || at < w.tickAt) {
+	if micros == 0 {
+		return
+	}
+	if at := nowMicros + micros; w.tickAt == 0 || at < w.tickAt {
 		w.tickAt = at
 	}
 }

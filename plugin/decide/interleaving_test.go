@@ -62,7 +62,7 @@ func (w *world) endStream(q *Question) {
 	if q.State() == Gone || q.State() == Redirected {
 		return // its stream has ended already
 	}
-	if q.State() == Passed && !w.steady && w.random.IntN(6) == 0 {
+	if mayGoAgain := q.State() == Passed && !w.steady; mayGoAgain && w.random.IntN(6) == 0 {
 		w.redirect(r)
 		return
 	}
@@ -170,7 +170,7 @@ func (w *world) drain() {
 			if w.requests[q] != r {
 				continue // it has ended meanwhile, with the redirect of another one
 			}
-			if q.State() != Asking && q.State() != Held && q.State() != Redirected {
+			if !slices.Contains([]State{Asking, Held, Redirected}, q.State()) {
 				w.endStream(q)
 			}
 		}
@@ -194,18 +194,25 @@ func (w *world) check() {
 			w.t.Fatalf("request %d got %d exits, want %d", r.id, r.exits, want)
 		}
 		for _, nonce := range r.calls {
-			c := w.ledger[nonce]
-			paid := c.charged - c.given
-			refused := r.verdict.Event == Refused || r.verdict.Event == Queued && !r.admitted
-			if refused && paid != 0 && !c.lost {
-				w.t.Fatalf("request %d (%s) paid %d for call %d, though it was refused: %+v", r.id, r.verdict.Outcome.Metric(),
-					paid, nonce, c)
-			}
-			if want := w.worth(r, c); !refused && paid != want && !c.lost {
-				w.t.Fatalf("request %d (%s) paid %d for call %d, want %d: %+v, %+v", r.id, r.verdict.Outcome.Metric(), paid,
-					nonce, want, r.response, c)
-			}
+			w.checkPaid(r, nonce)
 		}
+	}
+}
+
+// checkPaid holds what a request has paid for one call: nothing if it was refused. What was lost on
+// the way to Redis may be paid or not.
+func (w *world) checkPaid(r *request, nonce int64) {
+	c := w.ledger[nonce]
+	if c.lost {
+		return
+	}
+	want := w.worth(r, c)
+	if r.verdict.Event == Refused || r.verdict.Event == Queued && !r.admitted {
+		want = 0
+	}
+	if paid := c.charged - c.given; paid != want {
+		w.t.Fatalf("request %d (%s) paid %d for call %d, want %d: %+v, %+v", r.id, r.verdict.Outcome.Metric(), paid,
+			nonce, want, r.response, c)
 	}
 }
 

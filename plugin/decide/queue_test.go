@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"testing"
 )
@@ -28,7 +29,7 @@ func TestQueueOrder(t *testing.T) {
 				break
 			}
 			now := held.turn
-			if now.dueMicros < last.dueMicros || now.dueMicros == last.dueMicros && now.ticket < last.ticket {
+			if order := cmp.Compare(now.dueMicros, last.dueMicros); cmp.Or(order, cmp.Compare(now.ticket, last.ticket)) < 0 {
 				t.Fatalf("%+v left behind %+v", last, now)
 			}
 			last = now

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // A quota of a calendar month beside another rule, which rejects the third request.
@@ -208,9 +209,9 @@ func TestCalendarOfTwoClocks(t *testing.T) {
 	w.now = february
 	w.decided(0)
 	late := w.flying[0]
-	if late.charged != 1 || late.given != 1 || w.resized != 0 {
-		t.Errorf("charged %d late, gave %d back; %d calls for another time", late.charged, late.given, w.resized)
-	}
+	testenv.Same(t, "what was charged late", late.charged, 1)
+	testenv.Same(t, "what was given back of it", late.given, 1)
+	testenv.Same(t, "calls for another time", w.resized, 0)
 	if left := w.state(late.charge)[0]; len(left) > 0 {
 		t.Errorf("the window has counted %v", left)
 	}

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const withSlots = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [
@@ -33,8 +35,8 @@ func (w *world) heldIn(script *redis.Script, tag string) (sum int64, nonces []in
 	return sum, nonces
 }
 
-// checkSlots holds that no identity holds more than its limit, and that Redis knows of
-// every slot that a request holds of it.
+// checkSlots holds that no identity has more slots than its limit, and that Redis knows every slot
+// that a request has from it.
 func (w *world) checkSlots() {
 	w.t.Helper()
 	for i, set := range w.rules.LimitSets {
@@ -48,21 +50,34 @@ func (w *world) checkSlots() {
 			if sum > set.Limits[j].Units {
 				w.t.Fatalf("%s holds %d of %d", tag, sum, set.Limits[j].Units)
 			}
-			for q := range w.requests {
-				for k := range q.Checks {
-					c := &q.Checks[k]
-					if c.charged.receipt.slot.Held() && c.Limits == set && string(c.Tag) == tag && c.Source == FromRedis &&
-						!slices.Contains(nonces, c.charged.receipt.slot.Nonce) {
-						w.t.Fatalf("%s: Redis does not know of slot %d", tag, c.charged.receipt.slot.Nonce)
-					}
+			for _, nonce := range w.slotsOf(set, tag) {
+				if !slices.Contains(nonces, nonce) {
+					w.t.Fatalf("%s: Redis does not know of slot %d", tag, nonce)
 				}
 			}
 		}
 	}
 }
 
-// TestSlotsInterleaved: whatever happens to requests, nobody holds more than his limit,
-// and when all is over nobody holds anything.
+// slotsOf are the nonces of the slots that requests of an identity have from Redis.
+func (w *world) slotsOf(set *rule.LimitSet, tag string) (nonces []int64) {
+	for q := range w.requests {
+		for i := range q.Checks {
+			c := &q.Checks[i]
+			slot := c.charged.receipt.slot
+			if !slot.Held() || c.Source != FromRedis {
+				continue
+			}
+			if c.Limits == set && string(c.Tag) == tag {
+				nonces = append(nonces, slot.Nonce)
+			}
+		}
+	}
+	return nonces
+}
+
+// TestSlotsInterleaved: whatever happens to requests, no identity ever has more slots than its limit,
+// and once every request has ended none has any.
 func TestSlotsInterleaved(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"allow", "deny", "local"} {
@@ -226,7 +241,7 @@ func TestSlotsAreRenewed(t *testing.T) {
 	w.wantHeld(1)
 	w.endStream(b)
 	if next := w.worker.NextMicros(w.now.SteadyMicros); next != 0 {
-		t.Errorf("the next tick is in %d us, though nobody holds anything", next)
+		t.Errorf("the next tick is in %d us, though no slot is held", next)
 	}
 }
 
@@ -239,9 +254,9 @@ func TestSlotBelongsToItsStore(t *testing.T) {
 	w.answerAll()
 	w.down = true
 	one, two, three := w.fly(1), w.fly(1), w.fly(1)
-	if one.State() != Passed || two.State() != Passed || three.State() != Answered {
-		t.Fatalf("without Redis: %s, %s, %s", one.State(), two.State(), three.State())
-	}
+	testenv.Same(t, "without Redis, the first request", one.State(), Passed)
+	testenv.Same(t, "without Redis, the second request", two.State(), Passed)
+	testenv.Same(t, "without Redis, the third request", three.State(), Answered)
 	w.endStream(one)
 	if four := w.fly(1); four.State() != Passed {
 		t.Errorf("the embedded store was given nothing back: %s", four.State())

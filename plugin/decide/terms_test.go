@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/metric"
@@ -173,10 +174,10 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 	}
 	w.pass(500_000)
 	v := w.recalls()
-	if d := v.By.Decisions[0]; v.Outcome != answer.Blocked || v.By.LeftMicros != 59_500_000 ||
-		d.RetryAfterMicros != 59_500_000 || d.ResetAfterMicros != 59_500_000 {
-		t.Errorf("%+v of %+v", v, v.By)
-	}
+	testenv.Same(t, "the outcome", v.Outcome, answer.Blocked)
+	testenv.Same(t, "what is left of the block", v.By.LeftMicros, 59_500_000)
+	testenv.Same(t, "the wait", v.By.Decisions[0].RetryAfterMicros, 59_500_000)
+	testenv.Same(t, "the reset", v.By.Decisions[0].ResetAfterMicros, 59_500_000)
 	w.pass(400_000)
 	w.ask()
 	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 0 {
@@ -273,8 +274,10 @@ func TestVerdictOfBlocks(t *testing.T) {
 		{[]Check{allowed, shadow}, answer.ShadowLimited, "shadow"},
 	} {
 		q := &Question{Checks: tc.checks}
-		if v := q.Verdict(); v.Outcome != tc.outcome || v.By == nil || v.By.Rule.Name != tc.by {
-			t.Errorf("%s of %v, want %s of %s", v.Outcome.Metric(), v.By, tc.outcome.Metric(), tc.by)
+		v := q.Verdict()
+		testenv.Same(t, tc.by+": the outcome", v.Outcome, tc.outcome)
+		if v.By == nil || v.By.Rule.Name != tc.by {
+			t.Errorf("by %v, want %s", v.By, tc.by)
 		}
 	}
 }

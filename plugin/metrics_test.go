@@ -18,7 +18,8 @@ func (w *worker) stats() map[string]int64 {
 	stats := map[string]int64{}
 	put := func(name string, value int) {
 		name = strings.TrimPrefix(name, "sluice.")
-		if value != 0 && !strings.HasPrefix(name, "config.") && name != buildInfo {
+		ofConfiguration := name == buildInfo || strings.HasPrefix(name, "config.")
+		if value != 0 && !ofConfiguration {
 			stats[name] = int64(value)
 		}
 	}
@@ -50,6 +51,34 @@ func (w *worker) expectStats(step string, want map[string]int64) {
 
 // flush waits until the metrics have been told.
 func (i *instance) flush() { i.wait(1100 * time.Millisecond) }
+
+// statsOfOutcomes are the metrics after TestMetricsOfOutcomes' requests.
+var statsOfOutcomes = map[string]int64{
+	"outcome.exempt.requests_total":         2,
+	"outcome.none.requests_total":           1,
+	"outcome.allowed.requests_total":        3,
+	"outcome.shadow_limited.requests_total": 1,
+	"outcome.limited.requests_total":        2,
+
+	"rule.health.outcome.exempt.rule_requests_total":          2,
+	"rule.api%2Ev1%20%25.outcome.allowed.rule_requests_total": 3,
+	"rule.api%2Ev1%20%25.outcome.limited.rule_requests_total": 2,
+	"rule.trial.outcome.allowed.rule_requests_total":          2,
+	"rule.trial.outcome.shadow_limited.rule_requests_total":   3,
+	"rule.tiers.outcome.allowed.rule_requests_total":          2,
+
+	"rule.api%2Ev1%20%25.limit.api%2Ev1%20%25.near_limit_total": 1,
+	"rule.api%2Ev1%20%25.limit.api%2Ev1%20%25.over_limit_total": 2,
+	"rule.trial.limit.one%2Ean%20hour.near_limit_total":         2,
+	"rule.trial.limit.one%2Ean%20hour.over_limit_total":         3,
+
+	"redis.checks_total":                 10,
+	"redis.round_trip_microseconds":      10,
+	"redis.state.closed.breaker_workers": 1,
+
+	// Redis had neither script before the first request.
+	"redis.event.unknown_script.checks_retried_total": 2,
+}
 
 // Each outcome is counted once for the request, and for each rule as that rule
 // decided it.
@@ -90,32 +119,7 @@ func TestMetricsOfOutcomes(t *testing.T) {
 		}
 		w.expectStats("before the flush", map[string]int64{})
 		i.flush()
-		w.expectStats("after the flush", map[string]int64{
-			"outcome.exempt.requests_total":         2,
-			"outcome.none.requests_total":           1,
-			"outcome.allowed.requests_total":        3,
-			"outcome.shadow_limited.requests_total": 1,
-			"outcome.limited.requests_total":        2,
-
-			"rule.health.outcome.exempt.rule_requests_total":          2,
-			"rule.api%2Ev1%20%25.outcome.allowed.rule_requests_total": 3,
-			"rule.api%2Ev1%20%25.outcome.limited.rule_requests_total": 2,
-			"rule.trial.outcome.allowed.rule_requests_total":          2,
-			"rule.trial.outcome.shadow_limited.rule_requests_total":   3,
-			"rule.tiers.outcome.allowed.rule_requests_total":          2,
-
-			"rule.api%2Ev1%20%25.limit.api%2Ev1%20%25.near_limit_total": 1,
-			"rule.api%2Ev1%20%25.limit.api%2Ev1%20%25.over_limit_total": 2,
-			"rule.trial.limit.one%2Ean%20hour.near_limit_total":         2,
-			"rule.trial.limit.one%2Ean%20hour.over_limit_total":         3,
-
-			"redis.checks_total":                 10,
-			"redis.round_trip_microseconds":      10,
-			"redis.state.closed.breaker_workers": 1,
-
-			// Redis had neither script before the first request.
-			"redis.event.unknown_script.checks_retried_total": 2,
-		})
+		w.expectStats("after the flush", statsOfOutcomes)
 	})
 }
 

@@ -14,31 +14,34 @@ const penalized = `{"name": "a", "key": [{"header": "x-client"}],
 	"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h", "anchor": "first_request"}],
 	"penalty": {"after": 3, "within": "1m", "for": ["5m", "2h"]}}`
 
+// blockedFor and limitedFor are a 429 of rule a, whose limit is 1.
+func blockedFor(left int) result {
+	return result{Status: 429, Outcome: "blocked:a", Limit: 1, Remaining: 0, Reset: left, RetryAfter: left}
+}
+
+func limitedFor(left, wait int) result {
+	return result{Status: 429, Outcome: "limited:a", Limit: 1, Remaining: 0, Reset: left, RetryAfter: wait}
+}
+
 // In the embedded store the clock is the test's: every number is exact.
 func TestPenaltyInTheEmbeddedStore(t *testing.T) {
 	t.Parallel()
-	blocked := func(left int) result {
-		return result{Status: 429, Outcome: "blocked:a", Limit: 1, Remaining: 0, Reset: left, RetryAfter: left}
-	}
-	limited := func(left, wait int) result {
-		return result{Status: 429, Outcome: "limited:a", Limit: 1, Remaining: 0, Reset: left, RetryAfter: wait}
-	}
 	scenario{
 		name: "escalation and decay", config: `"rules": [` + penalized + `]`,
 		steps: []step{
 			{headers: client("x"), want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
-			{headers: client("x"), want: limited(3600, 3600)},
-			{after: 59 * time.Second, headers: client("x"), want: limited(3541, 3541)},
-			{after: time.Second, headers: client("x"), want: limited(3540, 3540)}, // the minute is over
-			{after: time.Second, headers: client("x"), want: limited(3539, 3539)},
-			{after: time.Second, headers: client("x"), want: limited(3538, 3538)}, // the third
-			{headers: client("x"), want: blocked(300)},
+			{headers: client("x"), want: limitedFor(3600, 3600)},
+			{after: 59 * time.Second, headers: client("x"), want: limitedFor(3541, 3541)},
+			{after: time.Second, headers: client("x"), want: limitedFor(3540, 3540)}, // the minute is over
+			{after: time.Second, headers: client("x"), want: limitedFor(3539, 3539)},
+			{after: time.Second, headers: client("x"), want: limitedFor(3538, 3538)}, // the third
+			{headers: client("x"), want: blockedFor(300)},
 			{headers: client("y"), want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}},
-			{after: 299999 * time.Millisecond, headers: client("x"), want: blocked(1)},
-			{after: time.Millisecond, headers: client("x"), want: limited(3238, 3238)},
-			{headers: client("x"), want: limited(3238, 3238)},
-			{headers: client("x"), want: limited(3238, 7200)}, // it waits for the block that it has earned
-			{headers: client("x"), want: blocked(7200)},
+			{after: 299999 * time.Millisecond, headers: client("x"), want: blockedFor(1)},
+			{after: time.Millisecond, headers: client("x"), want: limitedFor(3238, 3238)},
+			{headers: client("x"), want: limitedFor(3238, 3238)},
+			{headers: client("x"), want: limitedFor(3238, 7200)}, // it waits for the block that it has earned
+			{headers: client("x"), want: blockedFor(7200)},
 			{
 				after: 2 * time.Hour, headers: client("x"),
 				want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600},
@@ -47,12 +50,17 @@ func TestPenaltyInTheEmbeddedStore(t *testing.T) {
 				after: 4 * time.Hour, headers: client("x"),
 				want: result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600},
 			},
-			{headers: client("x"), want: limited(3600, 3600)},
-			{headers: client("x"), want: limited(3600, 3600)},
-			{headers: client("x"), want: limited(3600, 3600)},
-			{headers: client("x"), want: blocked(300)}, // all is forgotten: the first one again
+			{headers: client("x"), want: limitedFor(3600, 3600)},
+			{headers: client("x"), want: limitedFor(3600, 3600)},
+			{headers: client("x"), want: limitedFor(3600, 3600)},
+			{headers: client("x"), want: blockedFor(300)}, // all is forgotten: the first one again
 		},
 	}.run(t)
+}
+
+// Blocks of rules that admit nothing, or all.
+func TestPenaltyOfOtherLimits(t *testing.T) {
+	t.Parallel()
 	scenario{
 		name: "a limit of 0, and a cost of 0", config: `"rules": [{"name": "a", "key": [{"header": "x-client"}],
 			"cost": {"header": "x-cost", "default": 1},

@@ -38,53 +38,62 @@ func (r *realRedis) counts() (n int) {
 	return n
 }
 
+const (
+	byStatus = `{"status": ["401", "5xx"]}`
+	byHeader = `{"cost": {"header": "x-tokens", "max": 50}}`
+	byExpr   = `{"expr": "response.code == 401"}`
+)
+
+// flags are those of a response, as Envoy has them.
+func flags(bits uint64) []byte { return binary.LittleEndian.AppendUint64(nil, bits) }
+
+// endings are ends of a stream that had charged 3 of 9 units, and what is left then.
+var endings = []struct {
+	name, settle string
+	end          func(x *exchange)
+	left         int
+}{
+	{"kept", byStatus, func(x *exchange) { x.finish("401") }, 6},
+	{"given back", byStatus, func(x *exchange) { x.finish("200") }, 9},
+	{"an upstream's own error", byStatus, func(x *exchange) {
+		x.Properties["response.flags"] = flags(1 << 15)
+		x.finish("503")
+	}, 6},
+	{"no upstream answered", byStatus, func(x *exchange) {
+		x.Properties["response.flags"] = flags(1 << 5)
+		x.finish("503")
+	}, 9},
+	{
+		"an upstream's answer whose retry overflowed", byStatus, func(x *exchange) {
+			x.Properties["response.flags"], x.Properties["response.code_details"] = flags(1<<7), []byte("via_upstream")
+			x.finish("503")
+		}, 6,
+	},
+	{"the client left", byStatus, func(x *exchange) { x.End() }, 6},
+	{"the client left, to release", `{"status": ["401"], "missing": "release"}`, func(x *exchange) { x.End() }, 9},
+	{"redirected, then kept", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("401") }, 6},
+	{"redirected, then given back", byStatus, func(x *exchange) {
+		x.redirect("/second", client("x")...).finish("200")
+	}, 9},
+	{"less", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "1") }, 8},
+	{"more", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "8") }, 1},
+	{"in debt", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "50") }, 0},
+	{"nothing said", byHeader, func(x *exchange) { x.finish("200") }, 6},
+	{"an expression", byExpr, func(x *exchange) {
+		x.Attributes = map[string]any{"response": map[string]any{"code": 401}}
+		x.finish("401")
+	}, 6},
+	{"an expression that does not hold", byExpr, func(x *exchange) {
+		x.Attributes = map[string]any{"response": map[string]any{"code": 200}}
+		x.finish("200")
+	}, 9},
+	{"an expression without a value", byExpr, func(x *exchange) { x.finish("200") }, 6},
+}
+
 // A charge is settled when the stream has ended, by Redis and by the embedded store.
 func TestSettle(t *testing.T) {
 	t.Parallel()
-	const byStatus, byHeader, byExpr = `{"status": ["401", "5xx"]}`, `{"cost": {"header": "x-tokens", "max": 50}}`,
-		`{"expr": "response.code == 401"}`
-	flags := func(bits uint64) []byte { return binary.LittleEndian.AppendUint64(nil, bits) }
-	for _, tc := range []struct {
-		name, settle string
-		end          func(x *exchange)
-		left         int
-	}{
-		{"kept", byStatus, func(x *exchange) { x.finish("401") }, 6},
-		{"given back", byStatus, func(x *exchange) { x.finish("200") }, 9},
-		{"an upstream's own error", byStatus, func(x *exchange) {
-			x.Properties["response.flags"] = flags(1 << 15)
-			x.finish("503")
-		}, 6},
-		{"no upstream answered", byStatus, func(x *exchange) {
-			x.Properties["response.flags"] = flags(1 << 5)
-			x.finish("503")
-		}, 9},
-		{
-			"an upstream's answer whose retry overflowed", byStatus, func(x *exchange) {
-				x.Properties["response.flags"], x.Properties["response.code_details"] = flags(1<<7), []byte("via_upstream")
-				x.finish("503")
-			}, 6,
-		},
-		{"the client left", byStatus, func(x *exchange) { x.End() }, 6},
-		{"the client left, to release", `{"status": ["401"], "missing": "release"}`, func(x *exchange) { x.End() }, 9},
-		{"redirected, then kept", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("401") }, 6},
-		{"redirected, then given back", byStatus, func(x *exchange) {
-			x.redirect("/second", client("x")...).finish("200")
-		}, 9},
-		{"less", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "1") }, 8},
-		{"more", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "8") }, 1},
-		{"in debt", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "50") }, 0},
-		{"nothing said", byHeader, func(x *exchange) { x.finish("200") }, 6},
-		{"an expression", byExpr, func(x *exchange) {
-			x.Attributes = map[string]any{"response": map[string]any{"code": 401}}
-			x.finish("401")
-		}, 6},
-		{"an expression that does not hold", byExpr, func(x *exchange) {
-			x.Attributes = map[string]any{"response": map[string]any{"code": 200}}
-			x.finish("200")
-		}, 9},
-		{"an expression without a value", byExpr, func(x *exchange) { x.finish("200") }, 6},
-	} {
+	for _, tc := range endings {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {

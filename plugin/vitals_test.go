@@ -13,8 +13,8 @@ import (
 
 // told is what a Redis says of itself, all in one section.
 func told(used, maximum, evicted, keys int) string {
-	return fmt.Sprintf("# Keyspace\r\nused_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:allkeys-lru\r\nevicted_keys:%d\r\ndb0:keys=%d,expires=0\r\n",
-		used, maximum, evicted, keys)
+	return fmt.Sprintf("# Keyspace\r\nused_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:allkeys-lru\r\n"+
+		"evicted_keys:%d\r\ndb0:keys=%d,expires=0\r\n", used, maximum, evicted, keys)
 }
 
 // answerAs answers all that a worker sends as a Redis that says so of itself, and counts how
@@ -36,72 +36,84 @@ func answerAs(c *wasmhost.Conn, info string) (asked int) {
 	return asked
 }
 
+// What a warning says.
+const evicted, full = "has evicted", "of its maxmemory"
+
+// reading is what a worker may hear some time later, and what it makes of it.
+type reading struct {
+	name    string
+	after   time.Duration
+	worker  int
+	info    string
+	asked   int
+	total   int64
+	warning string
+}
+
+var readings = []reading{
+	{name: "the trial is the first reading", info: told(50, 100, 7, 3), asked: 1},
+	{name: "the other worker is not to ask", worker: 1, after: 2 * time.Second, info: told(50, 100, 8, 3)},
+	{name: "nor is the first", after: 20 * time.Second, info: told(50, 100, 8, 3)},
+	{
+		name: "the other is", worker: 1, after: 10 * time.Second, info: told(50, 100, 10, 3), asked: 1,
+		total: 3, warning: evicted,
+	},
+	{name: "one warning an hour", after: 31 * time.Second, info: told(50, 100, 11, 3), asked: 1, total: 4},
+	{name: "memory", after: 31 * time.Second, info: told(91, 100, 11, 3), asked: 1, total: 4, warning: full},
+	{name: "once", worker: 1, after: 31 * time.Second, info: told(95, 100, 11, 3), asked: 1, total: 4},
+	{name: "another server", after: 31 * time.Second, info: told(90, 100, 2, 3), asked: 1, total: 4},
+	{
+		name: "an hour later", after: time.Hour, info: told(96, 100, 5, 3), asked: 1, total: 7,
+		warning: evicted + " " + full,
+	},
+	{name: "no bound", after: 31 * time.Second, info: told(96, 0, 5, 4), asked: 1, total: 7},
+	{name: "nothing is said", after: 31 * time.Second, info: "", asked: 1, total: 7},
+}
+
 // One worker at a time asks how Redis is. What it hears is counted and warned of once in
 // an Envoy, whoever hears it.
 func TestVitals(t *testing.T) {
 	t.Parallel()
-	const evicted, full = "has evicted", "of its maxmemory"
 	eachWorld(t, func(t *testing.T, w *worker) {
 		m := &wasmhost.Memory{}
 		w.connect(m)
 		workers := [2]*worker{w, w.sibling()}
 		instances := [2]*instance{w.load(withRedis(perClient("a", 9))), workers[1].load(withRedis(perClient("a", 9)))}
-		for _, step := range []struct {
-			name    string
-			after   time.Duration
-			worker  int
-			info    string
-			asked   int
-			total   int64
-			warning string
-		}{
-			{name: "the trial is the first reading", info: told(50, 100, 7, 3), asked: 1},
-			{name: "the other worker is not to ask", worker: 1, after: 2 * time.Second, info: told(50, 100, 8, 3)},
-			{name: "nor is the first", after: 20 * time.Second, info: told(50, 100, 8, 3)},
-			{
-				name: "the other is", worker: 1, after: 10 * time.Second, info: told(50, 100, 10, 3), asked: 1,
-				total: 3, warning: evicted,
-			},
-			{name: "one warning an hour", after: 31 * time.Second, info: told(50, 100, 11, 3), asked: 1, total: 4},
-			{name: "memory", after: 31 * time.Second, info: told(91, 100, 11, 3), asked: 1, total: 4, warning: full},
-			{name: "once", worker: 1, after: 31 * time.Second, info: told(95, 100, 11, 3), asked: 1, total: 4},
-			{name: "another server", after: 31 * time.Second, info: told(90, 100, 2, 3), asked: 1, total: 4},
-			{
-				name: "an hour later", after: time.Hour, info: told(96, 100, 5, 3), asked: 1, total: 7,
-				warning: evicted + " " + full,
-			},
-			{name: "no bound", after: 31 * time.Second, info: told(96, 0, 5, 4), asked: 1, total: 7},
-			{name: "nothing is said", after: 31 * time.Second, info: "", asked: 1, total: 7},
-		} {
-			w.clock.advance(step.after)
-			one := workers[step.worker]
-			before := len(one.logs())
-			i := instances[step.worker]
-			i.wait(5 * time.Millisecond)
-			asked := 0
-			if len(m.Conns) > 0 {
-				asked = answerEach(m, step.info)
-			}
-			x := i.get("/", client("x")...)
-			asked += answerEach(m, step.info)
-			x.end()
-			for range 80 { // Redis answers within the timeout
-				i.wait(25 * time.Millisecond)
-				asked += answerEach(m, step.info)
-			}
-			i.flush()
-			got := strings.Join(one.logs()[before:], "; ")
-			testenv.Same(t, step.name+": how often it was asked", asked, step.asked)
-			testenv.Same(t, step.name+": evicted keys", w.stats()["redis.cluster.redis.evicted_keys_total"], step.total)
-			for _, text := range []string{evicted, full} {
-				testenv.Same(t, step.name+": that a warning "+text, strings.Contains(got, text),
-					strings.Contains(step.warning, text))
-			}
+		for _, step := range readings {
+			step.hear(m, workers[step.worker], instances[step.worker])
 		}
 		testenv.Same(t, "used", w.stats()["redis.cluster.redis.kind.used.memory_bytes"], 96)
 		testenv.Same(t, "max", w.stats()["redis.cluster.redis.kind.max.memory_bytes"], 0)
 		testenv.Same(t, "keys", w.stats()["redis.cluster.redis.keys"], 4)
 	})
+}
+
+// hear lets time pass, and holds what the worker asks and says.
+func (s *reading) hear(m *wasmhost.Memory, one *worker, i *instance) {
+	t := one.t
+	t.Helper()
+	one.clock.advance(s.after)
+	before := len(one.logs())
+	i.wait(5 * time.Millisecond)
+	asked := 0
+	if len(m.Conns) > 0 {
+		asked = answerEach(m, s.info)
+	}
+	x := i.get("/", client("x")...)
+	asked += answerEach(m, s.info)
+	x.end()
+	for range 80 { // Redis answers within the timeout
+		i.wait(25 * time.Millisecond)
+		asked += answerEach(m, s.info)
+	}
+	i.flush()
+	got := strings.Join(one.logs()[before:], "; ")
+	testenv.Same(t, s.name+": how often it was asked", asked, s.asked)
+	testenv.Same(t, s.name+": evicted keys", one.stats()["redis.cluster.redis.evicted_keys_total"], s.total)
+	for _, text := range []string{evicted, full} {
+		testenv.Same(t, s.name+": that a warning "+text, strings.Contains(got, text),
+			strings.Contains(s.warning, text))
+	}
 }
 
 // answerEach does so on every connection.

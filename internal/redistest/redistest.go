@@ -21,7 +21,7 @@ const busOffset = 10000
 
 // startLimit bounds the wait for a server to answer; a loaded machine may
 // take seconds.
-const startLimit = 20 * time.Second
+const startLimit = 60 * time.Second
 
 // Server is one redis-server. Its methods are for the test's own goroutine.
 type Server struct {

@@ -88,14 +88,14 @@ func TestSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Signal(syscall.SIGSTOP)
-	testenv.Wait(t, 10*time.Second, func() error {
+	testenv.Wait(t, time.Minute, func() error {
 		if c.Ping(ctx).Err() == nil {
 			return fmt.Errorf("a stopped server answers")
 		}
 		return nil
 	})
 	s.Signal(syscall.SIGCONT)
-	testenv.Wait(t, 10*time.Second, func() error { return c.Ping(ctx).Err() })
+	testenv.Wait(t, time.Minute, func() error { return c.Ping(ctx).Err() })
 }
 
 // TestManyAtOnce fails when two servers are given one port.

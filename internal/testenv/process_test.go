@@ -31,7 +31,7 @@ func TestRunEndsWithTheTest(t *testing.T) {
 func TestWait(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	Wait(t, 10*time.Second, func() error {
+	Wait(t, time.Minute, func() error {
 		if calls++; calls < 3 {
 			return errors.New("not yet")
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
@@ -27,40 +28,44 @@ func (s *settlements) Settle(charge redis.Charge, back []int64, _ int64) {
 	s.told = append(s.told, charge)
 }
 
+const byStatus, byCost = `{"status": ["4xx"]}`, `{"cost": {"header": "x-cost", "max": 50}}`
+
+// responses are to a request that has charged 3, 2 and 0, and what each gives back, limit by limit.
+var responses = []struct {
+	name, settle string
+	response     *response // nil: it never came
+	want         []int64   // nil: nothing is settled
+}{
+	{"kept", byStatus, &response{status: 404}, nil},
+	{"given back", byStatus, &response{status: 200}, []int64{3, 2, 0}},
+	{"no response", byStatus, nil, nil},
+	{"no response, to release", `{"status": ["4xx"], "missing": "release"}`, nil, []int64{3, 2, 0}},
+	{"less", byCost, &response{status: 200, cost: "1"}, []int64{2, 0, 0}},
+	{"more", byCost, &response{status: 200, cost: "9"}, []int64{-6, 0, 0}},
+	{"far more", byCost, &response{status: 200, cost: "1000"}, []int64{-47, 0, 0}},
+	{"as much", byCost, &response{status: 200, cost: "3"}, nil},
+	{"no value", byCost, &response{status: 200}, nil},
+	{
+		"no value, to release", `{"cost": {"header": "x-cost", "max": 50}, "missing": "release"}`,
+		&response{},
+		[]int64{3, 0, 0},
+	},
+	{
+		"a status and a cost", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`,
+		&response{status: 404, cost: "5"},
+		[]int64{-2, 0, 0},
+	},
+	{
+		"a cost of what is given back", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`,
+		&response{status: 200, cost: "5"},
+		[]int64{3, 2, 0},
+	},
+}
+
 // What is settled, limit by limit: costs are 3, 2 of its own, and 0.
 func TestFinish(t *testing.T) {
 	t.Parallel()
-	const byStatus, byCost = `{"status": ["4xx"]}`, `{"cost": {"header": "x-cost", "max": 50}}`
-	for _, tc := range []struct {
-		name, settle string
-		response     *response // nil: it never came
-		want         []int64   // nil: nothing is settled
-	}{
-		{"kept", byStatus, &response{status: 404}, nil},
-		{"given back", byStatus, &response{status: 200}, []int64{3, 2, 0}},
-		{"no response", byStatus, nil, nil},
-		{"no response, to release", `{"status": ["4xx"], "missing": "release"}`, nil, []int64{3, 2, 0}},
-		{"less", byCost, &response{status: 200, cost: "1"}, []int64{2, 0, 0}},
-		{"more", byCost, &response{status: 200, cost: "9"}, []int64{-6, 0, 0}},
-		{"far more", byCost, &response{status: 200, cost: "1000"}, []int64{-47, 0, 0}},
-		{"as much", byCost, &response{status: 200, cost: "3"}, nil},
-		{"no value", byCost, &response{status: 200}, nil},
-		{
-			"no value, to release", `{"cost": {"header": "x-cost", "max": 50}, "missing": "release"}`,
-			&response{},
-			[]int64{3, 0, 0},
-		},
-		{
-			"a status and a cost", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`,
-			&response{status: 404, cost: "5"},
-			[]int64{-2, 0, 0},
-		},
-		{
-			"a cost of what is given back", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`,
-			&response{status: 200, cost: "5"},
-			[]int64{3, 2, 0},
-		},
-	} {
+	for _, tc := range responses {
 		for _, mode := range []string{"enforce", "shadow"} {
 			t.Run(tc.name+", "+mode, func(t *testing.T) {
 				t.Parallel()
@@ -85,10 +90,11 @@ func TestFinish(t *testing.T) {
 					}
 					return
 				}
-				if len(redis.told) != 1 || !slices.Equal(redis.told[0].Costs, tc.want) ||
-					redis.told[0].AtMicros != w.now.UnixMicros {
-					t.Errorf("settled %+v, want %v as of %d", redis.told, tc.want, w.now.UnixMicros)
+				if len(redis.told) != 1 {
+					t.Fatalf("settled %+v, want %v", redis.told, tc.want)
 				}
+				testenv.SameList(t, "what is given back", redis.told[0].Costs, tc.want)
+				testenv.Same(t, "the charge's time", redis.told[0].AtMicros, w.now.UnixMicros)
 			})
 		}
 	}

@@ -50,132 +50,135 @@ var (
 	shadowDeny     = failing("shadow-deny", config.Shadow, config.FailDeny)
 )
 
+// verdicts are the checks of a request, and what is decided of it.
+var verdicts = []struct {
+	name    string
+	checks  []Check
+	event   Event
+	outcome answer.Outcome
+	by      string
+	delay   int64
+}{
+	{name: "all allow", checks: []Check{allowed, leased}, event: Admitted, outcome: answer.Allowed},
+	{name: "one rejects", checks: []Check{allowed, rejected}, event: Refused, outcome: answer.Limited, by: "rejected"},
+	{
+		name: "a remembered rejection", checks: []Check{unasked, remembered}, event: Refused, outcome: answer.Limited,
+		by: "remembered",
+	},
+	{
+		name: "the only store rejects", checks: []Check{onlyEmbedded}, event: Refused, outcome: answer.Limited,
+		by: "embedded",
+	},
+	{
+		name: "the fallback rejects", checks: []Check{allowed, fallbackReject}, event: Refused, outcome: answer.LocalLimited,
+		by: "fallback-reject",
+	},
+
+	{
+		name: "a rejection stands in mode allow", checks: []Check{rejected, undecided}, event: Refused,
+		outcome: answer.Limited, by: "rejected",
+	},
+	{
+		name: "a rejection stands in mode deny", checks: []Check{rejected, undecidedDeny}, event: Refused,
+		outcome: answer.Limited, by: "rejected",
+	},
+	{
+		name: "a rejection stands in mode local", checks: []Check{rejected, fallback}, event: Refused,
+		outcome: answer.Limited, by: "rejected",
+	},
+
+	{name: "one failed in mode allow", checks: []Check{allowed, undecided}, event: Admitted, outcome: answer.FailedAllow},
+	{
+		name: "one failed in mode deny", checks: []Check{allowed, undecidedDeny}, event: Refused,
+		outcome: answer.FailedDeny,
+	},
+	{name: "one was decided locally", checks: []Check{allowed, fallback}, event: Admitted, outcome: answer.LocalAllowed},
+	{
+		name: "the fallback failed, too", checks: []Check{fallback, undecidedLocal}, event: Admitted,
+		outcome: answer.FailedAllow,
+	},
+
+	{
+		name: "one that denies beside one that allows", checks: []Check{undecided, undecidedDeny}, event: Refused,
+		outcome: answer.FailedDeny,
+	},
+	{
+		name: "one that denies beside one that is local", checks: []Check{fallback, undecidedDeny}, event: Refused,
+		outcome: answer.FailedDeny,
+	},
+	{
+		name: "one that allows beside one that is local", checks: []Check{fallback, undecided}, event: Admitted,
+		outcome: answer.FailedAllow,
+	},
+	{
+		name: "one that denies was decided", checks: []Check{allowed, undecided}, event: Admitted,
+		outcome: answer.FailedAllow,
+	},
+	{
+		name: "one that denies beside what the fallback rejects", checks: []Check{fallbackReject, undecidedDeny},
+		event: Refused, outcome: answer.LocalLimited, by: "fallback-reject",
+	},
+	{
+		name: "one that denies, and a queue", checks: []Check{queued, undecidedDeny}, event: Refused,
+		outcome: answer.FailedDeny,
+	},
+	{
+		name: "a shadow rule that would deny beside one that allows", checks: []Check{undecided, shadowDeny},
+		event: Admitted, outcome: answer.FailedAllow,
+	},
+	{
+		name: "a shadow rule beside one that denies", checks: []Check{undecidedDeny, shadowRejected}, event: Refused,
+		outcome: answer.FailedDeny,
+	},
+
+	{
+		name: "a queue holds it", checks: []Check{allowed, queued, queuedLonger}, event: Queued,
+		outcome: answer.Allowed, delay: 90,
+	},
+	{
+		name: "a queue holds it, and one failed", checks: []Check{queued, undecided}, event: Queued,
+		outcome: answer.FailedAllow, delay: 70,
+	},
+	{
+		name: "a queue would hold it, but one rejects", checks: []Check{queued, rejected}, event: Refused,
+		outcome: answer.Limited, by: "rejected",
+	},
+
+	{
+		name: "a shadow rule within its limit", checks: []Check{allowed, shadowAllowed}, event: Admitted,
+		outcome: answer.Allowed,
+	},
+	{
+		name: "a shadow rule rejects", checks: []Check{allowed, shadowRejected}, event: Admitted,
+		outcome: answer.ShadowLimited, by: "shadow-rejected",
+	},
+	{
+		name: "a shadow rule's queue holds nobody", checks: []Check{allowed, shadowQueued}, event: Admitted,
+		outcome: answer.Allowed,
+	},
+	{
+		name: "a shadow rule fails in mode allow", checks: []Check{allowed, shadowFailed}, event: Admitted,
+		outcome: answer.Allowed,
+	},
+	{
+		name: "a shadow rule fails in mode deny", checks: []Check{allowed, shadowDeny}, event: Admitted,
+		outcome: answer.Allowed,
+	},
+	{
+		name: "a shadow rule fails beside a rejection", checks: []Check{rejected, shadowFailed}, event: Refused,
+		outcome: answer.Limited, by: "rejected",
+	},
+	{
+		name: "a shadow rule rejects, and one failed", checks: []Check{undecided, shadowRejected}, event: Admitted,
+		outcome: answer.FailedAllow,
+	},
+}
+
 // The verdict, line by line of the design's section 1.4. Each case also holds with
 // its checks in the opposite order, but for the rule that it names.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name    string
-		checks  []Check
-		event   Event
-		outcome answer.Outcome
-		by      string
-		delay   int64
-	}{
-		{name: "all allow", checks: []Check{allowed, leased}, event: Admitted, outcome: answer.Allowed},
-		{name: "one rejects", checks: []Check{allowed, rejected}, event: Refused, outcome: answer.Limited, by: "rejected"},
-		{
-			name: "a remembered rejection", checks: []Check{unasked, remembered}, event: Refused, outcome: answer.Limited,
-			by: "remembered",
-		},
-		{
-			name: "the only store rejects", checks: []Check{onlyEmbedded}, event: Refused, outcome: answer.Limited,
-			by: "embedded",
-		},
-		{
-			name: "the fallback rejects", checks: []Check{allowed, fallbackReject}, event: Refused, outcome: answer.LocalLimited,
-			by: "fallback-reject",
-		},
-
-		{
-			name: "a rejection stands in mode allow", checks: []Check{rejected, undecided}, event: Refused,
-			outcome: answer.Limited, by: "rejected",
-		},
-		{
-			name: "a rejection stands in mode deny", checks: []Check{rejected, undecidedDeny}, event: Refused,
-			outcome: answer.Limited, by: "rejected",
-		},
-		{
-			name: "a rejection stands in mode local", checks: []Check{rejected, fallback}, event: Refused,
-			outcome: answer.Limited, by: "rejected",
-		},
-
-		{name: "one failed in mode allow", checks: []Check{allowed, undecided}, event: Admitted, outcome: answer.FailedAllow},
-		{
-			name: "one failed in mode deny", checks: []Check{allowed, undecidedDeny}, event: Refused,
-			outcome: answer.FailedDeny,
-		},
-		{name: "one was decided locally", checks: []Check{allowed, fallback}, event: Admitted, outcome: answer.LocalAllowed},
-		{
-			name: "the fallback failed, too", checks: []Check{fallback, undecidedLocal}, event: Admitted,
-			outcome: answer.FailedAllow,
-		},
-
-		{
-			name: "one that denies beside one that allows", checks: []Check{undecided, undecidedDeny}, event: Refused,
-			outcome: answer.FailedDeny,
-		},
-		{
-			name: "one that denies beside one that is local", checks: []Check{fallback, undecidedDeny}, event: Refused,
-			outcome: answer.FailedDeny,
-		},
-		{
-			name: "one that allows beside one that is local", checks: []Check{fallback, undecided}, event: Admitted,
-			outcome: answer.FailedAllow,
-		},
-		{
-			name: "one that denies was decided", checks: []Check{allowed, undecided}, event: Admitted,
-			outcome: answer.FailedAllow,
-		},
-		{
-			name: "one that denies beside what the fallback rejects", checks: []Check{fallbackReject, undecidedDeny},
-			event: Refused, outcome: answer.LocalLimited, by: "fallback-reject",
-		},
-		{
-			name: "one that denies, and a queue", checks: []Check{queued, undecidedDeny}, event: Refused,
-			outcome: answer.FailedDeny,
-		},
-		{
-			name: "a shadow rule that would deny beside one that allows", checks: []Check{undecided, shadowDeny},
-			event: Admitted, outcome: answer.FailedAllow,
-		},
-		{
-			name: "a shadow rule beside one that denies", checks: []Check{undecidedDeny, shadowRejected}, event: Refused,
-			outcome: answer.FailedDeny,
-		},
-
-		{
-			name: "a queue holds it", checks: []Check{allowed, queued, queuedLonger}, event: Queued,
-			outcome: answer.Allowed, delay: 90,
-		},
-		{
-			name: "a queue holds it, and one failed", checks: []Check{queued, undecided}, event: Queued,
-			outcome: answer.FailedAllow, delay: 70,
-		},
-		{
-			name: "a queue would hold it, but one rejects", checks: []Check{queued, rejected}, event: Refused,
-			outcome: answer.Limited, by: "rejected",
-		},
-
-		{
-			name: "a shadow rule within its limit", checks: []Check{allowed, shadowAllowed}, event: Admitted,
-			outcome: answer.Allowed,
-		},
-		{
-			name: "a shadow rule rejects", checks: []Check{allowed, shadowRejected}, event: Admitted,
-			outcome: answer.ShadowLimited, by: "shadow-rejected",
-		},
-		{
-			name: "a shadow rule's queue holds nobody", checks: []Check{allowed, shadowQueued}, event: Admitted,
-			outcome: answer.Allowed,
-		},
-		{
-			name: "a shadow rule fails in mode allow", checks: []Check{allowed, shadowFailed}, event: Admitted,
-			outcome: answer.Allowed,
-		},
-		{
-			name: "a shadow rule fails in mode deny", checks: []Check{allowed, shadowDeny}, event: Admitted,
-			outcome: answer.Allowed,
-		},
-		{
-			name: "a shadow rule fails beside a rejection", checks: []Check{rejected, shadowFailed}, event: Refused,
-			outcome: answer.Limited, by: "rejected",
-		},
-		{
-			name: "a shadow rule rejects, and one failed", checks: []Check{undecided, shadowRejected}, event: Admitted,
-			outcome: answer.FailedAllow,
-		},
-	} {
+	for _, tc := range verdicts {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			q := &Question{}

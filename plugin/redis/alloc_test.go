@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // nullHost is a Host and an Observer that cost nothing.
@@ -50,91 +51,97 @@ func (w *nullWaiter) check(c *Conn, s *Script, tag []byte, now int64) {
 	c.Flush(now)
 }
 
+// fixture is what the cases of TestNothingAllocates send and receive.
+type fixture struct {
+	script, flight          *Script
+	tag                     []byte
+	reply, again, ok, taken []byte
+	renewed                 []Slots
+	now                     int64
+}
+
+// allocationFree are a request's ways.
+var allocationFree = map[string]func(*Conn, *nullWaiter, *fixture){
+	"check and reply": func(c *Conn, w *nullWaiter, f *fixture) {
+		w.check(c, f.script, f.tag, f.now)
+		c.Received(f.reply, f.now)
+	},
+	"a f.reply in two parts": func(c *Conn, w *nullWaiter, f *fixture) {
+		w.check(c, f.script, f.tag, f.now)
+		c.Received(f.reply[:10], f.now)
+		c.Received(f.reply[10:], f.now)
+	},
+	"many in flight": func(c *Conn, w *nullWaiter, f *fixture) {
+		for range 100 {
+			w.check(c, f.script, f.tag, f.now)
+		}
+		for range 100 {
+			c.Received(f.reply, f.now)
+		}
+	},
+	"a refund": func(c *Conn, w *nullWaiter, f *fixture) {
+		w.check(c, f.script, f.tag, f.now)
+		c.Received(f.reply, f.now)
+		c.Refund(w.charge, f.now)
+		c.Received(f.ok, f.now)
+	},
+	"slots": func(c *Conn, w *nullWaiter, f *fixture) {
+		w.check(c, f.flight, f.tag, f.now)
+		c.Received(f.taken, f.now)
+		c.Release(f.flight, f.tag, Slots{7, 1}, f.now)
+		c.Received(f.ok, f.now)
+		c.Renew(f.flight, f.tag, f.renewed, f.now)
+		c.Flush(f.now)
+		c.Received(f.ok, f.now)
+	},
+	"a settlement": func(c *Conn, w *nullWaiter, f *fixture) {
+		w.check(c, f.script, f.tag, f.now)
+		c.Received(f.reply, f.now)
+		c.Settle(w.charge, nil, f.now)
+		c.Tick(f.now)
+		c.Received(f.ok, f.now)
+	},
+	"timed out": func(c *Conn, w *nullWaiter, f *fixture) {
+		w.check(c, f.script, f.tag, f.now)
+		for range 5 {
+			f.now += 13 * ms
+			c.Tick(f.now)
+		}
+		c.Received(f.reply, f.now)
+		w.check(c, f.script, f.tag, f.now)
+		c.Received(f.reply, f.now)
+	},
+	"at rest, and opened again": func(c *Conn, w *nullWaiter, f *fixture) {
+		w.check(c, f.script, f.tag, f.now)
+		c.Received(f.reply, f.now)
+		f.now += restMicros
+		c.Tick(f.now)
+	},
+	"sent by source": func(c *Conn, w *nullWaiter, f *fixture) {
+		w.check(c, f.script, f.tag, f.now)
+		c.Received(f.again, f.now)
+		c.Received(f.reply, f.now)
+	},
+}
+
 // Once the buffers have their size, nothing on a request's way allocates.
 func TestNothingAllocates(t *testing.T) {
-	var (
-		s     = testScript(t)
-		tag   = []byte("per-user|0123456789abcdef0123456789abcdef")
-		reply = []byte(decision(1_790_000_000_000_000, true))
-		again = []byte(noScript)
-		ok    = []byte(":0\r\n")
-		now   = int64(1)
-
-		flight  = newSlotRig(t).script
-		taken   = []byte(slotsAllowed)
-		renewed = []Slots{{7, 1}, {8, 2}}
-	)
-	for name, run := range map[string]func(*Conn, *nullWaiter){
-		"check and reply": func(c *Conn, w *nullWaiter) {
-			w.check(c, s, tag, now)
-			c.Received(reply, now)
-		},
-		"a reply in two parts": func(c *Conn, w *nullWaiter) {
-			w.check(c, s, tag, now)
-			c.Received(reply[:10], now)
-			c.Received(reply[10:], now)
-		},
-		"many in flight": func(c *Conn, w *nullWaiter) {
-			for range 100 {
-				w.check(c, s, tag, now)
-			}
-			for range 100 {
-				c.Received(reply, now)
-			}
-		},
-		"a refund": func(c *Conn, w *nullWaiter) {
-			w.check(c, s, tag, now)
-			c.Received(reply, now)
-			c.Refund(w.charge, now)
-			c.Received(ok, now)
-		},
-		"slots": func(c *Conn, w *nullWaiter) {
-			w.check(c, flight, tag, now)
-			c.Received(taken, now)
-			c.Release(flight, tag, Slots{7, 1}, now)
-			c.Received(ok, now)
-			c.Renew(flight, tag, renewed, now)
-			c.Flush(now)
-			c.Received(ok, now)
-		},
-		"a settlement": func(c *Conn, w *nullWaiter) {
-			w.check(c, s, tag, now)
-			c.Received(reply, now)
-			c.Settle(w.charge, nil, now)
-			c.Tick(now)
-			c.Received(ok, now)
-		},
-		"timed out": func(c *Conn, w *nullWaiter) {
-			w.check(c, s, tag, now)
-			for range 5 {
-				now += 13 * ms
-				c.Tick(now)
-			}
-			c.Received(reply, now)
-			w.check(c, s, tag, now)
-			c.Received(reply, now)
-		},
-		"at rest, and opened again": func(c *Conn, w *nullWaiter) {
-			w.check(c, s, tag, now)
-			c.Received(reply, now)
-			now += restMicros
-			c.Tick(now)
-		},
-		"sent by source": func(c *Conn, w *nullWaiter) {
-			w.check(c, s, tag, now)
-			c.Received(again, now)
-			c.Received(reply, now)
-		},
-	} {
+	f := &fixture{
+		script: testScript(t), flight: newSlotRig(t).script,
+		tag:   []byte("per-user|0123456789abcdef0123456789abcdef"),
+		reply: []byte(decision(1_790_000_000_000_000, true)), again: []byte(noScript), ok: []byte(":0\r\n"),
+		taken: []byte(slotsAllowed), renewed: []Slots{{7, 1}, {8, 2}}, now: 1,
+	}
+	for name, run := range allocationFree {
 		host, w := &nullHost{}, &nullWaiter{}
 		c := New(host, host, testOptions())
-		run(c, w)
-		if allocs := testing.AllocsPerRun(100, func() { run(c, w) }); allocs != 0 {
+		run(c, w, f)
+		if allocs := testing.AllocsPerRun(100, func() { run(c, w, f) }); allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
 		}
-		if host.sent == 0 || c.InFlight() != 0 || c.State() != Closed {
-			t.Errorf("%s: sent %d bytes, %d in flight, state %d", name, host.sent, c.InFlight(), c.State())
-		}
+		testenv.Same(t, name+": that something was sent", host.sent > 0, true)
+		testenv.Same(t, name+": requests in flight", c.InFlight(), 0)
+		testenv.Same(t, name+": the breaker", c.State(), Closed)
 	}
 }
 

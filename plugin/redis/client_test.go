@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // client is a request: a Waiter that checks the order of what it is told.
@@ -92,8 +93,11 @@ func (w *client) left() (n int) {
 
 func (w *client) Decided(index int, r *Reply, nowMicros int64) {
 	h := w.lastCall(index, nowMicros)
-	if len(r.Decisions) != len(w.rig.script.suffixes) || len(r.Decisions) == 1 && r.Decisions[0].Allowed != r.Allowed {
-		w.rig.t.Errorf("%v: decisions %+v, allowed %v", w.tags, r.Decisions, r.Allowed)
+	if n := len(w.rig.script.suffixes); len(r.Decisions) != n {
+		w.rig.t.Fatalf("%v: decisions %+v, want %d", w.tags, r.Decisions, n)
+	}
+	if len(r.Decisions) == 1 {
+		testenv.Same(w.rig.t, fmt.Sprintf("%v: that it is allowed", w.tags), r.Allowed, r.Decisions[0].Allowed)
 	}
 	h.at, h.allowed = r.AtMicros, r.Allowed
 	w.called(index)

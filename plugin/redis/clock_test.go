@@ -12,7 +12,8 @@ import (
 // What servers answer to a script that calls a command they do not have.
 var commandRefused = map[string]bool{
 	// Redis 7.0.15 with rename-command TIME "".
-	"ERR Unknown Redis command called from script script: c1df3152e643748c5d31eb280b865f151d6476d8, on @user_script:2.": true,
+	"ERR Unknown Redis command called from script script: c1df3152e643748c5d31eb280b865f151d6476d8, " +
+		"on @user_script:2.": true,
 	// Redis 6.2.
 	"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:2: @user_script: 2: " +
 		"Unknown Redis command called from Lua script": true,

@@ -10,25 +10,44 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// lives is what follows from each outcome of each command. "-" is what cannot be, and
-// "." what changes nothing. Read it line by line.
-const lives = `
-                 | reply         | refusal                | NOSCRIPT    | no TIME     | other sizes | nonsense               | timeout                | lost connection      | waited too long
-check            | decide        | fail                   | ask again   | ask again   | resize      | fail, hang up          | expire                 | fail, free slots     | -
-refund           | .             | free slots later       | send again  | send again  | -           | -                      | .                      | free slots           | .
-settlement       | count as sent | count as lost          | send again  | send again  | -           | -                      | .                      | count as lost        | count as lost
-release          | count ended   | free slots later       | send again  | send again  | -           | -                      | .                      | free slots           | .
-renewal          | count renewed | .                      | renew again | renew again | -           | -                      | .                      | .                    | .
-AUTH             | .             | hang up, open          | -           | -           | -           | -                      | .                      | .                    | -
-SELECT           | .             | hang up, open          | -           | -           | -           | -                      | .                      | .                    | -
-probe            | close         | open, hang up if wrong | -           | -           | -           | open, hang up          | open, abandon          | open                 | -
-INFO server      | note server   | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
-INFO replication | note role     | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
-INFO memory      | note memory   | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
-INFO stats       | note evicted  | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
-INFO keyspace    | tell Vitals   | no more INFO           | -           | -           | -           | -                      | .                      | .                    | -
-trial            | tell it       | fail, hang up if wrong | -           | -           | -           | fail, hang up          | fail, abandon          | fail                 | -
-abandoned        | .             | .                      | -           | -           | -           | -                      | .                      | .                    | -
+// afterReplies and afterEnds are what follows from each outcome of each command: from what Redis answers, and
+// from everything else. "-" is what cannot be, and "." what changes nothing. Read them line by line.
+const afterReplies = `
+                 | reply         | refusal                | NOSCRIPT    | no TIME     | other sizes
+check            | decide        | fail                   | ask again   | ask again   | resize
+refund           | .             | free slots later       | send again  | send again  | -
+settlement       | count as sent | count as lost          | send again  | send again  | -
+release          | count ended   | free slots later       | send again  | send again  | -
+renewal          | count renewed | .                      | renew again | renew again | -
+AUTH             | .             | hang up, open          | -           | -           | -
+SELECT           | .             | hang up, open          | -           | -           | -
+probe            | close         | open, hang up if wrong | -           | -           | -
+INFO server      | note server   | no more INFO           | -           | -           | -
+INFO replication | note role     | no more INFO           | -           | -           | -
+INFO memory      | note memory   | no more INFO           | -           | -           | -
+INFO stats       | note evicted  | no more INFO           | -           | -           | -
+INFO keyspace    | tell Vitals   | no more INFO           | -           | -           | -
+trial            | tell it       | fail, hang up if wrong | -           | -           | -
+abandoned        | .             | .                      | -           | -           | -
+`
+
+const afterEnds = `
+                 | nonsense      | timeout       | lost connection  | waited too long
+check            | fail, hang up | expire        | fail, free slots | -
+refund           | -             | .             | free slots       | .
+settlement       | -             | .             | count as lost    | count as lost
+release          | -             | .             | free slots       | .
+renewal          | -             | .             | .                | .
+AUTH             | -             | .             | .                | -
+SELECT           | -             | .             | .                | -
+probe            | open, hang up | open, abandon | open             | -
+INFO server      | -             | .             | .                | -
+INFO replication | -             | .             | .                | -
+INFO memory      | -             | .             | .                | -
+INFO stats       | -             | .             | .                | -
+INFO keyspace    | -             | .             | .                | -
+trial            | fail, hang up | fail, abandon | fail             | -
+abandoned        | -             | .             | .                | -
 `
 
 var outcomeNames = [outcomes]string{
@@ -76,28 +95,37 @@ func picture(rows [][]string) string {
 	return b.String() + "\n"
 }
 
-// TestInternalsShowsTheTables: the page that explains the inside has both pictures.
+// TestInternalsShowsTheTables: the page that explains the inside has all pictures.
 func TestInternalsShowsTheTables(t *testing.T) {
 	t.Parallel()
-	testenv.Shows(t, "docs/internals.md", lives)
+	testenv.Shows(t, "docs/internals.md", afterReplies)
+	testenv.Shows(t, "docs/internals.md", afterEnds)
 	testenv.Shows(t, "docs/internals.md", errandPolicies)
 }
 
-// TestEveryOutcomeOfEveryCommand prints the table of fates, and holds it against the one
-// above.
+// TestEveryOutcomeOfEveryCommand prints the table of fates in two parts, and holds them against
+// those above.
 func TestEveryOutcomeOfEveryCommand(t *testing.T) {
 	t.Parallel()
-	rows := [][]string{append([]string{""}, outcomeNames[:]...)}
+	if got := fatesAfter(accepted, nonsense); trimmed(got) != trimmed(afterReplies) {
+		t.Errorf("after replies the table is%s", got)
+	}
+	if got := fatesAfter(nonsense, outcomes); trimmed(got) != trimmed(afterEnds) {
+		t.Errorf("after everything else the table is%s", got)
+	}
+}
+
+// fatesAfter draws the fates after the outcomes from first to the one before end.
+func fatesAfter(first, end outcome) string {
+	rows := [][]string{append([]string{""}, outcomeNames[first:end]...)}
 	for i := range fates {
 		row := []string{fates[i].name}
-		for _, a := range fates[i].after {
+		for _, a := range fates[i].after[first:end] {
 			row = append(row, actionNames[a])
 		}
 		rows = append(rows, row)
 	}
-	if got := picture(rows); trimmed(got) != trimmed(lives) {
-		t.Errorf("the table is%s", got)
-	}
+	return picture(rows)
 }
 
 // TestPolicies prints the policies of errands, and holds them against the table above.

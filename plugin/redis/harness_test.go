@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -155,6 +156,20 @@ func (r *rig) Warn(line string) {
 
 func (r *rig) Info(line string) { r.lines = append(r.lines, line) }
 
+// wantNoComplaint holds that no request has failed, and that nothing was logged.
+func (r *rig) wantNoComplaint(what string) {
+	r.t.Helper()
+	testenv.Same(r.t, what+": causes for which requests failed", len(r.failed), 0)
+	testenv.Same(r.t, what+": what was logged", strings.Join(r.lines, "; "), "")
+}
+
+// wantStreams holds which streams are open: the one in use, and a new or an old one beside it.
+func (r *rig) wantStreams(what string, open, beside bool) {
+	r.t.Helper()
+	testenv.Same(r.t, what+": that the stream is open", r.open, open)
+	testenv.Same(r.t, what+": that there is one beside it", r.besideOpen, beside)
+}
+
 func (r *rig) RequestFailed(cause Cause) { r.failed[cause]++ }
 
 func (r *rig) RoundTrip(micros int64) { r.roundTrips = append(r.roundTrips, micros) }
@@ -169,9 +184,10 @@ func (r *rig) BreakerChanged(state BreakerState) { r.states = append(r.states, s
 func parseCommands(t testing.TB, s string) (commands [][]string) {
 	t.Helper()
 	number := func(kind string) int {
-		line, rest, ok := strings.Cut(s, "\r\n")
-		n, err := strconv.Atoi(strings.TrimPrefix(line, kind))
-		if !ok || !strings.HasPrefix(line, kind) || err != nil {
+		line, rest, ended := strings.Cut(s, "\r\n")
+		digits, found := strings.CutPrefix(line, kind)
+		n, err := strconv.Atoi(digits)
+		if whole := found && ended; err != nil || !whole {
 			t.Fatalf("no %q and number in front of %q", kind, s)
 		}
 		s = rest

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // malformedReplies are what no script of ours answers.
@@ -115,7 +117,8 @@ func TestMalformedBacksOff(t *testing.T) {
 	r.receive(malformedReplies["another protocol"])
 	r.wantState(Open)
 	want := "redis does not decide: malformed_reply: the server does not speak RESP"
-	if r.streams != 2 || len(r.lines) != 2 || !strings.HasPrefix(r.lines[1], want) {
-		t.Errorf("%d streams, logged %q", r.streams, r.lines)
+	testenv.Same(t, "the number of streams", r.streams, 2)
+	if len(r.lines) != 2 || !strings.HasPrefix(r.lines[1], want) {
+		t.Errorf("logged %q, want two lines, the second %q", r.lines, want)
 	}
 }

@@ -245,8 +245,9 @@ func (m *model) tick(micros int64) {
 	m.pass(micros)
 	for _, w := range m.clients {
 		for i, h := range w.checks {
-			if m.now-w.sentAt >= m.conn.options.TimeoutMicros+m.stalled && !h.over() && !h.expired {
-				m.t.Errorf("check %d still waits after %d us", w.ids[i], m.now-w.sentAt)
+			waited := m.now - w.sentAt
+			if waits := !h.over() && !h.expired; waits && waited >= m.conn.options.TimeoutMicros+m.stalled {
+				m.t.Errorf("check %d still waits after %d us", w.ids[i], waited)
 			}
 		}
 	}

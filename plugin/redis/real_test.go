@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // tcpHost is a Host whose streams are connections to a real Redis.
@@ -127,9 +128,9 @@ func TestRealRedis(t *testing.T) {
 	options.Username, options.Password, options.Database = "alice", "s3cr3t", 3
 	r, s := connect(t, server, options), testScript(t)
 	first := r.check(s, "user", 5)
-	if !first.decision.Allowed || first.decision.Remaining != 15 || first.charge.AtMicros == 0 {
-		t.Fatalf("the first check: %+v; log %q", first, r.lines)
-	}
+	testenv.Same(t, "that the first check is allowed", first.decision.Allowed, true)
+	testenv.Same(t, "what the first check leaves", first.decision.Remaining, 15)
+	testenv.Same(t, "that the first check has a time", first.charge.AtMicros != 0, true)
 	if err := client.ScriptFlush(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +216,9 @@ func TestRealRedisRefuses(t *testing.T) {
 					t.Fatalf("%+v; log %q", a, r.lines)
 				}
 			}
-			if r.conn.State() != Open || len(r.lines) != 1 || !strings.Contains(r.lines[0], "error_reply: "+tc.code+" ") {
-				t.Fatalf("state %d, logged %q", r.conn.State(), r.lines)
+			testenv.Same(t, "the breaker", r.conn.State(), Open)
+			if len(r.lines) != 1 || !strings.Contains(r.lines[0], "error_reply: "+tc.code+" ") {
+				t.Fatalf("logged %q, want one line of %s", r.lines, tc.code)
 			}
 			if state := r.probe(); state != Open {
 				t.Fatalf("a probe leaves it in state %d", state)

@@ -67,61 +67,66 @@ func TestAsksAgainForAnotherTime(t *testing.T) {
 	}
 }
 
+// decidedAt9 is what a check of resizable is told by a reply at 9 us.
+const decidedAt9 = "at 9"
+
+// mismatches are replies that ask for other sizes, and what follows.
+var mismatches = []struct {
+	name    string
+	unsized bool
+	do      func(r *rig)
+	want    string
+	sent    string // what waits for a reply then
+	closed  bool
+}{
+	{name: "a second mismatch", do: func(r *rig) {
+		r.answer(otherTime(1))
+		r.answer(otherTime(2))
+	}, want: "error_reply"},
+	{name: "no other sizes", unsized: true, do: func(r *rig) {
+		r.answer(otherTime(1))
+	}, want: "malformed_reply", closed: true},
+	{name: "no time", do: func(r *rig) { r.answer("*1\r\n:-1\r\n") }, want: "malformed_reply", closed: true},
+	{name: "NOSCRIPT before", do: func(r *rig) {
+		r.answer(noScript)
+		r.answer(otherTime(1))
+		r.allow(9)
+	}, want: decidedAt9},
+	{name: "NOSCRIPT between", do: func(r *rig) {
+		first := r.answer(otherTime(1))
+		second := r.answer(noScript)
+		r.wantResized(first, second)
+		r.wantResized(first, r.allow(9))
+	}, want: decidedAt9},
+	{name: "NOSCRIPT, and a second mismatch", do: func(r *rig) {
+		r.answer(otherTime(1))
+		r.answer(noScript)
+		r.answer(otherTime(2))
+	}, want: "error_reply"},
+	{name: "without TIME", do: func(r *rig) {
+		r.answer(otherTime(1))
+		r.answer("-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n")
+		r.allow(9)
+	}, want: decidedAt9},
+	{name: "too late", do: func(r *rig) {
+		r.pass(50 * ms)
+		r.answer(otherTime(1))
+	}, want: "expired, timeout"},
+	{name: "the second answer is late", do: func(r *rig) {
+		r.pass(30 * ms)
+		r.answer(otherTime(1))
+		r.pass(20 * ms)
+		r.allow(9)
+	}, want: "expired, at 9"},
+	{name: "the stream is lost between", do: func(r *rig) {
+		r.answer(otherTime(1))
+		r.closeStream()
+	}, want: "connection_lost", closed: true},
+}
+
 func TestAsksAgainOnce(t *testing.T) {
 	t.Parallel()
-	const ok = "at 9"
-	for _, tc := range []struct {
-		name    string
-		unsized bool
-		do      func(r *rig)
-		want    string
-		sent    string // what waits for a reply then
-		closed  bool
-	}{
-		{name: "a second mismatch", do: func(r *rig) {
-			r.answer(otherTime(1))
-			r.answer(otherTime(2))
-		}, want: "error_reply"},
-		{name: "no other sizes", unsized: true, do: func(r *rig) {
-			r.answer(otherTime(1))
-		}, want: "malformed_reply", closed: true},
-		{name: "no time", do: func(r *rig) { r.answer("*1\r\n:-1\r\n") }, want: "malformed_reply", closed: true},
-		{name: "NOSCRIPT before", do: func(r *rig) {
-			r.answer(noScript)
-			r.answer(otherTime(1))
-			r.allow(9)
-		}, want: ok},
-		{name: "NOSCRIPT between", do: func(r *rig) {
-			first := r.answer(otherTime(1))
-			second := r.answer(noScript)
-			r.wantResized(first, second)
-			r.wantResized(first, r.allow(9))
-		}, want: ok},
-		{name: "NOSCRIPT, and a second mismatch", do: func(r *rig) {
-			r.answer(otherTime(1))
-			r.answer(noScript)
-			r.answer(otherTime(2))
-		}, want: "error_reply"},
-		{name: "without TIME", do: func(r *rig) {
-			r.answer(otherTime(1))
-			r.answer("-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n")
-			r.allow(9)
-		}, want: ok},
-		{name: "too late", do: func(r *rig) {
-			r.pass(50 * ms)
-			r.answer(otherTime(1))
-		}, want: "expired, timeout"},
-		{name: "the second answer is late", do: func(r *rig) {
-			r.pass(30 * ms)
-			r.answer(otherTime(1))
-			r.pass(20 * ms)
-			r.allow(9)
-		}, want: "expired, at 9"},
-		{name: "the stream is lost between", do: func(r *rig) {
-			r.answer(otherTime(1))
-			r.closeStream()
-		}, want: "connection_lost", closed: true},
-	} {
+	for _, tc := range mismatches {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, testOptions())

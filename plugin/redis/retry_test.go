@@ -2,59 +2,63 @@ package redis
 
 import "testing"
 
+const timeRefused = "-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n"
+
+// retried are checks that are sent once more, or are not, and how often for which reason.
+var retried = []struct {
+	name string
+	do   func(r *rig)
+	want [Retries]int64
+}{
+	{name: "none", do: func(r *rig) {
+		r.request("a").flush()
+		r.allow(1)
+	}},
+	{name: "an unknown script, of two checks", do: func(r *rig) {
+		r.request("a", "b").flush()
+		r.answer(noScript)
+		r.answer(noScript)
+	}, want: [Retries]int64{UnknownScript: 2}},
+	{name: "still unknown", do: func(r *rig) {
+		r.request("a").flush()
+		r.answer(noScript)
+		r.answer(noScript)
+	}, want: [Retries]int64{UnknownScript: 1}},
+	{name: "an unknown script, too late", do: func(r *rig) {
+		r.request("a").flush()
+		r.pass(50 * ms)
+		r.answer(noScript)
+	}},
+	{name: "another error", do: func(r *rig) {
+		r.request("a").flush()
+		r.answer("-OOM full\r\n")
+	}},
+	{name: "no TIME", do: func(r *rig) {
+		r.request("a").flush()
+		r.answer(timeRefused)
+	}, want: [Retries]int64{NoTime: 1}},
+	{name: "another time", do: func(r *rig) {
+		r.resizable("a").flush()
+		r.answer(otherTime(1))
+	}, want: [Retries]int64{OtherTime: 1}},
+	{name: "another time twice", do: func(r *rig) {
+		r.resizable("a").flush()
+		r.answer(otherTime(1))
+		r.answer(otherTime(2))
+	}, want: [Retries]int64{OtherTime: 1}},
+	{name: "a refund that is unknown, and a check behind it", do: func(r *rig) {
+		r.learnRefund()
+		r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
+		r.request("a").flush()
+		r.answer(noScript)
+		r.answer(decision(3, false))
+	}, want: [Retries]int64{Overtaken: 1}},
+}
+
 // Each check that is sent once more is counted under its reason, and no other.
 func TestRetriesAreCounted(t *testing.T) {
 	t.Parallel()
-	const timeRefused = "-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n"
-	for _, tc := range []struct {
-		name string
-		do   func(r *rig)
-		want [Retries]int64
-	}{
-		{name: "none", do: func(r *rig) {
-			r.request("a").flush()
-			r.allow(1)
-		}},
-		{name: "an unknown script, of two checks", do: func(r *rig) {
-			r.request("a", "b").flush()
-			r.answer(noScript)
-			r.answer(noScript)
-		}, want: [Retries]int64{UnknownScript: 2}},
-		{name: "still unknown", do: func(r *rig) {
-			r.request("a").flush()
-			r.answer(noScript)
-			r.answer(noScript)
-		}, want: [Retries]int64{UnknownScript: 1}},
-		{name: "an unknown script, too late", do: func(r *rig) {
-			r.request("a").flush()
-			r.pass(50 * ms)
-			r.answer(noScript)
-		}},
-		{name: "another error", do: func(r *rig) {
-			r.request("a").flush()
-			r.answer("-OOM full\r\n")
-		}},
-		{name: "no TIME", do: func(r *rig) {
-			r.request("a").flush()
-			r.answer(timeRefused)
-		}, want: [Retries]int64{NoTime: 1}},
-		{name: "another time", do: func(r *rig) {
-			r.resizable("a").flush()
-			r.answer(otherTime(1))
-		}, want: [Retries]int64{OtherTime: 1}},
-		{name: "another time twice", do: func(r *rig) {
-			r.resizable("a").flush()
-			r.answer(otherTime(1))
-			r.answer(otherTime(2))
-		}, want: [Retries]int64{OtherTime: 1}},
-		{name: "a refund that is unknown, and a check behind it", do: func(r *rig) {
-			r.learnRefund()
-			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
-			r.request("a").flush()
-			r.answer(noScript)
-			r.answer(decision(3, false))
-		}, want: [Retries]int64{Overtaken: 1}},
-	} {
+	for _, tc := range retried {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, testOptions())

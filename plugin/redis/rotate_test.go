@@ -3,6 +3,8 @@ package redis
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const age = 10_000 * ms
@@ -46,10 +48,8 @@ func TestRotation(t *testing.T) {
 	}
 	old := r.request("before").flush() // the one in use is asked until the new one has answered
 	r.answerBeside("+OK\r\n")
-	if !r.open || !r.besideOpen || len(r.besideCommands) != 1 {
-		t.Fatalf("open %v, beside %v with %v; want both, and the old one owing a reply", r.open,
-			r.besideOpen, r.besideCommands)
-	}
+	r.wantStreams("once the new one has answered", true, true)
+	testenv.Same(t, "replies that the old one owes", len(r.besideCommands), 1)
 	next := r.request("after").flush()
 	r.allow(3)
 	next.want("at 3")
@@ -57,9 +57,9 @@ func TestRotation(t *testing.T) {
 	r.answerBeside(decision(2, true))
 	old.want("at 2")
 	r.pass(20 * ms)
-	if r.besideOpen || !r.open || r.reconnected != 0 || len(r.failed) != 0 {
-		t.Errorf("beside %v, open %v, %d reconnects, failed %v", r.besideOpen, r.open, r.reconnected, r.failed)
-	}
+	r.wantStreams("once the old one owes nothing", true, false)
+	testenv.Same(t, "the number of reconnects", r.reconnected, 0)
+	testenv.Same(t, "causes for which requests failed", len(r.failed), 0)
 	r.grow() // and again
 }
 
@@ -75,16 +75,12 @@ func TestRotationFails(t *testing.T) {
 		r := rotatingRig(t)
 		r.grow()
 		fails(r)
-		if r.besideOpen || !r.open {
-			t.Errorf("%s: beside %v, open %v; want the old one alone", name, r.besideOpen, r.open)
-		}
+		r.wantStreams(name, true, false)
 		w := r.request("b").flush()
 		r.allow(4)
 		w.want("at 4")
 		r.wantState(Closed)
-		if len(r.failed) != 0 || len(r.lines) != 0 {
-			t.Errorf("%s: failed %v, logged %q", name, r.failed, r.lines)
-		}
+		r.wantNoComplaint(name)
 		before := r.now
 		r.grow()
 		if pause := r.now - before; pause > rotateAgainMicros {
@@ -113,8 +109,9 @@ func TestRotationCannotConnect(t *testing.T) {
 		r := rotatingRig(t)
 		arrange(r)
 		r.busy(2 * age)
-		if !r.open || r.besideOpen || r.streams < 2 {
-			t.Errorf("%s: open %v, beside %v, %d streams", name, r.open, r.besideOpen, r.streams)
+		r.wantStreams(name, true, false)
+		if r.streams < 2 {
+			t.Errorf("%s: %d streams, want 2 at least", name, r.streams)
 		}
 		r.wantState(Closed)
 	}

@@ -69,74 +69,77 @@ func TestSettlementsLeaveTogether(t *testing.T) {
 	}
 }
 
+// lostSettlements are ends of a connection, and how many settlements were sent and lost.
+var lostSettlements = []struct {
+	name       string
+	do         func(*rig)
+	sent, lost int64
+}{
+	{name: "an error reply", do: func(r *rig) {
+		r.settle(2)
+		r.pass(13 * ms)
+		r.answer(":0\r\n")
+		r.answer("-OOM x\r\n")
+	}, sent: 1, lost: 1},
+	{name: "the stream is lost before the reply", do: func(r *rig) {
+		r.settle(3)
+		r.pass(13 * ms)
+		r.answer(":0\r\n")
+		r.closeStream()
+	}, sent: 1, lost: 2},
+	{name: "a charge of nothing", do: func(r *rig) {
+		r.conn.Settle(Charge{Script: r.script, AtMicros: 1}, nil, r.now)
+		r.conn.Settle(Charge{Script: r.script, Cost: 1}, nil, r.now)
+	}},
+	{name: "more than max_pending, not sent yet", do: func(r *rig) { r.settle(25) }, lost: 5},
+	{name: "more than max_pending, without a reply", do: func(r *rig) {
+		r.settle(20)
+		r.pass(13 * ms)
+		r.settle(5)
+	}, lost: 5},
+	{name: "max_pending, again and again", do: func(r *rig) {
+		for range 3 {
+			r.settle(20)
+			r.pass(13 * ms)
+			for len(r.commands) > 0 {
+				r.answer(":0\r\n")
+			}
+		}
+	}, sent: 60},
+	{name: "NOSCRIPT", do: func(r *rig) {
+		r.learnRefund()
+		r.settle(1)
+		r.pass(13 * ms)
+		r.answer(noScript)
+		r.answer(":0\r\n")
+	}, sent: 1},
+	{name: "the connection is lost, and comes back", do: func(r *rig) {
+		r.closeStream()
+		r.settle(2)
+		r.pass(13 * ms)
+		r.answer(":0\r\n")
+		r.answer(":0\r\n")
+	}, sent: 2},
+	{name: "the connection rests", do: func(r *rig) {
+		r.pass(restMicros)
+		r.settle(1)
+		r.pass(13 * ms)
+		r.answer(":0\r\n")
+	}, sent: 1},
+	{name: "Redis is gone for long", do: func(r *rig) {
+		r.closeStream()
+		r.openErr = errHost
+		r.settle(2)
+		r.pass(settleMicros - minTickMicros)
+		r.wantSettlements(0, 0)
+		r.pass(2 * minTickMicros)
+	}, lost: 2},
+}
+
 // What is lost, or beyond the bound, is counted, and stays charged.
 func TestSettlementsLost(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name       string
-		do         func(*rig)
-		sent, lost int64
-	}{
-		{name: "an error reply", do: func(r *rig) {
-			r.settle(2)
-			r.pass(13 * ms)
-			r.answer(":0\r\n")
-			r.answer("-OOM x\r\n")
-		}, sent: 1, lost: 1},
-		{name: "the stream is lost before the reply", do: func(r *rig) {
-			r.settle(3)
-			r.pass(13 * ms)
-			r.answer(":0\r\n")
-			r.closeStream()
-		}, sent: 1, lost: 2},
-		{name: "a charge of nothing", do: func(r *rig) {
-			r.conn.Settle(Charge{Script: r.script, AtMicros: 1}, nil, r.now)
-			r.conn.Settle(Charge{Script: r.script, Cost: 1}, nil, r.now)
-		}},
-		{name: "more than max_pending, not sent yet", do: func(r *rig) { r.settle(25) }, lost: 5},
-		{name: "more than max_pending, without a reply", do: func(r *rig) {
-			r.settle(20)
-			r.pass(13 * ms)
-			r.settle(5)
-		}, lost: 5},
-		{name: "max_pending, again and again", do: func(r *rig) {
-			for range 3 {
-				r.settle(20)
-				r.pass(13 * ms)
-				for len(r.commands) > 0 {
-					r.answer(":0\r\n")
-				}
-			}
-		}, sent: 60},
-		{name: "NOSCRIPT", do: func(r *rig) {
-			r.learnRefund()
-			r.settle(1)
-			r.pass(13 * ms)
-			r.answer(noScript)
-			r.answer(":0\r\n")
-		}, sent: 1},
-		{name: "the connection is lost, and comes back", do: func(r *rig) {
-			r.closeStream()
-			r.settle(2)
-			r.pass(13 * ms)
-			r.answer(":0\r\n")
-			r.answer(":0\r\n")
-		}, sent: 2},
-		{name: "the connection rests", do: func(r *rig) {
-			r.pass(restMicros)
-			r.settle(1)
-			r.pass(13 * ms)
-			r.answer(":0\r\n")
-		}, sent: 1},
-		{name: "Redis is gone for long", do: func(r *rig) {
-			r.closeStream()
-			r.openErr = errHost
-			r.settle(2)
-			r.pass(settleMicros - minTickMicros)
-			r.wantSettlements(0, 0)
-			r.pass(2 * minTickMicros)
-		}, lost: 2},
-	} {
+	for _, tc := range lostSettlements {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			options := testOptions()

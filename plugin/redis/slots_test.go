@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // newSlotRig is a rig whose rule has a window and slots.
@@ -106,78 +107,82 @@ func TestSlotCommands(t *testing.T) {
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")
 	r.answer(slotsAllowed)
-	if renewed, gone := r.conn.Counts().SlotsRenewed, r.conn.Counts().SlotsEnded; renewed != 2 ||
-		gone != 1 || !r.conn.Idle() {
-		t.Errorf("%d renewed, %d gone; idle: %v", renewed, gone, r.conn.Idle())
-	}
+	testenv.Same(t, "renewed slots", r.conn.Counts().SlotsRenewed, 2)
+	testenv.Same(t, "slots that had ended", r.conn.Counts().SlotsEnded, 1)
+	testenv.Same(t, "that the connection is idle", r.conn.Idle(), true)
+}
+
+// releaseOf7 is the command that gives back what newSlotRig's request with nonce 7 holds.
+const releaseOf7 = "RELEASE 1 rl:{r|a}:concurrency 7 2"
+
+// lostReleases are ways to lose a release of slots, and the commands that wait for a reply then.
+var lostReleases = []struct {
+	name string
+	do   func(r *rig)
+	want []string
+}{
+	{"the connection was lost before", func(r *rig) {
+		r.closeStream()
+		r.release(7)
+		r.conn.Tick(r.now)
+	}, []string{releaseOf7}},
+	{"and after", func(r *rig) {
+		r.release(7)
+		r.conn.Tick(r.now)
+		r.closeStream()
+		r.conn.Tick(r.now)
+	}, []string{releaseOf7}},
+	{"a refund that was lost", func(r *rig) {
+		r.conn.Refund(r.held(7), r.now)
+		r.closeStream()
+		r.conn.Tick(r.now)
+	}, []string{releaseOf7}},
+	{"a refund that could not be sent", func(r *rig) {
+		r.closeStream()
+		r.conn.Refund(r.held(7), r.now)
+		r.conn.Tick(r.now)
+	}, []string{"REFUND 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 2 7 5 30000000 77"}},
+	{"an error reply", func(r *rig) {
+		r.release(7)
+		r.conn.Tick(r.now)
+		r.answer("-LOADING Redis is loading the dataset in memory\r\n")
+		r.conn.Tick(r.now)
+		if len(r.commands) > 0 {
+			r.t.Error("it was sent again at once")
+		}
+		r.pass(refusedMicros)
+	}, []string{releaseOf7}},
+	{"a refund with an error reply", func(r *rig) {
+		r.conn.Refund(r.held(7), r.now)
+		r.answer("-LOADING Redis is loading the dataset in memory\r\n")
+		r.pass(refusedMicros)
+	}, []string{releaseOf7}},
+	{"Redis is away for longer than the ttl", func(r *rig) {
+		r.closeStream()
+		r.release(7)
+		r.openErr = errHost
+		r.pass(30e6)
+		r.openErr = nil
+		r.pass(20e6)
+	}, nil},
+	{"the breaker is open", func(r *rig) {
+		r.trip(5)
+		r.release(7)
+		r.passPause()
+		r.answer("+OK\r\n")
+		r.conn.Tick(r.now)
+	}, []string{releaseOf7}},
+	{"no slots", func(r *rig) {
+		r.conn.Release(r.script, []byte("r|a"), Slots{7, 0}, r.now)
+		r.conn.Tick(r.now)
+	}, nil},
 }
 
 // TestSlotsAreGivenBackAgain: what is lost with a connection, or refused, is given back
 // when Redis is there, and is given up when the slots have ended by themselves.
 func TestSlotsAreGivenBackAgain(t *testing.T) {
 	t.Parallel()
-	const release = "RELEASE 1 rl:{r|a}:concurrency 7 2"
-	for _, c := range []struct {
-		name string
-		do   func(r *rig)
-		want []string
-	}{
-		{"the connection was lost before", func(r *rig) {
-			r.closeStream()
-			r.release(7)
-			r.conn.Tick(r.now)
-		}, []string{release}},
-		{"and after", func(r *rig) {
-			r.release(7)
-			r.conn.Tick(r.now)
-			r.closeStream()
-			r.conn.Tick(r.now)
-		}, []string{release}},
-		{"a refund that was lost", func(r *rig) {
-			r.conn.Refund(r.held(7), r.now)
-			r.closeStream()
-			r.conn.Tick(r.now)
-		}, []string{release}},
-		{"a refund that could not be sent", func(r *rig) {
-			r.closeStream()
-			r.conn.Refund(r.held(7), r.now)
-			r.conn.Tick(r.now)
-		}, []string{"REFUND 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 2 7 5 30000000 77"}},
-		{"an error reply", func(r *rig) {
-			r.release(7)
-			r.conn.Tick(r.now)
-			r.answer("-LOADING Redis is loading the dataset in memory\r\n")
-			r.conn.Tick(r.now)
-			if len(r.commands) > 0 {
-				r.t.Error("it was sent again at once")
-			}
-			r.pass(refusedMicros)
-		}, []string{release}},
-		{"a refund with an error reply", func(r *rig) {
-			r.conn.Refund(r.held(7), r.now)
-			r.answer("-LOADING Redis is loading the dataset in memory\r\n")
-			r.pass(refusedMicros)
-		}, []string{release}},
-		{"Redis is away for longer than the ttl", func(r *rig) {
-			r.closeStream()
-			r.release(7)
-			r.openErr = errHost
-			r.pass(30e6)
-			r.openErr = nil
-			r.pass(20e6)
-		}, nil},
-		{"the breaker is open", func(r *rig) {
-			r.trip(5)
-			r.release(7)
-			r.passPause()
-			r.answer("+OK\r\n")
-			r.conn.Tick(r.now)
-		}, []string{release}},
-		{"no slots", func(r *rig) {
-			r.conn.Release(r.script, []byte("r|a"), Slots{7, 0}, r.now)
-			r.conn.Tick(r.now)
-		}, nil},
-	} {
+	for _, c := range lostReleases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newSlotRig(t)

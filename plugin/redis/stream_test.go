@@ -3,19 +3,21 @@ package redis
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// A stream that is lost while nobody waits is no failure, and the next request
-// opens another at once.
+// Losing a stream for which no request waits is not a failure, and the next request opens another
+// at once.
 func TestIdleStreamLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
 	r.request("a").flush()
 	r.allow(1)
 	r.closeStream()
-	if r.conn.link.health.breaker.row != 0 || len(r.failed) != 0 || r.conn.NextTickMicros(r.now) != 0 {
-		t.Errorf("%d failures, %v", r.conn.link.health.breaker.row, r.failed)
-	}
+	testenv.Same(t, "failures in a row", r.conn.link.health.breaker.row, 0)
+	testenv.Same(t, "causes for which requests failed", len(r.failed), 0)
+	testenv.Same(t, "the next tick", r.conn.NextTickMicros(r.now), 0)
 	w := r.request("b").flush()
 	w.wantAll("waits")
 	r.allow(2)
@@ -211,9 +213,9 @@ func TestSendFails(t *testing.T) {
 		waiting.wantAll(causeNames[Lost])
 		w.wantAll("connection_lost")
 		r.wantInFlight(0)
-		if r.open || r.refunded != 0 || r.conn.link.health.breaker.row != 1 {
-			t.Errorf("%s: open %v, %d refunds, %d failures", name, r.open, r.refunded, r.conn.link.health.breaker.row)
-		}
+		testenv.Same(t, name+": that the stream is open", r.open, false)
+		testenv.Same(t, name+": the number of refunds", r.refunded, 0)
+		testenv.Same(t, name+": failures in a row", r.conn.link.health.breaker.row, 1)
 		r.sendErr, r.closeInSend = nil, false
 		next := r.request("e").flush()
 		r.wantRefund("c", 1) // both in one

@@ -30,70 +30,74 @@ func windowsScript(t testing.TB) *Script {
 	return NewScript(plan, "rl", []string{":fixed_window:1m", ":fixed_window:1h"})
 }
 
+const (
+	keysOfA = "2 rl:{a}:fixed_window:1m rl:{a}:fixed_window:1h "
+	keysOfB = "2 rl:{b}:fixed_window:1m rl:{b}:fixed_window:1h "
+)
+
+func settlementOf(tag string, at int64, costs ...int64) Charge {
+	return Charge{Tag: []byte(tag), AtMicros: at, Costs: costs}
+}
+
+// settledTogether are settlements that leave at once, and the commands that they are.
+var settledTogether = []struct {
+	name        string
+	settlements []Charge
+	want        []string
+}{
+	{
+		name:        "one",
+		settlements: []Charge{settlementOf("a", 7, 1, 2)},
+		want:        []string{"REFUND " + keysOfA + "1 100 60000000 2 1000 3600000000 7"},
+	},
+	{
+		name:        "three",
+		settlements: []Charge{settlementOf("a", 7, 1, 2), settlementOf("a", 9, -3, 0), settlementOf("a", 8, 4, 5)},
+		want:        []string{"REFUND " + keysOfA + "1 100 60000000 2 1000 3600000000 7 -3 0 9 4 5 8"},
+	},
+	{
+		name:        "one cost for all limits",
+		settlements: []Charge{settlementOf("a", 7, 1, 2), {Tag: []byte("a"), AtMicros: 8, Cost: 3}},
+		want:        []string{"REFUND " + keysOfA + "1 100 60000000 2 1000 3600000000 7 3 3 8"},
+	},
+	{
+		name:        "of nothing",
+		settlements: []Charge{settlementOf("a", 7, 1, 2), settlementOf("a", 8, 0, 0)},
+		want:        []string{"REFUND " + keysOfA + "1 100 60000000 2 1000 3600000000 7"},
+	},
+	{
+		name:        "of two identities",
+		settlements: []Charge{settlementOf("a", 7, 1, 2), settlementOf("b", 8, 3, 4), settlementOf("a", 9, 5, 6)},
+		want: []string{
+			"REFUND " + keysOfA + "1 100 60000000 2 1000 3600000000 7 5 6 9",
+			"REFUND " + keysOfB + "3 100 60000000 4 1000 3600000000 8",
+		},
+	},
+	{
+		name: "at other sizes",
+		settlements: []Charge{settlementOf("a", 7, 1, 2), {
+			Tag: []byte("a"), AtMicros: 8, Costs: []int64{3, 4}, Sizes: []algo.Size{{Units: 50}, {Units: 500}},
+		}},
+		want: []string{
+			"REFUND " + keysOfA + "1 100 60000000 2 1000 3600000000 7",
+			"REFUND " + keysOfA + "3 50 60000000 4 500 3600000000 8",
+		},
+	},
+	{
+		name:        "more than one call has",
+		settlements: repeated(settlementOf("a", 7, 1, 1), maxTogether+2),
+		want: []string{
+			"REFUND " + keysOfA + "1 100 60000000 1 1000 3600000000 7" + strings.Repeat(" 1 1 7", maxTogether-1),
+			"REFUND " + keysOfA + "1 100 60000000 1 1000 3600000000 7 1 1 7",
+		},
+	},
+}
+
 // TestSettlementsOfOneIdentity: those that leave together are one command, in the order
 // in which they were asked for; those of others are commands of their own.
 func TestSettlementsOfOneIdentity(t *testing.T) {
 	t.Parallel()
-	const (
-		a = "2 rl:{a}:fixed_window:1m rl:{a}:fixed_window:1h "
-		b = "2 rl:{b}:fixed_window:1m rl:{b}:fixed_window:1h "
-	)
-	many := strings.Repeat(" 1 1 7", maxTogether-1)
-	settlement := func(tag string, at int64, costs ...int64) Charge {
-		return Charge{Tag: []byte(tag), AtMicros: at, Costs: costs}
-	}
-	for _, tc := range []struct {
-		name        string
-		settlements []Charge
-		want        []string
-	}{
-		{
-			name:        "one",
-			settlements: []Charge{settlement("a", 7, 1, 2)},
-			want:        []string{"REFUND " + a + "1 100 60000000 2 1000 3600000000 7"},
-		},
-		{
-			name:        "three",
-			settlements: []Charge{settlement("a", 7, 1, 2), settlement("a", 9, -3, 0), settlement("a", 8, 4, 5)},
-			want:        []string{"REFUND " + a + "1 100 60000000 2 1000 3600000000 7 -3 0 9 4 5 8"},
-		},
-		{
-			name:        "one cost for all limits",
-			settlements: []Charge{settlement("a", 7, 1, 2), {Tag: []byte("a"), AtMicros: 8, Cost: 3}},
-			want:        []string{"REFUND " + a + "1 100 60000000 2 1000 3600000000 7 3 3 8"},
-		},
-		{
-			name:        "of nothing",
-			settlements: []Charge{settlement("a", 7, 1, 2), settlement("a", 8, 0, 0)},
-			want:        []string{"REFUND " + a + "1 100 60000000 2 1000 3600000000 7"},
-		},
-		{
-			name:        "of two identities",
-			settlements: []Charge{settlement("a", 7, 1, 2), settlement("b", 8, 3, 4), settlement("a", 9, 5, 6)},
-			want: []string{
-				"REFUND " + a + "1 100 60000000 2 1000 3600000000 7 5 6 9",
-				"REFUND " + b + "3 100 60000000 4 1000 3600000000 8",
-			},
-		},
-		{
-			name: "at other sizes",
-			settlements: []Charge{settlement("a", 7, 1, 2), {
-				Tag: []byte("a"), AtMicros: 8, Costs: []int64{3, 4}, Sizes: []algo.Size{{Units: 50}, {Units: 500}},
-			}},
-			want: []string{
-				"REFUND " + a + "1 100 60000000 2 1000 3600000000 7",
-				"REFUND " + a + "3 50 60000000 4 500 3600000000 8",
-			},
-		},
-		{
-			name:        "more than one call has",
-			settlements: repeated(settlement("a", 7, 1, 1), maxTogether+2),
-			want: []string{
-				"REFUND " + a + "1 100 60000000 1 1000 3600000000 7" + many,
-				"REFUND " + a + "1 100 60000000 1 1000 3600000000 7 1 1 7",
-			},
-		},
-	} {
+	for _, tc := range settledTogether {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newWindowsRig(t)

@@ -23,102 +23,105 @@ func tryOptions() Options {
 	return options
 }
 
+// trials are what a worker meets with its first tick, and how its line begins.
+var trials = []struct {
+	name    string
+	arrange func(*rig)
+	replies []string
+	after   func(*rig)
+	want    string // how the line begins
+}{
+	{
+		name:    "a primary",
+		replies: []string{bulk(infoServer), bulk(primary), "+OK\r\n"},
+		want:    `redis "redis" answers: Redis 7.0.15, primary`,
+	},
+	{
+		name: "Valkey, which says which Redis it is like",
+		replies: []string{
+			bulk("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\n"),
+			bulk(primary), "+OK\r\n",
+		},
+		want: `redis "redis" answers: Valkey 8.1.0, primary`,
+	},
+	{
+		name:    "Dragonfly",
+		replies: []string{bulk("redis_version:7.4.0\ndragonfly_version:df-v1.30.0\n"), bulk("role:master"), "+OK\r\n"},
+		want:    `redis "redis" answers: Dragonfly df-v1.30.0, primary`,
+	},
+	{
+		name:    "INFO is refused",
+		replies: []string{noInfo, noInfo, "+OK\r\n"},
+		want:    `redis "redis" answers`,
+	},
+	{
+		name:    "redis_proxy 1.40, which knows one section",
+		replies: []string{bulk(infoServer), bulk(""), "+OK\r\n"},
+		want:    `redis "redis" answers: Redis 7.0.15`,
+	},
+	{
+		name:    "INFO is something else",
+		replies: []string{":1\r\n", bulk("role:\x1b[31mmaster\r\n"), "+OK\r\n"},
+		want:    `redis "redis" answers`,
+	},
+	{
+		name:    "a replica",
+		replies: []string{bulk(infoServer), bulk(replica), "-READONLY You can't write against a read only replica.\r\n"},
+		want: `redis "redis" cannot be used: error_reply: READONLY You can't write against a read only replica. (this ` +
+			`is a replica: point the cluster's endpoint at the primary)`,
+	},
+	{
+		name:    "scripts are refused",
+		replies: []string{noInfo, noInfo, "-NOPERM this user has no permissions to run the 'eval' command\r\n"},
+		want:    `redis "redis" cannot be used: error_reply: NOPERM`,
+	},
+	{
+		name: "a password is needed",
+		replies: []string{
+			"-NOAUTH Authentication required.\r\n", "-NOAUTH Authentication required.\r\n",
+			"-NOAUTH Authentication required.\r\n",
+		},
+		want: `redis "redis" cannot be used: error_reply: NOAUTH Authentication required. (set redis.password or ` +
+			`redis.password_env)`,
+	},
+	{
+		name:    "no such cluster",
+		arrange: func(r *rig) { r.openErr = errHost },
+		want:    `redis "redis" cannot be used: unreachable: ` + errHost.Error(),
+	},
+	{
+		name:    "refused in the call",
+		arrange: func(r *rig) { r.closeInOpen = true },
+		want:    `redis "redis" cannot be used: unreachable: no connection`,
+	},
+	{
+		name:  "refused later",
+		after: (*rig).closeStream,
+		want:  `redis "redis" cannot be used: unreachable: no connection`,
+	},
+	{
+		name:  "not RESP",
+		after: func(r *rig) { r.receive("HTTP/1.1 400 Bad Request\r\n") },
+		want:  `redis "redis" cannot be used: malformed_reply: the server does not speak RESP`,
+	},
+	{
+		name:  "silence",
+		after: func(r *rig) { r.pass(50 * ms) },
+		want: `redis "redis" cannot be used: timeout: no reply within redis.timeout (check whether Redis is stopped, ` +
+			`overloaded, or slow to reach); or the cluster lacks the bridge filter`,
+	},
+	{
+		name:    "another reply to the script",
+		replies: []string{bulk(infoServer), bulk(primary), ":7\r\n"},
+		want:    `redis "redis" cannot be used: malformed_reply`,
+	},
+}
+
 // With its first tick a worker tries Redis, and one line says what answers or what
 // is wrong.
 func TestTrial(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name    string
-		arrange func(*rig)
-		replies []string
-		after   func(*rig)
-		want    string // how the line begins
-	}{
-		{
-			name:    "a primary",
-			replies: []string{bulk(infoServer), bulk(primary), "+OK\r\n"},
-			want:    `redis "redis" answers: Redis 7.0.15, primary`,
-		},
-		{
-			name: "Valkey, which says which Redis it is like",
-			replies: []string{
-				bulk("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\n"),
-				bulk(primary), "+OK\r\n",
-			},
-			want: `redis "redis" answers: Valkey 8.1.0, primary`,
-		},
-		{
-			name:    "Dragonfly",
-			replies: []string{bulk("redis_version:7.4.0\ndragonfly_version:df-v1.30.0\n"), bulk("role:master"), "+OK\r\n"},
-			want:    `redis "redis" answers: Dragonfly df-v1.30.0, primary`,
-		},
-		{
-			name:    "INFO is refused",
-			replies: []string{noInfo, noInfo, "+OK\r\n"},
-			want:    `redis "redis" answers`,
-		},
-		{
-			name:    "redis_proxy 1.40, which knows one section",
-			replies: []string{bulk(infoServer), bulk(""), "+OK\r\n"},
-			want:    `redis "redis" answers: Redis 7.0.15`,
-		},
-		{
-			name:    "INFO is something else",
-			replies: []string{":1\r\n", bulk("role:\x1b[31mmaster\r\n"), "+OK\r\n"},
-			want:    `redis "redis" answers`,
-		},
-		{
-			name:    "a replica",
-			replies: []string{bulk(infoServer), bulk(replica), "-READONLY You can't write against a read only replica.\r\n"},
-			want: `redis "redis" cannot be used: error_reply: READONLY You can't write against a read only replica. (this ` +
-				`is a replica: point the cluster's endpoint at the primary)`,
-		},
-		{
-			name:    "scripts are refused",
-			replies: []string{noInfo, noInfo, "-NOPERM this user has no permissions to run the 'eval' command\r\n"},
-			want:    `redis "redis" cannot be used: error_reply: NOPERM`,
-		},
-		{
-			name: "a password is needed",
-			replies: []string{
-				"-NOAUTH Authentication required.\r\n", "-NOAUTH Authentication required.\r\n",
-				"-NOAUTH Authentication required.\r\n",
-			},
-			want: `redis "redis" cannot be used: error_reply: NOAUTH Authentication required. (set redis.password or ` +
-				`redis.password_env)`,
-		},
-		{
-			name:    "no such cluster",
-			arrange: func(r *rig) { r.openErr = errHost },
-			want:    `redis "redis" cannot be used: unreachable: ` + errHost.Error(),
-		},
-		{
-			name:    "refused in the call",
-			arrange: func(r *rig) { r.closeInOpen = true },
-			want:    `redis "redis" cannot be used: unreachable: no connection`,
-		},
-		{
-			name:  "refused later",
-			after: (*rig).closeStream,
-			want:  `redis "redis" cannot be used: unreachable: no connection`,
-		},
-		{
-			name:  "not RESP",
-			after: func(r *rig) { r.receive("HTTP/1.1 400 Bad Request\r\n") },
-			want:  `redis "redis" cannot be used: malformed_reply: the server does not speak RESP`,
-		},
-		{
-			name:  "silence",
-			after: func(r *rig) { r.pass(50 * ms) },
-			want: `redis "redis" cannot be used: timeout: no reply within redis.timeout (check whether Redis is stopped, ` +
-				`overloaded, or slow to reach); or the cluster lacks the bridge filter`,
-		},
-		{
-			name:    "another reply to the script",
-			replies: []string{bulk(infoServer), bulk(primary), ":7\r\n"},
-			want:    `redis "redis" cannot be used: malformed_reply`,
-		},
-	} {
+	for _, tc := range trials {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, tryOptions())

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	infoMemory   = "# Memory\r\nused_memory:1000\r\nused_memory_rss:9\r\nmaxmemory:4000\r\nmaxmemory_policy:allkeys-lru\r\n"
+	infoMemory = "# Memory\r\nused_memory:1000\r\nused_memory_rss:9\r\nmaxmemory:4000\r\n" +
+		"maxmemory_policy:allkeys-lru\r\n"
 	infoStats    = "# Stats\r\nexpired_keys:5\r\nevicted_keys:7\r\n"
 	infoKeyspace = "# Keyspace\r\ndb0:keys=12,expires=11,avg_ttl=0,subexpiry=0\r\ndb10:keys=99,expires=0,avg_ttl=0\r\n"
 )

@@ -10,6 +10,14 @@ import (
 
 const maxDepth = 20
 
+// texts are texts, and the first mistake in each.
+var texts = []string{
+	``, `{}`, `[]`, `{"a": [1, -0.5e+3, true, false, null, "\u00e9\\\"", {}]}`, `[1,]`, `{"a":1,}`,
+	`"\ud800"`, "\"\x7f\"",
+	`01`, `-`, `1.`, `1e`, `.5`, `{"a"}`, `{"a":}`, `{,}`, `[,]`, `nul`, `truefalse`, "[1\f]", "\xff",
+	`"\u123"`, `[[]`, `]`,
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -110,12 +118,7 @@ func TestDeepest(t *testing.T) {
 
 // FuzzFind holds the scanner against another parser of JSON.
 func FuzzFind(f *testing.F) {
-	for _, seed := range []string{
-		``, `{}`, `[]`, `{"a": [1, -0.5e+3, true, false, null, "\u00e9\\\"", {}]}`, `[1,]`, `{"a":1,}`,
-		`"\ud800"`, "\"\x7f\"",
-		`01`, `-`, `1.`, `1e`, `.5`, `{"a"}`, `{"a":}`, `{,}`, `[,]`, `nul`, `truefalse`, "[1\f]", "\xff",
-		`"\u123"`, `[[]`, `]`,
-	} {
+	for _, seed := range texts {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

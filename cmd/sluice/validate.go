@@ -129,7 +129,8 @@ func (v validator) validateFile(c *console.Console, name string) (fileReport, er
 		report.OtherPlugins = append(report.OtherPlugins, other.Name)
 	}
 	if len(found) == 0 && !v.ifPresent {
-		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway with one)`
+		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway ` +
+			`with one)`
 	}
 	return report, nil
 }

@@ -264,7 +264,13 @@ func TestAI(t *testing.T) {
 	for _, tc := range []struct {
 		action string
 		worth  int64
-	}{{"openai_plain", 321}, {"openai_stream", 432}, {"openai_responses", 210}, {"anthropic_plain", 321}, {"anthropic_stream", 432}} {
+	}{
+		{"openai_plain", 321},
+		{"openai_stream", 432},
+		{"openai_responses", 210},
+		{"anthropic_plain", 321},
+		{"anthropic_stream", 432},
+	} {
 		r := g.sdk(t, tc.action, "key", 0)
 		if r.Text != "hello world" || r.Tokens != tc.worth {
 			t.Errorf("%s: %+v, want %d tokens", tc.action, r, tc.worth)
@@ -326,7 +332,8 @@ func TestAILimited(t *testing.T) {
 	for _, action := range []string{"openai_limited", "anthropic_limited"} {
 		r := g.sdk(t, action, action, 900)
 		seconds, err := strconv.Atoi(r.RetryAfter)
-		if r.Error != "RateLimitError" || r.Status != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 12 {
+		if r.Error != "RateLimitError" || r.Status != http.StatusTooManyRequests || err != nil ||
+			seconds < 1 || seconds > 12 {
 			t.Errorf("%s: %+v", action, r)
 		}
 		if !strings.Contains(r.Message, "Rate limit reached") {
@@ -344,8 +351,10 @@ func TestAIVariants(t *testing.T) {
 	t.Parallel()
 	const usage = "double(metadata.typed_filter_metadata['envoy.ai.token_usage']."
 	g := startAIRule(t, func(rule map[string]any) {
-		rule["key"] = append(rule["key"].([]any), map[string]any{"expr": "metadata.typed_filter_metadata['envoy.ai.request_info'].model"})
-		rule["settle"].(map[string]any)["cost"].(map[string]any)["expr"] = usage + "input_tokens) * 3.0 + " + usage + "output_tokens) * 15.0"
+		rule["key"] = append(rule["key"].([]any),
+			map[string]any{"expr": "metadata.typed_filter_metadata['envoy.ai.request_info'].model"})
+		rule["settle"].(map[string]any)["cost"].(map[string]any)["expr"] = usage + "input_tokens) * 3.0 + " + usage +
+			"output_tokens) * 15.0"
 	})
 	g.sdk(t, "openai_plain", "key", 0)
 	g.awaitTokens(t, 20*3+301*15)
@@ -411,7 +420,8 @@ func TestAIKeys(t *testing.T) {
 			fewer := append([]string{`"limit": 60`, `"limit": 3`}, tc.rule...)
 			g := startAIFile(t, func(c *envoyconf.Config) { c.Set(removed, tc.other) }, strings.NewReplacer(fewer...).Replace)
 			for i, want := range []int{200, 200, 200, 429, 429} {
-				req, err := http.NewRequest(http.MethodPost, g.url+"/v1/chat/completions", strings.NewReader(`{"model": "m", "messages": []}`))
+				req, err := http.NewRequest(http.MethodPost, g.url+"/v1/chat/completions",
+					strings.NewReader(`{"model": "m", "messages": []}`))
 				if err != nil {
 					t.Fatal(err)
 				}

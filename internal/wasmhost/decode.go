@@ -4,9 +4,11 @@ package wasmhost
 // as they have. A number is that of the parameters of one that Sluice has no use for. It
 // says StatusUnimplemented.
 var hostCalls = map[string]any{
-	"proxy_log":                          Caller.Log,
-	"proxy_get_log_level":                func(c Caller) (LogLevel, Status) { return c.h.options.LogLevel, StatusOK },
-	"proxy_get_current_time_nanoseconds": func(c Caller) (uint64, Status) { return uint64(c.h.Now().UnixNano()), StatusOK },
+	"proxy_log":           Caller.Log,
+	"proxy_get_log_level": func(c Caller) (LogLevel, Status) { return c.h.options.LogLevel, StatusOK },
+	"proxy_get_current_time_nanoseconds": func(c Caller) (uint64, Status) {
+		return uint64(c.h.Now().UnixNano()), StatusOK
+	},
 	"proxy_set_tick_period_milliseconds": Caller.SetTickPeriod,
 	"proxy_set_effective_context":        Caller.SetEffectiveContext,
 	"proxy_done":                         Caller.Done,

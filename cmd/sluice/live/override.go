@@ -41,7 +41,8 @@ func set(c *console.Console, use, short, long string, value *string) *cobra.Comm
 			if life == 0 {
 				return s.printChange(id, changed{Value: *value}, *value+", without end")
 			}
-			return s.printChange(id, changed{Value: *value, For: life.String()}, *value+" for "+console.Wait(life.Microseconds()))
+			return s.printChange(id, changed{Value: *value, For: life.String()},
+				*value+" for "+console.Wait(life.Microseconds()))
 		})
 	command.Flags().Var(duration.New(&life), "for", "how long, such as 2h or 1d (default: without end)")
 	command.Flags().StringVar(&reason, "reason", "", "why, and who says so: get and override list show it")

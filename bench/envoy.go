@@ -33,7 +33,7 @@ func startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	p, err := startProcess(dir, name, nil, program("envoy"), "-c", file,
+	p, err := startProcess(dir, name, nil, "envoy", "-c", file,
 		"--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
 	if err != nil {
 		return nil, err

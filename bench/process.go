@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,35 +23,23 @@ const (
 )
 
 // subprocess is a program that takes part in the benchmark.
-type subprocess struct {
-	*process.Process
+type subprocess struct{ *process.Logged }
 
-	name string
-	log  string // file of its output
-}
-
-// startProcess runs a program with its output going to a file in dir. The
-// variables of env ("NAME=value") are added to this process's own. The kernel
-// kills it should the benchmark die.
+// startProcess runs a program in dir. The variables of env ("NAME=value") are added to
+// this process's own. The kernel kills it should the benchmark die.
 func startProcess(dir, name string, env []string, program string, args ...string) (*subprocess, error) {
-	path, err := exec.LookPath(program)
+	path, err := process.Find("..", program)
 	if err != nil {
-		return nil, fmt.Errorf("%w: run \"make tools bench-tools\"", err)
+		return nil, fmt.Errorf("%w, \"make bench-tools\"", err)
 	}
-	log, err := os.Create(filepath.Join(dir, name+".log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = log, log
-	started, err := process.Start(cmd)
+	started, err := process.StartLogged(name, cmd, io.Discard)
 	if err != nil {
 		return nil, err
 	}
-	return &subprocess{Process: started, name: name, log: log.Name()}, nil
+	return &subprocess{started}, nil
 }
 
 // await returns once ready reports nil, or with the reason why it will not.
@@ -64,12 +52,7 @@ func (p *subprocess) await(ctx context.Context, ready func(context.Context) erro
 
 // explain adds the process's name and the last of its output to an error.
 func (p *subprocess) explain(err error) error {
-	const kept = 2000
-	text, readErr := os.ReadFile(p.log)
-	if readErr != nil {
-		return fmt.Errorf("%s: %w (%w)", p.name, err, readErr)
-	}
-	return fmt.Errorf("%s: %w; it printed:\n%s", p.name, err, text[max(0, len(text)-kept):])
+	return fmt.Errorf("%s: %w; it printed:\n%s", p.Name, err, p.Last())
 }
 
 // stop ends the process and returns when it has gone.

@@ -19,7 +19,7 @@ type redisServer struct {
 }
 
 func startRedis(ctx context.Context, dir string, port int) (*redisServer, error) {
-	p, err := startProcess(dir, "redis", nil, program("redis-server"), "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
+	p, err := startProcess(dir, "redis", nil, "redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--save", "", "--appendonly", "no", "--daemonize", "no")
 	if err != nil {
 		return nil, err

@@ -28,8 +28,8 @@ type demo struct {
 	ports ports
 
 	dir      string // scratch
-	children []*child
-	died     chan *child
+	children []*process.Logged
+	died     chan *process.Logged
 }
 
 // run starts everything and ends it when the context does, or when one of its
@@ -43,7 +43,7 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	d.dir, d.died = dir, make(chan *child, 2) // at most Redis and Envoy
+	d.dir, d.died = dir, make(chan *process.Logged, 2) // at most Redis and Envoy
 	defer d.stop()
 
 	if err := d.start(ctx); err != nil {
@@ -58,7 +58,7 @@ func (d *demo) run(ctx context.Context) error {
 		fmt.Fprintln(d.out, "\nending Envoy"+d.andRedis())
 		return nil
 	case c := <-d.died:
-		return c.death()
+		return death(c)
 	}
 }
 
@@ -87,7 +87,7 @@ func (d *demo) start(ctx context.Context) error {
 }
 
 func (d *demo) startRedis(ctx context.Context) error {
-	err := d.launch(nil, "redis-server", "--bind", "127.0.0.1", "--port", fmt.Sprint(d.ports.redis.number),
+	err := d.launch(io.Discard, "redis-server", "--bind", "127.0.0.1", "--port", fmt.Sprint(d.ports.redis.number),
 		"--dir", d.dir, "--save", "", "--appendonly", "no")
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -27,10 +26,14 @@ func onServer(ctx context.Context, measure func(addr string) error) error {
 	}
 	defer os.RemoveAll(dir)
 	host, port, _ := net.SplitHostPort(addr)
-	p, err := process.Start(exec.Command(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"),
+	path, err := process.Find(".", "redis-server")
+	if err != nil {
+		return err
+	}
+	p, err := process.Start(exec.Command(path,
 		"--bind", host, "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no"))
 	if err != nil {
-		return fmt.Errorf("%w: run \"make tools\"", err)
+		return err
 	}
 	defer p.Kill()
 	ready := func(ctx context.Context) error { return process.PingRedis(ctx, addr) }

@@ -195,3 +195,50 @@ func TestEnvoyReady(t *testing.T) {
 		})
 	}
 }
+
+func TestLogged(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	cmd := exec.Command("/bin/sh", "-c", "head -c 3000 /dev/zero | tr '\\0' x; echo; echo the end >&2; exit 7")
+	l, err := StartLogged("a shell", cmd, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Err(); err == nil || err.Error() != "exit status 7" {
+		t.Errorf("it ended with %v, want exit status 7", err)
+	}
+	if got := l.Last(); len(got) != keptBytes || !strings.HasSuffix(got, "xxx\nthe end\n") {
+		t.Errorf("it keeps %d bytes: %q; want the last %d", len(got), got, keptBytes)
+	}
+	if got := out.Len(); got != 3000+len("\nthe end\n") {
+		t.Errorf("%d bytes were copied", got)
+	}
+}
+
+func TestFind(t *testing.T) {
+	tools := t.TempDir()
+	here := tools + "/.tools/bin/sluice-test-tool"
+	if err := os.MkdirAll(tools+"/.tools/bin", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(here, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, root, variable, want, fails string }{
+		{name: "installed", root: tools, want: here},
+		{name: "named", root: "/none", variable: here, want: here},
+		{name: "wrongly named", root: tools, variable: "/none", fails: "SLUICE_TEST_TOOL names no program"},
+		{name: "missing", root: "/none", fails: `run "make tools"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("SLUICE_TEST_TOOL", test.variable)
+			got, err := Find(test.root, "sluice-test-tool")
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
+				t.Errorf("got %v, want %q", err, test.fails)
+			}
+		})
+	}
+}

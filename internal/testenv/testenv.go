@@ -6,10 +6,10 @@ package testenv
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // module is the first line of the go.mod at the root; the go.mod files below
@@ -39,20 +39,9 @@ func Root(t testing.TB) string {
 // .tools/bin, else the one on PATH.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
-	variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-	if path := os.Getenv(variable); path != "" {
-		if _, err := exec.LookPath(path); err != nil {
-			t.Fatalf("%s names no program: %v", variable, err)
-		}
-		return path
-	}
-	path := filepath.Join(Root(t), ".tools", "bin", name)
-	if _, err := exec.LookPath(path); err == nil {
-		return path
-	}
-	path, err := exec.LookPath(name)
+	path, err := process.Find(Root(t), name)
 	if err != nil {
-		t.Fatalf("%v: run \"make tools\"", err)
+		t.Fatal(err)
 	}
 	return path
 }

@@ -71,9 +71,11 @@ func TestPairs(t *testing.T) {
 		plain := runPair(t, seed, pairConfig(limit, off), withoutTime)
 		cached := runPair(t, seed, pairConfig(limit, `"deny_cache": {"size": 100}, `), withoutTime)
 		comparePair(t, seed, "a deny cache, "+limit, plain, cached)
-		leased := limit[:len(limit)-1] + `, "lease": {"units": ` + fmt.Sprint(1+random.IntN(9)) + `, "ttl": "100ms"}}`
-		if _, err := config.Parse([]byte(pairConfig(leased, off))); err == nil { // else it has none
-			comparePair(t, seed, leased, plain, runPair(t, seed, pairConfig(leased, off), withoutTime))
+		for _, lease := range []string{fmt.Sprintf(`"units": %d, "ttl": "100ms"`, 1+random.IntN(9)), `"ttl": "20ms"`} {
+			leased := limit[:len(limit)-1] + `, "lease": {` + lease + `}}`
+			if _, err := config.Parse([]byte(pairConfig(leased, off))); err == nil { // else it has none
+				comparePair(t, seed, leased, plain, runPair(t, seed, pairConfig(leased, off), withoutTime))
+			}
 		}
 	}
 }

@@ -110,7 +110,7 @@ type batch struct {
 func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 	s := b.stores
 	if b.expired {
-		if r.Allowed {
+		if r.Allowed && !b.lease.Lapses() {
 			b.charge.AtMicros = r.AtMicros
 			s.remote.conn.Refund(b.charge, nowMicros)
 		}

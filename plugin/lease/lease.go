@@ -1,9 +1,9 @@
 // Package lease lets a worker take a batch of units of a hot identity in one call
 // and spend them itself.
 //
-// Every unit is charged in Redis before it is spent, and units that were not
-// spent are given back when the lease's time is over, so that never more is
-// admitted than was charged. A lease shifts time: a unit may be spent later than it
+// Every unit is charged in Redis before it is spent, so that never more is admitted
+// than was charged. Units that were not spent are given back when the lease's time is
+// over, but for buckets of seconds (fast.go). A lease shifts time: a unit may be spent later than it
 // was charged. A fixed window's lease therefore ends with the
 // window. A bucket's lease ends before the bucket has drained below the units
 // that are still to be spent: if the bucket holds less than the lease's time, the
@@ -137,13 +137,18 @@ func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge,
 	return d, c.charge, true
 }
 
+// Lapses reports whether what is not spent is never given back: the bucket drains it soon.
+func (l *Lease) Lapses() bool { return l.isFast() }
+
 // Unspend takes a unit back that was spent for a request which is rejected.
 func (b *Book) Unspend(l *Lease, charge Charge, nowMicros int64) {
 	if l.current.charge == charge && l.current.units > 0 {
 		l.current.units++
 		return
 	}
-	b.returner.ReturnUnits(l, charge, 1, nowMicros)
+	if !l.Lapses() {
+		b.returner.ReturnUnits(l, charge, 1, nowMicros)
+	}
 }
 
 // Heard keeps what Redis said of a request of the identity.
@@ -196,7 +201,7 @@ func (l *Lease) lasts(d *algo.Decision) int64 {
 		return d.ResetAfterMicros
 	}
 	held := float64(l.order.Units) * l.interval()
-	if l.limit.Lease.Units == 0 {
+	if l.limit.Lease.Units == 0 && !l.isFast() {
 		held = l.allHeld(l.order.Units)
 	}
 	return max(0, d.ResetAfterMicros-int64(math.Ceil(held))-1)
@@ -208,9 +213,9 @@ func (l *Lease) Failed(nowMicros int64) {
 	l.coolMicros = nowMicros + l.limit.Lease.TTLMicros
 }
 
-// giveBack returns what is left of a batch.
+// giveBack returns what is left of a batch, unless it lapses.
 func (b *Book) giveBack(l *Lease, held *batch, nowMicros int64) {
-	if held.units > 0 {
+	if held.units > 0 && !l.Lapses() {
 		b.returner.ReturnUnits(l, held.charge, held.units, nowMicros)
 		l.leadMicros = 0
 	}

@@ -53,7 +53,7 @@ func (l *Lease) Wants(nowMicros int64) Order {
 	if l.limit.Lease.Units == 0 {
 		o = l.sharpened(nowMicros)
 	}
-	if l.current.units > o.Units/4 || o.Cost() > l.limit.Capacity() || o.Cost() > algo.MaxCost {
+	if l.current.units > o.Units/4 && !l.endsSoon(nowMicros) || o.Cost() > l.limit.Capacity() || o.Cost() > algo.MaxCost {
 		return Order{}
 	}
 	return o
@@ -84,6 +84,9 @@ func (l *Lease) sharpened(nowMicros int64) Order {
 	}
 	if !l.limit.Algorithm.HasBurst() {
 		return Order{Units: units}
+	}
+	if l.isFast() {
+		return l.fromFast(units, nowMicros)
 	}
 	return l.fromBucket(units, nowMicros)
 }
@@ -156,4 +159,13 @@ func (r *recent) count(nowMicros, ttlMicros int64) int64 {
 	r.roll(nowMicros, ttlMicros)
 	left := float64(ttlMicros-(nowMicros-r.sinceMicros)) / float64(ttlMicros)
 	return r.now + int64(float64(r.before)*left)
+}
+
+// rate is how many units a microsecond were admitted in that time, or since they are counted.
+func (r *recent) rate(nowMicros, ttlMicros int64) float64 {
+	over := ttlMicros
+	if r.before == 0 {
+		over = min(over, max(nowMicros-r.sinceMicros, ttlMicros/16))
+	}
+	return float64(r.count(nowMicros, ttlMicros)) / float64(over)
 }

@@ -228,6 +228,25 @@ func TestLeasesSpareRedis(t *testing.T) {
 	}
 }
 
+// A lease without units helps buckets of seconds, too.
+func TestLeasesOfBucketsOfSeconds(t *testing.T) {
+	t.Parallel()
+	const limit = `{"algorithm": "gcra", "limit": 2000, "window": "1s", "burst": 4000, "lease": {"ttl": "500ms"}}`
+	for _, tc := range []struct {
+		rate, workers int
+		most          float64 // commands a request
+	}{{318, 1, 0.1}, {318, 4, 0.35}, {1500, 4, 0.1}} {
+		traffic := fmt.Sprintf(`{duration: 20s, clients: [{name: a, rate: %d, url: "http://h/", headers: {x-key: k}}]}`, tc.rate)
+		r := run(t, one(inRedis, limit), traffic, Options{Workers: tc.workers})
+		if r.Redis.CommandsARequest > tc.most {
+			t.Errorf("%+v: %.3f commands a request", tc, r.Redis.CommandsARequest)
+		}
+		if r.Admitted != r.Requests {
+			t.Errorf("%+v: %d of %d admitted, want all", tc, r.Admitted, r.Requests)
+		}
+	}
+}
+
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	const traffic = `{duration: 1s, clients: [{name: a, rate: 500, identities: 9, zipf: 1, url: "http://h/", headers: ` +

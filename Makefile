@@ -184,8 +184,8 @@ pictures: build tools ## draw docs/img/ anew
 	GOLDEN=1 go test ./e2e/observe -count 1 -run TestOperatorsView
 
 .PHONY: footprint
-footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, and memory (ROUNDS=5 processes of each)
-	@go run ./cmd/footprint -rounds $(ROUNDS)
+footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, and memory (ROUNDS=5 processes of each, PUBLISH=1: show it in the documents)
+	@go run ./cmd/footprint -rounds $(ROUNDS)$(if $(PUBLISH), -publish)
 
 .PHONY: bench
 bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; BEFORE=other.wasm)

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,10 +26,11 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 3, "processes of each row")
 	wasm := flag.String("wasm", "build/sluice.wasm", "the plugin")
+	publish := flag.Bool("publish", false, "write the results into the documents")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *wasm, *rounds); err != nil {
+	if err := run(ctx, *wasm, *rounds, *publish); err != nil {
 		fmt.Fprintln(os.Stderr, "footprint:", err)
 		os.Exit(1)
 	}
@@ -66,14 +68,15 @@ func rows() []row {
 		}
 	}
 	return []row{
-		{"no Wasm", 1, none},
-		{"no Wasm", 4, none},
-		{"envoy.yaml", 1, all},
-		{"envoy.yaml", 4, all},
-		{"envoy.yaml", 8, all},
-		{"envoy.yaml, sluice.wasm as bridge", 4, file},
-		{"3 more configurations, one vm_id", 4, further(func(int) string { return "sluice" })},
-		{"3 more configurations, a vm_id each", 4, further(func(n int) string { return "sluice-" + strconv.Itoa(n) })},
+		{withoutWasm, 1, none},
+		{withoutWasm, 4, none},
+		{withoutWasm, 8, none},
+		{shipped, 1, all},
+		{shipped, 4, all},
+		{shipped, 8, all},
+		{oneFile, 4, file},
+		{threeShared, 4, further(func(int) string { return "sluice" })},
+		{threeApart, 4, further(func(n int) string { return "sluice-" + strconv.Itoa(n) })},
 	}
 }
 
@@ -83,7 +86,7 @@ type sample struct {
 	anonMB, restMB float64 // of its memory: its own, and pages of files
 }
 
-func run(ctx context.Context, wasm string, rounds int) error {
+func run(ctx context.Context, wasm string, rounds int, publish bool) error {
 	all := rows()
 	samples := make([][]sample, len(all))
 	before := load()
@@ -96,18 +99,29 @@ func run(ctx context.Context, wasm string, rounds int) error {
 			samples[i] = append(samples[i], s)
 		}
 	}
-	fmt.Printf("Median of %d processes. Load average of the machine: %s before, %s after.\n\n", rounds, before, load())
-	fmt.Print("| | workers | CPU to start, s | memory, MB | of that anonymous, MB |\n|---|---:|---:|---:|---:|\n")
+	var t table
 	for i, r := range all {
-		fmt.Printf("| %s | %d | %.2f | %.0f | %.0f |\n", r.name, r.workers,
+		t = append(t, result{
+			r.name, r.workers,
 			median(samples[i], func(s sample) float64 { return s.cpu.Seconds() }),
 			median(samples[i], func(s sample) float64 { return s.anonMB + s.restMB }),
-			median(samples[i], func(s sample) float64 { return s.anonMB }))
+			median(samples[i], func(s sample) float64 { return s.anonMB }),
+		})
+	}
+	head := fmt.Sprintf("Medians of %d processes, %s. %s Load average: %s before, %s after.", rounds,
+		time.Now().UTC().Format(time.DateOnly), machine(ctx), before, load())
+	fmt.Printf("%s\n\n%s\n%s\n%s", head, t.markdown(), t.sentences(), t.goals())
+	if publish {
+		return t.publish(".", head)
 	}
 	return nil
 }
 
-// measure starts an Envoy and looks at it a second after it is ready.
+// settles is how long V8's threads take to end what they do, and the allocator to give back what that
+// took: it does so once a second (memory_release_interval in envoy.yaml).
+const settles = 3 * time.Second
+
+// measure starts an Envoy and looks at it once it has settled.
 func (r row) measure(ctx context.Context, wasm string) (sample, error) {
 	dir, err := os.MkdirTemp("", "footprint")
 	if err != nil {
@@ -136,7 +150,7 @@ func (r row) measure(ctx context.Context, wasm string) (sample, error) {
 	if err := process.Await(ctx, time.Minute, ready, p); err != nil {
 		return sample{}, err
 	}
-	time.Sleep(time.Second) // V8's threads end what they do, and the allocator gives memory back
+	time.Sleep(settles)
 	return look(p.PID())
 }
 
@@ -198,6 +212,19 @@ func field(status []byte, name string) float64 {
 func median(samples []sample, of func(sample) float64) float64 {
 	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(of(a), of(b)) })
 	return of(samples[len(samples)/2])
+}
+
+// machine names what the processes ran on.
+func machine(ctx context.Context) string {
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	_, model, _ := strings.Cut(string(info), "model name")
+	model, _, _ = strings.Cut(strings.TrimLeft(model, "\t :"), "\n")
+	out, _ := exec.CommandContext(ctx, "envoy", "--version").Output()
+	version := ""
+	if parts := strings.Split(string(out), "/"); len(parts) > 3 {
+		version = parts[len(parts)-4]
+	}
+	return fmt.Sprintf("Envoy %s on %d cores of %s.", version, runtime.NumCPU(), model)
 }
 
 func load() string {

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// The rows, by their names.
+const (
+	withoutWasm = "without Wasm"
+	shipped     = "`envoy.yaml`"
+	oneFile     = "`envoy.yaml`, with `sluice.wasm` as bridge"
+	threeShared = "3 more configurations that share its `vm_id`"
+	threeApart  = "3 more configurations, each with a `vm_id`"
+)
+
+// result is a row as measured.
+type result struct {
+	name     string
+	workers  int
+	seconds  float64 // of CPU, to start
+	mb, anon float64 // resident, and the part that is no page of a file
+}
+
+// table are all rows.
+type table []result
+
+func (t table) row(name string, workers int) result {
+	for _, r := range t {
+		if r.name == name && r.workers == workers {
+			return r
+		}
+	}
+	return result{}
+}
+
+const tableHead = "| | workers | CPU to start, s | memory, MB | of that anonymous, MB |\n|---|---:|---:|---:|---:|\n"
+
+func (t table) markdown() string {
+	var b strings.Builder
+	b.WriteString(tableHead)
+	for _, r := range t {
+		fmt.Fprintf(&b, "| %s | %d | %.2f | %.0f | %.0f |\n", r.name, r.workers, r.seconds, r.mb, r.anon)
+	}
+	return b.String()
+}
+
+// beyond is what the shipped file takes of memory beyond an Envoy without Wasm, in MB.
+func (t table) beyond() float64 { return t.row(shipped, 4).mb - t.row(withoutWasm, 4).mb }
+
+// worker is what a further worker takes, in MB: its share of what Envoy without Wasm takes is left out.
+func (t table) worker() float64 {
+	grows := func(name string) float64 { return (t.row(name, 8).mb - t.row(name, 4).mb) / 4 }
+	return grows(shipped) - grows(withoutWasm)
+}
+
+// configuration is what a further configuration takes, in MB.
+func (t table) configuration(name string) float64 {
+	return (t.row(name, 4).mb - t.row(shipped, 4).mb) / 3
+}
+
+// sentences say what the table means.
+func (t table) sentences() string {
+	s := t.row(shipped, 4)
+	return fmt.Sprintf(`- **Beyond an Envoy without Wasm**: %.0f MB and %.1f s of CPU, with 4 workers.
+- **A further worker**: %.1f MB.
+- **A further configuration**, such as a second listener's or another policy: %.1f MB where it shares the
+  `+"`vm_id`"+`, %.0f MB where it has one of its own.
+- **100m of CPU** is a tenth of a core: such a proxy takes some %.0f s to start.
+`, t.beyond(), s.seconds-t.row(withoutWasm, 4).seconds, t.worker(), t.configuration(threeShared), t.configuration(threeApart), s.seconds*10)
+}
+
+// goals holds the table to what a proxy may cost.
+func (t table) goals() string {
+	var b strings.Builder
+	for _, g := range []struct {
+		what      string
+		got, most float64
+	}{
+		{"CPU to start with 4 workers, s", t.row(shipped, 4).seconds, 1.2},
+		{"memory beyond an Envoy without Wasm, MB", t.beyond(), 50},
+		{"memory of a further worker, MB", t.worker(), 2},
+		{"memory of a further configuration with the same vm_id, MB", t.configuration(threeShared), 0.5},
+	} {
+		word := "met"
+		if g.got > g.most {
+			word = "missed"
+		}
+		fmt.Fprintf(&b, "%s: %.2f (want at most %g): %s\n", g.what, g.got, g.most, word)
+	}
+	return b.String()
+}
+
+// What the documents say of it, and where.
+const (
+	page   = "docs/operations.md"
+	begins = "<!-- \"make footprint PUBLISH=1\" writes what follows. -->\n\n"
+	ends   = "\n<!-- Until here. -->"
+)
+
+var summary = regexp.MustCompile(`\d+ MB and [0-9.]+ s of CPU at the start in every proxy`)
+
+// summaries are the pages that have it in one sentence.
+var summaries = []string{"README.md", "docs/comparison.md"}
+
+func (t table) summary() string {
+	return fmt.Sprintf("%.0f MB and %.1f s of CPU at the start in every proxy", t.beyond(), t.row(shipped, 4).seconds-t.row(withoutWasm, 4).seconds)
+}
+
+// publish writes the table and what it means into the documents.
+func (t table) publish(root, head string) error {
+	edit := func(name string, change func(text string) (string, bool)) error {
+		path := filepath.Join(root, name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		changed, ok := change(string(text))
+		if !ok {
+			return fmt.Errorf("%s has no place for the figures", name)
+		}
+		return os.WriteFile(path, []byte(changed), 0o600)
+	}
+	err := edit(page, func(text string) (string, bool) {
+		before, _, found := strings.Cut(text, begins)
+		_, after, closed := strings.Cut(text, ends)
+		return before + begins + head + "\n\n" + t.markdown() + "\n" + t.sentences() + ends + after, found && closed
+	})
+	for _, name := range summaries {
+		if err == nil {
+			err = edit(name, func(text string) (string, bool) {
+				return summary.ReplaceAllLiteralString(text, t.summary()), summary.MatchString(text)
+			})
+		}
+	}
+	return err
+}
+
+// parseTable reads what publish has written.
+func parseTable(text string) (t table) {
+	_, rest, _ := strings.Cut(text, tableHead)
+	for line := range strings.Lines(rest) {
+		fields := strings.Split(strings.TrimSpace(line), " | ")
+		if len(fields) != 5 {
+			break
+		}
+		r := result{name: strings.TrimPrefix(fields[0], "| ")}
+		numbers := strings.TrimSuffix(strings.Join(fields[1:], " "), " |")
+		if _, err := fmt.Sscan(numbers, &r.workers, &r.seconds, &r.mb, &r.anon); err != nil {
+			break
+		}
+		t = append(t, r)
+	}
+	return t
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestPublished holds the documents to the table that "make footprint PUBLISH=1" wrote last.
+func TestPublished(t *testing.T) {
+	t.Parallel()
+	root := testenv.Root(t)
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	_, block, _ := strings.Cut(read(page), begins)
+	block, _, _ = strings.Cut(block, ends)
+	published := parseTable(block)
+	testenv.Same(t, "rows", len(published), len(rows()))
+	for i, r := range rows() {
+		if i < len(published) {
+			testenv.Same(t, "a row", published[i].name, r.name)
+		}
+	}
+	for _, name := range summaries {
+		testenv.Same(t, name, summary.FindString(read(name)), published.summary())
+	}
+}
+
+// TestPublish writes a table into documents, twice, and reads it again.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(page, "before\n"+begins+"old"+ends+"\nafter\n")
+	for _, name := range summaries {
+		write(name, "It costs 7 MB and 9.9 s of CPU at the start in every proxy.\n")
+	}
+	measured := table{
+		{withoutWasm, 4, 0.06, 66, 14},
+		{withoutWasm, 8, 0.06, 68, 16},
+		{shipped, 4, 1.11, 112, 48},
+		{shipped, 8, 1.14, 120, 54},
+		{threeShared, 4, 1.15, 113.2, 49},
+		{threeApart, 4, 1.33, 136, 72},
+	}
+	for range 2 {
+		if err := measured.publish(root, "head"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"before\n" + begins + "head\n\n" + tableHead, "| `envoy.yaml` | 4 | 1.11 | 112 | 48 |\n", ends + "\nafter\n",
+		"46 MB and 1.1 s of CPU, with 4 workers", "A further worker**: 1.5 MB", "another policy: 0.4 MB where", "`vm_id`, 8 MB where", "some 11 s to start",
+	} {
+		testenv.Same(t, "that the page has "+want, strings.Contains(string(text), want), true)
+	}
+	testenv.Same(t, "the first row that is read again", parseTable(string(text))[0], measured[0])
+	for _, name := range summaries {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		testenv.Same(t, name, string(text), "It costs 46 MB and 1.1 s of CPU at the start in every proxy.\n")
+		testenv.Same(t, name+": error", err, nil)
+	}
+	if got := measured.goals(); strings.Contains(got, "missed") {
+		t.Error(got)
+	}
+	write(page, "no place")
+	if err := measured.publish(root, ""); err == nil {
+		t.Error("published into a page that has no place for it")
+	}
+}

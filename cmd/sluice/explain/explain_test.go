@@ -1,0 +1,305 @@
+package explain_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+const aLimit = `{"algorithm": "gcra", "limit": 10, "window": "1s"}`
+
+const explained = `{
+  "redis": {"cluster": "redis"},
+  "rules": [
+    {"name": "health", "match": {"path": "/healthz"}, "exempt": true},
+    {"name": "per key", "match": {"path": {"prefix": "/api/"}, "methods": ["GET"], "headers": {"x-a": "1"}},
+     "key": [{"header": "x-api-key"}, {"cookie": "c", "default": "none"}],
+     "cost": {"header": "x-cost", "default": 2},
+     "limits": [{"algorithm": "gcra", "limit": 10, "window": "60s", "burst": 20},
+     	{"algorithm": "fixed_window", "limit": 100, "window": "1h"}]},
+    {"name": "plan", "mode": "shadow", "overrides": true,
+     "key": [{"client_ip": true}],
+     "limits_by": {"source": {"metadata": ["jwt", "plan"]},
+       "values": {"free": [` + aLimit + `], "7": [` + aLimit + `], "true": [` + aLimit + `], "staff": "unlimited"}}},
+    {"name": "gone", "mode": "off", "limits": [` + aLimit + `]},
+    {"name": "cel", "match": {"client_ip": ["10.0.0.0/8"], "expr": "request.headers['x-plan'] == 'free'"},
+    	"limits": [` + aLimit + `]},
+    {"name": "cel key", "key": [{"expr": "request.headers['x-a'] + request.path"}], "limits": [` + aLimit + `]},
+    {"name": "brought", "match": {"headers": {"x-two": {"present": true}}},
+     "cost": {"expr": "size(request.headers['x-two'])"},
+     "limits": [{"algorithm": "gcra", "window": "1s", "limit": {"metadata": ["jwt", "rate"], "default": 5, "max": 50},
+     	"burst": {"expr": "7", "default": 1, "max": 9}},
+       {"algorithm": "fixed_window", "window": "1d", "limit": 10, "cost": 2}]},
+    {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}},
+    	"limits": [` + aLimit + `]},
+    {"name": "others", "match": {"not": [{"host": "b"}, {"path": {"prefix": "/c/"}}]}, "limits": [` + aLimit + `]}
+  ]}`
+
+// request is what flags and arguments say.
+func request(t *testing.T, args []string) *explain.Request {
+	t.Helper()
+	var described input.Request
+	command := &cobra.Command{}
+	described.Flags(command)
+	if err := command.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	made, err := described.Make(command.Flags().Args())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// rules are what Explain says of a request.
+func rules(t *testing.T, configuration string, args ...string) map[string]explain.Rule {
+	t.Helper()
+	cfg, err := input.Load([]byte(configuration))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := explain.Explain(cfg, request(t, args))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]explain.Rule{}
+	for _, r := range all {
+		testenv.Same(t, "applied, of "+r.Rule, r.Applied != nil, r.Applies && r.Mode != "exempt")
+		r.Applied = nil
+		found[r.Rule] = r
+	}
+	return found
+}
+
+var explanations = []struct {
+	name string
+	args []string
+	rule string
+	want explain.Rule
+}{
+	{
+		name: "an exempt rule", args: []string{"http://h/healthz"}, rule: "health",
+		want: explain.Rule{Mode: "exempt", Applies: true},
+	},
+	{
+		name: "an exempt rule and a path in another spelling", args: []string{"http://h/x/../healthz"}, rule: "health",
+		want: explain.Rule{Mode: "exempt", Why: "it is not sure that its match holds for the upstream, too: " +
+			"an exempt rule takes only a path as Sluice normalises it, and a method in upper case"},
+	},
+	{
+		name: "a method in lower case", args: []string{"get", "http://h/api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"},
+		rule: "per key",
+		want: explain.Rule{Mode: "enforce", Applies: true, Identity: "k|none", Tag: "per%20key|k|none", Cost: 2},
+	},
+	{
+		name: "after an exempt rule", args: []string{"http://h/healthz"}, rule: "peer",
+		want: explain.Rule{Mode: "enforce", Why: `it comes after the exempt rule "health", which matches`},
+	},
+	{
+		name: "a rule that applies", args: []string{"http://h/x/../api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"},
+		rule: "per key",
+		want: explain.Rule{
+			Mode: "enforce", Applies: true, Identity: "k|none", Tag: "per%20key|k|none", Cost: 2,
+			Limits: []explain.Limit{
+				{
+					Name: "per key-60s", Algorithm: "gcra", Limit: 10, Window: "1m", Capacity: 20,
+					Key: "rl:{per%20key|k|none}:gcra:1m",
+				},
+				{
+					Name: "per key-1h", Algorithm: "fixed_window", Limit: 100, Window: "1h", Capacity: 100,
+					Key: "rl:{per%20key|k|none}:fixed_window:1h",
+				},
+			},
+		},
+	},
+	{
+		name: "a cost and cookies", rule: "per key",
+		args: []string{
+			"http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "-H", "x-cost: 5", "-H", "cookie: b=1",
+			"-H", "cookie: c=2",
+		},
+		want: explain.Rule{Mode: "enforce", Applies: true, Identity: "k|2", Tag: "per%20key|k|2", Cost: 5},
+	},
+	{
+		name: "another path", args: []string{"http://h/"}, rule: "per key",
+		want: explain.Rule{Mode: "enforce", Why: "match.path does not hold"},
+	},
+	{
+		name: "another method", args: []string{"POST", "http://h/api/"}, rule: "per key",
+		want: explain.Rule{Mode: "enforce", Why: "match.methods does not hold"},
+	},
+	{
+		name: "no header to match", args: []string{"http://h/api/"}, rule: "per key",
+		want: explain.Rule{Mode: "enforce", Why: `match.headers["x-a"] does not hold`},
+	},
+	{
+		name: "no key", args: []string{"http://h/api/", "-H", "x-a: 1"}, rule: "per key",
+		want: explain.Rule{Mode: "enforce", Why: `key[0] is absent: header "x-api-key" (-H 'x-api-key: ...')`},
+	},
+	{
+		name: "no address", args: []string{"http://h/"}, rule: "plan",
+		want: explain.Rule{Mode: "shadow", Why: "key[0] is absent: client_ip (--client-ip)"},
+	},
+	{
+		name: "no tier", args: []string{"http://h/", "--client-ip", "10.0.0.1"}, rule: "plan",
+		want: explain.Rule{Mode: "shadow", Why: `limits_by has no tier for it, and no default: metadata ["jwt" "plan"] ` +
+			`(--metadata)`},
+	},
+	{
+		name: "a tier", args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": "free"}}`},
+		rule: "plan",
+		want: explain.Rule{
+			Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "free",
+			OverrideKey: "rl:{plan|10.0.0.1}:override",
+		},
+	},
+	{
+		name: "a tier by a number",
+		args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": 7}}`}, rule: "plan",
+		want: explain.Rule{
+			Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "7",
+			OverrideKey: "rl:{plan|10.0.0.1}:override",
+		},
+	},
+	{
+		name: "a tier by a boolean",
+		args: []string{"http://h/", "--client-ip", "10.0.0.1", "--metadata", `{"jwt": {"plan": true}}`}, rule: "plan",
+		want: explain.Rule{
+			Mode: "shadow", Applies: true, Identity: "10.0.0.1", Tag: "plan|10.0.0.1", Cost: 1, Tier: "true",
+			OverrideKey: "rl:{plan|10.0.0.1}:override",
+		},
+	},
+	{
+		name: "an unlimited tier", args: []string{
+			"http://h/", "--client-ip", "::1", "--metadata",
+			`{"jwt": {"plan": "staff"}}`,
+		}, rule: "plan",
+		want: explain.Rule{
+			Mode: "shadow", Applies: true, Identity: "::1", Tag: "plan|::1", Cost: 1, Tier: "staff", Unlimited: true,
+			OverrideKey: "rl:{plan|::1}:override",
+		},
+	},
+	{
+		name: "a rule that is off", args: []string{"http://h/"}, rule: "gone",
+		want: explain.Rule{Mode: "off", Why: "its mode is off"},
+	},
+	{
+		name: "another client", args: []string{"http://h/", "--client-ip", "11.0.0.1"}, rule: "cel",
+		want: explain.Rule{Mode: "enforce", Why: "match.client_ip does not hold"},
+	},
+	{
+		name: "an expression that holds", args: []string{"http://h/", "--client-ip", "10.0.0.1", "-H", "x-plan: free"},
+		rule: "cel",
+		want: explain.Rule{Mode: "enforce", Applies: true, Tag: "cel|", Cost: 1},
+	},
+	{
+		name: "an expression that does not", args: []string{"http://h/", "--client-ip", "10.0.0.1", "-H", "x-plan: pro"},
+		rule: "cel",
+		want: explain.Rule{Mode: "enforce", Why: "match.expr does not hold"},
+	},
+	{
+		name: "an expression without a value", args: []string{"http://h/", "--client-ip", "10.0.0.1"}, rule: "cel",
+		want: explain.Rule{Mode: "enforce", Why: "match.expr does not hold (no such key: x-plan)"},
+	},
+	{
+		name: "an expression as key", args: []string{"http://h/b", "-H", "x-a: 1"}, rule: "cel key",
+		want: explain.Rule{Mode: "enforce", Applies: true, Identity: "1/b", Tag: "cel%20key|1/b", Cost: 1},
+	},
+	{
+		name: "an expression as key, without a value", args: []string{"http://h/"}, rule: "cel key",
+		want: explain.Rule{Mode: "enforce", Why: "key[0] is absent: its expression has no value (no such key: x-a)"},
+	},
+	{
+		name: "what comes with the request", rule: "brought",
+		args: []string{"http://h/", "-H", "x-two: ab", "-H", "x-two: c", "--metadata", `{"jwt": {"rate": 30}}`},
+		want: explain.Rule{
+			Mode: "enforce", Applies: true, Tag: "brought|", Cost: 4,
+			Limits: []explain.Limit{
+				{Name: "brought-1s", Algorithm: "gcra", Limit: 30, Window: "1s", Capacity: 7, Key: "rl:{brought|}:gcra:1s"},
+				{
+					Name: "brought-1d", Algorithm: "fixed_window", Limit: 10, Window: "1d", Capacity: 10, Cost: new(int64(2)),
+					Key: "rl:{brought|}:fixed_window:1d",
+				},
+			},
+		},
+	},
+	{
+		name: "a property", args: []string{"http://h/", "--property", "connection.id=7"}, rule: "peer",
+		want: explain.Rule{Mode: "enforce", Applies: true, Identity: "7", Tag: "peer|7", Cost: 1},
+	},
+	{
+		name: "not", args: []string{"http://a/", "-H", "Host: b"}, rule: "peer",
+		want: explain.Rule{Mode: "enforce", Why: "match.not holds"},
+	},
+	{
+		name: "one of several nots", args: []string{"http://a/c/d"}, rule: "others",
+		want: explain.Rule{Mode: "enforce", Why: "match.not[1] holds"},
+	},
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for _, c := range explanations {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, want := rules(t, explained, c.args...)[c.rule], c.want
+			want.Rule = c.rule
+			if want.Limits == nil { // the row is about something else
+				got.Limits = nil
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestFailure: a rule's own failure mode is shown where it is another than the configuration's.
+func TestFailure(t *testing.T) {
+	t.Parallel()
+	found := rules(t, `{"redis": {"cluster": "redis"}, "failure": {"mode": "local"}, "rules": [
+		{"name": "logins", "failure": "deny", "limits": [`+aLimit+`]},
+		{"name": "api", "failure": "local", "limits": [`+aLimit+`]},
+		{"name": "rest", "limits": [`+aLimit+`]}]}`, "http://h/")
+	testenv.Same(t, "another mode", found["logins"].Failure, "deny")
+	testenv.Same(t, "the same mode", found["api"].Failure, "")
+	testenv.Same(t, "no mode of its own", found["rest"].Failure, "")
+}
+
+// TestShadow: the mode of the whole configuration makes enforced rules shadow rules, and leaves
+// others.
+func TestShadow(t *testing.T) {
+	t.Parallel()
+	found := rules(t, `{"mode": "shadow", "rules": [
+		{"name": "a", "mode": "enforce", "limits": [`+aLimit+`]},
+		{"name": "b", "mode": "off", "limits": [`+aLimit+`]},
+		{"name": "c", "exempt": true}]}`, "http://h/")
+	for name, mode := range map[string]string{"a": "shadow", "b": "off", "c": "exempt"} {
+		testenv.Same(t, "the mode of "+name, found[name].Mode, mode)
+	}
+	testenv.Same(t, "a key without Redis", found["a"].Limits[0].Key, "")
+}
+
+func TestRequestRefuses(t *testing.T) {
+	t.Parallel()
+	req, err := explain.NewRequest("GET", "http://h/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, noURL := explain.NewRequest("GET", "h/x")
+	for want, err := range map[string]error{
+		`"h/x" is not a URL (want one such as https://api.example.com/path?query)`:              noURL,
+		`"x" is not a header (want "name: value")`:                                              req.AddHeader("x"),
+		`"x" is not an IP address`:                                                              req.SetClientIP("x"),
+		`"x" is not a property (want such as connection.uri_san_peer_certificate=spiffe://...)`: req.SetProperty("x"),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

@@ -76,11 +76,11 @@ func (d *duel) host(name string) (best *hostModel) {
 	length := -1
 	for i := range d.hosts {
 		for _, domain := range d.hosts[i].Domains {
-			suffix, wild := strings.CutPrefix(domain, "*")
 			if domain == name {
 				return &d.hosts[i]
 			}
-			if wild && strings.HasSuffix(name, suffix) && len(suffix) > length {
+			suffix, wild := strings.CutPrefix(domain, "*")
+			if matches := wild && strings.HasSuffix(name, suffix); matches && len(suffix) > length {
 				best, length = &d.hosts[i], len(suffix)
 			}
 		}

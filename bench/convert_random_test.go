@@ -133,12 +133,12 @@ func (f files) limit() string {
 func (f files) values(key string, deeper func() string) string {
 	var all []string
 	for _, value := range []string{"", "v1", "v2", "v*", "w", "v1*"} {
-		if value != "" && !f.chance(35) || value == "" && !f.chance(80) {
-			continue
-		}
-		one := "key: " + key
+		one, percent := "key: "+key, 80
 		if value != "" {
-			one += fmt.Sprintf(", value: %q", value)
+			one, percent = one+fmt.Sprintf(", value: %q", value), 35
+		}
+		if !f.chance(percent) {
+			continue
 		}
 		if f.chance(85) {
 			one += ", " + f.limit()

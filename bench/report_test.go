@@ -2,8 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
-	"math"
 	"net"
 	"strings"
 	"testing"
@@ -112,12 +112,9 @@ func TestComparisons(t *testing.T) {
 	r := example().Results
 	// Without a limiter Envoy takes 10 and 20 us in the two rounds; the second
 	// setup 20+2+4 and 30+3+6, the fourth 40+4+8 and 50+5+10.
-	if got := r.checkCost(sluice, mainLoad); len(got) != 2 || got[0] != 16 || got[1] != 19 {
-		t.Errorf("CPU per check %v, want 16, 19", got)
-	}
-	if got := r.furtherLimit(); len(got) != 2 || got[0] != (42-16)/2./16 || math.Abs(got[1]-(45-19)/2./19) > 1e-9 {
-		t.Errorf("a further limit %v", got)
-	}
+	testenv.SameList(t, "CPU per check", r.checkCost(sluice, mainLoad), []float64{16, 19})
+	further := []float64{(42 - 16) / 2. / 16, (45 - 19) / 2. / 19}
+	testenv.Same(t, "a further limit", fmt.Sprintf("%.9f", r.furtherLimit()), fmt.Sprintf("%.9f", further))
 	if got := r.ratio(sluice, unlimited, mainLoad, requestsPerSecond); got[0] != 0.5 {
 		t.Errorf("ratios %v, want 0.5 first", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -110,11 +111,9 @@ func expectWindows(t *testing.T, s *setting, zone string, in *time.Location, all
 // wantSeconds wants a header to be a time in seconds, rounded up, as a moment ago.
 func wantSeconds(t *testing.T, what, got string, want time.Duration) {
 	t.Helper()
-	var seconds int64
-	if _, err := fmt.Sscan(got, &seconds); err != nil || seconds < int64(want/time.Second) ||
-		seconds > int64(want/time.Second)+5 {
-		t.Errorf("%s is %q, want about %d", what, got, want/time.Second)
-	}
+	seconds, err := strconv.ParseInt(got, 10, 64)
+	testenv.SameError(t, what, err, nil)
+	testenv.Within(t, what, seconds, int64(want/time.Second), int64(want/time.Second)+5)
 }
 
 // TestCalendarWindows: what each window says, where its key is, and when that expires.

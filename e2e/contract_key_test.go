@@ -63,120 +63,125 @@ func runKeyed(t *testing.T, opts envoytest.Options, all []keyed, more ...scenari
 // with is a request for the scenario's own path.
 func with(headers ...string) request { return request{headers: headers} }
 
+// longUser is a value that is too long for a key.
+var longUser = strings.Repeat("u", 201)
+
+// keys are keys of a rule, and the requests that are one identity to each.
+var keys = []keyed{
+	{name: "constant", key: `{"constant": "all"}`, identities: []identity{{stored: "all", requests: []request{{}, {}}}}},
+	{name: "nokey", key: ``, identities: []identity{{stored: "", requests: []request{{}, {}}}}},
+	{
+		name: "header", key: `{"header": "X-User"}`,
+		identities: []identity{
+			{stored: "ann", requests: []request{with("x-user: ann"), with("x-user: ann"), with("x-user: ann", "x-user: bob")}},
+			{stored: "bob", requests: []request{with("x-user: bob")}},
+		},
+		passes: []request{{}},
+	},
+	{
+		name: "default", key: `{"header": "x-user", "default": "nobody"}`,
+		identities: []identity{
+			{stored: "nobody", requests: []request{{}, with("x-user: nobody")}},
+			{stored: "ann", requests: []request{with("x-user: ann")}},
+		},
+	},
+	{
+		name: "cookie", key: `{"cookie": "sid"}`,
+		identities: []identity{
+			{stored: "a%20b", requests: []request{
+				with("cookie: x=1; sid=a%20b; y=2"), with("cookie: sid=%61%20b"), with("cookie: x=1", "cookie: y=2; sid=a%20b"),
+				with(`cookie: sid="\141 b"`), with(`cookie: sid="\a\040b"`),
+			}},
+			{stored: "c", requests: []request{with("cookie: sid=c; sid=a%20b")}},
+		},
+		passes: []request{with("cookie: sidx=1"), {}},
+	},
+	{
+		name: "query", key: `{"query": "key"}`,
+		identities: []identity{
+			{stored: "a/b", requests: paths("?key=a/b", "?x=1&key=%61%2Fb&key=c", "?k%65y=a/b")},
+			{stored: "c", requests: paths("?key=c&key=a")},
+		},
+		passes: paths("?keys=1", ""),
+	},
+	{
+		name: "path", key: `{"path": true}`,
+		identities: []identity{
+			{stored: "/path/a", requests: paths("/a", "/./%61?x", "//a")},
+			{stored: "/path/a/", requests: paths("/a/")},
+		},
+	},
+	{
+		name: "segments", key: `{"path": {"segments": 2}}`,
+		identities: []identity{
+			{stored: "/segments/a", requests: paths("/a/x", "/a/y/z", "/a")},
+			{stored: "/segments/b", requests: paths("/b/x")},
+		},
+	},
+	{
+		name: "method", key: `{"method": true}`,
+		identities: []identity{
+			{stored: "GET", requests: []request{{}, {}}},
+			{stored: "POST", requests: []request{with(":method: POST")}},
+		},
+	},
+	{
+		name: "host", key: `{"host": true}`,
+		identities: []identity{
+			{stored: "a.example.com", requests: []request{with("Host: a.example.com"), with("Host: A.EXAMPLE.com:81")}},
+		},
+	},
+	{
+		name: "property", key: `{"property": ["request", "useragent"]}`,
+		identities: []identity{
+			{stored: "curl/8", requests: []request{with("user-agent: curl/8"), with("user-agent: curl/8")}},
+		},
+	},
+	{
+		name: "absentproperty", key: `{"property": ["connection", "uri_san_peer_certificate"]}`,
+		passes: []request{{}},
+	},
+	{
+		name: "bearer", key: `{"bearer": true}`,
+		identities: []identity{
+			{stored: "tok", requests: []request{
+				with("authorization: Bearer tok"), with("authorization: bEARER   tok"), with("authorization: BEARER tok junk"),
+			}},
+			{stored: "other", requests: []request{with("authorization: Bearer other")}},
+		},
+		passes: []request{{}, with("authorization: Basic tok"), with("authorization: Bearer ")},
+	},
+	{
+		name: "several", key: `{"header": "a"}, {"method": true}, {"header": "b"}`,
+		identities: []identity{
+			{stored: "1|GET|2", requests: []request{with("a: 1", "b: 2"), with("a: 1", "b: 2")}},
+			{stored: "1%7CGET|GET|2", requests: []request{with("a: 1|GET", "b: 2")}},
+		},
+		passes: []request{with("a: 1")},
+	},
+	{
+		name: "encoded", key: `{"header": "x-user"}`,
+		identities: []identity{{stored: "a%7Cb%7Bc%7Dd%25e%20f", requests: []request{with("x-user: a|b{c}d%e f")}}},
+	},
+	{
+		name: "hash", key: `{"header": "authorization", "hash": true}`,
+		identities: []identity{{
+			stored:   digest("Bearer secret")[:40],
+			requests: []request{with("authorization: Bearer secret"), with("authorization: Bearer secret")},
+		}},
+	},
+	{
+		name: "long", key: `{"header": "x-user"}`,
+		identities: []identity{
+			{stored: digest(longUser), requests: []request{with("x-user: " + longUser), with("x-user: " + longUser)}},
+			{stored: longUser[:200], requests: []request{with("x-user: " + longUser[:200])}},
+		},
+	},
+}
+
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	longUser := strings.Repeat("u", 201)
-	runKeyed(t, envoytest.Options{Edit: rawPaths}, []keyed{
-		{name: "constant", key: `{"constant": "all"}`, identities: []identity{{stored: "all", requests: []request{{}, {}}}}},
-		{name: "nokey", key: ``, identities: []identity{{stored: "", requests: []request{{}, {}}}}},
-		{
-			name: "header", key: `{"header": "X-User"}`,
-			identities: []identity{
-				{stored: "ann", requests: []request{with("x-user: ann"), with("x-user: ann"), with("x-user: ann", "x-user: bob")}},
-				{stored: "bob", requests: []request{with("x-user: bob")}},
-			},
-			passes: []request{{}},
-		},
-		{
-			name: "default", key: `{"header": "x-user", "default": "nobody"}`,
-			identities: []identity{
-				{stored: "nobody", requests: []request{{}, with("x-user: nobody")}},
-				{stored: "ann", requests: []request{with("x-user: ann")}},
-			},
-		},
-		{
-			name: "cookie", key: `{"cookie": "sid"}`,
-			identities: []identity{
-				{stored: "a%20b", requests: []request{
-					with("cookie: x=1; sid=a%20b; y=2"), with("cookie: sid=%61%20b"), with("cookie: x=1", "cookie: y=2; sid=a%20b"),
-					with(`cookie: sid="\141 b"`), with(`cookie: sid="\a\040b"`),
-				}},
-				{stored: "c", requests: []request{with("cookie: sid=c; sid=a%20b")}},
-			},
-			passes: []request{with("cookie: sidx=1"), {}},
-		},
-		{
-			name: "query", key: `{"query": "key"}`,
-			identities: []identity{
-				{stored: "a/b", requests: paths("?key=a/b", "?x=1&key=%61%2Fb&key=c", "?k%65y=a/b")},
-				{stored: "c", requests: paths("?key=c&key=a")},
-			},
-			passes: paths("?keys=1", ""),
-		},
-		{
-			name: "path", key: `{"path": true}`,
-			identities: []identity{
-				{stored: "/path/a", requests: paths("/a", "/./%61?x", "//a")},
-				{stored: "/path/a/", requests: paths("/a/")},
-			},
-		},
-		{
-			name: "segments", key: `{"path": {"segments": 2}}`,
-			identities: []identity{
-				{stored: "/segments/a", requests: paths("/a/x", "/a/y/z", "/a")},
-				{stored: "/segments/b", requests: paths("/b/x")},
-			},
-		},
-		{
-			name: "method", key: `{"method": true}`,
-			identities: []identity{
-				{stored: "GET", requests: []request{{}, {}}},
-				{stored: "POST", requests: []request{with(":method: POST")}},
-			},
-		},
-		{
-			name: "host", key: `{"host": true}`,
-			identities: []identity{
-				{stored: "a.example.com", requests: []request{with("Host: a.example.com"), with("Host: A.EXAMPLE.com:81")}},
-			},
-		},
-		{
-			name: "property", key: `{"property": ["request", "useragent"]}`,
-			identities: []identity{
-				{stored: "curl/8", requests: []request{with("user-agent: curl/8"), with("user-agent: curl/8")}},
-			},
-		},
-		{
-			name: "absentproperty", key: `{"property": ["connection", "uri_san_peer_certificate"]}`,
-			passes: []request{{}},
-		},
-		{
-			name: "bearer", key: `{"bearer": true}`,
-			identities: []identity{
-				{stored: "tok", requests: []request{
-					with("authorization: Bearer tok"), with("authorization: bEARER   tok"), with("authorization: BEARER tok junk"),
-				}},
-				{stored: "other", requests: []request{with("authorization: Bearer other")}},
-			},
-			passes: []request{{}, with("authorization: Basic tok"), with("authorization: Bearer ")},
-		},
-		{
-			name: "several", key: `{"header": "a"}, {"method": true}, {"header": "b"}`,
-			identities: []identity{
-				{stored: "1|GET|2", requests: []request{with("a: 1", "b: 2"), with("a: 1", "b: 2")}},
-				{stored: "1%7CGET|GET|2", requests: []request{with("a: 1|GET", "b: 2")}},
-			},
-			passes: []request{with("a: 1")},
-		},
-		{
-			name: "encoded", key: `{"header": "x-user"}`,
-			identities: []identity{{stored: "a%7Cb%7Bc%7Dd%25e%20f", requests: []request{with("x-user: a|b{c}d%e f")}}},
-		},
-		{
-			name: "hash", key: `{"header": "authorization", "hash": true}`,
-			identities: []identity{{
-				stored:   digest("Bearer secret")[:40],
-				requests: []request{with("authorization: Bearer secret"), with("authorization: Bearer secret")},
-			}},
-		},
-		{
-			name: "long", key: `{"header": "x-user"}`,
-			identities: []identity{
-				{stored: digest(longUser), requests: []request{with("x-user: " + longUser), with("x-user: " + longUser)}},
-				{stored: longUser[:200], requests: []request{with("x-user: " + longUser[:200])}},
-			},
-		},
-	})
+	runKeyed(t, envoytest.Options{Edit: rawPaths}, keys)
 }
 
 func digest(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -27,13 +28,11 @@ func cookbook(t *testing.T, heading string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
-	_, example, opened := strings.Cut(section, "```json\n")
-	example, _, closed := strings.Cut(example, "```")
-	if !found || !opened || !closed {
+	example := regexp.MustCompile("(?s)\n## " + regexp.QuoteMeta(heading) + "\n.*?```json\n(.*?)```").FindSubmatch(page)
+	if example == nil {
 		t.Fatalf("no example under %q", heading)
 	}
-	return example
+	return string(example[1])
 }
 
 // before puts filters before Sluice.

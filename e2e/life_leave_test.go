@@ -64,9 +64,9 @@ func awaitSettled(t *testing.T, s *setting, requests int) {
 		for _, n := range s.Stats(outcomes) {
 			told += n
 		}
-		if envoy[all] != int64(requests) || envoy[active] != 0 || told != int64(requests) {
-			return fmt.Errorf("%d requests came, %d are under way, %d are counted; want %d, all counted",
-				envoy[all], envoy[active], told, requests)
+		got, want := [3]int64{envoy[all], envoy[active], told}, [3]int64{int64(requests), 0, int64(requests)}
+		if got != want {
+			return fmt.Errorf("requests that came, are under way, and are counted: %d, want %d", got, want)
 		}
 		return nil
 	})

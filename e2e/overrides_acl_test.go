@@ -120,8 +120,8 @@ func TestAuditTrail(t *testing.T) {
 	client.Set(ctx, "rl:{o|a}:override", "free", 100*time.Millisecond)
 	for _, want := range []string{"set", "del", "set", "expire", "expired"} {
 		got, err := listener.ReceiveMessage(ctx)
-		if err != nil || got.Payload != want || got.Channel != "__keyspace@0__:rl:{o|a}:override" {
-			t.Errorf("told of %+v, %v; want %s", got, err, want)
-		}
+		testenv.SameError(t, "what the listener is told", err, nil)
+		testenv.Same(t, "the event", got.Payload, want)
+		testenv.Same(t, "its channel", got.Channel, "__keyspace@0__:rl:{o|a}:override")
 	}
 }

@@ -155,12 +155,8 @@ func TestBlocksEnd(t *testing.T) {
 		for _, url := range e.urls("/o?u=e") {
 			r := get(t, url)
 			wait, _ := strconv.Atoi(r.header.Get("Retry-After"))
-			want := fmt.Sprintf(`"o-366d";r=0;t=%d, "o-300d";r=0;t=%[1]d`, wait)
-			if wait < 1 || wait > 4 || r.header.Get("RateLimit") != want || r.header.Get("X-RateLimit-Remaining") != "0" ||
-				r.header.Get("X-RateLimit-Reset") != fmt.Sprint(wait) || !strings.Contains(r.body, "#abnormal-usage-detected") ||
-				strings.Contains(r.body, "violated-policies") {
-				t.Errorf("a block that ends: status %d, %v\n%s", r.status, r.header, r.body)
-			}
+			testenv.Within(t, "the wait of a block that ends", wait, 1, 4)
+			expectBlocked(t, "a block that ends", r, wait)
 		}
 		for get(t, e.both[0].URL+"/o?u=e").status != http.StatusOK {
 			if time.Since(began) > life+patience {
@@ -173,15 +169,25 @@ func TestBlocksEnd(t *testing.T) {
 		e.set("o|e", "block", 0)
 		time.Sleep(time.Second)
 		r := get(t, e.both[1].URL+"/o?u=e")
-		if r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") != "" ||
-			r.header.Get("X-RateLimit-Reset") != "0" || r.header.Get("RateLimit") != `"o-366d";r=0;t=0, "o-300d";r=0;t=0` {
-			t.Errorf("a block without end: status %d, %v", r.status, r.header)
-		}
+		testenv.Same(t, "the Retry-After of a block without end", r.header.Get("Retry-After"), "")
+		expectBlocked(t, "a block without end", r, 0)
 		last := e.both[1].LoggedAll(len(e.both[1].LoggedAll(2)))
 		if got := last[len(last)-1].State; got != "blocked:o" {
 			t.Errorf("outcome %s", got)
 		}
 	})
+}
+
+// expectBlocked wants the answer of a block that ends in so many seconds, or never.
+func expectBlocked(t *testing.T, what string, r reply, wait int) {
+	t.Helper()
+	limits := fmt.Sprintf(`"o-366d";r=0;t=%d, "o-300d";r=0;t=%[1]d`, wait)
+	testenv.Same(t, what+": the status", r.status, http.StatusTooManyRequests)
+	testenv.Same(t, what+": RateLimit", r.header.Get("RateLimit"), limits)
+	testenv.Same(t, what+": X-RateLimit-Remaining", r.header.Get("X-RateLimit-Remaining"), "0")
+	testenv.Same(t, what+": X-RateLimit-Reset", r.header.Get("X-RateLimit-Reset"), fmt.Sprint(wait))
+	testenv.Same(t, what+": the type of problem", strings.Contains(r.body, "#abnormal-usage-detected"), true)
+	testenv.Same(t, what+": that a policy is violated", strings.Contains(r.body, "violated-policies"), false)
 }
 
 // TestPenaltyIsNobodyElsesFault: requests in parallel fill a user's limit for a moment

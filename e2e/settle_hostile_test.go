@@ -65,33 +65,12 @@ func TestSettleLeavers(t *testing.T) {
 			{"name": "flight", "algorithm": "concurrency", "limit": 4, "cost": {"header": "x-cost", "default": 1, "max": 1}}],
 		"settle": {"cost": {"header": "x-tokens", "max": 100}}}]}`
 	inStores(t, plugin, envoytest.Options{}, func(t *testing.T, s *setting) {
-		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(2 * event)
-			w.Header().Set("x-tokens", "3")
-			for range 5 {
-				_, _ = io.WriteString(w, "data: {}\n\n")
-				w.(http.Flusher).Flush()
-				time.Sleep(event)
-			}
-		}))
+		s.upstream.Handle(streaming(event))
 		heard := make([]bool, clients) // the client had the headers
 		var group sync.WaitGroup
 		for i := range clients {
 			group.Go(func() {
-				leaving, leave := context.WithTimeout(ctx, time.Duration(i)*step)
-				defer leave()
-				client := newClient()
-				defer client.CloseIdleConnections()
-				req, err := http.NewRequestWithContext(leaving, http.MethodGet, fmt.Sprintf("%s/?u=%d", s.URL, i), nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if resp, err := client.Do(req); err == nil {
-					heard[i] = true
-					_, _ = io.Copy(io.Discard, resp.Body)
-					resp.Body.Close()
-				}
+				heard[i] = leaveAfter(t, fmt.Sprintf("%s/?u=%d", s.URL, i), time.Duration(i)*step)
 			})
 		}
 		group.Wait()
@@ -122,4 +101,39 @@ func TestSettleLeavers(t *testing.T) {
 			t.Error("all clients left at the same instant")
 		}
 	})
+}
+
+// streaming answers with what the request is worth, and then with an event at a time.
+func streaming(event time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(2 * event)
+		w.Header().Set("x-tokens", "3")
+		for range 5 {
+			_, _ = io.WriteString(w, "data: {}\n\n")
+			w.(http.Flusher).Flush()
+			time.Sleep(event)
+		}
+	})
+}
+
+// leaveAfter sends a request and leaves after a time. It reports whether the client had the headers
+// by then.
+func leaveAfter(t *testing.T, url string, after time.Duration) (heard bool) {
+	t.Helper()
+	leaving, leave := context.WithTimeout(ctx, after)
+	defer leave()
+	client := newClient()
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(leaving, http.MethodGet, url, nil)
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return true
 }

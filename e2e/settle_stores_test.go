@@ -204,75 +204,79 @@ var fallbackWorths = map[string]struct {
 	"failed":       {[]string{"x-status: 500"}, 100},
 }
 
+// beginAll sends a request of each user, and leaves it without a response.
+func beginAll(t *testing.T, s *setting) *inFlight {
+	t.Helper()
+	f := newInFlight(s)
+	for user, worth := range fallbackWorths {
+		f.send(t, append(worth.headers, "x-user: "+user)...)
+	}
+	return f
+}
+
+// expectAll wants what is left of each user's limit in a store.
+func expectAll(t *testing.T, s *setting, store string, left func(user string) int) {
+	t.Helper()
+	for user := range fallbackWorths {
+		t.Run(store+"/"+user, func(t *testing.T) { expectLeft(t, s.URL, left(user), "x-user: "+user) })
+	}
+}
+
+func reserved(string) int     { return 90 }
+func settled(user string) int { return fallbackWorths[user].left }
+func untouched(string) int    { return 100 }
+
 // TestSettleInModeLocal: a settlement changes the charge in the store that has it.
 func TestSettleInModeLocal(t *testing.T) {
 	t.Parallel()
-	begin := func(t *testing.T, s *setting) *inFlight {
-		t.Helper()
-		f := newInFlight(s)
-		for user, worth := range fallbackWorths {
-			f.send(t, append(worth.headers, "x-user: "+user)...)
-		}
-		return f
-	}
-	expect := func(t *testing.T, s *setting, store string, left func(user string) int) {
-		t.Helper()
-		for user := range fallbackWorths {
-			t.Run(store+"/"+user, func(t *testing.T) { expectLeft(t, s.URL, left(user), "x-user: "+user) })
-		}
-	}
-	reserved := func(string) int { return 90 }
-	settled := func(user string) int { return fallbackWorths[user].left }
-	untouched := func(string) int { return 100 }
-
 	t.Run("Redis dies before the response", func(t *testing.T) {
 		t.Parallel()
 		s, server := startFallback(t)
 		s.awaitDecidedBy(t, "allowed")
-		f := begin(t, s)
+		f := beginAll(t, s)
 		server.Kill()
 		s.awaitDecidedBy(t, "local:allowed")
 		f.finish()
 		awaitOver(t, s)
-		expect(t, s, "embedded", untouched) // it had no part in the charge
-		expectSettlements(t, s, 0, 3)       // of the three that differ from the reservation
+		expectAll(t, s, "embedded", untouched) // it had no part in the charge
+		expectSettlements(t, s, 0, 3)          // of the three that differ from the reservation
 		server.Restart()
 		s.awaitDecidedBy(t, "allowed")
-		expect(t, s, "Redis", reserved)
+		expectAll(t, s, "Redis", reserved)
 	})
 	t.Run("Redis dies for a moment", func(t *testing.T) {
 		t.Parallel()
 		s, server := startFallback(t)
 		s.awaitDecidedBy(t, "allowed")
-		f := begin(t, s)
+		f := beginAll(t, s)
 		server.Restart() // settlements wait for a connection for 3 s
 		f.finish()
 		s.awaitDecidedBy(t, "allowed")
-		expect(t, s, "Redis", settled)
+		expectAll(t, s, "Redis", settled)
 	})
 	t.Run("Redis was dead at the request", func(t *testing.T) {
 		t.Parallel()
 		s, server := startFallback(t)
 		server.Kill()
 		s.awaitDecidedBy(t, "local:allowed")
-		f := begin(t, s)
-		expect(t, s, "while it runs", reserved)
+		f := beginAll(t, s)
+		expectAll(t, s, "while it runs", reserved)
 		f.finish()
-		expect(t, s, "embedded", settled)
+		expectAll(t, s, "embedded", settled)
 	})
 	t.Run("Redis is back before the response", func(t *testing.T) {
 		t.Parallel()
 		s, server := startFallback(t)
 		server.Kill()
 		s.awaitDecidedBy(t, "local:allowed")
-		f := begin(t, s)
+		f := beginAll(t, s)
 		server.Restart()
 		s.awaitDecidedBy(t, "allowed")
 		f.finish()
 		awaitOver(t, s)
-		expect(t, s, "Redis", untouched)
+		expectAll(t, s, "Redis", untouched)
 		server.Kill()
 		s.awaitDecidedBy(t, "local:allowed")
-		expect(t, s, "embedded", settled)
+		expectAll(t, s, "embedded", settled)
 	})
 }

@@ -44,7 +44,7 @@ func TestSlotsSoak(t *testing.T) {
 				}
 				r, err := send(ctx, client, url+"/sleep")
 				if err != nil && n%2 == 0 {
-					t.Error(err) // nobody kills the first
+					t.Error(err) // the first Envoy is never killed
 				}
 				answered[r.status].Add(1)
 				if r.status != http.StatusOK {
@@ -53,16 +53,6 @@ func TestSlotsSoak(t *testing.T) {
 			}
 		})
 	}
-	full := func(within time.Duration) error {
-		began := time.Now()
-		for f.now.Load() < 20 {
-			if time.Since(began) > within {
-				return fmt.Errorf("%d requests are at the upstream %v after the kill, want 20", f.now.Load(), within)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		return nil
-	}
 	kills := 0
 	for began := time.Now(); time.Since(began) < soakTime(t); kills++ {
 		next := launch()
@@ -70,7 +60,7 @@ func TestSlotsSoak(t *testing.T) {
 		dead := victim.Swap(next)
 		dead.Kill()
 		time.Sleep(slotTTL)
-		if err := full(time.Second); err != nil {
+		if err := awaitFull(f, time.Second); err != nil {
 			t.Error(err)
 		}
 	}
@@ -82,4 +72,16 @@ func TestSlotsSoak(t *testing.T) {
 	t.Logf("%d kills; %d requests admitted, %d refused, %d without an answer; at most %d at the upstream at once",
 		kills, answered[200].Load(), answered[429].Load(), answered[0].Load(), f.most.Load())
 	a.awaitHeld(t, 0)
+}
+
+// awaitFull returns once all slots are in use.
+func awaitFull(f *flight, within time.Duration) error {
+	began := time.Now()
+	for f.now.Load() < 20 {
+		if time.Since(began) > within {
+			return fmt.Errorf("%d requests are at the upstream %v after the kill, want 20", f.now.Load(), within)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
 }

@@ -13,69 +13,76 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
+// triedIn is a configuration with Redis in a cluster.
+func triedIn(cluster string) string {
+	return `{"redis": {"cluster": "` + cluster + `", "timeout": "10s"}, ` +
+		`"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`
+}
+
+// trials are what may be behind a cluster, and what each worker says of it.
+var trials = []struct {
+	name   string
+	plugin string
+	redis  func(t *testing.T) []string
+	route  envoytest.Route
+	edit   func(*envoyconf.Config)
+	want   string
+}{
+	{name: "a primary", want: `redis "redis" answers: (Redis|Valkey) [0-9.]+, primary$`},
+	{
+		name: "no such cluster", plugin: triedIn("reddis"),
+		want: `redis "reddis" cannot be used: unreachable: Envoy has no cluster "reddis", or the cluster has no healthy ` +
+			`endpoint: `,
+	},
+	{
+		name:  "nothing listens",
+		redis: func(t *testing.T) []string { return []string{absent(t).Addr} },
+		want:  `redis "redis" cannot be used: unreachable: no connection`,
+	},
+	{
+		name: "no bridge",
+		edit: func(c *envoyconf.Config) {
+			c.Delete(envoyconf.RedisCluster +
+				"/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters")
+		},
+		want: `redis "redis" cannot be used: .*bridge`,
+	},
+	{
+		name: "an ordinary cluster",
+		edit: func(c *envoyconf.Config) {
+			c.Delete(envoyconf.RedisCluster +
+				"/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters")
+			c.Delete(envoyconf.RedisCluster + "/upstream_config")
+		},
+		want: `redis "redis" cannot be used: .*bridge`,
+	},
+	{
+		name:  "a password is needed",
+		redis: func(t *testing.T) []string { return []string{redistest.Start(t, "--requirepass", "secret").Addr} },
+		want:  `redis "redis" cannot be used: error_reply: NOAUTH`,
+	},
+	{
+		name:  "a replica",
+		redis: func(t *testing.T) []string { return []string{redistest.Start(t, "--replicaof", "127.0.0.1 1").Addr} },
+		want:  `redis "redis" cannot be used: error_reply: (READONLY|MASTERDOWN)`,
+	},
+	{
+		name:  "a Redis Cluster through redis_proxy",
+		redis: func(t *testing.T) []string { return redistest.StartCluster(t, 3).Addrs() },
+		route: envoytest.Cluster,
+		want:  `redis "redis" answers(: (Redis|Valkey) [0-9.]+)?$`,
+	},
+}
+
 // TestTrialOfRedis: before any request each worker, and no other thread of Envoy,
 // says what answers, or what is wrong and with which cluster.
 func TestTrialOfRedis(t *testing.T) {
 	t.Parallel()
-	const rules = `"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`
-	withCluster := func(name string) string { return `{"redis": {"cluster": "` + name + `", "timeout": "10s"}, ` + rules }
-	for _, tc := range []struct {
-		name   string
-		plugin string
-		redis  func(t *testing.T) []string
-		route  envoytest.Route
-		edit   func(*envoyconf.Config)
-		want   string
-	}{
-		{name: "a primary", want: `redis "redis" answers: (Redis|Valkey) [0-9.]+, primary$`},
-		{
-			name: "no such cluster", plugin: withCluster("reddis"),
-			want: `redis "reddis" cannot be used: unreachable: Envoy has no cluster "reddis", or the cluster has no healthy ` +
-				`endpoint: `,
-		},
-		{
-			name:  "nothing listens",
-			redis: func(t *testing.T) []string { return []string{absent(t).Addr} },
-			want:  `redis "redis" cannot be used: unreachable: no connection`,
-		},
-		{
-			name: "no bridge",
-			edit: func(c *envoyconf.Config) {
-				c.Delete(envoyconf.RedisCluster +
-					"/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters")
-			},
-			want: `redis "redis" cannot be used: .*bridge`,
-		},
-		{
-			name: "an ordinary cluster",
-			edit: func(c *envoyconf.Config) {
-				c.Delete(envoyconf.RedisCluster +
-					"/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters")
-				c.Delete(envoyconf.RedisCluster + "/upstream_config")
-			},
-			want: `redis "redis" cannot be used: .*bridge`,
-		},
-		{
-			name:  "a password is needed",
-			redis: func(t *testing.T) []string { return []string{redistest.Start(t, "--requirepass", "secret").Addr} },
-			want:  `redis "redis" cannot be used: error_reply: NOAUTH`,
-		},
-		{
-			name:  "a replica",
-			redis: func(t *testing.T) []string { return []string{redistest.Start(t, "--replicaof", "127.0.0.1 1").Addr} },
-			want:  `redis "redis" cannot be used: error_reply: (READONLY|MASTERDOWN)`,
-		},
-		{
-			name:  "a Redis Cluster through redis_proxy",
-			redis: func(t *testing.T) []string { return redistest.StartCluster(t, 3).Addrs() },
-			route: envoytest.Cluster,
-			want:  `redis "redis" answers(: (Redis|Valkey) [0-9.]+)?$`,
-		},
-	} {
+	for _, tc := range trials {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			if tc.plugin == "" {
-				tc.plugin = withCluster("redis")
+				tc.plugin = triedIn("redis")
 			}
 			opts := envoytest.Options{Workers: 2, Route: tc.route, Edit: tc.edit}
 			if tc.redis != nil {

@@ -21,8 +21,9 @@ func TestQuartiles(t *testing.T) {
 		{[]float64{4, 3, 2, 1}, 1.75, 2.5, 3.25},
 	} {
 		low, middle, high := quartiles(c.values)
-		if low != c.low || middle != c.middle || high != c.high {
-			t.Errorf("quartiles(%v) = %v, %v, %v, want %v, %v, %v", c.values, low, middle, high, c.low, c.middle, c.high)
+		got, want := [3]float64{low, middle, high}, [3]float64{c.low, c.middle, c.high}
+		if got != want {
+			t.Errorf("quartiles(%v) = %v, want %v", c.values, got, want)
 		}
 	}
 }

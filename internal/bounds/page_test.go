@@ -137,7 +137,8 @@ func folderOf(n *Number) string { return n.File[:strings.LastIndex(n.File, "/")]
 func shown(n *Number) (value, unit string) {
 	whole := constant.ToInt(n.Value)
 	number, _ := constant.Int64Val(whole)
-	if of, ok := strings.CutPrefix(n.Unit, "us"); ok && (of == "" || of[0] == ' ' || of[0] == ',') {
+	if of, ok := strings.CutPrefix(n.Unit+",", "us"); ok && strings.ContainsAny(of[:1], " ,") {
+		of = strings.TrimSuffix(of, ",")
 		return shownTime(number), "time" + of
 	}
 	digits := strconv.FormatInt(number, 10)

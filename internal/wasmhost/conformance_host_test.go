@@ -86,7 +86,7 @@ func (s *conformanceStream) proceed() {
 	if path, _ := s.Upstream.Headers.Get(":path"); path == "/redirect" {
 		s.Stream = s.Redirect(302, Request("GET", "/redirected"), true)
 	}
-	if s.Upstream.Ended && !s.answered && s.Local == nil {
+	if over := s.answered || s.Local != nil; s.Upstream.Ended && !over {
 		s.answered = true
 		s.ResponseHeaders(Response("200"), false)
 		s.ResponseBody([]byte("hello"), false)

@@ -197,8 +197,13 @@ func TestUseAfterClose(t *testing.T) {
 		tell(p, "/open")
 		redis.Last().Close(GRPCInternal)
 		tell(p, "/after")
-		if got := h.Err(); (got == nil) != (tc.want == "") || got != nil && !strings.Contains(got.Error(), tc.want) {
-			t.Errorf("%+v: got %v", tc, got)
+		got := ""
+		if err := h.Err(); err != nil {
+			got = err.Error()
+		}
+		testenv.Same(t, tc.inClose+", then "+tc.after+": that the plugin died", got != "", tc.want != "")
+		if !strings.Contains(got, tc.want) {
+			t.Errorf("%s, then %s: %s, want %s", tc.inClose, tc.after, got, tc.want)
 		}
 		h.Close()
 	}

@@ -10,10 +10,10 @@ import (
 
 func expectMessage(t *testing.T, what string, got, want Message) {
 	t.Helper()
-	if !slices.Equal(got.Headers, want.Headers) || string(got.Body) != string(want.Body) ||
-		!slices.Equal(got.Trailers, want.Trailers) || got.Ended != want.Ended {
-		t.Errorf("%s:\ngot  %+v %q\nwant %+v %q", what, got, got.Body, want, want.Body)
-	}
+	testenv.SameList(t, what+": the headers", got.Headers, want.Headers)
+	testenv.Same(t, what+": the body", string(got.Body), string(want.Body))
+	testenv.SameList(t, what+": the trailers", got.Trailers, want.Trailers)
+	testenv.Same(t, what+": that it has ended", got.Ended, want.Ended)
 }
 
 func TestStreamPasses(t *testing.T) {

@@ -181,9 +181,10 @@ func TestNotFetched(t *testing.T) {
 			g := start(t, strings.ReplaceAll(resources, c.old, c.new))
 			g.awaitLog(c.says)
 			g.awaitStatus(http.StatusOK)
-			if a, err := g.Get(); err != nil || a.Status != http.StatusOK || a.Limit != "" {
-				t.Errorf("%+v, %v; want a request that passes without a limit", a, err)
-			}
+			a, err := g.Get()
+			testenv.SameError(t, "the request", err, nil)
+			testenv.Same(t, "the status", a.Status, http.StatusOK)
+			testenv.Same(t, "the limit", a.Limit, "")
 		})
 	}
 }

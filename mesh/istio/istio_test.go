@@ -43,9 +43,10 @@ func TestValid(t *testing.T) {
 	for _, dir := range []string{"gateway", "sidecar"} {
 		for _, uncommented := range [][]string{nil, {cluster}, {strict}} {
 			text := render(t, dir, meshtest.Values{"redis-port": "6380"}, uncommented...)
-			if strings.Contains(text, "from-values") || strings.Contains(text, "sluice-values") ||
-				!strings.Contains(text, "6380") {
-				t.Errorf("%s: the values did not go where they belong:\n%s", dir, text)
+			for word, want := range map[string]bool{"from-values": false, "sluice-values": false, "6380": true} {
+				if strings.Contains(text, word) != want {
+					t.Errorf("%s: the text has %q: %v, want %v:\n%s", dir, word, !want, want, text)
+				}
 			}
 			if err := schemas.ValidateCustomResourceYAML(text, nil); err != nil {
 				t.Errorf("%s: %v", dir, err)
@@ -58,9 +59,12 @@ func TestValid(t *testing.T) {
 				// A field that Envoy does not have is only a warning, beside the
 				// one that every EnvoyFilter has.
 				const always = "EnvoyFilter exposes internal implementation details"
-				if warning, err := schema.ValidateConfig(c); err != nil || warning != nil &&
-					!strings.HasPrefix(warning.Error(), always) {
-					t.Errorf("%s: %s: %v, %v", dir, c.Name, warning, err)
+				warning, err := schema.ValidateConfig(c)
+				if err != nil {
+					t.Errorf("%s: %s: %v", dir, c.Name, err)
+				}
+				if warning != nil && !strings.HasPrefix(warning.Error(), always) {
+					t.Errorf("%s: %s: warning %v", dir, c.Name, warning)
 				}
 			}
 		}
@@ -160,9 +164,7 @@ func TestShared(t *testing.T) {
 			admitted[i] += count(t, p)
 		}
 	}
-	if admitted[0] != limit/3 || admitted[1] != limit/3 || admitted[2] != limit/3 {
-		t.Errorf("admitted %v, want %d of each", admitted, limit/3)
-	}
+	testenv.SameList(t, "the requests admitted by each", admitted, []int{limit / 3, limit / 3, limit / 3})
 	for i, p := range proxies {
 		if count(t, p) != 0 {
 			t.Errorf("proxy %d admits more than the limit", i)

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/play"
@@ -16,7 +17,7 @@ func limited(name, limit string) string {
 
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	log := write(t, "access.log", accessLog())
+	log := write(t, "access.log", accessLog(500*time.Millisecond))
 	today, tomorrow := write(t, "today.json", limited("per-key", "20")), write(t, "tomorrow.json",
 		limited("customers", "19"))
 	r := execute(t, "", "simulate", "compare", today, tomorrow, "--log", log, "-o", "json")
@@ -48,7 +49,7 @@ func TestCompareExample(t *testing.T) {
 	files := map[string]string{
 		"today.json":    write(t, "today.json", limited("per-key", "20")),
 		"tomorrow.json": write(t, "tomorrow.json", limited("per-key", "10")),
-		"access.log":    write(t, "access.log", accessLog()),
+		"access.log":    write(t, "access.log", accessLog(500*time.Millisecond)),
 	}
 	e := readExample(t, "### compare").with(files)
 	r := execute(t, "", e.args...)

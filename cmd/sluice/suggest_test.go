@@ -10,25 +10,31 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 )
 
-// accessLog has 1,000 customers of an API within a minute: 500 send 1 request, 400 send 5, 90 send 10,
-// 9 send 20, and one sends 100.
-func accessLog() string {
+// customers is how many an API has, and requestsOf what each of them sends: 500 send 1 request, 400
+// send 5, 90 send 10, 9 send 20, and one sends 100.
+const customers = 1000
+
+func requestsOf(n int) int {
+	switch {
+	case n == 999:
+		return 100
+	case n >= 990:
+		return 20
+	case n >= 900:
+		return 10
+	case n >= 500:
+		return 5
+	}
+	return 1
+}
+
+// accessLog has what the customers send, each of them one request a step.
+func accessLog(step time.Duration) string {
 	var log strings.Builder
 	begin := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
-	for n := range 1000 {
-		requests := 1
-		switch {
-		case n == 999:
-			requests = 100
-		case n >= 990:
-			requests = 20
-		case n >= 900:
-			requests = 10
-		case n >= 500:
-			requests = 5
-		}
-		for i := range requests {
-			at := begin.Add(time.Duration(i)*500*time.Millisecond + time.Duration(n)*time.Microsecond)
+	for n := range customers {
+		for i := range requestsOf(n) {
+			at := begin.Add(time.Duration(i)*step + time.Duration(n)*time.Microsecond)
 			fmt.Fprintf(&log, "{\"start_time\": %q, \"method\": \"GET\", \"path\": \"/api/x\", \"authority\": \"h\", "+
 				"\"x-api-key\": \"k%d\"}\n", at.Format(time.RFC3339Nano), n)
 		}
@@ -47,7 +53,7 @@ func metered(limit int) string {
 
 func TestSuggest(t *testing.T) {
 	t.Parallel()
-	log := write(t, "access.log", accessLog())
+	log := write(t, "access.log", accessLog(500*time.Millisecond))
 	r := execute(t, metered(5), "simulate", "suggest", "per-key", "-c", "-", "--log", log, "-o", "json")
 	got := decode[struct{ Limits []simulate.Suggestion }](t, r).Limits
 	want := []simulate.Suggestion{
@@ -86,7 +92,7 @@ func TestSuggest(t *testing.T) {
 			t.Errorf("with a limit of %d %d are rejected, want %d", c.limit, report.Rejected, want)
 		}
 	}
-	few := write(t, "few.log", strings.Join(strings.SplitAfter(accessLog(), "\n")[:100], ""))
+	few := write(t, "few.log", strings.Join(strings.SplitAfter(accessLog(500*time.Millisecond), "\n")[:100], ""))
 	if r := execute(t, metered(5), "simulate", "suggest", "per-key", "-c", "-", "--log", few); !strings.Contains(r.out,
 		"not enough data: 100 identities (want 1000)") {
 		t.Errorf("%s%s", r.out, r.errors)
@@ -100,7 +106,7 @@ func TestSuggest(t *testing.T) {
 func TestSuggestExample(t *testing.T) {
 	t.Parallel()
 	e := readExample(t, "### suggest").with(map[string]string{
-		"plugin.json": write(t, "plugin.json", metered(5)), "access.log": write(t, "access.log", accessLog()),
+		"plugin.json": write(t, "plugin.json", metered(5)), "access.log": write(t, "access.log", accessLog(500*time.Millisecond)),
 	})
 	if r := execute(t, "", e.args...); r.out != e.out {
 		t.Errorf("%s%s\nthe page has\n%s", r.out, r.errors, e.out)

@@ -23,8 +23,8 @@ type metrics struct {
 	line  []byte // scratch
 
 	requests [answer.Outcomes]metric.Counter
-	rules    [][answer.Outcomes]metric.Counter // by rule.Rule.Index; zero where it cannot happen
-	limits   [][]limitMetrics                  // by rule.LimitSet.Index, parallel to its Limits
+	rules    [][answer.Outcomes]metric.Counter // by rule.Rule.ID; zero where it cannot happen
+	limits   [][]limitMetrics                  // by rule.LimitSet.ID, parallel to its Limits
 
 	events    [metric.Events]metric.Counter
 	errors    [redis.Causes]metric.Counter
@@ -32,7 +32,7 @@ type metrics struct {
 	states    [len(breakerStateNames)]metric.Gauge
 	inFlight  metric.Gauge
 	queued    metric.Gauge
-	holding   []metric.Gauge       // by rule.LimitSet.Index; noGauge where there are no slots
+	holding   []metric.Gauge       // by rule.LimitSet.ID; noGauge where there are no slots
 	totals    [metric.Events]int64 // that other parts have counted, as last seen
 	breaker   redis.BreakerState
 
@@ -171,11 +171,11 @@ func (m *metrics) outcome(o answer.Outcome) { m.batch.Inc(m.requests[o]) }
 // matched counts what needs no decision: an exempt rule, and unlimited tiers.
 func (m *metrics) matched(applied []rule.Applied, exempt *rule.Rule) {
 	if exempt != nil {
-		m.batch.Inc(m.rules[exempt.Index][answer.Exempt])
+		m.batch.Inc(m.rules[exempt.ID][answer.Exempt])
 	}
 	for i := range applied {
 		if a := &applied[i]; a.Limits == nil {
-			m.batch.Inc(m.rules[a.Rule.Index][answer.Allowed])
+			m.batch.Inc(m.rules[a.Rule.ID][answer.Allowed])
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 		if c.Status == decide.Unasked {
 			continue
 		}
-		m.batch.Inc(m.rules[c.Rule.Index][c.Outcome()])
+		m.batch.Inc(m.rules[c.Rule.ID][c.Outcome()])
 		if admitted && c.Source == decide.FromLease {
 			m.Count(metric.UnitsSpent, 1)
 		}
@@ -203,7 +203,7 @@ func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 	for j := range c.Decisions {
 		d := &c.Decisions[j]
 		size := c.Limit(j)
-		switch limit := &m.limits[c.Limits.Index][j]; {
+		switch limit := &m.limits[c.Limits.ID][j]; {
 		case !d.Allowed:
 			m.batch.Inc(limit.over)
 		case admitted && c.Status == decide.Allowed && nearLimit(d, size.Capacity()):

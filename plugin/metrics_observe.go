@@ -5,6 +5,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // sources has the parts that keep counts of their own.
@@ -78,7 +79,7 @@ func (m *metrics) total(e metric.Event, n int64) {
 func (m *metrics) observeSlots(worker *decide.Worker) {
 	for i, holding := range m.holding {
 		if holding != noGauge {
-			m.batch.Set(holding, worker.InFlight(i))
+			m.batch.Set(holding, worker.InFlight(rule.LimitSetID(i)))
 		}
 	}
 }

@@ -28,12 +28,12 @@ function rank(path,   name) {
 	name = path; sub(module "plugin", "", name); sub(/^\//, "", name)
 	if (name == "") return 9
 	if (name == "decide") return 8
-	if (name ~ /^(redis|local|deny|lease)$/) return 7
+	if (name ~ /^(redis|local|deny|lease|slots)$/) return 7
 	if (name == "rule") return 6
 	if (name ~ /^(answer|calendar)$/) return 5
 	if (name == "config") return 4
 	if (name ~ /^config\//) return 3
-	if (name ~ /^(metric|offenders|ipaddr|lru|slots)$/) return 2
+	if (name ~ /^(metric|offenders|ipaddr|lru)$/) return 2
 	if (name == "must") return 0
 	return 1
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/lru"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // This file is what becomes of a request of a crowd that Redis did not decide in time. The
@@ -26,8 +27,8 @@ const maxBurstIdentities = 4096
 // burst is what Redis says while there is a crowd.
 type burst struct {
 	on     bool
-	number uint32           // counts the crowds
-	said   *lru.Table[said] // nil before the first one; by rule.LimitSet.Index
+	number uint32                            // counts the crowds
+	said   *lru.Table[rule.LimitSetID, said] // nil before the first one; by rule.LimitSet.ID
 	seed   uint64
 }
 
@@ -45,7 +46,7 @@ type said struct {
 
 func (b *burst) begin() {
 	if b.said == nil {
-		b.said = lru.New[said](maxBurstIdentities, b.seed)
+		b.said = lru.New[rule.LimitSetID, said](maxBurstIdentities, b.seed)
 	}
 	b.on = true
 	b.number++
@@ -57,7 +58,7 @@ func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {
 	if !c.Enforced() {
 		return
 	}
-	e, fresh := b.said.Put(c.Limits.Index, c.Tag)
+	e, fresh := b.said.Put(c.Limits.ID, c.Tag)
 	if fresh || e.number != b.number {
 		e.number, e.lent = b.number, e.lent[:0]
 	}
@@ -110,7 +111,7 @@ func (b *burst) about(q *Question, c *Check) *said {
 	if !enforcedUndecided(c) {
 		return nil
 	}
-	e := b.said.Get(c.Limits.Index, c.Tag)
+	e := b.said.Get(c.Limits.ID, c.Tag)
 	if e == nil || e.atMicros < q.arrivedMicros {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 // Question.Resize). What is charged keeps the windows that it was charged in: its Receipt has
 // them.
 type calendars struct {
-	sets   []*rule.LimitSet // by rule.LimitSet.Index
+	sets   []*rule.LimitSet // by rule.LimitSet.ID
 	bounds [][]algo.Bounds  // likewise: those that were asked for last
 	some   bool             // limits have a calendar
 }
@@ -32,7 +32,7 @@ func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
 		if windows == nil {
 			continue
 		}
-		b := &c.bounds[set.Index][i]
+		b := &c.bounds[set.ID][i]
 		if micros < b[1] || micros >= b[2] {
 			*b = windows.Around(micros)
 		}
@@ -42,7 +42,7 @@ func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
 
 // sizes are those of a limit set as it is configured, around a time; nil if it has no
 // calendar.
-func (c *calendars) sizes(set int, micros int64) []algo.Size {
+func (c *calendars) sizes(set rule.LimitSetID, micros int64) []algo.Size {
 	limits := c.sets[set]
 	if limits.Calendars == nil {
 		return nil

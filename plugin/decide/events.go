@@ -1,5 +1,7 @@
 package decide
 
+import "github.com/sluiceproxy/sluice/plugin/rule"
+
 // What comes to a Worker beside requests: bytes from Redis, the end of a stream, ticks, and
 // its own end. The first and the third let paused requests go on.
 
@@ -114,7 +116,7 @@ func sooner(a, b int64) int64 {
 func (w *Worker) Queued() int { return len(w.queue.heap) }
 
 // InFlight is how many requests hold slots of a list of limits.
-func (w *Worker) InFlight(set int) int64 { return w.stores.InFlight(set) }
+func (w *Worker) InFlight(set rule.LimitSetID) int64 { return w.stores.InFlight(set) }
 
 // GuessesTime reports whether a calendar's windows depend on the wall clock: Redis has never
 // told its time.

@@ -44,7 +44,7 @@ func (l *leases) spend(a *Ask, out []algo.Decision, now Time) (charge lease.Char
 	if limit.Lease == nil || !a.Charges() {
 		return charge, false
 	}
-	a.lease = l.book.Of(a.Limits.Index, a.Tag, limit, now.SteadyMicros)
+	a.lease = l.book.Of(a.Limits.ID, a.Tag, limit, now.SteadyMicros)
 	d, charge, ok := l.book.Spend(a.lease, now.SteadyMicros)
 	if ok {
 		out[0] = d
@@ -86,7 +86,7 @@ func (s *Stores) replenish(a *Ask, now Time) {
 		return
 	}
 	check := redis.Check{
-		Script: s.remote.scripts[a.Limits.Index], Tag: a.lease.Tag, Cost: order.Cost(), Sizes: slices.Clone(a.Sizes),
+		Script: s.remote.scripts[a.Limits.ID], Tag: a.lease.Tag, Cost: order.Cost(), Sizes: slices.Clone(a.Sizes),
 	}
 	w := &batch{stores: s, lease: a.lease, charge: redis.Charge{
 		Script: check.Script, Tag: check.Tag, Cost: check.Cost, Sizes: check.Sizes,
@@ -118,7 +118,7 @@ func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 	}
 	if r.Allowed {
 		s.record.Count(metric.UnitsTaken, b.charge.Cost)
-		s.memory.forget(b.lease.List, b.lease.Tag)
+		s.memory.forget(b.lease.Set, b.lease.Tag)
 	}
 	s.leases.book.Granted(b.lease, &r.Decisions[0], r.Allowed, r.AtMicros, nowMicros)
 }
@@ -126,7 +126,7 @@ func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 // Resize implements redis.Waiter. A leased limit is as configured, but for when its
 // windows begin.
 func (b *batch) Resize(_ int, r *redis.Reply, _ int64) []algo.Size {
-	b.charge.Sizes = b.stores.calendars.sizes(b.lease.List, r.AtMicros)
+	b.charge.Sizes = b.stores.calendars.sizes(b.lease.Set, r.AtMicros)
 	return b.charge.Sizes
 }
 
@@ -146,10 +146,10 @@ func (b *batch) Expired(_ int, nowMicros int64) {
 // ReturnUnits implements lease.Returner.
 func (s *Stores) ReturnUnits(held *lease.Lease, charge lease.Charge, units, nowMicros int64) {
 	s.record.Count(metric.UnitsReturned, units)
-	s.memory.forget(held.List, held.Tag)
+	s.memory.forget(held.Set, held.Tag)
 	s.remote.conn.Refund(redis.Charge{
-		Script: s.remote.scripts[held.List], Tag: held.Tag, Cost: units,
-		Sizes: s.calendars.sizes(held.List, charge.StoreMicros),
+		Script: s.remote.scripts[held.Set], Tag: held.Tag, Cost: units,
+		Sizes: s.calendars.sizes(held.Set, charge.StoreMicros),
 		Nonce: charge.Nonce, AtMicros: charge.StoreMicros,
 	}, nowMicros)
 }

@@ -13,7 +13,7 @@ import (
 // memory is the layer that remembers rejections. Off, it keeps none.
 type memory struct {
 	denied *deny.Cache
-	ttls   []int64 // by rule.LimitSet.Index: how long a rejection may be remembered, us
+	ttls   []int64 // by rule.LimitSet.ID: how long a rejection may be remembered, us
 }
 
 func newMemory(cfg *config.Config, rules *rule.Set, chance rand.Source) memory {
@@ -59,7 +59,7 @@ func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, k
 	if !a.Enforced() || a.Limits.HasSlots() {
 		return r, false
 	}
-	e := m.denied.Find(a.Limits.Index, a.Tag)
+	e := m.denied.Find(a.Limits.ID, a.Tag)
 	if e == nil {
 		return r, false
 	}
@@ -75,7 +75,7 @@ func (a *Ask) asks() deny.Asked {
 // counts towards a penalty is left out if several rules reject, because on replay only this
 // rule would seem to reject.
 func (m *memory) remember(c *Check, several bool, now Time) {
-	i := c.Limits.Index
+	i := c.Limits.ID
 	if c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree || c.Limits.HasSlots() || m.ttls[i] == 0 {
 		return
 	}
@@ -98,4 +98,4 @@ func (s *Said) lastingBlock() (by algo.By, leftMicros int64) {
 }
 
 // forget drops what is remembered of an identity that something was given back to.
-func (m *memory) forget(set int, tag []byte) { m.denied.Forget(set, tag) }
+func (m *memory) forget(set rule.LimitSetID, tag []byte) { m.denied.Forget(set, tag) }

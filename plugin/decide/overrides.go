@@ -39,20 +39,20 @@ const (
 // factor is what an operator has multiplied an identity's limits by, in thousandths.
 type factor struct{ thousandths, untilMicros int64 }
 
-// overrides is the layer that knows them. The tables are by rule.Rule.Index; where no rule has
+// overrides is the layer that knows them. The tables are by rule.Rule.ID; where no rule has
 // overrides they stay empty.
 type overrides struct {
 	record     Recorder
-	factors    *lru.Table[factor]
-	told       *lru.Table[bool]
+	factors    *lru.Table[rule.ID, factor]
+	told       *lru.Table[rule.ID, bool]
 	toldMicros int64 // when an operator was told last
 }
 
 func newOverrides(cfg *config.Config, rules *rule.Set, record Recorder, chance rand.Source) overrides {
 	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasOverrides) {
-		return overrides{factors: &lru.Table[factor]{}, told: &lru.Table[bool]{}}
+		return overrides{factors: &lru.Table[rule.ID, factor]{}, told: &lru.Table[rule.ID, bool]{}}
 	}
-	factors, told := lru.New[factor](maxFactors, chance.Uint64()), lru.New[bool](maxToldIdentities, chance.Uint64())
+	factors, told := lru.New[rule.ID, factor](maxFactors, chance.Uint64()), lru.New[rule.ID, bool](maxToldIdentities, chance.Uint64())
 	return overrides{record: record, factors: factors, told: told}
 }
 
@@ -63,7 +63,7 @@ func (o *overrides) fit(q *Question, a *Ask, now Time) {
 	if !a.Rule.Terms.Overrides {
 		return
 	}
-	if f := o.factors.Get(a.Rule.Index, a.Tag); f != nil && now.SteadyMicros < f.untilMicros && f.thousandths != a.factor {
+	if f := o.factors.Get(a.Rule.ID, a.Tag); f != nil && now.SteadyMicros < f.untilMicros && f.thousandths != a.factor {
 		q.multiply(a, f.thousandths)
 	}
 }
@@ -83,7 +83,7 @@ func (q *Question) multiply(a *Ask, thousandths int64) {
 }
 
 func (o *overrides) remember(a *Ask, thousandths, nowMicros int64) {
-	f, _ := o.factors.Put(a.Rule.Index, a.Tag)
+	f, _ := o.factors.Put(a.Rule.ID, a.Tag)
 	*f = factor{thousandths, nowMicros + factorMicros}
 }
 
@@ -112,10 +112,10 @@ func (a *Ask) multiplied() bool { return a.factor != 0 && a.factor != algo.NoFac
 
 // tell tells operators, once for each identity, that what they have set is no override.
 func (o *overrides) tell(a *Ask, nowMicros int64) {
-	if o.told.Get(a.Rule.Index, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainMicros {
+	if o.told.Get(a.Rule.ID, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainMicros {
 		return
 	}
-	o.told.Put(a.Rule.Index, a.Tag)
+	o.told.Put(a.Rule.ID, a.Tag)
 	o.toldMicros = nowMicros
 	o.record.OverrideIgnored(a.Tag)
 }

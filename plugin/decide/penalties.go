@@ -47,11 +47,11 @@ type held struct {
 	fullMicros int64
 }
 
-// penalties is the layer that knows them. The table is by rule.Rule.Index; where no rule has a
+// penalties is the layer that knows them. The table is by rule.Rule.ID; where no rule has a
 // penalty it stays empty.
 type penalties struct {
 	record     Recorder
-	identities *lru.Table[held]
+	identities *lru.Table[rule.ID, held]
 	strikes    []algo.Strikes // scratch
 	// transitMicros is longer than a charge stands that another rule's rejection gives back.
 	transitMicros int64
@@ -59,11 +59,11 @@ type penalties struct {
 
 func newPenalties(cfg *config.Config, rules *rule.Set, record Recorder, chance rand.Source) penalties {
 	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasPenalty) {
-		return penalties{identities: &lru.Table[held]{}}
+		return penalties{identities: &lru.Table[rule.ID, held]{}}
 	}
 	return penalties{
 		record:        record,
-		identities:    lru.New[held](max(int(cfg.DenyCacheSize), minStrikeIdentities), chance.Uint64()),
+		identities:    lru.New[rule.ID, held](max(int(cfg.DenyCacheSize), minStrikeIdentities), chance.Uint64()),
 		transitMicros: max(cfg.Redis.TimeoutMicros, deny.SharedHoldMicros),
 	}
 }
@@ -108,12 +108,12 @@ func (p *penalties) kept(a *Ask) *held {
 	if a.Rule.Terms.Penalty == nil {
 		return nil
 	}
-	return p.identities.Get(a.Rule.Index, a.Tag)
+	return p.identities.Get(a.Rule.ID, a.Tag)
 }
 
 // keep is what is held against a check's identity, nothing yet if it is a new one.
 func (p *penalties) keep(a *Ask) *held {
-	h, fresh := p.identities.Put(a.Rule.Index, a.Tag)
+	h, fresh := p.identities.Put(a.Rule.ID, a.Tag)
 	if fresh {
 		*h = held{groups: h.groups[:0]}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// plans makes the plans of limits whose sizes came with a request. By rule.LimitSet.Index.
+// plans makes the plans of limits whose sizes came with a request. By rule.LimitSet.ID.
 type plans []algo.Plan
 
 // of is the plan of limits with these sizes; with none as it is configured. It is good until
@@ -15,7 +15,7 @@ func (p plans) of(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
 	if sizes == nil {
 		return limits.Plan
 	}
-	sized, ok := limits.Plan.Sized(&p[limits.Index], sizes)
+	sized, ok := limits.Plan.Sized(&p[limits.ID], sizes)
 	must.Hold(ok, "rule makes sizes that a plan can have")
 	if ok {
 		return sized

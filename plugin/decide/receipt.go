@@ -43,7 +43,7 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 		s.leases.unspend(r, now)
 	case FromRedis:
 		s.remote.refund(r, now)
-		s.memory.forget(r.limits.Index, r.tag)
+		s.memory.forget(r.limits.ID, r.tag)
 	}
 	*r = Receipt{}
 }

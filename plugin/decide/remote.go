@@ -28,7 +28,7 @@ type Redis interface {
 // it is never asked: see orderOf.
 type remote struct {
 	conn    Redis
-	scripts []*redis.Script // by rule.LimitSet.Index
+	scripts []*redis.Script // by rule.LimitSet.ID
 	back    []int64         // scratch, for a settlement
 }
 
@@ -47,7 +47,7 @@ func newRemote(cfg *config.Config, rules *rule.Set) (r remote) {
 func (r *remote) ask(q *Question, index int, strikes []algo.Strikes, deferred bool) sent {
 	c := &q.Checks[index]
 	nonce := r.conn.Add(q, index, redis.Check{
-		Script: r.scripts[c.Limits.Index], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
+		Script: r.scripts[c.Limits.ID], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
 		Factor: c.factor, Strikes: strikes, Deferred: deferred,
 	})
 	return sent{nonce: nonce, sizes: c.Sizes}
@@ -55,7 +55,7 @@ func (r *remote) ask(q *Question, index int, strikes []algo.Strikes, deferred bo
 
 func (r *remote) charge(of *Receipt) redis.Charge {
 	return redis.Charge{
-		Script: r.scripts[of.limits.Index], Tag: of.tag, Costs: of.costs, Sizes: of.sizes,
+		Script: r.scripts[of.limits.ID], Tag: of.tag, Costs: of.costs, Sizes: of.sizes,
 		Nonce: of.nonce, AtMicros: of.atMicros,
 	}
 }
@@ -69,10 +69,10 @@ func (r *remote) settle(of *Receipt, back []int64, now Time) {
 }
 
 func (r *remote) release(of *Receipt, freed redis.Slots, now Time) {
-	r.conn.Release(r.scripts[of.limits.Index], of.tag, freed, now.SteadyMicros)
+	r.conn.Release(r.scripts[of.limits.ID], of.tag, freed, now.SteadyMicros)
 }
 
-func (r *remote) renew(set int, tag []byte, slots []redis.Slots, now Time) {
+func (r *remote) renew(set rule.LimitSetID, tag []byte, slots []redis.Slots, now Time) {
 	r.conn.Renew(r.scripts[set], tag, slots, now.SteadyMicros)
 }
 

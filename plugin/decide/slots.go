@@ -35,7 +35,7 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 	}
 	if i, ok := r.limits.Plan.Slots(); ok && r.costs[i] > 0 {
 		r.slot = slots.Slot{Nonce: r.nonce, Slots: r.costs[i]}
-		f.book.Occupy(&r.slot, r.limits.Index, r.tag, r.source != FromRedis, nowMicros)
+		f.book.Occupy(&r.slot, r.limits.ID, r.tag, r.source != FromRedis, nowMicros)
 	}
 }
 
@@ -44,7 +44,7 @@ func (f *inFlight) embedded(limits *rule.LimitSet, tag []byte) int64 {
 	if !limits.HasSlots() {
 		return 0
 	}
-	return f.book.Held(limits.Index, tag, true)
+	return f.book.Held(limits.ID, tag, true)
 }
 
 // forget makes sure that the Book does not keep a pointer to memory that is used again.
@@ -86,12 +86,12 @@ func (s *Stores) release(r *Receipt, now Time) {
 
 // tellEmbedded tells the embedded store how many slots of an identity the worker occupies.
 func (s *Stores) tellEmbedded(limits *rule.LimitSet, tag []byte, slots int64, now Time) {
-	plan := s.plans.of(limits, s.calendars.sizes(limits.Index, now.UnixMicros))
+	plan := s.plans.of(limits, s.calendars.sizes(limits.ID, now.UnixMicros))
 	s.embedded.occupy(plan, tag, slots, now)
 }
 
 // InFlight is how many requests hold slots of a limit set.
-func (s *Stores) InFlight(set int) int64 { return s.slots.book.InFlight(set) }
+func (s *Stores) InFlight(set rule.LimitSetID) int64 { return s.slots.book.InFlight(set) }
 
 // renewSlots has the slots renewed that are due.
 func (s *Stores) renewSlots(now Time) {
@@ -117,7 +117,7 @@ type renewer struct {
 // RenewSlots implements slots.Renewer.
 func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 	if id.Embedded {
-		r.tellEmbedded(r.calendars.sets[id.List], id.Tag, id.Slots, r.now)
+		r.tellEmbedded(r.calendars.sets[id.Set], id.Tag, id.Slots, r.now)
 		return
 	}
 	f := &r.slots
@@ -127,7 +127,7 @@ func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 		for _, slot := range due[:n] {
 			f.renewed = append(f.renewed, redis.Slots{Nonce: slot.Nonce, Count: slot.Slots})
 		}
-		r.remote.renew(id.List, id.Tag, f.renewed, r.now)
+		r.remote.renew(id.Set, id.Tag, f.renewed, r.now)
 		due = due[n:]
 	}
 }

@@ -39,14 +39,14 @@ func (w *world) heldIn(script *redis.Script, tag string) (sum int64, nonces []in
 // that a request has from it.
 func (w *world) checkSlots() {
 	w.t.Helper()
-	for i, set := range w.rules.LimitSets {
+	for _, set := range w.rules.LimitSets {
 		if !set.HasSlots() {
 			continue
 		}
 		j, _ := set.Plan.Slots()
 		for user := range 6 {
 			tag := fmt.Sprint(set.Rule.Name, "|", user)
-			sum, nonces := w.heldIn(w.stores.remote.scripts[i], tag)
+			sum, nonces := w.heldIn(w.stores.remote.scripts[set.ID], tag)
 			if sum > set.Limits[j].Units {
 				w.t.Fatalf("%s holds %d of %d", tag, sum, set.Limits[j].Units)
 			}
@@ -91,8 +91,8 @@ func TestSlotsInterleaved(t *testing.T) {
 					}
 				}
 				w.drain()
-				for i, set := range w.rules.LimitSets {
-					if n := w.worker.InFlight(i); n != 0 {
+				for _, set := range w.rules.LimitSets {
+					if n := w.worker.InFlight(set.ID); n != 0 {
 						t.Errorf("%d requests hold slots of %s", n, set.Rule.Name)
 					}
 					for user := range 6 {
@@ -100,10 +100,10 @@ func TestSlotsInterleaved(t *testing.T) {
 						if !set.HasSlots() {
 							continue
 						}
-						if sum, nonces := w.heldIn(w.stores.remote.scripts[i], tag); sum != 0 {
+						if sum, nonces := w.heldIn(w.stores.remote.scripts[set.ID], tag); sum != 0 {
 							t.Errorf("%s holds %d: %d", tag, sum, nonces)
 						}
-						if sum := w.stores.slots.book.Held(i, []byte(tag), true); sum != 0 {
+						if sum := w.stores.slots.book.Held(set.ID, []byte(tag), true); sum != 0 {
 							t.Errorf("%s holds %d in the embedded store", tag, sum)
 						}
 					}

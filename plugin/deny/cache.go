@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lru"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // These bound how long anything is remembered: a client that hammers costs each
@@ -42,9 +43,9 @@ type Block struct {
 	LeftMicros int64
 }
 
-// Entry is the memory of one identity under one list of limits.
+// Entry is the memory of one identity under one limit set.
 type Entry struct {
-	limits      []remembered // of all limits of the list, none of them charged
+	limits      []remembered // of all limits of the set, none of them charged
 	block       Block        // in place of limits
 	rejects     bool
 	untilMicros int64 // the entry holds before this time
@@ -61,7 +62,7 @@ type remembered struct {
 	size     size
 }
 
-// size distinguishes limits of one list, apart from when their windows begin.
+// size distinguishes limits of one limit set, apart from when their windows begin.
 type size struct{ units, burst int64 }
 
 // Asked is a request's demand: a cost of each limit.
@@ -81,16 +82,18 @@ func (a *Asked) size(i int) size {
 
 // Cache is one worker's memory of rejections. The zero Cache is one that is off: it remembers
 // nothing, and nothing may be kept there.
-type Cache struct{ table lru.Table[Entry] }
+type Cache struct {
+	table lru.Table[rule.LimitSetID, Entry]
+}
 
 // New makes a cache of at most size entries, of at least 1. Its seed differs in each worker.
-func New(size int, seed uint64) *Cache { return &Cache{*lru.New[Entry](size, seed)} }
+func New(size int, seed uint64) *Cache { return &Cache{*lru.New[rule.LimitSetID, Entry](size, seed)} }
 
 // Clear forgets everything: what was remembered may not hold any more.
 func (c *Cache) Clear() { c.table.Clear() }
 
-// Find returns the entry of a tag under a list of limits, or nil.
-func (c *Cache) Find(list int, tag []byte) *Entry { return c.table.Get(list, tag) }
+// Find returns the entry of a tag under a limit set, or nil.
+func (c *Cache) Find(set rule.LimitSetID, tag []byte) *Entry { return c.table.Get(set, tag) }
 
 // Block returns the block of the identity, if it still lasts.
 func (e *Entry) Block(nowMicros int64) (b Block, lasts bool) {
@@ -105,8 +108,8 @@ func (e *Entry) Block(nowMicros int64) (b Block, lasts bool) {
 }
 
 // RememberBlock keeps that an identity is blocked, for holdMicros at most.
-func (c *Cache) RememberBlock(list int, tag []byte, b Block, nowMicros, storeMicros, holdMicros int64) {
-	e, _ := c.table.Put(list, tag)
+func (c *Cache) RememberBlock(set rule.LimitSetID, tag []byte, b Block, nowMicros, storeMicros, holdMicros int64) {
+	e, _ := c.table.Put(set, tag)
 	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, b
 	e.limits, e.rejects = e.limits[:0], true
 	if b.LeftMicros != algo.Never {
@@ -180,9 +183,9 @@ func (e *Entry) sameSizes(asked *Asked) bool {
 // holdMicros at most. If one of them rejects, the entry does; otherwise it says what
 // to show of this identity when another one is rejected.
 func (c *Cache) Remember(
-	list int, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64,
+	set rule.LimitSetID, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64,
 ) {
-	e, _ := c.table.Put(list, tag)
+	e, _ := c.table.Put(set, tag)
 	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
 	e.limits = slices.Grow(e.limits[:0], len(decisions))
 	for i := range decisions {
@@ -217,8 +220,8 @@ func longestWait(decisions []algo.Decision) (micros int64, rejects bool) {
 }
 
 // Forget drops the entry of a tag whose state was given something back.
-func (c *Cache) Forget(list int, tag []byte) {
-	if e := c.Find(list, tag); e != nil {
+func (c *Cache) Forget(set rule.LimitSetID, tag []byte) {
+	if e := c.Find(set, tag); e != nil {
 		e.untilMicros = 0
 	}
 }

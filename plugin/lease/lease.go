@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lru"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // maxLeases bounds how many identities a worker follows.
@@ -45,7 +46,7 @@ type Charge struct {
 // Lease is what a worker holds of one identity.
 type Lease struct {
 	Tag   []byte
-	List  int
+	Set   rule.LimitSetID
 	limit *config.Limit
 
 	current, next batch
@@ -72,7 +73,7 @@ type Returner interface {
 
 // Book holds the leases of one worker.
 type Book struct {
-	table    *lru.Table[*Lease]
+	table    *lru.Table[rule.LimitSetID, *Lease]
 	returner Returner
 	active   []*Lease // that hold units
 	due      int64    // when the first of them has to give back; 0 if there are none
@@ -81,15 +82,15 @@ type Book struct {
 
 // NewBook makes an empty Book. Its seed differs in each worker.
 func NewBook(r Returner, seed uint64) *Book {
-	return &Book{table: lru.New[*Lease](maxLeases, seed), returner: r}
+	return &Book{table: lru.New[rule.LimitSetID, *Lease](maxLeases, seed), returner: r}
 }
 
 // Of is the lease of an identity. It counts one request.
-func (b *Book) Of(list int, tag []byte, limit *config.Limit, nowMicros int64) *Lease {
-	slot, fresh := b.table.Put(list, tag)
+func (b *Book) Of(set rule.LimitSetID, tag []byte, limit *config.Limit, nowMicros int64) *Lease {
+	slot, fresh := b.table.Put(set, tag)
 	if fresh {
 		b.drop(*slot, nowMicros)
-		*slot = &Lease{Tag: append([]byte(nil), tag...), List: list, limit: limit, period: nowMicros}
+		*slot = &Lease{Tag: append([]byte(nil), tag...), Set: set, limit: limit, period: nowMicros}
 	}
 	l := *slot
 	l.beat(nowMicros)

@@ -9,21 +9,21 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
 )
 
-// Table maps an identity (a tag under a list of limits) to a V. The tiers of a
+// Table maps an identity (a tag of a rule, or of a limit set) to a V. The tiers of a
 // rule share their tags, so a tag alone does not identify an entry. The zero Table is one that is
 // off: it holds nothing, and nothing may be Put there.
-type Table[V any] struct {
-	chunks  [][]entry[V] // all but the last are full
-	used    int32        // entries in use
-	buckets []int32      // a power of two; heads of chains
+type Table[K ~int, V any] struct {
+	chunks  [][]entry[K, V] // all but the last are full
+	used    int32           // entries in use
+	buckets []int32         // a power of two; heads of chains
 	newest  int32
 	oldest  int32
 	size    int
 	key     keyhash.Key
 }
 
-type entry[V any] struct {
-	list  int
+type entry[K ~int, V any] struct {
+	of    K
 	tag   []byte
 	hash  uint64
 	value V
@@ -46,21 +46,21 @@ const (
 // at is an entry that is in use. It stays where it is.
 //
 //go:inline
-func (t *Table[V]) at(i int32) *entry[V] { return &t.chunks[i>>chunkShift][i&(chunkLen-1)] }
+func (t *Table[K, V]) at(i int32) *entry[K, V] { return &t.chunks[i>>chunkShift][i&(chunkLen-1)] }
 
 // New makes a table of at most size entries, of at least 1. Its seed differs in each worker.
-func New[V any](size int, seed uint64) *Table[V] {
+func New[K ~int, V any](size int, seed uint64) *Table[K, V] {
 	buckets := 1
 	for buckets < size {
 		buckets *= 2
 	}
-	t := &Table[V]{buckets: make([]int32, buckets), size: size, key: keyhash.New(seed)}
+	t := &Table[K, V]{buckets: make([]int32, buckets), size: size, key: keyhash.New(seed)}
 	t.Clear()
 	return t
 }
 
 // Clear forgets everything, but keeps the memory.
-func (t *Table[V]) Clear() {
+func (t *Table[K, V]) Clear() {
 	for i := range t.buckets {
 		t.buckets[i] = none
 	}
@@ -70,11 +70,11 @@ func (t *Table[V]) Clear() {
 
 // Get is the value of an identity, nil if it has none. It counts as a use. The
 // pointer is good until another identity takes its place.
-func (t *Table[V]) Get(list int, tag []byte) *V {
+func (t *Table[K, V]) Get(of K, tag []byte) *V {
 	if t.used == 0 {
 		return nil
 	}
-	i := t.find(list, tag, t.key.Sum(tag))
+	i := t.find(of, tag, t.key.Sum(tag))
 	if i == none {
 		return nil
 	}
@@ -85,12 +85,12 @@ func (t *Table[V]) Get(list int, tag []byte) *V {
 
 // Put is the value of an identity, which gets one if it has none: fresh is true
 // then, and the value is what another identity left behind, or zero.
-func (t *Table[V]) Put(list int, tag []byte) (value *V, fresh bool) {
+func (t *Table[K, V]) Put(of K, tag []byte) (value *V, fresh bool) {
 	hash := t.key.Sum(tag)
-	i := t.find(list, tag, hash)
+	i := t.find(of, tag, hash)
 	fresh = i == none
 	if fresh {
-		i = t.place(list, tag, hash)
+		i = t.place(of, tag, hash)
 	} else {
 		t.unlink(i)
 	}
@@ -98,10 +98,10 @@ func (t *Table[V]) Put(list int, tag []byte) (value *V, fresh bool) {
 	return &t.at(i).value, fresh
 }
 
-func (t *Table[V]) find(list int, tag []byte, hash uint64) int32 {
+func (t *Table[K, V]) find(of K, tag []byte, hash uint64) int32 {
 	for i := *t.bucket(hash); i != none; {
 		e := t.at(i)
-		if e.hash == hash && e.list == list && bytes.Equal(e.tag, tag) {
+		if e.hash == hash && e.of == of && bytes.Equal(e.tag, tag) {
 			return i
 		}
 		i = e.chain
@@ -110,10 +110,10 @@ func (t *Table[V]) find(list int, tag []byte, hash uint64) int32 {
 }
 
 //go:inline
-func (t *Table[V]) bucket(hash uint64) *int32 { return &t.buckets[hash&uint64(len(t.buckets)-1)] }
+func (t *Table[K, V]) bucket(hash uint64) *int32 { return &t.buckets[hash&uint64(len(t.buckets)-1)] }
 
 // place finds room for an identity: a new entry, or the oldest one's.
-func (t *Table[V]) place(list int, tag []byte, hash uint64) int32 {
+func (t *Table[K, V]) place(of K, tag []byte, hash uint64) int32 {
 	i := t.used
 	if int(i) == t.size {
 		i = t.oldest
@@ -122,18 +122,18 @@ func (t *Table[V]) place(list int, tag []byte, hash uint64) int32 {
 	} else {
 		t.used++
 		if int(i>>chunkShift) == len(t.chunks) { // else there is memory from before Clear
-			t.chunks = append(t.chunks, make([]entry[V], min(chunkLen, t.size-int(i))))
+			t.chunks = append(t.chunks, make([]entry[K, V], min(chunkLen, t.size-int(i))))
 		}
 	}
 	e, head := t.at(i), t.bucket(hash)
-	e.list, e.tag = list, append(e.tag[:0], tag...)
+	e.of, e.tag = of, append(e.tag[:0], tag...)
 	e.hash, e.chain = hash, *head
 	*head = i
 	return i
 }
 
 // unchain takes an entry out of its bucket.
-func (t *Table[V]) unchain(i int32) {
+func (t *Table[K, V]) unchain(i int32) {
 	at := t.bucket(t.at(i).hash)
 	for *at != i {
 		at = &t.at(*at).chain
@@ -144,7 +144,7 @@ func (t *Table[V]) unchain(i int32) {
 // unlink takes an entry out of the order of use.
 //
 //go:inline
-func (t *Table[V]) unlink(i int32) {
+func (t *Table[K, V]) unlink(i int32) {
 	e := t.at(i)
 	if e.newer == none {
 		t.newest = e.older
@@ -161,7 +161,7 @@ func (t *Table[V]) unlink(i int32) {
 // link makes an entry the one used last.
 //
 //go:inline
-func (t *Table[V]) link(i int32) {
+func (t *Table[K, V]) link(i int32) {
 	e := t.at(i)
 	e.newer, e.older = none, t.newest
 	if t.newest == none {

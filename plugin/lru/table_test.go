@@ -42,7 +42,7 @@ func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 2, 3, 16, 100} {
 		random := rand.New(rand.NewPCG(uint64(size), 1))
-		table, m := New[int](size, 1), &model{values: map[string]int{}, size: size}
+		table, m := New[int, int](size, 1), &model{values: map[string]int{}, size: size}
 		for i := range 20_000 {
 			list, tag := random.IntN(3), fmt.Append(nil, random.IntN(2*size))
 			key := fmt.Sprint(list, "|", string(tag))
@@ -73,7 +73,7 @@ func TestAgainstModel(t *testing.T) {
 // Identities with one tag under two lists of limits are two.
 func TestLists(t *testing.T) {
 	t.Parallel()
-	table := New[int](4, 1)
+	table := New[int, int](4, 1)
 	a, _ := table.Put(1, []byte("x"))
 	*a = 7
 	if b, fresh := table.Put(2, []byte("x")); !fresh || b == a {
@@ -83,7 +83,7 @@ func TestLists(t *testing.T) {
 
 // What comes and goes does not allocate once the table is full.
 func TestAllocations(t *testing.T) {
-	table, n := New[int](64, 1), 0
+	table, n := New[int, int](64, 1), 0
 	tag := []byte("0000000000")
 	next := func() {
 		n++

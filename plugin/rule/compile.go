@@ -43,7 +43,7 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 func (s *Set) add(c *config.Rule) error {
 	r := &Rule{
 		Name:    c.Name,
-		Index:   len(s.Rules),
+		ID:      ID(len(s.Rules)),
 		Mode:    c.Mode,
 		Failure: c.Failure,
 		Exempt:  c.Exempt,
@@ -80,7 +80,7 @@ func (s *Set) add(c *config.Rule) error {
 
 // compileLimits compiles a list of limits.
 func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
-	l := &LimitSet{Index: len(s.LimitSets), Rule: r, Limits: list}
+	l := &LimitSet{ID: LimitSetID(len(s.LimitSets)), Rule: r, Limits: list}
 	limits := make([]algo.Limit, len(list))
 	for i := range list {
 		limits[i] = list[i].Limit

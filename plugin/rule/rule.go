@@ -28,11 +28,18 @@ type Set struct {
 	compiled []compiled // parallel to Rules
 }
 
+// ID is a rule's place in Set.Rules.
+type ID int
+
+// LimitSetID is a limit set's place in Set.LimitSets. Tiers of one rule share tags, so this and a
+// tag are what tells identities apart.
+type LimitSetID int
+
 // Rule is a compiled rule: everything that does not depend on the request.
 type Rule struct {
-	Name  string
-	Index int // in Set.Rules
-	Mode  config.Mode
+	Name string
+	ID   ID
+	Mode config.Mode
 	// Failure decides its checks if Redis does not.
 	Failure config.FailureMode
 	Exempt  bool
@@ -47,7 +54,7 @@ func (r *Rule) HasTerms() bool { return r.Terms.Overrides || r.Terms.Penalty != 
 // LimitSet is one list of limits, which are decided together. The slices are
 // parallel.
 type LimitSet struct {
-	Index       int // in Set.Limits
+	ID          LimitSetID
 	Rule        *Rule
 	Plan        *algo.Plan
 	Limits      []config.Limit

@@ -39,8 +39,8 @@ func TestApplyInOrder(t *testing.T) {
 			what := tt.name + ": " + a.Rule.Name
 			testenv.Same(t, what+": the cost", a.Cost, 1)
 			testenv.Same(t, what+": the rule of its limits", a.Limits.Rule, a.Rule)
-			testenv.Same(t, what+": the rule at its index", set.Rules[a.Rule.Index], a.Rule)
-			testenv.Same(t, what+": the limits at their index", set.LimitSets[a.Limits.Index], a.Limits)
+			testenv.Same(t, what+": the rule at its index", set.Rules[a.Rule.ID], a.Rule)
+			testenv.Same(t, what+": the limits at their index", set.LimitSets[a.Limits.ID], a.Limits)
 			testenv.Same(t, what+": that it is a shadow rule", a.Rule.Mode == config.Shadow, a.Rule.Name == "shadow")
 		}
 		name := ""

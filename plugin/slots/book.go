@@ -9,7 +9,10 @@
 // more than a Portion, so that an identity with very many slots takes several.
 package slots
 
-import "github.com/sluiceproxy/sluice/plugin/keyhash"
+import (
+	"github.com/sluiceproxy/sluice/plugin/keyhash"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
 
 // Slot is what one request holds. The zero Slot holds nothing.
 type Slot struct {
@@ -27,7 +30,7 @@ func (s *Slot) Held() bool { return s.of != nil }
 
 // Identity is everything that a worker holds of one identity, in one of the two stores.
 type Identity struct {
-	List     int // of limits
+	Set      rule.LimitSetID // of limits
 	Tag      []byte
 	Embedded bool // held in the embedded store, not in Redis
 	Slots    int64
@@ -47,7 +50,7 @@ type Renewer interface {
 
 // Book is what one worker holds.
 type Book struct {
-	wheels  []*wheel // by list of limits; nil: it has no slots
+	wheels  []*wheel // by limit set; nil: it has no slots
 	counts  []int64  // likewise: requests that hold slots
 	buckets []*Identity
 	size    int
@@ -61,7 +64,7 @@ type Book struct {
 	resumeMicros int64  // not before this time
 }
 
-// New makes a Book for lists of limits whose slots live that long; 0: it has no slots. The
+// New makes a Book for limit sets whose slots live that long; 0: it has no slots. The
 // seed, different in each worker, spreads the renewals over time.
 func New(ttlMicros []int64, seed uint64) *Book {
 	b := &Book{buckets: make([]*Identity, 16), key: keyhash.New(seed), counts: make([]int64, len(ttlMicros))}
@@ -76,12 +79,12 @@ func New(ttlMicros []int64, seed uint64) *Book {
 }
 
 // Occupy notes what a request occupies. The Slot must stay where it is until Vacate.
-func (b *Book) Occupy(s *Slot, list int, tag []byte, embedded bool, nowMicros int64) {
-	id := b.identity(list, tag, embedded, nowMicros)
+func (b *Book) Occupy(s *Slot, set rule.LimitSetID, tag []byte, embedded bool, nowMicros int64) {
+	id := b.identity(set, tag, embedded, nowMicros)
 	s.of, s.index, s.freshMicros, s.hurry = id, len(id.slots), nowMicros, b.hurry
 	id.slots = append(id.slots, s)
 	id.Slots += s.Slots
-	b.counts[list]++
+	b.counts[set]++
 }
 
 // Vacate notes that a request's slot is free. It returns the identity, which is valid until
@@ -94,7 +97,7 @@ func (b *Book) Vacate(s *Slot) *Identity {
 	id.slots[last] = nil
 	id.slots = id.slots[:last]
 	id.Slots -= s.Slots
-	b.counts[id.List]--
+	b.counts[id.Set]--
 	*s = Slot{}
 	if last == 0 {
 		b.remove(id)
@@ -103,23 +106,23 @@ func (b *Book) Vacate(s *Slot) *Identity {
 }
 
 // Held is how many slots of an identity the worker holds in a store.
-func (b *Book) Held(list int, tag []byte, embedded bool) int64 {
-	if id := b.find(list, tag, embedded, b.hashOf(tag)); id != nil {
+func (b *Book) Held(set rule.LimitSetID, tag []byte, embedded bool) int64 {
+	if id := b.find(set, tag, embedded, b.hashOf(tag)); id != nil {
 		return id.Slots
 	}
 	return 0
 }
 
-// InFlight is how many requests hold slots of a list of limits.
-func (b *Book) InFlight(list int) int64 { return b.counts[list] }
+// InFlight is how many requests hold slots of a limit set.
+func (b *Book) InFlight(set rule.LimitSetID) int64 { return b.counts[set] }
 
 func (b *Book) hashOf(tag []byte) uint64 { return b.key.Sum(tag) }
 
 func (b *Book) bucket(hash uint64) **Identity { return &b.buckets[hash&uint64(len(b.buckets)-1)] }
 
-func (b *Book) find(list int, tag []byte, embedded bool, hash uint64) *Identity {
+func (b *Book) find(set rule.LimitSetID, tag []byte, embedded bool, hash uint64) *Identity {
 	for id := *b.bucket(hash); id != nil; id = id.chain {
-		if id.hash == hash && id.List == list && id.Embedded == embedded && string(id.Tag) == string(tag) {
+		if id.hash == hash && id.Set == set && id.Embedded == embedded && string(id.Tag) == string(tag) {
 			return id
 		}
 	}
@@ -127,21 +130,21 @@ func (b *Book) find(list int, tag []byte, embedded bool, hash uint64) *Identity 
 }
 
 // identity finds an identity, or makes it.
-func (b *Book) identity(list int, tag []byte, embedded bool, nowMicros int64) *Identity {
+func (b *Book) identity(set rule.LimitSetID, tag []byte, embedded bool, nowMicros int64) *Identity {
 	hash := b.hashOf(tag)
-	if id := b.find(list, tag, embedded, hash); id != nil {
+	if id := b.find(set, tag, embedded, hash); id != nil {
 		return id
 	}
 	if b.size == len(b.buckets) {
 		b.grow()
 	}
 	id := b.fresh()
-	id.List, id.Embedded, id.hash = list, embedded, hash
+	id.Set, id.Embedded, id.hash = set, embedded, hash
 	id.Tag = append(id.Tag[:0], tag...)
 	head := b.bucket(hash)
 	id.chain, *head = *head, id
 	b.size++
-	b.wheels[list].add(id, nowMicros)
+	b.wheels[set].add(id, nowMicros)
 	return id
 }
 
@@ -168,7 +171,7 @@ func (b *Book) remove(id *Identity) {
 	}
 	*at, id.chain = id.chain, nil
 	b.size--
-	b.wheels[id.List].remove(id)
+	b.wheels[id.Set].remove(id)
 	if len(b.idle) < maxIdleIdentities {
 		b.idle = append(b.idle, id)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const (
@@ -125,7 +126,7 @@ func TestHurry(t *testing.T) {
 		t.Error("a hurry about nothing")
 	}
 	for nonce := range int64(200) {
-		b.Occupy(&Slot{Nonce: nonce, Slots: 1}, int(nonce%2), fmt.Appendf(nil, "r|%d", nonce), false, r.now)
+		b.Occupy(&Slot{Nonce: nonce, Slots: 1}, rule.LimitSetID(nonce%2), fmt.Appendf(nil, "r|%d", nonce), false, r.now)
 	}
 	b.Hurry()
 	r.run(b, r.now+200*ms, func() int64 { return 0 })
@@ -145,13 +146,13 @@ func TestHeld(t *testing.T) {
 	t.Parallel()
 	b, random := New([]int64{ttl, ttl}, 1), rand.New(rand.NewPCG(3, 4))
 	type whose struct {
-		list     int
+		set      rule.LimitSetID
 		tag      string
 		embedded bool
 	}
 	want, all := map[whose]int64{}, map[*Slot]whose{}
 	for range 5000 {
-		w := whose{random.IntN(2), fmt.Sprint("r|", random.IntN(40)), random.IntN(2) == 0}
+		w := whose{rule.LimitSetID(random.IntN(2)), fmt.Sprint("r|", random.IntN(40)), random.IntN(2) == 0}
 		if s := anyOf(all); s != nil && random.IntN(2) == 0 {
 			w = all[s]
 			want[w] -= s.Slots
@@ -162,10 +163,10 @@ func TestHeld(t *testing.T) {
 			continue
 		}
 		s := &Slot{Slots: 1 + random.Int64N(3)}
-		b.Occupy(s, w.list, []byte(w.tag), w.embedded, 0)
+		b.Occupy(s, w.set, []byte(w.tag), w.embedded, 0)
 		all[s] = w
-		if want[w] += s.Slots; b.Held(w.list, []byte(w.tag), w.embedded) != want[w] {
-			t.Fatalf("%+v: %d held, want %d", w, b.Held(w.list, []byte(w.tag), w.embedded), want[w])
+		if want[w] += s.Slots; b.Held(w.set, []byte(w.tag), w.embedded) != want[w] {
+			t.Fatalf("%+v: %d held, want %d", w, b.Held(w.set, []byte(w.tag), w.embedded), want[w])
 		}
 	}
 }

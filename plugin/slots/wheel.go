@@ -3,7 +3,7 @@ package slots
 // places is in how many steps a wheel goes round.
 const places = 16
 
-// wheel says when the identities of one list of limits are looked at: one place after
+// wheel says when the identities of one limit set are looked at: one place after
 // the other, each once in a fifth of the ttl.
 type wheel struct {
 	places     [places][]*Identity
@@ -65,7 +65,7 @@ func (b *Book) Renew(nowMicros int64, r Renewer) {
 			b.renewWheel(w, nowMicros, r)
 		}
 	}
-	b.first = (b.first + 1) % len(b.wheels) // no list waits for the others
+	b.first = (b.first + 1) % len(b.wheels) // no set waits for the others
 	b.resumeMicros = nowMicros
 	if b.left == 0 || b.hurries() {
 		b.resumeMicros += pauseMicros

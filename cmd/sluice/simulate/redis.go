@@ -16,7 +16,7 @@ type server struct {
 	twin    *twinredis.Server
 	decoder *redisresp.Decoder
 	words   [][]byte // scratch
-	nanos   []int64  // by rule.LimitSet.Index: of Redis' core for a check that is admitted
+	nanos   []int64  // by rule.LimitSet.ID: of Redis' core for a check that is admitted
 
 	freeNanos []int64 // by shard: when its core has done what it was sent
 	readBy    []int64 // by shard: the last arrival it has read from
@@ -70,7 +70,7 @@ func (s *server) run(nowMicros int64) (doneMicros int64) {
 	}
 	nanos := int64(0) // of what gives slots back: it is in the check's
 	if set, known := s.twin.SetOf(s.words); set != nil {
-		nanos = s.nanos[set.Index]
+		nanos = s.nanos[set.ID]
 	} else if !known { // the breaker's probe
 		nanos = callNanos
 	}

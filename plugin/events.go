@@ -30,6 +30,16 @@ func (l *limiter) closed(token, status uint32) {
 func (l *limiter) tick() (ended bool) {
 	now := l.now()
 	l.timer.ticked(now.SteadyMicros)
+	ended = l.tickOne(now)
+	l.timer.set(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
+	if ended {
+		l.letGo()
+	}
+	return ended
+}
+
+// tickOne does what tick does, but for the timer.
+func (l *limiter) tickOne(now decide.Time) (ended bool) {
 	ended = l.worker.Tick(now)
 	if l.stream != nil {
 		l.stream.reap()
@@ -37,10 +47,6 @@ func (l *limiter) tick() (ended bool) {
 	}
 	l.offenders.report(l.metrics, now.SteadyMicros)
 	l.metrics.tick(l.sources(), now.SteadyMicros)
-	l.timer.set(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
-	if ended {
-		l.letGo()
-	}
 	return ended
 }
 

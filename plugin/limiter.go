@@ -29,7 +29,9 @@ type limiter struct {
 	stream   *stream      // nil with conn
 
 	redirects *redirects
-	timer     timer
+	timer     *timer
+	clusters  *clusters // of the limiter that requests begin with; nil: it serves all routes
+	gone      bool      // it has ended, and others of its clusters have not
 
 	metrics   *metrics
 	offenders *topOffenders // nil: not followed
@@ -63,23 +65,36 @@ func newLimiter(c *common, id uint32, cfg *config.Config, exprs *expressions) (*
 	}
 	c.notices.tellPaths(cfg)
 	c.notices.tellSkipped(cfg)
-	l := &limiter{
+	c.metrics.loaded()
+	l := (&limiter{
 		common: c, host: c.host, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg, c.host.Uint64()), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
-		timer: timer{host: c.host, id: id},
-		view:  requestView{host: c.host}, response: responseView{requestView: requestView{host: c.host}},
+		timer:     &timer{host: c.host, id: id},
+		offenders: newTopOffenders(c.host, cfg.TopOffenders),
+	}).like(cfg)
+	l.redirects = newRedirects(c.host, id)
+	l.clusters = newClusters(l, cfg)
+	return l, nil
+}
+
+// like is a limiter with what this one has that does not depend on the Redis cluster.
+func (l *limiter) like(cfg *config.Config) *limiter {
+	h := l.host
+	n := &limiter{
+		common: l.common, host: h, id: l.id, rules: l.rules, exprs: l.exprs,
+		answers: l.answers, texts: l.texts, rejectedState: l.rejectedState,
+		timer: l.timer, offenders: l.offenders, redirects: l.redirects,
+		view: requestView{host: h}, response: responseView{requestView: requestView{host: h}},
 	}
 	if cfg.UsesEmbeddedStore() {
-		l.embedded = local.New(sharedData{c.host}, c.host, local.Options{Namespace: namespace(cfg)})
+		n.embedded = local.New(sharedData{h}, h, local.Options{Namespace: namespace(cfg)})
 	}
-	l.metrics = newMetrics(c.metrics, rules, cfg)
-	l.offenders = newTopOffenders(c.host, cfg.TopOffenders)
-	l.worker = decide.NewWorker(cfg, rules, l.embedded, l, recorder{l.metrics, l.offenders}, c.host)
+	n.metrics = newMetrics(n.common.metrics, n.rules, cfg)
+	n.worker = decide.NewWorker(cfg, n.rules, n.embedded, n, recorder{n.metrics, n.offenders}, h)
 	if cfg.Redis != nil {
-		l.connect(cfg)
+		n.connect(cfg)
 	}
-	l.redirects = newRedirects(c.host, id)
-	return l, nil
+	return n
 }
 
 // namespace tells the counters of the embedded store apart as Redis would.
@@ -102,7 +117,7 @@ func (l *limiter) connect(cfg *config.Config) {
 		MaxPending:    cfg.Failure.MaxPending,
 		Breaker:       cfg.Failure.Breaker,
 		Cluster:       cfg.Redis.Cluster,
-		Try:           l.common.trials.mustTry(cfg),
+		Try:           cfg.Redis.Cluster != "" && l.common.trials.mustTry(cfg),
 		Overrides:     cfg.UsesOverrides(),
 		Seed:          l.host.Uint64(),
 		MaxAgeMicros:  cfg.Redis.MaxStreamAgeMicros,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -78,10 +79,9 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 		m.holding = append(m.holding, holding)
 	}
 	if cfg.Redis != nil {
-		m.defineRedis(cfg.Redis.Cluster)
+		m.defineRedis(cmp.Or(cfg.Redis.Cluster, "none"))
 	}
 	m.define(cfg)
-	ids.loaded()
 	b.Touch()
 	return m
 }

@@ -23,7 +23,7 @@ func newVM(h host) *vm {
 // received routes bytes from Redis to the configuration whose stream they came by.
 func (v *vm) received(contextID, token uint32, b []byte) {
 	v.host.running(contextID)
-	if l := v.limiters[contextID]; l != nil && l.stream != nil {
+	if l := v.limiters[contextID].streaming(token); l != nil {
 		l.received(token, b)
 	}
 }
@@ -31,7 +31,7 @@ func (v *vm) received(contextID, token uint32, b []byte) {
 // closed routes the end of a stream, perhaps while it is being opened.
 func (v *vm) closed(contextID, token, status uint32) {
 	v.host.running(contextID)
-	if l := v.limiters[contextID]; l != nil && l.stream != nil {
+	if l := v.limiters[contextID].streaming(token); l != nil {
 		l.closed(token, status)
 	}
 }
@@ -84,7 +84,13 @@ func (p *plugin) begin(id uint32) place {
 // the configuration, which was to end, has ended.
 func (p *plugin) tick() (ended bool) {
 	p.vm.host.running(p.id)
-	ended = p.limiter != nil && p.limiter.tick()
+	switch {
+	case p.limiter == nil:
+	case p.limiter.clusters != nil:
+		ended = p.limiter.clusters.tick()
+	default:
+		ended = p.limiter.tick()
+	}
 	if ended {
 		delete(p.vm.limiters, p.id)
 		p.vm.host.pluginDone(p.id)
@@ -99,7 +105,13 @@ func (p *plugin) OnPluginDone() bool {
 	if p.limiter == nil {
 		return true
 	}
-	if !p.limiter.close() {
+	ended := false
+	if c := p.limiter.clusters; c != nil {
+		ended = c.close()
+	} else {
+		ended = p.limiter.close()
+	}
+	if !ended {
 		return false
 	}
 	delete(p.vm.limiters, p.id)

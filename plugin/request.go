@@ -27,8 +27,11 @@ type httpRequest struct {
 
 // OnHttpRequestHeaders decides the request at once, or pauses it until Redis has answered.
 func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
+	r.limiter.host.running(r.question.ContextID)
+	if r.limiter.clusters != nil {
+		r.limiter.clusters.turn(r)
+	}
 	l, q := r.limiter, r.question
-	l.host.running(q.ContextID)
 	if was := l.worker.Redirected(); was != nil && l.returns(was, q) {
 		r.question = l.worker.Return(q)
 		return types.ActionContinue

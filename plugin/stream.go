@@ -77,6 +77,9 @@ func ofHost(c byte) bool {
 
 // OpenStream implements redis.Host.
 func (s *stream) OpenStream() error {
+	if s.cluster == "" {
+		return errNoCluster
+	}
 	s.one = end{open: true, opening: true}
 	token, status := s.host.grpcOpen(s.id, s.service)
 	s.one.opening = false
@@ -124,6 +127,11 @@ func (s *stream) SwapStreams() { s.one, s.beside = s.beside, s.one }
 
 // CloseStatus implements redis.Host.
 func (s *stream) CloseStatus() uint32 { return s.one.status }
+
+// knows reports whether a token is that of one of the streams, open or useless.
+func (s *stream) knows(token uint32) bool {
+	return s.one.is(token) && !s.one.opening || s.beside.is(token) || slices.Contains(s.useless, token)
+}
 
 // mustReap reports whether streams wait to be cancelled.
 func (s *stream) mustReap() bool { return len(s.useless) > 0 }

@@ -32,3 +32,53 @@ func TestClusterOfAMesh(t *testing.T) {
 		testenv.Wait(t, patience, func() error { return decided(e) })
 	}
 }
+
+// routes are two that name their Redis clusters as Envoy Gateway 1.10 does, and one that names none.
+const routes = `
+- match: {prefix: /one}
+  route: {cluster: upstream}
+  metadata: {filter_metadata: {gateway.envoyproxy.io/extension-backends: {redis: relay/one}}}
+- match: {prefix: /two}
+  route: {cluster: upstream}
+  metadata: {filter_metadata: {gateway.envoyproxy.io/extension-backends: {redis: relay/two}}}
+- match: {prefix: /}
+  route: {cluster: upstream}
+`
+
+// TestClusterOfARoute: the Redis that a route names decides its requests; where no route names
+// one, the failure mode does.
+func TestClusterOfARoute(t *testing.T) {
+	t.Parallel()
+	names, servers := []string{"relay/one", "relay/two"}, []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	first := envoytest.NewRelay(t, servers[0].Addr, nil)
+	second := envoytest.NewRelay(t, servers[1].Addr, nil)
+	const where = `"cluster": {"metadata": ["gateway.envoyproxy.io/extension-backends", "redis"]}`
+	e := envoytest.Start(t, envoytest.Options{
+		Plugin: strings.Replace(fmt.Sprintf(plugin, "2s"), `"cluster": "redis"`, where, 1),
+		Redis:  []string{first.Addr}, Workers: 2, Upstream: envoytest.NewUpstream(t, nil).Addr,
+		Edit: func(c *envoyconf.Config) {
+			const clusters = "static_resources/clusters"
+			c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/0/routes", c.Fragment(routes))
+			for i, relay := range []*envoytest.Envoy{second, first} {
+				envoytest.Relayed(c, "redis", relay.Addr)
+				c.Set(clusters+"/redis/load_assignment/cluster_name", names[1-i])
+				c.Set(clusters+"/redis/name", names[1-i])
+				if i == 0 {
+					c.Append(clusters, c.Fragment("{name: redis}"))
+				}
+			}
+		},
+	})
+	for i, path := range []string{"/one", "/two"} {
+		testenv.Wait(t, patience, func() error { return decidedAt(e, path) })
+		if keys := servers[i].Client().Keys(t.Context(), "rl:{r|-}*").Val(); len(keys) != 1 {
+			t.Errorf("the Redis of %s has the counters %q, want one", path, keys)
+		}
+	}
+	if err := decidedAt(e, "/other"); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("a route without a name: %v, want status 503", err)
+	}
+	if says := "the request's route names no cluster"; !strings.Contains(e.Log(), says) {
+		t.Errorf("the log does not say that %s", says)
+	}
+}

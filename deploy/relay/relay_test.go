@@ -172,8 +172,11 @@ func startLimiter(t *testing.T, timeout string, relays ...string) *envoytest.Env
 }
 
 // decided reports whether Redis decides a request.
-func decided(e *envoytest.Envoy) error {
-	resp, err := http.Get(e.URL)
+func decided(e *envoytest.Envoy) error { return decidedAt(e, "") }
+
+// decidedAt reports whether Redis decides a request for a path.
+func decidedAt(e *envoytest.Envoy, path string) error {
+	resp, err := http.Get(e.URL + path)
 	if err != nil {
 		return err
 	}

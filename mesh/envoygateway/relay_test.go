@@ -2,68 +2,69 @@ package envoygateway
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
-// service is the relay's in a cluster where Services have the addresses of their pods: Envoy
-// Gateway alone knows no EndpointSlices.
-const service = `
+// backend is where the relay is, in place of its Service: Envoy Gateway alone knows no Services.
+const backend = `
 ---
 apiVersion: v1
 kind: Namespace
 metadata: {name: redis}
 ---
-apiVersion: v1
-kind: Service
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: Backend
 metadata: {name: sluice-relay, namespace: redis}
 spec:
-  clusterIP: 127.0.0.1
-  ports: [{name: grpc, port: 9000, protocol: TCP, appProtocol: kubernetes.io/h2c}]
+  endpoints: [{ip: {address: %s, port: %s}}]
 `
 
-// relayed is what the directories of the relay's form apply that Envoy Gateway reads.
-func relayed(t *testing.T) string {
+// relayed is what the directories of the relay's form apply that Envoy Gateway reads, with a
+// Redis behind the relay.
+func relayed(t *testing.T) (resources string, server *redistest.Server) {
 	t.Helper()
+	server = redistest.Start(t)
+	host, port, err := net.SplitHostPort(envoytest.NewRelay(t, server.Addr, nil).Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
 	text := meshtest.Plain(t, "envoy-gateway/gateway-relay")
 	for document := range strings.SplitSeq(meshtest.Plain(t, "envoy-gateway/relay"), "\n---\n") {
 		if strings.Contains(document, "kind: ReferenceGrant\n") {
 			text += "\n---\n" + document
 		}
 	}
-	values := strings.NewReplacer("registry.example.com/sluice:v1", image, "name: eg\n", "name: shop\n")
-	return values.Replace(text) + service
+	for _, edit := range [][2]string{
+		{"registry.example.com/sluice:v1", image},
+		{"name: eg\n", "name: shop\n"},
+		{"      namespace: redis\n      port: 9000\n", "      namespace: redis\n      group: gateway.envoyproxy.io\n      kind: Backend\n"},
+		{"  - group: \"\"\n    kind: Service\n", "  - group: gateway.envoyproxy.io\n    kind: Backend\n"},
+	} {
+		if !strings.Contains(text, edit[0]) {
+			t.Fatalf("nothing reads %q in\n%s", edit[0], text)
+		}
+		text = strings.ReplaceAll(text, edit[0], edit[1])
+	}
+	return text + fmt.Sprintf(backend, host, port), server
 }
-
-// startRelay runs the relay where the Service is: the tests have a network of their own.
-func startRelay(t *testing.T) *redistest.Server {
-	t.Helper()
-	server := redistest.Start(t)
-	envoytest.NewRelay(t, server.Addr, func(c *envoyconf.Config) {
-		c.Set("static_resources/listeners/relay/address/socket_address/port_value", 9000)
-	})
-	return server
-}
-
-// atServices has Envoy Gateway lead to the addresses of Services.
-const atServices = "routingType: Service\n  telemetry: {accessLog: {disable: true}}"
 
 // TestRelayDecides: by supported objects alone, without patches, the Gateway's Envoy limits
 // requests by what the relay's Redis decides.
 func TestRelayDecides(t *testing.T) {
-	server := startRelay(t)
-	resources := relayed(t)
+	resources, server := relayed(t)
 	if strings.Contains(resources, "EnvoyPatchPolicy") {
 		t.Error("there is an EnvoyPatchPolicy")
 	}
-	g := startObserved(t, resources, atServices)
+	g := start(t, resources)
 	g.AwaitLimit("100")
 	g.AwaitRejection()
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
@@ -80,8 +81,8 @@ func TestRelayDecides(t *testing.T) {
 
 // TestRelayIsShut: whoever knows the route's host reaches no relay by it.
 func TestRelayIsShut(t *testing.T) {
-	startRelay(t)
-	g := startObserved(t, relayed(t), atServices)
+	resources, _ := relayed(t)
+	g := start(t, resources)
 	g.AwaitLimit("100")
 	for path, want := range map[string]int{
 		"/none/none":           http.StatusForbidden,

@@ -63,6 +63,12 @@ type mesh struct {
 // startMesh starts a control plane with configurations.
 func startMesh(t *testing.T, configs []config.Config) *mesh {
 	t.Helper()
+	return startMeshBeside(t, configs, "")
+}
+
+// startMeshBeside does so beside objects that Kubernetes has.
+func startMeshBeside(t *testing.T, configs []config.Config, kubernetes string) *mesh {
+	t.Helper()
 	m := &mesh{t: t, ports: map[string]int{}}
 	for _, name := range []string{"gateway-a", "gateway-b", "reviews"} {
 		m.ports[name] = testenv.FreePort(t)
@@ -75,8 +81,9 @@ func startMesh(t *testing.T, configs []config.Config) *mesh {
 		"UPSTREAM": upstream, "A": m.ports["gateway-a"], "B": m.ports["gateway-b"], "SIDECAR": m.ports["reviews"],
 	})
 	m.control = xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
-		Configs:         append(parse(t, around), configs...),
-		ListenerBuilder: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
+		Configs:                append(parse(t, around), configs...),
+		KubernetesObjectString: kubernetes,
+		ListenerBuilder:        func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
 	})
 	m.agent = startAgent(t, m.control.Listener.Addr().String())
 	return m

@@ -50,7 +50,9 @@ var topFields = []field{
 }
 
 var redisFields = []field{
-	{name: "cluster", need: "the name of the Envoy cluster that leads to Redis", hidden: true},
+	{
+		name: "cluster", fields: clusterFields, need: "the name of the Envoy cluster that leads to Redis", hidden: true,
+	},
 	{name: "key_prefix"},
 	{name: "timeout", kind: duration, low: millisecond, high: maxTimeoutMicros, byDefault: defaultTimeoutMicros},
 	{name: "username", kind: plainText, hidden: true},
@@ -58,6 +60,11 @@ var redisFields = []field{
 	{name: "password_env", kind: plainText, hidden: true},
 	{name: "database", kind: integer, high: maxDatabase},
 	{name: "max_stream_age", low: second, high: day, byDefault: 10 * minute},
+}
+
+var clusterFields = []field{
+	{name: "metadata", need: "the path of a name in a route's metadata"},
+	{name: "default"},
 }
 
 var failureFields = []field{

@@ -9,7 +9,7 @@ func readRedis(o object) *Redis {
 	o = o.object("redis")
 	redis := &Redis{}
 	if cluster, ok := o.field("cluster"); ok {
-		redis.Cluster, _ = cluster.readNonEmpty("the name of an Envoy cluster")
+		redis.readCluster(cluster)
 	}
 	redis.KeyPrefix = readKeyPrefix(o)
 	redis.TimeoutMicros = o.number("timeout")
@@ -17,6 +17,21 @@ func readRedis(o object) *Redis {
 	redis.Database = o.number("database")
 	readCredentials(o, redis)
 	return redis
+}
+
+// readCluster reads the name of a cluster, or where the requests' routes have it.
+func (r *Redis) readCluster(v value) {
+	if !v.json.IsObject() {
+		r.Cluster, _ = v.readNonEmpty("the name of an Envoy cluster")
+		return
+	}
+	o := v.readObject(clusterFields)
+	if path, ok := o.field("metadata"); ok {
+		r.ClusterMetadata = strings.Join(readAttributePath(path), "\x00")
+	}
+	if name, ok := o.field("default"); ok {
+		r.Cluster, _ = name.readNonEmpty("the name of an Envoy cluster")
+	}
 }
 
 // readMaxStreamAge reads how old a stream becomes.

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/message"
+)
+
+// clusters are the limiters of one configuration in one worker where routes name their own Redis
+// clusters (redis.cluster.metadata): one for each name, with a connection and all that follows
+// from it of its own. The rules and the timer are common to them. A limiter begins with the first
+// request of a route that names its cluster.
+type clusters struct {
+	first    *limiter // of redis.cluster.default; without one it has no connection
+	unnamed  *limiter // of requests whose cluster is not known; it has no connection
+	all      []*limiter
+	config   *config.Config
+	property string // Envoy's, that has the name
+	refused  bool   // the log has said that there are too many names
+}
+
+// maxClusters bounds the names.
+//
+// Bound: Redis clusters that routes name, in one worker. Beyond it, the failure mode decides.
+// Protects memory and Redis' connections from a control plane that names without end.
+const maxClusters = 16
+
+// maxClusterName bounds the bytes of a name.
+//
+// Bound: bytes in the name of a Redis cluster that a route names. Beyond it, the failure mode
+// decides. Protects memory.
+const maxClusterName = 1024
+
+// newClusters makes a limiter the first of a configuration's; nil if it serves all routes.
+func newClusters(first *limiter, cfg *config.Config) *clusters {
+	if cfg.Redis == nil || cfg.Redis.ClusterMetadata == "" {
+		return nil
+	}
+	c := &clusters{
+		first: first, all: []*limiter{first}, config: cfg,
+		property: "xds\x00route_metadata\x00filter_metadata\x00" + cfg.Redis.ClusterMetadata,
+	}
+	if cfg.Redis.Cluster == "" {
+		c.unnamed = first
+	}
+	return c
+}
+
+// of is the limiter of a request that begins.
+func (c *clusters) of(r *httpRequest) *limiter {
+	for _, l := range c.all {
+		if was := l.worker.Redirected(); was != nil && l.returns(was, r.question) {
+			return l
+		}
+	}
+	name, ok := c.first.host.property(r.question.ContextID, c.property)
+	if !ok || len(name) == 0 {
+		return c.first
+	}
+	for _, l := range c.all {
+		if l.stream.cluster == string(name) {
+			return l
+		}
+	}
+	return c.begin(string(name))
+}
+
+// begin makes the limiter of a name that no request had so far.
+func (c *clusters) begin(name string) *limiter {
+	named := len(c.all)
+	if c.unnamed != nil {
+		named--
+	}
+	if named < maxClusters && len(name) <= maxClusterName {
+		return c.add(name)
+	}
+	if !c.refused {
+		c.refused = true
+		c.first.host.logLine(logWarn, "sluice: redis.cluster: a route names "+quoteName(name)+", which is one of more than "+
+			strconv.Itoa(maxClusters)+" clusters or too long (want fewer names for this configuration); the failure mode "+
+			"applies to its requests (logged once)")
+	}
+	if c.unnamed == nil {
+		c.unnamed = c.add("")
+	}
+	return c.unnamed
+}
+
+// quoteName is a name for the log.
+func quoteName(name string) string {
+	if len(name) > 64 {
+		name = name[:64] + "..."
+	}
+	return strconv.Quote(name)
+}
+
+// add makes a limiter that differs from the first in its cluster alone.
+func (c *clusters) add(name string) *limiter {
+	cfg, redis := *c.config, *c.config.Redis
+	redis.Cluster, cfg.Redis = name, &redis
+	l := c.first.like(&cfg)
+	c.all = append(c.all, l)
+	return l
+}
+
+// turn makes a request that of the limiter whose cluster its route names.
+func (c *clusters) turn(r *httpRequest) {
+	l := c.of(r)
+	if l == r.limiter {
+		return
+	}
+	id := r.question.ContextID
+	r.limiter.worker.Drop(r.question)
+	r.limiter, r.question = l, l.worker.Question(id)
+}
+
+// streaming is the limiter that a stream belongs to; nil if there is none.
+func (l *limiter) streaming(token uint32) *limiter {
+	switch {
+	case l == nil || l.stream == nil:
+		return nil
+	case l.clusters != nil:
+		return l.clusters.streaming(token)
+	}
+	return l
+}
+
+// streaming is the limiter that a stream belongs to.
+func (c *clusters) streaming(token uint32) *limiter {
+	for _, l := range c.all {
+		if l.stream.knows(token) {
+			return l
+		}
+	}
+	for _, l := range c.all {
+		if l.stream.one.opening {
+			return l
+		}
+	}
+	return c.first
+}
+
+// tick passes time to all. It reports whether the configuration, which was to end, has ended.
+func (c *clusters) tick() (ended bool) {
+	nowMicros := c.first.now().SteadyMicros
+	c.first.timer.ticked(nowMicros)
+	ended = true
+	var next int64
+	for _, l := range c.all {
+		if !l.gone && l.tickOne(l.now()) {
+			l.gone = true
+			l.letGo()
+		}
+		if !l.gone {
+			ended = false
+			next = sooner(next, l.nextMicros(nowMicros))
+		}
+	}
+	c.first.timer.set(next, nowMicros)
+	return ended
+}
+
+// close ends the configuration. It reports whether it has; otherwise a tick will.
+func (c *clusters) close() (ended bool) {
+	ended = true
+	for _, l := range c.all {
+		l.gone = l.close()
+		ended = ended && l.gone
+	}
+	return ended
+}
+
+// errNoCluster is why a limiter without a cluster asks no Redis.
+var errNoCluster = message.Error("the request's route names no cluster (redis.cluster.metadata), and there is no default")

@@ -99,7 +99,7 @@ func TestOneBridge(t *testing.T) {
 	code := regexp.MustCompile(`(?m)vm_id: sluice-bridge\n *runtime: envoy\.wasm\.runtime\.v8\n(?: *#.*\n)* *(code: .*)`)
 	want := "code: {local: {inline_bytes: " + base64.StdEncoding.EncodeToString(bridge.Wasm) + "}}"
 	files := map[string]string{"envoy.yaml": read(t, "envoy.yaml")}
-	for _, pattern := range []string{"envoy/*.yaml"} {
+	for _, pattern := range []string{"*/*.yaml", "*/*/*.yaml"} {
 		names, err := fs.Glob(deploy.Files, pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,8 @@ func TestOneBridge(t *testing.T) {
 	bridges := 0
 	for name, text := range files {
 		found := code.FindAllStringSubmatch(text, -1)
-		testenv.Same(t, name+": filters that are named as the bridge", strings.Count(text, "vm_id: sluice-bridge"), len(found))
+		named := strings.Count(text, "vm_id: sluice-bridge")
+		testenv.Same(t, name+": filters that are named as the bridge", named, len(found))
 		bridges += len(found)
 		for _, f := range found {
 			if f[1] != want {
@@ -119,7 +120,7 @@ func TestOneBridge(t *testing.T) {
 			}
 		}
 	}
-	testenv.Same(t, "bridges in what ships", bridges, 7)
+	testenv.Same(t, "bridges in what ships", bridges, 9)
 }
 
 // user is the ACL user that a file describes in its first lines.

@@ -68,7 +68,7 @@ var renderings = []struct {
 		args: "envoy-gateway --image r/s:1 --redis redis.prod:6380 -n edge --gateway g --listener https",
 		contains: []string{
 			"kind: EnvoyExtensionPolicy", "kind: EnvoyProxy", "namespace: edge", "name: edge/g/https", "kind: Gateway, name: g",
-			`image: {url: "r/s:1"}`, `{name: IMAGE, value: "r/s:1"}`, "address: redis.prod, port_value: 6380",
+			`image: {url: "r/s:1"}`, "inline_bytes: ", "address: redis.prod, port_value: 6380",
 			"cluster: sluice-redis, key_prefix: edge",
 		},
 		lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "namespace/gateway/listener"},

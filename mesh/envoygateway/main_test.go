@@ -5,8 +5,6 @@
 package envoygateway
 
 import (
-	"archive/tar"
-	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -17,14 +15,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
 var (
 	programs string // the directory of the programs that build made
 	image    string // where the plugin's image was pushed
-	bridge   string // the plugin's file out of the image
 )
 
 func TestMain(m *testing.M) {
@@ -82,33 +78,7 @@ func withRegistry(m *testing.M) (code int, err error) {
 	if err := push("../../build/sluice.wasm", image); err != nil {
 		return 0, err
 	}
-	bridge = filepath.Join(programs, "plugin.wasm")
-	if err := extract(image, bridge); err != nil {
-		return 0, err
-	}
 	return m.Run(), nil
-}
-
-// extract writes the one file of an image, as proxy.yaml does.
-func extract(image, path string) error {
-	pulled, err := crane.Pull(image)
-	if err != nil {
-		return err
-	}
-	var archive bytes.Buffer
-	if err := crane.Export(pulled, &archive); err != nil {
-		return err
-	}
-	files := tar.NewReader(&archive)
-	header, err := files.Next()
-	if err != nil || header.Name != "plugin.wasm" {
-		return fmt.Errorf("%s has %v, %v; want plugin.wasm", image, header, err)
-	}
-	code, err := io.ReadAll(files)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, code, 0o600)
 }
 
 // push pushes a plugin as "make push" does.

@@ -106,7 +106,7 @@ var files = []struct {
 		},
 		contains: []string{
 			"kind: WasmPlugin", "kind: EnvoyFilter", "namespace: edge", "matchLabels: {app: gw}", "labels: {app: gw}",
-			`url: "oci://r/s:1"`, `uri: "oci://r/s:1"`, "address: redis.prod, port_value: 6380",
+			`url: "oci://r/s:1"`, "inline_bytes: ", "address: redis.prod, port_value: 6380",
 			"redis: {cluster: sluice-redis}", `mode: "off"`,
 			"%FILTER_STATE(wasm.sluice.rejected:PLAIN)%",
 		},
@@ -164,7 +164,7 @@ var files = []struct {
 		},
 		contains: []string{
 			"kind: EnvoyExtensionPolicy", "kind: EnvoyProxy", "namespace: edge", "name: edge/g/https", "kind: Gateway, name: g",
-			`image: {url: "r/s:1"}`, `{name: IMAGE, value: "r/s:1"}`, "address: redis.prod, port_value: 6380",
+			`image: {url: "r/s:1"}`, "inline_bytes: ", "address: redis.prod, port_value: 6380",
 			"cluster: sluice-redis, key_prefix: edge",
 		},
 		lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "namespace/gateway/listener"},

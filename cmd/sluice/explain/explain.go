@@ -115,7 +115,7 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	// A tag is the name and the identity, with the first "|" between them.
 	_, r.Identity, _ = strings.Cut(r.Tag, "|")
 	if c.Tiers != nil {
-		r.Tier = tierOf(c.Tiers, a.Limits)
+		r.Tier = TierOf(c.Tiers, a.Limits)
 	}
 	if c.Overrides && prefix != "" {
 		r.OverrideKey = string(redis.AppendKey(nil, prefix, a.Tag, algo.OverrideSuffix))
@@ -156,8 +156,8 @@ func Limits(set *rule.LimitSet, prefix string, tag []byte) (all []Limit) {
 	return all
 }
 
-// tierOf is the name of the tier that has these limits.
-func tierOf(tiers *config.Tiers, limits *rule.LimitSet) string {
+// TierOf is the name of the tier that has these limits.
+func TierOf(tiers *config.Tiers, limits *rule.LimitSet) string {
 	for i := range tiers.Values {
 		tier := &tiers.Values[i]
 		unlimited := limits == nil || len(limits.Limits) == 0

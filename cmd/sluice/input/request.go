@@ -1,6 +1,8 @@
 package input
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
@@ -32,22 +34,16 @@ func (r *Request) Make(args []string) (*explain.Request, error) {
 		return nil, err
 	}
 	for _, header := range r.headers {
-		if err := req.AddHeader(header); err != nil {
-			return nil, err
-		}
+		err = cmp.Or(err, req.AddHeader(header))
 	}
 	for _, property := range r.properties {
-		if err := req.SetProperty(property); err != nil {
-			return nil, err
-		}
+		err = cmp.Or(err, req.SetProperty(property))
 	}
 	if r.clientIP != "" {
-		if err := req.SetClientIP(r.clientIP); err != nil {
-			return nil, err
-		}
+		err = cmp.Or(err, req.SetClientIP(r.clientIP))
 	}
 	if r.metadata != "" {
-		return req, req.SetMetadata(r.metadata)
+		err = cmp.Or(err, req.SetMetadata(r.metadata))
 	}
-	return req, nil
+	return req, err
 }

@@ -119,20 +119,21 @@ func (b *builder) selected(s selector) (found []*yamltree.Tree) {
 	return found
 }
 
-// one is the only resource that a selector means.
-func (b *builder) one(s selector) (*yamltree.Tree, error) {
-	found := b.selected(s)
-	if len(found) != 1 {
-		return nil, fmt.Errorf("%d resources are %s %q, want one", len(found), s.Kind, s.Name)
+// one is the only resource of a kind and a name; one that is not there has an error, which finish
+// returns.
+func (b *builder) one(kind, name string) *yamltree.Tree {
+	found := b.selected(selector{kind, name})
+	if len(found) == 1 {
+		return found[0]
 	}
-	return found[0], nil
+	missing := &yamltree.Tree{Root: &yaml.Node{Kind: yaml.MappingNode}}
+	missing.Fail("%d resources are %s %q, want one", len(found), kind, name)
+	b.resources = append(b.resources, missing)
+	return missing
 }
 
 func (b *builder) replace(r *replacement) error {
-	source, err := b.one(r.Source.selector)
-	if err != nil {
-		return err
-	}
+	source := b.one(r.Source.Kind, r.Source.Name)
 	value := source.At(strings.Split(r.Source.FieldPath, ".")...)
 	if source.Err != nil {
 		return source.Err
@@ -201,10 +202,7 @@ func (b *builder) patch(name string, target selector) error {
 	if err := yaml.Unmarshal(source, &operations); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	resource, err := b.one(target)
-	if err != nil {
-		return err
-	}
+	resource := b.one(target.Kind, target.Name)
 	for i := range operations {
 		o := &operations[i]
 		steps := strings.Split(strings.TrimPrefix(o.Path, "/"), "/")

@@ -88,17 +88,11 @@ func Istio(o *Options) (Result, error) {
 		return Result{}, err
 	}
 	p.connect(meshCluster, !o.Cluster)
-	limiter, err := b.one(selector{Kind: "WasmPlugin", Name: "sluice"})
-	if err != nil {
-		return Result{}, err
-	}
+	limiter := b.one("WasmPlugin", "sluice")
 	limiter.Set(p.values(limiter), "spec", "pluginConfig")
 	variable := limiter.Fragment("{env: [{name: '" + p.passwordEnv + "', valueFrom: HOST}]}")
 	setOrDrop(limiter.At("spec"), "vmConfig", p.passwordEnv != "" && !o.Cluster, variable)
-	filter, err := b.one(selector{Kind: "EnvoyFilter", Name: "sluice-redis"})
-	if err != nil {
-		return Result{}, err
-	}
+	filter := b.one("EnvoyFilter", "sluice-redis")
 	istioRedis(filter, o, p, redis)
 	return b.finish("istio", dir, p)
 }
@@ -178,10 +172,7 @@ func EnvoyGateway(o *Options) (Result, error) {
 	if err := b.gatewayLimiter(p); err != nil {
 		return Result{}, err
 	}
-	cluster, err := b.one(selector{Kind: "EnvoyPatchPolicy", Name: "sluice-redis"})
-	if err != nil {
-		return Result{}, err
-	}
+	cluster := b.one("EnvoyPatchPolicy", "sluice-redis")
 	if o.TLS {
 		socket := tlsOf(cluster, o, redis)
 		yamltree.PutBefore(cluster.At("spec", "jsonPatches", "0", "operation", "value"), "load_assignment",
@@ -193,18 +184,12 @@ func EnvoyGateway(o *Options) (Result, error) {
 // gatewayLimiter sets the plugin's configuration, and the variable with Redis'
 // password in the plugin's VM and in Envoy's pods.
 func (b *builder) gatewayLimiter(p *plugin) error {
-	limiter, err := b.one(selector{Kind: "EnvoyExtensionPolicy", Name: "sluice"})
-	if err != nil {
-		return err
-	}
+	limiter := b.one("EnvoyExtensionPolicy", "sluice")
 	limiter.Set(p.values(limiter), "spec", "wasm", "0", "config")
 	variable := limiter.Fragment("{hostKeys: ['" + p.passwordEnv + "']}")
 	setOrDrop(limiter.At("spec", "wasm", "0"), "env", p.passwordEnv != "", variable)
 
-	proxy, err := b.one(selector{Kind: "EnvoyProxy", Name: "sluice"})
-	if err != nil {
-		return err
-	}
+	proxy := b.one("EnvoyProxy", "sluice")
 	container := []string{"spec", "provider", "kubernetes", "envoyDeployment", "container"}
 	if p.passwordEnv == "" {
 		setOrDrop(proxy.At(container...), "env", false, nil)

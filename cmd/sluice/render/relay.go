@@ -125,10 +125,7 @@ func relayInKubernetes(o *Options, p *plugin, nodes []address, dir string) (Resu
 		return Result{}, err
 	}
 	if p.passwordEnv != defaultPasswordEnv {
-		d, err := b.one(selector{Kind: "Deployment", Name: "sluice-relay"})
-		if err != nil {
-			return Result{}, err
-		}
+		d := b.one("Deployment", "sluice-relay")
 		d.Set(text(p.passwordEnv), "spec", "template", "spec", "containers", "envoy", "env", "0", "name")
 	}
 	if err := b.allow(o); err != nil {
@@ -139,10 +136,7 @@ func relayInKubernetes(o *Options, p *plugin, nodes []address, dir string) (Resu
 
 // relayConfig puts Redis into the Envoy configuration inside of the ConfigMap.
 func (b *builder) relayConfig(o *Options, p *plugin, nodes []address) error {
-	configMap, err := b.one(selector{Kind: "ConfigMap", Name: "sluice-relay"})
-	if err != nil {
-		return err
-	}
+	configMap := b.one("ConfigMap", "sluice-relay")
 	file := configMap.At("data", "envoy.yaml")
 	t, err := yamltree.Parse([]byte(file.Value))
 	if err != nil {
@@ -166,10 +160,7 @@ func (b *builder) allow(o *Options) error {
 	var list []*yaml.Node
 	switch o.For {
 	case RelayIstio:
-		policy, err := b.one(selector{Kind: "AuthorizationPolicy", Name: "sluice-relay"})
-		if err != nil {
-			return err
-		}
+		policy := b.one("AuthorizationPolicy", "sluice-relay")
 		for _, identity := range o.Allow {
 			list = append(list, text(strings.TrimPrefix(identity, "spiffe://")))
 		}
@@ -177,10 +168,7 @@ func (b *builder) allow(o *Options) error {
 		policy.Set(&yaml.Node{Kind: yaml.SequenceNode, Content: list}, principals...)
 		return policy.Err
 	case RelayEnvoyGateway:
-		grant, err := b.one(selector{Kind: "ReferenceGrant", Name: "sluice-relay"})
-		if err != nil {
-			return err
-		}
+		grant := b.one("ReferenceGrant", "sluice-relay")
 		if i := slices.IndexFunc(o.Allow, func(s string) bool { return !dnsLabel.MatchString(s) }); i >= 0 {
 			return fmt.Errorf("--allow: %q is not a namespace (want %s)", o.Allow[i], allowed[o.For])
 		}

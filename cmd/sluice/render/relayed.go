@@ -107,10 +107,7 @@ func IstioRelayed(o *Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	limiter, err := b.one(selector{Kind: "TrafficExtension", Name: "sluice"})
-	if err != nil {
-		return Result{}, err
-	}
+	limiter := b.one("TrafficExtension", "sluice")
 	p.connect(fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", relay.port, relay.name, relay.namespace), false)
 	limiter.Set(text(o.Image), "spec", "wasm", "url")
 	limiter.Set(p.values(limiter), "spec", "wasm", "pluginConfig")
@@ -146,17 +143,11 @@ func EnvoyGatewayRelayed(o *Options) (Result, error) {
 		return Result{}, err
 	}
 	p.connect("grpcroute/"+cmp.Or(o.Namespace, "default")+"/sluice-relay/rule/0", false)
-	limiter, err := b.one(selector{Kind: "EnvoyExtensionPolicy", Name: "sluice"})
-	if err != nil {
-		return Result{}, err
-	}
+	limiter := b.one("EnvoyExtensionPolicy", "sluice")
 	limiter.Set(text(o.Gateway), "spec", "targetRefs", "0", "name")
 	limiter.Set(text(o.Image), "spec", "wasm", "0", "code", "image", "url")
 	limiter.Set(p.values(limiter), "spec", "wasm", "0", "config")
-	route, err := b.one(selector{Kind: "GRPCRoute", Name: "sluice-relay"})
-	if err != nil {
-		return Result{}, err
-	}
+	route := b.one("GRPCRoute", "sluice-relay")
 	route.Set(text(o.Gateway), "spec", "parentRefs", "0", "name")
 	backend := []string{"spec", "rules", "0", "backendRefs", "0"}
 	route.Set(text(relay.name), below(backend, "name")...)

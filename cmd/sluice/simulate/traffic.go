@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -181,26 +182,17 @@ func (c *Client) request(n int) (*explain.Request, error) {
 		return nil, err
 	}
 	for name, value := range c.Headers {
-		if err := req.AddHeader(name + ": " + number(value)); err != nil {
-			return nil, err
-		}
+		err = cmp.Or(err, req.AddHeader(name+": "+number(value)))
 	}
 	for path, value := range c.Property {
-		if err := req.SetProperty(path + "=" + number(value)); err != nil {
-			return nil, err
-		}
+		err = cmp.Or(err, req.SetProperty(path+"="+number(value)))
 	}
 	if c.ClientIP != "" {
-		ip, err := nthAddress(number(c.ClientIP), n)
-		if err != nil {
-			return nil, err
-		}
-		if err := req.SetClientIP(ip); err != nil {
-			return nil, err
-		}
+		ip, wrong := nthAddress(number(c.ClientIP), n)
+		err = cmp.Or(err, wrong, req.SetClientIP(ip))
 	}
 	req.SetMetadataValues(numbered(c.Metadata, number).(map[string]any))
-	return req, nil
+	return req, err
 }
 
 // numbered puts a client's number into all texts of a value.

@@ -170,7 +170,7 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 	if tier == "" && req != nil && tiersByKey(id.Rule) {
 		var m rule.Matcher
 		if applied, _ := set.Apply(req, &m); len(applied) == 1 {
-			tier = tierOf(tiers, applied[0].Limits)
+			tier = explain.TierOf(tiers, applied[0].Limits)
 		}
 	}
 	next := 0
@@ -208,15 +208,4 @@ func tiersByKey(r *config.Rule) bool {
 // same reports whether two components read the same thing.
 func same(a, b *config.Component) bool {
 	return a.Source == b.Source && a.Name == b.Name && strings.Join(a.Path, "\x00") == strings.Join(b.Path, "\x00")
-}
-
-func tierOf(tiers *config.Tiers, limits *rule.LimitSet) string {
-	for i := range tiers.Values {
-		t := &tiers.Values[i]
-		unlimited := limits == nil || len(limits.Limits) == 0
-		if unlimited && t.Unlimited || !unlimited && !t.Unlimited && &t.Limits[0] == &limits.Limits[0] {
-			return t.Value
-		}
-	}
-	return ""
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -23,17 +22,21 @@ func request(r *config.Rule, values []string) (*explain.Request, error) {
 	if len(values) != count {
 		return nil, fmt.Errorf("the key of rule %q has %s, %d given (want %s)", r.Name, amount(count), len(values), wanted(r))
 	}
-	b := builder{method: "GET", host: "h", path: "/"}
+	t := target{method: "GET", host: "h", path: "/", query: url.Values{}}
+	given := map[*config.Component]string{}
 	for i := range r.Key {
-		if r.Key[i].Source == config.FromConstant {
-			continue
+		if c := &r.Key[i]; c.Source != config.FromConstant {
+			given[c] = values[len(given)]
+			t.take(c, given[c])
 		}
-		if err := b.put(&r.Key[i], values[0]); err != nil {
-			return nil, err
-		}
-		values = values[1:]
 	}
-	return b.request()
+	req, err := explain.NewRequest(t.method, t.url())
+	for i := range r.Key {
+		if value, ok := given[&r.Key[i]]; ok && err == nil {
+			err = put(req, &r.Key[i], value)
+		}
+	}
+	return req, err
 }
 
 func amount(values int) string {
@@ -82,72 +85,54 @@ func describe(c *config.Component) string {
 	return strings.Join(c.Path, ".")
 }
 
-// builder collects a request.
-type builder struct {
+// target is what the first line of a request says.
+type target struct {
 	method, host, path string
 	query              url.Values
-	headers            [][2]string
-	ip                 string
-	properties         []string
 }
 
-// put gives a component its value.
-func (b *builder) put(c *config.Component, value string) error {
+// take sets what a component is read from, if it is in the first line.
+func (t *target) take(c *config.Component, value string) {
 	switch c.Source {
-	case config.FromHeader:
-		b.headers = append(b.headers, [2]string{c.Name, value})
-	case config.FromBearer:
-		b.headers = append(b.headers, [2]string{"authorization", "Bearer " + value})
-	case config.FromCookie:
-		b.headers = append(b.headers, [2]string{"cookie", c.Name + "=" + url.PathEscape(value)})
 	case config.FromQuery:
-		if b.query == nil {
-			b.query = url.Values{}
-		}
-		b.query.Set(c.Name, value)
+		t.query.Set(c.Name, value)
+	case config.FromPath:
+		t.path = value
+	case config.FromMethod:
+		t.method = value
+	case config.FromHost:
+		t.host = value
+	}
+}
+
+func (t *target) url() string {
+	if len(t.query) == 0 {
+		return "http://" + t.host + t.path
+	}
+	return "http://" + t.host + t.path + "?" + t.query.Encode()
+}
+
+// put sets what a component is read from, if it is not in the first line.
+func put(req *explain.Request, c *config.Component, value string) error {
+	switch c.Source {
+	case config.FromQuery, config.FromPath, config.FromMethod, config.FromHost:
+		return nil
+	case config.FromHeader:
+		return req.AddHeader(c.Name + ": " + value)
+	case config.FromBearer:
+		return req.AddHeader("authorization: Bearer " + value)
+	case config.FromCookie:
+		return req.AddHeader("cookie: " + c.Name + "=" + url.PathEscape(value))
 	case config.FromClientIP:
-		text, _, _ := strings.Cut(value, "/") // of a network, its address
-		if _, err := netip.ParseAddr(text); err != nil {
+		address, _, _ := strings.Cut(value, "/") // of a network, its address
+		if req.SetClientIP(address) != nil {
 			return fmt.Errorf("%q is not an address", value)
 		}
-		b.ip = text
-	case config.FromPath:
-		b.path = value
-	case config.FromMethod:
-		b.method = value
-	case config.FromHost:
-		b.host = value
+		return nil
 	case config.FromMetadata:
-		b.properties = append(b.properties, "metadata.filter_metadata."+strings.Join(c.Path, ".")+"="+value)
+		return req.SetProperty("metadata.filter_metadata." + strings.Join(c.Path, ".") + "=" + value)
 	case config.FromProperty:
-		b.properties = append(b.properties, strings.Join(c.Path, ".")+"="+value)
-	default:
-		return fmt.Errorf("a key with an expression: give the identity itself, --identity")
+		return req.SetProperty(strings.Join(c.Path, ".") + "=" + value)
 	}
-	return nil
-}
-
-func (b *builder) request() (*explain.Request, error) {
-	target := "http://" + b.host + b.path
-	if b.query != nil {
-		target += "?" + b.query.Encode()
-	}
-	req, err := explain.NewRequest(b.method, target)
-	if err != nil {
-		return nil, err
-	}
-	for _, h := range b.headers {
-		if err := req.AddHeader(h[0] + ": " + h[1]); err != nil {
-			return nil, err
-		}
-	}
-	for _, p := range b.properties {
-		if err := req.SetProperty(p); err != nil {
-			return nil, err
-		}
-	}
-	if b.ip != "" {
-		return req, req.SetClientIP(b.ip)
-	}
-	return req, nil
+	return fmt.Errorf("a key with an expression: give the identity itself, --identity")
 }

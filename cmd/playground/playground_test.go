@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -147,9 +149,12 @@ func compare(t *testing.T, l *lane) {
 				holds = append(holds, now)
 			}
 		}
-		if d.Allowed != out[0].Allowed || d.Remaining != out[0].Remaining ||
-			math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)) > 1 {
-			t.Fatalf("%s, request %d: the page has %+v, want %+v", l.Limit.Algorithm, i, d, out[0])
+		what := fmt.Sprintf("%s, request %d: ", l.Limit.Algorithm, i)
+		testenv.Same(t, what+"that it is allowed", d.Allowed, out[0].Allowed)
+		testenv.Same(t, what+"what remains", d.Remaining, out[0].Remaining)
+		testenv.Within(t, what+"how far its wait is off", math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)), 0, 1)
+		if t.Failed() {
+			t.Fatalf("%sthe page has %+v, want %+v", what, d, out[0])
 		}
 	}
 	if want := fmt.Sprintf("%d of %d admitted", admitted, len(l.Decisions)); !strings.HasPrefix(l.Text, want) {
@@ -159,10 +164,11 @@ func compare(t *testing.T, l *lane) {
 	if err != nil {
 		t.Fatalf("%s: its configuration has mistakes: %v\n%s", l.Limit.Algorithm, err, l.JSON)
 	}
-	if got := cfg.Rules[0].Limits[0].Limit; got.Algorithm != a || got.Units != limit.Units ||
-		got.WindowMicros != limit.WindowMicros || got.Capacity() != limit.Capacity() {
-		t.Errorf("%s: the configuration has %+v, want %+v", l.Limit.Algorithm, got, limit)
-	}
+	got := cfg.Rules[0].Limits[0].Limit
+	testenv.Same(t, "the configuration's algorithm", got.Algorithm, a)
+	testenv.Same(t, "its limit", got.Units, limit.Units)
+	testenv.Same(t, "its window", got.WindowMicros, limit.WindowMicros)
+	testenv.Same(t, "its capacity", got.Capacity(), limit.Capacity())
 }
 
 // clean holds that the page had no errors and asked for nothing but its files.
@@ -172,8 +178,7 @@ func (b *browser) clean() {
 		b.t.Errorf("the page: %s", problem)
 	}
 	for _, address := range b.requested {
-		if !strings.HasPrefix(address, "file://") && !strings.HasPrefix(address, "about:") &&
-			!strings.HasPrefix(address, "blob:") {
+		if scheme, _, _ := strings.Cut(address, ":"); !slices.Contains([]string{"file", "about", "blob"}, scheme) {
 			b.t.Errorf("the page asked for %s", address)
 		}
 	}
@@ -278,7 +283,8 @@ func TestColours(t *testing.T) {
 			Page, Text, Note, Rejected, Admitted, Link string
 		}
 		b.eval(`(() => { const s = getComputedStyle(document.documentElement), v = n => s.getPropertyValue(n).trim();
-			return {Page: v("--page"), Text: v("--text"), Note: v("--note"), Rejected: v("--rejected"), Admitted: v("--admitted"), Link: v("--link")}; })()`, &seen)
+			return {Page: v("--page"), Text: v("--text"), Note: v("--note"),
+				Rejected: v("--rejected"), Admitted: v("--admitted"), Link: v("--link")}; })()`, &seen)
 		pages[seen.Page] = true
 		for name, colour := range map[string]string{
 			"text": seen.Text, "notes": seen.Note, "rejected": seen.Rejected,

@@ -51,6 +51,125 @@ const (
 	claim         = `{"metadata": ["envoy.filters.http.jwt_authn", "claims", "sub"]}`
 )
 
+// withRedis adds fields to those of Redis.
+func withRedis(fields string, more ...string) []string {
+	return append([]string{`{"cluster": "redis"}`, `{"cluster": "redis"` + fields + `}`}, more...)
+}
+
+// withJWT adds a filter that writes metadata, and a key of it.
+func withJWT(more ...string) []string {
+	return append([]string{keyed, claim, limiterFilter, jwt + limiterFilter}, more...)
+}
+
+// breaks are what may stand in the Envoy file that users get, and what validate says of it.
+var breaks = []struct {
+	name    string
+	replace []string // pairs of what is there, and what takes its place
+	at      string   // what stands on the first line that the finding may name
+	says    string   // "": nothing
+}{
+	{"as it is", nil, "", ""},
+	{
+		"another cluster",
+		[]string{`{"cluster": "redis"}`, `{"cluster": "cache"}`},
+		`"redis": {"cluster":`,
+		`redis.cluster: Envoy has no cluster "cache" (want one of that name, or one of "redis", "upstream")`,
+	},
+	{"clusters from a control plane", []string{
+		`{"cluster": "redis"}`, `{"cluster": "cache"}`, "static_resources:",
+		"dynamic_resources: {cds_config: {}}\nstatic_resources:",
+	}, "", ""},
+	{
+		"no bridge",
+		[]string{bridgeFilter, ""},
+		`"redis": {"cluster":`,
+		`redis.cluster: the cluster "redis" has no bridge among its http_filters`,
+	},
+	{
+		"no TCP pool",
+		[]string{tcpPool, ""},
+		`"redis": {"cluster":`,
+		`redis.cluster: the cluster "redis" has the bridge, but no TCP connection pool`,
+	},
+	{"a relay", []string{tcpPool, "", bridgeFilter, ""}, "", ""},
+	{"HTTP/1 to what may be a relay", []string{
+		tcpPool, "", bridgeFilter, "", "http2_protocol_options",
+		"http_protocol_options",
+	}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has neither the bridge`},
+	{"one file", []string{inline, file}, "", ""},
+	{
+		"one vm_id",
+		[]string{inline, file, "vm_id: sluice-bridge", "vm_id: sluice"},
+		"vm_id: sluice",
+		`vm_id "sluice" is the bridge's, too (line `,
+	},
+	{"one vm_id, other code", []string{"vm_id: sluice-bridge", "vm_id: sluice"}, "", ""},
+	{"the small bridge without a configuration", []string{bridgeConfiguration, ""}, "", ""},
+	{
+		"a file without a configuration",
+		[]string{inline, file, bridgeConfiguration, ""},
+		"name: sluice-bridge\n              root_id", "the configuration is empty (want an object",
+	},
+	{
+		"the small bridge as limiter",
+		[]string{file, inline},
+		"vm_id: sluice",
+		"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})",
+	},
+	{
+		"no host_env_keys", withRedis(`, "password_env": "PW"`), `"redis": {"cluster":`,
+		`redis.password_env: the plugin is not given the environment variable "PW" (want environment_variables: ` +
+			`{host_env_keys: [PW]} in vm_config)`,
+	},
+	{"host_env_keys", withRedis(`, "password_env": "PW"`, "vm_id: sluice\n",
+		"vm_id: sluice\n                  environment_variables: {host_env_keys: [PW]}\n"), "", ""},
+	{
+		"no filter for metadata",
+		[]string{keyed, claim},
+		`{"metadata": [`,
+		`rules[1].key[0].metadata: no filter before Sluice writes the metadata "envoy.filters.http.jwt_authn"`,
+	},
+	{
+		"a filter that may write it",
+		[]string{keyed, claim, limiterFilter, "          - {name: mine, config_discovery: {}}\n" + limiterFilter},
+		"", "",
+	},
+	{
+		"a filter that comes later",
+		[]string{keyed, claim, routerFilter, jwt + routerFilter},
+		`{"metadata": [`,
+		`rules[1].key[0].metadata: the filter that writes the metadata "envoy.filters.http.jwt_authn" comes after Sluice`,
+	},
+	{
+		"a filter that writes elsewhere", withJWT("payload_in_metadata: claims", "payload_in_metadata: payload"),
+		`{"metadata": [`,
+		`rules[1].key[0].metadata: jwt_authn writes no "claims", it writes "payload" (payload_in_metadata)`,
+	},
+	{
+		"a filter that writes nothing", withJWT(", payload_in_metadata: claims", ""), `{"metadata": [`,
+		`rules[1].key[0].metadata: jwt_authn writes no metadata (want payload_in_metadata: "claims" in its provider)`,
+	},
+	{"a filter that writes it", withJWT(), "", ""},
+	{
+		"addresses that clients choose",
+		[]string{"use_remote_address: true", "use_remote_address: false"},
+		"HttpConnectionManager", `warning: rule "per-address" counts by client_ip, which clients choose here`,
+	},
+	{"trusted hops", []string{"use_remote_address: true", "xff_num_trusted_hops: 1"}, "", ""},
+	{"no labels", []string{"stats_tags:", "other:"}, "admin:", `warning: stats_config has no stats_tags for Sluice`},
+	{"no failure policy", []string{
+		"                failure_policy: FAIL_RELOAD\n                vm_config",
+		"                vm_config",
+	}, "                name: sluice", `warning: the filter has no failure_policy: FAIL_RELOAD`},
+	{
+		"a rule that is never reached",
+		[]string{`"match": {"path": "/healthz"}, "exempt"`, `"match": {"path": {"prefix": ` +
+			`"/"}}, "exempt"`},
+		`{"name": "per-key"`,
+		`warning: rules[1]: rule "per-key" is never reached: rule "health" before it exempts every request`,
+	},
+}
+
 // TestValidateAround breaks the Envoy file that users get, each time in one way that Envoy accepts.
 func TestValidateAround(t *testing.T) {
 	t.Parallel()
@@ -58,116 +177,7 @@ func TestValidateAround(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	withRedis := func(fields string) []string {
-		return []string{`{"cluster": "redis"}`, `{"cluster": "redis"` + fields + `}`}
-	}
-	withJWT := []string{keyed, claim, limiterFilter, jwt + limiterFilter}
-	for _, c := range []struct {
-		name    string
-		replace []string // pairs of what is there, and what takes its place
-		at      string   // what stands on the first line that the finding may name
-		says    string   // "": nothing
-	}{
-		{"as it is", nil, "", ""},
-		{
-			"another cluster",
-			[]string{`{"cluster": "redis"}`, `{"cluster": "cache"}`},
-			`"redis": {"cluster":`,
-			`redis.cluster: Envoy has no cluster "cache" (want one of that name, or one of "redis", "upstream")`,
-		},
-		{"clusters from a control plane", []string{
-			`{"cluster": "redis"}`, `{"cluster": "cache"}`, "static_resources:",
-			"dynamic_resources: {cds_config: {}}\nstatic_resources:",
-		}, "", ""},
-		{
-			"no bridge",
-			[]string{bridgeFilter, ""},
-			`"redis": {"cluster":`,
-			`redis.cluster: the cluster "redis" has no bridge among its http_filters`,
-		},
-		{
-			"no TCP pool",
-			[]string{tcpPool, ""},
-			`"redis": {"cluster":`,
-			`redis.cluster: the cluster "redis" has the bridge, but no TCP connection pool`,
-		},
-		{"a relay", []string{tcpPool, "", bridgeFilter, ""}, "", ""},
-		{"HTTP/1 to what may be a relay", []string{
-			tcpPool, "", bridgeFilter, "", "http2_protocol_options",
-			"http_protocol_options",
-		}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has neither the bridge`},
-		{"one file", []string{inline, file}, "", ""},
-		{
-			"one vm_id",
-			[]string{inline, file, "vm_id: sluice-bridge", "vm_id: sluice"},
-			"vm_id: sluice",
-			`vm_id "sluice" is the bridge's, too (line `,
-		},
-		{"one vm_id, other code", []string{"vm_id: sluice-bridge", "vm_id: sluice"}, "", ""},
-		{"the small bridge without a configuration", []string{bridgeConfiguration, ""}, "", ""},
-		{
-			"a file without a configuration",
-			[]string{inline, file, bridgeConfiguration, ""},
-			"name: sluice-bridge\n              root_id", "the configuration is empty (want an object",
-		},
-		{
-			"the small bridge as limiter",
-			[]string{file, inline},
-			"vm_id: sluice",
-			"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})",
-		},
-		{
-			"no host_env_keys", withRedis(`, "password_env": "PW"`), `"redis": {"cluster":`,
-			`redis.password_env: the plugin is not given the environment variable "PW" (want environment_variables: ` +
-				`{host_env_keys: [PW]} in vm_config)`,
-		},
-		{"host_env_keys", append(withRedis(`, "password_env": "PW"`), "vm_id: sluice\n",
-			"vm_id: sluice\n                  environment_variables: {host_env_keys: [PW]}\n"), "", ""},
-		{
-			"no filter for metadata",
-			[]string{keyed, claim},
-			`{"metadata": [`,
-			`rules[1].key[0].metadata: no filter before Sluice writes the metadata "envoy.filters.http.jwt_authn"`,
-		},
-		{
-			"a filter that may write it",
-			[]string{keyed, claim, limiterFilter, "          - {name: mine, config_discovery: {}}\n" + limiterFilter},
-			"", "",
-		},
-		{
-			"a filter that comes later",
-			[]string{keyed, claim, routerFilter, jwt + routerFilter},
-			`{"metadata": [`,
-			`rules[1].key[0].metadata: the filter that writes the metadata "envoy.filters.http.jwt_authn" comes after Sluice`,
-		},
-		{
-			"a filter that writes elsewhere", append(withJWT, "payload_in_metadata: claims", "payload_in_metadata: payload"),
-			`{"metadata": [`, `rules[1].key[0].metadata: jwt_authn writes no "claims", it writes "payload" (payload_in_metadata)`,
-		},
-		{
-			"a filter that writes nothing", append(withJWT, ", payload_in_metadata: claims", ""), `{"metadata": [`,
-			`rules[1].key[0].metadata: jwt_authn writes no metadata (want payload_in_metadata: "claims" in its provider)`,
-		},
-		{"a filter that writes it", withJWT, "", ""},
-		{
-			"addresses that clients choose",
-			[]string{"use_remote_address: true", "use_remote_address: false"},
-			"HttpConnectionManager", `warning: rule "per-address" counts by client_ip, which clients choose here`,
-		},
-		{"trusted hops", []string{"use_remote_address: true", "xff_num_trusted_hops: 1"}, "", ""},
-		{"no labels", []string{"stats_tags:", "other:"}, "admin:", `warning: stats_config has no stats_tags for Sluice`},
-		{"no failure policy", []string{
-			"                failure_policy: FAIL_RELOAD\n                vm_config",
-			"                vm_config",
-		}, "                name: sluice", `warning: the filter has no failure_policy: FAIL_RELOAD`},
-		{
-			"a rule that is never reached",
-			[]string{`"match": {"path": "/healthz"}, "exempt"`, `"match": {"path": {"prefix": ` +
-				`"/"}}, "exempt"`},
-			`{"name": "per-key"`,
-			`warning: rules[1]: rule "per-key" is never reached: rule "health" before it exempts every request`,
-		},
-	} {
+	for _, c := range breaks {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			text := string(shipped)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/play"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // limited is a rule with one limit a minute.
@@ -23,9 +24,11 @@ func TestCompare(t *testing.T) {
 	r := execute(t, "", "simulate", "compare", today, tomorrow, "--log", log, "-o", "json")
 	c := decode[play.Comparison](t, r)
 	// Of those who send 20, the 20th; of the one who sends 100, its 20th.
-	if c.Requests != 3680 || c.Both != 80 || c.OnlyA != 0 || c.OnlyB != 10 || len(c.Who) != 10 {
-		t.Errorf("%+v", c)
-	}
+	testenv.Same(t, "the number of requests", c.Requests, 3680)
+	testenv.Same(t, "requests that both reject", c.Both, 80)
+	testenv.Same(t, "requests that the first alone rejects", c.OnlyA, 0)
+	testenv.Same(t, "requests that the second alone rejects", c.OnlyB, 10)
+	testenv.Same(t, "the number of differences", len(c.Who), 10)
 	if want := (play.Difference{By: "b", Rule: "customers", Identity: "k990", Requests: 1}); len(c.Who) == 0 ||
 		c.Who[0] != want {
 		t.Errorf("%+v, want %+v first", c.Who, want)

@@ -74,8 +74,8 @@ func TestCapacityTable(t *testing.T) {
 			table = append(table, n)
 		}
 	}
-	if len(table) != 4 || len(one) != 3 || len(two) != 3 || len(three) != 3 {
-		t.Fatalf("%d rows, %v, %v, %v", len(table), one, two, three)
+	if got, want := [4]int{len(table), len(one), len(two), len(three)}, [4]int{4, 3, 3, 3}; got != want {
+		t.Fatalf("the rows, and the numbers for one, two and three limits, are %v, want %v", got, want)
 	}
 	for _, n := range table { // requests, connections, cores, primaries, with two and three limits, with two rules, MB/s
 		column := 0
@@ -162,7 +162,8 @@ func TestExamplesAreValid(t *testing.T) {
 		}
 		for i, block := range strings.Split(string(text), "```") {
 			head, body, _ := strings.Cut(block, "\n")
-			if i%2 == 0 || head != "json" && head != "yaml" || !strings.Contains(body, `"rules"`) {
+			fenced := i%2 == 1 && slices.Contains([]string{"json", "yaml"}, head)
+			if !fenced || !strings.Contains(body, `"rules"`) {
 				continue
 			}
 			examples++

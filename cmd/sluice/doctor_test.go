@@ -43,109 +43,117 @@ func envoyACL(t *testing.T, prefix string) []string {
 	return words
 }
 
+// startGuarded starts a Redis with the user that the documents set up for a prefix, who may not run
+// INFO here.
+func startGuarded(t *testing.T, prefix string, more ...string) *redistest.Server {
+	t.Helper()
+	server := redistest.Start(t, more...)
+	args := []any{"ACL", "SETUSER", "sluice"}
+	for _, word := range envoyACL(t, prefix) {
+		if word == "+info" { // what doctor says without it
+			continue
+		}
+		args = append(args, word)
+	}
+	if err := server.Client().Do(context.Background(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// diagnoses are configurations and servers, and one check that doctor makes of each.
+var diagnoses = []struct {
+	name, plugin string
+	flags        string // of the servers GOOD and OTHER
+	code         int
+	check        string
+	status       doctor.Status
+	found        string
+	advice       string
+}{
+	{
+		"the worked examples", guarded,
+		"--redis GOOD",
+		console.Done, "vectors", doctor.Pass,
+		"37 worked examples of every algorithm", "",
+	},
+	{
+		"the user's rights", guarded,
+		"--redis GOOD",
+		console.Done, "rules", doctor.Pass,
+		"the scripts of all rules, 2,", "",
+	},
+	{
+		"an ACL for another prefix", guarded,
+		"--redis OTHER",
+		console.Refused, "rules", doctor.Fail, "NOPERM",
+		`on keys that begin with "rl"`,
+	},
+	{
+		"a wrong password", strings.Replace(guarded, "_TEST", "_WRONG", 1),
+		"--redis GOOD --redis-password-env HOME",
+		console.Refused, "redis", doctor.Fail, "WRONGPASS", "the password",
+	},
+	{
+		"no password", strings.Replace(guarded, "_TEST", "_UNSET", 1),
+		"--redis GOOD",
+		console.Refused,
+		"password", doctor.Fail, "SLUICE_DOCTOR_UNSET, which has Redis' password, is not set", "where Envoy starts",
+	},
+	{
+		"what INFO would say", guarded,
+		"--redis GOOD",
+		console.Done, "maxmemory-policy", doctor.Warn,
+		"INFO is refused", "--redis-user",
+	},
+	{
+		"memory", guarded,
+		"--redis GOOD --redis-user default",
+		console.Done, "maxmemory-policy",
+		doctor.Pass, "volatile-lru", "",
+	},
+	{
+		"persistence", guarded,
+		"--redis GOOD --redis-user default",
+		console.Done, "persistence",
+		doctor.Pass, "appendonly is on", "",
+	},
+	{
+		"no persistence", guarded,
+		"--redis OTHER --redis-user default",
+		console.Done, "persistence",
+		doctor.Warn, `begins "per-key-month" anew`, "appendonly yes",
+	},
+	{
+		"no bound", guarded,
+		"--redis OTHER --redis-user default",
+		console.Done, "memory", doctor.Warn,
+		"nothing bounds it", "set maxmemory",
+	},
+	{
+		"how long a check takes", strings.Replace(guarded, `"cluster": "redis"`, `"cluster": "redis", "timeout": "20s"`, 1),
+		"--redis GOOD",
+		console.Done, "latency", doctor.Pass,
+		"redis.timeout is 20s", "",
+	},
+	{
+		"nobody there", guarded,
+		"--redis 127.0.0.1:1",
+		console.Refused, "redis", doctor.Fail, "connection refused",
+		"whether Redis runs",
+	},
+}
+
 // TestDoctor looks at servers that fit, and at those that do not: as table and as JSON.
 func TestDoctor(t *testing.T) { //nolint:paralleltest // it sets a variable of the environment
 	t.Setenv("SLUICE_DOCTOR_TEST", "secret")
-	start := func(prefix string, more ...string) *redistest.Server {
-		server := redistest.Start(t, more...)
-		args := []any{"ACL", "SETUSER", "sluice"}
-		for _, word := range envoyACL(t, prefix) {
-			if word == "+info" { // what doctor says without it
-				continue
-			}
-			args = append(args, word)
-		}
-		if err := server.Client().Do(context.Background(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		return server
-	}
-	good := start("rl", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru", "--appendonly", "yes")
-	other := start("other")
-	for _, c := range []struct {
-		name, plugin string
-		flags        []string
-		code         int
-		check        string
-		status       doctor.Status
-		found        string
-		advice       string
-	}{
-		{
-			"the worked examples", guarded,
-			[]string{"--redis", good.Addr},
-			console.Done, "vectors", doctor.Pass,
-			"37 worked examples of every algorithm", "",
-		},
-		{
-			"the user's rights", guarded,
-			[]string{"--redis", good.Addr},
-			console.Done, "rules", doctor.Pass,
-			"the scripts of all rules, 2,", "",
-		},
-		{
-			"an ACL for another prefix", guarded,
-			[]string{"--redis", other.Addr},
-			console.Refused, "rules", doctor.Fail, "NOPERM",
-			`on keys that begin with "rl"`,
-		},
-		{
-			"a wrong password", strings.Replace(guarded, "_TEST", "_WRONG", 1),
-			[]string{"--redis", good.Addr, "--redis-password-env", "HOME"},
-			console.Refused, "redis", doctor.Fail, "WRONGPASS", "the password",
-		},
-		{
-			"no password", strings.Replace(guarded, "_TEST", "_UNSET", 1),
-			[]string{"--redis", good.Addr},
-			console.Refused,
-			"password", doctor.Fail, "SLUICE_DOCTOR_UNSET, which has Redis' password, is not set", "where Envoy starts",
-		},
-		{
-			"what INFO would say", guarded,
-			[]string{"--redis", good.Addr},
-			console.Done, "maxmemory-policy", doctor.Warn,
-			"INFO is refused", "--redis-user",
-		},
-		{
-			"memory", guarded,
-			[]string{"--redis", good.Addr, "--redis-user", "default"},
-			console.Done, "maxmemory-policy",
-			doctor.Pass, "volatile-lru", "",
-		},
-		{
-			"persistence", guarded,
-			[]string{"--redis", good.Addr, "--redis-user", "default"},
-			console.Done, "persistence",
-			doctor.Pass, "appendonly is on", "",
-		},
-		{
-			"no persistence", guarded,
-			[]string{"--redis", other.Addr, "--redis-user", "default"},
-			console.Done, "persistence",
-			doctor.Warn, `begins "per-key-month" anew`, "appendonly yes",
-		},
-		{
-			"no bound", guarded,
-			[]string{"--redis", other.Addr, "--redis-user", "default"},
-			console.Done, "memory", doctor.Warn,
-			"nothing bounds it", "set maxmemory",
-		},
-		{
-			"how long a check takes", strings.Replace(guarded, `"cluster": "redis"`, `"cluster": "redis", "timeout": "20s"`, 1),
-			[]string{"--redis", good.Addr},
-			console.Done, "latency", doctor.Pass,
-			"redis.timeout is 20s", "",
-		},
-		{
-			"nobody there", guarded,
-			[]string{"--redis", "127.0.0.1:1"},
-			console.Refused, "redis", doctor.Fail, "connection refused",
-			"whether Redis runs",
-		},
-	} {
+	good := startGuarded(t, "rl", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru", "--appendonly", "yes")
+	other := startGuarded(t, "other")
+	servers := strings.NewReplacer("GOOD", good.Addr, "OTHER", other.Addr)
+	for _, c := range diagnoses {
 		t.Run(c.name, func(t *testing.T) {
-			flags := append([]string{"doctor", "-c", "-", "-o", "json"}, c.flags...)
-			r := execute(t, c.plugin, flags...)
+			flags := strings.Fields(servers.Replace(c.flags))
+			r := execute(t, c.plugin, append([]string{"doctor", "-c", "-", "-o", "json"}, flags...)...)
 			if r.code != c.code {
 				t.Errorf("exit code %d, want %d: %s", r.code, c.code, r.errors)
 			}

@@ -120,7 +120,10 @@ func follow(t *testing.T, page, target string) error {
 	if _, err := os.Stat(page); err != nil {
 		return err
 	}
-	if place == "" || filepath.Ext(page) != ".md" || slices.Contains(anchors(prose(t, page)), place) {
+	if place == "" || filepath.Ext(page) != ".md" {
+		return nil
+	}
+	if slices.Contains(anchors(prose(t, page)), place) {
 		return nil
 	}
 	return fmt.Errorf("%s has no such heading, nor such an anchor", page)

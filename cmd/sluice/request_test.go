@@ -29,6 +29,40 @@ var charging = strings.Replace(counted, `"overrides": true,`, "", 1)
 
 var someTime = regexp.MustCompile(`\b\d+(h\d+m\d+s|h\d+m|m\d+s|[hms]| ms)( |,|\.|$)`)
 
+// wouldBe are requests, and what would become of each now.
+var wouldBe = []struct {
+	name, args string
+	now        string
+	summary    string // its times as T
+}{
+	{"exempt", "GET http://h/healthz", live.Admitted, `It would be admitted: rule "health" exempts it.`},
+	{"no rule", "http://h/other", live.Admitted, `It would be admitted: no rule applies to it.`},
+	{"room", "-H x-api-key:half http://h/api/x", live.Admitted, `It would be admitted.`},
+	{
+		"too dear", "-H x-api-key:half -H x-cost:4 http://h/api/x", live.Rejected,
+		`It would be rejected by rule "per-key", by limit "bucket" of per-key|half, for another T.`,
+	},
+	{
+		"never", "-H x-api-key:half -H x-cost:50 http://h/api/x", live.Rejected,
+		`It would be rejected by rule "per-key", by limit "bucket" of per-key|half.`,
+	},
+	{
+		"full", "-H x-api-key:full PUT http://h/api/x", live.Rejected,
+		`It would be rejected by rule "per-key", by limit "bucket" of per-key|full, for another T.`,
+	},
+	{
+		"blocked", "-H x-api-key:blocked http://h/api/x", live.Rejected,
+		`It would be rejected by rule "per-key", by the block of per-key|blocked.`,
+	},
+	{"free", "-H x-api-key:freed http://h/api/x", live.Admitted, `It would be admitted.`},
+	{"overridden", "-H x-api-key:doubled http://h/api/x", live.Admitted, `It would be admitted.`},
+	{"in shadow", `--metadata {"jwt":{"org":"o"}} http://h/api/x`, live.Admitted, `It would be admitted.`},
+	{
+		"no slot", "-H x-api-key:a http://h/jobs", live.Rejected,
+		`It would be rejected by rule "jobs", by limit "jobs" of jobs|a.`,
+	},
+}
+
 func TestGetRequest(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -43,38 +77,7 @@ func TestGetRequest(t *testing.T) {
 		}
 	}
 	charge(t, client, charging, request(t, "http://h/api/", "x-api-key: doubled"), "per-key", 5)
-	for _, c := range []struct {
-		name, args string
-		now        string
-		summary    string // its times as T
-	}{
-		{"exempt", "GET http://h/healthz", live.Admitted, `It would be admitted: rule "health" exempts it.`},
-		{"no rule", "http://h/other", live.Admitted, `It would be admitted: no rule applies to it.`},
-		{"room", "-H x-api-key:half http://h/api/x", live.Admitted, `It would be admitted.`},
-		{
-			"too dear", "-H x-api-key:half -H x-cost:4 http://h/api/x", live.Rejected,
-			`It would be rejected by rule "per-key", by limit "bucket" of per-key|half, for another T.`,
-		},
-		{
-			"never", "-H x-api-key:half -H x-cost:50 http://h/api/x", live.Rejected,
-			`It would be rejected by rule "per-key", by limit "bucket" of per-key|half.`,
-		},
-		{
-			"full", "-H x-api-key:full PUT http://h/api/x", live.Rejected,
-			`It would be rejected by rule "per-key", by limit "bucket" of per-key|full, for another T.`,
-		},
-		{
-			"blocked", "-H x-api-key:blocked http://h/api/x", live.Rejected,
-			`It would be rejected by rule "per-key", by the block of per-key|blocked.`,
-		},
-		{"free", "-H x-api-key:freed http://h/api/x", live.Admitted, `It would be admitted.`},
-		{"overridden", "-H x-api-key:doubled http://h/api/x", live.Admitted, `It would be admitted.`},
-		{"in shadow", `--metadata {"jwt":{"org":"o"}} http://h/api/x`, live.Admitted, `It would be admitted.`},
-		{
-			"no slot", "-H x-api-key:a http://h/jobs", live.Rejected,
-			`It would be rejected by rule "jobs", by limit "jobs" of jobs|a.`,
-		},
-	} {
+	for _, c := range wouldBe {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := execute(t, counted, append([]string{"get", "-c", "-", "-o", "json", "--redis", server.Addr},

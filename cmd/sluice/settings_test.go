@@ -8,7 +8,19 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
+
+// getIn asks for an identity in an environment.
+func getIn(environment map[string]string, args string) (code int, printed string) {
+	var out, errors bytes.Buffer
+	s := &console.Console{
+		Out: &out, Errors: &errors,
+		Environment: func(name string) string { return environment[name] },
+	}
+	code = run(s, append([]string{"get", "per-key", "alice"}, strings.Fields(args)...))
+	return code, errors.String()
+}
 
 // TestSettings asks for an identity with what the environment and the file of settings say.
 func TestSettings(t *testing.T) {
@@ -64,16 +76,10 @@ func TestSettings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var out, errors bytes.Buffer
-			s := &console.Console{
-				Out: &out, Errors: &errors,
-				Environment: func(name string) string { return c.environment[name] },
-			}
-			if code := run(s, append([]string{"get", "per-key", "alice"}, strings.Fields(c.args)...)); code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			if !strings.Contains(errors.String(), c.errors) {
-				t.Errorf("%s\nwant %s", &errors, c.errors)
+			code, errors := getIn(c.environment, c.args)
+			testenv.Same(t, "the exit code", code, c.code)
+			if !strings.Contains(errors, c.errors) {
+				t.Errorf("%s\nwant %s", errors, c.errors)
 			}
 		})
 	}

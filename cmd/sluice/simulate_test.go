@@ -132,76 +132,101 @@ func TestSimulateExample(t *testing.T) {
 	for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(string(found[1])+string(found[2]), -1) {
 		args = append(args, strings.Replace(strings.Trim(word, "'"), "envoy.yaml", filepath.Join(root, "envoy.yaml"), 1))
 	}
-	if r := execute(t, "", args...); r.code != console.Done || r.out != string(found[3]) || r.errors != "" {
-		t.Errorf("%v (exit code %d)\n%s%s\nthe page has\n%s", args, r.code, r.out, r.errors, found[3])
+	r := execute(t, "", args...)
+	testenv.Same(t, "the exit code", r.code, console.Done)
+	testenv.Same(t, "what is said beside", r.errors, "")
+	if r.out != string(found[3]) {
+		t.Errorf("%v prints\n%s\nthe page has\n%s", args, r.out, found[3])
 	}
+}
+
+// misused are flags that simulate refuses, and what it says.
+var misused = []struct{ name, args, errors string }{
+	{"no traffic", "", "at least one of the flags in the group [traffic log url] is required"},
+	{"two kinds of traffic", "--url http://h/ --log x", "none of the others can be"},
+	{"no Envoy", "--url http://h/ --envoys 0", "--envoys and --workers: want at least 1 each"},
+	{"no shard", "--url http://h/ --redis-shards 0", "--redis-shards: want 1 to 16384"},
+	{"too many shards", "--url http://h/ --redis-shards 1000000000", "--redis-shards: want 1 to 16384"},
+	{"too many workers", "--url http://h/ --envoys 4294967296 --workers 4294967296", "100000 workers at most"},
+	{
+		"a rate that is no number", "--url http://h/ --rate NaN",
+		"rate: NaN is not requests a second (want a number above 0, 1e9 at most)",
+	},
+	{"an endless rate", "--url http://h/ --rate Inf", "rate: +Inf is not requests a second"},
+	{"a negative rate", "--url http://h/ --rate -1", "rate: -1 is not requests a second"},
+	{
+		"too many requests", "--url http://h/ --rate 1e9 --duration 1000h",
+		"these are 3.6e+15 requests with those that are sent again (want 5000000 at most",
+	},
+	{"more than a minute of requests", "--url http://h/ --rate 1e9 --duration 1s", "these are 1e+09 requests"},
+	{"more than were asked for", "--url http://h/ --rate 10 --duration 11s --max-requests 100", "(want 100 at most"},
+	{
+		"attempts that make it too many", "--url http://h/ --rate 1000000 --duration 2s --retry after",
+		"these are 6e+06 requests",
+	},
+	{"no duration", "--url http://h/ --duration 0s", `the traffic has no "duration"`},
+	{
+		"a negative duration", "--url http://h/ --duration -2s",
+		`"-2s" is not a duration (want one such as "500ms", "1m30s", "2h", "1d")`,
+	},
+	{"too long a duration", "--url http://h/ --duration 99999999h", "is not a duration"},
+	{"an exponent that is no number", "--url http://h/ --zipf NaN", "zipf: NaN is not an exponent (want 0 to 100)"},
+	{"an endless exponent", "--url http://h/ --zipf Inf --identities 2", "zipf: +Inf is not an exponent"},
+	{
+		"too many clients", "--url http://h/ --identities 1000000000000",
+		"identities: 1000000000000 are too many or too few",
+	},
+	{
+		"a negative round trip", "--url http://h/ --round-trip -5s",
+		`invalid argument "-5s" for "--round-trip" flag: "-5s" is not a duration`,
+	},
+	{"a round trip of hours", "--url http://h/ --round-trip 2h", "--round-trip: want 1m0s at most"},
+	{"no period", "--url http://h/ --redis-away 3s", `--redis-away: "3s" is not a period`},
+	{"a period backwards", "--url http://h/ --redis-hangs 3s-2s", `--redis-hangs: "3s-2s" is not a period`},
+	{"no URL", "--url h", `"h" is not a URL`},
+	{"no header", "--url http://h/ -H x", `"x" is not a header`},
+	{"no file", "--traffic /nowhere", "open /nowhere"},
 }
 
 func TestSimulateRefuses(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, args, errors string }{
-		{"no traffic", "", "at least one of the flags in the group [traffic log url] is required"},
-		{"two kinds of traffic", "--url http://h/ --log x", "none of the others can be"},
-		{"no Envoy", "--url http://h/ --envoys 0", "--envoys and --workers: want at least 1 each"},
-		{"no shard", "--url http://h/ --redis-shards 0", "--redis-shards: want 1 to 16384"},
-		{"too many shards", "--url http://h/ --redis-shards 1000000000", "--redis-shards: want 1 to 16384"},
-		{"too many workers", "--url http://h/ --envoys 4294967296 --workers 4294967296", "100000 workers at most"},
+	for _, c := range misused {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			expectMisused(t, c.args, c.errors)
+		})
+	}
+}
+
+func TestSimulateRefusesTraffic(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, traffic, errors string }{
 		{
-			"a rate that is no number", "--url http://h/ --rate NaN",
-			"rate: NaN is not requests a second (want a number above 0, 1e9 at most)",
-		},
-		{"an endless rate", "--url http://h/ --rate Inf", "rate: +Inf is not requests a second"},
-		{"a negative rate", "--url http://h/ --rate -1", "rate: -1 is not requests a second"},
-		{
-			"too many requests", "--url http://h/ --rate 1e9 --duration 1000h",
-			"these are 3.6e+15 requests with those that are sent again (want 5000000 at most",
-		},
-		{"more than a minute of requests", "--url http://h/ --rate 1e9 --duration 1s", "these are 1e+09 requests"},
-		{"more than were asked for", "--url http://h/ --rate 10 --duration 11s --max-requests 100", "(want 100 at most"},
-		{
-			"attempts that make it too many", "--url http://h/ --rate 1000000 --duration 2s --retry after",
-			"these are 6e+06 requests",
-		},
-		{"no duration", "--url http://h/ --duration 0s", `the traffic has no "duration"`},
-		{
-			"a negative duration", "--url http://h/ --duration -2s",
-			`"-2s" is not a duration (want one such as "500ms", "1m30s", "2h", "1d")`,
-		},
-		{"too long a duration", "--url http://h/ --duration 99999999h", "is not a duration"},
-		{"an exponent that is no number", "--url http://h/ --zipf NaN", "zipf: NaN is not an exponent (want 0 to 100)"},
-		{"an endless exponent", "--url http://h/ --zipf Inf --identities 2", "zipf: +Inf is not an exponent"},
-		{
-			"too many clients", "--url http://h/ --identities 1000000000000",
-			"identities: 1000000000000 are too many or too few",
-		},
-		{
-			"a negative round trip", "--url http://h/ --round-trip -5s",
-			`invalid argument "-5s" for "--round-trip" flag: "-5s" is not a duration`,
-		},
-		{"a round trip of hours", "--url http://h/ --round-trip 2h", "--round-trip: want 1m0s at most"},
-		{
-			"a rate of a file", "--traffic " + write(t, "nan.yaml", "duration: 1s\nclients: [{rate: .nan, url: http://h/}]"),
+			"a rate that is no number", "duration: 1s\nclients: [{rate: .nan, url: http://h/}]",
 			"clients[0]: rate: NaN is not",
 		},
-		{"bursts without end", "--traffic " + write(t, "burst.yaml",
-			"duration: 1h\nclients: [{burst: {size: 1000000, every: 1us}, url: http://h/}]"), "these are 3.6e+15 requests"},
-		{"attempts without end", "--traffic " + write(t, "attempts.yaml",
-			"duration: 1s\nclients: [{rate: 1, attempts: 1001, url: http://h/}]"), "attempts: 1001 (want 1 to 1000)"},
-		{"no period", "--url http://h/ --redis-away 3s", `--redis-away: "3s" is not a period`},
-		{"a period backwards", "--url http://h/ --redis-hangs 3s-2s", `--redis-hangs: "3s-2s" is not a period`},
-		{"no URL", "--url h", `"h" is not a URL`},
-		{"no header", "--url http://h/ -H x", `"x" is not a header`},
-		{"no file", "--traffic /nowhere", "open /nowhere"},
+		{
+			"bursts without end", "duration: 1h\nclients: [{burst: {size: 1000000, every: 1us}, url: http://h/}]",
+			"these are 3.6e+15 requests",
+		},
+		{
+			"attempts without end", "duration: 1s\nclients: [{rate: 1, attempts: 1001, url: http://h/}]",
+			"attempts: 1001 (want 1 to 1000)",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := execute(t, simulated, append([]string{"simulate", "-c", "-"}, strings.Fields(c.args)...)...)
-			if r.code != console.Misused {
-				t.Errorf("exit code %d, want %d", r.code, console.Misused)
-			}
-			if !strings.Contains(r.errors, c.errors) {
-				t.Errorf("errors %s, want %s", r.errors, c.errors)
-			}
+			expectMisused(t, "--traffic "+write(t, "traffic.yaml", c.traffic), c.errors)
 		})
+	}
+}
+
+// expectMisused wants simulate to refuse its flags.
+func expectMisused(t *testing.T, args, errors string) {
+	t.Helper()
+	r := execute(t, simulated, append([]string{"simulate", "-c", "-"}, strings.Fields(args)...)...)
+	testenv.Same(t, "the exit code", r.code, console.Misused)
+	if !strings.Contains(r.errors, errors) {
+		t.Errorf("errors %s, want %s", r.errors, errors)
 	}
 }

@@ -101,6 +101,66 @@ func request(t *testing.T, target string, headers ...string) *explain.Request {
 // withinTheHour is the rest of an hour of which a busy machine has taken up to ten minutes.
 var withinTheHour = regexp.MustCompile(`\bin 5\dm(\d+s)?`)
 
+// identities are what get says of those that TestGet has charged.
+var identities = []struct {
+	name    string
+	args    []string
+	tag     string
+	used    string // of each limit, with its capacity
+	summary string
+}{
+	{
+		name: "every kind of value", args: []string{"per key", "secret", "a b", "|", "192.0.2.99"},
+		tag:  "per%20key|2bb80d537b1da3e38bd30361aa855686bde0eacd|c|a%20b|%7C|192.0.2.0/24",
+		used: "3/3 3/100", summary: `It may go again in 1h, when "per key-1h" has room.`,
+	},
+	{
+		name: "a bucket", args: []string{"plain", "alice"},
+		tag: "plain|alice", used: "4/20", summary: "It may go now.",
+	},
+	{
+		name: "what is in flight", args: []string{"flight", "alice"},
+		tag: "flight|alice", used: "3/8", summary: "It may go now.",
+	},
+	{
+		name: "no slot", args: []string{"flight", "busy"},
+		tag: "flight|busy", used: "8/8",
+		summary: `It may go again when one of its requests has ended: "flight" has no slot.`,
+	},
+	{
+		name: "a stranger", args: []string{"plain", "bob"},
+		tag: "plain|bob", used: "0/20", summary: "It may go now.",
+	},
+	{
+		name: "an identity as it is shown", args: []string{"plain", "--identity", "alice"},
+		tag: "plain|alice", used: "4/20", summary: "It may go now.",
+	},
+	{
+		name: "all tiers", args: []string{"tiered", "u"},
+		tag: "tiered|u", used: "5/5 5/50", summary: "Which limits apply depends on its tier: --tier.",
+	},
+	{
+		name: "one tier", args: []string{"tiered", "u", "--tier", "pro"},
+		tag: "tiered|u", used: "5/50", summary: "It may go now.",
+	},
+	{
+		name: "an unlimited tier", args: []string{"tiered", "u", "--tier", "staff"},
+		tag: "tiered|u", used: "", summary: "It has no limits.",
+	},
+	{
+		name: "the tier that the value chooses", args: []string{"by value", "root"},
+		tag: "by%20value|root", used: "1/7", summary: "It may go now.",
+	},
+	{
+		name: "the default tier", args: []string{"by value", "other"},
+		tag: "by%20value|other", used: "0/2", summary: "It may go now.",
+	},
+	{
+		name: "the rest of the components", args: []string{"parts", "/a/b", "PUT", "H.example.com:80", "sub", "7"},
+		tag: "parts|/a|PUT|h.example.com|sub|7", used: "0/10", summary: "It may go now.",
+	},
+}
+
 func TestGet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -111,64 +171,7 @@ func TestGet(t *testing.T) {
 	charge(t, client, stateful, request(t, "http://h/", "x-key: busy"), "flight", 8)
 	charge(t, client, stateful, request(t, "http://h/", "x-user: u", "x-plan: free"), "tiered", 5)
 	charge(t, client, stateful, request(t, "http://h/", "x-user: root"), "by value", 1)
-	for _, c := range []struct {
-		name    string
-		args    []string
-		tag     string
-		used    string // of each limit, with its capacity
-		summary string
-	}{
-		{
-			name: "every kind of value", args: []string{"per key", "secret", "a b", "|", "192.0.2.99"},
-			tag:  "per%20key|2bb80d537b1da3e38bd30361aa855686bde0eacd|c|a%20b|%7C|192.0.2.0/24",
-			used: "3/3 3/100", summary: `It may go again in 1h, when "per key-1h" has room.`,
-		},
-		{
-			name: "a bucket", args: []string{"plain", "alice"},
-			tag: "plain|alice", used: "4/20", summary: "It may go now.",
-		},
-		{
-			name: "what is in flight", args: []string{"flight", "alice"},
-			tag: "flight|alice", used: "3/8", summary: "It may go now.",
-		},
-		{
-			name: "no slot", args: []string{"flight", "busy"},
-			tag: "flight|busy", used: "8/8",
-			summary: `It may go again when one of its requests has ended: "flight" has no slot.`,
-		},
-		{
-			name: "a stranger", args: []string{"plain", "bob"},
-			tag: "plain|bob", used: "0/20", summary: "It may go now.",
-		},
-		{
-			name: "an identity as it is shown", args: []string{"plain", "--identity", "alice"},
-			tag: "plain|alice", used: "4/20", summary: "It may go now.",
-		},
-		{
-			name: "all tiers", args: []string{"tiered", "u"},
-			tag: "tiered|u", used: "5/5 5/50", summary: "Which limits apply depends on its tier: --tier.",
-		},
-		{
-			name: "one tier", args: []string{"tiered", "u", "--tier", "pro"},
-			tag: "tiered|u", used: "5/50", summary: "It may go now.",
-		},
-		{
-			name: "an unlimited tier", args: []string{"tiered", "u", "--tier", "staff"},
-			tag: "tiered|u", used: "", summary: "It has no limits.",
-		},
-		{
-			name: "the tier that the value chooses", args: []string{"by value", "root"},
-			tag: "by%20value|root", used: "1/7", summary: "It may go now.",
-		},
-		{
-			name: "the default tier", args: []string{"by value", "other"},
-			tag: "by%20value|other", used: "0/2", summary: "It may go now.",
-		},
-		{
-			name: "the rest of the components", args: []string{"parts", "/a/b", "PUT", "H.example.com:80", "sub", "7"},
-			tag: "parts|/a|PUT|h.example.com|sub|7", used: "0/10", summary: "It may go now.",
-		},
-	} {
+	for _, c := range identities {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"get", "-c", "-", "--redis", server.Addr, "-o", "json"}, c.args...)

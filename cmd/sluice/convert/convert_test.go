@@ -79,59 +79,63 @@ func lines(differences []Difference) string {
 	return s.String()
 }
 
+const oneLimit = "domain: a\ndescriptors: [{key: a, rate_limit: {unit: second, requests_per_unit: 1}}]"
+
+// refused are files that cannot be converted, and what is said of each.
+var refused = []struct {
+	name  string
+	run   func() (Result, error)
+	error string
+}{
+	{
+		name:  "not the service's file",
+		run:   func() (Result, error) { return RateLimit(File{"r", []byte("a: 1")}, File{}) },
+		error: `want "domain" and "descriptors"`,
+	},
+	{
+		name:  "no YAML",
+		run:   func() (Result, error) { return RateLimit(File{"r", []byte(oneLimit)}, File{"e", []byte("[")}) },
+		error: "neither YAML nor JSON",
+	},
+	{
+		name: "an alias that leads into itself",
+		run: func() (Result, error) {
+			return RateLimit(File{"r", []byte("domain: d\ndescriptors: &a\n- descriptors: *a")}, File{})
+		},
+		error: "aliases lead into themselves",
+	},
+	{
+		name:  "no rate_limits",
+		run:   func() (Result, error) { return RateLimit(File{"r", []byte(oneLimit)}, File{"e", []byte("a: 1")}) },
+		error: "no rate_limits in Envoy's file that can be converted",
+	},
+	{
+		name: "other descriptors",
+		run: func() (Result, error) {
+			return RateLimit(File{"r", []byte(oneLimit)}, File{"e", []byte("rate_limits: [{actions: [{remote_address: {}}]}]")})
+		},
+		error: "nothing in it can be converted",
+	},
+	{
+		name:  "not Higress'",
+		run:   func() (Result, error) { return Higress(File{"f", []byte("a: 1")}) },
+		error: `want "rule_items" or "global_threshold"`,
+	},
+	{
+		name:  "no local limits",
+		run:   func() (Result, error) { return Local(File{"f", []byte("a: 1")}) },
+		error: "no local_ratelimit with a token_bucket",
+	},
+	{
+		name:  "not Envoy Gateway's",
+		run:   func() (Result, error) { return Gateway(File{"f", []byte("a: 1")}) },
+		error: "no BackendTrafficPolicy with a rateLimit",
+	},
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	const service = "domain: a\ndescriptors: [{key: a, rate_limit: {unit: second, requests_per_unit: 1}}]"
-	for _, c := range []struct {
-		name  string
-		run   func() (Result, error)
-		error string
-	}{
-		{
-			name:  "not the service's file",
-			run:   func() (Result, error) { return RateLimit(File{"r", []byte("a: 1")}, File{}) },
-			error: `want "domain" and "descriptors"`,
-		},
-		{
-			name:  "no YAML",
-			run:   func() (Result, error) { return RateLimit(File{"r", []byte(service)}, File{"e", []byte("[")}) },
-			error: "neither YAML nor JSON",
-		},
-		{
-			name: "an alias that leads into itself",
-			run: func() (Result, error) {
-				return RateLimit(File{"r", []byte("domain: d\ndescriptors: &a\n- descriptors: *a")}, File{})
-			},
-			error: "aliases lead into themselves",
-		},
-		{
-			name:  "no rate_limits",
-			run:   func() (Result, error) { return RateLimit(File{"r", []byte(service)}, File{"e", []byte("a: 1")}) },
-			error: "no rate_limits in Envoy's file that can be converted",
-		},
-		{
-			name: "other descriptors",
-			run: func() (Result, error) {
-				return RateLimit(File{"r", []byte(service)}, File{"e", []byte("rate_limits: [{actions: [{remote_address: {}}]}]")})
-			},
-			error: "nothing in it can be converted",
-		},
-		{
-			name:  "not Higress'",
-			run:   func() (Result, error) { return Higress(File{"f", []byte("a: 1")}) },
-			error: `want "rule_items" or "global_threshold"`,
-		},
-		{
-			name:  "no local limits",
-			run:   func() (Result, error) { return Local(File{"f", []byte("a: 1")}) },
-			error: "no local_ratelimit with a token_bucket",
-		},
-		{
-			name:  "not Envoy Gateway's",
-			run:   func() (Result, error) { return Gateway(File{"f", []byte("a: 1")}) },
-			error: "no BackendTrafficPolicy with a rateLimit",
-		},
-	} {
+	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := c.run(); err == nil || !strings.Contains(err.Error(), c.error) {

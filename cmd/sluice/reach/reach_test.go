@@ -8,60 +8,66 @@ import (
 
 const limit = `"limits": [{"algorithm": "gcra", "limit": 5, "window": "1s"}]`
 
+// followed are pairs of rules, and whether the first hides the second.
+var followed = []struct {
+	name   string
+	first  string // the fields of the rule before
+	second string // the match of the rule after it
+	hidden bool
+}{
+	{"everything is exempt", `"exempt": true`, `{}`, true},
+	{
+		"an exempt prefix", `"exempt": true, "match": {"path": {"prefix": "/a"}}`, `{"path": "/a/b", "methods": ["GET"]}`,
+		true,
+	},
+	{
+		"an exempt prefix of others", `"exempt": true, "match": {"path": {"prefix": "/a"}}`,
+		`{"path": {"prefix": "/"}}`, false,
+	},
+	{"a narrower exemption", `"exempt": true, "match": {"path": "/a", "methods": ["GET"]}`, `{"path": "/a"}`, false},
+	{"exempt methods", `"exempt": true, "match": {"methods": ["GET", "PUT"]}`, `{"methods": ["PUT"]}`, true},
+	{"an exempt suffix", `"exempt": true, "match": {"host": {"suffix": ".b"}}`, `{"host": "a.b"}`, true},
+	{
+		"an exempt header", `"exempt": true, "match": {"headers": {"x-a": {"present": true}}}`,
+		`{"headers": {"x-a": "1"}}`, true,
+	},
+	{
+		"an absent header", `"exempt": true, "match": {"headers": {"x-a": {"present": false}}}`,
+		`{"headers": {"x-a": "1"}}`, false,
+	},
+	{
+		"an exempt network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`,
+		`{"client_ip": ["10.1.0.0/16"]}`, true,
+	},
+	{
+		"another network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`,
+		`{"client_ip": ["11.1.0.0/16"]}`, false,
+	},
+	{"an exemption's exception", `"exempt": true, "match": {"not": {"path": "/a"}}`, `{"path": "/a"}`, false},
+	{
+		"the same exception", `"exempt": true, "match": {"not": {"path": "/a"}}`, `{"not": {"path": {"prefix": "/"}}}`,
+		true,
+	},
+	{"an expression", `"exempt": true, "match": {"expr": "true"}`, `{"path": "/a"}`, false},
+	{"nothing is admitted", `"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, true},
+	{
+		"nothing of some is admitted",
+		`"key": [{"header": "x"}], "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false,
+	},
+	{
+		"nothing is admitted, in shadow",
+		`"mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false,
+	},
+	{
+		"operators may free some", `"overrides": true, "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`,
+		`{}`, false,
+	},
+	{"a limit", limit, `{}`, false},
+}
+
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		first  string // the fields of the rule before
-		second string // the match of the rule after it
-		hidden bool
-	}{
-		{"everything is exempt", `"exempt": true`, `{}`, true},
-		{
-			"an exempt prefix", `"exempt": true, "match": {"path": {"prefix": "/a"}}`, `{"path": "/a/b", "methods": ["GET"]}`,
-			true,
-		},
-		{
-			"an exempt prefix of others", `"exempt": true, "match": {"path": {"prefix": "/a"}}`,
-			`{"path": {"prefix": "/"}}`, false,
-		},
-		{"a narrower exemption", `"exempt": true, "match": {"path": "/a", "methods": ["GET"]}`, `{"path": "/a"}`, false},
-		{"exempt methods", `"exempt": true, "match": {"methods": ["GET", "PUT"]}`, `{"methods": ["PUT"]}`, true},
-		{"an exempt suffix", `"exempt": true, "match": {"host": {"suffix": ".b"}}`, `{"host": "a.b"}`, true},
-		{
-			"an exempt header", `"exempt": true, "match": {"headers": {"x-a": {"present": true}}}`,
-			`{"headers": {"x-a": "1"}}`, true,
-		},
-		{
-			"an absent header", `"exempt": true, "match": {"headers": {"x-a": {"present": false}}}`,
-			`{"headers": {"x-a": "1"}}`, false,
-		},
-		{
-			"an exempt network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`,
-			`{"client_ip": ["10.1.0.0/16"]}`, true,
-		},
-		{
-			"another network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`,
-			`{"client_ip": ["11.1.0.0/16"]}`, false,
-		},
-		{"an exemption's exception", `"exempt": true, "match": {"not": {"path": "/a"}}`, `{"path": "/a"}`, false},
-		{
-			"the same exception", `"exempt": true, "match": {"not": {"path": "/a"}}`, `{"not": {"path": {"prefix": "/"}}}`,
-			true,
-		},
-		{"an expression", `"exempt": true, "match": {"expr": "true"}`, `{"path": "/a"}`, false},
-		{"nothing is admitted", `"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, true},
-		{
-			"nothing of some is admitted",
-			`"key": [{"header": "x"}], "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false,
-		},
-		{
-			"nothing is admitted, in shadow",
-			`"mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false,
-		},
-		{"operators may free some", `"overrides": true, "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]`, `{}`, false},
-		{"a limit", limit, `{}`, false},
-	} {
+	for _, c := range followed {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			cfg, err := config.Parse([]byte(`{"redis": {"cluster": "r"}, "rules": [{"name": "first", ` + c.first +

@@ -1,6 +1,7 @@
 package shown
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 )
@@ -60,7 +61,7 @@ func FuzzIdentity(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		var identity []byte // as keys have it: plugin/rule escapes these, and leaves all from 0x80 on
 		for _, c := range []byte(value) {
-			if c <= ' ' || c == 0x7f || c == '%' {
+			if c <= ' ' || bytes.IndexByte([]byte("\x7f%"), c) >= 0 {
 				identity = append(identity, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
 			} else {
 				identity = append(identity, c)

@@ -50,56 +50,59 @@ const (
 	second  = 1_000_000
 )
 
+// limitsHeld are limits of 100 a second, and how many of 20,000 requests in 10 s each admits.
+var limitsHeld = []struct {
+	name, top, limit string
+	most             int64 // in any window of an identity
+	least            int64 // admitted of all
+}{
+	{name: "gcra", top: inRedis, limit: `{"algorithm": "gcra", "limit": 100, "window": "1s"}`, most: 200, least: 3000},
+	{
+		name: "sliding_window_log", top: inRedis, limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`,
+		most: 100, least: 2900,
+	},
+	{
+		name: "sliding_window_counter", top: inRedis,
+		limit: `{"algorithm": "sliding_window_counter", "limit": 100, "window": "1s"}`, most: 200, least: 2800,
+	},
+	{
+		name: "fixed_window", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s"}`,
+		most: 200, least: 3000,
+	},
+	{
+		name: "a day", top: inRedis,
+		limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day", "timezone": "Europe/Berlin"}`,
+		most:  1000, least: 3000,
+	},
+	{
+		name: "a day, leased", top: inRedis,
+		limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day", "lease": {"units": 5, "ttl": "50ms"}}`,
+		most:  1000, least: 3000,
+	},
+	{
+		name: "a day in the embedded store", limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day"}`,
+		most: 1000, least: 3000,
+	},
+	{
+		name: "leaky_bucket that queues", top: inRedis,
+		limit: `{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "overflow": "queue"}`, most: 200, least: 3000,
+	},
+	{
+		name: "leases", top: inRedis,
+		limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s", "lease": {"units": 5, "ttl": "50ms"}}`,
+		most:  200, least: 2000,
+	},
+	{
+		name: "the embedded store", limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`,
+		most: 100, least: 2900,
+	},
+}
+
 func TestLimitsHold(t *testing.T) {
 	t.Parallel()
 	const traffic = `{duration: 10s, clients: [{name: a, rate: 2000, identities: 3, zipf: 1, url: "http://h/", headers: ` +
 		`{x-key: "k{n}"}}]}`
-	for _, c := range []struct {
-		name, top, limit string
-		most             int64 // in any window of an identity
-		least            int64 // admitted of all
-	}{
-		{name: "gcra", top: inRedis, limit: `{"algorithm": "gcra", "limit": 100, "window": "1s"}`, most: 200, least: 3000},
-		{
-			name: "sliding_window_log", top: inRedis, limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`,
-			most: 100, least: 2900,
-		},
-		{
-			name: "sliding_window_counter", top: inRedis,
-			limit: `{"algorithm": "sliding_window_counter", "limit": 100, "window": "1s"}`, most: 200, least: 2800,
-		},
-		{
-			name: "fixed_window", top: inRedis, limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s"}`,
-			most: 200, least: 3000,
-		},
-		{
-			name: "a day", top: inRedis,
-			limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day", "timezone": "Europe/Berlin"}`,
-			most:  1000, least: 3000,
-		},
-		{
-			name: "a day, leased", top: inRedis,
-			limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day", "lease": {"units": 5, "ttl": "50ms"}}`,
-			most:  1000, least: 3000,
-		},
-		{
-			name: "a day in the embedded store", limit: `{"algorithm": "fixed_window", "limit": 1000, "window": "day"}`,
-			most: 1000, least: 3000,
-		},
-		{
-			name: "leaky_bucket that queues", top: inRedis,
-			limit: `{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "overflow": "queue"}`, most: 200, least: 3000,
-		},
-		{
-			name: "leases", top: inRedis,
-			limit: `{"algorithm": "fixed_window", "limit": 100, "window": "1s", "lease": {"units": 5, "ttl": "50ms"}}`,
-			most:  200, least: 2000,
-		},
-		{
-			name: "the embedded store", limit: `{"algorithm": "sliding_window_log", "limit": 100, "window": "1s"}`,
-			most: 100, least: 2900,
-		},
-	} {
+	for _, c := range limitsHeld {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			envoys := 4
@@ -123,56 +126,62 @@ func TestLimitsHold(t *testing.T) {
 	}
 }
 
+var away = []Period{{3 * second, 6 * second}}
+
+// redisAway are what becomes of requests while Redis is away, or hangs, for 3 of 9 seconds.
+var redisAway = []struct {
+	name, mode string
+	options    Options
+	check      func(r *Report) error
+}{
+	{
+		name: "allow", mode: "allow", options: Options{Away: away},
+		check: func(r *Report) error {
+			if r.Undecided < 800 || r.Redis.Failures != r.Undecided {
+				return fmt.Errorf("%d undecided, %d failures; want some 900, as many", r.Undecided, r.Redis.Failures)
+			}
+			if n := r.Redis.BreakerOpenings; n != 2 {
+				return fmt.Errorf("the breaker opened %d times, want 2", n)
+			}
+			return nil
+		},
+	},
+	{
+		name: "deny", mode: "deny", options: Options{Away: away},
+		check: func(r *Report) error {
+			if r.Refused < 800 || r.Undecided != 0 {
+				return fmt.Errorf("%d refused, %d undecided; want some 900 and 0", r.Refused, r.Undecided)
+			}
+			return nil
+		},
+	},
+	{
+		name: "local", mode: "local", options: Options{Away: away},
+		check: func(r *Report) error {
+			if most := r.Rules[0].Limits[0].MostInWindow; r.Local < 800 || most > 600 {
+				return fmt.Errorf("%d decided locally, %d in a window; want some 900, at most 600", r.Local, most)
+			}
+			return nil
+		},
+	},
+	{
+		name: "hangs", mode: "allow", options: Options{Hangs: away},
+		check: func(r *Report) error {
+			if r.Undecided < 800 || r.WaitP99Micros > 80_000 {
+				return fmt.Errorf("%d undecided, p99 %d us; want some 900, below 80 ms", r.Undecided, r.WaitP99Micros)
+			}
+			return nil
+		},
+	},
+}
+
 func TestRedisFails(t *testing.T) {
 	t.Parallel()
 	const (
 		traffic = `{duration: 9s, clients: [{name: a, rate: 300, arrivals: even, url: "http://h/", headers: {x-key: k}}]}`
 		limit   = `{"algorithm": "gcra", "limit": 100, "window": "1s"}`
 	)
-	away := []Period{{3 * second, 6 * second}}
-	for _, c := range []struct {
-		name, mode string
-		options    Options
-		check      func(r *Report) error
-	}{
-		{
-			name: "allow", mode: "allow", options: Options{Away: away},
-			check: func(r *Report) error {
-				if r.Undecided < 800 || r.Redis.BreakerOpenings != 2 || r.Redis.Failures != r.Undecided {
-					return fmt.Errorf("%d undecided, %d openings, %d failures; want some 900, 2, as many", r.Undecided,
-						r.Redis.BreakerOpenings, r.Redis.Failures)
-				}
-				return nil
-			},
-		},
-		{
-			name: "deny", mode: "deny", options: Options{Away: away},
-			check: func(r *Report) error {
-				if r.Refused < 800 || r.Undecided != 0 {
-					return fmt.Errorf("%d refused, %d undecided; want some 900 and 0", r.Refused, r.Undecided)
-				}
-				return nil
-			},
-		},
-		{
-			name: "local", mode: "local", options: Options{Away: away},
-			check: func(r *Report) error {
-				if most := r.Rules[0].Limits[0].MostInWindow; r.Local < 800 || most > 600 {
-					return fmt.Errorf("%d decided locally, %d in a window; want some 900, at most 600", r.Local, most)
-				}
-				return nil
-			},
-		},
-		{
-			name: "hangs", mode: "allow", options: Options{Hangs: away},
-			check: func(r *Report) error {
-				if r.Undecided < 800 || r.WaitP99Micros > 80_000 {
-					return fmt.Errorf("%d undecided, p99 %d us; want some 900, below 80 ms", r.Undecided, r.WaitP99Micros)
-				}
-				return nil
-			},
-		},
-	} {
+	for _, c := range redisAway {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.options.Envoys, c.options.Workers = 1, 2

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	wire "github.com/sluiceproxy/sluice/plugin/redis"
 )
@@ -44,12 +45,13 @@ func TestReadCalendar(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := all[0]
-	if got.Key != name || got.Used != 7 || got.Remaining != 93 || got.Window != "year:Asia/Tokyo:03-17" {
-		t.Errorf("%+v", got)
-	}
-	if got.WindowBegins.UnixMicro() != b[1] || got.WindowEnds.UnixMicro() != b[2] || all[1].WindowEnds != nil {
-		t.Errorf("the window is from %s to %s", got.WindowBegins, got.WindowEnds)
-	}
+	testenv.Same(t, "the key", got.Key, name)
+	testenv.Same(t, "what is used", got.Used, 7)
+	testenv.Same(t, "what remains", got.Remaining, 93)
+	testenv.Same(t, "the window", got.Window, "year:Asia/Tokyo:03-17")
+	testenv.Same(t, "its begin", got.WindowBegins.UnixMicro(), b[1])
+	testenv.Same(t, "its end", got.WindowEnds.UnixMicro(), b[2])
+	testenv.Same(t, "the end of the other limit's window", all[1].WindowEnds, nil)
 	if reset := got.WindowEnds.Sub(now).Microseconds() - got.ResetMicros; reset < 0 || reset > 60e6 {
 		t.Errorf("the reset is in %d us, at the end of the window it is not", got.ResetMicros)
 	}

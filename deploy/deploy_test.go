@@ -134,7 +134,8 @@ func user(t *testing.T, name string) string {
 // TestOneUser: a relay needs the same rights in Redis as a limiter that asks Redis itself.
 func TestOneUser(t *testing.T) {
 	t.Parallel()
-	if direct, relay := user(t, "deploy/envoy/tls-acl.yaml"), user(t, "deploy/relay/relay.yaml"); direct == "" || relay != direct {
+	if direct, relay := user(t, "deploy/envoy/tls-acl.yaml"), user(t, "deploy/relay/relay.yaml"); direct == "" ||
+		relay != direct {
 		t.Errorf("the relay's user is %q, that of tls-acl.yaml %q", relay, direct)
 	}
 }

@@ -172,4 +172,6 @@ func (c *clusters) close() (ended bool) {
 }
 
 // errNoCluster is why a limiter without a cluster asks no Redis.
-var errNoCluster = message.Error("the request's route names no cluster (redis.cluster.metadata), and there is no default")
+var errNoCluster = message.Error(
+	"the request's route names no cluster (redis.cluster.metadata), and there is no default",
+)

@@ -106,7 +106,8 @@ func TestSuggest(t *testing.T) {
 func TestSuggestExample(t *testing.T) {
 	t.Parallel()
 	e := readExample(t, "### suggest").with(map[string]string{
-		"plugin.json": write(t, "plugin.json", metered(5)), "access.log": write(t, "access.log", accessLog(500*time.Millisecond)),
+		"plugin.json": write(t, "plugin.json", metered(5)),
+		"access.log":  write(t, "access.log", accessLog(500*time.Millisecond)),
 	})
 	if r := execute(t, "", e.args...); r.out != e.out {
 		t.Errorf("%s%s\nthe page has\n%s", r.out, r.errors, e.out)

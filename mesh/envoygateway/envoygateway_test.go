@@ -27,7 +27,8 @@ func rendered(t *testing.T, redisPort int) string {
 // nothing.
 func withLimit(t *testing.T, resources, algorithm string, limit int) string {
 	t.Helper()
-	return withConfig(t, resources, fmt.Sprintf(`{"redis": {"cluster": "sluice-redis", "timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
+	return withConfig(t, resources, fmt.Sprintf(`{"redis": {"cluster": "sluice-redis", "timeout": "10s"},
+		"failure": {"mode": "deny"}, "rules": [
 		{"name": "free", "cost": 0, "limits": [{"algorithm": %q, "limit": %d, "window": "1d"}]}]}`, algorithm, limit))
 }
 

@@ -39,7 +39,11 @@ func TestCallsAtRest(t *testing.T) {
 		{"two workers", slow, 200 * millisecond, 2, 318, 0.2},
 		{"four workers", slow, 200 * millisecond, 4, 318, 0.3},
 		{"four workers, busy", fast, 200 * millisecond, 4, 15_000, 0.05},
-		{"leaky bucket", algo.Limit{Algorithm: algo.LeakyBucket, Units: 2000, WindowMicros: second, Burst: 4000}, 500 * millisecond, 1, 318, 0.1},
+		{
+			"leaky bucket",
+			algo.Limit{Algorithm: algo.LeakyBucket, Units: 2000, WindowMicros: second, Burst: 4000},
+			500 * millisecond, 1, 318, 0.1,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

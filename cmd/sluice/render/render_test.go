@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	aLimit       = `{"algorithm": "gcra", "limit": 10, "window": "1s"}`
-	localPlugin  = `{"rules": [{"name": "a", "mode": "off", "limits": [` + aLimit + `]}]}`
-	redisPlugin  = `{"redis": {"cluster": "counters", "key_prefix": "edge"}, "rules": [{"name": "a", "limits": [` + aLimit + `]}]}`
+	aLimit      = `{"algorithm": "gcra", "limit": 10, "window": "1s"}`
+	localPlugin = `{"rules": [{"name": "a", "mode": "off", "limits": [` + aLimit + `]}]}`
+	redisPlugin = `{"redis": {"cluster": "counters", "key_prefix": "edge"}, "rules": [{"name": "a", "limits": [` +
+		aLimit + `]}]}`
 	secretPlugin = `{"redis": {"cluster": "counters", "username": "edge", "password": "hunter2"},
 		"rules": [{"name": "a", "limits": [` + aLimit + `]}]}`
 )

@@ -245,7 +245,8 @@ func TestLeasesOfBucketsOfSeconds(t *testing.T) {
 		rate, workers int
 		most          float64 // commands a request
 	}{{318, 1, 0.1}, {318, 4, 0.35}, {1500, 4, 0.1}} {
-		traffic := fmt.Sprintf(`{duration: 20s, clients: [{name: a, rate: %d, url: "http://h/", headers: {x-key: k}}]}`, tc.rate)
+		traffic := fmt.Sprintf(`{duration: 20s, clients: [{name: a, rate: %d, url: "http://h/", headers: {x-key: k}}]}`,
+			tc.rate)
 		r := run(t, one(inRedis, limit), traffic, Options{Workers: tc.workers})
 		if r.Redis.CommandsARequest > tc.most {
 			t.Errorf("%+v: %.3f commands a request", tc, r.Redis.CommandsARequest)

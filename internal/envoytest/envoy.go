@@ -1,8 +1,8 @@
 package envoytest
 
 import (
+	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,14 +84,8 @@ func Start(t testing.TB, opts Options) *Envoy {
 // await returns when Envoy serves.
 func (e *Envoy) await() {
 	e.t.Helper()
-	testenv.Wait(e.t, startLimit, func() error {
-		select {
-		case <-e.process.Exited():
-			e.t.Fatal("envoy ended at its start")
-		default:
-		}
-		return process.EnvoyReady(e.t.Context(), strings.TrimPrefix(e.Admin, "http://"))
-	})
+	addr := strings.TrimPrefix(e.Admin, "http://")
+	e.process.Await(startLimit, func(ctx context.Context) error { return process.EnvoyReady(ctx, addr) })
 }
 
 // Restart runs Envoy again after Stop or Kill, with the same configuration and ports.
@@ -99,14 +93,6 @@ func (e *Envoy) Restart() {
 	e.t.Helper()
 	e.run()
 	e.await()
-}
-
-// Signal sends Envoy a signal: SIGSTOP makes one that hangs, SIGCONT wakes it.
-func (e *Envoy) Signal(sig os.Signal) {
-	e.t.Helper()
-	if err := e.process.Signal(sig); err != nil {
-		e.t.Fatal(err)
-	}
 }
 
 // Launch runs Envoy and does not wait for it, as it may refuse its

@@ -42,9 +42,14 @@ func PingRedis(ctx context.Context, addr string) error {
 // EnvoyReady reports whether the Envoy with an admin interface at addr serves.
 // https://www.envoyproxy.io/docs/envoy/latest/operations/admin#get--ready
 func EnvoyReady(ctx context.Context, addr string) error {
+	return AnswersOK(ctx, "http://"+addr+"/ready")
+}
+
+// AnswersOK returns nil if a URL is answered with 200, or why not.
+func AnswersOK(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/ready", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -54,7 +59,7 @@ func EnvoyReady(ctx context.Context, addr string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/ready of %s: %s", addr, response.Status)
+		return fmt.Errorf("%s: %s", url, response.Status)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package promtest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceproxy/sluice/internal/process"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -47,25 +49,10 @@ func Start(t testing.TB, target string) *Prometheus {
 		t.Fatal(err)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t))
-	process := testenv.Run(t, nil, testenv.Tool(t, "prometheus"), "--config.file", config,
-		"--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", addr, "--log.level", "warn")
 	p := &Prometheus{t: t, url: "http://" + addr}
-	testenv.Wait(t, Limit, func() error {
-		select {
-		case <-process.Exited():
-			t.Fatal("prometheus ended at its start")
-		default:
-		}
-		resp, err := http.Get(p.url + "/-/ready")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("/-/ready: %s", resp.Status)
-		}
-		return nil
-	})
+	server := testenv.Run(t, nil, testenv.Tool(t, "prometheus"), "--config.file", config,
+		"--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", addr, "--log.level", "warn")
+	server.Await(Limit, func(ctx context.Context) error { return process.AnswersOK(ctx, p.url+"/-/ready") })
 	return p
 }
 

@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"syscall"
@@ -75,14 +76,7 @@ func (s *Server) run() {
 // has ended.
 func (s *Server) await() {
 	s.t.Helper()
-	testenv.Wait(s.t, startLimit, func() error {
-		select {
-		case <-s.process.Exited():
-			s.t.Fatalf("redis-server on %s ended at its start", s.Addr)
-		default:
-		}
-		return process.PingRedis(s.t.Context(), s.Addr)
-	})
+	s.process.Await(startLimit, func(ctx context.Context) error { return process.PingRedis(ctx, s.Addr) })
 }
 
 // Client returns a client of this server that speaks RESP2, as the plugin

@@ -1,10 +1,13 @@
 package testenv
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/process"
 )
@@ -13,7 +16,17 @@ import (
 type Process struct {
 	*process.Process
 
+	t   testing.TB
 	log string // file of its output
+}
+
+// Await returns once the process is ready, which it is asked every few milliseconds. It
+// fails the test at once when the process has ended, and after the limit.
+func (p *Process) Await(limit time.Duration, ready func(context.Context) error) {
+	p.t.Helper()
+	if err := process.Await(p.t.Context(), limit, ready, p.Process); err != nil {
+		p.t.Fatalf("%s: %v", strings.TrimSuffix(filepath.Base(p.log), ".log"), err)
+	}
 }
 
 // Run starts a program with its output going to a file, which is shown if the
@@ -34,7 +47,7 @@ func Run(t testing.TB, env []string, path string, args ...string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{Process: started, log: file.Name()}
+	p := &Process{Process: started, t: t, log: file.Name()}
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {

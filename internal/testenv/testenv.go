@@ -41,7 +41,7 @@ func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := process.Find(Root(t), name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return path
 }

@@ -102,19 +102,19 @@ var fits = []struct{ relation, why string }{
 
 	// What is remembered.
 	{
-		"deny.SharedHoldMicros >= config.defaultTimeoutMicros",
+		"deny.SharedTTLMicros >= config.defaultTimeoutMicros",
 		"a charge that another rule's rejection gives back is gone by then",
 	},
 	{
-		"deny.SharedHoldMicros < deny.TermsHoldMicros",
+		"deny.SharedTTLMicros < deny.TermsTTLMicros",
 		"several rules are the stricter case",
 	},
 	{
-		"deny.TermsHoldMicros < 1000000",
+		"deny.TermsTTLMicros < 1000000",
 		"what an operator sets is in force within a second",
 	},
 	{
-		"deny.TermsHoldMicros < deny.MaxHoldMicros",
+		"deny.TermsTTLMicros < deny.RejectionTTLMicros",
 		"terms are the stricter case",
 	},
 	{

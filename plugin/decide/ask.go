@@ -58,7 +58,7 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if unanswered(c) {
+		if isUnasked(c) {
 			s.askAbout(c, l, q, now)
 			rejects = rejects || enforcedRejection(c)
 		}
@@ -68,7 +68,7 @@ func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 	case rejects:
 		s.record.Count(metric.DenyCacheHit, 1)
 	default: // what is remembered beside a rejection is shown, but admits nobody
-		q.unanswer(FromMemory)
+		q.unask(FromMemory)
 	}
 	return rejects
 }
@@ -95,7 +95,7 @@ func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
 		r, ok = s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), true, now)
 	}
 	if ok {
-		c.answer(sources[l], &r, c.Decisions, charge.Nonce)
+		c.ruled(sources[l], &r, c.Decisions, charge.Nonce)
 		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
 	}
 }
@@ -121,7 +121,7 @@ func (s *Stores) size(q *Question, now Time) {
 // otherwise Question.answered says when it can be.
 func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
 	q.waiting++ // a stream that ends meanwhile does not conclude the request
-	if q.first(unanswered) != nil {
+	if q.first(isUnasked) != nil {
 		s.send(q, now)
 	}
 	for i := range q.Checks {
@@ -143,7 +143,7 @@ func (s *Stores) send(q *Question, now Time) {
 	}
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if !unanswered(c) {
+		if !isUnasked(c) {
 			continue
 		}
 		if cause != redis.NoCause {
@@ -172,7 +172,7 @@ func (s *Stores) fallBack(q *Question, now Time) {
 		s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 		r, ok := s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), false, now)
 		if ok {
-			c.answer(FromFallback, &r, c.Decisions, 0)
+			c.ruled(FromFallback, &r, c.Decisions, 0)
 			s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
 		}
 	}

@@ -180,7 +180,7 @@ func (e *said) reject(c *Check, now Time) {
 			c.Decisions[i] = e.decide(i, c, age)
 		}
 	}
-	c.answer(FromBurst, &ruling, c.Decisions, 0)
+	c.ruled(FromBurst, &ruling, c.Decisions, 0)
 }
 
 // decide is what a limit says of a check. Its wait is never too short: where it does not

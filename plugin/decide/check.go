@@ -67,7 +67,7 @@ type Ask struct {
 	lease *lease.Lease // nil: the limit is not leased
 }
 
-// Said is what a store says of a check. Check.answer writes it, and what a refund makes of it
+// Said is what a store says of a check. Check.ruled writes it, and what a refund makes of it
 // Check.uncharge; while Redis is asked, the Status alone changes.
 type Said struct {
 	Status    Status
@@ -123,14 +123,14 @@ func (a *Ask) Limit(i int) algo.Limit {
 //go:inline
 func (s *Said) Decided() bool { return s.Status == Allowed || s.Status == Rejected }
 
-// unanswered reports whether no store has been asked, or none has said anything yet.
+// isUnasked reports whether no store has been asked, or none has said anything yet.
 //
 //go:inline
-func unanswered(c *Check) bool { return c.Status == Unasked }
+func isUnasked(c *Check) bool { return c.Status == Unasked }
 
-// answer makes what a store says of the check its answer. decisions are those of the limits,
+// ruled makes what a store says of the check its answer. decisions are those of the limits,
 // if they have decided, and nonce is that of the charge, if it has one.
-func (c *Check) answer(source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
+func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
 	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
 	c.Status = Rejected
 	if r.Allowed {

@@ -151,7 +151,7 @@ func (c *crowd) keepsBack(q *Question, now Time) bool {
 
 //go:noinline
 func (c *crowd) mustWait(q *Question, now Time) bool {
-	if q.first(unanswered) == nil || !c.remote.conn.Crowded(0, now.SteadyMicros) {
+	if q.first(isUnasked) == nil || !c.remote.conn.Crowded(0, now.SteadyMicros) {
 		return false
 	}
 	if !c.on {

@@ -84,7 +84,7 @@ func (w *Worker) goOn(now Time) {
 // concludeReady finds the verdict on those that wait for no answer any more.
 func (w *Worker) concludeReady(now Time) {
 	for range maxConclusions {
-		q := w.questions.ready.takeUp()
+		q := w.questions.ready.nextUndecided()
 		if q == nil {
 			return
 		}

@@ -15,15 +15,15 @@ func (q *Question) Unfinished() bool {
 	case Held:
 		return true
 	case Passed, Redirected, Responded:
-		return q.holds()
+		return q.mustFinish()
 	}
 	return false
 }
 
-// holds reports whether the stores hold something for the request until it is over.
+// mustFinish reports whether the stores hold something for the request until it is over.
 //
 //go:inline
-func (q *Question) holds() bool { return q.settles || q.first(occupiesSlots) != nil }
+func (q *Question) mustFinish() bool { return q.settles || q.first(occupiesSlots) != nil }
 
 // Respond takes what the headers of the upstream's response say of the charges.
 func (q *Question) Respond(resp rule.Response) {
@@ -41,7 +41,7 @@ func (q *Question) Respond(resp rule.Response) {
 // Finish ends what an admitted request holds until it is over: its stream has ended,
 // or it was admitted after that. If no response came, nothing is read, and resp may be nil.
 func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
-	if !q.holds() {
+	if !q.mustFinish() {
 		return
 	}
 	for i := range q.Checks {

@@ -121,8 +121,8 @@ func TestSettlementIsRemembered(t *testing.T) {
 	w.decided(0)
 	w.decided(1)
 	w.worker.goOn(w.now)
-	if w.stores.memory.ttls[0] != deny.SharedHoldMicros {
-		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.memory.ttls[0], deny.SharedHoldMicros)
+	if w.stores.memory.ttls[0] != deny.SharedTTLMicros {
+		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.memory.ttls[0], deny.SharedTTLMicros)
 	}
 	if recalled(w, second) == nil {
 		t.Fatal("the rejection is not remembered")

@@ -50,8 +50,8 @@ func (r *readyList) push(q *Question) {
 	}
 }
 
-// takeUp is the first question without a verdict, which is to get one; nil if all have one.
-func (r *readyList) takeUp() *Question {
+// nextUndecided is the first question without a verdict, which is to get one; nil if all have one.
+func (r *readyList) nextUndecided() *Question {
 	q := r.fresh
 	if q != nil {
 		r.fresh = q.next

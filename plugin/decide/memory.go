@@ -37,12 +37,12 @@ func ttls(rules *rule.Set) (ttls []int64) {
 		}
 	}
 	for _, set := range rules.LimitSets {
-		ttl := int64(deny.MaxHoldMicros)
+		ttl := int64(deny.RejectionTTLMicros)
 		switch {
 		case enforced > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
-			ttl = deny.SharedHoldMicros
+			ttl = deny.SharedTTLMicros
 		case set.Rule.HasTerms():
-			ttl = deny.TermsHoldMicros
+			ttl = deny.TermsTTLMicros
 		}
 		ttls = append(ttls, ttl)
 	}

@@ -15,17 +15,17 @@ func TestHolds(t *testing.T) {
 		name, rules string
 		want        int64
 	}{
-		{"one rule", `{"name": "a", "limits": [` + gcra + `]}`, deny.MaxHoldMicros},
+		{"one rule", `{"name": "a", "limits": [` + gcra + `]}`, deny.RejectionTTLMicros},
 		{"a shadow rule beside it", `{"name": "a", "limits": [` + gcra + `]}, {"name": "b", "mode": "shadow", "limits": [` +
-			gcra + `]}`, deny.MaxHoldMicros},
+			gcra + `]}`, deny.RejectionTTLMicros},
 		{
 			"two enforced rules", `{"name": "a", "limits": [` + gcra + `]}, {"name": "b", "limits": [` + gcra + `]}`,
-			deny.SharedHoldMicros,
+			deny.SharedTTLMicros,
 		},
 		{"a lease", `{"name": "a", "limits": [{"algorithm": "gcra", "limit": 100, "window": "1s", "lease": {"units": 2, ` +
-			`"ttl": "1s"}}]}`, deny.SharedHoldMicros},
+			`"ttl": "1s"}}]}`, deny.SharedTTLMicros},
 		{"a queue", `{"name": "a", "limits": [` + gcra + `, {"algorithm": "leaky_bucket", "limit": 2, "window": "1s", ` +
-			`"overflow": "queue"}]}`, deny.SharedHoldMicros},
+			`"overflow": "queue"}]}`, deny.SharedTTLMicros},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

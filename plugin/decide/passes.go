@@ -16,7 +16,7 @@ func (p *passes) keep(q *Question) {
 }
 
 // take is the request that was kept; nil if none is.
-func (p *passes) take() *Question {
+func (p *passes) pop() *Question {
 	q := p.between
 	p.between = nil
 	return q
@@ -46,7 +46,7 @@ func (w *Worker) Redirected() *Question { return w.passes.between }
 // Return lets the request that was kept go on in its next pass, in place of the question
 // that this pass began with. It returns the request.
 func (w *Worker) Return(fresh *Question) *Question {
-	q := w.passes.take()
+	q := w.passes.pop()
 	q.ContextID = fresh.ContextID
 	w.questions.discard(fresh)
 	w.host.Say(q.ContextID, w.display.text(q.verdict))
@@ -57,7 +57,7 @@ func (w *Worker) Return(fresh *Question) *Question {
 // EndRedirected ends a request that was redirected, and whose next pass never came: it is on
 // a newer configuration, or a filter in front has answered it.
 func (w *Worker) EndRedirected(now Time) {
-	if q := w.passes.take(); q != nil {
+	if q := w.passes.pop(); q != nil {
 		w.Ends(q, nil, now)
 	}
 }

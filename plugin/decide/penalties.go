@@ -64,7 +64,7 @@ func newPenalties(cfg *config.Config, rules *rule.Set, record Recorder, chance r
 	return penalties{
 		record:        record,
 		identities:    lru.New[rule.ID, held](max(int(cfg.DenyCacheSize), minStrikeIdentities), chance.Uint64()),
-		transitMicros: max(cfg.Redis.TimeoutMicros, deny.SharedHoldMicros),
+		transitMicros: max(cfg.Redis.TimeoutMicros, deny.SharedTTLMicros),
 	}
 }
 

@@ -114,8 +114,8 @@ func (q *Question) first(is func(*Check) bool) *Check {
 	return nil
 }
 
-// unanswer takes the answers of a source back.
-func (q *Question) unanswer(from Source) {
+// unask takes the answers of a source back.
+func (q *Question) unask(from Source) {
 	for i := range q.Checks {
 		if c := &q.Checks[i]; c.Source == from {
 			c.Status, c.Source = Unasked, FromNobody

@@ -25,13 +25,13 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 		return
 	}
 	expired := c.Status == Undecided
-	c.answer(FromRedis, &r.Ruling, r.Decisions, c.charged.sent.nonce)
+	c.ruled(FromRedis, &r.Ruling, r.Decisions, c.charged.sent.nonce)
 	s.slots.occupy(&c.charged.receipt, nowMicros)
 	if c.Status == Allowed {
 		s.penalties.admitted(&c.Ask)
 	}
 	if !expired {
-		q.answered()
+		q.replied()
 	}
 }
 
@@ -77,7 +77,7 @@ var notSent = make([]algo.Size, 1)
 func (q *Question) Expired(index int, _ int64) {
 	if c := &q.Checks[index]; c.Status == Waiting {
 		c.Status = Undecided
-		q.answered()
+		q.replied()
 	}
 }
 
@@ -90,12 +90,12 @@ func (q *Question) Failed(index int, _ redis.Cause, _ int64) {
 		return
 	}
 	c.Status = Undecided
-	q.answered()
+	q.replied()
 }
 
-// answered notes that one check waits no more. With the last of them the Worker takes the
+// replied notes that one check waits no more. With the last of them the Worker takes the
 // question up: see Worker.goOn.
-func (q *Question) answered() {
+func (q *Question) replied() {
 	must.Hold(q.waiting > 0 && !q.concluded, "an answer is to a check that waits")
 	if q.waiting--; q.waiting == 0 {
 		q.home.ready.push(q)

@@ -27,13 +27,13 @@ import (
 const (
 	// Bound: us that a rejection is remembered. Beyond it, Redis is asked again. Protects clients
 	// from an old rejection.
-	MaxHoldMicros = 10_000_000
+	RejectionTTLMicros = 10_000_000
 	// Bound: us, where several rules may apply. Beyond it, Redis is asked again. Protects clients:
 	// the charge that rejects may be given back.
-	SharedHoldMicros = 100_000
+	SharedTTLMicros = 100_000
 	// Bound: us, where operators can change the answer. Beyond it, Redis is asked again. Protects
 	// what operators set: it is in force within a second.
-	TermsHoldMicros = 900_000
+	TermsTTLMicros = 900_000
 )
 
 // Block says that an identity is blocked, whatever a request costs, and by what.
@@ -107,15 +107,15 @@ func (e *Entry) Block(nowMicros int64) (b Block, lasts bool) {
 	return b, true
 }
 
-// RememberBlock keeps that an identity is blocked, for holdMicros at most.
-func (c *Cache) RememberBlock(set rule.LimitSetID, tag []byte, b Block, nowMicros, storeMicros, holdMicros int64) {
+// RememberBlock keeps that an identity is blocked, for ttlMicros at most.
+func (c *Cache) RememberBlock(set rule.LimitSetID, tag []byte, b Block, nowMicros, storeMicros, ttlMicros int64) {
 	e, _ := c.table.Put(set, tag)
 	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, b
 	e.limits, e.rejects = e.limits[:0], true
 	if b.LeftMicros != algo.Never {
-		holdMicros = min(holdMicros, b.LeftMicros)
+		ttlMicros = min(ttlMicros, b.LeftMicros)
 	}
-	e.untilMicros = nowMicros + holdMicros
+	e.untilMicros = nowMicros + ttlMicros
 }
 
 // Ruling answers a request as the store would: by a block, or by each limit's decision.
@@ -180,10 +180,10 @@ func (e *Entry) sameSizes(asked *Asked) bool {
 }
 
 // Remember keeps the decisions on a request, for which nothing was charged, for
-// holdMicros at most. If one of them rejects, the entry does; otherwise it says what
+// ttlMicros at most. If one of them rejects, the entry does; otherwise it says what
 // to show of this identity when another one is rejected.
 func (c *Cache) Remember(
-	set rule.LimitSetID, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, holdMicros int64,
+	set rule.LimitSetID, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, ttlMicros int64,
 ) {
 	e, _ := c.table.Put(set, tag)
 	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
@@ -194,14 +194,14 @@ func (c *Cache) Remember(
 	wait, rejects := longestWait(decisions)
 	e.rejects = rejects
 	if rejects {
-		holdMicros = min(holdMicros, wait)
+		ttlMicros = min(ttlMicros, wait)
 	}
 	for i := range decisions {
 		if ends := decisions[i].EndsMicros; ends > 0 { // nothing is known of a calendar's next window
-			holdMicros = min(holdMicros, ends-storeMicros)
+			ttlMicros = min(ttlMicros, ends-storeMicros)
 		}
 	}
-	e.untilMicros = nowMicros + holdMicros
+	e.untilMicros = nowMicros + ttlMicros
 }
 
 // longestWait is for how long the decisions reject the same cost: before the

@@ -70,14 +70,14 @@ var memories = []struct {
 	},
 	{name: "allowed", limit: gcra, then: admitted(5, second), cost: 5, age: 1000, want: admitted(5, second-1000)},
 	{name: "allowed, but not so much", limit: gcra, then: admitted(5, second), cost: 6, unknown: true},
-	{name: "allowed, long ago", limit: gcra, then: admitted(5, second), cost: 1, age: MaxHoldMicros, unknown: true},
+	{name: "allowed, long ago", limit: gcra, then: admitted(5, second), cost: 1, age: RejectionTTLMicros, unknown: true},
 	{
-		name: "the hold is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: MaxHoldMicros,
+		name: "the ttl is over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3, age: RejectionTTLMicros,
 		unknown: true,
 	},
 	{
 		name: "the hold is nearly over", limit: window, then: rejected(0, 60*second, 60*second), cost: 3,
-		age: MaxHoldMicros - 1, want: rejected(0, 50*second+1, 50*second+1),
+		age: RejectionTTLMicros - 1, want: rejected(0, 50*second+1, 50*second+1),
 	},
 }
 
@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 	const now = 100 * second
 	for _, tc := range memories {
 		c := New(4, 1)
-		c.Remember(1, []byte("tag"), asks(3, tc.limit), []algo.Decision{tc.then}, now, 5*second, MaxHoldMicros)
+		c.Remember(1, []byte("tag"), asks(3, tc.limit), []algo.Decision{tc.then}, now, 5*second, RejectionTTLMicros)
 		out := make([]algo.Decision, 1)
 		e := c.Find(1, []byte("tag"))
 		rejects, known := e.Decide(asks(tc.cost, tc.limit), now+tc.age, out)
@@ -113,7 +113,7 @@ func TestSeveralLimits(t *testing.T) {
 	c := New(4, 1)
 	out := make([]algo.Decision, 2)
 	c.Remember(0, []byte("a"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)},
-		0, 0, MaxHoldMicros)
+		0, 0, RejectionTTLMicros)
 	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, gcra, window), 899, out); !rejects {
 		t.Error("the longest wait does not reject")
 	}
@@ -121,7 +121,7 @@ func TestSeveralLimits(t *testing.T) {
 		t.Errorf("retry after %d us, want 1", out[0].RetryAfterMicros)
 	}
 	c.Remember(0, []byte("b"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 500), admitted(2, second)},
-		0, 0, MaxHoldMicros)
+		0, 0, RejectionTTLMicros)
 	if rejects, _ := c.Find(0, []byte("b")).Decide(asks(2, gcra, window), 1, out); !rejects {
 		t.Error("a cost that the other limit allows is not known")
 	}
@@ -134,7 +134,7 @@ func TestForgetAndClear(t *testing.T) {
 	t.Parallel()
 	c := New(4, 1)
 	out := make([]algo.Decision, 1)
-	c.Remember(0, []byte("a"), asks(1, gcra), []algo.Decision{rejected(0, second, second)}, 0, 0, MaxHoldMicros)
+	c.Remember(0, []byte("a"), asks(1, gcra), []algo.Decision{rejected(0, second, second)}, 0, 0, RejectionTTLMicros)
 	c.Forget(0, []byte("a"))
 	c.Forget(0, []byte("unknown"))
 	if _, known := c.Find(0, []byte("a")).Decide(asks(1, gcra), 0, out); known {
@@ -150,11 +150,11 @@ func TestForgetAndClear(t *testing.T) {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	c, out := New(4, 1), make([]algo.Decision, 1)
-	c.Remember(0, []byte("a"), asks(1, window), []algo.Decision{rejected(0, second, second)}, 0, 0, SharedHoldMicros)
-	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, window), SharedHoldMicros-1, out); !rejects {
-		t.Error("forgotten before the hold is over")
+	c.Remember(0, []byte("a"), asks(1, window), []algo.Decision{rejected(0, second, second)}, 0, 0, SharedTTLMicros)
+	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, window), SharedTTLMicros-1, out); !rejects {
+		t.Error("forgotten before the ttl is over")
 	}
-	if _, known := c.Find(0, []byte("a")).Decide(asks(1, window), SharedHoldMicros, out); known {
+	if _, known := c.Find(0, []byte("a")).Decide(asks(1, window), SharedTTLMicros, out); known {
 		t.Error("remembered beyond the hold")
 	}
 }
@@ -194,7 +194,7 @@ func TestSizesAndCosts(t *testing.T) {
 			c := New(4, 1)
 			decisions := []algo.Decision{rejected(0, second, 300_000), admitted(5, second)}
 			then := Asked{Limits: limits, Sizes: tc.then, Costs: []int64{3, 1}}
-			c.Remember(0, []byte("a"), then, decisions, 0, 0, MaxHoldMicros)
+			c.Remember(0, []byte("a"), then, decisions, 0, 0, RejectionTTLMicros)
 			tc.asked.Limits = limits
 			_, known := c.Find(0, []byte("a")).Decide(tc.asked, 1, make([]algo.Decision, 2))
 			if known != tc.known {
@@ -223,7 +223,7 @@ func TestWaitBySize(t *testing.T) {
 				Limits: []algo.Limit{gcra}, Sizes: []algo.Size{{Units: tc.units, Burst: gcra.Burst}},
 				Costs: []int64{3},
 			}
-			c.Remember(0, []byte("a"), asked, []algo.Decision{rejected(0, second, 300_000)}, 0, 0, MaxHoldMicros)
+			c.Remember(0, []byte("a"), asked, []algo.Decision{rejected(0, second, 300_000)}, 0, 0, RejectionTTLMicros)
 			asked.Costs = []int64{4}
 			out := make([]algo.Decision, 1)
 			_, known := c.Find(0, []byte("a")).Decide(asked, 0, out)
@@ -253,7 +253,7 @@ func TestCalendarWindow(t *testing.T) {
 	} {
 		c := New(4, 1)
 		asked, out := asks(3, month, window), make([]algo.Decision, 2)
-		c.Remember(1, []byte("a"), asked, decisions, 100*second, 5*second, MaxHoldMicros)
+		c.Remember(1, []byte("a"), asked, decisions, 100*second, 5*second, RejectionTTLMicros)
 		for _, age := range []int64{2*second - 1, 2 * second} {
 			if _, known := c.Find(1, []byte("a")).Decide(asked, 100*second+age, out); known != (age < 2*second) {
 				t.Errorf("after %d us: known: %v", age, known)
@@ -262,7 +262,7 @@ func TestCalendarWindow(t *testing.T) {
 	}
 }
 
-// A block holds for every cost and size, until it ends or the hold is over, and takes
+// A block holds for every cost and size, until it ends or the ttl is over, and takes
 // the place of decisions.
 func TestBlock(t *testing.T) {
 	t.Parallel()
@@ -274,14 +274,14 @@ func TestBlock(t *testing.T) {
 		over      bool
 	}{
 		{name: "at once", left: 5 * second, want: Block{algo.ByPenalty, 5 * second}},
-		{name: "later", left: second, age: TermsHoldMicros - 1, want: Block{algo.ByPenalty, 100_001}},
-		{name: "the hold is over", left: 5 * second, age: TermsHoldMicros, over: true},
+		{name: "later", left: second, age: TermsTTLMicros - 1, want: Block{algo.ByPenalty, 100_001}},
+		{name: "the ttl is over", left: 5 * second, age: TermsTTLMicros, over: true},
 		{name: "the block is over", left: 1000, age: 1000, over: true},
 		{name: "without end", left: algo.Never, age: 1000, want: Block{algo.ByPenalty, algo.Never}},
 	} {
 		c := New(4, 1)
-		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, MaxHoldMicros)
-		c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, tc.left}, now, 7, TermsHoldMicros)
+		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
+		c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, tc.left}, now, 7, TermsTTLMicros)
 		e := c.Find(1, []byte("a"))
 		got, lasts := e.Block(now + tc.age)
 		testenv.Same(t, tc.name+": the block", got, tc.want)
@@ -290,7 +290,7 @@ func TestBlock(t *testing.T) {
 		if _, known := e.Decide(asks(3, window), now+tc.age, make([]algo.Decision, 1)); known {
 			t.Errorf("%s: it has decisions as well", tc.name)
 		}
-		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, MaxHoldMicros)
+		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
 		if _, lasts := c.Find(1, []byte("a")).Block(now); lasts {
 			t.Errorf("%s: a decision does not take its place", tc.name)
 		}
@@ -311,25 +311,28 @@ func TestRuling(t *testing.T) {
 		{
 			name: "a rejection", cost: 3, want: algo.Ruling{AtMicros: 7 + age},
 			remember: func(c *Cache) {
-				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 7, MaxHoldMicros)
+				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)},
+					now, 7, RejectionTTLMicros)
 			},
 		},
 		{
 			name: "admitted beside one", cost: 3, want: algo.Ruling{AtMicros: 7 + age, Allowed: true},
 			remember: func(c *Cache) {
-				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{admitted(5, second)}, now, 7, MaxHoldMicros)
+				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{admitted(5, second)},
+					now, 7, RejectionTTLMicros)
 			},
 		},
 		{
 			name: "a block", cost: 3, want: algo.Ruling{AtMicros: 7 + age, By: algo.ByPenalty, LeftMicros: second - age},
 			remember: func(c *Cache) {
-				c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, second}, now, 7, TermsHoldMicros)
+				c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, second}, now, 7, TermsTTLMicros)
 			},
 		},
 		{
 			name: "a lower cost", cost: 2, unknown: true,
 			remember: func(c *Cache) {
-				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 7, MaxHoldMicros)
+				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)},
+					now, 7, RejectionTTLMicros)
 			},
 		},
 	} {

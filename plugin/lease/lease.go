@@ -51,7 +51,7 @@ type Lease struct {
 
 	current, next batch
 	asking        bool
-	dropped       bool  // from the table: what is still to come is given back
+	evicted       bool  // from the table: what is still to come is given back
 	order         Order // what is being asked for
 	askedMicros   int64 // when that was
 	nonce         int64
@@ -87,12 +87,12 @@ func NewBook(r Returner, seed uint64) *Book {
 
 // Of is the lease of an identity. It counts one request.
 func (b *Book) Of(set rule.LimitSetID, tag []byte, limit *config.Limit, nowMicros int64) *Lease {
-	slot, fresh := b.table.Put(set, tag)
+	known, fresh := b.table.Put(set, tag)
 	if fresh {
-		b.drop(*slot, nowMicros)
-		*slot = &Lease{Tag: append([]byte(nil), tag...), Set: set, limit: limit, period: nowMicros}
+		b.evict(*known, nowMicros)
+		*known = &Lease{Tag: append([]byte(nil), tag...), Set: set, limit: limit, period: nowMicros}
 	}
-	l := *slot
+	l := *known
 	l.beat(nowMicros)
 	return l
 }
@@ -179,7 +179,7 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 		decision:    *d,
 		atMicros:    nowMicros,
 	}
-	if l.dropped || b.closed {
+	if l.evicted || b.closed {
 		b.giveBack(l, &got, nowMicros)
 		return
 	}
@@ -223,12 +223,12 @@ func (b *Book) giveBack(l *Lease, held *batch, nowMicros int64) {
 	*held = batch{}
 }
 
-// drop gives back all that a lease holds, and what it is being given.
-func (b *Book) drop(l *Lease, nowMicros int64) {
+// evict gives back all that a lease holds, and what it is being given.
+func (b *Book) evict(l *Lease, nowMicros int64) {
 	if l == nil {
 		return
 	}
-	l.dropped = true
+	l.evicted = true
 	b.giveBack(l, &l.current, nowMicros)
 	b.giveBack(l, &l.next, nowMicros)
 }

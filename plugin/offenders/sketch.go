@@ -76,7 +76,7 @@ func (s *Sketch) Add(rule string, tag []byte) {
 	hash := s.key.Sum(tag)
 	i := s.find(tag, hash)
 	if i == none {
-		i = s.take(rule, tag, hash)
+		i = s.claim(rule, tag, hash)
 	}
 	s.places[i].Rejections++
 	s.down(s.places[i].inHeap)
@@ -93,9 +93,9 @@ func (s *Sketch) find(tag []byte, hash uint64) int32 {
 
 func (s *Sketch) bucket(hash uint64) *int32 { return &s.buckets[hash&uint64(len(s.buckets)-1)] }
 
-// take gives an identity a place: a new one, or that of the lowest count, which it
+// claim gives an identity a place: a new one, or that of the lowest count, which it
 // inherits as its error.
-func (s *Sketch) take(rule string, tag []byte, hash uint64) int32 {
+func (s *Sketch) claim(rule string, tag []byte, hash uint64) int32 {
 	var i int32
 	if len(s.places) < s.size {
 		i = s.grow()

@@ -32,12 +32,12 @@ func (o *outbox) post(occasion departure, nowMicros int64) {
 			continue
 		}
 		for left := p.portion; left > 0 && q.len() > 0 && nowMicros >= q.resumeMicros && o.link.ready(nowMicros); {
-			errand := o.take(k)
+			errand := o.pop(k)
 			left -= errand.size()
 			o.sendErrand(errand, nowMicros)
 		}
 		for q.len() > 0 && nowMicros >= q.at(q.first).untilMicros {
-			o.link.act(o.take(k), end{outcome: givenUp}, nowMicros)
+			o.link.act(o.pop(k), end{outcome: givenUp}, nowMicros)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (l *link) read(b []byte, nowMicros int64) {
 		if l.onCandidate() {
 			l.heardCandidate(nowMicros)
 		} else {
-			l.answered(nowMicros)
+			l.replied(nowMicros)
 		}
 	}
 	if s.open {
@@ -90,8 +90,8 @@ func (l *link) read(b []byte, nowMicros int64) {
 	}
 }
 
-// answered gives the last reply to the oldest command.
-func (l *link) answered(nowMicros int64) {
+// replied gives the last reply to the oldest command.
+func (l *link) replied(nowMicros int64) {
 	k := l.pipe.commands.pop()
 	o := l.requests.replies.outcomeOf(k, l.reply, nowMicros)
 	if o == accepted && k.bySource {
@@ -120,7 +120,7 @@ func (l *link) end(why ended, nowMicros int64) {
 	s.open = false
 	l.pipe.out, s.in = l.pipe.out[:0], s.in[:0]
 	if l.onCandidate() {
-		l.dropCandidate()
+		l.abandonCandidate()
 		return
 	}
 	if !s.heard {

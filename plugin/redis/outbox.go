@@ -149,8 +149,8 @@ func (o *outbox) add(c *command) {
 	q.push().copyFrom(c)
 }
 
-// take removes the oldest errand of a queue. It is good until the next add.
-func (o *outbox) take(k kind) *command {
+// pop removes the oldest errand of a queue. It is good until the next add.
+func (o *outbox) pop(k kind) *command {
 	q := &o.queues[k]
 	c := q.pop()
 	o.waiting--

@@ -123,8 +123,8 @@ func (l *link) heardCandidate(nowMicros int64) {
 	}
 }
 
-// dropCandidate ends one that has failed. Nothing has been asked of it.
-func (l *link) dropCandidate() {
+// abandonCandidate ends one that has failed. Nothing has been asked of it.
+func (l *link) abandonCandidate() {
 	for l.pipe.commands.len() > 0 {
 		l.pipe.commands.pop()
 	}

@@ -8,8 +8,8 @@ import (
 
 // amount is a compiled config.Amount: a number that may come with the request.
 type amount struct {
-	header     int // slot; noHeader for none
-	expression int // slot; noExpression for none
+	header     int // column; noHeader for none
+	expression int // column; noExpression for none
 	fallback   int64
 	max        int64
 }
@@ -21,9 +21,9 @@ const noHeader = -1
 func (s *Set) compileAmount(c *config.Amount) (a amount, err error) {
 	a = amount{header: noHeader, expression: noExpression, fallback: c.Default, max: c.Max}
 	if c.Header != "" {
-		a.header = s.headerSlot(c.Header)
+		a.header = s.headerColumn(c.Header)
 	}
-	a.expression, err = s.expressionSlot(amountText(c), config.NumberExpression)
+	a.expression, err = s.expressionColumn(amountText(c), config.NumberExpression)
 	return a, err
 }
 

@@ -31,33 +31,33 @@ const absentRequests = 100
 // this one. Apply finds each such attribute once; otherwise Missing is nil.
 func (m *Matcher) Missing() *Attribute { return m.missing }
 
-// propertyOf is the attribute in a slot.
-func (m *Matcher) propertyOf(slot int) reading {
-	r := &m.properties[slot]
+// propertyOf is the attribute in a column.
+func (m *Matcher) propertyOf(column int) reading {
+	r := &m.properties[column]
 	if r.state != unread {
 		return *r
 	}
-	value, ok := m.req.Property(m.set.attributes[slot].Path)
+	value, ok := m.req.Property(m.set.attributes[column].Path)
 	*r = read(text.View(value), ok)
-	m.observe(slot, ok)
+	m.observe(column, ok)
 	return *r
 }
 
 // observe notes whether a request has an attribute.
-func (m *Matcher) observe(slot int, ok bool) {
-	a := &m.absences[slot]
+func (m *Matcher) observe(column int, ok bool) {
+	a := &m.absences[column]
 	if ok || a.seen {
 		a.seen = true
 		return
 	}
 	a.requests++
-	if attribute := m.set.attributes[slot]; a.requests >= absentRequests && attribute.Rule != nil && m.missing == nil {
+	if attribute := m.set.attributes[column]; a.requests >= absentRequests && attribute.Rule != nil && m.missing == nil {
 		m.missing, a.seen = attribute, true // once is enough
 	}
 }
 
-// attributeSlot is the slot of an attribute, added if it is new.
-func (s *Set) attributeSlot(path []string) int {
+// attributeColumn is the column of an attribute, added if it is new.
+func (s *Set) attributeColumn(path []string) int {
 	same := func(a *Attribute) bool { return slices.Equal(a.Path, path) }
 	if i := slices.IndexFunc(s.attributes, same); i >= 0 {
 		return i

@@ -13,9 +13,9 @@ import (
 
 // Slots of the headers that are read by more than a name in the configuration.
 const (
-	slotPath = iota
-	slotAuthority
-	slotMethod
+	pathColumn = iota
+	authorityColumn
+	methodColumn
 )
 
 // Compile prepares the rules of a configuration, which must not change
@@ -23,10 +23,10 @@ const (
 // has a value.
 func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 	s := &Set{
-		headers:    []string{slotPath: ":path", slotAuthority: ":authority", slotMethod: ":method"},
-		cookieSlot: noHeader,
-		patterns:   map[string]*pattern.Pattern{},
-		evaluator:  expressions,
+		headers:      []string{pathColumn: ":path", authorityColumn: ":authority", methodColumn: ":method"},
+		cookieColumn: noHeader,
+		patterns:     map[string]*pattern.Pattern{},
+		evaluator:    expressions,
 	}
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
@@ -128,15 +128,15 @@ func (l *LimitSet) compileCalendars() error {
 	return nil
 }
 
-// headerSlot is the slot of a header, added if it is new.
-func (s *Set) headerSlot(name string) int {
+// headerColumn is the column of a header, added if it is new.
+func (s *Set) headerColumn(name string) int {
 	if i := slices.Index(s.headers, name); i >= 0 {
 		return i
 	}
 	s.headers = append(s.headers, name)
-	slot := len(s.headers) - 1
+	column := len(s.headers) - 1
 	if name == "cookie" {
-		s.cookieSlot = slot
+		s.cookieColumn = column
 	}
-	return slot
+	return column
 }

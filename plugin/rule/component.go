@@ -10,7 +10,7 @@ import (
 // component is a compiled source of a value: a part of a key, or a tier's source.
 type component struct {
 	*config.Component
-	slot int // of the header, the attribute or the expression
+	column int // of the header, the attribute or the expression
 }
 
 // sourceAddress is the attribute path of the client's address.
@@ -21,27 +21,27 @@ var metadataRoot = []string{"metadata", "filter_metadata"}
 
 // compileComponent compiles c, which must outlive the Set.
 func (s *Set) compileComponent(r *Rule, c *config.Component) (_ component, err error) {
-	slot := -1
+	column := -1
 	switch c.Source {
 	case config.FromHeader:
-		slot = s.headerSlot(c.Name)
+		column = s.headerColumn(c.Name)
 	case config.FromBearer:
-		slot = s.headerSlot("authorization")
+		column = s.headerColumn("authorization")
 	case config.FromCookie:
-		slot = s.headerSlot("cookie")
+		column = s.headerColumn("cookie")
 	case config.FromClientIP:
-		slot = s.attributeSlot(sourceAddress)
+		column = s.attributeColumn(sourceAddress)
 	case config.FromMetadata:
-		slot = s.attributeSlot(slices.Concat(metadataRoot, c.Path))
+		column = s.attributeColumn(slices.Concat(metadataRoot, c.Path))
 	case config.FromProperty:
-		slot = s.attributeSlot(c.Path)
+		column = s.attributeColumn(c.Path)
 	case config.FromExpr:
-		slot, err = s.expressionSlot(c.Expr, config.TextExpression)
+		column, err = s.expressionColumn(c.Expr, config.TextExpression)
 	}
-	if fromAttribute(c) && !c.HasDefault && s.attributes[slot].Rule == nil {
-		s.attributes[slot].Rule = r
+	if fromAttribute(c) && !c.HasDefault && s.attributes[column].Rule == nil {
+		s.attributes[column].Rule = r
 	}
-	return component{Component: c, slot: slot}, err
+	return component{Component: c, column: column}, err
 }
 
 // fromAttribute reports whether a component is an attribute that another filter
@@ -50,20 +50,20 @@ func fromAttribute(c *config.Component) bool {
 	return c.Source == config.FromMetadata || c.Source == config.FromProperty
 }
 
-// compileKey returns the slots of a key's components.
-func (s *Set) compileKey(r *Rule, key []config.Component) (slots []int, err error) {
+// compileKey returns the columns of a key's components.
+func (s *Set) compileKey(r *Rule, key []config.Component) (columns []int, err error) {
 	for i := range key {
-		slot, err := s.partSlot(r, &key[i])
+		column, err := s.partColumn(r, &key[i])
 		if err != nil {
 			return nil, err
 		}
-		slots = append(slots, slot)
+		columns = append(columns, column)
 	}
-	return slots, nil
+	return columns, nil
 }
 
-// partSlot is the slot of a part of keys, added if it is new.
-func (s *Set) partSlot(r *Rule, c *config.Component) (int, error) {
+// partColumn is the column of a part of keys, added if it is new.
+func (s *Set) partColumn(r *Rule, c *config.Component) (int, error) {
 	for i := range s.components {
 		if sameComponent(s.components[i].Component, c) {
 			return i, nil
@@ -94,9 +94,9 @@ func (m *Matcher) valueOf(c *component) reading {
 func (m *Matcher) sourceOf(c *component) reading {
 	switch c.Source {
 	case config.FromHeader:
-		return m.headerOf(c.slot)
+		return m.headerOf(c.column)
 	case config.FromBearer:
-		return m.bearerOf(c.slot)
+		return m.bearerOf(c.column)
 	case config.FromMethod:
 		return m.methodOf()
 	case config.FromPath:
@@ -104,24 +104,24 @@ func (m *Matcher) sourceOf(c *component) reading {
 	case config.FromHost:
 		return m.hostOf()
 	case config.FromMetadata, config.FromProperty:
-		return m.attributeOf(c.slot)
+		return m.attributeOf(c.column)
 	case config.FromExpr:
-		return m.expressionOf(c.slot)
+		return m.expressionOf(c.column)
 	case config.FromConstant:
 		return read(c.Value, true)
 	case config.FromClientIP:
-		address := m.propertyOf(c.slot)
+		address := m.propertyOf(c.column)
 		return m.decoded(clientAddr(m.value[:0], address.value, c.V4Prefix, c.V6Prefix))
 	case config.FromQuery:
-		return m.search(m.headerOf(slotPath).value, c.Name, queryValue)
+		return m.search(m.headerOf(pathColumn).value, c.Name, queryValue)
 	}
-	return m.search(m.headerOf(c.slot).value, c.Name, cookieValue)
+	return m.search(m.headerOf(c.column).value, c.Name, cookieValue)
 }
 
 // attributeOf is an attribute as text. A whole number or a boolean is one value with its
 // text, so that who chooses the type of a value, as in a body of JSON, gets no other identity.
-func (m *Matcher) attributeOf(slot int) reading {
-	r := m.propertyOf(slot)
+func (m *Matcher) attributeOf(column int) reading {
+	r := m.propertyOf(column)
 	if scalar, ok := appendScalar(m.value[:0], r.value); ok {
 		return m.decoded(scalar, true)
 	}
@@ -143,8 +143,8 @@ func (m *Matcher) segmentsOf(n int) reading {
 
 // bearerOf is the token in the Authorization header. Looking for its end takes less than
 // writing it does, and the bytes after it are not looked at.
-func (m *Matcher) bearerOf(slot int) reading {
-	r := m.headerOf(slot)
+func (m *Matcher) bearerOf(column int) reading {
+	r := m.headerOf(column)
 	if r.state != present {
 		return r
 	}

@@ -105,20 +105,20 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// noExpression is a slot that has none.
+// noExpression is a column that has none.
 const noExpression = -1
 
-// expressionSlot is the slot of an expression, compiled if it is new; noExpression
+// expressionColumn is the column of an expression, compiled if it is new; noExpression
 // for no text.
-func (s *Set) expressionSlot(expr string, kind config.ExpressionKind) (int, error) {
+func (s *Set) expressionColumn(expr string, kind config.ExpressionKind) (int, error) {
 	if expr == "" {
 		return noExpression, nil
 	}
-	return s.textSlot(wrapped(expr, kind))
+	return s.textColumn(wrapped(expr, kind))
 }
 
-// textSlot is the slot of a text that is evaluated as it is.
-func (s *Set) textSlot(text string) (int, error) {
+// textColumn is the column of a text that is evaluated as it is.
+func (s *Set) textColumn(text string) (int, error) {
 	same := func(e expression) bool { return e.text == text }
 	if i := slices.IndexFunc(s.expressions, same); i >= 0 {
 		return i, nil
@@ -135,25 +135,25 @@ func (s *Set) textSlot(text string) (int, error) {
 }
 
 // expressionOf is the value of an expression, absent if it has none.
-func (m *Matcher) expressionOf(slot int) reading {
-	r := &m.values[slot]
+func (m *Matcher) expressionOf(column int) reading {
+	r := &m.values[column]
 	if r.state == unread {
-		value, ok := m.req.Evaluate(m.set.expressions[slot].token)
+		value, ok := m.req.Evaluate(m.set.expressions[column].token)
 		*r = read(text.View(value), ok)
 	}
 	return *r
 }
 
 // isTrue reports whether the value of a BoolExpression is true.
-func (m *Matcher) isTrue(slot int) bool {
-	r := m.expressionOf(slot)
+func (m *Matcher) isTrue(column int) bool {
+	r := m.expressionOf(column)
 	return r.state == present && r.value == "\x01"
 }
 
 // numberOf is the value of a NumberExpression rounded down, at most limit. It is
 // fallback if it is not a finite number of at least 0.
-func (m *Matcher) numberOf(slot int, fallback, limit int64) int64 {
-	r := m.expressionOf(slot)
+func (m *Matcher) numberOf(column int, fallback, limit int64) int64 {
+	r := m.expressionOf(column)
 	f, ok := number(r.value)
 	switch {
 	case r.state != present || !ok:

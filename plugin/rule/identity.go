@@ -23,11 +23,11 @@ type part struct {
 	begin, end int   // in Matcher.written
 }
 
-// partOf is the part in a slot.
-func (m *Matcher) partOf(slot int) (written []byte, ok bool) {
-	p := &m.parts[slot]
+// partOf is the part in a column.
+func (m *Matcher) partOf(column int) (written []byte, ok bool) {
+	p := &m.parts[column]
 	if p.state == unread {
-		*p = m.write(&m.set.components[slot])
+		*p = m.write(&m.set.components[column])
 	}
 	return m.written[p.begin:p.end], p.state == present
 }
@@ -61,8 +61,8 @@ func (m *Matcher) tagOf(c *compiled) ([]byte, bool) {
 	start := len(m.tags)
 	m.tags = append(m.tags, c.tagPrefix...)
 	identity := len(m.tags)
-	for i, slot := range c.key {
-		written, ok := m.partOf(slot)
+	for i, column := range c.key {
+		written, ok := m.partOf(column)
 		if !ok {
 			m.tags = m.tags[:start]
 			return nil, false

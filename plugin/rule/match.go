@@ -16,14 +16,14 @@ type match struct {
 	exempt     bool        // of an exempt rule
 	clients    *ipaddr.Set // nil: any
 	conditions []condition
-	expression int     // slot; noExpression for none
+	expression int     // column; noExpression for none
 	not        []match // none may hold
 }
 
 // condition compares one text of a request.
 type condition struct {
 	of      subject
-	slot    int  // of the header
+	column  int  // of the header
 	plain   bool // of the path: unknown unless it is written as it is read
 	op      config.MatchOp
 	value   string
@@ -47,12 +47,12 @@ func (s *Set) compileMatch(c *config.Match, exempt bool) (m match, err error) {
 	m.methods, m.exempt = c.Methods, exempt
 	if c.ClientIP != nil {
 		m.clients = ipaddr.NewSet(c.ClientIP)
-		s.addressSlot = s.attributeSlot(sourceAddress)
+		s.addressSlot = s.attributeColumn(sourceAddress)
 	}
 	if m.conditions, err = s.compileConditions(c, exempt); err != nil {
 		return m, err
 	}
-	if m.expression, err = s.expressionSlot(c.Expr, config.BoolExpression); err != nil {
+	if m.expression, err = s.expressionColumn(c.Expr, config.BoolExpression); err != nil {
 		return m, err
 	}
 	for i := range c.Not {
@@ -82,7 +82,7 @@ func (s *Set) compileConditions(c *config.Match, exempt bool) (list []condition,
 	}
 	for i := range c.Headers {
 		h := &c.Headers[i]
-		list = append(list, conditionOf(condition{of: ofHeader, slot: s.headerSlot(h.Name)}, &h.Match))
+		list = append(list, conditionOf(condition{of: ofHeader, column: s.headerColumn(h.Name)}, &h.Match))
 	}
 	for i := range list {
 		if err := s.compilePattern(&list[i]); err != nil {
@@ -116,9 +116,9 @@ func (s *Set) compilePattern(c *condition) (err error) {
 	return nil
 }
 
-// holds reports whether a match holds for the request. What costs least is looked
+// matches reports whether a match holds for the request. What costs least is looked
 // at first.
-func (m *Matcher) holds(c *match) pattern.Result {
+func (m *Matcher) matches(c *match) pattern.Result {
 	all := pattern.Yes
 	if len(c.methods) > 0 {
 		if all = m.isOneOf(c); all == pattern.No {
@@ -138,7 +138,7 @@ func (m *Matcher) holds(c *match) pattern.Result {
 		return pattern.No
 	}
 	for i := range c.not {
-		all = min(all, m.holds(&c.not[i]).Not())
+		all = min(all, m.matches(&c.not[i]).Not())
 		if all == pattern.No {
 			return pattern.No
 		}
@@ -191,7 +191,7 @@ func (m *Matcher) meets(c *condition) pattern.Result {
 	case ofHost:
 		r = m.hostOf()
 	case ofHeader:
-		r = m.headerOf(c.slot)
+		r = m.headerOf(c.column)
 	}
 	switch {
 	case c.op == config.Present:

@@ -110,20 +110,20 @@ func fresh[T any](list []T, n int) []T {
 	return list
 }
 
-// headerOf is the first value of the header in a slot, without the white space
+// headerOf is the first value of the header in a column, without the white space
 // around it (RFC 9110, section 5.5), or all cookies.
-func (m *Matcher) headerOf(slot int) reading {
-	r := &m.headers[slot]
+func (m *Matcher) headerOf(column int) reading {
+	r := &m.headers[column]
 	if r.state != unread {
 		return *r
 	}
 	var value string
 	var ok bool
-	if slot == m.set.cookieSlot {
+	if column == m.set.cookieColumn {
 		m.cookieBuf, ok = m.req.Cookies(m.cookieBuf[:0])
 		value = text.View(m.cookieBuf)
 	} else {
-		value, ok = m.req.Header(m.set.headers[slot])
+		value, ok = m.req.Header(m.set.headers[column])
 	}
 	*r = read(trim(value), ok)
 	return *r
@@ -134,7 +134,7 @@ func (m *Matcher) pathOf() reading {
 	if m.path.state != unread {
 		return m.path
 	}
-	target := m.headerOf(slotPath)
+	target := m.headerOf(pathColumn)
 	switch {
 	case target.state == absent:
 		m.path = target
@@ -153,7 +153,7 @@ func (m *Matcher) hostOf() reading {
 	if m.host.state != unread {
 		return m.host
 	}
-	authority := m.headerOf(slotAuthority)
+	authority := m.headerOf(authorityColumn)
 	switch {
 	case authority.state == absent:
 		m.host = authority
@@ -171,7 +171,7 @@ func (m *Matcher) methodOf() reading {
 	if m.method.state != unread {
 		return m.method
 	}
-	m.method, m.plainMethod = m.headerOf(slotMethod), true
+	m.method, m.plainMethod = m.headerOf(methodColumn), true
 	if m.method.state == absent {
 		return m.method
 	}

@@ -15,12 +15,12 @@ type Set struct {
 	// LimitSets are all lists of limits, of rules and of their tiers.
 	LimitSets []*LimitSet
 
-	headers     []string                    // that some rule reads; a slot is an index
-	cookieSlot  int                         // of the header cookie; -1: no rule reads it
-	attributes  []*Attribute                // that some rule reads
-	addressSlot int                         // of the client address, if a match reads it
-	components  []component                 // of keys, each once
-	patterns    map[string]*pattern.Pattern // by regular expression
+	headers      []string                    // that some rule reads; a column is an index
+	cookieColumn int                         // of the header cookie; -1: no rule reads it
+	attributes   []*Attribute                // that some rule reads
+	addressSlot  int                         // of the client address, if a match reads it
+	components   []component                 // of keys, each once
+	patterns     map[string]*pattern.Pattern // by regular expression
 
 	evaluator   Expressions // nil: expressions have no value
 	expressions []expression
@@ -100,7 +100,7 @@ type Applied struct {
 type compiled struct {
 	rule      *Rule
 	match     match
-	key       []int  // slots of Set.components
+	key       []int  // columns of Set.components
 	tagPrefix string // "<rule>|", escaped
 	cost      amount
 	limits    *LimitSet // nil if there are tiers
@@ -117,7 +117,7 @@ func (s *Set) Apply(req Request, m *Matcher) (applied []Applied, exempt *Rule) {
 	m.reset(s, req)
 	for i := range s.compiled {
 		c := &s.compiled[i]
-		found := m.holds(&c.match)
+		found := m.matches(&c.match)
 		if found == pattern.No {
 			continue
 		}

@@ -86,11 +86,11 @@ func eitherText(expr string) string { return "{true: true, false: false}[" + exp
 
 // responseToken compiles a text that is evaluated on a response. Its value is not cached.
 func (s *Set) responseToken(text string) (*token, error) {
-	slot, err := s.textSlot(text)
+	column, err := s.textColumn(text)
 	if err != nil {
 		return nil, err
 	}
-	t := token(s.expressions[slot].token)
+	t := token(s.expressions[column].token)
 	return &t, nil
 }
 

@@ -59,7 +59,8 @@ func TestMemoryIsFlat(t *testing.T) {
 				{"algorithm": "sliding_window_counter", "limit": 1000, "window": "1d"}]},
 		{"name": "b", "limits": [{"algorithm": "token_bucket", "limit": 1000000, "window": "1s"}]}]}`)
 	host := w.host
-	const batch, warm, total = 100, 10_000, 40_000
+	const batch, warm = 100, 10_000
+	total := warm + 30_000/testenv.Stride()
 	pages := uint32(0)
 	for n := 0; n < total; n += batch {
 		var all []*exchange

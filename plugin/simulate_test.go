@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // stepsOfOne is how many steps one simulation has.
@@ -26,15 +28,15 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestSimulate is "make simulate": SIMULATE_STEPS steps, half of them of seeds that are always
-// the same, the other half of fresh ones; or all from SIMULATE_SEED on.
+// TestSimulate takes SIMULATE_STEPS steps, of seeds that are always the same: SIMULATE_SEED and on.
+// "make simulate" sets SIMULATE_FRESH, for seeds of which half are fresh.
 func TestSimulate(t *testing.T) {
 	t.Parallel()
-	steps, first := int(number(t, "SIMULATE_STEPS", 20_000)), number(t, "SIMULATE_SEED", 0)
+	steps, first := int(number(t, "SIMULATE_STEPS", uint64(20_000/testenv.Stride()))), number(t, "SIMULATE_SEED", 0)
 	fresh, seen := uint64(time.Now().UnixNano())%1e9, map[string]int64{}
 	for n := 0; n < steps; n += stepsOfOne {
 		seed := first + uint64(n/stepsOfOne)
-		if os.Getenv("SIMULATE_SEED") == "" && n >= steps/2 {
+		if os.Getenv("SIMULATE_FRESH") != "" && n >= steps/2 {
 			seed += fresh
 		}
 		v := simulate(t, seed, min(stepsOfOne, steps-n))

@@ -9,9 +9,13 @@ set -euo pipefail
 steps=("$@")
 [[ $# -gt 0 ]] || steps=(cc tinygo envoy redis lua prometheus chromium sdk)
 
+[[ -d $(dirname "$0")/../.tools/tinygo ]] ||
+	echo 'tools: the first set-up takes two to five minutes; what it installs stays in .tools/' >&2
+
 # Of what cannot be installed, all is named at once.
 failed=0
 for step in "${steps[@]}"; do
 	"$(dirname "$0")/$step.sh" || failed=1
 done
+((SECONDS < 3 || failed)) || echo "tools: $* set up in $SECONDS s" >&2
 exit "$failed"

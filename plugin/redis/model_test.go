@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // model drives a Conn by a program of bytes: requests, replies of all kinds, cut
@@ -263,7 +264,7 @@ func (m *model) stall(micros int64) {
 // its own decision.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(1_000) {
+	for seed := range uint64(1_000 / testenv.Stride()) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		program := make([]byte, 400)
 		for i := range program {

@@ -127,3 +127,15 @@ func TestExplainRefuses(t *testing.T) {
 		})
 	}
 }
+
+// QUERY reads as GET does, and a rule for GET does not see it: the answer says so.
+func TestExplainQUERY(t *testing.T) {
+	t.Parallel()
+	const note = "match.methods does not hold: QUERY reads as GET does, and is a method of its own (list both)"
+	for method, want := range map[string]bool{"QUERY": true, "POST": false} {
+		r := execute(t, explained, "explain", "-c", "-", "-H", "x-a: 1", method, "http://h/api/")
+		if got := strings.Contains(r.out, note); got != want {
+			t.Errorf("%s: the note is there: %v, want %v:\n%s%s", method, got, want, r.out, r.errors)
+		}
+	}
+}

@@ -142,16 +142,41 @@ func (c limiting) metadata(n node, key string) (entry, bool) {
 	return entry{key: key, source: source, optional: n.get("skip_if_absent").flag(false)}, true
 }
 
-// extension knows the descriptors that CEL makes.
+// extension knows the descriptors that CEL makes, and those of a token's claim.
 func (c limiting) extension(n node) (entry, bool) {
 	config := n.get("typed_config")
 	if text := config.get("text"); text.ok() {
 		n.get("name")
 		return entry{key: config.get("descriptor_key").text(), source: object{{"expr", text.text()}}}, true
 	}
+	if claim := config.get("claim_name"); claim.ok() {
+		n.get("name")
+		return c.claim(config, claim.text()), true
+	}
 	c.report(Missing, n, "the extension %q: no rule asks for its descriptor, so that nobody is held to that limit",
 		n.get("name").text())
 	return entry{}, false
+}
+
+// claim is an entry of a token's claim. Envoy 1.40 reads it from any token; a rule's key only has
+// what jwt_authn has verified.
+// https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/extensions/rate_limit_descriptors/jwt_claim/v3/jwt_claim.proto
+func (c limiting) claim(config node, name string) entry {
+	for _, where := range []string{"header_name", "cookie", "value_prefix"} {
+		config.get(where)
+	}
+	c.report(Differs, config, "the claim %q counts where jwt_authn has verified its token "+
+		"(its provider needs payload_in_metadata: payload); Envoy reads it unverified", name)
+	path := []any{"envoy.filters.http.jwt_authn", "payload"}
+	for part := range strings.SplitSeq(name, ".") {
+		path = append(path, part)
+	}
+	source := object{{"metadata", path}}
+	if fallback := config.get("default_value").text(); fallback != "" {
+		source = source.with("default", fallback)
+	}
+	key := config.get("descriptor_key").text()
+	return entry{key: key, source: source, optional: config.get("skip_if_absent").flag(false)}
 }
 
 // cost is the units that a request takes.
@@ -168,6 +193,12 @@ func (c limiting) cost(limit node) any {
 		c.report(Differs, hits, "a cost from a header is at most 1000000, and 1 where there is no number")
 		return object{{"header", strings.ToLower(found[1])}, {"default", int64(1)}}
 	}
-	c.report(Missing, hits, "%s", fmt.Sprintf("a cost from %q: every request counts 1", hits.get("format").text()))
+	problem := fmt.Sprintf("a cost from %q: every request counts 1", hits.get("format").text())
+	response := regexp.MustCompile(`^%RESP\(([^):]+)\)%$`)
+	if found := response.FindStringSubmatch(hits.get("format").text()); found != nil {
+		problem += fmt.Sprintf(` (what the response shows is charged by "settle": {"cost": {"header": %q, "max": ...}})`,
+			strings.ToLower(found[1]))
+	}
+	c.report(Missing, hits, "%s", problem)
 	return nil
 }

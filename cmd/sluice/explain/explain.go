@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -175,7 +176,7 @@ func why(c *config.Rule, req *Request) (string, error) {
 	if !p.applies(config.Rule{Match: c.Match}) {
 		for _, part := range parts(&c.Match) {
 			if !p.applies(config.Rule{Match: part.match}) {
-				return "match." + part.name + part.verb + req.valueless(), p.err
+				return "match." + part.name + part.verb + part.note(req) + req.valueless(), p.err
 			}
 		}
 		return "its match does not hold", p.err
@@ -225,6 +226,15 @@ type part struct {
 	name  string
 	verb  string // what it does where the match does not hold
 	match config.Match
+}
+
+// note is what one may not know about a part that does not hold.
+func (p part) note(req *Request) string {
+	method, _ := req.Header(":method")
+	if p.name == "methods" && method == "QUERY" && slices.Contains(p.match.Methods, "GET") {
+		return ": QUERY reads as GET does, and is a method of its own (list both)"
+	}
+	return ""
 }
 
 func parts(m *config.Match) (all []part) {

@@ -42,12 +42,12 @@ of its limits, and what would happen to the request now.`,
 		Example: `  sluice get -c plugin.json --redis redis:6379 per-key alice
   sluice get -c plugin.json --redis redis:6379 -H 'x-api-key: alice' GET https://api.example.com/v1/items
   sluice get -c plugin.json --redis redis:6379 --request '{"limit":"daily","identity":"alice","retry_after":60}'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && pasted == "" {
-				return console.Usage("want a rule and the values of its key, a URL, or --request")
-			}
-			return nil
-		},
+	}
+	f.check = func(args []string) error {
+		if len(args) == 0 && pasted == "" {
+			return console.Usage("want a rule and the values of its key, a URL, or --request")
+		}
+		return nil
 	}
 	request.Flags(command)
 	f.addIdentity(command)

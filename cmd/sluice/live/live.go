@@ -31,7 +31,7 @@ type flags struct {
 	state.Options
 	passwordEnv    string
 	tier, identity string
-	check          func() error // of the command's own flags; may be nil
+	check          func(args []string) error // of the command's own flags and arguments; may be nil
 }
 
 func (f *flags) add(c *console.Console, command *cobra.Command) {
@@ -63,7 +63,7 @@ func (f *flags) addWalk(command *cobra.Command) {
 	f.KeysInAScanStep, f.PauseOfScan = 100, time.Millisecond
 	command.Flags().Int64Var(&f.KeysInAScanStep, "step", f.KeysInAScanStep, "keys in a step of the walk")
 	command.Flags().Var(duration.New(&f.PauseOfScan), "pause", "time between two steps")
-	f.check = func() error {
+	f.check = func([]string) error {
 		if f.KeysInAScanStep < 1 {
 			return console.Usage("--step: want at least 1")
 		}
@@ -86,7 +86,7 @@ func (f *flags) asking(c *console.Console, command *cobra.Command,
 	f.add(c, command)
 	command.RunE = func(called *cobra.Command, args []string) error {
 		if f.check != nil {
-			if err := f.check(); err != nil {
+			if err := f.check(args); err != nil {
 				return err
 			}
 		}

@@ -26,11 +26,11 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 	f.addWalk(command)
 	command.Flags().IntVar(&count, "count", count, "how many identities to show")
 	walk := f.check
-	f.check = func() error {
+	f.check = func(args []string) error {
 		if count < 1 {
 			return console.Usage("--count: want at least 1")
 		}
-		return walk()
+		return walk(args)
 	}
 	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
 		if _, err := state.Tagged(s.limiter.Config, args[0], s.tier, ""); err != nil {

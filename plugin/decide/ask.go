@@ -118,7 +118,7 @@ func (s *Stores) size(q *Question, now Time) {
 }
 
 // AskRedis asks Redis about what is left. It reports whether the request can be concluded;
-// otherwise Question.answered says when it can be.
+// otherwise Question.replied says when it can be.
 func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
 	q.waiting++ // a stream that ends meanwhile does not conclude the request
 	if q.first(isUnasked) != nil {

@@ -70,9 +70,13 @@ func TestSentSince(t *testing.T) {
 		after string
 		want  int64
 	}{
-		"plain commands": {"cmdstat_incrby:calls=15,usec=1\r\ncmdstat_expire:calls=5,usec=1\r\ncmdstat_info:calls=2,usec=1\r\n", 10},
+		"plain commands": {
+			"cmdstat_incrby:calls=15,usec=1\r\ncmdstat_expire:calls=5,usec=1\r\n" +
+				"cmdstat_info:calls=2,usec=1\r\n", 10,
+		},
 		"scripts, and what they call": {
-			"cmdstat_incrby:calls=10,usec=1\r\ncmdstat_evalsha:calls=6,usec=1\r\ncmdstat_eval:calls=1,usec=1\r\ncmdstat_get:calls=7,usec=1\r\n", 7,
+			"cmdstat_incrby:calls=10,usec=1\r\ncmdstat_evalsha:calls=6,usec=1\r\n" +
+				"cmdstat_eval:calls=1,usec=1\r\ncmdstat_get:calls=7,usec=1\r\n", 7,
 		},
 		"upkeep of idle connections": {"cmdstat_incrby:calls=10,usec=1\r\ncmdstat_ping:calls=7,usec=1\r\n", 0},
 	}

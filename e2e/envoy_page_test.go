@@ -56,8 +56,11 @@ func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 	}
 	shipped.SetWasm("/etc/envoy/sluice.wasm")
 	shipped.SetBridge("/etc/envoy/sluice.wasm")
-	configuration := page.filter.(map[string]any)["typed_config"].(map[string]any)["config"].(map[string]any)["configuration"]
-	shipped.SetPlugin(configuration.(map[string]any)["value"].(string))
+	configuration := page.filter.(map[string]any)
+	for _, name := range []string{"typed_config", "config", "configuration"} {
+		configuration = configuration[name].(map[string]any)
+	}
+	shipped.SetPlugin(configuration["value"].(string))
 	shipped.Set(envoyconf.RedisCluster+"/type", "STRICT_DNS")
 	shipped.SetRedis("redis.example.com:6379")
 	manager := map[string]any{}

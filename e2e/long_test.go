@@ -14,7 +14,8 @@ import (
 func TestLongValuesLeaveNoIdentity(t *testing.T) {
 	t.Parallel()
 	s := start(t, `{`+patient+`"rules": [
-		{"name": "crawlers", "match": {"headers": {"user-agent": {"regex": "(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy"}}},
+		{"name": "crawlers",
+			"match": {"headers": {"user-agent": {"regex": "(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy"}}},
 		 "limits": [{"algorithm": "fixed_window", "limit": 1000, `+long+`}]},
 		{"name": "per-address", "key": [{"client_ip": true}],
 			"limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]}]}`, envoytest.Options{})

@@ -21,12 +21,12 @@ const absurdUsage = `
     "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
     metadata:
     - metadata_namespace: usage
-      value: {negative: -5, huge: 1e300, beyond: 9223372036854775808, text: many, empty: "", digits: "12", fraction: 2.5, no: false,
-        nothing: null, nested: {tokens: 3}, list: [3], nan: "NaN", infinity: "Infinity", zero: 0}
+      value: {negative: -5, huge: 1e300, beyond: 9223372036854775808, text: many, empty: "", digits: "12",
+        fraction: 2.5, no: false, nothing: null, nested: {tokens: 3}, list: [3], nan: "NaN", infinity: "Infinity", zero: 0}
 `
 
-// TestSettleAbsurdUsage: what is no number, or is negative, is no true cost; what is too
-// much is the most that is configured. In each store.
+// TestSettleAbsurdUsage: a value that is not a number, or is negative, does not settle the charge; one
+// that is too large settles it at the configured maximum. In each store.
 func TestSettleAbsurdUsage(t *testing.T) {
 	t.Parallel()
 	wants := map[string]int{ // left of 100, of which 10 are reserved

@@ -2,8 +2,8 @@
 
 package main
 
-// What Envoy calls
-// (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.0/README.md#functions-implemented-in-the-wasm-module).
+// What Envoy calls:
+// https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.0/README.md#functions-implemented-in-the-wasm-module
 // The SDK has these functions too, but looks a stream up in Go maps in each of them, and needs
 // proxy_on_delete, which costs a request another callback. The plugin uses the SDK's types,
 // through which the tests drive it as ordinary Go.

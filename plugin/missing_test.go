@@ -102,8 +102,8 @@ func TestSkippedRules(t *testing.T) {
 		`requests, limits them)`
 	want := []string{
 		`info sluice: rule "one": without the header "x-key"` + end,
-		`info sluice: rule "two": without the query parameter "q" or a value of its expression or the metadata ["jwt", "sub"]` +
-			` or the property ["connection", "id"] or the cookie "c"` + end,
+		`info sluice: rule "two": without the query parameter "q" or a value of its expression or the metadata ` +
+			`["jwt", "sub"] or the property ["connection", "id"] or the cookie "c"` + end,
 	}
 	eachWorld(t, func(t *testing.T, w *worker) {
 		w.load(plugin)

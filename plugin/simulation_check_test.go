@@ -34,7 +34,8 @@ func (v *simulation) checkWait(r *simRequest) {
 		v.fail("request %d waits for its verdict for %v, want %v at most; with it wait %d", r.id, now.Sub(r.at),
 			limit, len(v.waits))
 	}
-	if limit := 4 * timerStep; r.verdict.IsZero() && !r.lostAt.IsZero() && now.Sub(r.lostAt) > limit {
+	lost := r.verdict.IsZero() && !r.lostAt.IsZero()
+	if limit := 4 * timerStep; lost && now.Sub(r.lostAt) > limit {
 		v.fail("request %d waits for a connection that was lost %v ago, want %v at most", r.id, now.Sub(r.lostAt), limit)
 	}
 	if limit := maxQueue + tick; !r.verdict.IsZero() && now.Sub(r.verdict) > limit {
@@ -44,7 +45,7 @@ func (v *simulation) checkWait(r *simRequest) {
 
 // checkAdmitted fails if a request was admitted beyond what its rules may admit.
 func (v *simulation) checkAdmitted(r *simRequest) {
-	if !r.admitted || r.outcome != "allowed" && !strings.HasPrefix(r.outcome, "shadow:") {
+	if !r.admitted || !r.byRedis() {
 		return
 	}
 	for _, rule := range v.config.rules {
@@ -53,14 +54,23 @@ func (v *simulation) checkAdmitted(r *simRequest) {
 		}
 		key := rule.name + "|" + rule.identity(r)
 		v.admitted[key] += rule.costOf(r)
-		if rule.total > 0 && v.admitted[key] > rule.total+v.flowsBack(rule) && !v.emptied && !v.jumped {
+		held := rule.total > 0 && !v.forgot()
+		if held && v.admitted[key] > rule.total+v.flowsBack(rule) {
 			v.fail("%s: admitted %d, the limit is %d", key, v.admitted[key], rule.total)
 		}
-		if rule.name == "terms" && v.blocked[r.user] && r.at.After(v.blockedAt) {
+		if blocked := v.blocked[r.user] && r.at.After(v.blockedAt); blocked && rule.name == "terms" {
 			v.fail("request %d of %s, who is blocked, was admitted", r.id, r.user)
 		}
 	}
 }
+
+// byRedis reports whether all checks of an admitted request were decided.
+func (r *simRequest) byRedis() bool {
+	return r.outcome == "allowed" || strings.HasPrefix(r.outcome, "shadow:")
+}
+
+// forgot reports whether Redis has lost what it had, or has set it to another time.
+func (v *simulation) forgot() bool { return v.emptied || v.jumped }
 
 // flowsBack is what a bucket has got back since the beginning.
 func (v *simulation) flowsBack(r *simRule) int64 {
@@ -88,12 +98,13 @@ func (v *simulation) checkStep() {
 // checkFlight fails if more requests of a user are in flight than there are slots. Redis
 // cannot know better if it has lost what it had.
 func (v *simulation) checkFlight() {
-	if v.emptied || v.jumped || !slices.ContainsFunc(v.config.rules, func(r *simRule) bool { return r.name == "flight" }) {
+	limited := slices.ContainsFunc(v.config.rules, func(r *simRule) bool { return r.name == "flight" })
+	if !limited || v.forgot() {
 		return
 	}
 	clear(v.inFlight)
 	for _, r := range v.live {
-		if r.exited && r.admitted && (r.outcome == "allowed" || strings.HasPrefix(r.outcome, "shadow:")) {
+		if passed := r.exited && r.admitted; passed && r.byRedis() {
 			v.inFlight[r.user]++
 		}
 	}
@@ -180,7 +191,10 @@ func (v *simulation) checkNothingLeft() {
 			v.fail("worker %d has %d configurations", n, len(limiters))
 		}
 		for _, l := range limiters {
-			if l.conn != nil && (!l.conn.Idle() || l.conn.InFlight() != 0) {
+			if l.conn == nil {
+				continue
+			}
+			if !l.conn.Idle() || l.conn.InFlight() != 0 {
 				v.fail("worker %d: commands are left, %d requests in flight", n, l.conn.InFlight())
 			}
 		}

@@ -149,7 +149,8 @@ func (v *simulation) settlementsLost(w *worker) (lost int64) {
 
 // redirect has Envoy follow a redirection that the upstream has answered with.
 func (v *simulation) redirect(r *simRequest) {
-	if !r.admitted || r.status != "" || r.Upstream.Headers == nil {
+	atUpstream := r.Upstream.Headers != nil && r.status == ""
+	if !r.admitted || !atUpstream {
 		return
 	}
 	v.logf("redirect %d", r.id)
@@ -164,7 +165,7 @@ func (v *simulation) redirect(r *simRequest) {
 func (v *simulation) look() {
 	for _, r := range v.waits {
 		waits := r.waits()
-		if r.verdict.IsZero() && (!waits || r.exchange.outcome() != "") {
+		if decided := !waits || r.exchange.outcome() != ""; decided && r.verdict.IsZero() {
 			r.verdict = v.clock.now
 		}
 		if !waits {

@@ -156,15 +156,17 @@ func newSimConfig(random *rand.Rand) *simConfig {
 	one := random.IntN(3) // a third has nearly all rules, the others few
 	for i, r := range simRules(random) {
 		needsRedis := r.name == "hot" || r.name == "terms"
-		if i > 0 && random.IntN(3) > one || needsRedis && !c.redis {
+		if i > 0 && random.IntN(3) > one {
 			continue
 		}
-		if r.name == "expressed" || r.name == "hot" || !ownFailure || random.IntN(6) > 0 {
-			c.rules = append(c.rules, r)
+		if needsRedis && !c.redis {
 			continue
 		}
-		r.text += `, "failure": "` + modes[random.IntN(3)] + `"`
 		c.rules = append(c.rules, r)
+		mayHaveOwn := ownFailure && r.name != "expressed" && r.name != "hot"
+		if mayHaveOwn && random.IntN(6) == 0 {
+			r.text += `, "failure": "` + modes[random.IntN(3)] + `"`
+		}
 	}
 	return c
 }

@@ -155,7 +155,10 @@ func (v *simulation) advance(d time.Duration) {
 		var next *instance
 		for _, i := range v.loaded {
 			i.arm()
-			if i.period > 0 && !i.due.After(end) && (next == nil || i.due.Before(next.due)) {
+			if i.period == 0 || i.due.After(end) {
+				continue
+			}
+			if next == nil || i.due.Before(next.due) {
 				next = i
 			}
 		}

@@ -77,7 +77,10 @@ func (c *simConn) kill(status uint32) {
 		return // some are kept back, or go on by and by; or who knows whose connection it was
 	}
 	for _, r := range asked {
-		if r.instance.worker == c.worker && r.verdict.IsZero() && r.lostAt.IsZero() {
+		if r.instance.worker != c.worker {
+			continue
+		}
+		if r.verdict.IsZero() && r.lostAt.IsZero() {
 			r.lostAt = v.clock.now
 		}
 	}

@@ -32,8 +32,9 @@ func convertCommand(c *console.Console) *cobra.Command {
 		Long: `Convert takes envoyproxy/ratelimit's file together with Envoy's routes, Higress'
 cluster-key-rate-limit, Envoy Gateway's BackendTrafficPolicy, or the
 local_ratelimit of Envoy and Istio. The configuration goes to standard output,
-the list of differences to standard error, by the rules that they are about: "missing" has no counterpart and is left out, "differs" decides
-otherwise in some case, "note" is worth a look.`,
+the list of differences to standard error, by the rules that they are about:
+"missing" has no counterpart and is left out, "differs" decides otherwise in
+some case, "note" is worth a look.`,
 		Example: "  sluice convert --ratelimit ratelimit.yaml --envoy envoy.yaml --out plugin.json\n" +
 			"  sluice render envoy -c plugin.json --redis redis:6379 --out envoy.yaml",
 		Args: cobra.NoArgs,

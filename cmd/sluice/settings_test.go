@@ -28,7 +28,7 @@ func TestSettings(t *testing.T) {
 	server := redistest.Start(t)
 	plugin := write(t, "plugin.json", counted)
 	settings := func(text string) string { return write(t, "sluice.yaml", text) }
-	both := "config: " + plugin + "\nredis: [" + server.Addr + "]\n"
+	both := settings("config: " + plugin + "\nredis: [" + server.Addr + "]\n")
 	for _, c := range []struct {
 		name        string
 		environment map[string]string
@@ -38,8 +38,8 @@ func TestSettings(t *testing.T) {
 	}{
 		{"nothing", nil, "", console.Misused, `required flag(s) "config", "redis" not set`},
 		{"the environment", map[string]string{"SLUICE_CONFIG": plugin, "SLUICE_REDIS": server.Addr}, "", console.Done, ""},
-		{"a file", map[string]string{"SLUICE_SETTINGS": settings(both)}, "", console.Done, ""},
-		{"a file of the user's", map[string]string{"XDG_CONFIG_HOME": filepath.Dir(settings(both))}, "", console.Done, ""},
+		{"a file", map[string]string{"SLUICE_SETTINGS": both}, "", console.Done, ""},
+		{"a file of the user's", map[string]string{"XDG_CONFIG_HOME": filepath.Dir(both)}, "", console.Done, ""},
 		{"a file that is not there", map[string]string{"SLUICE_SETTINGS": "/nowhere"}, "", console.Misused, "open /nowhere"},
 		{"no file of the user's", map[string]string{"HOME": "/nowhere"}, "", console.Misused, `required flag(s)`},
 		{"the environment before the file", map[string]string{
@@ -52,8 +52,7 @@ func TestSettings(t *testing.T) {
 			"-c " + plugin, console.Done, "",
 		},
 		{"a value that is none", map[string]string{
-			"SLUICE_CONFIG": plugin, "SLUICE_REDIS": server.Addr,
-			"SLUICE_TIMEOUT": "soon",
+			"SLUICE_CONFIG": plugin, "SLUICE_REDIS": server.Addr, "SLUICE_TIMEOUT": "soon",
 		}, "", console.Misused, `SLUICE_TIMEOUT: invalid argument "soon" for "--timeout" flag: "soon" is not a duration`},
 		{
 			"an unknown setting",

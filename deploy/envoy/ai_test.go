@@ -332,10 +332,10 @@ func TestAILimited(t *testing.T) {
 	for _, action := range []string{"openai_limited", "anthropic_limited"} {
 		r := g.sdk(t, action, action, 900)
 		seconds, err := strconv.Atoi(r.RetryAfter)
-		if r.Error != "RateLimitError" || r.Status != http.StatusTooManyRequests || err != nil ||
-			seconds < 1 || seconds > 12 {
-			t.Errorf("%s: %+v", action, r)
-		}
+		testenv.SameError(t, action+": its Retry-After", err, nil)
+		testenv.Within(t, action+": its Retry-After", seconds, 1, 12)
+		testenv.Same(t, action+": the error", r.Error, "RateLimitError")
+		testenv.Same(t, action+": the status", r.Status, http.StatusTooManyRequests)
 		if !strings.Contains(r.Message, "Rate limit reached") {
 			t.Errorf("%s: message %q", action, r.Message)
 		}

@@ -174,7 +174,8 @@ func TestRelayAddedLater(t *testing.T) {
 func TestRefusedPath(t *testing.T) {
 	t.Parallel()
 	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, func(c *envoyconf.Config) {
-		c.Set("static_resources/listeners/relay/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes/0/match/path", "/other")
+		c.Set("static_resources/listeners/relay/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/"+
+			"routes/0/match/path", "/other")
 	})
 	e := envoytest.Start(t, envoytest.Options{
 		Plugin: fmt.Sprintf(plugin, "1s"), Redis: []string{relay.Addr}, Workers: 1,

@@ -116,7 +116,8 @@ func TestRouteByRedisProxy(t *testing.T) {
 	if c.Get("static_resources/listeners/"+internal.(string)) == nil {
 		t.Error("the Redis cluster does not lead to a listener")
 	}
-	last := c.Get("static_resources/clusters/redis_servers/load_assignment/endpoints/0/lb_endpoints/1/endpoint/address/socket_address/port_value")
+	last := c.Get("static_resources/clusters/redis_servers/load_assignment/endpoints/0/lb_endpoints/1/" +
+		"endpoint/address/socket_address/port_value")
 	if last != 2 {
 		t.Errorf("the second node's port is %v, want 2", last)
 	}

@@ -236,7 +236,10 @@ func TestFind(t *testing.T) {
 			if got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
-			if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
+			if (err != nil) != (test.fails != "") {
+				t.Errorf("got %v, want %q", err, test.fails)
+			}
+			if err != nil && !strings.Contains(err.Error(), test.fails) {
 				t.Errorf("got %v, want %q", err, test.fails)
 			}
 		})

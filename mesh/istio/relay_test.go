@@ -71,7 +71,10 @@ const waypoint = `
 apiVersion: v1
 kind: Service
 metadata:
-  labels: {gateway.istio.io/managed: istio.io-mesh-controller, gateway.networking.k8s.io/gateway-name: waypoint, istio.io/gateway-name: waypoint}
+  labels:
+    gateway.istio.io/managed: istio.io-mesh-controller
+    gateway.networking.k8s.io/gateway-name: waypoint
+    istio.io/gateway-name: waypoint
   name: waypoint
   namespace: default
 spec:

@@ -207,7 +207,7 @@ func (w *world) checkPaid(r *request, nonce int64) {
 		return
 	}
 	want := w.worth(r, c)
-	if r.verdict.Event == Refused || r.verdict.Event == Queued && !r.admitted {
+	if leftQueue := r.verdict.Event == Queued && !r.admitted; leftQueue || r.verdict.Event == Refused {
 		want = 0
 	}
 	if paid := c.charged - c.given; paid != want {

@@ -93,12 +93,14 @@ var page = template.Must(template.New("page").Parse(`<!doctype html>
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .25rem .75rem; text-align: left; border-bottom: 1px solid #8884 }
+table { border-collapse: collapse; margin: 1rem 0 }
+th, td { padding: .25rem .75rem; text-align: left; border-bottom: 1px solid #8884 }
 svg { max-width: 100%; height: auto }
 </style></head><body>
 <h1>sluice simulate</h1>
 {{.Picture}}
-{{range .Tables}}<table>{{range $i, $row := .}}<tr>{{range $row}}{{if eq $i 0}}<th>{{.}}</th>{{else}}<td>{{.}}</td>{{end}}{{end}}</tr>
+{{range .Tables}}<table>{{range $i, $row := .}}<tr>
+{{- range $row}}{{if eq $i 0}}<th>{{.}}</th>{{else}}<td>{{.}}</td>{{end}}{{end}}</tr>
 {{end}}</table>
 {{end}}</body></html>
 `))

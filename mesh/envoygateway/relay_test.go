@@ -46,7 +46,10 @@ func relayed(t *testing.T) (resources string, server *redistest.Server) {
 	for _, edit := range [][2]string{
 		{"registry.example.com/sluice:v1", image},
 		{"name: eg\n", "name: shop\n"},
-		{"      namespace: redis\n      port: 9000\n", "      namespace: redis\n      group: gateway.envoyproxy.io\n      kind: Backend\n"},
+		{
+			"      namespace: redis\n      port: 9000\n",
+			"      namespace: redis\n      group: gateway.envoyproxy.io\n      kind: Backend\n",
+		},
 		{"  - group: \"\"\n    kind: Service\n", "  - group: gateway.envoyproxy.io\n    kind: Backend\n"},
 	} {
 		if !strings.Contains(text, edit[0]) {

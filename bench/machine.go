@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/host"
+	average "github.com/shirou/gopsutil/v4/load"
 )
 
 // machine is where and when a benchmark ran.
@@ -27,12 +28,16 @@ type machine struct {
 }
 
 func (b *bench) describe(ctx context.Context) (m machine, err error) {
-	m = machine{Date: time.Now().UTC().Format(time.DateOnly), Cores: runtime.NumCPU(), CPU: cpuModel()}
-	if m.LoadAverage, err = firstLine("/proc/loadavg"); err != nil {
+	m = machine{Date: time.Now().UTC().Format(time.DateOnly), Cores: runtime.NumCPU(), CPU: runtime.GOARCH}
+	if found, err := cpu.InfoWithContext(ctx); err == nil && len(found) > 0 && found[0].ModelName != "" {
+		m.CPU = found[0].ModelName
+	}
+	before, err := average.AvgWithContext(ctx)
+	if err != nil {
 		return m, err
 	}
-	m.LoadAverage = strings.Join(strings.Fields(m.LoadAverage)[:3], " ")
-	if m.Kernel, err = firstLine("/proc/sys/kernel/osrelease"); err != nil {
+	m.LoadAverage = fmt.Sprintf("%.2f %.2f %.2f", before.Load1, before.Load5, before.Load15)
+	if m.Kernel, err = host.KernelVersion(); err != nil {
 		return m, err
 	}
 	if m.Redis, err = b.redis.version(ctx); err != nil {
@@ -61,33 +66,14 @@ func (b *bench) describe(ctx context.Context) (m machine, err error) {
 	return m, nil
 }
 
-func cpuModel() string {
-	text, _ := os.ReadFile("/proc/cpuinfo") // no model: the architecture says something
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
-}
-
-func firstLine(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	line, _, _ := bytes.Cut(text, []byte("\n"))
-	return string(line), err
-}
-
 // foreignCPU is the CPU time that everything but the benchmark has used since
 // the machine started. Only differences mean something.
 func (b *bench) foreignCPU() (time.Duration, error) {
-	line, err := firstLine("/proc/stat")
+	all, err := cpu.Times(false)
 	if err != nil {
 		return 0, err
 	}
-	sum, err := parseBusy(line)
-	if err != nil {
-		return 0, err
-	}
+	sum := busy(all[0])
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var usage syscall.Rusage
 		if err := syscall.Getrusage(who, &usage); err != nil {
@@ -105,13 +91,7 @@ func (b *bench) foreignCPU() (time.Duration, error) {
 	return sum, nil
 }
 
-// parseBusy reads the first line of /proc/stat: all but idle and iowait, and
-// not guest, which user holds already.
-// https://man7.org/linux/man-pages/man5/proc_stat.5.html
-func parseBusy(line string) (time.Duration, error) {
-	fields := strings.Fields(line)
-	if len(fields) < 9 || fields[0] != "cpu" {
-		return 0, errors.New("/proc/stat does not begin with the CPUs' sum")
-	}
-	return ticks(append(fields[1:4:4], fields[6:9]...))
+// busy is all but idle and iowait, and not guest, which user holds already.
+func busy(t cpu.TimesStat) time.Duration {
+	return seconds(t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal)
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"testing"
 	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
 )
 
 func TestParseH2load(t *testing.T) {
@@ -37,29 +41,37 @@ func TestParseH2load(t *testing.T) {
 	}
 }
 
-func TestParseCPU(t *testing.T) {
+// A process that works has used CPU time and memory.
+func TestUsage(t *testing.T) {
 	t.Parallel()
-	const stat = "42 (a) name) S 1 42 42 0 -1 4194304 100 0 0 0 250 30 7 8 20 0 1 0 100"
-	if got, err := parseCPU(stat); got != 2800*time.Millisecond || err != nil {
-		t.Errorf("got %v, %v; want 2.8s", got, err)
+	const script = "while :; do :; done"
+	p, err := startProcess(t.TempDir(), "shell", nil, "sh", "-c", script)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, bad := range []string{"", "42 (name) S 1", "42 (name) S 1 2 3 4 5 6 7 8 9 10 x 30 7 8"} {
-		if got, err := parseCPU(bad); err == nil {
-			t.Errorf("%q: %v, want an error", bad, got)
+	t.Cleanup(p.stop)
+	worked := func(context.Context) error {
+		used, err := p.cpu()
+		if err == nil && used == 0 {
+			err = errors.New("no CPU time")
 		}
+		return err
+	}
+	if err := p.await(t.Context(), worked); err != nil {
+		t.Error(err)
+	}
+	if mb, err := p.residentMB(); mb <= 0 || err != nil {
+		t.Errorf("%v MB, %v", mb, err)
 	}
 }
 
-func TestParseBusy(t *testing.T) {
+func TestBusy(t *testing.T) {
 	t.Parallel()
-	// user nice system idle iowait irq softirq steal guest guest_nice
-	if got, err := parseBusy("cpu  100 20 30 9999 9999 4 5 6 77 88"); got != 1650*time.Millisecond || err != nil {
-		t.Errorf("got %v, %v; want 1.65s", got, err)
-	}
-	for _, bad := range []string{"", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3"} {
-		if got, err := parseBusy(bad); err == nil {
-			t.Errorf("%q: %v, want an error", bad, got)
-		}
+	got := busy(cpu.TimesStat{
+		User: 1, Nice: 0.2, System: 0.3, Idle: 99, Iowait: 99, Irq: 0.04, Softirq: 0.05, Steal: 0.06, Guest: 0.7, GuestNice: 0.8,
+	})
+	if got.Round(time.Microsecond) != 1650*time.Millisecond {
+		t.Errorf("got %v, want 1.65s", got)
 	}
 }
 

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	system "github.com/shirou/gopsutil/v4/process"
 
 	"github.com/sluiceproxy/sluice/internal/process"
 )
@@ -58,54 +56,25 @@ func (p *subprocess) explain(err error) error {
 // stop ends the process and returns when it has gone.
 func (p *subprocess) stop() { p.Stop(stopLimit) }
 
-// ticksPerSecond is the unit of CPU times under /proc, USER_HZ: 100 on every
-// Linux architecture that Envoy runs on.
-const ticksPerSecond = 100
+// usage is what the system knows of the process.
+func (p *subprocess) usage() *system.Process { return &system.Process{Pid: int32(p.PID())} }
 
 // cpu returns the CPU time that the process has used, all its threads together.
-// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 func (p *subprocess) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	used, err := p.usage().Times()
 	if err != nil {
 		return 0, p.explain(err)
 	}
-	return parseCPU(string(text))
+	return seconds(used.User + used.System), nil
 }
 
-// parseCPU reads utime and stime, fields 14 and 15. The second field, the
-// program's name in parentheses, may hold anything.
-func parseCPU(stat string) (time.Duration, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/<pid>/stat is %q", stat)
-	}
-	return ticks(fields[11:13])
-}
-
-// ticks sums numbers of clock ticks.
-func ticks(fields []string) (time.Duration, error) {
-	var sum int64
-	for _, field := range fields {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += n
-	}
-	return time.Duration(sum) * time.Second / ticksPerSecond, nil
-}
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // residentMB returns how much memory the process holds, in MB.
 func (p *subprocess) residentMB() (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	memory, err := p.usage().MemoryInfo()
 	if err != nil {
 		return 0, p.explain(err)
 	}
-	fields := strings.Fields(string(text))
-	i := slices.Index(fields, "VmRSS:")
-	if i < 0 || i+1 >= len(fields) {
-		return 0, p.explain(errors.New("no VmRSS"))
-	}
-	kb, err := strconv.ParseFloat(fields[i+1], 64)
-	return kb / 1024, err
+	return float64(memory.RSS) / (1 << 20), nil
 }

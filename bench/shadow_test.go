@@ -45,7 +45,8 @@ func TestBothInOneChain(t *testing.T) {
 	t.Cleanup(service.stop)
 	log := filepath.Join(t.TempDir(), "access.log")
 	e := envoytest.Start(t, envoytest.Options{
-		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [{"name": "client", "mode": "shadow", "key": [{"header": "` + identityHeader + `"}],
+		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"},
+			"rules": [{"name": "client", "mode": "shadow", "key": [{"header": "` + identityHeader + `"}],
 			"limits": [{"algorithm": "fixed_window", "limit": 3, "window": "1h"}]}]}`,
 		Redis: []string{redistest.Start(t).Addr}, Upstream: envoytest.NewUpstream(t, nil).Addr, Quiet: true,
 		Edit: func(c *envoyconf.Config) {
@@ -62,25 +63,7 @@ func TestBothInOneChain(t *testing.T) {
 		},
 	})
 	for n := range 6 {
-		request, err := http.NewRequest(http.MethodGet, e.URL+"/api/x", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set(identityHeader, "alice")
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(response.Body)
-		response.Body.Close()
-		if want := n >= 3; (response.StatusCode == http.StatusTooManyRequests) != want {
-			t.Errorf("request %d has status %d", n+1, response.StatusCode)
-		}
-		h := response.Header // as the page's table has it
-		if got := fmt.Sprint(h.Get("X-Ratelimit-Limit"), h["Retry-After"], len(body)); n >= 3 &&
-			(got != "3, 3;w=3600[] 0" || h.Get("X-Envoy-Ratelimited") != "true") {
-			t.Errorf("the service's 429 has %v and %q", h, body)
-		}
+		expectAsked(t, e.URL+"/api/x", n < 3)
 	}
 	want := strings.Repeat("200 - allowed\n", 3) + strings.Repeat("429 RL shadow:client\n", 3)
 	testenv.Wait(t, time.Minute, func() error {
@@ -89,4 +72,30 @@ func TestBothInOneChain(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// expectAsked sends a request, which passes or has the service's 429 as the page's table has it.
+func expectAsked(t *testing.T, url string, passes bool) {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set(identityHeader, "alice")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	if passes {
+		testenv.Same(t, "that the service limits", response.StatusCode == http.StatusTooManyRequests, false)
+		return
+	}
+	h := response.Header
+	testenv.Same(t, "the status", response.StatusCode, http.StatusTooManyRequests)
+	testenv.Same(t, "X-RateLimit-Limit", h.Get("X-Ratelimit-Limit"), "3, 3;w=3600")
+	testenv.Same(t, "Retry-After", h.Get("Retry-After"), "")
+	testenv.Same(t, "X-Envoy-Ratelimited", h.Get("X-Envoy-Ratelimited"), "true")
+	testenv.Same(t, "the length of the body", len(body), 0)
 }

@@ -22,7 +22,8 @@ const absurdUsage = `
     metadata:
     - metadata_namespace: usage
       value: {negative: -5, huge: 1e300, beyond: 9223372036854775808, text: many, empty: "", digits: "12",
-        fraction: 2.5, no: false, nothing: null, nested: {tokens: 3}, list: [3], nan: "NaN", infinity: "Infinity", zero: 0}
+        fraction: 2.5, no: false, nothing: null, nested: {tokens: 3}, list: [3],
+        nan: "NaN", infinity: "Infinity", zero: 0}
 `
 
 // TestSettleAbsurdUsage: a value that is not a number, or is negative, does not settle the charge; one

@@ -52,7 +52,8 @@ func newOverrides(cfg *config.Config, rules *rule.Set, record Recorder, chance r
 	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasOverrides) {
 		return overrides{factors: &lru.Table[rule.ID, factor]{}, told: &lru.Table[rule.ID, bool]{}}
 	}
-	factors, told := lru.New[rule.ID, factor](maxFactors, chance.Uint64()), lru.New[rule.ID, bool](maxToldIdentities, chance.Uint64())
+	factors := lru.New[rule.ID, factor](maxFactors, chance.Uint64())
+	told := lru.New[rule.ID, bool](maxToldIdentities, chance.Uint64())
 	return overrides{record: record, factors: factors, told: told}
 }
 

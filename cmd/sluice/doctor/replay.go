@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/algo/vectors"
+	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
 // epoch is when the vectors begin, in microseconds.
@@ -218,10 +219,10 @@ func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
 	if of, costs, ok := p.settled(s); ok {
 		charged := epoch + p.v.Steps[of].At
 		plan.RefundAs(int64(of), p.states, charged, now, costs)
-		args := append(arguments(plan, int64(of), costs), now/1e6, now%1e6, charged)
+		args := append(state.Arguments(plan, int64(of), costs), now/1e6, now%1e6, charged)
 		return p.Client.Eval(ctx, p.takeOff, p.keys, args...).Err()
 	}
-	args := append(arguments(plan, int64(n), p.costs(s)), now/1e6, now%1e6, "")
+	args := append(state.Arguments(plan, int64(n), p.costs(s)), now/1e6, now%1e6, "")
 	got := make([]algo.Decision, len(p.keys))
 	err = decide(ctx, p.Client, plan, p.check, p.keys, args, got)
 	if s.OtherTime && errors.Is(err, algo.ErrOtherTime) {
@@ -240,20 +241,6 @@ func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
 		}
 	}
 	return nil
-}
-
-// arguments are each limit's cost, nonce and constants.
-func arguments(plan *algo.Plan, nonce int64, costs []int64) (args []any) {
-	for i := range plan.Limits() {
-		args = append(args, costs[i])
-		if plan.TakesNonce(i) {
-			args = append(args, nonce)
-		}
-		for _, a := range plan.Args(i) {
-			args = append(args, a)
-		}
-	}
-	return args
 }
 
 // decide runs a script that decides.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -114,7 +115,7 @@ func (s *Redis) rights(ctx context.Context, r *Report) {
 
 // tryLimits has the very script of a rule charge and give back, if it has no terms.
 func (s *Redis) tryLimits(ctx context.Context, limits *rule.LimitSet, tag string) error {
-	bare, err := algo.NewPlan(withWindows(limits))
+	bare, err := algo.NewPlan(state.LimitsAt(limits, time.Now().UnixMicro()))
 	if err != nil {
 		return err
 	}
@@ -123,19 +124,8 @@ func (s *Redis) tryLimits(ctx context.Context, limits *rule.LimitSet, tag string
 		keys = append(keys, s.key(tag, suffix))
 	}
 	defer s.Client.Del(ctx, keys...)
-	return decide(ctx, s.Client, bare, bare.Script().Source, keys, arguments(bare, 1, bare.Each(1)),
+	return decide(ctx, s.Client, bare, bare.Script().Source, keys, state.Arguments(bare, 1, bare.Each(1)),
 		make([]algo.Decision, len(keys)))
-}
-
-// withWindows are a rule's limits, calendar windows around now.
-func withWindows(limits *rule.LimitSet) []algo.Limit {
-	all := slices.Clone(limits.Plan.Limits())
-	for i := range all {
-		if limits.Calendars != nil && limits.Calendars[i] != nil {
-			all[i].Bounds = limits.Calendars[i].Around(time.Now().UnixMicro())
-		}
-	}
-	return all
 }
 
 // tryTerms reads what a rule reads of an identity, and writes what it writes.
@@ -257,7 +247,7 @@ func (s *Redis) latency(ctx context.Context, r *Report) {
 	var took []time.Duration
 	for range probes {
 		begin := time.Now()
-		if err := decide(ctx, s.Client, plan, plan.Script().Source, []string{key}, arguments(plan, 1, plan.Each(1)),
+		if err := decide(ctx, s.Client, plan, plan.Script().Source, []string{key}, state.Arguments(plan, 1, plan.Each(1)),
 			make([]algo.Decision, 1)); err != nil {
 			r.Add("latency", Fail, s.remedy(err), "%s", s.Say(err))
 			return

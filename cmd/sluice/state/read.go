@@ -66,41 +66,50 @@ type question struct {
 // a time.
 func questions(id *Identity, set *rule.LimitSet, micros int64) (all []question, err error) {
 	const atOnce = algo.MaxLimits - 1
-	for from := 0; from < len(set.Limits); from += atOnce {
-		q := question{set: set, from: from, to: min(from+atOnce, len(set.Limits))}
-		limits := append(slices.Clone(set.Plan.Limits()[q.from:q.to]), never)
-		for i := q.from; i < q.to && set.Calendars != nil; i++ {
-			if windows := set.Calendars[i]; windows != nil {
-				limits[i-q.from].Bounds = windows.Around(micros)
-			}
-		}
+	at := LimitsAt(set, micros)
+	for from := 0; from < len(at); from += atOnce {
+		q := question{set: set, from: from, to: min(from+atOnce, len(at))}
+		limits := append(at[q.from:q.to:q.to], never)
 		for i := range limits[:q.to-q.from] {
 			if id.Sizes != nil {
 				limits[i].Units, limits[i].Burst = id.Sizes[q.from+i].Units, id.Sizes[q.from+i].Burst
 			}
 			size := limits[i].Times(id.factor())
 			limits[i].Units, limits[i].Burst = size.Units, size.Burst
+			q.costs = append(q.costs, id.cost(q.from+i))
 		}
 		if q.plan, err = algo.NewPlan(limits); err != nil {
 			return nil, err
 		}
-		for i := range limits {
-			cost := int64(2) // more than never has
-			if i < len(limits)-1 {
-				cost = id.cost(q.from + i)
-				q.costs = append(q.costs, cost)
-			}
-			q.args = append(q.args, cost)
-			if q.plan.TakesNonce(i) {
-				q.args = append(q.args, 0)
-			}
-			for _, a := range q.plan.Args(i) {
-				q.args = append(q.args, a)
-			}
-		}
+		q.args = Arguments(q.plan, 0, append(q.costs[:len(q.costs):len(q.costs)], 2)) // more than never has
 		all = append(all, q)
 	}
 	return all, nil
+}
+
+// LimitsAt are a rule's limits, calendar windows around a time.
+func LimitsAt(set *rule.LimitSet, micros int64) []algo.Limit {
+	all := slices.Clone(set.Plan.Limits())
+	for i := range all {
+		if set.Calendars != nil && set.Calendars[i] != nil {
+			all[i].Bounds = set.Calendars[i].Around(micros)
+		}
+	}
+	return all
+}
+
+// Arguments are each limit's cost, nonce and constants.
+func Arguments(plan *algo.Plan, nonce int64, costs []int64) (args []any) {
+	for i := range plan.Limits() {
+		args = append(args, costs[i])
+		if plan.TakesNonce(i) {
+			args = append(args, nonce)
+		}
+		for _, a := range plan.Args(i) {
+			args = append(args, a)
+		}
+	}
+	return args
 }
 
 // keys are those of the question's limits, and of never.

@@ -243,6 +243,8 @@ func format(value float64, unit string) string {
 		return fmt.Sprintf("%.3g s", value)
 	case unit == "reqps" || unit == "ops":
 		return format(value, "") + "/s"
+	case value >= 1e6:
+		return fmt.Sprintf("%.3gM", value/1e6)
 	case value >= 1000:
 		return fmt.Sprintf("%.3gk", value/1000)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// bench is what runs from beginning to end, and the setup that is measured.
+// bench has the programs that run from beginning to end, and the setup that is measured.
 type bench struct {
 	root, dir string // of the repository; of logs and configurations
 	redis     *redisServer
@@ -131,7 +131,7 @@ func (b *bench) stop() {
 	}
 }
 
-// plan is what to measure.
+// plan lists the measurements.
 type plan struct {
 	setups          []*setup
 	warmUp          load // not measured: V8 compiles what is hot a second time

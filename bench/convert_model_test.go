@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// This file is what the tests know of Envoy: which route it takes, and what its actions send.
+// A model of Envoy: which route it takes, and which descriptors its actions send.
 
 type (
 	hostModel struct {
@@ -48,7 +48,7 @@ type (
 	}
 )
 
-// limits are the rate limits of the route that Envoy takes. It reports false if there is none.
+// limits are the rate limits of the route that Envoy takes. It reports false without a route.
 func (d *duel) limits(s visit) ([]limitModel, bool) {
 	if d.hosts == nil {
 		return d.bare, true
@@ -102,7 +102,7 @@ func (h *headerModel) holds(s visit) bool {
 	return ok && value == h.StringMatch.Exact
 }
 
-// send is what an action makes of a request.
+// send returns the descriptor entry that an action makes of a request.
 func (a *actionModel) send(s visit) (key, value string, ok bool) {
 	switch {
 	case a.RemoteAddress != nil:

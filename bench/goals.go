@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// goal is what the project wants of a figure.
+// goal is the project's goal for a figure.
 type goal struct {
 	Title   string  `json:"title"`
 	Figure  spread  `json:"figure"`

@@ -25,7 +25,7 @@ type load struct {
 	identities  int // closed loop: how many there are, by the query; 0: one, by the header
 }
 
-// outcome is what a load saw.
+// outcome is the result of a load.
 type outcome struct {
 	seconds   float64
 	statuses  map[int]int64 // answers by status class (200, 400, ...); 0: no answer came

@@ -28,7 +28,7 @@ type sample struct {
 	Foreign           float64 `json:"foreign_cpu"`  // CPU that others used meanwhile, in cores
 }
 
-// snapshot is what the processes have used so far.
+// snapshot has the processes' use so far.
 type snapshot struct {
 	envoy, service, redis time.Duration
 	calls                 callCounts

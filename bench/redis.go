@@ -92,7 +92,7 @@ func parseCalls(info string) (callCounts, error) {
 	return counts, nil
 }
 
-// upkeep is what clients send without being asked anything: this benchmark's
+// upkeep is the commands that clients send for no request: this benchmark's
 // INFO, and what keeps or opens the connections of setups that are idle.
 var upkeep = map[string]bool{"info": true, "ping": true, "hello": true, "client|setinfo": true, "auth": true}
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// report is what a benchmark hands out.
+// report is the result of a benchmark.
 type report struct {
 	Machine machine `json:"machine"`
 	Command string  `json:"command"`

@@ -15,7 +15,7 @@ func (r results) add(setup, load string, s *sample) {
 	r[setup][load] = append(r[setup][load], s)
 }
 
-// spread is what several rounds gave.
+// spread is the range of several rounds.
 type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -84,7 +84,7 @@ func quotients(values, by []float64) []float64 {
 	return all
 }
 
-// checkCost is what limiting costs in CPU time, us a request, in every round:
+// checkCost is the CPU time of limiting, us a request, in every round:
 // what Envoy uses beyond Envoy without a limiter, the service and Redis.
 func (r results) checkCost(setup, load string) []float64 {
 	costs := r.of(setup, load, func(s *sample) float64 {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// documentedACL is what docs/operations.md says that a Redis user needs: the
+// documentedACL holds the rights that docs/operations.md says a Redis user needs: the
 // commands one by one, and the shorter form.
 // https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
 func documentedACL(t testing.TB) (exact, short []string) {
@@ -103,7 +103,7 @@ func (r *restricted) do(args ...any) {
 
 // exercise makes the plugin send, on a new connection to a Redis that has no
 // script, everything that it ever sends, and returns how many requests had which
-// status. The last reply comes after those of refunds, which nobody waits for.
+// status. The last reply comes after those of refunds, for which no request waits.
 func (r *restricted) exercise() tally {
 	r.t.Helper()
 	r.do("SCRIPT", "FLUSH")
@@ -135,7 +135,7 @@ func (r *restricted) exercise() tally {
 	return got
 }
 
-// refused is what Redis has not let the plugin do, such as "command set".
+// refused lists the commands that Redis has denied the plugin, such as "command set".
 // https://redis.io/docs/latest/commands/acl-log/
 func (r *restricted) refused() (list []string) {
 	r.t.Helper()

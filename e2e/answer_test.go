@@ -21,7 +21,7 @@ func expectHeaders(t testing.TB, r reply, want map[string]string) {
 	}
 }
 
-// TestShippedConfiguration is what a user sees first: envoy.yaml as it is.
+// TestShippedConfiguration: envoy.yaml as it is, which a user sees first.
 func TestShippedConfiguration(t *testing.T) {
 	t.Parallel()
 	s := start(t, "", envoytest.Options{})

@@ -84,7 +84,7 @@ func TestCalendarSettles(t *testing.T) {
 	}
 }
 
-// countedOn is what the quota "daily" has counted on the day of a time.
+// countedOn is the count of the quota "daily" on the day of a time.
 func countedOn(t *testing.T, client *redis.Client, at time.Time) int64 {
 	t.Helper()
 	value, err := client.Get(ctx, "rl:{daily|}:fixed_window:day:Europe/Berlin").Int64()

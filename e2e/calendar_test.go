@@ -222,7 +222,7 @@ func TestCalendarByRedisClock(t *testing.T) {
 		before := clock.scripts.Load()
 		r := get(t, s.URL+tc.path)
 		policy := r.header.Get("ratelimit-policy")
-		testenv.Wait(t, patience, func() error { // nobody has waited for a refund
+		testenv.Wait(t, patience, func() error { // no request has waited for a refund
 			return atLeast(int(clock.scripts.Load()-before), int(tc.asked), "scripts")
 		})
 		if asked := clock.scripts.Load() - before; asked != tc.asked {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// clusterLimit is what each user of clusterRules may do.
+// clusterLimit is the limit of each user of clusterRules.
 const clusterLimit = 40
 
 // clusterRules limit each user, a query parameter so that the access log names

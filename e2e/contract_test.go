@@ -19,19 +19,19 @@ type scenario struct {
 	keys  []string // all that Redis then has of it, but for the prefix "rl:{" and the name
 }
 
-// step is a request and what is wanted of it.
+// step is a request and its wanted result.
 type step struct {
 	request
 	want want
 }
 
-// request is what a client sends.
+// request is the request of a client.
 type request struct {
 	path    string   // after the scenario's name
 	headers []string // "name: value", see get
 }
 
-// want is what should become of a request. What is empty is not compared.
+// want is the wanted result of a request. Empty fields are not compared.
 type want struct {
 	Status  int    // 200 unless stated
 	Outcome string // the filter state wasm.sluice

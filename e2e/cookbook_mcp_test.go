@@ -74,7 +74,7 @@ func recipeYAML(t *testing.T, heading string) string {
 	return example
 }
 
-// toolAnswers are what an MCP server answers, by the tool's name, and whether the call
+// toolAnswers are the answers of an MCP server, by the tool's name, and whether the call
 // counts.
 var toolAnswers = map[string]struct {
 	status      int

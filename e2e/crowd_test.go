@@ -127,7 +127,7 @@ func awaitActive(t *testing.T, s *setting, want int) {
 	})
 }
 
-// TestClientsLeaveWhileWaiting: the replies to those who have gone are nobody
+// TestClientsLeaveWhileWaiting: replies to clients that have gone reach nobody
 // else's. Each of the others gets its own.
 func TestClientsLeaveWhileWaiting(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ var algorithms = map[string]string{
 	"gcra":                      `"algorithm": "gcra"`,
 }
 
-// exactLimit is what each rule of exactRules admits.
+// exactLimit is the limit of each rule of exactRules.
 const exactLimit = 150
 
 // exactRules is one rule for each algorithm, at the path of its name.

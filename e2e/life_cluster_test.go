@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// shardLimit is what a user of the rule on live shards may do.
+// shardLimit is a user's limit in the rule on live shards.
 const shardLimit = 5
 
 // besideRule is a pair of rules on one path: one limits a user whose keys are on a
@@ -69,7 +69,7 @@ func (d identities) next(rule string, onDead bool, from int) (identity string, a
 	}
 }
 
-// users are whom a pair of rules is tried with.
+// users are the users that try a pair of rules.
 type users struct{ exhausted, fresh, other string }
 
 func (d identities) of(b besideRule) (u users) {

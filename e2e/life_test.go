@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// remaining is what a limit has left, as a request of cost 0 is told.
+// remaining is how much a limit has left, as a request of cost 0 learns.
 func remaining(t *testing.T, url string, headers ...string) string {
 	t.Helper()
 	r := get(t, url, append(headers, "x-cost: 0")...)

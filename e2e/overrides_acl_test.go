@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// documentedUser is what docs/operations.md gives a user of Redis.
+// documentedUser has the rights that docs/operations.md gives a user of Redis.
 func documentedUser(t testing.TB, name string) (rights []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "operations.md"))

@@ -221,7 +221,7 @@ func TestPenaltyIsNobodyElsesFault(t *testing.T) {
 	})
 }
 
-// TestPenaltyBesideAFullRule: whoever keeps a second rule full earns the block of the first
+// TestPenaltyBesideAFullRule: a client that keeps a second rule full earns the block of the first
 // all the same, with Redis and with the embedded store.
 func TestPenaltyBesideAFullRule(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 )
 
-// report is what clients saw of a fault: a line of the log, for the tables in
+// report says how clients saw a fault: a line of the log, for the tables in
 // documents.
 type report struct {
 	mode      string // of failure

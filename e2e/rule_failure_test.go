@@ -59,7 +59,7 @@ func (s *setting) wantOutcome(t *testing.T, before, status int, outcome string, 
 	}
 }
 
-// TestShadowConfiguration: the top-level shadow rejects nobody and sets no header, counts in
+// TestShadowConfiguration: the top-level shadow rejects no request and sets no header, counts in
 // Redis, and says who would have been rejected; without Redis it changes nothing either.
 func TestShadowConfiguration(t *testing.T) {
 	t.Parallel()

@@ -165,7 +165,7 @@ func TestCookbookFailures(t *testing.T) {
 	})
 }
 
-// TestCookbookBytesOut: what was sent is what is counted, to the KiB.
+// TestCookbookBytesOut: the rule counts the bytes that were sent, to the KiB.
 func TestCookbookBytesOut(t *testing.T) {
 	t.Parallel()
 	inStores(t, cookbook(t, "Bytes out"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
@@ -205,7 +205,7 @@ func acquaint(t *testing.T, s *setting, header string) {
 	}
 }
 
-// TestCookbookWork: what the upstream says is what is counted, under any parallelism.
+// TestCookbookWork: the rule counts the work that the upstream reports, under any parallelism.
 func TestCookbookWork(t *testing.T) {
 	t.Parallel()
 	inStores(t, cookbook(t, "A cost that the upstream reports"), envoytest.Options{Workers: 1},

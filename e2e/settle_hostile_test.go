@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// absurdUsage is what some filter may have made of an upstream's words.
+// absurdUsage has values that some filter may have made of an upstream's words.
 const absurdUsage = `
 - name: set_metadata
   typed_config:

@@ -25,7 +25,7 @@ const mixedRules = `"headers": ["draft"], "deny_cache": {"size": 0}, "rules": [
 		{"algorithm": "sliding_window_log", "limit": 1000, ` + long + `}],
 	 "settle": {"status": ["2xx"], "cost": {"header": "x-tokens", "max": 1000}}}]}`
 
-// mixed is a request to mixedRules, and what is left when it has been settled.
+// mixed is a request to mixedRules, and the units left when it has been settled.
 type mixed struct {
 	name    string
 	headers []string // tell the upstream what to do
@@ -41,7 +41,7 @@ var mixedRequests = []mixed{
 	{"failed", []string{"x-status: 500", "x-worth: 60"}, `"tokens";r=100, "requests";r=50, "team";r=1000`},
 }
 
-// rest is what a request that costs nothing is told of all limits.
+// rest has the units left of all limits, as a request that costs nothing learns.
 func rest(t *testing.T, url string, headers ...string) string {
 	t.Helper()
 	r := get(t, url, append(headers, "x-cost: 0")...)

@@ -245,7 +245,7 @@ func (s *settlement) play(t *testing.T, e *setting) {
 	testenv.Same(t, "remaining", left(t, e.URL+"/"+s.name), strconv.Itoa(s.left))
 }
 
-// left is what a request that costs nothing is told to be remaining.
+// left is how much remains, as a request that costs nothing learns.
 func left(t *testing.T, url string, headers ...string) string {
 	t.Helper()
 	return get(t, url, append(headers, "x-cost: 0")...).header.Get("x-ratelimit-remaining")

@@ -75,7 +75,7 @@ func (p *supportPage) run(t *testing.T, dir, setup string, env ...string) []stri
 	return blocks[:len(blocks)-1]
 }
 
-// varying is what differs from run to run: numbers, times and the width of columns.
+// varying matches the parts that differ from run to run: numbers, times and the width of columns.
 var varying = regexp.MustCompile(`\d+(h\d+m\d+s|m\d+s|h\d+m|[hms]\b| ms\b)?`)
 
 func steady(s string) string {

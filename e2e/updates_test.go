@@ -63,7 +63,7 @@ type storm struct {
 	streams int // opened along the way
 }
 
-// weather is what a storm leaves behind.
+// weather is the result of a storm.
 type weather struct {
 	settledKB, finalKB int
 	connections        int // to Redis, at most
@@ -117,7 +117,7 @@ func (s *setting) connections(t *testing.T) int {
 	return strings.Count(list, "\n") - 1 // the test's own
 }
 
-// charged is what Redis says is used of the leased limit.
+// charged is how much of the leased limit is used, says Redis.
 func (s *setting) charged(t *testing.T) int {
 	t.Helper()
 	value, err := s.client.Get(ctx, "rl:{leased|}:fixed_window:1d:first").Bytes()

@@ -78,7 +78,7 @@ func upgradeRules() string {
 	return rules + "]}"
 }
 
-// exactPaths are those of the rules that admit their limit to the unit, whoever asks.
+// exactPaths are those of the rules that admit their limit to the unit, from any client.
 func exactPaths() []string {
 	paths := []string{"two", "year", "override"}
 	for name := range algorithms {

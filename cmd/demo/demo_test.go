@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// screen is what the demo prints.
+// screen is the output of the demo.
 type screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer

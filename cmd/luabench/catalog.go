@@ -47,7 +47,7 @@ var comparisons = []comparison{
 	{"mixed, 5 limits: one call / 5 calls", "mixed, 5 limits in one call", "mixed, 5 limits in 5 calls", 0.65, false},
 }
 
-// base is what all is measured in.
+// base is the unit of all figures.
 func base() *subject {
 	return &subject{name: "EVALSHA 'return 1'", check: func(id string) []call {
 		return []call{evalsha("return 1", []string{"rl:{base|" + id + "}:none:1s"}, nil, nil)}

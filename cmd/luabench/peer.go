@@ -63,7 +63,7 @@ func redisRate(script string) *subject {
 	}}
 }
 
-// incrby is what envoyproxy/ratelimit does on Redis: two commands, pipelined,
+// incrby does as envoyproxy/ratelimit does on Redis: two commands, pipelined,
 // and no script. https://github.com/envoyproxy/ratelimit
 func incrby() *subject {
 	return &subject{name: "INCRBY, EXPIRE: two commands, no script", check: func(id string) []call {

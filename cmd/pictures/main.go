@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// pictures are what there is to draw, by where it goes.
+// pictures are the pictures to draw, by their files.
 var pictures = map[string]func() ([]byte, error){
 	"docs/img/algorithms.svg": drawAlgorithms,
 	"docs/img/settle.svg":     drawSettle,

@@ -37,7 +37,7 @@ func TestPicturesAreXML(t *testing.T) {
 	}
 }
 
-// What was recorded is what docs/ai.md says of it.
+// docs/ai.md describes the recorded run.
 func TestRecordedLedger(t *testing.T) {
 	t.Parallel()
 	l, err := recorded()

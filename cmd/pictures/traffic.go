@@ -47,14 +47,14 @@ func arrivals() (all []int64) {
 	return all
 }
 
-// outcome is what became of a request.
+// outcome is the result of a request.
 type outcome struct {
 	arrived  int64
 	admitted bool
 	left     int64 // if admitted: when it arrived, unless a queue held it
 }
 
-// history is what a limit did with the traffic.
+// history is a limit's answers to the traffic.
 type history struct {
 	outcomes  []outcome
 	remaining []svg.Point // at 0, step, 2 * step, ...

@@ -70,7 +70,7 @@ func TestDecideSlots(t *testing.T) {
 	}
 }
 
-// lane is what the page shows of one algorithm.
+// lane is the page's part about one algorithm.
 type lane struct {
 	Limit struct {
 		Algorithm string

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/convert"
 )
 
-// conversion is what -o json prints.
+// conversion is the output of -o json.
 type conversion struct {
 	Configuration json.RawMessage      `json:"configuration"`
 	Differences   []convert.Difference `json:"differences"`

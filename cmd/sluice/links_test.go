@@ -99,7 +99,7 @@ func pages(t *testing.T) (all []string) {
 	return all
 }
 
-// targets are what the links of a page lead to, but for those to other sites.
+// targets are the targets of a page's links, apart from other sites.
 func targets(t *testing.T, page string) (all []string) {
 	t.Helper()
 	for _, m := range link.FindAllStringSubmatch(prose(t, page), -1) {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 )
 
-// result is what one command line did.
+// result is the result of one command line.
 type result struct {
 	code        int
 	out, errors string

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// rendered is what -o json prints.
+// rendered is the output of -o json.
 type rendered struct {
 	File  string   `json:"file,omitempty"` // written there, else Text has it
 	Text  string   `json:"text,omitempty"`

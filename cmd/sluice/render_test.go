@@ -174,7 +174,7 @@ func TestRenderRefusesLines(t *testing.T) {
 	}
 }
 
-// TestEnvoyAccepts has Envoy itself read what is rendered for it.
+// TestEnvoyAccepts has Envoy itself read the rendered files.
 func TestEnvoyAccepts(t *testing.T) {
 	t.Parallel()
 	envoy, wasm := testenv.Tool(t, "envoy"), testenv.WasmPath(t)

@@ -152,7 +152,7 @@ func TestGetPasted(t *testing.T) {
 	}
 }
 
-// figures are what differs from run to run.
+// figures match the numbers that differ from run to run.
 var figures = regexp.MustCompile(`[0-9]+`)
 
 // evenly is a text without its figures, and with columns of no width.

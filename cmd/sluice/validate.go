@@ -140,7 +140,7 @@ func brokenJSON(found []find.Found) bool {
 	return len(found) == 1 && found[0].In == "JSON" && !json.Valid(found[0].JSON)
 }
 
-// checkAll reports on the configurations of a file, and on what is around them.
+// checkAll reports on the configurations of a file, and on their surroundings.
 func checkAll(found []find.Found) (all []configReport) {
 	loaded := make([]*config.Config, len(found))
 	var bridges []*find.Found
@@ -165,7 +165,7 @@ func checkAll(found []find.Found) (all []configReport) {
 	return all
 }
 
-// add takes in what is wrong around a configuration.
+// add takes in the mistakes around a configuration.
 func (c *configReport) add(f *envoyfile.Finding) {
 	report := mistakeReport{f.Line, f.Path, f.Problem}
 	if f.Error {
@@ -200,7 +200,7 @@ func check(f *find.Found) (configReport, *config.Config) {
 	return report, nil
 }
 
-// mistakes counts what is wrong with a file.
+// mistakes counts the mistakes of a file.
 func (r *fileReport) mistakes() int {
 	count := 0
 	if r.Error != "" {
@@ -243,7 +243,7 @@ func (r *fileReport) print(out *console.Console) {
 	}
 }
 
-// text is what a mistake says, with its path if it has one.
+// text is the text of a mistake, with its path if it has one.
 func (m *mistakeReport) text() string {
 	if m.Path == "" {
 		return m.Problem

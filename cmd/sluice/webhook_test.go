@@ -67,7 +67,7 @@ func (w *admission) post(t *testing.T, path, kind, body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// verdict is what a review says.
+// verdict is the result of a review.
 type verdict struct {
 	UID      string
 	Allowed  bool

@@ -96,7 +96,7 @@ func (g *aiGateway) ask(client *http.Client, s stream) (used int64, err error) {
 	return used, nil
 }
 
-// reservation is what Redis holds of one request while it runs. Nothing is left of it.
+// reservation is the count of one request in Redis while it runs. Nothing is left of it.
 func (g *aiGateway) reservation(t *testing.T, client *http.Client) (tokens int64) {
 	t.Helper()
 	s := stream{worth: 100, pause: 100 * time.Millisecond}

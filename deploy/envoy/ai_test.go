@@ -100,7 +100,7 @@ func startAIWorkers(
 	return &aiGateway{gateway: g, provider: p, upstream: upstream, client: server.Client()}
 }
 
-// sdkResult is what client.py prints.
+// sdkResult is the output of client.py.
 type sdkResult struct {
 	Text       string
 	Tokens     int64
@@ -166,7 +166,7 @@ func (g *aiGateway) sdk(t *testing.T, action, key string, number int) (r sdkResu
 	return r
 }
 
-// tokens is what Redis has counted of all keys.
+// tokens is Redis' count over all keys.
 func (g *aiGateway) tokens(t *testing.T) (sum int64) {
 	t.Helper()
 	for _, n := range g.tokensByKey(t) {

@@ -37,7 +37,7 @@ type gateway struct {
 	url, admin string // admin is "host:port"
 }
 
-// asShipped is what the files say of Redis, patient the same for a machine under load.
+// asShipped is the Redis part of the shipped files, patient the same for a machine under load.
 const (
 	asShipped = `"redis": {"cluster": "redis"`
 	patient   = asShipped + `, "timeout": "10s"`

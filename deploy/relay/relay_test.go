@@ -187,7 +187,7 @@ func decidedAt(e *envoytest.Envoy, path string) error {
 	return nil
 }
 
-// load is what clients send one after the other.
+// load is the requests that clients send one after the other.
 type load struct {
 	decided, failed atomic.Int64
 	done            chan struct{}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// logLine is what the plugin logs, as docs/observability.md lists it.
+// logLine is a line of the plugin's log, as docs/observability.md lists it.
 var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"event":"top_offenders",.*\}$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: rule ".+": without .* the rule is skipped: the request is not ` +
 	`limited by it .*$` +

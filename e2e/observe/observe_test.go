@@ -113,7 +113,7 @@ func (s *scene) leases(t *testing.T) {
 	)
 }
 
-// overrides sets each kind of them, and what is none; then the client earns a block.
+// overrides sets one of each kind, and an invalid one; then the client earns a block.
 func (s *scene) overrides(t *testing.T) {
 	client := s.redis.Client()
 	for _, o := range []struct {

@@ -123,7 +123,7 @@ func (s *scene) await(t *testing.T, expectations ...expectation) {
 	})
 }
 
-// expectation is what an expression should be.
+// expectation is the wanted value of an expression.
 type expectation struct {
 	expr   string
 	labels []string

@@ -59,7 +59,7 @@ func (s *scene) trouble(t *testing.T) {
 	}
 }
 
-// calm lets the picture show what is usual between the troubles.
+// calm lets the picture show ordinary traffic between the troubles.
 func calm() {
 	if testenv.Renewing() {
 		time.Sleep(8 * time.Second)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// pseudo are the attributes of a request that are headers, too
+// pseudo are the attributes of a request that are also headers
 // (https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/advanced/attributes).
 var pseudo = map[string]string{
 	":path": "path", ":method": "method", ":authority": "host", ":scheme": "scheme",

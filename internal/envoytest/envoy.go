@@ -20,7 +20,7 @@ const (
 	stopLimit  = 20 * time.Second
 )
 
-// Options are what a test changes about the shipped configuration.
+// Options are a test's changes to the shipped configuration.
 type Options struct {
 	Plugin string // the limiter's configuration, JSON; "" leaves the shipped one
 	// Beside are configurations of further listeners, by their names. All are in

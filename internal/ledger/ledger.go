@@ -1,4 +1,4 @@
-// Package ledger is what a crowd of clients did to a limit on tokens: what each request
+// Package ledger records how a crowd of clients used a limit on tokens: what each request
 // reserved and used, and what Redis held meanwhile. deploy/envoy records one on a real
 // Envoy and Redis; cmd/pictures draws it.
 package ledger
@@ -18,7 +18,7 @@ type Ledger struct {
 	After   Run `json:"after"`
 }
 
-// Run is what one way of counting made of the requests. Times are milliseconds since
+// Run is the result of one way of counting the requests. Times are milliseconds since
 // the first of them was sent.
 type Run struct {
 	Reservation int64     `json:"reservation"` // tokens of each request
@@ -34,13 +34,13 @@ type Request struct {
 	Used     int64 `json:"used"`  // tokens, as the provider bills them; 0 if rejected
 }
 
-// Sample is what Redis held at a time.
+// Sample is the count in Redis at a time.
 type Sample struct {
 	At     int64 `json:"at"`
 	Tokens int64 `json:"tokens"`
 }
 
-// Used is what the provider bills for all requests.
+// Used is the provider's bill for all requests.
 func (r *Run) Used() (tokens int64) {
 	for _, q := range r.Requests {
 		tokens += q.Used

@@ -1,4 +1,4 @@
-// Package process runs programs beside this one: a Redis, an Envoy. None of them
+// Package process runs other programs: a Redis, an Envoy. None of them
 // outlives it (on Linux, however it ends). Tests use it through internal/testenv.
 package process
 
@@ -68,7 +68,7 @@ func (p *Process) Stop(limit time.Duration) bool {
 	}
 }
 
-// ErrEnded is what Await fails with when a process has ended.
+// ErrEnded is Await's error when a process has ended.
 var ErrEnded = errors.New("it has ended")
 
 // Await returns once ready reports nil, which it is asked every few milliseconds.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Dashboard is what the tests read of deploy/grafana/sluice.json.
+// Dashboard is the part of deploy/grafana/sluice.json that the tests read.
 // https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
 type Dashboard struct {
 	Title       string

@@ -127,7 +127,7 @@ func (p *Point) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Query evaluates an expression now. What is no number is left out.
+// Query evaluates an expression now. It leaves out values that are not numbers.
 func (p *Prometheus) Query(expr string) (found []Series, err error) {
 	all, err := p.evaluate(expr)
 	for _, s := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/process"
 )
 
-// Process is a program that runs beside a test and ends with it.
+// Process is a program that runs during a test and ends with it.
 type Process struct {
 	*process.Process
 

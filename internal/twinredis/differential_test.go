@@ -290,7 +290,7 @@ func (p *pair) giveBack(random *rand.Rand) {
 	p.made = slices.Delete(p.made, i, i+1)
 }
 
-// operate is what an operator does to an identity.
+// operate plays an operator who changes an identity.
 func (p *pair) operate(client *goredis.Client, random *rand.Rand) {
 	key := fmt.Sprintf("rl:{terms|%d}:override", random.IntN(5))
 	text := []string{"", "free", "block", "x2", "x0.5", "x1.125", "x1000.5", "X2", "x2 "}[random.IntN(9)]

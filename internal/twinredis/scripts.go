@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// Kind is what a script does.
+// Kind is the purpose of a script.
 type Kind uint8
 
 // The kinds.
@@ -23,7 +23,7 @@ const (
 	Renew
 )
 
-// script is what a text of Lua means: rules with the same algorithms share it.
+// script is the meaning of a text of Lua: rules with the same algorithms share it.
 type script struct {
 	kind  Kind
 	byKey bool // it does not call TIME

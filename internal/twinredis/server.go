@@ -20,7 +20,7 @@ type Server struct {
 	// Ran is told of each script that has run, if it is not nil. What it is passed is good
 	// during the call.
 	Ran func(*Call)
-	// Password is what AUTH must bring; empty: anything.
+	// Password is the one that AUTH must bring; empty: any.
 	Password string
 	// WithoutTime makes it a Redis whose scripts may not call TIME.
 	WithoutTime bool
@@ -34,7 +34,7 @@ type Server struct {
 	call    Call            // scratch
 }
 
-// value is what a key holds.
+// value is the content of a key.
 type value struct {
 	state         algo.State
 	text          string // of a key that an operator has set
@@ -64,7 +64,7 @@ func (s *Server) Restart() {
 // FlushScripts is SCRIPT FLUSH (https://redis.io/docs/latest/commands/script-flush/).
 func (s *Server) FlushScripts() { s.loaded = map[string]bool{} }
 
-// Set is what an operator does with a key: SET key text PX. 0 lives for ever.
+// Set sets a key as an operator does: SET key text PX. 0 lives for ever.
 func (s *Server) Set(key, text string, lifeMicros, nowMicros int64) {
 	v := value{text: text}
 	if lifeMicros > 0 {
@@ -131,7 +131,7 @@ func (s *Server) Do(dst []byte, words [][]byte, nowMicros int64) []byte {
 	}
 }
 
-// get is what a key holds now; nothing if it has expired.
+// get returns the content of a key now; nothing if it has expired.
 func (s *Server) get(key []byte, nowMicros int64) value {
 	v, ok := s.values[string(key)]
 	if ok && v.expiresMicros != 0 && v.expiresMicros <= nowMicros {

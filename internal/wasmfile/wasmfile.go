@@ -16,14 +16,14 @@ type Function struct {
 	Grows bool   // it has a memory.grow instruction
 }
 
-// Module is what this package knows of a module.
+// Module is a module, as far as this package reads it.
 type Module struct {
 	Functions   []Function // in order
 	CodeBytes   int        // length of the code section
 	MemoryPages uint32     // of 64 KiB, at the start
 }
 
-// ErrMalformed is what a file that ends too soon, or is no module, gives.
+// ErrMalformed is the error for a file that ends too soon or is not a module.
 var ErrMalformed = errors.New("malformed module")
 
 // The sections that matter here.

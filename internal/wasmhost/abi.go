@@ -2,7 +2,7 @@ package wasmhost
 
 // The numbers of the ABI: https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md
 
-// Status is what a host call returns.
+// Status is the result of a host call.
 type Status uint32
 
 const (
@@ -17,7 +17,7 @@ const (
 	StatusUnimplemented        Status = 12
 )
 
-// Action is what a filter callback wants done with the stream.
+// Action is a filter callback's wish for the stream.
 type Action uint32
 
 const (

@@ -2,7 +2,7 @@ package wasmhost
 
 import "slices"
 
-// A buffer is what a buffer type stands for at the moment. Without bytes it is
+// A buffer is the current content of a buffer type. Without bytes it is
 // empty, as Envoy's is when there is no body to see.
 type buffer struct {
 	bytes    *[]byte

@@ -41,7 +41,7 @@ func newConformanceHost(t *testing.T, starts int) *conformanceHost {
 	return c
 }
 
-// echo is what echoPort does, and the end of a half-closed connection.
+// echo sends back what it reads, and ends a half-closed connection.
 func echo(c *Conn, message []byte) {
 	switch string(message) {
 	case "ping":

@@ -149,7 +149,7 @@ func startEnvoy(t *testing.T, program, script string) *realEnvoy {
 	return e
 }
 
-// all is what the guest has logged in all VMs.
+// all returns the guest's log in all VMs.
 func (e *realEnvoy) all() (lines []string) {
 	for line := range strings.Lines(e.process.Log()) {
 		if rest, ok := strings.CutPrefix(line, "wasm log: "); ok {
@@ -172,7 +172,7 @@ func (e *realEnvoy) starts() (n int) {
 	return n
 }
 
-// configured is what the worker's VM has logged at its start.
+// configured is the log of the worker's VM at its start.
 func (e *realEnvoy) configured() []string {
 	lines := e.all()
 	lines = lines[:slices.Index(lines, "/first request_headers 1")]

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Envoy is what the workers of one Envoy share: the shared data of their VMs
+// Envoy is the part that the workers of one Envoy share: the shared data of their VMs
 // and the statistics. The Hosts that are its workers may run in parallel.
 type Envoy struct {
 	mu     sync.Mutex

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An eventQueue is what waits for the worker's event loop. Its size has no
+// An eventQueue holds the events that wait for the worker's event loop. Its size has no
 // bound: who posts never waits for who runs.
 type eventQueue struct {
 	mu     sync.Mutex

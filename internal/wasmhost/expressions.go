@@ -69,7 +69,7 @@ func (c Caller) evaluate(program *envoycel.Program) ([]byte, Status) {
 	return result, StatusOK
 }
 
-// attributes are what expressions see: what the headers say, then the Properties,
+// attributes are the values that expressions see: those of headers, then the Properties,
 // as text, then the Attributes.
 func (c Caller) attributes() map[string]any {
 	all := map[string]any{}

@@ -17,7 +17,7 @@ import (
 //go:embed testdata/conformance/expressions.txt
 var conformanceExpressions string
 
-// older is what Envoys before some version make of expressions otherwise.
+// older lists the expressions to which Envoys before some version give another value.
 var older = map[string]map[string]string{
 	"1.36": {
 		`string(true\n)`:        `10 ""`, // a bool has no text
@@ -106,7 +106,7 @@ func TestExpressionConformance(t *testing.T) {
 	}
 }
 
-// results are what follows the = of the lines that eval has logged.
+// results are the values in the lines that eval has logged, after the =.
 func results(lines []string) (all []string) {
 	for _, line := range lines {
 		if strings.HasPrefix(line, "  eval ") {

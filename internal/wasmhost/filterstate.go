@@ -13,7 +13,7 @@ import (
 
 const filterStatePrefix = "wasm."
 
-// filterState is what a path names: one that the guest has set, or any other with
+// filterState is the filter state that a path names: one that the guest has set, or any other with
 // "filter_state" in front.
 func (s *Stream) filterState(path string) ([]byte, bool) {
 	if value, ok := s.FilterState[filterStatePrefix+path]; ok {
@@ -27,7 +27,7 @@ func (s *Stream) filterState(path string) ([]byte, bool) {
 	return value, ok
 }
 
-// A declaration is what the guest has said of a property.
+// A declaration is a guest's declaration of a property.
 type declaration struct {
 	readOnly bool
 	lasting  bool // for all passes of a request

@@ -1,6 +1,6 @@
 package wasmhost
 
-// A Cluster is what proxy_grpc_stream finds under the name of an Envoy cluster.
+// A Cluster is the far side that proxy_grpc_stream finds under the name of an Envoy cluster.
 type Cluster interface {
 	// Open makes the far end of a stream. It is called inside proxy_grpc_stream,
 	// so a near.Close here is one that Envoy does there, too, when no connection

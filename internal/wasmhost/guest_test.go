@@ -74,7 +74,7 @@ func logged(h *Host) string {
 	return b.String()
 }
 
-// lines is what a test expects to be logged, written with indentation.
+// lines is the log that a test expects, written with indentation.
 func lines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimSpace(text)) {

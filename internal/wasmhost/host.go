@@ -35,7 +35,7 @@ type Options struct {
 	Intercept func(call string) Status
 }
 
-// LogLine is what the guest logged, or wrote to standard output (LogInfo) or
+// LogLine is a line that the guest logged, or wrote to standard output (LogInfo) or
 // standard error (LogError).
 type LogLine struct {
 	Level LogLevel
@@ -151,7 +151,7 @@ func (h *Host) fail(format string, args ...any) {
 	}
 }
 
-// Envoy is what the host shares with the other workers.
+// Envoy is the part that the host shares with the other workers.
 func (h *Host) Envoy() *Envoy { return h.envoy }
 
 // Allocator is the export that memory in a VM is allocated with: malloc where

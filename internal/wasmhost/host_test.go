@@ -59,7 +59,7 @@ func TestHostCallsAreRefusedDuringInitialization(t *testing.T) {
 	}
 }
 
-// An exported malloc is what Envoy allocates with, and TinyGo never frees that.
+// Envoy allocates with an exported malloc, and TinyGo never frees that.
 func TestAllocatorIsEnvoys(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 10_000)

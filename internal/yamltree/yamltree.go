@@ -37,7 +37,7 @@ func Documents(text []byte) iter.Seq2[*yaml.Node, error] {
 	}
 }
 
-// Resolve is what an alias stands for, and any other value itself.
+// Resolve returns the value that an alias stands for, and any other value itself.
 func Resolve(n *yaml.Node) *yaml.Node {
 	for range maxDepth {
 		if n == nil || n.Kind != yaml.AliasNode {

@@ -141,7 +141,7 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 	return key, when, tier, ok
 }
 
-// headers is what a selector makes of headers: those of which each value has a counter
+// headers returns the part of a selector that is about headers: those of which each value has a counter
 // are part of the key, the others are conditions.
 func (g *gatewayRule) headers(n node) (key []any, when conditions, ok bool) {
 	for _, h := range n.get("headers").each() {
@@ -169,7 +169,7 @@ func (g *gatewayRule) headers(n node) (key []any, when conditions, ok bool) {
 	return key, when, true
 }
 
-// source is what a selector makes of the client's network: a tier, and whether each
+// source returns the part of a selector that is about the client's network: a tier, and whether each
 // address has a counter.
 func (g *gatewayRule) source(n node) (tier object, byAddress, ok bool) {
 	if !n.ok() {
@@ -221,7 +221,7 @@ func (g *gatewayRule) limit() (object, bool) {
 	}, true
 }
 
-// requestCost is what a request takes; nil for 1.
+// requestCost is the cost of a request; nil for 1.
 func (g *gatewayRule) requestCost() any {
 	cost := g.node.get("cost")
 	if cost.get("response").ok() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// conditions are what a rule's match is made of.
+// conditions are the parts of a rule's match.
 type conditions struct {
 	path    any // a matcher, nil for none
 	host    any

@@ -14,7 +14,7 @@ type File struct {
 	Text []byte
 }
 
-// requestsRejected is what every conversion from a service of envoyproxy/ratelimit differs in.
+// requestsRejected is the one difference of every conversion from envoyproxy/ratelimit.
 const requestsRejected = "a rejected request consumes nothing of any limit, under parallel requests too; the service " +
 	"counts it in all of them, " +
 	"unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set there, and then looks first and counts in a second step"
@@ -203,7 +203,7 @@ func (c fromService) filterFields(filter node, domain string) object {
 	return fields
 }
 
-// status is what rejected requests are answered with.
+// status is the status of rejected requests.
 func (c *converter) status(fields object, status node) object {
 	code := status.number(0)
 	for known := int64(400); code == 0 && known < 600; known++ { // Envoy has names for them

@@ -45,7 +45,7 @@ func (h *virtualHost) limited() bool {
 	return slices.ContainsFunc(h.routes, func(r *route) bool { return len(r.limits) > 0 })
 }
 
-// envoy is what matters of a file of Envoy.
+// envoy holds the parts of an Envoy file that matter.
 type envoy struct {
 	hosts  []*virtualHost
 	bare   []node // rate limits outside of routes, such as in Istio's EnvoyFilter

@@ -145,7 +145,7 @@ func assemble(name string, match object, key []any, cost any, limits field, shad
 	return rule
 }
 
-// valueConditions are what match must say for the values of a pick. It reports
+// valueConditions are the conditions for the values of a pick. It reports
 // false if match cannot see them.
 func valueConditions(e *entry, pick *choice) (conditions, bool) {
 	if pick.any() || pick.isPrefix && pick.prefix == "" && len(pick.not)+len(pick.notBegin) == 0 {

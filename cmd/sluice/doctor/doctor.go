@@ -1,4 +1,4 @@
-// Package doctor tries whether a Redis and an Envoy are what a configuration of the plugin needs.
+// Package doctor tries whether a Redis and an Envoy fit a configuration of the plugin.
 package doctor
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// Status is what came of a check.
+// Status is the result of a check.
 type Status string
 
 // The statuses. Fail says that limits cannot work so.

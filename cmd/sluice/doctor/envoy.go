@@ -138,7 +138,7 @@ func (e *Envoy) limiters(found []find.Found, r *Report) {
 	e.conclude(r, same, place)
 }
 
-// finding adds what is wrong around a configuration.
+// finding adds a mistake around a configuration.
 func (r *Report) finding(f *envoyfile.Finding) {
 	status := Warn
 	if f.Error {

@@ -147,7 +147,7 @@ func (s *Redis) tryTerms(ctx context.Context, r *config.Rule, tag string) error 
 	return s.Client.Set(ctx, name, "x", time.Minute).Err()
 }
 
-// remedy is what to do about an error of Redis.
+// remedy says what to do about an error of Redis.
 func (s *Redis) remedy(err error) string {
 	switch text := err.Error(); {
 	case strings.HasPrefix(text, "NOPERM"), strings.Contains(text, "No permissions"), strings.Contains(text,

@@ -179,7 +179,7 @@ func matchesAddress(m *config.Match) bool {
 		slices.ContainsFunc(m.Not, func(not config.Match) bool { return matchesAddress(&not) })
 }
 
-// checkBootstrap looks at what is Envoy's own.
+// checkBootstrap checks Envoy's own settings.
 func (l *Limiter) checkBootstrap() {
 	if yamltree.Get(l.found.Owner, "vm_config") != nil && yamltree.Text(l.found.Owner, "failure_policy") != "FAIL_RELOAD" {
 		l.warn(FailurePolicy, l.found.Owner, "the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has died "+

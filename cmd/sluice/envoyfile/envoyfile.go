@@ -47,7 +47,7 @@ type Limiter struct {
 	all     []Finding
 }
 
-// Findings are what is wrong around a limiter's configuration, in the order of the file. bridges
+// Findings are the mistakes around a limiter's configuration, in the order of the file. bridges
 // are the configurations of the bridge in the same file.
 func Findings(found *find.Found, cfg *config.Config, bridges []*find.Found) []Finding {
 	if found.Owner == nil {
@@ -92,7 +92,7 @@ func (l *Limiter) warn(subject string, at *yaml.Node, problem string, args ...an
 	l.all = append(l.all, Finding{subject, false, l.around.line(at), "", fmt.Sprintf(problem, args...)})
 }
 
-// surroundings are what the plugin needs of a file.
+// surroundings are the parts of a file that the plugin needs.
 type surroundings struct {
 	documents []find.Document
 	of        map[*yaml.Node]*find.Document // the document of each object

@@ -29,7 +29,7 @@ type Rule struct {
 	// OverrideKey is the key in Redis under which an operator sets an override for
 	// the identity; "" if the rule has no overrides.
 	OverrideKey string `json:"override_key,omitempty"`
-	// Applied is what the plugin's own rules say; nil if the rule does not apply.
+	// Applied is the result of the plugin's own rules; nil if the rule does not apply.
 	Applied *rule.Applied `json:"-"`
 }
 

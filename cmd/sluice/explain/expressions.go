@@ -57,7 +57,7 @@ func (r *Request) Evaluate(token uint32) ([]byte, bool) {
 	return value, err == nil
 }
 
-// attributeTree is what expressions see of the request.
+// attributeTree is the request as expressions see it.
 func (r *Request) attributeTree() map[string]any {
 	tree := envoycel.Request(slices.Clone(r.headers))
 	if r.metadata != nil {

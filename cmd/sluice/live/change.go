@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
-// changed is what the commands print that change something.
+// changed is the output of the commands that change something.
 type changed struct {
 	Rule    string `json:"rule"`
 	Tag     string `json:"tag"`

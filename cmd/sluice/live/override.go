@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
-// maxReason bounds what Redis keeps beside an override, in bytes.
+// maxReason bounds the reason that Redis keeps with an override, in bytes.
 const maxReason = 500
 
 // set makes a command that sets an override.

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// pastedRejection is what a rejected request leaves: in filter state, or with its client.
+// pastedRejection is the trace of a rejected request: its filter state, or its body.
 type pastedRejection struct {
 	Limit    *string  `json:"limit"` // nil for a block
 	Identity *string  `json:"identity"`
@@ -24,7 +24,7 @@ type pastedRejection struct {
 // outcome is how wasm.sluice names who rejected, which logs often have on the same line.
 var outcome = regexp.MustCompile(`(?:limited|blocked|shadow):(\S+)`)
 
-// getPasted prints the state of whom a rejection is about.
+// getPasted prints the state of the identity that a rejection is about.
 func (s *session) getPasted(ctx context.Context, pasted string, values []string) error {
 	if pasted == "-" {
 		text, err := s.Read(pasted)

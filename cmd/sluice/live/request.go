@@ -72,7 +72,7 @@ func (s *session) getRequest(ctx context.Context, r *input.Request, args []strin
 	return s.printRequest(&found)
 }
 
-// rejection is what the state makes of a request now.
+// rejection is the state's answer to a request now.
 func (s *IdentityState) rejection() rejection {
 	switch {
 	case s.Override != nil && s.Override.Value == "block":

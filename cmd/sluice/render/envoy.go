@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
-// Where the files of deploy/envoy have what is replaced.
+// The places in the files of deploy/envoy that are replaced.
 var (
 	clusters = []string{"static_resources", "clusters"}
 	listener = []string{"static_resources", "listeners", "limited"}

@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
-// kustomization is what the shipped kustomization.yaml files use of
+// kustomization has the fields that the shipped kustomization.yaml files use of
 // https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/.
 type kustomization struct {
 	Namespace    string

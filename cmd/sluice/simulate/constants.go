@@ -14,11 +14,11 @@ const (
 	WorkerBytes = 12 << 20
 )
 
-// measured is what was measured of one algorithm in Redis.
+// measured has the figures of one algorithm in Redis.
 type measured struct {
 	// relative is a check's cost in those of EVALSHA 'return 1', admitted.
 	relative func(l *algo.Limit) float64
-	// bytes is what one identity takes, its key and expiry included.
+	// bytes is the memory of one identity, its key and expiry included.
 	bytes func(l *algo.Limit, s algo.State) int64
 }
 
@@ -27,7 +27,7 @@ var bucket = measured{
 	bytes:    func(*algo.Limit, algo.State) int64 { return 182 },
 }
 
-// penaltyBytes is what one identity of a penalty takes.
+// penaltyBytes is the memory of one identity of a penalty.
 const penaltyBytes = 182
 
 // measurements has a row for each algorithm: these are figures, which no property of an
@@ -81,7 +81,7 @@ func logBytes(_ *algo.Limit, s algo.State) int64 {
 	return 126 * min(units, 4098) // entries
 }
 
-// checkNanos is what one call costs Redis' core: of several limits in one call,
+// checkNanos is the cost of one call on Redis' core: of several limits in one call,
 // each further one adds what it does beside the call itself.
 func checkNanos(limits []algo.Limit) int64 {
 	sum := 1.0

@@ -106,7 +106,7 @@ func (g *group) take() *request {
 	return r
 }
 
-// request is what a client sends, made once.
+// request is a client's request, made once.
 func (g *group) request(n int) *explain.Request {
 	if known := g.requests[n]; known != nil {
 		return known

@@ -96,7 +96,7 @@ func (s *server) occupy(key []byte, nanos, nowMicros int64) (doneMicros int64) {
 	return (*free + 999) / 1000
 }
 
-// memory is what the counters take now.
+// memory is the memory of the counters now.
 func (s *server) memory(nowMicros int64, rules *rule.Set) (keys int, bytes int64) {
 	sizes := map[string]algo.Limit{}
 	for _, set := range rules.LimitSets {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
-// Report is what came of a simulation, as -o json prints it.
+// Report is the result of a simulation, as -o json prints it.
 type Report struct {
 	Seconds  float64 `json:"seconds"`
 	Envoys   int     `json:"envoys"`
@@ -33,13 +33,13 @@ type Report struct {
 	Chart  []Bucket      `json:"chart"` // of parts of the time that are equally long
 }
 
-// LogLine is what the plugin would log, and how often.
+// LogLine is a line that the plugin would log, and how often.
 type LogLine struct {
 	Text  string `json:"text"`
 	Times int64  `json:"times"`
 }
 
-// GroupReport is what became of one group's requests.
+// GroupReport is the result of one group's requests.
 type GroupReport struct {
 	Name     string `json:"name"`
 	Requests int64  `json:"requests"`
@@ -49,7 +49,7 @@ type GroupReport struct {
 	Refused  int64  `json:"refused"`
 }
 
-// RuleReport is what one rule did.
+// RuleReport is the result of one rule.
 type RuleReport struct {
 	Rule     string        `json:"rule"`
 	Mode     string        `json:"mode"`
@@ -72,7 +72,7 @@ type LimitReport struct {
 	MostInWindow int64  `json:"most_in_window"` // units within any stretch of the window's length
 }
 
-// RedisReport is what Redis had to do.
+// RedisReport is the work of Redis.
 type RedisReport struct {
 	Commands          int64   `json:"commands"`
 	CommandsASecond   float64 `json:"commands_a_second"`

@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// Suggestion is what a log says about one limit of a rule: the least limits at which it would have
+// Suggestion is a log's advice on one limit of a rule: the least limits at which it would have
 // refused no request of so many identities.
 type Suggestion struct {
 	Limit      string `json:"limit"`
@@ -32,7 +32,7 @@ type Suggestion struct {
 // enough identities that 1 in 1,000 is one of them.
 const enough = 1000
 
-// sent is what an identity sent of one request.
+// sent is one request of an identity.
 type sent struct {
 	atMicros int64
 	costs    []int64

@@ -45,7 +45,7 @@ type limitTally struct {
 	recent map[string]*recent // by identity
 }
 
-// recent is what an identity was admitted within the last window.
+// recent is how much an identity was admitted within the last window.
 type recent struct {
 	at    []int64
 	units []int64

@@ -174,7 +174,7 @@ func (c *Client) check() error {
 	return err
 }
 
-// request is what client n sends.
+// request is the request of client n.
 func (c *Client) request(n int) (*explain.Request, error) {
 	number := func(text string) string { return strings.ReplaceAll(text, "{n}", strconv.Itoa(n)) }
 	req, err := explain.NewRequest(c.Method, number(c.URL))

@@ -23,7 +23,7 @@ type Options struct {
 	Hangs           []Period // Redis takes commands and answers nothing
 	Loses           bool     // what is away comes back empty
 	Seed            uint64
-	// Expressions are what the rules were compiled with; nil: none has a value.
+	// Expressions are those that the rules were compiled with; nil: none has a value.
 	Expressions *explain.Expressions
 	// Refused is told of each request of a log, by its place in it, that a rule has refused, and
 	// whom the rule counts; nil: nobody is.

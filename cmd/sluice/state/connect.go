@@ -131,5 +131,5 @@ func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 // Redis is the connection itself.
 func (c *Client) Redis() redis.UniversalClient { return c.redis }
 
-// Say is what an error means, and never a password.
+// Say explains an error, and never shows a password.
 func (c *Client) Say(err error) string { return c.options.explain(err).Error() }

@@ -21,7 +21,7 @@ type Identity struct {
 	// of their sizes; nil: 1 each, and none.
 	Costs []int64
 	Sizes []algo.Size
-	// Factor is what its limits are multiplied by, in thousandths; 0: nothing.
+	// Factor multiplies its limits, in thousandths; 0: no factor.
 	Factor int64
 }
 
@@ -32,7 +32,7 @@ func (id *Identity) factor() int64 {
 	return id.Factor
 }
 
-// cost is what is asked of limit i.
+// cost is the cost asked of limit i.
 func (id *Identity) cost(i int) int64 {
 	if id.Costs == nil {
 		return 1
@@ -120,7 +120,7 @@ func Tagged(cfg *config.Config, name, tier, identity string) (*Identity, error) 
 	return id, id.choose(tier, nil)
 }
 
-// tagPrefix is what all tags of a rule begin with: its name, escaped, and "|".
+// tagPrefix is the beginning of all tags of a rule: its name, escaped, and "|".
 func tagPrefix(r *config.Rule) (string, error) {
 	keyless := alone(r)
 	keyless.Rules[0].Key = nil

@@ -11,12 +11,12 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// Override is what an operator has set for an identity, and how long it stays.
+// Override is an operator's setting for an identity, and how long it stays.
 type Override struct {
 	Value string `json:"value"`
 	// ForMicros is its remaining life; -1: without end.
 	ForMicros int64 `json:"for_micros"`
-	// Reason is what the operator has said about it. The plugin does not read it.
+	// Reason is the operator's reason. The plugin does not read it.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// Penalty is what a rule's penalty holds against an identity.
+// Penalty is the state of a rule's penalty for an identity.
 type Penalty struct {
 	// Strikes are the rejections that count, of the After that earn a block.
 	Strikes int64 `json:"strikes"`

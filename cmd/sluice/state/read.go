@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// Status is what Redis says of one limit of an identity.
+// Status is Redis' word on one limit of an identity.
 type Status struct {
 	Tier      string `json:"tier,omitempty"`
 	Name      string `json:"name"`
@@ -28,7 +28,7 @@ type Status struct {
 
 	Used      int64 `json:"used"`
 	Remaining int64 `json:"remaining"`
-	// Cost is what is asked for, 1 unless the request says more.
+	// Cost is the cost asked for, 1 unless the request says more.
 	Cost int64 `json:"cost"`
 	// ResetMicros is the time until nothing is used, RetryMicros until a request of
 	// this cost is admitted: 0 now, -1 never.
@@ -175,7 +175,7 @@ func (e *otherTime) Error() string {
 		time.UnixMicro(e.redisMicros).UTC().Format(time.RFC3339))
 }
 
-// Prefix is what all keys of a configuration begin with.
+// Prefix is the beginning of all keys of a configuration.
 func Prefix(cfg *config.Config) string {
 	if cfg.Redis == nil {
 		return "rl" // as the plugin has it by default

@@ -115,7 +115,7 @@ func testLease(t *testing.T, l Limit, leasable string) {
 	}
 }
 
-// everyAlgorithm is what the methods say of an algorithm's plain limit.
+// everyAlgorithm has the methods' answers for a plain limit of each algorithm.
 var everyAlgorithm = map[Algorithm]struct {
 	fields   []Field
 	suffix   string

@@ -10,7 +10,7 @@ import (
 // capacities are the limits, and bursts, that must be exact at one instant.
 const capacities = 1000
 
-// windows are tried in turn; some make intervals that are no whole microseconds.
+// windows are tried in turn; some make intervals that are not whole microseconds.
 var windows = []int64{1e3, 1e6, 7e6, 60e6, 3600e6, 86400e6, MaxWindowMicros}
 
 // plainLimits are one limit of each algorithm and variant that admits capacity

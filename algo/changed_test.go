@@ -114,7 +114,7 @@ func TestRefundAfterAChange(t *testing.T) {
 // restored it, and so is every cost within it.
 func TestNobodyWaitsLongerThanTheLimitNeeds(t *testing.T) {
 	t.Parallel()
-	for a := FixedWindow; a <= GCRA; a++ { // of the others nobody knows who gives back what
+	for a := FixedWindow; a <= GCRA; a++ { // the others do not say who gives back what
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRandom(1000 + uint64(a))
@@ -165,7 +165,7 @@ func checkWait(t *testing.T, p *Plan, states []State, now, cost, wait int64) {
 	}
 }
 
-// TestClockThatWasAhead: a clock that was a year ahead for a moment locks nobody
+// TestClockThatWasAhead: a clock that was a year ahead for a moment locks no client
 // out, and what was charged in that moment still counts.
 func TestClockThatWasAhead(t *testing.T) {
 	t.Parallel()

@@ -101,7 +101,7 @@ func TestConcurrencyCapacity(t *testing.T) {
 	}
 }
 
-// TestSlotsOfTheDead: slots that nobody renews are free after their ttl, and a clock
+// TestSlotsOfTheDead: slots that are not renewed are free after their ttl, and a clock
 // that was a year ahead for a moment holds them for an hour at most.
 func TestSlotsOfTheDead(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestSlotsOfTheDead(t *testing.T) {
 	}
 }
 
-// TestSlotGarbage: what someone else has written under the key is no error.
+// TestSlotGarbage: another program's data under the key is not an error.
 func TestSlotGarbage(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)

@@ -85,14 +85,14 @@ type sequence struct {
 	expect    []expectation
 }
 
-// charge is what can be refunded, and renewed.
+// charge can be refunded, and renewed.
 type charge struct {
 	atMicros int64
 	nonce    int64
 	costs    []int64
 }
 
-// expectation is what Redis must answer to a step.
+// expectation holds Redis' answer to a step.
 type expectation struct {
 	what      string
 	plan      *Plan
@@ -277,7 +277,7 @@ func looksAt(l *Limit, gives int64) bool {
 }
 
 // renewSome renews the slots of some of the last charges, in one call. What was given
-// back is held again: renewal asks nobody.
+// back is held again: renewal does not ask.
 func (s *sequence) renewSome(t *testing.T) {
 	t.Helper()
 	limit, _ := s.Slots()

@@ -199,7 +199,7 @@ func TestForeignTermsAndClock(t *testing.T) {
 // refusal is how versions of Redis say that a user may not run a command in a script.
 var refusal = regexp.MustCompile(`NOPERM|can't run this command`)
 
-// TestForbiddenKeys: what this user may not read is no foreign key, but an error.
+// TestForbiddenKeys: a key that this user may not read is an error, not a foreign key.
 func TestForbiddenKeys(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
@@ -221,7 +221,7 @@ func TestForbiddenKeys(t *testing.T) {
 }
 
 // FuzzForeignStrings: whatever bytes a key holds, of a state's length, too, deciding,
-// giving back and owing are no errors, and the reply makes sense.
+// giving back and owing do not fail, and the reply makes sense.
 func FuzzForeignStrings(f *testing.F) {
 	nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
 	f.Add([]byte("12345678"))

@@ -234,7 +234,7 @@ func saturate(t *testing.T, l Limit, cost, pause int64) {
 }
 
 // TestQueueByDefinition: departures are evenly spaced, whatever the arrivals,
-// and nobody waits without one before him.
+// and no request waits unless another is before it.
 func TestQueueByDefinition(t *testing.T) {
 	eachRandom(t, LeakyBucket, func(l Limit, _ []attempt) {
 		l.Queue, l.MaxDelayMicros = true, min(l.RestoreMicros(), MaxWindowMicros)

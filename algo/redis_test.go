@@ -88,7 +88,7 @@ func (l *luaPlan) giveBackEach(pipe redis.Cmdable, nowMicros int64, costs []int6
 	return l.giveBackAll(pipe, nowMicros, []settlement{{costs, chargedAtMicros}})
 }
 
-// settlement is what a charge gives back of each limit, or is owed below 0.
+// settlement gives back part of a charge, limit by limit; below 0 it is owed.
 type settlement struct {
 	costs           []int64
 	chargedAtMicros int64

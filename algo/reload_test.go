@@ -77,7 +77,7 @@ func reload(t *testing.T, client *redis.Client, name string, before, after Limit
 	}
 }
 
-// garbage is what someone else might write under our keys.
+// garbage could be written under our keys by another program.
 var garbage = []string{
 	"", "x", "nan", "inf", "-inf", "1e308", "-5", "0", "0.5", "1:2", "12345678901234567890123",
 	"8 bytes.", "\x00\x00\x00\x00\x00\x00\xf8\x7f", "\x00\x00\x00\x00\x00\x00\xf0\xff", "\x00\x00\x00\x00\x00\x00\xf8\x3f",
@@ -88,7 +88,7 @@ var garbage = []string{
 	"\x00\x00\x00\x00\x00\x00\xf8\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f",
 }
 
-// TestGarbage: what makes no sense is no error and locks nobody out for longer
+// TestGarbage: a value that makes no sense is not an error, and locks no client out for longer
 // than a state of ours would.
 func TestGarbage(t *testing.T) {
 	t.Parallel()

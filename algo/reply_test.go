@@ -19,7 +19,7 @@ func replyPolicy(t testing.TB) *Plan {
 	)
 }
 
-// goodReply is what a script of replyPolicy's plan may answer.
+// goodReply could come from a script of replyPolicy's plan.
 var goodReply = []int64{1.7e15, 19, 1e5, 0, 5e4, 2e5, 99, 59e6, 0, 58e6}
 
 // with returns the good reply with one number changed.

@@ -146,7 +146,7 @@ func TestRefundRestoresKeys(t *testing.T) {
 	}
 }
 
-// says is what the limits report, and when their keys expire.
+// says tells what the limits report, and when their keys expire.
 func (l *luaPlan) says(t testing.TB, now int64) string {
 	t.Helper()
 	out, _, err := l.parse(l.decide(l.client, now, 0))

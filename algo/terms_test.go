@@ -63,7 +63,7 @@ func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed
 	return c
 }
 
-// asked is what a call brings besides its costs.
+// asked has the arguments of a call besides its costs.
 type asked struct {
 	now, cost, factor int64
 	nonce             int64
@@ -219,7 +219,7 @@ func TestKeysOfOtherTypes(t *testing.T) {
 	}
 }
 
-// TestOtherErrorsStand: a key that a user may not read is no garbage, which would
+// TestOtherErrorsStand: a key that a user may not read is not garbage, which would
 // lift every block.
 func TestOtherErrorsStand(t *testing.T) {
 	t.Parallel()

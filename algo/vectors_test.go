@@ -46,7 +46,7 @@ type vectorStep struct {
 		Before                         *int64 // reset without the charge; if given
 	}
 	RefundOf  *int    `json:"refund_of"`  // the index of a step
-	SettleOf  *int    `json:"settle_of"`  // likewise; Cost or Costs are the true ones
+	SettleOf  *int    `json:"settle_of"`  // the step that is settled; Cost or Costs are the true ones
 	ExpiresMs []int64 `json:"expires_ms"` // of each key, ms after 2040, 0 for no key; if given
 }
 
@@ -172,7 +172,7 @@ func (s *vectorStep) check(t *testing.T, allowed bool, got []Decision) {
 	}
 }
 
-// expiry is what PEXPIRETIME should answer for key i.
+// expiry returns the answer that PEXPIRETIME should give for key i.
 func (s *vectorStep) expiry(i int) int64 {
 	if s.ExpiresMs[i] == 0 {
 		return -2

@@ -129,7 +129,7 @@ func (f files) limit() string {
 	return fmt.Sprintf("rate_limit: {unit: day, requests_per_unit: %d}", 2+f.random.IntN(30))
 }
 
-// values are descriptors of one key for some of its values; deeper is what each has below.
+// values are descriptors of one key for some of its values; deeper makes those below each.
 func (f files) values(key string, deeper func() string) string {
 	var all []string
 	for _, value := range []string{"", "v1", "v2", "v*", "w", "v1*"} {

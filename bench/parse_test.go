@@ -110,7 +110,7 @@ func TestSentSince(t *testing.T) {
 		})
 	}
 	if _, err := parseCalls("cmdstat_get:calls=x,usec=1\r\n"); err == nil {
-		t.Error("no error of a number that is none")
+		t.Error("no error for a number that is not one")
 	}
 }
 

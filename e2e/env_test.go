@@ -75,7 +75,7 @@ func (s *setting) snapshot(t testing.TB) string {
 	return text.String()
 }
 
-// content is what a key holds. A bucket, which drains by itself, is when it will be
+// content returns what a key holds. A bucket, which drains by itself, is when it will be
 // empty: a charge that is given back leaves that as it was, though it is counted anew.
 func (s *setting) content(t testing.TB, key string) string {
 	t.Helper()

@@ -108,7 +108,7 @@ func TestPatternsCost(t *testing.T) {
 	e := start(t, `{"rules": [{"name": "r", "match": {"headers": {"x-a": "none"}}, `+hundred+`}]}`, envoytest.Options{
 		Redis: []string{}, Workers: 1, Quiet: true, Beside: beside,
 	})
-	headers := [][2]string{{"x-a", "7/"}} // which none of them matches: the rule limits nobody
+	headers := [][2]string{{"x-a", "7/"}} // which none of them matches: the rule limits no request
 	plain := least(t, e, e.URL, headers)
 	for i, pattern := range patterns {
 		took := least(t, e, e.Beside[strconv.Itoa(i)], headers) - plain

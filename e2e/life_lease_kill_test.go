@@ -50,7 +50,7 @@ func TestUnitsComeBackWhileTheConnectionIsAway(t *testing.T) {
 	}
 }
 
-// chargedInWindow is what Redis has counted of the one window that begins with its first request:
+// chargedInWindow returns what Redis has counted in the one window that begins with its first request:
 // the last four bytes of the state.
 func (s *setting) chargedInWindow(t *testing.T) int {
 	t.Helper()

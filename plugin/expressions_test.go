@@ -33,7 +33,7 @@ func TestExpressions(t *testing.T) {
 		{name: "a match that holds", fields: `"match": {"expr": "` + writes + `"}`, plan: "free", want: all},
 		{name: "a match that does not hold", fields: `"match": {"expr": "` + writes + `"}`, plan: "pro", want: none},
 		{name: "a match without a value", fields: `"match": {"expr": "` + writes + `"}`, want: none},
-		{name: "a match that is no bool", fields: `"match": {"expr": "'true'"}`, want: none},
+		{name: "a match that is not a bool", fields: `"match": {"expr": "'true'"}`, want: none},
 		{name: "not", fields: `"match": {"not": {"expr": "` + writes + `"}}`, want: all},
 		{name: "a comment", fields: `"match": {"expr": "true // or not"}`, want: all},
 		{name: "beside another field", fields: `"match": {"expr": "true", "methods": ["POST"]}`, want: none},

@@ -41,7 +41,7 @@ func everyByte() string {
 }
 
 // Whatever a header holds, a request is decided, its identity is its own, and
-// the next request is none the worse.
+// the next request is served as ever.
 func TestHostileHeaders(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {

@@ -169,7 +169,7 @@ func TestRejectionIsRemembered(t *testing.T) {
 	}
 }
 
-// A Redis that has lost its scripts is sent them again, and nobody notices.
+// A Redis that has lost its scripts is sent them again, and no client notices.
 func TestScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {

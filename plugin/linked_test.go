@@ -14,7 +14,7 @@ import (
 )
 
 // allocators are functions of C libraries that hand out memory, and those that
-// call them where nobody would think so.
+// call them where it is least expected.
 var allocators = []string{
 	"malloc", "calloc", "realloc", "reallocarray", "free", "aligned_alloc", "posix_memalign", "memalign",
 	"malloc_usable_size",

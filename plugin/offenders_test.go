@@ -73,7 +73,7 @@ func TestTopOffenders(t *testing.T) {
 		i.wait(time.Minute)
 		ask(1, client("x")...)
 		i.wait(time.Minute)
-		step("nobody was rejected", 0, "")
+		step("no client was rejected", 0, "")
 		ask(3, client("x")...)
 		ask(5, "x-client", "y z|")
 		ask(3, "x-key", "secret")
@@ -83,7 +83,7 @@ func TestTopOffenders(t *testing.T) {
 		first := "10s 9: a y%20z%7C 4-0, a x 3-0, trial 2bb80d537b1da3e38bd30361aa855686bde0eacd 2-0"
 		step("after the interval", 1, first, 4, 3, 2)
 		i.wait(30 * time.Second)
-		step("nobody was rejected since", 1, first)
+		step("no client was rejected since", 1, first)
 		if period := i.TickPeriod(); period != 0 {
 			t.Errorf("a tick every %v with nothing to report", period)
 		}
@@ -98,7 +98,7 @@ func TestTopOffenders(t *testing.T) {
 	})
 }
 
-// Unless asked for, nobody is followed.
+// Without top_offenders no client is followed.
 func TestNoTopOffenders(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {

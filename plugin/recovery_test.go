@@ -156,9 +156,9 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	})
 }
 
-// A reply that comes after its request's timeout finds nobody, and the stream
-// goes on. A charge that it tells of is given back where the request was denied,
-// and stands where it went on.
+// A reply that comes after its request's timeout decides nothing, and the stream
+// goes on. The charge that it reports is given back if the request was denied,
+// and stands if it went on.
 func TestLateReply(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

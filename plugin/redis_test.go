@@ -96,7 +96,7 @@ type redisConn struct {
 	tcp      net.Conn
 	owed     int // replies that have not been delivered
 	writes   int // messages that the plugin has sent
-	sent     int // commands likewise
+	sent     int // commands that the plugin has sent
 	closed   bool
 	commands *redisresp.Decoder
 	replies  *redisresp.Decoder
@@ -121,7 +121,7 @@ func (c *redisConn) count(d *redisresp.Decoder, b []byte) (n int) {
 	for len(b) > 0 {
 		_, size, outcome := d.Decode(b)
 		if outcome != redisresp.Complete {
-			c.redis.t.Fatalf("the plugin sent %q, which is no RESP command", b)
+			c.redis.t.Fatalf("the plugin sent %q, which is not a RESP command", b)
 		}
 		b = b[size:]
 		n++

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-// result is what became of a request: what the client gets, and what the access
+// result tells what became of a request: what the client gets, and what the access
 // log says. Tests state the one they want, and expect compares field by field;
 // what a test does not state must not be there.
 type result struct {

@@ -114,7 +114,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A request whose client leaves before it is decided is admitted after that: nobody
+// A request whose client leaves before it is decided is admitted after that: no upstream
 // knows what it was worth.
 func TestSettleOfOneWhoLeftEarly(t *testing.T) {
 	t.Parallel()

@@ -141,8 +141,8 @@ func TestCostsOfLimits(t *testing.T) {
 	}
 }
 
-// A limit of 0 that nothing is wanted of has no state, and a shadow rule's rejects
-// nobody.
+// A limit of 0 of which a request wants nothing has no state, and that of a shadow rule
+// rejects no request.
 func TestLimitOfZeroBesideOthers(t *testing.T) {
 	t.Parallel()
 	for _, redis := range []string{"", `"redis": {"cluster": "redis"}, `} {

@@ -133,7 +133,7 @@ func TestQueueMaxDelay(t *testing.T) {
 }
 
 // Of several queues the longest delay counts. A queue works through Redis, too,
-// and in the shadow holds nobody.
+// and holds no request in a shadow rule.
 func TestQueueInRedis(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {

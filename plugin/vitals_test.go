@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-// told is what a Redis says of itself, all in one section.
+// told is an INFO reply, all in one section.
 func told(used, maximum, evicted, keys int) string {
 	return fmt.Sprintf("# Keyspace\r\nused_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:allkeys-lru\r\n"+
 		"evicted_keys:%d\r\ndb0:keys=%d,expires=0\r\n", used, maximum, evicted, keys)

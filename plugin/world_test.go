@@ -43,7 +43,7 @@ type worker struct {
 	clusters   map[string]wasmhost.Cluster // by what names them, see connect
 	env        map[string]string
 	properties wasmhost.Properties // of every request
-	attributes map[string]any      // likewise, for expressions
+	attributes map[string]any      // what expressions read
 	before     func(call string)   // if not nil, runs before each host call
 	envoy      *wasmhost.Envoy     // what workers share
 	chance     rand.Source         // of the plugin as Go

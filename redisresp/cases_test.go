@@ -67,7 +67,7 @@ func integers(ns ...int64) value {
 	return v
 }
 
-// wellFormed is what each of these bytes decodes to.
+// wellFormed has bytes, and the reply that they decode to.
 var wellFormed = []struct {
 	in   string
 	want value

@@ -182,7 +182,7 @@ func (b *browser) await(condition string) {
 	})
 }
 
-// codes are the codes of keys that are no characters.
+// codes are the codes of keys that do not print.
 var codes = map[string]int{
 	"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
 	"Home": 36, "End": 35,

@@ -137,7 +137,7 @@ var diagnoses = []struct {
 		"redis.timeout is 20s", "",
 	},
 	{
-		"nobody there", guarded,
+		"nothing listens", guarded,
 		"--redis 127.0.0.1:1",
 		console.Refused, "redis", doctor.Fail, "connection refused",
 		"whether Redis runs",

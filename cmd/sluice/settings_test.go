@@ -51,7 +51,7 @@ func TestSettings(t *testing.T) {
 			map[string]string{"SLUICE_CONFIG": "/nowhere", "SLUICE_REDIS": server.Addr},
 			"-c " + plugin, console.Done, "",
 		},
-		{"a value that is none", map[string]string{
+		{"a value that is not one", map[string]string{
 			"SLUICE_CONFIG": plugin, "SLUICE_REDIS": server.Addr, "SLUICE_TIMEOUT": "soon",
 		}, "", console.Misused, `SLUICE_TIMEOUT: invalid argument "soon" for "--timeout" flag: "soon" is not a duration`},
 		{

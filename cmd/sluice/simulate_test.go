@@ -149,7 +149,7 @@ var misused = []struct{ name, args, errors string }{
 	{"too many shards", "--url http://h/ --redis-shards 1000000000", "--redis-shards: want 1 to 16384"},
 	{"too many workers", "--url http://h/ --envoys 4294967296 --workers 4294967296", "100000 workers at most"},
 	{
-		"a rate that is no number", "--url http://h/ --rate NaN",
+		"a rate that is not a number", "--url http://h/ --rate NaN",
 		"rate: NaN is not requests a second (want a number above 0, 1e9 at most)",
 	},
 	{"an endless rate", "--url http://h/ --rate Inf", "rate: +Inf is not requests a second"},
@@ -170,7 +170,7 @@ var misused = []struct{ name, args, errors string }{
 		`"-2s" is not a duration (want one such as "500ms", "1m30s", "2h", "1d")`,
 	},
 	{"too long a duration", "--url http://h/ --duration 99999999h", "is not a duration"},
-	{"an exponent that is no number", "--url http://h/ --zipf NaN", "zipf: NaN is not an exponent (want 0 to 100)"},
+	{"an exponent that is not a number", "--url http://h/ --zipf NaN", "zipf: NaN is not an exponent (want 0 to 100)"},
 	{"an endless exponent", "--url http://h/ --zipf Inf --identities 2", "zipf: +Inf is not an exponent"},
 	{
 		"too many clients", "--url http://h/ --identities 1000000000000",
@@ -202,7 +202,7 @@ func TestSimulateRefusesTraffic(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, traffic, errors string }{
 		{
-			"a rate that is no number", "duration: 1s\nclients: [{rate: .nan, url: http://h/}]",
+			"a rate that is not a number", "duration: 1s\nclients: [{rate: .nan, url: http://h/}]",
 			"clients[0]: rate: NaN is not",
 		},
 		{

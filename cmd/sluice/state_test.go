@@ -272,7 +272,7 @@ func TestOverrides(t *testing.T) {
 		{"too small a factor", "override plain a --to x0.0001", console.Misused, "is not an override"},
 		{"no value", "override plain a", console.Misused, `required flag(s) "to" not set`},
 		{
-			"a time that is none", "block plain a --for -2h", console.Misused,
+			"a negative time", "block plain a --for -2h", console.Misused,
 			`invalid argument "-2h" for "--for" flag: "-2h" is not a duration`,
 		},
 		{"too short a time", "block plain a --for 1us", console.Misused, "--for: want at least 1ms"},
@@ -402,7 +402,7 @@ func TestRedisIsRefused(t *testing.T) {
 		code       int
 		errors     string
 	}{
-		{"nobody there", "--redis " + away, console.NoRedis, "connect: connection refused"},
+		{"nothing listens", "--redis " + away, console.NoRedis, "connect: connection refused"},
 		{"a password is wanted", "--redis " + locked.Addr, console.NoRedis, "it wants a password"},
 		{
 			"the wrong password", "--redis " + locked.Addr + " --redis-password-env SLUICE_TEST_WRONG", console.NoRedis,
@@ -433,7 +433,7 @@ func TestRedisIsRefused(t *testing.T) {
 			`rule "tiered" has no tier "gold" (want one of "free", "pro", "staff")`,
 		},
 		{"no tiers", "--redis " + plain.Addr + " --tier gold plain u", console.Misused, `rule "plain" has no tiers`},
-		{"an address that is none", "--redis " + plain.Addr + " per%20key", console.Misused, "no rule"},
+		{"something else than an address", "--redis " + plain.Addr + " per%20key", console.Misused, "no rule"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"get", "-c", "-", "--timeout", "2s"}, strings.Fields(c.args)...)

@@ -54,11 +54,11 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	if _, err := parse([]byte("TZif")); err == nil {
-		t.Error("a file that is cut off is no mistake")
+		t.Error("a file that is cut off was accepted")
 	}
 	empty := t.TempDir()
 	if _, _, err := read(empty); err == nil {
-		t.Error("an empty directory is no mistake")
+		t.Error("an empty directory was accepted")
 	}
 	if err := os.WriteFile(filepath.Join(empty, "update.bash"), []byte("CODE=1\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func (g *aiGateway) post(ctx context.Context, key, path, body string) (*http.Res
 	return http.DefaultClient.Do(req)
 }
 
-// TestAIAbsurdUsage: whatever a provider says of its tokens that is no number of them,
+// TestAIAbsurdUsage: whatever a provider says of its tokens that is not a number of them,
 // the reservation stands.
 func TestAIAbsurdUsage(t *testing.T) {
 	t.Parallel()

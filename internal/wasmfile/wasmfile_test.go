@@ -53,7 +53,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A file that is cut short is an error, or has fewer sections; it is no panic.
+// A file that is cut short is an error, or has fewer sections; it does not panic.
 func TestCutShort(t *testing.T) {
 	t.Parallel()
 	for n := range example {

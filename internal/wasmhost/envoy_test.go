@@ -58,10 +58,10 @@ func TestWorkersShare(t *testing.T) {
 		t.Errorf("metrics %q", got)
 	}
 	if _, ok := e.Metric("none"); ok {
-		t.Error("a metric that nobody has defined")
+		t.Error("a metric that was never defined")
 	}
 	if e.Histogram("none") != nil {
-		t.Error("a histogram that nobody has defined")
+		t.Error("a histogram that was never defined")
 	}
 }
 

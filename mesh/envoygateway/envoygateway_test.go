@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
-// rendered is what is applied, for a Redis on this machine.
+// rendered has the resources that are applied, for a Redis on this machine.
 func rendered(t *testing.T, redisPort int) string {
 	t.Helper()
 	return meshtest.Render(t, "envoy-gateway", meshtest.Values{

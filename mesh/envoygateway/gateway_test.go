@@ -71,7 +71,7 @@ func (g *gateway) path(elements ...string) string {
 	return filepath.Join(append([]string{g.home}, elements...)...)
 }
 
-// envoyVersion is what Envoy Gateway takes the Envoy of the tests for.
+// envoyVersion is the version that Envoy Gateway takes the tests' Envoy for.
 const envoyVersion = "1.40.0"
 
 // adoptEnvoy puts Envoy where Envoy Gateway would download it to.

@@ -20,7 +20,7 @@ type proxy struct {
 // gateway starts one of the gateways, "gateway-a" or "gateway-b".
 func (m *mesh) gateway(name string, env ...string) *proxy {
 	m.t.Helper()
-	// The address is what Istio knows the proxy by; nobody connects to it.
+	// Istio knows the proxy by this address; nothing connects to it.
 	ip := map[string]string{"gateway-a": "10.0.0.9", "gateway-b": "10.0.0.10"}[name]
 	return m.proxy(map[string]any{
 		"TYPE": "router", "IP": ip, "NAME": name, "NAMESPACE": "istio-system", "APP": "istio-ingressgateway",

@@ -21,7 +21,7 @@ import (
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
-// relayCluster is what Istio makes of the relay's Service, and limiters name.
+// relayCluster is the cluster that Istio makes of the relay's Service, and limiters name.
 const relayCluster = "outbound|9000||sluice-relay.redis.svc.cluster.local"
 
 // relayed is what "kubectl apply -k deploy/istio/<dir>" applies, with the image of the tests.

@@ -42,7 +42,7 @@ var blocks = []struct {
 		detail: "Blocked.",
 	},
 	{
-		name: "beside a limit that rejects for longer", limits: []Limit{blocked(hourly, 1e6), rejected(fast, 0, 9e6, 9e6)},
+		name: "with a limit that rejects for longer", limits: []Limit{blocked(hourly, 1e6), rejected(fast, 0, 9e6, 9e6)},
 		left: 1e6,
 		headers: []string{
 			"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 9",
@@ -57,7 +57,7 @@ var blocks = []struct {
 		detail:  "Blocked. Retry after 1 second.",
 	},
 	{
-		name: "of a rule without limits, beside one that admits", limits: []Limit{allowed(fast, 3, 1)}, left: algo.Never,
+		name: "of a rule without limits, with one that admits", limits: []Limit{allowed(fast, 3, 1)}, left: algo.Never,
 		headers: []string{
 			"x-ratelimit-limit: 0", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 0",
 			`ratelimit-policy: "fast";q=5;w=1`, `ratelimit: "fast";r=3;t=1`,
@@ -96,7 +96,7 @@ func TestBlockWithAConfiguredResponse(t *testing.T) {
 	}
 }
 
-// A block is no violated policy, where another rule's limit is named.
+// A block is not listed as a violated policy, where another rule's limit is.
 func TestBlockIsNoViolation(t *testing.T) {
 	t.Parallel()
 	w := New(&config.Config{}, 1)

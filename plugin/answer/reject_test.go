@@ -55,7 +55,7 @@ func isValid(names ...string) bool {
 	return !slices.ContainsFunc(names, func(s string) bool { return !utf8.ValidString(s) })
 }
 
-// TestRejectSlots: nobody knows when a slot is given back, and no wait helps a cost
+// TestRejectSlots: no wait is known until a slot is given back, and no wait helps a cost
 // above the limit.
 func TestRejectSlots(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// designed is what testdata/valid/design.json says.
+// designed is the configuration of testdata/valid/design.json.
 var designed = &Config{
 	Redis: &Redis{
 		Cluster: "redis", KeyPrefix: "rl", TimeoutMicros: 50_000, MaxStreamAgeMicros: 600_000_000,

@@ -42,14 +42,14 @@ func (w burstWorld) arriveNow(cost string) *Question {
 	return q
 }
 
-// end is what becomes of a request whose time is over.
+// end concludes a request whose time is over.
 func (w burstWorld) end(q *Question) Verdict {
 	q.overdue = true
 	q.giveUp()
 	return w.stores.Conclude(q, w.now)
 }
 
-// says is what a fixed window says of a cost.
+// says returns a fixed window's answer to a cost.
 func says(allowed bool, remaining, retryMicros int64) redis.Reply {
 	return redis.Reply{
 		Ruling: algo.Ruling{AtMicros: 1, Allowed: allowed, By: algo.ByLimits},

@@ -184,7 +184,7 @@ func (w *world) drain() {
 	}
 }
 
-// check holds the books: what the store has charged is what admitted requests paid.
+// check holds the books: the store has charged exactly what admitted requests paid.
 func (w *world) check() {
 	for _, r := range w.ended {
 		if r.concluded != 1 {

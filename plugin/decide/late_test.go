@@ -21,7 +21,7 @@ func asked(t *testing.T, mode string) (*world, *Question) {
 	return w, w.ask()
 }
 
-// arriving is a request that nobody was asked about yet.
+// arriving is a request about which no store was asked yet.
 func (w *world) arriving() *Question { return w.begin(headers{}) }
 
 // ask is a request that waits for Redis.

@@ -83,7 +83,7 @@ type request struct {
 	response  response
 }
 
-// response is what the upstream answers: a status, and a header that says what the
+// response is the upstream's answer: a status, and a header that says what the
 // request has cost.
 type response struct {
 	came   bool
@@ -201,7 +201,7 @@ func (w *world) Flush(nowMicros int64) {
 	w.flying = append(w.flying, sent...)
 }
 
-// units is what a charge takes of each limit.
+// units returns what a charge takes of each limit.
 func units(charge redis.Charge) int64 {
 	if len(charge.Costs) > 0 {
 		return charge.Costs[0]
@@ -273,7 +273,7 @@ func (w *world) state(charge redis.Charge) []algo.State {
 		}
 		return w.states[key]
 	}
-	w.t.Fatal("a script of nobody")
+	w.t.Fatal("a script of no rule")
 	return nil
 }
 
@@ -332,7 +332,7 @@ func (w *world) override(c *call, plan *algo.Plan) *algo.Plan {
 		if len(sizes) != len(plan.Limits()) {
 			w.t.Fatalf("asked again with %v", sizes)
 		}
-		if sizes[0] != (algo.Size{}) { // else nobody waits for it any more
+		if sizes[0] != (algo.Size{}) { // else no request waits for it any more
 			c.charge.Sizes = sizes
 		}
 		return w.planOf(c.charge)
@@ -358,7 +358,7 @@ func (w *world) Concluded(q *Question, v Verdict) {
 	w.concluded++
 }
 
-// worth is what an admitted request ought to have paid for a call, see interleaved.
+// worth returns what an admitted request ought to have paid for a call, see interleaved.
 func (w *world) worth(r *request, c *call) int64 {
 	name := ""
 	for i, script := range w.stores.remote.scripts {

@@ -64,7 +64,7 @@ func TestStrikesAreNobodyElsesFault(t *testing.T) {
 
 // A rule that rejects beside another one is known to be full once it has done so for longer
 // than a charge stands that is on its way back, and has admitted nothing meanwhile: then
-// it counts, once in that time. So nobody escapes by keeping a second rule full.
+// it counts, once in that time. So no client escapes by keeping a second rule full.
 func TestStrikesBesideAnotherRule(t *testing.T) {
 	t.Parallel()
 	const later = 100_000 // us; the timeout is 50 ms

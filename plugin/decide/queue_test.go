@@ -40,7 +40,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 }
 
-// Nobody leaves before their turn.
+// No request leaves before its turn.
 func TestQueueNotBefore(t *testing.T) {
 	t.Parallel()
 	var q queue
@@ -55,6 +55,6 @@ func TestQueueNotBefore(t *testing.T) {
 		t.Error("held beyond its turn")
 	}
 	if got := q.nextMicros(100); got != 0 {
-		t.Errorf("the next turn is in %d us, want 0: nobody waits", got)
+		t.Errorf("the next turn is in %d us, want 0: no request waits", got)
 	}
 }

@@ -211,7 +211,7 @@ func TestFactorIsKnownForASecond(t *testing.T) {
 	}
 }
 
-// A check that nobody waits for any more is not asked again, and keeps its sizes.
+// A check for which no request waits any more is not asked again, and keeps its sizes.
 func TestFactorThatComesTooLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)

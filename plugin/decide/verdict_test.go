@@ -153,7 +153,7 @@ var verdicts = []struct {
 		outcome: answer.ShadowLimited, by: "shadow-rejected",
 	},
 	{
-		name: "a shadow rule's queue holds nobody", checks: []Check{allowed, shadowQueued}, event: Admitted,
+		name: "a shadow rule's queue holds no request", checks: []Check{allowed, shadowQueued}, event: Admitted,
 		outcome: answer.Allowed,
 	},
 	{

@@ -28,7 +28,7 @@ var sharp = []struct {
 	},
 }
 
-// least is what a limit admits of a demand that exceeds it, from its first request on.
+// least returns what a limit admits of a demand that exceeds it, from its first request on.
 func least(l *algo.Limit, micros int64) int64 {
 	if !l.Algorithm.HasBurst() {
 		return l.Units * (micros / l.WindowMicros)

@@ -67,7 +67,7 @@ func BenchmarkTake(b *testing.B) {
 	})
 }
 
-// What a request allocates is what the host's Get copies, nothing else.
+// A request allocates what the host's Get copies, and nothing else.
 func TestTakeAndRefundAllocateNothing(t *testing.T) {
 	for name, l := range limitsOf(algo.MaxUnits-2, hour) {
 		l.Burst = 0

@@ -74,7 +74,7 @@ func TestPenaltyOfAllWorkers(t *testing.T) {
 	}
 }
 
-// A clock that was set back blocks nobody for longer than the block says.
+// A clock that was set back blocks no client for longer than the block says.
 func TestPenaltyOfAClockSetBack(t *testing.T) {
 	t.Parallel()
 	s, now := New(newMemory(), chance{}, Options{}), 1000*hour

@@ -203,7 +203,7 @@ func TestTiersWithOtherSubWindows(t *testing.T) {
 	}
 }
 
-// A clock that was a year ahead for a moment locks nobody out for longer than the
+// A clock that was a year ahead for a moment locks no client out for longer than the
 // limit needs, nor does what was charged then count for nothing.
 func TestAClockThatWasAhead(t *testing.T) {
 	t.Parallel()

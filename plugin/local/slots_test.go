@@ -73,7 +73,7 @@ func TestSlotsOfTwoWorkers(t *testing.T) {
 	want("4 of 3", b.take(now, 4), false)
 	want("3 of 3", b.take(now, 3), true)
 
-	now += 29e6 // both live on; b has a request that nobody renews
+	now += 29e6 // both live on; b has a request that is not renewed
 	a.hold(now, 2)
 	now += 2e6
 	want("a renewed, b died: 4 of 3", a.take(now, 4), false)

@@ -175,7 +175,7 @@ func TestRefund(t *testing.T) {
 }
 
 // What is owed is charged whether there is room or not, even of an identity that the
-// store knows nothing of any more. It drives out nobody who has used more.
+// store knows nothing of any more. It drives out no identity that has used more.
 func TestRefundOfLessThanNothing(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(3, minute) {

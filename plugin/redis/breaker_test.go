@@ -216,7 +216,7 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// A request that nobody lets wait is no failure of Redis.
+// A request that may not wait is not a failure of Redis.
 func TestOverloadIsNoFailure(t *testing.T) {
 	t.Parallel()
 	options := testOptions()

@@ -21,7 +21,7 @@ type client struct {
 	onCall   func(index int) // in each call of the Waiter
 }
 
-// heard is what a client knows of one check.
+// heard records what a client knows of one check.
 type heard struct {
 	expired bool
 	at      int64 // Redis' time of the decision; 0: none

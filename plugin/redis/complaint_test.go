@@ -210,6 +210,6 @@ func TestCauseNames(t *testing.T) {
 		taken[c.String()] = true
 	}
 	if Cause(Causes).String() != "unknown" {
-		t.Error("a cause that is none has a name")
+		t.Error("a number beyond the causes has a name")
 	}
 }

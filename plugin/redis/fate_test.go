@@ -10,8 +10,8 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// afterReplies and afterEnds are what follows from each outcome of each command: from what Redis answers, and
-// from everything else. "-" is what cannot be, and "." what changes nothing. Read them line by line.
+// afterReplies and afterEnds say what follows from each outcome of each command: from what Redis
+// answers, and from everything else. "-" cannot be, and "." changes nothing. Read them line by line.
 const afterReplies = `
                  | reply         | refusal                | NOSCRIPT    | no TIME     | other sizes
 check            | decide        | fail                   | ask again   | ask again   | resize

@@ -29,7 +29,7 @@ var malformedReplies = map[string]string{
 	"no such decision":   "*5\r\n:1\r\n:1\r\n:1\r\n:-2\r\n:0\r\n",
 }
 
-// Bytes that are no reply to the oldest command end the stream: nothing after
+// Bytes that are not a reply to the oldest command end the stream: nothing after
 // them can be trusted. They are one failure.
 func TestMalformed(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ type model struct {
 
 	wire    string // sent by Redis, not delivered yet
 	replies []int  // where in wire each reply ends
-	garbled bool   // something that is no reply was delivered: nothing follows it
+	garbled bool   // something else than a reply was delivered: nothing follows it
 	streams int    // wire belongs to this stream
 
 	states  int   // of rig.states that have been looked at
@@ -204,7 +204,7 @@ func (m *model) respond(reply string) {
 	}
 }
 
-// newStream forgets what Redis has sent on a stream that is no more.
+// newStream forgets what Redis has sent on a stream that has ended.
 func (m *model) newStream() {
 	if m.streams != m.rig.streams || !m.open {
 		m.streams = m.rig.streams
@@ -229,7 +229,7 @@ func (m *model) deliver(n int) {
 	m.receive(part)
 }
 
-// garble delivers something that is no reply to the oldest command.
+// garble delivers something else than a reply to the oldest command.
 func (m *model) garble(arg int64) {
 	m.newStream()
 	if !m.open {

@@ -4,7 +4,7 @@ import "testing"
 
 const noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 
-// A script that Redis does not know is sent along, and nobody notices.
+// A script that Redis does not know is sent along, and no client notices.
 func TestNoScript(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())

@@ -199,7 +199,7 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// A request with no checks is none.
+// A request without checks sends nothing and counts nowhere.
 func TestFlushNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())

@@ -246,7 +246,7 @@ func TestProbeCannotBeSent(t *testing.T) {
 	}
 }
 
-// A reply to the probe that is none of a SET's fails it.
+// A reply that SET does not give fails the probe.
 func TestProbeAnsweredStrangely(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []string{":1\r\n", "$-1\r\n", "*0\r\n", "x"} {

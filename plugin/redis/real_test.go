@@ -99,7 +99,7 @@ func (r *realRedis) probe() BreakerState {
 	return r.conn.State()
 }
 
-// answer is what a Waiter of one check is told.
+// answer keeps what the Waiter of one check is told.
 type answer struct {
 	charge   Charge
 	decision algo.Decision

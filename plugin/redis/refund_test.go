@@ -132,7 +132,7 @@ func TestRefundStalls(t *testing.T) {
 	}
 }
 
-// An error reply to a refund is nobody's failure.
+// An error reply to a refund fails no request.
 func TestRefundFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())

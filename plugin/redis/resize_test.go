@@ -67,7 +67,7 @@ func TestAsksAgainForAnotherTime(t *testing.T) {
 	}
 }
 
-// decidedAt9 is what a check of resizable is told by a reply at 9 us.
+// decidedAt9 is the decision that a reply at 9 us brings a check of resizable.
 const decidedAt9 = "at 9"
 
 // mismatches are replies that ask for other sizes, and what follows.

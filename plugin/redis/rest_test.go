@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// A stream that nobody has needed for a minute is closed, and opened again on
+// A stream that was not needed for a minute is closed, and opened again on
 // demand, with no failure and nothing that would empty a cache.
 func TestStreamRests(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func newSlotRig(t testing.TB) *rig {
 
 const slotsAllowed = "*7\r\n:77\r\n:9\r\n:1000\r\n:0\r\n:0\r\n:3\r\n:0\r\n"
 
-// held is what a check of rig's rule has charged: two slots.
+// held is the charge of a check of rig's rule: two slots.
 func (r *rig) held(nonce int64) Charge {
 	return Charge{Script: r.script, Tag: []byte("r|a"), Costs: []int64{1, 2}, Nonce: nonce, AtMicros: 77}
 }

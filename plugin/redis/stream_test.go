@@ -60,7 +60,7 @@ func TestStreamLost(t *testing.T) {
 }
 
 // What has expired, and was counted as a timeout, hears of the lost stream too,
-// and that is no other failure.
+// and that is not another failure.
 func TestStreamLostAfterTimeout(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())

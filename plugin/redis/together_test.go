@@ -184,7 +184,7 @@ func TestSettlementsLostTogether(t *testing.T) {
 	}
 }
 
-// TestSettlementsAddUp: what a real Redis holds in the end is what was charged, less
+// TestSettlementsAddUp: a real Redis holds in the end what was charged, less
 // what each settlement gave back, with one command or many.
 func TestSettlementsAddUp(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ var addresses = []struct {
 	{"[::1.2.3.4]:1", 32, 128, "::102:304"},
 	// A zone is dropped.
 	{"[fe80::1%eth0]:1", 32, 128, "fe80::1"},
-	// What is no address is absent.
+	// Anything else is absent.
 	{"", 32, 128, none},
 	{"/var/run/envoy.sock", 32, 128, none},
 	{"envoy://internal/1", 32, 128, none},

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// warnings is what Missing says over so many requests: the names of the rules.
+// warnings returns what Missing says over so many requests: the names of the rules.
 func warnings(s *Set, m *Matcher, n int, req *request) (rules []string) {
 	for range n {
 		s.Apply(req, m)
@@ -43,7 +43,7 @@ func TestMissing(t *testing.T) {
 			name: "with a default, and without", want: []string{"second"},
 			rules: []config.Rule{counted("first", withDefault), counted("second", sub)},
 		},
-		{name: "nobody asked", rules: []config.Rule{onlyPost}},
+		{name: "no request came", rules: []config.Rule{onlyPost}},
 		{name: "a header", rules: []config.Rule{counted("r", header)}},
 		{
 			name: "two", want: []string{"first", "second"},

@@ -222,7 +222,7 @@ func TestAttributeTexts(t *testing.T) {
 	}
 }
 
-// BenchmarkExpressions is what a match by expression takes of the plugin, without
+// BenchmarkExpressions measures what a match by expression takes of the plugin, without
 // Envoy's part.
 func BenchmarkExpressions(b *testing.B) {
 	var rules []config.Rule

@@ -24,7 +24,7 @@ func header(name string, m *config.StringMatch) config.Match {
 func onPath(m *config.StringMatch) config.Match { return config.Match{Path: m} }
 func onHost(m *config.StringMatch) config.Match { return config.Match{Host: m} }
 
-// matches are whether each match holds for TestMatch's request.
+// matches says which matches hold for TestMatch's request.
 var matches = []struct {
 	name  string
 	match config.Match
@@ -119,7 +119,7 @@ func TestMatchByAddress(t *testing.T) {
 	prefix := func(text string, bits int) ipaddr.Prefix {
 		addr, ok := ipaddr.Parse(text)
 		if !ok {
-			t.Fatalf("%s is no address", text)
+			t.Fatalf("%s is not an address", text)
 		}
 		return ipaddr.Prefix{Addr: addr, Bits: bits}
 	}

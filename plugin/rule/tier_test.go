@@ -31,7 +31,7 @@ const (
 	noRule    = -1
 )
 
-// units is what the one applying rule admits per second.
+// units returns what the one applying rule admits per second.
 func units(s *Set, req Request) int64 {
 	var m Matcher
 	applied, _ := s.Apply(req, &m)

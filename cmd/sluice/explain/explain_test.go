@@ -40,7 +40,7 @@ const explained = `{
     {"name": "others", "match": {"not": [{"host": "b"}, {"path": {"prefix": "/c/"}}]}, "limits": [` + aLimit + `]}
   ]}`
 
-// request is what flags and arguments say.
+// request makes a request of flags and arguments.
 func request(t *testing.T, args []string) *explain.Request {
 	t.Helper()
 	var described input.Request

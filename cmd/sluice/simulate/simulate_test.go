@@ -364,7 +364,7 @@ func TestReadLog(t *testing.T) {
 		t.Error("a fourth request")
 	}
 	if _, err := ReadLog([]byte("nothing\n")); err == nil {
-		t.Error("no error for a file that is no access log")
+		t.Error("no error for a file that is not an access log")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// computed is a pattern that is no literal.
+// computed is a pattern that is not a literal.
 const computed = "\x00computed"
 
 func patternsOf(cel string) (all []string) {

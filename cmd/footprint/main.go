@@ -62,8 +62,8 @@ func rows() []row {
 			for n := range 3 {
 				name := "limited-" + strconv.Itoa(n)
 				c.CopyListener(name, 0, strings.Replace(text, "per-key", "per-key-"+strconv.Itoa(n), 1))
-				c.Set("static_resources/listeners/"+name+strings.TrimPrefix(envoyconf.Limiter, envoyconf.Listener)+
-					"/vm_config/vm_id", id(n))
+				limiter := "static_resources/listeners/" + name + strings.TrimPrefix(envoyconf.Limiter, envoyconf.Listener)
+				c.Set(limiter+"/vm_config/vm_id", id(n))
 			}
 		}
 	}

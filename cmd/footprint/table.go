@@ -51,6 +51,9 @@ func (t table) markdown() string {
 // beyond is what the shipped file takes of memory beyond an Envoy without Wasm, in MB.
 func (t table) beyond() float64 { return t.row(shipped, 4).mb - t.row(withoutWasm, 4).mb }
 
+// toStart is what it takes of CPU beyond one, in seconds.
+func (t table) toStart() float64 { return t.row(shipped, 4).seconds - t.row(withoutWasm, 4).seconds }
+
 // worker is what a further worker takes, in MB: its share of what Envoy without Wasm takes is left out.
 func (t table) worker() float64 {
 	grows := func(name string) float64 { return (t.row(name, 8).mb - t.row(name, 4).mb) / 4 }
@@ -70,7 +73,7 @@ func (t table) sentences() string {
 - **A further configuration**, such as a second listener's or another policy: %.1f MB where it shares the
   `+"`vm_id`"+`, %.0f MB where it has one of its own.
 - **100m of CPU** is a tenth of a core: such a proxy takes some %.0f s to start.
-`, t.beyond(), s.seconds-t.row(withoutWasm, 4).seconds, t.worker(), t.configuration(threeShared), t.configuration(threeApart), s.seconds*10)
+`, t.beyond(), t.toStart(), t.worker(), t.configuration(threeShared), t.configuration(threeApart), s.seconds*10)
 }
 
 // goals holds the table to what a proxy may cost.
@@ -107,7 +110,7 @@ var summary = regexp.MustCompile(`\d+ MB and [0-9.]+ s of CPU at the start in ev
 var summaries = []string{"README.md", "docs/comparison.md"}
 
 func (t table) summary() string {
-	return fmt.Sprintf("%.0f MB and %.1f s of CPU at the start in every proxy", t.beyond(), t.row(shipped, 4).seconds-t.row(withoutWasm, 4).seconds)
+	return fmt.Sprintf("%.0f MB and %.1f s of CPU at the start in every proxy", t.beyond(), t.toStart())
 }
 
 // publish writes the table and what it means into the documents.

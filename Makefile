@@ -214,6 +214,17 @@ ifdef PUBLISH
 	mkdir -p docs/img && cp bench/results/latest.svg docs/img/bench.svg
 endif
 
+# Instructions do not depend on what else the machine does, and hardly on which machine it is.
+.PHONY: count
+count: build build/empty.wasm bench-tools ## count the instructions of a request (SETUPS=none,sluice: of some; PUBLISH=1: record and show them)
+	@tools/valgrind.sh
+	cd bench && go run . -count $(or $(SETUPS),all)$(if $(PUBLISH), -publish)
+
+.PHONY: count-check
+count-check: build bench-tools ## hold the instructions of the usual request to those that are recorded
+	@tools/valgrind.sh
+	cd bench && go run . -count none,sluice -check
+
 .PHONY: bench-tools
 bench-tools: | tools
 	@tools/h2load.sh

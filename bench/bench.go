@@ -18,6 +18,7 @@ type bench struct {
 	measured  *running // nil: none is up
 	nextPort  int      // the first to try, from lowPort
 	farRedis  int      // port of the relay in front of Redis; 0: there is none
+	under     under    // what the setup that is measured is run by
 }
 
 // running is a setup with its processes.
@@ -44,11 +45,11 @@ func start(ctx context.Context, root, dir string) (*bench, error) {
 	if err != nil {
 		return b, err
 	}
-	if b.redis, err = startRedis(ctx, dir, ports[0]); err != nil {
+	if b.redis, err = unwatched.startRedis(ctx, dir, ports[0]); err != nil {
 		return b, err
 	}
 	at := place{listener: ports[1], admin: ports[2]}
-	if b.upstream, err = startEnvoy(ctx, dir, "upstream", answering(at), at); err != nil {
+	if b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at), at); err != nil {
 		return b, err
 	}
 	b.service, err = buildPeer(ctx, root, dir)
@@ -62,6 +63,7 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 		return err
 	}
 	at := place{
+		timeout:  b.under.timeout(),
 		upstream: b.upstream.port, redis: b.redis.port, root: b.root,
 		listener: ports[0], admin: ports[1], service: ports[2], health: ports[3], debug: ports[4],
 	}
@@ -71,7 +73,7 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	r := &running{setup: s}
 	b.measured = r
 	if s.peer != nil {
-		if r.service, err = startPeer(ctx, b.service, b.dir, s.id+"-service", s.peer, at); err != nil {
+		if r.service, err = b.under.startPeer(ctx, b.service, b.dir, s.id+"-service", s.peer, at); err != nil {
 			return err
 		}
 	}
@@ -84,7 +86,7 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	if err != nil {
 		return err
 	}
-	r.envoy, err = startEnvoy(ctx, b.dir, s.id, string(text), at)
+	r.envoy, err = b.under.startEnvoy(ctx, b.dir, s.id, string(text), at)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/process"
@@ -23,17 +24,18 @@ type envoy struct {
 
 // place is where a setup's Envoy is and whom it talks to.
 type place struct {
-	listener, admin, upstream, redis int    // ports of 127.0.0.1
-	service, health, debug           int    // likewise, of the rate limit service
-	root                             string // of the repository
+	listener, admin, upstream, redis int           // ports of 127.0.0.1
+	service, health, debug           int           // likewise, of the rate limit service
+	timeout                          time.Duration // of a question to Redis, or to the service
+	root                             string        // of the repository
 }
 
-func startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy, error) {
+func (u under) startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy, error) {
 	file := filepath.Join(dir, name+".yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	p, err := startProcess(dir, name, nil, "envoy", "-c", file,
+	p, err := u.startProcess(dir, name, nil, "envoy", "-c", file,
 		"--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
 	if err != nil {
 		return nil, err

@@ -27,6 +27,8 @@ type options struct {
 	command               string
 	before                string
 	calls                 bool
+	count                 string
+	check, publish        bool
 }
 
 func main() {
@@ -38,12 +40,18 @@ func main() {
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to be measured beside this one, and nothing else")
 	flag.BoolVar(&o.calls, "calls", false, "measure what host calls cost, and nothing else")
+	flag.StringVar(&o.count, "count", "", "count the instructions of some setups (sluice,none or all), and nothing else")
+	flag.BoolVar(&o.check, "check", false, "with -count: hold the usual request to what is recorded")
+	flag.BoolVar(&o.publish, "publish", false, "with -count: record what it counts, and show it in docs/benchmarks.md")
 	draw := flag.String("draw", "", "measure nothing: draw the chart of this results file, in JSON, to -out")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	act := func() error { return run(ctx, o) }
+	if o.count != "" {
+		act = func() error { return runCount(ctx, o) }
+	}
 	if *draw != "" {
 		act = func() error { return redraw(*draw, o.out+".svg") }
 	}

@@ -45,7 +45,7 @@ func TestParseH2load(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	const script = "while :; do :; done"
-	p, err := startProcess(t.TempDir(), "shell", nil, "sh", "-c", script)
+	p, err := unwatched.startProcess(t.TempDir(), "shell", nil, "sh", "-c", script)
 	if err != nil {
 		t.Fatal(err)
 	}

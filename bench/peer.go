@@ -57,7 +57,7 @@ func buildPeer(ctx context.Context, root, dir string) (string, error) {
 }
 
 // startPeer runs the service and returns when it takes calls.
-func startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at place) (*subprocess, error) {
+func (u under) startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at place) (*subprocess, error) {
 	dir = filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at
 	if err := os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(limits), 0o600); err != nil {
 		return nil, err
 	}
-	p, err := startProcess(dir, "service", o.env(dir, at), binary)
+	p, err := u.startProcess(dir, "service", o.env(dir, at), binary)
 	if err != nil {
 		return nil, err
 	}
@@ -77,15 +77,15 @@ func startPeer(ctx context.Context, binary, dir, name string, o *peerOptions, at
 // rateLimitFilter has Envoy's ratelimit filter ask the service, with the
 // time-out that Sluice has for Redis.
 func rateLimitFilter(c *envoyconf.Config, at place) {
-	replaceSluice(c, `
+	replaceSluice(c, fmt.Sprintf(`
 name: ratelimit
 typed_config:
   "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
   domain: bench
-  timeout: 0.05s
+  timeout: %gs
   enable_x_ratelimit_headers: DRAFT_VERSION_03
   rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: service}}}
-`)
+`, at.timeout.Seconds()))
 	c.Set(route+"/rate_limits", c.Fragment(fmt.Sprintf(
 		"[{actions: [{request_headers: {header_name: %s, descriptor_key: client}}]}]", identityHeader,
 	)))

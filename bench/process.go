@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	system "github.com/shirou/gopsutil/v4/process"
@@ -18,17 +19,45 @@ const (
 	// end; Envoy compiles the plugin at its start.
 	startLimit = 60 * time.Second
 	stopLimit  = 5 * time.Second
+	// countedStartLimit is the same where callgrind counts its instructions.
+	countedStartLimit = 20 * time.Minute
 )
 
 // subprocess is a program that takes part in the benchmark.
-type subprocess struct{ *process.Logged }
+type subprocess struct {
+	*process.Logged
+	limit time.Duration // that await waits
+}
+
+// under is a command by which programs are run, with its options; empty: they run by themselves.
+type under []string
+
+// unwatched are programs that run by themselves.
+var unwatched under
+
+// timeout is how long Envoy waits for an answer about a request: as Sluice does by default, or as
+// long as it takes.
+func (u under) timeout() time.Duration {
+	if len(u) > 0 {
+		return 20 * time.Second
+	}
+	return 50 * time.Millisecond
+}
 
 // startProcess runs a program in dir. The variables of env ("NAME=value") are added to
 // this process's own. The kernel kills it should the benchmark die.
-func startProcess(dir, name string, env []string, program string, args ...string) (*subprocess, error) {
+func (u under) startProcess(dir, name string, env []string, program string, args ...string) (*subprocess, error) {
 	path, err := process.Find("..", program)
 	if err != nil {
 		return nil, fmt.Errorf("%w, \"make bench-tools\"", err)
+	}
+	limit := startLimit
+	if len(u) > 0 {
+		limit = countedStartLimit
+		args = slices.Concat(u[1:], []string{path}, args)
+		if path, err = exec.LookPath(u[0]); err != nil {
+			return nil, fmt.Errorf("%w, tools/%s.sh", err, u[0])
+		}
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
@@ -37,12 +66,12 @@ func startProcess(dir, name string, env []string, program string, args ...string
 	if err != nil {
 		return nil, err
 	}
-	return &subprocess{started}, nil
+	return &subprocess{started, limit}, nil
 }
 
 // await returns once ready reports nil, or with the reason why it will not.
 func (p *subprocess) await(ctx context.Context, ready func(context.Context) error) error {
-	if err := process.Await(ctx, startLimit, ready, p.Process); err != nil {
+	if err := process.Await(ctx, p.limit, ready, p.Process); err != nil {
 		return p.explain(err)
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 // for "make bench".
 func TestSetups(t *testing.T) {
 	t.Parallel()
-	all := append(setups(), (&report{}).beside("/before.wasm")...)
+	all := append(setups(), (&report{}).beside("/build/sluice-before.wasm")...)
 	for _, scene := range scenes(1) {
 		all = append(all, scene.setups...)
 	}
@@ -28,7 +28,7 @@ func TestSetups(t *testing.T) {
 	for _, s := range all {
 		t.Run(s.id, func(t *testing.T) {
 			t.Parallel()
-			at := place{listener: 1001, admin: 1002, upstream: 1003, redis: 1004, service: 1005, root: ".."}
+			at := place{listener: 1001, admin: 1002, upstream: 1003, redis: 1004, service: 1005, timeout: 50 * time.Millisecond, root: ".."}
 			c, err := base(at)
 			if err != nil {
 				t.Fatal(err)

@@ -38,7 +38,7 @@ func TestBothInOneChain(t *testing.T) {
 		service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t),
 		redis: redistest.Start(t).Port,
 	}
-	service, err := startPeer(context.Background(), binary, t.TempDir(), "service", &peerOptions{limit: 3}, at)
+	service, err := unwatched.startPeer(context.Background(), binary, t.TempDir(), "service", &peerOptions{limit: 3}, at)
 	if err != nil {
 		t.Fatal(err)
 	}

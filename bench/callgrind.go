@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// callgrind is the command that counts the instructions of the program that follows, of each thread
+// by itself, outside the kernel, from when it is told to. Code that V8 makes is code like any other.
+// https://valgrind.org/docs/manual/cl-manual.html
+func callgrind(dir string) under {
+	return under{
+		"valgrind", "-q", "--tool=callgrind", "--separate-threads=yes", "--smc-check=all-non-file", "--instr-atstart=no",
+		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "valgrind.%p"),
+	}
+}
+
+// tell has callgrind do something within a process: "instrumentation on", "zero", "dump".
+func tell(ctx context.Context, p *subprocess, command ...string) error {
+	args := append([]string{"--pid=" + strconv.Itoa(p.PID())}, command...)
+	if out, err := exec.CommandContext(ctx, "vgdb", args...).CombinedOutput(); err != nil {
+		return p.explain(fmt.Errorf("vgdb %q: %w\n%s", args, err, out))
+	}
+	return nil
+}
+
+// dumped are the instructions that the threads of a process have executed, by the last of its dumps.
+func dumped(dir string, pid int) (threads []int64, err error) {
+	prefix := filepath.Join(dir, "callgrind."+strconv.Itoa(pid)+".1")
+	files, err := filepath.Glob(prefix + "-*")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		n, err := parseDump(file)
+		if err != nil {
+			return nil, err
+		}
+		threads = append(threads, n)
+	}
+	if len(threads) == 0 {
+		return nil, fmt.Errorf("%s-*: callgrind has written nothing", prefix)
+	}
+	return threads, nil
+}
+
+// parseDump reads the sum of a dump, its line "totals: 123".
+// https://valgrind.org/docs/manual/cl-format.html
+func parseDump(file string) (int64, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		for _, name := range []string{"totals: ", "summary: "} {
+			if text, ok := strings.CutPrefix(lines.Text(), name); ok {
+				return strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			}
+		}
+	}
+	return 0, errors.Join(fmt.Errorf("%s has no sum", file), lines.Err())
+}

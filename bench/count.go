@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// How many requests each setup is asked, by how many connections. Those before the ones that count
+// fill caches of Envoy's and of the plugin's.
+const (
+	uncountedRequests  = 1000
+	countedRequests    = 4000
+	countedConnections = 16
+)
+
+// countedAtOnce is how many setups are counted at a time: what else the machine does changes how long
+// a count takes, and not its result.
+const countedAtOnce = 2
+
+// countedSetups are those whose instructions are counted, by their names; all if there are none.
+func countedSetups(names []string) (all []*setup) {
+	if len(names) == 0 {
+		names = countedByDefault
+	}
+	for _, s := range setups() {
+		if !slices.Contains(names, s.id) {
+			continue
+		}
+		if s.id == leased { // how many units a worker takes by itself depends on how fast it is
+			s.edit = inRedis(strings.Replace(leasedLimit, `"lease": {`, `"lease": {"units": 1000, `, 1))
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+var countedByDefault = []string{
+	unlimited, emptyWasm, sluice, sluiceThree, settled, leased, embedded, pair, emptyDenied, sluiceDenied, pairDenied,
+}
+
+// countAll counts the instructions of setups.
+func countAll(ctx context.Context, root string, all []*setup) (tally, error) {
+	dir, err := os.MkdirTemp("", "sluice-count-")
+	if err != nil {
+		return tally{}, err
+	}
+	defer os.RemoveAll(dir)
+	b, err := start(ctx, root, dir)
+	defer b.stop()
+	if err != nil {
+		return tally{}, err
+	}
+	result := tally{Setups: map[string]counted{}}
+	if result.Machine, err = b.describe(ctx); err != nil {
+		return tally{}, err
+	}
+	return result, b.countEach(ctx, all, func(s *setup, c counted) {
+		result.Setups[s.id] = c
+		fmt.Fprintf(os.Stderr, "%s: %+v\n", s.id, c)
+	})
+}
+
+// countEach counts setups, some at a time. The first error ends it.
+func (b *bench) countEach(ctx context.Context, all []*setup, take func(*setup, counted)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var workers sync.WaitGroup
+	var lock sync.Mutex
+	free := make(chan struct{}, countedAtOnce)
+	for i, s := range all {
+		free <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		own := *b
+		own.nextPort += 16 * (i + 1) // apart from the ports of the others
+		workers.Go(func() {
+			defer func() { <-free }()
+			c, err := own.count(ctx, s)
+			if err != nil {
+				cancel(fmt.Errorf("%s: %w", s.id, err))
+				return
+			}
+			lock.Lock()
+			defer lock.Unlock()
+			take(s, c)
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// count counts the instructions of one setup, whose processes live for that alone.
+func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
+	if b.dir, err = os.MkdirTemp(b.dir, s.id); err != nil {
+		return c, err
+	}
+	b.under, b.measured = callgrind(b.dir), nil
+	ports, err := b.freePorts(ctx, 1)
+	if err != nil {
+		return c, err
+	}
+	if b.redis, err = b.under.startRedis(ctx, b.dir, ports[0]); err != nil {
+		return c, err
+	}
+	defer b.redis.stop()
+	defer b.bringDown()
+	if err := b.bringUp(ctx, s); err != nil {
+		return c, err
+	}
+	before, err := b.redis.calls(ctx)
+	if err != nil {
+		return c, err
+	}
+	for _, step := range []func() error{
+		func() error { return b.tellEach(ctx, "instrumentation", "on") },
+		func() error { return b.ask(ctx, uncountedRequests, 1) },
+		func() error { return b.tellEach(ctx, "zero") },
+		func() error { return b.ask(ctx, countedRequests, 0) },
+		func() error { return b.tellEach(ctx, "dump") },
+	} {
+		if err := step(); err != nil {
+			return c, err
+		}
+	}
+	after, err := b.redis.calls(ctx)
+	if err != nil {
+		return c, err
+	}
+	return b.read(after.sentSince(before) > 0)
+}
+
+// counting are the processes of a setup whose instructions count.
+func (b *bench) counting() []*subprocess { return append(b.measured.processes(), b.redis.subprocess) }
+
+// tellEach has callgrind do something in each process of a setup.
+func (b *bench) tellEach(ctx context.Context, command ...string) error {
+	for _, p := range b.counting() {
+		if err := tell(ctx, p, command...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask has h2load send a number of requests, all of which but a few must be answered as they should:
+// the first request of a limit of one is admitted.
+func (b *bench) ask(ctx context.Context, n, others int64) error {
+	args := []string{
+		"--h1", "--threads", "1", "--clients", strconv.Itoa(countedConnections),
+		"--requests", strconv.FormatInt(n, 10),
+		"--header", identityHeader + ": " + identity, b.measured.envoy.url,
+	}
+	out, err := exec.CommandContext(ctx, program("h2load"), args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("h2load: %w\n%s", err, out)
+	}
+	o, err := parseH2load(string(out))
+	if err != nil {
+		return fmt.Errorf("h2load: %w in\n%s", err, out)
+	}
+	failed, err := b.measured.envoy.failures(ctx)
+	if err != nil {
+		return err
+	}
+	if right := o.statuses[b.measured.status/100*100]; right < n-others || failed > 0 {
+		err := fmt.Errorf("%d of %d requests answered with %d, %d undecided", right, n, b.measured.status, failed)
+		return b.measured.envoy.explain(err)
+	}
+	return nil
+}
+
+// read takes the sums out of what callgrind has written: of Envoy the busiest thread, which is its
+// worker, of the others all.
+func (b *bench) read(asksRedis bool) (c counted, err error) {
+	for _, p := range b.counting() {
+		threads, err := dumped(b.dir, p.PID())
+		if err != nil {
+			return c, err
+		}
+		all := int64(0)
+		for _, n := range threads {
+			all += n
+		}
+		switch {
+		case p == b.measured.envoy.subprocess:
+			c.Envoy = slices.Max(threads) / countedRequests
+		case p == b.measured.service:
+			c.Service = all / countedRequests
+		case asksRedis:
+			c.Redis = all / countedRequests
+		}
+	}
+	return c, nil
+}

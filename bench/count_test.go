@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestDumped reads what callgrind writes: a file for each dump and thread.
+func TestDumped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"callgrind.7":      "version: 1\n",
+		"callgrind.7.1-01": "version: 1\nevents: Ir\nfn=(1) a\n12 300\ntotals: 1000\n",
+		"callgrind.7.1-02": "version: 1\nsummary: 31000\n",
+		"callgrind.7.2-01": "totals: 9\n",
+		"callgrind.8.1-01": "events: Ir\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := dumped(dir, 7); err != nil || !slices.Equal(got, []int64{1000, 31000}) {
+		t.Errorf("%v, %v; want 1000 and 31000", got, err)
+	}
+	for pid, want := range map[int]string{8: "has no sum", 9: "has written nothing"} {
+		if _, err := dumped(dir, pid); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("process %d: %v, want one that %s", pid, err, want)
+		}
+	}
+}
+
+// TestAgainst: what the machine changes in both setups is no change of the usual request.
+func TestAgainst(t *testing.T) {
+	t.Parallel()
+	tallied := func(none, usual int64) tally {
+		return tally{Setups: map[string]counted{unlimited: {Envoy: none}, sluice: {Envoy: usual}}}
+	}
+	recorded := tallied(160_000, 272_000)
+	for _, c := range []struct {
+		what string
+		now  tally
+		want string
+	}{
+		{"the same", tallied(160_000, 272_000), "right"},
+		{"0.9 % more", tallied(160_000, 274_448), "right"},
+		{"another machine", tallied(170_000, 289_000), "right"},
+		{"1.1 % more", tallied(160_000, 274_992), "that is +1.1 %"},
+		{"1.1 % less", tallied(160_000, 269_008), "that is -1.1 %"},
+		{"nothing counted", tallied(0, 0), "that is +NaN %"},
+	} {
+		said := "right"
+		if err := c.now.against(recorded); err != nil {
+			said = err.Error()
+		}
+		testenv.Same(t, c.what, strings.HasPrefix(said, c.want), true)
+	}
+}
+
+// TestCountsAreShown holds the table of docs/benchmarks.md to what is recorded.
+func TestCountsAreShown(t *testing.T) {
+	t.Parallel()
+	root := testenv.Root(t)
+	recorded, err := readCounts(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, countsPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := tableBegins + recorded.table() + tableEnds; !strings.Contains(string(page), want) {
+		t.Errorf("%s has no\n%s\n(make count PUBLISH=1)", countsPage, want)
+	}
+	for _, id := range []string{unlimited, sluice} { // what "make count-check" needs
+		testenv.Same(t, "that there is a count of "+id, recorded.Setups[id].Envoy > 0, true)
+	}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// counted is what one request takes, in instructions outside the kernel.
+type counted struct {
+	Envoy   int64 `json:"envoy"` // of its worker
+	Service int64 `json:"service,omitempty"`
+	Redis   int64 `json:"redis,omitempty"`
+}
+
+func (c counted) sum() int64 { return c.Envoy + c.Service + c.Redis }
+
+// tally are the instructions of setups, by their names.
+type tally struct {
+	Machine machine            `json:"machine"`
+	Setups  map[string]counted `json:"setups"`
+}
+
+// The files of "make count", in the repository: what it counted when it was published, and the page
+// that shows that.
+const (
+	countsFile = "bench/results/counts.json"
+	countsPage = "docs/benchmarks.md"
+)
+
+// What stands around the table on the page.
+const (
+	tableBegins = "<!-- The table is written by \"make count PUBLISH=1\". -->\n\n"
+	tableEnds   = "\n<!-- Until here. -->"
+)
+
+// runCount counts, and shows, publishes or checks what it has counted.
+func runCount(ctx context.Context, o options) error {
+	root, err := filepath.Abs(o.root)
+	if err != nil {
+		return err
+	}
+	var names []string
+	if o.count != "all" {
+		names = strings.Split(o.count, ",")
+	}
+	all := countedSetups(names)
+	if len(all) == 0 || len(names) > len(all) {
+		return fmt.Errorf("-count %s: unknown setups (want some of %s)", o.count,
+			strings.Join(countedByDefault, ","))
+	}
+	now, err := countAll(ctx, root, all)
+	if err != nil {
+		return err
+	}
+	fmt.Print(now.table())
+	switch {
+	case o.check:
+		recorded, err := readCounts(root)
+		if err != nil {
+			return err
+		}
+		return now.against(recorded)
+	case o.publish:
+		return now.publish(root)
+	}
+	return nil
+}
+
+func readCounts(root string) (c tally, err error) {
+	text, err := os.ReadFile(filepath.Join(root, countsFile))
+	if err != nil {
+		return c, err
+	}
+	return c, json.Unmarshal(text, &c)
+}
+
+// publish writes the results' file, and the table of the page.
+func (c tally) publish(root string) error {
+	text, err := json.MarshalIndent(c, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(root, countsFile), append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	page := filepath.Join(root, countsPage)
+	text, err = os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, _, found := strings.Cut(string(text), tableBegins)
+	_, after, ends := strings.Cut(string(text), tableEnds)
+	if !found || !ends {
+		return fmt.Errorf("%s has no place for the table (want %q and %q)", countsPage, tableBegins, tableEnds)
+	}
+	return os.WriteFile(page, []byte(before+tableBegins+c.table()+tableEnds+after), 0o600)
+}
+
+// table shows the counts, in thousands, and how many times as many a request takes as without a
+// limiter.
+func (c tally) table() string {
+	var b strings.Builder
+	b.WriteString("| instructions a request, in thousands | Envoy's worker | the service | Redis | all | beyond no limiter |\n")
+	b.WriteString("|---|---:|---:|---:|---:|---:|\n")
+	for _, s := range setups() {
+		n, ok := c.Setups[s.id]
+		if !ok {
+			continue
+		}
+		beyond := ""
+		if none := c.Setups[unlimited].Envoy; none > 0 && s.status == 200 && s.id != unlimited {
+			beyond = inThousands(n.sum() - none)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", s.title, inThousands(n.Envoy), inThousands(n.Service),
+			inThousands(n.Redis), inThousands(n.sum()), beyond)
+	}
+	return b.String()
+}
+
+func inThousands(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", float64(n)/1000)
+}
+
+// tolerance is how much dearer or cheaper the usual request may be than the recorded one.
+const tolerance = 0.01
+
+// usual is what the usual request costs, as a multiple of one without a limiter: what differs between
+// two machines, such as how Envoy's libc copies, cancels out.
+func (c tally) usual() float64 {
+	return float64(c.Setups[sluice].Envoy) / float64(c.Setups[unlimited].Envoy)
+}
+
+// against holds the usual request to what is recorded.
+func (c tally) against(recorded tally) error {
+	now, was := c.usual(), recorded.usual()
+	fmt.Printf("\nA usual request takes %.4f times what one without a limiter takes; %.4f is recorded.\n", now, was)
+	if change := now/was - 1; math.IsNaN(change) || math.Abs(change) > tolerance {
+		return fmt.Errorf("that is %+.1f %% (want at most %.0f %%; if it is meant, record it: make count PUBLISH=1)",
+			change*100, tolerance*100)
+	}
+	return nil
+}

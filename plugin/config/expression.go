@@ -82,6 +82,9 @@ func readExpression(v value, kind ExpressionKind) string {
 	return text
 }
 
+// readCondition reads a CEL text that is true or not.
+func readCondition(v value) string { return readExpression(v, BoolExpression) }
+
 // compile asks for each text once.
 func (r *reader) compile(text string) error {
 	if r.checks.Expression == nil {

@@ -7,29 +7,16 @@ import (
 )
 
 // readMatch reads a match, in which every field must hold.
-func readMatch(o object) (m Match) {
-	if v, ok := o.field("path"); ok {
-		m.Path = readPathMatch(v)
+func readMatch(o object) Match {
+	return Match{
+		Path:     get(o, "path", readPathMatch),
+		Host:     get(o, "host", readHostMatch),
+		Methods:  get(o, "methods", readMethods),
+		Headers:  get(o, "headers", readHeaderMatches),
+		ClientIP: get(o, "client_ip", readNetworks),
+		Expr:     get(o, "expr", readCondition),
+		Not:      get(o, "not", readNot),
 	}
-	if v, ok := o.field("host"); ok {
-		m.Host = readHostMatch(v)
-	}
-	if v, ok := o.field("methods"); ok {
-		m.Methods = readMethods(v)
-	}
-	if v, ok := o.field("headers"); ok {
-		m.Headers = readHeaderMatches(v)
-	}
-	if v, ok := o.field("client_ip"); ok {
-		m.ClientIP = readNetworks(v)
-	}
-	if v, ok := o.field("expr"); ok {
-		m.Expr = readExpression(v, BoolExpression)
-	}
-	if v, ok := o.field("not"); ok {
-		m.Not = readNot(v)
-	}
-	return m
 }
 
 // readNot reads a match that must not hold, or a list of them, of which none may.

@@ -74,6 +74,14 @@ func (o object) field(name string) (value, bool) {
 	return value{}, false
 }
 
+// get reads a field by a function of its own.
+func get[T any](o object, name string, read func(value) T) (is T) {
+	if v, ok := o.field(name); ok {
+		is = read(v)
+	}
+	return is
+}
+
 // number reads a whole number, the microseconds of a duration, a word's place among its
 // words, or true as 1.
 func (o object) number(name string) int64 {

@@ -19,9 +19,7 @@ func readResponse(o object) *Response {
 		}
 	}
 	res.Body, res.HasBody = o.text("body"), o.has("body")
-	if v, ok := o.field("headers"); ok {
-		res.Headers = readResponseHeaders(v)
-	}
+	res.Headers = get(o, "headers", readResponseHeaders)
 	return res
 }
 

@@ -21,12 +21,7 @@ func readSettle(o object) *Settle {
 	if o.has("status") && o.has("expr") {
 		o.mistake(`"status" and "expr" exclude each other (want at most one)`)
 	}
-	if v, ok := o.field("status"); ok {
-		s.Status = readStatuses(v)
-	}
-	if v, ok := o.field("expr"); ok {
-		s.Expr = readExpression(v, BoolExpression)
-	}
+	s.Status, s.Expr = get(o, "status", readStatuses), get(o, "expr", readCondition)
 	if o.has("cost") {
 		s.Cost = readSettleCost(o.object("cost"))
 	}

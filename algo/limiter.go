@@ -96,6 +96,7 @@ type limiter struct {
 func newLimiter(l *Limit) limiter {
 	made := l.Algorithm.row().make(l)
 	made.kind = l.Algorithm
+	hold(made.kind != 0 && made.form != nil, "a limiter is of an algorithm, and has its form")
 	return made
 }
 

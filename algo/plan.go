@@ -103,6 +103,7 @@ func (p *Plan) Decide(states []State, nowMicros int64, costs []int64, out []Deci
 
 // DecideAs is Decide for a request with a nonce: slots that it takes are under it.
 func (p *Plan) DecideAs(nonce int64, states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
+	hold(p.fits(states, costs) && len(out) >= len(p.limiters), "each limit has a state, a cost and a decision")
 	allowed = true
 	for i := range p.limiters {
 		out[i] = p.limiters[i].check(states[i], nowMicros, max(costs[i], 0))
@@ -114,9 +115,15 @@ func (p *Plan) DecideAs(nonce int64, states []State, nowMicros int64, costs []in
 	for i := range p.limiters {
 		if costs[i] > 0 {
 			states[i] = p.limiters[i].charge(states[i], nowMicros, nonce, costs[i], &out[i])
+			hold(out[i].Remaining >= 0, "nothing is charged beyond what remains")
 		}
 	}
 	return true
+}
+
+// fits reports whether there is a state and a cost for each limit.
+func (p *Plan) fits(states []State, costs []int64) bool {
+	return len(states) == len(p.limiters) && len(costs) == len(p.limiters)
 }
 
 // Rebase moves times that lie in the future, because the clock was set back, to now, so that
@@ -148,6 +155,7 @@ func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros int64, costs []
 // RefundAs is Refund of what a DecideAs charged with this nonce. Slots are given back
 // if they are there; a cost of 0 leaves them alone.
 func (p *Plan) RefundAs(nonce int64, states []State, chargedAtMicros, nowMicros int64, costs []int64) {
+	hold(p.fits(states, costs), "each limit has a state and a cost")
 	for i := range p.limiters {
 		switch l := &p.limiters[i]; {
 		case costs[i] > 0:
@@ -206,6 +214,7 @@ func (p *Plan) Slots() (limit int, ok bool) { return p.slots, p.slots >= 0 }
 // held. What Rebase changes must have been changed before.
 func (p *Plan) Renew(states []State, nowMicros, nonce, slots int64) {
 	i := p.slots
+	hold(i >= 0 && slots >= 0, "slots are of a limit that has some")
 	states[i] = p.limiters[i].slots.renew(states[i], nowMicros, nonce, slots)
 }
 

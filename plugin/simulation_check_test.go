@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // What must hold at each step, and when all is over.
@@ -135,6 +136,7 @@ func (v *simulation) checkEnd() {
 		}
 	}
 	v.checkNothingLeft()
+	v.checkCounted()
 	if v.config.redis {
 		v.checkCharged()
 		v.checkSlots()
@@ -158,13 +160,44 @@ func (v *simulation) checkCharged() {
 		for _, identity := range slices.Sorted(maps.Keys(most)) {
 			charged := v.charged[rule.name+"|"+identity]
 			if rule.name == "hot" {
-				charged, most[identity] = v.charged["hot|h"], most[identity]+int64(maxUnits*v.losses)
+				charged, most[identity] = v.charged["hot|h"], most[identity]+v.lostUnits+v.lostReturns
 			}
 			if charged < least[identity] || charged > most[identity] {
 				v.fail("%s|%s: charged %d, what was admitted is worth %d to %d", rule.name, identity, charged,
 					least[identity], most[identity])
 			}
 		}
+	}
+}
+
+// checkCounted compares what the plugin has counted with what has happened: each request has one
+// verdict, also one whose client has left, and each unit of a lease was spent or returned.
+func (v *simulation) checkCounted() {
+	envoy, counted := v.workers[0].envoy, uint64(0)
+	for _, name := range envoy.Metrics() {
+		if strings.HasPrefix(name, "sluice.outcome.") {
+			n, _ := envoy.Metric(name)
+			counted += n
+		}
+	}
+	if counted != uint64(len(v.all)) {
+		v.fail("%d verdicts on %d requests were counted", counted, len(v.all))
+	}
+	units := func(event metric.Event) uint64 {
+		n, _ := envoy.Metric(metric.EventMetrics[event].Name)
+		return n
+	}
+	taken, spent, returned := units(metric.UnitsTaken), units(metric.UnitsSpent), units(metric.UnitsReturned)
+	if taken > spent+returned {
+		v.fail("of %d units that leases took %d were spent and %d returned", taken, spent, returned)
+	}
+	charged := int64(0)
+	for _, net := range v.batches {
+		charged += net
+	}
+	if charged > int64(spent)+v.lostReturns {
+		v.fail("batches of leases have charged %d units, of which %d were spent; faults have lost %d at most",
+			charged, spent, v.lostReturns)
 	}
 }
 

@@ -53,14 +53,14 @@ func (r *simRule) worthOf(q *simRequest) (least, most int64) {
 		worth = r.worth(q)
 	}
 	switch certain := q.outcome == "allowed" || strings.HasPrefix(q.outcome, "shadow:"); {
-	case q.left:
-		least, most = 0, max(cost, worth)
 	case q.admitted && certain && q.lossy:
 		least, most = min(cost, worth), max(cost, worth)
 	case q.admitted && certain:
 		least, most = worth, worth
-	case q.admitted:
+	case (q.left || q.admitted) && q.lossy:
 		least, most = 0, max(cost, worth)
+	case q.left || q.admitted: // what a check that stayed undecided charged is given back, or stands
+		least, most = 0, worth
 	case q.lossy:
 		least, most = 0, cost
 	}
@@ -132,9 +132,19 @@ func (v *simulation) end(r *simRequest) {
 	v.logf("end %d, left %v", r.id, r.left)
 	before := v.settlementsLost(r.instance.worker)
 	r.End()
-	if v.config.pending < maxLive && v.settlementsLost(r.instance.worker) > before {
-		r.lossy = true // max_pending bounds the settlements that are under way, too
+	if v.config.pending < maxLive && (r.left || v.settlementsLost(r.instance.worker) > before) {
+		r.lossy = true // max_pending bounds the settlements that are under way, too; of one that left it comes later
 	}
+}
+
+// inPipe is how many requests of a worker have commands in the pipe, decided or not.
+func (v *simulation) inPipe(w *worker) (n int64) {
+	for _, l := range v.guests[w].vm.limiters {
+		if l.conn != nil {
+			n += l.conn.InFlight()
+		}
+	}
+	return n
 }
 
 // settlementsLost is how many settlements a worker says were lost.

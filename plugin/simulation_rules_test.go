@@ -97,7 +97,7 @@ func simRules(random *rand.Rand) []*simRule {
 		{name: "hot", counted: true, header: "x-hot", shared: true, total: hot, text: fmt.Sprintf(`"key": [{"constant": "h"}],
 			"limits": [
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d",
-				"lease": {"units": %d, "ttl": "400ms"}}]`, hot, 1+random.IntN(maxUnits))},
+				"lease": {"units": %d, "ttl": "400ms"}}]`, hot, 2+random.IntN(maxUnits-1))},
 		{name: "terms", header: "x-terms", text: user + `, "limits": [` + anyLimit(random, 1+random.Int64N(40), "96ms") +
 			`], "overrides": true, "penalty": {"after": 4, "within": "1s", "for": ["40ms", "200ms"]}`},
 		{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -20,38 +21,43 @@ import (
 // simulation can be had again to the byte: TigerBeetle's VOPR is the model
 // (https://github.com/tigerbeetle/tigerbeetle/blob/main/docs/internals/vopr.md).
 type simulation struct {
-	t       *testing.T
-	seed    uint64
-	random  *rand.Rand
-	config  *simConfig
-	clock   *clock
-	redis   *twinredis.Server
-	workers []*worker
-	guests  map[*worker]*nativeGuest
-	current []*instance // of the newest configuration
-	loaded  []*instance // and those that are ending
-	conns   []*simConn
-	users   int
-	rates   [faults]int // how often each fault comes, of a thousand steps
-	burst   int         // the most requests that come at once
-	log     simLog
+	t        *testing.T
+	seed     uint64
+	random   *rand.Rand
+	config   *simConfig
+	clock    *clock
+	redis    *twinredis.Server
+	workers  []*worker
+	guests   map[*worker]*nativeGuest
+	current  []*instance // of the newest configuration
+	loaded   []*instance // and those that are ending
+	limiters map[*instance]*limiter
+	conns    []*simConn
+	users    int
+	rates    [faults]int // how often each fault comes, of a thousand steps
+	burst    int         // the most requests that come at once
+	log      simLog
 
-	refuses bool   // Redis refuses connections
-	hangs   bool   // Redis answers nothing
-	refusal string // the error that Redis answers all commands with; empty: none
-	ahead   int64  // how far Redis' clock is ahead, us
-	steps   int
+	refuses       bool   // Redis refuses connections
+	hangs         bool   // Redis answers nothing
+	refusal       string // the error that Redis answers all commands with; empty: none
+	ahead         int64  // how far Redis' clock is ahead, us
+	commandMicros int64  // how long a command takes there: if any time, no two charges have the same
+	steps         int
 
-	all     []*simRequest
-	live    []*simRequest
-	waits   []*simRequest // of those, the ones that wait
-	recent  []*simRequest // that have ended not long ago
-	reloads int
-	losses  int
-	jumped  bool // Redis' clock was set
-	emptied bool // Redis has lost its data
+	all         []*simRequest
+	live        []*simRequest
+	waits       []*simRequest // of those, the ones that wait
+	recent      []*simRequest // that have ended not long ago
+	reloads     int
+	lostUnits   int64 // of leases: granted by replies that were lost
+	lostReturns int64 // and given back by commands that were lost, at most
+	granted     int64 // when the command that Redis runs has granted some; 0: it has not
+	jumped      bool  // Redis' clock was set
+	emptied     bool  // Redis has lost its data
 
 	charged   map[string]int64 // by tag: of the first limit, without what was given back
+	batches   map[int64]int64  // by when a lease was granted: what it has charged and not returned
 	admitted  map[string]int64 // by rule and identity, by certain verdicts
 	blocked   map[string]bool  // whom the operator has blocked
 	blockedAt time.Time        // when the operator did anything last
@@ -80,6 +86,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	for i := range v.rates {
 		v.rates[i] = []int{0, 0, 1, 5}[v.random.IntN(4)]
 	}
+	v.commandMicros = 1
 	v.redis = twinredis.New()
 	v.redis.Ran, v.redis.Password = v.ran, v.config.password
 	v.redis.WithoutTime = v.random.IntN(8) == 0
@@ -93,6 +100,8 @@ func (v *simulation) start(workers int) {
 	first := newWorker(v.t, v.guest)
 	v.clock = first.clock
 	v.began = v.clock.now
+	v.limiters = map[*instance]*limiter{}
+	v.batches = map[int64]int64{}
 	for i := range workers {
 		w := first
 		if i > 0 {
@@ -135,11 +144,20 @@ func (v *simulation) install(text string) {
 	v.current = nil
 	for _, w := range v.workers {
 		i := w.load(text)
+		v.limiters[i] = newest(v.guests[w].vm.limiters)
 		v.current, v.loaded = append(v.current, i), append(v.loaded, i)
 	}
 	for _, i := range old {
 		i.Close()
 	}
+}
+
+// maxGivenUp is how many commands about leased units a configuration may still have had to send.
+const maxGivenUp = 8
+
+// newest is the limiter that was made last.
+func newest(limiters map[uint32]*limiter) *limiter {
+	return limiters[slices.Max(slices.Collect(maps.Keys(limiters)))]
 }
 
 // simExpressions compiles all: only Envoy evaluates.
@@ -170,7 +188,13 @@ func (v *simulation) advance(d time.Duration) {
 		}
 		next.due = next.due.Add(next.period)
 		v.logf("tick")
+		limiter := v.limiters[next]
 		next.Tick()
+		if next.Closed() && limiter.conn != nil && !limiter.conn.Idle() {
+			v.logf("given up")
+			v.lose(next.worker) // what it had to give back is lost after a second
+			v.lostReturns += maxGivenUp * maxUnits
+		}
 		v.look()
 	}
 	v.clock.now = end

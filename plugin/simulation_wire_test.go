@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
@@ -18,6 +19,16 @@ type simConn struct {
 	inbox  []byte // on the way to Redis: whole commands
 	outbox []byte // on the way back
 	gone   bool
+
+	brought int         // bytes that have left the outbox
+	news    []leaseNews // on the way
+}
+
+// leaseNews is a reply that a lease needs.
+type leaseNews struct {
+	end     int   // counted as brought is
+	granted int64 // when the units were charged that it grants; 0: it grants none
+	again   int64 // units that the lease has to give back once more, as the script was unknown
 }
 
 // simCluster is the cluster "redis" of one worker.
@@ -59,6 +70,15 @@ func (c *simConn) Cancel() {
 // end loses what was on the way.
 func (c *simConn) end() {
 	c.gone = true
+	for _, n := range c.news {
+		c.v.grantLost(n.granted)
+		c.v.lostReturns += n.again
+	}
+	for rest := c.inbox; len(rest) > 0; {
+		command, n, _ := c.v.decode(rest)
+		rest = rest[n:]
+		c.v.lostReturns += returnedUnits(command)
+	}
 	if len(c.inbox)+len(c.outbox) > 0 {
 		c.v.lose(c.worker)
 	}
@@ -70,10 +90,10 @@ func (c *simConn) kill(status uint32) {
 	v.logf("killed, %d bytes there, %d back", len(c.inbox), len(c.outbox))
 	c.end()
 	v.lose(c.worker)
-	asked := slices.Clone(v.waits)
+	asked, inPipe := slices.Clone(v.waits), v.inPipe(c.worker)
 	c.near.Close(status)
 	v.look()
-	if int64(len(asked)) > min(maxExits, v.config.pending) || len(v.loaded) > len(v.workers) {
+	if max(int64(len(asked)), inPipe+1) > min(maxExits, v.config.pending) || len(v.loaded) > len(v.workers) {
 		return // some are kept back, or go on by and by; or who knows whose connection it was
 	}
 	for _, r := range asked {
@@ -88,22 +108,50 @@ func (c *simConn) kill(status uint32) {
 
 // serve has Redis run so many of the commands that have come.
 func (c *simConn) serve(commands int) {
-	decoder := redisresp.NewDecoder(redisresp.Limits{Bytes: 4 << 20})
 	for ; commands > 0 && len(c.inbox) > 0; commands-- {
-		command, n, outcome := decoder.Decode(c.inbox)
-		if outcome != redisresp.Complete {
-			c.v.fail("not a command: %q", c.inbox)
+		words, n, ok := c.v.decode(c.inbox)
+		if !ok {
 			return
 		}
-		words := twinredis.Words(nil, command)
+		c.v.granted = 0
 		from := len(c.outbox)
 		c.outbox = c.v.answer(c.outbox, words)
 		reply := c.outbox[from:]
-		if bytes.HasPrefix(reply, []byte("-")) && !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
+		news := leaseNews{end: c.brought + len(c.outbox), granted: c.v.granted}
+		switch {
+		case bytes.HasPrefix(reply, []byte("-NOSCRIPT")):
+			news.again = returnedUnits(words)
+		case bytes.HasPrefix(reply, []byte("-")):
 			c.v.lose(c.worker)
+			c.v.lostReturns += returnedUnits(words)
+		}
+		if news.granted != 0 || news.again != 0 {
+			c.news = append(c.news, news)
 		}
 		c.inbox = c.inbox[n:]
 	}
+}
+
+// decode splits the first command off bytes.
+func (v *simulation) decode(b []byte) (words [][]byte, n int, ok bool) {
+	command, n, outcome := redisresp.NewDecoder(redisresp.Limits{Bytes: 4 << 20}).Decode(b)
+	if outcome != redisresp.Complete {
+		v.fail("not a command: %q", b)
+		return nil, len(b), false
+	}
+	return twinredis.Words(nil, command), n, true
+}
+
+// returnedUnits is how many units a command gives back to the leased rule at most. The call of a
+// check has three arguments there; that of a refund has the charge's time, too, and perhaps
+// further charges.
+func returnedUnits(words [][]byte) int64 {
+	if len(words) < 4 || !bytes.Contains(words[3], []byte("{hot|h}")) {
+		return 0
+	}
+	keys, _ := strconv.Atoi(string(words[2]))
+	arguments := len(words) - 3 - keys
+	return int64(max(0, (arguments-2)/2) * maxUnits)
 }
 
 // answer is Redis' reply to one command, at its own time.
@@ -111,6 +159,7 @@ func (v *simulation) answer(dst []byte, words [][]byte) []byte {
 	if v.refusal != "" && string(words[0]) != "AUTH" {
 		return append(dst, v.refusal...)
 	}
+	v.ahead += v.commandMicros
 	return v.redis.Do(dst, words, v.redisMicros())
 }
 
@@ -121,6 +170,8 @@ func (v *simulation) redisMicros() int64 { return v.clock.now.UnixMicro() + v.ah
 func (c *simConn) deliver(n int) {
 	part := bytes.Clone(c.outbox[:n])
 	c.outbox = c.outbox[n:]
+	c.brought += n
+	c.news = slices.DeleteFunc(c.news, func(n leaseNews) bool { return n.end <= c.brought })
 	c.v.logf("received %q", part)
 	c.near.Receive(part)
 	c.v.look()
@@ -129,7 +180,6 @@ func (c *simConn) deliver(n int) {
 // lose notes that a fault may have lost charges, or what gives some back, of the requests
 // that a worker has not surely done with.
 func (v *simulation) lose(w *worker) {
-	v.losses++
 	kept := v.recent[:0]
 	for _, r := range v.recent {
 		if v.clock.now.Sub(r.ended) < lossMicros {
@@ -154,5 +204,28 @@ func (v *simulation) ran(c *twinredis.Call) {
 		v.charged[string(c.Tag)] += c.Costs[0]
 	case c.Kind == twinredis.Refund:
 		v.charged[string(c.Tag)] -= c.Costs[0]
+	}
+	v.ranLease(c)
+}
+
+// grantLost takes a batch out of the books: no worker will know of it.
+func (v *simulation) grantLost(atMicros int64) {
+	v.lostUnits += v.batches[atMicros]
+	delete(v.batches, atMicros)
+}
+
+// ranLease keeps the books of what each batch of a lease has charged: it has more units than a
+// request costs.
+func (v *simulation) ranLease(c *twinredis.Call) {
+	if string(c.Tag) != "hot|h" {
+		return
+	}
+	_, ofBatch := v.batches[c.ChargedMicros]
+	switch {
+	case c.Kind == twinredis.Check && c.Allowed && c.Costs[0] > 1:
+		v.batches[c.AtMicros] += c.Costs[0]
+		v.granted = c.AtMicros
+	case c.Kind == twinredis.Refund && ofBatch:
+		v.batches[c.ChargedMicros] -= c.Costs[0]
 	}
 }

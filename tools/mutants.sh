@@ -52,6 +52,16 @@ mutant late-reply-twice plugin/decide/replies.go \
 	'			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			twice := c.charged.late
 			q.home.stores.GiveBack(&twice, Time{SteadyMicros: nowMicros})
 			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})'
+mutant late-refund-dropped plugin/decide/replies.go \
+	'			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			_ = nowMicros'
+mutant gone-not-concluded plugin/decide/replies.go \
+	'q.waiting == 0 {' 'q.waiting == 0 && q.state != Gone {'
+mutant units-kept-at-close plugin/decide/stores.go \
+	'{ s.leases.book.Close(now.SteadyMicros) }' '{ _ = now }'
+mutant late-units-kept plugin/decide/leases.go \
+	'			s.remote.conn.Refund(b.charge, nowMicros)' '			_ = nowMicros'
+mutant closing-forgotten plugin/decide/closing.go \
+	'c.untilMicros = nowMicros + maxClosingMicros' '_ = nowMicros'
 mutant slots-not-released plugin/decide/receipt.go \
 	'left := s.slots.vacate(r)' 'left := int64(0)'
 mutant resumed-twice plugin/effects.go \

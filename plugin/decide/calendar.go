@@ -2,6 +2,7 @@ package decide
 
 import (
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -35,6 +36,7 @@ func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
 		b := &c.bounds[set.ID][i]
 		if micros < b[1] || micros >= b[2] {
 			*b = windows.Around(micros)
+			must.Hold(b[0] < b[1] && b[1] <= micros && micros < b[2], "windows follow each other, and a time is in the second")
 		}
 		sizes[i].Bounds = *b
 	}

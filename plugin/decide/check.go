@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -131,6 +132,7 @@ func isUnasked(c *Check) bool { return c.Status == Unasked }
 // ruled makes what a store says of the check its answer. decisions are those of the limits,
 // if they have decided, and nonce is that of the charge, if it has one.
 func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
+	must.Hold(!c.Decided() && source != FromNobody, "a check is decided once")
 	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
 	c.Status = Rejected
 	if r.Allowed {
@@ -146,7 +148,7 @@ func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, 
 	default:
 		copy(c.Decisions, decisions)
 		if r.Allowed && source != FromMemory && c.Charges() { // memory charges nothing
-			c.charged.receipt = c.receiptOf(source, c.Sizes, r.AtMicros, nonce)
+			c.charged.receipt.fill(c.receiptOf(source, c.Sizes, r.AtMicros, nonce))
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package decide
 
+import "github.com/sluiceproxy/sluice/plugin/must"
+
 // closing is the end of a configuration: it stays for a moment, until what it gives back has
 // reached Redis.
 type closing struct {
@@ -20,7 +22,10 @@ const (
 	maxClosingMicros = 1_000_000
 )
 
-func (c *closing) begin(nowMicros int64) { c.untilMicros = nowMicros + maxClosingMicros }
+func (c *closing) begin(nowMicros int64) {
+	must.Hold(c.untilMicros == 0, "a configuration ends once")
+	c.untilMicros = nowMicros + maxClosingMicros
+}
 
 // over reports whether the configuration has ended. idle says that nothing of it is under way.
 func (c *closing) over(idle bool, nowMicros int64) bool {

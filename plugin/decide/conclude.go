@@ -34,6 +34,7 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 // Leave gives back all that a request has charged that never reached the upstream: see the
 // effect GiveBack.
 func (s *Stores) Leave(q *Question, now Time) {
+	must.Hold(q.concluded && !q.refused, "who leaves without a verdict, or refused, has nothing to give back here")
 	q.refused = true
 	for i := range q.Checks {
 		s.giveAllBack(&q.Checks[i], now)

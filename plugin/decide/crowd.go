@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
+	"github.com/sluiceproxy/sluice/plugin/must"
 )
 
 // This file keeps requests back that come in one go, faster than the worker can hear
@@ -92,6 +93,7 @@ func (c *crowd) shareOf(q *Question) *share {
 
 // push keeps a question back.
 func (c *crowd) push(s *share, q *Question) {
+	must.Hold(c.on && !q.concluded, "who is kept back in a crowd has no verdict")
 	s.list.push(q)
 	c.n++
 	if s.n == 1 {
@@ -102,6 +104,7 @@ func (c *crowd) push(s *share, q *Question) {
 // pop takes the first question out of a share.
 func (c *crowd) pop(s *share) *Question {
 	c.n--
+	must.Hold(c.n >= 0, "no more requests leave the crowd than have come")
 	return s.list.pop()
 }
 
@@ -120,6 +123,7 @@ func (c *crowd) await(s *share) {
 
 // turn is the share whose turn it is. There must be one.
 func (c *crowd) turn() *share {
+	must.Hold(c.turns > 0 && c.first != nil, "a share whose turn it is has waited for it")
 	s := c.first
 	c.first, s.next = s.next, nil
 	c.turns--

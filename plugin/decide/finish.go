@@ -3,6 +3,7 @@ package decide
 import (
 	"slices"
 
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -41,6 +42,7 @@ func (q *Question) Respond(resp rule.Response) {
 // Finish ends what an admitted request holds until it is over: its stream has ended,
 // or it was admitted after that. If no response came, nothing is read, and resp may be nil.
 func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
+	must.Hold(!q.refused, "what a refused request held was given back at once")
 	if !q.mustFinish() {
 		return
 	}
@@ -50,7 +52,7 @@ func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
 			s.settle(&c.receipt, settlement.Worth(c.heard, resp), now)
 		}
 		s.release(&c.receipt, now)
-		c.receipt = Receipt{}
+		c.receipt.void()
 	}
 }
 

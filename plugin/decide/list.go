@@ -1,5 +1,7 @@
 package decide
 
+import "github.com/sluiceproxy/sluice/plugin/must"
+
 // list is paused questions, first in, first out. A question is in one list at most, which
 // needs no memory of its own.
 type list struct {
@@ -8,6 +10,7 @@ type list struct {
 }
 
 func (l *list) push(q *Question) {
+	must.Hold(q.next == nil && l.last != q, "a question is in one list at most")
 	if l.first == nil {
 		l.first = q
 	} else {
@@ -19,9 +22,13 @@ func (l *list) push(q *Question) {
 
 // pop takes out the first question. There must be one.
 func (l *list) pop() *Question {
+	must.Hold(l.n > 0, "what is taken out of a list was put into it")
 	q := l.first
-	l.first, q.next = q.next, nil
+	if l.first, q.next = q.next, nil; l.first == nil {
+		l.last = nil
+	}
 	l.n--
+	must.Hold((l.n == 0) == (l.first == nil), "a list is as long as it says")
 	return q
 }
 
@@ -44,6 +51,7 @@ type readyList struct {
 }
 
 func (r *readyList) push(q *Question) {
+	must.Hold(!q.concluded && q.waiting == 0, "a question is ready once, when no check waits")
 	r.list.push(q)
 	if r.fresh == nil {
 		r.fresh = q
@@ -54,6 +62,7 @@ func (r *readyList) push(q *Question) {
 func (r *readyList) nextUndecided() *Question {
 	q := r.fresh
 	if q != nil {
+		must.Hold(!q.concluded, "a question that is taken up has no verdict")
 		r.fresh = q.next
 	}
 	return q

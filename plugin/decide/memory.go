@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -75,6 +76,7 @@ func (a *Ask) asks() deny.Asked {
 // counts towards a penalty is left out if several rules reject, because on replay only this
 // rule would seem to reject.
 func (m *memory) remember(c *Check, several bool, now Time) {
+	must.Hold(c.charged.receipt.source == FromNobody, "a charge is given back before its rejection is remembered")
 	i := c.Limits.ID
 	if c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree || c.Limits.HasSlots() || m.ttls[i] == 0 {
 		return

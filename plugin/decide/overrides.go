@@ -8,6 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lru"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -71,6 +72,7 @@ func (o *overrides) fit(q *Question, a *Ask, now Time) {
 
 // multiply gives a check the sizes that a factor makes of its own.
 func (q *Question) multiply(a *Ask, thousandths int64) {
+	must.Hold(thousandths > 0, "an operator's factor is above 0")
 	a.factor = thousandths
 	begin := len(q.sizes)
 	for i := range a.Limits.Limits {
@@ -85,6 +87,7 @@ func (q *Question) multiply(a *Ask, thousandths int64) {
 
 func (o *overrides) remember(a *Ask, thousandths, nowMicros int64) {
 	f, _ := o.factors.Put(a.Rule.ID, a.Tag)
+	must.Hold(thousandths > 0 && a.Rule.Terms.Overrides, "factors are of rules with overrides")
 	*f = factor{thousandths, nowMicros + factorMicros}
 }
 

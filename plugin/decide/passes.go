@@ -18,6 +18,7 @@ func (p *passes) keep(q *Question) {
 // take is the request that was kept; nil if none is.
 func (p *passes) pop() *Question {
 	q := p.between
+	must.Hold(q == nil || q.state == Redirected, "who is between two passes was redirected")
 	p.between = nil
 	return q
 }

@@ -42,7 +42,9 @@ func (q *queue) next(nowMicros int64) *Question {
 	if len(q.heap) == 0 || q.heap[0].turn.dueMicros > nowMicros {
 		return nil
 	}
-	return heap.Pop(&q.heap).(*Question)
+	next := heap.Pop(&q.heap).(*Question)
+	must.Hold(len(q.heap) == 0 || q.heap[0].turn.dueMicros >= next.turn.dueMicros, "the earliest turn comes first")
+	return next
 }
 
 // nextMicros is the time until the next turn, at least 1; 0 if nobody waits.

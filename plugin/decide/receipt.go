@@ -3,6 +3,7 @@ package decide
 import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lease"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/plugin/slots"
 )
@@ -19,6 +20,23 @@ type Receipt struct {
 	nonce    int64        // FromRedis and FromLease: of the call that charged it
 	lease    *lease.Lease // FromLease: which lease the unit is of
 	slot     slots.Slot   // what it occupies until the request is over
+	self     *Receipt     // where it was filled, for the assertion that there is no copy of it
+}
+
+// fill makes r the receipt of a charge. What it was the receipt of has been given back.
+func (r *Receipt) fill(with Receipt) {
+	must.Hold(r.source == FromNobody, "a receipt is not overwritten: its charge would be lost")
+	*r = with
+	if must.On {
+		r.self = r
+	}
+}
+
+// void makes r the receipt of nothing, as its charge is given back or stands for good.
+func (r *Receipt) void() {
+	must.Hold(!must.On || r.source == FromNobody || r.self == r, "a receipt stays where it is, and is given back once")
+	must.Hold(!r.slot.Held(), "the receipt of occupied slots is kept")
+	*r = Receipt{}
 }
 
 // giveAllBack returns what a check has charged, and what it has turned out to have.
@@ -45,7 +63,7 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 		s.remote.refund(r, now)
 		s.memory.forget(r.limits.ID, r.tag)
 	}
-	*r = Receipt{}
+	r.void()
 }
 
 // uncharge makes the decisions on a check those that would hold without its charge.

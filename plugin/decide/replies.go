@@ -42,7 +42,7 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
 	if r.Allowed && r.By == algo.ByLimits && c.Charges() {
 		was := c.charged.sent
-		c.charged.late = c.receiptOf(FromRedis, was.sizes, r.AtMicros, was.nonce)
+		c.charged.late.fill(c.receiptOf(FromRedis, was.sizes, r.AtMicros, was.nonce))
 		if q.refused || c.Rule.Settle != nil || c.Limits.HasSlots() {
 			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
 		}

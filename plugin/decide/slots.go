@@ -34,6 +34,7 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 		return
 	}
 	if i, ok := r.limits.Plan.Slots(); ok && r.costs[i] > 0 {
+		must.Hold(!r.slot.Held(), "a receipt's slots are occupied once")
 		r.slot = slots.Slot{Nonce: r.nonce, Slots: r.costs[i]}
 		f.book.Occupy(&r.slot, r.limits.ID, r.tag, r.source != FromRedis, nowMicros)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lru"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -124,6 +125,7 @@ func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge,
 	}
 	c := &l.current
 	c.units--
+	must.Hold(c.units >= 0 && !l.evicted, "a lease spends what it holds")
 	l.recent.add(nowMicros, l.limit.Lease.TTLMicros)
 	age := nowMicros - c.atMicros
 	reset := max(1, c.decision.ResetAfterMicros-age)
@@ -190,6 +192,7 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 	if l.current.units == 0 {
 		l.current = got
 	} else {
+		must.Hold(l.next.units == 0, "a lease holds two batches at most")
 		l.next = got
 	}
 }
@@ -289,6 +292,7 @@ func (b *Book) ReturnAll(nowMicros int64) {
 
 // Close gives back what all leases hold, and what they are still being given.
 func (b *Book) Close(nowMicros int64) {
+	must.Hold(!b.closed, "a configuration ends once")
 	b.ReturnAll(nowMicros)
 	b.closed = true
 }

@@ -6,6 +6,9 @@
 // something therefore goes on sensibly where it does not hold.
 package must
 
+// On says that assertions are real. What takes a loop to find out stands behind it.
+const On = true
+
 // Hold panics unless a condition holds. The text says what was expected. The arguments
 // have no side effects, since the built plugin does not evaluate them.
 func Hold(holds bool, text string) {

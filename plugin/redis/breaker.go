@@ -1,6 +1,10 @@
 package redis
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/plugin/must"
+)
 
 // BreakerState is the state of the circuit breaker around Redis.
 type BreakerState uint8
@@ -64,6 +68,7 @@ func (b *breaker) succeed(tag []byte, nowMicros int64) {
 func (b *breaker) open(nowMicros int64) {
 	b.state = Open
 	b.dueMicros = nowMicros + b.pauses.next()
+	must.Hold(b.dueMicros > nowMicros, "a pause ends")
 }
 
 // close ends the outage.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -26,6 +27,7 @@ type change []int64
 func (g change) appendTo(dst []byte, of *subject, how manner) []byte {
 	s := of.script
 	limits := len(s.suffixes)
+	must.Hold(len(g) > 0 && len(g)%(limits+1) == 0, "a change has of each charge a number for each limit, and its time")
 	dst = appendHead(dst, &s.commandsOf(how).refund, how, len(g)-limits-1)
 	for _, suffix := range s.suffixes {
 		dst = s.appendKey(dst, of.tag, suffix)

@@ -1,5 +1,7 @@
 package redis
 
+import "github.com/sluiceproxy/sluice/plugin/must"
+
 // pipeline is the first-in first-out queue of the commands whose replies have not come.
 // It is a ring that grows to the most that ever waited; its commands keep their memory.
 type pipeline struct {
@@ -26,6 +28,7 @@ func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question
 	if i := k.Script.slots; i >= 0 && c.check.costs[i] > 0 {
 		c.slots = append(c.slots, Slots{nonce, c.check.costs[i]})
 	}
+	must.Hold(len(c.check.costs) == len(k.Script.suffixes), "a check has a cost for each limit")
 	p.stamp(c, nowMicros)
 	p.out = c.appendTo(p.out)
 	return c
@@ -124,6 +127,7 @@ func (r *ring[T]) len() int { return int(r.next - r.first) }
 
 // at is the element at a position from first to next-1, good until the next push.
 func (r *ring[T]) at(position uint64) *T {
+	must.Hold(position >= r.first && position < r.next, "a position is of an element in the ring")
 	return &r.cells[position&uint64(len(r.cells)-1)]
 }
 
@@ -142,6 +146,7 @@ func (r *ring[T]) push() *T {
 
 // pop removes the oldest element. The result is good until the next push.
 func (r *ring[T]) pop() *T {
+	must.Hold(r.first < r.next, "what leaves a ring was put into it")
 	e := r.at(r.first)
 	r.first++
 	return e

@@ -133,6 +133,11 @@ func appendHead(dst []byte, h *heads, how manner, more int) []byte {
 // appendLimits appends the arguments of each limit.
 func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
 	must.Hold(len(costs) == len(s.args), "there is a cost for each limit")
+	if must.On {
+		for _, cost := range costs {
+			must.Hold(cost >= -2*algo.MaxUnits && cost <= 2*algo.MaxUnits, "costs are within what a state can hold")
+		}
+	}
 	plan := s.planOf(of.sizes)
 	for i, own := range s.args {
 		dst = redisresp.AppendBulkInt(dst, costs[i])
@@ -164,7 +169,10 @@ func (s *Script) planOf(sizes []algo.Size) *algo.Plan {
 	if len(sizes) == 0 {
 		return s.plan
 	}
-	if sized, ok := s.plan.Sized(&s.sized, sizes); ok {
+	must.Hold(len(sizes) == len(s.args), "there is a size for each limit")
+	sized, ok := s.plan.Sized(&s.sized, sizes)
+	must.Hold(ok, "a script is called with sizes that its limits can have")
+	if ok {
 		return sized
 	}
 	return s.plan

@@ -1,6 +1,9 @@
 package redis
 
-import "github.com/sluiceproxy/sluice/redisresp"
+import (
+	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/redisresp"
+)
 
 // stream is what a Conn knows of the stream it has, or will open.
 type stream struct {
@@ -56,6 +59,7 @@ func (s *stream) connect(nowMicros int64) (reopened, ok bool) {
 	if nowMicros < s.reopenMicros {
 		return false, false
 	}
+	must.Hold(!s.open, "a stream is opened in place of one that has ended")
 	s.decoder.Reset()
 	s.open, s.heard = true, false // before the call, in which Closed may come
 	s.openError = s.host.OpenStream()

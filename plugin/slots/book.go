@@ -11,6 +11,7 @@ package slots
 
 import (
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -80,6 +81,7 @@ func New(ttlMicros []int64, seed uint64) *Book {
 
 // Occupy notes what a request occupies. The Slot must stay where it is until Vacate.
 func (b *Book) Occupy(s *Slot, set rule.LimitSetID, tag []byte, embedded bool, nowMicros int64) {
+	must.Hold(!s.Held() && s.Slots > 0, "slots are occupied once, and some")
 	id := b.identity(set, tag, embedded, nowMicros)
 	s.of, s.index, s.freshMicros, s.hurry = id, len(id.slots), nowMicros, b.hurry
 	id.slots = append(id.slots, s)
@@ -90,6 +92,7 @@ func (b *Book) Occupy(s *Slot, set rule.LimitSetID, tag []byte, embedded bool, n
 // Vacate notes that a request's slot is free. It returns the identity, which is valid until
 // the next Occupy.
 func (b *Book) Vacate(s *Slot) *Identity {
+	must.Hold(s.Held() && s.of.slots[s.index] == s, "a slot that is vacated is occupied, and where it was")
 	id := s.of
 	last := len(id.slots) - 1
 	moved := id.slots[last]
@@ -98,6 +101,7 @@ func (b *Book) Vacate(s *Slot) *Identity {
 	id.slots = id.slots[:last]
 	id.Slots -= s.Slots
 	b.counts[id.Set]--
+	must.Hold(id.Slots >= 0 && b.counts[id.Set] >= 0, "no more slots are vacated than are occupied")
 	*s = Slot{}
 	if last == 0 {
 		b.remove(id)

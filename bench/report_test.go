@@ -28,7 +28,10 @@ func TestSetups(t *testing.T) {
 	for _, s := range all {
 		t.Run(s.id, func(t *testing.T) {
 			t.Parallel()
-			at := place{listener: 1001, admin: 1002, upstream: 1003, redis: 1004, service: 1005, timeout: 50 * time.Millisecond, root: ".."}
+			at := place{
+				listener: 1001, admin: 1002, upstream: 1003, redis: 1004, service: 1005, timeout: 50 * time.Millisecond,
+				root: "..",
+			}
 			c, err := base(at)
 			if err != nil {
 				t.Fatal(err)

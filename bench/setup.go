@@ -107,14 +107,16 @@ func plugin(redis, limits string) func(*envoyconf.Config, place) {
 // their keys apart.
 func inRedis(limits string) func(*envoyconf.Config, place) {
 	return func(c *envoyconf.Config, at place) {
-		plugin(fmt.Sprintf(`"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"},`, at.listener, at.timeout.Milliseconds()), limits)(c, at)
+		plugin(fmt.Sprintf(`"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"},`, at.listener,
+			at.timeout.Milliseconds()), limits)(c, at)
 	}
 }
 
 // settling gives the charge of each request back when its response has come: the most
 // that settlements can be.
 func settling(c *envoyconf.Config, at place) {
-	c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"}, "headers": ["x-ratelimit"],
+	c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"},
+		"headers": ["x-ratelimit"],
 		"rules": [{"name": "bench", "key": [{"header": %q}], "limits": [%s], "settle": {"status": ["401", "403"]}}]}`,
 		at.listener, at.timeout.Milliseconds(), identityHeader, gcra(manyPerHour)))
 }

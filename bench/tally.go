@@ -105,7 +105,8 @@ func (c tally) publish(root string) error {
 // limiter.
 func (c tally) table() string {
 	var b strings.Builder
-	b.WriteString("| instructions a request, in thousands | Envoy's worker | the service | Redis | all | beyond no limiter |\n")
+	b.WriteString("| instructions a request, in thousands | Envoy's worker | the service | Redis | all | beyond no " +
+		"limiter |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|\n")
 	for _, s := range setups() {
 		n, ok := c.Setups[s.id]

@@ -94,7 +94,10 @@ func TestSizesThatComeWithTheRequest(t *testing.T) {
 		{name: "none", constant: algo.Size{Units: 5}, req: get("/")},
 		{name: "a header", units: header, req: seven, want: []algo.Size{{Units: 7}}},
 		{name: "a header above max", units: header, req: get("/", "x-limit", "5000"), want: []algo.Size{{Units: 1000}}},
-		{name: "a header that is not a number", units: header, req: get("/", "x-limit", "many"), want: []algo.Size{{Units: 10}}},
+		{
+			name: "a header that is not a number", units: header, req: get("/", "x-limit", "many"),
+			want: []algo.Size{{Units: 10}},
+		},
 		{name: "a header that is absent", units: header, req: get("/"), want: []algo.Size{{Units: 10}}},
 		{name: "a header of 0", units: header, req: get("/", "x-limit", "0"), want: []algo.Size{{}}},
 		{

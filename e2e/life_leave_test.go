@@ -59,7 +59,7 @@ func awaitSettled(t *testing.T, s *setting, requests int) {
 	t.Helper()
 	const all, active, outcomes = "http.limited.downstream_rq_total", "http.limited.downstream_rq_active",
 		"wasmcustom.sluice.outcome."
-	testenv.Wait(t, 2*patience, func() error {
+	testenv.Wait(t, 6*patience, func() error {
 		envoy, told := s.Stats("http.limited.downstream_rq"), int64(0)
 		for _, n := range s.Stats(outcomes) {
 			told += n

@@ -79,7 +79,7 @@ func (r *report) goals() []goal {
 	}
 }
 
-// furtherLimit is what the second and the third limit of a rule cost, each, in
+// furtherLimit is the cost of the second and of the third limit of a rule, in
 // parts of what the first costs.
 func (r results) furtherLimit() []float64 {
 	one, three := r.checkCost(sluice, mainLoad), r.checkCost(sluiceThree, mainLoad)

@@ -85,7 +85,7 @@ func (p *subprocess) explain(err error) error {
 // stop ends the process and returns when it has gone.
 func (p *subprocess) stop() { p.Stop(stopLimit) }
 
-// usage is what the system knows of the process.
+// usage has the system's figures of the process.
 func (p *subprocess) usage() *system.Process { return &system.Process{Pid: int32(p.PID())} }
 
 // cpu returns the CPU time that the process has used, all its threads together.

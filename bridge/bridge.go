@@ -4,7 +4,7 @@ package bridge
 
 import _ "embed"
 
-// Wasm is what bridge.c compiles to ("make bridge").
+// Wasm is bridge.c, compiled ("make bridge").
 //
 //go:embed bridge.wasm
 var Wasm []byte

@@ -19,7 +19,7 @@ func triedIn(cluster string) string {
 		`"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`
 }
 
-// trials are what may be behind a cluster, and what each worker says of it.
+// trials are servers that may be behind a cluster, and each worker's words about them.
 var trials = []struct {
 	name   string
 	plugin string

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-// hostileValues are what clients may put where rules look. Envoy itself refuses
+// hostileValues are values that clients may put where rules look. Envoy itself refuses
 // some of them; the plugin must not rely on that.
 func hostileValues() map[string]string {
 	return map[string]string{
@@ -85,7 +85,7 @@ func TestIdentitiesAreApart(t *testing.T) {
 		i := w.load(withRedis(`{"name": "a", "key": [{"header": "x-one", "default": ""}, {"header": "x-two", "default": ` +
 			`""}], ` + once + `}`))
 		values := hostileValues()
-		delete(values, "nothing") // is what the default is, too
+		delete(values, "nothing") // is also the default
 		for name, value := range values {
 			for _, headers := range [][]string{{"x-one", value}, {"x-two", value}, {"x-one", value, "x-two", value}} {
 				x := i.get("/", headers...)

@@ -13,7 +13,7 @@ func ofReal(remaining int) []member {
 	return []member{{Name: "real", Q: 3, W: 3600, R: remaining, T: 3600}}
 }
 
-// ruleScenarios are what rules do to each other's requests, step by step.
+// ruleScenarios are the effects of rules on each other's requests, step by step.
 var ruleScenarios = []scenario{
 	{
 		name: "a shadow rule never rejects, shows no headers, and is charged",

@@ -73,7 +73,7 @@ func (r *simRequest) byRedis() bool {
 // forgot reports whether Redis has lost what it had, or has set it to another time.
 func (v *simulation) forgot() bool { return v.emptied || v.jumped }
 
-// flowsBack is what a bucket has got back since the beginning.
+// flowsBack is how much a bucket has got back since the beginning.
 func (v *simulation) flowsBack(r *simRule) int64 {
 	if !strings.Contains(r.text, "gcra") && !strings.Contains(r.text, "bucket") {
 		return 0
@@ -81,7 +81,7 @@ func (v *simulation) flowsBack(r *simRule) int64 {
 	return int64(v.clock.now.Sub(v.began))*r.total/int64(24*time.Hour) + 1
 }
 
-// checkStep is what holds after each step.
+// checkStep checks what must hold after each step.
 func (v *simulation) checkStep() {
 	v.checkFlight()
 	for _, w := range v.workers {
@@ -127,7 +127,7 @@ func (v *simulation) checkLog(w *worker) {
 	v.told[w] = len(w.host.Logs)
 }
 
-// checkEnd is what holds when all is over.
+// checkEnd checks what must hold when all is over.
 func (v *simulation) checkEnd() {
 	v.checkStep()
 	for _, r := range v.all {

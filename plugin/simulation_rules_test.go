@@ -14,7 +14,7 @@ type simRule struct {
 	name string
 	// text is the rule, but for its name and what chance adds.
 	text string
-	// header is what a request brings for the rule to apply; empty: all requests.
+	// header is the header that makes the rule apply; empty: it applies to all requests.
 	header string
 	// shared: all users are one identity.
 	shared bool
@@ -22,13 +22,13 @@ type simRule struct {
 	counted bool
 	cost    func(r *simRequest) int64 // nil: 1
 	worth   func(r *simRequest) int64 // of one that was admitted; nil: the cost
-	// total is what may be admitted in a run of less than the window; 0: not looked at.
+	// total is how much may be admitted in a run of less than the window; 0: not checked.
 	total int64
 }
 
 func costOf(r *simRequest) int64 { return r.cost }
 
-// tokensOf is what settlements make of a reservation.
+// tokensOf is the settled cost of a reservation.
 func tokensOf(r *simRequest) int64 {
 	switch {
 	case r.cost == 0:
@@ -39,7 +39,7 @@ func tokensOf(r *simRequest) int64 {
 	return 0 // missing: release
 }
 
-// keepsOn is what a settlement by status makes of it.
+// keepsOn is the settled cost by status.
 func keepsOn(r *simRequest) int64 {
 	if r.status == "" || r.status == "401" {
 		return r.cost

@@ -147,7 +147,7 @@ func (v *simulation) event(fault int) {
 // maxFlood is how many requests come at once at most.
 const maxFlood = 60
 
-// operate is what an operator does to some user.
+// operate plays an operator who changes some user.
 func (v *simulation) operate() {
 	user := fmt.Sprint("u", v.random.IntN(v.users))
 	key := "rl:{terms|" + user + "}:override"

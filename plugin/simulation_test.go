@@ -260,7 +260,7 @@ func (v *simulation) run(steps int) {
 	v.checkEnd()
 }
 
-// simLog is what has happened, line by line, if it is kept.
+// simLog is the history, line by line, if it is kept.
 type simLog struct {
 	kept bool
 	strings.Builder

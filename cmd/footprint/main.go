@@ -43,7 +43,7 @@ type row struct {
 	edit    func(c *envoyconf.Config)
 }
 
-// rows are what is measured, all of the shipped envoy.yaml. Ports from 20 on are for further
+// rows are the measurements, all of the shipped envoy.yaml. Ports from 20 on are for further
 // listeners.
 func rows() []row {
 	none := func(c *envoyconf.Config) {

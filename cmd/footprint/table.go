@@ -48,19 +48,19 @@ func (t table) markdown() string {
 	return b.String()
 }
 
-// beyond is what the shipped file takes of memory beyond an Envoy without Wasm, in MB.
+// beyond is the memory of the shipped file beyond an Envoy without Wasm, in MB.
 func (t table) beyond() float64 { return t.row(shipped, 4).mb - t.row(withoutWasm, 4).mb }
 
 // toStart is what it takes of CPU beyond one, in seconds.
 func (t table) toStart() float64 { return t.row(shipped, 4).seconds - t.row(withoutWasm, 4).seconds }
 
-// worker is what a further worker takes, in MB: its share of what Envoy without Wasm takes is left out.
+// worker is the memory of a further worker, in MB, without its share of an Envoy without Wasm.
 func (t table) worker() float64 {
 	grows := func(name string) float64 { return (t.row(name, 8).mb - t.row(name, 4).mb) / 4 }
 	return grows(shipped) - grows(withoutWasm)
 }
 
-// configuration is what a further configuration takes, in MB.
+// configuration is the memory of a further configuration, in MB.
 func (t table) configuration(name string) float64 {
 	return (t.row(name, 4).mb - t.row(shipped, 4).mb) / 3
 }

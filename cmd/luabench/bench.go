@@ -145,7 +145,7 @@ func (b *bench) measure() error {
 		fmt.Fprintf(os.Stderr, "\rround %d of %d ", round, b.rounds)
 	}
 	fmt.Fprintln(os.Stderr)
-	for _, r := range b.runners { // that still is what it was
+	for _, r := range b.runners { // that is still the same
 		if err := b.call(r.check(identity(0))); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}

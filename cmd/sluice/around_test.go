@@ -61,7 +61,7 @@ func withJWT(more ...string) []string {
 	return append([]string{keyed, claim, limiterFilter, jwt + limiterFilter}, more...)
 }
 
-// breaks are what may stand in the Envoy file that users get, and what validate says of it.
+// breaks are mistakes that an Envoy file of users may have, and validate's words about each.
 var breaks = []struct {
 	name    string
 	replace []string // pairs of what is there, and what takes its place

@@ -101,7 +101,7 @@ func request(t *testing.T, target string, headers ...string) *explain.Request {
 // withinTheHour is the rest of an hour of which a busy machine has taken up to ten minutes.
 var withinTheHour = regexp.MustCompile(`\bin 5\dm(\d+s)?`)
 
-// identities are what get says of those that TestGet has charged.
+// identities are get's answers about those that TestGet has charged.
 var identities = []struct {
 	name    string
 	args    []string

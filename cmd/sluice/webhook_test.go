@@ -123,7 +123,7 @@ var (
 		`"patch": {"operation": "MERGE", "value": {"name": "redis", "connect_timeout": "1s"}}}]}}`
 )
 
-// reviews are what the webhook is asked about, and what it says.
+// reviews are questions to the webhook, and its answers.
 var reviews = []struct {
 	name, operation, kind, object, before string
 	message                               string // "": allowed

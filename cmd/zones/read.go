@@ -76,7 +76,7 @@ type header struct {
 	UT, Standard, Leap, Time, Type, Char uint32
 }
 
-// localType is a kind of local time: likewise, section 3.2.
+// localType is a kind of local time: RFC 9636, section 3.2.
 type localType struct {
 	Offset     int32
 	IsDaylight byte

@@ -283,7 +283,7 @@ func TestAI(t *testing.T) {
 	}
 	g.awaitTokens(t, sum) // it is free
 
-	// What nobody knows the worth of stays reserved: the prompt, and 1000 of output.
+	// A request of unknown worth stays reserved: the prompt, and 1000 of output.
 	for _, action := range []string{"openai_abort", "openai_silent"} {
 		g.sdk(t, action, "key", 0)
 		g.awaitOver(t)

@@ -99,7 +99,7 @@ func (c *Config) Delete(path string) {
 	}
 }
 
-// parent is what a path's last step is below, and that step.
+// parent returns the node above a path's last step, and that step.
 func (c *Config) parent(path string) (*yaml.Node, string) {
 	i := strings.LastIndexByte(path, '/')
 	return c.at(path[:max(i, 0)]), path[i+1:]

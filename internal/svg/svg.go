@@ -98,7 +98,7 @@ func (p *Plot) Steps(points []Point) string {
 	return d.String()
 }
 
-// Area is what is below Steps.
+// Area is the area below Steps.
 func (p *Plot) Area(points []Point) string { return p.Steps(points) + fmt.Sprintf("V%.1fz", p.Ground) }
 
 // Round is the next number from a value on with which an axis may end.

@@ -130,7 +130,7 @@ func ruleOf(tag []byte) string {
 	return unescaped
 }
 
-// tagOf is what stands between the braces of a key, and suffixOf what follows them.
+// tagOf returns the part of a key between the braces, and suffixOf the part after them.
 func tagOf(key []byte) []byte {
 	return key[bytes.IndexByte(key, '{')+1 : max(bytes.LastIndexByte(key, '}'), 0)]
 }

@@ -22,7 +22,7 @@
 //
 // # Two guests
 //
-// A [Guest] is what the host calls: a VM (vm.go), or what Options.Native makes. What
+// The host calls a [Guest]: a VM (vm.go), or the result of Options.Native. What
 // a host call does is a method of [Caller] (calls*.go). A native guest calls it after
 // [Host.Begin]; for a VM, decode.go reads the arguments from the guest's memory before,
 // and writes the results there after.

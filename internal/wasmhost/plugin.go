@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ErrRefused is what a plugin context fails with when the guest does not want
+// ErrRefused is the error of a plugin context when the guest does not want
 // its configuration. The guest's log says why.
 var ErrRefused = errors.New("the guest refused the configuration")
 

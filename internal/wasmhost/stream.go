@@ -5,9 +5,9 @@ package wasmhost
 type Stream struct {
 	// Properties of this stream. They come before those of the Options.
 	Properties Properties
-	// Attributes of this stream, likewise.
+	// Attributes of this stream.
 	Attributes map[string]any
-	// FilterState is what the guest has set, as Envoy names it: "wasm.<path>".
+	// FilterState is the guest's filter state, as Envoy names it: "wasm.<path>".
 	FilterState map[string][]byte
 	// Upstream is what went on to the next filter, Downstream what went back to
 	// the client.
@@ -27,7 +27,7 @@ type Stream struct {
 	ended    bool
 }
 
-// A Message is what has passed of a request or a response.
+// A Message is the part of a request or a response that has passed.
 type Message struct {
 	Headers  Pairs // nil: not passed yet
 	Body     []byte

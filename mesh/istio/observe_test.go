@@ -50,7 +50,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// override is what deploy/istio/bootstrap adds to the bootstrap, as istio-agent gives it
+// override is the addition of deploy/istio/bootstrap to the bootstrap, as istio-agent gives it
 // to Envoy: YAML made JSON.
 // https://github.com/istio/istio/blob/1.31.1/pkg/envoy/proxy.go (readBootstrapToJSON)
 func override(t *testing.T) string {

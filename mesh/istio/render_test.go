@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
-// cluster, strict are what is commented out in kustomization.yaml.
+// cluster, strict turn on lines that are commented out in kustomization.yaml.
 const cluster, strict = "../redis-cluster", "../http"
 
 // render is what "kubectl apply -k deploy/istio/<dir>" applies, with the values

@@ -25,7 +25,7 @@ type Client struct {
 	URL string
 }
 
-// Answer is what matters of a response.
+// Answer has the parts of a response that matter.
 type Answer struct {
 	Status     int
 	Limit      string // X-RateLimit-Limit

@@ -121,7 +121,7 @@ func Fill(t *testing.T, file string, with map[string]any) string {
 	return filled
 }
 
-// Plain is what "kubectl apply -k deploy/<dir>" applies as it is.
+// Plain returns the objects of "kubectl apply -k deploy/<dir>" as they are.
 func Plain(t *testing.T, dir string) string {
 	t.Helper()
 	files := filesys.MakeFsInMemory()

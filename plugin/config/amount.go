@@ -62,7 +62,7 @@ func readCost(o object) Cost {
 	return c
 }
 
-// costOf is what a request takes of a limit: the limit's own cost, or the rule's.
+// costOf is a request's cost for a limit: the limit's own, or the rule's.
 func (s scope) costOf(limit *Limit) *Cost {
 	if limit.Cost != nil {
 		return limit.Cost

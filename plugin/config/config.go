@@ -50,7 +50,7 @@ type Redis struct {
 	Database           int64
 }
 
-// FailureMode is what happens to requests that Redis could not decide.
+// FailureMode decides requests that Redis could not decide.
 type FailureMode uint8
 
 // The failure modes.
@@ -60,7 +60,7 @@ const (
 	FailLocal
 )
 
-// Failure is what to do when Redis fails.
+// Failure says what to do when Redis fails.
 type Failure struct {
 	Mode       FailureMode
 	Breaker    Breaker

@@ -9,7 +9,7 @@ type Expression struct {
 	Kind ExpressionKind
 }
 
-// ExpressionKind is what the value of an Expression is used as.
+// ExpressionKind is the use of an Expression's value.
 type ExpressionKind uint8
 
 // The kinds of expressions.

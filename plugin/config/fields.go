@@ -19,7 +19,7 @@ type field struct {
 	hidden    bool     // messages do not show the value
 }
 
-// kind is what a field holds.
+// kind is the kind of a field's value.
 type kind uint8
 
 const (

@@ -140,7 +140,7 @@ func TestSchemaHasTheFields(t *testing.T) {
 	}
 }
 
-// otherwise is what the reference says of a few fields in place of their row.
+// otherwise is the reference's text about a few fields, in place of their row.
 var otherwise = map[string]struct{ byDefault, bounds string }{
 	"rules.failure":            {byDefault: "the top level's [`failure.mode`](#failure.mode)"},
 	"failure.breaker.failures": {bounds: "at least 1"},

@@ -47,7 +47,7 @@ func (e entry) unknown(shape []field) {
 	}
 }
 
-// row is what the table says of a field.
+// row is a field's row in the reference.
 func (o object) row(name string) *field {
 	i := placeOf(o.shape, name)
 	must.Hold(i >= 0, "every field that the parser reads has a row")

@@ -17,7 +17,7 @@ import (
 // stack, which does not grow.
 const maxNesting = 20
 
-// Checks are what Parse cannot know by itself. A nil function finds no mistake.
+// Checks are checks that Parse cannot do by itself. A nil function finds no mistake.
 type Checks struct {
 	// Expression compiles a CEL text and drops the result. It returns why the
 	// text does not compile, perhaps with an empty message.

@@ -14,7 +14,7 @@ import (
 type reader struct {
 	checks   Checks
 	hasRedis bool // whether "redis" is there
-	// failure is what happens to checks of rules that do not say.
+	// failure is the failure mode of rules that do not name one.
 	failure     FailureMode
 	expressions []Expression
 	compiled    map[string]error     // what checks said of each expression

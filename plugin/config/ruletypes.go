@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 )
 
-// Mode is what a rejection by the rule does.
+// Mode is the effect of a rejection by the rule.
 type Mode uint8
 
 // The modes of a rule.
@@ -22,7 +22,7 @@ type Rule struct {
 	Name   string
 	Exempt bool
 	Mode   Mode
-	// Failure is what happens to the rule's checks that Redis has not decided.
+	// Failure decides the rule's checks if Redis does not.
 	Failure FailureMode
 	Match   Match
 	Key     []Component
@@ -42,7 +42,7 @@ type Penalty struct {
 	ForMicros    []int64 // the first block, the second, and so on; the last repeats
 }
 
-// Settle is what the response makes of the charge of a request.
+// Settle says how the response corrects the charge of a request.
 type Settle struct {
 	// Status are the status codes that keep the charge. With any other it is given
 	// back. nil: any keeps it.
@@ -57,7 +57,7 @@ type Settle struct {
 // StatusRange is a range of status codes, both included.
 type StatusRange struct{ First, Last int }
 
-// SettleCost is what a request really cost: a number of the response,
+// SettleCost is the true cost of a request: a number of the response,
 // divided by Per and rounded up, at most Max.
 type SettleCost struct {
 	Amount // Header is a response header; Default has no meaning

@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 )
 
-// Key is what a table hashes with.
+// Key is the key of a table's hash.
 type Key struct{ a, b uint64 }
 
 // New makes the key of a seed, which differs in each worker and table.

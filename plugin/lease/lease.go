@@ -29,7 +29,7 @@ import (
 // back. Protects memory.
 const maxLeases = 4096
 
-// batch is what one call has charged.
+// batch is the charge of one call.
 type batch struct {
 	units       int64 // not spent yet
 	untilMicros int64 // spent before this time, or given back

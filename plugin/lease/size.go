@@ -35,16 +35,16 @@ const (
 	paddingOfRemaining = 512
 )
 
-// Order is what a worker asks Redis for.
+// Order is a worker's order of units.
 type Order struct {
 	Units   int64 // to be spent
 	Padding int64 // beyond them: what drains from a bucket while they are held
 }
 
-// Cost is what the order charges; 0 for none.
+// Cost is the cost of the order; 0 for none.
 func (o Order) Cost() int64 { return o.Units + o.Padding }
 
-// Wants is what to ask Redis for now; nothing if there is no need.
+// Wants returns the units to ask Redis for now: none if there is no need.
 func (l *Lease) Wants(nowMicros int64) Order {
 	if l.asking || l.next.units > 0 || nowMicros < l.coolMicros {
 		return Order{}
@@ -119,7 +119,7 @@ func (l *Lease) lead(nowMicros int64) int64 {
 	return max(0, l.leadMicros-(nowMicros-l.heardAt))
 }
 
-// padding is what to charge beyond the batch so that the bucket does not drain
+// padding is the charge beyond the batch that keeps the bucket from draining
 // below it within the lease's time. In a window units do not drain.
 func (l *Lease) padding(nowMicros int64) int64 {
 	if !l.limit.Algorithm.HasBurst() {

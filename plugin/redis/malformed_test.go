@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// malformedReplies are what no script of ours answers.
+// malformedReplies are replies that no script of ours gives.
 var malformedReplies = map[string]string{
 	"another protocol":   "HTTP/1.1 400 Bad Request\r\n",
 	"TLS":                "\x15\x03\x01\x00\x02\x02\x28",

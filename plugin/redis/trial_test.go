@@ -23,7 +23,7 @@ func tryOptions() Options {
 	return options
 }
 
-// trials are what a worker meets with its first tick, and how its line begins.
+// trials are servers that a worker meets with its first tick, and how its line begins.
 var trials = []struct {
 	name    string
 	arrange func(*rig)

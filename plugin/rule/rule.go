@@ -32,7 +32,7 @@ type Set struct {
 type ID int
 
 // LimitSetID is a limit set's place in Set.LimitSets. Tiers of one rule share tags, so this and a
-// tag are what tells identities apart.
+// tag are the parts that tell identities apart.
 type LimitSetID int
 
 // Rule is a compiled rule: everything that does not depend on the request.

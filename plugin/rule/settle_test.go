@@ -61,7 +61,7 @@ var (
 	statusAndCost = config.Settle{Status: byStatus.Status, Cost: byHeader.Cost}
 )
 
-// worths are what responses make of a charge.
+// worths are responses, and the worth of a charge after each.
 var worths = []struct {
 	name   string
 	settle config.Settle

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// Slot is what one request holds. The zero Slot holds nothing.
+// Slot is one request's units of a concurrency limit. The zero Slot has none.
 type Slot struct {
 	Nonce int64 // of the call that took it
 	Slots int64
@@ -49,10 +49,10 @@ type Renewer interface {
 	RenewSlots(id *Identity, due []*Slot)
 }
 
-// Book is what one worker holds.
+// Book has the slots of one worker.
 type Book struct {
 	wheels  []*wheel // by limit set; nil: it has no slots
-	counts  []int64  // likewise: requests that hold slots
+	counts  []int64  // by limit set: requests that hold slots
 	buckets []*Identity
 	size    int
 	key     keyhash.Key

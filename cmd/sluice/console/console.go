@@ -1,4 +1,4 @@
-// Package console is what the commands have in common: where they read and write, how they fail,
+// Package console has the common parts of the commands: where they read and write, how they fail,
 // and how they put things into words.
 package console
 

@@ -78,7 +78,7 @@ func (s *source) documents(text []byte) (all []node, err error) {
 	return all, nil
 }
 
-// value is what an alias stands for, and nil for null.
+// value is the value that an alias stands for, and nil for null.
 func value(y *yaml.Node) *yaml.Node {
 	if y = yamltree.Resolve(y); y != nil && y.Tag == "!!null" {
 		return nil

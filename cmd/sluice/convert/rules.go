@@ -114,7 +114,7 @@ func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when c
 	c.add(first.node, rule, u.sources(group)...)
 }
 
-// sources are what rules for some of a use's limits are made of.
+// sources are the parts that make rules for some of a use's limits.
 func (u *use) sources(group []leaf) []node {
 	from := []node{u.limit}
 	for _, r := range u.routes {

@@ -228,7 +228,7 @@ type part struct {
 	match config.Match
 }
 
-// note is what one may not know about a part that does not hold.
+// note explains a part that does not hold.
 func (p part) note(req *Request) string {
 	method, _ := req.Header(":method")
 	if p.name == "methods" && method == "QUERY" && slices.Contains(p.match.Methods, "GET") {

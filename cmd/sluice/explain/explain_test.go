@@ -56,7 +56,7 @@ func request(t *testing.T, args []string) *explain.Request {
 	return made
 }
 
-// rules are what Explain says of a request.
+// rules are Explain's answers about a request.
 func rules(t *testing.T, configuration string, args ...string) map[string]explain.Rule {
 	t.Helper()
 	cfg, err := input.Load([]byte(configuration))

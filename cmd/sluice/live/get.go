@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// IdentityState is what get prints of one identity.
+// IdentityState is get's output about one identity.
 type IdentityState struct {
 	Rule     string          `json:"rule"`
 	Tag      string          `json:"tag"`

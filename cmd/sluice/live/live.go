@@ -25,7 +25,7 @@ func Commands(c *console.Console) []*cobra.Command {
 	}
 }
 
-// flags are what the commands that ask Redis have in common.
+// flags are the common flags of the commands that ask Redis.
 type flags struct {
 	input.Source
 	state.Options

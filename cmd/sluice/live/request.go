@@ -19,7 +19,7 @@ const (
 	Rejected = "rejected"
 )
 
-// RequestState is what get prints of a request.
+// RequestState is get's output about a request.
 type RequestState struct {
 	Rules   []RuleState `json:"rules"`
 	Now     string      `json:"now"` // admitted or rejected

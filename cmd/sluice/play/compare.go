@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 )
 
-// Comparison is what two configurations make of one log.
+// Comparison is the result of two configurations on one log.
 type Comparison struct {
 	Requests int64        `json:"requests"`
 	Both     int64        `json:"refused_by_both"`

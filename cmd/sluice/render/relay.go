@@ -182,7 +182,7 @@ func (b *builder) allow(o *Options) error {
 	return errors.New("--for kubernetes takes no --allow: label the namespaces of limiters sluice-limits=true")
 }
 
-// allowed is what --allow lists.
+// allowed is the list of --allow.
 var allowed = map[string]string{
 	RelayIstio:        "the identities of limiters, such as cluster.local/ns/istio-system/sa/istio-ingressgateway",
 	RelayEnvoyGateway: "the namespaces of Gateways, such as default",

@@ -37,7 +37,7 @@ func parseService(flag, value string) (service, error) {
 	return service{name, namespace, port}, nil
 }
 
-// dnsLabel is what Kubernetes names Services and namespaces by (RFC 1123).
+// dnsLabel matches Kubernetes' names of Services and namespaces (RFC 1123).
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // throughRelay reads what the files of limiters that ask through a relay are made of.
@@ -62,7 +62,7 @@ func throughRelay(o *Options) (*plugin, service, error) {
 	return p, relay, nil
 }
 
-// target is what a policy is for, "KIND/NAME".
+// target is the target of a policy, "KIND/NAME".
 type target struct{ group, kind, name string }
 
 // targets are the kinds that policies may be for, and their API groups.

@@ -70,7 +70,7 @@ type address struct {
 	port int
 }
 
-// hostName is what DNS, and those who name containers, have.
+// hostName matches names of DNS and of containers.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?$`)
 
 func parseAddress(flag, value string) (address, error) {

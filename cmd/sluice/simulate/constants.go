@@ -10,7 +10,7 @@ const (
 	// CheckMicros is the CPU of a check in Envoy and Redis together, with the
 	// connection's share.
 	CheckMicros = 32
-	// WorkerBytes is what one worker holds beside Envoy's own memory: two VMs.
+	// WorkerBytes is the memory of one worker in addition to Envoy's own: two VMs.
 	WorkerBytes = 12 << 20
 )
 

@@ -128,7 +128,7 @@ func TestLimitsHold(t *testing.T) {
 
 var away = []Period{{3 * second, 6 * second}}
 
-// redisAway are what becomes of requests while Redis is away, or hangs, for 3 of 9 seconds.
+// redisAway are the results of requests while Redis is away, or hangs, for 3 of 9 seconds.
 var redisAway = []struct {
 	name, mode string
 	options    Options

@@ -40,7 +40,7 @@ type Client struct {
 	To   Duration `yaml:"to"`
 	// Burst is sent beside the rest.
 	Burst Burst `yaml:"burst"`
-	// Retry is what they do when they are rejected: "never" (the default),
+	// Retry is their reaction to a rejection: "never" (the default),
 	// "after" waits for Retry-After, "at once" does not.
 	Retry    string `yaml:"retry"`
 	Attempts int    `yaml:"attempts"` // of one request; 0 stands for 3

@@ -85,7 +85,7 @@ func describe(c *config.Component) string {
 	return strings.Join(c.Path, ".")
 }
 
-// target is what the first line of a request says.
+// target is the target in the first line of a request.
 type target struct {
 	method, host, path string
 	query              url.Values

@@ -31,7 +31,7 @@ func unquote(s string, raw bool) (value string, length int) {
 	return "", 0
 }
 
-// simpleEscapes are what stands after a backslash, and what it means.
+// simpleEscapes are the letters after a backslash, and their meaning.
 const simpleEscapes = "a\ab\bf\fn\nr\rt\tv\v\\\\??\"\"''``"
 
 // appendEscaped appends what the escape that s begins with stands for, and returns its

@@ -3,7 +3,7 @@
 // encoding/json along.
 package pretty
 
-// Options are what gjson sets.
+// Options are those that gjson sets.
 type Options struct {
 	Width    int
 	Prefix   string

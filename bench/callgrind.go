@@ -18,13 +18,17 @@ import (
 func callgrind(dir string) under {
 	return under{
 		"valgrind", "-q", "--tool=callgrind", "--separate-threads=yes", "--smc-check=all-non-file", "--instr-atstart=no",
+		"--vgdb-prefix=" + vgdbPrefix(dir),
 		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "valgrind.%p"),
 	}
 }
 
+// vgdbPrefix is how the names of the files begin by which callgrind is told what to do.
+func vgdbPrefix(dir string) string { return filepath.Join(dir, "vgdb") }
+
 // tell has callgrind do something within a process: "instrumentation on", "zero", "dump".
-func tell(ctx context.Context, p *subprocess, command ...string) error {
-	args := append([]string{"--pid=" + strconv.Itoa(p.PID())}, command...)
+func tell(ctx context.Context, dir string, p *subprocess, command ...string) error {
+	args := append([]string{"--vgdb-prefix=" + vgdbPrefix(dir), "--pid=" + strconv.Itoa(p.PID())}, command...)
 	if out, err := exec.CommandContext(ctx, "vgdb", args...).CombinedOutput(); err != nil {
 		return p.explain(fmt.Errorf("vgdb %q: %w\n%s", args, err, out))
 	}

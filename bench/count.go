@@ -33,7 +33,7 @@ func countedSetups(names []string) (all []*setup) {
 			continue
 		}
 		if s.id == leased { // how many units a worker takes by itself depends on how fast it is
-			s.edit = inRedis(strings.Replace(leasedLimit, `"lease": {`, `"lease": {"units": 1000, `, 1))
+			s.edit = inRedis(strings.Replace(leasedLimit, `{"ttl": "200ms"}`, `{"units": 1000, "ttl": "10s"}`, 1))
 		}
 		all = append(all, s)
 	}
@@ -142,7 +142,7 @@ func (b *bench) counting() []*subprocess { return append(b.measured.processes(),
 // tellEach has callgrind do something in each process of a setup.
 func (b *bench) tellEach(ctx context.Context, command ...string) error {
 	for _, p := range b.counting() {
-		if err := tell(ctx, p, command...); err != nil {
+		if err := tell(ctx, b.dir, p, command...); err != nil {
 			return err
 		}
 	}

@@ -54,6 +54,8 @@ func (u under) startProcess(dir, name string, env []string, program string, args
 	limit := startLimit
 	if len(u) > 0 {
 		limit = countedStartLimit
+		// callgrind does not expect the signals by which Go's scheduler interrupts.
+		env = append(slices.Clone(env), "GODEBUG=asyncpreemptoff=1")
 		args = slices.Concat(u[1:], []string{path}, args)
 		if path, err = exec.LookPath(u[0]); err != nil {
 			return nil, fmt.Errorf("%w, tools/%s.sh", err, u[0])

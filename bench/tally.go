@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -79,8 +80,13 @@ func readCounts(root string) (c tally, err error) {
 	return c, json.Unmarshal(text, &c)
 }
 
-// publish writes the results' file, and the table of the page.
+// publish writes the results' file, and the table of the page. Setups that were not counted keep what
+// was recorded of them.
 func (c tally) publish(root string) error {
+	if recorded, err := readCounts(root); err == nil {
+		maps.Copy(recorded.Setups, c.Setups)
+		c.Setups = recorded.Setups
+	}
 	text, err := json.MarshalIndent(c, "", " ")
 	if err != nil {
 		return err

@@ -132,7 +132,8 @@ func (v *simulation) end(r *simRequest) {
 	v.logf("end %d, left %v", r.id, r.left)
 	before := v.settlementsLost(r.instance.worker)
 	r.End()
-	if v.config.pending < maxLive && (r.left || v.settlementsLost(r.instance.worker) > before) {
+	loses := r.left || v.settlementsLost(r.instance.worker) > before
+	if loses && v.config.pending < maxLive {
 		r.lossy = true // max_pending bounds the settlements that are under way, too; of one that left it comes later
 	}
 }

@@ -190,7 +190,8 @@ func (v *simulation) advance(d time.Duration) {
 		v.logf("tick")
 		limiter := v.limiters[next]
 		next.Tick()
-		if next.Closed() && limiter.conn != nil && !limiter.conn.Idle() {
+		waits := limiter.conn != nil && !limiter.conn.Idle()
+		if waits && next.Closed() {
 			v.logf("given up")
 			v.lose(next.worker) // what it had to give back is lost after a second
 			v.lostReturns += maxGivenUp * maxUnits

@@ -43,7 +43,7 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 			p := mustPlan(t, l)
 			missing(t, a.String(), reflect.ValueOf(*a.row()))
 			missing(t, a.String()+"'s form", reflect.ValueOf(*p.limiters[0].form), "variant", "nonce", "owes")
-			if script := p.Script().Source; !strings.Contains(script, "retry_1") {
+			if script := p.Script().Source; !strings.Contains(script, "if retry == 0") {
 				t.Errorf("its script decides nothing:\n%s", script)
 			}
 		})

@@ -56,6 +56,25 @@ const ClockSuffix = ":clock"
 // header makes locals of what every scope needs: a global is dearer each time.
 const header = "local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV\n"
 
+// libraries is a line that makes locals of those libraries that a script of several limits uses
+// more than twice. One of very many limits has no room for three more.
+func libraries(limits int, script string) string {
+	var used []string
+	if limits < 2 || limits > MaxLimits/2 {
+		return ""
+	}
+	for _, name := range [...]string{"math", "string", "struct"} {
+		if strings.Count(script, name+".") > 2 {
+			used = append(used, name)
+		}
+	}
+	if len(used) == 0 {
+		return ""
+	}
+	names := strings.Join(used, ", ")
+	return "local " + names + " = " + names + "\n"
+}
+
 // A script consists of the bodies of functions of the .lua files, each of which is plain
 // Lua that can be read and checked by itself. Limit by limit, they are written into scopes:
 //
@@ -136,7 +155,7 @@ func compose(limiters []limiter, k kind) string {
 	} else {
 		c.check()
 	}
-	return c.String()
+	return header + libraries(len(limiters), c.String()) + c.String()
 }
 
 // composer writes a script for a list of limiters.
@@ -195,7 +214,6 @@ func (c *composer) argsBefore(i int) (before int) {
 
 // begin writes what each script begins with: the clock.
 func (c *composer) begin(k kind) {
-	c.WriteString(header)
 	if k.withoutTime {
 		c.WriteString(keyClock)
 	} else {
@@ -218,6 +236,10 @@ func (c *composer) pick(names []string) {
 // charges. It is straight-line, with no functions and no dispatch: either costs
 // Redis up to a quarter more (docs/decisions/0002-scripts.md).
 func (c *composer) check() {
+	if c.isFlat() {
+		c.checkFlat()
+		return
+	}
 	c.pick(pickSteps)
 	c.before()
 	for i := range c.scopes {

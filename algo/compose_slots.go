@@ -12,6 +12,7 @@ func renewal(k kind) Script {
 	}
 	return known(name, func() string {
 		c := &composer{}
+		c.WriteString(header)
 		c.begin(k)
 		return c.whole("renew")
 	})

@@ -102,8 +102,9 @@ end
 local function charge(key, cost, units, base, stop, used, remaining)
   remaining = remaining - cost
   local reset = stop - now
-  if used == 0 or type(try('INCRBY', key, units)) == 'table' then -- no integer to Redis: 0x1
-    local state = string.format('%d', base + used + cost)
+  local number = base + used + cost
+  if used == 0 or try('INCRBY', key, units) ~= number then -- no integer to Redis: 0x1
+    local state = string.format('%d', number)
     call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
   end
   return remaining, reset

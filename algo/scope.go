@@ -103,7 +103,12 @@ func (s *scope) write(c *composer, indent, opening string, steps []step, keep []
 // bind writes what steps take that none before them gives. It returns the names of the
 // keys and arguments among them.
 func (s *scope) bind(c *composer, indent string, steps []step) (fresh []string) {
-	var bound, values, given []string
+	return s.bindBut(c, indent, steps, nil)
+}
+
+// bindBut does so for names that are not known already.
+func (s *scope) bindBut(c *composer, indent string, steps []step, given []string) (fresh []string) {
+	var bound, values []string
 	for i := range steps {
 		for _, name := range steps[i].takes {
 			switch {

@@ -43,8 +43,9 @@ if retry_1 == 0 then
     local key, cost, units, base, stop, used, remaining = KEYS[1], cost_1, ARGV[1], base_1, stop_1, used_1, remaining_1
     remaining = remaining - cost
     local reset = stop - now
-    if used == 0 or type(try('INCRBY', key, units)) == 'table' then -- no integer to Redis: 0x1
-      local state = string.format('%d', base + used + cost)
+    local number = base + used + cost
+    if used == 0 or try('INCRBY', key, units) ~= number then -- no integer to Redis: 0x1
+      local state = string.format('%d', number)
       call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
     end
     remaining_1, reset_1 = remaining, reset

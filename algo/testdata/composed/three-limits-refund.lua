@@ -1,4 +1,5 @@
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
+local math, string, struct = math, string, struct
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local charged = ARGV[11] + 0

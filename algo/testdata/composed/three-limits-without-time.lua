@@ -1,4 +1,5 @@
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
+local math, string, struct = math, string, struct
 local clock = KEYS[#KEYS]
 local ends, left = tonumber(try('GET', clock)), call('PTTL', clock)
 if not ends or left <= 0 then

@@ -1,4 +1,5 @@
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
+local math, string, struct = math, string, struct
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local cost_1, interval_1, lead_1, remaining_1, reset_1, retry_1, before_1

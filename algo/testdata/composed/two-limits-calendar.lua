@@ -1,4 +1,5 @@
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
+local math, string, struct = math, string, struct
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local start_2, stop_2
@@ -80,8 +81,9 @@ if retry_1 == 0 and retry_2 == 0 then
     local key, cost, units, base, stop, used, remaining = KEYS[2], cost_2, ARGV[4], base_2, stop_2, used_2, remaining_2
     remaining = remaining - cost
     local reset = stop - now
-    if used == 0 or type(try('INCRBY', key, units)) == 'table' then -- no integer to Redis: 0x1
-      local state = string.format('%d', base + used + cost)
+    local number = base + used + cost
+    if used == 0 or try('INCRBY', key, units) ~= number then -- no integer to Redis: 0x1
+      local state = string.format('%d', number)
       call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
     end
     remaining_2, reset_2 = remaining, reset

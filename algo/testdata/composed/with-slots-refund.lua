@@ -1,4 +1,5 @@
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
+local string = string
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local charged = ARGV[8] + 0

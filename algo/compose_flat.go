@@ -1,0 +1,73 @@
+package algo
+
+import (
+	"slices"
+	"strings"
+)
+
+// A script that decides one limit, and has no terms, is flat: its charge stands in the scope of
+// its check, so that next to nothing need be kept from one scope to another.
+
+func (c *composer) isFlat() bool {
+	return len(c.limiters) == 1 && !c.kind.overrides && !c.kind.penalty && len(c.scopes[0].steps(pickSteps)) == 0
+}
+
+// checkFlat writes what check does.
+func (c *composer) checkFlat() {
+	s := &c.scopes[0]
+	steps, charge := s.steps(checkSteps), s.steps(chargeSteps)
+	known := append(s.bind(c, "", steps), given(steps)...)
+	for i := range steps {
+		c.WriteString(steps[i].body)
+	}
+	kept := redeclared(charge)
+	if len(kept) > 0 {
+		c.WriteString("local " + s.suffixed(kept) + " = " + strings.Join(kept, ", ") + "\n")
+	}
+	c.WriteString("if retry == 0 and cost > 0 then\n")
+	s.bindBut(c, "  ", charge, known)
+	for i := range charge {
+		for line := range strings.Lines(charge[i].body) {
+			c.WriteString("  " + line)
+		}
+	}
+	if len(kept) > 0 {
+		c.WriteString("  " + s.suffixed(kept) + " = " + strings.Join(kept, ", ") + "\n")
+	}
+	c.WriteString("end\nreturn {now")
+	for _, field := range c.limiters[0].reply {
+		name := replyNames[field]
+		if slices.Contains(kept, name) {
+			name += s.suffix
+		}
+		c.WriteString(", " + name)
+	}
+	c.WriteString("}\n")
+}
+
+// given are the names that steps give.
+func given(steps []step) (names []string) {
+	for i := range steps {
+		names = append(names, steps[i].gives...)
+	}
+	return names
+}
+
+// redeclared are those names that steps give as locals of their own.
+func redeclared(steps []step) (names []string) {
+	for i := range steps {
+		for line := range strings.Lines(steps[i].body) {
+			declared, ok := strings.CutPrefix(line, "local ")
+			if !ok {
+				continue
+			}
+			declared, _, _ = strings.Cut(strings.TrimSpace(declared), " =")
+			for _, name := range split(declared) {
+				if slices.Contains(steps[i].gives, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}

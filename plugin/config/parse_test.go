@@ -252,7 +252,7 @@ func TestLongLists(t *testing.T) {
 			if name != "limits" && err != nil {
 				t.Errorf("%.200v", err)
 			}
-			if took := time.Since(started); took > 20*time.Second {
+			if took := time.Since(started); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 		})

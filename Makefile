@@ -217,12 +217,14 @@ endif
 
 # Instructions do not depend on what else the machine does, and hardly on which machine it is.
 .PHONY: count
-count: build build/empty.wasm bench-tools ## count the instructions of a request (SETUPS=none,sluice: of some; PUBLISH=1: record and show them)
+count: build build/empty.wasm tools-run ## count the instructions of a request (SETUPS=none,sluice: of some; PUBLISH=1: record and show them)
+	@tools/h2load.sh
 	@tools/valgrind.sh
 	cd bench && go run . -count $(or $(SETUPS),all)$(if $(PUBLISH), -publish)
 
 .PHONY: count-check
-count-check: build bench-tools ## hold the instructions of the usual request to those that are recorded
+count-check: build tools-run ## hold the instructions of the usual request to those that are recorded
+	@tools/h2load.sh
 	@tools/valgrind.sh
 	cd bench && go run . -count none,sluice -check
 

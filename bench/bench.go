@@ -14,7 +14,7 @@ type bench struct {
 	root, dir string // of the repository; of logs and configurations
 	redis     *redisServer
 	upstream  *envoy
-	service   string   // the program of envoyproxy/ratelimit
+	service   string   // the program of envoyproxy/ratelimit; empty until a setup needs it
 	measured  *running // nil: none is up
 	nextPort  int      // the first to try, from lowPort
 	farRedis  int      // port of the relay in front of Redis; 0: there is none
@@ -49,10 +49,7 @@ func start(ctx context.Context, root, dir string) (*bench, error) {
 		return b, err
 	}
 	at := place{listener: ports[1], admin: ports[2]}
-	if b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at), at); err != nil {
-		return b, err
-	}
-	b.service, err = buildPeer(ctx, root, dir)
+	b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at), at)
 	return b, err
 }
 
@@ -72,6 +69,11 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	}
 	r := &running{setup: s}
 	b.measured = r
+	if s.peer != nil && b.service == "" {
+		if b.service, err = buildPeer(ctx, b.root, b.dir); err != nil {
+			return err
+		}
+	}
 	if s.peer != nil {
 		if r.service, err = b.under.startPeer(ctx, b.service, b.dir, s.id+"-service", s.peer, at); err != nil {
 			return err

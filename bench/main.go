@@ -112,7 +112,6 @@ func redraw(from, to string) error {
 
 // fill makes the measurements, those of host calls if asked to.
 func (r *report) fill(ctx context.Context, root, dir string, calls bool) error {
-	fmt.Fprintln(os.Stderr, "building envoyproxy/ratelimit")
 	b, err := start(ctx, root, dir)
 	defer b.stop()
 	if err != nil {

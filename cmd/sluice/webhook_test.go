@@ -200,15 +200,6 @@ func expectSaid(t *testing.T, v verdict, printed string) {
 	}
 }
 
-func quoteJSON(t testing.TB, text string) string {
-	t.Helper()
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(quoted)
-}
-
 // wholes complete the parts in plugin/config/testdata/invalid to configurations.
 var wholes = map[string]string{
 	"config":    `%s`,

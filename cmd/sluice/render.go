@@ -151,6 +151,7 @@ func renderRelayCommand(c *console.Console) *cobra.Command {
 	}
 	r.redisFlags(command)
 	f := command.Flags()
+	f.Lookup("redis").Usage += "; several: a primary with its replicas, or with --redis-cluster some nodes"
 	f.Lookup("redis-user").Usage = "user of Redis (default: the password's alone)"
 	password := f.Lookup("redis-password-env")
 	password.Usage = "environment variable of the relay with Redis' password (default: REDIS_PASSWORD)"

@@ -48,6 +48,12 @@ var relayLimiters = []struct {
 		contains: []string{"match: [{mode: SERVER}]", "selector: {matchLabels: {app: web}}"},
 	},
 	{
+		name:   "a sidecar that counts addresses",
+		plugin: `{"rules": [{"name": "a", "key": [{"client_ip": true}], "limits": [` + aLimit + `]}]}`,
+		args:   "istio --relay --sidecar --app web" + image,
+		notes:  "note: client_ip in a sidecar is the last address of X-Forwarded-For, which callers write",
+	},
+	{
 		name: "a waypoint", plugin: localPlugin, args: "istio --relay=r.ns:1 --target Service/web" + image,
 		contains: []string{`targetRefs: [{group: "", kind: Service, name: web}]`},
 		lacks:    []string{"selector:", "name: reviews"},
@@ -150,6 +156,11 @@ func TestRenderRelay(t *testing.T) {
 			lacks:    []string{"kind: GRPCRoute, namespace: default"}, notes: note,
 		},
 		{
+			name: "of a primary with a replica", args: "--for kubernetes --redis r:1,s:1",
+			contains: []string{"tcp_health_check", "healthy_panic_threshold: {value: 0}", "address: s, port_value: 1"},
+			notes:    note,
+		},
+		{
 			name: "of a Redis Cluster with TLS",
 			args: "--for kubernetes --redis r:1,s:1 --redis-cluster --redis-tls",
 			contains: []string{
@@ -210,6 +221,7 @@ func TestEnvoyAcceptsRelay(t *testing.T) {
 	for name, args := range map[string]string{
 		"by itself":                     usual + "--allow spiffe://a/b",
 		"in Kubernetes, with TLS":       usual + "--for kubernetes --redis-tls --redis-ca " + cert,
+		"by itself, with a replica":     "--redis 127.0.0.1:1,127.0.0.1:2 --allow spiffe://a/b",
 		"in Kubernetes, of a cluster":   usual + "--for kubernetes --redis-cluster",
 		"in Istio, without a user name": "--redis redis:1 --for istio --allow cluster.local/ns/a/sa/b",
 	} {

@@ -79,6 +79,7 @@ func Istio(o *Options) (Result, error) {
 	dir := "istio/gateway"
 	if o.Sidecar {
 		dir = "istio/sidecar"
+		p.warnOfAddresses()
 	}
 	values := map[string]string{
 		"image": o.Image, "app": o.App, "redis-host": redis.host, "redis-port": fmt.Sprint(redis.port),

@@ -59,6 +59,14 @@ func newPlugin(o *Options) (*plugin, error) {
 	return p, nil
 }
 
+// warnOfAddresses says what client_ip is in a sidecar.
+func (p *plugin) warnOfAddresses() {
+	if bytes.Contains(p.text, []byte(`"client_ip"`)) {
+		p.more = append(p.more, "client_ip in a sidecar is the last address of X-Forwarded-For, which callers write: "+
+			`limit by {"property": ["connection", "uri_san_peer_certificate"]} (deploy/istio/README.md)`)
+	}
+}
+
 // connect names the Envoy cluster of Redis, and the credentials that the plugin
 // sends itself.
 func (p *plugin) connect(cluster string, sendsAuth bool) {

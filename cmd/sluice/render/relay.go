@@ -89,8 +89,24 @@ func relayRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
 	if o.TLS {
 		yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
 	}
-	if o.Cluster {
+	switch {
+	case o.Cluster:
 		relayCluster(t, servers)
+	case len(nodes) > 1:
+		relayFailover(t, servers)
+	}
+}
+
+// relayFailover has the relay ask the primary among several servers, as deploy/relay/failover.yaml
+// does.
+func relayFailover(t *yamltree.Tree, servers *yaml.Node) {
+	reference, err := shipped("relay/failover.yaml")
+	if err != nil {
+		t.Fail("%w", err)
+		return
+	}
+	for _, key := range []string{"health_checks", "common_lb_config"} {
+		yamltree.PutBefore(servers, "load_assignment", key, yamltree.Copy(reference.At(key)))
 	}
 }
 

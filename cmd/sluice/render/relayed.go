@@ -100,6 +100,7 @@ func IstioRelayed(o *Options) (Result, error) {
 	switch {
 	case o.Sidecar:
 		dir = "istio/sidecar-relay"
+		p.warnOfAddresses()
 	case chosen.kind == "Service":
 		dir = "istio/waypoint-relay"
 	}

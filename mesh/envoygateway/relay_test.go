@@ -46,10 +46,7 @@ func relayed(t *testing.T) (resources string, server *redistest.Server) {
 	for _, edit := range [][2]string{
 		{"registry.example.com/sluice:v1", image},
 		{"name: eg\n", "name: shop\n"},
-		{
-			"      namespace: redis\n      port: 9000\n",
-			"      namespace: redis\n      group: gateway.envoyproxy.io\n      kind: Backend\n",
-		},
+		{"      port: 9000\n", "      group: gateway.envoyproxy.io\n      kind: Backend\n"},
 		{"  - group: \"\"\n    kind: Service\n", "  - group: gateway.envoyproxy.io\n    kind: Backend\n"},
 	} {
 		if !strings.Contains(text, edit[0]) {
@@ -57,7 +54,7 @@ func relayed(t *testing.T) (resources string, server *redistest.Server) {
 		}
 		text = strings.ReplaceAll(text, edit[0], edit[1])
 	}
-	return text + fmt.Sprintf(backend, host, port), server
+	return meshtest.Patient(text) + fmt.Sprintf(backend, host, port), server
 }
 
 // TestRelayDecides: by supported objects alone, without patches, the Gateway's Envoy limits
@@ -73,7 +70,8 @@ func TestRelayDecides(t *testing.T) {
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d counters, want 1", n)
 	}
-	g.awaitLog(`redis "grpcroute/default/sluice-relay/rule/0" answers: Redis`)
+	meshtest.ExpectShown(t, "envoy-gateway/README.md", g.Log(),
+		`sluice: redis "grpcroute/default/sluice-relay/rule/0" answers: Redis 7`)
 	for _, kind := range []string{"EnvoyExtensionPolicy", "SecurityPolicy"} {
 		name := map[string]string{"EnvoyExtensionPolicy": "sluice", "SecurityPolicy": "sluice-relay"}[kind]
 		if got := g.conditions(kind, name)["Accepted"]; got != "True" {
@@ -87,18 +85,18 @@ func TestRelayIsShut(t *testing.T) {
 	resources, _ := relayed(t)
 	g := start(t, resources)
 	g.AwaitLimit("100")
-	for path, want := range map[string]int{
-		"/none/none":           http.StatusForbidden,
-		"/sluice.Redis/Stream": http.StatusNotFound,
+	for path, want := range map[string]string{
+		"/none/none":           "7",  // PERMISSION_DENIED
+		"/sluice.Redis/Stream": "12", // UNIMPLEMENTED: no route
 	} {
 		if got := g.knock(path); got != want {
-			t.Errorf("%s: status %d, want %d", path, got, want)
+			t.Errorf("%s: grpc-status %q, want %s", path, got, want)
 		}
 	}
 }
 
 // knock asks for a path of the relay's host, as gRPC does.
-func (g *gateway) knock(path string) (status int) {
+func (g *gateway) knock(path string) (status string) {
 	g.T.Helper()
 	ping := []byte("\x00\x00\x00\x00\x0e*1\r\n$4\r\nPING\r\n")
 	request, err := http.NewRequest(http.MethodPost, g.URL+path, bytes.NewReader(ping))
@@ -116,5 +114,5 @@ func (g *gateway) knock(path string) (status int) {
 	if err != nil || bytes.Contains(body, []byte("PONG")) {
 		g.T.Errorf("%s: %v, %q", path, err, body)
 	}
-	return resp.StatusCode
+	return resp.Header.Get("Grpc-Status")
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -119,6 +120,29 @@ func Fill(t *testing.T, file string, with map[string]any) string {
 		filled = strings.ReplaceAll(filled, "@"+name+"@", fmt.Sprint(value))
 	}
 	return filled
+}
+
+// Patient gives the limiters in resources time for a Redis on a machine with other work.
+func Patient(resources string) string {
+	return regexp.MustCompile(`(?m)^( +)cluster: .*$`).ReplaceAllString(resources, "$0\n${1}timeout: 10s")
+}
+
+// ExpectShown wants deploy/<file>, a page, to show pieces of what a test has seen, and the test to
+// have seen them.
+func ExpectShown(t *testing.T, file, seen string, pieces ...string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "deploy", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, piece := range pieces {
+		if !strings.Contains(string(page), piece) {
+			t.Errorf("deploy/%s does not show %q", file, piece)
+		}
+		if !strings.Contains(seen, piece) {
+			t.Errorf("deploy/%s shows %q, which was not seen:\n%s", file, piece, seen)
+		}
+	}
 }
 
 // Plain returns the objects of "kubectl apply -k deploy/<dir>" as they are.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -189,4 +190,59 @@ func TestRefusedPath(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestHungRelay: a relay that hangs costs what waits for it, and what comes while the breaker is
+// open. Then the other one decides, and the first one is none the worse when it goes on.
+func TestHungRelay(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
+	l := startLoad(t, startLimiter(t, "200ms", a.Addr, b.Addr), clients)
+	l.await(t, 200)
+	used, _ := inUse(t, a, b)
+	began := time.Now()
+	signal(t, used, syscall.SIGSTOP)
+	l.await(t, 400)
+	t.Logf("%d requests were not decided; 400 were, %v after the relay hung", l.failed.Load(), time.Since(began))
+	signal(t, used, syscall.SIGCONT)
+	l.await(t, 400)
+}
+
+// TestOnlyRelay: without a relay nothing is decided; with the same one again everything is.
+func TestOnlyRelay(t *testing.T) {
+	t.Parallel()
+	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, nil)
+	e := startLimiter(t, "2s", relay.Addr)
+	l := startLoad(t, e, clients)
+	l.await(t, 200)
+	relay.Kill()
+	testenv.Wait(t, patience, func() error { return undecided(e) })
+	began := time.Now()
+	relay.Restart()
+	l.await(t, 400)
+	t.Logf("400 requests were decided %v after the relay began to start", time.Since(began))
+	failed := l.failed.Load()
+	l.await(t, 200)
+	if n := l.failed.Load() - failed; n != 0 {
+		t.Errorf("%d requests were not decided once the relay was back", n)
+	}
+}
+
+// undecided reports whether a request is refused because Redis did not decide it.
+func undecided(e *envoytest.Envoy) error {
+	if err := decided(e); err == nil || !strings.Contains(err.Error(), "503") {
+		return fmt.Errorf("a request was decided, or failed otherwise: %v", err)
+	}
+	return nil
+}
+
+// signal sends a signal to a relay's process, which goes on when the test ends.
+func signal(t *testing.T, relay *envoytest.Envoy, s syscall.Signal) {
+	t.Helper()
+	pid := relay.PID()
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 }

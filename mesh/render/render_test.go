@@ -47,15 +47,54 @@ func TestRenderDoesWhatKustomizeDoes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, want := resources(t, string(result.YAML)), resources(t, meshtest.Render(t, c.dir, c.values))
-			if len(got) != len(want) {
-				t.Errorf("%d resources, want %d", len(got), len(want))
+			same(t, string(result.YAML), meshtest.Render(t, c.dir, c.values))
+		})
+	}
+}
+
+// same compares resources with those that kustomize makes.
+func same(t *testing.T, rendered, kustomized string) {
+	t.Helper()
+	got, want := resources(t, rendered), resources(t, kustomized)
+	if len(got) != len(want) {
+		t.Errorf("%d resources, want %d", len(got), len(want))
+	}
+	for name := range want {
+		if !reflect.DeepEqual(got[name], want[name]) {
+			t.Errorf("%s is\n%v, want\n%v", name, got[name], want[name])
+		}
+	}
+}
+
+// TestRelayAsKustomizeDoes is the same for limiters that ask through a relay, whose files have no
+// values.
+func TestRelayAsKustomizeDoes(t *testing.T) {
+	const image = "registry.example.com/sluice:v1"
+	for dir, c := range map[string]struct {
+		options render.Options
+		render  func(*render.Options) (render.Result, error)
+	}{
+		"istio/gateway-relay": {
+			render.Options{Image: "oci://" + image, App: "istio-ingressgateway"}, render.IstioRelayed,
+		},
+		"istio/sidecar-relay": {
+			render.Options{Image: "oci://" + image, App: "reviews", Sidecar: true}, render.IstioRelayed,
+		},
+		"istio/waypoint-relay": {
+			render.Options{Image: "oci://" + image, Target: "Service/reviews"}, render.IstioRelayed,
+		},
+		"envoy-gateway/gateway-relay": {
+			render.Options{Image: image, Gateway: "eg"}, render.EnvoyGatewayRelayed,
+		},
+	} {
+		t.Run(dir, func(t *testing.T) {
+			o := c.options
+			o.Plugin, o.Relay = []byte(plugin), render.DefaultRelay
+			result, err := c.render(&o)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for name := range want {
-				if !reflect.DeepEqual(got[name], want[name]) {
-					t.Errorf("%s is\n%v, want\n%v", name, got[name], want[name])
-				}
-			}
+			same(t, string(result.YAML), meshtest.Plain(t, dir))
 		})
 	}
 }
@@ -72,8 +111,11 @@ func resources(t *testing.T, text string) map[string]map[string]any {
 		}
 		spec := r["spec"].(map[string]any)
 		delete(spec, "pluginConfig")
-		if plugins, ok := spec["wasm"].([]any); ok {
-			delete(plugins[0].(map[string]any), "config")
+		switch wasm := spec["wasm"].(type) {
+		case []any:
+			delete(wasm[0].(map[string]any), "config")
+		case map[string]any:
+			delete(wasm, "pluginConfig")
 		}
 		all[r["kind"].(string)+"/"+r["metadata"].(map[string]any)["name"].(string)] = r
 	}

@@ -150,11 +150,13 @@ test-matrix: build tools ## run the tests that use Redis on Redis 8 and Valkey 8
 			go test -p 1 -timeout 30m ./algo/... ./internal/redistest/... ./e2e/...; \
 	done
 
-# A failure names its seed. SEED and STEPS have it again, or go on from there. The gate simulates the
+# A failure names its seed. SEED and STEPS have it again, or go on from there; KEEP is a file for its
+# operations, as few of them as fail. The gate simulates the
 # same seeds each time; here half of them are fresh.
 .PHONY: simulate
 simulate: ## the whole plugin under random requests and faults, on virtual time (STEPS=100000, SEED=: one that failed)
 	SIMULATE_SEED=$(SEED) SIMULATE_FRESH=$(if $(SEED),,1) SIMULATE_STEPS=$(or $(STEPS),100000) \
+		SIMULATE_KEEP=$(abspath $(KEEP)) \
 		go test ./plugin -count 1 -run 'TestSimulate$$' -v
 
 .PHONY: mutants

@@ -37,7 +37,7 @@ func runPair(t *testing.T, seed uint64, text string, withoutTime bool) (run pair
 	v.install(text)
 	for range 400 {
 		for range v.random.IntN(6) {
-			v.arrive()
+			v.anyArrives()
 		}
 		v.advance(time.Duration(v.random.IntN(3000)) * time.Microsecond)
 		v.serveAll()

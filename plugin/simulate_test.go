@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,18 +51,18 @@ func TestSimulate(t *testing.T) {
 	t.Logf("%d steps, fresh seeds from %d on: %v", steps, fresh, seen)
 }
 
-// TestSimulateKept runs what has failed once: testdata/simulate has a line for each, its seed,
-// its steps and what it was. Where simulations draw anything else than they did, a seed is
-// another simulation, and its line tells no more than that.
+// TestSimulateKept runs what has failed once: each file of testdata/simulate.
 func TestSimulateKept(t *testing.T) {
 	t.Parallel()
-	for line := range strings.Lines(readFile(t, "testdata/simulate")) {
-		var seed uint64
-		var steps int
-		if _, err := fmt.Sscan(line, &seed, &steps); err != nil {
-			t.Fatalf("%q: %v", line, err)
+	files, err := filepath.Glob("testdata/simulate/*")
+	if err != nil || len(files) == 0 {
+		t.Fatal("nothing is kept", err)
+	}
+	for _, file := range files {
+		setting, ops := readKept(t, file)
+		if v := replay(t, setting, ops); v.failed != "" {
+			t.Errorf("%s: %s", file, v.failed)
 		}
-		simulate(t, seed, steps)
 	}
 }
 
@@ -70,6 +71,9 @@ func simulate(t *testing.T, seed uint64, steps int) *simulation {
 	t.Helper()
 	v := newSimulation(t, seed)
 	v.run(steps)
+	if file := os.Getenv("SIMULATE_KEEP"); v.failed != "" && file != "" {
+		v.keep(file)
+	}
 	if v.failed != "" || t.Failed() {
 		t.Errorf("seed %d: %s\nto have it again: make simulate SEED=%d STEPS=%d\n%s", seed, v.failed, seed, steps,
 			strings.Join(strings.Fields(v.config.text(0)), " "))
@@ -91,6 +95,20 @@ func TestSimulateReplays(t *testing.T) {
 		if logs[0] != logs[1] {
 			t.Errorf("seed %d: %s", seed, firstDifference(logs[0], logs[1]))
 		}
+	}
+}
+
+// TestSimulateOps: the operations that a simulation has kept are the same simulation.
+func TestSimulateOps(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		v := newSimulation(t, seed)
+		v.run(600)
+		again := replay(t, v.setting, v.ops)
+		testenv.Same(t, "failure", again.failed, v.failed)
+		testenv.Same(t, "requests", len(again.all), len(v.all))
+		testenv.Same(t, "outcomes", fmt.Sprint(again.outcomes), fmt.Sprint(v.outcomes))
+		testenv.Same(t, "charges", fmt.Sprint(again.charged), fmt.Sprint(v.charged))
 	}
 }
 

@@ -78,24 +78,32 @@ func (r *simRule) identity(q *simRequest) string {
 // maxLive is how many requests live at once.
 const maxLive = 600
 
-// arrive brings a request to one of the workers.
-func (v *simulation) arrive() {
+// anyArrives brings a request to one of the workers.
+func (v *simulation) anyArrives() {
 	if len(v.live) == maxLive {
 		return
 	}
-	i := v.current[v.random.IntN(len(v.current))]
-	r := &simRequest{
-		id: len(v.all), instance: i, at: v.clock.now, tokens: -1,
-		user: fmt.Sprint("u", v.random.IntN(v.users)), cost: v.random.Int64N(4),
-	}
-	headers := []string{"x-user", r.user, "x-cost", fmt.Sprint(r.cost)}
+	worker, user, cost := v.random.IntN(len(v.current)), v.random.IntN(v.users), v.random.IntN(4)
+	brings := []string{"-"}
 	for _, rule := range v.config.rules {
 		if rule.header != "" && v.random.IntN(3) == 0 {
-			r.brings = append(r.brings, rule.header)
-			headers = append(headers, rule.header, "1")
+			brings = append(brings, rule.header)
 		}
 	}
-	if plan := []string{"", "free", "pro", "ours"}[v.random.IntN(4)]; plan != "" {
+	plan := []string{"-", "free", "pro", "ours"}[v.random.IntN(4)]
+	v.do("arrive", worker, fmt.Sprint("u", user), cost, plan, strings.Join(brings, ","))
+}
+
+// arrive brings a request: to a worker, of a user, with a cost, a plan and headers.
+func (v *simulation) arrive(w words) {
+	i := v.current[w.number(0)]
+	r := &simRequest{id: len(v.all), instance: i, at: v.clock.now, tokens: -1, user: w[1], cost: w.number(2)}
+	headers := []string{"x-user", r.user, "x-cost", w[2]}
+	for _, header := range strings.Split(w[4], ",")[1:] {
+		r.brings = append(r.brings, header)
+		headers = append(headers, header, "1")
+	}
+	if plan := w[3]; plan != "-" {
 		headers = append(headers, "x-plan", plan)
 	}
 	v.all, v.live, v.waits = append(v.all, r), append(v.live, r), append(v.waits, r)
@@ -106,16 +114,20 @@ func (v *simulation) arrive() {
 	v.look()
 }
 
-// respond lets the upstream answer.
-func (v *simulation) respond(r *simRequest) {
-	if r.status != "" || r.Upstream.Headers == nil {
+// isAtUpstream reports whether the upstream has the request, and has not answered.
+func (r *simRequest) isAtUpstream() bool {
+	return r.admitted && r.status == "" && r.Upstream.Headers != nil
+}
+
+// respond lets the upstream answer, with tokens unless they are below 0.
+func (v *simulation) respond(r *simRequest, status string, tokens int64) {
+	if !r.isAtUpstream() {
 		return
 	}
-	r.status = []string{"200", "401"}[v.random.IntN(2)]
+	r.status, r.tokens = status, tokens
 	var headers []string
-	if v.random.IntN(3) > 0 {
-		r.tokens = v.random.Int64N(12)
-		headers = []string{"x-tokens", fmt.Sprint(r.tokens)}
+	if tokens >= 0 {
+		headers = []string{"x-tokens", fmt.Sprint(tokens)}
 	}
 	v.logf("response %d: %s %v", r.id, r.status, headers)
 	r.ResponseHeaders(wasmhost.Response(r.status, headers...), false)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
@@ -32,33 +31,37 @@ func (v *simulation) step() {
 		}
 	}
 	if v.random.IntN(20) == 0 { // nothing goes wrong for ever
-		v.hangs, v.refuses, v.refusal = false, false, ""
+		v.do("calm")
 	}
-	c, n := v.anyConn(), v.random.IntN(100)
+	conn, n := v.anyConn(), v.random.IntN(100)
+	var c *simConn
+	if conn >= 0 {
+		c = v.conns[conn]
+	}
 	if v.hangs && v.random.IntN(3) == 0 {
 		n = slowly
 	}
 	switch {
 	case n == slowly:
-		v.advance(time.Duration(v.random.IntN(40)) * time.Millisecond)
+		v.do("advance", 1000*v.random.IntN(40))
 	case n < 28:
 		for range 1 + v.random.IntN(v.burst) {
-			v.arrive()
+			v.anyArrives()
 		}
 	case n < 52 && c != nil && !v.hangs:
-		c.serve(1 + v.random.IntN(8*(1+v.burst)*len(v.config.rules)))
+		v.do("serve", conn, 1+v.random.IntN(8*(1+v.burst)*len(v.config.rules)))
 	case n < 76 && c != nil && len(c.outbox) > 0 && !v.hangs:
 		n := len(c.outbox)
 		if v.random.IntN(4) == 0 {
 			n = 1 + v.random.IntN(n)
 		}
-		c.deliver(n)
+		v.do("deliver", conn, n)
 	case n < 90 && len(v.live) > 0:
 		for range 1 + v.random.IntN(v.burst) {
 			v.anyEnds()
 		}
 	default:
-		v.advance(time.Duration(v.random.IntN(4000)) * time.Microsecond)
+		v.do("advance", v.random.IntN(4000))
 	}
 }
 
@@ -73,44 +76,39 @@ func (v *simulation) anyEnds() {
 	r := v.live[v.random.IntN(len(v.live))]
 	switch n := v.random.IntN(10); {
 	case n < 4 && r.admitted:
-		v.respond(r)
+		tokens := int64(-1)
+		if v.random.IntN(3) > 0 {
+			tokens = v.random.Int64N(12)
+		}
+		v.do("respond", r.id, []string{"200", "401"}[v.random.IntN(2)], tokens)
 	case n < 9 || r.exited:
 		if r.exited || v.random.IntN(8) == 0 {
-			v.end(r)
+			v.do("end", r.id)
 		}
 	}
 }
 
 // fault is something that goes wrong.
 func (v *simulation) fault(fault int) {
-	v.logf("fault %d", fault)
 	switch fault {
 	case killed:
-		if c := v.anyConn(); c != nil {
-			c.kill([]uint32{wasmhost.GRPCInternal, wasmhost.GRPCUnknown}[v.random.IntN(2)])
+		if c := v.anyConn(); c >= 0 {
+			v.do("kill", c, []uint32{wasmhost.GRPCInternal, wasmhost.GRPCUnknown}[v.random.IntN(2)])
 			v.quiet()
 		}
 	case hanging:
-		v.hangs = true
+		v.do("hang")
 	case refusing:
-		v.refuses = true
+		v.do("refuse")
 		v.quiet()
 	case erring:
-		v.refusal = []string{
-			"-LOADING Redis is loading the dataset in memory\r\n",
-			"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-			"-ERR unknown user or wrong password " + v.config.password + "\r\n",
-			"-READONLY You can't write against a read only replica.\r\n",
-		}[v.random.IntN(4)]
+		v.do("err", v.random.IntN(len(v.refusals())))
 	case flushed:
-		v.redis.FlushScripts()
+		v.do("flush")
 	case emptied:
-		v.emptied = true
-		v.redis.Restart()
-		clear(v.blocked)
+		v.do("empty")
 	case clockSet:
-		v.jumped = true
-		v.ahead += v.random.Int64N(40e6) - 30e6
+		v.do("clock", v.random.Int64N(40e6)-30e6)
 	default:
 		v.event(fault)
 	}
@@ -120,7 +118,7 @@ func (v *simulation) fault(fault int) {
 // requests would hide that they have asked for nothing.
 func (v *simulation) quiet() {
 	if v.random.IntN(2) == 0 {
-		v.advance(time.Duration(v.random.IntN(150)) * time.Millisecond)
+		v.do("advance", 1000*v.random.IntN(150))
 	}
 }
 
@@ -128,18 +126,18 @@ func (v *simulation) quiet() {
 func (v *simulation) event(fault int) {
 	switch fault {
 	case reloaded:
-		v.load()
+		v.do("reload")
 	case operated:
 		v.operate()
 	case redirected:
 		if len(v.live) > 0 {
-			v.redirect(v.live[v.random.IntN(len(v.live))])
+			v.do("redirect", v.live[v.random.IntN(len(v.live))].id)
 		}
 	case waited:
-		v.advance(time.Duration(v.random.IntN(400)) * time.Millisecond)
+		v.do("advance", 1000*v.random.IntN(400))
 	case flood:
 		for range v.random.IntN(maxFlood) {
-			v.arrive()
+			v.anyArrives()
 		}
 	}
 }
@@ -147,18 +145,38 @@ func (v *simulation) event(fault int) {
 // maxFlood is how many requests come at once at most.
 const maxFlood = 60
 
+// empty has Redis begin anew.
+func (v *simulation) empty() {
+	v.emptied = true
+	v.redis.Restart()
+	clear(v.blocked)
+}
+
 // operate plays an operator who changes some user.
 func (v *simulation) operate() {
 	user := fmt.Sprint("u", v.random.IntN(v.users))
+	v.do("override", user, []string{"none", "free", "block", "x2", "x0.5", "x1.5", "nonsense"}[v.random.IntN(7)])
+}
+
+// override sets or takes back what an operator has set for a user.
+func (v *simulation) override(user, text string) {
 	key := "rl:{terms|" + user + "}:override"
-	text := []string{"", "free", "block", "x2", "x0.5", "x1.5", "nonsense"}[v.random.IntN(7)]
-	v.logf("operate %s %q", user, text)
 	delete(v.blocked, user)
 	v.blockedAt = v.clock.now
-	if text == "" {
+	if text == "none" {
 		v.redis.Delete(key)
 		return
 	}
 	v.redis.Set(key, text, 0, v.redisMicros())
 	v.blocked[user] = text == "block"
+}
+
+// refusals are the errors that Redis may answer all commands with.
+func (v *simulation) refusals() []string {
+	return []string{
+		"-LOADING Redis is loading the dataset in memory\r\n",
+		"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+		"-ERR unknown user or wrong password " + v.config.password + "\r\n",
+		"-READONLY You can't write against a read only replica.\r\n",
+	}
 }

@@ -24,7 +24,9 @@ type simulation struct {
 	t        *testing.T
 	seed     uint64
 	random   *rand.Rand
+	setting  simSetting
 	config   *simConfig
+	ops      []string // what has happened
 	clock    *clock
 	redis    *twinredis.Server
 	workers  []*worker
@@ -42,7 +44,7 @@ type simulation struct {
 	hangs         bool   // Redis answers nothing
 	refusal       string // the error that Redis answers all commands with; empty: none
 	ahead         int64  // how far Redis' clock is ahead, us
-	commandMicros int64  // how long a command takes there: if any time, no two charges have the same
+	commandMicros int64  // see simSetting
 	steps         int
 
 	all         []*simRequest
@@ -73,24 +75,34 @@ type simulation struct {
 // lossMicros is how long after its end a request is surely done with.
 const lossMicros = 5 * time.Second
 
+// newSimulation draws a simulation.
 func newSimulation(t *testing.T, seed uint64) *simulation {
-	v := &simulation{
-		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), guests: map[*worker]*nativeGuest{},
-		charged: map[string]int64{}, admitted: map[string]int64{}, blocked: map[string]bool{},
-		exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{}, passed: map[string]int{},
-		inFlight: map[string]int{},
-	}
-	v.config = newSimConfig(v.random)
+	random := newRandom(seed)
+	setting := newSimConfig(random).setting()
+	setting.Seed, setting.WithoutTime, setting.Workers = seed, random.IntN(8) == 0, 1+random.IntN(3)
+	v := newSimulationOf(t, setting)
+	v.random = random
 	v.users = []int{1, 3, 20}[v.random.IntN(3)]
 	v.burst = []int{1, 4, 40}[v.random.IntN(3)]
 	for i := range v.rates {
 		v.rates[i] = []int{0, 0, 1, 5}[v.random.IntN(4)]
 	}
-	v.commandMicros = 1
+	return v
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// newSimulationOf begins the simulation of a setting.
+func newSimulationOf(t *testing.T, s simSetting) *simulation {
+	v := &simulation{
+		t: t, seed: s.Seed, setting: s, config: s.config(), commandMicros: s.CommandMicros,
+		guests: map[*worker]*nativeGuest{}, charged: map[string]int64{}, admitted: map[string]int64{},
+		blocked: map[string]bool{}, exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{},
+		passed: map[string]int{}, inFlight: map[string]int{},
+	}
 	v.redis = twinredis.New()
-	v.redis.Ran, v.redis.Password = v.ran, v.config.password
-	v.redis.WithoutTime = v.random.IntN(8) == 0
-	v.start(1 + v.random.IntN(3))
+	v.redis.Ran, v.redis.Password, v.redis.WithoutTime = v.ran, s.Password, s.WithoutTime
+	v.start(s.Workers)
 	v.load()
 	return v
 }
@@ -234,31 +246,38 @@ func (v *simulation) serveAll() {
 	}
 }
 
-// anyConn is a connection that is open; nil if there is none.
-func (v *simulation) anyConn() *simConn {
+// anyConn is the index of a connection that is open; -1 if there is none.
+func (v *simulation) anyConn() int {
 	v.conns = slices.DeleteFunc(v.conns, func(c *simConn) bool { return c.gone })
 	if len(v.conns) == 0 {
-		return nil
+		return -1
 	}
-	return v.conns[v.random.IntN(len(v.conns))]
+	return v.random.IntN(len(v.conns))
 }
 
 // run makes so many steps, and lets all end.
 func (v *simulation) run(steps int) {
+	v.guarded(func() {
+		for v.steps = range steps {
+			v.step()
+			v.checkStep()
+			if v.failed != "" {
+				return
+			}
+		}
+		v.drain()
+		v.checkEnd()
+	})
+}
+
+// guarded notes an assertion of the plugin's that does not hold.
+func (v *simulation) guarded(f func()) {
 	defer func() {
-		if r := recover(); r != nil { // an assertion of the plugin's, perhaps
+		if r := recover(); r != nil {
 			v.fail("%v\n%s", r, debug.Stack())
 		}
 	}()
-	for v.steps = range steps {
-		v.step()
-		v.checkStep()
-		if v.failed != "" {
-			return
-		}
-	}
-	v.drain()
-	v.checkEnd()
+	f()
 }
 
 // simLog is the history, line by line, if it is kept.

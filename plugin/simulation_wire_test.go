@@ -26,9 +26,9 @@ type simConn struct {
 
 // leaseNews is a reply that a lease needs.
 type leaseNews struct {
-	end     int   // counted as brought is
-	granted int64 // when the units were charged that it grants; 0: it grants none
-	again   int64 // units that the lease has to give back once more, as the script was unknown
+	end     int      // counted as brought is
+	granted int64    // when the units were charged that it grants; 0: it grants none
+	again   [][]byte // the command that has to be sent once more, as the script was unknown
 }
 
 // simCluster is the cluster "redis" of one worker.
@@ -72,12 +72,12 @@ func (c *simConn) end() {
 	c.gone = true
 	for _, n := range c.news {
 		c.v.grantLost(n.granted)
-		c.v.lostReturns += n.again
+		c.v.returnLost(n.again)
 	}
 	for rest := c.inbox; len(rest) > 0; {
 		command, n, _ := c.v.decode(rest)
 		rest = rest[n:]
-		c.v.lostReturns += returnedUnits(command)
+		c.v.returnLost(command)
 	}
 	if len(c.inbox)+len(c.outbox) > 0 {
 		c.v.lose(c.worker)
@@ -120,12 +120,12 @@ func (c *simConn) serve(commands int) {
 		news := leaseNews{end: c.brought + len(c.outbox), granted: c.v.granted}
 		switch {
 		case bytes.HasPrefix(reply, []byte("-NOSCRIPT")):
-			news.again = returnedUnits(words)
+			news.again, _, _ = c.v.decode(bytes.Clone(c.inbox[:n]))
 		case bytes.HasPrefix(reply, []byte("-")):
 			c.v.lose(c.worker)
-			c.v.lostReturns += returnedUnits(words)
+			c.v.returnLost(words)
 		}
-		if news.granted != 0 || news.again != 0 {
+		if news.granted != 0 || news.again != nil {
 			c.news = append(c.news, news)
 		}
 		c.inbox = c.inbox[n:]
@@ -142,16 +142,29 @@ func (v *simulation) decode(b []byte) (words [][]byte, n int, ok bool) {
 	return twinredis.Words(nil, command), n, true
 }
 
-// returnedUnits is how many units a command gives back to the leased rule at most. The call of a
-// check has three arguments there; that of a refund has the charge's time, too, and perhaps
-// further charges.
-func returnedUnits(words [][]byte) int64 {
+// returnLost takes the units out of the books that a command would have given back, if it is a
+// refund of the leased rule: cost, limit, window, when it was charged, then perhaps more charges.
+func (v *simulation) returnLost(words [][]byte) {
 	if len(words) < 4 || !bytes.Contains(words[3], []byte("{hot|h}")) {
-		return 0
+		return
 	}
 	keys, _ := strconv.Atoi(string(words[2]))
-	arguments := len(words) - 3 - keys
-	return int64(max(0, (arguments-2)/2) * maxUnits)
+	if len(words) < 3+keys+4 {
+		return // a check, or a probe
+	}
+	number := func(i int) int64 {
+		n, _ := strconv.ParseInt(string(words[3+keys+i]), 10, 64)
+		return n
+	}
+	for i, units := 3, number(0); 3+keys+i < len(words); i += 2 {
+		if _, ofBatch := v.batches[number(i)]; ofBatch {
+			v.batches[number(i)] -= units
+			v.lostUnits += units
+		}
+		if 3+keys+i+1 < len(words) {
+			units = number(i + 1)
+		}
+	}
 }
 
 // answer is Redis' reply to one command, at its own time.
@@ -168,6 +181,7 @@ func (v *simulation) redisMicros() int64 { return v.clock.now.UnixMicro() + v.ah
 
 // deliver brings a worker some bytes of the replies; a part of one, perhaps.
 func (c *simConn) deliver(n int) {
+	n = min(n, len(c.outbox))
 	part := bytes.Clone(c.outbox[:n])
 	c.outbox = c.outbox[n:]
 	c.brought += n

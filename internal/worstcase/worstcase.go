@@ -4,6 +4,7 @@ package worstcase
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,18 +29,35 @@ func repeat(s string) string { return strings.Repeat(s, most/len(s)) }
 func long(s string) string { return strings.Repeat(s, 48_000/len(s)) }
 func path(s string) string { return strings.Repeat(s, 36_000/len(s)) }
 
+const mozilla = "Mozilla/5.0 (compatible) "
+
+func userAgent(value string) [][2]string { return get("/", "user-agent", value) }
+
+func matching(regex string) string {
+	return `"match": {"headers": {"user-agent": {"regex": "` + regex + `"}}}`
+}
+
+func keyed(component string) string { return `"key": [` + component + `, {"constant": "%d"}]` }
+
 // Cases are the worst that are known.
 func Cases() []Case {
-	userAgent := func(value string) [][2]string { return get("/", "user-agent", value) }
-	matching := func(regex string) string { return `"match": {"headers": {"user-agent": {"regex": "` + regex + `"}}}` }
-	keyed := func(component string) string { return `"key": [` + component + `, {"constant": "%d"}]` }
-	text := repeat("Mozilla/5.0 (compatible) ")
+	return slices.Concat(plainCases(), matchCases(), keyCases())
+}
+
+// plainCases are those of a rule without any work.
+func plainCases() []Case {
 	return []Case{
 		{Name: "nothing", rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a")},
-		{Name: Unread, rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a", "user-agent", text)},
+		{Name: Unread, rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a", "user-agent", repeat(mozilla))},
+	}
+}
+
+// matchCases are requests that cost most to match.
+func matchCases() []Case {
+	return []Case{
 		{
 			Name: "a common regex", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
-			Headers: userAgent(text),
+			Headers: userAgent(repeat(mozilla)),
 		},
 		{
 			Name: "a common regex, nearly found", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
@@ -67,6 +85,12 @@ func Cases() []Case {
 		},
 		{Name: "a path to normalise", rule: `"match": {"path": {"contains": "b%d"}}`, Headers: get("/" + path("%61"))},
 		{Name: "a path of dots", rule: `"match": {"path": {"suffix": "b%d"}}`, Headers: get(path("/a/../b/%2e%2E"))},
+	}
+}
+
+// keyCases are requests that cost most to read a key, a cost or a host from.
+func keyCases() []Case {
+	return []Case{
 		{Name: "a path as key", rule: keyed(`{"path": true}`), Headers: get("/" + path("~"))},
 		{Name: "segments of a path as key", rule: keyed(`{"path": {"segments": 10%d}}`), Headers: get(path("/a"))},
 		{Name: "a query's names", rule: keyed(`{"query": "n%d", "default": "x"}`), Headers: get("/?" + long("%61&"))},

@@ -28,14 +28,7 @@ func Gateway(file File) (Result, error) {
 	if policies == 0 {
 		return Result{}, errors.New("no BackendTrafficPolicy with a rateLimit")
 	}
-	for _, n := range c.locals {
-		if shared {
-			c.report(Differs, n, "local limits are now shared by all Envoys, where each Envoy counted on its own")
-		} else {
-			c.report(Note, n, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all "+
-				"Envoys share one limit")
-		}
-	}
+	c.reportLocals(shared)
 	if policies > 1 {
 		c.report(Differs, node{}, "%d policies became one configuration, for all routes: put each where its targetRefs "+
 			"point (EnvoyExtensionPolicy)", policies)
@@ -48,6 +41,18 @@ func Gateway(file File) (Result, error) {
 		fields = fields.with("redis", object{{"cluster", "sluice-redis"}})
 	}
 	return c.result(fields)
+}
+
+// reportLocals tells of limits that were each Envoy's own.
+func (c *converter) reportLocals(shared bool) {
+	for _, n := range c.locals {
+		if shared {
+			c.report(Differs, n, "local limits are now shared by all Envoys, where each Envoy counted on its own")
+		} else {
+			c.report(Note, n, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all "+
+				"Envoys share one limit")
+		}
+	}
 }
 
 // policy converts one policy. It reports whether its counters are shared.

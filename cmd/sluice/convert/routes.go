@@ -152,6 +152,12 @@ func (c routing) perRoute(r *route) {
 	}
 }
 
+// ignoredInMatch are fields of a route's match that no rule can hold.
+var ignoredInMatch = []string{
+	"query_parameters", "runtime_fraction", "connect_matcher", "path_match_policy", "grpc", "tls_context",
+	"dynamic_metadata", "filter_state", "cookies",
+}
+
 // routeMatch turns a route's match into conditions. It reports what has no
 // counterpart where it matters, and false then.
 func (c routing) routeMatch(n node, limited bool) (conditions, bool) {
@@ -184,10 +190,7 @@ func (c routing) routeMatch(n node, limited bool) (conditions, bool) {
 	case n.get("safe_regex").ok():
 		when.path = whole(n.get("safe_regex", "regex").text())
 	}
-	for _, name := range []string{
-		"query_parameters", "runtime_fraction", "connect_matcher", "path_match_policy", "grpc", "tls_context",
-		"dynamic_metadata", "filter_state", "cookies",
-	} {
+	for _, name := range ignoredInMatch {
 		if n.get(name).ok() {
 			quiet.report(Differs, n, "%s of the route's match is ignored: the rule applies to all requests that the rest of "+
 				"it matches", name)

@@ -203,7 +203,7 @@ func TestEnvoyAccepts(t *testing.T) {
 	}
 }
 
-// A file that somebody else has written stays as it is; one of ours is written anew.
+// A file that render did not write stays as it is; one that it wrote is written anew.
 func TestRenderKeepsOtherFiles(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "envoy.yaml")

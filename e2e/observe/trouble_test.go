@@ -131,7 +131,7 @@ func (s *scene) forgotten(t *testing.T, client *redis.Client) {
 }
 
 // outage lets Redis be down. The embedded store decides for one of the listeners,
-// and forgets somebody.
+// and forgets an identity.
 func (s *scene) outage(t *testing.T) {
 	t.Helper()
 	began := time.Now()

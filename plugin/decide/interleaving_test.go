@@ -56,7 +56,7 @@ func (w *world) arrive() {
 	w.send(w.begin(h))
 }
 
-// endStream ends a request's stream in Envoy: it was answered, redirected, or somebody left.
+// endStream ends a request's stream in Envoy: it was answered or redirected, or the client or the upstream left.
 func (w *world) endStream(q *Question) {
 	r := w.requests[q]
 	if q.State() == Gone || q.State() == Redirected {

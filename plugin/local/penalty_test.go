@@ -67,7 +67,7 @@ func TestPenaltyOfAllWorkers(t *testing.T) {
 		}
 	}
 	if r := rule(t, a, none, "r|y", now); !r.Allowed {
-		t.Errorf("somebody else: %+v", r)
+		t.Errorf("another identity: %+v", r)
 	}
 	if r := rule(t, a, tier, "r|x", now+1+5*minute); !r.Allowed {
 		t.Errorf("when it is over: %+v", r)

@@ -70,7 +70,7 @@ func TestRetriesAreCounted(t *testing.T) {
 	}
 }
 
-// A factor that somebody changes all the time is counted each time that a check is
+// A factor that changes all the time is counted each time that a check is
 // sized anew.
 func TestRetriesForAnotherFactor(t *testing.T) {
 	t.Parallel()

@@ -137,7 +137,7 @@ func TestAsksAgainForAnotherFactor(t *testing.T) {
 	}
 }
 
-// Somebody who changes a factor all the time does not keep a check in the pipe.
+// A factor that changes all the time does not keep a check in the pipe.
 func TestFactorThatChangesAllTheTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())

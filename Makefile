@@ -118,7 +118,7 @@ test: build tools ## run every test
 .PHONY: test-units
 test-units: build tools ## run every test but those of e2e/
 	$(go_test) $$(grep -vxF "$(with_goroutines)" <<<"$(without_envoy)")
-	$(go_test) -race $(with_goroutines)
+	$(go_test) -race -parallel 4 $(with_goroutines)
 	cd bench && $(go_test) ./...
 
 .PHONY: race

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,7 +19,7 @@ import (
 // within 1 %, and never more, with few commands for Redis.
 func TestSharpenedLeases(t *testing.T) {
 	t.Parallel()
-	const limit = 10_000
+	const limit, workers, ttl = 10_000, 4, 200 * time.Millisecond
 	for name, algorithm := range map[string]string{
 		"fixed window": `"algorithm": "fixed_window", "anchor": "first_request", "limit": %d`,
 		"token bucket": `"algorithm": "token_bucket", "limit": 1, "burst": %d`, // nothing to speak of comes back
@@ -29,14 +30,14 @@ func TestSharpenedLeases(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			plugin := `{` + patient + `"rules": [{"name": "r", "limits": [{` + fmt.Sprintf(algorithm,
-				limit) + `, "window": "1h", "lease": {"ttl": "200ms"}}]}]}`
+				limit) + `, "window": "1h", "lease": {"ttl": "` + ttl.String() + `"}}]}]}`
 			var urls []string
 			for range 2 {
 				s := start(t, plugin, envoytest.Options{Redis: []string{server.Addr}, Quiet: true})
 				urls = append(urls, s.URL)
 			}
 			client := server.Client()
-			before := scripts(t, client)
+			before, began := scripts(t, client), time.Now()
 			var (
 				mu       sync.Mutex
 				admitted int
@@ -51,12 +52,14 @@ func TestSharpenedLeases(t *testing.T) {
 				})
 			}
 			group.Wait()
-			commands := scripts(t, client) - before
+			// Whoever has few requests in a ttl takes units and returns them for these few: a machine
+			// that is slow needs more commands.
+			commands, ttls := scripts(t, client)-before, int(time.Since(began)/ttl)
 			t.Logf("%d of %d admitted, %d commands", admitted, limit, commands)
 			if admitted > limit {
 				t.Errorf("%d were admitted, want %d at most", admitted, limit)
 			}
-			if most := limit / 3; commands > most {
+			if most := limit/3 + 3*workers*ttls; commands > most {
 				t.Errorf("%d commands for Redis, want %d at most", commands, most)
 			}
 			if want := limit * 99 / 100; admitted < want {

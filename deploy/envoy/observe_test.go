@@ -48,10 +48,11 @@ func oneRedis(t *testing.T) func(*envoyconf.Config) {
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	for _, file := range slices.Sorted(maps.Keys(servers)) {
-		t.Run(file, func(t *testing.T) { monitor(t, file, true) })
+		t.Run(file, func(t *testing.T) { t.Parallel(); monitor(t, file, true) })
 	}
-	t.Run("redis.yaml without labels", func(t *testing.T) { monitor(t, "redis.yaml", false) })
-	t.Run("embedded.yaml without labels", func(t *testing.T) { monitor(t, "embedded.yaml", false) })
+	for _, file := range []string{"redis.yaml", "embedded.yaml"} {
+		t.Run(file+" without labels", func(t *testing.T) { t.Parallel(); monitor(t, file, false) })
+	}
 }
 
 func monitor(t *testing.T, file string, labels bool) {
@@ -118,6 +119,7 @@ func TestMonitoringRendered(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			o := c.options(t)
 			port, admin := testenv.FreePort(t), testenv.FreePort(t)
 			o.Plugin, o.Wasm, o.Upstream = []byte(c.plugin), testenv.WasmPath(t), envoytest.NewUpstream(t, nil).Addr

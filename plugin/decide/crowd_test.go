@@ -22,7 +22,7 @@ func TestFloodOfOneClient(t *testing.T) {
 	const requests, limit = 72_000, 10
 	w := newWorld(t, 1, strings.Replace(fewRequests, "%s", "allow", 1))
 	w.steady = true
-	w.worker.connect(crowded{w, 4096})
+	w.connect(crowded{w, 4096})
 	for range requests {
 		q := w.begin(headers{})
 		r := w.requests[q]

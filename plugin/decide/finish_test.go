@@ -72,7 +72,7 @@ func TestFinish(t *testing.T) {
 				w := newWorld(t, 1, strings.NewReplacer("%mode", mode, "%settle", tc.settle).Replace(settled))
 				w.steady = true
 				redis := &settlements{world: w}
-				w.worker.connect(redis)
+				w.connect(redis)
 				q := w.ask()
 				w.decided(0)
 				w.conclude(q)

@@ -4,6 +4,9 @@ import "github.com/sluiceproxy/sluice/plugin/answer"
 
 // This file is the world as the Envoy around a Worker, and as its connection to Redis.
 
+// connect puts a connection in place of one to Redis.
+func (w *world) connect(conn Connection) { w.worker.conn, w.stores.remote.conn = conn, conn }
+
 // Say implements Host.
 func (w *world) Say(contextID uint32, _ string) { w.stream(contextID) }
 

@@ -118,7 +118,7 @@ func newWorld(t *testing.T, seed uint64, text string) *world {
 	for i, script := range w.stores.remote.scripts {
 		w.plans[script] = rules.LimitSets[i].Plan
 	}
-	w.worker.connect(w)
+	w.connect(w)
 	return w
 }
 

@@ -80,11 +80,9 @@ func NewWorker(
 // the connection for those who count what it does.
 func (w *Worker) Connect(host redis.Host, options redis.Options) *redis.Conn {
 	conn := redis.New(host, observer{w.stores}, options)
-	w.connect(conn)
+	w.conn, w.stores.remote.conn = conn, conn
 	return conn
 }
-
-func (w *Worker) connect(conn Connection) { w.conn, w.stores.remote.conn = conn, conn }
 
 // Arrive decides about a request whose Question has been asked by Keep, or lets it wait. It
 // returns Continue or Pause, for the callback with the request's headers.

@@ -117,6 +117,9 @@ func expectNotes(t *testing.T, r result, notes string) {
 	if !strings.HasPrefix(r.errors, notes) {
 		t.Errorf("notes %q, want %q", r.errors, notes)
 	}
+	if got, want := strings.Count(r.errors, "note: "), strings.Count(notes, "note: "); got != want {
+		t.Errorf("%d notes, want %d: %q", got, want, r.errors)
+	}
 	testenv.Same(t, "that there are notes", r.errors != "", notes != "")
 }
 

@@ -17,7 +17,7 @@ import "math"
 // Bound: part of the capacity that a bucket of seconds is filled for leases, as a divisor. Beyond
 // it, a batch is held for a shorter time. Protects the burst: an identity that meets its limit from
 // rest has that much less, once.
-const restShare = 32
+const restShare = 24
 
 // fillMicros is how much that is, as the time in which the bucket drains it.
 func (l *Lease) fillMicros() float64 { return float64(l.limit.Capacity()) / restShare * l.interval() }

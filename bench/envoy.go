@@ -18,7 +18,7 @@ type envoy struct {
 	*subprocess
 
 	port  int    // of its listener
-	url   string // likewise
+	url   string // of its listener
 	admin string // URL
 }
 

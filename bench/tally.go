@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// counted is what one request takes, in instructions outside the kernel.
+// counted is the work of one request, in instructions outside the kernel.
 type counted struct {
 	Envoy   int64 `json:"envoy"` // of its worker
 	Service int64 `json:"service,omitempty"`

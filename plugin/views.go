@@ -12,7 +12,7 @@ type requestView struct {
 	host  host
 	id    uint32 // of the request's context
 	path  []byte // scratch
-	token []byte // likewise
+	token []byte // scratch
 }
 
 // of makes the view that of a request.

@@ -39,7 +39,7 @@ func answerAs(c *wasmhost.Conn, info string) (asked int) {
 // What a warning says.
 const evicted, full = "has evicted", "of its maxmemory"
 
-// reading is what a worker may hear some time later, and what it makes of it.
+// reading is a report that a worker may hear some time later, and its news.
 type reading struct {
 	name    string
 	after   time.Duration

@@ -51,7 +51,7 @@ func (t table) markdown() string {
 // beyond is the memory of the shipped file beyond an Envoy without Wasm, in MB.
 func (t table) beyond() float64 { return t.row(shipped, 4).mb - t.row(withoutWasm, 4).mb }
 
-// toStart is what it takes of CPU beyond one, in seconds.
+// toStart is the CPU beyond such an Envoy's, in seconds.
 func (t table) toStart() float64 { return t.row(shipped, 4).seconds - t.row(withoutWasm, 4).seconds }
 
 // worker is the memory of a further worker, in MB, without its share of an Envoy without Wasm.

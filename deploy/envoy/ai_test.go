@@ -175,7 +175,7 @@ func (g *aiGateway) tokens(t *testing.T) (sum int64) {
 	return sum
 }
 
-// tokensByKey is what Redis has counted of each key: the counts behind the start of the
+// tokensByKey is Redis' count of each key: the numbers behind the start of the
 // newest sub-window (algo/sliding_window_counter.lua).
 func (g *aiGateway) tokensByKey(t *testing.T) (all []int64) {
 	t.Helper()

@@ -66,7 +66,7 @@ func (r *Run) Most() (tokens int64) {
 	return tokens
 }
 
-// Counted is what Redis holds of a run in the end: what was used, and in debt twice the
+// Counted is the count of a run in Redis at its end: the tokens used, and in debt twice the
 // limit at most.
 func (l *Ledger) Counted(r *Run) (tokens int64) { return min(r.Used(), 2*l.Limit) }
 

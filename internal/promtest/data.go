@@ -113,7 +113,7 @@ var (
 	absence    = regexp.MustCompile(`^absent\((.*)\)$`)
 )
 
-// inner is what an alert's expression looks at: it has series whether the alert is raised
+// inner is the part of an alert's expression that has series whether the alert is raised
 // or not.
 func inner(expr string) string {
 	return comparison.ReplaceAllString(absence.ReplaceAllString(expr, "$1"), " $1 bool ")

@@ -109,7 +109,7 @@ func (r *LocalResponse) grpcHeaders(h Pairs) Pairs {
 	return h
 }
 
-// body is what follows the headers, which is nothing for HEAD and for gRPC.
+// body is the part after the headers: none for HEAD and for gRPC.
 func (r *LocalResponse) body(request Pairs) []byte {
 	if method, _ := request.Get(":method"); method == "HEAD" || isGRPC(request) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Case is what a client and a configuration can do together to keep a worker
+// Case is a way in which a client and a configuration can keep a worker
 // busy: 16 rules, and 60 KB of headers, which is what Envoy lets pass by default.
 type Case struct {
 	Name    string

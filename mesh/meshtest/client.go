@@ -1,4 +1,4 @@
-// Package meshtest is what the tests of deploy/ on control planes share: the
+// Package meshtest has the parts that tests of deploy/ on control planes share: the
 // files as kubectl applies them, and requests to the Envoys they configure.
 package meshtest
 

@@ -67,7 +67,7 @@ func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 	case l != memoryLayer:
 	case rejects:
 		s.record.Count(metric.DenyCacheHit, 1)
-	default: // what is remembered beside a rejection is shown, but admits nobody
+	default: // a remembered decision that allows is shown with a rejection, but admits no request
 		q.unask(FromMemory)
 	}
 	return rejects
@@ -117,7 +117,7 @@ func (s *Stores) size(q *Question, now Time) {
 	}
 }
 
-// AskRedis asks Redis about what is left. It reports whether the request can be concluded;
+// AskRedis asks Redis about the remaining checks. It reports whether the request can be concluded;
 // otherwise Question.replied says when it can be.
 func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
 	q.waiting++ // a stream that ends meanwhile does not conclude the request

@@ -8,15 +8,15 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// This file is what becomes of a request of a crowd that Redis did not decide in time. The
-// failure mode must not let a client past its own limit because the client has sent more at once
-// than Redis can be asked about. So while there is a crowd, the worker notes what Redis says
-// of each identity, whether the deny cache is on or not, and how many units that leaves. Of
-// requests that had arrived by then, those are left to the failure mode that fit into these
-// units. The others are rejected, though time may have brought some back meanwhile.
+// The requests of a crowd that Redis does not decide in time. The failure mode must not let a
+// client past its own limit because the client has sent more at once than Redis can be asked
+// about. So while there is a crowd, the worker notes Redis' last decision about each identity,
+// whether the deny cache is on or not, and how many units that leaves. Of the requests that had
+// arrived by then, the failure mode gets those that fit into these units. The worker rejects
+// the others, though time may have brought some units back meanwhile.
 //
-// A shadow rule's decisions are not noted. Such a rejection counts towards no penalty, because
-// Redis might have admitted the request.
+// The worker does not note a shadow rule's decisions. A rejection here counts towards no
+// penalty, because Redis might have admitted the request.
 
 // maxBurstIdentities bounds of how many identities it is noted.
 //
@@ -24,7 +24,7 @@ import (
 // longest ago is left to the failure mode. Protects memory.
 const maxBurstIdentities = 4096
 
-// burst is what Redis says while there is a crowd.
+// burst holds what Redis says while there is a crowd.
 type burst struct {
 	on     bool
 	number uint32                            // counts the crowds
@@ -32,13 +32,13 @@ type burst struct {
 	seed   uint64
 }
 
-// said is what Redis has said last of an identity.
+// said is Redis' last decision about an identity.
 type said struct {
 	block     deny.Block
-	decisions []algo.Decision // of the limits, where there is no block
+	decisions []algo.Decision // of the limits; unused under a block
 	costs     []int64         // that they were made for
 	sizes     []algo.Size     // that came with the request, before an operator's factor
-	lent      []int64         // units of those whom the failure mode let go, in this crowd
+	lent      []int64         // units of the requests that the failure mode let go, in this crowd
 	number    uint32          // of the crowd
 
 	atMicros, storeMicros int64 // when it came, on the worker's steady clock and on Redis'
@@ -105,8 +105,8 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 	}
 }
 
-// about is what Redis has said of an undecided check's identity since the request came, nil if
-// that is nothing, or of limits of another size.
+// about returns Redis' last decision about an undecided check's identity: nil if there is none
+// since the request came, or if it was about limits of another size.
 func (b *burst) about(q *Question, c *Check) *said {
 	if !enforcedUndecided(c) {
 		return nil
@@ -134,7 +134,7 @@ func sameSizes(a, b []algo.Size) bool {
 	return true
 }
 
-// left is what the block has left; 0: there is none, or it is over.
+// left is how long the block still lasts; 0 without one.
 func (e *said) left(now Time) int64 {
 	if !e.block.By.Blocks() || e.block.LeftMicros == algo.Never {
 		return e.block.LeftMicros
@@ -171,7 +171,7 @@ func (e *said) lend(c *Check) {
 	}
 }
 
-// reject answers a check that exceeds what is left.
+// reject answers a check that exceeds the units that are left.
 func (e *said) reject(c *Check, now Time) {
 	age := now.SteadyMicros - e.atMicros
 	ruling := algo.Ruling{AtMicros: e.storeMicros + age, By: e.block.By, LeftMicros: e.left(now)}
@@ -183,8 +183,8 @@ func (e *said) reject(c *Check, now Time) {
 	c.ruled(FromBurst, &ruling, c.Decisions, 0)
 }
 
-// decide is what a limit says of a check. Its wait is never too short: where it does not
-// follow from what Redis has said, it is until all units are back.
+// decide is a limit's decision about a check. Its wait is never too short: if it does not follow
+// from Redis' decision, it lasts until all units are back.
 func (e *said) decide(i int, c *Check, age int64) algo.Decision {
 	d, cost := e.decisions[i], c.Costs[i]
 	rejected := !d.Allowed

@@ -13,7 +13,7 @@ import (
 // them.
 type calendars struct {
 	sets   []*rule.LimitSet // by rule.LimitSet.ID
-	bounds [][]algo.Bounds  // likewise: those that were asked for last
+	bounds [][]algo.Bounds  // by rule.LimitSet.Index: those that were asked for last
 	some   bool             // limits have a calendar
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// Status is what is known of a check.
+// Status says how far a check has come.
 type Status uint8
 
 // The statuses of a check.
@@ -42,15 +42,15 @@ const (
 	FromBurst           // what Redis said to others of a crowd, see burst.go
 )
 
-// Check is what one applying rule asks about the request, and the answer.
+// Check is one applying rule's question about the request, and its answer.
 type Check struct {
 	Ask
 	Said
 	charged Charged
 }
 
-// Ask is what a check asks for. Question.Keep writes it; of its sizes see calendars and
-// overrides. It is all that a layer sees of a check.
+// Ask is the demand of a check, and all that a layer sees of it. Question.Keep writes it;
+// calendars and overrides change its sizes.
 type Ask struct {
 	Rule   *rule.Rule
 	Limits *rule.LimitSet
@@ -84,7 +84,7 @@ type Said struct {
 	EarnedMicros int64
 }
 
-// Charged is what a check has charged, and what it may turn out to have.
+// Charged holds the charges of a check, those that a late reply may report included.
 type Charged struct {
 	receipt Receipt    // of the answer
 	sent    sent       // what Redis was sent
@@ -92,7 +92,7 @@ type Charged struct {
 	heard   rule.Heard // what response headers say of the charge
 }
 
-// sent is what Redis was asked to charge.
+// sent is the charge that Redis was asked for.
 type sent struct {
 	nonce int64
 	sizes []algo.Size // Ask.Sizes then; later the embedded store may have been asked with others
@@ -174,13 +174,13 @@ func (c *Check) block(leftMicros int64) {
 	}
 }
 
-// shows reports whether the client is shown a decision: all that were made. Whoever is
-// free of limits is shown none.
+// shows reports whether the client sees a decision: every one that a store made. An identity
+// that is free of limits sees none.
 func (c *Check) shows(i int) bool {
 	return c.By != algo.ByFree && (c.Source != FromLimit || !c.Decisions[i].Allowed)
 }
 
-// Outcome is what became of the check by itself, whatever the others say.
+// Outcome is the check's own result, whatever the others say.
 func (c *Check) Outcome() answer.Outcome {
 	rejected := c.Status == Rejected
 	switch {

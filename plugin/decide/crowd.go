@@ -8,14 +8,14 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/must"
 )
 
-// This file keeps requests back that come in one go, faster than the worker can hear
-// what becomes of them. A client can send thousands in one write: were Redis asked about
-// all of them at once, it would answer the last of them too late, and the failure mode
-// would decide about requests that nothing is the matter with. And of those of one
-// client most are rejected by what becomes of the first, which the worker then remembers.
+// Requests that arrive in one burst wait here, because Envoy reads them all before it reads any
+// reply. A client can send thousands in one write. If Redis were asked about all of them at
+// once, it would answer the last ones too late, and the failure mode would decide the requests of
+// well-behaved clients. Of one client's requests the answers to the first usually reject the
+// rest, as the worker remembers rejections.
 //
-// Whoever is kept back waits no longer than one who was asked about: for the timeout, from
-// its arrival on. Then it is decided without Redis, see burst.go.
+// A request that is kept back waits no longer than one that Redis was asked about: for the
+// timeout, from its arrival on. Then the worker decides it without Redis, see burst.go.
 
 const (
 	// maxRepeats is how many requests have commands in the pipe before others of the same
@@ -230,7 +230,7 @@ func (c *crowd) ask(now Time) {
 func (c *crowd) serve(s *share, most int, now Time) (n int) {
 	for n < most && s.n > 0 {
 		n++
-		c.stores.size(s.first, now) // what is known of its limits may have changed
+		c.stores.size(s.first, now) // its limits may have changed meanwhile
 		if c.stores.recall(s.first, now) {
 			c.ready.push(c.pop(s))
 			continue

@@ -14,9 +14,9 @@ type embedded struct {
 	record Recorder
 }
 
-// decide is what the store says of a check. occupied is how many slots the worker has of
-// the identity, and alone whether the store is the only one. If it cannot say, ok is false and
-// the check stays undecided.
+// decide is the store's answer to a check. occupied is how many slots the worker has of the
+// identity, and alone whether the store is the only one. Without an answer ok is false, and the
+// check stays undecided.
 func (e *embedded) decide(plan *algo.Plan, c *Check, occupied int64, alone bool, now Time) (r algo.Ruling, ok bool) {
 	e.store.Occupying(occupied)
 	r, err := e.store.Decide(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions, alone)

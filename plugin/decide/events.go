@@ -2,10 +2,10 @@ package decide
 
 import "github.com/sluiceproxy/sluice/plugin/rule"
 
-// What comes to a Worker beside requests: bytes from Redis, the end of a stream, ticks, and
+// The events of a Worker other than requests: bytes from Redis, the end of a stream, ticks, and
 // its own end. The first and the third let paused requests go on.
 
-// Received takes bytes from Redis, and lets those go on whom they decide.
+// Received takes bytes from Redis, and lets the requests go on that they decide.
 func (w *Worker) Received(b []byte, now Time) {
 	w.conn.Received(b, now.SteadyMicros)
 	w.goOn(now)
@@ -20,7 +20,7 @@ func (w *Worker) Closed(now Time) {
 	w.wake(now)
 }
 
-// ReceivedBeside takes bytes from the stream that a rotation has left beside the one in use.
+// ReceivedBeside takes bytes from the second stream of a rotation.
 func (w *Worker) ReceivedBeside(b []byte, now Time) {
 	w.conn.ReceivedBeside(b, now.SteadyMicros)
 	w.goOn(now)

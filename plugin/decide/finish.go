@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// This file is what the response makes of what a request has charged.
+// How the response corrects a charge.
 
 // Unfinished reports whether the end of the request changes anything in the stores. For most
 // it does not, and their end costs nothing.

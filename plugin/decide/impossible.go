@@ -2,9 +2,9 @@ package decide
 
 import "github.com/sluiceproxy/sluice/plugin/must"
 
-// impossible is what becomes of a request by an event that cannot be in its state. Tests fail
-// there. In Envoy a mistake in Sluice must not leave a request paused for ever, so the failure
-// mode decides about it, and one line says so.
+// impossible handles an event that the request's state does not have. Tests fail there. In Envoy
+// a mistake in Sluice must not leave a request paused for ever, so the failure mode decides the
+// request, and the worker logs one line.
 func (w *Worker) impossible(q *Question, e Event, now Time) Effect {
 	must.Hold(false, "a request that is "+q.state.String()+" never has the event: "+e.String())
 	return w.letGo(q, e, now)

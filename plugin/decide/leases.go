@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// This file is about leases: units of hot identities that Redis has given this worker.
+// Leases: units of hot identities that Redis has given this worker.
 
 // leases is the layer that spends them. It is asked before the memory of rejections: units in
 // hand were charged already.

@@ -47,7 +47,7 @@ func (l *list) remove(q *Question) {
 // came about. Those in front have their verdict.
 type readyList struct {
 	list
-	fresh *Question // the first without a verdict; nil if there is none
+	fresh *Question // the first without a verdict, or nil
 }
 
 func (r *readyList) push(q *Question) {

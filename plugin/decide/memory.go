@@ -54,8 +54,8 @@ func ttls(rules *rule.Set) (ttls []int64) {
 // of things.
 func givesBack(l config.Limit) bool { return l.Lease != nil || l.Queue }
 
-// recall is what is remembered of a check's identity, if that says anything about it. Slots
-// come free at any moment, and what a shadow rule rejects concludes nothing.
+// recall answers a check from what the worker remembers of its identity. It does not for slots,
+// which come free at any moment, nor for a shadow rule, whose rejection concludes nothing.
 func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, known bool) {
 	if !a.Enforced() || a.Limits.HasSlots() {
 		return r, false
@@ -67,7 +67,7 @@ func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, k
 	return e.Ruling(a.asks(), now.SteadyMicros, out)
 }
 
-// asks is what the check asks of its limits.
+// asks returns the check's demand on its limits.
 func (a *Ask) asks() deny.Asked {
 	return deny.Asked{Limits: a.Limits.Plan.Limits(), Sizes: a.Sizes, Costs: a.Costs}
 }
@@ -99,5 +99,5 @@ func (s *Said) lastingBlock() (by algo.By, leftMicros int64) {
 	return s.By, s.LeftMicros
 }
 
-// forget drops what is remembered of an identity that something was given back to.
+// forget drops the memory of an identity that was given something back.
 func (m *memory) forget(set rule.LimitSetID, tag []byte) { m.denied.Forget(set, tag) }

@@ -25,8 +25,8 @@ func (s observer) BreakerChanged(state redis.BreakerState) {
 	}
 }
 
-// Reconnected implements redis.Observer. Who answers now may hold none of the
-// charges behind what is remembered, nor behind the leases.
+// Reconnected implements redis.Observer. The Redis that answers now may lack the charges behind
+// the remembered rejections and the leases.
 func (s observer) Reconnected() {
 	s.record.Count(metric.Reconnected, 1)
 	s.leases.stale = true

@@ -13,8 +13,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// This file is what a worker knows of what operators have set: the factors, and whom Redis
-// was told nonsense about. All of it is bounded.
+// What a worker knows of the overrides that operators have set: the factors, and which invalid
+// ones were reported. All of it is bounded.
 
 const (
 	// factorMicros is how long a factor is remembered after Redis has confirmed it. It
@@ -37,7 +37,7 @@ const (
 	tellAgainMicros = 1_000_000
 )
 
-// factor is what an operator has multiplied an identity's limits by, in thousandths.
+// factor is an operator's multiple of an identity's limits, in thousandths.
 type factor struct{ thousandths, untilMicros int64 }
 
 // overrides is the layer that knows them. The tables are by rule.Rule.ID; where no rule has
@@ -114,7 +114,7 @@ func (o *overrides) learn(a *Ask, r *redis.Reply, nowMicros int64) {
 // multiplied reports whether an operator has changed the check's limits.
 func (a *Ask) multiplied() bool { return a.factor != 0 && a.factor != algo.NoFactor }
 
-// tell tells operators, once for each identity, that what they have set is no override.
+// tell warns operators, once for each identity, that its override is not valid.
 func (o *overrides) tell(a *Ask, nowMicros int64) {
 	if o.told.Get(a.Rule.ID, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainMicros {
 		return

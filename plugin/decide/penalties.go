@@ -13,8 +13,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// This file is what a worker knows of penalties: the rejections that Redis has not counted
-// yet. All of it is bounded.
+// What a worker knows of penalties: the rejections that Redis has not counted yet. All of it is
+// bounded.
 
 const (
 	// maxStrikeGroups bounds what is kept of the rejections of one identity: those that are
@@ -86,8 +86,8 @@ func (p *penalties) mustTell(a *Ask, now Time) bool {
 	return sum > 0 && sum >= penalty.After-1
 }
 
-// tell is what a check tells Redis of: each rejection once. It is good until the next
-// call.
+// tell returns the rejections that a check reports to Redis: each once. The result is good until
+// the next call.
 func (p *penalties) tell(a *Ask, now Time) []algo.Strikes {
 	a.tells = false
 	list := p.kept(a)
@@ -166,9 +166,9 @@ func (p *penalties) admitted(a *Ask) {
 	}
 }
 
-// mustDefer reports whether Redis must not count a rejection at once. Where several
-// enforced rules are asked, one may reject as it is full of what other requests have
-// charged that another rule rejects, and that is being given back: nobody's fault.
+// mustDefer reports whether Redis must not count a rejection at once. If several enforced rules
+// are asked, one may be full only of charges by requests that another rule rejects, and which
+// are on their way back. Such a rejection is not the fault of its client.
 func (q *Question) mustDefer() bool { return q.enforced > 1 }
 
 // strike keeps a rejection for the penalty, which Redis counts with the identity's
@@ -183,9 +183,7 @@ func (p *penalties) strike(a *Ask, now Time) {
 	h.groups = append(h.groups, group{now.SteadyMicros, 1})
 }
 
-// strikes reports whether it is a rejection that its rule's penalty may count. Where
-// another rule rejects, too, it is not remembered either: later it would seem to be the
-// only one.
+// strikes reports whether the check is a rejection that its rule's penalty may count.
 func (c *Check) strikes() bool {
 	return c.Rule.Terms.Penalty != nil && c.Status == Rejected && c.By == algo.ByLimits
 }

@@ -10,8 +10,8 @@ import (
 // Question is all that is asked about one request: a Check for each rule that
 // applies. It is used again for later requests, with the memory that it has.
 type Question struct {
-	// ContextID is what Envoy calls the request. No host call may name it once the
-	// state is Gone or Ended.
+	// ContextID is Envoy's name of the request. No host call may use it once the state is Gone
+	// or Ended.
 	ContextID uint32
 	// Checks are in rule order.
 	Checks []Check
@@ -102,7 +102,7 @@ func (q *Question) reset() {
 	}
 }
 
-// first is the first check of a kind, in rule order; nil if there is none.
+// first returns the first check of a kind, in rule order, or nil.
 //
 //go:inline
 func (q *Question) first(is func(*Check) bool) *Check {

@@ -47,7 +47,7 @@ func (q *queue) next(nowMicros int64) *Question {
 	return next
 }
 
-// nextMicros is the time until the next turn, at least 1; 0 if nobody waits.
+// nextMicros is the time until the next turn, at least 1; 0 if no request waits.
 func (q *queue) nextMicros(nowMicros int64) int64 {
 	if len(q.heap) == 0 {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
-// Receipt is what one check has charged, and where: all that a store needs to take
-// it back. The zero Receipt is of nothing. A Receipt with slots stays where it is.
+// Receipt says what one check has charged, and where: all that a store needs to take it back.
+// The zero Receipt stands for no charge. A Receipt with slots must not be moved.
 type Receipt struct {
 	source   Source
 	limits   *rule.LimitSet

@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// This file is what becomes of Redis' answers to what AskRedis has sent.
+// How Redis' answers to AskRedis reach their checks.
 
 // Decided implements redis.Waiter: Redis' answer to a check. One that comes after the
 // timeout still counts while the request has not been concluded.
@@ -35,10 +35,9 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 	}
 }
 
-// late takes an answer to a check that the failure mode has taken care of. What it
-// charged stands if the request was admitted all the same, unless its rule settles or
-// has slots: then it would count for whoever is given back what is not kept, and the
-// request holds none.
+// late takes an answer to a check that the failure mode has already decided. If the request was
+// admitted anyway, the charge stands. If its rule settles, this charge would never be settled;
+// if it has slots, the request holds none: then late gives the charge back.
 func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
 	if r.Allowed && r.By == algo.ByLimits && c.Charges() {
 		was := c.charged.sent
@@ -70,7 +69,7 @@ func (q *Question) Resize(index int, r *redis.Reply, nowMicros int64) []algo.Siz
 	return sent.sizes
 }
 
-// notSent are sizes that nobody is asked with.
+// notSent stands for a check that is not sent again.
 var notSent = make([]algo.Size, 1)
 
 // Expired implements redis.Waiter: the timeout has passed.

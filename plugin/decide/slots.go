@@ -9,8 +9,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
-// This file is about slots: what a request occupies of a limit on what is in flight, from
-// the decision on until its stream ends.
+// Slots: the units of a concurrency limit that a request occupies, from the decision on until its
+// stream ends.
 
 // inFlight is the layer that knows what this worker's requests occupy, and has it renewed.
 type inFlight struct {

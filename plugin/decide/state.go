@@ -71,8 +71,7 @@ var eventNames = [events]string{
 // String is the event's name.
 func (e Event) String() string { return eventNames[e] }
 
-// Effect is what has to be done in Envoy, or in the stores, when a request goes
-// from one state to the next. Worker.step does it.
+// Effect is the work in Envoy, or in the stores, that goes with a transition. Worker.step does it.
 type Effect uint8
 
 // The effects.
@@ -128,7 +127,7 @@ var transitions = [states][events]transition{
 	},
 	Held: {
 		TurnComes:     {Passed, Resume},
-		ResponseComes: {Held, Nothing}, // likewise
+		ResponseComes: {Held, Nothing}, // Envoy's own, too
 		StreamEnds:    {Ended, GiveBack},
 	},
 	Passed: {

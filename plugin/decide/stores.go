@@ -20,7 +20,7 @@ type Recorder interface {
 	RoundTrip(micros int64)
 	// BreakerChanged notes the breaker's new state.
 	BreakerChanged(state redis.BreakerState)
-	// OverrideIgnored tells operators that what they have set for an identity is none.
+	// OverrideIgnored warns that an identity's override is not valid.
 	OverrideIgnored(tag []byte)
 	// Concluded counts a request that has its verdict, and each of its checks.
 	Concluded(q *Question, v Verdict)

@@ -5,11 +5,11 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// Verdict is what to do with a request.
+// Verdict says what to do with a request.
 type Verdict struct {
 	// Event is Admitted, Queued or Refused.
 	Event Event
-	// Outcome is what access logs and metrics say.
+	// Outcome is the word for access logs and metrics.
 	Outcome answer.Outcome
 	// By is the check whose rule the outcome names; nil if it names none.
 	By *Check
@@ -27,9 +27,9 @@ func (q *Question) Verdict() Verdict {
 	if c := q.first(enforcedRejection); c != nil {
 		return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: q.several()}
 	}
-	// The failure mode of a rule is for its check, if that was not decided. In mode local
-	// the embedded store has been asked before; if it failed, too, the request goes on, as
-	// it does in mode allow. One check that denies is enough.
+	// An undecided check gets the failure mode of its rule. In mode local the embedded store
+	// was asked before; if that failed as well, the request goes on as in mode allow. One
+	// check that denies is enough.
 	if q.first(failsDenying) != nil {
 		return Verdict{Event: Refused, Outcome: answer.FailedDeny}
 	}

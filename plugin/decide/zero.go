@@ -2,7 +2,7 @@ package decide
 
 import "github.com/sluiceproxy/sluice/algo"
 
-// This file is the layer of limits that are 0, which has no state: nobody needs to be asked.
+// The layer of limits that are 0. It has no state and asks no store.
 
 // rejectZero reports whether a limit of the check is 0 and rejects it, and fills in what each
 // limit says then.

@@ -44,7 +44,7 @@ type Charge struct {
 	StoreMicros int64 // when it was charged, on Redis' clock
 }
 
-// Lease is what a worker holds of one identity.
+// Lease has the units of one identity that a worker holds.
 type Lease struct {
 	Tag   []byte
 	Set   rule.LimitSetID

@@ -96,7 +96,7 @@ type recent struct {
 
 const tenthMicros = 100_000
 
-// advance forgets what is a second old.
+// advance forgets counts that are a second old.
 func (r *recent) advance(nowMicros int64) {
 	tenth := nowMicros / tenthMicros
 	if tenth-r.tenth >= int64(len(r.counts)) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// Charge is what a check has charged: all that it takes to change it.
+// Charge is the charge of a check, with all that it takes to change it.
 type Charge struct {
 	Script   *Script
 	Tag      []byte      // "<rule>|<identity>"
@@ -19,8 +19,8 @@ type Charge struct {
 	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
 }
 
-// change is what a refund or a settlement does to charges. For each it has how much less
-// it is to be of every limit or, below 0, how much more, and then the charge's time.
+// change lists the corrections of a refund or a settlement: for each charge the units to take off
+// every limit or, below 0, to add, and then the charge's time.
 type change []int64
 
 // appendTo encodes a refund or settlement. Its head counts the arguments of one charge.

@@ -5,7 +5,7 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// Check is what one rule asks Redis to charge for a request. Add copies it.
+// Check is one rule's charge for a request, as Redis is asked for it. Add copies it.
 type Check struct {
 	Script *Script
 	Tag    []byte      // "<rule>|<identity>"
@@ -26,7 +26,7 @@ type Reply struct {
 	Decisions   []algo.Decision // of the limits, where they have decided
 }
 
-// check is what the command of a check says beyond its subject.
+// check is the part of a command that only checks have.
 type check struct {
 	costs    []int64 // one for each limit
 	factor   int64

@@ -2,7 +2,7 @@ package redis
 
 import "github.com/sluiceproxy/sluice/algo"
 
-// This file is what becomes of the checks of requests.
+// What the actions do with checks.
 
 // decide brings a check its last call, or sends it again: a rejection that a refund
 // should have come before, unless it has counted as a strike.
@@ -61,8 +61,8 @@ func (r *requests) resize(k *command, nowMicros int64) (known bool) {
 // Protects Redis from a factor that never rests.
 const maxResizes = 3
 
-// resizedTooOften is what to log if a check must not be sent with other sizes again; ""
-// if it may.
+// resizedTooOften returns the line to log if a check must not be sent with other sizes again, and
+// "" if it may.
 func (c *command) resizedTooOften(factor int64) string {
 	switch {
 	case factor == 0 && c.resized:
@@ -86,8 +86,8 @@ func (c *command) resize(sizes []algo.Size, factor int64) Retry {
 	return OtherFactor
 }
 
-// expire tells a check's Waiter once that the timeout is over. That Redis had less time, as
-// its request was kept back, is no failure of Redis'.
+// expire tells a check's Waiter once that the timeout is over. If the request was kept back, Redis
+// had less time than the timeout, and the expiry does not count as a failure of Redis.
 func (r *requests) expire(k *command, nowMicros int64) {
 	if k.expired {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// kind is what a command is for.
+// kind is the purpose of a command.
 type kind uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 type form uint8
 
 const (
-	noForm form = iota // it was encoded by whoever sends it, and is never sent again
+	noForm form = iota // its sender has encoded it, and it is never sent again
 	checkForm
 	changeForm
 	releaseForm
@@ -52,8 +52,8 @@ type command struct {
 	manner
 	kind  kind
 	check check
-	// change and slots are what a refund, settlement, release or renewal is about. A
-	// check has the slots, too, that it may take.
+	// change and slots are the object of a refund, settlement, release or renewal. A check
+	// also lists the slots that it may take.
 	change change
 	slots  []Slots
 	blind  bool // a release of slots that may never have been taken

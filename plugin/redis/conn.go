@@ -96,10 +96,10 @@ func (c *Conn) Refund(charge Charge, nowMicros int64) {
 	}
 }
 
-// Settle changes a charge to what a response has shown it to be worth: back is how much
-// less that is of each limit or, below 0, how much more. It leaves with the next request
-// or tick, in one call with others of the same identity. At most MaxPending settlements
-// are under way; what is beyond that, or lost, stays charged.
+// Settle corrects a charge once the response has shown its worth: back is how much less that is
+// of each limit or, below 0, how much more. The settlement leaves with the next request or tick,
+// in one call with others of the same identity. At most MaxPending settlements are under way;
+// if one is beyond that, or lost, its charge stays.
 func (c *Conn) Settle(charge Charge, back []int64, nowMicros int64) {
 	if d := &c.outbox.draft; d.makeChange(settling, &charge, back, nowMicros) && c.outbox.begin() {
 		c.outbox.send(d, nowMicros)
@@ -222,10 +222,10 @@ func (c *Conn) RedisMicros(nowMicros int64) (micros int64, known bool) {
 	return nowMicros + c.requests.replies.clock.aheadMicros, c.requests.replies.clock.known
 }
 
-// Counts is what a Conn counts, from its beginning.
+// Counts are the counts of a Conn, from its beginning.
 type Counts struct {
-	// Used reports whether a request has ever begun. Envoy's main thread has a Conn, too,
-	// on which none does.
+	// Used reports whether a request has ever begun. None does on the Conn of Envoy's main
+	// thread.
 	Used bool
 	// Retries is how often checks were sent once more, by reason.
 	Retries [Retries]int64
@@ -237,7 +237,7 @@ type Counts struct {
 	SlotsRenewed, SlotsEnded int64
 }
 
-// Counts is what has been counted so far.
+// Counts returns the counts so far.
 func (c *Conn) Counts() Counts {
 	o := &c.outbox
 	return Counts{c.requests.used, c.requests.retries, o.sent, o.gone, o.renewed, o.over}

@@ -9,17 +9,17 @@
 // its own. The package never decides what a failure means for a request: a
 // Waiter is told the Cause and applies the failure mode.
 //
-// Two tables say what happens, and tests print both: fates has what follows from each outcome
-// of each command, and policies how errands are treated, for which no request waits.
+// Two tables say what happens, and tests print both: fates has the action for each outcome of each
+// command, and policies says how the Conn treats errands, for which no request waits.
 //
-//	conn.go      what a worker asks for: Begin, Add, Flush, Refund, Received, Tick and so on
+//	conn.go      the calls of a worker: Begin, Add, Flush, Refund, Received, Tick and so on
 //	host.go      what a Conn needs of the world around it, and tells it
 //	link.go      how bytes come and go on the stream
 //	command.go   one command, of any kind
-//	check.go, change.go, slots.go   what the kinds say, and how they are encoded
+//	check.go, change.go, slots.go   the kinds of commands, and how they are encoded
 //	fate.go      the table of outcomes
 //	act.go       what each action does
-//	checks.go, errand.go   how it changes checks, and errands
+//	checks.go, errand.go   what the actions do with checks and errands
 //	outbox.go    errands that wait, and their policies
 //	pipeline.go  commands whose replies have not come
 //	requests.go  the requests that those belong to
@@ -28,7 +28,7 @@
 //	clock.go     a Redis whose scripts may not ask for the time
 //	timeout.go   for how long a command could have been answered
 //	stream.go    the stream: opened on demand, lost, stalled, at rest
-//	breaker.go   when to stop asking, and whom to probe
+//	breaker.go   when to stop asking, and which key to probe
 //	health.go    the breaker at work, and what the log says
 //	trial.go     what a worker says about Redis before the first request
 //	vitals.go    how the server itself is: memory, evictions, keys

@@ -1,6 +1,6 @@
 package redis
 
-// This file is how errands leave, and what becomes of them.
+// How errands leave, and what the actions do with them.
 
 // send sends an errand, or puts it into the outbox.
 func (o *outbox) send(k *command, nowMicros int64) {

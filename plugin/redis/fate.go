@@ -1,6 +1,6 @@
 package redis
 
-// outcome is what can become of a command.
+// outcome says how a command has ended.
 type outcome uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 // connection has ended.
 var causes = [outcomes]Cause{refused: ErrorReply, nonsense: Malformed, timedOut: Timeout}
 
-// action is what an outcome leads to.
+// action is the consequence of an outcome.
 type action uint8
 
 const (
@@ -67,7 +67,7 @@ const (
 	actions
 )
 
-// shape is what the reply of a command looks like.
+// shape is the form of a command's reply.
 type shape uint8
 
 const (

@@ -22,7 +22,7 @@ type Waiter interface {
 	Expired(index int, nowMicros int64)
 }
 
-// Host is what a Conn needs of the world around it. A Host must not call back
+// Host is the world around a Conn. A Host must not call back
 // into the Conn during these calls, except for Closed where noted.
 type Host interface {
 	// OpenStream opens a stream. Closed may be called before it returns.

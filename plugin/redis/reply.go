@@ -15,7 +15,7 @@ type replies struct {
 	clock  clock
 }
 
-// outcomeOf is what a reply says has become of a command.
+// outcomeOf returns the outcome of a command, by its reply.
 func (r *replies) outcomeOf(c *command, reply redisresp.Reply, nowMicros int64) outcome {
 	f := &fates[c.kind]
 	if reply.Kind == redisresp.Error {
@@ -32,7 +32,7 @@ func (r *replies) outcomeOf(c *command, reply redisresp.Reply, nowMicros int64) 
 	return accepted
 }
 
-// outcomeOfError tells refusals from what is to be sent again: Redis may just not know a
+// outcomeOfError separates refusals from commands to send again: Redis may just not know a
 // script (https://redis.io/docs/latest/commands/evalsha/), or not let it call TIME.
 func outcomeOfError(c *command, f form, reply redisresp.Reply) outcome {
 	switch {

@@ -36,7 +36,7 @@ func (r *requests) add() int64 {
 	return r.nonce
 }
 
-// flush ends what is asked about the request.
+// flush ends the checks of the request.
 func (r *requests) flush() {
 	if r.added > 0 {
 		*r.asked.push() = question{commands: r.added}

@@ -5,9 +5,9 @@ import "github.com/sluiceproxy/sluice/redisresp"
 // rotation replaces streams that work by new ones, as they grow old: a stream through a
 // relay would otherwise stay where it is for ever, and a relay that is added later get none.
 //
-// A new stream stands beside the one in use, and carries a probe. Once that is answered, the
-// new one is asked from then on, and the old one stands beside it until its last reply has
-// come. So no check is undecided by a rotation, wherever the new stream leads.
+// The new stream first carries a probe. Once Redis has answered that, the new stream carries all
+// commands, and the old one stays open until its last reply has come. So a rotation leaves no
+// check undecided, wherever the new stream leads.
 type rotation struct {
 	maxAgeMicros int64 // 0: streams live for ever
 	role         role

@@ -63,7 +63,7 @@ func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 // strikes reports whether a rejection counts towards a penalty.
 func (s *Script) strikes() bool { return s.plan.Terms().Penalty != nil }
 
-// newCommands prepares a check and a refund that take so many keys beside their own.
+// newCommands prepares a check and a refund that take so many keys in addition to their own.
 func (s *Script) newCommands(check, refund algo.Script, more int) commands {
 	keys, args := len(s.suffixes)+more, 0
 	for i := range s.suffixes {

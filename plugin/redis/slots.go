@@ -5,11 +5,11 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// This file has the commands that give slots back, and renew them. Both name a request's
-// own entry in Redis and no other, so they may be sent any number of times: a command
-// that is lost with its connection is sent again.
+// The commands that give slots back, and renew them. Both name a request's own entry in Redis and
+// no other, so they may be sent any number of times: the Conn repeats one that was lost with
+// its connection.
 
-// Slots are what one request has taken of a limit on what is in flight.
+// Slots are one request's units of a concurrency limit.
 type Slots struct {
 	Nonce int64 // of the call that took them
 	Count int64

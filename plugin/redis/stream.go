@@ -5,13 +5,13 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// stream is what a Conn knows of the stream it has, or will open.
+// stream is the state of the stream that a Conn has, or will open.
 type stream struct {
 	host    Host
 	open    bool
 	heard   bool   // a reply has come on it
 	opened  bool   // there was one before, which was lost
-	resting bool   // it was closed because nobody needed it
+	resting bool   // it was closed because no request needed it
 	spare   bool   // an attempt to open one may fail without a pause
 	number  uint64 // counts the streams
 

@@ -29,13 +29,13 @@ func tickMicros(timeoutMicros int64) int64 {
 	return min(max(quarter, minTickMicros), maxTickMicros)
 }
 
-// listening measures the time in which this worker could have heard a reply. A
-// worker that stands still, in a long regular expression or for want of a CPU,
-// hears nothing, and that must not count as Redis' silence.
+// listening measures the time in which this worker could have heard a reply. A worker that
+// stands still, in a long regular expression or without a CPU, hears nothing, and that must not
+// count as Redis' silence.
 //
 // Envoy runs a timer's callback after it has read what came before the timer was
-// due. So of the time between two ticks a period counts, and the lateness of the
-// second does not. Callbacks other than ticks prove nothing: many requests may
+// due. So of the time between two ticks one period counts, and the lateness of the
+// second tick does not. Callbacks other than ticks prove nothing: many requests may
 // be read in a row before the first reply is.
 type listening struct {
 	micros       int64 // until the last tick

@@ -7,8 +7,8 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// trial is the attempt to use Redis that a worker makes by itself, with its first
-// tick, so that what is wrong shows before the first request.
+// trial is the attempt to use Redis that a worker makes by itself, with its first tick, so that
+// mistakes show before the first request.
 type trial struct {
 	state trialState
 	// What INFO says, where it is allowed and known.
@@ -95,7 +95,7 @@ func infoField(r redisresp.Reply, name string) string {
 	return string(value)
 }
 
-// infoLine is what follows the name of a field in a reply to INFO; nil if there is none.
+// infoLine returns the rest of the line after a field's name in a reply to INFO, or nil.
 func infoLine(r redisresp.Reply, name string) []byte {
 	if r.Kind != redisresp.Bulk {
 		return nil

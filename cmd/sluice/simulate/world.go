@@ -26,7 +26,7 @@ type Options struct {
 	// Expressions are those that the rules were compiled with; nil: none has a value.
 	Expressions *explain.Expressions
 	// Refused is told of each request of a log, by its place in it, that a rule has refused, and
-	// whom the rule counts; nil: nobody is.
+	// whom the rule counts; nil: no function is.
 	Refused func(number int, rule, tag string)
 }
 

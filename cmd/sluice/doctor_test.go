@@ -228,8 +228,12 @@ func TestDoctorExample(t *testing.T) {
 		"redis:6379":  server.Addr,
 	})
 	r := execute(t, "", e.args...)
-	took := regexp.MustCompile(`[0-9.]+(µs|ms)`)
-	got, want := evenly(took.ReplaceAllString(r.out, "T")), evenly(took.ReplaceAllString(e.out, "T"))
+	// How long a check takes, and so whether doctor warns of it, is up to the machine.
+	latency := regexp.MustCompile(`(?m)^latency .*\n( +->.*\n)?`)
+	got, want := evenly(latency.ReplaceAllString(r.out, "")), evenly(latency.ReplaceAllString(e.out, ""))
+	if strings.Count(r.out, "\nlatency ") != 1 {
+		t.Errorf("no line about the latency in\n%s", r.out)
+	}
 	if r.code != console.Done || got != want {
 		t.Errorf("exit code %d\n%s%s\nthe page has\n%s", r.code, r.out, r.errors, e.out)
 	}

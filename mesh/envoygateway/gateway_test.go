@@ -32,10 +32,20 @@ func start(t *testing.T, resources string) *gateway {
 	return startObserved(t, resources, "telemetry: {accessLog: {disable: true}}")
 }
 
+// freePort returns a port that Envoy Gateway, which has not started yet, does not take for servers
+// of its own: 18000 to 18002, 19000 and 19001.
+func freePort(t *testing.T) int {
+	for {
+		if port := testenv.FreePort(t); port < 18_000 || port >= 20_000 {
+			return port
+		}
+	}
+}
+
 // startObserved does it with fields of the EnvoyProxy's spec.
 func startObserved(t *testing.T, resources, observe string) *gateway {
 	t.Helper()
-	port := testenv.FreePort(t)
+	port := freePort(t)
 	g := &gateway{Client: meshtest.Client{T: t, URL: fmt.Sprintf("http://127.0.0.1:%d", port)}, home: t.TempDir()}
 	if err := os.Mkdir(g.path("resources"), 0o700); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,10 +17,16 @@ import (
 // worth: "worth=321" is 321 tokens, 20 of which are the prompt's. "pause=500ms" is what
 // it waits after each event of a stream, "usage={}" what it says of tokens in place of
 // that.
-type provider struct{ asked, tokens atomic.Int64 }
+type provider struct {
+	asked, tokens atomic.Int64
+	arrived       sync.Map // by API key: a func() for when its request has arrived
+}
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.asked.Add(1)
+	if arrived, ok := p.arrived.Load(strings.TrimPrefix(r.Header.Get("authorization"), "Bearer ")); ok {
+		arrived.(func())()
+	}
 	var req struct {
 		Stream   bool
 		Messages []struct{ Content string }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
@@ -154,7 +155,7 @@ func (c *clusters) tick() (ended bool) {
 		}
 		if !l.gone {
 			ended = false
-			next = sooner(next, l.nextMicros(nowMicros))
+			next = decide.Sooner(next, l.nextMicros(nowMicros))
 		}
 	}
 	c.first.timer.set(next, nowMicros)

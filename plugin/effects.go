@@ -38,7 +38,7 @@ func (l *limiter) told(atMicros int64) int64 {
 // TickWithin implements decide.Host. The metrics and the rest of the limiter wait for ticks,
 // too.
 func (l *limiter) TickWithin(micros, nowMicros int64) {
-	l.timer.tickWithin(sooner(micros, l.ownNextMicros(nowMicros)), nowMicros)
+	l.timer.tickWithin(decide.Sooner(micros, l.ownNextMicros(nowMicros)), nowMicros)
 }
 
 // Warn implements decide.Host.

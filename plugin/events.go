@@ -78,14 +78,14 @@ func (l *limiter) wake(now decide.Time) {
 
 // nextMicros is how long until something waits for a tick; 0 if nothing does.
 func (l *limiter) nextMicros(nowMicros int64) int64 {
-	return sooner(l.worker.NextMicros(nowMicros), l.ownNextMicros(nowMicros))
+	return decide.Sooner(l.worker.NextMicros(nowMicros), l.ownNextMicros(nowMicros))
 }
 
 // ownNextMicros is how long until something other than a request does.
 func (l *limiter) ownNextMicros(nowMicros int64) int64 {
-	next := sooner(l.metrics.nextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
+	next := decide.Sooner(l.metrics.nextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
 	if l.stream != nil {
-		next = sooner(next, l.stream.trial.nextMicros(nowMicros))
+		next = decide.Sooner(next, l.stream.trial.nextMicros(nowMicros))
 		if l.stream.mustReap() {
 			next = 1
 		}

@@ -30,11 +30,3 @@ func (t *timer) set(micros, nowMicros int64) {
 	t.host.setTickPeriod(t.id, millis)
 	t.millis, t.atMicros = millis, nowMicros+int64(millis)*1000
 }
-
-// sooner is the shorter of two times; 0 means never.
-func sooner(a, b int64) int64 {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}

@@ -97,15 +97,15 @@ func (w *Worker) NextMicros(nowMicros int64) int64 {
 	if w.questions.ready.first != nil || w.crowd.mayGoOn(nowMicros) {
 		return 1
 	}
-	next := sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))
+	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))
 	if w.conn != nil {
-		next = sooner(next, w.conn.NextTickMicros(nowMicros))
+		next = Sooner(next, w.conn.NextTickMicros(nowMicros))
 	}
-	return sooner(next, sooner(w.closing.nextMicros(), w.passes.nextMicros()))
+	return Sooner(next, Sooner(w.closing.nextMicros(), w.passes.nextMicros()))
 }
 
-// sooner is the shorter of two times; 0 means never.
-func sooner(a, b int64) int64 {
+// Sooner is the shorter of two times; 0 means never.
+func Sooner(a, b int64) int64 {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}

@@ -83,7 +83,7 @@ func (s *Stores) Tick(now Time) {
 // nextMicros is how long until the stores have something to do, at least 1; 0 if nothing
 // waits.
 func (s *Stores) nextMicros(nowMicros int64) (next int64) {
-	return sooner(s.leases.book.NextMicros(nowMicros), s.slots.book.NextMicros(nowMicros))
+	return Sooner(s.leases.book.NextMicros(nowMicros), s.slots.book.NextMicros(nowMicros))
 }
 
 // Close gives back all that the leases hold, and what they will be given: the

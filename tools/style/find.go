@@ -19,30 +19,16 @@ const (
 	maxTerms   = 2   // of an if in a test, between && and ||
 )
 
-// A kind is one of the things that are counted, in the order of the columns of ceilings.txt.
-type kind int
-
-const (
-	longLine kind = iota
-	longFunction
-	longCondition
-	kinds
-)
-
-// A finding is one place that counts.
+// A finding is one place that is slow to read.
 type finding struct {
-	pkg  string // the package's folder, from the root
-	file string
+	file string // from the root
 	line int
-	kind kind
 	text string
 }
 
-type findings []finding
-
 // walk finds all in the Go files under root, in the order of their paths.
-func walk(root string) (findings, error) {
-	var all findings
+func walk(root string) ([]finding, error) {
+	var all []finding
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -69,7 +55,7 @@ func walk(root string) (findings, error) {
 }
 
 // inFile finds all in one file. A file whose name does not end in _test.go has only its lines counted.
-func inFile(name string, source []byte) (findings, error) {
+func inFile(name string, source []byte) ([]finding, error) {
 	found := longLines(source)
 	if strings.HasSuffix(name, "_test.go") {
 		files := token.NewFileSet()
@@ -83,31 +69,31 @@ func inFile(name string, source []byte) (findings, error) {
 				first, last := files.Position(node.Pos()).Line, files.Position(node.End()).Line
 				if lines := last - first + 1; lines > maxLines {
 					text := fmt.Sprintf("%s has %d lines: %d at most", node.Name.Name, lines, maxLines)
-					found = append(found, finding{line: first, kind: longFunction, text: text})
+					found = append(found, finding{line: first, text: text})
 				}
 			case *ast.IfStmt:
 				if terms := terms(node.Cond); terms > maxTerms {
 					text := fmt.Sprintf("an if with %d terms: %d at most, or one assertion for each", terms, maxTerms)
-					found = append(found, finding{line: files.Position(node.Pos()).Line, kind: longCondition, text: text})
+					found = append(found, finding{line: files.Position(node.Pos()).Line, text: text})
 				}
 			}
 			return true
 		})
 	}
 	for i := range found {
-		found[i].pkg, found[i].file = filepath.Dir(name), filepath.Base(name)
+		found[i].file = name
 	}
 	return found, nil
 }
 
-func longLines(source []byte) findings {
-	var found findings
+func longLines(source []byte) []finding {
+	var found []finding
 	number := 0
 	for line := range bytes.Lines(source) {
 		number++
 		if columns := utf8.RuneCount(bytes.TrimRight(line, "\r\n")); columns > maxColumns {
 			text := fmt.Sprintf("a line of %d columns: %d at most", columns, maxColumns)
-			found = append(found, finding{line: number, kind: longLine, text: text})
+			found = append(found, finding{line: number, text: text})
 		}
 	}
 	return found

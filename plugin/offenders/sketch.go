@@ -10,7 +10,7 @@ package offenders
 import (
 	"bytes"
 	"cmp"
-	"slices"
+	"sort"
 
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
 )
@@ -160,14 +160,23 @@ func (s *Sketch) swap(a, b int32) {
 	s.at(a).inHeap, s.at(b).inHeap = a, b
 }
 
+// mostFirst sorts a sketch's order. sort.Sort is code that regexp/syntax brings along, where each
+// use of slices.SortFunc is another 2 KB in the .wasm.
+type mostFirst Sketch
+
+func (s *mostFirst) Len() int      { return len(s.order) }
+func (s *mostFirst) Swap(i, j int) { s.order[i], s.order[j] = s.order[j], s.order[i] }
+
+func (s *mostFirst) Less(i, j int) bool {
+	x, y := &s.places[s.order[i]], &s.places[s.order[j]]
+	return cmp.Or(cmp.Compare(y.Rejections, x.Rejections), bytes.Compare(x.Tag, y.Tag)) < 0
+}
+
 // Top calls yield for each identity that is held, the most rejected first, those
 // with the same count by their tags. It is an iterator.
 func (s *Sketch) Top(yield func(*Offender) bool) {
 	s.order = append(s.order[:0], s.heap...)
-	slices.SortFunc(s.order, func(a, b int32) int {
-		x, y := &s.places[a], &s.places[b]
-		return cmp.Or(cmp.Compare(y.Rejections, x.Rejections), bytes.Compare(x.Tag, y.Tag))
-	})
+	sort.Sort((*mostFirst)(s))
 	for _, i := range s.order {
 		if !yield(&s.places[i].Offender) {
 			return

@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"slices"
+	"sort"
 	"unicode/utf8"
 )
 
@@ -183,9 +184,16 @@ func (m *maker) step(r rune, after place) (cell uint16, ok bool) {
 	if len(threads) == 0 && m.pattern.anchored {
 		return rejects, true
 	}
-	slices.Sort(threads)
+	sort.Sort(inOrder(threads))
 	return m.stateOf(after, slices.Compact(threads))
 }
+
+// inOrder sorts threads. sort.Sort is code that regexp/syntax brings along.
+type inOrder []uint32
+
+func (t inOrder) Len() int           { return len(t) }
+func (t inOrder) Less(i, j int) bool { return t[i] < t[j] }
+func (t inOrder) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
 
 // stateOf is where the row of a state begins, which is added if it is new.
 func (m *maker) stateOf(before place, threads []uint32) (row uint16, ok bool) {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // shape is the load: each connection writes a batch of checks, each of an identity
@@ -31,8 +33,9 @@ type bench struct {
 	shape
 	effort
 
-	foreign bool    // the server is somebody else's: what it holds stays
-	conns   []*conn // the first sends what is not measured
+	foreign bool          // the server is somebody else's: what it holds stays
+	client  *redis.Client // for what is not measured
+	conns   []*redis.Conn
 	base    *runner
 	runners []*runner
 }
@@ -40,24 +43,23 @@ type bench struct {
 // runner is a subject made ready to be sent, and what it took.
 type runner struct {
 	*subject
-	batches  [][]byte  // one for each connection
-	replies  int       // to a batch
+	batches  [][]call  // one for each connection
 	micros   []float64 // CPU time of the server per check, one for each measurement
 	multiple []float64 // the same in base's, one for each round
 }
 
+// newBench connects to a server. When the context ends, so do the connections.
 func newBench(ctx context.Context, addr string, all []*subject, e effort, load shape) (*bench, error) {
-	b := &bench{effort: e, shape: load}
-	for range load.connections + 1 {
-		c, err := dial(ctx, addr)
-		if err != nil {
-			b.close()
-			return nil, err
-		}
-		b.conns = append(b.conns, c)
+	b := &bench{effort: e, shape: load, client: redis.NewClient(&redis.Options{
+		Addr: addr, Password: os.Getenv("REDISCLI_AUTH"), Protocol: 2, DisableIndentity: true,
+		PoolSize: load.connections + 1, MaxRetries: -1, ReadTimeout: -1, WriteTimeout: -1,
+	})}
+	context.AfterFunc(ctx, b.close)
+	for range load.connections {
+		b.conns = append(b.conns, b.client.Conn())
 	}
 	for _, s := range append([]*subject{base()}, all...) {
-		r, err := b.ready(s)
+		r, err := b.ready(ctx, s)
 		if err != nil {
 			b.close()
 			return nil, fmt.Errorf("%s: %w", s.name, err)
@@ -68,26 +70,20 @@ func newBench(ctx context.Context, addr string, all []*subject, e effort, load s
 	return b, nil
 }
 
-func (b *bench) close() {
-	for _, c := range b.conns {
-		c.Close()
-	}
-}
+func (b *bench) close() { _ = b.client.Close() }
 
 // ready brings the keys of the subject's identities into the state that is measured,
 // and holds the first answer against what is to be measured.
-func (b *bench) ready(s *subject) (*runner, error) {
-	if err := b.load(s); err != nil {
+func (b *bench) ready(ctx context.Context, s *subject) (*runner, error) {
+	if err := b.load(ctx, s); err != nil {
 		return nil, err
 	}
-	r := &runner{subject: s, replies: b.depth * len(s.check("")), batches: make([][]byte, b.connections)}
+	r := &runner{subject: s, batches: make([][]call, b.connections)}
 	for i := range b.connections * b.depth {
-		if err := b.prime(s, identity(i)); err != nil {
+		if err := b.prime(ctx, s, identity(i)); err != nil {
 			return nil, err
 		}
-		for _, c := range s.check(identity(i)) {
-			r.batches[i/b.depth] = appendCommand(r.batches[i/b.depth], c.command)
-		}
+		r.batches[i/b.depth] = append(r.batches[i/b.depth], s.check(identity(i))...)
 	}
 	return r, nil
 }
@@ -95,22 +91,22 @@ func (b *bench) ready(s *subject) (*runner, error) {
 func identity(i int) string { return fmt.Sprintf("user-%04d", i) }
 
 // prime makes the first check of an identity.
-func (b *bench) prime(s *subject, id string) error {
+func (b *bench) prime(ctx context.Context, s *subject, id string) error {
 	if s.prime != nil {
-		if err := b.call(s.prime(id)); err != nil {
+		if err := b.call(ctx, s.prime(id)); err != nil {
 			return err
 		}
 	}
-	return b.call(s.check(id))
+	return b.call(ctx, s.check(id))
 }
 
 // load has the server learn the scripts of a subject's checks.
-func (b *bench) load(s *subject) error {
+func (b *bench) load(ctx context.Context, s *subject) error {
 	for _, c := range s.check("") {
 		if c.script == "" {
 			continue
 		}
-		if _, err := b.conns[0].do("SCRIPT", "LOAD", c.script); err != nil {
+		if err := b.client.ScriptLoad(ctx, c.script).Err(); err != nil {
 			return err
 		}
 	}
@@ -118,9 +114,10 @@ func (b *bench) load(s *subject) error {
 }
 
 // call makes calls one by one.
-func (b *bench) call(calls []call) error {
+func (b *bench) call(ctx context.Context, calls []call) error {
 	for _, c := range calls {
-		reply, err := b.conns[0].do(c.command...)
+		reply := b.client.Do(ctx, c.command...)
+		err := reply.Err()
 		if err == nil && c.accept != nil {
 			err = c.accept(reply)
 		}
@@ -132,21 +129,21 @@ func (b *bench) call(calls []call) error {
 }
 
 // measure runs the rounds, after one that only warms up.
-func (b *bench) measure() error {
+func (b *bench) measure(ctx context.Context) error {
 	for round := range b.rounds + 1 {
 		if round == 1 {
 			for _, r := range append(b.runners, b.base) {
 				r.micros, r.multiple = nil, nil
 			}
 		}
-		if err := b.round(round); err != nil {
+		if err := b.round(ctx, round); err != nil {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "\rround %d of %d ", round, b.rounds)
 	}
 	fmt.Fprintln(os.Stderr)
 	for _, r := range b.runners { // that is still the same
-		if err := b.call(r.check(identity(0))); err != nil {
+		if err := b.call(ctx, r.check(identity(0))); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 	}
@@ -155,15 +152,15 @@ func (b *bench) measure() error {
 
 // round measures every subject once, beginning with another one each time, and
 // the base among them, so that what slows the machine for a while slows both.
-func (b *bench) round(n int) error {
+func (b *bench) round(ctx context.Context, n int) error {
 	first := len(b.base.micros)
 	for i := range b.runners {
 		if i%baseEvery == 0 {
-			if err := b.run(b.base); err != nil {
+			if err := b.run(ctx, b.base); err != nil {
 				return err
 			}
 		}
-		if err := b.run(b.runners[(n*baseEvery+i)%len(b.runners)]); err != nil {
+		if err := b.run(ctx, b.runners[(n*baseEvery+i)%len(b.runners)]); err != nil {
 			return err
 		}
 	}
@@ -179,18 +176,18 @@ func (b *bench) round(n int) error {
 }
 
 // run sends a subject's checks and takes the CPU time that they cost.
-func (b *bench) run(r *runner) error {
+func (b *bench) run(ctx context.Context, r *runner) error {
 	batches := max(b.checks/(b.connections*b.depth), 1)
-	before, err := b.cpuMicros()
+	before, err := b.cpuMicros(ctx)
 	if err != nil {
 		return err
 	}
 	var group sync.WaitGroup
 	failures := make([]error, b.connections)
-	for i, c := range b.conns[1:] {
+	for i, c := range b.conns {
 		group.Go(func() {
 			for n := 0; n < batches && failures[i] == nil; n++ {
-				_, failures[i] = c.exchange(r.batches[i], r.replies)
+				failures[i] = exchange(ctx, c, r.batches[i])
 			}
 		})
 	}
@@ -198,30 +195,47 @@ func (b *bench) run(r *runner) error {
 	if err := errors.Join(failures...); err != nil {
 		return fmt.Errorf("%s: %w", r.name, err)
 	}
-	after, err := b.cpuMicros()
+	after, err := b.cpuMicros(ctx)
 	r.micros = append(r.micros, (after-before)/float64(batches*b.connections*b.depth))
 	return err
 }
 
+// pipeliner is a connection, or some of them.
+type pipeliner interface {
+	Pipelined(ctx context.Context, fill func(redis.Pipeliner) error) ([]redis.Cmder, error)
+}
+
+// exchange sends a batch in one write, and returns when all of it is answered. An error reply is
+// an error.
+func exchange(ctx context.Context, c pipeliner, batch []call) error {
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range batch {
+			p.Do(ctx, batch[i].command...)
+		}
+		return nil
+	})
+	return err
+}
+
 // cpuMicros is the CPU time that the server has used, in user mode and in the kernel.
-func (b *bench) cpuMicros() (float64, error) {
-	system, err := b.number("cpu", "used_cpu_sys")
-	user, userErr := b.number("cpu", "used_cpu_user")
+func (b *bench) cpuMicros(ctx context.Context) (float64, error) {
+	system, err := b.number(ctx, "cpu", "used_cpu_sys")
+	user, userErr := b.number(ctx, "cpu", "used_cpu_user")
 	return (system + user) * 1e6, errors.Join(err, userErr)
 }
 
 // version names the server.
-func (b *bench) version() string {
-	if v, _ := b.info("server", "valkey_version"); v != "" {
+func (b *bench) version(ctx context.Context) string {
+	if v, _ := b.info(ctx, "server", "valkey_version"); v != "" {
 		return "Valkey " + v
 	}
-	v, _ := b.info("server", "redis_version")
+	v, _ := b.info(ctx, "server", "redis_version")
 	return "Redis " + v
 }
 
 // number is a field of INFO that is a number.
-func (b *bench) number(section, name string) (float64, error) {
-	text, err := b.info(section, name)
+func (b *bench) number(ctx context.Context, section, name string) (float64, error) {
+	text, err := b.info(ctx, section, name)
 	if err != nil {
 		return 0, err
 	}
@@ -229,9 +243,9 @@ func (b *bench) number(section, name string) (float64, error) {
 }
 
 // info is a field of INFO. https://redis.io/docs/latest/commands/info/
-func (b *bench) info(section, name string) (string, error) {
-	reply, err := b.conns[0].do("INFO", section)
-	for line := range strings.Lines(string(reply.Bytes)) {
+func (b *bench) info(ctx context.Context, section, name string) (string, error) {
+	text, err := b.client.Info(ctx, section).Result()
+	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.TrimSpace(value), nil
 		}

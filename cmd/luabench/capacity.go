@@ -39,7 +39,7 @@ func plan(ctx context.Context, out io.Writer, addr string, foreign bool, clients
 	defer b.close()
 	b.foreign = foreign
 	fmt.Fprintf(out, "%s; microseconds of its CPU for a check, in user mode and in the kernel; median of %d rounds\n",
-		b.version(), e.rounds)
+		b.version(ctx), e.rounds)
 	fmt.Fprintf(out, "one by one: %d connections, a check in flight on each; batched: %d connections, %d checks in a "+
 		"write\n\n",
 		clients, usual.connections, usual.depth)
@@ -47,7 +47,7 @@ func plan(ctx context.Context, out io.Writer, addr string, foreign bool, clients
 	for _, s := range planned() {
 		fmt.Fprintf(out, "%-40s %10.1f %10.1f\n", s.name, single[s.name], batched[s.name])
 	}
-	return b.reportMemory(out)
+	return b.reportMemory(ctx, out)
 }
 
 // micros is the CPU time of a check of each planned subject under a load.
@@ -57,13 +57,13 @@ func micros(ctx context.Context, addr string, load shape, e effort) (map[string]
 		return nil, err
 	}
 	defer b.close()
-	if err := b.measure(); err != nil {
+	if err := b.measure(ctx); err != nil {
 		return nil, err
 	}
 	medians := map[string]float64{}
 	for _, r := range b.runners {
 		medians[r.name] = median(r.micros)
-		if err := b.remove(r.subject, load.connections*load.depth); err != nil {
+		if err := b.remove(ctx, r.subject, load.connections*load.depth); err != nil {
 			return nil, err
 		}
 	}

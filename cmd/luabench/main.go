@@ -72,13 +72,13 @@ func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e 
 		return err
 	}
 	defer b.close()
-	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", b.version(), e.rounds, e.checks,
+	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", b.version(ctx), e.rounds, e.checks,
 		b.connections, b.depth)
 	if len(all) > 0 {
-		if err := b.measure(); err != nil {
+		if err := b.measure(ctx); err != nil {
 			return err
 		}
 		b.report(out)
 	}
-	return b.reportMemory(out)
+	return b.reportMemory(ctx, out)
 }

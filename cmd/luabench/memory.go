@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -47,10 +47,10 @@ const fewest = 10
 // reportMemory prints what Redis' used_memory grows by for each identity. That is
 // more than MEMORY USAGE says of its key, which leaves out the table of expiries
 // (https://redis.io/docs/latest/commands/memory-usage/).
-func (b *bench) reportMemory(out io.Writer) error {
+func (b *bench) reportMemory(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "\nused_memory of one identity, in bytes\n")
 	for _, s := range rememberings() {
-		size, err := b.size(s, b.effort.charges/s.charges+fewest)
+		size, err := b.size(ctx, s, b.effort.charges/s.charges+fewest)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -61,49 +61,43 @@ func (b *bench) reportMemory(out io.Writer) error {
 
 // size returns what an identity's state takes, over so many identities. It empties
 // Redis; one of somebody else's it leaves as it was, but for what its tables keep.
-func (b *bench) size(s remembered, identities int) (bytes float64, err error) {
+func (b *bench) size(ctx context.Context, s remembered, identities int) (bytes float64, err error) {
 	if b.foreign {
-		defer func() { err = errors.Join(err, b.remove(s.subject, identities)) }()
-	} else if _, err := b.conns[0].do("FLUSHALL", "SYNC"); err != nil {
+		defer func() { err = errors.Join(err, b.remove(ctx, s.subject, identities)) }()
+	} else if err := b.client.Do(ctx, "FLUSHALL", "SYNC").Err(); err != nil {
 		return 0, err
 	}
-	if err := b.load(s.subject); err != nil {
+	if err := b.load(ctx, s.subject); err != nil {
 		return 0, err
 	}
-	before, err := b.usedMemory()
+	before, err := b.usedMemory(ctx)
 	for i := 0; i < identities && err == nil; i++ {
-		err = b.charge(s, identity(i))
+		err = b.charge(ctx, s, identity(i))
 	}
 	if err != nil {
 		return 0, err
 	}
-	after, err := b.usedMemory()
+	after, err := b.usedMemory(ctx)
 	return (after - before) / float64(identities), err
 }
 
 // charge brings an identity's state to its size.
-func (b *bench) charge(s remembered, id string) error {
-	if err := b.prime(s.subject, id); err != nil {
+func (b *bench) charge(ctx context.Context, s remembered, id string) error {
+	if err := b.prime(ctx, s.subject, id); err != nil {
 		return err
 	}
-	var batch []byte
+	var batch []call
 	for range s.charges - 1 {
-		batch = appendCommand(batch, s.check(id)[0].command)
+		batch = append(batch, s.check(id)[0])
 	}
-	_, err := b.conns[0].exchange(batch, s.charges-1)
-	return err
+	return exchange(ctx, b.client, batch)
 }
 
 // remove deletes the keys of so many identities.
-func (b *bench) remove(s *subject, identities int) error {
+func (b *bench) remove(ctx context.Context, s *subject, identities int) error {
 	for i := range identities {
 		for _, c := range s.check(identity(i)) {
-			// EVALSHA, the sum, the number of keys, the keys
-			keys, err := strconv.Atoi(c.command[2])
-			if err != nil {
-				return err
-			}
-			if _, err := b.conns[0].do(append([]string{"DEL"}, c.command[3:3+keys]...)...); err != nil {
+			if err := b.client.Del(ctx, c.keys...).Err(); err != nil {
 				return err
 			}
 		}
@@ -116,7 +110,7 @@ func (b *bench) remove(s *subject, identities int) error {
 const settling = 300 * time.Millisecond
 
 // usedMemory returns the memory that Redis has allocated, in bytes.
-func (b *bench) usedMemory() (float64, error) {
+func (b *bench) usedMemory(ctx context.Context) (float64, error) {
 	time.Sleep(settling)
-	return b.number("memory", "used_memory")
+	return b.number(ctx, "memory", "used_memory")
 }

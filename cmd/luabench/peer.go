@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sluiceproxy/sluice/redisresp"
+	"github.com/redis/go-redis/v9"
 )
 
 // The peer is redis_rate v10 (BSD-2-Clause), the usual GCRA of Go programs on
@@ -51,9 +51,9 @@ func scriptIn(source string) (string, error) {
 
 // redisRate calls the peer's script as its AllowN does, for 1000 a second.
 func redisRate(script string) *subject {
-	admitted := func(reply redisresp.Reply) error {
-		if values := integers(reply); len(values) == 0 || values[0] != 1 {
-			return fmt.Errorf("its reply is %d (want 1 first)", values)
+	admitted := func(reply *redis.Cmd) error {
+		if values, _ := reply.Slice(); len(values) == 0 || values[0] != int64(1) {
+			return fmt.Errorf("its reply is %v (want 1 first)", values)
 		}
 		return nil
 	}

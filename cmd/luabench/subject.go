@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // subject is one way to decide a request, whose cost is measured.
@@ -20,27 +22,23 @@ type subject struct {
 
 // call is one command.
 type call struct {
-	command []string
-	script  string                      // that EVALSHA names; "" for other commands
-	accept  func(redisresp.Reply) error // returns why a reply is wrong; nil accepts any
+	command []any
+	script  string                 // that EVALSHA names; "" for other commands
+	keys    []string               // of the script
+	accept  func(*redis.Cmd) error // returns why a reply is wrong; nil accepts any
 }
 
 // command is a call that may answer anything.
-func command(words ...string) call { return call{command: words} }
+func command(words ...any) call { return call{command: words} }
 
 // evalsha calls a script.
-func evalsha(source string, keys, args []string, accept func(redisresp.Reply) error) call {
+func evalsha(source string, keys, args []string, accept func(*redis.Cmd) error) call {
 	sum := sha1.Sum([]byte(source))
-	words := append([]string{"EVALSHA", hex.EncodeToString(sum[:]), fmt.Sprint(len(keys))}, keys...)
-	return call{append(words, args...), source, accept}
-}
-
-// integers are the elements of an array reply.
-func integers(reply redisresp.Reply) (values []int64) {
-	for it := reply.Iter(); it.Next(); {
-		values = append(values, it.Reply().Int)
+	words := []any{"EVALSHA", hex.EncodeToString(sum[:]), len(keys)}
+	for _, word := range slices.Concat(keys, args) {
+		words = append(words, word)
 	}
-	return values
+	return call{words, source, keys, accept}
 }
 
 // rule is a policy with keys of its own.
@@ -91,8 +89,12 @@ func nonceOf(n int64) string { return fmt.Sprint(int64(1)<<62 + n) }
 
 // decide is a check that the rule must answer as is to be measured.
 func (r rule) decide(id string, nonce, cost int64, by algo.By, allowed bool) call {
-	return evalsha(r.Script().Source, r.keys(id), r.args(nonce, cost), func(reply redisresp.Reply) error {
-		ruling, err := r.ParseRuling(integers(reply), make([]algo.Decision, len(r.Limits())))
+	return evalsha(r.Script().Source, r.keys(id), r.args(nonce, cost), func(reply *redis.Cmd) error {
+		values, err := reply.Int64Slice()
+		if err != nil {
+			return err
+		}
+		ruling, err := r.ParseRuling(values, make([]algo.Decision, len(r.Limits())))
 		if err == nil && (ruling.By != by || ruling.Allowed != allowed) {
 			err = fmt.Errorf("%+v, which is not what is to be measured", ruling)
 		}

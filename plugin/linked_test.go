@@ -10,7 +10,6 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/internal/wasmfile"
 )
 
 // allocators are functions of C libraries that hand out memory, and those that
@@ -30,7 +29,7 @@ var allocators = []string{
 // docs/decisions/0006-one-allocator.md.
 func TestOneAllocator(t *testing.T) {
 	t.Parallel()
-	module, err := wasmfile.Read(testenv.Wasm(t))
+	module, err := readWasm(testenv.Wasm(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +59,8 @@ const (
 )
 
 // unwanted are packages that are too large for what they would do here, in names of functions:
-// "fmt.Sprintf", "(*encoding/json.decodeState).value", "crypto/internal/fips140/aes.init". So are libc's printf and its cipher, and each further sort.
+// "fmt.Sprintf", "(*encoding/json.decodeState).value", "crypto/internal/fips140/aes.init". So are
+// libc's printf and its cipher, and each further sort.
 var unwanted = regexp.MustCompile(
 	`(^|[^/\w])(fmt|internal/fmtsort|encoding/json|encoding/gob|encoding/xml|reflect|text/template|crypto(/[\w/]+)?)\.` +
 		`|^(printf_core|chacha20_\w+|slices\.pdqsort.*)$`,
@@ -68,7 +68,7 @@ var unwanted = regexp.MustCompile(
 
 func TestFootprint(t *testing.T) {
 	t.Parallel()
-	module, err := wasmfile.Read(testenv.Wasm(t))
+	module, err := readWasm(testenv.Wasm(t))
 	if err != nil {
 		t.Fatal(err)
 	}

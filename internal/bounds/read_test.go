@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -125,7 +126,7 @@ func (r *reader) numbers(dir string) (numbers []*Number, err error) {
 	pkg := r.check(dir, files, info)
 	for _, file := range files {
 		ast.Inspect(file, func(n ast.Node) bool {
-			if d, ok := n.(*ast.GenDecl); ok && d.Tok == token.CONST && !counts(d) {
+			if d, ok := n.(*ast.GenDecl); ok && numeric(d) {
 				for _, spec := range d.Specs {
 					numbers = append(numbers, r.declared(pkg.Name(), d, spec.(*ast.ValueSpec), info)...)
 				}
@@ -135,6 +136,9 @@ func (r *reader) numbers(dir string) (numbers []*Number, err error) {
 	}
 	return numbers, nil
 }
+
+// numeric reports whether a declaration is of constants that do not count up.
+func numeric(d *ast.GenDecl) bool { return d.Tok == token.CONST && !counts(d) }
 
 // counts reports whether a declaration counts up.
 func counts(d *ast.GenDecl) (yes bool) {
@@ -153,7 +157,7 @@ func (r *reader) declared(pkg string, d *ast.GenDecl, spec *ast.ValueSpec, info 
 	}
 	for _, name := range spec.Names {
 		c, ok := info.Defs[name].(*types.Const)
-		if !ok || c.Val().Kind() != constant.Int && c.Val().Kind() != constant.Float {
+		if !ok || !slices.Contains([]constant.Kind{constant.Int, constant.Float}, c.Val().Kind()) {
 			continue
 		}
 		file, _ := filepath.Rel(r.root, r.files.Position(name.Pos()).Filename)

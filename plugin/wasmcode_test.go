@@ -1,22 +1,22 @@
-package wasmfile
+package main
 
 import "fmt"
 
-// reader reads from the front of rest. After an error it returns zeros.
-type reader struct {
+// wasmReader reads from the front of rest. After an error it returns zeros.
+type wasmReader struct {
 	rest []byte
 	err  error
 }
 
-func (r *reader) fail(format string, args ...any) {
+func (r *wasmReader) fail(format string, args ...any) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, args...)...)
+		r.err = fmt.Errorf("%w: "+format, append([]any{errMalformed}, args...)...)
 	}
 	r.rest = nil
 }
 
 // take is the next n bytes.
-func (r *reader) take(n uint32) []byte {
+func (r *wasmReader) take(n uint32) []byte {
 	if uint64(n) > uint64(len(r.rest)) {
 		r.fail("it ends too soon")
 		return nil
@@ -26,7 +26,7 @@ func (r *reader) take(n uint32) []byte {
 	return b
 }
 
-func (r *reader) byte() byte {
+func (r *wasmReader) byte() byte {
 	if b := r.take(1); len(b) == 1 {
 		return b[0]
 	}
@@ -34,7 +34,7 @@ func (r *reader) byte() byte {
 }
 
 // u32 reads a number in LEB128.
-func (r *reader) u32() (v uint32) {
+func (r *wasmReader) u32() (v uint32) {
 	for shift := 0; ; shift += 7 {
 		b := r.byte()
 		v |= uint32(b&0x7f) << shift
@@ -45,12 +45,12 @@ func (r *reader) u32() (v uint32) {
 }
 
 // leb passes over a number in LEB128, signed or not, of any width.
-func (r *reader) leb() {
+func (r *wasmReader) leb() {
 	for r.byte() >= 0x80 {
 	}
 }
 
-func (r *reader) lebs(n uint32) {
+func (r *wasmReader) lebs(n uint32) {
 	for ; n > 0 && r.err == nil; n-- {
 		r.leb()
 	}
@@ -78,7 +78,7 @@ const (
 )
 
 // instruction reads one instruction with what belongs to it.
-func (r *reader) instruction() (opcode byte) {
+func (r *wasmReader) instruction() (opcode byte) {
 	opcode = r.byte()
 	switch {
 	case opcode == opUnreachable, opcode == opNop, opcode == opElse, opcode == opEnd, opcode == opReturn,
@@ -109,7 +109,7 @@ func (r *reader) instruction() (opcode byte) {
 // begins with opPrefixed: conversions, then those of bulk memory and tables.
 var prefixed = [...]uint32{0, 0, 0, 0, 0, 0, 0, 0, 2, 1, 2, 1, 2, 1, 2, 1, 1, 1}
 
-func (r *reader) prefixed() {
+func (r *wasmReader) prefixed() {
 	second := r.u32()
 	if second >= uint32(len(prefixed)) {
 		r.fail("opcode %#x %d", opPrefixed, second)

@@ -1,8 +1,8 @@
-// Package wasmfile looks into a WebAssembly module: which functions it has, which of
-// them ask for memory, and what Envoy has to compile.
-//
-// The format: https://webassembly.github.io/spec/core/binary/index.html
-package wasmfile
+package main
+
+// These files look into the built plugin: which functions it has, which of them ask for memory, and
+// what Envoy has to compile. The format:
+// https://webassembly.github.io/spec/core/binary/index.html
 
 import (
 	"bytes"
@@ -10,21 +10,21 @@ import (
 	"fmt"
 )
 
-// Function is a function that a module defines.
-type Function struct {
+// wasmFunction is a function that a module defines.
+type wasmFunction struct {
 	Name  string // "" if the module does not name it
 	Grows bool   // it has a memory.grow instruction
 }
 
-// Module is a module, as far as this package reads it.
-type Module struct {
-	Functions   []Function // in order
-	CodeBytes   int        // length of the code section
-	MemoryPages uint32     // of 64 KiB, at the start
+// wasmModule is a module, as far as these tests read it.
+type wasmModule struct {
+	Functions   []wasmFunction // in order
+	CodeBytes   int            // length of the code section
+	MemoryPages uint32         // of 64 KiB, at the start
 }
 
-// ErrMalformed is the error for a file that ends too soon or is not a module.
-var ErrMalformed = errors.New("malformed module")
+// errMalformed is the error for a file that ends too soon or is not a module.
+var errMalformed = errors.New("malformed module")
 
 // The sections that matter here.
 const (
@@ -34,17 +34,17 @@ const (
 	codeSection   = 10
 )
 
-// Read reads a module.
-func Read(module []byte) (Module, error) {
-	r := &reader{rest: module}
+// readWasm reads a module.
+func readWasm(module []byte) (wasmModule, error) {
+	r := &wasmReader{rest: module}
 	if !bytes.Equal(r.take(8), []byte("\x00asm\x01\x00\x00\x00")) {
-		return Module{}, fmt.Errorf("%w: no WebAssembly 1", ErrMalformed)
+		return wasmModule{}, fmt.Errorf("%w: no WebAssembly 1", errMalformed)
 	}
-	var m Module
+	var m wasmModule
 	imported, names := uint32(0), map[uint32]string{}
 	for len(r.rest) > 0 && r.err == nil {
 		id := r.byte()
-		section := &reader{rest: r.take(r.u32())}
+		section := &wasmReader{rest: r.take(r.u32())}
 		switch id {
 		case importSection:
 			imported = section.imports()
@@ -59,7 +59,7 @@ func Read(module []byte) (Module, error) {
 			}
 		}
 		if section.err != nil {
-			return Module{}, fmt.Errorf("section %d: %w", id, section.err)
+			return wasmModule{}, fmt.Errorf("section %d: %w", id, section.err)
 		}
 	}
 	for i := range m.Functions {
@@ -70,7 +70,7 @@ func Read(module []byte) (Module, error) {
 
 // imports reads the import section, and counts the functions in it: they come
 // first in the numbering of functions.
-func (r *reader) imports() (functions uint32) {
+func (r *wasmReader) imports() (functions uint32) {
 	for n := r.u32(); n > 0 && r.err == nil; n-- {
 		r.take(r.u32()) // the module
 		r.take(r.u32()) // the name in it
@@ -92,7 +92,7 @@ func (r *reader) imports() (functions uint32) {
 	return functions
 }
 
-func (r *reader) limits() (least uint32) {
+func (r *wasmReader) limits() (least uint32) {
 	bounded := r.byte()&1 != 0
 	least = r.u32()
 	if bounded {
@@ -102,7 +102,7 @@ func (r *reader) limits() (least uint32) {
 }
 
 // memory reads the memory section, which has at most one memory.
-func (r *reader) memory() (pages uint32) {
+func (r *wasmReader) memory() (pages uint32) {
 	if r.u32() > 0 {
 		pages = r.limits()
 	}
@@ -110,15 +110,15 @@ func (r *reader) memory() (pages uint32) {
 }
 
 // bodies reads the code section.
-func (r *reader) bodies() []Function {
-	var functions []Function
+func (r *wasmReader) bodies() []wasmFunction {
+	var functions []wasmFunction
 	for n := r.u32(); n > 0 && r.err == nil; n-- {
-		body := &reader{rest: r.take(r.u32())}
+		body := &wasmReader{rest: r.take(r.u32())}
 		for groups := body.u32(); groups > 0 && body.err == nil; groups-- {
 			body.u32() // how many locals
 			body.byte()
 		}
-		f := Function{}
+		f := wasmFunction{}
 		for len(body.rest) > 0 && body.err == nil {
 			f.Grows = body.instruction() == memoryGrow || f.Grows
 		}
@@ -130,14 +130,14 @@ func (r *reader) bodies() []Function {
 	return functions
 }
 
-// functionNames is the part of the name section that this package reads.
+// functionNames is the part of the name section that is read here.
 const functionNames = 1
 
 // names reads the name section.
-func (r *reader) names(names map[uint32]string) {
+func (r *wasmReader) names(names map[uint32]string) {
 	for len(r.rest) > 0 && r.err == nil {
 		id := r.byte()
-		part := &reader{rest: r.take(r.u32())}
+		part := &wasmReader{rest: r.take(r.u32())}
 		if id != functionNames {
 			continue
 		}

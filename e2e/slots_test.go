@@ -225,12 +225,16 @@ func TestSlotAnswers(t *testing.T) {
 
 // hold begins a request that lasts until stop is called, and returns when it has its
 // response headers.
-func hold(t testing.TB, url string) (stop func()) {
+func hold(t testing.TB, url string, headers ...string) (stop func()) {
 	t.Helper()
 	held, cancel := context.WithCancel(ctx)
 	req, err := http.NewRequestWithContext(held, http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Add(name, value)
 	}
 	client := &http.Client{Transport: &http.Transport{}}
 	resp, err := client.Do(req)

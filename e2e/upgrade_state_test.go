@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// upgradeSlots is how many requests each of two Envoys has in flight at once.
+const upgradeSlots = 5
+
+// expectSlots fills a concurrency limit from both Envoys, and wants neither to admit another
+// request, and each slot to come back.
+func (u *upgrade) expectSlots() {
+	u.t.Helper()
+	stops := map[string][]func(){}
+	for _, url := range u.at("/slots") {
+		for range upgradeSlots {
+			stops[url] = append(stops[url], hold(u.t, url, "x-user: u", "x-stay: 1"))
+		}
+	}
+	full := tally{http.StatusTooManyRequests: 20}
+	expectTally(u.t, "with every slot taken", burst(u.t, 20, 4, u.at("/slots"), "x-user: u"), full)
+	for i, url := range u.at("/slots") {
+		for _, stop := range stops[url] {
+			stop()
+		}
+		u.awaitSlots((1 - i) * upgradeSlots)
+		other := u.at("/slots")[1-i]
+		for range upgradeSlots { // the other Envoy may use those slots, one after the other
+			testenv.Same(u.t, "with slots given back by "+url, get(u.t, other, "x-user: u").status, http.StatusOK)
+		}
+	}
+	u.awaitSlots(0)
+}
+
+// awaitSlots waits until so many slots are taken.
+func (u *upgrade) awaitSlots(want int) {
+	u.t.Helper()
+	testenv.Wait(u.t, patience, func() error {
+		if n := u.redis.client.ZCard(ctx, "rl:{slots|u}:concurrency").Val(); n != int64(want) {
+			return fmt.Errorf("%d slots are taken, want %d", n, want)
+		}
+		return nil
+	})
+}
+
+// expectPenalties wants a block that was earned at one Envoy to hold at the other, for
+// its first request of that client already.
+func (u *upgrade) expectPenalties() {
+	u.t.Helper()
+	for i, url := range u.at("/penalty") {
+		user := fmt.Sprint("x-user: ", i)
+		testenv.Wait(u.t, patience, func() error {
+			if r := get(u.t, url, user); !strings.Contains(r.body, "abnormal-usage-detected") {
+				return fmt.Errorf("status %d: %s; want a block", r.status, r.body)
+			}
+			return nil
+		})
+		r := get(u.t, u.at("/penalty")[1-i], user)
+		testenv.Same(u.t, "that the other Envoy blocks", strings.Contains(r.body, "abnormal-usage-detected"), true)
+	}
+}
+
+// expectOverrides wants both Envoys to obey what an operator has set: a block, and a
+// limit that is twice as high, which both keep together.
+func (u *upgrade) expectOverrides() {
+	u.t.Helper()
+	for user, value := range map[string]string{"blocked": "block", "twice": "x2"} {
+		if err := u.redis.client.Set(ctx, "rl:{override|"+user+"}:override", value, 0).Err(); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	const more = 50
+	expectTally(u.t, "who is blocked", burst(u.t, more, 8, u.at("/override"), "x-user: blocked"),
+		tally{http.StatusTooManyRequests: more})
+	expectTally(u.t, "who has twice the limit", burst(u.t, 2*exactLimit+more, 16, u.at("/override"), "x-user: twice"),
+		tally{http.StatusOK: 2 * exactLimit, http.StatusTooManyRequests: more})
+}
+
+// expectRefunds wants both Envoys to give back what a rejected request was charged, so that
+// the whole limit but for the one request that was admitted is there afterwards.
+func (u *upgrade) expectRefunds() {
+	u.t.Helper()
+	expectTally(u.t, "the only one", burst(u.t, 1, 1, u.at("/refund"), "x-user: u", "x-full: 1"), tally{http.StatusOK: 1})
+	charged := &setting{client: u.redis.client}
+	before := charged.snapshot(u.t)
+	const refused = 100
+	expectTally(u.t, "rejected by the other rule", burst(u.t, refused, 16, u.at("/refund"), "x-user: u", "x-full: 1"),
+		tally{http.StatusTooManyRequests: refused})
+	testenv.Wait(u.t, patience, func() error { // refunds are not waited for
+		if after := charged.snapshot(u.t); after != before {
+			return fmt.Errorf("Redis held\n%s, and holds\n%s", before, after)
+		}
+		return nil
+	})
+	expectTally(u.t, "what was left", burst(u.t, exactLimit+refused, 16, u.at("/refund"), "x-user: u"),
+		tally{http.StatusOK: exactLimit - 1, http.StatusTooManyRequests: refused + 1})
+}
+
+// expectSettlements wants requests that turn out to be free to leave the whole limit, and
+// those that count to be counted by both Envoys together.
+func (u *upgrade) expectSettlements() {
+	u.t.Helper()
+	const parallel = 8
+	charged := &setting{client: u.redis.client}
+	fail := func(url string, n int) {
+		expectTally(u.t, "failed logins at "+url, burst(u.t, n, parallel, []string{url}, "x-user: u", "x-status: 401"),
+			tally{http.StatusUnauthorized: n})
+	}
+	const third = exactLimit / 3
+	fail(u.at("/settle")[0], third)
+	before := charged.snapshot(u.t)
+	testenv.Same(u.t, "the counter of failed logins", strings.Contains(before, "rl:{settle|u}:fixed_window:366d:first="), true)
+	expectTally(u.t, "free", burst(u.t, exactLimit, parallel, u.at("/settle"), "x-user: u"),
+		tally{http.StatusOK: exactLimit})
+	testenv.Wait(u.t, patience, func() error { // settlements are not waited for
+		if after := charged.snapshot(u.t); after != before {
+			return fmt.Errorf("Redis held\n%s, and holds\n%s", before, after)
+		}
+		return nil
+	})
+	fail(u.at("/settle")[1], 2*third)
+	expectTally(u.t, "after them", burst(u.t, 20, parallel, u.at("/settle"), "x-user: u"),
+		tally{http.StatusTooManyRequests: 20})
+}

@@ -97,13 +97,3 @@ func TestBridgeFrames(t *testing.T) {
 	testenv.Same(t, "number of streams", len(b.Streams), 1)
 	testenv.Same(t, "number of live streams", b.Plugin.streams, 0)
 }
-
-// A bridge and TCP behind it: the messages are those of the filter.
-func TestBridgeOverTCP(t *testing.T) {
-	t.Parallel()
-	address := serveLines(t)
-	_, h, p := startBridge(t, TCP{Address: address}, bridgeScript)
-	tell(p, "/open")
-	until(t, h, "= 0 pong\n")
-	tell(p, "/cancel")
-}

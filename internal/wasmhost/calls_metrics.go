@@ -34,7 +34,7 @@ func (c Caller) IncrementMetric(id uint32, offset int64) Status {
 	case kind == Counter && offset <= 0:
 		return StatusBadArgument
 	}
-	c.h.envoy.update(s, func(s *statistic) { s.value += uint64(offset) })
+	s.value += uint64(offset)
 	return StatusOK
 }
 
@@ -44,16 +44,14 @@ func (c Caller) RecordMetric(id uint32, value uint64) Status {
 	if s == nil {
 		return StatusNotFound
 	}
-	c.h.envoy.update(s, func(s *statistic) {
-		switch kind {
-		case Counter:
-			s.value += value
-		case Gauge:
-			s.value = value
-		default:
-			s.values = append(s.values, value)
-		}
-	})
+	switch kind {
+	case Counter:
+		s.value += value
+	case Gauge:
+		s.value = value
+	default:
+		s.values = append(s.values, value)
+	}
 	return StatusOK
 }
 
@@ -66,6 +64,5 @@ func (c Caller) GetMetric(id uint32) (value uint64, status Status) {
 	case s == nil:
 		return 0, StatusNotFound
 	}
-	c.h.envoy.update(s, func(s *statistic) { value = s.value })
-	return value, StatusOK
+	return s.value, StatusOK
 }

@@ -47,7 +47,7 @@ func (c Caller) SetProperty(path string, value []byte) Status {
 
 // GetSharedData is proxy_get_shared_data.
 func (c Caller) GetSharedData(key string) (value []byte, cas uint32, status Status) {
-	v, ok := c.h.envoy.getShared(sharedKey{c.h.options.VMID, key})
+	v, ok := c.h.envoy.shared[sharedKey{c.h.options.VMID, key}]
 	if !ok {
 		return nil, 0, StatusNotFound
 	}

@@ -13,9 +13,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
+
+// patience is for what happens on its own, on a busy machine.
+const patience = 30 * time.Second
 
 // What the guest does for each request of conformance, and what it logs.
 //

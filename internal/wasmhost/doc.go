@@ -14,11 +14,10 @@
 //	// s.Upstream.Headers is what went on, s.Local the plugin's own answer
 //	s.End()
 //
-// An [Envoy] has several workers: Hosts, each a VM with its own goroutine, that
-// share data and metrics. A [Host] has several configurations: Plugins. A
-// [Plugin] has many requests: Streams. Far ends of gRPC streams are a [Memory]
-// that the test plays by hand, a [TCP] connection, or a [Bridge], which is the
-// plugin again, as the filter between the two.
+// An [Envoy] has several workers: Hosts, each a VM, that share data and metrics. A
+// [Host] has several configurations: Plugins. A [Plugin] has many requests: Streams.
+// Far ends of gRPC streams are a [Memory] that the test plays by hand, or a [Bridge],
+// which is the plugin again, as the filter between the two.
 //
 // # Two guests
 //

@@ -1,14 +1,13 @@
 package wasmhost
 
 import (
+	"maps"
 	"slices"
-	"sync"
 )
 
 // Envoy is the part that the workers of one Envoy share: the shared data of their VMs
-// and the statistics. The Hosts that are its workers may run in parallel.
+// and the statistics. The Hosts that are its workers take turns, on one goroutine.
 type Envoy struct {
-	mu     sync.Mutex
 	shared map[sharedKey]sharedValue
 	cas    uint32
 	stats  map[string]*statistic
@@ -28,14 +27,12 @@ func NewEnvoy() *Envoy {
 
 // SharedData is the value the VMs with an id share under a key.
 func (e *Envoy) SharedData(vmID, key string) (data []byte, ok bool) {
-	value, ok := e.getShared(sharedKey{vmID, key})
+	value, ok := e.shared[sharedKey{vmID, key}]
 	return slices.Clone(value.data), ok
 }
 
 // SharedKeys is how many keys the VMs with an id share.
 func (e *Envoy) SharedKeys(vmID string) (n int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	for key := range e.shared {
 		if key.vmID == vmID {
 			n++
@@ -44,18 +41,9 @@ func (e *Envoy) SharedKeys(vmID string) (n int) {
 	return n
 }
 
-func (e *Envoy) getShared(key sharedKey) (sharedValue, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	value, ok := e.shared[key]
-	return value, ok
-}
-
 // setShared stores data, which the Envoy keeps. A cas of 0 overwrites; any
 // other has to be that of the value, if there is one.
 func (e *Envoy) setShared(key sharedKey, data []byte, cas uint32) Status {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if old, ok := e.shared[key]; ok && cas != 0 && cas != old.cas {
 		return StatusCASMismatch
 	}
@@ -73,8 +61,6 @@ type statistic struct {
 }
 
 func (e *Envoy) statistic(name string) *statistic {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if e.stats[name] == nil {
 		e.stats[name] = &statistic{}
 	}
@@ -84,19 +70,14 @@ func (e *Envoy) statistic(name string) *statistic {
 // Metric is the value of a counter or gauge, which the workers share; ok is
 // whether one was defined with that name. (Envoy adds a prefix to it.)
 func (e *Envoy) Metric(name string) (value uint64, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s, ok := e.stats[name]
-	if !ok {
-		return 0, false
+	if s, ok := e.stats[name]; ok {
+		return s.value, true
 	}
-	return s.value, true
+	return 0, false
 }
 
 // Histogram is every value that was recorded under a name.
 func (e *Envoy) Histogram(name string) []uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if s := e.stats[name]; s != nil {
 		return slices.Clone(s.values)
 	}
@@ -105,19 +86,5 @@ func (e *Envoy) Histogram(name string) []uint64 {
 
 // Metrics is the names of all metrics that were defined, sorted.
 func (e *Envoy) Metrics() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	names := make([]string, 0, len(e.stats))
-	for name := range e.stats {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// update changes or reads a statistic while no other worker does.
-func (e *Envoy) update(s *statistic, f func(s *statistic)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	f(s)
+	return slices.Sorted(maps.Keys(e.stats))
 }

@@ -3,7 +3,6 @@ package wasmhost
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -89,29 +88,4 @@ func TestCompareAndSwap(t *testing.T) {
 		/swap request_headers 1
 		shared n = 0 other
 		setshared n x cas = 0`)
-}
-
-// Workers run in parallel.
-func TestWorkersInParallel(t *testing.T) {
-	t.Parallel()
-	e := NewEnvoy()
-	var plugins []*Plugin
-	for range 4 {
-		_, p := startGuest(t, Options{Envoy: e}, sharedScript)
-		plugins = append(plugins, p)
-	}
-	var workers sync.WaitGroup
-	for _, p := range plugins {
-		workers.Go(func() {
-			for range 50 {
-				tell(p, "/count").End()
-			}
-			tell(p, "/set").End()
-			tell(p, "/get").End()
-		})
-	}
-	workers.Wait()
-	if n, _ := e.Metric("requests"); n != 200 {
-		t.Errorf("%d requests, want 200", n)
-	}
 }

@@ -9,7 +9,7 @@ type Cluster interface {
 }
 
 // A Peer is the far end of a gRPC stream: what the guest does to it. It is
-// called on the worker's goroutine, inside the host call.
+// called inside the host call.
 type Peer interface {
 	// Send is proxy_grpc_send. The peer may keep the message.
 	Send(message []byte, endOfStream bool)
@@ -20,19 +20,18 @@ type Peer interface {
 }
 
 // NearEnd is the guest's end of a gRPC stream: what the far end does to it.
-// Except for Post it is called on the worker's goroutine.
 type NearEnd interface {
 	// Connected is the arrival of the response's headers. Inside a host call, even
 	// inside proxy_grpc_stream, the guest hears of it at once.
 	Connected()
 	// Receive is the arrival of one message. Envoy delivers messages from its
 	// event loop only, so inside a host call it takes effect with the next Drain
-	// or Pump of the host.
+	// of the host.
 	Receive(message []byte)
 	// Close ends the stream with a gRPC status. Inside a host call the guest hears
 	// of it when its callback has returned.
 	Close(status uint32)
-	// Post has f run on the worker's goroutine, by Drain or Pump.
+	// Post has f run by the next Drain of the host.
 	Post(f func())
 }
 
@@ -72,7 +71,7 @@ func (g *grpcStream) host() *Host { return g.plugin.host }
 func (g *grpcStream) inGuest() bool { return g.host().depth > 0 }
 
 // Post implements NearEnd.
-func (g *grpcStream) Post(f func()) { g.host().Post(f) }
+func (g *grpcStream) Post(f func()) { g.host().events = append(g.host().events, f) }
 
 // Connected implements NearEnd.
 func (g *grpcStream) Connected() {

@@ -43,7 +43,7 @@ type LogLine struct {
 }
 
 // A Host is one VM, or a native guest, on one worker thread of an Envoy: its methods, and those of
-// its plugins and streams, are for one goroutine. Only Post is for any.
+// its plugins and streams, are for one goroutine.
 type Host struct {
 	// Calls counts the host calls by name. A test may clear it.
 	Calls map[string]int
@@ -55,7 +55,7 @@ type Host struct {
 
 	options Options
 	envoy   *Envoy
-	events  eventQueue
+	events  []func() // that wait for the worker's event loop
 	guest   Guest
 
 	contexts  map[uint32]*vmContext
@@ -106,7 +106,6 @@ func New(options Options) (*Host, error) {
 		Calls:    map[string]int{},
 		options:  options,
 		envoy:    options.Envoy,
-		events:   eventQueue{signal: make(chan struct{}, 1)},
 		contexts: map[uint32]*vmContext{},
 		nextID:   1,
 	}
@@ -129,6 +128,15 @@ func New(options Options) (*Host, error) {
 		return nil, errors.Join(err, v.Close())
 	}
 	return h, nil
+}
+
+// Drain runs the events that wait, and those they cause.
+func (h *Host) Drain() {
+	for len(h.events) > 0 {
+		f := h.events[0]
+		h.events = h.events[1:]
+		f()
+	}
 }
 
 // Close ends the VM with its gRPC streams.

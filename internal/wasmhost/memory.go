@@ -61,7 +61,7 @@ func (c *Conn) Take() []byte {
 	return b
 }
 
-// Later has f run by the next Drain or Pump of the host.
+// Later has f run by the next Drain of the host.
 func (c *Conn) Later(f func()) { c.near.Post(f) }
 
 // Connect says that there is a connection now.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -99,6 +100,13 @@ func subjects(peerScript string) []*subject {
 		termed("gcra, penalty", 0, algo.Terms{Penalty: penalty}, gcra),
 		termed("gcra, overrides and penalty", 0, algo.Terms{Overrides: true, Penalty: penalty}, gcra),
 		blocked("blocked by an override"),
+	}
+	return slices.Concat(all, denials(), together())
+}
+
+// denials are limits that are used up.
+func denials() []*subject {
+	return []*subject{
 		denying("denied: fixed_window", denialGoal, usedUp(algo.FixedWindow)),
 		denying("denied: fixed_window, first_request", denialGoal,
 			algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: day, FromFirstRequest: true}),
@@ -109,6 +117,10 @@ func subjects(peerScript string) []*subject {
 		denying("denied: concurrency", denialGoal, algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}),
 		denying("denied: sliding_window_log", 0, algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}),
 	}
+}
+
+// together are several limits in one call, and in as many.
+func together() (all []*subject) {
 	gcras := []algo.Limit{
 		gcra, bucket(algo.GCRA, 10*second), bucket(algo.GCRA, minute), bucket(algo.GCRA, hour),
 		bucket(algo.GCRA, day),

@@ -37,6 +37,12 @@ func Render(t *testing.T, dir string, v Values, edits ...Edit) string {
 	for _, e := range edits {
 		edit(t, files, dir+"/"+e.File, func(text string) string { return strings.ReplaceAll(text, e.Old, e.New) })
 	}
+	return build(t, files, dir)
+}
+
+// build is what "kubectl apply -k" makes of a directory.
+func build(t *testing.T, files filesys.FileSystem, dir string) string {
+	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -152,13 +158,5 @@ func Plain(t *testing.T, dir string) string {
 	for _, part := range []string{strings.Split(dir, "/")[0], "relay"} {
 		copyTree(t, files, filepath.Join(testenv.Root(t), "deploy"), part)
 	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/"+dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := resources.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return build(t, files, "/"+dir)
 }

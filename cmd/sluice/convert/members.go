@@ -37,13 +37,8 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 			all = append(all, u)
 			c.settings(limit)
 		}
-		switch {
-		case r == nil:
-		case slices.Contains(u.routes, r):
-			c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, "+
-				"here once")
-		default:
-			u.routes = append(u.routes, r)
+		if r != nil {
+			c.join(u, r, limit)
 		}
 	}
 	for _, limit := range e.bare {
@@ -57,6 +52,16 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 		}
 	}
 	return all
+}
+
+// join adds a route to those that have a rate limit.
+func (c fromService) join(u *use, r *route, limit node) {
+	if slices.Contains(u.routes, r) {
+		c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, "+
+			"here once")
+		return
+	}
+	u.routes = append(u.routes, r)
 }
 
 // asks is the file that a route's requests are held to; nil if it was not given.

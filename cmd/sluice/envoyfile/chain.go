@@ -8,7 +8,6 @@ import (
 	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceproxy/sluice/cmd/sluice/find"
 	"github.com/sluiceproxy/sluice/internal/yamltree"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
@@ -16,10 +15,7 @@ import (
 // checkChains looks at the connection managers that have the limiter among their filters.
 func (l *Limiter) checkChains() {
 	for _, chain := range l.around.chains {
-		filters := yamltree.List(chain, "http_filters")
-		place := slices.IndexFunc(filters, func(n *yaml.Node) bool {
-			return find.WasmFilter(yamltree.Get(n, "typed_config")) == l.found.Owner
-		})
+		filters, place := among(l.found, chain)
 		if place < 0 {
 			continue
 		}

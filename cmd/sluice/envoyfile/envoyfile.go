@@ -67,19 +67,22 @@ func Findings(found *find.Found, cfg *config.Config, bridges []*find.Found) []Fi
 // stands in no list of filters of the file.
 func Chain(found *find.Found) (names []string) {
 	for _, chain := range look(found).chains {
-		filters := yamltree.List(chain, "http_filters")
-		if !slices.ContainsFunc(filters, func(n *yaml.Node) bool {
-			return find.WasmFilter(yamltree.Get(n,
-				"typed_config")) == found.Owner
-		}) {
-			continue
+		if filters, place := among(found, chain); place >= 0 {
+			for _, n := range filters {
+				names = append(names, yamltree.Text(n, "name"))
+			}
+			return names
 		}
-		for _, n := range filters {
-			names = append(names, yamltree.Text(n, "name"))
-		}
-		return names
 	}
 	return nil
+}
+
+// among are the HTTP filters of a connection manager, and the limiter's place there; -1: it has none.
+func among(found *find.Found, chain *yaml.Node) (filters []*yaml.Node, place int) {
+	filters = yamltree.List(chain, "http_filters")
+	return filters, slices.IndexFunc(filters, func(n *yaml.Node) bool {
+		return find.WasmFilter(yamltree.Get(n, "typed_config")) == found.Owner
+	})
 }
 
 // wrong reports an error at a value of the plugin's configuration.

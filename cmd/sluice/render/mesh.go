@@ -73,8 +73,8 @@ func Istio(o *Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if !strings.Contains(o.Image, "://") {
-		return Result{}, fmt.Errorf("--image: %q has no scheme (want oci://%s)", o.Image, o.Image)
+	if err := o.checkImage(); err != nil {
+		return Result{}, err
 	}
 	dir := "istio/gateway"
 	if o.Sidecar {
@@ -96,6 +96,14 @@ func Istio(o *Options) (Result, error) {
 	filter := b.one("EnvoyFilter", "sluice-redis")
 	istioRedis(filter, o, p, redis)
 	return b.finish("istio", dir, p)
+}
+
+// checkImage holds that Istio can tell where the image is.
+func (o *Options) checkImage() error {
+	if !strings.Contains(o.Image, "://") {
+		return fmt.Errorf("--image: %q has no scheme (want oci://%s)", o.Image, o.Image)
+	}
+	return nil
 }
 
 // istioParts adds the directories that options ask for.

@@ -68,18 +68,31 @@ type target struct{ group, kind, name string }
 // targets are the kinds that policies may be for, and their API groups.
 var targets = map[string]string{"Gateway": "gateway.networking.k8s.io", "Service": ""}
 
-func parseTarget(value string) (target, error) {
-	kind, name, _ := strings.Cut(value, "/")
+// target is what a policy of Istio is for; none: the pods of App.
+func (o *Options) target() (target, error) {
+	if o.Target == "" {
+		return target{}, o.checkImage()
+	}
+	kind, name, _ := strings.Cut(o.Target, "/")
 	group, known := targets[kind]
 	if !known || !dnsLabel.MatchString(name) {
-		return target{}, fmt.Errorf("--target: %q is neither Gateway/NAME nor Service/NAME", value)
+		return target{}, fmt.Errorf("--target: %q is neither Gateway/NAME nor Service/NAME", o.Target)
 	}
-	return target{group, kind, name}, nil
+	return target{group, kind, name}, o.checkImage()
 }
 
-// refs are a target as targetRefs has it.
-func (t target) refs(in *yamltree.Tree) *yaml.Node {
-	return in.Fragment(fmt.Sprintf("[{group: %q, kind: %s, name: %s}]", t.group, t.kind, t.name))
+// aim says whose requests the limiter sees: the target's, or those of the pods of an app.
+func (t target) aim(limiter *yamltree.Tree, app string) {
+	spec := limiter.At("spec")
+	clearComments(spec, "selector")
+	if t == (target{}) {
+		limiter.Set(text(app), "spec", "selector", "matchLabels", "app")
+		return
+	}
+	yamltree.Drop(spec, "selector")
+	yamltree.Drop(spec, "targetRefs")
+	yamltree.PutBefore(spec, "wasm", "targetRefs",
+		limiter.Fragment(fmt.Sprintf("[{group: %q, kind: %s, name: %s}]", t.group, t.kind, t.name)))
 }
 
 // IstioRelayed renders the limiter of proxies that ask through a relay.
@@ -88,15 +101,11 @@ func IstioRelayed(o *Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if !strings.Contains(o.Image, "://") {
-		return Result{}, fmt.Errorf("--image: %q has no scheme (want oci://%s)", o.Image, o.Image)
+	chosen, err := o.target()
+	if err != nil {
+		return Result{}, err
 	}
-	dir, chosen := "istio/gateway-relay", target{}
-	if o.Target != "" {
-		if chosen, err = parseTarget(o.Target); err != nil {
-			return Result{}, err
-		}
-	}
+	dir := "istio/gateway-relay"
 	switch {
 	case o.Sidecar:
 		dir = "istio/sidecar-relay"
@@ -112,15 +121,7 @@ func IstioRelayed(o *Options) (Result, error) {
 	p.connect(fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", relay.port, relay.name, relay.namespace), false)
 	limiter.Set(text(o.Image), "spec", "wasm", "url")
 	limiter.Set(p.values(limiter), "spec", "wasm", "pluginConfig")
-	spec := limiter.At("spec")
-	clearComments(spec, "selector")
-	if o.Target == "" {
-		limiter.Set(text(o.App), "spec", "selector", "matchLabels", "app")
-	} else {
-		yamltree.Drop(spec, "selector")
-		yamltree.Drop(spec, "targetRefs")
-		yamltree.PutBefore(spec, "wasm", "targetRefs", chosen.refs(limiter))
-	}
+	chosen.aim(limiter, o.App)
 	if chosen.kind == "Service" {
 		p.more = append(p.more, fmt.Sprintf(
 			"a waypoint has the relay's cluster only if the mesh's configuration names it: extensionProviders: "+

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/metric"
@@ -64,12 +65,9 @@ type RuleReport struct {
 
 // LimitReport is one limit, and the most that an identity was admitted.
 type LimitReport struct {
-	Name         string `json:"name"`
-	Algorithm    string `json:"algorithm"`
-	Limit        int64  `json:"limit"`
-	Window       string `json:"window"`
-	Capacity     int64  `json:"capacity"`
-	MostInWindow int64  `json:"most_in_window"` // units within any stretch of the window's length
+	explain.Limit
+
+	MostInWindow int64 `json:"most_in_window"` // units within any stretch of the window's length
 }
 
 // RedisReport is the work of Redis.

@@ -1,7 +1,7 @@
 package simulate
 
 import (
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
@@ -59,15 +59,9 @@ func newTally(w *World) *tally {
 	}
 	for _, set := range w.rules.LimitSets {
 		of := t.rules[set.Rule.Name]
-		for i := range set.Limits {
-			l := &set.Limits[i]
+		for i, l := range explain.Limits(set, "", nil) {
 			of.limits = append(of.limits, &limitTally{
-				report: LimitReport{
-					Name: l.Name, Algorithm: l.Algorithm.String(), Limit: l.Units, Window: l.Window,
-					Capacity: l.Capacity(),
-				},
-				window: l.WindowMicros,
-				recent: map[string]*recent{},
+				report: LimitReport{Limit: l}, window: set.Limits[i].WindowMicros, recent: map[string]*recent{},
 			})
 		}
 	}
@@ -223,7 +217,6 @@ func (t *tally) percentile(p float64) int64 {
 	if len(t.waits) == 0 {
 		return 0
 	}
-	sorted := append([]int64(nil), t.waits...)
-	sort.Slice(sorted, func(i, j int) bool { return sorted[i] < sorted[j] })
+	sorted := slices.Sorted(slices.Values(t.waits))
 	return sorted[int(p*float64(len(sorted)-1))]
 }

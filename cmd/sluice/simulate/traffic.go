@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"net/netip"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -251,14 +252,5 @@ func (p *popularity) draw(random *rand.Rand) int {
 	if p.sums == nil {
 		return 1 + random.IntN(p.n)
 	}
-	at := random.Float64() * p.sums[p.n-1]
-	low, high := 0, p.n-1
-	for low < high {
-		if middle := (low + high) / 2; p.sums[middle] < at {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low + 1
+	return 1 + sort.SearchFloat64s(p.sums, random.Float64()*p.sums[p.n-1])
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -138,13 +139,8 @@ func (s *scan) keep(identity string, statuses []Status) {
 // compare orders by the share of the capacity that is used, then by how long it
 // takes until it is back.
 func compare(a, b *Status) int {
-	if x, y := float64(a.Used)/float64(max(1, a.Capacity)), float64(b.Used)/float64(max(1, b.Capacity)); x != y {
-		if x < y {
-			return -1
-		}
-		return 1
-	}
-	return int(min(max(a.ResetMicros-b.ResetMicros, -1), 1))
+	used := func(s *Status) float64 { return float64(s.Used) / float64(max(1, s.Capacity)) }
+	return cmp.Or(cmp.Compare(used(a), used(b)), cmp.Compare(a.ResetMicros, b.ResetMicros))
 }
 
 // escapeGlob writes a text so that a pattern of SCAN matches it alone.

@@ -6,8 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -50,42 +49,18 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 type certificate struct {
 	cert, key string
 
-	mutex   sync.Mutex
-	read    [2]os.FileInfo // when the pair was read; nil before
-	current *tls.Certificate
+	last atomic.Pointer[tls.Certificate] // nil before the first is read
 }
 
-// get is the certificate of a handshake. What cannot be read, or is half written, leaves the last one.
+// get is the certificate of a handshake: API servers keep their connections, so that handshakes are
+// few. What cannot be read, or is half written, leaves the last one.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	var now [2]os.FileInfo
-	for i, name := range []string{c.cert, c.key} {
-		info, err := os.Stat(name)
-		if err != nil {
-			return c.last(err)
-		}
-		now[i] = info
-	}
-	if c.current != nil && same(c.read[0], now[0]) && same(c.read[1], now[1]) {
-		return c.current, nil
-	}
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
-	if err != nil {
-		return c.last(err)
+	if err == nil {
+		c.last.Store(&pair)
 	}
-	c.current, c.read = &pair, now
-	return c.current, nil
-}
-
-func (c *certificate) last(err error) (*tls.Certificate, error) {
-	if c.current != nil {
-		return c.current, nil
+	if last := c.last.Load(); last != nil {
+		return last, nil
 	}
 	return nil, err
-}
-
-// same reports whether a file is the one that was read: not another, of another size or time.
-func same(a, b os.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

@@ -113,7 +113,8 @@ func (u *upgrade) expectSettlements() {
 	const third = exactLimit / 3
 	fail(u.at("/settle")[0], third)
 	before := charged.snapshot(u.t)
-	testenv.Same(u.t, "the counter of failed logins", strings.Contains(before, "rl:{settle|u}:fixed_window:366d:first="), true)
+	counted := strings.Contains(before, "rl:{settle|u}:fixed_window:366d:first=")
+	testenv.Same(u.t, "the counter of failed logins", counted, true)
 	expectTally(u.t, "free", burst(u.t, exactLimit, parallel, u.at("/settle"), "x-user: u"),
 		tally{http.StatusOK: exactLimit})
 	testenv.Wait(u.t, patience, func() error { // settlements are not waited for

@@ -27,6 +27,7 @@ type bucket struct {
 
 	queue    bool
 	maxDelay int64 // us
+	period   int64 // us for which a batch's units may be spent; 0: there are no batches
 }
 
 // A bucket's State.
@@ -39,6 +40,10 @@ const (
 	bucketDebt         = iota - 1 // how much of the lead is beyond the tolerance, whole us
 	bucketDebtFraction            // in 2^-30 us
 	bucketLenInDebt
+	bucketRecent = iota - 4 // units of batches of this period, see lent
+	bucketOlder             // of the period before
+	bucketEnds              // when this period ends, us since the Unix epoch
+	bucketLenLent
 )
 
 // maxShift is the finest tick: it resolves 1e9 units in 1 ms.
@@ -62,7 +67,7 @@ var grids = [...]struct {
 func newBucket(l *Limit) bucket {
 	b := bucket{
 		limit: l.Units, window: l.WindowMicros, capacity: l.burst(),
-		queue: l.Queue, maxDelay: l.MaxDelayMicros,
+		queue: l.Queue, maxDelay: l.MaxDelayMicros, period: l.LeaseMicros,
 	}
 	b.shift, b.interval = intervalOf(l.WindowMicros, max(l.Units, 1))
 	b.tolerance = b.interval * b.capacity
@@ -87,11 +92,19 @@ func (b *bucket) lead(s State, nowMicros int64) int64 {
 	if !isBucket(s) {
 		return 0
 	}
-	lead, elapsed := b.counted(s), max(nowMicros, s[bucketAt])-s[bucketAt]
-	if elapsed < 0 || elapsed >= b.ceilMicros(lead) {
+	lead := b.drained(b.counted(s), max(nowMicros, s[bucketAt])-s[bucketAt])
+	if b.period > 0 && len(s) == bucketLenLent {
+		lead = max(lead, b.leastLead(s, nowMicros))
+	}
+	return lead
+}
+
+// drained is what is left of a lead after so long.
+func (b *bucket) drained(lead, micros int64) int64 {
+	if micros < 0 || micros >= b.ceilMicros(lead) {
 		return 0
 	}
-	return lead - elapsed<<b.shift
+	return lead - micros<<b.shift
 }
 
 // isBucket reports whether the state is one that a bucket has written.
@@ -100,7 +113,10 @@ func isBucket(s State) bool {
 		within(s[bucketDebtFraction], 0, 1<<maxShift-1)) {
 		return false
 	}
-	return (len(s) == bucketLen || len(s) == bucketLenInDebt) && within(s[bucketLimit], 1, MaxUnits) &&
+	if len(s) == bucketLenLent && !isLent(s) {
+		return false
+	}
+	return (len(s) == bucketLen || len(s) == bucketLenInDebt || len(s) == bucketLenLent) && within(s[bucketLimit], 1, MaxUnits) &&
 		within(s[bucketAt], 0, 1<<60) && within(s[bucketRest]-s[bucketAt], 0, 1<<53-1) &&
 		within(s[bucketFraction], 0, 1<<maxShift-1)
 }
@@ -144,10 +160,10 @@ func (b *bucket) ceilMicros(ticks int64) int64 {
 
 // check decides cost, without charging it.
 func (b *bucket) check(s State, nowMicros, cost int64) Decision {
-	lead := b.lead(s, nowMicros)
-	d := uncharged(max(b.tolerance-lead, 0)/b.interval, b.ceilMicros(lead))
+	lead, l := b.lead(s, nowMicros), b.lent(s, nowMicros)
+	d := uncharged(max(b.tolerance-lead, 0)/b.interval, b.until(0, lead, l, nowMicros))
 	if cost > 0 {
-		d.reject(b.retryAfter(lead, cost))
+		d.reject(b.retryAfter(lead, cost, l, nowMicros))
 		if b.queue && d.Allowed {
 			d.DelayMicros = d.ResetAfterMicros
 		}
@@ -155,7 +171,7 @@ func (b *bucket) check(s State, nowMicros, cost int64) Decision {
 	return d
 }
 
-func (b *bucket) retryAfter(lead, cost int64) int64 {
+func (b *bucket) retryAfter(lead, cost int64, l lent, nowMicros int64) int64 {
 	if cost > b.capacity {
 		return Never
 	}
@@ -163,18 +179,25 @@ func (b *bucket) retryAfter(lead, cost int64) int64 {
 	if b.queue && lead > 0 {
 		over = max(over, lead-min(b.maxDelay, b.ceilMicros(lead))<<b.shift)
 	}
-	return max(b.ceilMicros(over), 0)
+	if over <= 0 {
+		return 0
+	}
+	return b.until(lead-over, lead, l, nowMicros)
 }
 
 // charge takes cost, which check has allowed, and brings d up to date.
 func (b *bucket) charge(s State, nowMicros, cost int64, d *Decision) State {
-	lead := b.lead(s, nowMicros) + cost*b.interval
-	d.charged(cost, b.ceilMicros(lead))
-	return b.store(s, nowMicros, lead)
+	lead, l := b.lead(s, nowMicros)+cost*b.interval, b.lent(s, nowMicros)
+	b.lend(&l, nowMicros, cost)
+	d.charged(cost, b.until(0, lead, l, nowMicros))
+	return b.store(s, nowMicros, lead, l)
 }
 
-func (b *bucket) store(s State, nowMicros, lead int64) State {
+func (b *bucket) store(s State, nowMicros, lead int64, l lent) State {
 	s = append(s[:0], nowMicros, nowMicros+lead>>b.shift, b.fraction(lead), b.limit)
+	if l.units() > 0 {
+		return append(s, l.recent, l.older, l.ends)
+	}
 	if debt := lead - b.tolerance; debt > 0 {
 		s = append(s, debt>>b.shift, b.fraction(debt))
 	}
@@ -192,12 +215,18 @@ func (b *bucket) rebase(s State, nowMicros int64) (State, bool) {
 		return s, false
 	}
 	s[bucketRest] += nowMicros - s[bucketAt]
+	if len(s) == bucketLenLent {
+		s[bucketEnds] += nowMicros - s[bucketAt]
+	}
 	s[bucketAt] = nowMicros
 	return s, true
 }
 
 // refund gives cost back. After a whole tolerance time itself has done so.
 func (b *bucket) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
+	if b.period > 0 {
+		return b.refundLent(s, chargedAtMicros, nowMicros, cost, false)
+	}
 	lead := b.lead(s, nowMicros)
 	switch {
 	case lead == 0 || nowMicros-chargedAtMicros >= b.ceilMicros(b.tolerance):
@@ -205,7 +234,7 @@ func (b *bucket) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
 	case cost >= ceilDiv(lead, b.interval):
 		return s[:0]
 	}
-	return b.store(s, nowMicros, lead-cost*b.interval)
+	return b.store(s, nowMicros, lead-cost*b.interval, lent{})
 }
 
 // debit charges cost at the time of an earlier charge. A bucket that is empty now
@@ -225,17 +254,21 @@ func (b *bucket) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
 	if owed = min(owed, 2*b.tolerance-lead); owed <= 0 {
 		return s
 	}
-	return b.store(s, nowMicros, lead+owed)
+	return b.store(s, nowMicros, lead+owed, lent{})
 }
 
-func bucketExpires(s State) int64 {
+func (b *bucket) expires(s State) int64 {
 	if !isBucket(s) {
 		return 0
 	}
+	expires := s[bucketRest]
 	if s[bucketFraction] > 0 {
-		return s[bucketRest] + 1
+		expires++
 	}
-	return s[bucketRest]
+	if len(s) == bucketLenLent {
+		expires = max(expires, b.lentUntil(s))
+	}
+	return expires
 }
 
 // wholeMicros is the time in which cost units are restored, and whether that is a

@@ -16,8 +16,11 @@ func bucketAlgorithm(name string, fields fieldSet) algorithm {
 		leasable: leasableBucket, longer: longerOfBucket,
 		make: func(l *Limit) limiter {
 			form := &meterForm
-			if l.Queue {
+			switch {
+			case l.Queue:
 				form = &queueForm
+			case l.LeaseMicros > 0:
+				form = &lentForm
 			}
 			return limiter{form: form, bucket: newBucket(l)}
 		},
@@ -25,11 +28,12 @@ func bucketAlgorithm(name string, fields fieldSet) algorithm {
 }
 
 // The forms of a bucket. A queue owes nothing: it has let its requests go already,
-// each at its turn.
+// each at its turn. Nor does a bucket of batches: a rule with a lease settles nothing.
 var (
 	meterForm = form{file: "bucket", lua: bucketLua, owes: true, args: bucketArgs[:2], reply: usualReply[:]}
+	lentForm  = form{file: "bucket", lua: bucketLua, variant: "lent", over: true, args: lentArgs[:], reply: usualReply[:]}
 	queueForm = form{
-		file: "bucket", lua: bucketLua, variant: "queue", args: bucketArgs[:],
+		file: "bucket", lua: bucketLua, variant: "queue", args: bucketArgs[:3],
 		reply: []replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyDelay},
 	}
 )
@@ -44,7 +48,7 @@ func leasableBucket(l *Limit) error {
 }
 
 func longerOfBucket(l *Limit, units, retryAfterMicros int64) (micros int64, known bool) {
-	if l.Queue { // may wait for its delay to fall, not for units
+	if l.Queue || l.LeaseMicros > 0 { // may wait for its delay to fall, or for what was lent, not for units
 		return 0, false
 	}
 	b := newBucket(l)
@@ -63,7 +67,10 @@ var bucketArgs = [...]argument{
 		return l.bucket.appendTicks(dst, l.bucket.tolerance)
 	}},
 	{name: "patience", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.maxDelay) }},
+	{name: "period", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.period) }},
 }
+
+var lentArgs = [...]argument{bucketArgs[0], bucketArgs[1], bucketArgs[3]}
 
 func (b *bucket) appendTicks(dst []byte, ticks int64) []byte {
 	return strconv.AppendFloat(dst, float64(ticks)/ticksPerMicro(b.shift), 'f', -1, 64)

@@ -118,8 +118,12 @@ func TestNobodyWaitsLongerThanTheLimitNeeds(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRandom(1000 + uint64(a))
-			for range 300 {
-				checkLongestWait(t, r, r.limit(a))
+			for n := range 300 {
+				l := r.limit(a)
+				if n%3 == 0 && a.HasBurst() {
+					l = r.lent(a)
+				}
+				checkLongestWait(t, r, l)
 			}
 		})
 	}
@@ -153,7 +157,7 @@ func checkLongestWait(t *testing.T, r random, l Limit) {
 func checkWait(t *testing.T, p *Plan, states []State, now, cost, wait int64) {
 	t.Helper()
 	l := &p.Limits()[0]
-	longest := l.RestoreMicros() + l.RestoreMicros()/1024 + 1 // intervals are rounded up
+	longest := l.RestoreMicros() + l.RestoreMicros()/1024 + 1 + 2*l.LeaseMicros // intervals are rounded up
 	if l.Algorithm == SlidingWindowCounter {
 		longest = l.WindowMicros + l.WindowMicros/max(l.SubWindows, 1)
 	}

@@ -163,6 +163,10 @@ func (c *composer) source(i int, name string) string {
 		return index("ARGV", first)
 	case "nonce":
 		return index("ARGV", first+1)
+	case "over":
+		return index("ARGV", first+1) + " + 0"
+	case "over_at":
+		return index("ARGV", first+2) + " + 0"
 	}
 	for n := range l.args {
 		if l.args[n].name == name {

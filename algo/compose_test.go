@@ -15,7 +15,7 @@ import (
 func TestScriptText(t *testing.T) {
 	t.Parallel()
 	files := map[string]Script{}
-	for _, l := range append(everyLimit(), hours()) {
+	for _, l := range append(everyLimit(), hours(), lentLimit) {
 		p, name := mustPlan(t, l), l.Algorithm.String()
 		switch {
 		case l.CalendarID != "":
@@ -26,6 +26,8 @@ func TestScriptText(t *testing.T) {
 			name += "-several"
 		case l.Queue:
 			name += "-queue"
+		case l.LeaseMicros > 0:
+			name += "-lent"
 		}
 		files[name+".lua"], files[name+"-refund.lua"] = p.Script(), p.RefundScript()
 	}
@@ -126,7 +128,7 @@ var luaFiles = map[string]string{
 func everyScript(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, l := range append(everyLimit(), hours(), Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
+	for _, l := range append(everyLimit(), hours(), lentLimit, Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
 		p := mustPlan(t, l)
 		all.WriteString(p.Script().Source + p.RefundScript().Source)
 	}

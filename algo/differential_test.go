@@ -44,6 +44,21 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
+// TestDifferentialOfBatches does so of buckets of which workers take batches.
+func TestDifferentialOfBatches(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for _, a := range []Algorithm{TokenBucket, LeakyBucket, GCRA} {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRandom(100 + uint64(a))
+			for i := range stepsPerAlgorithm(t) / stepsPerPlan {
+				replay(t, client, r, fmt.Sprintf("batches-%s-%d", a, i), []Limit{r.lent(a)})
+			}
+		})
+	}
+}
+
 // TestDifferentialSeveralLimits does the same with two to six limits in one
 // call, of all algorithms, and with sorted sets in Redis' encoding for large ones.
 // https://redis.io/docs/latest/operate/oss_and_stack/management/optimization/memory-optimization/
@@ -215,7 +230,8 @@ func (s *sequence) decideOne() []Decision {
 	}
 	s.Rebase(s.states, s.nowMicros)
 	s.nonce += 1 + s.Int64N(1<<40)
-	allowed := s.DecideAs(s.nonce, s.states, s.nowMicros, costs, out)
+	s.over = s.someOver(costs[0])
+	allowed := s.decideNext(costs, out)
 	if allowed {
 		s.charges = append(s.charges, charge{s.nowMicros, s.nonce, costs})
 	}
@@ -229,12 +245,31 @@ func (s *sequence) decideOne() []Decision {
 	return out
 }
 
+// someOver is what is over of an earlier batch, when the next one is charged.
+func (s *sequence) someOver(cost int64) (over Over) {
+	if s.TakesOver(0) && cost > 1 && len(s.charges) > 0 && !s.oneIn(3) {
+		c := s.charges[len(s.charges)-1-s.IntN(min(len(s.charges), 4))]
+		over = Over{s.span(1, max(c.costs[0], 1)), c.atMicros}
+	}
+	return over
+}
+
+func (s *sequence) decideNext(costs []int64, out []Decision) (allowed bool) {
+	if s.over.Units > 0 {
+		return s.DecideBatch(s.over, s.states, s.nowMicros, costs, out)
+	}
+	return s.DecideAs(s.nonce, s.states, s.nowMicros, costs, out)
+}
+
 // settleSome gives back some of the last charges, a part of each limit's, or charges
 // more, perhaps not for the last time. Those that are under no nonce go in one call.
 func (s *sequence) settleSome() {
 	n := 1
 	if _, slots := s.Slots(); !slots {
 		n += s.IntN(3)
+	}
+	if s.over = (Over{}); s.TakesOver(0) && s.oneIn(2) {
+		s.over.Units = 1
 	}
 	all := make([]settlement, 0, n)
 	last := s.nonce
@@ -263,7 +298,11 @@ func (s *sequence) settleOne() charge {
 			s.states[i], _ = s.limiters[i].rebase(s.states[i], s.nowMicros)
 		}
 	}
-	s.RefundAs(c.nonce, s.states, c.atMicros, s.nowMicros, c.costs)
+	if s.over.Units > 0 {
+		s.RefundBatch(s.states, c.atMicros, s.nowMicros, c.costs)
+	} else {
+		s.RefundAs(c.nonce, s.states, c.atMicros, s.nowMicros, c.costs)
+	}
 	return c
 }
 
@@ -273,7 +312,7 @@ func looksAt(l *Limit, gives int64) bool {
 	if l.Algorithm == Concurrency {
 		return false
 	}
-	return gives > 0 || gives < 0 && !l.Queue
+	return gives > 0 || gives < 0 && !l.Queue && l.LeaseMicros == 0
 }
 
 // renewSome renews the slots of some of the last charges, in one call. What was given

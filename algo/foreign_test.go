@@ -36,7 +36,7 @@ func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	for name, poison := range foreignKeys {
-		for i, limit := range append(everyLimit(), hours(), slotsOfTwo) {
+		for i, limit := range append(everyLimit(), hours(), slotsOfTwo, lentLimit) {
 			l := newLuaPlan(t, client, mustPlan(t, limit), fmt.Sprintf("%s-%d", name, i))
 			for _, cost := range []int64{1, 0, 99} {
 				l.poison(t, poison)
@@ -209,7 +209,7 @@ func TestForbiddenKeys(t *testing.T) {
 	}
 	blind := redis.NewClient(&redis.Options{Addr: client.Options().Addr, Username: "blind", Password: "p"})
 	defer blind.Close()
-	for i, limit := range append(everyLimit(), hours(), slotsOfTwo) {
+	for i, limit := range append(everyLimit(), hours(), slotsOfTwo, lentLimit) {
 		p := mustPlan(t, limit)
 		l := newLuaPlan(t, client, p, fmt.Sprint("blind", i))
 		for n, call := range []*redis.Cmd{l.decide(blind, epoch, 1), l.giveBack(blind, epoch, 1, epoch)} {
@@ -231,7 +231,7 @@ func FuzzForeignStrings(f *testing.F) {
 	f.Add(slices.Repeat([]byte{0xff}, 32))
 	client := startRedis(f)
 	var plans []*luaPlan
-	for i, limit := range append(everyLimit(), hours(), slotsOfTwo) {
+	for i, limit := range append(everyLimit(), hours(), slotsOfTwo, lentLimit) {
 		plans = append(plans, newLuaPlan(f, client, mustPlan(f, limit), fmt.Sprint("fuzz", i)))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {

@@ -60,6 +60,10 @@ type Limit struct {
 	// MaxDelayMicros is the longest delay of a Queue: what would wait longer is
 	// rejected.
 	MaxDelayMicros int64
+	// LeaseMicros is, for a bucket of which workers take batches of units, how long after its
+	// charge a unit of a batch may be spent: at most a window. 0: there are no batches. Every
+	// cost above 1 is that of a batch then.
+	LeaseMicros int64
 	// TTLMicros is after how long without a renewal a concurrency's slots are free,
 	// MinTTLMicros to MaxTTLMicros. It is 0 for the other algorithms.
 	TTLMicros int64

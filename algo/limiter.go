@@ -56,6 +56,7 @@ type form struct {
 	lua     string // its text
 	variant string // which of its functions to use, see stepOf
 	nonce   bool   // whether the request's nonce follows the cost
+	over    bool   // whether what is over of an earlier batch follows the cost: units, when charged
 	owes    bool   // whether a settlement may charge more than was charged
 	args    []argument
 	reply   []replyField
@@ -66,6 +67,9 @@ func (f *form) arguments() int {
 	n := 1 + len(f.args)
 	if f.nonce {
 		n++
+	}
+	if f.over {
+		n += 2
 	}
 	return n
 }

@@ -103,7 +103,7 @@ func (l *limiter) expires(s State) int64 {
 	case SlidingWindowCounter:
 		return l.counter.expires(s)
 	case TokenBucket, LeakyBucket, GCRA:
-		return bucketExpires(s)
+		return l.bucket.expires(s)
 	case Concurrency:
 		return l.slots.expires(s)
 	}

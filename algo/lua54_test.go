@@ -78,7 +78,7 @@ func (l *lua54) run(t *testing.T) {
 // change and clocks that jump, under Lua 5.4: the replies are those of the Go.
 func TestLua54(t *testing.T) {
 	t.Parallel()
-	for i, limit := range append(everyLimit(), hours()) {
+	for i, limit := range append(everyLimit(), hours(), lentLimit) {
 		t.Run(fmt.Sprintf("%d-%s", i, limit.Algorithm), func(t *testing.T) {
 			t.Parallel()
 			l, r := newLua54(t), newRandom(1200+uint64(i))

@@ -12,7 +12,9 @@ package algo
 //	token_bucket, gcra,     when it was counted; when it will be full, on schedule or
 //	leaky_bucket            drained: whole us, fraction in 2^-30 us; the limit that
 //	                        it was counted with; in debt also what is beyond the
-//	                        capacity: whole us, fraction in 2^-30 us
+//	                        capacity: whole us, fraction in 2^-30 us; or, of a limit
+//	                        with batches, units lent in this period and in the one
+//	                        before, and when this period ends
 //	concurrency             threes, in no order: nonce, slots, when they end
 type State []int64
 
@@ -103,6 +105,25 @@ func (p *Plan) Decide(states []State, nowMicros int64, costs []int64, out []Deci
 
 // DecideAs is Decide for a request with a nonce: slots that it takes are under it.
 func (p *Plan) DecideAs(nonce int64, states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
+	return p.decide(nonce, Over{}, states, nowMicros, costs, out)
+}
+
+// Over is units of an earlier batch that have been spent or lost by now: its worker holds them no
+// more.
+type Over struct {
+	Units         int64
+	ChargedMicros int64 // when they were charged, on the store's clock
+}
+
+// DecideBatch is Decide for a batch of a limit with a lease, whose worker says what is over of
+// an earlier one. A batch that is denied leaves that one as it is.
+func (p *Plan) DecideBatch(over Over, states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
+	return p.decide(0, over, states, nowMicros, costs, out)
+}
+
+func (p *Plan) decide(
+	nonce int64, over Over, states []State, nowMicros int64, costs []int64, out []Decision,
+) (allowed bool) {
 	hold(p.fits(states, costs) && len(out) >= len(p.limiters), "each limit has a state, a cost and a decision")
 	allowed = true
 	for i := range p.limiters {
@@ -114,6 +135,9 @@ func (p *Plan) DecideAs(nonce int64, states []State, nowMicros int64, costs []in
 	}
 	for i := range p.limiters {
 		if costs[i] > 0 {
+			if over.Units > 0 && p.limiters[i].over {
+				states[i] = p.limiters[i].bucket.endBatch(states[i], nowMicros, over)
+			}
 			states[i] = p.limiters[i].charge(states[i], nowMicros, nonce, costs[i], &out[i])
 			hold(out[i].Remaining >= 0, "nothing is charged beyond what remains")
 		}
@@ -155,9 +179,20 @@ func (p *Plan) Refund(states []State, chargedAtMicros, nowMicros int64, costs []
 // RefundAs is Refund of what a DecideAs charged with this nonce. Slots are given back
 // if they are there; a cost of 0 leaves them alone.
 func (p *Plan) RefundAs(nonce int64, states []State, chargedAtMicros, nowMicros int64, costs []int64) {
+	p.refundEach(nonce, states, chargedAtMicros, nowMicros, costs, false)
+}
+
+// RefundBatch is Refund of units of a batch that were not spent.
+func (p *Plan) RefundBatch(states []State, chargedAtMicros, nowMicros int64, costs []int64) {
+	p.refundEach(0, states, chargedAtMicros, nowMicros, costs, true)
+}
+
+func (p *Plan) refundEach(nonce int64, states []State, chargedAtMicros, nowMicros int64, costs []int64, batch bool) {
 	hold(p.fits(states, costs), "each limit has a state and a cost")
 	for i := range p.limiters {
 		switch l := &p.limiters[i]; {
+		case costs[i] > 0 && batch && l.over:
+			states[i] = l.bucket.refundLent(states[i], chargedAtMicros, nowMicros, costs[i], true)
 		case costs[i] > 0:
 			states[i] = l.refund(states[i], chargedAtMicros, nowMicros, nonce, costs[i])
 		case costs[i] < 0 && l.owes:
@@ -204,6 +239,10 @@ func (p *Plan) RefundScriptWithoutTime() Script {
 
 // TakesNonce reports whether limit i's cost is followed by the request's nonce.
 func (p *Plan) TakesNonce(i int) bool { return p.limiters[i].nonce }
+
+// TakesOver reports whether limit i's cost is followed by the two numbers of an Over. They are 0
+// of all calls but those of DecideBatch, and of RefundBatch, whose first is 1.
+func (p *Plan) TakesOver(i int) bool { return p.limiters[i].over }
 
 // Slots is the limit whose slots requests hold until they end; ok is false if the plan
 // has no such limit.

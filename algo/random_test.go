@@ -38,6 +38,16 @@ func (r random) limit(a Algorithm) Limit {
 	}
 }
 
+// lent draws a bucket of which workers take batches.
+func (r random) lent(a Algorithm) Limit {
+	for {
+		if l := r.limit(a); !l.Queue {
+			l.LeaseMicros = r.span(1, l.WindowMicros)
+			return l
+		}
+	}
+}
+
 func (r random) variant(l *Limit) {
 	if r.oneIn(2) { // round numbers, as people configure them
 		l.Units = r.span(1, 1000)

@@ -37,6 +37,7 @@ type luaPlan struct {
 	check, takeOff string // SHA-1 of the two scripts on the tests' clock
 	keys           []string
 	nonce          int64 // of the next call
+	over           Over  // likewise
 }
 
 func newLuaPlan(t testing.TB, client *redis.Client, p *Plan, name string) *luaPlan {
@@ -114,6 +115,9 @@ func (l *luaPlan) arguments(costs []int64, more ...any) (args []any) {
 		args = append(args, costs[i])
 		if l.TakesNonce(i) {
 			args = append(args, l.nonce)
+		}
+		if l.TakesOver(i) {
+			args = append(args, l.over.Units, l.over.ChargedMicros)
 		}
 		for _, a := range l.Args(i) {
 			args = append(args, a)
@@ -278,10 +282,14 @@ func bucketState(t testing.TB, cmd *redis.StringCmd, windowMicros int64) State {
 		return nil
 	}
 	var lead, interval, at, debt float64
+	var lent [3]float64
 	inDebt := len(text) == 32
-	if inDebt {
+	switch len(text) {
+	case 32:
 		unpack(t, text, &lead, &interval, &at, &debt)
-	} else {
+	case 48:
+		unpack(t, text, &lead, &interval, &at, &lent)
+	default:
 		unpack(t, text, &lead, &interval, &at)
 	}
 	limit := min(max(int64(math.Ceil(float64(windowMicros)/interval)), 1), MaxUnits)
@@ -289,6 +297,9 @@ func bucketState(t testing.TB, cmd *redis.StringCmd, windowMicros int64) State {
 	s := State{int64(at), int64(at + whole), int64((lead - whole) * (1 << maxShift)), limit}
 	if whole = math.Floor(debt); inDebt {
 		s = append(s, int64(whole), int64((debt-whole)*(1<<maxShift)))
+	}
+	if len(text) == 48 {
+		s = append(s, int64(lent[0]), int64(lent[1]), int64(lent[2]))
 	}
 	return s
 }

@@ -22,7 +22,7 @@ func (l *Limit) maxWaitMicros() int64 {
 	if !l.Algorithm.HasWindow() {
 		return slotRetryMicros
 	}
-	return 3 * min(l.RestoreMicros(), maxReplyMicros)
+	return 3*min(l.RestoreMicros(), maxReplyMicros) + 2*l.LeaseMicros
 }
 
 // ReplyLen is the number of integers in the reply of Script: the Redis time in

@@ -28,6 +28,9 @@ func everyLimit() []Limit {
 	}
 }
 
+// lentLimit is one of which workers take batches. It is alone in its plan.
+var lentLimit = Limit{Algorithm: GCRA, Units: 10, WindowMicros: 60e6, LeaseMicros: 2e6}
+
 // production runs a plan's own script, on Redis' clock.
 func (l *luaPlan) production(script Script, cost int64, more ...any) *redis.Cmd {
 	return l.client.EvalSha(ctx, script.SHA1, l.keys, l.arguments(l.Each(cost), more...)...)

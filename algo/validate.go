@@ -22,6 +22,9 @@ func validate(limits []Limit) error {
 		if err := limits[i].validate(); err != nil {
 			return err
 		}
+		if limits[i].LeaseMicros != 0 && len(limits) > 1 {
+			return invalid("batches of one limit of several (want them of a rule's only limit)")
+		}
 		for j := range limits[:i] {
 			if limits[i].ID() == limits[j].ID() {
 				return invalid("two limits have the key ", strconv.Quote(limits[i].KeySuffix()),
@@ -54,6 +57,7 @@ func (l *Limit) validate() error {
 		{"sub_windows", l.SubWindows, 0, MaxSubWindows},
 		{"max_delay in us", l.MaxDelayMicros, 0, MaxWindowMicros},
 		{"ttl in us", l.TTLMicros, leastTTL, mostTTL},
+		{"ttl of a lease in us", l.LeaseMicros, 0, l.WindowMicros},
 	} {
 		if !within(f.v, f.least, f.most) {
 			return invalid(f.name, " ", f.v, " is out of range (want ", f.least, " to ", f.most, ")")
@@ -86,6 +90,9 @@ func (l *Limit) validateVariant() error {
 	}
 	if l.MaxDelayMicros != 0 && !l.Queue {
 		return invalid(FieldMaxDelay, " does not belong to a ", l.Algorithm, " that is a meter")
+	}
+	if l.LeaseMicros != 0 && (!l.Algorithm.HasBurst() || l.Queue) {
+		return invalid("batches do not belong to a ", l.Algorithm, " of this kind")
 	}
 	if l.CalendarID != "" && (!l.Algorithm.HasCalendar() || l.FromFirstRequest) {
 		return invalid("calendar windows do not belong to ", l.Algorithm, " with its own windows")

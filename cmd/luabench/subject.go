@@ -76,6 +76,9 @@ func (r rule) args(nonce, cost int64) (args []string) {
 		if r.TakesNonce(i) {
 			args = append(args, nonceOf(nonce))
 		}
+		if r.TakesOver(i) {
+			args = append(args, "0", "0")
+		}
 		args = append(args, r.Args(i)...)
 	}
 	if penalty := r.Terms().Penalty; penalty != nil {

@@ -30,6 +30,7 @@ const (
 type arguments struct {
 	costs  []int64
 	nonce  int64
+	over   algo.Over
 	limits []string // of all limits, as set.args
 	rest   []string
 }
@@ -50,6 +51,10 @@ func parse(p *algo.Plan, args [][]byte) (a arguments, ok bool) {
 		a.costs = append(a.costs, cost)
 		if p.TakesNonce(i) {
 			a.nonce, _ = strconv.ParseInt(next(), 10, 64)
+		}
+		if p.TakesOver(i) {
+			a.over.Units, _ = strconv.ParseInt(next(), 10, 64)
+			a.over.ChargedMicros, _ = strconv.ParseInt(next(), 10, 64)
 		}
 		for range p.NumArgs(i) {
 			a.limits = append(a.limits, next())
@@ -105,7 +110,11 @@ func (s *Server) check(dst []byte, keys [][]byte, a *arguments) []byte {
 	states := s.load(limits, now)
 	changed := c.Plan.Rebase(states, now)
 	out := s.out[:len(limits)]
-	c.Allowed = c.Plan.DecideAs(a.nonce, states, now, a.costs, out)
+	if a.over.Units > 0 {
+		c.Allowed = c.Plan.DecideBatch(a.over, states, now, a.costs, out)
+	} else {
+		c.Allowed = c.Plan.DecideAs(a.nonce, states, now, a.costs, out)
+	}
 	if c.Allowed || changed {
 		s.save(c.Plan, limits, states)
 	}
@@ -133,7 +142,11 @@ func (s *Server) refund(dst []byte, keys [][]byte, a *arguments) []byte {
 		}
 		c.ChargedMicros = charged
 		before := held(c.Plan, states)
-		c.Plan.RefundAs(c.Nonce, states, charged, c.AtMicros, c.Costs)
+		if a.over.Units > 0 {
+			c.Plan.RefundBatch(states, charged, c.AtMicros, c.Costs)
+		} else {
+			c.Plan.RefundAs(c.Nonce, states, charged, c.AtMicros, c.Costs)
+		}
 		if j, ok := c.Plan.Slots(); ok && c.Costs[j] > 0 && held(c.Plan, states) == before {
 			gone = 1
 		}

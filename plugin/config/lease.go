@@ -8,6 +8,9 @@ func (s scope) readLease(o object, limit *Limit, several bool) {
 		return
 	}
 	limit.Lease = &Lease{Units: fields.number("units"), TTLMicros: fields.number("ttl")}
+	if limit.Algorithm.HasBurst() && !limit.Queue {
+		limit.LeaseMicros = min(limit.Lease.TTLMicros, limit.WindowMicros) // more is a mistake, see below
+	}
 	if capacity := limit.Capacity(); capacity > 0 && limit.Lease.Units > capacity {
 		fields.mistake(`"units" %d is above the limit's capacity %d (want at most that)`, limit.Lease.Units, capacity)
 	}

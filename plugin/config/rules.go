@@ -118,6 +118,6 @@ func shadow(rules []Rule) {
 
 func unlease(limits []Limit) {
 	for i := range limits {
-		limits[i].Lease = nil
+		limits[i].Lease, limits[i].LeaseMicros = nil, 0
 	}
 }

@@ -143,9 +143,11 @@ func TestLimits(t *testing.T) {
 			l.Queue, l.MaxDelayMicros = true, 5_000_000
 		})},
 		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Name = "a b" })},
-		{`"gcra", "lease": {"ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) { l.Lease = &Lease{TTLMicros: 200_000} })},
+		{`"gcra", "lease": {"ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) {
+			l.Lease, l.LeaseMicros = &Lease{TTLMicros: 200_000}, 200_000
+		})},
 		{`"gcra", "lease": {"units": 10, "ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) {
-			l.Lease = &Lease{Units: 10, TTLMicros: 200_000}
+			l.Lease, l.LeaseMicros = &Lease{Units: 10, TTLMicros: 200_000}, 200_000
 		})},
 	}
 	for _, tt := range tests {

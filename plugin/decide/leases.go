@@ -76,8 +76,8 @@ func (l *leases) returnStale(now Time) {
 // replenish asks Redis for a batch of units if the lease of a check wants one. The request
 // does not wait for it.
 func (s *Stores) replenish(a *Ask, now Time) {
-	order := a.lease.Wants(now.SteadyMicros)
-	if order.Units == 0 {
+	units := a.lease.Wants(now.SteadyMicros)
+	if units == 0 {
 		return
 	}
 	conn := s.remote.conn
@@ -86,13 +86,14 @@ func (s *Stores) replenish(a *Ask, now Time) {
 		return
 	}
 	check := redis.Check{
-		Script: s.remote.scripts[a.Limits.ID], Tag: a.lease.Tag, Cost: order.Cost(), Sizes: slices.Clone(a.Sizes),
+		Script: s.remote.scripts[a.Limits.ID], Tag: a.lease.Tag, Cost: units, Sizes: slices.Clone(a.Sizes),
+		Over: a.lease.Over(),
 	}
 	w := &batch{stores: s, lease: a.lease, charge: redis.Charge{
-		Script: check.Script, Tag: check.Tag, Cost: check.Cost, Sizes: check.Sizes,
+		Script: check.Script, Tag: check.Tag, Cost: check.Cost, Sizes: check.Sizes, Batch: true,
 	}}
 	w.charge.Nonce = conn.Add(w, 0, check)
-	a.lease.Asked(order, w.charge.Nonce, now.SteadyMicros)
+	a.lease.Asked(units, w.charge.Nonce, now.SteadyMicros)
 	s.record.Count(metric.CheckSent, 1)
 	conn.Flush(now.SteadyMicros)
 }
@@ -110,7 +111,7 @@ type batch struct {
 func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 	s := b.stores
 	if b.expired {
-		if r.Allowed && !b.lease.Lapses() {
+		if r.Allowed {
 			b.charge.AtMicros = r.AtMicros
 			s.remote.conn.Refund(b.charge, nowMicros)
 		}
@@ -150,6 +151,6 @@ func (s *Stores) ReturnUnits(held *lease.Lease, charge lease.Charge, units, nowM
 	s.remote.conn.Refund(redis.Charge{
 		Script: s.remote.scripts[held.Set], Tag: held.Tag, Cost: units,
 		Sizes: s.calendars.sizes(held.Set, charge.StoreMicros),
-		Nonce: charge.Nonce, AtMicros: charge.StoreMicros,
+		Nonce: charge.Nonce, AtMicros: charge.StoreMicros, Batch: true,
 	}, nowMicros)
 }

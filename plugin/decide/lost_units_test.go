@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -160,6 +161,7 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name      string
+		algorithm string // "": a fixed window
 		limit     int
 		lease     string
 		awayFor   int64 // after each kill
@@ -172,6 +174,22 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 			awayFor: 1e6, wantAtEnd: 990,
 		},
 		{name: "automatic", limit: 3000, lease: `{"ttl": "200ms"}`, wantAtEnd: 2970},
+		{
+			name: "units of a bucket", algorithm: `"gcra"`, limit: 1000, lease: `{"units": 100, "ttl": "200ms"}`,
+			wantAtEnd: 990,
+		},
+		{
+			name: "units of a bucket, away", algorithm: `"token_bucket"`, limit: 1000, lease: `{"units": 100, "ttl": "200ms"}`,
+			awayFor: 1e6, wantAtEnd: 990,
+		},
+		{
+			name: "automatic, of a bucket", algorithm: `"gcra"`, limit: 3000, lease: `{"ttl": "200ms"}`,
+			wantAtEnd: 2970,
+		},
+		{
+			name: "automatic, of a bucket, away", algorithm: `"leaky_bucket"`, limit: 3000, lease: `{"ttl": "200ms"}`,
+			awayFor: 1e6, wantAtEnd: 2970,
+		},
 		{name: "automatic, away", limit: 3000, lease: `{"ttl": "200ms"}`, awayFor: 1e6, wantAtEnd: 2970},
 	} {
 		for _, workers := range []int{1, 4} {
@@ -179,8 +197,8 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 				t.Parallel()
 				m := newMesh(t, workers, fmt.Sprintf(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"},
 					"rules": [{"name": "r", "limits": [
-					{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d",
-						"lease": %s}]}]}`, tc.limit, tc.lease))
+					{"algorithm": %s, "limit": %d, "window": "1d", "lease": %s}]}]}`,
+					cmp.Or(tc.algorithm, `"fixed_window", "anchor": "first_request"`), tc.limit, tc.lease))
 				for i := range 6 * tc.limit / 8 {
 					m.workers[i%workers].request()
 					m.pass(500)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // steady is random traffic at a steady rate, spread over all workers. It returns how many
@@ -32,12 +33,12 @@ func TestCallsAtRest(t *testing.T) {
 		aSecond float64
 		most    float64 // calls a request
 	}{
-		{"a sixth of the limit", slow, 500 * millisecond, 1, 318, 0.1},
-		{"a shorter lease", slow, 200 * millisecond, 1, 318, 0.1},
+		{"a sixth of the limit", slow, 500 * millisecond, 1, 318, 0.04},
+		{"a shorter lease", slow, 200 * millisecond, 1, 318, 0.04},
 		{"near the limit", slow, 200 * millisecond, 1, 1500, 0.04},
 		{"busy", fast, 200 * millisecond, 1, 15_000, 0.02},
-		{"two workers", slow, 200 * millisecond, 2, 318, 0.2},
-		{"four workers", slow, 200 * millisecond, 4, 318, 0.3},
+		{"two workers", slow, 200 * millisecond, 2, 318, 0.06},
+		{"four workers", slow, 200 * millisecond, 4, 318, 0.095},
 		{"four workers, busy", fast, 200 * millisecond, 4, 15_000, 0.05},
 		{
 			"leaky bucket",
@@ -59,8 +60,7 @@ func TestCallsAtRest(t *testing.T) {
 	}
 }
 
-// What fills the bucket for leases is lost once to an identity that then meets its limit: in
-// fifteen seconds it has 99 % of it all the same.
+// An identity that was at rest and meets its limit has 99 % of it in the four seconds that follow.
 func TestFloodAfterRest(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{1, 2, 4} {
@@ -68,8 +68,8 @@ func TestFloodAfterRest(t *testing.T) {
 		m := newMesh(t, workers, limit, 0, 200*millisecond)
 		random := rand.New(rand.NewPCG(6, 1))
 		m.steady(random, 318, 5*second)
-		_, admitted := m.steady(random, 5000, 15*second)
-		const most = 4000 + 15*2000
+		_, admitted := m.steady(random, 5000, 4*second)
+		const most = 4000 + 4*2000
 		if admitted > most || admitted < most*99/100 {
 			t.Errorf("%d workers: %d admitted, want %d to %d", workers, admitted, most*99/100, most)
 		}
@@ -113,7 +113,7 @@ func TestFastBucketsNeverOverAdmit(t *testing.T) {
 				one(m.workers[random.IntN(len(m.workers))])
 				m.pass(int64(random.ExpFloat64() * second / aSecond))
 			}
-			m.pass(random.Int64N(limit.RestoreMicros() / restShare))
+			m.pass(random.Int64N(limit.RestoreMicros() / 24))
 			for range limit.Burst {
 				if _, ok := m.take(1); ok {
 					g.admit(t, m.now)
@@ -129,34 +129,34 @@ func TestFastBucketsNeverOverAdmit(t *testing.T) {
 	}
 }
 
-// Nothing of a batch is given back, whatever ends it.
-func TestBatchesLapse(t *testing.T) {
+// What ends a batch early gives it back, so that the bucket holds just what was spent.
+func TestBatchesOfBucketsAreGivenBack(t *testing.T) {
 	t.Parallel()
-	const now = 100 * second
-	for name, end := range map[string]func(*Book, *Lease, Charge){
-		"its time is over":                func(b *Book, _ *Lease, _ Charge) { b.Expire(now + second) },
-		"the connection is lost":          func(b *Book, _ *Lease, _ Charge) { b.ReturnAll(now) },
-		"the configuration ends":          func(b *Book, _ *Lease, _ Charge) { b.Close(now) },
-		"another rule rejects a last one": func(b *Book, l *Lease, c Charge) { b.ReturnAll(now); b.Unspend(l, c, now) },
+	for name, tc := range map[string]struct {
+		end  func(*Book, *Lease, Charge, int64)
+		left int64 // of 2000
+	}{
+		"the connection is lost": {func(b *Book, _ *Lease, _ Charge, now int64) { b.ReturnAll(now) }, 1999},
+		"the configuration ends": {func(b *Book, _ *Lease, _ Charge, now int64) { b.Close(now) }, 1999},
+		"another rule rejects what was spent": {
+			func(b *Book, l *Lease, c Charge, now int64) { b.ReturnAll(now); b.Unspend(l, c, now) }, 2000,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newMesh(t, 1, algo.Limit{Algorithm: algo.GCRA, Units: 2000, WindowMicros: second}, 0, 200*millisecond)
-			book := m.workers[0].book
-			l := book.Of(0, []byte("tag"), &m.limit, now)
-			l.Asked(Order{Units: 5, Padding: 20}, 1, now)
-			book.Granted(l, &algo.Decision{Allowed: true, Remaining: 1900, ResetAfterMicros: 25 * 500}, true, m.now, now)
-			_, charge, ok := book.Spend(l, now)
-			if !ok {
-				t.Fatal("no unit of a batch that came just now")
-			}
-			end(book, l, charge)
-			if m.calls != 0 {
-				t.Errorf("%d calls, want none", m.calls)
-			}
-			if _, _, ok := book.Spend(l, now); ok {
-				t.Error("a unit was spent after its end")
-			}
+			w := m.workers[0]
+			l := w.book.Of(0, []byte("tag"), &m.limit, w.clock())
+			l.Asked(25, 1, w.clock())
+			d, allowed := m.take(25)
+			w.book.Granted(l, &d, allowed, m.now, w.clock())
+			_, charge, ok := w.book.Spend(l, w.clock())
+			testenv.Same(t, "that a unit of a batch that came just now is spent", ok, true)
+			tc.end(w.book, l, charge, w.clock())
+			after, _ := m.take(0)
+			testenv.Same(t, "what remains", after.Remaining, tc.left)
+			_, _, ok = w.book.Spend(l, w.clock())
+			testenv.Same(t, "that a unit is spent after the end", ok, false)
 		})
 	}
 }

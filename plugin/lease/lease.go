@@ -3,19 +3,15 @@
 //
 // Every unit is charged in Redis before it is spent, so that never more is admitted
 // than was charged. Units that were not spent are given back when the lease's time is
-// over, but for buckets of seconds (fast.go). A lease shifts time: a unit may be spent later than it
-// was charged. A fixed window's lease therefore ends with the
-// window. A bucket's lease ends before the bucket has drained below the units
-// that are still to be spent: if the bucket holds less than the lease's time, the
-// worker charges that much more, once, so that the lease can last (Padding).
+// over. A lease shifts time: a unit may be spent later than it was charged. A fixed window's
+// lease therefore ends with the window. A bucket does not drain below the units that may be
+// held (algo.Limit.LeaseMicros), so a worker says with each batch what is over of the last one.
 // At any moment a worker holds at most two batches of an identity unspent.
 //
 // The size of a batch is configured, or follows the worker's own rate: see size.go.
 package lease
 
 import (
-	"math"
-
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lru"
@@ -31,7 +27,8 @@ const maxLeases = 4096
 
 // batch is the charge of one call.
 type batch struct {
-	units       int64 // not spent yet
+	size        int64 // units that were charged
+	units       int64 // of them not spent yet
 	untilMicros int64 // spent before this time, or given back
 	charge      Charge
 	decision    algo.Decision // of the call
@@ -52,17 +49,17 @@ type Lease struct {
 
 	current, next batch
 	asking        bool
-	evicted       bool  // from the table: what is still to come is given back
-	order         Order // what is being asked for
-	askedMicros   int64 // when that was
+	evicted       bool      // from the table: what is still to come is given back
+	over          algo.Over // of the last batch that has ended, unless Redis was told
+	order         int64     // units that are being asked for
+	askedMicros   int64     // when that was
 	nonce         int64
 
 	heat       int64 // requests since periodMicros
 	hot        bool  // the last period, or this one, was
 	period     int64 // when this period began
 	coolMicros int64 // no batch is asked for before this time
-	leadMicros int64 // how long the bucket takes to drain, when it was last heard of
-	remaining  int64 // what the limit has left, likewise
+	remaining  int64 // what the limit has left, when it was last heard of
 	heardAt    int64
 	recent     recent
 }
@@ -116,10 +113,10 @@ func (l *Lease) beat(nowMicros int64) {
 // say, as far as this worker knows.
 func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge, ok bool) {
 	if l.current.units == 0 || nowMicros >= l.current.untilMicros {
-		b.giveBack(l, &l.current, nowMicros)
+		b.lapse(l, &l.current, nowMicros)
 		l.current, l.next = l.next, batch{}
 		if l.current.units == 0 || nowMicros >= l.current.untilMicros {
-			b.giveBack(l, &l.current, nowMicros)
+			b.lapse(l, &l.current, nowMicros)
 			return d, Charge{}, false
 		}
 	}
@@ -140,18 +137,13 @@ func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge,
 	return d, c.charge, true
 }
 
-// Lapses reports whether what is not spent is never given back: the bucket drains it soon.
-func (l *Lease) Lapses() bool { return l.isFast() }
-
 // Unspend takes a unit back that was spent for a request which is rejected.
 func (b *Book) Unspend(l *Lease, charge Charge, nowMicros int64) {
 	if l.current.charge == charge && l.current.units > 0 {
 		l.current.units++
 		return
 	}
-	if !l.Lapses() {
-		b.returner.ReturnUnits(l, charge, 1, nowMicros)
-	}
+	b.returner.ReturnUnits(l, charge, 1, nowMicros)
 }
 
 // Heard keeps what Redis said of a request of the identity.
@@ -163,7 +155,7 @@ func (l *Lease) Heard(d *algo.Decision, nowMicros int64) {
 }
 
 func (l *Lease) learn(d *algo.Decision, nowMicros int64) {
-	l.leadMicros, l.remaining, l.heardAt = d.ResetAfterMicros, d.Remaining, nowMicros
+	l.remaining, l.heardAt = d.Remaining, nowMicros
 }
 
 // Granted takes Redis' answer to what was asked for.
@@ -175,7 +167,8 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 		return
 	}
 	got := batch{
-		units:       l.order.Units,
+		size:        l.order,
+		units:       l.order,
 		untilMicros: min(nowMicros+l.limit.Lease.TTLMicros, l.askedMicros+l.lasts(d)),
 		charge:      Charge{l.nonce, storeMicros},
 		decision:    *d,
@@ -197,18 +190,14 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 	}
 }
 
-// lasts is how long a batch may be held: to the window's end, or until the bucket
-// has drained to the batch. It counts from when Redis decided. A worker does not know
-// when that was, but that it was not before it had asked.
+// lasts is how long a batch may be held: to its window's end, or as long as the bucket knows of
+// it. It counts from when Redis decided. A worker does not know when that was, but that it was
+// not before it had asked.
 func (l *Lease) lasts(d *algo.Decision) int64 {
 	if !l.limit.Algorithm.HasBurst() {
 		return d.ResetAfterMicros
 	}
-	held := float64(l.order.Units) * l.interval()
-	if l.limit.Lease.Units == 0 && !l.isFast() {
-		held = l.allHeld(l.order.Units)
-	}
-	return max(0, d.ResetAfterMicros-int64(math.Ceil(held))-1)
+	return l.limit.Lease.TTLMicros
 }
 
 // Failed says that Redis did not answer.
@@ -217,13 +206,23 @@ func (l *Lease) Failed(nowMicros int64) {
 	l.coolMicros = nowMicros + l.limit.Lease.TTLMicros
 }
 
-// giveBack returns what is left of a batch, unless it lapses.
+// giveBack returns what is left of a batch.
 func (b *Book) giveBack(l *Lease, held *batch, nowMicros int64) {
-	if held.units > 0 && !l.Lapses() {
+	if held.units > 0 {
 		b.returner.ReturnUnits(l, held.charge, held.units, nowMicros)
-		l.leadMicros = 0
+	}
+	if held.size > held.units {
+		l.over = algo.Over{Units: held.size - held.units, ChargedMicros: held.charge.StoreMicros}
 	}
 	*held = batch{}
+}
+
+// lapse ends a batch whose time is over. What is left of it is given back if that is worth a call.
+func (b *Book) lapse(l *Lease, held *batch, nowMicros int64) {
+	if l.drainsSoon(held.units) {
+		held.units = 0
+	}
+	b.giveBack(l, held, nowMicros)
 }
 
 // evict gives back all that a lease holds, and what it is being given.
@@ -273,7 +272,7 @@ func (b *Book) expire(l *Lease, held *batch, nowMicros int64) {
 	switch {
 	case held.units == 0:
 	case nowMicros >= held.untilMicros:
-		b.giveBack(l, held, nowMicros)
+		b.lapse(l, held, nowMicros)
 	default:
 		b.dueBy(held.untilMicros)
 	}

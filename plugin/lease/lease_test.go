@@ -33,6 +33,9 @@ type worker struct {
 
 func newMesh(t *testing.T, workers int, limit algo.Limit, units, ttl int64) *mesh {
 	t.Helper()
+	if limit.Algorithm.HasBurst() {
+		limit.LeaseMicros = ttl
+	}
 	policy, err := algo.NewPlan([]algo.Limit{limit})
 	if err != nil {
 		t.Fatal(err)
@@ -55,13 +58,15 @@ func (w *worker) ReturnUnits(_ *Lease, charge Charge, units, _ int64) {
 	if units <= 0 {
 		w.mesh.t.Fatalf("returned %d units", units)
 	}
-	w.mesh.policy.Refund(w.mesh.states, charge.StoreMicros, w.mesh.now, []int64{units})
+	w.mesh.policy.RefundBatch(w.mesh.states, charge.StoreMicros, w.mesh.now, []int64{units})
 }
 
-func (m *mesh) take(cost int64) (algo.Decision, bool) {
+func (m *mesh) take(cost int64) (algo.Decision, bool) { return m.takeBatch(cost, algo.Over{}) }
+
+func (m *mesh) takeBatch(cost int64, over algo.Over) (algo.Decision, bool) {
 	m.calls++
 	out := make([]algo.Decision, 1)
-	allowed := m.policy.Decide(m.states, m.now, []int64{cost}, out)
+	allowed := m.policy.DecideBatch(over, m.states, m.now, []int64{cost}, out)
 	return out[0], allowed
 }
 
@@ -78,9 +83,10 @@ func (w *worker) request() bool {
 		d, ok = m.take(1)
 		l.Heard(&d, now)
 	}
-	if order := l.Wants(now); order.Units > 0 {
-		l.Asked(order, now, now)
-		d, allowed := m.take(order.Cost())
+	if units := l.Wants(now); units > 0 {
+		over := l.Over()
+		l.Asked(units, now, now)
+		d, allowed := m.takeBatch(units, over)
 		w.book.Granted(l, &d, allowed, m.now, now)
 	}
 	return ok
@@ -272,10 +278,10 @@ func TestClose(t *testing.T) {
 	for range 40 {
 		l.beat(w.clock())
 	}
-	order := l.Wants(w.clock())
-	l.Asked(order, 1, w.clock())
+	units := l.Wants(w.clock())
+	l.Asked(units, 1, w.clock())
 	w.book.Close(w.clock())
-	d, allowed := m.take(order.Cost())
+	d, allowed := m.take(units)
 	w.book.Granted(l, &d, allowed, m.now, w.clock())
 	if d, _ := m.take(0); d.Remaining != 1000 {
 		t.Errorf("%d remain of 1000, though nothing was spent", d.Remaining)

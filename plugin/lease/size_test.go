@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // sharp are limits whose leases sharpen, with windows of ten times the lease's time.
@@ -160,43 +161,25 @@ func TestSharpenedIsCheap(t *testing.T) {
 // Batches follow the worker's own rate, and shrink with what remains.
 func TestOrders(t *testing.T) {
 	t.Parallel()
-	window := algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}
-	bucket := algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second} // one a millisecond
+	limit := algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}
 	for _, tc := range []struct {
 		name                      string
-		limit                     algo.Limit
-		admitted, remaining, lead int64
-		want                      Order
+		admitted, remaining, want int64
 	}{
-		{name: "the worker's own rate", limit: window, admitted: 50, remaining: 9000, want: Order{Units: 50}},
-		{name: "a sixteenth of what remains", limit: window, admitted: 500, remaining: 1600, want: Order{Units: 100}},
-		{name: "near the end", limit: window, admitted: 500, remaining: 499},
-		{name: "too slow", limit: window, admitted: 1, remaining: 9000},
-		{
-			name: "a bucket that is loaded", limit: bucket, admitted: 10, remaining: 3_000_000, lead: 600 * second,
-			want: Order{Units: 10},
-		},
-		{
-			name: "a bucket at rest is padded", limit: bucket, admitted: 10, remaining: 3_600_000,
-			want: Order{Units: 10, Padding: 128*10 + 200 - 10},
-		},
-		{name: "not if that costs much", limit: bucket, admitted: 50, remaining: 180_000},
-		{
-			name: "a shorter lease", limit: bucket, admitted: 50, remaining: 180_000, lead: 1070 * millisecond,
-			want: Order{Units: 8},
-		},
+		{name: "the worker's own rate", admitted: 50, remaining: 9000, want: 50},
+		{name: "a sixteenth of what remains", admitted: 500, remaining: 1600, want: 100},
+		{name: "near the end", admitted: 500, remaining: 499},
+		{name: "too slow", admitted: 1, remaining: 9000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			const ttl, now = 200 * millisecond, 100 * second
-			m := newMesh(t, 1, tc.limit, 0, ttl)
+			m := newMesh(t, 1, limit, 0, ttl)
 			l := m.workers[0].book.Of(0, []byte("tag"), &m.limit, now)
 			for range tc.admitted {
-				l.Heard(&algo.Decision{Allowed: true, Remaining: tc.remaining, ResetAfterMicros: tc.lead}, now)
+				l.Heard(&algo.Decision{Allowed: true, Remaining: tc.remaining}, now)
 			}
-			if got := l.Wants(now); got != tc.want {
-				t.Errorf("%+v, want %+v", got, tc.want)
-			}
+			testenv.Same(t, "units", l.Wants(now), tc.want)
 		})
 	}
 }
@@ -211,48 +194,43 @@ func TestOrdersAge(t *testing.T) {
 		l.Heard(&algo.Decision{Allowed: true, Remaining: 5000}, now)
 	}
 	for _, tc := range []struct{ age, want int64 }{{0, 100}, {ttl - 1, 100}, {ttl * 3 / 2, 50}, {2 * ttl, 0}} {
-		if got := l.Wants(now + tc.age); got.Units != tc.want {
-			t.Errorf("after %d us: %d units, want %d", tc.age, got.Units, tc.want)
+		if got := l.Wants(now + tc.age); got != tc.want {
+			t.Errorf("after %d us: %d units, want %d", tc.age, got, tc.want)
 		}
 	}
 	for range 100 {
 		l.recent.add(now+3*ttl, ttl)
 	}
-	if got := l.Wants(now + 3*ttl); got.Units != 0 {
-		t.Errorf("%d units, though what remains was last heard of long ago", got.Units)
+	if got := l.Wants(now + 3*ttl); got != 0 {
+		t.Errorf("%d units, though what remains was last heard of long ago", got)
 	}
 }
 
-// A lease ends when its window does, or its bucket has drained to what all may hold, by
-// the time at which Redis was asked: its answer may have been long on the way.
+// A lease ends when its window does, or after its ttl, by the time at which Redis was asked: its
+// answer may have been long on the way.
 func TestLeaseEnds(t *testing.T) {
 	t.Parallel()
-	const asked, answered, left = 100 * second, 100*second + 30*millisecond, 50 * millisecond
+	const asked, answered = 100 * second, 100*second + 30*millisecond
 	for _, tc := range []struct {
-		name  string
-		limit algo.Limit
-		reset int64
+		name        string
+		algorithm   algo.Algorithm
+		reset, want int64
 	}{
-		{"with its window", algo.Limit{Algorithm: algo.FixedWindow, Units: 10_000, WindowMicros: 3600 * second}, left},
-		{
-			"as its bucket drains",
-			algo.Limit{Algorithm: algo.GCRA, Units: 3_600_000, WindowMicros: 3600 * second},
-			left + 128*5*millisecond + 1,
-		},
+		{"with its window", algo.FixedWindow, 50 * millisecond, 50 * millisecond},
+		{"after its ttl", algo.GCRA, 50 * millisecond, 200 * millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			m := newMesh(t, 1, tc.limit, 0, 200*millisecond)
+			m := newMesh(t, 1, algo.Limit{Algorithm: tc.algorithm, Units: 10_000, WindowMicros: 3600 * second},
+				0, 200*millisecond)
 			book := m.workers[0].book
 			l := book.Of(0, []byte("tag"), &m.limit, asked)
-			l.Asked(Order{Units: 5}, 1, asked)
+			l.Asked(5, 1, asked)
 			book.Granted(l, &algo.Decision{Allowed: true, Remaining: 9000, ResetAfterMicros: tc.reset}, true, m.now, answered)
-			if _, _, ok := book.Spend(l, asked+left-1); !ok {
-				t.Error("no unit just before it ends")
-			}
-			if _, _, ok := book.Spend(l, asked+left); ok {
-				t.Error("a unit was spent after it had ended")
-			}
+			_, _, before := book.Spend(l, asked+tc.want-1)
+			testenv.Same(t, "that a unit is spent just before it ends", before, true)
+			_, _, after := book.Spend(l, asked+tc.want)
+			testenv.Same(t, "that one is spent after that", after, false)
 		})
 	}
 }

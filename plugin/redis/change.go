@@ -17,6 +17,7 @@ type Charge struct {
 	Sizes    []algo.Size // that it was charged at; empty: as configured
 	Nonce    int64       // from Add
 	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
+	Batch    bool        // whether the units are of a batch
 }
 
 // change lists the corrections of a refund or a settlement: for each charge the units to take off
@@ -48,6 +49,9 @@ func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int
 	c.makeErrand(k, charge.Script, charge.Tag, nowMicros)
 	c.nonce, c.sizes = charge.Nonce, append(c.sizes[:0], charge.Sizes...)
 	c.change = appendCosts(c.change, back, charge.Cost, len(charge.Script.suffixes))
+	if charge.Batch {
+		c.over.Units = 1
+	}
 	if charge.AtMicros == 0 || slices.Max(c.change) == 0 && slices.Min(c.change) == 0 {
 		return false
 	}

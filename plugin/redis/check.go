@@ -16,6 +16,8 @@ type Check struct {
 	Factor int64
 	// Strikes are rejections of the identity to report, see algo.Penalty.
 	Strikes []algo.Strikes
+	// Over is what is over of an earlier batch, where the check is of a batch.
+	Over algo.Over
 	// Deferred: a rejection does not count as a strike yet; the worker judges it first.
 	Deferred bool
 }

@@ -78,6 +78,7 @@ type subject struct {
 	tag    []byte
 	sizes  []algo.Size // that came with the request; empty: as configured
 	nonce  int64       // of the charge
+	over   algo.Over   // of an earlier batch
 }
 
 // same reports whether two commands are about one identity of one rule.
@@ -127,7 +128,10 @@ func (c *command) size() int64 {
 // join adds an errand to c, if one call can do both. It reports whether it has. The
 // charge of a rule with slots has a nonce of its own, so that two are never one call.
 func (c *command) join(other *command) bool {
-	if c.blind != other.blind || !c.same(&other.subject) || c.size()+other.size() > policies[c.kind].together {
+	if c.blind != other.blind || c.over != other.over || !c.same(&other.subject) {
+		return false
+	}
+	if c.size()+other.size() > policies[c.kind].together {
 		return false
 	}
 	if len(c.change) > 0 && c.script.slots >= 0 || !slices.Equal(c.sizes, other.sizes) {

@@ -17,7 +17,7 @@ func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question
 	*c = command{
 		kind:    checking,
 		manner:  manner{byKey: p.byKey},
-		subject: subject{k.Script, append(c.tag[:0], k.Tag...), append(c.sizes[:0], k.Sizes...), nonce},
+		subject: subject{k.Script, append(c.tag[:0], k.Tag...), append(c.sizes[:0], k.Sizes...), nonce, k.Over},
 		check: check{
 			costs:   appendCosts(c.check.costs[:0], k.Costs, k.Cost, len(k.Script.suffixes)),
 			strikes: append(c.check.strikes[:0], k.Strikes...), factor: k.Factor, deferred: k.Deferred,

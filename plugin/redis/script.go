@@ -21,6 +21,7 @@ type Script struct {
 	terms    []string  // ":override" and the like: keys of the whole rule, of checks only
 	penalty  []byte    // its arguments that do not depend on the request, as bulk strings
 	slots    int       // the limit whose slots requests hold; -1: none
+	lent     int       // the limit of which workers take batches; -1: none
 	sized    algo.Plan // scratch: plan with the sizes of a command
 	key      []byte    // scratch
 	arg      []byte    // scratch
@@ -40,11 +41,14 @@ type heads struct{ byHash, bySource []byte }
 // NewScript prepares a plan. suffixes are what follows the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
-	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes(), slots: -1}
+	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes(), slots: -1, lent: -1}
 	if i, ok := plan.Slots(); ok {
 		s.slots = i
 	}
 	for i := range suffixes {
+		if plan.TakesOver(i) {
+			s.lent = i
+		}
 		var own []byte
 		for _, a := range plan.Args(i) {
 			own = redisresp.AppendBulkString(own, a)
@@ -70,6 +74,9 @@ func (s *Script) newCommands(check, refund algo.Script, more int) commands {
 		args += 1 + s.plan.NumArgs(i)
 		if s.plan.TakesNonce(i) {
 			args++
+		}
+		if s.plan.TakesOver(i) {
+			args += 2
 		}
 	}
 	return commands{newHeads(check, keys+len(s.terms), args+s.plan.NumTermArgs()), newHeads(refund, keys, args+1)}
@@ -143,6 +150,10 @@ func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
 		dst = redisresp.AppendBulkInt(dst, costs[i])
 		if i == s.slots {
 			dst = redisresp.AppendBulkInt(dst, of.nonce)
+		}
+		if i == s.lent {
+			dst = redisresp.AppendBulkInt(dst, of.over.Units)
+			dst = redisresp.AppendBulkInt(dst, of.over.ChargedMicros)
 		}
 		if plan == s.plan {
 			dst = append(dst, own...)

@@ -3,7 +3,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local key, interval, tolerance, cost, patience = KEYS[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[1] + 0, ARGV[4] + 0
 local lead, stored = 0, try('GET', key)
-if stored and (#stored == 24 or #stored == 32) then
+if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
   local size, rate, at = struct.unpack('<ddd', stored)
   if size > 0 and size < 2^53 and rate > 0 then
     if at > now then -- the clock was set back

@@ -8,7 +8,7 @@ repeat
   if cost_1 > 0 then
     local key, interval, tolerance, cost = KEYS[1], ARGV[2] + 0, ARGV[3] + 0, cost_1
     local lead, stored = 0, try('GET', key)
-    if stored and (#stored == 24 or #stored == 32) then
+    if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
       local size, rate, at = struct.unpack('<ddd', stored)
       if size > 0 and size < 2^53 and rate > 0 then
         if at > now then -- the clock was set back
@@ -47,7 +47,7 @@ repeat
   if cost_1 < 0 then
     local key, interval, tolerance, cost = KEYS[1], ARGV[2] + 0, ARGV[3] + 0, cost_1
     local lead, stored = 0, try('GET', key)
-    if stored and (#stored == 24 or #stored == 32) then
+    if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
       local size, rate, at = struct.unpack('<ddd', stored)
       if size > 0 and size < 2^53 and rate > 0 then
         if at > now then -- the clock was set back

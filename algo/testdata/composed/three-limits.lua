@@ -6,7 +6,7 @@ local cost_1, interval_1, lead_1, remaining_1, reset_1, retry_1, before_1
 do
   local key, interval, tolerance, cost = KEYS[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[1] + 0
   local lead, stored = 0, try('GET', key)
-  if stored and (#stored == 24 or #stored == 32) then
+  if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
     local size, rate, at = struct.unpack('<ddd', stored)
     if size > 0 and size < 2^53 and rate > 0 then
       if at > now then -- the clock was set back

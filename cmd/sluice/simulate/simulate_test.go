@@ -240,11 +240,11 @@ func TestLeasesSpareRedis(t *testing.T) {
 // A lease without units helps buckets of seconds, too.
 func TestLeasesOfBucketsOfSeconds(t *testing.T) {
 	t.Parallel()
-	const limit = `{"algorithm": "gcra", "limit": 2000, "window": "1s", "burst": 4000, "lease": {"ttl": "500ms"}}`
+	const limit = `{"algorithm": "gcra", "limit": 2000, "window": "1s", "burst": 4000, "lease": {"ttl": "200ms"}}`
 	for _, tc := range []struct {
 		rate, workers int
 		most          float64 // commands a request
-	}{{318, 1, 0.1}, {318, 4, 0.35}, {1500, 4, 0.1}} {
+	}{{318, 1, 0.04}, {318, 2, 0.06}, {318, 4, 0.095}, {1500, 4, 0.04}} {
 		traffic := fmt.Sprintf(`{duration: 20s, clients: [{name: a, rate: %d, url: "http://h/", headers: {x-key: k}}]}`,
 			tc.rate)
 		r := run(t, one(inRedis, limit), traffic, Options{Workers: tc.workers})

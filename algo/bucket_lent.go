@@ -1,0 +1,135 @@
+package algo
+
+// A bucket drains while a worker holds units of it that it has charged and not yet spent. Were
+// the bucket to forget them, they would be admitted a second time. So a bucket of which workers
+// take batches knows how many units they may hold, and never drains below them.
+//
+// Let held be the units that workers hold, and level what requests that went on have left in
+// the bucket. The lead is never below their sum: a charge adds to both sides, spending a unit
+// moves it from held to level, and giving one back takes it off both sides. Time lowers the
+// lead, but never below the units lent lately, and of those are all that are held. As a lead is
+// never above the tolerance, nor is the level, however many workers there are.
+
+// lent is how many units were lent lately: those of all batches of a period that is as long as a
+// batch's units may be spent, and of the period before. So a batch counts for one period at
+// least, and two at most.
+type lent struct {
+	recent int64 // units lent in this period
+	older  int64 // in the one before
+	ends   int64 // when this period ends, us since the Unix epoch; 0 if there are none
+}
+
+func (l *lent) units() int64 { return l.recent + l.older }
+
+func isLent(s State) bool {
+	return within(s[bucketRecent], 0, MaxUnits) && within(s[bucketOlder], 0, MaxUnits) && within(s[bucketEnds], 0, 1<<60)
+}
+
+// lent is what the state says of now.
+func (b *bucket) lent(s State, nowMicros int64) (l lent) {
+	if b.period == 0 || len(s) != bucketLenLent || !isBucket(s) {
+		return l
+	}
+	l = lent{min(s[bucketRecent], b.capacity), min(s[bucketOlder], b.capacity), s[bucketEnds]}
+	if nowMicros >= l.ends {
+		l = lent{0, l.recent, l.ends + b.period}
+	}
+	if nowMicros >= l.ends || l.units() == 0 {
+		return lent{}
+	}
+	return l
+}
+
+// lend counts the units of a batch.
+func (b *bucket) lend(l *lent, nowMicros, cost int64) {
+	if b.period == 0 || cost <= 1 {
+		return
+	}
+	if l.units() == 0 {
+		l.ends = nowMicros + b.period
+	}
+	l.recent += cost
+}
+
+// least is the lead below which the bucket does not drain before the period ends, and before the
+// next one does.
+func (b *bucket) least(l lent) (now, next int64) {
+	return min(l.units(), b.capacity) * b.interval, min(l.recent, b.capacity) * b.interval
+}
+
+// leastLead is what units that were lent leave of the lead, whatever has drained since.
+func (b *bucket) leastLead(s State, nowMicros int64) int64 {
+	both, recent := b.least(lent{min(s[bucketRecent], b.capacity), min(s[bucketOlder], b.capacity), 0})
+	over := nowMicros - s[bucketEnds]
+	return max(b.drained(both, max(over, 0)), b.drained(recent, max(over-b.period, 0)))
+}
+
+// until is the time until a lead has drained to another one, in us, rounded up.
+func (b *bucket) until(to, lead int64, l lent, nowMicros int64) int64 {
+	wait := b.ceilMicros(lead - to)
+	both, recent := b.least(l)
+	if both > to {
+		wait = max(wait, l.ends-nowMicros+b.ceilMicros(both-to))
+	}
+	if recent > to {
+		wait = max(wait, l.ends+b.period-nowMicros+b.ceilMicros(recent-to))
+	}
+	return wait
+}
+
+// lentUntil is when the units that were lent no longer matter.
+func (b *bucket) lentUntil(s State) int64 {
+	shift, ticks := intervalOf(b.window, s[bucketLimit])
+	drains := func(units int64) int64 { return (units*ticks + 1<<shift - 1) >> shift }
+	until := s[bucketEnds] + drains(s[bucketRecent]+s[bucketOlder])
+	if s[bucketRecent] > 0 {
+		until = max(until, s[bucketEnds]+b.period+drains(s[bucketRecent]))
+	}
+	return until
+}
+
+// refundLent gives units back: of a batch, or of a request. Units of a batch that are no longer
+// counted as lent have begun to drain.
+func (b *bucket) refundLent(s State, chargedAtMicros, nowMicros, cost int64, batch bool) State {
+	lead, l := b.lead(s, nowMicros), b.lent(s, nowMicros)
+	back := min(cost, 2*b.capacity) * b.interval
+	switch {
+	case lead == 0:
+		return s
+	case batch && l.giveBack(cost, chargedAtMicros, b.period) < cost:
+		back = b.drained(back, max(nowMicros-chargedAtMicros-b.period, 0))
+	case !batch && nowMicros-chargedAtMicros >= b.ceilMicros(b.tolerance):
+		return s
+	}
+	least, _ := b.least(l)
+	if lead = max(lead-back, least); lead <= 0 {
+		return s[:0]
+	}
+	return b.store(s, nowMicros, lead, l)
+}
+
+// giveBack takes so many units off those of the period in which they were lent. It returns how
+// many there were.
+func (l *lent) giveBack(units, chargedAtMicros, period int64) (known int64) {
+	of := &l.recent
+	switch {
+	case chargedAtMicros >= l.ends-period:
+	case chargedAtMicros >= l.ends-2*period:
+		of = &l.older
+	default:
+		return 0
+	}
+	known = min(units, *of)
+	*of -= known
+	return known
+}
+
+// endBatch takes what is over of a batch off the units that were lent. From now on the bucket
+// drains as if they had been spent.
+func (b *bucket) endBatch(s State, nowMicros int64, over Over) State {
+	lead, l := b.lead(s, nowMicros), b.lent(s, nowMicros)
+	if l.giveBack(over.Units, over.ChargedMicros, b.period) == 0 {
+		return s
+	}
+	return b.store(s, nowMicros, lead, l)
+}

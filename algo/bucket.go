@@ -116,7 +116,8 @@ func isBucket(s State) bool {
 	if len(s) == bucketLenLent && !isLent(s) {
 		return false
 	}
-	return (len(s) == bucketLen || len(s) == bucketLenInDebt || len(s) == bucketLenLent) && within(s[bucketLimit], 1, MaxUnits) &&
+	known := len(s) == bucketLen || len(s) == bucketLenInDebt || len(s) == bucketLenLent
+	return known && within(s[bucketLimit], 1, MaxUnits) &&
 		within(s[bucketAt], 0, 1<<60) && within(s[bucketRest]-s[bucketAt], 0, 1<<53-1) &&
 		within(s[bucketFraction], 0, 1<<maxShift-1)
 }

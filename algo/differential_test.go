@@ -247,7 +247,10 @@ func (s *sequence) decideOne() []Decision {
 
 // someOver is what is over of an earlier batch, when the next one is charged.
 func (s *sequence) someOver(cost int64) (over Over) {
-	if s.TakesOver(0) && cost > 1 && len(s.charges) > 0 && !s.oneIn(3) {
+	if !s.TakesOver(0) || cost <= 1 {
+		return over
+	}
+	if len(s.charges) > 0 && !s.oneIn(3) {
 		c := s.charges[len(s.charges)-1-s.IntN(min(len(s.charges), 4))]
 		over = Over{s.span(1, max(c.costs[0], 1)), c.atMicros}
 	}

@@ -23,7 +23,7 @@ func TestLeasesOfBucketsSpareRedis(t *testing.T) {
 	var urls []string
 	for range 2 {
 		s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 2000,
-			"burst": 4000, "window": "1s", "lease": {"ttl": "200ms"}}]}]}`,
+			"burst": 4000, "window": "1s", "lease": {"ttl": "500ms"}}]}]}`,
 			envoytest.Options{Redis: []string{server.Addr}, Quiet: true})
 		urls = append(urls, s.URL)
 	}

@@ -42,7 +42,7 @@ func (l *Lease) Wants(nowMicros int64) (units int64) {
 	if units < leastUnits || units > min(l.limit.Capacity(), algo.MaxCost) {
 		return 0
 	}
-	if l.current.units > units/8 && !l.endsSoon(nowMicros) {
+	if l.current.units > units/4 && !l.endsSoon(nowMicros) {
 		return 0
 	}
 	return units

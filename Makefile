@@ -73,7 +73,7 @@ FORCE:
 bridge: | tools-build ## compile the small bridge anew, bridge/bridge.wasm, and put it into what ships
 	$(bridge_build) -o bridge/bridge.wasm bridge/bridge.c
 	chmod -x bridge/bridge.wasm
-	sed -i -E "s|(inline_bytes: )[A-Za-z0-9+/=]+|\1$$(base64 -w 0 bridge/bridge.wasm)|" envoy.yaml deploy/*/*.yaml deploy/*/*/*.yaml
+	sed -i -E "s|(inline_bytes: )[A-Za-z0-9+/=]+|\1$$(base64 -w 0 bridge/bridge.wasm)|" envoy.yaml deploy/*/*.yaml deploy/chart/templates/_helpers.tpl
 
 clang := $(firstword $(wildcard /usr/lib/llvm-19/bin/clang) clang)
 bridge_build = $(clang) --target=wasm32 -Oz -ffreestanding -nostdlib -mbulk-memory -Wall -Wextra -Wno-unused-parameter -Werror \

@@ -6,5 +6,6 @@ import "embed"
 
 // Files are the configurations of this directory, by their paths below it.
 //
-//go:embed envoy/*.yaml relay/*.yaml relay/kubernetes/*.yaml istio/*/*.yaml envoy-gateway/*.yaml envoy-gateway/*/*.yaml
+//go:embed envoy/*.yaml relay/*.yaml istio/*.yaml envoy-gateway/*.yaml chart/*.yaml chart/values.schema.json
+//go:embed chart/templates/*.yaml chart/templates/_helpers.tpl
 var Files embed.FS

@@ -144,7 +144,7 @@ func renderRelayCommand(c *console.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "relay",
 		Short: "A relay beside Redis, through which limiters ask",
-		Example: "  sluice render relay --for istio --redis redis:6379 --redis-user sluice \\\n" +
+		Example: "  sluice render relay --for istio --redis redis:6379 --redis-user sluice --image $ENVOY \\\n" +
 			"    --allow cluster.local/ns/istio-system/sa/istio-ingressgateway | kubectl apply -f -",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return r.write(c) },
@@ -154,11 +154,12 @@ func renderRelayCommand(c *console.Console) *cobra.Command {
 	f.Lookup("redis").Usage += "; several: a primary with its replicas, or with --redis-cluster some nodes"
 	f.Lookup("redis-user").Usage = "user of Redis (default: the password's alone)"
 	password := f.Lookup("redis-password-env")
-	password.Usage = "environment variable of the relay with Redis' password (default: REDIS_PASSWORD)"
+	password.Usage = "environment variable of the relay with Redis' password (--for envoy; default: REDIS_PASSWORD)"
 	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
 	f.StringVar(&r.For, "for", render.RelayPlain, "what is around it: envoy, kubernetes, istio or envoy-gateway")
 	f.StringSliceVar(&r.Allow, "allow", nil,
 		"who may ask: identities (envoy, istio), or namespaces of Gateways (envoy-gateway)")
+	f.StringVar(&r.Image, "image", "", "image of Envoy 1.40 or later, by digest (in Kubernetes)")
 	f.StringVar(&r.Listen, "listen", "0.0.0.0:9000", "address to listen at (--for envoy)")
 	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the relay (default: redis)")
 	return command

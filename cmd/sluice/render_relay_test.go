@@ -28,7 +28,7 @@ var relayLimiters = []struct {
 	{
 		name: "a gateway of Istio", plugin: redisPlugin, args: "istio --relay --app gw -n edge" + image,
 		contains: []string{
-			"from deploy/istio/gateway-relay.", "kind: TrafficExtension", "namespace: edge",
+			"from deploy/chart.", "kind: TrafficExtension", "namespace: edge",
 			"selector: {matchLabels: {app: gw}}",
 			`url: "oci://r/s:1"`, `cluster: "outbound|9000||sluice-relay.redis.svc.cluster.local"`, "key_prefix: edge",
 		},
@@ -123,9 +123,14 @@ func expectNotes(t *testing.T, r result, notes string) {
 	testenv.Same(t, "that there are notes", r.errors != "", notes != "")
 }
 
+const (
+	note   = "note: the password of Redis is taken from the environment variable "
+	secret = "note: the password of Redis is read from the Secret sluice-redis, key password, for each connection"
+	envoy  = " --image registry.example.com/envoy@sha256:1 "
+)
+
 func TestRenderRelay(t *testing.T) {
 	t.Parallel()
-	const note = "note: the password of Redis is taken from the environment variable "
 	for _, c := range []struct {
 		name, args      string
 		contains, lacks []string
@@ -141,35 +146,35 @@ func TestRenderRelay(t *testing.T) {
 			lacks: []string{"sa/gateway"}, notes: note + "REDIS_PASSWORD",
 		},
 		{
-			name: "in Kubernetes", args: "--for kubernetes --redis r:1 --redis-password-env PW -n prod",
+			name: "in Kubernetes", args: "--for kubernetes --redis r:1 -n prod" + envoy,
 			contains: []string{
-				"kind: Deployment", "kind: NetworkPolicy", "namespace: prod", "environment_variable: PW",
-				"- {name: PW, valueFrom",
+				"kind: Deployment", "kind: NetworkPolicy", "namespace: prod",
+				"auth_password: {filename: /etc/sluice/redis/password}", "secret: {secretName: sluice-redis",
+				`image: "registry.example.com/envoy@sha256:1"`,
 			},
-			lacks: []string{"REDIS_PASSWORD", "kind: AuthorizationPolicy", "namespace: redis"}, notes: note + "PW",
+			lacks: []string{"REDIS_PASSWORD", "kind: AuthorizationPolicy", "namespace: redis"}, notes: secret,
 		},
 		{
-			name: "in Istio", args: "--for istio --redis r:1 --allow cluster.local/ns/a/sa/b",
+			name: "in Istio", args: "--for istio --redis r:1 --allow cluster.local/ns/a/sa/b" + envoy,
 			contains: []string{"kind: PeerAuthentication", "- cluster.local/ns/a/sa/b"},
-			lacks:    []string{"sa/reviews"}, notes: note,
+			lacks:    []string{"sa/reviews"}, notes: secret,
 		},
 		{
-			name: "for Envoy Gateway", args: "--for envoy-gateway --redis r:1 --allow edge",
+			name: "for Envoy Gateway", args: "--for envoy-gateway --redis r:1 --allow edge" + envoy,
 			contains: []string{"kind: ReferenceGrant", "kind: GRPCRoute, namespace: edge"},
-			lacks:    []string{"kind: GRPCRoute, namespace: default"}, notes: note,
+			lacks:    []string{"kind: GRPCRoute, namespace: default"}, notes: secret,
 		},
 		{
-			name: "of a primary with a replica", args: "--for kubernetes --redis r:1,s:1",
+			name: "of a primary with a replica", args: "--for kubernetes --redis r:1,s:1" + envoy,
 			contains: []string{"tcp_health_check", "healthy_panic_threshold: {value: 0}", "address: s, port_value: 1"},
-			notes:    note,
+			notes:    secret,
 		},
 		{
-			name: "of a Redis Cluster with TLS",
-			args: "--for kubernetes --redis r:1,s:1 --redis-cluster --redis-tls",
+			name: "of a Redis Cluster with TLS", args: "--for kubernetes --redis r:1,s:1 --redis-cluster --redis-tls" + envoy,
 			contains: []string{
 				"name: envoy.clusters.redis", "enable_redirection: true", "sni: r", "address: s, port_value: 1",
 			},
-			lacks: []string{"STRICT_DNS"}, notes: note,
+			lacks: []string{"STRICT_DNS"}, notes: secret,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,6 +187,7 @@ func TestRenderRelay(t *testing.T) {
 
 func TestRenderRelayRefuses(t *testing.T) {
 	t.Parallel()
+	const kubernetes = "--redis r:1 --for kubernetes --image e "
 	for args, errors := range map[string]string{
 		"istio --relay --redis r:1 --image oci://r/s:1":      "with --relay Redis is the relay's affair",
 		"istio --relay=r:1 --image oci://r/s:1":              `--relay: "r:1" is not a Service (want NAME.NAMESPACE:PORT`,
@@ -204,6 +210,8 @@ func TestRenderRelayRefuses(t *testing.T) {
 		"--redis r:1 --for istio": "--for istio needs --allow: the identities of limiters",
 		"--redis r:1 --for envoy-gateway --allow a,B_": `--allow: "B_" is not a namespace`,
 		"--redis r:1 --for kubernetes --allow a":       "--for kubernetes takes no --allow",
+		"--redis r:1 --for kubernetes":                 "--for kubernetes needs --image: Envoy 1.40 or later",
+		kubernetes + "--redis-password-env A":          "--redis-password-env is for --for envoy",
 	} {
 		r := execute(t, "", append([]string{"render", "relay"}, strings.Fields(args)...)...)
 		if r.code != console.Misused || !strings.Contains(r.errors, errors) {
@@ -219,14 +227,15 @@ func TestEnvoyAcceptsRelay(t *testing.T) {
 	cert, key := testenv.Certificate(t)
 	place := strings.NewReplacer(
 		"/etc/envoy/relay.crt", cert, "/etc/envoy/mesh-ca.crt", cert, "/etc/envoy/relay.key", key,
+		"/etc/sluice/redis/password", cert, // any file
 	)
 	const usual = "--redis 127.0.0.1:1 --redis-user u "
 	for name, args := range map[string]string{
 		"by itself":                     usual + "--allow spiffe://a/b",
-		"in Kubernetes, with TLS":       usual + "--for kubernetes --redis-tls --redis-ca " + cert,
+		"in Kubernetes, with TLS":       usual + "--image e --for kubernetes --redis-tls --redis-ca " + cert,
 		"by itself, with a replica":     "--redis 127.0.0.1:1,127.0.0.1:2 --allow spiffe://a/b",
-		"in Kubernetes, of a cluster":   usual + "--for kubernetes --redis-cluster",
-		"in Istio, without a user name": "--redis redis:1 --for istio --allow cluster.local/ns/a/sa/b",
+		"in Kubernetes, of a cluster":   usual + "--image e --for kubernetes --redis-cluster",
+		"in Istio, without a user name": "--redis redis:1 --image e --for istio --allow cluster.local/ns/a/sa/b",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -60,7 +60,7 @@ var renderings = []struct {
 		args: "istio --sidecar --app reviews --image oci://r/s:1 --redis redis.prod:6380",
 		contains: []string{
 			"match: [{mode: SERVER}]", "namespace: default",
-			"vmConfig: {env: [{name: 'REDIS_PASSWORD', valueFrom: HOST}]}", "password_env: REDIS_PASSWORD",
+			"vmConfig: {env: [{name: \"REDIS_PASSWORD\", valueFrom: HOST}]}", "password_env: REDIS_PASSWORD",
 		},
 		lacks: []string{"hunter2"},
 		notes: "note: redis.password",
@@ -78,7 +78,7 @@ var renderings = []struct {
 	{
 		name: "Envoy Gateway with TLS and a password", plugin: secretPlugin,
 		args:     "envoy-gateway --image r/s:1 --redis redis.prod:6380 --redis-tls --redis-password-env PW",
-		contains: []string{"env: {hostKeys: ['PW']}", "env: [{name: PW, valueFrom", "password_env: PW", "sni: redis.prod"},
+		contains: []string{`env: {hostKeys: ["PW"]}`, "env: [{name: PW, valueFrom", "password_env: PW", "sni: redis.prod"},
 		lacks:    []string{"hunter2", "REDIS_PASSWORD"},
 		notes:    "note: redis.password",
 	},

@@ -18,8 +18,9 @@ import (
 // rendered has the resources that are applied, for a Redis on this machine.
 func rendered(t *testing.T, redisPort int) string {
 	t.Helper()
-	return meshtest.Render(t, "envoy-gateway", meshtest.Values{
-		"image": image, "gateway": "shop", "listener": "web", "redis-host": "127.0.0.1", "redis-port": fmt.Sprint(redisPort),
+	return meshtest.Render(t, "envoy-gateway/gateway.yaml", meshtest.Values{
+		"image": image, "gateway": meshtest.Values{"name": "shop", "listeners": []any{"web"}},
+		"redis": meshtest.Values{"nodes": []any{meshtest.Values{"host": "127.0.0.1", "port": redisPort}}},
 	})
 }
 

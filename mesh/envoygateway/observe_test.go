@@ -15,13 +15,13 @@ import (
 )
 
 // TestMonitoring: dashboard, alerts and recording rules have data, with the labels of
-// proxy.yaml, and without them by the relabelling of prometheus.yaml.
+// the EnvoyProxy, and without them by the relabelling of prometheus.yaml.
 func TestMonitoring(t *testing.T) {
 	for _, c := range []struct {
 		name, rule, limit string
 		fields            []string // of the EnvoyProxy
 	}{
-		{"proxy.yaml", "per-key", "an-hour", []string{"bootstrap", "telemetry"}},
+		{"the EnvoyProxy", "per-key", "an-hour", []string{"bootstrap", "telemetry"}},
 		{"relabelling", "per_key", "an_hour", []string{"telemetry"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,16 +58,17 @@ func (g *gateway) admin() (address string) {
 	return address
 }
 
-// shipped are fields of the EnvoyProxy in proxy.yaml, a line each.
+// shipped are fields of the EnvoyProxy that the chart makes, a line each.
 func shipped(t *testing.T, names []string) string {
 	t.Helper()
-	text, err := os.ReadFile(promtest.Deployed(t, "envoy-gateway", "proxy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var proxy struct{ Spec map[string]any }
-	if err := yaml.Unmarshal(text, &proxy); err != nil {
-		t.Fatal(err)
+	for document := range strings.SplitSeq(rendered(t, 1), "\n---\n") {
+		if !strings.Contains(document, "kind: EnvoyProxy\n") {
+			continue
+		}
+		if err := yaml.Unmarshal([]byte(document), &proxy); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var lines []string
 	for _, name := range names {

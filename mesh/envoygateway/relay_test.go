@@ -28,7 +28,7 @@ spec:
   endpoints: [{ip: {address: %s, port: %s}}]
 `
 
-// relayed is what the directories of the relay's form apply that Envoy Gateway reads, with a
+// relayed is what helm applies of the files with a relay that Envoy Gateway reads, with a
 // Redis behind the relay.
 func relayed(t *testing.T) (resources string, server *redistest.Server) {
 	t.Helper()
@@ -37,24 +37,25 @@ func relayed(t *testing.T) (resources string, server *redistest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := meshtest.Plain(t, "envoy-gateway/gateway-relay")
-	for document := range strings.SplitSeq(meshtest.Plain(t, "envoy-gateway/relay"), "\n---\n") {
+	text := meshtest.Render(t, "envoy-gateway/gateway-relay.yaml", meshtest.Values{
+		"image": image, "gateway": meshtest.Values{"name": "shop"}, "config": meshtest.Patient(),
+	})
+	relay := meshtest.Render(t, "envoy-gateway/relay.yaml", meshtest.Values{})
+	for document := range strings.SplitSeq(relay, "\n---\n") {
 		if strings.Contains(document, "kind: ReferenceGrant\n") {
 			text += "\n---\n" + document
 		}
 	}
 	for _, edit := range [][2]string{
-		{"registry.example.com/sluice:v1", image},
-		{"name: eg\n", "name: shop\n"},
-		{"      port: 9000\n", "      group: gateway.envoyproxy.io\n      kind: Backend\n"},
-		{"  - group: \"\"\n    kind: Service\n", "  - group: gateway.envoyproxy.io\n    kind: Backend\n"},
+		{"namespace: redis, port: 9000", "namespace: redis, group: gateway.envoyproxy.io, kind: Backend"},
+		{`group: "", kind: Service`, "group: gateway.envoyproxy.io, kind: Backend"},
 	} {
 		if !strings.Contains(text, edit[0]) {
 			t.Fatalf("nothing reads %q in\n%s", edit[0], text)
 		}
 		text = strings.ReplaceAll(text, edit[0], edit[1])
 	}
-	return meshtest.Patient(text) + fmt.Sprintf(backend, host, port), server
+	return text + fmt.Sprintf(backend, host, port), server
 }
 
 // TestRelayDecides: by supported objects alone, without patches, the Gateway's Envoy limits

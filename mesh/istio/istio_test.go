@@ -27,8 +27,20 @@ func free(limit int) string {
 
 // at are the values for a Redis on this machine.
 func at(port int) meshtest.Values {
-	return meshtest.Values{"image": image, "redis-host": "127.0.0.1", "redis-port": fmt.Sprint(port)}
+	return meshtest.Values{
+		"image": image, "redis": meshtest.Values{"nodes": []any{meshtest.Values{"host": "127.0.0.1", "port": port}}},
+	}
 }
+
+var (
+	// strict are the values that have proxies take no request which could be read in two ways.
+	strict = meshtest.Values{"istio": meshtest.Values{"strictHTTP": true}}
+	// cluster are those of a Redis Cluster with TLS and a password.
+	cluster = meshtest.Values{"redis": meshtest.Values{
+		"cluster": true, "username": "", "passwordEnv": "REDIS_PASSWORD",
+		"tls": meshtest.Values{"enabled": true, "ca": "/etc/sluice/ca.crt"},
+	}}
+)
 
 // TestValid holds what is applied against the schemas of Istio's CRDs and
 // against the validation of its webhook.
@@ -41,13 +53,9 @@ func TestValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"gateway", "sidecar"} {
-		for _, uncommented := range [][]string{nil, {cluster}, {strict}} {
-			text := render(t, dir, meshtest.Values{"redis-port": "6380"}, uncommented...)
-			for word, want := range map[string]bool{"from-values": false, "sluice-values": false, "6380": true} {
-				if strings.Contains(text, word) != want {
-					t.Errorf("%s: the text has %q: %v, want %v:\n%s", dir, word, !want, want, text)
-				}
-			}
+		for _, more := range []meshtest.Values{nil, cluster, strict} {
+			text := render(t, dir, at(6380), more)
+			testenv.Same(t, dir+": that the text has Redis' port", strings.Contains(text, "6380"), true)
 			if err := schemas.ValidateCustomResourceYAML(text, nil); err != nil {
 				t.Errorf("%s: %v", dir, err)
 			}
@@ -101,7 +109,7 @@ func TestSidecar(t *testing.T) {
 	}
 }
 
-// TestStrict: with the directory http no request is taken that could be read in two
+// TestStrict: with strictHTTP no request is taken that could be read in two
 // ways.
 func TestStrict(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package istio
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
 // TestMonitoring: dashboard, alerts and recording rules have data, with the labels of the
@@ -50,18 +50,20 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// override is the addition of deploy/istio/bootstrap to the bootstrap, as istio-agent gives it
+// override is the addition of the ConfigMap to the bootstrap, as istio-agent gives it
 // to Envoy: YAML made JSON.
 // https://github.com/istio/istio/blob/1.31.1/pkg/envoy/proxy.go (readBootstrapToJSON)
 func override(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(promtest.Deployed(t, "istio", "bootstrap", "bootstrap.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := meshtest.Values{"istio": meshtest.Values{"bootstrap": true}}
 	var configMap struct{ Data map[string]string }
-	if err := yaml.Unmarshal(text, &configMap); err != nil {
-		t.Fatal(err)
+	for document := range strings.SplitSeq(render(t, "gateway", set), "\n---\n") {
+		if !strings.Contains(document, "kind: ConfigMap\n") {
+			continue
+		}
+		if err := yaml.Unmarshal([]byte(document), &configMap); err != nil {
+			t.Fatal(err)
+		}
 	}
 	converted, err := yaml.YAMLToJSON([]byte(configMap.Data["custom_bootstrap.json"]))
 	if err != nil {

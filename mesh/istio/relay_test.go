@@ -24,13 +24,6 @@ import (
 // relayCluster is the cluster that Istio makes of the relay's Service, and limiters name.
 const relayCluster = "outbound|9000||sluice-relay.redis.svc.cluster.local"
 
-// relayed is what "kubectl apply -k deploy/istio/<dir>" applies, with the image of the tests.
-func relayed(t *testing.T, dir string) string {
-	t.Helper()
-	text := meshtest.Plain(t, "istio/"+dir)
-	return strings.ReplaceAll(text, "oci://registry.example.com/sluice:v1", image)
-}
-
 // TestRelayValid: nothing that is applied in the relay's form is an EnvoyFilter, and all of it is
 // right by the schemas of Istio's CRDs and the validation of its webhook.
 func TestRelayValid(t *testing.T) {
@@ -42,7 +35,7 @@ func TestRelayValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"relay", "gateway-relay", "sidecar-relay", "waypoint-relay"} {
-		text := relayed(t, dir)
+		text := render(t, dir)
 		if strings.Contains(text, "kind: EnvoyFilter") {
 			t.Errorf("%s has an EnvoyFilter", dir)
 		}

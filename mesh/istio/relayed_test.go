@@ -37,7 +37,7 @@ func relayService(t *testing.T, relay *envoytest.Envoy) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for document := range strings.SplitSeq(relayed(t, "relay"), "\n---\n") {
+	for document := range strings.SplitSeq(render(t, "relay"), "\n---\n") {
 		if strings.Contains(document, "kind: Service\n") {
 			document = strings.Replace(document, "\nspec:\n", "\nspec:\n  clusterIP: 1.2.3.9\n", 1) // as Kubernetes does
 			return document + "\n---" + fmt.Sprintf(endpoint, host, port)
@@ -47,12 +47,13 @@ func relayService(t *testing.T, relay *envoytest.Envoy) string {
 	return ""
 }
 
-// policies are the resources of Istio among what a directory applies.
-func policies(t *testing.T, dir string) (all []config.Config) {
+// policies are the resources of Istio among what helm applies of a file.
+func policies(t *testing.T, name string) (all []config.Config) {
 	t.Helper()
-	for document := range strings.SplitSeq(relayed(t, dir), "\n---\n") {
+	text := render(t, name, meshtest.Values{"image": image, "config": meshtest.Patient()})
+	for document := range strings.SplitSeq(text, "\n---\n") {
 		if strings.Contains(document, "istio.io/") {
-			all = append(all, parse(t, meshtest.Patient(document))...)
+			all = append(all, parse(t, document)...)
 		}
 	}
 	return all

@@ -11,18 +11,10 @@ import (
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
-// cluster, strict turn on lines that are commented out in kustomization.yaml.
-const cluster, strict = "../redis-cluster", "../http"
-
-// render is what "kubectl apply -k deploy/istio/<dir>" applies, with the values
-// replaced and some of what is commented out there.
-func render(t *testing.T, dir string, v meshtest.Values, uncommented ...string) string {
+// render is what helm applies of deploy/istio/<name>.yaml, with other values in place of some.
+func render(t *testing.T, name string, sets ...meshtest.Values) string {
 	t.Helper()
-	var edits []meshtest.Edit
-	for _, name := range uncommented {
-		edits = append(edits, meshtest.Edit{File: "kustomization.yaml", Old: "# - " + name + "\n", New: "- " + name + "\n"})
-	}
-	return meshtest.Render(t, "istio/"+dir, v, edits...)
+	return meshtest.Render(t, "istio/"+name+".yaml", sets...)
 }
 
 // parse reads resources as the control plane does.

@@ -2,116 +2,103 @@ package meshtest
 
 import (
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
 	"sigs.k8s.io/yaml"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// Values are the data of a values.yaml that a test replaces.
-type Values map[string]string
+// Values are some of the chart's.
+type Values = map[string]any
 
-// Edit replaces a text in a file, as a user would.
-type Edit struct {
-	File     string // relative to what is applied
-	Old, New string
+// Chart is the directory of the chart.
+func Chart(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(testenv.Root(t), "deploy/chart")
 }
 
-// Render is what "kubectl apply -k deploy/<dir>" applies, with values and texts
-// replaced.
-func Render(t *testing.T, dir string, v Values, edits ...Edit) string {
+// Render is what the command in the first lines of deploy/<file> would apply, with other values
+// in place of some.
+func Render(t *testing.T, file string, sets ...Values) string {
 	t.Helper()
-	files := filesys.MakeFsInMemory()
-	copyTree(t, files, filepath.Join(testenv.Root(t), "deploy"), strings.Split(dir, "/")[0])
-
-	dir = "/" + dir
-	edit(t, files, dir+"/values.yaml", func(text string) string { return replaceData(t, text, v) })
-	for _, e := range edits {
-		edit(t, files, dir+"/"+e.File, func(text string) string { return strings.ReplaceAll(text, e.Old, e.New) })
+	values, namespace := Read(t, file)
+	for _, set := range sets {
+		values = merged(values, set)
 	}
-	return build(t, files, dir)
-}
-
-// build is what "kubectl apply -k" makes of a directory.
-func build(t *testing.T, files filesys.FileSystem, dir string) string {
-	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, dir)
+	text, err := Template(t, namespace, values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := resources.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return text
 }
 
-// copyTree copies the YAML files of a directory of root to the same directory of "/".
-func copyTree(t *testing.T, files filesys.FileSystem, root, dir string) {
-	t.Helper()
-	err := fs.WalkDir(os.DirFS(root), dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+// merged are values with others over them, as Helm does it: objects are merged.
+func merged(under, over Values) Values {
+	all := maps.Clone(under)
+	for name, value := range over {
+		inner, isObject := value.(Values)
+		if old, wasObject := under[name].(Values); isObject && wasObject {
+			value = merged(old, inner)
 		}
-		if entry.IsDir() {
-			return files.MkdirAll("/" + path)
-		}
-		if filepath.Ext(path) != ".yaml" {
-			return nil
-		}
-		text, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			return err
-		}
-		return files.WriteFile("/"+path, text)
-	})
-	if err != nil {
-		t.Fatal(err)
+		all[name] = value
 	}
+	return all
 }
 
-// edit changes a file, and fails the test if that changes nothing.
-func edit(t *testing.T, files filesys.FileSystem, name string, change func(string) string) {
+// Read is a file with values of the chart, and the namespace that its first lines name.
+func Read(t *testing.T, file string) (values Values, namespace string) {
 	t.Helper()
-	before, err := files.ReadFile(name)
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "deploy", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := change(string(before))
-	if after == string(before) {
-		t.Fatalf("%s is as before", name)
+	command := regexp.MustCompile(`helm upgrade --install \S+ deploy/chart -n (\S+) -f deploy/(\S+)`)
+	found := command.FindStringSubmatch(string(text))
+	if found == nil || found[2] != file {
+		t.Fatalf("deploy/%s does not say how to apply it: %q", file, found)
 	}
-	if err := files.WriteFile(name, []byte(after)); err != nil {
+	if err := yaml.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
 	}
+	return values, found[1]
 }
 
-func replaceData(t *testing.T, text string, v Values) string {
+// Template does what "helm template" does. An error is one of the values' schema, or of a template.
+func Template(t *testing.T, namespace string, values Values) (string, error) {
 	t.Helper()
-	var configMap map[string]any
-	if err := yaml.Unmarshal([]byte(text), &configMap); err != nil {
-		t.Fatal(err)
-	}
-	data := configMap["data"].(map[string]any)
-	for name, value := range v {
-		if _, ok := data[name]; !ok {
-			t.Fatalf("values.yaml has no %q", name)
-		}
-		data[name] = value
-	}
-	out, err := yaml.Marshal(configMap)
+	chart, err := loader.Load(Chart(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(out)
+	release := common.ReleaseOptions{Name: "sluice", Namespace: namespace, IsInstall: true}
+	all, err := util.ToRenderValues(chart, values, release, common.DefaultCapabilities)
+	if err != nil {
+		return "", err
+	}
+	rendered, err := engine.Render(chart, all)
+	if err != nil {
+		return "", err
+	}
+	var documents []string
+	for _, name := range slices.Sorted(maps.Keys(rendered)) {
+		text := strings.TrimSpace(rendered[name])
+		if path.Ext(name) == ".yaml" && text != "" {
+			documents = append(documents, text)
+		}
+	}
+	return strings.Join(documents, "\n---\n") + "\n", nil
 }
 
 // Fill is a file with each @NAME@ replaced.
@@ -128,10 +115,8 @@ func Fill(t *testing.T, file string, with map[string]any) string {
 	return filled
 }
 
-// Patient gives the limiters in resources time for a Redis on a machine with other work.
-func Patient(resources string) string {
-	return regexp.MustCompile(`(?m)^( +)cluster: .*$`).ReplaceAllString(resources, "$0\n${1}timeout: 10s")
-}
+// Patient gives limiters time for a Redis on a machine with other work.
+func Patient() Values { return Values{"redis": Values{"timeout": "10s"}} }
 
 // ExpectShown wants deploy/<file>, a page, to show pieces of what a test has seen, and the test to
 // have seen them.
@@ -149,14 +134,4 @@ func ExpectShown(t *testing.T, file, seen string, pieces ...string) {
 			t.Errorf("deploy/%s shows %q, which was not seen:\n%s", file, piece, seen)
 		}
 	}
-}
-
-// Plain returns the objects of "kubectl apply -k deploy/<dir>" as they are.
-func Plain(t *testing.T, dir string) string {
-	t.Helper()
-	files := filesys.MakeFsInMemory()
-	for _, part := range []string{strings.Split(dir, "/")[0], "relay"} {
-		copyTree(t, files, filepath.Join(testenv.Root(t), "deploy"), part)
-	}
-	return build(t, files, "/"+dir)
 }

@@ -14,41 +14,6 @@ import (
 // meshCluster is the cluster of Redis in the files for meshes.
 const meshCluster = "sluice-redis"
 
-// mesh makes the resources of a directory of deploy/, with values in them. edit changes that
-// directory's kustomization.yaml before it is used.
-func mesh(o *Options, dir string, values map[string]string, edit func(*kustomization)) (*builder, error) {
-	b := &builder{values: values, edit: func(at string, k *kustomization) {
-		if at != dir {
-			return
-		}
-		k.Namespace = cmp.Or(o.Namespace, k.Namespace)
-		edit(k)
-	}}
-	return b, b.build(dir)
-}
-
-// finish drops resources for local use, which kustomize does not apply, and writes the
-// rest.
-func (b *builder) finish(command, dir string, p *plugin) (Result, error) {
-	var applied []*yamltree.Tree
-	for _, r := range b.resources {
-		if local := r.Find("metadata", "annotations", "config.kubernetes.io/local-config"); local == nil ||
-			local.Value != "true" {
-			applied = append(applied, r)
-		}
-	}
-	for _, r := range applied {
-		r.Root.Style = 0
-		r.At("metadata").Style = 0
-	}
-	if len(applied) > 0 {
-		about := fmt.Sprintf("# Written by %q, from deploy/%s.", "sluice render "+command, dir)
-		applied[0].About = strings.TrimSpace(about + "\n" + applied[0].About)
-	}
-	out, err := yamltree.Write(applied...)
-	return Result{YAML: out, Notes: p.notes()}, err
-}
-
 // meshPlugin reads the configuration and the address of Redis, which is needed:
 // the files are made to reach it.
 func meshPlugin(o *Options) (*plugin, address, error) {
@@ -76,26 +41,25 @@ func Istio(o *Options) (Result, error) {
 	if err := o.checkImage(); err != nil {
 		return Result{}, err
 	}
-	dir := "istio/gateway"
+	workload, namespace := "gateway", "istio-system"
 	if o.Sidecar {
-		dir = "istio/sidecar"
+		workload, namespace = "sidecar", "default"
 		p.warnOfAddresses()
 	}
-	values := map[string]string{
-		"image": o.Image, "app": o.App, "redis-host": redis.host, "redis-port": fmt.Sprint(redis.port),
-	}
-	b, err := mesh(o, dir, values, o.istioParts)
+	r, err := chart(cmp.Or(o.Namespace, namespace), values{
+		"platform": "istio", "through": "redis", "image": o.Image, "redis": o.redis(p, redis),
+		"istio": values{
+			"workload": workload, "app": o.App, "accessLog": true, "strictHTTP": o.StrictHTTP, "bootstrap": o.Bootstrap,
+		},
+	})
 	if err != nil {
 		return Result{}, err
 	}
 	p.connect(meshCluster, !o.Cluster)
-	limiter := b.one("WasmPlugin", "sluice")
+	limiter := r.one("WasmPlugin", "sluice")
 	limiter.Set(p.values(limiter), "spec", "pluginConfig")
-	variable := limiter.Fragment("{env: [{name: '" + p.passwordEnv + "', valueFrom: HOST}]}")
-	setOrDrop(limiter.At("spec"), "vmConfig", p.passwordEnv != "" && !o.Cluster, variable)
-	filter := b.one("EnvoyFilter", "sluice-redis")
-	istioRedis(filter, o, p, redis)
-	return b.finish("istio", dir, p)
+	o.encrypt(r.one("EnvoyFilter", "sluice-redis"), redis, "spec", "configPatches")
+	return r.finish("istio", p)
 }
 
 // checkImage holds that Istio can tell where the image is.
@@ -106,48 +70,26 @@ func (o *Options) checkImage() error {
 	return nil
 }
 
-// istioParts adds the directories that options ask for.
-func (o *Options) istioParts(k *kustomization) {
-	if o.Cluster {
-		k.Components = append(k.Components, "../redis-cluster")
+// redis are the chart's values about Redis, but for TLS.
+func (o *Options) redis(p *plugin, nodes ...address) values {
+	var list []any
+	for _, a := range nodes {
+		list = append(list, values{"host": a.host, "port": a.port})
 	}
-	if o.StrictHTTP {
-		k.Resources = append(k.Resources, "../http")
-	}
-	if o.Bootstrap {
-		k.Resources = append(k.Resources, "../bootstrap")
-	}
+	return values{"nodes": list, "cluster": o.Cluster, "username": p.user, "passwordEnv": p.passwordEnv}
 }
 
-// istioRedis sets TLS and credentials of the cluster that leads to Redis: the
-// last one that the EnvoyFilter adds.
-func istioRedis(t *yamltree.Tree, o *Options, p *plugin, redis address) {
-	patches := t.At("spec", "configPatches")
-	if t.Err != nil || len(patches.Content) == 0 {
+// encrypt has the cluster that leads to Redis speak TLS: the one of the last patch of a resource.
+func (o *Options) encrypt(t *yamltree.Tree, redis address, patches ...string) {
+	list := t.At(patches...)
+	if !o.TLS || t.Err != nil || len(list.Content) == 0 {
 		return
 	}
-	cluster := yamltree.Child(yamltree.Child(patches.Content[len(patches.Content)-1], "patch"), "value")
-	const socket, options = "transport_socket", "typed_extension_protocol_options"
-	if o.Cluster {
-		yamltree.Drop(cluster, socket) // the shipped one has both
-		yamltree.Drop(cluster, options)
-		if p.passwordEnv != "" {
-			yamltree.PutBefore(cluster, "load_assignment", options, proxyAuth(t, p))
+	last := list.Content[len(list.Content)-1]
+	for _, key := range []string{"patch", "operation"} {
+		if cluster := yamltree.Get(last, key, "value"); cluster != nil {
+			yamltree.PutBefore(cluster, "load_assignment", "transport_socket", tlsOf(t, o, redis))
 		}
-	}
-	if o.TLS {
-		yamltree.PutBefore(cluster, "load_assignment", socket, tlsOf(t, o, redis))
-	}
-}
-
-// setOrDrop sets a key of an object, or takes the shipped one away, and what the
-// shipped file says about it.
-func setOrDrop(object *yaml.Node, key string, wanted bool, value *yaml.Node) {
-	clearComments(object, key)
-	if wanted {
-		yamltree.Put(object, key, value)
-	} else {
-		yamltree.Drop(object, key)
 	}
 }
 
@@ -168,42 +110,16 @@ func EnvoyGateway(o *Options) (Result, error) {
 		return Result{}, errors.New("a Redis Cluster needs an internal listener that Envoy Gateway's files lack " +
 			"(deploy/envoy-gateway/README.md says what to add)")
 	}
-	const dir = "envoy-gateway"
-	values := map[string]string{
-		"image": o.Image, "gateway": o.Gateway, "listener": o.Listener,
-		"redis-host": redis.host, "redis-port": fmt.Sprint(redis.port),
-	}
-	b, err := mesh(o, dir, values, func(*kustomization) {})
+	r, err := chart(cmp.Or(o.Namespace, "default"), values{
+		"platform": "envoy-gateway", "through": "redis", "image": o.Image, "redis": o.redis(p, redis),
+		"gateway": values{"name": o.Gateway, "listeners": []any{o.Listener}},
+	})
 	if err != nil {
 		return Result{}, err
 	}
 	p.connect(meshCluster, true)
-	if err := b.gatewayLimiter(p); err != nil {
-		return Result{}, err
-	}
-	cluster := b.one("EnvoyPatchPolicy", "sluice-redis")
-	if o.TLS {
-		socket := tlsOf(cluster, o, redis)
-		yamltree.PutBefore(cluster.At("spec", "jsonPatches", "0", "operation", "value"), "load_assignment",
-			"transport_socket", socket)
-	}
-	return b.finish("envoy-gateway", dir, p)
-}
-
-// gatewayLimiter sets the plugin's configuration, and the variable with Redis'
-// password in the plugin's VM and in Envoy's pods.
-func (b *builder) gatewayLimiter(p *plugin) error {
-	limiter := b.one("EnvoyExtensionPolicy", "sluice")
+	limiter := r.one("EnvoyExtensionPolicy", "sluice")
 	limiter.Set(p.values(limiter), "spec", "wasm", "0", "config")
-	variable := limiter.Fragment("{hostKeys: ['" + p.passwordEnv + "']}")
-	setOrDrop(limiter.At("spec", "wasm", "0"), "env", p.passwordEnv != "", variable)
-
-	proxy := b.one("EnvoyProxy", "sluice")
-	container := []string{"spec", "provider", "kubernetes", "envoyDeployment", "container"}
-	if p.passwordEnv == "" {
-		setOrDrop(proxy.At(container...), "env", false, nil)
-	} else {
-		proxy.Set(text(p.passwordEnv), below(container, "env", "0", "name")...)
-	}
-	return proxy.Err
+	o.encrypt(r.one("EnvoyPatchPolicy", "sluice-redis"), redis, "spec", "jsonPatches")
+	return r.finish("envoy-gateway", p)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -20,11 +21,6 @@ const (
 	RelayEnvoyGateway = "envoy-gateway" // a ReferenceGrant besides
 )
 
-// relayDirs are the directories with a relay in Kubernetes.
-var relayDirs = map[string]string{
-	RelayKubernetes: "relay/kubernetes", RelayIstio: "istio/relay", RelayEnvoyGateway: "envoy-gateway/relay",
-}
-
 // Relay renders the relay itself.
 func Relay(o *Options) (Result, error) {
 	nodes, err := parseAddresses("--redis", o.Redis)
@@ -35,10 +31,10 @@ func Relay(o *Options) (Result, error) {
 		return Result{}, errors.New("--redis host:port is needed: where the relay finds Redis")
 	}
 	p := &plugin{user: o.User, passwordEnv: cmp.Or(o.PasswordEnv, defaultPasswordEnv)}
-	switch dir, ok := relayDirs[o.For]; {
-	case ok:
-		return relayInKubernetes(o, p, nodes, dir)
-	case o.For == RelayPlain:
+	switch o.For {
+	case RelayKubernetes, RelayIstio, RelayEnvoyGateway:
+		return relayInKubernetes(o, p, nodes)
+	case RelayPlain:
 		return relayAlone(o, p, nodes)
 	}
 	return Result{}, fmt.Errorf("--for: %q is none of envoy, kubernetes, istio, envoy-gateway", o.For)
@@ -132,70 +128,55 @@ func relayCluster(t *yamltree.Tree, servers *yaml.Node) {
 }
 
 // relayInKubernetes renders a relay's Deployment with what is around it.
-func relayInKubernetes(o *Options, p *plugin, nodes []address, dir string) (Result, error) {
-	b, err := mesh(o, dir, nil, func(*kustomization) {})
-	if err != nil {
+func relayInKubernetes(o *Options, p *plugin, nodes []address) (Result, error) {
+	if err := o.checkAllowed(); err != nil {
 		return Result{}, err
 	}
-	if err := b.relayConfig(o, p, nodes); err != nil {
-		return Result{}, err
+	switch {
+	case o.Image == "":
+		return Result{}, fmt.Errorf("--for %s needs --image: Envoy 1.40 or later, in your registry and by digest", o.For)
+	case o.PasswordEnv != "":
+		return Result{}, errors.New(
+			"--redis-password-env is for --for envoy: in Kubernetes the relay reads the Secret sluice-redis, a file to Envoy",
+		)
 	}
-	if p.passwordEnv != defaultPasswordEnv {
-		d := b.one("Deployment", "sluice-relay")
-		d.Set(text(p.passwordEnv), "spec", "template", "spec", "containers", "envoy", "env", "0", "name")
+	p.passwordEnv = ""
+	allow := make([]any, len(o.Allow))
+	for i, who := range o.Allow {
+		allow[i] = strings.TrimPrefix(who, "spiffe://")
 	}
-	if err := b.allow(o); err != nil {
-		return Result{}, err
-	}
-	return b.finish("relay", dir, p)
-}
-
-// relayConfig puts Redis into the Envoy configuration inside of the ConfigMap.
-func (b *builder) relayConfig(o *Options, p *plugin, nodes []address) error {
-	configMap := b.one("ConfigMap", "sluice-relay")
-	file := configMap.At("data", "envoy.yaml")
-	t, err := yamltree.Parse([]byte(file.Value))
-	if err != nil {
-		return err
-	}
-	relayRedis(t, o, p, nodes)
-	t.About = ""
-	out, err := yamltree.Write(t)
-	file.Value = string(out)
-	return err
-}
-
-// allow says who may ask, where the surroundings know that.
-func (b *builder) allow(o *Options) error {
-	if len(o.Allow) == 0 {
-		if o.For == RelayKubernetes {
-			return nil
+	relay := values{"allow": allow, "image": o.Image}
+	set := values{"component": "relay", "platform": o.For, "redis": o.redis(p, nodes...), "relay": relay}
+	if o.TLS {
+		name, kind := cmp.Or(o.ServerName, nodes[0].host), "DNS"
+		if net.ParseIP(name) != nil {
+			kind = "IP_ADDRESS"
 		}
+		set["redis"].(values)["tls"] = values{"enabled": true, "ca": o.CA, "serverName": name, "sanType": kind}
+	}
+	r, err := chart(cmp.Or(o.Namespace, "redis"), set)
+	if err != nil {
+		return Result{}, err
+	}
+	p.more = append(p.more,
+		"the password of Redis is read from the Secret sluice-redis, key password, for each connection")
+	return r.finish("relay", p)
+}
+
+// checkAllowed holds that who may ask is said where the surroundings know that.
+func (o *Options) checkAllowed() error {
+	switch {
+	case len(o.Allow) == 0 && o.For != RelayKubernetes:
 		return fmt.Errorf("--for %s needs --allow: %s", o.For, allowed[o.For])
+	case len(o.Allow) > 0 && o.For == RelayKubernetes:
+		return errors.New("--for kubernetes takes no --allow: label the namespaces of limiters sluice-limits=true")
+	case o.For != RelayEnvoyGateway:
+		return nil
 	}
-	var list []*yaml.Node
-	switch o.For {
-	case RelayIstio:
-		policy := b.one("AuthorizationPolicy", "sluice-relay")
-		for _, identity := range o.Allow {
-			list = append(list, text(strings.TrimPrefix(identity, "spiffe://")))
-		}
-		principals := []string{"spec", "rules", "0", "from", "0", "source", "principals"}
-		policy.Set(&yaml.Node{Kind: yaml.SequenceNode, Content: list}, principals...)
-		return policy.Err
-	case RelayEnvoyGateway:
-		grant := b.one("ReferenceGrant", "sluice-relay")
-		if i := slices.IndexFunc(o.Allow, func(s string) bool { return !dnsLabel.MatchString(s) }); i >= 0 {
-			return fmt.Errorf("--allow: %q is not a namespace (want %s)", o.Allow[i], allowed[o.For])
-		}
-		for _, namespace := range o.Allow {
-			from := "{group: gateway.networking.k8s.io, kind: GRPCRoute, namespace: " + namespace + "}"
-			list = append(list, grant.Fragment(from))
-		}
-		grant.Set(&yaml.Node{Kind: yaml.SequenceNode, Content: list}, "spec", "from")
-		return grant.Err
+	if i := slices.IndexFunc(o.Allow, func(s string) bool { return !dnsLabel.MatchString(s) }); i >= 0 {
+		return fmt.Errorf("--allow: %q is not a namespace (want %s)", o.Allow[i], allowed[o.For])
 	}
-	return errors.New("--for kubernetes takes no --allow: label the namespaces of limiters sluice-limits=true")
+	return nil
 }
 
 // allowed is the list of --allow.

@@ -21,6 +21,11 @@ type service struct {
 	port            int
 }
 
+// values are the chart's.
+func (s service) values() values {
+	return values{"service": s.name, "namespace": s.namespace, "port": s.port}
+}
+
 // parseService reads "NAME.NAMESPACE:PORT".
 func parseService(flag, value string) (service, error) {
 	host, portText, err := net.SplitHostPort(value)
@@ -79,16 +84,13 @@ func (o *Options) target() (target, error) {
 	return target{group, kind, name}, o.checkImage()
 }
 
-// aim says whose requests the limiter sees: the target's, or those of the pods of an app.
-func (t target) aim(limiter *yamltree.Tree, app string) {
+// aim has the limiter see the target's requests, in place of those of the pods of an app.
+func (t target) aim(limiter *yamltree.Tree) {
 	spec := limiter.At("spec")
-	clearComments(spec, "selector")
 	if t == (target{}) {
-		limiter.Set(text(app), "spec", "selector", "matchLabels", "app")
 		return
 	}
 	yamltree.Drop(spec, "selector")
-	yamltree.Drop(spec, "targetRefs")
 	yamltree.PutBefore(spec, "wasm", "targetRefs",
 		limiter.Fragment(fmt.Sprintf("[{group: %q, kind: %s, name: %s}]", t.group, t.kind, t.name)))
 }
@@ -103,23 +105,25 @@ func IstioRelayed(o *Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	dir := "istio/gateway-relay"
+	workload, namespace := "gateway", "istio-system"
 	switch {
 	case o.Sidecar:
-		dir = "istio/sidecar-relay"
+		workload, namespace = "sidecar", "default"
 		p.warnOfAddresses()
 	case chosen.kind == "Service":
-		dir = "istio/waypoint-relay"
+		namespace = "default"
 	}
-	b, err := mesh(o, dir, nil, func(*kustomization) {})
+	r, err := chart(cmp.Or(o.Namespace, namespace), values{
+		"platform": "istio", "through": "relay", "image": o.Image, "relay": relay.values(),
+		"istio": values{"workload": workload, "app": o.App},
+	})
 	if err != nil {
 		return Result{}, err
 	}
-	limiter := b.one("TrafficExtension", "sluice")
+	limiter := r.one("TrafficExtension", "sluice")
 	p.connect(fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", relay.port, relay.name, relay.namespace), false)
-	limiter.Set(text(o.Image), "spec", "wasm", "url")
 	limiter.Set(p.values(limiter), "spec", "wasm", "pluginConfig")
-	chosen.aim(limiter, o.App)
+	chosen.aim(limiter)
 	if chosen.kind == "Service" {
 		p.more = append(p.more, fmt.Sprintf(
 			"a waypoint has the relay's cluster only if the mesh's configuration names it: extensionProviders: "+
@@ -127,7 +131,7 @@ func IstioRelayed(o *Options) (Result, error) {
 			relay.namespace, relay.name, relay.port,
 		))
 	}
-	return b.finish("istio --relay", dir, p)
+	return r.finish("istio --relay", p)
 }
 
 // EnvoyGatewayRelayed renders the limiter of a Gateway that asks through a relay, and the route
@@ -137,21 +141,16 @@ func EnvoyGatewayRelayed(o *Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	const dir = "envoy-gateway/gateway-relay"
-	b, err := mesh(o, dir, nil, func(*kustomization) {})
+	namespace := cmp.Or(o.Namespace, "default")
+	r, err := chart(namespace, values{
+		"platform": "envoy-gateway", "through": "relay", "image": o.Image, "relay": relay.values(),
+		"gateway": values{"name": o.Gateway, "envoyProxy": false},
+	})
 	if err != nil {
 		return Result{}, err
 	}
-	p.connect("grpcroute/"+cmp.Or(o.Namespace, "default")+"/sluice-relay/rule/0", false)
-	limiter := b.one("EnvoyExtensionPolicy", "sluice")
-	limiter.Set(text(o.Gateway), "spec", "targetRefs", "0", "name")
-	limiter.Set(text(o.Image), "spec", "wasm", "0", "code", "image", "url")
+	p.connect("grpcroute/"+namespace+"/sluice-relay/rule/0", false)
+	limiter := r.one("EnvoyExtensionPolicy", "sluice")
 	limiter.Set(p.values(limiter), "spec", "wasm", "0", "config")
-	route := b.one("GRPCRoute", "sluice-relay")
-	route.Set(text(o.Gateway), "spec", "parentRefs", "0", "name")
-	backend := []string{"spec", "rules", "0", "backendRefs", "0"}
-	route.Set(text(relay.name), below(backend, "name")...)
-	route.Set(text(relay.namespace), below(backend, "namespace")...)
-	route.Set(number(relay.port), below(backend, "port")...)
-	return b.finish("envoy-gateway --relay", dir, p)
+	return r.finish("envoy-gateway --relay", p)
 }

@@ -133,7 +133,7 @@ var files = []struct {
 		},
 		contains: []string{
 			"match: [{mode: SERVER}]", "namespace: default",
-			"vmConfig: {env: [{name: 'REDIS_PASSWORD', valueFrom: HOST}]}", "password_env: REDIS_PASSWORD",
+			"vmConfig: {env: [{name: \"REDIS_PASSWORD\", valueFrom: HOST}]}", "password_env: REDIS_PASSWORD",
 		},
 		lacks: []string{"hunter2"},
 		notes: "redis.password",
@@ -176,7 +176,7 @@ var files = []struct {
 			Image: "r/s:1", Redis: []string{"redis.prod:6380"}, TLS: true,
 			PasswordEnv: "PW",
 		},
-		contains: []string{"env: {hostKeys: ['PW']}", "env: [{name: PW, valueFrom", "password_env: PW", "sni: redis.prod"},
+		contains: []string{`env: {hostKeys: ["PW"]}`, "env: [{name: PW, valueFrom", "password_env: PW", "sni: redis.prod"},
 		lacks:    []string{"hunter2", "REDIS_PASSWORD"},
 		notes:    "redis.password",
 	},

@@ -55,6 +55,9 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	if err != nil || !cfg.Bridge {
 		p.vm.common.notices.tellVersion()
 	}
+	if err == nil {
+		err = cfg.TakeHashSecret(h.environment)
+	}
 	if err == nil && !cfg.Bridge {
 		p.limiter, err = newLimiter(p.vm.common, p.id, cfg, exprs)
 	}

@@ -43,6 +43,9 @@ func explainRequest(c *console.Console, from *input.Source, r *input.Request, ar
 	if err != nil {
 		return err
 	}
+	if err := l.TakeHashSecret(); err != nil {
+		return err
+	}
 	rules, err := explain.Explain(l.Config, req)
 	if err != nil {
 		return err

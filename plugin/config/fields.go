@@ -47,6 +47,7 @@ var topFields = []field{
 	{name: "top_offenders", kind: inner, fields: topOffendersFields},
 	{name: "rejected_state", kind: boolean, byDefault: 1},
 	{name: "envoy_ratelimited", kind: boolean},
+	{name: "hash_secret_env", kind: plainText},
 }
 
 var redisFields = []field{
@@ -147,7 +148,7 @@ var sourceFields = []field{
 }
 
 var componentFields = append(sourceFields[:len(sourceFields):len(sourceFields)],
-	field{name: "hash", kind: boolean}, field{name: "default"})
+	field{name: "hash"}, field{name: "default"})
 
 var prefixFields = []field{
 	{name: "v4_prefix", kind: integer, high: 32, byDefault: 32},

@@ -23,7 +23,7 @@ func readComponent(v value) Component {
 	if name, v, ok := o.choice(); ok {
 		c.readSource(Source(placeOf(sourceFields, name)), v)
 	}
-	c.Hash = o.is("hash")
+	c.readHash(o)
 	if v, ok := o.field("default"); ok {
 		c.Default, c.HasDefault = v.readText()
 		if o.has("constant") {
@@ -32,6 +32,26 @@ func readComponent(v value) Component {
 	}
 	return c
 }
+
+// readHash reads true, false or "keyed".
+func (c *Component) readHash(o object) {
+	v, ok := o.field("hash")
+	switch {
+	case !ok:
+	case v.json.IsBool():
+		c.Hash = v.json.Bool()
+	case v.json.Str == keyedHash:
+		c.Hash, c.Keyed = true, true
+		if !o.r.hasHashSecret {
+			v.mistake(`%s needs a secret (want "hash_secret_env" at the top, the name of an environment variable)`, v.shown())
+		}
+	default:
+		v.mistake(`%s is neither a boolean nor "keyed" (want true, false or "keyed")`, v.shown())
+	}
+}
+
+// keyedHash is the word for a hash under a secret.
+const keyedHash = "keyed"
 
 func (c *Component) readSource(source Source, v value) {
 	c.Source = source

@@ -95,7 +95,8 @@ func readLimiter(o object) *Config {
 		DenyCacheSize:      o.object("deny_cache").number("size"),
 		Mode:               Mode(o.number("mode")),
 	}
-	o.r.hasRedis, o.r.failure = o.has("redis"), c.Failure.Mode
+	c.HashSecretEnv = readHashSecret(o)
+	o.r.hasRedis, o.r.failure, o.r.hasHashSecret = o.has("redis"), c.Failure.Mode, c.HashSecretEnv != ""
 	c.Rules = readRules(o)
 	if c.Mode == Shadow {
 		shadow(c.Rules)

@@ -14,6 +14,8 @@ import (
 type reader struct {
 	checks   Checks
 	hasRedis bool // whether "redis" is there
+	// hasHashSecret says whether "hash_secret_env" is there.
+	hasHashSecret bool
 	// failure is the failure mode of rules that do not name one.
 	failure     FailureMode
 	expressions []Expression

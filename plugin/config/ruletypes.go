@@ -132,7 +132,8 @@ type Component struct {
 	V6Prefix int      // FromClientIP: 128 unless configured
 	Segments int      // FromPath: how many leading segments; 0 is the whole path
 
-	Hash       bool
+	Hash       bool // a digest stands for the value
+	Keyed      bool // under the configuration's secret
 	HasDefault bool
 	Default    string
 }

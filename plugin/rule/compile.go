@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
+	"github.com/sluiceproxy/sluice/plugin/sha256"
 )
 
 // Slots of the headers that are read by more than a name in the configuration.
@@ -27,6 +28,7 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 		cookieColumn: noHeader,
 		patterns:     map[string]*pattern.Pattern{},
 		evaluator:    expressions,
+		mac:          sha256.NewMAC([]byte(cfg.HashSecret)),
 	}
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]

@@ -78,7 +78,7 @@ func sameComponent(a, b *config.Component) bool {
 	return a.Source == b.Source && a.Name == b.Name && a.Value == b.Value && a.Expr == b.Expr &&
 		slices.Equal(a.Path, b.Path) &&
 		a.V4Prefix == b.V4Prefix && a.V6Prefix == b.V6Prefix && a.Segments == b.Segments &&
-		a.Hash == b.Hash && a.HasDefault == b.HasDefault && a.Default == b.Default
+		a.Hash == b.Hash && a.Keyed == b.Keyed && a.HasDefault == b.HasDefault && a.Default == b.Default
 }
 
 // valueOf is the value of a component, or its default. It is valid until the next

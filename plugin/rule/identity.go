@@ -46,6 +46,9 @@ func (m *Matcher) write(c *component) part {
 	switch {
 	case r.state == tooLong || !m.afford(len(r.value)*units):
 		m.written = append(m.written, longMark...)
+	case c.Keyed:
+		m.digest = m.set.mac.AppendSum(m.digest[:0], text.Bytes(r.value))
+		m.written = appendHex(m.written, m.digest[:hashDigits/2])
 	case c.Hash:
 		m.written = m.appendDigest(m.written, text.Bytes(r.value), hashDigits)
 	default:
@@ -136,7 +139,12 @@ func (m *Matcher) appendDigest(dst, data []byte, digits int) []byte {
 	m.hash.Reset()
 	m.hash.Write(data)
 	m.digest = m.hash.AppendSum(m.digest[:0])
-	for _, c := range m.digest[:digits/2] {
+	return appendHex(dst, m.digest[:digits/2])
+}
+
+// appendHex appends bytes as digits.
+func appendHex(dst, data []byte) []byte {
+	for _, c := range data {
 		dst = append(dst, text.LowerHex[c>>4], text.LowerHex[c&15])
 	}
 	return dst

@@ -6,6 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
+	"github.com/sluiceproxy/sluice/plugin/sha256"
 )
 
 // Set is the rules of a configuration, compiled. It does not change.
@@ -23,6 +24,7 @@ type Set struct {
 	patterns     map[string]*pattern.Pattern // by regular expression
 
 	evaluator   Expressions // nil: expressions have no value
+	mac         *sha256.MAC // of keyed hashes
 	expressions []expression
 
 	compiled []compiled // parallel to Rules

@@ -123,12 +123,20 @@ func sameVM(a, b *yaml.Node) bool {
 	return yamltree.Get(a, "vm_config") != nil && yamltree.Get(b, "vm_config") != nil
 }
 
-// checkPassword holds that the VM is given the variable that has Redis' password.
+// checkPassword holds that the VM is given the variables that have Redis' password, and the secret
+// of keyed hashes.
 func (l *Limiter) checkPassword() {
-	if l.cfg.Redis == nil || l.cfg.Redis.PasswordEnv == "" {
-		return
+	if l.cfg.Redis != nil && l.cfg.Redis.PasswordEnv != "" {
+		l.checkGiven("redis.password_env", l.cfg.Redis.PasswordEnv)
 	}
-	name, owner := l.cfg.Redis.PasswordEnv, l.found.Owner
+	if l.cfg.UsesHashSecret() {
+		l.checkGiven("hash_secret_env", l.cfg.HashSecretEnv)
+	}
+}
+
+// checkGiven holds that the VM is given a variable, which a field names.
+func (l *Limiter) checkGiven(field, name string) {
+	owner := l.found.Owner
 	var given []string
 	env := yamltree.Get(owner, "vm_config", "environment_variables")
 	for _, n := range yamltree.List(env, "host_env_keys") {
@@ -157,6 +165,6 @@ func (l *Limiter) checkPassword() {
 		}
 	}
 	if !slices.Contains(given, name) {
-		l.wrong(Password, "redis.password_env", "the plugin is not given the environment variable %q (want %s)", name, want)
+		l.wrong(Password, field, "the plugin is not given the environment variable %q (want %s)", name, want)
 	}
 }

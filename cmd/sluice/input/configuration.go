@@ -4,6 +4,7 @@ package input
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,20 @@ func (a *Addresses) String() string { return strings.Join(*a, ",") }
 type Limiter struct {
 	JSON   []byte
 	Config *config.Config
+}
+
+// TakeHashSecret finds the secret of keyed hashes, without which an identity's values are not those of
+// its keys in Redis, in the shell's environment.
+func (l *Limiter) TakeHashSecret() error {
+	name := l.Config.HashSecretEnv
+	if _, ok := os.LookupEnv(name); !ok && l.Config.UsesHashSecret() {
+		return console.Usage("the environment variable %s is not set (want the secret under which Envoy hashes identities)",
+			name)
+	}
+	if err := l.Config.TakeHashSecret(os.LookupEnv); err != nil {
+		return console.Usage("%w", err)
+	}
+	return nil
 }
 
 // Load reads a configuration as the plugin does.

@@ -133,6 +133,9 @@ func (f *flags) connect(ctx context.Context, c *console.Console, l *input.Limite
 func (s *session) target(args []string) (id *state.Identity, err error) {
 	switch {
 	case s.identity == "":
+		if err := s.limiter.TakeHashSecret(); err != nil {
+			return nil, err
+		}
 		id, err = state.Of(s.limiter.Config, args[0], s.tier, args[1:])
 	case len(args) > 1:
 		return nil, console.Usage("--identity stands in place of the values")

@@ -48,6 +48,9 @@ func (s *session) getRequest(ctx context.Context, r *input.Request, args []strin
 	if err != nil {
 		return console.Usage("%w", err)
 	}
+	if err := s.limiter.TakeHashSecret(); err != nil {
+		return err
+	}
 	rules, err := explain.Explain(s.limiter.Config, req)
 	if err != nil {
 		return err

@@ -90,6 +90,7 @@ func Of(cfg *config.Config, name, tier string, values []string) (*Identity, erro
 	}
 	// The limits are not asked for yet, so that the tier need not be known.
 	untiered := alone(r)
+	untiered.HashSecret = cfg.HashSecret
 	if r.Tiers != nil {
 		untiered.Rules[0].Tiers, untiered.Rules[0].Limits = nil, anyLimits(r.Tiers)
 	}

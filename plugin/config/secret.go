@@ -1,0 +1,54 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/message"
+)
+
+// minSecretBytes is 128 bits, if they are random.
+//
+// Bound: bytes of the secret of keyed hashes, at least. Below it, the configuration is refused.
+// Protects identities in Redis from being guessed.
+const minSecretBytes = 16
+
+// readHashSecret reads the name of the environment variable with the secret.
+func readHashSecret(o object) string {
+	name := o.text("hash_secret_env")
+	if v, ok := o.field("hash_secret_env"); ok && strings.ContainsAny(name, "=\x00") {
+		v.mistake(`not the name of an environment variable (want one such as "SLUICE_HASH_SECRET")`)
+	}
+	return name
+}
+
+// UsesHashSecret reports whether a key has a hash under the secret.
+func (c *Config) UsesHashSecret() bool {
+	return slices.ContainsFunc(c.Rules, func(r Rule) bool {
+		return slices.ContainsFunc(r.Key, func(part Component) bool { return part.Keyed })
+	})
+}
+
+// TakeHashSecret finds the secret of keyed hashes in an environment, if a key needs it. Without it
+// identities would be hashed as anybody can hash them, so that is a mistake.
+func (c *Config) TakeHashSecret(environment func(name string) (value string, ok bool)) error {
+	if !c.UsesHashSecret() {
+		return nil
+	}
+	value, ok := environment(c.HashSecretEnv)
+	value = strings.TrimRight(value, "\r\n")
+	switch {
+	case !ok:
+		return c.noSecret(`there is no environment variable ` + quoted(c.HashSecretEnv) +
+			` (name it in host_env_keys of vm_config.environment_variables)`)
+	case len(value) < minSecretBytes:
+		return c.noSecret(message.Sprintf(`the environment variable %s has %d bytes (want a random secret of at least %d)`,
+			quoted(c.HashSecretEnv), len(value), minSecretBytes))
+	}
+	c.HashSecret = value
+	return nil
+}
+
+func (c *Config) noSecret(problem string) error {
+	return Mistakes{{Path: "hash_secret_env", Problem: problem}}
+}

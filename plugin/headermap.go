@@ -46,28 +46,47 @@ func putString(dst []byte, s string) []byte {
 // appendCookies appends the values of all cookie fields of a serialised header
 // map, with "; " between them, and reports whether there is one.
 func appendCookies(dst, headers []byte) ([]byte, bool) {
-	count, sizes := readNumber(headers)
-	if uint64(count)*8 > uint64(len(sizes)) {
-		return dst, false
-	}
-	data, found := sizes[count*8:], false
-	for range count {
-		var nameLen, valueLen uint32
-		nameLen, sizes = readNumber(sizes)
-		valueLen, sizes = readNumber(sizes)
-		if uint64(nameLen)+uint64(valueLen)+2 > uint64(len(data)) {
-			break
-		}
-		value := data[nameLen+1 : nameLen+1+valueLen]
-		if string(data[:nameLen]) == "cookie" {
+	found := false
+	fields := readFields(headers)
+	for name, value, ok := fields.next(); ok; name, value, ok = fields.next() {
+		if string(name) == "cookie" {
 			if found {
 				dst = append(dst, "; "...)
 			}
 			dst, found = append(dst, value...), true
 		}
-		data = data[nameLen+valueLen+2:]
 	}
 	return dst, found
+}
+
+// fields are the fields of a serialised header map that are still to be read.
+type fields struct{ sizes, data []byte }
+
+// readFields begins to read a serialised header map. One that is cut short has no fields.
+func readFields(headers []byte) fields {
+	count, sizes := readNumber(headers)
+	if uint64(count)*8 > uint64(len(sizes)) {
+		return fields{}
+	}
+	return fields{sizes[:count*8], sizes[count*8:]}
+}
+
+// next is the next field; ok is false after the last.
+//
+//go:inline
+func (f *fields) next() (name, value []byte, ok bool) {
+	if len(f.sizes) == 0 {
+		return nil, nil, false
+	}
+	var nameLen, valueLen uint32
+	nameLen, f.sizes = readNumber(f.sizes)
+	valueLen, f.sizes = readNumber(f.sizes)
+	if uint64(nameLen)+uint64(valueLen)+2 > uint64(len(f.data)) {
+		return nil, nil, false
+	}
+	name, value = f.data[:nameLen], f.data[nameLen+1:nameLen+1+valueLen]
+	f.data = f.data[nameLen+valueLen+2:]
+	return name, value, true
 }
 
 // readNumber reads a number of a serialised header map: 0 at its end.

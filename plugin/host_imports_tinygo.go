@@ -34,6 +34,9 @@ func proxyGetHeaderMapPairs(kind uint32, pairs **byte, pairsLen *uint32) uint32
 //go:wasmimport env proxy_replace_header_map_value
 func proxyReplaceHeaderMapValue(kind uint32, name *byte, nameLen uint32, value *byte, valueLen uint32) uint32
 
+//go:wasmimport env proxy_remove_header_map_value
+func proxyRemoveHeaderMapValue(kind uint32, name *byte, nameLen uint32) uint32
+
 //go:wasmimport env proxy_get_property
 func proxyGetProperty(path *byte, pathLen uint32, value **byte, valueLen *uint32) uint32
 

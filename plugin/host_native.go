@@ -22,6 +22,8 @@ type envoy interface {
 	requestHeader(contextID uint32, name string) (string, bool)
 	requestHeaders(contextID uint32) []byte
 	responseHeader(contextID uint32, name string) (string, bool)
+	setRequestHeaders(contextID uint32, headers [][2]string)
+	removeRequestHeader(contextID uint32, name string)
 	setResponseHeaders(contextID uint32, headers [][2]string)
 	property(contextID uint32, path string) ([]byte, bool)
 	setProperty(contextID uint32, path, value string)

@@ -153,12 +153,29 @@ func header(contextID, kind uint32, name string) (string, bool) {
 
 // setResponseHeaders replaces all values of some headers.
 func (host) setResponseHeaders(contextID uint32, headers [][2]string) {
+	setHeaders(contextID, responseHeaderMap, headers)
+}
+
+// setRequestHeaders replaces all values of some headers of the request.
+func (host) setRequestHeaders(contextID uint32, headers [][2]string) {
+	setHeaders(contextID, requestHeaderMap, headers)
+}
+
+//go:inline
+func setHeaders(contextID, kind uint32, headers [][2]string) {
 	enter(contextID)
 	for i := range headers {
 		p, n := pointer(headers[i][0])
 		v, m := pointer(headers[i][1])
-		proxyReplaceHeaderMapValue(responseHeaderMap, p, n, v, m)
+		proxyReplaceHeaderMapValue(kind, p, n, v, m)
 	}
+}
+
+// removeRequestHeader removes all values of a header.
+func (host) removeRequestHeader(contextID uint32, name string) {
+	enter(contextID)
+	p, n := pointer(name)
+	proxyRemoveHeaderMapValue(requestHeaderMap, p, n)
 }
 
 // property is an attribute; the elements of its path are separated by NUL.

@@ -100,6 +100,12 @@ func possible(r *rule.Rule, cfg *config.Config) []answer.Outcome {
 	if r.HasTerms() && r.Mode == config.Enforce {
 		outcomes = append(outcomes, answer.Blocked)
 	}
+	if r.Over != nil && r.Mode == config.Enforce {
+		outcomes = append(outcomes, answer.Over)
+	}
+	if r.Only && cfg.Redis != nil && cfg.UsesEmbeddedStore() {
+		outcomes = append(outcomes, answer.LocalAllowed, answer.LocalLimited)
+	}
 	return outcomes
 }
 

@@ -22,6 +22,8 @@ type benchEnvoy struct {
 
 func (e *benchEnvoy) setTickPeriod(_, _ uint32)                       { e.calls++ }
 func (e *benchEnvoy) setResponseHeaders(uint32, [][2]string)          {}
+func (e *benchEnvoy) setRequestHeaders(uint32, [][2]string)           {}
+func (e *benchEnvoy) removeRequestHeader(uint32, string)              {}
 func (e *benchEnvoy) setProperty(uint32, string, string)              {}
 func (e *benchEnvoy) resumeRequest(uint32)                            {}
 func (e *benchEnvoy) unixMicros() int64                               { return 1_700_000_000_000_000 + e.nowMicros }

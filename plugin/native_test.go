@@ -193,6 +193,18 @@ func (e nativeEnvoy) responseHeader(contextID uint32, name string) (string, bool
 	return e.header(contextID, wasmhost.ResponseHeaders, name)
 }
 
+func (e nativeEnvoy) setRequestHeaders(contextID uint32, headers [][2]string) {
+	for _, h := range headers {
+		c := e.host.Begin("proxy_replace_header_map_value", contextID)
+		e.must("proxy_replace_header_map_value", c.ReplaceHeader(wasmhost.RequestHeaders, h[0], strings.Clone(h[1])))
+	}
+}
+
+func (e nativeEnvoy) removeRequestHeader(contextID uint32, name string) {
+	c := e.host.Begin("proxy_remove_header_map_value", contextID)
+	e.must("proxy_remove_header_map_value", c.RemoveHeader(wasmhost.RequestHeaders, strings.Clone(name)))
+}
+
 func (e nativeEnvoy) setResponseHeaders(contextID uint32, headers [][2]string) {
 	for _, h := range headers {
 		c := e.host.Begin("proxy_replace_header_map_value", contextID)

@@ -33,7 +33,7 @@ func (o *topOffenders) rejected(q *decide.Question) {
 		return
 	}
 	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Status == decide.Rejected {
+		if c := &q.Checks[i]; c.Status == decide.Rejected && !c.Excused {
 			o.sketch.Add(c.Rule.Name, c.Tag)
 		}
 	}

@@ -36,6 +36,7 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 		r.question = l.worker.Return(q)
 		return types.ActionContinue
 	}
+	l.strip(q.ContextID)
 	applied, exempt := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
 	l.common.notices.warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)

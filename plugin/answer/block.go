@@ -15,6 +15,11 @@ const abnormal = `{"type":"https://iana.org/assignments/http-problem-types#abnor
 // that blocks reject, and there may be none. nowMicros is the Unix time of the
 // decisions.
 func (w *Writer) Block(limits []Limit, leftMicros, nowMicros int64, grpc bool) Reply {
+	return w.block(limits, leftMicros, blockSeconds(limits, leftMicros), nowMicros, grpc)
+}
+
+// block is Block with the wait; 0 for none.
+func (w *Writer) block(limits []Limit, leftMicros, retrySeconds, nowMicros int64, grpc bool) Reply {
 	w.reset()
 	if nearest(limits, true) == nil { // the rule has no limits
 		none := Limit{Label: &Label{}, Decision: algo.Decision{ResetAfterMicros: max(leftMicros, 0)}}
@@ -27,8 +32,7 @@ func (w *Writer) Block(limits []Limit, leftMicros, nowMicros int64, grpc bool) R
 	} else {
 		w.addLimits(limits, nowMicros, true, Upstream{})
 	}
-	return w.reject(limits, w.spread(blockSeconds(limits, leftMicros)), grpc, (*Writer).blockProblem,
-		(*Writer).blockDetail)
+	return w.reject(limits, w.spread(retrySeconds), grpc, (*Writer).blockProblem, (*Writer).blockDetail)
 }
 
 // blockSeconds is the longest wait of what rejects; 0 if waiting does not help.
@@ -38,10 +42,7 @@ func blockSeconds(limits []Limit, leftMicros int64) int64 {
 			leftMicros = d.RetryAfterMicros
 		}
 	}
-	if leftMicros == algo.Never {
-		return 0
-	}
-	return max(1, seconds(leftMicros))
+	return waitSeconds(leftMicros)
 }
 
 // blockProblem is the problem details of a block (RFC 9457). It names no policies:

@@ -15,6 +15,7 @@ const (
 	LocalAllowed          // admitted by the embedded store in place of Redis
 	LocalLimited          // rejected by the embedded store in place of Redis
 	Blocked               // rejected by a block: an operator's, or a penalty
+	Over                  // over the limit of a rule that lets the request go on all the same
 
 	// Outcomes is how many outcomes there are.
 	Outcomes
@@ -36,6 +37,7 @@ var outcomeNames = [Outcomes]struct {
 	LocalAllowed:  {metric: "local_allowed", text: "local:allowed"},
 	LocalLimited:  {metric: "local_limited", text: "local:limited:", namesRule: true},
 	Blocked:       {metric: "blocked", text: "blocked:", namesRule: true},
+	Over:          {metric: "over", text: "over:", namesRule: true},
 }
 
 // Metric is the outcome's name in metrics.

@@ -45,9 +45,14 @@ func IsGRPC(contentType string) bool {
 // Reject answers a request that at least one of its limits rejected. limits are
 // all that apply, in rule order; nowMicros is the Unix time of the decisions.
 func (w *Writer) Reject(limits []Limit, nowMicros int64, grpc bool) Reply {
+	return w.rejectLimits(limits, retryAfter(limits), nowMicros, grpc)
+}
+
+// rejectLimits is Reject with the wait; 0 for none.
+func (w *Writer) rejectLimits(limits []Limit, retrySeconds, nowMicros int64, grpc bool) Reply {
 	w.reset()
 	w.addLimits(limits, nowMicros, true, Upstream{})
-	return w.reject(limits, w.spread(retryAfter(limits)), grpc, (*Writer).problem, (*Writer).detail)
+	return w.reject(limits, w.spread(retrySeconds), grpc, (*Writer).problem, (*Writer).detail)
 }
 
 // reject completes an answer that shows its limits already.
@@ -119,10 +124,15 @@ func retryAfter(limits []Limit) int64 {
 			longest = d.RetryAfterMicros
 		}
 	}
-	if longest == algo.Never {
+	return waitSeconds(longest)
+}
+
+// waitSeconds is a wait in seconds, at least 1; 0 if waiting does not help.
+func waitSeconds(micros int64) int64 {
+	if micros == algo.Never {
 		return 0
 	}
-	return max(1, seconds(longest))
+	return max(1, seconds(micros))
 }
 
 // spread makes a wait longer by a random share of it, so that clients who are rejected

@@ -14,6 +14,10 @@ type Rejection struct {
 	// if it has no end.
 	Blocked    bool
 	LeftMicros int64
+	// Chained: some rule has an over, so that the limits do not say how long to wait. WaitMicros
+	// does; algo.Never if waiting does not help.
+	Chained    bool
+	WaitMicros int64
 	Identity   string // that the rule rejects
 	GRPC       bool   // the request is gRPC
 }
@@ -23,8 +27,12 @@ func (w *Writer) Refuse(r *Rejection) Reply {
 	switch {
 	case r.Undecided:
 		return w.Deny(r.GRPC)
+	case r.Blocked && r.Chained:
+		return w.block(r.Limits, r.LeftMicros, waitSeconds(r.WaitMicros), r.AtMicros, r.GRPC)
 	case r.Blocked:
 		return w.Block(r.Limits, r.LeftMicros, r.AtMicros, r.GRPC)
+	case r.Chained:
+		return w.rejectLimits(r.Limits, waitSeconds(r.WaitMicros), r.AtMicros, r.GRPC)
 	}
 	return w.Reject(r.Limits, r.AtMicros, r.GRPC)
 }

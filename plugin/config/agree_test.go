@@ -42,6 +42,10 @@ var beyondSchema = []string{
 	"the regular expression",
 	"levels of groups",
 	"is not one text in quotes",
+	"names no rule",
+	"names a rule that is not a purse",
+	"no rule charges the purse",
+	"a bucket that queues",
 }
 
 // agree reports where the parser and the schema disagree about a text.

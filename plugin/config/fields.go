@@ -109,6 +109,13 @@ var ruleFields = []field{
 	{name: "failure", kind: word, words: failureModes},
 	{name: "overrides", kind: boolean},
 	{name: "penalty", kind: inner, fields: penaltyFields},
+	{name: "over", kind: inner, fields: overFields},
+	{name: "only", words: onlyWords},
+}
+
+var overFields = []field{
+	{name: "set_headers"},
+	{name: "charge"},
 }
 
 var matchFields = []field{
@@ -241,6 +248,7 @@ var (
 	roles        = []string{"limiter", bridgeRole}
 	modes        = []string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
 	failureModes = []string{FailAllow: "allow", FailDeny: "deny", FailLocal: "local"}
+	onlyWords    = []string{"over"}
 	periods      = []string{Day: "day", Week: "week", Month: "month", Year: "year"}
 	weekdays     = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 	families     = []string{"x-ratelimit", "draft"}

@@ -35,6 +35,7 @@ var tables = []struct {
 	{"/$defs/settle", "rules.settle.", settleFields},
 	{"/$defs/settle/properties/cost", "rules.settle.cost.", settleCostFields},
 	{"/$defs/penalty", "rules.penalty.", penaltyFields},
+	{"/$defs/over", "rules.over.", overFields},
 	{"/$defs/limit", "rules.limits.", limitFields},
 	{"/$defs/requestUnits", "rules.limits.limit.", unitsFields},
 	{"/$defs/limit/properties/lease", "rules.limits.lease.", leaseFields},

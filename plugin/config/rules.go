@@ -17,6 +17,7 @@ func readRules(o object) []Rule {
 			all = append(all, *readRule(o))
 		}
 	}
+	checkPurses(elements)
 	return all
 }
 
@@ -36,6 +37,10 @@ func readRule(o object) *Rule {
 	rule.Settle = readSettle(o)
 	rule.Overrides = readOverrides(o)
 	rule.Penalty = readPenalty(o, rule.Mode)
+	rule.Over, rule.Only = readOver(o, rule.Mode), readOnly(o, rule.Mode)
+	if rule.Only { // undecided, it does not pay
+		rule.Failure = FailDeny
+	}
 	switch field, v, _ := o.choice(); field {
 	case "limits":
 		rule.Limits = readLimits(v, scope{rule: rule, rulePath: o.path})
@@ -43,6 +48,7 @@ func readRule(o object) *Rule {
 		rule.Tiers = readTiers(v.readObject(tierFields), scope{rule: rule, rulePath: o.path})
 	}
 	rule.checkSettle(o)
+	rule.checkQueues(o)
 	return rule
 }
 

@@ -33,6 +33,8 @@ type Rule struct {
 	// Overrides makes what an operator has set for an identity in Redis count.
 	Overrides bool
 	Penalty   *Penalty // nil: none
+	Over      *Over    // nil: whom it rejects gets a 429
+	Only      bool     // a purse: it is asked in place of rules whose Over charges it, and else not
 }
 
 // Penalty blocks an identity that the rule has rejected After times WithinMicros.

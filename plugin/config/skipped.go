@@ -21,11 +21,20 @@ func (c *Config) Skipped() (notes []Mistake) {
 		notes = append(notes, Mistake{
 			Path: "rules[" + strconv.Itoa(i) + "].key",
 			Problem: "rule " + strconv.Quote(c.Rules[i].Name) + ": without " + strings.Join(sources, " or ") +
-				` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such requests, ` +
-				`limits them)`,
+				skips(&c.Rules[i]),
 		})
 	}
 	return notes
+}
+
+// skips is what it means that a rule is skipped.
+func skips(r *Rule) string {
+	if r.Only {
+		return ` the purse is not asked: the request is rejected by the rule that charges it (a "default" in the key is for ` +
+			`such requests)`
+	}
+	return ` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such requests, ` +
+		`limits them)`
 }
 
 // sourceText names where a component that may be absent gets its value.

@@ -53,20 +53,21 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 	return s.alone()
 }
 
-// ask asks one layer about the checks of a question that have no answer. It reports whether a
-// rule rejects the request: then no other layer is asked.
+// ask asks one layer about the checks of a question that have no answer. It reports whether the
+// request can be concluded, as a rule rejects it: then no other layer is asked.
 func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if isUnasked(c) {
 			s.askAbout(c, l, q, now)
-			rejects = rejects || enforcedRejection(c)
+			rejects = rejects || enforcedRejection(c) && !c.isOver()
 		}
 	}
 	switch {
 	case l != memoryLayer:
-	case rejects:
+	case rejects || q.over && q.keepsRemembered():
 		s.record.Count(metric.DenyCacheHit, 1)
+		return true
 	default: // a remembered decision that allows is shown with a rejection, but admits no request
 		q.unask(FromMemory)
 	}
@@ -74,7 +75,7 @@ func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 }
 
 // recall asks the memory of rejections once more, about a request that was kept back.
-func (s *Stores) recall(q *Question, now Time) (rejected bool) { return s.ask(memoryLayer, q, now) }
+func (s *Stores) recall(q *Question, now Time) (decided bool) { return s.ask(memoryLayer, q, now) }
 
 // askAbout asks one layer about one check.
 func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
@@ -140,6 +141,8 @@ func (s *Stores) send(q *Question, now Time) {
 	cause := s.remote.conn.Begin(now.SteadyMicros)
 	if q.keptMicros != 0 {
 		s.remote.conn.KeptBack(s.remote.conn.ListeningMicros(now.SteadyMicros) - q.keptMicros)
+	} else if q.over { // a purse has what is left of the timeout
+		q.keptMicros = s.remote.conn.ListeningMicros(now.SteadyMicros)
 	}
 	for i := range q.Checks {
 		c := &q.Checks[i]
@@ -164,16 +167,19 @@ func (s *Stores) send(q *Question, now Time) {
 // fallBack asks the embedded store about what Redis has not decided, in mode local.
 func (s *Stores) fallBack(q *Question, now Time) {
 	for i := range q.Checks {
-		c := &q.Checks[i]
-		if !failsLocally(c) {
-			continue
+		if c := &q.Checks[i]; failsLocally(c) {
+			s.askFallback(c, q, now)
 		}
-		q.asItCame(&c.Ask) // what an operator has set is in force in Redis alone
-		s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
-		r, ok := s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), false, now)
-		if ok {
-			c.ruled(FromFallback, &r, c.Decisions, 0)
-			s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
-		}
+	}
+}
+
+// askFallback asks the embedded store in Redis' place.
+func (s *Stores) askFallback(c *Check, q *Question, now Time) {
+	q.asItCame(&c.Ask) // what an operator has set is in force in Redis alone
+	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
+	r, ok := s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), false, now)
+	if ok {
+		c.ruled(FromFallback, &r, c.Decisions, 0)
+		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
 	}
 }

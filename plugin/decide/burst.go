@@ -88,7 +88,7 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 		c := &q.Checks[i]
 		if e := s.burst.about(q, c); e != nil && e.exceeded(c, now) {
 			e.reject(c, now)
-			rejected = true
+			rejected = rejected || !c.isOver()
 		}
 	}
 	if rejected {

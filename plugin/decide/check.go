@@ -82,6 +82,8 @@ type Said struct {
 	LeftMicros int64
 	// EarnedMicros is how long the block is that this rejection has earned; 0 for none.
 	EarnedMicros int64
+	// Excused: the check rejects, and does not refuse the request. See over.go.
+	Excused bool
 }
 
 // Charged holds the charges of a check, those that a late reply may report included.
@@ -188,6 +190,8 @@ func (c *Check) Outcome() answer.Outcome {
 		return answer.FailedDeny
 	case c.Status == Undecided:
 		return answer.FailedAllow
+	case c.Excused:
+		return answer.Over
 	case rejected && !c.Enforced():
 		return answer.ShadowLimited
 	case rejected:

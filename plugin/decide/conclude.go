@@ -9,16 +9,17 @@ import (
 // request that is refused consumes nothing. The Worker acts on the verdict in Envoy.
 func (s *Stores) Conclude(q *Question, now Time) Verdict {
 	must.Hold(!q.concluded && q.waiting == 0, "a request is concluded once, when no check waits")
-	if !s.alone() {
-		if s.burst.said != nil && q.first(isUndecided) != nil {
-			s.endOverdue(q, now) // burst.go
-		}
-		s.fallBack(q, now) // ask.go
+	s.decideRest(q, now)
+	if q.over {
+		q.excuse() // over.go
 	}
 	v := q.Verdict() // verdict.go
 	q.concluded, q.verdict = true, v
 	s.record.Concluded(q, v)
 	if v.Event != Refused {
+		if q.over {
+			s.rememberOver(q, now)
+		}
 		return v
 	}
 	q.refused = true // what late replies turn out to have charged is given back, too
@@ -29,6 +30,23 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 		s.memory.remember(c, v.Several, now)
 	}
 	return v
+}
+
+// decideRest decides what Redis has left undecided, as far as it can be, once.
+//
+//go:inline
+func (s *Stores) decideRest(q *Question, now Time) {
+	if q.weighed || s.alone() {
+		return
+	}
+	if q.over {
+		q.weighed = true
+		s.recallOver(q, now) // over.go
+	}
+	if s.burst.said != nil && q.first(isUndecided) != nil {
+		s.endOverdue(q, now) // burst.go
+	}
+	s.fallBack(q, now) // ask.go
 }
 
 // Leave gives back all that a request has charged that never reached the upstream: see the

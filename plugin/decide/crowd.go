@@ -52,7 +52,7 @@ const (
 type crowd struct {
 	stores        *Stores
 	remote        *remote    // of the stores
-	ready         *readyList // where those go that wait for nothing any more
+	home          *questions // where those go that wait for nothing any more
 	timeoutMicros int64      // of Redis
 
 	key    keyhash.Key
@@ -67,9 +67,9 @@ type crowd struct {
 	endsAt uint64 // the round ends when so many requests have been answered, see Redis.Asked
 }
 
-func newCrowd(stores *Stores, ready *readyList, timeoutMicros int64, chance rand.Source) crowd {
+func newCrowd(home *questions, timeoutMicros int64, chance rand.Source) crowd {
 	return crowd{
-		stores: stores, remote: &stores.remote, ready: ready, timeoutMicros: timeoutMicros,
+		stores: home.stores, remote: &home.stores.remote, home: home, timeoutMicros: timeoutMicros,
 		key: keyhash.New(chance.Uint64()),
 	}
 }
@@ -232,14 +232,14 @@ func (c *crowd) serve(s *share, most int, now Time) (n int) {
 		n++
 		c.stores.size(s.first, now) // its limits may have changed meanwhile
 		if c.stores.recall(s.first, now) {
-			c.ready.push(c.pop(s))
+			c.home.answered(c.pop(s))
 			continue
 		}
 		if !c.mayAsk(s, now) {
 			return n - 1
 		}
 		if q := c.pop(s); c.stores.AskRedis(q, now) {
-			c.ready.push(q)
+			c.home.answered(q)
 		}
 		return n
 	}
@@ -258,7 +258,7 @@ func (c *crowd) expire(now Time) {
 			q := c.pop(s)
 			q.overdue = true
 			q.giveUp()
-			c.ready.push(q)
+			c.home.answered(q)
 		}
 		c.await(s)
 	}

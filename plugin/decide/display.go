@@ -58,6 +58,9 @@ func (d *display) rejection(q *Question) *answer.Rejection {
 	*r = answer.Rejection{Text: d.text(q.verdict), Limits: limits, By: of, AtMicros: atMicros, Undecided: by == nil}
 	if by != nil {
 		r.Blocked, r.LeftMicros = by.By.Blocks(), by.LeftMicros
+		if r.Chained = q.over; r.Chained {
+			r.WaitMicros = q.waitMicros()
+		}
 		r.Identity = text.View(by.Tag[bytes.IndexByte(by.Tag, '|')+1:])
 	}
 	return r
@@ -74,6 +77,9 @@ func (p plans) appendShown(dst []answer.Limit, c *Check) []answer.Limit {
 			continue
 		}
 		shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j], Blocked: c.By.Blocks()}
+		if c.Excused && !shown.Decision.Allowed {
+			shown.Decision.Allowed, shown.Decision.Remaining = true, 0
+		}
 		if sized != nil {
 			shown.Sized = &sized[j]
 		}

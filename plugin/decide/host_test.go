@@ -1,6 +1,9 @@
 package decide
 
-import "github.com/sluiceproxy/sluice/plugin/answer"
+import (
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
 
 // This file is the world as the Envoy around a Worker, and as its connection to Redis.
 
@@ -22,10 +25,24 @@ func (w *world) Resume(contextID uint32) {
 
 // Answer implements Host.
 func (w *world) Answer(contextID uint32, r *answer.Rejection) {
+	w.stream(contextID).rejection = *r
 	if r.Undecided != (len(r.By) == 0 && !r.Blocked) {
 		w.t.Fatalf("request %d: %+v", contextID, r)
 	}
 	w.exit(w.stream(contextID))
+}
+
+// Purse implements Host.
+func (w *world) Purse(contextID uint32, purse *rule.Rule) (rule.Applied, bool) {
+	return w.rules.ApplyPurse(w.stream(contextID).headers, &w.matcher, purse)
+}
+
+// SetHeaders implements Host.
+func (w *world) SetHeaders(contextID uint32, headers [][2]string) {
+	r := w.stream(contextID)
+	for _, h := range headers {
+		r.set = append(r.set, h[0]+": "+h[1])
+	}
 }
 
 // TickWithin implements Host.
@@ -63,7 +80,7 @@ func (w *world) begin(h headers) *Question {
 	w.nextID++
 	w.began++
 	q := w.worker.Question(w.nextID)
-	r := &request{id: w.nextID, question: q}
+	r := &request{id: w.nextID, question: q, headers: h}
 	w.requests[q], w.streams[r.id] = r, r
 	if !q.Keep(applied) {
 		w.t.Fatal("no rule applies")

@@ -38,6 +38,9 @@ func (*meshWorker) Say(uint32, string)               {}
 func (*meshWorker) Resume(uint32)                    {}
 func (*meshWorker) Answer(uint32, *answer.Rejection) {}
 func (*meshWorker) TickWithin(int64, int64)          {}
+func (*meshWorker) SetHeaders(uint32, [][2]string)   {}
+
+func (*meshWorker) Purse(uint32, *rule.Rule) (a rule.Applied, applies bool) { return a, false }
 
 func (*meshWorker) Count(metric.Event, int64)         {}
 func (*meshWorker) RedisFailed(redis.Cause)           {}

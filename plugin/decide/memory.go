@@ -31,16 +31,20 @@ func newMemory(cfg *config.Config, rules *rule.Set, chance rand.Source) memory {
 // worth its charge. Then it is remembered only briefly. What an operator sets is to be
 // in force within a second.
 func ttls(rules *rule.Set) (ttls []int64) {
-	enforced := 0
+	enforced, purses := 0, 0
 	for _, r := range rules.Rules {
-		if !r.Exempt && r.Mode == config.Enforce {
+		switch {
+		case r.Exempt || r.Mode != config.Enforce:
+		case r.Only: // it gives back what it has charged only if another purse does not pay
+			purses++
+		default:
 			enforced++
 		}
 	}
 	for _, set := range rules.LimitSets {
 		ttl := int64(deny.RejectionTTLMicros)
 		switch {
-		case enforced > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
+		case enforced > 1 || purses > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
 			ttl = deny.SharedTTLMicros
 		case set.Rule.HasTerms():
 			ttl = deny.TermsTTLMicros

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
@@ -81,6 +82,9 @@ type request struct {
 	admitted  bool
 	verdict   Verdict
 	response  response
+	headers   headers          // of the request
+	set       []string         // headers that were set on it
+	rejection answer.Rejection // the last answer
 }
 
 // response is the upstream's answer: a status, and a header that says what the

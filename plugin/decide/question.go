@@ -32,6 +32,9 @@ type Question struct {
 	refused   bool // and what it charged, or turns out to have, is given back
 	settles   bool // some rule settles what it charged when the request is over
 	enforced  int  // checks whose rule can reject the request
+	over      bool // some rule has an over, see over.go
+	unpaid    bool // and its purse may yet be asked
+	weighed   bool // what Redis has left undecided was decided, as far as it can be
 
 	// Memory of all checks.
 	decisions []algo.Decision
@@ -54,23 +57,31 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		if a.Limits == nil {
 			continue // an unlimited tier: there is nothing to decide
 		}
-		c := Check{Ask: Ask{Rule: a.Rule, Limits: a.Limits}}
-		q.tags, c.Tag = keep(q.tags, a.Tag)
-		q.costs, c.Costs = keep(q.costs, a.Costs)
-		q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
-		c.own = c.Sizes
-		n := len(q.decisions) + len(a.Limits.Limits)
-		q.decisions = slices.Grow(q.decisions, n-len(q.decisions))
-		c.Decisions = q.decisions[len(q.decisions):n:n]
-		clear(c.Decisions)
-		q.decisions = q.decisions[:n]
-		q.Checks = append(q.Checks, c)
+		c := q.add(a)
 		q.settles = q.settles || a.Rule.Settle != nil
 		if c.Enforced() {
 			q.enforced++
 		}
 	}
 	return len(q.Checks) > 0
+}
+
+// add appends a check of what applies.
+//
+//go:inline
+func (q *Question) add(a *rule.Applied) *Check {
+	c := Check{Ask: Ask{Rule: a.Rule, Limits: a.Limits}}
+	q.tags, c.Tag = keep(q.tags, a.Tag)
+	q.costs, c.Costs = keep(q.costs, a.Costs)
+	q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
+	c.own = c.Sizes
+	n := len(q.decisions) + len(a.Limits.Limits)
+	q.decisions = slices.Grow(q.decisions, n-len(q.decisions))
+	c.Decisions = q.decisions[len(q.decisions):n:n]
+	clear(c.Decisions)
+	q.decisions = q.decisions[:n]
+	q.Checks = append(q.Checks, c)
+	return &q.Checks[len(q.Checks)-1]
 }
 
 // keep copies list to the end of memory. It returns memory and the copy, which is

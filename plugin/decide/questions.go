@@ -7,6 +7,7 @@ import "github.com/sluiceproxy/sluice/plugin/must"
 type questions struct {
 	stores *Stores
 	ready  readyList   // Asking or Gone, and no check waits any more
+	unpaid list        // as ready, but that a purse may have to pay, see over.go
 	idle   []*Question // ended, kept for their memory
 }
 
@@ -27,6 +28,15 @@ func (p *questions) begin(contextID uint32) *Question {
 	must.Hold(q.state == Arriving && q.inPipe == 0 && len(q.Checks) == 0, "a question begins as a new one")
 	q.ContextID = contextID
 	return q
+}
+
+// answered takes up a question of which no check waits any more.
+func (p *questions) answered(q *Question) {
+	if q.unpaid {
+		p.unpaid.push(q)
+		return
+	}
+	p.ready.push(q)
 }
 
 // recycle keeps a question for another request, once this one has ended and the last of its

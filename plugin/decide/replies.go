@@ -20,7 +20,7 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 	if s.burst.on {
 		s.burst.hear(c, r, c.lent || q.refused, nowMicros)
 	}
-	if q.concluded {
+	if q.concluded || q.over && c.Decided() {
 		q.late(c, r, nowMicros)
 		return
 	}
@@ -37,12 +37,13 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 
 // late takes an answer to a check that the failure mode has already decided. If the request was
 // admitted anyway, the charge stands. If its rule settles, this charge would never be settled;
-// if it has slots, the request holds none: then late gives the charge back.
+// if it has slots, the request holds none; if the rule is over, it charges nothing: then late gives
+// the charge back.
 func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
 	if r.Allowed && r.By == algo.ByLimits && c.Charges() {
 		was := c.charged.sent
 		c.charged.late.fill(c.receiptOf(FromRedis, was.sizes, r.AtMicros, was.nonce))
-		if q.refused || c.Rule.Settle != nil || c.Limits.HasSlots() {
+		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || c.Limits.HasSlots() {
 			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
 		}
 	}
@@ -97,6 +98,6 @@ func (q *Question) Failed(index int, _ redis.Cause, _ int64) {
 func (q *Question) replied() {
 	must.Hold(q.waiting > 0 && !q.concluded, "an answer is to a check that waits")
 	if q.waiting--; q.waiting == 0 {
-		q.home.ready.push(q)
+		q.home.answered(q)
 	}
 }

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/local"
@@ -33,6 +34,7 @@ type Recorder interface {
 type Stores struct {
 	record Recorder
 	order  []layer // in which they are asked when a request comes
+	over   bool    // some rule has an over
 
 	calendars calendars
 	overrides overrides
@@ -52,6 +54,7 @@ type Stores struct {
 func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record Recorder, chance rand.Source) *Stores {
 	s := &Stores{
 		record: record, order: orderOf(cfg, rules), plans: make(plans, len(rules.LimitSets)),
+		over:      slices.ContainsFunc(rules.Rules, hasOver),
 		calendars: newCalendars(rules), slots: newInFlight(rules, chance), embedded: embedded{store, record},
 	}
 	s.leases = newLeases(cfg, rules, s, chance)

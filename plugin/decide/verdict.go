@@ -24,8 +24,15 @@ type Verdict struct {
 // rejecting rules is named. A shadow rule's check changes nothing for the request.
 func (q *Question) Verdict() Verdict {
 	// A rejection stands, whatever became of the other checks.
-	if c := q.first(enforcedRejection); c != nil {
-		return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: q.several()}
+	over := q.first(enforcedRejection)
+	if over != nil {
+		c := over
+		if q.over {
+			c = q.refusal()
+		}
+		if c != nil {
+			return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: q.several()}
+		}
 	}
 	// An undecided check gets the failure mode of its rule. In mode local the embedded store
 	// was asked before; if that failed as well, the request goes on as in mode allow. One
@@ -40,6 +47,8 @@ func (q *Question) Verdict() Verdict {
 	switch shadow := q.first(shadowRejection); {
 	case q.first(enforcedUndecided) != nil:
 		v.Outcome = answer.FailedAllow
+	case over != nil:
+		v.Outcome, v.By = answer.Over, over
 	case q.first(decidedByFallback) != nil:
 		v.Outcome = answer.LocalAllowed
 	case shadow != nil:

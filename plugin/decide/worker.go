@@ -24,6 +24,11 @@ type Host interface {
 	// TickWithin asks for a call of Worker.Tick in so many microseconds at most; 0 asks for
 	// nothing.
 	TickWithin(micros, nowMicros int64)
+	// Purse reports whether a purse applies to a request, and what it asks. The result is good
+	// until the next call.
+	Purse(contextID uint32, purse *rule.Rule) (a rule.Applied, applies bool)
+	// SetHeaders sets headers of a request.
+	SetHeaders(contextID uint32, headers [][2]string)
 	// Warn logs a line.
 	Warn(line string)
 }
@@ -71,7 +76,7 @@ func NewWorker(
 		display: display{texts: answer.NewTexts(""), plans: stores.plans},
 	}
 	if cfg.Redis != nil {
-		w.crowd = newCrowd(stores, &w.questions.ready, cfg.Redis.TimeoutMicros, chance)
+		w.crowd = newCrowd(&w.questions, cfg.Redis.TimeoutMicros, chance)
 	}
 	return w
 }
@@ -98,11 +103,18 @@ func (w *Worker) Arrive(q *Question, now Time) Effect {
 // ask asks about a request that arrives. It returns the event of its verdict, or Waits.
 func (w *Worker) ask(q *Question, now Time) Event {
 	q.arrivedMicros = now.SteadyMicros
+	if w.stores.over {
+		q.expectPurses()
+	}
 	switch {
 	case w.stores.Ask(q, now):
+	case q.unpaid && w.isPoor(q, now):
 	case w.crowd.keepsBack(q, now):
 		return Waits
 	case !w.stores.AskRedis(q, now):
+		return Waits
+	}
+	if q.unpaid && w.pay(q, now) {
 		return Waits
 	}
 	w.conclude(q, now)
@@ -120,6 +132,9 @@ func (w *Worker) conclude(q *Question, now Time) {
 	v := w.stores.Conclude(q, now)
 	if q.state != Gone {
 		w.host.Say(q.ContextID, w.display.text(v))
+		if q.over && v.Event != Refused {
+			w.setHeaders(q)
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 			return nil, message.Errorf("rules[%d]: %v", i, err)
 		}
 	}
+	s.linkPurses(cfg.Rules)
 	return s, nil
 }
 
@@ -51,6 +52,8 @@ func (s *Set) add(c *config.Rule) error {
 		Exempt:  c.Exempt,
 		Texts:   answer.NewTexts(c.Name),
 		Terms:   termsOf(c),
+		Over:    s.compileOver(c.Over),
+		Only:    c.Only,
 	}
 	matches, err := s.compileMatch(&c.Match, c.Exempt)
 	if err != nil {
@@ -76,7 +79,11 @@ func (s *Set) add(c *config.Rule) error {
 		return err
 	}
 	s.Rules = append(s.Rules, r)
-	s.compiled = append(s.compiled, out)
+	if r.Only {
+		s.purses = append(s.purses, out)
+	} else {
+		s.compiled = append(s.compiled, out)
+	}
 	return nil
 }
 

@@ -27,7 +27,12 @@ type Set struct {
 	mac         *sha256.MAC // of keyed hashes
 	expressions []expression
 
-	compiled []compiled // parallel to Rules
+	compiled []compiled // of the rules that Apply asks, in order
+	purses   []compiled // of those that ApplyPurse does
+
+	// OverHeaders are the names that some Over sets, in the spelling of config.SameHeader: no
+	// client may send them.
+	OverHeaders []string
 }
 
 // ID is a rule's place in Set.Rules.
@@ -48,6 +53,8 @@ type Rule struct {
 	Texts   answer.Texts // what access logs say
 	Terms   algo.Terms   // overrides and penalty
 	Settle  *Settle      // nil: a charge stands
+	Over    *Over        // nil: whom it rejects gets a 429
+	Only    bool         // a purse, which is asked in place of rules that are over
 }
 
 // HasTerms reports whether the rule has overrides or a penalty.

@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // worker is one worker thread of one Envoy: the plugin's own decide.Worker, with the world
@@ -106,6 +107,16 @@ func (k *worker) Resume(contextID uint32) { k.over = append(k.over, k.by[context
 func (k *worker) Answer(contextID uint32, _ *answer.Rejection) {
 	k.over = append(k.over, k.by[contextID])
 }
+
+// Purse implements decide.Host.
+func (k *worker) Purse(contextID uint32, purse *rule.Rule) (rule.Applied, bool) {
+	r := k.waiting[k.by[contextID]]
+	r.http.Use(k.world.options.Expressions)
+	return k.world.rules.ApplyPurse(r.http, &k.world.matcher, purse)
+}
+
+// SetHeaders implements decide.Host. No upstream reads them.
+func (k *worker) SetHeaders(uint32, [][2]string) {}
 
 // minTickMicros is how often Envoy's timer ticks at most.
 const minTickMicros = 4000

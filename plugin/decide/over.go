@@ -14,20 +14,51 @@ import (
 // asked, within the same timeout. A purse's check stands behind those of the rules that apply, and
 // is like them in all else: charged, given back, settled and shown.
 
+// early is a purse that was read when its request came, see rule.Rule.Early.
+type early struct {
+	rule.Applied
+	purse   *rule.Rule
+	applies bool
+}
+
 // expectPurses prepares a question that comes: its checks must not move once stores are asked.
-func (q *Question) expectPurses() {
+func (w *Worker) expectPurses(q *Question) {
 	purses := 0
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if over := c.Rule.Over; over != nil && c.Enforced() {
-			q.over = true
-			if over.Purse != nil {
-				purses++
-			}
+		if c.Rule.Over == nil || !c.Enforced() {
+			continue
+		}
+		q.over = true
+		if purse := c.Rule.Over.Purse; purse != nil {
+			purses++
+			w.readEarly(q, purse)
 		}
 	}
 	q.unpaid = purses > 0
 	q.Checks = slices.Grow(q.Checks, purses)
+}
+
+// readEarly reads a purse that cannot be read later.
+func (w *Worker) readEarly(q *Question, purse *rule.Rule) {
+	if !purse.Early {
+		return
+	}
+	a, ok := w.host.Purse(q.ContextID, purse)
+	q.tags, a.Tag = keep(q.tags, a.Tag)
+	q.costs, a.Costs = keep(q.costs, a.Costs)
+	q.sizes, a.Sizes = keep(q.sizes, a.Sizes)
+	q.early = append(q.early, early{a, purse, ok})
+}
+
+// readPurse reads a purse, or finds what was read of it.
+func (w *Worker) readPurse(q *Question, purse *rule.Rule) (a rule.Applied, applies bool) {
+	for i := range q.early {
+		if e := &q.early[i]; e.purse == purse {
+			return e.Applied, e.applies
+		}
+	}
+	return w.host.Purse(q.ContextID, purse)
 }
 
 // isOver reports whether the check's rejection is one that need not refuse the request.
@@ -190,7 +221,7 @@ func (w *Worker) isPoor(q *Question, now Time) bool {
 // remembersPurse reports whether the worker remembers that the purse of a check rejects. Then it
 // is among the checks.
 func (w *Worker) remembersPurse(q *Question, c *Check, now Time) bool {
-	a, ok := w.host.Purse(q.ContextID, c.Rule.Over.Purse)
+	a, ok := w.readPurse(q, c.Rule.Over.Purse)
 	if !ok || a.Limits == nil {
 		return false
 	}
@@ -241,7 +272,7 @@ func (w *Worker) addPurses(q *Question) bool {
 		if !c.charges() || q.purseOf(c) != nil {
 			continue
 		}
-		a, ok := w.host.Purse(q.ContextID, c.Rule.Over.Purse)
+		a, ok := w.readPurse(q, c.Rule.Over.Purse)
 		switch {
 		case !ok:
 			q.dropPurses(first)

@@ -36,6 +36,8 @@ type Question struct {
 	unpaid    bool // and its purse may yet be asked
 	weighed   bool // what Redis has left undecided was decided, as far as it can be
 
+	early []early // purses that were read when the request came
+
 	// Memory of all checks.
 	decisions []algo.Decision
 	tags      []byte
@@ -108,7 +110,7 @@ func (q *Question) asItCame(a *Ask) {
 func (q *Question) reset() {
 	clear(q.Checks)
 	*q = Question{
-		home: q.home, Checks: q.Checks[:0],
+		home: q.home, Checks: q.Checks[:0], early: q.early[:0],
 		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0],
 	}
 }

@@ -104,7 +104,7 @@ func (w *Worker) Arrive(q *Question, now Time) Effect {
 func (w *Worker) ask(q *Question, now Time) Event {
 	q.arrivedMicros = now.SteadyMicros
 	if w.stores.over {
-		q.expectPurses()
+		w.expectPurses(q)
 	}
 	switch {
 	case w.stores.Ask(q, now):

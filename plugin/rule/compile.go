@@ -55,6 +55,7 @@ func (s *Set) add(c *config.Rule) error {
 		Over:    s.compileOver(c.Over),
 		Only:    c.Only,
 	}
+	s.evaluates = false
 	matches, err := s.compileMatch(&c.Match, c.Exempt)
 	if err != nil {
 		return err
@@ -78,6 +79,7 @@ func (s *Set) add(c *config.Rule) error {
 	if err != nil {
 		return err
 	}
+	r.Early = r.Only && s.evaluates
 	s.Rules = append(s.Rules, r)
 	if r.Only {
 		s.purses = append(s.purses, out)

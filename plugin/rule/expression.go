@@ -119,6 +119,7 @@ func (s *Set) expressionColumn(expr string, kind config.ExpressionKind) (int, er
 
 // textColumn is the column of a text that is evaluated as it is.
 func (s *Set) textColumn(text string) (int, error) {
+	s.evaluates = true
 	same := func(e expression) bool { return e.text == text }
 	if i := slices.IndexFunc(s.expressions, same); i >= 0 {
 		return i, nil

@@ -26,6 +26,7 @@ type Set struct {
 	evaluator   Expressions // nil: expressions have no value
 	mac         *sha256.MAC // of keyed hashes
 	expressions []expression
+	evaluates   bool // the rule that is being compiled has an expression
 
 	compiled []compiled // of the rules that Apply asks, in order
 	purses   []compiled // of those that ApplyPurse does
@@ -55,6 +56,9 @@ type Rule struct {
 	Settle  *Settle      // nil: a charge stands
 	Over    *Over        // nil: whom it rejects gets a 429
 	Only    bool         // a purse, which is asked in place of rules that are over
+	// Early: a purse that has to be read when its request comes, as it evaluates expressions.
+	// Envoy does so in a callback of the request itself only.
+	Early bool
 }
 
 // HasTerms reports whether the rule has overrides or a penalty.

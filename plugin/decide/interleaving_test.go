@@ -34,7 +34,17 @@ const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, 
 	{"name": "line", "match": {"headers": {"x-line": {"present": true}}},
 		"limits": [{"algorithm": "leaky_bucket", "limit": 4, "window": "1s", "burst": 6, "overflow": "queue"}]},
 	{"name": "hot", "match": {"headers": {"x-hot": {"present": true}}}, "key": [{"constant": "h"}],
-		"limits": [{"algorithm": "fixed_window", "limit": 60, "window": "1s", "lease": {"units": 8, "ttl": "100ms"}}]}
+		"limits": [{"algorithm": "fixed_window", "limit": 60, "window": "1s", "lease": {"units": 8, "ttl": "100ms"}}]},
+	{"name": "plan", "match": {"headers": {"x-plan": {"present": true}}}, "key": [{"header": "x-user"}],
+		"over": {"set_headers": {"x-over": "plan"}, "charge": "purse"},
+		"limits": [{"algorithm": "sliding_window_log", "limit": 2, "window": "1s"}]},
+	{"name": "soft", "match": {"headers": {"x-plan": {"present": true}}}, "key": [{"header": "x-user"}],
+		"over": {"set_headers": {"x-over": "soft"}},
+		"limits": [{"algorithm": "sliding_window_log", "limit": 3, "window": "1s"}]},
+	{"name": "purse", "only": "over", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 2, "max": 4},
+		"limits": [{"algorithm": "sliding_window_log", "limit": 7, "window": "1s"},
+			{"algorithm": "concurrency", "limit": 90, "cost": 1}],
+		"settle": {"status": ["4xx", "503"]}}
 ]}`
 
 // headers are a request's, as rules read them.
@@ -48,7 +58,7 @@ func (h headers) Property([]string) ([]byte, bool)  { return nil, false }
 // arrive brings a request.
 func (w *world) arrive() {
 	h := headers{"x-user": fmt.Sprint(w.random.IntN(6)), "x-cost": fmt.Sprint(w.random.IntN(5))}
-	for _, name := range []string{"x-line", "x-hot"} {
+	for _, name := range []string{"x-line", "x-hot", "x-plan"} {
 		if w.random.IntN(3) == 0 {
 			h[name] = "yes"
 		}
@@ -128,7 +138,7 @@ func (w *world) speak(i int) {
 	}
 	w.flying = slices.Delete(w.flying, i, i+1)
 	if q, ok := c.waiter.(*Question); ok {
-		c.late = q.concluded
+		c.late, c.over = q.concluded, q.Checks[c.index].Status == Rejected
 	}
 	c.waiter.Decided(c.index, c.reply, now)
 }

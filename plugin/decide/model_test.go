@@ -33,6 +33,7 @@ type world struct {
 	ledger     map[int64]*call         // by nonce
 	nonce      int64
 	down       bool     // no connection can be opened
+	kept       []int64  // us that requests had waited when they were asked about
 	overloaded int      // requests that were kept back for the whole timeout
 	steady     bool     // nothing happens by chance
 	owed       []func() // what waits in the outbox for Redis
@@ -65,6 +66,7 @@ type call struct {
 	reply   *redis.Reply // nil: Redis has not run it yet
 
 	late    bool  // its request had been concluded without it
+	over    bool  // its rule was over, without it
 	charged int64 // units
 	given   int64 // units that were given back
 	lost    bool  // its reply, or what gives it back, was lost on the way
@@ -152,7 +154,7 @@ func (w *world) Asked() (sent, answered uint64) {
 
 // ListeningMicros, KeptBack and Overloaded implement Redis.
 func (w *world) ListeningMicros(nowMicros int64) int64 { return nowMicros }
-func (w *world) KeptBack(int64)                        {}
+func (w *world) KeptBack(micros int64)                 { w.kept = append(w.kept, micros) }
 func (w *world) Overloaded(int64)                      { w.overloaded++ }
 
 func btoi(b bool) int {
@@ -370,11 +372,12 @@ func (w *world) worth(r *request, c *call) int64 {
 			name = w.rules.LimitSets[i].Rule.Name
 		}
 	}
-	settles := name == "login" || name == "tokens"
+	login := name == "login" || name == "purse"
+	settles := login || name == "tokens"
 	switch {
-	case settles && c.late:
+	case settles && c.late, c.over:
 		return 0
-	case !settles || c.charged == 0 || name == "login" && (!r.response.came || r.response.status == 401):
+	case !settles || c.charged == 0 || login && (!r.response.came || r.response.status == 401):
 		return c.charged
 	case name == "tokens" && r.response.cost != "":
 		cost, _ := strconv.ParseInt(r.response.cost, 10, 64)

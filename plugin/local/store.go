@@ -170,7 +170,7 @@ func (s *Store) report(p *algo.Plan) {
 	for len(s.out) < len(limits) {
 		s.out, s.zeros = append(s.out, algo.Decision{}), append(s.zeros, 0)
 	}
-	p.Decide(s.identity.states, s.identity.atMicros, s.zeros, s.out)
+	p.Decide(s.identity.states, s.identity.atMicros, s.zeros[:len(limits)], s.out)
 	s.identity.consumed = consumed(limits, s.out)
 }
 

@@ -30,11 +30,11 @@ func (c *Config) Skipped() (notes []Mistake) {
 // skips is what it means that a rule is skipped.
 func skips(r *Rule) string {
 	if r.Only {
-		return ` the purse is not asked: the request is rejected by the rule that charges it (a "default" in the key is for ` +
+		return ` the purse is not asked, and the rule that charges it rejects the request (a "default" in the key is for ` +
 			`such requests)`
 	}
-	return ` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such requests, ` +
-		`limits them)`
+	return ` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such ` +
+		`requests, limits them)`
 }
 
 // sourceText names where a component that may be absent gets its value.

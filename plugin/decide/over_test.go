@@ -156,8 +156,12 @@ var overCases = []struct {
 		{"funded fund=endless", told{"over:funded", "", "x-over: funded", "funded=0", 0}},
 	}},
 	{"of two purses one does not pay", steps{
-		{"again rich funded fund=small", told{"over:again", "purse fund", "x-over: funded", "again=0 funded=0 purse=3 fund=0", 0}},
-		{"again rich funded fund=small", told{"limited:fund", "purse fund", "", "again=0 funded=0 purse=3 fund=0", 19_500_000}},
+		{"again rich funded fund=small", told{
+			"over:again", "purse fund", "x-over: funded", "again=0 funded=0 purse=3 fund=0", 0,
+		}},
+		{"again rich funded fund=small", told{
+			"limited:fund", "purse fund", "", "again=0 funded=0 purse=3 fund=0", 19_500_000,
+		}},
 		{"again rich", told{"over:again", "purse", "", "again=0 purse=1", 0}},
 	}},
 	{"another rule refuses", steps{
@@ -393,7 +397,8 @@ func TestPurseIsSettled(t *testing.T) {
 		w.worker.Responds(q, resp)
 		w.leave(w.requests[q])
 		w.worker.Ends(q, resp, w.now)
-		testenv.Same(t, "given back after "+strconv.FormatInt(status, 10), call.given, map[int64]int64{200: 0, 500: 5}[status])
+		back := map[int64]int64{200: 0, 500: 5}[status]
+		testenv.Same(t, "given back after "+strconv.FormatInt(status, 10), call.given, back)
 		w.states = map[string][]algo.State{}
 	}
 }

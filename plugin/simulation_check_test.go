@@ -46,11 +46,11 @@ func (v *simulation) checkWait(r *simRequest) {
 
 // checkAdmitted fails if a request was admitted beyond what its rules may admit.
 func (v *simulation) checkAdmitted(r *simRequest) {
-	if !r.admitted || !r.byRedis() {
+	if !r.certain {
 		return
 	}
 	for _, rule := range v.config.rules {
-		if !r.applies(rule) {
+		if !r.applies(rule) || !rule.charges(r) {
 			continue
 		}
 		key := rule.name + "|" + rule.identity(r)

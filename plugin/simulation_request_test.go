@@ -30,7 +30,9 @@ type simRequest struct {
 	status   string // of the upstream's response
 	tokens   int64  // that it says; -1: none
 	ended    time.Time
-	lossy    bool // a fault may have lost what gives back, or charges, some of it
+	over     []string // the headers that it got as it was over
+	certain  bool     // what it was charged is certain: Redis has decided all of it
+	lossy    bool     // a fault may have lost what gives back, or charges, some of it
 }
 
 // applies reports whether a rule counts the request.
@@ -52,10 +54,13 @@ func (r *simRule) worthOf(q *simRequest) (least, most int64) {
 	if r.worth != nil {
 		worth = r.worth(q)
 	}
-	switch certain := q.outcome == "allowed" || strings.HasPrefix(q.outcome, "shadow:"); {
-	case q.admitted && certain && q.lossy:
+	switch {
+	case q.certain && !r.charges(q) && q.lossy:
+		least, most = 0, max(cost, worth)
+	case q.certain && !r.charges(q):
+	case q.certain && q.lossy:
 		least, most = min(cost, worth), max(cost, worth)
-	case q.admitted && certain:
+	case q.certain:
 		least, most = worth, worth
 	case (q.left || q.admitted) && q.lossy:
 		least, most = 0, max(cost, worth)
@@ -65,6 +70,15 @@ func (r *simRule) worthOf(q *simRequest) (least, most int64) {
 		least, most = 0, cost
 	}
 	return least, most
+}
+
+// charges reports whether a rule charges an admitted request: one that is over does not, and a
+// purse does only if a rule that charges it is.
+func (r *simRule) charges(q *simRequest) bool {
+	if r.paysFor != nil {
+		return slices.ContainsFunc(r.paysFor, func(over string) bool { return slices.Contains(q.over, over) })
+	}
+	return r.over == "" || !slices.Contains(q.over, r.over)
 }
 
 // identity is whom a rule counts.
@@ -203,6 +217,13 @@ func (v *simulation) look() {
 // exit notes that a request was let go, or answered.
 func (v *simulation) exit(r *simRequest) {
 	r.exited, r.outcome, r.admitted = true, r.exchange.outcome(), r.Local == nil
+	for _, h := range r.Upstream.Headers {
+		if strings.HasPrefix(h[0], "x-over-") {
+			r.over = append(r.over, h[0])
+		}
+	}
+	isOver := strings.HasPrefix(r.outcome, "over:") && !v.config.usesEmbedded()
+	r.certain = r.admitted && (r.byRedis() || isOver)
 	v.outcomes[strings.SplitN(r.outcome, ":", 2)[0]]++
 	if r.admitted {
 		v.passed[r.user]++

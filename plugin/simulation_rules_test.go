@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,10 @@ type simRule struct {
 	counted bool
 	cost    func(r *simRequest) int64 // nil: 1
 	worth   func(r *simRequest) int64 // of one that was admitted; nil: the cost
+	// over is the header that requests get that are over; empty: they are rejected.
+	over string
+	// paysFor is the over of the rules that charge it; nil: it is no purse.
+	paysFor []string
 	// total is how much may be admitted in a run of less than the window; 0: not checked.
 	total int64
 }
@@ -111,6 +116,20 @@ func simRules(random *rand.Rand) []*simRule {
 			`], "pro": [` + anyLimit(random, 500, "480ms") + `], "ours": "unlimited"}, "default": "free"}`},
 		{name: "expressed", header: "x-expr", text: `"match": {"expr": "request.headers['x-expr'] == '1'"}, ` + user +
 			`, "limits": [` + anyLimit(random, 1+random.Int64N(90), "96ms") + `]`},
+		{
+			name: "soft", counted: true, header: "x-soft", over: "x-over-soft", text: user + `, "limits": [` +
+				anyLimit(random, 1+random.Int64N(40), "480ms") + `], "over": {"set_headers": {"x-over-soft": "1"}}`,
+		},
+		{
+			name: "plan", counted: true, cost: costOf, header: "x-paid", over: "x-over-plan", total: quota,
+			text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` + anyLimit(random, quota, "1d") +
+				`], "over": {"set_headers": {"x-over-plan": "1"}, "charge": "credits"}`,
+		},
+		{
+			name: "credits", counted: true, cost: costOf, paysFor: []string{"x-over-plan"}, total: hot,
+			text: `"only": "over", ` + user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
+				anyLimit(random, hot, "1d") + `]`,
+		},
 		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9),
 			"96ms") + `]`},
 	}
@@ -156,6 +175,12 @@ func newSimConfig(random *rand.Rand) *simConfig {
 	one := random.IntN(3) // a third has nearly all rules, the others few
 	for i, r := range simRules(random) {
 		needsRedis := r.name == "hot" || r.name == "terms"
+		if r.paysFor != nil {
+			if slices.ContainsFunc(c.rules, func(r *simRule) bool { return r.name == "plan" }) {
+				c.rules = append(c.rules, r)
+			}
+			continue
+		}
 		if i > 0 && random.IntN(3) > one {
 			continue
 		}
@@ -170,6 +195,9 @@ func newSimConfig(random *rand.Rand) *simConfig {
 	}
 	return c
 }
+
+// usesEmbedded reports whether the embedded store may decide something in Redis' place.
+func (c *simConfig) usesEmbedded() bool { return strings.Contains(c.text(0)+c.text(1), `"local"`) }
 
 // text is the configuration as Envoy gets it, after so many reloads.
 func (c *simConfig) text(reloads int) string {

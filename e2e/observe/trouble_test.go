@@ -187,7 +187,7 @@ func (s *scene) sums(t *testing.T) {
 		},
 		expectation{`sum by (outcome) (sluice_requests_total) > bool 0`, []string{"outcome"}, map[string]int{
 			"allowed": 1, "limited": 1, "blocked": 1, "shadow_limited": 1, "exempt": 1, "none": 1,
-			"failed_allow": 1, "failed_deny": 1, "local_allowed": 1, "local_limited": 1,
+			"failed_allow": 1, "failed_deny": 1, "local_allowed": 1, "local_limited": 1, "over": 1,
 		}},
 		expectation{`sluice_redis_in_flight_requests`, nil, map[string]int{"": 0}},
 	)

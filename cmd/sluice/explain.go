@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,6 +91,7 @@ func explanation(r *explain.Rule) [][]string {
 	if r.Failure != "" {
 		applies += ", on failure " + r.Failure
 	}
+	applies += overText(r)
 	head := []string{r.Rule, applies, console.Identity(r.Identity), strconv.FormatInt(r.Cost, 10)}
 	var rows [][]string
 	add := func(cells ...string) {
@@ -105,6 +108,24 @@ func explanation(r *explain.Rule) [][]string {
 		add("override", r.OverrideKey)
 	}
 	return rows
+}
+
+// overText says what becomes of requests that a rule rejects, or when a purse is asked.
+func overText(r *explain.Rule) string {
+	if r.ChargedBy != nil {
+		return ", once over " + strings.Join(r.ChargedBy, " or ")
+	}
+	if r.Over == nil {
+		return ""
+	}
+	var parts []string
+	if r.Over.SetHeaders != nil {
+		parts = append(parts, "sets "+strings.Join(slices.Sorted(maps.Keys(r.Over.SetHeaders)), ", "))
+	}
+	if r.Over.Charge != "" {
+		parts = append(parts, "charges "+r.Over.Charge)
+	}
+	return ", over it " + strings.Join(parts, ", ")
 }
 
 // limitText is a limit in a few words, such as `gcra 10 in 1s, burst 20`.

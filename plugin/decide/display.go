@@ -59,7 +59,7 @@ func (d *display) rejection(q *Question) *answer.Rejection {
 	if by != nil {
 		r.Blocked, r.LeftMicros = by.By.Blocks(), by.LeftMicros
 		if r.Chained = q.over; r.Chained {
-			r.WaitMicros = q.waitMicros()
+			r.WaitMicros = q.WaitMicros()
 		}
 		r.Identity = text.View(by.Tag[bytes.IndexByte(by.Tag, '|')+1:])
 	}

@@ -117,10 +117,10 @@ func (q *Question) refusal() *Check {
 	return c
 }
 
-// waitMicros is after how long a refused request would be admitted, as far as its checks say:
+// WaitMicros is after how long a refused request would be admitted, as far as its checks say:
 // when each rule that refuses it, or the purse of that rule, has room again. algo.Never if
 // waiting does not help.
-func (q *Question) waitMicros() (longest int64) {
+func (q *Question) WaitMicros() (longest int64) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if !enforcedRejection(c) || c.Excused || c.Rule.Only {

@@ -99,7 +99,7 @@ func (w overWorld) ask(rules string) told {
 func (w overWorld) told(q *Question, r *request, trips string) told {
 	got := told{outcome: w.worker.display.text(q.verdict), trips: trips, set: strings.Join(r.set, ", ")}
 	if q.verdict.Event == Refused && !r.rejection.Undecided {
-		got.wait = q.waitMicros()
+		got.wait = q.WaitMicros()
 	}
 	limits, _ := w.worker.display.limits(q)
 	var left []string
@@ -355,7 +355,7 @@ func TestBlockIsNeverOver(t *testing.T) {
 	block.By, block.LeftMicros = algo.ByBlock, 7*second
 	w.hear(func() { c.waiter.Decided(c.index, block, w.now.SteadyMicros) })
 	testenv.Same(t, "outcome", q.verdict.Outcome, answer.Blocked)
-	testenv.Same(t, "wait", q.waitMicros(), 7*second)
+	testenv.Same(t, "wait", q.WaitMicros(), 7*second)
 }
 
 // TestShadowConfigurationIsNeverOver: under the top-level shadow nothing is set, and no purse is

@@ -29,6 +29,11 @@ type Rule struct {
 	// OverrideKey is the key in Redis under which an operator sets an override for
 	// the identity; "" if the rule has no overrides.
 	OverrideKey string `json:"override_key,omitempty"`
+	// Over is what becomes of requests that the rule rejects; nil: a 429.
+	Over *Over `json:"over,omitempty"`
+	// ChargedBy are the rules that charge this one, which is a purse: it is asked if one of them
+	// is over.
+	ChargedBy []string `json:"charged_by,omitempty"`
 	// Applied is the result of the plugin's own rules; nil if the rule does not apply.
 	Applied *rule.Applied `json:"-"`
 }
@@ -52,6 +57,7 @@ func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
 		return nil, err
 	}
 	req.Use(&expressions)
+	req.Strip(set)
 	var m rule.Matcher
 	applied, exempt := set.Apply(req, &m)
 	prefix := ""
@@ -62,15 +68,18 @@ func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
 	ended := "" // the exempt rule that matched
 	for i := range cfg.Rules {
 		c := &cfg.Rules[i]
-		out := Rule{Rule: c.Name, Mode: mode(c)}
-		if !c.Exempt && c.Failure != cfg.Failure.Mode {
+		out := Rule{Rule: c.Name, Mode: mode(c), Over: overOf(c), ChargedBy: chargedBy(cfg, c)}
+		if !c.Exempt && !c.Only && c.Failure != cfg.Failure.Mode {
 			out.Failure = c.Failure.String()
 		}
 		a := find(applied, c.Name)
+		if c.Only {
+			a = purse(set, req, c.Name)
+		}
 		switch {
 		case c.Mode == config.Off:
 			out.Why = "its mode is off"
-		case ended != "":
+		case ended != "" && !c.Only:
 			out.Why = fmt.Sprintf("it comes after the exempt rule %q, which matches", ended)
 		case exempt != nil && exempt.Name == c.Name:
 			out.Applies, ended = true, c.Name

@@ -74,6 +74,9 @@ func simulationTables(r *simulate.Report) [][][]string {
 		if rule.Mode == "shadow" {
 			rejected = console.Whole(rule.Shadow) + " (shadow)"
 		}
+		if rule.Over > 0 {
+			rejected += ", over " + console.Whole(rule.Over)
+		}
 		head := []string{rule.Rule, console.Whole(rule.Checked), console.Whole(rule.Admitted), rejected}
 		for _, l := range rule.Limits {
 			text := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window)

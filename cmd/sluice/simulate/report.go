@@ -22,6 +22,7 @@ type Report struct {
 	Rejected  int64 `json:"rejected"` // 429
 	Refused   int64 `json:"refused"`  // 503
 	Undecided int64 `json:"undecided"`
+	Over      int64 `json:"over"`  // over a limit, and admitted
 	Local     int64 `json:"local"` // decided by the embedded store in place of Redis
 
 	WaitP50Micros int64 `json:"wait_p50_micros"` // for Redis
@@ -58,6 +59,7 @@ type RuleReport struct {
 	Admitted int64         `json:"admitted"`
 	Rejected int64         `json:"rejected"`
 	Shadow   int64         `json:"shadow_rejected"`
+	Over     int64         `json:"over"` // that the rule rejected, and that went on
 	Limits   []LimitReport `json:"limits"`
 	// Why it applied to no request; empty if it did.
 	Why string `json:"why,omitempty"`
@@ -104,6 +106,7 @@ func (t *tally) report() *Report {
 		Envoys:  w.options.Envoys, Workers: w.options.Workers,
 		Requests: t.requests, Retries: t.retries,
 		Undecided:     t.outcomes[answer.FailedAllow],
+		Over:          t.outcomes[answer.Over],
 		Rejected:      t.outcomes[answer.Limited] + t.outcomes[answer.LocalLimited] + t.outcomes[answer.Blocked],
 		Refused:       t.outcomes[answer.FailedDeny],
 		Local:         t.outcomes[answer.LocalAllowed] + t.outcomes[answer.LocalLimited],
@@ -136,7 +139,7 @@ func (t *tally) rule(name string, exempt bool, mode config.Mode) RuleReport {
 	of := t.rules[name]
 	r := RuleReport{
 		Rule: name, Mode: "enforce", Checked: of.checked, Admitted: of.admitted, Rejected: of.limited,
-		Shadow: of.shadow,
+		Shadow: of.shadow, Over: of.over,
 	}
 	switch {
 	case exempt:

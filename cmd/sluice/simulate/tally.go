@@ -34,8 +34,8 @@ type tally struct {
 
 // ruleTally counts one rule's checks.
 type ruleTally struct {
-	checked, admitted, limited, shadow int64
-	limits                             []*limitTally // by the index in the limit set, of all sets
+	checked, admitted, limited, shadow, over int64
+	limits                                   []*limitTally // by the index in the limit set, of all sets
 }
 
 // limitTally follows how much of a limit is used.
@@ -134,6 +134,8 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 	of := t.rules[c.Rule.Name]
 	of.checked++
 	switch {
+	case c.Excused:
+		of.over++
 	case c.Status == decide.Rejected && !c.Enforced():
 		of.shadow++
 	case c.Status == decide.Rejected:
@@ -141,7 +143,7 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 	case admitted:
 		of.admitted++
 	}
-	if !admitted {
+	if !admitted || c.Excused { // a rule that is over charges nothing
 		return
 	}
 	for _, l := range of.limits {

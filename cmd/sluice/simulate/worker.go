@@ -139,6 +139,7 @@ func (k *worker) now() decide.Time {
 // arrive decides a request, or lets it wait.
 func (k *worker) arrive(r *request) {
 	r.http.Use(k.world.options.Expressions)
+	r.http.Strip(k.world.rules)
 	applied, _ := k.world.rules.Apply(r.http, &k.world.matcher)
 	k.begun++
 	q := k.decides.Question(k.begun)
@@ -195,22 +196,12 @@ func (k *worker) tick() {
 
 // retryAfter is the header of a rejection, in us; 0 for none.
 func retryAfter(q *decide.Question) int64 {
-	longest := int64(0)
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Status != decide.Rejected || !c.Enforced() {
-			continue
-		}
-		for j := range c.Decisions {
-			if d := &c.Decisions[j]; d.RetryAfterMicros == algo.Never {
-				return 0
-			} else if !d.Allowed {
-				longest = max(longest, d.RetryAfterMicros)
-			}
-		}
-	}
 	const second = 1e6
-	return (longest + second - 1) / second * second
+	wait := q.WaitMicros()
+	if wait == algo.Never {
+		return 0
+	}
+	return (wait + second - 1) / second * second
 }
 
 // admits reports whether an outcome lets the request go on.

@@ -74,7 +74,7 @@ const maxUnits = 8
 // simRules are all rules that chance chooses from. The first is always there.
 func simRules(random *rand.Rand) []*simRule {
 	quota, hot := 20+random.Int64N(3000), 100+random.Int64N(8000)
-	return []*simRule{
+	return append([]*simRule{
 		{name: "ledger", counted: true, cost: costOf, text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4},
 			"limits": [
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d"}]`},
@@ -116,6 +116,14 @@ func simRules(random *rand.Rand) []*simRule {
 			`], "pro": [` + anyLimit(random, 500, "480ms") + `], "ours": "unlimited"}, "default": "free"}`},
 		{name: "expressed", header: "x-expr", text: `"match": {"expr": "request.headers['x-expr'] == '1'"}, ` + user +
 			`, "limits": [` + anyLimit(random, 1+random.Int64N(90), "96ms") + `]`},
+		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9),
+			"96ms") + `]`},
+	}, overRules(random, quota, hot)...)
+}
+
+// overRules are the rules with an over, and their purse, which stands behind them.
+func overRules(random *rand.Rand, quota, credits int64) []*simRule {
+	return []*simRule{
 		{
 			name: "soft", counted: true, header: "x-soft", over: "x-over-soft", text: user + `, "limits": [` +
 				anyLimit(random, 1+random.Int64N(40), "480ms") + `], "over": {"set_headers": {"x-over-soft": "1"}}`,
@@ -126,12 +134,10 @@ func simRules(random *rand.Rand) []*simRule {
 				`], "over": {"set_headers": {"x-over-plan": "1"}, "charge": "credits"}`,
 		},
 		{
-			name: "credits", counted: true, cost: costOf, paysFor: []string{"x-over-plan"}, total: hot,
+			name: "credits", counted: true, cost: costOf, paysFor: []string{"x-over-plan"}, total: credits,
 			text: `"only": "over", ` + user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
-				anyLimit(random, hot, "1d") + `]`,
+				anyLimit(random, credits, "1d") + `]`,
 		},
-		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9),
-			"96ms") + `]`},
 	}
 }
 

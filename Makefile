@@ -16,8 +16,9 @@ export STORE
 # FUZZTIME is how long "make fuzz" spends on each target.
 export FUZZTIME ?= 30s
 # What "make bench" does: ROUNDS of measurements of SECONDS each, and an open loop
-# of RATE requests/s. PUBLISH=1 keeps the results as those that the documents show; BEFORE=other.wasm
-# compares this build with another one only; CALLS=1 measures what host calls cost, and nothing else.
+# of RATE requests/s. PUBLISH=1 has the documents show the results, of ROUNDS=7 or more on a quiet
+# machine; SCENES=1 adds three situations; BEFORE=other.wasm compares this build with another one only;
+# CALLS=1 measures what host calls cost, and nothing else.
 ROUNDS ?= 5
 SECONDS ?= 4
 RATE ?= 2000
@@ -202,7 +203,7 @@ golden: ## write the files anew that tests compare with what the code makes; rea
 pictures: build tools ## draw docs/img/ anew
 	GOLDEN=1 go test ./deploy/envoy -count 1 -run TestAICrowdOverTime
 	go run ./cmd/pictures
-	cd bench && go run . -draw results/published.json -out ../docs/img/bench
+	cd bench && go run . -show results/published.json
 	GOLDEN=1 go test ./e2e/observe -count 1 -run TestOperatorsView
 
 .PHONY: footprint
@@ -210,17 +211,12 @@ footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, a
 	@go run ./cmd/footprint -rounds $(ROUNDS)$(if $(PUBLISH), -publish)
 
 .PHONY: bench
-bench: build build/sluice-without-metrics.wasm build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; BEFORE=other.wasm)
-	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)$(if $(CALLS), -calls -out results/calls)
-ifdef PUBLISH
-	cp bench/results/latest.md bench/results/published.md
-	cp bench/results/latest.json bench/results/published.json
-	mkdir -p docs/img && cp bench/results/latest.svg docs/img/bench.svg
-endif
+bench: build build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; ROUNDS=7 PUBLISH=1; SCENES=1; BEFORE=other.wasm)
+	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)$(if $(CALLS), -calls -out results/calls)$(if $(SCENES), -scenes)$(if $(PUBLISH), -publish)
 
 # Instructions do not depend on what else the machine does, and hardly on which machine it is.
 .PHONY: count
-count: build build/empty.wasm tools-run ## count the instructions of a request (SETUPS=none,sluice: of some; PUBLISH=1: record and show them)
+count: build build/sluice-without-metrics.wasm build/empty.wasm tools-run ## count the instructions of a request (SETUPS=none,sluice: of some; PUBLISH=1: record and show them)
 	@tools/h2load.sh
 	@tools/valgrind.sh
 	cd bench && go run . -count $(or $(SETUPS),all)$(if $(PUBLISH), -publish)

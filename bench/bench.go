@@ -16,8 +16,10 @@ type bench struct {
 	upstream  *envoy
 	service   string   // the program of envoyproxy/ratelimit; empty until a setup needs it
 	measured  *running // nil: none is up
+	repeated  int      // measurements that others disturbed
 	nextPort  int      // the first to try, from lowPort
 	farRedis  int      // port of the relay in front of Redis; 0: there is none
+	clock     string   // the library that makes time pass slowly for what is counted
 	under     under    // what the setup that is measured is run by
 }
 
@@ -140,8 +142,12 @@ type plan struct {
 	setups          []*setup
 	warmUp          load // not measured: V8 compiles what is hot a second time
 	loads           []load
-	rounds, seconds int // how often; of each load
+	rounds, seconds int  // how often; of each load
+	quiet           bool // what others disturb is measured again
 }
+
+// warmUpSeconds is how long a setup is warmed up, at most.
+const warmUpSeconds = 2
 
 // run measures every setup under every load in each round. The rounds begin with
 // another setup each, so that what slows the machine for a while slows different
@@ -167,11 +173,14 @@ func (b *bench) runOnce(ctx context.Context, s *setup, p plan, r results) error 
 	if err := b.bringUp(ctx, s); err != nil {
 		return err
 	}
-	if _, err := b.measure(ctx, b.measured, p.warmUp, p.seconds); err != nil {
+	if _, err := b.measure(ctx, b.measured, p.warmUp, min(p.seconds, warmUpSeconds)); err != nil {
 		return err
 	}
 	for _, l := range p.loads {
-		sample, err := b.measure(ctx, b.measured, l, p.seconds)
+		if !s.under(l.id) {
+			continue
+		}
+		sample, err := b.measureQuietly(ctx, l, p)
 		if err != nil {
 			return err
 		}

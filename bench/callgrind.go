@@ -15,12 +15,30 @@ import (
 // callgrind is the command that counts the instructions of the program that follows, of each thread
 // by itself, outside the kernel, from when it is told to. Code that V8 makes is code like any other.
 // https://valgrind.org/docs/manual/cl-manual.html
-func callgrind(dir string) under {
-	return under{
+//
+// The programs have a clock that is slower, as they are: timers, statistics and housekeeping then take
+// about as small a part of a count as of life, and none that depends on how busy the machine is. Go's
+// programs read the time without libc, so the service keeps the real clock.
+func callgrind(dir, clock string) under {
+	return under{[]string{
 		"valgrind", "-q", "--tool=callgrind", "--separate-threads=yes", "--smc-check=all-non-file", "--instr-atstart=no",
 		"--vgdb-prefix=" + vgdbPrefix(dir),
 		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "valgrind.%p"),
+	}, []string{"LD_PRELOAD=" + clock, "SLOWCLOCK=" + strconv.Itoa(slowness)}}
+}
+
+// slowness is how many times slower than the real one the clock is.
+const slowness = 200
+
+// buildClock compiles that clock.
+func buildClock(ctx context.Context, root, dir string) (string, error) {
+	library := filepath.Join(dir, "slowclock.so")
+	source := filepath.Join(root, "bench/slowclock/slowclock.c")
+	out, err := exec.CommandContext(ctx, "cc", "-O2", "-shared", "-fPIC", "-o", library, source).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("compiling %s: %w (want a C compiler named cc)\n%s", source, err, out)
 	}
+	return library, nil
 }
 
 // vgdbPrefix is how the names of the files begin by which callgrind is told what to do.

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,113 +12,78 @@ import (
 // published is the run that the documents show.
 func published(t *testing.T) *report {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "bench/results/published.json"))
+	r, err := readRun(filepath.Join(testenv.Root(t), publishedRun+".json"))
 	if err != nil {
-		t.Fatal(err)
-	}
-	r := &report{}
-	if err := json.Unmarshal(text, r); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// thousands writes a number as the documents do: 13904 as 13,904.
-func thousands(n float64) string {
-	text := fmt.Sprintf("%.0f", n)
-	if len(text) > 3 {
-		text = text[:len(text)-3] + "," + text[len(text)-3:]
+// TestDocumentsShowThePublishedRun holds tables and figures of the documents to the published results.
+// What a proxy pays at its start is cmd/footprint's to hold.
+func TestDocumentsShowThePublishedRun(t *testing.T) {
+	t.Parallel()
+	root, r := testenv.Root(t), published(t)
+	for _, name := range shownIn {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := r.show(name, string(text))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if shown != string(text) {
+			t.Errorf("%s does not show the published run (go run . -show results/published.json)", name)
+		}
 	}
-	return text
-}
-
-// readmeRow is a row of README's table of speed: what it calls a setup, and whether that
-// admits, so that a check has a cost.
-type readmeRow struct {
-	title, setup string
-	admits       bool
-}
-
-// text is the row as README should have it. How often the pair's requests fit into the
-// row's is the quotient of the two numbers that a reader sees.
-func (row readmeRow) text(r results) string {
-	median := func(setup string, q quantity) float64 { return r.spread(setup, mainLoad, q).Median }
-	cpu := ""
-	if row.admits {
-		cpu = fmt.Sprintf("%.0f µs", spreadOf(r.checkCost(row.setup, mainLoad)).Median)
+	var b strings.Builder
+	if err := r.writeMarkdown(&b); err != nil {
+		t.Fatal(err)
 	}
-	requests := math.RoundToEven(median(row.setup, requestsPerSecond))
-	times := requests / math.RoundToEven(median(r.fasterPair(mainLoad), requestsPerSecond))
-	open := func(q quantity) float64 { return r.spread(row.setup, latencyLoad, q).Median / 1000 }
-	return strings.Join(strings.Fields(fmt.Sprintf("| %s | %s | %.2f | %s | %.2f, %.1f ms |",
-		row.title, thousands(requests), times, cpu, open(p50), open(p99))), " ")
+	text, err := os.ReadFile(filepath.Join(root, publishedRun+".md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testenv.Same(t, publishedRun+".md", string(text), b.String())
 }
 
-// TestREADMEShowsThePublishedRun holds README's table to the published results.
-func TestREADMEShowsThePublishedRun(t *testing.T) {
+// TestClaims holds what README says in words to the published results.
+func TestClaims(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile(filepath.Join(testenv.Root(t), "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := published(t)
-	for _, row := range []readmeRow{
-		{"no limiter", unlimited, false},
-		{"**Sluice**", sluice, true},
-		{"Sluice through `redis_proxy`", sluiceProxy, true},
-		{"Sluice with leases", leased, true},
-		{"the pair", r.Results.fasterPair(mainLoad), true},
-		{"Sluice, denied from memory", sluiceDenied, false},
-		{"the pair, denied from memory", pairDenied, false},
-	} {
-		if want := row.text(r.Results); !strings.Contains(strings.Join(strings.Fields(string(readme)), " "), want) {
-			t.Errorf("README has no row\n%s", want)
-		}
+	text := strings.Join(strings.Fields(string(readme)), " ")
+	r := published(t).Results
+	throughput := func(setup string) float64 {
+		return r.ratio(setup, r.fasterPair(mainLoad), mainLoad, requestsPerSecond).Median
 	}
-	if want := "`" + r.Command + "`"; !strings.Contains(string(readme), want) {
-		t.Errorf("README does not say that it shows %s", want)
+	cost := r.checks(over, sluice, r.fasterPair(mainLoad), mainLoad)
+	for claim, holds := range map[string]bool{
+		"about twice the throughput":             throughput(sluice) >= 1.8,
+		"for about a fifth of the CPU per check": cost.Median <= 0.22,
+		"it is about 1.6 times":                  throughput(sluiceProxy) >= 1.5,
+	} {
+		testenv.Same(t, "README says that "+claim, strings.Contains(text, claim), true)
+		testenv.Same(t, claim, holds, true)
 	}
 }
 
-// TestDocumentsShowThePublishedRun holds the figures in the text of the documents to the
-// published results. What a proxy pays at its start is cmd/footprint's to hold.
-func TestDocumentsShowThePublishedRun(t *testing.T) {
+// TestRenumber: a sentence finds its numbers wherever its lines break.
+func TestRenumber(t *testing.T) {
 	t.Parallel()
-	r := published(t).Results
-	median := func(setup string, q quantity) float64 { return r.spread(setup, mainLoad, q).Median }
-	envoy := func(setup string) string { return fmt.Sprintf("%.0f", median(setup, envoyCPU)) }
-	faster := r.fasterPair(mainLoad)
-	inEnvoy := func(setup string) float64 {
-		return spreadOf(r.checkCost(setup, mainLoad)).Median - median(setup, redisCPU)
-	}
-	for page, sentences := range map[string][]string{
-		"docs/scale.md": {
-			fmt.Sprintf("a check costs %.0f µs", spreadOf(r.checkCost(sluice, mainLoad)).Median),
-			fmt.Sprintf("Redis' %.0f included", median(sluice, redisCPU)),
-			fmt.Sprintf("`redis_proxy`, which adds %.0f µs", median(sluiceProxy, envoyCPU)-median(sluice, envoyCPU)),
-		},
-		"docs/comparison.md": {
-			envoy(faster) + " µs a request with the pair, " + envoy(sluice) + " with Sluice, " + envoy(unlimited) +
-				" without a limiter",
-		},
-		"docs/capacity.md": {
-			fmt.Sprintf("requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice),
-				inEnvoy(sluiceProxy)),
-		},
-		"docs/benchmarks.md": {
-			"Envoy spends " + envoy(unlimited) + " µs of CPU on a request without a limiter, " + envoy(emptyWasm) +
-				" with a Wasm filter that does nothing, " + envoy(sluice) + " with Sluice and " + envoy(faster) +
-				" with the pair's filter",
-		},
+	for _, test := range []struct{ page, sentence, want string }{
+		{"It takes 12\nµs, of Redis 3.5.", "takes 1.5 µs, of Redis 40", "It takes 1.5\nµs, of Redis 40."},
+		{"× 14 µs (x)", "× 9 µs (x)", "× 9 µs (x)"},
+		{"nothing", "takes 1 µs", `does not say "takes 1 µs" with any numbers`},
 	} {
-		text, err := os.ReadFile(filepath.Join(testenv.Root(t), page))
+		got, err := renumber(test.page, test.sentence)
 		if err != nil {
-			t.Fatal(err)
+			got = err.Error()
 		}
-		for _, sentence := range sentences {
-			if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), sentence) {
-				t.Errorf("%s does not say %q", page, sentence)
-			}
-		}
+		testenv.Same(t, test.sentence, got, test.want)
 	}
 }

@@ -50,14 +50,11 @@ func (b *bench) measureCalls(ctx context.Context, p plan, r results, progress io
 	return b.run(ctx, p, r, progress)
 }
 
-// callCost is the CPU us of one host call, in each round.
-func (r results) callCost(c hostCall) []float64 {
-	load := closedLoads[1].id
-	costs := differences(r.of(c.setup().id, load, envoyCPU), r.of(noCalls().id, load, envoyCPU))
-	for i := range costs {
-		costs[i] /= callsEach
-	}
-	return costs
+// callCost is the CPU µs of one host call.
+func (r results) callCost(c hostCall) spread {
+	load := closedLoads[0].id
+	return compare(func(m []float64) float64 { return difference(m) / callsEach },
+		r.of(c.setup().id, load, envoyCPU), r.of(noCalls().id, load, envoyCPU))
 }
 
 // writeCalls writes what host calls cost, if that was measured.
@@ -65,10 +62,10 @@ func (r *report) writeCalls(b *strings.Builder) {
 	if len(r.Results[noCalls().id]) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nCPU us of Envoy for one host call, by a Wasm filter that makes it %d times for each request and "+
+	fmt.Fprintf(b, "\nCPU µs of Envoy for one host call, by a Wasm filter that makes it %d times for each request and "+
 		"does nothing else:\n\n", callsEach)
-	b.WriteString("| | us | how often Sluice does it, a request |\n|---|---:|---:|\n")
+	b.WriteString("| | µs | how often Sluice does it, a request |\n|---|---:|---:|\n")
 	for _, c := range hostCalls {
-		fmt.Fprintf(b, "| %s | %s | %s |\n", c.title, spreadOf(r.Results.callCost(c)).text(2), c.often)
+		fmt.Fprintf(b, "| %s | %s | %s |\n", c.title, r.Results.callCost(c).text(2), c.often)
 	}
 }

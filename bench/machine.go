@@ -66,32 +66,43 @@ func (b *bench) describe(ctx context.Context) (m machine, err error) {
 	return m, nil
 }
 
-// foreignCPU is the CPU time that everything but the benchmark has used since
-// the machine started. Only differences mean something.
-func (b *bench) foreignCPU() (time.Duration, error) {
+// others is what this machine's time has gone to besides the benchmark. Only differences mean something.
+type others struct {
+	foreign time.Duration // CPU time of everything but the benchmark
+	stolen  time.Duration // what the hypervisor gave to other machines
+}
+
+// since is how many cores others have used since before, and which part of the machine's time was
+// stolen.
+func (o others) since(before others, elapsed time.Duration) (cores, stolen float64) {
+	cores = (o.foreign - before.foreign).Seconds() / elapsed.Seconds()
+	return cores, (o.stolen - before.stolen).Seconds() / elapsed.Seconds() / float64(runtime.NumCPU())
+}
+
+func (b *bench) others() (o others, err error) {
 	all, err := cpu.Times(false)
 	if err != nil {
-		return 0, err
+		return o, err
 	}
-	sum := busy(all[0])
+	o = others{foreign: busy(all[0]), stolen: seconds(all[0].Steal)}
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var usage syscall.Rusage
 		if err := syscall.Getrusage(who, &usage); err != nil {
-			return 0, err
+			return o, err
 		}
-		sum -= time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+		o.foreign -= time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	}
 	for _, p := range b.processes() {
 		used, err := p.cpu()
 		if err != nil {
-			return 0, err
+			return o, err
 		}
-		sum -= used
+		o.foreign -= used
 	}
-	return sum, nil
+	return o, nil
 }
 
-// busy is all but idle and iowait, and not guest, which user holds already.
+// busy is all but idle and iowait, but what the hypervisor took, and not guest, which user holds already.
 func busy(t cpu.TimesStat) time.Duration {
-	return seconds(t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal)
+	return seconds(t.User + t.Nice + t.System + t.Irq + t.Softirq)
 }

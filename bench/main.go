@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 type options struct {
@@ -26,7 +26,7 @@ type options struct {
 	root, out             string
 	command               string
 	before                string
-	calls                 bool
+	calls, scenes         bool
 	count                 string
 	check, publish        bool
 }
@@ -40,10 +40,11 @@ func main() {
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to be measured beside this one, and nothing else")
 	flag.BoolVar(&o.calls, "calls", false, "measure what host calls cost, and nothing else")
+	flag.BoolVar(&o.scenes, "scenes", false, "measure three more situations: many identities, Redis far away, Redis saves")
 	flag.StringVar(&o.count, "count", "", "count the instructions of some setups (sluice,none or all), and nothing else")
 	flag.BoolVar(&o.check, "check", false, "with -count: hold the usual request to what is recorded")
-	flag.BoolVar(&o.publish, "publish", false, "with -count: record what it counts, and show it in docs/benchmarks.md")
-	draw := flag.String("draw", "", "measure nothing: draw the chart of this results file, in JSON, to -out")
+	flag.BoolVar(&o.publish, "publish", false, "keep the result as the one that the documents show, on a quiet machine")
+	show := flag.String("show", "", "measure nothing: have the documents show this results file, in JSON")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -52,8 +53,8 @@ func main() {
 	if o.count != "" {
 		act = func() error { return runCount(ctx, o) }
 	}
-	if *draw != "" {
-		act = func() error { return redraw(*draw, o.out+".svg") }
+	if *show != "" {
+		act = func() error { return republish(*show, o.root) }
 	}
 	if err := act(); err != nil {
 		stop()
@@ -63,11 +64,16 @@ func main() {
 }
 
 // closedLoads are the closed loops.
-var closedLoads = []load{{id: "1", connections: 1}, {id: mainLoad, connections: 16}, {id: crowdLoad, connections: 64}}
+var closedLoads = []load{{id: mainLoad, connections: 16}, {id: crowdLoad, connections: 64}}
 
 func run(ctx context.Context, o options) error {
 	if o.rounds < 1 || o.seconds < 1 || o.rate < 1 {
 		return fmt.Errorf("%d rounds of %d s, %d requests/s: want at least 1 each", o.rounds, o.seconds, o.rate)
+	}
+	if o.publish {
+		if err := o.publishable(); err != nil {
+			return err
+		}
 	}
 	root, err := filepath.Abs(o.root)
 	if err != nil {
@@ -88,30 +94,35 @@ func run(ctx context.Context, o options) error {
 		}
 		r.setups, r.scenes = r.beside(o.before), nil
 	}
-	if o.calls {
+	switch {
+	case o.calls:
 		r.setups, r.scenes = nil, nil
+	case !o.scenes:
+		r.scenes = nil
 	}
-	if err := r.fill(ctx, root, dir, o.before == ""); err != nil {
+	if err := r.fill(ctx, root, dir, o); err != nil {
 		return err
 	}
-	return r.write(root, o.out)
+	if err := r.write(o.out); err != nil || !o.publish {
+		return err
+	}
+	return r.publish(root)
 }
 
-// redraw draws results that were written before.
-func redraw(from, to string) error {
-	text, err := os.ReadFile(from)
+// republish has the documents show results that were written before.
+func republish(from, root string) error {
+	r, err := readRun(from)
 	if err != nil {
 		return err
 	}
-	var r report
-	if err := json.Unmarshal(text, &r); err != nil {
-		return fmt.Errorf("%s: %w", from, err)
-	}
-	return writeFile(to, func(f *os.File) error { return r.writeChart(f) })
+	return r.publish(root)
 }
 
+// watched is for how long a run that is to be published looks at the machine before it begins.
+const watched = 5 * time.Second
+
 // fill makes the measurements, those of host calls if asked to.
-func (r *report) fill(ctx context.Context, root, dir string, calls bool) error {
+func (r *report) fill(ctx context.Context, root, dir string, o options) error {
 	b, err := start(ctx, root, dir)
 	defer b.stop()
 	if err != nil {
@@ -120,9 +131,15 @@ func (r *report) fill(ctx context.Context, root, dir string, calls bool) error {
 	if r.Machine, err = b.describe(ctx); err != nil {
 		return err
 	}
+	if o.publish {
+		if err := b.watch(ctx, watched); err != nil {
+			return fmt.Errorf("nothing is published: %w", err)
+		}
+	}
 	p := plan{
+		quiet:   o.publish,
 		setups:  r.setups,
-		warmUp:  closedLoads[1],
+		warmUp:  closedLoads[0],
 		loads:   append(slices.Clone(closedLoads), load{id: latencyLoad, rate: r.Rate}),
 		rounds:  r.Rounds,
 		seconds: r.Seconds,
@@ -134,7 +151,8 @@ func (r *report) fill(ctx context.Context, root, dir string, calls bool) error {
 	if err := b.act(ctx, r.scenes, p, r.Results, os.Stderr); err != nil {
 		return err
 	}
-	if calls {
+	r.Repeated = b.repeated
+	if o.calls {
 		if err := b.measureCalls(ctx, p, r.Results, os.Stderr); err != nil {
 			return err
 		}
@@ -146,7 +164,7 @@ func (r *report) fill(ctx context.Context, root, dir string, calls bool) error {
 }
 
 // write writes the results' files, and the tables to the standard output.
-func (r *report) write(root, out string) error {
+func (r *report) write(out string) error {
 	files := map[string]func(*os.File) error{
 		out + ".md":   func(f *os.File) error { return r.writeMarkdown(f) },
 		out + ".json": func(f *os.File) error { return r.writeJSON(f) },

@@ -26,6 +26,7 @@ type sample struct {
 	Undecided         int64   `json:"undecided"`    // requests whose check failed or timed out
 	WrongStatus       int64   `json:"wrong_status"` // answers of another status than the setup's, or none
 	Foreign           float64 `json:"foreign_cpu"`  // CPU that others used meanwhile, in cores
+	Stolen            float64 `json:"stolen"`       // the part of the machine's time that the hypervisor took
 }
 
 // snapshot has the processes' use so far.
@@ -34,7 +35,7 @@ type snapshot struct {
 	calls                 callCounts
 	reads                 int64
 	undecided             int64
-	foreign               time.Duration
+	others                others
 }
 
 func (b *bench) snapshot(ctx context.Context, s *running) (snap snapshot, err error) {
@@ -58,7 +59,7 @@ func (b *bench) snapshot(ctx context.Context, s *running) (snap snapshot, err er
 			return snap, err
 		}
 	}
-	snap.foreign, err = b.foreignCPU()
+	snap.others, err = b.others()
 	return snap, err
 }
 
@@ -96,8 +97,8 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 		P999Micros:    o.quantileMicros(0.999),
 		Undecided:     after.undecided - before.undecided,
 		WrongStatus:   n - o.statuses[s.status/100*100],
-		Foreign:       (after.foreign - before.foreign).Seconds() / elapsed.Seconds(),
 	}
+	result.Foreign, result.Stolen = after.others.since(before.others, elapsed)
 	result.MemoryMB, err = b.memory(s)
 	return result, err
 }

@@ -15,6 +15,7 @@ import (
 type peerOptions struct {
 	limit      int  // requests an hour
 	localCache bool // of the keys that are over their limit, in the service
+	looksFirst bool // a request that one limit rejects is not counted in the others, as with Sluice
 }
 
 // The service's settings, apart from addresses. Writes are gathered for the
@@ -40,6 +41,7 @@ func (o *peerOptions) env(dir string, at place) []string {
 		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + addr(at.redis),
 		"REDIS_PIPELINE_WINDOW=" + pipelineWindow,
 		"LOCAL_CACHE_SIZE_IN_BYTES=" + strconv.Itoa(cache),
+		"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=" + strconv.FormatBool(o.looksFirst),
 		// Keys of the setups apart from each other, expiring when they should.
 		fmt.Sprintf("CACHE_KEY_PREFIX=%d-", at.service), "EXPIRATION_JITTER_MAX_SECONDS=0",
 	}
@@ -62,8 +64,9 @@ func (u under) startPeer(ctx context.Context, binary, dir, name string, o *peerO
 	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
 		return nil, err
 	}
-	limits := fmt.Sprintf("domain: bench\ndescriptors:\n- key: client\n  rate_limit: {unit: hour, requests_per_unit: "+
-		"%d}\n", o.limit)
+	limits := fmt.Sprintf("domain: bench\ndescriptors:\n"+
+		"- {key: client, rate_limit: {unit: hour, requests_per_unit: %d}}\n"+
+		"- {key: daily, rate_limit: {unit: day, requests_per_unit: %[1]d}}\n", o.limit)
 	if err := os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(limits), 0o600); err != nil {
 		return nil, err
 	}
@@ -103,4 +106,13 @@ load_assignment:
   - lb_endpoints:
     - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}
 `, at.service)))
+}
+
+// twoDescriptors has the filter ask about two limits at once: by the hour and by the day.
+func twoDescriptors(c *envoyconf.Config, at place) {
+	rateLimitFilter(c, at)
+	c.Set(route+"/rate_limits", c.Fragment(fmt.Sprintf(
+		"[{actions: [{request_headers: {header_name: %s, descriptor_key: client}}]}, "+
+			"{actions: [{request_headers: {header_name: %[1]s, descriptor_key: daily}}]}]", identityHeader,
+	)))
 }

@@ -29,8 +29,9 @@ type subprocess struct {
 	limit time.Duration // that await waits
 }
 
-// under is a command by which programs are run, with its options; empty: they run by themselves.
-type under []string
+// under is a command by which programs are run, with its options, and variables ("NAME=value") for it;
+// empty: they run by themselves.
+type under struct{ command, env []string }
 
 // unwatched are programs that run by themselves.
 var unwatched under
@@ -38,7 +39,7 @@ var unwatched under
 // timeout is how long Envoy waits for an answer about a request: as Sluice does by default, or as
 // long as it takes.
 func (u under) timeout() time.Duration {
-	if len(u) > 0 {
+	if len(u.command) > 0 {
 		return 20 * time.Second
 	}
 	return 50 * time.Millisecond
@@ -52,13 +53,14 @@ func (u under) startProcess(dir, name string, env []string, program string, args
 		return nil, fmt.Errorf("%w, \"make bench-tools\"", err)
 	}
 	limit := startLimit
-	if len(u) > 0 {
+	if len(u.command) > 0 {
 		limit = countedStartLimit
-		// callgrind does not expect the signals by which Go's scheduler interrupts.
-		env = append(slices.Clone(env), "GODEBUG=asyncpreemptoff=1")
-		args = slices.Concat(u[1:], []string{path}, args)
-		if path, err = exec.LookPath(u[0]); err != nil {
-			return nil, fmt.Errorf("%w, tools/%s.sh", err, u[0])
+		// callgrind does not expect the signals by which Go's scheduler interrupts. It runs one thread
+		// at a time, so that another one of Go's would only spin.
+		env = slices.Concat(env, u.env, []string{"GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1"})
+		args = slices.Concat(u.command[1:], []string{path}, args)
+		if path, err = exec.LookPath(u.command[0]); err != nil {
+			return nil, fmt.Errorf("%w, tools/%s.sh", err, u.command[0])
 		}
 	}
 	cmd := exec.Command(path, args...)

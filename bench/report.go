@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,8 @@ type report struct {
 	Rate    int     `json:"open_loop_requests_per_second"`
 	Goals   []goal  `json:"goals"`
 	Results results `json:"results"` // by setup and load
+	// Repeated is how many measurements others disturbed, of a run that was to be published.
+	Repeated int `json:"repeated,omitempty"`
 
 	setups []*setup
 	scenes []*scene
@@ -50,17 +53,22 @@ func (r *report) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "`%s`, %s, commit %s: %d cores of %s, Linux %s, Envoy %s with one worker, Redis %s, "+
 		"envoyproxy/ratelimit %s.\n",
 		r.Command, m.Date, m.Commit, m.Cores, m.CPU, m.Kernel, m.Envoy, m.Redis, m.Peer)
-	fmt.Fprintf(b, "Load average before: %s; other processes used %s cores meanwhile. ", m.LoadAverage,
-		spreadOf(r.foreign()).text(2))
-	fmt.Fprintf(b, "Medians of %d rounds of %d s, in parentheses the least and the most.\n", r.Rounds, r.Seconds)
+	fmt.Fprintf(b, "Load average before: %s; other processes used %s cores meanwhile, the hypervisor took %s %%. ",
+		m.LoadAverage, spreadOf(r.each(foreign)).text(2), spreadOf(r.each(stolenPercent)).text(1))
+	if r.Repeated > 0 {
+		fmt.Fprintf(b, "%d measurements were disturbed, and made again. ", r.Repeated)
+	}
+	fmt.Fprintf(b, "Medians of %d rounds of %d s, in parentheses the least and the most. A ratio or a difference is that "+
+		"of the medians, in parentheses the interval that holds it with 95 %% probability (bootstrap over the rounds).\n",
+		r.Rounds, r.Seconds)
 }
 
-// foreign is the CPU that others used, in cores, in every sample.
-func (r *report) foreign() (all []float64) {
+// each is a quantity of every sample.
+func (r *report) each(q quantity) (all []float64) {
 	for _, loads := range r.Results {
 		for _, samples := range loads {
 			for _, s := range samples {
-				all = append(all, s.Foreign)
+				all = append(all, q(s))
 			}
 		}
 	}
@@ -76,7 +84,7 @@ func table(b *strings.Builder, setups []*setup, title string, heads []string, ce
 }
 
 func (r *report) writeThroughput(b *strings.Builder) {
-	heads := []string{"1 connection", "16", "64", "at 16: of no limiter", "of the pair"}
+	heads := []string{"16 connections", "64", "at 16: ÷ no limiter", "÷ the pair"}
 	pair := r.Results.fasterPair(mainLoad)
 	table(b, r.setups, "Requests/s, closed loop:", heads, func(s *setup) []string {
 		var cells []string
@@ -84,7 +92,7 @@ func (r *report) writeThroughput(b *strings.Builder) {
 			cells = append(cells, r.Results.spread(s.id, l.id, requestsPerSecond).text(0))
 		}
 		for _, to := range []string{unlimited, pair} {
-			cells = append(cells, spreadOf(r.Results.ratio(s.id, to, mainLoad, requestsPerSecond)).text(2))
+			cells = append(cells, r.Results.ratio(s.id, to, mainLoad, requestsPerSecond).text(2))
 		}
 		return cells
 	})
@@ -95,8 +103,9 @@ func (r *report) writeThroughput(b *strings.Builder) {
 }
 
 func (r *report) writeLatency(b *strings.Builder) {
-	title := fmt.Sprintf("Latency in us, open loop of %d requests/s:", r.Rate)
-	table(b, r.setups, title, []string{"p50", "p99", "p99.9"}, func(s *setup) []string {
+	title := fmt.Sprintf("Latency in µs, open loop of %d requests/s:", r.Rate)
+	measured := slices.DeleteFunc(slices.Clone(r.setups), func(s *setup) bool { return !s.under(latencyLoad) })
+	table(b, measured, title, []string{"p50", "p99", "p99.9"}, func(s *setup) []string {
 		var cells []string
 		for _, q := range []quantity{p50, p99, p999} {
 			cells = append(cells, r.Results.spread(s.id, latencyLoad, q).text(0))
@@ -110,14 +119,17 @@ func (r *report) writeCosts(b *strings.Builder) {
 		"Envoy", "service", "Redis", "per check", "requests for each CPU second",
 		"Redis commands per request", "memory: Envoy", "service", "Redis",
 	}
-	table(b, r.setups, "CPU us per request, Redis commands per request, and memory in MB, at 16 connections:", heads,
+	table(b, r.setups, "CPU µs per request, Redis commands per request, and memory in MB, at 16 connections:", heads,
 		func(s *setup) []string {
 			at := func(decimals int, q quantity) string {
-				return fmt.Sprintf("%.*f", decimals, r.Results.spread(s.id, mainLoad, q).Median)
+				if median := r.Results.spread(s.id, mainLoad, q).Median; !math.IsNaN(median) {
+					return fmt.Sprintf("%.*f", decimals, median)
+				}
+				return "-"
 			}
 			check := "-"
 			if s.id != unlimited && s.status == 200 {
-				check = spreadOf(r.Results.checkCost(s.id, mainLoad)).text(1)
+				check = r.Results.checkCost(s.id, mainLoad).text(1)
 			}
 			return []string{
 				at(1, envoyCPU),
@@ -147,7 +159,7 @@ func (r *report) writeGoals(b *strings.Builder) {
 // writeScenes writes a table for each scene.
 func (r *report) writeScenes(b *strings.Builder) {
 	heads := []string{
-		"requests/s", "p50 us", "p99 us", "p99.9 us", "CPU us: Envoy", "service", "Redis",
+		"requests/s", "p50 µs", "p99 µs", "p99.9 µs", "CPU µs: Envoy", "service", "Redis",
 		"Redis commands per request",
 	}
 	for _, scene := range r.scenes {
@@ -156,7 +168,7 @@ func (r *report) writeScenes(b *strings.Builder) {
 				if figure := r.Results.spread(s.id, scene.load.id, q); figure != (spread{}) {
 					return figure.text(decimals)
 				}
-				return "-"
+				return "-" // as the service's CPU where there is none
 			}
 			return []string{
 				at(0, requestsPerSecond), at(0, p50), at(0, p99), at(0, p999), at(1, envoyCPU), at(1, serviceCPU), at(1, redisCPU),

@@ -74,22 +74,36 @@ func TestSpread(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		values  []float64
+		figure  spread
 		atLeast bool
 		want    string
 	}{
-		{[]float64{2, 3, 4}, true, "met"},
-		{[]float64{0, 0.5, 0.9}, true, "not met"},
-		{[]float64{0.9, 2, 3}, true, "met, within the noise"},
-		{[]float64{0, 0.5, 0.9}, false, "met"},
-		{[]float64{2, 3, 4}, false, "not met"},
-		{[]float64{0, 2, 3}, false, "not met, within the noise"},
-		{[]float64{1}, false, "met"},
+		{spread{3, 2, 4}, true, "met"},
+		{spread{0.5, 0, 0.9}, true, "not met"},
+		{spread{2, 0.9, 3}, true, "met, within the noise"},
+		{spread{0.5, 0, 0.9}, false, "met"},
+		{spread{3, 2, 4}, false, "not met"},
+		{spread{2, 0, 3}, false, "not met, within the noise"},
+		{spread{1, 1, 1}, false, "met"},
 	} {
-		if got := newGoal("", test.values, test.atLeast, 1, 1).verdict(); got != test.want {
-			t.Errorf("%v, at least %v: %q, want %q", test.values, test.atLeast, got, test.want)
-		}
+		testenv.Same(t, fmt.Sprint(test), newGoal("", test.figure, test.atLeast, 1, 1).verdict(), test.want)
 	}
+}
+
+// TestCompare: a ratio is that of the medians, and its interval that of rounds drawn anew.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	same := []float64{2, 2, 2, 2}
+	testenv.Same(t, "a ratio without noise", compare(quotient, same, []float64{4, 4, 4, 4}), spread{0.5, 0.5, 0.5})
+	// Both setups are slow in the same rounds: the ratio does not waver.
+	a, b := []float64{10, 20, 30, 40, 50, 60, 70}, []float64{5, 10, 15, 20, 25, 30, 35}
+	testenv.Same(t, "rounds are drawn together", compare(quotient, a, b), spread{2, 2, 2})
+	got := compare(difference, a, []float64{0, 0, 0, 0, 0, 0, 0})
+	testenv.Same(t, "the median", got.Median, 40)
+	// Of seven rounds in order, the 95 % interval of the median leaves out the least and the most.
+	testenv.Within(t, "its lower end", got.Min, 15, 30)
+	testenv.Within(t, "its upper end", got.Max, 50, 65)
+	testenv.Same(t, "what was not measured", compare(quotient, a, nil).text(1), "-")
 }
 
 // example is a report whose figures follow from the setups' order.
@@ -115,12 +129,9 @@ func TestComparisons(t *testing.T) {
 	r := example().Results
 	// Without a limiter Envoy takes 10 and 20 us in the two rounds; the second
 	// setup 20+2+4 and 30+3+6, the fourth 40+4+8 and 50+5+10.
-	testenv.SameList(t, "CPU per check", r.checkCost(sluice, mainLoad), []float64{16, 19})
-	further := []float64{(42 - 16) / 2. / 16, (45 - 19) / 2. / 19}
-	testenv.Same(t, "a further limit", fmt.Sprintf("%.9f", r.furtherLimit()), fmt.Sprintf("%.9f", further))
-	if got := r.ratio(sluice, unlimited, mainLoad, requestsPerSecond); got[0] != 0.5 {
-		t.Errorf("ratios %v, want 0.5 first", got)
-	}
+	testenv.Same(t, "CPU per check", r.checkCost(sluice, mainLoad), spread{17.5, 16, 19})
+	testenv.Same(t, "of three limits, beside that", r.checks(minus, sluiceThree, sluice, mainLoad), spread{39, 39, 39})
+	testenv.Same(t, "requests/s", r.ratio(sluice, unlimited, mainLoad, requestsPerSecond).text(3), "0.556 (0.500-0.667)")
 	if got := r.fasterPair(mainLoad); got != pair {
 		t.Errorf("the faster pair is %s", got)
 	}
@@ -141,7 +152,7 @@ func TestMarkdown(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| Sluice, Redis | 4167 (3333-5000) | 4167 (3333-5000) |",
-		"| Requests/s, Sluice leased / no limiter | at least 0.8 | 0.23 (0.17-0.29) | not met |",
+		"| Requests/s, Sluice leased / no limiter | at least 0.8 | 0.21 (0.17-0.29) | not met |",
 		"| Sluice, Redis | 4321 (4321-4321) | - | - |",
 		"- Sluice, Redis, 16: 7 checks failed or timed out",
 	} {
@@ -161,7 +172,7 @@ func TestChart(t *testing.T) {
 	}
 	texts := testenv.WellFormed(t, "the chart", []byte(b.String()))
 	for _, want := range []string{
-		"Requests that are denied", "Envoy's ratelimit filter and its service", "4,167, 3.9 ×",
+		"Requests that are denied", "Envoy's ratelimit filter and its service", "4,167, 4.4 ×",
 		"17.5",
 	} {
 		if !texts[want] {

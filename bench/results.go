@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -15,12 +17,15 @@ func (r results) add(setup, load string, s *sample) {
 	r[setup][load] = append(r[setup][load], s)
 }
 
-// spread is the range of several rounds.
+// spread is the range of several rounds; of a comparison, its interval of 95 %.
 type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 }
+
+// unmeasured is a comparison with what was not measured.
+var unmeasured = spread{math.NaN(), math.NaN(), math.NaN()}
 
 // spreadOf is 0 of no value: of what was not measured.
 func spreadOf(values []float64) spread {
@@ -36,8 +41,11 @@ func spreadOf(values []float64) spread {
 	return spread{Median: median, Min: sorted[0], Max: sorted[len(sorted)-1]}
 }
 
-// text writes a spread with some decimals: "2.45 (2.31-2.60)".
+// text writes a spread with some decimals: "2.45 (2.31-2.60)", and "-" for what was not measured.
 func (s spread) text(decimals int) string {
+	if math.IsNaN(s.Median) {
+		return "-"
+	}
 	return fmt.Sprintf("%.*f (%.*f-%.*f)", decimals, s.Median, decimals, s.Min, decimals, s.Max)
 }
 
@@ -50,6 +58,8 @@ func serviceCPU(s *sample) float64        { return s.CPUMicros.Service }
 func redisCPU(s *sample) float64          { return s.CPUMicros.Redis }
 func redisCommands(s *sample) float64     { return s.RedisCommands }
 func redisReads(s *sample) float64        { return s.RedisReads }
+func foreign(s *sample) float64           { return s.Foreign }
+func stolenPercent(s *sample) float64     { return 100 * s.Stolen }
 func p50(s *sample) float64               { return s.P50Micros }
 func p99(s *sample) float64               { return s.P99Micros }
 func p999(s *sample) float64              { return s.P999Micros }
@@ -69,31 +79,97 @@ func (r results) of(setup, load string, q quantity) []float64 {
 	return values
 }
 
-func (r results) spread(setup, load string, q quantity) spread { return spreadOf(r.of(setup, load, q)) }
-
-// ratio compares two setups round by round.
-func (r results) ratio(setup, to, load string, q quantity) []float64 {
-	return quotients(r.of(setup, load, q), r.of(to, load, q))
+func (r results) spread(setup, load string, q quantity) spread {
+	if len(r[setup][load]) == 0 {
+		return unmeasured
+	}
+	return spreadOf(r.of(setup, load, q))
 }
 
-func quotients(values, by []float64) []float64 {
-	all := make([]float64, min(len(values), len(by)))
-	for i := range all {
-		all[i] = values[i] / by[i]
+// How an interval is found: the rounds are drawn anew so many times, with a seed, so that a report of
+// the same samples is the same.
+// Bound: the draws of one comparison; an interval's ends then hardly depend on the seed.
+const (
+	draws    = 2000
+	drawSeed = 38
+)
+
+// compare is what "of" makes of the medians of some series, as a reader can do with the rows of a
+// table, and the interval that holds it with 95 % probability, by the bootstrap: the medians are taken
+// again of rounds that are drawn with replacement, the same for all series, as what slows the machine
+// in a round slows all that is measured in it.
+// https://en.wikipedia.org/wiki/Bootstrapping_(statistics)
+func compare(of func(medians []float64) float64, series ...[]float64) spread {
+	rounds := len(series[0])
+	for _, values := range series {
+		rounds = min(rounds, len(values))
 	}
-	return all
+	if rounds == 0 {
+		return unmeasured
+	}
+	chance := rand.New(rand.NewPCG(drawSeed, uint64(rounds)))
+	picked := make([]int, rounds)
+	compute := func() float64 {
+		medians := make([]float64, len(series))
+		for i, values := range series {
+			medians[i] = medianOf(values, picked)
+		}
+		return of(medians)
+	}
+	for i := range picked {
+		picked[i] = i
+	}
+	result := spread{Median: compute()}
+	drawn := make([]float64, draws)
+	for i := range drawn {
+		for j := range picked {
+			picked[j] = chance.IntN(rounds)
+		}
+		drawn[i] = compute()
+	}
+	slices.Sort(drawn)
+	result.Min, result.Max = drawn[draws/40], drawn[draws-1-draws/40]
+	return result
 }
 
-// checkCost is the CPU time of limiting, us a request, in every round:
-// what Envoy uses beyond Envoy without a limiter, the service and Redis.
-func (r results) checkCost(setup, load string) []float64 {
-	costs := r.of(setup, load, func(s *sample) float64 {
-		return s.CPUMicros.Envoy + s.CPUMicros.Service + s.CPUMicros.Redis
-	})
-	for i, without := range r.of(unlimited, load, envoyCPU) {
-		costs[i] -= without
+// medianOf is the median of the values of some rounds.
+func medianOf(values []float64, rounds []int) float64 {
+	some := make([]float64, len(rounds))
+	for i, round := range rounds {
+		some[i] = values[round]
 	}
-	return costs
+	return spreadOf(some).Median
+}
+
+func quotient(m []float64) float64 { return m[0] / m[1] }
+
+func difference(m []float64) float64 { return m[0] - m[1] }
+
+// ratio compares two setups.
+func (r results) ratio(setup, to, load string, q quantity) spread {
+	return compare(quotient, r.of(setup, load, q), r.of(to, load, q))
+}
+
+// checkSeries are the quantities that make up the cost of a check.
+func (r results) checkSeries(setup, load string) [][]float64 {
+	return [][]float64{
+		r.of(setup, load, envoyCPU), r.of(setup, load, serviceCPU), r.of(setup, load, redisCPU),
+		r.of(unlimited, load, envoyCPU),
+	}
+}
+
+// checkOf is the CPU time of limiting, us a request, from medians of checkSeries: what Envoy uses
+// beyond Envoy without a limiter, the service and Redis.
+func checkOf(m []float64) float64 { return m[0] + m[1] + m[2] - m[3] }
+
+func (r results) checkCost(setup, load string) spread {
+	return compare(checkOf, r.checkSeries(setup, load)...)
+}
+
+// checks compares the cost of checks in two setups.
+func (r results) checks(of func(a, b float64) float64, setup, to, load string) spread {
+	return compare(func(m []float64) float64 { return of(checkOf(m[:4]), checkOf(m[4:])) },
+		slices.Concat(r.checkSeries(setup, load), r.checkSeries(to, load))...)
 }
 
 // fasterPair is the one of the two tunings of the ratelimit filter and its

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 )
@@ -14,6 +15,7 @@ type setup struct {
 	status int                            // that every answer has
 	edit   func(*envoyconf.Config, place) // the shipped envoy.yaml made this setup's
 	peer   *peerOptions                   // of the rate limit service; nil: the setup has none
+	more   []string                       // loads that it is measured under besides 16 connections
 }
 
 // Identifiers that goals and charts refer to.
@@ -23,14 +25,18 @@ const (
 	emptyDenied  = "wasm-denied"
 	sluice       = "sluice"
 	sluiceProxy  = "sluice-redis-proxy"
+	sluiceTwo    = "sluice-2-limits"
 	sluiceThree  = "sluice-3-limits"
 	sluiceDenied = "sluice-denied"
 	uncounted    = "sluice-without-metrics"
 	settled      = "sluice-settled"
 	embedded     = "sluice-embedded"
 	leased       = "sluice-leased"
+	leasedBucket = "sluice-leased-bucket"
 	pair         = "ratelimit"
 	pairCached   = "ratelimit-local-cache"
+	pairTwo      = "ratelimit-2-limits"
+	pairStop     = "ratelimit-2-limits-stop"
 	pairDenied   = "ratelimit-denied"
 	local        = "local-ratelimit"
 	localDenied  = "local-ratelimit-denied"
@@ -46,40 +52,65 @@ const (
 	onePerHour  = 1
 )
 
+// setups are what a run measures.
 func setups() []*setup {
+	both := []string{crowdLoad, latencyLoad}
+	timed := []string{latencyLoad}
 	return []*setup{
 		{
-			id: unlimited, title: "Envoy, no limiter", status: 200,
+			id: unlimited, title: "Envoy, no limiter", status: 200, more: both,
 			edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) },
 		},
-		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
-		{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied(inRedis(gcra(manyPerHour)))},
-		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
+		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour)), more: both},
 		{
-			id: uncounted, title: "Sluice, Redis, built without metrics", status: 200,
-			edit: builtAs("sluice-without-metrics.wasm", inRedis(gcra(manyPerHour))),
+			id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, more: timed,
+			edit: proxied(inRedis(gcra(manyPerHour))),
 		},
-		{id: leased, title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
+		{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: inRedis(twoLimits)},
+		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
+		{id: leased, title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit), more: timed},
+		{id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200, edit: inRedis(leasedSecond)},
 		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
+		{id: settled, title: "Sluice, Redis, each charge settled", status: 200, edit: settling},
 		{
-			id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter,
+			id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, more: both,
 			peer: &peerOptions{limit: manyPerHour},
 		},
 		{
 			id: pairCached, title: "Envoy ratelimit + service, local cache, Redis", status: 200, edit: rateLimitFilter,
-			peer: &peerOptions{limit: manyPerHour, localCache: true},
+			peer: &peerOptions{limit: manyPerHour, localCache: true}, more: both,
+		},
+		{
+			id: pairTwo, title: "Envoy ratelimit + service, Redis, 2 limits", status: 200, edit: twoDescriptors,
+			peer: &peerOptions{limit: manyPerHour},
+		},
+		{
+			id: pairStop, title: "Envoy ratelimit + service, Redis, 2 limits, looks before it counts", status: 200,
+			edit: twoDescriptors, peer: &peerOptions{limit: manyPerHour, looksFirst: true},
 		},
 		{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
 		{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
-		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: inRedis(gcra(onePerHour))},
+		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: inRedis(gcra(onePerHour)), more: timed},
 		{
 			id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
-			peer: &peerOptions{limit: onePerHour, localCache: true},
+			peer: &peerOptions{limit: onePerHour, localCache: true}, more: timed,
 		},
 		{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
 		{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
-		{id: settled, title: "Sluice, Redis, each charge settled", status: 200, edit: settling},
 	}
+}
+
+// withoutMetrics differs from Sluice by less than a run's noise, so only its instructions are counted.
+func withoutMetrics() *setup {
+	return &setup{
+		id: uncounted, title: "Sluice, Redis, built without metrics", status: 200,
+		edit: builtAs("sluice-without-metrics.wasm", inRedis(gcra(manyPerHour))),
+	}
+}
+
+// under reports whether a setup is measured under a load.
+func (s *setup) under(load string) bool {
+	return (load != crowdLoad && load != latencyLoad) || slices.Contains(s.more, load)
 }
 
 func gcra(limit int) string {
@@ -87,12 +118,12 @@ func gcra(limit int) string {
 }
 
 const (
-	threeLimits = `{"algorithm": "gcra", "limit": 1000000000, "window": "1h"},
-		{"algorithm": "gcra", "limit": 1000000000, "window": "1m"},
+	twoLimits = `{"algorithm": "gcra", "limit": 1000000000, "window": "1h"},
 		{"algorithm": "gcra", "limit": 1000000000, "window": "1d"}`
-	// A bucket of this size would drain faster than a lease is spent, so the lease
-	// is taken from a window.
+	threeLimits = twoLimits + `, {"algorithm": "gcra", "limit": 1000000000, "window": "1m"}`
 	leasedLimit = `{"algorithm": "fixed_window", "limit": 1000000000, "window": "1h", "lease": {"ttl": "200ms"}}`
+	// What one worker can send is within the limit, and not far from it.
+	leasedSecond = `{"algorithm": "gcra", "limit": 50000, "window": "1s", "lease": {"ttl": "200ms"}}`
 )
 
 // plugin configures Sluice with one rule, and the headers that its peers send.

@@ -61,6 +61,8 @@ func TestClusterOfRoute(t *testing.T) {
 		}
 		route("")
 		w.expect("no name", i.get("/", client("x")...).end(), result{Status: 200, Outcome: "failed:allow"})
+		const unnamed = "sluice: redis did not decide a request: unreachable: the request's route names no cluster"
+		testenv.Same(t, "that the log says why", w.logged(unnamed), true)
 		for name, r := range redis {
 			testenv.Same(t, "streams to "+name, len(r.conns), 1)
 			testenv.Same(t, "counters of "+name, r.Client().DBSize(t.Context()).Val(), int64(1))

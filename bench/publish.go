@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/svg"
+)
+
+// The files of a run that is published, in the repository.
+const (
+	publishedRun = "bench/results/published"
+	publishedSVG = "docs/img/bench.svg"
+)
+
+// What stands before a table that a run writes into a page. tableEnds stands behind it.
+const runTableBegins = "<!-- \"make bench PUBLISH=1\" writes this. -->\n"
+
+// readRun reads a run's results, and works out what follows from them.
+func readRun(file string) (*report, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, s := range setups() {
+		if len(r.Results[s.id]) > 0 {
+			r.setups = append(r.setups, s)
+		}
+	}
+	for _, s := range scenes(r.Rate) {
+		if len(r.Results[s.setups[0].id]) > 0 {
+			r.scenes = append(r.scenes, s)
+		}
+	}
+	r.Goals = r.goals()
+	return r, nil
+}
+
+// publish makes a run the one that the documents show: their tables, and the figures in their text.
+func (r *report) publish(root string) error {
+	for file, write := range map[string]func(io.Writer) error{
+		publishedRun + ".md":   r.writeMarkdown,
+		publishedRun + ".json": r.writeJSON,
+		publishedSVG:           r.writeChart,
+	} {
+		if err := writeFile(filepath.Join(root, file), func(f *os.File) error { return write(f) }); err != nil {
+			return err
+		}
+	}
+	for _, name := range shownIn {
+		page := filepath.Join(root, name)
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return err
+		}
+		shown, err := r.show(name, string(text))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(page, []byte(shown), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownIn are the pages that show figures of a published run.
+var shownIn = []string{"README.md", "docs/benchmarks.md", "docs/capacity.md", "docs/comparison.md", "docs/scale.md"}
+
+// show is a page with the figures of this run.
+func (r *report) show(name, page string) (string, error) {
+	for _, sentence := range r.sentences()[name] {
+		var err error
+		if page, err = renumber(page, sentence); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	table := map[string]string{"README.md": r.readme(), "docs/benchmarks.md": r.goalTable()}[name]
+	if table == "" {
+		return page, nil
+	}
+	before, rest, found := strings.Cut(page, runTableBegins)
+	_, after, ends := strings.Cut(rest, tableEnds)
+	if !found || !ends {
+		return "", fmt.Errorf("%s has no place for the table (want %q and %q)", name, runTableBegins, tableEnds)
+	}
+	return before + runTableBegins + table + tableEnds + after, nil
+}
+
+// sentences are the pieces of text that have a run's figures in them, by page.
+func (r *report) sentences() map[string][]string {
+	all := r.Results
+	median := func(setup string, q quantity) float64 { return all.spread(setup, mainLoad, q).Median }
+	check := func(setup string) float64 { return all.checkCost(setup, mainLoad).Median }
+	faster := all.fasterPair(mainLoad)
+	inEnvoy := func(setup string) float64 { return check(setup) - median(setup, redisCPU) }
+	return map[string][]string{
+		"docs/scale.md": {
+			fmt.Sprintf("a check costs %.0f µs, Redis' %.0f included ([benchmarks](benchmarks.md)), so a million a second keep "+
+				"some %.0f cores of Envoys busy", check(sluice), median(sluice, redisCPU), inEnvoy(sluice)),
+			fmt.Sprintf("`redis_proxy`, which adds %.0f µs", median(sluiceProxy, envoyCPU)-median(sluice, envoyCPU)),
+		},
+		"docs/comparison.md": {fmt.Sprintf(
+			"%.0f µs a request with the pair, %.0f with Sluice, %.0f without a limiter",
+			median(faster, envoyCPU), median(sluice, envoyCPU), median(unlimited, envoyCPU),
+		)},
+		"docs/capacity.md": {fmt.Sprintf(
+			"requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice), inEnvoy(sluiceProxy),
+		)},
+		"docs/benchmarks.md": {fmt.Sprintf(
+			"Envoy spends %.0f µs of CPU on a request without a limiter, %.0f with a Wasm filter that does nothing, "+
+				"%.0f with Sluice and %.0f with the pair's filter, whose service then takes %.0f more. "+
+				"Redis takes %.0f for Sluice and %.0f for the pair",
+			median(unlimited, envoyCPU), median(emptyWasm, envoyCPU), median(sluice, envoyCPU), median(faster, envoyCPU),
+			median(faster, serviceCPU), median(sluice, redisCPU), median(faster, redisCPU),
+		)},
+	}
+}
+
+var numbers = regexp.MustCompile(`[0-9]+(?:\.[0-9]+)?`)
+
+// renumber puts the numbers of a sentence into a page that has the sentence with others. Where its
+// lines break does not matter.
+func renumber(page, sentence string) (string, error) {
+	var pattern strings.Builder
+	from := 0
+	for _, number := range numbers.FindAllStringIndex(sentence, -1) {
+		pattern.WriteString(regexp.QuoteMeta(sentence[from:number[0]]) + "(" + numbers.String() + ")")
+		from = number[1]
+	}
+	pattern.WriteString(regexp.QuoteMeta(sentence[from:]))
+	at := regexp.MustCompile(strings.ReplaceAll(pattern.String(), " ", `\s+`)).FindStringSubmatchIndex(page)
+	if at == nil {
+		return "", fmt.Errorf("does not say %q with any numbers", sentence)
+	}
+	wanted := numbers.FindAllString(sentence, -1)
+	for i := len(wanted); i > 0; i-- {
+		page = page[:at[2*i]] + wanted[i-1] + page[at[2*i+1]:]
+	}
+	return page, nil
+}
+
+// readmeRow is a row of README's table of speed: what it calls a setup.
+type readmeRow struct{ title, setup string }
+
+// readme is README's table of speed, and how it came about. How often the pair's requests fit into a
+// row's is the quotient of the two numbers that a reader sees.
+func (r *report) readme() string {
+	var b strings.Builder
+	b.WriteString("| | requests/s | ÷ the pair's | CPU a request: Envoy, service, Redis | p50, p99 at " +
+		fmt.Sprintf("%d/s |\n|---|---:|---:|---:|---:|\n", r.Rate))
+	pair := math.RoundToEven(r.Results.spread(r.Results.fasterPair(mainLoad), mainLoad, requestsPerSecond).Median)
+	for _, row := range []readmeRow{
+		{"no limiter", unlimited},
+		{"**Sluice**", sluice},
+		{"Sluice through `redis_proxy`", sluiceProxy},
+		{"Sluice with leases", leased},
+		{"the pair", r.Results.fasterPair(mainLoad)},
+		{"Sluice, denied from memory", sluiceDenied},
+		{"the pair, denied from memory", pairDenied},
+	} {
+		at := func(load string, q quantity) float64 { return r.Results.spread(row.setup, load, q).Median }
+		requests := math.RoundToEven(at(mainLoad, requestsPerSecond))
+		fmt.Fprintf(&b, "| %s | %s | %.2f | %.0f, %.0f, %.0f µs | %.2f, %.1f ms |\n", row.title,
+			svg.Grouped(requests, 0), requests/pair, at(mainLoad, envoyCPU), at(mainLoad, serviceCPU), at(mainLoad, redisCPU),
+			at(latencyLoad, p50)/1000, at(latencyLoad, p99)/1000)
+	}
+	fmt.Fprintf(&b, "\nMedians of `%s`, %s.\n%s", r.Command, r.Machine.Date, r.quality())
+	return b.String()
+}
+
+// quality says how much a run is to be trusted.
+func (r *report) quality() string {
+	o := options{rounds: r.Rounds, seconds: r.Seconds}
+	noise := disturbed(spreadOf(r.each(foreign)).Max, spreadOf(r.each(stolenPercent)).Max/100)
+	if o.publishable() == nil && noise == nil {
+		times := r.Results.ratio(sluice, r.Results.fasterPair(mainLoad), mainLoad, requestsPerSecond)
+		return fmt.Sprintf("The machine was quiet: Sluice's multiple of the pair is %.2f to %.2f with 95 %% probability.",
+			times.Min, times.Max)
+	}
+	return "The machine was not quiet, or the run too short: figures vary by 20 % and more."
+}
+
+// goalTable is the table of goals on the page about the benchmark.
+func (r *report) goalTable() string {
+	var b strings.Builder
+	r.writeGoals(&b)
+	return b.String()
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestDisturbed: what is published is refused with what disturbs it.
+func TestDisturbed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		foreign, stolen float64
+		want            string
+	}{
+		{0.1, 0.02, ""},
+		{-0.3, 0, ""},
+		{0.11, 0, "other processes use 0.11 cores (want at most 0.1"},
+		{0, 0.031, "the hypervisor takes 3.1 % of the machine's time (want at most 2 %"},
+	} {
+		got := ""
+		if err := disturbed(test.foreign, test.stolen); err != nil {
+			got = err.Error()
+		}
+		testenv.Same(t, test.want, strings.HasPrefix(got, test.want) && (got == "") == (test.want == ""), true)
+	}
+}
+
+// TestPublishable: too few rounds, too short ones, and other comparisons are not published.
+func TestPublishable(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		o    options
+		want string
+	}{
+		{options{rounds: 7, seconds: 4}, ""},
+		{options{rounds: 6, seconds: 4}, "6 rounds of 4 s are too few to publish (want ROUNDS=7 SECONDS=4 or more)"},
+		{options{rounds: 9, seconds: 3}, "9 rounds of 3 s are too few to publish (want ROUNDS=7 SECONDS=4 or more)"},
+		{
+			options{rounds: 7, seconds: 4, calls: true},
+			"what is published is the comparison with the peers (want neither BEFORE nor CALLS)",
+		},
+		{
+			options{rounds: 7, seconds: 4, before: "other.wasm"},
+			"what is published is the comparison with the peers (want neither BEFORE nor CALLS)",
+		},
+	} {
+		got := ""
+		if err := test.o.publishable(); err != nil {
+			got = err.Error()
+		}
+		testenv.Same(t, "the refusal", got, test.want)
+	}
+	// The command refuses before it starts anything.
+	err := run(t.Context(), options{rounds: 1, seconds: 1, rate: 1, publish: true})
+	testenv.Same(t, "the command's refusal", err != nil && strings.Contains(err.Error(), "too few to publish"), true)
+}
+
+// TestWatch sees a process that is none of the benchmark's.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	busy, err := unwatched.startProcess(t.TempDir(), "shell", nil, "sh", "-c", "while :; do :; done")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(busy.stop)
+	b := &bench{}
+	testenv.Wait(t, time.Minute, func() error {
+		if b.watch(t.Context(), time.Second) == nil {
+			return errors.New("the other process is not noticed")
+		}
+		return nil
+	})
+}
+
+// TestOthers: time that was stolen is a part of the machine's, foreign CPU is in cores.
+func TestOthers(t *testing.T) {
+	t.Parallel()
+	before := others{foreign: time.Second, stolen: time.Second}
+	after := others{foreign: 3 * time.Second, stolen: time.Second}
+	cores, stolen := after.since(before, 4*time.Second)
+	testenv.Same(t, "cores", cores, 0.5)
+	testenv.Same(t, "stolen", stolen, 0)
+}

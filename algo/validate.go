@@ -57,7 +57,7 @@ func (l *Limit) validate() error {
 		{"sub_windows", l.SubWindows, 0, MaxSubWindows},
 		{"max_delay in us", l.MaxDelayMicros, 0, MaxWindowMicros},
 		{"ttl in us", l.TTLMicros, leastTTL, mostTTL},
-		{"ttl of a lease in us", l.LeaseMicros, 0, l.WindowMicros},
+		{"ttl of a lease in us", l.LeaseMicros, 0, 2 * l.WindowMicros},
 	} {
 		if !within(f.v, f.least, f.most) {
 			return invalid(f.name, " ", f.v, " is out of range (want ", f.least, " to ", f.most, ")")

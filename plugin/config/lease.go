@@ -9,7 +9,9 @@ func (s scope) readLease(o object, limit *Limit, several bool) {
 	}
 	limit.Lease = &Lease{Units: fields.number("units"), TTLMicros: fields.number("ttl")}
 	if limit.Algorithm.HasBurst() && !limit.Queue {
-		limit.LeaseMicros = min(limit.Lease.TTLMicros, limit.WindowMicros) // more is a mistake, see below
+		// A batch waits for the one before to be spent, for a ttl at most. More than a window is a
+		// mistake, see below.
+		limit.LeaseMicros = 2 * min(limit.Lease.TTLMicros, limit.WindowMicros)
 	}
 	if capacity := limit.Capacity(); capacity > 0 && limit.Lease.Units > capacity {
 		fields.mistake(`"units" %d is above the limit's capacity %d (want at most that)`, limit.Lease.Units, capacity)

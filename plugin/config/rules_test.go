@@ -144,10 +144,10 @@ func TestLimits(t *testing.T) {
 		})},
 		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Name = "a b" })},
 		{`"gcra", "lease": {"ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) {
-			l.Lease, l.LeaseMicros = &Lease{TTLMicros: 200_000}, 200_000
+			l.Lease, l.LeaseMicros = &Lease{TTLMicros: 200_000}, 400_000
 		})},
 		{`"gcra", "lease": {"units": 10, "ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) {
-			l.Lease, l.LeaseMicros = &Lease{Units: 10, TTLMicros: 200_000}, 200_000
+			l.Lease, l.LeaseMicros = &Lease{Units: 10, TTLMicros: 200_000}, 400_000
 		})},
 	}
 	for _, tt := range tests {

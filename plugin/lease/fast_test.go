@@ -37,8 +37,8 @@ func TestCallsAtRest(t *testing.T) {
 		{"a shorter lease", slow, 200 * millisecond, 1, 318, 0.04},
 		{"near the limit", slow, 200 * millisecond, 1, 1500, 0.04},
 		{"busy", fast, 200 * millisecond, 1, 15_000, 0.02},
-		{"two workers", slow, 200 * millisecond, 2, 318, 0.06},
-		{"four workers", slow, 200 * millisecond, 4, 318, 0.095},
+		{"two workers", slow, 200 * millisecond, 2, 318, 0.05},
+		{"four workers", slow, 200 * millisecond, 4, 318, 0.085},
 		{"four workers, busy", fast, 200 * millisecond, 4, 15_000, 0.05},
 		{
 			"leaky bucket",

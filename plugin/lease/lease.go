@@ -114,7 +114,8 @@ func (l *Lease) beat(nowMicros int64) {
 func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge, ok bool) {
 	if l.current.units == 0 || nowMicros >= l.current.untilMicros {
 		b.lapse(l, &l.current, nowMicros)
-		l.current, l.next = l.next, batch{}
+		l.begin(l.next, nowMicros)
+		l.next = batch{}
 		if l.current.units == 0 || nowMicros >= l.current.untilMicros {
 			b.lapse(l, &l.current, nowMicros)
 			return d, Charge{}, false
@@ -169,7 +170,7 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 	got := batch{
 		size:        l.order,
 		units:       l.order,
-		untilMicros: min(nowMicros+l.limit.Lease.TTLMicros, l.askedMicros+l.lasts(d)),
+		untilMicros: l.askedMicros + l.lasts(d),
 		charge:      Charge{l.nonce, storeMicros},
 		decision:    *d,
 		atMicros:    nowMicros,
@@ -181,23 +182,31 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 	if l.current.units == 0 && l.next.units == 0 {
 		b.active = append(b.active, l)
 	}
-	b.dueBy(got.untilMicros)
 	if l.current.units == 0 {
-		l.current = got
+		l.begin(got, nowMicros)
 	} else {
 		must.Hold(l.next.units == 0, "a lease holds two batches at most")
 		l.next = got
 	}
+	b.dueBy(min(got.untilMicros, nowMicros+l.limit.Lease.TTLMicros))
 }
 
-// lasts is how long a batch may be held: to its window's end, or as long as the bucket knows of
-// it. It counts from when Redis decided. A worker does not know when that was, but that it was
-// not before it had asked.
+// begin makes a batch the one that is spent, for a ttl at most.
+func (l *Lease) begin(b batch, nowMicros int64) {
+	l.current = b
+	l.current.untilMicros = min(b.untilMicros, nowMicros+l.limit.Lease.TTLMicros)
+}
+
+// lasts is how long a batch may be held: to its window's end, and as long as a bucket counts it as
+// lent, a ttl after another one that is spent before. It counts from when Redis decided. A worker
+// does not know when that was, but that it was not before it had asked.
 func (l *Lease) lasts(d *algo.Decision) int64 {
-	if !l.limit.Algorithm.HasBurst() {
-		return d.ResetAfterMicros
+	twice := 2 * l.limit.Lease.TTLMicros
+	if l.limit.Algorithm.HasBurst() {
+		must.Hold(l.limit.LeaseMicros >= twice, "a bucket counts a batch as lent while it is held")
+		return twice
 	}
-	return l.limit.Lease.TTLMicros
+	return min(twice, d.ResetAfterMicros)
 }
 
 // Failed says that Redis did not answer.

@@ -34,7 +34,7 @@ type worker struct {
 func newMesh(t *testing.T, workers int, limit algo.Limit, units, ttl int64) *mesh {
 	t.Helper()
 	if limit.Algorithm.HasBurst() {
-		limit.LeaseMicros = ttl
+		limit.LeaseMicros = 2 * ttl
 	}
 	policy, err := algo.NewPlan([]algo.Limit{limit})
 	if err != nil {

@@ -74,7 +74,7 @@ func (l *Lease) sharpened(nowMicros int64) (units int64) {
 // not used up: what will be left of it then costs no call.
 func (l *Lease) endsSoon(nowMicros int64) bool {
 	c := &l.current
-	return c.untilMicros-nowMicros < l.limit.Lease.TTLMicros/6 && l.drainsSoon(c.units)
+	return c.untilMicros-nowMicros < l.limit.Lease.TTLMicros/4 && l.drainsSoon(c.units)
 }
 
 // drainsSoon reports whether a bucket drains so many units so soon that giving them back is not

@@ -206,18 +206,19 @@ func TestOrdersAge(t *testing.T) {
 	}
 }
 
-// A lease ends when its window does, or after its ttl, by the time at which Redis was asked: its
-// answer may have been long on the way.
+// A batch ends with its window, after its ttl, or two of them after Redis was asked: its answer may
+// have been long on the way.
 func TestLeaseEnds(t *testing.T) {
 	t.Parallel()
-	const asked, answered = 100 * second, 100*second + 30*millisecond
+	const asked = 100 * second
 	for _, tc := range []struct {
-		name        string
-		algorithm   algo.Algorithm
-		reset, want int64
+		name                  string
+		algorithm             algo.Algorithm
+		answered, reset, want int64
 	}{
-		{"with its window", algo.FixedWindow, 50 * millisecond, 50 * millisecond},
-		{"after its ttl", algo.GCRA, 50 * millisecond, 200 * millisecond},
+		{"with its window", algo.FixedWindow, 30 * millisecond, 50 * millisecond, 50 * millisecond},
+		{"after its ttl", algo.GCRA, 30 * millisecond, 50 * millisecond, 230 * millisecond},
+		{"two of them after Redis was asked", algo.GCRA, 250 * millisecond, 50 * millisecond, 400 * millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -226,7 +227,8 @@ func TestLeaseEnds(t *testing.T) {
 			book := m.workers[0].book
 			l := book.Of(0, []byte("tag"), &m.limit, asked)
 			l.Asked(5, 1, asked)
-			book.Granted(l, &algo.Decision{Allowed: true, Remaining: 9000, ResetAfterMicros: tc.reset}, true, m.now, answered)
+			book.Granted(l, &algo.Decision{Allowed: true, Remaining: 9000, ResetAfterMicros: tc.reset}, true, m.now,
+				asked+tc.answered)
 			_, _, before := book.Spend(l, asked+tc.want-1)
 			testenv.Same(t, "that a unit is spent just before it ends", before, true)
 			_, _, after := book.Spend(l, asked+tc.want)

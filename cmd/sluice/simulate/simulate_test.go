@@ -244,7 +244,7 @@ func TestLeasesOfBucketsOfSeconds(t *testing.T) {
 	for _, tc := range []struct {
 		rate, workers int
 		most          float64 // commands a request
-	}{{318, 1, 0.04}, {318, 2, 0.06}, {318, 4, 0.095}, {1500, 4, 0.04}} {
+	}{{318, 1, 0.04}, {318, 2, 0.05}, {318, 4, 0.085}, {1500, 4, 0.04}} {
 		traffic := fmt.Sprintf(`{duration: 20s, clients: [{name: a, rate: %d, url: "http://h/", headers: {x-key: k}}]}`,
 			tc.rate)
 		r := run(t, one(inRedis, limit), traffic, Options{Workers: tc.workers})

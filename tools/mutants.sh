@@ -40,7 +40,7 @@ mutant() {
 mutant forgotten-wake plugin/decide/events.go \
 	'if w.questions.ready.first != nil || w.crowd' 'if w.crowd'
 mutant forgotten-turn plugin/decide/events.go \
-	'sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
+	'Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
 mutant dropped-refund plugin/decide/receipt.go \
 	's.remote.refund(r, now)' '_ = r'
 mutant double-refund plugin/decide/receipt.go \

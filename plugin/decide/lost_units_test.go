@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -228,6 +229,26 @@ func (m *mesh) killFor(micros int64) {
 	for _, w := range m.workers {
 		w.away = false
 	}
+}
+
+// TestBucketsForgetUnitsThatComeBack: a bucket of seconds does not drain below what was lent. Once
+// the units of a killed connection are given back, its burst is there again, but for the hundred
+// units of that batch that were spent: they count as lent until the next batch.
+func TestBucketsForgetUnitsThatComeBack(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 1, `{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [{"name": "r", "limits": [
+		{"algorithm": "gcra", "limit": 2000, "window": "1s", "burst": 4000, "lease": {"units": 1000, "ttl": "1s"}}]}]}`)
+	for range 600 {
+		m.workers[0].request()
+	}
+	m.killFor(1)
+	m.workers[0].request()
+	m.pass(400e3)
+	m.admitted = 0
+	for range 6000 {
+		m.workers[0].request()
+	}
+	testenv.Within(t, "admitted at one instant", m.admitted, 3890, 4000)
 }
 
 // TestUnitsAreNoCreditForLostData: units that come back to a Redis that has lost its data

@@ -236,3 +236,23 @@ func TestLeaseEnds(t *testing.T) {
 		})
 	}
 }
+
+// A batch that comes before the last one is spent has its ttl from when it begins to be spent.
+func TestBatchWaits(t *testing.T) {
+	t.Parallel()
+	const ttl, begun = 200 * millisecond, 100*second + 150*millisecond
+	m := newMesh(t, 1, algo.Limit{Algorithm: algo.GCRA, Units: 10_000, WindowMicros: 3600 * second}, 0, ttl)
+	book := m.workers[0].book
+	l := book.Of(0, []byte("tag"), &m.limit, 100*second)
+	for _, units := range []int64{2, 3} {
+		l.Asked(units, 1, 100*second)
+		book.Granted(l, &algo.Decision{Allowed: true, Remaining: 9000}, true, m.now, 100*second)
+	}
+	for _, tc := range []struct {
+		at   int64
+		want bool
+	}{{100 * second, true}, {begun - 1, true}, {begun, true}, {begun + ttl - 1, true}, {begun + ttl, false}} {
+		_, _, ok := book.Spend(l, tc.at)
+		testenv.Same(t, "that a unit is spent", ok, tc.want)
+	}
+}

@@ -216,3 +216,20 @@ func TestOverlay(t *testing.T) {
 		testenv.Same(t, name, fmt.Sprint(after[name]), changed)
 	}
 }
+
+// TestLabels: the pods that limit may be selected by any labels, in all that selects them.
+func TestLabels(t *testing.T) {
+	const label, gateway = "gateway.networking.k8s.io/gateway-name", "my-gateway"
+	want := map[string]any{label: gateway, "a": "b"}
+	set := meshtest.Values{"istio": meshtest.Values{"strictHTTP": true, "labels": want}}
+	for name, r := range resources(t, meshtest.Render(t, "istio/gateway.yaml", set)) {
+		spec := r["spec"].(map[string]any)
+		var got any
+		if selector, ok := spec["selector"].(map[string]any); ok {
+			got = selector["matchLabels"]
+		} else {
+			got = spec["workloadSelector"].(map[string]any)["labels"]
+		}
+		testenv.Same(t, name, fmt.Sprint(got), fmt.Sprint(want))
+	}
+}

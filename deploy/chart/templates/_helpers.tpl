@@ -1,6 +1,15 @@
 {{- /* What several files have in common. "sluice render" reads these templates, too, and knows only
 include, nindent, quote, required, sha256sum, toYaml, trim and Go's own functions. */ -}}
 
+{{- /* The labels of the pods that limit. */ -}}
+{{- define "sluice.labels" -}}
+{{- if .Values.istio.labels -}}
+{ {{- range $name, $value := .Values.istio.labels }}{{ quote $name }}: {{ quote $value }}, {{ end -}} }
+{{- else -}}
+{app: {{ .Values.istio.app }}}
+{{- end -}}
+{{- end }}
+
 {{- /* The cluster by which a limiter reaches Redis itself, with the bridge in it. */ -}}
 {{- define "sluice.cluster" -}}
 name: sluice-redis

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -227,3 +228,41 @@ func TestRenderKeepsOtherFiles(t *testing.T) {
 		t.Errorf("it holds %s", text)
 	}
 }
+
+// TestCookbookForms writes every recipe of the cookbook as the page says, for Envoy, for Istio and for
+// Envoy Gateway, and has validate accept it.
+func TestCookbookForms(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/cookbook.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms := regexp.MustCompile("(?ms)^```sh forms\n(.*?)^```").FindSubmatch(page)
+	recipes := regexp.MustCompile("(?ms)^```json\n(.*?)^```").FindAllSubmatch(page, -1)
+	if forms == nil || len(recipes) < 20 {
+		t.Fatalf("forms %q, %d recipes", forms, len(recipes))
+	}
+	commands := strings.Split(strings.TrimSpace(string(forms[1])), "\n")
+	testenv.Same(t, "forms", len(commands), 3)
+	for _, recipe := range recipes {
+		for _, command := range commands {
+			args, _, _ := strings.Cut(command, " | ")
+			args, _, _ = strings.Cut(args, " --out ")
+			args = strings.NewReplacer("sluice ", "", "plugin.json", "-", "$PWD/", "/").Replace(args)
+			r := execute(t, string(recipe[1]), strings.Fields(args)...)
+			if r.code != console.Done {
+				t.Errorf("%s: %s of\n%s", command, r.errors, recipe[1])
+				continue
+			}
+			// Which filter has to come before Sluice, the recipe says.
+			for line := range strings.Lines(execute(t, r.out, "validate", "-").out) {
+				if !acceptable.MatchString(line) {
+					t.Errorf("%s: validate says\n%s of\n%s", command, line, recipe[1])
+				}
+			}
+		}
+	}
+}
+
+// acceptable is what validate may say of a recipe.
+var acceptable = regexp.MustCompile(`^-:\d+: (ok, |note: |warning: |.*: no filter before Sluice writes the metadata )`)

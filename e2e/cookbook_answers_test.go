@@ -15,8 +15,9 @@ import (
 
 var (
 	// answered is a recipe that says what it answers, without its heading.
-	answered     = regexp.MustCompile("(?s)\n```json\n([^`]*)```\n\n```sh answers\n([^`]*)```")
-	answer       = regexp.MustCompile(`^curl -i ((?:-X POST )?)((?:-H '[^']+' )*)\$E(/\S*) +# (\d+)(?:, (\d+) of (\d+) left)?$`)
+	answered = regexp.MustCompile("(?s)\n```json\n([^`]*)```\n\n```sh answers\n([^`]*)```")
+	answer   = regexp.MustCompile(`^curl -i ((?:-X POST )?)((?:-H '[^']+' )*)` +
+		`\$E(/\S*) +# (\d+)(?:, (\d+) of (\d+) left)?$`)
 	headerOption = regexp.MustCompile(`-H '([^']+)'`)
 )
 

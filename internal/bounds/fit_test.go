@@ -210,7 +210,7 @@ var fits = []struct{ relation, why string }{
 		"the log has less than a reply",
 	},
 	{
-		"8 * local.maxRuns <= local.DefaultSlotBytes",
+		"8 * local.maxRuns <= local.DefaultPageBytes",
 		"the longest log fits into a slot",
 	},
 	{
@@ -218,7 +218,7 @@ var fits = []struct{ relation, why string }{
 		"the embedded store keeps no finer log than Redis",
 	},
 	{
-		"2 * local.maxOthersBytes <= local.DefaultSlotBytes",
+		"2 * local.maxOthersBytes <= local.DefaultPageBytes",
 		"an identity's other tiers leave room for its own",
 	},
 	{

@@ -41,7 +41,7 @@ var notBounds = map[string]string{
 	"keyhash":  "odd",
 	"local": `
 		isDifference moreFollow firstBits otherBits fingerprintSize lifetimeOffset sizeOffset
-		slotKeyLen slotVersion seedSize casCreate`,
+		pageKeyLen pageVersion seedSize casCreate`,
 	"lru":       "chunkShift chunkLen",
 	"pattern":   "unitsPerByte unitsPerVisit",
 	"redis":     "permissionDenied unimplemented tenthMicros",

@@ -108,7 +108,7 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 // about returns Redis' last decision about an undecided check's identity: nil if there is none
 // since the request came, or if it was about limits of another size.
 func (b *burst) about(q *Question, c *Check) *said {
-	if !enforcedUndecided(c) {
+	if b.said == nil || !enforcedUndecided(c) {
 		return nil
 	}
 	e := b.said.Get(c.Limits.ID, c.Tag)

@@ -43,7 +43,7 @@ func (s *Stores) decideRest(q *Question, now Time) {
 		q.weighed = true
 		s.recallOver(q, now) // over.go
 	}
-	if s.burst.said != nil && q.first(isUndecided) != nil {
+	if q.first(isUndecided) != nil {
 		s.endOverdue(q, now) // burst.go
 	}
 	s.fallBack(q, now) // ask.go

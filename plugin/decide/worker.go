@@ -42,7 +42,7 @@ type Host interface {
 type Worker struct {
 	host   Host
 	stores *Stores
-	conn   Connection // nil: only the embedded store decides
+	conn   Connection // noRedis if only the embedded store decides
 
 	questions questions // with those that are ready
 	crowd     crowd     // Asking, and Redis is still to be asked
@@ -72,7 +72,7 @@ func NewWorker(
 ) *Worker {
 	stores := newStores(cfg, rules, embedded, record, chance)
 	w := &Worker{
-		host: host, stores: stores, questions: questions{stores: stores},
+		host: host, stores: stores, conn: noRedis{}, questions: questions{stores: stores},
 		display: display{texts: answer.NewTexts(""), plans: stores.plans},
 	}
 	if cfg.Redis != nil {

@@ -59,8 +59,8 @@ func BenchmarkTake(b *testing.B) {
 	b.Run("40000 identities", func(b *testing.B) {
 		bench(b, New(unshared{}, chance{}, Options{}), policy(b, gcra), 40_000)
 	})
-	b.Run("full slots", func(b *testing.B) {
-		bench(b, New(unshared{}, chance{}, Options{Slots: 64}), policy(b, gcra), 64_000)
+	b.Run("full pages", func(b *testing.B) {
+		bench(b, New(unshared{}, chance{}, Options{Pages: 64}), policy(b, gcra), 64_000)
 	})
 	b.Run("longest log", func(b *testing.B) {
 		bench(b, New(unshared{}, chance{}, Options{}), policy(b, log), 1)
@@ -72,7 +72,7 @@ func TestTakeAndRefundAllocateNothing(t *testing.T) {
 	for name, l := range limitsOf(algo.MaxUnits-2, hour) {
 		l.Burst = 0
 		p := policy(t, l)
-		s := New(unshared{}, chance{}, Options{Slots: 2, SlotBytes: 1024})
+		s := New(unshared{}, chance{}, Options{Pages: 2, PageBytes: 1024})
 		var tag numbered
 		out := make([]algo.Decision, 1)
 		i := 0

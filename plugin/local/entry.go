@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// An entry is one identity's part of a slot. On the wire:
+// An entry is one identity's part of a page. On the wire:
 //
 //	fingerprint  16 bytes, of the tag
 //	written      8 bytes, little endian: when it was last charged
@@ -16,7 +16,7 @@ import (
 //	records      one for each limit, see record
 //
 // All times are in microseconds. All but the records are at fixed offsets, as a
-// full slot has about a hundred entries to look through.
+// full page has about a hundred entries to look through.
 type entry []byte
 
 const (
@@ -36,7 +36,7 @@ func fingerprintOf(digest []byte) fingerprint {
 	return fingerprint{binary.LittleEndian.Uint64(digest), binary.LittleEndian.Uint64(digest[8:])}
 }
 
-// nextEntry splits the first entry off a slot's entries; ok is false at the end,
+// nextEntry splits the first entry off a page's entries; ok is false at the end,
 // and where the bytes make no sense.
 func nextEntry(entries []byte) (e entry, rest []byte, ok bool) {
 	if len(entries) <= sizeOffset {

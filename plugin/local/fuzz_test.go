@@ -7,10 +7,10 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// Whatever a slot holds, a Take and a Refund succeed, leave a well-formed slot,
-// and the identity's charge is found again. data is the whole slot, or else the
+// Whatever a page holds, a Take and a Refund succeed, leave a well-formed page,
+// and the identity's charge is found again. data is the whole page, or else the
 // records in the entry of the identity that asks.
-func FuzzSlot(f *testing.F) {
+func FuzzPage(f *testing.F) {
 	limits := []algo.Limit{
 		limitsOf(5, second)["fixed_window"],
 		limitsOf(5, minute)["fixed_window first"],
@@ -22,33 +22,33 @@ func FuzzSlot(f *testing.F) {
 	}
 	p := policy(f, limits...)
 	m := newMemory()
-	s := New(m, chance{}, Options{Slots: 1})
-	key, seed := slotOfTag(f, s, "r|a"), m.data[seedKey]
+	s := New(m, chance{}, Options{Pages: 1})
+	key, seed := pageOfTag(f, s, "r|a"), m.data[seedKey]
 	fingerprint := s.identity.fingerprint
 	f.Add([]byte(nil), true, t0)
-	f.Add([]byte{slotVersion}, true, t0)
+	f.Add([]byte{pageVersion}, true, t0)
 	for i := range int64(3) {
 		take(f, s, p, "r|a", t0+i*1000, 1)
 		take(f, s, p, "r|b", t0+i*1000, 2)
-		slot := m.data[key].value
-		e, _ := find(slot, fingerprint)
-		f.Add(slices.Clone(slot), true, t0+i*1000)
+		page := m.data[key].value
+		e, _ := find(page, fingerprint)
+		f.Add(slices.Clone(page), true, t0+i*1000)
 		f.Add(slices.Clone(e.records()), false, t0+i*1000)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, whole bool, now int64) {
 		if !whole {
-			data = append([]byte{slotVersion}, appendEntry(nil, fingerprint, now, now+second, 9, data)...)
+			data = append([]byte{pageVersion}, appendEntry(nil, fingerprint, now, now+second, 9, data)...)
 		}
 		m := newMemory()
 		m.data[seedKey], m.data[key] = seed, versioned{data, 1}
-		s := New(m, chance{}, Options{Slots: 1})
+		s := New(m, chance{}, Options{Pages: 1})
 		out := make([]algo.Decision, len(limits))
 		at, allowed, err := s.Take(p, []byte("r|a"), now, 1, out)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if allowed {
-			checkSlot(t, m.data[key].value, fingerprint)
+			checkPage(t, m.data[key].value, fingerprint)
 		}
 		if err := s.Refund(p, []byte("r|a"), at, now, 1); err != nil {
 			t.Fatal(err)
@@ -56,13 +56,13 @@ func FuzzSlot(f *testing.F) {
 	})
 }
 
-// checkSlot fails unless a slot is well formed and starts with the entry of a
+// checkPage fails unless a page is well formed and starts with the entry of a
 // fingerprint.
-func checkSlot(t *testing.T, slot []byte, f fingerprint) {
+func checkPage(t *testing.T, page []byte, f fingerprint) {
 	t.Helper()
-	e, rest, ok := nextEntry(entriesOf(slot))
+	e, rest, ok := nextEntry(entriesOf(page))
 	if !ok || !e.is(f) {
-		t.Fatalf("no entry of the identity in front of % x", slot)
+		t.Fatalf("no entry of the identity in front of % x", page)
 	}
 	for ok {
 		r := reader{rest: e.records()}
@@ -72,6 +72,6 @@ func checkSlot(t *testing.T, slot []byte, f fingerprint) {
 		e, rest, ok = nextEntry(rest)
 	}
 	if len(rest) > 0 {
-		t.Fatalf("%d bytes of % x are no entry", len(rest), slot)
+		t.Fatalf("%d bytes of % x are no entry", len(rest), page)
 	}
 }

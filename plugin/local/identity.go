@@ -45,7 +45,7 @@ type identity struct {
 	raw     []byte // the whole entry
 }
 
-// load finds the identity's entry in a slot and reads its states; found says
+// load finds the identity's entry in a page and reads its states; found says
 // whether there is one. What cannot be read, or is missing, is an empty state.
 //
 // Each worker reads the clock for itself, some time before it gets here, so an
@@ -53,11 +53,11 @@ type identity struct {
 // then stands still: it is decided at the time the entry was written. Else the
 // late one of two workers would bring a window back that the other has ended. A
 // clock that was set back by graceMicros or more is believed.
-func (id *identity) load(p *algo.Plan, slot []byte, nowMicros int64, penalty *algo.Penalty) (found bool) {
+func (id *identity) load(p *algo.Plan, page []byte, nowMicros int64, penalty *algo.Penalty) (found bool) {
 	limits := p.Limits()
 	id.reset(len(limits))
 	id.atMicros, id.consumed, id.penalty = nowMicros, 0, penalty
-	e, found := find(slot, id.fingerprint)
+	e, found := find(page, id.fingerprint)
 	if !found {
 		return false
 	}

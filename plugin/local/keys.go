@@ -6,32 +6,32 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// slotKeys are the names of the slots in the shared data: one string, cut up,
+// pageKeys are the names of the pages in the shared data: one string, cut up,
 // as a request must not allocate its key.
-type slotKeys struct {
+type pageKeys struct {
 	names string
-	slots uint32
+	pages uint32
 }
 
 const (
-	slotKeyPrefix = "sluice.local."
-	slotKeyLen    = len(slotKeyPrefix) + 8 // with the slot's number in hexadecimal
+	pageKeyPrefix = "sluice.local."
+	pageKeyLen    = len(pageKeyPrefix) + 8 // with the page's number in hexadecimal
 )
 
-func newSlotKeys(slots int) slotKeys {
+func newPageKeys(pages int) pageKeys {
 	var names strings.Builder
-	names.Grow(slots * slotKeyLen)
-	for i := range slots {
-		names.WriteString(slotKeyPrefix)
+	names.Grow(pages * pageKeyLen)
+	for i := range pages {
+		names.WriteString(pageKeyPrefix)
 		for shift := 28; shift >= 0; shift -= 4 {
 			names.WriteByte(text.LowerHex[i>>shift&15])
 		}
 	}
-	return slotKeys{names.String(), uint32(slots)}
+	return pageKeys{names.String(), uint32(pages)}
 }
 
-// at returns the key of the slot that a number belongs to.
-func (k slotKeys) at(n uint32) string {
-	i := int(n%k.slots) * slotKeyLen
-	return k.names[i : i+slotKeyLen]
+// at returns the key of the page that a number belongs to.
+func (k pageKeys) at(n uint32) string {
+	i := int(n%k.pages) * pageKeyLen
+	return k.names[i : i+pageKeyLen]
 }

@@ -95,7 +95,7 @@ func TestPenaltyOfAClockSetBack(t *testing.T) {
 func TestPenaltyAgrees(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 5))
-	s, now := New(newMemory(), chance{}, Options{Slots: 2}), 1000*hour
+	s, now := New(newMemory(), chance{}, Options{Pages: 2}), 1000*hour
 	p := penalized(t, twoAnHour)
 	penalty := p.Terms().Penalty
 	states, penalties := map[string][]algo.State{}, map[string]algo.State{}

@@ -10,7 +10,7 @@ import (
 // recordsOf counts the records in the entry of a tag, and their bytes.
 func recordsOf(t *testing.T, s *Store, m *memory, tag string) (n, size int) {
 	t.Helper()
-	key := slotOfTag(t, s, tag)
+	key := pageOfTag(t, s, tag)
 	e, ok := find(m.data[key].value, s.identity.fingerprint)
 	if !ok {
 		return 0, 0
@@ -67,7 +67,7 @@ func TestALongerTierKeepsTheEntry(t *testing.T) {
 	t.Parallel()
 	long := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 24 * hour})
 	short := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: second})
-	s := New(newMemory(), chance{}, Options{Slots: 1})
+	s := New(newMemory(), chance{}, Options{Pages: 1})
 	take(t, s, long, "r|a", t0, 3)
 	take(t, s, short, "r|a", t0, 1)
 	take(t, s, short, "r|b", t0+minute, 1)
@@ -113,19 +113,19 @@ func TestRecordsOfManyReloadsAreBounded(t *testing.T) {
 	}
 }
 
-func TestASlotOfAnotherVersionIsEmpty(t *testing.T) {
+func TestAPageOfAnotherVersionIsEmpty(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 5, WindowMicros: hour})
 	m := newMemory()
-	s := New(m, chance{}, Options{Slots: 1})
+	s := New(m, chance{}, Options{Pages: 1})
 	take(t, s, p, "r|a", t0, 5)
-	key := slotOfTag(t, s, "r|a")
+	key := pageOfTag(t, s, "r|a")
 	m.data[key].value[0]++
 	if out, _ := take(t, s, p, "r|a", t0, 1); out[0].Remaining != 4 {
 		t.Errorf("%d remain, want 4: a fresh start", out[0].Remaining)
 	}
-	if m.data[key].value[0] != slotVersion {
-		t.Error("the slot was not written in this version")
+	if m.data[key].value[0] != pageVersion {
+		t.Error("the page was not written in this version")
 	}
 }
 
@@ -139,16 +139,16 @@ func sixteen(l algo.Limit) []algo.Limit {
 	return limits
 }
 
-// The longest record there can be does not fit a slot. It is kept all the same,
+// The longest record there can be does not fit a page. It is kept all the same,
 // beside others, and is decided as the algorithms do.
-func TestARecordLongerThanASlot(t *testing.T) {
+func TestARecordLongerThanAPage(t *testing.T) {
 	t.Parallel()
 	counter := algo.Limit{
 		Algorithm: algo.SlidingWindowCounter, Units: algo.MaxUnits,
 		WindowMicros: algo.MaxWindowMicros, SubWindows: algo.MaxSubWindows,
 	}
 	p, m, w := policy(t, sixteen(counter)...), newMemory(), twins{}
-	s := New(m, chance{}, Options{Slots: 1})
+	s := New(m, chance{}, Options{Pages: 1})
 	small := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: hour})
 	want := make([]algo.Decision, algo.MaxLimits)
 	for i := range int64(3 * algo.MaxSubWindows) {
@@ -159,17 +159,17 @@ func TestARecordLongerThanASlot(t *testing.T) {
 			t.Fatalf("request %d:\ngot  %+v\nwant %+v", i, got, want)
 		}
 	}
-	if _, largest := m.size(); largest <= DefaultSlotBytes || largest > 16<<10 {
-		t.Errorf("the slot has %d bytes, want more than it should have and less than 16 KiB", largest)
+	if _, largest := m.size(); largest <= DefaultPageBytes || largest > 16<<10 {
+		t.Errorf("the page has %d bytes, want more than it should have and less than 16 KiB", largest)
 	}
 }
 
 // Logs are made coarser until the record fits.
-func TestManyLogsFitASlot(t *testing.T) {
+func TestManyLogsFitAPage(t *testing.T) {
 	t.Parallel()
 	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 2000, WindowMicros: minute}
 	p, m := policy(t, sixteen(log)...), newMemory()
-	s := New(m, chance{}, Options{Slots: 1})
+	s := New(m, chance{}, Options{Pages: 1})
 	for i := range int64(2000) {
 		out, allowed := take(t, s, p, "r|a", t0+i, 1)
 		if !allowed || out[15].Remaining != 2000-i-1 {
@@ -179,8 +179,8 @@ func TestManyLogsFitASlot(t *testing.T) {
 	if _, allowed := take(t, s, p, "r|a", t0+2000, 1); allowed {
 		t.Error("one more than the limit was admitted")
 	}
-	if _, largest := m.size(); largest > DefaultSlotBytes {
-		t.Errorf("the slot has %d bytes", largest)
+	if _, largest := m.size(); largest > DefaultPageBytes {
+		t.Errorf("the page has %d bytes", largest)
 	}
 }
 

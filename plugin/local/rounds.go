@@ -7,9 +7,9 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// ErrContended says that other workers wrote the slot first, maxRounds times in
+// ErrContended says that other workers wrote the page first, maxRounds times in
 // a row. Nothing was charged; the failure policy decides.
-var ErrContended = errors.New("local: the slot is written by too many workers at once")
+var ErrContended = errors.New("local: the page is written by too many workers at once")
 
 // maxRounds bounds the rounds of compare-and-swap of one call. Each lost round
 // is another worker's success, so a call of one of n workers that do nothing
@@ -25,13 +25,13 @@ const maxRounds = 1000
 // process and be created by two workers at once, and then one charge is lost.)
 const casCreate = 1<<32 - 1
 
-// rounds are the tries of one call to change an identity's entry: each reads the slot,
+// rounds are the tries of one call to change an identity's entry: each reads the page,
 // and writes it if no other worker has in between.
 type rounds struct {
 	plan  *algo.Plan
-	key   string // of the slot
+	key   string // of the page
 	tries int
-	slot  []byte // as it was read
+	page  []byte // as it was read
 	cas   uint32
 	found bool  // the identity has an entry
 	err   error // why there is no further round
@@ -44,9 +44,9 @@ func (s *Store) begin(p *algo.Plan, tag []byte) (r rounds) {
 	return r
 }
 
-// locate makes tag the identity at hand and returns the key of its slot. Slot and fingerprint
+// locate makes tag the identity at hand and returns the key of its page. Page and fingerprint
 // are different bytes of one SHA-256, so no client can make two identities that share a
-// fingerprint. The hash covers a secret, so no client can tell which identities share a slot.
+// fingerprint. The hash covers a secret, so no client can tell which identities share a page.
 // (A Sum256 here would allocate three times under TinyGo.)
 func (s *Store) locate(tag []byte) (key string, err error) {
 	if s.secret == nil {
@@ -72,14 +72,14 @@ func (s *Store) load(r *rounds, nowMicros int64, penalty *algo.Penalty) bool {
 		return false
 	}
 	r.tries++
-	r.slot, r.cas, r.err = s.shared.Get(r.key)
+	r.page, r.cas, r.err = s.shared.Get(r.key)
 	if errors.Is(r.err, ErrNotFound) {
-		r.slot, r.cas, r.err = nil, casCreate, nil
+		r.page, r.cas, r.err = nil, casCreate, nil
 	}
 	if r.err != nil {
 		return false
 	}
-	r.found = s.identity.load(r.plan, r.slot, nowMicros, penalty)
+	r.found = s.identity.load(r.plan, r.page, nowMicros, penalty)
 	return true
 }
 
@@ -87,9 +87,9 @@ func (s *Store) load(r *rounds, nowMicros int64, penalty *algo.Penalty) bool {
 // another round may follow if not.
 func (s *Store) save(r *rounds) bool {
 	id := &s.identity
-	fresh := id.encode(r.plan, s.slotBytes-1)
-	slot, evicted := s.packer.pack(r.slot, id.fingerprint, fresh, s.slotBytes, id.atMicros)
-	err := s.shared.Set(r.key, slot, r.cas)
+	fresh := id.encode(r.plan, s.pageBytes-1)
+	page, evicted := s.packer.pack(r.page, id.fingerprint, fresh, s.pageBytes, id.atMicros)
+	err := s.shared.Set(r.key, page, r.cas)
 	if err == nil {
 		s.evictions += uint64(evicted)
 		return true

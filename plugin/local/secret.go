@@ -8,8 +8,8 @@ import (
 // seedKey is where the seed lies in the shared data: the first worker that needs
 // it draws it, and it ends with the process, as the counters do.
 //
-// Slots are of a bounded size, and full ones evict. Could a client tell which
-// identities share a slot with a chosen one, it could drive that one's counter out
+// Pages are of a bounded size, and full ones evict. Could a client tell which
+// identities share a page with a chosen one, it could drive that one's counter out
 // with a few more.
 const seedKey = "sluice.local.seed"
 

@@ -21,21 +21,21 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// Which identities share a slot is another thing in each process, so that it
+// Which identities share a page is another thing in each process, so that it
 // cannot be found out in advance.
-func TestSlotsDependOnASecret(t *testing.T) {
+func TestPagesDependOnASecret(t *testing.T) {
 	t.Parallel()
 	const tags = 100
 	first, second := New(newMemory(), chance{}, Options{}), New(newMemory(), chance{}, Options{})
 	same := 0
 	for i := range tags {
 		tag := string(rune('a' + i))
-		if slotOfTag(t, first, tag) == slotOfTag(t, second, tag) {
+		if pageOfTag(t, first, tag) == pageOfTag(t, second, tag) {
 			same++
 		}
 	}
 	if same > 5 {
-		t.Errorf("%d of %d tags have the same slot in two processes", same, tags)
+		t.Errorf("%d of %d tags have the same page in two processes", same, tags)
 	}
 }
 
@@ -46,14 +46,14 @@ func TestWorkersShareTheSecret(t *testing.T) {
 	first, second := New(m, chance{}, Options{}), New(m, chance{}, Options{})
 	m.beside = func() {
 		m.beside = nil
-		slotOfTag(t, second, "r|a")
+		pageOfTag(t, second, "r|a")
 	}
-	slotOfTag(t, first, "r|a")
+	pageOfTag(t, first, "r|a")
 	if !bytes.Equal(first.secret, second.secret) {
 		t.Error("two workers have two secrets")
 	}
-	if m.data[seedKey] = (versioned{[]byte("garbage"), 9}); slotOfTag(t, New(m, chance{}, Options{}), "r|a") == "" {
-		t.Error("no slot")
+	if m.data[seedKey] = (versioned{[]byte("garbage"), 9}); pageOfTag(t, New(m, chance{}, Options{}), "r|a") == "" {
+		t.Error("no page")
 	}
 	if n := len(m.data[seedKey].value); n != seedSize {
 		t.Errorf("the seed has %d bytes, want %d", n, seedSize)

@@ -34,17 +34,17 @@ type Options struct {
 	Namespace string
 
 	// The size. All the Stores that share their data must have the same.
-	Slots     int // number of slots; 0 stands for DefaultSlots
-	SlotBytes int // most bytes in one slot; 0 stands for DefaultSlotBytes
+	Pages     int // number of pages; 0 stands for DefaultPages
+	PageBytes int // most bytes in one page; 0 stands for DefaultPageBytes
 }
 
 // The default size: 16 MiB, which holds about 350,000 identities at a time.
 const (
-	// Bound: slots of the embedded store. Beyond it, identities share a slot. Protects memory.
-	DefaultSlots = 4096
-	// Bound: bytes of one slot. Beyond it, the identity that matters least is dropped. Protects
-	// memory, and the time to read a slot.
-	DefaultSlotBytes = 4096
+	// Bound: pages of the embedded store. Beyond it, identities share a page. Protects memory.
+	DefaultPages = 4096
+	// Bound: bytes of one page. Beyond it, the identity that matters least is dropped. Protects
+	// memory, and the time to read a page.
+	DefaultPageBytes = 4096
 )
 
 // Store is one worker's access to the counters in the shared data. Its methods
@@ -53,9 +53,9 @@ const (
 type Store struct {
 	shared    SharedData
 	chance    rand.Source
-	slotBytes int
+	pageBytes int
 	namespace string
-	keys      slotKeys
+	keys      pageKeys
 	secret    []byte // what tags are hashed with, see secret.go; nil until it is known
 	hash      *sha256.Hash
 	digest    []byte
@@ -70,18 +70,18 @@ type Store struct {
 // New returns a Store over shared. It touches no data yet. From chance it draws its own
 // number among those that share the data and, if it is the first, what tags are hashed with.
 func New(shared SharedData, chance rand.Source, opts Options) *Store {
-	if opts.Slots <= 0 {
-		opts.Slots = DefaultSlots
+	if opts.Pages <= 0 {
+		opts.Pages = DefaultPages
 	}
-	if opts.SlotBytes <= 0 {
-		opts.SlotBytes = DefaultSlotBytes
+	if opts.PageBytes <= 0 {
+		opts.PageBytes = DefaultPageBytes
 	}
 	return &Store{
 		shared:    shared,
 		chance:    chance,
-		slotBytes: opts.SlotBytes,
+		pageBytes: opts.PageBytes,
 		namespace: opts.Namespace,
-		keys:      newSlotKeys(opts.Slots),
+		keys:      newPageKeys(opts.Pages),
 		hash:      sha256.New(),
 		identity:  identity{holder: newHolder(chance)},
 	}

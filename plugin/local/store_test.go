@@ -51,8 +51,8 @@ func limitsOf(units, windowMicros int64) map[string]algo.Limit {
 	}
 }
 
-// slotOfTag makes a tag the identity at hand and returns the key of its slot.
-func slotOfTag(t testing.TB, s *Store, tag string) string {
+// pageOfTag makes a tag the identity at hand and returns the key of its page.
+func pageOfTag(t testing.TB, s *Store, tag string) string {
 	t.Helper()
 	key, err := s.locate([]byte(tag))
 	if err != nil {
@@ -107,7 +107,7 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 
 func compareToTwins(t *testing.T, p *algo.Plan, rng *rand.Rand) {
 	t.Helper()
-	s, w := New(newMemory(), chance{}, Options{Slots: 3}), twins{}
+	s, w := New(newMemory(), chance{}, Options{Pages: 3}), twins{}
 	got, want := make([]algo.Decision, len(p.Limits())), make([]algo.Decision, len(p.Limits()))
 	window := p.Limits()[0].WindowMicros
 	now := t0

@@ -45,7 +45,7 @@ func TestWorkersAdmitExactlyTheCapacity(t *testing.T) {
 }
 
 // What workers charge, refund and are denied adds up to what is left, over
-// identities that share slots, with clocks that differ by milliseconds.
+// identities that share pages, with clocks that differ by milliseconds.
 func TestWorkersLoseNoChargeAndNoRefund(t *testing.T) {
 	t.Parallel()
 	tags := []string{"r|a", "r|b", "r|c", "r|d", "r|e"}
@@ -54,7 +54,7 @@ func TestWorkersLoseNoChargeAndNoRefund(t *testing.T) {
 			t.Parallel()
 			p, m := policy(t, l), newMemory()
 			var used [5]atomic.Int64
-			inParallel(m, Options{Slots: 2}, func(worker uint64, s *Store) {
+			inParallel(m, Options{Pages: 2}, func(worker uint64, s *Store) {
 				rng := rand.New(rand.NewPCG(worker, 0))
 				out := make([]algo.Decision, 1)
 				for range 200 {
@@ -76,7 +76,7 @@ func TestWorkersLoseNoChargeAndNoRefund(t *testing.T) {
 				}
 			})
 			// A bucket recovers a unit in 720 ms, the first after those 3.
-			s := New(m, chance{}, Options{Slots: 2})
+			s := New(m, chance{}, Options{Pages: 2})
 			for i, tag := range tags {
 				out, _ := take(t, s, p, tag, t0+3000, 0)
 				if got := p.Limits()[0].Capacity() - out[0].Remaining; got != used[i].Load() {
@@ -87,8 +87,8 @@ func TestWorkersLoseNoChargeAndNoRefund(t *testing.T) {
 	}
 }
 
-// Two workers that find no slot create it once, and both charges count.
-func TestTwoWorkersCreateASlot(t *testing.T) {
+// Two workers that find no page create it once, and both charges count.
+func TestTwoWorkersCreateAPage(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: hour})
 	m := newMemory()
@@ -130,7 +130,7 @@ func TestVersionsWrap(t *testing.T) {
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 100, WindowMicros: hour})
 	m := newMemory()
 	m.cas = casCreate - 3
-	s := New(m, chance{}, Options{Slots: 1})
+	s := New(m, chance{}, Options{Pages: 1})
 	var remaining []int64
 	for range 6 {
 		out, _ := take(t, s, p, "r|a", t0, 1)

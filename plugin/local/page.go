@@ -1,21 +1,21 @@
 package local
 
-// slotVersion is the first byte of every slot; entries follow it. A change of
-// the format changes it: after an upgrade the slots of the version before are
+// pageVersion is the first byte of every page; entries follow it. A change of
+// the format changes it: after an upgrade the pages of the version before are
 // empty to the new one.
-const slotVersion = 2
+const pageVersion = 2
 
-// entriesOf returns the entries in a slot's bytes.
-func entriesOf(slot []byte) []byte {
-	if len(slot) == 0 || slot[0] != slotVersion {
+// entriesOf returns the entries in a page's bytes.
+func entriesOf(page []byte) []byte {
+	if len(page) == 0 || page[0] != pageVersion {
 		return nil
 	}
-	return slot[1:]
+	return page[1:]
 }
 
 // find returns the entry of the fingerprint.
-func find(slot []byte, f fingerprint) (e entry, ok bool) {
-	rest := entriesOf(slot)
+func find(page []byte, f fingerprint) (e entry, ok bool) {
+	rest := entriesOf(page)
 	for {
 		e, rest, ok = nextEntry(rest)
 		if !ok || e.is(f) {
@@ -35,7 +35,7 @@ func expired(expiresMicros, nowMicros int64) bool {
 	return nowMicros-expiresMicros >= graceMicros
 }
 
-// neighbour is an entry that competes for room in its slot.
+// neighbour is an entry that competes for room in its page.
 type neighbour struct {
 	entry
 	weight float64
@@ -50,9 +50,9 @@ func (n *neighbour) lighter(m *neighbour) bool {
 	return n.writtenMicros() < m.writtenMicros()
 }
 
-// packer puts slots together in buffers it keeps.
+// packer puts pages together in buffers it keeps.
 type packer struct {
-	slot       []byte
+	page       []byte
 	neighbours []neighbour
 }
 
@@ -60,7 +60,7 @@ type packer struct {
 // is empty), without the entries that have expired, and without the lightest
 // ones if the rest would take more than limit bytes; these it counts. The result
 // is valid until the next call.
-func (p *packer) pack(old []byte, f fingerprint, fresh []byte, limit int, nowMicros int64) (slot []byte, evicted int) {
+func (p *packer) pack(old []byte, f fingerprint, fresh []byte, limit int, nowMicros int64) (page []byte, evicted int) {
 	taken := 1 + room(fresh, limit) + p.collect(old, f, limit, nowMicros)
 	for taken > limit && len(p.neighbours) > 0 {
 		i := p.lightest()
@@ -71,15 +71,15 @@ func (p *packer) pack(old []byte, f fingerprint, fresh []byte, limit int, nowMic
 		p.neighbours[i] = p.neighbours[len(p.neighbours)-1]
 		p.neighbours = p.neighbours[:len(p.neighbours)-1]
 	}
-	p.slot = append(append(p.slot[:0], slotVersion), fresh...)
+	p.page = append(append(p.page[:0], pageVersion), fresh...)
 	for i := range p.neighbours {
-		p.slot = append(p.slot, p.neighbours[i].entry...)
+		p.page = append(p.page, p.neighbours[i].entry...)
 	}
-	return p.slot, evicted
+	return p.page, evicted
 }
 
-// room is how many of a slot's bytes an entry counts for. One that fits no slot
-// counts for half of one, or every other identity of its slot would drive it out.
+// room is how many of a page's bytes an entry counts for. One that fits no page
+// counts for half of one, or every other identity of its page would drive it out.
 func room(e entry, limit int) int {
 	if len(e) >= limit {
 		return limit / 2
@@ -89,9 +89,9 @@ func room(e entry, limit int) int {
 
 // collect finds the neighbours of the fingerprint's entry that have not
 // expired, and returns the room they take.
-func (p *packer) collect(slot []byte, f fingerprint, limit int, nowMicros int64) (taken int) {
+func (p *packer) collect(page []byte, f fingerprint, limit int, nowMicros int64) (taken int) {
 	p.neighbours = p.neighbours[:0]
-	rest := entriesOf(slot)
+	rest := entriesOf(page)
 	for {
 		e, after, ok := nextEntry(rest)
 		if !ok {

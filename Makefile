@@ -261,13 +261,15 @@ check: ## the gate: format, lint, tidy modules, every test
 	@$(MAKE) --no-print-directory lint
 	@SIMULATE_STEPS=100000 $(MAKE) --no-print-directory test
 
-# What is cached does not run again.
+# What is cached does not run again. Left out are the tests that start an Envoy; of the longest
+# tests -short has a part (testenv.Stride).
+of_envoy := ^Test(EnvoyAccepts|EnvoyAcceptsRelay|SuggestedOnEnvoy|Conformance|ExpressionConformance)$$
 .PHONY: quick
 quick: build fmt-check ## in a minute: format, vet, style, imports, and the tests that need no Envoy
 	go vet $(vet_printf) $$(go list ./... | grep -v /e2e)
 	go run -C tools ./style
 	@tools/imports.sh
-	$(go_test) -short ./algo/... ./redisresp/... ./plugin/... ./cmd/sluice/... ./internal/...
+	$(go_test) -short -skip '$(of_envoy)' ./algo/... ./redisresp/... ./plugin/... ./cmd/sluice/... ./internal/...
 
 .PHONY: linters
 linters: $(linters_stamp)

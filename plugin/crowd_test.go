@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 )
 
@@ -193,7 +194,7 @@ func TestFloodsAreAdmittedTheirLimit(t *testing.T) {
 			t.Parallel()
 			o := newFlooded(t, tc.every, tc.text)
 			o.redis.Set("rl:{u|0}:override", "x0.5", 0, o.redisMicros())
-			for range tc.requests {
+			for range min(tc.requests, 120_000/testenv.Stride()) {
 				o.arrive(tc.users)
 			}
 			o.settle()
@@ -209,7 +210,7 @@ func TestFloodsAreAdmittedTheirLimit(t *testing.T) {
 // of the same client that Redis has not decided yet, the worker lends no unit twice.
 func TestFloodOfManyClients(t *testing.T) {
 	t.Parallel()
-	const clients = 1000
+	clients := 1000 / testenv.Stride()
 	o := newFlooded(t, 20*time.Millisecond, floodConfig("allow", 4096, "", floodUser))
 	for range 36 * clients {
 		o.arrive(clients)

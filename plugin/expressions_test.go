@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // expressed is a configuration without Redis, of one rule with these fields and a
@@ -121,7 +123,7 @@ func TestExpressionsOfManyReloads(t *testing.T) {
 		config := expressed(`"match": {"expr": "request.method == 'GET'"},
 			"key": [{"expr": "request.host"}], "cost": {"expr": "1"}`)
 		var last *instance
-		for range 1000 {
+		for range 1000 / testenv.Stride() {
 			i := w.load(config)
 			if got := i.Expressions(); got != 3 {
 				t.Fatalf("%d expressions, want 3", got)

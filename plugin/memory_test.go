@@ -92,7 +92,8 @@ func TestMemoryIsFlat(t *testing.T) {
 func TestReloadsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorker(t, wasm)
-	const warm, total = 100, 800
+	const warm = 100
+	total := warm + 700/testenv.Stride()
 	pages := uint32(0)
 	i := w.load(`{"rules": [` + perClient("a", 9) + `]}`)
 	for n := range total {

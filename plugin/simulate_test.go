@@ -84,7 +84,7 @@ func simulate(t *testing.T, seed uint64, steps int) *simulation {
 // TestSimulateReplays: the same seed is the same simulation, to the byte.
 func TestSimulateReplays(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range uint64(1 + 5/testenv.Stride()) {
 		var logs [2]string
 		for i := range logs {
 			v := newSimulation(t, seed)
@@ -101,7 +101,7 @@ func TestSimulateReplays(t *testing.T) {
 // TestSimulateOps: the operations that a simulation has kept are the same simulation.
 func TestSimulateOps(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range uint64(1 + 3/testenv.Stride()) {
 		v := newSimulation(t, seed)
 		v.run(600)
 		again := replay(t, v.setting, v.ops)

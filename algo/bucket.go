@@ -99,7 +99,7 @@ func (b *bucket) lead(s State, nowMicros int64) int64 {
 	return lead
 }
 
-// drained is what is left of a lead after so long.
+// drained returns the rest of a lead after so long.
 func (b *bucket) drained(lead, micros int64) int64 {
 	if micros < 0 || micros >= b.ceilMicros(lead) {
 		return 0

@@ -25,7 +25,7 @@ func isLent(s State) bool {
 	return within(s[bucketRecent], 0, MaxUnits) && within(s[bucketOlder], 0, MaxUnits) && within(s[bucketEnds], 0, 1<<60)
 }
 
-// lent is what the state says of now.
+// lent holds the state as of now.
 func (b *bucket) lent(s State, nowMicros int64) (l lent) {
 	if b.period == 0 || len(s) != bucketLenLent || !isBucket(s) {
 		return l

@@ -245,7 +245,7 @@ func (s *sequence) decideOne() []Decision {
 	return out
 }
 
-// someOver is what is over of an earlier batch, when the next one is charged.
+// someOver draws the units that an earlier batch has left over when the next one is charged.
 func (s *sequence) someOver(cost int64) (over Over) {
 	if !s.TakesOver(0) || cost <= 1 {
 		return over

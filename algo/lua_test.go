@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// ambient are the names that every body may use beside what it takes: what scripts begin
+// ambient are the names that every body may use in addition to what it takes: what scripts begin
 // with, and Redis' Lua.
 var ambient = strings.Fields("call try now charged KEYS ARGV foreign count save " +
 	"math string struct ipairs tonumber type " +

@@ -37,7 +37,7 @@ type luaPlan struct {
 	check, takeOff string // SHA-1 of the two scripts on the tests' clock
 	keys           []string
 	nonce          int64 // of the next call
-	over           Over  // likewise
+	over           Over  // of an earlier batch
 }
 
 func newLuaPlan(t testing.TB, client *redis.Client, p *Plan, name string) *luaPlan {

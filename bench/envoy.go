@@ -25,7 +25,7 @@ type envoy struct {
 // place is where a setup's Envoy is and whom it talks to.
 type place struct {
 	listener, admin, upstream, redis int           // ports of 127.0.0.1
-	service, health, debug           int           // likewise, of the rate limit service
+	service, health, debug           int           // ports, too: of the rate limit service
 	timeout                          time.Duration // of a question to Redis, or to the service
 	root                             string        // of the repository
 }

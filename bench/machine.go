@@ -66,7 +66,8 @@ func (b *bench) describe(ctx context.Context) (m machine, err error) {
 	return m, nil
 }
 
-// others is what this machine's time has gone to besides the benchmark. Only differences mean something.
+// others is the time of this machine that other programs than the benchmark have used. Only
+// differences mean something.
 type others struct {
 	foreign time.Duration // CPU time of everything but the benchmark
 	stolen  time.Duration // what the hypervisor gave to other machines

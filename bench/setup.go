@@ -52,7 +52,7 @@ const (
 	onePerHour  = 1
 )
 
-// setups are what a run measures.
+// setups are the subjects of a run.
 func setups() []*setup {
 	both := []string{crowdLoad, latencyLoad}
 	timed := []string{latencyLoad}

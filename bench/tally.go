@@ -139,7 +139,7 @@ func inThousands(n int64) string {
 // tolerance is how much dearer or cheaper the usual request may be than the recorded one.
 const tolerance = 0.01
 
-// usual is what the usual request costs, as a multiple of one without a limiter: what differs between
+// usual is the cost of the usual request, as a multiple of one without a limiter: what differs between
 // two machines, such as how Envoy's libc copies, cancels out.
 func (c tally) usual() float64 {
 	return float64(c.Setups[sluice].Envoy) / float64(c.Setups[unlimited].Envoy)

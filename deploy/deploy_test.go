@@ -177,7 +177,7 @@ func TestOneRelay(t *testing.T) {
 	}
 }
 
-// TestRestricted: the relay's pods are what the restricted Pod Security Standard admits.
+// TestRestricted: the restricted Pod Security Standard admits the relay's pods.
 // https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 func TestRestricted(t *testing.T) {
 	t.Parallel()

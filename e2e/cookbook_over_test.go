@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// cookbookRoutes puts the routes of a recipe in place of Envoy's, and a cluster "economy" beside
+// cookbookRoutes puts the routes of a recipe in place of Envoy's, and a cluster "economy" next to
 // "upstream".
 func cookbookRoutes(t *testing.T, heading, economy string) func(c *envoyconf.Config) {
 	t.Helper()

@@ -127,8 +127,8 @@ func awaitActive(t *testing.T, s *setting, want int) {
 	})
 }
 
-// TestClientsLeaveWhileWaiting: replies to clients that have gone reach nobody
-// else's. Each of the others gets its own.
+// TestClientsLeaveWhileWaiting: replies to clients that have gone reach no other
+// client. Each of the others gets its own.
 func TestClientsLeaveWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s, wake := stalled(t, `"max_pending": 4096`, "20s")

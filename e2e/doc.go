@@ -20,7 +20,7 @@
 //	}
 //
 // What a want does not state is not compared; missing wants a header not to be there.
-// A request's path is what follows "/hourly", its headers are written "name: value".
+// A request's path follows "/hourly", its headers are written "name: value".
 //
 // Two kinds of scenarios have tables of their own, which say more with less: matching
 // lists the requests to which a rule applies and those to which it does not, and

@@ -23,7 +23,7 @@ func TestLongValuesLeaveNoIdentity(t *testing.T) {
 	userAgent := "user-agent: é" + strings.Repeat("b", 10_000)
 	testenv.Same(t, "the first request: status", get(t, s.URL).status, http.StatusOK)
 	testenv.Same(t, "a long value: status", get(t, s.URL, userAgent).status, http.StatusTooManyRequests)
-	testenv.Wait(t, patience, func() error { // what the other rule charged is given back, which nobody waits for
+	testenv.Wait(t, patience, func() error { // the other rule gives back its charge, and no request waits for that
 		if keys := strings.Join(s.keys(t), " "); keys != "rl:{per-address|127.0.0.1}:fixed_window:366d" {
 			return fmt.Errorf("the keys are %s", keys)
 		}

@@ -31,7 +31,7 @@ func economy(c *envoyconf.Config) {
 `, economyStatus)))
 }
 
-// overScenarios are what becomes of requests that are over a limit. Two stores play them.
+// overScenarios are the fates of requests that are over a limit. Two stores play them.
 var overScenarios = []scenario{
 	{
 		name: "headers",

@@ -14,7 +14,7 @@ import (
 )
 
 // mixedRules are a rule of which "tokens" is settled to the true cost and "requests" is
-// not, and one beside it whose keys are elsewhere.
+// not, and another one whose keys are elsewhere.
 const mixedRules = `"headers": ["draft"], "deny_cache": {"size": 0}, "rules": [
 	{"name": "user", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10}, "limits": [
 		{"name": "tokens", "algorithm": "sliding_window_counter", "limit": 100, ` + long + `, "sub_windows": 6},

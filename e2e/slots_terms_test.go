@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// slotTerms are rules whose limit on what is in flight stands alone beside overrides, as
-// a limit of the rule and as one of its tiers, and a rule that has to hold beside them.
+// slotTerms are rules whose limit on what is in flight stands alone with overrides, as
+// a limit of the rule and as one of its tiers, and a rule that has to hold with them.
 const slotTerms = `{"redis": {"cluster": "redis", "timeout": "10s"}, "failure": {"mode": %[2]q}, "rules": [
 	{"name": "c", "match": {"headers": {"x-rule": "c"}}, "key": [{"header": "x-k"}], "overrides": true,
 		"limits": [{"algorithm": "concurrency", "limit": %[1]d}]},

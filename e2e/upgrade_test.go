@@ -96,7 +96,7 @@ func exactPaths() []string {
 	return paths
 }
 
-// TestUpgrade: an earlier build and this one beside each other on one Redis, each with its own
+// TestUpgrade: an earlier build and this one next to each other on one Redis, each with its own
 // bridge or the other's, keep each limit together. It begins with one of them alone, so that
 // a key that the other does not find would give the client a second limit.
 func TestUpgrade(t *testing.T) {

@@ -111,7 +111,7 @@ func expectFile(t *testing.T, r result, contains, lacks []string, notes string) 
 	expectNotes(t, r, notes)
 }
 
-// expectNotes wants what is said beside a file to begin so, and nothing where nothing is wanted.
+// expectNotes wants the notes about a file to begin so, and nothing where nothing is wanted.
 func expectNotes(t *testing.T, r result, notes string) {
 	t.Helper()
 	if !strings.HasPrefix(r.errors, notes) {

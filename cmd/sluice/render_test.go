@@ -264,5 +264,5 @@ func TestCookbookForms(t *testing.T) {
 	}
 }
 
-// acceptable is what validate may say of a recipe.
+// acceptable are the findings that validate may have about a recipe.
 var acceptable = regexp.MustCompile(`^-:\d+: (ok, |note: |warning: |.*: no filter before Sluice writes the metadata )`)

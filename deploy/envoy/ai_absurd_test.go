@@ -132,7 +132,7 @@ func TestAIOtherRequests(t *testing.T) {
 	testenv.Same(t, "another path: tokens", g.tokens(t)-lastWorth, 3000)
 }
 
-// TestAIAbsurdReservation: max_tokens that Envoy cannot read counts as none, and nobody
+// TestAIAbsurdReservation: max_tokens that Envoy cannot read counts as none, and no client
 // reserves more than the limit.
 func TestAIAbsurdReservation(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestAIAbsurdReservation(t *testing.T) {
 	for i, tc := range []struct {
 		members string
 		status  int   // 200 unless stated
-		output  int64 // tokens that are reserved beside the prompt's
+		output  int64 // tokens that are reserved in addition to the prompt's
 	}{
 		{members: `"max_tokens": 1`, output: 1},
 		{members: `"max_tokens": 1000`, output: 1000},

@@ -1,7 +1,7 @@
 // Package twinredis is a Redis whose scripts are algo's Go twins: it takes the commands that
 // plugin/redis sends and answers them as Redis would, at whatever time a test says, some
-// hundred times faster. That the twins agree with the Lua to the microsecond is what algo's
-// differential tests hold.
+// hundred times faster. The differential tests of algo hold the twins to the Lua, to the
+// microsecond.
 //
 // It knows EVAL and EVALSHA of the scripts of the configurations it was made for, the
 // breaker's probe, AUTH, SELECT, INFO and SCRIPT FLUSH.

@@ -15,7 +15,7 @@ type terms struct {
 	server *Server
 	algo.Terms
 	override  []byte // the key
-	penalty   []byte // likewise
+	penalty   []byte // the key
 	strikes   []algo.Strikes
 	deferred  bool
 	madeFor   int64 // the factor that the arguments were made for

@@ -48,7 +48,7 @@ var claims = map[string]any{
 	"nested": map[string]any{"sub": "bob"}, "list": []any{1.0, 2.0},
 }
 
-// envoys are the default Envoy and all that are installed beside it.
+// envoys are the default Envoy and all that are installed next to it.
 func envoys(t *testing.T) map[string]string {
 	t.Helper()
 	programs := map[string]string{"default": testenv.Tool(t, "envoy")}

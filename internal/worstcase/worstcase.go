@@ -9,7 +9,7 @@ import (
 )
 
 // Case is a way in which a client and a configuration can keep a worker
-// busy: 16 rules, and 60 KB of headers, which is what Envoy lets pass by default.
+// busy: 16 rules, and 60 KB of headers, the most that Envoy lets pass by default.
 type Case struct {
 	Name    string
 	Headers [][2]string // of the request, pseudo headers included

@@ -67,7 +67,7 @@ func build(dir string) error {
 	return nil
 }
 
-// withRegistry runs the tests beside a registry that has the plugin's image.
+// withRegistry runs the tests with a registry that has the plugin's image.
 func withRegistry(m *testing.M) (code int, err error) {
 	if err := loopback(); err != nil {
 		return 0, fmt.Errorf("loopback interface: %w", err)

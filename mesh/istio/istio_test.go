@@ -64,7 +64,7 @@ func TestValid(t *testing.T) {
 				if !ok {
 					t.Fatalf("no schema of %v", c.GroupVersionKind)
 				}
-				// A field that Envoy does not have is only a warning, beside the
+				// A field that Envoy does not have is only a warning, next to the
 				// one that every EnvoyFilter has.
 				const always = "EnvoyFilter exposes internal implementation details"
 				warning, err := schema.ValidateConfig(c)

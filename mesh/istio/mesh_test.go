@@ -66,7 +66,7 @@ func startMesh(t *testing.T, configs []config.Config) *mesh {
 	return startMeshBeside(t, configs, "")
 }
 
-// startMeshBeside does so beside objects that Kubernetes has.
+// startMeshBeside does so next to objects that Kubernetes has.
 func startMeshBeside(t *testing.T, configs []config.Config, kubernetes string) *mesh {
 	t.Helper()
 	m := &mesh{t: t, ports: map[string]int{}}

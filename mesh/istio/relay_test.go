@@ -59,7 +59,7 @@ func TestRelayValid(t *testing.T) {
 	}
 }
 
-// waypoint is a waypoint and what it needs, beside the relay's Service as Kubernetes has it.
+// waypoint is a waypoint and what it needs, next to the relay's Service as Kubernetes has it.
 const waypoint = `
 apiVersion: v1
 kind: Service

@@ -59,7 +59,7 @@ func policies(t *testing.T, name string) (all []config.Config) {
 	return all
 }
 
-// clusters is what "pilot-agent request GET clusters" prints, as if the relay were at its port.
+// clusters is the output of "pilot-agent request GET clusters", as if the relay were at its port.
 func (p *proxy) clusters() string {
 	p.T.Helper()
 	resp, err := http.Get("http://" + p.admin + "/clusters")

@@ -151,7 +151,7 @@ func zoneNames() []string {
 }
 
 // Every midnight of every zone, and windows of each kind around the days on which
-// clocks change and around any other times, are what package time makes of them.
+// clocks change and around any other times, agree with package time.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	for i, name := range zoneNames() {

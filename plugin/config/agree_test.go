@@ -221,7 +221,7 @@ func TestSchemaDocumentsItself(t *testing.T) {
 	}
 }
 
-// condition is where a schema tells what may stand beside what, which needs no
+// condition is where a schema tells which fields go together, which needs no
 // description.
 var condition = regexp.MustCompile(`/(if|then|else|not|allOf|anyOf)(/|$)`)
 

@@ -24,7 +24,7 @@ type Config struct {
 	// RetryJitterPercent is by how much Retry-After may be longer than the wait.
 	RetryJitterPercent int64
 	// HashSecretEnv is the environment variable with the secret of keyed hashes; "": none.
-	// HashSecret is what TakeHashSecret has found there.
+	// HashSecret is the value that TakeHashSecret has found there.
 	HashSecretEnv, HashSecret string
 	Rules                     []Rule
 	// Expressions are the CEL texts of all rules, as often as they stand there.

@@ -27,7 +27,7 @@ func (c *Config) Skipped() (notes []Mistake) {
 	return notes
 }
 
-// skips is what it means that a rule is skipped.
+// skips says what follows from skipping a rule.
 func skips(r *Rule) string {
 	if r.Only {
 		return ` the purse is not asked, and the rule that charges it rejects the request (a "default" in the key is for ` +

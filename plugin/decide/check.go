@@ -68,7 +68,7 @@ type Ask struct {
 	lease *lease.Lease // nil: the limit is not leased
 }
 
-// Said is what a store says of a check. Check.ruled writes it, and what a refund makes of it
+// Said is a store's word on a check. Check.ruled writes it, and what a refund makes of it
 // Check.uncharge; while Redis is asked, the Status alone changes.
 type Said struct {
 	Status    Status

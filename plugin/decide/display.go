@@ -8,16 +8,16 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// This file is what the client is told: of the limits with any response, and of a rejection.
+// This file tells the client of its limits, with any response, and of a rejection.
 
-// display is what clients, and access logs, are told of a request.
+// display tells clients and access logs of a request.
 type display struct {
 	texts  answer.Texts     // of the outcomes that name no rule
 	plans  plans            // those of the Stores
 	answer answer.Rejection // scratch, with the memory of limits
 }
 
-// text is what access logs say of a verdict.
+// text is the verdict as access logs write it.
 func (d *display) text(v Verdict) string {
 	if v.By != nil {
 		return v.By.Rule.Texts[v.Outcome]

@@ -134,7 +134,7 @@ func TestSettlementIsRemembered(t *testing.T) {
 	}
 }
 
-// recalled is what is remembered of the identity of a question's first check, if it
+// recalled is the memory of the identity of a question's first check, if it
 // holds.
 func recalled(w *world, q *Question) *deny.Entry {
 	c := &q.Checks[0]

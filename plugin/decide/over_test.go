@@ -41,7 +41,7 @@ const overRules = `{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure":
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}]}
 ]}`
 
-// told is what becomes of a request.
+// told is the fate of a request.
 type told struct {
 	outcome string // as access logs say it
 	trips   string // the rules that Redis was asked about, "a b|c" in two round trips

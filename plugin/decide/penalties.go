@@ -38,7 +38,7 @@ const (
 // group is some rejections from memory, the first of them at a time.
 type group struct{ atMicros, count int64 }
 
-// held is what is held against an identity of a rule.
+// held is the record of an identity of a rule.
 type held struct {
 	groups []group
 	// full: the rule has rejected it together with another one, at fullMicros, and has
@@ -103,7 +103,7 @@ func (p *penalties) tell(a *Ask, now Time) []algo.Strikes {
 	return p.strikes
 }
 
-// kept is what is held against a check's identity, nil if nothing is.
+// kept is the record of a check's identity, nil if it has none.
 func (p *penalties) kept(a *Ask) *held {
 	if a.Rule.Terms.Penalty == nil {
 		return nil
@@ -111,7 +111,7 @@ func (p *penalties) kept(a *Ask) *held {
 	return p.identities.Get(a.Rule.ID, a.Tag)
 }
 
-// keep is what is held against a check's identity, nothing yet if it is a new one.
+// keep returns the record of a check's identity, an empty one if it is new.
 func (p *penalties) keep(a *Ask) *held {
 	h, fresh := p.identities.Put(a.Rule.ID, a.Tag)
 	if fresh {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// One rule with a penalty, and another one beside it.
+// One rule with a penalty, and another one next to it.
 const (
 	withPenalty = `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
 		{"name": "user", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}],
@@ -62,7 +62,7 @@ func TestStrikesAreNobodyElsesFault(t *testing.T) {
 	}
 }
 
-// A rule that rejects beside another one is known to be full once it has done so for longer
+// A rule that rejects together with another one is known to be full once it has done so for longer
 // than a charge stands that is on its way back, and has admitted nothing meanwhile: then
 // it counts, once in that time. So no client escapes by keeping a second rule full.
 func TestStrikesBesideAnotherRule(t *testing.T) {

@@ -47,7 +47,7 @@ func (s *Stores) giveAllBack(c *Check, now Time) {
 	}
 }
 
-// GiveBack returns what a receipt says was charged, slots included, and voids it. Nobody
+// GiveBack returns what a receipt says was charged, slots included, and voids it. No request
 // waits for it: if it is lost, the charge stands, and expires like any other.
 func (s *Stores) GiveBack(r *Receipt, now Time) {
 	if r.source == FromNobody {

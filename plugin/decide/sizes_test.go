@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// A quota of a calendar month beside another rule, which rejects the third request.
+// A quota of a calendar month next to another rule, which rejects the third request.
 const monthly = `{"redis": {"cluster": "redis"}, "failure": {"mode": "local"}, "rules": [
 	{"name": "month", "limits": [
 		{"algorithm": "fixed_window", "limit": 5, "window": "month", "timezone": "Europe/Berlin", "starts": 31},

@@ -35,7 +35,7 @@ var stateNames = [states]string{
 // String is the state's name.
 func (s State) String() string { return stateNames[s] }
 
-// Event is what can happen to a request.
+// Event is one thing that can happen to a request.
 type Event uint8
 
 // The events. The first four follow from its verdict, or from its absence.

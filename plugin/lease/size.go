@@ -5,7 +5,7 @@ import "github.com/sluiceproxy/sluice/algo"
 // Where the configuration names no units, batches sharpen: they follow the worker's own
 // rate, and shrink with what the limit has left, down to exact calls near its end.
 const (
-	// leastUnits is the smallest batch: one unit is what a request asks for itself.
+	// leastUnits is the smallest batch: a request asks for one unit by itself.
 	//
 	// Bound: units of a batch. Below it, each request asks Redis. Protects a bucket, which takes a
 	// cost of 1 for that of a request.

@@ -34,7 +34,7 @@ func rule(t testing.TB, s *Store, p *algo.Plan, tag string, now int64) algo.Ruli
 	return r
 }
 
-// The strikes of all workers count, beside the state of the limits, and stay through
+// The strikes of all workers count, next to the state of the limits, and stay through
 // refunds, other tiers, and calls that do not obey the penalty.
 func TestPenaltyOfAllWorkers(t *testing.T) {
 	t.Parallel()

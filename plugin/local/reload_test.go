@@ -140,7 +140,7 @@ func sixteen(l algo.Limit) []algo.Limit {
 }
 
 // The longest record there can be does not fit a page. It is kept all the same,
-// beside others, and is decided as the algorithms do.
+// among others, and is decided as the algorithms do.
 func TestARecordLongerThanAPage(t *testing.T) {
 	t.Parallel()
 	counter := algo.Limit{

@@ -51,7 +51,7 @@ func (w *nullWaiter) check(c *Conn, s *Script, tag []byte, now int64) {
 	c.Flush(now)
 }
 
-// fixture is what the cases of TestNothingAllocates send and receive.
+// fixture holds the commands and replies of TestNothingAllocates.
 type fixture struct {
 	script, flight          *Script
 	tag                     []byte

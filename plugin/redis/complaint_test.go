@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// errorReplies are what servers really answer: Redis 7.0.15 unless a comment
+// errorReplies are real answers of servers: Redis 7.0.15 unless a comment
 // says otherwise. hint is part of the remedy in the log.
 var errorReplies = []struct {
 	text, hint string

@@ -163,7 +163,7 @@ func (r *rig) wantNoComplaint(what string) {
 	testenv.Same(r.t, what+": what was logged", strings.Join(r.lines, "; "), "")
 }
 
-// wantStreams holds which streams are open: the one in use, and a new or an old one beside it.
+// wantStreams holds which streams are open: the one in use, and a new or an old one next to it.
 func (r *rig) wantStreams(what string, open, beside bool) {
 	r.t.Helper()
 	testenv.Same(r.t, what+": that the stream is open", r.open, open)

@@ -125,7 +125,7 @@ func (m *model) step(op byte) {
 }
 
 // send begins a request, whose checks are numbered; nil if it is refused. One that
-// gives back refunds what it is charged late, or beside a rejection.
+// gives back refunds what it is charged late, or together with a rejection.
 func (m *model) send(checks int, giveBack bool) *modelClient {
 	w := &modelClient{client: m.resizable(), sentAt: m.now}
 	open := m.conn.State() == Closed

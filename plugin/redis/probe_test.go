@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// However short the pauses beside the timeout, a probe does not wait behind what
+// However short the pauses compared with the timeout, a probe does not wait behind what
 // a stalled stream owes.
 func TestProbeLeavesStalledStream(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ type rotation struct {
 	pipe   pipeline
 }
 
-// role is what the stream beside the one in use is there for.
+// role is the purpose of the second stream.
 type role uint8
 
 const (

@@ -19,7 +19,7 @@ func rotatingRig(t *testing.T) *rig {
 	return r
 }
 
-// grow lets the stream grow old under requests, until a new one stands beside it.
+// grow lets the stream grow old under requests, until a new one stands next to it.
 func (r *rig) grow() {
 	r.t.Helper()
 	for range 2000 {

@@ -38,7 +38,7 @@ type commands struct{ check, refund heads }
 // (https://redis.io/docs/latest/commands/eval/).
 type heads struct{ byHash, bySource []byte }
 
-// NewScript prepares a plan. suffixes are what follows the hash tag in the key
+// NewScript prepares a plan. suffixes follow the hash tag in the key
 // of each limit, such as ":gcra:1s".
 func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 	s := &Script{plan: plan, prefix: keyPrefix, suffixes: suffixes, terms: plan.TermSuffixes(), slots: -1, lent: -1}

@@ -39,7 +39,7 @@
 //     is the first of its name, compared exactly. Its value loses one pair of
 //     surrounding quotes, as most servers read it, and with them the backslashes of
 //     \ooo and \c, and is then percent-decoded; + stays.
-//   - A bearer token is what follows the scheme in the Authorization header, without the
+//   - A bearer token follows the scheme in the Authorization header; it counts without the
 //     blanks around it, up to a blank or a comma, which no token has. Another scheme or no
 //     token is absent.
 //   - The client address is source.address: IPv4 in IPv6 counts as IPv4, the

@@ -48,7 +48,7 @@ func (l *local) bucket(n node) object {
 	return bucket
 }
 
-// mode is what the shares of requests that are asked about and held to the limit mean. It
+// mode is the meaning of the shares of requests that are asked about and held to the limit. It
 // reports false where the filter does nothing.
 func (l *local) mode(n node) (string, bool) {
 	enabled, enforced := n.get("filter_enabled"), n.get("filter_enforced")

@@ -29,7 +29,7 @@ type Rule struct {
 	// OverrideKey is the key in Redis under which an operator sets an override for
 	// the identity; "" if the rule has no overrides.
 	OverrideKey string `json:"override_key,omitempty"`
-	// Over is what becomes of requests that the rule rejects; nil: a 429.
+	// Over is the fate of requests that the rule rejects; nil: a 429.
 	Over *Over `json:"over,omitempty"`
 	// ChargedBy are the rules that charge this one, which is a purse: it is asked if one of them
 	// is over.

@@ -37,7 +37,7 @@ func chargedBy(cfg *config.Config, purse *config.Rule) (names []string) {
 	return names
 }
 
-// purse is what applies of a purse; nil if it does not.
+// purse is the applying part of a purse; nil if none applies.
 func purse(set *rule.Set, req *Request, name string) *rule.Applied {
 	i := slices.IndexFunc(set.Rules, func(r *rule.Rule) bool { return r.Name == name && r.Only })
 	if i < 0 {

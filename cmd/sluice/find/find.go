@@ -21,7 +21,7 @@ type Found struct {
 	In string
 	// JSON is its text, as Envoy hands it to the plugin.
 	JSON []byte
-	// Owner is what has the configuration: the "config" of Envoy's filter, the WasmPlugin, the
+	// Owner has the configuration: the "config" of Envoy's filter, the WasmPlugin, the
 	// entry of an EnvoyExtensionPolicy. nil for a file of its own.
 	Owner *yaml.Node
 	// Documents are those of the file that Owner stands in.

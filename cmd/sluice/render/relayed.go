@@ -71,7 +71,7 @@ type target struct{ group, kind, name string }
 // targets are the kinds that policies may be for, and their API groups.
 var targets = map[string]string{"Gateway": "gateway.networking.k8s.io", "Service": ""}
 
-// target is what a policy of Istio is for; none: the pods of App.
+// target reads the target of a policy of Istio; none: the pods of App.
 func (o *Options) target() (target, error) {
 	if o.Target == "" {
 		return target{}, o.checkImage()

@@ -91,7 +91,7 @@ func (k *worker) Info(line string) { k.world.log(k, line) }
 // Tried implements redis.Host. No trial is asked for.
 func (k *worker) Tried(bool, string) {}
 
-// Turn implements redis.Host. Nobody watches this Redis.
+// Turn implements redis.Host. No worker watches this Redis.
 func (k *worker) Turn(int64) bool { return false }
 
 // Examined implements redis.Host.

@@ -33,7 +33,7 @@ function rank(path,   name) {
 	if (name ~ /^(answer|calendar)$/) return 5
 	if (name == "config") return 4
 	if (name ~ /^config\//) return 3
-	if (name ~ /^(metric|offenders|ipaddr|lru)$/) return 2
+	if (name ~ /^(metric|offenders|ipaddr|lru|override)$/) return 2
 	if (name == "must") return 0
 	return 1
 }

@@ -162,9 +162,7 @@ func (m *Matcher) apply(c *compiled) (Applied, bool) {
 	if !ok {
 		return Applied{}, false
 	}
-	a := Applied{Rule: c.rule, Limits: limits, Tag: tag, Cost: m.amountOf(&c.cost, c.cost.max)}
-	if limits != nil {
-		a.Costs, a.Sizes = m.costsOf(limits, a.Cost), m.sizesOf(limits)
-	}
+	a := Applied{Rule: c.rule, Limits: limits, Tag: tag}
+	m.take(c, &a)
 	return a, true
 }

@@ -1,0 +1,78 @@
+package rule
+
+import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/override"
+)
+
+// What an operator's override means for a rule: see package override.
+
+// Tier is the limit set of a tier that a rule has by that name; nil if it has none.
+func (s *Set) Tier(r ID, name string) *LimitSet {
+	t := s.compiled[r].tiers
+	if t == nil {
+		return nil
+	}
+	if named := t.named(name); named != nil {
+		return named.limits
+	}
+	return nil
+}
+
+// ApplyAs reads what a limit set takes of a request that its rule applies to: the request's tier is
+// another one than its source says. The result, without a tag, is valid until m's next Apply.
+func (s *Set) ApplyAs(req Request, m *Matcher, limits *LimitSet) Applied {
+	m.reset(s, req)
+	a := Applied{Rule: limits.Rule, Limits: limits}
+	m.take(&s.compiled[limits.Rule.ID], &a)
+	return a
+}
+
+// take fills in what the limits take of the request.
+func (m *Matcher) take(c *compiled, a *Applied) {
+	a.Cost = m.amountOf(&c.cost, c.cost.max)
+	if a.Limits != nil {
+		a.Costs, a.Sizes = m.costsOf(a.Limits, a.Cost), m.sizesOf(a.Limits)
+	}
+}
+
+// SizesOf appends the sizes that a list of absolute numbers gives the limits. own are those that
+// came with the request; nil: as configured. ok is false if a number is not one of a limit of the
+// set, or a limit has two.
+func (l *LimitSet) SizesOf(dst, own []algo.Size, numbers string) (sizes []algo.Size, ok bool) {
+	begin := len(dst)
+	for i := range l.Limits {
+		limit := &l.Limits[i].Limit
+		size := algo.Size{Units: limit.Units, Burst: limit.Burst}
+		if own != nil {
+			size = own[i]
+		}
+		dst = append(dst, size)
+	}
+	for seen := uint64(0); numbers != ""; {
+		var n override.Number
+		if n, numbers, ok = override.Next(numbers); !ok {
+			return dst[:begin], false
+		}
+		i := l.named(n.Limit)
+		if i < 0 || seen>>i&1 == 1 || n.Burst > 0 && !l.Limits[i].Algorithm.HasBurst() {
+			return dst[:begin], false
+		}
+		seen |= 1 << i
+		limit := l.Limits[i].Limit
+		limit.Resize(algo.Size{Units: n.Units, Burst: n.Burst, Bounds: dst[begin+i].Bounds})
+		limit.Fit()
+		dst[begin+i] = algo.Size{Units: limit.Units, Burst: limit.Burst, Bounds: limit.Bounds}
+	}
+	return dst, true
+}
+
+// named is the place of the limit with an escaped policy name; -1 if there is none.
+func (l *LimitSet) named(escaped string) int {
+	for i := range l.Labels {
+		if override.Names(escaped, l.Labels[i].Name) {
+			return i
+		}
+	}
+	return -1
+}

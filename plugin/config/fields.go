@@ -234,10 +234,12 @@ var leaseFields = []field{
 	{name: "ttl", kind: duration, low: minLeaseMicros, high: algo.MaxWindowMicros, need: `a duration such as "200ms"`},
 }
 
+const sourceWant = `a key component such as {"header": "x-plan"}`
+
 const tierWant = `an object such as {"free": [...], "pro": [...]}`
 
 var tierFields = []field{
-	{name: "source", need: `a key component such as {"header": "x-plan"}`},
+	{name: "source"},
 	{name: "values", need: tierWant},
 	{name: "default"},
 }

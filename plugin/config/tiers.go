@@ -8,14 +8,22 @@ func readTiers(o object, s scope) *Tiers {
 	t := &Tiers{}
 	source, hasSource := o.field("source")
 	values, hasValues := o.field("values")
-	if hasSource {
+	switch {
+	case hasSource:
 		t.Source = readTierSource(source)
+	case s.rule.Overrides && o.has("default"):
+		t.Source = Component{Source: FromConstant} // tiers come from overrides alone
+	case s.rule.Overrides:
+		o.mistake(`"source" is missing (want %s, or a "default" if tiers come from overrides alone)`, sourceWant)
+	default:
+		o.mistake(`"source" is missing (want %s)`, sourceWant)
 	}
 	if hasValues {
 		t.Values = readTierValues(values, s)
 	}
 	if v, ok := o.field("default"); ok {
 		t.Default, t.HasDefault = v.readText()
+		t.nameUnlimited()
 		t.checkNamed(v, t.Default, t.HasDefault)
 	}
 	if t.Source.HasDefault {
@@ -24,6 +32,21 @@ func readTiers(o object, s scope) *Tiers {
 	}
 	return t
 }
+
+// nameUnlimited adds the tier "unlimited" if it is the default, and no value has that name.
+func (t *Tiers) nameUnlimited() {
+	if !t.HasDefault || t.Default != unlimited {
+		return
+	}
+	for i := range t.Values {
+		if t.Values[i].Value == unlimited {
+			return
+		}
+	}
+	t.Values = append(t.Values, Tier{Value: unlimited, Unlimited: true})
+}
+
+const unlimited = "unlimited"
 
 func readTierSource(v value) Component {
 	if _, ok := v.find("hash"); ok {
@@ -43,7 +66,7 @@ func readTierValues(v value, s scope) []Tier {
 		if field.name == "" {
 			field.mistake("a tier's value is empty (want one that the source can have)")
 		}
-		if field.json.Str == "unlimited" {
+		if field.json.Str == unlimited {
 			tier.Unlimited = true
 		} else if field.json.IsArray() {
 			s.tier = i

@@ -5,16 +5,16 @@ import "slices"
 // What a rule's terms add to the script that decides.
 
 // before writes the steps before the limits: the script ends there for an identity that is free
-// or blocked, and for a call that was made for another factor.
+// or blocked, and for a call that was made for another override.
 func (c *composer) before() {
 	override, penalty := c.terms()
 	if c.kind.overrides {
-		override.keeping(c, []string{"ignored", "factor"}, override.steps([]string{"read"}))
+		override.keeping(c, []string{"ignored", "value"}, override.steps([]string{"read"}))
 	}
 	if c.kind.penalty {
 		penalty.keeping(c, []string{"penalty"}, penalty.steps([]string{"read"}))
 	}
-	if c.kind.overrides && len(c.limiters) > 0 {
+	if c.kind.overrides {
 		override.block(c, "", "do", override.steps([]string{"compare"}))
 	}
 }
@@ -44,16 +44,16 @@ func (c *composer) after() {
 // missing, after.
 func (c *composer) terms() (override, penalty scope) {
 	keys, args := len(c.limiters)+1, c.argsBefore(len(c.limiters))+1
-	penaltyKey, sized := "nil", args
+	penaltyKey, madeFor := "nil", args
 	if c.kind.penalty {
-		penaltyKey, sized = index("KEYS", keys+1), args+penaltyArgs
+		penaltyKey, madeFor = index("KEYS", keys+1), args+penaltyArgs
 	}
 	override = scope{lua: overrideLua, suffix: "_0", source: func(name string) string {
 		switch name {
 		case "penalty_key":
 			return penaltyKey
-		case "sized":
-			return index("ARGV", sized)
+		case "made_for":
+			return index("ARGV", madeFor)
 		}
 		return index("KEYS", keys)
 	}}

@@ -158,7 +158,7 @@ func replayPenalty(t *testing.T, r random, c *termed, p *Penalty) {
 			states[0] = states[0][:0]
 			pipe.Del(ctx, c.keys[0])
 		}
-		step := penaltyStep{asked: asked{now: now, cost: 1 + r.Int64N(3), factor: NoFactor, strikes: r.remembered(p)}}
+		step := penaltyStep{asked: asked{now: now, cost: 1 + r.Int64N(3), strikes: r.remembered(p)}}
 		s, _ = p.Rebase(s, now)
 		s = p.Remember(s, step.strikes, now)
 		step.want = Ruling{AtMicros: now}
@@ -275,36 +275,36 @@ func TestPenaltyBesideOverrides(t *testing.T) {
 		t.Helper()
 		a.now = epoch
 		r, _, err := c.rule(c.call(client, a))
-		if err != nil && err != ErrOtherFactor {
+		if err != nil && err != ErrOtherOverride {
 			t.Fatal(err)
 		}
 		return r
 	}
 	client.Set(ctx, override, "x2", 0)
 	for range 5 {
-		if r := ask(asked{cost: 1, factor: NoFactor, strikes: []Strikes{{1, 2}}}); r.Factor != 2000 {
-			t.Fatalf("%+v", r)
+		if r := ask(asked{cost: 1, strikes: []Strikes{{1, 2}}}); c.value != "x2" {
+			t.Fatalf("%+v: %q", r, c.value)
 		}
 	}
 	if n := client.Exists(ctx, penalty).Val(); n != 0 {
 		t.Error("a call that was made for another factor has counted")
 	}
-	if r := ask(asked{cost: 1, factor: 2000, strikes: []Strikes{{1, 2}}}); r.EarnedMicros != 300e6 {
+	if r := ask(asked{cost: 1, madeFor: "x2", strikes: []Strikes{{1, 2}}}); r.EarnedMicros != 300e6 {
 		t.Errorf("%+v", r)
 	}
-	if r := ask(asked{cost: 1, factor: NoFactor}); r.By != ByPenalty {
+	if r := ask(asked{cost: 1}); r.By != ByPenalty {
 		t.Errorf("the penalty comes before the factor: %+v", r)
 	}
 	client.Set(ctx, override, "block", 0)
-	if r := ask(asked{cost: 1, factor: NoFactor}); r.By != ByBlock {
+	if r := ask(asked{cost: 1}); r.By != ByBlock {
 		t.Errorf("a block comes before the penalty: %+v", r)
 	}
 	client.Set(ctx, override, "free", 0)
-	if r := ask(asked{cost: 1, factor: NoFactor, strikes: []Strikes{{1, 5}}}); r.By != ByFree {
+	if r := ask(asked{cost: 1, strikes: []Strikes{{1, 5}}}); r.By != ByFree {
 		t.Errorf("free comes first: %+v", r)
 	}
 	client.Del(ctx, override)
-	if r := ask(asked{cost: 1, factor: NoFactor}); r.By != ByLimits || r.EarnedMicros != 0 {
+	if r := ask(asked{cost: 1}); r.By != ByLimits || r.EarnedMicros != 0 {
 		t.Errorf("free has lifted the penalty: %+v", r)
 	}
 }
@@ -334,7 +334,7 @@ func TestPenaltyUnderLua54(t *testing.T) {
 			if ceilDiv(plan.ExpiresAtMicros(0, states[0]), 1000)*1000 <= now {
 				states[0] = states[0][:0]
 			}
-			a := asked{now: now, cost: 1 + r.Int64N(3), factor: NoFactor, strikes: r.remembered(p)}
+			a := asked{now: now, cost: 1 + r.Int64N(3), strikes: r.remembered(p)}
 			s, _ = p.Rebase(s, now)
 			s = p.Remember(s, a.strikes, now)
 			want := Ruling{AtMicros: now}

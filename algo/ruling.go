@@ -2,9 +2,9 @@ package algo
 
 import "errors"
 
-// ErrOtherFactor says that the arguments were made for another factor than the one
-// that the operator has set, which is Ruling.Factor. Nothing was charged.
-var ErrOtherFactor = errors.New("the arguments were made for another factor")
+// ErrOtherOverride says that the arguments were made for another override than the one that
+// the operator has set. Nothing was charged.
+var ErrOtherOverride = errors.New("the arguments were made for another override")
 
 // By is who has decided: the limits, or what stands above them.
 type By uint8
@@ -29,38 +29,37 @@ type Ruling struct {
 	AtMicros int64 // the store's time of the decision, which a refund names
 	Allowed  bool
 	By       By // if not ByLimits, nothing was charged, and there are no decisions
-	// LeftMicros is how long a block still lasts; Never if it has no end.
+	// LeftMicros is how long a block still lasts, or that the identity is free or, where the
+	// error is ErrOtherOverride, has an override; Never if that has no end.
 	LeftMicros int64
 	// EarnedMicros is the length of the block that this rejection has earned; 0 for none.
 	EarnedMicros int64
-	// Ignored reports whether the operator has set a value that is not an override.
+	// Ignored reports whether the operator has set a value that cannot be an override.
 	Ignored bool
-	// Factor is the one to ask with, in thousandths, where the error is
-	// ErrOtherFactor.
-	Factor int64
 }
 
 // Marker is the second integer of a short reply, in which no limit has a part: the time,
 // the marker and a value. It is below 0. After the time limits answer what remains of the
 // first of them, which never is, so neither form can be taken for the other, whatever the
-// limits and the terms are.
+// limits and the terms are. MarkOverride alone is followed by a text: the override that is in
+// force, empty for none.
 type Marker int64
 
 // The markers. override.lua, penalty.lua and replyOfTerms write them. None is used again
-// with another meaning.
+// with another meaning: -5 was a factor.
 const (
-	MarkFree      Marker = -1 // value: 0
+	MarkFree      Marker = -1 // value: how long that still lasts, us, or Never
 	MarkBlock     Marker = -2 // value: how long the operator's block still lasts, us, or Never
 	MarkPenalty   Marker = -3 // value: how long the penalty's block still lasts, us
 	MarkUnlimited Marker = -4 // value: 1 if the operator has set an invalid override; else 0
-	MarkFactor    Marker = -5 // value: the factor that is in force, in thousandths
+	MarkOverride  Marker = -6 // value: how long the override still lasts, us, or Never
 )
 
 // shortLen is the number of integers in a short reply.
 const shortLen = 3
 
-// ParseRuling reads the reply of the script of any plan, with terms or without. Where the
-// limits have decided it fills in out, as ParseReply does.
+// ParseRuling reads the integers of the reply of the script of any plan, with terms or without.
+// Where the limits have decided it fills in out, as ParseReply does.
 func (p *Plan) ParseRuling(values []int64, out []Decision) (r Ruling, err error) {
 	if p.terms != (Terms{}) {
 		if len(values) > 1 && values[1] < 0 {
@@ -87,23 +86,23 @@ func (p *Plan) parseShort(values []int64) (Ruling, error) {
 	least, known := int64(0), p.terms.Overrides
 	switch mark {
 	case MarkFree:
-		r.By, r.Allowed, most = ByFree, true, 0
+		r.By, r.Allowed, r.LeftMicros, least = ByFree, true, value, Never
 	case MarkBlock:
 		r.By, r.LeftMicros, least = ByBlock, value, Never
 	case MarkPenalty:
 		r.By, r.LeftMicros, known = ByPenalty, value, p.terms.Penalty != nil
 	case MarkUnlimited:
 		r.Allowed, r.Ignored, most, known = true, value != 0, 1, len(p.limits) == 0
-	case MarkFactor:
-		r.Factor, least, most, known = value, 1, MaxFactor, known && len(p.limits) > 0
+	case MarkOverride:
+		r.LeftMicros, least = value, Never
 	default:
 		known = false
 	}
 	switch {
 	case !known || !within(at, 0, maxReplyMicros) || !within(value, least, most):
 		return Ruling{}, ErrReplyRange
-	case mark == MarkFactor:
-		return r, ErrOtherFactor
+	case mark == MarkOverride:
+		return r, ErrOtherOverride
 	}
 	return r, nil
 }

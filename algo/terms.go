@@ -68,8 +68,8 @@ func (p *Plan) TermSuffixes() (suffixes []string) {
 }
 
 // NumTermArgs is how many arguments such a script wants after those of the limits: for
-// a penalty its Args and what AppendStrikes appends. If there are overrides, and the
-// limits' arguments were made for a factor other than NoFactor, that is the last one.
+// a penalty its Args and what AppendStrikes appends. If there are overrides, and the call was
+// made for one, its text is the last one.
 func (p *Plan) NumTermArgs() int {
 	if p.terms.Penalty != nil {
 		return penaltyArgs
@@ -84,6 +84,12 @@ func (p *Plan) kind() kind {
 
 // NoFactor is the factor, in thousandths, of limits that are as configured.
 const NoFactor = 1000
+
+// MaxOverrideBytes bounds the text of an override. override.lua has the same number.
+//
+// Bound: bytes of an override. Beyond it, the override is ignored, with one log line. Protects
+// memory, and the calls that carry it.
+const MaxOverrideBytes = 1000
 
 // MaxFactor is the largest factor, in thousandths; the smallest is 1.
 //

@@ -43,6 +43,7 @@ type termed struct {
 	*luaPlan
 	ownClock string   // SHA-1 of the script on the clock of leadingClock
 	terms    []string // the rule's own keys
+	value    string   // the override that a reply has told last
 }
 
 // leadingClock is the test's clock in front of all arguments, as the last one may be
@@ -65,10 +66,11 @@ func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed
 
 // asked has the arguments of a call besides its costs.
 type asked struct {
-	now, cost, factor int64
-	nonce             int64
-	strikes           []Strikes
-	deferred          bool
+	now, cost int64
+	madeFor   string // an override
+	nonce     int64
+	strikes   []Strikes
+	deferred  bool
 }
 
 // args are all arguments of a call, but for the test's clock.
@@ -81,8 +83,8 @@ func (a *asked) args(p *Plan) []any {
 		}
 		args = append(args, string(AppendStrikes(nil, a.strikes, a.deferred)))
 	}
-	if told := a.factor != 0 && a.factor != NoFactor; told && p.terms.Overrides {
-		args = append(args, a.factor)
+	if a.madeFor != "" && p.terms.Overrides {
+		args = append(args, a.madeFor)
 	}
 	return args
 }
@@ -93,9 +95,17 @@ func (c *termed) call(pipe redis.Cmdable, a asked) *redis.Cmd {
 }
 
 func (c *termed) rule(cmd *redis.Cmd) (r Ruling, out []Decision, err error) {
-	values, err := cmd.Int64Slice()
+	elements, err := cmd.Slice()
 	if err != nil {
 		return r, nil, err
+	}
+	var values []int64
+	for _, element := range elements {
+		if v, ok := element.(int64); ok {
+			values = append(values, v)
+		} else {
+			c.value = element.(string)
+		}
 	}
 	out = make([]Decision, len(c.Limits()))
 	r, err = c.ParseRuling(values, out)
@@ -110,109 +120,132 @@ func TestOverrides(t *testing.T) {
 	for i, tc := range overrideCases {
 		for name, terms := range every {
 			c := newTermed(t, client, mustPlanWithTerms(t, terms, fivePerHour, tenInASecond), fmt.Sprintf("%s-%d", name, i))
-			c.overridden(t, tc.value, tc.life, tc.want, tc.err)
-			want, err := tc.want, tc.err
-			if tc.noLimits != nil {
-				want, err = *tc.noLimits, nil
-			}
+			c.overridden(t, &tc)
 			c = newTermed(t, client, mustPlanWithTerms(t, terms), fmt.Sprintf("%s-%d-none", name, i))
-			c.overridden(t, tc.value, tc.life, want, err)
+			c.overridden(t, &tc)
 		}
 	}
 }
 
 // overridden sets the identity's override, on Redis' own clock, and asks for one unit.
-func (c *termed) overridden(t *testing.T, value string, life time.Duration, want Ruling, wantErr error) {
+func (c *termed) overridden(t *testing.T, tc *overrideCase) {
 	t.Helper()
-	if err := c.client.Set(ctx, c.terms[0], value, life).Err(); err != nil {
-		t.Fatal(err)
+	if !tc.gone {
+		if err := c.client.Set(ctx, c.terms[0], tc.value, tc.life).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	got, _, err := c.rule(c.call(c.client, asked{now: epoch, cost: 1, factor: NoFactor}))
-	what := fmt.Sprintf("%q of a rule with %d limits", value, len(c.Limits()))
+	got, _, err := c.rule(c.call(c.client, asked{now: epoch, cost: 1, madeFor: tc.madeFor}))
+	what := fmt.Sprintf("%.20q of a rule with %d limits, for %.20q", tc.value, len(c.Limits()), tc.madeFor)
+	want := tc.want
 	want.AtMicros = epoch
 	if want.LeftMicros > 0 { // some of it has gone by
 		testenv.Within(t, what+": what is left", got.LeftMicros, want.LeftMicros-60e6+1, want.LeftMicros)
 		want.LeftMicros = got.LeftMicros
 	}
-	testenv.SameError(t, what, err, wantErr)
+	testenv.SameError(t, what, err, tc.err)
 	testenv.Same(t, what, got, want)
+	told := ""
+	switch {
+	case tc.told != nil:
+		told = *tc.told
+	case tc.err != nil:
+		told = tc.value
+	}
+	testenv.Same(t, what+": the value that it tells", c.value, told)
 	charged := c.client.Exists(ctx, c.keys...).Val() > 0
 	byLimits := got.Allowed && got.By == ByLimits
 	testenv.Same(t, what+": that it is charged", charged, byLimits && len(c.Limits()) > 0)
 }
 
-// overrideCases are values of an override's key, and the ruling on a request.
-var overrideCases = []struct {
-	value    string
-	life     time.Duration
-	want     Ruling
-	noLimits *Ruling // of a rule without limits; nil: as want
-	err      error
-}{
-	{value: "free", want: Ruling{Allowed: true, By: ByFree}},
-	{value: "free", life: time.Hour, want: Ruling{Allowed: true, By: ByFree}},
+// overrideCase is a value of an override's key, the one that a call was made for, and the ruling.
+type overrideCase struct {
+	value   string
+	gone    bool // there is no such key
+	madeFor string
+	life    time.Duration
+	want    Ruling
+	err     error
+	told    *string // the value in the reply; nil: as it is set
+}
+
+var overrideCases = []overrideCase{
+	{value: "free", want: Ruling{Allowed: true, By: ByFree, LeftMicros: Never}},
+	{value: "free", life: time.Hour, want: Ruling{Allowed: true, By: ByFree, LeftMicros: 3600e6}},
 	{value: "block", want: Ruling{By: ByBlock, LeftMicros: Never}},
 	{value: "block", life: time.Hour, want: Ruling{By: ByBlock, LeftMicros: 3600e6}},
-	{value: "x2", want: Ruling{Factor: 2000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-	{value: "x0.5", want: Ruling{Factor: 500}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-	{value: "x0.001", want: Ruling{Factor: 1}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-	{value: "x0.25", want: Ruling{Factor: 250}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-	{value: "x0012.030", want: Ruling{Factor: 12030}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-	{value: "x1000", want: Ruling{Factor: 1_000_000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-	{value: "x1000.000", want: Ruling{Factor: 1_000_000}, err: ErrOtherFactor, noLimits: &Ruling{Allowed: true}},
-	{value: "x1", want: Ruling{Allowed: true}},
-	{value: "x1.000", want: Ruling{Allowed: true}},
+	{value: "x2", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: "x2", madeFor: "x2", want: Ruling{Allowed: true}},
+	{value: "x2", madeFor: "x2.0", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: "x2", madeFor: "x2", life: time.Hour, want: Ruling{Allowed: true}},
+	{value: "x2", madeFor: "x3", life: time.Hour, want: Ruling{LeftMicros: 3600e6}, err: ErrOtherOverride},
+	{value: "tier:pro", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: "tier:pro", madeFor: "tier:pro", want: Ruling{Allowed: true}},
+	{value: "limits:a=1/2", madeFor: "limits:a=1/2", want: Ruling{Allowed: true}},
+	{value: "nonsense", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: "nonsense", madeFor: "nonsense", want: Ruling{Allowed: true}},
+	{value: "\x00\xff", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: "block ", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: "FREE", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: "free", madeFor: "x2", want: Ruling{Allowed: true, By: ByFree, LeftMicros: Never}},
+	{value: "block", madeFor: "x2", want: Ruling{By: ByBlock, LeftMicros: Never}},
+	{value: longest, want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: longest, madeFor: longest, want: Ruling{Allowed: true}},
+	{value: longest + "a", want: Ruling{Allowed: true, Ignored: true}},
 	{value: "", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x0", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x0.000", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x1000.001", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x9999", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x1.", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x.5", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x1.0000", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x00001", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x-1", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x1e2", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "x2\n", want: Ruling{Allowed: true, Ignored: true}},
-	{value: " x2", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "X2", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "2", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "BLOCK", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "block ", want: Ruling{Allowed: true, Ignored: true}},
-	{value: "\x00\xff", want: Ruling{Allowed: true, Ignored: true}},
+	{value: "", madeFor: "x2", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+	{value: longest + "a", madeFor: "x2", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride, told: nothing},
+	{gone: true, want: Ruling{Allowed: true}},
+	{gone: true, madeFor: "x2", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
+}
+
+var (
+	longest = strings.Repeat("a", MaxOverrideBytes)
+	nothing = new(string)
+)
+
+// otherKey puts something at a key. A script is called for its text, if it has one.
+type otherKey struct {
+	text string
+	put  func(key string) error
+}
+
+func otherKeys(client *redis.Client) []otherKey {
+	keys := []otherKey{
+		{put: func(key string) error { return client.RPush(ctx, key, "block").Err() }},
+		{put: func(key string) error { return client.SAdd(ctx, key, "block").Err() }},
+		{put: func(key string) error { return client.HSet(ctx, key, "block", "1").Err() }},
+		{put: func(key string) error { return client.ZAdd(ctx, key, redis.Z{Score: 1, Member: "block"}).Err() }},
+		{put: func(key string) error {
+			return client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"a", "b"}}).Err()
+		}},
+	}
+	for _, text := range []string{
+		strings.Repeat("B", 32), strings.Repeat("\xff", 32), strings.Repeat("9", 32), "garbage",
+	} {
+		keys = append(keys, otherKey{text, func(key string) error { return client.Set(ctx, key, text, 0).Err() }})
+	}
+	return keys
 }
 
 // TestKeysOfOtherTypes: whatever type the rule's own keys have, the limits decide.
 func TestKeysOfOtherTypes(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for i, put := range []func(key string) error{
-		func(key string) error { return client.RPush(ctx, key, "block").Err() },
-		func(key string) error { return client.SAdd(ctx, key, "block").Err() },
-		func(key string) error { return client.HSet(ctx, key, "block", "1").Err() },
-		func(key string) error { return client.ZAdd(ctx, key, redis.Z{Score: 1, Member: "block"}).Err() },
-		func(key string) error {
-			return client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"a", "b"}}).Err()
-		},
-		func(key string) error { return client.Set(ctx, key, strings.Repeat("B", 32), 0).Err() },
-		func(key string) error { return client.Set(ctx, key, strings.Repeat("\xff", 32), 0).Err() },
-		func(key string) error { return client.Set(ctx, key, strings.Repeat("9", 32), 0).Err() },
-		func(key string) error { return client.Set(ctx, key, "garbage", 0).Err() },
-	} {
+	for i, put := range otherKeys(client) {
 		for name, terms := range everyTerms() {
 			c := newTermed(t, client, mustPlanWithTerms(t, terms, fivePerHour), fmt.Sprint(name, i))
 			for _, key := range c.terms {
-				if err := put(key); err != nil {
+				if err := put.put(key); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for n := range int64(7) {
-				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, factor: NoFactor}))
+				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, madeFor: put.text}))
 				what := fmt.Sprintf("%s, type %d, request %d", name, i, n+1)
 				testenv.SameError(t, what, err, nil)
 				testenv.Same(t, what+": that it is allowed", r.Allowed, n < 5)
-				testenv.Same(t, what+": that its override is ignored", r.Ignored, terms.Overrides)
+				testenv.Same(t, what+": that its override is ignored", r.Ignored, terms.Overrides && put.text == "")
 				testenv.Same(t, what+": what decides", r.By, ByLimits)
 			}
 		}
@@ -230,7 +263,7 @@ func TestOtherErrorsStand(t *testing.T) {
 	for name, terms := range everyTerms() {
 		c := newTermed(t, client, mustPlanWithTerms(t, terms, tenInASecond), name)
 		keys := []string{"rl:{a}:gcra-1s", "b-1s", "c-1s"}
-		args := (&asked{cost: 1, factor: NoFactor}).args(c.Plan)
+		args := (&asked{cost: 1}).args(c.Plan)
 		source := c.Script().Source
 		for _, own := range []string{"KEYS[2]", "KEYS[3]"} {
 			source = strings.ReplaceAll(source, own, "'secret'") // which is not declared
@@ -255,8 +288,9 @@ func TestFactor(t *testing.T) {
 			factor, take int64
 			value        string
 		}{{1000, 4, ""}, {2000, 10, "x2"}, {500, 0, "x0.5"}, {3000, 10, "x3"}, {1000, 0, ""}} {
-			if err := client.Set(ctx, c.terms[0], step.value, 0).Err(); err != nil {
-				t.Fatal(err)
+			client.Del(ctx, c.terms[0])
+			if step.value != "" {
+				client.Set(ctx, c.terms[0], step.value, 0)
 			}
 			size := limit.Times(step.factor)
 			sized, ok := plain.Sized(new(Plan), []Size{size})
@@ -266,13 +300,13 @@ func TestFactor(t *testing.T) {
 			c.Plan = sized
 			capacity := limit.Capacity() * step.factor / 1000
 			for range step.take {
-				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, factor: step.factor}))
+				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, madeFor: step.value}))
 				if err != nil || !r.Allowed {
 					t.Fatalf("%s, %s, %d used: %+v, %v", name, step.value, used, r, err)
 				}
 				used++
 			}
-			_, out, err := c.rule(c.call(client, asked{now: epoch, factor: step.factor}))
+			_, out, err := c.rule(c.call(client, asked{now: epoch, madeFor: step.value}))
 			if want := max(capacity-used, 0); err != nil || out[0].Remaining != want {
 				t.Errorf("%s, %s, %d used: %d remaining, want %d, %v", name, step.value, used, out[0].Remaining, want, err)
 			}
@@ -355,12 +389,12 @@ func TestParseRuling(t *testing.T) {
 		{"penalized", penalty, []int64{7, -3, 8}, Ruling{AtMicros: 7, By: ByPenalty, LeftMicros: 8}, nil},
 		{"unlimited", none, []int64{7, -4, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
 		{"unlimited, ignored", none, []int64{7, -4, 1}, Ruling{AtMicros: 7, Allowed: true, Ignored: true}, nil},
-		{"another factor", both, []int64{7, -5, 2000}, Ruling{AtMicros: 7, Factor: 2000}, ErrOtherFactor},
-		{"a factor of 0", both, []int64{7, -5, 0}, Ruling{}, ErrReplyRange},
-		{"too large a factor", both, []int64{7, -5, MaxFactor + 1}, Ruling{}, ErrReplyRange},
-		{"a factor where there is none", penalty, []int64{7, -5, 2000}, Ruling{}, ErrReplyRange},
-		{"a factor of nothing", none, []int64{7, -5, 2000}, Ruling{}, ErrReplyRange},
-		{"no such kind", both, []int64{7, -6, 0}, Ruling{}, ErrReplyRange},
+		{"another override", both, []int64{7, -6, 2000}, Ruling{AtMicros: 7, LeftMicros: 2000}, ErrOtherOverride},
+		{"an endless one", none, []int64{7, -6, -1}, Ruling{AtMicros: 7, LeftMicros: Never}, ErrOtherOverride},
+		{"one that ends before never", both, []int64{7, -6, -2}, Ruling{}, ErrReplyRange},
+		{"an override where there are none", penalty, []int64{7, -6, 2000}, Ruling{}, ErrReplyRange},
+		{"a factor, as there once were", both, []int64{7, -5, 2000}, Ruling{}, ErrReplyRange},
+		{"no such kind", both, []int64{7, -7, 0}, Ruling{}, ErrReplyRange},
 		{"a life below never", both, []int64{7, -2, -2}, Ruling{}, ErrReplyRange},
 		{"a life too large", both, []int64{7, -2, math.MaxInt64}, Ruling{}, ErrReplyRange},
 		{"time below 0", both, []int64{-1, -2, 1}, Ruling{}, ErrReplyRange},
@@ -371,7 +405,7 @@ func TestParseRuling(t *testing.T) {
 		{"time alone", none, []int64{7}, Ruling{}, ErrReplyLength},
 	} {
 		got, err := tc.plan.ParseRuling(tc.values, make([]Decision, len(tc.plan.Limits())))
-		if err != nil && !errors.Is(err, ErrOtherFactor) {
+		if err != nil && !errors.Is(err, ErrOtherOverride) {
 			got = Ruling{}
 		}
 		testenv.SameError(t, tc.name, err, tc.err)
@@ -437,11 +471,11 @@ func mostWithTerms(t *testing.T, client *redis.Client, limits []Limit) {
 	t.Helper()
 	p := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, limits...)
 	c := newTermed(t, client, p, "most")
-	if r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 3, factor: NoFactor})); err != nil || !r.Allowed {
+	if r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 3})); err != nil || !r.Allowed {
 		t.Fatalf("%+v: %+v, %v", limits, r, err)
 	}
 	keys := append(append(slices.Clone(c.keys), c.terms...), "rl:{most}"+ClockSuffix)
-	args := (&asked{factor: NoFactor}).args(p)
+	args := (&asked{}).args(p)
 	if err := client.Eval(ctx, p.ScriptWithoutTime().Source, keys, args...).Err(); err != nil {
 		t.Fatalf("%+v: %v", limits, err)
 	}

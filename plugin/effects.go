@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/decide"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -26,6 +27,9 @@ func (l *limiter) Answer(contextID uint32, r *answer.Rejection) {
 	l.headers = appendHeaders(l.headers[:0], a.Headers)
 	l.host.sendResponse(contextID, a.Status, r.Text, l.headers, a.Body, a.GRPCStatus)
 }
+
+// Request implements decide.Host.
+func (l *limiter) Request(contextID uint32) rule.Request { return l.view.of(contextID) }
 
 // told is the Unix time of decisions: that of the store that made them, or now if none did.
 func (l *limiter) told(atMicros int64) int64 {

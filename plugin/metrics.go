@@ -226,8 +226,8 @@ func nearLimit(d *algo.Decision, capacity int64) bool { return d.Remaining*5 < c
 func (m *metrics) OverrideIgnored(tag []byte) {
 	m.line = append(m.line[:0], "sluice: the override of "...)
 	m.line = jsontext.AppendString(m.line, text.View(tag))
-	m.line = append(m.line, ` is not valid and is ignored (want block, free, or a factor from x0.001 to x1000, such as `+
-		`x2 or x0.5)`...)
+	m.line = append(m.line, ` is not valid and is ignored (want block, free, a factor from x0.001 to x1000, `+
+		`tier:NAME with a tier of the rule, or limits:LIMIT=N with limits of the tier in force)`...)
 	m.host.logLine(logWarn, text.View(m.line))
 }
 

@@ -89,7 +89,7 @@ var retryEvents = [redis.Retries]metric.Event{
 	redis.UnknownScript: metric.RetriedUnknownScript,
 	redis.NoTime:        metric.RetriedNoTime,
 	redis.OtherTime:     metric.RetriedOtherTime,
-	redis.OtherFactor:   metric.RetriedOtherFactor,
+	redis.OtherOverride: metric.RetriedOtherOverride,
 	redis.Overtaken:     metric.RetriedOvertaken,
 }
 

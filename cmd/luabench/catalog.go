@@ -42,6 +42,7 @@ type comparison struct {
 var comparisons = []comparison{
 	{"gcra / redis_rate v10", "gcra", peerName, 0.85, false},
 	{"gcra, overrides - gcra", "gcra, overrides", "gcra", 0.4, true},
+	{"gcra, an override that is known - gcra", "gcra, an override that is known", "gcra", 0.4, true},
 	{"gcra, 3 limits: one call / 3 calls", "gcra, 3 limits in one call", "gcra, 3 limits in 3 calls", 0.65, false},
 	{"mixed, 3 limits: one call / 3 calls", "mixed, 3 limits in one call", "mixed, 3 limits in 3 calls", 0.65, false},
 	{"gcra, 5 limits: one call / 5 calls", "gcra, 5 limits in one call", "gcra, 5 limits in 5 calls", 0.65, false},
@@ -97,6 +98,7 @@ func subjects(peerScript string) []*subject {
 		slots("concurrency, take and give back, 20 held", 20),
 		slots("concurrency, take and give back, 1000 held", 1000),
 		termed("gcra, overrides", 0, algo.Terms{Overrides: true}, gcra),
+		contracted("gcra, an override that is known", "tier:pro"),
 		termed("gcra, penalty", 0, algo.Terms{Penalty: penalty}, gcra),
 		termed("gcra, overrides and penalty", 0, algo.Terms{Overrides: true, Penalty: penalty}, gcra),
 		blocked("blocked by an override"),
@@ -196,6 +198,20 @@ func slots(name string, held int64) *subject {
 		},
 		check: func(id string) []call {
 			return []call{r.take(id, 0, 1), evalsha(algo.ReleaseScript().Source, r.keys(id), []string{nonceOf(0), "1"}, nil)}
+		},
+	}
+}
+
+// contracted is a rule whose checks are made for the override that is set.
+func contracted(name, value string) *subject {
+	r := newRule(name, algo.Terms{Overrides: true}, gcra)
+	return &subject{
+		name:  name,
+		prime: func(id string) []call { return []call{command("SET", r.keys(id)[1], value)} },
+		check: func(id string) []call {
+			c := r.take(id, 0, 1)
+			c.command = append(c.command, value)
+			return []call{c}
 		},
 	}
 }

@@ -104,8 +104,8 @@ func (s *Server) check(dst []byte, keys [][]byte, a *arguments) []byte {
 		return appendIntegers(dst, now)
 	}
 	terms := s.terms(c.Plan, keys[len(limits):], a.rest, now)
-	if terms.before(len(limits) > 0) {
-		return appendIntegers(dst, terms.reply...)
+	if terms.before() {
+		return terms.appendReply(dst)
 	}
 	states := s.load(limits, now)
 	changed := c.Plan.Rebase(states, now)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/redisresp"
@@ -37,6 +38,11 @@ const everything = `{"redis": {"cluster": "redis"}, "rules": [
 	{"name": "terms", "key": [{"header": "x"}], "limits": [{"algorithm": "fixed_window", "limit": 4, "window": "1h"},
 		{"algorithm": "gcra", "limit": 3, "window": "1h"}],
 		"overrides": true, "penalty": {"after": 3, "within": "1m", "for": ["20ms", "50ms"]}},
+	{"name": "tiers", "key": [{"header": "x"}], "overrides": true, "limits_by": {"source": {"constant": "x"},
+		"default": "free", "values": {"none": "unlimited",
+		"free": [{"algorithm": "gcra", "limit": 3, "window": "1h"}],
+		"pro": [{"algorithm": "gcra", "limit": 9, "window": "1h"},
+			{"algorithm": "concurrency", "limit": 4, "ttl": "1m"}]}}},
 	{"name": "struck", "key": [{"header": "x"}], "limits": [{"algorithm": "token_bucket", "limit": 4, "window": "1s"}],
 		"penalty": {"after": 2, "within": "1m", "for": ["10ms"]}}
 ]}`
@@ -65,7 +71,9 @@ type pair struct {
 	replies []byte
 	now     int64
 
-	set     *rule.LimitSet // that is asked about
+	rules   *rule.Set
+	scripts []*redis.Script // by rule.LimitSet.ID
+	set     *rule.LimitSet  // that is asked about
 	asked   redis.Charge
 	sizes   []algo.Size // that it was asked with last
 	made    []made      // that may be given back
@@ -170,28 +178,58 @@ func (p *pair) receive() {
 	}
 }
 
-// Resize implements redis.Waiter.
-func (p *pair) Resize(_ int, r *redis.Reply, _ int64) []algo.Size {
-	p.sizes = make([]algo.Size, len(p.set.Limits))
+// Remake implements redis.Waiter.
+func (p *pair) Remake(_ int, r *redis.Reply, check *redis.Check, _ int64) redis.Remade {
+	if r.OtherOverride {
+		p.events["another override"]++
+		return p.overridden(string(r.Override), check)
+	}
+	p.events["another time"]++
+	p.sizes = p.asConfigured()
 	for i := range p.sizes {
-		l := p.set.Plan.Limits()[i]
-		p.sizes[i] = algo.Size{Units: l.Units, Burst: l.Burst}
-		switch {
-		case r.Factor != 0:
-			p.sizes[i] = l.Times(r.Factor)
-			p.events["another factor"]++
-		case p.set.Calendars[i] != nil:
+		if p.set.Calendars[i] != nil {
 			p.sizes[i].Bounds = p.set.Calendars[i].Around(r.AtMicros)
-			p.events["another time"]++
 		}
 	}
-	return p.sizes
+	check.Sizes = p.sizes
+	return redis.Again
+}
+
+func (p *pair) asConfigured() (sizes []algo.Size) {
+	for _, l := range p.set.Plan.Limits() {
+		sizes = append(sizes, algo.Size{Units: l.Units, Burst: l.Burst})
+	}
+	return sizes
+}
+
+// overridden makes a check what an override says.
+func (p *pair) overridden(value string, check *redis.Check) redis.Remade {
+	check.MadeFor = []byte(value)
+	p.sizes = nil
+	switch o := override.Parse(value); o.Kind {
+	case override.Factor:
+		for _, l := range p.set.Plan.Limits() {
+			p.sizes = append(p.sizes, l.Times(o.Factor))
+		}
+	case override.Numbers:
+		p.sizes, _ = p.set.SizesOf(nil, nil, o.Rest)
+		p.events["numbers"]++
+	case override.Tier:
+		if other := p.rules.Tier(p.set.Rule.ID, o.Rest); other != nil {
+			p.set = other
+			check.Script, check.Costs = p.scripts[other.ID], other.Plan.Each(p.asked.Cost)
+			p.asked.Script = check.Script
+			p.events["a tier"]++
+		}
+	}
+	check.Sizes = p.sizes
+	return redis.Again
 }
 
 // Decided implements redis.Waiter.
 func (p *pair) Decided(_ int, r *redis.Reply, _ int64) {
 	p.events[fmt.Sprint("by ", r.By, " ", r.Allowed)]++
-	if r.Allowed && r.By == algo.ByLimits {
+	if charged := r.Allowed && r.By == algo.ByLimits; charged && len(p.set.Limits) > 0 {
 		p.asked.AtMicros, p.asked.Sizes = r.AtMicros, slices.Clone(p.sizes)
 		p.made = append(p.made, made{p.asked, p.set.HasSlots()})
 	}
@@ -208,18 +246,20 @@ func TestAsRedis(t *testing.T) {
 	server := redistest.Start(t)
 	client, rules := server.Client(), compile(t, everything)
 	random := rand.New(rand.NewPCG(1, 2))
-	p := &pair{t: t, addr: server.Addr, twin: New(rules), sources: sourcesOf(rules), events: map[string]int{}, now: 1e9}
+	p := &pair{
+		t: t, addr: server.Addr, twin: New(rules), sources: sourcesOf(rules), events: map[string]int{}, now: 1e9,
+		rules: rules,
+	}
 	p.conn = redis.New(p, p, redis.Options{
 		KeyPrefix: "rl", TimeoutMicros: 1e6, MaxPending: 100,
 		Breaker: config.Breaker{Failures: 5, MinOpenMicros: 1e5, MaxOpenMicros: 1e6},
 	})
-	var scripts []*redis.Script
 	for _, set := range rules.LimitSets {
-		scripts = append(scripts, redis.NewScript(set.Plan, "rl", set.KeySuffixes))
+		p.scripts = append(p.scripts, redis.NewScript(set.Plan, "rl", set.KeySuffixes))
 	}
 	for range 3000 {
 		p.now += 1000
-		i := random.IntN(len(scripts))
+		i := random.IntN(len(p.scripts))
 		p.set = rules.LimitSets[i]
 		switch n := random.IntN(100); {
 		case n == 0:
@@ -230,14 +270,15 @@ func TestAsRedis(t *testing.T) {
 		case n < 40 && len(p.made) > 0:
 			p.giveBack(random)
 		default:
-			p.ask(scripts[i], random)
+			p.ask(p.scripts[i], random)
 		}
 		p.receive()
 		p.conn.Tick(p.now)
 		p.receive()
 	}
 	for _, want := range []string{
-		"by 0 true", "by 0 false", "by 1 true", "by 2 false", "by 3 false", "another factor", "another time", "error",
+		"by 0 true", "by 0 false", "by 1 true", "by 2 false", "by 3 false", "another override", "another time", "error",
+		"a tier", "numbers",
 		"refund", "settle", "release", "renew",
 	} {
 		if p.events[want] == 0 {
@@ -290,10 +331,17 @@ func (p *pair) giveBack(random *rand.Rand) {
 	p.made = slices.Delete(p.made, i, i+1)
 }
 
+// operated are what operators set.
+var operated = []string{
+	"", "free", "block", "x2", "x0.5", "x1.125", "x1000.5", "X2", "x2 ", "tier:pro", "tier:none", "tier:gold",
+	"limits:tiers=2", "limits:tiers=9/3", "limits:terms-1h-gcra=2/9,terms-1h-fixed_window=7", "limits:nobody=1",
+	strings.Repeat("a", algo.MaxOverrideBytes), strings.Repeat("a", algo.MaxOverrideBytes+1),
+}
+
 // operate plays an operator who changes an identity.
 func (p *pair) operate(client *goredis.Client, random *rand.Rand) {
-	key := fmt.Sprintf("rl:{terms|%d}:override", random.IntN(5))
-	text := []string{"", "free", "block", "x2", "x0.5", "x1.125", "x1000.5", "X2", "x2 "}[random.IntN(9)]
+	key := fmt.Sprintf("rl:{%s|%d}:override", []string{"terms", "tiers"}[random.IntN(2)], random.IntN(5))
+	text := operated[random.IntN(len(operated))]
 	if text == "" {
 		client.Del(p.t.Context(), key)
 		p.twin.Delete(key)
@@ -301,4 +349,5 @@ func (p *pair) operate(client *goredis.Client, random *rand.Rand) {
 	}
 	client.Set(p.t.Context(), key, text, 0)
 	p.twin.Set(key, text, 0, 0)
+	p.events["set"]++
 }

@@ -1,12 +1,11 @@
 package twinredis
 
 import (
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // terms are what a rule has beside its limits, during one call: override.lua and
@@ -18,17 +17,21 @@ type terms struct {
 	penalty   []byte // the key
 	strikes   []algo.Strikes
 	deferred  bool
-	madeFor   int64 // the factor that the arguments were made for
+	madeFor   string // the override that the call was made for
 	nowMicros int64
 
 	state   algo.State // of the penalty
 	changed bool
 	ignored int64
 	reply   []int64 // where the limits are not asked
+	tells   bool    // and the override follows, which is told
+	told    string
+
+	leftMicros int64 // of the override
 }
 
 func (s *Server) terms(p *algo.Plan, keys [][]byte, args []string, nowMicros int64) *terms {
-	t := &terms{server: s, Terms: p.Terms(), madeFor: algo.NoFactor, nowMicros: nowMicros}
+	t := &terms{server: s, Terms: p.Terms(), nowMicros: nowMicros}
 	if t.Overrides {
 		t.override, keys = keys[0], keys[1:]
 	}
@@ -39,42 +42,43 @@ func (s *Server) terms(p *algo.Plan, keys [][]byte, args []string, nowMicros int
 		args = args[n:]
 	}
 	if len(args) > 0 {
-		t.madeFor, _ = readInt(args[0])
+		t.madeFor = args[0]
 	}
 	return t
 }
 
 // before reports whether the limits are not asked, and then what the reply is.
-func (t *terms) before(limits bool) (done bool) {
-	factor := int64(algo.NoFactor)
+func (t *terms) before() (done bool) {
+	value := ""
 	if t.Overrides {
 		v := t.server.get(t.override, t.nowMicros)
-		switch text := v.text; {
-		case text == "free":
+		t.leftMicros = leftOf(v.expiresMicros, t.nowMicros)
+		switch value = v.text; {
+		case value == t.madeFor:
+		case value == "free":
 			t.server.Delete(string(t.penalty))
-			t.reply = []int64{t.nowMicros, int64(algo.MarkFree), 0}
+			t.reply = []int64{t.nowMicros, int64(algo.MarkFree), t.leftMicros}
 			return true
-		case text == "block":
-			t.reply = []int64{t.nowMicros, int64(algo.MarkBlock), blockLeft(v.expiresMicros, t.nowMicros)}
+		case value == "block":
+			t.reply = []int64{t.nowMicros, int64(algo.MarkBlock), t.leftMicros}
 			return true
-		case text != "":
-			if factor = factorOf(text); factor == 0 {
-				factor, t.ignored = algo.NoFactor, 1
-			}
+		case len(value) > algo.MaxOverrideBytes:
+			value, t.ignored = "", 1
 		}
 	}
 	if t.Penalty != nil && t.blocked() {
 		return true
 	}
-	if limits && factor != t.madeFor {
-		t.reply = []int64{t.nowMicros, int64(algo.MarkFactor), factor}
+	if t.Overrides && value != t.madeFor {
+		t.reply = []int64{t.nowMicros, int64(algo.MarkOverride), t.leftMicros}
+		t.told, t.tells = value, true
 		return true
 	}
 	return false
 }
 
-// blockLeft is how long an operator's block lasts, by the millisecond.
-func blockLeft(expiresMicros, nowMicros int64) int64 {
+// leftOf is how long an operator's key lasts, by the millisecond.
+func leftOf(expiresMicros, nowMicros int64) int64 {
 	if expiresMicros == 0 {
 		return algo.Never
 	}
@@ -115,6 +119,18 @@ func (t *terms) after(allowed bool) (earnedMicros int64) {
 	return earnedMicros
 }
 
+// appendReply appends the reply of a call in which the limits were not asked.
+func (t *terms) appendReply(dst []byte) []byte {
+	if !t.tells {
+		return appendIntegers(dst, t.reply...)
+	}
+	dst = redisresp.AppendArray(dst, len(t.reply)+1)
+	for _, value := range t.reply {
+		dst = appendInteger(dst, value)
+	}
+	return redisresp.AppendBulkString(dst, t.told)
+}
+
 // append appends what a reply has after the limits' integers.
 func (t *terms) append(values []int64, earnedMicros int64) []int64 {
 	if t.Penalty != nil {
@@ -124,21 +140,6 @@ func (t *terms) append(values []int64, earnedMicros int64) []int64 {
 		values = append(values, t.ignored)
 	}
 	return values
-}
-
-var override = regexp.MustCompile(`^x(\d{1,4})(?:\.(\d{1,3}))?$`)
-
-// factorOf is the factor of an override, in thousandths; 0 if the text is none.
-func factorOf(text string) int64 {
-	m := override.FindStringSubmatch(text)
-	if m == nil {
-		return 0
-	}
-	factor, _ := strconv.ParseInt(m[1]+(m[2] + "000")[:3], 10, 64)
-	if factor > algo.MaxFactor {
-		return 0
-	}
-	return factor
 }
 
 // readStrikes reads what algo.AppendStrikes has written.

@@ -101,20 +101,29 @@ func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
 	}
 }
 
-// fit gives a check the sizes that its limits have for the request: those that came with it, in
-// the calendar windows around the time of the store that is asked, as an operator's factor
-// multiplies them.
+// fit gives a check the limits and sizes that an operator's override makes of those that came with
+// the request, in the calendar windows around the time of the store that is asked.
 func (s *Stores) fit(q *Question, c *Check, now Time) {
+	s.overrides.fit(q, c, now)
 	if c.Limits.Calendars != nil {
 		s.calendars.fit(c.Limits, c.Sizes, s.remote.micros(now))
 	}
-	s.overrides.fit(q, &c.Ask, now)
 }
 
 // size fits all checks of a request that was kept back once more.
 func (s *Stores) size(q *Question, now Time) {
 	for i := range q.Checks {
 		s.fit(q, &q.Checks[i], now)
+	}
+}
+
+// refit makes checks that Redis was never asked about what it has told of their identities
+// meanwhile.
+func (s *Stores) refit(q *Question, now Time) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Status == Undecided && c.charged.sent.limits == nil {
+			s.overrides.fit(q, c, now)
+		}
 	}
 }
 
@@ -173,9 +182,14 @@ func (s *Stores) fallBack(q *Question, now Time) {
 	}
 }
 
-// askFallback asks the embedded store in Redis' place.
+// askFallback asks the embedded store in Redis' place, by what the worker remembers of overrides.
 func (s *Stores) askFallback(c *Check, q *Question, now Time) {
-	q.asItCame(&c.Ask) // what an operator has set is in force in Redis alone
+	if r, ok := s.overrides.remembered(&c.Ask, now); ok {
+		c.ruled(FromFallback, &r, nil, 0)
+		return
+	}
+	s.overrides.fit(q, c, now)                // Redis may have told more than the check knew
+	q.sizes, c.Sizes = keep(q.sizes, c.Sizes) // what Redis was sent keeps its calendar windows
 	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 	r, ok := s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), false, now)
 	if ok {

@@ -9,7 +9,7 @@ import (
 // calendars is the layer that knows when the windows of limits with a calendar begin. Each
 // call brings three of them, around the time of the store that is asked: of Redis' clock, what
 // was last heard of it. A guess that was wrong is put right by its answer (see
-// Question.Resize). What is charged keeps the windows that it was charged in: its Receipt has
+// Question.Remake). What is charged keeps the windows that it was charged in: its Receipt has
 // them.
 type calendars struct {
 	sets   []*rule.LimitSet // by rule.LimitSet.ID

@@ -37,7 +37,7 @@ const (
 	FromMemory          // the deny cache: what Redis said before
 	FromLease           // units that Redis gave this worker
 	FromEmbedded        // the embedded store, where it is the only one
-	FromFallback        // the embedded store, as Redis did not decide
+	FromFallback        // the embedded store, or a remembered override, as Redis did not decide
 	FromLimit           // the limit itself: it is 0
 	FromBurst           // what Redis said to others of a crowd, see burst.go
 )
@@ -58,10 +58,10 @@ type Ask struct {
 	Costs  []int64 // parallel to Limits.Limits
 
 	// Sizes are those that the limits have for the request, parallel to Limits.Limits; nil if
-	// they have those of the configuration. They are own, for Redis multiplied by factor.
-	Sizes  []algo.Size
-	own    []algo.Size // came with the request, in the calendar windows around its time
-	factor int64       // an operator's, in thousandths; 0: none is known
+	// they have those of the configuration. They are own, as an override changes them.
+	Sizes []algo.Size
+	own   []algo.Size // came with the request, in the calendar windows around its time
+	made  *made       // by an operator's override; nil: none is known
 
 	tells bool         // Redis was told of rejections from memory
 	lent  bool         // the failure mode let it go with units that Redis had left, see burst.go
@@ -97,13 +97,20 @@ type Charged struct {
 // sent is the charge that Redis was asked for.
 type sent struct {
 	nonce int64
-	sizes []algo.Size // Ask.Sizes then; later the embedded store may have been asked with others
+	// limits, costs and sizes are those of Ask then. Later the embedded store may have been asked
+	// with others.
+	limits *rule.LimitSet
+	costs  []int64
+	sizes  []algo.Size
 }
 
 // Charges reports whether the check takes anything of any limit.
 //
 //go:inline
-func (a *Ask) Charges() bool { return len(a.Costs) > 0 && slices.Max(a.Costs) > 0 }
+func (a *Ask) Charges() bool { return charges(a.Costs) }
+
+//go:inline
+func charges(costs []int64) bool { return len(costs) > 0 && slices.Max(costs) > 0 }
 
 // Enforced reports whether the check's rule can reject the request.
 //
@@ -205,10 +212,10 @@ func (c *Check) Outcome() answer.Outcome {
 // rejection is the outcome of a check that rejects the request.
 func (c *Check) rejection() answer.Outcome {
 	switch {
-	case c.Source == FromFallback:
-		return answer.LocalLimited
 	case c.By.Blocks():
 		return answer.Blocked
+	case c.Source == FromFallback:
+		return answer.LocalLimited
 	}
 	return answer.Limited
 }

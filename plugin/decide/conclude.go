@@ -44,6 +44,7 @@ func (s *Stores) decideRest(q *Question, now Time) {
 		s.recallOver(q, now) // over.go
 	}
 	if q.first(isUndecided) != nil {
+		s.refit(q, now)
 		s.endOverdue(q, now) // burst.go
 	}
 	s.fallBack(q, now) // ask.go

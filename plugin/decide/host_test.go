@@ -23,6 +23,9 @@ func (w *world) Resume(contextID uint32) {
 	w.exit(r)
 }
 
+// Request implements Host.
+func (w *world) Request(contextID uint32) rule.Request { return w.stream(contextID).headers }
+
 // Answer implements Host.
 func (w *world) Answer(contextID uint32, r *answer.Rejection) {
 	w.stream(contextID).rejection = *r

@@ -28,8 +28,11 @@ const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, 
 	{"name": "tokens", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 2, "max": 4},
 		"limits": [{"algorithm": "sliding_window_counter", "limit": 200, "window": "1s"}],
 		"settle": {"cost": {"header": "x-tokens", "per": 2, "max": 7}, "missing": "release"}},
-	{"name": "watched", "key": [{"header": "x-user"}],
-		"limits": [{"algorithm": "sliding_window_log", "limit": 90, "window": "1s"}],
+	{"name": "watched", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1, "max": 4},
+		"limits_by": {"source": {"header": "x-plan"}, "default": "free", "values": {"none": "unlimited",
+			"free": [{"algorithm": "sliding_window_log", "limit": 90, "window": "1s"}],
+			"pro": [{"algorithm": "fixed_window", "limit": 150, "window": "2s"},
+				{"algorithm": "sliding_window_log", "limit": 60, "window": "1s"}]}},
 		"overrides": true, "penalty": {"after": 5, "within": "1s", "for": ["50ms"]}},
 	{"name": "line", "match": {"headers": {"x-line": {"present": true}}},
 		"limits": [{"algorithm": "leaky_bucket", "limit": 4, "window": "1s", "burst": 6, "overflow": "queue"}]},
@@ -118,7 +121,10 @@ func (w *world) speak(i int) {
 	now := w.now.SteadyMicros
 	switch n := w.random.IntN(20); {
 	case c.reply == nil && n < 12:
-		w.run(c)
+		if w.run(c); c.refused {
+			w.flying = slices.Delete(w.flying, i, i+1)
+			c.waiter.Failed(c.index, redis.NoCause, now)
+		}
 		return
 	case !c.expired && n == 12:
 		c.expired = true

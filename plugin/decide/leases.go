@@ -124,11 +124,14 @@ func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 	s.leases.book.Granted(b.lease, &r.Decisions[0], r.Allowed, r.AtMicros, nowMicros)
 }
 
-// Resize implements redis.Waiter. A leased limit is as configured, but for when its
+// Remake implements redis.Waiter. A leased limit is as configured, but for when its
 // windows begin.
-func (b *batch) Resize(_ int, r *redis.Reply, _ int64) []algo.Size {
+func (b *batch) Remake(_ int, r *redis.Reply, check *redis.Check, _ int64) redis.Remade {
 	b.charge.Sizes = b.stores.calendars.sizes(b.lease.Set, r.AtMicros)
-	return b.charge.Sizes
+	if check.Sizes = b.charge.Sizes; check.Sizes == nil {
+		return redis.NoSense
+	}
+	return redis.Again
 }
 
 // Failed implements redis.Waiter.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/local"
@@ -32,15 +33,16 @@ type world struct {
 	states     map[string][]algo.State // by script and tag
 	ledger     map[int64]*call         // by nonce
 	nonce      int64
-	down       bool     // no connection can be opened
-	kept       []int64  // us that requests had waited when they were asked about
-	overloaded int      // requests that were kept back for the whole timeout
-	steady     bool     // nothing happens by chance
-	owed       []func() // what waits in the outbox for Redis
-	heard      int64    // Redis' time, as far as the worker knows it; 0: not at all
-	resized    int      // calls that were for another time
-	added      []*call  // since Begin
-	flying     []*call  // Redis has been sent them, and the last word is not spoken
+	down       bool              // no connection can be opened
+	kept       []int64           // us that requests had waited when they were asked about
+	overloaded int               // requests that were kept back for the whole timeout
+	steady     bool              // nothing happens by chance
+	owed       []func()          // what waits in the outbox for Redis
+	heard      int64             // Redis' time, as far as the worker knows it; 0: not at all
+	resized    int               // calls that were for another time
+	setting    map[string]string // overrides, by tag
+	added      []*call           // since Begin
+	flying     []*call           // Redis has been sent them, and the last word is not spoken
 
 	shared    map[string][]byte // of the embedded store
 	requests  map[*Question]*request
@@ -70,6 +72,7 @@ type call struct {
 	charged int64 // units
 	given   int64 // units that were given back
 	lost    bool  // its reply, or what gives it back, was lost on the way
+	refused bool  // it was made for another override, and not sent again
 }
 
 // request is one request as Envoy and the client see it.
@@ -117,7 +120,7 @@ func newWorld(t *testing.T, seed uint64, text string) *world {
 		now:   Time{SteadyMicros: 1e9, UnixMicros: 1_790_000_000e6},
 		plans: map[*redis.Script]*algo.Plan{}, states: map[string][]algo.State{},
 		ledger: map[int64]*call{}, shared: map[string][]byte{}, requests: map[*Question]*request{},
-		streams: map[uint32]*request{},
+		streams: map[uint32]*request{}, setting: map[string]string{},
 	}
 	w.worker = NewWorker(cfg, rules, local.New(w, w.random, local.Options{}), w, w, w.random)
 	w.stores = w.worker.stores
@@ -299,17 +302,16 @@ func (w *world) planOf(charge redis.Charge) *algo.Plan {
 // run lets Redis run a call, once more if it was for another time.
 func (w *world) run(c *call) {
 	plan := w.planOf(c.charge)
-	if at := w.now.UnixMicros; plan.OtherTime(at) {
-		w.resized++
-		reply := &redis.Reply{Ruling: algo.Ruling{AtMicros: at}}
-		c.charge.Sizes = slices.Clone(c.waiter.Resize(c.index, reply, w.now.SteadyMicros))
-		if plan = w.planOf(c.charge); plan.OtherTime(at) {
-			w.t.Fatalf("at %d it was asked again with %v", at, c.charge.Sizes)
-		}
-	}
 	if plan.Terms().Overrides && !w.steady {
 		if plan = w.override(c, plan); plan == nil {
 			return
+		}
+	}
+	if at := w.now.UnixMicros; plan.OtherTime(at) {
+		w.resized++
+		w.again(c, &redis.Reply{Ruling: algo.Ruling{AtMicros: at}})
+		if plan = w.planOf(c.charge); plan.OtherTime(at) {
+			w.t.Fatalf("at %d it was asked again with %v", at, c.charge.Sizes)
 		}
 	}
 	out := make([]algo.Decision, len(plan.Limits()))
@@ -321,8 +323,33 @@ func (w *world) run(c *call) {
 	}
 }
 
+// again has a call made anew for what a reply says, and reports whether it is sent again.
+func (w *world) again(c *call, reply *redis.Reply) bool {
+	check := redis.Check{
+		Script: c.charge.Script, Costs: c.charge.Costs, Sizes: c.charge.Sizes, MadeFor: c.check.MadeFor,
+	}
+	switch c.waiter.Remake(c.index, reply, &check, w.now.SteadyMicros) {
+	case redis.NoSense:
+		w.t.Fatalf("%+v makes no sense", reply)
+	case redis.NotAgain:
+		return false
+	}
+	c.charge.Script, c.charge.Costs, c.charge.Sizes = check.Script, slices.Clone(check.Costs), slices.Clone(check.Sizes)
+	c.check.MadeFor = slices.Clone(check.MadeFor)
+	n := len(w.plans[check.Script].Limits())
+	testenv.Same(w.t, "costs of a check that is made anew", len(check.Costs), n)
+	if check.Sizes != nil {
+		testenv.Same(w.t, "sizes of a check that is made anew", len(check.Sizes), n)
+	}
+	return true
+}
+
+// settings are what operators set in the interleavings; of each rule some is nonsense.
+var settings = []string{"", "x0.5", "x2.5", "tier:pro", "tier:none", "tier:gold", "limits:watched=3", "nonsense"}
+
 // override is what an operator may have set by the time that Redis runs a call: now and
-// then it is free, or blocked, which is the answer, or its limits have another factor.
+// then it is free, or blocked, which is the answer, or has another value. Then a call that is not
+// sent again has no plan.
 func (w *world) override(c *call, plan *algo.Plan) *algo.Plan {
 	ruling := algo.Ruling{AtMicros: w.now.UnixMicros}
 	switch w.random.IntN(30) {
@@ -333,19 +360,32 @@ func (w *world) override(c *call, plan *algo.Plan) *algo.Plan {
 	case 2:
 		ruling.By, ruling.LeftMicros = algo.ByPenalty, 1+w.random.Int64N(50_000)
 	case 3:
-		reply := &redis.Reply{Ruling: algo.Ruling{AtMicros: w.now.UnixMicros, Factor: 1 + w.random.Int64N(3000)}}
-		sizes := slices.Clone(c.waiter.Resize(c.index, reply, w.now.SteadyMicros))
-		if len(sizes) != len(plan.Limits()) {
-			w.t.Fatalf("asked again with %v", sizes)
-		}
-		if sizes[0] != (algo.Size{}) { // else no request waits for it any more
-			c.charge.Sizes = sizes
-		}
-		return w.planOf(c.charge)
+		w.setting[string(c.charge.Tag)] = settings[w.random.IntN(len(settings))]
+		fallthrough
 	default:
-		return plan
+		return w.compare(c, plan)
 	}
 	c.reply = &redis.Reply{Ruling: ruling}
+	return nil
+}
+
+// compare is what the script does with the override that a call was made for.
+func (w *world) compare(c *call, plan *algo.Plan) *algo.Plan {
+	set := w.setting[string(c.charge.Tag)]
+	if set == string(c.check.MadeFor) {
+		return plan
+	}
+	reply := &redis.Reply{
+		Ruling:        algo.Ruling{AtMicros: w.now.UnixMicros, LeftMicros: algo.Never},
+		OtherOverride: true, Override: []byte(set),
+	}
+	if w.again(c, reply) {
+		if got := string(c.check.MadeFor); got != set {
+			w.t.Fatalf("made for %q, want %q", got, set)
+		}
+		return w.planOf(c.charge)
+	}
+	c.refused = true
 	return nil
 }
 

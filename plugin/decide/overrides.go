@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"bytes"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -9,23 +11,27 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/lru"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// What a worker knows of the overrides that operators have set: the factors, and which invalid
-// ones were reported. All of it is bounded.
+// What a worker knows of the overrides that operators have set: their values, and which invalid
+// ones were reported. All of it is bounded. Redis compares each call's override with the one that
+// is set, so what the worker remembers saves a second call, and is never wrong.
 
 const (
-	// factorMicros is how long a factor is remembered after Redis has confirmed it. It
-	// only saves a second call: Redis is asked about it every time.
+	// maxKnown is of how many identities values are remembered.
 	//
-	// Bound: us that an override's factor is remembered. Beyond it, a check takes two calls.
-	// Protects operators from an old factor.
-	factorMicros = 1_000_000
-	// Bound: identities whose factor is remembered. Beyond it, a check of the one unused for
+	// Bound: identities whose override is remembered. Beyond it, a check of the one unused for
 	// longest takes two calls. Protects memory.
-	maxFactors = 4096
+	maxKnown = 10_000
+	// maxKnownBytes bounds these values.
+	//
+	// Bound: bytes of the overrides that are remembered. Beyond it, those unused for longest are
+	// forgotten, and a check takes two calls. Protects memory.
+	maxKnownBytes = 1 << 20
 
 	// An operator who sets nonsense is told once for each of so many identities.
 	//
@@ -37,43 +43,229 @@ const (
 	tellAgainMicros = 1_000_000
 )
 
-// factor is an operator's multiple of an identity's limits, in thousandths.
-type factor struct{ thousandths, untilMicros int64 }
+// known is an identity's override, as Redis has told it last.
+type known struct {
+	value       []byte // empty: it has none, or it was forgotten
+	untilMicros int64  // when it ends by itself
+}
 
 // overrides is the layer that knows them. The tables are by rule.Rule.ID; where no rule has
 // overrides they stay empty.
 type overrides struct {
 	record     Recorder
-	factors    *lru.Table[rule.ID, factor]
+	host       Host
+	rules      *rule.Set
+	matcher    rule.Matcher // reads what another tier takes of a request
+	known      *lru.Table[rule.ID, known]
+	knownBytes int
 	told       *lru.Table[rule.ID, bool]
 	toldMicros int64 // when an operator was told last
 }
 
 func newOverrides(cfg *config.Config, rules *rule.Set, record Recorder, chance rand.Source) overrides {
 	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasOverrides) {
-		return overrides{factors: &lru.Table[rule.ID, factor]{}, told: &lru.Table[rule.ID, bool]{}}
+		return overrides{known: &lru.Table[rule.ID, known]{}, told: &lru.Table[rule.ID, bool]{}}
 	}
-	factors := lru.New[rule.ID, factor](maxFactors, chance.Uint64())
+	values := lru.New[rule.ID, known](maxKnown, chance.Uint64())
 	told := lru.New[rule.ID, bool](maxToldIdentities, chance.Uint64())
-	return overrides{record: record, factors: factors, told: told}
+	return overrides{record: record, rules: rules, known: values, told: told}
 }
 
 func hasOverrides(r *rule.Rule) bool { return r.Terms.Overrides }
 
-// fit gives a check the sizes that its identity's factor makes, if the worker knows it.
-func (o *overrides) fit(q *Question, a *Ask, now Time) {
+// made is what an override has made of a check, and what the check was when it came.
+type made struct {
+	value []byte // as Redis has it; empty: none
+	kind  override.Kind
+
+	limits    *rule.LimitSet
+	costs     []int64
+	own       []algo.Size
+	decisions []algo.Decision
+}
+
+// madeFor is the override that a check was made for; empty: none.
+func (a *Ask) madeFor() []byte {
+	if a.made == nil {
+		return nil
+	}
+	return a.made.value
+}
+
+// override is its kind.
+func (a *Ask) override() override.Kind {
+	if a.made == nil {
+		return override.None
+	}
+	return a.made.kind
+}
+
+// fit makes a check what its identity's override makes of it, as far as the worker knows that.
+func (o *overrides) fit(q *Question, c *Check, now Time) {
+	if !c.Rule.Terms.Overrides {
+		return
+	}
+	value := o.recall(&c.Ask, now.SteadyMicros)
+	switch override.Parse(text.View(value)).Kind {
+	case override.Free, override.Block:
+		value = nil // Redis says so each time
+	}
+	if !o.make(q, c, value) {
+		came := o.make(q, c, nil)
+		must.Hold(came, "a check can always be what it came as")
+	}
+}
+
+// recall is the override that the worker remembers of a check's identity; nil if it remembers none,
+// or that has ended.
+func (o *overrides) recall(a *Ask, nowMicros int64) []byte {
+	k := o.known.Get(a.Rule.ID, a.Tag)
+	if k == nil || nowMicros >= k.untilMicros {
+		return nil
+	}
+	return k.value
+}
+
+// remembered is the ruling on a check's identity, if the worker remembers that it is free or
+// blocked. It counts where Redis does not decide.
+func (o *overrides) remembered(a *Ask, now Time) (r algo.Ruling, ok bool) {
+	if !a.Rule.Terms.Overrides {
+		return r, false
+	}
+	k := o.known.Get(a.Rule.ID, a.Tag)
+	if k == nil || now.SteadyMicros >= k.untilMicros {
+		return r, false
+	}
+	r.AtMicros, r.LeftMicros = now.UnixMicros, k.untilMicros-now.SteadyMicros
+	if k.untilMicros == math.MaxInt64 {
+		r.LeftMicros = algo.Never
+	}
+	switch override.Parse(text.View(k.value)).Kind {
+	case override.Free:
+		r.By, r.Allowed = algo.ByFree, true
+	case override.Block:
+		r.By = algo.ByBlock
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// remember keeps an override that Redis has told, and for how long it lasts.
+func (o *overrides) remember(a *Ask, value []byte, leftMicros, nowMicros int64) {
+	must.Hold(a.Rule.Terms.Overrides, "overrides are of rules that read them")
+	k, _ := o.known.Put(a.Rule.ID, a.Tag)
+	o.knownBytes += len(value) - len(k.value)
+	if cap(k.value) < len(value) || cap(k.value) > 2*len(value) { // what another one leaves may be long
+		k.value = make([]byte, 0, len(value))
+	}
+	k.value, k.untilMicros = append(k.value[:0], value...), math.MaxInt64
+	if leftMicros != algo.Never {
+		k.untilMicros = nowMicros + leftMicros
+	}
+	for o.knownBytes > maxKnownBytes {
+		oldest := o.known.Oldest()
+		o.knownBytes -= len(oldest.value)
+		oldest.value = nil
+	}
+}
+
+// forget notes that an identity has no override any more.
+func (o *overrides) forget(a *Ask) {
+	if k := o.known.Get(a.Rule.ID, a.Tag); k != nil {
+		o.knownBytes -= len(k.value)
+		k.value = k.value[:0]
+	}
+}
+
+// learn counts what a reply says of an override, and keeps it.
+func (o *overrides) learn(a *Ask, r *redis.Reply, nowMicros int64) {
 	if !a.Rule.Terms.Overrides {
 		return
 	}
-	if f := o.factors.Get(a.Rule.ID, a.Tag); f != nil && now.SteadyMicros < f.untilMicros && f.thousandths != a.factor {
-		q.multiply(a, f.thousandths)
+	switch {
+	case r.By == algo.ByFree:
+		o.record.Count(metric.OverrideFree, 1)
+		o.keep(a, "free", r.LeftMicros, nowMicros)
+	case r.By == algo.ByBlock:
+		o.record.Count(metric.OverrideBlock, 1)
+		o.keep(a, "block", r.LeftMicros, nowMicros)
+	case r.By == algo.ByLimits:
+		o.confirmed(a, r.Ignored, nowMicros)
 	}
+}
+
+// keep remembers what matters only while Redis is away.
+func (o *overrides) keep(a *Ask, value string, leftMicros, nowMicros int64) {
+	if a.Rule.Failure == config.FailLocal {
+		o.remember(a, text.Bytes(value), leftMicros, nowMicros)
+	} else {
+		o.forget(a)
+	}
+}
+
+// confirmed counts the override that a check was made for, as it is the one that is set.
+func (o *overrides) confirmed(a *Ask, ignored bool, nowMicros int64) {
+	switch a.override() {
+	case override.None:
+		o.forget(a)
+	case override.Factor:
+		o.record.Count(metric.OverrideFactor, 1)
+	case override.Tier:
+		o.record.Count(metric.OverrideTier, 1)
+	case override.Numbers:
+		o.record.Count(metric.OverrideNumbers, 1)
+	default:
+		ignored = true
+	}
+	if ignored {
+		o.record.Count(metric.OverrideIgnored, 1)
+		o.tell(a, nowMicros)
+	}
+}
+
+// tell warns operators, once for each identity, that its override is not valid.
+func (o *overrides) tell(a *Ask, nowMicros int64) {
+	if o.told.Get(a.Rule.ID, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainMicros {
+		return
+	}
+	o.told.Put(a.Rule.ID, a.Tag)
+	o.toldMicros = nowMicros
+	o.record.OverrideIgnored(a.Tag)
+}
+
+// make makes a check what it came as, changed by an override. ok is false if that is a tier, and
+// what the tier takes of the request cannot be read any more.
+func (o *overrides) make(q *Question, c *Check, value []byte) (ok bool) {
+	if bytes.Equal(value, c.madeFor()) {
+		return true
+	}
+	if c.made == nil {
+		q.mades = append(q.mades, made{limits: c.Limits, costs: c.Costs, own: c.own, decisions: c.Decisions})
+		c.made = &q.mades[len(q.mades)-1]
+	}
+	m := c.made
+	c.Limits, c.Costs, c.own, c.Decisions = m.limits, m.costs, m.own, m.decisions
+	q.tags, m.value = keep(q.tags, value)
+	to := override.Parse(text.View(m.value))
+	m.kind = to.Kind
+	q.sizes, c.Sizes = keep(q.sizes, c.own) // what Redis was sent stays as it was
+	switch to.Kind {
+	case override.Factor:
+		q.multiply(&c.Ask, to.Factor)
+	case override.Numbers:
+		if !q.number(&c.Ask, to.Rest) {
+			m.kind = override.Nonsense
+		}
+	case override.Tier:
+		return o.change(q, c, o.rules.Tier(c.Rule.ID, to.Rest))
+	}
+	return true
 }
 
 // multiply gives a check the sizes that a factor makes of its own.
 func (q *Question) multiply(a *Ask, thousandths int64) {
 	must.Hold(thousandths > 0, "an operator's factor is above 0")
-	a.factor = thousandths
 	begin := len(q.sizes)
 	for i := range a.Limits.Limits {
 		l := a.Limits.Limits[i].Limit
@@ -85,41 +277,32 @@ func (q *Question) multiply(a *Ask, thousandths int64) {
 	a.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
 }
 
-func (o *overrides) remember(a *Ask, thousandths, nowMicros int64) {
-	f, _ := o.factors.Put(a.Rule.ID, a.Tag)
-	must.Hold(thousandths > 0 && a.Rule.Terms.Overrides, "factors are of rules with overrides")
-	*f = factor{thousandths, nowMicros + factorMicros}
+// number gives a check absolute sizes. It reports whether they are such of its limits.
+func (q *Question) number(a *Ask, numbers string) (ok bool) {
+	begin := len(q.sizes)
+	if q.sizes, ok = a.Limits.SizesOf(q.sizes, a.own, numbers); ok {
+		a.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
+	}
+	return ok
 }
 
-// learn counts what a reply says of an override, and remembers a factor.
-func (o *overrides) learn(a *Ask, r *redis.Reply, nowMicros int64) {
-	if !a.Rule.Terms.Overrides {
-		return
-	}
+// change gives a check the limits of another tier, and what they take of its request, if that can
+// still be read.
+func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok bool) {
 	switch {
-	case r.By == algo.ByFree:
-		o.record.Count(metric.OverrideFree, 1)
-	case r.By == algo.ByBlock:
-		o.record.Count(metric.OverrideBlock, 1)
-	case r.By == algo.ByLimits && a.multiplied():
-		o.record.Count(metric.OverrideFactor, 1)
-		o.remember(a, a.factor, nowMicros)
+	case limits == nil:
+		c.made.kind = override.Nonsense
+		return true
+	case limits == c.Limits:
+		return true
+	case q.state == Gone || q.state == Ended:
+		return false
 	}
-	if r.Ignored {
-		o.record.Count(metric.OverrideIgnored, 1)
-		o.tell(a, nowMicros)
-	}
-}
-
-// multiplied reports whether an operator has changed the check's limits.
-func (a *Ask) multiplied() bool { return a.factor != 0 && a.factor != algo.NoFactor }
-
-// tell warns operators, once for each identity, that its override is not valid.
-func (o *overrides) tell(a *Ask, nowMicros int64) {
-	if o.told.Get(a.Rule.ID, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainMicros {
-		return
-	}
-	o.told.Put(a.Rule.ID, a.Tag)
-	o.toldMicros = nowMicros
-	o.record.OverrideIgnored(a.Tag)
+	applied := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits)
+	c.Limits = limits
+	q.costs, c.Costs = keep(q.costs, applied.Costs)
+	q.sizes, c.Sizes = keep(q.sizes, applied.Sizes)
+	c.own = c.Sizes
+	q.decisions, c.Decisions = roomFor(q.decisions, len(limits.Limits))
+	return true
 }

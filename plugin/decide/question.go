@@ -43,6 +43,7 @@ type Question struct {
 	tags      []byte
 	costs     []int64
 	sizes     []algo.Size
+	mades     []made
 }
 
 // Concluded is the verdict on the request, once there is one.
@@ -77,11 +78,7 @@ func (q *Question) add(a *rule.Applied) *Check {
 	q.costs, c.Costs = keep(q.costs, a.Costs)
 	q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
 	c.own = c.Sizes
-	n := len(q.decisions) + len(a.Limits.Limits)
-	q.decisions = slices.Grow(q.decisions, n-len(q.decisions))
-	c.Decisions = q.decisions[len(q.decisions):n:n]
-	clear(c.Decisions)
-	q.decisions = q.decisions[:n]
+	q.decisions, c.Decisions = roomFor(q.decisions, len(a.Limits.Limits))
 	q.Checks = append(q.Checks, c)
 	return &q.Checks[len(q.Checks)-1]
 }
@@ -97,13 +94,13 @@ func keep[T any](memory, list []T) (grown, kept []T) {
 	return memory, memory[begin:len(memory):len(memory)]
 }
 
-// asItCame gives a check the sizes that it came with. What Redis was sent keeps the calendar
-// windows of its time.
-func (q *Question) asItCame(a *Ask) {
-	a.Sizes, a.factor = a.own, 0
-	if a.Limits.Calendars != nil {
-		q.sizes, a.Sizes = keep(q.sizes, a.own)
-	}
+// roomFor appends decisions that say nothing yet to memory. It returns memory and them.
+func roomFor(memory []algo.Decision, decisions int) (grown, room []algo.Decision) {
+	n := len(memory) + decisions
+	memory = slices.Grow(memory, decisions)
+	room = memory[len(memory):n:n]
+	clear(room)
+	return memory[:n], room
 }
 
 // reset makes the question one about another request.
@@ -111,7 +108,7 @@ func (q *Question) reset() {
 	clear(q.Checks)
 	*q = Question{
 		home: q.home, Checks: q.Checks[:0], early: q.early[:0],
-		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0],
+		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0], mades: q.mades[:0],
 	}
 }
 

@@ -48,9 +48,9 @@ func (r *remote) ask(q *Question, index int, strikes []algo.Strikes, deferred bo
 	c := &q.Checks[index]
 	nonce := r.conn.Add(q, index, redis.Check{
 		Script: r.scripts[c.Limits.ID], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
-		Factor: c.factor, Strikes: strikes, Deferred: deferred,
+		MadeFor: c.madeFor(), Strikes: strikes, Deferred: deferred,
 	})
-	return sent{nonce: nonce, sizes: c.Sizes}
+	return sent{nonce, c.Limits, c.Costs, c.Sizes}
 }
 
 func (r *remote) charge(of *Receipt) redis.Charge {

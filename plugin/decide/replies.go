@@ -40,38 +40,36 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 // if it has slots, the request holds none; if the rule is over, it charges nothing: then late gives
 // the charge back.
 func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
-	if r.Allowed && r.By == algo.ByLimits && c.Charges() {
-		was := c.charged.sent
-		c.charged.late.fill(c.receiptOf(FromRedis, was.sizes, r.AtMicros, was.nonce))
-		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || c.Limits.HasSlots() {
+	if was := &c.charged.sent; r.Allowed && r.By == algo.ByLimits && charges(was.costs) {
+		receipt := c.receiptOf(FromRedis, was.sizes, r.AtMicros, was.nonce)
+		receipt.limits, receipt.costs = was.limits, was.costs
+		c.charged.late.fill(receipt)
+		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.limits.HasSlots() {
 			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
 		}
 	}
 	q.home.recycle(q)
 }
 
-// Resize implements redis.Waiter: the calendar windows around Redis' true time, or the
-// sizes of another factor than the worker knows.
-func (q *Question) Resize(index int, r *redis.Reply, nowMicros int64) []algo.Size {
+// Remake implements redis.Waiter: the check gets the calendar windows around Redis' true time, or
+// becomes what another override than the worker knew makes of it.
+func (q *Question) Remake(index int, r *redis.Reply, check *redis.Check, nowMicros int64) redis.Remade {
 	s, c := q.home.stores, &q.Checks[index]
-	if r.Factor == 0 && c.Limits.Calendars == nil {
-		return nil
+	if !r.OtherOverride && c.Limits.Calendars == nil {
+		return redis.NoSense
 	}
-	sent := &c.charged.sent
-	if r.Factor != 0 {
-		s.overrides.remember(&c.Ask, r.Factor, nowMicros)
-		if c.Status != Waiting { // it is not sent again
-			return notSent
+	was := &c.charged.sent
+	if r.OtherOverride {
+		s.overrides.remember(&c.Ask, r.Override, r.LeftMicros, nowMicros)
+		if c.Status != Waiting || !s.overrides.make(q, c, r.Override) {
+			return redis.NotAgain
 		}
-		q.multiply(&c.Ask, r.Factor)
-		sent.sizes = c.Sizes
+		was.limits, was.costs, was.sizes = c.Limits, c.Costs, c.Sizes
 	}
-	s.calendars.fit(c.Limits, sent.sizes, r.AtMicros)
-	return sent.sizes
+	s.calendars.fit(was.limits, was.sizes, r.AtMicros)
+	*check = redis.Check{Script: s.remote.scripts[was.limits.ID], Costs: was.costs, Sizes: was.sizes, MadeFor: c.madeFor()}
+	return redis.Again
 }
-
-// notSent stands for a check that is not sent again.
-var notSent = make([]algo.Size, 1)
 
 // Expired implements redis.Waiter: the timeout has passed.
 func (q *Question) Expired(index int, _ int64) {

@@ -185,47 +185,6 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 	}
 }
 
-// A worker asks with the factor that it knows, for a second after Redis has confirmed
-// it.
-func TestFactorIsKnownForASecond(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 1, termed)
-	w.steady = true
-	q := w.ask()
-	sizes := q.Resize(0, &redis.Reply{Ruling: algo.Ruling{Factor: 2500}}, w.now.SteadyMicros)
-	if want := []algo.Size{{Units: 10}}; !slices.Equal(sizes, want) {
-		t.Errorf("asks again with %v, want %v", sizes, want)
-	}
-	w.told(algo.Ruling{Allowed: true})
-	w.next()
-	for _, step := range []struct{ micros, factor int64 }{{999_999, 2500}, {999_999, 2500}, {1_000_000, 0}} {
-		w.pass(step.micros)
-		w.ask()
-		if got := w.told(algo.Ruling{Allowed: true}).check.Factor; got != step.factor {
-			t.Errorf("after %d us: asks with the factor %d, want %d", step.micros, got, step.factor)
-		}
-		w.next()
-	}
-	if got := w.events[metric.OverrideFactor]; got != 3 {
-		t.Errorf("%d checks under a factor are counted, want 3", got)
-	}
-}
-
-// A check for which no request waits any more is not asked again, and keeps its sizes.
-func TestFactorThatComesTooLate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 1, termed)
-	w.steady = true
-	q := w.ask()
-	q.Expired(0, w.now.SteadyMicros)
-	if sizes := q.Resize(0, &redis.Reply{Ruling: algo.Ruling{Factor: 2500}}, w.now.SteadyMicros); len(sizes) == 0 {
-		t.Error("the reply makes sense all the same")
-	}
-	if q.Checks[0].Sizes != nil {
-		t.Errorf("sizes %v", q.Checks[0].Sizes)
-	}
-}
-
 // Operators are told once of each identity, and not of many at once.
 func TestIgnoredOverridesAreTold(t *testing.T) {
 	t.Parallel()

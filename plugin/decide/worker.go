@@ -18,6 +18,9 @@ type Host interface {
 	Say(contextID uint32, text string)
 	// Resume lets a paused request go on to the upstream.
 	Resume(contextID uint32)
+	// Request is a request that arrives or is paused, as rules read it. It is good during the call
+	// only.
+	Request(contextID uint32) rule.Request
 	// Answer sends a response in place of the upstream's. The rejection is good during the
 	// call only.
 	Answer(contextID uint32, r *answer.Rejection)
@@ -71,6 +74,7 @@ func NewWorker(
 	cfg *config.Config, rules *rule.Set, embedded *local.Store, host Host, record Recorder, chance rand.Source,
 ) *Worker {
 	stores := newStores(cfg, rules, embedded, record, chance)
+	stores.overrides.host = host
 	w := &Worker{
 		host: host, stores: stores, conn: noRedis{}, questions: questions{stores: stores},
 		display: display{texts: answer.NewTexts(""), plans: stores.plans},

@@ -83,6 +83,15 @@ func (t *Table[K, V]) Get(of K, tag []byte) *V {
 	return &t.at(i).value
 }
 
+// Oldest is the value of the identity that was used least recently. It counts as a use: the next
+// call has another one. The Table must hold something.
+func (t *Table[K, V]) Oldest() *V {
+	i := t.oldest
+	t.unlink(i)
+	t.link(i)
+	return &t.at(i).value
+}
+
 // Put is the value of an identity, which gets one if it has none: fresh is true
 // then, and the value is what another identity left behind, or zero.
 func (t *Table[K, V]) Put(of K, tag []byte) (value *V, fresh bool) {

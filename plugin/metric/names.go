@@ -19,7 +19,7 @@ const (
 	RetriedUnknownScript
 	RetriedNoTime
 	RetriedOtherTime
-	RetriedOtherFactor
+	RetriedOtherOverride
 	RetriedOvertaken
 	// ChargeRefunded: a refund was sent to Redis.
 	ChargeRefunded
@@ -40,11 +40,13 @@ const (
 	SlotsRenewed
 	// SlotsExpired: slots had ended by themselves when they were given back.
 	SlotsExpired
-	// OverrideFree, OverrideBlock, OverrideFactor and OverrideIgnored are the checks
-	// for which Redis held an override, or a value that is not one.
+	// OverrideFree, OverrideBlock, OverrideFactor, OverrideTier, OverrideNumbers and
+	// OverrideIgnored are the checks for which Redis held an override, or a value that is not one.
 	OverrideFree
 	OverrideBlock
 	OverrideFactor
+	OverrideTier
+	OverrideNumbers
 	OverrideIgnored
 	// PenaltyEarned: a rejection has earned its identity a block.
 	PenaltyEarned
@@ -81,13 +83,15 @@ var EventMetrics = [Events]Definition{
 	OverrideFree:    {Name: "sluice.overrides.event.free.checks_total", NeedsRedis: true},
 	OverrideBlock:   {Name: "sluice.overrides.event.block.checks_total", NeedsRedis: true},
 	OverrideFactor:  {Name: "sluice.overrides.event.factor.checks_total", NeedsRedis: true},
+	OverrideTier:    {Name: "sluice.overrides.event.tier.checks_total", NeedsRedis: true},
+	OverrideNumbers: {Name: "sluice.overrides.event.limits.checks_total", NeedsRedis: true},
 	OverrideIgnored: {Name: "sluice.overrides.event.ignored.checks_total", NeedsRedis: true},
 	PenaltyEarned:   {Name: "sluice.penalty.blocks_total"},
 
 	RetriedUnknownScript: {Name: "sluice.redis.event.unknown_script.checks_retried_total", NeedsRedis: true},
 	RetriedNoTime:        {Name: "sluice.redis.event.no_time.checks_retried_total", NeedsRedis: true},
 	RetriedOtherTime:     {Name: "sluice.redis.event.other_time.checks_retried_total", NeedsRedis: true},
-	RetriedOtherFactor:   {Name: "sluice.redis.event.other_factor.checks_retried_total", NeedsRedis: true},
+	RetriedOtherOverride: {Name: "sluice.redis.event.other_override.checks_retried_total", NeedsRedis: true},
 	RetriedOvertaken:     {Name: "sluice.redis.event.overtaken.checks_retried_total", NeedsRedis: true},
 }
 

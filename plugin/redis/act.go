@@ -20,8 +20,8 @@ func (l *link) act(k *command, e end, nowMicros int64) {
 		l.requests.decide(k, nowMicros)
 	case askAgain:
 		l.requests.askAgain(k, e.outcome, nowMicros)
-	case resize:
-		if !l.requests.resize(k, nowMicros) {
+	case remake:
+		if !l.requests.remake(k, nowMicros) {
 			l.act(k, end{outcome: nonsense, cause: Malformed}, nowMicros)
 		}
 	case fail:

@@ -3,7 +3,6 @@ package redis
 import (
 	"testing"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -39,7 +38,7 @@ func (w *nullWaiter) Decided(_ int, r *Reply, _ int64) {
 
 func (w *nullWaiter) Failed(int, Cause, int64) { w.failed++ }
 
-func (w *nullWaiter) Resize(int, *Reply, int64) []algo.Size { return nil }
+func (w *nullWaiter) Remake(int, *Reply, *Check, int64) Remade { return NoSense }
 
 func (w *nullWaiter) Expired(int, int64) { w.expired++ }
 

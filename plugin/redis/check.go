@@ -12,8 +12,8 @@ type Check struct {
 	Cost   int64       // of each limit, where Costs is empty
 	Costs  []int64     // of the limits, in order
 	Sizes  []algo.Size // that came with the request; empty: as configured
-	// Factor is the one that Sizes were made for, in thousandths; 0: none.
-	Factor int64
+	// MadeFor is the override that the check was made for; empty: none.
+	MadeFor []byte
 	// Strikes are rejections of the identity to report, see algo.Penalty.
 	Strikes []algo.Strikes
 	// Over is what is over of an earlier batch, where the check is of a batch.
@@ -22,28 +22,29 @@ type Check struct {
 	Deferred bool
 }
 
-// Reply is Redis' answer to one check. Its decisions are good during the call only.
+// Reply is Redis' answer to one check. Its lists are good during the call only.
 type Reply struct {
 	algo.Ruling                 // AtMicros is Redis' time
 	Decisions   []algo.Decision // of the limits, where they have decided
+	// OtherOverride: the check was made for another override than Override, which is in force
+	// and lasts for LeftMicros; empty: there is none. They matter to Remake alone.
+	OtherOverride bool
+	Override      []byte
 }
 
 // check is the part of a command that only checks have.
 type check struct {
 	costs    []int64 // one for each limit
-	factor   int64
+	madeFor  []byte  // an override
 	strikes  []algo.Strikes
 	deferred bool
 }
 
-// multiplied reports whether the sizes were made for a factor.
-func (k *check) multiplied() bool { return k.factor != 0 && k.factor != algo.NoFactor }
-
-// appendTo encodes a check. Its head counts the arguments of one without a factor.
+// appendTo encodes a check. Its head counts the arguments of one without an override.
 func (k *check) appendTo(dst []byte, of *subject, how manner) []byte {
 	s := of.script
 	more := 0
-	if k.multiplied() {
+	if len(k.madeFor) > 0 {
 		more = 1
 	}
 	dst = appendHead(dst, &s.commandsOf(how).check, how, more)
@@ -63,7 +64,7 @@ func (k *check) appendTo(dst []byte, of *subject, how manner) []byte {
 		dst = redisresp.AppendBulk(dst, s.arg)
 	}
 	if more > 0 {
-		dst = redisresp.AppendBulkInt(dst, k.factor)
+		dst = redisresp.AppendBulk(dst, k.madeFor)
 	}
 	return dst
 }

@@ -1,7 +1,5 @@
 package redis
 
-import "github.com/sluiceproxy/sluice/algo"
-
 // What the actions do with checks.
 
 // decide brings a check its last call, or sends it again: a rejection that a refund
@@ -32,58 +30,60 @@ func (r *requests) askAgain(k *command, o outcome, nowMicros int64) {
 	r.link.pipe.addAgain(k)
 }
 
-// resize sends a check once more that was made for another time, or another factor, than
-// Redis has, or fails it. It reports whether its Waiter knows other sizes: if not, the reply
-// was nonsense.
-func (r *requests) resize(k *command, nowMicros int64) (known bool) {
+// remake sends a check once more that was made for another time, or another override, than Redis
+// has, or fails it. It reports whether its Waiter can make another: if not, the reply was
+// nonsense.
+func (r *requests) remake(k *command, nowMicros int64) (known bool) {
 	reply := &r.replies.reply
-	sizes := k.waiter.Resize(k.index, reply, nowMicros)
-	text := k.resizedTooOften(reply.Factor)
+	r.remade = Check{Script: k.script, Costs: k.check.costs, Sizes: k.sizes, MadeFor: k.check.madeFor}
+	done := k.waiter.Remake(k.index, reply, &r.remade, nowMicros)
+	text := k.remadeTooOften(reply.OtherOverride)
 	switch {
-	case len(sizes) == 0:
+	case done == NoSense:
 		return false
 	case k.expired: // nothing was charged, and no request needs the decision
 		r.fail(k, Timeout, false, nowMicros)
+	case done == NotAgain:
+		r.finish(k.question)
+		k.waiter.Failed(k.index, NoCause, nowMicros)
 	case text != "":
 		r.link.health.complain("", []byte(text))
-		r.fail(k, ErrorReply, false, nowMicros)
+		// What an operator's tools write is no failure of Redis.
+		r.fail(k, ErrorReply, reply.OtherOverride, nowMicros)
 	default:
-		r.retries[k.resize(sizes, reply.Factor)]++
+		r.retries[k.remake(&r.remade, reply.OtherOverride)]++
 		r.link.pipe.addAgain(k)
 	}
 	return true
 }
 
-// maxResizes is how often one check is asked again since an operator has changed the
-// identity's factor meanwhile.
-//
-// Bound: factors of an override that one check is sent with. Beyond it, the check is undecided.
-// Protects Redis from a factor that never rests.
-const maxResizes = 3
-
-// resizedTooOften returns the line to log if a check must not be sent with other sizes again, and
-// "" if it may.
-func (c *command) resizedTooOften(factor int64) string {
+// remadeTooOften returns the line to log if a check must not be sent once more for this reason,
+// and "" if it may.
+func (c *command) remadeTooOften(otherOverride bool) string {
 	switch {
-	case factor == 0 && c.resized:
+	case !otherOverride && c.retimed:
 		return "Redis' clock jumped twice while one request was decided (check its hosts' clocks)"
-	case factor != 0 && c.factors == maxResizes:
-		return "the factor in an override changed on every attempt (check what writes it)"
+	case otherOverride && c.remade:
+		return "an override changed twice while one request was decided (check what writes it)"
 	}
 	return ""
 }
 
-// resize gives a check other sizes, and says why. A factor of 0 stands for another time.
-func (c *command) resize(sizes []algo.Size, factor int64) Retry {
+// remake makes c another check, for the same request, and says why.
+func (c *command) remake(with *Check, otherOverride bool) Retry {
 	c.overtook = false
-	c.sizes = append(c.sizes[:0], sizes...)
-	if factor == 0 {
-		c.resized = true
+	c.script = with.Script
+	c.sizes = append(c.sizes[:0], with.Sizes...)
+	if !otherOverride {
+		c.retimed = true
 		return OtherTime
 	}
-	c.check.factor = factor
-	c.factors++
-	return OtherFactor
+	c.check.costs = append(c.check.costs[:0], with.Costs...)
+	c.check.madeFor = append(c.check.madeFor[:0], with.MadeFor...)
+	c.slots = c.slots[:0]
+	c.listSlots()
+	c.remade, c.retimed = true, false // the calendar may be another
+	return OtherOverride
 }
 
 // expire tells a check's Waiter once that the timeout is over. If the request was kept back, Redis

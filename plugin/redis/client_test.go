@@ -14,9 +14,11 @@ type client struct {
 	tags     []string
 	tagBytes []byte // as Add was given them
 	nonces   []int64
-	refused  Cause       // by Begin
-	sizes    []algo.Size // with which to ask again; nil: none
-	resizes  []int64     // Redis' times at which it was asked for them
+	refused  Cause                               // by Begin
+	sizes    []algo.Size                         // with which to ask again; nil: none
+	madeFor  []byte                              // the override with which to ask again
+	remade   func(r *Reply, check *Check) Remade // in place of both
+	resizes  []int64                             // Redis' times at which it was asked for them
 	checks   []heard
 	onCall   func(index int) // in each call of the Waiter
 }
@@ -103,16 +105,26 @@ func (w *client) Decided(index int, r *Reply, nowMicros int64) {
 	w.called(index)
 }
 
-func (w *client) Resize(index int, r *Reply, nowMicros int64) []algo.Size {
+func (w *client) Remake(index int, r *Reply, check *Check, nowMicros int64) Remade {
 	if h := w.checks[index]; h.over() || nowMicros != w.rig.now {
 		w.rig.t.Errorf("%v: asked for sizes after %v, at %d", w.tags, h, nowMicros)
 	}
 	w.resizes = append(w.resizes, r.AtMicros)
-	return w.sizes
+	switch {
+	case w.remade != nil:
+		return w.remade(r, check)
+	case w.sizes == nil:
+		return NoSense
+	case r.OtherOverride:
+		check.MadeFor = append(w.madeFor[:0], r.Override...)
+		w.madeFor = check.MadeFor
+	}
+	check.Sizes = w.sizes
+	return Again
 }
 
 func (w *client) Failed(index int, cause Cause, nowMicros int64) {
-	if cause == NoCause {
+	if cause == NoCause && w.remade == nil {
 		w.rig.t.Errorf("%v: check %d failed without a cause", w.tags, index)
 	}
 	w.lastCall(index, nowMicros).failed = cause

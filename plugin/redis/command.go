@@ -63,8 +63,8 @@ type command struct {
 	question uint64 // which request
 	expired  bool   // its Waiter has heard that the timeout is over
 	overtook bool   // an errand in front of it was not carried out
-	resized  bool   // sent with other sizes than at first, for another time
-	factors  int8   // how often it was sent with those of another factor
+	retimed  bool   // sent with the sizes of another time
+	remade   bool   // sent as another override makes it
 
 	sentMicros     int64 // when it was first sent
 	listenedMicros int64 // the same in listening time
@@ -113,8 +113,10 @@ func (c *command) copyFrom(from *command) {
 	tag, sizes := append(c.tag[:0], from.tag...), append(c.sizes[:0], from.sizes...)
 	costs, strikes := append(c.check.costs[:0], from.check.costs...), append(c.check.strikes[:0], from.check.strikes...)
 	parts, slots := append(c.change[:0], from.change...), append(c.slots[:0], from.slots...)
+	madeFor := append(c.check.madeFor[:0], from.check.madeFor...)
 	*c = *from
 	c.tag, c.sizes, c.check.costs, c.check.strikes, c.change, c.slots = tag, sizes, costs, strikes, parts, slots
+	c.check.madeFor = madeFor
 }
 
 // size is how many charges, or how many requests' slots, an errand is about.

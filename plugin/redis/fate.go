@@ -8,7 +8,7 @@ const (
 	refused                   // an error reply
 	unknown                   // NOSCRIPT: Redis has not kept the script
 	timeless                  // Redis does not let scripts call TIME
-	otherSizes                // the script was called for another time, or another factor
+	otherSizes                // the script was called for another time, or another override
 	nonsense                  // a reply that the command does not have
 	timedOut                  // no reply within the timeout; it may still come
 	lost                      // the connection has ended before the reply came
@@ -30,7 +30,7 @@ const (
 
 	decide     // a check's Waiter hears the decision
 	askAgain   // a check is sent by its source
-	resize     // a check is sent with the sizes that its Waiter has for what the reply says
+	remake     // a check is sent as its Waiter makes it for what the reply says
 	fail       // a check's Waiter hears that Redis will not decide
 	failAndEnd // so it does, and the connection ends: no further reply can be trusted
 	failFree   // so it does, and the slots that the check may have taken are given back
@@ -87,7 +87,7 @@ type fate struct {
 // fates is all that can become of each command. What is not listed is impossible.
 var fates = [kinds]fate{
 	checking: {name: "check", form: checkForm, shape: integers, after: [outcomes]action{
-		accepted: decide, refused: fail, unknown: askAgain, timeless: askAgain, otherSizes: resize,
+		accepted: decide, refused: fail, unknown: askAgain, timeless: askAgain, otherSizes: remake,
 		nonsense: failAndEnd, timedOut: expire, lost: failFree,
 	}},
 	refunding: {name: "refund", form: changeForm, after: [outcomes]action{

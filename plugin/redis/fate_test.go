@@ -14,7 +14,7 @@ import (
 // answers, and from everything else. "-" cannot be, and "." changes nothing. Read them line by line.
 const afterReplies = `
                  | reply         | refusal                | NOSCRIPT    | no TIME     | other sizes
-check            | decide        | fail                   | ask again   | ask again   | resize
+check            | decide        | fail                   | ask again   | ask again   | remake
 refund           | .             | free slots later       | send again  | send again  | -
 settlement       | count as sent | count as lost          | send again  | send again  | -
 release          | count ended   | free slots later       | send again  | send again  | -
@@ -56,7 +56,7 @@ var outcomeNames = [outcomes]string{
 }
 
 var actionNames = [actions]string{
-	impossible: "-", ignore: ".", decide: "decide", askAgain: "ask again", resize: "resize", fail: "fail",
+	impossible: "-", ignore: ".", decide: "decide", askAgain: "ask again", remake: "remake", fail: "fail",
 	failAndEnd: "fail, hang up", failFree: "fail, free slots", expire: "expire", sendAgain: "send again",
 	renewAgain: "renew again", free: "free slots", freeLater: "free slots later", countSent: "count as sent",
 	countLost: "count as lost", countEnded: "count ended", countRenewed: "count renewed", giveUp: "hang up, open",

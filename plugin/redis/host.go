@@ -1,26 +1,35 @@
 package redis
 
-import (
-	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/config"
-)
+import "github.com/sluiceproxy/sluice/plugin/config"
 
 // Waiter is told what becomes of each check that was flushed. Each check gets
 // exactly one last call, Decided or Failed, however long that takes; Expired may
 // come before it, once. In a call a Waiter may refund charges, but begins no
 // request.
 type Waiter interface {
-	// Resize asks for new sizes: the script charged nothing, because the check was sized
-	// for another time (r.AtMicros) or, if r.Factor is not 0, another factor. The sizes are
-	// copied; nil means that there are none, and that the reply makes no sense.
-	Resize(index int, r *Reply, nowMicros int64) []algo.Size
+	// Remake makes the check anew: the script charged nothing, because the check was made for
+	// another time (r.AtMicros) or another override (r.OtherOverride). It comes as it was sent,
+	// without the tag and the strikes, which stay; what Remake makes of it is copied.
+	Remake(index int, r *Reply, check *Check, nowMicros int64) Remade
 	// Decided brings Redis' answer. After Expired it is a late one.
 	Decided(index int, r *Reply, nowMicros int64)
-	// Failed tells that Redis will never decide this check.
+	// Failed tells that Redis will never decide this check; NoCause after NotAgain.
 	Failed(index int, cause Cause, nowMicros int64)
 	// Expired tells that the check has waited for the timeout.
 	Expired(index int, nowMicros int64)
 }
+
+// Remade says what becomes of a check that was made for another time or override.
+type Remade uint8
+
+const (
+	// NoSense: the reply makes no sense for this check.
+	NoSense Remade = iota
+	// NotAgain: it is not sent again, as no request waits for it any more.
+	NotAgain
+	// Again: it is sent as it was remade.
+	Again
+)
 
 // Host is the world around a Conn. A Host must not call back
 // into the Conn during these calls, except for Closed where noted.

@@ -20,18 +20,24 @@ func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question
 		subject: subject{k.Script, append(c.tag[:0], k.Tag...), append(c.sizes[:0], k.Sizes...), nonce, k.Over},
 		check: check{
 			costs:   appendCosts(c.check.costs[:0], k.Costs, k.Cost, len(k.Script.suffixes)),
-			strikes: append(c.check.strikes[:0], k.Strikes...), factor: k.Factor, deferred: k.Deferred,
+			strikes: append(c.check.strikes[:0], k.Strikes...), deferred: k.Deferred,
+			madeFor: append(c.check.madeFor[:0], k.MadeFor...),
 		},
 		change: c.change[:0], slots: c.slots[:0],
 		waiter: w, index: index, question: question,
 	}
-	if i := k.Script.slots; i >= 0 && c.check.costs[i] > 0 {
-		c.slots = append(c.slots, Slots{nonce, c.check.costs[i]})
-	}
-	must.Hold(len(c.check.costs) == len(k.Script.suffixes), "a check has a cost for each limit")
+	c.listSlots()
 	p.stamp(c, nowMicros)
 	p.out = c.appendTo(p.out)
 	return c
+}
+
+// listSlots lists the slots that a check may take.
+func (c *command) listSlots() {
+	must.Hold(len(c.check.costs) == len(c.script.suffixes), "a check has a cost for each limit")
+	if i := c.script.slots; i >= 0 && c.check.costs[i] > 0 {
+		c.slots = append(c.slots, Slots{c.nonce, c.check.costs[i]})
+	}
 }
 
 // addErrand appends an errand, sent by source unless Redis knows its script.

@@ -112,7 +112,7 @@ func (a *answer) Decided(_ int, r *Reply, _ int64) {
 
 func (a *answer) Failed(_ int, cause Cause, _ int64) { a.failed = cause }
 
-func (a *answer) Resize(int, *Reply, int64) []algo.Size { return nil }
+func (a *answer) Remake(int, *Reply, *Check, int64) Remade { return NoSense }
 
 func (a *answer) Expired(int, int64) {}
 

@@ -45,28 +45,36 @@ func outcomeOfError(c *command, f form, reply redisresp.Reply) outcome {
 	return refused
 }
 
-// outcomeOfRuling reads a script's decision, an array of integers. Anything but an array
-// has no elements, which ParseRuling refuses.
+// outcomeOfRuling reads a script's decision, an array of integers; the override that is in force
+// may be its last element. Anything but an array has no elements, which ParseRuling refuses.
 func (r *replies) outcomeOfRuling(c *command, reply redisresp.Reply, nowMicros int64) outcome {
 	r.values = r.values[:0]
+	told := false
 	it := reply.Iter() // not in the for clause: TinyGo would allocate it for each element
 	for it.Next() {
 		v := it.Reply()
-		if v.Kind != redisresp.Integer {
+		switch {
+		case v.Kind == redisresp.Bulk && !told && len(v.Bytes) <= algo.MaxOverrideBytes:
+			told, r.reply.Override = true, v.Bytes
+		case v.Kind != redisresp.Integer || told:
 			return nonsense
+		default:
+			r.values = append(r.values, v.Int)
 		}
-		r.values = append(r.values, v.Int)
 	}
 	plan := c.script.planOf(c.sizes)
 	n := len(plan.Limits())
 	r.reply.Decisions = slices.Grow(r.reply.Decisions[:0], n)[:n]
 	var err error
 	r.reply.Ruling, err = plan.ParseRuling(r.values, r.reply.Decisions)
+	r.reply.OtherOverride = errors.Is(err, algo.ErrOtherOverride)
 	switch {
+	case told != r.reply.OtherOverride:
+		return nonsense
 	case err == nil:
 		r.clock.hear(r.reply.AtMicros, nowMicros)
 		return accepted
-	case errors.Is(err, algo.ErrOtherTime) || errors.Is(err, algo.ErrOtherFactor):
+	case told || errors.Is(err, algo.ErrOtherTime):
 		r.clock.hear(r.reply.AtMicros, nowMicros)
 		return otherSizes
 	}

@@ -11,8 +11,8 @@ const (
 	NoTime
 	// OtherTime: the check was sized for another calendar window.
 	OtherTime
-	// OtherFactor: the check was sized for another override.
-	OtherFactor
+	// OtherOverride: the check was made for another override.
+	OtherOverride
 	// Overtaken: the check was rejected while a refund for its identity was late.
 	Overtaken
 

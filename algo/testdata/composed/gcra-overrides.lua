@@ -1,40 +1,34 @@
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ignored_0, factor_0
+local ignored_0, value_0
 do
-  local key, penalty_key = KEYS[2], nil
-  local ignored, factor
-  do
-    local override = try('GET', key)
-    if override == 'free' then
+  local key, made_for, penalty_key = KEYS[2], ARGV[4], nil
+  local ignored
+  local value = try('GET', key) or nil
+  if value ~= made_for then
+    if value == 'free' then
       if penalty_key then call('DEL', penalty_key) end
-      return {now, -1, 0}
-    elseif override == 'block' then
+      local left = call('PTTL', key)
+      return {now, -1, left < 0 and -1 or left > 0 and left * 1000 or 1000}
+    elseif value == 'block' then
       local left = call('PTTL', key)
       return {now, -2, left < 0 and -1 or left > 0 and left * 1000 or 1000}
-    elseif override then
-      if type(override) == 'table' then
-        if not string.find(override.err, 'WRONGTYPE', 1, true) then return override end
-        override = ''
-      end
-      local whole, part = string.match(override, '^x(%d%d?%d?%d?)(.*)$')
-      local thousandths = 0
-      if whole and (part == '' or string.find(part, '^%.%d%d?%d?$')) then
-        thousandths = whole * 1000 + string.sub(part .. '000', 2, 4)
-      end
-      if thousandths < 1 or thousandths > 1000000 then
-        ignored = 1
-      elseif thousandths ~= 1000 then
-        factor = string.format('%d', thousandths)
-      end
+    elseif type(value) == 'table' then
+      if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
+      ignored, value = 1, nil
+    elseif value and (value == '' or #value > 1000) then
+      ignored, value = 1, nil
     end
   end
-  ignored_0, factor_0 = ignored, factor
+  ignored_0, value_0 = ignored, value
 end
 do
-  local factor, sized = factor_0, ARGV[4]
-  if factor ~= sized then return {now, -5, (factor or 1000) + 0} end
+  local key, value, made_for = KEYS[2], value_0, ARGV[4]
+  if value ~= made_for then
+    local left = call('PTTL', key)
+    return {now, -6, left < 0 and -1 or left > 0 and left * 1000 or 1000, value or ''}
+  end
 end
 local cost_1, interval_1, lead_1, remaining_1, reset_1, retry_1, before_1
 do

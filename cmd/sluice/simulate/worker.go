@@ -103,6 +103,9 @@ func (k *worker) Say(uint32, string) {}
 // Resume implements decide.Host.
 func (k *worker) Resume(contextID uint32) { k.over = append(k.over, k.by[contextID]) }
 
+// Request implements decide.Host.
+func (k *worker) Request(contextID uint32) rule.Request { return k.waiting[k.by[contextID]].http }
+
 // Answer implements decide.Host.
 func (k *worker) Answer(contextID uint32, _ *answer.Rejection) {
 	k.over = append(k.over, k.by[contextID])

@@ -1,0 +1,318 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+const contracts = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "deny_cache": {"size": 0}, "rules": [
+	{"name": "r", "key": [{"constant": "c"}], "overrides": true, "cost": {"header": "x-cost", "default": 1, "max": 9},
+	"limits_by": {"source": {"header": "x-plan"}, "default": "free", "values": {"staff": "unlimited",
+		"free": [{"algorithm": "gcra", "limit": 4, "window": "1m"}],
+		"pro": [{"algorithm": "gcra", "limit": 40, "window": "1m"},
+			{"algorithm": "fixed_window", "limit": {"header": "x-limit", "default": 50, "max": 99}, "window": "1h"}]}}}]}`
+
+// contracted is a worker that reads overrides.
+func contracted(t *testing.T, mode string) *world {
+	t.Helper()
+	w := newWorld(t, 1, strings.Replace(contracts, "%s", mode, 1))
+	w.steady = true
+	return w
+}
+
+// asks is a request with some headers that waits for Redis.
+func (w *world) asks(h headers) *Question {
+	w.t.Helper()
+	q := w.begin(h)
+	if w.send(q); q.State() != Asking {
+		w.t.Fatal("decided without Redis")
+	}
+	return q
+}
+
+// tells has Redis tell of another override than the last call was made for.
+func (w *world) tells(value string, leftMicros int64) (again bool) {
+	w.t.Helper()
+	return w.again(w.flying[len(w.flying)-1], &redis.Reply{
+		Ruling:        algo.Ruling{AtMicros: w.now.UnixMicros, LeftMicros: leftMicros},
+		OtherOverride: true, Override: []byte(value),
+	})
+}
+
+// lastly has Redis decide what it was asked last.
+func (w *world) lastly(ruling algo.Ruling) (madeFor string) {
+	w.t.Helper()
+	c := w.flying[len(w.flying)-1]
+	w.flying = w.flying[:len(w.flying)-1]
+	ruling.AtMicros = w.now.UnixMicros
+	reply := &redis.Reply{Ruling: ruling}
+	if ruling.By == algo.ByLimits {
+		reply.Decisions = make([]algo.Decision, len(w.plans[c.charge.Script].Limits()))
+		for i := range reply.Decisions {
+			reply.Decisions[i].Allowed = ruling.Allowed
+		}
+	}
+	c.waiter.Decided(c.index, reply, w.now.SteadyMicros)
+	w.next()
+	return string(c.check.MadeFor)
+}
+
+// TestWhatOverridesMake holds what each override makes of the check of a request that comes with a
+// tier, a cost and a limit of its own.
+func TestWhatOverridesMake(t *testing.T) {
+	t.Parallel()
+	free, pro, staff := headers{"x-cost": "3"}, headers{"x-plan": "pro", "x-cost": "2"}, headers{"x-plan": "staff"}
+	size := func(units, burst int64) algo.Size { return algo.Size{Units: units, Burst: burst} }
+	for _, tc := range []struct {
+		value  string
+		h      headers
+		costs  []int64
+		sizes  []algo.Size
+		ignore bool
+	}{
+		{"", free, []int64{3}, nil, false},
+		{"x2.5", free, []int64{3}, []algo.Size{size(10, 0)}, false},
+		{"x2", pro, []int64{2, 2}, []algo.Size{size(80, 0), size(100, 0)}, false},
+		{"tier:pro", free, []int64{3, 3}, []algo.Size{size(40, 0), size(50, 0)}, false},
+		{"tier:pro", headers{"x-limit": "7"}, []int64{1, 1}, []algo.Size{size(40, 0), size(7, 0)}, false},
+		{"tier:pro", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, false},
+		{"tier:free", pro, []int64{2}, nil, false},
+		{"tier:staff", pro, nil, nil, false},
+		{"tier:pro", staff, []int64{1, 1}, []algo.Size{size(40, 0), size(50, 0)}, false},
+		{"limits:r=100/7", free, []int64{3}, []algo.Size{size(100, 7)}, false},
+		{"limits:r=0", free, []int64{3}, []algo.Size{size(0, 0)}, false},
+		{
+			"limits:r-1h=8",
+			headers{"x-plan": "pro", "x-limit": "7"},
+			[]int64{1, 1},
+			[]algo.Size{size(40, 0), size(8, 0)},
+			false,
+		},
+		{"limits:r-1h=8,r-1m=9", pro, []int64{2, 2}, []algo.Size{size(9, 0), size(8, 0)}, false},
+		{"tier:gold", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
+		{"limits:r-1h=8", free, []int64{3}, nil, true},
+		{"limits:r=8", staff, nil, nil, true},
+		{"limits:r-1h=8/9", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
+		{"limits:r-1h=8,r-1h=8", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
+		{"limits:r-1h=1000000001", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
+		{"rubbish", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
+	} {
+		w := contracted(t, "allow")
+		for _, when := range []string{"when Redis tells it", "when it is remembered"} {
+			what := fmt.Sprintf("%q of %v, %s", tc.value, tc.h, when)
+			w.asks(tc.h)
+			c := w.flying[0]
+			if c.check.MadeFor == nil && tc.value != "" {
+				testenv.Same(t, what+": that it is asked again", w.tells(tc.value, algo.Never), true)
+			}
+			testenv.SameList(t, what+": costs", c.charge.Costs, tc.costs)
+			testenv.SameList(t, what+": sizes", c.charge.Sizes, tc.sizes)
+			before := w.events[metric.OverrideIgnored]
+			testenv.Same(t, what+": what it was made for", w.lastly(algo.Ruling{Allowed: true}), tc.value)
+			testenv.Same(t, what+": that it is ignored", w.events[metric.OverrideIgnored] > before, tc.ignore)
+		}
+	}
+}
+
+// TestOneRoundTripForWhatIsRemembered: two are needed for an identity whose override is new to the
+// worker, or has changed, or has ended, and one for all others.
+func TestOneRoundTripForWhatIsRemembered(t *testing.T) {
+	t.Parallel()
+	w := contracted(t, "allow")
+	for n, step := range []struct {
+		passes  int64
+		madeFor string
+		tells   string // "-": nothing
+		left    int64
+	}{
+		{0, "", "-", 0},
+		{0, "", "tier:pro", algo.Never},
+		{0, "tier:pro", "-", 0},
+		{3600e6, "tier:pro", "-", 0},
+		{0, "tier:pro", "x2", 5e6},
+		{4_999_999, "x2", "-", 0},
+		{1, "", "x2", 5e6}, // it ends by itself; it was set anew
+		{0, "x2", "", algo.Never},
+		{0, "", "-", 0},
+		{0, "", "rubbish", algo.Never},
+		{0, "rubbish", "-", 0},
+	} {
+		w.pass(step.passes)
+		w.asks(headers{})
+		testenv.Same(t, fmt.Sprintf("step %d: what it was made for", n), string(w.flying[0].check.MadeFor), step.madeFor)
+		want := step.madeFor
+		if step.tells != "-" {
+			w.tells(step.tells, step.left)
+			want = step.tells
+		}
+		testenv.Same(t, fmt.Sprintf("step %d: then", n), w.lastly(algo.Ruling{Allowed: true}), want)
+	}
+}
+
+// TestOverrideThatIsGone: whoever finds no override where the worker remembers one, forgets it.
+func TestOverrideThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := contracted(t, "local")
+	for n, step := range []struct {
+		ruling algo.Ruling
+		want   string
+	}{
+		{algo.Ruling{By: algo.ByBlock, LeftMicros: algo.Never}, "block"},
+		{algo.Ruling{Allowed: true}, ""},
+		{algo.Ruling{By: algo.ByFree, Allowed: true, LeftMicros: 7e6}, "free"},
+		{algo.Ruling{By: algo.ByPenalty, LeftMicros: 7e6}, "free"}, // says nothing of an override
+		{algo.Ruling{Allowed: true, Ignored: true}, ""},
+	} {
+		w.asks(headers{})
+		w.lastly(step.ruling)
+		a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+		got := string(w.stores.overrides.recall(&a, w.now.SteadyMicros))
+		testenv.Same(t, fmt.Sprintf("step %d: remembered", n), got, step.want)
+	}
+}
+
+// TestClientThatLeft: what a tier takes of a request is read when its name is heard. Of a client that
+// has left by then nothing is asked; a factor and numbers need no request.
+func TestClientThatLeft(t *testing.T) {
+	t.Parallel()
+	for value, again := range map[string]bool{"tier:pro": false, "tier:free": true, "x2": true, "limits:r=9": true} {
+		w := contracted(t, "allow")
+		q := w.asks(headers{})
+		w.endStream(q)
+		testenv.Same(t, value+": that it is asked again", w.tells(value, algo.Never), again)
+	}
+}
+
+// TestExpiredCheckIsNotAskedAgain: no request waits for it, but what Redis said is remembered.
+func TestExpiredCheckIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := contracted(t, "allow")
+	q := w.asks(headers{})
+	q.Expired(0, w.now.SteadyMicros)
+	testenv.Same(t, "that it is asked again", w.tells("tier:pro", algo.Never), false)
+	w.asks(headers{})
+	testenv.Same(t, "what the next is made for", w.lastly(algo.Ruling{Allowed: true}), "tier:pro")
+}
+
+// TestLocalGoesByWhatIsRemembered: while Redis is away, mode local goes by what the worker
+// remembers, as long as that lasts, else by the configuration.
+func TestLocalGoesByWhatIsRemembered(t *testing.T) {
+	t.Parallel()
+	remember := func(w *world, value string, left int64) {
+		a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+		w.stores.overrides.remember(&a, []byte(value), left, w.now.SteadyMicros)
+	}
+	for _, tc := range []struct {
+		value    string
+		left     int64
+		admitted int // of 60 requests
+		outcome  answer.Outcome
+	}{
+		{"", algo.Never, 4, answer.LocalLimited},
+		{"x2", algo.Never, 8, answer.LocalLimited},
+		{"x2", 1e6, 4, answer.LocalLimited},
+		{"tier:pro", algo.Never, 40, answer.LocalLimited},
+		{"tier:staff", algo.Never, 60, answer.LocalAllowed},
+		{"limits:r=10", algo.Never, 10, answer.LocalLimited},
+		{"limits:r=0", algo.Never, 0, answer.LocalLimited},
+		{"rubbish", algo.Never, 4, answer.LocalLimited},
+		{"free", algo.Never, 60, answer.LocalAllowed},
+		{"free", 2e6, 60, answer.LocalAllowed},
+		{"free", 1e6, 4, answer.LocalLimited},
+		{"block", algo.Never, 0, answer.Blocked},
+		{"block", 2e6, 0, answer.Blocked},
+		{"block", 1e6, 4, answer.LocalLimited},
+	} {
+		w := contracted(t, "local")
+		remember(w, tc.value, tc.left)
+		w.pass(1e6)
+		w.down = true
+		admitted := 0
+		var last *Question
+		for range 60 {
+			last = w.begin(headers{})
+			if w.send(last); last.Concluded().Event != Refused {
+				admitted++
+			}
+		}
+		what := fmt.Sprintf("%q for %d us", tc.value, tc.left)
+		testenv.Same(t, what+": admitted", admitted, tc.admitted)
+		testenv.Same(t, what+": the outcome", last.Concluded().Outcome, tc.outcome)
+		if tc.value == "block" && tc.left == 2e6 {
+			testenv.Same(t, what+": what is left of the block", last.Checks[0].LeftMicros, 1e6)
+		}
+	}
+}
+
+// TestLateChargeOfAnotherTier: a charge that Redis reports after the embedded store was asked as
+// another override has it is given back as what it was.
+func TestLateChargeOfAnotherTier(t *testing.T) {
+	t.Parallel()
+	w := contracted(t, "local")
+	q := w.asks(headers{"x-cost": "9"})
+	w.run(w.flying[0]) // Redis charges it as tier free
+	w.flying[0].reply.Allowed = true
+	a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
+	q.refused = true
+	q.Expired(0, w.now.SteadyMicros)
+	w.worker.goOn(w.now)
+	testenv.Same(t, "limits of the fallback", len(q.Checks[0].Limits.Limits), 2)
+	c := w.flying[0]
+	c.charged = 9
+	q.refused = true
+	c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
+	testenv.Same(t, "given back", c.given, 9)
+}
+
+// TestMemoryOfOverridesIsBounded: 10,000 identities and 1 MB, of which those unused for longest go.
+func TestMemoryOfOverridesIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		length, put, kept int
+	}{
+		{8, maxKnown, maxKnown},
+		{8, maxKnown + 500, maxKnown},
+		{1000, 5000, maxKnownBytes / 1000},
+		{100, 3 * maxKnown, maxKnown},
+	} {
+		w := contracted(t, "allow")
+		o := &w.stores.overrides
+		a := Ask{Rule: w.rules.Rules[0]}
+		for i := range tc.put {
+			a.Tag = fmt.Appendf(nil, "r|%d", i)
+			value := slices.Repeat([]byte("v"), tc.length)
+			o.remember(&a, value, algo.Never, 0)
+		}
+		kept, sum := 0, 0
+		for i := range tc.put {
+			a.Tag = fmt.Appendf(nil, "r|%d", i)
+			if value := o.recall(&a, 1); len(value) > 0 {
+				kept, sum = kept+1, sum+len(value)
+				testenv.Within(t, "an identity that is kept", i, tc.put-tc.kept, tc.put)
+			}
+		}
+		what := fmt.Sprintf("%d of %d bytes", tc.put, tc.length)
+		testenv.Same(t, what+": kept", kept, tc.kept)
+		testenv.Same(t, what+": bytes", o.knownBytes, sum)
+	}
+}
+
+// TestShortValueFreesLongMemory: what a long value leaves behind is not kept for a short one.
+func TestShortValueFreesLongMemory(t *testing.T) {
+	t.Parallel()
+	w := contracted(t, "allow")
+	a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+	w.stores.overrides.remember(&a, make([]byte, 1000), algo.Never, 0)
+	w.stores.overrides.remember(&a, []byte("x2"), algo.Never, 0)
+	k := w.stores.overrides.known.Get(a.Rule.ID, a.Tag)
+	testenv.Within(t, "memory", cap(k.value), 2, 16)
+}

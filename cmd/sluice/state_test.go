@@ -266,11 +266,11 @@ func TestOverrides(t *testing.T) {
 	}{
 		{
 			"no such override", "override plain a --to y2", console.Misused,
-			`--to: "y2" is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to x1000)`,
+			`"y2" is not an override (want block, free, a factor such as x2 or x0.5, from x0.001 to x1000, tier:NAME, or `,
 		},
 		{"too large a factor", "override plain a --to x1001", console.Misused, "is not an override"},
 		{"too small a factor", "override plain a --to x0.0001", console.Misused, "is not an override"},
-		{"no value", "override plain a", console.Misused, `required flag(s) "to" not set`},
+		{"no value", "override plain a", console.Misused, "want one of --to, --tier and --limit"},
 		{
 			"a negative time", "block plain a --for -2h", console.Misused,
 			`invalid argument "-2h" for "--for" flag: "-2h" is not a duration`,
@@ -361,8 +361,8 @@ func TestOverridesAndPenalties(t *testing.T) {
 	do("override watched a --to x2 --for 1h", "x2 for 1h")
 	do("get watched a", "watched  1     3 ")
 	do("get watched a", `Override: "x2" for another 1h.`)
-	w.request("2000")
-	w.request("2000")
+	w.request("x2")
+	w.request("x2")
 	do("unblock watched a", "its limits are in force again")
 	w.request("")
 	w.request("")

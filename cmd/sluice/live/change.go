@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/tidwall/gjson"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
@@ -82,38 +77,13 @@ var errOverrides = errors.New(`the rule does not read overrides (want "overrides
 
 // overridable holds that the rule looks at overrides.
 func overridable(l *input.Limiter, id *state.Identity) error {
-	for _, r := range gjson.GetBytes(l.JSON, "rules").Array() {
-		if r.Get("name").Str == id.Rule.Name && !r.Get("overrides").Bool() {
-			return console.Usage("rule %q: %w", id.Rule.Name, errOverrides)
-		}
+	if !readsOverrides(l.JSON, id.Rule.Name) {
+		return console.Usage("rule %q: %w", id.Rule.Name, errOverrides)
 	}
 	return nil
 }
-
-var factor = regexp.MustCompile(`^x[0-9]{1,4}(\.[0-9]{1,3})?$`)
 
 // checkOverride accepts what the plugin does.
-func checkOverride(value string) error {
-	if value == "block" || value == "free" {
-		return nil
-	}
-	times, err := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
-	if !factor.MatchString(value) || err != nil || times < 0.001 || times > 1000 {
-		return fmt.Errorf("--to: %q is not an override (want block, free, or a factor such as x2 or x0.5, from x0.001 to "+
-			"x1000)", value)
-	}
-	return nil
-}
-
-// factorOf is the factor, in thousandths, that an override is for a rule that reads
-// it; 0 for none.
-func factorOf(id *state.Identity, o *state.Override) int64 {
-	if o == nil || !id.Rule.Overrides || checkOverride(o.Value) != nil {
-		return 0
-	}
-	times, err := strconv.ParseFloat(strings.TrimPrefix(o.Value, "x"), 64)
-	if err != nil {
-		return 0 // block, or free
-	}
-	return int64(math.Round(times * algo.NoFactor))
+func checkOverride(id *state.Identity, value string) error {
+	return contract.Check(value, id.Tiers(), id.LimitSets())
 }

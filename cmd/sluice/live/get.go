@@ -23,6 +23,8 @@ type IdentityState struct {
 	Penalty  *state.Penalty  `json:"penalty,omitempty"`
 	Limits   []state.Status  `json:"limits"`
 	Summary  string          `json:"summary"`
+
+	ignored bool // the override
 }
 
 func getCommand(c *console.Console) *cobra.Command {
@@ -93,7 +95,10 @@ func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState,
 	if err != nil {
 		return nil, console.Redis(err)
 	}
-	id.Factor = factorOf(id, override)
+	asked := *id
+	if err := id.Override(override); err != nil {
+		return nil, err
+	}
 	limits, err := s.client.Read(ctx, id)
 	if err != nil {
 		return nil, console.Redis(err)
@@ -105,6 +110,7 @@ func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState,
 	return &IdentityState{
 		Rule: id.Rule.Name, Tag: string(id.Tag), Override: override, Penalty: penalty,
 		Limits: append([]state.Status{}, limits...), Summary: summary(override, penalty, limits),
+		ignored: override != nil && checkOverride(&asked, override.Value) != nil,
 	}, nil
 }
 
@@ -139,7 +145,7 @@ func (s *session) printState(i *IdentityState) error {
 func (s *session) sayTerms(who string, i *IdentityState) {
 	if i.Override != nil && i.Override.Value != "block" && i.Override.Value != "free" {
 		ignored := ""
-		if checkOverride(i.Override.Value) != nil {
+		if i.ignored {
 			ignored = ", which is not valid and is ignored"
 		}
 		s.Say("%sOverride: %q%s%s.\n", who, i.Override.Value, lasting(i.Override), ignored)

@@ -31,6 +31,8 @@ type flags struct {
 	state.Options
 	passwordEnv    string
 	tier, identity string
+	sets           bool                      // --tier is a tier that the identity gets
+	gets           string                    // that tier
 	check          func(args []string) error // of the command's own flags and arguments; may be nil
 }
 
@@ -47,7 +49,11 @@ func (f *flags) add(c *console.Console, command *cobra.Command) {
 		"environment variable with Redis' password (default: the configuration's)")
 	f.Timeout = 5 * time.Second
 	set.Var(duration.New(&f.Timeout), "timeout", "how long to wait for Redis")
-	set.StringVar(&f.tier, "tier", "", "the tier of limits_by (default: the one that the values choose, or all)")
+	if f.sets {
+		set.StringVar(&f.gets, "tier", "", "the tier of limits_by that the identity gets")
+	} else {
+		set.StringVar(&f.tier, "tier", "", "the tier of limits_by (default: the one that the values choose, or all)")
+	}
 	console.Must(command.MarkFlagRequired("redis"))
 	command.PreRunE = func(called *cobra.Command, _ []string) error { return settle(c, called.Flags()) }
 }

@@ -2,27 +2,34 @@ package live
 
 import (
 	"context"
+	"errors"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+	"github.com/sluiceproxy/sluice/plugin/override"
 )
 
 // maxReason bounds the reason that Redis keeps with an override, in bytes.
 const maxReason = 500
 
 // set makes a command that sets an override.
-func set(c *console.Console, use, short, long string, value *string) *cobra.Command {
+func set(c *console.Console, f *flags, use, short, long string, setting func() (string, error)) *cobra.Command {
 	var life time.Duration
 	var reason string
-	command := new(flags).identityCommand(c, use, short, long,
+	command := f.identityCommand(c, use, short, long,
 		func(ctx context.Context, s *session, id *state.Identity) error {
-			if err := checkOverride(*value); err != nil {
+			value, err := setting()
+			if err == nil {
+				err = checkOverride(id, value)
+			}
+			if err != nil {
 				return console.Usage("%w", err)
 			}
 			if life > 0 && life < time.Millisecond {
@@ -34,15 +41,15 @@ func set(c *console.Console, use, short, long string, value *string) *cobra.Comm
 			if err := overridable(s.limiter, id); err != nil {
 				return err
 			}
-			override := &state.Override{Value: *value, ForMicros: life.Microseconds(), Reason: reason}
-			if err := s.client.SetOverride(ctx, id, override); err != nil {
+			o := &state.Override{Value: value, ForMicros: life.Microseconds(), Reason: reason}
+			if err := s.client.SetOverride(ctx, id, o); err != nil {
 				return console.Redis(err)
 			}
 			if life == 0 {
-				return s.printChange(id, changed{Value: *value}, *value+", without end")
+				return s.printChange(id, changed{Value: value}, value+", without end")
 			}
-			return s.printChange(id, changed{Value: *value, For: life.String()},
-				*value+" for "+console.Wait(life.Microseconds()))
+			return s.printChange(id, changed{Value: value, For: life.String()},
+				value+" for "+console.Wait(life.Microseconds()))
 		})
 	command.Flags().Var(duration.New(&life), "for", "how long, such as 2h or 1d (default: without end)")
 	command.Flags().StringVar(&reason, "reason", "", "why, and who says so: get and override list show it")
@@ -50,19 +57,41 @@ func set(c *console.Console, use, short, long string, value *string) *cobra.Comm
 }
 
 func overrideCommand(c *console.Console) *cobra.Command {
-	value := new(string)
-	command := set(c, "override", "Change an identity's limits: a factor, free or block",
+	f := &flags{sets: true}
+	var to string
+	var limits []string
+	command := set(c, f, "override", "Change an identity's limits: a tier, numbers, a factor, free or block",
 		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a "+
-			"second. Unblock removes it.", value)
-	command.Flags().StringVar(value, "to", "", "block, free, or a factor such as x2 or x0.5")
-	console.Must(command.MarkFlagRequired("to"))
-	command.AddCommand(overrideListCommand(c))
+			"second. Unblock removes it.", func() (string, error) { return settingOf(to, f.gets, limits) })
+	command.Flags().StringVar(&to, "to", "", "block, free, or a factor such as x2 or x0.5")
+	command.Flags().StringArrayVar(&limits, "limit", nil,
+		"LIMIT=UNITS or LIMIT=UNITS/BURST: absolute numbers for a limit, by its policy name; may repeat")
+	command.AddCommand(overrideListCommand(c), importCommand(c), exportCommand(c), diffCommand(c))
 	return command
 }
 
+// settingOf is the setting that flags say.
+func settingOf(to, tier string, limits []string) (string, error) {
+	given := 0
+	for _, is := range []bool{to != "", tier != "", len(limits) > 0} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return "", errors.New("want one of --to, --tier and --limit")
+	case tier != "":
+		return override.TierPrefix + tier, nil
+	case len(limits) > 0:
+		return contract.Numbers(limits)
+	}
+	return to, nil
+}
+
 func blockCommand(c *console.Console) *cobra.Command {
-	value := "block"
-	return set(c, "block", "Reject all requests of an identity", "Block is override --to block.", &value)
+	return set(c, new(flags), "block", "Reject all requests of an identity", "Block is override --to block.",
+		func() (string, error) { return "block", nil })
 }
 
 func overrideListCommand(c *console.Console) *cobra.Command {
@@ -93,6 +122,15 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 	})
 }
 
+// isValid reports whether an override means anything for its rule.
+func (s *session) isValid(o *state.Overridden) bool {
+	if o.Rule == "" {
+		return override.Parse(o.Value).Kind != override.Nonsense
+	}
+	id, err := state.Tagged(s.limiter.Config, o.Rule, "", o.Identity)
+	return err == nil && checkOverride(id, o.Value) == nil
+}
+
 func (s *session) printOverrides(all []state.Overridden) error {
 	if s.JSON() {
 		for i := range all {
@@ -113,7 +151,7 @@ func (s *session) printOverrides(all []state.Overridden) error {
 		if o.ForMicros >= 0 {
 			left = console.Wait(o.ForMicros)
 		}
-		if checkOverride(value) != nil {
+		if !s.isValid(o) {
 			value += " (not valid)"
 		}
 		if rule == "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -22,7 +23,56 @@ type Identity struct {
 	Costs []int64
 	Sizes []algo.Size
 	// Factor multiplies its limits, in thousandths; 0: no factor.
-	Factor int64
+	Factor  int64
+	numbers string // an override's, see package override
+}
+
+// Tiers are the names of its rule's tiers.
+func (id *Identity) Tiers() (names []string) {
+	if id.Rule.Tiers != nil {
+		for i := range id.Rule.Tiers.Values {
+			names = append(names, id.Rule.Tiers.Values[i].Value)
+		}
+	}
+	return names
+}
+
+// LimitSets are the limits that may apply.
+func (id *Identity) LimitSets() (sets []*rule.LimitSet) {
+	for _, set := range id.Sets {
+		sets = append(sets, set.Limits)
+	}
+	return sets
+}
+
+// Override makes it the identity with an override that Redis has, if that means anything.
+func (id *Identity) Override(o *Override) error {
+	if o == nil || !id.Rule.Overrides {
+		return nil
+	}
+	switch v := override.Parse(o.Value); v.Kind {
+	case override.Factor:
+		id.Factor = v.Factor
+	case override.Numbers:
+		id.numbers = v.Rest
+	case override.Tier:
+		if slices.Contains(id.Tiers(), v.Rest) {
+			id.Sets, id.Costs, id.Sizes = nil, nil, nil
+			return id.choose(v.Rest, nil)
+		}
+	}
+	return nil
+}
+
+// sizes are those of a set of limits; nil: as configured.
+func (id *Identity) sizes(set *rule.LimitSet) []algo.Size {
+	if id.numbers == "" {
+		return id.Sizes
+	}
+	if sizes, ok := set.SizesOf(nil, id.Sizes, id.numbers); ok {
+		return sizes
+	}
+	return id.Sizes
 }
 
 func (id *Identity) factor() int64 {
@@ -89,13 +139,7 @@ func Of(cfg *config.Config, name, tier string, values []string) (*Identity, erro
 	if err != nil {
 		return nil, err
 	}
-	// The limits are not asked for yet, so that the tier need not be known.
-	untiered := alone(r)
-	untiered.HashSecret = cfg.HashSecret
-	if r.Tiers != nil {
-		untiered.Rules[0].Tiers, untiered.Rules[0].Limits = nil, anyLimits(r.Tiers)
-	}
-	set, err := rule.Compile(untiered, nil)
+	set, err := untiered(cfg, r) // the limits are not asked for yet
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +219,9 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 			tier = explain.TierOf(tiers, applied[0].Limits)
 		}
 	}
+	if tier == "" && tiers.Source.Source == config.FromConstant {
+		tier = constantTier(tiers)
+	}
 	next := 0
 	var names []string
 	for i := range tiers.Values {
@@ -195,6 +242,16 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		return fmt.Errorf("rule %q has no tier %q (want one of %s)", id.Rule.Name, tier, strings.Join(names, ", "))
 	}
 	return nil
+}
+
+// constantTier is the tier that all requests have, but for overrides.
+func constantTier(t *config.Tiers) string {
+	for i := range t.Values {
+		if t.Values[i].Value == t.Source.Value {
+			return t.Source.Value
+		}
+	}
+	return t.Default
 }
 
 // tiersByKey reports whether a value of the key chooses the tier.

@@ -37,7 +37,7 @@ func (a *asking) answer() (*Override, error) {
 	case isNil(err):
 		return nil, nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return &Override{Value: "(a key of another type)", ForMicros: -1}, nil
+		return &Override{Value: otherType, ForMicros: -1}, nil
 	case err != nil:
 		return nil, err
 	}

@@ -66,13 +66,13 @@ type question struct {
 // a time.
 func questions(id *Identity, set *rule.LimitSet, micros int64) (all []question, err error) {
 	const atOnce = algo.MaxLimits - 1
-	at := LimitsAt(set, micros)
+	at, sizes := LimitsAt(set, micros), id.sizes(set)
 	for from := 0; from < len(at); from += atOnce {
 		q := question{set: set, from: from, to: min(from+atOnce, len(at))}
 		limits := append(at[q.from:q.to:q.to], never)
 		for i := range limits[:q.to-q.from] {
-			if id.Sizes != nil {
-				limits[i].Units, limits[i].Burst = id.Sizes[q.from+i].Units, id.Sizes[q.from+i].Burst
+			if sizes != nil {
+				limits[i].Units, limits[i].Burst = sizes[q.from+i].Units, sizes[q.from+i].Burst
 			}
 			size := limits[i].Times(id.factor())
 			limits[i].Units, limits[i].Burst = size.Units, size.Burst

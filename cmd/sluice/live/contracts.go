@@ -1,0 +1,125 @@
+package live
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+)
+
+// The commands about a file of overrides.
+
+// contracts are the commands' own flags.
+type contracts struct {
+	dryRun, prune bool
+}
+
+// pruneFlag adds --prune.
+func (o *contracts) pruneFlag(f *flags, command *cobra.Command, usage string) {
+	f.addWalk(command)
+	command.Flags().BoolVar(&o.prune, "prune", false, usage)
+}
+
+const fileFormat = `The file is CSV with the first line "rule,values,setting,for", several values joined by
+"|" and escaped as in keys ("%7C" for "|", "%25" for "%"), or JSON lines with the same fields and
+a list of values. {IDENTITY} in place of the values, in JSON a field "identity", is an identity
+as keys, top and override list show it. "for" is how long, such as 2h; empty: without end.`
+
+func importCommand(c *console.Console) *cobra.Command {
+	f, own := new(flags), new(contracts)
+	command := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Set the overrides of a file",
+		Long: "Import sets what a file says of many identities, and says what was added and changed. It writes\n" +
+			"nothing while a line has a mistake.\n\n" + fileFormat,
+		Args: cobra.ExactArgs(1),
+	}
+	own.pruneFlag(f, command, "remove the overrides that the file does not have, of the rules that it has")
+	command.Flags().BoolVar(&own.dryRun, "dry-run", false, "write nothing")
+	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+		d, err := s.compare(ctx, args[0], own.prune)
+		if err != nil {
+			return err
+		}
+		if !own.dryRun {
+			if err := s.client.WriteSettings(ctx, d.writes); err != nil {
+				return console.Redis(err)
+			}
+		}
+		return s.printDifference(d, false)
+	})
+}
+
+func diffCommand(c *console.Console) *cobra.Command {
+	f, own := new(flags), new(contracts)
+	command := &cobra.Command{
+		Use:   "diff FILE",
+		Short: "Compare the overrides of a file with those in force",
+		Long: "Diff says what import would add and change, and exits with 1 if there is anything. Of an override\n" +
+			"that ends it does not compare when.\n\n" + fileFormat,
+		Args: cobra.ExactArgs(1),
+	}
+	own.pruneFlag(f, command, "list the overrides that the file does not have, too, of the rules that it has")
+	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+		d, err := s.compare(ctx, args[0], own.prune)
+		if err != nil {
+			return err
+		}
+		if err := s.printDifference(d, true); err != nil {
+			return err
+		}
+		if len(d.Changes) > 0 {
+			return console.ErrShown
+		}
+		return nil
+	})
+}
+
+func exportCommand(c *console.Console) *cobra.Command {
+	f := new(flags)
+	command := &cobra.Command{
+		Use:   "export RULE",
+		Short: "Write the overrides of a rule as a file that import reads",
+		Long: "Export walks over Redis' keys, as top does, and writes the overrides of a rule as CSV or, with\n" +
+			"-o json, as JSON lines. \"for\" is what is left of their time.",
+		Args: cobra.ExactArgs(1),
+	}
+	f.addWalk(command)
+	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+		tagger, err := state.NewTagger(s.limiter.Config, args[0])
+		if err != nil {
+			return console.Usage("%w", err)
+		}
+		all, err := s.client.Overrides(ctx, s.limiter.Config, args[0])
+		if err != nil {
+			return console.Redis(err)
+		}
+		var out []byte
+		if !s.JSON() {
+			out = append(out, contract.Head...)
+		}
+		for i := range all {
+			line := lineOf(tagger, &all[i])
+			out = line.Append(out, s.JSON())
+		}
+		_, err = s.Out.Write(out)
+		return err
+	})
+}
+
+// lineOf is the line of a file that an override in force is. What has no line is left out by the
+// plugin, too.
+func lineOf(t *state.Tagger, o *state.Overridden) contract.Line {
+	line := contract.Line{Rule: t.Rule.Name, Setting: o.Value}
+	if line.Values = t.Values(o.Identity); line.Values == nil && len(t.Rule.Key) > 0 {
+		line.Identity = shown.Cell(o.Identity)
+	}
+	if o.ForMicros > 0 {
+		line.For = max(state.Micros(o.ForMicros), state.Micros(1000))
+	}
+	return line
+}

@@ -106,6 +106,12 @@ func simRules(random *rand.Rand) []*simRule {
 		{name: "terms", header: "x-terms", text: user + `, "limits": [` + anyLimit(random, 1+random.Int64N(40), "96ms") +
 			`], "overrides": true, "penalty": {"after": 4, "within": "1s", "for": ["40ms", "200ms"]}`},
 		{
+			name: "contracts", cost: costOf, text: user + `, "overrides": true, "cost": {"header": "x-cost", "default": 1,
+				"max": 4}, "limits_by": {"default": "free", "values": {"free": [` + anyLimit(random, 4+random.Int64N(40), "96ms") +
+				`], "pro": [` + anyLimit(random, 50, "480ms") + `, ` + anyLimit(random, 30, "96ms") +
+				`, {"algorithm": "concurrency", "limit": 12, "ttl": "5m"}], "ours": "unlimited"}}`,
+		},
+		{
 			name: "days", counted: true,
 			text: user + `, "limits": [{"algorithm": "fixed_window", "limit": 1000000, "window": "day", "timezone": ` +
 				`"Europe/Berlin"}, ` +
@@ -180,7 +186,7 @@ func newSimConfig(random *rand.Rand) *simConfig {
 	}
 	one := random.IntN(3) // a third has nearly all rules, the others few
 	for i, r := range simRules(random) {
-		needsRedis := r.name == "hot" || r.name == "terms"
+		needsRedis := r.name == "hot" || r.name == "terms" || r.name == "contracts"
 		if r.paysFor != nil {
 			if slices.ContainsFunc(c.rules, func(r *simRule) bool { return r.name == "plan" }) {
 				c.rules = append(c.rules, r)

@@ -155,19 +155,28 @@ func (v *simulation) empty() {
 // operate plays an operator who changes some user.
 func (v *simulation) operate() {
 	user := fmt.Sprint("u", v.random.IntN(v.users))
-	v.do("override", user, []string{"none", "free", "block", "x2", "x0.5", "x1.5", "nonsense"}[v.random.IntN(7)])
+	v.do("override", user, settings[v.random.IntN(len(settings))])
+}
+
+// settings are what operators set: of some rules a part of it is nonsense.
+var settings = []string{
+	"none", "free", "block", "x2", "x0.5", "x1.5", "nonsense", "tier:free", "tier:pro", "tier:ours", "tier:gold",
+	"limits:terms=7", "limits:terms=0", "limits:contracts=5", "limits:contracts-480ms=9,contracts-96ms=1",
+	"limits:contracts-480ms=9,contracts-480ms=1",
 }
 
 // override sets or takes back what an operator has set for a user.
 func (v *simulation) override(user, text string) {
-	key := "rl:{terms|" + user + "}:override"
 	delete(v.blocked, user)
 	v.blockedAt = v.clock.now
-	if text == "none" {
-		v.redis.Delete(key)
-		return
+	for _, rule := range []string{"terms", "contracts"} {
+		key := "rl:{" + rule + "|" + user + "}:override"
+		if text == "none" {
+			v.redis.Delete(key)
+		} else {
+			v.redis.Set(key, text, 0, v.redisMicros())
+		}
 	}
-	v.redis.Set(key, text, 0, v.redisMicros())
 	v.blocked[user] = text == "block"
 }
 

@@ -118,15 +118,15 @@ var fits = []struct{ relation, why string }{
 		"terms are the stricter case",
 	},
 	{
-		"decide.factorMicros <= 1000000",
-		"what an operator sets is in force within a second",
+		"decide.maxKnown * algo.MaxOverrideBytes >= decide.maxKnownBytes",
+		"the bytes of overrides are a bound of their own",
 	},
 	{
 		"decide.maxGroupMicros * decide.maxStrikeGroups <= 1000000",
 		"the groups of the shortest window that matters fit into it",
 	},
 	{
-		"decide.maxToldIdentities <= decide.maxFactors",
+		"decide.maxToldIdentities <= decide.maxKnown",
 		"whoever is told of is remembered",
 	},
 	{

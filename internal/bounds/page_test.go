@@ -43,6 +43,7 @@ var notBounds = map[string]string{
 		isDifference moreFollow firstBits otherBits fingerprintSize lifetimeOffset sizeOffset
 		pageKeyLen pageVersion seedSize casCreate`,
 	"lru":       "chunkShift chunkLen",
+	"override":  "wholeDigits partDigits numberDigits",
 	"pattern":   "unitsPerByte unitsPerVisit",
 	"redis":     "permissionDenied unimplemented tenthMicros",
 	"redisresp": "most safeDigits SimpleString Error Integer Bulk Array Null",

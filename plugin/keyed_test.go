@@ -4,6 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,4 +86,29 @@ func TestKeyedHashWithoutSecret(t *testing.T) {
 			w.expectLogs(says)
 		})
 	}
+}
+
+// TestOneValueHashedDifferently: rules that hash one value in their own ways do not share what they write.
+func TestOneValueHashedDifferently(t *testing.T) {
+	t.Parallel()
+	const rule = `{"name": %q, "key": [{"header": "x-phone", "hash": %s}],
+		"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}`
+	plain := sha256.Sum256([]byte("1"))
+	eachWorld(t, func(t *testing.T, w *worker) {
+		w.setenv(hashVariable, hashSecret)
+		r := w.startRedis()
+		i := w.load(`{"redis": {"cluster": "redis"}, "hash_secret_env": "` + hashVariable + `", "rules": [` +
+			fmt.Sprintf(rule, "plain", "false") + `, ` + fmt.Sprintf(rule, "hash", "true") + `, ` +
+			fmt.Sprintf(rule, "keyed", `"keyed"`) + `]}`)
+		x := i.get("/", "x-phone", "1")
+		r.settle()
+		x.end()
+		keys := r.Client().Keys(t.Context(), "*").Val()
+		slices.Sort(keys)
+		testenv.SameList(t, "the keys", keys, []string{
+			"rl:{hash|" + hex.EncodeToString(plain[:20]) + "}:fixed_window:1h",
+			"rl:{keyed|" + keyedDigest(hashSecret, "1") + "}:fixed_window:1h",
+			"rl:{plain|1}:fixed_window:1h",
+		})
+	})
 }

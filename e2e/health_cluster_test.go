@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestHealthOfCluster: a redis_proxy answers for the whole cluster, so that the keys that Sluice
+// reports are those of all nodes together.
+func TestHealthOfCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	client := cluster.Client()
+	for i := range 300 {
+		if err := client.Set(ctx, fmt.Sprint("other:", i), 1, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, exactRules(), envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Workers: 1})
+	const keys = "wasmcustom.sluice.redis.cluster.redis.keys"
+	testenv.Wait(t, patience, func() error {
+		get(t, s.URL)
+		if n := s.Stats(keys)[keys]; n < 300 {
+			return fmt.Errorf("%d keys are reported, want 300 and more", n)
+		}
+		return nil
+	})
+	for _, addr := range cluster.Addrs() {
+		node := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
+		testenv.Same(t, "that the node "+addr+" has not all keys", node.DBSize(ctx).Val() < 300, true)
+		node.Close()
+	}
+}

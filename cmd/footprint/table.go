@@ -141,21 +141,3 @@ func (t table) publish(root, head string) error {
 	}
 	return err
 }
-
-// parseTable reads what publish has written.
-func parseTable(text string) (t table) {
-	_, rest, _ := strings.Cut(text, tableHead)
-	for line := range strings.Lines(rest) {
-		fields := strings.Split(strings.TrimSpace(line), " | ")
-		if len(fields) != 5 {
-			break
-		}
-		r := result{name: strings.TrimPrefix(fields[0], "| ")}
-		numbers := strings.TrimSuffix(strings.Join(fields[1:], " "), " |")
-		if _, err := fmt.Sscan(numbers, &r.workers, &r.seconds, &r.mb, &r.anon); err != nil {
-			break
-		}
-		t = append(t, r)
-	}
-	return t
-}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,4 +89,22 @@ func TestPublish(t *testing.T) {
 	if err := measured.publish(root, ""); err == nil {
 		t.Error("published into a page that has no place for it")
 	}
+}
+
+// parseTable reads what publish has written.
+func parseTable(text string) (t table) {
+	_, rest, _ := strings.Cut(text, tableHead)
+	for line := range strings.Lines(rest) {
+		fields := strings.Split(strings.TrimSpace(line), " | ")
+		if len(fields) != 5 {
+			break
+		}
+		r := result{name: strings.TrimPrefix(fields[0], "| ")}
+		numbers := strings.TrimSuffix(strings.Join(fields[1:], " "), " |")
+		if _, err := fmt.Sscan(numbers, &r.workers, &r.seconds, &r.mb, &r.anon); err != nil {
+			break
+		}
+		t = append(t, r)
+	}
+	return t
 }

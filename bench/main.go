@@ -45,6 +45,8 @@ func main() {
 	flag.BoolVar(&o.check, "check", false, "with -count: hold the usual request to what is recorded")
 	flag.BoolVar(&o.publish, "publish", false, "keep the result as the one that the documents show, on a quiet machine")
 	show := flag.String("show", "", "measure nothing: have the documents show this results file, in JSON")
+	three := flag.String("three", "", "measure nothing: write to this directory what three-machines.sh starts")
+	store := flag.String("store", "127.0.0.1", "with -three: the address of Redis, the service and the upstream")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -52,6 +54,9 @@ func main() {
 	act := func() error { return run(ctx, o) }
 	if o.count != "" {
 		act = func() error { return runCount(ctx, o) }
+	}
+	if *three != "" {
+		act = func() error { return writeThree(ctx, o.root, *three, *store) }
 	}
 	if *show != "" {
 		act = func() error { return republish(*show, o.root) }

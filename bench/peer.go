@@ -13,7 +13,7 @@ import (
 
 // peerOptions configure the service of github.com/envoyproxy/ratelimit.
 type peerOptions struct {
-	limit      int  // requests an hour
+	limit      int  // requests an hour, and a day
 	localCache bool // of the keys that are over their limit, in the service
 	looksFirst bool // a request that one limit rejects is not counted in the others, as with Sluice
 }
@@ -47,6 +47,13 @@ func (o *peerOptions) env(dir string, at place) []string {
 	}
 }
 
+// limits are the service's own configuration.
+func (o *peerOptions) limits() string {
+	return fmt.Sprintf("domain: bench\ndescriptors:\n"+
+		"- {key: client, rate_limit: {unit: hour, requests_per_unit: %d}}\n"+
+		"- {key: daily, rate_limit: {unit: day, requests_per_unit: %[1]d}}\n", o.limit)
+}
+
 // buildPeer compiles the service from the module that go.mod pins.
 func buildPeer(ctx context.Context, root, dir string) (string, error) {
 	path := filepath.Join(dir, "ratelimit")
@@ -64,10 +71,7 @@ func (u under) startPeer(ctx context.Context, binary, dir, name string, o *peerO
 	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
 		return nil, err
 	}
-	limits := fmt.Sprintf("domain: bench\ndescriptors:\n"+
-		"- {key: client, rate_limit: {unit: hour, requests_per_unit: %d}}\n"+
-		"- {key: daily, rate_limit: {unit: day, requests_per_unit: %[1]d}}\n", o.limit)
-	if err := os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(limits), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(o.limits()), 0o600); err != nil {
 		return nil, err
 	}
 	p, err := u.startProcess(dir, "service", o.env(dir, at), binary)

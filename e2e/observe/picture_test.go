@@ -40,7 +40,7 @@ const (
 	legendHeight          = 15
 )
 
-const colours = 8
+const colours = 10
 
 // period is a part of the time.
 type period struct{ from, to time.Time }
@@ -69,6 +69,10 @@ func drawDashboard(
 		}
 		slices.SortStableFunc(c.lines, func(a, b line) int { return cmp.Compare(rank(a.name), rank(b.name)) })
 		c.draw(d)
+	}
+	if len(outages) > 0 { // beside the first row's title
+		first := board.Panels[slices.IndexFunc(board.Panels, func(p promtest.Panel) bool { return p.Type == "row" })]
+		d.Key("outage", columns*cellWidth-110, float64(first.GridPos.Y*cellHeight)+17, "Redis is down")
 	}
 	return d.SVG(), nil
 }

@@ -14,7 +14,7 @@ import (
 // How many requests each setup is asked. The first are not watched, which is faster: V8 compiles a
 // second time what is hot. Those before the ones that count fill caches.
 const (
-	hotRequests       = 40_000
+	hotRequests       = 10_000
 	uncountedRequests = 500
 	countedRequests   = 2000
 )

@@ -3,7 +3,6 @@ package algo
 import (
 	_ "embed"
 	"errors"
-	"strconv"
 )
 
 //go:embed bucket.lua
@@ -72,6 +71,19 @@ var bucketArgs = [...]argument{
 
 var lentArgs = [...]argument{bucketArgs[0], bucketArgs[1], bucketArgs[3]}
 
+// appendTicks writes every digit, which are as many decimals as the shift has bits, so that the
+// plugin does without strconv's floating point.
 func (b *bucket) appendTicks(dst []byte, ticks int64) []byte {
-	return strconv.AppendFloat(dst, float64(ticks)/ticksPerMicro(b.shift), 'f', -1, 64)
+	dst = appendInt(dst, ticks>>b.shift)
+	below := int64(1)<<b.shift - 1
+	rest := ticks & below
+	if rest == 0 {
+		return dst
+	}
+	dst = append(dst, '.')
+	for ; rest != 0; rest &= below {
+		rest *= 10
+		dst = append(dst, '0'+byte(rest>>b.shift))
+	}
+	return dst
 }

@@ -47,7 +47,7 @@ func Istio(o *Options) (Result, error) {
 		p.warnOfAddresses()
 	}
 	r, err := chart(cmp.Or(o.Namespace, namespace), values{
-		"platform": "istio", "through": "redis", "image": o.Image, "redis": o.redis(p, redis),
+		"platform": "istio", "through": "redis", "image": o.Image, "config": p.chartConfig(), "redis": o.redis(p, redis),
 		"istio": values{
 			"workload": workload, "app": o.App, "accessLog": true, "strictHTTP": o.StrictHTTP, "bootstrap": o.Bootstrap,
 		},
@@ -69,6 +69,9 @@ func (o *Options) checkImage() error {
 	}
 	return nil
 }
+
+// chartConfig has of the configuration what other parts of the chart depend on.
+func (p *plugin) chartConfig() values { return values{"hash_secret_env": p.hashSecretEnv} }
 
 // redis are the chart's values about Redis, but for TLS.
 func (o *Options) redis(p *plugin, nodes ...address) values {
@@ -111,7 +114,8 @@ func EnvoyGateway(o *Options) (Result, error) {
 			"(deploy/envoy-gateway/README.md says what to add)")
 	}
 	r, err := chart(cmp.Or(o.Namespace, "default"), values{
-		"platform": "envoy-gateway", "through": "redis", "image": o.Image, "redis": o.redis(p, redis),
+		"platform": "envoy-gateway", "through": "redis", "image": o.Image,
+		"config": p.chartConfig(), "redis": o.redis(p, redis),
 		"gateway": values{"name": o.Gateway, "listeners": []any{o.Listener}},
 	})
 	if err != nil {

@@ -28,6 +28,8 @@ type plugin struct {
 	// secret is set if the configuration had the password itself.
 	secret bool
 	more   []string // what else is to be said
+	// hashSecretEnv is the variable with the secret of keyed hashes; empty: none.
+	hashSecretEnv string
 }
 
 // newPlugin reads a configuration, which must be valid, and takes its
@@ -44,6 +46,7 @@ func newPlugin(o *Options) (*plugin, error) {
 		return nil, fmt.Errorf("the configuration has \"redis\", so its address is needed: --redis host:port")
 	}
 	p := &plugin{text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv}
+	p.hashSecretEnv = cfg.HashSecretEnv
 	if cfg.Redis != nil {
 		p.secret = cfg.Redis.Password != ""
 		if p.user == "" {

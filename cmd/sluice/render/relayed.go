@@ -114,7 +114,7 @@ func IstioRelayed(o *Options) (Result, error) {
 		namespace = "default"
 	}
 	r, err := chart(cmp.Or(o.Namespace, namespace), values{
-		"platform": "istio", "through": "relay", "image": o.Image, "relay": relay.values(),
+		"platform": "istio", "through": "relay", "image": o.Image, "config": p.chartConfig(), "relay": relay.values(),
 		"istio": values{"workload": workload, "app": o.App},
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func EnvoyGatewayRelayed(o *Options) (Result, error) {
 	}
 	namespace := cmp.Or(o.Namespace, "default")
 	r, err := chart(namespace, values{
-		"platform": "envoy-gateway", "through": "relay", "image": o.Image, "relay": relay.values(),
+		"platform": "envoy-gateway", "through": "relay", "image": o.Image, "config": p.chartConfig(), "relay": relay.values(),
 		"gateway": values{"name": o.Gateway, "envoyProxy": false},
 	})
 	if err != nil {

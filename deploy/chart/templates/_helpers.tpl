@@ -10,6 +10,20 @@ include, nindent, quote, required, sha256sum, toYaml, trim and Go's own function
 {{- end -}}
 {{- end }}
 
+{{- /* The variables that a VM of Istio is given, and the names of those of Envoy Gateway: Redis' password,
+and the secret of keyed hashes. */ -}}
+{{- define "sluice.env" -}}
+{{- $password := and (eq .Values.through "redis") .Values.redis.passwordEnv (not .Values.redis.cluster) -}}
+{{- if $password }}{name: {{ quote .Values.redis.passwordEnv }}, valueFrom: HOST}{{ end -}}
+{{- if .Values.config.hash_secret_env }}{{ if $password }}, {{ end -}}
+{name: {{ quote .Values.config.hash_secret_env }}, valueFrom: HOST}{{ end -}}
+{{- end }}
+{{- define "sluice.keys" -}}
+{{- $password := and (eq .Values.through "redis") .Values.redis.passwordEnv -}}
+{{- if $password }}{{ quote .Values.redis.passwordEnv }}{{ end -}}
+{{- if .Values.config.hash_secret_env }}{{ if $password }}, {{ end }}{{ quote .Values.config.hash_secret_env }}{{ end -}}
+{{- end }}
+
 {{- /* The cluster by which a limiter reaches Redis itself, with the bridge in it. */ -}}
 {{- define "sluice.cluster" -}}
 name: sluice-redis

@@ -48,27 +48,11 @@ func readOverHeaders(v value) [][2]string {
 	if len(fields) > maxOverHeaders {
 		v.mistake("there are %d headers (want at most %d)", len(fields), maxOverHeaders)
 	}
-	var headers [][2]string
-	seen := map[string]bool{}
-	for _, field := range fields {
-		name := strings.ToLower(field.name)
-		text, ok := field.readText()
-		if ok {
-			field.checkHeaderValue(text)
-		}
-		if !field.checkHeaderName(field.name) {
-			continue
-		}
+	return readHeaderFields(fields, SameHeader, func(field entry, name string) {
 		if name == "host" || slices.Contains(reserved[0], name) {
-			field.mistake("not a header to set on a request (want one of your own, such as \"x-quota\")")
+			field.mistake(`not a header to set on a request (want one of your own, such as "x-quota")`)
 		}
-		if seen[SameHeader(name)] {
-			field.mistake(`appears twice, because header names are case-insensitive and "_" counts as "-" (want it once)`)
-		}
-		seen[SameHeader(name)] = true
-		headers = append(headers, [2]string{name, text})
-	}
-	return headers
+	})
 }
 
 // SameHeader is the spelling that names of one header have in common: some upstreams take "_"
@@ -105,40 +89,37 @@ func (rule *Rule) checkQueues(o object) {
 
 func isQueue(l Limit) bool { return l.Queue }
 
-// checkPurses reports purses that are not there, and purses that no rule names. elements are the
+// checkPurses reports purses that are not there, and purses that no rule names. objects are the
 // rules as they are written.
-func checkPurses(elements []value) {
-	named, purses, others := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	var known []string
-	for _, element := range elements {
-		name, _ := element.find("name")
-		if only, ok := element.find("only"); ok && only.json.Str == onlyWords[0] {
-			purses[name.json.Str] = true
-			known = append(known, name.json.Str)
-		} else {
-			others[name.json.Str] = true
+func checkPurses(rules []Rule, objects []object) {
+	for i := range rules {
+		r, o := &rules[i], objects[i]
+		if r.Over != nil && r.Over.Charge != "" {
+			o.checkCharge(rules, r.Over.Charge)
+		}
+		if r.Only && !slices.ContainsFunc(rules, func(by Rule) bool { return by.Over != nil && by.Over.Charge == r.Name }) {
+			o.mistake(`no rule charges the purse %s (want an "over" with "charge": %s, or no "only")`, quoted(r.Name),
+				quoted(r.Name))
 		}
 	}
-	for _, element := range elements {
-		over, _ := element.find("over")
-		charge, ok := over.find("charge")
-		name := charge.json.Str
-		named[name] = true
-		switch {
-		case !ok || name == "" || purses[name]:
-		case others[name]:
-			charge.mistake(`%s names a rule that is not a purse (want "only": "over" in that rule)`, charge.shown())
-		case len(known) > 0:
-			charge.mistake("%s names no rule (want one of %s)", charge.shown(), quotedList(known))
-		default:
-			charge.mistake(`%s names no rule (want one of this name, with "only": "over")`, charge.shown())
+}
+
+// checkCharge reports a name that is not a purse's.
+func (o object) checkCharge(rules []Rule, name string) {
+	var purses []string
+	want := `one of this name, with "only": "over"`
+	for i := range rules {
+		if rules[i].Only {
+			purses = append(purses, rules[i].Name)
+			want = "one of " + quotedList(purses)
 		}
 	}
-	for _, element := range elements {
-		name, _ := element.find("name")
-		if only, ok := element.find("only"); ok && only.json.Str == onlyWords[0] && !named[name.json.Str] {
-			element.mistake(`no rule charges the purse %s (want an "over" with "charge": %s, or no "only")`,
-				name.shown(), name.shown())
-		}
+	path := o.path + ".over.charge"
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })
+	switch {
+	case i < 0:
+		o.r.mistake(path, "%s names no rule (want %s)", quoted(name), want)
+	case !rules[i].Only:
+		o.r.mistake(path, `%s names a rule that is not a purse (want "only": "over" in that rule)`, quoted(name))
 	}
 }

@@ -51,10 +51,20 @@ func reservedFor(name string) string {
 
 func readResponseHeaders(v value) [][2]string {
 	fields, _ := v.readEntries(`an object (want one such as {"x-reason": "quota"})`)
-	var headers [][2]string
+	return readHeaderFields(fields, strings.ToLower, func(field entry, name string) {
+		if why := reservedFor(name); why != "" {
+			field.mistake("not a header to add (%s)", why)
+		}
+	})
+}
+
+// readHeaderFields reads the headers of an object, with names in lower case. Names that are the
+// same by one function appear twice, and another checks each.
+func readHeaderFields(
+	fields []entry, same func(name string) string, check func(field entry, name string),
+) (headers [][2]string) {
 	seen := map[string]bool{}
 	for _, field := range fields {
-		name := strings.ToLower(field.name)
 		text, ok := field.readText()
 		if ok {
 			field.checkHeaderValue(text)
@@ -62,13 +72,12 @@ func readResponseHeaders(v value) [][2]string {
 		if !field.checkHeaderName(field.name) {
 			continue
 		}
-		if why := reservedFor(name); why != "" {
-			field.mistake("not a header to add (%s)", why)
-		}
-		if seen[name] {
+		name := strings.ToLower(field.name)
+		check(field, name)
+		if seen[same(name)] {
 			field.mistake("appears twice, because header names are case-insensitive (want it once)")
 		}
-		seen[name] = true
+		seen[same(name)] = true
 		headers = append(headers, [2]string{name, text})
 	}
 	return headers

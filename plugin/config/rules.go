@@ -11,13 +11,13 @@ func readRules(o object) []Rule {
 	if !ok {
 		return nil
 	}
-	all := make([]Rule, 0, len(elements))
+	all, objects := make([]Rule, 0, len(elements)), make([]object, 0, len(elements))
 	for _, element := range elements {
 		if o := element.readObject(ruleFields); o.there {
-			all = append(all, *readRule(o))
+			all, objects = append(all, *readRule(o)), append(objects, o)
 		}
 	}
-	checkPurses(elements)
+	checkPurses(all, objects)
 	return all
 }
 

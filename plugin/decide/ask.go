@@ -65,7 +65,7 @@ func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 	}
 	switch {
 	case l != memoryLayer:
-	case rejects || q.over && q.keepsRemembered():
+	case rejects || q.over && keepsRemembered(q):
 		s.record.Count(metric.DenyCacheHit, 1)
 		return true
 	default: // a remembered decision that allows is shown with a rejection, but admits no request

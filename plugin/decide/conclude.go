@@ -18,7 +18,7 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 	s.record.Concluded(q, v)
 	if v.Event != Refused {
 		if q.over {
-			s.rememberOver(q, now)
+			rememberOver(s, q, now)
 		}
 		return v
 	}
@@ -41,7 +41,7 @@ func (s *Stores) decideRest(q *Question, now Time) {
 	}
 	if q.over {
 		q.weighed = true
-		s.recallOver(q, now) // over.go
+		recallOver(s, q, now) // over.go
 	}
 	if q.first(isUndecided) != nil {
 		s.refit(q, now)

@@ -82,7 +82,7 @@ func (w *Worker) goOn(now Time) {
 // concludeReady finds the verdict on those that wait for no answer any more.
 func (w *Worker) concludeReady(now Time) {
 	if w.questions.unpaid.n > 0 {
-		w.payReady(now)
+		w.purses.payReady(now)
 	}
 	for range maxConclusions {
 		q := w.questions.ready.nextUndecided()

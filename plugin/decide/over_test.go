@@ -335,7 +335,7 @@ func TestOverKeptBack(t *testing.T) {
 		q := w.begin(asks(rules))
 		w.ask(rules)
 		q.arrivedMicros, q.overdue = 1, true
-		w.worker.expectPurses(q)
+		w.worker.purses.expect(q)
 		q.giveUp()
 		w.worker.conclude(q, w.now)
 		testenv.Same(t, rules, w.worker.display.text(q.verdict), outcome)

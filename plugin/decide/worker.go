@@ -51,6 +51,7 @@ type Worker struct {
 	crowd     crowd     // Asking, and Redis is still to be asked
 	queue     queue     // Held
 	passes    passes    // Redirected
+	purses    purses
 	closing   closing
 	display   display
 	warned    bool // of a step that cannot be
@@ -79,6 +80,7 @@ func NewWorker(
 		host: host, stores: stores, conn: noRedis{}, questions: questions{stores: stores},
 		display: display{texts: answer.NewTexts(""), plans: stores.plans},
 	}
+	w.purses = purses{stores: stores, host: host, home: &w.questions}
 	if cfg.Redis != nil {
 		w.crowd = newCrowd(&w.questions, cfg.Redis.TimeoutMicros, chance)
 	}
@@ -108,17 +110,17 @@ func (w *Worker) Arrive(q *Question, now Time) Effect {
 func (w *Worker) ask(q *Question, now Time) Event {
 	q.arrivedMicros = now.SteadyMicros
 	if w.stores.over {
-		w.expectPurses(q)
+		w.purses.expect(q)
 	}
 	switch {
 	case w.stores.Ask(q, now):
-	case q.unpaid && w.isPoor(q, now):
+	case q.unpaid && w.purses.isPoor(q, now):
 	case w.crowd.keepsBack(q, now):
 		return Waits
 	case !w.stores.AskRedis(q, now):
 		return Waits
 	}
-	if q.unpaid && w.pay(q, now) {
+	if q.unpaid && w.purses.pay(q, now) {
 		return Waits
 	}
 	w.conclude(q, now)
@@ -137,7 +139,7 @@ func (w *Worker) conclude(q *Question, now Time) {
 	if q.state != Gone {
 		w.host.Say(q.ContextID, w.display.text(v))
 		if q.over && v.Event != Refused {
-			w.setHeaders(q)
+			w.purses.setHeaders(q)
 		}
 	}
 }

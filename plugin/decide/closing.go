@@ -45,6 +45,9 @@ func (w *Worker) Close(now Time) (ended bool) {
 	w.EndRedirected(now) // its next pass is on the configuration that follows
 	w.stores.Close(now)
 	w.closing.begin(now.SteadyMicros)
+	if w.conn == nil {
+		return true
+	}
 	w.conn.SendOutbox(now.SteadyMicros)
 	if w.closing.over(w.conn.Idle(), now.SteadyMicros) {
 		return true

@@ -36,12 +36,14 @@ func (w *Worker) ClosedBeside(now Time) {
 // Tick passes time to what waits for it. It reports whether the configuration, which was to
 // end, has ended. The host goes on ticking as NextMicros says.
 func (w *Worker) Tick(now Time) (ended bool) {
-	w.conn.Tick(now.SteadyMicros)
-	w.crowd.expire(now)
+	if w.conn != nil {
+		w.conn.Tick(now.SteadyMicros)
+		w.crowd.expire(now)
+	}
 	w.stores.Tick(now)
 	w.EndRedirected(now)
 	w.goOn(now)
-	return w.closing.over(w.conn.Idle(), now.SteadyMicros)
+	return w.conn != nil && w.closing.over(w.conn.Idle(), now.SteadyMicros)
 }
 
 // These bound what one callback does.
@@ -99,7 +101,9 @@ func (w *Worker) NextMicros(nowMicros int64) int64 {
 		return 1
 	}
 	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))
-	next = Sooner(next, w.conn.NextTickMicros(nowMicros))
+	if w.conn != nil {
+		next = Sooner(next, w.conn.NextTickMicros(nowMicros))
+	}
 	return Sooner(next, Sooner(w.closing.nextMicros(), w.passes.nextMicros()))
 }
 

@@ -66,8 +66,10 @@ const (
 	FieldBurst Field = iota
 	FieldAnchor
 	FieldSubWindows
+	FieldRefill
 	FieldOverflow
 	FieldMaxDelay
+	FieldMaxWait
 	FieldTTL
 	endOfFields
 )
@@ -90,10 +92,14 @@ func (f Field) String() string {
 		return "anchor"
 	case FieldSubWindows:
 		return "sub_windows"
+	case FieldRefill:
+		return "refill"
 	case FieldOverflow:
 		return "overflow"
 	case FieldMaxDelay:
 		return "max_delay"
+	case FieldMaxWait:
+		return "max_wait"
 	case FieldTTL:
 		return "ttl"
 	}
@@ -153,6 +159,8 @@ func (l *Limit) KeySuffix() string {
 		return suffix + ":first"
 	case l.SubWindows > 1:
 		return suffix + ":" + strconv.FormatInt(l.SubWindows, 10)
+	case l.Steps:
+		return suffix + ":step"
 	}
 	return suffix
 }
@@ -171,7 +179,7 @@ func (l *Limit) ID() ID {
 	switch {
 	case l.CalendarID != "":
 		id.Variant = hashOf(l.CalendarID)
-	case l.FromFirstRequest:
+	case l.FromFirstRequest, l.Steps:
 		id.Variant = 1
 	case l.SubWindows > 1:
 		id.Variant = uint64(l.SubWindows)

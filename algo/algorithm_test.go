@@ -124,10 +124,12 @@ var everyAlgorithm = map[Algorithm]struct {
 	FixedWindow:          {[]Field{FieldAnchor}, ":fixed_window:1m30s", ""},
 	SlidingWindowLog:     {nil, ":sliding_window_log:1m30s", "entry for each request"},
 	SlidingWindowCounter: {[]Field{FieldSubWindows}, ":sliding_window_counter:1m30s", "weighs"},
-	TokenBucket:          {[]Field{FieldBurst}, ":token_bucket:1m30s", ""},
-	LeakyBucket:          {[]Field{FieldBurst, FieldOverflow, FieldMaxDelay}, ":leaky_bucket:1m30s", ""},
-	GCRA:                 {[]Field{FieldBurst}, ":gcra:1m30s", ""},
-	Concurrency:          {[]Field{FieldTTL}, ":concurrency", "given back"},
+	TokenBucket: {
+		[]Field{FieldBurst, FieldRefill, FieldOverflow, FieldMaxWait}, ":token_bucket:1m30s", "",
+	},
+	LeakyBucket: {[]Field{FieldBurst, FieldOverflow, FieldMaxDelay}, ":leaky_bucket:1m30s", ""},
+	GCRA:        {[]Field{FieldBurst, FieldOverflow, FieldMaxWait}, ":gcra:1m30s", ""},
+	Concurrency: {[]Field{FieldTTL}, ":concurrency", "given back"},
 }
 
 // TestVariants: what has a state of its own has a key and an ID of its own.
@@ -165,6 +167,16 @@ func TestVariants(t *testing.T) {
 			suffix: ":leaky_bucket:1s500ms",
 		},
 		{
+			name:   "so does one of a burst",
+			limit:  Limit{Algorithm: TokenBucket, WindowMicros: 1500e3, Queue: true, MaxDelayMicros: 1e6},
+			suffix: ":token_bucket:1s500ms",
+		},
+		{
+			name:   "refill step",
+			limit:  Limit{Algorithm: TokenBucket, WindowMicros: 60e6, Steps: true},
+			suffix: ":token_bucket:1m:step", variant: 1,
+		},
+		{
 			name:   "so does another burst",
 			limit:  Limit{Algorithm: GCRA, WindowMicros: 86400e6, Burst: 3},
 			suffix: ":gcra:1d",
@@ -187,6 +199,8 @@ func TestVariants(t *testing.T) {
 func TestQueueIsNotLeasable(t *testing.T) {
 	t.Parallel()
 	testLease(t, Limit{Algorithm: LeakyBucket, Units: 1, WindowMicros: 1e6, Queue: true}, "turn")
+	testLease(t, Limit{Algorithm: GCRA, Units: 1, WindowMicros: 1e6, Queue: true, MaxDelayMicros: 1e6}, "turn")
+	testLease(t, Limit{Algorithm: TokenBucket, Units: 1, WindowMicros: 1e6, Steps: true}, "refills the bucket at once")
 }
 
 // TestRetryAfterFor: what a worker says of a higher cost is what the state says,

@@ -8,9 +8,11 @@
 -- tolerance   interval * burst      a whole fill         the whole depth
 --
 -- As a meter what fits goes through at once. As a queue (leaky_bucket) it leaves
--- when what was in the bucket before it has leaked out. Lent, workers take batches of
--- units and spend them later: bucket_lent.go says why none is admitted twice. GCRA:
--- ITU-T Recommendation I.371, annex A.
+-- when what was in the bucket before it has leaked out. Where only what is over a
+-- burst waits (gcra and token_bucket), it leaves when it would fit; the tolerance
+-- then has the patience in it. Lent, workers take batches of units and spend them
+-- later: bucket_lent.go says why none is admitted twice. GCRA: ITU-T Recommendation
+-- I.371, annex A.
 --
 -- KEYS[1]  the limit's key
 -- ARGV[1]  cost, in units; in a refund what is given back, or below 0 owed. Lent, a
@@ -19,12 +21,12 @@
 --          more, and when they were charged (us since the Unix epoch). In a refund of a
 --          batch's units over is above 0.
 -- ARGV[2]  interval, us
--- ARGV[3]  tolerance: interval * burst, us; 0 for a limit of 0
--- ARGV[4]  patience, queue only: the longest delay, us
+-- ARGV[3]  tolerance: interval * burst, us; 0 for a limit of 0; wait: the patience more
+-- ARGV[4]  patience, queue and wait only: the longest delay, us
 --          period, lent only: how long after its charge a unit may be spent, us
 -- Reply    remaining (units), reset_after (us), retry_after (us; 0 admitted,
---          -1 never), reset_after without this charge (us), queue only: delay
---          (us) until the unit leaves
+--          -1 never), reset_after without this charge (us), queue and wait only: delay
+--          (us) until the unit leaves, wait only: how many units of the cost waited for
 -- State    STRING, three little-endian doubles: the lead (us), the interval that
 --          it was counted with (us) and when it was counted (us since the Unix
 --          epoch). So lead / interval is the units that were in use then, which
@@ -174,6 +176,31 @@ local function check_queue(cost, interval, tolerance, patience, lead)
     if over > 0 then retry = math.ceil(over) else delay = before end
   end
   return remaining, reset, retry, before, delay
+end
+
+local function check_wait(cost, interval, tolerance, patience, lead)
+  local room, needs = tolerance - patience - lead, cost * interval
+  local remaining, retry, before, delay, waiting = 0, 0, math.ceil(lead), 0, 0
+  local reset = before
+  if room > 0 then remaining = math.floor(room / interval) end
+  if needs > tolerance - patience then
+    retry = -1
+  elseif needs > room and cost > 0 then
+    delay = math.ceil(needs - room)
+    waiting = cost - remaining
+    if delay > patience then retry, delay, waiting = delay - patience, 0, 0 end
+  end
+  return remaining, reset, retry, before, delay, waiting
+end
+
+local function charge_wait(key, cost, interval, lead, remaining, waiting)
+  lead = lead + cost * interval
+  remaining = remaining + waiting - cost
+  local reset = math.ceil(lead)
+  local state = struct.pack('<ddd', lead, interval, now)
+  local stop = now + reset
+  call('SET', key, state, 'PXAT', string.format('%d', (stop + -stop % 1000) / 1000))
+  return remaining, reset
 end
 
 local function charge(key, cost, interval, lead, remaining)

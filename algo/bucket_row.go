@@ -14,17 +14,26 @@ func bucketAlgorithm(name string, fields fieldSet) algorithm {
 		name: name, fields: fields, windows: ownWindow,
 		leasable: leasableBucket, longer: longerOfBucket,
 		make: func(l *Limit) limiter {
-			form := &meterForm
 			switch {
-			case l.Queue:
-				form = &queueForm
-			case l.LeaseMicros > 0:
-				form = &lentForm
+			case l.Steps:
+				return newStepBucket(l)
+			case !l.Queue && l.LeaseMicros > 0:
+				return limiter{form: &lentForm, bucket: newBucket(l)}
+			case !l.Queue:
+				return limiter{form: &meterForm, bucket: newBucket(l)}
+			case fields>>FieldMaxWait&1 == 1:
+				return limiter{kind: kindOfWaits, form: &waitForm, bucket: newWaitBucket(l)}
 			}
-			return limiter{form: form, bucket: newBucket(l)}
+			return limiter{form: &queueForm, bucket: newBucket(l)}
 		},
 	}
 }
+
+// queueFields are those of a bucket whose burst goes at once, whether the rest waits or not.
+const queueFields = common | 1<<FieldBurst | 1<<FieldOverflow | 1<<FieldMaxWait
+
+// kindOfWaits is the kind of a limiter whose bucket lets a burst go at once, and the rest wait.
+const kindOfWaits = kindOfSteps + 1
 
 // The forms of a bucket. A queue owes nothing: it has let its requests go already,
 // each at its turn. Nor does a bucket of batches: a rule with a lease settles nothing.
@@ -35,13 +44,20 @@ var (
 		file: "bucket", lua: bucketLua, variant: "queue", args: bucketArgs[:3],
 		reply: []replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyDelay},
 	}
+	waitForm = form{
+		file: "bucket", lua: bucketLua, variant: "wait", args: bucketArgs[:3],
+		reply: []replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyDelay, replyWaiting},
+	}
 )
 
 var errQueueLease = errors.New("a queue delays each request by its own turn")
 
 func leasableBucket(l *Limit) error {
-	if l.Queue {
+	switch {
+	case l.Queue:
 		return errQueueLease
+	case l.Steps:
+		return errStepLease
 	}
 	return nil
 }
@@ -49,6 +65,9 @@ func leasableBucket(l *Limit) error {
 func longerOfBucket(l *Limit, units, retryAfterMicros int64) (micros int64, known bool) {
 	if l.Queue || l.LeaseMicros > 0 { // may wait for its delay to fall, or for what was lent, not for units
 		return 0, false
+	}
+	if l.Steps {
+		return longerOfSteps(l, units, retryAfterMicros)
 	}
 	b := newBucket(l)
 	more, whole := b.wholeMicros(units)

@@ -24,6 +24,8 @@ func TestScriptText(t *testing.T) {
 			name += "-first"
 		case l.SubWindows > 1:
 			name += "-several"
+		case l.Steps:
+			name += "-step"
 		case l.Queue:
 			name += "-queue"
 		case l.LeaseMicros > 0:
@@ -120,8 +122,9 @@ func TestMostLimits(t *testing.T) {
 // luaFiles are the files that scripts are made of.
 var luaFiles = map[string]string{
 	"fixed_window": fixedWindowLua, "sliding_window_log": slidingWindowLogLua,
-	"sliding_window_counter": slidingWindowCounterLua, "bucket": bucketLua, "concurrency": concurrencyLua,
-	"override": overrideLua, "penalty": penaltyLua, "foreign": foreignLua,
+	"sliding_window_counter": slidingWindowCounterLua, "bucket": bucketLua, "step_bucket": stepBucketLua,
+	"concurrency": concurrencyLua,
+	"override":    overrideLua, "penalty": penaltyLua, "foreign": foreignLua,
 }
 
 // everyScript composes the scripts of each algorithm and variant, and of all terms.

@@ -46,6 +46,9 @@ type Limit struct {
 	// FromFirstRequest starts a fixed window with its first request; otherwise
 	// windows are aligned to the Unix epoch.
 	FromFirstRequest bool
+	// Steps refills a token_bucket at each multiple of its window, with Units at once;
+	// otherwise it is refilled evenly.
+	Steps bool
 	// CalendarID names the calendar windows of a fixed window, as its key does:
 	// "month:Europe/Berlin:31". Their Bounds come with each call. WindowMicros is
 	// then about the longest of them. "" for all others.
@@ -54,11 +57,12 @@ type Limit struct {
 	// SubWindows is how many parts of a window the sliding_window_counter
 	// counts apart, 1 to MaxSubWindows; 0 stands for 1.
 	SubWindows int64
-	// Queue makes a leaky_bucket delay what it admits, so that requests leave
-	// evenly; otherwise it is a meter.
+	// Queue makes a bucket delay what it admits; otherwise it is a meter. From a leaky_bucket
+	// requests leave evenly. Of a token_bucket or gcra a burst leaves at once, and what
+	// is over it waits until it would fit.
 	Queue bool
-	// MaxDelayMicros is the longest delay of a Queue: what would wait longer is
-	// rejected.
+	// MaxDelayMicros is the longest delay of a Queue, "max_delay" or "max_wait": what would
+	// wait longer is rejected.
 	MaxDelayMicros int64
 	// LeaseMicros is, for a bucket of which workers take batches of units, how long after its
 	// charge a unit of a batch may be spent: at most a window. 0: there are no batches. Every
@@ -141,6 +145,9 @@ type Decision struct {
 	// DelayMicros is how long a Queue holds the admitted request, rounded up;
 	// 0 for all others.
 	DelayMicros int64
+	// WaitingUnits is how many units of the cost did not fit into the burst, and are the
+	// reason of that delay; 0 for all but the Queue of a token_bucket or gcra.
+	WaitingUnits int64
 	// BeginsMicros and EndsMicros are the calendar window that was decided in, since
 	// the Unix epoch; 0 for all others.
 	BeginsMicros, EndsMicros int64
@@ -152,23 +159,31 @@ func (l *Limit) Fit() {
 	if l.RestoreMicros() <= MaxRestoreMicros {
 		return
 	}
+	if l.Steps {
+		l.Burst = MaxRestoreMicros / l.WindowMicros * l.Units
+		return
+	}
 	hi, product := bits.Mul64(MaxRestoreMicros, uint64(l.Units))
 	burst, _ := bits.Div64(hi, product, uint64(l.WindowMicros)) // no overflow: l.Units is less
 	l.Burst = int64(burst)
 }
 
 // RestoreMicros is the time in which the whole capacity is restored, rounded
-// up: burst * window / limit of a bucket, else the window, as of a limit of 0. It is
-// 0 for slots, which no time restores.
+// up: burst * window / limit of a bucket, in whole windows if it is refilled in steps, else the
+// window, as of a limit of 0. It is 0 for slots, which no time restores.
 func (l *Limit) RestoreMicros() int64 {
 	if !l.Algorithm.HasBurst() || l.Units == 0 {
 		return l.WindowMicros
 	}
-	hi, product := bits.Mul64(uint64(l.Capacity()), uint64(l.WindowMicros))
-	if hi >= uint64(l.Units) {
+	capacity, unit := l.Capacity(), l.Units
+	if l.Steps {
+		capacity, unit = ceilDiv(capacity, unit), 1
+	}
+	hi, product := bits.Mul64(uint64(capacity), uint64(l.WindowMicros))
+	if hi >= uint64(unit) {
 		return math.MaxInt64
 	}
-	quotient, rest := bits.Div64(hi, product, uint64(l.Units))
+	quotient, rest := bits.Div64(hi, product, uint64(unit))
 	if rest > 0 {
 		quotient++
 	}
@@ -178,7 +193,7 @@ func (l *Limit) RestoreMicros() int64 {
 // Uncharged is the decision d, which charged cost, as if it had not: what a limit
 // shows that allowed while another rejected.
 func (d Decision) Uncharged(cost int64) Decision {
-	d.Remaining += cost
+	d.Remaining += cost - d.WaitingUnits
 	d.ResetAfterMicros = d.ResetBeforeMicros
 	return d
 }

@@ -16,9 +16,9 @@ var algorithms = [endOfAlgorithms]algorithm{
 	FixedWindow:          fixedWindowAlgorithm,
 	SlidingWindowLog:     slidingWindowLogAlgorithm,
 	SlidingWindowCounter: slidingWindowCounterAlgorithm,
-	TokenBucket:          bucketAlgorithm("token_bucket", common|1<<FieldBurst),
+	TokenBucket:          bucketAlgorithm("token_bucket", queueFields|1<<FieldRefill),
 	LeakyBucket:          bucketAlgorithm("leaky_bucket", common|1<<FieldBurst|1<<FieldOverflow|1<<FieldMaxDelay),
-	GCRA:                 bucketAlgorithm("gcra", common|1<<FieldBurst),
+	GCRA:                 bucketAlgorithm("gcra", queueFields),
 	Concurrency:          concurrencyAlgorithm,
 }
 
@@ -84,7 +84,7 @@ type argument struct {
 
 // limiter is one limit made ready: the form of its script and its arithmetic. It is a
 // union, so that a plan's limits lie in one piece of memory, which a request of other
-// sizes copies.
+// sizes copies. Its kind is the algorithm, or that of a variant whose arithmetic is another.
 type limiter struct {
 	kind Algorithm
 	*form
@@ -93,13 +93,16 @@ type limiter struct {
 	log     slidingWindowLog
 	counter slidingWindowCounter
 	bucket  bucket // token_bucket, leaky_bucket and gcra
+	steps   stepBucket
 	slots   concurrency
 }
 
 // newLimiter makes a limit within its bounds ready.
 func newLimiter(l *Limit) limiter {
 	made := l.Algorithm.row().make(l)
-	made.kind = l.Algorithm
+	if made.kind == 0 {
+		made.kind = l.Algorithm
+	}
 	hold(made.kind != 0 && made.form != nil, "a limiter is of an algorithm, and has its form")
 	return made
 }

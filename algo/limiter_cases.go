@@ -16,6 +16,10 @@ func (l *limiter) check(s State, nowMicros, cost int64) Decision {
 		return l.counter.check(s, nowMicros, cost)
 	case TokenBucket, LeakyBucket, GCRA:
 		return l.bucket.check(s, nowMicros, cost)
+	case kindOfSteps:
+		return l.steps.check(s, nowMicros, cost)
+	case kindOfWaits:
+		return l.bucket.checkWait(s, nowMicros, cost)
 	case Concurrency:
 		return l.slots.check(s, nowMicros, cost)
 	}
@@ -34,6 +38,10 @@ func (l *limiter) charge(s State, nowMicros, nonce, cost int64, d *Decision) Sta
 		return l.counter.charge(s, nowMicros, cost, d)
 	case TokenBucket, LeakyBucket, GCRA:
 		return l.bucket.charge(s, nowMicros, cost, d)
+	case kindOfSteps:
+		return l.steps.charge(s, nowMicros, cost, d)
+	case kindOfWaits:
+		return l.bucket.chargeWait(s, nowMicros, cost, d)
 	case Concurrency:
 		return l.slots.charge(s, nowMicros, nonce, cost, d)
 	}
@@ -49,7 +57,9 @@ func (l *limiter) refund(s State, chargedAtMicros, nowMicros, nonce, cost int64)
 		return l.log.refund(s, chargedAtMicros, cost)
 	case SlidingWindowCounter:
 		return l.counter.refund(s, chargedAtMicros, nowMicros, cost)
-	case TokenBucket, LeakyBucket, GCRA:
+	case kindOfSteps:
+		return l.steps.refund(s, chargedAtMicros, nowMicros, cost)
+	case TokenBucket, LeakyBucket, GCRA, kindOfWaits:
 		return l.bucket.refund(s, chargedAtMicros, nowMicros, cost)
 	case Concurrency:
 		return l.slots.release(s, nonce, cost)
@@ -70,7 +80,9 @@ func (l *limiter) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
 		return l.counter.debit(s, chargedAtMicros, nowMicros, cost)
 	case TokenBucket, LeakyBucket, GCRA:
 		return l.bucket.debit(s, chargedAtMicros, nowMicros, cost)
-	case Concurrency: // slots are never owed
+	case kindOfSteps:
+		return l.steps.debit(s, chargedAtMicros, nowMicros, cost)
+	case Concurrency, kindOfWaits: // slots are never owed, and neither is what has gone at its turn
 	}
 	return s
 }
@@ -85,8 +97,10 @@ func (l *limiter) rebase(s State, nowMicros int64) (State, bool) {
 		return l.log.rebase(s, nowMicros)
 	case SlidingWindowCounter:
 		return l.counter.rebase(s, nowMicros)
-	case TokenBucket, LeakyBucket, GCRA:
+	case TokenBucket, LeakyBucket, GCRA, kindOfWaits:
 		return l.bucket.rebase(s, nowMicros)
+	case kindOfSteps:
+		return l.steps.rebase(s, nowMicros)
 	case Concurrency:
 		return l.slots.rebase(s, nowMicros)
 	}
@@ -102,8 +116,10 @@ func (l *limiter) expires(s State) int64 {
 		return l.log.expires(s)
 	case SlidingWindowCounter:
 		return l.counter.expires(s)
-	case TokenBucket, LeakyBucket, GCRA:
+	case TokenBucket, LeakyBucket, GCRA, kindOfWaits:
 		return l.bucket.expires(s)
+	case kindOfSteps:
+		return l.steps.expires(s)
 	case Concurrency:
 		return l.slots.expires(s)
 	}

@@ -15,6 +15,8 @@ package algo
 //	                        capacity: whole us, fraction in 2^-30 us; or, of a limit
 //	                        with batches, units lent in this period and in the one
 //	                        before, and when this period ends
+//	token_bucket in steps   start of the step in which it was counted, units missing, how
+//	                        many of them are beyond the capacity, when all will be back
 //	concurrency             threes, in no order: nonce, slots, when they end
 type State []int64
 

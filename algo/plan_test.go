@@ -36,8 +36,15 @@ func TestNewPlanRefuses(t *testing.T) {
 		{"3 sub_windows do not divide 1000 us", func(l *Limit) {
 			l.Algorithm, l.SubWindows, l.WindowMicros = SlidingWindowCounter, 3, 1000
 		}},
-		{"overflow does not belong", func(l *Limit) { l.Queue = true }},
-		{"max_delay does not belong", func(l *Limit) { l.MaxDelayMicros = 1 }},
+		{"overflow does not belong", func(l *Limit) { l.Algorithm, l.Queue = FixedWindow, true }},
+		{"max_wait does not belong", func(l *Limit) { l.MaxDelayMicros = 1 }},
+		{"refill does not belong", func(l *Limit) { l.Steps = true }},
+		{"overflow does not belong to a token_bucket that is refilled in steps", func(l *Limit) {
+			l.Algorithm, l.Steps, l.Queue, l.MaxDelayMicros = TokenBucket, true, true, 1e6
+		}},
+		{"100 years", func(l *Limit) {
+			l.Algorithm, l.Steps, l.WindowMicros, l.Burst = TokenBucket, true, MaxWindowMicros, 1001
+		}},
 		{"max_delay does not belong", func(l *Limit) { l.Algorithm, l.MaxDelayMicros = LeakyBucket, 1 }},
 		{"ttl in us 30000000", func(l *Limit) { l.TTLMicros = 30e6 }},
 		{"ttl in us 0", func(l *Limit) { *l = Limit{Algorithm: Concurrency, Units: 1} }},

@@ -41,7 +41,7 @@ func (r random) limit(a Algorithm) Limit {
 // lent draws a bucket of which workers take batches.
 func (r random) lent(a Algorithm) Limit {
 	for {
-		if l := r.limit(a); !l.Queue {
+		if l := r.limit(a); !l.Queue && !l.Steps {
 			l.LeaseMicros = r.span(1, l.WindowMicros)
 			return l
 		}
@@ -63,8 +63,18 @@ func (r random) variant(l *Limit) {
 		l.Units = r.span(1, 300)
 	case SlidingWindowCounter:
 		l.SubWindows = []int64{0, 1, 2, 3, 5, 10, 12, 60}[r.IntN(8)]
-	case LeakyBucket:
-		if l.Queue = r.oneIn(2); l.Queue {
+	case TokenBucket, LeakyBucket, GCRA:
+		r.bucket(l)
+	}
+}
+
+// bucket draws a bucket's variant.
+func (r random) bucket(l *Limit) {
+	switch r.IntN(4) {
+	case 0:
+		l.Steps = l.Algorithm == TokenBucket
+	case 1, 2:
+		if l.Queue = l.Algorithm == LeakyBucket || r.oneIn(2); l.Queue {
 			l.MaxDelayMicros = r.span(0, MaxWindowMicros)
 		}
 	}

@@ -157,6 +157,9 @@ func (l *luaPlan) parse(cmd *redis.Cmd) (out []Decision, allowed bool, err error
 func (l *luaPlan) state(t testing.TB, i int, nearMicros int64) State {
 	t.Helper()
 	limit, key := l.Limits()[i], l.keys[i]
+	if limit.Steps {
+		return stepState(t, l.client.Get(ctx, key), l.client.PExpireTime(ctx, key))
+	}
 	switch limit.Algorithm {
 	case FixedWindow:
 		s := fixedState(t, l.client.Get(ctx, key), &limit, nearMicros)
@@ -272,6 +275,17 @@ func counterState(t testing.TB, cmd *redis.StringCmd, c *slidingWindowCounter) (
 		}
 	}
 	return s
+}
+
+func stepState(t testing.TB, cmd *redis.StringCmd, expires *redis.DurationCmd) State {
+	t.Helper()
+	text, ok := getText(t, cmd)
+	if !ok {
+		return nil
+	}
+	var used, owed, at float64
+	unpack(t, text, &used, &owed, &at)
+	return State{int64(at), int64(used), int64(owed), milliseconds(expires) * 1000}
 }
 
 // bucketState takes the interval for that of the smallest limit which has it.

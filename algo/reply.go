@@ -17,18 +17,18 @@ var (
 const maxReplyMicros = 1 << 53
 
 // maxWaitMicros bounds a limit's waits in a reply: the second of two windows, or
-// of two capacities, has to pass, and some rounding. Slots have one wait.
+// of two capacities, has to pass, what waits in a queue, and some rounding. Slots have one wait.
 func (l *Limit) maxWaitMicros() int64 {
 	if !l.Algorithm.HasWindow() {
 		return slotRetryMicros
 	}
-	return 3*min(l.RestoreMicros(), maxReplyMicros) + 2*l.LeaseMicros
+	return 3*min(l.RestoreMicros(), maxReplyMicros) + 2*l.LeaseMicros + l.MaxDelayMicros
 }
 
 // ReplyLen is the number of integers in the reply of Script: the Redis time in
 // microseconds, then for each limit the units remaining, reset_after, retry_after
 // (0 allowed, Never) and reset_after without this charge in microseconds, for a
-// Queue its delay, and for calendar windows when the one decided in begins. Of slots it
+// Queue its delay, if only what is over a burst waits also how many units that is, and for calendar windows when the one decided in begins. Of slots it
 // is the units remaining and retry_after alone.
 func (p *Plan) ReplyLen() int {
 	n := 1
@@ -47,6 +47,7 @@ const (
 	replyRetry                       // RetryAfterMicros
 	replyBefore                      // ResetBeforeMicros
 	replyDelay                       // DelayMicros
+	replyWaiting                     // WaitingUnits
 	replyStart                       // BeginsMicros
 	endOfReplyFields
 )
@@ -57,7 +58,8 @@ var usualReply = [...]replyField{replyRemaining, replyReset, replyRetry, replyBe
 // replyNames are the fields' names in the scripts.
 var replyNames = [endOfReplyFields]string{
 	replyRemaining: "remaining", replyReset: "reset", replyRetry: "retry",
-	replyBefore: "before", replyDelay: "delay", replyStart: "start",
+	replyBefore: "before", replyDelay: "delay", replyWaiting: "waiting",
+	replyStart: "start",
 }
 
 // put sets the field of d.
@@ -73,6 +75,8 @@ func (f replyField) put(d *Decision, value int64) {
 		d.ResetBeforeMicros = value
 	case replyDelay:
 		d.DelayMicros = value
+	case replyWaiting:
+		d.WaitingUnits = value
 	case replyStart:
 		d.BeginsMicros = value
 	}
@@ -91,6 +95,8 @@ func (f replyField) of(d *Decision) int64 {
 		return d.ResetBeforeMicros
 	case replyDelay:
 		return d.DelayMicros
+	case replyWaiting:
+		return d.WaitingUnits
 	case replyStart:
 		return d.BeginsMicros
 	}
@@ -155,7 +161,7 @@ func parseDecision(l *Limit, fields []replyField, values []int64, d *Decision) b
 		within(d.ResetAfterMicros, 0, most) &&
 		within(d.ResetBeforeMicros, 0, most) &&
 		within(d.RetryAfterMicros, Never, most) &&
-		within(d.DelayMicros, 0, l.MaxDelayMicros)
+		within(d.DelayMicros, 0, l.MaxDelayMicros) && within(d.WaitingUnits, 0, l.Capacity())
 }
 
 func within(v, low, high int64) bool { return low <= v && v <= high }

@@ -25,6 +25,8 @@ func everyLimit() []Limit {
 		{Algorithm: LeakyBucket, Units: 10, WindowMicros: 60e6},
 		{Algorithm: LeakyBucket, Units: 10, WindowMicros: 61e6, Queue: true, MaxDelayMicros: 600e6},
 		{Algorithm: GCRA, Units: 10, WindowMicros: 60e6},
+		{Algorithm: TokenBucket, Units: 10, WindowMicros: 90e6, Steps: true},
+		{Algorithm: GCRA, Units: 10, WindowMicros: 163e6, Queue: true, MaxDelayMicros: 30e6},
 	}
 }
 

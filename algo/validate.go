@@ -81,17 +81,21 @@ func (l *Limit) validateVariant() error {
 		{FieldBurst, l.Burst != 0},
 		{FieldAnchor, l.FromFirstRequest},
 		{FieldSubWindows, l.SubWindows != 0},
+		{FieldRefill, l.Steps},
 		{FieldOverflow, l.Queue},
-		{FieldMaxDelay, l.MaxDelayMicros != 0},
+		{l.Algorithm.delayField(), l.MaxDelayMicros != 0},
 	} {
 		if f.set && !l.Algorithm.Takes(f.field) {
 			return invalid(f.field, " does not belong to ", l.Algorithm)
 		}
 	}
 	if l.MaxDelayMicros != 0 && !l.Queue {
-		return invalid(FieldMaxDelay, " does not belong to a ", l.Algorithm, " that is a meter")
+		return invalid(l.Algorithm.delayField(), " does not belong to a ", l.Algorithm, " that is a meter")
 	}
-	if l.LeaseMicros != 0 && (!l.Algorithm.HasBurst() || l.Queue) {
+	if l.Queue && l.Steps {
+		return invalid(FieldOverflow, " does not belong to a ", l.Algorithm, " that is refilled in steps")
+	}
+	if l.LeaseMicros != 0 && (!l.Algorithm.HasBurst() || l.Queue || l.Steps) {
 		return invalid("batches do not belong to a ", l.Algorithm, " of this kind")
 	}
 	if l.CalendarID != "" && (!l.Algorithm.HasCalendar() || l.FromFirstRequest) {
@@ -106,6 +110,14 @@ func (l *Limit) validateVariant() error {
 		return invalid(n, " sub_windows do not divide ", l.WindowMicros, " us evenly")
 	}
 	return nil
+}
+
+// delayField is the field that bounds the delay of a queue.
+func (a Algorithm) delayField() Field {
+	if a.Takes(FieldMaxWait) {
+		return FieldMaxWait
+	}
+	return FieldMaxDelay
 }
 
 // validateRestore refuses a burst that takes too long to be restored.

@@ -1,0 +1,170 @@
+package algo
+
+import (
+	_ "embed"
+	"errors"
+)
+
+//go:embed step_bucket.lua
+var stepBucketLua string
+
+// stepBucket is a token_bucket with "refill": "step". Its limit of tokens comes at once, at each
+// multiple of its window since the Unix epoch, and none comes between: a replenishing process. It
+// counts the tokens that are missing in whole units, so nothing is rounded.
+//
+// A limit with another size goes on with the units that are missing: its own steps bring them back,
+// from the step in which they were counted.
+type stepBucket struct {
+	limit    int64 // Limit.Units: tokens that a step brings
+	window   int64 // us from step to step
+	capacity int64 // units: burst
+}
+
+// A stepBucket's State.
+const (
+	stepAt   = iota // when the step began in which it was counted, us since the Unix epoch
+	stepUsed        // units that are missing
+	stepOwed        // of these, how many are beyond the capacity that it was counted with
+	stepEnds        // when steps will have brought all of them, us since the Unix epoch
+	stepLen
+)
+
+// kindOfSteps is the kind of a limiter whose token_bucket is refilled in steps.
+const kindOfSteps = endOfAlgorithms
+
+// stepForm is its form. A settlement may leave it in debt.
+var stepForm = form{file: "step_bucket", lua: stepBucketLua, owes: true, args: stepArgs[:], reply: usualReply[:]}
+
+var stepArgs = [...]argument{
+	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.limit) }},
+	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.window) }},
+	{name: "capacity", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.capacity) }},
+}
+
+var errStepLease = errors.New("a step refills the bucket at once, whoever still holds tokens of the step before")
+
+// newStepBucket prepares the arithmetic of a limit within its bounds.
+func newStepBucket(l *Limit) limiter {
+	return limiter{
+		kind: kindOfSteps, form: &stepForm,
+		steps: stepBucket{limit: l.Units, window: l.WindowMicros, capacity: l.burst()},
+	}
+}
+
+// longerOfSteps knows the wait of a cost that needs whole steps more.
+func longerOfSteps(l *Limit, units, retryAfterMicros int64) (micros int64, known bool) {
+	return retryAfterMicros + units/l.Units*l.WindowMicros, units%l.Units == 0
+}
+
+// in is how long it takes until steps have brought so many units, from the beginning of a step on.
+func (b *stepBucket) in(units int64) int64 { return b.stepsFor(units) * b.window }
+
+// stepsFor is how many steps bring so many units. A limit of 0 counts as one of 1: none are missing.
+func (b *stepBucket) stepsFor(units int64) int64 { return ceilDiv(units, max(b.limit, 1)) }
+
+// isState reports whether the state is one that a stepBucket has written.
+func (b *stepBucket) isState(s State) bool {
+	return len(s) == stepLen && within(s[stepAt], 0, 1<<60) &&
+		within(s[stepUsed], 1, 1<<53-1) && within(s[stepOwed], 0, s[stepUsed])
+}
+
+// used is how many units are missing at a time, at this limit's rate and at most its capacity, and
+// as much of debt.
+func (b *stepBucket) used(s State, nowMicros int64) int64 {
+	if !b.isState(s) {
+		return 0
+	}
+	used := b.clamped(s)
+	steps := max(floorTo(nowMicros, b.window)-s[stepAt], 0) / b.window
+	if steps >= b.stepsFor(used) {
+		return 0
+	}
+	return used - steps*b.limit
+}
+
+// clamped are the units that were missing when the state was counted.
+func (b *stepBucket) clamped(s State) int64 {
+	used, owed := s[stepUsed], s[stepOwed]
+	if used <= b.capacity {
+		return used
+	}
+	return min(used-owed, b.capacity) + min(owed, b.capacity)
+}
+
+func (b *stepBucket) check(s State, nowMicros, cost int64) Decision {
+	start, used := floorTo(nowMicros, b.window), b.used(s, nowMicros)
+	reset := int64(0)
+	if used > 0 {
+		reset = start + b.in(used) - nowMicros
+	}
+	d := uncharged(b.capacity-used, reset)
+	switch {
+	case cost <= d.Remaining:
+	case cost > b.capacity:
+		d.reject(Never)
+	default:
+		d.reject(start + b.in(used+cost-b.capacity) - nowMicros)
+	}
+	return d
+}
+
+func (b *stepBucket) charge(s State, nowMicros, cost int64, d *Decision) State {
+	s = b.store(s, nowMicros, b.used(s, nowMicros)+cost)
+	d.charged(cost, s[stepEnds]-nowMicros)
+	return s
+}
+
+// store writes down how many units are missing, in s.
+func (b *stepBucket) store(s State, nowMicros, used int64) State {
+	start := floorTo(nowMicros, b.window)
+	return append(s[:0], start, used, max(used-b.capacity, 0), start+b.in(used))
+}
+
+// refund gives cost back. Units that were charged a whole refill ago have come back with time.
+func (b *stepBucket) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
+	used := b.used(s, nowMicros)
+	switch {
+	case used == 0 || chargedAtMicros < floorTo(nowMicros, b.window)+b.window-b.in(b.capacity):
+		return s
+	case cost >= used:
+		return s[:0]
+	}
+	return b.store(s, nowMicros, used-cost)
+}
+
+// debit charges cost at the time of an earlier charge. Steps since then have filled a bucket that
+// is full now. How long another one was full is not known: it is taken to have lacked tokens all the
+// time.
+func (b *stepBucket) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	used, owed := b.used(s, nowMicros), min(cost, 2*b.capacity)
+	start := floorTo(nowMicros, b.window)
+	if used == 0 && chargedAtMicros < start {
+		steps := ceilDiv(start-chargedAtMicros, b.window)
+		if steps >= b.stepsFor(owed) {
+			return s
+		}
+		owed -= steps * b.limit
+	}
+	if owed = min(owed, 2*b.capacity-used); owed <= 0 {
+		return s
+	}
+	return b.store(s, nowMicros, used+owed)
+}
+
+// rebase makes a state that was counted in a later step one that was counted in this one, and so
+// keeps no client waiting for the clock.
+func (b *stepBucket) rebase(s State, nowMicros int64) (State, bool) {
+	start := floorTo(nowMicros, b.window)
+	if !b.isState(s) || s[stepAt] <= start {
+		return s, false
+	}
+	s[stepAt], s[stepEnds] = start, start+b.in(max(b.clamped(s), 1))
+	return s, true
+}
+
+func (b *stepBucket) expires(s State) int64 {
+	if !b.isState(s) {
+		return 0
+	}
+	return s[stepEnds]
+}

@@ -1,0 +1,183 @@
+package algo
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// stepModel is a bucket that is refilled in steps, written down anew: it walks from step to step, and
+// holds how many tokens are there.
+type stepModel struct {
+	limit, window, capacity int64
+	tokens, next            int64 // next is when the next step comes
+}
+
+func newStepModel(l *Limit, at int64) *stepModel {
+	m := &stepModel{limit: l.Units, window: l.WindowMicros, capacity: l.Capacity(), tokens: l.Capacity()}
+	for m.next = at - at%m.window; m.next <= at; {
+		m.next += m.window
+	}
+	return m
+}
+
+// walk lets all steps up to a time bring their tokens.
+func (m *stepModel) walk(at int64) {
+	for ; m.next <= at; m.next += m.window {
+		m.tokens = min(m.tokens+m.limit, m.capacity)
+		if m.tokens == m.capacity { // further ones bring none
+			m.next += (at - m.next) / m.window * m.window
+		}
+	}
+}
+
+// until is how long it takes from a time on until so many tokens are there.
+func (m *stepModel) until(at, tokens int64) int64 {
+	later := *m
+	for later.tokens < tokens {
+		at = later.next
+		later.walk(at)
+	}
+	return at
+}
+
+// TestStepsByDefinition holds each decision on a bucket that is refilled in steps against the walk.
+func TestStepsByDefinition(t *testing.T) {
+	eachRandom(t, TokenBucket, func(l Limit, _ []attempt) {
+		r := newRandom(uint64(l.Units))
+		l.Queue, l.MaxDelayMicros, l.Steps = false, 0, true
+		l.Burst = r.span(1, min(50*l.Units, MaxUnits))
+		if l.validate() != nil {
+			return
+		}
+		all := r.attempts(t, l, 150)
+		model := newStepModel(&l, all[0].at)
+		for _, a := range all {
+			model.walk(a.at)
+			fits := a.cost <= model.tokens
+			what := fmt.Sprintf("%+v: %d at %d", l, a.cost, a.at)
+			testenv.Same(t, what+": that it is allowed", a.Allowed, fits)
+			switch {
+			case fits:
+				model.tokens -= a.cost
+			case a.cost > l.Capacity():
+				testenv.Same(t, what+": the wait", a.RetryAfterMicros, Never)
+			default:
+				testenv.Same(t, what+": the wait", a.RetryAfterMicros, model.until(a.at, a.cost)-a.at)
+			}
+			testenv.Same(t, what+": what remains", a.Remaining, model.tokens)
+			testenv.Same(t, what+": the reset", a.ResetAfterMicros, model.until(a.at, l.Capacity())-a.at)
+		}
+	})
+}
+
+// TestStepRestores: w and the reset are as of the step at which the bucket is full.
+func TestStepRestores(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ limit, burst, want int64 }{
+		{10, 0, 60e6}, {10, 10, 60e6}, {10, 11, 120e6}, {10, 95, 600e6}, {10, 3, 60e6}, {0, 5, 60e6},
+	} {
+		l := Limit{Algorithm: TokenBucket, Units: c.limit, Burst: c.burst, WindowMicros: 60e6, Steps: true}
+		testenv.Same(t, fmt.Sprintf("%d a step, burst %d", c.limit, c.burst), l.RestoreMicros(), c.want)
+	}
+	long := Limit{Algorithm: TokenBucket, Units: 7, Burst: MaxUnits, WindowMicros: MaxWindowMicros, Steps: true}
+	long.Fit()
+	if full := long; long.RestoreMicros() > MaxRestoreMicros {
+		t.Errorf("a burst of %d is restored in %d us", full.Burst, full.RestoreMicros())
+	}
+	long.Burst += long.Units
+	if long.RestoreMicros() <= MaxRestoreMicros {
+		t.Errorf("a burst of %d would have fitted, too", long.Burst)
+	}
+}
+
+// stepChanges are those of a limit between two requests, 10 s after a step of a minute.
+var stepChanges = []struct {
+	name          string
+	before        Size
+	charged       int64
+	pause         int64 // us
+	after         Size
+	cost          int64
+	wantRemaining int64
+	wantRetry     int64
+	wantBefore    int64
+}{
+	{"a raised limit goes on with the units", Size{Units: 10}, 10, 0, Size{Units: 100}, 91, 90, 50e6, 50e6},
+	{"a lowered limit holds its own capacity at most", Size{Units: 1000}, 1000, 0, Size{Units: 10}, 1, 0, 50e6, 50e6},
+	{
+		"its own steps bring them back",
+		Size{Units: 600, Burst: 600},
+		60, 60e6,
+		Size{Units: 20, Burst: 600},
+		570, 560, 50e6, 110e6,
+	},
+	{"a lowered burst", Size{Units: 10, Burst: 100}, 100, 0, Size{Units: 10, Burst: 5}, 1, 0, 50e6, 50e6},
+	{"to 0", Size{Units: 10}, 5, 0, Size{Units: 0}, 1, 0, Never, 0},
+	{"within a step nothing comes", Size{Units: 10}, 10, 49_999_999, Size{Units: 10}, 1, 0, 1, 1},
+	{"with the step all comes", Size{Units: 10}, 10, 50e6, Size{Units: 10}, 11, 10, Never, 0},
+}
+
+// TestChangedStepsGoOnInUnits: what is missing are units, whatever limit and burst the next request has.
+func TestChangedStepsGoOnInUnits(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for _, c := range stepChanges {
+		plain := mustPlan(t, Limit{
+			Algorithm: TokenBucket, Units: c.before.Units, Burst: c.before.Burst, WindowMicros: 60e6, Steps: true,
+		})
+		l := newLuaPlan(t, client, plain, c.name)
+		_, allowed, err := l.parse(l.decide(client, epoch+10e6, c.charged))
+		testenv.SameError(t, c.name, err, nil)
+		testenv.Same(t, c.name+": that the charge is allowed", allowed, true)
+		l.Plan, _ = plain.Sized(new(Plan), []Size{c.after})
+		out, _, err := l.parse(l.decide(client, epoch+10e6+c.pause, c.cost))
+		testenv.SameError(t, c.name, err, nil)
+		testenv.Same(t, c.name+": what remains", out[0].Remaining, c.wantRemaining)
+		testenv.Same(t, c.name+": the wait", out[0].RetryAfterMicros, c.wantRetry)
+		testenv.Same(t, c.name+": the reset before", out[0].ResetBeforeMicros, c.wantBefore)
+	}
+}
+
+// stepSettlements are settlements of 4 units, charged 10 s after a step of a minute.
+var stepSettlements = []struct {
+	name          string
+	busy          int64 // units charged before
+	later         int64 // us, until the settlement
+	gives         int64 // below 0: owes
+	wantRemaining int64
+	wantFullAfter int64 // us
+}{
+	{"within the step", 0, 5e6, 3, 9, 45e6},
+	{"all of it", 0, 5e6, 4, 10, 0},
+	{"after a step, of a bucket that lacks more", 6, 50e6, 4, 8, 60e6},
+	{"owed within the step", 0, 5e6, -3, 3, 105e6},
+	{"owed, at most one capacity on top of the capacity", 0, 5e6, -1000, 0, 285e6},
+	{"owed, while steps have filled the bucket", 0, 110e6, -7, 10, 0},
+	{"owed, beyond what steps have brought", 0, 50e6, -7, 7, 60e6},
+}
+
+// TestSettledSteps: of a bucket of 10 that 4 tokens a step refill, settlements are of the step in which
+// the charge was made, and both twins say the same.
+func TestSettledSteps(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	for _, c := range stepSettlements {
+		p := mustPlan(t, Limit{Algorithm: TokenBucket, Units: 4, Burst: 10, WindowMicros: 60e6, Steps: true})
+		l, at := newLuaPlan(t, client, p, c.name), int64(epoch+10e6)
+		states, want := make([]State, 1), make([]Decision, 1)
+		for _, cost := range []int64{c.busy, 4} {
+			decide(p, states, at, cost, want)
+			testenv.SameError(t, c.name, l.decide(client, at, cost).Err(), nil)
+		}
+		refund(p, states, at, at+c.later, c.gives)
+		testenv.SameError(t, c.name, l.giveBack(client, at+c.later, c.gives, at).Err(), nil)
+		decide(p, states, at+c.later, 0, want)
+		out, _, err := l.parse(l.decide(client, at+c.later, 0))
+		testenv.SameError(t, c.name, err, nil)
+		testenv.Same(t, c.name+": what Redis and Go say", out[0], want[0])
+		testenv.Same(t, c.name+": what remains", out[0].Remaining, c.wantRemaining)
+		testenv.Same(t, c.name+": the reset", out[0].ResetAfterMicros, c.wantFullAfter)
+	}
+}

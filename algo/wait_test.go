@@ -1,0 +1,184 @@
+package algo
+
+import (
+	"fmt"
+	"math/big"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// waiting draws a limit whose burst goes at once while the rest waits.
+func (r random) waiting(a Algorithm) Limit {
+	for {
+		l := r.limit(a)
+		l.Steps, l.Queue, l.MaxDelayMicros = false, true, r.span(1000, 60e6)
+		if l.validate() == nil {
+			return l
+		}
+	}
+}
+
+// TestWaitsByDefinition: the departures of what is admitted, the waits included, are what an exact
+// bucket admits, first come first served, and none waits too long. Departures are rounded up to
+// whole microseconds, so the exact bucket has what returns within one of them more.
+func TestWaitsByDefinition(t *testing.T) {
+	t.Parallel()
+	for _, a := range []Algorithm{TokenBucket, GCRA} {
+		r, waited := newRandom(1300+uint64(a)), 0
+		for range 300 {
+			l := r.waiting(a)
+			all := r.attempts(t, l, 150)
+			exact, last := newExactBucket(l, all[0].at), int64(0)
+			exact.capacity.Add(exact.capacity, exact.rate)
+			exact.tokens.Set(exact.capacity)
+			for _, a := range all {
+				if !a.Allowed || a.cost == 0 {
+					continue
+				}
+				leaves := a.at + a.DelayMicros
+				if leaves < last || a.DelayMicros > l.MaxDelayMicros || !exact.take(leaves, a.cost) {
+					t.Fatalf("%+v: %+v leaves at %d, the one before at %d; an exact bucket has %s / %d",
+						l, a, leaves, last, exact.tokens, l.WindowMicros)
+				}
+				if last = leaves; a.DelayMicros > 0 {
+					waited++
+				}
+			}
+		}
+		if waited < 1000 {
+			t.Errorf("%s: only %d have waited", a, waited)
+		}
+	}
+}
+
+// delayOf is how long a cost has to wait in an exact bucket of which others may have taken in advance.
+func (b *exactBucket) delayOf(at, cost int64) int64 {
+	short := new(big.Int).Mul(big.NewInt(cost), b.window)
+	have := new(big.Int).Mul(big.NewInt(at-b.at), b.rate)
+	if have.Add(have, b.tokens).Cmp(b.capacity) > 0 {
+		have.Set(b.capacity)
+	}
+	if short.Sub(short, have).Sign() <= 0 {
+		return 0
+	}
+	wait, rest := new(big.Int).DivMod(short, b.rate, new(big.Int))
+	if rest.Sign() > 0 {
+		wait.Add(wait, big.NewInt(1))
+	}
+	return wait.Int64()
+}
+
+// borrow takes a cost, whether it is there or not.
+func (b *exactBucket) borrow(at, cost int64) {
+	b.tokens.Add(b.tokens, new(big.Int).Mul(big.NewInt(at-b.at), b.rate))
+	if b.tokens.Cmp(b.capacity) > 0 {
+		b.tokens.Set(b.capacity)
+	}
+	b.at = at
+	b.tokens.Sub(b.tokens, new(big.Int).Mul(big.NewInt(cost), b.window))
+}
+
+// TestWaitsAreExact: where intervals are whole microseconds, each request waits as long as in an exact
+// bucket, to the microsecond, and is rejected just where that is longer than it may be.
+func TestWaitsAreExact(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []Algorithm{TokenBucket, GCRA} {
+		r := newRandom(1400 + uint64(algorithm))
+		for range 200 {
+			l := Limit{Algorithm: algorithm, Units: r.span(1, 1000), Burst: r.span(1, 1000), Queue: true}
+			l.WindowMicros, l.MaxDelayMicros = l.Units*r.span(1, 50)*1000, r.span(1, 60_000)*1000
+			exact := newExactBucket(l, 0)
+			for _, a := range r.attempts(t, l, 150) {
+				what := fmt.Sprintf("%+v: %d at %d", l, a.cost, a.at)
+				delay := exact.delayOf(a.at, a.cost)
+				switch {
+				case a.cost > l.Capacity():
+					testenv.Same(t, what+": the wait", a.RetryAfterMicros, Never)
+				case a.cost > 0 && delay > l.MaxDelayMicros:
+					testenv.Same(t, what+": the wait", a.RetryAfterMicros, delay-l.MaxDelayMicros)
+				case a.cost > 0:
+					testenv.Same(t, what+": that it is allowed", a.Allowed, true)
+					testenv.Same(t, what+": the delay", a.DelayMicros, delay)
+					exact.borrow(a.at, a.cost)
+				default:
+					testenv.Same(t, what+": the delay of cost 0", a.DelayMicros, 0)
+				}
+			}
+		}
+	}
+}
+
+// TestWithoutItsCharge: what a queue of a burst shows of a charge that is given back is what it would
+// show without.
+func TestWithoutItsCharge(t *testing.T) {
+	t.Parallel()
+	r := newRandom(1500)
+	for range 200 {
+		l := r.waiting(GCRA)
+		p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+		now := epoch + r.Int64N(1e15)
+		for range 50 {
+			now += r.step(&l, out[0], now)
+			decide(p, copyStates(states), now, 0, out)
+			before, cost := out[0], max(r.cost(l.Capacity()), 1)
+			if !decide(p, states, now, cost, out) {
+				continue
+			}
+			shown := out[0].Uncharged(cost)
+			testenv.Same(t, fmt.Sprintf("%+v: what remains without %d", l, cost), shown.Remaining, before.Remaining)
+			testenv.Same(t, fmt.Sprintf("%+v: the reset without %d", l, cost),
+				shown.ResetAfterMicros, before.ResetAfterMicros)
+		}
+	}
+}
+
+// TestQueueAndMeterShareAState: a limit that is given a queue goes on with what its bucket holds, and
+// without the queue again its own capacity is in use at most.
+func TestQueueAndMeterShareAState(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	meter := Limit{Algorithm: GCRA, Units: 10, WindowMicros: 10e6, Burst: 5}
+	queue := meter
+	queue.Queue, queue.MaxDelayMicros = true, 3e6
+	m, q := newLuaPlan(t, client, mustPlan(t, meter), "shared"), newLuaPlan(t, client, mustPlan(t, queue), "shared")
+	q.keys = m.keys
+	for _, c := range []struct {
+		name      string
+		plan      *luaPlan
+		cost      int64
+		remaining int64
+		delay     int64
+		retry     int64
+	}{
+		{"the meter takes the burst", m, 5, 0, 0, 0},
+		{"the meter rejects more", m, 1, 0, 0, 1e6},
+		{"the queue lets three wait", q, 3, 0, 3e6, 0},
+		{"and no fourth", q, 1, 0, 0, 1e6},
+		{"the meter has its own capacity in use", m, 1, 0, 0, 1e6},
+	} {
+		out, _, err := c.plan.parse(c.plan.decide(client, epoch, c.cost))
+		testenv.SameError(t, c.name, err, nil)
+		testenv.Same(t, c.name+": what remains", out[0].Remaining, c.remaining)
+		testenv.Same(t, c.name+": the delay", out[0].DelayMicros, c.delay)
+		testenv.Same(t, c.name+": the wait", out[0].RetryAfterMicros, c.retry)
+	}
+}
+
+// TestFinestTicksWaitLess: a limit of the finest ticks holds requests for two seconds at most, so that
+// all sums are exact, and both twins agree.
+func TestFinestTicksWaitLess(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	p := mustPlan(t, Limit{
+		Algorithm: GCRA, Units: MaxUnits, WindowMicros: 1000, Burst: MaxCost, Queue: true, MaxDelayMicros: 60e6,
+	})
+	l, states, want := newLuaPlan(t, client, p, "finest"), make([]State, 1), make([]Decision, 1)
+	for n := range 2500 {
+		decide(p, states, epoch, MaxCost, want)
+		out, _, err := l.parse(l.decide(client, epoch, MaxCost))
+		testenv.SameError(t, "the reply", err, nil)
+		testenv.Same(t, fmt.Sprintf("request %d in Lua and Go", n), out[0], want[0])
+	}
+	testenv.Same(t, "the longest wait in us", p.limiters[0].bucket.maxDelay, 1<<21)
+}

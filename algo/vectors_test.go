@@ -20,7 +20,8 @@ type vector struct {
 		Limit        int64
 		WindowMs     int64 `json:"window_ms"`
 		Burst        int64
-		FirstRequest bool  `json:"first_request"`
+		FirstRequest bool `json:"first_request"`
+		Step         bool
 		SubWindows   int64 `json:"sub_windows"`
 		Queue        bool
 		MaxDelayMs   int64 `json:"max_delay_ms"`
@@ -136,7 +137,7 @@ func (v *vector) plan(t *testing.T) *Plan {
 		limits = append(limits, Limit{
 			CalendarID: l.Calendar, Bounds: l.Bounds,
 			Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
-			FromFirstRequest: l.FirstRequest, SubWindows: l.SubWindows,
+			FromFirstRequest: l.FirstRequest, Steps: l.Step, SubWindows: l.SubWindows,
 			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
 		})
 	}

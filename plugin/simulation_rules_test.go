@@ -65,7 +65,8 @@ func anyLimit(random *rand.Rand, limit int64, window string) string {
 		`{"algorithm": "gcra", "limit": %d, "window": %q}`,
 		`{"algorithm": "token_bucket", "limit": %d, "window": %q}`,
 		`{"algorithm": "leaky_bucket", "limit": %d, "window": %q}`,
-	}[random.IntN(8)], limit, window)
+		`{"algorithm": "token_bucket", "refill": "step", "limit": %d, "window": %q}`,
+	}[random.IntN(9)], limit, window)
 }
 
 // maxUnits is the most that a worker leases at once.
@@ -99,6 +100,11 @@ func simRules(random *rand.Rand) []*simRule {
 		{name: "line", counted: true, header: "x-line", shared: true, text: `"key": [], "limits": [
 			{"algorithm": "leaky_bucket", "limit": 100, "window": "1s", "burst": 12, "overflow": "queue",
 				"max_delay": "120ms"}]`},
+		{name: "burst", counted: true, header: "x-line", shared: true, text: `"key": [], "limits": [
+			{"algorithm": "gcra", "limit": 100, "window": "1s", "burst": 6, "overflow": "queue", "max_wait": "120ms"},
+			{"algorithm": "token_bucket", "limit": 30, "window": "240ms", "burst": 40, "overflow": "queue",
+				"max_wait": "90ms"},
+			{"algorithm": "token_bucket", "limit": 200, "window": "96ms", "burst": 300, "refill": "step"}]`},
 		{name: "hot", counted: true, header: "x-hot", shared: true, total: hot, text: fmt.Sprintf(`"key": [{"constant": "h"}],
 			"limits": [
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d",

@@ -67,6 +67,12 @@ var (
 		Algorithm: algo.LeakyBucket, Units: busy, WindowMicros: second, Burst: bigBurst, Queue: true,
 		MaxDelayMicros: hour,
 	}
+	waits = algo.Limit{
+		Algorithm: algo.GCRA, Units: busy, WindowMicros: second, Burst: bigBurst, Queue: true, MaxDelayMicros: minute,
+	}
+	steps = algo.Limit{
+		Algorithm: algo.TokenBucket, Units: busy, WindowMicros: second, Burst: bigBurst, Steps: true,
+	}
 	fixed   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour}
 	first   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour, FromFirstRequest: true}
 	daily   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: day}
@@ -91,6 +97,8 @@ func subjects(peerScript string) []*subject {
 		allowing("token_bucket", bucketGoal, bucket(algo.TokenBucket, second)),
 		allowing("leaky_bucket", 0, bucket(algo.LeakyBucket, second)),
 		allowing("leaky_bucket, queue", 0, queue),
+		allowing("token_bucket, refill step", 0, steps),
+		allowing("gcra, queue", 0, waits),
 		allowing("gcra", bucketGoal, gcra),
 		allowing("gcra, uneven interval", bucketGoal, uneven),
 		redisRate(peerScript),

@@ -18,6 +18,7 @@ const (
 	fieldSubWindows
 	fieldQueue
 	fieldMaxDelayMicros
+	fieldSteps
 	fieldLastsMicros // how long each request holds its slots
 	fields
 )
@@ -51,6 +52,7 @@ func decide(n int32) bool {
 		SubWindows:       int64(limit[fieldSubWindows]),
 		Queue:            limit[fieldQueue] != 0,
 		MaxDelayMicros:   int64(limit[fieldMaxDelayMicros]),
+		Steps:            limit[fieldSteps] != 0,
 	}
 	if l.Algorithm.Takes(algo.FieldTTL) {
 		l.TTLMicros = algo.MaxTTLMicros // longer than the page shows: no slot needs to be renewed

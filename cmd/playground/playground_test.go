@@ -78,6 +78,9 @@ type lane struct {
 		Window    float64
 		Burst     int64
 		Lasts     float64
+		Refill    string
+		Overflow  string
+		MaxWait   float64 `json:"max_wait"`
 	}
 	Decisions []struct {
 		At        float64
@@ -106,6 +109,16 @@ func TestPageDecidesAsSluiceDoes(t *testing.T) {
 		b.eval(readLanes, &lanes)
 		compare(t, &lanes[0])
 	}
+	for _, variant := range []string{
+		`algorithm.value = "token_bucket"; f.refill.value = "step"`,
+		`refill.value = "continuous"; f.overflow.value = "queue"; f.max_wait.value = 3`,
+		`algorithm.value = "gcra"; f.max_wait.value = 1.5`,
+	} {
+		b.eval(`{const f = lanes[0].form.elements; f.limit.value = 6; f.burst.value = 9; f.`+variant+`; update()}`, nil)
+		var lanes []lane
+		b.eval(readLanes, &lanes)
+		compare(t, &lanes[0])
+	}
 	b.eval(`lanes[0].form.elements.algorithm.value = "leaky_bucket"; lanes[0].form.elements.overflow.value = "queue"; `+
 		`update()`, nil)
 	var text string
@@ -123,6 +136,10 @@ func compare(t *testing.T, l *lane) {
 	limit := algo.Limit{Algorithm: a, Units: l.Limit.Limit, WindowMicros: int64(l.Limit.Window * 1e6)}
 	if a.HasBurst() {
 		limit.Burst = l.Limit.Burst
+	}
+	limit.Steps = l.Limit.Refill == "step"
+	if limit.Queue = l.Limit.Overflow == "queue"; limit.Queue {
+		limit.MaxDelayMicros = int64(l.Limit.MaxWait * 1e6)
 	}
 	if a == algo.Concurrency {
 		limit.WindowMicros, limit.TTLMicros = 0, algo.MaxTTLMicros

@@ -14,9 +14,9 @@ const ALGORITHMS = [
   {name: "fixed_window", fields: ["window", "anchor"]},
   {name: "sliding_window_log", fields: ["window"]},
   {name: "sliding_window_counter", fields: ["window", "sub_windows"]},
-  {name: "token_bucket", fields: ["window", "burst"]},
+  {name: "token_bucket", fields: ["window", "burst", "refill", "overflow", "max_wait"]},
   {name: "leaky_bucket", fields: ["window", "burst", "overflow", "max_delay"]},
-  {name: "gcra", fields: ["window", "burst"]},
+  {name: "gcra", fields: ["window", "burst", "overflow", "max_wait"]},
   {name: "concurrency", fields: ["lasts"]},
 ];
 
@@ -65,11 +65,13 @@ function decide(limit, times) {
   const index = ALGORITHMS.findIndex(a => a.name === limit.algorithm);
   const takes = name => ALGORITHMS[index].fields.includes(name);
   const micros = seconds => Math.round(seconds * 1000) * 1000;
-  const queues = takes("overflow") && limit.overflow === "queue";
-  floats(engine.limitAt(), 9).set([
+  const steps = takes("refill") && limit.refill === "step";
+  const queues = takes("overflow") && limit.overflow === "queue" && !steps;
+  floats(engine.limitAt(), 10).set([
     index + 1, limit.limit, takes("window") ? micros(limit.window) : 0, takes("burst") ? limit.burst : 0,
     takes("anchor") && limit.anchor === "first_request" ? 1 : 0, takes("sub_windows") ? limit.sub_windows : 0,
-    queues ? 1 : 0, queues ? micros(limit.max_delay) : 0, takes("lasts") ? micros(limit.lasts) : 0,
+    queues ? 1 : 0, queues ? micros(takes("max_wait") ? limit.max_wait : limit.max_delay) : 0,
+    steps ? 1 : 0, takes("lasts") ? micros(limit.lasts) : 0,
   ]);
   const input = floats(engine.arrivalsAt(), 2 * times.length);
   times.forEach((t, i) => { input[2 * i] = START + Math.round(t * 1e6); input[2 * i + 1] = 1; });
@@ -97,7 +99,7 @@ function read(form) {
   return {
     algorithm: form.elements.algorithm.value, limit: number("limit"), window: number("window"), burst: number("burst"),
     anchor: form.elements.anchor.value, sub_windows: number("sub_windows"), overflow: form.elements.overflow.value, max_delay: number("max_delay"),
-    lasts: number("lasts"),
+    refill: form.elements.refill.value, max_wait: number("max_wait"), lasts: number("lasts"),
   };
 }
 
@@ -115,9 +117,12 @@ function configuration(limit) {
   if (fields.includes("burst") && limit.burst !== limit.limit) out.burst = limit.burst;
   if (fields.includes("anchor") && limit.anchor !== "clock") out.anchor = limit.anchor;
   if (fields.includes("sub_windows") && limit.sub_windows !== 1) out.sub_windows = limit.sub_windows;
-  if (fields.includes("overflow") && limit.overflow === "queue") {
+  const steps = fields.includes("refill") && limit.refill === "step";
+  if (steps) out.refill = "step";
+  if (fields.includes("overflow") && limit.overflow === "queue" && !steps) {
+    const longest = fields.includes("max_wait") ? "max_wait" : "max_delay";
     out.overflow = "queue";
-    out.max_delay = duration(limit.max_delay);
+    out[longest] = duration(limit[longest]);
   }
   const line = JSON.stringify(out).replace(/":/g, "\": ").replace(/,"/g, ", \"");
   return `{
@@ -250,7 +255,9 @@ function showLane(lane, times, colour) {
   const fields = fieldsOf(limit);
   for (const label of lane.form.querySelectorAll("[data-of]")) {
     const of = label.dataset.of;
-    label.hidden = !fields.includes(of) || of === "max_delay" && limit.overflow !== "queue";
+    const steps = fields.includes("refill") && limit.refill === "step";
+    const queues = limit.overflow === "queue" && !steps;
+    label.hidden = !fields.includes(of) || of.startsWith("max_") && !queues || of === "overflow" && steps;
   }
   const decisions = lane.form.checkValidity() ? decide(limit, times) : null;
   lane.decisions = decisions;
@@ -337,7 +344,7 @@ async function copy() {
 async function start() {
   engine = await load();
   for (const name of [...Object.keys(SHAPES), "drawn"]) $("shape").add(new Option(name));
-  const common = {limit: 5, window: 5, burst: 5, anchor: "clock", sub_windows: 1, overflow: "reject", max_delay: 10, lasts: 1};
+  const common = {limit: 5, window: 5, burst: 5, anchor: "clock", sub_windows: 1, refill: "continuous", overflow: "reject", max_delay: 10, max_wait: 5, lasts: 1};
   addLane({...common, algorithm: "fixed_window"});
   addLane({...common, algorithm: "gcra"});
   $("shape").addEventListener("change", () => { if ($("shape").value in SHAPES) setShape($("shape").value); });

@@ -30,6 +30,9 @@ const everything = `{"redis": {"cluster": "redis"}, "rules": [
 			{"algorithm": "sliding_window_counter", "limit": 9, "window": "1h", "sub_windows": 6}]},
 	{"name": "line", "key": [{"header": "x"}], "limits": [
 		{"algorithm": "leaky_bucket", "limit": 8, "window": "1h", "overflow": "queue", "max_delay": "30m"}]},
+	{"name": "burst", "key": [{"header": "x"}], "limits": [
+		{"algorithm": "gcra", "limit": 900, "window": "1h", "burst": 5, "overflow": "queue", "max_wait": "20s"},
+		{"algorithm": "token_bucket", "limit": 30, "window": "1s", "burst": 9, "refill": "step"}]},
 	{"name": "flight", "key": [{"header": "x"}], "limits": [
 		{"algorithm": "fixed_window", "limit": 90, "window": "1h"}, {"algorithm": "concurrency", "limit": 6, "ttl": "1m"}]},
 	{"name": "days", "key": [{"header": "x"}], "limits": [

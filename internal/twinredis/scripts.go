@@ -189,6 +189,8 @@ func (t *set) sizes(args []string) (sizes []algo.Size, ok bool) {
 		n := t.Plan.NumArgs(i)
 		size := algo.Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds}
 		switch {
+		case l.Steps:
+			ok = readSteps(args[:n], &size)
 		case l.Algorithm.HasBurst():
 			ok = readBucket(&l, args[:n], &size)
 		default:
@@ -207,6 +209,16 @@ func (t *set) sizes(args []string) (sizes []algo.Size, ok bool) {
 	return sizes, true
 }
 
+// readSteps reads what the steps of a bucket bring, and its capacity.
+func readSteps(args []string, size *algo.Size) (ok bool) {
+	burst, hasBurst := readInt(args[2])
+	size.Units, ok = readInt(args[0])
+	if size.Units > 0 {
+		size.Burst = burst
+	}
+	return ok && hasBurst
+}
+
 // readBucket finds units and burst whose interval and tolerance the arguments are: several
 // may have the same.
 func readBucket(l *algo.Limit, args []string, size *algo.Size) bool {
@@ -218,6 +230,10 @@ func readBucket(l *algo.Limit, args []string, size *algo.Size) bool {
 	if tolerance == 0 {
 		size.Units = 0
 		return true
+	}
+	if l.Queue && l.Algorithm.Takes(algo.FieldMaxWait) { // what waits is in the tolerance
+		patience, _ := readInt(args[2])
+		tolerance -= float64(patience)
 	}
 	size.Burst = int64(math.Round(tolerance / interval))
 	about := int64(math.Round(float64(l.WindowMicros) / interval))

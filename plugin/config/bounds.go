@@ -40,6 +40,12 @@ const defaultMaxDelayMicros = 30 * second
 // without end.
 const maxQueueMicros = hour
 
+// maxWaitMicros is the longest wait of what is over a burst.
+//
+// Bound: us of `max_wait`. Beyond it, the configuration is refused. Protects clients from waits
+// without end.
+const maxWaitMicros = minute
+
 // defaultTTLMicros is after how long the slots of a killed Envoy are free.
 //
 // Bound: us that a slot outlives its last renewal, unless `ttl` says otherwise. Beyond it, the slot

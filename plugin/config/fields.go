@@ -214,8 +214,13 @@ var limitFields = []field{
 	{name: "burst", low: 1, high: algo.MaxUnits, fields: unitsFields},
 	{name: "anchor", kind: word, words: []string{"clock", "first_request"}},
 	{name: "sub_windows", kind: integer, low: 1, high: algo.MaxSubWindows, byDefault: 1},
+	{name: "refill", kind: word, words: []string{"continuous", "step"}},
 	{name: "overflow", kind: word, words: []string{"reject", "queue"}},
 	{name: "max_delay", kind: duration, low: millisecond, high: maxQueueMicros, byDefault: defaultMaxDelayMicros},
+	{
+		name: "max_wait", kind: duration, low: millisecond, high: maxWaitMicros,
+		need: `how long what is over the burst may wait, such as "5s"`,
+	},
 	{name: "ttl", kind: duration, low: algo.MinTTLMicros, high: algo.MaxTTLMicros, byDefault: defaultTTLMicros},
 	{name: "cost", high: algo.MaxCost, fields: costFields},
 	{name: "lease", kind: inner, fields: leaseFields},

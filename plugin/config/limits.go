@@ -87,10 +87,8 @@ func readVariant(o object, limit *Limit) {
 	if o.has("sub_windows") {
 		limit.SubWindows = o.number("sub_windows")
 	}
-	limit.Queue = o.is("overflow")
-	if limit.Queue || o.has("max_delay") {
-		limit.MaxDelayMicros = o.number("max_delay")
-	}
+	limit.Steps = o.is("refill")
+	readQueue(o, limit)
 	if limit.Algorithm.Takes(algo.FieldTTL) || o.has("ttl") {
 		limit.TTLMicros = o.number("ttl")
 	}
@@ -100,12 +98,37 @@ func readVariant(o object, limit *Limit) {
 	for _, f := range algo.AllFields() {
 		checkPlace(o, f, limit.Algorithm)
 	}
-	if limit.Algorithm.Takes(algo.FieldMaxDelay) && !limit.Queue {
-		o.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, "max_delay")
-	}
+	checkQueue(o, limit)
 	if limit.SubWindows > 0 && limit.WindowMicros%limit.SubWindows != 0 {
 		v, _ := o.field("sub_windows")
 		v.mistake("%d parts do not divide the window %q evenly (want a number that does)", limit.SubWindows, limit.Window)
+	}
+}
+
+// readQueue reads whether a bucket queues, and how long it may hold a request.
+func readQueue(o object, limit *Limit) {
+	limit.Queue = o.is("overflow")
+	longest := algo.FieldMaxDelay.String()
+	if limit.Algorithm.Takes(algo.FieldMaxWait) || o.has(algo.FieldMaxWait.String()) {
+		longest = algo.FieldMaxWait.String()
+	}
+	if limit.Queue || o.has(longest) {
+		limit.MaxDelayMicros = o.number(longest)
+	}
+}
+
+// checkQueue reports what does not go together with a queue, or without one.
+func checkQueue(o object, limit *Limit) {
+	if !limit.Queue {
+		for _, f := range []algo.Field{algo.FieldMaxDelay, algo.FieldMaxWait} {
+			if limit.Algorithm.Takes(f) {
+				o.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, f.String())
+			}
+		}
+		return
+	}
+	if limit.Algorithm.Takes(algo.FieldRefill) && limit.Steps {
+		o.mistake(`a bucket that is refilled in steps does not queue (remove "overflow", or "refill")`)
 	}
 }
 

@@ -142,6 +142,15 @@ func TestLimits(t *testing.T) {
 		{`"leaky_bucket", "overflow": "queue", "max_delay": "5s"`, with(algo.LeakyBucket, func(l *Limit) {
 			l.Queue, l.MaxDelayMicros = true, 5_000_000
 		})},
+		{`"token_bucket", "refill": "step"`, with(algo.TokenBucket, func(l *Limit) { l.Steps = true })},
+		{`"token_bucket", "refill": "continuous"`, with(algo.TokenBucket, func(*Limit) {})},
+		{`"token_bucket", "overflow": "queue", "max_wait": "1m"`, with(algo.TokenBucket, func(l *Limit) {
+			l.Queue, l.MaxDelayMicros = true, 60_000_000
+		})},
+		{`"gcra", "overflow": "queue", "max_wait": "1ms"`, with(algo.GCRA, func(l *Limit) {
+			l.Queue, l.MaxDelayMicros = true, 1000
+		})},
+		{`"gcra", "overflow": "reject"`, with(algo.GCRA, func(*Limit) {})},
 		{`"gcra", "name": "a b"`, with(algo.GCRA, func(l *Limit) { l.Name = "a b" })},
 		{`"gcra", "lease": {"ttl": "200ms"}`, with(algo.GCRA, func(l *Limit) {
 			l.Lease, l.LeaseMicros = &Lease{TTLMicros: 200_000}, 400_000

@@ -16,8 +16,10 @@ func TestFieldsOfAlgorithms(t *testing.T) {
 		"burst":       `"burst": 5`,
 		"anchor":      `"anchor": "clock"`,
 		"sub_windows": `"sub_windows": 5`,
+		"refill":      `"refill": "step"`,
 		"overflow":    `"overflow": "reject"`,
 		"max_delay":   `"overflow": "queue", "max_delay": "1s"`,
+		"max_wait":    `"overflow": "queue", "max_wait": "1s"`,
 		"ttl":         `"ttl": "1m"`,
 	}
 	for _, algorithm := range algo.Algorithms() {

@@ -31,6 +31,13 @@ func (l *limiter) Answer(contextID uint32, r *answer.Rejection) {
 // Request implements decide.Host.
 func (l *limiter) Request(contextID uint32) rule.Request { return l.view.of(contextID) }
 
+// Report implements decide.Host.
+func (l *limiter) Report(contextID uint32, r *answer.Report) {
+	a := l.answers.Report(r)
+	l.headers = appendHeaders(l.headers[:0], a.Headers)
+	l.host.sendResponse(contextID, a.Status, r.Text, l.headers, a.Body, a.GRPCStatus)
+}
+
 // told is the Unix time of decisions: that of the store that made them, or now if none did.
 func (l *limiter) told(atMicros int64) int64 {
 	if atMicros == 0 {

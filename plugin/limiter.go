@@ -65,6 +65,7 @@ func newLimiter(c *common, id uint32, cfg *config.Config, exprs *expressions) (*
 	}
 	c.notices.tellPaths(cfg)
 	c.notices.tellSkipped(cfg)
+	c.notices.tellQuota(cfg)
 	c.metrics.loaded()
 	l := (&limiter{
 		common: c, host: c.host, id: id, rules: rules, exprs: exprs,

@@ -45,6 +45,13 @@ func (n *notices) tellSkipped(cfg *config.Config) {
 	}
 }
 
+// tellQuota says which rules that callers read may show them another identity.
+func (n *notices) tellQuota(cfg *config.Config) {
+	for _, m := range cfg.OddQuotas() {
+		n.sayOnce(logWarn, m.String())
+	}
+}
+
 // tellPaths says which expressions read the path, since what they read is not what
 // rules compare: Envoy has it as the client wrote it.
 func (n *notices) tellPaths(cfg *config.Config) {

@@ -37,13 +37,23 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 		return types.ActionContinue
 	}
 	l.strip(q.ContextID)
-	applied, exempt := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
+	var applied []rule.Applied
+	var exempt *rule.Rule
+	asking := rule.NotForQuota
+	if l.rules.AnswersQuota() {
+		applied, exempt, asking = l.rules.ApplyQuota(l.view.of(q.ContextID), &l.matcher)
+	} else {
+		applied, exempt = l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
+	}
 	l.common.notices.warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)
 	effect := decide.Continue
-	if q.Keep(applied) {
+	switch kept := q.Keep(applied); {
+	case asking != rule.NotForQuota:
+		effect = l.worker.Reports(q, asking, l.now())
+	case kept:
 		effect = l.worker.Arrive(q, l.now())
-	} else {
+	default:
 		l.pass(q, len(applied) > 0, exempt)
 	}
 	if effect == decide.Continue {

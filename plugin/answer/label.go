@@ -14,10 +14,12 @@ type Label struct {
 	Name     string
 	Capacity int64
 
-	slots  bool   // held at a moment: no time restores them
-	item   string // the name as an RFC 9651 String
-	member string // the whole member of RateLimit-Policy
-	json   string // the name inside a JSON string, without quotes
+	slots bool // held at a moment: no time restores them
+	// restoreMicros is the time in which the capacity is restored.
+	restoreMicros int64
+	item          string // the name as an RFC 9651 String
+	member        string // the whole member of RateLimit-Policy
+	json          string // the name inside a JSON string, without quotes
 }
 
 // Limit is one applying limit of an enforced rule, and what it decided.
@@ -37,9 +39,12 @@ func NewLabel(l *config.Limit) Label {
 		Name:     l.Name,
 		Capacity: l.Capacity(),
 		slots:    !l.Algorithm.HasWindow(),
-		item:     item,
-		member:   string(appendMember(nil, item, &l.Limit, l.RestoreMicros())),
-		json:     string(json[1 : len(json)-1]),
+
+		restoreMicros: l.RestoreMicros(),
+
+		item:   item,
+		member: string(appendMember(nil, item, &l.Limit, l.RestoreMicros())),
+		json:   string(json[1 : len(json)-1]),
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	LocalLimited          // rejected by the embedded store in place of Redis
 	Blocked               // rejected by a block: an operator's, or a penalty
 	Over                  // over the limit of a rule that lets the request go on all the same
+	Quota                 // answered with what the caller has left
 
 	// Outcomes is how many outcomes there are.
 	Outcomes
@@ -38,6 +39,7 @@ var outcomeNames = [Outcomes]struct {
 	LocalLimited:  {metric: "local_limited", text: "local:limited:", namesRule: true},
 	Blocked:       {metric: "blocked", text: "blocked:", namesRule: true},
 	Over:          {metric: "over", text: "over:", namesRule: true},
+	Quota:         {metric: "quota", text: "quota"},
 }
 
 // Metric is the outcome's name in metrics.

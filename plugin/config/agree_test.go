@@ -46,6 +46,11 @@ var beyondSchema = []string{
 	"names a rule that is not a purse",
 	"no rule charges the purse",
 	"a bucket that queues",
+	"is not how a normalised path reads",
+	"is the name of no rule",
+	"is an exempt rule, which has no limits",
+	"is off, so that it counts nothing",
+	"which a request for the quota has",
 }
 
 // agree reports where the parser and the schema disagree about a text.

@@ -27,6 +27,7 @@ type Config struct {
 	// HashSecret is the value that TakeHashSecret has found there.
 	HashSecretEnv, HashSecret string
 	Rules                     []Rule
+	Quota                     *Quota // nil: callers cannot read what they have left
 	// Expressions are the CEL texts of all rules, as often as they stand there.
 	Expressions []Expression
 }

@@ -35,9 +35,12 @@ var pathAttributes = []string{"request.path", "request.url_path", "request['path
 
 // ReadsPath reports whether the expression reads the path of the request. It
 // may be wrong about texts in quotes.
-func (e Expression) ReadsPath() bool {
+func (e Expression) ReadsPath() bool { return e.reads(pathAttributes) }
+
+// reads reports whether the expression has one of some texts, in quotes or not.
+func (e Expression) reads(attributes []string) bool {
 	text := withoutSpaces(strings.ReplaceAll(e.Text, `"`, "'"))
-	for _, attribute := range pathAttributes {
+	for _, attribute := range attributes {
 		if strings.Contains(text, attribute) {
 			return true
 		}

@@ -48,6 +48,12 @@ var topFields = []field{
 	{name: "rejected_state", kind: boolean, byDefault: 1},
 	{name: "envoy_ratelimited", kind: boolean},
 	{name: "hash_secret_env", kind: plainText},
+	{name: "quota", kind: inner, fields: quotaFields},
+}
+
+var quotaFields = []field{
+	{name: "path", need: `a path such as "/.well-known/quota"`},
+	{name: "rules", need: "the names of the rules whose limits callers may read"},
 }
 
 var redisFields = []field{

@@ -23,6 +23,7 @@ var tables = []struct {
 	{"/$defs/response", "response.", responseFields},
 	{"/properties/deny_cache", "-", denyCacheFields},
 	{"/properties/top_offenders", "-", topOffendersFields},
+	{"/properties/quota", "quota.", quotaFields},
 	{"/$defs/rule", "rules.", ruleFields},
 	{"/$defs/match", "rules.match.", matchFields},
 	{"/$defs/match/properties/path/oneOf/1", "rules.match.path.", opFields},
@@ -151,7 +152,7 @@ var otherwise = map[string]struct{ byDefault, bounds string }{
 }
 
 // sections have a section of the reference and no row.
-var sections = []string{"rules", "redis", "failure"}
+var sections = []string{"rules", "redis", "failure", "quota"}
 
 // TestReferenceHasTheFields holds docs/configuration.md to the tables: a row for each
 // field, with its default and its bounds, and no other.

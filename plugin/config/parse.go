@@ -98,6 +98,7 @@ func readLimiter(o object) *Config {
 	c.HashSecretEnv = readHashSecret(o)
 	o.r.hasRedis, o.r.failure, o.r.hasHashSecret = o.has("redis"), c.Failure.Mode, c.HashSecretEnv != ""
 	c.Rules = readRules(o)
+	c.Quota = readQuota(o, c.Rules)
 	if c.Mode == Shadow {
 		shadow(c.Rules)
 	}

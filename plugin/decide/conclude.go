@@ -3,6 +3,7 @@ package decide
 import (
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Conclude decides a question once none of its checks is waiting, and updates the stores: a
@@ -14,6 +15,9 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 		q.excuse() // over.go
 	}
 	v := q.Verdict() // verdict.go
+	if q.asking != rule.NotForQuota {
+		v = s.concludeQuota(q, v, now) // quota.go
+	}
 	q.concluded, q.verdict = true, v
 	s.record.Concluded(q, v)
 	if v.Event != Refused {

@@ -15,6 +15,7 @@ type display struct {
 	texts  answer.Texts     // of the outcomes that name no rule
 	plans  plans            // those of the Stores
 	answer answer.Rejection // scratch, with the memory of limits
+	quota  answer.Report    // scratch, likewise
 }
 
 // text is the verdict as access logs write it.

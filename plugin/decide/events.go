@@ -74,7 +74,7 @@ func (w *Worker) goOn(now Time) {
 		if q := w.questions.ready.pop(); q != nil {
 			w.step(q, q.verdict.Event, nil, now)
 		} else if q := w.queue.next(now.SteadyMicros); q != nil {
-			w.step(q, TurnComes, nil, now)
+			w.step(q, q.atItsTurn(), nil, now)
 		} else {
 			return
 		}

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -46,6 +48,14 @@ func (w *world) SetHeaders(contextID uint32, headers [][2]string) {
 	for _, h := range headers {
 		r.set = append(r.set, h[0]+": "+h[1])
 	}
+}
+
+// Report implements Host.
+func (w *world) Report(contextID uint32, r *answer.Report) {
+	req := w.stream(contextID)
+	req.report = *r
+	req.report.Limits = slices.Clone(r.Limits)
+	w.exit(req)
 }
 
 // TickWithin implements Host.

@@ -29,7 +29,7 @@ func (w *Worker) letGo(q *Question, e Event, now Time) Effect {
 		return w.step(q, q.verdict.Event, nil, now)
 	case Held:
 		w.queue.remove(q)
-		return w.step(q, TurnComes, nil, now)
+		return w.step(q, q.atItsTurn(), nil, now)
 	}
 	return Impossible
 }

@@ -38,6 +38,7 @@ type meshWorker struct {
 func (*meshWorker) Say(uint32, string)               {}
 func (*meshWorker) Resume(uint32)                    {}
 func (*meshWorker) Answer(uint32, *answer.Rejection) {}
+func (*meshWorker) Report(uint32, *answer.Report)    {}
 func (*meshWorker) TickWithin(int64, int64)          {}
 func (*meshWorker) SetHeaders(uint32, [][2]string)   {}
 

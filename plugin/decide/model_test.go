@@ -90,6 +90,7 @@ type request struct {
 	headers   headers          // of the request
 	set       []string         // headers that were set on it
 	rejection answer.Rejection // the last answer
+	report    answer.Report    // what it was told of its quota
 }
 
 // response is the upstream's answer: a status, and a header that says what the

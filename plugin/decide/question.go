@@ -36,6 +36,8 @@ type Question struct {
 	unpaid    bool // and its purse may yet be asked
 	weighed   bool // what Redis has left undecided was decided, as far as it can be
 
+	asking rule.Asking
+
 	early []early // purses that were read when the request came
 
 	// Memory of all checks.

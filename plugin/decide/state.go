@@ -38,7 +38,7 @@ func (s State) String() string { return stateNames[s] }
 // Event is one thing that can happen to a request.
 type Event uint8
 
-// The events. The first four follow from its verdict, or from its absence.
+// The events. The first five follow from its verdict, or from its absence.
 const (
 	// Waits: some check waits for Redis.
 	Waits Event = iota
@@ -48,6 +48,8 @@ const (
 	Queued
 	// Refused: it is answered with 429 or 503.
 	Refused
+	// Served: it is answered with what its caller has left, at once or when its turn comes.
+	Served
 	// TurnComes: the time that a queue held it for is over.
 	TurnComes
 	// ResponseComes: response headers pass.
@@ -64,7 +66,8 @@ const (
 )
 
 var eventNames = [events]string{
-	Waits: "waits", Admitted: "admitted", Queued: "queued", Refused: "refused", TurnComes: "turn comes",
+	Waits: "waits", Admitted: "admitted", Queued: "queued", Refused: "refused",
+	Served: "served", TurnComes: "turn comes",
 	ResponseComes: "response comes", Redirects: "redirects", Returns: "returns", StreamEnds: "stream ends",
 }
 
@@ -86,6 +89,8 @@ const (
 	Resume
 	// Answer sends the local response.
 	Answer
+	// Report sends what the caller has left, in place of an upstream's response.
+	Report
 	// Enqueue pauses the request, if it is not yet, until its turn comes.
 	Enqueue
 	// GiveBack returns what it has charged: it never reached the upstream.
@@ -115,6 +120,7 @@ var transitions = [states][events]transition{
 		Admitted:      {Passed, Continue},
 		Queued:        {Held, Enqueue},
 		Refused:       {Answered, Answer},
+		Served:        {Passed, Report},    // its response passes like an upstream's
 		ResponseComes: {Answered, Nothing}, // Envoy answers an invalid request by itself
 		StreamEnds:    {Ended, Nothing},
 	},
@@ -122,11 +128,13 @@ var transitions = [states][events]transition{
 		Admitted:      {Passed, Resume},
 		Queued:        {Held, Enqueue},
 		Refused:       {Answered, Answer},
+		Served:        {Passed, Report},
 		ResponseComes: {Asking, Nothing}, // Envoy's own, as when its timeout is over; the end follows
 		StreamEnds:    {Gone, Nothing},
 	},
 	Held: {
 		TurnComes:     {Passed, Resume},
+		Served:        {Passed, Report},
 		ResponseComes: {Held, Nothing}, // Envoy's own, too
 		StreamEnds:    {Ended, GiveBack},
 	},
@@ -150,6 +158,7 @@ var transitions = [states][events]transition{
 	Gone: {
 		Admitted: {Ended, Finish}, // the charge stands
 		Queued:   {Ended, GiveBack},
+		Served:   {Ended, Finish},
 		Refused:  {Ended, Nothing}, // its verdict has given everything back
 	},
 	Ended: {},

@@ -11,16 +11,16 @@ import (
 // cell is the next state and what has to be done, "-" is what Envoy never does. It is held
 // against design and code alike: read it line by line.
 const lives = `
-           | waits        | admitted        | queued          | refused
-arriving   | asking pause | passed continue | held enqueue    | answered answer
-asking     | -            | passed resume   | held enqueue    | answered answer
-held       | -            | -               | -               | -
-passed     | -            | -               | -               | -
-redirected | -            | -               | -               | -
-responded  | -            | -               | -               | -
-answered   | -            | -               | -               | -
-gone       | -            | ended finish    | ended give back | ended
-ended      | -            | -               | -               | -
+           | waits        | admitted        | queued          | refused         | served
+arriving   | asking pause | passed continue | held enqueue    | answered answer | passed report
+asking     | -            | passed resume   | held enqueue    | answered answer | passed report
+held       | -            | -               | -               | -               | passed report
+passed     | -            | -               | -               | -               | -
+redirected | -            | -               | -               | -               | -
+responded  | -            | -               | -               | -               | -
+answered   | -            | -               | -               | -               | -
+gone       | -            | ended finish    | ended give back | ended           | ended finish
+ended      | -            | -               | -               | -               | -
 
            | turn comes    | response comes        | redirects       | returns         | stream ends
 arriving   | -             | answered              | -               | -               | ended
@@ -35,7 +35,7 @@ ended      | -             | -                     | -               | -        
 `
 
 var effectNames = map[Effect]string{
-	Nothing: "", Continue: "continue", Pause: "pause", Resume: "resume", Answer: "answer",
+	Nothing: "", Continue: "continue", Pause: "pause", Resume: "resume", Answer: "answer", Report: "report",
 	Enqueue: "enqueue", GiveBack: "give back", ShowLimits: "show limits", Keep: "keep", Finish: "finish",
 }
 
@@ -115,8 +115,9 @@ func TestPausedRequestsHaveOneExit(t *testing.T) {
 			if step == (transition{}) {
 				continue
 			}
-			exits := step.effect == Resume || step.effect == Answer && State(s) == Asking
+			exits := step.effect == Resume || step.effect == Report || step.effect == Answer
 			waited := State(s) == Asking || State(s) == Held
+			exits = exits && waited
 			waits := step.next == Asking || step.next == Held
 			ends := waited && !waits && Event(e) != StreamEnds // which takes the request along
 			if exits != ends {

@@ -45,6 +45,7 @@ type Stores struct {
 	embedded  embedded
 	remote    remote
 	burst     burst
+	quotas    quotas
 
 	plans plans // scratch
 }
@@ -63,6 +64,7 @@ func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record R
 	s.memory = newMemory(cfg, rules, chance)
 	s.remote = newRemote(cfg, rules)
 	s.burst.seed = chance.Uint64()
+	s.quotas = newQuotas(cfg, chance)
 	return s
 }
 

@@ -24,6 +24,9 @@ type Host interface {
 	// Answer sends a response in place of the upstream's. The rejection is good during the
 	// call only.
 	Answer(contextID uint32, r *answer.Rejection)
+	// Report sends what a caller has left in place of the upstream's response. The report is good
+	// during the call only.
+	Report(contextID uint32, r *answer.Report)
 	// TickWithin asks for a call of Worker.Tick in so many microseconds at most; 0 asks for
 	// nothing.
 	TickWithin(micros, nowMicros int64)
@@ -162,6 +165,8 @@ func (w *Worker) step(q *Question, e Event, resp rule.Response, now Time) Effect
 		w.queue.enqueue(q, now.SteadyMicros+q.verdict.DelayMicros)
 	case Answer:
 		w.host.Answer(q.ContextID, w.display.rejection(q))
+	case Report:
+		w.host.Report(q.ContextID, w.display.report(q))
 	case GiveBack:
 		w.queue.remove(q)
 		w.stores.Leave(q, now)

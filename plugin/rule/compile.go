@@ -40,7 +40,7 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 		}
 	}
 	s.linkPurses(cfg.Rules)
-	return s, nil
+	return s, s.compileQuota(cfg)
 }
 
 func (s *Set) add(c *config.Rule) error {

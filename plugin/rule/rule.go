@@ -30,6 +30,7 @@ type Set struct {
 
 	compiled []compiled // of the rules that Apply asks, in order
 	purses   []compiled // of those that ApplyPurse does
+	quota    *quota     // nil: callers cannot read what they have left
 
 	// OverHeaders are the names that some Over sets, in the spelling of config.SameHeader: no
 	// client may send them.
@@ -58,7 +59,8 @@ type Rule struct {
 	Only    bool         // a purse, which is asked in place of rules that are over
 	// Early: a purse that has to be read when its request comes, as it evaluates expressions.
 	// Envoy does so in a callback of the request itself only.
-	Early bool
+	Early  bool
+	Report Report // of a rule that callers read, see ApplyQuota
 }
 
 // HasTerms reports whether the rule has overrides or a penalty.
@@ -128,6 +130,11 @@ type compiled struct {
 // then it applies, and an exempt rule does not.
 func (s *Set) Apply(req Request, m *Matcher) (applied []Applied, exempt *Rule) {
 	m.reset(s, req)
+	return s.apply(m)
+}
+
+//go:inline
+func (s *Set) apply(m *Matcher) (applied []Applied, exempt *Rule) {
 	for i := range s.compiled {
 		c := &s.compiled[i]
 		found := m.matches(&c.match)

@@ -121,6 +121,9 @@ func (k *worker) Purse(contextID uint32, purse *rule.Rule) (rule.Applied, bool) 
 // SetHeaders implements decide.Host. No upstream reads them.
 func (k *worker) SetHeaders(uint32, [][2]string) {}
 
+// Report implements decide.Host.
+func (k *worker) Report(contextID uint32, _ *answer.Report) { k.over = append(k.over, k.by[contextID]) }
+
 // minTickMicros is how often Envoy's timer ticks at most.
 const minTickMicros = 4000
 

@@ -1,0 +1,90 @@
+package answer
+
+import (
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
+// Report is all that the answer to a request for the quota says.
+type Report struct {
+	Text   string  // what access logs say
+	Limits []Limit // in the order of quota.rules
+	// OtherMethod: the request is no GET or HEAD, and is told so.
+	OtherMethod bool
+	// Blocked: a block is in force. LeftMicros is how long the longest one lasts; algo.Never if it has
+	// no end.
+	Blocked    bool
+	LeftMicros int64
+}
+
+// Block notes a block that lasts for so long.
+func (r *Report) Block(leftMicros int64) {
+	if !r.Blocked || longer(leftMicros, r.LeftMicros) {
+		r.LeftMicros = leftMicros
+	}
+	r.Blocked = true
+}
+
+const (
+	jsonType    = "application/json"
+	otherMethod = `{"type":"about:blank","title":"Method Not Allowed","status":405,` +
+		`"detail":"The quota is read by GET or HEAD."}`
+)
+
+// Report answers a request for the quota.
+func (w *Writer) Report(r *Report) Reply {
+	w.reset()
+	w.add("cache-control", "no-store")
+	if r.OtherMethod {
+		w.add("content-type", problemType)
+		w.add("allow", "GET, HEAD")
+		return Reply{Status: 405, Headers: w.fields, Body: otherMethod, GRPCStatus: grpcNone}
+	}
+	w.add("content-type", jsonType)
+	start := len(w.buf)
+	w.buf = append(w.buf, `{"limits":[`...)
+	for i := range r.Limits {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		w.addReported(&r.Limits[i])
+	}
+	w.buf = append(w.buf, ']')
+	if r.Blocked {
+		w.buf = append(w.buf, `,"blocked":{"seconds":`...)
+		if r.LeftMicros == algo.Never {
+			w.buf = append(w.buf, "null"...)
+		} else {
+			w.buf = strconv.AppendInt(w.buf, seconds(r.LeftMicros), 10)
+		}
+		w.buf = append(w.buf, '}')
+	}
+	w.buf = append(w.buf, '}')
+	return Reply{Status: 200, Headers: w.fields, Body: text.View(w.buf[start:]), GRPCStatus: grpcNone}
+}
+
+// addReported writes what is left of a limit. A limit on what is in flight has no window.
+func (w *Writer) addReported(l *Limit) {
+	d := &l.Decision
+	w.buf = append(w.buf, `{"name":"`...)
+	w.buf = append(w.buf, l.Label.json...)
+	w.buf = append(w.buf, `","limit":`...)
+	w.buf = strconv.AppendInt(w.buf, l.capacity(), 10)
+	w.buf = append(w.buf, `,"remaining":`...)
+	w.buf = strconv.AppendInt(w.buf, d.Remaining, 10)
+	w.buf = append(w.buf, `,"reset":`...)
+	w.buf = strconv.AppendInt(w.buf, seconds(d.ResetAfterMicros), 10)
+	if l.Label.slots {
+		w.buf = append(w.buf, `,"unit":"concurrent-requests"}`...)
+		return
+	}
+	restore := l.Label.restoreMicros
+	if l.Sized != nil {
+		restore = l.restoreMicros()
+	}
+	w.buf = append(w.buf, `,"window":`...)
+	w.buf = strconv.AppendInt(w.buf, max(1, seconds(restore)), 10)
+	w.buf = append(w.buf, `,"unit":"requests"}`...)
+}

@@ -1,0 +1,174 @@
+package decide
+
+import (
+	"math/rand/v2"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/lru"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Requests for the quota, which Sluice answers itself. The question about one has the checks of the
+// rules that apply to it, as ever, and behind them those that report: what the caller has left of the
+// listed rules. Those have cost 0 and are of rules in shadow (rule.Set.ApplyQuota), so that they charge
+// nothing, reject nobody and are shown in no header; no layer but Redis, or the embedded store, answers
+// them. What is particular to them is in this file.
+
+const (
+	// quotaMicros is how long a worker remembers what it has answered.
+	//
+	// Bound: us that a worker answers for an identity's quota from memory. Beyond it, Redis is asked.
+	// Protects Redis from callers that ask all the time.
+	quotaMicros = 1_000_000
+	// Bound: identities whose quota is remembered. Beyond it, the one unused for longest is asked about
+	// again. Protects memory.
+	maxQuotas = 1024
+)
+
+// quotas is the memory of what Redis has said of identities to those who asked for their quota.
+type quotas struct {
+	table *lru.Table[rule.LimitSetID, quotaSaid]
+}
+
+// quotaSaid is what Redis said of one.
+type quotaSaid struct {
+	atMicros  int64 // on the worker's steady clock
+	ruling    algo.Ruling
+	decisions []algo.Decision
+	sizes     []algo.Size // that the request brought
+	inForce   []algo.Size // these times an operator's factor, which decisions are about
+}
+
+func newQuotas(cfg *config.Config, chance rand.Source) quotas {
+	if cfg.Quota == nil || cfg.Redis == nil {
+		return quotas{&lru.Table[rule.LimitSetID, quotaSaid]{}}
+	}
+	return quotas{lru.New[rule.LimitSetID, quotaSaid](maxQuotas, chance.Uint64())}
+}
+
+// Reports asks what the caller has left, for a request for the quota. It returns Pause, as the request
+// never goes on: Host.Report answers it, or Host.Answer.
+func (w *Worker) Reports(q *Question, asking rule.Asking, now Time) Effect {
+	q.asking = asking
+	w.stores.quotas.recall(q, now)
+	return w.Arrive(q, now)
+}
+
+// recall answers the checks that report from memory.
+func (m *quotas) recall(q *Question, now Time) {
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if c.Rule.Report == rule.Decides {
+			continue
+		}
+		e := m.table.Get(c.Limits.ID, c.Tag)
+		if e == nil || now.SteadyMicros-e.atMicros >= quotaMicros || !sameSizes(e.sizes, c.own) {
+			continue
+		}
+		e.answer(q, c, now.SteadyMicros-e.atMicros)
+	}
+}
+
+// answer makes what Redis said so long ago a check's answer.
+func (e *quotaSaid) answer(q *Question, c *Check, age int64) {
+	if e.inForce != nil {
+		q.sizes, c.Sizes = keep(q.sizes, e.inForce)
+	}
+	r := e.ruling
+	if r.LeftMicros != algo.Never {
+		r.LeftMicros = max(0, r.LeftMicros-age)
+	}
+	r.AtMicros += age
+	c.ruled(FromReport, &r, e.decisions, 0)
+	for j := range c.Decisions {
+		d := &c.Decisions[j]
+		d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
+	}
+}
+
+// remember keeps what Redis has said of a check that reports.
+func (m *quotas) remember(c *Check, now Time) {
+	if c.Source != FromRedis {
+		return
+	}
+	e, _ := m.table.Put(c.Limits.ID, c.Tag)
+	e.atMicros = now.SteadyMicros
+	e.ruling = algo.Ruling{AtMicros: c.AtMicros, Allowed: c.Status == Allowed, By: c.By, LeftMicros: c.LeftMicros}
+	e.decisions = append(e.decisions[:0], c.Decisions...)
+	e.sizes = append(e.sizes[:0], c.own...)
+	e.inForce = append(e.inForce[:0], c.Sizes...)
+}
+
+// fallBackQuota asks the embedded store about what Redis has not said of a quota, in mode local.
+func (s *Stores) fallBackQuota(q *Question, now Time) {
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if c.Rule.Report != rule.Decides && c.Status == Undecided && c.Rule.Failure == config.FailLocal && !s.alone() {
+			s.askFallback(c, q, now)
+		}
+	}
+}
+
+// concludeQuota is the verdict on a request for the quota, given that by the rules that apply to it.
+//
+//go:noinline
+func (s *Stores) concludeQuota(q *Question, v Verdict, now Time) Verdict {
+	if v.Event == Refused {
+		return v
+	}
+	s.fallBackQuota(q, now)
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Rule.Report != rule.Decides {
+			s.quotas.remember(c, now)
+		}
+	}
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Status == Undecided && q.needs(i) {
+			return Verdict{Event: Refused, Outcome: answer.FailedDeny}
+		}
+	}
+	v.Outcome, v.By = answer.Quota, nil
+	if v.Event == Admitted {
+		v.Event = Served
+	}
+	return v
+}
+
+// atItsTurn is what happens to a request when a queue has held it for long enough.
+func (q *Question) atItsTurn() Event {
+	if q.asking != rule.NotForQuota {
+		return Served
+	}
+	return TurnComes
+}
+
+// needs reports whether a quota cannot be told without a check: one that reports, and of an identity
+// that is blocked the one that stands behind it.
+func (q *Question) needs(i int) bool {
+	switch q.Checks[i].Rule.Report {
+	case rule.Reports:
+		return true
+	case rule.ReportsLimits:
+		return q.Checks[i-1].By.Blocks()
+	}
+	return false
+}
+
+// report is the answer to a request for the quota. It is good until the next call.
+func (d *display) report(q *Question) *answer.Report {
+	r := &d.quota
+	*r = answer.Report{Text: d.text(q.verdict), Limits: r.Limits[:0], OtherMethod: q.asking == rule.ByAnotherMethod}
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		switch {
+		case c.Rule.Report == rule.Decides || !c.Decided():
+		case c.By.Blocks():
+			r.Block(c.LeftMicros)
+		case c.Rule.Report == rule.Reports || q.needs(i):
+			r.Limits = d.plans.appendShown(r.Limits, c)
+		}
+	}
+	return r
+}

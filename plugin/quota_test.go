@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
+)
+
+// quotaOf is a configuration whose clients read the limits of rules.
+func quotaOf(top, listed string, rules ...string) string {
+	return fmt.Sprintf(`{%s "quota": {"path": "/.well-known/quota", "rules": [%s]}, "rules": [%s]}`,
+		top, listed, strings.Join(rules, ", "))
+}
+
+const (
+	perClientRule = `{"name": "per-client", "match": {"path": {"prefix": "/api"}}, "key": [{"header": "x-client"}], "limits": [
+		{"algorithm": "gcra", "limit": 2, "window": "1m", "burst": 5},
+		{"algorithm": "fixed_window", "limit": 100, "window": "1h", "anchor": "first_request"}]}`
+	monthlyRule = `{"name": "monthly", "mode": "shadow", "key": [{"header": "x-client"}],
+		"match": {"path": {"prefix": "/api"}},
+		"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "month"}]}`
+	flightRule = `{"name": "flight", "key": [{"header": "x-client"}], "match": {"path": {"prefix": "/api"}},
+		"limits": [{"algorithm": "concurrency", "limit": 20}]}`
+	floodRule = `{"name": "flood", "key": [{"header": "x-client"}], "limits": [
+		{"algorithm": "fixed_window", "limit": %d, "window": "1h", "anchor": "first_request"}]}`
+)
+
+// askQuota reads the quota as a client, and returns the body.
+func (i *instance) askQuota(x *exchange) string {
+	i.worker.t.Helper()
+	defer x.End()
+	local := x.local()
+	testenv.Same(x.t, "the status", local.Status, 200)
+	testenv.Same(x.t, "the outcome", x.outcome(), "quota")
+	testenv.Same(x.t, "the details", local.Details, "quota")
+	testenv.SameList(x.t, "the headers", local.Headers, wasmhost.Pairs{
+		{"cache-control", "no-store"}, {"content-type", "application/json"},
+	})
+	return string(local.Body)
+}
+
+const quotaPath = "/.well-known/quota"
+
+// TestQuota: what a caller has left, in the order of the list, with nothing charged.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(quotaOf("", `"monthly", "flight", "per-client"`, perClientRule, monthlyRule, flightRule))
+		const fresh = `{"limits":[{"name":"monthly","limit":9,"remaining":9,"reset":0,"window":2678400,"unit":"requests"},` +
+			`{"name":"flight","limit":20,"remaining":20,"reset":0,"unit":"concurrent-requests"},` +
+			`{"name":"per-client-1m","limit":5,"remaining":5,"reset":0,"window":150,"unit":"requests"},` +
+			`{"name":"per-client-1h","limit":100,"remaining":100,"reset":0,"window":3600,"unit":"requests"}]}`
+		for range 3 {
+			testenv.Same(t, "before a request", i.askQuota(i.get(quotaPath, client("x")...)), fresh)
+		}
+		running := i.get("/api", client("x")...)
+		testenv.Same(t, "after one", i.askQuota(i.get(quotaPath, client("x")...)),
+			`{"limits":[{"name":"monthly","limit":9,"remaining":8,"reset":2635200,"window":2678400,"unit":"requests"},`+
+				`{"name":"flight","limit":20,"remaining":19,"reset":0,"unit":"concurrent-requests"},`+
+				`{"name":"per-client-1m","limit":5,"remaining":4,"reset":30,"window":150,"unit":"requests"},`+
+				`{"name":"per-client-1h","limit":100,"remaining":99,"reset":3600,"window":3600,"unit":"requests"}]}`)
+		running.end()
+		testenv.Same(t, "another caller's", i.askQuota(i.get(quotaPath, client("y")...)), fresh)
+		testenv.Same(t, "one without a key", i.askQuota(i.get(quotaPath)), `{"limits":[]}`)
+	})
+}
+
+// TestQuotaPath: the path is read as upstreams read it, and any other goes on.
+func TestQuotaPath(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(quotaOf("", `"per-client"`, perClientRule))
+		for _, path := range []string{"/.well-known/quota?a=b", "//.well-known/./%71uota", "/x/../.well-known/quota"} {
+			testenv.Same(t, path, i.askQuota(i.get(path)), `{"limits":[]}`)
+		}
+		for _, path := range []string{"/.well-known/quotas", "/.well-known/quota/", "/.well-known", "/"} {
+			w.expect(path, i.get(path).end(), result{Status: 200, Outcome: "none"})
+		}
+	})
+}
+
+// TestQuotaMethods: GET and HEAD are answered, in any case, anything else is told so, and rules that are
+// not listed apply to all of them.
+func TestQuotaMethods(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(quotaOf("", `"per-client"`, perClientRule, fmt.Sprintf(floodRule, 5)))
+		ask := func(method string) *exchange { return i.open(wasmhost.Request(method, quotaPath, client("x")...)) }
+		for _, method := range []string{"GET", "HEAD", "get"} {
+			if body := i.askQuota(ask(method)); !strings.HasPrefix(body, `{"limits":[{"name":"per-client-1m"`) {
+				t.Errorf("%s: %s", method, body)
+			}
+		}
+		for _, method := range []string{"POST", "OPTIONS"} {
+			x := ask(method)
+			w.expect(method, x.end(), result{
+				Status: 405, Outcome: "quota", Others: wasmhost.Pairs{{"cache-control", "no-store"}, {"allow", "GET, HEAD"}},
+			})
+		}
+		full := result{Status: 429, Outcome: "limited:flood", Limit: 5, Remaining: 0, Reset: 3600, RetryAfter: 3600}
+		w.expect("a sixth", ask("GET").end(), full)
+		w.expect("of another method", ask("POST").end(), full)
+	})
+}
+
+// Three rules with terms.
+const (
+	overriddenRule = `{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "match": {"path": {"prefix": "/api"}},
+		"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "anchor": "first_request"}]}`
+	penaltyRule = `{"name": "p", "key": [{"header": "x-client"}], "match": {"path": {"prefix": "/api"}},
+		"penalty": {"after": 2, "within": "1m", "for": ["10m"]},
+		"limits": [{"algorithm": "fixed_window", "limit": 3, "window": "2h", "anchor": "first_request"}]}`
+	tiersRule = `{"name": "t", "key": [{"header": "x-client"}], "overrides": true,
+		"limits_by": {"source": {"header": "x-plan"}, "default": "staff", "values": {"staff": "unlimited",
+			"free": [{"algorithm": "gcra", "limit": 7, "window": "1m"}]}}}`
+)
+
+// settled reads the quota when Redis has answered, with times cut to whole minutes: a real Redis has
+// its own clock.
+func (r *realRedis) quota(i *instance, namesAndValues ...string) string {
+	r.t.Helper()
+	x := i.get(quotaPath, namesAndValues...)
+	r.settle()
+	return wholeMinutes(i.askQuota(x))
+}
+
+var seconds = regexp.MustCompile(`("reset"|"seconds"):(\d+)`)
+
+func wholeMinutes(body string) string {
+	return seconds.ReplaceAllStringFunc(body, func(text string) string {
+		name, value, _ := strings.Cut(text, ":")
+		n, _ := strconv.Atoi(value)
+		return fmt.Sprint(name, ":", (n+59)/60*60)
+	})
+}
+
+// TestQuotaOfTerms: free and unlimited have no entries; a factor is in the numbers; a block, an operator's
+// or a penalty's, is told beside the limits as they are.
+func TestQuotaOfTerms(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(quotaOf(`"redis": {"cluster": "redis"},`, `"a", "p", "t"`, overriddenRule, penaltyRule, tiersRule))
+		const p = `{"name":"p","limit":3,"remaining":%d,"reset":%d,"window":7200,"unit":"requests"}`
+		a := func(limit, remaining, reset int) string {
+			return fmt.Sprintf(`{"name":"a","limit":%d,"remaining":%d,"reset":%d,"window":3600,"unit":"requests"},`,
+				limit, remaining, reset)
+		}
+		for _, step := range []struct {
+			name, key, value string
+			life             time.Duration
+			requests         int
+			plan             string
+			want             string
+		}{
+			{name: "fresh", want: `{"limits":[` + a(5, 5, 0) + fmt.Sprintf(p, 3, 0) + `]}`},
+			{name: "a factor", key: "a", value: "x2", want: `{"limits":[` + a(10, 10, 0) + fmt.Sprintf(p, 3, 0) + `]}`},
+			{name: "used", key: "a", requests: 3, want: `{"limits":[` + a(5, 2, 3600) + fmt.Sprintf(p, 0, 7200) + `]}`},
+			{name: "free", key: "a", value: "free", want: `{"limits":[` + fmt.Sprintf(p, 0, 7200) + `]}`},
+			{
+				name: "blocked for a while", key: "a", value: "block", life: time.Hour,
+				want: `{"limits":[` + a(5, 2, 3600) + fmt.Sprintf(p, 0, 7200) + `],"blocked":{"seconds":3600}}`,
+			},
+			{
+				name: "the penalty alone", key: "a", requests: 2,
+				want: `{"limits":[` + a(5, 2, 3600) + fmt.Sprintf(p, 0, 7200) + `],"blocked":{"seconds":600}}`,
+			},
+			{
+				name: "and a block without end", key: "t", value: "block", plan: "free",
+				want: `{"limits":[` + a(5, 2, 3600) + fmt.Sprintf(p, 0, 7200) +
+					`,{"name":"t","limit":7,"remaining":7,"reset":0,"window":60,"unit":"requests"}],"blocked":{"seconds":null}}`,
+			},
+		} {
+			w.clock.advance(2 * time.Second)
+			if step.key != "" {
+				r.override("rl:{"+step.key+"|x}:override", step.value, step.life)
+			}
+			for range step.requests {
+				x := i.get("/api", client("x")...)
+				r.settle()
+				x.end()
+			}
+			headers := client("x")
+			if step.plan != "" {
+				headers = append(headers, "x-plan", step.plan)
+			}
+			testenv.Same(t, step.name, r.quota(i, headers...), step.want)
+		}
+	})
+}
+
+// TestQuotaIsAskedOnce: all listed rules in one write, an identity from memory for a second, and units
+// that a worker has leased count as used.
+func TestQuotaIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(quotaOf(`"redis": {"cluster": "redis"},`, `"hot", "p"`, `{"name": "hot", "key": [{"header": "x-client"}],
+			"match": {"path": {"prefix": "/api"}}, "limits": [{"algorithm": "fixed_window", "limit": 100, "window": "1h",
+			"anchor": "first_request", "lease": {"units": 10, "ttl": "1m"}}]}`, penaltyRule))
+		const want = `{"limits":[{"name":"hot","limit":100,"remaining":%d,"reset":%d,"window":3600,"unit":"requests"},` +
+			`{"name":"p","limit":3,"remaining":3,"reset":0,"window":7200,"unit":"requests"}]}`
+		r.quota(i, client("x")...) // the scripts are known
+		w.clock.advance(time.Second)
+		before := r.writes()
+		testenv.Same(t, "asked", r.quota(i, client("x")...), fmt.Sprintf(want, 100, 0))
+		testenv.Same(t, "writes", r.writes()-before, 1)
+		w.clock.advance(999 * time.Millisecond)
+		r.quota(i, client("x")...)
+		testenv.Same(t, "writes within a second", r.writes()-before, 1)
+		r.quota(i, client("y")...)
+		testenv.Same(t, "writes for another identity", r.writes()-before, 2)
+		for range 9 { // of which Redis decides some, until the worker has a lease
+			x := i.get("/hot", client("x")...)
+			r.settle()
+			x.end()
+			x = i.get("/api/hot", client("h")...)
+			r.settle()
+			x.end()
+		}
+		i.wait(time.Millisecond)
+		got := r.quota(i, client("h")...)
+		charged := r.used("rl:{hot|h}:fixed_window:1h:first")
+		if charged < 10 {
+			t.Errorf("Redis has charged %d, want a lease", charged)
+		}
+		if wantHeld := fmt.Sprintf(want, 100-charged, 3600); !strings.HasPrefix(got, wantHeld[:60]) {
+			t.Errorf("held: %s, want %s", got, wantHeld)
+		}
+	})
+}
+
+// used is what a fixed window that begins with its first request has counted.
+func (r *realRedis) used(key string) int {
+	r.t.Helper()
+	value, err := r.client().Get(context.Background(), key).Result()
+	if err != nil || len(value) != 12 {
+		r.t.Fatalf("%s: %q, %v", key, value, err)
+	}
+	return int(binary.LittleEndian.Uint32([]byte(value)[8:]))
+}
+
+// TestQuotaWithoutRedis: 503 in every mode but local, in which the embedded store answers. What other
+// rules have charged is given back.
+func TestQuotaWithoutRedis(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		mode    string
+		status  int
+		outcome string
+		body    string
+	}{
+		{mode: "allow", status: 503, outcome: "failed:deny", body: "temporary-reduced-capacity"},
+		{mode: "deny", status: 503, outcome: "failed:deny", body: "temporary-reduced-capacity"},
+		{mode: "local", status: 200, outcome: "quota", body: `"remaining":5,`},
+	} {
+		t.Run(tc.mode, func(t *testing.T) {
+			t.Parallel()
+			eachWorld(t, func(t *testing.T, w *worker) {
+				i := w.fake(quotaOf(`"redis": {"cluster": "redis"}, "failure": {"mode": "`+tc.mode+`"},`,
+					`"per-client"`, perClientRule, monthlyRule), &wasmhost.Memory{})
+				x := i.get(quotaPath, client("x")...)
+				i.wait(100 * time.Millisecond)
+				local := x.local()
+				testenv.Same(t, "the status", int(local.Status), tc.status)
+				testenv.Same(t, "the outcome", x.outcome(), tc.outcome)
+				if !strings.Contains(string(local.Body), tc.body) {
+					t.Errorf("the body is %s, want %q in it", local.Body, tc.body)
+				}
+				x.End()
+			})
+		})
+	}
+}
+
+// TestQuotaBesideOtherRules: what these hold of a request for the quota, slots and a place in a queue,
+// they hold until it is over; what its answer is worth settles their charge; and an exempt rule
+// changes nothing.
+func TestQuotaBesideOtherRules(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(quotaOf("", `"per-client"`, `{"name": "known", "exempt": true, "match": {"path": {"prefix": "/.well-known"}}}`,
+			perClientRule,
+			`{"name": "slots", "key": [{"header": "x-client"}], "limits": [{"algorithm": "concurrency", "limit": 1}]}`,
+			`{"name": "line", "match": {"headers": {"x-line": {"present": true}}}, "limits": [{"algorithm": "leaky_bucket",
+				"limit": 1, "window": "1s", "burst": 5, "overflow": "queue"}]}`))
+		first := i.get(quotaPath, client("x")...)
+		testenv.Same(t, "the first is answered", int(first.local().Status), 200)
+		w.expect("a second, meanwhile", i.get(quotaPath, client("x")...).end(),
+			result{Status: 429, Outcome: "limited:slots", Limit: 1, RetryAfter: 1})
+		first.End()
+		i.wait(time.Second)
+		third := i.get(quotaPath, client("x")...)
+		testenv.Same(t, "a third, later", int(third.local().Status), 200)
+		third.End()
+		i.get(quotaPath, "x-client", "a", "x-line", "1").End()
+		held := i.get(quotaPath, "x-client", "b", "x-line", "1")
+		testenv.Same(t, "that one is held", held.waits(), true)
+		i.wait(1100 * time.Millisecond)
+		if body := i.askQuota(held); !strings.HasPrefix(body, `{"limits":[{"name":"per-client-1m"`) {
+			t.Errorf("held: %s", body)
+		}
+	})
+}
+
+// TestQuotaIsCounted as an outcome of its own, and as no decision of a rule.
+func TestQuotaIsCounted(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(quotaOf("", `"per-client"`, perClientRule))
+		i.askQuota(i.get(quotaPath, client("x")...))
+		i.open(wasmhost.Request("PUT", quotaPath)).End()
+		i.wait(5 * time.Second)
+		testenv.Same(t, "quota", w.count("sluice.outcome.quota.requests_total"), 2)
+		testenv.Same(t, "allowed by the rule", w.count("sluice.rule.per-client.outcome.allowed.requests_total"), 0)
+	})
+}
+
+// TestQuotaByExpression: a line at load names a rule that may show another identity's quota.
+func TestQuotaByExpression(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		expr string
+		told bool
+	}{
+		{"request.path", true},
+		{`request["method"] + '-'`, true},
+		{"request.query", true},
+		{"request.headers[':method']", true},
+		{"request.headers['x-a']", false},
+	} {
+		eachWorld(t, func(t *testing.T, w *worker) {
+			expr, _ := json.Marshal(tc.expr)
+			w.load(quotaOf("", `"e"`, `{"name": "e", "key": [{"expr": `+string(expr)+`}],
+				"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}`))
+			testenv.Same(t, tc.expr, w.logged(`quota.rules[0]: rule "e" identifies by an expression`), tc.told)
+		})
+	}
+}
+
+// count is what a metric says.
+func (w *worker) count(name string) uint64 {
+	n, _ := w.envoy.Metric(name)
+	return n
+}

@@ -188,9 +188,7 @@ func TestVariants(t *testing.T) {
 				t.Errorf("the key ends in %q, want %q", got, c.suffix)
 			}
 			want := ID{c.limit.Algorithm, uint64(c.limit.WindowMicros / 1000), c.variant}
-			if got := c.limit.ID(); got != want {
-				t.Errorf("the ID is %+v, want %+v", got, want)
-			}
+			testenv.Same(t, "the ID", c.limit.ID(), want)
 		})
 	}
 }

@@ -28,8 +28,9 @@ func (l *Limit) maxWaitMicros() int64 {
 // ReplyLen is the number of integers in the reply of Script: the Redis time in
 // microseconds, then for each limit the units remaining, reset_after, retry_after
 // (0 allowed, Never) and reset_after without this charge in microseconds, for a
-// Queue its delay, if only what is over a burst waits also how many units that is, and for calendar windows when the one decided in begins. Of slots it
-// is the units remaining and retry_after alone.
+// Queue its delay, if only what is over a burst waits also how many units that is, and for
+// calendar windows when the one decided in begins. Of slots it is the units remaining and
+// retry_after alone.
 func (p *Plan) ReplyLen() int {
 	n := 1
 	for i := range p.limiters {

@@ -37,7 +37,8 @@ func TestWaitsByDefinition(t *testing.T) {
 					continue
 				}
 				leaves := a.at + a.DelayMicros
-				if leaves < last || a.DelayMicros > l.MaxDelayMicros || !exact.take(leaves, a.cost) {
+				inTurn := last <= leaves && a.DelayMicros <= l.MaxDelayMicros
+				if !exact.take(leaves, a.cost) || !inTurn {
 					t.Fatalf("%+v: %+v leaves at %d, the one before at %d; an exact bucket has %s / %d",
 						l, a, leaves, last, exact.tokens, l.WindowMicros)
 				}

@@ -22,7 +22,8 @@ func quotaOf(top, listed string, rules ...string) string {
 }
 
 const (
-	perClientRule = `{"name": "per-client", "match": {"path": {"prefix": "/api"}}, "key": [{"header": "x-client"}], "limits": [
+	perClientRule = `{"name": "per-client", "match": {"path": {"prefix": "/api"}}, "key": [{"header": "x-client"}],
+		"limits": [
 		{"algorithm": "gcra", "limit": 2, "window": "1m", "burst": 5},
 		{"algorithm": "fixed_window", "limit": 100, "window": "1h", "anchor": "first_request"}]}`
 	monthlyRule = `{"name": "monthly", "mode": "shadow", "key": [{"header": "x-client"}],
@@ -114,7 +115,8 @@ func TestQuotaMethods(t *testing.T) {
 
 // Three rules with terms.
 const (
-	overriddenRule = `{"name": "a", "key": [{"header": "x-client"}], "overrides": true, "match": {"path": {"prefix": "/api"}},
+	overriddenRule = `{"name": "a", "key": [{"header": "x-client"}], "overrides": true,
+		"match": {"path": {"prefix": "/api"}},
 		"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "anchor": "first_request"}]}`
 	penaltyRule = `{"name": "p", "key": [{"header": "x-client"}], "match": {"path": {"prefix": "/api"}},
 		"penalty": {"after": 2, "within": "1m", "for": ["10m"]},
@@ -124,7 +126,7 @@ const (
 			"free": [{"algorithm": "gcra", "limit": 7, "window": "1m"}]}}}`
 )
 
-// settled reads the quota when Redis has answered, with times cut to whole minutes: a real Redis has
+// quota reads the quota when Redis has answered, with times cut to whole minutes: a real Redis has
 // its own clock.
 func (r *realRedis) quota(i *instance, namesAndValues ...string) string {
 	r.t.Helper()
@@ -288,8 +290,8 @@ func TestQuotaWithoutRedis(t *testing.T) {
 func TestQuotaBesideOtherRules(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(quotaOf("", `"per-client"`, `{"name": "known", "exempt": true, "match": {"path": {"prefix": "/.well-known"}}}`,
-			perClientRule,
+		i := w.load(quotaOf("", `"per-client"`,
+			`{"name": "known", "exempt": true, "match": {"path": {"prefix": "/.well-known"}}}`, perClientRule,
 			`{"name": "slots", "key": [{"header": "x-client"}], "limits": [{"algorithm": "concurrency", "limit": 1}]}`,
 			`{"name": "line", "match": {"headers": {"x-line": {"present": true}}}, "limits": [{"algorithm": "leaky_bucket",
 				"limit": 1, "window": "1s", "burst": 5, "overflow": "queue"}]}`))

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+const quotaPath = "/.well-known/quota"
+
+// quotaBody is what callers read.
+type quotaBody struct {
+	Limits []struct {
+		Name                            string
+		Limit, Remaining, Reset, Window int64
+		Unit                            string
+	}
+	Blocked *struct{ Seconds *int64 }
+}
+
+// readQuota reads the quota with a method, and what the answer is.
+func readQuota(t *testing.T, s *setting, method string, headers ...string) (resp *http.Response, body quotaBody) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+quotaPath, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	if resp, err = shared.Do(req); err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK && method == http.MethodGet {
+		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return resp, body
+}
+
+// TestCookbookQuota: behind jwt_authn callers read their own quota, with nothing charged, by GET and HEAD.
+func TestCookbookQuota(t *testing.T) {
+	t.Parallel()
+	issuer := newIssuer(t)
+	recipe := strings.Replace(cookbook(t, "What a caller has left"), `"redis": {"cluster": "redis"},`, patient, 1)
+	s := start(t, recipe, envoytest.Options{Edit: before(issuer.filter())})
+	ann := "authorization: Bearer " + issuer.token(t, `{"iss": "test", "sub": "ann"}`)
+	bob := "authorization: Bearer " + issuer.token(t, `{"iss": "test", "sub": "bob"}`)
+	for range 3 {
+		if r := get(t, s.URL+"/api/x", ann); r.status != http.StatusOK {
+			t.Fatalf("status %d, want 200", r.status)
+		}
+	}
+	for _, tc := range []struct {
+		name, caller string
+		remaining    []int64
+	}{
+		{"who has used three", ann, []int64{997, 99997}},
+		{"who has used none", bob, []int64{1000, 100000}},
+		{"who is nobody", "x-a: b", nil},
+	} {
+		resp, body := readQuota(t, s, http.MethodGet, tc.caller)
+		testenv.Same(t, tc.name+": status", resp.StatusCode, 200)
+		testenv.Same(t, tc.name+": content-type", resp.Header.Get("content-type"), "application/json")
+		testenv.Same(t, tc.name+": cache-control", resp.Header.Get("cache-control"), "no-store")
+		testenv.Same(t, tc.name+": what the rule on reading shows", resp.Header.Get("x-ratelimit-limit"), "10")
+		testenv.Same(t, tc.name+": the number of limits", len(body.Limits), len(tc.remaining))
+		for i, remaining := range tc.remaining {
+			testenv.Same(t, tc.name+": remaining of "+body.Limits[i].Name, body.Limits[i].Remaining, remaining)
+		}
+	}
+	resp, _ := readQuota(t, s, http.MethodHead, ann)
+	testenv.Same(t, "HEAD: status", resp.StatusCode, 200)
+	testenv.Same(t, "HEAD: content-type", resp.Header.Get("content-type"), "application/json")
+	resp, _ = readQuota(t, s, http.MethodPost, ann)
+	testenv.Same(t, "POST: status", resp.StatusCode, 405)
+	testenv.Same(t, "POST: allow", resp.Header.Get("allow"), "GET, HEAD")
+	testenv.Same(t, "what reached the upstream", s.upstream.Count(), 3)
+	blockAnn(t, s)
+	var body quotaBody
+	testenv.Wait(t, patience, func() error { // a worker remembers for a second
+		if _, body = readQuota(t, s, http.MethodGet, ann); body.Blocked == nil {
+			return errors.New("not blocked")
+		}
+		return nil
+	})
+	if body.Blocked.Seconds == nil || *body.Blocked.Seconds < 3000 {
+		t.Errorf("blocked for %v, want an hour", body.Blocked.Seconds)
+	}
+	testenv.Same(t, "the month of who is blocked", body.Limits[1].Remaining, 99997)
+}
+
+func blockAnn(t *testing.T, s *setting) {
+	t.Helper()
+	if err := s.client.Set(ctx, "rl:{monthly|ann}:override", "block", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCookbookPages: a burst at once, and what is over it a tenth of a second apart.
+func TestCookbookPages(t *testing.T) {
+	t.Parallel()
+	s := start(t, cookbook(t, "A burst at once, the rest evenly"), envoytest.Options{Redis: []string{}})
+	begin := time.Now()
+	got := burst(t, 30, 30, []string{s.URL})
+	testenv.Same(t, "the number of 200", got[http.StatusOK], 30)
+	if took := time.Since(begin); took < time.Second-20*time.Millisecond {
+		t.Errorf("30 requests took %v: the last ten were not held", took)
+	}
+}
+
+// TestBurstWaits: what is over a burst leaves in order, each no earlier than its turn, over Redis; and what
+// would wait too long is told when to come again.
+func TestBurstWaits(t *testing.T) {
+	t.Parallel()
+	d := new(departures)
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
+		{"algorithm": "gcra", "overflow": "queue", "limit": 1, "window": "1s", "burst": 2, "max_wait": "3s"}]}]}`,
+		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
+	begin := time.Now().Add(-queueInterval) // the first two leave at once
+	answers := enqueue(t, s, []context.Context{ctx, ctx, ctx, ctx, ctx})
+	r := get(t, s.URL+"/?9", "x-user: u")
+	testenv.Same(t, "the sixth: status", r.status, http.StatusTooManyRequests)
+	testenv.Same(t, "the sixth: remaining", r.header.Get("x-ratelimit-remaining"), "0")
+	testenv.Same(t, "the sixth: retry-after", r.header.Get("retry-after"), "1")
+	for i, answer := range answers {
+		if err := <-answer; err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	expectEven(t, d, begin, "0", "1", "2", "3", "4")
+}
+
+// TestSteps: a bucket that is refilled each hour admits its burst, and says when it is full again.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"headers": ["draft"], "rules": [{"name": "r", "limits": [
+		{"algorithm": "token_bucket", "refill": "step", "limit": 3, "window": "366d", "burst": 7}]}]}`,
+		envoytest.Options{})
+	got := burst(t, 12, 12, []string{s.URL})
+	testenv.Same(t, "the number of 200", got[http.StatusOK], 7)
+	r := get(t, s.URL)
+	testenv.Same(t, "the policy", r.header.Get("ratelimit-policy"), `"r";q=7;w=94867200`) // three steps
+	testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
+}

@@ -36,6 +36,7 @@ type simSetting struct {
 type simSettingRule struct {
 	Name, Text string
 	Total      int64
+	Listed     bool `json:",omitempty"`
 }
 
 func (c *simConfig) setting() simSetting {
@@ -44,7 +45,7 @@ func (c *simConfig) setting() simSetting {
 		Failures: c.failures, Denied: c.denied, Password: c.password, CommandMicros: 1,
 	}
 	for _, r := range c.rules {
-		s.Rules = append(s.Rules, simSettingRule{r.name, r.text, r.total})
+		s.Rules = append(s.Rules, simSettingRule{r.name, r.text, r.total, r.listed})
 	}
 	return s
 }
@@ -58,8 +59,11 @@ func (s *simSetting) config() *simConfig {
 	for _, r := range s.Rules {
 		i := slices.IndexFunc(known, func(k *simRule) bool { return k.name == r.Name })
 		rule := *known[i]
-		rule.text, rule.total = r.Text, r.Total
+		rule.text, rule.total, rule.listed = r.Text, r.Total, r.Listed
 		c.rules = append(c.rules, &rule)
+		if r.Listed {
+			c.listed = append(c.listed, strconv.Quote(r.Name))
+		}
 	}
 	return c
 }

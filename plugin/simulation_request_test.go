@@ -37,8 +37,16 @@ type simRequest struct {
 
 // applies reports whether a rule counts the request.
 func (r *simRequest) applies(rule *simRule) bool {
+	if rule.listed && r.forQuota() {
+		return false
+	}
 	return rule.header == "" || slices.Contains(r.brings, rule.header)
 }
+
+// forQuota marks requests for the quota, among the headers that they bring.
+const forQuota = "quota"
+
+func (r *simRequest) forQuota() bool { return slices.Contains(r.brings, forQuota) }
 
 func (r *simRule) costOf(q *simRequest) int64 {
 	if r.cost == nil {
@@ -54,6 +62,7 @@ func (r *simRule) worthOf(q *simRequest) (least, most int64) {
 	if r.worth != nil {
 		worth = r.worth(q)
 	}
+	served := q.outcome == "quota" // perhaps with a check that stayed undecided
 	switch {
 	case q.certain && !r.charges(q) && q.lossy:
 		least, most = 0, max(cost, worth)
@@ -62,9 +71,9 @@ func (r *simRule) worthOf(q *simRequest) (least, most int64) {
 		least, most = min(cost, worth), max(cost, worth)
 	case q.certain:
 		least, most = worth, worth
-	case (q.left || q.admitted) && q.lossy:
+	case (q.left || q.admitted || served) && q.lossy:
 		least, most = 0, max(cost, worth)
-	case q.left || q.admitted: // what a check that stayed undecided charged is given back, or stands
+	case q.left || q.admitted || served: // what a check that stayed undecided charged is given back, or stands
 		least, most = 0, worth
 	case q.lossy:
 		least, most = 0, cost
@@ -104,6 +113,9 @@ func (v *simulation) anyArrives() {
 			brings = append(brings, rule.header)
 		}
 	}
+	if v.config.listed != nil && v.random.IntN(8) == 0 {
+		brings = append(brings, forQuota)
+	}
 	plan := []string{"-", "free", "pro", "ours"}[v.random.IntN(4)]
 	v.do("arrive", worker, fmt.Sprint("u", user), cost, plan, strings.Join(brings, ","))
 }
@@ -123,7 +135,11 @@ func (v *simulation) arrive(w words) {
 	v.all, v.live, v.waits = append(v.all, r), append(v.live, r), append(v.waits, r)
 	v.logf("request %d of %s, cost %d, %v", r.id, r.user, r.cost, r.brings)
 	r.exchange = &exchange{Stream: i.NewStream(), t: v.t}
-	r.RequestHeaders(wasmhost.Request("GET", "/", headers...), true)
+	path := "/"
+	if r.forQuota() {
+		path = quotaPath
+	}
+	r.RequestHeaders(wasmhost.Request("GET", path, headers...), true)
 	r.paused = r.waits()
 	v.look()
 }

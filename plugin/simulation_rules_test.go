@@ -19,6 +19,8 @@ type simRule struct {
 	header string
 	// shared: all users are one identity.
 	shared bool
+	// listed: users may read what is left of it.
+	listed bool
 	// counted: what Redis has charged must be what the admitted were worth.
 	counted bool
 	cost    func(r *simRequest) int64 // nil: 1
@@ -163,6 +165,7 @@ type simConfig struct {
 	failures int // that open the breaker
 	denied   int
 	password string
+	listed   []string // names of rules whose quota users may read; nil: of none
 }
 
 // ownFailure reports whether a rule may have a failure mode of its own.
@@ -207,6 +210,7 @@ func newSimConfig(random *rand.Rand) *simConfig {
 		}
 		c.rules = append(c.rules, r)
 		mayHaveOwn := ownFailure && r.name != "expressed" && r.name != "hot"
+		r.listed = random.IntN(3) == 0
 		if mayHaveOwn && random.IntN(6) == 0 {
 			r.text += `, "failure": "` + modes[random.IntN(3)] + `"`
 		}
@@ -233,6 +237,9 @@ func (c *simConfig) text(reloads int) string {
 		redis += fmt.Sprintf(`"failure": {"mode": %q, "max_pending": %d, `+
 			`"breaker": {"failures": %d, "min_open": "20ms", "max_open": "100ms"}}, "deny_cache": {"size": %d}, `,
 			c.modes[reloads%len(c.modes)], c.pending, c.failures, c.denied)
+	}
+	if c.listed != nil {
+		redis += fmt.Sprintf(`"quota": {"path": %q, "rules": [%s]}, `, quotaPath, strings.Join(c.listed, ", "))
 	}
 	return `{` + redis + `"rules": [` + strings.Join(rules, ", ") + `]}`
 }

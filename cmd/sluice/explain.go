@@ -85,6 +85,9 @@ func explanation(r *explain.Rule) [][]string {
 	if r.Mode == "shadow" {
 		applies = "in shadow"
 	}
+	if r.Reports {
+		applies = "shown in the quota"
+	}
 	if r.Tier != "" {
 		applies += ", tier " + r.Tier
 	}

@@ -36,6 +36,31 @@ const explained = `{
     {"name": "others", "match": {"not": [{"host": "b"}, {"path": {"prefix": "/c/"}}]}, "limits": [` + aLimit + `]}
   ]}`
 
+// TestExplainQuota: a request for the quota reads the listed rules, whatever their match is.
+func TestExplainQuota(t *testing.T) {
+	t.Parallel()
+	const quota = `{"redis": {"cluster": "redis"}, "quota": {"path": "/quota", "rules": ["month", "key"]}, "rules": [
+		{"name": "known", "match": {"path": {"prefix": "/q"}}, "exempt": true},
+		{"name": "key", "match": {"path": {"prefix": "/api/"}}, "key": [{"header": "x-key"}], "cost": 5,
+			"limits": [` + aLimit + `]},
+		{"name": "month", "overrides": true, "key": [{"header": "x-other"}], "limits": [` + aLimit + `]},
+		{"name": "all", "limits": [` + aLimit + `]},
+		{"name": "api", "match": {"path": {"prefix": "/api/"}}, "limits": [` + aLimit + `]}]}`
+	table := strings.TrimLeft(`
+RULE   APPLIES             IDENTITY     COST  LIMIT          KEY IN REDIS
+known  no: the request is for the quota, where exempt rules change nothing
+key    shown in the quota  k            0     gcra 10 in 1s  rl:{key|k}:gcra:1s
+month  no: key[0] is absent: header "x-other" (-H 'x-other: ...')
+all    yes                 (everybody)  1     gcra 10 in 1s  rl:{all|}:gcra:1s
+api    no: match.path does not hold
+`, "\n")
+	r := execute(t, quota, "explain", "-c", "-", "http://h/x/../quota", "-H", "x-key: k")
+	testenv.Same(t, "the table", r.out, table)
+	const want = "the request is for the quota, which is read by GET or HEAD: it is answered with 405"
+	r = execute(t, quota, "explain", "-c", "-", "POST", "http://h/quota", "-H", "x-key: k")
+	testenv.Same(t, "how often POST is told", strings.Count(r.out, want), 2)
+}
+
 func TestExplainTable(t *testing.T) {
 	t.Parallel()
 	r := execute(t, explained, "explain", "-c", "-", "http://h/api/", "-H", "x-api-key: k", "-H", "x-a: 1", "--client-ip",

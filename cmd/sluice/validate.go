@@ -192,7 +192,7 @@ func check(f *find.Found) (configReport, *config.Config) {
 		return report, cfg
 	default:
 		report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
-		for _, n := range cfg.Skipped() {
+		for _, n := range append(cfg.Skipped(), cfg.OddQuotas()...) {
 			report.Notes = append(report.Notes, mistakeReport{f.LineOf(n.Path), n.Path, n.Problem})
 		}
 		return report, cfg

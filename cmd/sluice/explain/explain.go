@@ -18,6 +18,9 @@ type Rule struct {
 	// Failure is the rule's own failure mode; "" where it is the configuration's.
 	Failure string `json:"failure,omitempty"`
 	Applies bool   `json:"applies"`
+	// Reports: the request is for the quota, which shows what is left of this rule's limits. Nothing
+	// is charged.
+	Reports bool   `json:"reports,omitempty"`
 	Why     string `json:"why,omitempty"` // why it does not apply
 
 	Identity  string  `json:"identity,omitempty"`
@@ -59,7 +62,14 @@ func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
 	req.Use(&expressions)
 	req.Strip(set)
 	var m rule.Matcher
-	applied, exempt := set.Apply(req, &m)
+	var applied []rule.Applied
+	var exempt *rule.Rule
+	asking := rule.NotForQuota
+	if set.AnswersQuota() {
+		applied, exempt, asking = set.ApplyQuota(req, &m)
+	} else {
+		applied, exempt = set.Apply(req, &m)
+	}
 	prefix := ""
 	if cfg.Redis != nil {
 		prefix = cfg.Redis.KeyPrefix
@@ -85,8 +95,9 @@ func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
 			out.Applies, ended = true, c.Name
 		case a != nil:
 			out.describe(c, a, prefix)
+		case asking != rule.NotForQuota && out.ofQuota(cfg, c, asking):
 		default:
-			why, err := why(c, req)
+			why, err := why(asked(cfg, c, asking), req)
 			if err != nil {
 				return nil, err
 			}
@@ -95,6 +106,33 @@ func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
 		all = append(all, out)
 	}
 	return all, nil
+}
+
+// ofQuota explains what a request for the quota makes of a rule that does not apply. It reports
+// whether it does.
+func (r *Rule) ofQuota(cfg *config.Config, c *config.Rule, asking rule.Asking) (explained bool) {
+	switch {
+	case c.Exempt:
+		r.Why = "the request is for the quota, where exempt rules change nothing"
+	case asking == rule.ByAnotherMethod && lists(cfg, c):
+		r.Why = "the request is for the quota, which is read by GET or HEAD: it is answered with 405"
+	}
+	return r.Why != ""
+}
+
+// asked is the rule as it is asked: for the quota whatever its match is, if it is listed.
+func asked(cfg *config.Config, c *config.Rule, asking rule.Asking) *config.Rule {
+	if asking == rule.NotForQuota || !lists(cfg, c) {
+		return c
+	}
+	unmatched := *c
+	unmatched.Match = config.Match{}
+	return &unmatched
+}
+
+// lists reports whether the quota shows a rule.
+func lists(cfg *config.Config, c *config.Rule) bool {
+	return slices.ContainsFunc(cfg.Quota.Rules, func(i int) bool { return &cfg.Rules[i] == c })
 }
 
 func mode(c *config.Rule) string {
@@ -122,6 +160,7 @@ func find(applied []rule.Applied, name string) *rule.Applied {
 // describe fills in what applies.
 func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	r.Applies, r.Tag, r.Cost, r.Applied = true, string(a.Tag), a.Cost, a
+	r.Reports = a.Rule.Report != rule.Decides
 	// A tag is the name and the identity, with the first "|" between them.
 	_, r.Identity, _ = strings.Cut(r.Tag, "|")
 	if c.Tiers != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // buckets is how many parts of the time a picture shows.
@@ -58,6 +59,9 @@ func newTally(w *World) *tally {
 		t.rules[r.Name] = &ruleTally{}
 	}
 	for _, set := range w.rules.LimitSets {
+		if set.Rule.Report != rule.Decides { // the same limits once more
+			continue
+		}
 		of := t.rules[set.Rule.Name]
 		for i, l := range explain.Limits(set, "", nil) {
 			of.limits = append(of.limits, &limitTally{
@@ -125,7 +129,9 @@ func (t *tally) concluded(r *request, q *decide.Question, v decide.Verdict, now 
 		return
 	}
 	for i := range q.Checks {
-		t.check(&q.Checks[i], admits(v.Outcome), now)
+		if c := &q.Checks[i]; c.Rule.Report == rule.Decides {
+			t.check(c, admits(v.Outcome), now)
+		}
 	}
 }
 

@@ -146,14 +146,17 @@ func (k *worker) now() decide.Time {
 func (k *worker) arrive(r *request) {
 	r.http.Use(k.world.options.Expressions)
 	r.http.Strip(k.world.rules)
-	applied, _ := k.world.rules.Apply(r.http, &k.world.matcher)
+	applied, asking := k.world.apply(r)
 	k.begun++
 	q := k.decides.Question(k.begun)
 	k.waiting[q], k.by[k.begun] = r, q
 	effect := decide.Continue
-	if q.Keep(applied) {
+	switch kept := q.Keep(applied); {
+	case asking != rule.NotForQuota:
+		effect = k.decides.Reports(q, asking, k.now())
+	case kept:
 		effect = k.decides.Arrive(q, k.now())
-	} else {
+	default:
 		k.decides.Pass(q, "")
 		k.world.passed(r)
 	}
@@ -161,6 +164,16 @@ func (k *worker) arrive(r *request) {
 		k.over = append(k.over, q)
 	}
 	k.end()
+}
+
+// apply is the rules that apply to a request, and whether it is for the quota.
+func (w *World) apply(r *request) (applied []rule.Applied, asking rule.Asking) {
+	if w.rules.AnswersQuota() {
+		applied, _, asking = w.rules.ApplyQuota(r.http, &w.matcher)
+		return applied, asking
+	}
+	applied, _ = w.rules.Apply(r.http, &w.matcher)
+	return applied, rule.NotForQuota
 }
 
 // end ends the streams of those that were let go or answered: responses take no time here, so

@@ -35,6 +35,7 @@ var notBounds = map[string]string{
 		requestBodyBuffer responseBodyBuffer grpcReceiveBuffer configurationBuffer
 		requestHeaderMap responseHeaderMap toTheEnd unknown clockMonotonic pointerSize
 		mainThread unanswered`,
+	"algo":     "queueFields kindOfSteps kindOfWaits",
 	"answer":   "grpcResourceExhausted grpcUnavailable",
 	"calendar": "secondsOfDay firstSecond",
 	"config":   "millisecond second minute hour day none manyNames",

@@ -35,7 +35,6 @@ var notBounds = map[string]string{
 		requestBodyBuffer responseBodyBuffer grpcReceiveBuffer configurationBuffer
 		requestHeaderMap responseHeaderMap toTheEnd unknown clockMonotonic pointerSize
 		mainThread unanswered`,
-	"algo":     "queueFields kindOfSteps kindOfWaits",
 	"answer":   "grpcResourceExhausted grpcUnavailable",
 	"calendar": "secondsOfDay firstSecond",
 	"config":   "millisecond second minute hour day none manyNames",
@@ -53,7 +52,7 @@ var notBounds = map[string]string{
 	"sha1":      "blockSize",
 	"sha256":    "Size blockSize",
 	"slots":     "places",
-	"algo":      "common minute penaltyArgs shortLen NoFactor",
+	"algo":      "common queueFields kindOfSteps kindOfWaits minute penaltyArgs shortLen NoFactor",
 }
 
 // Every number of the code is a bound that says so, or one that is known to bound nothing. Those

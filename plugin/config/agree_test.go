@@ -50,6 +50,7 @@ var beyondSchema = []string{
 	"is the name of no rule",
 	"is an exempt rule, which has no limits",
 	"is off, so that it counts nothing",
+	"is a purse, which pays for other rules",
 	"which a request for the quota has",
 }
 

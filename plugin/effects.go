@@ -23,9 +23,7 @@ func (l *limiter) Answer(contextID uint32, r *answer.Rejection) {
 		l.state = r.AppendState(l.state[:0])
 		l.host.setProperty(contextID, "sluice.rejected", text.View(l.state))
 	}
-	a := l.answers.Refuse(r)
-	l.headers = appendHeaders(l.headers[:0], a.Headers)
-	l.host.sendResponse(contextID, a.Status, r.Text, l.headers, a.Body, a.GRPCStatus)
+	l.send(contextID, r.Text, l.answers.Refuse(r))
 }
 
 // Request implements decide.Host.
@@ -33,9 +31,15 @@ func (l *limiter) Request(contextID uint32) rule.Request { return l.view.of(cont
 
 // Report implements decide.Host.
 func (l *limiter) Report(contextID uint32, r *answer.Report) {
-	a := l.answers.Report(r)
+	l.send(contextID, r.Text, l.answers.Report(r))
+}
+
+// send answers a request. details are for access logs.
+//
+//go:noinline
+func (l *limiter) send(contextID uint32, details string, a answer.Reply) {
 	l.headers = appendHeaders(l.headers[:0], a.Headers)
-	l.host.sendResponse(contextID, a.Status, r.Text, l.headers, a.Body, a.GRPCStatus)
+	l.host.sendResponse(contextID, a.Status, details, l.headers, a.Body, a.GRPCStatus)
 }
 
 // told is the Unix time of decisions: that of the store that made them, or now if none did.

@@ -48,12 +48,14 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	l.common.notices.warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)
 	effect := decide.Continue
-	switch kept := q.Keep(applied); {
-	case asking != rule.NotForQuota:
-		effect = l.worker.Reports(q, asking, l.now())
-	case kept:
+	decides := q.Keep(applied)
+	if asking != rule.NotForQuota {
+		l.worker.Reports(q, asking, l.now())
+		decides = true
+	}
+	if decides {
 		effect = l.worker.Arrive(q, l.now())
-	default:
+	} else {
 		l.pass(q, len(applied) > 0, exempt)
 	}
 	if effect == decide.Continue {

@@ -10,17 +10,23 @@ import (
 // before it is compared, so a text that no normalised path can hold is a mistake.
 func readPathMatch(v value) *StringMatch {
 	m, at, ok := readStringMatch(v)
-	if !ok {
-		return &m
-	}
-	atStart := m.Op == Exact || m.Op == Prefix
-	if atStart && !strings.HasPrefix(m.Value, "/") && m.Value != "*" {
-		at.mistake(`%s does not begin with a slash (want one such as "/api/")`, at.shown())
-	}
-	if remedy := unnormalised(m.Op, m.Value); remedy != "" {
-		at.mistake("%s is not how a normalised path reads (want %s)", at.shown(), remedy)
+	if ok {
+		at.checkPath(m.Op, m.Value)
 	}
 	return &m
+}
+
+// checkPath reports a text that cannot stand in a normalised path.
+//
+//go:noinline
+func (v value) checkPath(op MatchOp, path string) {
+	atStart := op == Exact || op == Prefix
+	if atStart && !strings.HasPrefix(path, "/") && path != "*" {
+		v.mistake(`%s does not begin with a slash (want one such as "/api/")`, v.shown())
+	}
+	if remedy := unnormalised(op, path); remedy != "" {
+		v.mistake("%s is not how a normalised path reads (want %s)", v.shown(), remedy)
+	}
 }
 
 // unnormalised returns what to change so that a text can stand in a normalised

@@ -3,7 +3,6 @@ package config
 import (
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Quota is "quota": where callers read what they have left.
@@ -25,9 +24,7 @@ func readQuota(top object, rules []Rule) *Quota {
 	}
 	elements, _ := list.readNonEmptyList(`names of rules such as "per-user"`)
 	for _, element := range elements {
-		if i, ok := element.readListed(rules); ok && slices.Contains(q.Rules, i) {
-			element.mistake("%s is listed already (want each rule once)", element.shown())
-		} else if ok {
+		if i, ok := element.readListed(rules, q.Rules); ok {
 			q.Rules = append(q.Rules, i)
 		}
 	}
@@ -37,62 +34,57 @@ func readQuota(top object, rules []Rule) *Quota {
 // readQuotaPath reads a whole path, which must be one that a normalised path can be.
 func readQuotaPath(v value) string {
 	path, ok := v.readNonEmpty(`a path such as "/.well-known/quota"`)
-	switch {
-	case !ok:
-	case !strings.HasPrefix(path, "/"):
-		v.mistake(`%s does not begin with a slash (want one such as "/.well-known/quota")`, v.shown())
-	case unnormalised(Exact, path) != "":
-		v.mistake("%s is not how a normalised path reads (want %s)", v.shown(), unnormalised(Exact, path))
+	if ok {
+		v.checkPath(Exact, path)
 	}
 	return path
 }
 
 // readListed reads the name of a rule whose limits callers may read, and returns its place.
-func (v value) readListed(rules []Rule) (place int, ok bool) {
+//
+//go:noinline
+func (v value) readListed(rules []Rule, listed []int) (place int, ok bool) {
 	name, ok := v.readNonEmpty(`the name of a rule such as "per-user"`)
 	if !ok {
 		return 0, false
 	}
-	place = slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })
-	if place < 0 {
-		v.unknownRule(name, rules)
-		return 0, false
+	for place < len(rules) && rules[place].Name != name {
+		place++
 	}
-	r := &rules[place]
+	wrong := ""
+	switch {
+	case place == len(rules):
+		wrong = "is the name of no rule (want one of \"rules\")"
+	case slices.Contains(listed, place):
+		wrong = "is listed already (want each rule once)"
+	default:
+		wrong = rules[place].unlisted()
+	}
+	if wrong != "" {
+		v.mistake("%s %s", v.shown(), wrong)
+	}
+	return place, wrong == ""
+}
+
+// unlisted is why callers cannot read the limits of a rule; "" if they can. A request for the quota has
+// a path, a method and a query of its own.
+func (r *Rule) unlisted() string {
 	switch {
 	case r.Exempt:
-		v.mistake("%s is an exempt rule, which has no limits (want a rule that has some)", v.shown())
+		return "is an exempt rule, which has no limits (want a rule that has some)"
 	case r.Mode == Off:
-		v.mistake("%s is off, so that it counts nothing (want another rule, or another mode)", v.shown())
+		return "is off, so that it counts nothing (want another rule, or another mode)"
 	case r.Only:
-		v.mistake(`%s is a purse, which pays for other rules ("only": "over"; want a rule that applies by itself)`, v.shown())
-	default:
-		v.checkIdentity(r)
+		return `is a purse, which pays for other rules ("only": "over"; want a rule that applies by itself)`
 	}
-	return place, true
-}
-
-func (v value) unknownRule(name string, rules []Rule) {
-	names := make([]string, len(rules))
-	for i := range rules {
-		names[i] = rules[i].Name
-	}
-	if meant, found := nearest(name, names); found {
-		v.mistake("%s is the name of no rule (did you mean %q?)", v.shown(), meant)
-		return
-	}
-	v.mistake("%s is the name of no rule (want one of %s)", v.shown(), quotedList(names))
-}
-
-// checkIdentity reports a rule that identifies by what a request for the quota has of its own.
-func (v value) checkIdentity(r *Rule) {
 	for i := range r.Key {
 		switch source := r.Key[i].Source; source {
 		case FromPath, FromMethod, FromQuery:
-			v.mistake("%s identifies by %q, which a request for the quota has of its own (want a rule whose key is the same "+
-				"for every request of a caller)", v.shown(), sourceFields[source].name)
+			return "identifies by \"" + sourceFields[source].name + "\", which a request for the quota has of its own " +
+				"(want a rule whose key is the same for every request of a caller)"
 		}
 	}
+	return ""
 }
 
 // OddQuotas says which listed rules identify by an expression that reads the request line: what

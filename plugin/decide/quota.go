@@ -1,12 +1,13 @@
 package decide
 
 import (
+	"bytes"
 	"math/rand/v2"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/lru"
+	"github.com/sluiceproxy/sluice/plugin/keyhash"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -22,18 +23,21 @@ const (
 	// Bound: us that a worker answers for an identity's quota from memory. Beyond it, Redis is asked.
 	// Protects Redis from callers that ask all the time.
 	quotaMicros = 1_000_000
-	// Bound: identities whose quota is remembered. Beyond it, the one unused for longest is asked about
-	// again. Protects memory.
+	// Bound: places of identities whose quota is remembered. Beyond it, one takes the place of another.
+	// Protects memory.
 	maxQuotas = 1024
 )
 
 // quotas is the memory of what Redis has said of identities to those who asked for their quota.
 type quotas struct {
-	table *lru.Table[rule.LimitSetID, quotaSaid]
+	key  keyhash.Key
+	said []quotaSaid // by the hash of a tag; nil: nothing is remembered
 }
 
 // quotaSaid is what Redis said of one.
 type quotaSaid struct {
+	set       rule.LimitSetID
+	tag       []byte
 	atMicros  int64 // on the worker's steady clock
 	ruling    algo.Ruling
 	decisions []algo.Decision
@@ -43,31 +47,40 @@ type quotaSaid struct {
 
 func newQuotas(cfg *config.Config, chance rand.Source) quotas {
 	if cfg.Quota == nil || cfg.Redis == nil {
-		return quotas{&lru.Table[rule.LimitSetID, quotaSaid]{}}
+		return quotas{}
 	}
-	return quotas{lru.New[rule.LimitSetID, quotaSaid](maxQuotas, chance.Uint64())}
+	return quotas{keyhash.New(chance.Uint64()), make([]quotaSaid, maxQuotas)}
 }
 
-// Reports asks what the caller has left, for a request for the quota. It returns Pause, as the request
-// never goes on: Host.Report answers it, or Host.Answer.
-func (w *Worker) Reports(q *Question, asking rule.Asking, now Time) Effect {
+// place is where a check's identity is remembered, if it is.
+//
+//go:noinline
+func (m *quotas) place(a *Ask) *quotaSaid {
+	return &m.said[(m.key.Sum(a.Tag)+uint64(a.Limits.ID))%maxQuotas]
+}
+
+// Reports makes a question that comes one about a request for the quota. It never goes on: Host.Report
+// answers it, or Host.Answer.
+func (w *Worker) Reports(q *Question, asking rule.Asking, now Time) {
 	q.asking = asking
 	w.stores.quotas.recall(q, now)
-	return w.Arrive(q, now)
 }
 
 // recall answers the checks that report from memory.
 func (m *quotas) recall(q *Question, now Time) {
+	if m.said == nil {
+		return
+	}
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if c.Rule.Report == rule.Decides {
 			continue
 		}
-		e := m.table.Get(c.Limits.ID, c.Tag)
-		if e == nil || now.SteadyMicros-e.atMicros >= quotaMicros || !sameSizes(e.sizes, c.own) {
-			continue
+		e := m.place(&c.Ask)
+		fresh := len(e.tag) > 0 && now.SteadyMicros-e.atMicros < quotaMicros
+		if fresh && e.set == c.Limits.ID && bytes.Equal(e.tag, c.Tag) && sameSizes(e.sizes, c.own) {
+			e.answer(q, c, now.SteadyMicros-e.atMicros)
 		}
-		e.answer(q, c, now.SteadyMicros-e.atMicros)
 	}
 }
 
@@ -93,8 +106,8 @@ func (m *quotas) remember(c *Check, now Time) {
 	if c.Source != FromRedis {
 		return
 	}
-	e, _ := m.table.Put(c.Limits.ID, c.Tag)
-	e.atMicros = now.SteadyMicros
+	e := m.place(&c.Ask)
+	e.set, e.tag, e.atMicros = c.Limits.ID, append(e.tag[:0], c.Tag...), now.SteadyMicros
 	e.ruling = algo.Ruling{AtMicros: c.AtMicros, Allowed: c.Status == Allowed, By: c.By, LeftMicros: c.LeftMicros}
 	e.decisions = append(e.decisions[:0], c.Decisions...)
 	e.sizes = append(e.sizes[:0], c.own...)

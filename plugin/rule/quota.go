@@ -58,7 +58,10 @@ func (s *Set) compileQuota(cfg *config.Config) error {
 		s.quota.hides[i] = s.compiled[i].rule.Exempt
 	}
 	for _, place := range cfg.Quota.Rules {
-		i := slices.IndexFunc(s.compiled, func(c compiled) bool { return c.rule.Name == cfg.Rules[place].Name })
+		i := 0
+		for s.compiled[i].rule.Name != cfg.Rules[place].Name {
+			i++
+		}
 		s.quota.hides[i] = true
 		l, err := s.compileListed(&s.compiled[i])
 		if err != nil {

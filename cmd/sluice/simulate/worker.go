@@ -151,12 +151,14 @@ func (k *worker) arrive(r *request) {
 	q := k.decides.Question(k.begun)
 	k.waiting[q], k.by[k.begun] = r, q
 	effect := decide.Continue
-	switch kept := q.Keep(applied); {
-	case asking != rule.NotForQuota:
-		effect = k.decides.Reports(q, asking, k.now())
-	case kept:
+	decides := q.Keep(applied)
+	if asking != rule.NotForQuota {
+		k.decides.Reports(q, asking, k.now())
+		decides = true
+	}
+	if decides {
 		effect = k.decides.Arrive(q, k.now())
-	default:
+	} else {
 		k.decides.Pass(q, "")
 		k.world.passed(r)
 	}

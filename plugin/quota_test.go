@@ -177,6 +177,11 @@ func TestQuotaOfTerms(t *testing.T) {
 				want: `{"limits":[` + a(5, 2, 3600) + fmt.Sprintf(p, 0, 7200) + `],"blocked":{"seconds":600}}`,
 			},
 			{
+				name: "a tier that the override names", key: "t", value: "tier:free",
+				want: `{"limits":[` + a(5, 2, 3600) + fmt.Sprintf(p, 0, 7200) +
+					`,{"name":"t","limit":7,"remaining":7,"reset":0,"window":60,"unit":"requests"}],"blocked":{"seconds":600}}`,
+			},
+			{
 				name: "and a block without end", key: "t", value: "block", plan: "free",
 				want: `{"limits":[` + a(5, 2, 3600) + fmt.Sprintf(p, 0, 7200) +
 					`,{"name":"t","limit":7,"remaining":7,"reset":0,"window":60,"unit":"requests"}],"blocked":{"seconds":null}}`,

@@ -301,6 +301,9 @@ func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok boo
 	applied := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits)
 	c.Limits = limits
 	q.costs, c.Costs = keep(q.costs, applied.Costs)
+	if c.Rule.Report != rule.Decides {
+		clear(c.Costs)
+	}
 	q.sizes, c.Sizes = keep(q.sizes, applied.Sizes)
 	c.own = c.Sizes
 	q.decisions, c.Decisions = roomFor(q.decisions, len(limits.Limits))

@@ -63,11 +63,12 @@ func (m *quotas) place(a *Ask) *quotaSaid {
 // answers it, or Host.Answer.
 func (w *Worker) Reports(q *Question, asking rule.Asking, now Time) {
 	q.asking = asking
-	w.stores.quotas.recall(q, now)
+	w.stores.recallQuota(q, now)
 }
 
-// recall answers the checks that report from memory.
-func (m *quotas) recall(q *Question, now Time) {
+// recallQuota answers the checks that report from memory, made what overrides make of them.
+func (s *Stores) recallQuota(q *Question, now Time) {
+	m := &s.quotas
 	if m.said == nil {
 		return
 	}
@@ -76,6 +77,7 @@ func (m *quotas) recall(q *Question, now Time) {
 		if c.Rule.Report == rule.Decides {
 			continue
 		}
+		s.fit(q, c, now)
 		e := m.place(&c.Ask)
 		fresh := len(e.tag) > 0 && now.SteadyMicros-e.atMicros < quotaMicros
 		if fresh && e.set == c.Limits.ID && bytes.Equal(e.tag, c.Tag) && sameSizes(e.sizes, c.own) {

@@ -71,7 +71,7 @@ func (o object) field(name string) (value, bool) {
 	if need := o.row(name).need; o.there && need != "" {
 		o.mistake("%q is missing (want %s)", name, need)
 	}
-	return value{}, false
+	return &located{}, false
 }
 
 // get reads a field by a function of its own.
@@ -122,7 +122,7 @@ func (o object) text(name string) (s string) {
 func (o object) object(name string) object {
 	v, ok := o.field(name)
 	if !ok {
-		return object{shape: o.row(name).fields}
+		return object{value: &located{}, shape: o.row(name).fields}
 	}
 	return v.readObject(o.row(name).fields)
 }
@@ -130,7 +130,7 @@ func (o object) object(name string) object {
 // choice finds the single field of that kind, which must be there.
 func (o object) choice() (name string, v value, ok bool) {
 	if !o.there {
-		return "", value{}, false
+		return "", &located{}, false
 	}
 	var known, present []string
 	for i := range o.shape {
@@ -144,13 +144,13 @@ func (o object) choice() (name string, v value, ok bool) {
 	switch len(present) {
 	case 0:
 		o.mistake("one of %s is missing (want exactly one)", quotedList(known))
-		return "", value{}, false
+		return "", &located{}, false
 	case 1:
 		v, ok = o.field(present[0])
 		return present[0], v, ok
 	}
 	o.mistake("%s exclude each other (want exactly one)", strings.Join(quotedEach(present), " and "))
-	return "", value{}, false
+	return "", &located{}, false
 }
 
 // refuse reports each of the fields that is there, and why it may not be.

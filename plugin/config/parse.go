@@ -56,7 +56,7 @@ func (r *reader) parse(text string) *Config {
 		r.mistake(message.Sprintf("line %d, column %d", m.Line, m.Column), "%s", m.Problem)
 		return nil
 	}
-	root := value{r: r, json: gjson.Parse(text)}
+	root := &located{r: r, json: gjson.Parse(text)}
 	if v, ok := root.find("role"); ok && v.json.Type == gjson.String && v.json.Str == bridgeRole {
 		return readBridge(root)
 	}

@@ -257,20 +257,20 @@ func TestLocalGoesByWhatIsRemembered(t *testing.T) {
 func TestLateChargeOfAnotherTier(t *testing.T) {
 	t.Parallel()
 	w := contracted(t, "local")
-	q := w.asks(headers{"x-cost": "9"})
-	w.run(w.flying[0]) // Redis charges it as tier free
-	w.flying[0].reply.Allowed = true
+	q := w.asks(headers{"x-cost": "3"})
+	c := w.flying[0]
+	w.run(c) // Redis charges it as tier free
 	a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
-	q.refused = true
 	q.Expired(0, w.now.SteadyMicros)
 	w.worker.goOn(w.now)
 	testenv.Same(t, "limits of the fallback", len(q.Checks[0].Limits.Limits), 2)
-	c := w.flying[0]
-	c.charged = 9
 	q.refused = true
 	c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
-	testenv.Same(t, "given back", c.given, 9)
+	testenv.Same(t, "given back", c.given, 3)
+	plan, out := w.plans[c.charge.Script], make([]algo.Decision, 1)
+	plan.Decide(w.state(c.charge), w.now.UnixMicros, []int64{0}, out)
+	testenv.Same(t, "what remains of tier free", out[0].Remaining, 4)
 }
 
 // TestMemoryOfOverridesIsBounded: 10,000 identities and 1 MB, of which those unused for longest go.
@@ -315,4 +315,21 @@ func TestShortValueFreesLongMemory(t *testing.T) {
 	w.stores.overrides.remember(&a, []byte("x2"), algo.Never, 0)
 	k := w.stores.overrides.known.Get(a.Rule.ID, a.Tag)
 	testenv.Within(t, "memory", cap(k.value), 2, 16)
+}
+
+// TestOverdueCheckIsOfItsTier: a check that was kept back, and that Redis was never asked about, gets
+// the tier that Redis has told of meanwhile, so that a crowd does not get past its limits. One that
+// Redis was sent stays what it was sent as.
+func TestOverdueCheckIsOfItsTier(t *testing.T) {
+	t.Parallel()
+	w := contracted(t, "allow")
+	sent, kept := w.asks(headers{}), w.begin(headers{})
+	a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
+	for _, q := range []*Question{sent, kept} {
+		q.Checks[0].Status = Undecided
+		w.stores.refit(q, w.now)
+	}
+	testenv.Same(t, "limits of the one that was kept back", len(kept.Checks[0].Limits.Limits), 2)
+	testenv.Same(t, "limits of the one that was sent", len(sent.Checks[0].Limits.Limits), 1)
 }

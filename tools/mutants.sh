@@ -38,7 +38,7 @@ mutant() {
 }
 
 mutant forgotten-wake plugin/decide/events.go \
-	'if w.questions.ready.first != nil || w.crowd' 'if w.crowd'
+	'if w.questions.ready.first != nil || w.questions.unpaid' 'if w.questions.unpaid'
 mutant forgotten-turn plugin/decide/events.go \
 	'Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
 mutant dropped-refund plugin/decide/receipt.go \

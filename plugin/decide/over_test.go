@@ -26,6 +26,9 @@ const overRules = `{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure":
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30s"}]},
 	{"name": "again", "match": {"headers": {"x-again": {"present": true}}}, "over": {"charge": "purse"},
 		"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1h"}]},
+	{"name": "costly", "match": {"headers": {"x-costly": {"present": true}}},
+		"over": {"set_headers": {"x-over": "costly"}}, "cost": {"header": "x-units"}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, "window": "1h"}]},
 	{"name": "fund", "only": "over", "match": {"headers": {"x-fund": {"present": true}}}, "limits_by": {
 		"source": {"header": "x-fund"}, "values": {"endless": "unlimited",
 			"small": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "20s"}]}}},
@@ -134,6 +137,11 @@ var overCases = []struct {
 	{"headers", steps{
 		{"soft", told{"allowed", "soft", "", "soft=0", 0}},
 		{"soft", told{"over:soft", "soft", "x-over: soft", "soft=0", 0}},
+	}},
+	{"a rule that is over shows 0, and charges nothing", steps{
+		{"costly units=2", told{"allowed", "costly", "", "costly=3", 0}},
+		{"costly units=4", told{"over:costly", "costly", "x-over: costly", "costly=0", 0}},
+		{"costly units=3", told{"allowed", "costly", "", "costly=0", 0}},
 	}},
 	{"of two rules that set a header the first counts", steps{
 		{"soft also", told{"over:also", "soft", "x-over: also, x-more: 1", "soft=0 also=0", 0}},
@@ -337,6 +345,7 @@ func TestOverKeptBack(t *testing.T) {
 		q.arrivedMicros, q.overdue = 1, true
 		w.worker.purses.expect(q)
 		q.giveUp()
+		testenv.Same(t, rules+": asks", q.unpaid && w.worker.purses.pay(q, w.now), false)
 		w.worker.conclude(q, w.now)
 		testenv.Same(t, rules, w.worker.display.text(q.verdict), outcome)
 		testenv.Same(t, rules+": the commands", len(w.flying), 0)

@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
@@ -206,4 +209,33 @@ func TestRedirectKeepsTheHeader(t *testing.T) {
 	}
 	testenv.Same(t, "one more: status", get(t, s.URL+"/first").status, http.StatusTooManyRequests)
 	testenv.Same(t, "requests of the upstream", upstream.Count(), 4)
+}
+
+// TestPurseOfClientsWhoLeave: clients that leave while the rule is asked pay nothing from the purse.
+func TestPurseOfClientsWhoLeave(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [
+		{"name": "quota", "over": {"charge": "credits"},
+			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, `+long+`}]},
+		{"name": "credits", "only": "over",
+			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 9, `+long+`}]}]}`,
+		envoytest.Options{})
+	get(t, s.URL)
+	s.redis.Signal(syscall.SIGSTOP)
+	leaving, leave := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() { _, _ = send(leaving, shared, s.URL) })
+	}
+	const active = "http.limited.downstream_rq_active"
+	testenv.Wait(t, patience, func() error { return atLeast(int(s.Stats(active)[active]), 8, "requests that wait") })
+	leave()
+	group.Wait()
+	testenv.Wait(t, patience, func() error { return atLeast(-int(s.Stats(active)[active]), 0, "requests that left") })
+	s.redis.Signal(syscall.SIGCONT)
+	testenv.Same(t, "status", get(t, s.URL).status, http.StatusOK)
+	for range 8 {
+		testenv.Same(t, "status", get(t, s.URL).status, http.StatusOK)
+	}
+	testenv.Same(t, "one more: status", get(t, s.URL).status, http.StatusTooManyRequests)
 }

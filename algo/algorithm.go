@@ -135,7 +135,9 @@ func (l *Limit) Leasable() error { return l.Algorithm.row().leasable(l) }
 // known is false where that does not follow to the microsecond.
 func (l *Limit) RetryAfterFor(cost, of, retryAfterMicros int64) (micros int64, known bool) {
 	switch {
-	case retryAfterMicros == Never || cost > l.Capacity():
+	case l.Pool && cost != of: // the guarantee may have had the shorter wait
+		return 0, false
+	case retryAfterMicros == Never || cost > l.Room():
 		return Never, true
 	case cost == of:
 		return retryAfterMicros, true
@@ -145,9 +147,39 @@ func (l *Limit) RetryAfterFor(cost, of, retryAfterMicros int64) (micros int64, k
 	return l.Algorithm.row().longer(l, cost-of, retryAfterMicros)
 }
 
+// RetryAfterBelow is RetryAfterFor in a class that has so many units less room than the one that was
+// rejected, whose limit l is. Where the wait does not follow to the microsecond, it is the time
+// until nothing is used any more.
+func (l *Limit) RetryAfterBelow(units, cost, of, retryAfterMicros, resetAfterMicros int64) (micros int64, known bool) {
+	switch {
+	case units == 0:
+		return l.RetryAfterFor(cost, of, retryAfterMicros)
+	case units < 0 || cost < of || l.Pool && cost > l.Room():
+		return 0, false
+	case retryAfterMicros == Never || cost > l.Room():
+		return Never, true
+	}
+	if micros, known = l.Algorithm.row().longer(l, units+cost-of, retryAfterMicros); !known || l.Pool {
+		micros = max(retryAfterMicros, resetAfterMicros)
+	}
+	return micros, true
+}
+
+// PerInfix stands in the keys of limits that count for each value, before the PerID.
+const PerInfix = ":per:"
+
 // KeySuffix follows the hash tag in the limit's Redis key: ":<algorithm>:<window>", and the
-// variant if its state differs. Limits with the same suffix continue each other's state.
+// variant if its state differs. Limits with the same suffix continue each other's state. With a
+// PerID the values follow.
 func (l *Limit) KeySuffix() string {
+	if l.PerID != "" {
+		return l.stateSuffix() + PerInfix + l.PerID
+	}
+	return l.stateSuffix()
+}
+
+// stateSuffix names the state alone.
+func (l *Limit) stateSuffix() string {
 	if !l.Algorithm.HasWindow() {
 		return ":" + l.Algorithm.String()
 	}
@@ -166,7 +198,8 @@ func (l *Limit) KeySuffix() string {
 }
 
 // ID says whose a state is in the embedded store, as the key's suffix does in
-// Redis: a limit goes on with the state of one that has the same ID.
+// Redis: a limit goes on with the state of one that has the same ID. Each value of a limit with
+// a PerID has an entry of its own there.
 type ID struct {
 	Algorithm    Algorithm
 	WindowMillis uint64

@@ -24,6 +24,8 @@ type bucket struct {
 	interval  int64 // ticks for one unit, at least 1
 	tolerance int64 // ticks: interval * burst; 0 for a limit of 0
 	capacity  int64 // units: burst
+	room      int64 // units of it that the request's class may use
+	ceiling   int64 // ticks: interval * room
 
 	queue    bool
 	maxDelay int64 // us
@@ -66,11 +68,14 @@ var grids = [...]struct {
 // has the interval of a limit of 1.
 func newBucket(l *Limit) bucket {
 	b := bucket{
-		limit: l.Units, window: l.WindowMicros, capacity: l.burst(),
+		limit: l.Units, window: l.WindowMicros, capacity: l.burst(), room: l.roomOf(l.burst()),
 		queue: l.Queue, maxDelay: l.MaxDelayMicros, period: l.LeaseMicros,
 	}
 	b.shift, b.interval = intervalOf(l.WindowMicros, max(l.Units, 1))
-	b.tolerance = b.interval * b.capacity
+	if l.Indebted {
+		b.room = 2 * b.capacity
+	}
+	b.tolerance, b.ceiling = b.interval*b.capacity, b.interval*b.room
 	return b
 }
 
@@ -206,7 +211,7 @@ func (b *bucket) chargeWait(s State, nowMicros, cost int64, d *Decision) State {
 // check decides cost, without charging it.
 func (b *bucket) check(s State, nowMicros, cost int64) Decision {
 	lead, l := b.lead(s, nowMicros), b.lent(s, nowMicros)
-	d := uncharged(max(b.tolerance-lead, 0)/b.interval, b.until(0, lead, l, nowMicros))
+	d := uncharged(max(b.ceiling-lead, 0)/b.interval, b.until(0, lead, l, nowMicros))
 	if cost > 0 {
 		d.reject(b.retryAfter(lead, cost, l, nowMicros))
 		if b.queue && d.Allowed {
@@ -217,10 +222,10 @@ func (b *bucket) check(s State, nowMicros, cost int64) Decision {
 }
 
 func (b *bucket) retryAfter(lead, cost int64, l lent, nowMicros int64) int64 {
-	if cost > b.capacity {
+	if cost > b.room {
 		return Never
 	}
-	over := lead + cost*b.interval - b.tolerance
+	over := lead + cost*b.interval - b.ceiling
 	if b.queue && lead > 0 {
 		over = max(over, lead-min(b.maxDelay, b.ceilMicros(lead))<<b.shift)
 	}

@@ -213,6 +213,18 @@ local function charge(key, cost, interval, lead, remaining)
   return remaining, reset
 end
 
+local function charge_pool(key, cost, interval, tolerance, lead, remaining)
+  -- A guarantee charges it beyond its tolerance, too: see guarantee.go.
+  lead = lead + cost * interval
+  remaining = math.max(remaining - cost, 0)
+  local reset = math.ceil(lead)
+  local state = struct.pack('<ddd', lead, interval, now)
+  if lead > tolerance then state = state .. struct.pack('<d', lead - tolerance) end
+  local stop = now + reset
+  call('SET', key, state, 'PXAT', string.format('%d', (stop + -stop % 1000) / 1000))
+  return remaining, reset
+end
+
 local function charge_lent(key, cost, over, over_at, interval, period, lead, recent, older, ends, remaining)
   -- Of an earlier batch, what is over drains from now on.
   if over > 0 then

@@ -17,14 +17,18 @@ func bucketAlgorithm(name string, fields fieldSet) algorithm {
 			switch {
 			case l.Steps:
 				return newStepBucket(l)
+			case l.Pool:
+				return limiter{form: poolForms.of(l), bucket: newBucket(l)}
+			case l.Guarantee:
+				return limiter{form: guaranteeForms.of(l), bucket: newBucket(l)}
 			case !l.Queue && l.LeaseMicros > 0:
-				return limiter{form: &lentForm, bucket: newBucket(l)}
+				return limiter{form: lentForms.of(l), bucket: newBucket(l)}
 			case !l.Queue:
-				return limiter{form: &meterForm, bucket: newBucket(l)}
+				return limiter{form: meterForms.of(l), bucket: newBucket(l)}
 			case fields>>FieldMaxWait&1 == 1:
 				return limiter{kind: kindOfWaits, form: &waitForm, bucket: newWaitBucket(l)}
 			}
-			return limiter{form: &queueForm, bucket: newBucket(l)}
+			return limiter{form: queueForms.of(l), bucket: newBucket(l)}
 		},
 	}
 }
@@ -38,17 +42,56 @@ const kindOfWaits = kindOfSteps + 1
 // The forms of a bucket. A queue owes nothing: it has let its requests go already,
 // each at its turn. Nor does a bucket of batches: a rule with a lease settles nothing.
 var (
-	meterForm = form{file: "bucket", lua: bucketLua, owes: true, args: bucketArgs[:2], reply: usualReply[:]}
-	lentForm  = form{file: "bucket", lua: bucketLua, variant: "lent", over: true, args: lentArgs[:], reply: usualReply[:]}
-	queueForm = form{
-		file: "bucket", lua: bucketLua, variant: "queue", args: bucketArgs[:3],
-		reply: []replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyDelay},
+	meterForms = forms{
+		{
+			file: "bucket", lua: bucketLua, owes: true,
+			args: meterArgs[:2], reply: usualReply[:],
+		},
+		{
+			file: "bucket", lua: bucketLua, owes: true,
+			args: meterArgs[:], reply: usualReply[:], instead: "tolerance",
+		},
+	}
+	lentForms = forms{{
+		file: "bucket", lua: bucketLua, variant: "lent", over: true, args: lentArgs[:], reply: usualReply[:],
+	}}
+	poolForms = forms{
+		{
+			file: "bucket", lua: bucketLua, variant: poolVariant, owes: true,
+			args: meterArgs[:2], reply: usualReply[:],
+		},
+		{
+			file: "bucket", lua: bucketLua, variant: poolVariant, owes: true,
+			args: meterArgs[:], reply: usualReply[:], instead: "tolerance",
+		},
+	}
+	guaranteeForms = forms{
+		{
+			file: "bucket", lua: bucketLua, variant: guaranteeVariant, owes: true,
+			args: meterArgs[:2], reply: usualReply[:],
+		},
+		{
+			file: "bucket", lua: bucketLua, variant: guaranteeVariant, owes: true,
+			args: meterArgs[:], reply: usualReply[:], instead: "tolerance",
+		},
+	}
+	queueForms = forms{
+		{
+			file: "bucket", lua: bucketLua, variant: "queue",
+			args: queueArgs[:3], reply: queueReply[:],
+		},
+		{
+			file: "bucket", lua: bucketLua, variant: "queue",
+			args: queueArgs[:], reply: queueReply[:], instead: "tolerance",
+		},
 	}
 	waitForm = form{
-		file: "bucket", lua: bucketLua, variant: "wait", args: bucketArgs[:3],
+		file: "bucket", lua: bucketLua, variant: "wait", args: queueArgs[:3],
 		reply: []replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyDelay, replyWaiting},
 	}
 )
+
+var queueReply = [...]replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyDelay}
 
 var errQueueLease = errors.New("a queue delays each request by its own turn")
 
@@ -74,21 +117,37 @@ func longerOfBucket(l *Limit, units, retryAfterMicros int64) (micros int64, know
 	return retryAfterMicros + more, whole
 }
 
-// bucketArgs write the constants of the scripts, the times in microseconds. A
+// The arguments are the constants of the scripts, the times in microseconds. A
 // power-of-two fraction has a finite decimal expansion, which reads back as the
 // same double.
-var bucketArgs = [...]argument{
-	{name: "interval", append: func(dst []byte, l *limiter) []byte {
-		return l.bucket.appendTicks(dst, l.bucket.interval)
-	}},
-	{name: "tolerance", append: func(dst []byte, l *limiter) []byte {
-		return l.bucket.appendTicks(dst, l.bucket.tolerance)
-	}},
-	{name: "patience", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.maxDelay) }},
-	{name: "period", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.period) }},
+var (
+	meterArgs = [...]argument{
+		{name: "interval", append: appendInterval},
+		{name: "tolerance", append: appendTolerance},
+		{name: roomArgument, append: appendCeiling},
+	}
+	lentArgs = [...]argument{
+		{name: "interval", append: appendInterval},
+		{name: "tolerance", append: appendTolerance},
+		{name: "period", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.period) }},
+	}
+	queueArgs = [...]argument{
+		{name: "interval", append: appendInterval},
+		{name: "tolerance", append: appendTolerance},
+		{name: "patience", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.maxDelay) }},
+		{name: roomArgument, append: appendCeiling},
+	}
+)
+
+func appendInterval(dst []byte, l *limiter) []byte {
+	return l.bucket.appendTicks(dst, l.bucket.interval)
 }
 
-var lentArgs = [...]argument{bucketArgs[0], bucketArgs[1], bucketArgs[3]}
+func appendTolerance(dst []byte, l *limiter) []byte {
+	return l.bucket.appendTicks(dst, l.bucket.tolerance)
+}
+
+func appendCeiling(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.ceiling) }
 
 // appendTicks writes every digit, which are as many decimals as the shift has bits, so that the
 // plugin does without strconv's floating point.

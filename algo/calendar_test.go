@@ -51,7 +51,7 @@ func (s *sequence) rebound(t *testing.T) {
 	sizes, calendars := make([]Size, len(s.states)), false
 	for i := range s.Limits() {
 		l := &s.Limits()[i]
-		sizes[i] = Size{Units: l.Units, Burst: l.Burst}
+		sizes[i] = Size{Units: l.Units, Burst: l.Burst, Ceiling: l.Ceiling}
 		if l.CalendarID == "" {
 			continue
 		}

@@ -100,6 +100,7 @@ func scriptOf(limiters []limiter, k kind) Script {
 	for i := range limiters {
 		list.WriteString(limiters[i].file)
 		list.WriteString(limiters[i].variant)
+		list.WriteString(limiters[i].instead)
 		list.WriteByte(' ')
 	}
 	list.Write(k.append(nil))
@@ -145,7 +146,9 @@ func newComposer(limiters []limiter, k kind) *composer {
 	for i := range limiters {
 		l := &limiters[i]
 		bind := func(name string) string { return c.source(i, name) }
-		c.scopes = append(c.scopes, scope{lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind})
+		c.scopes = append(c.scopes, scope{
+			lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind, instead: l.instead,
+		})
 	}
 	return c
 }
@@ -222,7 +225,7 @@ func (c *composer) check() {
 	c.before()
 	for i := range c.scopes {
 		s := &c.scopes[i]
-		steps := s.steps(checkSteps)
+		steps := s.checks()
 		s.keeping(c, c.outlive(i, steps), steps)
 	}
 	if len(c.limiters) > 0 {
@@ -252,17 +255,17 @@ func (c *composer) outlive(i int, steps []step) (names []string) {
 
 // decide writes the branch for a request that all limits allow, and the one for any other.
 func (c *composer) decide() {
-	c.WriteString("if ")
+	c.weighGuarantee()
+	var conditions []string
 	for i := range c.scopes {
-		if i > 0 {
-			c.WriteString(" and ")
+		if admits := c.admits(i); admits != "" {
+			conditions = append(conditions, admits)
 		}
-		c.WriteString("retry" + c.scopes[i].suffix + " == 0")
 	}
-	c.WriteString(" then\n")
+	c.WriteString("if " + strings.Join(conditions, " and ") + " then\n")
 	for i := range c.scopes {
 		s := &c.scopes[i]
-		s.block(c, "  ", "if cost"+s.suffix+" > 0 then", s.steps(chargeSteps))
+		s.block(c, "  ", c.charges(i), s.steps(chargeSteps))
 	}
 	c.otherwise()
 }

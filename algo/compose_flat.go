@@ -15,7 +15,7 @@ func (c *composer) isFlat() bool {
 // checkFlat writes what check does.
 func (c *composer) checkFlat() {
 	s := &c.scopes[0]
-	steps, charge := s.steps(checkSteps), s.steps(chargeSteps)
+	steps, charge := s.checks(), s.steps(chargeSteps)
 	known := append(s.bind(c, "", steps), given(steps)...)
 	for i := range steps {
 		c.WriteString(steps[i].body)

@@ -41,23 +41,26 @@ func (c *composer) whole(name string) string {
 	return c.String()
 }
 
-// gone returns a refund's reply: whether slots were gone already.
-func (c *composer) gone() string {
+// gone returns a refund's reply: of how many limits the slots were gone already.
+func (c *composer) gone() (sum string) {
 	for i := range c.limiters {
 		if c.limiters[i].nonce {
-			return "gone" + c.scopes[i].suffix
+			sum += " + gone" + c.scopes[i].suffix
 		}
 	}
-	return "0"
+	if sum == "" {
+		return "0"
+	}
+	return sum[len(" + "):]
 }
 
 // declareGone declares what it answers.
-func (c *composer) declareGone() string {
+func (c *composer) declareGone() (declared string) {
 	for i := range c.limiters {
 		if c.limiters[i].nonce {
 			c.scopes[i].kept = append(c.scopes[i].kept, "gone")
-			return "local " + c.gone() + " = 0\n"
+			declared += "local gone" + c.scopes[i].suffix + " = 0\n"
 		}
 	}
-	return ""
+	return declared
 }

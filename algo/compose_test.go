@@ -51,6 +51,14 @@ func TestScriptText(t *testing.T) {
 	files["slots-renew.lua"] = RenewScript()
 	p = mustPlan(t, Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 1e6, FromFirstRequest: true}, hours())
 	files["two-limits-calendar.lua"], files["two-limits-calendar-refund.lua"] = p.Script(), p.RefundScript()
+	p = mustPlan(t, Limit{Algorithm: SlidingWindowCounter, Units: 10, WindowMicros: 1e6, Ceiling: 80})
+	files["sliding_window_counter-classes.lua"] = p.Script()
+	p = mustPlan(
+		t,
+		Limit{Algorithm: GCRA, Units: 10, WindowMicros: 1e6, Pool: true},
+		Limit{Algorithm: TokenBucket, Units: 1, WindowMicros: 1e6, PerID: "tenant|", Guarantee: true},
+	)
+	files["guarantee.lua"], files["guarantee-refund.lua"] = p.Script(), p.RefundScript()
 	for name, terms := range everyTerms() {
 		files["gcra-"+name+".lua"] = mustPlanWithTerms(t, terms, tenInASecond).Script()
 		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()

@@ -29,8 +29,9 @@ const slotRetryMicros = 1_000_000
 // entries in no order. An entry that is not renewed in time has ended, so that slots
 // of a process that died are not lost.
 type concurrency struct {
-	limit int64
-	ttl   int64 // us
+	room int64 // of the request's class: the limit, where there are none
+	ttl  int64 // us
+	of   int64 // the limit
 }
 
 // An entry of a concurrency's State.
@@ -49,20 +50,29 @@ var concurrencyAlgorithm = algorithm{
 		return retryAfterMicros, true // any wait is a guess
 	},
 	make: func(l *Limit) limiter {
-		return limiter{form: &slotsForm, slots: concurrency{l.Units, l.TTLMicros}}
+		return limiter{form: slotsForms.of(l), slots: concurrency{l.roomOf(l.Units), l.TTLMicros, l.Units}}
 	},
 }
 
 var errSlotLease = errors.New("a slot is held by one request, and given back when it ends")
 
-var slotsForm = form{
-	file: "concurrency", lua: concurrencyLua, nonce: true,
-	args: concurrencyArgs[:], reply: []replyField{replyRemaining, replyRetry},
+var slotsForms = forms{
+	{
+		file: "concurrency", lua: concurrencyLua, nonce: true,
+		args: concurrencyArgs[:2], reply: slotsReply[:],
+	},
+	{
+		file: "concurrency", lua: concurrencyLua, nonce: true,
+		args: concurrencyArgs[:], reply: slotsReply[:], instead: "limit",
+	},
 }
 
+var slotsReply = [...]replyField{replyRemaining, replyRetry}
+
 var concurrencyArgs = [...]argument{
-	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.limit) }},
+	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.of) }},
 	{name: "ttl", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.ttl) }},
+	{name: roomArgument, append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.room) }},
 }
 
 func (c *concurrency) check(s State, nowMicros, cost int64) Decision {
@@ -72,9 +82,9 @@ func (c *concurrency) check(s State, nowMicros, cost int64) Decision {
 			used += s[slotCount]
 		}
 	}
-	d := uncharged(c.limit-used, 0)
+	d := uncharged(c.room-used, 0)
 	switch {
-	case cost > c.limit:
+	case cost > c.room:
 		d.reject(Never)
 	case cost > d.Remaining:
 		d.reject(slotRetryMicros)
@@ -134,7 +144,7 @@ func slotsOf(s State, nonce int64) State {
 // can. Once the entries seen occupy all slots, it stops: they decide.
 func (c *concurrency) rebase(s State, nowMicros int64) (State, bool) {
 	s = s[:len(s)/slotLen*slotLen]
-	if c.plain(s, nowMicros) >= c.limit {
+	if c.plain(s, nowMicros) >= c.room {
 		return s, false
 	}
 	kept, changed := s[:0], false

@@ -38,7 +38,7 @@ func TestDifferential(t *testing.T) {
 			t.Parallel()
 			r := newRandom(uint64(a))
 			for i := range stepsPerAlgorithm(t) / stepsPerPlan {
-				replay(t, client, r, fmt.Sprintf("%s-%d", a, i), []Limit{r.limit(a)})
+				replay(t, client, r, fmt.Sprintf("%s-%d", a, i), []Limit{r.classed(r.limit(a))})
 			}
 		})
 	}
@@ -72,12 +72,48 @@ func TestDifferentialSeveralLimits(t *testing.T) {
 	for i := range stepsPerAlgorithm(t) / stepsPerPlan {
 		var limits []Limit
 		for range 2 + r.IntN(5) {
-			l := r.limit(all[r.IntN(len(all))])
+			l := r.classed(r.limit(all[r.IntN(len(all))]))
 			if validate(append(limits, l)) == nil {
 				limits = append(limits, l)
 			}
 		}
 		replay(t, client, r, fmt.Sprintf("several-%d", i), limits)
+	}
+}
+
+// TestDifferentialGuarantee does the same with a guarantee and its pool, perhaps among others.
+func TestDifferentialGuarantee(t *testing.T) {
+	t.Parallel()
+	client, r := startRedis(t), newRandom(72)
+	all := Algorithms()
+	for i := range stepsPerAlgorithm(t) / stepsPerPlan {
+		var limits []Limit
+		for range r.IntN(3) {
+			l := r.classed(r.limit(all[r.IntN(len(all))]))
+			if validate(append(limits, l)) == nil && !l.Queue {
+				limits = append(limits, l)
+			}
+		}
+		replay(t, client, r, fmt.Sprintf("guarantee-%d", i), r.withPair(limits))
+	}
+}
+
+// withPair puts a guarantee and its pool among limits: often such that the pool is soon in debt.
+func (r random) withPair(limits []Limit) []Limit {
+	for {
+		both := []Algorithm{GCRA, TokenBucket}
+		pool, guarantee := r.classed(r.limit(both[r.IntN(2)])), r.classed(r.limit(both[r.IntN(2)]))
+		if r.oneIn(2) {
+			guarantee.WindowMicros, guarantee.Units = pool.WindowMicros, r.span(1, pool.Units)
+			guarantee.Burst = r.span(1, min(3*pool.Capacity(), MaxUnits))
+		}
+		pool.Pool, guarantee.Guarantee, guarantee.PerID = true, true, "tenant|"
+		at := r.IntN(len(limits) + 1)
+		all := slices.Insert(slices.Clone(limits), at, pool)
+		all = slices.Insert(all, r.IntN(len(all)+1), guarantee)
+		if _, err := NewPlan(all); err == nil {
+			return all
+		}
 	}
 }
 
@@ -232,8 +268,12 @@ func (s *sequence) decideOne() []Decision {
 	s.nonce += 1 + s.Int64N(1<<40)
 	s.over = s.someOver(costs[0])
 	allowed := s.decideNext(costs, out)
+	charged := slices.Clone(costs)
+	if guarantee, _, _ := s.Guarantee(); s.Resolve(out) {
+		charged[guarantee] = 0
+	}
 	if allowed {
-		s.charges = append(s.charges, charge{s.nowMicros, s.nonce, costs})
+		s.charges = append(s.charges, charge{s.nowMicros, s.nonce, charged})
 	}
 	s.expectExpiry(expectation{
 		what:      fmt.Sprintf("costs %d at %d of %+v", costs, s.nowMicros, s.Limits()),

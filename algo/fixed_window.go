@@ -9,6 +9,7 @@ var fixedWindowLua string
 // length since the Unix epoch, with its first request, or with a calendar's.
 type fixedWindow struct {
 	limit     int64
+	room      int64 // of the request's class: the limit, where there are none
 	window    int64 // us
 	fromFirst bool
 	calendar  bool
@@ -32,33 +33,55 @@ var fixedWindowAlgorithm = algorithm{
 		return retryAfterMicros, true // all of it comes back at once
 	},
 	make: func(l *Limit) limiter {
-		f := fixedWindow{l.Units, l.WindowMicros, l.FromFirstRequest, l.CalendarID != "", l.Bounds}
-		form := &clockForm
+		f := fixedWindow{l.Units, l.roomOf(l.Units), l.WindowMicros, l.FromFirstRequest, l.CalendarID != "", l.Bounds}
+		forms := &clockForms
 		switch {
 		case f.calendar:
-			form = &calendarForm
+			forms = &calendarForms
 		case f.fromFirst:
-			form = &firstRequestForm
+			forms = &firstRequestForms
 		}
-		return limiter{form: form, fixed: f}
+		return limiter{form: forms.of(l), fixed: f}
 	},
 }
 
 // The forms of fixed_window.
 var (
-	clockForm = form{
-		file: "fixed_window", lua: fixedWindowLua, variant: "clock", owes: true,
-		args: fixedArgs[:], reply: usualReply[:],
+	clockForms = forms{
+		{
+			file: "fixed_window", lua: fixedWindowLua, variant: "clock", owes: true,
+			args: fixedArgs[:2], reply: usualReply[:],
+		},
+		{
+			file: "fixed_window", lua: fixedWindowLua, variant: "clock", owes: true,
+			args: fixedArgs[:], reply: usualReply[:], instead: "limit",
+		},
 	}
-	firstRequestForm = form{
-		file: "fixed_window", lua: fixedWindowLua, variant: "first_request", owes: true,
-		args: fixedArgs[:], reply: usualReply[:],
+	firstRequestForms = forms{
+		{
+			file: "fixed_window", lua: fixedWindowLua, variant: "first_request", owes: true,
+			args: fixedArgs[:2], reply: usualReply[:],
+		},
+		{
+			file: "fixed_window", lua: fixedWindowLua, variant: "first_request", owes: true,
+			args: fixedArgs[:], reply: usualReply[:], instead: "limit",
+		},
 	}
-	calendarForm = form{
-		file: "fixed_window", lua: fixedWindowLua, variant: "calendar", owes: true,
-		args: calendarArgs[:], reply: []replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyStart},
+	calendarForms = forms{
+		{
+			file: "fixed_window", lua: fixedWindowLua, variant: "calendar", owes: true,
+			args: calendarArgs[:5], reply: calendarReply[:],
+		},
+		{
+			file: "fixed_window", lua: fixedWindowLua, variant: "calendar", owes: true,
+			args: calendarArgs[:], reply: calendarReply[:], instead: "limit",
+		},
 	}
 )
+
+var calendarReply = [...]replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyStart}
+
+func fixedRoom(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.room) }
 
 var calendarArgs = [...]argument{
 	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) }},
@@ -66,11 +89,13 @@ var calendarArgs = [...]argument{
 	{name: "second", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[1]) }, text: true},
 	{name: "third", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[2]) }, text: true},
 	{name: "last", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[3]) }, text: true},
+	{name: roomArgument, append: fixedRoom},
 }
 
 var fixedArgs = [...]argument{
 	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) }},
 	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.window) }},
+	{name: roomArgument, append: fixedRoom},
 }
 
 // read returns the window now is in, and what it has counted.
@@ -131,13 +156,13 @@ func (f *fixedWindow) check(s State, nowMicros, cost int64) Decision {
 	if used > 0 {
 		reset = left
 	}
-	d := uncharged(f.limit-used, reset)
+	d := uncharged(f.room-used, reset)
 	if f.calendar {
 		d.BeginsMicros, d.EndsMicros = start, end
 	}
 	switch {
 	case cost <= d.Remaining:
-	case cost > f.limit:
+	case cost > f.room:
 		d.reject(Never)
 	default:
 		d.reject(left)

@@ -68,6 +68,20 @@ type Limit struct {
 	// charge a unit of a batch may be spent: at most a window. 0: there are no batches. Every
 	// cost above 1 is that of a batch then.
 	LeaseMicros int64
+	// PerID names a limit that counts for each value within its rule's identity, as its key
+	// does: "team|", escaped, before the values. "" for a limit that counts the identity itself.
+	PerID string
+	// Ceiling is the share of the capacity, in percent, that the class of the request may use
+	// together with all others: MaxCeiling of a limit whose classes are not asked yet. 0: the limit
+	// has no classes.
+	Ceiling int64
+	// Guarantee is a limit that admits what fits into it although the Pool, another limit of the
+	// rule, is full, as long as the Pool's debt stays within one capacity; what does not fit into
+	// it borrows from the Pool. See guarantee.go.
+	Guarantee, Pool bool
+	// Indebted makes of a Pool one that its guarantee has admitted a request to: it has room until
+	// its debt is one capacity.
+	Indebted bool
 	// TTLMicros is after how long without a renewal a concurrency's slots are free,
 	// MinTTLMicros to MaxTTLMicros. It is 0 for the other algorithms.
 	TTLMicros int64
@@ -106,6 +120,25 @@ func (b *Bounds) valid() bool {
 
 const minute = 60e6 // us
 
+// MaxCeiling is the highest Ceiling, in percent; the lowest is 1.
+//
+// Bound: percent of a class's ceiling. Beyond it, the configuration is refused. Protects limits from
+// classes that pass them.
+const MaxCeiling = 100
+
+// Room is the most units that the class of the request can be admitted at one instant: the capacity
+// where there are no classes. A ceiling is compared with what is used. It is not a size: what was
+// charged is read, clamped, given back and settled by the capacity, whatever the class.
+func (l *Limit) Room() int64 { return l.roomOf(l.Capacity()) }
+
+// roomOf is the class's part of a capacity.
+func (l *Limit) roomOf(capacity int64) int64 {
+	if l.Ceiling == 0 || l.Ceiling == MaxCeiling || capacity == 0 {
+		return capacity
+	}
+	return max(capacity*l.Ceiling/MaxCeiling, 1)
+}
+
 // Capacity is the most units that can be admitted at one instant.
 func (l *Limit) Capacity() int64 {
 	if l.Algorithm.HasBurst() {
@@ -129,6 +162,8 @@ const Never = -1
 type Decision struct {
 	// Allowed is whether this limit admits the request's cost.
 	Allowed bool
+	// Hidden is whether the limit was not asked, or does not apply: nobody is shown it.
+	Hidden bool
 	// Remaining is how many whole units could still be admitted at once: after
 	// the charge if the whole call was allowed, otherwise without it. Never
 	// negative.
@@ -188,6 +223,16 @@ func (l *Limit) RestoreMicros() int64 {
 		quotient++
 	}
 	return int64(min(quotient, math.MaxInt64))
+}
+
+// RestoreRoomMicros is RestoreMicros of the room of the request's class.
+func (l *Limit) RestoreRoomMicros() int64 {
+	own := *l
+	own.Ceiling = 0
+	if room := l.Room(); l.Algorithm.HasBurst() && room > 0 {
+		own.Burst = room
+	}
+	return own.RestoreMicros()
 }
 
 // Uncharged is the decision d, which charged cost, as if it had not: what a limit

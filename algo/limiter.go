@@ -58,9 +58,25 @@ type form struct {
 	nonce   bool   // whether the request's nonce follows the cost
 	over    bool   // whether what is over of an earlier batch follows the cost: units, when charged
 	owes    bool   // whether a settlement may charge more than was charged
+	instead string // what the room of a class stands for in a check; "" without classes
 	args    []argument
 	reply   []replyField
 }
+
+// forms are those of a limit without classes, and of one with them: its check takes the room of the
+// request's class, as the last argument, in place of what it is compared with otherwise. (They are
+// written out, as what is computed when the plugin starts is code that Envoy compiles.)
+type forms [2]form
+
+func (f *forms) of(l *Limit) *form {
+	if l.Ceiling > 0 {
+		return &f[1]
+	}
+	return &f[0]
+}
+
+// roomArgument is the name of the room of a request's class.
+const roomArgument = "room_of_class"
 
 // arguments is how many arguments the limit has in a script.
 func (f *form) arguments() int {

@@ -27,8 +27,10 @@ type Plan struct {
 	limiters []limiter
 	script   Script
 	refund   Script
-	slots    int // the limit whose slots requests hold; -1: none
+	slots    int // the first limit whose slots requests hold; -1: none
 	terms    Terms
+	// guarantee and pool are limits; noLimit both, or none.
+	guarantee, pool int
 }
 
 // NewPlan checks the limits against their bounds and prepares the arithmetic
@@ -36,14 +38,21 @@ type Plan struct {
 func NewPlan(limits []Limit) (*Plan, error) { return NewPlanWithTerms(limits, Terms{}) }
 
 // Size holds the numbers of a limit that may come with a request: Limit.Units and
-// Limit.Burst, within the same bounds, and Limit.Bounds of a limit with calendar windows.
+// Limit.Burst, within the same bounds, Limit.Bounds of a limit with calendar windows, and
+// Limit.Ceiling of one with classes.
 type Size struct {
 	Units, Burst int64
 	Bounds       Bounds
+	Ceiling      int64
 }
 
 // Resize makes the limit one of another size.
-func (l *Limit) Resize(s Size) { l.Units, l.Burst, l.Bounds = s.Units, s.Burst, s.Bounds }
+func (l *Limit) Resize(s Size) {
+	l.Units, l.Burst, l.Bounds, l.Ceiling = s.Units, s.Burst, s.Bounds, s.Ceiling
+}
+
+// Size is the limit's own.
+func (l *Limit) Size() Size { return Size{l.Units, l.Burst, l.Bounds, l.Ceiling} }
 
 // Sized makes *into the plan that p is for a request that brings sizes, one for
 // each limit, and returns it. It decides, and its scripts' arguments and replies
@@ -52,15 +61,17 @@ func (l *Limit) Resize(s Size) { l.Units, l.Burst, l.Bounds = s.Units, s.Burst, 
 // false if a size is out of bounds.
 func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
 	into.script, into.refund, into.terms, into.slots = p.script, p.refund, p.terms, p.slots
+	into.guarantee, into.pool = p.guarantee, p.pool
 	into.limits = append(into.limits[:0], p.limits...)
 	into.limiters = append(into.limiters[:0], p.limiters...)
 	for i := range into.limits {
 		l := &into.limits[i]
-		if sizes[i] == (Size{l.Units, l.Burst, l.Bounds}) {
+		if sizes[i] == l.Size() {
 			continue
 		}
+		classes := l.Ceiling > 0
 		l.Resize(sizes[i])
-		if !l.sizeIsValid() {
+		if !l.sizeIsValid() || classes != (l.Ceiling > 0) {
 			return nil, false
 		}
 		into.limiters[i] = newLimiter(l)
@@ -100,7 +111,7 @@ func (p *Plan) OtherTime(nowMicros int64) bool {
 // reports: it allows and is not charged.
 //
 // What Rebase changes must have been changed before, and now must not be of
-// OtherTime.
+// OtherTime. Of a guarantee and its pool Resolve then makes one decision.
 func (p *Plan) Decide(states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
 	return p.DecideAs(0, states, nowMicros, costs, out)
 }
@@ -126,25 +137,40 @@ func (p *Plan) DecideBatch(over Over, states []State, nowMicros int64, costs []i
 func (p *Plan) decide(
 	nonce int64, over Over, states []State, nowMicros int64, costs []int64, out []Decision,
 ) (allowed bool) {
+	if !p.Check(states, nowMicros, costs, out) {
+		return false
+	}
+	for i := range p.limiters {
+		if costs[i] <= 0 || i == p.guarantee && !out[i].Allowed {
+			continue
+		}
+		if over.Units > 0 && p.limiters[i].over {
+			states[i] = p.limiters[i].bucket.endBatch(states[i], nowMicros, over)
+		}
+		states[i] = p.limiters[i].charge(states[i], nowMicros, nonce, costs[i], &out[i])
+		hold(out[i].Remaining >= 0 || i == p.pool, "nothing is charged beyond what remains")
+		out[i].Remaining = max(out[i].Remaining, 0)
+	}
+	return true
+}
+
+// Check is Decide without a charge: whether all limits would allow their costs now.
+func (p *Plan) Check(states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
 	hold(p.fits(states, costs) && len(out) >= len(p.limiters), "each limit has a state, a cost and a decision")
 	allowed = true
 	for i := range p.limiters {
 		out[i] = p.limiters[i].check(states[i], nowMicros, max(costs[i], 0))
 		allowed = allowed && out[i].Allowed
 	}
-	if !allowed {
-		return false
+	if p.guarantee == noLimit {
+		return allowed
 	}
+	p.checkGuarantee(states, nowMicros, costs, out)
+	allowed = true
 	for i := range p.limiters {
-		if costs[i] > 0 {
-			if over.Units > 0 && p.limiters[i].over {
-				states[i] = p.limiters[i].bucket.endBatch(states[i], nowMicros, over)
-			}
-			states[i] = p.limiters[i].charge(states[i], nowMicros, nonce, costs[i], &out[i])
-			hold(out[i].Remaining >= 0, "nothing is charged beyond what remains")
-		}
+		allowed = allowed && p.allows(i, out)
 	}
-	return true
+	return allowed
 }
 
 // fits reports whether there is a state and a cost for each limit.
@@ -219,8 +245,8 @@ func (p *Plan) Script() Script { return p.script }
 // RefundScript changes a charge, as Refund does. The arguments are those of Script, with
 // the units to give back or, below 0, to charge in place of the costs, then the Redis time
 // of the charge. If no limit TakesNonce, further charges of the same sizes may
-// follow: of each one cost for each limit, and its time. It answers 0, or 1 if there were
-// no slots to give back any more.
+// follow: of each one cost for each limit, and its time. It answers of how
+// many limits there were no slots to give back any more.
 func (p *Plan) RefundScript() Script { return p.refund }
 
 // ScriptWithoutTime is Script for a Redis whose scripts may not call TIME. It
@@ -246,8 +272,8 @@ func (p *Plan) TakesNonce(i int) bool { return p.limiters[i].nonce }
 // of all calls but those of DecideBatch, and of RefundBatch, whose first is 1.
 func (p *Plan) TakesOver(i int) bool { return p.limiters[i].over }
 
-// Slots is the limit whose slots requests hold until they end; ok is false if the plan
-// has no such limit.
+// Slots is the first limit whose slots requests hold until they end; ok is false if the plan
+// has no such limit. All of them take the nonce.
 func (p *Plan) Slots() (limit int, ok bool) { return p.slots, p.slots >= 0 }
 
 // Renew makes the slots that are held under a nonce so many, in the state of the limit

@@ -48,6 +48,14 @@ func (r random) lent(a Algorithm) Limit {
 	}
 }
 
+// classed gives some limits classes.
+func (r random) classed(l Limit) Limit {
+	if plain := !l.Steps && !l.Queue; plain && r.oneIn(3) {
+		l.Ceiling = r.span(1, MaxCeiling)
+	}
+	return l
+}
+
 func (r random) variant(l *Limit) {
 	if r.oneIn(2) { // round numbers, as people configure them
 		l.Units = r.span(1, 1000)
@@ -131,7 +139,11 @@ func (r random) size(l *Limit) Size {
 			other.Burst = []int64{0, 1, l.Burst, r.span(1, MaxUnits), r.span(1, 100)}[r.IntN(5)]
 		}
 		if other.sizeIsValid() {
-			return Size{Units: other.Units, Burst: other.Burst}
+			size := Size{Units: other.Units, Burst: other.Burst}
+			if l.Ceiling > 0 {
+				size.Ceiling = r.span(1, MaxCeiling)
+			}
+			return size
 		}
 	}
 }

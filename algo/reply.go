@@ -134,13 +134,30 @@ func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allow
 	values = values[1:]
 	for i := range p.limits {
 		fields := p.limiters[i].reply
-		if !parseDecision(&p.limits[i], fields, values, &out[i]) {
+		if !parseDecision(&p.limits[i], fields, values, &out[i]) && (i != p.guarantee || !p.waitsForPool(&out[i])) {
 			return 0, false, ErrReplyRange
 		}
 		allowed = allowed && out[i].Allowed
 		values = values[len(fields):]
 	}
+	if p.guarantee == noLimit {
+		return atMicros, allowed, nil
+	}
+	allowed = true
+	for i := range p.limits {
+		allowed = allowed && p.allows(i, out)
+	}
+	p.Resolve(out)
 	return atMicros, allowed, nil
+}
+
+// waitsForPool reports whether a guarantee's decision makes sense as one that waits until its pool
+// has come out of debt.
+func (p *Plan) waitsForPool(d *Decision) bool {
+	l := &p.limits[p.guarantee]
+	most := l.maxWaitMicros()
+	return within(d.Remaining, 0, l.Room()) && within(d.ResetAfterMicros, 0, most) &&
+		within(d.ResetBeforeMicros, 0, most) && within(d.RetryAfterMicros, Never, p.limits[p.pool].maxWaitMicros())
 }
 
 // parseDecision reads one limit's part and reports whether it makes sense.
@@ -158,7 +175,7 @@ func parseDecision(l *Limit, fields []replyField, values []int64, d *Decision) b
 		}
 		d.EndsMicros, most = ends, ends-begins
 	}
-	return within(d.Remaining, 0, l.Capacity()) &&
+	return within(d.Remaining, 0, l.Room()) &&
 		within(d.ResetAfterMicros, 0, most) &&
 		within(d.ResetBeforeMicros, 0, most) &&
 		within(d.RetryAfterMicros, Never, most) &&

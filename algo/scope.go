@@ -33,6 +33,51 @@ type scope struct {
 	suffix       string                   // of the names that outlive the scope: each limit has its own
 	source       func(name string) string // what a name is bound to; "" if nothing
 	kept         []string                 // names that live from scope to scope
+	instead      string                   // what the room of a class stands for, see form.classed
+}
+
+// checks are the steps of a check. With classes the room of the request's class stands for what
+// is compared otherwise, but what was charged is read as ever.
+func (s *scope) checks() []step {
+	all := s.steps(checkSteps)
+	if s.instead == "" {
+		return all
+	}
+	reads := len(s.steps(checkSteps[:2]))
+	for i := range all[reads:] {
+		all[reads+i].rename(s.instead, roomArgument)
+	}
+	return all
+}
+
+// rename gives a parameter another name.
+func (s *step) rename(from, to string) {
+	for i, name := range s.takes {
+		if name == from {
+			s.takes[i] = to
+		}
+	}
+	var body strings.Builder
+	word := 0
+	for i := 0; i <= len(s.body); i++ {
+		if i < len(s.body) && isNameByte(s.body[i]) {
+			continue
+		}
+		if name := s.body[word:i]; name == from {
+			body.WriteString(to)
+		} else {
+			body.WriteString(name)
+		}
+		if i < len(s.body) {
+			body.WriteByte(s.body[i])
+		}
+		word = i + 1
+	}
+	s.body = body.String()
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // steps are those steps of these names that the file has.

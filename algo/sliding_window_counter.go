@@ -26,6 +26,7 @@ var slidingWindowCounterLua string
 // Its State is pairs of a sub-window's start and the units charged in it.
 type slidingWindowCounter struct {
 	limit  int64
+	room   int64 // of the request's class: the limit, where there are none
 	size   int64 // of a sub-window, us
 	window int64 // N * size, us
 	step   int64 // us, a power of two
@@ -44,11 +45,11 @@ var slidingWindowCounterAlgorithm = algorithm{
 	leasable: func(*Limit) error { return errCounterLease },
 	longer:   unknownWait,
 	make: func(l *Limit) limiter {
-		form := &counterForm
+		forms := &counterForms
 		if l.SubWindows > 1 {
-			form = &subWindowsForm
+			forms = &subWindowsForms
 		}
-		return limiter{form: form, counter: newSlidingWindowCounter(l)}
+		return limiter{form: forms.of(l), counter: newSlidingWindowCounter(l)}
 	},
 }
 
@@ -56,32 +57,61 @@ var errCounterLease = errors.New("a sliding_window_counter weighs requests by wh
 
 // The forms of sliding_window_counter.
 var (
-	counterForm = form{
-		file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one", owes: true,
-		args: counterArgs[:2], reply: usualReply[:],
+	counterForms = forms{
+		{
+			file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one", owes: true,
+			args: counterArgs[:2], reply: usualReply[:],
+		},
+		{
+			file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one", owes: true,
+			args: classedCounterArgs[:], reply: usualReply[:], instead: "limit",
+		},
 	}
-	subWindowsForm = form{
-		file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "several", owes: true,
-		args: counterArgs[:], reply: usualReply[:],
+	subWindowsForms = forms{
+		{
+			file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "several", owes: true,
+			args: counterArgs[:3], reply: usualReply[:],
+		},
+		{
+			file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "several", owes: true,
+			args: counterArgs[:], reply: usualReply[:], instead: "limit",
+		},
 	}
 )
 
 func newSlidingWindowCounter(l *Limit) slidingWindowCounter {
-	c := slidingWindowCounter{limit: l.Units, window: l.WindowMicros, step: 1}
+	c := slidingWindowCounter{limit: l.Units, room: l.roomOf(l.Units), window: l.WindowMicros}
 	c.size = c.window / max(l.SubWindows, 1)
-	for c.steps = c.size; c.steps > maxProduct/max(c.limit, 1); c.steps = ceilDiv(c.size, c.step) {
-		c.step *= 2
-	}
+	c.scale(c.room)
 	return c
 }
 
+// scale chooses the steps in which so many units are compared.
+func (c *slidingWindowCounter) scale(units int64) {
+	c.step = 1
+	for c.steps = c.size; c.steps > maxProduct/max(units, 1); c.steps = ceilDiv(c.size, c.step) {
+		c.step *= 2
+	}
+}
+
 var counterArgs = [...]argument{
-	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.limit) }},
-	{name: "size", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.size) }},
+	{name: "limit", append: appendCounterLimit},
+	{name: "size", append: appendCounterSize},
 	{name: "n", append: func(dst []byte, l *limiter) []byte {
 		return appendInt(dst, l.counter.window/l.counter.size)
 	}, text: true},
+	{name: roomArgument, append: appendCounterRoom},
 }
+
+var classedCounterArgs = [...]argument{
+	{name: "limit", append: appendCounterLimit},
+	{name: "size", append: appendCounterSize},
+	{name: roomArgument, append: appendCounterRoom},
+}
+
+func appendCounterLimit(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.limit) }
+func appendCounterSize(dst []byte, l *limiter) []byte  { return appendInt(dst, l.counter.size) }
+func appendCounterRoom(dst []byte, l *limiter) []byte  { return appendInt(dst, l.counter.room) }
 
 // tally is the count of a state at one instant.
 type tally struct {
@@ -112,7 +142,7 @@ func (c *slidingWindowCounter) tally(s State, nowMicros int64) tally {
 }
 
 // free is how much more fits, in units * steps; negative if nothing does.
-func (c *slidingWindowCounter) free(t *tally) int64 { return c.freeOf(c.limit, t) }
+func (c *slidingWindowCounter) free(t *tally) int64 { return c.freeOf(c.room, t) }
 
 // freeOf is how much fits below a number of units.
 func (c *slidingWindowCounter) freeOf(units int64, t *tally) int64 {
@@ -135,7 +165,7 @@ func (c *slidingWindowCounter) check(s State, nowMicros, cost int64) Decision {
 	d := uncharged(max(c.free(&t), 0)/c.steps, reset)
 	switch {
 	case cost <= d.Remaining:
-	case cost > c.limit:
+	case cost > c.room:
 		d.reject(Never)
 	default:
 		d.reject(c.retryAt(s, t.start, cost) - nowMicros)
@@ -147,7 +177,7 @@ func (c *slidingWindowCounter) check(s State, nowMicros, cost int64) Decision {
 // As time goes on the window holds ever newer sub-windows in part. The first
 // that leaves room for all newer ones is the one whose weight must fall.
 func (c *slidingWindowCounter) retryAt(s State, start, cost int64) int64 {
-	room := c.limit - cost
+	room := c.room - cost
 	part := start
 	for ; part > start-c.window; part -= c.size {
 		units := unitsAt(s, part)
@@ -216,6 +246,12 @@ func (c *slidingWindowCounter) refund(s State, chargedAtMicros, nowMicros, cost 
 
 // debit charges cost in the sub-window of an earlier charge, if that still counts.
 func (c *slidingWindowCounter) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
+	if c.room != c.limit { // a class's steps are not the limit's
+		own := *c
+		own.room = c.limit
+		own.scale(c.limit)
+		c = &own
+	}
 	t := c.tally(s, nowMicros)
 	at := floorTo(min(chargedAtMicros, nowMicros), c.size)
 	owed := min(cost, c.freeOf(2*c.limit, &t)/c.steps)

@@ -18,6 +18,7 @@ var slidingWindowLogLua string
 // cells of one window.
 type slidingWindowLog struct {
 	limit  int64
+	room   int64 // of the request's class: the limit, where there are none
 	window int64 // us
 	cell   int64 // us
 }
@@ -42,21 +43,28 @@ var slidingWindowLogAlgorithm = algorithm{
 	leasable: func(*Limit) error { return errLogLease },
 	longer:   unknownWait,
 	make: func(l *Limit) limiter {
-		w := slidingWindowLog{l.Units, l.WindowMicros, ceilDiv(l.WindowMicros, logEntries)}
-		return limiter{form: &logForm, log: w}
+		w := slidingWindowLog{l.Units, l.roomOf(l.Units), l.WindowMicros, ceilDiv(l.WindowMicros, logEntries)}
+		return limiter{form: logForms.of(l), log: w}
 	},
 }
 
 var errLogLease = errors.New("a sliding_window_log has an entry for each request, made when the request comes")
 
-var logForm = form{
-	file: "sliding_window_log", lua: slidingWindowLogLua, owes: true,
-	args: logArgs[:], reply: usualReply[:],
+var logForms = forms{
+	{
+		file: "sliding_window_log", lua: slidingWindowLogLua, owes: true,
+		args: logArgs[:2], reply: usualReply[:],
+	},
+	{
+		file: "sliding_window_log", lua: slidingWindowLogLua, owes: true,
+		args: logArgs[:], reply: usualReply[:], instead: "limit",
+	},
 }
 
 var logArgs = [...]argument{
 	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.limit) }},
 	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.window) }},
+	{name: roomArgument, append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.room) }},
 }
 
 // since returns the entries whose last charge came after a time, part of s.
@@ -80,7 +88,7 @@ func (w *slidingWindowLog) check(s State, nowMicros, cost int64) Decision {
 	if len(s) > 0 {
 		reset = newestOf(s)[entryLast] + w.window - nowMicros
 	}
-	d := uncharged(w.limit-used, reset)
+	d := uncharged(w.room-used, reset)
 	if cost > d.Remaining {
 		d.reject(w.retryAfter(s, nowMicros, cost, used))
 	}
@@ -89,10 +97,10 @@ func (w *slidingWindowLog) check(s State, nowMicros, cost int64) Decision {
 
 // retryAfter is the time until enough of the oldest entries have left to make room.
 func (w *slidingWindowLog) retryAfter(s State, nowMicros, cost, used int64) int64 {
-	if cost > w.limit {
+	if cost > w.room {
 		return Never
 	}
-	excess := used + cost - w.limit
+	excess := used + cost - w.room
 	for ; len(s) > 0; s = s[entryLen:] {
 		if excess -= s[entryUnits]; excess <= 0 {
 			return s[entryLast] + w.window - nowMicros

@@ -43,9 +43,12 @@ func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
 	p.terms, p.limits = terms, append([]Limit(nil), limits...)
 	for i := range p.limits {
 		p.limiters = append(p.limiters, newLimiter(&p.limits[i]))
-		if p.limiters[i].nonce {
+		if p.limiters[i].nonce && p.slots < 0 {
 			p.slots = i
 		}
+	}
+	if err := p.findPair(); err != nil {
+		return nil, err
 	}
 	p.script = scriptOf(p.limiters, p.kind())
 	p.refund = scriptOf(p.limiters, kind{refund: true})
@@ -104,7 +107,7 @@ func (l *Limit) Times(factor int64) Size {
 	sized := *l
 	sized.Units, sized.Burst = times(l.Units, factor), times(l.Burst, factor)
 	sized.Fit()
-	return Size{sized.Units, sized.Burst, l.Bounds}
+	return sized.Size()
 }
 
 func times(units, factor int64) int64 {

@@ -26,7 +26,7 @@ func validate(limits []Limit) error {
 			return invalid("batches of one limit of several (want them of a rule's only limit)")
 		}
 		for j := range limits[:i] {
-			if limits[i].ID() == limits[j].ID() {
+			if limits[i].KeySuffix() == limits[j].KeySuffix() {
 				return invalid("two limits have the key ", strconv.Quote(limits[i].KeySuffix()),
 					" (want different ones, as they would share a state)")
 			}
@@ -58,6 +58,7 @@ func (l *Limit) validate() error {
 		{"max_delay in us", l.MaxDelayMicros, 0, MaxWindowMicros},
 		{"ttl in us", l.TTLMicros, leastTTL, mostTTL},
 		{"ttl of a lease in us", l.LeaseMicros, 0, 2 * l.WindowMicros},
+		{"ceiling", l.Ceiling, 0, MaxCeiling},
 	} {
 		if !within(f.v, f.least, f.most) {
 			return invalid(f.name, " ", f.v, " is out of range (want ", f.least, " to ", f.most, ")")
@@ -65,6 +66,9 @@ func (l *Limit) validate() error {
 	}
 	if l.WindowMicros%1000 != 0 {
 		return invalid("window of ", l.WindowMicros, " us (want whole milliseconds)")
+	}
+	if l.Steps && (l.Ceiling > 0 || l.Guarantee || l.Pool) {
+		return invalid("a bucket that refills in steps has no classes, and guarantees nothing")
 	}
 	if err := l.validateVariant(); err != nil {
 		return err
@@ -132,7 +136,7 @@ func (l *Limit) validateRestore() error {
 // sizeIsValid reports whether Units and Burst are within their bounds.
 func (l *Limit) sizeIsValid() bool {
 	return l.Bounds.valid() && (l.CalendarID != "" || l.Bounds == (Bounds{})) && within(l.Units, 0, MaxUnits) &&
-		within(l.Burst, 0, MaxUnits) &&
+		within(l.Burst, 0, MaxUnits) && within(l.Ceiling, 0, MaxCeiling) &&
 		(l.Burst == 0 || l.Algorithm.Takes(FieldBurst)) && l.RestoreMicros() <= MaxRestoreMicros
 }
 

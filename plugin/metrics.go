@@ -212,7 +212,7 @@ func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 		switch limit := &m.limits[c.Limits.ID][j]; {
 		case !d.Allowed:
 			m.batch.Inc(limit.over)
-		case admitted && c.Status == decide.Allowed && nearLimit(d, size.Capacity()):
+		case admitted && c.Status == decide.Allowed && nearLimit(d, size.Room()):
 			m.batch.Inc(limit.near)
 		}
 	}

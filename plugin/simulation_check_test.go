@@ -75,6 +75,13 @@ func (v *simulation) forgot() bool { return v.emptied || v.jumped }
 
 // flowsBack is how much a bucket has got back since the beginning.
 func (v *simulation) flowsBack(r *simRule) int64 {
+	if r.rate > 0 {
+		elapsed := v.clock.now.Sub(v.began)
+		if !v.config.redis {
+			elapsed += time.Second // by which the clocks of workers may differ
+		}
+		return int64(elapsed)*r.rate/int64(time.Second) + 1
+	}
 	if !strings.Contains(r.text, "gcra") && !strings.Contains(r.text, "bucket") {
 		return 0
 	}
@@ -99,7 +106,9 @@ func (v *simulation) checkStep() {
 // checkFlight fails if more requests of a user are in flight than there are slots. Redis
 // cannot know better if it has lost what it had.
 func (v *simulation) checkFlight() {
-	limited := slices.ContainsFunc(v.config.rules, func(r *simRule) bool { return r.name == "flight" })
+	limited := slices.ContainsFunc(v.config.rules, func(r *simRule) bool {
+		return r.name == "flight" || r.name == "berths"
+	})
 	if !limited || v.forgot() {
 		return
 	}
@@ -207,10 +216,12 @@ func (v *simulation) checkSlots() {
 	for _, r := range v.all {
 		if r.lossy {
 			lost["rl:{flight|"+r.user+"}:concurrency"]++
+			lost["rl:{berths|}:concurrency"]++
+			lost["rl:{berths|}:concurrency:per:berths%20of%20user|"+r.user]++
 		}
 	}
 	v.redis.States(v.redisMicros(), func(key string, s algo.State) {
-		if strings.HasSuffix(key, ":concurrency") && len(s)/3 > lost[key] {
+		if strings.Contains(key, ":concurrency") && len(s)/3 > lost[key] {
 			v.fail("%s: %d slots are held, %d requests may have lost theirs", key, len(s)/3, lost[key])
 		}
 	})

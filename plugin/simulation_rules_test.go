@@ -31,6 +31,7 @@ type simRule struct {
 	paysFor []string
 	// total is how much may be admitted in a run of less than the window; 0: not checked.
 	total int64
+	rate  int64 // of a second: how much more may be admitted as time goes on; 0: as a limit of a day
 }
 
 func costOf(r *simRequest) int64 { return r.cost }
@@ -69,6 +70,40 @@ func anyLimit(random *rand.Rand, limit int64, window string) string {
 		`{"algorithm": "leaky_bucket", "limit": %d, "window": %q}`,
 		`{"algorithm": "token_bucket", "refill": "step", "limit": %d, "window": %q}`,
 	}[random.IntN(9)], limit, window)
+}
+
+// having gives a limit fields more.
+func having(limit, fields string) string { return "{" + fields + ", " + limit[1:] }
+
+const perUser = `"per": [{"header": "x-user"}]`
+
+// levels are rules that count parts of an identity, have classes, and guarantee shares.
+func levels(random *rand.Rand) []*simRule {
+	part, rate, burst := 20+random.Int64N(3000), 20+random.Int64N(400), 4+random.Int64N(60)
+	return []*simRule{
+		{
+			name: "levels", counted: true, shared: true, cost: costOf, worth: keepsOn,
+			text: `"key": [], "cost": {"header": "x-cost", "default": 1, "max": 4}, "settle": {"status": ["401"]}, "limits": [
+				{"name": "all", "algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d"}, ` +
+				having(anyLimit(random, 4+random.Int64N(60), "96ms"), `"name": "of user", `+perUser) + `, ` +
+				having(anyLimit(random, 40+random.Int64N(400), "480ms"), `"name": "of plan", "per": [{"header": "x-plan"}]`) + `]`,
+		},
+		{
+			name: "classes", counted: true, shared: true, total: part,
+			text: `"key": [], "limits": [` + having(anyLimit(random, part, "1d"), `"ceiling": {"source": {"header": "x-plan"},
+				"values": {"pro": 100, "free": 80, "other": 50}, "default": "other"}`) + `]`,
+		},
+		{name: "berths", shared: true, text: `"key": [], "limits": [
+			{"name": "all berths", "algorithm": "concurrency", "limit": 300, "ttl": "5m"},
+			{"name": "berths of user", "algorithm": "concurrency", "limit": 12, "ttl": "5m", ` + perUser + `}]`},
+		{
+			name: "fleet", counted: true, shared: true, total: 2 * burst, rate: rate,
+			text: fmt.Sprintf(`"key": [], "limits": [
+				{"name": "pool", "algorithm": "gcra", "limit": %d, "window": "1s", "burst": %d},
+				{"name": "share", "algorithm": "token_bucket", "limit": %d, "window": "1s", "burst": %d, %s,
+					"guarantee": true}]`, rate, burst, 1+rate/6, 1+burst/4, perUser),
+		},
+	}
 }
 
 // maxUnits is the most that a worker leases at once.
@@ -132,7 +167,7 @@ func simRules(random *rand.Rand) []*simRule {
 			`, "limits": [` + anyLimit(random, 1+random.Int64N(90), "96ms") + `]`},
 		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9),
 			"96ms") + `]`},
-	}, overRules(random, quota, hot)...)
+	}, append(overRules(random, quota, hot), levels(random)...)...)
 }
 
 // overRules are the rules with an over, and their purse, which stands behind them.

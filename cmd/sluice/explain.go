@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
@@ -69,7 +70,7 @@ func explainRequest(c *console.Console, from *input.Source, r *input.Request, ar
 func inUTF8(r *explain.Rule) {
 	r.Identity, r.Tag, r.OverrideKey = shown.UTF8(r.Identity), shown.UTF8(r.Tag), shown.UTF8(r.OverrideKey)
 	for i := range r.Limits {
-		r.Limits[i].Key = shown.UTF8(r.Limits[i].Key)
+		r.Limits[i].Key, r.Limits[i].Per = shown.UTF8(r.Limits[i].Key), shown.UTF8(r.Limits[i].Per)
 	}
 }
 
@@ -137,6 +138,12 @@ func limitText(l explain.Limit) string {
 	s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window))
 	if l.Cost != nil {
 		fmt.Fprintf(&s, ", cost %d", *l.Cost)
+	}
+	if l.Ceiling > 0 && l.Ceiling < algo.MaxCeiling {
+		fmt.Fprintf(&s, ", %d %% of the capacity for its class", l.Ceiling)
+	}
+	if l.Guarantee {
+		s.WriteString(", guaranteed")
 	}
 	return s.String()
 }

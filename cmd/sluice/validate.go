@@ -192,7 +192,8 @@ func check(f *find.Found) (configReport, *config.Config) {
 		return report, cfg
 	default:
 		report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
-		for _, n := range append(cfg.Skipped(), cfg.OddQuotas()...) {
+		notes := append(cfg.Skipped(), cfg.OddQuotas()...)
+		for _, n := range append(notes, cfg.Afresh()...) {
 			report.Notes = append(report.Notes, mistakeReport{f.LineOf(n.Path), n.Path, n.Problem})
 		}
 		return report, cfg

@@ -141,14 +141,16 @@ func (s *Server) refund(dst []byte, keys [][]byte, a *arguments) []byte {
 			return append(dst, wrongArguments...)
 		}
 		c.ChargedMicros = charged
-		before := held(c.Plan, states)
+		before := lengths(states)
 		if a.over.Units > 0 {
 			c.Plan.RefundBatch(states, charged, c.AtMicros, c.Costs)
 		} else {
 			c.Plan.RefundAs(c.Nonce, states, charged, c.AtMicros, c.Costs)
 		}
-		if j, ok := c.Plan.Slots(); ok && c.Costs[j] > 0 && held(c.Plan, states) == before {
-			gone = 1
+		for j := range states {
+			if c.Plan.TakesNonce(j) && c.Costs[j] > 0 && len(states[j]) == before[j] {
+				gone++
+			}
 		}
 		s.tell()
 		if len(numbers) == 0 {
@@ -162,12 +164,12 @@ func (s *Server) refund(dst []byte, keys [][]byte, a *arguments) []byte {
 	return appendInteger(dst, gone)
 }
 
-// held is the length of the state of the limit that has slots.
-func held(p *algo.Plan, states []algo.State) int {
-	if i, ok := p.Slots(); ok {
-		return len(states[i])
+// lengths are those of states.
+func lengths(states []algo.State) (all []int) {
+	for i := range states {
+		all = append(all, len(states[i]))
 	}
-	return 0
+	return all
 }
 
 // load reads copies of the limits' states.

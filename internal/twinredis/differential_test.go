@@ -46,6 +46,18 @@ const everything = `{"redis": {"cluster": "redis"}, "rules": [
 		"free": [{"algorithm": "gcra", "limit": 3, "window": "1h"}],
 		"pro": [{"algorithm": "gcra", "limit": 9, "window": "1h"},
 			{"algorithm": "concurrency", "limit": 4, "ttl": "1m"}]}}},
+	{"name": "levels", "key": [{"header": "x"}], "overrides": true, "limits": [
+		{"name": "org", "algorithm": "gcra", "limit": 9, "window": "1h",
+			"ceiling": {"source": {"header": "c"}, "values": {"a": 100, "b": 50}, "default": "a"}},
+		{"name": "team", "algorithm": "sliding_window_counter", "limit": 5, "window": "1h", "per": [{"header": "t"}]},
+		{"name": "user", "algorithm": "concurrency", "limit": 3, "ttl": "1m", "per": [{"header": "t"}, {"header": "u"}]},
+		{"name": "all", "algorithm": "concurrency", "limit": 6, "ttl": "1m"}]},
+	{"name": "fleet", "key": [{"header": "x"}], "overrides": true, "limits": [
+		{"name": "tenant", "algorithm": "token_bucket", "limit": 4, "window": "1h", "per": [{"header": "t"}],
+			"guarantee": true},
+		{"name": "pool", "algorithm": "gcra", "limit": 6, "window": "1h",
+			"ceiling": {"source": {"header": "c"}, "values": {"a": 100, "b": 50}, "default": "a"}},
+		{"name": "fair", "algorithm": "fixed_window", "limit": 9, "window": "1h", "per": [{"header": "t"}]}]},
 	{"name": "struck", "key": [{"header": "x"}], "limits": [{"algorithm": "token_bucket", "limit": 4, "window": "1s"}],
 		"penalty": {"after": 2, "within": "1m", "for": ["10ms"]}}
 ]}`
@@ -88,6 +100,7 @@ type pair struct {
 type made struct {
 	redis.Charge
 
+	set   *rule.LimitSet
 	slots bool
 }
 
@@ -200,7 +213,7 @@ func (p *pair) Remake(_ int, r *redis.Reply, check *redis.Check, _ int64) redis.
 
 func (p *pair) asConfigured() (sizes []algo.Size) {
 	for _, l := range p.set.Plan.Limits() {
-		sizes = append(sizes, algo.Size{Units: l.Units, Burst: l.Burst})
+		sizes = append(sizes, algo.Size{Units: l.Units, Burst: l.Burst, Ceiling: l.Ceiling})
 	}
 	return sizes
 }
@@ -234,7 +247,16 @@ func (p *pair) Decided(_ int, r *redis.Reply, _ int64) {
 	p.events[fmt.Sprint("by ", r.By, " ", r.Allowed)]++
 	if charged := r.Allowed && r.By == algo.ByLimits; charged && len(p.set.Limits) > 0 {
 		p.asked.AtMicros, p.asked.Sizes = r.AtMicros, slices.Clone(p.sizes)
-		p.made = append(p.made, made{p.asked, p.set.HasSlots()})
+		if guarantee, _, ok := p.set.Plan.Guarantee(); ok {
+			p.asked.Costs = p.set.Plan.Each(p.asked.Cost)
+			if r.Decisions[guarantee].Hidden {
+				p.asked.Costs[guarantee] = 0
+				p.events["borrowed"]++
+			} else {
+				p.events["guaranteed"]++
+			}
+		}
+		p.made = append(p.made, made{p.asked, p.set, p.set.HasSlots()})
 	}
 }
 
@@ -282,7 +304,7 @@ func TestAsRedis(t *testing.T) {
 	for _, want := range []string{
 		"by 0 true", "by 0 false", "by 1 true", "by 2 false", "by 3 false", "another override", "another time", "error",
 		"a tier", "numbers",
-		"refund", "settle", "release", "renew",
+		"refund", "settle", "release", "renew", "borrowed", "guaranteed",
 	} {
 		if p.events[want] == 0 {
 			t.Errorf("never: %s; seen %v", want, p.events)
@@ -294,7 +316,8 @@ func TestAsRedis(t *testing.T) {
 func (p *pair) ask(script *redis.Script, random *rand.Rand) {
 	escaped := strings.ReplaceAll(p.set.Rule.Name, "%", "%25")
 	check := redis.Check{Script: script, Tag: fmt.Appendf(nil, "%s|%d", escaped, random.IntN(5)), Cost: random.Int64N(4)}
-	p.asked = redis.Charge{Script: script, Tag: check.Tag, Cost: check.Cost}
+	check.Values = p.values(random)
+	p.asked = redis.Charge{Script: script, Tag: check.Tag, Values: check.Values, Cost: check.Cost}
 	p.sizes = nil
 	if p.set.Rule.Terms.Penalty != nil && random.IntN(4) == 0 {
 		check.Strikes = []algo.Strikes{{AgeMicros: random.Int64N(1e5), Count: 1 + random.Int64N(3)}}
@@ -307,6 +330,22 @@ func (p *pair) ask(script *redis.Script, random *rand.Rand) {
 	p.conn.Flush(p.now)
 }
 
+// values are random ones for the limits with "per".
+func (p *pair) values(random *rand.Rand) (all rule.Values) {
+	for i := range p.set.Limits {
+		if p.set.IsPer(i) {
+			all = append(all, 1, byte('a'+random.IntN(3)))
+		}
+	}
+	return all
+}
+
+// partOf is whose slots the first concurrency limit of a charge's rule has taken.
+func (p *pair) partOf(c *redis.Charge, set *rule.LimitSet) []byte {
+	limit, _ := set.Plan.Slots()
+	return set.AppendPart(nil, c.Tag, limit, c.Values)
+}
+
 // giveBack changes, renews or gives back something that was charged.
 func (p *pair) giveBack(random *rand.Rand) {
 	i := random.IntN(len(p.made))
@@ -316,11 +355,11 @@ func (p *pair) giveBack(random *rand.Rand) {
 		p.conn.Refund(c, p.now)
 		p.events["refund"]++
 	case n == 1 && slots:
-		p.conn.Release(c.Script, c.Tag, redis.Slots{Nonce: c.Nonce, Count: c.Cost}, p.now)
+		p.conn.Release(c.Script, p.partOf(&c, p.made[i].set), redis.Slots{Nonce: c.Nonce, Count: c.Cost}, p.now)
 		p.events["release"]++
 	case n == 2 && slots && c.Cost > 0:
 		p.conn.Begin(p.now)
-		p.conn.Renew(c.Script, c.Tag, []redis.Slots{{Nonce: c.Nonce, Count: c.Cost}}, p.now)
+		p.conn.Renew(c.Script, p.partOf(&c, p.made[i].set), []redis.Slots{{Nonce: c.Nonce, Count: c.Cost}}, p.now)
 		p.conn.Flush(p.now)
 		p.events["renew"]++
 		return

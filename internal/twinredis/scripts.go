@@ -117,7 +117,7 @@ func (s *Server) SetOf(words [][]byte) (set *rule.LimitSet, known bool) {
 // owns reports whether a key is of the first limit of the set.
 func (t *set) owns(key []byte) bool {
 	return ruleOf(tagOf(key)) == t.Rule.Name &&
-		(len(t.KeySuffixes) == 0 || string(suffixOf(key)) == t.KeySuffixes[0])
+		(len(t.KeySuffixes) == 0 || t.hasSuffix(0, key))
 }
 
 // ruleOf is the rule that a tag names, which is escaped there.
@@ -167,12 +167,21 @@ func (f *script) plan(keys [][]byte, args []string, penalty []string) (*set, *al
 }
 
 func (t *set) suffixesAre(keys [][]byte) bool {
-	for i, suffix := range t.KeySuffixes {
-		if string(suffixOf(keys[i])) != suffix {
+	for i := range t.KeySuffixes {
+		if !t.hasSuffix(i, keys[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+// hasSuffix reports whether a key is of this limit: that of one with "per" ends in its values.
+func (t *set) hasSuffix(limit int, key []byte) bool {
+	suffix := string(suffixOf(key))
+	if t.IsPer(limit) {
+		return strings.HasPrefix(suffix, t.KeySuffixes[limit])
+	}
+	return suffix == t.KeySuffixes[limit]
 }
 
 func argsOf(p *algo.Plan) (args []string) {
@@ -187,7 +196,7 @@ func (t *set) sizes(args []string) (sizes []algo.Size, ok bool) {
 	for i := range t.Limits {
 		l := t.Plan.Limits()[i]
 		n := t.Plan.NumArgs(i)
-		size := algo.Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds}
+		size := l.Size()
 		switch {
 		case l.Steps:
 			ok = readSteps(args[:n], &size)
@@ -195,6 +204,10 @@ func (t *set) sizes(args []string) (sizes []algo.Size, ok bool) {
 			ok = readBucket(&l, args[:n], &size)
 		default:
 			size.Units, ok = readInt(args[0])
+			if l.Ceiling > 0 {
+				room, _ := readInt(args[n-1])
+				size.Ceiling = ceilingOf(room, size.Units)
+			}
 			if l.CalendarID != "" {
 				for j := range size.Bounds {
 					size.Bounds[j], _ = readInt(args[1+j])
@@ -236,10 +249,18 @@ func readBucket(l *algo.Limit, args []string, size *algo.Size) bool {
 		tolerance -= float64(patience)
 	}
 	size.Burst = int64(math.Round(tolerance / interval))
+	if l.Ceiling > 0 {
+		room, err := strconv.ParseFloat(args[len(args)-1], 64)
+		if err != nil {
+			return false
+		}
+		size.Ceiling = ceilingOf(int64(math.Round(room/interval)), size.Burst)
+	}
 	about := int64(math.Round(float64(l.WindowMicros) / interval))
 	for _, units := range [...]int64{about, about - 1, about + 1} {
 		tried := *l
-		tried.Resize(algo.Size{Units: units, Burst: size.Burst})
+		tried.Guarantee, tried.Pool = false, false
+		tried.Resize(algo.Size{Units: units, Burst: size.Burst, Ceiling: size.Ceiling})
 		p, err := algo.NewPlan([]algo.Limit{tried})
 		if err == nil && slices.Equal(p.Args(0), args) {
 			size.Units = units
@@ -247,6 +268,14 @@ func readBucket(l *algo.Limit, args []string, size *algo.Size) bool {
 		}
 	}
 	return false
+}
+
+// ceilingOf is the least percent of a capacity that are so many units.
+func ceilingOf(room, capacity int64) int64 {
+	if capacity == 0 {
+		return algo.MaxCeiling
+	}
+	return min(max((room*algo.MaxCeiling+capacity-1)/capacity, 1), algo.MaxCeiling)
 }
 
 func readInt(text string) (v int64, ok bool) {

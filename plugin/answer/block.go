@@ -75,5 +75,5 @@ func (w *Writer) addBlockDetail(retrySeconds int64) {
 // AppendBlocked appends what the filter state wasm.sluice.rejected says of a block, as
 // AppendRejected does of a limit.
 func AppendBlocked(dst []byte, leftMicros int64, identity string) []byte {
-	return appendRejected(append(dst, `{"limit":null`...), leftMicros, identity)
+	return appendRejected(append(dst, `{"limit":null`...), leftMicros, identity, nil)
 }

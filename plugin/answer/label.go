@@ -28,6 +28,8 @@ type Limit struct {
 	Decision algo.Decision
 	// Sized is the limit with the size that came with the request; nil if none did.
 	Sized *algo.Limit
+	// Values are those of the limit's "per", as in keys; empty without.
+	Values []byte
 	// Blocked is whether a block rejects in the limit's place, which is not violated.
 	Blocked bool
 }
@@ -53,7 +55,7 @@ func NewLabel(l *config.Limit) Label {
 func appendMember(dst []byte, item string, l *algo.Limit, restoreMicros int64) []byte {
 	dst = append(dst, item...)
 	dst = append(dst, ";q="...)
-	dst = strconv.AppendInt(dst, l.Capacity(), 10)
+	dst = strconv.AppendInt(dst, l.Room(), 10)
 	if !l.Algorithm.HasWindow() {
 		return append(dst, ";qu=\"concurrent-requests\""...)
 	}
@@ -67,13 +69,13 @@ func (l *Limit) restoreMicros() int64 {
 	if d := &l.Decision; d.EndsMicros > 0 {
 		return d.EndsMicros - d.BeginsMicros
 	}
-	return l.Sized.RestoreMicros()
+	return l.Sized.RestoreRoomMicros()
 }
 
 // capacity is the most that the limit admits at once.
 func (l *Limit) capacity() int64 {
 	if l.Sized != nil {
-		return l.Sized.Capacity()
+		return l.Sized.Room()
 	}
 	return l.Label.Capacity
 }

@@ -52,6 +52,11 @@ var beyondSchema = []string{
 	"is off, so that it counts nothing",
 	"is a purse, which pays for other rules",
 	"which a request for the quota has",
+	"does not go with",
+	"beside each other",
+	"pools beside it",
+	"pool of a guarantee beside it",
+	"names no class",
 }
 
 // agree reports where the parser and the schema disagree about a text.

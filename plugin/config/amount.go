@@ -75,6 +75,12 @@ func (s scope) costOf(limit *Limit) *Cost {
 // limit of 0 is meant to reject every cost.
 func (s scope) checkCost(o object, limit *Limit) {
 	cost, capacity := s.costOf(limit), limit.Capacity()
+	what := "the capacity"
+	if limit.Classes != nil && capacity > 0 {
+		lowest := limit.Limit
+		lowest.Ceiling = limit.Classes.Lowest()
+		capacity, what = lowest.Room(), "the lowest class's part"
+	}
 	if capacity == 0 || cost.Default <= capacity {
 		return
 	}
@@ -85,6 +91,6 @@ func (s scope) checkCost(o object, limit *Limit) {
 	if !cost.IsConstant() {
 		path += ".default"
 	}
-	o.r.mistake(path, "%d is above the capacity %d of %s, which never admits it (want at most %d)",
-		cost.Default, capacity, o.path, capacity)
+	o.r.mistake(path, "%d is above %s %d of %s, which never admits it (want at most %d)",
+		cost.Default, what, capacity, o.path, capacity)
 }

@@ -230,6 +230,17 @@ var limitFields = []field{
 	{name: "ttl", kind: duration, low: algo.MinTTLMicros, high: algo.MaxTTLMicros, byDefault: defaultTTLMicros},
 	{name: "cost", high: algo.MaxCost, fields: costFields},
 	{name: "lease", kind: inner, fields: leaseFields},
+	{name: "per"},
+	{name: "ceiling", kind: inner, fields: ceilingFields},
+	{name: "guarantee", kind: boolean},
+}
+
+const classWant = `an object such as {"critical": 100, "bulk": 50}`
+
+var ceilingFields = []field{
+	{name: "source", need: `a key component such as {"header": "x-priority"}`},
+	{name: "values", need: classWant},
+	{name: "default", need: "the class of requests whose source names none"},
 }
 
 var unitsFields = []field{

@@ -40,6 +40,7 @@ var tables = []struct {
 	{"/$defs/limit", "rules.limits.", limitFields},
 	{"/$defs/requestUnits", "rules.limits.limit.", unitsFields},
 	{"/$defs/limit/properties/lease", "rules.limits.lease.", leaseFields},
+	{"/$defs/limit/properties/ceiling", "rules.limits.ceiling.", ceilingFields},
 	{"/$defs/rule/properties/limits_by", "rules.limits_by.", tierFields},
 }
 

@@ -35,6 +35,10 @@ func (s scope) unleasable(limit *Limit, several bool) string {
 		return "the limit's cost is not the constant 1"
 	case !cost.IsConstant() || cost.Default != 1:
 		return "the rule's cost is not the constant 1"
+	case limit.Per != nil:
+		return `the limit has "per"`
+	case limit.Ceiling != 0:
+		return `the limit has a "ceiling"`
 	case limit.UnitsFrom != nil || limit.BurstFrom != nil:
 		return "the limit comes with the request"
 	case s.rule.Settle != nil:

@@ -27,6 +27,7 @@ func readLimits(v value, s scope) []Limit {
 			drafts = append(drafts, s.readLimit(o, len(elements) > 1))
 		}
 	}
+	s.checkLevels(drafts)
 	return s.nameLimits(drafts, len(elements) > 1)
 }
 
@@ -49,11 +50,14 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 	if v, ok := o.field("name"); ok {
 		d.Name, _ = v.readName()
 	}
+	readPer(o, &d.Limit)
+	readCeiling(o, &d.Limit)
 	readVariant(o, &d.Limit)
 	if o.has("cost") {
 		cost := readCost(o)
 		d.Cost = &cost
 	}
+	readGuarantee(o, &d.Limit)
 	s.checkSlots(&d)
 	if d.Queue && s.rule.Settle != nil {
 		o.mistake(`a bucket that queues cannot be settled (remove "overflow", or the rule's "settle")`)

@@ -179,6 +179,44 @@ type Limit struct {
 	// then the longest that such a window can be, apart from changes of the clock.
 	Calendar *Calendar
 	Lease    *Lease // nil: every request asks Redis
+	// Per are the components whose values, within the rule's identity, the limit counts for
+	// each; nil: it counts the identity.
+	Per []Component
+	// Classes say which share of the capacity is there for a request; nil: all of it.
+	Classes *Classes
+}
+
+// Classes is a limit's "ceiling".
+type Classes struct {
+	Source Component // its own default is in Component
+	Values []Class   // in the configuration's order
+	// Default is the class of requests whose source names none.
+	Default string
+}
+
+// Class is a class of requests, and the percent of a capacity that are there for it.
+type Class struct {
+	Value   string
+	Percent int64
+}
+
+// Lowest is the percent of the lowest class; algo.MaxCeiling where there are none.
+func (c *Classes) Lowest() int64 {
+	lowest := int64(algo.MaxCeiling)
+	for i := range c.Values {
+		lowest = min(lowest, c.Values[i].Percent)
+	}
+	return lowest
+}
+
+// Of is the percent of a class; 0 for none.
+func (c *Classes) Of(value string) int64 {
+	for i := range c.Values {
+		if c.Values[i].Value == value {
+			return c.Values[i].Percent
+		}
+	}
+	return 0
 }
 
 // Calendar is a window that begins at a local midnight.

@@ -48,9 +48,12 @@ func (t *Tiers) nameUnlimited() {
 
 const unlimited = "unlimited"
 
-func readTierSource(v value) Component {
+func readTierSource(v value) Component { return readUnhashed(v, "a tier's source") }
+
+// readUnhashed reads a component that no key holds.
+func readUnhashed(v value, what string) Component {
 	if _, ok := v.find("hash"); ok {
-		v.mistake(`"hash" does not belong to a tier's source, which no key holds (remove it)`)
+		v.mistake(`"hash" does not belong to %s, which no key holds (remove it)`, what)
 	}
 	return readComponent(v)
 }

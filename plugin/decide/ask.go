@@ -93,7 +93,7 @@ func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
 		r, ok = s.memory.recall(&c.Ask, c.Decisions, now)
 		ok = ok && (r.By.Blocks() || !s.penalties.mustTell(&c.Ask, now))
 	case onlyLayer:
-		r, ok = s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), true, now)
+		r, ok = s.decideEmbedded(c, true, now)
 	}
 	if ok {
 		c.ruled(sources[l], &r, c.Decisions, charge.Nonce)
@@ -191,7 +191,7 @@ func (s *Stores) askFallback(c *Check, q *Question, now Time) {
 	s.overrides.fit(q, c, now)                // Redis may have told more than the check knew
 	q.sizes, c.Sizes = keep(q.sizes, c.Sizes) // what Redis was sent keeps its calendar windows
 	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
-	r, ok := s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), false, now)
+	r, ok := s.decideEmbedded(c, false, now)
 	if ok {
 		c.ruled(FromFallback, &r, c.Decisions, 0)
 		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)

@@ -30,6 +30,7 @@ type burst struct {
 	number uint32                            // counts the crowds
 	said   *lru.Table[rule.LimitSetID, said] // nil before the first one; by rule.LimitSet.ID
 	seed   uint64
+	parts  scratch // see parts.go
 }
 
 // said is Redis' last decision about an identity.
@@ -58,7 +59,20 @@ func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {
 	if !c.Enforced() {
 		return
 	}
-	e, fresh := b.said.Put(c.Limits.ID, c.Tag)
+	if c.Values == nil {
+		b.hearPart(c, c.Tag, r, again, nowMicros)
+		return
+	}
+	for _, part := range c.Limits.Parts {
+		if name, applies := b.parts.name(&c.Ask, part); applies {
+			b.hearPart(c, name, r, again, nowMicros)
+		}
+	}
+}
+
+// hearPart notes it of a part of the identity.
+func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowMicros int64) {
+	e, fresh := b.said.Put(c.Limits.ID, part)
 	if fresh || e.number != b.number {
 		e.number, e.lent = b.number, e.lent[:0]
 	}
@@ -86,6 +100,10 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 	rejected := false
 	for i := range q.Checks {
 		c := &q.Checks[i]
+		if c.Values != nil {
+			rejected = s.burst.rejectParts(q, c, now) || rejected
+			continue
+		}
 		if e := s.burst.about(q, c); e != nil && e.exceeded(c, now) {
 			e.reject(c, now)
 			rejected = rejected || !c.isOver()
@@ -99,6 +117,10 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 	}
 	for i := range q.Checks {
 		c := &q.Checks[i]
+		if c.Values != nil {
+			s.burst.lendParts(q, c)
+			continue
+		}
 		if e := s.burst.about(q, c); e != nil && q.state != Gone && !failsDenying(c) {
 			e.lend(c)
 		}
@@ -108,10 +130,15 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 // about returns Redis' last decision about an undecided check's identity: nil if there is none
 // since the request came, or if it was about limits of another size.
 func (b *burst) about(q *Question, c *Check) *said {
+	return b.aboutPart(q, c, c.Tag)
+}
+
+// aboutPart is about a part of the identity.
+func (b *burst) aboutPart(q *Question, c *Check, part []byte) *said {
 	if b.said == nil || !enforcedUndecided(c) {
 		return nil
 	}
-	e := b.said.Get(c.Limits.ID, c.Tag)
+	e := b.said.Get(c.Limits.ID, part)
 	if e == nil || e.atMicros < q.arrivedMicros {
 		return nil
 	}
@@ -142,9 +169,22 @@ func (e *said) left(now Time) int64 {
 	return max(0, e.block.LeftMicros-(now.SteadyMicros-e.atMicros))
 }
 
-// fits reports whether a cost of a limit does not exceed the units that are left.
-func (e *said) fits(i int, cost int64) bool {
-	return cost == 0 || cost <= e.decisions[i].Remaining-e.lent[i]
+// fits reports whether a check's cost of a limit does not exceed the units that are left.
+func (e *said) fits(i int, c *Check) bool {
+	cost := c.Costs[i]
+	return cost == 0 || cost <= e.remaining(i, c)-e.lent[i]
+}
+
+// remaining is how much Redis has left of a limit for the class of a check, at most: a lower class
+// has so much less than a higher one.
+func (e *said) remaining(i int, c *Check) int64 {
+	left := e.decisions[i].Remaining
+	if c.own == nil || e.sizes[i].Ceiling == c.own[i].Ceiling {
+		return left
+	}
+	then, now := c.Limit(i), c.Limit(i)
+	then.Ceiling = e.sizes[i].Ceiling
+	return left - (then.Room() - now.Room())
 }
 
 // exceeded reports whether a check asks for more than is left.
@@ -152,8 +192,8 @@ func (e *said) exceeded(c *Check, now Time) bool {
 	if e.block.By != algo.ByLimits {
 		return e.block.By.Blocks() && e.left(now) != 0
 	}
-	for i, cost := range c.Costs {
-		if !e.fits(i, cost) {
+	for i := range c.Costs {
+		if !e.fits(i, c) {
 			return true
 		}
 	}
@@ -186,10 +226,10 @@ func (e *said) reject(c *Check, now Time) {
 // decide is a limit's decision about a check. Its wait is never too short: if it does not follow
 // from Redis' decision, it lasts until all units are back.
 func (e *said) decide(i int, c *Check, age int64) algo.Decision {
-	d, cost := e.decisions[i], c.Costs[i]
+	d := e.decisions[i]
 	rejected := !d.Allowed
-	d.Allowed = e.fits(i, cost)
-	d.Remaining = max(0, d.Remaining-e.lent[i])
+	d.Allowed = e.fits(i, c)
+	d.Remaining = max(0, e.remaining(i, c)-e.lent[i])
 	if d.Allowed {
 		d.RetryAfterMicros = 0
 	} else {
@@ -205,12 +245,12 @@ func (e *said) decide(i int, c *Check, age int64) algo.Decision {
 // wait is that of a check when Redis had its say.
 func (e *said) wait(i int, c *Check, rejected bool) int64 {
 	l, d := c.Limit(i), &e.decisions[i]
-	if rejected && e.lent[i] == 0 {
+	if rejected && e.lent[i] == 0 && e.remaining(i, c) == d.Remaining {
 		if micros, known := l.RetryAfterFor(c.Costs[i], e.costs[i], d.RetryAfterMicros); known {
 			return micros
 		}
 	}
-	if c.Costs[i] > l.Capacity() {
+	if c.Costs[i] > l.Room() {
 		return algo.Never
 	}
 	return d.ResetAfterMicros

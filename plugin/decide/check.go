@@ -56,7 +56,10 @@ type Ask struct {
 	Rule   *rule.Rule
 	Limits *rule.LimitSet
 	Tag    []byte
-	Costs  []int64 // parallel to Limits.Limits
+	Values rule.Values // within the Tag's identity; nil where no limit has "per"
+	Costs  []int64     // parallel to Limits.Limits
+	// borrowing are the costs where the guarantee charges nothing; nil without one.
+	borrowing []int64
 
 	// Sizes are those that the limits have for the request, parallel to Limits.Limits; nil if
 	// they have those of the configuration. They are own, as an override changes them.
@@ -100,9 +103,11 @@ type sent struct {
 	nonce int64
 	// limits, costs and sizes are those of Ask then. Later the embedded store may have been asked
 	// with others.
-	limits *rule.LimitSet
-	costs  []int64
-	sizes  []algo.Size
+	limits    *rule.LimitSet
+	values    rule.Values
+	costs     []int64
+	borrowing []int64
+	sizes     []algo.Size
 }
 
 // Charges reports whether the check takes anything of any limit.
@@ -158,15 +163,22 @@ func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, 
 	default:
 		copy(c.Decisions, decisions)
 		if r.Allowed && source != FromMemory && c.Charges() { // memory charges nothing
-			c.charged.receipt.fill(c.receiptOf(source, c.Sizes, r.AtMicros, nonce))
+			c.charged.receipt.fill(c.receiptOf(source, c.Sizes, c.Decisions, r.AtMicros, nonce))
 		}
+	}
+	if c.Values != nil {
+		c.hideAbsent() // parts.go
 	}
 }
 
-// receiptOf is the receipt of a charge for the check.
-func (a *Ask) receiptOf(source Source, sizes []algo.Size, atMicros, nonce int64) Receipt {
+// receiptOf is the receipt of a charge for the check, by what the limits have decided.
+func (a *Ask) receiptOf(source Source, sizes []algo.Size, decisions []algo.Decision, atMicros, nonce int64) Receipt {
+	costs := a.Costs
+	if a.borrowing != nil && a.borrows(decisions) {
+		costs = a.borrowing
+	}
 	return Receipt{
-		source: source, limits: a.Limits, tag: a.Tag, costs: a.Costs, sizes: sizes,
+		source: source, limits: a.Limits, tag: a.Tag, values: a.Values, costs: costs, sizes: sizes,
 		atMicros: atMicros, nonce: nonce, lease: a.lease,
 	}
 }
@@ -187,7 +199,7 @@ func (c *Check) block(leftMicros int64) {
 // shows reports whether the client sees a decision: every one that a store made. An identity
 // that is free of limits sees none.
 func (c *Check) shows(i int) bool {
-	return c.By != algo.ByFree && (c.Source != FromLimit || !c.Decisions[i].Allowed)
+	return !c.Decisions[i].Hidden && c.By != algo.ByFree && (c.Source != FromLimit || !c.Decisions[i].Allowed)
 }
 
 // Outcome is the check's own result, whatever the others say.

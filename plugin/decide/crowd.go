@@ -87,6 +87,9 @@ func (c *crowd) shareOf(q *Question) *share {
 	hash := uint64(0)
 	for i := range q.Checks {
 		hash = hash<<7 ^ hash>>57 ^ c.key.Sum(q.Checks[i].Tag)
+		if values := q.Checks[i].Values; values != nil {
+			hash = hash<<7 ^ hash>>57 ^ c.key.Sum(values)
+		}
 	}
 	return &c.shares[hash%maxShares]
 }

@@ -84,6 +84,9 @@ func (p plans) appendShown(dst []answer.Limit, c *Check) []answer.Limit {
 		if sized != nil {
 			shown.Sized = &sized[j]
 		}
+		if c.Values != nil {
+			shown.Values, _ = c.Limits.ValuesOf(c.Values, j)
+		}
 		dst = append(dst, shown)
 	}
 	return dst

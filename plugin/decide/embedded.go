@@ -10,8 +10,10 @@ import (
 // checks, else those that Redis failed in mode local. It may be contended. What it was to be
 // given back is charged then until it expires, and of slots it hears with the next call.
 type embedded struct {
-	store  *local.Store
-	record Recorder
+	store   *local.Store
+	record  Recorder
+	entries [][]entry // by rule.LimitSet.ID, see parts_embedded.go
+	parts   scratch
 }
 
 // decide is the store's answer to a check. occupied is how many slots the worker has of the

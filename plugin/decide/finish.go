@@ -76,10 +76,10 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 	case r.source == FromRedis:
 		s.remote.settle(r, s.remote.back, now)
 		if less {
-			s.memory.forget(r.limits.ID, r.tag)
+			s.memory.forgetCharge(r)
 		}
 	default: // a leased unit is never settled
-		s.embedded.change(s.plans.of(r.limits, r.sizes), r, s.remote.back, s.slots.embedded(r.limits, r.tag), now)
+		s.changeEmbedded(r, s.remote.back, s.slots.embedded(r.limits, r.tag), now)
 	}
 }
 

@@ -15,13 +15,14 @@ import (
 type memory struct {
 	denied *deny.Cache
 	ttls   []int64 // by rule.LimitSet.ID: how long a rejection may be remembered, us
+	parts  scratch // see parts.go
 }
 
 func newMemory(cfg *config.Config, rules *rule.Set, chance rand.Source) memory {
 	if cfg.Redis == nil || cfg.DenyCacheSize <= 0 {
-		return memory{&deny.Cache{}, make([]int64, len(rules.LimitSets))}
+		return memory{denied: &deny.Cache{}, ttls: make([]int64, len(rules.LimitSets))}
 	}
-	return memory{deny.New(int(cfg.DenyCacheSize), chance.Uint64()), ttls(rules)}
+	return memory{denied: deny.New(int(cfg.DenyCacheSize), chance.Uint64()), ttls: ttls(rules)}
 }
 
 // ttls is how long a rejection of each limit set may be remembered. Where several
@@ -64,6 +65,9 @@ func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, k
 	if !a.Enforced() || a.Limits.HasSlots() {
 		return r, false
 	}
+	if a.Values != nil {
+		return m.recallParts(a, out, now)
+	}
 	e := m.denied.Find(a.Limits.ID, a.Tag)
 	if e == nil {
 		return r, false
@@ -92,6 +96,10 @@ func (m *memory) remember(c *Check, several bool, now Time) {
 		m.denied.RememberBlock(i, c.Tag, deny.Block{By: by, LeftMicros: left}, now.SteadyMicros, c.AtMicros, m.ttls[i])
 		return
 	}
+	if c.Values != nil {
+		m.rememberParts(c, now)
+		return
+	}
 	m.denied.Remember(i, c.Tag, c.asks(), c.Decisions, now.SteadyMicros, c.AtMicros, m.ttls[i])
 }
 
@@ -101,6 +109,14 @@ func (s *Said) lastingBlock() (by algo.By, leftMicros int64) {
 		return algo.ByPenalty, s.EarnedMicros
 	}
 	return s.By, s.LeftMicros
+}
+
+// forgetCharge drops the memory of those that a charge was given back to.
+func (m *memory) forgetCharge(r *Receipt) {
+	m.forget(r.limits.ID, r.tag)
+	if r.values != nil {
+		m.forgetParts(r)
+	}
 }
 
 // forget drops the memory of an identity that was given something back.

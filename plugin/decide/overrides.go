@@ -79,7 +79,9 @@ type made struct {
 	kind  override.Kind
 
 	limits    *rule.LimitSet
+	values    rule.Values
 	costs     []int64
+	borrowing []int64
 	own       []algo.Size
 	decisions []algo.Decision
 }
@@ -241,11 +243,14 @@ func (o *overrides) make(q *Question, c *Check, value []byte) (ok bool) {
 		return true
 	}
 	if c.made == nil {
-		q.mades = append(q.mades, made{limits: c.Limits, costs: c.Costs, own: c.own, decisions: c.Decisions})
+		q.mades = append(q.mades, made{
+			limits: c.Limits, values: c.Values, costs: c.Costs, borrowing: c.borrowing, own: c.own, decisions: c.Decisions,
+		})
 		c.made = &q.mades[len(q.mades)-1]
 	}
 	m := c.made
 	c.Limits, c.Costs, c.own, c.Decisions = m.limits, m.costs, m.own, m.decisions
+	c.Values, c.borrowing = m.values, m.borrowing
 	q.tags, m.value = keep(q.tags, value)
 	to := override.Parse(text.View(m.value))
 	m.kind = to.Kind
@@ -303,6 +308,11 @@ func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok boo
 	q.costs, c.Costs = keep(q.costs, applied.Costs)
 	if c.Rule.Report != rule.Decides {
 		clear(c.Costs)
+	}
+	c.Values, c.borrowing = nil, nil
+	if applied.Values != nil {
+		q.tags, c.Values = keep(q.tags, applied.Values)
+		q.keepBorrowing(&c.Ask)
 	}
 	q.sizes, c.Sizes = keep(q.sizes, applied.Sizes)
 	c.own = c.Sizes

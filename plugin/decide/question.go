@@ -78,6 +78,10 @@ func (q *Question) add(a *rule.Applied) *Check {
 	c := Check{Ask: Ask{Rule: a.Rule, Limits: a.Limits}}
 	q.tags, c.Tag = keep(q.tags, a.Tag)
 	q.costs, c.Costs = keep(q.costs, a.Costs)
+	if a.Values != nil {
+		q.tags, c.Values = keep(q.tags, a.Values)
+		q.keepBorrowing(&c.Ask)
+	}
 	q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
 	c.own = c.Sizes
 	q.decisions, c.Decisions = roomFor(q.decisions, len(a.Limits.Limits))

@@ -14,12 +14,14 @@ type Receipt struct {
 	source   Source
 	limits   *rule.LimitSet
 	tag      []byte
+	values   rule.Values
 	costs    []int64
 	sizes    []algo.Size  // with the calendar windows that it was charged in
 	atMicros int64        // when it was charged, on the clock of the store that did
 	nonce    int64        // FromRedis and FromLease: of the call that charged it
 	lease    *lease.Lease // FromLease: which lease the unit is of
 	slot     slots.Slot   // what it occupies until the request is over
+	further  []slots.Slot // what it occupies of further limits
 	self     *Receipt     // where it was filled, for the assertion that there is no copy of it
 }
 
@@ -56,12 +58,12 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	left := s.slots.vacate(r)
 	switch r.source {
 	case FromEmbedded, FromFallback:
-		s.embedded.change(s.plans.of(r.limits, r.sizes), r, r.costs, left, now)
+		s.changeEmbedded(r, r.costs, left, now)
 	case FromLease: // of 1 unit
 		s.leases.unspend(r, now)
 	case FromRedis:
 		s.remote.refund(r, now)
-		s.memory.forget(r.limits.ID, r.tag)
+		s.memory.forgetCharge(r)
 	}
 	r.void()
 }

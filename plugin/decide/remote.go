@@ -47,15 +47,15 @@ func newRemote(cfg *config.Config, rules *rule.Set) (r remote) {
 func (r *remote) ask(q *Question, index int, strikes []algo.Strikes, deferred bool) sent {
 	c := &q.Checks[index]
 	nonce := r.conn.Add(q, index, redis.Check{
-		Script: r.scripts[c.Limits.ID], Tag: c.Tag, Costs: c.Costs, Sizes: c.Sizes,
+		Script: r.scripts[c.Limits.ID], Tag: c.Tag, Values: c.Values, Costs: c.Costs, Sizes: c.Sizes,
 		MadeFor: c.madeFor(), Strikes: strikes, Deferred: deferred,
 	})
-	return sent{nonce, c.Limits, c.Costs, c.Sizes}
+	return sent{nonce, c.Limits, c.Values, c.Costs, c.borrowing, c.Sizes}
 }
 
 func (r *remote) charge(of *Receipt) redis.Charge {
 	return redis.Charge{
-		Script: r.scripts[of.limits.ID], Tag: of.tag, Costs: of.costs, Sizes: of.sizes,
+		Script: r.scripts[of.limits.ID], Tag: of.tag, Values: of.values, Costs: of.costs, Sizes: of.sizes,
 		Nonce: of.nonce, AtMicros: of.atMicros,
 	}
 }
@@ -68,12 +68,13 @@ func (r *remote) settle(of *Receipt, back []int64, now Time) {
 	r.conn.Settle(r.charge(of), back, now.SteadyMicros)
 }
 
-func (r *remote) release(of *Receipt, freed redis.Slots, now Time) {
-	r.conn.Release(r.scripts[of.limits.ID], of.tag, freed, now.SteadyMicros)
+// release gives slots of a part of an identity back.
+func (r *remote) release(set rule.LimitSetID, part []byte, freed redis.Slots, now Time) {
+	r.conn.Release(r.scripts[set], part, freed, now.SteadyMicros)
 }
 
-func (r *remote) renew(set rule.LimitSetID, tag []byte, slots []redis.Slots, now Time) {
-	r.conn.Renew(r.scripts[set], tag, slots, now.SteadyMicros)
+func (r *remote) renew(set rule.LimitSetID, part []byte, slots []redis.Slots, now Time) {
+	r.conn.Renew(r.scripts[set], part, slots, now.SteadyMicros)
 }
 
 // flush sends the renewals that wait.

@@ -41,9 +41,10 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 // the charge back.
 func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
 	if was := &c.charged.sent; r.Allowed && r.By == algo.ByLimits && charges(was.costs) {
-		receipt := c.receiptOf(FromRedis, was.sizes, r.AtMicros, was.nonce)
-		receipt.limits, receipt.costs = was.limits, was.costs
-		c.charged.late.fill(receipt)
+		asked := Ask{
+			Rule: c.Rule, Limits: was.limits, Tag: c.Tag, Values: was.values, Costs: was.costs, borrowing: was.borrowing,
+		}
+		c.charged.late.fill(asked.receiptOf(FromRedis, was.sizes, r.Decisions, r.AtMicros, was.nonce))
 		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.limits.HasSlots() {
 			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
 		}
@@ -64,10 +65,12 @@ func (q *Question) Remake(index int, r *redis.Reply, check *redis.Check, nowMicr
 		if c.Status != Waiting || !s.overrides.make(q, c, r.Override) {
 			return redis.NotAgain
 		}
-		was.limits, was.costs, was.sizes = c.Limits, c.Costs, c.Sizes
+		was.limits, was.values, was.costs, was.borrowing, was.sizes = c.Limits, c.Values, c.Costs, c.borrowing, c.Sizes
 	}
 	s.calendars.fit(was.limits, was.sizes, r.AtMicros)
-	*check = redis.Check{Script: s.remote.scripts[was.limits.ID], Costs: was.costs, Sizes: was.sizes, MadeFor: c.madeFor()}
+	*check = redis.Check{
+		Script: s.remote.scripts[was.limits.ID], Values: was.values, Costs: was.costs, Sizes: was.sizes, MadeFor: c.madeFor(),
+	}
 	return redis.Again
 }
 

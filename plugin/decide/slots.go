@@ -16,6 +16,7 @@ import (
 type inFlight struct {
 	book    *slots.Book
 	renewed []redis.Slots // scratch
+	parts   scratch       // see parts.go
 }
 
 func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
@@ -31,6 +32,10 @@ func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
 // occupy notes the slots that a receipt is of, if any.
 func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 	if r.source == FromNobody {
+		return
+	}
+	if r.values != nil {
+		f.occupyParts(r, nowMicros) // parts_slots.go
 		return
 	}
 	if i, ok := r.limits.Plan.Slots(); ok && r.costs[i] > 0 {
@@ -54,7 +59,7 @@ func (f *inFlight) forget(q *Question) {
 		r := &q.Checks[i].charged.receipt
 		must.Hold(!r.slot.Held(), "a request that has ended holds no slots")
 		if r.slot.Held() {
-			f.book.Vacate(&r.slot)
+			f.vacate(r)
 		}
 	}
 }
@@ -68,6 +73,9 @@ func (f *inFlight) vacate(r *Receipt) (left int64) {
 	if !r.slot.Held() {
 		return 0
 	}
+	for i := range r.further {
+		f.book.Vacate(&r.further[i])
+	}
 	return f.book.Vacate(&r.slot).Slots
 }
 
@@ -77,18 +85,29 @@ func (s *Stores) release(r *Receipt, now Time) {
 	if !r.slot.Held() {
 		return
 	}
-	freed := redis.Slots{Nonce: r.slot.Nonce, Count: r.slot.Slots}
-	if left := s.slots.vacate(r); r.source != FromRedis {
-		s.tellEmbedded(r.limits, r.tag, left, now)
-		return
+	s.releaseSlot(r, &r.slot, now)
+	for i := range r.further {
+		s.releaseSlot(r, &r.further[i], now)
 	}
-	s.remote.release(r, freed, now)
 }
 
-// tellEmbedded tells the embedded store how many slots of an identity the worker occupies.
-func (s *Stores) tellEmbedded(limits *rule.LimitSet, tag []byte, slots int64, now Time) {
+func (s *Stores) releaseSlot(r *Receipt, slot *slots.Slot, now Time) {
+	freed := redis.Slots{Nonce: slot.Nonce, Count: slot.Slots}
+	if id := s.slots.book.Vacate(slot); r.source != FromRedis {
+		s.tellEmbedded(r.limits, id.Tag, id.Slots, now)
+	} else {
+		s.remote.release(id.Set, id.Tag, freed, now)
+	}
+}
+
+// tellEmbedded tells the embedded store how many slots of a part of an identity the worker
+// occupies.
+func (s *Stores) tellEmbedded(limits *rule.LimitSet, part []byte, slots int64, now Time) {
 	plan := s.plans.of(limits, s.calendars.sizes(limits.ID, now.UnixMicros))
-	s.embedded.occupy(plan, tag, slots, now)
+	if limits.HasPer() {
+		plan = s.embedded.planOf(limits, part, s.calendars.sizes(limits.ID, now.UnixMicros))
+	}
+	s.embedded.occupy(plan, part, slots, now)
 }
 
 // InFlight is how many requests hold slots of a limit set.

@@ -56,7 +56,8 @@ func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record R
 	s := &Stores{
 		record: record, order: orderOf(cfg, rules), plans: make(plans, len(rules.LimitSets)),
 		over:      slices.ContainsFunc(rules.Rules, hasOver),
-		calendars: newCalendars(rules), slots: newInFlight(rules, chance), embedded: embedded{store, record},
+		calendars: newCalendars(rules), slots: newInFlight(rules, chance),
+		embedded: embedded{store: store, record: record, entries: newEntries(rules)},
 	}
 	s.leases = newLeases(cfg, rules, s, chance)
 	s.overrides = newOverrides(cfg, rules, record, chance)

@@ -12,7 +12,7 @@ func (a *Ask) rejectZero(out []algo.Decision) (rejects bool) {
 	}
 	for j := range out {
 		out[j] = algo.Decision{Allowed: true} // it was not asked, and is not shown
-		if l := a.Limit(j); l.Units == 0 && a.Costs[j] > 0 {
+		if l := a.Limit(j); l.Units == 0 && a.Costs[j] > 0 && !l.Guarantee {
 			out[j] = algo.Decision{
 				RetryAfterMicros: algo.Never, BeginsMicros: l.Bounds[1], EndsMicros: l.Bounds[2],
 			}
@@ -28,7 +28,7 @@ func (a *Ask) hasZero() bool {
 		return false
 	}
 	for j := range a.Costs {
-		if l := a.Limit(j); l.Units == 0 && a.Costs[j] > 0 {
+		if l := a.Limit(j); l.Units == 0 && a.Costs[j] > 0 && !l.Guarantee { // who has none may borrow
 			return true
 		}
 	}

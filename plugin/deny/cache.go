@@ -60,6 +60,7 @@ type remembered struct {
 	decision algo.Decision
 	cost     int64
 	size     size
+	room     int64 // of the request's class; 0: the limit has no classes
 }
 
 // size distinguishes limits of one limit set, apart from when their windows begin.
@@ -78,6 +79,24 @@ func (a *Asked) size(i int) size {
 		return size{a.Sizes[i].Units, a.Sizes[i].Burst}
 	}
 	return size{a.Limits[i].Units, a.Limits[i].Burst}
+}
+
+// room is that of the request's class; 0 where the limit has none.
+func (a *Asked) room(i int) int64 {
+	if a.Limits[i].Ceiling == 0 {
+		return 0
+	}
+	l := a.limit(i)
+	return l.Room()
+}
+
+// limit is a limit as it is for the request.
+func (a *Asked) limit(i int) algo.Limit {
+	l := a.Limits[i]
+	if a.Sizes != nil {
+		l.Resize(a.Sizes[i])
+	}
+	return l
 }
 
 // Cache is one worker's memory of rejections. The zero Cache is one that is off: it remembers
@@ -152,17 +171,36 @@ func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known b
 	was, cost := &e.limits[i], asked.Costs[i]
 	d = was.decision
 	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
+	if was.room > 0 {
+		return was.decideClass(d, cost, asked.limit(i), age)
+	}
 	if d.Allowed {
 		return d, d.Remaining >= cost
 	}
 	if cost < was.cost {
 		return d, false
 	}
-	l := asked.Limits[i]
-	if asked.Sizes != nil {
-		l.Resize(asked.Sizes[i])
-	}
+	l := asked.limit(i)
 	d.RetryAfterMicros, known = l.RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
+	if d.RetryAfterMicros != algo.Never {
+		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+	}
+	return d, known
+}
+
+// decideClass is one limit's decision, d, about a request of a class: a rejection holds for lower
+// ones. How much a class has left of a limit that allowed another one may be unknown, and is hidden
+// then.
+func (was *remembered) decideClass(d algo.Decision, cost int64, l algo.Limit, age int64) (_ algo.Decision, known bool) {
+	lower := was.room - l.Room()
+	left := d.Remaining - lower
+	if d.Allowed {
+		d.Hidden = lower != 0 && (lower < 0 || left < cost)
+		d.Remaining = max(left, 0)
+		return d, d.Hidden || left >= cost
+	}
+	d.Remaining = max(left, 0)
+	d.RetryAfterMicros, known = l.RetryAfterBelow(lower, cost, was.cost, d.RetryAfterMicros, d.ResetAfterMicros+age)
 	if d.RetryAfterMicros != algo.Never {
 		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 	}
@@ -189,7 +227,7 @@ func (c *Cache) Remember(
 	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
 	e.limits = slices.Grow(e.limits[:0], len(decisions))
 	for i := range decisions {
-		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], asked.size(i)})
+		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], asked.size(i), asked.room(i)})
 	}
 	wait, rejects := longestWait(decisions)
 	e.rejects = rejects

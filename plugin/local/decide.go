@@ -17,12 +17,7 @@ func (id *identity) decide(p *algo.Plan, costs []int64, out []algo.Decision) (r 
 			return r, changed
 		}
 	}
-	if p.Rebase(id.states, id.atMicros) {
-		changed = true
-	}
-	if _, ok := p.Slots(); ok {
-		p.Renew(id.states, id.atMicros, id.holder, id.held)
-	}
+	changed = id.refresh(p) || changed
 	r.Allowed = p.DecideAs(id.holder, id.states, id.atMicros, costs, out)
 	switch {
 	case r.Allowed && len(costs) > 0 && slices.Max(costs) > 0:
@@ -32,6 +27,16 @@ func (id *identity) decide(p *algo.Plan, costs []int64, out []algo.Decision) (r 
 		algo.Earned(out, r.EarnedMicros)
 	}
 	return r, changed
+}
+
+// refresh brings the states up to date before a decision. It reports whether the clock was set
+// back.
+func (id *identity) refresh(p *algo.Plan) (changed bool) {
+	changed = p.Rebase(id.states, id.atMicros)
+	if _, ok := p.Slots(); ok {
+		p.Renew(id.states, id.atMicros, id.holder, id.held)
+	}
+	return changed
 }
 
 // strike counts a rejection. An identity that has earned a block is one of those that

@@ -131,6 +131,22 @@ func (s *Store) Decide(
 	return algo.Ruling{}, r.err
 }
 
+// Peek is Decide without a charge, for a plan without terms: what the limits would say.
+func (s *Store) Peek(
+	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision,
+) (r algo.Ruling, err error) {
+	rounds := s.begin(p, tag)
+	id := &s.identity
+	if !s.load(&rounds, nowMicros, nil) {
+		return r, rounds.err
+	}
+	if p.OtherTime(id.atMicros) {
+		return r, algo.ErrOtherTime
+	}
+	id.refresh(p)
+	return algo.Ruling{AtMicros: id.atMicros, Allowed: p.Check(id.states, id.atMicros, costs, out)}, nil
+}
+
 // Refund gives back what a Take at chargedAtMicros charged. An identity that
 // has expired or was evicted since has nothing to be given back.
 func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cost int64) error {
@@ -188,7 +204,7 @@ func (s *Store) each(p *algo.Plan, cost int64) []int64 {
 func consumed(limits []algo.Limit, out []algo.Decision) byte {
 	var most int64
 	for i := range limits {
-		capacity := limits[i].Capacity()
+		capacity := limits[i].Room()
 		if capacity == 0 {
 			continue // it only reported, and has no state
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -15,6 +16,7 @@ type Charge struct {
 	Cost     int64       // of each limit, where Costs is empty
 	Costs    []int64     // of the limits, in order
 	Sizes    []algo.Size // that it was charged at; empty: as configured
+	Values   rule.Values // of the limits with "per"
 	Nonce    int64       // from Add
 	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
 	Batch    bool        // whether the units are of a batch
@@ -30,9 +32,7 @@ func (g change) appendTo(dst []byte, of *subject, how manner) []byte {
 	limits := len(s.suffixes)
 	must.Hold(len(g) > 0 && len(g)%(limits+1) == 0, "a change has of each charge a number for each limit, and its time")
 	dst = appendHead(dst, &s.commandsOf(how).refund, how, len(g)-limits-1)
-	for _, suffix := range s.suffixes {
-		dst = s.appendKey(dst, of.tag, suffix)
-	}
+	dst = s.appendKeys(dst, of)
 	if how.byKey {
 		dst = s.appendKey(dst, of.tag, algo.ClockSuffix)
 	}
@@ -48,6 +48,12 @@ func (g change) appendTo(dst []byte, of *subject, how manner) []byte {
 func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int64) bool {
 	c.makeErrand(k, charge.Script, charge.Tag, nowMicros)
 	c.nonce, c.sizes = charge.Nonce, append(c.sizes[:0], charge.Sizes...)
+	c.values = append(c.values, charge.Values...)
+	for i := range c.sizes {
+		if c.sizes[i].Ceiling > 0 { // a change is the same in all classes
+			c.sizes[i].Ceiling = algo.MaxCeiling
+		}
+	}
 	c.change = appendCosts(c.change, back, charge.Cost, len(charge.Script.suffixes))
 	if charge.Batch {
 		c.over.Units = 1
@@ -55,9 +61,7 @@ func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int
 	if charge.AtMicros == 0 || slices.Max(c.change) == 0 && slices.Min(c.change) == 0 {
 		return false
 	}
-	if i := charge.Script.slots; i >= 0 && c.change[i] > 0 {
-		c.slots = append(c.slots, Slots{charge.Nonce, c.change[i]})
-	}
+	c.slots = charge.Script.appendHeld(c.slots, charge.Nonce, c.change)
 	c.change = append(c.change, charge.AtMicros)
 	return true
 }
@@ -65,7 +69,10 @@ func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int
 // makeErrand makes c an errand about nothing yet, in the memory that it has.
 func (c *command) makeErrand(k kind, script *Script, tag []byte, nowMicros int64) {
 	*c = command{
-		kind: k, subject: subject{script: script, tag: append(c.tag[:0], tag...), sizes: c.sizes[:0]},
+		kind: k,
+		subject: subject{
+			script: script, tag: append(c.tag[:0], tag...), sizes: c.sizes[:0], values: c.values[:0],
+		},
 		check:  check{costs: c.check.costs[:0], strikes: c.check.strikes[:0]},
 		change: c.change[:0], slots: c.slots[:0], sentMicros: nowMicros,
 	}

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -14,6 +15,7 @@ type Check struct {
 	Sizes  []algo.Size // that came with the request; empty: as configured
 	// MadeFor is the override that the check was made for; empty: none.
 	MadeFor []byte
+	Values  rule.Values // of the limits with "per"
 	// Strikes are rejections of the identity to report, see algo.Penalty.
 	Strikes []algo.Strikes
 	// Over is what is over of an earlier batch, where the check is of a batch.
@@ -48,9 +50,7 @@ func (k *check) appendTo(dst []byte, of *subject, how manner) []byte {
 		more = 1
 	}
 	dst = appendHead(dst, &s.commandsOf(how).check, how, more)
-	for _, suffix := range s.suffixes {
-		dst = s.appendKey(dst, of.tag, suffix)
-	}
+	dst = s.appendKeys(dst, of)
 	for _, suffix := range s.terms {
 		dst = s.appendKey(dst, of.tag, suffix)
 	}

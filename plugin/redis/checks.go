@@ -35,7 +35,7 @@ func (r *requests) askAgain(k *command, o outcome, nowMicros int64) {
 // nonsense.
 func (r *requests) remake(k *command, nowMicros int64) (known bool) {
 	reply := &r.replies.reply
-	r.remade = Check{Script: k.script, Costs: k.check.costs, Sizes: k.sizes, MadeFor: k.check.madeFor}
+	r.remade = Check{Script: k.script, Costs: k.check.costs, Sizes: k.sizes, Values: k.values, MadeFor: k.check.madeFor}
 	done := k.waiter.Remake(k.index, reply, &r.remade, nowMicros)
 	text := k.remadeTooOften(reply.OtherOverride)
 	switch {
@@ -74,6 +74,7 @@ func (c *command) remake(with *Check, otherOverride bool) Retry {
 	c.overtook = false
 	c.script = with.Script
 	c.sizes = append(c.sizes[:0], with.Sizes...)
+	c.values = append(c.values[:0], with.Values...)
 	if !otherOverride {
 		c.retimed = true
 		return OtherTime

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // kind is the purpose of a command.
@@ -77,11 +78,13 @@ type subject struct {
 	script *Script
 	tag    []byte
 	sizes  []algo.Size // that came with the request; empty: as configured
+	values rule.Values // of the limits with "per"; of a release or renewal, its part's id
 	nonce  int64       // of the charge
 	over   algo.Over   // of an earlier batch
 }
 
-// same reports whether two commands are about one identity of one rule.
+// same reports whether two commands are about one identity of one rule, whatever the values
+// within it are: they have limits without "per" in common.
 func (s *subject) same(other *subject) bool {
 	return s.script == other.script && string(s.tag) == string(other.tag)
 }
@@ -113,10 +116,10 @@ func (c *command) copyFrom(from *command) {
 	tag, sizes := append(c.tag[:0], from.tag...), append(c.sizes[:0], from.sizes...)
 	costs, strikes := append(c.check.costs[:0], from.check.costs...), append(c.check.strikes[:0], from.check.strikes...)
 	parts, slots := append(c.change[:0], from.change...), append(c.slots[:0], from.slots...)
-	madeFor := append(c.check.madeFor[:0], from.check.madeFor...)
+	madeFor, values := append(c.check.madeFor[:0], from.check.madeFor...), append(c.values[:0], from.values...)
 	*c = *from
 	c.tag, c.sizes, c.check.costs, c.check.strikes, c.change, c.slots = tag, sizes, costs, strikes, parts, slots
-	c.check.madeFor = madeFor
+	c.check.madeFor, c.values = madeFor, values
 }
 
 // size is how many charges, or how many requests' slots, an errand is about.
@@ -137,6 +140,9 @@ func (c *command) join(other *command) bool {
 		return false
 	}
 	if len(c.change) > 0 && c.script.slots >= 0 || !slices.Equal(c.sizes, other.sizes) {
+		return false
+	}
+	if string(c.values) != string(other.values) {
 		return false
 	}
 	c.change = append(c.change, other.change...)

@@ -109,23 +109,23 @@ func (c *Conn) Settle(charge Charge, back []int64, nowMicros int64) {
 // Release gives slots of an identity back and nothing else. The command leaves at once if
 // nothing else is under way, because others may wait for the slots; otherwise with the
 // next request, reply or tick. While Redis is away it waits until Redis is back, unless
-// the slots have ended by then.
-func (c *Conn) Release(script *Script, tag []byte, slots Slots, nowMicros int64) {
+// the slots have ended by then. part is whose they are: a tag, or see rule.LimitSet.AppendPart.
+func (c *Conn) Release(script *Script, part []byte, slots Slots, nowMicros int64) {
 	if script.slots < 0 || slots.Count <= 0 {
 		return
 	}
 	d := &c.outbox.draft
-	d.makeErrand(releasing, script, tag, nowMicros)
+	d.makeSlotErrand(releasing, script, part, nowMicros)
 	d.slots = append(d.slots, slots)
 	c.outbox.send(d, nowMicros)
 }
 
-// Renew renews slots of an identity. They leave with the next Flush. While Redis is away
+// Renew renews slots of a part of an identity. They leave with the next Flush. While Redis is away
 // nothing is renewed.
-func (c *Conn) Renew(script *Script, tag []byte, slots []Slots, nowMicros int64) {
+func (c *Conn) Renew(script *Script, part []byte, slots []Slots, nowMicros int64) {
 	if c.link.ready(nowMicros) {
 		d := &c.outbox.draft
-		d.makeErrand(renewing, script, tag, nowMicros)
+		d.makeSlotErrand(renewing, script, part, nowMicros)
 		d.slots = append(d.slots, slots...)
 		c.outbox.send(d, nowMicros)
 	}

@@ -136,7 +136,7 @@ func (o *outbox) add(c *command) {
 	}
 	patience := p.patienceMicros
 	if patience == 0 {
-		patience = c.script.ttlMicros()
+		patience = c.ttlMicros()
 	}
 	c.untilMicros = min(c.sentMicros, noBound-patience) + patience
 	q.size += c.size()
@@ -165,10 +165,43 @@ func (o *outbox) free(c *command, blind bool) {
 	if len(c.slots) == 0 {
 		return
 	}
+	if c.script.per != nil && c.kind < releasing {
+		o.freeEach(c, blind)
+		return
+	}
 	d := &o.draft
 	d.makeErrand(releasing, c.script, c.tag, c.sentMicros)
+	d.values = append(d.values, c.values...)
 	d.blind, d.slots = blind, append(d.slots, c.slots...)
 	o.add(d)
+}
+
+// freeEach does so limit by limit, as each value's slots are under a key of their own.
+func (o *outbox) freeEach(c *command, blind bool) {
+	d, n, values := &o.draft, 0, c.values
+	var own []byte
+	for i := range c.script.suffixes {
+		own = nil
+		if c.script.per[i] != "" {
+			own, values = values.Next()
+		}
+		if !c.script.plan.TakesNonce(i) || c.costOf(i) <= 0 {
+			continue
+		}
+		d.makeErrand(releasing, c.script, c.tag, c.sentMicros)
+		d.values = append(append(d.values, c.script.per[i]...), own...)
+		d.blind, d.slots = blind, append(d.slots, c.slots[n])
+		n++
+		o.add(d)
+	}
+}
+
+// costOf is what a check charges of a limit, or the first of the charges that a change is about.
+func (c *command) costOf(limit int) int64 {
+	if c.kind == checking {
+		return c.check.costs[limit]
+	}
+	return c.change[limit]
 }
 
 // freeLater does so once Redis has had a moment, as it has refused it.

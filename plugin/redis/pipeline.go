@@ -15,9 +15,12 @@ type pipeline struct {
 func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question uint64, nowMicros int64) *command {
 	c := p.commands.push()
 	*c = command{
-		kind:    checking,
-		manner:  manner{byKey: p.byKey},
-		subject: subject{k.Script, append(c.tag[:0], k.Tag...), append(c.sizes[:0], k.Sizes...), nonce, k.Over},
+		kind:   checking,
+		manner: manner{byKey: p.byKey},
+		subject: subject{
+			script: k.Script, tag: append(c.tag[:0], k.Tag...), sizes: append(c.sizes[:0], k.Sizes...),
+			values: append(c.values[:0], k.Values...), nonce: nonce, over: k.Over,
+		},
 		check: check{
 			costs:   appendCosts(c.check.costs[:0], k.Costs, k.Cost, len(k.Script.suffixes)),
 			strikes: append(c.check.strikes[:0], k.Strikes...), deferred: k.Deferred,
@@ -35,9 +38,7 @@ func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question
 // listSlots lists the slots that a check may take.
 func (c *command) listSlots() {
 	must.Hold(len(c.check.costs) == len(c.script.suffixes), "a check has a cost for each limit")
-	if i := c.script.slots; i >= 0 && c.check.costs[i] > 0 {
-		c.slots = append(c.slots, Slots{c.nonce, c.check.costs[i]})
-	}
+	c.slots = c.script.appendHeld(c.slots, c.nonce, c.check.costs)
 }
 
 // addErrand appends an errand, sent by source unless Redis knows its script.

@@ -20,8 +20,9 @@ type Script struct {
 	args     [][]byte  // of each limit: what follows its cost, as bulk strings
 	terms    []string  // ":override" and the like: keys of the whole rule, of checks only
 	penalty  []byte    // its arguments that do not depend on the request, as bulk strings
-	slots    int       // the limit whose slots requests hold; -1: none
+	slots    int       // the first limit whose slots requests hold; -1: none
 	lent     int       // the limit of which workers take batches; -1: none
+	per      []string  // of each limit its PerID, "" without; nil if none has one
 	sized    algo.Plan // scratch: plan with the sizes of a command
 	key      []byte    // scratch
 	arg      []byte    // scratch
@@ -48,6 +49,12 @@ func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 	for i := range suffixes {
 		if plan.TakesOver(i) {
 			s.lent = i
+		}
+		if id := plan.Limits()[i].PerID; id != "" {
+			if s.per == nil {
+				s.per = make([]string, len(suffixes))
+			}
+			s.per[i] = id
 		}
 		var own []byte
 		for _, a := range plan.Args(i) {
@@ -148,7 +155,7 @@ func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
 	plan := s.planOf(of.sizes)
 	for i, own := range s.args {
 		dst = redisresp.AppendBulkInt(dst, costs[i])
-		if i == s.slots {
+		if s.slots >= 0 && s.plan.TakesNonce(i) {
 			dst = redisresp.AppendBulkInt(dst, of.nonce)
 		}
 		if i == s.lent {
@@ -195,6 +202,33 @@ func (s *Script) appendArgs(dst []byte, plan *algo.Plan, limit int) []byte {
 	for n := range plan.NumArgs(limit) {
 		s.arg = plan.AppendArg(s.arg[:0], limit, n)
 		dst = redisresp.AppendBulk(dst, s.arg)
+	}
+	return dst
+}
+
+// appendKeys appends the keys of the limits.
+func (s *Script) appendKeys(dst []byte, of *subject) []byte {
+	if s.per != nil {
+		return s.appendKeysOfValues(dst, of)
+	}
+	for _, suffix := range s.suffixes {
+		dst = s.appendKey(dst, of.tag, suffix)
+	}
+	return dst
+}
+
+// appendKeysOfValues appends the keys of limits of which some count for each value. Where one
+// does not apply its key has no values, as that of no value is: nothing is ever written there.
+func (s *Script) appendKeysOfValues(dst []byte, of *subject) []byte {
+	var own []byte
+	values := of.values
+	for i, suffix := range s.suffixes {
+		own = nil
+		if s.per[i] != "" {
+			own, values = values.Next()
+		}
+		s.key = append(AppendKey(s.key[:0], s.prefix, of.tag, suffix), own...)
+		dst = redisresp.AppendBulk(dst, s.key)
 	}
 	return dst
 }

@@ -1,7 +1,11 @@
 package redis
 
 import (
+	"strings"
+
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -15,8 +19,56 @@ type Slots struct {
 	Count int64
 }
 
-// ttlMicros is after how long slots have ended by themselves.
-func (s *Script) ttlMicros() int64 { return s.plan.Limits()[s.slots].TTLMicros }
+// ttlMicros is after how long the slots of a release or renewal have ended by themselves.
+func (of *subject) ttlMicros() int64 {
+	return of.script.plan.Limits()[of.slotLimit()].TTLMicros
+}
+
+// slotLimit is the limit whose slots a release or renewal is about: that of its part.
+func (of *subject) slotLimit() int {
+	s := of.script
+	for i := s.slots; s.per != nil && i < len(s.suffixes); i++ {
+		if !s.plan.TakesNonce(i) {
+			continue
+		}
+		if id := s.per[i]; (id == "") == (len(of.values) == 0) && strings.HasPrefix(text.View(of.values), id) {
+			return i
+		}
+	}
+	return s.slots
+}
+
+// appendSlotKey appends the key of these slots.
+func (s *Script) appendSlotKey(dst []byte, of *subject) []byte {
+	limit := of.slotLimit()
+	values := of.values
+	if s.per != nil {
+		values = values[min(len(s.per[limit]), len(values)):]
+	}
+	s.key = append(AppendKey(s.key[:0], s.prefix, of.tag, s.suffixes[limit]), values...)
+	return redisresp.AppendBulk(dst, s.key)
+}
+
+// makeSlotErrand makes c an errand about the slots of a part of an identity.
+func (c *command) makeSlotErrand(k kind, script *Script, part []byte, nowMicros int64) {
+	if script.per == nil {
+		c.makeErrand(k, script, part, nowMicros)
+		return
+	}
+	tag, id := rule.CutPart(part)
+	c.makeErrand(k, script, tag, nowMicros)
+	c.values = append(c.values, id...)
+}
+
+// appendHeld appends the slots that costs of the limits take.
+func (s *Script) appendHeld(dst []Slots, nonce int64, costs []int64) []Slots {
+	for i := s.slots; i >= 0 && i < len(s.suffixes); i++ {
+		if s.plan.TakesNonce(i) && costs[i] > 0 {
+			dst = append(dst, Slots{nonce, costs[i]})
+		}
+	}
+	return dst
+}
 
 // release is a command that gives slots back.
 type release []Slots
@@ -25,7 +77,7 @@ type release []Slots
 func (l release) appendTo(dst []byte, of *subject, how manner) []byte {
 	script := algo.ReleaseScript()
 	dst = appendCall(dst, script, how.bySource, 1, 2*len(l))
-	dst = of.script.appendKey(dst, of.tag, of.script.suffixes[of.script.slots])
+	dst = of.script.appendSlotKey(dst, of)
 	return appendSlots(dst, l)
 }
 
@@ -39,11 +91,11 @@ func (l renewal) appendTo(dst []byte, of *subject, how manner) []byte {
 		script, keys = algo.RenewScriptWithoutTime(), 2
 	}
 	dst = appendCall(dst, script, how.bySource, keys, 1+2*len(l))
-	dst = s.appendKey(dst, of.tag, s.suffixes[s.slots])
+	dst = s.appendSlotKey(dst, of)
 	if how.byKey {
 		dst = s.appendKey(dst, of.tag, algo.ClockSuffix)
 	}
-	dst = redisresp.AppendBulkInt(dst, s.ttlMicros())
+	dst = redisresp.AppendBulkInt(dst, of.ttlMicros())
 	return appendSlots(dst, l)
 }
 

@@ -70,9 +70,12 @@ func parseAmount(s string, fallback, limit int64) int64 {
 	return min(n, limit)
 }
 
-// size is where the units and the burst of a limit come from: nil if not from the
+// size is where the units, the burst and the class of a limit come from: nil if not from the
 // request.
-type size struct{ units, burst *amount }
+type size struct {
+	units, burst *amount
+	classes      *classes
+}
 
 // compileAmounts compiles what comes with the request of each limit.
 func (s *Set) compileAmounts(l *LimitSet) error {
@@ -90,9 +93,13 @@ func (s *Set) compileAmounts(l *LimitSet) error {
 		if err != nil {
 			return err
 		}
-		l.sizes = append(l.sizes, size{units, burst})
+		classes, err := s.compileClasses(l.Rule, c.Classes)
+		if err != nil {
+			return err
+		}
+		l.sizes = append(l.sizes, size{units, burst, classes})
 		l.costs = append(l.costs, cost)
-		l.sized = l.sized || units != nil || burst != nil
+		l.sized = l.sized || units != nil || burst != nil || classes != nil
 	}
 	return nil
 }
@@ -138,6 +145,9 @@ func (m *Matcher) sizesOf(l *LimitSet) []algo.Size {
 		}
 		limit.Fit()
 		m.sizes = append(m.sizes, algo.Size{Units: limit.Units, Burst: limit.Burst})
+		if from.classes != nil {
+			m.sizes[len(m.sizes)-1].Ceiling = m.ceilingOf(from.classes)
+		}
 	}
 	return m.sizes[begin:len(m.sizes):len(m.sizes)]
 }

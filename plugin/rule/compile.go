@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 	"github.com/sluiceproxy/sluice/plugin/sha256"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Slots of the headers that are read by more than a name in the configuration.
@@ -60,7 +61,7 @@ func (s *Set) add(c *config.Rule) error {
 	if err != nil {
 		return err
 	}
-	out := compiled{rule: r, match: matches, tagPrefix: string(appendEscaped(nil, c.Name)) + "|"}
+	out := compiled{rule: r, match: matches, tagPrefix: string(text.AppendEscaped(nil, c.Name)) + "|"}
 	if out.cost, err = s.compileAmount(&c.Cost); err != nil {
 		return err
 	}
@@ -107,6 +108,9 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 		return nil, err
 	}
 	s.LimitSets = append(s.LimitSets, l)
+	if err := s.compilePers(l); err != nil {
+		return nil, err
+	}
 	return l, s.compileAmounts(l)
 }
 

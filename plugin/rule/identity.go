@@ -63,25 +63,37 @@ func (m *Matcher) write(c *component) part {
 func (m *Matcher) tagOf(c *compiled) ([]byte, bool) {
 	start := len(m.tags)
 	m.tags = append(m.tags, c.tagPrefix...)
+	if !m.appendIdentity(c.key) {
+		m.tags = m.tags[:start]
+		return nil, false
+	}
+	return m.tags[start:len(m.tags):len(m.tags)], true
+}
+
+// appendIdentity appends to m.tags the identity that the components in these columns build, or
+// nothing if one is absent.
+//
+//go:inline
+func (m *Matcher) appendIdentity(columns []int) bool {
 	identity := len(m.tags)
-	for i, column := range c.key {
+	for i, column := range columns {
 		written, ok := m.partOf(column)
 		if !ok {
-			m.tags = m.tags[:start]
-			return nil, false
+			m.tags = m.tags[:identity]
+			return false
 		}
 		if i > 0 {
 			m.tags = append(m.tags, '|')
 		}
 		m.tags = append(m.tags, written...)
 	}
-	if len(c.key) == 1 && len(m.tags) == identity {
+	if len(columns) == 1 && len(m.tags) == identity {
 		m.tags = append(m.tags, '%') // one empty component is not the same as none
 	}
 	if n := len(m.tags) - identity; n > maxIdentityBytes {
 		m.shorten(identity, n)
 	}
-	return m.tags[start:len(m.tags):len(m.tags)], true
+	return true
 }
 
 // shorten replaces the last n bytes of m.tags, an identity, by its digest.
@@ -100,21 +112,7 @@ func appendComponent(dst []byte, value string) []byte {
 		dst = text.AppendEscape(dst, value[0])
 		value = value[1:]
 	}
-	return appendEscaped(dst, value)
-}
-
-// appendEscaped appends s with the bytes encoded that would be ambiguous in a
-// key, or could not be read in a log.
-func appendEscaped(dst []byte, s string) []byte {
-	done := 0 // bytes of s that are written
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c <= ' ', c == 0x7f, c == '%', c == '|', c == '{', c == '}':
-			dst = text.AppendEscape(append(dst, s[done:i]...), c)
-			done = i + 1
-		}
-	}
-	return append(dst, s[done:]...)
+	return text.AppendEscaped(dst, value)
 }
 
 // isDigest reports whether s could be taken for what appendDigest writes.

@@ -28,12 +28,18 @@ func (s *Set) ApplyAs(req Request, m *Matcher, limits *LimitSet) Applied {
 	return a
 }
 
-// take fills in what the limits take of the request.
-func (m *Matcher) take(c *compiled, a *Applied) {
+// take fills in what the limits take of the request. ok is false if no limit applies.
+func (m *Matcher) take(c *compiled, a *Applied) (ok bool) {
 	a.Cost = m.amountOf(&c.cost, c.cost.max)
-	if a.Limits != nil {
-		a.Costs, a.Sizes = m.costsOf(a.Limits, a.Cost), m.sizesOf(a.Limits)
+	if a.Limits == nil {
+		return true
 	}
+	a.Costs, a.Sizes = m.costsOf(a.Limits, a.Cost), m.sizesOf(a.Limits)
+	if a.Limits.pers == nil {
+		return true
+	}
+	a.Values, ok = m.valuesOf(a.Limits, a.Costs)
+	return ok
 }
 
 // SizesOf appends the sizes that a list of absolute numbers gives the limits. own are those that
@@ -43,7 +49,7 @@ func (l *LimitSet) SizesOf(dst, own []algo.Size, numbers string) (sizes []algo.S
 	begin := len(dst)
 	for i := range l.Limits {
 		limit := &l.Limits[i].Limit
-		size := algo.Size{Units: limit.Units, Burst: limit.Burst}
+		size := algo.Size{Units: limit.Units, Burst: limit.Burst, Ceiling: limit.Ceiling}
 		if own != nil {
 			size = own[i]
 		}
@@ -60,9 +66,11 @@ func (l *LimitSet) SizesOf(dst, own []algo.Size, numbers string) (sizes []algo.S
 		}
 		seen |= 1 << i
 		limit := l.Limits[i].Limit
-		limit.Resize(algo.Size{Units: n.Units, Burst: n.Burst, Bounds: dst[begin+i].Bounds})
+		limit.Resize(algo.Size{
+			Units: n.Units, Burst: n.Burst, Bounds: dst[begin+i].Bounds, Ceiling: dst[begin+i].Ceiling,
+		})
 		limit.Fit()
-		dst[begin+i] = algo.Size{Units: limit.Units, Burst: limit.Burst, Bounds: limit.Bounds}
+		dst[begin+i] = limit.Size()
 	}
 	return dst, true
 }

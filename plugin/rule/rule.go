@@ -79,7 +79,11 @@ type LimitSet struct {
 	// nil if no limit does. Such limits have Sizes with every request; the layer that asks
 	// a store fills in their Bounds.
 	Calendars []*calendar.Windows
+	// Parts are the limits by what they count, see Part; nil where no limit has "per". Memories are
+	// the same by what rejects: a guarantee and its pool reject together.
+	Parts, Memories []Part
 
+	pers  [][]int   // columns of the components of limits with "per", nil for others; nil if none has
 	sizes []size    // where units and bursts come from
 	costs []*amount // of limits that have a cost of their own; nil: the rule's
 	sized bool      // whether any size comes with the request
@@ -109,6 +113,8 @@ type Applied struct {
 	// brings, nil if none. Both are valid as long as Tag.
 	Costs []int64
 	Sizes []algo.Size
+	// Values is whom the limits with "per" count; valid as long as Tag.
+	Values Values
 }
 
 // compiled is a Rule with what it asks of requests.
@@ -170,6 +176,6 @@ func (m *Matcher) apply(c *compiled) (Applied, bool) {
 		return Applied{}, false
 	}
 	a := Applied{Rule: c.rule, Limits: limits, Tag: tag}
-	m.take(c, &a)
-	return a, true
+	ok = m.take(c, &a)
+	return a, ok
 }

@@ -19,6 +19,8 @@ import (
 type Slot struct {
 	Nonce int64 // of the call that took it
 	Slots int64
+	// Further says that the request has a slot of another limit, by which it is counted.
+	Further bool
 
 	of          *Identity
 	index       int    // in of.slots
@@ -32,8 +34,8 @@ func (s *Slot) Held() bool { return s.of != nil }
 // Identity is everything that a worker holds of one identity, in one of the two stores.
 type Identity struct {
 	Set      rule.LimitSetID // of limits
-	Tag      []byte
-	Embedded bool // held in the embedded store, not in Redis
+	Tag      []byte          // or a part's name, see rule.LimitSet.AppendPart
+	Embedded bool            // held in the embedded store, not in Redis
 	Slots    int64
 
 	slots []*Slot
@@ -86,7 +88,15 @@ func (b *Book) Occupy(s *Slot, set rule.LimitSetID, tag []byte, embedded bool, n
 	s.of, s.index, s.freshMicros, s.hurry = id, len(id.slots), nowMicros, b.hurry
 	id.slots = append(id.slots, s)
 	id.Slots += s.Slots
-	b.counts[set]++
+	b.counts[set] += s.requests()
+}
+
+// requests is how many requests the slot makes known: each is counted once.
+func (s *Slot) requests() int64 {
+	if s.Further {
+		return 0
+	}
+	return 1
 }
 
 // Vacate notes that a request's slot is free. It returns the identity, which is valid until
@@ -100,7 +110,7 @@ func (b *Book) Vacate(s *Slot) *Identity {
 	id.slots[last] = nil
 	id.slots = id.slots[:last]
 	id.Slots -= s.Slots
-	b.counts[id.Set]--
+	b.counts[id.Set] -= s.requests()
 	must.Hold(id.Slots >= 0 && b.counts[id.Set] >= 0, "no more slots are vacated than are occupied")
 	*s = Slot{}
 	if last == 0 {

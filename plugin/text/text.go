@@ -57,3 +57,17 @@ func IsDigit(c byte) bool { return '0' <= c && c <= '9' }
 func Bytes(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
+
+// AppendEscaped appends s with the bytes encoded that would be ambiguous in a
+// key, or could not be read in a log.
+func AppendEscaped(dst []byte, s string) []byte {
+	done := 0 // bytes of s that are written
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ', c == 0x7f, c == '%', c == '|', c == '{', c == '}':
+			dst = AppendEscape(append(dst, s[done:i]...), c)
+			done = i + 1
+		}
+	}
+	return append(dst, s[done:]...)
+}

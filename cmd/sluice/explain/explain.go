@@ -50,6 +50,11 @@ type Limit struct {
 	Capacity  int64  `json:"capacity"`
 	Cost      *int64 `json:"cost,omitempty"` // of this limit, if it is not the rule's
 	Key       string `json:"key,omitempty"`  // in Redis
+	// Per are the values that a limit with "per" counts, as in its key, and Ceiling the percent of
+	// the capacity that are there for the request's class.
+	Per       string `json:"per,omitempty"`
+	Ceiling   int64  `json:"ceiling,omitempty"`
+	Guarantee bool   `json:"guarantee,omitempty"`
 }
 
 // Explain goes through all rules of a configuration, in order.
@@ -182,7 +187,30 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	for i, size := range a.Sizes { // what comes with the request
 		brought := a.Limits.Limits[i].Limit
 		brought.Units, brought.Burst = size.Units, size.Burst
-		r.Limits[i].Limit, r.Limits[i].Capacity = size.Units, brought.Capacity()
+		brought.Ceiling = size.Ceiling
+		r.Limits[i].Limit, r.Limits[i].Capacity = size.Units, brought.Room()
+		r.Limits[i].Ceiling = size.Ceiling
+	}
+	r.describeParts(a)
+}
+
+// describeParts fills in whom the limits with "per" count, and leaves out those that count nobody.
+func (r *Rule) describeParts(a *rule.Applied) {
+	if a.Values == nil {
+		return
+	}
+	all := r.Limits
+	r.Limits = nil
+	for i, l := range all {
+		values, applies := a.Limits.ValuesOf(a.Values, i)
+		if !applies {
+			continue
+		}
+		l.Per = string(values)
+		if l.Key != "" {
+			l.Key += l.Per
+		}
+		r.Limits = append(r.Limits, l)
 	}
 }
 
@@ -195,7 +223,8 @@ func Limits(set *rule.LimitSet, prefix string, tag []byte) (all []Limit) {
 			Algorithm: l.Algorithm.String(),
 			Limit:     l.Units,
 			Window:    l.Window,
-			Capacity:  l.Capacity(),
+			Capacity:  l.Room(),
+			Guarantee: l.Guarantee,
 		}
 		if prefix != "" && tag != nil {
 			out.Key = string(redis.AppendKey(nil, prefix, tag, set.KeySuffixes[i]))

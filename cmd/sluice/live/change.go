@@ -37,20 +37,32 @@ func (s *session) printChange(id *state.Identity, done changed, text string) err
 func removal(c *console.Console, use, short, long string,
 	remove func(*state.Client, context.Context, *state.Identity) (int64, error), say func(n int64) string,
 ) *cobra.Command {
-	return new(flags).identityCommand(c, use, short, long,
+	return removalBy(new(flags), c, use, short, long, remove, say)
+}
+
+// removalBy is removal with flags of its own.
+func removalBy(f *flags, c *console.Console, use, short, long string,
+	remove func(*state.Client, context.Context, *state.Identity) (int64, error), say func(n int64) string,
+) *cobra.Command {
+	return f.identityCommand(c, use, short, long,
 		func(ctx context.Context, s *session, id *state.Identity) error {
 			n, err := remove(s.client, ctx, id)
 			if err != nil {
 				return console.Redis(err)
 			}
-			return s.printChange(id, changed{Deleted: n}, say(n))
+			text := say(n)
+			if id.Scanned {
+				text += " (values of \"per\" found by a SCAN)"
+			}
+			return s.printChange(id, changed{Deleted: n}, text)
 		})
 }
 
 func resetCommand(c *console.Console) *cobra.Command {
-	return removal(c, "reset", "Forget what an identity has used of its limits",
+	f := new(flags)
+	command := removalBy(f, c, "reset", "Forget what an identity has used of its limits",
 		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a "+
-			"rejection forgets it within ten seconds.",
+			"rejection forgets it within ten seconds. With --per it deletes that of these\nvalues alone.",
 		(*state.Client).Reset, func(n int64) string {
 			switch n {
 			case 0:
@@ -60,6 +72,8 @@ func resetCommand(c *console.Console) *cobra.Command {
 			}
 			return fmt.Sprintf("the state of %d limits is forgotten", n)
 		})
+	f.addPer(command)
+	return command
 }
 
 func unblockCommand(c *console.Console) *cobra.Command {

@@ -22,7 +22,9 @@ type IdentityState struct {
 	Override *state.Override `json:"override,omitempty"`
 	Penalty  *state.Penalty  `json:"penalty,omitempty"`
 	Limits   []state.Status  `json:"limits"`
-	Summary  string          `json:"summary"`
+	// Scanned is whether the values of "per" are those that Redis has.
+	Scanned bool   `json:"scanned,omitempty"`
+	Summary string `json:"summary"`
 
 	ignored bool // the override
 }
@@ -53,6 +55,7 @@ of its limits, and what would happen to the request now.`,
 	}
 	request.Flags(command)
 	f.addIdentity(command)
+	f.addPer(command)
 	command.Flags().StringVar(&pasted, "request", "",
 		`what a request left: the filter state wasm.sluice.rejected, or a 429's body; "-" is standard input`)
 	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
@@ -109,7 +112,7 @@ func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState,
 	}
 	return &IdentityState{
 		Rule: id.Rule.Name, Tag: string(id.Tag), Override: override, Penalty: penalty,
-		Limits: append([]state.Status{}, limits...), Summary: summary(override, penalty, limits),
+		Limits: append([]state.Status{}, limits...), Scanned: id.Scanned, Summary: summary(override, penalty, limits),
 		ignored: override != nil && checkOverride(&asked, override.Value) != nil,
 	}, nil
 }
@@ -118,7 +121,7 @@ func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState,
 func (s *IdentityState) inUTF8() {
 	s.Tag = shown.UTF8(s.Tag)
 	for i := range s.Limits {
-		s.Limits[i].Key = shown.UTF8(s.Limits[i].Key)
+		s.Limits[i].Key, s.Limits[i].Per = shown.UTF8(s.Limits[i].Key), shown.UTF8(s.Limits[i].Per)
 	}
 	if s.Override != nil {
 		s.Override.Value, s.Override.Reason = shown.UTF8(s.Override.Value), shown.UTF8(s.Override.Reason)
@@ -137,6 +140,9 @@ func (s *session) printState(i *IdentityState) error {
 		}
 	}
 	s.sayTerms("", i)
+	if i.Scanned {
+		s.Say("The values of \"per\" are those that Redis has, by a SCAN (--per names one).\n")
+	}
 	s.Say("%s\n", i.Summary)
 	return nil
 }

@@ -31,8 +31,9 @@ type flags struct {
 	state.Options
 	passwordEnv    string
 	tier, identity string
-	sets           bool                      // --tier is a tier that the identity gets
-	gets           string                    // that tier
+	sets           bool   // --tier is a tier that the identity gets
+	gets           string // that tier
+	per            []string
 	check          func(args []string) error // of the command's own flags and arguments; may be nil
 }
 
@@ -56,6 +57,12 @@ func (f *flags) add(c *console.Console, command *cobra.Command) {
 	}
 	console.Must(command.MarkFlagRequired("redis"))
 	command.PreRunE = func(called *cobra.Command, _ []string) error { return settle(c, called.Flags()) }
+}
+
+// addPer adds the flag that names a part of an identity.
+func (f *flags) addPer(command *cobra.Command) {
+	command.Flags().StringArrayVar(&f.per, "per", nil,
+		`a value of "per", once for each of its components, in the order of the limits (default: all that Redis has)`)
 }
 
 // addIdentity adds the flag that names an identity.
@@ -151,6 +158,7 @@ func (s *session) target(args []string) (id *state.Identity, err error) {
 	if err != nil {
 		return nil, console.Usage("%w", err)
 	}
+	id.Per = s.per
 	return id, nil
 }
 

@@ -89,6 +89,7 @@ func (s *IdentityState) rejection() rejection {
 	for i := range s.Limits {
 		l := &s.Limits[i]
 		switch {
+		case l.Guarantee || l.Pool && s.guaranteed(l):
 		case l.RetryMicros == 0 || r.now && r.micros < 0:
 		case l.RetryMicros < 0 || l.Window == "": // a slot is free when a request ends
 			r = rejection{true, l.Name, -1}
@@ -97,6 +98,22 @@ func (s *IdentityState) rejection() rejection {
 		}
 	}
 	return r
+}
+
+// guaranteed reports whether a guarantee admits what its pool refuses, and gives the pool's status the
+// shorter wait of the two otherwise.
+func (s *IdentityState) guaranteed(pool *state.Status) bool {
+	for i := range s.Limits {
+		g := &s.Limits[i]
+		switch {
+		case !g.Guarantee || g.Tier != pool.Tier:
+		case g.RetryMicros == 0:
+			return true
+		case g.RetryMicros > 0 && (pool.RetryMicros < 0 || g.RetryMicros < pool.RetryMicros) && pool.RetryMicros != 0:
+			pool.RetryMicros = g.RetryMicros
+		}
+	}
+	return false
 }
 
 // decide says what becomes of the request, as the plugin would: the rules that enforce must all

@@ -73,7 +73,11 @@ func statusRows(limits []state.Status) [][]string {
 	rows := [][]string{head}
 	for _, l := range limits {
 		what := console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window)
-		row := []string{l.Name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), what}
+		name := l.Name
+		if l.Per != "" {
+			name += " of " + console.Identity(l.Per)
+		}
+		row := []string{name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), what}
 		if tiers {
 			row = append([]string{l.Tier}, row...)
 		}

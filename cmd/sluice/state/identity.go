@@ -22,6 +22,11 @@ type Identity struct {
 	// of their sizes; nil: 1 each, and none.
 	Costs []int64
 	Sizes []algo.Size
+	// Values are those of the limits with "per", or Per is what --per says of them, in order; nil
+	// both: they are looked for in Redis, and Scanned is set.
+	Values  rule.Values
+	Per     []string
+	Scanned bool
 	// Factor multiplies its limits, in thousandths; 0: no factor.
 	Factor  int64
 	numbers string // an override's, see package override
@@ -123,7 +128,7 @@ func alone(r *config.Rule) *config.Config {
 func Applied(c *config.Rule, tier string, applied *rule.Applied) *Identity {
 	return &Identity{
 		Rule: c, Tag: slices.Clone(applied.Tag), Sets: []Set{{tier, applied.Limits}},
-		Costs: slices.Clone(applied.Costs), Sizes: slices.Clone(applied.Sizes),
+		Costs: slices.Clone(applied.Costs), Sizes: slices.Clone(applied.Sizes), Values: slices.Clone(applied.Values),
 	}
 }
 

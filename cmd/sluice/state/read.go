@@ -25,6 +25,11 @@ type Status struct {
 	Window    string `json:"window"`
 	Capacity  int64  `json:"capacity"`
 	Key       string `json:"key"`
+	// Per are the values that a limit with "per" counts, as in its key.
+	Per string `json:"per,omitempty"`
+	// Guarantee and Pool are whether the limit is one of such a pair.
+	Guarantee bool `json:"guarantee,omitempty"`
+	Pool      bool `json:"pool,omitempty"`
 
 	Used      int64 `json:"used"`
 	Remaining int64 `json:"remaining"`
@@ -53,32 +58,36 @@ var never = algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: 1_00
 
 // question asks about limits without charging them.
 type question struct {
-	set  *rule.LimitSet
-	from int // the limits [from, to) of the set: a plan has so many at most
-	to   int
-	plan *algo.Plan
+	set      *rule.LimitSet
+	counters []counter // of the set, as many as a plan may have
+	plan     *algo.Plan
 	// costs are those of the limits, of args too.
 	costs []int64
 	args  []any
 }
 
-// questions are as many as a list of limits needs. Calendar windows are those around
+// questions are as many as the counters of a list of limits need. Calendar windows are those around
 // a time.
-func questions(id *Identity, set *rule.LimitSet, micros int64) (all []question, err error) {
+func questions(id *Identity, set *rule.LimitSet, counters []counter, micros int64) (all []question, err error) {
 	const atOnce = algo.MaxLimits - 1
 	at, sizes := LimitsAt(set, micros), id.sizes(set)
-	for from := 0; from < len(at); from += atOnce {
-		q := question{set: set, from: from, to: min(from+atOnce, len(at))}
-		limits := append(at[q.from:q.to:q.to], never)
-		for i := range limits[:q.to-q.from] {
+	for some := range slices.Chunk(counters, atOnce) {
+		q := question{set: set, counters: some}
+		var limits []algo.Limit
+		for _, k := range some {
+			l := at[k.limit]
 			if sizes != nil {
-				limits[i].Units, limits[i].Burst = sizes[q.from+i].Units, sizes[q.from+i].Burst
+				size := sizes[k.limit]
+				l.Units, l.Burst, l.Ceiling = size.Units, size.Burst, size.Ceiling
 			}
-			size := limits[i].Times(id.factor())
-			limits[i].Units, limits[i].Burst = size.Units, size.Burst
-			q.costs = append(q.costs, id.cost(q.from+i))
+			size := l.Times(id.factor())
+			l.Units, l.Burst = size.Units, size.Burst
+			// Each is asked by itself, whatever the others are.
+			l.PerID, l.Guarantee, l.Pool = l.PerID+k.values, false, false
+			limits = append(limits, l)
+			q.costs = append(q.costs, id.cost(k.limit))
 		}
-		if q.plan, err = algo.NewPlan(limits); err != nil {
+		if q.plan, err = algo.NewPlan(append(limits, never)); err != nil {
 			return nil, err
 		}
 		q.args = Arguments(q.plan, 0, append(q.costs[:len(q.costs):len(q.costs)], 2)) // more than never has
@@ -117,8 +126,8 @@ func Arguments(plan *algo.Plan, nonce int64, costs []int64) (args []any) {
 
 // keys are those of the question's limits, and of never.
 func (q *question) keys(prefix string, tag []byte) (keys []string) {
-	for i := q.from; i < q.to; i++ {
-		keys = append(keys, key(prefix, tag, q.set.KeySuffixes[i]))
+	for _, k := range q.counters {
+		keys = append(keys, key(prefix, tag, k.suffix(q.set)))
 	}
 	return append(keys, key(prefix, tag, noSuffix))
 }
@@ -138,7 +147,7 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 		values[i], isNumber = list[i].(int64)
 		ok = ok && isNumber
 	}
-	decisions := make([]algo.Decision, q.to-q.from+1)
+	decisions := make([]algo.Decision, len(q.counters)+1)
 	at, _, err := q.plan.ParseReply(values, decisions)
 	if ok && errors.Is(err, algo.ErrOtherTime) {
 		return nil, &otherTime{at}
@@ -147,13 +156,14 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 		return nil, fmt.Errorf("not what the script answers: %v", reply)
 	}
 	var all []Status
-	for i := q.from; i < q.to; i++ {
-		l, d, in := &q.set.Limits[i], decisions[i-q.from], q.plan.Limits()[i-q.from]
+	for i, k := range q.counters {
+		l, d, in := &q.set.Limits[k.limit], decisions[i], q.plan.Limits()[i]
 		all = append(all, Status{
 			Tier: tier, Name: l.Name, Algorithm: l.Algorithm.String(), Limit: in.Units, Window: l.Window,
-			Capacity: in.Capacity(),
-			Key:      key(prefix, tag, q.set.KeySuffixes[i]),
-			Used:     in.Capacity() - d.Remaining, Remaining: d.Remaining, Cost: q.costs[i-q.from],
+			Capacity: in.Room(),
+			Key:      key(prefix, tag, k.suffix(q.set)),
+			Per:      k.values, Guarantee: l.Guarantee, Pool: l.Pool,
+			Used: in.Room() - d.Remaining, Remaining: d.Remaining, Cost: q.costs[i],
 			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
 			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
 		})
@@ -216,21 +226,28 @@ func (c *Client) readAll(ctx context.Context, ids []*Identity) ([][]Status, erro
 // readAllAt does so with the calendar windows around a time.
 func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) ([][]Status, error) {
 	var sent []asked
-	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, id := range ids {
-			for _, set := range id.Sets {
-				if set.Limits == nil {
-					continue // an unlimited tier
-				}
-				all, err := questions(id, set.Limits, micros)
-				if err != nil {
-					return err
-				}
-				for _, q := range all {
-					reply := p.Eval(ctx, q.plan.Script().Source, q.keys(c.options.Prefix, id.Tag), q.args...)
-					sent = append(sent, asked{q, i, set.Tier, reply})
-				}
+	for i, id := range ids {
+		for _, set := range id.Sets {
+			if set.Limits == nil {
+				continue // an unlimited tier
 			}
+			counters, err := c.counters(ctx, id, set.Limits)
+			if err != nil {
+				return nil, err
+			}
+			all, err := questions(id, set.Limits, counters, micros)
+			if err != nil {
+				return nil, err
+			}
+			for _, q := range all {
+				sent = append(sent, asked{question: q, identity: i, tier: set.Tier})
+			}
+		}
+	}
+	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range sent {
+			q := &sent[i]
+			q.reply = p.Eval(ctx, q.plan.Script().Source, q.keys(c.options.Prefix, ids[q.identity].Tag), q.args...)
 		}
 		return nil
 	})
@@ -257,8 +274,15 @@ func (c *Client) Reset(ctx context.Context, id *Identity) (int64, error) {
 		if set.Limits == nil {
 			continue
 		}
-		for _, suffix := range set.Limits.KeySuffixes {
-			if name := c.key(id.Tag, suffix); !slices.Contains(keys, name) {
+		counters, err := c.counters(ctx, id, set.Limits)
+		if err != nil {
+			return 0, err
+		}
+		for _, k := range counters {
+			if id.Per != nil && k.values == "" {
+				continue // a part of the identity is meant
+			}
+			if name := c.key(id.Tag, k.suffix(set.Limits)); !slices.Contains(keys, name) {
 				keys = append(keys, name)
 			}
 		}

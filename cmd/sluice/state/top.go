@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluiceproxy/sluice/plugin/rule"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -109,7 +111,7 @@ func (s *scan) ask(ctx context.Context) error {
 	}
 	ids := make([]*Identity, len(s.pending))
 	for i, identity := range s.pending {
-		ids[i] = &Identity{Rule: s.rule.Rule, Tag: []byte(s.tagPrefix + identity), Sets: s.rule.Sets}
+		ids[i] = &Identity{Rule: s.rule.Rule, Tag: []byte(s.tagPrefix + identity), Sets: s.rule.Sets, Values: rule.Values{}}
 	}
 	all, err := s.client.readAll(ctx, ids)
 	if err != nil {

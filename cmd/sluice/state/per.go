@@ -1,0 +1,155 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// Limits with "per" have a counter for each value within an identity.
+
+// counter is what one limit counts: the identity, or a value within it.
+type counter struct {
+	limit  int
+	values string // as in keys; "" for the identity itself
+}
+
+// suffix is that of the counter's key.
+func (k counter) suffix(set *rule.LimitSet) string { return set.KeySuffixes[k.limit] + k.values }
+
+// counters are those of an identity among limits: of one with "per" that of the values that are
+// known, or else all that Redis has.
+func (c *Client) counters(ctx context.Context, id *Identity, set *rule.LimitSet) (all []counter, err error) {
+	for i := range set.Limits {
+		if !set.IsPer(i) {
+			all = append(all, counter{limit: i})
+			continue
+		}
+		values, known, err := id.valuesOf(set, i)
+		switch {
+		case err != nil:
+			return nil, err
+		case known && values != "":
+			all = append(all, counter{i, values})
+		case !known:
+			found, err := c.scan(ctx, c.key(id.Tag, set.KeySuffixes[i]))
+			if err != nil {
+				return nil, err
+			}
+			id.Scanned = true
+			for _, values := range found {
+				all = append(all, counter{i, values})
+			}
+		}
+	}
+	return all, nil
+}
+
+// scan finds what follows the beginning of keys.
+func (c *Client) scan(ctx context.Context, begin string) (rests []string, err error) {
+	if c.options.KeysInAScanStep == 0 {
+		c.options.KeysInAScanStep = 1000
+	}
+	err = c.eachKey(ctx, escapeGlob(begin)+"*", func(keys []string) error {
+		for _, key := range keys {
+			rests = append(rests, strings.TrimPrefix(key, begin))
+		}
+		return nil
+	})
+	slices.Sort(rests)
+	if err != nil {
+		return nil, c.options.explain(err)
+	}
+	return slices.Compact(rests), nil
+}
+
+// valuesOf are the values of a limit with "per"; "" if the limit does not apply. known is false if
+// nobody has said any.
+func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, known bool, err error) {
+	if id.Values != nil {
+		found, _ := set.ValuesOf(id.Values, limit)
+		return string(found), true, nil
+	}
+	if id.Per == nil {
+		return "", false, nil
+	}
+	wanted := perComponents(id.Sets)
+	if len(id.Per) > len(wanted) {
+		return "", false, fmt.Errorf("rule %q has %s in \"per\", %d given (want %s)", id.Rule.Name, amount(len(wanted)),
+			len(id.Per), describeAll(wanted))
+	}
+	per := set.Limits[limit].Per
+	var given []string
+	for i := range per {
+		at := slices.IndexFunc(wanted, func(c *config.Component) bool { return same(c, &per[i]) })
+		if per[i].Source == config.FromConstant {
+			continue
+		}
+		if at >= len(id.Per) {
+			return "", true, nil // it does not apply to these values
+		}
+		given = append(given, id.Per[at])
+	}
+	r := &config.Rule{Name: "per", Key: per, Limits: set.Limits[limit : limit+1]}
+	values, err = identityIn(r, given)
+	return values, true, err
+}
+
+// identityIn is the identity that values make in a rule's key, as keys hold it.
+func identityIn(r *config.Rule, values []string) (string, error) {
+	req, err := request(r, values)
+	if err != nil {
+		return "", err
+	}
+	plain := *r
+	plain.Limits = slices.Clone(r.Limits)
+	for i := range plain.Limits {
+		l := &plain.Limits[i]
+		l.Per, l.PerID, l.Guarantee, l.Pool = nil, "", false, false
+	}
+	set, err := rule.Compile(alone(&plain), nil)
+	if err != nil {
+		return "", err
+	}
+	var m rule.Matcher
+	applied, _ := set.Apply(req, &m)
+	if len(applied) == 0 {
+		return "", fmt.Errorf("these values make no part of an identity (want %s)", wanted(r))
+	}
+	_, identity, _ := strings.Cut(string(applied[0].Tag), "|")
+	return identity, nil
+}
+
+// perComponents are the components of "per" in the order in which --per has their values: each once.
+func perComponents(sets []Set) (all []*config.Component) {
+	for _, set := range sets {
+		if set.Limits == nil {
+			continue
+		}
+		for i := range set.Limits.Limits {
+			per := set.Limits.Limits[i].Per
+			for j := range per {
+				known := func(c *config.Component) bool { return same(c, &per[j]) }
+				if per[j].Source != config.FromConstant && !slices.ContainsFunc(all, known) {
+					all = append(all, &per[j])
+				}
+			}
+		}
+	}
+	return all
+}
+
+func describeAll(components []*config.Component) string {
+	var names []string
+	for _, c := range components {
+		names = append(names, describe(c))
+	}
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

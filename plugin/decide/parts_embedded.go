@@ -1,0 +1,255 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/slots"
+)
+
+// In the embedded store each part of an identity has an entry of its own. They are charged one
+// after the other, and given back where a later one rejects: never too many are admitted.
+
+// entry is the limits of one part, as the embedded store decides them.
+type entry struct {
+	rule.Part
+	plan  *algo.Plan
+	sized algo.Plan // scratch
+	// indebted is the part of a pool whose guarantee has admitted the request; nil of others.
+	indebted *entry
+}
+
+// newEntries makes those of all limit sets with "per", by rule.LimitSet.ID.
+func newEntries(rules *rule.Set) [][]entry {
+	all := make([][]entry, len(rules.LimitSets))
+	for id, set := range rules.LimitSets {
+		for _, part := range set.Parts {
+			all[id] = append(all[id], newEntry(set, part))
+		}
+	}
+	return all
+}
+
+func newEntry(set *rule.LimitSet, part rule.Part) entry {
+	e := entry{Part: part}
+	limits := make([]algo.Limit, len(part))
+	pool := -1
+	for n, i := range part {
+		limits[n] = set.Limits[i].Limit
+		if limits[n].Pool {
+			pool = n
+		}
+		limits[n].Pool, limits[n].Guarantee = false, false // they are in entries of their own
+	}
+	e.plan = mustPlan(limits)
+	if pool >= 0 {
+		limits[pool].Indebted = true
+		e.indebted = &entry{Part: part, plan: mustPlan(limits)}
+	}
+	return e
+}
+
+// mustPlan is the plan of limits that are of a plan already.
+func mustPlan(limits []algo.Limit) *algo.Plan {
+	plan, err := algo.NewPlan(limits)
+	must.Hold(err == nil, "limits of a plan make a plan")
+	return plan
+}
+
+// of is the part's plan at the sizes of a check; with none as it is configured.
+func (e *entry) of(sizes []algo.Size, s *scratch) *algo.Plan {
+	if sizes == nil {
+		return e.plan
+	}
+	s.sizes = s.sizes[:0]
+	for _, i := range e.Part {
+		s.sizes = append(s.sizes, sizes[i])
+	}
+	if plan, ok := e.plan.Sized(&e.sized, s.sizes); ok {
+		return plan
+	}
+	return e.plan
+}
+
+// planOf is the plan of the part of that name, which has slots.
+func (e *embedded) planOf(limits *rule.LimitSet, part []byte, sizes []algo.Size) *algo.Plan {
+	entries := e.entries[limits.ID]
+	_, id := rule.CutPart(part)
+	for n := range entries {
+		perID := limits.Limits[entries[n].Part[0]].PerID
+		if len(id) == 0 && perID == "" || perID != "" && len(id) > len(perID) && string(id[:len(perID)]) == perID {
+			return entries[n].of(sizes, &e.parts)
+		}
+	}
+	return limits.Plan
+}
+
+// decideEmbedded is the embedded store's answer to a check. alone says that it is the only store.
+func (s *Stores) decideEmbedded(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
+	if c.Values == nil {
+		return s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), alone, now)
+	}
+	r = algo.Ruling{Allowed: true}
+	pair := &borrower{}
+	for n := range c.Limits.Parts {
+		said, applies, err := s.decidePart(c, n, pair, r.Allowed, now)
+		if err != nil {
+			if r.Allowed {
+				s.undoParts(c, n, pair, now)
+			}
+			c.Status = Undecided
+			return r, false
+		}
+		if !applies {
+			continue
+		}
+		r.AtMicros = max(r.AtMicros, said.AtMicros)
+		now.UnixMicros = r.AtMicros
+		if r.Allowed && !said.Allowed {
+			r.Allowed = false
+			s.undoParts(c, n, pair, now)
+		}
+	}
+	pair.resolve(c)
+	return r, true
+}
+
+// borrower is what a guarantee says of a request, whose part is decided first.
+type borrower struct {
+	decided bool // there is a guarantee, and it was asked
+	lends   bool // it has admitted the request, and was charged
+	wait    int64
+}
+
+// take takes the guarantee's word. It rejects nobody.
+func (b *borrower) take(c *Check, limit int, r *algo.Ruling) {
+	d := &c.Decisions[limit]
+	b.decided, b.wait = true, d.RetryAfterMicros
+	if b.lends = r.Allowed && c.Costs[limit] > 0; !b.lends && b.wait == 0 {
+		b.wait = algo.Never
+	}
+	r.Allowed = true
+}
+
+// resolve makes one decision of those of guarantee and pool, as algo.Plan.Resolve does.
+func (b *borrower) resolve(c *Check) {
+	guarantee, pool, ok := c.Limits.Plan.Guarantee()
+	if !ok {
+		return
+	}
+	hidden := algo.Decision{Allowed: true, Hidden: true}
+	d := &c.Decisions[pool]
+	if b.lends && d.Allowed {
+		*d = hidden
+		return
+	}
+	if b.lends { // it was asked as one that may be in debt
+		d.Remaining = 0
+	} else if wait := b.wait; b.decided && !d.Allowed && wait != algo.Never {
+		if d.RetryAfterMicros == algo.Never || wait < d.RetryAfterMicros {
+			d.RetryAfterMicros = wait
+		}
+	}
+	c.Decisions[guarantee] = hidden
+}
+
+// decidePart decides one part, and charges it if it may.
+func (s *Stores) decidePart(
+	c *Check, n int, pair *borrower, charge bool, now Time,
+) (r algo.Ruling, applies bool, err error) {
+	e, p := &s.embedded, &s.embedded.parts
+	entry := &e.entries[c.Limits.ID][n]
+	name, applies := p.name(&c.Ask, entry.Part)
+	if !applies {
+		return r, false, nil
+	}
+	if pair.lends && entry.indebted != nil {
+		entry = entry.indebted
+	}
+	plan := entry.of(c.Sizes, p)
+	costs, decisions := p.asks(&c.Ask, entry.Part).Costs, p.ofPart(c.Decisions, entry.Part)
+	e.store.Occupying(s.slots.embedded(c.Limits, name))
+	if charge {
+		r, err = e.store.Decide(plan, name, now.UnixMicros, costs, decisions, false)
+	} else {
+		r, err = e.store.Peek(plan, name, now.UnixMicros, costs, decisions)
+	}
+	p.put(c.Decisions, entry.Part)
+	if guarantee, _, ok := c.Limits.Plan.Guarantee(); ok && entry.Part[0] == guarantee && err == nil {
+		pair.take(c, guarantee, &r)
+	}
+	return r, true, err
+}
+
+// undoParts gives the first parts back what was charged to them, as a later one rejects.
+func (s *Stores) undoParts(c *Check, parts int, pair *borrower, now Time) {
+	costs := c.Costs
+	if !pair.lends && c.borrowing != nil {
+		costs = c.borrowing
+	}
+	r := c.receiptOf(FromEmbedded, c.Sizes, c.Decisions, now.UnixMicros, 0)
+	for n := range parts {
+		s.changePart(&r, n, costs, now)
+		for _, i := range c.Limits.Parts[n] {
+			c.Decisions[i] = c.Decisions[i].Uncharged(costs[i])
+		}
+	}
+}
+
+// changeEmbedded gives back so much of each limit, or below 0 charges so much more. occupied is
+// how many slots the worker has then of an identity without parts.
+func (s *Stores) changeEmbedded(r *Receipt, back []int64, occupied int64, now Time) {
+	if r.values == nil {
+		s.embedded.change(s.plans.of(r.limits, r.sizes), r, back, occupied, now)
+		return
+	}
+	for n := range r.limits.Parts {
+		s.changePart(r, n, back, now)
+	}
+}
+
+// changePart does so in one part.
+func (s *Stores) changePart(r *Receipt, n int, back []int64, now Time) {
+	e, p := &s.embedded, &s.embedded.parts
+	a := Ask{Limits: r.limits, Tag: r.tag, Values: r.values, Costs: back}
+	entry := &e.entries[r.limits.ID][n]
+	name, applies := p.name(&a, entry.Part)
+	if !applies {
+		return
+	}
+	plan := entry.of(r.sizes, p)
+	units := p.asks(&a, entry.Part).Costs
+	if slices.Max(units) == 0 && slices.Min(units) == 0 {
+		return
+	}
+	e.store.Occupying(s.slots.embedded(r.limits, name))
+	_ = e.store.RefundEach(plan, name, r.atMicros, now.UnixMicros, units)
+}
+
+// occupyParts notes the slots that a receipt is of: of each limit those of its part.
+func (f *inFlight) occupyParts(r *Receipt, nowMicros int64) {
+	at, further := &r.slot, 0
+	for i, cost := range r.costs {
+		if cost > 0 && r.limits.Plan.TakesNonce(i) {
+			further++
+		}
+	}
+	if further > 1 {
+		r.further = make([]slots.Slot, further-1)
+	}
+	further = 0
+	for i, cost := range r.costs {
+		if cost <= 0 || !r.limits.Plan.TakesNonce(i) {
+			continue
+		}
+		if further > 0 {
+			at = &r.further[further-1]
+		}
+		*at = slots.Slot{Nonce: r.nonce, Slots: cost, Further: further > 0}
+		further++
+		f.parts.part = r.limits.AppendPart(f.parts.part[:0], r.tag, i, r.values)
+		f.book.Occupy(at, r.limits.ID, f.parts.part, r.source != FromRedis, nowMicros)
+	}
+}

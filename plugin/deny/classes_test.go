@@ -1,0 +1,54 @@
+package deny
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestClassesAreRemembered: a rejection of a class holds for lower ones, with their own waits, and
+// for no higher one.
+func TestClassesAreRemembered(t *testing.T) {
+	t.Parallel()
+	for _, a := range []algo.Algorithm{algo.GCRA, algo.FixedWindow, algo.SlidingWindowLog} {
+		l := algo.Limit{Algorithm: a, Units: 10, WindowMicros: 10e6, Ceiling: algo.MaxCeiling}
+		asked := func(percent int64) Asked {
+			size := l.Size()
+			size.Ceiling = percent
+			return Asked{Limits: []algo.Limit{l}, Sizes: []algo.Size{size}, Costs: []int64{1}}
+		}
+		plan, err := algo.NewPlan([]algo.Limit{l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		states, now := []algo.State{nil}, int64(1e12)
+		out := make([]algo.Decision, 1)
+		for range 5 {
+			plan.Decide(states, now, []int64{1}, out)
+		}
+		decide := func(percent, at int64) algo.Decision {
+			class, _ := plan.Sized(new(algo.Plan), asked(percent).Sizes)
+			class.Check(states, at, []int64{1}, out)
+			return out[0]
+		}
+		c := New(4, 1)
+		c.Remember(0, []byte("r|a"), asked(50), []algo.Decision{decide(50, now)}, 0, now, 60e6)
+		e := c.Find(0, []byte("r|a"))
+		for _, percent := range []int64{50, 40, 20, 100, 60} {
+			text := fmt.Sprintf("%s, %d %%", a, percent)
+			r, known := e.Ruling(asked(percent), 1000, out)
+			testenv.Same(t, text+": known", known, percent <= 50)
+			if !known {
+				continue
+			}
+			got, want := out[0], decide(percent, now+1000)
+			testenv.Same(t, text+": allowed", r.Allowed, false)
+			testenv.Same(t, text+": remaining", got.Remaining, want.Remaining)
+			if got.RetryAfterMicros < want.RetryAfterMicros {
+				t.Errorf("%s: the wait is %d, want %d at least", text, got.RetryAfterMicros, want.RetryAfterMicros)
+			}
+		}
+	}
+}

@@ -9,8 +9,10 @@ import (
 
 // object is a JSON object with a fixed set of fields. Its methods that read a field of a
 // kind take its bounds and its default from its row, and the default where the value is a
-// mistake.
-type object struct {
+// mistake. It is a pointer for the same reason as a value is.
+type object = *fields
+
+type fields struct {
 	value
 	shape  []field
 	there  bool // or else it has no field, and none is missed
@@ -19,7 +21,7 @@ type object struct {
 
 // readObject reads an object with the fields of shape. Others are mistakes.
 func (v value) readObject(shape []field) object {
-	o := object{value: v, shape: shape}
+	o := &fields{value: v, shape: shape}
 	if !v.json.IsObject() {
 		v.mistake("%s is not an object (want fields such as %s)", v.shown(), quoted(shape[0].name))
 		return o
@@ -122,7 +124,7 @@ func (o object) text(name string) (s string) {
 func (o object) object(name string) object {
 	v, ok := o.field(name)
 	if !ok {
-		return object{value: &located{}, shape: o.row(name).fields}
+		return &fields{value: &located{}, shape: o.row(name).fields}
 	}
 	return v.readObject(o.row(name).fields)
 }

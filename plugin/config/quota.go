@@ -77,8 +77,12 @@ func (r *Rule) unlisted() string {
 	case r.Only:
 		return `is a purse, which pays for other rules ("only": "over"; want a rule that applies by itself)`
 	}
-	for i := range r.Key {
-		switch source := r.Key[i].Source; source {
+	identify := r.Key
+	for i := range r.Limits {
+		identify = append(identify[:len(identify):len(identify)], r.Limits[i].Per...)
+	}
+	for i := range identify {
+		switch source := identify[i].Source; source {
 		case FromPath, FromMethod, FromQuery:
 			return "identifies by \"" + sourceFields[source].name + "\", which a request for the quota has of its own " +
 				"(want a rule whose key is the same for every request of a caller)"

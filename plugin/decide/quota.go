@@ -108,6 +108,11 @@ func (m *quotas) remember(c *Check, now Time) {
 	if c.Source != FromRedis {
 		return
 	}
+	for i := range c.Limits.Limits {
+		if c.Limits.Limits[i].Per != nil { // a tag is not all that identifies
+			return
+		}
+	}
 	e := m.place(&c.Ask)
 	e.set, e.tag, e.atMicros = c.Limits.ID, append(e.tag[:0], c.Tag...), now.SteadyMicros
 	e.ruling = algo.Ruling{AtMicros: c.AtMicros, Allowed: c.Status == Allowed, By: c.By, LeftMicros: c.LeftMicros}

@@ -34,11 +34,11 @@ func newTenants(t *testing.T, pool, guarantee Limit) *tenants {
 // ledger is the same by what the documentation says, and nothing else: units that were used, in
 // microseconds of the time that restores them.
 type ledger struct {
-	poolInterval, poolBurst     int64
-	ownInterval, ownBurst       int64
-	poolUsed                    int64
-	ownUsed                     map[int]int64
-	nowMicros, longestDebtSoFar int64
+	poolInterval, poolBurst int64
+	ownInterval, ownBurst   int64
+	poolUsed                int64
+	ownUsed                 map[int]int64
+	nowMicros               int64
 }
 
 // newLedger makes that of limits whose units take a whole number of microseconds each.

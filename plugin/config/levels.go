@@ -203,7 +203,7 @@ func beginsAfresh(limits []Limit) bool {
 	return len(limits) > 0
 }
 
-func (r *Rule) afresh(path string) Mistake {
-	return Mistake{Path: path, Problem: "rule " + strconv.Quote(r.Name) + `: every limit has "per": who makes values up ` +
-		`begins afresh with each (a limit without "per" bounds them all)`}
+func (rule *Rule) afresh(path string) Mistake {
+	return Mistake{Path: path, Problem: "rule " + strconv.Quote(rule.Name) + `: every limit has "per": ` +
+		`who makes values up begins afresh with each (a limit without "per" bounds them all)`}
 }

@@ -68,18 +68,18 @@ func (v value) readListed(rules []Rule, listed []int) (place int, ok bool) {
 
 // unlisted is why callers cannot read the limits of a rule; "" if they can. A request for the quota has
 // a path, a method and a query of its own.
-func (r *Rule) unlisted() string {
+func (rule *Rule) unlisted() string {
 	switch {
-	case r.Exempt:
+	case rule.Exempt:
 		return "is an exempt rule, which has no limits (want a rule that has some)"
-	case r.Mode == Off:
+	case rule.Mode == Off:
 		return "is off, so that it counts nothing (want another rule, or another mode)"
-	case r.Only:
+	case rule.Only:
 		return `is a purse, which pays for other rules ("only": "over"; want a rule that applies by itself)`
 	}
-	identify := r.Key
-	for i := range r.Limits {
-		identify = append(identify[:len(identify):len(identify)], r.Limits[i].Per...)
+	identify := rule.Key
+	for i := range rule.Limits {
+		identify = append(identify[:len(identify):len(identify)], rule.Limits[i].Per...)
 	}
 	for i := range identify {
 		switch source := identify[i].Source; source {

@@ -85,8 +85,8 @@ type subject struct {
 
 // same reports whether two commands are about one identity of one rule, whatever the values
 // within it are: they have limits without "per" in common.
-func (s *subject) same(other *subject) bool {
-	return s.script == other.script && string(s.tag) == string(other.tag)
+func (of *subject) same(other *subject) bool {
+	return of.script == other.script && string(of.tag) == string(other.tag)
 }
 
 // manner is how a script is called.

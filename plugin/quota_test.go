@@ -328,7 +328,7 @@ func TestQuotaIsCounted(t *testing.T) {
 		i.open(wasmhost.Request("PUT", quotaPath)).End()
 		i.wait(5 * time.Second)
 		testenv.Same(t, "quota", w.count("sluice.outcome.quota.requests_total"), 2)
-		testenv.Same(t, "allowed by the rule", w.count("sluice.rule.per-client.outcome.allowed.requests_total"), 0)
+		testenv.Same(t, "allowed by the rule", w.count("sluice.rule.per-client.outcome.allowed.rule_requests_total"), 0)
 	})
 }
 

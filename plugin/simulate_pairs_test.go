@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +62,9 @@ func runPair(t *testing.T, seed uint64, text string, withoutTime bool) (run pair
 }
 
 // TestPairs: of one rule of one limit, with costs of 1, a deny cache or a lease never admits
-// more than there would be without, at any moment, whatever clock the scripts have.
+// more than there would be without, at any moment, whatever clock the scripts have. A window that begins
+// with a request begins later where the memory rejects the first one after the last window's end: it
+// then holds other requests, so that of these limits only the lease is compared.
 func TestPairs(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40 / testenv.Stride()) {
@@ -71,7 +74,9 @@ func TestPairs(t *testing.T) {
 		const off = `"deny_cache": {"size": 0}, `
 		plain := runPair(t, seed, pairConfig(limit, off), withoutTime)
 		cached := runPair(t, seed, pairConfig(limit, `"deny_cache": {"size": 100}, `), withoutTime)
-		comparePair(t, seed, "a deny cache, "+limit, plain, cached)
+		if !strings.Contains(limit, "first_request") {
+			comparePair(t, seed, "a deny cache, "+limit, plain, cached)
+		}
 		for _, lease := range []string{fmt.Sprintf(`"units": %d, "ttl": "100ms"`, 1+random.IntN(9)), `"ttl": "20ms"`} {
 			leased := limit[:len(limit)-1] + `, "lease": {` + lease + `}}`
 			if _, err := config.Parse([]byte(pairConfig(leased, off))); err == nil { // else it has none

@@ -28,7 +28,7 @@ wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) tools/p
 	$(shell find tools/plugin plugin algo redisresp -type f -not -name '*_test.go' -not -path '*/testdata/*')
 # The build's own version: that of what is released, packed or pushed. Anything else is "dev".
 wasm_version = $(if $(filter release image push,$(MAKECMDGOALS)),$(VERSION),dev)
-wasm_build = tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=s -panic=trap -no-debug -o $(CURDIR)/$@
+wasm_build = tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=z -panic=trap -no-debug -o $(CURDIR)/$@
 # tools/plugin.work leaves out what gjson would bring along for nothing.
 plugin_build = GOWORK=$(CURDIR)/tools/plugin.work $(wasm_build)
 # What formats as fmt does, so that vet looks at its formats too.

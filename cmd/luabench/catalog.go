@@ -143,7 +143,12 @@ func together() (all []*subject) {
 			allowing(fmt.Sprintf("mixed, %d limits in one call", n), 0, mixed[:n]...),
 			separately(fmt.Sprintf("mixed, %d limits in %[1]d calls", n), mixed[:n]...))
 	}
-	return all
+	team, user, pool, tenant := gcra, gcra, gcra, gcra
+	team.PerID, user.PerID = "team|blue", "user|blue|ann"
+	pool.Pool, tenant.Guarantee, tenant.PerID = true, true, "tenant|acme"
+	return append(all,
+		allowing("gcra, 3 levels in one call", 0, gcra, team, user),
+		allowing("gcra, a guarantee and its pool", 0, pool, tenant))
 }
 
 // usedUp is one unit a day.

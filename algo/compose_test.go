@@ -146,6 +146,9 @@ func everyScript(t *testing.T) string {
 	for _, terms := range everyTerms() {
 		all.WriteString(mustPlanWithTerms(t, terms, tenInASecond).Script().Source)
 	}
+	pool, own := tenInASecond, tenInASecond
+	pool.Pool, own.Guarantee, own.PerID = true, true, "tenant|"
+	all.WriteString(mustPlan(t, pool, own).Script().Source)
 	all.WriteString(ReleaseScript().Source + RenewScript().Source)
 	return unindent(all.String())
 }

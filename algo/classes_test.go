@@ -42,9 +42,6 @@ func TestClassesByDefinition(t *testing.T) {
 			if coarse || l.Queue {
 				continue // a queue rejects for its delay, too
 			}
-			if l.Steps {
-				continue
-			}
 			checkClasses(t, r, l)
 		}
 	}

@@ -50,7 +50,7 @@ func (r random) lent(a Algorithm) Limit {
 
 // classed gives some limits classes.
 func (r random) classed(l Limit) Limit {
-	if plain := !l.Steps && !l.Queue; plain && r.oneIn(3) {
+	if !l.Queue && r.oneIn(3) {
 		l.Ceiling = r.span(1, MaxCeiling)
 	}
 	return l

@@ -18,6 +18,7 @@ type stepBucket struct {
 	limit    int64 // Limit.Units: tokens that a step brings
 	window   int64 // us from step to step
 	capacity int64 // units: burst
+	room     int64 // of the request's class: the capacity, where there are none
 }
 
 // A stepBucket's State.
@@ -32,13 +33,20 @@ const (
 // kindOfSteps is the kind of a limiter whose token_bucket is refilled in steps.
 const kindOfSteps = endOfAlgorithms
 
-// stepForm is its form. A settlement may leave it in debt.
-var stepForm = form{file: "step_bucket", lua: stepBucketLua, owes: true, args: stepArgs[:], reply: usualReply[:]}
+// stepForms are its forms. A settlement may leave it in debt.
+var stepForms = forms{
+	{file: "step_bucket", lua: stepBucketLua, owes: true, args: stepArgs[:3], reply: usualReply[:]},
+	{
+		file: "step_bucket", lua: stepBucketLua, owes: true, args: stepArgs[:], reply: usualReply[:],
+		instead: "capacity",
+	},
+}
 
 var stepArgs = [...]argument{
 	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.limit) }},
 	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.window) }},
 	{name: "capacity", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.capacity) }},
+	{name: roomArgument, append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.room) }},
 }
 
 var errStepLease = errors.New("a step refills the bucket at once, whoever still holds tokens of the step before")
@@ -46,8 +54,8 @@ var errStepLease = errors.New("a step refills the bucket at once, whoever still 
 // newStepBucket prepares the arithmetic of a limit within its bounds.
 func newStepBucket(l *Limit) limiter {
 	return limiter{
-		kind: kindOfSteps, form: &stepForm,
-		steps: stepBucket{limit: l.Units, window: l.WindowMicros, capacity: l.burst()},
+		kind: kindOfSteps, form: stepForms.of(l),
+		steps: stepBucket{limit: l.Units, window: l.WindowMicros, capacity: l.burst(), room: l.roomOf(l.burst())},
 	}
 }
 
@@ -97,13 +105,13 @@ func (b *stepBucket) check(s State, nowMicros, cost int64) Decision {
 	if used > 0 {
 		reset = start + b.in(used) - nowMicros
 	}
-	d := uncharged(b.capacity-used, reset)
+	d := uncharged(b.room-used, reset)
 	switch {
 	case cost <= d.Remaining:
-	case cost > b.capacity:
+	case cost > b.room:
 		d.reject(Never)
 	default:
-		d.reject(start + b.in(used+cost-b.capacity) - nowMicros)
+		d.reject(start + b.in(used+cost-b.room) - nowMicros)
 	}
 	return d
 }

@@ -67,8 +67,8 @@ func (l *Limit) validate() error {
 	if l.WindowMicros%1000 != 0 {
 		return invalid("window of ", l.WindowMicros, " us (want whole milliseconds)")
 	}
-	if l.Steps && (l.Ceiling > 0 || l.Guarantee || l.Pool) {
-		return invalid("a bucket that refills in steps has no classes, and guarantees nothing")
+	if l.Steps && (l.Guarantee || l.Pool) {
+		return invalid("a bucket that refills in steps guarantees nothing")
 	}
 	if err := l.validateVariant(); err != nil {
 		return err

@@ -146,8 +146,8 @@ func (s scope) checkLevels(drafts []draftLimit) {
 		if field == "" {
 			continue
 		}
-		if d.Steps && (d.has("ceiling") || d.Guarantee) {
-			d.mistake(`%q does not go with "refill": "step" (remove one of the two)`, field)
+		if d.Steps && d.Guarantee {
+			d.mistake(`"guarantee" does not go with "refill": "step" (remove one of the two)`)
 		}
 		if queue != "" {
 			d.mistake(`%q does not go with a bucket that queues (remove it, or "overflow" of %s)`, field, queue)

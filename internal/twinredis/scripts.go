@@ -229,6 +229,10 @@ func readSteps(args []string, size *algo.Size) (ok bool) {
 	if size.Units > 0 {
 		size.Burst = burst
 	}
+	if len(args) > 3 {
+		room, _ := readInt(args[3])
+		size.Ceiling = ceilingOf(room, burst)
+	}
 	return ok && hasBurst
 }
 

@@ -45,8 +45,8 @@ func unnormalised(op MatchOp, path string) string {
 	return ""
 }
 
-// hasDotSegment reports whether a whole segment is "." or "..". A prefix may end,
-// and a suffix begin, in the middle of a segment.
+// hasDotSegment reports whether a whole segment is "." or "..", with parameters ("..;x") or without.
+// A prefix may end, and a suffix begin, in the middle of a segment.
 func hasDotSegment(op MatchOp, path string) bool {
 	segments := strings.Split(path, "/")
 	first, last := 0, len(segments)
@@ -57,7 +57,7 @@ func hasDotSegment(op MatchOp, path string) bool {
 		last--
 	}
 	for i := first; i < last; i++ {
-		if segments[i] == "." || segments[i] == ".." {
+		if name, _, _ := strings.Cut(segments[i], ";"); name == "." || name == ".." {
 			return true
 		}
 	}

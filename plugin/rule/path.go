@@ -77,14 +77,17 @@ func isScheme(s string) bool {
 
 // appendSegment appends one segment to dst, which ends with a slash and whose
 // segments start at root, and the slash that follows it, if any. An empty
-// segment and a dot segment (RFC 3986, section 5.2.4) are not appended.
+// segment and a dot segment (RFC 3986, section 5.2.4) are not appended. One with parameters, "..;x", is
+// a dot segment, too: servlet containers drop the parameters before they resolve it, and so does Envoy
+// since CVE-2026-73551.
 func appendSegment(dst []byte, root int, segment string, slash bool) []byte {
 	start := len(dst)
 	dst = appendCanonical(dst, segment)
-	switch text.View(dst[start:]) {
-	case "", ".":
+	name, _, hasParameters := strings.Cut(text.View(dst[start:]), ";")
+	switch {
+	case name == "." || name == "" && !hasParameters:
 		return dst[:start]
-	case "..":
+	case name == "..":
 		if start == root {
 			return dst[:start]
 		}

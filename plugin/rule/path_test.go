@@ -41,7 +41,9 @@ var pathTests = []struct{ target, want string }{
 	// What RFC 3986 makes part of a segment.
 	{`/a\..\b`, `/a\..\b`},
 	{"/a%2F..%2fb", "/a%2F..%2Fb"},
-	{"/a;p=1/..;x/b", "/a;p=1/..;x/b"},
+	{"/a;p=1/..;x/b", "/b"},
+	{"/a/.;x/b;c", "/a/b;c"},
+	{"/a/;x/..%3Bx/...;x", "/a/;x/..%3Bx/...;x"},
 	// What a URI cannot hold has one spelling too.
 	{"/caf\xc3\xa9", "/caf%C3%A9"},
 	{"/caf%c3%a9", "/caf%C3%A9"},
@@ -78,6 +80,9 @@ func TestPath(t *testing.T) {
 // hold, escapes in upper case.
 var normalised = regexp.MustCompile(`^(\*|/([!-$&->@-~]|%[0-9A-F]{2})*)$`)
 
+// dotsWithParameters are dot segments that path.Clean does not know.
+var dotsWithParameters = regexp.MustCompile(`/(\.\.?);[^/]*`)
+
 func FuzzPath(f *testing.F) {
 	for _, tt := range pathTests {
 		f.Add(tt.target)
@@ -93,7 +98,7 @@ func FuzzPath(f *testing.F) {
 		if strings.HasPrefix(target, "/") && !strings.Contains(target, "%") {
 			raw, _, _ := strings.Cut(target, "#")
 			raw, _, _ = strings.Cut(raw, "?")
-			want := path.Clean(raw)
+			want := path.Clean(dotsWithParameters.ReplaceAllString(raw, "/$1"))
 			if decoded := strings.TrimSuffix(decodeAll(got), "/"); decoded != strings.TrimSuffix(want, "/") {
 				t.Errorf("path of %q is %q, want %q as path.Clean has it", target, got, want)
 			}

@@ -73,22 +73,20 @@ func TestDrainOneOfTwo(t *testing.T) {
 // drain does what the preStop hook of the Deployment does, but for the wait at its end.
 func drain(t *testing.T, relay *envoytest.Envoy) {
 	t.Helper()
-	text, err := os.ReadFile("kubernetes/deployment.yaml")
+	template, err := os.ReadFile("../chart/templates/relay-deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := envoyconf.Parse(text)
-	if err != nil {
-		t.Fatal(err)
+	_, script, found := strings.Cut(string(template), "- bash\n              - -c\n              - |\n")
+	script, _, ended := strings.Cut(script, "sleep 15\n")
+	if !found || !ended {
+		t.Fatal("the chart's Deployment has no such preStop hook")
 	}
-	var args []string
-	for _, arg := range c.Get("spec/template/spec/containers/0/lifecycle/preStop/exec/command").([]any) {
-		args = append(args, strings.NewReplacer("127.0.0.1/9901",
-			strings.Replace(strings.TrimPrefix(relay.Admin, "http://"), ":", "/", 1), "sleep 15", "").Replace(arg.(string)))
-	}
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	admin := strings.Replace(strings.TrimPrefix(relay.Admin, "http://"), ":", "/", 1)
+	script = strings.Replace(script, "127.0.0.1/9901", admin, 1)
+	out, err := exec.Command("bash", "-c", script).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "200 OK") {
-		t.Fatalf("%q: %v\n%s", args, err, out)
+		t.Fatalf("%s: %v\n%s", script, err, out)
 	}
 }
 

@@ -20,14 +20,18 @@ const Everything = `{"redis": {"cluster": "redis", "timeout": "10s"},
 	"rules": [
 		{"name": "per-key", "limits": [{"name": "an-hour", "algorithm": "fixed_window", "limit": 3, "window": "1h"}]},
 		{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]},
-		{"name": "in_flight", "limits": [{"algorithm": "concurrency", "limit": 100}]}
+		{"name": "in_flight", "limits": [{"algorithm": "concurrency", "limit": 100}]},
+		{"name": "spill", "over": {"set_headers": {"x-over": "1"}},
+		 "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}
 	]}`
 
 // Alone is Everything without Redis.
 const Alone = `{"top_offenders": {"size": 10, "interval": "1s"},
 	"rules": [
 		{"name": "per-key", "limits": [{"name": "an-hour", "algorithm": "fixed_window", "limit": 3, "window": "1h"}]},
-		{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}
+		{"name": "trial", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]},
+		{"name": "spill", "over": {"set_headers": {"x-over": "1"}},
+		 "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}
 	]}`
 
 // OfRedis are the metrics that a configuration without Redis does not have.

@@ -27,7 +27,7 @@ var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"ev
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" answers(?:: .*)?$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: redis is back: it decides again$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: the override of "\w+\|\w+" is not valid and is ignored \(want ` +
-	`block, free, or a factor .*\)$` +
+	`block, free, a factor .*\)$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" did not decide a request: \w+: .*\(logged at most ` +
 	`once a minute\)$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis does not decide: \w+: .*; the failure mode applies, ` +

@@ -15,9 +15,10 @@ import (
 )
 
 // TestNoRequestStallsAWorker sends the worst requests one after the other, and compares how long
-// the worker computes for them with one of the same size that no rule looks at.
+// the worker computes for them with one of the same size that no rule looks at. The bound is a
+// multiple of that one's time, since a machine that others use computes everything for longer.
 func TestNoRequestStallsAWorker(t *testing.T) {
-	const limit = 2 * time.Millisecond
+	const most = 4 // of 0.8 ms, with 16 rules
 	cases := worstcase.Cases()
 	beside := map[string]string{}
 	for _, c := range cases {
@@ -30,10 +31,14 @@ func TestNoRequestStallsAWorker(t *testing.T) {
 	plain := fastest(t, e, e.Beside[worstcase.Unread], worstcase.Unread)
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			took := fastest(t, e, e.Beside[c.Name], c.Name)
+			plain, took := plain, fastest(t, e, e.Beside[c.Name], c.Name)
+			if took-plain > most*plain { // The machine may have become slower meanwhile.
+				plain = fastest(t, e, e.Beside[worstcase.Unread], worstcase.Unread)
+				took = min(took, fastest(t, e, e.Beside[c.Name], c.Name))
+			}
 			t.Logf("%v more than the %v of a request that no rule looks at", took-plain, plain)
-			if took-plain > limit {
-				t.Errorf("takes %v longer than a request that no rule looks at, want at most %v", took-plain, limit)
+			if took-plain > most*plain {
+				t.Errorf("takes %v longer than a request that no rule looks at, want at most %v", took-plain, most*plain)
 			}
 		})
 	}

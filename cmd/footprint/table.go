@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -113,8 +115,19 @@ func (t table) summary() string {
 	return fmt.Sprintf("%.0f MB and %.1f s of CPU at the start in every proxy", t.beyond(), t.toStart())
 }
 
+// rounded has the figures as the table shows them, so that a reader who computes what follows from
+// them gets the same.
+func (t table) rounded() table {
+	shown := slices.Clone(t)
+	for i, r := range shown {
+		shown[i].seconds, shown[i].mb, shown[i].anon = math.Round(r.seconds*100)/100, math.Round(r.mb), math.Round(r.anon)
+	}
+	return shown
+}
+
 // publish writes the table and what it means into the documents.
 func (t table) publish(root, head string) error {
+	t = t.rounded()
 	edit := func(name string, change func(text string) (string, bool)) error {
 		path := filepath.Join(root, name)
 		text, err := os.ReadFile(path)

@@ -71,7 +71,7 @@ func TestPublish(t *testing.T) {
 	}
 	for _, want := range []string{
 		"before\n" + begins + "head\n\n" + tableHead, "| `envoy.yaml` | 4 | 1.11 | 112 | 48 |\n", ends + "\nafter\n",
-		"46 MB and 1.1 s of CPU, with 4 workers", "A further worker**: 1.5 MB", "another policy: 0.4 MB where",
+		"46 MB and 1.1 s of CPU, with 4 workers", "A further worker**: 1.5 MB", "another policy: 0.3 MB where",
 		"`vm_id`, 8 MB where", "some 11 s to start",
 	} {
 		testenv.Same(t, "that the page has "+want, strings.Contains(string(text), want), true)

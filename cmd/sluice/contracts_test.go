@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -329,4 +330,57 @@ func TestGetUnderOverrides(t *testing.T) {
 		}
 		testenv.Same(t, tc.set+": that it has "+tc.not, strings.Contains(r.out, tc.not), false)
 	}
+}
+
+// TestContractsOfAFile: explain shows what a file of contracts makes of a request's limits, and simulate
+// plays by it, without Redis.
+func TestContractsOfAFile(t *testing.T) {
+	t.Parallel()
+	const plugin = `{"redis": {"cluster": "redis"}, "rules": [{"name": "c", "key": [{"header": "x-key"}],
+		"overrides": true, "limits_by": {"default": "free", "values": {
+			"free": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1d"}],
+			"pro": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 50, "window": "1d"}]}}}]}`
+	for _, tc := range []struct {
+		setting  string
+		explains string // APPLIES, LIMIT and the override's row
+		admitted int64  // of 399
+	}{
+		{"", "yes, tier free; fixed_window 10 in 1d; override", 10},
+		{"c,k,tier:pro,\n", "yes, tier pro; fixed_window 50 in 1d; override tier:pro", 50},
+		{"c,k,limits:c=30,\n", "yes, tier free; fixed_window 30 in 1d; override limits:c=30", 30},
+		{"c,k,x2.5,\n", "yes, tier free; fixed_window 25 in 1d; override x2.5", 25},
+		{"c,k,free,\n", "yes, tier free; ; override free", 399},
+		{"c,k,block,\n", "yes, tier free; ; override block", 0},
+		{"c,k,free,2s\n", "yes, tier free; ; override free", 199 + 10},
+		{"c,another,free,\n", "yes, tier free; fixed_window 10 in 1d; override", 10},
+	} {
+		file := write(t, "contracts.csv", "rule,values,setting,for\n"+tc.setting)
+		r := execute(t, plugin, "explain", "-c", "-", "--contracts", file, "-H", "x-key: k", "http://h/")
+		testenv.Same(t, tc.setting+": explain", explainedLimits(r.out), tc.explains)
+		r = execute(t, plugin, "simulate", "-c", "-", "-o", "json", "--contracts", file, "--traffic",
+			write(t, "traffic.yaml", "duration: 4s\nclients:\n- {rate: 100, arrivals: even, url: http://h/, "+
+				"headers: {x-key: k}}\n"))
+		testenv.Same(t, tc.setting+": what is said beside", r.errors, "")
+		testenv.Same(t, tc.setting+": admitted", decode[simulate.Report](t, r).Admitted, tc.admitted)
+	}
+	const want = "sluice: FILE has mistakes:\n  FILE:2: there is no tier \"gold\" (want one of \"free\", \"pro\")\n"
+	file := write(t, "contracts.csv", "rule,values,setting,for\nc,k,tier:gold,\n")
+	for _, command := range [][]string{{"explain", "http://h/"}, {"simulate", "--url", "http://h/"}} {
+		r := execute(t, plugin, append(command, "-c", "-", "--contracts", file)...)
+		testenv.Same(t, command[0]+": exit code", r.code, console.Refused)
+		testenv.Same(t, command[0]+": mistakes", strings.ReplaceAll(r.errors, file, "FILE"), want)
+	}
+}
+
+// explainedLimits is what a table of explain says of one rule: APPLIES, LIMIT, and the last row's LIMIT.
+func explainedLimits(table string) string {
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	at, of := strings.Index(rows[0], "LIMIT"), strings.Index(rows[0], "KEY")
+	cell := func(row, from, to int) string { return strings.TrimSpace(rows[row][from:to]) }
+	limit, last := "", len(rows)-1
+	if last > 1 {
+		limit = cell(1, at, of)
+	}
+	return cell(1, strings.Index(rows[0], "APPLIES"), strings.Index(rows[0], "IDENTITY")) + "; " + limit + "; " +
+		cell(last, at, of)
 }

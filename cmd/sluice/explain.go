@@ -11,33 +11,40 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+	"github.com/sluiceproxy/sluice/plugin/override"
 )
 
 func explainCommand(c *console.Console) *cobra.Command {
 	var from input.Source
 	var request input.Request
+	var contracts contract.Option
 	command := &cobra.Command{
 		Use:   "explain [METHOD] URL",
 		Short: "Say which rules apply to a request, and why the others do not",
 		Long: `Explain takes a request and says for each rule whether it applies: its identity
 and tag, its cost, its limits and their keys in Redis, or why it does not. It
-does not ask Redis; "sluice get" shows the state.`,
+does not ask Redis; "sluice get" shows the state. With --contracts it shows what a
+file of contracts makes of the request's identities.`,
 		Example: "  sluice explain -c plugin.json -H 'x-api-key: a' --client-ip 192.0.2.7 GET " +
 			"https://api.example.com/v1/items",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return explainRequest(c, &from, &request, args)
+			return explainRequest(c, &from, &contracts, &request, args)
 		},
 	}
 	from.Flag(command)
 	request.Flags(command)
+	contracts.Flag(command.Flags())
 	return command
 }
 
-func explainRequest(c *console.Console, from *input.Source, r *input.Request, args []string) error {
+func explainRequest(
+	c *console.Console, from *input.Source, contracts *contract.Option, r *input.Request, args []string,
+) error {
 	req, err := r.Make(args)
 	if err != nil {
 		return console.Usage("%w", err)
@@ -49,7 +56,15 @@ func explainRequest(c *console.Console, from *input.Source, r *input.Request, ar
 	if err := l.TakeHashSecret(); err != nil {
 		return err
 	}
-	rules, err := explain.Explain(l.Config, req)
+	agreed, err := contracts.Read(c, l)
+	if err != nil {
+		return err
+	}
+	settings := map[string]string{}
+	for i := range agreed {
+		settings[agreed[i].Tag] = agreed[i].Setting
+	}
+	rules, err := explain.Under(settings, l.Config, req)
 	if err != nil {
 		return err
 	}
@@ -68,6 +83,7 @@ func explainRequest(c *console.Console, from *input.Source, r *input.Request, ar
 
 // inUTF8 makes what the request brought fit for JSON.
 func inUTF8(r *explain.Rule) {
+	r.Contract = shown.UTF8(r.Contract)
 	r.Identity, r.Tag, r.OverrideKey = shown.UTF8(r.Identity), shown.UTF8(r.Tag), shown.UTF8(r.OverrideKey)
 	for i := range r.Limits {
 		r.Limits[i].Key, r.Limits[i].Per = shown.UTF8(r.Limits[i].Key), shown.UTF8(r.Limits[i].Per)
@@ -105,13 +121,21 @@ func explanation(r *explain.Rule) [][]string {
 	if r.Unlimited {
 		add("unlimited")
 	}
-	for _, l := range r.Limits {
+	for _, l := range limitsUnder(r) {
 		add(limitText(l), l.Key)
 	}
 	if r.OverrideKey != "" {
-		add("override", r.OverrideKey)
+		add(strings.TrimSuffix("override "+shown.Cell(r.Contract), " "), r.OverrideKey)
 	}
 	return rows
+}
+
+// limitsUnder are the limits that count for an identity: none if it is blocked or free.
+func limitsUnder(r *explain.Rule) []explain.Limit {
+	if kind := override.Parse(r.Contract).Kind; kind == override.Block || kind == override.Free {
+		return nil
+	}
+	return r.Limits
 }
 
 // overText says what becomes of requests that a rule rejects, or when a purse is asked.

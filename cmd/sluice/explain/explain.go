@@ -32,6 +32,9 @@ type Rule struct {
 	// OverrideKey is the key in Redis under which an operator sets an override for
 	// the identity; "" if the rule has no overrides.
 	OverrideKey string `json:"override_key,omitempty"`
+	// Contract is the setting of the override that a file has for the identity; "" if it has none. The
+	// tier and the limits are those that it makes.
+	Contract string `json:"contract,omitempty"`
 	// Over is the fate of requests that the rule rejects; nil: a 429.
 	Over *Over `json:"over,omitempty"`
 	// ChargedBy are the rules that charge this one, which is a purse: it is asked if one of them
@@ -58,7 +61,10 @@ type Limit struct {
 }
 
 // Explain goes through all rules of a configuration, in order.
-func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
+func Explain(cfg *config.Config, req *Request) ([]Rule, error) { return Under(nil, cfg, req) }
+
+// Under is Explain with contracts in force: the settings of overrides, by tag.
+func Under(contracts map[string]string, cfg *config.Config, req *Request) ([]Rule, error) {
 	var expressions Expressions
 	set, err := rule.Compile(cfg, &expressions)
 	if err != nil {
@@ -99,6 +105,11 @@ func Explain(cfg *config.Config, req *Request) ([]Rule, error) {
 		case exempt != nil && exempt.Name == c.Name:
 			out.Applies, ended = true, c.Name
 		case a != nil:
+			out.Contract = contracts[string(a.Tag)]
+			if out.Contract != "" {
+				agreed := under(out.Contract, set, req, a)
+				a = &agreed
+			}
 			out.describe(c, a, prefix)
 		case asking != rule.NotForQuota && out.ofQuota(cfg, c, asking):
 		default:

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -87,12 +86,10 @@ func unblockCommand(c *console.Console) *cobra.Command {
 		})
 }
 
-var errOverrides = errors.New(`the rule does not read overrides (want "overrides": true)`)
-
 // overridable holds that the rule looks at overrides.
 func overridable(l *input.Limiter, id *state.Identity) error {
-	if !readsOverrides(l.JSON, id.Rule.Name) {
-		return console.Usage("rule %q: %w", id.Rule.Name, errOverrides)
+	if !contract.ReadsOverrides(l, id.Rule.Name) {
+		return console.Usage("rule %q: %w", id.Rule.Name, contract.ErrOverrides)
 	}
 	return nil
 }

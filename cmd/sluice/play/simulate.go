@@ -10,11 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
+	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -28,6 +31,7 @@ type simulation struct {
 	roundTrip    time.Duration
 	away, hangs  []string
 	svg, html    string
+	contracts    contract.Option
 	options      simulate.Options
 	most         int64 // requests
 }
@@ -80,6 +84,7 @@ func (s *simulation) flags(f *pflag.FlagSet) {
 	f.BoolVar(&s.options.Loses, "redis-loses", false, "Redis comes back empty after --redis-away")
 	f.Int64Var(&s.most, "max-requests", simulate.MaxRequests, "how many requests to play at most; so many take a minute")
 	f.Uint64Var(&s.options.Seed, "seed", 1, "the same seed gives the same traffic")
+	s.contracts.Flag(f)
 	f.StringVar(&s.svg, "svg", "", "file for the picture")
 	f.StringVar(&s.html, "html", "", "file for a page with picture and tables")
 }
@@ -182,7 +187,25 @@ func (s *simulation) load(c *console.Console) (*input.Limiter, *rule.Set, error)
 	}
 	s.options.Expressions = &explain.Expressions{}
 	rules, err := rule.Compile(l.Config, s.options.Expressions)
-	return l, rules, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, rules, s.takeContracts(c, l)
+}
+
+// takeContracts reads the file of contracts, if there is one.
+func (s *simulation) takeContracts(c *console.Console, l *input.Limiter) error {
+	contracts, err := s.contracts.Read(c, l)
+	if err != nil || len(contracts) == 0 {
+		return err
+	}
+	s.options.Contracts = map[string]simulate.Contract{}
+	for i := range contracts {
+		one := &contracts[i]
+		key := redis.AppendKey(nil, l.Config.Redis.KeyPrefix, []byte(one.Tag), algo.OverrideSuffix)
+		s.options.Contracts[string(key)] = simulate.Contract{Setting: one.Setting, LifeMicros: one.For.Microseconds()}
+	}
+	return nil
 }
 
 // readLog reads the access log.

@@ -23,11 +23,19 @@ type Options struct {
 	Hangs           []Period // Redis takes commands and answers nothing
 	Loses           bool     // what is away comes back empty
 	Seed            uint64
+	// Contracts are in force from the beginning, by their keys in Redis.
+	Contracts map[string]Contract
 	// Expressions are those that the rules were compiled with; nil: none has a value.
 	Expressions *explain.Expressions
 	// Refused is told of each request of a log, by its place in it, that a rule has refused, and
 	// whom the rule counts; nil: no function is.
 	Refused func(number int, rule, tag string)
+}
+
+// Contract is an override of an identity.
+type Contract struct {
+	Setting    string
+	LifeMicros int64 // 0: without end
 }
 
 // Period is a part of the time.
@@ -89,6 +97,9 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 		now:    epochMicros,
 		end:    epochMicros + from.durationMicros(),
 		server: newServer(rules, max(1, o.Shards)),
+	}
+	for key, c := range o.Contracts {
+		w.server.twin.Set(key, c.Setting, c.LifeMicros, w.now)
 	}
 	w.tally = newTally(w)
 	for range o.Envoys {

@@ -1,0 +1,142 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/tidwall/gjson"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+)
+
+// Contract is what a file sets for one identity.
+type Contract struct {
+	Rule    string
+	Tag     string
+	Setting string
+	For     time.Duration // 0: without end
+}
+
+// File is a file of contracts, read for a configuration.
+type File struct {
+	Contracts []Contract
+	Mistakes  []Mistake // in the order of lines
+
+	limiter *input.Limiter
+	taggers map[string]*state.Tagger
+	seen    map[string]int // lines, by tag
+}
+
+// ReadFor reads a file for a configuration. Lines with mistakes set nothing.
+func ReadFor(l *input.Limiter, content []byte) *File {
+	f := &File{limiter: l, taggers: map[string]*state.Tagger{}, seen: map[string]int{}}
+	lines, mistakes := Read(content)
+	f.Mistakes = mistakes
+	for i := range lines {
+		if err := f.take(&lines[i]); err != nil {
+			f.Mistakes = append(f.Mistakes, Mistake{lines[i].Number, err.Error()})
+		}
+	}
+	slices.SortStableFunc(f.Mistakes, func(a, b Mistake) int { return a.Line - b.Line })
+	for i := range f.Mistakes {
+		f.Mistakes[i].Text = shown.UTF8(f.Mistakes[i].Text)
+	}
+	return f
+}
+
+// Has reports whether the file sets something for the identity of a tag.
+func (f *File) Has(tag string) bool { return f.seen[tag] > 0 }
+
+// Rules are the taggers of the rules that the file names.
+func (f *File) Rules() map[string]*state.Tagger { return f.taggers }
+
+// take reads one line.
+func (f *File) take(line *Line) error {
+	t, err := f.tagger(line.Rule)
+	if err != nil {
+		return err
+	}
+	tag, err := tagOf(t, line)
+	if err != nil {
+		return err
+	}
+	if err := Check(line.Setting, t.Tiers, t.Sets); err != nil {
+		return err
+	}
+	key := string(tag)
+	if f.Has(key) {
+		return fmt.Errorf("this is the identity of line %d", f.seen[key])
+	}
+	f.seen[key] = line.Number
+	f.Contracts = append(f.Contracts, Contract{line.Rule, key, line.Setting, line.For})
+	return nil
+}
+
+// tagOf is the tag of a line's identity.
+func tagOf(t *state.Tagger, line *Line) ([]byte, error) {
+	if line.Identity != "" {
+		return t.TagOf(line.Identity), nil
+	}
+	return t.Tag(line.Values)
+}
+
+// tagger is the rule that a line names.
+func (f *File) tagger(name string) (*state.Tagger, error) {
+	if t, ok := f.taggers[name]; ok {
+		return t, nil
+	}
+	t, err := state.NewTagger(f.limiter.Config, name)
+	if err != nil {
+		return nil, err
+	}
+	if !ReadsOverrides(f.limiter, name) {
+		return nil, fmt.Errorf("rule %q: %w", name, ErrOverrides)
+	}
+	f.taggers[name] = t
+	return t, nil
+}
+
+// ErrOverrides is of a rule that no contract changes.
+var ErrOverrides = errors.New(`the rule does not read overrides (want "overrides": true)`)
+
+// ReadsOverrides reports whether a rule of a configuration looks at overrides.
+func ReadsOverrides(l *input.Limiter, name string) bool {
+	return slices.ContainsFunc(gjson.GetBytes(l.JSON, "rules").Array(), func(r gjson.Result) bool {
+		return r.Get("name").Str == name && r.Get("overrides").Bool()
+	})
+}
+
+// Option is the flag that names a file of contracts.
+type Option struct{ file string }
+
+// Flag adds the flag.
+func (o *Option) Flag(f *pflag.FlagSet) {
+	f.StringVar(&o.file, "contracts", "", `file of contracts that are in force, as "override import" reads it`)
+}
+
+// Read reads the file for a configuration; there are no contracts without one.
+func (o *Option) Read(c *console.Console, l *input.Limiter) ([]Contract, error) {
+	if o.file == "" {
+		return nil, nil
+	}
+	content, err := c.Read(o.file)
+	if err != nil {
+		return nil, err
+	}
+	f := ReadFor(l, content)
+	if len(f.Mistakes) == 0 {
+		return f.Contracts, nil
+	}
+	lines := []string{o.file + " has mistakes:"}
+	for _, m := range f.Mistakes {
+		lines = append(lines, fmt.Sprintf("  %s:%d: %s", o.file, m.Line, m.Text))
+	}
+	return nil, &console.Failure{Code: console.Refused, Err: errors.New(strings.Join(lines, "\n"))}
+}

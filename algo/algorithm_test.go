@@ -42,7 +42,7 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 			testLease(t, l, want.leasable)
 			p := mustPlan(t, l)
 			missing(t, a.String(), reflect.ValueOf(*a.row()))
-			missing(t, a.String()+"'s form", reflect.ValueOf(*p.limiters[0].form), "variant", "nonce", "over", "owes", "instead")
+			missing(t, a.String()+"'s form", reflect.ValueOf(*p.limiters[0].form), "variant", "nonce", "over", "owes", "room")
 			if script := p.Script().Source; !strings.Contains(script, "if retry == 0") {
 				t.Errorf("its script decides nothing:\n%s", script)
 			}

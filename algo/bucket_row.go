@@ -18,17 +18,17 @@ func bucketAlgorithm(name string, fields fieldSet) algorithm {
 			case l.Steps:
 				return newStepBucket(l)
 			case l.Pool:
-				return limiter{form: poolForms.of(l), bucket: newBucket(l)}
+				return limiter{form: &poolForm, bucket: newBucket(l)}
 			case l.Guarantee:
-				return limiter{form: guaranteeForms.of(l), bucket: newBucket(l)}
+				return limiter{form: &guaranteeForm, bucket: newBucket(l)}
 			case !l.Queue && l.LeaseMicros > 0:
-				return limiter{form: lentForms.of(l), bucket: newBucket(l)}
+				return limiter{form: &lentForm, bucket: newBucket(l)}
 			case !l.Queue:
-				return limiter{form: meterForms.of(l), bucket: newBucket(l)}
+				return limiter{form: &meterForm, bucket: newBucket(l)}
 			case fields>>FieldMaxWait&1 == 1:
 				return limiter{kind: kindOfWaits, form: &waitForm, bucket: newWaitBucket(l)}
 			}
-			return limiter{form: queueForms.of(l), bucket: newBucket(l)}
+			return limiter{form: &queueForm, bucket: newBucket(l)}
 		},
 	}
 }
@@ -42,48 +42,24 @@ const kindOfWaits = kindOfSteps + 1
 // The forms of a bucket. A queue owes nothing: it has let its requests go already,
 // each at its turn. Nor does a bucket of batches: a rule with a lease settles nothing.
 var (
-	meterForms = forms{
-		{
-			file: "bucket", lua: bucketLua, owes: true,
-			args: meterArgs[:2], reply: usualReply[:],
-		},
-		{
-			file: "bucket", lua: bucketLua, owes: true,
-			args: meterArgs[:], reply: usualReply[:], instead: "tolerance",
-		},
+	meterForm = form{
+		file: "bucket", lua: bucketLua, owes: true,
+		args: meterArgs[:], reply: usualReply[:], room: "tolerance",
 	}
-	lentForms = forms{{
+	lentForm = form{
 		file: "bucket", lua: bucketLua, variant: "lent", over: true, args: lentArgs[:], reply: usualReply[:],
-	}}
-	poolForms = forms{
-		{
-			file: "bucket", lua: bucketLua, variant: poolVariant, owes: true,
-			args: meterArgs[:2], reply: usualReply[:],
-		},
-		{
-			file: "bucket", lua: bucketLua, variant: poolVariant, owes: true,
-			args: meterArgs[:], reply: usualReply[:], instead: "tolerance",
-		},
 	}
-	guaranteeForms = forms{
-		{
-			file: "bucket", lua: bucketLua, variant: guaranteeVariant, owes: true,
-			args: meterArgs[:2], reply: usualReply[:],
-		},
-		{
-			file: "bucket", lua: bucketLua, variant: guaranteeVariant, owes: true,
-			args: meterArgs[:], reply: usualReply[:], instead: "tolerance",
-		},
+	poolForm = form{
+		file: "bucket", lua: bucketLua, variant: poolVariant, owes: true,
+		args: meterArgs[:], reply: usualReply[:], room: "tolerance",
 	}
-	queueForms = forms{
-		{
-			file: "bucket", lua: bucketLua, variant: "queue",
-			args: queueArgs[:3], reply: queueReply[:],
-		},
-		{
-			file: "bucket", lua: bucketLua, variant: "queue",
-			args: queueArgs[:], reply: queueReply[:], instead: "tolerance",
-		},
+	guaranteeForm = form{
+		file: "bucket", lua: bucketLua, variant: guaranteeVariant, owes: true,
+		args: meterArgs[:], reply: usualReply[:], room: "tolerance",
+	}
+	queueForm = form{
+		file: "bucket", lua: bucketLua, variant: "queue",
+		args: queueArgs[:], reply: queueReply[:], room: "tolerance",
 	}
 	waitForm = form{
 		file: "bucket", lua: bucketLua, variant: "wait", args: queueArgs[:3],

@@ -100,7 +100,7 @@ func scriptOf(limiters []limiter, k kind) Script {
 	for i := range limiters {
 		list.WriteString(limiters[i].file)
 		list.WriteString(limiters[i].variant)
-		list.WriteString(limiters[i].instead)
+		list.WriteString(limiters[i].instead())
 		list.WriteByte(' ')
 	}
 	list.Write(k.append(nil))
@@ -147,7 +147,7 @@ func newComposer(limiters []limiter, k kind) *composer {
 		l := &limiters[i]
 		bind := func(name string) string { return c.source(i, name) }
 		c.scopes = append(c.scopes, scope{
-			lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind, instead: l.instead,
+			lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind, instead: l.instead(),
 		})
 	}
 	return c
@@ -171,10 +171,11 @@ func (c *composer) source(i int, name string) string {
 	case "over_at":
 		return index("ARGV", first+2) + " + 0"
 	}
-	for n := range l.args {
-		if l.args[n].name == name {
-			text := index("ARGV", first+l.arguments()-len(l.args)+n)
-			if l.args[n].text {
+	args := l.args()
+	for n := range args {
+		if args[n].name == name {
+			text := index("ARGV", first+l.arguments()-len(args)+n)
+			if args[n].text {
 				return text
 			}
 			return text + " + 0"

@@ -50,21 +50,15 @@ var concurrencyAlgorithm = algorithm{
 		return retryAfterMicros, true // any wait is a guess
 	},
 	make: func(l *Limit) limiter {
-		return limiter{form: slotsForms.of(l), slots: concurrency{l.roomOf(l.Units), l.TTLMicros, l.Units}}
+		return limiter{form: &slotsForm, slots: concurrency{l.roomOf(l.Units), l.TTLMicros, l.Units}}
 	},
 }
 
 var errSlotLease = errors.New("a slot is held by one request, and given back when it ends")
 
-var slotsForms = forms{
-	{
-		file: "concurrency", lua: concurrencyLua, nonce: true,
-		args: concurrencyArgs[:2], reply: slotsReply[:],
-	},
-	{
-		file: "concurrency", lua: concurrencyLua, nonce: true,
-		args: concurrencyArgs[:], reply: slotsReply[:], instead: "limit",
-	},
+var slotsForm = form{
+	file: "concurrency", lua: concurrencyLua, nonce: true,
+	args: concurrencyArgs[:], reply: slotsReply[:], room: "limit",
 }
 
 var slotsReply = [...]replyField{replyRemaining, replyRetry}

@@ -34,48 +34,30 @@ var fixedWindowAlgorithm = algorithm{
 	},
 	make: func(l *Limit) limiter {
 		f := fixedWindow{l.Units, l.roomOf(l.Units), l.WindowMicros, l.FromFirstRequest, l.CalendarID != "", l.Bounds}
-		forms := &clockForms
+		form := &clockForm
 		switch {
 		case f.calendar:
-			forms = &calendarForms
+			form = &calendarForm
 		case f.fromFirst:
-			forms = &firstRequestForms
+			form = &firstRequestForm
 		}
-		return limiter{form: forms.of(l), fixed: f}
+		return limiter{form: form, fixed: f}
 	},
 }
 
 // The forms of fixed_window.
 var (
-	clockForms = forms{
-		{
-			file: "fixed_window", lua: fixedWindowLua, variant: "clock", owes: true,
-			args: fixedArgs[:2], reply: usualReply[:],
-		},
-		{
-			file: "fixed_window", lua: fixedWindowLua, variant: "clock", owes: true,
-			args: fixedArgs[:], reply: usualReply[:], instead: "limit",
-		},
+	clockForm = form{
+		file: "fixed_window", lua: fixedWindowLua, variant: "clock", owes: true,
+		args: fixedArgs[:], reply: usualReply[:], room: "limit",
 	}
-	firstRequestForms = forms{
-		{
-			file: "fixed_window", lua: fixedWindowLua, variant: "first_request", owes: true,
-			args: fixedArgs[:2], reply: usualReply[:],
-		},
-		{
-			file: "fixed_window", lua: fixedWindowLua, variant: "first_request", owes: true,
-			args: fixedArgs[:], reply: usualReply[:], instead: "limit",
-		},
+	firstRequestForm = form{
+		file: "fixed_window", lua: fixedWindowLua, variant: "first_request", owes: true,
+		args: fixedArgs[:], reply: usualReply[:], room: "limit",
 	}
-	calendarForms = forms{
-		{
-			file: "fixed_window", lua: fixedWindowLua, variant: "calendar", owes: true,
-			args: calendarArgs[:5], reply: calendarReply[:],
-		},
-		{
-			file: "fixed_window", lua: fixedWindowLua, variant: "calendar", owes: true,
-			args: calendarArgs[:], reply: calendarReply[:], instead: "limit",
-		},
+	calendarForm = form{
+		file: "fixed_window", lua: fixedWindowLua, variant: "calendar", owes: true,
+		args: calendarArgs[:], reply: calendarReply[:], room: "limit",
 	}
 )
 

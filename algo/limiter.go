@@ -58,37 +58,14 @@ type form struct {
 	nonce   bool   // whether the request's nonce follows the cost
 	over    bool   // whether what is over of an earlier batch follows the cost: units, when charged
 	owes    bool   // whether a settlement may charge more than was charged
-	instead string // what the room of a class stands for in a check; "" without classes
+	room    string // what the room of a class stands for in a check; "" if it has no classes
 	args    []argument
 	reply   []replyField
 }
 
-// forms are those of a limit without classes, and of one with them: its check takes the room of the
-// request's class, as the last argument, in place of what it is compared with otherwise. (They are
-// written out, as what is computed when the plugin starts is code that Envoy compiles.)
-type forms [2]form
-
-func (f *forms) of(l *Limit) *form {
-	if l.Ceiling > 0 {
-		return &f[1]
-	}
-	return &f[0]
-}
-
-// roomArgument is the name of the room of a request's class.
+// roomArgument is the name of the room of a request's class: the last argument of a form that may
+// have classes. Only a limit with classes passes it.
 const roomArgument = "room_of_class"
-
-// arguments is how many arguments the limit has in a script.
-func (f *form) arguments() int {
-	n := 1 + len(f.args)
-	if f.nonce {
-		n++
-	}
-	if f.over {
-		n += 2
-	}
-	return n
-}
 
 // argument is one argument of a script, after the cost and the nonce: what the Lua calls
 // it, and how it is appended.
@@ -104,6 +81,7 @@ type argument struct {
 type limiter struct {
 	kind Algorithm
 	*form
+	classed bool // whether the limit has classes of requests
 
 	fixed   fixedWindow
 	log     slidingWindowLog
@@ -120,7 +98,36 @@ func newLimiter(l *Limit) limiter {
 		made.kind = l.Algorithm
 	}
 	hold(made.kind != 0 && made.form != nil, "a limiter is of an algorithm, and has its form")
+	made.classed = l.Ceiling > 0
 	return made
+}
+
+// args are those of the form, without the room of a class if the limit has none.
+func (l *limiter) args() []argument {
+	if l.room != "" && !l.classed {
+		return l.form.args[:len(l.form.args)-1]
+	}
+	return l.form.args
+}
+
+// instead is what the room of a class stands for; "" without classes.
+func (l *limiter) instead() string {
+	if l.classed {
+		return l.room
+	}
+	return ""
+}
+
+// arguments is how many arguments the limit has in a script.
+func (l *limiter) arguments() int {
+	n := 1 + len(l.args())
+	if l.nonce {
+		n++
+	}
+	if l.over {
+		n += 2
+	}
+	return n
 }
 
 // unknownWait is longer of an algorithm where the wait depends on when the earlier

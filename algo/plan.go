@@ -305,13 +305,13 @@ func RenewScript() Script { return renewal(kind{}) }
 func RenewScriptWithoutTime() Script { return renewal(kind{withoutTime: true}) }
 
 // NumArgs is how many arguments of limit i follow its cost, and its nonce.
-func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args) }
+func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args()) }
 
 // AppendArg appends argument n of those that NumArgs counts. They depend
 // on the limit alone, so that all but those of a Sized plan can be encoded once.
 func (p *Plan) AppendArg(dst []byte, i, n int) []byte {
 	l := &p.limiters[i]
-	return l.args[n].append(dst, l)
+	return l.args()[n].append(dst, l)
 }
 
 // Args are the arguments that follow limit i's cost, and its nonce.

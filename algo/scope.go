@@ -33,7 +33,7 @@ type scope struct {
 	suffix       string                   // of the names that outlive the scope: each limit has its own
 	source       func(name string) string // what a name is bound to; "" if nothing
 	kept         []string                 // names that live from scope to scope
-	instead      string                   // what the room of a class stands for, see form.classed
+	instead      string                   // what the room of a class stands for, see limiter.instead
 }
 
 // checks are the steps of a check. With classes the room of the request's class stands for what

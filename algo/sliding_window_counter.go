@@ -45,11 +45,11 @@ var slidingWindowCounterAlgorithm = algorithm{
 	leasable: func(*Limit) error { return errCounterLease },
 	longer:   unknownWait,
 	make: func(l *Limit) limiter {
-		forms := &counterForms
+		form := &counterForm
 		if l.SubWindows > 1 {
-			forms = &subWindowsForms
+			form = &subWindowsForm
 		}
-		return limiter{form: forms.of(l), counter: newSlidingWindowCounter(l)}
+		return limiter{form: form, counter: newSlidingWindowCounter(l)}
 	},
 }
 
@@ -57,25 +57,13 @@ var errCounterLease = errors.New("a sliding_window_counter weighs requests by wh
 
 // The forms of sliding_window_counter.
 var (
-	counterForms = forms{
-		{
-			file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one", owes: true,
-			args: counterArgs[:2], reply: usualReply[:],
-		},
-		{
-			file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one", owes: true,
-			args: classedCounterArgs[:], reply: usualReply[:], instead: "limit",
-		},
+	counterForm = form{
+		file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "one", owes: true,
+		args: counterArgs[:], reply: usualReply[:], room: "limit",
 	}
-	subWindowsForms = forms{
-		{
-			file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "several", owes: true,
-			args: counterArgs[:3], reply: usualReply[:],
-		},
-		{
-			file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "several", owes: true,
-			args: counterArgs[:], reply: usualReply[:], instead: "limit",
-		},
+	subWindowsForm = form{
+		file: "sliding_window_counter", lua: slidingWindowCounterLua, variant: "several", owes: true,
+		args: subWindowsArgs[:], reply: usualReply[:], room: "limit",
 	}
 )
 
@@ -94,7 +82,7 @@ func (c *slidingWindowCounter) scale(units int64) {
 	}
 }
 
-var counterArgs = [...]argument{
+var subWindowsArgs = [...]argument{
 	{name: "limit", append: appendCounterLimit},
 	{name: "size", append: appendCounterSize},
 	{name: "n", append: func(dst []byte, l *limiter) []byte {
@@ -103,7 +91,7 @@ var counterArgs = [...]argument{
 	{name: roomArgument, append: appendCounterRoom},
 }
 
-var classedCounterArgs = [...]argument{
+var counterArgs = [...]argument{
 	{name: "limit", append: appendCounterLimit},
 	{name: "size", append: appendCounterSize},
 	{name: roomArgument, append: appendCounterRoom},

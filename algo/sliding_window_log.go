@@ -44,21 +44,15 @@ var slidingWindowLogAlgorithm = algorithm{
 	longer:   unknownWait,
 	make: func(l *Limit) limiter {
 		w := slidingWindowLog{l.Units, l.roomOf(l.Units), l.WindowMicros, ceilDiv(l.WindowMicros, logEntries)}
-		return limiter{form: logForms.of(l), log: w}
+		return limiter{form: &logForm, log: w}
 	},
 }
 
 var errLogLease = errors.New("a sliding_window_log has an entry for each request, made when the request comes")
 
-var logForms = forms{
-	{
-		file: "sliding_window_log", lua: slidingWindowLogLua, owes: true,
-		args: logArgs[:2], reply: usualReply[:],
-	},
-	{
-		file: "sliding_window_log", lua: slidingWindowLogLua, owes: true,
-		args: logArgs[:], reply: usualReply[:], instead: "limit",
-	},
+var logForm = form{
+	file: "sliding_window_log", lua: slidingWindowLogLua, owes: true,
+	args: logArgs[:], reply: usualReply[:], room: "limit",
 }
 
 var logArgs = [...]argument{

@@ -33,13 +33,10 @@ const (
 // kindOfSteps is the kind of a limiter whose token_bucket is refilled in steps.
 const kindOfSteps = endOfAlgorithms
 
-// stepForms are its forms. A settlement may leave it in debt.
-var stepForms = forms{
-	{file: "step_bucket", lua: stepBucketLua, owes: true, args: stepArgs[:3], reply: usualReply[:]},
-	{
-		file: "step_bucket", lua: stepBucketLua, owes: true, args: stepArgs[:], reply: usualReply[:],
-		instead: "capacity",
-	},
+// stepForm is its form. A settlement may leave it in debt.
+var stepForm = form{
+	file: "step_bucket", lua: stepBucketLua, owes: true,
+	args: stepArgs[:], reply: usualReply[:], room: "capacity",
 }
 
 var stepArgs = [...]argument{
@@ -54,7 +51,7 @@ var errStepLease = errors.New("a step refills the bucket at once, whoever still 
 // newStepBucket prepares the arithmetic of a limit within its bounds.
 func newStepBucket(l *Limit) limiter {
 	return limiter{
-		kind: kindOfSteps, form: stepForms.of(l),
+		kind: kindOfSteps, form: &stepForm,
 		steps: stepBucket{limit: l.Units, window: l.WindowMicros, capacity: l.burst(), room: l.roomOf(l.burst())},
 	}
 }

@@ -142,7 +142,7 @@ func TestOneBridge(t *testing.T) {
 			}
 		}
 	}
-	testenv.Same(t, "bridges in what ships", bridges, 8)
+	testenv.Same(t, "bridges in what ships", bridges, 9)
 }
 
 // user is the ACL user that a file describes in its first lines.

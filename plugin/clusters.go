@@ -14,11 +14,11 @@ import (
 // request of a route that names its cluster.
 type clusters struct {
 	first    *limiter // of redis.cluster.default; without one it has no connection
-	unnamed  *limiter // of requests whose cluster is not known; it has no connection
+	refusing *limiter // of names beyond the bounds; it has no connection. nil: there was none
 	all      []*limiter
+	named    int // how many of all have a cluster
 	config   *config.Config
 	property string // Envoy's, that has the name
-	refused  bool   // the log has said that there are too many names
 }
 
 // maxClusters bounds the names.
@@ -43,7 +43,9 @@ func newClusters(first *limiter, cfg *config.Config) *clusters {
 		property: "xds\x00route_metadata\x00filter_metadata\x00" + cfg.Redis.ClusterMetadata,
 	}
 	if cfg.Redis.Cluster == "" {
-		c.unnamed = first
+		first.stream.without = errNoName
+	} else {
+		c.named = 1
 	}
 	return c
 }
@@ -69,23 +71,18 @@ func (c *clusters) of(r *httpRequest) *limiter {
 
 // begin makes the limiter of a name that no request had so far.
 func (c *clusters) begin(name string) *limiter {
-	named := len(c.all)
-	if c.unnamed != nil {
-		named--
-	}
-	if named < maxClusters && len(name) <= maxClusterName {
+	if c.named < maxClusters && len(name) <= maxClusterName {
+		c.named++
 		return c.add(name)
 	}
-	if !c.refused {
-		c.refused = true
+	if c.refusing == nil {
 		c.first.host.logLine(logWarn, "sluice: redis.cluster: a route names "+quoteName(name)+", which is one of more than "+
 			strconv.Itoa(maxClusters)+" clusters or too long (want fewer names for this configuration); the failure mode "+
 			"applies to its requests (logged once)")
+		c.refusing = c.add("")
+		c.refusing.stream.without = errRefusedName()
 	}
-	if c.unnamed == nil {
-		c.unnamed = c.add("")
-	}
-	return c.unnamed
+	return c.refusing
 }
 
 // quoteName is a name for the log.
@@ -172,7 +169,13 @@ func (c *clusters) close() (ended bool) {
 	return ended
 }
 
-// errNoCluster is why a limiter without a cluster asks no Redis.
-var errNoCluster = message.Error(
+// errNoName is why a limiter of requests without a name asks no Redis.
+var errNoName = message.Error(
 	"the request's route names no cluster (redis.cluster.metadata), and there is no default",
 )
+
+// errRefusedName is why a limiter of names beyond the bounds asks no Redis.
+func errRefusedName() error {
+	return message.Error("the request's route names one cluster too many (redis.cluster.metadata: at most " +
+		strconv.Itoa(maxClusters) + "), or one with more than " + strconv.Itoa(maxClusterName) + " bytes in its name")
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,4 +128,45 @@ func TestClustersAreBounded(t *testing.T) {
 			t.Errorf("the log is %q, want one line: %s", w.logs(), refused)
 		}
 	})
+}
+
+// TestWhyNoCluster: the log says why a request has no Redis, whether its route names none, one too
+// many or one that is too long, and whether or not there is a default.
+func TestWhyNoCluster(t *testing.T) {
+	t.Parallel()
+	const (
+		did     = "sluice: redis did not decide a request: unreachable: "
+		noName  = did + "the request's route names no cluster (redis.cluster.metadata), and there is no default"
+		refused = did + "the request's route names one cluster too many (redis.cluster.metadata: at most 16), or one " +
+			"with more than 1024 bytes in its name"
+	)
+	for _, c := range []struct {
+		what, more    string
+		names         int // of clusters that routes name before
+		then          string
+		says, saysNot string
+	}{
+		{"no name", ``, 0, "", noName, refused},
+		{"one too many", ``, 16, "another", refused, noName},
+		{"one too many, and a default", `, "default": "0"`, 16, "another", refused, noName},
+		{"a long name", ``, 0, strings.Repeat("n", 1025), refused, noName},
+		{"a long name, and a default", `, "default": "0"`, 0, strings.Repeat("n", 1025), refused, noName},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			eachWorld(t, func(t *testing.T, w *worker) {
+				route := routedWorker(w)
+				i := w.load(routed(c.more))
+				for n := range c.names {
+					w.clusters[string(grpcService(fmt.Sprint(n)))] = &wasmhost.Memory{}
+					route(fmt.Sprint(n))
+					i.get("/", client("x")...)
+				}
+				route(c.then)
+				w.expect(c.what, i.get("/", client("x")...).end(), result{Status: 200, Outcome: "failed:allow"})
+				testenv.Same(t, "that the log says why", w.logged(c.says), true)
+				testenv.Same(t, "that it says something else", w.logged(c.saysNot), false)
+			})
+		})
+	}
 }

@@ -17,6 +17,7 @@ type stream struct {
 	host    host
 	id      uint32 // of the plugin context
 	cluster string
+	without error    // why there is no cluster; nil: there is one
 	service []byte   // serialised envoy.config.core.v3.GrpcService
 	one     end      // that redis.Host is about
 	beside  end      // the other one, while streams rotate
@@ -77,8 +78,8 @@ func ofHost(c byte) bool {
 
 // OpenStream implements redis.Host.
 func (s *stream) OpenStream() error {
-	if s.cluster == "" {
-		return errNoCluster
+	if s.without != nil {
+		return s.without
 	}
 	s.one = end{open: true, opening: true}
 	token, status := s.host.grpcOpen(s.id, s.service)

@@ -50,25 +50,9 @@ const routes = `
 func TestClusterOfARoute(t *testing.T) {
 	t.Parallel()
 	names, servers := []string{"relay/one", "relay/two"}, []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-	first := envoytest.NewRelay(t, servers[0].Addr, nil)
-	second := envoytest.NewRelay(t, servers[1].Addr, nil)
 	const where = `"cluster": {"metadata": ["gateway.envoyproxy.io/extension-backends", "redis"]}`
-	e := envoytest.Start(t, envoytest.Options{
-		Plugin: strings.Replace(fmt.Sprintf(plugin, "2s"), `"cluster": "redis"`, where, 1),
-		Redis:  []string{first.Addr}, Workers: 2, Upstream: envoytest.NewUpstream(t, nil).Addr,
-		Edit: func(c *envoyconf.Config) {
-			const clusters = "static_resources/clusters"
-			c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/0/routes", c.Fragment(routes))
-			for i, relay := range []*envoytest.Envoy{second, first} {
-				envoytest.Relayed(c, "redis", relay.Addr)
-				c.Set(clusters+"/redis/load_assignment/cluster_name", names[1-i])
-				c.Set(clusters+"/redis/name", names[1-i])
-				if i == 0 {
-					c.Append(clusters, c.Fragment("{name: redis}"))
-				}
-			}
-		},
-	})
+	e := startNamed(t, servers, strings.Replace(fmt.Sprintf(plugin, "2s"), `"cluster": "redis"`, where, 1),
+		envoytest.NewUpstream(t, nil).Addr, routes)
 	for i, path := range []string{"/one", "/two"} {
 		testenv.Wait(t, patience, func() error { return decidedAt(e, path) })
 		for j, server := range servers {

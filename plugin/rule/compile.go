@@ -52,7 +52,7 @@ func (s *Set) add(c *config.Rule) error {
 		Failure: c.Failure,
 		Exempt:  c.Exempt,
 		Texts:   answer.NewTexts(c.Name),
-		Terms:   termsOf(c),
+		Terms:   TermsOf(c),
 		Over:    s.compileOver(c.Over),
 		Only:    c.Only,
 	}
@@ -61,7 +61,7 @@ func (s *Set) add(c *config.Rule) error {
 	if err != nil {
 		return err
 	}
-	out := compiled{rule: r, match: matches, tagPrefix: string(text.AppendEscaped(nil, c.Name)) + "|"}
+	out := compiled{rule: r, match: matches, tagPrefix: TagPrefix(c.Name)}
 	if out.cost, err = s.compileAmount(&c.Cost); err != nil {
 		return err
 	}
@@ -90,6 +90,9 @@ func (s *Set) add(c *config.Rule) error {
 	return nil
 }
 
+// TagPrefix is the beginning of all tags of a rule of this name.
+func TagPrefix(name string) string { return string(text.AppendEscaped(nil, name)) + "|" }
+
 // compileLimits compiles a list of limits.
 func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	l := &LimitSet{ID: LimitSetID(len(s.LimitSets)), Rule: r, Limits: list}
@@ -114,8 +117,8 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	return l, s.compileAmounts(l)
 }
 
-// termsOf returns a rule's terms: overrides and penalty.
-func termsOf(c *config.Rule) algo.Terms {
+// TermsOf returns a rule's terms: overrides and penalty.
+func TermsOf(c *config.Rule) algo.Terms {
 	terms := algo.Terms{Overrides: c.Overrides}
 	if p := c.Penalty; p != nil {
 		terms.Penalty = &algo.Penalty{After: p.After, WithinMicros: p.WithinMicros, ForMicros: p.ForMicros}

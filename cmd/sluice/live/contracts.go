@@ -13,70 +13,65 @@ import (
 
 // The commands about a file of overrides.
 
-// contracts are the commands' own flags.
-type contracts struct {
-	dryRun, prune bool
-}
-
-// pruneFlag adds --prune.
-func (o *contracts) pruneFlag(f *flags, command *cobra.Command, usage string) {
-	f.addWalk(command)
-	command.Flags().BoolVar(&o.prune, "prune", false, usage)
-}
-
 const fileFormat = `The file is CSV with the first line "rule,values,setting,for", several values joined by
 "|" and escaped as in keys ("%7C" for "|", "%25" for "%"), or JSON lines with the same fields and
 a list of values. {IDENTITY} in place of the values, in JSON a field "identity", is an identity
 as keys, top and override list show it. "for" is how long, such as 2h; empty: without end.`
 
+// comparing completes a command that compares a file with what is in force. prune is the usage of --prune.
+func comparing(c *console.Console, command *cobra.Command, prune string,
+	then func(context.Context, *session, *difference) error,
+) *cobra.Command {
+	f, prunes := new(flags), false
+	f.addWalk(command)
+	command.Flags().BoolVar(&prunes, "prune", false, prune)
+	command.Args = cobra.ExactArgs(1)
+	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+		d, err := s.compare(ctx, args[0], prunes)
+		if err != nil {
+			return err
+		}
+		return then(ctx, s, d)
+	})
+}
+
 func importCommand(c *console.Console) *cobra.Command {
-	f, own := new(flags), new(contracts)
+	dryRun := false
 	command := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Set the overrides of a file",
 		Long: "Import sets what a file says of many identities, and says what was added and changed. It writes\n" +
 			"nothing while a line has a mistake.\n\n" + fileFormat,
-		Args: cobra.ExactArgs(1),
 	}
-	own.pruneFlag(f, command, "remove the overrides that the file does not have, of the rules that it has")
-	command.Flags().BoolVar(&own.dryRun, "dry-run", false, "write nothing")
-	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
-		d, err := s.compare(ctx, args[0], own.prune)
-		if err != nil {
-			return err
-		}
-		if !own.dryRun {
-			if err := s.client.WriteSettings(ctx, d.writes); err != nil {
-				return console.Redis(err)
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "write nothing")
+	return comparing(c, command, "remove the overrides that the file does not have, of the rules that it has",
+		func(ctx context.Context, s *session, d *difference) error {
+			if !dryRun {
+				if err := s.client.WriteSettings(ctx, d.writes); err != nil {
+					return console.Redis(err)
+				}
 			}
-		}
-		return s.printDifference(d, false)
-	})
+			return s.printDifference(d, false)
+		})
 }
 
 func diffCommand(c *console.Console) *cobra.Command {
-	f, own := new(flags), new(contracts)
 	command := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Compare the overrides of a file with those in force",
 		Long: "Diff says what import would add and change, and exits with 1 if there is anything. Of an override\n" +
 			"that ends it does not compare when.\n\n" + fileFormat,
-		Args: cobra.ExactArgs(1),
 	}
-	own.pruneFlag(f, command, "list the overrides that the file does not have, too, of the rules that it has")
-	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
-		d, err := s.compare(ctx, args[0], own.prune)
-		if err != nil {
-			return err
-		}
-		if err := s.printDifference(d, true); err != nil {
-			return err
-		}
-		if len(d.Changes) > 0 {
-			return console.ErrShown
-		}
-		return nil
-	})
+	return comparing(c, command, "list the overrides that the file does not have, too, of the rules that it has",
+		func(_ context.Context, s *session, d *difference) error {
+			if err := s.printDifference(d, true); err != nil {
+				return err
+			}
+			if len(d.Changes) > 0 {
+				return console.ErrShown
+			}
+			return nil
+		})
 }
 
 func exportCommand(c *console.Console) *cobra.Command {

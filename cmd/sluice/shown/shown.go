@@ -59,10 +59,13 @@ func JSON(encoded []byte) []byte {
 
 // Identity undoes Cell and UTF8: the identity as Redis' keys have it. Keys hold bytes from 0x80 on
 // as they are and percent-encode all below that Cell does, so nothing else can be meant.
-func Identity(s string) string {
+func Identity(s string) string { return Unescape(s, 0x80) }
+
+// Unescape undoes the percent-encoding of bytes from least on.
+func Unescape(s string, least byte) string {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
-		if c, ok := text.Unescape(s, i); ok && c >= 0x80 {
+		if c, ok := text.Unescape(s, i); ok && c >= least {
 			out.WriteByte(c)
 			i += 2
 			continue

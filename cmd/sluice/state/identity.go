@@ -136,24 +136,15 @@ func Applied(c *config.Rule, tier string, applied *rule.Applied) *Identity {
 // none. tier chooses one of limits_by; empty: the one that the values choose, or
 // all.
 func Of(cfg *config.Config, name, tier string, values []string) (*Identity, error) {
-	r, err := find(cfg, name)
+	t, err := newTagger(cfg, name)
 	if err != nil {
 		return nil, err
 	}
-	req, err := request(r, values)
+	req, tag, err := t.request(values)
 	if err != nil {
 		return nil, err
 	}
-	set, err := untiered(cfg, r) // the limits are not asked for yet
-	if err != nil {
-		return nil, err
-	}
-	var m rule.Matcher
-	applied, _ := set.Apply(req, &m)
-	if len(applied) == 0 {
-		return nil, fmt.Errorf("these values make no identity of rule %q (want %s)", name, wanted(r))
-	}
-	id := &Identity{Rule: r, Tag: append([]byte(nil), applied[0].Tag...)}
+	id := &Identity{Rule: t.Rule, Tag: tag}
 	return id, id.choose(tier, req)
 }
 
@@ -163,35 +154,8 @@ func Tagged(cfg *config.Config, name, tier, identity string) (*Identity, error) 
 	if err != nil {
 		return nil, err
 	}
-	prefix, err := tagPrefix(r)
-	if err != nil {
-		return nil, err
-	}
-	id := &Identity{Rule: r, Tag: append([]byte(prefix), identity...)}
+	id := &Identity{Rule: r, Tag: []byte(rule.TagPrefix(r.Name) + identity)}
 	return id, id.choose(tier, nil)
-}
-
-// tagPrefix is the beginning of all tags of a rule: its name, escaped, and "|".
-func tagPrefix(r *config.Rule) (string, error) {
-	keyless := alone(r)
-	keyless.Rules[0].Key = nil
-	if r.Tiers != nil {
-		keyless.Rules[0].Tiers, keyless.Rules[0].Limits = nil, anyLimits(r.Tiers)
-	}
-	set, err := rule.Compile(keyless, nil)
-	if err != nil {
-		return "", err
-	}
-	req, err := explain.NewRequest("GET", "http://h/")
-	if err != nil {
-		return "", err
-	}
-	var m rule.Matcher
-	applied, _ := set.Apply(req, &m)
-	if len(applied) == 0 {
-		return "", fmt.Errorf("rule %q makes no keys", r.Name)
-	}
-	return string(applied[0].Tag), nil
 }
 
 // anyLimits are the limits of some tier.

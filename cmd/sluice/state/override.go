@@ -8,7 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Override is an operator's setting for an identity, and how long it stays.
@@ -52,7 +54,7 @@ func (a *asking) answer() (*Override, error) {
 func (c *Client) ReadOverride(ctx context.Context, id *Identity) (*Override, error) {
 	var asked asking
 	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
-		asked = ask(ctx, p, c.key(id.Tag, overrideSuffix))
+		asked = ask(ctx, p, c.key(id.Tag, algo.OverrideSuffix))
 		return nil
 	})
 	o, err := asked.answer()
@@ -64,7 +66,7 @@ func (c *Client) ReadOverride(ctx context.Context, id *Identity) (*Override, err
 
 // SetOverride sets an identity's override, for ForMicros or, with 0, for good.
 func (c *Client) SetOverride(ctx context.Context, id *Identity, o *Override) error {
-	name, life := c.key(id.Tag, overrideSuffix), time.Duration(o.ForMicros)*time.Microsecond
+	name, life := c.key(id.Tag, algo.OverrideSuffix), time.Duration(o.ForMicros)*time.Microsecond
 	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, name, o.Value, life)
 		if o.Reason == "" {
@@ -82,11 +84,11 @@ func (c *Client) SetOverride(ctx context.Context, id *Identity, o *Override) err
 
 // Unblock takes an override, and a penalty, away. It returns how many there were.
 func (c *Client) Unblock(ctx context.Context, id *Identity) (int64, error) {
-	name := c.key(id.Tag, overrideSuffix)
+	name := c.key(id.Tag, algo.OverrideSuffix)
 	if _, err := c.remove(ctx, name+reasonSuffix); err != nil {
 		return 0, err
 	}
-	return c.remove(ctx, name, c.key(id.Tag, penaltySuffix))
+	return c.remove(ctx, name, c.key(id.Tag, algo.PenaltySuffix))
 }
 
 // Overridden is an override in force.
@@ -100,17 +102,13 @@ type Overridden struct {
 // Overrides lists the overrides of a rule, or of all rules where name is empty, in the order of
 // their keys. It walks over all keys as Top does.
 func (c *Client) Overrides(ctx context.Context, cfg *config.Config, name string) (all []Overridden, err error) {
-	pattern := escapeGlob(c.options.Prefix+":{") + "*}" + overrideSuffix
+	pattern := escapeGlob(c.options.Prefix+":{") + "*}" + algo.OverrideSuffix
 	if name != "" {
 		r, err := find(cfg, name)
 		if err != nil {
 			return nil, err
 		}
-		tag, err := tagPrefix(r)
-		if err != nil {
-			return nil, err
-		}
-		pattern = escapeGlob(c.options.Prefix+":{"+tag) + "*}" + overrideSuffix
+		pattern = escapeGlob(c.options.Prefix+":{"+rule.TagPrefix(r.Name)) + "*}" + algo.OverrideSuffix
 	}
 	seen := map[string]bool{}
 	err = c.eachKey(ctx, pattern, func(names []string) error {
@@ -160,14 +158,7 @@ func (c *Client) overridesAt(ctx context.Context, names []string) (all []Overrid
 func (o *Overridden) name(cfg *config.Config) {
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
-		if r.Exempt {
-			continue
-		}
-		prefix, err := tagPrefix(r)
-		if err != nil {
-			continue
-		}
-		if identity, ok := identityOf(o.Key, prefix); ok {
+		if identity, ok := identityOf(o.Key, rule.TagPrefix(r.Name)); ok && !r.Exempt {
 			o.Rule, o.Identity = r.Name, identity
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Penalty is the state of a rule's penalty for an identity.
@@ -20,11 +20,11 @@ type Penalty struct {
 
 // ReadPenalty is an identity's penalty; nil if its rule has none.
 func (c *Client) ReadPenalty(ctx context.Context, id *Identity) (*Penalty, error) {
-	p := penaltyOf(id.Rule)
+	p := rule.TermsOf(id.Rule).Penalty
 	if p == nil {
 		return nil, nil
 	}
-	name := c.key(id.Tag, penaltySuffix)
+	name := c.key(id.Tag, algo.PenaltySuffix)
 	text, err := c.redis.Get(ctx, name).Bytes()
 	switch {
 	case isNil(err) || redis.HasErrorPrefix(err, "WRONGTYPE"): // as the plugin takes it
@@ -41,12 +41,4 @@ func (c *Client) ReadPenalty(ctx context.Context, id *Identity) (*Penalty, error
 		Strikes: p.Strikes(state, now.UnixMicro()), After: p.After,
 		ForMicros: p.LeftMicros(state, now.UnixMicro()),
 	}, nil
-}
-
-// penaltyOf is a rule's penalty; nil if it has none.
-func penaltyOf(r *config.Rule) *algo.Penalty {
-	if r.Penalty == nil {
-		return nil
-	}
-	return &algo.Penalty{After: r.Penalty.After, WithinMicros: r.Penalty.WithinMicros, ForMicros: r.Penalty.ForMicros}
 }

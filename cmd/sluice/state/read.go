@@ -44,12 +44,10 @@ type Status struct {
 	WindowEnds   *time.Time `json:"window_ends,omitempty"`
 }
 
-// The suffixes of the keys beside those of limits.
+// Suffixes of keys that the plugin does not have.
 const (
-	overrideSuffix = ":override"
-	reasonSuffix   = ":reason" // after overrideSuffix
-	penaltySuffix  = ":penalty"
-	noSuffix       = ":none" // of a key that is never written
+	reasonSuffix = ":reason" // after an override's
+	noSuffix     = ":none"   // of a key that is never written
 )
 
 // never is a limit that no request of cost 2 passes. A script that has it among its

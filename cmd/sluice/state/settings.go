@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/algo"
 )
 
 // Many overrides at once.
@@ -49,7 +51,7 @@ func (c *Client) ReadSettings(ctx context.Context, of []Setting) ([]Setting, err
 	for from := 0; from < len(of); from += pipelined {
 		replies = replies[:0]
 		err := c.eachBatch(ctx, of[from:min(from+pipelined, len(of))], func(p redis.Pipeliner, s *Setting) {
-			name := c.key([]byte(s.Tag), overrideSuffix)
+			name := c.key([]byte(s.Tag), algo.OverrideSuffix)
 			replies = append(replies, asking{value: p.Get(ctx, name), life: p.PTTL(ctx, name)})
 		})
 		if err != nil {
@@ -75,7 +77,7 @@ const otherType = "(a key of another type)"
 // WriteSettings sets overrides, or takes them away where they have no value.
 func (c *Client) WriteSettings(ctx context.Context, settings []Setting) error {
 	return c.eachBatch(ctx, settings, func(p redis.Pipeliner, s *Setting) {
-		name := c.key([]byte(s.Tag), overrideSuffix)
+		name := c.key([]byte(s.Tag), algo.OverrideSuffix)
 		if s.Value == "" {
 			p.Del(ctx, name)
 		} else {

@@ -29,6 +29,7 @@ type running struct {
 
 	envoy   *envoy
 	service *subprocess // nil: it has none
+	relay   *envoy      // nil: it has none
 }
 
 // program is the path of a tool: what the environment variable of its name says
@@ -81,6 +82,11 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 			return err
 		}
 	}
+	if s.relay {
+		if r.relay, err = b.startRelay(ctx, at); err != nil {
+			return err
+		}
+	}
 	c, err := base(at)
 	if err != nil {
 		return err
@@ -109,6 +115,9 @@ func (b *bench) bringDown() {
 func (r *running) processes() (all []*subprocess) {
 	if r.service != nil {
 		all = append(all, r.service)
+	}
+	if r.relay != nil {
+		all = append(all, r.relay.subprocess)
 	}
 	if r.envoy != nil {
 		all = append(all, r.envoy.subprocess)

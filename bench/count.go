@@ -35,7 +35,7 @@ func countedSetups(names []string) (all []*setup) {
 	if len(names) == 0 {
 		names = countedByDefault
 	}
-	for _, s := range append(setups(), withoutMetrics()) {
+	for _, s := range append(setups(), onlyCounted()...) {
 		if !slices.Contains(names, s.id) {
 			continue
 		}
@@ -48,8 +48,8 @@ func countedSetups(names []string) (all []*setup) {
 }
 
 var countedByDefault = []string{
-	unlimited, emptyWasm, sluice, sluiceTwo, sluiceThree, uncounted, settled, leased, embedded, pair, pairTwo, pairStop,
-	emptyDenied, sluiceDenied, pairDenied,
+	unlimited, emptyWasm, sluice, relayed, sluiceTwo, sluiceThree, uncounted, settled, leased, embedded, pair, pairTwo,
+	pairStop, emptyDenied, sluiceDenied, pairDenied,
 }
 
 // countAll counts the instructions of setups.
@@ -188,7 +188,7 @@ func (b *bench) ask(ctx context.Context, connections int, n, others int64) error
 	return nil
 }
 
-// read takes the sums out of what callgrind has written: of Envoy the busiest thread, which is its
+// read takes the sums out of what callgrind has written: of an Envoy the busiest thread, which is its
 // worker, of the others all.
 func (b *bench) read(asksRedis bool) (c counted, err error) {
 	for _, p := range b.counting() {
@@ -203,6 +203,8 @@ func (b *bench) read(asksRedis bool) (c counted, err error) {
 		switch {
 		case p == b.measured.envoy.subprocess:
 			c.Envoy = slices.Max(threads) / countedRequests
+		case b.measured.relay != nil && p == b.measured.relay.subprocess:
+			c.Relay = slices.Max(threads) / countedRequests
 		case p == b.measured.service:
 			c.Service = all / countedRequests
 		case asksRedis:

@@ -77,6 +77,8 @@ func TestCountsAreShown(t *testing.T) {
 	if want := tableBegins + recorded.table() + tableEnds; !strings.Contains(string(page), want) {
 		t.Errorf("%s has no\n%s\n(make count PUBLISH=1)", countsPage, want)
 	}
+	direct, through := recorded.Setups[sluice].sum(), recorded.Setups[relayed].sum()
+	testenv.Within(t, "a request through a relay, as a multiple of a direct one", float64(through)/float64(direct), 1, 1.3)
 	for _, id := range []string{unlimited, sluice} { // what "make count-check" needs
 		testenv.Same(t, "that there is a count of "+id, recorded.Setups[id].Envoy > 0, true)
 	}

@@ -97,6 +97,30 @@ func base(at place) (*envoyconf.Config, error) {
 	return c, nil
 }
 
+// startRelay runs deploy/relay/relay.yaml at the service's port, as mesh proxies would have it: who asks
+// is theirs to know, so it has neither TLS nor RBAC.
+func (b *bench) startRelay(ctx context.Context, at place) (*envoy, error) {
+	text, err := os.ReadFile(filepath.Join(b.root, "deploy/relay/relay.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := envoyconf.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	const chain = "static_resources/listeners/relay/filter_chains/0"
+	c.Delete(chain + "/transport_socket")
+	c.Remove(chain+"/filters/0/typed_config/http_filters", "envoy.filters.http.rbac")
+	c.Set("static_resources/listeners/relay/address/socket_address/port_value", at.service)
+	c.Set("admin/address/socket_address/port_value", at.health)
+	c.SetRedis(addr(at.redis))
+	c.Delete("static_resources/clusters/redis/typed_extension_protocol_options")
+	if text, err = c.YAML(); err != nil {
+		return nil, err
+	}
+	return b.under.startEnvoy(ctx, b.dir, "relay", string(text), place{listener: at.service, admin: at.health})
+}
+
 const httpFilters = envoyconf.ConnectionManager + "/http_filters"
 
 // withoutSluice takes the plugin out, in both its roles.

@@ -15,6 +15,7 @@ type setup struct {
 	status int                            // that every answer has
 	edit   func(*envoyconf.Config, place) // the shipped envoy.yaml made this setup's
 	peer   *peerOptions                   // of the rate limit service; nil: the setup has none
+	relay  bool                           // a relay (deploy/relay) is between Envoy and Redis
 	more   []string                       // loads that it is measured under besides 16 connections
 }
 
@@ -29,6 +30,7 @@ const (
 	sluiceThree  = "sluice-3-limits"
 	sluiceDenied = "sluice-denied"
 	uncounted    = "sluice-without-metrics"
+	relayed      = "sluice-relay"
 	settled      = "sluice-settled"
 	embedded     = "sluice-embedded"
 	leased       = "sluice-leased"
@@ -99,6 +101,35 @@ func setups() []*setup {
 		{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
 	}
 }
+
+// onlyCounted are setups whose instructions alone are compared.
+func onlyCounted() []*setup { return []*setup{withoutMetrics(), throughRelay()} }
+
+// throughRelay is Sluice with the relay of deploy/relay. On one machine, the time that it takes would
+// be that of one more process on the same cores.
+func throughRelay() *setup {
+	return &setup{
+		id: relayed, title: "Sluice, a relay, Redis", status: 200, relay: true,
+		edit: func(c *envoyconf.Config, at place) {
+			inRedis(gcra(manyPerHour))(c, at)
+			c.Set("static_resources/clusters/redis", c.Fragment(fmt.Sprintf(relayCluster, at.service)))
+		},
+	}
+}
+
+// relayCluster is an ordinary HTTP/2 cluster, as control planes make one of a Service.
+const relayCluster = `
+name: redis
+type: STATIC
+connect_timeout: 1s
+typed_extension_protocol_options:
+  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+    explicit_http_config: {http2_protocol_options: {}}
+load_assignment:
+  cluster_name: redis
+  endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}}]}]
+`
 
 // withoutMetrics differs from Sluice by less than a run's noise, so only its instructions are counted.
 func withoutMetrics() *setup {

@@ -15,10 +15,11 @@ import (
 type counted struct {
 	Envoy   int64 `json:"envoy"` // of its worker
 	Service int64 `json:"service,omitempty"`
+	Relay   int64 `json:"relay,omitempty"` // its worker
 	Redis   int64 `json:"redis,omitempty"`
 }
 
-func (c counted) sum() int64 { return c.Envoy + c.Service + c.Redis }
+func (c counted) sum() int64 { return c.Envoy + c.Service + c.Relay + c.Redis }
 
 // tally are the instructions of setups, by their names.
 type tally struct {
@@ -111,10 +112,10 @@ func (c tally) publish(root string) error {
 // limiter.
 func (c tally) table() string {
 	var b strings.Builder
-	b.WriteString("| instructions a request, in thousands | Envoy's worker | the service | Redis | all | beyond no " +
-		"limiter |\n")
+	b.WriteString("| instructions a request, in thousands | Envoy's worker | the service, or the relay | Redis | all | " +
+		"beyond no limiter |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|\n")
-	for _, s := range setups() {
+	for _, s := range append(setups(), throughRelay()) {
 		n, ok := c.Setups[s.id]
 		if !ok {
 			continue
@@ -123,7 +124,7 @@ func (c tally) table() string {
 		if none := c.Setups[unlimited].Envoy; none > 0 && s.status == 200 && s.id != unlimited {
 			beyond = inThousands(n.sum() - none)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", s.title, inThousands(n.Envoy), inThousands(n.Service),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", s.title, inThousands(n.Envoy), inThousands(n.Service+n.Relay),
 			inThousands(n.Redis), inThousands(n.sum()), beyond)
 	}
 	return b.String()

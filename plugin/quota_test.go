@@ -332,23 +332,35 @@ func TestQuotaIsCounted(t *testing.T) {
 	})
 }
 
+// Rules that identify by an expression, in their key and in a limit's "per".
+const (
+	byKey = `{"name": "e", "key": [{"expr": %s}], "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}`
+	byPer = `{"name": "e", "key": [], "limits": [
+		{"algorithm": "gcra", "limit": 1, "window": "1s", "name": "each", "per": [{"expr": %s}]}]}`
+	byPerOfTier = `{"name": "e", "key": [], "limits_by": {"source": {"header": "x-plan"}, "values": {"pro": [
+		{"algorithm": "gcra", "limit": 1, "window": "1s", "name": "each", "per": [{"expr": %s}]}]}}}`
+)
+
 // TestQuotaByExpression: a line at load names a rule that may show another identity's quota.
 func TestQuotaByExpression(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		expr string
-		told bool
+		expr, rule string
+		told       bool
 	}{
-		{"request.path", true},
-		{`request["method"] + '-'`, true},
-		{"request.query", true},
-		{"request.headers[':method']", true},
-		{"request.headers['x-a']", false},
+		{"request.path", byKey, true},
+		{`request["method"] + '-'`, byKey, true},
+		{"request.query", byKey, true},
+		{"request.headers[':method']", byKey, true},
+		{"request.headers['x-a']", byKey, false},
+		{"request.path", byPer, true},
+		{"request.headers['x-a']", byPer, false},
+		{"request.path", byPerOfTier, true},
+		{"request.headers['x-a']", byPerOfTier, false},
 	} {
 		eachWorld(t, func(t *testing.T, w *worker) {
 			expr, _ := json.Marshal(tc.expr)
-			w.load(quotaOf("", `"e"`, `{"name": "e", "key": [{"expr": `+string(expr)+`}],
-				"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}`))
+			w.load(quotaOf("", `"e"`, fmt.Sprintf(tc.rule, expr)))
 			testenv.Same(t, tc.expr, w.logged(`quota.rules[0]: rule "e" identifies by an expression`), tc.told)
 		})
 	}

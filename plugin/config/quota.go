@@ -77,10 +77,7 @@ func (rule *Rule) unlisted() string {
 	case rule.Only:
 		return `is a purse, which pays for other rules ("only": "over"; want a rule that applies by itself)`
 	}
-	identify := rule.Key
-	for i := range rule.Limits {
-		identify = append(identify[:len(identify):len(identify)], rule.Limits[i].Per...)
-	}
+	identify := rule.identify()
 	for i := range identify {
 		switch source := identify[i].Source; source {
 		case FromPath, FromMethod, FromQuery:
@@ -91,6 +88,25 @@ func (rule *Rule) unlisted() string {
 	return ""
 }
 
+// identify is all that says whose counters a rule is about: its key, and "per" of its limits, those of
+// tiers too.
+func (rule *Rule) identify() []Component {
+	identify := append([]Component(nil), rule.Key...)
+	for i := range rule.Limits {
+		identify = append(identify, rule.Limits[i].Per...)
+	}
+	if rule.Tiers == nil {
+		return identify
+	}
+	for i := range rule.Tiers.Values {
+		limits := rule.Tiers.Values[i].Limits
+		for k := range limits {
+			identify = append(identify, limits[k].Per...)
+		}
+	}
+	return identify
+}
+
 // OddQuotas says which listed rules identify by an expression that reads the request line: what
 // callers read is then another identity's. It is not a mistake.
 func (c *Config) OddQuotas() (notes []Mistake) {
@@ -98,8 +114,8 @@ func (c *Config) OddQuotas() (notes []Mistake) {
 		return nil
 	}
 	for i, place := range c.Quota.Rules {
-		for k := range c.Rules[place].Key {
-			if e := (Expression{Text: c.Rules[place].Key[k].Expr}); e.readsLine() {
+		for _, component := range c.Rules[place].identify() {
+			if e := (Expression{Text: component.Expr}); e.readsLine() {
 				notes = append(notes, Mistake{
 					Path: "quota.rules[" + strconv.Itoa(i) + "]",
 					Problem: "rule " + strconv.Quote(c.Rules[place].Name) + " identifies by an expression that reads the path, the " +

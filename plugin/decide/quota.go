@@ -31,14 +31,15 @@ const (
 // quotas is the memory of what Redis has said of identities to those who asked for their quota.
 type quotas struct {
 	key  keyhash.Key
-	said []quotaSaid // by the hash of a tag; nil: nothing is remembered
+	said []quotaSaid // by the hash of a tag and its values; nil: nothing is remembered
 }
 
 // quotaSaid is what Redis said of one.
 type quotaSaid struct {
 	set       rule.LimitSetID
 	tag       []byte
-	atMicros  int64 // on the worker's steady clock
+	values    []byte // of the limits with "per", whose counters it was about
+	atMicros  int64  // on the worker's steady clock
 	ruling    algo.Ruling
 	decisions []algo.Decision
 	sizes     []algo.Size // that the request brought
@@ -56,7 +57,7 @@ func newQuotas(cfg *config.Config, chance rand.Source) quotas {
 //
 //go:noinline
 func (m *quotas) place(a *Ask) *quotaSaid {
-	return &m.said[(m.key.Sum(a.Tag)+uint64(a.Limits.ID))%maxQuotas]
+	return &m.said[(m.key.Sum(a.Tag)+m.key.Sum(a.Values)+uint64(a.Limits.ID))%maxQuotas]
 }
 
 // Reports makes a question that comes one about a request for the quota. It never goes on: Host.Report
@@ -79,11 +80,16 @@ func (s *Stores) recallQuota(q *Question, now Time) {
 		}
 		s.fit(q, c, now)
 		e := m.place(&c.Ask)
-		fresh := len(e.tag) > 0 && now.SteadyMicros-e.atMicros < quotaMicros
-		if fresh && e.set == c.Limits.ID && bytes.Equal(e.tag, c.Tag) && sameSizes(e.sizes, c.own) {
-			e.answer(q, c, now.SteadyMicros-e.atMicros)
+		if age := now.SteadyMicros - e.atMicros; age < quotaMicros && e.isOf(&c.Ask) && sameSizes(e.sizes, c.own) {
+			e.answer(q, c, age)
 		}
 	}
+}
+
+// isOf reports whether it is about the same counters. A place that is empty is about none.
+func (e *quotaSaid) isOf(a *Ask) bool {
+	same := len(e.tag) > 0 && e.set == a.Limits.ID && bytes.Equal(e.tag, a.Tag)
+	return same && bytes.Equal(e.values, a.Values)
 }
 
 // answer makes what Redis said so long ago a check's answer.
@@ -108,13 +114,9 @@ func (m *quotas) remember(c *Check, now Time) {
 	if c.Source != FromRedis {
 		return
 	}
-	for i := range c.Limits.Limits {
-		if c.Limits.Limits[i].Per != nil { // a tag is not all that identifies
-			return
-		}
-	}
 	e := m.place(&c.Ask)
 	e.set, e.tag, e.atMicros = c.Limits.ID, append(e.tag[:0], c.Tag...), now.SteadyMicros
+	e.values = append(e.values[:0], c.Values...)
 	e.ruling = algo.Ruling{AtMicros: c.AtMicros, Allowed: c.Status == Allowed, By: c.By, LeftMicros: c.LeftMicros}
 	e.decisions = append(e.decisions[:0], c.Decisions...)
 	e.sizes = append(e.sizes[:0], c.own...)

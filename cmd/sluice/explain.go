@@ -159,12 +159,14 @@ func overText(r *explain.Rule) string {
 // limitText is a limit in a few words, such as `gcra 10 in 1s, burst 20`.
 func limitText(l explain.Limit) string {
 	var s strings.Builder
-	s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window))
+	if l.Ceiling > 0 && l.Ceiling < algo.MaxCeiling {
+		s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Limit, l.Window))
+		fmt.Fprintf(&s, ", %d for its class (%d %%)", l.Capacity, l.Ceiling)
+	} else {
+		s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window))
+	}
 	if l.Cost != nil {
 		fmt.Fprintf(&s, ", cost %d", *l.Cost)
-	}
-	if l.Ceiling > 0 && l.Ceiling < algo.MaxCeiling {
-		fmt.Fprintf(&s, ", %d %% of the capacity for its class", l.Ceiling)
 	}
 	if l.Guarantee {
 		s.WriteString(", guaranteed")

@@ -64,7 +64,8 @@ func charge(t *testing.T, client redis.Cmdable, plugin string, req *explain.Requ
 		var keys []string
 		var args []any
 		for i, l := range explain.Limits(a.Limits, cfg.Redis.KeyPrefix, a.Tag) {
-			keys, args = append(keys, l.Key), append(args, cost)
+			values, _ := a.Limits.ValuesOf(a.Values, i)
+			keys, args = append(keys, l.Key+string(values)), append(args, cost)
 			if a.Limits.Plan.TakesNonce(i) {
 				args = append(args, 7)
 			}

@@ -172,6 +172,16 @@ var overCases = []struct {
 		}},
 		{"again rich", told{"over:again", "purse", "", "again=0 purse=1", 0}},
 	}},
+	{"two purses do not pay: each rule waits for the sooner of the two, the request for the slowest", steps{
+		{"paid rich", told{"allowed", "paid", "", "paid=0", 0}},
+		{"paid rich funded fund=small", told{
+			"over:paid", "paid|purse fund", "x-over: funded", "paid=0 funded=0 purse=3 fund=0", 0,
+		}},
+		{"again rich", told{"over:again", "purse", "", "again=0 purse=1", 0}},
+		{"paid rich funded fund=small", told{
+			"limited:purse", "paid|purse fund", "", "paid=0 funded=0 purse=1 fund=0", 19 * second,
+		}},
+	}},
 	{"another rule refuses", steps{
 		{"hard", told{"allowed", "hard", "", "hard=0", 0}},
 		{"hard soft", told{"limited:hard", "soft hard", "", "soft=1 hard=0", 4_500_000}},

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestImportUnderTraffic: while a hundred thousand contracts are imported, Redis decides every request of
+// two Envoys, and those who have a contract when all is done have what it says.
+func TestImportUnderTraffic(t *testing.T) {
+	t.Parallel()
+	const many = 100_000
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir, "../cmd/sluice").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var file strings.Builder
+	file.WriteString("rule,values,setting,for\n")
+	for i := range many {
+		fmt.Fprintf(&file, "c,customer-%d,limits:c=%d,\n", i, i%50)
+	}
+	for name, text := range map[string]string{"contracts.csv": file.String(), "plugin.json": contractRules} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := redistest.Start(t)
+	opts := envoytest.Options{Redis: []string{server.Addr}, Quiet: true}
+	one, two := start(t, contractRules, opts), start(t, contractRules, opts)
+	command := exec.Command(filepath.Join(dir, "sluice"), "override", "import", "contracts.csv", "-c", "plugin.json",
+		"--redis", server.Addr)
+	command.Dir = dir
+	begun, ended := time.Now(), make(chan string)
+	go func() {
+		out, err := command.CombinedOutput()
+		ended <- fmt.Sprintf("%s%v", out, err)
+	}()
+	answered := tally{}
+	for n, done := 0, false; !done; n++ {
+		for status, count := range burst(t, 64, 16, []string{one.URL + "/c", two.URL + "/c"}, fmt.Sprintf("x-n: %d", n)) {
+			answered[status] += count
+		}
+		for status, count := range burst(t, 16, 16, []string{fmt.Sprintf("%s/c?u=%d", one.URL, n)}) {
+			answered[status] += count
+		}
+		select {
+		case said := <-ended:
+			testenv.Same(t, "import says", said, fmt.Sprintf("%d added, 0 changed, 0 removed, 0 the same\n<nil>", many))
+			done = true
+		default:
+		}
+	}
+	t.Logf("%d contracts in %v, meanwhile answers by status: %v", many, time.Since(begun), answered)
+	for status := range answered { // none is undecided: that would be a 503
+		testenv.Same(t, "that a status is of a decision", status == http.StatusOK || status == limitedStatus, true)
+	}
+	testenv.Same(t, "contracts in Redis", len(server.Client().Keys(ctx, "rl:{c|customer-*}:override").Val()), many)
+	for _, i := range []int{0, 7, 49, many - 1} {
+		want := tally{http.StatusOK: i % 50, limitedStatus: 60 - i%50}
+		for status, n := range want {
+			if n == 0 {
+				delete(want, status)
+			}
+		}
+		got := burst(t, 60, 6, []string{fmt.Sprintf("%s/c?u=customer-%d", two.URL, i)})
+		expectTally(t, fmt.Sprintf("customer %d", i), got, want)
+	}
+}

@@ -104,7 +104,15 @@ func (r *report) sentences() map[string][]string {
 	check := func(setup string) float64 { return all.checkCost(setup, mainLoad).Median }
 	faster := all.fasterPair(mainLoad)
 	inEnvoy := func(setup string) float64 { return check(setup) - median(setup, redisCPU) }
+	times := func(setup string) spread { return all.ratio(setup, faster, mainLoad, requestsPerSecond) }
+	part := all.checks(over, sluice, faster, mainLoad)
 	return map[string][]string{
+		"README.md": {
+			fmt.Sprintf("%.1f (%.1f to %.1f) times the throughput of Envoy's `ratelimit` filter with envoyproxy/ratelimit on "+
+				"the same two cores, for %.0f (%.0f to %.0f) %% of the CPU per check", times(sluice).Median, times(sluice).Min,
+				times(sluice).Max, 100*part.Median, 100*part.Min, 100*part.Max),
+			fmt.Sprintf("which a Redis Cluster needs, it is %.1f times", times(sluiceProxy).Median),
+		},
 		"docs/scale.md": {
 			fmt.Sprintf("a check costs %.0f µs, Redis' %.0f included ([benchmarks](benchmarks.md)), so a million a second keep "+
 				"some %.0f cores of Envoys busy", check(sluice), median(sluice, redisCPU), inEnvoy(sluice)),

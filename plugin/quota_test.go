@@ -269,12 +269,13 @@ func TestQuotaWithoutRedis(t *testing.T) {
 		{mode: "allow", status: 503, outcome: "failed:deny", body: "temporary-reduced-capacity"},
 		{mode: "deny", status: 503, outcome: "failed:deny", body: "temporary-reduced-capacity"},
 		{mode: "local", status: 200, outcome: "quota", body: `"remaining":5,`},
+		{mode: "local", status: 200, outcome: "quota", body: `"name":"monthly","limit":9,"remaining":9,`},
 	} {
 		t.Run(tc.mode, func(t *testing.T) {
 			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				i := w.fake(quotaOf(`"redis": {"cluster": "redis"}, "failure": {"mode": "`+tc.mode+`"},`,
-					`"per-client"`, perClientRule, monthlyRule), &wasmhost.Memory{})
+					`"per-client", "monthly"`, perClientRule, monthlyRule), &wasmhost.Memory{})
 				x := i.get(quotaPath, client("x")...)
 				i.wait(100 * time.Millisecond)
 				local := x.local()

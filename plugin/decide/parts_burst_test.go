@@ -1,0 +1,73 @@
+package decide
+
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/redis"
+)
+
+const overdueParts = `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
+	{"name": "r", "key": [{"header": "x-org"}], "cost": {"header": "x-cost", "default": 1, "max": 5}, "limits": [
+	{"algorithm": "fixed_window", "limit": 10, "window": "1h", "name": "all"},
+	{"algorithm": "fixed_window", "limit": 5, "window": "1h", "name": "user", "per": [{"header": "x-user"}]}]}]}`
+
+// saysOf is Redis' answer about an organisation and one of its users.
+func saysOf(all, user algo.Decision) redis.Reply {
+	return redis.Reply{
+		Ruling:    algo.Ruling{AtMicros: 1, Allowed: all.Allowed && user.Allowed, By: algo.ByLimits},
+		Decisions: []algo.Decision{all, user},
+	}
+}
+
+// TestOverdueParts: what Redis has said to ann in a crowd, and to nobody else, says what the failure mode
+// may let go: of ann what her part and the organisation's hold, of others what the organisation's does.
+func TestOverdueParts(t *testing.T) {
+	t.Parallel()
+	left := func(n int64) algo.Decision { return algo.Decision{Allowed: true, Remaining: n, ResetAfterMicros: 5e6} }
+	none := algo.Decision{ResetAfterMicros: 5e6, RetryAfterMicros: 5e6}
+	const limited, allow = answer.Limited, answer.FailedAllow
+	type asking struct {
+		user, cost string
+		want       answer.Outcome
+	}
+	for _, tc := range []struct {
+		name string
+		said redis.Reply
+		asks []asking // of the same crowd
+	}{
+		{"ann has used hers up", saysOf(left(3), left(0)), []asking{{"ann", "1", limited}, {"bob", "1", allow}}},
+		{"ann is rejected", saysOf(left(6), none), []asking{{"ann", "1", limited}, {"bob", "5", allow}}},
+		{"the organisation is rejected", saysOf(none, left(4)), []asking{{"ann", "1", limited}, {"bob", "1", limited}}},
+		{"more than the organisation has", saysOf(left(3), left(4)), []asking{{"bob", "4", limited}, {"bob", "3", allow}}},
+		{
+			"what is lent to one is lent", saysOf(left(3), left(4)),
+			[]asking{{"bob", "2", allow}, {"ann", "2", limited}, {"cy", "1", allow}, {"cy", "1", limited}},
+		},
+		{
+			"lent to her part", saysOf(left(9), left(2)),
+			[]asking{{"ann", "2", allow}, {"ann", "1", limited}, {"bob", "1", allow}},
+		},
+	} {
+		w := burstWorld{newWorld(t, 1, overdueParts)}
+		w.steady = true
+		w.stores.burst.begin()
+		from := func(user, cost string) *Question {
+			q := w.begin(headers{"x-org": "o", "x-user": user, "x-cost": cost})
+			q.arrivedMicros = w.now.SteadyMicros
+			return q
+		}
+		var asked []*Question
+		for _, a := range tc.asks {
+			asked = append(asked, from(a.user, a.cost))
+		}
+		heard := from("ann", "1")
+		w.stores.burst.hear(&heard.Checks[0], &tc.said, false, w.now.SteadyMicros)
+		for n, a := range tc.asks {
+			got := w.end(asked[n]).Outcome.Metric()
+			testenv.Same(t, tc.name+": "+a.user+" at "+a.cost, got, a.want.Metric())
+		}
+	}
+}

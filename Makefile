@@ -127,10 +127,10 @@ race: build tools ## run the tests with the race detector that "make test" runs 
 	$(go_test) -race $(without_envoy)
 
 # RELAY=1 puts a relay into every direct way to Redis. Left out are the tests of a limiter that logs
-# in to Redis itself, or speaks TLS to it: behind a relay it does neither. So is the upgrade of
-# bridges, of which a relay has none.
+# in to Redis itself, or speaks TLS to it: behind a relay it does neither. So are the upgrade of
+# bridges, of which a relay has none, and what the first line of a log says of a direct Redis.
 export RELAY
-relay_skips = ^Test(SecretsFromTheEnvironment|TLS|UserWithPasswordFromEnvironment|PasswordAndDatabase|WrongPassword|DocumentedACL|DocumentedACLHasNoMore|EnvoysCannotWriteOverrides|Upgrade)$$
+relay_skips = ^Test(SecretsFromTheEnvironment|TLS|UserWithPasswordFromEnvironment|PasswordAndDatabase|WrongPassword|DocumentedACL|DocumentedACLHasNoMore|EnvoysCannotWriteOverrides|UserOfEachNamespace|Upgrade)$$|^TestSupportPage$$/^one_Redis,_with_a_password$$|^TestTrialOfRedis$$/^(a_primary|nothing_listens|no_bridge|an_ordinary_cluster)$$
 
 .PHONY: e2e
 e2e: build tools ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that Envoy, RELAY=1: through a relay)

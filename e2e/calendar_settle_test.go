@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ func TestCookbookMonths(t *testing.T) {
 	server := redistest.Start(t)
 	noon := time.Date(begins.Year(), 2, 28, 12, 0, 0, 0, begins.Location()) // its last day: the month begins
 	clock := newRedisClock(t, server.Addr, noon)
-	e := start(t, cookbook(t, "Quotas by the month"), envoytest.Options{Redis: []string{clock.wire.addr}})
+	recipe := strings.Replace(cookbook(t, "Quotas by the month"), `"redis": {"cluster": "redis"},`, patient, 1)
+	e := start(t, recipe, envoytest.Options{Redis: []string{clock.wire.addr}})
 	r := get(t, e.URL, "x-api-key: a")
 	for name, want := range map[string]string{
 		"ratelimit-policy": `"monthly";q=100000;w=2674800, "daily";q=10000;w=86400`, // 31 days, one of them of 23 hours

@@ -75,6 +75,9 @@ func TestRepliesFail(t *testing.T) {
 			o.reload()
 			o.expectModes()
 			w.set(pass)
+			if envoytest.ThroughRelay {
+				w.cut() // redis_proxy goes by the order of replies, also after some are missing
+			}
 			o.expectDecided()
 			o.finish()
 		})

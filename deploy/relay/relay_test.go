@@ -159,22 +159,25 @@ const plugin = `{"redis": {"cluster": "redis", "timeout": %q}, "failure": {"mode
 	{"name": "r", "key": [{"header": "x-user", "default": "-"}],
 		"limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}]}]}`
 
-// keepalive is how a limiter finds a relay that hangs, in a second. A relay that only waits for a
-// CPU, as on a busy machine, must not be taken for one.
-const keepalive = "static_resources/clusters/redis/typed_extension_protocol_options/" +
-	"envoy.extensions.upstreams.http.v3.HttpProtocolOptions/explicit_http_config/" +
-	"http2_protocol_options/connection_keepalive"
+// rotating is that configuration with streams that live for a second.
+func rotating(timeout string) string {
+	return strings.Replace(fmt.Sprintf(plugin, timeout), `"cluster": "redis"`,
+		`"cluster": "redis", "max_stream_age": "1s"`, 1)
+}
 
 // startLimiter runs an Envoy that limits through relays.
 func startLimiter(t *testing.T, timeout string, relays ...string) *envoytest.Envoy {
 	t.Helper()
+	return startPlugin(t, fmt.Sprintf(plugin, timeout), relays...)
+}
+
+// startPlugin runs an Envoy with a configuration that limits through relays.
+func startPlugin(t *testing.T, plugin string, relays ...string) *envoytest.Envoy {
+	t.Helper()
 	e := envoytest.Start(t, envoytest.Options{
-		Plugin: fmt.Sprintf(plugin, timeout), Redis: relays[:1], Quiet: true, Workers: 1,
+		Plugin: plugin, Redis: relays[:1], Quiet: true, Workers: 1,
 		Upstream: envoytest.NewUpstream(t, nil).Addr,
-		Edit: func(c *envoyconf.Config) {
-			envoytest.Relayed(c, "redis", relays...)
-			c.Delete(keepalive)
-		},
+		Edit:     func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", relays...) },
 	})
 	testenv.Wait(t, patience, func() error { return decided(e) })
 	return e

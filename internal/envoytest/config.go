@@ -10,9 +10,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// relayed puts a relay into each direct route to Redis, for a run of the tests of its own.
-var relayed = os.Getenv("RELAY") == "1"
-
 // accessLog writes one JSON object a request, an Entry.
 const accessLog = `
 - name: envoy.access_loggers.file
@@ -97,9 +94,9 @@ func (e *Envoy) routeToRedis(c *envoyconf.Config) {
 	switch {
 	case len(e.opts.Redis) == 0:
 		c.RemoveRedis()
-	case e.opts.Route == Direct && relayed:
+	case e.opts.Route == Direct && ThroughRelay:
 		if e.relay == nil {
-			e.relay = NewRelay(e.t, e.opts.Redis[0], nil)
+			e.relay = NewRelay(e.t, e.opts.Redis[0], e.patient)
 		}
 		Relayed(c, "redis", e.relay.Addr)
 	case e.opts.Route == Direct:

@@ -2,10 +2,17 @@ package envoytest
 
 import (
 	"fmt"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 )
+
+// ThroughRelay puts a relay into each direct route to Redis, for a run of the tests of its own.
+var ThroughRelay = os.Getenv("RELAY") == "1"
 
 // Where relay.yaml has what tests change.
 const (
@@ -13,6 +20,7 @@ const (
 	relayChain    = relayListener + "/filter_chains/0"
 	relayFilters  = relayChain + "/filters/0/typed_config/http_filters"
 	relayRedis    = "static_resources/clusters/redis"
+	relaySettings = "static_resources/listeners/redis_proxy/filter_chains/0/filters/0/typed_config/settings"
 )
 
 // Plain takes out of the configuration of a relay what knows limiters: TLS, and RBAC by
@@ -36,8 +44,27 @@ func NewRelay(t testing.TB, redis string, edit func(*envoyconf.Config)) *Envoy {
 	}})
 }
 
+// redisTimeout is redis.timeout in a configuration of the plugin.
+var redisTimeout = regexp.MustCompile(`"timeout": ?"([^"]+)"`)
+
+// patient has a relay wait for Redis for as long as its limiter does, as deploy/relay/README.md says.
+func (e *Envoy) patient(relay *envoyconf.Config) {
+	plugins := []string{e.opts.Plugin}
+	for _, plugin := range e.opts.Beside {
+		plugins = append(plugins, plugin)
+	}
+	longest := time.Second // as shipped
+	for _, found := range redisTimeout.FindAllStringSubmatch(strings.Join(plugins, "\n"), -1) {
+		if d, err := time.ParseDuration(found[1]); err == nil {
+			longest = max(longest, d)
+		}
+	}
+	relay.Set(relaySettings+"/op_timeout", fmt.Sprintf("%gs", longest.Seconds()))
+}
+
 // Relayed makes relays what leads to Redis: an ordinary HTTP/2 cluster. name is that of the
-// cluster, which takes the place of one there is.
+// cluster, which takes the place of one there is. It has no keepalive: on a busy machine a relay that
+// waits for a CPU must not be taken for one that hangs.
 func Relayed(c *envoyconf.Config, name string, relays ...string) {
 	cluster := c.Fragment(`
 type: STATIC
@@ -45,8 +72,7 @@ connect_timeout: 1s
 typed_extension_protocol_options:
   envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
     "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-    explicit_http_config:
-      http2_protocol_options: {connection_keepalive: {interval: 1s, timeout: 1s, connection_idle_interval: 1s}}
+    explicit_http_config: {http2_protocol_options: {}}
 `).(map[string]any)
 	cluster["name"] = name
 	cluster["load_assignment"] = map[string]any{"cluster_name": name, "endpoints": c.Endpoints(relays)}

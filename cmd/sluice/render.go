@@ -94,9 +94,9 @@ func renderIstioCommand(c *console.Console) *cobra.Command {
 		"namespace of the pods (default: istio-system, with --sidecar default)")
 	f.BoolVar(&r.Sidecar, "sidecar", false, "limit requests to a workload, in its sidecar; needs --app")
 	f.BoolVar(&r.StrictHTTP, "strict-http", false,
-		"have these proxies refuse, for all their traffic, what could be read in two ways (deploy/istio/http)")
+		"have these proxies refuse, for all their traffic, what could be read in two ways (docs/security.md)")
 	f.BoolVar(&r.Bootstrap, "bootstrap", false,
-		"add a ConfigMap with the labels of the metrics, which pods name by annotation (deploy/istio/bootstrap)")
+		"add a ConfigMap with the labels of the metrics, which pods name by annotation (deploy/istio/README.md)")
 	r.relayFlag(command)
 	f.StringVar(&r.Target, "target", "",
 		"with --relay, in place of --app: Gateway/NAME, or Service/NAME at its waypoint")

@@ -48,8 +48,8 @@ func countedSetups(names []string) (all []*setup) {
 }
 
 var countedByDefault = []string{
-	unlimited, emptyWasm, sluice, relayed, sluiceTwo, sluiceThree, uncounted, settled, leased, embedded, pair, pairTwo,
-	pairStop, emptyDenied, sluiceDenied, pairDenied,
+	unlimited, emptyWasm, sluice, relayed, sluiceTwo, sluiceThree, sluiceLevels, sluiceOver, uncounted, settled,
+	leased, embedded, pair, pairTwo, pairStop, emptyDenied, sluiceDenied, pairDenied,
 }
 
 // countAll counts the instructions of setups.

@@ -28,6 +28,8 @@ const (
 	sluiceProxy  = "sluice-redis-proxy"
 	sluiceTwo    = "sluice-2-limits"
 	sluiceThree  = "sluice-3-limits"
+	sluiceLevels = "sluice-levels"
+	sluiceOver   = "sluice-over"
 	sluiceDenied = "sluice-denied"
 	uncounted    = "sluice-without-metrics"
 	relayed      = "sluice-relay"
@@ -70,6 +72,8 @@ func setups() []*setup {
 		},
 		{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: inRedis(twoLimits)},
 		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
+		{id: sluiceLevels, title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: inRedis(threeLevels)},
+		{id: sluiceOver, title: "Sluice, Redis, over the limit, a purse pays", status: 200, edit: payingOver},
 		{id: leased, title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit), more: timed},
 		{id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200, edit: inRedis(leasedSecond)},
 		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
@@ -152,6 +156,10 @@ const (
 	twoLimits = `{"algorithm": "gcra", "limit": 1000000000, "window": "1h"},
 		{"algorithm": "gcra", "limit": 1000000000, "window": "1d"}`
 	threeLimits = twoLimits + `, {"algorithm": "gcra", "limit": 1000000000, "window": "1m"}`
+	threeLevels = `{"algorithm": "gcra", "limit": 1000000000, "window": "1h"},
+		{"name": "team", "per": [{"host": true}], "algorithm": "gcra", "limit": 1000000000, "window": "1h"},
+		{"name": "user", "per": [{"host": true}, {"header": "x-api-key"}], "algorithm": "gcra",
+			"limit": 1000000000, "window": "1h"}`
 	leasedLimit = `{"algorithm": "fixed_window", "limit": 1000000000, "window": "1h", "lease": {"ttl": "200ms"}}`
 	// What one worker can send is within the limit, and not far from it.
 	leasedSecond = `{"algorithm": "gcra", "limit": 50000, "window": "1s", "lease": {"ttl": "200ms"}}`
@@ -181,6 +189,15 @@ func settling(c *envoyconf.Config, at place) {
 		"headers": ["x-ratelimit"],
 		"rules": [{"name": "bench", "key": [{"header": %q}], "limits": [%s], "settle": {"status": ["401", "403"]}}]}`,
 		at.listener, at.timeout.Milliseconds(), identityHeader, gcra(manyPerHour)))
+}
+
+// payingOver has a purse pay for each request but the first of an hour.
+func payingOver(c *envoyconf.Config, at place) {
+	c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"},
+		"headers": ["x-ratelimit"], "rules": [
+		{"name": "bench", "key": [{"header": %[3]q}], "limits": [%[4]s], "over": {"charge": "purse"}},
+		{"name": "purse", "only": "over", "key": [{"header": %[3]q}], "limits": [%[5]s]}]}`,
+		at.listener, at.timeout.Milliseconds(), identityHeader, gcra(onePerHour), gcra(manyPerHour)))
 }
 
 // builtAs has the filter, not the bridge, be another file: a path, or a name in build/.

@@ -63,45 +63,23 @@ var replyNames = [endOfReplyFields]string{
 	replyStart: "start",
 }
 
-// put sets the field of d.
-func (f replyField) put(d *Decision, value int64) {
-	switch f {
-	case replyRemaining:
-		d.Remaining = value
-	case replyReset:
-		d.ResetAfterMicros = value
-	case replyRetry:
-		d.RetryAfterMicros = value
-	case replyBefore:
-		d.ResetBeforeMicros = value
-	case replyDelay:
-		d.DelayMicros = value
-	case replyWaiting:
-		d.WaitingUnits = value
-	case replyStart:
-		d.BeginsMicros = value
-	}
-}
-
 // of is the field of d.
-func (f replyField) of(d *Decision) int64 {
+func (f replyField) of(d *Decision) *int64 {
 	switch f {
 	case replyRemaining:
-		return d.Remaining
+		return &d.Remaining
 	case replyReset:
-		return d.ResetAfterMicros
+		return &d.ResetAfterMicros
 	case replyRetry:
-		return d.RetryAfterMicros
+		return &d.RetryAfterMicros
 	case replyBefore:
-		return d.ResetBeforeMicros
+		return &d.ResetBeforeMicros
 	case replyDelay:
-		return d.DelayMicros
+		return &d.DelayMicros
 	case replyWaiting:
-		return d.WaitingUnits
-	case replyStart:
-		return d.BeginsMicros
+		return &d.WaitingUnits
 	}
-	return 0
+	return &d.BeginsMicros // replyStart
 }
 
 // AppendReply appends what the script answers of decisions that were made at a time:
@@ -110,7 +88,7 @@ func (p *Plan) AppendReply(values []int64, nowMicros int64, decisions []Decision
 	values = append(values, nowMicros)
 	for i := range p.limiters {
 		for _, field := range p.limiters[i].reply {
-			values = append(values, field.of(&decisions[i]))
+			values = append(values, *field.of(&decisions[i]))
 		}
 	}
 	return values
@@ -164,7 +142,7 @@ func (p *Plan) waitsForPool(d *Decision) bool {
 func parseDecision(l *Limit, fields []replyField, values []int64, d *Decision) bool {
 	*d = Decision{}
 	for n, field := range fields {
-		field.put(d, values[n])
+		*field.of(d) = values[n]
 	}
 	d.Allowed = d.RetryAfterMicros == 0
 	most := l.maxWaitMicros()

@@ -45,12 +45,13 @@ func readCeiling(o object, limit *Limit) {
 		c.readValues(v)
 	}
 	if v, ok := o.field("default"); ok {
-		c.Default, ok = v.readText()
-		c.checkNamed(v, c.Default, ok)
+		if c.Default, ok = v.readText(); ok {
+			v.checkNamed(c.Default, c.names(), "class")
+		}
 	}
 	if c.Source.HasDefault {
 		at, _ := source.find("default")
-		c.checkNamed(at, c.Source.Default, true)
+		at.checkNamed(c.Source.Default, c.names(), "class")
 	}
 	limit.Classes = c
 }
@@ -69,18 +70,11 @@ func (c *Classes) readValues(v value) {
 	}
 }
 
-// checkNamed reports a default that names no class.
-func (c *Classes) checkNamed(v value, name string, ok bool) {
-	var known []string
+func (c *Classes) names() (all []string) {
 	for _, class := range c.Values {
-		if class.Value == name {
-			return
-		}
-		known = append(known, class.Value)
+		all = append(all, class.Value)
 	}
-	if ok && len(known) > 0 {
-		v.mistake("%s names no class (want one of %s)", v.shown(), quotedList(known))
-	}
+	return all
 }
 
 // readGuarantee reads a limit's "guarantee".

@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // readTiers reads "limits_by".
 func readTiers(o object, s scope) *Tiers {
 	if !o.there {
@@ -24,26 +26,30 @@ func readTiers(o object, s scope) *Tiers {
 	if v, ok := o.field("default"); ok {
 		t.Default, t.HasDefault = v.readText()
 		t.nameUnlimited()
-		t.checkNamed(v, t.Default, t.HasDefault)
+		if t.HasDefault {
+			v.checkNamed(t.Default, t.Names(), "tier")
+		}
 	}
 	if t.Source.HasDefault {
 		at, _ := source.find("default")
-		t.checkNamed(at, t.Source.Default, true)
+		at.checkNamed(t.Source.Default, t.Names(), "tier")
 	}
 	return t
 }
 
 // nameUnlimited adds the tier "unlimited" if it is the default, and no value has that name.
 func (t *Tiers) nameUnlimited() {
-	if !t.HasDefault || t.Default != unlimited {
-		return
+	if t.HasDefault && t.Default == unlimited && !slices.Contains(t.Names(), unlimited) {
+		t.Values = append(t.Values, Tier{Value: unlimited, Unlimited: true})
 	}
+}
+
+// Names are the tiers' names, in order.
+func (t *Tiers) Names() (all []string) {
 	for i := range t.Values {
-		if t.Values[i].Value == unlimited {
-			return
-		}
+		all = append(all, t.Values[i].Value)
 	}
-	t.Values = append(t.Values, Tier{Value: unlimited, Unlimited: true})
+	return all
 }
 
 const unlimited = "unlimited"
@@ -82,16 +88,9 @@ func readTierValues(v value, s scope) []Tier {
 	return all
 }
 
-// checkNamed reports a default that names no tier.
-func (t *Tiers) checkNamed(v value, name string, ok bool) {
-	var known []string
-	for _, tier := range t.Values {
-		if tier.Value == name {
-			return
-		}
-		known = append(known, tier.Value)
-	}
-	if ok && len(known) > 0 {
-		v.mistake("%s names no tier (want one of %s)", v.shown(), quotedList(known))
+// checkNamed reports a default that names none of the values that are known.
+func (v value) checkNamed(name string, known []string, what string) {
+	if len(known) > 0 && !slices.Contains(known, name) {
+		v.mistake("%s names no %s (want one of %s)", v.shown(), what, quotedList(known))
 	}
 }

@@ -33,13 +33,11 @@ type Identity struct {
 }
 
 // Tiers are the names of its rule's tiers.
-func (id *Identity) Tiers() (names []string) {
-	if id.Rule.Tiers != nil {
-		for i := range id.Rule.Tiers.Values {
-			names = append(names, id.Rule.Tiers.Values[i].Value)
-		}
+func (id *Identity) Tiers() []string {
+	if id.Rule.Tiers == nil {
+		return nil
 	}
-	return names
+	return id.Rule.Tiers.Names()
 }
 
 // LimitSets are the limits that may apply.
@@ -215,10 +213,8 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 
 // constantTier is the tier that all requests have, but for overrides.
 func constantTier(t *config.Tiers) string {
-	for i := range t.Values {
-		if t.Values[i].Value == t.Source.Value {
-			return t.Source.Value
-		}
+	if slices.Contains(t.Names(), t.Source.Value) {
+		return t.Source.Value
 	}
 	return t.Default
 }

@@ -17,7 +17,7 @@ func slotLimit(units int64) Limit {
 	return Limit{Algorithm: Concurrency, Units: units, TTLMicros: testTTL}
 }
 
-// TestConcurrencyByDefinition: what is held is what was admitted, not given back, and
+// TestConcurrencyByDefinition: slots are held that were admitted, not given back, and
 // neither older than its ttl nor renewed. Written down anew, with random requests,
 // releases (twice, too), and renewals.
 func TestConcurrencyByDefinition(t *testing.T) {

@@ -116,7 +116,7 @@ func shownOf(out []Decision) (shown int) {
 	return shown
 }
 
-// total is what was admitted, and when.
+// total is the units admitted, and when.
 type total struct{ at, units []int64 }
 
 // add holds that in no time up to now more was admitted than time restores and most units.

@@ -162,7 +162,7 @@ const Never = -1
 type Decision struct {
 	// Allowed is whether this limit admits the request's cost.
 	Allowed bool
-	// Hidden is whether the limit was not asked, or does not apply: nobody is shown it.
+	// Hidden is whether the limit was not asked, or does not apply: no client sees it.
 	Hidden bool
 	// Remaining is how many whole units could still be admitted at once: after
 	// the charge if the whole call was allowed, otherwise without it. Never

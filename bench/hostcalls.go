@@ -10,7 +10,7 @@ import (
 // callsEach is how often a request makes a host call whose cost is measured.
 const callsEach = 50
 
-// hostCall is one that Sluice makes, beside how often it does for a request that Redis
+// hostCall is one that Sluice makes, and how often it does for a request that Redis
 // admits by one rule, whose key is one header.
 type hostCall struct {
 	id, title string

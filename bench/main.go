@@ -1,4 +1,4 @@
-// Bench measures Sluice beside what users would pick instead: requests a second,
+// Bench measures Sluice and what users would pick instead: requests a second,
 // latency, CPU time, Redis commands and memory of Envoy without a limiter, of
 // Sluice in its modes, of Envoy's ratelimit filter with the service of
 // github.com/envoyproxy/ratelimit, and of Envoy's local_ratelimit, all on this
@@ -38,7 +38,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 2000, "requests a second of the open loop")
 	flag.StringVar(&o.root, "root", "..", "directory of the repository")
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
-	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to be measured beside this one, and nothing else")
+	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to compare with this one, and nothing else")
 	flag.BoolVar(&o.calls, "calls", false, "measure what host calls cost, and nothing else")
 	flag.BoolVar(&o.scenes, "scenes", false, "measure three more situations: many identities, Redis far away, Redis saves")
 	flag.StringVar(&o.count, "count", "", "count the instructions of some setups (sluice,none or all), and nothing else")

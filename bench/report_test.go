@@ -130,7 +130,7 @@ func TestComparisons(t *testing.T) {
 	// Without a limiter Envoy takes 10 and 20 us in the two rounds; the second
 	// setup 20+2+4 and 30+3+6, the fourth 40+4+8 and 50+5+10.
 	testenv.Same(t, "CPU per check", r.checkCost(sluice, mainLoad), spread{17.5, 16, 19})
-	testenv.Same(t, "of three limits, beside that", r.checks(minus, sluiceThree, sluice, mainLoad), spread{39, 39, 39})
+	testenv.Same(t, "of three limits, and that", r.checks(minus, sluiceThree, sluice, mainLoad), spread{39, 39, 39})
 	testenv.Same(t, "requests/s", r.ratio(sluice, unlimited, mainLoad, requestsPerSecond).text(3), "0.556 (0.500-0.667)")
 	if got := r.fasterPair(mainLoad); got != pair {
 		t.Errorf("the faster pair is %s", got)

@@ -63,7 +63,7 @@ func threeFiles(root, store string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What Envoy loads lies beside its configuration.
+		// What Envoy loads lies in the folder of its configuration.
 		files[s.id+".yaml"] = moved(strings.ReplaceAll(string(text), filepath.Join(root, "build")+"/", ""), at, store)
 		if s.peer != nil {
 			env := strings.Join(s.peer.env("limits", at), "\n") + "\n"

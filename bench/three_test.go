@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// TestThreeFiles: Envoy asks another machine, answers on all addresses, and finds its files beside it.
+// TestThreeFiles: Envoy asks another machine, answers on all addresses, and finds its files in its own folder.
 func TestThreeFiles(t *testing.T) {
 	t.Parallel()
 	files, err := threeFiles(testenv.Root(t), "192.0.2.1")

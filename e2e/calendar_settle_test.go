@@ -59,7 +59,7 @@ func TestCalendarSettles(t *testing.T) {
 		{"less", begins, begins.Add(time.Hour), "3", 97, 3},
 		{"more", begins.Add(2 * time.Hour), begins.Add(3 * time.Hour), "30", 67, 2},
 		{"less, but on the next day", ends.Add(-time.Second), ends.Add(time.Second), "3", 100, 2},
-		{"more, likewise", ends.AddDate(0, 0, 1).Add(-time.Second), ends.AddDate(0, 0, 1), "90", 100, 2},
+		{"more, at the window's end", ends.AddDate(0, 0, 1).Add(-time.Second), ends.AddDate(0, 0, 1), "90", 100, 2},
 	} {
 		clock.set(tc.asked)
 		before := clock.scripts.Load()

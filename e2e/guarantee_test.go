@@ -39,7 +39,7 @@ type fleetAnswer struct {
 	status         int
 }
 
-// fleet is what the clients of a run see.
+// fleet collects what the clients of a run see.
 type fleet struct {
 	t     *testing.T
 	urls  []string
@@ -96,7 +96,7 @@ func (f *fleet) send(
 	}
 }
 
-// admitted is what all together got, in the order of their answers.
+// admitted returns the admitted requests of all tenants, in the order of their answers.
 func (f *fleet) admitted() (all []fleetAnswer) {
 	for _, a := range slices.Concat(f.honest, f.flood) {
 		if a.status == http.StatusOK {
@@ -185,7 +185,7 @@ func (f *fleet) checkUse() {
 	}
 }
 
-// stalls are the times in which nobody had an answer, as the machine did something else: the pool
+// stalls are the times in which no request had an answer, as the machine did something else: the pool
 // may be empty then, and restores nothing.
 func (f *fleet) stalls(first, last time.Duration) (sum time.Duration) {
 	at := first

@@ -246,7 +246,7 @@ func TestQuotaIsAskedOnce(t *testing.T) {
 	})
 }
 
-// used is what a fixed window that begins with its first request has counted.
+// used is the count of a fixed window that begins with its first request.
 func (r *realRedis) used(key string) int {
 	r.t.Helper()
 	value, err := r.client().Get(context.Background(), key).Result()
@@ -367,7 +367,7 @@ func TestQuotaByExpression(t *testing.T) {
 	}
 }
 
-// count is what a metric says.
+// count is a metric's value.
 func (w *worker) count(name string) uint64 {
 	n, _ := w.envoy.Metric(name)
 	return n

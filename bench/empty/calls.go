@@ -10,7 +10,7 @@ import (
 )
 
 // The host calls whose cost the benchmark tells. They are Sluice's own declarations:
-// the SDK's allocate beside what the host does.
+// the SDK's allocate and what the host does.
 
 //go:wasmimport env proxy_get_header_map_value
 func getHeader(kind uint32, name *byte, nameLen uint32, value **byte, valueLen *uint32) uint32

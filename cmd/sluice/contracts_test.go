@@ -360,7 +360,7 @@ func TestContractsOfAFile(t *testing.T) {
 		r = execute(t, plugin, "simulate", "-c", "-", "-o", "json", "--contracts", file, "--traffic",
 			write(t, "traffic.yaml", "duration: 4s\nclients:\n- {rate: 100, arrivals: even, url: http://h/, "+
 				"headers: {x-key: k}}\n"))
-		testenv.Same(t, tc.setting+": what is said beside", r.errors, "")
+		testenv.Same(t, tc.setting+": the warnings", r.errors, "")
 		testenv.Same(t, tc.setting+": admitted", decode[simulate.Report](t, r).Admitted, tc.admitted)
 	}
 	const want = "sluice: FILE has mistakes:\n  FILE:2: there is no tier \"gold\" (want one of \"free\", \"pro\")\n"

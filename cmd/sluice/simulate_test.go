@@ -134,7 +134,7 @@ func TestSimulateExample(t *testing.T) {
 	}
 	r := execute(t, "", args...)
 	testenv.Same(t, "the exit code", r.code, console.Done)
-	testenv.Same(t, "what is said beside", r.errors, "")
+	testenv.Same(t, "the warnings", r.errors, "")
 	if r.out != string(found[3]) {
 		t.Errorf("%v prints\n%s\nthe page has\n%s", args, r.out, found[3])
 	}

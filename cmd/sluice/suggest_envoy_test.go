@@ -57,7 +57,7 @@ func TestSuggestedOnEnvoy(t *testing.T) {
 		share := float64(refused(t, envoy.URL+"/"+c.name+"/")) / customers
 		testenv.Within(t, "the share of customers refused by "+c.name, share, c.refused-0.01, c.refused+0.01)
 		if share == 0 {
-			t.Errorf("%s refuses nobody", c.name)
+			t.Errorf("%s refuses no request", c.name)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func drawDashboard(
 		slices.SortStableFunc(c.lines, func(a, b line) int { return cmp.Compare(rank(a.name), rank(b.name)) })
 		c.draw(d)
 	}
-	if len(outages) > 0 { // beside the first row's title
+	if len(outages) > 0 { // next to the first row's title
 		first := board.Panels[slices.IndexFunc(board.Panels, func(p promtest.Panel) bool { return p.Type == "row" })]
 		d.Key("outage", columns*cellWidth-110, float64(first.GridPos.Y*cellHeight)+17, "Redis is down")
 	}

@@ -227,7 +227,7 @@ var fits = []struct{ relation, why string }{
 	},
 	{
 		"2 * rule.shortUnits <= rule.requestUnits",
-		"what is always there is little beside a request's units",
+		"what is always there is little compared with a request's units",
 	},
 	{
 		"regexsize.maxBranches <= regexsize.maxInstructions",

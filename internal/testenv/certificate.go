@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// CertificateName is a name that the certificate of Certificate is for, beside
+// CertificateName is a name that the certificate of Certificate is for, next to
 // 127.0.0.1.
 const CertificateName = "example.com"
 

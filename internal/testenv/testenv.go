@@ -1,4 +1,4 @@
-// Package testenv finds what tests need beside Go: the tools that "make tools"
+// Package testenv finds what tests need apart from Go: the tools that "make tools"
 // installs, the plugin that "make build" builds, free ports, and processes
 // that end with the test. What is missing fails the test; nothing is skipped.
 package testenv

@@ -373,7 +373,7 @@ func (p *pair) giveBack(random *rand.Rand) {
 	p.made = slices.Delete(p.made, i, i+1)
 }
 
-// operated are what operators set.
+// operated are settings of operators.
 var operated = []string{
 	"", "free", "block", "x2", "x0.5", "x1.125", "x1000.5", "X2", "x2 ", "tier:pro", "tier:none", "tier:gold",
 	"limits:tiers=2", "limits:tiers=9/3", "limits:terms-1h-gcra=2/9,terms-1h-fixed_window=7", "limits:nobody=1",

@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// terms are what a rule has beside its limits, during one call: override.lua and
+// terms are a rule's override and penalty during one call: override.lua and
 // penalty.lua.
 type terms struct {
 	server *Server

@@ -23,7 +23,7 @@ type Options struct {
 
 	// Properties every stream has, and the plugin contexts, too.
 	Properties Properties
-	// Attributes that expressions see beside them, with types, such as
+	// Attributes that expressions see in addition, with types, such as
 	// {"metadata": {"filter_metadata": {"a": {"n": 7.0}}}}.
 	Attributes map[string]any
 	// Foreign functions, by name. Of Envoy's own those for expressions are there.

@@ -21,7 +21,7 @@ type Case struct {
 // nothing of it is looked at.
 const Unread = "headers that nobody reads"
 
-const most = 58_000 // bytes of one value, beside what else a request needs
+const most = 58_000 // bytes of one value, which leave room for the rest of a request
 
 func repeat(s string) string { return strings.Repeat(s, most/len(s)) }
 

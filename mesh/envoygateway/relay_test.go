@@ -28,7 +28,7 @@ spec:
   endpoints: [{ip: {address: %s, port: %s}}]
 `
 
-// relayed is what helm applies of the files with a relay that Envoy Gateway reads, with a
+// relayed is the part that helm applies of the files with a relay that Envoy Gateway reads, with a
 // Redis behind the relay.
 func relayed(t *testing.T) (resources string, server *redistest.Server) {
 	t.Helper()

@@ -118,7 +118,7 @@ type names map[string]bool
 
 const manyNames = 16
 
-// add reports whether a name is new, beside those of the fields read so far.
+// add reports whether a name differs from those of the fields read so far.
 func (n *names) add(name string, fields []entry) bool {
 	if len(fields) < manyNames {
 		return !slices.ContainsFunc(fields, func(e entry) bool { return e.name == name })

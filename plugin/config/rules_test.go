@@ -309,6 +309,6 @@ func TestTiers(t *testing.T) {
 		HasDefault: true, Default: "free",
 	})
 	if c.Rules[0].Limits != nil {
-		t.Errorf("limits beside tiers: %+v", c.Rules[0].Limits)
+		t.Errorf("limits and tiers: %+v", c.Rules[0].Limits)
 	}
 }

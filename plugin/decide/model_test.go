@@ -345,7 +345,7 @@ func (w *world) again(c *call, reply *redis.Reply) bool {
 	return true
 }
 
-// settings are what operators set in the interleavings; of each rule some is nonsense.
+// settings are those of operators in the interleavings; of each rule some is nonsense.
 var settings = []string{"", "x0.5", "x2.5", "tier:pro", "tier:none", "tier:gold", "limits:watched=3", "nonsense"}
 
 // override is what an operator may have set by the time that Redis runs a call: now and
@@ -370,7 +370,7 @@ func (w *world) override(c *call, plan *algo.Plan) *algo.Plan {
 	return nil
 }
 
-// compare is what the script does with the override that a call was made for.
+// compare does with the override of a call what the script does.
 func (w *world) compare(c *call, plan *algo.Plan) *algo.Plan {
 	set := w.setting[string(c.charge.Tag)]
 	if set == string(c.check.MadeFor) {

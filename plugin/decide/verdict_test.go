@@ -99,15 +99,15 @@ var verdicts = []struct {
 	},
 
 	{
-		name: "one that denies beside one that allows", checks: []Check{undecided, undecidedDeny}, event: Refused,
+		name: "one that denies and one that allows", checks: []Check{undecided, undecidedDeny}, event: Refused,
 		outcome: answer.FailedDeny,
 	},
 	{
-		name: "one that denies beside one that is local", checks: []Check{fallback, undecidedDeny}, event: Refused,
+		name: "one that denies and one that is local", checks: []Check{fallback, undecidedDeny}, event: Refused,
 		outcome: answer.FailedDeny,
 	},
 	{
-		name: "one that allows beside one that is local", checks: []Check{fallback, undecided}, event: Admitted,
+		name: "one that allows and one that is local", checks: []Check{fallback, undecided}, event: Admitted,
 		outcome: answer.FailedAllow,
 	},
 	{
@@ -115,7 +115,7 @@ var verdicts = []struct {
 		outcome: answer.FailedAllow,
 	},
 	{
-		name: "one that denies beside what the fallback rejects", checks: []Check{fallbackReject, undecidedDeny},
+		name: "one that denies, and the fallback rejects", checks: []Check{fallbackReject, undecidedDeny},
 		event: Refused, outcome: answer.LocalLimited, by: "fallback-reject",
 	},
 	{
@@ -123,11 +123,11 @@ var verdicts = []struct {
 		outcome: answer.FailedDeny,
 	},
 	{
-		name: "a shadow rule that would deny beside one that allows", checks: []Check{undecided, shadowDeny},
+		name: "a shadow rule that would deny, and one that allows", checks: []Check{undecided, shadowDeny},
 		event: Admitted, outcome: answer.FailedAllow,
 	},
 	{
-		name: "a shadow rule beside one that denies", checks: []Check{undecidedDeny, shadowRejected}, event: Refused,
+		name: "a shadow rule, and one that denies", checks: []Check{undecidedDeny, shadowRejected}, event: Refused,
 		outcome: answer.FailedDeny,
 	},
 

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// Kind is what an override does.
+// Kind is the kind of an override.
 type Kind uint8
 
 // The kinds.

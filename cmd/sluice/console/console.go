@@ -89,7 +89,7 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprint(c.Out, shown.Lines(fmt.Sprintf(format, args...)))
 }
 
-// Warn prints lines for people beside the output.
+// Warn prints lines for people, apart from the output.
 func (c *Console) Warn(format string, args ...any) {
 	fmt.Fprint(c.Errors, shown.Lines(fmt.Sprintf(format, args...)))
 }

@@ -26,7 +26,7 @@ type Line struct {
 	For      time.Duration // 0: without end
 }
 
-// Mistake is what is wrong with a line.
+// Mistake says what is wrong with a line.
 type Mistake struct {
 	Line int    `json:"line"`
 	Text string `json:"mistake"`
@@ -195,5 +195,5 @@ func (l *Line) Append(dst []byte, asJSON bool) []byte {
 	return append(dst, out.Bytes()...)
 }
 
-// Head is what a file of CSV begins with.
+// Head is the first line of a CSV file.
 const Head = head + "\n"

@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
-// Contract is what a file sets for one identity.
+// Contract is one identity's setting in a file.
 type Contract struct {
 	Rule    string
 	Tag     string

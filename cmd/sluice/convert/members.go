@@ -102,7 +102,7 @@ func compactCost(limit node) string {
 	return limit.get("hits_addend", "format").text() + "/" + limit.get("hits_addend", "number").text()
 }
 
-// settings reports what a rate limit has beside its actions.
+// settings reports what else a rate limit has than its actions.
 func (c fromService) settings(limit node) {
 	if limit.get("limit").ok() {
 		c.report(Missing, limit, "limit: the service's own limit holds for everybody, also for those to whom this one "+

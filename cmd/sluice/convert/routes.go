@@ -17,7 +17,7 @@ type route struct {
 	perRoute     node
 	domain       string
 	ignoresHost  bool // the virtual host's limits do not hold
-	includesHost bool // they hold beside its own
+	includesHost bool // they hold in addition to its own
 	node              // its place
 	exempt       bool // a rule of its own says that it is not limited
 }

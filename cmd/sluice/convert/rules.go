@@ -25,7 +25,7 @@ func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *s
 	}
 }
 
-// leafSettings reports what a descriptor of the service has beside its limit.
+// leafSettings reports what else a descriptor of the service has than its limit.
 func (c limiting) leafSettings(l *leaf) {
 	if l.QuotaMode {
 		c.report(Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")

@@ -12,7 +12,7 @@ import (
 const maxDays = 100_000
 
 // Parse reads what configurations have, such as "500ms", "1m30s" and "1d12h", and what
-// time.ParseDuration takes beside it: "500us", "1.5h". None is negative.
+// time.ParseDuration takes, too: "500us", "1.5h". None is negative.
 func Parse(text string) (time.Duration, error) {
 	rest, days := text, 0
 	if before, after, ok := strings.Cut(text, "d"); ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// under is what applies of a rule once an override has changed it, as the plugin makes it.
+// under applies an override to a rule that applies, as the plugin does.
 func under(setting string, set *rule.Set, req *Request, came *rule.Applied) rule.Applied {
 	a := *came
 	switch o := override.Parse(setting); o.Kind {

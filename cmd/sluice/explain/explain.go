@@ -219,7 +219,7 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	r.describeParts(a)
 }
 
-// describeParts fills in whom the limits with "per" count, and leaves out those that count nobody.
+// describeParts fills in whom the limits with "per" count, and leaves out those that do not apply.
 func (r *Rule) describeParts(a *rule.Applied) {
 	if a.Values == nil {
 		return

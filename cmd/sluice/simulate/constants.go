@@ -82,7 +82,7 @@ func logBytes(_ *algo.Limit, s algo.State) int64 {
 }
 
 // checkNanos is the cost of one call on Redis' core: of several limits in one call,
-// each further one adds what it does beside the call itself.
+// each further one adds what it does apart from the call itself.
 func checkNanos(limits []algo.Limit) int64 {
 	sum := 1.0
 	for i := range limits {

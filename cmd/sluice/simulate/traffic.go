@@ -39,7 +39,7 @@ type Client struct {
 	// From and To are when they send; To 0 stands for the end.
 	From Duration `yaml:"from"`
 	To   Duration `yaml:"to"`
-	// Burst is sent beside the rest.
+	// Burst is sent in addition to the rest.
 	Burst Burst `yaml:"burst"`
 	// Retry is their reaction to a rejection: "never" (the default),
 	// "after" waits for Retry-After, "at once" does not.

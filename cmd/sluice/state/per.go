@@ -12,7 +12,7 @@ import (
 
 // Limits with "per" have a counter for each value within an identity.
 
-// counter is what one limit counts: the identity, or a value within it.
+// counter is the subject of one limit: the identity, or a value within it.
 type counter struct {
 	limit  int
 	values string // as in keys; "" for the identity itself
@@ -68,7 +68,7 @@ func (c *Client) scan(ctx context.Context, begin string) (rests []string, err er
 }
 
 // valuesOf are the values of a limit with "per"; "" if the limit does not apply. known is false if
-// nobody has said any.
+// neither a request nor --per has any.
 func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, known bool, err error) {
 	if id.Values != nil {
 		found, _ := set.ValuesOf(id.Values, limit)

@@ -44,7 +44,7 @@ func (c *Client) eachBatch(ctx context.Context, settings []Setting, f func(redis
 	return nil
 }
 
-// ReadSettings is what is set for identities, in their order.
+// ReadSettings reads the settings of identities, in their order.
 func (c *Client) ReadSettings(ctx context.Context, of []Setting) ([]Setting, error) {
 	found, replies := make([]Setting, len(of)), make([]asking, 0, pipelined)
 	at := 0

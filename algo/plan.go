@@ -233,45 +233,6 @@ func (p *Plan) refundEach(nonce int64, states []State, chargedAtMicros, nowMicro
 // state.
 func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expires(s) }
 
-// Script decides a request:
-//
-//	EVALSHA sha n key1..keyn, then for each limit its cost, if TakesNonce the
-//	request's nonce, and its Args
-//
-// ParseReply reads what it answers. A plan with terms has keys and arguments more,
-// see TermSuffixes and NumTermArgs, and ParseRuling reads its answers.
-func (p *Plan) Script() Script { return p.script }
-
-// RefundScript changes a charge, as Refund does. The arguments are those of Script, with
-// the units to give back or, below 0, to charge in place of the costs, then the Redis time
-// of the charge. If no limit TakesNonce, further charges of the same sizes may
-// follow: of each one cost for each limit, and its time. It answers of how
-// many limits there were no slots to give back any more.
-func (p *Plan) RefundScript() Script { return p.refund }
-
-// ScriptWithoutTime is Script for a Redis whose scripts may not call TIME. It
-// wants one key more, the last, which ends in ClockSuffix and has the same hash
-// tag as the others: it writes a key there that lives for a minute, whose
-// remaining time is its clock. The clock goes by the millisecond. The two scripts
-// go on with each other's state.
-func (p *Plan) ScriptWithoutTime() Script {
-	k := p.kind()
-	k.withoutTime = true
-	return scriptOf(p.limiters, k)
-}
-
-// RefundScriptWithoutTime is RefundScript with that key and that clock.
-func (p *Plan) RefundScriptWithoutTime() Script {
-	return scriptOf(p.limiters, kind{refund: true, withoutTime: true})
-}
-
-// TakesNonce reports whether limit i's cost is followed by the request's nonce.
-func (p *Plan) TakesNonce(i int) bool { return p.limiters[i].nonce }
-
-// TakesOver reports whether limit i's cost is followed by the two numbers of an Over. They are 0
-// of all calls but those of DecideBatch, and of RefundBatch, whose first is 1.
-func (p *Plan) TakesOver(i int) bool { return p.limiters[i].over }
-
 // Slots is the first limit whose slots requests hold until they end; ok is false if the plan
 // has no such limit. All of them take the nonce.
 func (p *Plan) Slots() (limit int, ok bool) { return p.slots, p.slots >= 0 }
@@ -283,42 +244,4 @@ func (p *Plan) Renew(states []State, nowMicros, nonce, slots int64) {
 	i := p.slots
 	hold(i >= 0 && slots >= 0, "slots are of a limit that has some")
 	states[i] = p.limiters[i].slots.renew(states[i], nowMicros, nonce, slots)
-}
-
-// ReleaseScript gives back slots of many requests of one identity, and no more than
-// these: twice does no harm.
-//
-//	EVALSHA sha 1 key, then of each request nonce and slots
-//
-// It answers how many of them had ended.
-func ReleaseScript() Script { return giveBack() }
-
-// RenewScript renews the slots of many requests of one identity:
-//
-//	EVALSHA sha 1 key, then the ttl in us, then of each request nonce and slots
-//
-// It answers how many of them had ended. They are held again, whatever the limit.
-func RenewScript() Script { return renewal(kind{}) }
-
-// RenewScriptWithoutTime is RenewScript with the key and the clock of
-// ScriptWithoutTime.
-func RenewScriptWithoutTime() Script { return renewal(kind{withoutTime: true}) }
-
-// NumArgs is how many arguments of limit i follow its cost, and its nonce.
-func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args()) }
-
-// AppendArg appends argument n of those that NumArgs counts. They depend
-// on the limit alone, so that all but those of a Sized plan can be encoded once.
-func (p *Plan) AppendArg(dst []byte, i, n int) []byte {
-	l := &p.limiters[i]
-	return l.args()[n].append(dst, l)
-}
-
-// Args are the arguments that follow limit i's cost, and its nonce.
-func (p *Plan) Args(i int) []string {
-	args := make([]string, p.NumArgs(i))
-	for n := range args {
-		args[n] = string(p.AppendArg(nil, i, n))
-	}
-	return args
 }

@@ -145,10 +145,8 @@ func (c routing) perRoute(r *route) {
 	case "INCLUDE", "1":
 		r.includesHost = true
 	}
-	for _, name := range []string{"override_option"} {
-		if n := r.perRoute.get(name); n.ok() && n.text() != "DEFAULT" {
-			c.report(Missing, n, "%s: the route's own limits are the ones that hold", name)
-		}
+	if n := r.perRoute.get("override_option"); n.ok() && n.text() != "DEFAULT" {
+		c.report(Missing, n, "override_option: the route's own limits are the ones that hold")
 	}
 }
 

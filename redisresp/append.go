@@ -1,6 +1,9 @@
 package redisresp
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // AppendArray appends the head of an array of n elements. A command is an array
 // of its name and its arguments, each a bulk string.
@@ -15,16 +18,16 @@ func AppendArray(dst []byte, n int) []byte {
 //
 // https://redis.io/docs/latest/develop/reference/protocol-spec/#bulk-strings
 func AppendBulk(dst, b []byte) []byte {
-	dst = appendHead(dst, '$', len(b))
-	dst = append(dst, b...)
-	return append(dst, '\r', '\n')
+	dst, body := appendBulk(dst, len(b))
+	copy(dst[body:], b)
+	return dst
 }
 
 // AppendBulkString appends s as a bulk string.
 func AppendBulkString(dst []byte, s string) []byte {
-	dst = appendHead(dst, '$', len(s))
-	dst = append(dst, s...)
-	return append(dst, '\r', '\n')
+	dst, body := appendBulk(dst, len(s))
+	copy(dst[body:], s)
+	return dst
 }
 
 // AppendBulkInt appends n in decimal as a bulk string, as commands take their
@@ -34,26 +37,52 @@ func AppendBulkInt(dst []byte, n int64) []byte {
 	if n < 0 {
 		magnitude, sign = -magnitude, 1 // also right for the smallest int64
 	}
-	dst = appendHead(dst, '$', sign+countDigits(magnitude))
+	digits := countDigits(magnitude)
+	dst, body := appendBulk(dst, sign+digits)
 	if n < 0 {
-		dst = append(dst, '-')
+		dst[body] = '-'
 	}
-	dst = appendDecimal(dst, magnitude)
-	return append(dst, '\r', '\n')
+	writeDecimal(dst[body+sign:body+sign+digits], magnitude)
+	return dst
+}
+
+// appendBulk appends a bulk string of n bytes, but for its body, and returns where that belongs.
+// All of it has its place at once: each append is a call, and in Wasm one out of Wasm.
+func appendBulk(dst []byte, n int) (longer []byte, body int) {
+	digits := countDigits(uint64(n))
+	body = len(dst) + len("$") + digits + len("\r\n")
+	end := body + n
+	dst = extend(dst, end+len("\r\n")-len(dst))
+	writeHead(dst[:body], '$', digits, n)
+	dst[end], dst[end+1] = '\r', '\n'
+	return dst, body
 }
 
 func appendHead(dst []byte, kind byte, n int) []byte {
-	dst = append(dst, kind)
-	dst = appendDecimal(dst, uint64(n))
-	return append(dst, '\r', '\n')
+	digits := countDigits(uint64(n))
+	dst = extend(dst, 1+digits+len("\r\n"))
+	writeHead(dst, kind, digits, n)
+	return dst
 }
 
-// appendDecimal writes the digits where they belong, last one first.
-// strconv.AppendInt would format into an array first, which TinyGo puts on the
-// heap. A division of 64 bits is slow in Wasm: there is one for nine digits.
-func appendDecimal(dst []byte, n uint64) []byte {
-	const zeros = "00000000000000000000"
-	dst = append(dst, zeros[:countDigits(n)]...)
+// extend makes dst n bytes longer, which have to be written.
+func extend(dst []byte, n int) []byte {
+	if n > cap(dst)-len(dst) {
+		dst = slices.Grow(dst, n)
+	}
+	return dst[:len(dst)+n]
+}
+
+// writeHead writes a head of n, which has so many digits, to the end of dst.
+func writeHead(dst []byte, kind byte, digits, n int) {
+	line := dst[len(dst)-digits-len(":\r\n"):]
+	line[0], line[digits+1], line[digits+2] = kind, '\r', '\n'
+	writeDecimal(line[1:digits+1], uint64(n))
+}
+
+// writeDecimal fills dst with the digits of n, last one first. A division of 64 bits is slow in
+// Wasm: there is one for nine digits.
+func writeDecimal(dst []byte, n uint64) {
 	i := len(dst) - 1
 	for n > math.MaxUint32 {
 		low := uint32(n % 1e9)
@@ -63,11 +92,10 @@ func appendDecimal(dst []byte, n uint64) []byte {
 			low /= 10
 		}
 	}
-	for low := uint32(n); low > 0; i-- {
+	for low := uint32(n); i >= 0; i-- {
 		dst[i] = byte('0' + low%10)
 		low /= 10
 	}
-	return dst
 }
 
 func countDigits(n uint64) int {

@@ -37,7 +37,16 @@ type Decoder struct {
 	depth    int              // open arrays
 	elements int              // that further arrays may have, before Limits.Elements
 	fault    SyntaxError      // its Err is set once a reply was malformed
+
+	integers [maxIntegers]int64 // the first of its elements that are integers
+	read     int                // how many there are
 }
+
+// maxIntegers is how many integers a Decoder keeps.
+//
+// Bound: integers of an array that are read once. Beyond it, they are read again when they are
+// used. Protects memory.
+const maxIntegers = 16
 
 // NewDecoder makes a Decoder for one connection.
 func NewDecoder(limits Limits) *Decoder {
@@ -83,6 +92,9 @@ func (d *Decoder) Decode(buf []byte) (reply Reply, n int, outcome Outcome) {
 		d.top.end = n
 	}
 	reply = d.top.reply(buf)
+	if d.read > 0 && int64(d.read) == d.top.n {
+		reply.integers = d.integers[:d.read:d.read]
+	}
 	d.nextReply()
 	return reply, n, Complete
 }
@@ -115,6 +127,10 @@ func (d *Decoder) open(el element) error {
 			return nil
 		}
 	}
+	if el.kind == Integer && d.depth == 1 && d.read < maxIntegers {
+		d.integers[d.read] = el.n
+		d.read++
+	}
 	for d.depth > 0 {
 		if d.left[d.depth-1]--; d.left[d.depth-1] > 0 {
 			break
@@ -127,6 +143,6 @@ func (d *Decoder) open(el element) error {
 func (d *Decoder) nextReply() {
 	d.at = cursor{}
 	d.started = false
-	d.depth = 0
+	d.depth, d.read = 0, 0
 	d.elements = d.limits.Elements
 }

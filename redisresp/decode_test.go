@@ -2,6 +2,7 @@ package redisresp
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -216,3 +217,43 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 }
 
 var sink int64
+
+// The integers of an array are the same whether the Decoder has kept them or Iter reads them, also
+// where the reply was cut; it keeps them where there are few, and nothing else.
+func TestIntegers(t *testing.T) {
+	t.Parallel()
+	many := func(n int) string { return "*" + strconv.Itoa(n) + "\r\n" + strings.Repeat(":-7\r\n", n) }
+	for in, want := range map[string]int{
+		"*1\r\n:5\r\n":                   1,
+		"*3\r\n:1\r\n:-2\r\n:+3\r\n":     3,
+		many(maxIntegers):                maxIntegers,
+		many(maxIntegers + 1):            0,
+		"*0\r\n":                         0,
+		":5\r\n":                         0,
+		"$1\r\n5\r\n":                    0,
+		"*2\r\n:1\r\n$1\r\nx\r\n":        0,
+		"*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n": 0,
+		"*1\r\n*1\r\n:1\r\n":             0,
+		"*2\r\n:1\r\n*1\r\n:2\r\n":       0,
+		"*1\r\n*-1\r\n":                  0,
+		"*2\r\n:1\r\n-ERR\r\n":           0,
+		"*2\r\n:9223372036854775807\r\n:" + "-9223372036854775808\r\n": 2,
+	} {
+		d := NewDecoder(Limits{})
+		d.Decode([]byte("*2\r\n:8\r\n:9\r\n")) // of which nothing may be left
+		for n := range len(in) {
+			d.Decode([]byte(in[:n]))
+		}
+		reply, _, outcome := d.Decode([]byte(in))
+		if outcome != Complete {
+			t.Fatalf("%q: %v", in, outcome)
+		}
+		kept, read := reply.Integers(), []int64(nil)
+		for it := reply.Iter(); it.Next() && want > 0; {
+			read = append(read, it.Reply().Int)
+		}
+		if len(kept) != want || !slices.Equal(kept, read) {
+			t.Errorf("%q: %d are kept, %d are read; want %d", in, kept, read, want)
+		}
+	}
+}

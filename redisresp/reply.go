@@ -49,7 +49,13 @@ type Reply struct {
 	// Bytes is the text of a SimpleString or Error, the body of a Bulk, and the
 	// elements of an Array as they were sent; [Reply.Iter] walks those.
 	Bytes []byte
+
+	integers []int64 // the Decoder's
 }
+
+// Integers are the elements of an Array of a few integers and nothing else, read already. They
+// are good until the Decoder decodes again. Of any other reply they are nil.
+func (r Reply) Integers() []int64 { return r.integers }
 
 // ErrorPrefix is the first word of an Error, such as ERR, NOSCRIPT or WRONGTYPE,
 // and nil for another kind.

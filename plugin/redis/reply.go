@@ -48,25 +48,19 @@ func outcomeOfError(c *command, f form, reply redisresp.Reply) outcome {
 // outcomeOfRuling reads a script's decision, an array of integers; the override that is in force
 // may be its last element. Anything but an array has no elements, which ParseRuling refuses.
 func (r *replies) outcomeOfRuling(c *command, reply redisresp.Reply, nowMicros int64) outcome {
-	r.values = r.values[:0]
-	told := false
-	it := reply.Iter() // not in the for clause: TinyGo would allocate it for each element
-	for it.Next() {
-		v := it.Reply()
-		switch {
-		case v.Kind == redisresp.Bulk && !told && len(v.Bytes) <= algo.MaxOverrideBytes:
-			told, r.reply.Override = true, v.Bytes
-		case v.Kind != redisresp.Integer || told:
+	told, values := false, reply.Integers()
+	if values == nil {
+		var ok bool
+		if told, ok = r.read(reply); !ok {
 			return nonsense
-		default:
-			r.values = append(r.values, v.Int)
 		}
+		values = r.values
 	}
 	plan := c.script.planOf(c.sizes)
 	n := len(plan.Limits())
 	r.reply.Decisions = slices.Grow(r.reply.Decisions[:0], n)[:n]
 	var err error
-	r.reply.Ruling, err = plan.ParseRuling(r.values, r.reply.Decisions)
+	r.reply.Ruling, err = plan.ParseRuling(values, r.reply.Decisions)
 	r.reply.OtherOverride = errors.Is(err, algo.ErrOtherOverride)
 	switch {
 	case told != r.reply.OtherOverride:
@@ -79,4 +73,23 @@ func (r *replies) outcomeOfRuling(c *command, reply redisresp.Reply, nowMicros i
 		return otherSizes
 	}
 	return nonsense
+}
+
+// read reads a decision element by element: integers to r.values, and last, if it is told, the
+// override in force. A reply that has anything else is not ok.
+func (r *replies) read(reply redisresp.Reply) (told, ok bool) {
+	r.values = r.values[:0]
+	it := reply.Iter() // not in the for clause: TinyGo would allocate it for each element
+	for it.Next() {
+		v := it.Reply()
+		switch {
+		case v.Kind == redisresp.Bulk && !told && len(v.Bytes) <= algo.MaxOverrideBytes:
+			told, r.reply.Override = true, v.Bytes
+		case v.Kind != redisresp.Integer || told:
+			return false, false
+		default:
+			r.values = append(r.values, v.Int)
+		}
+	}
+	return told, true
 }

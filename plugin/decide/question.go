@@ -71,11 +71,16 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 	return len(q.Checks) > 0
 }
 
-// add appends a check of what applies.
+// add appends a check of what applies, made in its place: what append takes is made elsewhere, and
+// copied.
 //
 //go:inline
 func (q *Question) add(a *rule.Applied) *Check {
-	c := Check{Ask: Ask{Rule: a.Rule, Limits: a.Limits}}
+	n := len(q.Checks)
+	q.Checks = slices.Grow(q.Checks, 1)[:n+1]
+	c := &q.Checks[n]
+	*c = Check{}
+	c.Rule, c.Limits = a.Rule, a.Limits
 	q.tags, c.Tag = keep(q.tags, a.Tag)
 	q.costs, c.Costs = keep(q.costs, a.Costs)
 	if a.Values != nil {
@@ -85,8 +90,7 @@ func (q *Question) add(a *rule.Applied) *Check {
 	q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
 	c.own = c.Sizes
 	q.decisions, c.Decisions = roomFor(q.decisions, len(a.Limits.Limits))
-	q.Checks = append(q.Checks, c)
-	return &q.Checks[len(q.Checks)-1]
+	return c
 }
 
 // keep copies list to the end of memory. It returns memory and the copy, which is

@@ -4,18 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const quotaPath = "/.well-known/quota"
 
-// quotaBody is the body that callers read.
+// quotaBody is what callers read.
 type quotaBody struct {
 	Limits []struct {
 		Name                            string
@@ -67,7 +69,7 @@ func TestCookbookQuota(t *testing.T) {
 	}{
 		{"who has used three", ann, []int64{997, 99997}},
 		{"who has used none", bob, []int64{1000, 100000}},
-		{"an unknown caller", "x-a: b", nil},
+		{"who is nobody", "x-a: b", nil},
 	} {
 		resp, body := readQuota(t, s, http.MethodGet, tc.caller)
 		testenv.Same(t, tc.name+": status", resp.StatusCode, 200)
@@ -152,4 +154,32 @@ func TestSteps(t *testing.T) {
 	r := get(t, s.URL)
 	testenv.Same(t, "the policy", r.header.Get("ratelimit-policy"), `"r";q=7;w=94867200`) // three steps
 	testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
+}
+
+// TestQuotaOverTwoEnvoys: what a caller reads on either Envoy is what both have charged, to the
+// organisation and to the caller.
+func TestQuotaOverTwoEnvoys(t *testing.T) {
+	t.Parallel()
+	opts := envoytest.Options{Redis: []string{redistest.Start(t).Addr}}
+	rules := `{` + patient + `"quota": {"path": "` + quotaPath + `", "rules": ["org"]}, "rules": [
+		{"name": "org", "match": {"path": {"prefix": "/api/"}}, "key": [{"header": "x-org"}], "limits": [
+		{"algorithm": "gcra", "limit": 20, "window": "1d", "name": "all"},
+		{"algorithm": "gcra", "limit": 9, "window": "1d", "name": "user", "per": [{"header": "x-user"}]}]}]}`
+	envoys := []*setting{start(t, rules, opts), start(t, rules, opts)}
+	for n, user := range []string{"ann", "bob", "ann", "ann", "bob"} {
+		r := get(t, envoys[n%2].URL+"/api/x", "x-org: acme", "x-user: "+user)
+		testenv.Same(t, "a request of "+user, r.status, http.StatusOK)
+	}
+	for n, s := range envoys {
+		for user, want := range map[string]int64{"ann": 6, "bob": 7, "cy": 9} {
+			_, body := readQuota(t, s, http.MethodGet, "x-org: acme", "x-user: "+user)
+			left := map[string]int64{}
+			for _, l := range body.Limits {
+				left[l.Name] = l.Remaining
+			}
+			what := fmt.Sprintf("Envoy %d: what %s has left", n+1, user)
+			testenv.Same(t, what, left["user"], want)
+			testenv.Same(t, what+" of the organisation's", left["all"], int64(15))
+		}
+	}
 }

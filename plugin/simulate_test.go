@@ -13,7 +13,7 @@ import (
 )
 
 // stepsOfOne is how many steps one simulation has.
-const stepsOfOne = 2500
+const stepsOfOne = 1000
 
 // number reads an environment variable; otherwise it is missing.
 func number(t *testing.T, name string, otherwise uint64) uint64 {

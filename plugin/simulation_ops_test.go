@@ -36,7 +36,8 @@ type simSetting struct {
 type simSettingRule struct {
 	Name, Text string
 	Total      int64
-	Listed     bool `json:",omitempty"`
+	Rate       int64 `json:",omitempty"`
+	Listed     bool  `json:",omitempty"`
 }
 
 func (c *simConfig) setting() simSetting {
@@ -45,7 +46,7 @@ func (c *simConfig) setting() simSetting {
 		Failures: c.failures, Denied: c.denied, Password: c.password, CommandMicros: 1,
 	}
 	for _, r := range c.rules {
-		s.Rules = append(s.Rules, simSettingRule{r.name, r.text, r.total, r.listed})
+		s.Rules = append(s.Rules, simSettingRule{r.name, r.text, r.total, r.rate, r.listed})
 	}
 	return s
 }
@@ -59,7 +60,7 @@ func (s *simSetting) config() *simConfig {
 	for _, r := range s.Rules {
 		i := slices.IndexFunc(known, func(k *simRule) bool { return k.name == r.Name })
 		rule := *known[i]
-		rule.text, rule.total, rule.listed = r.Text, r.Total, r.Listed
+		rule.text, rule.total, rule.rate, rule.listed = r.Text, r.Total, r.Rate, r.Listed
 		c.rules = append(c.rules, &rule)
 		if r.Listed {
 			c.listed = append(c.listed, strconv.Quote(r.Name))

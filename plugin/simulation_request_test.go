@@ -109,7 +109,7 @@ func (v *simulation) anyArrives() {
 	worker, user, cost := v.random.IntN(len(v.current)), v.random.IntN(v.users), v.random.IntN(4)
 	brings := []string{"-"}
 	for _, rule := range v.config.rules {
-		if rule.header != "" && v.random.IntN(3) == 0 {
+		if rule.header != "" && v.random.IntN(3) < v.often {
 			brings = append(brings, rule.header)
 		}
 	}
@@ -174,10 +174,25 @@ func (v *simulation) end(r *simRequest) {
 	v.logf("end %d, left %v", r.id, r.left)
 	before := v.settlementsLost(r.instance.worker)
 	r.End()
-	loses := r.left || v.settlementsLost(r.instance.worker) > before
-	if loses && v.config.pending < maxLive {
+	dropped := v.settlementsLost(r.instance.worker) > before
+	if dropped && !v.isSettling(r.instance.worker) {
+		v.fail("the settlement of request %d is dropped, though max_pending leaves room for it", r.id)
+	}
+	if loses := r.left || dropped; loses && v.config.pending < maxLive {
 		r.lossy = true // max_pending bounds the settlements that are under way, too; of one that left it comes later
 	}
+}
+
+// isSettling reports whether so many settlements of a worker may be under way that there is no room
+// for another one.
+func (v *simulation) isSettling(w *worker) bool {
+	settling := int64(0)
+	for _, r := range v.recent {
+		if r.instance.worker == w && v.clock.now.Sub(r.ended) < lossMicros {
+			settling += int64(len(v.config.rules))
+		}
+	}
+	return settling >= v.config.pending
 }
 
 // inPipe is how many requests of a worker have commands in the pipe, decided or not.
@@ -217,14 +232,13 @@ func (v *simulation) redirect(r *simRequest) {
 // look notes what has become of the requests, and that none waits for too long.
 func (v *simulation) look() {
 	for _, r := range v.waits {
+		v.checkWait(r)
 		waits := r.waits()
 		if decided := !waits || r.exchange.outcome() != ""; decided && r.verdict.IsZero() {
 			r.verdict = v.clock.now
 		}
 		if !waits {
 			v.exit(r)
-		} else {
-			v.checkWait(r)
 		}
 	}
 	v.waits = slices.DeleteFunc(v.waits, func(r *simRequest) bool { return r.exited })

@@ -19,6 +19,7 @@ const (
 	operated          // an operator sets an override
 	redirected        // Envoy follows a redirection
 	waited            // nothing happens for long
+	late              // Redis answers what has been asked after the timeout
 	flood             // many requests at once
 	faults
 )
@@ -135,6 +136,8 @@ func (v *simulation) event(fault int) {
 		}
 	case waited:
 		v.do("advance", 1000*v.random.IntN(400))
+	case late: // and before the worker takes the connection for dead
+		v.do("advance", v.config.timeout.Microseconds()+1000*v.random.Int64N(2*v.config.timeout.Milliseconds()))
 	case flood:
 		for range v.random.IntN(maxFlood) {
 			v.anyArrives()

@@ -38,6 +38,7 @@ type simulation struct {
 	users    int
 	rates    [faults]int // how often each fault comes, of a thousand steps
 	burst    int         // the most requests that come at once
+	often    int         // how many thirds of the requests bring a header that a rule asks for
 	log      simLog
 
 	refuses       bool   // Redis refuses connections
@@ -83,9 +84,10 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	v := newSimulationOf(t, setting)
 	v.random = random
 	v.users = []int{1, 3, 20}[v.random.IntN(3)]
-	v.burst = []int{1, 4, 40}[v.random.IntN(3)]
+	v.burst = []int{1, 4, 4, 10, 40}[v.random.IntN(5)]
+	v.often = 1 + v.random.IntN(2)
 	for i := range v.rates {
-		v.rates[i] = []int{0, 0, 1, 5}[v.random.IntN(4)]
+		v.rates[i] = []int{0, 0, 2, 8}[v.random.IntN(4)]
 	}
 	return v
 }
@@ -264,6 +266,9 @@ func (v *simulation) run(steps int) {
 			if v.failed != "" {
 				return
 			}
+		}
+		if v.random.IntN(2) == 0 { // a configuration ends with all that it has
+			v.do("reload")
 		}
 		v.drain()
 		v.checkEnd()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
@@ -20,16 +21,27 @@ type simConn struct {
 	outbox []byte // on the way back
 	gone   bool
 
-	brought int         // bytes that have left the outbox
-	news    []leaseNews // on the way
+	brought   int         // bytes that have left the outbox
+	news      []leaseNews // on the way
+	doubtedAt time.Time   // when an error was brought last
 }
+
+// doubtTime is for how long a worker may have brought in vain what follows an error: it hangs up
+// for some of them, reads no further, and tells Envoy so at its next tick.
+const doubtTime = 4 * timerStep
+
+// isDoubted reports whether the worker may not have read what was brought last.
+func (c *simConn) isDoubted() bool { return c.v.clock.now.Sub(c.doubtedAt) <= doubtTime }
 
 // leaseNews is a reply that a lease needs.
 type leaseNews struct {
 	end     int      // counted as brought is
 	granted int64    // when the units were charged that it grants; 0: it grants none
 	again   [][]byte // the command that has to be sent once more, as the script was unknown
+	refused bool     // the reply is an error, for which the worker may hang up
 }
+
+func (n *leaseNews) matters() bool { return n.granted != 0 || n.again != nil || n.refused }
 
 // simCluster is the cluster "redis" of one worker.
 type simCluster struct {
@@ -67,9 +79,17 @@ func (c *simConn) Cancel() {
 	}
 }
 
+// forgetRead forgets the news that the worker has surely read.
+func (c *simConn) forgetRead() {
+	if !c.isDoubted() {
+		c.news = slices.DeleteFunc(c.news, func(n leaseNews) bool { return n.end <= c.brought })
+	}
+}
+
 // end loses what was on the way.
 func (c *simConn) end() {
 	c.gone = true
+	c.forgetRead()
 	for _, n := range c.news {
 		c.v.grantLost(n.granted)
 		c.v.returnLost(n.again)
@@ -79,7 +99,7 @@ func (c *simConn) end() {
 		rest = rest[n:]
 		c.v.returnLost(command)
 	}
-	if len(c.inbox)+len(c.outbox) > 0 {
+	if len(c.inbox)+len(c.outbox) > 0 || c.isDoubted() {
 		c.v.lose(c.worker)
 	}
 }
@@ -122,10 +142,11 @@ func (c *simConn) serve(commands int) {
 		case bytes.HasPrefix(reply, []byte("-NOSCRIPT")):
 			news.again, _, _ = c.v.decode(bytes.Clone(c.inbox[:n]))
 		case bytes.HasPrefix(reply, []byte("-")):
+			news.refused = true
 			c.v.lose(c.worker)
 			c.v.returnLost(words)
 		}
-		if news.granted != 0 || news.again != nil {
+		if news.matters() {
 			c.news = append(c.news, news)
 		}
 		c.inbox = c.inbox[n:]
@@ -185,7 +206,12 @@ func (c *simConn) deliver(n int) {
 	part := bytes.Clone(c.outbox[:n])
 	c.outbox = c.outbox[n:]
 	c.brought += n
-	c.news = slices.DeleteFunc(c.news, func(n leaseNews) bool { return n.end <= c.brought })
+	for i := range c.news {
+		if news := &c.news[i]; news.refused && news.end <= c.brought {
+			news.refused, c.doubtedAt = false, c.v.clock.now
+		}
+	}
+	c.forgetRead()
 	c.v.logf("received %q", part)
 	c.near.Receive(part)
 	c.v.look()

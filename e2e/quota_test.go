@@ -17,7 +17,7 @@ import (
 
 const quotaPath = "/.well-known/quota"
 
-// quotaBody is what callers read.
+// quotaBody is the body that callers read.
 type quotaBody struct {
 	Limits []struct {
 		Name                            string
@@ -69,7 +69,7 @@ func TestCookbookQuota(t *testing.T) {
 	}{
 		{"who has used three", ann, []int64{997, 99997}},
 		{"who has used none", bob, []int64{1000, 100000}},
-		{"who is nobody", "x-a: b", nil},
+		{"an unknown caller", "x-a: b", nil},
 	} {
 		resp, body := readQuota(t, s, http.MethodGet, tc.caller)
 		testenv.Same(t, tc.name+": status", resp.StatusCode, 200)

@@ -79,18 +79,10 @@ func (p *Plan) Resolve(out []Decision) (borrows bool) {
 		return false
 	}
 	if !pool.Allowed {
-		pool.RetryAfterMicros = shorterWait(pool.RetryAfterMicros, g.RetryAfterMicros)
+		pool.RetryAfterMicros = ShorterWait(pool.RetryAfterMicros, g.RetryAfterMicros)
 	}
 	*g = Decision{Allowed: true, Hidden: true, Remaining: g.Remaining}
 	return true
-}
-
-// shorterWait is the shorter of two waits, of which Never is the longest.
-func shorterWait(a, b int64) int64 {
-	if a == Never || b != Never && b < a {
-		return b
-	}
-	return a
 }
 
 // pair is the guarantee and the pool among the limiters of a script; -1 each without one.

@@ -69,41 +69,20 @@ func (q *Question) WaitMicros() (longest int64) {
 		wait := c.waitMicros()
 		if c.isOver() {
 			if p := q.purseOf(c); p != nil && p.Status == Rejected {
-				wait = sooner(wait, p.waitMicros())
+				wait = algo.ShorterWait(wait, p.waitMicros())
 			}
 		}
-		if longest == algo.Never || wait == algo.Never {
-			longest = algo.Never
-		} else {
-			longest = max(longest, wait)
-		}
+		longest = algo.LongerWait(longest, wait)
 	}
 	return longest
 }
 
 // waitMicros is the longest wait of the limits that reject, or what is left of a block.
-func (c *Check) waitMicros() (longest int64) {
+func (c *Check) waitMicros() int64 {
 	if c.By.Blocks() {
 		return c.LeftMicros
 	}
-	for i := range c.Decisions {
-		switch d := &c.Decisions[i]; {
-		case d.Allowed:
-		case d.RetryAfterMicros == algo.Never:
-			return algo.Never
-		default:
-			longest = max(longest, d.RetryAfterMicros)
-		}
-	}
-	return longest
-}
-
-// sooner is the shorter of two waits.
-func sooner(a, b int64) int64 {
-	if a == algo.Never || b != algo.Never && b < a {
-		return b
-	}
-	return a
+	return algo.LongestWait(c.Decisions)
 }
 
 // keepsRemembered reports whether remembered rejections conclude a request, as there is nothing

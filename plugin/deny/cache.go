@@ -10,7 +10,6 @@
 package deny
 
 import (
-	"math"
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -229,9 +228,8 @@ func (c *Cache) Remember(
 	for i := range decisions {
 		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], asked.size(i), asked.room(i)})
 	}
-	wait, rejects := longestWait(decisions)
-	e.rejects = rejects
-	if rejects {
+	wait := algo.LongestWait(decisions)
+	if e.rejects = wait != 0; e.rejects && wait != algo.Never {
 		ttlMicros = min(ttlMicros, wait)
 	}
 	for i := range decisions {
@@ -240,21 +238,6 @@ func (c *Cache) Remember(
 		}
 	}
 	e.untilMicros = nowMicros + ttlMicros
-}
-
-// longestWait is for how long the decisions reject the same cost: before the
-// longest of their waits is over, it cannot be admitted.
-func longestWait(decisions []algo.Decision) (micros int64, rejects bool) {
-	for i := range decisions {
-		switch d := &decisions[i]; {
-		case d.Allowed:
-		case d.RetryAfterMicros == algo.Never:
-			return math.MaxInt64, true
-		default:
-			micros, rejects = max(micros, d.RetryAfterMicros), true
-		}
-	}
-	return micros, rejects
 }
 
 // Forget drops the entry of a tag whose state was given something back.

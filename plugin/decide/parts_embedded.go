@@ -92,7 +92,7 @@ func (s *Stores) decideEmbedded(c *Check, alone bool, now Time) (r algo.Ruling, 
 		return s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), alone, now)
 	}
 	r = algo.Ruling{Allowed: true}
-	pair := &borrower{}
+	pair := &borrower{wait: algo.Never}
 	for n := range c.Limits.Parts {
 		said, applies, err := s.decidePart(c, n, pair, r.Allowed, now)
 		if err != nil {
@@ -118,41 +118,33 @@ func (s *Stores) decideEmbedded(c *Check, alone bool, now Time) (r algo.Ruling, 
 
 // borrower is what a guarantee says of a request, whose part is decided first.
 type borrower struct {
-	decided bool // there is a guarantee, and it was asked
-	lends   bool // it has admitted the request, and was charged
-	wait    int64
+	lends bool  // it has admitted the request, and was charged
+	wait  int64 // until it would; algo.Never if it has, or does not apply
 }
 
 // take takes the guarantee's word. It rejects nobody.
 func (b *borrower) take(c *Check, limit int, r *algo.Ruling) {
 	d := &c.Decisions[limit]
-	b.decided, b.wait = true, d.RetryAfterMicros
-	if b.lends = r.Allowed && c.Costs[limit] > 0; !b.lends && b.wait == 0 {
+	b.lends = r.Allowed && c.Costs[limit] > 0
+	if b.wait = d.RetryAfterMicros; b.wait == 0 {
 		b.wait = algo.Never
 	}
 	r.Allowed = true
 }
 
-// resolve makes one decision of those of guarantee and pool, as algo.Plan.Resolve does.
+// resolve makes one decision of those of guarantee and pool.
 func (b *borrower) resolve(c *Check) {
 	guarantee, pool, ok := c.Limits.Plan.Guarantee()
 	if !ok {
 		return
 	}
-	hidden := algo.Decision{Allowed: true, Hidden: true}
-	d := &c.Decisions[pool]
-	if b.lends && d.Allowed {
-		*d = hidden
-		return
-	}
-	if b.lends { // it was asked as one that may be in debt
-		d.Remaining = 0
-	} else if wait := b.wait; b.decided && !d.Allowed && wait != algo.Never {
-		if d.RetryAfterMicros == algo.Never || wait < d.RetryAfterMicros {
-			d.RetryAfterMicros = wait
+	if d := &c.Decisions[pool]; !b.lends || !d.Allowed {
+		c.Decisions[guarantee] = algo.Decision{RetryAfterMicros: b.wait}
+		if b.lends { // the pool was asked as one that may be in debt
+			d.Remaining = 0
 		}
 	}
-	c.Decisions[guarantee] = hidden
+	c.Limits.Plan.Resolve(c.Decisions)
 }
 
 // decidePart decides one part, and charges it if it may.

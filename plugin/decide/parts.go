@@ -86,9 +86,7 @@ func (c *Check) hideAbsent() {
 // it remembers nothing of is not shown.
 func (m *memory) recallParts(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, known bool) {
 	if e := m.denied.Find(a.Limits.ID, a.Tag); e != nil {
-		if block, lasts := e.Block(now.SteadyMicros); lasts {
-			r.AtMicros = e.StoreMicros + now.SteadyMicros - e.AtMicros
-			r.By, r.LeftMicros = block.By, block.LeftMicros
+		if r, blocked := e.Blocked(now.SteadyMicros); blocked {
 			return r, true
 		}
 	}

@@ -113,16 +113,17 @@ func (c *Cache) Clear() { c.table.Clear() }
 // Find returns the entry of a tag under a limit set, or nil.
 func (c *Cache) Find(set rule.LimitSetID, tag []byte) *Entry { return c.table.Get(set, tag) }
 
-// Block returns the block of the identity, if it still lasts.
-func (e *Entry) Block(nowMicros int64) (b Block, lasts bool) {
-	b = e.block
-	if nowMicros >= e.untilMicros || !b.By.Blocks() {
-		return Block{}, false
+// Blocked is the block of the identity, as the store would tell it, if it still lasts.
+func (e *Entry) Blocked(nowMicros int64) (r algo.Ruling, lasts bool) {
+	if nowMicros >= e.untilMicros || !e.block.By.Blocks() {
+		return r, false
 	}
-	if b.LeftMicros != algo.Never {
-		b.LeftMicros -= nowMicros - e.AtMicros
+	age := nowMicros - e.AtMicros
+	r.AtMicros, r.By, r.LeftMicros = e.StoreMicros+age, e.block.By, e.block.LeftMicros
+	if r.LeftMicros != algo.Never {
+		r.LeftMicros -= age
 	}
-	return b, true
+	return r, true
 }
 
 // RememberBlock keeps that an identity is blocked, for ttlMicros at most.
@@ -139,11 +140,10 @@ func (c *Cache) RememberBlock(set rule.LimitSetID, tag []byte, b Block, nowMicro
 // Ruling answers a request as the store would: by a block, or by each limit's decision.
 // known is false if Redis has to be asked.
 func (e *Entry) Ruling(asked Asked, nowMicros int64, out []algo.Decision) (r algo.Ruling, known bool) {
-	r.AtMicros = e.StoreMicros + nowMicros - e.AtMicros
-	if block, lasts := e.Block(nowMicros); lasts {
-		r.By, r.LeftMicros = block.By, block.LeftMicros
+	if r, blocked := e.Blocked(nowMicros); blocked {
 		return r, true
 	}
+	r.AtMicros = e.StoreMicros + nowMicros - e.AtMicros
 	rejects, known := e.Decide(asked, nowMicros, out)
 	r.Allowed = !rejects
 	return r, known

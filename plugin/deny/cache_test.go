@@ -283,15 +283,18 @@ func TestBlock(t *testing.T) {
 		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
 		c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, tc.left}, now, 7, TermsTTLMicros)
 		e := c.Find(1, []byte("a"))
-		got, lasts := e.Block(now + tc.age)
-		testenv.Same(t, tc.name+": the block", got, tc.want)
+		got, lasts := e.Blocked(now + tc.age)
+		testenv.Same(t, tc.name+": the block", Block{got.By, got.LeftMicros}, tc.want)
+		if lasts {
+			testenv.Same(t, tc.name+": the store's time of it", got.AtMicros, 7+tc.age)
+		}
 		testenv.Same(t, tc.name+": that it lasts", lasts, !tc.over)
 		testenv.Same(t, tc.name+": the store's time", e.StoreMicros, 7)
 		if _, known := e.Decide(asks(3, window), now+tc.age, make([]algo.Decision, 1)); known {
 			t.Errorf("%s: it has decisions as well", tc.name)
 		}
 		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
-		if _, lasts := c.Find(1, []byte("a")).Block(now); lasts {
+		if _, lasts := c.Find(1, []byte("a")).Blocked(now); lasts {
 			t.Errorf("%s: a decision does not take its place", tc.name)
 		}
 	}

@@ -121,11 +121,20 @@ func (o *overrides) fit(q *Question, c *Check, now Time) {
 // recall is the override that the worker remembers of a check's identity; nil if it remembers none,
 // or that has ended.
 func (o *overrides) recall(a *Ask, nowMicros int64) []byte {
+	if k := o.lasting(a, nowMicros); k != nil {
+		return k.value
+	}
+	return nil
+}
+
+// lasting is what the worker remembers of a check's identity; nil if it remembers nothing, or that
+// has ended.
+func (o *overrides) lasting(a *Ask, nowMicros int64) *known {
 	k := o.known.Get(a.Rule.ID, a.Tag)
 	if k == nil || nowMicros >= k.untilMicros {
 		return nil
 	}
-	return k.value
+	return k
 }
 
 // remembered is the ruling on a check's identity, if the worker remembers that it is free or
@@ -134,8 +143,8 @@ func (o *overrides) remembered(a *Ask, now Time) (r algo.Ruling, ok bool) {
 	if !a.Rule.Terms.Overrides {
 		return r, false
 	}
-	k := o.known.Get(a.Rule.ID, a.Tag)
-	if k == nil || now.SteadyMicros >= k.untilMicros {
+	k := o.lasting(a, now.SteadyMicros)
+	if k == nil {
 		return r, false
 	}
 	r.AtMicros, r.LeftMicros = now.UnixMicros, k.untilMicros-now.SteadyMicros

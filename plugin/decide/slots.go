@@ -35,7 +35,7 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 		return
 	}
 	if r.values != nil {
-		f.occupyParts(r, nowMicros) // parts_slots.go
+		f.occupyParts(r, nowMicros) // parts_embedded.go
 		return
 	}
 	if i, ok := r.limits.Plan.Slots(); ok && r.costs[i] > 0 {

@@ -116,6 +116,9 @@ func (c *simConn) kill(status uint32) {
 	if max(int64(len(asked)), inPipe+1) > min(maxExits, v.config.pending) || len(v.loaded) > len(v.workers) {
 		return // some are kept back, or go on by and by; or who knows whose connection it was
 	}
+	if slices.ContainsFunc(v.conns, func(o *simConn) bool { return !o.gone && o.worker == c.worker }) {
+		return // who waits may wait for the other one: the worker was about to hang up here
+	}
 	for _, r := range asked {
 		if r.instance.worker != c.worker {
 			continue

@@ -164,17 +164,18 @@ func TestEveryOutputIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := map[string]string{ // by the heading
-		"## validate":          "TestValidateExample",
-		"## convert":           "TestConvertExample",
-		"## explain":           "TestExplainExample",
-		"## simulate":          "TestSimulateExample",
-		"### compare":          "TestCompareExample",
-		"### suggest":          "TestSuggestExample",
-		"## get, reset":        "TestGetExamples",
-		"### A request":        "TestGetExamples",
-		"### Flags":            "TestTLSAndACL",
-		"## doctor":            "TestDoctorExample",
-		"### What is in force": "TestOverrideList",
+		"## validate":                "TestValidateExample",
+		"## convert":                 "TestConvertExample",
+		"## explain":                 "TestExplainExample",
+		"## simulate":                "TestSimulateExample",
+		"### Classes and guarantees": "TestSimulateFleet",
+		"### compare":                "TestCompareExample",
+		"### suggest":                "TestSuggestExample",
+		"## get, reset":              "TestGetExamples",
+		"### A request":              "TestGetExamples",
+		"### Flags":                  "TestTLSAndACL",
+		"## doctor":                  "TestDoctorExample",
+		"### What is in force":       "TestOverrideList",
 	}
 	heading, seen := "", 0
 	for line := range strings.Lines(string(page)) {

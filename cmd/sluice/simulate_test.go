@@ -140,6 +140,31 @@ func TestSimulateExample(t *testing.T) {
 	}
 }
 
+// TestSimulateFleet: simulate prints of the page's pool, tenants and flooder what the page says.
+func TestSimulateFleet(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)\n### Classes and guarantees\n.*?```json\n(.*?)```.*?```yaml\n(.*?)```" +
+		".*?```text\n(.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("no example")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{"fleet.json": found[1], "fleet.yaml": found[2]} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := execute(t, "", "simulate", "-c", filepath.Join(dir, "fleet.json"), "--traffic", filepath.Join(dir, "fleet.yaml"))
+	testenv.Same(t, "the exit code", r.code, console.Done)
+	testenv.Same(t, "the warnings", r.errors, "")
+	clients, _, _ := strings.Cut(r.out, "\n\n")
+	testenv.Same(t, "what becomes of the clients", clients+"\n", string(found[3]))
+}
+
 // misused are flags that simulate refuses, and what it says.
 var misused = []struct{ name, args, errors string }{
 	{"no traffic", "", "at least one of the flags in the group [traffic log url] is required"},

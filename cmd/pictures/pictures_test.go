@@ -75,3 +75,19 @@ func TestHistories(t *testing.T) {
 		}
 	}
 }
+
+// TestSchemes: what the picture of levels is to show. One limit leaves the tenants a part of it, a
+// guarantee refuses them nothing, and a pool with one is used up.
+func TestSchemes(t *testing.T) {
+	t.Parallel()
+	for _, s := range schemes {
+		got, err := s.shared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := s.pool+s.others == ""
+		testenv.Same(t, s.name+": that the tenants lose more than half", got.tenants < got.sent/2, alone)
+		testenv.Same(t, s.name+": that the tenants lose nothing", got.tenants == got.sent, !alone)
+		testenv.Same(t, s.name+": that the pool is used up", got.tenants+got.flooder > 480, true)
+	}
+}

@@ -20,17 +20,21 @@ import (
 // clients send requests one after the other, so that as many are in flight at most.
 const clients = 8
 
-// inUse are two relays of which the first has the limiter's stream.
-func inUse(t *testing.T, a, b *envoytest.Envoy) (used, other *envoytest.Envoy) {
+// inUse is the one of two relays that has the limiter's stream. A stream that rotates is at neither
+// while the one count and then the other is read.
+func inUse(t *testing.T, a, b *envoytest.Envoy) (used *envoytest.Envoy) {
 	t.Helper()
 	const active = "http.relay.downstream_rq_active"
-	if a.Stats(active)[active] == 0 {
-		a, b = b, a
-	}
-	if a.Stats(active)[active] == 0 {
-		t.Fatal("neither relay has the stream")
-	}
-	return a, b
+	testenv.Wait(t, patience, func() error {
+		for _, relay := range []*envoytest.Envoy{a, b} {
+			if relay.Stats(active)[active] > 0 {
+				used = relay
+				return nil
+			}
+		}
+		return errors.New("neither relay has the stream")
+	})
+	return used
 }
 
 // TestKillOneOfTwo: what was in flight fails, and nothing more.
@@ -58,7 +62,7 @@ func killed(t *testing.T, plugin string) (failed []int64) {
 	l := startLoad(t, startPlugin(t, plugin, a.Addr, b.Addr), clients)
 	for range 6 {
 		l.await(t, 200)
-		used, _ := inUse(t, a, b)
+		used := inUse(t, a, b)
 		before := l.failed.Load()
 		used.Kill()
 		l.await(t, 200)
@@ -75,7 +79,7 @@ func TestDrainOneOfTwo(t *testing.T) {
 	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
 	l := startLoad(t, startLimiter(t, "10s", a.Addr, b.Addr), clients)
 	l.await(t, 200)
-	used, _ := inUse(t, a, b)
+	used := inUse(t, a, b)
 	drain(t, used)
 	l.await(t, 200)
 	if failed := l.failed.Load(); failed != 0 {
@@ -97,7 +101,7 @@ func TestDrainWhileStreamsRotate(t *testing.T) {
 	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
 	l := startLoad(t, startPlugin(t, rotating("10s"), a.Addr, b.Addr), clients)
 	l.await(t, 200)
-	used, _ := inUse(t, a, b)
+	used := inUse(t, a, b)
 	drain(t, used)
 	testenv.Wait(t, patience, func() error { return left(used) })
 	used.Stop()
@@ -245,7 +249,7 @@ func TestHungRelay(t *testing.T) {
 	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
 	l := startLoad(t, startPlugin(t, rotating("200ms"), a.Addr, b.Addr), clients)
 	l.await(t, 200)
-	used, _ := inUse(t, a, b)
+	used := inUse(t, a, b)
 	began := time.Now()
 	signal(t, used, syscall.SIGSTOP)
 	l.await(t, 400)

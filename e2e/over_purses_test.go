@@ -137,6 +137,7 @@ func TestPurseWhileRedisIsAway(t *testing.T) {
 	s := start(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "rules": [`+strings.Join(rules, ",")+`]}`,
 		envoytest.Options{Workers: 1})
 	get(t, s.URL+"/other") // Envoy is up, and Redis not asked
+	s.LoggedAll(1)         // the log has it, so that each later entry is the next
 	s.redis.Kill()
 	for _, tc := range []struct {
 		path    string

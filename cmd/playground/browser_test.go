@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -65,8 +66,25 @@ func open(t *testing.T) *browser {
 	if err := out.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	b.attach(filepath.Join(testenv.Root(t), "docs/playground/index.html"))
+	page := filepath.Join(testenv.Root(t), "docs/playground")
+	readAll(t, page)
+	b.attach(filepath.Join(page, "index.html"))
 	return b
+}
+
+// readAll reads what the browser is going to read: Go's cache of test results knows the files of
+// this process alone.
+func readAll(t *testing.T, dir string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if _, err := os.ReadFile(filepath.Join(dir, file.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func pipe(t *testing.T) (r, w *os.File) {
@@ -199,5 +217,38 @@ func (b *browser) press(keys ...string) {
 		b.call("Input.dispatchKeyEvent", down)
 		b.call("Input.dispatchKeyEvent",
 			map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]})
+	}
+}
+
+// focus presses Tab until an element that matches a selector has the focus.
+func (b *browser) focus(selector string) {
+	b.t.Helper()
+	for range 80 {
+		var there bool
+		b.eval(fmt.Sprintf("Boolean(document.activeElement && document.activeElement.matches(%q))", selector), &there)
+		if there {
+			return
+		}
+		b.press("Tab")
+	}
+	b.t.Fatalf("the Tab key does not lead to %s", selector)
+}
+
+// picture writes the whole page to a file of the directory PLAYGROUND_PICTURES, for people to
+// look at.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	dir := os.Getenv("PLAYGROUND_PICTURES")
+	if dir == "" {
+		return
+	}
+	var shot struct{ Data string }
+	decode(b.t, b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}), &shot)
+	picture, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644)
+	}
+	if err != nil {
+		b.t.Error(err)
 	}
 }

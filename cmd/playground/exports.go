@@ -23,3 +23,18 @@ func decidedAt() unsafe.Pointer { return unsafe.Pointer(&decided) }
 //
 //go:wasmexport decide
 func exportedDecide(n int32) bool { return decide(n) }
+
+// poolAt is where the page writes a pool's fields.
+//
+//go:wasmexport poolAt
+func poolAt() unsafe.Pointer { return unsafe.Pointer(&pool) }
+
+// ceilingsAt is where the page writes the ceiling of each sender's class.
+//
+//go:wasmexport ceilingsAt
+func ceilingsAt() unsafe.Pointer { return unsafe.Pointer(&ceilings) }
+
+// exportedShare is share.
+//
+//go:wasmexport share
+func exportedShare(n int32) bool { return share(n) }

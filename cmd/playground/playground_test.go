@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/base64"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -199,8 +197,8 @@ func (b *browser) clean() {
 			b.t.Errorf("the page asked for %s", address)
 		}
 	}
-	if len(b.requested) < 4 {
-		b.t.Errorf("the page asked for %d files, want its own four", len(b.requested))
+	if len(b.requested) < 5 {
+		b.t.Errorf("the page asked for %d files, want its own five", len(b.requested))
 	}
 }
 
@@ -212,18 +210,7 @@ func TestKeyboard(t *testing.T) {
 		b.eval(script, &n)
 		return n
 	}
-	focus := func(condition string) {
-		t.Helper()
-		for range 40 {
-			var there bool
-			if b.eval("Boolean(document.activeElement && document.activeElement.matches("+condition+"))", &there); there {
-				return
-			}
-			b.press("Tab")
-		}
-		t.Fatalf("the Tab key does not lead to %s", condition)
-	}
-	focus("'#traffic'")
+	b.focus("#traffic")
 	before := number("arrivals().length")
 	b.press("Home", "ArrowRight", "ArrowUp", "ArrowUp", "ArrowUp")
 	if got := number("arrivals().length"); got != before+3 {
@@ -237,12 +224,12 @@ func TestKeyboard(t *testing.T) {
 	if got := number("arrivals().length"); got != before+2 {
 		t.Errorf("%d requests after once down, want %d", got, before+2)
 	}
-	focus("'#add'")
+	b.focus("#add")
 	b.press("Enter")
 	if got := number("lanes.length"); got != 3 {
 		t.Errorf("%d algorithms after Enter on the button, want 3", got)
 	}
-	focus("'[name=remove]'")
+	b.focus("[name=remove]")
 	b.press("Enter")
 	if got := number("lanes.length"); got != 2 {
 		t.Errorf("%d algorithms after one was removed, want 2", got)
@@ -251,7 +238,7 @@ func TestKeyboard(t *testing.T) {
 	if got := number("lanes.length"); got != 4 {
 		t.Errorf("%d algorithms, want 4 at most", got)
 	}
-	focus("'#copy'")
+	b.focus("#copy")
 	b.press("Enter")
 	b.await(`$("copied").textContent === "Copied."`)
 	if unnamed := number(`[...document.querySelectorAll("input, select, button, canvas")].filter(e => ` +
@@ -295,7 +282,7 @@ func TestColours(t *testing.T) {
 	} {
 		b.call("Emulation.setEmulatedMedia",
 			map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": c.system}}})
-		b.eval(fmt.Sprintf(`document.documentElement.dataset.theme = %q; update()`, c.chosen), nil)
+		b.eval(fmt.Sprintf(`document.documentElement.dataset.theme = %q; redraw()`, c.chosen), nil)
 		var seen struct {
 			Page, Text, Note, Rejected, Admitted, Link string
 		}
@@ -303,6 +290,7 @@ func TestColours(t *testing.T) {
 			return {Page: v("--page"), Text: v("--text"), Note: v("--note"),
 				Rejected: v("--rejected"), Admitted: v("--admitted"), Link: v("--link")}; })()`, &seen)
 		pages[seen.Page] = true
+		b.picture(c.name)
 		for name, colour := range map[string]string{
 			"text": seen.Text, "notes": seen.Note, "rejected": seen.Rejected,
 			"admitted": seen.Admitted, "links": seen.Link,
@@ -314,17 +302,6 @@ func TestColours(t *testing.T) {
 	}
 	if len(pages) != 2 {
 		t.Errorf("%d different pages, want a light and a dark one", len(pages))
-	}
-	if name := os.Getenv("PLAYGROUND_PICTURE"); name != "" { // for people to look at
-		var shot struct{ Data string }
-		decode(t, b.call("Page.captureScreenshot", map[string]any{"format": "png"}), &shot)
-		picture, err := base64.StdEncoding.DecodeString(shot.Data)
-		if err == nil {
-			err = os.WriteFile(name, picture, 0o644)
-		}
-		if err != nil {
-			t.Error(err)
-		}
 	}
 }
 

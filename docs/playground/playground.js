@@ -288,12 +288,18 @@ function update() {
   choose();
 }
 
-// choose lists the lanes, and shows the configuration of one.
+function redraw() {
+  update();
+  updatePool();
+}
+
+// choose lists the lanes and the pool, and shows the configuration of one.
 function choose() {
-  const which = $("which"), chosen = Math.max(0, Math.min(which.selectedIndex, lanes.length - 1));
-  which.replaceChildren(...lanes.map((lane, i) => new Option(`${i + 1}: ${lane.form.elements.algorithm.value}`)));
+  const which = $("which"), pooled = which.value === "pool";
+  const chosen = pooled ? lanes.length : Math.max(0, Math.min(which.selectedIndex, lanes.length - 1));
+  which.replaceChildren(...lanes.map((lane, i) => new Option(`${i + 1}: ${lane.form.elements.algorithm.value}`)), new Option("the pool", "pool"));
   which.selectedIndex = chosen;
-  $("json").textContent = configuration(read(lanes[chosen].form));
+  $("json").textContent = pooled ? poolConfiguration(readPool($("pool"))) : configuration(read(lanes[chosen].form));
 }
 
 function setShape(name) {
@@ -358,12 +364,16 @@ async function start() {
     update();
     lane.form.elements.algorithm.focus();
   });
+  addSenders();
+  $("pool").addEventListener("input", updatePool);
+  $("pool").addEventListener("submit", event => event.preventDefault());
   $("which").addEventListener("change", choose);
   $("copy").addEventListener("click", copy);
-  $("theme").addEventListener("change", () => { document.documentElement.dataset.theme = $("theme").value; update(); });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
-  addEventListener("resize", update);
+  $("theme").addEventListener("change", () => { document.documentElement.dataset.theme = $("theme").value; redraw(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  addEventListener("resize", redraw);
   setShape(Object.keys(SHAPES)[0]);
+  updatePool();
   document.body.dataset.ready = "yes";
 }
 

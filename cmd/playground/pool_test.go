@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+)
+
+// pooled is the page's part about the pool.
+type pooled struct {
+	Requests []struct {
+		Sender int
+		Micros int64
+	}
+	Admitted []bool
+	Text     string
+	JSON     string
+	Flooder  string // its class
+	Tenant   string // that of the others
+}
+
+const readPooled = `(p => ({requests: $("pool").requests, admitted: $("pool").admitted, text: $("shared").textContent,
+	JSON: poolConfiguration(p), flooder: p.flooder_class, tenant: p.tenant_class}))(readPool($("pool")))`
+
+// set gives fields of the pool's form other values, and reads what the page makes of them.
+func (b *browser) set(fields map[string]string) (p pooled) {
+	b.t.Helper()
+	for name, value := range fields {
+		b.eval(fmt.Sprintf(`$("pool").elements[%q].value = %q`, name, value), nil)
+	}
+	b.eval("updatePool(); "+readPooled, &p)
+	return p
+}
+
+// log is the requests as an access log that has their classes and tenants.
+func (p *pooled) log() string {
+	var lines strings.Builder
+	begin := time.Unix(1_800_000_000, 0).UTC()
+	for _, r := range p.Requests {
+		class := p.Tenant
+		if r.Sender == senders-1 {
+			class = p.Flooder
+		}
+		fmt.Fprintf(&lines, `{"start_time": %q, "method": "GET", "path": "/", "x-tenant": "%d", "x-priority": %q}`+"\n",
+			begin.Add(time.Duration(r.Micros)*time.Microsecond).Format(time.RFC3339Nano), r.Sender, class)
+	}
+	return lines.String()
+}
+
+// simulated says what the page's configuration admits of its requests in "sluice simulate". The
+// embedded store decides, so that no time passes on the way to Redis.
+func (p *pooled) simulated(t *testing.T) []bool {
+	t.Helper()
+	if _, err := config.Parse([]byte(p.JSON)); err != nil {
+		t.Fatalf("the page's configuration has mistakes: %v\n%s", err, p.JSON)
+	}
+	cfg, err := config.Parse([]byte(strings.Replace(p.JSON, `"redis": {"cluster": "redis"},`, "", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := rule.Compile(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := simulate.ReadLog([]byte(p.log()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admitted := make([]bool, len(p.Requests))
+	for i := range admitted {
+		admitted[i] = true
+	}
+	simulate.Run(cfg, rules, log, simulate.Options{
+		Envoys: 1, Workers: 1,
+		Refused: func(number int, _, _ string) { admitted[number] = false },
+	})
+	return admitted
+}
+
+// TestPageSharesAsSluiceDoes compares who is admitted on the page with what the configuration that
+// it shows does in the plugin's own code: rules, keys, classes, and what a worker remembers.
+func TestPageSharesAsSluiceDoes(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for _, fields := range []map[string]string{
+		{"sharing": "limit"},
+		{"sharing": "ceiling"},
+		{"tenant_class": "bulk", "normal": "90"},
+		{"flooder_class": "critical", "bulk": "1"},
+		{"sharing": "guarantee"},
+		{"sharing": "both", "guarantee": "20", "guarantee_burst": "7", "flooder": "200", "burst": "30", "limit": "70"},
+	} {
+		page := b.set(fields)
+		want := page.simulated(t)
+		testenv.Same(t, fmt.Sprint(fields, ": that some are rejected"), strings.Contains(fmt.Sprint(want), "false"), true)
+		for i, r := range page.Requests {
+			if page.Admitted[i] != want[i] {
+				t.Fatalf("%v: request %d, %+v: the page admits it: %v, the plugin: %v", fields, i, r, page.Admitted[i], want[i])
+			}
+		}
+	}
+	b.clean()
+}
+
+// TestPoolByKeyboard chooses with keys alone how the pool is shared, and sees its configuration.
+func TestPoolByKeyboard(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	tenantsLose := func() (lost float64) {
+		b.eval(`parseFloat($("shared").textContent.match(/, (\d+) % of the tenants/)[1])`, &lost)
+		return lost
+	}
+	testenv.Within(t, "percent that the tenants lose under one limit", tenantsLose(), 60, 95)
+	b.focus("[name=sharing]")
+	b.press("ArrowDown", "ArrowDown")
+	testenv.Same(t, "percent that they lose with a guarantee", tenantsLose(), 0)
+	b.focus("[name=guarantee]")
+	b.press("ArrowUp", "ArrowUp")
+	var text string
+	b.eval(`$("shared").textContent`, &text)
+	testenv.Same(t, "that guarantees beyond the pool are told of", strings.Contains(text, "do not fit"), true)
+	b.focus("#which")
+	b.press("End")
+	b.eval(`$("json").textContent`, &text)
+	testenv.Same(t, "that the pool's configuration is shown", strings.Contains(text, `"limit": 11, "window": "1s"`), true)
+	b.eval(`$("senders").rows[0].querySelector("canvas").getAttribute("aria-label")`, &text)
+	want := "tenant 1: admitted in each second: 8" + strings.Repeat(", 8", 19)
+	testenv.Same(t, "what a screen reader says of a tenant", text, want)
+	testenv.Same(t, "what the page says of numbers that are wrong", b.set(map[string]string{"flooder": "100000"}).Text,
+		"These numbers do not go together.")
+	b.clean()
+}
+
+// TestNarrow holds that a telephone shows the page without scrolling sideways.
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	b.call("Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true})
+	b.set(map[string]string{"sharing": "both"})
+	var width int
+	b.eval("document.documentElement.scrollWidth", &width)
+	testenv.Within(t, "the page's width", width, 300, 390)
+	b.eval(`$("senders").querySelector("canvas").clientWidth`, &width)
+	testenv.Within(t, "the width of a tenant's picture", width, 100, 390)
+	b.picture("narrow")
+	b.clean()
+}

@@ -50,7 +50,7 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	effect := decide.Continue
 	decides := q.Keep(applied)
 	if asking != rule.NotForQuota {
-		l.worker.Reports(q, asking, l.now())
+		q.Reports(asking)
 		decides = true
 	}
 	if decides {

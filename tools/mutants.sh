@@ -67,7 +67,7 @@ mutant late-units-kept plugin/decide/leases.go \
 mutant closing-forgotten plugin/decide/closing.go \
 	'c.untilMicros = nowMicros + maxClosingMicros' '_ = nowMicros'
 mutant slots-not-released plugin/decide/receipt.go \
-	'left := s.slots.vacate(r)' 'left := int64(0)'
+	's.slots.vacate(r)' '_ = r'
 mutant resumed-twice plugin/effects.go \
 	'{ l.host.resumeRequest(contextID) }' '{ l.host.resumeRequest(contextID); l.host.resumeRequest(contextID) }'
 mutant fails-open plugin/decide/verdict.go \

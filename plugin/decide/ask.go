@@ -18,25 +18,32 @@ import (
 type layer uint8
 
 const (
-	zeroLayer   layer = iota // a limit of 0, see zero.go
+	quotaLayer  layer = iota // what was said of a quota a moment ago: quota.go
+	zeroLayer                // a limit of 0, see zero.go
 	onlyLayer                // the embedded store, where it is the only one: embedded.go
 	leaseLayer               // units that this worker holds: leases.go
 	memoryLayer              // rejections that it remembers: memory.go
 )
 
 // sources is who answers in each layer.
-var sources = [...]Source{zeroLayer: FromLimit, onlyLayer: FromEmbedded, leaseLayer: FromLease, memoryLayer: FromMemory}
+var sources = [...]Source{
+	quotaLayer: FromReport, zeroLayer: FromLimit, onlyLayer: FromEmbedded, leaseLayer: FromLease, memoryLayer: FromMemory,
+}
 
 // orderOf is the order in which the layers are asked about a request that comes. Redis is
 // asked behind them, and in mode local the embedded store behind that.
-func orderOf(cfg *config.Config, rules *rule.Set) []layer {
-	switch {
-	case cfg.Redis == nil:
-		return []layer{zeroLayer, onlyLayer}
-	case !slices.ContainsFunc(rules.LimitSets, isLeased):
-		return []layer{zeroLayer, memoryLayer}
+func orderOf(cfg *config.Config, rules *rule.Set) (order []layer) {
+	if remembersQuotas(cfg) {
+		order = append(order, quotaLayer)
 	}
-	return []layer{zeroLayer, leaseLayer, memoryLayer} // what was charged is spent first
+	order = append(order, zeroLayer)
+	if cfg.Redis == nil {
+		return append(order, onlyLayer)
+	}
+	if slices.ContainsFunc(rules.LimitSets, isLeased) {
+		order = append(order, leaseLayer) // what was charged is spent first
+	}
+	return append(order, memoryLayer)
 }
 
 // alone reports whether there is no Redis to ask.
@@ -83,6 +90,11 @@ func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
 	var charge lease.Charge
 	ok := false
 	switch l {
+	case quotaLayer:
+		if c.isReport() {
+			s.fit(q, c, now)
+			r, ok = s.quotas.recall(q, c, now)
+		}
 	case zeroLayer:
 		s.fit(q, c, now)
 		ok = c.rejectZero(c.Decisions)
@@ -93,7 +105,7 @@ func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
 		r, ok = s.memory.recall(&c.Ask, c.Decisions, now)
 		ok = ok && (r.By.Blocks() || !s.penalties.mustTell(&c.Ask, now))
 	case onlyLayer:
-		r, ok = s.decideEmbedded(c, true, now)
+		r, ok = s.embedded.decide(c, true, now)
 	}
 	if ok {
 		c.ruled(sources[l], &r, c.Decisions, charge.Nonce)
@@ -173,10 +185,10 @@ func (s *Stores) send(q *Question, now Time) {
 	}
 }
 
-// fallBack asks the embedded store about what Redis has not decided, in mode local.
-func (s *Stores) fallBack(q *Question, now Time) {
+// fallBack asks the embedded store about those checks that Redis has not decided, in mode local.
+func (s *Stores) fallBack(q *Question, fails func(*Check) bool, now Time) {
 	for i := range q.Checks {
-		if c := &q.Checks[i]; failsLocally(c) {
+		if c := &q.Checks[i]; fails(c) {
 			s.askFallback(c, q, now)
 		}
 	}
@@ -191,7 +203,7 @@ func (s *Stores) askFallback(c *Check, q *Question, now Time) {
 	s.overrides.fit(q, c, now)                // Redis may have told more than the check knew
 	q.sizes, c.Sizes = keep(q.sizes, c.Sizes) // what Redis was sent keeps its calendar windows
 	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
-	r, ok := s.decideEmbedded(c, false, now)
+	r, ok := s.embedded.decide(c, false, now)
 	if ok {
 		c.ruled(FromFallback, &r, c.Decisions, 0)
 		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)

@@ -15,8 +15,12 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 		q.excuse() // over.go
 	}
 	v := q.Verdict() // verdict.go
-	if q.asking != rule.NotForQuota {
-		v = s.concludeQuota(q, v, now) // quota.go
+	if q.asking != rule.NotForQuota && v.Event != Refused {
+		if !s.alone() {
+			s.fallBack(q, reportsLocally, now)
+			s.quotas.remember(q, now)
+		}
+		v = q.served(v) // quota.go
 	}
 	q.concluded, q.verdict = true, v
 	s.record.Concluded(q, v)
@@ -51,7 +55,7 @@ func (s *Stores) decideRest(q *Question, now Time) {
 		s.refit(q, now)
 		s.endOverdue(q, now) // burst.go
 	}
-	s.fallBack(q, now) // ask.go
+	s.fallBack(q, failsLocally, now) // ask.go
 }
 
 // Leave gives back all that a request has charged that never reached the upstream: see the

@@ -13,7 +13,7 @@ import (
 // display tells clients and access logs of a request.
 type display struct {
 	texts  answer.Texts     // of the outcomes that name no rule
-	plans  plans            // those of the Stores
+	plans  plans            // those of the embedded store
 	answer answer.Rejection // scratch, with the memory of limits
 	quota  answer.Report    // scratch, likewise
 }

@@ -4,6 +4,8 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // embedded is the layer of the embedded store: where no Redis is configured it answers all
@@ -12,15 +14,20 @@ import (
 type embedded struct {
 	store   *local.Store
 	record  Recorder
-	entries [][]entry // by rule.LimitSet.ID, see parts_embedded.go
+	book    *slots.Book // knows the slots that the worker occupies in it
+	plans   plans       // scratch
+	entries [][]entry   // by rule.LimitSet.ID, see parts_embedded.go
 	parts   scratch
 }
 
-// decide is the store's answer to a check. occupied is how many slots the worker has of the
-// identity, and alone whether the store is the only one. Without an answer ok is false, and the
-// check stays undecided.
-func (e *embedded) decide(plan *algo.Plan, c *Check, occupied int64, alone bool, now Time) (r algo.Ruling, ok bool) {
-	e.store.Occupying(occupied)
+// decide is the store's answer to a check. alone says that it is the only store. Without an
+// answer ok is false, and the check stays undecided.
+func (e *embedded) decide(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
+	if c.Values != nil {
+		return e.decideParts(c, now)
+	}
+	plan := e.plans.of(c.Limits, c.Sizes)
+	e.store.Occupying(e.occupied(c.Limits, c.Tag))
 	r, err := e.store.Decide(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions, alone)
 	if err != nil {
 		c.Status = Undecided
@@ -32,14 +39,33 @@ func (e *embedded) decide(plan *algo.Plan, c *Check, occupied int64, alone bool,
 	return r, true
 }
 
-// change gives back so much of each limit, or below 0 charges so much more. occupied is how many
-// slots the worker has of the identity then.
-func (e *embedded) change(plan *algo.Plan, r *Receipt, back []int64, occupied int64, now Time) {
-	e.store.Occupying(occupied)
-	_ = e.store.RefundEach(plan, r.tag, r.atMicros, now.UnixMicros, back)
+// change gives back so much of each limit, or below 0 charges so much more.
+func (e *embedded) change(r *Receipt, back []int64, now Time) {
+	if r.values == nil {
+		plan := e.plans.of(r.limits, r.sizes)
+		e.store.Occupying(e.occupied(r.limits, r.tag))
+		_ = e.store.RefundEach(plan, r.tag, r.atMicros, now.UnixMicros, back)
+		return
+	}
+	for n := range r.limits.Parts {
+		e.changePart(r, n, back, now)
+	}
 }
 
-// occupy tells the store how many slots of an identity the worker occupies.
-func (e *embedded) occupy(plan *algo.Plan, tag []byte, slots int64, now Time) {
-	_ = e.store.Occupy(plan, tag, now.UnixMicros, slots)
+// occupied is how many slots the worker has of a part of an identity.
+func (e *embedded) occupied(limits *rule.LimitSet, part []byte) int64 {
+	if !limits.HasSlots() {
+		return 0
+	}
+	return e.book.Held(limits.ID, part, true)
+}
+
+// occupy tells the store how many slots of a part of an identity the worker occupies. sizes are
+// those of the limits as they are configured.
+func (e *embedded) occupy(limits *rule.LimitSet, part []byte, sizes []algo.Size, slots int64, now Time) {
+	plan := e.plans.of(limits, sizes)
+	if limits.HasPer() {
+		plan = e.planOf(limits, part, sizes)
+	}
+	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)
 }

@@ -119,7 +119,7 @@ func Sooner(a, b int64) int64 {
 func (w *Worker) Queued() int { return len(w.queue.heap) }
 
 // InFlight is how many requests hold slots of a list of limits.
-func (w *Worker) InFlight(set rule.LimitSetID) int64 { return w.stores.InFlight(set) }
+func (w *Worker) InFlight(set rule.LimitSetID) int64 { return w.stores.slots.book.InFlight(set) }
 
 // GuessesTime reports whether a calendar's windows depend on the wall clock: Redis has never
 // told its time.

@@ -79,7 +79,7 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 			s.memory.forgetCharge(r)
 		}
 	default: // a leased unit is never settled
-		s.changeEmbedded(r, s.remote.back, s.slots.embedded(r.limits, r.tag), now)
+		s.embedded.change(r, s.remote.back, now)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // In the embedded store each part of an identity has an entry of its own. They are charged one
@@ -86,36 +85,6 @@ func (e *embedded) planOf(limits *rule.LimitSet, part []byte, sizes []algo.Size)
 	return limits.Plan
 }
 
-// decideEmbedded is the embedded store's answer to a check. alone says that it is the only store.
-func (s *Stores) decideEmbedded(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
-	if c.Values == nil {
-		return s.embedded.decide(s.plans.of(c.Limits, c.Sizes), c, s.slots.embedded(c.Limits, c.Tag), alone, now)
-	}
-	r = algo.Ruling{Allowed: true}
-	pair := &borrower{wait: algo.Never}
-	for n := range c.Limits.Parts {
-		said, applies, err := s.decidePart(c, n, pair, r.Allowed, now)
-		if err != nil {
-			if r.Allowed {
-				s.undoParts(c, n, pair, now)
-			}
-			c.Status = Undecided
-			return r, false
-		}
-		if !applies {
-			continue
-		}
-		r.AtMicros = max(r.AtMicros, said.AtMicros)
-		now.UnixMicros = r.AtMicros
-		if r.Allowed && !said.Allowed {
-			r.Allowed = false
-			s.undoParts(c, n, pair, now)
-		}
-	}
-	pair.resolve(c)
-	return r, true
-}
-
 // borrower is what a guarantee says of a request, whose part is decided first.
 type borrower struct {
 	lends bool  // it has admitted the request, and was charged
@@ -147,12 +116,38 @@ func (b *borrower) resolve(c *Check) {
 	c.Limits.Plan.Resolve(c.Decisions)
 }
 
+// decideParts is the store's answer to a check, of each part of its identity.
+func (e *embedded) decideParts(c *Check, now Time) (r algo.Ruling, ok bool) {
+	r = algo.Ruling{Allowed: true}
+	pair := &borrower{wait: algo.Never}
+	for n := range c.Limits.Parts {
+		said, applies, err := e.decidePart(c, n, pair, r.Allowed, now)
+		if err != nil {
+			if r.Allowed {
+				e.undoParts(c, n, pair, now)
+			}
+			c.Status = Undecided
+			return r, false
+		}
+		if !applies {
+			continue
+		}
+		r.AtMicros = max(r.AtMicros, said.AtMicros)
+		now.UnixMicros = r.AtMicros
+		if r.Allowed && !said.Allowed {
+			r.Allowed = false
+			e.undoParts(c, n, pair, now)
+		}
+	}
+	pair.resolve(c)
+	return r, true
+}
+
 // decidePart decides one part, and charges it if it may.
-func (s *Stores) decidePart(
+func (e *embedded) decidePart(
 	c *Check, n int, pair *borrower, charge bool, now Time,
 ) (r algo.Ruling, applies bool, err error) {
-	e, p := &s.embedded, &s.embedded.parts
-	entry := &e.entries[c.Limits.ID][n]
+	p, entry := &e.parts, &e.entries[c.Limits.ID][n]
 	name, applies := p.name(&c.Ask, entry.Part)
 	if !applies {
 		return r, false, nil
@@ -162,7 +157,7 @@ func (s *Stores) decidePart(
 	}
 	plan := entry.of(c.Sizes, p)
 	costs, decisions := p.asks(&c.Ask, entry.Part).Costs, p.ofPart(c.Decisions, entry.Part)
-	e.store.Occupying(s.slots.embedded(c.Limits, name))
+	e.store.Occupying(e.occupied(c.Limits, name))
 	if charge {
 		r, err = e.store.Decide(plan, name, now.UnixMicros, costs, decisions, false)
 	} else {
@@ -176,37 +171,24 @@ func (s *Stores) decidePart(
 }
 
 // undoParts gives the first parts back what was charged to them, as a later one rejects.
-func (s *Stores) undoParts(c *Check, parts int, pair *borrower, now Time) {
+func (e *embedded) undoParts(c *Check, parts int, pair *borrower, now Time) {
 	costs := c.Costs
 	if !pair.lends && c.borrowing != nil {
 		costs = c.borrowing
 	}
 	r := c.receiptOf(FromEmbedded, c.Sizes, c.Decisions, now.UnixMicros, 0)
 	for n := range parts {
-		s.changePart(&r, n, costs, now)
+		e.changePart(&r, n, costs, now)
 		for _, i := range c.Limits.Parts[n] {
 			c.Decisions[i] = c.Decisions[i].Uncharged(costs[i])
 		}
 	}
 }
 
-// changeEmbedded gives back so much of each limit, or below 0 charges so much more. occupied is
-// how many slots the worker has then of an identity without parts.
-func (s *Stores) changeEmbedded(r *Receipt, back []int64, occupied int64, now Time) {
-	if r.values == nil {
-		s.embedded.change(s.plans.of(r.limits, r.sizes), r, back, occupied, now)
-		return
-	}
-	for n := range r.limits.Parts {
-		s.changePart(r, n, back, now)
-	}
-}
-
-// changePart does so in one part.
-func (s *Stores) changePart(r *Receipt, n int, back []int64, now Time) {
-	e, p := &s.embedded, &s.embedded.parts
+// changePart changes what a receipt says was charged to one part.
+func (e *embedded) changePart(r *Receipt, n int, back []int64, now Time) {
+	p, entry := &e.parts, &e.entries[r.limits.ID][n]
 	a := Ask{Limits: r.limits, Tag: r.tag, Values: r.values, Costs: back}
-	entry := &e.entries[r.limits.ID][n]
 	name, applies := p.name(&a, entry.Part)
 	if !applies {
 		return
@@ -216,32 +198,6 @@ func (s *Stores) changePart(r *Receipt, n int, back []int64, now Time) {
 	if slices.Max(units) == 0 && slices.Min(units) == 0 {
 		return
 	}
-	e.store.Occupying(s.slots.embedded(r.limits, name))
+	e.store.Occupying(e.occupied(r.limits, name))
 	_ = e.store.RefundEach(plan, name, r.atMicros, now.UnixMicros, units)
-}
-
-// occupyParts notes the slots that a receipt is of: of each limit those of its part.
-func (f *inFlight) occupyParts(r *Receipt, nowMicros int64) {
-	at, further := &r.slot, 0
-	for i, cost := range r.costs {
-		if cost > 0 && r.limits.Plan.TakesNonce(i) {
-			further++
-		}
-	}
-	if further > 1 {
-		r.further = make([]slots.Slot, further-1)
-	}
-	further = 0
-	for i, cost := range r.costs {
-		if cost <= 0 || !r.limits.Plan.TakesNonce(i) {
-			continue
-		}
-		if further > 0 {
-			at = &r.further[further-1]
-		}
-		*at = slots.Slot{Nonce: r.nonce, Slots: cost, Further: further > 0}
-		further++
-		f.parts.part = r.limits.AppendPart(f.parts.part[:0], r.tag, i, r.values)
-		f.book.Occupy(at, r.limits.ID, f.parts.part, r.source != FromRedis, nowMicros)
-	}
 }

@@ -15,6 +15,11 @@ type purses struct {
 	stores *Stores
 	host   Host
 	home   *questions
+	some   bool // rules have an over
+}
+
+func newPurses(home *questions, rules *rule.Set, host Host) purses {
+	return purses{stores: home.stores, host: host, home: home, some: slices.ContainsFunc(rules.Rules, hasOver)}
 }
 
 // early is a purse that was read when its request came, see rule.Rule.Early.
@@ -26,6 +31,9 @@ type early struct {
 
 // expect prepares a question that comes: its checks must not move once stores are asked.
 func (p *purses) expect(q *Question) {
+	if !p.some {
+		return
+	}
 	purses := 0
 	for i := range q.Checks {
 		c := &q.Checks[i]

@@ -28,10 +28,11 @@ const (
 	maxQuotas = 1024
 )
 
-// quotas is the memory of what Redis has said of identities to those who asked for their quota.
+// quotas is the layer that remembers what Redis has said of identities to those who asked for their
+// quota. Where there is no quota to ask for, or no Redis, it is not asked: see orderOf.
 type quotas struct {
 	key  keyhash.Key
-	said []quotaSaid // by the hash of a tag and its values; nil: nothing is remembered
+	said []quotaSaid // by the hash of a tag and its values
 }
 
 // quotaSaid is what Redis said of one.
@@ -47,11 +48,13 @@ type quotaSaid struct {
 }
 
 func newQuotas(cfg *config.Config, chance rand.Source) quotas {
-	if cfg.Quota == nil || cfg.Redis == nil {
+	if !remembersQuotas(cfg) {
 		return quotas{}
 	}
 	return quotas{keyhash.New(chance.Uint64()), make([]quotaSaid, maxQuotas)}
 }
+
+func remembersQuotas(cfg *config.Config) bool { return cfg.Quota != nil && cfg.Redis != nil }
 
 // place is where a check's identity is remembered, if it is.
 //
@@ -62,28 +65,19 @@ func (m *quotas) place(a *Ask) *quotaSaid {
 
 // Reports makes a question that comes one about a request for the quota. It never goes on: Host.Report
 // answers it, or Host.Answer.
-func (w *Worker) Reports(q *Question, asking rule.Asking, now Time) {
-	q.asking = asking
-	w.stores.recallQuota(q, now)
-}
+func (q *Question) Reports(asking rule.Asking) { q.asking = asking }
 
-// recallQuota answers the checks that report from memory, made what overrides make of them.
-func (s *Stores) recallQuota(q *Question, now Time) {
-	m := &s.quotas
-	if m.said == nil {
-		return
+// isReport reports whether the check is there to be reported, and decides nothing.
+func (c *Check) isReport() bool { return c.Rule.Report != rule.Decides }
+
+// recall answers a check that reports from memory.
+func (m *quotas) recall(q *Question, c *Check, now Time) (r algo.Ruling, known bool) {
+	e := m.place(&c.Ask)
+	age := now.SteadyMicros - e.atMicros
+	if age >= quotaMicros || !e.isOf(&c.Ask) || !sameSizes(e.sizes, c.own) {
+		return r, false
 	}
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Rule.Report == rule.Decides {
-			continue
-		}
-		s.fit(q, c, now)
-		e := m.place(&c.Ask)
-		if age := now.SteadyMicros - e.atMicros; age < quotaMicros && e.isOf(&c.Ask) && sameSizes(e.sizes, c.own) {
-			e.answer(q, c, age)
-		}
-	}
+	return e.answer(q, c, age), true
 }
 
 // isOf reports whether it is about the same counters. A place that is empty is about none.
@@ -92,8 +86,8 @@ func (e *quotaSaid) isOf(a *Ask) bool {
 	return same && bytes.Equal(e.values, a.Values)
 }
 
-// answer makes what Redis said so long ago a check's answer.
-func (e *quotaSaid) answer(q *Question, c *Check, age int64) {
+// answer is what Redis said so long ago, as the answer to a check.
+func (e *quotaSaid) answer(q *Question, c *Check, age int64) algo.Ruling {
 	if e.inForce != nil {
 		q.sizes, c.Sizes = keep(q.sizes, e.inForce)
 	}
@@ -102,18 +96,25 @@ func (e *quotaSaid) answer(q *Question, c *Check, age int64) {
 		r.LeftMicros = max(0, r.LeftMicros-age)
 	}
 	r.AtMicros += age
-	c.ruled(FromReport, &r, e.decisions, 0)
+	copy(c.Decisions, e.decisions)
 	for j := range c.Decisions {
 		d := &c.Decisions[j]
 		d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
 	}
+	return r
 }
 
-// remember keeps what Redis has said of a check that reports.
-func (m *quotas) remember(c *Check, now Time) {
-	if c.Source != FromRedis {
-		return
+// remember keeps what Redis has said of the checks of a request that report.
+func (m *quotas) remember(q *Question, now Time) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.isReport() && c.Source == FromRedis {
+			m.keep(c, now)
+		}
 	}
+}
+
+// keep keeps what Redis has said of a check.
+func (m *quotas) keep(c *Check, now Time) {
 	e := m.place(&c.Ask)
 	e.set, e.tag, e.atMicros = c.Limits.ID, append(e.tag[:0], c.Tag...), now.SteadyMicros
 	e.values = append(e.values[:0], c.Values...)
@@ -123,29 +124,14 @@ func (m *quotas) remember(c *Check, now Time) {
 	e.inForce = append(e.inForce[:0], c.Sizes...)
 }
 
-// fallBackQuota asks the embedded store about what Redis has not said of a quota, in mode local.
-func (s *Stores) fallBackQuota(q *Question, now Time) {
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Rule.Report != rule.Decides && c.Status == Undecided && c.Rule.Failure == config.FailLocal && !s.alone() {
-			s.askFallback(c, q, now)
-		}
-	}
+// reportsLocally is a check that reports, and that Redis has not decided, in mode local.
+func reportsLocally(c *Check) bool {
+	return c.isReport() && c.Status == Undecided && c.Rule.Failure == config.FailLocal
 }
 
-// concludeQuota is the verdict on a request for the quota, given that by the rules that apply to it.
-//
-//go:noinline
-func (s *Stores) concludeQuota(q *Question, v Verdict, now Time) Verdict {
-	if v.Event == Refused {
-		return v
-	}
-	s.fallBackQuota(q, now)
-	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Rule.Report != rule.Decides {
-			s.quotas.remember(c, now)
-		}
-	}
+// served is the verdict on a request for the quota that is not refused, given that by the rules that
+// apply to it.
+func (q *Question) served(v Verdict) Verdict {
 	for i := range q.Checks {
 		if c := &q.Checks[i]; c.Status == Undecided && q.needs(i) {
 			return Verdict{Event: Refused, Outcome: answer.FailedDeny}
@@ -185,7 +171,7 @@ func (d *display) report(q *Question) *answer.Report {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		switch {
-		case c.Rule.Report == rule.Decides || !c.Decided():
+		case !c.isReport() || !c.Decided():
 		case c.By.Blocks():
 			r.Block(c.LeftMicros)
 		case c.Rule.Report == rule.Reports || q.needs(i):

@@ -55,10 +55,10 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	if r.source == FromNobody {
 		return
 	}
-	left := s.slots.vacate(r)
+	s.slots.vacate(r)
 	switch r.source {
 	case FromEmbedded, FromFallback:
-		s.changeEmbedded(r, r.costs, left, now)
+		s.embedded.change(r, r.costs, now)
 	case FromLease: // of 1 unit
 		s.leases.unspend(r, now)
 	case FromRedis:

@@ -35,7 +35,7 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 		return
 	}
 	if r.values != nil {
-		f.occupyParts(r, nowMicros) // parts_embedded.go
+		f.occupyParts(r, nowMicros)
 		return
 	}
 	if i, ok := r.limits.Plan.Slots(); ok && r.costs[i] > 0 {
@@ -43,14 +43,6 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 		r.slot = slots.Slot{Nonce: r.nonce, Slots: r.costs[i]}
 		f.book.Occupy(&r.slot, r.limits.ID, r.tag, r.source != FromRedis, nowMicros)
 	}
-}
-
-// embedded is how many slots the worker holds of an identity in the embedded store.
-func (f *inFlight) embedded(limits *rule.LimitSet, tag []byte) int64 {
-	if !limits.HasSlots() {
-		return 0
-	}
-	return f.book.Held(limits.ID, tag, true)
 }
 
 // forget makes sure that the Book does not keep a pointer to memory that is used again.
@@ -64,19 +56,44 @@ func (f *inFlight) forget(q *Question) {
 	}
 }
 
+// occupyParts notes the slots that a receipt is of: of each limit those of its part.
+func (f *inFlight) occupyParts(r *Receipt, nowMicros int64) {
+	at, further := &r.slot, 0
+	for i, cost := range r.costs {
+		if cost > 0 && r.limits.Plan.TakesNonce(i) {
+			further++
+		}
+	}
+	if further > 1 {
+		r.further = make([]slots.Slot, further-1)
+	}
+	further = 0
+	for i, cost := range r.costs {
+		if cost <= 0 || !r.limits.Plan.TakesNonce(i) {
+			continue
+		}
+		if further > 0 {
+			at = &r.further[further-1]
+		}
+		*at = slots.Slot{Nonce: r.nonce, Slots: cost, Further: further > 0}
+		further++
+		f.parts.part = r.limits.AppendPart(f.parts.part[:0], r.tag, i, r.values)
+		f.book.Occupy(at, r.limits.ID, f.parts.part, r.source != FromRedis, nowMicros)
+	}
+}
+
 //go:inline
 func occupiesSlots(c *Check) bool { return c.charged.receipt.slot.Held() }
 
-// vacate notes that the slots of a receipt, if any, are free. It returns how many of the
-// identity the worker still occupies.
-func (f *inFlight) vacate(r *Receipt) (left int64) {
+// vacate notes that the slots of a receipt, if any, are free.
+func (f *inFlight) vacate(r *Receipt) {
 	if !r.slot.Held() {
-		return 0
+		return
 	}
 	for i := range r.further {
 		f.book.Vacate(&r.further[i])
 	}
-	return f.book.Vacate(&r.slot).Slots
+	f.book.Vacate(&r.slot)
 }
 
 // release gives the slots of a receipt back, to the store that gave them: nothing else of
@@ -94,24 +111,11 @@ func (s *Stores) release(r *Receipt, now Time) {
 func (s *Stores) releaseSlot(r *Receipt, slot *slots.Slot, now Time) {
 	freed := redis.Slots{Nonce: slot.Nonce, Count: slot.Slots}
 	if id := s.slots.book.Vacate(slot); r.source != FromRedis {
-		s.tellEmbedded(r.limits, id.Tag, id.Slots, now)
+		s.embedded.occupy(r.limits, id.Tag, s.calendars.sizes(r.limits.ID, now.UnixMicros), id.Slots, now)
 	} else {
 		s.remote.release(id.Set, id.Tag, freed, now)
 	}
 }
-
-// tellEmbedded tells the embedded store how many slots of a part of an identity the worker
-// occupies.
-func (s *Stores) tellEmbedded(limits *rule.LimitSet, part []byte, slots int64, now Time) {
-	plan := s.plans.of(limits, s.calendars.sizes(limits.ID, now.UnixMicros))
-	if limits.HasPer() {
-		plan = s.embedded.planOf(limits, part, s.calendars.sizes(limits.ID, now.UnixMicros))
-	}
-	s.embedded.occupy(plan, part, slots, now)
-}
-
-// InFlight is how many requests hold slots of a limit set.
-func (s *Stores) InFlight(set rule.LimitSetID) int64 { return s.slots.book.InFlight(set) }
 
 // renewSlots has the slots renewed that are due.
 func (s *Stores) renewSlots(now Time) {
@@ -137,7 +141,8 @@ type renewer struct {
 // RenewSlots implements slots.Renewer.
 func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 	if id.Embedded {
-		r.tellEmbedded(r.calendars.sets[id.Set], id.Tag, id.Slots, r.now)
+		limits, sizes := r.calendars.sets[id.Set], r.calendars.sizes(id.Set, r.now.UnixMicros)
+		r.embedded.occupy(limits, id.Tag, sizes, id.Slots, r.now)
 		return
 	}
 	f := &r.slots

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/local"
@@ -34,7 +33,6 @@ type Recorder interface {
 type Stores struct {
 	record Recorder
 	order  []layer // in which they are asked when a request comes
-	over   bool    // some rule has an over
 
 	calendars calendars
 	overrides overrides
@@ -46,18 +44,17 @@ type Stores struct {
 	remote    remote
 	burst     burst
 	quotas    quotas
-
-	plans plans // scratch
 }
 
 // newStores makes the stores of a configuration. store may be nil if only Redis decides. chance
 // is only drawn from before newStores returns.
 func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record Recorder, chance rand.Source) *Stores {
 	s := &Stores{
-		record: record, order: orderOf(cfg, rules), plans: make(plans, len(rules.LimitSets)),
-		over:      slices.ContainsFunc(rules.Rules, hasOver),
-		calendars: newCalendars(rules), slots: newInFlight(rules, chance),
-		embedded: embedded{store: store, record: record, entries: newEntries(rules)},
+		record: record, order: orderOf(cfg, rules), calendars: newCalendars(rules), slots: newInFlight(rules, chance),
+	}
+	s.embedded = embedded{
+		store: store, record: record, book: s.slots.book,
+		plans: make(plans, len(rules.LimitSets)), entries: newEntries(rules),
 	}
 	s.leases = newLeases(cfg, rules, s, chance)
 	s.overrides = newOverrides(cfg, rules, record, chance)

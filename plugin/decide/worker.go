@@ -84,9 +84,9 @@ func NewWorker(
 	stores.overrides.host = host
 	w := &Worker{
 		host: host, stores: stores, questions: questions{stores: stores},
-		display: display{texts: answer.NewTexts(""), plans: stores.plans},
+		display: display{texts: answer.NewTexts(""), plans: stores.embedded.plans},
 	}
-	w.purses = purses{stores: stores, host: host, home: &w.questions}
+	w.purses = newPurses(&w.questions, rules, host)
 	if cfg.Redis != nil {
 		w.crowd = newCrowd(&w.questions, cfg.Redis.TimeoutMicros, chance)
 	}
@@ -115,9 +115,7 @@ func (w *Worker) Arrive(q *Question, now Time) Effect {
 // ask asks about a request that arrives. It returns the event of its verdict, or Waits.
 func (w *Worker) ask(q *Question, now Time) Event {
 	q.arrivedMicros = now.SteadyMicros
-	if w.stores.over {
-		w.purses.expect(q)
-	}
+	w.purses.expect(q)
 	switch {
 	case w.stores.Ask(q, now):
 	case q.unpaid && w.purses.isPoor(q, now):

@@ -153,7 +153,7 @@ func (k *worker) arrive(r *request) {
 	effect := decide.Continue
 	decides := q.Keep(applied)
 	if asking != rule.NotForQuota {
-		k.decides.Reports(q, asking, k.now())
+		q.Reports(asking)
 		decides = true
 	}
 	if decides {

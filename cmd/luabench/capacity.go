@@ -47,7 +47,8 @@ func plan(ctx context.Context, out io.Writer, addr string, foreign bool, clients
 	for _, s := range planned() {
 		fmt.Fprintf(out, "%-40s %10.1f %10.1f\n", s.name, single[s.name], batched[s.name])
 	}
-	return b.reportMemory(ctx, out)
+	_, err = b.reportMemory(ctx, out)
+	return err
 }
 
 // micros is the CPU time of a check of each planned subject under a load.

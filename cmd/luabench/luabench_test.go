@@ -68,9 +68,13 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 	t.Parallel()
 	all := subjects(standIn)
 	var out strings.Builder
-	if err := benchOn(context.Background(), &out, redistest.Start(t).Addr, all,
-		effort{rounds: 2, checks: 1, charges: 1}); err != nil {
+	found, err := benchOn(context.Background(), &out, redistest.Start(t).Addr, all,
+		effort{rounds: 2, checks: 1, charges: 1})
+	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := found.figures(); err != nil {
+		t.Errorf("the documents: %v", err)
 	}
 	for _, s := range all {
 		if !strings.Contains(out.String(), "\n"+s.name+" ") {
@@ -102,7 +106,7 @@ func TestWrongAnswersEndTheRun(t *testing.T) {
 	fails := &subject{name: "fails", check: func(string) []call { return []call{command("NOSUCH")} }}
 	wrong := redisRate("return {0, 0, '1', '1'}")
 	for _, s := range []*subject{used, fails, wrong} {
-		err := benchOn(context.Background(), &strings.Builder{}, addr, []*subject{s},
+		_, err := benchOn(context.Background(), &strings.Builder{}, addr, []*subject{s},
 			effort{rounds: 1, checks: 1, charges: 1})
 		if err == nil || !strings.HasPrefix(err.Error(), s.name+": ") {
 			t.Errorf("%s: error %v, want one that begins with the name", s.name, err)
@@ -114,7 +118,7 @@ func TestCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := benchOn(ctx, &strings.Builder{}, redistest.Start(t).Addr, nil,
+	if _, err := benchOn(ctx, &strings.Builder{}, redistest.Start(t).Addr, nil,
 		effort{rounds: 1, checks: 1, charges: 1}); err == nil {
 		t.Error("no error, want that of the context")
 	}

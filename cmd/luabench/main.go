@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -30,10 +31,16 @@ func main() {
 	addr := flag.String("addr", "",
 		"with -capacity: measure the Redis at host:port, which nothing else should use meanwhile; REDISCLI_AUTH has its "+
 			"password")
+	publish := flag.Bool("publish", false, "record the results, and show them in the documents")
+	show := flag.Bool("show", false, "measure nothing: show in the documents what was recorded last")
 	clients := flag.Int("connections", 100, "with -capacity: connections that send one check at a time")
 	flag.Parse()
 	e := effort{rounds: *rounds, checks: *checks, charges: *charges}
-	measure := func(addr string) error { return run(ctx, os.Stdout, addr, *memory, e) }
+	var found *results
+	measure := func(addr string) (err error) {
+		found, err = run(ctx, os.Stdout, addr, *memory, e)
+		return err
+	}
 	if *planning {
 		measure = func(server string) error { return plan(ctx, os.Stdout, server, *addr != "", *clients, e) }
 	}
@@ -41,10 +48,17 @@ func main() {
 	switch {
 	case min(*rounds, *checks, *charges, *clients) < 1:
 		err = fmt.Errorf("-rounds %d -checks %d -charges %d -connections %d: want more", *rounds, *checks, *charges, *clients)
+	case *publish && (*planning || *memory):
+		err = errors.New("-publish: want a run of everything, without -capacity and -memory")
+	case *show:
+		found, err = readResults(recorded)
 	case *planning && *addr != "":
 		err = measure(*addr)
 	default:
 		err = onServer(ctx, measure)
+	}
+	if err == nil && (*publish || *show) {
+		err = found.publish(".")
 	}
 	if err != nil {
 		stop()
@@ -54,31 +68,36 @@ func main() {
 }
 
 // run measures every subject and the sizes, or the sizes alone.
-func run(ctx context.Context, out io.Writer, addr string, memory bool, e effort) error {
+func run(ctx context.Context, out io.Writer, addr string, memory bool, e effort) (*results, error) {
 	if memory {
 		return benchOn(ctx, out, addr, nil, e)
 	}
 	peer, err := redisRateScript(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return benchOn(ctx, out, addr, subjects(peer), e)
 }
 
-// benchOn measures on the server at addr and prints what it found.
-func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e effort) error {
+// benchOn measures on the server at addr, prints what it found, and returns it.
+func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e effort) (*results, error) {
+	before := load()
 	b, err := newBench(ctx, addr, all, e, usual)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer b.close()
 	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", b.version(ctx), e.rounds, e.checks,
 		b.connections, b.depth)
 	if len(all) > 0 {
 		if err := b.measure(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		b.report(out)
 	}
-	return b.reportMemory(ctx, out)
+	sizes, err := b.reportMemory(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	return b.results(ctx, before, sizes), nil
 }

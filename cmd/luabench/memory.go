@@ -32,6 +32,12 @@ func rememberings() []remembered {
 			allowing(a.String(), 0, algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day}), 1,
 		})
 	}
+	few := algo.Limit{Algorithm: algo.TokenBucket, Units: 1000, Burst: 1000, WindowMicros: day, Steps: true}
+	all = append(all, remembered{allowing("token_bucket, refill step", 0, few), 1})
+	for _, a := range []algo.Algorithm{algo.LeakyBucket, algo.GCRA} {
+		held := algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day, Queue: true, MaxDelayMicros: hour}
+		all = append(all, remembered{allowing(a.String()+", queue", 0, held), 1})
+	}
 	for _, entries := range []int{1, 20, 128, 1000} {
 		all = append(all, remembered{holding(fmt.Sprintf("concurrency, %d in flight", entries)), entries})
 	}
@@ -46,17 +52,19 @@ const fewest = 10
 
 // reportMemory prints what Redis' used_memory grows by for each identity. That is
 // more than MEMORY USAGE says of its key, which leaves out the table of expiries
-// (https://redis.io/docs/latest/commands/memory-usage/).
-func (b *bench) reportMemory(ctx context.Context, out io.Writer) error {
+// (https://redis.io/docs/latest/commands/memory-usage/). It returns the same by the subjects' names.
+func (b *bench) reportMemory(ctx context.Context, out io.Writer) (map[string]float64, error) {
 	fmt.Fprintf(out, "\nused_memory of one identity, in bytes\n")
+	sizes := map[string]float64{}
 	for _, s := range rememberings() {
 		size, err := b.size(ctx, s, b.effort.charges/s.charges+fewest)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
+		sizes[s.name] = size
 		fmt.Fprintf(out, row, s.name, fmt.Sprintf("%.0f", size), "", "", "", "")
 	}
-	return nil
+	return sizes, nil
 }
 
 // size returns what an identity's state takes, over so many identities. It empties

@@ -390,7 +390,7 @@ func TestPictures(t *testing.T) {
 }
 
 // TestConstantsAreMeasured holds the constants to what docs/algorithms.md says was
-// measured.
+// measured, within 10 %: runs differ by less, and each of them writes that page.
 func TestConstantsAreMeasured(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/algorithms.md"))
@@ -420,11 +420,12 @@ func TestConstantsAreMeasured(t *testing.T) {
 		if a == algo.SlidingWindowLog || a == algo.Concurrency { // with one unit, then for each more
 			high = low
 		}
-		if bytes := float64(measurements[limit.Algorithm].bytes(limit, algo.State{0, 0, 1})); bytes < low || bytes > high {
+		bytes := float64(measurements[limit.Algorithm].bytes(limit, algo.State{0, 0, 1}))
+		if bytes < 0.9*low || bytes > 1.1*high {
 			t.Errorf("%s: %v bytes, measured %v to %v", a, bytes, low, high)
 		}
 		low, high = bounds(cells[5])
-		if cost := measurements[limit.Algorithm].relative(limit); cost < low-0.15 || cost > high+0.15 {
+		if cost := measurements[limit.Algorithm].relative(limit); cost < 0.9*low || cost > 1.1*high {
 			t.Errorf("%s: cost %v, measured %v to %v", a, cost, low, high)
 		}
 	}

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,7 +89,7 @@ func TestContractAtFirstSight(t *testing.T) {
 }
 
 // TestContractsWhileRedisIsAway: mode local goes by what the worker remembers: tiers, numbers, blocks
-// and who is free.
+// and who is free, each as long as it lasts.
 func TestContractsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -98,6 +100,11 @@ func TestContractsWhileRedisIsAway(t *testing.T) {
 	contracts := map[string]string{"a": "tier:pro", "b": "limits:c=9", "c": "block", "d": "free", "e": "x2", "f": ""}
 	for user, value := range contracts {
 		e.set("c|"+user, value, 0)
+		get(t, e.both[0].URL+"/c?u="+user)
+	}
+	brief := map[string]string{"g": "block", "h": "free", "i": "limits:c=1000000"}
+	for user, value := range brief {
+		e.set("c|"+user, value, 3*time.Second)
 		get(t, e.both[0].URL+"/c?u="+user)
 	}
 	server.Kill()
@@ -112,6 +119,52 @@ func TestContractsWhileRedisIsAway(t *testing.T) {
 		"f": {200: 5, 429: 55},
 	} {
 		expectTally(t, "who has "+contracts[user], burst(t, 60, 4, []string{e.both[0].URL + "/c?u=" + user}), want)
+	}
+	for user, status := range map[string]int{"g": http.StatusOK, "h": limitedStatus, "i": limitedStatus} {
+		testenv.Wait(t, patience, func() error { // it ends, and a limit of five is in force
+			if r := get(t, e.both[0].URL+"/c?u="+user); r.status != status {
+				return fmt.Errorf("who had %s: status %d, want %d", brief[user], r.status, status)
+			}
+			return nil
+		})
+	}
+}
+
+// TestContractThatChangesTwice: an override that has changed again by the second call leaves the request
+// undecided. It is charged nothing, and the next one is decided.
+func TestContractThatChangesTwice(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	var restless atomic.Bool
+	carry := func(to io.Writer, from io.Reader) { // before each command the operator changes the override
+		piece := make([]byte, 64<<10)
+		for n, err := from.Read(piece); err == nil; n, err = from.Read(piece) {
+			if restless.Load() {
+				client.Set(ctx, "rl:{c|a}:override", fmt.Sprint("x2.", 100+client.Incr(ctx, "changes").Val()), 0)
+			}
+			if _, err := to.Write(piece[:n]); err != nil {
+				return
+			}
+		}
+	}
+	s := start(t, contractRules, envoytest.Options{
+		Redis: []string{newWireWith(t, server.Addr, carry).addr}, Workers: 1,
+	})
+	s.client = client
+	s.contract(t, "c|warm", "x2")
+	get(t, s.URL+"/c?u=warm") // Redis knows the script from here on
+	awaitTrial(t, s)
+	restless.Store(true)
+	for range 2 {
+		before := s.evals(t)
+		testenv.Same(t, "restless: status", get(t, s.URL+"/c?u=a").status, http.StatusServiceUnavailable)
+		testenv.Same(t, "restless: calls", s.evals(t)-before, 2)
+	}
+	restless.Store(false)
+	r := get(t, s.URL+"/c?u=a")
+	if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"c";r=9;`) {
+		t.Errorf("at rest: status %d, RateLimit is %s, want 9 of 10 left", r.status, got)
 	}
 }
 

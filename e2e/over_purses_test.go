@@ -63,6 +63,22 @@ var purseScenarios = []scenario{
 			}},
 		},
 	},
+	{ // nor where its match does not hold; its cost is that of the request
+		name: "match",
+		rules: overs("match", "/match", "match-purse", 0, "1d") + `, {"name": "match-purse", "only": "over",
+			"match": {"path": {"prefix": "/match/rich"}}, "cost": {"header": "x-cost", "default": 1},
+			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, "window": "1d"}]}`,
+		steps: []step{
+			{want: want{Status: limitedStatus, Outcome: "limited:match"}},
+			{request: request{path: "/rich"}, want: want{
+				Outcome: "over:match", RateLimit: `"match";r=0;t=0, "match-purse";r=4;t=86400`,
+			}},
+			{request: request{path: "/rich", headers: []string{"x-cost: 5"}}, want: want{
+				Status: limitedStatus, Outcome: "limited:match-purse",
+			}},
+			{request: request{path: "/rich", headers: []string{"x-cost: 4"}}, want: want{Outcome: "over:match"}},
+		},
+	},
 	{ // without its key a purse is not asked
 		name: "nobody",
 		rules: overs("nobody", "/nobody", "nobody-purse", 0, "1d") + `, {"name": "nobody-purse", "only": "over",

@@ -46,25 +46,15 @@ func readCeiling(o object, limit *Limit) {
 	}
 	if v, ok := o.field("default"); ok {
 		if c.Default, ok = v.readText(); ok {
-			v.checkNamed(c.Default, c.names(), "class")
+			classNames.check(v, c.Default, c.names())
 		}
 	}
-	if c.Source.HasDefault {
-		at, _ := source.find("default")
-		at.checkNamed(c.Source.Default, c.names(), "class")
-	}
+	classNames.checkSource(source, &c.Source, c.names())
 	limit.Classes = c
 }
 
 func (c *Classes) readValues(v value) {
-	fields, ok := v.readEntries(classWant)
-	if ok && len(fields) == 0 {
-		v.mistake("there are no classes (want %s)", classWant)
-	}
-	for _, field := range fields {
-		if field.name == "" {
-			field.mistake("a class's value is empty (want one that the source can have)")
-		}
+	for _, field := range classNames.read(v) {
 		percent, _ := field.readWhole(1, algo.MaxCeiling)
 		c.Values = append(c.Values, Class{Value: field.name, Percent: percent})
 	}

@@ -27,13 +27,10 @@ func readTiers(o object, s scope) *Tiers {
 		t.Default, t.HasDefault = v.readText()
 		t.nameUnlimited()
 		if t.HasDefault {
-			v.checkNamed(t.Default, t.Names(), "tier")
+			tierNames.check(v, t.Default, t.Names())
 		}
 	}
-	if t.Source.HasDefault {
-		at, _ := source.find("default")
-		at.checkNamed(t.Source.Default, t.Names(), "tier")
-	}
+	tierNames.checkSource(source, &t.Source, t.Names())
 	return t
 }
 
@@ -65,16 +62,10 @@ func readUnhashed(v value, what string) Component {
 }
 
 func readTierValues(v value, s scope) []Tier {
-	fields, ok := v.readEntries(tierWant)
-	if ok && len(fields) == 0 {
-		v.mistake("there are no tiers (want %s)", tierWant)
-	}
+	fields := tierNames.read(v)
 	all := make([]Tier, 0, len(fields))
 	for i, field := range fields {
 		tier := Tier{Value: field.name}
-		if field.name == "" {
-			field.mistake("a tier's value is empty (want one that the source can have)")
-		}
 		if field.json.Str == unlimited {
 			tier.Unlimited = true
 		} else if field.json.IsArray() {
@@ -88,9 +79,39 @@ func readTierValues(v value, s scope) []Tier {
 	return all
 }
 
-// checkNamed reports a default that names none of the values that are known.
-func (v value) checkNamed(name string, known []string, what string) {
+// named is what a component's value names in an object: a tier, or a class.
+type named struct{ one, all, want string }
+
+var (
+	tierNames  = named{"tier", "tiers", tierWant}
+	classNames = named{"class", "classes", classWant}
+)
+
+// read are the object's fields, by what they are named for.
+func (n named) read(v value) []entry {
+	fields, ok := v.readEntries(n.want)
+	if ok && len(fields) == 0 {
+		v.mistake("there are no %s (want %s)", n.all, n.want)
+	}
+	for _, field := range fields {
+		if field.name == "" {
+			field.mistake("a %s's value is empty (want one that the source can have)", n.one)
+		}
+	}
+	return fields
+}
+
+// check reports a default that names none of those that are known.
+func (n named) check(v value, name string, known []string) {
 	if len(known) > 0 && !slices.Contains(known, name) {
-		v.mistake("%s names no %s (want one of %s)", v.shown(), what, quotedList(known))
+		v.mistake("%s names no %s (want one of %s)", v.shown(), n.one, quotedList(known))
+	}
+}
+
+// checkSource does so for the default of the component itself, if it has one.
+func (n named) checkSource(source value, c *Component, known []string) {
+	if c.HasDefault {
+		at, _ := source.find("default")
+		n.check(at, c.Default, known)
 	}
 }

@@ -56,54 +56,64 @@ const (
 	onePerHour  = 1
 )
 
-// setups are the subjects of a run.
-func setups() []*setup {
-	both := []string{crowdLoad, latencyLoad}
-	timed := []string{latencyLoad}
-	return []*setup{
-		{
-			id: unlimited, title: "Envoy, no limiter", status: 200, more: both,
-			edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) },
-		},
-		{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour)), more: both},
-		{
-			id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, more: timed,
-			edit: proxied(inRedis(gcra(manyPerHour))),
-		},
-		{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: inRedis(twoLimits)},
-		{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
-		{id: sluiceLevels, title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: inRedis(threeLevels)},
-		{id: sluiceOver, title: "Sluice, Redis, over the limit, a purse pays", status: 200, edit: payingOver},
-		{id: leased, title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit), more: timed},
-		{id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200, edit: inRedis(leasedSecond)},
-		{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
-		{id: settled, title: "Sluice, Redis, each charge settled", status: 200, edit: settling},
-		{
-			id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, more: both,
-			peer: &peerOptions{limit: manyPerHour},
-		},
-		{
-			id: pairCached, title: "Envoy ratelimit + service, local cache, Redis", status: 200, edit: rateLimitFilter,
-			peer: &peerOptions{limit: manyPerHour, localCache: true}, more: both,
-		},
-		{
-			id: pairTwo, title: "Envoy ratelimit + service, Redis, 2 limits", status: 200, edit: twoDescriptors,
-			peer: &peerOptions{limit: manyPerHour},
-		},
-		{
-			id: pairStop, title: "Envoy ratelimit + service, Redis, 2 limits, looks before it counts", status: 200,
-			edit: twoDescriptors, peer: &peerOptions{limit: manyPerHour, looksFirst: true},
-		},
-		{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
-		{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
-		{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: inRedis(gcra(onePerHour)), more: timed},
-		{
-			id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
-			peer: &peerOptions{limit: onePerHour, localCache: true}, more: timed,
-		},
-		{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
-		{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
+// Loads that setups are measured under besides 16 connections.
+var (
+	both  = []string{crowdLoad, latencyLoad}
+	timed = []string{latencyLoad}
+)
+
+// subjects are those of a run, in its order.
+var subjects = []setup{
+	{
+		id: unlimited, title: "Envoy, no limiter", status: 200, more: both,
+		edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) },
+	},
+	{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour)), more: both},
+	{
+		id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, more: timed,
+		edit: proxied(inRedis(gcra(manyPerHour))),
+	},
+	{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: inRedis(twoLimits)},
+	{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
+	{id: sluiceLevels, title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: inRedis(threeLevels)},
+	{id: sluiceOver, title: "Sluice, Redis, over the limit, a purse pays", status: 200, edit: payingOver},
+	{id: leased, title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit), more: timed},
+	{id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200, edit: inRedis(leasedSecond)},
+	{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
+	{id: settled, title: "Sluice, Redis, each charge settled", status: 200, edit: settling},
+	{
+		id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, more: both,
+		peer: &peerOptions{limit: manyPerHour},
+	},
+	{
+		id: pairCached, title: "Envoy ratelimit + service, local cache, Redis", status: 200, edit: rateLimitFilter,
+		peer: &peerOptions{limit: manyPerHour, localCache: true}, more: both,
+	},
+	{
+		id: pairTwo, title: "Envoy ratelimit + service, Redis, 2 limits", status: 200, edit: twoDescriptors,
+		peer: &peerOptions{limit: manyPerHour},
+	},
+	{
+		id: pairStop, title: "Envoy ratelimit + service, Redis, 2 limits, looks before it counts", status: 200,
+		edit: twoDescriptors, peer: &peerOptions{limit: manyPerHour, looksFirst: true},
+	},
+	{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
+	{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
+	{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: inRedis(gcra(onePerHour)), more: timed},
+	{
+		id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
+		peer: &peerOptions{limit: onePerHour, localCache: true}, more: timed,
+	},
+	{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
+	{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
+}
+
+// setups are the subjects of one run.
+func setups() (all []*setup) {
+	for _, s := range subjects {
+		all = append(all, &s)
 	}
+	return all
 }
 
 // onlyCounted are setups whose instructions alone are compared.

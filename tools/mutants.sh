@@ -62,7 +62,7 @@ mutant gone-not-concluded plugin/decide/replies.go \
 	'q.waiting == 0 {' 'q.waiting == 0 && q.state != Gone {'
 mutant units-kept-at-close plugin/decide/stores.go \
 	'{ s.leases.book.Close(now.SteadyMicros) }' '{ _ = now }'
-mutant late-units-kept plugin/decide/leases.go \
+mutant late-units-kept plugin/decide/batch.go \
 	'			s.remote.conn.Refund(b.charge, nowMicros)' '			_ = nowMicros'
 mutant closing-forgotten plugin/decide/closing.go \
 	'c.untilMicros = nowMicros + maxClosingMicros' '_ = nowMicros'
@@ -74,7 +74,7 @@ mutant fails-open plugin/decide/verdict.go \
 	'Event: Refused, Outcome: answer.FailedDeny}' 'Event: Admitted, Outcome: answer.Allowed}'
 mutant timer-one-tick-late plugin/redis/timeout.go \
 	'k.keptMicros >= l.options.TimeoutMicros {' 'k.keptMicros >= l.options.TimeoutMicros+l.pipe.listening.periodMicros {'
-mutant kept-back-for-long plugin/decide/crowd.go \
+mutant kept-back-for-long plugin/decide/turns.go \
 	'keptMicros >= c.timeoutMicros' 'keptMicros >= 2*c.timeoutMicros'
 mutant kept-back-and-forgotten plugin/redis/conn.go \
 	'	k.keptMicros = r.keptMicros

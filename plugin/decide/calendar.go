@@ -57,3 +57,13 @@ func (c *calendars) sizes(set rule.LimitSetID, micros int64) []algo.Size {
 	c.fit(limits, sizes, micros)
 	return sizes
 }
+
+// micros is the time of the store that decides: Redis' as last heard, else the wall clock's.
+func (r *remote) micros(now Time) int64 {
+	if len(r.scripts) > 0 {
+		if micros, known := r.conn.RedisMicros(now.SteadyMicros); known {
+			return micros
+		}
+	}
+	return now.UnixMicros
+}

@@ -1,13 +1,9 @@
 package decide
 
 import (
-	"slices"
-
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
-	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -39,7 +35,7 @@ const (
 	FromEmbedded        // the embedded store, where it is the only one
 	FromFallback        // the embedded store, or a remembered override, as Redis did not decide
 	FromLimit           // the limit itself: it is 0
-	FromBurst           // what Redis said to others of a crowd, see burst.go
+	FromBurst           // what Redis said to others of a crowd, see overdue.go
 	FromReport          // what Redis said to another request for the quota, see quota.go
 )
 
@@ -110,14 +106,6 @@ type sent struct {
 	sizes     []algo.Size
 }
 
-// Charges reports whether the check takes anything of any limit.
-//
-//go:inline
-func (a *Ask) Charges() bool { return charges(a.Costs) }
-
-//go:inline
-func charges(costs []int64) bool { return len(costs) > 0 && slices.Max(costs) > 0 }
-
 // Enforced reports whether the check's rule can reject the request.
 //
 //go:inline
@@ -134,101 +122,13 @@ func (a *Ask) Limit(i int) algo.Limit {
 	return l
 }
 
-// Decided reports whether a store decided the check.
-//
-//go:inline
-func (s *Said) Decided() bool { return s.Status == Allowed || s.Status == Rejected }
-
 // isUnasked reports whether no store has been asked, or none has said anything yet.
 //
 //go:inline
 func isUnasked(c *Check) bool { return c.Status == Unasked }
 
-// ruled makes what a store says of the check its answer. decisions are those of the limits,
-// if they have decided, and nonce is that of the charge, if it has one.
-func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
-	must.Hold(!c.Decided() && source != FromNobody, "a check is decided once")
-	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
-	c.Status = Rejected
-	if r.Allowed {
-		c.Status = Allowed
-	}
-	switch {
-	case r.By.Blocks():
-		c.block(r.LeftMicros)
-	case r.By == algo.ByFree:
-		for i := range c.Decisions {
-			c.Decisions[i] = algo.Decision{Allowed: true}
-		}
-	default:
-		copy(c.Decisions, decisions)
-		if r.Allowed && source != FromMemory && c.Charges() { // memory charges nothing
-			c.charged.receipt.fill(c.receiptOf(source, c.Sizes, c.Decisions, r.AtMicros, nonce))
-		}
-	}
-	if c.Values != nil {
-		c.hideAbsent() // parts.go
-	}
-}
-
-// receiptOf is the receipt of a charge for the check, by what the limits have decided.
-func (a *Ask) receiptOf(source Source, sizes []algo.Size, decisions []algo.Decision, atMicros, nonce int64) Receipt {
-	costs := a.Costs
-	if a.borrowing != nil && a.borrows(decisions) {
-		costs = a.borrowing
-	}
-	return Receipt{
-		source: source, limits: a.Limits, tag: a.Tag, values: a.Values, costs: costs, sizes: sizes,
-		atMicros: atMicros, nonce: nonce, lease: a.lease,
-	}
-}
-
-// block makes all limits of a check reject, for as long as a block lasts.
-func (c *Check) block(leftMicros int64) {
-	c.LeftMicros = leftMicros
-	reset := max(leftMicros, 0)
-	for i := range c.Decisions {
-		bounds := c.Limit(i).Bounds
-		c.Decisions[i] = algo.Decision{
-			ResetAfterMicros: reset, ResetBeforeMicros: reset, RetryAfterMicros: leftMicros,
-			BeginsMicros: bounds[1], EndsMicros: bounds[2],
-		}
-	}
-}
-
 // shows reports whether the client sees a decision: every one that a store made. An identity
 // that is free of limits sees none.
 func (c *Check) shows(i int) bool {
 	return !c.Decisions[i].Hidden && c.By != algo.ByFree && (c.Source != FromLimit || !c.Decisions[i].Allowed)
-}
-
-// Outcome is the check's own result, whatever the others say.
-func (c *Check) Outcome() answer.Outcome {
-	rejected := c.Status == Rejected
-	switch {
-	case failsDenying(c):
-		return answer.FailedDeny
-	case c.Status == Undecided:
-		return answer.FailedAllow
-	case c.Excused:
-		return answer.Over
-	case rejected && !c.Enforced():
-		return answer.ShadowLimited
-	case rejected:
-		return c.rejection()
-	case c.Source == FromFallback:
-		return answer.LocalAllowed
-	}
-	return answer.Allowed
-}
-
-// rejection is the outcome of a check that rejects the request.
-func (c *Check) rejection() answer.Outcome {
-	switch {
-	case c.By.Blocks():
-		return answer.Blocked
-	case c.Source == FromFallback:
-		return answer.LocalLimited
-	}
-	return answer.Limited
 }

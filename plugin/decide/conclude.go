@@ -12,7 +12,7 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 	must.Hold(!q.concluded && q.waiting == 0, "a request is concluded once, when no check waits")
 	s.decideRest(q, now)
 	if q.over {
-		q.excuse() // over.go
+		q.excuse() // verdict.go
 	}
 	v := q.Verdict() // verdict.go
 	if q.asking != rule.NotForQuota && v.Event != Refused {
@@ -26,7 +26,7 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 	s.record.Concluded(q, v)
 	if v.Event != Refused {
 		if q.over {
-			rememberOver(s, q, now)
+			s.memory.rememberOver(q, now)
 		}
 		return v
 	}
@@ -49,13 +49,26 @@ func (s *Stores) decideRest(q *Question, now Time) {
 	}
 	if q.over {
 		q.weighed = true
-		recallOver(s, q, now) // over.go
+		s.recallOver(q, now)
 	}
 	if q.first(isUndecided) != nil {
-		s.refit(q, now)
-		s.endOverdue(q, now) // burst.go
+		s.overrides.refit(q, now)
+		s.endOverdue(q, now) // overdue.go
 	}
-	s.fallBack(q, failsLocally, now) // ask.go
+	s.fallBack(q, failsLocally, now) // fallback.go
+}
+
+// recallOver lets remembered rejections stand for what Redis has left undecided.
+func (s *Stores) recallOver(q *Question, now Time) {
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if c.Rule.Over == nil || !isUndecided(c) {
+			continue
+		}
+		if s.askMemory(c, now); c.Status == Allowed {
+			c.Status, c.Source = Undecided, FromNobody
+		}
+	}
 }
 
 // Leave gives back all that a request has charged that never reached the upstream: see the

@@ -15,7 +15,7 @@ import (
 // rest, as the worker remembers rejections.
 //
 // A request that is kept back waits no longer than one that Redis was asked about: for the
-// timeout, from its arrival on. Then the worker decides it without Redis, see burst.go.
+// timeout, from its arrival on. Then the worker decides it without Redis, see overdue.go.
 
 const (
 	// maxRepeats is how many requests have commands in the pipe before others of the same
@@ -104,13 +104,6 @@ func (c *crowd) push(s *share, q *Question) {
 	}
 }
 
-// pop takes the first question out of a share.
-func (c *crowd) pop(s *share) *Question {
-	c.n--
-	must.Hold(c.n >= 0, "no more requests leave the crowd than have come")
-	return s.list.pop()
-}
-
 // await gives a share another turn, if it needs one.
 func (c *crowd) await(s *share) {
 	if s.n == 0 {
@@ -122,29 +115,6 @@ func (c *crowd) await(s *share) {
 		c.last.next = s
 	}
 	c.last = s
-}
-
-// turn is the share whose turn it is. There must be one.
-func (c *crowd) turn() *share {
-	must.Hold(c.turns > 0 && c.first != nil, "a share whose turn it is has waited for it")
-	s := c.first
-	c.first, s.next = s.next, nil
-	c.turns--
-	return s
-}
-
-// remove takes out a question, if it is there.
-func (c *crowd) remove(q *Question) {
-	if c.n == 0 {
-		return
-	}
-	for range c.turns {
-		s := c.turn()
-		was := s.n
-		s.remove(q)
-		c.n -= was - s.n
-		c.await(s)
-	}
 }
 
 // keepsBack keeps a request back that Redis is to be asked about, if it must wait. It reports
@@ -184,13 +154,6 @@ func (c *crowd) begin() {
 	c.stores.burst.begin()
 }
 
-// mayGoOn reports whether some are kept back, and Redis has room for one of them.
-//
-//go:inline
-func (c *crowd) mayGoOn(nowMicros int64) bool {
-	return c.n > 0 && !c.remote.conn.Crowded(maxRepeats, nowMicros)
-}
-
 // mayAsk reports whether Redis can be asked about another request of a share now, and counts
 // it.
 func (c *crowd) mayAsk(s *share, now Time) bool {
@@ -208,61 +171,43 @@ func (c *crowd) mayAsk(s *share, now Time) bool {
 	return true
 }
 
-// ask asks Redis about those who were kept back, share by share, as far as there is
-// room. Of some the memory of rejections knows by now what becomes of them.
-func (c *crowd) ask(now Time) {
-	if sent, answered := c.remote.conn.Asked(); answered >= c.endsAt {
-		c.round++
-		c.endsAt = sent
-	}
-	for taken, idle := 0, 0; taken < maxTaken && idle < c.turns; idle++ {
-		s := c.turn()
-		if n := c.serve(s, maxTaken-taken, now); n > 0 {
-			taken, idle = taken+n, -1
-		}
-		c.await(s)
-	}
-	if c.n == 0 && !c.remote.conn.Crowded(maxRepeats, now.SteadyMicros) {
-		c.on = false
-		c.stores.burst.on = false
-	}
+// list is paused questions, first in, first out. A question is in one list at most, which
+// needs no memory of its own.
+type list struct {
+	first, last *Question
+	n           int
 }
 
-// serve takes up to most requests out of a share: the first ones as long as they need not be
-// asked about, and one more. It returns how many.
-func (c *crowd) serve(s *share, most int, now Time) (n int) {
-	for n < most && s.n > 0 {
-		n++
-		c.stores.size(s.first, now) // its limits may have changed meanwhile
-		if c.stores.recall(s.first, now) {
-			c.home.answered(c.pop(s))
-			continue
-		}
-		if !c.mayAsk(s, now) {
-			return n - 1
-		}
-		if q := c.pop(s); c.stores.AskRedis(q, now) {
-			c.home.answered(q)
-		}
-		return n
+func (l *list) push(q *Question) {
+	must.Hold(q.next == nil && l.last != q, "a question is in one list at most")
+	if l.first == nil {
+		l.first = q
+	} else {
+		l.last.next = q
 	}
-	return n
+	l.last = q
+	l.n++
 }
 
-// expire ends the wait of those who have been kept back for the timeout.
-func (c *crowd) expire(now Time) {
-	if c.n == 0 {
-		return
+// pop takes out the first question. There must be one.
+func (l *list) pop() *Question {
+	must.Hold(l.n > 0, "what is taken out of a list was put into it")
+	q := l.first
+	if l.first, q.next = q.next, nil; l.first == nil {
+		l.last = nil
 	}
-	listening := c.remote.conn.ListeningMicros(now.SteadyMicros)
-	for range c.turns {
-		s := c.turn()
-		for s.n > 0 && listening-s.first.keptMicros >= c.timeoutMicros {
-			q := c.pop(s)
-			q.overdue = true
-			q.giveUp()
-			c.home.answered(q)
+	l.n--
+	must.Hold((l.n == 0) == (l.first == nil), "a list is as long as it says")
+	return q
+}
+
+// remove takes out a question, if it is there. The others keep their order.
+func (l *list) remove(q *Question) {
+	others := list{}
+	for l.first != nil {
+		if other := l.pop(); other != q {
+			others.push(other)
 		}
-		c.await(s)
 	}
+	*l = others
 }

@@ -23,12 +23,16 @@ type embedded struct {
 // decide is the store's answer to a check. alone says that it is the only store. Without an
 // answer ok is false, and the check stays undecided.
 func (e *embedded) decide(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
-	if c.Values != nil {
-		return e.decideParts(c, now)
+	if c.Values == nil {
+		return e.decideWhole(c, alone, now)
 	}
-	plan := e.plans.of(c.Limits, c.Sizes)
+	return e.decideParts(c, now)
+}
+
+// decideWhole is that to a check of an identity without parts.
+func (e *embedded) decideWhole(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
 	e.store.Occupying(e.occupied(c.Limits, c.Tag))
-	r, err := e.store.Decide(plan, c.Tag, now.UnixMicros, c.Costs, c.Decisions, alone)
+	r, err := e.store.Decide(e.plans.of(c.Limits, c.Sizes), c.Tag, now.UnixMicros, c.Costs, c.Decisions, alone)
 	if err != nil {
 		c.Status = Undecided
 		return r, false
@@ -39,33 +43,10 @@ func (e *embedded) decide(c *Check, alone bool, now Time) (r algo.Ruling, ok boo
 	return r, true
 }
 
-// change gives back so much of each limit, or below 0 charges so much more.
-func (e *embedded) change(r *Receipt, back []int64, now Time) {
-	if r.values == nil {
-		plan := e.plans.of(r.limits, r.sizes)
-		e.store.Occupying(e.occupied(r.limits, r.tag))
-		_ = e.store.RefundEach(plan, r.tag, r.atMicros, now.UnixMicros, back)
-		return
-	}
-	for n := range r.limits.Parts {
-		e.changePart(r, n, back, now)
-	}
-}
-
 // occupied is how many slots the worker has of a part of an identity.
 func (e *embedded) occupied(limits *rule.LimitSet, part []byte) int64 {
 	if !limits.HasSlots() {
 		return 0
 	}
 	return e.book.Held(limits.ID, part, true)
-}
-
-// occupy tells the store how many slots of a part of an identity the worker occupies. sizes are
-// those of the limits as they are configured.
-func (e *embedded) occupy(limits *rule.LimitSet, part []byte, sizes []algo.Size, slots int64, now Time) {
-	plan := e.plans.of(limits, sizes)
-	if limits.HasPer() {
-		plan = e.planOf(limits, part, sizes)
-	}
-	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)
 }

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -73,35 +72,6 @@ func newOverrides(cfg *config.Config, rules *rule.Set, record Recorder, chance r
 
 func hasOverrides(r *rule.Rule) bool { return r.Terms.Overrides }
 
-// made is what an override has made of a check, and what the check was when it came.
-type made struct {
-	value []byte // as Redis has it; empty: none
-	kind  override.Kind
-
-	limits    *rule.LimitSet
-	values    rule.Values
-	costs     []int64
-	borrowing []int64
-	own       []algo.Size
-	decisions []algo.Decision
-}
-
-// madeFor is the override that a check was made for; empty: none.
-func (a *Ask) madeFor() []byte {
-	if a.made == nil {
-		return nil
-	}
-	return a.made.value
-}
-
-// override is its kind.
-func (a *Ask) override() override.Kind {
-	if a.made == nil {
-		return override.None
-	}
-	return a.made.kind
-}
-
 // fit makes a check what its identity's override makes of it, as far as the worker knows that.
 func (o *overrides) fit(q *Question, c *Check, now Time) {
 	if !c.Rule.Terms.Overrides {
@@ -115,6 +85,16 @@ func (o *overrides) fit(q *Question, c *Check, now Time) {
 	if !o.make(q, c, value) {
 		came := o.make(q, c, nil)
 		must.Hold(came, "a check can always be what it came as")
+	}
+}
+
+// refit makes checks that Redis was never asked about what it has told of their identities
+// meanwhile.
+func (o *overrides) refit(q *Question, now Time) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; isUndecided(c) && c.charged.sent.limits == nil {
+			o.fit(q, c, now)
+		}
 	}
 }
 
@@ -135,31 +115,6 @@ func (o *overrides) lasting(a *Ask, nowMicros int64) *known {
 		return nil
 	}
 	return k
-}
-
-// remembered is the ruling on a check's identity, if the worker remembers that it is free or
-// blocked. It counts where Redis does not decide.
-func (o *overrides) remembered(a *Ask, now Time) (r algo.Ruling, ok bool) {
-	if !a.Rule.Terms.Overrides {
-		return r, false
-	}
-	k := o.lasting(a, now.SteadyMicros)
-	if k == nil {
-		return r, false
-	}
-	r.AtMicros, r.LeftMicros = now.UnixMicros, k.untilMicros-now.SteadyMicros
-	if k.untilMicros == math.MaxInt64 {
-		r.LeftMicros = algo.Never
-	}
-	switch override.Parse(text.View(k.value)).Kind {
-	case override.Free:
-		r.By, r.Allowed = algo.ByFree, true
-	case override.Block:
-		r.By = algo.ByBlock
-	default:
-		return r, false
-	}
-	return r, true
 }
 
 // remember keeps an override that Redis has told, and for how long it lasts.
@@ -243,88 +198,4 @@ func (o *overrides) tell(a *Ask, nowMicros int64) {
 	o.told.Put(a.Rule.ID, a.Tag)
 	o.toldMicros = nowMicros
 	o.record.OverrideIgnored(a.Tag)
-}
-
-// make makes a check what it came as, changed by an override. ok is false if that is a tier, and
-// what the tier takes of the request cannot be read any more.
-func (o *overrides) make(q *Question, c *Check, value []byte) (ok bool) {
-	if bytes.Equal(value, c.madeFor()) {
-		return true
-	}
-	if c.made == nil {
-		q.mades = append(q.mades, made{
-			limits: c.Limits, values: c.Values, costs: c.Costs, borrowing: c.borrowing, own: c.own, decisions: c.Decisions,
-		})
-		c.made = &q.mades[len(q.mades)-1]
-	}
-	m := c.made
-	c.Limits, c.Costs, c.own, c.Decisions = m.limits, m.costs, m.own, m.decisions
-	c.Values, c.borrowing = m.values, m.borrowing
-	q.tags, m.value = keep(q.tags, value)
-	to := override.Parse(text.View(m.value))
-	m.kind = to.Kind
-	q.sizes, c.Sizes = keep(q.sizes, c.own) // what Redis was sent stays as it was
-	switch to.Kind {
-	case override.Factor:
-		q.multiply(&c.Ask, to.Factor)
-	case override.Numbers:
-		if !q.number(&c.Ask, to.Rest) {
-			m.kind = override.Nonsense
-		}
-	case override.Tier:
-		return o.change(q, c, o.rules.Tier(c.Rule.ID, to.Rest))
-	}
-	return true
-}
-
-// multiply gives a check the sizes that a factor makes of its own.
-func (q *Question) multiply(a *Ask, thousandths int64) {
-	must.Hold(thousandths > 0, "an operator's factor is above 0")
-	begin := len(q.sizes)
-	for i := range a.Limits.Limits {
-		l := a.Limits.Limits[i].Limit
-		if a.own != nil {
-			l.Resize(a.own[i])
-		}
-		q.sizes = append(q.sizes, l.Times(thousandths))
-	}
-	a.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
-}
-
-// number gives a check absolute sizes. It reports whether they are such of its limits.
-func (q *Question) number(a *Ask, numbers string) (ok bool) {
-	begin := len(q.sizes)
-	if q.sizes, ok = a.Limits.SizesOf(q.sizes, a.own, numbers); ok {
-		a.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
-	}
-	return ok
-}
-
-// change gives a check the limits of another tier, and what they take of its request, if that can
-// still be read.
-func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok bool) {
-	switch {
-	case limits == nil:
-		c.made.kind = override.Nonsense
-		return true
-	case limits == c.Limits:
-		return true
-	case q.state == Gone || q.state == Ended:
-		return false
-	}
-	applied := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits)
-	c.Limits = limits
-	q.costs, c.Costs = keep(q.costs, applied.Costs)
-	if c.Rule.Report != rule.Decides {
-		clear(c.Costs)
-	}
-	c.Values, c.borrowing = nil, nil
-	if applied.Values != nil {
-		q.tags, c.Values = keep(q.tags, applied.Values)
-		q.keepBorrowing(&c.Ask)
-	}
-	q.sizes, c.Sizes = keep(q.sizes, applied.Sizes)
-	c.own = c.Sizes
-	q.decisions, c.Decisions = roomFor(q.decisions, len(limits.Limits))
-	return true
 }

@@ -328,7 +328,7 @@ func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	for _, q := range []*Question{sent, kept} {
 		q.Checks[0].Status = Undecided
-		w.stores.refit(q, w.now)
+		w.stores.overrides.refit(q, w.now)
 	}
 	testenv.Same(t, "limits of the one that was kept back", len(kept.Checks[0].Limits.Limits), 2)
 	testenv.Same(t, "limits of the one that was sent", len(sent.Checks[0].Limits.Limits), 1)

@@ -26,18 +26,9 @@ func (s *scratch) name(a *Ask, part rule.Part) (name []byte, applies bool) {
 	return s.part, applies
 }
 
-// keepBorrowing gives a check of a rule with a guarantee the costs of one that borrows.
-func (q *Question) keepBorrowing(a *Ask) {
-	if guarantee, _, ok := a.Limits.Plan.Guarantee(); ok {
-		q.costs, a.borrowing = keep(q.costs, a.Costs)
-		a.borrowing[guarantee] = 0
-	}
-}
-
-// borrows reports whether the guarantee has charged nothing.
-func (a *Ask) borrows(decisions []algo.Decision) bool {
-	guarantee, _, ok := a.Limits.Plan.Guarantee()
-	return ok && decisions[guarantee].Hidden
+// asks returns the check's demand on its limits.
+func (a *Ask) asks() deny.Asked {
+	return deny.Asked{Limits: a.Limits.Plan.Limits(), Sizes: a.Sizes, Costs: a.Costs}
 }
 
 // asks is the demand of a check on the limits of a part. It is good until the next call.
@@ -73,15 +64,6 @@ func (s *scratch) put(decisions []algo.Decision, part rule.Part) {
 	}
 }
 
-// hideAbsent hides the limits that do not apply, as the request has no value for their "per".
-func (c *Check) hideAbsent() {
-	for i := range c.Decisions {
-		if _, applies := c.Limits.ValuesOf(c.Values, i); !applies {
-			c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
-		}
-	}
-}
-
 // recallParts answers a check from what the worker remembers of the parts of its identity. What
 // it remembers nothing of is not shown.
 func (m *memory) recallParts(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, known bool) {
@@ -112,26 +94,4 @@ func (m *memory) recallParts(a *Ask, out []algo.Decision, now Time) (r algo.Ruli
 		known = known || !said.Allowed
 	}
 	return r, known
-}
-
-// rememberParts keeps what Redis said of each part.
-func (m *memory) rememberParts(c *Check, now Time) {
-	for _, part := range c.Limits.Memories {
-		name, applies := m.parts.name(&c.Ask, part)
-		if !applies {
-			continue
-		}
-		asked, decisions := m.parts.asks(&c.Ask, part), m.parts.ofPart(c.Decisions, part)
-		m.denied.Remember(c.Limits.ID, name, asked, decisions, now.SteadyMicros, c.AtMicros, m.ttls[c.Limits.ID])
-	}
-}
-
-// forgetParts drops the memory of the parts that a charge was given back to.
-func (m *memory) forgetParts(r *Receipt) {
-	a := Ask{Limits: r.limits, Tag: r.tag, Values: r.values}
-	for _, part := range r.limits.Memories {
-		if name, applies := m.parts.name(&a, part); applies {
-			m.forget(r.limits.ID, name)
-		}
-	}
 }

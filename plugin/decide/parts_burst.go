@@ -5,7 +5,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// What burst.go does, where limits have "per": Redis' last word is noted of each part.
+// What overdue.go does where limits have "per": Redis' last word is noted of each part.
 
 // rejectParts answers an undecided check if it asks for more than Redis has left to a part. It
 // reports whether it has.
@@ -44,6 +44,15 @@ func (b *burst) rejectParts(q *Question, c *Check, now Time) bool {
 	return rejecting
 }
 
+// ofPart is Redis' last decision about a part of an undecided check's identity, see about.
+func (b *burst) ofPart(q *Question, c *Check, part rule.Part) *said {
+	name, applies := b.parts.name(&c.Ask, part)
+	if !applies {
+		return nil
+	}
+	return b.about(q, c, name)
+}
+
 // decideParts fills in the decisions of what is known.
 func (b *burst) decideParts(q *Question, c *Check, now Time) {
 	for i := range c.Decisions {
@@ -61,30 +70,4 @@ func (b *burst) decideParts(q *Question, c *Check, now Time) {
 			}
 		}
 	}
-}
-
-// lendParts notes that the failure mode lets a check's request go.
-func (b *burst) lendParts(q *Question, c *Check) {
-	if q.state == Gone || failsDenying(c) {
-		return
-	}
-	for _, part := range c.Limits.Parts {
-		e := b.ofPart(q, c, part)
-		if e == nil || e.block.By != algo.ByLimits {
-			continue
-		}
-		c.lent = true
-		for _, limit := range part {
-			e.lent[limit] += c.Costs[limit]
-		}
-	}
-}
-
-// ofPart is Redis' last decision about a part of an undecided check's identity, see about.
-func (b *burst) ofPart(q *Question, c *Check, part rule.Part) *said {
-	name, applies := b.parts.name(&c.Ask, part)
-	if !applies {
-		return nil
-	}
-	return b.aboutPart(q, c, name)
 }

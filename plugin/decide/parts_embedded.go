@@ -72,19 +72,6 @@ func (e *entry) of(sizes []algo.Size, s *scratch) *algo.Plan {
 	return e.plan
 }
 
-// planOf is the plan of the part of that name, which has slots.
-func (e *embedded) planOf(limits *rule.LimitSet, part []byte, sizes []algo.Size) *algo.Plan {
-	entries := e.entries[limits.ID]
-	_, id := rule.CutPart(part)
-	for n := range entries {
-		perID := limits.Limits[entries[n].Part[0]].PerID
-		if len(id) == 0 && perID == "" || perID != "" && len(id) > len(perID) && string(id[:len(perID)]) == perID {
-			return entries[n].of(sizes, &e.parts)
-		}
-	}
-	return limits.Plan
-}
-
 // borrower is what a guarantee says of a request, whose part is decided first.
 type borrower struct {
 	lends bool  // it has admitted the request, and was charged
@@ -176,7 +163,7 @@ func (e *embedded) undoParts(c *Check, parts int, pair *borrower, now Time) {
 	if !pair.lends && c.borrowing != nil {
 		costs = c.borrowing
 	}
-	r := c.receiptOf(FromEmbedded, c.Sizes, c.Decisions, now.UnixMicros, 0)
+	r := Receipt{limits: c.Limits, tag: c.Tag, values: c.Values, sizes: c.Sizes, atMicros: now.UnixMicros}
 	for n := range parts {
 		e.changePart(&r, n, costs, now)
 		for _, i := range c.Limits.Parts[n] {

@@ -22,3 +22,6 @@ func (p plans) of(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
 	}
 	return limits.Plan
 }
+
+// sameSize reports whether a limit has the same size, whenever its windows begin.
+func sameSize(a, b algo.Size) bool { return a.Units == b.Units && a.Burst == b.Burst }

@@ -54,23 +54,6 @@ func (q *Question) Concluded() Verdict { return q.verdict }
 // State is where the request is in its life.
 func (q *Question) State() State { return q.state }
 
-// Keep copies the rules that apply, since the request may outlive the matcher's
-// memory. It reports whether there is anything to decide.
-func (q *Question) Keep(applied []rule.Applied) bool {
-	for i := range applied {
-		a := &applied[i]
-		if a.Limits == nil {
-			continue // an unlimited tier: there is nothing to decide
-		}
-		c := q.add(a)
-		q.settles = q.settles || a.Rule.Settle != nil
-		if c.Enforced() {
-			q.enforced++
-		}
-	}
-	return len(q.Checks) > 0
-}
-
 // add appends a check of what applies, made in its place: what append takes is made elsewhere, and
 // copied.
 //
@@ -93,24 +76,27 @@ func (q *Question) add(a *rule.Applied) *Check {
 	return c
 }
 
-// keep copies list to the end of memory. It returns memory and the copy, which is
-// nil if there is nothing to copy.
-func keep[T any](memory, list []T) (grown, kept []T) {
-	if len(list) == 0 {
-		return memory, nil
-	}
-	begin := len(memory)
-	memory = append(memory, list...)
-	return memory, memory[begin:len(memory):len(memory)]
+// drop takes checks back that were not asked: those from n on.
+func (q *Question) drop(n int) {
+	clear(q.Checks[n:])
+	q.Checks = q.Checks[:n]
 }
 
-// roomFor appends decisions that say nothing yet to memory. It returns memory and them.
-func roomFor(memory []algo.Decision, decisions int) (grown, room []algo.Decision) {
-	n := len(memory) + decisions
-	memory = slices.Grow(memory, decisions)
-	room = memory[len(memory):n:n]
-	clear(room)
-	return memory[:n], room
+// Keep copies the rules that apply, since the request may outlive the matcher's
+// memory. It reports whether there is anything to decide.
+func (q *Question) Keep(applied []rule.Applied) bool {
+	for i := range applied {
+		a := &applied[i]
+		if a.Limits == nil {
+			continue // an unlimited tier: there is nothing to decide
+		}
+		c := q.add(a)
+		q.settles = q.settles || a.Rule.Settle != nil
+		if c.Enforced() {
+			q.enforced++
+		}
+	}
+	return len(q.Checks) > 0
 }
 
 // reset makes the question one about another request.

@@ -59,3 +59,44 @@ func (p *questions) discard(q *Question) {
 	q.state = Ended
 	p.recycle(q)
 }
+
+// readyList is the questions of which no check waits any more, in the order in which that
+// came about. Those in front have their verdict.
+type readyList struct {
+	list
+	fresh *Question // the first without a verdict, or nil
+}
+
+func (r *readyList) push(q *Question) {
+	must.Hold(!q.concluded && q.waiting == 0, "a question is ready once, when no check waits")
+	r.list.push(q)
+	if r.fresh == nil {
+		r.fresh = q
+	}
+}
+
+// nextUndecided is the first question without a verdict, which is to get one; nil if all have one.
+func (r *readyList) nextUndecided() *Question {
+	q := r.fresh
+	if q != nil {
+		must.Hold(!q.concluded, "a question that is taken up has no verdict")
+		r.fresh = q.next
+	}
+	return q
+}
+
+// pop takes out the first question that has its verdict; nil if none has.
+func (r *readyList) pop() *Question {
+	if r.first == r.fresh {
+		return nil
+	}
+	return r.list.pop()
+}
+
+// remove takes out a question, if it is there.
+func (r *readyList) remove(q *Question) {
+	if r.fresh == q {
+		r.fresh = q.next
+	}
+	r.list.remove(q)
+}

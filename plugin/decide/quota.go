@@ -3,6 +3,7 @@ package decide
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
@@ -70,11 +71,14 @@ func (q *Question) Reports(asking rule.Asking) { q.asking = asking }
 // isReport reports whether the check is there to be reported, and decides nothing.
 func (c *Check) isReport() bool { return c.Rule.Report != rule.Decides }
 
-// recall answers a check that reports from memory.
+// recall answers a check from memory, if it reports.
 func (m *quotas) recall(q *Question, c *Check, now Time) (r algo.Ruling, known bool) {
+	if !c.isReport() {
+		return r, false
+	}
 	e := m.place(&c.Ask)
 	age := now.SteadyMicros - e.atMicros
-	if age >= quotaMicros || !e.isOf(&c.Ask) || !sameSizes(e.sizes, c.own) {
+	if age >= quotaMicros || !e.isOf(&c.Ask) || !slices.EqualFunc(e.sizes, c.own, sameSize) {
 		return r, false
 	}
 	return e.answer(q, c, age), true

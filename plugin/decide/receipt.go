@@ -25,22 +25,6 @@ type Receipt struct {
 	self     *Receipt     // where it was filled, for the assertion that there is no copy of it
 }
 
-// fill makes r the receipt of a charge. What it was the receipt of has been given back.
-func (r *Receipt) fill(with Receipt) {
-	must.Hold(r.source == FromNobody, "a receipt is not overwritten: its charge would be lost")
-	*r = with
-	if must.On {
-		r.self = r
-	}
-}
-
-// void makes r the receipt of nothing, as its charge is given back or stands for good.
-func (r *Receipt) void() {
-	must.Hold(!must.On || r.source == FromNobody || r.self == r, "a receipt stays where it is, and is given back once")
-	must.Hold(!r.slot.Held(), "the receipt of occupied slots is kept")
-	*r = Receipt{}
-}
-
 // giveAllBack returns what a check has charged, and what it has turned out to have.
 func (s *Stores) giveAllBack(c *Check, now Time) {
 	c.uncharge()
@@ -57,15 +41,22 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	}
 	s.slots.vacate(r)
 	switch r.source {
-	case FromEmbedded, FromFallback:
-		s.embedded.change(r, r.costs, now)
 	case FromLease: // of 1 unit
 		s.leases.unspend(r, now)
 	case FromRedis:
 		s.remote.refund(r, now)
 		s.memory.forgetCharge(r)
+	case FromEmbedded, FromFallback:
+		s.embedded.change(r, r.costs, now)
 	}
 	r.void()
+}
+
+// void makes r the receipt of nothing, as its charge is given back or stands for good.
+func (r *Receipt) void() {
+	must.Hold(!must.On || r.source == FromNobody || r.self == r, "a receipt stays where it is, and is given back once")
+	must.Hold(!r.slot.Held(), "the receipt of occupied slots is kept")
+	*r = Receipt{}
 }
 
 // uncharge makes the decisions on a check those that would hold without its charge.
@@ -75,5 +66,50 @@ func (c *Check) uncharge() {
 	}
 	for j := range c.Decisions {
 		c.Decisions[j] = c.Decisions[j].Uncharged(c.Costs[j])
+	}
+}
+
+// vacate notes that the slots of a receipt, if any, are free.
+func (f *inFlight) vacate(r *Receipt) {
+	if !r.slot.Held() {
+		return
+	}
+	for i := range r.further {
+		f.book.Vacate(&r.further[i])
+	}
+	f.book.Vacate(&r.slot)
+}
+
+// change gives back so much of each limit, or below 0 charges so much more.
+func (e *embedded) change(r *Receipt, back []int64, now Time) {
+	if r.values == nil {
+		plan := e.plans.of(r.limits, r.sizes)
+		e.store.Occupying(e.occupied(r.limits, r.tag))
+		_ = e.store.RefundEach(plan, r.tag, r.atMicros, now.UnixMicros, back)
+		return
+	}
+	for n := range r.limits.Parts {
+		e.changePart(r, n, back, now)
+	}
+}
+
+// forgetCharge drops the memory of those that a charge was given back to.
+func (m *memory) forgetCharge(r *Receipt) {
+	m.forget(r.limits.ID, r.tag)
+	if r.values != nil {
+		m.forgetParts(r)
+	}
+}
+
+// forget drops the memory of an identity that was given something back.
+func (m *memory) forget(set rule.LimitSetID, tag []byte) { m.denied.Forget(set, tag) }
+
+// forgetParts drops the memory of the parts that a charge was given back to.
+func (m *memory) forgetParts(r *Receipt) {
+	a := Ask{Limits: r.limits, Tag: r.tag, Values: r.values}
+	for _, part := range r.limits.Memories {
+		if name, applies := m.parts.name(&a, part); applies {
+			m.forget(r.limits.ID, name)
+		}
 	}
 }

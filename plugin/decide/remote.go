@@ -3,6 +3,7 @@ package decide
 import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -42,6 +43,52 @@ func newRemote(cfg *config.Config, rules *rule.Set) (r remote) {
 	return r
 }
 
+// AskRedis asks Redis about the remaining checks. It reports whether the request can be concluded;
+// otherwise Question.replied says when it can be.
+func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
+	q.waiting++ // a stream that ends meanwhile does not conclude the request
+	if q.first(isUnasked) != nil {
+		s.send(q, now)
+	}
+	for i := range q.Checks {
+		if a := &q.Checks[i].Ask; a.lease != nil {
+			s.replenish(a, now) // batch.go
+		}
+	}
+	s.leases.returnStale(now)
+	q.waiting--
+	return q.waiting == 0
+}
+
+// send sends Redis the checks that have no answer yet, in one write. What becomes of them is in
+// replies.go.
+func (s *Stores) send(q *Question, now Time) {
+	cause := s.remote.conn.Begin(now.SteadyMicros)
+	if q.keptMicros != 0 {
+		s.remote.conn.KeptBack(s.remote.conn.ListeningMicros(now.SteadyMicros) - q.keptMicros)
+	} else if q.over { // a purse has what is left of the timeout
+		q.keptMicros = s.remote.conn.ListeningMicros(now.SteadyMicros)
+	}
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if !isUnasked(c) {
+			continue
+		}
+		if cause != redis.NoCause {
+			c.Status = Undecided
+			continue
+		}
+		c.Status = Waiting
+		q.waiting++
+		q.inPipe++
+		c.charged.sent = s.remote.ask(q, i, s.penalties.tell(&c.Ask, now), q.mustDefer())
+		s.record.Count(metric.CheckSent, 1)
+	}
+	if cause == redis.NoCause {
+		s.remote.conn.Flush(now.SteadyMicros)
+	}
+}
+
 // ask sends a check, between Begin and Flush of the connection. strikes are the rejections
 // that Redis is told of, and deferred says whether it must not count its own.
 func (r *remote) ask(q *Question, index int, strikes []algo.Strikes, deferred bool) sent {
@@ -53,14 +100,14 @@ func (r *remote) ask(q *Question, index int, strikes []algo.Strikes, deferred bo
 	return sent{nonce, c.Limits, c.Values, c.Costs, c.borrowing, c.Sizes}
 }
 
+func (r *remote) refund(of *Receipt, now Time) { r.conn.Refund(r.charge(of), now.SteadyMicros) }
+
 func (r *remote) charge(of *Receipt) redis.Charge {
 	return redis.Charge{
 		Script: r.scripts[of.limits.ID], Tag: of.tag, Values: of.values, Costs: of.costs, Sizes: of.sizes,
 		Nonce: of.nonce, AtMicros: of.atMicros,
 	}
 }
-
-func (r *remote) refund(of *Receipt, now Time) { r.conn.Refund(r.charge(of), now.SteadyMicros) }
 
 // settle gives back so much of each limit, or below 0 charges so much more. Settlements are in
 // no hurry: they leave together.
@@ -82,14 +129,4 @@ func (r *remote) flush(now Time) {
 	if len(r.scripts) > 0 {
 		r.conn.Flush(now.SteadyMicros)
 	}
-}
-
-// micros is the time of the store that decides: Redis' as last heard, else the wall clock's.
-func (r *remote) micros(now Time) int64 {
-	if len(r.scripts) > 0 {
-		if micros, known := r.conn.RedisMicros(now.SteadyMicros); known {
-			return micros
-		}
-	}
-	return now.UnixMicros
 }

@@ -45,17 +45,6 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 	}
 }
 
-// forget makes sure that the Book does not keep a pointer to memory that is used again.
-func (f *inFlight) forget(q *Question) {
-	for i := range q.Checks {
-		r := &q.Checks[i].charged.receipt
-		must.Hold(!r.slot.Held(), "a request that has ended holds no slots")
-		if r.slot.Held() {
-			f.vacate(r)
-		}
-	}
-}
-
 // occupyParts notes the slots that a receipt is of: of each limit those of its part.
 func (f *inFlight) occupyParts(r *Receipt, nowMicros int64) {
 	at, further := &r.slot, 0
@@ -84,75 +73,3 @@ func (f *inFlight) occupyParts(r *Receipt, nowMicros int64) {
 
 //go:inline
 func occupiesSlots(c *Check) bool { return c.charged.receipt.slot.Held() }
-
-// vacate notes that the slots of a receipt, if any, are free.
-func (f *inFlight) vacate(r *Receipt) {
-	if !r.slot.Held() {
-		return
-	}
-	for i := range r.further {
-		f.book.Vacate(&r.further[i])
-	}
-	f.book.Vacate(&r.slot)
-}
-
-// release gives the slots of a receipt back, to the store that gave them: nothing else of
-// what it has charged.
-func (s *Stores) release(r *Receipt, now Time) {
-	if !r.slot.Held() {
-		return
-	}
-	s.releaseSlot(r, &r.slot, now)
-	for i := range r.further {
-		s.releaseSlot(r, &r.further[i], now)
-	}
-}
-
-func (s *Stores) releaseSlot(r *Receipt, slot *slots.Slot, now Time) {
-	freed := redis.Slots{Nonce: slot.Nonce, Count: slot.Slots}
-	if id := s.slots.book.Vacate(slot); r.source != FromRedis {
-		s.embedded.occupy(r.limits, id.Tag, s.calendars.sizes(r.limits.ID, now.UnixMicros), id.Slots, now)
-	} else {
-		s.remote.release(id.Set, id.Tag, freed, now)
-	}
-}
-
-// renewSlots has the slots renewed that are due.
-func (s *Stores) renewSlots(now Time) {
-	if s.slots.book.Due(now.SteadyMicros) {
-		s.slots.book.Renew(now.SteadyMicros, renewer{s, now})
-		s.remote.flush(now)
-	}
-}
-
-// maxRenewed bounds how many slots one command renews: it keeps Redis from others for a
-// fraction of a millisecond.
-//
-// Bound: slots that one command renews. Beyond it, the rest takes another command. Protects Redis
-// from a long call.
-const maxRenewed = 256
-
-// renewer renews slots at a time, in the store that they are in.
-type renewer struct {
-	*Stores
-	now Time
-}
-
-// RenewSlots implements slots.Renewer.
-func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
-	if id.Embedded {
-		limits, sizes := r.calendars.sets[id.Set], r.calendars.sizes(id.Set, r.now.UnixMicros)
-		r.embedded.occupy(limits, id.Tag, sizes, id.Slots, r.now)
-		return
-	}
-	f := &r.slots
-	for len(due) > 0 {
-		n := min(len(due), maxRenewed)
-		f.renewed = f.renewed[:0]
-		for _, slot := range due[:n] {
-			f.renewed = append(f.renewed, redis.Slots{Nonce: slot.Nonce, Count: slot.Slots})
-		}
-		r.remote.renew(id.Set, id.Tag, f.renewed, r.now)
-		due = due[n:]
-	}
-}

@@ -92,3 +92,6 @@ func (s *Stores) nextMicros(nowMicros int64) (next int64) {
 // Close gives back all that the leases hold, and what they will be given: the
 // configuration ends, and the next one takes units of its own.
 func (s *Stores) Close(now Time) { s.leases.book.Close(now.SteadyMicros) }
+
+// alone reports whether there is no Redis to ask.
+func (s *Stores) alone() bool { return s.order[len(s.order)-1] == onlyLayer }

@@ -104,6 +104,8 @@ func (w *Worker) Connect(host redis.Host, options redis.Options) *redis.Conn {
 // Arrive decides about a request whose Question has been asked by Keep, or lets it wait. It
 // returns Continue or Pause, for the callback with the request's headers.
 func (w *Worker) Arrive(q *Question, now Time) Effect {
+	q.arrivedMicros = now.SteadyMicros
+	w.purses.expect(q)
 	effect := w.step(q, w.ask(q, now), nil, now)
 	w.wake(now)
 	if effect == Continue {
@@ -114,8 +116,6 @@ func (w *Worker) Arrive(q *Question, now Time) Effect {
 
 // ask asks about a request that arrives. It returns the event of its verdict, or Waits.
 func (w *Worker) ask(q *Question, now Time) Event {
-	q.arrivedMicros = now.SteadyMicros
-	w.purses.expect(q)
 	switch {
 	case w.stores.Ask(q, now):
 	case q.unpaid && w.purses.isPoor(q, now):

@@ -1,5 +1,5 @@
-// Style finds what makes Go code slow to read: lines over 120 columns, and in tests also functions
-// over 60 lines and if statements with three or more terms.
+// Style finds what makes Go code slow to read: lines over 120 columns, in tests also functions over 60
+// lines and if statements with three or more terms, and types that have grown too wide.
 package main
 
 import (
@@ -9,6 +9,11 @@ import (
 
 func main() {
 	found, err := walk("..")
+	if err == nil {
+		var more []finding
+		more, err = wide("..")
+		found = append(found, more...)
+	}
 	for _, f := range found {
 		fmt.Fprintf(os.Stderr, "%s:%d: %s\n", f.file, f.line, f.text)
 	}

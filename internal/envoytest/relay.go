@@ -31,13 +31,14 @@ func Plain(c *envoyconf.Config) {
 }
 
 // NewRelay runs deploy/relay/relay.yaml in front of a Redis without a password, for limiters
-// that are not known.
+// that are not known. It waits for Redis for as long as they do.
 func NewRelay(t testing.TB, redis string, edit func(*envoyconf.Config)) *Envoy {
 	t.Helper()
 	return Start(t, Options{File: "deploy/relay/relay.yaml", Workers: 1, Edit: func(c *envoyconf.Config) {
 		Plain(c)
 		c.SetRedis(redis)
 		c.Delete(relayRedis + "/typed_extension_protocol_options")
+		c.Set(relaySettings+"/op_timeout", "10s")
 		if edit != nil {
 			edit(c)
 		}

@@ -38,14 +38,23 @@ const Alone = `{"top_offenders": {"size": 10, "interval": "1s"},
 var OfRedis = regexp.MustCompile(`sluice_(redis|deny_cache|lease|slots|overrides|in_flight)_`)
 
 // ExpectData waits until every query of the dashboard has data, and what every alert
-// compares and every recording rule records. Before each look it sends traffic. It does
-// not ask for expressions that name a metric of without.
+// compares and every recording rule records, and a request has been rejected. Before each look
+// it sends traffic. It does not ask for expressions that name a metric of without.
 func (p *Prometheus) ExpectData(traffic func(), without *regexp.Regexp) {
 	p.t.Helper()
 	testenv.Wait(p.t, Limit, func() error {
 		traffic()
-		return errors.Join(p.dashboardData(without), p.ruleData(without))
+		return errors.Join(p.dashboardData(without), p.ruleData(without), p.rejection())
 	})
+}
+
+// rejection reports whether Prometheus has seen that a request was rejected.
+func (p *Prometheus) rejection() error {
+	found, err := p.Query(`sluice_requests_total{outcome="limited",rule=""} > 0`)
+	if err == nil && len(found) == 0 {
+		err = errors.New("no request has been rejected")
+	}
+	return err
 }
 
 // ExpectLabels expects the metrics of Everything to have their labels, with a rule and a

@@ -98,38 +98,32 @@ func longerOfBucket(l *Limit, units, retryAfterMicros int64) (micros int64, know
 // same double.
 var (
 	meterArgs = [...]argument{
-		{name: "interval", append: appendInterval},
-		{name: "tolerance", append: appendTolerance},
-		{name: roomArgument, append: appendCeiling},
+		{name: "interval", number: bucketInterval, ticks: true},
+		{name: "tolerance", number: bucketTolerance, ticks: true},
+		{name: roomArgument, number: bucketCeiling, ticks: true},
 	}
 	lentArgs = [...]argument{
-		{name: "interval", append: appendInterval},
-		{name: "tolerance", append: appendTolerance},
-		{name: "period", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.period) }},
+		{name: "interval", number: bucketInterval, ticks: true},
+		{name: "tolerance", number: bucketTolerance, ticks: true},
+		{name: "period", number: func(l *limiter) int64 { return l.bucket.period }},
 	}
 	queueArgs = [...]argument{
-		{name: "interval", append: appendInterval},
-		{name: "tolerance", append: appendTolerance},
-		{name: "patience", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.bucket.maxDelay) }},
-		{name: roomArgument, append: appendCeiling},
+		{name: "interval", number: bucketInterval, ticks: true},
+		{name: "tolerance", number: bucketTolerance, ticks: true},
+		{name: "patience", number: func(l *limiter) int64 { return l.bucket.maxDelay }},
+		{name: roomArgument, number: bucketCeiling, ticks: true},
 	}
 )
 
-func appendInterval(dst []byte, l *limiter) []byte {
-	return l.bucket.appendTicks(dst, l.bucket.interval)
-}
-
-func appendTolerance(dst []byte, l *limiter) []byte {
-	return l.bucket.appendTicks(dst, l.bucket.tolerance)
-}
-
-func appendCeiling(dst []byte, l *limiter) []byte { return l.bucket.appendTicks(dst, l.bucket.ceiling) }
+func bucketInterval(l *limiter) int64  { return l.bucket.interval }
+func bucketTolerance(l *limiter) int64 { return l.bucket.tolerance }
+func bucketCeiling(l *limiter) int64   { return l.bucket.ceiling }
 
 // appendTicks writes every digit, which are as many decimals as the shift has bits, so that the
 // plugin does without strconv's floating point.
-func (b *bucket) appendTicks(dst []byte, ticks int64) []byte {
-	dst = appendInt(dst, ticks>>b.shift)
-	below := int64(1)<<b.shift - 1
+func appendTicks(dst []byte, ticks int64, shift uint) []byte {
+	dst = appendInt(dst, ticks>>shift)
+	below := int64(1)<<shift - 1
 	rest := ticks & below
 	if rest == 0 {
 		return dst
@@ -137,7 +131,7 @@ func (b *bucket) appendTicks(dst []byte, ticks int64) []byte {
 	dst = append(dst, '.')
 	for ; rest != 0; rest &= below {
 		rest *= 10
-		dst = append(dst, '0'+byte(rest>>b.shift))
+		dst = append(dst, '0'+byte(rest>>shift))
 	}
 	return dst
 }

@@ -34,7 +34,7 @@ const header = "local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARG
 // more than twice. One of very many limits has no room for three more.
 func libraries(limits int, script string) string {
 	var used []string
-	if limits < 2 || limits > MaxLimits/2 {
+	if !packs(limits) {
 		return ""
 	}
 	for _, name := range [...]string{"math", "string", "struct"} {
@@ -61,7 +61,8 @@ func libraries(limits int, script string) string {
 //
 // A function named read_queue is read of the variant queue alone. A file need not have all
 // functions. scope.go says how they are written. A script of a plan with terms has their
-// functions before and after the limits', see compose_terms.go.
+// functions before and after the limits', see compose_terms.go. What scopes bind is an
+// argument each, or a local of what compose_packed.go unpacks.
 var (
 	pickSteps   = []string{"pick", "other_time"}
 	checkSteps  = []string{"begin", "read", "count", "check", "weigh", "wait", "again"}
@@ -154,8 +155,11 @@ func newComposer(limiters []limiter, k kind) *composer {
 }
 
 // source returns the Lua expression that a name of limit i is bound to: its key, or one of its
-// arguments, which follow those of the limits before it.
+// arguments, which follow those of the limits before it, unless they are packed.
 func (c *composer) source(i int, name string) string {
+	if c.packed() {
+		return c.unpackedSource(i, name)
+	}
 	l, first := &c.limiters[i], c.argsBefore(i)+1
 	switch name {
 	case "key":
@@ -186,7 +190,15 @@ func (c *composer) source(i int, name string) string {
 
 func index(table string, i int) string { return table + "[" + strconv.Itoa(i) + "]" }
 
-// argsBefore is how many arguments the limits before limit i have.
+// argsOfLimits is how many arguments the limits have together.
+func (c *composer) argsOfLimits() int {
+	if c.packed() {
+		return packedArgs(c.limiters)
+	}
+	return c.argsBefore(len(c.limiters))
+}
+
+// argsBefore is how many arguments the limits before limit i have, where they are not packed.
 func (c *composer) argsBefore(i int) (before int) {
 	for j := range c.limiters[:i] {
 		before += c.limiters[j].arguments()
@@ -221,6 +233,9 @@ func (c *composer) check() {
 	if c.isFlat() {
 		c.checkFlat()
 		return
+	}
+	if c.packed() {
+		c.unpack()
 	}
 	c.pick(pickSteps)
 	c.before()

@@ -10,7 +10,7 @@ import (
 // refund writes what changes a charge, and then any further ones.
 func (c *composer) refund() {
 	c.pick(longAgo)
-	at := strconv.Itoa(c.argsBefore(len(c.limiters)) + 1)
+	at := strconv.Itoa(c.argsOfLimits() + 1)
 	c.WriteString("local charged = ARGV[" + at + "] + 0\n" + c.declareGone())
 	if c.takesFurther() {
 		c.WriteString("local last = " + at + "\nrepeat\n")

@@ -43,7 +43,7 @@ func (c *composer) after() {
 // limits. The override's key comes before the penalty's, and its argument, which may be
 // missing, after.
 func (c *composer) terms() (override, penalty scope) {
-	keys, args := len(c.limiters)+1, c.argsBefore(len(c.limiters))+1
+	keys, args := len(c.limiters)+1, c.argsOfLimits()+1
 	penaltyKey, madeFor := "nil", args
 	if c.kind.penalty {
 		penaltyKey, madeFor = index("KEYS", keys+1), args+penaltyArgs

@@ -88,8 +88,8 @@ func TestScriptDependsOnAlgorithmsOnly(t *testing.T) {
 	}
 }
 
-// TestMostLimits runs plans with as many limits as there may be of the
-// algorithm that needs most local variables, and of all of them in turn.
+// TestMostLimits runs plans with as many limits as there may be, and as there may be with packed
+// numbers, of the algorithm that needs most local variables, and of all of them in turn.
 func TestMostLimits(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
@@ -102,7 +102,7 @@ func TestMostLimits(t *testing.T) {
 			next.WindowMicros += int64(i) * 1e6 * max(next.SubWindows, 1)
 			mixed = append(mixed, next)
 		}
-		for _, limits := range [][]Limit{same, mixed} {
+		for _, limits := range [][]Limit{same, mixed, same[:maxPacked], mixed[:maxPacked]} {
 			mostWithTerms(t, client, limits)
 			l := newLuaPlan(t, client, mustPlan(t, limits...), fmt.Sprint(start, len(limits)))
 			out, allowed, err := l.parse(l.decide(client, epoch, 3))

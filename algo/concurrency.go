@@ -64,9 +64,9 @@ var slotsForm = form{
 var slotsReply = [...]replyField{replyRemaining, replyRetry}
 
 var concurrencyArgs = [...]argument{
-	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.of) }},
-	{name: "ttl", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.ttl) }},
-	{name: roomArgument, append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.slots.room) }},
+	{name: "limit", number: func(l *limiter) int64 { return l.slots.of }},
+	{name: "ttl", number: func(l *limiter) int64 { return l.slots.ttl }},
+	{name: roomArgument, number: func(l *limiter) int64 { return l.slots.room }},
 }
 
 func (c *concurrency) check(s State, nowMicros, cost int64) Decision {

@@ -74,7 +74,7 @@ func (w *slotWorker) ask(t *testing.T, nonce int64, costs ...int64) (window, slo
 func (w *slotWorker) gone(t *testing.T, nonce int64, costs ...int64) int64 {
 	t.Helper()
 	w.nonce = nonce
-	return count(t, w.run(w.refund, w.keys, w.arguments(costs, 1)...))
+	return count(t, w.run(w.refund, w.keys, w.refundArguments(costs, 1)...))
 }
 
 // missing renews the slots of nonces 4 and 5, and returns how many entries were not there.

@@ -187,7 +187,7 @@ func TestSlotsUnderLua54(t *testing.T) {
 			})
 			if charged := want.Allowed && costs[0] > 0; charged && r.oneIn(2) {
 				plain.RefundAs(nonce, states, now, now, costs)
-				l.call(plain.RefundScript(), now, []string{key}, lua.arguments(costs, now), func(values []int64) {
+				l.call(plain.RefundScript(), now, []string{key}, lua.refundArguments(costs, now), func(values []int64) {
 					if !slices.Equal(values, []int64{0}) {
 						t.Errorf("a release answers %v", values)
 					}

@@ -63,21 +63,21 @@ var (
 
 var calendarReply = [...]replyField{replyRemaining, replyReset, replyRetry, replyBefore, replyStart}
 
-func fixedRoom(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.room) }
+func fixedRoom(l *limiter) int64 { return l.fixed.room }
 
 var calendarArgs = [...]argument{
-	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) }},
-	{name: "first", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[0]) }, text: true},
-	{name: "second", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[1]) }, text: true},
-	{name: "third", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[2]) }, text: true},
-	{name: "last", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.bounds[3]) }, text: true},
-	{name: roomArgument, append: fixedRoom},
+	{name: "limit", number: func(l *limiter) int64 { return l.fixed.limit }},
+	{name: "first", number: func(l *limiter) int64 { return l.fixed.bounds[0] }, text: true},
+	{name: "second", number: func(l *limiter) int64 { return l.fixed.bounds[1] }, text: true},
+	{name: "third", number: func(l *limiter) int64 { return l.fixed.bounds[2] }, text: true},
+	{name: "last", number: func(l *limiter) int64 { return l.fixed.bounds[3] }, text: true},
+	{name: roomArgument, number: fixedRoom},
 }
 
 var fixedArgs = [...]argument{
-	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.limit) }},
-	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.fixed.window) }},
-	{name: roomArgument, append: fixedRoom},
+	{name: "limit", number: func(l *limiter) int64 { return l.fixed.limit }},
+	{name: "window", number: func(l *limiter) int64 { return l.fixed.window }},
+	{name: roomArgument, number: fixedRoom},
 }
 
 // read returns the window now is in, and what it has counted.

@@ -1,7 +1,9 @@
 package algo
 
 import (
+	"encoding/binary"
 	"errors"
+	"math"
 	"strconv"
 )
 
@@ -67,12 +69,34 @@ type form struct {
 // have classes. Only a limit with classes passes it.
 const roomArgument = "room_of_class"
 
-// argument is one argument of a script, after the cost and the nonce: what the Lua calls
-// it, and how it is appended.
+// argument is one number of a limit, of those that a script takes after the cost and the nonce:
+// what the Lua calls it, and what it is.
 type argument struct {
 	name   string
-	append func(dst []byte, l *limiter) []byte
+	number func(l *limiter) int64
+	ticks  bool // the number counts the bucket's ticks, so that it may have a fraction
 	text   bool // bound as text, of which the Lua makes numbers where it needs them
+}
+
+// of is the argument of a limit: so many times 2^-shift.
+func (a *argument) of(l *limiter) (number int64, shift uint) {
+	if a.ticks {
+		shift = l.bucket.shift
+	}
+	return a.number(l), shift
+}
+
+// append appends it as text.
+func (a *argument) append(dst []byte, l *limiter) []byte {
+	number, shift := a.of(l)
+	return appendTicks(dst, number, shift)
+}
+
+// appendPacked appends it as a little-endian double, which is the same number: it has at most 53
+// bits.
+func (a *argument) appendPacked(dst []byte, l *limiter) []byte {
+	number, shift := a.of(l)
+	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(float64(number)/float64(int64(1)<<shift)))
 }
 
 // limiter is one limit made ready: the form of its script and its arithmetic. It is a

@@ -43,10 +43,19 @@ func (l *lua54) call(s Script, nowMicros int64, keys []string, args []any, check
 	}
 	l.program.WriteString("}, {")
 	for _, a := range args {
-		fmt.Fprintf(&l.program, "'%v',", a)
+		l.program.WriteString(quoted54(fmt.Sprint(a)) + ",")
 	}
 	l.program.WriteString("})\n")
 	l.checks = append(l.checks, check)
+}
+
+// quoted54 is a text in Lua, whatever its bytes are.
+func quoted54(text string) string {
+	quoted := []byte{'\''}
+	for _, b := range []byte(text) {
+		quoted = fmt.Appendf(quoted, `\%03d`, b)
+	}
+	return string(append(quoted, '\''))
 }
 
 // run runs what was queued and checks the replies.
@@ -120,7 +129,7 @@ func replay54(t *testing.T, l *lua54, r random, plain *Plan, key string) {
 			p.Rebase(states, now)
 			p.Refund(states, now, now, costs)
 			lua := luaPlan{Plan: p}
-			l.call(p.RefundScript(), now, []string{key}, lua.arguments(costs, now), func(values []int64) {
+			l.call(p.RefundScript(), now, []string{key}, lua.refundArguments(costs, now), func(values []int64) {
 				if !slices.Equal(values, []int64{0}) {
 					t.Errorf("a refund answers %v", values)
 				}
@@ -144,10 +153,19 @@ func decide54(t *testing.T, l *lua54, p *Plan, states []State, now int64, costs 
 	})
 }
 
-// TestLua54OfSeveralLimits, and on the clock of a key: it goes by the millisecond.
+// TestLua54OfSeveralLimits, and on the clock of a key: it goes by the millisecond. Eight of them have
+// their numbers packed.
 func TestLua54OfSeveralLimits(t *testing.T) {
 	t.Parallel()
-	l, p := newLua54(t), mustPlan(t, everyLimit()...)
+	all := append(everyLimit(), hours())
+	for _, limits := range [][]Limit{all, all[:maxPacked], all[len(all)-maxPacked:]} {
+		severalIn54(t, mustPlan(t, limits...))
+	}
+}
+
+func severalIn54(t *testing.T, p *Plan) {
+	t.Helper()
+	l := newLua54(t)
 	var keys []string
 	for i := range p.Limits() {
 		keys = append(keys, fmt.Sprint("rl:{a}:", i))
@@ -163,6 +181,7 @@ func TestLua54OfSeveralLimits(t *testing.T) {
 			}
 		}
 		costs, lua := p.Each(1), luaPlan{Plan: p}
+		costs[0] = now / 777_000 % 2
 		p.Decide(states, now, costs, want)
 		expect, then := slices.Clone(want), now
 		l.call(p.ScriptWithoutTime(), now+999, withClock, lua.arguments(costs), func(values []int64) {

@@ -1,17 +1,22 @@
 package algo
 
+import "strconv"
+
 // Script decides a request:
 //
 //	EVALSHA sha n key1..keyn, then for each limit its cost, if TakesNonce the
 //	request's nonce, and its Args
 //
+// Of a plan that Packs the keys are followed by what AppendCosts appends, if a limit TakesNonce the
+// request's nonce, and what AppendNumbers appends.
+//
 // ParseReply reads what it answers. A plan with terms has keys and arguments more,
 // see TermSuffixes and NumTermArgs, and ParseRuling reads its answers.
 func (p *Plan) Script() Script { return p.script }
 
-// RefundScript changes a charge, as Refund does. The arguments are those of Script, with
-// the units to give back or, below 0, to charge in place of the costs, then the Redis time
-// of the charge. If no limit TakesNonce, further charges of the same sizes may
+// RefundScript changes a charge, as Refund does. The arguments are those of Script of a plan that
+// does not pack, with the units to give back or, below 0, to charge in place of the costs, then the
+// Redis time of the charge. If no limit TakesNonce, further charges of the same sizes may
 // follow: of each one cost for each limit, and its time. It answers of how
 // many limits there were no slots to give back any more.
 func (p *Plan) RefundScript() Script { return p.refund }
@@ -66,6 +71,85 @@ func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args()) }
 func (p *Plan) AppendArg(dst []byte, i, n int) []byte {
 	l := &p.limiters[i]
 	return l.args()[n].append(dst, l)
+}
+
+// Packs reports whether Script takes the limits' costs as one argument, and their Args as another,
+// packed.
+func (p *Plan) Packs() bool { return packs(len(p.limiters)) }
+
+// NumCheckArgs is how many arguments Script takes, but for those of the terms.
+func (p *Plan) NumCheckArgs() int {
+	if p.Packs() {
+		return packedArgs(p.limiters)
+	}
+	return p.NumRefundArgs()
+}
+
+// NumRefundArgs is how many arguments RefundScript takes before the time of the charge.
+func (p *Plan) NumRefundArgs() (n int) {
+	for i := range p.limiters {
+		n += p.limiters[i].arguments()
+	}
+	return n
+}
+
+// AppendCosts appends the costs of a plan's limits as the one argument of a plan that Packs: one
+// number where all are the same, else one for each limit, with spaces between.
+func AppendCosts(dst []byte, costs []int64) []byte {
+	same := true
+	for _, cost := range costs {
+		same = same && cost == costs[0]
+	}
+	if same {
+		costs = costs[:1]
+	}
+	for i, cost := range costs {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = appendInt(dst, cost)
+	}
+	return dst
+}
+
+// AppendNumbers appends the arguments of all limits, those that NumArgs counts, as the one argument
+// of a plan that Packs: a little-endian double each.
+func (p *Plan) AppendNumbers(dst []byte) []byte {
+	for i := range p.limiters {
+		l := &p.limiters[i]
+		args := l.args()
+		for n := range args {
+			dst = args[n].appendPacked(dst, l)
+		}
+	}
+	return dst
+}
+
+// CheckArgs are all arguments of Script, but those of the terms.
+func (p *Plan) CheckArgs(nonce int64, over Over, costs []int64) (args []string) {
+	if !p.Packs() {
+		return p.RefundArgs(nonce, over, costs)
+	}
+	args = []string{string(AppendCosts(nil, costs))}
+	if p.slots >= 0 {
+		args = append(args, strconv.FormatInt(nonce, 10))
+	}
+	return append(args, string(p.AppendNumbers(nil)))
+}
+
+// RefundArgs are all arguments of RefundScript before the time of the charge.
+func (p *Plan) RefundArgs(nonce int64, over Over, costs []int64) (args []string) {
+	for i := range p.limiters {
+		args = append(args, strconv.FormatInt(costs[i], 10))
+		if p.limiters[i].nonce {
+			args = append(args, strconv.FormatInt(nonce, 10))
+		}
+		if p.limiters[i].over {
+			args = append(args, strconv.FormatInt(over.Units, 10), strconv.FormatInt(over.ChargedMicros, 10))
+		}
+		args = append(args, p.Args(i)...)
+	}
+	return args
 }
 
 // Args are the arguments that follow limit i's cost, and its nonce.

@@ -97,7 +97,7 @@ type settlement struct {
 
 // giveBackAll queues one call that settles several charges.
 func (l *luaPlan) giveBackAll(pipe redis.Cmdable, nowMicros int64, all []settlement) *redis.Cmd {
-	args := append(l.arguments(all[0].costs), all[0].chargedAtMicros)
+	args := append(l.refundArguments(all[0].costs), all[0].chargedAtMicros)
 	for _, further := range all[1:] {
 		for _, cost := range further.costs {
 			args = append(args, cost)
@@ -111,19 +111,19 @@ func (l *luaPlan) giveBackAll(pipe redis.Cmdable, nowMicros int64, all []settlem
 
 // arguments are each limit's cost, nonce and constants, then more.
 func (l *luaPlan) arguments(costs []int64, more ...any) (args []any) {
-	for i := range l.Limits() {
-		args = append(args, costs[i])
-		if l.TakesNonce(i) {
-			args = append(args, l.nonce)
-		}
-		if l.TakesOver(i) {
-			args = append(args, l.over.Units, l.over.ChargedMicros)
-		}
-		for _, a := range l.Args(i) {
-			args = append(args, a)
-		}
+	return withMore(l.CheckArgs(l.nonce, l.over, costs), more)
+}
+
+// refundArguments are those of a refund.
+func (l *luaPlan) refundArguments(costs []int64, more ...any) (args []any) {
+	return withMore(l.RefundArgs(l.nonce, l.over, costs), more)
+}
+
+func withMore(args []string, more []any) (all []any) {
+	for _, a := range args {
+		all = append(all, a)
 	}
-	return append(args, more...)
+	return append(all, more...)
 }
 
 // decide decides in Go as the script does, the same cost for each limit.

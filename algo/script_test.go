@@ -35,7 +35,11 @@ var lentLimit = Limit{Algorithm: GCRA, Units: 10, WindowMicros: 60e6, LeaseMicro
 
 // production runs a plan's own script, on Redis' clock.
 func (l *luaPlan) production(script Script, cost int64, more ...any) *redis.Cmd {
-	return l.client.EvalSha(ctx, script.SHA1, l.keys, l.arguments(l.Each(cost), more...)...)
+	args := l.arguments(l.Each(cost), more...)
+	if script == l.RefundScript() {
+		args = l.refundArguments(l.Each(cost), more...)
+	}
+	return l.client.EvalSha(ctx, script.SHA1, l.keys, args...)
 }
 
 func TestScriptsOnRedisClock(t *testing.T) {

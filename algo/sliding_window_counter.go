@@ -83,23 +83,21 @@ func (c *slidingWindowCounter) scale(units int64) {
 }
 
 var subWindowsArgs = [...]argument{
-	{name: "limit", append: appendCounterLimit},
-	{name: "size", append: appendCounterSize},
-	{name: "n", append: func(dst []byte, l *limiter) []byte {
-		return appendInt(dst, l.counter.window/l.counter.size)
-	}, text: true},
-	{name: roomArgument, append: appendCounterRoom},
+	{name: "limit", number: counterLimit},
+	{name: "size", number: counterSize},
+	{name: "n", number: func(l *limiter) int64 { return l.counter.window / l.counter.size }, text: true},
+	{name: roomArgument, number: counterRoom},
 }
 
 var counterArgs = [...]argument{
-	{name: "limit", append: appendCounterLimit},
-	{name: "size", append: appendCounterSize},
-	{name: roomArgument, append: appendCounterRoom},
+	{name: "limit", number: counterLimit},
+	{name: "size", number: counterSize},
+	{name: roomArgument, number: counterRoom},
 }
 
-func appendCounterLimit(dst []byte, l *limiter) []byte { return appendInt(dst, l.counter.limit) }
-func appendCounterSize(dst []byte, l *limiter) []byte  { return appendInt(dst, l.counter.size) }
-func appendCounterRoom(dst []byte, l *limiter) []byte  { return appendInt(dst, l.counter.room) }
+func counterLimit(l *limiter) int64 { return l.counter.limit }
+func counterSize(l *limiter) int64  { return l.counter.size }
+func counterRoom(l *limiter) int64  { return l.counter.room }
 
 // tally is the count of a state at one instant.
 type tally struct {

@@ -56,9 +56,9 @@ var logForm = form{
 }
 
 var logArgs = [...]argument{
-	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.limit) }},
-	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.window) }},
-	{name: roomArgument, append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.log.room) }},
+	{name: "limit", number: func(l *limiter) int64 { return l.log.limit }},
+	{name: "window", number: func(l *limiter) int64 { return l.log.window }},
+	{name: roomArgument, number: func(l *limiter) int64 { return l.log.room }},
 }
 
 // since returns the entries whose last charge came after a time, part of s.

@@ -40,10 +40,10 @@ var stepForm = form{
 }
 
 var stepArgs = [...]argument{
-	{name: "limit", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.limit) }},
-	{name: "window", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.window) }},
-	{name: "capacity", append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.capacity) }},
-	{name: roomArgument, append: func(dst []byte, l *limiter) []byte { return appendInt(dst, l.steps.room) }},
+	{name: "limit", number: func(l *limiter) int64 { return l.steps.limit }},
+	{name: "window", number: func(l *limiter) int64 { return l.steps.window }},
+	{name: "capacity", number: func(l *limiter) int64 { return l.steps.capacity }},
+	{name: roomArgument, number: func(l *limiter) int64 { return l.steps.room }},
 }
 
 var errStepLease = errors.New("a step refills the bucket at once, whoever still holds tokens of the step before")

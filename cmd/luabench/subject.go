@@ -71,24 +71,17 @@ func (r rule) key(id, suffix string) string { return fmt.Sprintf("rl:{%s|%s}%s",
 
 // args are the arguments of a check.
 func (r rule) args(nonce, cost int64) (args []string) {
-	for i := range r.Limits() {
-		args = append(args, fmt.Sprint(cost))
-		if r.TakesNonce(i) {
-			args = append(args, nonceOf(nonce))
-		}
-		if r.TakesOver(i) {
-			args = append(args, "0", "0")
-		}
-		args = append(args, r.Args(i)...)
-	}
+	args = r.CheckArgs(firstNonce+nonce, algo.Over{}, r.Each(cost))
 	if penalty := r.Terms().Penalty; penalty != nil {
 		args = append(append(args, penalty.Args()...), "")
 	}
 	return args
 }
 
-// nonceOf is as long as those of the plugin are.
-func nonceOf(n int64) string { return fmt.Sprint(int64(1)<<62 + n) }
+// firstNonce is as long as those of the plugin are.
+const firstNonce = int64(1) << 62
+
+func nonceOf(n int64) string { return fmt.Sprint(firstNonce + n) }
 
 // decide is a check that the rule must answer as is to be measured.
 func (r rule) decide(id string, nonce, cost int64, by algo.By, allowed bool) call {

@@ -62,17 +62,11 @@ func charge(t *testing.T, client redis.Cmdable, plugin string, req *explain.Requ
 			continue
 		}
 		var keys []string
-		var args []any
 		for i, l := range explain.Limits(a.Limits, cfg.Redis.KeyPrefix, a.Tag) {
 			values, _ := a.Limits.ValuesOf(a.Values, i)
-			keys, args = append(keys, l.Key+string(values)), append(args, cost)
-			if a.Limits.Plan.TakesNonce(i) {
-				args = append(args, 7)
-			}
-			for _, arg := range a.Limits.Plan.Args(i) {
-				args = append(args, arg)
-			}
+			keys = append(keys, l.Key+string(values))
 		}
+		args := state.Arguments(a.Limits.Plan, 7, a.Limits.Plan.Each(int64(cost)))
 		if err := client.Eval(context.Background(), a.Limits.Plan.Script().Source, keys, args...).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,10 @@ type arguments struct {
 }
 
 // parse reads the arguments of a plan's call.
-func parse(p *algo.Plan, args [][]byte) (a arguments, ok bool) {
+func parse(k Kind, p *algo.Plan, args [][]byte) (a arguments, ok bool) {
+	if k == Check && p.Packs() {
+		return parsePacked(p, args)
+	}
 	at, ok := 0, true
 	next := func() string {
 		if at++; at > len(args) {
@@ -71,7 +74,7 @@ func (s *Server) run(dst []byte, f *script, keys, args [][]byte, nowMicros int64
 	if f.kind == Release || f.kind == Renew {
 		return s.slots(dst, f, keys[0], args, nowMicros)
 	}
-	a, ok := parse(f.sets[0].Plan, args) // all sets of a script have the same shape
+	a, ok := parse(f.kind, f.sets[0].Plan, args) // all sets of a script have the same shape
 	if !ok || f.kind == Check && len(a.rest) < f.sets[0].Plan.NumTermArgs() || f.kind == Refund && len(a.rest) == 0 {
 		return append(dst, wrongArguments...)
 	}

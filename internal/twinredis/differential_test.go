@@ -58,6 +58,8 @@ const everything = `{"redis": {"cluster": "redis"}, "rules": [
 		{"name": "pool", "algorithm": "gcra", "limit": 6, "window": "1h",
 			"ceiling": {"source": {"header": "c"}, "values": {"a": 100, "b": 50}, "default": "a"}},
 		{"name": "fair", "algorithm": "fixed_window", "limit": 9, "window": "1h", "per": [{"header": "t"}]}]},
+	{"name": "sevenths", "key": [{"header": "x"}], "limits": [
+		{"algorithm": "gcra", "limit": 7, "window": "1s"}, {"algorithm": "token_bucket", "limit": 700000, "window": "1s"}]},
 	{"name": "struck", "key": [{"header": "x"}], "limits": [{"algorithm": "token_bucket", "limit": 4, "window": "1s"}],
 		"penalty": {"after": 2, "within": "1m", "for": ["10ms"]}}
 ]}`

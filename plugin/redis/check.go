@@ -57,7 +57,7 @@ func (k *check) appendTo(dst []byte, of *subject, how manner) []byte {
 	if how.byKey {
 		dst = s.appendKey(dst, of.tag, algo.ClockSuffix)
 	}
-	dst = s.appendLimits(dst, of, k.costs)
+	dst = s.appendAll(dst, of, k.costs)
 	if s.penalty != nil {
 		dst = append(dst, s.penalty...)
 		s.arg = algo.AppendStrikes(s.arg[:0], k.strikes, k.deferred)

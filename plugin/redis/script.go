@@ -18,6 +18,7 @@ type Script struct {
 	byTime   commands
 	byKey    *commands // for a Redis whose scripts may not call TIME; nil until one is met
 	args     [][]byte  // of each limit: what follows its cost, as bulk strings
+	packed   []byte    // what stands for all of that in checks, if the plan packs
 	terms    []string  // ":override" and the like: keys of the whole rule, of checks only
 	penalty  []byte    // its arguments that do not depend on the request, as bulk strings
 	slots    int       // the first limit whose slots requests hold; -1: none
@@ -67,6 +68,9 @@ func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 			s.penalty = redisresp.AppendBulkString(s.penalty, a)
 		}
 	}
+	if plan.Packs() {
+		s.packed = redisresp.AppendBulk(nil, plan.AppendNumbers(nil))
+	}
 	s.byTime = s.newCommands(plan.Script(), plan.RefundScript(), 0)
 	return s
 }
@@ -76,17 +80,9 @@ func (s *Script) strikes() bool { return s.plan.Terms().Penalty != nil }
 
 // newCommands prepares a check and a refund that take so many keys in addition to their own.
 func (s *Script) newCommands(check, refund algo.Script, more int) commands {
-	keys, args := len(s.suffixes)+more, 0
-	for i := range s.suffixes {
-		args += 1 + s.plan.NumArgs(i)
-		if s.plan.TakesNonce(i) {
-			args++
-		}
-		if s.plan.TakesOver(i) {
-			args += 2
-		}
-	}
-	return commands{newHeads(check, keys+len(s.terms), args+s.plan.NumTermArgs()), newHeads(refund, keys, args+1)}
+	keys := len(s.suffixes) + more
+	args, changeArgs := s.plan.NumCheckArgs(), s.plan.NumRefundArgs()
+	return commands{newHeads(check, keys+len(s.terms), args+s.plan.NumTermArgs()), newHeads(refund, keys, changeArgs+1)}
 }
 
 // commandsOf is the commands that tell the time in one manner.
@@ -144,14 +140,38 @@ func appendHead(dst []byte, h *heads, how manner, more int) []byte {
 	return append(dst, head...)
 }
 
-// appendLimits appends the arguments of each limit.
-func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
+// appendAll appends the arguments of all limits of a check.
+func (s *Script) appendAll(dst []byte, of *subject, costs []int64) []byte {
+	if s.packed == nil {
+		return s.appendLimits(dst, of, costs)
+	}
+	s.holdCosts(costs)
+	s.arg = algo.AppendCosts(s.arg[:0], costs)
+	dst = redisresp.AppendBulk(dst, s.arg)
+	if s.slots >= 0 {
+		dst = redisresp.AppendBulkInt(dst, of.nonce)
+	}
+	plan := s.planOf(of.sizes)
+	if plan == s.plan {
+		return append(dst, s.packed...)
+	}
+	s.arg = plan.AppendNumbers(s.arg[:0])
+	return redisresp.AppendBulk(dst, s.arg)
+}
+
+// holdCosts holds what the arithmetic relies on.
+func (s *Script) holdCosts(costs []int64) {
 	must.Hold(len(costs) == len(s.args), "there is a cost for each limit")
 	if must.On {
 		for _, cost := range costs {
 			must.Hold(cost >= -2*algo.MaxUnits && cost <= 2*algo.MaxUnits, "costs are within what a state can hold")
 		}
 	}
+}
+
+// appendLimits appends the arguments of each limit.
+func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
+	s.holdCosts(costs)
 	plan := s.planOf(of.sizes)
 	for i, own := range s.args {
 		dst = redisresp.AppendBulkInt(dst, costs[i])

@@ -49,13 +49,10 @@ func TestCommands(t *testing.T) {
 		for _, bySource := range []bool{false, true} {
 			for _, kind := range []kind{checking, refunding} {
 				k.kind, k.bySource = kind, bySource
-				script := plan.Script()
-				var args []string
-				for i := range tc.limits {
-					args = append(append(args, "7"), plan.Args(i)...)
-				}
+				script, args := plan.Script(), plan.CheckArgs(12345, algo.Over{}, costs)
 				if kind == refunding {
-					script, args = plan.RefundScript(), append(args, "1790000000123456")
+					script = plan.RefundScript()
+					args = append(plan.RefundArgs(12345, algo.Over{}, costs), "1790000000123456")
 				}
 				head := []string{"EVALSHA", script.SHA1}
 				if bySource {

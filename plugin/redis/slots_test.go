@@ -71,7 +71,7 @@ func (r *rig) wantCommands(want ...string) {
 	}
 }
 
-// TestSlotCommands: a nonce follows the cost of slots, and only there; what is given
+// TestSlotCommands: a nonce follows the costs where there are slots, and only there; what is given
 // back leaves together.
 func TestSlotCommands(t *testing.T) {
 	t.Parallel()
@@ -79,8 +79,8 @@ func TestSlotCommands(t *testing.T) {
 	q := r.request("r|a")
 	q.flush()
 	nonce := r.conn.requests.nonce
-	r.wantCommands(fmt.Sprintf("check 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 1 %d 5 30000000",
-		nonce))
+	numbers := testenv.Doubles(10, 60000000, 5, 30000000)
+	r.wantCommands(fmt.Sprint("check 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 ", nonce, " ", numbers))
 	r.answer(slotsAllowed)
 	r.release(6)
 	r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 6 2") // at once
@@ -102,7 +102,7 @@ func TestSlotCommands(t *testing.T) {
 	r.wantCommands(
 		"RENEW 1 rl:{r|a}:concurrency 30000000 3 1 4 2",
 		"release 1 rl:{r|a}:concurrency 10 2",
-		fmt.Sprintf("check 2 rl:{r|b}:fixed_window:1m rl:{r|b}:concurrency 1 10 60000000 1 %d 5 30000000", nonce+1),
+		fmt.Sprint("check 2 rl:{r|b}:fixed_window:1m rl:{r|b}:concurrency 1 ", nonce+1, " ", numbers),
 	)
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")

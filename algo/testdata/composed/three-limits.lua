@@ -2,9 +2,19 @@ local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local math, string, struct = math, string, struct
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local cost_1, interval_1, lead_1, remaining_1, reset_1, retry_1, before_1
+local units, cost_1, cost_2, cost_3 = ARGV[1]
+if #units > 1 and string.find(units, ' ', 1, true) then
+  cost_1, cost_2, cost_3 = string.match(units, '(%S+) (%S+) (%S+)')
+  cost_1, cost_2, cost_3 = cost_1 + 0, cost_2 + 0, cost_3 + 0
+else
+  cost_1 = units + 0
+  cost_2, cost_3 = cost_1, cost_1
+end
+local interval_1, tolerance_1, limit_2, size_2, n_2, limit_3, window_3 = struct.unpack('<ddddddd', ARGV[2])
+limit_2, size_2, n_2, limit_3, window_3 = math.floor(limit_2), math.floor(size_2), math.floor(n_2), math.floor(limit_3), math.floor(window_3)
+local lead_1, remaining_1, reset_1, retry_1, before_1
 do
-  local key, interval, tolerance, cost = KEYS[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[1] + 0
+  local key, interval, tolerance, cost = KEYS[1], interval_1, tolerance_1, cost_1
   local lead, stored = 0, try('GET', key)
   if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
     local size, rate, at = struct.unpack('<ddd', stored)
@@ -38,11 +48,11 @@ do
   if needs > room and cost > 0 then
     retry = needs > tolerance and -1 or math.ceil(needs - room)
   end
-  cost_1, interval_1, lead_1, remaining_1, reset_1, retry_1, before_1 = cost, interval, lead, remaining, reset, retry, before
+  lead_1, remaining_1, reset_1, retry_1, before_1 = lead, remaining, reset, retry, before
 end
-local cost_2, size_2, counts_2, grows_2, here_2, before_2, remaining_2, reset_2, retry_2
+local counts_2, grows_2, here_2, before_2, remaining_2, reset_2, retry_2
 do
-  local size, n, key, cost, limit = ARGV[6] + 0, ARGV[7], KEYS[2], ARGV[4] + 0, ARGV[5] + 0
+  local size, n, key, cost, limit = size_2, n_2, KEYS[2], cost_2, limit_2
   local start = now - now % size
   n = n + 0
   local counts, units, grows
@@ -103,11 +113,11 @@ do
     local leave = (steps - math.floor(room * steps / leaving)) * step
     retry = wait + (leave < size and leave or size) - off
   end
-  cost_2, size_2, counts_2, grows_2, here_2, before_2, remaining_2, reset_2, retry_2 = cost, size, counts, grows, here, before, remaining, reset, retry
+  counts_2, grows_2, here_2, before_2, remaining_2, reset_2, retry_2 = counts, grows, here, before, remaining, reset, retry
 end
-local cost_3, window_3, newest_3, last_3, used_3, stale_3, before_3, remaining_3, reset_3, retry_3
+local newest_3, last_3, used_3, stale_3, before_3, remaining_3, reset_3, retry_3
 do
-  local key, window, cost, limit = KEYS[3], ARGV[10] + 0, ARGV[8] + 0, ARGV[9] + 0
+  local key, window, cost, limit = KEYS[3], window_3, cost_3, limit_3
   local entry = try('ZRANGE', key, -1, -1, 'WITHSCORES')
   if not entry[2] then
     if entry.err then
@@ -167,7 +177,7 @@ do
       offset, count = offset + count, excess > 0 and entries[1] and 8 * count or 0
     end
   end
-  cost_3, window_3, newest_3, last_3, used_3, stale_3, before_3, remaining_3, reset_3, retry_3 = cost, window, newest, last, used, stale, before, remaining, reset, retry
+  newest_3, last_3, used_3, stale_3, before_3, remaining_3, reset_3, retry_3 = newest, last, used, stale, before, remaining, reset, retry
 end
 if retry_1 == 0 and retry_2 == 0 and retry_3 == 0 then
   if cost_1 > 0 then
@@ -181,7 +191,7 @@ if retry_1 == 0 and retry_2 == 0 and retry_3 == 0 then
     remaining_1, reset_1 = remaining, reset
   end
   if cost_2 > 0 then
-    local key, cost, size, n, here, counts, grows, remaining = KEYS[2], cost_2, size_2, ARGV[7], here_2, counts_2, grows_2, remaining_2
+    local key, cost, size, n, here, counts, grows, remaining = KEYS[2], cost_2, size_2, n_2, here_2, counts_2, grows_2, remaining_2
     local start = now - now % size
     local stop = start + size * (n + 1)
     remaining = remaining - cost

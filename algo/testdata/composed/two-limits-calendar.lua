@@ -2,9 +2,21 @@ local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local math, string, struct = math, string, struct
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
+local units, cost_1, cost_2, units_2 = ARGV[1]
+if #units > 1 and string.find(units, ' ', 1, true) then
+  cost_1, cost_2 = string.match(units, '(%S+) (%S+)')
+  units_2 = cost_2
+  cost_1, cost_2 = cost_1 + 0, cost_2 + 0
+else
+  cost_1 = units + 0
+  cost_2 = cost_1
+  units_2 = units
+end
+local limit_1, window_1, limit_2, first_2, second_2, third_2, last_2 = struct.unpack('<ddddddd', ARGV[2])
+limit_1, window_1, limit_2, first_2, second_2, third_2, last_2 = math.floor(limit_1), math.floor(window_1), math.floor(limit_2), math.floor(first_2), math.floor(second_2), math.floor(third_2), math.floor(last_2)
 local start_2, stop_2
 do
-  local first, second, third, last = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+  local first, second, third, last = first_2, second_2, third_2, last_2
   local start, stop = second + 0, third + 0
   if now < start then
     start, stop = first + 0, start
@@ -14,9 +26,9 @@ do
   if now < start or now >= stop then return {now} end
   start_2, stop_2 = start, stop
 end
-local cost_1, start_1, stop_1, used_1, remaining_1, reset_1, retry_1, before_1
+local start_1, stop_1, used_1, remaining_1, reset_1, retry_1, before_1
 do
-  local key, window, cost, limit = KEYS[1], ARGV[3] + 0, ARGV[1] + 0, ARGV[2] + 0
+  local key, window, cost, limit = KEYS[1], window_1, cost_1, limit_1
   local start, used, stored = now, 0, try('GET', key)
   if stored and #stored == 12 then
     local begin, count = struct.unpack('<dI4', stored)
@@ -37,11 +49,11 @@ do
   if used > 0 then before, reset = left, left end
   if used < limit then remaining = limit - used end
   if cost > remaining then retry = cost > limit and -1 or left end
-  cost_1, start_1, stop_1, used_1, remaining_1, reset_1, retry_1, before_1 = cost, start, stop, used, remaining, reset, retry, before
+  start_1, stop_1, used_1, remaining_1, reset_1, retry_1, before_1 = start, stop, used, remaining, reset, retry, before
 end
-local cost_2, base_2, used_2, remaining_2, reset_2, retry_2, before_2
+local base_2, used_2, remaining_2, reset_2, retry_2, before_2
 do
-  local start, key, cost, limit, stop = start_2, KEYS[2], ARGV[4] + 0, ARGV[5] + 0, stop_2
+  local start, key, cost, limit, stop = start_2, KEYS[2], cost_2, limit_2, stop_2
   local base = start / 60000000 % 2^22 * 2^31
   local used, stored = 0, try('GET', key)
   local number = tonumber(stored)
@@ -62,7 +74,7 @@ do
   if used > 0 then before, reset = left, left end
   if used < limit then remaining = limit - used end
   if cost > remaining then retry = cost > limit and -1 or left end
-  cost_2, base_2, used_2, remaining_2, reset_2, retry_2, before_2 = cost, base, used, remaining, reset, retry, before
+  base_2, used_2, remaining_2, reset_2, retry_2, before_2 = base, used, remaining, reset, retry, before
 end
 if retry_1 == 0 and retry_2 == 0 then
   if cost_1 > 0 then
@@ -78,7 +90,7 @@ if retry_1 == 0 and retry_2 == 0 then
     remaining_1, reset_1 = remaining, reset
   end
   if cost_2 > 0 then
-    local key, cost, units, base, stop, used, remaining = KEYS[2], cost_2, ARGV[4], base_2, stop_2, used_2, remaining_2
+    local key, cost, units, base, stop, used, remaining = KEYS[2], cost_2, units_2, base_2, stop_2, used_2, remaining_2
     remaining = remaining - cost
     local reset = stop - now
     local number = base + used + cost

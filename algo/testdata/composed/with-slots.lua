@@ -2,9 +2,23 @@ local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local math, string = math, string
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local cost_1, stop_1, base_1, used_1, remaining_1, reset_1, retry_1, before_1
+local units, cost_1, cost_2, units_1, units_2 = ARGV[1]
+if #units > 1 and string.find(units, ' ', 1, true) then
+  cost_1, cost_2 = string.match(units, '(%S+) (%S+)')
+  units_1 = cost_1
+  units_2 = cost_2
+  cost_1, cost_2 = cost_1 + 0, cost_2 + 0
+else
+  cost_1 = units + 0
+  cost_2 = cost_1
+  units_1 = units
+  units_2 = units
+end
+local limit_1, window_1, limit_2, ttl_2 = struct.unpack('<dddd', ARGV[3])
+limit_1, window_1, limit_2, ttl_2 = math.floor(limit_1), math.floor(window_1), math.floor(limit_2), math.floor(ttl_2)
+local stop_1, base_1, used_1, remaining_1, reset_1, retry_1, before_1
 do
-  local window, key, cost, limit = ARGV[3] + 0, KEYS[1], ARGV[1] + 0, ARGV[2] + 0
+  local window, key, cost, limit = window_1, KEYS[1], cost_1, limit_1
   local start = now - now % window
   local stop, base = start + window, start / window % 2^22 * 2^31
   local used, stored = 0, try('GET', key)
@@ -26,11 +40,11 @@ do
   if used > 0 then before, reset = left, left end
   if used < limit then remaining = limit - used end
   if cost > remaining then retry = cost > limit and -1 or left end
-  cost_1, stop_1, base_1, used_1, remaining_1, reset_1, retry_1, before_1 = cost, stop, base, used, remaining, reset, retry, before
+  stop_1, base_1, used_1, remaining_1, reset_1, retry_1, before_1 = stop, base, used, remaining, reset, retry, before
 end
-local cost_2, ttl_2, last_2, extra_2, stop_2, remaining_2, retry_2
+local last_2, extra_2, stop_2, remaining_2, retry_2
 do
-  local key, limit, ttl, cost = KEYS[2], ARGV[6] + 0, ARGV[7] + 0, ARGV[4] + 0
+  local key, limit, ttl, cost = KEYS[2], limit_2, ttl_2, cost_2
   local last, extra, stop = 0, 0, string.format('%d', now + ttl)
   local plain = try('ZCOUNT', key, string.format('(%d', now), stop)
   if type(plain) == 'table' then
@@ -73,11 +87,11 @@ do
   local remaining, retry = 0, 0
   if used < limit then remaining = limit - used end
   if cost > remaining then retry = cost > limit and -1 or 1000000 end
-  cost_2, ttl_2, last_2, extra_2, stop_2, remaining_2, retry_2 = cost, ttl, last, extra, stop, remaining, retry
+  last_2, extra_2, stop_2, remaining_2, retry_2 = last, extra, stop, remaining, retry
 end
 if retry_1 == 0 and retry_2 == 0 then
   if cost_1 > 0 then
-    local key, cost, units, base, stop, used, remaining = KEYS[1], cost_1, ARGV[1], base_1, stop_1, used_1, remaining_1
+    local key, cost, units, base, stop, used, remaining = KEYS[1], cost_1, units_1, base_1, stop_1, used_1, remaining_1
     remaining = remaining - cost
     local reset = stop - now
     local number = base + used + cost
@@ -88,7 +102,7 @@ if retry_1 == 0 and retry_2 == 0 then
     remaining_1, reset_1 = remaining, reset
   end
   if cost_2 > 0 then
-    local key, cost, units, nonce, ttl, last, extra, stop, remaining = KEYS[2], cost_2, ARGV[4], ARGV[5], ttl_2, last_2, extra_2, stop_2, remaining_2
+    local key, cost, units, nonce, ttl, last, extra, stop, remaining = KEYS[2], cost_2, units_2, ARGV[2], ttl_2, last_2, extra_2, stop_2, remaining_2
     remaining = remaining - cost
     local entry = nonce .. ':' .. units
     if cost > 1 then

@@ -65,19 +65,10 @@ func LimitsAt(set *rule.LimitSet, micros int64) []algo.Limit {
 	return all
 }
 
-// Arguments are each limit's cost, nonce, what is over of an earlier batch, and constants.
+// Arguments are those of a check.
 func Arguments(plan *algo.Plan, nonce int64, costs []int64) (args []any) {
-	for i := range plan.Limits() {
-		args = append(args, costs[i])
-		if plan.TakesNonce(i) {
-			args = append(args, nonce)
-		}
-		if plan.TakesOver(i) {
-			args = append(args, 0, 0)
-		}
-		for _, a := range plan.Args(i) {
-			args = append(args, a)
-		}
+	for _, a := range plan.CheckArgs(nonce, algo.Over{}, costs) {
+		args = append(args, a)
 	}
 	return args
 }

@@ -1,0 +1,15 @@
+package testenv
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Doubles are numbers as a check of several limits brings them to Redis: eight bytes each.
+func Doubles(numbers ...float64) string {
+	var packed []byte
+	for _, n := range numbers {
+		packed = binary.LittleEndian.AppendUint64(packed, math.Float64bits(n))
+	}
+	return string(packed)
+}

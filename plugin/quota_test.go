@@ -221,11 +221,17 @@ func TestQuotaIsAskedOnce(t *testing.T) {
 		before := r.writes()
 		testenv.Same(t, "asked", r.quota(i, client("x")...), fmt.Sprintf(want, 100, 0))
 		testenv.Same(t, "writes", r.writes()-before, 1)
+		// Which identities share a place in memory is a secret: of eight, at most six do.
+		const many = 8
+		for n := range many {
+			r.quota(i, client(fmt.Sprint(n))...)
+		}
+		testenv.Same(t, "writes for other identities", r.writes()-before, 1+many)
 		w.clock.advance(999 * time.Millisecond)
-		r.quota(i, client("x")...)
-		testenv.Same(t, "writes within a second", r.writes()-before, 1)
-		r.quota(i, client("y")...)
-		testenv.Same(t, "writes for another identity", r.writes()-before, 2)
+		for n := range many {
+			r.quota(i, client(fmt.Sprint(n))...)
+		}
+		testenv.Within(t, "writes within a second", r.writes()-before, 1+many, 1+many+6)
 		for range 9 { // of which Redis decides some, until the worker has a lease
 			x := i.get("/hot", client("x")...)
 			r.settle()

@@ -61,6 +61,36 @@ func (r *repository) run(argument, old, changed string, code int, want string) {
 	testenv.Same(r.t, argument+": output", string(out), want)
 }
 
+// sluice runs the command itself, which must succeed, and returns what it prints.
+func (r *repository) sluice(args ...string) string {
+	r.t.Helper()
+	command := exec.Command(filepath.Join(r.dir, "sluice"), args...)
+	command.Env = append(os.Environ(), "SLUICE_REDIS="+r.redis, "SLUICE_CONFIG="+filepath.Join(r.dir, "contracts.yaml"))
+	out, err := command.Output()
+	if err != nil {
+		r.t.Fatalf("sluice %q: %v", args, err)
+	}
+	return string(out)
+}
+
+// byHand changes one customer's contract by the command, without the file, and exports what is in force.
+// Imported, the export changes nothing.
+func (r *repository) byHand(g *gateway) {
+	r.t.Helper()
+	r.sluice("override", "contract", "walk-in", "--limit", "contract=3")
+	g.wantAnswers("--limit", g.answers(9, "/api/", "x-api-key: walk-in"), map[string]int{"200 upstream ": 3, "429": 6})
+	r.sluice("override", "contract", "walk-in", "--tier", "staff")
+	testenv.Wait(r.t, patience, func() error { // the rejections are remembered for a moment
+		if got := g.answers(9, "/api/", "x-api-key: walk-in"); got["200 upstream "] < 9 {
+			return fmt.Errorf("--tier: %v, want no limit", got)
+		}
+		return nil
+	})
+	r.write("export.csv", r.sluice("override", "export", "contract"))
+	testenv.Same(r.t, "import of an export", r.sluice("override", "import", filepath.Join(r.dir, "export.csv")),
+		"0 added, 0 changed, 0 removed, 5 the same\n")
+}
+
 // answers sends a customer's requests at once, and counts what answers them.
 func (g *gateway) answers(n int, path string, header ...string) map[string]int {
 	g.t.Helper()
@@ -123,6 +153,7 @@ func TestContracts(t *testing.T) {
 	})
 	r := newRepository(t, server.Addr)
 	r.contracts(g)
+	r.byHand(g)
 	mistake := "contracts.csv:2: there is no tier \"gold\" (want one of \"free\", \"pro\", \"staff\")\n" +
 		"sluice: nothing is written: the file has 1 mistake\n"
 	r.run("check", "tier:pro", "tier:gold", 1, mistake)

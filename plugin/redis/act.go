@@ -59,6 +59,8 @@ func (l *link) actOnServer(k *command, e end, nowMicros int64) {
 		l.hangUp(ended{e.cause, true}, nowMicros)
 	case closeBreaker:
 		h.close()
+	case sendKept:
+		l.stream.unproven = false // and the end of the callback transmits it
 	case reopenUnsure:
 		h.complain("", l.reply.Bytes)
 		h.open(e.cause, nowMicros)

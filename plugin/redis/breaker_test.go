@@ -120,6 +120,7 @@ func TestReadOnlyIsOneFailure(t *testing.T) {
 		t.Errorf("%d failures, want 1", got)
 	}
 	w := r.request("b").flush()
+	r.prove()
 	r.allow(1)
 	w.want("at 1")
 	if r.streams != 2 {
@@ -135,6 +136,9 @@ func TestOneServerIsReadOnly(t *testing.T) {
 	lost := 0
 	for range 1000 {
 		w := r.request("replica", "primary").flush()
+		if r.conn.link.stream.unproven {
+			r.prove()
+		}
 		r.answer("-READONLY You can't write against a read only replica.\r\n")
 		if r.open {
 			r.allow(1)

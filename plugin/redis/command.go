@@ -20,6 +20,7 @@ const (
 	loggingIn    // AUTH
 	selecting    // SELECT
 	probing      // the breaker's probe: there is one while it is HalfOpen
+	auditioning  // what a stream in place of a lost one has to answer first
 	askingServer // INFO server, of the trial
 	askingRole   // INFO replication, of the trial
 	askingMemory // INFO memory, of the trial or for the Vitals

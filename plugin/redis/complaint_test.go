@@ -61,6 +61,9 @@ func TestErrorReplies(t *testing.T) {
 			r.wantState(Closed)
 			r.now += uselessPauseMicros
 			w := r.request("a").flush()
+			if i > 0 && tc.drops {
+				r.prove()
+			}
 			r.answer("-" + tc.text + "\r\n")
 			w.wantAll(causeNames[ErrorReply])
 			if r.open == tc.drops {

@@ -142,6 +142,7 @@ func (c *Conn) SendOutbox(nowMicros int64) {
 func (c *Conn) Received(b []byte, nowMicros int64) {
 	c.link.stream.deferring = true
 	c.link.read(b, nowMicros)
+	c.link.tryNext(nowMicros)
 	c.outbox.post(whenIdle, nowMicros)
 	c.link.transmitDeferred(nowMicros)
 }
@@ -192,6 +193,7 @@ func (c *Conn) NextTickMicros(nowMicros int64) (next int64) {
 func (c *Conn) Closed(nowMicros int64) {
 	if c.link.stream.open {
 		c.link.end(ended{cause: Lost}, nowMicros)
+		c.link.tryNext(nowMicros)
 	}
 }
 
@@ -200,6 +202,7 @@ func (c *Conn) ReceivedBeside(b []byte, nowMicros int64) {
 	c.link.beside(func() {
 		c.link.stream.deferring = true
 		c.link.read(b, nowMicros)
+		c.link.tryNext(nowMicros)
 		c.link.transmitDeferred(nowMicros)
 	})
 }

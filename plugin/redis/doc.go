@@ -28,6 +28,8 @@
 //	clock.go     a Redis whose scripts may not ask for the time
 //	timeout.go   for how long a command could have been answered
 //	stream.go    the stream: opened on demand, lost, stalled, at rest
+//	audition.go  what a stream in place of a lost one has to answer first
+//	rotate.go    streams that are replaced as they grow old
 //	breaker.go   when to stop asking, and which key to probe
 //	health.go    the breaker at work, and what the log says
 //	trial.go     what a worker says about Redis before the first request

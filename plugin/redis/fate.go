@@ -51,6 +51,7 @@ const (
 	reopenUnsure // so it does, and the connection ends if another one may do better
 	reopenLeave  // so it does, and a reply that still comes means nothing
 	closeBreaker // Redis decides again
+	sendKept     // what was kept until the stream answers is sent
 
 	noteServer  // the trial notes which server answers
 	noteRole    // and whether it is a primary
@@ -114,6 +115,10 @@ var fates = [kinds]fate{
 	probing: {name: "probe", shape: simpleString, after: [outcomes]action{
 		accepted: closeBreaker, refused: reopenUnsure, nonsense: reopenEnd, timedOut: reopenLeave, lost: reopen,
 	}},
+	auditioning: {
+		name:  "audition",
+		after: [outcomes]action{accepted: sendKept, refused: sendKept, timedOut: ignore, lost: ignore},
+	},
 	askingServer: {
 		name:  "INFO server",
 		after: [outcomes]action{accepted: noteServer, refused: noteRefusal, timedOut: ignore, lost: ignore},

@@ -22,6 +22,7 @@ renewal          | count renewed | .                      | renew again | renew 
 AUTH             | .             | hang up, open          | -           | -           | -
 SELECT           | .             | hang up, open          | -           | -           | -
 probe            | close         | open, hang up if wrong | -           | -           | -
+audition         | send the kept | send the kept          | -           | -           | -
 INFO server      | note server   | no more INFO           | -           | -           | -
 INFO replication | note role     | no more INFO           | -           | -           | -
 INFO memory      | note memory   | no more INFO           | -           | -           | -
@@ -41,6 +42,7 @@ renewal          | -             | .             | .                | .
 AUTH             | -             | .             | .                | -
 SELECT           | -             | .             | .                | -
 probe            | open, hang up | open, abandon | open             | -
+audition         | -             | .             | .                | -
 INFO server      | -             | .             | .                | -
 INFO replication | -             | .             | .                | -
 INFO memory      | -             | .             | .                | -
@@ -61,7 +63,8 @@ var actionNames = [actions]string{
 	renewAgain: "renew again", free: "free slots", freeLater: "free slots later", countSent: "count as sent",
 	countLost: "count as lost", countEnded: "count ended", countRenewed: "count renewed", giveUp: "hang up, open",
 	reopen: "open", reopenEnd: "open, hang up", reopenUnsure: "open, hang up if wrong", reopenLeave: "open, abandon",
-	closeBreaker: "close", noteServer: "note server", noteRole: "note role", noteMemory: "note memory",
+	closeBreaker: "close", sendKept: "send the kept",
+	noteServer: "note server", noteRole: "note role", noteMemory: "note memory",
 	noteStats: "note evicted",
 	noteKeys:  "tell Vitals", noteRefusal: "no more INFO", tryOK: "tell it", tryFail: "fail",
 	tryUnsure: "fail, hang up if wrong", tryEnd: "fail, hang up", tryLeave: "fail, abandon",

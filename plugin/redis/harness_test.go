@@ -36,6 +36,8 @@ type rig struct {
 	// What the next calls of the Host do.
 	openErr, sendErr         error
 	closeInOpen, closeInSend bool
+	// How many of the next calls do so.
+	closeInOpens, closeInSends int
 
 	asks     bool     // it is always this worker's turn to ask for the Vitals
 	turns    []int64  // when it asked whether it is
@@ -79,8 +81,10 @@ func (r *rig) OpenStream() error {
 	}
 	r.streams++
 	r.commands = nil
-	r.open = r.openErr == nil && !r.closeInOpen
-	if r.closeInOpen {
+	closes := r.closeInOpen || r.closeInOpens > 0
+	r.closeInOpens--
+	r.open = r.openErr == nil && !closes
+	if closes {
 		r.conn.Closed(r.now)
 	}
 	return r.openErr
@@ -97,7 +101,8 @@ func (r *rig) Send(commands []byte) error {
 		return r.sendErr
 	}
 	r.commands = append(r.commands, parseCommands(r.t, string(commands))...)
-	if r.closeInSend {
+	r.closeInSends--
+	if r.closeInSend || r.closeInSends >= 0 {
 		r.closeStream()
 	}
 	return nil
@@ -228,6 +233,15 @@ func (r *rig) answer(reply string) []string {
 func (r *rig) allow(at int64) []string {
 	r.t.Helper()
 	return r.answer(decision(at, true))
+}
+
+// prove lets the stream in place of a lost one pass its audition, for which all else waits.
+func (r *rig) prove() {
+	r.t.Helper()
+	if len(r.commands) != 1 || r.commands[0][1] != probeSource {
+		r.t.Fatalf("sent on a stream in place of a lost one: %q, want an audition", r.commands)
+	}
+	r.answer("+OK\r\n")
 }
 
 // closeStream is Redis, or what is on the way to it, ending the stream.

@@ -18,14 +18,29 @@ type link struct {
 	outbox   *outbox
 }
 
-// ready reports whether an errand could be sent now, on a stream of its own if need be.
+// ready reports whether an errand could be sent now, on a stream of its own if need be. None is kept
+// for a stream that may lead nowhere: it would be lost with it.
 func (l *link) ready(nowMicros int64) bool {
-	return l.health.breaker.state == Closed && (l.stream.open || !l.rotation.inside && l.connect(nowMicros))
+	up := l.health.breaker.state == Closed && (l.stream.open || !l.rotation.inside && l.connect(nowMicros))
+	return up && !l.stream.unproven
 }
 
 // connect opens a stream and queues its set-up, unless the last attempt failed
-// moments ago.
+// moments ago. In place of a lost stream, one has to pass an audition.
 func (l *link) connect(nowMicros int64) bool {
+	replaces := l.stream.opened && l.stream.tries > 0
+	if !l.open(nowMicros) {
+		return false
+	}
+	l.pipe.setUp(l.options, nowMicros)
+	if replaces && l.health.breaker.state == Closed {
+		l.audition(nowMicros)
+	}
+	return l.stream.open
+}
+
+// open opens a stream, unless the last attempt failed moments ago.
+func (l *link) open(nowMicros int64) bool {
 	reopened, ok := l.stream.connect(nowMicros)
 	l.health.openError = l.stream.openError
 	if !ok {
@@ -35,12 +50,14 @@ func (l *link) connect(nowMicros int64) bool {
 		l.observer.Reconnected()
 	}
 	l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
-	l.pipe.setUp(l.options, nowMicros)
 	return true
 }
 
-// transmit sends the commands that are encoded.
+// transmit sends the commands that are encoded, unless the stream has yet to pass its audition.
 func (l *link) transmit(nowMicros int64) {
+	if l.stream.unproven {
+		return
+	}
 	l.stream.usedMicros = nowMicros
 	err := l.stream.host.Send(l.pipe.out)
 	l.pipe.out = l.pipe.out[:0]
@@ -76,7 +93,7 @@ func (l *link) read(b []byte, nowMicros int64) {
 			break
 		}
 		b = b[n:]
-		s.heard, s.spare = true, true
+		s.heard, s.tries = true, maxTries
 		s.reopen.reset()
 		l.reply = reply
 		if l.onCandidate() {
@@ -113,26 +130,33 @@ func (l *link) hangUp(why ended, nowMicros int64) {
 // that is, it is one failure: a connection that is killed under load says no
 // more about Redis than one that is killed while a single request waits, and
 // nothing at all if no request waits. If the stream ever delivered a reply, the next
-// request opens a new one at once, and once more if that leads nowhere: the cluster may
-// have other endpoints. If not, the loss counts as a failed attempt to connect.
+// request opens a new one at once, see audition.go. If not, the loss counts as a failed attempt
+// to connect.
 func (l *link) end(why ended, nowMicros int64) {
 	s := &l.stream
-	s.open = false
-	l.pipe.out, s.in = l.pipe.out[:0], s.in[:0]
+	s.open, s.in = false, s.in[:0]
 	if l.onCandidate() {
 		l.abandonCandidate()
 		return
 	}
 	if !s.heard {
-		if !s.spare {
+		if s.tries = max(s.tries-1, 0); s.tries == 0 {
 			s.backOff(nowMicros)
 		}
-		s.spare = false
 		if why.cause == Lost {
 			why.cause = Unreachable
 		}
+		if l.keeps(why.cause, nowMicros) {
+			return
+		}
 	}
-	s.ended = why
+	l.lose(why, nowMicros)
+}
+
+// lose fails what waits for a stream, sent or kept.
+func (l *link) lose(why ended, nowMicros int64) {
+	l.stream.unproven, l.stream.ended = false, why
+	l.pipe.out = l.pipe.out[:0]
 	for l.pipe.commands.len() > 0 {
 		l.act(l.pipe.commands.pop(), end{outcome: lost, cause: why.cause}, nowMicros)
 	}
@@ -161,7 +185,7 @@ func (l *link) replaceIfUseless(nowMicros int64) {
 // still does, so it is replaced first, which also reaches a Redis that is back
 // soonest. What its commands have charged stands.
 func (l *link) probe(nowMicros int64) {
-	if l.pipe.owes(l.options.TimeoutMicros, nowMicros) {
+	if l.stream.unproven || l.pipe.owes(l.options.TimeoutMicros, nowMicros) {
 		l.hangUp(ended{cause: Lost}, nowMicros)
 	}
 	b := &l.health.breaker

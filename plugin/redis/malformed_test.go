@@ -96,6 +96,7 @@ func TestReplyThatNobodyWaitsFor(t *testing.T) {
 			t.Errorf("%q: %d failures, logged %q", bytes, r.conn.link.health.breaker.row, r.lines)
 		}
 		w := r.request("b").flush()
+		r.prove()
 		r.allow(2)
 		w.want("at 2")
 	}

@@ -61,6 +61,9 @@ func TestRefundByHash(t *testing.T) {
 	}
 	for stream := range 2 {
 		r.request("a").flush()
+		if stream > 0 {
+			r.prove()
+		}
 		r.allow(1)
 		twoRefunds(stream, "EVAL EVAL") // the second before the first one's reply
 		twoRefunds(stream, "EVALSHA EVALSHA")

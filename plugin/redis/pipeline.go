@@ -92,6 +92,16 @@ func (p *pipeline) owes(micros, nowMicros int64) bool {
 	return p.commands.len() > 0 && p.waited(p.commands.at(p.commands.first), nowMicros) >= micros
 }
 
+// expired reports whether the timeout of a check is over.
+func (p *pipeline) expired() bool {
+	for i := p.commands.first; i < p.commands.next; i++ {
+		if p.commands.at(i).expired {
+			return true
+		}
+	}
+	return false
+}
+
 // overtake notes that an errand is not carried out yet. What is behind it in the pipe has
 // been decided as if there were no errand.
 func (p *pipeline) overtake(errand *command) {

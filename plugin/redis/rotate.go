@@ -94,12 +94,12 @@ func (l *link) rotate(nowMicros int64) {
 			r.stream.decoder = redisresp.NewDecoder(replyLimits)
 		}
 		r.role = candidate
-		l.beside(func() { l.audition(nowMicros) })
+		l.beside(func() { l.tryCandidate(nowMicros) })
 	}
 }
 
-// audition opens a new stream, and asks it what the breaker's probe asks.
-func (l *link) audition(nowMicros int64) {
+// tryCandidate opens a new stream, and asks it what the breaker's probe asks.
+func (l *link) tryCandidate(nowMicros int64) {
 	if _, ok := l.stream.connect(nowMicros); !ok {
 		l.rotation.role = absent
 		return
@@ -128,6 +128,7 @@ func (l *link) abandonCandidate() {
 	for l.pipe.commands.len() > 0 {
 		l.pipe.commands.pop()
 	}
+	l.pipe.out = l.pipe.out[:0]
 	l.rotation.role = absent
 }
 

@@ -192,21 +192,6 @@ func TestNoRotation(t *testing.T) {
 	}
 }
 
-// A stream that was lost is followed by another one at once, and by one more if that leads
-// nowhere: only then is there a pause.
-func TestAnotherEndpointAtOnce(t *testing.T) {
-	t.Parallel()
-	r := rotatingRig(t)
-	r.closeStream()
-	w := r.request("dead").flush()
-	r.closeStream() // the endpoint that has just died, once more
-	w.want("unreachable")
-	next := r.request("alive").flush()
-	next.wantAll("waits")
-	r.allow(2)
-	next.want("at 2")
-}
-
 // The log says what a relay has against this proxy.
 func TestRelayRefuses(t *testing.T) {
 	t.Parallel()

@@ -117,6 +117,8 @@ var lostSettlements = []struct {
 		r.closeStream()
 		r.settle(2)
 		r.pass(13 * ms)
+		r.prove()
+		r.pass(13 * ms)
 		r.answer(":0\r\n")
 		r.answer(":0\r\n")
 	}, sent: 2},

@@ -16,6 +16,7 @@ func TestLostReleaseMayHaveBeenMade(t *testing.T) {
 		giveBack(r)
 		r.closeStream()
 		r.conn.Tick(r.now)
+		r.prove()
 		r.wantCommands("RELEASE 1 rl:{r|a}:concurrency 7 2")
 		r.answer(":1\r\n")
 		if _, gone := r.conn.Counts().SlotsRenewed, r.conn.Counts().SlotsEnded; gone != 0 {

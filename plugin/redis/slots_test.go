@@ -125,22 +125,26 @@ var lostReleases = []struct {
 		r.closeStream()
 		r.release(7)
 		r.conn.Tick(r.now)
+		r.prove()
 	}, []string{releaseOf7}},
 	{"and after", func(r *rig) {
 		r.release(7)
 		r.conn.Tick(r.now)
 		r.closeStream()
 		r.conn.Tick(r.now)
+		r.prove()
 	}, []string{releaseOf7}},
 	{"a refund that was lost", func(r *rig) {
 		r.conn.Refund(r.held(7), r.now)
 		r.closeStream()
 		r.conn.Tick(r.now)
+		r.prove()
 	}, []string{releaseOf7}},
 	{"a refund that could not be sent", func(r *rig) {
 		r.closeStream()
 		r.conn.Refund(r.held(7), r.now)
 		r.conn.Tick(r.now)
+		r.prove()
 	}, []string{"REFUND 2 rl:{r|a}:fixed_window:1m rl:{r|a}:concurrency 1 10 60000000 2 7 5 30000000 77"}},
 	{"an error reply", func(r *rig) {
 		r.release(7)

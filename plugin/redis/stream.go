@@ -12,8 +12,12 @@ type stream struct {
 	heard   bool   // a reply has come on it
 	opened  bool   // there was one before, which was lost
 	resting bool   // it was closed because no request needed it
-	spare   bool   // an attempt to open one may fail without a pause
+	opening bool   // inside OpenStream
+	tries   int    // attempts to open one that may fail before there is a pause
 	number  uint64 // counts the streams
+
+	unproven bool   // it is in place of a lost one, and has yet to pass its audition
+	greeting []byte // what it is sent first: the set-up and the audition
 
 	dueMicros    int64  // when it is to be replaced, see rotation
 	usedMicros   int64  // when something was last sent
@@ -61,8 +65,9 @@ func (s *stream) connect(nowMicros int64) (reopened, ok bool) {
 	}
 	must.Hold(!s.open, "a stream is opened in place of one that has ended")
 	s.decoder.Reset()
-	s.open, s.heard = true, false // before the call, in which Closed may come
+	s.open, s.heard, s.opening = true, false, true // before the call, in which Closed may come
 	s.openError = s.host.OpenStream()
+	s.opening = false
 	if s.openError != nil && s.open {
 		s.open = false
 		s.backOff(nowMicros)

@@ -20,6 +20,7 @@ func TestIdleStreamLost(t *testing.T) {
 	testenv.Same(t, "the next tick", r.conn.NextTickMicros(r.now), 0)
 	w := r.request("b").flush()
 	w.wantAll("waits")
+	r.prove()
 	r.allow(2)
 	w.want("at 2")
 	if r.streams != 2 || r.reconnected != 1 {
@@ -53,6 +54,7 @@ func TestStreamLost(t *testing.T) {
 		t.Errorf("failed %v, want all %d", r.failed, len(clients))
 	}
 	w := r.request("d").flush() // at once, and what came of the last stream is forgotten
+	r.prove()
 	r.allow(7)
 	w.want("at 7")
 	r.closeStream()
@@ -218,8 +220,9 @@ func TestSendFails(t *testing.T) {
 		testenv.Same(t, name+": failures in a row", r.conn.link.health.breaker.row, 1)
 		r.sendErr, r.closeInSend = nil, false
 		next := r.request("e").flush()
-		r.wantRefund("c", 1) // both in one
+		r.prove()
 		r.allow(5)
+		r.wantRefund("c", 1) // both in one
 		next.want("at 5")
 	}
 }

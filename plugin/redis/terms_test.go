@@ -174,8 +174,8 @@ func TestShortReplies(t *testing.T) {
 			t.Errorf("%q: heard %+v, want %+v", reply, w.heard, want)
 		}
 	}
-	r := newRig(t, testOptions()) // of a rule without terms none makes sense
 	for _, reply := range []string{"*3\r\n:7\r\n:-1\r\n:0\r\n", otherOverride} {
+		r := newRig(t, testOptions()) // of a rule without terms none makes sense
 		w := r.request("a").flush()
 		r.answer(reply)
 		w.want("malformed_reply")

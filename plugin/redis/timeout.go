@@ -54,7 +54,7 @@ func (l *listening) tick(nowMicros int64) {
 }
 
 // expire tells the checks that have waited for the timeout, and gives up a stream that has
-// stalled. Replies may still come to what has expired.
+// stalled. Replies may still come to what has expired. What is kept goes to another stream.
 func (l *link) expire(nowMicros int64) {
 	for p, i := &l.pipe.commands, l.pipe.commands.first; i < p.next; i++ {
 		if k := p.at(i); l.pipe.waited(k, nowMicros)+k.keptMicros >= l.options.TimeoutMicros {
@@ -64,4 +64,5 @@ func (l *link) expire(nowMicros int64) {
 	if l.pipe.owes(stalledTimeouts*l.options.TimeoutMicros, nowMicros) {
 		l.hangUp(ended{cause: Lost}, nowMicros)
 	}
+	l.tryNext(nowMicros)
 }

@@ -250,6 +250,7 @@ func TestStalledStream(t *testing.T) {
 	if r.streams != 2 || r.reconnected != 1 {
 		t.Errorf("%d streams, %d reconnects; want another stream at once", r.streams, r.reconnected)
 	}
+	r.prove()
 	r.allow(4)
 	third.want("at 4")
 }

@@ -104,6 +104,9 @@ func TestVitalsRefused(t *testing.T) {
 	again := func() string {
 		r.stall(VitalsMicros)
 		r.request("a").flush()
+		if r.streams > 1 {
+			r.prove()
+		}
 		r.allow(1)
 		r.conn.Tick(r.now)
 		return r.names()

@@ -60,7 +60,7 @@ func (l *link) actOnServer(k *command, e end, nowMicros int64) {
 	case closeBreaker:
 		h.close()
 	case sendKept:
-		l.stream.unproven = false // and the end of the callback transmits it
+		l.prove()
 	case reopenUnsure:
 		h.complain("", l.reply.Bytes)
 		h.open(e.cause, nowMicros)

@@ -51,11 +51,17 @@ func (l *link) keeps(cause Cause, nowMicros int64) bool {
 // tryNext auditions the next stream for what is kept, until one is open.
 func (l *link) tryNext(nowMicros int64) {
 	for s := &l.stream; s.unproven && !s.open && !s.opening; {
-		switch {
-		case l.open(nowMicros):
+		switch _, ok := l.open(nowMicros); {
+		case ok:
 			l.greet(nowMicros)
 		case nowMicros < s.reopenMicros: // Envoy has no endpoint
 			l.lose(ended{cause: Unreachable}, nowMicros)
 		}
 	}
+}
+
+// prove ends an audition that was passed. What was kept leaves at the end of the callback.
+func (l *link) prove() {
+	l.stream.unproven = false
+	l.observer.Reconnected()
 }

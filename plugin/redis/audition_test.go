@@ -50,7 +50,9 @@ func TestOnlyWhatWasInFlightFails(t *testing.T) {
 		for _, w := range kept {
 			w.wantAll("waits")
 		}
+		testenv.Same(t, name+": reconnects before a stream has answered", r.reconnected, 0)
 		r.prove()
+		testenv.Same(t, name+": reconnects", r.reconnected, 1)
 		testenv.Same(t, name+": commands once a stream has answered", len(r.commands), 4)
 		for at := range int64(4) {
 			r.allow(at + 2)

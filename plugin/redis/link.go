@@ -28,29 +28,30 @@ func (l *link) ready(nowMicros int64) bool {
 // connect opens a stream and queues its set-up, unless the last attempt failed
 // moments ago. In place of a lost stream, one has to pass an audition.
 func (l *link) connect(nowMicros int64) bool {
-	replaces := l.stream.opened && l.stream.tries > 0
-	if !l.open(nowMicros) {
+	reopened, ok := l.open(nowMicros)
+	if !ok {
 		return false
 	}
 	l.pipe.setUp(l.options, nowMicros)
-	if replaces && l.health.breaker.state == Closed {
+	switch {
+	case !reopened:
+	case l.stream.tries > 0 && l.health.breaker.state == Closed:
 		l.audition(nowMicros)
+	default:
+		l.observer.Reconnected()
 	}
 	return l.stream.open
 }
 
-// open opens a stream, unless the last attempt failed moments ago.
-func (l *link) open(nowMicros int64) bool {
-	reopened, ok := l.stream.connect(nowMicros)
+// open opens a stream, unless the last attempt failed moments ago. reopened says that it is in place
+// of one that was lost.
+func (l *link) open(nowMicros int64) (reopened, ok bool) {
+	reopened, ok = l.stream.connect(nowMicros)
 	l.health.openError = l.stream.openError
-	if !ok {
-		return false
+	if ok {
+		l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
 	}
-	if reopened {
-		l.observer.Reconnected()
-	}
-	l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
-	return true
+	return reopened, ok
 }
 
 // transmit sends the commands that are encoded, unless the stream has yet to pass its audition.

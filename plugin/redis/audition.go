@@ -53,6 +53,7 @@ func (l *link) tryNext(nowMicros int64) {
 	for s := &l.stream; s.unproven && !s.open && !s.opening; {
 		switch _, ok := l.open(nowMicros); {
 		case ok:
+			l.pipe.restamp(nowMicros)
 			l.greet(nowMicros)
 		case nowMicros < s.reopenMicros: // Envoy has no endpoint
 			l.lose(ended{cause: Unreachable}, nowMicros)

@@ -47,6 +47,7 @@ func TestOnlyWhatWasInFlightFails(t *testing.T) {
 		fail(r)
 		kept = append(kept, r.request("e").flush())
 		r.wantInFlight(3)
+		testenv.Same(t, name+": whose hash slot is asked", r.commands[0][3], "rl:{a}:probe")
 		for _, w := range kept {
 			w.wantAll("waits")
 		}
@@ -165,6 +166,47 @@ func TestNoEndpointLeft(t *testing.T) {
 	testenv.Same(t, "the number of streams after another request", r.streams, 3)
 }
 
+// Nothing can be sent on the streams that follow.
+func TestAuditionsCannotBeSent(t *testing.T) {
+	t.Parallel()
+	r := lostRig(t, testOptions(), 1)
+	w := r.request("b").flush()
+	r.sendErr = errHost
+	r.closeStream()
+	w.want("unreachable")
+	r.wantStreams("after the last try", false, false)
+	testenv.Same(t, "the number of streams", r.streams, 1+maxTries)
+}
+
+// What asks how the server is, is kept, too. It is no request, so that nothing counts as a failure.
+func TestVitalsAreKept(t *testing.T) {
+	t.Parallel()
+	r := lostRig(t, testOptions(), 1)
+	r.asks = true
+	r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now)
+	r.pass(2 * minTickMicros)
+	testenv.Same(t, "what was sent", r.names(), "EVAL")
+	r.closeStream()
+	testenv.Same(t, "failures in a row", r.conn.link.health.breaker.row, 1)
+	r.prove()
+	testenv.Same(t, "what is sent then", r.names(), "INFO INFO INFO EVAL")
+}
+
+// A stream that an errand has opened hangs. A check that has come last goes to the next.
+func TestStalledAudition(t *testing.T) {
+	t.Parallel()
+	r := lostRig(t, testOptions(), 1)
+	r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now)
+	r.pass(minTickMicros)
+	r.pass((stalledTimeouts*50 - 10) * ms)
+	w := r.request("b").flush()
+	r.pass(20 * ms)
+	testenv.Same(t, "the number of streams", r.streams, 3)
+	r.prove()
+	r.allow(2)
+	w.want("at 2")
+}
+
 // A stream that does not answer holds what was kept no longer than the timeout, and what has expired is
 // not sent on another one.
 func TestAuditionHangs(t *testing.T) {
@@ -272,9 +314,10 @@ func TestErrandsAwaitAudition(t *testing.T) {
 			r.request("b").flush()
 		}
 		r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now)
-		for range maxTries {
+		for n := range maxTries {
 			r.pass(minTickMicros)
 			r.closeStream()
+			testenv.Same(t, "that the next is opened at once", r.open, request && n < maxTries-1)
 		}
 		testenv.Same(t, "the number of streams", r.streams, 1+maxTries)
 		testenv.Same(t, "refunds that were sent in vain", r.refunded, 0)

@@ -202,7 +202,6 @@ func (c *Conn) ReceivedBeside(b []byte, nowMicros int64) {
 	c.link.beside(func() {
 		c.link.stream.deferring = true
 		c.link.read(b, nowMicros)
-		c.link.tryNext(nowMicros)
 		c.link.transmitDeferred(nowMicros)
 	})
 }

@@ -82,6 +82,11 @@ func (p *pipeline) stamp(c *command, nowMicros int64) {
 	c.sentMicros, c.listenedMicros = nowMicros, p.listening.at(nowMicros)
 }
 
+// restamp notes that the oldest command is sent anew, on a stream that has as long to answer.
+func (p *pipeline) restamp(nowMicros int64) {
+	p.commands.at(p.commands.first).listenedMicros = p.listening.at(nowMicros)
+}
+
 // waited is for how long a command could have been answered.
 func (p *pipeline) waited(c *command, nowMicros int64) int64 {
 	return p.listening.at(nowMicros) - c.listenedMicros

@@ -44,9 +44,12 @@ func buildClock(ctx context.Context, root, dir string) (string, error) {
 // vgdbPrefix is how the names of the files begin by which callgrind is told what to do.
 func vgdbPrefix(dir string) string { return filepath.Join(dir, "vgdb") }
 
-// tell has callgrind do something within a process: "instrumentation on", "zero", "dump".
+// tell has callgrind do something within a process: "instrumentation on", "zero", "dump". On a busy
+// machine the process may not have got so far as to listen.
 func tell(ctx context.Context, dir string, p *subprocess, command ...string) error {
-	args := append([]string{"--vgdb-prefix=" + vgdbPrefix(dir), "--pid=" + strconv.Itoa(p.PID())}, command...)
+	args := append([]string{
+		"--vgdb-prefix=" + vgdbPrefix(dir), "--pid=" + strconv.Itoa(p.PID()), "--wait=60",
+	}, command...)
 	if out, err := exec.CommandContext(ctx, "vgdb", args...).CombinedOutput(); err != nil {
 		return p.explain(fmt.Errorf("vgdb %q: %w\n%s", args, err, out))
 	}

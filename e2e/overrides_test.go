@@ -253,14 +253,14 @@ func TestPenaltyEverywhere(t *testing.T) {
 		urls := e.urls("/p?u=h")
 		expectTally(t, "the limit", burst(t, 5, 1, urls), tally{200: 5})
 		for n, life := range []time.Duration{time.Second, 3 * time.Second, 3 * time.Second} {
-			longest := 0 // that is told to wait, in seconds
-			if n > 0 {   // nothing counts but what comes after the block
+			first, longest := 0, 0 // that is told to wait, in seconds
+			if n > 0 {             // nothing counts but what comes after the block
 				if r := get(t, urls[0]); !strings.Contains(r.body, "#quota-exceeded") {
 					t.Fatalf("after block %d: %s", n, r.body)
 				}
 			}
 			began := time.Now()
-			for blocked(t, urls, &longest) == 0 {
+			for blocked(t, urls, &first) == 0 {
 				if time.Since(began) > patience {
 					t.Fatalf("block %d is not earned", n+1)
 				}
@@ -273,7 +273,10 @@ func TestPenaltyEverywhere(t *testing.T) {
 			if took := time.Since(began); took < life {
 				t.Errorf("block %d was over after %v, want %v", n+1, took, life)
 			}
-			testenv.Same(t, fmt.Sprintf("block %d: the longest Retry-After", n+1), longest, int(life.Seconds()))
+			// A worker that hears late of a block ends it late, and the others earn the next one meanwhile.
+			told := fmt.Sprintf("block %d: the Retry-After", n+1)
+			testenv.Within(t, told+" at first", int64(first), 1, int64(life.Seconds()))
+			testenv.Within(t, told+" at most", int64(max(first, longest)), int64(life.Seconds()), 3)
 		}
 		e.set("p|h", "free", 0)
 		e.inForce("free", "/p?u=h", http.StatusOK)

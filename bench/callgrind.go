@@ -44,16 +44,27 @@ func buildClock(ctx context.Context, root, dir string) (string, error) {
 // vgdbPrefix is how the names of the files begin by which callgrind is told what to do.
 func vgdbPrefix(dir string) string { return filepath.Join(dir, "vgdb") }
 
-// tell has callgrind do something within a process: "instrumentation on", "zero", "dump". On a busy
-// machine the process may not have got so far as to listen.
+// tell has callgrind do something within a process: "instrumentation on", "zero", "dump".
 func tell(ctx context.Context, dir string, p *subprocess, command ...string) error {
-	args := append([]string{
-		"--vgdb-prefix=" + vgdbPrefix(dir), "--pid=" + strconv.Itoa(p.PID()), "--wait=60",
-	}, command...)
-	if out, err := exec.CommandContext(ctx, "vgdb", args...).CombinedOutput(); err != nil {
+	args := append([]string{"--vgdb-prefix=" + vgdbPrefix(dir), "--pid=" + strconv.Itoa(p.PID())}, command...)
+	vgdb := exec.CommandContext(ctx, "vgdb", args...)
+	vgdb.Env = append(os.Environ(), vgdbNames(dir, p.PID())...)
+	if out, err := vgdb.CombinedOutput(); err != nil {
 		return p.explain(fmt.Errorf("vgdb %q: %w\n%s", args, err, out))
 	}
 	return nil
+}
+
+// vgdbNames are the variables by which vgdb finds a process: valgrind names its files after what they
+// are in the process itself, and the service has a HOST of its own.
+func vgdbNames(dir string, pid int) []string {
+	prefix := fmt.Sprintf("%s-shared-mem-vgdb-%d-by-", vgdbPrefix(dir), pid)
+	found, err := filepath.Glob(prefix + "*")
+	if err != nil || len(found) != 1 {
+		return nil // vgdb says what it looks for
+	}
+	user, host, _ := strings.Cut(strings.TrimPrefix(found[0], prefix), "-on-")
+	return []string{"LOGNAME=" + user, "HOST=" + host}
 }
 
 // dumped are the instructions that the threads of a process have executed, by the last of its dumps.

@@ -103,7 +103,9 @@ func TestCookbookGuarantees(t *testing.T) {
 func TestCookbookSlotsOfUsers(t *testing.T) {
 	t.Parallel()
 	open := make(chan struct{})
+	release := sync.OnceFunc(func() { close(open) })
 	upstream := envoytest.NewUpstream(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-open }))
+	t.Cleanup(release) // the upstream waits for its requests, also if the test fails
 	s := start(t, stored(t, "Requests at once, per user of a tenant"), envoytest.Options{Upstream: upstream.Addr})
 	var group sync.WaitGroup
 	for range 4 {
@@ -118,7 +120,7 @@ func TestCookbookSlotsOfUsers(t *testing.T) {
 	testenv.Same(t, "slots of the tenant", held(":per:tenant|"), 0)
 	testenv.Same(t, "slots of the tenant", held(""), 5)
 	testenv.Same(t, "slots of ann", held(":per:user|ann"), 4)
-	close(open)
+	release()
 	group.Wait()
 	testenv.Wait(t, patience, func() error {
 		if n := held("") + held(":per:user|ann") + held(":per:user|bob"); n != 0 {

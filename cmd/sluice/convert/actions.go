@@ -28,7 +28,7 @@ func (c limiting) entries(limit node, cluster string) ([]entry, bool) {
 	for _, action := range limit.get("actions").each() {
 		names := action.names()
 		if len(names) != 1 {
-			c.report(Missing, action, "not one action: no rule asks for its descriptor, so that nobody is held to that limit")
+			c.unasked(action, "not one action")
 			return nil, false
 		}
 		e, ok := c.entry(action.get(names[0]), snake(names[0]), cluster)
@@ -83,7 +83,12 @@ func (c limiting) entry(n node, action, cluster string) (entry, bool) {
 	case "extension":
 		return c.extension(n)
 	}
-	c.report(Missing, n, "the action %s: no rule asks for its descriptor, so that nobody is held to that limit", action)
+	return c.unasked(n, "the action %s", action)
+}
+
+// unasked reports what no descriptor can be made of.
+func (c limiting) unasked(at node, what string, args ...any) (entry, bool) {
+	c.report(Missing, at, what+": no rule asks for its descriptor, so that nobody is held to that limit", args...)
 	return entry{}, false
 }
 
@@ -107,9 +112,7 @@ func (c limiting) header(e entry, name string) (entry, bool) {
 // plain accepts a static value without Envoy's placeholders.
 func (c limiting) plain(n node, e entry) (entry, bool) {
 	if strings.Contains(e.value, "%") {
-		c.report(Missing, n, "a value with placeholders, %q: no rule asks for its descriptor, so that nobody is held to "+
-			"that limit", e.value)
-		return e, false
+		return c.unasked(n, "a value with placeholders, %q", e.value)
 	}
 	return e, true
 }
@@ -136,10 +139,15 @@ func (c limiting) metadata(n node, key string) (entry, bool) {
 	if strings.EqualFold(n.get("source").text(), "ROUTE_ENTRY") {
 		source = object{{"property", append([]any{"xds", "route_metadata", "filter_metadata"}, path...)}}
 	}
+	return withDefault(n, key, source), true
+}
+
+// withDefault is an entry of what a source has, with its default.
+func withDefault(n node, key string, source object) entry {
 	if fallback := n.get("default_value").text(); fallback != "" {
 		source = source.with("default", fallback)
 	}
-	return entry{key: key, source: source, optional: n.get("skip_if_absent").flag(false)}, true
+	return entry{key: key, source: source, optional: n.get("skip_if_absent").flag(false)}
 }
 
 // extension knows the descriptors that CEL makes, and those of a token's claim.
@@ -153,9 +161,7 @@ func (c limiting) extension(n node) (entry, bool) {
 		n.get("name")
 		return c.claim(config, claim.text()), true
 	}
-	c.report(Missing, n, "the extension %q: no rule asks for its descriptor, so that nobody is held to that limit",
-		n.get("name").text())
-	return entry{}, false
+	return c.unasked(n, "the extension %q", n.get("name").text())
 }
 
 // claim is an entry of a token's claim. Envoy 1.40 reads it from any token; a rule's key only has
@@ -171,12 +177,7 @@ func (c limiting) claim(config node, name string) entry {
 	for part := range strings.SplitSeq(name, ".") {
 		path = append(path, part)
 	}
-	source := object{{"metadata", path}}
-	if fallback := config.get("default_value").text(); fallback != "" {
-		source = source.with("default", fallback)
-	}
-	key := config.get("descriptor_key").text()
-	return entry{key: key, source: source, optional: config.get("skip_if_absent").flag(false)}
+	return withDefault(config, config.get("descriptor_key").text(), object{{"metadata", path}})
 }
 
 // cost is the units that a request takes.

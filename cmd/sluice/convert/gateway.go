@@ -128,11 +128,15 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 	if key, when, ok = g.headers(n); !ok {
 		return nil, when, nil, false
 	}
+	var methods []any
 	for _, method := range n.get("methods").each() {
-		when.methods = append(when.methods, method.get("value").text()+method.text())
+		methods = append(methods, method.get("value").text()+method.text())
+	}
+	if methods != nil {
+		when.set("methods", methods)
 	}
 	if path := n.get("path"); path.ok() {
-		when.path = pathMatch(path)
+		when.set("path", pathMatch(path))
 	}
 	if queries := n.get("queryParams"); queries.ok() {
 		g.report(Missing, queries, "a condition on query parameters: whoever has them is not limited by this rule "+
@@ -161,7 +165,7 @@ func (g *gatewayRule) headers(n node) (key []any, when conditions, ok bool) {
 		default:
 			matcher = value
 		}
-		one := conditions{headers: []headerCondition{{name, matcher}}}
+		one := conditions{fields: headerIs(name, matcher)}
 		if h.get("invert").flag(false) {
 			one = conditions{nots: []object{one.match()}}
 		}

@@ -55,7 +55,7 @@ func (h *higress) plugin(spec node) (fields object) {
 		}
 		host, _ := hostMatcher(hosts)
 		if !m.get("configDisable").flag(false) && isHigress(config) {
-			fields = h.convert(config, conditions{host: host, nots: slices.Clone(taken)})
+			fields = h.convert(config, conditions{fields: object{{"host", host}}, nots: slices.Clone(taken)})
 		}
 		taken = append(taken, object{{"host", host}})
 	}
@@ -191,52 +191,60 @@ func (h *higress) keys(item node, s higressSource, keys []node) {
 			h.report(Note, key, "a regular expression before the key matches it, so that it is never reached")
 		case !regex:
 			values = values.with(text, []any{limit})
-			exact = append(exact, object{{"headers", object{{s.header, text}}}})
+			exact = append(exact, headerIs(s.header, text))
 		case s.header == "":
 			h.report(Missing, key, "a regular expression on something other than a header: whom it matches is limited by "+
 				"\"*\" alone, if that is there")
 		default:
-			one := conditions{
-				headers: []headerCondition{{s.header, object{{"regex", pattern}}}},
-				nots:    slices.Concat(exact, nots),
-			}
-			rule := assemble(h.converter.name(h.name, s.name, pattern), h.when.both(one).match(), []any{s.component}, nil,
-				field{"limits", []any{limit}}, false)
-			h.add(key, rule, item)
-			nots = append(nots, object{{"headers", object{{s.header, object{{"regex", pattern}}}}}})
+			matches := headerIs(s.header, object{{"regex", pattern}})
+			one := conditions{matches, slices.Concat(exact, nots)}
+			name := h.converter.name(h.name, s.name, pattern)
+			h.add(key, h.rule(name, s, h.when.both(one), field{"limits", []any{limit}}), item)
+			nots = append(nots, matches)
 		}
 	}
 	h.values(item, s, values, fallback, nots)
 }
 
+// rule is the rule of a source's key, for the requests of when.
+func (h *higress) rule(name string, s higressSource, when conditions, limits field) object {
+	return assemble(name, when.match(), []any{s.component}, nil, limits, false)
+}
+
 // values adds the rule of a source's exact keys, and of "*" for all others.
 func (h *higress) values(item node, s higressSource, values object, fallback any, nots []object) {
-	name := func() string { return h.converter.name(h.name, s.name) }
+	add := func(when conditions, limits field) {
+		h.add(item, h.rule(h.converter.name(h.name, s.name), s, when, limits))
+	}
 	tiers := object{{"source", s.component}, {"values", values}}
 	meets := func(f field) bool { return matchesAny(nots, s.header, f.name) }
+	others := h.when.both(conditions{nots: nots})
 	switch {
 	case len(values) == 0 && fallback == nil:
 	case len(values) == 0:
-		match := h.when.both(conditions{nots: nots}).match()
-		h.add(item, assemble(name(), match, []any{s.component}, nil, field{"limits", fallback}, false))
+		add(others, field{"limits", fallback})
 	case fallback == nil:
-		h.add(item, assemble(name(), h.when.match(), []any{s.component}, nil, field{"limits_by", tiers}, false))
+		add(h.when, field{"limits_by", tiers})
 	case slices.ContainsFunc(values, meets): // these come before an expression that matches them
 		h.values(item, s, values, nil, nil)
 		for _, f := range values {
-			nots = append(nots, object{{"headers", object{{s.header, f.name}}}})
+			nots = append(nots, headerIs(s.header, f.name))
 		}
 		h.values(item, s, nil, fallback, nots)
 	default:
-		others := "others"
-		for values.get(others) != nil {
-			others += "_"
-		}
-		tiers[1].value = values.with(others, fallback)
-		limits := field{"limits_by", tiers.with("default", others)}
-		match := h.when.both(conditions{nots: nots}).match()
-		h.add(item, assemble(name(), match, []any{s.component}, nil, limits, false))
+		name := freeTier(values)
+		tiers[1].value = values.with(name, fallback)
+		add(others, field{"limits_by", tiers.with("default", name)})
 	}
+}
+
+// freeTier is a name for the tier of all other values.
+func freeTier(values object) string {
+	name := "others"
+	for values.get(name) != nil {
+		name += "_"
+	}
+	return name
 }
 
 // matchesAny reports whether a header's value matches one of some regular expressions, as

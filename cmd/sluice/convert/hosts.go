@@ -24,28 +24,16 @@ func moreSpecific(h *virtualHost, all []*virtualHost) (others []otherDomain) {
 
 // prefers reports whether some host is of both domains, and Envoy takes the first.
 func prefers(domain, to string) bool {
-	if domain == "*" {
-		return false
+	if domain == "*" || to == "*" {
+		return domain != "*"
 	}
-	suffix, bySuffix := strings.CutPrefix(domain, "*")
-	toSuffix, toBySuffix := strings.CutPrefix(to, "*")
-	prefix, byPrefix := strings.CutSuffix(domain, "*")
-	toPrefix, toByPrefix := strings.CutSuffix(to, "*")
+	begins, byPrefix := strings.CutSuffix(to, "*")
+	ends, bySuffix := strings.CutPrefix(to, "*")
 	switch {
-	case to == "*":
-		return true
-	case toBySuffix && bySuffix:
-		return strings.HasSuffix(suffix, toSuffix)
-	case toBySuffix && byPrefix:
-		return false
-	case toBySuffix:
-		return strings.HasSuffix(domain, toSuffix)
-	case toByPrefix && byPrefix:
-		return strings.HasPrefix(prefix, toPrefix)
-	case toByPrefix && bySuffix:
-		return true // "*.com" and "a.*": "a.com" is of both
-	case toByPrefix:
-		return strings.HasPrefix(domain, toPrefix)
+	case bySuffix:
+		return !strings.HasSuffix(domain, "*") && strings.HasSuffix(domain, ends)
+	case byPrefix: // "*.com" and "a.*": "a.com" is of both
+		return strings.HasPrefix(domain, "*") || strings.HasPrefix(domain, begins)
 	}
 	return false
 }

@@ -3,6 +3,7 @@ package convert
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +18,18 @@ type field struct {
 // with is the object with one more field.
 func (o object) with(name string, value any) object {
 	return append(o[:len(o):len(o)], field{name, value})
+}
+
+// set is the object with a field in the place of the one of its name.
+func (o object) set(name string, value any) object {
+	o = slices.Clone(o)
+	for i := range o {
+		if o[i].name == name {
+			o[i].value = value
+			return o
+		}
+	}
+	return append(o, field{name, value})
 }
 
 // get is a field's value; nil if there is none.
@@ -40,36 +53,27 @@ func format(value any, indent string) string {
 		return short
 	}
 	inner := indent + "  "
-	var parts []string
-	switch v := value.(type) {
-	case object:
-		for _, f := range v {
-			parts = append(parts, quote(f.name)+": "+format(f.value, inner))
-		}
-		return "{\n" + inner + strings.Join(parts, ",\n"+inner) + "\n" + indent + "}"
-	case []any:
-		for _, element := range v {
-			parts = append(parts, format(element, inner))
-		}
-		return "[\n" + inner + strings.Join(parts, ",\n"+inner) + "\n" + indent + "]"
-	}
-	return short
+	part := func(v any) string { return format(v, inner) }
+	return layout(value, part, "\n"+inner, ",\n"+inner, "\n"+indent)
 }
 
 // compact writes a value in one line.
-func compact(value any) string {
+func compact(value any) string { return layout(value, compact, "", ", ", "") }
+
+// layout writes a value, and part each value in it.
+func layout(value any, part func(any) string, begin, between, end string) string {
 	var parts []string
 	switch v := value.(type) {
 	case object:
 		for _, f := range v {
-			parts = append(parts, quote(f.name)+": "+compact(f.value))
+			parts = append(parts, quote(f.name)+": "+part(f.value))
 		}
-		return "{" + strings.Join(parts, ", ") + "}"
+		return "{" + begin + strings.Join(parts, between) + end + "}"
 	case []any:
 		for _, element := range v {
-			parts = append(parts, compact(element))
+			parts = append(parts, part(element))
 		}
-		return "[" + strings.Join(parts, ", ") + "]"
+		return "[" + begin + strings.Join(parts, between) + end + "]"
 	}
 	return quote(value)
 }

@@ -25,14 +25,12 @@ func leaves(list []*descriptor, entries []entry, picks []choice, shares []bool) 
 			all = append(all, leaf{d, path, shared})
 		}
 	}
-	if e.static {
-		if d := static(list, e.key, e.value); d != nil {
-			reach(d, choice{})
-		}
-		return all
-	}
 	for _, pick := range choices(list, e.key) {
-		reach(pick.descriptor, pick)
+		if !e.static {
+			reach(pick.descriptor, pick)
+		} else if pick.takes(e.value) {
+			reach(pick.descriptor, choice{})
+		}
 	}
 	return all
 }
@@ -55,10 +53,7 @@ func (c limiting) variants(entries []entry) (all [][]entry) {
 			if len(before)+1 == len(entries) && len(before) == 0 {
 				continue // nothing would be sent
 			}
-			absent := entry{
-				key: "", at: e.at,
-				only: conditions{headers: []headerCondition{{e.header, object{{"present", false}}}}},
-			}
+			absent := entry{at: e.at, only: conditions{fields: headerIs(e.header, object{{"present", false}})}}
 			next = append(next, append(slices.Clone(before), absent))
 		}
 		all = next

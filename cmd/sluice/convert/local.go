@@ -80,9 +80,10 @@ func (l *local) patches(document node) {
 		if !found.ok() {
 			continue
 		}
-		when := patched(p)
+		when, isRoute := patched(p)
 		for _, other := range patches { // a route's settings take the place of its host's
-			if own := patched(other); when.expr == "" && own.expr != "" && localIn(other.get("patch", "value")).ok() {
+			own, ofRoute := patched(other)
+			if !isRoute && ofRoute && localIn(other.get("patch", "value")).ok() {
 				when.nots = append(when.nots, own.match())
 			}
 		}
@@ -98,16 +99,17 @@ func (l *local) patches(document node) {
 	}
 }
 
-// patched is the requests that a patch of Istio is for.
-func patched(p node) (when conditions) {
+// patched is the requests that a patch of Istio is for, and whether these are one route's.
+func patched(p node) (when conditions, isRoute bool) {
 	vhost := p.get("match", "routeConfiguration", "vhost")
 	if host := vhost.get("name").text(); host != "" && !strings.Contains(host, "|") && host != "*" {
-		when.host = withoutPort(strings.ToLower(strings.TrimSuffix(host, ":*")))
+		when.set("host", withoutPort(strings.ToLower(strings.TrimSuffix(host, ":*"))))
 	}
-	if route := vhost.get("route", "name").text(); route != "" {
-		when.expr = fmt.Sprintf("xds.route_name == %q", route)
+	route := vhost.get("route", "name").text()
+	if route != "" {
+		when.set("expr", fmt.Sprintf("xds.route_name == %q", route))
 	}
-	return when
+	return when, route != ""
 }
 
 // filters converts what holds for all routes without settings of their own.

@@ -6,77 +6,51 @@ import (
 	"strings"
 )
 
-// conditions are the parts of a rule's match.
+// conditions are a rule's match.
 type conditions struct {
-	path    any // a matcher, nil for none
-	host    any
-	methods []any
-	headers []headerCondition
-	expr    string   // that must be true; "" for none
-	nots    []object // matches, none of which may hold
+	fields object   // of the match
+	nots   []object // matches, none of which may hold
 }
 
-type headerCondition struct {
-	name    string
-	matcher any
-}
+// order is that of the fields in a match.
+var order = []string{"path", "host", "methods", "headers", "expr"}
+
+// headerIs is a match of one header.
+func headerIs(name string, matcher any) object { return object{{"headers", object{{name, matcher}}}} }
+
+// set puts a field in the place of the one that is there.
+func (a *conditions) set(name string, value any) { a.fields = a.fields.set(name, value) }
 
 // and adds the conditions of b. It reports whether both fit into one match.
 func (a conditions) and(b conditions) (conditions, bool) {
-	if a.path != nil && b.path != nil || a.host != nil && b.host != nil || a.methods != nil && b.methods != nil ||
-		a.expr != "" && b.expr != "" {
-		return a, false
-	}
-	if b.path != nil {
-		a.path = b.path
-	}
-	if b.host != nil {
-		a.host = b.host
-	}
-	if b.methods != nil {
-		a.methods = b.methods
-	}
-	if b.expr != "" {
-		a.expr = b.expr
-	}
-	a.headers = slices.Clone(a.headers)
-	for _, h := range b.headers {
-		same := func(o headerCondition) bool { return o.name == h.name }
-		if i := slices.IndexFunc(a.headers, same); i >= 0 && compact(a.headers[i].matcher) != compact(h.matcher) {
-			return a, false
-		} else if i < 0 {
-			a.headers = append(a.headers, h)
+	for _, f := range b.fields {
+		before := a.fields.get(f.name)
+		if before == nil {
+			a.set(f.name, f.value)
+			continue
 		}
+		if f.name != "headers" {
+			return a, false
+		}
+		headers := before.(object)
+		for _, h := range f.value.(object) {
+			if same := headers.get(h.name); same != nil && compact(same) != compact(h.value) {
+				return a, false
+			}
+			headers = headers.set(h.name, h.value)
+		}
+		a.set(f.name, headers)
 	}
-	a.nots = append(slices.Clone(a.nots), b.nots...)
+	a.nots = slices.Concat(a.nots, b.nots)
 	return a, true
-}
-
-// empty reports whether everything fulfils the conditions.
-func (a conditions) empty() bool {
-	return a.path == nil && a.host == nil && len(a.methods) == 0 && len(a.headers) == 0 && a.expr == "" && len(a.nots) == 0
 }
 
 // match is the conditions as a rule's match.
 func (a conditions) match() (match object) {
-	if a.path != nil {
-		match = match.with("path", a.path)
-	}
-	if a.host != nil {
-		match = match.with("host", a.host)
-	}
-	if len(a.methods) > 0 {
-		match = match.with("methods", a.methods)
-	}
-	if len(a.headers) > 0 {
-		headers := object{}
-		for _, h := range a.headers {
-			headers = headers.with(h.name, h.matcher)
+	for _, name := range order {
+		if value := a.fields.get(name); value != nil {
+			match = match.with(name, value)
 		}
-		match = match.with("headers", headers)
-	}
-	if a.expr != "" {
-		match = match.with("expr", a.expr)
 	}
 	var nots []any
 	for _, not := range a.nots {
@@ -97,38 +71,28 @@ func (a conditions) match() (match object) {
 
 // asRegex writes a matcher as a regular expression that may match anywhere.
 func asRegex(matcher any) (string, bool) {
-	if text, ok := matcher.(string); ok {
-		return "^" + regexp.QuoteMeta(text) + "$", true
+	o, _ := matcher.(object)
+	if text, plain := matcher.(string); plain {
+		o = object{{"exact", text}}
 	}
-	o, ok := matcher.(object)
-	if !ok || len(o) != 1 {
+	if len(o) != 1 {
 		return "", false
 	}
-	text, ok := o[0].value.(string)
-	if !ok {
-		return "", false
-	}
-	switch o[0].name {
-	case "exact":
-		return "^" + regexp.QuoteMeta(text) + "$", true
-	case "prefix":
-		return "^" + regexp.QuoteMeta(text), true
-	case "suffix":
-		return regexp.QuoteMeta(text) + "$", true
-	case "contains":
-		return regexp.QuoteMeta(text), true
-	case "regex":
-		return "(?:" + text + ")", true
-	}
-	return "", false
+	text, isText := o[0].value.(string)
+	quoted := regexp.QuoteMeta(text)
+	pattern, known := map[string]string{
+		"exact": "^" + quoted + "$", "prefix": "^" + quoted, "suffix": quoted + "$", "contains": quoted,
+		"regex": "(?:" + text + ")",
+	}[o[0].name]
+	return pattern, isText && known
 }
 
-// stringMatch is Envoy's StringMatcher as a matcher; nil if it has no
-// counterpart.
-func stringMatch(n node) any {
+// stringMatch is Envoy's StringMatcher as a matcher; nil if it has no counterpart. A HeaderMatcher has
+// the same fields, with "_match" behind their names.
+func stringMatch(n node, behind string) any {
 	ignoreCase := n.get("ignore_case").flag(false)
 	for _, op := range []string{"exact", "prefix", "suffix", "contains"} {
-		value := n.get(op)
+		value := n.get(op + behind)
 		if !value.ok() {
 			continue
 		}
@@ -142,7 +106,7 @@ func stringMatch(n node) any {
 		pattern, _ := asRegex(matcher)
 		return object{{"regex", "(?i)" + pattern}}
 	}
-	if pattern := n.get("safe_regex", "regex"); pattern.ok() {
+	if pattern := n.get("safe_regex"+behind, "regex"); pattern.ok() {
 		return whole(pattern.text())
 	}
 	return nil
@@ -189,14 +153,14 @@ func (c routing) headerMatch(n node) (conditions, bool) {
 			c.report(Missing, n, "a condition on the method other than a plain comparison: no rule has the limit behind it")
 			return conditions{}, false
 		}
-		one.methods = []any{text}
+		one.set("methods", []any{text})
 	case ":path":
 		c.report(Differs, n, "the path is compared without its query, and as upstreams read it")
-		one.path = matcher
+		one.set("path", matcher)
 	case ":authority", "host":
-		one.host = matcher
+		one.set("host", matcher)
 	default:
-		one.headers = []headerCondition{{name, matcher}}
+		one.fields = headerIs(name, matcher)
 	}
 	if n.get("invert_match").flag(false) {
 		one = conditions{nots: []object{one.match()}}
@@ -206,27 +170,13 @@ func (c routing) headerMatch(n node) (conditions, bool) {
 
 func headerMatcher(n node) any {
 	if m := n.get("string_match"); m.ok() {
-		return stringMatch(m)
+		return stringMatch(m, "")
 	}
 	if present := n.get("present_match"); present.ok() {
 		return object{{"present", present.flag(true)}}
 	}
-	for old, op := range map[string]string{
-		"prefix_match": "prefix", "suffix_match": "suffix",
-		"contains_match": "contains",
-	} {
-		if value := n.get(old); value.ok() {
-			return object{{op, value.text()}}
-		}
-	}
-	if value := n.get("exact_match"); value.ok() {
-		return value.text()
-	}
-	if pattern := n.get("safe_regex_match", "regex"); pattern.ok() {
-		return whole(pattern.text())
-	}
-	if n.get("range_match").ok() {
-		return nil
+	if matcher := stringMatch(n, "_match"); matcher != nil {
+		return matcher
 	}
 	if len(n.names()) == 1 || len(n.names()) == 2 && n.get("invert_match").ok() { // the name alone
 		return object{{"present", true}}

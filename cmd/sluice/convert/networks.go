@@ -38,12 +38,10 @@ func (h *higress) networks(item node, s higressSource, keys []node) {
 			tiers[1].value = values[i].with("others", []any{everywhere})
 			tiers = tiers.with("default", "others")
 		}
-		limits := field{"limits_by", tiers}
-		h.add(item, assemble(h.converter.name(h.name, s.name), h.when.match(), []any{s.component}, nil, limits, false))
+		h.add(item, h.rule(h.converter.name(h.name, s.name), s, h.when, field{"limits_by", tiers}))
 	}
 	if len(sources) == 0 && everywhere != nil {
-		limits := field{"limits", []any{everywhere}}
-		h.add(item, assemble(h.converter.name(h.name, s.name), h.when.match(), []any{s.component}, nil, limits, false))
+		h.values(item, s, nil, []any{everywhere}, nil)
 	}
 }
 

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,13 +93,7 @@ func (c *converter) differences() []Difference {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Difference) int {
-		if w := worst[a.Group()] - worst[b.Group()]; w != 0 {
-			return w
-		}
-		if a.Group() != b.Group() {
-			return strings.Compare(a.Group(), b.Group())
-		}
-		return a.rank() - b.rank()
+		return cmp.Or(worst[a.Group()]-worst[b.Group()], strings.Compare(a.Group(), b.Group()), a.rank()-b.rank())
 	})
 	return all
 }
@@ -120,8 +115,7 @@ func (d *Difference) Group() string {
 
 // Place is where the difference is in the original; "" for no place.
 func (d *Difference) Place() string {
-	switch {
-	case d.Line > 0 && d.File != "":
+	if d.Line > 0 && d.File != "" {
 		return fmt.Sprintf("%s:%d: %s", d.File, d.Line, d.At)
 	}
 	return d.At

@@ -92,7 +92,7 @@ func (c routing) virtualHosts(list []node) (all []*virtualHost) {
 		if every {
 			h.all = len(list) == 1
 		} else if matcher != nil {
-			h.when.host = matcher
+			h.when.set("host", matcher)
 		}
 		own := n.get("rate_limits").each()
 		for _, r := range n.get("routes").each() {
@@ -178,15 +178,15 @@ func (c routing) routeMatch(n node, limited bool) (conditions, bool) {
 	switch {
 	case n.get("prefix").ok():
 		if prefix := n.get("prefix").text(); prefix != "/" && prefix != "" {
-			when.path = path("prefix", prefix)
+			when.set("path", path("prefix", prefix))
 		}
 	case n.get("path").ok():
-		when.path = path("exact", n.get("path").text())
+		when.set("path", path("exact", n.get("path").text()))
 	case n.get("path_separated_prefix").ok():
 		pattern, _ := asRegex(object{{"prefix", n.get("path_separated_prefix").text()}})
-		when.path = object{{"regex", pattern + "(/|$)"}}
+		when.set("path", object{{"regex", pattern + "(/|$)"}})
 	case n.get("safe_regex").ok():
-		when.path = whole(n.get("safe_regex", "regex").text())
+		when.set("path", whole(n.get("safe_regex", "regex").text()))
 	}
 	for _, name := range ignoredInMatch {
 		if n.get(name).ok() {
@@ -200,8 +200,8 @@ func (c routing) routeMatch(n node, limited bool) (conditions, bool) {
 
 // overlap reports whether a request may match both routes by their paths.
 func overlap(a, b *route) bool {
-	exactA, prefixA := pathOf(a.when.path)
-	exactB, prefixB := pathOf(b.when.path)
+	exactA, prefixA := pathOf(a.when)
+	exactB, prefixB := pathOf(b.when)
 	switch {
 	case exactA != "" && exactB != "":
 		return exactA == exactB
@@ -215,12 +215,12 @@ func overlap(a, b *route) bool {
 	return true
 }
 
-func pathOf(matcher any) (exact, prefix string) {
-	if text, ok := matcher.(string); ok {
-		return text, ""
-	}
-	if o, ok := matcher.(object); ok && len(o) == 1 && o[0].name == "prefix" {
-		prefix, _ = o[0].value.(string)
+func pathOf(when conditions) (exact, prefix string) {
+	switch path := when.fields.get("path").(type) {
+	case string:
+		return path, ""
+	case object:
+		prefix, _ = path.get("prefix").(string)
 	}
 	return "", prefix
 }

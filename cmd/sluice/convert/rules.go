@@ -156,16 +156,16 @@ func valueConditions(e *entry, pick *choice) (conditions, bool) {
 	}
 	var only conditions
 	if pick.isExact {
-		only.headers = []headerCondition{{e.header, pick.exact}}
+		only.fields = headerIs(e.header, pick.exact)
 	}
 	if pick.isPrefix && pick.prefix != "" {
-		only.headers = []headerCondition{{e.header, object{{"prefix", pick.prefix}}}}
+		only.fields = headerIs(e.header, object{{"prefix", pick.prefix}})
 	}
 	for _, value := range pick.not {
-		only.nots = append(only.nots, object{{"headers", object{{e.header, value}}}})
+		only.nots = append(only.nots, headerIs(e.header, value))
 	}
 	for _, prefix := range pick.notBegin {
-		only.nots = append(only.nots, object{{"headers", object{{e.header, object{{"prefix", prefix}}}}}})
+		only.nots = append(only.nots, headerIs(e.header, object{{"prefix", prefix}}))
 	}
 	return only, true
 }
@@ -174,18 +174,15 @@ func valueConditions(e *entry, pick *choice) (conditions, bool) {
 // entry. It reports false if there is nothing to limit.
 func (c limiting) groupLimits(group, found []leaf, entries []entry, tier int) (field, bool) {
 	if tier < 0 || len(group) == 1 && group[0].picks[tier].any() {
-		l := group[0]
-		if l.RateLimit.Unlimited {
-			return field{}, false
-		}
-		limit := c.limit(&l)
+		limit := c.limit(&group[0])
 		return field{"limits", []any{limit}}, limit != nil
 	}
-	values, fallback, others := object{}, "", []string{}
+	values, others := object{}, []string{}
+	fallback := slices.IndexFunc(group, func(l leaf) bool { return !l.picks[tier].isExact })
 	for _, l := range group {
 		pick := l.picks[tier]
 		if !pick.isExact {
-			fallback, others = "others", pick.not
+			others = pick.not
 			if len(pick.notBegin) > 0 || pick.isPrefix && pick.prefix != "" {
 				c.report(Missing, l.node, "a limit for some values of %q, of which only whole ones name a tier: they are held to "+
 					"the other limits alone", entries[tier].key)
@@ -200,16 +197,11 @@ func (c limiting) groupLimits(group, found []leaf, entries []entry, tier int) (f
 			values = values.with(value, "unlimited")
 		}
 	}
-	if fallback != "" {
-		for values.get(fallback) != nil {
-			fallback += "_"
-		}
-		i := slices.IndexFunc(group, func(l leaf) bool { return !l.picks[tier].isExact })
-		values = values.with(fallback, c.tierLimits(&group[i]))
-	}
 	tiers := object{{"source", entries[tier].source}, {"values", values}}
-	if fallback != "" {
-		tiers = tiers.with("default", fallback)
+	if fallback >= 0 {
+		name := freeTier(values)
+		values = values.with(name, c.tierLimits(&group[fallback]))
+		tiers = object{tiers[0], {"values", values}, {"default", name}}
 	}
 	return field{"limits_by", tiers}, limited(values)
 }
@@ -220,19 +212,15 @@ func limited(values object) bool {
 }
 
 func (c limiting) tierLimits(l *leaf) any {
-	if l.RateLimit.Unlimited {
-		return "unlimited"
+	if limit := c.limit(l); limit != nil {
+		return []any{limit}
 	}
-	limit := c.limit(l)
-	if limit == nil {
-		return "unlimited"
-	}
-	return []any{limit}
+	return "unlimited"
 }
 
-// limit is the service's limit; nil if it has no counterpart.
+// limit is the service's limit; nil if there is none, or none with a counterpart.
 func (c limiting) limit(l *leaf) object {
-	if l.RateLimit.bucket != nil {
+	if l.RateLimit.Unlimited || l.RateLimit.bucket != nil {
 		return l.RateLimit.bucket
 	}
 	window, err := l.RateLimit.window()

@@ -126,27 +126,13 @@ func (c *choice) any() bool {
 	return !c.isExact && !c.isPrefix && len(c.not) == 0 && len(c.notBegin) == 0
 }
 
-// static is where a known value leads: to the value itself, else to the first
-// wildcard, else to the key alone.
-func static(list []*descriptor, key, value string) *descriptor {
-	var fallback *descriptor
-	for _, d := range list {
-		if d.Key == key && d.Value == value && value != "" {
-			return d
-		}
+// takes reports whether a known value leads there.
+func (c *choice) takes(value string) bool {
+	begins := func(prefix string) bool { return strings.HasPrefix(value, prefix) }
+	if c.isExact {
+		return value == c.exact
 	}
-	for _, d := range list {
-		if d.Key != key {
-			continue
-		}
-		if prefix, ok := d.wildcard(); ok && strings.HasPrefix(value, prefix) {
-			return d
-		}
-		if d.Value == "" {
-			fallback = d
-		}
-	}
-	return fallback
+	return begins(c.prefix) && !slices.Contains(c.not, value) && !slices.ContainsFunc(c.notBegin, begins)
 }
 
 // choices are where the values of a key may lead.
@@ -158,11 +144,9 @@ func choices(list []*descriptor, key string) (all []choice) {
 		}
 	}
 	for _, d := range list {
-		if d.Key != key {
-			continue
-		}
 		prefix, wild := d.wildcard()
 		switch {
+		case d.Key != key:
 		case wild:
 			c := choice{descriptor: d, prefix: prefix, isPrefix: true, notBegin: slices.Clone(begun)}
 			for _, value := range exact {

@@ -48,7 +48,7 @@ func (c routing) exempt(when conditions, at node) bool {
 	if len(match) == 0 {
 		return false
 	}
-	exact, prefix := pathOf(when.path)
+	exact, prefix := pathOf(when)
 	before := len(c.rules)
 	c.add(at, object{{"name", c.name("unlimited", exact, prefix)}, {"match", match}, {"exempt", true}})
 	return len(c.rules) > before
@@ -143,7 +143,7 @@ func covered(h *virtualHost, members []*route, r *route) bool {
 			if !later.exempt && overlap(later, r) {
 				return false
 			}
-		} else if later.when.empty() && later.known {
+		} else if len(later.when.match()) == 0 && later.known {
 			return !slices.ContainsFunc(h.routes[:slices.Index(h.routes, r)], func(earlier *route) bool {
 				return !slices.Contains(members, earlier) && !earlier.known && overlap(earlier, r)
 			})
@@ -159,15 +159,13 @@ func joined(all []conditions) []conditions {
 	}
 	var patterns []string
 	for _, a := range all {
-		rest := a
-		rest.path, rest.nots = nil, nil
-		pattern, ok := asRegex(a.path)
-		if !ok || !rest.empty() || compact(notsOf(a)) != compact(notsOf(all[0])) {
+		pattern, ok := asRegex(a.fields.get("path"))
+		if !ok || len(a.fields) > 1 || compact(notsOf(a)) != compact(notsOf(all[0])) {
 			return all
 		}
 		patterns = append(patterns, pattern)
 	}
-	return []conditions{{path: object{{"regex", strings.Join(patterns, "|")}}, nots: all[0].nots}}
+	return []conditions{{object{{"path", object{{"regex", strings.Join(patterns, "|")}}}}, all[0].nots}}
 }
 
 func notsOf(a conditions) any { return conditions{nots: a.nots}.match() }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,7 @@ func importCommand(c *console.Console) *cobra.Command {
 	return comparing(c, command, "remove the overrides that the file does not have, of the rules that it has",
 		func(ctx context.Context, s *session, d *difference) error {
 			if !dryRun {
-				if err := s.client.WriteSettings(ctx, d.writes); err != nil {
+				if err := s.client.WriteSettings(ctx, d.writes...); err != nil {
 					return console.Redis(err)
 				}
 			}
@@ -114,7 +115,7 @@ func lineOf(t *state.Tagger, o *state.Overridden) contract.Line {
 		line.Identity = shown.Cell(o.Identity)
 	}
 	if o.ForMicros > 0 {
-		line.For = max(state.Micros(o.ForMicros), state.Micros(1000))
+		line.For = max(time.Duration(o.ForMicros)*time.Microsecond, time.Millisecond)
 	}
 	return line
 }

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -44,18 +45,17 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 	if len(f.Mistakes) > 0 {
 		return nil, s.tellMistakes(file, f.Mistakes)
 	}
-	settings := make([]state.Setting, len(f.Contracts))
+	var tags []string
 	for i := range f.Contracts {
-		one := &f.Contracts[i]
-		settings[i] = state.Setting{Tag: one.Tag, Value: one.Setting, Life: one.For}
+		tags = append(tags, f.Contracts[i].Tag)
 	}
-	found, err := s.client.ReadSettings(ctx, settings)
+	found, err := s.client.ReadOverrides(ctx, tags...)
 	if err != nil {
 		return nil, console.Redis(err)
 	}
 	d := &difference{Changes: []change{}}
-	for i := range settings {
-		d.compare(f.Contracts[i].Rule, &settings[i], &found[i])
+	for i := range f.Contracts {
+		d.compare(&f.Contracts[i], found[i])
 	}
 	if prune {
 		err = s.prune(ctx, d, f)
@@ -64,10 +64,11 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 }
 
 // compare notes what is to be done for one identity. The time of an override that ends begins anew.
-func (d *difference) compare(rule string, wanted, found *state.Setting) {
-	same := found.Value == wanted.Value && (found.Life > 0) == (wanted.Life > 0)
+func (d *difference) compare(wanted *contract.Contract, found *state.Override) {
+	found = cmp.Or(found, &state.Override{})
+	same := found.Value == wanted.Setting && (found.ForMicros > 0) == (wanted.For > 0)
 	_, identity, _ := strings.Cut(wanted.Tag, "|")
-	c := change{Change: "changed", Rule: rule, Identity: shown.UTF8(identity)}
+	c := change{Change: "changed", Rule: wanted.Rule, Identity: shown.UTF8(identity)}
 	switch {
 	case same:
 		d.Same++
@@ -78,19 +79,19 @@ func (d *difference) compare(rule string, wanted, found *state.Setting) {
 		d.Changed++
 	}
 	if !same {
-		c.Was, c.Setting = lastingFor(found), lastingFor(wanted)
+		c.Was, c.Setting = lastingFor(found.Value, found.ForMicros), lastingFor(wanted.Setting, wanted.For.Microseconds())
 		d.Changes = append(d.Changes, c)
 	}
-	if !same || wanted.Life > 0 {
-		d.writes = append(d.writes, *wanted)
+	if !same || wanted.For > 0 {
+		d.writes = append(d.writes, state.Setting{Tag: wanted.Tag, Value: wanted.Setting, Life: wanted.For})
 	}
 }
 
 // lastingFor is a setting, and that it ends.
-func lastingFor(s *state.Setting) string {
-	text := shown.UTF8(s.Value)
-	if s.Life > 0 {
-		text += " for " + console.Wait(s.Life.Microseconds())
+func lastingFor(setting string, micros int64) string {
+	text := shown.UTF8(setting)
+	if micros > 0 {
+		text += " for " + console.Wait(micros)
 	}
 	return text
 }

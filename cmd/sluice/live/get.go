@@ -94,11 +94,11 @@ func (s *session) getIdentity(ctx context.Context, args []string) error {
 
 // read asks Redis for all that counts for an identity.
 func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState, error) {
-	override, err := s.client.ReadOverride(ctx, id)
+	overrides, err := s.client.ReadOverrides(ctx, string(id.Tag))
 	if err != nil {
 		return nil, console.Redis(err)
 	}
-	asked := *id
+	override, asked := overrides[0], *id
 	if err := id.Override(override); err != nil {
 		return nil, err
 	}

@@ -41,8 +41,8 @@ func set(c *console.Console, f *flags, use, short, long string, setting func() (
 			if err := overridable(s.limiter, id); err != nil {
 				return err
 			}
-			o := &state.Override{Value: value, ForMicros: life.Microseconds(), Reason: reason}
-			if err := s.client.SetOverride(ctx, id, o); err != nil {
+			o := state.Setting{Tag: string(id.Tag), Value: value, Reason: reason, Life: life}
+			if err := s.client.WriteSettings(ctx, o); err != nil {
 				return console.Redis(err)
 			}
 			if life == 0 {

@@ -209,7 +209,7 @@ func (r *RuleState) rows() (rows [][]string) {
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		add(l.Name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), r.now(l),
-			console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window)+costText(l.Cost))
+			console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window)+costText(l.Cost))
 	}
 	return rows
 }

@@ -72,7 +72,7 @@ func statusRows(limits []state.Status) [][]string {
 	}
 	rows := [][]string{head}
 	for _, l := range limits {
-		what := console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window)
+		what := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window)
 		name := l.Name
 		if l.Per != "" {
 			name += " of " + console.Identity(l.Per)

@@ -85,6 +85,9 @@ func (o *Options) tls() (*tls.Config, error) {
 
 // explain says what an error of Redis means, and never a password.
 func (o *Options) explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	text := err.Error()
 	if o.Password != "" {
 		text = strings.ReplaceAll(text, o.Password, "(password)")

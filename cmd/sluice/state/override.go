@@ -13,6 +13,9 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
+// otherType stands for the value of a key that is no string.
+const otherType = "(a key of another type)"
+
 // Override is an operator's setting for an identity, and how long it stays.
 type Override struct {
 	Value string `json:"value"`
@@ -26,11 +29,6 @@ type Override struct {
 type asking struct {
 	value, reason *redis.StringCmd
 	life          *redis.DurationCmd
-}
-
-// ask queues the question about the override at a key.
-func ask(ctx context.Context, p redis.Pipeliner, name string) asking {
-	return asking{p.Get(ctx, name), p.Get(ctx, name+reasonSuffix), p.PTTL(ctx, name)}
 }
 
 // answer is the override; nil if there is none.
@@ -50,36 +48,80 @@ func (a *asking) answer() (*Override, error) {
 	return o, nil
 }
 
-// ReadOverride is an identity's override; nil if it has none.
-func (c *Client) ReadOverride(ctx context.Context, id *Identity) (*Override, error) {
-	var asked asking
-	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
-		asked = ask(ctx, p, c.key(id.Tag, algo.OverrideSuffix))
-		return nil
-	})
-	o, err := asked.answer()
-	if err != nil {
-		return nil, c.options.explain(err)
+// overridesAt reads the overrides at keys, in their order; nil where there is none.
+func (c *Client) overridesAt(ctx context.Context, names []string) (all []*Override, err error) {
+	for some := range slices.Chunk(names, pipelined) {
+		replies := make([]asking, len(some))
+		_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
+			for i, name := range some {
+				replies[i] = asking{p.Get(ctx, name), p.Get(ctx, name+reasonSuffix), p.PTTL(ctx, name)}
+			}
+			return nil
+		})
+		for i := range replies {
+			o, err := replies[i].answer()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, o)
+		}
 	}
-	return o, nil
+	return all, nil
 }
 
-// SetOverride sets an identity's override, for ForMicros or, with 0, for good.
-func (c *Client) SetOverride(ctx context.Context, id *Identity, o *Override) error {
-	name, life := c.key(id.Tag, algo.OverrideSuffix), time.Duration(o.ForMicros)*time.Microsecond
-	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.Set(ctx, name, o.Value, life)
-		if o.Reason == "" {
-			p.Del(ctx, name+reasonSuffix)
-		} else {
-			p.Set(ctx, name+reasonSuffix, o.Reason, life)
+// ReadOverrides reads the overrides of identities, by their tags and in their order; nil for those that
+// have none.
+func (c *Client) ReadOverrides(ctx context.Context, tags ...string) ([]*Override, error) {
+	names := make([]string, len(tags))
+	for i, tag := range tags {
+		names[i] = c.key([]byte(tag), algo.OverrideSuffix)
+	}
+	all, err := c.overridesAt(ctx, names)
+	return all, c.options.explain(err)
+}
+
+// Setting is an override that an identity is to have.
+type Setting struct {
+	Tag    string
+	Value  string // "": none
+	Reason string
+	// Life is how long it lasts; 0: without end.
+	Life time.Duration
+}
+
+// pipelined is how many identities one write is about: with 100,000 it takes a second or two, and
+// holds up no check for longer than some milliseconds.
+//
+// Bound: identities whose overrides are read or written at once. Beyond it, the rest takes another
+// round trip. Protects Redis from a long batch.
+const pipelined = 500
+
+// WriteSettings sets overrides, or takes them away where they have no value.
+func (c *Client) WriteSettings(ctx context.Context, settings ...Setting) error {
+	for some := range slices.Chunk(settings, pipelined) {
+		_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := range some {
+				s := &some[i]
+				name := c.key([]byte(s.Tag), algo.OverrideSuffix)
+				keep(ctx, p, name, s.Value, s.Life)
+				keep(ctx, p, name+reasonSuffix, s.Reason, s.Life)
+			}
+			return nil
+		})
+		if err != nil {
+			return c.options.explain(err)
 		}
-		return nil
-	})
-	if err != nil {
-		return c.options.explain(err)
 	}
 	return nil
+}
+
+// keep sets a key, or removes it where it has no value.
+func keep(ctx context.Context, p redis.Pipeliner, name, value string, life time.Duration) {
+	if value == "" {
+		p.Del(ctx, name)
+	} else {
+		p.Set(ctx, name, value, life)
+	}
 }
 
 // Unblock takes an override, and a penalty, away. It returns how many there were.
@@ -102,14 +144,11 @@ type Overridden struct {
 // Overrides lists the overrides of a rule, or of all rules where name is empty, in the order of
 // their keys. It walks over all keys as Top does.
 func (c *Client) Overrides(ctx context.Context, cfg *config.Config, name string) (all []Overridden, err error) {
-	pattern := escapeGlob(c.options.Prefix+":{") + "*}" + algo.OverrideSuffix
+	begin := c.options.Prefix + ":{"
 	if name != "" {
-		r, err := find(cfg, name)
-		if err != nil {
-			return nil, err
-		}
-		pattern = escapeGlob(c.options.Prefix+":{"+rule.TagPrefix(r.Name)) + "*}" + algo.OverrideSuffix
+		begin += rule.TagPrefix(name)
 	}
+	pattern := escapeGlob(begin) + "*}" + algo.OverrideSuffix
 	seen := map[string]bool{}
 	err = c.eachKey(ctx, pattern, func(names []string) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return seen[name] })
@@ -117,41 +156,18 @@ func (c *Client) Overrides(ctx context.Context, cfg *config.Config, name string)
 			seen[name] = true
 		}
 		found, err := c.overridesAt(ctx, names)
-		all = append(all, found...)
+		for i, o := range found {
+			if o != nil {
+				all = append(all, Overridden{Key: names[i], Override: *o})
+			}
+		}
 		return err
 	})
-	if err != nil {
-		return nil, c.options.explain(err)
-	}
 	for i := range all {
 		all[i].name(cfg)
 	}
 	slices.SortFunc(all, func(a, b Overridden) int { return strings.Compare(a.Key, b.Key) })
-	return all, nil
-}
-
-// overridesAt reads the overrides at keys, in one round trip.
-func (c *Client) overridesAt(ctx context.Context, names []string) (all []Overridden, err error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	replies := make([]asking, len(names))
-	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
-		for i, name := range names {
-			replies[i] = ask(ctx, p, name)
-		}
-		return nil
-	})
-	for i, name := range names {
-		o, err := replies[i].answer()
-		if err != nil {
-			return nil, err
-		}
-		if o != nil {
-			all = append(all, Overridden{Key: name, Override: *o})
-		}
-	}
-	return all, nil
+	return all, c.options.explain(err)
 }
 
 // name finds the rule and the identity of a key.

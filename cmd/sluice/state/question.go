@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -99,17 +100,18 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 		return nil, fmt.Errorf("not what the script answers: %v", reply)
 	}
 	var all []Status
+	described := explain.Limits(q.set, "", nil)
 	for i, k := range q.counters {
-		l, d, in := &q.set.Limits[k.limit], decisions[i], q.plan.Limits()[i]
-		all = append(all, Status{
-			Tier: tier, Name: l.Name, Algorithm: l.Algorithm.String(), Limit: in.Units, Window: l.Window,
-			Capacity: in.Room(),
-			Key:      key(prefix, tag, k.suffix(q.set)),
-			Per:      k.values, Guarantee: l.Guarantee, Pool: l.Pool,
+		d, in := decisions[i], q.plan.Limits()[i]
+		s := Status{
+			Tier: tier, Limit: described[k.limit], Pool: q.set.Limits[k.limit].Pool,
 			Used: in.Room() - d.Remaining, Remaining: d.Remaining, Cost: q.costs[i],
 			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
 			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
-		})
+		}
+		s.Limit.Limit, s.Capacity = in.Units, in.Room()
+		s.Key, s.Per = key(prefix, tag, k.suffix(q.set)), k.values
+		all = append(all, s)
 	}
 	return all, nil
 }

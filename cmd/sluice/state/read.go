@@ -9,24 +9,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	wire "github.com/sluiceproxy/sluice/plugin/redis"
 )
 
 // Status is Redis' word on one limit of an identity.
 type Status struct {
-	Tier      string `json:"tier,omitempty"`
-	Name      string `json:"name"`
-	Algorithm string `json:"algorithm"`
-	Limit     int64  `json:"limit"`
-	Window    string `json:"window"`
-	Capacity  int64  `json:"capacity"`
-	Key       string `json:"key"`
-	// Per are the values that a limit with "per" counts, as in its key.
-	Per string `json:"per,omitempty"`
-	// Guarantee and Pool are whether the limit is one of such a pair.
-	Guarantee bool `json:"guarantee,omitempty"`
-	Pool      bool `json:"pool,omitempty"`
+	Tier string `json:"tier,omitempty"`
+	explain.Limit
+	// Pool is whether the limit is that of which another one guarantees a part.
+	Pool bool `json:"pool,omitempty"`
 
 	Used      int64 `json:"used"`
 	Remaining int64 `json:"remaining"`
@@ -160,10 +153,7 @@ func (c *Client) remove(ctx context.Context, keys ...string) (int64, error) {
 		return 0, nil
 	}
 	n, err := c.redis.Del(ctx, keys...).Result()
-	if err != nil {
-		return 0, c.options.explain(err)
-	}
-	return n, nil
+	return n, c.options.explain(err)
 }
 
 // identityOf is the identity in a key's hash tag, if the tag is a rule's.

@@ -227,8 +227,7 @@ func (e nativeEnvoy) foreign(contextID uint32, name string, arguments []byte) ([
 }
 
 func (e nativeEnvoy) resumeRequest(contextID uint32) {
-	e.must("proxy_continue_stream",
-		e.host.Begin("proxy_continue_stream", contextID).ContinueStream(wasmhost.RequestStream))
+	e.must("proxy_continue_stream", e.host.Begin("proxy_continue_stream", contextID).ContinueRequest())
 }
 
 func (e nativeEnvoy) sendResponse(
@@ -254,7 +253,7 @@ func (e nativeEnvoy) grpcOpen(pluginID uint32, service []byte) (token, status ui
 }
 
 func (e nativeEnvoy) grpcSend(pluginID, token uint32, message []byte) (status uint32) {
-	return uint32(e.host.Begin("proxy_grpc_send", pluginID).SendGRPC(token, slices.Clone(message), false))
+	return uint32(e.host.Begin("proxy_grpc_send", pluginID).SendGRPC(token, slices.Clone(message)))
 }
 
 func (e nativeEnvoy) grpcCancel(pluginID, token uint32) {

@@ -103,7 +103,7 @@ type redisConn struct {
 }
 
 // Send implements wasmhost.Peer.
-func (c *redisConn) Send(message []byte, _ bool) {
+func (c *redisConn) Send(message []byte) {
 	if c.closed {
 		return
 	}
@@ -168,9 +168,6 @@ func (c *redisConn) close(status uint32) {
 	c.tcp.Close()
 	c.near.Close(status)
 }
-
-// CloseSend implements wasmhost.Peer. A cluster of TCP closes the connection.
-func (c *redisConn) CloseSend() { c.Cancel() }
 
 // Cancel implements wasmhost.Peer.
 func (c *redisConn) Cancel() {

@@ -64,14 +64,12 @@ func (k simCluster) Open(near wasmhost.NearEnd) wasmhost.Peer {
 }
 
 // Send implements wasmhost.Peer.
-func (c *simConn) Send(message []byte, _ bool) {
+func (c *simConn) Send(message []byte) {
 	c.v.logf("sent %q", message)
 	c.inbox = append(c.inbox, message...)
 }
 
-// CloseSend and Cancel implement wasmhost.Peer: the worker has hung up.
-func (c *simConn) CloseSend() { c.Cancel() }
-
+// Cancel implements wasmhost.Peer: the worker has hung up.
 func (c *simConn) Cancel() {
 	c.v.logf("hung up, %d bytes there, %d back", len(c.inbox), len(c.outbox))
 	if !c.gone {

@@ -149,11 +149,10 @@ func (w *worker) newHost() *wasmhost.Host {
 		Now:        w.clock.read,
 		Properties: w.properties,
 		Attributes: w.attributes,
-		Intercept: func(call string) wasmhost.Status {
+		Before: func(call string) {
 			if w.before != nil {
 				w.before(call)
 			}
-			return wasmhost.StatusOK
 		},
 	}
 	w.world(w, &options)

@@ -41,42 +41,18 @@ const (
 type MapType uint32
 
 const (
-	RequestHeaders MapType = iota
-	RequestTrailers
-	ResponseHeaders
-	ResponseTrailers
-	GRPCInitialMetadata
-	GRPCTrailingMetadata
-	httpCallHeaders
-	httpCallTrailers
-	mapTypes // their number
+	RequestHeaders  MapType = 0
+	ResponseHeaders MapType = 2
 )
 
 // BufferType names a buffer.
 type BufferType uint32
 
 const (
-	RequestBody BufferType = iota
-	ResponseBody
-	downstreamData
-	upstreamData
-	httpCallBody
-	GRPCMessage
-	VMConfiguration
-	PluginConfiguration
-	callData
-	bufferTypes // their number
-)
-
-// StreamType names a direction of a stream.
-type StreamType uint32
-
-const (
-	RequestStream StreamType = iota
-	ResponseStream
-	downstreamStream
-	upstreamStream
-	streamTypes // their number
+	RequestBody         BufferType = 0
+	ResponseBody        BufferType = 1
+	GRPCMessage         BufferType = 5
+	PluginConfiguration BufferType = 7
 )
 
 // MetricType is also what the two low bits of a metric's id hold.

@@ -20,9 +20,6 @@ type hostCall struct {
 // newHostCall finds the parameters of a function: two for a text or bytes (where, and how
 // much), one for a number, and as many for each result, which say where it goes.
 func newHostCall(name string, call any) *hostCall {
-	if n, ok := call.(int); ok {
-		return &hostCall{name: name, parameters: slices.Repeat([]api.ValueType{api.ValueTypeI32}, n)}
-	}
 	h := &hostCall{name: name, call: reflect.ValueOf(call)}
 	t := h.call.Type()
 	for i := 1; i < t.NumIn(); i++ {
@@ -70,12 +67,7 @@ func (v *vm) run(h *hostCall, stack []uint64) Status {
 		v.h.fail("%s: not allowed while the guest is initialized or allocates memory", h.name)
 		return StatusInternalFailure
 	}
-	if status := v.h.admit(h.name); status != StatusOK {
-		return status
-	}
-	if !h.call.IsValid() {
-		return StatusUnimplemented
-	}
+	v.h.admit(h.name)
 	in := []reflect.Value{reflect.ValueOf(v.h.caller())}
 	for _, t := range h.arguments {
 		argument, ok := v.read(t, stack)
@@ -86,7 +78,7 @@ func (v *vm) run(h *hostCall, stack []uint64) Status {
 	}
 	out := h.call.Call(in)
 	results, status := out[:len(out)-1], out[len(out)-1].Interface().(Status)
-	if status != StatusOK && (h.name != callForeign || status == StatusNotFound) {
+	if status != StatusOK {
 		return status
 	}
 	for _, result := range results {

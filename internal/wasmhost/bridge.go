@@ -42,24 +42,21 @@ type bridged struct {
 const frameHeader = 5
 
 // Send implements Peer.
-func (s *bridged) Send(message []byte, endOfStream bool) {
+func (s *bridged) Send(message []byte) {
 	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
 	s.unsent = append(append(s.unsent, frame...), message...)
 	if !s.waiting {
-		s.flush(endOfStream)
+		s.flush()
 	}
 }
 
-func (s *bridged) flush(endOfStream bool) {
-	s.stream.RequestBody(s.unsent, endOfStream)
+func (s *bridged) flush() {
+	s.stream.RequestBody(s.unsent, false)
 	s.unsent = nil
-	if b := s.stream.Upstream.TakeBody(); len(b) > 0 || endOfStream {
-		s.next.Send(b, endOfStream)
+	if b := s.stream.Upstream.TakeBody(); len(b) > 0 {
+		s.next.Send(b)
 	}
 }
-
-// CloseSend implements Peer.
-func (s *bridged) CloseSend() { s.flush(true) }
 
 // Cancel implements Peer.
 func (s *bridged) Cancel() {
@@ -72,7 +69,7 @@ func (s *bridged) Connected() {
 	s.stream.ResponseHeaders(Response("200"), false)
 	s.near.Connected()
 	if s.waiting = false; len(s.unsent) > 0 {
-		s.flush(false)
+		s.flush()
 	}
 }
 
@@ -99,6 +96,3 @@ func (s *bridged) Close(status uint32) {
 	s.stream.End()
 	s.near.Close(status)
 }
-
-// Post implements NearEnd.
-func (s *bridged) Post(f func()) { s.near.Post(f) }

@@ -43,9 +43,6 @@ func (c Caller) Done() Status {
 
 // CallForeign is proxy_call_foreign_function.
 func (c Caller) CallForeign(name string, arguments []byte) ([]byte, Status) {
-	if f := c.h.options.Foreign[name]; f != nil {
-		return f(arguments)
-	}
 	if name == "declare_property" {
 		return nil, c.declareProperty(arguments)
 	}

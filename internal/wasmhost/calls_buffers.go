@@ -2,63 +2,35 @@ package wasmhost
 
 import "slices"
 
-// A buffer is the current content of a buffer type. Without bytes it is
-// empty, as Envoy's is when there is no body to see.
-type buffer struct {
-	bytes    *[]byte
-	mutable  bool
-	notThere bool // StatusNotFound
-}
-
-func (b buffer) content() []byte {
-	if b.bytes == nil {
-		return nil
-	}
-	return *b.bytes
-}
-
-func (c Caller) buffer(t BufferType) (buffer, Status) {
-	b := buffer{}
+// buffer is the current content of a buffer type; nil if there is none.
+func (c Caller) buffer(t BufferType) (content *[]byte, status Status) {
 	switch t {
 	case RequestBody, ResponseBody:
 		if c.stream != nil {
-			b = buffer{bytes: c.stream.direction(t).body, mutable: true}
+			return c.stream.direction(t).body, StatusOK
 		}
+		return nil, StatusOK
 	case GRPCMessage:
-		b = buffer{bytes: c.plugin.message, mutable: true}
-	case VMConfiguration:
-		config := []byte(c.h.options.VMConfig)
-		b = buffer{bytes: &config}
-	case PluginConfiguration: // only while the plugin starts
-		b = buffer{bytes: c.plugin.config, notThere: c.plugin.config == nil}
-	case httpCallBody:
-		b.notThere = true
-	case downstreamData, upstreamData, callData:
-	default:
-		return b, StatusBadArgument
+		return c.plugin.message, StatusOK
+	case PluginConfiguration:
+		if c.plugin.config != nil { // only while the plugin starts
+			return c.plugin.config, StatusOK
+		}
+		return nil, StatusNotFound
 	}
-	if b.notThere {
-		return b, StatusNotFound
-	}
-	return b, StatusOK
+	return nil, StatusBadArgument
 }
 
-// GetBuffer is proxy_get_buffer_bytes. It gives what there is of it.
+// GetBuffer is proxy_get_buffer_bytes. It gives what there is of it: where there is no body to see,
+// the buffer is empty.
 func (c Caller) GetBuffer(t BufferType, start, length uint32) ([]byte, Status) {
 	b, status := c.buffer(t)
-	if status != StatusOK {
+	if b == nil {
 		return nil, status
 	}
-	content := b.content()
-	from := min(uint64(start), uint64(len(content)))
-	to := min(from+uint64(length), uint64(len(content)))
-	return content[from:to:to], StatusOK
-}
-
-// bufferStatus is proxy_get_buffer_status. There are no flags.
-func (c Caller) bufferStatus(t BufferType) (size, flags uint32, status Status) {
-	b, status := c.buffer(t)
-	return uint32(len(b.content())), 0, status
+	from := min(uint64(start), uint64(len(*b)))
+	to := min(from+uint64(length), uint64(len(*b)))
+	return (*b)[from:to:to], StatusOK
 }
 
 // SetBuffer is proxy_set_buffer_bytes. It knows three places only, as Envoy's
@@ -70,15 +42,15 @@ func (c Caller) SetBuffer(t BufferType, start, length uint32, data []byte) Statu
 	if status != StatusOK {
 		return status
 	}
-	if b.bytes == nil || !b.mutable {
+	if b == nil || t == PluginConfiguration {
 		return StatusBadArgument
 	}
-	size := uint64(len(*b.bytes))
+	size := uint64(len(*b))
 	switch {
 	case start == 0:
-		*b.bytes = slices.Concat(data, (*b.bytes)[min(uint64(length), size):])
+		*b = slices.Concat(data, (*b)[min(uint64(length), size):])
 	case uint64(start) >= size:
-		*b.bytes = slices.Concat(*b.bytes, data)
+		*b = slices.Concat(*b, data)
 	default:
 		return StatusBadArgument
 	}

@@ -1,7 +1,5 @@
 package wasmhost
 
-import "slices"
-
 // OpenGRPC is proxy_grpc_stream to a cluster. Like all calls of gRPC it is for the
 // plugin context, whatever context it is called in. If the far end closes the
 // stream at once, the call fails and writes no token, and yet
@@ -22,10 +20,9 @@ func (c Caller) OpenGRPC(cluster string) (token uint32, status Status) {
 	return g.token, StatusOK
 }
 
-// grpcStream is the one of a token. Some calls are for the streams of
-// proxy_grpc_call, too, of which there are none.
-func (c Caller) grpcStream(token uint32, kinds ...uint32) (*grpcStream, Status) {
-	if !slices.Contains(kinds, token&tokenKindMask) {
+// grpcStream is the one of a token.
+func (c Caller) grpcStream(token uint32) (*grpcStream, Status) {
+	if token%tokenStep != grpcStreamToken {
 		return nil, StatusBadArgument
 	}
 	g := c.plugin.grpc[token]
@@ -45,35 +42,16 @@ func (g *grpcStream) stale(call string) bool {
 	return g.told
 }
 
-// SendGRPC is proxy_grpc_send.
-func (c Caller) SendGRPC(token uint32, message []byte, endOfStream bool) Status {
-	g, status := c.grpcStream(token, grpcStreamToken)
+// SendGRPC is proxy_grpc_send, with more to follow.
+func (c Caller) SendGRPC(token uint32, message []byte) Status {
+	g, status := c.grpcStream(token)
 	switch {
 	case status != StatusOK:
 		return status
 	case g.stale("proxy_grpc_send"):
 		return StatusInternalFailure
-	case !g.closed && !g.localClosed:
-		g.localClosed = endOfStream
-		g.peer.Send(message, endOfStream)
-	}
-	return StatusOK
-}
-
-// CloseGRPC is proxy_grpc_close, which ends the sending side. In
-// proxy_on_grpc_close it removes the stream from Envoy's table.
-func (c Caller) CloseGRPC(token uint32) Status {
-	g, status := c.grpcStream(token, grpcStreamToken, grpcCallToken)
-	switch {
-	case status != StatusOK:
-		return status
-	case g.closed && (g.telling || !g.told):
-		g.forget()
-	case g.stale("proxy_grpc_close"):
-		return StatusInternalFailure
-	case !g.localClosed:
-		g.localClosed = true
-		g.peer.CloseSend()
+	case !g.closed:
+		g.peer.Send(message)
 	}
 	return StatusOK
 }
@@ -81,7 +59,7 @@ func (c Caller) CloseGRPC(token uint32) Status {
 // CancelGRPC is proxy_grpc_cancel, which resets the stream. No callback follows,
 // unless the far end has just closed it.
 func (c Caller) CancelGRPC(token uint32) Status {
-	g, status := c.grpcStream(token, grpcStreamToken, grpcCallToken)
+	g, status := c.grpcStream(token)
 	switch {
 	case status != StatusOK:
 		return status
@@ -93,9 +71,4 @@ func (c Caller) CancelGRPC(token uint32) Status {
 	}
 	g.forget()
 	return StatusOK
-}
-
-// grpcStatus is proxy_get_status. It is that of the stream that closed last.
-func (c Caller) grpcStatus() (code uint32, text string, status Status) {
-	return c.plugin.grpcStatus, "", StatusOK
 }

@@ -54,15 +54,3 @@ func (c Caller) RecordMetric(id uint32, value uint64) Status {
 	}
 	return StatusOK
 }
-
-// GetMetric is proxy_get_metric; a histogram has no value.
-func (c Caller) GetMetric(id uint32) (value uint64, status Status) {
-	kind, s := c.metric(id)
-	switch {
-	case kind >= Histogram:
-		return 0, StatusBadArgument
-	case s == nil:
-		return 0, StatusNotFound
-	}
-	return s.value, StatusOK
-}

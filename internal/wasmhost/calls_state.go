@@ -37,11 +37,7 @@ func (c Caller) SetProperty(path string, value []byte) Status {
 	if c.stream == nil {
 		return StatusNotFound
 	}
-	name := filterStatePrefix + path
-	if _, set := c.stream.FilterState[name]; set && c.plugin.declared[path].readOnly {
-		return StatusBadArgument
-	}
-	c.stream.FilterState[name] = value
+	c.stream.FilterState[filterStatePrefix+path] = value
 	return StatusOK
 }
 

@@ -22,13 +22,12 @@ type conformanceStream struct {
 // metrics, and uses the last one.
 func newConformanceHost(t *testing.T, starts int) *conformanceHost {
 	options := Options{
-		Wasm:     guest(t, "custommalloc"),
-		VMConfig: "vmconf",
-		Envoy:    NewEnvoy(),
+		Wasm:  guest(t, "custommalloc"),
+		Envoy: NewEnvoy(),
 		Clusters: map[string]Cluster{
 			"dead":    &Memory{Refuse: GRPCUnavailable},
-			"refused": &Memory{OnOpen: func(c *Conn) { c.Later(func() { c.Close(GRPCUnavailable) }) }},
-			"echo":    &Memory{OnOpen: func(c *Conn) { c.Later(c.Connect) }, OnSend: echo},
+			"refused": refusing{},
+			"echo":    &Memory{OnSend: echo},
 		},
 	}
 	c := &conformanceHost{}
@@ -41,14 +40,22 @@ func newConformanceHost(t *testing.T, starts int) *conformanceHost {
 	return c
 }
 
-// echo sends back what it reads, and ends a half-closed connection.
+// refusing closes each stream when the host call that has opened it is over.
+type refusing struct{ Memory }
+
+func (r refusing) Open(near NearEnd) Peer {
+	near.(*grpcStream).Post(func() { near.Close(GRPCUnavailable) })
+	return r.Memory.Open(near)
+}
+
+// echo sends back what it reads, and ends the connection after "bye".
 func echo(c *Conn, message []byte) {
 	switch string(message) {
 	case "ping":
 		c.Reply("pong")
 		c.Reply("a")
 	case "bye":
-		c.Later(func() { c.Close(GRPCUnknown) })
+		c.near.(*grpcStream).Post(func() { c.Close(GRPCUnknown) })
 	}
 }
 
@@ -73,11 +80,6 @@ func (c *conformanceHost) run(x exchange) {
 	c.Drain()
 	for _, s := range c.streams {
 		s.proceed()
-	}
-	for _, conn := range c.options.Clusters["echo"].(*Memory).Conns {
-		if conn.SendClosed && conn.Open() { // the server's end closes, too
-			conn.Close(GRPCUnknown)
-		}
 	}
 }
 

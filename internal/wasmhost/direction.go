@@ -5,16 +5,14 @@ import "slices"
 // A direction is the way of the request, or of the response, through the
 // filter: Envoy's FilterManager with this filter as the only one.
 type direction struct {
-	stream                        *Stream
-	kind                          StreamType
-	out                           *Message // where to what the filter lets pass goes
-	headersMap, trailersMap       MapType
-	onHeaders, onBody, onTrailers string
+	stream            *Stream
+	out               *Message // where to what the filter lets pass goes
+	headersMap        MapType
+	onHeaders, onBody string
 
-	state    iteration
-	headers  Pairs // nil: not come yet
-	trailers Pairs // nil: not come yet
-	ended    bool  // the last of it has come
+	state   iteration
+	headers Pairs // nil: not come yet
+	ended   bool  // the last of it has come
 
 	body     *[]byte // what the guest may see of the body now
 	buffer   []byte  // the body that waits
@@ -27,7 +25,7 @@ type iteration int
 const (
 	iterating   iteration = iota
 	stoppedAll            // paused at the headers: nothing behind them gets to the filter either
-	stoppedHere           // paused at the body or trailers: more of it still gets to the filter
+	stoppedHere           // paused at the body: more of it still gets to the filter
 )
 
 // filter calls the guest. A Pause is not in force yet when what the guest has
@@ -51,7 +49,7 @@ func (d *direction) filter(callback string, args ...uint32) Action {
 // for a request as soon as the last of the response has come to the filter.
 func (d *direction) closed() bool {
 	s := d.stream
-	if d.kind == RequestStream && s.response.ended {
+	if d == &s.request && s.response.ended {
 		return true
 	}
 	return s.ended || s.Reset || s.Downstream.Ended
@@ -88,7 +86,7 @@ func (d *direction) pushBody(b []byte, ended bool) Action {
 func (d *direction) filterBody(b []byte) Action {
 	d.keep(b)
 	d.body = &d.buffer
-	if d.filter(d.onBody, uint32(len(d.buffer)), b2u(d.ended && d.trailers == nil)) == Pause {
+	if d.filter(d.onBody, uint32(len(d.buffer)), b2u(d.ended)) == Pause {
 		d.state = stoppedHere
 		return Pause
 	}
@@ -104,79 +102,42 @@ func (d *direction) keep(b []byte) {
 	d.buffered = true
 }
 
-func (d *direction) pushTrailers(trailers Pairs) Action {
-	if d.closed() {
-		return Pause
-	}
-	d.trailers, d.ended = slices.Clone(trailers), true
-	if d.state == stoppedAll {
-		return Pause
-	}
-	return d.filterTrailers()
-}
-
-func (d *direction) filterTrailers() Action {
-	d.stream.visible[d.trailersMap] = &d.trailers
-	if d.filter(d.onTrailers, uint32(len(d.trailers))) == Pause {
-		d.state = stoppedHere
-		return Pause
-	}
-	d.stream.visible[d.trailersMap] = nil
-	d.state = iterating
-	d.passBody()
-	d.passTrailers()
-	return Continue
-}
-
-// resume is Envoy's commonContinue.
+// resume is Envoy's commonContinue, of a request.
 func (d *direction) resume() {
 	state := d.state
 	switch {
 	case d.closed():
 		return
-	case d.kind == RequestStream && d.stream.Local != nil:
+	case d.stream.Local != nil:
 		d.stream.host.fail("proxy_continue_stream(0) for a request that is being answered: Envoy sends it upstream")
 		return
 	case state == iterating:
-		d.stream.host.fail("proxy_continue_stream(%d) for a stream that is not paused", d.kind)
+		d.stream.host.fail("proxy_continue_stream(0) for a stream that is not paused")
 		return
 	}
 	d.state = iterating
 	d.body = nil
 	d.passHeaders()
-	if state == stoppedAll {
-		if d.buffered {
-			d.filterBody(nil)
-		}
-		if d.trailers != nil {
-			d.filterTrailers()
-		}
-		return
-	}
-	d.passBody()
-	if d.trailers != nil {
-		d.passTrailers()
+	if state == stoppedHere {
+		d.passBody()
+	} else if d.buffered {
+		d.filterBody(nil)
 	}
 }
 
 func (d *direction) passHeaders() {
 	if d.out.Headers == nil && d.headers != nil {
 		d.out.Headers = slices.Clone(d.headers)
-		d.out.Ended = d.ended && !d.buffered && d.trailers == nil
+		d.out.Ended = d.ended && !d.buffered
 	}
 }
 
 func (d *direction) passBody() {
 	if d.buffered {
 		d.out.Body = append(d.out.Body, d.buffer...)
-		d.out.Ended = d.ended && d.trailers == nil
+		d.out.Ended = d.ended
 		d.buffer, d.buffered = nil, false
 	}
-}
-
-func (d *direction) passTrailers() {
-	d.out.Trailers = slices.Clone(d.trailers)
-	d.out.Ended = true
 }
 
 // known is the headers for the log, or nil.

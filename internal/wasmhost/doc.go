@@ -33,22 +33,21 @@
 //
 //   - Each call into the guest begins without an effective context; calls of
 //     gRPC, ticks and their callbacks are for the plugin context in any case.
-//   - What a callback asks for happens when it has returned: a stream continued or
-//     cut off, a local response, the close of a gRPC stream. A local response
-//     holds the stream whose callback runs, even if it is for another stream.
+//   - What a callback asks for happens when it has returned: a request continued,
+//     a local response, the close of a gRPC stream. A local response holds the
+//     stream whose callback runs, even if it is for another stream.
 //   - A local response goes through this filter's response callbacks. To a gRPC
 //     request it is made of trailers only, with the body as grpc-message.
 //   - Headers and bodies are visible in the callbacks they belong to and while
 //     they are paused, the request's no more after proxy_continue_stream. The log
 //     shows headers to read only.
-//   - Paused headers keep body and trailers back; then the body comes in one
-//     piece. A paused body grows, and the callback sees all of it.
+//   - Paused headers keep the body back; then it comes in one piece. A paused
+//     body grows, and the callback sees all of it.
 //   - proxy_set_buffer_bytes replaces the beginning or appends to the end.
 //   - A stream ends with log, done, delete; one of an upstream filter has no log.
 //     A plugin context ends when its last stream has.
 //   - proxy_grpc_stream may fail inside the call. It returns a failure and no
-//     token, and proxy_on_grpc_close comes all the same. The metadata callbacks
-//     come inside the call: they are the only ones that enter the guest twice.
+//     token, and proxy_on_grpc_close comes all the same.
 //   - Memory in the guest comes from malloc if that is exported, else from
 //     proxy_on_memory_allocate. While it allocates, and while it is initialized,
 //     the guest may only log.
@@ -59,21 +58,22 @@
 //
 // # What is not
 //
-// The filter is alone in its chain. There are no watermarks or buffer limits, no
-// 1xx responses, no metadata frames, no trailers made up by a filter; adding to a
-// header that Envoy joins with commas (content-type and others that have a field
-// of their own) makes a second line. Attributes are those a test sets. Timers
-// fire when a test says so. proxy_http_call, proxy_grpc_call and the shared
-// queues are not there, nor Envoy's foreign functions but declare_property and
-// those for expressions, nor actions other than continue and pause. A VM that
-// failed stays dead, and shared data outlives it.
+// Host calls and callbacks that Sluice does not use: a guest that imports another
+// call cannot be started, and another callback is never called, such as those for
+// trailers and for gRPC's metadata. Only requests can be continued. Of Envoy's
+// foreign functions there are declare_property and those for expressions, of
+// actions continue and pause.
+//
+// The filter is alone in its chain. There are no trailers, no watermarks or buffer
+// limits, no 1xx responses, no metadata frames. Attributes are those a test sets.
+// Timers fire when a test says so. A VM that failed stays dead, and shared data
+// outlives it.
 //
 // The host is stricter than Envoy where Envoy does harm without a word. These
 // end the VM and are reported by [Host.Err]: a stream continued that is not
 // paused (its headers go upstream twice), a request continued in the callback that
-// answers it (it goes upstream all the same), a second local response, the use of a
-// gRPC stream after its proxy_on_grpc_close (freed memory), and a callback inside
-// a callback after a gRPC stream was closed there (an endless loop).
+// answers it (it goes upstream all the same), a second local response, and the use
+// of a gRPC stream after its proxy_on_grpc_close (freed memory).
 //
 // # Sources
 //

@@ -31,16 +31,6 @@ func (e *Envoy) SharedData(vmID, key string) (data []byte, ok bool) {
 	return slices.Clone(value.data), ok
 }
 
-// SharedKeys is how many keys the VMs with an id share.
-func (e *Envoy) SharedKeys(vmID string) (n int) {
-	for key := range e.shared {
-		if key.vmID == vmID {
-			n++
-		}
-	}
-	return n
-}
-
 // setShared stores data, which the Envoy keeps. A cas of 0 overwrites; any
 // other has to be that of the value, if there is one.
 func (e *Envoy) setShared(key sharedKey, data []byte, cas uint32) Status {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // What proxy_set_property sets is filter state of the stream, under a name of its
@@ -27,16 +29,10 @@ func (s *Stream) filterState(path string) ([]byte, bool) {
 	return value, ok
 }
 
-// A declaration is a guest's declaration of a property.
-type declaration struct {
-	readOnly bool
-	lasting  bool // for all passes of a request
-}
-
 // declareProperty is Envoy's foreign function. In a stream's context it has no
 // effect; for a plugin's, a name is declared once.
 func (c Caller) declareProperty(arguments []byte) Status {
-	name, d, ok := parseDeclaration(arguments)
+	name, lasting, ok := parseDeclaration(arguments)
 	if !ok {
 		return StatusBadArgument
 	}
@@ -46,46 +42,35 @@ func (c Caller) declareProperty(arguments []byte) Status {
 	if _, again := c.plugin.declared[name]; again {
 		return StatusBadArgument
 	}
-	c.plugin.declared[name] = d
+	c.plugin.declared[name] = lasting
 	return StatusOK
 }
 
-// parseDeclaration reads envoy.source.extensions.common.wasm.DeclarePropertyArguments:
-// name = 1, readonly = 2, type = 3, schema = 4, span = 5, which is 0 for the filter
-// chain, 1 for the request and 2 for the connection.
-func parseDeclaration(b []byte) (name string, d declaration, ok bool) {
-	const varint, bytes = 0, 2
+// parseDeclaration reads envoy.source.extensions.common.wasm.DeclarePropertyArguments: name = 1, and
+// span = 5, which is 0 for the filter chain, 1 for the request and 2 for the connection.
+func parseDeclaration(b []byte) (name string, lasting, ok bool) {
 	for len(b) > 0 {
-		tag, n := binary.Uvarint(b)
-		if n <= 0 {
-			return "", d, false
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return "", false, false
 		}
-		value, m := binary.Uvarint(b[n:])
-		if m <= 0 {
-			return "", d, false
-		}
-		b = b[n+m:]
-		switch tag & 7 {
-		case varint:
-			switch tag >> 3 {
-			case 2:
-				d.readOnly = value != 0
-			case 5:
-				d.lasting = value != 0
-			}
-		case bytes:
-			if value > uint64(len(b)) {
-				return "", d, false
-			}
-			if tag>>3 == 1 {
-				name = string(b[:value])
-			}
-			b = b[value:]
+		b = b[n:]
+		switch field {
+		case 1:
+			name, n = protowire.ConsumeString(b)
+		case 5:
+			var span uint64
+			span, n = protowire.ConsumeVarint(b)
+			lasting = span != 0
 		default:
-			return "", d, false
+			n = protowire.ConsumeFieldValue(field, kind, b)
 		}
+		if n < 0 {
+			return "", false, false
+		}
+		b = b[n:]
 	}
-	return name, d, true
+	return name, lasting, true
 }
 
 // Redirect is an internal redirect: the upstream has answered with a redirection,
@@ -104,8 +89,8 @@ func (s *Stream) Redirect(status uint64, headers Pairs, endOfStream bool) (next 
 	s.End()
 	p.streams--
 	next = p.NewStream()
-	for path, d := range p.declared {
-		if value, ok := s.FilterState[filterStatePrefix+path]; ok && d.lasting {
+	for path, lasting := range p.declared {
+		if value, ok := s.FilterState[filterStatePrefix+path]; ok && lasting {
 			next.FilterState[filterStatePrefix+path] = value
 		}
 	}

@@ -1,21 +1,21 @@
 package wasmhost
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
 
 func TestParseDeclaration(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name, bytes string
-		property    string
-		want        declaration
-		malformed   bool
+		name, bytes        string
+		property           string
+		lasting, malformed bool
 	}{
 		{name: "a name alone", bytes: "\n\x01a", property: "a"},
-		{name: "for the request", bytes: "\n\x01a(\x01", property: "a", want: declaration{lasting: true}},
-		{
-			name: "all fields", bytes: "\n\x01a\x10\x01\x18\x01\"\x02xx(\x01", property: "a",
-			want: declaration{readOnly: true, lasting: true},
-		},
+		{name: "for the request", bytes: "\n\x01a(\x01", property: "a", lasting: true},
+		{name: "all fields", bytes: "\n\x01a\x10\x01\x18\x01\"\x02xx(\x01", property: "a", lasting: true},
 		{name: "for the filter chain", bytes: "(\x00\n\x01a", property: "a"},
 		{name: "cut within a tag", bytes: "\n", malformed: true},
 		{name: "cut within a string", bytes: "\n\x02a", malformed: true},
@@ -23,16 +23,10 @@ func TestParseDeclaration(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			name, got, ok := parseDeclaration([]byte(test.bytes))
-			if ok == test.malformed {
-				t.Errorf("well formed: %v, want %v", ok, !test.malformed)
-			}
-			if name != test.property {
-				t.Errorf("name %q, want %q", name, test.property)
-			}
-			if got != test.want {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
+			name, lasting, ok := parseDeclaration([]byte(test.bytes))
+			testenv.Same(t, "that it is well formed", ok, !test.malformed)
+			testenv.Same(t, "the name", name, test.property)
+			testenv.Same(t, "that it lasts", lasting, test.lasting)
 		})
 	}
 }

@@ -12,17 +12,14 @@ type Cluster interface {
 // called inside the host call.
 type Peer interface {
 	// Send is proxy_grpc_send. The peer may keep the message.
-	Send(message []byte, endOfStream bool)
-	// CloseSend is proxy_grpc_close: the guest sends no more, but may receive.
-	CloseSend()
+	Send(message []byte)
 	// Cancel is proxy_grpc_cancel, or the end of the plugin context or VM.
 	Cancel()
 }
 
 // NearEnd is the guest's end of a gRPC stream: what the far end does to it.
 type NearEnd interface {
-	// Connected is the arrival of the response's headers. Inside a host call, even
-	// inside proxy_grpc_stream, the guest hears of it at once.
+	// Connected is the arrival of the response's headers, of which the guest does not hear.
 	Connected()
 	// Receive is the arrival of one message. Envoy delivers messages from its
 	// event loop only, so inside a host call it takes effect with the next Drain
@@ -31,8 +28,6 @@ type NearEnd interface {
 	// Close ends the stream with a gRPC status. Inside a host call the guest hears
 	// of it when its callback has returned.
 	Close(status uint32)
-	// Post has f run by the next Drain of the host.
-	Post(f func())
 }
 
 // gRPC statuses that Envoy closes streams with.
@@ -44,9 +39,7 @@ const (
 
 // The two low bits of a token say what it is of.
 const (
-	grpcCallToken   = 1
 	grpcStreamToken = 2
-	tokenKindMask   = 3
 	tokenStep       = 4
 )
 
@@ -56,30 +49,23 @@ type grpcStream struct {
 	token  uint32
 	peer   Peer
 
-	connected   bool
-	localClosed bool // proxy_grpc_close
-	closed      bool // by the far end
-	told        bool // proxy_on_grpc_close has been called
-	telling     bool // proxy_on_grpc_close runs
-	gone        bool // the guest gave it up, or never got it
+	closed  bool // by the far end
+	told    bool // proxy_on_grpc_close has been called
+	telling bool // proxy_on_grpc_close runs
+	gone    bool // the guest gave it up, or never got it
 }
 
 func (g *grpcStream) host() *Host { return g.plugin.host }
 
 // inGuest says that a callback of the guest is running, so that this is a host
 // call of it.
-func (g *grpcStream) inGuest() bool { return g.host().depth > 0 }
+func (g *grpcStream) inGuest() bool { return g.host().current != nil }
 
-// Post implements NearEnd.
+// Post has f run by the next Drain of the host.
 func (g *grpcStream) Post(f func()) { g.host().events = append(g.host().events, f) }
 
 // Connected implements NearEnd.
-func (g *grpcStream) Connected() {
-	if !g.gone && !g.closed && !g.connected {
-		g.connected = true
-		g.metadataCallback("proxy_on_grpc_receive_initial_metadata", GRPCInitialMetadata)
-	}
-}
+func (g *grpcStream) Connected() {}
 
 // Receive implements NearEnd. Messages go through the queue of events, so that
 // none overtakes another.
@@ -106,45 +92,20 @@ func (g *grpcStream) Close(status uint32) {
 	if g.gone || g.closed {
 		return
 	}
-	g.Connected() // where there is no connection, Envoy answers in its place
 	g.closed = true
-	g.metadataCallback("proxy_on_grpc_receive_trailing_metadata", GRPCTrailingMetadata)
-	g.closeWrapper(status)
+	g.tellClosed(status)
 }
 
-// metadataCallback enters the guest at once, even within a host call of it: of
-// all callbacks of gRPC Envoy does not put this kind off.
-func (g *grpcStream) metadataCallback(callback string, t MapType) {
-	p := g.plugin
-	p.metadata[t-GRPCInitialMetadata] = &Pairs{}
-	p.host.call(p.vmContext, callback, p.id, g.token, 0)
-	p.metadata[t-GRPCInitialMetadata] = nil
-}
-
-// closeWrapper is Envoy's onGrpcCloseWrapper: within a callback it puts itself
-// off until that has returned. What it waits in is emptied at the end of nested
-// callbacks, too, so there it would put itself off for ever.
-func (g *grpcStream) closeWrapper(status uint32) {
-	h := g.host()
-	if h.depth > 0 {
-		h.later(func() {
-			if h.depth > 0 {
-				h.fail("Envoy would hang: gRPC stream %d closed inside a callback, which then had a metadata callback inside it",
-					g.token)
-				return
-			}
-			g.closeWrapper(status)
-		})
+// tellClosed is Envoy's onGrpcCloseWrapper: within a callback it puts itself off until that has
+// returned.
+func (g *grpcStream) tellClosed(status uint32) {
+	if g.inGuest() {
+		g.host().later(func() { g.tellClosed(status) })
 		return
 	}
-	p := g.plugin
-	p.grpcStatus = status
 	g.told, g.telling = true, true
-	h.call(p.vmContext, "proxy_on_grpc_close", p.id, g.token, status)
+	g.host().call(g.plugin.vmContext, "proxy_on_grpc_close", g.plugin.id, g.token, status)
 	g.telling = false
-	if g.localClosed {
-		g.forget()
-	}
 }
 
 // forget is the end of the token.

@@ -22,18 +22,15 @@ type returned struct {
 }
 
 // call runs a callback of the guest for a context, and then what the guest has
-// asked for that must not run inside it (DeferAfterCallActions). A call within
-// a host call does the latter, too, though the outer callback is still running.
+// asked for that must not run inside it (DeferAfterCallActions). Of the callbacks that Sluice has
+// none comes within a host call.
 func (h *Host) call(c *vmContext, name string, args ...uint32) (r returned) {
 	if h.failure != nil || !h.guest.Exports(name) {
 		return returned{}
 	}
-	current, effective := h.current, h.effective
 	h.current, h.effective = c, 0
-	h.depth++
 	value, err := h.guest.Call(name, args...)
-	h.depth--
-	h.current, h.effective = current, effective
+	h.current, h.effective = nil, 0
 	if err != nil {
 		h.fail("%s: %w", name, err)
 	}
@@ -64,7 +61,7 @@ type Caller struct {
 
 // Begin is the beginning of a host call of a native guest, by its name in the ABI
 // and with the context it acts on; 0 is the one whose callback runs. The call is
-// counted, and Options.Intercept sees it, though it cannot refuse it.
+// counted, and Options.Before hears of it.
 func (h *Host) Begin(call string, contextID uint32) Caller {
 	h.admit(call)
 	if contextID == 0 {
@@ -73,18 +70,17 @@ func (h *Host) Begin(call string, contextID uint32) Caller {
 	c := h.contexts[contextID]
 	if c == nil {
 		h.Strays++
-		c = &vmContext{plugin: &Plugin{host: h, declared: map[string]declaration{}}} // of which nothing comes
+		c = &vmContext{plugin: &Plugin{host: h, declared: map[string]bool{}}} // of which nothing comes
 	}
 	return Caller{c, h}
 }
 
-// admit counts a host call, and asks Intercept whether it is to be made.
-func (h *Host) admit(call string) Status {
+// admit counts a host call, and tells Before.
+func (h *Host) admit(call string) {
 	h.Calls[call]++
-	if intercept := h.options.Intercept; intercept != nil {
-		return intercept(call)
+	if h.options.Before != nil {
+		h.options.Before(call)
 	}
-	return StatusOK
 }
 
 // caller acts on the context that the guest chose, as long as it exists, else on

@@ -3,7 +3,6 @@ package wasmhost
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 )
@@ -14,11 +13,9 @@ type Options struct {
 	Wasm     []byte
 	Native   func(h *Host) Guest // makes the guest, in place of a VM
 	VMID     string              // VMs of one Envoy with the same id share data
-	VMConfig string
 	Env      map[string]string
 	Envoy    *Envoy             // nil: one of its own
 	Clusters map[string]Cluster // what proxy_grpc_stream reaches
-	LogLevel LogLevel           // what proxy_get_log_level says; every line is kept anyway
 	Now      func() time.Time   // the guest's clocks, wall and monotonic; nil: the real ones
 
 	// Properties every stream has, and the plugin contexts, too.
@@ -26,13 +23,9 @@ type Options struct {
 	// Attributes that expressions see in addition, with types, such as
 	// {"metadata": {"filter_metadata": {"a": {"n": 7.0}}}}.
 	Attributes map[string]any
-	// Foreign functions, by name. Of Envoy's own those for expressions are there.
-	Foreign map[string]func(arguments []byte) ([]byte, Status)
-	// Intercept, if not nil, comes before each host call. A status other than
-	// StatusOK is returned to the guest in place of the call. This is how a test
-	// makes a call fail, or has something else happen just before it. The calls of a
-	// native guest cannot be made to fail.
-	Intercept func(call string) Status
+	// Before, if not nil, comes before each host call: it lets a test have something else happen
+	// just before.
+	Before func(call string)
 }
 
 // LogLine is a line that the guest logged, or wrote to standard output (LogInfo) or
@@ -60,9 +53,8 @@ type Host struct {
 
 	contexts  map[uint32]*vmContext
 	nextID    uint32
-	current   *vmContext // whose callback runs
+	current   *vmContext // whose callback runs; nil: none
 	effective uint32     // what proxy_set_effective_context chose; 0: nothing
-	depth     int        // of calls into the guest
 	stopped   bool       // a local response overrides what the callback returns
 	after     []func()   // for when the call into the guest has returned
 	failure   error
@@ -159,9 +151,6 @@ func (h *Host) fail(format string, args ...any) {
 	}
 }
 
-// Envoy is the part that the host shares with the other workers.
-func (h *Host) Envoy() *Envoy { return h.envoy }
-
 // Allocator is the export that memory in a VM is allocated with: malloc where
 // there is one.
 func (h *Host) Allocator() string { return h.guest.(*vm).allocator.name }
@@ -178,15 +167,4 @@ func (h *Host) Environment() (variables []byte) {
 		variables = append(variables, name+"="+value+"\x00"...)
 	}
 	return variables
-}
-
-// LogsAt is the text of every line of a level, in order.
-func (h *Host) LogsAt(level LogLevel) []string {
-	var texts []string
-	for _, line := range h.Logs {
-		if line.Level == level {
-			texts = append(texts, line.Text)
-		}
-	}
-	return slices.Clip(texts)
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func TestTrap(t *testing.T) {
@@ -96,22 +94,12 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 123_456_789)
 	h, p := startGuest(t, Options{
-		VMConfig: "vm",
-		Env:      map[string]string{"NAME": "value"},
-		LogLevel: LogWarn,
-		Now:      func() time.Time { return now },
-		Foreign: map[string]func([]byte) ([]byte, Status){
-			"reverse": func(b []byte) ([]byte, Status) { return []byte{b[1], b[0]}, StatusOK },
-			"fails":   func([]byte) ([]byte, Status) { return nil, StatusInternalFailure },
-		},
+		Env: map[string]string{"NAME": "value"},
+		Now: func() time.Time { return now },
 	}, `
 		/a request_headers
 		env NAME
-		loglevel
 		time
-		foreign reverse ab
-		foreign fails
-		buf 6 0 10
 		print printed`)
 	now = now.Add(time.Hour)
 	h.Logs = nil
@@ -119,24 +107,9 @@ func TestEnvironment(t *testing.T) {
 	expectLog(t, h, `
 		/a request_headers 1
 		env NAME = 0 value
-		loglevel = 0 3
 		time = 0 0
-		foreign reverse ab = 0 ba
-		foreign fails = 10
-		buf 6 0 10 = 0 vm
 		printed
 		print printed = 0`)
-}
-
-func TestLogLevels(t *testing.T) {
-	t.Parallel()
-	h := &Host{Logs: []LogLine{{LogInfo, "a"}, {LogWarn, "b"}, {LogInfo, "c"}}}
-	if got := h.LogsAt(LogInfo); strings.Join(got, " ") != "a c" {
-		t.Errorf("got %q", got)
-	}
-	if got := h.LogsAt(LogCritical); got != nil {
-		t.Errorf("got %q", got)
-	}
 }
 
 func TestCallsAreCounted(t *testing.T) {
@@ -151,26 +124,6 @@ func TestCallsAreCounted(t *testing.T) {
 	if !maps.Equal(h.Calls, want) {
 		t.Errorf("got %v, want %v", h.Calls, want)
 	}
-}
-
-func TestIntercept(t *testing.T) {
-	t.Parallel()
-	var calls []string
-	h, p := startGuest(t, Options{Intercept: func(call string) Status {
-		if call == "proxy_set_property" {
-			calls = append(calls, call)
-			return StatusInternalFailure
-		}
-		return StatusOK
-	}}, "/a request_headers\n setprop a b\n prop a\n")
-	h.Logs = nil
-	s := tell(p, "/a")
-	expectLog(t, h, `
-		/a request_headers 1
-		setprop a b = 10
-		prop a = 1`)
-	testenv.Same(t, "number of intercepted calls", len(calls), 1)
-	testenv.Same(t, "size of the filter state", len(s.FilterState), 0)
 }
 
 func TestProperties(t *testing.T) {

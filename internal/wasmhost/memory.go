@@ -8,8 +8,6 @@ type Memory struct {
 	// Refuse, if not 0, is the status that streams are closed with inside
 	// proxy_grpc_stream.
 	Refuse uint32
-	// OnOpen, if not nil, sees each stream inside proxy_grpc_stream.
-	OnOpen func(c *Conn)
 	// OnSend, if not nil, sees each message inside proxy_grpc_send. It may call
 	// the methods of the Conn.
 	OnSend func(c *Conn, message []byte)
@@ -21,9 +19,8 @@ type Memory struct {
 type Conn struct {
 	// Sent is the messages that were sent and not taken yet.
 	Sent [][]byte
-	// SendClosed is set when the guest sends no more, Cancelled by
-	// proxy_grpc_cancel and by the end of the plugin context, Closed by Close.
-	SendClosed, Cancelled, Closed bool
+	// Cancelled is set by proxy_grpc_cancel and by the end of the plugin context, Closed by Close.
+	Cancelled, Closed bool
 
 	memory *Memory
 	near   NearEnd
@@ -37,9 +34,6 @@ func (m *Memory) Open(near NearEnd) Peer {
 		return c
 	}
 	m.Conns = append(m.Conns, c)
-	if m.OnOpen != nil {
-		m.OnOpen(c)
-	}
 	return c
 }
 
@@ -61,12 +55,6 @@ func (c *Conn) Take() []byte {
 	return b
 }
 
-// Later has f run by the next Drain of the host.
-func (c *Conn) Later(f func()) { c.near.Post(f) }
-
-// Connect says that there is a connection now.
-func (c *Conn) Connect() { c.near.Connected() }
-
 // Reply sends the guest one message.
 func (c *Conn) Reply(message string) { c.near.Receive([]byte(message)) }
 
@@ -77,16 +65,12 @@ func (c *Conn) Close(status uint32) {
 }
 
 // Send implements Peer.
-func (c *Conn) Send(message []byte, endOfStream bool) {
+func (c *Conn) Send(message []byte) {
 	c.Sent = append(c.Sent, message)
-	c.SendClosed = c.SendClosed || endOfStream
 	if c.memory.OnSend != nil {
 		c.memory.OnSend(c, message)
 	}
 }
-
-// CloseSend implements Peer.
-func (c *Conn) CloseSend() { c.SendClosed = true }
 
 // Cancel implements Peer.
 func (c *Conn) Cancel() { c.Cancelled = true }

@@ -38,13 +38,13 @@ func TestNativeGuest(t *testing.T) {
 		"proxy_on_request_headers": func(id uint32, _ []uint32) (uint32, error) {
 			paused = id
 			path, _ := h.Begin("proxy_get_header_map_value", 0).GetHeader(RequestHeaders, ":path")
-			h.Begin("proxy_grpc_send", 0).SendGRPC(token, []byte(path), false)
+			h.Begin("proxy_grpc_send", 0).SendGRPC(token, []byte(path))
 			return uint32(Pause), nil
 		},
 		"proxy_on_grpc_receive": func(_ uint32, args []uint32) (uint32, error) {
 			b, _ := h.Begin("proxy_get_buffer_bytes", 0).GetBuffer(GRPCMessage, 0, args[1])
 			received = string(b)
-			h.Begin("proxy_continue_stream", paused).ContinueStream(RequestStream)
+			h.Begin("proxy_continue_stream", paused).ContinueRequest()
 			return 0, nil
 		},
 	}}

@@ -39,16 +39,6 @@ func (p Pairs) Get(name string) (value string, ok bool) {
 	return "", false
 }
 
-// All is every value of a name.
-func (p Pairs) All(name string) (values []string) {
-	for _, pair := range p {
-		if strings.EqualFold(pair[0], name) {
-			values = append(values, pair[1])
-		}
-	}
-	return values
-}
-
 func (p *Pairs) add(name, value string) {
 	*p = append(*p, [2]string{strings.ToLower(name), value})
 }
@@ -61,13 +51,6 @@ func (p *Pairs) set(name, value string) {
 
 func (p *Pairs) remove(name string) {
 	*p = slices.DeleteFunc(*p, func(pair [2]string) bool { return strings.EqualFold(pair[0], name) })
-}
-
-func (p Pairs) byteSize() (n int) {
-	for _, pair := range p {
-		n += len(pair[0]) + len(pair[1])
-	}
-	return n
 }
 
 // marshal writes the ABI's form: the number of pairs, the lengths of each name

@@ -32,15 +32,13 @@ type Plugin struct {
 	config     *[]byte // readable only while the plugin starts
 	tickPeriod time.Duration
 	state      pluginState
-	streams    int // that have not ended
-	declared   map[string]declaration
+	streams    int             // that have not ended
+	declared   map[string]bool // the properties; whether for all passes of a request
 
 	expressions expressions
 
-	grpc       map[uint32]*grpcStream // by token
-	metadata   [2]*Pairs              // initial and trailing, while their callback runs
-	message    *[]byte                // of gRPC, while its callback runs
-	grpcStatus uint32                 // with which a stream closed last
+	grpc    map[uint32]*grpcStream // by token
+	message *[]byte                // of gRPC, while its callback runs
 }
 
 type pluginState int
@@ -55,13 +53,13 @@ const (
 // StartPlugin makes a plugin context and configures it. Envoy calls
 // proxy_on_vm_start for each, not once per VM.
 func (h *Host) StartPlugin(config string) (*Plugin, error) {
-	p := &Plugin{host: h, grpc: map[uint32]*grpcStream{}, declared: map[string]declaration{}}
+	p := &Plugin{host: h, grpc: map[uint32]*grpcStream{}, declared: map[string]bool{}}
 	p.vmContext = h.newContext(p, nil)
 	content := []byte(config)
 	p.config = &content
 	h.call(p.vmContext, "proxy_on_context_create", p.id, 0)
 	p.config = nil
-	if r := h.call(p.vmContext, "proxy_on_vm_start", p.id, uint32(len(h.options.VMConfig))); r.ok && r.value == 0 {
+	if r := h.call(p.vmContext, "proxy_on_vm_start", p.id, 0); r.ok && r.value == 0 {
 		return nil, ErrRefused
 	}
 	p.config = &content

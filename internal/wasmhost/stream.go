@@ -21,18 +21,17 @@ type Stream struct {
 	host     *Host
 	request  direction
 	response direction
-	visible  [ResponseTrailers + 1]*Pairs // the header maps the guest may see now
-	logging  bool                         // proxy_on_log runs
-	unlogged bool                         // Envoy has no log for upstream filters
+	visible  map[MapType]*Pairs // the header maps the guest may see now
+	logging  bool               // proxy_on_log runs
+	unlogged bool               // Envoy has no log for upstream filters
 	ended    bool
 }
 
 // A Message is the part of a request or a response that has passed.
 type Message struct {
-	Headers  Pairs // nil: not passed yet
-	Body     []byte
-	Trailers Pairs
-	Ended    bool
+	Headers Pairs // nil: not passed yet
+	Body    []byte
+	Ended   bool
 }
 
 // TakeBody is the body that has passed since the last call.
@@ -44,14 +43,16 @@ func (m *Message) TakeBody() []byte {
 
 // NewStream makes the context of a stream.
 func (p *Plugin) NewStream() *Stream {
-	s := &Stream{host: p.host, Properties: Properties{}, FilterState: map[string][]byte{}}
+	s := &Stream{
+		host: p.host, Properties: Properties{}, FilterState: map[string][]byte{}, visible: map[MapType]*Pairs{},
+	}
 	s.request = direction{
-		stream: s, kind: RequestStream, out: &s.Upstream, headersMap: RequestHeaders, trailersMap: RequestTrailers,
-		onHeaders: "proxy_on_request_headers", onBody: "proxy_on_request_body", onTrailers: "proxy_on_request_trailers",
+		stream: s, out: &s.Upstream, headersMap: RequestHeaders,
+		onHeaders: "proxy_on_request_headers", onBody: "proxy_on_request_body",
 	}
 	s.response = direction{
-		stream: s, kind: ResponseStream, out: &s.Downstream, headersMap: ResponseHeaders, trailersMap: ResponseTrailers,
-		onHeaders: "proxy_on_response_headers", onBody: "proxy_on_response_body", onTrailers: "proxy_on_response_trailers",
+		stream: s, out: &s.Downstream, headersMap: ResponseHeaders,
+		onHeaders: "proxy_on_response_headers", onBody: "proxy_on_response_body",
 	}
 	s.context = p.host.newContext(p, s)
 	p.streams++
@@ -78,11 +79,6 @@ func (s *Stream) RequestBody(body []byte, endOfStream bool) Action {
 	return s.request.pushBody(body, endOfStream)
 }
 
-// RequestTrailers brings the request's trailers, which end it.
-func (s *Stream) RequestTrailers(trailers Pairs) Action {
-	return s.request.pushTrailers(trailers)
-}
-
 // RequestPaused reports whether the request waits for the guest.
 func (s *Stream) RequestPaused() bool { return s.request.state != iterating }
 
@@ -95,14 +91,6 @@ func (s *Stream) ResponseHeaders(headers Pairs, endOfStream bool) Action {
 func (s *Stream) ResponseBody(body []byte, endOfStream bool) Action {
 	return s.response.pushBody(body, endOfStream)
 }
-
-// ResponseTrailers brings the trailers of the upstream's response.
-func (s *Stream) ResponseTrailers(trailers Pairs) Action {
-	return s.response.pushTrailers(trailers)
-}
-
-// ResponsePaused reports whether the response waits for the guest.
-func (s *Stream) ResponsePaused() bool { return s.response.state != iterating }
 
 // End is the end of the stream, whatever it came to: it is logged, then done,
 // then deleted.
@@ -124,44 +112,23 @@ func (s *Stream) End() {
 // log shows the guest the headers once more, to read only.
 func (s *Stream) log() {
 	s.logging = true
-	s.visible = [ResponseTrailers + 1]*Pairs{RequestHeaders: s.request.known(), ResponseHeaders: s.response.known()}
+	s.visible = map[MapType]*Pairs{RequestHeaders: s.request.known(), ResponseHeaders: s.response.known()}
 	s.host.call(s.context, "proxy_on_log", s.context.id)
 	s.logging = false
-	s.visible = [ResponseTrailers + 1]*Pairs{}
+	clear(s.visible)
 }
 
-// ContinueStream is proxy_continue_stream. From here on the guest sees the request
+// ContinueRequest is proxy_continue_stream(0). From here on the guest sees the request
 // no more, though it goes on only when the callback has returned.
-func (c Caller) ContinueStream(t StreamType) Status {
+func (c Caller) ContinueRequest() Status {
 	s := c.stream
-	switch {
-	case t >= streamTypes:
-		return StatusBadArgument
-	case t == upstreamStream:
-		return StatusUnimplemented
-	case s == nil || t == downstreamStream:
+	if s == nil {
 		return StatusOK
 	}
-	d := &s.request
-	if t == ResponseStream {
-		d = &s.response
-	}
-	s.visible[RequestHeaders], s.visible[RequestTrailers] = nil, nil
+	s.visible[RequestHeaders] = nil
 	if s.request.state != stoppedHere { // else it waits where it stays visible
 		s.request.body = nil
 	}
-	c.h.later(d.resume)
-	return StatusOK
-}
-
-// CloseStream is proxy_close_stream. It cuts the stream off when the callback has
-// returned.
-func (c Caller) CloseStream(t StreamType) Status {
-	if t >= streamTypes {
-		return StatusBadArgument
-	}
-	if s := c.stream; s != nil {
-		c.h.later(func() { s.Reset = true })
-	}
+	c.h.later(s.request.resume)
 	return StatusOK
 }

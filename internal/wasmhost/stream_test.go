@@ -12,7 +12,6 @@ func expectMessage(t *testing.T, what string, got, want Message) {
 	t.Helper()
 	testenv.SameList(t, what+": the headers", got.Headers, want.Headers)
 	testenv.Same(t, what+": the body", string(got.Body), string(want.Body))
-	testenv.SameList(t, what+": the trailers", got.Trailers, want.Trailers)
 	testenv.Same(t, what+": that it has ended", got.Ended, want.Ended)
 }
 
@@ -20,31 +19,25 @@ func TestStreamPasses(t *testing.T) {
 	t.Parallel()
 	_, p := startGuest(t, Options{}, `
 		/a request_headers
-		add 0 x-new 1
+		set 0 x-new 1
 		/a request_body
 		setbuf 0 0 0 <
-		/a request_trailers
-		set 1 t 2
 		/a response_headers
 		del 2 server
 		/a response_body
-		setbuf 1 99 0 >
-		/a response_trailers
-		del 3 gone`)
+		setbuf 1 99 0 >`)
 	s := p.NewStream()
 	s.RequestHeaders(Request("PUT", "/a"), false)
 	s.RequestBody([]byte("one"), false)
 	if got := string(s.Upstream.TakeBody()); got != "<one" {
 		t.Errorf("first piece: %q", got)
 	}
-	s.RequestBody([]byte("two"), false)
-	s.RequestTrailers(Pairs{{"t", "1"}})
+	s.RequestBody([]byte("two"), true)
 	s.ResponseHeaders(Response("200", "server", "s"), false)
-	s.ResponseBody([]byte("three"), false)
-	s.ResponseTrailers(Pairs{{"gone", "1"}, {"stays", "1"}})
+	s.ResponseBody([]byte("three"), true)
 	expectMessage(t, "upstream", s.Upstream,
-		Message{append(Request("PUT", "/a"), [2]string{"x-new", "1"}), []byte("<two"), Pairs{{"t", "2"}}, true})
-	expectMessage(t, "downstream", s.Downstream, Message{Response("200"), []byte("three>"), Pairs{{"stays", "1"}}, true})
+		Message{append(Request("PUT", "/a"), [2]string{"x-new", "1"}), []byte("<two"), true})
+	expectMessage(t, "downstream", s.Downstream, Message{Response("200"), []byte("three>"), true})
 }
 
 // Behind paused headers everything waits, and then comes to the filter.
@@ -60,8 +53,7 @@ func TestPausedHeadersHoldAll(t *testing.T) {
 	for i, action := range []Action{
 		s.RequestHeaders(Request("PUT", "/a"), false),
 		s.RequestBody([]byte("one"), false),
-		s.RequestBody([]byte("two"), false),
-		s.RequestTrailers(Pairs{{"t", "1"}}),
+		s.RequestBody([]byte("two"), true),
 	} {
 		if action != Pause {
 			t.Errorf("%d: %v, want a pause", i, action)
@@ -74,47 +66,33 @@ func TestPausedHeadersHoldAll(t *testing.T) {
 		/go request_headers 1
 		enter /a = 0
 		continue 0 = 0
-		/a request_body 6 0
-		/a request_trailers`)
+		/a request_body 6 1`)
 	if s.RequestPaused() {
 		t.Error("still paused")
 	}
-	expectMessage(t, "after", s.Upstream, Message{Request("PUT", "/a"), []byte("onetwo"), Pairs{{"t", "1"}}, true})
+	expectMessage(t, "after", s.Upstream, Message{Request("PUT", "/a"), []byte("onetwo"), true})
 }
 
-// A paused body grows until the filter lets it go on, itself or from elsewhere.
+// A paused body grows until the filter lets it go on, from elsewhere.
 func TestPausedBodyGrows(t *testing.T) {
 	t.Parallel()
 	script := `
 		/a request_body
 		return 1
-		/b request_body
-		return 1
-		/c request_trailers
-		return 1
 		/go request_headers
 		enter /a
-		continue 0
-		enter /c
 		continue 0`
 	h, p := startGuest(t, Options{}, script)
-	a, b, c := p.NewStream(), p.NewStream(), p.NewStream()
-	for s, path := range map[*Stream]string{a: "/a", b: "/b", c: "/c"} {
-		s.RequestHeaders(Request("PUT", path), false)
-		s.RequestBody([]byte("one"), false)
-		s.RequestBody([]byte("two"), false)
+	a := p.NewStream()
+	a.RequestHeaders(Request("PUT", "/a"), false)
+	a.RequestBody([]byte("one"), false)
+	a.RequestBody([]byte("two"), false)
+	expectMessage(t, "before", a.Upstream, Message{Headers: Request("PUT", "/a")})
+	if got := strings.Count(logged(h), "request_body 6 0"); got != 1 {
+		t.Errorf("the whole body was seen %d times, want once", got)
 	}
-	expectMessage(t, "a before", a.Upstream, Message{Headers: Request("PUT", "/a")})
-	if got := strings.Count(logged(h), "request_body 6 0"); got != 2 {
-		t.Errorf("the whole body was seen %d times, want twice", got)
-	}
-	b.RequestTrailers(Pairs{{"t", "1"}}) // continues: the callback for trailers says so
-	expectMessage(t, "b", b.Upstream, Message{Request("PUT", "/b"), []byte("onetwo"), Pairs{{"t", "1"}}, true})
-	c.RequestTrailers(Pairs{{"t", "1"}})
-	expectMessage(t, "c before", c.Upstream, Message{Headers: Request("PUT", "/c"), Body: []byte("onetwo")})
 	tell(p, "/go")
-	expectMessage(t, "a", a.Upstream, Message{Headers: Request("PUT", "/a"), Body: []byte("onetwo")})
-	expectMessage(t, "c", c.Upstream, Message{Request("PUT", "/c"), []byte("onetwo"), Pairs{{"t", "1"}}, true})
+	expectMessage(t, "after", a.Upstream, Message{Headers: Request("PUT", "/a"), Body: []byte("onetwo")})
 }
 
 func TestLocalResponse(t *testing.T) {
@@ -123,7 +101,7 @@ func TestLocalResponse(t *testing.T) {
 		/a request_headers
 		reply 429 why body 8 x-a b
 		/a response_headers
-		add 2 x-late c`)
+		set 2 x-late c`)
 	s := tell(p, "/a")
 	if s.Local == nil {
 		t.Fatal("the guest sent no response")
@@ -181,7 +159,6 @@ func TestMisuse(t *testing.T) {
 	t.Parallel()
 	for want, script := range map[string]string{
 		"not paused":            "/a request_headers\n continue 0\n",
-		"(1) for a stream":      "/a request_headers\n continue 1\n",
 		"second local response": "/a request_headers\n reply 429 d b -1\n reply 429 d b -1\n",
 		"being answered":        "/a request_headers\n reply 429 d b -1\n continue 0\n return 1\n",
 		"returned action 2":     "/a request_headers\n return 2\n",

@@ -26,10 +26,9 @@ type vm struct {
 
 // A guestFunction is an export of the guest, or its absence.
 type guestFunction struct {
-	name    string
-	f       api.Function // nil: not exported
-	params  int
-	running bool
+	name   string
+	f      api.Function // nil: not exported
+	params int
 }
 
 // compiled keeps machine code, so that each Wasm is compiled once a process.
@@ -141,19 +140,12 @@ func (v *vm) Call(name string, args ...uint32) (uint32, error) {
 
 // enter is one entry into the guest's code.
 func (v *vm) enter(g *guestFunction, args ...uint32) (uint32, error) {
-	f := g.f
-	if g.running { // an api.Function has one stack, so it must not be entered twice
-		f = v.module.ExportedFunction(g.name)
-	} else {
-		g.running = true
-		defer func() { g.running = false }()
-	}
 	var array [8]uint64
 	stack := array[:max(g.params, 1)]
 	for i := range min(g.params, len(args)) {
 		stack[i] = uint64(args[i])
 	}
-	err := f.CallWithStack(v.ctx, stack)
+	err := g.f.CallWithStack(v.ctx, stack)
 	return uint32(stack[0]), err
 }
 

@@ -11,15 +11,6 @@ func proxyGetHeader(kind uint32, name *byte, nameSize uint32, value **byte, valu
 //go:wasmimport env proxy_get_header_map_pairs
 func proxyGetHeaders(kind uint32, pairs **byte, size *uint32) uint32
 
-//go:wasmimport env proxy_set_header_map_pairs
-func proxySetHeaders(kind uint32, pairs *byte, size uint32) uint32
-
-//go:wasmimport env proxy_get_header_map_size
-func proxyGetHeadersSize(kind uint32, size *uint32) uint32
-
-//go:wasmimport env proxy_add_header_map_value
-func proxyAddHeader(kind uint32, name *byte, nameSize uint32, value *byte, valueSize uint32) uint32
-
 //go:wasmimport env proxy_replace_header_map_value
 func proxyReplaceHeader(kind uint32, name *byte, nameSize uint32, value *byte, valueSize uint32) uint32
 
@@ -32,14 +23,8 @@ func proxyGetBuffer(kind, start, length uint32, data **byte, size *uint32) uint3
 //go:wasmimport env proxy_set_buffer_bytes
 func proxySetBuffer(kind, start, length uint32, data *byte, size uint32) uint32
 
-//go:wasmimport env proxy_get_buffer_status
-func proxyGetBufferStatus(kind uint32, size, flags *uint32) uint32
-
 //go:wasmimport env proxy_continue_stream
 func proxyContinue(kind uint32) uint32
-
-//go:wasmimport env proxy_close_stream
-func proxyClose(kind uint32) uint32
 
 //go:wasmimport env proxy_send_local_response
 func proxyRespond(
@@ -68,9 +53,6 @@ func proxyIncrementMetric(id uint32, offset int64) uint32
 //go:wasmimport env proxy_record_metric
 func proxyRecordMetric(id uint32, value uint64) uint32
 
-//go:wasmimport env proxy_get_metric
-func proxyGetMetric(id uint32, value *uint64) uint32
-
 //go:wasmimport env proxy_grpc_stream
 func proxyGRPCStream(
 	cluster *byte, clusterSize uint32, service *byte, serviceSize uint32, method *byte, methodSize uint32, metadata *byte,
@@ -79,9 +61,6 @@ func proxyGRPCStream(
 
 //go:wasmimport env proxy_grpc_send
 func proxyGRPCSend(token uint32, message *byte, size, end uint32) uint32
-
-//go:wasmimport env proxy_grpc_close
-func proxyGRPCClose(token uint32) uint32
 
 //go:wasmimport env proxy_grpc_cancel
 func proxyGRPCCancel(token uint32) uint32
@@ -94,12 +73,6 @@ func proxySetTickPeriod(period uint32) uint32
 
 //go:wasmimport env proxy_get_current_time_nanoseconds
 func proxyGetTime(now *uint64) uint32
-
-//go:wasmimport env proxy_get_log_level
-func proxyGetLogLevel(level *uint32) uint32
-
-//go:wasmimport env proxy_get_status
-func proxyGetStatus(code *uint32, text **byte, size *uint32) uint32
 
 //go:wasmimport env proxy_done
 func proxyDone() uint32

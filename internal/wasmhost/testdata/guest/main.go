@@ -99,23 +99,11 @@ func onRequestHeaders(id, n, end uint32) uint32 {
 //export proxy_on_request_body
 func onRequestBody(id, size, end uint32) uint32 { return on(id, "request_body", size, end) }
 
-//export proxy_on_request_trailers
-func onRequestTrailers(id, n uint32) uint32 { return on(id, "request_trailers") }
-
 //export proxy_on_response_headers
 func onResponseHeaders(id, n, end uint32) uint32 { return on(id, "response_headers", end) }
 
 //export proxy_on_response_body
 func onResponseBody(id, size, end uint32) uint32 { return on(id, "response_body", size, end) }
-
-//export proxy_on_response_trailers
-func onResponseTrailers(id, n uint32) uint32 { return on(id, "response_trailers") }
-
-//export proxy_on_grpc_receive_initial_metadata
-func onGRPCInitialMetadata(id, token, n uint32) { on(id, "grpc_initial_metadata", token) }
-
-//export proxy_on_grpc_receive_trailing_metadata
-func onGRPCTrailingMetadata(id, token, n uint32) { on(id, "grpc_trailing_metadata", token) }
 
 //export proxy_on_grpc_receive
 func onGRPCReceive(id, token, size uint32) { on(id, "grpc_receive", token, size) }

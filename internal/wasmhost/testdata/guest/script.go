@@ -62,13 +62,13 @@ func (c command) token(i int) uint32 {
 
 func (c command) run() (status uint32, value string) {
 	switch c[0] {
-	case "get", "pairs", "size", "add", "set", "del", "setpairs":
+	case "get", "pairs", "set", "del":
 		return c.headers()
-	case "buf", "setbuf", "bufstat":
+	case "buf", "setbuf":
 		return c.buffers()
-	case "define", "inc", "rec", "metric":
+	case "define", "inc", "rec":
 		return c.metrics()
-	case "open", "send", "gclose", "gcancel", "status":
+	case "open", "send", "gcancel":
 		return c.grpc()
 	case "prop", "setprop", "shared", "setshared":
 		return c.state()
@@ -79,28 +79,20 @@ func (c command) run() (status uint32, value string) {
 func (c command) headers() (uint32, string) {
 	kind := c.number(1)
 	name, nameSize := c.ptr(2)
-	value, valueSize := c.ptr(3)
-	var p *byte
-	var n uint32
 	switch c[0] {
 	case "get":
 		v, status := getHeader(kind, c.text(2))
 		return status, v
 	case "pairs":
+		var p *byte
+		var n uint32
 		status := proxyGetHeaders(kind, &p, &n)
 		return status, unpack(str(p, n))
-	case "size":
-		status := proxyGetHeadersSize(kind, &n)
-		return status, decimal(n)
-	case "add":
-		return proxyAddHeader(kind, name, nameSize, value, valueSize), ""
 	case "set":
+		value, valueSize := c.ptr(3)
 		return proxyReplaceHeader(kind, name, nameSize, value, valueSize), ""
-	case "del":
-		return proxyRemoveHeader(kind, name, nameSize), ""
 	}
-	q, m := ptr(pack(c[2:]))
-	return proxySetHeaders(kind, q, m), ""
+	return proxyRemoveHeader(kind, name, nameSize), ""
 }
 
 // pack writes names and values as the ABI wants them; unpack makes them legible.
@@ -122,17 +114,12 @@ func unpack(s string) string {
 
 func (c command) buffers() (uint32, string) {
 	kind := c.number(1)
-	switch c[0] {
-	case "buf":
+	if c[0] == "buf" {
 		data, status := getBuffer(kind, c.number(2), c.number(3))
 		return status, data
-	case "setbuf":
-		p, n := c.ptr(4)
-		return proxySetBuffer(kind, c.number(2), c.number(3), p, n), ""
 	}
-	var size, flags uint32
-	status := proxyGetBufferStatus(kind, &size, &flags)
-	return status, decimal(size)
+	p, n := c.ptr(4)
+	return proxySetBuffer(kind, c.number(2), c.number(3), p, n), ""
 }
 
 func (c command) metrics() (uint32, string) {
@@ -147,20 +134,13 @@ func (c command) metrics() (uint32, string) {
 	if int(id) < len(metrics) {
 		id = metrics[id]
 	}
-	switch c[0] {
-	case "inc":
+	if c[0] == "inc" {
 		return proxyIncrementMetric(id, int64(int32(c.number(2)))), ""
-	case "rec":
-		return proxyRecordMetric(id, uint64(c.number(2))), ""
 	}
-	var v uint64
-	status := proxyGetMetric(id, &v)
-	return status, strconv.FormatUint(v, 10)
+	return proxyRecordMetric(id, uint64(c.number(2))), ""
 }
 
 func (c command) grpc() (uint32, string) {
-	var p *byte
-	var n, code uint32
 	switch c[0] {
 	case "open":
 		cluster, clusterSize := c.ptr(1)
@@ -173,15 +153,10 @@ func (c command) grpc() (uint32, string) {
 		}
 		return status, decimal(token)
 	case "send":
-		p, n = c.ptr(1)
-		return proxyGRPCSend(c.token(2), p, n, c.number(3)), ""
-	case "gclose":
-		return proxyGRPCClose(c.token(1)), ""
-	case "gcancel":
-		return proxyGRPCCancel(c.token(1)), ""
+		p, n := c.ptr(1)
+		return proxyGRPCSend(c.token(2), p, n, 0), ""
 	}
-	status := proxyGetStatus(&code, &p, &n)
-	return status, decimal(code)
+	return proxyGRPCCancel(c.token(1)), ""
 }
 
 func (c command) state() (uint32, string) {
@@ -231,13 +206,10 @@ func evaluate(text string) (uint32, string) {
 }
 
 func (c command) other() (uint32, string) {
-	var n uint32
 	var now uint64
 	switch c[0] {
 	case "continue":
 		return proxyContinue(c.number(1)), ""
-	case "close":
-		return proxyClose(c.number(1)), ""
 	case "reply":
 		details, detailsSize := c.ptr(2)
 		body, bodySize := c.ptr(3)
@@ -254,9 +226,6 @@ func (c command) other() (uint32, string) {
 	case "time":
 		status := proxyGetTime(&now)
 		return status, strconv.FormatInt(int64(now)-time.Now().UnixNano(), 10)
-	case "loglevel":
-		status := proxyGetLogLevel(&n)
-		return status, decimal(n)
 	case "done":
 		return proxyDone(), ""
 	case "foreign":

@@ -106,14 +106,15 @@ func TestBlockIsNoViolation(t *testing.T) {
 	}
 }
 
-func TestAppendBlocked(t *testing.T) {
+func TestStateOfBlock(t *testing.T) {
 	t.Parallel()
 	for left, want := range map[int64]string{
 		algo.Never: `{"limit":null,"identity":"a\"b"}`,
 		1:          `{"limit":null,"identity":"a\"b","retry_after":1}`,
 		61_000_000: `{"limit":null,"identity":"a\"b","retry_after":61}`,
 	} {
-		if got := string(AppendBlocked(nil, left, `a"b`)); got != want {
+		r := Rejection{Blocked: true, LeftMicros: left, Identity: `a"b`}
+		if got := string(r.AppendState(nil)); got != want {
 			t.Errorf("%d us: %s, want %s", left, got, want)
 		}
 	}

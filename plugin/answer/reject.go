@@ -21,6 +21,8 @@ const (
 
 	exceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
 		`"title":"Too Many Requests","status":`
+	abnormal = `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected",` +
+		`"title":"Too Many Requests","status":`
 
 	denyDetail = "The rate limiter is unavailable, so the request was refused. Try again later."
 	denyBody   = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
@@ -42,28 +44,21 @@ func IsGRPC(contentType string) bool {
 	return ok && (rest == "" || rest[0] == '+')
 }
 
-// Reject answers a request that at least one of its limits rejected. limits are
-// all that apply, in rule order; nowMicros is the Unix time of the decisions.
-func (w *Writer) Reject(limits []Limit, nowMicros int64, grpc bool) Reply {
-	return w.rejectLimits(limits, retryAfter(limits), nowMicros, grpc)
-}
-
-// rejectLimits is Reject with the wait; 0 for none.
-func (w *Writer) rejectLimits(limits []Limit, retrySeconds, nowMicros int64, grpc bool) Reply {
+// Refuse answers a request that is refused.
+func (w *Writer) Refuse(r *Rejection) Reply {
 	w.reset()
-	w.addLimits(limits, nowMicros, true, Upstream{})
-	return w.reject(limits, w.spread(retrySeconds), grpc, (*Writer).problem, (*Writer).detail)
-}
-
-// reject completes an answer that shows its limits already.
-func (w *Writer) reject(limits []Limit, retrySeconds int64, grpc bool, problem writeProblem, detail writeDetail) Reply {
+	if r.Undecided {
+		return w.deny(r.GRPC)
+	}
+	w.addRejecting(r)
+	retrySeconds := w.spread(r.retrySeconds())
 	if retrySeconds > 0 {
 		w.addInt("retry-after", retrySeconds)
 	}
 	if w.envoyRateLimited {
 		w.add("x-envoy-ratelimited", "true")
 	}
-	if !grpc {
+	if !r.GRPC {
 		w.add("content-type", w.contentType())
 	}
 	reply := Reply{Status: 429, GRPCStatus: grpcNone}
@@ -73,22 +68,31 @@ func (w *Writer) reject(limits []Limit, retrySeconds int64, grpc bool, problem w
 	}
 	reply.Headers = w.fields
 	switch {
-	case grpc:
+	case r.GRPC:
 		reply.GRPCStatus = grpcResourceExhausted
-		reply.Body = detail(w, limits, retrySeconds)
+		reply.Body = w.detail(r, retrySeconds)
 	case w.response != nil && w.response.HasBody:
 		reply.Body = w.response.Body
 	default:
-		reply.Body = problem(w, limits, retrySeconds, reply.Status)
+		reply.Body = w.problem(r, retrySeconds, reply.Status)
 	}
 	return reply
 }
 
-// What is written of a rejection: to a gRPC client, and to others.
-type (
-	writeDetail  func(w *Writer, limits []Limit, retrySeconds int64) string
-	writeProblem func(w *Writer, limits []Limit, retrySeconds int64, status uint32) string
-)
+// addRejecting adds the headers of the limits. A rule that blocks may have none.
+func (w *Writer) addRejecting(r *Rejection) {
+	if !r.Blocked || nearest(r.Limits, true) != nil {
+		w.addLimits(r.Limits, r.AtMicros, true, Upstream{})
+		return
+	}
+	if w.headers.XRateLimit {
+		none := Limit{Label: &Label{}, Decision: algo.Decision{ResetAfterMicros: max(r.LeftMicros, 0)}}
+		w.addXRateLimit(&none, r.AtMicros)
+	}
+	if w.headers.Draft && len(r.Limits) > 0 {
+		w.addDraft(r.Limits, Upstream{})
+	}
+}
 
 // contentType is the configured one, or that of the body.
 func (w *Writer) contentType() string {
@@ -103,10 +107,8 @@ func (w *Writer) contentType() string {
 	return problemType
 }
 
-// Deny answers a request that could not be decided when the failure mode is
-// deny.
-func (w *Writer) Deny(grpc bool) Reply {
-	w.reset()
+// deny answers a request that could not be decided when the failure mode is deny.
+func (w *Writer) deny(grpc bool) Reply {
 	if grpc {
 		return Reply{Status: 503, Headers: w.fields, Body: denyDetail, GRPCStatus: grpcUnavailable}
 	}
@@ -114,14 +116,15 @@ func (w *Writer) Deny(grpc bool) Reply {
 	return Reply{Status: 503, Headers: w.fields, Body: denyBody, GRPCStatus: grpcNone}
 }
 
-// retryAfter is the longest wait of the rejecting limits in seconds, at least 1;
-// 0 if waiting does not help.
-func retryAfter(limits []Limit) int64 {
-	longest := int64(0)
-	for i := range limits {
-		d := &limits[i].Decision
-		if !d.Allowed && longer(d.RetryAfterMicros, longest) {
-			longest = d.RetryAfterMicros
+// retrySeconds is the longest wait of what rejects, at least 1; 0 if waiting does not help.
+func (r *Rejection) retrySeconds() int64 {
+	if r.Chained {
+		return waitSeconds(r.WaitMicros)
+	}
+	longest := r.LeftMicros
+	for i := range r.Limits {
+		if d := &r.Limits[i].Decision; !d.Allowed {
+			longest = algo.LongerWait(longest, d.RetryAfterMicros)
 		}
 	}
 	return waitSeconds(longest)
@@ -145,23 +148,32 @@ func (w *Writer) spread(seconds int64) int64 {
 	return seconds + int64(w.random.Uint64()%uint64(most+1))
 }
 
-// problem is the problem details of a rejection (RFC 9457).
-func (w *Writer) problem(limits []Limit, retrySeconds int64, status uint32) string {
+// problem is the problem details of a rejection (RFC 9457). Those of a block name no policies: none
+// is violated.
+func (w *Writer) problem(r *Rejection, retrySeconds int64, status uint32) string {
 	start := len(w.buf)
-	w.buf = append(w.buf, exceeded...)
+	if r.Blocked {
+		w.buf = append(w.buf, abnormal...)
+	} else {
+		w.buf = append(w.buf, exceeded...)
+	}
 	w.buf = strconv.AppendUint(w.buf, uint64(status), 10)
 	w.buf = append(w.buf, `,"detail":"`...)
-	w.addDetail(limits, retrySeconds, (*Label).jsonName)
-	w.buf = append(w.buf, `","violated-policies":["`...)
-	w.addNames(limits, `","`, (*Label).jsonName)
-	w.buf = append(w.buf, `"]}`...)
+	w.addDetail(r, retrySeconds, (*Label).jsonName)
+	if !r.Blocked {
+		w.buf = append(w.buf, `","violated-policies":["`...)
+		w.addNames(r.Limits, `","`, (*Label).jsonName)
+		w.buf = append(w.buf, `"]}`...)
+	} else {
+		w.buf = append(w.buf, `"}`...)
+	}
 	return text.View(w.buf[start:])
 }
 
 // detail is the text for a gRPC client.
-func (w *Writer) detail(limits []Limit, retrySeconds int64) string {
+func (w *Writer) detail(r *Rejection, retrySeconds int64) string {
 	start := len(w.buf)
-	w.addDetail(limits, retrySeconds, (*Label).name)
+	w.addDetail(r, retrySeconds, (*Label).name)
 	return text.View(w.buf[start:])
 }
 
@@ -169,14 +181,23 @@ func (p *Label) name() string     { return p.Name }
 func (p *Label) jsonName() string { return p.json }
 
 // addDetail writes the sentences that explain the rejection.
-func (w *Writer) addDetail(limits []Limit, retrySeconds int64, name func(*Label) string) {
-	w.buf = append(w.buf, "Limit exceeded: "...)
-	w.addNames(limits, ", ", name)
-	if retrySeconds == 0 {
-		w.buf = append(w.buf, ". The request costs more than can be allowed at once, so waiting does not help."...)
-		return
+func (w *Writer) addDetail(r *Rejection, retrySeconds int64, name func(*Label) string) {
+	switch {
+	case r.Blocked:
+		w.buf = append(w.buf, "Blocked."...)
+		if retrySeconds == 0 {
+			return
+		}
+		w.buf = append(w.buf, ' ')
+	default:
+		w.buf = append(w.buf, "Limit exceeded: "...)
+		w.addNames(r.Limits, ", ", name)
+		w.buf = append(w.buf, ". "...)
+		if retrySeconds == 0 {
+			w.buf = append(w.buf, "The request costs more than can be allowed at once, so waiting does not help."...)
+			return
+		}
 	}
-	w.buf = append(w.buf, ". "...)
 	w.addRetry(retrySeconds)
 }
 

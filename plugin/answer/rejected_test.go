@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-func TestAppendRejected(t *testing.T) {
+func TestStateOfLimit(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name     string
@@ -40,7 +40,8 @@ func TestAppendRejected(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if got := string(AppendRejected(nil, tc.limits, tc.identity)); got != tc.want {
+			r := Rejection{By: tc.limits, Identity: tc.identity}
+			if got := string(r.AppendState(nil)); got != tc.want {
 				t.Errorf("rejected is %s, want %s", got, tc.want)
 			}
 		})

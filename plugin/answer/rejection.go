@@ -1,5 +1,13 @@
 package answer
 
+import (
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/jsontext"
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
 // Rejection is all that the answer to a refused request says.
 type Rejection struct {
 	Text string // what access logs say
@@ -11,7 +19,7 @@ type Rejection struct {
 	By       []Limit // of these those of the rule that rejects
 	AtMicros int64   // Unix time of the decisions; 0 if no store has told one
 	// Blocked: a block rejects, not a limit. LeftMicros is how long it still lasts; algo.Never
-	// if it has no end.
+	// if it has no end, and 0 without one.
 	Blocked    bool
 	LeftMicros int64
 	// Chained: some rule has an over, so that the limits do not say how long to wait. WaitMicros
@@ -22,25 +30,41 @@ type Rejection struct {
 	GRPC       bool   // the request is gRPC
 }
 
-// Refuse answers a request that is refused.
-func (w *Writer) Refuse(r *Rejection) Reply {
-	switch {
-	case r.Undecided:
-		return w.Deny(r.GRPC)
-	case r.Blocked && r.Chained:
-		return w.block(r.Limits, r.LeftMicros, waitSeconds(r.WaitMicros), r.AtMicros, r.GRPC)
-	case r.Blocked:
-		return w.Block(r.Limits, r.LeftMicros, r.AtMicros, r.GRPC)
-	case r.Chained:
-		return w.rejectLimits(r.Limits, waitSeconds(r.WaitMicros), r.AtMicros, r.GRPC)
+// AppendState appends the filter state wasm.sluice.rejected, as JSON: the limit with the longest
+// wait among those of the rule that rejects, null of a block; the identity as it stands in Redis
+// keys, with the values of the limit's "per"; and the wait in seconds, where waiting helps.
+func (r *Rejection) AppendState(dst []byte) []byte {
+	dst = append(dst, `{"limit":`...)
+	wait, values := r.LeftMicros, []byte(nil)
+	if r.Blocked {
+		dst = append(dst, "null"...)
+	} else {
+		l := longestWait(r.By)
+		dst = jsontext.AppendString(dst, l.Label.Name)
+		wait, values = l.Decision.RetryAfterMicros, l.Values
 	}
-	return w.Reject(r.Limits, r.AtMicros, r.GRPC)
+	dst = append(dst, `,"identity":`...)
+	dst = jsontext.AppendString(dst, r.Identity)
+	if len(values) > 0 {
+		dst = append(dst, `,"per":`...)
+		dst = jsontext.AppendString(dst, text.View(values))
+	}
+	if wait != algo.Never {
+		dst = append(dst, `,"retry_after":`...)
+		dst = strconv.AppendInt(dst, max(1, seconds(wait)), 10)
+	}
+	return append(dst, '}')
 }
 
-// AppendState appends the filter state: which limit rejects which identity.
-func (r *Rejection) AppendState(dst []byte) []byte {
-	if r.Blocked {
-		return AppendBlocked(dst, r.LeftMicros, r.Identity)
+// longestWait is the limit that rejects for longest.
+func longestWait(limits []Limit) *Limit {
+	longest := &limits[0]
+	for i := range limits {
+		l := &limits[i]
+		if longest.Decision.Allowed || !l.Decision.Allowed &&
+			longer(l.Decision.RetryAfterMicros, longest.Decision.RetryAfterMicros) {
+			longest = l
+		}
 	}
-	return AppendRejected(dst, r.By, r.Identity)
+	return longest
 }

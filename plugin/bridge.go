@@ -33,17 +33,17 @@ func (b *bridge) OnHttpRequestBody(size int, _ bool) types.Action {
 		b.left -= uint32(size)
 		return types.ActionContinue
 	}
-	if b.left == 0 && len(b.header) == 0 && wholeMessage(b.host.requestBody(0, grpcHeaderLen), size) {
-		b.host.dropRequestBody(grpcHeaderLen) // the usual case: nothing is copied
+	if b.left == 0 && len(b.header) == 0 && wholeMessage(b.host.buffer(requestBody, 0, grpcHeaderLen), size) {
+		b.host.setBuffer(requestBody, grpcHeaderLen, b.scratch[:0]) // the usual case: nothing is copied
 		return types.ActionContinue
 	}
-	if !b.strip(b.host.requestBody(0, size)) {
+	if !b.strip(b.host.buffer(requestBody, 0, uint32(size))) {
 		b.host.running(b.id)
 		b.host.sendResponse(b.id, 200, "sluice: a compressed message", nil, "compressed messages are not supported",
 			grpcUnimplemented)
 		return types.ActionPause
 	}
-	b.host.replaceRequestBody(b.scratch)
+	b.host.setBuffer(requestBody, toTheEnd, b.scratch)
 	return types.ActionContinue
 }
 
@@ -94,15 +94,15 @@ func (b *bridge) OnHttpResponseBody(size int, _ bool) types.Action {
 	case size == 0:
 	case size <= maxMessageBytes: // the usual case: nothing is copied
 		b.scratch = appendHeader(b.scratch[:0], size)
-		b.host.prependResponseBody(b.scratch)
+		b.host.setBuffer(responseBody, 0, b.scratch)
 	default:
 		b.scratch = b.scratch[:0]
-		for rest := b.host.responseBody(0, size); len(rest) > 0; {
+		for rest := b.host.buffer(responseBody, 0, uint32(size)); len(rest) > 0; {
 			n := min(len(rest), maxMessageBytes)
 			b.scratch = append(appendHeader(b.scratch, n), rest[:n]...)
 			rest = rest[n:]
 		}
-		b.host.replaceResponseBody(b.scratch)
+		b.host.setBuffer(responseBody, toTheEnd, b.scratch)
 	}
 	return types.ActionContinue
 }

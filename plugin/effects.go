@@ -17,7 +17,7 @@ func (l *limiter) Resume(contextID uint32) { l.host.resumeRequest(contextID) }
 
 // Answer implements decide.Host.
 func (l *limiter) Answer(contextID uint32, r *answer.Rejection) {
-	contentType, _ := l.host.requestHeader(contextID, "content-type")
+	contentType, _ := l.host.header(contextID, requestHeader, "content-type")
 	r.GRPC, r.AtMicros = answer.IsGRPC(contentType), l.told(r.AtMicros)
 	if l.rejectedState && !r.Undecided {
 		l.state = r.AppendState(l.state[:0])

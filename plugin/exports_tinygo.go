@@ -133,7 +133,7 @@ func onDone(contextID uint32) bool {
 
 //export proxy_on_grpc_receive
 func onGrpcReceive(contextID, token, size uint32) {
-	thisVM.received(contextID, token, buffer(grpcReceiveBuffer, 0, size))
+	thisVM.received(contextID, token, thisVM.host.buffer(grpcMessage, 0, size))
 	acting = unknown
 }
 

@@ -18,6 +18,20 @@ const (
 	statusCASMismatch = 8
 )
 
+// Kinds of buffers and header maps.
+const (
+	requestBody   = 0
+	responseBody  = 1
+	grpcMessage   = 5
+	configuration = 7
+
+	requestHeader  = 0
+	responseHeader = 2
+)
+
+// toTheEnd asks for, or replaces, all that follows in a buffer.
+const toTheEnd = 1<<31 - 1
+
 // lookup finds a variable in an environment as WASI has it: "NAME=value" for each,
 // with a NUL after it (https://wasi.dev, preview 1, environ_get).
 // The value is a copy.

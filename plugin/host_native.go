@@ -4,13 +4,8 @@ package main
 
 // envoy is the host calls, see host_tinygo.go.
 type envoy interface {
-	requestBody(start, size int) []byte
-	dropRequestBody(n int)
-	replaceRequestBody(b []byte)
-	responseBody(start, size int) []byte
-	replaceResponseBody(b []byte)
-	prependResponseBody(b []byte)
-	pluginConfiguration() []byte
+	buffer(kind, start, size uint32) []byte
+	setBuffer(kind, length uint32, b []byte)
 	environment(name string) (value string, ok bool)
 	logLine(level logLevel, text string)
 	unixMicros() int64
@@ -19,12 +14,10 @@ type envoy interface {
 	// chance comes from there.
 	Uint64() uint64
 
-	requestHeader(contextID uint32, name string) (string, bool)
+	header(contextID, kind uint32, name string) (string, bool)
 	requestHeaders(contextID uint32) []byte
-	responseHeader(contextID uint32, name string) (string, bool)
-	setRequestHeaders(contextID uint32, headers [][2]string)
+	setHeaders(contextID, kind uint32, headers [][2]string)
 	removeRequestHeader(contextID uint32, name string)
-	setResponseHeaders(contextID uint32, headers [][2]string)
 	property(contextID uint32, path string) ([]byte, bool)
 	setProperty(contextID uint32, path, value string)
 	resumeRequest(contextID uint32)

@@ -24,16 +24,6 @@ var (
 	resultCount uint32
 )
 
-// Kinds of buffers and header maps.
-const (
-	requestBodyBuffer   = 0
-	responseBodyBuffer  = 1
-	grpcReceiveBuffer   = 5
-	configurationBuffer = 7
-	requestHeaderMap    = 0
-	responseHeaderMap   = 2
-)
-
 func pointer(s string) (*byte, uint32) { return unsafe.StringData(s), uint32(len(s)) }
 
 // result returns the result of the last call, in memory that the host allocated in the guest.
@@ -49,48 +39,16 @@ func result(status uint32) ([]byte, bool) {
 	return unsafe.Slice(resultData, resultLen), true
 }
 
-// toTheEnd asks for, or replaces, all that follows.
-const toTheEnd = 1<<31 - 1
-
-func buffer(kind, start, size uint32) []byte {
+// buffer is part of a buffer.
+func (host) buffer(kind, start, size uint32) []byte {
 	b, _ := result(proxyGetBufferBytes(kind, start, size, &resultData, &resultLen))
 	return b
 }
 
-// requestBody is part of the request's body.
-func (host) requestBody(start, size int) []byte {
-	return buffer(requestBodyBuffer, uint32(start), uint32(size))
+// setBuffer puts b in place of the first bytes of a buffer.
+func (host) setBuffer(kind, length uint32, b []byte) {
+	proxySetBufferBytes(kind, 0, length, unsafe.SliceData(b), uint32(len(b)))
 }
-
-var nothing byte
-
-// dropRequestBody removes the first n bytes of the request's body.
-func (host) dropRequestBody(n int) {
-	proxySetBufferBytes(requestBodyBuffer, 0, uint32(n), &nothing, 0)
-}
-
-// replaceRequestBody puts b in place of the request's body.
-func (host) replaceRequestBody(b []byte) {
-	proxySetBufferBytes(requestBodyBuffer, 0, toTheEnd, unsafe.SliceData(b), uint32(len(b)))
-}
-
-// responseBody is part of the response's body.
-func (host) responseBody(start, size int) []byte {
-	return buffer(responseBodyBuffer, uint32(start), uint32(size))
-}
-
-// replaceResponseBody puts b in place of the response's body.
-func (host) replaceResponseBody(b []byte) {
-	proxySetBufferBytes(responseBodyBuffer, 0, toTheEnd, unsafe.SliceData(b), uint32(len(b)))
-}
-
-// prependResponseBody puts b in front of the response's body.
-func (host) prependResponseBody(b []byte) {
-	proxySetBufferBytes(responseBodyBuffer, 0, 0, unsafe.SliceData(b), uint32(len(b)))
-}
-
-// pluginConfiguration is the text of the configuration.
-func (host) pluginConfiguration() []byte { return buffer(configurationBuffer, 0, toTheEnd) }
 
 // logLine writes a line to Envoy's log.
 func (host) logLine(level logLevel, text string) {
@@ -127,42 +85,23 @@ func (host) setSharedData(key string, value []byte, cas uint32) (status uint32) 
 	return proxySetSharedData(p, n, unsafe.SliceData(value), uint32(len(value)), cas)
 }
 
-// requestHeader is the first value of a header.
-func (host) requestHeader(contextID uint32, name string) (string, bool) {
-	return header(contextID, requestHeaderMap, name)
-}
-
 // requestHeaders is all headers, serialised as the ABI has it.
 func (host) requestHeaders(contextID uint32) []byte {
 	enter(contextID)
-	b, _ := result(proxyGetHeaderMapPairs(requestHeaderMap, &resultData, &resultLen))
+	b, _ := result(proxyGetHeaderMapPairs(requestHeader, &resultData, &resultLen))
 	return b
 }
 
-// responseHeader is the first value of a header of the response.
-func (host) responseHeader(contextID uint32, name string) (string, bool) {
-	return header(contextID, responseHeaderMap, name)
-}
-
-func header(contextID, kind uint32, name string) (string, bool) {
+// header is the first value of a header.
+func (host) header(contextID, kind uint32, name string) (string, bool) {
 	enter(contextID)
 	p, n := pointer(name)
 	b, ok := result(proxyGetHeaderMapValue(kind, p, n, &resultData, &resultLen))
 	return unsafe.String(unsafe.SliceData(b), len(b)), ok
 }
 
-// setResponseHeaders replaces all values of some headers.
-func (host) setResponseHeaders(contextID uint32, headers [][2]string) {
-	setHeaders(contextID, responseHeaderMap, headers)
-}
-
-// setRequestHeaders replaces all values of some headers of the request.
-func (host) setRequestHeaders(contextID uint32, headers [][2]string) {
-	setHeaders(contextID, requestHeaderMap, headers)
-}
-
-//go:inline
-func setHeaders(contextID, kind uint32, headers [][2]string) {
+// setHeaders replaces all values of some headers.
+func (host) setHeaders(contextID, kind uint32, headers [][2]string) {
 	enter(contextID)
 	for i := range headers {
 		p, n := pointer(headers[i][0])
@@ -175,7 +114,7 @@ func setHeaders(contextID, kind uint32, headers [][2]string) {
 func (host) removeRequestHeader(contextID uint32, name string) {
 	enter(contextID)
 	p, n := pointer(name)
-	proxyRemoveHeaderMapValue(requestHeaderMap, p, n)
+	proxyRemoveHeaderMapValue(requestHeader, p, n)
 }
 
 // property is an attribute; the elements of its path are separated by NUL.

@@ -21,8 +21,7 @@ type benchEnvoy struct {
 }
 
 func (e *benchEnvoy) setTickPeriod(_, _ uint32)                       { e.calls++ }
-func (e *benchEnvoy) setResponseHeaders(uint32, [][2]string)          {}
-func (e *benchEnvoy) setRequestHeaders(uint32, [][2]string)           {}
+func (e *benchEnvoy) setHeaders(uint32, uint32, [][2]string)          {}
 func (e *benchEnvoy) removeRequestHeader(uint32, string)              {}
 func (e *benchEnvoy) setProperty(uint32, string, string)              {}
 func (e *benchEnvoy) resumeRequest(uint32)                            {}
@@ -38,10 +37,6 @@ func (e *benchEnvoy) logLine(logLevel, string)                        {}
 
 func (e *benchEnvoy) foreign(uint32, string, []byte) ([]byte, bool) { return nil, true }
 
-func (e *benchEnvoy) responseHeader(_ uint32, name string) (string, bool) {
-	return "200", name == ":status"
-}
-
 func (e *benchEnvoy) Uint64() uint64 { return rand.Uint64() }
 
 func (e *benchEnvoy) getSharedData(string) (value []byte, cas, status uint32) {
@@ -50,8 +45,10 @@ func (e *benchEnvoy) getSharedData(string) (value []byte, cas, status uint32) {
 
 func (e *benchEnvoy) setSharedData(string, []byte, uint32) (status uint32) { return statusOK }
 
-func (e *benchEnvoy) requestHeader(_ uint32, name string) (string, bool) {
+func (e *benchEnvoy) header(_, _ uint32, name string) (string, bool) {
 	switch name {
+	case ":status":
+		return "200", true
 	case ":path":
 		return "/api/orders", true
 	case "x-api-key":

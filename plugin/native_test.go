@@ -128,37 +128,15 @@ func (e nativeEnvoy) must(call string, status wasmhost.Status) {
 	}
 }
 
-// all is the rest of a buffer.
-const all = 1<<31 - 1
-
-func (e nativeEnvoy) body(t wasmhost.BufferType, start, size int) []byte {
-	b, _ := e.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(t, uint32(start), uint32(size))
+func (e nativeEnvoy) buffer(kind, start, size uint32) []byte {
+	b, _ := e.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(wasmhost.BufferType(kind), start, size)
 	return slices.Clone(b)
 }
 
-func (e nativeEnvoy) setBody(t wasmhost.BufferType, length uint32, b []byte) {
-	e.must("proxy_set_buffer_bytes", e.host.Begin("proxy_set_buffer_bytes", 0).SetBuffer(t, 0, length, slices.Clone(b)))
+func (e nativeEnvoy) setBuffer(kind, length uint32, b []byte) {
+	e.must("proxy_set_buffer_bytes",
+		e.host.Begin("proxy_set_buffer_bytes", 0).SetBuffer(wasmhost.BufferType(kind), 0, length, slices.Clone(b)))
 }
-
-func (e nativeEnvoy) requestBody(start, size int) []byte {
-	return e.body(wasmhost.RequestBody, start, size)
-}
-
-func (e nativeEnvoy) responseBody(start, size int) []byte {
-	return e.body(wasmhost.ResponseBody, start, size)
-}
-
-func (e nativeEnvoy) pluginConfiguration() []byte {
-	return e.body(wasmhost.PluginConfiguration, 0, all)
-}
-
-func (e nativeEnvoy) dropRequestBody(n int) { e.setBody(wasmhost.RequestBody, uint32(n), nil) }
-
-func (e nativeEnvoy) replaceRequestBody(b []byte) { e.setBody(wasmhost.RequestBody, all, b) }
-
-func (e nativeEnvoy) replaceResponseBody(b []byte) { e.setBody(wasmhost.ResponseBody, all, b) }
-
-func (e nativeEnvoy) prependResponseBody(b []byte) { e.setBody(wasmhost.ResponseBody, 0, b) }
 
 func (e nativeEnvoy) environment(name string) (value string, ok bool) {
 	return lookup(e.host.Environment(), name)
@@ -175,13 +153,9 @@ func (e nativeEnvoy) unixMicros() int64 {
 
 func (e nativeEnvoy) steadyMicros() int64 { return e.host.Now().UnixMicro() }
 
-func (e nativeEnvoy) header(contextID uint32, t wasmhost.MapType, name string) (string, bool) {
-	value, status := e.host.Begin("proxy_get_header_map_value", contextID).GetHeader(t, name)
+func (e nativeEnvoy) header(contextID, kind uint32, name string) (string, bool) {
+	value, status := e.host.Begin("proxy_get_header_map_value", contextID).GetHeader(wasmhost.MapType(kind), name)
 	return value, status == wasmhost.StatusOK
-}
-
-func (e nativeEnvoy) requestHeader(contextID uint32, name string) (string, bool) {
-	return e.header(contextID, wasmhost.RequestHeaders, name)
 }
 
 func (e nativeEnvoy) requestHeaders(contextID uint32) []byte {
@@ -189,27 +163,16 @@ func (e nativeEnvoy) requestHeaders(contextID uint32) []byte {
 	return appendHeaders(nil, pairs)
 }
 
-func (e nativeEnvoy) responseHeader(contextID uint32, name string) (string, bool) {
-	return e.header(contextID, wasmhost.ResponseHeaders, name)
-}
-
-func (e nativeEnvoy) setRequestHeaders(contextID uint32, headers [][2]string) {
+func (e nativeEnvoy) setHeaders(contextID, kind uint32, headers [][2]string) {
 	for _, h := range headers {
 		c := e.host.Begin("proxy_replace_header_map_value", contextID)
-		e.must("proxy_replace_header_map_value", c.ReplaceHeader(wasmhost.RequestHeaders, h[0], strings.Clone(h[1])))
+		e.must("proxy_replace_header_map_value", c.ReplaceHeader(wasmhost.MapType(kind), h[0], strings.Clone(h[1])))
 	}
 }
 
 func (e nativeEnvoy) removeRequestHeader(contextID uint32, name string) {
 	c := e.host.Begin("proxy_remove_header_map_value", contextID)
 	e.must("proxy_remove_header_map_value", c.RemoveHeader(wasmhost.RequestHeaders, strings.Clone(name)))
-}
-
-func (e nativeEnvoy) setResponseHeaders(contextID uint32, headers [][2]string) {
-	for _, h := range headers {
-		c := e.host.Begin("proxy_replace_header_map_value", contextID)
-		e.must("proxy_replace_header_map_value", c.ReplaceHeader(wasmhost.ResponseHeaders, h[0], strings.Clone(h[1])))
-	}
 }
 
 func (e nativeEnvoy) property(contextID uint32, path string) ([]byte, bool) {

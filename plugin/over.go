@@ -14,7 +14,7 @@ func (l *limiter) Purse(contextID uint32, purse *rule.Rule) (a rule.Applied, app
 
 // SetHeaders implements decide.Host. Envoy chooses the route anew.
 func (l *limiter) SetHeaders(contextID uint32, headers [][2]string) {
-	l.host.setRequestHeaders(contextID, headers)
+	l.host.setHeaders(contextID, requestHeader, headers)
 }
 
 // strip takes from a request that begins the headers that some over sets: they are what Sluice

@@ -51,7 +51,7 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	h := p.vm.host
 	h.running(p.id)
 	exprs := &expressions{host: h, pluginID: p.id}
-	cfg, err := config.Checks{Expression: exprs.check, Zone: calendar.Known}.Parse(h.pluginConfiguration())
+	cfg, err := config.Checks{Expression: exprs.check, Zone: calendar.Known}.Parse(h.buffer(configuration, 0, toTheEnd))
 	if err != nil || !cfg.Bridge {
 		p.vm.common.notices.tellVersion()
 	}

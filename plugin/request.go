@@ -99,7 +99,8 @@ func (r *httpRequest) OnHttpResponseHeaders(int, bool) types.Action {
 	resp := l.response.of(q.ContextID)
 	limits, atMicros := l.worker.Responds(q, resp)
 	if len(limits) > 0 && l.answers.Shows() {
-		l.host.setResponseHeaders(q.ContextID, l.answers.Headers(limits, l.told(atMicros), resp.limits(l.answers.Names())))
+		headers := l.answers.Headers(limits, l.told(atMicros), resp.limits(l.answers.Names()))
+		l.host.setHeaders(q.ContextID, responseHeader, headers)
 	}
 	return types.ActionContinue
 }
@@ -127,8 +128,6 @@ type requestPool struct {
 	idle    []*httpRequest // to use again
 }
 
-// maxIdleRequests bounds how many ended requests are kept for their memory.
-//
 // Bound: ended requests kept for the next ones. Beyond it, the memory of an ended request is freed.
 // Protects memory after a burst.
 const maxIdleRequests = 256

@@ -22,7 +22,9 @@ func (v *requestView) of(contextID uint32) *requestView {
 }
 
 // Header implements rule.Request.
-func (v *requestView) Header(name string) (string, bool) { return v.host.requestHeader(v.id, name) }
+func (v *requestView) Header(name string) (string, bool) {
+	return v.host.header(v.id, requestHeader, name)
+}
 
 // Cookies implements rule.Request. proxy_get_header_map_value knows the first
 // field of a name only; HTTP/1.1 may have several.
@@ -63,13 +65,15 @@ func (v *responseView) of(contextID uint32) *responseView {
 }
 
 // Header implements rule.Response.
-func (v *responseView) Header(name string) (string, bool) { return v.host.responseHeader(v.id, name) }
+func (v *responseView) Header(name string) (string, bool) {
+	return v.host.header(v.id, responseHeader, name)
+}
 
 // Status implements rule.Response. Envoy is asked once: each value that a host call
 // returns is one more piece of memory in the guest.
 func (v *responseView) Status() int64 {
 	if v.status == unread {
-		value, _ := v.host.responseHeader(v.id, ":status")
+		value, _ := v.Header(":status")
 		v.status, _ = strconv.ParseInt(value, 10, 64)
 	}
 	return v.status

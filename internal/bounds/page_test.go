@@ -32,8 +32,8 @@ var notBounds = map[string]string{
 	"main": `
 		grpcHeaderLen grpcUnimplemented internalFailure
 		logInfo logWarn logCritical statusOK statusNotFound statusCASMismatch
-		requestBodyBuffer responseBodyBuffer grpcReceiveBuffer configurationBuffer
-		requestHeaderMap responseHeaderMap toTheEnd unknown clockMonotonic pointerSize
+		requestBody responseBody grpcMessage configuration
+		requestHeader responseHeader toTheEnd unknown clockMonotonic pointerSize
 		mainThread unanswered`,
 	"answer":   "grpcResourceExhausted grpcUnavailable",
 	"calendar": "secondsOfDay firstSecond",

@@ -21,14 +21,10 @@ type clusters struct {
 	property string // Envoy's, that has the name
 }
 
-// maxClusters bounds the names.
-//
 // Bound: Redis clusters that routes name, in one worker. Beyond it, the failure mode decides.
 // Protects memory and Redis' connections from a control plane that names without end.
 const maxClusters = 16
 
-// maxClusterName bounds the bytes of a name.
-//
 // Bound: bytes in the name of a Redis cluster that a route names. Beyond it, the failure mode
 // decides. Protects memory.
 const maxClusterName = 1024

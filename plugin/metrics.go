@@ -149,8 +149,6 @@ func (m *metrics) defineRedis(cluster string) {
 	m.inFlight = b.Sum(metric.InFlight)
 }
 
-// maxRanks bounds the gauges of the top offenders.
-//
 // Bound: gauges of the top offenders. Beyond it, an offender has no gauge, only a place in the
 // log's list. Protects Envoy's statistics from names without end.
 const maxRanks = 10

@@ -8,8 +8,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// maxNotices bounds what a VM remembers to have said.
-//
 // Bound: different lines that a VM says once. Beyond it, further ones are not logged. Protects
 // memory and the log.
 const maxNotices = 1000

@@ -9,9 +9,6 @@ import (
 // sharedData is the memory that the workers of one Envoy share.
 type sharedData struct{ host host }
 
-// maxSharedTries is how often a record that all workers share is read and written until no
-// other worker has written it in between.
-//
 // Bound: tries to change a record that workers share. Beyond it, the change is left out. Protects
 // the worker from standing still.
 const maxSharedTries = 10

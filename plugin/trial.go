@@ -20,8 +20,6 @@ import (
 // mainThread is the number of the main thread's VM, counted from 1.
 const mainThread = 2
 
-// maxTrials bounds how many Redis a VM remembers to have tried.
-//
 // Bound: Redis that a VM has tried. Beyond it, the oldest is forgotten, and tried again if it comes
 // back. Protects memory over many configurations.
 const maxTrials = 16
@@ -102,8 +100,6 @@ func (t *trial) ended(ok bool, line string) {
 	t.host.logLine(logInfo, line)
 }
 
-// othersMicros is how long the other workers have to find that Redis can be used.
-//
 // Bound: us that the other workers have to reach Redis. Beyond it, the failure of one is logged.
 // Protects the log from a line that is wrong.
 const othersMicros = 1_000_000

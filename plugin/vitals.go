@@ -26,8 +26,6 @@ type vitalsRecord struct {
 	warnMemoryMicros  int64 // and that memory is nearly used up
 }
 
-// warnAgainMicros is how far apart two warnings of one kind are.
-//
 // Bound: us between two warnings of one kind about Redis' health. Below it, a warning is left out.
 // Protects the log.
 const warnAgainMicros = 3_600_000_000
@@ -103,8 +101,6 @@ type vitalsNews struct {
 	warnEvicted   bool
 }
 
-// memoryWarning is from which share of maxmemory on the log warns, in percent.
-//
 // Bound: percent of Redis' memory in use. Beyond it, the log warns. Protects limits from evictions.
 const memoryWarning = 90
 

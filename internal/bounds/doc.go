@@ -2,8 +2,6 @@
 //
 // A constant of plugin, algo or redisresp that bounds something says so in its comment:
 //
-//	// maxLeases bounds how many identities a worker follows.
-//	//
 //	// Bound: identities that a worker follows. Beyond it, the one unused for longest gives its
 //	// units back. Protects memory.
 //	const maxLeases = 4096

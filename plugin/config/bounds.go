@@ -8,8 +8,6 @@ package config
 // Protects arithmetic.
 const maxCount = 1_000_000_000
 
-// maxDatabase is the highest database number that Redis itself can be given.
-//
 // Bound: number of Redis' database. Beyond it, the configuration is refused. Protects the
 // connection: no Redis has more.
 const maxDatabase = 1<<31 - 1
@@ -28,26 +26,18 @@ const (
 	defaultFailures = 5
 )
 
-// defaultMaxDelayMicros is how long a queue holds a request at most.
-//
 // Bound: us that a queue holds a request, unless `max_delay` says otherwise. Beyond it, the request
 // is refused. Protects clients from waits without end.
 const defaultMaxDelayMicros = 30 * second
 
-// maxQueueMicros is the longest of those waits.
-//
 // Bound: us of `max_delay`. Beyond it, the configuration is refused. Protects clients from waits
 // without end.
 const maxQueueMicros = hour
 
-// maxWaitMicros is the longest wait of what is over a burst.
-//
 // Bound: us of `max_wait`. Beyond it, the configuration is refused. Protects clients from waits
 // without end.
 const maxWaitMicros = minute
 
-// defaultTTLMicros is after how long the slots of a killed Envoy are free.
-//
 // Bound: us that a slot outlives its last renewal, unless `ttl` says otherwise. Beyond it, the slot
 // ends. Protects limits from slots of a dead Envoy.
 const defaultTTLMicros = 30 * second

@@ -118,8 +118,6 @@ func (c *Calendar) readYearStart(v value) {
 // daysOfMonth are the most days that each month has.
 var daysOfMonth = [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// maxZoneBytes bounds the names of zones, in bytes.
-//
 // Bound: bytes of a time zone's name. Beyond it, the configuration is refused. Protects the load of
 // a configuration.
 const maxZoneBytes = 64

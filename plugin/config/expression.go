@@ -57,8 +57,6 @@ func withoutSpaces(s string) string {
 	}, s)
 }
 
-// maxExpressionBytes bounds expressions, in bytes.
-//
 // Bound: bytes of an expression. Beyond it, the configuration is refused. Protects Envoy's compiler
 // of expressions.
 const maxExpressionBytes = 4096

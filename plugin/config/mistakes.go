@@ -60,8 +60,6 @@ func Lines(err error) []string {
 	return []string{err.Error()}
 }
 
-// maxShownBytes bounds how many bytes of a value or a name a message repeats.
-//
 // Bound: bytes of a value that a mistake repeats. Beyond it, the value is cut. Protects the log.
 const maxShownBytes = 64
 

@@ -6,8 +6,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// maxNameBytes bounds names, in bytes.
-//
 // Bound: bytes of a rule's or limit's name, and of `key_prefix`. Beyond it, the configuration is
 // refused. Protects keys in Redis and names of metrics.
 const maxNameBytes = 128

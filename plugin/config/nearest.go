@@ -2,9 +2,6 @@ package config
 
 import "strings"
 
-// maxComparedBytes bounds the length of a name for which a nearest one is sought, as
-// that takes quadratic time.
-//
 // Bound: bytes of an unknown name. Beyond it, the mistake suggests no name. Protects the load of a
 // configuration: the comparison takes quadratic time.
 const maxComparedBytes = 48

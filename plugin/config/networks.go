@@ -7,8 +7,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 )
 
-// maxNetworks bounds the networks of one match.
-//
 // Bound: networks of one match. Beyond it, the configuration is refused. Protects memory.
 const maxNetworks = 10_000
 

@@ -5,8 +5,6 @@ import (
 	"strings"
 )
 
-// maxOverHeaders bounds the headers of one rule's "over".
-//
 // Bound: headers that a rule sets on a request that is over. Beyond it, the configuration is
 // refused. Protects the request path, as each is a call of Envoy.
 const maxOverHeaders = 16

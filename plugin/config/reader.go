@@ -26,8 +26,6 @@ type reader struct {
 	limitNames  map[string]nameOwner // the limits so far, by name
 }
 
-// maxMistakes bounds the memory that a hostile text can take.
-//
 // Bound: mistakes told of one configuration. Beyond it, the others are only counted. Protects
 // memory and the log.
 const maxMistakes = 1000

@@ -78,8 +78,6 @@ func (v value) readDuration(lowest, highest int64) (int64, bool) {
 	return 0, false
 }
 
-// maxJSONWhole is where wholeNumber saturates, beyond every bound.
-//
 // Bound: whole number that JSON can spell. Beyond it, the number counts as this large, which every
 // field refuses. Protects arithmetic.
 const maxJSONWhole = 1_000_000_000_000_000_000

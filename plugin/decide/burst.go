@@ -18,8 +18,6 @@ import (
 // The worker does not note a shadow rule's decisions. A rejection here counts towards no
 // penalty, because Redis might have admitted the request.
 
-// maxBurstIdentities bounds of how many identities it is noted.
-//
 // Bound: identities whose last decision is noted while there is a crowd. Beyond it, the one noted
 // longest ago is left to the failure mode. Protects memory.
 const maxBurstIdentities = 4096

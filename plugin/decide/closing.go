@@ -9,14 +9,9 @@ type closing struct {
 }
 
 const (
-	// closingTickMicros is how often a configuration that ends sees whether it can.
-	//
 	// Bound: us between looks whether a configuration can end. Below it, Envoy has no timer.
 	// Protects memory.
 	closingTickMicros = 4_000
-	// maxClosingMicros is how long it is kept at most until what it gives back has reached
-	// Redis.
-	//
 	// Bound: us that a configuration outlives its end. Beyond it, what it had to give back is lost.
 	// Protects memory: Envoy keeps both configurations.
 	maxClosingMicros = 1_000_000

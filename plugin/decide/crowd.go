@@ -31,8 +31,6 @@ const (
 	// Bound: requests of one share and round. Beyond it, the rest waits for the first ones'
 	// replies. Protects other identities from one that floods.
 	maxFirst = 16
-	// maxShares is over how many shares the identities spread.
-	//
 	// Bound: shares of a crowd. Beyond it, identities have a share in common, and wait for each
 	// other. Protects memory.
 	maxShares = 1 << 10

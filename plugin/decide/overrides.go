@@ -21,19 +21,13 @@ import (
 // is set, so what the worker remembers saves a second call, and is never wrong.
 
 const (
-	// maxKnown is of how many identities values are remembered.
-	//
 	// Bound: identities whose override is remembered. Beyond it, a check of the one unused for
 	// longest takes two calls. Protects memory.
 	maxKnown = 10_000
-	// maxKnownBytes bounds these values.
-	//
 	// Bound: bytes of the overrides that are remembered. Beyond it, those unused for longest are
 	// forgotten, and a check takes two calls. Protects memory.
 	maxKnownBytes = 1 << 20
 
-	// An operator who sets nonsense is told once for each of so many identities.
-	//
 	// Bound: identities of which the log says that their override is invalid. Beyond it, the one
 	// unused for longest is told of again. Protects memory.
 	maxToldIdentities = 128

@@ -11,8 +11,6 @@ type questions struct {
 	idle   []*Question // ended, kept for their memory
 }
 
-// maxIdleQuestions bounds how many ended questions are kept for their memory.
-//
 // Bound: ended questions kept for the next ones. Beyond it, the memory of an ended question is
 // freed. Protects memory after a burst.
 const maxIdleQuestions = 256

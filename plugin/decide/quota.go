@@ -19,8 +19,6 @@ import (
 // them. What is particular to them is in this file.
 
 const (
-	// quotaMicros is how long a worker remembers what it has answered.
-	//
 	// Bound: us that a worker answers for an identity's quota from memory. Beyond it, Redis is asked.
 	// Protects Redis from callers that ask all the time.
 	quotaMicros = 1_000_000

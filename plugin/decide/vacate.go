@@ -50,9 +50,6 @@ func (s *Stores) renewSlots(now Time) {
 	}
 }
 
-// maxRenewed bounds how many slots one command renews: it keeps Redis from others for a
-// fraction of a millisecond.
-//
 // Bound: slots that one command renews. Beyond it, the rest takes another command. Protects Redis
 // from a long call.
 const maxRenewed = 256

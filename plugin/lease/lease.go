@@ -19,8 +19,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// maxLeases bounds how many identities a worker follows.
-//
 // Bound: identities that a worker follows. Beyond it, the one unused for longest gives its units
 // back. Protects memory.
 const maxLeases = 4096

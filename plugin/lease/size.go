@@ -22,8 +22,6 @@ const (
 	// Bound: part of what remains that one batch has, as a divisor. Beyond it, the batch is
 	// smaller. Protects the other workers' requests.
 	shareOfRemaining = 16
-	// exactBelow is the part of the capacity below which every request asks Redis.
-	//
 	// Bound: part of the capacity that remains, as a divisor. Below it, every request asks Redis.
 	// Protects the limit's last units.
 	exactBelow = 20

@@ -27,8 +27,6 @@ const (
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// maxNumberBytes is the longest a number can be, in bytes.
-//
 // Bound: bytes of a number. Beyond it, there is no number of 64 bits. Protects the buffer of a
 // state.
 const maxNumberBytes = 10

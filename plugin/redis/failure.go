@@ -68,8 +68,6 @@ func (c Cause) explain() string {
 	return ""
 }
 
-// maxErrorBytes bounds what of a server's error text reaches the log.
-//
 // Bound: bytes of a server's error text in the log. Beyond it, the text is cut. Protects the log.
 const maxErrorBytes = 200
 

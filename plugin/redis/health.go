@@ -85,8 +85,6 @@ func (h *health) why(cause Cause) (reason, text string) {
 	return reason, text
 }
 
-// warnPauseMicros is how far apart the log's lines about failures are.
-//
 // Bound: us between two lines about failures. Below it, failures are counted, not logged. Protects
 // the log.
 const warnPauseMicros = 60_000_000

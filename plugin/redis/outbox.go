@@ -44,25 +44,15 @@ const (
 	//
 	// Bound: refunds that wait. Beyond it, a charge that should go back stands. Protects memory.
 	maxRefunds = 1 << 14
-	// maxReleases bounds the requests whose slots wait to be given back. Slots beyond that
-	// end by themselves.
-	//
 	// Bound: requests whose slots wait to be given back. Beyond it, the slots end by their `ttl`.
 	// Protects memory.
 	maxReleases = 1 << 16
-	// maxTogether is the most charges that one call changes.
-	//
 	// Bound: charges that one call changes. Beyond it, another call takes the rest. Protects Redis
 	// from a long call.
 	maxTogether = 16
-	// releasePortion is how many requests' slots one call gives back at most.
-	//
 	// Bound: requests whose slots one call gives back, and refunds of one callback. Beyond it, the
 	// next call or callback takes the rest. Protects Redis from a long call.
 	releasePortion = 256
-	// settleMicros is how long a settlement may wait. Redis is gone for longer than that:
-	// the reservation stands.
-	//
 	// Bound: us that a settlement waits for a connection. Beyond it, the reservation stands.
 	// Protects memory.
 	settleMicros = 3_000_000

@@ -29,13 +29,9 @@ const (
 )
 
 const (
-	// candidateMicros is how long a new stream has to answer.
-	//
 	// Bound: us that a new stream has to answer. Beyond it, the old stream stays. Protects requests
 	// from a stream that leads nowhere.
 	candidateMicros = 5_000_000
-	// rotateAgainMicros is when the next attempt follows one that failed.
-	//
 	// Bound: us from a failed rotation to the next. Below it, the old stream stays. Protects relays
 	// from connections in vain.
 	rotateAgainMicros = 10_000_000

@@ -75,8 +75,6 @@ func (t *trial) noteRole(r redisresp.Reply) {
 	}
 }
 
-// maxInfoBytes bounds how much of a field reaches the log.
-//
 // Bound: bytes of a field of INFO in the log. Beyond it, the field is left out. Protects the log.
 const maxInfoBytes = 40
 

@@ -19,9 +19,6 @@ type absence struct {
 	seen     bool // it need not be counted any more
 }
 
-// absentRequests is how many requests in a row must lack an attribute to be worth
-// a warning.
-//
 // Bound: requests in a row without an attribute. Below it, the log says nothing. Protects the log
 // from what is rare.
 const absentRequests = 100

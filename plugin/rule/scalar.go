@@ -9,8 +9,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// maxDoubleWhole bounds the whole numbers that a double holds exactly.
-//
 // Bound: whole number that a double holds exactly. Beyond it, an attribute's number is absent.
 // Protects identities from being mistaken for each other.
 const maxDoubleWhole = 1 << 53

@@ -19,8 +19,6 @@ const requestUnits = 150_000
 // clients from losing a limit to a long value.
 const shortUnits = 1024
 
-// shortIdentityBytes is how long an identity is, in bytes, that is always hashed.
-//
 // Bound: bytes of an identity that is always hashed. Beyond it, the request's units must do.
 // Protects clients from losing a limit to a long value.
 const shortIdentityBytes = 1024

@@ -162,8 +162,6 @@ func (b *Book) identity(set rule.LimitSetID, tag []byte, embedded bool, nowMicro
 	return id
 }
 
-// maxIdleIdentities bounds how many identities are kept for their memory.
-//
 // Bound: identities kept for the next ones. Beyond it, an identity's memory is freed. Protects
 // memory after a burst.
 const maxIdleIdentities = 256

@@ -87,9 +87,7 @@ func (d *demo) start(ctx context.Context) error {
 }
 
 func (d *demo) startRedis(ctx context.Context) error {
-	err := d.launch(io.Discard, "redis-server", "--bind", "127.0.0.1", "--port", fmt.Sprint(d.ports.redis.number),
-		"--dir", d.dir, "--save", "", "--appendonly", "no")
-	if err != nil {
+	if err := d.launch(io.Discard, "redis-server", process.RedisArgs(d.dir, d.ports.redis.number)...); err != nil {
 		return err
 	}
 	return d.await(ctx, func(ctx context.Context) error { return process.PingRedis(ctx, d.ports.redis.addr()) })

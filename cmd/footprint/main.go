@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -13,13 +12,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/measure"
 	"github.com/sluiceproxy/sluice/internal/process"
 )
 
@@ -89,7 +88,7 @@ type sample struct {
 func run(ctx context.Context, wasm string, rounds int, publish bool) error {
 	all := rows()
 	samples := make([][]sample, len(all))
-	before := load()
+	before := measure.Load()
 	for range rounds {
 		for i := range all {
 			s, err := all[i].measure(ctx, wasm)
@@ -109,10 +108,10 @@ func run(ctx context.Context, wasm string, rounds int, publish bool) error {
 		})
 	}
 	head := fmt.Sprintf("Medians of %d processes, %s. %s Load average: %s before, %s after.", rounds,
-		time.Now().UTC().Format(time.DateOnly), machine(ctx), before, load())
+		time.Now().UTC().Format(time.DateOnly), machine(ctx), before, measure.Load())
 	fmt.Printf("%s\n\n%s\n%s\n%s", head, t.markdown(), t.sentences(), t.goals())
 	if publish {
-		return t.publish(".", head)
+		return t.pages(head).Publish(".", nil)
 	}
 	return nil
 }
@@ -210,8 +209,11 @@ func field(status []byte, name string) float64 {
 }
 
 func median(samples []sample, of func(sample) float64) float64 {
-	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(of(a), of(b)) })
-	return of(samples[len(samples)/2])
+	var values []float64
+	for _, s := range samples {
+		values = append(values, of(s))
+	}
+	return measure.Median(values)
 }
 
 // machine names what the processes ran on.
@@ -225,10 +227,4 @@ func machine(ctx context.Context) string {
 		version = parts[len(parts)-4]
 	}
 	return fmt.Sprintf("Envoy %s on %d cores of %s.", version, runtime.NumCPU(), model)
-}
-
-func load() string {
-	text, _ := os.ReadFile("/proc/loadavg")
-	one, _, _ := strings.Cut(string(text), " ")
-	return one
 }

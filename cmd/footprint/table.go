@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // The rows, by their names.
@@ -99,21 +98,13 @@ func (t table) goals() string {
 	return b.String()
 }
 
-// What the documents say of it, and where.
+// The document that has the table, what stands before it there, and those that have it in a sentence.
 const (
 	page   = "docs/operations.md"
 	begins = "<!-- \"make footprint PUBLISH=1\" writes what follows. -->\n\n"
-	ends   = "\n<!-- Until here. -->"
 )
 
-var summary = regexp.MustCompile(`\d+ MB and [0-9.]+ s of CPU at the start in every proxy`)
-
-// summaries are the pages that have it in one sentence.
 var summaries = []string{"README.md", "docs/comparison.md"}
-
-func (t table) summary() string {
-	return fmt.Sprintf("%.0f MB and %.1f s of CPU at the start in every proxy", t.beyond(), t.toStart())
-}
 
 // rounded has the figures as the table shows them, so that a reader who computes what follows from
 // them gets the same.
@@ -125,32 +116,16 @@ func (t table) rounded() table {
 	return shown
 }
 
-// publish writes the table and what it means into the documents.
-func (t table) publish(root, head string) error {
+// pages are what the documents show of the table.
+func (t table) pages(head string) measure.Pages {
 	t = t.rounded()
-	edit := func(name string, change func(text string) (string, bool)) error {
-		path := filepath.Join(root, name)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		changed, ok := change(string(text))
-		if !ok {
-			return fmt.Errorf("%s has no place for the figures", name)
-		}
-		return os.WriteFile(path, []byte(changed), 0o600)
-	}
-	err := edit(page, func(text string) (string, bool) {
-		before, _, found := strings.Cut(text, begins)
-		_, after, closed := strings.Cut(text, ends)
-		return before + begins + head + "\n\n" + t.markdown() + "\n" + t.sentences() + ends + after, found && closed
-	})
+	pages := measure.Pages{page: {
+		Begins: begins, Text: head + "\n\n" + t.markdown() + "\n" + t.sentences() + "\n",
+	}}
 	for _, name := range summaries {
-		if err == nil {
-			err = edit(name, func(text string) (string, bool) {
-				return summary.ReplaceAllLiteralString(text, t.summary()), summary.MatchString(text)
-			})
-		}
+		pages[name] = measure.Page{Sentences: []string{
+			fmt.Sprintf("%.0f MB and %.1f s of CPU at the start in every proxy", t.beyond(), t.toStart()),
+		}}
 	}
-	return err
+	return pages
 }

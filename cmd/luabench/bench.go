@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // shape is the load: each connection writes a batch of checks, each of an identity
@@ -165,7 +166,7 @@ func (b *bench) round(ctx context.Context, n int) error {
 		}
 	}
 	bases := b.base.micros[first:]
-	unit := median(bases)
+	unit := measure.Median(bases)
 	for _, micros := range bases {
 		b.base.multiple = append(b.base.multiple, micros/unit)
 	}
@@ -200,14 +201,9 @@ func (b *bench) run(ctx context.Context, r *runner) error {
 	return err
 }
 
-// pipeliner is a connection, or some of them.
-type pipeliner interface {
-	Pipelined(ctx context.Context, fill func(redis.Pipeliner) error) ([]redis.Cmder, error)
-}
-
 // exchange sends a batch in one write, and returns when all of it is answered. An error reply is
 // an error.
-func exchange(ctx context.Context, c pipeliner, batch []call) error {
+func exchange(ctx context.Context, c redis.Cmdable, batch []call) error {
 	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range batch {
 			p.Do(ctx, batch[i].command...)
@@ -219,36 +215,25 @@ func exchange(ctx context.Context, c pipeliner, batch []call) error {
 
 // cpuMicros is the CPU time that the server has used, in user mode and in the kernel.
 func (b *bench) cpuMicros(ctx context.Context) (float64, error) {
-	system, err := b.number(ctx, "cpu", "used_cpu_sys")
-	user, userErr := b.number(ctx, "cpu", "used_cpu_user")
+	system, err := b.number(ctx, "CPU", "used_cpu_sys")
+	user, userErr := b.number(ctx, "CPU", "used_cpu_user")
 	return (system + user) * 1e6, errors.Join(err, userErr)
 }
 
 // version names the server.
 func (b *bench) version(ctx context.Context) string {
-	if v, _ := b.info(ctx, "server", "valkey_version"); v != "" {
+	server := b.client.InfoMap(ctx, "server")
+	if v := server.Item("Server", "valkey_version"); v != "" {
 		return "Valkey " + v
 	}
-	v, _ := b.info(ctx, "server", "redis_version")
-	return "Redis " + v
+	return "Redis " + server.Item("Server", "redis_version")
 }
 
-// number is a field of INFO that is a number.
+// number is a field of INFO that is a number. https://redis.io/docs/latest/commands/info/
 func (b *bench) number(ctx context.Context, section, name string) (float64, error) {
-	text, err := b.info(ctx, section, name)
-	if err != nil {
+	info := b.client.InfoMap(ctx, section)
+	if err := info.Err(); err != nil {
 		return 0, err
 	}
-	return strconv.ParseFloat(text, 64)
-}
-
-// info is a field of INFO. https://redis.io/docs/latest/commands/info/
-func (b *bench) info(ctx context.Context, section, name string) (string, error) {
-	text, err := b.client.Info(ctx, section).Result()
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value), nil
-		}
-	}
-	return "", errors.Join(err, fmt.Errorf("INFO %s has no %s", section, name))
+	return strconv.ParseFloat(info.Item(section, name), 64)
 }

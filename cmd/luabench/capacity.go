@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // planned are the limits that docs/capacity.md plans with.
@@ -63,7 +64,7 @@ func micros(ctx context.Context, addr string, load shape, e effort) (map[string]
 	}
 	medians := map[string]float64{}
 	for _, r := range b.runners {
-		medians[r.name] = median(r.micros)
+		medians[r.name] = measure.Median(r.micros)
 		if err := b.remove(ctx, r.subject, load.connections*load.depth); err != nil {
 			return nil, err
 		}

@@ -44,9 +44,7 @@ var comparisons = []comparison{
 	{"gcra, overrides - gcra", "gcra, overrides", "gcra", 0.4, true},
 	{"gcra, an override that is known - gcra", "gcra, an override that is known", "gcra", 0.4, true},
 	{"gcra, 3 limits: one call / 3 calls", "gcra, 3 limits in one call", "gcra, 3 limits in 3 calls", 0.65, false},
-	{"mixed, 3 limits: one call / 3 calls", "mixed, 3 limits in one call", "mixed, 3 limits in 3 calls", 0.65, false},
 	{"gcra, 5 limits: one call / 5 calls", "gcra, 5 limits in one call", "gcra, 5 limits in 5 calls", 0.65, false},
-	{"mixed, 5 limits: one call / 5 calls", "mixed, 5 limits in one call", "mixed, 5 limits in 5 calls", 0.65, false},
 }
 
 // base is the unit of all figures.
@@ -61,9 +59,8 @@ func bucket(a algo.Algorithm, window int64) algo.Limit {
 }
 
 var (
-	gcra   = bucket(algo.GCRA, second)
-	uneven = algo.Limit{Algorithm: algo.GCRA, Units: 997, WindowMicros: second, Burst: bigBurst} // not whole microseconds
-	queue  = algo.Limit{
+	gcra  = bucket(algo.GCRA, second)
+	queue = algo.Limit{
 		Algorithm: algo.LeakyBucket, Units: busy, WindowMicros: second, Burst: bigBurst, Queue: true,
 		MaxDelayMicros: hour,
 	}
@@ -93,14 +90,12 @@ func subjects(peerScript string) []*subject {
 		counting("sliding_window_counter, 10 sub_windows", 0, 100*second, 10),
 		counting("sliding_window_counter, 60 sub_windows", 0, 600*second, 60),
 		allowing("sliding_window_log, 10 ms", 0, short),
-		logging("sliding_window_log, 1000 entries", 1000),
 		allowing("token_bucket", bucketGoal, bucket(algo.TokenBucket, second)),
 		allowing("leaky_bucket", 0, bucket(algo.LeakyBucket, second)),
 		allowing("leaky_bucket, queue", 0, queue),
 		allowing("token_bucket, refill step", 0, steps),
 		allowing("gcra, queue", 0, waits),
 		allowing("gcra", bucketGoal, gcra),
-		allowing("gcra, uneven interval", bucketGoal, uneven),
 		redisRate(peerScript),
 		incrby(),
 		slots("concurrency, take and give back, 20 held", 20),
@@ -108,8 +103,6 @@ func subjects(peerScript string) []*subject {
 		termed("gcra, overrides", 0, algo.Terms{Overrides: true}, gcra),
 		contracted("gcra, an override that is known", "tier:pro"),
 		termed("gcra, penalty", 0, algo.Terms{Penalty: penalty}, gcra),
-		termed("gcra, overrides and penalty", 0, algo.Terms{Overrides: true, Penalty: penalty}, gcra),
-		blocked("blocked by an override"),
 	}
 	return slices.Concat(all, denials(), together())
 }
@@ -135,20 +128,12 @@ func together() (all []*subject) {
 		gcra, bucket(algo.GCRA, 10*second), bucket(algo.GCRA, minute), bucket(algo.GCRA, hour),
 		bucket(algo.GCRA, day),
 	}
-	mixed := []algo.Limit{gcra, counter, daily, bucket(algo.TokenBucket, minute), bucket(algo.LeakyBucket, 10*second)}
 	for _, n := range []int{3, 5} {
 		all = append(all,
 			allowing(fmt.Sprintf("gcra, %d limits in one call", n), 0, gcras[:n]...),
-			separately(fmt.Sprintf("gcra, %d limits in %[1]d calls", n), gcras[:n]...),
-			allowing(fmt.Sprintf("mixed, %d limits in one call", n), 0, mixed[:n]...),
-			separately(fmt.Sprintf("mixed, %d limits in %[1]d calls", n), mixed[:n]...))
+			separately(fmt.Sprintf("gcra, %d limits in %[1]d calls", n), gcras[:n]...))
 	}
-	team, user, pool, tenant := gcra, gcra, gcra, gcra
-	team.PerID, user.PerID = "team|blue", "user|blue|ann"
-	pool.Pool, tenant.Guarantee, tenant.PerID = true, true, "tenant|acme"
-	return append(all,
-		allowing("gcra, 3 levels in one call", 0, gcra, team, user),
-		allowing("gcra, a guarantee and its pool", 0, pool, tenant))
+	return all
 }
 
 // usedUp is one unit a day.
@@ -168,23 +153,6 @@ func counting(name string, goal float64, window, subWindows int64) *subject {
 			state = binary.LittleEndian.AppendUint32(state, 1)
 		}
 		return []call{command("SET", r.keys(id)[0], string(state))}
-	}
-	return s
-}
-
-// logging is a log that already has so many entries less one, which stay.
-func logging(name string, entries int64) *subject {
-	s, r := allowing(name, 0, long), newRule(name, algo.Terms{}, long)
-	s.prime = func(id string) []call {
-		zadd := command("ZADD", r.keys(id)[0])
-		now := time.Now().UnixMicro() - minute
-		for n := range entries - 1 {
-			member := binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(now+n)))
-			member = binary.LittleEndian.AppendUint32(member, 1)
-			member = binary.LittleEndian.AppendUint32(member, uint32(n+1))
-			zadd.command = append(zadd.command, fmt.Sprint(now+n), string(member))
-		}
-		return []call{zadd}
 	}
 	return s
 }
@@ -210,7 +178,8 @@ func slots(name string, held int64) *subject {
 			return calls
 		},
 		check: func(id string) []call {
-			return []call{r.take(id, 0, 1), evalsha(algo.ReleaseScript().Source, r.keys(id), []string{nonceOf(0), "1"}, nil)}
+			release := []string{fmt.Sprint(firstNonce), "1"}
+			return []call{r.take(id, 0, 1), evalsha(algo.ReleaseScript().Source, r.keys(id), release, nil)}
 		},
 	}
 }
@@ -226,15 +195,5 @@ func contracted(name, value string) *subject {
 			c.command = append(c.command, value)
 			return []call{c}
 		},
-	}
-}
-
-// blocked is an identity that an operator has blocked.
-func blocked(name string) *subject {
-	r := newRule(name, algo.Terms{Overrides: true}, gcra)
-	return &subject{
-		name:  name,
-		prime: func(id string) []call { return []call{command("SET", r.keys(id)[1], "block", "EX", "3600")} },
-		check: func(id string) []call { return []call{r.decide(id, 0, 1, algo.ByBlock, false)} },
 	}
 }

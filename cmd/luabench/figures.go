@@ -2,13 +2,38 @@ package main
 
 import (
 	"fmt"
-	"regexp"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // shown makes the text of figures of results, and notes those that are not there.
 type shown struct {
 	*results
 	missing []string
+}
+
+// pages are the documents that show results; an error if the run has not measured one of them.
+func (r *results) pages() (measure.Pages, error) {
+	s := &shown{results: r}
+	pages := measure.Pages{
+		"docs/algorithms.md":             s.algorithms(),
+		"docs/decisions/0002-scripts.md": {Sentences: s.scripts()},
+		"docs/decisions/0017-overrides.md": {Sentences: []string{
+			"The lookup adds " + s.lookup() + " of `EVALSHA 'return 1'`",
+		}},
+		"docs/decisions/0019-slots.md": {Sentences: []string{
+			"giving it back cost Redis " + s.cost("concurrency, take and give back, 20 held") + " times",
+			"a refusal costs " + s.cost("denied: concurrency") + ". Reading",
+		}},
+		"docs/benchmarks.md": {Sentences: []string{fmt.Sprintf(
+			"three limits in one call are %.2f of three calls", s.of(s.Ratios, "gcra, 3 limits: one call / 3 calls"),
+		)}},
+	}
+	if len(s.missing) > 0 {
+		return nil, fmt.Errorf("not measured: %s", strings.Join(s.missing, ", "))
+	}
+	return pages, nil
 }
 
 // of is a result by its name.
@@ -21,25 +46,17 @@ func (s *shown) of(all map[string]float64, name string) float64 {
 }
 
 // cost is what subjects cost, in multiples of the base: from the least to the most.
-func (s *shown) cost(names ...string) string {
-	low, high := s.of(s.Multiples, names[0]), 0.0
-	for _, name := range names {
-		low, high = min(low, s.of(s.Multiples, name)), max(high, s.of(s.Multiples, name))
-	}
-	return span(low, high, "%.1f")
-}
+func (s *shown) cost(names ...string) string { return s.span(s.Multiples, "%.1f", names) }
 
 // bytes are the sizes of subjects, from the least to the most.
-func (s *shown) bytes(names ...string) string {
-	low, high := s.of(s.Bytes, names[0]), 0.0
-	for _, name := range names {
-		low, high = min(low, s.of(s.Bytes, name)), max(high, s.of(s.Bytes, name))
-	}
-	return span(low, high, "%.0f")
-}
+func (s *shown) bytes(names ...string) string { return s.span(s.Bytes, "%.0f", names) }
 
-// span is one number, or two that differ as they are written.
-func span(low, high float64, format string) string {
+// span is one number, or two that differ as they are written: the least and the most.
+func (s *shown) span(all map[string]float64, format string, names []string) string {
+	low, high := s.of(all, names[0]), 0.0
+	for _, name := range names {
+		low, high = min(low, s.of(all, name)), max(high, s.of(all, name))
+	}
 	from, to := fmt.Sprintf(format, low), fmt.Sprintf(format, high)
 	if from == to {
 		return from
@@ -52,26 +69,35 @@ func (s *shown) growing(name, unit string) string {
 	one := s.of(s.Bytes, fmt.Sprintf(name, 1))
 	few := (s.of(s.Bytes, fmt.Sprintf(name, 128)) - one) / 127
 	many := s.of(s.Bytes, fmt.Sprintf(name, 1000)) / 1000
-	return fmt.Sprintf("%.0f, then %s a %s", one, span(few, many, "%.0f"), unit)
+	return fmt.Sprintf("%.0f, then %.0f to %.0f a %s", one, few, many, unit)
 }
 
-const (
-	queued    = ", queue"
-	runBegins = "<!-- \"make bench-lua PUBLISH=1\" writes this, and the numbers of the table. -->\n"
-)
+// lookup is what that of an override adds.
+func (s *shown) lookup() string {
+	return s.span(s.Ratios, "%.1f", []string{"gcra, overrides - gcra", "gcra, an override that is known - gcra"})
+}
 
-// line is a row of a table, and the two cells of it that show results.
-type line struct{ name, one, other string }
-
-// rows are those of the table of algorithms: bytes and cost.
-func (s *shown) rows() []line {
-	return []line{
+// algorithms are the figures of the page on algorithms.
+func (s *shown) algorithms() measure.Page {
+	page := measure.Page{
+		Begins: "<!-- \"make bench-lua PUBLISH=1\" writes this, and the numbers of the table. -->\n",
+		Text: fmt.Sprintf("Medians of %d rounds on %s, %s; load average %s.\n`EVALSHA 'return 1'` took %.1f µs. "+
+			"A rejection costs %s, with a log %s, with `concurrency` %s.\n", s.Rounds, s.Server, s.Date, s.Load, s.Micros,
+			s.cost("denied: fixed_window", "denied: fixed_window, first_request", "denied: sliding_window_counter",
+				"denied: token_bucket", "denied: leaky_bucket", "denied: gcra"),
+			s.cost("denied: sliding_window_log"), s.cost("denied: concurrency")),
+		Sentences: []string{
+			"The lookup of an override adds " + s.lookup() + " of",
+			fmt.Sprintf("a penalty without strikes %.1f", s.of(s.Multiples, "gcra, penalty")-s.of(s.Multiples, "gcra")),
+		},
+	}
+	for _, row := range []struct{ name, bytes, cost string }{
 		{"[`gcra`](#gcra)", s.bytes("gcra"), s.cost("gcra")},
 		{"[`token_bucket`](#token_bucket)", s.bytes("token_bucket"), s.cost("token_bucket")},
 		{"`token_bucket`, `step`", s.bytes("token_bucket, refill step"), s.cost("token_bucket, refill step")},
-		{"`gcra` or `token_bucket`, `queue`", s.bytes("gcra" + queued), s.cost("gcra" + queued)},
+		{"`gcra` or `token_bucket`, `queue`", s.bytes("gcra, queue"), s.cost("gcra, queue")},
 		{"[`leaky_bucket`](#leaky_bucket)", s.bytes("leaky_bucket"), s.cost("leaky_bucket")},
-		{"`leaky_bucket`, `queue`", s.bytes("leaky_bucket" + queued), s.cost("leaky_bucket" + queued)},
+		{"`leaky_bucket`, `queue`", s.bytes("leaky_bucket, queue"), s.cost("leaky_bucket, queue")},
 		{
 			"[`sliding_window_counter`](#sliding_window_counter)",
 			s.bytes("sliding_window_counter, 1 sub_windows", "sliding_window_counter, 60 sub_windows"),
@@ -89,85 +115,27 @@ func (s *shown) rows() []line {
 			"[`concurrency`](#concurrency)", s.growing("concurrency, %d in flight", "request"),
 			s.cost("concurrency, take and give back, 20 held"),
 		},
+	} {
+		page.Sentences = append(page.Sentences, fmt.Sprintf("| %s |…| %s | %s |", row.name, row.bytes, row.cost))
 	}
-}
-
-// algorithms are the figures of the page on algorithms.
-func (s *shown) algorithms() (all []figure) {
-	for _, row := range s.rows() {
-		head := `(?m)^(\| ` + regexp.QuoteMeta(row.name) + ` \|` + cell + cell + `)` + cell + cell
-		all = append(all, figure{algorithmsPage, head, " " + row.one + " | " + row.other + " |"})
-	}
-	run := fmt.Sprintf("Medians of %d rounds on %s, %s; load average %s.\n`EVALSHA 'return 1'` took %.1f µs. "+
-		"A rejection costs %s, with a log %s, with `concurrency` %s.\n", s.Rounds, s.Server, s.Date, s.Load, s.Micros,
-		s.rejections(), s.cost("denied: sliding_window_log"), s.cost("denied: concurrency"))
-	return append(
-		all,
-		figure{algorithmsPage, `(?s)(` + runBegins + `).*?(<!-- Until)`, run},
-		figure{algorithmsPage, `(The lookup of an override adds )` + number, s.lookup()},
-		figure{
-			algorithmsPage, `(a penalty without\s+strikes )\d\.\d`,
-			fmt.Sprintf("%.1f", s.of(s.Multiples, "gcra, penalty")-s.of(s.Multiples, "gcra")),
-		},
-	)
-}
-
-// rejections are what those of windows and buckets cost.
-func (s *shown) rejections() string {
-	return s.cost("denied: fixed_window", "denied: fixed_window, first_request", "denied: sliding_window_counter",
-		"denied: token_bucket", "denied: leaky_bucket", "denied: gcra")
-}
-
-// lookup is what that of an override adds.
-func (s *shown) lookup() string {
-	one, other := s.of(s.Ratios, "gcra, overrides - gcra"), s.of(s.Ratios, "gcra, an override that is known - gcra")
-	return span(min(one, other), max(one, other), "%.1f")
+	return page
 }
 
 // scripts are the rows of the table of decision 2: admitted and rejected.
-func (s *shown) scripts() []line {
-	return []line{
-		{
-			"`gcra`, `token_bucket`, `leaky_bucket`", s.cost("gcra", "token_bucket", "leaky_bucket"),
-			s.cost("denied: gcra", "denied: token_bucket", "denied: leaky_bucket"),
-		},
-		{"`leaky_bucket` with a queue", s.cost("leaky_bucket" + queued), ""},
-		{
-			"`sliding_window_counter`, 1, 10, 60 sub-windows",
-			s.cost("sliding_window_counter") + ", " + s.cost("sliding_window_counter, 10 sub_windows") + ", " +
-				s.cost("sliding_window_counter, 60 sub_windows"), s.cost("denied: sliding_window_counter"),
-		},
-		{
-			"`fixed_window`", s.cost("fixed_window", "fixed_window, first_request"),
-			s.cost("denied: fixed_window", "denied: fixed_window, first_request"),
-		},
-		{"`sliding_window_log`", "from " + s.cost("sliding_window_log, 10 ms"), s.cost("denied: sliding_window_log")},
-		{
-			"`concurrency`", s.cost("concurrency, take and give back, 20 held") + " with giving back",
-			s.cost("denied: concurrency"),
-		},
-		{"redis_rate v10's GCRA, in the same run", s.cost(peerName), ""},
+func (s *shown) scripts() []string {
+	return []string{
+		"| `gcra`, `token_bucket`, `leaky_bucket` | " + s.cost("gcra", "token_bucket", "leaky_bucket") + " | " +
+			s.cost("denied: gcra", "denied: token_bucket", "denied: leaky_bucket") + " |",
+		"| `leaky_bucket` with a queue | " + s.cost("leaky_bucket, queue") + " |",
+		"| `sliding_window_counter`, 1, 10, 60 sub-windows | " + s.cost("sliding_window_counter") + ", " +
+			s.cost("sliding_window_counter, 10 sub_windows") + ", " + s.cost("sliding_window_counter, 60 sub_windows") +
+			" | " + s.cost("denied: sliding_window_counter") + " |",
+		"| `fixed_window` | " + s.cost("fixed_window", "fixed_window, first_request") + " | " +
+			s.cost("denied: fixed_window", "denied: fixed_window, first_request") + " |",
+		"| `sliding_window_log` | from " + s.cost("sliding_window_log, 10 ms") + " | " +
+			s.cost("denied: sliding_window_log") + " |",
+		"| `concurrency` | " + s.cost("concurrency, take and give back, 20 held") + " with giving back | " +
+			s.cost("denied: concurrency") + " |",
+		"| redis_rate v10's GCRA, in the same run | " + s.cost(peerName) + " |",
 	}
-}
-
-// decisions are the figures of the pages of decisions, and of benchmarks.
-func (s *shown) decisions() (all []figure) {
-	const scripts, slots = "docs/decisions/0002-scripts.md", "docs/decisions/0019-slots.md"
-	for _, row := range s.scripts() {
-		if row.other != "" {
-			row.other = " " + row.other
-		}
-		head := `(?m)^(\| ` + regexp.QuoteMeta(row.name) + ` \|)` + cell + cell
-		all = append(all, figure{scripts, head, " " + row.one + " |" + row.other + " |"})
-	}
-	return append(
-		all,
-		figure{"docs/decisions/0017-overrides.md", `(The lookup adds )` + number, s.lookup()},
-		figure{slots, `(giving it back cost Redis )` + number, s.cost("concurrency, take and give back, 20 held")},
-		figure{slots, `(; a refusal costs )\d\.\d`, s.cost("denied: concurrency")},
-		figure{
-			"docs/benchmarks.md", `(three limits in one call are )` + number,
-			fmt.Sprintf("%.2f", s.of(s.Ratios, "gcra, 3 limits: one call / 3 calls")),
-		},
-	)
 }

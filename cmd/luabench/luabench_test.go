@@ -9,45 +9,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
-func TestQuartiles(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		values            []float64
-		low, middle, high float64
-	}{
-		{[]float64{7}, 7, 7, 7},
-		{[]float64{2, 1}, 1.25, 1.5, 1.75},
-		{[]float64{5, 1, 4, 2, 3}, 2, 3, 4},
-		{[]float64{4, 3, 2, 1}, 1.75, 2.5, 3.25},
-	} {
-		low, middle, high := quartiles(c.values)
-		got, want := [3]float64{low, middle, high}, [3]float64{c.low, c.middle, c.high}
-		if got != want {
-			t.Errorf("quartiles(%v) = %v, want %v", c.values, got, want)
-		}
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	t.Parallel()
-	values := []float64{1, 2, 3, 4, 5} // quartiles 2, 3, 4
-	for _, c := range []struct {
-		goal float64
-		want string
-	}{
-		{0, ""},
-		{4.5, "met"},
-		{4, "met, within the noise"},
-		{3, "met, within the noise"},
-		{2, "MISSED, within the noise"},
-		{1.5, "MISSED"},
-	} {
-		if got := verdict(values, c.goal); got != c.want {
-			t.Errorf("goal %v: %q, want %q", c.goal, got, c.want)
-		}
-	}
-}
-
 func TestScriptIn(t *testing.T) {
 	t.Parallel()
 	got, err := scriptIn("package x\nvar allowN = redis.NewScript(`one`)\nvar other = redis.NewScript(`two`)\n")
@@ -73,7 +34,7 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := found.figures(); err != nil {
+	if _, err := found.pages(); err != nil {
 		t.Errorf("the documents: %v", err)
 	}
 	for _, s := range all {

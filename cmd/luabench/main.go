@@ -16,72 +16,76 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/measure"
+	"github.com/sluiceproxy/sluice/internal/process"
 )
+
+// options are what the command line says.
+type options struct {
+	rounds, clients           int
+	addr                      string
+	memory, capacity, publish bool
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	rounds := flag.Int("rounds", 15, "how often each subject is measured")
-	checks := flag.Int("checks", 20000, "checks in one measurement")
-	charges := flag.Int("charges", 12000, "charges to measure sizes with; a table of Redis is full by 3/4 then")
-	memory := flag.Bool("memory", false, "measure sizes alone")
-	planning := flag.Bool("capacity", false, "measure what docs/capacity.md plans with, alone")
-	addr := flag.String("addr", "",
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 15, "how often each subject is measured")
+	flag.BoolVar(&o.memory, "memory", false, "measure sizes alone")
+	flag.BoolVar(&o.capacity, "capacity", false, "measure what docs/capacity.md plans with, alone")
+	flag.StringVar(&o.addr, "addr", "",
 		"with -capacity: measure the Redis at host:port, which nothing else should use meanwhile; REDISCLI_AUTH has its "+
 			"password")
-	publish := flag.Bool("publish", false, "record the results, and show them in the documents")
-	show := flag.Bool("show", false, "measure nothing: show in the documents what was recorded last")
-	clients := flag.Int("connections", 100, "with -capacity: connections that send one check at a time")
+	flag.BoolVar(&o.publish, "publish", false, "record the results, and show them in the documents")
+	flag.IntVar(&o.clients, "connections", 100, "with -capacity: connections that send one check at a time")
 	flag.Parse()
-	e := effort{rounds: *rounds, checks: *checks, charges: *charges}
-	var found *results
-	measure := func(addr string) (err error) {
-		found, err = run(ctx, os.Stdout, addr, *memory, e)
-		return err
-	}
-	if *planning {
-		measure = func(server string) error { return plan(ctx, os.Stdout, server, *addr != "", *clients, e) }
-	}
-	var err error
-	switch {
-	case min(*rounds, *checks, *charges, *clients) < 1:
-		err = fmt.Errorf("-rounds %d -checks %d -charges %d -connections %d: want more", *rounds, *checks, *charges, *clients)
-	case *publish && (*planning || *memory):
-		err = errors.New("-publish: want a run of everything, without -capacity and -memory")
-	case *show:
-		found, err = readResults(recorded)
-	case *planning && *addr != "":
-		err = measure(*addr)
-	default:
-		err = onServer(ctx, measure)
-	}
-	if err == nil && (*publish || *show) {
-		err = found.publish(".")
-	}
-	if err != nil {
+	if err := o.run(ctx); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "luabench:", err)
 		os.Exit(1)
 	}
 }
 
-// run measures every subject and the sizes, or the sizes alone.
-func run(ctx context.Context, out io.Writer, addr string, memory bool, e effort) (*results, error) {
-	if memory {
-		return benchOn(ctx, out, addr, nil, e)
+func (o options) run(ctx context.Context) error {
+	// A table of Redis is full by 3/4 after so many charges.
+	e := effort{rounds: o.rounds, checks: 20_000, charges: 12_000}
+	switch {
+	case min(o.rounds, o.clients) < 1:
+		return fmt.Errorf("-rounds %d -connections %d: want more", o.rounds, o.clients)
+	case o.publish && (o.capacity || o.memory):
+		return errors.New("-publish: want a run of everything, without -capacity and -memory")
+	case o.capacity && o.addr != "":
+		return plan(ctx, os.Stdout, o.addr, true, o.clients, e)
+	case o.capacity:
+		return onServer(ctx, func(addr string) error { return plan(ctx, os.Stdout, addr, false, o.clients, e) })
 	}
-	peer, err := redisRateScript(ctx)
-	if err != nil {
-		return nil, err
+	var all []*subject
+	if !o.memory {
+		peer, err := redisRateScript(ctx)
+		if err != nil {
+			return err
+		}
+		all = subjects(peer)
 	}
-	return benchOn(ctx, out, addr, subjects(peer), e)
+	return onServer(ctx, func(addr string) error {
+		found, err := benchOn(ctx, os.Stdout, addr, all, e)
+		if err != nil || !o.publish {
+			return err
+		}
+		return found.publish(".")
+	})
 }
 
-// benchOn measures on the server at addr, prints what it found, and returns it.
+// benchOn measures on the server at addr, prints what it found, and returns it: sizes alone if there
+// are no subjects.
 func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e effort) (*results, error) {
-	before := load()
+	before := measure.Load()
 	b, err := newBench(ctx, addr, all, e, usual)
 	if err != nil {
 		return nil, err
@@ -100,4 +104,36 @@ func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e 
 		return nil, err
 	}
 	return b.results(ctx, before, sizes), nil
+}
+
+// startLimit bounds the wait for the server to answer.
+const startLimit = 20 * time.Second
+
+// onServer measures on a redis-server on loopback that keeps nothing on disk.
+func onServer(ctx context.Context, measure func(addr string) error) error {
+	dir, err := os.MkdirTemp("", "sluice-luabench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	port, release, err := process.FreePort()
+	if err != nil {
+		return err
+	}
+	defer release()
+	path, err := process.Find(".", "redis-server")
+	if err != nil {
+		return err
+	}
+	p, err := process.Start(exec.Command(path, process.RedisArgs(dir, port)...))
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	ready := func(ctx context.Context) error { return process.PingRedis(ctx, addr) }
+	if err := process.Await(ctx, startLimit, ready, p); err != nil {
+		return fmt.Errorf("redis-server: %w", err)
+	}
+	return measure(addr)
 }

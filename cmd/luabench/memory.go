@@ -19,30 +19,34 @@ type remembered struct {
 
 // rememberings are subjects whose states differ in size.
 func rememberings() []remembered {
-	all := []remembered{
-		{allowing("fixed_window", 0, fixed), 1},
-		{allowing("fixed_window, first_request", 0, first), 1},
+	var all []remembered
+	add := func(charges int, name string, l algo.Limit) {
+		all = append(all, remembered{allowing(name, 0, l), charges})
 	}
+	add(1, "fixed_window", fixed)
+	add(1, "fixed_window, first_request", first)
 	for _, n := range []int64{1, 10, 60} {
 		all = append(all, remembered{counting(fmt.Sprintf("sliding_window_counter, %d sub_windows", n), 0, hour, n), 1})
 	}
+	// What has refilled leaves nothing behind: a unit takes 86 s here.
+	slow := algo.Limit{Units: 1000, Burst: 1000, WindowMicros: day}
 	for _, a := range []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA} {
-		// What has refilled leaves nothing behind: a unit takes 86 s here.
-		all = append(all, remembered{
-			allowing(a.String(), 0, algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day}), 1,
-		})
+		slow.Algorithm = a
+		add(1, a.String(), slow)
 	}
-	few := algo.Limit{Algorithm: algo.TokenBucket, Units: 1000, Burst: 1000, WindowMicros: day, Steps: true}
-	all = append(all, remembered{allowing("token_bucket, refill step", 0, few), 1})
+	stepped := slow
+	stepped.Algorithm, stepped.Steps = algo.TokenBucket, true
+	add(1, "token_bucket, refill step", stepped)
+	slow.Queue, slow.MaxDelayMicros = true, hour
 	for _, a := range []algo.Algorithm{algo.LeakyBucket, algo.GCRA} {
-		held := algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day, Queue: true, MaxDelayMicros: hour}
-		all = append(all, remembered{allowing(a.String()+", queue", 0, held), 1})
+		slow.Algorithm = a
+		add(1, a.String()+", queue", slow)
 	}
 	for _, entries := range []int{1, 20, 128, 1000} {
 		all = append(all, remembered{holding(fmt.Sprintf("concurrency, %d in flight", entries)), entries})
 	}
 	for _, entries := range []int{1, 16, 128, 1000, 10_000} {
-		all = append(all, remembered{allowing(fmt.Sprintf("sliding_window_log, %d entries", entries), 0, long), entries})
+		add(entries, fmt.Sprintf("sliding_window_log, %d entries", entries), long)
 	}
 	return all
 }
@@ -120,5 +124,5 @@ const settling = 300 * time.Millisecond
 // usedMemory returns the memory that Redis has allocated, in bytes.
 func (b *bench) usedMemory(ctx context.Context) (float64, error) {
 	time.Sleep(settling)
-	return b.number(ctx, "memory", "used_memory")
+	return b.number(ctx, "Memory", "used_memory")
 }

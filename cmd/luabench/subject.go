@@ -81,17 +81,15 @@ func (r rule) args(nonce, cost int64) (args []string) {
 // firstNonce is as long as those of the plugin are.
 const firstNonce = int64(1) << 62
 
-func nonceOf(n int64) string { return fmt.Sprint(firstNonce + n) }
-
-// decide is a check that the rule must answer as is to be measured.
-func (r rule) decide(id string, nonce, cost int64, by algo.By, allowed bool) call {
+// decide is a check that the limits must admit, or reject.
+func (r rule) decide(id string, nonce, cost int64, allowed bool) call {
 	return evalsha(r.Script().Source, r.keys(id), r.args(nonce, cost), func(reply *redis.Cmd) error {
 		values, err := reply.Int64Slice()
 		if err != nil {
 			return err
 		}
 		ruling, err := r.ParseRuling(values, make([]algo.Decision, len(r.Limits())))
-		if err == nil && (ruling.By != by || ruling.Allowed != allowed) {
+		if err == nil && (ruling.By != algo.ByLimits || ruling.Allowed != allowed) {
 			err = fmt.Errorf("%+v, which is not what is to be measured", ruling)
 		}
 		return err
@@ -100,7 +98,7 @@ func (r rule) decide(id string, nonce, cost int64, by algo.By, allowed bool) cal
 
 // take is a check that the limits must admit.
 func (r rule) take(id string, nonce, cost int64) call {
-	return r.decide(id, nonce, cost, algo.ByLimits, true)
+	return r.decide(id, nonce, cost, true)
 }
 
 // allowing is a rule of limits that admit what is measured.
@@ -120,7 +118,7 @@ func denying(name string, goal float64, l algo.Limit) *subject {
 	return &subject{
 		name: name, goal: goal,
 		prime: func(id string) []call { return []call{r.take(id, 0, l.Units)} },
-		check: func(id string) []call { return []call{r.decide(id, 0, 1, algo.ByLimits, false)} },
+		check: func(id string) []call { return []call{r.decide(id, 0, 1, false)} },
 	}
 }
 
@@ -128,7 +126,7 @@ func denying(name string, goal float64, l algo.Limit) *subject {
 func separately(name string, limits ...algo.Limit) *subject {
 	return &subject{name: name, check: func(id string) (calls []call) {
 		for _, l := range limits {
-			calls = append(calls, newRule(name, algo.Terms{}, l).take(id, 0, 1))
+			calls = append(calls, allowing(name, 0, l).check(id)...)
 		}
 		return calls
 	}}

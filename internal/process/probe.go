@@ -7,12 +7,21 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // probeLimit bounds one question to a server.
 const probeLimit = time.Second
+
+// RedisArgs are those of a redis-server on a port of loopback that keeps nothing on disk.
+func RedisArgs(dir string, port int) []string {
+	return []string{
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no",
+	}
+}
 
 // PingRedis reports whether a Redis takes commands: it does when it answers PONG,
 // or asks for a password first. While loading it answers with another error.

@@ -55,10 +55,7 @@ func launch(t testing.TB, port int, args []string) *Server {
 		Addr: fmt.Sprintf("127.0.0.1:%d", port),
 		Port: port,
 		t:    t,
-		args: append([]string{
-			"--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", t.TempDir(),
-			"--save", "", "--appendonly", "no", "--daemonize", "no",
-		}, args...),
+		args: append(process.RedisArgs(t.TempDir(), port), args...),
 	}
 	s.run()
 	return s

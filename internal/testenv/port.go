@@ -1,18 +1,9 @@
 package testenv
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"testing"
-)
 
-// Ports are handed out of [lowPort, lowPort+portCount): below the range from
-// which systems take the local port of an outgoing connection (32768 and up
-// on Linux), with room for an offset of 10000.
-const (
-	lowPort   = 10000
-	portCount = 12000
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // FreePort returns a TCP port of 127.0.0.1 on which nothing listens, and on
@@ -20,50 +11,10 @@ const (
 // ends no other call returns any of them, in this process or another.
 func FreePort(t testing.TB, offsets ...int) int {
 	t.Helper()
-	first := rand.IntN(portCount)
-	for i := range portCount {
-		port := lowPort + (first+i)%portCount
-		if claimAll(t, port, offsets) {
-			return port
-		}
-	}
-	t.Fatal("no TCP port of 127.0.0.1 is free")
-	return 0
-}
-
-func claimAll(t testing.TB, port int, offsets []int) bool {
-	var claims []net.PacketConn
-	release := func() {
-		for _, c := range claims {
-			c.Close()
-		}
-	}
-	for _, offset := range append([]int{0}, offsets...) {
-		c, ok := claim(port + offset)
-		if !ok {
-			release()
-			return false
-		}
-		claims = append(claims, c)
+	port, release, err := process.FreePort(offsets...)
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(release)
-	return true
-}
-
-// claim takes a port whose TCP side is free, by holding its UDP side: that
-// shuts out other claims, ends with this process at the latest, and leaves TCP
-// to the server that is to listen.
-func claim(port int) (net.PacketConn, bool) {
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	c, err := net.ListenPacket("udp", addr)
-	if err != nil {
-		return nil, false
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		c.Close()
-		return nil, false
-	}
-	l.Close()
-	return c, true
+	return port
 }

@@ -20,14 +20,26 @@ import (
 // clients send requests one after the other, so that as many are in flight at most.
 const clients = 8
 
-// inUse is the one of two relays that has the limiter's stream. A stream that rotates is at neither
-// while the one count and then the other is read.
-func inUse(t *testing.T, a, b *envoytest.Envoy) (used *envoytest.Envoy) {
+// activeStreams is a relay's count of the streams that it has.
+const activeStreams = "http.relay.downstream_rq_active"
+
+// startPair runs two relays in front of a Redis, and has clients ask through a limiter of both.
+func startPair(t *testing.T, plugin string) (l *load, relays [2]*envoytest.Envoy) {
 	t.Helper()
-	const active = "http.relay.downstream_rq_active"
+	server := redistest.Start(t)
+	for i := range relays {
+		relays[i] = envoytest.NewRelay(t, server.Addr, nil)
+	}
+	return startLoad(t, startPlugin(t, plugin, relays[0].Addr, relays[1].Addr), clients), relays
+}
+
+// inUse is the relay that has the limiter's stream. A stream that rotates is at neither while the one
+// count and then the other is read.
+func inUse(t *testing.T, relays [2]*envoytest.Envoy) (used *envoytest.Envoy) {
+	t.Helper()
 	testenv.Wait(t, patience, func() error {
-		for _, relay := range []*envoytest.Envoy{a, b} {
-			if relay.Stats(active)[active] > 0 {
+		for _, relay := range relays {
+			if relay.Stats(activeStreams)[activeStreams] > 0 {
 				used = relay
 				return nil
 			}
@@ -58,12 +70,10 @@ func TestKillWhileStreamsRotate(t *testing.T) {
 // not decided each time.
 func killed(t *testing.T, plugin string) (failed []int64) {
 	t.Helper()
-	server := redistest.Start(t)
-	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
-	l := startLoad(t, startPlugin(t, plugin, a.Addr, b.Addr), clients)
+	l, relays := startPair(t, plugin)
 	for range 6 {
 		l.await(t, 200)
-		used := inUse(t, a, b)
+		used := inUse(t, relays)
 		before := l.failed.Load()
 		used.Kill()
 		l.await(t, 200)
@@ -76,11 +86,9 @@ func killed(t *testing.T, plugin string) (failed []int64) {
 // TestDrainOneOfTwo: a relay that ends in good order costs what was in flight at most.
 func TestDrainOneOfTwo(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
-	l := startLoad(t, startLimiter(t, "10s", a.Addr, b.Addr), clients)
+	l, relays := startPair(t, fmt.Sprintf(plugin, "10s"))
 	l.await(t, 200)
-	used := inUse(t, a, b)
+	used := inUse(t, relays)
 	drain(t, used)
 	l.await(t, 200)
 	if failed := l.failed.Load(); failed != 0 {
@@ -98,11 +106,9 @@ func TestDrainOneOfTwo(t *testing.T) {
 // TestDrainWhileStreamsRotate: streams leave a relay that drains, so that its end costs nothing.
 func TestDrainWhileStreamsRotate(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
-	l := startLoad(t, startPlugin(t, rotating("10s"), a.Addr, b.Addr), clients)
+	l, relays := startPair(t, rotating("10s"))
 	l.await(t, 200)
-	used := inUse(t, a, b)
+	used := inUse(t, relays)
 	drain(t, used)
 	testenv.Wait(t, patience, func() error { return left(used) })
 	used.Stop()
@@ -112,12 +118,11 @@ func TestDrainWhileStreamsRotate(t *testing.T) {
 
 // left reports whether a relay takes no connection any more, and has no stream.
 func left(relay *envoytest.Envoy) error {
-	const active = "http.relay.downstream_rq_active"
 	if c, err := net.Dial("tcp", relay.Addr); err == nil {
 		c.Close()
 		return errors.New("the relay takes connections")
 	}
-	if n := relay.Stats(active)[active]; n != 0 {
+	if n := relay.Stats(activeStreams)[activeStreams]; n != 0 {
 		return fmt.Errorf("the relay has %d streams", n)
 	}
 	return nil
@@ -203,7 +208,7 @@ func TestRelayAddedLater(t *testing.T) {
 	l.await(t, 200)
 	before := l.failed.Load()
 	b.Restart()
-	const opened, active = "http.relay.downstream_rq_total", "http.relay.downstream_rq_active"
+	const opened = "http.relay.downstream_rq_total"
 	testenv.Wait(t, patience, func() error {
 		if n := b.Stats(opened)[opened]; n < 3 {
 			return fmt.Errorf("the relay that came later has had %d streams", n)
@@ -216,7 +221,7 @@ func TestRelayAddedLater(t *testing.T) {
 		t.Errorf("%d requests were not decided while streams rotated", failed)
 	}
 	// One stream for each worker that asks, and another while it is replaced.
-	if n := a.Stats(active)[active] + b.Stats(active)[active]; n > 8 {
+	if n := a.Stats(activeStreams)[activeStreams] + b.Stats(activeStreams)[activeStreams]; n > 8 {
 		t.Errorf("%d streams are open, want no more than two for each of 4 workers", n)
 	}
 }
@@ -246,11 +251,9 @@ func TestRefusedPath(t *testing.T) {
 // open. Then the other one decides, and the first one is none the worse when it goes on.
 func TestHungRelay(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
-	l := startLoad(t, startPlugin(t, rotating("200ms"), a.Addr, b.Addr), clients)
+	l, relays := startPair(t, rotating("200ms"))
 	l.await(t, 200)
-	used := inUse(t, a, b)
+	used := inUse(t, relays)
 	began := time.Now()
 	signal(t, used, syscall.SIGSTOP)
 	l.await(t, 400)

@@ -62,9 +62,8 @@ func TestIdleStreams(t *testing.T) {
 	})
 	e := startLimiter(t, "10s", relay.Addr)
 	for range 3 {
-		const active = "http.relay.downstream_rq_active"
 		testenv.Wait(t, patience, func() error {
-			if n := relay.Stats(active)[active]; n != 0 {
+			if n := relay.Stats(activeStreams)[activeStreams]; n != 0 {
 				return fmt.Errorf("%d streams are open", n)
 			}
 			return nil

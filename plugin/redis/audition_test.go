@@ -105,12 +105,7 @@ func TestAuditionLogsIn(t *testing.T) {
 // fails, and what comes next is tried at once.
 func TestLostInSetUp(t *testing.T) {
 	t.Parallel()
-	options := testOptions()
-	options.Password = "s3cr3t"
-	r := newRig(t, options)
-	r.request("a").flush()
-	r.answer("+OK\r\n")
-	r.allow(1)
+	r := loggedInRig(t)
 	r.closeStream()
 	w := r.request("b").flush()
 	r.answer("+OK\r\n")

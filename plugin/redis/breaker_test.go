@@ -157,12 +157,7 @@ func TestOneServerIsReadOnly(t *testing.T) {
 // The reason of an outage is logged when it begins and when it changes.
 func TestReasonChanges(t *testing.T) {
 	t.Parallel()
-	options := testOptions()
-	options.Password = "s3cr3t"
-	r := newRig(t, options)
-	r.request("a").flush()
-	r.answer("+OK\r\n")
-	r.allow(1)
+	r := loggedInRig(t)
 	for range 5 {
 		r.request("a").flush()
 	}

@@ -21,12 +21,7 @@ func TestStreamRests(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			options := testOptions()
-			options.Password = "s3cr3t"
-			r := newRig(t, options)
-			r.request("a").flush()
-			r.answer("+OK\r\n")
-			r.allow(1)
+			r := loggedInRig(t)
 			if next := r.conn.NextTickMicros(r.now); next != restMicros {
 				t.Errorf("the next tick is in %d us, want a minute", next)
 			}

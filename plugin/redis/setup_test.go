@@ -108,3 +108,15 @@ func TestSetUpRefused(t *testing.T) {
 		w.want("at 1")
 	}
 }
+
+// loggedInRig has logged in with a password, and its first request is decided.
+func loggedInRig(t *testing.T) *rig {
+	t.Helper()
+	options := testOptions()
+	options.Password = "s3cr3t"
+	r := newRig(t, options)
+	r.request("a").flush()
+	r.answer("+OK\r\n")
+	r.allow(1)
+	return r
+}

@@ -220,11 +220,7 @@ func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
 	if of, costs, ok := p.settled(s); ok {
 		charged := epoch + p.v.Steps[of].At
 		plan.RefundAs(int64(of), p.states, charged, now, costs)
-		var args []any
-		for _, a := range plan.RefundArgs(int64(of), algo.Over{}, costs) {
-			args = append(args, a)
-		}
-		args = append(args, now/1e6, now%1e6, charged)
+		args := append(state.Values(plan.RefundArgs(int64(of), algo.Over{}, costs)), now/1e6, now%1e6, charged)
 		return p.Client.Eval(ctx, p.takeOff, p.keys, args...).Err()
 	}
 	args := append(state.Arguments(plan, int64(n), p.costs(s)), now/1e6, now%1e6, "")

@@ -67,11 +67,16 @@ func LimitsAt(set *rule.LimitSet, micros int64) []algo.Limit {
 }
 
 // Arguments are those of a check.
-func Arguments(plan *algo.Plan, nonce int64, costs []int64) (args []any) {
-	for _, a := range plan.CheckArgs(nonce, algo.Over{}, costs) {
-		args = append(args, a)
+func Arguments(plan *algo.Plan, nonce int64, costs []int64) []any {
+	return Values(plan.CheckArgs(nonce, algo.Over{}, costs))
+}
+
+// Values are a script's arguments as the client of Redis takes them.
+func Values(args []string) (values []any) {
+	for _, a := range args {
+		values = append(values, a)
 	}
-	return args
+	return values
 }
 
 // keys are those of the question's limits, and of never.

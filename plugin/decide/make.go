@@ -79,13 +79,7 @@ func (o *overrides) make(q *Question, c *Check, value []byte) (ok bool) {
 func (q *Question) multiply(a *Ask, thousandths int64) {
 	must.Hold(thousandths > 0, "an operator's factor is above 0")
 	begin := len(q.sizes)
-	for i := range a.Limits.Limits {
-		l := a.Limits.Limits[i].Limit
-		if a.own != nil {
-			l.Resize(a.own[i])
-		}
-		q.sizes = append(q.sizes, l.Times(thousandths))
-	}
+	q.sizes = a.Limits.Multiplied(q.sizes, a.own, thousandths)
 	a.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
 }
 

@@ -42,6 +42,19 @@ func (m *Matcher) take(c *compiled, a *Applied) (ok bool) {
 	return ok
 }
 
+// Multiplied appends the sizes that an override's factor, in thousandths, makes of the limits: of own,
+// which come with the request, if there are any.
+func (l *LimitSet) Multiplied(dst, own []algo.Size, thousandths int64) []algo.Size {
+	for i := range l.Limits {
+		limit := l.Limits[i].Limit
+		if own != nil {
+			limit.Resize(own[i])
+		}
+		dst = append(dst, limit.Times(thousandths))
+	}
+	return dst
+}
+
 // SizesOf appends the sizes that a list of absolute numbers gives the limits. own are those that
 // came with the request; nil: as configured. ok is false if a number is not one of a limit of the
 // set, or a limit has two.

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -11,7 +10,7 @@ func under(setting string, set *rule.Set, req *Request, came *rule.Applied) rule
 	a := *came
 	switch o := override.Parse(setting); o.Kind {
 	case override.Factor:
-		a.Sizes = times(&a, o.Factor)
+		a.Sizes = a.Limits.Multiplied(nil, a.Sizes, o.Factor)
 	case override.Numbers:
 		if sizes, ok := a.Limits.SizesOf(nil, a.Sizes, o.Rest); ok {
 			a.Sizes = sizes
@@ -24,16 +23,4 @@ func under(setting string, set *rule.Set, req *Request, came *rule.Applied) rule
 		}
 	}
 	return a
-}
-
-// times is the sizes that a factor, in thousandths, makes of the limits.
-func times(a *rule.Applied, thousandths int64) (sizes []algo.Size) {
-	for i := range a.Limits.Limits {
-		l := a.Limits.Limits[i].Limit
-		if a.Sizes != nil {
-			l.Resize(a.Sizes[i])
-		}
-		sizes = append(sizes, l.Times(thousandths))
-	}
-	return sizes
 }

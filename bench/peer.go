@@ -96,20 +96,7 @@ typed_config:
 	c.Set(route+"/rate_limits", c.Fragment(fmt.Sprintf(
 		"[{actions: [{request_headers: {header_name: %s, descriptor_key: client}}]}]", identityHeader,
 	)))
-	c.Append("static_resources/clusters", c.Fragment(fmt.Sprintf(`
-name: service
-type: STATIC
-connect_timeout: 1s
-typed_extension_protocol_options:
-  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-    explicit_http_config: {http2_protocol_options: {}}
-load_assignment:
-  cluster_name: service
-  endpoints:
-  - lb_endpoints:
-    - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}
-`, at.service)))
+	c.Append("static_resources/clusters", c.HTTP2Cluster("service", addr(at.service)))
 }
 
 // twoDescriptors has the filter ask about two limits at once: by the hour and by the day.

@@ -126,24 +126,10 @@ func throughRelay() *setup {
 		id: relayed, title: "Sluice, a relay, Redis", status: 200, relay: true,
 		edit: func(c *envoyconf.Config, at place) {
 			inRedis(gcra(manyPerHour))(c, at)
-			c.Set("static_resources/clusters/redis", c.Fragment(fmt.Sprintf(relayCluster, at.service)))
+			c.Set("static_resources/clusters/redis", c.HTTP2Cluster("redis", addr(at.service)))
 		},
 	}
 }
-
-// relayCluster is an ordinary HTTP/2 cluster, as control planes make one of a Service.
-const relayCluster = `
-name: redis
-type: STATIC
-connect_timeout: 1s
-typed_extension_protocol_options:
-  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-    explicit_http_config: {http2_protocol_options: {}}
-load_assignment:
-  cluster_name: redis
-  endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}}]}]
-`
 
 // withoutMetrics differs from Sluice by less than a run's noise, so only its instructions are counted.
 func withoutMetrics() *setup {

@@ -113,6 +113,21 @@ func (c *Config) Endpoints(addrs []string) any {
 	return []any{map[string]any{"lb_endpoints": endpoints}}
 }
 
+// HTTP2Cluster is an ordinary HTTP/2 cluster, as control planes make one of a Service.
+func (c *Config) HTTP2Cluster(name string, addrs ...string) any {
+	cluster := c.Fragment(`
+type: STATIC
+connect_timeout: 1s
+typed_extension_protocol_options:
+  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+    explicit_http_config: {http2_protocol_options: {}}
+`).(map[string]any)
+	cluster["name"] = name
+	cluster["load_assignment"] = map[string]any{"cluster_name": name, "endpoints": c.Endpoints(addrs)}
+	return cluster
+}
+
 // proxied names the cluster that redis_proxy sends to.
 const proxied = "redis_servers"
 

@@ -68,15 +68,5 @@ func (e *Envoy) patient(relay *envoyconf.Config) {
 // cluster, which takes the place of one there is. It has no keepalive: on a busy machine a relay that
 // waits for a CPU must not be taken for one that hangs.
 func Relayed(c *envoyconf.Config, name string, relays ...string) {
-	cluster := c.Fragment(`
-type: STATIC
-connect_timeout: 1s
-typed_extension_protocol_options:
-  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-    explicit_http_config: {http2_protocol_options: {}}
-`).(map[string]any)
-	cluster["name"] = name
-	cluster["load_assignment"] = map[string]any{"cluster_name": name, "endpoints": c.Endpoints(relays)}
-	c.Set(fmt.Sprintf("static_resources/clusters/%s", name), cluster)
+	c.Set(fmt.Sprintf("static_resources/clusters/%s", name), c.HTTP2Cluster(name, relays...))
 }

@@ -24,8 +24,8 @@ type rendered struct {
 type rendering struct {
 	input.Source
 	render.Options
-	out          string
-	run, relayed func(*render.Options) (render.Result, error) // directly, and with --relay
+	out string
+	run func(*render.Options) (render.Result, error)
 }
 
 func renderCommand(c *console.Console) *cobra.Command {
@@ -82,7 +82,7 @@ func renderEnvoyCommand(c *console.Console) *cobra.Command {
 }
 
 func renderIstioCommand(c *console.Console) *cobra.Command {
-	r := &rendering{run: render.Istio, relayed: render.IstioRelayed}
+	r := &rendering{run: render.Istio}
 	command := r.command(c, "istio", "A WasmPlugin and an EnvoyFilter for Istio",
 		"  sluice render istio -c plugin.json --image oci://registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
 			"kubectl apply -f -")
@@ -118,7 +118,7 @@ func renderIstioCommand(c *console.Console) *cobra.Command {
 }
 
 func renderGatewayCommand(c *console.Console) *cobra.Command {
-	r := &rendering{run: render.EnvoyGateway, relayed: render.EnvoyGatewayRelayed}
+	r := &rendering{run: render.EnvoyGateway}
 	command := r.command(c, "envoy-gateway", "Policies and an EnvoyProxy for Envoy Gateway",
 		"  sluice render envoy-gateway -c plugin.json --image registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
 			"kubectl apply -f -")
@@ -171,9 +171,6 @@ func (r *rendering) render(c *console.Console) error {
 		return err
 	}
 	r.Plugin = l.JSON
-	if r.Relay != "" {
-		r.run = r.relayed
-	}
 	return r.write(c)
 }
 

@@ -38,19 +38,19 @@ var files = []struct {
 		Options: render.Options{Image: "r/s:1", Gateway: "eg", Listener: "http"},
 	},
 	{
-		file: "istio/gateway-relay.yaml", run: render.IstioRelayed,
+		file: "istio/gateway-relay.yaml", run: render.Istio,
 		Options: render.Options{Image: "oci://r/s:1", App: "istio-ingressgateway"},
 	},
 	{
-		file: "istio/sidecar-relay.yaml", run: render.IstioRelayed,
+		file: "istio/sidecar-relay.yaml", run: render.Istio,
 		Options: render.Options{Image: "oci://r/s:1", App: "reviews", Sidecar: true},
 	},
 	{
-		file: "istio/waypoint-relay.yaml", run: render.IstioRelayed,
+		file: "istio/waypoint-relay.yaml", run: render.Istio,
 		Options: render.Options{Image: "oci://r/s:1", Target: "Service/reviews"},
 	},
 	{
-		file: "envoy-gateway/gateway-relay.yaml", run: render.EnvoyGatewayRelayed,
+		file: "envoy-gateway/gateway-relay.yaml", run: render.EnvoyGateway,
 		Options: render.Options{Image: "r/s:1", Gateway: "eg"},
 	},
 }

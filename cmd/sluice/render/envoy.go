@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -45,7 +46,7 @@ func Envoy(o *Options) (Result, error) {
 	if err := setAddresses(t, o); err != nil {
 		return Result{}, err
 	}
-	t.Set(text(o.Wasm), below(limiter, wasmFile...)...)
+	t.Set(t.Fragment(scalar(o.Wasm)), below(limiter, wasmFile...)...)
 	if len(nodes) > 0 {
 		setRedis(t, o, p, nodes)
 	}
@@ -87,8 +88,8 @@ func shipped(name string) (*yamltree.Tree, error) {
 
 // setAddresses sets what is listened at, and the upstream.
 func setAddresses(t *yamltree.Tree, o *Options) error {
-	if err := checkFile("--wasm", o.Wasm); err != nil {
-		return err
+	if o.Wasm == "" {
+		return fmt.Errorf("--wasm: %q is not a path (want one such as /etc/envoy/sluice.wasm)", o.Wasm)
 	}
 	listen, err := parseAddress("--listen", o.Listen)
 	if err != nil {
@@ -102,11 +103,19 @@ func setAddresses(t *yamltree.Tree, o *Options) error {
 	if err != nil {
 		return err
 	}
-	t.Set(listen.socketAddress(), below(listener, "address")...)
-	t.Set(admin.socketAddress(), "admin", "address")
-	t.Set(endpoints([]address{upstream}), below(clusters, "upstream", "load_assignment", "endpoints", "0",
-		"lb_endpoints")...)
+	t.Set(t.Fragment(listen.socketAddress()), below(listener, "address")...)
+	t.Set(t.Fragment(admin.socketAddress()), "admin", "address")
+	setEndpoints(t, "upstream", upstream)
 	return nil
+}
+
+// setEndpoints sets the addresses of a cluster.
+func setEndpoints(t *yamltree.Tree, cluster string, list ...address) {
+	var all strings.Builder
+	for _, a := range list {
+		fmt.Fprintf(&all, "- endpoint: {address: %s}\n", a.socketAddress())
+	}
+	t.Set(t.Fragment(all.String()), below(clusters, cluster, "load_assignment", "endpoints", "0", "lb_endpoints")...)
 }
 
 // setRedis sets how Redis is reached and entered.
@@ -117,7 +126,7 @@ func setRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
 	}
 	p.connect("redis", sendsAuth)
 	servers := t.At(below(clusters, cluster)...)
-	t.Set(endpoints(nodes), below(clusters, cluster, "load_assignment", "endpoints", "0", "lb_endpoints")...)
+	setEndpoints(t, cluster, nodes...)
 	if o.TLS {
 		yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
 	}

@@ -14,6 +14,47 @@ import (
 // meshCluster is the cluster of Redis in the files for meshes.
 const meshCluster = "sluice-redis"
 
+// mesh is how the limiters of a mesh ask: Redis itself, or a relay.
+type mesh struct {
+	*Options
+	plugin *plugin
+	redis  address
+	relay  service // in place of redis
+}
+
+func newMesh(o *Options) (m *mesh, err error) {
+	m = &mesh{Options: o}
+	if o.Relay != "" {
+		m.plugin, m.relay, err = throughRelay(o)
+	} else {
+		m.plugin, m.redis, err = meshPlugin(o)
+	}
+	return m, err
+}
+
+// chart renders the chart with the values of a platform.
+func (m *mesh) chart(namespace string, set values) (*resources, error) {
+	// Other parts of the chart depend on this field of the configuration.
+	merge(set, values{"image": m.Image, "config": values{"hash_secret_env": m.plugin.hashSecretEnv}})
+	if m.Relay != "" {
+		merge(set, values{"through": "relay", "relay": m.relay.values()})
+	} else {
+		merge(set, values{"through": "redis", "redis": m.Options.redis(m.plugin, m.redis)})
+	}
+	return chart(namespace, set)
+}
+
+// finish writes the configuration into the limiter, the resource of a kind, and then all resources.
+func (m *mesh) finish(r *resources, command, cluster, kind string, path ...string) (Result, error) {
+	m.plugin.connect(cluster, m.Relay == "" && !m.Cluster)
+	limiter := r.one(kind, "sluice")
+	limiter.Set(m.plugin.values(limiter), path...)
+	if m.Relay != "" {
+		command += " --relay"
+	}
+	return r.finish(command, m.plugin)
+}
+
 // meshPlugin reads the configuration and the address of Redis, which is needed:
 // the files are made to reach it.
 func meshPlugin(o *Options) (*plugin, address, error) {
@@ -26,40 +67,39 @@ func meshPlugin(o *Options) (*plugin, address, error) {
 			"service of all)")
 	}
 	redis, err := parseAddress("--redis", o.Redis[0])
-	if err != nil {
-		return nil, address{}, err
-	}
-	return p, redis, nil
+	return p, redis, err
 }
 
-// Istio renders the resources for a gateway, or a sidecar.
+// Istio renders the resources for a gateway, a sidecar or a waypoint.
 func Istio(o *Options) (Result, error) {
-	p, redis, err := meshPlugin(o)
+	m, err := newMesh(o)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := o.checkImage(); err != nil {
+	chosen, err := o.target()
+	if err != nil {
 		return Result{}, err
 	}
 	workload, namespace := "gateway", "istio-system"
-	if o.Sidecar {
+	switch {
+	case o.Sidecar:
 		workload, namespace = "sidecar", "default"
-		p.warnOfAddresses()
+		m.plugin.warnOfAddresses()
+	case chosen.kind == "Service":
+		namespace = "default"
 	}
-	r, err := chart(cmp.Or(o.Namespace, namespace), values{
-		"platform": "istio", "through": "redis", "image": o.Image, "config": p.chartConfig(), "redis": o.redis(p, redis),
-		"istio": values{
-			"workload": workload, "app": o.App, "accessLog": true, "strictHTTP": o.StrictHTTP, "bootstrap": o.Bootstrap,
-		},
-	})
+	r, err := m.chart(cmp.Or(o.Namespace, namespace), values{"platform": "istio", "istio": values{
+		"workload": workload, "app": o.App, "accessLog": o.Relay == "", "strictHTTP": o.StrictHTTP, "bootstrap": o.Bootstrap,
+	}})
 	if err != nil {
 		return Result{}, err
 	}
-	p.connect(meshCluster, !o.Cluster)
-	limiter := r.one("WasmPlugin", "sluice")
-	limiter.Set(p.values(limiter), "spec", "pluginConfig")
-	o.encrypt(r.one("EnvoyFilter", "sluice-redis"), redis, "spec", "configPatches")
-	return r.finish("istio", p)
+	if o.Relay != "" {
+		chosen.aim(r.one("TrafficExtension", "sluice"), m)
+		return m.finish(r, "istio", m.relay.outbound(), "TrafficExtension", "spec", "wasm", "pluginConfig")
+	}
+	o.encrypt(r.one("EnvoyFilter", "sluice-redis"), m.redis, "spec", "configPatches")
+	return m.finish(r, "istio", meshCluster, "WasmPlugin", "spec", "pluginConfig")
 }
 
 // checkImage holds that Istio can tell where the image is.
@@ -69,9 +109,6 @@ func (o *Options) checkImage() error {
 	}
 	return nil
 }
-
-// chartConfig has of the configuration what other parts of the chart depend on.
-func (p *plugin) chartConfig() values { return values{"hash_secret_env": p.hashSecretEnv} }
 
 // redis are the chart's values about Redis, but for TLS.
 func (o *Options) redis(p *plugin, nodes ...address) values {
@@ -103,9 +140,9 @@ func clearComments(object *yaml.Node, key string) {
 	}
 }
 
-// EnvoyGateway renders the resources for a Gateway.
+// EnvoyGateway renders the resources for a Gateway and, through a relay, the route that leads there.
 func EnvoyGateway(o *Options) (Result, error) {
-	p, redis, err := meshPlugin(o)
+	m, err := newMesh(o)
 	if err != nil {
 		return Result{}, err
 	}
@@ -113,17 +150,17 @@ func EnvoyGateway(o *Options) (Result, error) {
 		return Result{}, errors.New("a Redis Cluster needs an internal listener that Envoy Gateway's files lack " +
 			"(deploy/envoy-gateway/README.md says what to add)")
 	}
-	r, err := chart(cmp.Or(o.Namespace, "default"), values{
-		"platform": "envoy-gateway", "through": "redis", "image": o.Image,
-		"config": p.chartConfig(), "redis": o.redis(p, redis),
-		"gateway": values{"name": o.Gateway, "listeners": []any{o.Listener}},
-	})
+	namespace, cluster := cmp.Or(o.Namespace, "default"), meshCluster
+	r, err := m.chart(namespace, values{"platform": "envoy-gateway", "gateway": values{
+		"name": o.Gateway, "listeners": []any{o.Listener}, "envoyProxy": o.Relay == "",
+	}})
 	if err != nil {
 		return Result{}, err
 	}
-	p.connect(meshCluster, true)
-	limiter := r.one("EnvoyExtensionPolicy", "sluice")
-	limiter.Set(p.values(limiter), "spec", "wasm", "0", "config")
-	o.encrypt(r.one("EnvoyPatchPolicy", "sluice-redis"), redis, "spec", "jsonPatches")
-	return r.finish("envoy-gateway", p)
+	if o.Relay != "" {
+		cluster = "grpcroute/" + namespace + "/sluice-relay/rule/0"
+	} else {
+		o.encrypt(r.one("EnvoyPatchPolicy", "sluice-redis"), m.redis, "spec", "jsonPatches")
+	}
+	return m.finish(r, "envoy-gateway", cluster, "EnvoyExtensionPolicy", "spec", "wasm", "0", "config")
 }

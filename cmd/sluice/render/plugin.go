@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -45,16 +46,14 @@ func newPlugin(o *Options) (*plugin, error) {
 	if cfg.Redis != nil && len(o.Redis) == 0 && o.Relay == "" {
 		return nil, fmt.Errorf("the configuration has \"redis\", so its address is needed: --redis host:port")
 	}
-	p := &plugin{text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv}
-	p.hashSecretEnv = cfg.HashSecretEnv
+	p := &plugin{
+		text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv,
+		hashSecretEnv: cfg.HashSecretEnv,
+	}
 	if cfg.Redis != nil {
 		p.secret = cfg.Redis.Password != ""
-		if p.user == "" {
-			p.user = cfg.Redis.Username
-		}
-		if p.passwordEnv == "" {
-			p.passwordEnv = cfg.Redis.PasswordEnv
-		}
+		p.user = cmp.Or(p.user, cfg.Redis.Username)
+		p.passwordEnv = cmp.Or(p.passwordEnv, cfg.Redis.PasswordEnv)
 	}
 	if p.passwordEnv == "" && (p.secret || p.user != "") {
 		p.passwordEnv = defaultPasswordEnv
@@ -180,4 +179,12 @@ var (
 // plain reports whether a string needs no quotes in any version of YAML.
 func plain(s string) bool {
 	return plainWord.MatchString(s) && !slices.Contains(words, strings.ToLower(s))
+}
+
+// scalar is a string as YAML, quoted where it has to be.
+func scalar(s string) string {
+	if plain(s) {
+		return s
+	}
+	return quote(s)
 }

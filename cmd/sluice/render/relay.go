@@ -55,7 +55,7 @@ func relayAlone(o *Options, p *plugin, nodes []address) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	t.Set(listen.socketAddress(), "static_resources", "listeners", "relay", "address")
+	t.Set(t.Fragment(listen.socketAddress()), "static_resources", "listeners", "relay", "address")
 	var identities []string
 	for _, identity := range o.Allow {
 		if !strings.HasPrefix(identity, "spiffe://") {
@@ -77,7 +77,7 @@ func relayAlone(o *Options, p *plugin, nodes []address) (Result, error) {
 // relayRedis sets how a relay reaches Redis, and enters it.
 func relayRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
 	servers := t.At(below(clusters, "redis")...)
-	t.Set(endpoints(nodes), below(clusters, "redis", "load_assignment", "endpoints", "0", "lb_endpoints")...)
+	setEndpoints(t, "redis", nodes...)
 	clearComments(servers, "name")
 	const options = "typed_extension_protocol_options"
 	yamltree.Drop(servers, options)

@@ -1,12 +1,9 @@
 package render
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/internal/yamltree"
@@ -26,18 +23,20 @@ func (s service) values() values {
 	return values{"service": s.name, "namespace": s.namespace, "port": s.port}
 }
 
+// outbound is the name of its cluster in Istio.
+func (s service) outbound() string {
+	return fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", s.port, s.name, s.namespace)
+}
+
 // parseService reads "NAME.NAMESPACE:PORT".
 func parseService(flag, value string) (service, error) {
-	host, portText, err := net.SplitHostPort(value)
-	name, namespace, dotted := strings.Cut(strings.TrimSuffix(host, ".svc.cluster.local"), ".")
-	port, convErr := strconv.Atoi(portText)
-	label := func(s string) bool { return dnsLabel.MatchString(s) }
-	switch {
-	case err != nil, convErr != nil, !dotted, !label(name), !label(namespace), port < 1, port > 65535:
+	a, err := parseAddress(flag, value)
+	name, namespace, _ := strings.Cut(strings.TrimSuffix(a.host, ".svc.cluster.local"), ".")
+	if err != nil || !dnsLabel.MatchString(name) || !dnsLabel.MatchString(namespace) {
 		return service{}, fmt.Errorf("%s: %q is not a Service (want NAME.NAMESPACE:PORT, such as %s)",
 			flag, value, DefaultRelay)
 	}
-	return service{name, namespace, port}, nil
+	return service{name, namespace, a.port}, nil
 }
 
 // dnsLabel matches Kubernetes' names of Services and namespaces (RFC 1123).
@@ -85,72 +84,19 @@ func (o *Options) target() (target, error) {
 }
 
 // aim has the limiter see the target's requests, in place of those of the pods of an app.
-func (t target) aim(limiter *yamltree.Tree) {
-	spec := limiter.At("spec")
+func (t target) aim(limiter *yamltree.Tree, m *mesh) {
 	if t == (target{}) {
 		return
 	}
+	spec := limiter.At("spec")
 	yamltree.Drop(spec, "selector")
 	yamltree.PutBefore(spec, "wasm", "targetRefs",
 		limiter.Fragment(fmt.Sprintf("[{group: %q, kind: %s, name: %s}]", t.group, t.kind, t.name)))
-}
-
-// IstioRelayed renders the limiter of proxies that ask through a relay.
-func IstioRelayed(o *Options) (Result, error) {
-	p, relay, err := throughRelay(o)
-	if err != nil {
-		return Result{}, err
-	}
-	chosen, err := o.target()
-	if err != nil {
-		return Result{}, err
-	}
-	workload, namespace := "gateway", "istio-system"
-	switch {
-	case o.Sidecar:
-		workload, namespace = "sidecar", "default"
-		p.warnOfAddresses()
-	case chosen.kind == "Service":
-		namespace = "default"
-	}
-	r, err := chart(cmp.Or(o.Namespace, namespace), values{
-		"platform": "istio", "through": "relay", "image": o.Image, "config": p.chartConfig(), "relay": relay.values(),
-		"istio": values{"workload": workload, "app": o.App},
-	})
-	if err != nil {
-		return Result{}, err
-	}
-	limiter := r.one("TrafficExtension", "sluice")
-	p.connect(fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", relay.port, relay.name, relay.namespace), false)
-	limiter.Set(p.values(limiter), "spec", "wasm", "pluginConfig")
-	chosen.aim(limiter)
-	if chosen.kind == "Service" {
-		p.more = append(p.more, fmt.Sprintf(
+	if t.kind == "Service" {
+		m.plugin.more = append(m.plugin.more, fmt.Sprintf(
 			"a waypoint has the relay's cluster only if the mesh's configuration names it: extensionProviders: "+
 				"[{name: sluice-relay, envoyExtAuthzGrpc: {service: %[1]s/%[2]s.%[1]s.svc.cluster.local, port: %[3]d}}]",
-			relay.namespace, relay.name, relay.port,
+			m.relay.namespace, m.relay.name, m.relay.port,
 		))
 	}
-	return r.finish("istio --relay", p)
-}
-
-// EnvoyGatewayRelayed renders the limiter of a Gateway that asks through a relay, and the route
-// that leads there.
-func EnvoyGatewayRelayed(o *Options) (Result, error) {
-	p, relay, err := throughRelay(o)
-	if err != nil {
-		return Result{}, err
-	}
-	namespace := cmp.Or(o.Namespace, "default")
-	r, err := chart(namespace, values{
-		"platform": "envoy-gateway", "through": "relay", "image": o.Image, "config": p.chartConfig(), "relay": relay.values(),
-		"gateway": values{"name": o.Gateway, "envoyProxy": false},
-	})
-	if err != nil {
-		return Result{}, err
-	}
-	p.connect("grpcroute/"+namespace+"/sluice-relay/rule/0", false)
-	limiter := r.one("EnvoyExtensionPolicy", "sluice")
-	limiter.Set(p.values(limiter), "spec", "wasm", "0", "config")
-	return r.finish("envoy-gateway --relay", p)
 }

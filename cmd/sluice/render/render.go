@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"path/filepath"
 	"regexp"
 	"strconv"
 
@@ -95,26 +94,8 @@ func parseAddresses(flag string, values []string) (list []address, err error) {
 }
 
 // socketAddress is an address as Envoy has it.
-func (a address) socketAddress() *yaml.Node {
-	inner := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-	yamltree.Put(inner, "address", text(a.host))
-	yamltree.Put(inner, "port_value", number(a.port))
-	outer := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-	yamltree.Put(outer, "socket_address", inner)
-	return outer
-}
-
-// endpoints are the lb_endpoints of addresses.
-func endpoints(list []address) *yaml.Node {
-	all := &yaml.Node{Kind: yaml.SequenceNode}
-	for _, a := range list {
-		endpoint := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-		yamltree.Put(endpoint, "address", a.socketAddress())
-		element := &yaml.Node{Kind: yaml.MappingNode}
-		yamltree.Put(element, "endpoint", endpoint)
-		all.Content = append(all.Content, element)
-	}
-	return all
+func (a address) socketAddress() string {
+	return fmt.Sprintf("{socket_address: {address: %s, port_value: %d}}", scalar(a.host), a.port)
 }
 
 // tlsOf is the shipped transport socket for TLS to Redis.
@@ -124,29 +105,19 @@ func tlsOf(t *yamltree.Tree, o *Options, first address) *yaml.Node {
 		t.Fail("%w", err)
 		return new(yaml.Node)
 	}
-	name := o.ServerName
-	if name == "" {
-		name = first.host
-	}
+	name := cmp.Or(o.ServerName, first.host)
 	socket := &yamltree.Tree{Root: yamltree.Copy(shipped.At("static_resources", "clusters", "redis", "transport_socket"))}
-	socket.Set(text(name), "typed_config", "sni")
+	set := func(value string, path ...string) { socket.Set(socket.Fragment(scalar(value)), path...) }
+	set(name, "typed_config", "sni")
 	validation := []string{"typed_config", "common_tls_context", "validation_context"}
-	socket.Set(text(o.CA), below(validation, "trusted_ca", "filename")...)
-	socket.Set(text(name), below(validation, "match_typed_subject_alt_names", "0", "matcher", "exact")...)
+	set(o.CA, below(validation, "trusted_ca", "filename")...)
+	set(name, below(validation, "match_typed_subject_alt_names", "0", "matcher", "exact")...)
 	if net.ParseIP(name) != nil {
-		socket.Set(text("IP_ADDRESS"), below(validation, "match_typed_subject_alt_names", "0", "san_type")...)
+		set("IP_ADDRESS", below(validation, "match_typed_subject_alt_names", "0", "san_type")...)
 		yamltree.Drop(socket.At("typed_config"), "sni") // a server name is a DNS name
 	}
 	if err := cmp.Or(shipped.Err, socket.Err); err != nil {
 		t.Fail("the shipped TLS settings: %w", err)
 	}
 	return socket.Root
-}
-
-// checkFile holds that a path makes sense where Envoy runs, which may be elsewhere.
-func checkFile(flag, name string) error {
-	if name == "" || !filepath.IsAbs(name) && filepath.Dir(name) == "" {
-		return fmt.Errorf("%s: %q is not a path (want one such as /etc/envoy/sluice.wasm)", flag, name)
-	}
-	return nil
 }

@@ -21,7 +21,7 @@ func (t *tally) sample(r *request) {
 func (t *tally) idle() map[string]string {
 	var names []string
 	for _, r := range t.world.rules.Rules {
-		if !r.Exempt && t.rules[r.Name].checked == 0 {
+		if !r.Exempt && t.rules[r.Name].Checked == 0 {
 			names = append(names, r.Name)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
@@ -101,75 +100,53 @@ type Bucket struct {
 
 func (t *tally) report() *Report {
 	w := t.world
-	r := &Report{
-		Seconds: float64(w.end-epochMicros) / 1e6,
-		Envoys:  w.options.Envoys, Workers: w.options.Workers,
-		Requests: t.requests, Retries: t.retries,
-		Undecided:     t.outcomes[answer.FailedAllow],
-		Over:          t.outcomes[answer.Over],
-		Rejected:      t.outcomes[answer.Limited] + t.outcomes[answer.LocalLimited] + t.outcomes[answer.Blocked],
-		Refused:       t.outcomes[answer.FailedDeny],
-		Local:         t.outcomes[answer.LocalAllowed] + t.outcomes[answer.LocalLimited],
-		WaitP50Micros: t.percentile(0.5), WaitP99Micros: t.percentile(0.99),
-		Log:   []LogLine{},
-		Chart: t.buckets[:],
-	}
+	t.Seconds, t.Envoys, t.Workers = float64(w.end-epochMicros)/1e6, w.options.Envoys, w.options.Workers
+	t.Undecided = t.outcomes[answer.FailedAllow]
+	t.Over = t.outcomes[answer.Over]
+	t.Rejected = t.outcomes[answer.Limited] + t.outcomes[answer.LocalLimited] + t.outcomes[answer.Blocked]
+	t.Refused = t.outcomes[answer.FailedDeny]
+	t.Local = t.outcomes[answer.LocalAllowed] + t.outcomes[answer.LocalLimited]
+	t.WaitP50Micros, t.WaitP99Micros = t.percentile(0.5), t.percentile(0.99)
+	t.Log = []LogLine{}
 	for _, text := range slices.Sorted(maps.Keys(t.lines)) {
-		r.Log = append(r.Log, LogLine{text, t.lines[text]})
+		t.Log = append(t.Log, LogLine{text, t.lines[text]})
 	}
-	for _, b := range t.buckets {
-		r.Admitted += b.Admitted + b.Undecided
+	for _, b := range t.Chart {
+		t.Admitted += b.Admitted + b.Undecided
 	}
 	for _, i := range slices.Sorted(maps.Keys(t.groups)) {
-		r.Groups = append(r.Groups, *t.groups[i])
+		t.Groups = append(t.Groups, *t.groups[i])
 	}
 	idle := t.idle()
 	for _, rule := range w.rules.Rules {
-		of := t.rule(rule.Name, rule.Exempt, rule.Mode)
+		of := t.rules[rule.Name]
 		of.Why = idle[rule.Name]
-		r.Rules = append(r.Rules, of)
+		for _, l := range of.limits {
+			of.Limits = append(of.Limits, l.report)
+		}
+		t.Rules = append(t.Rules, of.RuleReport)
 	}
-	if w.cfg.Redis != nil {
-		r.Redis = t.redis()
-	}
-	return r
+	t.redis()
+	return &t.Report
 }
 
-func (t *tally) rule(name string, exempt bool, mode config.Mode) RuleReport {
-	of := t.rules[name]
-	r := RuleReport{
-		Rule: name, Mode: "enforce", Checked: of.checked, Admitted: of.admitted, Rejected: of.limited,
-		Shadow: of.shadow, Over: of.over,
+// redis completes the work of Redis.
+func (t *tally) redis() {
+	if t.world.cfg.Redis == nil {
+		t.Redis = nil
+		return
 	}
-	switch {
-	case exempt:
-		r.Mode = "exempt"
-	case mode == config.Shadow:
-		r.Mode = "shadow"
-	}
-	for _, l := range of.limits {
-		r.Limits = append(r.Limits, l.report)
-	}
-	return r
-}
-
-func (t *tally) redis() *RedisReport {
-	s, seconds := t.world.server, float64(t.world.end-epochMicros)/1e6
-	return &RedisReport{
-		Commands:          s.commands,
-		CommandsASecond:   float64(s.commands) / seconds,
-		CommandsARequest:  float64(s.commands) / float64(max(1, t.requests)),
-		BytesASecond:      float64(s.received) / seconds,
-		Cores:             float64(s.busyNanos) / 1e9 / seconds,
-		Shards:            len(s.freeNanos),
-		Keys:              t.keys,
-		KeyBytes:          t.keyBytes,
-		Connections:       len(t.world.workers),
-		Failures:          t.failures,
-		BreakerOpenings:   t.events[metric.BreakerOpened],
-		DenyCacheHits:     t.events[metric.DenyCacheHit],
-		Refunds:           t.events[metric.ChargeRefunded],
-		LeaseUnitsTaken:   t.events[metric.UnitsTaken],
-		LeaseUnitsGivenUp: t.events[metric.UnitsReturned],
-	}
+	r, s := t.Redis, t.world.server
+	r.Commands = s.commands
+	r.CommandsASecond = float64(s.commands) / t.Seconds
+	r.CommandsARequest = float64(s.commands) / float64(max(1, t.Requests))
+	r.BytesASecond = float64(s.received) / t.Seconds
+	r.Cores = float64(s.busyNanos) / 1e9 / t.Seconds
+	r.Shards = len(s.freeNanos)
+	r.Connections = len(t.world.workers)
+	r.BreakerOpenings = t.events[metric.BreakerOpened]
+	r.DenyCacheHits = t.events[metric.DenyCacheHit]
+	r.Refunds = t.events[metric.ChargeRefunded]
+	r.LeaseUnitsTaken = t.events[metric.UnitsTaken]
+	r.LeaseUnitsGivenUp = t.events[metric.UnitsReturned]
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -17,26 +18,21 @@ const buckets = 120
 
 // tally counts what happens.
 type tally struct {
+	Report   // what is counted on the way
 	world    *World
-	buckets  [buckets]Bucket
 	outcomes [answer.Outcomes]int64
 	groups   map[int]*GroupReport
 	rules    map[string]*ruleTally
 	events   [metric.Events]int64
-	failures int64
-	requests int64
-	retries  int64
 	waits    []int64 // us that requests were paused, a sample
 	lines    map[string]int64
-	keys     int // in Redis, when the traffic ends
-	keyBytes int64
 	samples  []*explain.Request // see sample
 }
 
 // ruleTally counts one rule's checks.
 type ruleTally struct {
-	checked, admitted, limited, shadow, over int64
-	limits                                   []*limitTally // by the index in the limit set, of all sets
+	RuleReport
+	limits []*limitTally // by the index in the limit set, of all sets
 }
 
 // limitTally follows how much of a limit is used.
@@ -55,8 +51,16 @@ type recent struct {
 
 func newTally(w *World) *tally {
 	t := &tally{world: w, groups: map[int]*GroupReport{}, rules: map[string]*ruleTally{}, lines: map[string]int64{}}
+	t.Chart, t.Redis = make([]Bucket, buckets), &RedisReport{}
 	for _, r := range w.rules.Rules {
-		t.rules[r.Name] = &ruleTally{}
+		of := RuleReport{Rule: r.Name, Mode: "enforce"}
+		switch {
+		case r.Exempt:
+			of.Mode = "exempt"
+		case r.Mode == config.Shadow:
+			of.Mode = "shadow"
+		}
+		t.rules[r.Name] = &ruleTally{RuleReport: of}
 	}
 	for _, set := range w.rules.LimitSets {
 		if set.Rule.Report != rule.Decides { // the same limits once more
@@ -74,7 +78,7 @@ func newTally(w *World) *tally {
 
 func (t *tally) bucket(now int64) *Bucket {
 	i := (now - epochMicros) * buckets / max(1, t.world.end-epochMicros)
-	return &t.buckets[min(max(i, 0), buckets-1)]
+	return &t.Chart[min(max(i, 0), buckets-1)]
 }
 
 func (t *tally) group(r *request) *GroupReport {
@@ -91,11 +95,11 @@ func (t *tally) group(r *request) *GroupReport {
 
 func (t *tally) arrived(r *request, now int64) {
 	r.atMicros = now
-	t.requests++
+	t.Requests++
 	t.sample(r)
 	t.group(r).Requests++
 	if r.attempt > 1 {
-		t.retries++
+		t.Retries++
 		t.group(r).Retries++
 	}
 }
@@ -108,7 +112,7 @@ func (t *tally) concluded(r *request, q *decide.Question, v decide.Verdict, now 
 	if len(t.waits) < maxSample {
 		t.waits = append(t.waits, now-r.atMicros)
 	} else {
-		t.waits[t.requests%maxSample] = now - r.atMicros
+		t.waits[t.Requests%maxSample] = now - r.atMicros
 	}
 	b, g := t.bucket(now), t.group(r)
 	switch {
@@ -138,16 +142,16 @@ func (t *tally) concluded(r *request, q *decide.Question, v decide.Verdict, now 
 // check counts one rule's check, and what the identity was admitted.
 func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 	of := t.rules[c.Rule.Name]
-	of.checked++
+	of.Checked++
 	switch {
 	case c.Excused:
-		of.over++
+		of.Over++
 	case c.Status == decide.Rejected && !c.Enforced():
-		of.shadow++
+		of.Shadow++
 	case c.Status == decide.Rejected:
-		of.limited++
+		of.Rejected++
 	case admitted:
-		of.admitted++
+		of.Admitted++
 	}
 	if !admitted || c.Excused { // a rule that is over charges nothing
 		return
@@ -199,7 +203,7 @@ type recorder struct {
 func (r *recorder) Count(e metric.Event, n int64) { r.tally.events[e] += n }
 
 // RedisFailed implements decide.Recorder.
-func (r *recorder) RedisFailed(redis.Cause) { r.tally.failures++ }
+func (r *recorder) RedisFailed(redis.Cause) { r.tally.Redis.Failures++ }
 
 // OverrideIgnored implements decide.Recorder.
 func (r *recorder) OverrideIgnored([]byte) {}
@@ -217,7 +221,7 @@ func (r *recorder) BreakerChanged(state redis.BreakerState) {
 
 // Concluded implements decide.Recorder.
 func (r *recorder) Concluded(q *decide.Question, v decide.Verdict) {
-	r.worker.world.concluded(r.worker.waiting[q], q, v)
+	r.worker.world.concluded(r.worker.waiting[q.ContextID], q, v)
 }
 
 // percentile is the p-th percentile of the waits, in us.

@@ -18,28 +18,23 @@ type worker struct {
 	world   *World
 	index   int
 	decides *decide.Worker
-	redis   bool // else only the embedded store decides
 	open    bool
 	stream  int   // which of its streams is open: what comes for an earlier one is lost
 	tickAt  int64 // its next tick; 0 for none
 	begun   uint32
-	waiting map[*decide.Question]*request
-	over    []*decide.Question // that were let go or answered in this callback
-	by      map[uint32]*decide.Question
+	waiting map[uint32]*request // by the contexts of their questions
+	over    []*request          // that were let go or answered in this callback
 }
 
 func newWorker(w *World, index int, shared local.SharedData) *worker {
-	k := &worker{
-		world: w, index: index, redis: w.cfg.Redis != nil,
-		waiting: map[*decide.Question]*request{}, by: map[uint32]*decide.Question{},
-	}
+	k := &worker{world: w, index: index, waiting: map[uint32]*request{}}
 	chance := rand.NewPCG(w.options.Seed, uint64(index)+1000)
 	var embedded *local.Store
 	if w.cfg.UsesEmbeddedStore() {
 		embedded = local.New(shared, chance, local.Options{})
 	}
 	k.decides = decide.NewWorker(w.cfg, w.rules, embedded, k, &recorder{worker: k, tally: w.tally}, chance)
-	if k.redis {
+	if w.cfg.Redis != nil {
 		k.decides.Connect(k, redis.Options{
 			KeyPrefix:     w.cfg.Redis.KeyPrefix,
 			TimeoutMicros: w.cfg.Redis.TimeoutMicros,
@@ -83,10 +78,10 @@ func (k *worker) SwapStreams() {}
 func (k *worker) CloseStatus() uint32 { return 0 }
 
 // Warn implements redis.Host and decide.Host.
-func (k *worker) Warn(line string) { k.world.log(k, line) }
+func (k *worker) Warn(line string) { k.world.tally.logged(line) }
 
 // Info implements redis.Host.
-func (k *worker) Info(line string) { k.world.log(k, line) }
+func (k *worker) Info(line string) { k.world.tally.logged(line) }
 
 // Tried implements redis.Host. No trial is asked for.
 func (k *worker) Tried(bool, string) {}
@@ -101,19 +96,19 @@ func (k *worker) Examined(redis.Vitals, int64) {}
 func (k *worker) Say(uint32, string) {}
 
 // Resume implements decide.Host.
-func (k *worker) Resume(contextID uint32) { k.over = append(k.over, k.by[contextID]) }
+func (k *worker) Resume(contextID uint32) { k.over = append(k.over, k.waiting[contextID]) }
 
 // Request implements decide.Host.
-func (k *worker) Request(contextID uint32) rule.Request { return k.waiting[k.by[contextID]].http }
+func (k *worker) Request(contextID uint32) rule.Request { return k.waiting[contextID].http }
 
 // Answer implements decide.Host.
 func (k *worker) Answer(contextID uint32, _ *answer.Rejection) {
-	k.over = append(k.over, k.by[contextID])
+	k.over = append(k.over, k.waiting[contextID])
 }
 
 // Purse implements decide.Host.
 func (k *worker) Purse(contextID uint32, purse *rule.Rule) (rule.Applied, bool) {
-	r := k.waiting[k.by[contextID]]
+	r := k.waiting[contextID]
 	r.http.Use(k.world.options.Expressions)
 	return k.world.rules.ApplyPurse(r.http, &k.world.matcher, purse)
 }
@@ -122,7 +117,9 @@ func (k *worker) Purse(contextID uint32, purse *rule.Rule) (rule.Applied, bool) 
 func (k *worker) SetHeaders(uint32, [][2]string) {}
 
 // Report implements decide.Host.
-func (k *worker) Report(contextID uint32, _ *answer.Report) { k.over = append(k.over, k.by[contextID]) }
+func (k *worker) Report(contextID uint32, _ *answer.Report) {
+	k.over = append(k.over, k.waiting[contextID])
+}
 
 // minTickMicros is how often Envoy's timer ticks at most.
 const minTickMicros = 4000
@@ -149,7 +146,7 @@ func (k *worker) arrive(r *request) {
 	applied, asking := k.world.apply(r)
 	k.begun++
 	q := k.decides.Question(k.begun)
-	k.waiting[q], k.by[k.begun] = r, q
+	r.question, k.waiting[k.begun] = q, r
 	effect := decide.Continue
 	decides := q.Keep(applied)
 	if asking != rule.NotForQuota {
@@ -160,10 +157,10 @@ func (k *worker) arrive(r *request) {
 		effect = k.decides.Arrive(q, k.now())
 	} else {
 		k.decides.Pass(q, "")
-		k.world.passed(r)
+		k.world.tally.concluded(r, nil, decide.Verdict{Event: decide.Admitted}, k.world.now)
 	}
 	if effect == decide.Continue {
-		k.over = append(k.over, q)
+		k.over = append(k.over, r)
 	}
 	k.end()
 }
@@ -181,10 +178,9 @@ func (w *World) apply(r *request) (applied []rule.Applied, asking rule.Asking) {
 // end ends the streams of those that were let go or answered: responses take no time here, so
 // that none holds slots for any, and a charge is not settled.
 func (k *worker) end() {
-	for _, q := range k.over {
-		delete(k.waiting, q)
-		delete(k.by, q.ContextID)
-		k.decides.Ends(q, nil, k.now())
+	for _, r := range k.over {
+		delete(k.waiting, r.question.ContextID)
+		k.decides.Ends(r.question, nil, k.now())
 	}
 	k.over = k.over[:0]
 }

@@ -85,8 +85,9 @@ type request struct {
 	http     *explain.Request
 	client   *Client // nil if it came from a log
 	group    int
-	attempt  int // from 1
-	number   int // in its log, from 0
+	attempt  int              // from 1
+	number   int              // in its log, from 0
+	question *decide.Question // of the worker that has it
 }
 
 // Run simulates a configuration.
@@ -152,7 +153,7 @@ func (w *World) handle(e *event) {
 	case tickEvent:
 		e.worker.tick()
 	case endEvent:
-		w.tally.keys, w.tally.keyBytes = w.server.memory(w.now, w.rules)
+		w.tally.Redis.Keys, w.tally.Redis.KeyBytes = w.server.memory(w.now, w.rules)
 	case outageEvent:
 		for _, k := range w.workers {
 			k.lost()
@@ -203,13 +204,6 @@ func (w *World) again(r *request, waitMicros int64) {
 	if at := w.now + waitMicros; at < w.end {
 		w.schedule(at, event{kind: arrivalEvent, request: &next})
 	}
-}
-
-func (w *World) log(_ *worker, line string) { w.tally.logged(line) }
-
-// passed notes a request that no limit applies to.
-func (w *World) passed(r *request) {
-	w.tally.concluded(r, nil, decide.Verdict{Event: decide.Admitted}, w.now)
 }
 
 // concluded notes a verdict.

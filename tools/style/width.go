@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -19,29 +18,24 @@ const (
 var narrow = map[string]string{"plugin/decide": "Stores", "plugin/redis": "Conn"}
 
 // wide finds the narrow types under root that have too many methods or fields.
-func wide(root string) ([]finding, error) {
-	var all []finding
+func wide(root string) (all []finding, err error) {
 	for dir, name := range narrow {
 		paths, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*.go"))
 		if err != nil {
 			return nil, err
 		}
-		var sources []string
+		var files []*ast.File
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
-			source, err := os.ReadFile(path)
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 			if err != nil {
 				return nil, err
 			}
-			sources = append(sources, string(source))
+			files = append(files, file)
 		}
-		text, err := tooWide(name, sources)
-		if err != nil {
-			return nil, err
-		}
-		if text != "" {
+		if text := tooWide(name, files); text != "" {
 			all = append(all, finding{file: dir, line: 1, text: text})
 		}
 	}
@@ -49,13 +43,9 @@ func wide(root string) ([]finding, error) {
 }
 
 // tooWide says what a type has too many of, in the files of its package; "" for nothing.
-func tooWide(name string, sources []string) (string, error) {
-	methods, fields, found := 0, 0, false
-	for _, source := range sources {
-		file, err := parser.ParseFile(token.NewFileSet(), "", source, 0)
-		if err != nil {
-			return "", err
-		}
+func tooWide(name string, files []*ast.File) string {
+	methods, fields := 0, -1
+	for _, file := range files {
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch node := node.(type) {
 			case *ast.FuncDecl:
@@ -64,21 +54,21 @@ func tooWide(name string, sources []string) (string, error) {
 				}
 			case *ast.TypeSpec:
 				if fieldsOf, ok := node.Type.(*ast.StructType); ok && node.Name.Name == name {
-					fields, found = fieldsOf.Fields.NumFields(), true
+					fields = fieldsOf.Fields.NumFields()
 				}
 			}
 			return true
 		})
 	}
 	switch {
-	case !found:
-		return name + " is not a struct of this package any more", nil
+	case fields < 0:
+		return name + " is not a struct of this package any more"
 	case methods > maxMethods:
-		return fmt.Sprintf("%s has %d methods: %d at most", name, methods, maxMethods), nil
+		return fmt.Sprintf("%s has %d methods: %d at most", name, methods, maxMethods)
 	case fields > maxFields:
-		return fmt.Sprintf("%s has %d fields: %d at most", name, fields, maxFields), nil
+		return fmt.Sprintf("%s has %d fields: %d at most", name, fields, maxFields)
 	}
-	return "", nil
+	return ""
 }
 
 // receiver is the name of a receiver's type.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"strings"
 	"testing"
 )
@@ -24,10 +27,15 @@ func TestTooWide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := tooWide("T", test.sources)
-			if err != nil {
-				t.Fatal(err)
+			var files []*ast.File
+			for _, source := range test.sources {
+				file, err := parser.ParseFile(token.NewFileSet(), "", source, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files = append(files, file)
 			}
+			got := tooWide("T", files)
 			if before, _, _ := strings.Cut(got, ":"); before != test.want {
 				t.Errorf("found %q, want %q", got, test.want)
 			}

@@ -69,9 +69,6 @@ func explainRequest(
 		return err
 	}
 	if c.JSON() {
-		for i := range rules {
-			inUTF8(&rules[i])
-		}
 		return c.Print(map[string]any{"rules": rules})
 	}
 	rows := [][]string{{"RULE", "APPLIES", "IDENTITY", "COST", "LIMIT", "KEY IN REDIS"}}
@@ -79,15 +76,6 @@ func explainRequest(
 		rows = append(rows, explanation(&rules[i])...)
 	}
 	return c.Table(rows)
-}
-
-// inUTF8 makes what the request brought fit for JSON.
-func inUTF8(r *explain.Rule) {
-	r.Contract = shown.UTF8(r.Contract)
-	r.Identity, r.Tag, r.OverrideKey = shown.UTF8(r.Identity), shown.UTF8(r.Tag), shown.UTF8(r.OverrideKey)
-	for i := range r.Limits {
-		r.Limits[i].Key, r.Limits[i].Per = shown.UTF8(r.Limits[i].Key), shown.UTF8(r.Limits[i].Per)
-	}
 }
 
 // explanation is a rule's rows in the table.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -84,8 +85,13 @@ func (v validator) validate(c *console.Console, names []string) error {
 		if err != nil {
 			return err
 		}
-		all.Mistakes += report.mistakes()
-		all.Warnings += report.warnings()
+		if report.Error != "" {
+			all.Mistakes++
+		}
+		for _, c := range report.Configurations {
+			all.Mistakes += len(c.Mistakes)
+			all.Warnings += len(c.Warnings)
+		}
 		all.Files = append(all.Files, report)
 	}
 	if c.JSON() {
@@ -155,9 +161,7 @@ func checkAll(found []find.Found) (all []configReport) {
 		if cfg == nil || cfg.Bridge {
 			continue
 		}
-		for _, m := range reach.Unreachable(cfg) {
-			all[i].Warnings = append(all[i].Warnings, mistakeReport{found[i].LineOf(m.Path), m.Path, m.Problem})
-		}
+		all[i].Warnings = append(all[i].Warnings, located(&found[i], reach.Unreachable(cfg))...)
 		for _, f := range envoyfile.Findings(&found[i], cfg, bridges) {
 			all[i].add(&f)
 		}
@@ -175,6 +179,14 @@ func (c *configReport) add(f *envoyfile.Finding) {
 	}
 }
 
+// located finds the lines of mistakes.
+func located(f *find.Found, mistakes []config.Mistake) (all []mistakeReport) {
+	for _, m := range mistakes {
+		all = append(all, mistakeReport{f.LineOf(m.Path), m.Path, m.Problem})
+	}
+	return all
+}
+
 // check reports on one configuration, which it returns if it has no mistake.
 func check(f *find.Found) (configReport, *config.Config) {
 	report := configReport{Line: f.Line, In: f.In, Mistakes: []mistakeReport{}}
@@ -182,9 +194,7 @@ func check(f *find.Found) (configReport, *config.Config) {
 	var mistakes config.Mistakes
 	switch {
 	case errors.As(err, &mistakes):
-		for _, m := range mistakes {
-			report.Mistakes = append(report.Mistakes, mistakeReport{f.LineOf(m.Path), m.Path, m.Problem})
-		}
+		report.Mistakes = located(f, mistakes)
 	case err != nil:
 		report.Mistakes = append(report.Mistakes, mistakeReport{f.Line, "", err.Error()})
 	case cfg.Bridge:
@@ -192,33 +202,10 @@ func check(f *find.Found) (configReport, *config.Config) {
 		return report, cfg
 	default:
 		report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
-		notes := append(cfg.Skipped(), cfg.OddQuotas()...)
-		for _, n := range append(notes, cfg.Afresh()...) {
-			report.Notes = append(report.Notes, mistakeReport{f.LineOf(n.Path), n.Path, n.Problem})
-		}
+		report.Notes = located(f, slices.Concat(cfg.Skipped(), cfg.OddQuotas(), cfg.Afresh()))
 		return report, cfg
 	}
 	return report, nil
-}
-
-// mistakes counts the mistakes of a file.
-func (r *fileReport) mistakes() int {
-	count := 0
-	if r.Error != "" {
-		count++
-	}
-	for _, c := range r.Configurations {
-		count += len(c.Mistakes)
-	}
-	return count
-}
-
-// warnings counts what may be wrong with a file.
-func (r *fileReport) warnings() (count int) {
-	for _, c := range r.Configurations {
-		count += len(c.Warnings)
-	}
-	return count
 }
 
 func (r *fileReport) print(out *console.Console) {

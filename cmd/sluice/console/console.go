@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -71,8 +72,10 @@ type Console struct {
 // JSON reports whether the output is for programs.
 func (c *Console) JSON() bool { return c.Output == "json" }
 
-// Print prints a value for programs. Texts that a client sent have gone through shown.UTF8.
+// Print prints a value for programs. Of texts that pointers or lists lead to, it percent-encodes the
+// bytes that are not UTF-8.
 func (c *Console) Print(value any) error {
+	inUTF8(reflect.ValueOf(value))
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
@@ -82,6 +85,32 @@ func (c *Console) Print(value any) error {
 	}
 	_, err := c.Out.Write(shown.JSON(encoded.Bytes()))
 	return err
+}
+
+// inUTF8 makes the texts that JSON has of a value fit for it.
+func inUTF8(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString(shown.UTF8(v.String()))
+		}
+	case reflect.Pointer, reflect.Interface:
+		inUTF8(v.Elem())
+	case reflect.Struct:
+		for field, value := range v.Fields() {
+			if field.IsExported() && field.Tag.Get("json") != "-" {
+				inUTF8(value)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			inUTF8(v.Index(i))
+		}
+	case reflect.Map:
+		for _, value := range v.Seq2() {
+			inUTF8(value)
+		}
+	}
 }
 
 // Say prints lines for people.

@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
@@ -45,9 +43,6 @@ func ReadFor(l *input.Limiter, content []byte) *File {
 		}
 	}
 	slices.SortStableFunc(f.Mistakes, func(a, b Mistake) int { return a.Line - b.Line })
-	for i := range f.Mistakes {
-		f.Mistakes[i].Text = shown.UTF8(f.Mistakes[i].Text)
-	}
 	return f
 }
 
@@ -96,7 +91,7 @@ func (f *File) tagger(name string) (*state.Tagger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !ReadsOverrides(f.limiter, name) {
+	if !t.Rule.Overrides {
 		return nil, fmt.Errorf("rule %q: %w", name, ErrOverrides)
 	}
 	f.taggers[name] = t
@@ -105,13 +100,6 @@ func (f *File) tagger(name string) (*state.Tagger, error) {
 
 // ErrOverrides is of a rule that no contract changes.
 var ErrOverrides = errors.New(`the rule does not read overrides (want "overrides": true)`)
-
-// ReadsOverrides reports whether a rule of a configuration looks at overrides.
-func ReadsOverrides(l *input.Limiter, name string) bool {
-	return slices.ContainsFunc(gjson.GetBytes(l.JSON, "rules").Array(), func(r gjson.Result) bool {
-		return r.Get("name").Str == name && r.Get("overrides").Bool()
-	})
-}
 
 // Option is the flag that names a file of contracts.
 type Option struct{ file string }

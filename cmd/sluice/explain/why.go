@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -106,27 +105,4 @@ func parts(m *config.Match) (all []part) {
 		add("expr", config.Match{Expr: m.Expr})
 	}
 	return all
-}
-
-// sourceOf says where a component gets its value, and which flag provides it.
-func sourceOf(c *config.Component) string {
-	switch c.Source {
-	case config.FromHeader:
-		return fmt.Sprintf("header %q (-H '%s: ...')", c.Name, c.Name)
-	case config.FromCookie:
-		return fmt.Sprintf("cookie %q (-H 'cookie: %s=...')", c.Name, c.Name)
-	case config.FromQuery:
-		return fmt.Sprintf("query parameter %q", c.Name)
-	case config.FromClientIP:
-		return "client_ip (--client-ip)"
-	case config.FromMetadata:
-		return fmt.Sprintf("metadata %q (--metadata)", c.Path)
-	case config.FromProperty:
-		return fmt.Sprintf("property %s (--property %s=...)", strings.Join(c.Path, "."), strings.Join(c.Path, "."))
-	case config.FromBearer:
-		return "a bearer token (-H 'authorization: Bearer ...')"
-	case config.FromExpr:
-		return "its expression has no value"
-	}
-	return "its source"
 }

@@ -8,8 +8,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
-	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
@@ -24,23 +22,16 @@ type changed struct {
 
 // printChange prints what was done to an identity.
 func (s *session) printChange(id *state.Identity, done changed, text string) error {
-	done.Rule, done.Tag = id.Rule.Name, shown.UTF8(string(id.Tag))
+	done.Rule, done.Tag = id.Rule.Name, string(id.Tag)
 	if s.JSON() {
-		return s.Print(done)
+		return s.Print(&done)
 	}
 	s.Say("%s: %s\n", done.Tag, text)
 	return nil
 }
 
 // removal makes a command that deletes something of an identity, and says how many keys.
-func removal(c *console.Console, use, short, long string,
-	remove func(*state.Client, context.Context, *state.Identity) (int64, error), say func(n int64) string,
-) *cobra.Command {
-	return removalBy(new(flags), c, use, short, long, remove, say)
-}
-
-// removalBy is removal with flags of its own.
-func removalBy(f *flags, c *console.Console, use, short, long string,
+func (f *flags) removal(c *console.Console, use, short, long string,
 	remove func(*state.Client, context.Context, *state.Identity) (int64, error), say func(n int64) string,
 ) *cobra.Command {
 	return f.identityCommand(c, use, short, long,
@@ -59,7 +50,7 @@ func removalBy(f *flags, c *console.Console, use, short, long string,
 
 func resetCommand(c *console.Console) *cobra.Command {
 	f := new(flags)
-	command := removalBy(f, c, "reset", "Forget what an identity has used of its limits",
+	command := f.removal(c, "reset", "Forget what an identity has used of its limits",
 		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a "+
 			"rejection forgets it within ten seconds. With --per it deletes that of these\nvalues alone.",
 		(*state.Client).Reset, func(n int64) string {
@@ -76,7 +67,7 @@ func resetCommand(c *console.Console) *cobra.Command {
 }
 
 func unblockCommand(c *console.Console) *cobra.Command {
-	return removal(c, "unblock", "Remove an identity's override or penalty",
+	return new(flags).removal(c, "unblock", "Remove an identity's override or penalty",
 		"Unblock removes blocks, other overrides and penalties.",
 		(*state.Client).Unblock, func(n int64) string {
 			if n == 0 {
@@ -84,14 +75,6 @@ func unblockCommand(c *console.Console) *cobra.Command {
 			}
 			return "its limits are in force again"
 		})
-}
-
-// overridable holds that the rule looks at overrides.
-func overridable(l *input.Limiter, id *state.Identity) error {
-	if !contract.ReadsOverrides(l, id.Rule.Name) {
-		return console.Usage("rule %q: %w", id.Rule.Name, contract.ErrOverrides)
-	}
-	return nil
 }
 
 // checkOverride accepts what the plugin does.

@@ -68,7 +68,7 @@ func (d *difference) compare(wanted *contract.Contract, found *state.Override) {
 	found = cmp.Or(found, &state.Override{})
 	same := found.Value == wanted.Setting && (found.ForMicros > 0) == (wanted.For > 0)
 	_, identity, _ := strings.Cut(wanted.Tag, "|")
-	c := change{Change: "changed", Rule: wanted.Rule, Identity: shown.UTF8(identity)}
+	c := change{Change: "changed", Rule: wanted.Rule, Identity: identity}
 	switch {
 	case same:
 		d.Same++
@@ -89,11 +89,10 @@ func (d *difference) compare(wanted *contract.Contract, found *state.Override) {
 
 // lastingFor is a setting, and that it ends.
 func lastingFor(setting string, micros int64) string {
-	text := shown.UTF8(setting)
 	if micros > 0 {
-		text += " for " + console.Wait(micros)
+		return setting + " for " + console.Wait(micros)
 	}
-	return text
+	return setting
 }
 
 // prune notes what the rules of the file have in force, and the file has not.
@@ -111,7 +110,7 @@ func (s *session) prune(ctx context.Context, d *difference, f *contract.File) er
 			}
 			d.Removed++
 			d.Changes = append(d.Changes, change{
-				Change: "removed", Rule: name, Identity: shown.UTF8(o.Identity), Was: shown.UTF8(o.Value),
+				Change: "removed", Rule: name, Identity: o.Identity, Was: o.Value,
 			})
 			d.writes = append(d.writes, state.Setting{Tag: tag})
 		}

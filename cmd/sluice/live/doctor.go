@@ -11,7 +11,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/doctor"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 )
 
 func doctorCommand(c *console.Console) *cobra.Command {
@@ -74,10 +73,6 @@ func (f *flags) passwordCheck(name string, report *doctor.Report) {
 
 func printReport(c *console.Console, report *doctor.Report) error {
 	if c.JSON() {
-		for i := range report.Checks {
-			c := &report.Checks[i]
-			c.Found, c.Advice = shown.UTF8(c.Found), shown.UTF8(c.Advice)
-		}
 		if err := c.Print(report); err != nil {
 			return err
 		}

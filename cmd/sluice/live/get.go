@@ -117,23 +117,11 @@ func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState,
 	}, nil
 }
 
-// inUTF8 makes what clients sent fit for JSON.
-func (s *IdentityState) inUTF8() {
-	s.Tag = shown.UTF8(s.Tag)
-	for i := range s.Limits {
-		s.Limits[i].Key, s.Limits[i].Per = shown.UTF8(s.Limits[i].Key), shown.UTF8(s.Limits[i].Per)
-	}
-	if s.Override != nil {
-		s.Override.Value, s.Override.Reason = shown.UTF8(s.Override.Value), shown.UTF8(s.Override.Reason)
-	}
-}
-
 func (s *session) printState(i *IdentityState) error {
 	if s.JSON() {
-		i.inUTF8()
 		return s.Print(i)
 	}
-	s.Say("%s\n", shown.UTF8(i.Tag))
+	s.Say("%s\n", i.Tag)
 	if len(i.Limits) > 0 {
 		if err := s.Table(statusRows(i.Limits)); err != nil {
 			return err

@@ -11,7 +11,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
-	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/override"
 )
@@ -38,8 +37,8 @@ func set(c *console.Console, f *flags, use, short, long string, setting func() (
 			if len(reason) > maxReason || !utf8.ValidString(reason) {
 				return console.Usage("--reason: want at most %d bytes of UTF-8", maxReason)
 			}
-			if err := overridable(s.limiter, id); err != nil {
-				return err
+			if !id.Rule.Overrides {
+				return console.Usage("rule %q: %w", id.Rule.Name, contract.ErrOverrides)
 			}
 			o := state.Setting{Tag: string(id.Tag), Value: value, Reason: reason, Life: life}
 			if err := s.client.WriteSettings(ctx, o); err != nil {
@@ -133,11 +132,6 @@ func (s *session) isValid(o *state.Overridden) bool {
 
 func (s *session) printOverrides(all []state.Overridden) error {
 	if s.JSON() {
-		for i := range all {
-			o := &all[i]
-			o.Identity, o.Key, o.Value, o.Reason = shown.UTF8(o.Identity), shown.UTF8(o.Key), shown.UTF8(o.Value),
-				shown.UTF8(o.Reason)
-		}
 		return s.Print(map[string]any{"overrides": append([]state.Overridden{}, all...)})
 	}
 	if len(all) == 0 {

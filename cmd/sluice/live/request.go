@@ -8,7 +8,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
@@ -164,11 +163,7 @@ func (r *RuleState) rejected(how string) string {
 }
 
 func (s *session) printRequest(r *RequestState) error {
-	r.Summary = shown.UTF8(r.Summary)
 	if s.JSON() {
-		for i := range r.Rules {
-			r.Rules[i].inUTF8()
-		}
 		return s.Print(r)
 	}
 	rows := [][]string{{"RULE", "LIMIT", "USED", "REMAINING", "RESET IN", "NOW", "WHAT"}}

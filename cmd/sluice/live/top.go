@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
@@ -46,9 +45,6 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 
 func (s *session) printTop(top []state.Top) error {
 	if s.JSON() {
-		for i := range top {
-			top[i].Identity, top[i].Key = shown.UTF8(top[i].Identity), shown.UTF8(top[i].Key)
-		}
 		return s.Print(map[string]any{"identities": append([]state.Top{}, top...)})
 	}
 	if len(top) == 0 {

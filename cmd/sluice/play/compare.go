@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 )
 
@@ -113,9 +112,6 @@ func compare(a, b map[int]Difference) *Comparison {
 
 func (all *Comparison) print(c *console.Console, files []string, count int) error {
 	if c.JSON() {
-		for i := range all.Who {
-			all.Who[i].Identity = shown.UTF8(all.Who[i].Identity)
-		}
 		all.Who = append([]Difference{}, all.Who...)
 		return c.Print(all)
 	}

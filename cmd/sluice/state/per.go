@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -146,7 +147,7 @@ func perComponents(sets []Set) (all []*config.Component) {
 func describeAll(components []*config.Component) string {
 	var names []string
 	for _, c := range components {
-		names = append(names, describe(c))
+		names = append(names, explain.Describe(c))
 	}
 	if names == nil {
 		return "none"

@@ -50,7 +50,7 @@ func amount(values int) string {
 func wanted(r *config.Rule) string {
 	var names []string
 	for i := range r.Key {
-		if name := describe(&r.Key[i]); name != "" {
+		if name := explain.Describe(&r.Key[i]); name != "" {
 			names = append(names, name)
 		}
 	}
@@ -58,31 +58,6 @@ func wanted(r *config.Rule) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// describe names a component's value; "" for a constant.
-func describe(c *config.Component) string {
-	switch c.Source {
-	case config.FromHeader:
-		return "the header " + c.Name
-	case config.FromCookie:
-		return "the cookie " + c.Name
-	case config.FromQuery:
-		return "the query parameter " + c.Name
-	case config.FromClientIP:
-		return "the client's address"
-	case config.FromPath:
-		return "the path"
-	case config.FromMethod:
-		return "the method"
-	case config.FromHost:
-		return "the host"
-	case config.FromBearer:
-		return "the bearer token"
-	case config.FromConstant:
-		return ""
-	}
-	return strings.Join(c.Path, ".")
 }
 
 // target is the target in the first line of a request.

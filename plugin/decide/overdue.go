@@ -40,15 +40,18 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 // rejects answers an undecided check that asks for more than Redis has left. It reports whether the
 // request is refused for it.
 func (b *burst) rejects(q *Question, c *Check, now Time) bool {
-	if c.Values == nil {
+	if c.Values != nil {
+		if !b.rejectParts(q, c, now) {
+			return false
+		}
+	} else {
 		e := b.about(q, c, c.Tag)
 		if e == nil || !e.exceeded(c, now) {
 			return false
 		}
 		e.reject(c, now)
-		return c.Rule.Over == nil || c.By.Blocks()
 	}
-	return b.rejectParts(q, c, now)
+	return c.Rule.Over == nil || c.By.Blocks()
 }
 
 // about returns Redis' last decision about a part of an undecided check's identity: nil if there is

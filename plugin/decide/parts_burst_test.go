@@ -71,3 +71,28 @@ func TestOverdueParts(t *testing.T) {
 		}
 	}
 }
+
+// TestOverdueOver: a rule with "over" lets a request go on, so the failure mode lends it what another
+// rule's identity has left, and no more than that.
+func TestOverdueOver(t *testing.T) {
+	t.Parallel()
+	for name, per := range map[string]string{
+		"without parts": ``, "with parts": `, "name": "user", "per": [{"header": "x-user"}]`,
+	} {
+		w := burstWorld{newWorld(t, 1, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
+			{"name": "r",
+			 "limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h"`+per+`}],
+			 "over": {"set_headers": {"x-quota": "over"}}},
+			{"name": "other", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)}
+		w.steady = true
+		w.stores.burst.begin()
+		first, second := w.arriveNow("1"), w.arriveNow("1")
+		first.over, second.over = true, true // as purses.expect notes it
+		heard := w.arriveNow("1")
+		used, oneLeft := says(false, 0, 5e6), says(true, 1, 0)
+		w.stores.burst.hear(&heard.Checks[0], &used, false, w.now.SteadyMicros)
+		w.stores.burst.hear(&heard.Checks[1], &oneLeft, false, w.now.SteadyMicros)
+		testenv.Same(t, name+": the first", w.end(first).Outcome.Metric(), answer.FailedAllow.Metric())
+		testenv.Same(t, name+": the second", w.end(second).Outcome.Metric(), answer.Limited.Metric())
+	}
+}

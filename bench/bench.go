@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
-	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // bench has the programs that run from beginning to end, and the setup that is measured.
@@ -17,7 +17,6 @@ type bench struct {
 	service   string   // the program of envoyproxy/ratelimit; empty until a setup needs it
 	measured  *running // nil: none is up
 	repeated  int      // measurements that others disturbed
-	nextPort  int      // the first to try, from lowPort
 	farRedis  int      // port of the relay in front of Redis; 0: there is none
 	clock     string   // the library that makes time pass slowly for what is counted
 	under     under    // what the setup that is measured is run by
@@ -32,19 +31,10 @@ type running struct {
 	relay   *envoy      // nil: it has none
 }
 
-// program is the path of a tool: what the environment variable of its name says
-// (REDIS_SERVER), else its name, for PATH.
-func program(name string) string {
-	if path := os.Getenv(strings.ToUpper(strings.ReplaceAll(name, "-", "_"))); path != "" {
-		return path
-	}
-	return name
-}
-
 // start runs what all setups share. The bench is to be stopped even after an error.
 func start(ctx context.Context, root, dir string) (*bench, error) {
-	b := &bench{root: root, dir: dir, nextPort: rand.IntN(portCount)}
-	ports, err := b.freePorts(ctx, 3)
+	b := &bench{root: root, dir: dir}
+	ports, err := freePorts(3)
 	if err != nil {
 		return b, err
 	}
@@ -52,23 +42,33 @@ func start(ctx context.Context, root, dir string) (*bench, error) {
 		return b, err
 	}
 	at := place{listener: ports[1], admin: ports[2]}
-	b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at), at)
+	b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at, loopback), at)
 	return b, err
+}
+
+// freePorts are TCP ports of loopback on which nothing listens. They are nobody else's until the
+// program ends.
+func freePorts(n int) (ports []int, err error) {
+	for range n {
+		port, _, err := process.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
 }
 
 // bringUp starts a setup's own processes, until bringDown.
 func (b *bench) bringUp(ctx context.Context, s *setup) error {
-	ports, err := b.freePorts(ctx, 5)
+	ports, err := freePorts(5)
 	if err != nil {
 		return err
 	}
 	at := place{
-		timeout:  b.under.timeout(),
-		upstream: b.upstream.port, redis: b.redis.port, root: b.root,
+		timeout: b.under.timeout(), root: b.root,
+		upstream: b.upstream.port, redis: cmp.Or(b.farRedis, b.redis.port),
 		listener: ports[0], admin: ports[1], service: ports[2], health: ports[3], debug: ports[4],
-	}
-	if b.farRedis > 0 {
-		at.redis = b.farRedis
 	}
 	r := &running{setup: s}
 	b.measured = r
@@ -87,16 +87,11 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 			return err
 		}
 	}
-	c, err := base(at)
+	config, err := s.config(at)
 	if err != nil {
 		return err
 	}
-	s.edit(c, at)
-	text, err := c.YAML()
-	if err != nil {
-		return err
-	}
-	r.envoy, err = b.under.startEnvoy(ctx, b.dir, s.id, string(text), at)
+	r.envoy, err = b.under.startEnvoy(ctx, b.dir, s.id, config, at)
 	return err
 }
 
@@ -162,17 +157,17 @@ const warmUpSeconds = 2
 // another setup each, so that what slows the machine for a while slows different
 // ones, and start its processes anew, as how fast one is depends on where its
 // memory happens to be.
-func (b *bench) run(ctx context.Context, p plan, r results, progress io.Writer) error {
+func (b *bench) run(ctx context.Context, p plan, r results) error {
 	for round := range p.rounds {
 		for i := range p.setups {
 			s := p.setups[(i+round)%len(p.setups)]
-			fmt.Fprintf(progress, "\r%-60s", fmt.Sprintf("round %d of %d: %s", round+1, p.rounds, s.id))
+			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("round %d of %d: %s", round+1, p.rounds, s.id))
 			if err := b.runOnce(ctx, s, p, r); err != nil {
 				return fmt.Errorf("%s: %w", s.id, err)
 			}
 		}
 	}
-	fmt.Fprintf(progress, "\r%60s\r", "")
+	fmt.Fprintf(os.Stderr, "\r%60s\r", "")
 	return nil
 }
 

@@ -6,12 +6,12 @@ import "slices"
 const before = "sluice-before"
 
 // beside are the setups that compare two builds of the plugin.
-func (r *report) beside(file string) []*setup {
+func beside(file string) []*setup {
 	kept := slices.DeleteFunc(setups(), func(s *setup) bool {
 		return s.id != unlimited && s.id != sluice && s.id != settled
 	})
 	return append(kept, &setup{
-		id: before, title: "Sluice, Redis, before", status: 200, edit: builtAs(file, inRedis(gcra(manyPerHour))),
+		id: before, title: "Sluice, Redis, before", status: 200, edit: usual.and(builtAs(file)),
 	})
 }
 

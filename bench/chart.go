@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -77,8 +76,8 @@ type panel struct {
 
 func (p *panel) height() int { return panelHead + rowHeight*len(p.bars) + panelMargin }
 
-// writeChart draws throughput and what a check costs.
-func (r *report) writeChart(out io.Writer) error {
+// chart draws throughput and what a check costs.
+func (r *report) chart() string {
 	panels := []*panel{r.throughputPanel(), r.costPanel()}
 	c := svg.New(chartWidth+2*edge, panels[0].height()+panels[1].height()+edge, panels[0].title+"; "+panels[1].title)
 	y := float64(edge)
@@ -86,8 +85,7 @@ func (r *report) writeChart(out io.Writer) error {
 		p.draw(c, y)
 		y += float64(p.height())
 	}
-	_, err := out.Write(c.SVG())
-	return err
+	return string(c.SVG())
 }
 
 // inChart is the setup of a bar: of the pair's two tunings the faster.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // How many requests each setup is asked. The first are not watched, which is faster: V8 compiles a
@@ -40,7 +40,7 @@ func countedSetups(names []string) (all []*setup) {
 			continue
 		}
 		if s.id == leased { // how many units a worker takes by itself depends on how fast it is
-			s.edit = inRedis(strings.Replace(leasedLimit, `{"ttl": "200ms"}`, `{"units": 1000, "ttl": "10s"}`, 1))
+			s.edit = limited(strings.Replace(leasedLimit, `{"ttl": "200ms"}`, `{"units": 1000, "ttl": "10s"}`, 1))
 		}
 		all = append(all, s)
 	}
@@ -71,40 +71,24 @@ func countAll(ctx context.Context, root string, all []*setup) (tally, error) {
 	if result.Machine, err = b.describe(ctx); err != nil {
 		return tally{}, err
 	}
-	return result, b.countEach(ctx, all, func(s *setup, c counted) {
-		result.Setups[s.id] = c
-		fmt.Fprintf(os.Stderr, "%s: %+v\n", s.id, c)
-	})
-}
-
-// countEach counts setups, some at a time. The first error ends it.
-func (b *bench) countEach(ctx context.Context, all []*setup, take func(*setup, counted)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var workers sync.WaitGroup
 	var lock sync.Mutex
-	free := make(chan struct{}, countedAtOnce)
-	for i, s := range all {
-		free <- struct{}{}
-		if ctx.Err() != nil {
-			break
-		}
-		own := *b
-		own.nextPort += 16 * (i + 1) // apart from the ports of the others
-		workers.Go(func() {
-			defer func() { <-free }()
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(countedAtOnce)
+	for _, s := range all {
+		workers.Go(func() error {
+			own := *b
 			c, err := own.count(ctx, s)
 			if err != nil {
-				cancel(fmt.Errorf("%s: %w", s.id, err))
-				return
+				return fmt.Errorf("%s: %w", s.id, err)
 			}
 			lock.Lock()
 			defer lock.Unlock()
-			take(s, c)
+			result.Setups[s.id] = c
+			fmt.Fprintf(os.Stderr, "%s: %+v\n", s.id, c)
+			return nil
 		})
 	}
-	workers.Wait()
-	return context.Cause(ctx)
+	return result, workers.Wait()
 }
 
 // count counts the instructions of one setup, whose processes live for that alone.
@@ -113,7 +97,7 @@ func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
 		return c, err
 	}
 	b.under, b.measured = callgrind(b.dir, b.clock), nil
-	ports, err := b.freePorts(ctx, 1)
+	ports, err := freePorts(1)
 	if err != nil {
 		return c, err
 	}
@@ -125,7 +109,7 @@ func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
 	if err := b.bringUp(ctx, s); err != nil {
 		return c, err
 	}
-	before, err := b.redis.calls(ctx)
+	before, _, err := b.redis.work(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -141,7 +125,7 @@ func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
 			return c, err
 		}
 	}
-	after, err := b.redis.calls(ctx)
+	after, _, err := b.redis.work(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -161,27 +145,18 @@ func (b *bench) tellEach(ctx context.Context, command ...string) error {
 	return nil
 }
 
-// ask has h2load send a number of requests, all of which but a few must be answered as they should:
-// the first request of a limit of one is admitted.
-func (b *bench) ask(ctx context.Context, connections int, n, others int64) error {
-	args := []string{
-		"--h1", "--threads", "1", "--clients", strconv.Itoa(connections),
-		"--requests", strconv.FormatInt(n, 10),
-		"--header", identityHeader + ": " + identity, b.measured.envoy.url,
-	}
-	out, err := exec.CommandContext(ctx, program("h2load"), args...).CombinedOutput()
+// ask sends a number of requests, all of which but a few must be answered as they should: the first
+// request of a limit of one is admitted.
+func (b *bench) ask(ctx context.Context, connections, n int, others int64) error {
+	o, err := load{connections: connections, requests: n}.run(ctx, b.measured.envoy.url, 0)
 	if err != nil {
-		return fmt.Errorf("h2load: %w\n%s", err, out)
-	}
-	o, err := parseH2load(string(out))
-	if err != nil {
-		return fmt.Errorf("h2load: %w in\n%s", err, out)
+		return err
 	}
 	failed, err := b.measured.envoy.failures(ctx)
 	if err != nil {
 		return err
 	}
-	if right := o.statuses[b.measured.status/100*100]; right < n-others || failed > 0 {
+	if right := o.statuses[b.measured.status/100*100]; right < int64(n)-others || failed > 0 {
 		err := fmt.Errorf("%d of %d requests answered with %d, %d undecided", right, n, b.measured.status, failed)
 		return b.measured.envoy.explain(err)
 	}

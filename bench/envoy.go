@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,10 +28,22 @@ type envoy struct {
 
 // place is where a setup's Envoy is and whom it talks to.
 type place struct {
-	listener, admin, upstream, redis int           // ports of 127.0.0.1
-	service, health, debug           int           // ports, too: of the rate limit service
-	timeout                          time.Duration // of a question to Redis, or to the service
-	root                             string        // of the repository
+	listener, admin        int           // its ports
+	host                   string        // where those are that it talks to; "": on this machine
+	upstream, redis        int           // their ports
+	service, health, debug int           // ports, too: of the rate limit service
+	timeout                time.Duration // of a question to Redis, or to the service
+	root                   string        // of the repository
+}
+
+const loopback = "127.0.0.1"
+
+// addr is a port of this machine.
+func addr(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+// far is a port of those whom the Envoy talks to.
+func (p place) far(port int) string {
+	return net.JoinHostPort(cmp.Or(p.host, loopback), strconv.Itoa(port))
 }
 
 func (u under) startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy, error) {
@@ -40,38 +56,40 @@ func (u under) startEnvoy(ctx context.Context, dir, name, config string, at plac
 	if err != nil {
 		return nil, err
 	}
-	e := &envoy{
-		subprocess: p, port: at.listener, url: "http://" + addr(at.listener) + "/",
-		admin: "http://" + addr(at.admin),
-	}
-	if err := p.await(ctx, func(ctx context.Context) error {
-		return process.EnvoyReady(ctx,
-			addr(at.admin))
-	}); err != nil {
+	ready := func(ctx context.Context) error { return process.EnvoyReady(ctx, addr(at.admin)) }
+	if err := p.await(ctx, ready); err != nil {
 		p.stop()
 		return nil, err
 	}
-	return e, nil
+	return &envoy{p, at.listener, "http://" + addr(at.listener) + "/", "http://" + addr(at.admin)}, nil
 }
 
 // failures returns how many requests Envoy has let through or refused undecided:
 // because of a time-out or an error between it and the counters.
-func (e *envoy) failures(ctx context.Context) (int64, error) {
-	text, err := get(ctx, e.admin+"/stats?usedonly&filter="+failureStats)
+func (e *envoy) failures(ctx context.Context) (sum int64, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.admin+"/stats?usedonly&filter="+failureStats, nil)
 	if err != nil {
 		return 0, err
 	}
-	var sum int64
-	for line := range strings.Lines(text) {
-		if _, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s: %s", req.URL, resp.Status)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if _, value, ok := strings.Cut(lines.Text(), ": "); ok {
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("/stats: %q: %w", line, err)
+				return 0, fmt.Errorf("/stats: %q: %w", lines.Text(), err)
 			}
 			sum += n
 		}
 	}
-	return sum, nil
+	return sum, lines.Err()
 }
 
 // failureStats selects the counters of Sluice's undecided requests and of the
@@ -90,11 +108,22 @@ func base(at place) (*envoyconf.Config, error) {
 		return nil, err
 	}
 	c.SetPorts(at.listener, at.admin)
-	c.SetUpstream(addr(at.upstream))
-	c.SetRedis(addr(at.redis))
+	c.SetUpstream(at.far(at.upstream))
+	c.SetRedis(at.far(at.redis))
 	c.SetWasm(filepath.Join(at.root, "build", "sluice.wasm"))
 	c.Delete(envoyconf.ConnectionManager + "/access_log")
 	return c, nil
+}
+
+// config is the configuration of a setup's Envoy.
+func (s *setup) config(at place) (string, error) {
+	c, err := base(at)
+	if err != nil {
+		return "", err
+	}
+	s.edit(c, at)
+	text, err := c.YAML()
+	return string(text), err
 }
 
 // startRelay runs deploy/relay/relay.yaml at the service's port, as mesh proxies would have it: who asks
@@ -136,13 +165,13 @@ func replaceSluice(c *envoyconf.Config, filter string) {
 	c.Set(httpFilters, append([]any{c.Fragment(filter)}, rest...))
 }
 
-// answering is an Envoy that answers every request itself: the upstream.
-func answering(at place) string {
+// answering is an Envoy that answers every request itself, at an address of its host: the upstream.
+func answering(at place, address string) string {
 	return fmt.Sprintf(`
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}
 static_resources:
   listeners:
-  - address: {socket_address: {address: 127.0.0.1, port_value: %d}}
+  - address: {socket_address: {address: %s, port_value: %d}}
     filter_chains:
     - filters:
       - name: envoy.filters.network.http_connection_manager
@@ -160,5 +189,5 @@ static_resources:
           - name: envoy.filters.http.router
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-`, at.admin, at.listener)
+`, at.admin, address, at.listener)
 }

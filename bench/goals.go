@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // goal is the project's goal for a figure.
@@ -33,18 +35,7 @@ func (g goal) bound() string {
 	return fmt.Sprintf("at most %g", g.Bound)
 }
 
-// verdict is decided by the figure; where the bound lies within its interval, the noise could have
-// decided otherwise.
-func (g goal) verdict() string {
-	word := "not met"
-	if g.Met {
-		word = "met"
-	}
-	if g.Figure.Min <= g.Bound && g.Bound <= g.Figure.Max && g.Figure.Min < g.Figure.Max {
-		word += ", within the noise"
-	}
-	return word
-}
+func (g goal) verdict() string { return measure.Verdict(g.Met, g.Figure.Min, g.Bound, g.Figure.Max) }
 
 // The loads that goals are about.
 const (

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -36,25 +34,24 @@ func (c hostCall) setup() *setup {
 	}
 }
 
-// noCalls is the setup with which those of host calls are compared, in the same rounds.
+// noCalls is the setup with which those of host calls are compared.
 func noCalls() *setup {
 	return &setup{id: "call-none", title: "none", status: 200, edit: emptyFilter("accept")}
 }
 
-// measureCalls measures what host calls cost Envoy.
-func (b *bench) measureCalls(ctx context.Context, p plan, r results, progress io.Writer) error {
-	p.setups, p.loads = []*setup{noCalls()}, []load{p.warmUp}
+// callSetups are all of them, and what they are compared with in the same rounds.
+func callSetups() []*setup {
+	all := []*setup{noCalls()}
 	for _, c := range hostCalls {
-		p.setups = append(p.setups, c.setup())
+		all = append(all, c.setup())
 	}
-	return b.run(ctx, p, r, progress)
+	return all
 }
 
 // callCost is the CPU µs of one host call.
 func (r results) callCost(c hostCall) spread {
-	load := closedLoads[0].id
 	return compare(func(m []float64) float64 { return difference(m) / callsEach },
-		r.of(c.setup().id, load, envoyCPU), r.of(noCalls().id, load, envoyCPU))
+		r.of(c.setup().id, mainLoad, envoyCPU), r.of(noCalls().id, mainLoad, envoyCPU))
 }
 
 // writeCalls writes what host calls cost, if that was measured.

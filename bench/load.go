@@ -15,12 +15,15 @@ import (
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // load is a way to send requests.
 type load struct {
 	id          string
 	connections int // closed loop: each sends its next request when the last is answered
+	requests    int // closed loop: how many there are in all; 0: as many as there is time for
 	rate        int // open loop: requests a second, sent whether others are answered or not
 	identities  int // closed loop: how many there are, by the query; 0: one, by the header
 }
@@ -49,13 +52,15 @@ func (l load) run(ctx context.Context, url string, seconds int) (*outcome, error
 	return l.closedLoop(ctx, url, seconds)
 }
 
-// closedLoop has h2load send HTTP/1.1 requests for some seconds.
+// closedLoop has h2load send HTTP/1.1 requests, for some seconds or as many as the load has.
 // https://nghttp2.org/documentation/h2load.1.html
 func (l load) closedLoop(ctx context.Context, url string, seconds int) (*outcome, error) {
-	args := []string{
-		"--h1", "--threads", "1", "--clients", strconv.Itoa(l.connections),
-		"--duration", strconv.Itoa(seconds), "--header", identityHeader + ": " + identity, url,
+	length := []string{"--duration", strconv.Itoa(seconds)}
+	if l.requests > 0 {
+		length = []string{"--requests", strconv.Itoa(l.requests)}
 	}
+	args := append(length, "--h1", "--threads", "1", "--clients", strconv.Itoa(l.connections),
+		"--header", identityHeader+": "+identity, url)
 	if l.identities > 0 {
 		file, err := writeURLs(url, l.identities)
 		if err != nil {
@@ -64,7 +69,11 @@ func (l load) closedLoop(ctx context.Context, url string, seconds int) (*outcome
 		defer os.Remove(file)
 		args = append(args[:len(args)-1], "--input-file", file)
 	}
-	out, err := exec.CommandContext(ctx, program("h2load"), args...).CombinedOutput()
+	h2load, err := process.Find("..", "h2load")
+	if err != nil {
+		return nil, err
+	}
+	out, err := exec.CommandContext(ctx, h2load, args...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("h2load: %w\n%s", err, out)
 	}

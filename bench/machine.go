@@ -12,6 +12,8 @@ import (
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
 	average "github.com/shirou/gopsutil/v4/load"
+
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // machine is where and when a benchmark ran.
@@ -40,7 +42,12 @@ func (b *bench) describe(ctx context.Context) (m machine, err error) {
 	if m.Kernel, err = host.KernelVersion(); err != nil {
 		return m, err
 	}
-	if m.Redis, err = b.redis.version(ctx); err != nil {
+	server := b.redis.client.InfoMap(ctx, "server")
+	if m.Redis = server.Item("Server", "redis_version"); m.Redis == "" {
+		return m, fmt.Errorf("INFO names no version (%v)", server.Err())
+	}
+	envoy, err := process.Find("..", "envoy")
+	if err != nil {
 		return m, err
 	}
 	for _, each := range []struct {
@@ -49,7 +56,7 @@ func (b *bench) describe(ctx context.Context) (m machine, err error) {
 	}{
 		{&m.Commit, []string{"git", "describe", "--always", "--dirty"}},
 		{&m.Peer, []string{"go", "list", "-m", "-f", "{{.Version}}", "github.com/envoyproxy/ratelimit"}},
-		{&m.Envoy, []string{program("envoy"), "--version"}},
+		{&m.Envoy, []string{envoy, "--version"}},
 	} {
 		cmd := exec.CommandContext(ctx, each.args[0], each.args[1:]...)
 		cmd.Dir = b.root + "/bench"

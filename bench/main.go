@@ -23,12 +23,12 @@ import (
 
 type options struct {
 	rounds, seconds, rate int
-	root, out             string
-	command               string
+	out, command          string
 	before                string
 	calls, scenes         bool
 	count                 string
 	check, publish        bool
+	show, three, store    string
 }
 
 func main() {
@@ -36,7 +36,6 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each setup is measured")
 	flag.IntVar(&o.seconds, "seconds", 4, "length of one measurement")
 	flag.IntVar(&o.rate, "rate", 2000, "requests a second of the open loop")
-	flag.StringVar(&o.root, "root", "..", "directory of the repository")
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to compare with this one, and nothing else")
 	flag.BoolVar(&o.calls, "calls", false, "measure what host calls cost, and nothing else")
@@ -44,34 +43,45 @@ func main() {
 	flag.StringVar(&o.count, "count", "", "count the instructions of some setups (sluice,none or all), and nothing else")
 	flag.BoolVar(&o.check, "check", false, "with -count: hold the usual request to what is recorded")
 	flag.BoolVar(&o.publish, "publish", false, "keep the result as the one that the documents show, on a quiet machine")
-	show := flag.String("show", "", "measure nothing: have the documents show this results file, in JSON")
-	three := flag.String("three", "", "measure nothing: write to this directory what three-machines.sh starts")
-	store := flag.String("store", "127.0.0.1", "with -three: the address of Redis, the service and the upstream")
+	flag.StringVar(&o.show, "show", "", "measure nothing: have the documents show this results file, in JSON")
+	flag.StringVar(&o.three, "three", "", "measure nothing: write to this directory what three-machines.sh starts")
+	flag.StringVar(&o.store, "store", "127.0.0.1", "with -three: the address of Redis, the service and the upstream")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	act := func() error { return run(ctx, o) }
-	if o.count != "" {
-		act = func() error { return runCount(ctx, o) }
+	root, err := filepath.Abs("..")
+	if err == nil {
+		err = o.act(ctx, root)
 	}
-	if *three != "" {
-		act = func() error { return writeThree(ctx, o.root, *three, *store) }
-	}
-	if *show != "" {
-		act = func() error { return republish(*show, o.root) }
-	}
-	if err := act(); err != nil {
+	if err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
+// act does what the options say, in the repository at root.
+func (o options) act(ctx context.Context, root string) error {
+	switch {
+	case o.show != "":
+		r, err := readRun(o.show)
+		if err != nil {
+			return err
+		}
+		return r.publish(root)
+	case o.three != "":
+		return writeThree(ctx, root, o.three, o.store)
+	case o.count != "":
+		return runCount(ctx, root, o)
+	}
+	return run(ctx, root, o)
+}
+
 // closedLoads are the closed loops.
 var closedLoads = []load{{id: mainLoad, connections: 16}, {id: crowdLoad, connections: 64}}
 
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, root string, o options) error {
 	if o.rounds < 1 || o.seconds < 1 || o.rate < 1 {
 		return fmt.Errorf("%d rounds of %d s, %d requests/s: want at least 1 each", o.rounds, o.seconds, o.rate)
 	}
@@ -80,44 +90,28 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	root, err := filepath.Abs(o.root)
-	if err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	r := report{
-		Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate, setups: setups(),
-		scenes: scenes(o.rate),
-	}
-	if o.before != "" {
+	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate}
+	switch {
+	case o.before != "":
 		if o.before, err = filepath.Abs(o.before); err != nil {
 			return err
 		}
-		r.setups, r.scenes = r.beside(o.before), nil
-	}
-	switch {
-	case o.calls:
-		r.setups, r.scenes = nil, nil
-	case !o.scenes:
-		r.scenes = nil
+		r.setups = beside(o.before)
+	case !o.calls:
+		r.setups = setups()
+		if o.scenes {
+			r.scenes = scenes(o.rate)
+		}
 	}
 	if err := r.fill(ctx, root, dir, o); err != nil {
 		return err
 	}
 	if err := r.write(o.out); err != nil || !o.publish {
-		return err
-	}
-	return r.publish(root)
-}
-
-// republish has the documents show results that were written before.
-func republish(from, root string) error {
-	r, err := readRun(from)
-	if err != nil {
 		return err
 	}
 	return r.publish(root)
@@ -149,19 +143,19 @@ func (r *report) fill(ctx context.Context, root, dir string, o options) error {
 		rounds:  r.Rounds,
 		seconds: r.Seconds,
 	}
-	r.Results = results{}
-	if err := b.run(ctx, p, r.Results, os.Stderr); err != nil {
-		return err
-	}
-	if err := b.act(ctx, r.scenes, p, r.Results, os.Stderr); err != nil {
-		return err
-	}
-	r.Repeated = b.repeated
 	if o.calls {
-		if err := b.measureCalls(ctx, p, r.Results, os.Stderr); err != nil {
-			return err
+		p.setups, p.loads = callSetups(), closedLoads[:1]
+	}
+	r.Results = results{}
+	if err := b.run(ctx, p, r.Results); err != nil {
+		return err
+	}
+	for _, s := range r.scenes {
+		if err := b.play(ctx, s, p, r.Results); err != nil {
+			return fmt.Errorf("%s: %w", s.id, err)
 		}
 	}
+	r.Repeated = b.repeated
 	if len(r.setups) > 0 {
 		r.Goals = r.goals()
 	}
@@ -170,27 +164,15 @@ func (r *report) fill(ctx context.Context, root, dir string, o options) error {
 
 // write writes the results' files, and the tables to the standard output.
 func (r *report) write(out string) error {
-	files := map[string]func(*os.File) error{
-		out + ".md":   func(f *os.File) error { return r.writeMarkdown(f) },
-		out + ".json": func(f *os.File) error { return r.writeJSON(f) },
-		out + ".svg":  func(f *os.File) error { return r.writeChart(f) },
-	}
-	for path, write := range files {
-		if err := writeFile(path, write); err != nil {
-			return err
-		}
-	}
-	return r.writeMarkdown(os.Stdout)
-}
-
-func writeFile(path string, write func(*os.File) error) error {
-	f, err := os.Create(path)
+	text, err := r.json()
 	if err != nil {
 		return err
 	}
-	if err := write(f); err != nil {
-		f.Close()
-		return err
+	for ending, text := range map[string]string{".md": r.markdown(), ".json": text, ".svg": r.chart()} {
+		if err := os.WriteFile(out+ending, []byte(text), 0o600); err != nil {
+			return err
+		}
 	}
-	return f.Close()
+	fmt.Print(r.markdown())
+	return nil
 }

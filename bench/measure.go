@@ -29,35 +29,43 @@ type sample struct {
 	Stolen            float64 `json:"stolen"`       // the part of the machine's time that the hypervisor took
 }
 
-// snapshot has the processes' use so far.
+// each is something of each process of a setup.
+func (b *bench) each(s *running, of func(*subprocess) (float64, error)) (c cost, err error) {
+	for _, one := range []struct {
+		p  *subprocess
+		to *float64
+	}{{s.envoy.subprocess, &c.Envoy}, {s.service, &c.Service}, {b.redis.subprocess, &c.Redis}} {
+		if one.p == nil {
+			continue
+		}
+		if *one.to, err = of(one.p); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// snapshot has what was used and done so far.
 type snapshot struct {
-	envoy, service, redis time.Duration
-	calls                 callCounts
-	reads                 int64
-	undecided             int64
-	others                others
+	micros           cost
+	calls            callCounts
+	reads, undecided int64
+	others           others
 }
 
 func (b *bench) snapshot(ctx context.Context, s *running) (snap snapshot, err error) {
-	if snap.calls, err = b.redis.calls(ctx); err != nil {
-		return snap, err
-	}
-	if snap.reads, err = b.redis.reads(ctx); err != nil {
+	if snap.calls, snap.reads, err = b.redis.work(ctx); err != nil {
 		return snap, err
 	}
 	if snap.undecided, err = s.envoy.failures(ctx); err != nil {
 		return snap, err
 	}
-	if snap.envoy, err = s.envoy.cpu(); err != nil {
+	snap.micros, err = b.each(s, func(p *subprocess) (float64, error) {
+		used, err := p.cpu()
+		return float64(used.Microseconds()), err
+	})
+	if err != nil {
 		return snap, err
-	}
-	if snap.redis, err = b.redis.cpu(); err != nil {
-		return snap, err
-	}
-	if s.service != nil {
-		if snap.service, err = s.service.cpu(); err != nil {
-			return snap, err
-		}
 	}
 	snap.others, err = b.others()
 	return snap, err
@@ -79,39 +87,26 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 	if err != nil {
 		return nil, err
 	}
-	n := o.requests()
-	if n == o.statuses[0] {
+	n := float64(o.requests())
+	if o.requests() == o.statuses[0] {
 		return nil, s.envoy.explain(errors.New("no answers"))
 	}
-	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	result := &sample{
-		RequestsPerSecond: float64(n-o.statuses[0]) / o.seconds,
+		RequestsPerSecond: (n - float64(o.statuses[0])) / o.seconds,
 		CPUMicros: cost{
-			Envoy: each(after.envoy - before.envoy), Service: each(after.service - before.service),
-			Redis: each(after.redis - before.redis),
+			Envoy:   (after.micros.Envoy - before.micros.Envoy) / n,
+			Service: (after.micros.Service - before.micros.Service) / n,
+			Redis:   (after.micros.Redis - before.micros.Redis) / n,
 		},
-		RedisCommands: float64(after.calls.sentSince(before.calls)) / float64(n),
-		RedisReads:    float64(after.reads-before.reads) / float64(n),
+		RedisCommands: float64(after.calls.sentSince(before.calls)) / n,
+		RedisReads:    float64(after.reads-before.reads) / n,
 		P50Micros:     o.quantileMicros(0.5),
 		P99Micros:     o.quantileMicros(0.99),
 		P999Micros:    o.quantileMicros(0.999),
 		Undecided:     after.undecided - before.undecided,
-		WrongStatus:   n - o.statuses[s.status/100*100],
+		WrongStatus:   o.requests() - o.statuses[s.status/100*100],
 	}
 	result.Foreign, result.Stolen = after.others.since(before.others, elapsed)
-	result.MemoryMB, err = b.memory(s)
+	result.MemoryMB, err = b.each(s, (*subprocess).residentMB)
 	return result, err
-}
-
-func (b *bench) memory(s *running) (m cost, err error) {
-	if m.Envoy, err = s.envoy.residentMB(); err != nil {
-		return m, err
-	}
-	if m.Redis, err = b.redis.residentMB(); err != nil {
-		return m, err
-	}
-	if s.service != nil {
-		m.Service, err = s.service.residentMB()
-	}
-	return m, err
 }

@@ -78,28 +78,32 @@ func TestBusy(t *testing.T) {
 
 func TestSentSince(t *testing.T) {
 	t.Parallel()
-	const before = "# Commandstats\r\ncmdstat_info:calls=1,usec=9\r\ncmdstat_incrby:calls=10,usec=9\r\n"
+	first, err := parseCalls(map[string]string{"cmdstat_info": "calls=1,usec=9", "cmdstat_incrby": "calls=10,usec=9"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
-		after string
+		after map[string]string
 		want  int64
 	}{
 		"plain commands": {
-			"cmdstat_incrby:calls=15,usec=1\r\ncmdstat_expire:calls=5,usec=1\r\n" +
-				"cmdstat_info:calls=2,usec=1\r\n", 10,
+			map[string]string{
+				"cmdstat_incrby": "calls=15,usec=1", "cmdstat_expire": "calls=5,usec=1", "cmdstat_info": "calls=2,usec=1",
+			}, 10,
 		},
 		"scripts, and what they call": {
-			"cmdstat_incrby:calls=10,usec=1\r\ncmdstat_evalsha:calls=6,usec=1\r\n" +
-				"cmdstat_eval:calls=1,usec=1\r\ncmdstat_get:calls=7,usec=1\r\n", 7,
+			map[string]string{
+				"cmdstat_incrby": "calls=10,usec=1", "cmdstat_evalsha": "calls=6,usec=1", "cmdstat_eval": "calls=1,usec=1",
+				"cmdstat_get": "calls=7,usec=1",
+			}, 7,
 		},
-		"upkeep of idle connections": {"cmdstat_incrby:calls=10,usec=1\r\ncmdstat_ping:calls=7,usec=1\r\n", 0},
+		"upkeep of idle connections": {
+			map[string]string{"cmdstat_incrby": "calls=10,usec=1", "cmdstat_ping": "calls=7,usec=1"}, 0,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			first, err := parseCalls(before)
-			if err != nil {
-				t.Fatal(err)
-			}
 			second, err := parseCalls(test.after)
 			if err != nil {
 				t.Fatal(err)
@@ -109,7 +113,7 @@ func TestSentSince(t *testing.T) {
 			}
 		})
 	}
-	if _, err := parseCalls("cmdstat_get:calls=x,usec=1\r\n"); err == nil {
+	if _, err := parseCalls(map[string]string{"cmdstat_get": "calls=x,usec=1"}); err == nil {
 		t.Error("no error for a number that is not one")
 	}
 }

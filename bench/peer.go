@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 )
@@ -78,7 +80,14 @@ func (u under) startPeer(ctx context.Context, binary, dir, name string, o *peerO
 	if err != nil {
 		return nil, err
 	}
-	return p, p.await(ctx, accepts(at.service))
+	return p, p.await(ctx, func(ctx context.Context) error {
+		var dialer net.Dialer
+		c, err := dialer.DialContext(ctx, "tcp", addr(at.service))
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
 }
 
 // rateLimitFilter has Envoy's ratelimit filter ask the service, with the
@@ -93,17 +102,21 @@ typed_config:
   enable_x_ratelimit_headers: DRAFT_VERSION_03
   rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: service}}}
 `, at.timeout.Seconds()))
-	c.Set(route+"/rate_limits", c.Fragment(fmt.Sprintf(
-		"[{actions: [{request_headers: {header_name: %s, descriptor_key: client}}]}]", identityHeader,
-	)))
-	c.Append("static_resources/clusters", c.HTTP2Cluster("service", addr(at.service)))
+	describe(c, identityHeader, "client")
+	c.Append("static_resources/clusters", c.HTTP2Cluster("service", at.far(at.service)))
+}
+
+// describe has the filter send a descriptor for each key, with the value of a header.
+func describe(c *envoyconf.Config, header string, keys ...string) {
+	var all []string
+	for _, key := range keys {
+		all = append(all, fmt.Sprintf("{actions: [{request_headers: {header_name: %q, descriptor_key: %s}}]}", header, key))
+	}
+	c.Set(route+"/rate_limits", c.Fragment("["+strings.Join(all, ", ")+"]"))
 }
 
 // twoDescriptors has the filter ask about two limits at once: by the hour and by the day.
 func twoDescriptors(c *envoyconf.Config, at place) {
 	rateLimitFilter(c, at)
-	c.Set(route+"/rate_limits", c.Fragment(fmt.Sprintf(
-		"[{actions: [{request_headers: {header_name: %s, descriptor_key: client}}]}, "+
-			"{actions: [{request_headers: {header_name: %[1]s, descriptor_key: daily}}]}]", identityHeader,
-	)))
+	describe(c, identityHeader, "client", "daily")
 }

@@ -3,24 +3,20 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/internal/measure"
 	"github.com/sluiceproxy/sluice/internal/svg"
 )
 
-// The files of a run that is published, in the repository.
+// The files of a run that is published, in the repository, and the page about the benchmark.
 const (
-	publishedRun = "bench/results/published"
-	publishedSVG = "docs/img/bench.svg"
+	publishedRun   = "bench/results/published"
+	publishedSVG   = "docs/img/bench.svg"
+	benchmarksPage = "docs/benchmarks.md"
 )
-
-// What stands before a table that a run writes into a page. tableEnds stands behind it.
-const runTableBegins = "<!-- \"make bench PUBLISH=1\" writes this. -->\n"
 
 // readRun reads a run's results, and works out what follows from them.
 func readRun(file string) (*report, error) {
@@ -46,59 +42,18 @@ func readRun(file string) (*report, error) {
 	return r, nil
 }
 
-// publish makes a run the one that the documents show: their tables, and the figures in their text.
+// publish makes a run the one that the documents show.
 func (r *report) publish(root string) error {
-	for file, write := range map[string]func(io.Writer) error{
-		publishedRun + ".md":   r.writeMarkdown,
-		publishedRun + ".json": r.writeJSON,
-		publishedSVG:           r.writeChart,
-	} {
-		if err := writeFile(filepath.Join(root, file), func(f *os.File) error { return write(f) }); err != nil {
-			return err
-		}
+	record := map[string]string{publishedRun + ".md": r.markdown(), publishedSVG: r.chart()}
+	var err error
+	if record[publishedRun+".json"], err = r.json(); err != nil {
+		return err
 	}
-	for _, name := range shownIn {
-		page := filepath.Join(root, name)
-		text, err := os.ReadFile(page)
-		if err != nil {
-			return err
-		}
-		shown, err := r.show(name, string(text))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(page, []byte(shown), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.pages().Publish(root, record)
 }
 
-// shownIn are the pages that show figures of a published run.
-var shownIn = []string{"README.md", "docs/benchmarks.md", "docs/capacity.md", "docs/comparison.md", "docs/scale.md"}
-
-// show is a page with the figures of this run.
-func (r *report) show(name, page string) (string, error) {
-	for _, sentence := range r.sentences()[name] {
-		var err error
-		if page, err = renumber(page, sentence); err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	table := map[string]string{"README.md": r.readme(), "docs/benchmarks.md": r.goalTable()}[name]
-	if table == "" {
-		return page, nil
-	}
-	before, rest, found := strings.Cut(page, runTableBegins)
-	_, after, ends := strings.Cut(rest, tableEnds)
-	if !found || !ends {
-		return "", fmt.Errorf("%s has no place for the table (want %q and %q)", name, runTableBegins, tableEnds)
-	}
-	return before + runTableBegins + table + tableEnds + after, nil
-}
-
-// sentences are the pieces of text that have a run's figures in them, by page.
-func (r *report) sentences() map[string][]string {
+// pages are the documents that show a run: its tables, and its figures in their text.
+func (r *report) pages() measure.Pages {
 	all := r.Results
 	median := func(setup string, q quantity) float64 { return all.spread(setup, mainLoad, q).Median }
 	check := func(setup string) float64 { return all.checkCost(setup, mainLoad).Median }
@@ -106,60 +61,35 @@ func (r *report) sentences() map[string][]string {
 	inEnvoy := func(setup string) float64 { return check(setup) - median(setup, redisCPU) }
 	times := func(setup string) spread { return all.ratio(setup, faster, mainLoad, requestsPerSecond) }
 	part := all.checks(over, sluice, faster, mainLoad)
-	return map[string][]string{
-		"README.md": {
+	const begins = "<!-- \"make bench PUBLISH=1\" writes this. -->\n"
+	return measure.Pages{
+		"README.md": {Begins: begins, Text: r.readme() + "\n", Sentences: []string{
 			fmt.Sprintf("%.1f (%.1f to %.1f) times the throughput of Envoy's `ratelimit` filter with envoyproxy/ratelimit on "+
 				"the same two cores, for %.0f (%.0f to %.0f) %% of the CPU per check", times(sluice).Median, times(sluice).Min,
 				times(sluice).Max, 100*part.Median, 100*part.Min, 100*part.Max),
 			fmt.Sprintf("which a Redis Cluster needs, it is %.1f times", times(sluiceProxy).Median),
-		},
-		"docs/scale.md": {
+		}},
+		"docs/scale.md": {Sentences: []string{
 			fmt.Sprintf("a check costs %.0f µs, Redis' %.0f included ([benchmarks](benchmarks.md)), so a million a second keep "+
 				"some %.0f cores of Envoys busy", check(sluice), median(sluice, redisCPU), inEnvoy(sluice)),
 			fmt.Sprintf("`redis_proxy`, which adds %.0f µs", median(sluiceProxy, envoyCPU)-median(sluice, envoyCPU)),
-		},
-		"docs/comparison.md": {fmt.Sprintf(
+		}},
+		"docs/comparison.md": {Sentences: []string{fmt.Sprintf(
 			"%.0f µs a request with the pair, %.0f with Sluice, %.0f without a limiter",
 			median(faster, envoyCPU), median(sluice, envoyCPU), median(unlimited, envoyCPU),
-		)},
-		"docs/capacity.md": {fmt.Sprintf(
+		)}},
+		"docs/capacity.md": {Sentences: []string{fmt.Sprintf(
 			"requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice), inEnvoy(sluiceProxy),
-		)},
-		"docs/benchmarks.md": {fmt.Sprintf(
+		)}},
+		benchmarksPage: {Begins: begins, Text: r.goalTable() + "\n", Sentences: []string{fmt.Sprintf(
 			"Envoy spends %.0f µs of CPU on a request without a limiter, %.0f with a Wasm filter that does nothing, "+
 				"%.0f with Sluice and %.0f with the pair's filter, whose service then takes %.0f more. "+
 				"Redis takes %.0f for Sluice and %.0f for the pair",
 			median(unlimited, envoyCPU), median(emptyWasm, envoyCPU), median(sluice, envoyCPU), median(faster, envoyCPU),
 			median(faster, serviceCPU), median(sluice, redisCPU), median(faster, redisCPU),
-		)},
+		)}},
 	}
 }
-
-var numbers = regexp.MustCompile(`[0-9]+(?:\.[0-9]+)?`)
-
-// renumber puts the numbers of a sentence into a page that has the sentence with others. Where its
-// lines break does not matter.
-func renumber(page, sentence string) (string, error) {
-	var pattern strings.Builder
-	from := 0
-	for _, number := range numbers.FindAllStringIndex(sentence, -1) {
-		pattern.WriteString(regexp.QuoteMeta(sentence[from:number[0]]) + "(" + numbers.String() + ")")
-		from = number[1]
-	}
-	pattern.WriteString(regexp.QuoteMeta(sentence[from:]))
-	at := regexp.MustCompile(strings.ReplaceAll(pattern.String(), " ", `\s+`)).FindStringSubmatchIndex(page)
-	if at == nil {
-		return "", fmt.Errorf("does not say %q with any numbers", sentence)
-	}
-	wanted := numbers.FindAllString(sentence, -1)
-	for i := len(wanted); i > 0; i-- {
-		page = page[:at[2*i]] + wanted[i-1] + page[at[2*i+1]:]
-	}
-	return page, nil
-}
-
-// readmeRow is a row of README's table of speed: what it calls a setup.
-type readmeRow struct{ title, setup string }
 
 // readme is README's table of speed, and how it came about. How often the pair's requests fit into a
 // row's is the quotient of the two numbers that a reader sees.
@@ -168,7 +98,7 @@ func (r *report) readme() string {
 	b.WriteString("| | requests/s | ÷ the pair's | CPU a request: Envoy, service, Redis | p50, p99 at " +
 		fmt.Sprintf("%d/s |\n|---|---:|---:|---:|---:|\n", r.Rate))
 	pair := math.RoundToEven(r.Results.spread(r.Results.fasterPair(mainLoad), mainLoad, requestsPerSecond).Median)
-	for _, row := range []readmeRow{
+	for _, row := range []struct{ title, setup string }{
 		{"no limiter", unlimited},
 		{"**Sluice**", sluice},
 		{"Sluice through `redis_proxy`", sluiceProxy},
@@ -197,11 +127,4 @@ func (r *report) quality() string {
 			times.Min, times.Max)
 	}
 	return "The machine was not quiet, or the run too short: figures vary by 20 % and more."
-}
-
-// goalTable is the table of goals on the page about the benchmark.
-func (r *report) goalTable() string {
-	var b strings.Builder
-	r.writeGoals(&b)
-	return b.String()
 }

@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 // redisServer is the one Redis that every setup counts in.
@@ -19,9 +20,7 @@ type redisServer struct {
 }
 
 func (u under) startRedis(ctx context.Context, dir string, port int) (*redisServer, error) {
-	args := []string{
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--save", "", "--appendonly", "no", "--daemonize", "no",
-	}
+	args := process.RedisArgs(dir, port)
 	if len(u.command) > 0 { // what it does by the clock counts as little as can be
 		// jemalloc's thread sleeps until a time of the real clock, and with a slow one never.
 		args = append(args, "--hz", "1", "--jemalloc-bg-thread", "no")
@@ -43,57 +42,35 @@ func (s *redisServer) stop() {
 	s.subprocess.stop()
 }
 
-func (s *redisServer) version(ctx context.Context) (string, error) {
-	info, err := s.client.Info(ctx, "server").Result()
-	for line := range strings.Lines(info) {
-		if version, ok := strings.CutPrefix(line, "redis_version:"); ok {
-			return strings.TrimSpace(version), nil
-		}
-	}
-	return "", fmt.Errorf("INFO names no version: %w", err)
-}
-
 // callCounts are how often Redis has run each command, by its name.
 type callCounts map[string]int64
 
-func (s *redisServer) calls(ctx context.Context) (callCounts, error) {
-	info, err := s.client.Info(ctx, "commandstats").Result()
-	if err != nil {
-		return nil, err
+// work is what Redis has done: its commands, and how often it has read from a connection. What was
+// written to it at once is read at once.
+func (s *redisServer) work(ctx context.Context) (callCounts, int64, error) {
+	info := s.client.InfoMap(ctx, "all")
+	if err := info.Err(); err != nil {
+		return nil, 0, err
 	}
-	return parseCalls(info)
+	reads, err := strconv.ParseInt(info.Item("Stats", "total_reads_processed"), 10, 64)
+	if err != nil {
+		return nil, 0, fmt.Errorf("INFO: total_reads_processed: %w", err)
+	}
+	counts, err := parseCalls(info.Val()["Commandstats"])
+	return counts, reads, err
 }
 
-// reads is how often Redis has read from a connection: what was written to it at once
-// is read at once.
-func (s *redisServer) reads(ctx context.Context) (int64, error) {
-	info, err := s.client.Info(ctx, "stats").Result()
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(info) {
-		if reads, ok := strings.CutPrefix(line, "total_reads_processed:"); ok {
-			return strconv.ParseInt(strings.TrimSpace(reads), 10, 64)
-		}
-	}
-	return 0, errors.New("INFO tells no total_reads_processed")
-}
-
-// parseCalls reads lines such as "cmdstat_evalsha:calls=3,usec=21,…".
+// parseCalls reads fields such as "cmdstat_evalsha" with values such as "calls=3,usec=21,…".
 // https://redis.io/docs/latest/commands/info/
-func parseCalls(info string) (callCounts, error) {
+func parseCalls(stats map[string]string) (callCounts, error) {
 	counts := callCounts{}
-	for line := range strings.Lines(info) {
-		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		if !ok {
-			continue
-		}
-		text, _, _ := strings.Cut(rest, ",")
+	for name, value := range stats {
+		text, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 		calls, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("INFO commandstats: %q: %w", line, err)
+			return nil, fmt.Errorf("INFO commandstats: %s: %q: %w", name, value, err)
 		}
-		counts[name] = calls
+		counts[strings.TrimPrefix(name, "cmdstat_")] = calls
 	}
 	return counts, nil
 }

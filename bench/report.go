@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -25,18 +24,17 @@ type report struct {
 	scenes []*scene
 }
 
-func (r *report) writeJSON(out io.Writer) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", " ")
-	return e.Encode(r)
+func (r *report) json() (string, error) {
+	text, err := json.MarshalIndent(r, "", " ")
+	return string(text) + "\n", err
 }
 
-// writeMarkdown writes the tables that the README shows.
-func (r *report) writeMarkdown(out io.Writer) error {
+// markdown has the tables.
+func (r *report) markdown() string {
 	var b strings.Builder
 	r.writeHead(&b)
 	if len(r.setups) > 0 {
-		r.writeGoals(&b)
+		b.WriteString(r.goalTable())
 		r.writeThroughput(&b)
 		r.writeLatency(&b)
 		r.writeCosts(&b)
@@ -44,8 +42,7 @@ func (r *report) writeMarkdown(out io.Writer) error {
 	r.writeScenes(&b)
 	r.writeCalls(&b)
 	r.writeTrouble(&b)
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
 
 func (r *report) writeHead(b *strings.Builder) {
@@ -148,12 +145,15 @@ func (r *report) writeCosts(b *strings.Builder) {
 		"of a denied request it means nothing, as that never reaches the upstream.\n")
 }
 
-func (r *report) writeGoals(b *strings.Builder) {
+// goalTable holds the figures to the goals.
+func (r *report) goalTable() string {
+	var b strings.Builder
 	b.WriteString("\nGoals, at 16 connections unless it says otherwise; latency in the open loop:\n\n| | goal | figure " +
 		"| |\n|---|---|---:|---|\n")
 	for _, g := range r.Goals {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", g.Title, g.bound(), g.Figure.text(g.decimals), g.verdict())
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.Title, g.bound(), g.Figure.text(g.decimals), g.verdict())
 	}
+	return b.String()
 }
 
 // writeScenes writes a table for each scene.

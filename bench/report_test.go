@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -18,13 +17,11 @@ import (
 // for "make bench".
 func TestSetups(t *testing.T) {
 	t.Parallel()
-	all := append(setups(), (&report{}).beside("/build/sluice-before.wasm")...)
+	all := append(setups(), beside("/build/sluice-before.wasm")...)
 	for _, scene := range scenes(1) {
 		all = append(all, scene.setups...)
 	}
-	for _, c := range hostCalls {
-		all = append(all, c.setup())
-	}
+	all = append(all, callSetups()...)
 	for _, s := range all {
 		t.Run(s.id, func(t *testing.T) {
 			t.Parallel()
@@ -68,25 +65,6 @@ func TestSpread(t *testing.T) {
 		if got := spreadOf(test.values); got != test.want || got.text(1) != test.text {
 			t.Errorf("%v: %v, %q; want %v, %q", test.values, got, got.text(1), test.want, test.text)
 		}
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		figure  spread
-		atLeast bool
-		want    string
-	}{
-		{spread{3, 2, 4}, true, "met"},
-		{spread{0.5, 0, 0.9}, true, "not met"},
-		{spread{2, 0.9, 3}, true, "met, within the noise"},
-		{spread{0.5, 0, 0.9}, false, "met"},
-		{spread{3, 2, 4}, false, "not met"},
-		{spread{2, 0, 3}, false, "not met, within the noise"},
-		{spread{1, 1, 1}, false, "met"},
-	} {
-		testenv.Same(t, fmt.Sprint(test), newGoal("", test.figure, test.atLeast, 1, 1).verdict(), test.want)
 	}
 }
 
@@ -146,18 +124,15 @@ func TestMarkdown(t *testing.T) {
 			r.Results.add(s.id, scene.load.id, &sample{RequestsPerSecond: 4321})
 		}
 	}
-	var b strings.Builder
-	if err := r.writeMarkdown(&b); err != nil {
-		t.Fatal(err)
-	}
+	text := r.markdown()
 	for _, want := range []string{
 		"| Sluice, Redis | 4167 (3333-5000) | 4167 (3333-5000) |",
 		"| Requests/s, Sluice leased / no limiter | at least 0.8 | 0.16 (0.12-0.22) | not met |",
 		"| Sluice, Redis | 4321 (4321-4321) | - | - |",
 		"- Sluice, Redis, 16: 7 checks failed or timed out",
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }
@@ -166,11 +141,8 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	r := example()
 	delete(r.Results, leased) // as results of another time may lack it
-	var b strings.Builder
-	if err := r.writeChart(&b); err != nil {
-		t.Fatal(err)
-	}
-	texts := testenv.WellFormed(t, "the chart", []byte(b.String()))
+	text := r.chart()
+	texts := testenv.WellFormed(t, "the chart", []byte(text))
 	for _, want := range []string{
 		"Requests that are denied", "Envoy's ratelimit filter and its service", "4,167, 5.2 ×",
 		"17.5",
@@ -188,7 +160,7 @@ func TestChart(t *testing.T) {
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	r := &report{Rounds: 1, Seconds: 1, Rate: 10, Results: results{}}
-	r.setups = r.beside("/before.wasm")
+	r.setups = beside("/before.wasm")
 	for i, s := range r.setups {
 		for _, l := range append([]load{{id: latencyLoad}}, closedLoads...) {
 			r.Results.add(s.id, l.id, &sample{
@@ -197,16 +169,13 @@ func TestBeside(t *testing.T) {
 		}
 	}
 	r.Goals = r.goals()
-	var b strings.Builder
-	if err := r.writeMarkdown(&b); err != nil {
-		t.Fatal(err)
-	}
+	text := r.markdown()
 	for _, want := range []string{
 		"| Requests/s, now / before | at least 1 | 0.846 (0.846-0.846) | not met |",
 		"| Envoy's CPU a request, now / before | at most 1 | 1.286 (1.286-1.286) | not met |",
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }

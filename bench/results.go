@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // results are the samples by setup and load, in the order of the rounds.
@@ -32,13 +34,7 @@ func spreadOf(values []float64) spread {
 	if len(values) == 0 {
 		return spread{}
 	}
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	median := sorted[middle]
-	if len(sorted)%2 == 0 {
-		median = (sorted[middle-1] + sorted[middle]) / 2
-	}
-	return spread{Median: median, Min: sorted[0], Max: sorted[len(sorted)-1]}
+	return spread{Median: measure.Median(values), Min: slices.Min(values), Max: slices.Max(values)}
 }
 
 // text writes a spread with some decimals: "2.45 (2.31-2.60)", and "-" for what was not measured.
@@ -138,7 +134,7 @@ func medianOf(values []float64, rounds []int) float64 {
 	for i, round := range rounds {
 		some[i] = values[round]
 	}
-	return spreadOf(some).Median
+	return measure.Median(some)
 }
 
 func quotient(m []float64) float64 { return m[0] / m[1] }

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
@@ -30,72 +28,48 @@ const (
 )
 
 func scenes(rate int) []*scene {
-	return []*scene{
+	all := []*scene{
 		{
 			id: "identities", title: "100,000 identities by Zipf (s = 1.1), 16 connections",
-			setups: []*setup{
-				{id: sluice + "-identities", title: "Sluice, Redis", status: 200, edit: byQuery(gcra(manyPerHour))},
-				{
-					id: pair + "-identities", title: "Envoy ratelimit + service, Redis", status: 200, edit: byPath,
-					peer: &peerOptions{limit: manyPerHour},
-				},
-			},
-			load: load{id: "identities", connections: 16, identities: manyIdentities},
+			setups: beneath("identities", sluice, pair),
+			load:   load{connections: 16, identities: manyIdentities},
 		},
 		{
 			id: "far", title: "Redis 1 ms away (a round trip), 64 connections", begin: farRedis,
-			setups: []*setup{
-				{id: sluice + "-far", title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
-				{id: leased + "-far", title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
-				{
-					id: pair + "-far", title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter,
-					peer: &peerOptions{limit: manyPerHour},
-				},
-			},
-			load: load{id: "far", connections: 64},
+			setups: beneath("far", sluice, leased, pair),
+			load:   load{connections: 64},
 		},
 		{
 			id: "saving", title: fmt.Sprintf("Redis saves a snapshot of a million keys again and again, open loop of %d "+
 				"requests/s", rate), begin: savingRedis,
-			setups: []*setup{
-				{id: sluice + "-saving", title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour))},
-				{id: leased + "-saving", title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit)},
-				{
-					id: pair + "-saving", title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter,
-					peer: &peerOptions{limit: manyPerHour},
-				},
-			},
-			load: load{id: "saving", rate: rate},
+			setups: beneath("saving", sluice, leased, pair),
+			load:   load{rate: rate},
 		},
 	}
-}
-
-// byQuery has Sluice tell identities by the query, which h2load can vary.
-func byQuery(limits string) func(*envoyconf.Config, place) {
-	return func(c *envoyconf.Config, at place) {
-		c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d"}, "headers": ["x-ratelimit"],
-			"rules": [{"name": "bench", "key": [{"query": "u"}], "limits": [%s]}]}`, at.listener, limits))
-	}
-}
-
-// byPath has the ratelimit filter tell them by the path, which has the query in it.
-func byPath(c *envoyconf.Config, at place) {
-	rateLimitFilter(c, at)
-	c.Set(route+"/rate_limits", c.Fragment("[{actions: [{request_headers: {header_name: ':path', descriptor_key: "+
-		"client}}]}]"))
-}
-
-// act measures every scene.
-func (b *bench) act(ctx context.Context, all []*scene, p plan, r results, progress io.Writer) error {
 	for _, s := range all {
-		if err := b.play(ctx, s, p, r, progress); err != nil {
-			return fmt.Errorf("%s: %w", s.id, err)
+		s.load.id = s.id
+	}
+	many := all[0].setups
+	// Sluice tells identities by the query, which h2load can vary, the ratelimit filter by the path, which has
+	// the query in it.
+	many[0].edit = inRedis(fmt.Sprintf(`{"name": "bench", "key": [{"query": "u"}], "limits": [%s]}`, gcra(manyPerHour)))
+	many[1].edit = edit(rateLimitFilter).and(func(c *envoyconf.Config, _ place) { describe(c, ":path", "client") })
+	return all
+}
+
+// beneath are setups of the main tables in a scene.
+func beneath(scene string, ids ...string) (all []*setup) {
+	for _, s := range setups() {
+		if slices.Contains(ids, s.id) {
+			s.id += "-" + scene
+			all = append(all, s)
 		}
 	}
-	return nil
+	return all
 }
 
-func (b *bench) play(ctx context.Context, s *scene, p plan, r results, progress io.Writer) error {
+// play measures a scene.
+func (b *bench) play(ctx context.Context, s *scene, p plan, r results) error {
 	if s.begin != nil {
 		end, err := s.begin(ctx, b)
 		if err != nil {
@@ -104,7 +78,7 @@ func (b *bench) play(ctx context.Context, s *scene, p plan, r results, progress 
 		defer end()
 	}
 	p.setups, p.loads = s.setups, []load{s.load}
-	return b.run(ctx, p, r, progress)
+	return b.run(ctx, p, r)
 }
 
 // farRedis puts Redis behind a relay that holds every byte for a while.
@@ -122,11 +96,8 @@ func farRedis(_ context.Context, b *bench) (func(), error) {
 			go relay(c, addr(b.redis.port))
 		}
 	}()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err == nil {
-		b.farRedis, err = strconv.Atoi(port)
-	}
-	return func() { l.Close(); b.farRedis = 0 }, err
+	b.farRedis = l.Addr().(*net.TCPAddr).Port
+	return func() { l.Close(); b.farRedis = 0 }, nil
 }
 
 func relay(near net.Conn, to string) {
@@ -170,17 +141,13 @@ func late(to, from net.Conn) {
 	to.Close()
 }
 
-// fillScript writes keys ARGV[1] to ARGV[2].
-const fillScript = `for i = ARGV[1], ARGV[2] do redis.call('SET', 'filling:' .. i, 'a value of a usual length') end`
+// fillScript writes so many keys.
+const fillScript = `for i = 1, ARGV[1] do redis.call('SET', 'filling:' .. i, 'a value of a usual length') end return 0`
 
 // savingRedis fills Redis and has it save snapshots, one after the other.
 func savingRedis(ctx context.Context, b *bench) (func(), error) {
-	const batch = 10_000
-	for first := 0; first < savedKeys; first += batch {
-		if err := b.redis.client.Eval(ctx, fillScript, nil, first, first+batch-1).Err(); err != nil &&
-			err.Error() != "redis: nil" {
-			return nil, err
-		}
+	if err := b.redis.client.WithTimeout(startLimit).Eval(ctx, fillScript, nil, savedKeys).Err(); err != nil {
+		return nil, err
 	}
 	saving, stop := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 )
@@ -12,12 +13,15 @@ import (
 type setup struct {
 	id     string // in results and file names
 	title  string
-	status int                            // that every answer has
-	edit   func(*envoyconf.Config, place) // the shipped envoy.yaml made this setup's
-	peer   *peerOptions                   // of the rate limit service; nil: the setup has none
-	relay  bool                           // a relay (deploy/relay) is between Envoy and Redis
-	more   []string                       // loads that it is measured under besides 16 connections
+	status int // that every answer has
+	edit   edit
+	peer   *peerOptions // of the rate limit service; nil: the setup has none
+	relay  bool         // a relay (deploy/relay) is between Envoy and Redis
+	more   []string     // loads that it is measured under besides 16 connections
 }
+
+// edit makes the shipped envoy.yaml a setup's.
+type edit func(*envoyconf.Config, place)
 
 // Identifiers that goals and charts refer to.
 const (
@@ -68,18 +72,18 @@ var subjects = []setup{
 		id: unlimited, title: "Envoy, no limiter", status: 200, more: both,
 		edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) },
 	},
-	{id: sluice, title: "Sluice, Redis", status: 200, edit: inRedis(gcra(manyPerHour)), more: both},
-	{
-		id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, more: timed,
-		edit: proxied(inRedis(gcra(manyPerHour))),
-	},
-	{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: inRedis(twoLimits)},
-	{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: inRedis(threeLimits)},
-	{id: sluiceLevels, title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: inRedis(threeLevels)},
+	{id: sluice, title: "Sluice, Redis", status: 200, edit: usual, more: both},
+	{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied, more: timed},
+	{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: limited(twoLimits)},
+	{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: limited(threeLimits)},
+	{id: sluiceLevels, title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: limited(threeLevels)},
 	{id: sluiceOver, title: "Sluice, Redis, over the limit, a purse pays", status: 200, edit: payingOver},
-	{id: leased, title: "Sluice, Redis, leased", status: 200, edit: inRedis(leasedLimit), more: timed},
-	{id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200, edit: inRedis(leasedSecond)},
-	{id: embedded, title: "Sluice, embedded store", status: 200, edit: withoutRedis(plugin("", gcra(manyPerHour)))},
+	{id: leased, title: "Sluice, Redis, leased", status: 200, edit: limited(leasedLimit), more: timed},
+	{id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200, edit: limited(leasedSecond)},
+	{
+		id: embedded, title: "Sluice, embedded store", status: 200,
+		edit: usual.and(func(c *envoyconf.Config, _ place) { c.RemoveRedis() }),
+	},
 	{id: settled, title: "Sluice, Redis, each charge settled", status: 200, edit: settling},
 	{
 		id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, more: both,
@@ -99,7 +103,7 @@ var subjects = []setup{
 	},
 	{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
 	{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
-	{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: inRedis(gcra(onePerHour)), more: timed},
+	{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: limited(gcra(onePerHour)), more: timed},
 	{
 		id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
 		peer: &peerOptions{limit: onePerHour, localCache: true}, more: timed,
@@ -124,10 +128,9 @@ func onlyCounted() []*setup { return []*setup{withoutMetrics(), throughRelay()} 
 func throughRelay() *setup {
 	return &setup{
 		id: relayed, title: "Sluice, a relay, Redis", status: 200, relay: true,
-		edit: func(c *envoyconf.Config, at place) {
-			inRedis(gcra(manyPerHour))(c, at)
-			c.Set("static_resources/clusters/redis", c.HTTP2Cluster("redis", addr(at.service)))
-		},
+		edit: usual.and(func(c *envoyconf.Config, at place) {
+			c.Set("static_resources/clusters/redis", c.HTTP2Cluster("redis", at.far(at.service)))
+		}),
 	}
 }
 
@@ -135,7 +138,7 @@ func throughRelay() *setup {
 func withoutMetrics() *setup {
 	return &setup{
 		id: uncounted, title: "Sluice, Redis, built without metrics", status: 200,
-		edit: builtAs("sluice-without-metrics.wasm", inRedis(gcra(manyPerHour))),
+		edit: usual.and(builtAs("sluice-without-metrics.wasm")),
 	}
 }
 
@@ -161,45 +164,50 @@ const (
 	leasedSecond = `{"algorithm": "gcra", "limit": 50000, "window": "1s", "lease": {"ttl": "200ms"}}`
 )
 
-// plugin configures Sluice with one rule, and the headers that its peers send.
-func plugin(redis, limits string) func(*envoyconf.Config, place) {
-	return func(c *envoyconf.Config, _ place) {
-		c.SetPlugin(fmt.Sprintf(`{%s "headers": ["x-ratelimit"],
-			"rules": [{"name": "bench", "key": [{"header": %q}], "limits": [%s]}]}`, redis, identityHeader, limits))
-	}
-}
-
-// inRedis has Sluice count in Redis, apart from the other setups: its port tells
-// their keys apart.
-func inRedis(limits string) func(*envoyconf.Config, place) {
+// and does more to what an edit has made.
+func (e edit) and(more edit) edit {
 	return func(c *envoyconf.Config, at place) {
-		plugin(fmt.Sprintf(`"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"},`, at.listener,
-			at.timeout.Milliseconds()), limits)(c, at)
+		e(c, at)
+		more(c, at)
 	}
 }
 
-// settling gives the charge of each request back when its response has come: the most
-// that settlements can be.
-func settling(c *envoyconf.Config, at place) {
-	c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"},
-		"headers": ["x-ratelimit"],
-		"rules": [{"name": "bench", "key": [{"header": %q}], "limits": [%s], "settle": {"status": ["401", "403"]}}]}`,
-		at.listener, at.timeout.Milliseconds(), identityHeader, gcra(manyPerHour)))
+// inRedis has Sluice count by rules in Redis, apart from the other setups: its port tells their keys
+// apart. It sends the headers that its peers send.
+func inRedis(rules ...string) edit {
+	return func(c *envoyconf.Config, at place) {
+		c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"},
+			"headers": ["x-ratelimit"], "rules": [%s]}`, at.listener, at.timeout.Milliseconds(), strings.Join(rules, ", ")))
+	}
 }
 
-// payingOver has a purse pay for each request but the first of an hour.
-func payingOver(c *envoyconf.Config, at place) {
-	c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"},
-		"headers": ["x-ratelimit"], "rules": [
-		{"name": "bench", "key": [{"header": %[3]q}], "limits": [%[4]s], "over": {"charge": "purse"}},
-		{"name": "purse", "only": "over", "key": [{"header": %[3]q}], "limits": [%[5]s]}]}`,
-		at.listener, at.timeout.Milliseconds(), identityHeader, gcra(onePerHour), gcra(manyPerHour)))
+// byKey is a rule that tells identities by the header, with more members of its JSON.
+func byKey(members string) string {
+	return fmt.Sprintf(`{"key": [{"header": %q}], %s}`, identityHeader, members)
 }
+
+// limited is one rule with limits.
+func limited(limits string) edit {
+	return inRedis(byKey(fmt.Sprintf(`"name": "bench", "limits": [%s]`, limits)))
+}
+
+var (
+	usual = limited(gcra(manyPerHour))
+	// settling gives the charge of each request back when its response has come: the most
+	// that settlements can be.
+	settling = inRedis(byKey(fmt.Sprintf(`"name": "bench", "limits": [%s], "settle": {"status": ["401", "403"]}`,
+		gcra(manyPerHour))))
+	// payingOver has a purse pay for each request but the first of an hour.
+	payingOver = inRedis(
+		byKey(fmt.Sprintf(`"name": "bench", "limits": [%s], "over": {"charge": "purse"}`, gcra(onePerHour))),
+		byKey(fmt.Sprintf(`"name": "purse", "only": "over", "limits": [%s]`, gcra(manyPerHour))),
+	)
+	proxied = usual.and(func(c *envoyconf.Config, at place) { c.RouteByRedisProxy(false, at.far(at.redis)) })
+)
 
 // builtAs has the filter, not the bridge, be another file: a path, or a name in build/.
-func builtAs(file string, edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
+func builtAs(file string) edit {
 	return func(c *envoyconf.Config, at place) {
-		edit(c, at)
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(at.root, "build", file)
 		}
@@ -208,29 +216,18 @@ func builtAs(file string, edit func(*envoyconf.Config, place)) func(*envoyconf.C
 }
 
 // emptyFilter puts the least that a Wasm filter can be in Sluice's place.
-func emptyFilter(configuration string) func(*envoyconf.Config, place) {
-	return withoutRedis(builtAs("empty.wasm", func(c *envoyconf.Config, _ place) { c.SetPlugin(configuration) }))
-}
-
-func proxied(edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
-	return func(c *envoyconf.Config, at place) {
-		edit(c, at)
-		c.RouteByRedisProxy(false, addr(at.redis))
-	}
-}
-
-func withoutRedis(edit func(*envoyconf.Config, place)) func(*envoyconf.Config, place) {
-	return func(c *envoyconf.Config, at place) {
-		edit(c, at)
+func emptyFilter(configuration string) edit {
+	return builtAs("empty.wasm").and(func(c *envoyconf.Config, _ place) {
+		c.SetPlugin(configuration)
 		c.Remove("static_resources/clusters", "redis")
-	}
+	})
 }
 
 const route = envoyconf.ConnectionManager + "/route_config/virtual_hosts/all/routes/0/route"
 
 // localRateLimit is Envoy's limiter without shared counters: a token bucket of
 // this one Envoy, the same for all requests.
-func localRateLimit(limit int) func(*envoyconf.Config, place) {
+func localRateLimit(limit int) edit {
 	return func(c *envoyconf.Config, _ place) {
 		replaceSluice(c, fmt.Sprintf(`
 name: local_ratelimit

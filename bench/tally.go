@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // counted is the work of one request, in instructions outside the kernel.
@@ -27,25 +29,11 @@ type tally struct {
 	Setups  map[string]counted `json:"setups"`
 }
 
-// The files of "make count", in the repository: what it counted when it was published, and the page
-// that shows that.
-const (
-	countsFile = "bench/results/counts.json"
-	countsPage = "docs/benchmarks.md"
-)
-
-// What stands around the table on the page.
-const (
-	tableBegins = "<!-- The table is written by \"make count PUBLISH=1\". -->\n\n"
-	tableEnds   = "\n<!-- Until here. -->"
-)
+// countsFile has what "make count" counted when it was published.
+const countsFile = "bench/results/counts.json"
 
 // runCount counts, and shows, publishes or checks what it has counted.
-func runCount(ctx context.Context, o options) error {
-	root, err := filepath.Abs(o.root)
-	if err != nil {
-		return err
-	}
+func runCount(ctx context.Context, root string, o options) error {
 	var names []string
 	if o.count != "all" {
 		names = strings.Split(o.count, ",")
@@ -81,8 +69,8 @@ func readCounts(root string) (c tally, err error) {
 	return c, json.Unmarshal(text, &c)
 }
 
-// publish writes the results' file, and the table of the page. Setups that were not counted keep what
-// was recorded of them.
+// publish records the counts, and shows them. Setups that were not counted keep what was recorded of
+// them.
 func (c tally) publish(root string) error {
 	if recorded, err := readCounts(root); err == nil {
 		maps.Copy(recorded.Setups, c.Setups)
@@ -92,20 +80,13 @@ func (c tally) publish(root string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(root, countsFile), append(text, '\n'), 0o600); err != nil {
-		return err
-	}
-	page := filepath.Join(root, countsPage)
-	text, err = os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, _, found := strings.Cut(string(text), tableBegins)
-	_, after, ends := strings.Cut(string(text), tableEnds)
-	if !found || !ends {
-		return fmt.Errorf("%s has no place for the table (want %q and %q)", countsPage, tableBegins, tableEnds)
-	}
-	return os.WriteFile(page, []byte(before+tableBegins+c.table()+tableEnds+after), 0o600)
+	return c.pages().Publish(root, map[string]string{countsFile: string(text) + "\n"})
+}
+
+func (c tally) pages() measure.Pages {
+	return measure.Pages{benchmarksPage: {
+		Begins: "<!-- The table is written by \"make count PUBLISH=1\". -->\n\n", Text: c.table() + "\n",
+	}}
 }
 
 // table shows the counts, in thousands, and how many times as many a request takes as without a

@@ -4,11 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
 )
 
 // The ports of a run on three machines, as three-machines.sh knows them.
@@ -20,12 +20,11 @@ var threePorts = place{
 // The setups of such a run.
 var threeSetups = []string{unlimited, sluice, pair}
 
+// everywhere is the address of what another machine asks.
+const everywhere = "0.0.0.0"
+
 // writeThree writes what three-machines.sh starts, the service's program too.
 func writeThree(ctx context.Context, root, dir, store string) error {
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return err
-	}
 	files, err := threeFiles(root, store)
 	if err != nil {
 		return err
@@ -47,47 +46,30 @@ func writeThree(ctx context.Context, root, dir, store string) error {
 // the upstream are at one host, Envoy is at another one.
 func threeFiles(root, store string) (map[string]string, error) {
 	at := threePorts
-	at.root = root
-	upstream := answering(place{listener: at.upstream, admin: at.upstream + 100})
-	files := map[string]string{"upstream.yaml": moved(upstream, at, "0.0.0.0")}
+	at.root, at.host = root, store
+	files := map[string]string{
+		"upstream.yaml": answering(place{listener: at.upstream, admin: at.upstream + 100}, everywhere),
+	}
 	for _, s := range setups() {
 		if !slices.Contains(threeSetups, s.id) {
 			continue
 		}
-		c, err := base(at)
-		if err != nil {
-			return nil, err
+		open := *s
+		open.edit = func(c *envoyconf.Config, at place) {
+			s.edit(c, at)
+			c.Set(envoyconf.Listener+"/address/socket_address/address", everywhere)
 		}
-		s.edit(c, at)
-		text, err := c.YAML()
+		text, err := open.config(at)
 		if err != nil {
 			return nil, err
 		}
 		// What Envoy loads lies in the folder of its configuration.
-		files[s.id+".yaml"] = moved(strings.ReplaceAll(string(text), filepath.Join(root, "build")+"/", ""), at, store)
+		files[s.id+".yaml"] = strings.ReplaceAll(text, filepath.Join(root, "build")+"/", "")
 		if s.peer != nil {
 			env := strings.Join(s.peer.env("limits", at), "\n") + "\n"
-			files["service.env"] = strings.Replace(env, "GRPC_HOST=127.0.0.1", "GRPC_HOST=0.0.0.0", 1)
+			files["service.env"] = strings.Replace(env, "GRPC_HOST="+loopback, "GRPC_HOST="+everywhere, 1)
 			files["limits/config/bench.yaml"] = s.peer.limits()
 		}
 	}
 	return files, nil
-}
-
-var localAddress = regexp.MustCompile(`address: "?127\.0\.0\.1"?(,?\s+port_value: )(\d+)`)
-
-// moved is a configuration whose Redis, service and upstream are at a host, and whose listener is
-// everywhere.
-func moved(text string, at place, store string) string {
-	return localAddress.ReplaceAllStringFunc(text, func(address string) string {
-		said := localAddress.FindStringSubmatch(address)
-		host := "127.0.0.1"
-		switch said[2] {
-		case strconv.Itoa(at.listener):
-			host = "0.0.0.0"
-		case strconv.Itoa(at.upstream), strconv.Itoa(at.redis), strconv.Itoa(at.service):
-			host = store
-		}
-		return "address: " + host + said[1] + said[2]
-	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -37,7 +38,7 @@ func checkTier(name string, tiers []string) error {
 	case len(tiers) == 0:
 		return fmt.Errorf(`there is no tier %q: the rule has no tiers (want "limits_by")`, name)
 	case !slices.Contains(tiers, name):
-		return fmt.Errorf("there is no tier %q (want one of %s)", name, quoted(tiers))
+		return fmt.Errorf("there is no tier %q (want one of %s)", name, shown.Quoted(tiers))
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func explainNumbers(list string, names []string, sets []*rule.LimitSet) error {
 		at := slices.IndexFunc(names, func(name string) bool { return override.Names(n.Limit, name) })
 		switch {
 		case at < 0:
-			return fmt.Errorf("there is no limit %q (want one of %s)", n.Limit, quoted(names))
+			return fmt.Errorf("there is no limit %q (want one of %s)", n.Limit, shown.Quoted(names))
 		case slices.Contains(seen, names[at]):
 			return fmt.Errorf("limit %q has two numbers", names[at])
 		case n.Burst > 0 && !burst(names[at], sets):
@@ -113,12 +114,4 @@ func Numbers(limits []string) (string, error) {
 		list = override.AppendNumber(list, limit[:at], units, burst)
 	}
 	return override.NumbersPrefix + string(list), nil
-}
-
-func quoted(names []string) string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = fmt.Sprintf("%q", name)
-	}
-	return strings.Join(all, ", ")
 }

@@ -198,23 +198,22 @@ func (c routing) routeMatch(n node, limited bool) (conditions, bool) {
 	return when, known
 }
 
-// overlap reports whether a request may match both routes by their paths.
+// overlap reports whether a request may match both routes by their paths: one begins with the other.
 func overlap(a, b *route) bool {
-	exactA, prefixA := pathOf(a.when)
-	exactB, prefixB := pathOf(b.when)
-	switch {
-	case exactA != "" && exactB != "":
-		return exactA == exactB
-	case exactA != "" && prefixB != "":
-		return strings.HasPrefix(exactA, prefixB)
-	case prefixA != "" && exactB != "":
-		return strings.HasPrefix(exactB, prefixA)
-	case prefixA != "" && prefixB != "":
-		return strings.HasPrefix(prefixA, prefixB) || strings.HasPrefix(prefixB, prefixA)
-	}
-	return true
+	one, other := begin(a.when), begin(b.when)
+	return strings.HasPrefix(one, other) || strings.HasPrefix(other, one)
 }
 
+// begin is what the paths of a match begin with; an exact one ends with what no path has.
+func begin(when conditions) string {
+	exact, prefix := pathOf(when)
+	if exact == "" {
+		return prefix
+	}
+	return exact + "\n"
+}
+
+// pathOf is the path of a match, or its prefix; "" for any other.
 func pathOf(when conditions) (exact, prefix string) {
 	switch path := when.fields.get("path").(type) {
 	case string:

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,12 +43,7 @@ func (r *Report) Add(name string, status Status, advice, found string, args ...a
 
 // Failed reports whether any check failed.
 func (r *Report) Failed() bool {
-	for i := range r.Checks {
-		if r.Checks[i].Status == Fail {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Status == Fail })
 }
 
 // Redis is the server that is looked at.
@@ -90,25 +86,22 @@ func (s *Redis) nodes(ctx context.Context) (all []node, err error) {
 	if !ok {
 		return []node{{"", newTag()}}, nil
 	}
-	wanted := map[string]bool{}
 	primaries := make(chan string, 1000)
 	err = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
 		primaries <- c.Options().Addr
 		return nil
 	})
 	close(primaries)
+	wanted := map[string]bool{}
 	for address := range primaries {
 		wanted[address] = true
 	}
-	for tries := 0; err == nil && len(all) < len(wanted) && tries < 100*len(wanted); tries++ {
+	for tries := 100 * len(wanted); err == nil && len(wanted) > 0 && tries > 0; tries-- {
 		tag := newTag()
 		var primary *redis.Client
 		if primary, err = cluster.MasterForKey(ctx, s.key(tag, "")); err == nil && wanted[primary.Options().Addr] {
-			wanted[primary.Options().Addr] = false
+			delete(wanted, primary.Options().Addr)
 			all = append(all, node{primary.Options().Addr, tag})
-		}
-		for _, n := range all {
-			wanted[n.address] = false
 		}
 	}
 	return all, err

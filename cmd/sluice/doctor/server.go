@@ -21,12 +21,12 @@ const (
 	seeRedis        = "docs/operations.md, \"Redis\""
 )
 
-// info is a section of INFO; ok is false where it is refused or unknown
+// info is a section of INFO; nil where it is refused or unknown
 // (https://redis.io/docs/latest/commands/info/).
-func (s *Redis) info(ctx context.Context, section string) (fields map[string]string, ok bool) {
+func (s *Redis) info(ctx context.Context, section string) (fields map[string]string) {
 	text, err := s.Client.Info(ctx, section).Result()
 	if err != nil {
-		return nil, false
+		return nil
 	}
 	fields = map[string]string{}
 	for line := range strings.Lines(text) {
@@ -34,14 +34,22 @@ func (s *Redis) info(ctx context.Context, section string) (fields map[string]str
 			fields[name] = value
 		}
 	}
-	return fields, true
+	return fields
+}
+
+// infoFor is a section of INFO that a check needs.
+func (s *Redis) infoFor(ctx context.Context, section, check string, r *Report) map[string]string {
+	fields := s.info(ctx, section)
+	if fields == nil {
+		r.Add(check, Warn, asAdministrator, "not known: INFO is refused")
+	}
+	return fields
 }
 
 // server says what answers. It is false where nothing can be tried.
 func (s *Redis) server(ctx context.Context, r *Report) bool {
-	server, known := s.info(ctx, "server")
-	replication, _ := s.info(ctx, "replication")
-	if !known {
+	server, replication := s.info(ctx, "server"), s.info(ctx, "replication")
+	if server == nil {
 		r.Add("redis", Warn, asAdministrator, "it answers; INFO is refused, so its version and role are not known")
 		return true
 	}
@@ -52,7 +60,7 @@ func (s *Redis) server(ctx context.Context, r *Report) bool {
 		}
 	}
 	_, asCluster := s.Client.(*redis.ClusterClient)
-	inCluster, _ := s.info(ctx, "cluster")
+	inCluster := s.info(ctx, "cluster")
 	switch replicas := replication["connected_slaves"]; {
 	case inCluster["cluster_enabled"] == "1" && !asCluster:
 		r.Add("redis", Fail, "add --redis-cluster; Envoy needs redis_proxy in between", "%s %s, a node of a Redis Cluster",
@@ -165,15 +173,13 @@ func (s *Redis) remedy(err error) string {
 
 // memory looks at what a full Redis drops.
 func (s *Redis) memory(ctx context.Context, r *Report) {
-	m, ok := s.info(ctx, "memory")
-	if !ok {
-		r.Add("maxmemory-policy", Warn, asAdministrator, "not known: INFO is refused")
+	m := s.infoFor(ctx, "memory", "maxmemory-policy", r)
+	if m == nil {
 		return
 	}
 	policy := m["maxmemory_policy"]
-	overrides := slices.ContainsFunc(s.Config.Rules, func(r config.Rule) bool { return r.Overrides })
 	switch {
-	case strings.HasPrefix(policy, "allkeys-") && overrides:
+	case strings.HasPrefix(policy, "allkeys-") && s.Config.UsesOverrides():
 		r.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
 			"%s: a full Redis drops overrides too, which have no TTL", policy)
 	case policy == "volatile-ttl", strings.HasSuffix(policy, "-random"), strings.HasPrefix(policy, "allkeys-"):
@@ -209,9 +215,8 @@ func (s *Redis) persistence(ctx context.Context, r *Report) {
 			}
 		}
 	}
-	p, ok := s.info(ctx, "persistence")
-	if !ok {
-		r.Add("persistence", Warn, asAdministrator, "not known: INFO is refused")
+	p := s.infoFor(ctx, "persistence", "persistence", r)
+	if p == nil {
 		return
 	}
 	saved := p["aof_enabled"] == "1"

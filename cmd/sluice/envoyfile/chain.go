@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/internal/yamltree"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
@@ -66,17 +67,16 @@ func (l *Limiter) checkPayload(read metadata, filter *yaml.Node) {
 	for _, name := range yamltree.Keys(providers) {
 		for _, field := range []string{"payload_in_metadata", "header_in_metadata", "failed_status_in_metadata"} {
 			if value := yamltree.Text(providers, name, field); value != "" {
-				written = append(written, fmt.Sprintf("%q", value))
+				written = append(written, value)
 			}
 		}
 	}
-	switch wanted := fmt.Sprintf("%q", read.path[1]); {
+	switch wanted := read.path[1]; {
 	case providers == nil || slices.Contains(written, wanted):
 	case written == nil:
-		l.wrong(Metadata, read.at, "jwt_authn writes no metadata (want payload_in_metadata: %s in its provider)", wanted)
+		l.wrong(Metadata, read.at, "jwt_authn writes no metadata (want payload_in_metadata: %q in its provider)", wanted)
 	default:
-		l.wrong(Metadata, read.at, "jwt_authn writes no %s, it writes %s (payload_in_metadata)", wanted,
-			strings.Join(written, ", "))
+		l.wrong(Metadata, read.at, "jwt_authn writes no %q, it writes %s (payload_in_metadata)", wanted, shown.Quoted(written))
 	}
 }
 
@@ -185,11 +185,7 @@ func (l *Limiter) checkBootstrap() {
 	if b == nil {
 		return
 	}
-	labels := false
-	for _, tag := range yamltree.List(b, "stats_config", "stats_tags") {
-		labels = labels || yamltree.Mentions(tag, "sluice")
-	}
-	if !labels {
+	if !yamltree.Mentions(yamltree.Get(b, "stats_config", "stats_tags"), "sluice") {
 		l.warn(StatsTags, b, "stats_config has no stats_tags for Sluice: its metrics have no labels, and dashboard and "+
 			"alerts find nothing "+
 			"(want those of docs/envoy.md, section 4)")

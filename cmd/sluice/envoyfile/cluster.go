@@ -2,13 +2,14 @@ package envoyfile
 
 import (
 	"bytes"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
@@ -34,18 +35,14 @@ func (l *Limiter) checkCluster() {
 
 // clusterNames says which clusters there are.
 func (s *surroundings) clusterNames() string {
-	var names []string
-	for name := range s.clusters {
-		names = append(names, fmt.Sprintf("%q", name))
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(s.clusters))
 	switch len(names) {
 	case 0:
 		return "one in static_resources.clusters, " + seeCluster
 	case 1:
-		return "one of that name, or " + names[0]
+		return "one of that name, or " + shown.Quoted(names)
 	}
-	return "one of that name, or one of " + strings.Join(names, ", ")
+	return "one of that name, or one of " + shown.Quoted(names)
 }
 
 // checkTransport looks at how the cluster speaks: RESP, by the bridge and a TCP pool, or HTTP/2 to
@@ -92,21 +89,17 @@ func extensions(cluster *yaml.Node) []*yaml.Node {
 // checkVM holds that the limiter is no bridge, and that the two roles do not share a VM: what the
 // limiter sends enters the bridge within the limiter's own host call.
 func (l *Limiter) checkVM() {
-	if at := yamltree.Get(l.found.Owner, "vm_config"); find.SmallBridge(l.found.Owner) {
-		l.all = append(l.all, Finding{
-			VM, true, l.around.line(at), "",
-			"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})",
-		})
+	at := yamltree.Get(l.found.Owner, "vm_config")
+	if find.SmallBridge(l.found.Owner) {
+		l.note(VM, true, at,
+			"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})")
 	}
 	for _, b := range l.bridges {
 		if b.Documents != l.found.Documents || !sameVM(l.found.Owner, b.Owner) {
 			continue
 		}
-		at := yamltree.Get(l.found.Owner, "vm_config")
-		l.all = append(l.all, Finding{VM, true, l.around.line(at), "", fmt.Sprintf(
-			"vm_id %q is the bridge's, too (line %d): a send of the limiter would enter the bridge in the middle of itself "+
-				"(want two different ones)", yamltree.Text(l.found.Owner, "vm_config", "vm_id"), b.Line,
-		)})
+		l.note(VM, true, at, "vm_id %q is the bridge's, too (line %d): a send of the limiter would enter the bridge in the "+
+			"middle of itself (want two different ones)", yamltree.Text(at, "vm_id"), b.Line)
 	}
 }
 
@@ -146,17 +139,13 @@ func (l *Limiter) checkGiven(field, name string) {
 	want := "environment_variables: {host_env_keys: [" + name + "]} in vm_config"
 	switch {
 	case yamltree.Get(owner, "spec") != nil: // Istio
-		want = "{name: " + name + ", valueFrom: HOST} in spec.vmConfig.env"
+		at := "spec.vmConfig.env"
 		if yamltree.Get(owner, "spec", "wasm") != nil { // a TrafficExtension
-			want = "{name: " + name + ", valueFrom: HOST} in spec.wasm.vmConfig.env"
+			at = "spec.wasm.vmConfig.env"
 		}
-		for _, vm := range []*yaml.Node{
-			yamltree.Get(owner, "spec", "vmConfig"),
-			yamltree.Get(owner, "spec", "wasm", "vmConfig"),
-		} {
-			for _, n := range yamltree.List(vm, "env") {
-				given = append(given, yamltree.Text(n, "name"))
-			}
+		want = "{name: " + name + ", valueFrom: HOST} in " + at
+		for _, n := range yamltree.List(owner, strings.Split(at, ".")...) {
+			given = append(given, yamltree.Text(n, "name"))
 		}
 	case yamltree.Get(owner, "vm_config") == nil: // Envoy Gateway
 		want = "env: {hostKeys: [" + name + "]}"

@@ -92,7 +92,12 @@ func (l *Limiter) wrong(subject, path, problem string, args ...any) {
 
 // warn reports a warning about a value of the file.
 func (l *Limiter) warn(subject string, at *yaml.Node, problem string, args ...any) {
-	l.all = append(l.all, Finding{subject, false, l.around.line(at), "", fmt.Sprintf(problem, args...)})
+	l.note(subject, false, at, problem, args...)
+}
+
+// note reports an error or a warning about a value of the file.
+func (l *Limiter) note(subject string, isError bool, at *yaml.Node, problem string, args ...any) {
+	l.all = append(l.all, Finding{subject, isError, l.around.line(at), "", fmt.Sprintf(problem, args...)})
 }
 
 // surroundings are the parts of a file that the plugin needs.

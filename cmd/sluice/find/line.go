@@ -2,6 +2,7 @@ package find
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -27,12 +28,13 @@ func (f *Found) LineOf(path string) int {
 	return f.offset + lineBelow(f.root, path)
 }
 
+// steps are those of a path: "rules", "[0]" or `["a b"]`.
+var steps = regexp.MustCompile(`\["(?:[^"\\]|\\.)*"\]|\[\d+\]|[^.\[]+`)
+
 // lineBelow follows a path as far as it leads.
 func lineBelow(n *yaml.Node, path string) int {
 	line := n.Line
-	for path != "" {
-		var step string
-		step, path = nextStep(path)
+	for _, step := range steps.FindAllString(path, -1) {
 		child, at := stepInto(n, step)
 		if child == nil {
 			return line
@@ -40,27 +42,6 @@ func lineBelow(n *yaml.Node, path string) int {
 		n, line = child, at
 	}
 	return line
-}
-
-// nextStep splits a path after its first step: "rules", "[0]" or `["a b"]`.
-func nextStep(path string) (step, rest string) {
-	path = strings.TrimPrefix(path, ".")
-	if !strings.HasPrefix(path, "[") {
-		end := strings.IndexAny(path, ".[")
-		if end < 0 {
-			return path, ""
-		}
-		return path[:end], path[end:]
-	}
-	if quoted, err := strconv.QuotedPrefix(path[1:]); err == nil {
-		rest = path[1+len(quoted):]
-		return path[:1+len(quoted)] + "]", strings.TrimPrefix(rest, "]")
-	}
-	end := strings.IndexByte(path, ']')
-	if end < 0 {
-		return path, ""
-	}
-	return path[:end+1], path[end+1:]
 }
 
 // stepInto is the value that one step leads to, and the line of its key.

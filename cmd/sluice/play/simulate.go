@@ -130,23 +130,31 @@ func (s *simulation) world() (err error) {
 }
 
 // described is the traffic that a file or the flags describe.
-func (s *simulation) described(c *console.Console) (*simulate.Traffic, error) {
+func (s *simulation) described(c *console.Console) (traffic *simulate.Traffic, err error) {
 	if s.traffic != "" {
 		text, err := c.Read(s.traffic)
 		if err != nil {
 			return nil, err
 		}
-		traffic, err := simulate.ParseTraffic(text)
-		if err != nil {
+		if traffic, err = simulate.ParseTraffic(text); err != nil {
 			return nil, console.Usage("%s: %w", s.traffic, err)
 		}
-		return traffic, s.checkSize(traffic)
+	} else if traffic, err = s.byFlags(); err != nil {
+		return nil, console.Usage("%w", err)
 	}
+	if err := traffic.CheckSize(s.most); err != nil {
+		return nil, console.Usage("%w", err)
+	}
+	return traffic, nil
+}
+
+// byFlags is the traffic that flags describe.
+func (s *simulation) byFlags() (*simulate.Traffic, error) {
 	s.client.Headers = map[string]string{}
 	for _, header := range s.headers {
 		name, value, ok := strings.Cut(header, ":")
 		if !ok {
-			return nil, console.Usage("%q is not a header (want \"name: value\")", header)
+			return nil, fmt.Errorf("%q is not a header (want \"name: value\")", header)
 		}
 		s.client.Headers[name] = strings.TrimSpace(value)
 	}
@@ -154,18 +162,7 @@ func (s *simulation) described(c *console.Console) (*simulate.Traffic, error) {
 		Duration: simulate.Duration(s.duration.Microseconds()),
 		Clients:  []simulate.Client{s.client},
 	}
-	if err := traffic.Check(); err != nil {
-		return nil, console.Usage("%w", err)
-	}
-	return traffic, s.checkSize(traffic)
-}
-
-// checkSize refuses what takes more than a minute, unless it is asked for.
-func (s *simulation) checkSize(traffic *simulate.Traffic) error {
-	if err := traffic.CheckSize(s.most); err != nil {
-		return console.Usage("%w", err)
-	}
-	return nil
+	return traffic, traffic.Check()
 }
 
 func (s *simulation) simulate(c *console.Console) error {

@@ -3,6 +3,7 @@
 package shown
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -73,4 +74,13 @@ func Unescape(s string, least byte) string {
 		out.WriteByte(s[i])
 	}
 	return out.String()
+}
+
+// Quoted is a list of names.
+func Quoted(names []string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, strconv.Quote(name))
+	}
+	return strings.Join(all, ", ")
 }

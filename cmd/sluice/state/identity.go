@@ -3,10 +3,10 @@ package state
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -69,28 +69,12 @@ func (id *Identity) Override(o *Override) error {
 
 // sizes are those of a set of limits; nil: as configured.
 func (id *Identity) sizes(set *rule.LimitSet) []algo.Size {
-	if id.numbers == "" {
-		return id.Sizes
-	}
-	if sizes, ok := set.SizesOf(nil, id.Sizes, id.numbers); ok {
-		return sizes
+	if id.numbers != "" {
+		if sizes, ok := set.SizesOf(nil, id.Sizes, id.numbers); ok {
+			return sizes
+		}
 	}
 	return id.Sizes
-}
-
-func (id *Identity) factor() int64 {
-	if id.Factor == 0 {
-		return algo.NoFactor
-	}
-	return id.Factor
-}
-
-// cost is the cost asked of limit i.
-func (id *Identity) cost(i int) int64 {
-	if id.Costs == nil {
-		return 1
-	}
-	return id.Costs[i]
 }
 
 // Set is a list of limits, and the tier that it belongs to, if any.
@@ -103,15 +87,15 @@ type Set struct {
 func find(cfg *config.Config, name string) (*config.Rule, error) {
 	var names []string
 	for i := range cfg.Rules {
-		r := &cfg.Rules[i]
-		if r.Name == name && !r.Exempt {
+		switch r := &cfg.Rules[i]; {
+		case r.Exempt:
+		case r.Name == name:
 			return r, nil
-		}
-		if !r.Exempt {
-			names = append(names, fmt.Sprintf("%q", r.Name))
+		default:
+			names = append(names, r.Name)
 		}
 	}
-	return nil, fmt.Errorf("no rule %q (want one of %s)", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("no rule %q (want one of %s)", name, shown.Quoted(names))
 }
 
 // alone is a configuration of one rule that applies to everything.
@@ -190,10 +174,8 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		tier = constantTier(tiers)
 	}
 	next := 0
-	var names []string
 	for i := range tiers.Values {
 		t := &tiers.Values[i]
-		names = append(names, fmt.Sprintf("%q", t.Value))
 		var limits *rule.LimitSet
 		if !t.Unlimited {
 			limits = set.LimitSets[next]
@@ -206,7 +188,7 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		}
 	}
 	if len(id.Sets) == 0 {
-		return fmt.Errorf("rule %q has no tier %q (want one of %s)", id.Rule.Name, tier, strings.Join(names, ", "))
+		return fmt.Errorf("rule %q has no tier %q (want one of %s)", id.Rule.Name, tier, shown.Quoted(tiers.Names()))
 	}
 	return nil
 }
@@ -221,15 +203,10 @@ func constantTier(t *config.Tiers) string {
 
 // tiersByKey reports whether a value of the key chooses the tier.
 func tiersByKey(r *config.Rule) bool {
-	for i := range r.Key {
-		if same(&r.Key[i], &r.Tiers.Source) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Key, func(c config.Component) bool { return same(&c, &r.Tiers.Source) })
 }
 
 // same reports whether two components read the same thing.
 func same(a, b *config.Component) bool {
-	return a.Source == b.Source && a.Name == b.Name && strings.Join(a.Path, "\x00") == strings.Join(b.Path, "\x00")
+	return a.Source == b.Source && a.Name == b.Name && slices.Equal(a.Path, b.Path)
 }

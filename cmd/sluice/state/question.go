@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,12 +40,16 @@ func questions(id *Identity, set *rule.LimitSet, counters []counter, micros int6
 				size := sizes[k.limit]
 				l.Units, l.Burst, l.Ceiling = size.Units, size.Burst, size.Ceiling
 			}
-			size := l.Times(id.factor())
+			size := l.Times(cmp.Or(id.Factor, algo.NoFactor))
 			l.Units, l.Burst = size.Units, size.Burst
 			// Each is asked by itself, whatever the others are.
 			l.PerID, l.Guarantee, l.Pool = l.PerID+k.values, false, false
 			limits = append(limits, l)
-			q.costs = append(q.costs, id.cost(k.limit))
+			cost := int64(1)
+			if id.Costs != nil {
+				cost = id.Costs[k.limit]
+			}
+			q.costs = append(q.costs, cost)
 		}
 		if q.plan, err = algo.NewPlan(append(limits, never)); err != nil {
 			return nil, err

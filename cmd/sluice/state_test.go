@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	wire "github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -62,9 +63,9 @@ func charge(t *testing.T, client redis.Cmdable, plugin string, req *explain.Requ
 			continue
 		}
 		var keys []string
-		for i, l := range explain.Limits(a.Limits, cfg.Redis.KeyPrefix, a.Tag) {
+		for i, suffix := range a.Limits.KeySuffixes {
 			values, _ := a.Limits.ValuesOf(a.Values, i)
-			keys = append(keys, l.Key+string(values))
+			keys = append(keys, string(wire.AppendKey(nil, cfg.Redis.KeyPrefix, a.Tag, suffix))+string(values))
 		}
 		args := state.Arguments(a.Limits.Plan, 7, a.Limits.Plan.Each(int64(cost)))
 		if err := client.Eval(context.Background(), a.Limits.Plan.Script().Source, keys, args...).Err(); err != nil {

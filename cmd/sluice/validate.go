@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -244,10 +243,7 @@ func (c *configReport) summary() string {
 	if c.Role == "bridge" {
 		return c.In + ": the bridge"
 	}
-	said := fmt.Sprintf("%s: %d rules", c.In, c.Rules)
-	if c.Rules == 1 {
-		said = c.In + ": 1 rule"
-	}
+	said := c.In + ": " + console.Count(c.Rules, "rule")
 	if c.Shadow {
 		said += ", all in shadow"
 	}

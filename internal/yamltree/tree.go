@@ -55,29 +55,22 @@ func (t *Tree) Fail(format string, args ...any) {
 	}
 }
 
-// Find is the node at a path of keys and, for elements of lists, names or indexes; nil if there is
-// none.
-func (t *Tree) Find(path ...string) *yaml.Node {
+// At is the node at a path of keys and, for elements of lists, names or indexes. It must be there.
+func (t *Tree) At(path ...string) *yaml.Node {
 	n := t.Root
 	for _, step := range path {
 		n = Child(n, step)
 	}
+	if n == nil {
+		t.Fail("the shipped file has no %s", strings.Join(path, "/"))
+		return new(yaml.Node)
+	}
 	return n
 }
 
-// At is the node at a path that must be there.
-func (t *Tree) At(path ...string) *yaml.Node {
-	if n := t.Find(path...); n != nil {
-		return n
-	}
-	t.Fail("the shipped file has no %s", strings.Join(path, "/"))
-	return new(yaml.Node)
-}
-
 // Set replaces the node at a path that must be there, but for its comments.
-func (t *Tree) Set(value *yaml.Node, path ...string) { replace(t.At(path...), value) }
-
-func replace(n, value *yaml.Node) {
+func (t *Tree) Set(value *yaml.Node, path ...string) {
+	n := t.At(path...)
 	head, line, foot := n.HeadComment, n.LineComment, n.FootComment
 	*n = *value
 	n.HeadComment, n.LineComment, n.FootComment = head, line, foot
@@ -107,10 +100,8 @@ func Index(n *yaml.Node, step string) int {
 	if n == nil || n.Kind != yaml.SequenceNode {
 		return -1
 	}
-	if i := slices.IndexFunc(n.Content, func(element *yaml.Node) bool {
-		return step != "" &&
-			Text(element, "name") == step
-	}); i >= 0 {
+	named := func(element *yaml.Node) bool { return step != "" && Text(element, "name") == step }
+	if i := slices.IndexFunc(n.Content, named); i >= 0 {
 		return i
 	}
 	if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {

@@ -49,6 +49,11 @@ func Redis(err error) error {
 	return &Failure{NoRedis, err}
 }
 
+// Mistaken is an error that lists the mistakes of a file.
+func Mistaken(file string, mistakes []string) error {
+	return &Failure{Refused, fmt.Errorf("%s has mistakes:\n  %s", file, strings.Join(mistakes, "\n  "))}
+}
+
 // ErrShown ends a command whose output has said what is wrong.
 var ErrShown = errors.New("shown")
 

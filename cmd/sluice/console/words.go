@@ -29,6 +29,14 @@ func Identity(identity string) string {
 	return identity
 }
 
+// Count writes a number of things, such as "1 limit" and "2 limits".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // Whole writes a whole number.
 func Whole(v int64) string { return strconv.FormatInt(v, 10) }
 

@@ -106,13 +106,7 @@ func JoinValues(values []string) string {
 		if i > 0 {
 			joined = append(joined, '|')
 		}
-		for j := range len(value) {
-			if c := value[j]; c <= ' ' || c == 0x7f || strings.IndexByte("|{}%", c) >= 0 {
-				joined = text.AppendEscape(joined, c)
-			} else {
-				joined = append(joined, c)
-			}
-		}
+		joined = text.AppendEscaped(joined, value)
 	}
 	return string(joined)
 }

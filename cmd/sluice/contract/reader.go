@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -58,9 +57,11 @@ func (f *File) take(line *Line) error {
 	if err != nil {
 		return err
 	}
-	tag, err := tagOf(t, line)
-	if err != nil {
-		return err
+	tag := t.TagOf(line.Identity)
+	if line.Identity == "" {
+		if tag, err = t.Tag(line.Values); err != nil {
+			return err
+		}
 	}
 	if err := Check(line.Setting, t.Tiers, t.Sets); err != nil {
 		return err
@@ -72,14 +73,6 @@ func (f *File) take(line *Line) error {
 	f.seen[key] = line.Number
 	f.Contracts = append(f.Contracts, Contract{line.Rule, key, line.Setting, line.For})
 	return nil
-}
-
-// tagOf is the tag of a line's identity.
-func tagOf(t *state.Tagger, line *Line) ([]byte, error) {
-	if line.Identity != "" {
-		return t.TagOf(line.Identity), nil
-	}
-	return t.Tag(line.Values)
 }
 
 // tagger is the rule that a line names.
@@ -122,9 +115,9 @@ func (o *Option) Read(c *console.Console, l *input.Limiter) ([]Contract, error) 
 	if len(f.Mistakes) == 0 {
 		return f.Contracts, nil
 	}
-	lines := []string{o.file + " has mistakes:"}
+	var lines []string
 	for _, m := range f.Mistakes {
-		lines = append(lines, fmt.Sprintf("  %s:%d: %s", o.file, m.Line, m.Text))
+		lines = append(lines, fmt.Sprintf("%s:%d: %s", o.file, m.Line, m.Text))
 	}
-	return nil, &console.Failure{Code: console.Refused, Err: errors.New(strings.Join(lines, "\n"))}
+	return nil, console.Mistaken(o.file, lines)
 }

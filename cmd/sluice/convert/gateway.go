@@ -33,25 +33,22 @@ func Gateway(file File) (Result, error) {
 		c.report(Differs, node{}, "%d policies became one configuration, for all routes: put each where its targetRefs "+
 			"point (EnvoyExtensionPolicy)", policies)
 	}
-	if shared {
-		c.report(Differs, node{}, "%s", requestsRejected)
+	if !shared {
+		return c.result(nil)
 	}
-	fields := object{}
-	if shared {
-		fields = fields.with("redis", object{{"cluster", "sluice-redis"}})
-	}
-	return c.result(fields)
+	c.report(Differs, node{}, "%s", requestsRejected)
+	return c.result(object{{"redis", object{{"cluster", "sluice-redis"}}}})
 }
 
 // reportLocals tells of limits that were each Envoy's own.
 func (c *converter) reportLocals(shared bool) {
+	kind, text := Note, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all "+
+		"Envoys share one limit"
+	if shared {
+		kind, text = Differs, "local limits are now shared by all Envoys, where each Envoy counted on its own"
+	}
 	for _, n := range c.locals {
-		if shared {
-			c.report(Differs, n, "local limits are now shared by all Envoys, where each Envoy counted on its own")
-		} else {
-			c.report(Note, n, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all "+
-				"Envoys share one limit")
-		}
+		c.report(kind, n, "%s", text)
 	}
 }
 

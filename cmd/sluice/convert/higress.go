@@ -93,15 +93,11 @@ type higress struct {
 // limit is the first of query_per_second, ... of an object; nil if there is
 // none.
 func (h *higress) limit(n node) object {
-	for _, unit := range []struct{ name, window string }{
-		{"second", "1s"},
-		{"minute", "1m"},
-		{"hour", "1h"},
-		{"day", "1d"},
-	} {
-		if count := n.get("query_per_" + unit.name); count.ok() {
+	for _, unit := range []string{"second", "minute", "hour", "day"} {
+		if count := n.get("query_per_" + unit); count.ok() {
+			window, _ := (&rateLimit{Unit: unit}).window()
 			return object{
-				{"algorithm", "fixed_window"}, {"anchor", "first_request"}, {"limit", count.number(0)}, {"window", unit.window},
+				{"algorithm", "fixed_window"}, {"anchor", "first_request"}, {"limit", count.number(0)}, {"window", window},
 			}
 		}
 	}

@@ -73,7 +73,9 @@ func (s *Redis) replay(ctx context.Context, r *Report) {
 				p.tag = n.tag // its slot is this primary's
 			}
 			err := p.play(ctx)
-			p.remove(ctx)
+			if len(p.keys) > 0 {
+				p.Client.Del(ctx, p.keys...)
+			}
 			if err != nil {
 				r.Add("vectors", Fail, "use Redis 6.2 or later, or Valkey; this server decides otherwise than the algorithm, or "+
 					"refuses its script",
@@ -164,22 +166,14 @@ func (p *player) prepare() (err error) {
 	return err
 }
 
-// remove takes the vector's keys away.
-func (p *player) remove(ctx context.Context) {
-	if len(p.keys) > 0 {
-		p.Client.Del(ctx, p.keys...)
-	}
-}
-
 // sized is the plan with the sizes that a step brings.
 func (p *player) sized(s *step) (*algo.Plan, error) {
 	var sizes []algo.Size
-	for i, l := range p.plan.Limits() {
-		size := algo.Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds}
-		if s.Sizes != nil {
-			size.Units, size.Burst = s.Sizes[i].Limit, s.Sizes[i].Burst
-		}
-		sizes = append(sizes, size)
+	for _, l := range p.plan.Limits() {
+		sizes = append(sizes, algo.Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds})
+	}
+	for i, brought := range s.Sizes {
+		sizes[i].Units, sizes[i].Burst = brought.Limit, brought.Burst
 	}
 	sized, ok := p.plan.Sized(new(algo.Plan), sizes)
 	if !ok {

@@ -76,7 +76,8 @@ func (l *Limiter) checkPayload(read metadata, filter *yaml.Node) {
 	case written == nil:
 		l.wrong(Metadata, read.at, "jwt_authn writes no metadata (want payload_in_metadata: %q in its provider)", wanted)
 	default:
-		l.wrong(Metadata, read.at, "jwt_authn writes no %q, it writes %s (payload_in_metadata)", wanted, shown.Quoted(written))
+		l.wrong(Metadata, read.at, "jwt_authn writes no %q, it writes %s (payload_in_metadata)", wanted,
+			shown.Quoted(written))
 	}
 }
 

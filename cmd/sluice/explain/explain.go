@@ -14,7 +14,7 @@ import (
 // Rule says what one rule does with a request.
 type Rule struct {
 	Rule string `json:"rule"`
-	Mode string `json:"mode"` // "enforce", "shadow", "off" or "exempt"
+	Mode string `json:"mode"` // see Mode
 	// Failure is the rule's own failure mode; "" where it is the configuration's.
 	Failure string `json:"failure,omitempty"`
 	Applies bool   `json:"applies"`
@@ -73,9 +73,6 @@ func Under(contracts map[string]string, cfg *config.Config, req *Request) ([]Rul
 	req.Use(&expressions)
 	req.Strip(set)
 	e := explanation{cfg: cfg, set: set, req: req, contracts: contracts}
-	if cfg.Redis != nil {
-		e.prefix = cfg.Redis.KeyPrefix
-	}
 	var m rule.Matcher
 	if set.AnswersQuota() {
 		e.applied, e.exempt, e.asking = set.ApplyQuota(req, &m)
@@ -99,7 +96,6 @@ type explanation struct {
 	set       *rule.Set
 	req       *Request
 	contracts map[string]string
-	prefix    string // of keys
 
 	applied []rule.Applied
 	exempt  *rule.Rule
@@ -109,14 +105,11 @@ type explanation struct {
 
 // rule says what one rule, the next one, does with the request.
 func (e *explanation) rule(c *config.Rule) (out Rule, err error) {
-	out = Rule{Rule: c.Name, Mode: mode(c), Over: overOf(c), ChargedBy: chargedBy(e.cfg, c)}
+	out = Rule{Rule: c.Name, Mode: Mode(c), Over: overOf(c), ChargedBy: chargedBy(e.cfg, c)}
 	if !c.Exempt && !c.Only && c.Failure != e.cfg.Failure.Mode {
 		out.Failure = c.Failure.String()
 	}
-	a := find(e.applied, c.Name)
-	if c.Only {
-		a = purse(e.set, e.req, c.Name)
-	}
+	a := e.find(c)
 	switch {
 	case c.Mode == config.Off:
 		out.Why = "its mode is off"
@@ -130,7 +123,11 @@ func (e *explanation) rule(c *config.Rule) (out Rule, err error) {
 			agreed := under(out.Contract, e.set, e.req, a)
 			a = &agreed
 		}
-		out.describe(c, a, e.prefix)
+		prefix := ""
+		if e.cfg.Redis != nil {
+			prefix = e.cfg.Redis.KeyPrefix
+		}
+		out.describe(c, a, prefix)
 	case e.asking != rule.NotForQuota && out.ofQuota(e.cfg, c, e.asking):
 	default:
 		out.Why, err = why(asked(e.cfg, c, e.asking), e.req)
@@ -165,7 +162,8 @@ func lists(cfg *config.Config, c *config.Rule) bool {
 	return slices.ContainsFunc(cfg.Quota.Rules, func(i int) bool { return &cfg.Rules[i] == c })
 }
 
-func mode(c *config.Rule) string {
+// Mode is what a rule does with a request: "enforce", "shadow", "off" or "exempt".
+func Mode(c *config.Rule) string {
 	switch {
 	case c.Exempt:
 		return "exempt"
@@ -177,14 +175,16 @@ func mode(c *config.Rule) string {
 	return "enforce"
 }
 
-// find returns what applies of a rule; rules have unique names.
-func find(applied []rule.Applied, name string) *rule.Applied {
-	for i := range applied {
-		if applied[i].Rule.Name == name {
-			return &applied[i]
-		}
+// find returns what applies of a rule, which has a unique name; nil if it does not apply.
+func (e *explanation) find(c *config.Rule) *rule.Applied {
+	if c.Only {
+		return purse(e.set, e.req, c.Name)
 	}
-	return nil
+	i := slices.IndexFunc(e.applied, func(a rule.Applied) bool { return a.Rule.Name == c.Name })
+	if i < 0 {
+		return nil
+	}
+	return &e.applied[i]
 }
 
 // describe fills in what applies.
@@ -203,58 +203,41 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 		r.Unlimited = true
 		return
 	}
-	r.Limits = Limits(a.Limits, prefix, a.Tag)
-	for i := range r.Limits {
+	for i, l := range Limits(a.Limits) {
 		if cost := a.Costs[i]; cost != a.Cost {
-			r.Limits[i].Cost = &cost
+			l.Cost = &cost
 		}
-	}
-	for i, size := range a.Sizes { // what comes with the request
-		brought := a.Limits.Limits[i].Limit
-		brought.Units, brought.Burst = size.Units, size.Burst
-		brought.Ceiling = size.Ceiling
-		r.Limits[i].Limit, r.Limits[i].Capacity = size.Units, brought.Room()
-		r.Limits[i].Ceiling = size.Ceiling
-	}
-	r.describeParts(a)
-}
-
-// describeParts fills in whom the limits with "per" count, and leaves out those that do not apply.
-func (r *Rule) describeParts(a *rule.Applied) {
-	if a.Values == nil {
-		return
-	}
-	all := r.Limits
-	r.Limits = nil
-	for i, l := range all {
-		values, applies := a.Limits.ValuesOf(a.Values, i)
-		if !applies {
-			continue
+		if a.Sizes != nil { // what comes with the request
+			brought, size := a.Limits.Limits[i].Limit, a.Sizes[i]
+			brought.Units, brought.Burst, brought.Ceiling = size.Units, size.Burst, size.Ceiling
+			l.Limit, l.Capacity, l.Ceiling = size.Units, brought.Room(), size.Ceiling
 		}
-		l.Per = string(values)
-		if l.Key != "" {
-			l.Key += l.Per
+		if a.Values != nil {
+			values, applies := a.Limits.ValuesOf(a.Values, i)
+			if !applies {
+				continue
+			}
+			l.Per = string(values)
+		}
+		if prefix != "" {
+			l.Key = string(redis.AppendKey(nil, prefix, a.Tag, a.Limits.KeySuffixes[i])) + l.Per
 		}
 		r.Limits = append(r.Limits, l)
 	}
 }
 
-// Limits describes a list of limits, with their keys for a tag unless it is nil.
-func Limits(set *rule.LimitSet, prefix string, tag []byte) (all []Limit) {
+// Limits describes a list of limits.
+func Limits(set *rule.LimitSet) (all []Limit) {
 	for i := range set.Limits {
 		l := &set.Limits[i]
-		out := Limit{
+		all = append(all, Limit{
 			Name:      l.Name,
 			Algorithm: l.Algorithm.String(),
 			Limit:     l.Units,
 			Window:    l.Window,
 			Capacity:  l.Room(),
 			Guarantee: l.Guarantee,
-		}
-		if prefix != "" && tag != nil {
-			out.Key = string(redis.AppendKey(nil, prefix, tag, set.KeySuffixes[i]))
-		}
-		all = append(all, out)
+		})
 	}
 	return all
 }

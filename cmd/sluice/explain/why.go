@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -42,13 +43,18 @@ type prober struct {
 	err error
 }
 
-func (p *prober) applies(r config.Rule) bool {
-	r.Name, r.Cost = "probe", config.Cost{Default: 1, Max: algo.MaxCost}
+// Probe is a configuration of one rule, with the least that a rule has besides what r has.
+func Probe(r config.Rule) *config.Config {
+	r.Name, r.Cost = cmp.Or(r.Name, "probe"), config.Cost{Default: 1, Max: algo.MaxCost}
 	r.Limits = []config.Limit{{
 		Limit: algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: 1e6},
 		Name:  "probe", Window: "1s",
 	}}
-	set, err := rule.Compile(&config.Config{Rules: []config.Rule{r}}, p.req.expressions)
+	return &config.Config{Rules: []config.Rule{r}}
+}
+
+func (p *prober) applies(r config.Rule) bool {
+	set, err := rule.Compile(Probe(r), p.req.expressions)
 	if err != nil {
 		if p.err == nil {
 			p.err = err

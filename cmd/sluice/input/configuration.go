@@ -111,9 +111,9 @@ func (s *Source) Mistaken(err error) error {
 	if !errors.As(err, &mistakes) {
 		return &console.Failure{Code: console.Refused, Err: fmt.Errorf("%s: %w", s.File, err)}
 	}
-	lines := []string{s.File + " has mistakes:"}
+	var lines []string
 	for _, m := range mistakes {
-		lines = append(lines, "  "+strings.TrimPrefix(m.String(), "sluice: "))
+		lines = append(lines, strings.TrimPrefix(m.String(), "sluice: "))
 	}
-	return &console.Failure{Code: console.Refused, Err: errors.New(strings.Join(lines, "\n"))}
+	return console.Mistaken(s.File, lines)
 }

@@ -54,13 +54,10 @@ func resetCommand(c *console.Console) *cobra.Command {
 		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a "+
 			"rejection forgets it within ten seconds. With --per it deletes that of these\nvalues alone.",
 		(*state.Client).Reset, func(n int64) string {
-			switch n {
-			case 0:
+			if n == 0 {
 				return "there was nothing to forget"
-			case 1:
-				return "the state of 1 limit is forgotten"
 			}
-			return fmt.Sprintf("the state of %d limits is forgotten", n)
+			return fmt.Sprintf("the state of %s is forgotten", console.Count(int(n), "limit"))
 		})
 	f.addPer(command)
 	return command

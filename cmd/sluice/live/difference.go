@@ -131,15 +131,8 @@ func (s *session) tellMistakes(file string, mistakes []contract.Mistake) error {
 		fmt.Fprintf(&all, "%s:%d: %s\n", file, m.Line, m.Text)
 	}
 	s.Warn("%s", all.String())
-	s.Warn("sluice: nothing is written: the file has %s\n", plural(len(mistakes), "mistake"))
+	s.Warn("sluice: nothing is written: the file has %s\n", console.Count(len(mistakes), "mistake"))
 	return console.ErrShown
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 var signs = map[string]string{"added": "+", "changed": "~", "removed": "-"}

@@ -54,18 +54,13 @@ func (s *session) getPasted(ctx context.Context, pasted string, values []string)
 func readPasted(text string) (*pastedRejection, error) {
 	wrong := fmt.Errorf(`--request: %q is not what a rejection leaves (want {"limit":...,"identity":...} as `+
 		`%%FILTER_STATE(wasm.sluice.rejected:PLAIN)%% logs it, or the body of a 429)`, shown.Cell(text))
-	begin := strings.IndexByte(text, '{')
-	if begin < 0 {
-		return nil, wrong
-	}
+	before, _, _ := strings.Cut(text, "{")
 	var found pastedRejection
-	if err := json.NewDecoder(strings.NewReader(text[begin:])).Decode(&found); err != nil {
+	err := json.NewDecoder(strings.NewReader(text[len(before):])).Decode(&found)
+	if err != nil || found.Identity == nil && len(found.Policies) == 0 {
 		return nil, wrong
 	}
-	if found.Identity == nil && len(found.Policies) == 0 {
-		return nil, wrong
-	}
-	if m := outcome.FindStringSubmatch(text[:begin]); m != nil {
+	if m := outcome.FindStringSubmatch(before); m != nil {
 		found.rule = m[1]
 	}
 	return &found, nil

@@ -11,7 +11,6 @@ import (
 
 func topCommand(c *console.Console) *cobra.Command {
 	f, count := new(flags), 10
-	f.IdentitiesAtOnce = 100
 	command := &cobra.Command{
 		Use:   "top RULE",
 		Short: "List the identities that have used most of a rule's limits",

@@ -81,24 +81,19 @@ func replay(c *console.Console, file, log string) (refused map[int]Difference, r
 
 // compare finds the requests that one refuses and the other does not, by identity.
 func compare(a, b map[int]Difference) *Comparison {
-	c := &Comparison{}
-	who := map[Difference]int64{}
-	for number, d := range a {
-		if _, ok := b[number]; ok {
-			c.Both++
-			continue
+	c, who := &Comparison{}, map[Difference]int64{}
+	only := func(by string, mine, other map[int]Difference) (count int64) {
+		for number, d := range mine {
+			if _, both := other[number]; !both {
+				count++
+				d.By = by
+				who[d]++
+			}
 		}
-		c.OnlyA++
-		d.By = "a"
-		who[d]++
+		return count
 	}
-	for number, d := range b {
-		if _, ok := a[number]; !ok {
-			c.OnlyB++
-			d.By = "b"
-			who[d]++
-		}
-	}
+	c.OnlyA, c.OnlyB = only("a", a, b), only("b", b, a)
+	c.Both = int64(len(a)) - c.OnlyA
 	for d, requests := range who {
 		d.Requests = requests
 		c.Who = append(c.Who, d)

@@ -86,6 +86,20 @@ func shipped(name string) (*yamltree.Tree, error) {
 	return t, nil
 }
 
+// borrow is a copy of a part of another shipped file.
+func borrow(t *yamltree.Tree, file string, path ...string) *yaml.Node {
+	other, err := shipped(file)
+	if err != nil {
+		t.Fail("%w", err)
+		return new(yaml.Node)
+	}
+	part := yamltree.Copy(other.At(path...))
+	if other.Err != nil {
+		t.Fail("%s: %w", file, other.Err)
+	}
+	return part
+}
+
 // setAddresses sets what is listened at, and the upstream.
 func setAddresses(t *yamltree.Tree, o *Options) error {
 	if o.Wasm == "" {

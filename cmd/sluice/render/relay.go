@@ -96,34 +96,22 @@ func relayRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
 // relayFailover has the relay ask the primary among several servers, as deploy/relay/failover.yaml
 // does.
 func relayFailover(t *yamltree.Tree, servers *yaml.Node) {
-	reference, err := shipped("relay/failover.yaml")
-	if err != nil {
-		t.Fail("%w", err)
-		return
-	}
 	for _, key := range []string{"health_checks", "common_lb_config"} {
-		yamltree.PutBefore(servers, "load_assignment", key, yamltree.Copy(reference.At(key)))
+		yamltree.PutBefore(servers, "load_assignment", key, borrow(t, "relay/failover.yaml", key))
 	}
 }
 
 // relayCluster has the relay follow a Redis Cluster, as deploy/envoy/redis-cluster.yaml does.
 func relayCluster(t *yamltree.Tree, servers *yaml.Node) {
-	reference, err := shipped("envoy/redis-cluster.yaml")
-	if err != nil {
-		t.Fail("%w", err)
-		return
-	}
+	const shipped = "envoy/redis-cluster.yaml"
 	settings := []string{
 		"static_resources", "listeners", "redis_proxy", "filter_chains", "0", "filters", "0", "typed_config", "settings",
 	}
-	t.Set(yamltree.Copy(reference.At(settings...)), settings...)
+	t.Set(borrow(t, shipped, settings...), settings...)
 	clearComments(t.At(settings[:len(settings)-1]...), "settings")
 	yamltree.Drop(servers, "type")
-	nodes := reference.At(below(clusters, "redis_nodes")...)
 	for _, key := range []string{"cluster_type", "lb_policy"} {
-		if value := yamltree.Child(nodes, key); value != nil {
-			yamltree.PutBefore(servers, "load_assignment", key, yamltree.Copy(value))
-		}
+		yamltree.PutBefore(servers, "load_assignment", key, borrow(t, shipped, below(clusters, "redis_nodes", key)...))
 	}
 }
 

@@ -100,13 +100,8 @@ func (a address) socketAddress() string {
 
 // tlsOf is the shipped transport socket for TLS to Redis.
 func tlsOf(t *yamltree.Tree, o *Options, first address) *yaml.Node {
-	shipped, err := shipped("envoy/tls-acl.yaml")
-	if err != nil {
-		t.Fail("%w", err)
-		return new(yaml.Node)
-	}
 	name := cmp.Or(o.ServerName, first.host)
-	socket := &yamltree.Tree{Root: yamltree.Copy(shipped.At("static_resources", "clusters", "redis", "transport_socket"))}
+	socket := &yamltree.Tree{Root: borrow(t, "envoy/tls-acl.yaml", below(clusters, "redis", "transport_socket")...)}
 	set := func(value string, path ...string) { socket.Set(socket.Fragment(scalar(value)), path...) }
 	set(name, "typed_config", "sni")
 	validation := []string{"typed_config", "common_tls_context", "validation_context"}
@@ -116,8 +111,8 @@ func tlsOf(t *yamltree.Tree, o *Options, first address) *yaml.Node {
 		set("IP_ADDRESS", below(validation, "match_typed_subject_alt_names", "0", "san_type")...)
 		yamltree.Drop(socket.At("typed_config"), "sni") // a server name is a DNS name
 	}
-	if err := cmp.Or(shipped.Err, socket.Err); err != nil {
-		t.Fail("the shipped TLS settings: %w", err)
+	if socket.Err != nil {
+		t.Fail("the shipped TLS settings: %w", socket.Err)
 	}
 	return socket.Root
 }

@@ -39,9 +39,6 @@ func newServer(rules *rule.Set, shards int) *server {
 	return s
 }
 
-// lose forgets all counters and scripts.
-func (s *server) lose() { s.twin.Restart() }
-
 // receive runs commands that arrive now. It returns the replies and when the last
 // of them is ready.
 func (s *server) receive(commands []byte, nowMicros int64) (replies []byte, readyMicros int64) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -52,22 +51,16 @@ type recent struct {
 func newTally(w *World) *tally {
 	t := &tally{world: w, groups: map[int]*GroupReport{}, rules: map[string]*ruleTally{}, lines: map[string]int64{}}
 	t.Chart, t.Redis = make([]Bucket, buckets), &RedisReport{}
-	for _, r := range w.rules.Rules {
-		of := RuleReport{Rule: r.Name, Mode: "enforce"}
-		switch {
-		case r.Exempt:
-			of.Mode = "exempt"
-		case r.Mode == config.Shadow:
-			of.Mode = "shadow"
-		}
-		t.rules[r.Name] = &ruleTally{RuleReport: of}
+	for i := range w.cfg.Rules {
+		r := &w.cfg.Rules[i]
+		t.rules[r.Name] = &ruleTally{RuleReport: RuleReport{Rule: r.Name, Mode: explain.Mode(r)}}
 	}
 	for _, set := range w.rules.LimitSets {
 		if set.Rule.Report != rule.Decides { // the same limits once more
 			continue
 		}
 		of := t.rules[set.Rule.Name]
-		for i, l := range explain.Limits(set, "", nil) {
+		for i, l := range explain.Limits(set) {
 			of.limits = append(of.limits, &limitTally{
 				report: LimitReport{Limit: l}, window: set.Limits[i].WindowMicros, recent: map[string]*recent{},
 			})

@@ -142,15 +142,7 @@ func (c *Client) requests(all Duration) float64 {
 }
 
 func (c *Client) check() error {
-	if c.Identities == 0 {
-		c.Identities = 1
-	}
-	if c.Attempts == 0 {
-		c.Attempts = 3
-	}
-	if c.Method == "" {
-		c.Method = "GET"
-	}
+	c.Identities, c.Attempts, c.Method = cmp.Or(c.Identities, 1), cmp.Or(c.Attempts, 3), cmp.Or(c.Method, "GET")
 	switch {
 	case c.Rate == 0 && c.Burst.Size == 0:
 		return errors.New(`"rate" is missing (want requests a second, above 0)`)

@@ -6,6 +6,7 @@ package simulate
 import (
 	"container/heap"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -42,12 +43,7 @@ type Contract struct {
 type Period struct{ FromMicros, ToMicros int64 }
 
 func within(periods []Period, at int64) bool {
-	for _, p := range periods {
-		if p.FromMicros <= at && at < p.ToMicros {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(periods, func(p Period) bool { return p.FromMicros <= at && at < p.ToMicros })
 }
 
 // epochMicros is when the world begins: on no edge of any window that people use,
@@ -159,7 +155,7 @@ func (w *World) handle(e *event) {
 			k.lost()
 		}
 		if w.options.Loses {
-			w.server.lose()
+			w.server.twin.Restart()
 		}
 	}
 }

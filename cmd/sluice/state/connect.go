@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,18 +17,17 @@ import (
 
 // Options are how Redis is reached.
 type Options struct {
-	Addresses        []string
-	Cluster          bool
-	TLS              bool
-	CA               string // file; empty: the system's authorities
-	ServerName       string // empty: the address' host
-	User, Password   string
-	Database         int
-	Timeout          time.Duration
-	Prefix           string        // of all keys
-	PauseOfScan      time.Duration // between its steps
-	KeysInAScanStep  int64
-	IdentitiesAtOnce int // whose state is asked for in one round trip
+	Addresses       []string
+	Cluster         bool
+	TLS             bool
+	CA              string // file; empty: the system's authorities
+	ServerName      string // empty: the address' host
+	User, Password  string
+	Database        int
+	Timeout         time.Duration
+	Prefix          string        // of all keys
+	PauseOfScan     time.Duration // between its steps
+	KeysInAScanStep int64
 }
 
 // Client is a connection to Redis.
@@ -83,6 +83,9 @@ func (o *Options) tls() (*tls.Config, error) {
 	return config, nil
 }
 
+// silent are signs that the server said nothing that makes sense.
+var silent = []string{"EOF", "connection reset", "deadline exceeded", "i/o timeout", "TLS handshake"}
+
 // explain says what an error of Redis means, and never a password.
 func (o *Options) explain(err error) error {
 	if err == nil {
@@ -105,27 +108,16 @@ func (o *Options) explain(err error) error {
 	case strings.HasPrefix(text, "NOPERM"):
 		hint = "this user may not, as Envoy's may not: docs/cli.md, under Flags, has the line for a user of the command's " +
 			"own, --redis-user"
-	case !silent(text):
+	case !slices.ContainsFunc(silent, func(sign string) bool { return strings.Contains(text, sign) }):
 	case o.TLS:
 		hint = "perhaps it does not speak TLS: leave out --redis-tls"
 	default:
 		hint = "perhaps it speaks TLS: add --redis-tls"
 	}
-	where := strings.Join(o.Addresses, ", ")
 	if hint != "" {
-		return fmt.Errorf("redis %s: %s (%s)", where, text, hint)
+		text += " (" + hint + ")"
 	}
-	return fmt.Errorf("redis %s: %s", where, text)
-}
-
-// silent reports whether the server said nothing that makes sense.
-func silent(text string) bool {
-	for _, sign := range []string{"EOF", "connection reset", "deadline exceeded", "i/o timeout", "TLS handshake"} {
-		if strings.Contains(text, sign) {
-			return true
-		}
-	}
-	return false
+	return fmt.Errorf("redis %s: %s", strings.Join(o.Addresses, ", "), text)
 }
 
 // isNil reports whether a key was not there.

@@ -140,16 +140,6 @@ func Tagged(cfg *config.Config, name, tier, identity string) (*Identity, error) 
 	return id, id.choose(tier, nil)
 }
 
-// anyLimits are the limits of some tier.
-func anyLimits(t *config.Tiers) []config.Limit {
-	for i := range t.Values {
-		if !t.Values[i].Unlimited {
-			return t.Values[i].Limits
-		}
-	}
-	return nil
-}
-
 // choose finds the limits: the tier's that is named, that the request has, or all.
 func (id *Identity) choose(tier string, req *explain.Request) error {
 	set, err := rule.Compile(alone(id.Rule), nil)

@@ -103,8 +103,8 @@ func (c *Client) WriteSettings(ctx context.Context, settings ...Setting) error {
 			for i := range some {
 				s := &some[i]
 				name := c.key([]byte(s.Tag), algo.OverrideSuffix)
-				keep(ctx, p, name, s.Value, s.Life)
-				keep(ctx, p, name+reasonSuffix, s.Reason, s.Life)
+				store(ctx, p, name, s.Value, s.Life)
+				store(ctx, p, name+reasonSuffix, s.Reason, s.Life)
 			}
 			return nil
 		})
@@ -115,8 +115,8 @@ func (c *Client) WriteSettings(ctx context.Context, settings ...Setting) error {
 	return nil
 }
 
-// keep sets a key, or removes it where it has no value.
-func keep(ctx context.Context, p redis.Pipeliner, name, value string, life time.Duration) {
+// store sets a key, or removes it where it has no value.
+func store(ctx context.Context, p redis.Pipeliner, name, value string, life time.Duration) {
 	if value == "" {
 		p.Del(ctx, name)
 	} else {

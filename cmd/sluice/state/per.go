@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -78,48 +78,37 @@ func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, know
 	if id.Per == nil {
 		return "", false, nil
 	}
-	wanted := perComponents(id.Sets)
-	if len(id.Per) > len(wanted) {
-		return "", false, fmt.Errorf("rule %q has %s in \"per\", %d given (want %s)", id.Rule.Name, amount(len(wanted)),
-			len(id.Per), describeAll(wanted))
+	all := perComponents(id.Sets)
+	if len(id.Per) > len(all) {
+		return "", false, fmt.Errorf("rule %q has %s in \"per\", %d given (want %s)", id.Rule.Name,
+			console.Count(len(all), "value"), len(id.Per), wanted(all))
 	}
 	per := set.Limits[limit].Per
 	var given []string
-	for i := range per {
-		at := slices.IndexFunc(wanted, func(c *config.Component) bool { return same(c, &per[i]) })
-		if per[i].Source == config.FromConstant {
-			continue
-		}
+	for _, c := range valued(per) {
+		at := slices.IndexFunc(all, func(other *config.Component) bool { return same(c, other) })
 		if at >= len(id.Per) {
 			return "", true, nil // it does not apply to these values
 		}
 		given = append(given, id.Per[at])
 	}
-	r := &config.Rule{Name: "per", Key: per, Limits: set.Limits[limit : limit+1]}
-	values, err = identityIn(r, given)
+	values, err = identityIn(per, given)
 	return values, true, err
 }
 
-// identityIn is the identity that values make in a rule's key, as keys hold it.
-func identityIn(r *config.Rule, values []string) (string, error) {
-	req, err := request(r, values)
+// identityIn is the identity that values make in a key, as keys hold it.
+func identityIn(key []config.Component, values []string) (string, error) {
+	t, err := tagger(&config.Rule{Name: "per", Key: key}, "")
 	if err != nil {
 		return "", err
 	}
-	plain := *r
-	plain.Limits = slices.Clone(r.Limits)
-	for i := range plain.Limits {
-		l := &plain.Limits[i]
-		l.Per, l.PerID, l.Guarantee, l.Pool = nil, "", false, false
-	}
-	set, err := rule.Compile(alone(&plain), nil)
+	req, err := request(t.Rule, values)
 	if err != nil {
 		return "", err
 	}
-	var m rule.Matcher
-	applied, _ := set.Apply(req, &m)
+	applied, _ := t.set.Apply(req, &t.matcher)
 	if len(applied) == 0 {
-		return "", fmt.Errorf("these values make no part of an identity (want %s)", wanted(r))
+		return "", fmt.Errorf("these values make no part of an identity (want %s)", wanted(valued(key)))
 	}
 	_, identity, _ := strings.Cut(string(applied[0].Tag), "|")
 	return identity, nil
@@ -132,25 +121,13 @@ func perComponents(sets []Set) (all []*config.Component) {
 			continue
 		}
 		for i := range set.Limits.Limits {
-			per := set.Limits.Limits[i].Per
-			for j := range per {
-				known := func(c *config.Component) bool { return same(c, &per[j]) }
-				if per[j].Source != config.FromConstant && !slices.ContainsFunc(all, known) {
-					all = append(all, &per[j])
+			for _, c := range valued(set.Limits.Limits[i].Per) {
+				known := func(other *config.Component) bool { return same(c, other) }
+				if !slices.ContainsFunc(all, known) {
+					all = append(all, c)
 				}
 			}
 		}
 	}
 	return all
-}
-
-func describeAll(components []*config.Component) string {
-	var names []string
-	for _, c := range components {
-		names = append(names, explain.Describe(c))
-	}
-	if names == nil {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }

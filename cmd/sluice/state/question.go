@@ -110,7 +110,7 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 		return nil, fmt.Errorf("not what the script answers: %v", reply)
 	}
 	var all []Status
-	described := explain.Limits(q.set, "", nil)
+	described := explain.Limits(q.set)
 	for i, k := range q.counters {
 		d, in := decisions[i], q.plan.Limits()[i]
 		s := Status{

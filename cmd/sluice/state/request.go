@@ -1,10 +1,12 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
@@ -13,51 +15,43 @@ import (
 
 // request makes a request whose components have these values.
 func request(r *config.Rule, values []string) (*explain.Request, error) {
-	count := 0
-	for i := range r.Key {
-		if r.Key[i].Source != config.FromConstant {
-			count++
-		}
-	}
-	if len(values) != count {
-		return nil, fmt.Errorf("the key of rule %q has %s, %d given (want %s)", r.Name, amount(count), len(values), wanted(r))
+	components := valued(r.Key)
+	if len(values) != len(components) {
+		return nil, fmt.Errorf("the key of rule %q has %s, %d given (want %s)", r.Name,
+			console.Count(len(components), "value"), len(values), wanted(components))
 	}
 	t := target{method: "GET", host: "h", path: "/", query: url.Values{}}
-	given := map[*config.Component]string{}
-	for i := range r.Key {
-		if c := &r.Key[i]; c.Source != config.FromConstant {
-			given[c] = values[len(given)]
-			t.take(c, given[c])
-		}
+	for i, c := range components {
+		t.take(c, values[i])
 	}
 	req, err := explain.NewRequest(t.method, t.url())
-	for i := range r.Key {
-		if value, ok := given[&r.Key[i]]; ok && err == nil {
-			err = put(req, &r.Key[i], value)
+	for i, c := range components {
+		if err == nil {
+			err = put(req, c, values[i])
 		}
 	}
 	return req, err
 }
 
-func amount(values int) string {
-	if values == 1 {
-		return "1 value"
+// valued are the components of a key that have values: all but constants.
+func valued(key []config.Component) (all []*config.Component) {
+	for i := range key {
+		if key[i].Source != config.FromConstant {
+			all = append(all, &key[i])
+		}
 	}
-	return fmt.Sprintf("%d values", values)
+	return all
 }
 
-// wanted names the values of a rule's key.
-func wanted(r *config.Rule) string {
+// wanted names the values of components.
+func wanted(components []*config.Component) string {
 	var names []string
-	for i := range r.Key {
-		if name := explain.Describe(&r.Key[i]); name != "" {
+	for _, c := range components {
+		if name := explain.Describe(c); name != "" {
 			names = append(names, name)
 		}
 	}
-	if names == nil {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
 // target is the target in the first line of a request.

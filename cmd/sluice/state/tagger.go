@@ -34,18 +34,18 @@ func NewTagger(cfg *config.Config, name string) (*Tagger, error) {
 	return t, err
 }
 
-// newTagger prepares a rule, whose limits are not asked for. It compiles the rule for its tags alone:
-// the tier need not be known.
+// newTagger prepares a rule for its tags alone, which neither its limits nor its tiers change.
 func newTagger(cfg *config.Config, name string) (*Tagger, error) {
 	r, err := find(cfg, name)
 	if err != nil {
 		return nil, err
 	}
-	only := alone(r)
-	only.HashSecret = cfg.HashSecret
-	if r.Tiers != nil {
-		only.Rules[0].Tiers, only.Rules[0].Limits = nil, anyLimits(r.Tiers)
-	}
+	return tagger(r, cfg.HashSecret)
+}
+
+func tagger(r *config.Rule, hashSecret string) (*Tagger, error) {
+	only := explain.Probe(config.Rule{Name: r.Name, Key: r.Key})
+	only.HashSecret = hashSecret
 	set, err := rule.Compile(only, nil)
 	return &Tagger{Rule: r, prefix: rule.TagPrefix(r.Name), set: set}, err
 }
@@ -63,7 +63,8 @@ func (t *Tagger) request(values []string) (req *explain.Request, tag []byte, err
 	}
 	applied, _ := t.set.Apply(req, &t.matcher)
 	if len(applied) == 0 {
-		return nil, nil, fmt.Errorf("these values make no identity of rule %q (want %s)", t.Rule.Name, wanted(t.Rule))
+		return nil, nil, fmt.Errorf("these values make no identity of rule %q (want %s)", t.Rule.Name,
+			wanted(valued(t.Rule.Key)))
 	}
 	return req, applied[0].Tag, nil
 }

@@ -21,23 +21,52 @@ type Top struct {
 	Status
 }
 
+// identitiesAtOnce is how many identities' state is asked for in one round trip.
+const identitiesAtOnce = 100
+
 // Top finds the identities of a rule that have used most of a limit. It walks over
 // all keys in steps that are too small for Redis to notice.
-func (c *Client) Top(ctx context.Context, cfg *config.Config, name, tier string, count int) ([]Top, error) {
+func (c *Client) Top(ctx context.Context, cfg *config.Config, name, tier string, count int) (best []Top, err error) {
 	some, err := Tagged(cfg, name, tier, "")
 	if err != nil {
 		return nil, err
 	}
-	scan := &scan{client: c, rule: some, tagPrefix: string(some.Tag), seen: map[string]bool{}, count: count}
-	pattern := escapeGlob(c.options.Prefix+":{"+scan.tagPrefix) + "*"
-	err = c.eachKey(ctx, pattern, func(names []string) error { return scan.take(ctx, names) })
-	if err == nil {
-		err = scan.ask(ctx)
+	prefix, seen := string(some.Tag), map[string]bool{}
+	err = c.eachKey(ctx, escapeGlob(c.options.Prefix+":{"+prefix)+"*", func(names []string) error {
+		var ids []*Identity
+		for _, name := range names {
+			if identity, ok := identityOf(name, prefix); ok && !seen[identity] {
+				seen[identity] = true
+				id := &Identity{Rule: some.Rule, Tag: []byte(prefix + identity), Sets: some.Sets, Values: rule.Values{}}
+				ids = append(ids, id)
+			}
+		}
+		for ids := range slices.Chunk(ids, identitiesAtOnce) {
+			all, err := c.readAll(ctx, ids)
+			if err != nil {
+				return err
+			}
+			for i, id := range ids {
+				best = keep(best, string(id.Tag[len(prefix):]), all[i], count)
+			}
+		}
+		return nil
+	})
+	return best, c.options.explain(err)
+}
+
+// keep takes an identity in if it is among the count that have used most.
+func keep(best []Top, identity string, statuses []Status, count int) []Top {
+	if len(statuses) == 0 {
+		return best
 	}
-	if err != nil {
-		return nil, c.options.explain(err)
+	most := slices.MaxFunc(statuses, func(a, b Status) int { return compare(&a, &b) })
+	if most.Used == 0 {
+		return best
 	}
-	return scan.best, nil
+	best = append(best, Top{identity, most})
+	slices.SortStableFunc(best, func(a, b Top) int { return compare(&b.Status, &a.Status) })
+	return best[:min(len(best), count)]
 }
 
 // eachPrimary calls f for Redis, or for each primary of a Redis Cluster, one after
@@ -53,31 +82,6 @@ func (c *Client) eachPrimary(ctx context.Context, f func(redis.Cmdable) error) e
 		defer one.Unlock()
 		return f(node)
 	})
-}
-
-// scan collects identities and keeps the best of them.
-type scan struct {
-	client    *Client
-	rule      *Identity // for its limits
-	tagPrefix string
-	seen      map[string]bool
-	pending   []string // whose state has not been asked for
-	best      []Top
-	count     int
-}
-
-// take collects the identities of keys, and asks for their state once they are many.
-func (s *scan) take(ctx context.Context, names []string) error {
-	for _, name := range names {
-		if identity, ok := identityOf(name, s.tagPrefix); ok && !s.seen[identity] {
-			s.seen[identity] = true
-			s.pending = append(s.pending, identity)
-		}
-	}
-	if len(s.pending) >= s.client.options.IdentitiesAtOnce {
-		return s.ask(ctx)
-	}
-	return nil
 }
 
 // eachKey calls f with the keys that match a pattern, some at a time and some of them twice, of each
@@ -102,40 +106,6 @@ func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []str
 			}
 		}
 	})
-}
-
-// ask finds the state of the identities that are pending, in one round trip.
-func (s *scan) ask(ctx context.Context) error {
-	if len(s.pending) == 0 {
-		return nil
-	}
-	ids := make([]*Identity, len(s.pending))
-	for i, identity := range s.pending {
-		ids[i] = &Identity{Rule: s.rule.Rule, Tag: []byte(s.tagPrefix + identity), Sets: s.rule.Sets, Values: rule.Values{}}
-	}
-	all, err := s.client.readAll(ctx, ids)
-	if err != nil {
-		return err
-	}
-	for i, identity := range s.pending {
-		s.keep(identity, all[i])
-	}
-	s.pending = s.pending[:0]
-	return nil
-}
-
-// keep takes an identity in if it is among those that have used most.
-func (s *scan) keep(identity string, statuses []Status) {
-	if len(statuses) == 0 {
-		return
-	}
-	most := slices.MaxFunc(statuses, func(a, b Status) int { return compare(&a, &b) })
-	if most.Used == 0 {
-		return
-	}
-	s.best = append(s.best, Top{identity, most})
-	slices.SortStableFunc(s.best, func(a, b Top) int { return compare(&b.Status, &a.Status) })
-	s.best = s.best[:min(len(s.best), s.count)]
 }
 
 // compare orders by the share of the capacity that is used, then by how long it

@@ -29,22 +29,20 @@ type Check func(object []byte) (mistakes, warnings []string)
 
 // Handler serves /validate, /healthz and /metrics.
 type Handler struct {
+	*http.ServeMux
+
 	check                    Check
-	mux                      *http.ServeMux
 	allowed, refused, errors atomic.Int64 // reviews, by what came of them
 }
 
 // New makes the handler.
 func New(check Check) *Handler {
-	h := &Handler{check: check, mux: http.NewServeMux()}
-	h.mux.HandleFunc("POST /validate", h.validate)
-	h.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	h.mux.HandleFunc("GET /metrics", h.metrics)
+	h := &Handler{check: check, ServeMux: http.NewServeMux()}
+	h.HandleFunc("POST /validate", h.validate)
+	h.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	h.HandleFunc("GET /metrics", h.metrics)
 	return h
 }
-
-// ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
 // metrics are in Prometheus' text format.
 func (h *Handler) metrics(w http.ResponseWriter, _ *http.Request) {

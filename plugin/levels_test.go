@@ -193,3 +193,46 @@ func TestGuaranteeInBothStores(t *testing.T) {
 		})
 	}
 }
+
+// TestGuaranteeIsRemembered: whom guarantee and pool have refused is refused again without a call, as
+// long as the shorter of the two waits. Other tenants are asked about, and so is another cost.
+func TestGuaranteeIsRemembered(t *testing.T) {
+	t.Parallel()
+	for name, class := range map[string]string{
+		"one class": ``,
+		"classes":   `, "ceiling": {"source": {"header": "x-class"}, "values": {"a": 100, "b": 50}, "default": "a"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachWorld(t, func(t *testing.T, w *worker) {
+				r := w.startRedis()
+				i := w.load(withRedis(`{"name": "fleet", "key": [],
+					"cost": {"header": "x-cost", "default": 1, "max": 2}, "limits": [
+					{"name": "pool", "algorithm": "gcra", "limit": 4, "window": "4h", "burst": 4` + class + `},
+					{"name": "tenant", "algorithm": "gcra", "limit": 2, "window": "1h", "burst": 2,
+						"per": [{"header": "x-tenant"}], "guarantee": true}]}`))
+				for n, step := range []struct {
+					tenant, cost, outcome string
+					remembered            bool
+				}{
+					{"f", "1", "allowed", false},
+					{"f", "1", "allowed", false},
+					{"f", "1", "allowed", false},
+					{"f", "1", "allowed", false},
+					{"f", "1", "limited:fleet", false},
+					{"f", "1", "limited:fleet", true},
+					{"b", "1", "allowed", false},
+					{"f", "1", "limited:fleet", true},
+					{"f", "2", "limited:fleet", false},
+				} {
+					x := i.get("/", "x-tenant", step.tenant, "x-cost", step.cost)
+					what := fmt.Sprintf("request %d, of %q at %s: ", n+1, step.tenant, step.cost)
+					testenv.Same(t, what+"decided at once", x.Local != nil, step.remembered)
+					r.settle()
+					testenv.Same(t, what+"the outcome", x.outcome(), step.outcome)
+					x.end()
+				}
+			})
+		})
+	}
+}

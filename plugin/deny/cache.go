@@ -170,6 +170,9 @@ func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known b
 	was, cost := &e.limits[i], asked.Costs[i]
 	d = was.decision
 	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
+	if d.Hidden { // of a guarantee and its pool the other one decides, see algo.Plan.Resolve
+		return d, true
+	}
 	if was.room > 0 {
 		return was.decideClass(d, cost, asked.limit(i), age)
 	}

@@ -153,7 +153,7 @@ func (h *Host) fail(format string, args ...any) {
 
 // Allocator is the export that memory in a VM is allocated with: malloc where
 // there is one.
-func (h *Host) Allocator() string { return h.guest.(*vm).allocator.name }
+func (h *Host) Allocator() string { return h.guest.(*vm).allocator }
 
 // MemoryPages is the size of a VM's memory in pages of 64 KiB.
 func (h *Host) MemoryPages() uint32 { return h.guest.(*vm).memory.Size() >> 16 }

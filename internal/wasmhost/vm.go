@@ -19,16 +19,9 @@ type vm struct {
 	runtime   wazero.Runtime
 	module    api.Module
 	memory    api.Memory
-	allocator *guestFunction
-	functions map[string]*guestFunction
-	quiet     bool // the guest may only log
-}
-
-// A guestFunction is an export of the guest, or its absence.
-type guestFunction struct {
-	name   string
-	f      api.Function // nil: not exported
-	params int
+	allocator string                  // the export that allocates memory
+	functions map[string]api.Function // exports that were looked for; nil: not exported
+	quiet     bool                    // the guest may only log
 }
 
 // compiled keeps machine code, so that each Wasm is compiled once a process.
@@ -36,7 +29,7 @@ var compiled = wazero.NewCompilationCache()
 
 // newVM instantiates the guest.
 func newVM(h *Host) (*vm, error) {
-	v := &vm{h: h, ctx: context.Background(), functions: map[string]*guestFunction{}}
+	v := &vm{h: h, ctx: context.Background(), functions: map[string]api.Function{}}
 	v.runtime = wazero.NewRuntimeWithConfig(v.ctx, wazero.NewRuntimeConfig().WithCompilationCache(compiled))
 	if err := v.instantiate(); err != nil {
 		return nil, errors.Join(err, v.Close())
@@ -62,14 +55,13 @@ func (v *vm) instantiate() error {
 	if !v.Exports("proxy_abi_version_0_2_0") && !v.Exports("proxy_abi_version_0_2_1") {
 		return errors.New("the guest is not made for ABI 0.2")
 	}
-	v.allocator = v.function("malloc")
-	if v.allocator.f == nil {
-		v.allocator = v.function("proxy_on_memory_allocate")
+	for _, name := range []string{"malloc", "proxy_on_memory_allocate"} {
+		if v.Exports(name) {
+			v.allocator = name
+			return nil
+		}
 	}
-	if v.allocator.f == nil {
-		return errors.New("the guest exports no allocator")
-	}
-	return nil
+	return errors.New("the guest exports no allocator")
 }
 
 // initialize runs Go's initialization, in which the guest may only log.
@@ -118,34 +110,23 @@ func (w logWriter) Write(b []byte) (int, error) {
 // Close implements Guest.
 func (v *vm) Close() error { return v.runtime.Close(v.ctx) }
 
-func (v *vm) function(name string) *guestFunction {
-	g := v.functions[name]
-	if g == nil {
-		g = &guestFunction{name: name, f: v.module.ExportedFunction(name)}
-		if g.f != nil {
-			g.params = len(g.f.Definition().ParamTypes())
-		}
-		v.functions[name] = g
-	}
-	return g
-}
-
 // Exports implements Guest.
-func (v *vm) Exports(name string) bool { return v.function(name).f != nil }
+func (v *vm) Exports(name string) bool {
+	if _, known := v.functions[name]; !known {
+		v.functions[name] = v.module.ExportedFunction(name)
+	}
+	return v.functions[name] != nil
+}
 
 // Call implements Guest.
 func (v *vm) Call(name string, args ...uint32) (uint32, error) {
-	return v.enter(v.function(name), args...)
-}
-
-// enter is one entry into the guest's code.
-func (v *vm) enter(g *guestFunction, args ...uint32) (uint32, error) {
+	f := v.functions[name]
 	var array [8]uint64
-	stack := array[:max(g.params, 1)]
-	for i := range min(g.params, len(args)) {
+	stack := array[:max(len(f.Definition().ParamTypes()), 1)]
+	for i := range min(len(stack), len(args)) {
 		stack[i] = uint64(args[i])
 	}
-	err := g.f.CallWithStack(v.ctx, stack)
+	err := f.CallWithStack(v.ctx, stack)
 	return uint32(stack[0]), err
 }
 
@@ -153,10 +134,10 @@ func (v *vm) enter(g *guestFunction, args ...uint32) (uint32, error) {
 func (v *vm) allocate(b []byte) (pointer uint32, ok bool) {
 	quiet := v.quiet
 	v.quiet = true // Envoy restricts the host calls of the allocator in the same way
-	pointer, err := v.enter(v.allocator, uint32(len(b)))
+	pointer, err := v.Call(v.allocator, uint32(len(b)))
 	v.quiet = quiet
 	if err != nil {
-		v.h.fail("%s: %w", v.allocator.name, err)
+		v.h.fail("%s: %w", v.allocator, err)
 		return 0, false
 	}
 	return pointer, pointer != 0 && v.memory.Write(pointer, b)

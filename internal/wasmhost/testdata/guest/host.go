@@ -91,17 +91,19 @@ func log(text string) {
 	proxyLog(2, p, n)
 }
 
-func getHeader(kind uint32, name string) (value string, status uint32) {
+// read makes a host call that returns bytes.
+func read(call func(p **byte, n *uint32) (status uint32)) (status uint32, value string) {
 	var p *byte
 	var n uint32
-	q, m := ptr(name)
-	status = proxyGetHeader(kind, q, m, &p, &n)
-	return str(p, n), status
+	status = call(&p, &n)
+	return status, str(p, n)
 }
 
-func getBuffer(kind, start, length uint32) (data string, status uint32) {
-	var p *byte
-	var n uint32
-	status = proxyGetBuffer(kind, start, length, &p, &n)
-	return str(p, n), status
+func getHeader(kind uint32, name string) (status uint32, value string) {
+	q, m := ptr(name)
+	return read(func(p **byte, n *uint32) uint32 { return proxyGetHeader(kind, q, m, p, n) })
+}
+
+func getBuffer(kind, start, length uint32) (status uint32, data string) {
+	return read(func(p **byte, n *uint32) uint32 { return proxyGetBuffer(kind, start, length, p, n) })
 }

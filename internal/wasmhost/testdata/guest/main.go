@@ -81,7 +81,7 @@ func onVMStart(id, size uint32) uint32 {
 
 //export proxy_on_configure
 func onConfigure(id, size uint32) uint32 {
-	text, _ := getBuffer(pluginConfiguration, 0, size)
+	_, text := getBuffer(pluginConfiguration, 0, size)
 	configure(text)
 	return 1 - on(id, "configure")
 }
@@ -91,7 +91,7 @@ func onTick(id uint32) { on(id, "tick") }
 
 //export proxy_on_request_headers
 func onRequestHeaders(id, n, end uint32) uint32 {
-	path, _ := getHeader(0, ":path")
+	_, path := getHeader(0, ":path")
 	streams[id], ids[path] = path, id
 	return on(id, "request_headers", end)
 }

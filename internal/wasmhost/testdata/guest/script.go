@@ -18,14 +18,14 @@ var (
 func decimal(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
 // run executes commands, and returns what "return" says.
-func run(commands []string) (result uint32) {
-	for _, line := range commands {
+func run(lines []string) (result uint32) {
+	for _, line := range lines {
 		c := command(strings.Fields(line))
 		if c[0] == "return" {
 			result = c.number(1)
 			continue
 		}
-		status, value := c.run()
+		status, value := commands[c[0]](c)
 		log("  " + line + " = " + decimal(status) + " " + value)
 	}
 	return result
@@ -60,39 +60,116 @@ func (c command) token(i int) uint32 {
 	return c.number(i)
 }
 
-func (c command) run() (status uint32, value string) {
-	switch c[0] {
-	case "get", "pairs", "set", "del":
-		return c.headers()
-	case "buf", "setbuf":
-		return c.buffers()
-	case "define", "inc", "rec":
-		return c.metrics()
-	case "open", "send", "gcancel":
-		return c.grpc()
-	case "prop", "setprop", "shared", "setshared":
-		return c.state()
+// metric is one that was defined, by its place, or else by its id.
+func (c command) metric(i int) uint32 {
+	if id := c.number(i); int(id) >= len(metrics) {
+		return id
 	}
-	return c.other()
+	return metrics[c.number(i)]
 }
 
-func (c command) headers() (uint32, string) {
-	kind := c.number(1)
-	name, nameSize := c.ptr(2)
-	switch c[0] {
-	case "get":
-		v, status := getHeader(kind, c.text(2))
-		return status, v
-	case "pairs":
-		var p *byte
-		var n uint32
-		status := proxyGetHeaders(kind, &p, &n)
-		return status, unpack(str(p, n))
-	case "set":
-		value, valueSize := c.ptr(3)
-		return proxyReplaceHeader(kind, name, nameSize, value, valueSize), ""
-	}
-	return proxyRemoveHeader(kind, name, nameSize), ""
+// path is the path of a property.
+func (c command) path(i int) (*byte, uint32) { return ptr(strings.ReplaceAll(c.text(i), ".", "\x00")) }
+
+// commands are the host calls, and what else a script may do: each returns a status, and what was
+// read.
+var commands = map[string]func(c command) (status uint32, value string){
+	"get": func(c command) (uint32, string) { return getHeader(c.number(1), c.text(2)) },
+	"pairs": func(c command) (uint32, string) {
+		status, value := read(func(p **byte, n *uint32) uint32 { return proxyGetHeaders(c.number(1), p, n) })
+		return status, unpack(value)
+	},
+	"set": func(c command) (uint32, string) {
+		name, nameSize := c.ptr(2)
+		value, size := c.ptr(3)
+		return proxyReplaceHeader(c.number(1), name, nameSize, value, size), ""
+	},
+	"del": func(c command) (uint32, string) {
+		name, size := c.ptr(2)
+		return proxyRemoveHeader(c.number(1), name, size), ""
+	},
+	"buf": func(c command) (uint32, string) { return getBuffer(c.number(1), c.number(2), c.number(3)) },
+	"setbuf": func(c command) (uint32, string) {
+		data, size := c.ptr(4)
+		return proxySetBuffer(c.number(1), c.number(2), c.number(3), data, size), ""
+	},
+	"define": func(c command) (uint32, string) {
+		var id uint32
+		name, size := c.ptr(2)
+		status := proxyDefineMetric(c.number(1), name, size, &id)
+		metrics = append(metrics, id)
+		return status, decimal(id)
+	},
+	"inc": func(c command) (uint32, string) {
+		return proxyIncrementMetric(c.metric(1), int64(int32(c.number(2)))), ""
+	},
+	"rec": func(c command) (uint32, string) { return proxyRecordMetric(c.metric(1), uint64(c.number(2))), "" },
+	"open": func(c command) (uint32, string) {
+		cluster, clusterSize := c.ptr(1)
+		name, nameSize := ptr("Name")
+		none, noneSize := ptr(pack(nil))
+		before := token
+		status := proxyGRPCStream(cluster, clusterSize, name, nameSize, name, nameSize, none, noneSize, &token)
+		if token == before {
+			return status, "no token"
+		}
+		return status, decimal(token)
+	},
+	"send": func(c command) (uint32, string) {
+		message, size := c.ptr(1)
+		return proxyGRPCSend(c.token(2), message, size, 0), ""
+	},
+	"gcancel": func(c command) (uint32, string) { return proxyGRPCCancel(c.token(1)), "" },
+	"prop": func(c command) (uint32, string) {
+		path, size := c.path(1)
+		return read(func(p **byte, n *uint32) uint32 { return proxyGetProperty(path, size, p, n) })
+	},
+	"setprop": func(c command) (uint32, string) {
+		path, pathSize := c.path(1)
+		value, size := c.ptr(2)
+		return proxySetProperty(path, pathSize, value, size), ""
+	},
+	"shared": func(c command) (uint32, string) {
+		key, size := c.ptr(1)
+		return read(func(p **byte, n *uint32) uint32 { return proxyGetShared(key, size, p, n, &cas) })
+	},
+	"setshared": func(c command) (uint32, string) {
+		key, keySize := c.ptr(1)
+		value, size := c.ptr(2)
+		if c.text(3) == "cas" {
+			return proxySetShared(key, keySize, value, size, cas), ""
+		}
+		return proxySetShared(key, keySize, value, size, c.number(3)), ""
+	},
+	"continue": func(c command) (uint32, string) { return proxyContinue(c.number(1)), "" },
+	"reply": func(c command) (uint32, string) {
+		details, detailsSize := c.ptr(2)
+		body, bodySize := c.ptr(3)
+		headers, headersSize := ptr(pack(c[5:]))
+		return proxyRespond(c.number(1), details, detailsSize, body, bodySize, headers, headersSize, int32(c.number(4))), ""
+	},
+	"enter": func(c command) (uint32, string) {
+		id, ok := ids[c.text(1)]
+		if !ok {
+			id = c.number(1)
+		}
+		return proxySetEffectiveContext(id), ""
+	},
+	"tick": func(c command) (uint32, string) { return proxySetTickPeriod(c.number(1)), "" },
+	"time": func(command) (uint32, string) {
+		var now uint64
+		status := proxyGetTime(&now)
+		return status, strconv.FormatInt(int64(now)-time.Now().UnixNano(), 10)
+	},
+	"done":    func(command) (uint32, string) { return proxyDone(), "" },
+	"foreign": func(c command) (uint32, string) { return foreign(c.text(1), c.text(2)) },
+	"eval":    func(c command) (uint32, string) { return evaluate(strings.Join(c[1:], " ")) },
+	"env":     func(c command) (uint32, string) { return 0, os.Getenv(c.text(1)) },
+	"print": func(c command) (uint32, string) {
+		println(c.text(1))
+		return 0, ""
+	},
+	"panic": func(c command) (uint32, string) { panic(c.text(1)) },
 }
 
 // pack writes names and values as the ABI wants them; unpack makes them legible.
@@ -112,83 +189,11 @@ func unpack(s string) string {
 	return strings.ReplaceAll(s[4+8*n:], "\x00", ";")
 }
 
-func (c command) buffers() (uint32, string) {
-	kind := c.number(1)
-	if c[0] == "buf" {
-		data, status := getBuffer(kind, c.number(2), c.number(3))
-		return status, data
-	}
-	p, n := c.ptr(4)
-	return proxySetBuffer(kind, c.number(2), c.number(3), p, n), ""
-}
-
-func (c command) metrics() (uint32, string) {
-	if c[0] == "define" {
-		var id uint32
-		p, n := c.ptr(2)
-		status := proxyDefineMetric(c.number(1), p, n, &id)
-		metrics = append(metrics, id)
-		return status, decimal(id)
-	}
-	id := c.number(1)
-	if int(id) < len(metrics) {
-		id = metrics[id]
-	}
-	if c[0] == "inc" {
-		return proxyIncrementMetric(id, int64(int32(c.number(2)))), ""
-	}
-	return proxyRecordMetric(id, uint64(c.number(2))), ""
-}
-
-func (c command) grpc() (uint32, string) {
-	switch c[0] {
-	case "open":
-		cluster, clusterSize := c.ptr(1)
-		name, nameSize := ptr("Name")
-		none, noneSize := ptr(pack(nil))
-		before := token
-		status := proxyGRPCStream(cluster, clusterSize, name, nameSize, name, nameSize, none, noneSize, &token)
-		if token == before {
-			return status, "no token"
-		}
-		return status, decimal(token)
-	case "send":
-		p, n := c.ptr(1)
-		return proxyGRPCSend(c.token(2), p, n, 0), ""
-	}
-	return proxyGRPCCancel(c.token(1)), ""
-}
-
-func (c command) state() (uint32, string) {
-	var p *byte
-	var n uint32
-	key, keySize := ptr(strings.ReplaceAll(c.text(1), ".", "\x00"))
-	value, valueSize := c.ptr(2)
-	switch c[0] {
-	case "prop":
-		status := proxyGetProperty(key, keySize, &p, &n)
-		return status, str(p, n)
-	case "setprop":
-		return proxySetProperty(key, keySize, value, valueSize), ""
-	case "shared":
-		status := proxyGetShared(key, keySize, &p, &n, &cas)
-		return status, str(p, n)
-	}
-	given := c.number(3)
-	if c.text(3) == "cas" {
-		given = cas
-	}
-	return proxySetShared(key, keySize, value, valueSize, given), ""
-}
-
 // foreign calls a foreign function.
 func foreign(name, arguments string) (uint32, string) {
-	var p *byte
-	var n uint32
 	f, fSize := ptr(name)
 	args, argsSize := ptr(arguments)
-	status := proxyCallForeign(f, fSize, args, argsSize, &p, &n)
-	return status, str(p, n)
+	return read(func(p **byte, n *uint32) uint32 { return proxyCallForeign(f, fSize, args, argsSize, p, n) })
 }
 
 // evaluate compiles an expression, in which \n is a line break, evaluates it and
@@ -203,42 +208,4 @@ func evaluate(text string) (uint32, string) {
 		return deleted, "not deleted"
 	}
 	return status, strconv.Quote(value)
-}
-
-func (c command) other() (uint32, string) {
-	var now uint64
-	switch c[0] {
-	case "continue":
-		return proxyContinue(c.number(1)), ""
-	case "reply":
-		details, detailsSize := c.ptr(2)
-		body, bodySize := c.ptr(3)
-		headers, headersSize := ptr(pack(c[5:]))
-		return proxyRespond(c.number(1), details, detailsSize, body, bodySize, headers, headersSize, int32(c.number(4))), ""
-	case "enter":
-		id, ok := ids[c.text(1)]
-		if !ok {
-			id = c.number(1)
-		}
-		return proxySetEffectiveContext(id), ""
-	case "tick":
-		return proxySetTickPeriod(c.number(1)), ""
-	case "time":
-		status := proxyGetTime(&now)
-		return status, strconv.FormatInt(int64(now)-time.Now().UnixNano(), 10)
-	case "done":
-		return proxyDone(), ""
-	case "foreign":
-		return foreign(c.text(1), c.text(2))
-	case "eval":
-		return evaluate(strings.Join(c[1:], " "))
-	case "env":
-		return 0, os.Getenv(c.text(1))
-	case "print":
-		println(c.text(1))
-		return 0, ""
-	case "panic":
-		panic(c.text(1))
-	}
-	return 99, "unknown command"
 }

@@ -129,12 +129,12 @@ func TestRouteByRedisProxy(t *testing.T) {
 func TestFirstErrorIsKept(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*envoyconf.Config){
-		`static_resources/listeners/none: no element "none"`: func(c *envoyconf.Config) {
+		`no static_resources/listeners/none`: func(c *envoyconf.Config) {
 			c.Get("static_resources/listeners/none")
 		},
-		`node: no "node"`:                           func(c *envoyconf.Config) { c.Set("node/id", 1) },
-		`admin/none: no "none"`:                     func(c *envoyconf.Config) { c.Delete("admin/none") },
-		`admin is not a list`:                       func(c *envoyconf.Config) { c.Append("admin", 1) },
+		`no node`:             func(c *envoyconf.Config) { c.Set("node/id", 1) },
+		`no admin/none`:       func(c *envoyconf.Config) { c.Delete("admin/none") },
+		`admin is not a list`: func(c *envoyconf.Config) { c.Append("admin", 1) },
 		`static_resources/clusters: no element "9"`: func(c *envoyconf.Config) { c.Remove("static_resources/clusters", "9") },
 		`missing port in address`:                   func(c *envoyconf.Config) { c.SetRedis("127.0.0.1") },
 		`invalid syntax`:                            func(c *envoyconf.Config) { c.SetRedis("127.0.0.1:x") },

@@ -14,8 +14,9 @@ import (
 )
 
 // Config is an Envoy configuration as a tree. Its methods keep the first error
-// for YAML to report.
-type Config struct{ tree *yamltree.Tree }
+// for YAML to report. A path is such as "static_resources/listeners/limited/address":
+// the keys of maps, and for lists the element's "name" or its index; "" is the whole.
+type Config struct{ *yamltree.Tree }
 
 // Parse reads YAML.
 func Parse(text []byte) (*Config, error) {
@@ -27,75 +28,46 @@ func Parse(text []byte) (*Config, error) {
 }
 
 // YAML returns the configuration as text, or the first error of the changes.
-func (c *Config) YAML() ([]byte, error) { return yamltree.Write(c.tree) }
+func (c *Config) YAML() ([]byte, error) { return yamltree.Write(c.Tree) }
 
 // Fragment parses a piece of YAML, a value for Set or Append.
-func (c *Config) Fragment(text string) any {
-	var value any
-	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-		c.fail("fragment: %w", err)
-	}
+func (c *Config) Fragment(text string) (value any) {
+	c.keep("fragment", c.Tree.Fragment(text).Decode(&value))
 	return value
 }
 
-// Get returns the value at a path, such as
-// "static_resources/listeners/limited/address": the keys of maps, and for
-// lists the element's "name" or its index; "" is the whole.
+// Get returns the value at a path.
 func (c *Config) Get(path string) (value any) {
-	if n := c.at(path); n != nil {
-		c.keep(path, n.Decode(&value))
-	}
+	c.keep(path, c.at(path).Decode(&value))
 	return value
 }
 
-// at is the node at a path, "" being the whole.
+// at is the node at a path.
 func (c *Config) at(path string) *yaml.Node {
-	n := c.tree.Root
-	for step := range strings.SplitSeq(path, "/") {
-		if path == "" {
-			break
-		}
-		next := yamltree.Child(n, step)
-		if next == nil {
-			c.missing(path, n, step)
-			return nil
-		}
-		n = next
+	if path == "" {
+		return c.Root
 	}
-	return n
-}
-
-func (c *Config) missing(path string, n *yaml.Node, step string) {
-	if n.Kind == yaml.SequenceNode {
-		c.fail("%s: no element %q", path, step)
-	} else {
-		c.fail("%s: no %q", path, step)
-	}
+	return c.At(strings.Split(path, "/")...)
 }
 
 // Set replaces the value at a path, or adds a key to the map that the path's
 // last step names.
 func (c *Config) Set(path string, value any) {
 	parent, step := c.parent(path)
-	if parent == nil {
-		return
-	}
-	var n yaml.Node
-	c.keep(path, n.Encode(value))
 	switch i := yamltree.Index(parent, step); {
 	case parent.Kind == yaml.MappingNode:
-		yamltree.Put(parent, step, &n)
+		yamltree.Put(parent, step, c.node(path, value))
 	case i >= 0:
-		parent.Content[i] = &n
+		parent.Content[i] = c.node(path, value)
 	default:
-		c.missing(path, parent, step)
+		c.fail("no %s", path)
 	}
 }
 
 // Delete removes a key from a map.
 func (c *Config) Delete(path string) {
-	if parent, step := c.parent(path); parent != nil && !yamltree.Drop(parent, step) {
-		c.missing(path, parent, step)
+	if parent, step := c.parent(path); !yamltree.Drop(parent, step) {
+		c.fail("no %s", path)
 	}
 }
 
@@ -108,24 +80,28 @@ func (c *Config) parent(path string) (*yaml.Node, string) {
 // Append adds a value to the list at a path.
 func (c *Config) Append(path string, value any) {
 	list := c.at(path)
-	if list == nil || list.Kind != yaml.SequenceNode {
+	if list.Kind != yaml.SequenceNode {
 		c.fail("%s is not a list", path)
 		return
 	}
-	var n yaml.Node
-	c.keep(path, n.Encode(value))
-	list.Content = append(list.Content, &n)
+	list.Content = append(list.Content, c.node(path, value))
 }
 
 // Remove takes the element of that name out of the list at a path.
 func (c *Config) Remove(path, name string) {
 	list := c.at(path)
-	i := yamltree.Index(list, name)
-	if i < 0 {
-		c.fail("%s: no element %q", path, name)
+	if i := yamltree.Index(list, name); i >= 0 {
+		list.Content = append(list.Content[:i:i], list.Content[i+1:]...)
 		return
 	}
-	list.Content = append(list.Content[:i:i], list.Content[i+1:]...)
+	c.fail("%s: no element %q", path, name)
+}
+
+// node is a value as a node, for a path.
+func (c *Config) node(path string, value any) *yaml.Node {
+	n := new(yaml.Node)
+	c.keep(path, n.Encode(value))
+	return n
 }
 
 func (c *Config) keep(path string, err error) {
@@ -134,4 +110,4 @@ func (c *Config) keep(path string, err error) {
 	}
 }
 
-func (c *Config) fail(format string, args ...any) { c.tree.Fail("envoyconf: "+format, args...) }
+func (c *Config) fail(format string, args ...any) { c.Fail("envoyconf: "+format, args...) }

@@ -19,7 +19,7 @@ import (
 // multiple of that one's time, since a machine that others use computes everything for longer.
 func TestNoRequestStallsAWorker(t *testing.T) {
 	const most = 4 // of 0.8 ms, with 16 rules
-	cases := worstcase.Cases()
+	cases := worstcase.Cases
 	beside := map[string]string{}
 	for _, c := range cases {
 		beside[c.Name] = c.Config()
@@ -47,7 +47,7 @@ func TestNoRequestStallsAWorker(t *testing.T) {
 // fastest is the least time that a worker computes for a request of a worst case.
 func fastest(t *testing.T, e *setting, url, name string) time.Duration {
 	t.Helper()
-	cases := worstcase.Cases()
+	cases := worstcase.Cases
 	c := cases[slices.IndexFunc(cases, func(c worstcase.Case) bool { return c.Name == name })]
 	return least(t, e, url, c.Headers)
 }

@@ -14,7 +14,7 @@ import (
 // BenchmarkWorstCases is how long the worst requests keep a worker busy in the
 // built plugin, on wazero, which takes two to four times as long as Envoy's V8.
 func BenchmarkWorstCases(b *testing.B) {
-	for _, c := range worstcase.Cases() {
+	for _, c := range worstcase.Cases {
 		b.Run(strings.ReplaceAll(c.Name, " ", "-"), func(b *testing.B) {
 			h := wasmhost.Start(b, wasmhost.Options{Wasm: testenv.Wasm(b)})
 			p, err := h.StartPlugin(c.Config())

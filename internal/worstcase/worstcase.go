@@ -4,7 +4,6 @@ package worstcase
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -40,73 +39,59 @@ func matching(regex string) string {
 func keyed(component string) string { return `"key": [` + component + `, {"constant": "%d"}]` }
 
 // Cases are the worst that are known.
-func Cases() []Case {
-	return slices.Concat(plainCases(), matchCases(), keyCases())
-}
+var Cases = []Case{
+	// A rule without any work.
+	{Name: "nothing", rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a")},
+	{Name: Unread, rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a", "user-agent", repeat(mozilla))},
 
-// plainCases are those of a rule without any work.
-func plainCases() []Case {
-	return []Case{
-		{Name: "nothing", rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a")},
-		{Name: Unread, rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", "a", "user-agent", repeat(mozilla))},
-	}
-}
+	// Requests that cost most to match.
+	{
+		Name: "a common regex", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
+		Headers: userAgent(repeat(mozilla)),
+	},
+	{
+		Name: "a common regex, nearly found", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
+		Headers: userAgent(repeat("scrapspidebocrawcur")),
+	},
+	{
+		Name: "a common regex, beyond ASCII", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
+		Headers: userAgent(repeat("é")),
+	},
+	{
+		Name: "a large automaton's many states", rule: matching(`(a|b)*a(a|b){7}c%d`),
+		Headers: userAgent(repeat("aababbbabaaabbab")),
+	},
+	{Name: "many threads", rule: matching(`a.{%d0}b%d`), Headers: userAgent(repeat("a"))},
+	{
+		Name: "many optional parts", rule: matching(`^` + strings.Repeat("a?", 100) + `b%d`),
+		Headers: userAgent(repeat("a")),
+	},
+	{Name: "the largest repetition", rule: matching(`[a-z]{900}%d`), Headers: userAgent(repeat("abc"))},
+	{Name: "a class of many ranges", rule: matching(`(\\pL|\\pN){50}%d`), Headers: userAgent(repeat("é"))},
+	{Name: "boundaries", rule: matching(`\\b(\\B.{9}\\b)%d`), Headers: userAgent(repeat("abc "))},
+	{
+		Name: "contains", rule: `"match": {"headers": {"user-agent": {"contains": "` + strings.Repeat("a", 500) + `b%d"}}}`,
+		Headers: userAgent(repeat("a")),
+	},
+	{Name: "a path to normalise", rule: `"match": {"path": {"contains": "b%d"}}`, Headers: get("/" + path("%61"))},
+	{Name: "a path of dots", rule: `"match": {"path": {"suffix": "b%d"}}`, Headers: get(path("/a/../b/%2e%2E"))},
 
-// matchCases are requests that cost most to match.
-func matchCases() []Case {
-	return []Case{
-		{
-			Name: "a common regex", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
-			Headers: userAgent(repeat(mozilla)),
-		},
-		{
-			Name: "a common regex, nearly found", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
-			Headers: userAgent(repeat("scrapspidebocrawcur")),
-		},
-		{
-			Name: "a common regex, beyond ASCII", rule: matching(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy|n%d`),
-			Headers: userAgent(repeat("é")),
-		},
-		{
-			Name: "a large automaton's many states", rule: matching(`(a|b)*a(a|b){7}c%d`),
-			Headers: userAgent(repeat("aababbbabaaabbab")),
-		},
-		{Name: "many threads", rule: matching(`a.{%d0}b%d`), Headers: userAgent(repeat("a"))},
-		{
-			Name: "many optional parts", rule: matching(`^` + strings.Repeat("a?", 100) + `b%d`),
-			Headers: userAgent(repeat("a")),
-		},
-		{Name: "the largest repetition", rule: matching(`[a-z]{900}%d`), Headers: userAgent(repeat("abc"))},
-		{Name: "a class of many ranges", rule: matching(`(\\pL|\\pN){50}%d`), Headers: userAgent(repeat("é"))},
-		{Name: "boundaries", rule: matching(`\\b(\\B.{9}\\b)%d`), Headers: userAgent(repeat("abc "))},
-		{
-			Name: "contains", rule: `"match": {"headers": {"user-agent": {"contains": "` + strings.Repeat("a", 500) + `b%d"}}}`,
-			Headers: userAgent(repeat("a")),
-		},
-		{Name: "a path to normalise", rule: `"match": {"path": {"contains": "b%d"}}`, Headers: get("/" + path("%61"))},
-		{Name: "a path of dots", rule: `"match": {"path": {"suffix": "b%d"}}`, Headers: get(path("/a/../b/%2e%2E"))},
-	}
-}
-
-// keyCases are requests that cost most to read a key, a cost or a host from.
-func keyCases() []Case {
-	return []Case{
-		{Name: "a path as key", rule: keyed(`{"path": true}`), Headers: get("/" + path("~"))},
-		{Name: "segments of a path as key", rule: keyed(`{"path": {"segments": 10%d}}`), Headers: get(path("/a"))},
-		{Name: "a query's names", rule: keyed(`{"query": "n%d", "default": "x"}`), Headers: get("/?" + long("%61&"))},
-		{Name: "a query's value", rule: keyed(`{"query": "a"}`), Headers: get("/?a=" + long("%61"))},
-		{Name: "cookies' names", rule: keyed(`{"cookie": "n%d", "default": "x"}`), Headers: get("/", "cookie", long("a=b;"))},
-		{Name: "a cookie's value", rule: keyed(`{"cookie": "a"}`), Headers: get("/", "cookie", "a="+long("%61"))},
-		{Name: "a hashed header", rule: keyed(`{"header": "x-id", "hash": true}`), Headers: get("/", "x-id", long("a"))},
-		{Name: "a long header", rule: keyed(`{"header": "x-id"}`), Headers: get("/", "x-id", repeat("a"))},
-		{Name: "a header to escape", rule: keyed(`{"header": "x-id"}`), Headers: get("/", "x-id", repeat("|"))},
-		{Name: "a cost", rule: `"cost": {"header": "x-cost", "max": 10}`, Headers: get("/", "x-cost", repeat("0"))},
-		{
-			Name: "a host", rule: `"match": {"host": {"contains": "b%d"}}`,
-			Headers: [][2]string{{":method", "GET"}, {":path", "/"}, {":authority", path("A")}},
-		},
-		{Name: "spaces", rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", repeat(" ")+"a")},
-	}
+	// Requests that cost most to read a key, a cost or a host from.
+	{Name: "a path as key", rule: keyed(`{"path": true}`), Headers: get("/" + path("~"))},
+	{Name: "segments of a path as key", rule: keyed(`{"path": {"segments": 10%d}}`), Headers: get(path("/a"))},
+	{Name: "a query's names", rule: keyed(`{"query": "n%d", "default": "x"}`), Headers: get("/?" + long("%61&"))},
+	{Name: "a query's value", rule: keyed(`{"query": "a"}`), Headers: get("/?a=" + long("%61"))},
+	{Name: "cookies' names", rule: keyed(`{"cookie": "n%d", "default": "x"}`), Headers: get("/", "cookie", long("a=b;"))},
+	{Name: "a cookie's value", rule: keyed(`{"cookie": "a"}`), Headers: get("/", "cookie", "a="+long("%61"))},
+	{Name: "a hashed header", rule: keyed(`{"header": "x-id", "hash": true}`), Headers: get("/", "x-id", long("a"))},
+	{Name: "a long header", rule: keyed(`{"header": "x-id"}`), Headers: get("/", "x-id", repeat("a"))},
+	{Name: "a header to escape", rule: keyed(`{"header": "x-id"}`), Headers: get("/", "x-id", repeat("|"))},
+	{Name: "a cost", rule: `"cost": {"header": "x-cost", "max": 10}`, Headers: get("/", "x-cost", repeat("0"))},
+	{
+		Name: "a host", rule: `"match": {"host": {"contains": "b%d"}}`,
+		Headers: [][2]string{{":method", "GET"}, {":path", "/"}, {":authority", path("A")}},
+	},
+	{Name: "spaces", rule: `"key": [{"header": "x-id"}]`, Headers: get("/", "x-id", repeat(" ")+"a")},
 }
 
 // Config is 16 such rules, without Redis.

@@ -280,7 +280,7 @@ func TestUnitsAreOfARequest(t *testing.T) {
 // BenchmarkWorstCases in package plugin times. Some of these took 200 ms.
 func TestWorstCases(t *testing.T) {
 	const limit = 20 * time.Millisecond // with the race detector
-	for _, c := range worstcase.Cases() {
+	for _, c := range worstcase.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()

@@ -55,18 +55,15 @@ func (d *demo) run(ctx context.Context) error {
 	d.explain()
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(d.out, "\nending Envoy"+d.andRedis())
+		running := "Envoy and Redis"
+		if d.local {
+			running = "Envoy"
+		}
+		fmt.Fprintln(d.out, "\nending", running)
 		return nil
 	case c := <-d.died:
 		return death(c)
 	}
-}
-
-func (d *demo) andRedis() string {
-	if d.local {
-		return ""
-	}
-	return " and Redis"
 }
 
 // start brings up Redis, the upstream and Envoy, each when the one before it

@@ -53,11 +53,11 @@ func (e *Envoy) WorkerCPU() (sum time.Duration) {
 		if err != nil {
 			e.t.Fatal(err)
 		}
-		ran, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
-		if err != nil {
+		var ran time.Duration
+		if _, err := fmt.Sscan(string(text), &ran); err != nil {
 			e.t.Fatal(err)
 		}
-		sum += time.Duration(ran)
+		sum += ran
 		workers++
 	}
 	if workers == 0 {
@@ -68,21 +68,15 @@ func (e *Envoy) WorkerCPU() (sum time.Duration) {
 
 // ResidentKB returns how much memory Envoy holds, in KB, with that of the
 // plugin's VMs in it.
-func (e *Envoy) ResidentKB() int {
+func (e *Envoy) ResidentKB() (kb int) {
 	e.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.PID()))
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
-			kb, err := strconv.Atoi(fields[1])
-			if err != nil {
-				e.t.Fatal(err)
-			}
-			return kb
-		}
+	_, resident, _ := strings.Cut(string(status), "VmRSS:")
+	if _, err := fmt.Sscan(resident, &kb); err != nil {
+		e.t.Fatalf("no VmRSS in %s", status)
 	}
-	e.t.Fatalf("no VmRSS in %s", status)
-	return 0
+	return kb
 }

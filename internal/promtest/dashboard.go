@@ -2,6 +2,7 @@ package promtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -70,7 +71,8 @@ func (d *Dashboard) queries() (all []question) {
 
 // variables returns what lacks values to choose from: those that
 // label_values(<query>, <label>) stands for.
-func (p *Prometheus) variables(d *Dashboard) (wrong []string) {
+func (p *Prometheus) variables(d *Dashboard) error {
+	var wrong []error
 	for _, v := range d.Templating.List {
 		if v.Type != "query" {
 			continue
@@ -78,13 +80,13 @@ func (p *Prometheus) variables(d *Dashboard) (wrong []string) {
 		arguments := strings.TrimSuffix(strings.TrimPrefix(v.Definition, "label_values("), ")")
 		comma := strings.LastIndex(arguments, ", ")
 		if comma < 0 {
-			wrong = append(wrong, fmt.Sprintf("variable %s: %s is not label_values", v.Name, v.Definition))
+			wrong = append(wrong, fmt.Errorf("variable %s: %s is not label_values", v.Name, v.Definition))
 			continue
 		}
 		values, err := p.Values(Interpolate(arguments[:comma], ""), arguments[comma+2:])
 		if _, empty := values[""]; err != nil || len(values) == 0 || empty {
-			wrong = append(wrong, fmt.Sprintf("variable %s: values %v, %v", v.Name, values, err))
+			wrong = append(wrong, fmt.Errorf("variable %s: values %v, %v", v.Name, values, err))
 		}
 	}
-	return wrong
+	return errors.Join(wrong...)
 }

@@ -99,23 +99,23 @@ func (p *Prometheus) ExpectDashboard(t testing.TB) {
 
 func (p *Prometheus) dashboardData(without *regexp.Regexp) error {
 	d := ReadDashboard(p.t)
-	wrong := p.variables(d)
+	wrong := []error{p.variables(d)}
 	questions := d.queries()
 	if len(questions) < 25 {
-		wrong = append(wrong, fmt.Sprintf("the dashboard has %d queries", len(questions)))
+		wrong = append(wrong, fmt.Errorf("the dashboard has %d queries", len(questions)))
 	}
 	for _, q := range questions {
 		if strings.Contains(q.expr, "$") {
-			wrong = append(wrong, fmt.Sprintf("%s: %s has a variable that is not known", q.asker, q.expr))
+			wrong = append(wrong, fmt.Errorf("%s: %s has a variable that is not known", q.asker, q.expr))
 		}
 		if without != nil && without.MatchString(q.expr) {
 			continue
 		}
 		if found, err := p.Query(q.expr); err != nil || len(found) == 0 {
-			wrong = append(wrong, fmt.Sprintf("%s: %s: %d results, %v", q.asker, q.expr, len(found), err))
+			wrong = append(wrong, fmt.Errorf("%s: %s: %d results, %v", q.asker, q.expr, len(found), err))
 		}
 	}
-	return joined(wrong)
+	return errors.Join(wrong...)
 }
 
 // comparison is an operator that lets only those series through for which it holds; with
@@ -141,14 +141,14 @@ func (p *Prometheus) ruleData(without *regexp.Regexp) error {
 	if err != nil {
 		return err
 	}
-	var wrong []string
+	var wrong []error
 	if len(alerts) < 16 || len(records) < 8 {
-		wrong = append(wrong, fmt.Sprintf("%d alerts and %d recording rules were loaded", len(alerts), len(records)))
+		wrong = append(wrong, fmt.Errorf("%d alerts and %d recording rules were loaded", len(alerts), len(records)))
 	}
 	var questions []question
 	for name, a := range alerts {
 		if a.Health != "ok" {
-			wrong = append(wrong, fmt.Sprintf("%s: health %q: %s", name, a.Health, a.LastError))
+			wrong = append(wrong, fmt.Errorf("%s: health %q: %s", name, a.Health, a.LastError))
 		}
 		questions = append(questions, question{"alert " + name, inner(a.Query)})
 	}
@@ -160,15 +160,8 @@ func (p *Prometheus) ruleData(without *regexp.Regexp) error {
 			continue
 		}
 		if found, err := p.evaluate(q.expr); err != nil || len(found) == 0 {
-			wrong = append(wrong, fmt.Sprintf("%s: %s: %d results, %v", q.asker, q.expr, len(found), err))
+			wrong = append(wrong, fmt.Errorf("%s: %s: %d results, %v", q.asker, q.expr, len(found), err))
 		}
 	}
-	return joined(wrong)
-}
-
-func joined(wrong []string) error {
-	if len(wrong) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(wrong, "\n"))
+	return errors.Join(wrong...)
 }

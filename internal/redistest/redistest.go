@@ -38,12 +38,7 @@ type Server struct {
 // arguments are added to its command line, such as "--requirepass", "secret".
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return start(t, testenv.FreePort(t), args)
-}
-
-func start(t testing.TB, port int, args []string) *Server {
-	t.Helper()
-	s := launch(t, port, args)
+	s := launch(t, testenv.FreePort(t), args)
 	s.await()
 	return s
 }

@@ -6,11 +6,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"math/big"
 	"net/url"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -37,7 +34,7 @@ func NewAuthority(t testing.TB) *Authority {
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
-	a.CertFile = a.write("authority.crt", "CERTIFICATE", der)
+	a.CertFile = writePEM(t, a.dir, "authority.crt", "CERTIFICATE", der)
 	return a
 }
 
@@ -55,7 +52,7 @@ func (a *Authority) Issue(name, uri string) (certFile, keyFile string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return a.write(name+".crt", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", pkcs8)
+	return writePEM(a.t, a.dir, name+".crt", "CERTIFICATE", der), writePEM(a.t, a.dir, name+".key", "PRIVATE KEY", pkcs8)
 }
 
 func (a *Authority) newKey() *ecdsa.PrivateKey {
@@ -77,13 +74,4 @@ func (a *Authority) sign(template, parent *x509.Certificate, public *ecdsa.Publi
 		a.t.Fatal(err)
 	}
 	return der
-}
-
-func (a *Authority) write(name, kind string, der []byte) string {
-	a.t.Helper()
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	return path
 }

@@ -25,12 +25,15 @@ func Certificate(t testing.TB) (certFile, keyFile string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
+	return writePEM(t, dir, "server.crt", "CERTIFICATE", pair.Certificate[0]),
+		writePEM(t, dir, "server.key", "PRIVATE KEY", key)
+}
+
+func writePEM(t testing.TB, dir, name, kind string, der []byte) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return write("server.crt", "CERTIFICATE", pair.Certificate[0]), write("server.key", "PRIVATE KEY", key)
+	return path
 }

@@ -22,9 +22,7 @@ type Call struct {
 	AtMicros      int64
 }
 
-const (
-	wrongArguments = "-ERR twinredis: nobody sends such arguments\r\n"
-)
+const wrongArguments = "-ERR twinredis: nobody sends such arguments\r\n"
 
 // arguments are those of a check or refund.
 type arguments struct {

@@ -130,9 +130,7 @@ func (v validator) validateFile(c *console.Console, name string) (fileReport, er
 		found = append(found, find.Whole(text))
 	}
 	report.Configurations = append(report.Configurations, checkAll(found)...)
-	for _, other := range others {
-		report.OtherPlugins = append(report.OtherPlugins, other.Name)
-	}
+	report.OtherPlugins = others
 	if len(found) == 0 && !v.ifPresent {
 		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway ` +
 			`with one)`

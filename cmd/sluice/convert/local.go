@@ -112,6 +112,19 @@ func patched(p node) (when conditions, isRoute bool) {
 	return when, route != ""
 }
 
+// having are the routes with the settings at a place, or with "" those without their own, and their
+// rate limits.
+func having(hosts []*virtualHost, at string) (routes []*route, limits []node) {
+	for _, h := range hosts {
+		for _, r := range h.routes {
+			if r.local.at == at {
+				routes, limits = append(routes, r), append(limits, r.limits...)
+			}
+		}
+	}
+	return routes, limits
+}
+
 // filters converts what holds for all routes without settings of their own.
 func (l *local) filters(document node) {
 	document.find(func(n node) bool {
@@ -119,17 +132,9 @@ func (l *local) filters(document node) {
 		if !found.ok() {
 			return !n.get("virtual_hosts").ok()
 		}
-		u := &use{limit: found}
-		var limits []node
-		for _, h := range l.envoy.hosts {
-			for _, r := range h.routes {
-				if !r.local.ok() {
-					u.routes, limits = append(u.routes, r), append(limits, r.limits...)
-				}
-			}
-		}
-		when, reached := l.where(u, l.envoy)
-		if len(u.routes) == 0 {
+		routes, limits := having(l.envoy.hosts, "")
+		when, reached := l.where(routes, l.envoy)
+		if len(routes) == 0 {
 			reached, limits = len(l.envoy.hosts) == 0, l.envoy.bare
 		}
 		if reached {
@@ -150,14 +155,8 @@ func (l *local) routes() {
 				continue
 			}
 			done[r.local.at] = true
-			u := &use{limit: r.local}
-			var limits []node
-			for _, other := range h.routes {
-				if other.local.at == r.local.at {
-					u.routes, limits = append(u.routes, other), append(limits, other.limits...)
-				}
-			}
-			if when, reached := l.where(u, l.envoy); reached {
+			routes, limits := having([]*virtualHost{h}, r.local.at)
+			if when, reached := l.where(routes, l.envoy); reached {
 				l.convert(r.local, when, limits, r.node)
 			}
 		}

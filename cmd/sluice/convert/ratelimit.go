@@ -134,7 +134,7 @@ func percent(n node) float64 {
 
 // useRules makes the rules of one rate limit.
 func (c fromService) useRules(u *use, e *envoy, s *service) {
-	when, ok := c.where(u, e)
+	when, ok := c.where(u.routes, e)
 	if !ok {
 		c.report(Note, u.limit, "no request reaches its routes")
 		return

@@ -54,16 +54,15 @@ func (c routing) exempt(when conditions, at node) bool {
 	return len(c.rules) > before
 }
 
-// where is the requests that go to the routes of a use. It reports false if there
-// are none.
-func (c routing) where(u *use, e *envoy) (conditions, bool) {
-	if len(u.routes) == 0 || covers(u.routes, e.hosts) {
+// where is the requests that go to some routes. It reports false if there are none.
+func (c routing) where(routes []*route, e *envoy) (conditions, bool) {
+	if len(routes) == 0 || covers(routes, e.hosts) {
 		return conditions{}, true
 	}
 	var all []conditions
 	for _, h := range e.hosts {
 		var members []*route
-		for _, r := range u.routes {
+		for _, r := range routes {
 			if r.host == h {
 				members = append(members, r)
 			}

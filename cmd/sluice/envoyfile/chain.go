@@ -29,27 +29,16 @@ func (l *Limiter) checkChains() {
 func (l *Limiter) checkMetadata(filters []*yaml.Node, place int) {
 	for _, read := range readMetadata(l.found.JSON) {
 		namespace := read.path[0]
-		var writer *yaml.Node
-		later, anything := false, false
-		for i, f := range filters {
-			switch {
-			case i == place:
-			case writes(f, namespace):
-				later = later || i > place
-				if i < place {
-					writer = f
-				}
-			case i < place:
-				anything = anything || writesAnything(f)
-			}
-		}
-		switch {
-		case writer != nil:
-			l.checkPayload(read, yamltree.Get(writer, "typed_config"))
-		case later:
+		isWriter := func(f *yaml.Node) bool { return writes(f, namespace) }
+		before, after := slices.Clone(filters[:place]), filters[place+1:]
+		slices.Reverse(before) // the last one writes what is read
+		switch i := slices.IndexFunc(before, isWriter); {
+		case i >= 0:
+			l.checkPayload(read, yamltree.Get(before[i], "typed_config"))
+		case slices.ContainsFunc(after, isWriter):
 			l.wrong(Metadata, read.at, "the filter that writes the metadata %q comes after Sluice, so it is never there (want "+
 				"it before Sluice)", namespace)
-		case !anything:
+		case !slices.ContainsFunc(before, writesAnything):
 			l.wrong(Metadata, read.at, "no filter before Sluice writes the metadata %q, so it is never there (want that "+
 				"filter before Sluice)", namespace)
 		}

@@ -144,21 +144,19 @@ func look(found *find.Found) *surroundings {
 
 // isCluster reports whether an object is a cluster of Envoy: no other object has any of these.
 func isCluster(n *yaml.Node) bool {
-	for _, field := range []string{
-		"load_assignment", "connect_timeout", "typed_extension_protocol_options",
-		"upstream_config", "eds_cluster_config",
-	} {
-		if yamltree.Get(n, field) != nil {
-			return yamltree.Get(n, "http_filters") == nil
-		}
-	}
-	return false
+	has := func(field string) bool { return yamltree.Get(n, field) != nil }
+	return !has("http_filters") && slices.ContainsFunc(clusterFields, has)
+}
+
+// clusterFields are those that only clusters have.
+var clusterFields = []string{
+	"load_assignment", "connect_timeout", "typed_extension_protocol_options", "upstream_config", "eds_cluster_config",
 }
 
 // line is the line in the file of an object.
 func (s *surroundings) line(n *yaml.Node) int {
 	if d := s.of[n]; d != nil {
-		return d.Line(n)
+		return d.Shift + n.Line
 	}
 	return 1
 }

@@ -17,7 +17,7 @@ func why(c *config.Rule, req *Request) (string, error) {
 	if !p.applies(config.Rule{Match: c.Match}) {
 		for _, part := range parts(&c.Match) {
 			if !p.applies(config.Rule{Match: part.match}) {
-				return "match." + part.name + part.verb + part.note(req) + req.valueless(), p.err
+				return part.because(req) + req.valueless(), p.err
 			}
 		}
 		return "its match does not hold", p.err
@@ -70,45 +70,38 @@ func (p *prober) applies(r config.Rule) bool {
 // part is one field of a match, or one element of a list of nots.
 type part struct {
 	name  string
-	verb  string // what it does where the match does not hold
 	match config.Match
 }
 
-// note explains a part that does not hold.
-func (p part) note(req *Request) string {
+// because says what a part does where the match does not hold.
+func (p part) because(req *Request) string {
 	method, _ := req.Header(":method")
-	if p.name == "methods" && method == "QUERY" && slices.Contains(p.match.Methods, "GET") {
-		return ": QUERY reads as GET does, and is a method of its own (list both)"
+	switch {
+	case p.match.Not != nil:
+		return "match." + p.name + " holds"
+	case p.name == "methods" && method == "QUERY" && slices.Contains(p.match.Methods, "GET"):
+		return "match.methods does not hold: QUERY reads as GET does, and is a method of its own (list both)"
 	}
-	return ""
+	return "match." + p.name + " does not hold"
 }
 
-func parts(m *config.Match) (all []part) {
-	add := func(name string, match config.Match) { all = append(all, part{name, " does not hold", match}) }
-	if len(m.Methods) > 0 {
-		add("methods", config.Match{Methods: m.Methods})
-	}
-	if m.Path != nil {
-		add("path", config.Match{Path: m.Path})
-	}
-	if m.Host != nil {
-		add("host", config.Match{Host: m.Host})
+// parts are those of a match. One that the match lacks always holds.
+func parts(m *config.Match) []part {
+	all := []part{
+		{"methods", config.Match{Methods: m.Methods}},
+		{"path", config.Match{Path: m.Path}},
+		{"host", config.Match{Host: m.Host}},
 	}
 	for i := range m.Headers {
-		add(fmt.Sprintf("headers[%q]", m.Headers[i].Name), config.Match{Headers: m.Headers[i : i+1]})
+		all = append(all, part{fmt.Sprintf("headers[%q]", m.Headers[i].Name), config.Match{Headers: m.Headers[i : i+1]}})
 	}
-	if len(m.ClientIP) > 0 {
-		add("client_ip", config.Match{ClientIP: m.ClientIP})
-	}
+	all = append(all, part{"client_ip", config.Match{ClientIP: m.ClientIP}})
 	for i := range m.Not {
 		name := "not"
 		if len(m.Not) > 1 {
 			name = fmt.Sprintf("not[%d]", i)
 		}
-		all = append(all, part{name, " holds", config.Match{Not: m.Not[i : i+1]}})
+		all = append(all, part{name, config.Match{Not: m.Not[i : i+1]}})
 	}
-	if m.Expr != "" {
-		add("expr", config.Match{Expr: m.Expr})
-	}
-	return all
+	return append(all, part{"expr", config.Match{Expr: m.Expr}})
 }

@@ -38,24 +38,11 @@ type Document struct {
 	Shift int // what to add to the lines of Root
 }
 
-// Line is the line in the file of a value of the document.
-func (d *Document) Line(n *yaml.Node) int {
-	if n == nil {
-		n = d.Root
-	}
-	return d.Shift + n.Line
-}
-
-// Other is a Wasm plugin that is not Sluice.
-type Other struct {
-	Line int
-	Name string
-}
-
-// Configurations finds the configurations in a file, in their order. The error
+// Configurations finds the configurations in a file, in their order; others are the names of Wasm
+// plugins that are not Sluice. The error
 // says that the file is neither YAML nor JSON. The name's extension tells a broken
 // JSON file from YAML; "-" may be either.
-func Configurations(name string, text []byte) ([]Found, []Other, error) {
+func Configurations(name string, text []byte) (found []Found, others []string, err error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if looksLikeJSON(name, text) && !json.Valid(text) {
 		return []Found{Whole(text)}, nil, nil
@@ -96,7 +83,7 @@ func looksLikeJSON(name string, text []byte) bool {
 
 type finder struct {
 	found  []Found
-	others []Other
+	others []string
 	offset int // of the lines of the text being read
 	read   *[]Document
 }

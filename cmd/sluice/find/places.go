@@ -96,7 +96,7 @@ func (f *finder) place(in, name string, owner, n *yaml.Node, hints []*yaml.Node)
 	value, before := unwrap(n), len(f.found)
 	switch {
 	case !ours && !looksLikePlugin(value):
-		f.others = append(f.others, Other{Line: f.offset + owner.Line, Name: name})
+		f.others = append(f.others, name)
 	case value == nil:
 		f.found = append(f.found, Found{Line: f.offset + owner.Line, In: in})
 	case value.Kind == yaml.ScalarNode:

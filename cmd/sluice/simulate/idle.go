@@ -29,7 +29,7 @@ func (t *tally) idle() map[string]string {
 	if len(names) == 0 || len(t.samples) == 0 {
 		return reasons
 	}
-	times := map[string]map[string]int{}
+	times := map[[2]string]int{} // by rule and reason
 	for _, request := range t.samples {
 		rules, err := explain.Explain(t.world.cfg, request)
 		if err != nil {
@@ -43,11 +43,8 @@ func (t *tally) idle() map[string]string {
 			if rules[i].Applies {
 				why = "its tier is unlimited"
 			}
-			if times[name] == nil {
-				times[name] = map[string]int{}
-			}
-			times[name][why]++
-			if best := reasons[name]; times[name][why] > times[name][best] {
+			times[[2]string{name, why}]++
+			if times[[2]string{name, why}] > times[[2]string{name, reasons[name]}] {
 				reasons[name] = why
 			}
 		}

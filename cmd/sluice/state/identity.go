@@ -27,9 +27,7 @@ type Identity struct {
 	Values  rule.Values
 	Per     []string
 	Scanned bool
-	// Factor multiplies its limits, in thousandths; 0: no factor.
-	Factor  int64
-	numbers string // an override's, see package override
+	setting string // of its override; "": none
 }
 
 // Tiers are the names of its rule's tiers.
@@ -53,28 +51,12 @@ func (id *Identity) Override(o *Override) error {
 	if o == nil || !id.Rule.Overrides {
 		return nil
 	}
-	switch v := override.Parse(o.Value); v.Kind {
-	case override.Factor:
-		id.Factor = v.Factor
-	case override.Numbers:
-		id.numbers = v.Rest
-	case override.Tier:
-		if slices.Contains(id.Tiers(), v.Rest) {
-			id.Sets, id.Costs, id.Sizes = nil, nil, nil
-			return id.choose(v.Rest, nil)
-		}
+	id.setting = o.Value
+	if v := override.Parse(o.Value); v.Kind == override.Tier && slices.Contains(id.Tiers(), v.Rest) {
+		id.Sets, id.Costs, id.Sizes = nil, nil, nil
+		return id.choose(v.Rest, nil)
 	}
 	return nil
-}
-
-// sizes are those of a set of limits; nil: as configured.
-func (id *Identity) sizes(set *rule.LimitSet) []algo.Size {
-	if id.numbers != "" {
-		if sizes, ok := set.SizesOf(nil, id.Sizes, id.numbers); ok {
-			return sizes
-		}
-	}
-	return id.Sizes
 }
 
 // Set is a list of limits, and the tier that it belongs to, if any.

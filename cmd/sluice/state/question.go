@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,7 +29,7 @@ type question struct {
 // a time.
 func questions(id *Identity, set *rule.LimitSet, counters []counter, micros int64) (all []question, err error) {
 	const atOnce = algo.MaxLimits - 1
-	at, sizes := LimitsAt(set, micros), id.sizes(set)
+	at, sizes := LimitsAt(set, micros), explain.Sizes(id.setting, set, id.Sizes)
 	for some := range slices.Chunk(counters, atOnce) {
 		q := question{set: set, counters: some}
 		var limits []algo.Limit
@@ -40,8 +39,7 @@ func questions(id *Identity, set *rule.LimitSet, counters []counter, micros int6
 				size := sizes[k.limit]
 				l.Units, l.Burst, l.Ceiling = size.Units, size.Burst, size.Ceiling
 			}
-			size := l.Times(cmp.Or(id.Factor, algo.NoFactor))
-			l.Units, l.Burst = size.Units, size.Burst
+			l.Fit()
 			// Each is asked by itself, whatever the others are.
 			l.PerID, l.Guarantee, l.Pool = l.PerID+k.values, false, false
 			limits = append(limits, l)

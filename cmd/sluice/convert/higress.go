@@ -53,7 +53,7 @@ func (h *higress) plugin(spec node) (fields object) {
 				"(add a rule with the paths of that ingress)")
 			continue
 		}
-		host, _ := hostMatcher(hosts)
+		host := hostMatcher(hosts)
 		if !m.get("configDisable").flag(false) && isHigress(config) {
 			fields = h.convert(config, conditions{fields: object{{"host", host}}, nots: slices.Clone(taken)})
 		}

@@ -15,8 +15,7 @@ func moreSpecific(h *virtualHost, all []*virtualHost) (others []otherDomain) {
 			if other == h || !slices.ContainsFunc(h.domains, prefers) {
 				continue
 			}
-			matcher, _ := hostMatcher([]string{domain})
-			others = append(others, otherDomain{other, matcher})
+			others = append(others, otherDomain{other, hostMatcher([]string{domain})})
 		}
 	}
 	return others
@@ -38,14 +37,13 @@ func prefers(domain, to string) bool {
 	return false
 }
 
-// hostMatcher compares with any of a virtual host's domains. It reports whether
-// they are all there are.
-func hostMatcher(domains []string) (matcher any, every bool) {
+// hostMatcher compares with any of a virtual host's domains; nil if they are all there are.
+func hostMatcher(domains []string) (matcher any) {
 	var patterns []string
 	for _, domain := range domains {
 		switch {
 		case domain == "*" || domain == "":
-			return nil, true
+			return nil
 		case strings.HasPrefix(domain, "*"):
 			matcher = object{{"suffix", withoutPort(domain[1:])}}
 		case strings.HasSuffix(domain, "*"):
@@ -60,7 +58,7 @@ func hostMatcher(domains []string) (matcher any, every bool) {
 	if len(patterns) > 1 {
 		matcher = object{{"regex", strings.Join(patterns, "|")}}
 	}
-	return matcher, false
+	return matcher
 }
 
 // withoutPort drops the port of a domain: "a:80", "a:*".

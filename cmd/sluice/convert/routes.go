@@ -30,7 +30,6 @@ type virtualHost struct {
 	others  []otherDomain
 	domains []string
 	routes  []*route
-	all     bool // every request is for it
 	exempt  bool // as for a route
 }
 
@@ -88,10 +87,7 @@ func (c routing) virtualHosts(list []node) (all []*virtualHost) {
 		for _, domain := range n.get("domains").each() {
 			h.domains = append(h.domains, strings.TrimSuffix(strings.ToLower(domain.text()), ":*"))
 		}
-		matcher, every := hostMatcher(h.domains)
-		if every {
-			h.all = len(list) == 1
-		} else if matcher != nil {
+		if matcher := hostMatcher(h.domains); matcher != nil {
 			h.when.set("host", matcher)
 		}
 		own := n.get("rate_limits").each()

@@ -7,11 +7,6 @@ import "github.com/sluiceproxy/sluice/algo"
 const (
 	callNanos = 1400 // of Redis' core for EVALSHA 'return 1': 1.1 to 1.7 us
 	readNanos = 7000 // of the same to read what arrives on a connection, and to answer
-	// CheckMicros is the CPU of a check in Envoy and Redis together, with the
-	// connection's share.
-	CheckMicros = 32
-	// WorkerBytes is the memory of one worker in addition to Envoy's own: two VMs.
-	WorkerBytes = 12 << 20
 )
 
 // measured has the figures of one algorithm in Redis.

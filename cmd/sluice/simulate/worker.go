@@ -16,7 +16,6 @@ import (
 // around it in simulate's hands.
 type worker struct {
 	world   *World
-	index   int
 	decides *decide.Worker
 	open    bool
 	stream  int   // which of its streams is open: what comes for an earlier one is lost
@@ -27,7 +26,7 @@ type worker struct {
 }
 
 func newWorker(w *World, index int, shared local.SharedData) *worker {
-	k := &worker{world: w, index: index, waiting: map[uint32]*request{}}
+	k := &worker{world: w, waiting: map[uint32]*request{}}
 	chance := rand.NewPCG(w.options.Seed, uint64(index)+1000)
 	var embedded *local.Store
 	if w.cfg.UsesEmbeddedStore() {

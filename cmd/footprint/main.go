@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -19,17 +18,18 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/measure"
-	"github.com/sluiceproxy/sluice/internal/process"
 )
 
 func main() {
 	rounds := flag.Int("rounds", 3, "processes of each row")
 	wasm := flag.String("wasm", "build/sluice.wasm", "the plugin")
 	publish := flag.Bool("publish", false, "write the results into the documents")
+	later := flag.Duration("later", 0, "look at the memory once more, so long after an Envoy is ready")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *wasm, *rounds, *publish); err != nil {
+	m := measurement{wasm: *wasm, later: *later}
+	if err := m.run(ctx, *rounds, *publish); err != nil {
 		fmt.Fprintln(os.Stderr, "footprint:", err)
 		os.Exit(1)
 	}
@@ -45,12 +45,20 @@ type row struct {
 // rows are the measurements, all of the shipped envoy.yaml. Ports from 20 on are for further
 // listeners.
 func rows() []row {
+	bridges, _, _ := strings.Cut(envoyconf.Bridge, "/sluice-bridge/")
 	none := func(c *envoyconf.Config) {
 		c.Remove(envoyconf.ConnectionManager+"/http_filters", "sluice")
-		filters, _, _ := strings.Cut(envoyconf.Bridge, "/sluice-bridge/")
-		c.Remove(filters, "sluice-bridge")
+		c.Remove(bridges, "sluice-bridge")
 	}
 	all := func(*envoyconf.Config) {}
+	relay := func(c *envoyconf.Config) {
+		c.Delete(envoyconf.RedisCluster + "/upstream_config")
+		c.Delete(bridges)
+	}
+	least := func(c *envoyconf.Config) {
+		relay(c)
+		c.SetWasm("bridge/bridge.wasm")
+	}
 	file := func(c *envoyconf.Config) {
 		path, _ := c.Get(envoyconf.Limiter + "/vm_config/code/local/filename").(string)
 		c.SetBridge(path)
@@ -70,9 +78,13 @@ func rows() []row {
 		{withoutWasm, 1, none},
 		{withoutWasm, 4, none},
 		{withoutWasm, 8, none},
+		{anyFilter, 4, least},
+		{anyFilter, 8, least},
 		{shipped, 1, all},
 		{shipped, 4, all},
 		{shipped, 8, all},
+		{relayed, 4, relay},
+		{relayed, 8, relay},
 		{oneFile, 4, file},
 		{threeShared, 4, further(func(int) string { return "sluice" })},
 		{threeApart, 4, further(func(n int) string { return "sluice-" + strconv.Itoa(n) })},
@@ -85,21 +97,73 @@ type sample struct {
 	anonMB, restMB float64 // of its memory: its own, and pages of files
 }
 
-func run(ctx context.Context, wasm string, rounds int, publish bool) error {
-	all := rows()
-	samples := make([][]sample, len(all))
+// measurement is how rows are measured.
+type measurement struct {
+	wasm  string
+	later time.Duration // 0: memory is looked at once
+}
+
+func (m measurement) run(ctx context.Context, rounds int, publish bool) error {
+	samples, late := make([][]sample, len(rows())), make([][]sample, len(rows()))
 	before := measure.Load()
 	for range rounds {
-		for i := range all {
-			s, err := all[i].measure(ctx, wasm)
-			if err != nil {
-				return fmt.Errorf("%s: %w", all[i].name, err)
-			}
-			samples[i] = append(samples[i], s)
+		if err := m.round(ctx, samples, late); err != nil {
+			return err
 		}
 	}
-	var t table
-	for i, r := range all {
+	t := medians(samples)
+	head := fmt.Sprintf("Medians of %d processes, %s. %s Load average: %s before, %s after.", rounds,
+		time.Now().UTC().Format(time.DateOnly), machine(ctx), before, measure.Load())
+	fmt.Printf("%s\n\n%s\n%s\n%s", head, t.markdown(), t.sentences(), t.goals())
+	if m.later > 0 {
+		t := medians(late)
+		fmt.Printf("\nMemory %s after /ready:\n\n%s\n%s\n%s", m.later, t.markdown(), t.sentences(), t.goals())
+	}
+	if publish {
+		return t.pages(head).Publish(".", nil)
+	}
+	return nil
+}
+
+// round adds a sample to each row. The Envoys start one after the other; those that are looked at
+// later all stay until then.
+func (m measurement) round(ctx context.Context, samples, late [][]sample) error {
+	var running []*envoy
+	defer func() {
+		for _, e := range running {
+			e.stop()
+		}
+	}()
+	for i, r := range rows() {
+		e, err := r.start(ctx, m.wasm)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		s, err := e.lookAfter(ctx, settles)
+		if m.later == 0 {
+			e.stop()
+		} else {
+			running = append(running, e)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		samples[i] = append(samples[i], s)
+	}
+	for i, e := range running {
+		s, err := e.lookAfter(ctx, m.later)
+		if err != nil {
+			return fmt.Errorf("%s: %w", rows()[i].name, err)
+		}
+		s.cpu = samples[i][len(samples[i])-1].cpu // of the start
+		late[i] = append(late[i], s)
+	}
+	return nil
+}
+
+// medians are the results of all rows.
+func medians(samples [][]sample) (t table) {
+	for i, r := range rows() {
 		t = append(t, result{
 			r.name, r.workers,
 			median(samples[i], func(s sample) float64 { return s.cpu.Seconds() }),
@@ -107,106 +171,13 @@ func run(ctx context.Context, wasm string, rounds int, publish bool) error {
 			median(samples[i], func(s sample) float64 { return s.anonMB }),
 		})
 	}
-	head := fmt.Sprintf("Medians of %d processes, %s. %s Load average: %s before, %s after.", rounds,
-		time.Now().UTC().Format(time.DateOnly), machine(ctx), before, measure.Load())
-	fmt.Printf("%s\n\n%s\n%s\n%s", head, t.markdown(), t.sentences(), t.goals())
-	if publish {
-		return t.pages(head).Publish(".", nil)
-	}
-	return nil
+	return t
 }
 
 // settles is how long V8's threads take to end what they do, and the allocator to give back what that
-// took: it does so once a second (memory_release_interval in envoy.yaml).
+// took: it does so once a second (memory_release_interval in envoy.yaml). What was in use in the last
+// five minutes it keeps for as long (-later).
 const settles = 3 * time.Second
-
-// measure starts an Envoy and looks at it once it has settled.
-func (r row) measure(ctx context.Context, wasm string) (sample, error) {
-	dir, err := os.MkdirTemp("", "footprint")
-	if err != nil {
-		return sample{}, err
-	}
-	defer os.RemoveAll(dir)
-	file, addresses := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin")
-	if err := r.write(file, wasm); err != nil {
-		return sample{}, err
-	}
-	cmd := exec.CommandContext(ctx, "envoy", "-c", file, "--concurrency", strconv.Itoa(r.workers), "--use-dynamic-base-id",
-		"--admin-address-path", addresses, "-l", "critical")
-	cmd.Stderr = os.Stderr
-	p, err := process.Start(cmd)
-	if err != nil {
-		return sample{}, err
-	}
-	defer p.Kill()
-	ready := func(ctx context.Context) error {
-		addr, err := os.ReadFile(addresses)
-		if err != nil {
-			return err
-		}
-		return process.EnvoyReady(ctx, string(addr))
-	}
-	if err := process.Await(ctx, time.Minute, ready, p); err != nil {
-		return sample{}, err
-	}
-	time.Sleep(settles)
-	return look(p.PID())
-}
-
-// write writes the configuration, with ports that the kernel chooses.
-func (r row) write(file, wasm string) error {
-	text, err := os.ReadFile("envoy.yaml")
-	if err != nil {
-		return err
-	}
-	c, err := envoyconf.Parse(text)
-	if err != nil {
-		return err
-	}
-	c.SetPorts(0, 0)
-	c.SetWasm(wasm)
-	r.edit(c)
-	text, err = c.YAML()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, text, 0o600)
-}
-
-// ticks is the unit of times in /proc (proc_pid_stat(5)), 100 a second on every Linux for Go.
-const ticks = 100
-
-// look reads what a process has taken and holds.
-func look(pid int) (sample, error) {
-	proc := "/proc/" + strconv.Itoa(pid)
-	stat, err := os.ReadFile(proc + "/stat")
-	if err != nil {
-		return sample{}, err
-	}
-	status, err := os.ReadFile(proc + "/status")
-	if err != nil {
-		return sample{}, err
-	}
-	// The program's name, in parentheses, may hold spaces. utime and stime are fields 14 and 15.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	s := sample{anonMB: field(status, "RssAnon:"), restMB: field(status, "RssFile:") + field(status, "RssShmem:")}
-	for _, f := range fields[11:13] {
-		n, err := strconv.Atoi(f)
-		if err != nil {
-			return sample{}, err
-		}
-		s.cpu += time.Duration(n) * time.Second / ticks
-	}
-	return s, nil
-}
-
-// field is a value of /proc/PID/status in MB, which has it in KiB.
-func field(status []byte, name string) float64 {
-	_, rest, _ := strings.Cut(string(status), name)
-	number, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	n, _ := strconv.ParseFloat(number, 64)
-	return n * 1024 / 1e6
-}
 
 func median(samples []sample, of func(sample) float64) float64 {
 	var values []float64

@@ -33,8 +33,8 @@ type metrics struct {
 	states    [len(breakerStateNames)]metric.Gauge
 	inFlight  metric.Gauge
 	queued    metric.Gauge
-	holding   []metric.Gauge       // by rule.LimitSet.ID; noGauge where there are no slots
-	totals    [metric.Events]int64 // that other parts have counted, as last seen
+	holding   []metric.Gauge // by rule.LimitSet.ID; noGauge where there are no slots
+	evictions uint64         // of the embedded store, as last seen
 	breaker   redis.BreakerState
 
 	generation, loadTime metric.Gauge
@@ -234,11 +234,9 @@ func (m *metrics) OverrideIgnored(tag []byte) {
 //go:inline
 func (m *metrics) Count(e metric.Event, n int64) { m.batch.Add(m.events[e], n) }
 
-// RedisFailed implements decide.Recorder.
-func (m *metrics) RedisFailed(cause redis.Cause) { m.batch.Inc(m.errors[cause]) }
-
-// RoundTrip implements decide.Recorder.
-func (m *metrics) RoundTrip(micros int64) { m.batch.Observe(m.roundTrip, micros) }
+// RequestFailed and RoundTrip implement decide.Recorder.
+func (m *metrics) RequestFailed(cause redis.Cause) { m.batch.Inc(m.errors[cause]) }
+func (m *metrics) RoundTrip(micros int64)          { m.batch.Observe(m.roundTrip, micros) }
 
 // BreakerChanged implements decide.Recorder. It counts an outage that begins; any
 // other change shows with the next flush.
@@ -249,9 +247,3 @@ func (m *metrics) BreakerChanged(state redis.BreakerState) {
 	}
 	m.breaker = state
 }
-
-// pending reports whether the timer is set for the next flush.
-func (m *metrics) pending() bool { return m.batch.Pending() }
-
-// nextMicros is the time until the next flush; 0 if there is nothing to flush.
-func (m *metrics) nextMicros(nowMicros int64) int64 { return m.batch.NextMicros(nowMicros) }

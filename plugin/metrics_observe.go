@@ -40,15 +40,16 @@ func (m *metrics) observe(from sources) {
 	m.batch.Set(m.loadTime, m.ids.loadSeconds)
 	m.batch.Set(m.buildInfo, 1)
 	if from.embedded != nil {
-		m.total(metric.IdentityEvicted, int64(from.embedded.Evictions()))
+		evictions := from.embedded.Evictions()
+		m.Count(metric.IdentityEvicted, int64(evictions-m.evictions))
+		m.evictions = evictions
 	}
 }
 
-// observeRedis takes over the counts of a connection. The connection of Envoy's main thread,
+// observeRedis sets the gauges of a connection. The connection of Envoy's main thread,
 // which no request uses, has none.
 func (m *metrics) observeRedis(conn *redis.Conn) {
-	counts := conn.Counts()
-	if !counts.Used {
+	if !conn.Used() {
 		return
 	}
 	for state := range m.states {
@@ -59,19 +60,6 @@ func (m *metrics) observeRedis(conn *redis.Conn) {
 		m.batch.Set(m.states[state], in)
 	}
 	m.batch.Set(m.inFlight, conn.InFlight())
-	m.total(metric.SlotsRenewed, counts.SlotsRenewed)
-	m.total(metric.SlotsExpired, counts.SlotsEnded)
-	m.total(metric.SettlementSent, counts.SettlementsSent)
-	m.total(metric.SettlementLost, counts.SettlementsLost)
-	for why, n := range counts.Retries {
-		m.total(retryEvents[why], n)
-	}
-}
-
-// total counts what another part, which keeps a total, has counted since the last time.
-func (m *metrics) total(e metric.Event, n int64) {
-	m.Count(e, n-m.totals[e])
-	m.totals[e] = n
 }
 
 // observeSlots sets how many requests hold slots of each rule. The tiers of a rule share
@@ -82,15 +70,6 @@ func (m *metrics) observeSlots(worker *decide.Worker) {
 			m.batch.Set(holding, worker.InFlight(rule.LimitSetID(i)))
 		}
 	}
-}
-
-// retryEvents is how each reason for a retry is counted.
-var retryEvents = [redis.Retries]metric.Event{
-	redis.UnknownScript: metric.RetriedUnknownScript,
-	redis.NoTime:        metric.RetriedNoTime,
-	redis.OtherTime:     metric.RetriedOtherTime,
-	redis.OtherOverride: metric.RetriedOtherOverride,
-	redis.Overtaken:     metric.RetriedOvertaken,
 }
 
 // vitals counts and shows what a Redis has said of itself.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // simRequest is one request of a simulation, as its client and its upstream see it.
@@ -205,11 +206,11 @@ func (v *simulation) inPipe(w *worker) (n int64) {
 	return n
 }
 
-// settlementsLost is how many settlements a worker says were lost.
+// settlementsLost is how many settlements a worker says were lost since it last told Envoy.
 func (v *simulation) settlementsLost(w *worker) (lost int64) {
 	for _, l := range v.guests[w].vm.limiters {
 		if l.conn != nil {
-			lost += l.conn.Counts().SettlementsLost
+			lost += l.metrics.batch.Counted(l.metrics.events[metric.SettlementLost])
 		}
 	}
 	return lost

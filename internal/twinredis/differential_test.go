@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -119,7 +120,7 @@ func (p *pair) Tried(bool, string)                {}
 func (p *pair) Turn(int64) bool                   { return false }
 func (p *pair) Examined(redis.Vitals, int64)      {}
 func (p *pair) RoundTrip(int64)                   {}
-func (p *pair) Refunded()                         {}
+func (p *pair) Count(metric.Event, int64)         {}
 func (p *pair) Reconnected()                      {}
 func (p *pair) RequestFailed(redis.Cause)         {}
 func (p *pair) BreakerChanged(redis.BreakerState) {}

@@ -164,7 +164,7 @@ func (w *world) step() {
 	case n == 85:
 		w.down = !w.down
 		if !w.down {
-			observer{w.stores}.Reconnected()
+			observer{w.stores.record, w.stores}.Reconnected()
 			w.post()
 		}
 	}

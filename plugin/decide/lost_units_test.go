@@ -46,7 +46,7 @@ func (*meshWorker) Purse(uint32, *rule.Rule) (a rule.Applied, applies bool) { re
 func (*meshWorker) Request(uint32) rule.Request                             { return headers{} }
 
 func (*meshWorker) Count(metric.Event, int64)         {}
-func (*meshWorker) RedisFailed(redis.Cause)           {}
+func (*meshWorker) RequestFailed(redis.Cause)         {}
 func (*meshWorker) RoundTrip(int64)                   {}
 func (*meshWorker) BreakerChanged(redis.BreakerState) {}
 func (*meshWorker) OverrideIgnored([]byte)            {}

@@ -123,7 +123,7 @@ func newWorld(t *testing.T, seed uint64, text string) *world {
 		ledger: map[int64]*call{}, shared: map[string][]byte{}, requests: map[*Question]*request{},
 		streams: map[uint32]*request{}, setting: map[string]string{},
 	}
-	w.worker = NewWorker(cfg, rules, local.New(w, w.random, local.Options{}), w, w, w.random)
+	w.worker = NewWorker(cfg, rules, local.New(w, w.random, ""), w, w, w.random)
 	w.stores = w.worker.stores
 	for i, script := range w.stores.remote.scripts {
 		w.plans[script] = rules.LimitSets[i].Plan
@@ -390,9 +390,9 @@ func (w *world) compare(c *call, plan *algo.Plan) *algo.Plan {
 	return nil
 }
 
-// Count, RedisFailed, RoundTrip, BreakerChanged and Concluded implement Recorder.
+// Count, RequestFailed, RoundTrip, BreakerChanged and Concluded implement Recorder.
 func (w *world) Count(e metric.Event, n int64)     { w.events[e] += n }
-func (w *world) RedisFailed(redis.Cause)           {}
+func (w *world) RequestFailed(redis.Cause)         {}
 func (w *world) OverrideIgnored([]byte)            {}
 func (w *world) RoundTrip(int64)                   {}
 func (w *world) BreakerChanged(redis.BreakerState) {}

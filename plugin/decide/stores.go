@@ -14,8 +14,8 @@ import (
 type Recorder interface {
 	// Count counts an event n times.
 	Count(e metric.Event, n int64)
-	// RedisFailed counts a check that Redis did not decide.
-	RedisFailed(cause redis.Cause)
+	// RequestFailed counts a check that Redis did not decide.
+	RequestFailed(cause redis.Cause)
 	// RoundTrip counts the time in which Redis answered.
 	RoundTrip(micros int64)
 	// BreakerChanged notes the breaker's new state.

@@ -96,7 +96,7 @@ func NewWorker(
 // Connect prepares the connection to Redis; nothing is sent before it is needed. It returns
 // the connection for those who count what it does.
 func (w *Worker) Connect(host redis.Host, options redis.Options) *redis.Conn {
-	conn := redis.New(host, observer{w.stores}, options)
+	conn := redis.New(host, observer{w.stores.record, w.stores}, options)
 	w.conn, w.stores.remote.conn = conn, conn
 	return conn
 }

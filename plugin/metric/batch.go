@@ -127,6 +127,9 @@ func (b *Batch) Add(c Counter, n int64) {
 	}
 }
 
+// Counted is what a counter has counted since the last Flush.
+func (b *Batch) Counted(c Counter) int64 { return b.counters[c].count }
+
 // Set sets a gauge.
 func (b *Batch) Set(g Gauge, value int64) {
 	if b.gauges[g].value != value {

@@ -13,7 +13,7 @@ const (
 	IdentityEvicted
 	// CheckSent: a script was called in Redis.
 	CheckSent
-	// The checks that were sent once more (redis.Retry says why): Redis did not
+	// The checks that were sent once more (redis/checks.go says why): Redis did not
 	// have the script, or does not let scripts call TIME; the check was sized for
 	// another calendar window, or another override; or a refund came late.
 	RetriedUnknownScript

@@ -37,7 +37,7 @@ func (l *link) act(k *command, e end, nowMicros int64) {
 	case expire:
 		l.requests.expire(k, nowMicros)
 	case sendAgain, renewAgain, free, freeLater, countSent, countLost, countEnded, countRenewed:
-		l.outbox.act(a, k, e)
+		l.outbox.act(a, k)
 	case noteServer, noteRole, tryOK, tryFail, tryUnsure, tryEnd, tryLeave:
 		l.actOnTrial(k, e, nowMicros)
 	case noteMemory, noteStats, noteKeys, noteRefusal:

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // nullHost is a Host and an Observer that cost nothing.
@@ -22,7 +23,7 @@ func (*nullHost) Examined(Vitals, int64)      {}
 func (*nullHost) RequestFailed(Cause)         {}
 func (*nullHost) RoundTrip(int64)             {}
 func (*nullHost) Reconnected()                {}
-func (*nullHost) Refunded()                   {}
+func (*nullHost) Count(metric.Event, int64)   {}
 func (*nullHost) BreakerChanged(BreakerState) {}
 
 // nullWaiter is a Waiter that costs nothing.

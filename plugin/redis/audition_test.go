@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // lostRig has just lost the stream on which so many requests were in flight.
@@ -215,7 +216,7 @@ func TestErrandsAwaitAudition(t *testing.T) {
 			testenv.Same(t, "that the next is opened at once", r.open, request && n < maxTries-1)
 		}
 		testenv.Same(t, "the number of streams", r.streams, 1+maxTries)
-		testenv.Same(t, "refunds that were sent in vain", r.refunded, 0)
+		testenv.Same(t, "refunds that were sent in vain", r.counted[metric.ChargeRefunded], 0)
 		testenv.Same(t, "that a pause has begun", r.conn.link.stream.reopenMicros > r.now, true)
 		r.pass(125 * ms)
 		r.wantRefund("c", 1)

@@ -114,7 +114,7 @@ func TestReadOnlyIsOneFailure(t *testing.T) {
 	}
 	r.answer("-READONLY You can't write against a read only replica.\r\n")
 	for _, w := range clients {
-		w.wantAll(causeNames[ErrorReply])
+		w.wantAll(ErrorReply.String())
 	}
 	if got := r.conn.link.health.breaker.row; got != 1 {
 		t.Errorf("%d failures, want 1", got)

@@ -1,5 +1,7 @@
 package redis
 
+import "github.com/sluiceproxy/sluice/plugin/metric"
+
 // What the actions do with checks.
 
 // decide brings a check its last call, or sends it again: a rejection that a refund
@@ -18,6 +20,11 @@ func (r *requests) decide(k *command, nowMicros int64) {
 	k.waiter.Decided(k.index, reply, nowMicros)
 }
 
+// retryOf is how it is counted that a check is sent once more after an outcome.
+var retryOf = [outcomes]metric.Event{
+	accepted: metric.RetriedOvertaken, unknown: metric.RetriedUnknownScript, timeless: metric.RetriedNoTime,
+}
+
 // askAgain sends a check by its source. One that has expired has charged nothing, and no
 // request needs its decision.
 func (r *requests) askAgain(k *command, o outcome, nowMicros int64) {
@@ -25,7 +32,7 @@ func (r *requests) askAgain(k *command, o outcome, nowMicros int64) {
 		r.fail(k, Timeout, false, nowMicros)
 		return
 	}
-	r.retries[retryOf[o]]++
+	r.link.observer.Count(retryOf[o], 1)
 	k.bySource, k.overtook = true, false
 	r.link.pipe.addAgain(k)
 }
@@ -51,7 +58,7 @@ func (r *requests) remake(k *command, nowMicros int64) (known bool) {
 		// What an operator's tools write is no failure of Redis.
 		r.fail(k, ErrorReply, reply.OtherOverride, nowMicros)
 	default:
-		r.retries[k.remake(&r.remade, reply.OtherOverride)]++
+		r.link.observer.Count(k.remake(&r.remade, reply.OtherOverride), 1)
 		r.link.pipe.addAgain(k)
 	}
 	return true
@@ -69,22 +76,22 @@ func (c *command) remadeTooOften(otherOverride bool) string {
 	return ""
 }
 
-// remake makes c another check, for the same request, and says why.
-func (c *command) remake(with *Check, otherOverride bool) Retry {
+// remake makes c another check, for the same request, and says how that is counted.
+func (c *command) remake(with *Check, otherOverride bool) metric.Event {
 	c.overtook = false
 	c.script = with.Script
 	c.sizes = append(c.sizes[:0], with.Sizes...)
 	c.values = append(c.values[:0], with.Values...)
 	if !otherOverride {
 		c.retimed = true
-		return OtherTime
+		return metric.RetriedOtherTime
 	}
 	c.check.costs = append(c.check.costs[:0], with.Costs...)
 	c.check.madeFor = append(c.check.madeFor[:0], with.MadeFor...)
 	c.slots = c.slots[:0]
 	c.listSlots()
 	c.remade, c.retimed = true, false // the calendar may be another
-	return OtherOverride
+	return metric.RetriedOtherOverride
 }
 
 // expire tells a check's Waiter once that the timeout is over. If the request was kept back, Redis

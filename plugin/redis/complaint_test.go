@@ -65,7 +65,7 @@ func TestErrorReplies(t *testing.T) {
 				r.prove()
 			}
 			r.answer("-" + tc.text + "\r\n")
-			w.wantAll(causeNames[ErrorReply])
+			w.wantAll(ErrorReply.String())
 			if r.open == tc.drops {
 				t.Errorf("%s: the stream is open: %v", tc.text, r.open)
 			}
@@ -101,7 +101,7 @@ func TestErrorReplyToSeveralChecks(t *testing.T) {
 		for range 3 {
 			r.answer("-LOADING Redis is loading the dataset in memory\r\n")
 		}
-		w.wantAll(causeNames[ErrorReply])
+		w.wantAll(ErrorReply.String())
 	}
 	r.wantState(Closed)
 	r.request("a", "b", "c").flush()

@@ -224,26 +224,8 @@ func (c *Conn) RedisMicros(nowMicros int64) (micros int64, known bool) {
 	return nowMicros + c.requests.replies.clock.aheadMicros, c.requests.replies.clock.known
 }
 
-// Counts are the counts of a Conn, from its beginning.
-type Counts struct {
-	// Used reports whether a request has ever begun. None does on the Conn of Envoy's main
-	// thread.
-	Used bool
-	// Retries is how often checks were sent once more, by reason.
-	Retries [Retries]int64
-	// SettlementsSent is how many settlements Redis has taken, SettlementsLost how many
-	// were lost.
-	SettlementsSent, SettlementsLost int64
-	// SlotsRenewed is how many slots were renewed, SlotsEnded how many had ended by
-	// themselves before they were given back.
-	SlotsRenewed, SlotsEnded int64
-}
-
-// Counts returns the counts so far.
-func (c *Conn) Counts() Counts {
-	o := &c.outbox
-	return Counts{c.requests.used, c.requests.retries, o.sent, o.gone, o.renewed, o.over}
-}
+// Used reports whether a request has ever begun. None does on the Conn of Envoy's main thread.
+func (c *Conn) Used() bool { return c.requests.used }
 
 // silentMicros is after how long without a reply Redis is silent. Only timeouts that are longer
 // than that know the difference.

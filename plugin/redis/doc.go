@@ -24,7 +24,6 @@
 //	pipeline.go  commands whose replies have not come
 //	requests.go  the requests that those belong to
 //	reply.go     what a reply says has become of a command
-//	retry.go     why a check is sent once more
 //	clock.go     a Redis whose scripts may not ask for the time
 //	timeout.go   for how long a command could have been answered
 //	stream.go    the stream: opened on demand, lost, stalled, at rest

@@ -1,5 +1,7 @@
 package redis
 
+import "github.com/sluiceproxy/sluice/plugin/metric"
+
 // How errands leave, and what the actions do with them.
 
 // send sends an errand, or puts it into the outbox.
@@ -18,7 +20,7 @@ func (o *outbox) send(k *command, nowMicros int64) {
 
 func (o *outbox) sendErrand(k *command, nowMicros int64) {
 	if policies[k.kind].told {
-		o.link.observer.Refunded()
+		o.link.observer.Count(metric.ChargeRefunded, 1)
 	}
 	o.link.pipe.addErrand(k, o.link.stream.number, nowMicros)
 }
@@ -43,7 +45,7 @@ func (o *outbox) post(occasion departure, nowMicros int64) {
 }
 
 // act does what follows from the end of an errand.
-func (o *outbox) act(a action, k *command, e end) {
+func (o *outbox) act(a action, k *command) {
 	switch a {
 	case sendAgain:
 		o.link.pipe.sendAgain(k)
@@ -55,13 +57,15 @@ func (o *outbox) act(a action, k *command, e end) {
 		o.free(k, true)
 	case freeLater:
 		o.freeLater(k)
-	case countSent, countLost:
-		o.end(k.size(), e.outcome == accepted)
+	case countSent:
+		o.end(k.size(), metric.SettlementSent)
+	case countLost:
+		o.end(k.size(), metric.SettlementLost)
 	case countEnded:
 		if !k.blind {
-			o.over += o.link.reply.Int
+			o.link.observer.Count(metric.SlotsExpired, o.link.reply.Int)
 		}
 	case countRenewed:
-		o.renewed += k.size()
+		o.link.observer.Count(metric.SlotsRenewed, k.size())
 	}
 }

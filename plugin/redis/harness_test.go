@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 const ms = 1000 // microseconds
@@ -56,11 +57,11 @@ type rig struct {
 	states      []BreakerState
 	roundTrips  []int64
 	reconnected int
-	refunded    int
+	counted     map[metric.Event]int64
 }
 
 func newRig(t testing.TB, options Options) *rig {
-	r := &rig{t: t, now: 1_000_000 * ms, failed: map[Cause]int{}, script: testScript(t)}
+	r := &rig{t: t, now: 1_000_000 * ms, failed: map[Cause]int{}, counted: map[metric.Event]int64{}, script: testScript(t)}
 	r.conn = New(r, r, options)
 	return r
 }
@@ -181,7 +182,7 @@ func (r *rig) RoundTrip(micros int64) { r.roundTrips = append(r.roundTrips, micr
 
 func (r *rig) Reconnected() { r.reconnected++ }
 
-func (r *rig) Refunded() { r.refunded++ }
+func (r *rig) Count(e metric.Event, n int64) { r.counted[e] += n }
 
 func (r *rig) BreakerChanged(state BreakerState) { r.states = append(r.states, state) }
 

@@ -1,6 +1,9 @@
 package redis
 
-import "github.com/sluiceproxy/sluice/plugin/config"
+import (
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/metric"
+)
 
 // Waiter is told what becomes of each check that was flushed. Each check gets
 // exactly one last call, Decided or Failed, however long that takes; Expired may
@@ -64,6 +67,8 @@ type Host interface {
 
 // Observer counts what happens. It calls nothing of the Conn.
 type Observer interface {
+	// Count counts an event n times.
+	Count(e metric.Event, n int64)
 	// RequestFailed: Redis did not decide a request, or one of its checks. A
 	// request is told once, with the first cause.
 	RequestFailed(cause Cause)
@@ -73,8 +78,6 @@ type Observer interface {
 	// Reconnected: a stream was opened in place of one that was lost, and has answered if
 	// it was to be asked first. What answers now may not hold the charges that were made before.
 	Reconnected()
-	// Refunded: a command was queued that gives a charge back.
-	Refunded()
 	// BreakerChanged: the breaker is in another state now.
 	BreakerChanged(state BreakerState)
 }

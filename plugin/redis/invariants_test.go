@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // check holds all that must be true between two steps.
@@ -18,7 +19,7 @@ func (m *model) check() {
 		testenv.Same(m.t, "the number of commands to send", kept, 0)
 	}
 	m.checkPipe()
-	sent, lost := c.Counts().SettlementsSent, c.Counts().SettlementsLost
+	sent, lost := m.counted[metric.SettlementSent], m.counted[metric.SettlementLost]
 	if under := m.settled - sent - lost; under != c.outbox.settling || under > c.options.MaxPending {
 		m.t.Errorf("%d settlements: %d sent, %d lost, %d under way", m.settled, sent, lost, c.outbox.settling)
 	}

@@ -1,6 +1,10 @@
 package redis
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/metric"
+)
 
 const noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 
@@ -120,8 +124,8 @@ func TestNextRequestDoesNotOvertakeRefund(t *testing.T) {
 				next.want("at 4")
 			}
 			r.wantInFlight(0)
-			if r.refunded != 2 {
-				t.Errorf("%d refunds were counted, want 2", r.refunded)
+			if r.counted[metric.ChargeRefunded] != 2 {
+				t.Errorf("%d refunds were counted, want 2", r.counted[metric.ChargeRefunded])
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package redis
 import (
 	"math"
 
+	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
 )
 
@@ -77,7 +78,7 @@ var policies = [errands]policy{
 	renewing:  {leaves: atOnce, most: -1, together: 1, portion: noBound, patienceMicros: noBound},
 }
 
-// outbox has the errands that have not been sent, and counts what became of the others.
+// outbox has the errands that have not been sent.
 type outbox struct {
 	link       *link
 	queues     [errands]errandQueue
@@ -85,9 +86,7 @@ type outbox struct {
 	maxPending int64   // Options.MaxPending
 	draft      command // scratch: the errand that is being made
 
-	settling      int64 // settlements that wait, or were sent and have no reply
-	sent, gone    int64 // settlements that Redis has taken, and those that were lost
-	renewed, over int64 // slots that were renewed, and those that had ended by themselves
+	settling int64 // settlements that wait, or were sent and have no reply
 }
 
 type errandQueue struct {
@@ -99,7 +98,7 @@ type errandQueue struct {
 // begin counts a settlement that is asked for. It reports whether there is room for it.
 func (o *outbox) begin() bool {
 	if o.settling >= o.maxPending {
-		o.gone++
+		o.link.observer.Count(metric.SettlementLost, 1)
 		return false
 	}
 	o.settling++
@@ -107,14 +106,10 @@ func (o *outbox) begin() bool {
 }
 
 // end counts settlements that are over.
-func (o *outbox) end(n int64, taken bool) {
+func (o *outbox) end(n int64, how metric.Event) {
 	o.settling -= n
 	must.Hold(o.settling >= 0, "no more settlements end than have begun")
-	if taken {
-		o.sent += n
-	} else {
-		o.gone += n
-	}
+	o.link.observer.Count(how, n)
 }
 
 // add puts an errand into the outbox, into the call of another one of the same identity

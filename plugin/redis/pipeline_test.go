@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // Commands leave at once, before any reply, and replies go to them in order.
@@ -118,8 +120,8 @@ func TestRefundInDecided(t *testing.T) {
 	other.want("at 4")
 	r.wantRefund("a", 1)
 	r.wantRefund("c", 3)
-	if len(r.commands) > 0 || r.refunded != 2 {
-		t.Errorf("%d refunds, then %v", r.refunded, r.commands)
+	if len(r.commands) > 0 || r.counted[metric.ChargeRefunded] != 2 {
+		t.Errorf("%d refunds, then %v", r.counted[metric.ChargeRefunded], r.commands)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // tcpHost is a Host whose streams are connections to a real Redis.
@@ -21,7 +22,10 @@ type tcpHost struct {
 	stream  net.Conn
 	streams int
 	lines   []string
+	counted map[metric.Event]int64
 }
+
+func (h *tcpHost) Count(e metric.Event, n int64) { h.counted[e] += n }
 
 func (h *tcpHost) OpenStream() (err error) {
 	h.streams++
@@ -52,7 +56,7 @@ type realRedis struct {
 }
 
 func connect(t *testing.T, server *redistest.Server, options Options) *realRedis {
-	h := &tcpHost{t: t, addr: server.Addr}
+	h := &tcpHost{t: t, addr: server.Addr, counted: map[metric.Event]int64{}}
 	t.Cleanup(func() {
 		if h.stream != nil {
 			h.stream.Close()

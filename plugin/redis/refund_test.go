@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // wantRefund checks that the oldest command gives back what was charged to a tag
@@ -47,8 +48,8 @@ func TestLateChargeIsGivenBack(t *testing.T) {
 	r.answer(decision(3, false)) // c has charged nothing
 	w.want("at 1", "expired, at 2", "expired, at 3")
 	r.wantRefund("b", 2)
-	if len(r.commands) > 0 || r.refunded != 1 {
-		t.Errorf("%d refunds, then %v", r.refunded, r.commands)
+	if len(r.commands) > 0 || r.counted[metric.ChargeRefunded] != 1 {
+		t.Errorf("%d refunds, then %v", r.counted[metric.ChargeRefunded], r.commands)
 	}
 	r.wantInFlight(0)
 }
@@ -107,7 +108,7 @@ func TestRefundNotSent(t *testing.T) {
 			}
 			tc.charge.Script, tc.charge.Tag = r.script, []byte("a")
 			r.conn.Refund(tc.charge, r.now)
-			testenv.Same(t, "the number of refunds", r.refunded, 0)
+			testenv.Same(t, "the number of refunds", r.counted[metric.ChargeRefunded], 0)
 			testenv.Same(t, "the number of streams", r.streams, 1)
 			r.wantCommands()
 		})

@@ -16,8 +16,7 @@ type requests struct {
 
 	link    *link
 	replies replies // what Redis says of their checks
-	retries [Retries]int64
-	remade  Check // scratch
+	remade  Check   // scratch
 
 	used        bool  // one has ever begun
 	begunMicros int64 // when the last one did

@@ -3,6 +3,8 @@ package redis
 import (
 	"fmt"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // settle asks for settlements of so many charges.
@@ -16,7 +18,7 @@ func (r *rig) settle(n int) {
 // wantSettlements checks how many have been taken by Redis, and lost.
 func (r *rig) wantSettlements(sent, lost int64) {
 	r.t.Helper()
-	gotSent, gotLost := r.conn.Counts().SettlementsSent, r.conn.Counts().SettlementsLost
+	gotSent, gotLost := r.counted[metric.SettlementSent], r.counted[metric.SettlementLost]
 	if gotSent != sent {
 		r.t.Errorf("%d settlements sent, want %d", gotSent, sent)
 	}
@@ -62,8 +64,8 @@ func TestSettlementsLeaveTogether(t *testing.T) {
 				r.wantRefund(fmt.Sprint("t", i), int64(100+i))
 			}
 			r.wantSettlements(10, 0)
-			if r.refunded != 0 {
-				t.Errorf("%d settlements were counted as refunds", r.refunded)
+			if r.counted[metric.ChargeRefunded] != 0 {
+				t.Errorf("%d settlements were counted as refunds", r.counted[metric.ChargeRefunded])
 			}
 		})
 	}

@@ -78,8 +78,8 @@ func TestSetUpRefused(t *testing.T) {
 		}
 		a, b := r.request("a").flush(), r.request("b").flush()
 		refuse()
-		a.wantAll(causeNames[ErrorReply])
-		b.wantAll(causeNames[ErrorReply])
+		a.wantAll(ErrorReply.String())
+		b.wantAll(ErrorReply.String())
 		r.wantState(Open)
 		r.wantInFlight(0)
 		if w := r.request("c").flush(); w.refused != BreakerOpen || r.open {

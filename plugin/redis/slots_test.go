@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // newSlotRig is a rig whose rule has a window and slots.
@@ -107,8 +108,8 @@ func TestSlotCommands(t *testing.T) {
 	r.answer(":1\r\n")
 	r.answer(":0\r\n")
 	r.answer(slotsAllowed)
-	testenv.Same(t, "renewed slots", r.conn.Counts().SlotsRenewed, 2)
-	testenv.Same(t, "slots that had ended", r.conn.Counts().SlotsEnded, 1)
+	testenv.Same(t, "renewed slots", r.counted[metric.SlotsRenewed], 2)
+	testenv.Same(t, "slots that had ended", r.counted[metric.SlotsExpired], 1)
 	testenv.Same(t, "that the connection is idle", r.conn.Idle(), true)
 }
 
@@ -209,7 +210,7 @@ func TestLostCheckGivesItsSlotsBack(t *testing.T) {
 	r.conn.Tick(r.now + 200*ms)
 	r.wantCommands(fmt.Sprintf("RELEASE 1 rl:{r|a}:concurrency %d 1", nonce))
 	r.answer(":1\r\n")
-	if _, gone := r.conn.Counts().SlotsRenewed, r.conn.Counts().SlotsEnded; gone != 0 {
+	if gone := r.counted[metric.SlotsExpired]; gone != 0 {
 		t.Errorf("%d slots had ended", gone)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // Losing a stream for which no request waits is not a failure, and the next request opens another
@@ -182,8 +183,8 @@ func TestConnectionRefusedLater(t *testing.T) {
 	r := newRig(t, testOptions())
 	a, b := r.request("a").flush(), r.request("b").flush()
 	r.closeStream()
-	a.wantAll(causeNames[Unreachable])
-	b.wantAll(causeNames[Unreachable])
+	a.wantAll(Unreachable.String())
+	b.wantAll(Unreachable.String())
 	if w := r.request("c").flush(); w.refused != Unreachable {
 		t.Errorf("refused %v, want a pause between attempts", w.refused)
 	}
@@ -212,11 +213,11 @@ func TestSendFails(t *testing.T) {
 		w := r.request("c", "d")
 		w.onCall = func(int) { r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now) }
 		w.flush()
-		waiting.wantAll(causeNames[Lost])
+		waiting.wantAll(Lost.String())
 		w.wantAll("connection_lost")
 		r.wantInFlight(0)
 		testenv.Same(t, name+": that the stream is open", r.open, false)
-		testenv.Same(t, name+": the number of refunds", r.refunded, 0)
+		testenv.Same(t, name+": the number of refunds", r.counted[metric.ChargeRefunded], 0)
 		testenv.Same(t, name+": failures in a row", r.conn.link.health.breaker.row, 1)
 		r.sendErr, r.closeInSend = nil, false
 		next := r.request("e").flush()

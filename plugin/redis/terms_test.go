@@ -59,7 +59,7 @@ func TestCommandsOfTerms(t *testing.T) {
 			args:   slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
-			name: "a refund", command: command{kind: refunding, change: change{7, 77}}, script: plan.RefundScript(),
+			name: "a refund", command: command{kind: refunding, change: []int64{7, 77}}, script: plan.RefundScript(),
 			keys: []string{"1", "rl:{a|b}:gcra:1s"},
 			args: slices.Concat([]string{"7"}, constants, []string{"77"}),
 		},

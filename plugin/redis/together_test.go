@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
 // newWindowsRig is a rig whose rule has two windows.
@@ -201,7 +202,7 @@ func TestSettlementsAddUp(t *testing.T) {
 	}
 	r.conn.SendOutbox(r.now)
 	r.settle()
-	if sent, lost := r.conn.Counts().SettlementsSent, r.conn.Counts().SettlementsLost; sent != 40 || lost != 0 {
+	if sent, lost := r.counted[metric.SettlementSent], r.counted[metric.SettlementLost]; sent != 40 || lost != 0 {
 		t.Errorf("%d settlements taken, %d lost", sent, lost)
 	}
 	calls := server.Client().Info(t.Context(), "commandstats").Val()

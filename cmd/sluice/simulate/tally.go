@@ -195,8 +195,8 @@ type recorder struct {
 // Count implements decide.Recorder.
 func (r *recorder) Count(e metric.Event, n int64) { r.tally.events[e] += n }
 
-// RedisFailed implements decide.Recorder.
-func (r *recorder) RedisFailed(redis.Cause) { r.tally.Redis.Failures++ }
+// RequestFailed implements decide.Recorder.
+func (r *recorder) RequestFailed(redis.Cause) { r.tally.Redis.Failures++ }
 
 // OverrideIgnored implements decide.Recorder.
 func (r *recorder) OverrideIgnored([]byte) {}

@@ -22,22 +22,18 @@ type Charge struct {
 	Batch    bool        // whether the units are of a batch
 }
 
-// change lists the corrections of a refund or a settlement: for each charge the units to take off
-// every limit or, below 0, to add, and then the charge's time.
-type change []int64
-
-// appendTo encodes a refund or settlement. Its head counts the arguments of one charge.
-func (g change) appendTo(dst []byte, of *subject, how manner) []byte {
-	s := of.script
-	limits := len(s.suffixes)
-	must.Hold(len(g) > 0 && len(g)%(limits+1) == 0, "a change has of each charge a number for each limit, and its time")
-	dst = appendHead(dst, &s.commandsOf(how).refund, how, len(g)-limits-1)
-	dst = s.appendKeys(dst, of)
-	if how.byKey {
-		dst = s.appendKey(dst, of.tag, algo.ClockSuffix)
+// appendChange encodes a refund or settlement. Its head counts the arguments of one charge.
+func (c *command) appendChange(dst []byte) []byte {
+	s, limits := c.script, len(c.script.suffixes)
+	must.Hold(len(c.change) > 0 && len(c.change)%(limits+1) == 0,
+		"a change has of each charge a number for each limit, and its time")
+	dst = appendHead(dst, &s.commandsOf(c.manner).refund, c.manner, len(c.change)-limits-1)
+	dst = s.appendKeys(dst, &c.subject)
+	if c.byKey {
+		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
 	}
-	dst = s.appendLimits(dst, of, g[:limits])
-	for _, v := range g[limits:] {
+	dst = s.appendLimits(dst, &c.subject, c.change[:limits])
+	for _, v := range c.change[limits:] {
 		dst = redisresp.AppendBulkInt(dst, v)
 	}
 	return dst

@@ -42,22 +42,22 @@ type check struct {
 	deferred bool
 }
 
-// appendTo encodes a check. Its head counts the arguments of one without an override.
-func (k *check) appendTo(dst []byte, of *subject, how manner) []byte {
-	s := of.script
+// appendCheck encodes a check. Its head counts the arguments of one without an override.
+func (c *command) appendCheck(dst []byte) []byte {
+	s, k := c.script, &c.check
 	more := 0
 	if len(k.madeFor) > 0 {
 		more = 1
 	}
-	dst = appendHead(dst, &s.commandsOf(how).check, how, more)
-	dst = s.appendKeys(dst, of)
+	dst = appendHead(dst, &s.commandsOf(c.manner).check, c.manner, more)
+	dst = s.appendKeys(dst, &c.subject)
 	for _, suffix := range s.terms {
-		dst = s.appendKey(dst, of.tag, suffix)
+		dst = s.appendKey(dst, c.tag, suffix)
 	}
-	if how.byKey {
-		dst = s.appendKey(dst, of.tag, algo.ClockSuffix)
+	if c.byKey {
+		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
 	}
-	dst = s.appendAll(dst, of, k.costs)
+	dst = s.appendAll(dst, &c.subject, k.costs)
 	if s.penalty != nil {
 		dst = append(dst, s.penalty...)
 		s.arg = algo.AppendStrikes(s.arg[:0], k.strikes, k.deferred)

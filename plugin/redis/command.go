@@ -54,11 +54,11 @@ type command struct {
 	manner
 	kind  kind
 	check check
-	// change and slots are the object of a refund, settlement, release or renewal. A check
-	// also lists the slots that it may take.
-	change change
-	slots  []Slots
-	blind  bool // a release of slots that may never have been taken
+	// change is the corrections of a refund or settlement: for each charge the units to take off
+	// every limit or, below 0, to add, and then the charge's time.
+	change []int64
+	slots  []Slots // of a release or renewal; those that a check may take, or a refund gives back
+	blind  bool    // a release of slots that may never have been taken
 
 	waiter   Waiter
 	index    int    // which of the request's checks
@@ -101,13 +101,13 @@ type manner struct {
 func (c *command) appendTo(dst []byte) []byte {
 	switch fates[c.kind].form {
 	case checkForm:
-		return c.check.appendTo(dst, &c.subject, c.manner)
+		return c.appendCheck(dst)
 	case changeForm:
-		return c.change.appendTo(dst, &c.subject, c.manner)
+		return c.appendChange(dst)
 	case releaseForm:
-		return release(c.slots).appendTo(dst, &c.subject, c.manner)
+		return c.appendRelease(dst)
 	case renewForm:
-		return renewal(c.slots).appendTo(dst, &c.subject, c.manner)
+		return c.appendRenewal(dst)
 	}
 	return dst
 }

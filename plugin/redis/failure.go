@@ -29,43 +29,39 @@ const (
 	Causes = int(BreakerOpen) + 1
 )
 
-var causeNames = [Causes]string{
-	NoCause:     "none",
-	Timeout:     "timeout",
-	Unreachable: "unreachable",
-	Lost:        "connection_lost",
-	ErrorReply:  "error_reply",
-	Malformed:   "malformed_reply",
-	Overload:    "overload",
-	BreakerOpen: "breaker_open",
+// causeTexts are each cause's name, in metrics and logs, and what it means in the log when it opens the
+// breaker and what to do about it. What an ErrorReply means is in its text.
+var causeTexts = [Causes]struct{ name, meaning string }{
+	NoCause: {name: "none"},
+	Timeout: {
+		"timeout", "no reply within redis.timeout (check whether Redis is stopped, overloaded, or slow to reach)",
+	},
+	Unreachable: {
+		"unreachable", "no connection (does Redis run, are the endpoints of this Envoy cluster right, does it have " +
+			"the bridge filter?)",
+	},
+	Lost: {
+		"connection_lost", "the connection was closed or stalled (look at Redis' log, and at what is between Envoy " +
+			"and Redis)",
+	},
+	ErrorReply: {name: "error_reply"},
+	Malformed: {
+		"malformed_reply", "the server does not speak RESP (look at the cluster's endpoints, its bridge filter and " +
+			"whether it needs TLS)",
+	},
+	Overload: {
+		"overload", "more requests came at once than Redis was asked about in time (check whether Redis is slow; " +
+			"failure.max_pending bounds how many are asked about at a time)",
+	},
+	BreakerOpen: {name: "breaker_open"},
 }
 
-// String is the cause's name in metrics and logs.
+// String is the cause's name.
 func (c Cause) String() string {
 	if int(c) < Causes {
-		return causeNames[c]
+		return causeTexts[c].name
 	}
 	return "unknown"
-}
-
-// explain says in the log what a cause that opens the breaker means and what to
-// do about it. What an ErrorReply means is in its text.
-func (c Cause) explain() string {
-	switch c {
-	case Timeout:
-		return "no reply within redis.timeout (check whether Redis is stopped, overloaded, or slow to reach)"
-	case Unreachable:
-		return "no connection (does Redis run, are the endpoints of this Envoy cluster right, does it have the bridge " +
-			"filter?)"
-	case Lost:
-		return "the connection was closed or stalled (look at Redis' log, and at what is between Envoy and Redis)"
-	case Overload:
-		return "more requests came at once than Redis was asked about in time (check whether Redis is slow; " +
-			"failure.max_pending bounds how many are asked about at a time)"
-	case Malformed:
-		return "the server does not speak RESP (look at the cluster's endpoints, its bridge filter and whether it needs TLS)"
-	}
-	return ""
 }
 
 // Bound: bytes of a server's error text in the log. Beyond it, the text is cut. Protects the log.

@@ -119,26 +119,11 @@ var fates = [kinds]fate{
 		name:  "audition",
 		after: [outcomes]action{accepted: sendKept, refused: sendKept, timedOut: ignore, lost: ignore},
 	},
-	askingServer: {
-		name:  "INFO server",
-		after: [outcomes]action{accepted: noteServer, refused: noteRefusal, timedOut: ignore, lost: ignore},
-	},
-	askingRole: {
-		name:  "INFO replication",
-		after: [outcomes]action{accepted: noteRole, refused: noteRefusal, timedOut: ignore, lost: ignore},
-	},
-	askingMemory: {
-		name:  "INFO memory",
-		after: [outcomes]action{accepted: noteMemory, refused: noteRefusal, timedOut: ignore, lost: ignore},
-	},
-	askingStats: {
-		name:  "INFO stats",
-		after: [outcomes]action{accepted: noteStats, refused: noteRefusal, timedOut: ignore, lost: ignore},
-	},
-	askingKeys: {
-		name:  "INFO keyspace",
-		after: [outcomes]action{accepted: noteKeys, refused: noteRefusal, timedOut: ignore, lost: ignore},
-	},
+	askingServer: asking("INFO server", noteServer),
+	askingRole:   asking("INFO replication", noteRole),
+	askingMemory: asking("INFO memory", noteMemory),
+	askingStats:  asking("INFO stats", noteStats),
+	askingKeys:   asking("INFO keyspace", noteKeys),
 	trying: {name: "trial", shape: simpleString, after: [outcomes]action{
 		accepted: tryOK, refused: tryUnsure, nonsense: tryEnd, timedOut: tryLeave, lost: tryFail,
 	}},
@@ -146,4 +131,11 @@ var fates = [kinds]fate{
 		name:  "abandoned",
 		after: [outcomes]action{accepted: ignore, refused: ignore, timedOut: ignore, lost: ignore},
 	},
+}
+
+// asking is the row of a command that asks how the server is.
+func asking(name string, note action) fate {
+	return fate{name: name, after: [outcomes]action{
+		accepted: note, refused: noteRefusal, timedOut: ignore, lost: ignore,
+	}}
 }

@@ -69,7 +69,7 @@ const (
 // why says for the log what a cause means and what to do about it. Two failures
 // of one reason are not told apart.
 func (h *health) why(cause Cause) (reason, text string) {
-	reason, text = cause.String(), cause.explain()
+	reason, text = cause.String(), causeTexts[cause].meaning
 	switch {
 	case cause == ErrorReply:
 		reason, text = h.complaint.code(), h.complaint.explain()

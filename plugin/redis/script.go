@@ -203,18 +203,7 @@ func appendLonger(dst, head []byte, more int) (longer, rest []byte) {
 }
 
 // planOf is the plan at other sizes than configured. It is good until the next call.
-func (s *Script) planOf(sizes []algo.Size) *algo.Plan {
-	if len(sizes) == 0 {
-		return s.plan
-	}
-	must.Hold(len(sizes) == len(s.args), "there is a size for each limit")
-	sized, ok := s.plan.Sized(&s.sized, sizes)
-	must.Hold(ok, "a script is called with sizes that its limits can have")
-	if ok {
-		return sized
-	}
-	return s.plan
-}
+func (s *Script) planOf(sizes []algo.Size) *algo.Plan { return s.plan.At(&s.sized, sizes) }
 
 // appendArgs appends what follows the cost of a limit whose size came with the
 // request.

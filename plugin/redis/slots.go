@@ -70,33 +70,26 @@ func (s *Script) appendHeld(dst []Slots, nonce int64, costs []int64) []Slots {
 	return dst
 }
 
-// release is a command that gives slots back.
-type release []Slots
-
-// appendTo encodes a release. It does not ask for the time.
-func (l release) appendTo(dst []byte, of *subject, how manner) []byte {
-	script := algo.ReleaseScript()
-	dst = appendCall(dst, script, how.bySource, 1, 2*len(l))
-	dst = of.script.appendSlotKey(dst, of)
-	return appendSlots(dst, l)
+// appendRelease encodes a release. It does not ask for the time.
+func (c *command) appendRelease(dst []byte) []byte {
+	dst = appendCall(dst, algo.ReleaseScript(), c.bySource, 1, 2*len(c.slots))
+	dst = c.script.appendSlotKey(dst, &c.subject)
+	return appendSlots(dst, c.slots)
 }
 
-// renewal is a command that makes slots live for another ttl.
-type renewal []Slots
-
-// appendTo encodes a renewal.
-func (l renewal) appendTo(dst []byte, of *subject, how manner) []byte {
-	s, script, keys := of.script, algo.RenewScript(), 1
-	if how.byKey {
+// appendRenewal encodes a renewal, which makes slots live for another ttl.
+func (c *command) appendRenewal(dst []byte) []byte {
+	s, script, keys := c.script, algo.RenewScript(), 1
+	if c.byKey {
 		script, keys = algo.RenewScriptWithoutTime(), 2
 	}
-	dst = appendCall(dst, script, how.bySource, keys, 1+2*len(l))
-	dst = s.appendSlotKey(dst, of)
-	if how.byKey {
-		dst = s.appendKey(dst, of.tag, algo.ClockSuffix)
+	dst = appendCall(dst, script, c.bySource, keys, 1+2*len(c.slots))
+	dst = s.appendSlotKey(dst, &c.subject)
+	if c.byKey {
+		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
 	}
-	dst = redisresp.AppendBulkInt(dst, of.ttlMicros())
-	return appendSlots(dst, l)
+	dst = redisresp.AppendBulkInt(dst, c.ttlMicros())
+	return appendSlots(dst, c.slots)
 }
 
 // appendCall begins a call of a script with so many keys and arguments.

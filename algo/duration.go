@@ -2,11 +2,11 @@ package algo
 
 import "strconv"
 
-// units are the units of durations, the largest first: the order in which a sum
+// DurationUnits are the units of durations, the largest first: the order in which a sum
 // names them.
-var units = [...]struct {
-	name   string
-	micros int64
+var DurationUnits = [...]struct {
+	Name   string
+	Micros int64
 }{{"d", 86400e6}, {"h", 3600e6}, {"m", 60e6}, {"s", 1e6}, {"ms", 1e3}}
 
 // FormatDuration spells a whole number of milliseconds, given in microseconds,
@@ -17,10 +17,10 @@ func FormatDuration(micros int64) string {
 		return "0s"
 	}
 	var spelled []byte
-	for _, unit := range units {
-		if count := micros / unit.micros; count > 0 {
-			spelled = append(strconv.AppendInt(spelled, count, 10), unit.name...)
-			micros -= count * unit.micros
+	for _, unit := range DurationUnits {
+		if count := micros / unit.Micros; count > 0 {
+			spelled = append(strconv.AppendInt(spelled, count, 10), unit.Name...)
+			micros -= count * unit.Micros
 		}
 	}
 	return string(spelled)

@@ -44,8 +44,8 @@ func readUnits(v value, f *field) (units int64, from *Amount, ok bool) {
 }
 
 // readCost reads the "cost" of a rule or of a limit.
-func readCost(o object) Cost {
-	c, f := Cost{Default: 1, Max: algo.MaxCost}, o.row("cost")
+func readCost(o object) Amount {
+	c, f := Amount{Default: 1, Max: algo.MaxCost}, o.row("cost")
 	v, ok := o.field("cost")
 	if !ok {
 		return c
@@ -63,7 +63,7 @@ func readCost(o object) Cost {
 }
 
 // costOf is a request's cost for a limit: the limit's own, or the rule's.
-func (s scope) costOf(limit *Limit) *Cost {
+func (s scope) costOf(limit *Limit) *Amount {
 	if limit.Cost != nil {
 		return limit.Cost
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/message"
-	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // longest is the length of a period, but for changes of the clock.
@@ -140,13 +139,8 @@ func isZoneName(name string) bool {
 		return false
 	}
 	for _, part := range strings.Split(name, "/") {
-		if part == "" {
+		if part == "" || !isWord(part, "_+-") {
 			return false
-		}
-		for _, c := range []byte(part) {
-			if !text.IsAlpha(c) && !text.IsDigit(c) && strings.IndexByte("_+-", c) < 0 {
-				return false
-			}
 		}
 	}
 	return true

@@ -40,7 +40,7 @@ var designed = &Config{
 				Headers: []HeaderMatch{{Name: "x-plan", Match: StringMatch{Op: Present, Present: true}}},
 			},
 			Key:  []Component{{Source: FromHeader, Name: "x-api-key", V4Prefix: 32, V6Prefix: 128, Hash: true}},
-			Cost: Cost{Header: "x-cost", Default: 1, Max: 100},
+			Cost: Amount{Header: "x-cost", Default: 1, Max: 100},
 			Limits: []Limit{
 				{
 					Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000, Burst: 20},
@@ -53,7 +53,7 @@ var designed = &Config{
 			},
 		},
 		{
-			Name: "global", Key: []Component{}, Cost: Cost{Default: 1, Max: 1_000_000},
+			Name: "global", Key: []Component{}, Cost: Amount{Default: 1, Max: 1_000_000},
 			Limits: []Limit{{
 				Limit: algo.Limit{Algorithm: algo.TokenBucket, Units: 5000, WindowMicros: 1_000_000},
 				Name:  "global", Window: "1s",

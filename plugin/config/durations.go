@@ -17,13 +17,6 @@ const (
 	day         = 24 * hour
 )
 
-// units are the units of durations, the largest first: the order in which a
-// sum names them.
-var units = [...]struct {
-	name   string
-	micros int64
-}{{"d", day}, {"h", hour}, {"m", minute}, {"s", second}, {"ms", millisecond}}
-
 // maxDurationMicros is where parseDuration saturates: about 285 years, beyond
 // every bound.
 //
@@ -36,21 +29,21 @@ const maxDurationMicros = 9_000_000_000_000_000
 // beyond maxDurationMicros it is maxDurationMicros.
 func parseDuration(spelled string) (micros int64, ok bool) {
 	rest := spelled
-	for _, unit := range units {
+	for _, unit := range algo.DurationUnits {
 		digits := 0
 		for digits < len(rest) && text.IsDigit(rest[digits]) {
 			digits++
 		}
-		after, found := strings.CutPrefix(rest[digits:], unit.name)
+		after, found := strings.CutPrefix(rest[digits:], unit.Name)
 		// "5ms" is not "5m" followed by "s".
-		if digits == 0 || !found || unit.name == "m" && strings.HasPrefix(after, "s") {
+		if digits == 0 || !found || unit.Name == "m" && strings.HasPrefix(after, "s") {
 			continue
 		}
 		count, err := strconv.ParseInt(rest[:digits], 10, 64)
-		if err != nil || count > (maxDurationMicros-micros)/unit.micros {
+		if err != nil || count > (maxDurationMicros-micros)/unit.Micros {
 			micros = maxDurationMicros
 		} else {
-			micros += count * unit.micros
+			micros += count * unit.Micros
 		}
 		rest = after
 	}

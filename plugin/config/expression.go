@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Expression is a CEL text of a configuration. Envoy compiles and evaluates it.
 type Expression struct {
@@ -40,12 +43,7 @@ func (e Expression) ReadsPath() bool { return e.reads(pathAttributes) }
 // reads reports whether the expression has one of some texts, in quotes or not.
 func (e Expression) reads(attributes []string) bool {
 	text := withoutSpaces(strings.ReplaceAll(e.Text, `"`, "'"))
-	for _, attribute := range attributes {
-		if strings.Contains(text, attribute) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(attributes, func(a string) bool { return strings.Contains(text, a) })
 }
 
 func withoutSpaces(s string) string {

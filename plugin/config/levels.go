@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -179,12 +180,7 @@ func (c *Config) Afresh() (notes []Mistake) {
 }
 
 func beginsAfresh(limits []Limit) bool {
-	for i := range limits {
-		if limits[i].Per == nil {
-			return false
-		}
-	}
-	return len(limits) > 0
+	return len(limits) > 0 && !slices.ContainsFunc(limits, func(l Limit) bool { return l.Per == nil })
 }
 
 func (rule *Rule) afresh(path string) Mistake {

@@ -12,12 +12,7 @@ const maxNameBytes = 128
 
 // isPrintable reports whether s is printable ASCII, space included.
 func isPrintable(s string) bool {
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // readName reads the name of a rule or a limit. Names stand in Redis keys, in
@@ -34,13 +29,16 @@ func (v value) readName() (string, bool) {
 
 // isToken reports whether s is a token (RFC 9110 section 5.6.2), as methods,
 // header names and cookie names are.
-func isToken(s string) bool {
+func isToken(s string) bool { return s != "" && isWord(s, "!#$%&'*+-.^_`|~") }
+
+// isWord reports whether s is ASCII letters, digits and some other bytes alone.
+func isWord(s, others string) bool {
 	for _, c := range []byte(s) {
-		if !text.IsAlpha(c) && !text.IsDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if !text.IsAlpha(c) && !text.IsDigit(c) && strings.IndexByte(others, c) < 0 {
 			return false
 		}
 	}
-	return s != ""
+	return true
 }
 
 // instead says how to get at the value of a pseudo header.

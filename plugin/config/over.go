@@ -73,19 +73,13 @@ func readOnly(o object, mode Mode) bool {
 
 // checkQueues reports buckets that queue in a rule whose rejections go on, or in a purse.
 func (rule *Rule) checkQueues(o object) {
-	queues := slices.ContainsFunc(rule.Limits, isQueue)
-	if rule.Tiers != nil {
-		queues = queues || slices.ContainsFunc(rule.Tiers.Values, func(t Tier) bool {
-			return slices.ContainsFunc(t.Limits, isQueue)
-		})
+	for l := range rule.everyLimit {
+		if l.Queue {
+			o.refuse(`does not go with a bucket that queues (remove "overflow", or this)`, "over", "only")
+			return
+		}
 	}
-	if !queues {
-		return
-	}
-	o.refuse(`does not go with a bucket that queues (remove "overflow", or this)`, "over", "only")
 }
-
-func isQueue(l Limit) bool { return l.Queue }
 
 // checkPurses reports purses that are not there, and purses that no rule names. objects are the
 // rules as they are written.

@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		RejectedState: true,
 		Rules: []Rule{{
 			Name: "r",
-			Cost: Cost{Default: 1, Max: 1_000_000},
+			Cost: Amount{Default: 1, Max: 1_000_000},
 			Limits: []Limit{{
 				Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000_000},
 				Name:  "r", Window: "1s",

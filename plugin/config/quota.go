@@ -92,17 +92,8 @@ func (rule *Rule) unlisted() string {
 // tiers too.
 func (rule *Rule) identify() []Component {
 	identify := append([]Component(nil), rule.Key...)
-	for i := range rule.Limits {
-		identify = append(identify, rule.Limits[i].Per...)
-	}
-	if rule.Tiers == nil {
-		return identify
-	}
-	for i := range rule.Tiers.Values {
-		limits := rule.Tiers.Values[i].Limits
-		for k := range limits {
-			identify = append(identify, limits[k].Per...)
-		}
+	for l := range rule.everyLimit {
+		identify = append(identify, l.Per...)
 	}
 	return identify
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/plugin/message"
-	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // reader collects the mistakes that are found while a configuration is read.
@@ -182,13 +181,5 @@ func joinPath(path, name string) string {
 }
 
 func isPlainName(name string) bool {
-	if name == "" || len(name) > maxShownBytes {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if !text.IsDigit(c) && !text.IsAlpha(c) && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return true
+	return name != "" && len(name) <= maxShownBytes && isWord(name, "_-")
 }

@@ -39,21 +39,13 @@ var reserved = [][]string{
 	},
 }
 
-// reservedFor returns why a header is reserved, or "".
-func reservedFor(name string) string {
-	for _, group := range reserved {
-		if slices.Contains(group[1:], name) {
-			return group[0]
-		}
-	}
-	return ""
-}
-
 func readResponseHeaders(v value) [][2]string {
 	fields, _ := v.readEntries(`an object (want one such as {"x-reason": "quota"})`)
 	return readHeaderFields(fields, strings.ToLower, func(field entry, name string) {
-		if why := reservedFor(name); why != "" {
-			field.mistake("not a header to add (%s)", why)
+		for _, group := range reserved {
+			if slices.Contains(group[1:], name) {
+				field.mistake("not a header to add (%s)", group[0])
+			}
 		}
 	})
 }

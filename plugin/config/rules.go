@@ -77,7 +77,7 @@ func readOverrides(o object) bool {
 }
 
 // readPenalty reads a rule's "penalty". The mode is the rule's.
-func readPenalty(o object, mode Mode) *Penalty {
+func readPenalty(o object, mode Mode) *algo.Penalty {
 	if !o.has("penalty") {
 		return nil
 	}
@@ -85,7 +85,7 @@ func readPenalty(o object, mode Mode) *Penalty {
 		o.mistake(`"penalty" is in a rule that rejects nobody (want the mode "enforce")`)
 	}
 	o = o.object("penalty")
-	p := &Penalty{After: o.number("after"), WithinMicros: o.number("within")}
+	p := &algo.Penalty{After: o.number("after"), WithinMicros: o.number("within")}
 	if v, ok := o.field("for"); ok {
 		p.ForMicros = readBlocks(v, o.row("for"))
 	}
@@ -113,17 +113,27 @@ func shadow(rules []Rule) {
 			continue
 		}
 		r.Mode, r.Penalty = Shadow, nil
-		unlease(r.Limits)
-		if r.Tiers != nil {
-			for _, tier := range r.Tiers.Values {
-				unlease(tier.Limits)
-			}
+		for l := range r.everyLimit {
+			l.Lease, l.LeaseMicros = nil, 0
 		}
 	}
 }
 
-func unlease(limits []Limit) {
-	for i := range limits {
-		limits[i].Lease, limits[i].LeaseMicros = nil, 0
+// everyLimit is an iterator over the rule's limits, those of its tiers too.
+func (rule *Rule) everyLimit(yield func(*Limit) bool) {
+	for i := range rule.Limits {
+		if !yield(&rule.Limits[i]) {
+			return
+		}
+	}
+	if rule.Tiers == nil {
+		return
+	}
+	for _, tier := range rule.Tiers.Values {
+		for i := range tier.Limits {
+			if !yield(&tier.Limits[i]) {
+				return
+			}
+		}
 	}
 }

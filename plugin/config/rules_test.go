@@ -100,7 +100,7 @@ func TestComponents(t *testing.T) {
 
 func TestCosts(t *testing.T) {
 	t.Parallel()
-	tests := map[string]Cost{
+	tests := map[string]Amount{
 		`0`:                        {Default: 0, Max: 1_000_000},
 		`7`:                        {Default: 7, Max: 1_000_000},
 		`{"header": "X-Cost"}`:     {Header: "x-cost", Default: 1, Max: 1_000_000},
@@ -186,7 +186,7 @@ func TestSettle(t *testing.T) {
 func TestPenalties(t *testing.T) {
 	t.Parallel()
 	const part = `{"after": 5, "within": "1m", "for": ["5m", "1h"]}`
-	check(t, part, mustParse(t, "penalty", part).Rules[0].Penalty, &Penalty{
+	check(t, part, mustParse(t, "penalty", part).Rules[0].Penalty, &algo.Penalty{
 		After: 5, WithinMicros: 60_000_000, ForMicros: []int64{300_000_000, 3_600_000_000},
 	})
 	c := mustParse(t, "config", `{"redis": {"cluster": "c"}, "rules": [{"name": "r", "overrides": true, "limits": [`+
@@ -200,11 +200,11 @@ func TestLimitCosts(t *testing.T) {
 		{"algorithm": "gcra", "limit": 10, "window": "1s"},
 		{"algorithm": "gcra", "limit": 10, "window": "1m", "cost": 0},
 		{"algorithm": "gcra", "limit": 10, "window": "1h", "cost": {"header": "x", "max": 5}}]`)
-	var got []*Cost
+	var got []*Amount
 	for _, limit := range c.Rules[0].Limits {
 		got = append(got, limit.Cost)
 	}
-	check(t, "costs", got, []*Cost{nil, {Max: 1_000_000}, {Header: "x", Default: 1, Max: 5}})
+	check(t, "costs", got, []*Amount{nil, {Max: 1_000_000}, {Header: "x", Default: 1, Max: 5}})
 }
 
 func TestRequestLimits(t *testing.T) {

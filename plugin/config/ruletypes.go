@@ -26,22 +26,15 @@ type Rule struct {
 	Failure FailureMode
 	Match   Match
 	Key     []Component
-	Cost    Cost
+	Cost    Amount  // Max is algo.MaxCost unless configured
 	Settle  *Settle // nil: a charge stands
 	Limits  []Limit // nil when Tiers is set
 	Tiers   *Tiers
 	// Overrides makes what an operator has set for an identity in Redis count.
 	Overrides bool
-	Penalty   *Penalty // nil: none
-	Over      *Over    // nil: whom it rejects gets a 429
-	Only      bool     // a purse: it is asked in place of rules whose Over charges it, and else not
-}
-
-// Penalty blocks an identity that the rule has rejected After times WithinMicros.
-type Penalty struct {
-	After        int64
-	WithinMicros int64
-	ForMicros    []int64 // the first block, the second, and so on; the last repeats
+	Penalty   *algo.Penalty // nil: none
+	Over      *Over         // nil: whom it rejects gets a 429
+	Only      bool          // a purse: it is asked in place of rules whose Over charges it, and else not
 }
 
 // Settle says how the response corrects the charge of a request.
@@ -157,10 +150,6 @@ func (a *Amount) IsConstant() bool {
 	return a.Header == "" && a.Expr == "" && a.Metadata == nil && a.Property == nil
 }
 
-// Cost is the Amount that a request consumes. Max is algo.MaxCost unless
-// configured.
-type Cost = Amount
-
 // Limit is one limit with its names.
 type Limit struct {
 	// Limit has the largest Units and Burst that a request can bring, where these
@@ -168,7 +157,7 @@ type Limit struct {
 	algo.Limit
 	UnitsFrom *Amount // nil: constant
 	BurstFrom *Amount // nil: constant, or the units if Burst is 0
-	Cost      *Cost   // nil: the rule's
+	Cost      *Amount // nil: the rule's
 	// Name is the limit's name in headers, problem details and metrics: its
 	// own "name", else the rule's, with "-<window>" if the rule has several.
 	Name string

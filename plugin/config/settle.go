@@ -98,22 +98,12 @@ func (rule *Rule) checkSettle(o object) {
 // takesCost reports whether there is a limit that takes the rule's cost, or
 // none at all that is known.
 func (rule *Rule) takesCost() bool {
-	known := len(rule.Limits)
-	takes := takesRuleCost(rule.Limits)
-	if rule.Tiers != nil {
-		for _, tier := range rule.Tiers.Values {
-			known += len(tier.Limits)
-			takes = takes || takesRuleCost(tier.Limits)
-		}
-	}
-	return takes || known == 0
-}
-
-func takesRuleCost(limits []Limit) bool {
-	for i := range limits {
-		if limits[i].Cost == nil {
+	known := false
+	for l := range rule.everyLimit {
+		if l.Cost == nil {
 			return true
 		}
+		known = true
 	}
-	return false
+	return !known
 }

@@ -12,7 +12,7 @@ import (
 func TestCost(t *testing.T) {
 	t.Parallel()
 	r := counted("r")
-	r.Cost = config.Cost{Header: "x-cost", Default: 3, Max: 100}
+	r.Cost = config.Amount{Header: "x-cost", Default: 3, Max: 100}
 	set := compile(t, r)
 	for _, tt := range []struct {
 		header string
@@ -58,7 +58,7 @@ func TestCost(t *testing.T) {
 func TestConstantCost(t *testing.T) {
 	t.Parallel()
 	r := counted("r")
-	r.Cost = config.Cost{Default: 5, Max: 100}
+	r.Cost = config.Amount{Default: 5, Max: 100}
 	req := get("/")
 	var m Matcher
 	if applied, _ := compile(t, r).Apply(req, &m); applied[0].Cost != 5 {
@@ -137,14 +137,14 @@ func TestSizesThatComeWithTheRequest(t *testing.T) {
 func TestCostsOfLimits(t *testing.T) {
 	t.Parallel()
 	r := counted("r")
-	r.Cost = config.Cost{Header: "x-cost", Default: 2, Max: 100}
+	r.Cost = config.Amount{Header: "x-cost", Default: 2, Max: 100}
 	r.Limits = append(perSecond(10), perSecond(20)...)
 	r.Limits = append(r.Limits, perSecond(30)...)
 	for i := range r.Limits {
 		r.Limits[i].WindowMicros *= int64(i + 1)
 	}
-	r.Limits[1].Cost = &config.Cost{Default: 1, Max: 100}
-	r.Limits[2].Cost = &config.Cost{Header: "x-own", Default: 5, Max: 50}
+	r.Limits[1].Cost = &config.Amount{Default: 1, Max: 100}
+	r.Limits[2].Cost = &config.Amount{Header: "x-own", Default: 5, Max: 50}
 	for _, tt := range []struct {
 		name    string
 		headers []string
@@ -170,7 +170,7 @@ func TestCostsOfSeveralRules(t *testing.T) {
 	var rules []config.Rule
 	for _, name := range []string{"a", "b", "c"} {
 		r := counted(name)
-		r.Cost = config.Cost{Header: "x-" + name, Default: 1, Max: 100}
+		r.Cost = config.Amount{Header: "x-" + name, Default: 1, Max: 100}
 		r.Limits[0].UnitsFrom = &config.Amount{Header: "x-" + name, Default: 1, Max: 10}
 		rules = append(rules, r)
 	}

@@ -251,7 +251,7 @@ func TestLongValuesInTiers(t *testing.T) {
 func TestLongCost(t *testing.T) {
 	t.Parallel()
 	r := counted("r")
-	r.Cost = config.Cost{Header: "x-cost", Default: 1, Max: 100}
+	r.Cost = config.Amount{Header: "x-cost", Default: 1, Max: 100}
 	var m Matcher
 	applied, _ := compile(t, r).Apply(get("/", "x-cost", strings.Repeat("0", requestUnits+1)), &m)
 	if applied[0].Cost != 100 {

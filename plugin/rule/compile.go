@@ -119,11 +119,7 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 
 // TermsOf returns a rule's terms: overrides and penalty.
 func TermsOf(c *config.Rule) algo.Terms {
-	terms := algo.Terms{Overrides: c.Overrides}
-	if p := c.Penalty; p != nil {
-		terms.Penalty = &algo.Penalty{After: p.After, WithinMicros: p.WithinMicros, ForMicros: p.ForMicros}
-	}
-	return terms
+	return algo.Terms{Overrides: c.Overrides, Penalty: c.Penalty}
 }
 
 // compileCalendars finds the windows of the limits that have a calendar's.

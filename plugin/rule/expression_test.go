@@ -90,7 +90,7 @@ func TestTierByExpression(t *testing.T) {
 func TestCostByExpression(t *testing.T) {
 	t.Parallel()
 	r := counted("r")
-	r.Cost = config.Cost{Expr: "e", Default: 3, Max: 100}
+	r.Cost = config.Amount{Expr: "e", Default: 3, Max: 100}
 	set := compile(t, r)
 	for _, tt := range []struct {
 		name  string
@@ -132,7 +132,7 @@ func TestExpressionsAreShared(t *testing.T) {
 	t.Parallel()
 	first, second := counted("first", byExpression("e")), counted("second", byExpression("e"))
 	first.Match.Expr, second.Match.Expr = "e", "e"
-	second.Cost = config.Cost{Expr: "e", Max: 10}
+	second.Cost = config.Amount{Expr: "e", Max: 10}
 	created := &fakeExpressions{}
 	set, err := Compile(&config.Config{Rules: []config.Rule{first, second}}, created)
 	if err != nil {

@@ -120,7 +120,7 @@ func perSecond(n int64) []config.Limit {
 
 // counted is a rule for all requests, at a cost of 1.
 func counted(name string, key ...config.Component) config.Rule {
-	return config.Rule{Name: name, Key: key, Cost: config.Cost{Default: 1, Max: algo.MaxCost}, Limits: perSecond(10)}
+	return config.Rule{Name: name, Key: key, Cost: config.Amount{Default: 1, Max: algo.MaxCost}, Limits: perSecond(10)}
 }
 
 func compile(t testing.TB, rules ...config.Rule) *Set {

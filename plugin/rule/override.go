@@ -61,8 +61,7 @@ func (l *LimitSet) Multiplied(dst, own []algo.Size, thousandths int64) []algo.Si
 func (l *LimitSet) SizesOf(dst, own []algo.Size, numbers string) (sizes []algo.Size, ok bool) {
 	begin := len(dst)
 	for i := range l.Limits {
-		limit := &l.Limits[i].Limit
-		size := algo.Size{Units: limit.Units, Burst: limit.Burst, Ceiling: limit.Ceiling}
+		size := l.Limits[i].Size()
 		if own != nil {
 			size = own[i]
 		}

@@ -115,7 +115,7 @@ func readEverything(t testing.TB) *Set {
 		Path: op(config.Regex, "^/(api|v[0-9]+)/[a-z]+$"),
 		Not:  []config.Match{{Host: op(config.Suffix, ".org")}},
 	}
-	second.Cost = config.Cost{Header: "x-cost", Default: 1, Max: 10}
+	second.Cost = config.Amount{Header: "x-cost", Default: 1, Max: 10}
 	tiers := tiered(config.Component{Source: config.FromMetadata, Path: []string{"jwt", "plan"}}, "free")
 	tiers.Key = first.Key
 	return compile(t, first, second, tiers)
@@ -154,10 +154,10 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 	post := counted("post", config.Component{Source: config.FromHeader, Name: "x-api-key"},
 		config.Component{Source: config.FromCookie, Name: "sid"})
 	post.Match = config.Match{Methods: []string{"POST"}, Path: op(config.Prefix, "/")}
-	post.Cost = config.Cost{Header: "x-cost"}
+	post.Cost = config.Amount{Header: "x-cost"}
 	keyed := counted("keyed", config.Component{Source: config.FromHeader, Name: "x-none"},
 		config.Component{Source: config.FromClientIP})
-	keyed.Cost = config.Cost{Header: "x-cost"}
+	keyed.Cost = config.Amount{Header: "x-cost"}
 	req := everything()
 	var m Matcher
 	compile(t, post, keyed, counted("global")).Apply(req, &m)

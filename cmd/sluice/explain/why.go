@@ -45,7 +45,7 @@ type prober struct {
 
 // Probe is a configuration of one rule, with the least that a rule has besides what r has.
 func Probe(r config.Rule) *config.Config {
-	r.Name, r.Cost = cmp.Or(r.Name, "probe"), config.Cost{Default: 1, Max: algo.MaxCost}
+	r.Name, r.Cost = cmp.Or(r.Name, "probe"), config.Amount{Default: 1, Max: algo.MaxCost}
 	r.Limits = []config.Limit{{
 		Limit: algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: 1e6},
 		Name:  "probe", Window: "1s",

@@ -8,17 +8,17 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
-// clusters are the limiters of one configuration in one worker where routes name their own Redis
-// clusters (redis.cluster.metadata): one for each name, with a connection and all that follows
-// from it of its own. The rules and the timer are common to them. A limiter begins with the first
-// request of a route that names its cluster.
+// clusters are the limiters of one configuration in one worker: one, unless routes name their own
+// Redis clusters (redis.cluster.metadata). Then there is one for each name, with a connection and all
+// that follows from it of its own. The rules and the timer are common to them. A limiter begins with
+// the first request of a route that names its cluster.
 type clusters struct {
 	first    *limiter // of redis.cluster.default; without one it has no connection
 	refusing *limiter // of names beyond the bounds; it has no connection. nil: there was none
 	all      []*limiter
 	named    int // how many of all have a cluster
 	config   *config.Config
-	property string // Envoy's, that has the name
+	property string // Envoy's, that has the name; "": all routes have one cluster
 }
 
 // Bound: Redis clusters that routes name, in one worker. Beyond it, the failure mode decides.
@@ -29,15 +29,13 @@ const maxClusters = 16
 // decides. Protects memory.
 const maxClusterName = 1024
 
-// newClusters makes a limiter the first of a configuration's; nil if it serves all routes.
+// newClusters makes a limiter the first of a configuration's.
 func newClusters(first *limiter, cfg *config.Config) *clusters {
+	c := &clusters{first: first, all: []*limiter{first}, config: cfg}
 	if cfg.Redis == nil || cfg.Redis.ClusterMetadata == "" {
-		return nil
+		return c
 	}
-	c := &clusters{
-		first: first, all: []*limiter{first}, config: cfg,
-		property: "xds\x00route_metadata\x00filter_metadata\x00" + cfg.Redis.ClusterMetadata,
-	}
+	c.property = "xds\x00route_metadata\x00filter_metadata\x00" + cfg.Redis.ClusterMetadata
 	if cfg.Redis.Cluster == "" {
 		first.stream.without = errNoName
 	} else {
@@ -111,38 +109,34 @@ func (c *clusters) turn(r *httpRequest) {
 
 // streaming is the limiter that a stream belongs to; nil if there is none.
 func (l *limiter) streaming(token uint32) *limiter {
-	switch {
-	case l == nil || l.stream == nil:
+	if l == nil || l.stream == nil {
 		return nil
-	case l.clusters != nil:
-		return l.clusters.streaming(token)
+	}
+	for _, of := range l.clusters.all {
+		if of.stream.knows(token) {
+			return of
+		}
+	}
+	for _, of := range l.clusters.all {
+		if of.stream.one.opening {
+			return of
+		}
 	}
 	return l
 }
 
-// streaming is the limiter that a stream belongs to.
-func (c *clusters) streaming(token uint32) *limiter {
-	for _, l := range c.all {
-		if l.stream.knows(token) {
-			return l
-		}
-	}
-	for _, l := range c.all {
-		if l.stream.one.opening {
-			return l
-		}
-	}
-	return c.first
-}
-
 // tick passes time to all. It reports whether the configuration, which was to end, has ended.
 func (c *clusters) tick() (ended bool) {
-	nowMicros := c.first.now().SteadyMicros
+	now := c.first.now()
+	nowMicros := now.SteadyMicros
 	c.first.timer.ticked(nowMicros)
 	ended = true
 	var next int64
 	for _, l := range c.all {
-		if !l.gone && l.tickOne(l.now()) {
+		if l != c.first {
+			now = l.now()
+		}
+		if !l.gone && l.tick(now) {
 			l.gone = true
 			l.letGo()
 		}

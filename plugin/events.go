@@ -25,21 +25,9 @@ func (l *limiter) closed(token, status uint32) {
 	}
 }
 
-// tick passes time to what waits for it. It reports whether the configuration, which
+// tick passes time to what waits for it, but for the timer. It reports whether the configuration, which
 // was to end, has ended.
-func (l *limiter) tick() (ended bool) {
-	now := l.now()
-	l.timer.ticked(now.SteadyMicros)
-	ended = l.tickOne(now)
-	l.timer.set(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
-	if ended {
-		l.letGo()
-	}
-	return ended
-}
-
-// tickOne does what tick does, but for the timer.
-func (l *limiter) tickOne(now decide.Time) (ended bool) {
+func (l *limiter) tick(now decide.Time) (ended bool) {
 	ended = l.worker.Tick(now)
 	if l.stream != nil {
 		l.stream.reap()
@@ -83,7 +71,7 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 
 // ownNextMicros is how long until something other than a request does.
 func (l *limiter) ownNextMicros(nowMicros int64) int64 {
-	next := decide.Sooner(l.metrics.nextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
+	next := decide.Sooner(l.metrics.batch.NextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
 	if l.stream != nil {
 		next = decide.Sooner(next, l.stream.trial.nextMicros(nowMicros))
 		if l.stream.mustReap() {

@@ -30,7 +30,7 @@ type limiter struct {
 
 	redirects *redirects
 	timer     *timer
-	clusters  *clusters // of the limiter that requests begin with; nil: it serves all routes
+	clusters  *clusters // of the limiter that requests begin with
 	gone      bool      // it has ended, and others of its clusters have not
 
 	metrics   *metrics
@@ -63,9 +63,7 @@ func newLimiter(c *common, id uint32, cfg *config.Config, exprs *expressions) (*
 		exprs.removeAll()
 		return nil, message.Errorf("sluice: %v", err)
 	}
-	c.notices.tellPaths(cfg)
-	c.notices.tellSkipped(cfg)
-	c.notices.tellQuota(cfg)
+	c.notices.tellOdd(cfg)
 	c.metrics.loaded()
 	l := (&limiter{
 		common: c, host: c.host, id: id, rules: rules, exprs: exprs,
@@ -88,7 +86,7 @@ func (l *limiter) like(cfg *config.Config) *limiter {
 		view: requestView{host: h}, response: responseView{requestView: requestView{host: h}},
 	}
 	if cfg.UsesEmbeddedStore() {
-		n.embedded = local.New(sharedData{h}, h, local.Options{Namespace: namespace(cfg)})
+		n.embedded = local.New(sharedData{h}, h, namespace(cfg))
 	}
 	n.metrics = newMetrics(n.common.metrics, n.rules, cfg)
 	n.worker = decide.NewWorker(cfg, n.rules, n.embedded, n, recorder{n.metrics, n.offenders}, h)

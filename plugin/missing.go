@@ -23,9 +23,6 @@ type notices struct {
 
 func newNotices(h host) notices { return notices{host: h, said: map[string]bool{}} }
 
-// tellVersion says which build this is: the first line of an Envoy's log that is Sluice's.
-func (n *notices) tellVersion() { n.sayOnce(logInfo, "sluice: version "+buildVersion()) }
-
 // warnMissing warns once in an Envoy that no request had an attribute which a rule needs:
 // most likely the filters are in an order that cannot work. A new configuration does
 // not repeat the warning.
@@ -35,29 +32,22 @@ func (n *notices) warnMissing(a *rule.Attribute) {
 	}
 }
 
-// tellSkipped says for each rule what requests it is skipped for, as a key that is
-// absent is easily taken for one that is counted as empty.
-func (n *notices) tellSkipped(cfg *config.Config) {
-	for _, m := range cfg.Skipped() {
-		n.sayOnce(logInfo, "sluice: "+m.Problem)
-	}
-}
-
-// tellQuota says which rules that callers read may show them another identity.
-func (n *notices) tellQuota(cfg *config.Config) {
-	for _, m := range cfg.OddQuotas() {
-		n.sayOnce(logWarn, m.String())
-	}
-}
-
-// tellPaths says which expressions read the path, since what they read is not what
-// rules compare: Envoy has it as the client wrote it.
-func (n *notices) tellPaths(cfg *config.Config) {
+// tellOdd says what of a configuration is easily overlooked: what requests a rule is skipped for, as a
+// key that is absent is easily taken for one that is counted as empty; which rules that callers read
+// may show them another identity; and which expressions read the path, since what they read is not
+// what rules compare: Envoy has it as the client wrote it.
+func (n *notices) tellOdd(cfg *config.Config) {
 	for _, e := range cfg.Expressions {
 		if e.ReadsPath() {
 			n.sayOnce(logInfo, "sluice: "+e.Path+": reads the path as the client wrote it, in any spelling "+
 				`(the matcher "path" reads it as upstreams do)`)
 		}
+	}
+	for _, m := range cfg.Skipped() {
+		n.sayOnce(logInfo, "sluice: "+m.Problem)
+	}
+	for _, m := range cfg.OddQuotas() {
+		n.sayOnce(logWarn, m.String())
 	}
 }
 

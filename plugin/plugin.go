@@ -53,7 +53,7 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	exprs := &expressions{host: h, pluginID: p.id}
 	cfg, err := config.Checks{Expression: exprs.check, Zone: calendar.Known}.Parse(h.buffer(configuration, 0, toTheEnd))
 	if err != nil || !cfg.Bridge {
-		p.vm.common.notices.tellVersion()
+		p.vm.common.notices.sayOnce(logInfo, "sluice: version "+buildVersion())
 	}
 	if err == nil {
 		err = cfg.TakeHashSecret(h.environment)
@@ -87,13 +87,7 @@ func (p *plugin) begin(id uint32) place {
 // the configuration, which was to end, has ended.
 func (p *plugin) tick() (ended bool) {
 	p.vm.host.running(p.id)
-	switch {
-	case p.limiter == nil:
-	case p.limiter.clusters != nil:
-		ended = p.limiter.clusters.tick()
-	default:
-		ended = p.limiter.tick()
-	}
+	ended = p.limiter != nil && p.limiter.clusters.tick()
 	if ended {
 		delete(p.vm.limiters, p.id)
 		p.vm.host.pluginDone(p.id)
@@ -108,13 +102,7 @@ func (p *plugin) OnPluginDone() bool {
 	if p.limiter == nil {
 		return true
 	}
-	ended := false
-	if c := p.limiter.clusters; c != nil {
-		ended = c.close()
-	} else {
-		ended = p.limiter.close()
-	}
-	if !ended {
+	if !p.limiter.clusters.close() {
 		return false
 	}
 	delete(p.vm.limiters, p.id)

@@ -28,8 +28,8 @@ type httpRequest struct {
 // OnHttpRequestHeaders decides the request at once, or pauses it until Redis has answered.
 func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	r.limiter.host.running(r.question.ContextID)
-	if r.limiter.clusters != nil {
-		r.limiter.clusters.turn(r)
+	if c := r.limiter.clusters; c.property != "" {
+		c.turn(r)
 	}
 	l, q := r.limiter, r.question
 	if was := l.worker.Redirected(); was != nil && l.returns(was, q) {
@@ -87,7 +87,7 @@ func (l *limiter) pass(q *decide.Question, unlimited bool, exempt *rule.Rule) {
 	}
 	l.worker.Pass(q, text)
 	l.metrics.outcome(outcome)
-	if !l.metrics.pending() {
+	if !l.metrics.batch.Pending() {
 		l.wake(l.now())
 	}
 }

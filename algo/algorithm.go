@@ -83,28 +83,14 @@ func AllFields() []Field {
 	return all
 }
 
-// String is the field's name in configurations.
-func (f Field) String() string {
-	switch f {
-	case FieldBurst:
-		return "burst"
-	case FieldAnchor:
-		return "anchor"
-	case FieldSubWindows:
-		return "sub_windows"
-	case FieldRefill:
-		return "refill"
-	case FieldOverflow:
-		return "overflow"
-	case FieldMaxDelay:
-		return "max_delay"
-	case FieldMaxWait:
-		return "max_wait"
-	case FieldTTL:
-		return "ttl"
-	}
-	return "unknown"
+var fieldNames = [endOfFields + 1]string{
+	FieldBurst: "burst", FieldAnchor: "anchor", FieldSubWindows: "sub_windows", FieldRefill: "refill",
+	FieldOverflow: "overflow", FieldMaxDelay: "max_delay", FieldMaxWait: "max_wait", FieldTTL: "ttl",
+	endOfFields: "unknown",
 }
+
+// String is the field's name in configurations.
+func (f Field) String() string { return fieldNames[f] }
 
 // fieldSet is a bit for each Field, and one for the fields that all algorithms have.
 type fieldSet uint
@@ -114,17 +100,6 @@ const common fieldSet = 1 << endOfFields
 
 // Takes reports whether the field belongs to the algorithm.
 func (a Algorithm) Takes(f Field) bool { return a.row().fields>>f&1 == 1 }
-
-// Fields are the configuration fields of the algorithm, in addition to "algorithm",
-// "limit", "name" and, if it has one, "window".
-func (a Algorithm) Fields() (fields []Field) {
-	for f := range endOfFields {
-		if a.Takes(f) {
-			fields = append(fields, f)
-		}
-	}
-	return fields
-}
 
 // Leasable returns nil if a worker may take units of the limit in advance, or
 // says why not: they must be worth the same whenever they are spent.

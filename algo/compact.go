@@ -5,13 +5,10 @@ package algo
 // on than without, and what it admits later is late by less than window/(n-1),
 // however often it is done.
 func (l *Limit) Compact(s State, n int) State {
-	switch l.Algorithm {
-	case SlidingWindowLog:
+	if l.Algorithm == SlidingWindowLog {
 		return compactLog(s, l.WindowMicros, n)
-	case FixedWindow, SlidingWindowCounter, TokenBucket, LeakyBucket, GCRA, Concurrency:
-		return s // as long as it will ever be, or an entry for each worker
 	}
-	return s
+	return s // as long as it will ever be, or an entry for each worker
 }
 
 // compactLog cuts time into cells of window/(n-1) and merges, from the oldest on

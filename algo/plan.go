@@ -79,6 +79,20 @@ func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
 	return into, true
 }
 
+// At is Sized for sizes that the limits can have; p itself if there are none.
+func (p *Plan) At(into *Plan, sizes []Size) *Plan {
+	if len(sizes) == 0 {
+		return p
+	}
+	hold(len(sizes) == len(p.limits), "there is a size for each limit")
+	sized, ok := p.Sized(into, sizes)
+	hold(ok, "limits have sizes that they can have")
+	if ok {
+		return sized
+	}
+	return p
+}
+
 // Limits are the limits the plan was made of, in order. They must not be
 // changed.
 func (p *Plan) Limits() []Limit { return p.limits }

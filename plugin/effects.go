@@ -12,9 +12,6 @@ import (
 // Say implements decide.Host: %FILTER_STATE(wasm.sluice)% in access logs.
 func (l *limiter) Say(contextID uint32, text string) { l.host.setProperty(contextID, "sluice", text) }
 
-// Resume implements decide.Host.
-func (l *limiter) Resume(contextID uint32) { l.host.resumeRequest(contextID) }
-
 // Answer implements decide.Host.
 func (l *limiter) Answer(contextID uint32, r *answer.Rejection) {
 	contentType, _ := l.host.header(contextID, requestHeader, "content-type")
@@ -26,8 +23,10 @@ func (l *limiter) Answer(contextID uint32, r *answer.Rejection) {
 	l.send(contextID, r.Text, l.answers.Refuse(r))
 }
 
-// Request implements decide.Host.
+// Request, Resume and Warn implement decide.Host.
 func (l *limiter) Request(contextID uint32) rule.Request { return l.view.of(contextID) }
+func (l *limiter) Resume(contextID uint32)               { l.host.resumeRequest(contextID) }
+func (l *limiter) Warn(line string)                      { l.host.logLine(logWarn, line) }
 
 // Report implements decide.Host.
 func (l *limiter) Report(contextID uint32, r *answer.Report) {
@@ -55,9 +54,6 @@ func (l *limiter) told(atMicros int64) int64 {
 func (l *limiter) TickWithin(micros, nowMicros int64) {
 	l.timer.tickWithin(decide.Sooner(micros, l.ownNextMicros(nowMicros)), nowMicros)
 }
-
-// Warn implements decide.Host.
-func (l *limiter) Warn(line string) { l.host.logLine(logWarn, line) }
 
 // recorder counts events, and follows the identities that are rejected most.
 type recorder struct {

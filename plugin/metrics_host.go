@@ -35,8 +35,6 @@ func (m *metricIDs) Define(kind metric.Kind, name string) uint32 {
 	return id
 }
 
-// Add implements metric.Host.
-func (m *metricIDs) Add(id uint32, delta int64) { m.host.incrementMetric(id, delta) }
-
-// Record implements metric.Host.
+// Add and Record implement metric.Host.
+func (m *metricIDs) Add(id uint32, delta int64)     { m.host.incrementMetric(id, delta) }
 func (m *metricIDs) Record(id uint32, value uint64) { m.host.recordMetric(id, value) }

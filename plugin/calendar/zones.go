@@ -2,7 +2,10 @@ package calendar
 
 import (
 	_ "embed"
+	"encoding/binary"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // zones is the file that cmd/zones writes:
@@ -120,24 +123,20 @@ func walk(f func(name []byte, place uint64) bool) {
 // reader reads zones, which are known to be whole: a test reads them all.
 type reader struct{ rest string }
 
-func (r *reader) uvarint() (v uint64) {
-	for shift := 0; ; shift += 7 {
-		b := r.rest[0]
-		r.rest = r.rest[1:]
-		v |= uint64(b&0x7f) << shift
-		if b < 0x80 {
-			return v
-		}
-	}
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(text.Bytes(r.rest))
+	r.rest = r.rest[n:]
+	return v
 }
 
 func (r *reader) varint() int64 {
-	u := r.uvarint()
-	return int64(u>>1) ^ -int64(u&1)
+	v, n := binary.Varint(text.Bytes(r.rest))
+	r.rest = r.rest[n:]
+	return v
 }
 
 func (r *reader) text(n uint64) string {
-	text := r.rest[:n]
+	read := r.rest[:n]
 	r.rest = r.rest[n:]
-	return text
+	return read
 }

@@ -51,8 +51,7 @@ func (c *calendars) sizes(set rule.LimitSetID, micros int64) []algo.Size {
 	}
 	sizes := make([]algo.Size, len(limits.Limits))
 	for i := range sizes {
-		l := &limits.Limits[i]
-		sizes[i] = algo.Size{Units: l.Units, Burst: l.Burst, Ceiling: l.Ceiling}
+		sizes[i] = limits.Limits[i].Size()
 	}
 	c.fit(limits, sizes, micros)
 	return sizes

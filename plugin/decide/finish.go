@@ -74,7 +74,7 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 	switch {
 	case !more && !less:
 	case r.source == FromRedis:
-		s.remote.settle(r, s.remote.back, now)
+		s.remote.conn.Settle(s.remote.charge(r), s.remote.back, now.SteadyMicros)
 		if less {
 			s.memory.forgetCharge(r)
 		}

@@ -55,8 +55,8 @@ func TestImpossibleInEnvoy(t *testing.T) {
 			w.worker.crowd.push(w.worker.crowd.shareOf(other), other)
 			for _, q := range []*Question{q, other} {
 				w.worker.letGo(q, TurnComes, w.now)
-				if q.State() != tc.state || q.Concluded().Outcome != tc.outcome {
-					t.Errorf("%s, %s", q.State(), q.Concluded().Outcome.Metric())
+				if q.State() != tc.state || q.verdict.Outcome != tc.outcome {
+					t.Errorf("%s, %s", q.State(), q.verdict.Outcome.Metric())
 				}
 			}
 			if w.worker.crowd.n != 0 {

@@ -239,13 +239,13 @@ func TestLocalGoesByWhatIsRemembered(t *testing.T) {
 		var last *Question
 		for range 60 {
 			last = w.begin(headers{})
-			if w.send(last); last.Concluded().Event != Refused {
+			if w.send(last); last.verdict.Event != Refused {
 				admitted++
 			}
 		}
 		what := fmt.Sprintf("%q for %d us", tc.value, tc.left)
 		testenv.Same(t, what+": admitted", admitted, tc.admitted)
-		testenv.Same(t, what+": the outcome", last.Concluded().Outcome, tc.outcome)
+		testenv.Same(t, what+": the outcome", last.verdict.Outcome, tc.outcome)
 		if tc.value == "block" && tc.left == 2e6 {
 			testenv.Same(t, what+": what is left of the block", last.Checks[0].LeftMicros, 1e6)
 		}

@@ -66,10 +66,7 @@ func (e *entry) of(sizes []algo.Size, s *scratch) *algo.Plan {
 	for _, i := range e.Part {
 		s.sizes = append(s.sizes, sizes[i])
 	}
-	if plan, ok := e.plan.Sized(&e.sized, s.sizes); ok {
-		return plan
-	}
-	return e.plan
+	return e.plan.At(&e.sized, s.sizes)
 }
 
 // borrower is what a guarantee says of a request, whose part is decided first.

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -12,15 +11,7 @@ type plans []algo.Plan
 // of is the plan of limits with these sizes; with none as it is configured. It is good until
 // the next call about the same limits.
 func (p plans) of(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
-	if sizes == nil {
-		return limits.Plan
-	}
-	sized, ok := limits.Plan.Sized(&p[limits.ID], sizes)
-	must.Hold(ok, "rule makes sizes that a plan can have")
-	if ok {
-		return sized
-	}
-	return limits.Plan
+	return limits.Plan.At(&p[limits.ID], sizes)
 }
 
 // sameSize reports whether a limit has the same size, whenever its windows begin.

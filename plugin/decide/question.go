@@ -48,9 +48,6 @@ type Question struct {
 	mades     []made
 }
 
-// Concluded is the verdict on the request, once there is one.
-func (q *Question) Concluded() Verdict { return q.verdict }
-
 // State is where the request is in its life.
 func (q *Question) State() State { return q.state }
 

@@ -108,25 +108,3 @@ func (r *remote) charge(of *Receipt) redis.Charge {
 		Nonce: of.nonce, AtMicros: of.atMicros,
 	}
 }
-
-// settle gives back so much of each limit, or below 0 charges so much more. Settlements are in
-// no hurry: they leave together.
-func (r *remote) settle(of *Receipt, back []int64, now Time) {
-	r.conn.Settle(r.charge(of), back, now.SteadyMicros)
-}
-
-// release gives slots of a part of an identity back.
-func (r *remote) release(set rule.LimitSetID, part []byte, freed redis.Slots, now Time) {
-	r.conn.Release(r.scripts[set], part, freed, now.SteadyMicros)
-}
-
-func (r *remote) renew(set rule.LimitSetID, part []byte, slots []redis.Slots, now Time) {
-	r.conn.Renew(r.scripts[set], part, slots, now.SteadyMicros)
-}
-
-// flush sends the renewals that wait.
-func (r *remote) flush(now Time) {
-	if len(r.scripts) > 0 {
-		r.conn.Flush(now.SteadyMicros)
-	}
-}

@@ -180,8 +180,8 @@ func TestSlotsOfRequests(t *testing.T) {
 			t.Fatalf("a request was decided without Redis: %s", refused.State())
 		}
 		w.answerAll()
-		if refused.State() != Answered || refused.Concluded().Outcome.Metric() != "limited" {
-			t.Errorf("a third request is %s, %s", refused.State(), refused.Concluded().Outcome.Metric())
+		if refused.State() != Answered || refused.verdict.Outcome.Metric() != "limited" {
+			t.Errorf("a third request is %s, %s", refused.State(), refused.verdict.Outcome.Metric())
 		}
 		w.endStream(refused)
 	}
@@ -233,7 +233,7 @@ func TestSlotsAreRenewed(t *testing.T) {
 	pass(16e6)
 	w.wantHeld(2)
 	clear(w.states)
-	observer{w.stores}.Reconnected()
+	observer{w.stores.record, w.stores}.Reconnected()
 	pass(250_000)
 	w.wantHeld(2)
 	w.endStream(a)

@@ -38,7 +38,7 @@ func (s *Stores) releaseSlot(r *Receipt, slot *slots.Slot, now Time) {
 	if id := s.slots.book.Vacate(slot); r.source != FromRedis {
 		s.embedded.occupy(r.limits, id.Tag, s.calendars.sizes(r.limits.ID, now.UnixMicros), id.Slots, now)
 	} else {
-		s.remote.release(id.Set, id.Tag, freed, now)
+		s.remote.conn.Release(s.remote.scripts[id.Set], id.Tag, freed, now.SteadyMicros)
 	}
 }
 
@@ -46,7 +46,9 @@ func (s *Stores) releaseSlot(r *Receipt, slot *slots.Slot, now Time) {
 func (s *Stores) renewSlots(now Time) {
 	if s.slots.book.Due(now.SteadyMicros) {
 		s.slots.book.Renew(now.SteadyMicros, renewer{s, now})
-		s.remote.flush(now)
+		if !s.alone() {
+			s.remote.conn.Flush(now.SteadyMicros) // the renewals
+		}
 	}
 }
 
@@ -74,7 +76,7 @@ func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 		for _, slot := range due[:n] {
 			f.renewed = append(f.renewed, redis.Slots{Nonce: slot.Nonce, Count: slot.Slots})
 		}
-		r.remote.renew(id.Set, id.Tag, f.renewed, r.now)
+		r.remote.conn.Renew(r.remote.scripts[id.Set], id.Tag, f.renewed, r.now.SteadyMicros)
 		due = due[n:]
 	}
 }

@@ -47,23 +47,23 @@ func BenchmarkTake(b *testing.B) {
 	}
 	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: minute}
 	b.Run("one identity", func(b *testing.B) {
-		bench(b, New(unshared{}, chance{}, Options{}), policy(b, gcra), 1)
+		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, gcra), 1)
 	})
 	b.Run("one identity, three limits", func(b *testing.B) {
-		bench(b, New(unshared{}, chance{}, Options{}), policy(b, three...), 1)
+		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, three...), 1)
 	})
 	b.Run("denied", func(b *testing.B) {
 		one := algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: algo.MaxWindowMicros}
-		bench(b, New(unshared{}, chance{}, Options{}), policy(b, one), 1)
+		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, one), 1)
 	})
 	b.Run("40000 identities", func(b *testing.B) {
-		bench(b, New(unshared{}, chance{}, Options{}), policy(b, gcra), 40_000)
+		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, gcra), 40_000)
 	})
 	b.Run("full pages", func(b *testing.B) {
-		bench(b, New(unshared{}, chance{}, Options{Pages: 64}), policy(b, gcra), 64_000)
+		bench(b, sized(unshared{}, chance{}, Options{Pages: 64}), policy(b, gcra), 64_000)
 	})
 	b.Run("longest log", func(b *testing.B) {
-		bench(b, New(unshared{}, chance{}, Options{}), policy(b, log), 1)
+		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, log), 1)
 	})
 }
 
@@ -72,7 +72,7 @@ func TestTakeAndRefundAllocateNothing(t *testing.T) {
 	for name, l := range limitsOf(algo.MaxUnits-2, hour) {
 		l.Burst = 0
 		p := policy(t, l)
-		s := New(unshared{}, chance{}, Options{Pages: 2, PageBytes: 1024})
+		s := sized(unshared{}, chance{}, Options{Pages: 2, PageBytes: 1024})
 		var tag numbered
 		out := make([]algo.Decision, 1)
 		i := 0

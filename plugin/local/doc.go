@@ -20,7 +20,7 @@
 // secret is drawn at random by the first worker and kept in the shared data with
 // the pages; the namespace (key_prefix and database) is part of it, so that filters
 // with other ones count apart, as in Redis. A page holds the entries of some identities, each the
-// states of the limits of its rule. A Take reads the page, decides, and if it
+// states of the limits of its rule. A Decide reads the page, decides, and if it
 // was allowed writes the page back; if another worker wrote it in between, it
 // begins again. Each lost round is another's success, so the counts are exact
 // under any number of workers, and no worker waits for a lock. A page that does not

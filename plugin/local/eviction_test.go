@@ -34,7 +34,7 @@ func TestMemoryIsBoundedWhateverTheIdentities(t *testing.T) {
 	t.Parallel()
 	const pages, pageBytes = 4096, 256
 	m := newMemory()
-	s := New(m, chance{}, Options{Pages: pages, PageBytes: pageBytes})
+	s := sized(m, chance{}, Options{Pages: pages, PageBytes: pageBytes})
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 100, WindowMicros: hour})
 	fill(t, s, p, 0, 1_000_000, t0)
 	total, largest := m.size()
@@ -46,13 +46,13 @@ func TestMemoryIsBoundedWhateverTheIdentities(t *testing.T) {
 // The default size holds the number of identities that the documentation names.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
-	s := New(newMemory(), chance{}, Options{})
+	s := sized(newMemory(), chance{}, Options{})
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 100, WindowMicros: hour})
 	fill(t, s, p, 0, 200_000, t0)
 	if s.Evictions() != 0 {
 		t.Errorf("%d evictions at 200,000 identities, want none", s.Evictions())
 	}
-	s = New(newMemory(), chance{}, Options{Pages: DefaultPages / 32})
+	s = sized(newMemory(), chance{}, Options{Pages: DefaultPages / 32})
 	fill(t, s, p, 0, 500_000/32, t0)
 	if kept := 500_000 - 32*int(s.Evictions()); kept < 350_000 {
 		t.Errorf("%d identities are kept, want 350,000", kept)
@@ -62,7 +62,7 @@ func TestCapacity(t *testing.T) {
 // Expired records make room before any other has to go.
 func TestExpiredRecordsMakeRoom(t *testing.T) {
 	t.Parallel()
-	s := New(newMemory(), chance{}, Options{Pages: 4, PageBytes: 1024})
+	s := sized(newMemory(), chance{}, Options{Pages: 4, PageBytes: 1024})
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: second})
 	const fits = 40
 	for i := range 100 {
@@ -85,7 +85,7 @@ func TestAnEvictionAdmitsAtMostTheCapacity(t *testing.T) {
 	for name, l := range limitsOf(capacity, hour) {
 		l.Burst = 0
 		p := policy(t, l)
-		s := New(newMemory(), chance{}, Options{Pages: 2, PageBytes: 1024})
+		s := sized(newMemory(), chance{}, Options{Pages: 2, PageBytes: 1024})
 		var tag numbered
 		var admitted [identities]uint64
 		out := make([]algo.Decision, 1)
@@ -117,7 +117,7 @@ func TestAFloodFreesNobodyWhoHasUsedMore(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(100, hour) {
 		p := policy(t, l)
-		s := New(newMemory(), chance{}, Options{Pages: 2, PageBytes: 1024})
+		s := sized(newMemory(), chance{}, Options{Pages: 2, PageBytes: 1024})
 		fresh, _ := take(t, s, p, "r|exhausted", t0, 0)
 		take(t, s, p, "r|exhausted", t0, fresh[0].Remaining)
 		take(t, s, p, "r|half used", t0, 50)

@@ -22,7 +22,7 @@ func FuzzPage(f *testing.F) {
 	}
 	p := policy(f, limits...)
 	m := newMemory()
-	s := New(m, chance{}, Options{Pages: 1})
+	s := sized(m, chance{}, Options{Pages: 1})
 	key, seed := pageOfTag(f, s, "r|a"), m.data[seedKey]
 	fingerprint := s.identity.fingerprint
 	f.Add([]byte(nil), true, t0)
@@ -41,7 +41,7 @@ func FuzzPage(f *testing.F) {
 		}
 		m := newMemory()
 		m.data[seedKey], m.data[key] = seed, versioned{data, 1}
-		s := New(m, chance{}, Options{Pages: 1})
+		s := sized(m, chance{}, Options{Pages: 1})
 		out := make([]algo.Decision, len(limits))
 		at, allowed, err := s.Take(p, []byte("r|a"), now, 1, out)
 		if err != nil {

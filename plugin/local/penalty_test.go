@@ -39,7 +39,7 @@ func rule(t testing.TB, s *Store, p *algo.Plan, tag string, now int64) algo.Ruli
 func TestPenaltyOfAllWorkers(t *testing.T) {
 	t.Parallel()
 	shared, now := newMemory(), 1000*hour
-	a, b := New(shared, chance{}, Options{}), New(shared, chance{}, Options{})
+	a, b := sized(shared, chance{}, Options{}), sized(shared, chance{}, Options{})
 	p, tier := penalized(t, twoAnHour), penalized(t, algo.Limit{Algorithm: algo.GCRA, Units: 9, WindowMicros: second})
 	none := penalized(t)
 	for n, want := range []bool{true, true, false, false} {
@@ -77,7 +77,7 @@ func TestPenaltyOfAllWorkers(t *testing.T) {
 // A clock that was set back blocks no client for longer than the block says.
 func TestPenaltyOfAClockSetBack(t *testing.T) {
 	t.Parallel()
-	s, now := New(newMemory(), chance{}, Options{}), 1000*hour
+	s, now := sized(newMemory(), chance{}, Options{}), 1000*hour
 	p := penalized(t, algo.Limit{Algorithm: algo.FixedWindow, WindowMicros: second})
 	for range 3 {
 		rule(t, s, p, "r|x", now)
@@ -95,7 +95,7 @@ func TestPenaltyOfAClockSetBack(t *testing.T) {
 func TestPenaltyAgrees(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 5))
-	s, now := New(newMemory(), chance{}, Options{Pages: 2}), 1000*hour
+	s, now := sized(newMemory(), chance{}, Options{Pages: 2}), 1000*hour
 	p := penalized(t, twoAnHour)
 	penalty := p.Terms().Penalty
 	states, penalties := map[string][]algo.State{}, map[string]algo.State{}

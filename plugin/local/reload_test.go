@@ -28,7 +28,7 @@ func TestALimitThatGrewGoesOnCounting(t *testing.T) {
 	t.Parallel()
 	grown := limitsOf(10, hour)
 	for name, l := range limitsOf(5, hour) {
-		s := New(newMemory(), chance{}, Options{})
+		s := sized(newMemory(), chance{}, Options{})
 		take(t, s, policy(t, l), "r|a", t0, 4)
 		out, _ := take(t, s, policy(t, grown[name]), "r|a", t0, 0)
 		if capacity := out[0].Remaining; capacity >= policy(t, grown[name]).Limits()[0].Capacity() {
@@ -44,10 +44,10 @@ func TestLimitsOfOtherTiersStay(t *testing.T) {
 	for name, l := range limitsOf(5, hour) {
 		free, paid := policy(t, l), policy(t, limitsOf(5, 2*hour)[name])
 		m := newMemory()
-		s := New(m, chance{}, Options{})
+		s := sized(m, chance{}, Options{})
 		take(t, s, free, "r|a", t0, 3)
 		take(t, s, paid, "r|a", t0+1, 2)
-		wantFree, _ := take(t, New(newMemory(), chance{}, Options{}), free, "r|b", t0, 3)
+		wantFree, _ := take(t, sized(newMemory(), chance{}, Options{}), free, "r|b", t0, 3)
 		got, _ := take(t, s, free, "r|a", t0+1, 0)
 		if got[0].Remaining != wantFree[0].Remaining {
 			t.Errorf("%s: %d remain in the first tier, want %d", name, got[0].Remaining, wantFree[0].Remaining)
@@ -67,7 +67,7 @@ func TestALongerTierKeepsTheEntry(t *testing.T) {
 	t.Parallel()
 	long := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 24 * hour})
 	short := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: second})
-	s := New(newMemory(), chance{}, Options{Pages: 1})
+	s := sized(newMemory(), chance{}, Options{Pages: 1})
 	take(t, s, long, "r|a", t0, 3)
 	take(t, s, short, "r|a", t0, 1)
 	take(t, s, short, "r|b", t0+minute, 1)
@@ -81,7 +81,7 @@ func TestTiersWithTwoKindsOfFixedWindow(t *testing.T) {
 	t.Parallel()
 	both := limitsOf(5, hour)
 	clock, first := policy(t, both["fixed_window"]), policy(t, both["fixed_window first"])
-	s := New(newMemory(), chance{}, Options{})
+	s := sized(newMemory(), chance{}, Options{})
 	now := t0 + minute
 	take(t, s, clock, "r|a", now, 3)
 	take(t, s, first, "r|a", now, 2)
@@ -97,7 +97,7 @@ func TestTiersWithTwoKindsOfFixedWindow(t *testing.T) {
 func TestRecordsOfManyReloadsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	s := New(m, chance{}, Options{})
+	s := sized(m, chance{}, Options{})
 	for i := range int64(500) {
 		p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 9, WindowMicros: 24*hour + i*1000})
 		if _, allowed := take(t, s, p, "r|a", t0, 9); !allowed {
@@ -117,7 +117,7 @@ func TestAPageOfAnotherVersionIsEmpty(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 5, WindowMicros: hour})
 	m := newMemory()
-	s := New(m, chance{}, Options{Pages: 1})
+	s := sized(m, chance{}, Options{Pages: 1})
 	take(t, s, p, "r|a", t0, 5)
 	key := pageOfTag(t, s, "r|a")
 	m.data[key].value[0]++
@@ -148,7 +148,7 @@ func TestARecordLongerThanAPage(t *testing.T) {
 		WindowMicros: algo.MaxWindowMicros, SubWindows: algo.MaxSubWindows,
 	}
 	p, m, w := policy(t, sixteen(counter)...), newMemory(), twins{}
-	s := New(m, chance{}, Options{Pages: 1})
+	s := sized(m, chance{}, Options{Pages: 1})
 	small := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: hour})
 	want := make([]algo.Decision, algo.MaxLimits)
 	for i := range int64(3 * algo.MaxSubWindows) {
@@ -169,7 +169,7 @@ func TestManyLogsFitAPage(t *testing.T) {
 	t.Parallel()
 	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 2000, WindowMicros: minute}
 	p, m := policy(t, sixteen(log)...), newMemory()
-	s := New(m, chance{}, Options{Pages: 1})
+	s := sized(m, chance{}, Options{Pages: 1})
 	for i := range int64(2000) {
 		out, allowed := take(t, s, p, "r|a", t0+i, 1)
 		if !allowed || out[15].Remaining != 2000-i-1 {
@@ -190,7 +190,7 @@ func TestTiersWithOtherSubWindows(t *testing.T) {
 	t.Parallel()
 	both := limitsOf(5, hour)
 	one, five := policy(t, both["sliding_window_counter"]), policy(t, both["sliding_window_counter5"])
-	s := New(newMemory(), chance{}, Options{})
+	s := sized(newMemory(), chance{}, Options{})
 	admitted := 0
 	for i := range int64(40) {
 		p := []*algo.Plan{one, five}[i%2]
@@ -211,7 +211,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 	for name, l := range limitsOf(5, minute) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, p := New(newMemory(), chance{}, Options{}), policy(t, l)
+			s, p := sized(newMemory(), chance{}, Options{}), policy(t, l)
 			capacity := p.Limits()[0].Capacity()
 			take(t, s, p, "r|a", t0+year, capacity)
 			out, allowed := take(t, s, p, "r|a", t0, 1)

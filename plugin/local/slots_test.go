@@ -53,8 +53,8 @@ func TestSlotsOfTwoWorkers(t *testing.T) {
 	t.Parallel()
 	shared := newMemory()
 	p := slotPlan(t, 5)
-	a := &slotWorker{t: t, store: New(shared, chance{}, Options{}), plan: p}
-	b := &slotWorker{t: t, store: New(shared, chance{}, Options{}), plan: p}
+	a := &slotWorker{t: t, store: sized(shared, chance{}, Options{}), plan: p}
+	b := &slotWorker{t: t, store: sized(shared, chance{}, Options{}), plan: p}
 	now := int64(t0)
 	want := func(what string, got, want bool) {
 		t.Helper()
@@ -90,7 +90,7 @@ func TestSlotsOfTwoWorkers(t *testing.T) {
 func TestEvictedSlots(t *testing.T) {
 	t.Parallel()
 	p := slotPlan(t, 5)
-	a := &slotWorker{t: t, store: New(newMemory(), chance{}, Options{}), plan: p}
+	a := &slotWorker{t: t, store: sized(newMemory(), chance{}, Options{}), plan: p}
 	if !a.take(t0, 4) {
 		t.Fatal("refused")
 	}

@@ -27,18 +27,7 @@ var (
 	ErrCASMismatch = errors.New("local: another worker wrote the key in between")
 )
 
-// Options of a Store.
-type Options struct {
-	// Namespace tells counters apart that have the same tag, as key_prefix and
-	// database do in Redis.
-	Namespace string
-
-	// The size. All the Stores that share their data must have the same.
-	Pages     int // number of pages; 0 stands for DefaultPages
-	PageBytes int // most bytes in one page; 0 stands for DefaultPageBytes
-}
-
-// The default size: 16 MiB, which holds about 350,000 identities at a time.
+// The size, which all Stores that share their data have: 16 MiB, which holds about 350,000 identities at a time.
 const (
 	// Bound: pages of the embedded store. Beyond it, identities share a page. Protects memory.
 	DefaultPages = 4096
@@ -69,19 +58,14 @@ type Store struct {
 
 // New returns a Store over shared. It touches no data yet. From chance it draws its own
 // number among those that share the data and, if it is the first, what tags are hashed with.
-func New(shared SharedData, chance rand.Source, opts Options) *Store {
-	if opts.Pages <= 0 {
-		opts.Pages = DefaultPages
-	}
-	if opts.PageBytes <= 0 {
-		opts.PageBytes = DefaultPageBytes
-	}
+// namespace tells counters apart that have the same tag, as key_prefix and database do in Redis.
+func New(shared SharedData, chance rand.Source, namespace string) *Store {
 	return &Store{
 		shared:    shared,
 		chance:    chance,
-		pageBytes: opts.PageBytes,
-		namespace: opts.Namespace,
-		keys:      newPageKeys(opts.Pages),
+		pageBytes: DefaultPageBytes,
+		namespace: namespace,
+		keys:      newPageKeys(DefaultPages),
 		hash:      sha256.New(),
 		identity:  identity{holder: newHolder(chance)},
 	}
@@ -91,26 +75,12 @@ func New(shared SharedData, chance rand.Source, opts Options) *Store {
 // their room. Each let an identity start afresh.
 func (s *Store) Evictions() uint64 { return s.evictions }
 
-// Take decides cost for all the limits of p, for the identity that tag names
-// ("<rule>|<identity>"), and charges it if all of them allow. out has one
-// element for each limit. It decides at atMicros, which a Refund names: it is
+// Decide decides costs for the limits of p, for the identity that tag names
+// ("<rule>|<identity>"), and charges them if all limits allow theirs. out has one
+// element for each limit. It decides at the ruling's AtMicros, which RefundEach names: it is
 // nowMicros, unless another worker has charged the identity at a slightly later
-// time already. On an error nothing was charged and out means nothing.
-func (s *Store) Take(
-	p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo.Decision,
-) (atMicros int64, allowed bool, err error) {
-	return s.TakeEach(p, tag, nowMicros, s.each(p, cost), out)
-}
-
-// TakeEach is Take with a cost for each limit.
-func (s *Store) TakeEach(
-	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision,
-) (atMicros int64, allowed bool, err error) {
-	r, err := s.Decide(p, tag, nowMicros, costs, out, false)
-	return r.AtMicros, r.Allowed, err
-}
-
-// Decide is TakeEach for a plan with terms. Of those it obeys the penalty, if it is to.
+// time already. Of the plan's terms it obeys the penalty, if it is to. On an error nothing was
+// charged and out means nothing.
 func (s *Store) Decide(
 	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, obey bool,
 ) (algo.Ruling, error) {
@@ -147,15 +117,10 @@ func (s *Store) Peek(
 	return algo.Ruling{AtMicros: id.atMicros, Allowed: p.Check(id.states, id.atMicros, costs, out)}, nil
 }
 
-// Refund gives back what a Take at chargedAtMicros charged. An identity that
-// has expired or was evicted since has nothing to be given back.
-func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cost int64) error {
-	return s.RefundEach(p, tag, chargedAtMicros, nowMicros, s.each(p, cost))
-}
-
-// RefundEach gives back what a TakeEach at chargedAtMicros charged, or a part of it. A
-// cost below 0 is charged on top, see algo.Plan.Refund. Of slots the worker then occupies
-// as many as Occupying says.
+// RefundEach gives back what a Decide at chargedAtMicros charged, or a part of it. An identity
+// that has expired or was evicted since has nothing to be given back. A cost below 0 is
+// charged on top, see algo.Plan.Refund. Of slots the worker then occupies as many as Occupying
+// says.
 func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros int64, costs []int64) error {
 	id, more := &s.identity, slices.Min(costs) < 0
 	_, slots := p.Slots()

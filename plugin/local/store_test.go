@@ -107,7 +107,7 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 
 func compareToTwins(t *testing.T, p *algo.Plan, rng *rand.Rand) {
 	t.Helper()
-	s, w := New(newMemory(), chance{}, Options{Pages: 3}), twins{}
+	s, w := sized(newMemory(), chance{}, Options{Pages: 3}), twins{}
 	got, want := make([]algo.Decision, len(p.Limits())), make([]algo.Decision, len(p.Limits()))
 	window := p.Limits()[0].WindowMicros
 	now := t0
@@ -139,7 +139,7 @@ func compareToTwins(t *testing.T, p *algo.Plan, rng *rand.Rand) {
 func TestDeniedAndFreeTakesWriteNothing(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	s := New(m, chance{}, Options{})
+	s := sized(m, chance{}, Options{})
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: minute})
 	take(t, s, p, "r|a", t0, 0)
 	if len(m.data) != 1 { // the seed
@@ -156,7 +156,7 @@ func TestRefund(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(3, minute) {
 		p := policy(t, l)
-		s := New(newMemory(), chance{}, Options{})
+		s := sized(newMemory(), chance{}, Options{})
 		if err := s.Refund(p, []byte("r|a"), t0, t0, 1); err != nil {
 			t.Fatalf("%s: refund of what was never charged: %v", name, err)
 		}
@@ -179,7 +179,7 @@ func TestRefund(t *testing.T) {
 func TestRefundOfLessThanNothing(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(3, minute) {
-		p, s := policy(t, l), New(newMemory(), chance{}, Options{})
+		p, s := policy(t, l), sized(newMemory(), chance{}, Options{})
 		fresh, _ := take(t, s, p, "r|a", t0, 0)
 		capacity := fresh[0].Remaining
 		for _, owed := range []int64{capacity - 1, 2} {
@@ -213,7 +213,7 @@ func TestALateWorker(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(10, second) {
 		p := policy(t, l)
-		s := New(newMemory(), chance{}, Options{})
+		s := sized(newMemory(), chance{}, Options{})
 		boundary := t0 + second // t0 is a whole second: a window begins
 		take(t, s, p, "r|a", boundary, 1)
 		want, _ := take(t, s, p, "r|a", boundary, 0)
@@ -257,7 +257,7 @@ func TestHostErrorsAreReturned(t *testing.T) {
 	out := make([]algo.Decision, 1)
 	broken := errors.New("broken")
 	f := &failing{memory: newMemory(), err: broken}
-	s := New(f, chance{}, Options{})
+	s := sized(f, chance{}, Options{})
 	for _, c := range []struct{ gets, sets int }{{0, 9}, {9, 0}} {
 		f.gets, f.sets = 3, 2 // one set and two gets for the seed
 		take(t, s, p, "r|a", t0, 1)

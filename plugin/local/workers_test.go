@@ -17,7 +17,7 @@ const workers = 8
 func inParallel(shared SharedData, opts Options, work func(worker uint64, s *Store)) {
 	var group sync.WaitGroup
 	for worker := range uint64(workers) {
-		group.Go(func() { work(worker, New(shared, chance{}, opts)) })
+		group.Go(func() { work(worker, sized(shared, chance{}, opts)) })
 	}
 	group.Wait()
 }
@@ -76,7 +76,7 @@ func TestWorkersLoseNoChargeAndNoRefund(t *testing.T) {
 				}
 			})
 			// A bucket recovers a unit in 720 ms, the first after those 3.
-			s := New(m, chance{}, Options{Pages: 2})
+			s := sized(m, chance{}, Options{Pages: 2})
 			for i, tag := range tags {
 				out, _ := take(t, s, p, tag, t0+3000, 0)
 				if got := p.Limits()[0].Capacity() - out[0].Remaining; got != used[i].Load() {
@@ -92,7 +92,7 @@ func TestTwoWorkersCreateAPage(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: hour})
 	m := newMemory()
-	first, second := New(m, chance{}, Options{}), New(m, chance{}, Options{})
+	first, second := sized(m, chance{}, Options{}), sized(m, chance{}, Options{})
 	m.beside = func() {
 		m.beside = nil
 		take(t, second, p, "r|a", t0, 3)
@@ -106,7 +106,7 @@ func TestContentionIsBounded(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: hour})
 	f := &failing{memory: newMemory(), gets: 3, sets: 2, err: ErrCASMismatch}
-	s := New(f, chance{}, Options{})
+	s := sized(f, chance{}, Options{})
 	take(t, s, p, "r|a", t0, 1)
 	f.gets, f.sets = 2*maxRounds+1, 0
 	if _, allowed, err := s.Take(p, []byte("r|a"), t0, 1, make([]algo.Decision, 1)); allowed ||
@@ -119,7 +119,7 @@ func TestContentionIsBounded(t *testing.T) {
 	if f.gets != 1 {
 		t.Errorf("%d tries, want %d for each of the two", 2*maxRounds+1-f.gets, maxRounds)
 	}
-	if out, _ := take(t, New(f.memory, chance{}, Options{}), p, "r|a", t0, 0); out[0].Remaining != 9 {
+	if out, _ := take(t, sized(f.memory, chance{}, Options{}), p, "r|a", t0, 0); out[0].Remaining != 9 {
 		t.Errorf("%d remain, want 9: nothing was charged", out[0].Remaining)
 	}
 }
@@ -130,7 +130,7 @@ func TestVersionsWrap(t *testing.T) {
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 100, WindowMicros: hour})
 	m := newMemory()
 	m.cas = casCreate - 3
-	s := New(m, chance{}, Options{Pages: 1})
+	s := sized(m, chance{}, Options{Pages: 1})
 	var remaining []int64
 	for range 6 {
 		out, _ := take(t, s, p, "r|a", t0, 1)

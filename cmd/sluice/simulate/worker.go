@@ -30,7 +30,7 @@ func newWorker(w *World, index int, shared local.SharedData) *worker {
 	chance := rand.NewPCG(w.options.Seed, uint64(index)+1000)
 	var embedded *local.Store
 	if w.cfg.UsesEmbeddedStore() {
-		embedded = local.New(shared, chance, local.Options{})
+		embedded = local.New(shared, chance, "")
 	}
 	k.decides = decide.NewWorker(w.cfg, w.rules, embedded, k, &recorder{worker: k, tally: w.tally}, chance)
 	if w.cfg.Redis != nil {

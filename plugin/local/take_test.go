@@ -1,0 +1,45 @@
+package local
+
+import (
+	"math/rand/v2"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// Options are a Store's namespace, and its size if it is another than usual.
+type Options struct {
+	Namespace        string
+	Pages, PageBytes int
+}
+
+// sized is a Store with options.
+func sized(shared SharedData, chance rand.Source, opts Options) *Store {
+	s := New(shared, chance, opts.Namespace)
+	if opts.Pages > 0 {
+		s.keys = newPageKeys(opts.Pages)
+	}
+	if opts.PageBytes > 0 {
+		s.pageBytes = opts.PageBytes
+	}
+	return s
+}
+
+// Take is Decide with one cost for all limits, and without terms.
+func (s *Store) Take(
+	p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo.Decision,
+) (atMicros int64, allowed bool, err error) {
+	return s.TakeEach(p, tag, nowMicros, s.each(p, cost), out)
+}
+
+// TakeEach is Take with a cost for each limit.
+func (s *Store) TakeEach(
+	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision,
+) (atMicros int64, allowed bool, err error) {
+	r, err := s.Decide(p, tag, nowMicros, costs, out, false)
+	return r.AtMicros, r.Allowed, err
+}
+
+// Refund is RefundEach with one cost for all limits.
+func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cost int64) error {
+	return s.RefundEach(p, tag, chargedAtMicros, nowMicros, s.each(p, cost))
+}

@@ -31,19 +31,31 @@ type running struct {
 	relay   *envoy      // nil: it has none
 }
 
-// start runs what all setups share. The bench is to be stopped even after an error.
-func start(ctx context.Context, root, dir string) (*bench, error) {
+// onBench starts what all setups share, and ends it and what was started meanwhile.
+func onBench(ctx context.Context, root string, act func(*bench, machine) error) error {
+	dir, err := os.MkdirTemp("", "sluice-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
 	b := &bench{root: root, dir: dir}
+	defer b.stop()
 	ports, err := freePorts(3)
 	if err != nil {
-		return b, err
+		return err
 	}
 	if b.redis, err = unwatched.startRedis(ctx, dir, ports[0]); err != nil {
-		return b, err
+		return err
 	}
 	at := place{listener: ports[1], admin: ports[2]}
-	b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at, loopback), at)
-	return b, err
+	if b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at, loopback), at); err != nil {
+		return err
+	}
+	m, err := b.describe(ctx)
+	if err != nil {
+		return err
+	}
+	return act(b, m)
 }
 
 // freePorts are TCP ports of loopback on which nothing listens. They are nobody else's until the

@@ -7,9 +7,7 @@ const before = "sluice-before"
 
 // beside are the setups that compare two builds of the plugin.
 func beside(file string) []*setup {
-	kept := slices.DeleteFunc(setups(), func(s *setup) bool {
-		return s.id != unlimited && s.id != sluice && s.id != settled
-	})
+	kept := choose(func(s *setup) bool { return slices.Contains([]string{unlimited, sluice, settled}, s.id) })
 	return append(kept, &setup{
 		id: before, title: "Sluice, Redis, before", status: 200, edit: usual.and(builtAs(file)),
 	})

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -87,22 +86,17 @@ func dumped(dir string, pid int) (threads []int64, err error) {
 	return threads, nil
 }
 
-// parseDump reads the sum of a dump, its line "totals: 123".
-// https://valgrind.org/docs/manual/cl-format.html
+// dumpSum is the line of a dump that has its sum. https://valgrind.org/docs/manual/cl-format.html
+var dumpSum = regexp.MustCompile(`(?m)^(?:totals|summary): (\d+)`)
+
 func parseDump(file string) (int64, error) {
-	f, err := os.Open(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		for _, name := range []string{"totals: ", "summary: "} {
-			if text, ok := strings.CutPrefix(lines.Text(), name); ok {
-				return strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-			}
-		}
+	sum := dumpSum.FindSubmatch(text)
+	if sum == nil {
+		return 0, fmt.Errorf("%s has no sum", file)
 	}
-	return 0, errors.Join(fmt.Errorf("%s has no sum", file), lines.Err())
+	return strconv.ParseInt(string(sum[1]), 10, 64)
 }

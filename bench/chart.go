@@ -96,6 +96,21 @@ func (r *report) inChart(setup string) string {
 	return setup
 }
 
+// bars are those of the setups that were measured, the shortest first.
+func (r *report) bars(setups []shown, of func(id string) bar) (bars []bar) {
+	for _, s := range setups {
+		id := r.inChart(s.id)
+		if len(r.Results[id][mainLoad]) == 0 {
+			continue
+		}
+		b := of(id)
+		b.title, b.ours = s.title, strings.HasPrefix(id, sluice)
+		bars = append(bars, b)
+	}
+	slices.SortFunc(bars, func(a, b bar) int { return cmp.Compare(a.whole.Median, b.whole.Median) })
+	return bars
+}
+
 func (r *report) throughputPanel() *panel {
 	p := &panel{
 		title: "Requests per second",
@@ -103,27 +118,19 @@ func (r *report) throughputPanel() *panel {
 			"pair's in the same group",
 	}
 	for _, g := range groups {
-		var bars []bar
-		for _, s := range g.setups {
-			s.id = r.inChart(s.id)
-			b := bar{
-				title: s.title, ours: strings.HasPrefix(s.id, sluice),
-				whole: r.Results.spread(s.id, mainLoad, requestsPerSecond),
-			}
-			if len(r.Results[s.id][mainLoad]) == 0 {
-				continue // not measured
-			}
+		bars := r.bars(g.setups, func(id string) bar {
+			b := bar{whole: r.Results.spread(id, mainLoad, requestsPerSecond)}
 			class := "peer"
-			if b.ours {
+			if strings.HasPrefix(id, sluice) {
 				class = "sluice"
 			}
 			b.parts = []part{{class, b.whole.Median}}
-			if g.against != "" && s.id != r.inChart(g.against) {
-				b.times = b.whole.Median / r.Results.spread(r.inChart(g.against), mainLoad, requestsPerSecond).Median
+			if against := r.inChart(g.against); against != "" && against != id {
+				b.times = b.whole.Median / r.Results.spread(against, mainLoad, requestsPerSecond).Median
 			}
-			bars = append(bars, b)
-		}
-		slices.SortFunc(bars, func(a, b bar) int { return cmp.Compare(b.whole.Median, a.whole.Median) })
+			return b
+		})
+		slices.Reverse(bars)
 		if len(bars) > 0 {
 			p.bars = append(append(p.bars, bar{title: g.title}), bars...)
 		}
@@ -132,31 +139,20 @@ func (r *report) throughputPanel() *panel {
 }
 
 func (r *report) costPanel() *panel {
-	p := &panel{
+	median := func(id string, q quantity) float64 { return r.Results.spread(id, mainLoad, q).Median }
+	return &panel{
 		title:    "CPU time of a check that is admitted, in microseconds",
 		note:     "what Envoy without a limiter uses is not in it",
 		legend:   []string{"envoy", "service", "redis"},
 		decimals: 1,
+		bars: r.bars(append(slices.Clone(groups[0].setups), groups[2].setups...), func(id string) bar {
+			return bar{whole: r.Results.checkCost(id, mainLoad), parts: []part{
+				{"envoy", max(0, median(id, envoyCPU)-median(unlimited, envoyCPU))},
+				{"service", median(id, serviceCPU)},
+				{"redis", median(id, redisCPU)},
+			}}
+		}),
 	}
-	plain := r.Results.spread(unlimited, mainLoad, envoyCPU).Median
-	for _, s := range append(slices.Clone(groups[0].setups), groups[2].setups...) {
-		s.id = r.inChart(s.id)
-		if len(r.Results[s.id][mainLoad]) == 0 {
-			continue // not measured
-		}
-		p.bars = append(p.bars, bar{
-			title: s.title,
-			ours:  strings.HasPrefix(s.id, sluice),
-			parts: []part{
-				{"envoy", max(0, r.Results.spread(s.id, mainLoad, envoyCPU).Median-plain)},
-				{"service", r.Results.spread(s.id, mainLoad, serviceCPU).Median},
-				{"redis", r.Results.spread(s.id, mainLoad, redisCPU).Median},
-			},
-			whole: r.Results.checkCost(s.id, mainLoad),
-		})
-	}
-	slices.SortFunc(p.bars, func(a, b bar) int { return cmp.Compare(a.whole.Median, b.whole.Median) })
-	return p
 }
 
 // draw writes the panel with its upper edge at y.

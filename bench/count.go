@@ -30,47 +30,25 @@ const (
 // a count takes, and not its result.
 const countedAtOnce = 2
 
-// countedSetups are those whose instructions are counted, by their names; all if there are none.
-func countedSetups(names []string) (all []*setup) {
-	if len(names) == 0 {
-		names = countedByDefault
-	}
-	for _, s := range append(setups(), onlyCounted()...) {
-		if !slices.Contains(names, s.id) {
-			continue
-		}
+// countedSetups are those whose instructions are counted, by their names or all.
+func countedSetups(names []string) []*setup {
+	all := choose(func(s *setup) bool {
+		return slices.Contains(names, s.id) || slices.Equal(names, []string{"all"}) && !s.onlyTimed
+	})
+	for _, s := range all {
 		if s.id == leased { // how many units a worker takes by itself depends on how fast it is
 			s.edit = limited(strings.Replace(leasedLimit, `{"ttl": "200ms"}`, `{"units": 1000, "ttl": "10s"}`, 1))
 		}
-		all = append(all, s)
 	}
 	return all
 }
 
-var countedByDefault = []string{
-	unlimited, emptyWasm, sluice, relayed, sluiceTwo, sluiceThree, sluiceLevels, sluiceOver, uncounted, settled,
-	leased, embedded, pair, pairTwo, pairStop, emptyDenied, sluiceDenied, pairDenied,
-}
-
 // countAll counts the instructions of setups.
-func countAll(ctx context.Context, root string, all []*setup) (tally, error) {
-	dir, err := os.MkdirTemp("", "sluice-count-")
-	if err != nil {
-		return tally{}, err
+func (b *bench) countAll(ctx context.Context, all []*setup) (result map[string]counted, err error) {
+	if b.clock, err = buildClock(ctx, b.root, b.dir); err != nil {
+		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	b, err := start(ctx, root, dir)
-	defer b.stop()
-	if err != nil {
-		return tally{}, err
-	}
-	if b.clock, err = buildClock(ctx, root, dir); err != nil {
-		return tally{}, err
-	}
-	result := tally{Setups: map[string]counted{}}
-	if result.Machine, err = b.describe(ctx); err != nil {
-		return tally{}, err
-	}
+	result = map[string]counted{}
 	var lock sync.Mutex
 	workers, ctx := errgroup.WithContext(ctx)
 	workers.SetLimit(countedAtOnce)
@@ -83,7 +61,7 @@ func countAll(ctx context.Context, root string, all []*setup) (tally, error) {
 			}
 			lock.Lock()
 			defer lock.Unlock()
-			result.Setups[s.id] = c
+			result[s.id] = c
 			fmt.Fprintf(os.Stderr, "%s: %+v\n", s.id, c)
 			return nil
 		})

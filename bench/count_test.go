@@ -81,3 +81,26 @@ func TestCountsAreShown(t *testing.T) {
 		testenv.Same(t, "that there is a count of "+id, recorded.Setups[id].Envoy > 0, true)
 	}
 }
+
+// TestCountedSetups: setups are counted in the order of a run, and those that are only timed when they
+// are named.
+func TestCountedSetups(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ names, want string }{
+		{"sluice-relay,none", "none,sluice-relay"},
+		{"local-ratelimit,nope", "local-ratelimit"},
+		{
+			"all", "none,sluice,sluice-2-limits,sluice-3-limits,sluice-levels,sluice-over,sluice-leased,sluice-embedded," +
+				"sluice-settled,ratelimit,ratelimit-2-limits,ratelimit-2-limits-stop,wasm-empty,sluice-denied," +
+				"ratelimit-denied,wasm-denied,sluice-without-metrics,sluice-relay",
+		},
+	} {
+		var ids []string
+		for _, s := range countedSetups(strings.Split(c.names, ",")) {
+			ids = append(ids, s.id)
+		}
+		testenv.Same(t, c.names, strings.Join(ids, ","), c.want)
+	}
+	err := runCount(t.Context(), "..", options{count: "nope,sluice"})
+	testenv.Same(t, "that unknown setups are refused", err != nil && strings.Contains(err.Error(), "unknown setups"), true)
+}

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
@@ -79,18 +80,16 @@ func (e *envoy) failures(ctx context.Context) (sum int64, err error) {
 	if resp.StatusCode != http.StatusOK {
 		return 0, fmt.Errorf("%s: %s", req.URL, resp.Status)
 	}
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		if _, value, ok := strings.Cut(lines.Text(), ": "); ok {
-			n, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("/stats: %q: %w", lines.Text(), err)
-			}
-			sum += n
-		}
+	text, err := io.ReadAll(resp.Body)
+	for _, value := range statValue.FindAllSubmatch(text, -1) {
+		n, numberErr := strconv.ParseInt(string(value[1]), 10, 64)
+		sum, err = sum+n, errors.Join(err, numberErr)
 	}
-	return sum, lines.Err()
+	return sum, err
 }
+
+// statValue is that of a counter in a line of /stats.
+var statValue = regexp.MustCompile(`(?m): (.*)$`)
 
 // failureStats selects the counters of Sluice's undecided requests and of the
 // ratelimit filter's.
@@ -99,11 +98,7 @@ const failureStats = `sluice.outcome.failed_.*|\.ratelimit\.error$`
 // base is the shipped envoy.yaml, on a setup's ports and with the access log
 // left out.
 func base(at place) (*envoyconf.Config, error) {
-	text, err := os.ReadFile(filepath.Join(at.root, "envoy.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	c, err := envoyconf.Parse(text)
+	c, err := envoyconf.Read(filepath.Join(at.root, "envoy.yaml"))
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +124,7 @@ func (s *setup) config(at place) (string, error) {
 // startRelay runs deploy/relay/relay.yaml at the service's port, as mesh proxies would have it: who asks
 // is theirs to know, so it has neither TLS nor RBAC.
 func (b *bench) startRelay(ctx context.Context, at place) (*envoy, error) {
-	text, err := os.ReadFile(filepath.Join(b.root, "deploy/relay/relay.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	c, err := envoyconf.Parse(text)
+	c, err := envoyconf.Read(filepath.Join(b.root, "deploy/relay/relay.yaml"))
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +135,8 @@ func (b *bench) startRelay(ctx context.Context, at place) (*envoy, error) {
 	c.Set("admin/address/socket_address/port_value", at.health)
 	c.SetRedis(addr(at.redis))
 	c.Delete("static_resources/clusters/redis/typed_extension_protocol_options")
-	if text, err = c.YAML(); err != nil {
+	text, err := c.YAML()
+	if err != nil {
 		return nil, err
 	}
 	return b.under.startEnvoy(ctx, b.dir, "relay", string(text), place{listener: at.service, admin: at.health})

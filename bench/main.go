@@ -90,25 +90,25 @@ func run(ctx context.Context, root string, o options) error {
 			return err
 		}
 	}
-	dir, err := os.MkdirTemp("", "sluice-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate}
 	switch {
 	case o.before != "":
-		if o.before, err = filepath.Abs(o.before); err != nil {
+		file, err := filepath.Abs(o.before)
+		if err != nil {
 			return err
 		}
-		r.setups = beside(o.before)
+		r.setups = beside(file)
 	case !o.calls:
 		r.setups = setups()
 		if o.scenes {
 			r.scenes = scenes(o.rate)
 		}
 	}
-	if err := r.fill(ctx, root, dir, o); err != nil {
+	err := onBench(ctx, root, func(b *bench, m machine) error {
+		r.Machine = m
+		return r.fill(ctx, b, o)
+	})
+	if err != nil {
 		return err
 	}
 	if err := r.write(o.out); err != nil || !o.publish {
@@ -121,15 +121,7 @@ func run(ctx context.Context, root string, o options) error {
 const watched = 5 * time.Second
 
 // fill makes the measurements, those of host calls if asked to.
-func (r *report) fill(ctx context.Context, root, dir string, o options) error {
-	b, err := start(ctx, root, dir)
-	defer b.stop()
-	if err != nil {
-		return err
-	}
-	if r.Machine, err = b.describe(ctx); err != nil {
-		return err
-	}
+func (r *report) fill(ctx context.Context, b *bench, o options) error {
 	if o.publish {
 		if err := b.watch(ctx, watched); err != nil {
 			return fmt.Errorf("nothing is published: %w", err)

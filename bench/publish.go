@@ -28,11 +28,7 @@ func readRun(file string) (*report, error) {
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	for _, s := range setups() {
-		if len(r.Results[s.id]) > 0 {
-			r.setups = append(r.setups, s)
-		}
-	}
+	r.setups = choose(func(s *setup) bool { return len(r.Results[s.id]) > 0 })
 	for _, s := range scenes(r.Rate) {
 		if len(r.Results[s.setups[0].id]) > 0 {
 			r.scenes = append(r.scenes, s)

@@ -58,12 +58,10 @@ func scenes(rate int) []*scene {
 }
 
 // beneath are setups of the main tables in a scene.
-func beneath(scene string, ids ...string) (all []*setup) {
-	for _, s := range setups() {
-		if slices.Contains(ids, s.id) {
-			s.id += "-" + scene
-			all = append(all, s)
-		}
+func beneath(scene string, ids ...string) []*setup {
+	all := choose(func(s *setup) bool { return slices.Contains(ids, s.id) })
+	for _, s := range all {
+		s.id += "-" + scene
 	}
 	return all
 }

@@ -18,6 +18,9 @@ type setup struct {
 	peer   *peerOptions // of the rate limit service; nil: the setup has none
 	relay  bool         // a relay (deploy/relay) is between Envoy and Redis
 	more   []string     // loads that it is measured under besides 16 connections
+
+	onlyTimed   bool // "make count" leaves it out
+	onlyCounted bool // it differs from another one by less than a run's noise, or would take a core of its own
 }
 
 // edit makes the shipped envoy.yaml a setup's.
@@ -32,10 +35,7 @@ const (
 	sluiceProxy  = "sluice-redis-proxy"
 	sluiceTwo    = "sluice-2-limits"
 	sluiceThree  = "sluice-3-limits"
-	sluiceLevels = "sluice-levels"
-	sluiceOver   = "sluice-over"
 	sluiceDenied = "sluice-denied"
-	uncounted    = "sluice-without-metrics"
 	relayed      = "sluice-relay"
 	settled      = "sluice-settled"
 	embedded     = "sluice-embedded"
@@ -44,10 +44,8 @@ const (
 	pair         = "ratelimit"
 	pairCached   = "ratelimit-local-cache"
 	pairTwo      = "ratelimit-2-limits"
-	pairStop     = "ratelimit-2-limits-stop"
 	pairDenied   = "ratelimit-denied"
 	local        = "local-ratelimit"
-	localDenied  = "local-ratelimit-denied"
 )
 
 // identityHeader tells requests apart in every setup that counts in Redis. All
@@ -66,20 +64,23 @@ var (
 	timed = []string{latencyLoad}
 )
 
-// subjects are those of a run, in its order.
+// subjects are all setups, in the order of a run.
 var subjects = []setup{
 	{
 		id: unlimited, title: "Envoy, no limiter", status: 200, more: both,
 		edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) },
 	},
 	{id: sluice, title: "Sluice, Redis", status: 200, edit: usual, more: both},
-	{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied, more: timed},
+	{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied, more: timed, onlyTimed: true},
 	{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: limited(twoLimits)},
 	{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: limited(threeLimits)},
-	{id: sluiceLevels, title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: limited(threeLevels)},
-	{id: sluiceOver, title: "Sluice, Redis, over the limit, a purse pays", status: 200, edit: payingOver},
+	{id: "sluice-levels", title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: limited(threeLevels)},
+	{id: "sluice-over", title: "Sluice, Redis, over the limit, a purse pays", status: 200, edit: payingOver},
 	{id: leased, title: "Sluice, Redis, leased", status: 200, edit: limited(leasedLimit), more: timed},
-	{id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200, edit: limited(leasedSecond)},
+	{
+		id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200,
+		edit: limited(leasedSecond), onlyTimed: true,
+	},
 	{
 		id: embedded, title: "Sluice, embedded store", status: 200,
 		edit: usual.and(func(c *envoyconf.Config, _ place) { c.RemoveRedis() }),
@@ -91,56 +92,52 @@ var subjects = []setup{
 	},
 	{
 		id: pairCached, title: "Envoy ratelimit + service, local cache, Redis", status: 200, edit: rateLimitFilter,
-		peer: &peerOptions{limit: manyPerHour, localCache: true}, more: both,
+		peer: &peerOptions{limit: manyPerHour, localCache: true}, more: both, onlyTimed: true,
 	},
 	{
 		id: pairTwo, title: "Envoy ratelimit + service, Redis, 2 limits", status: 200, edit: twoDescriptors,
 		peer: &peerOptions{limit: manyPerHour},
 	},
 	{
-		id: pairStop, title: "Envoy ratelimit + service, Redis, 2 limits, looks before it counts", status: 200,
-		edit: twoDescriptors, peer: &peerOptions{limit: manyPerHour, looksFirst: true},
+		id: "ratelimit-2-limits-stop", title: "Envoy ratelimit + service, Redis, 2 limits, looks before it counts",
+		status: 200, edit: twoDescriptors, peer: &peerOptions{limit: manyPerHour, looksFirst: true},
 	},
-	{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour)},
+	{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour), onlyTimed: true},
 	{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
 	{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: limited(gcra(onePerHour)), more: timed},
 	{
 		id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
 		peer: &peerOptions{limit: onePerHour, localCache: true}, more: timed,
 	},
-	{id: localDenied, title: "Envoy local_ratelimit, denied", status: 429, edit: localRateLimit(onePerHour)},
+	{
+		id: "local-ratelimit-denied", title: "Envoy local_ratelimit, denied", status: 429,
+		edit: localRateLimit(onePerHour), onlyTimed: true,
+	},
 	{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},
+	{
+		id: "sluice-without-metrics", title: "Sluice, Redis, built without metrics", status: 200,
+		edit: usual.and(builtAs("sluice-without-metrics.wasm")), onlyCounted: true,
+	},
+	{
+		id: relayed, title: "Sluice, a relay, Redis", status: 200, relay: true, onlyCounted: true,
+		edit: usual.and(func(c *envoyconf.Config, at place) {
+			c.Set("static_resources/clusters/redis", c.HTTP2Cluster("redis", at.far(at.service)))
+		}),
+	},
 }
 
-// setups are the subjects of one run.
-func setups() (all []*setup) {
+// choose returns copies of some setups.
+func choose(which func(*setup) bool) (all []*setup) {
 	for _, s := range subjects {
-		all = append(all, &s)
+		if which(&s) {
+			all = append(all, &s)
+		}
 	}
 	return all
 }
 
-// onlyCounted are setups whose instructions alone are compared.
-func onlyCounted() []*setup { return []*setup{withoutMetrics(), throughRelay()} }
-
-// throughRelay is Sluice with the relay of deploy/relay. On one machine, the time that it takes would
-// be that of one more process on the same cores.
-func throughRelay() *setup {
-	return &setup{
-		id: relayed, title: "Sluice, a relay, Redis", status: 200, relay: true,
-		edit: usual.and(func(c *envoyconf.Config, at place) {
-			c.Set("static_resources/clusters/redis", c.HTTP2Cluster("redis", at.far(at.service)))
-		}),
-	}
-}
-
-// withoutMetrics differs from Sluice by less than a run's noise, so only its instructions are counted.
-func withoutMetrics() *setup {
-	return &setup{
-		id: uncounted, title: "Sluice, Redis, built without metrics", status: 200,
-		edit: usual.and(builtAs("sluice-without-metrics.wasm")),
-	}
-}
+// setups are those of a run.
+func setups() []*setup { return choose(func(s *setup) bool { return !s.onlyCounted }) }
 
 // under reports whether a setup is measured under a load.
 func (s *setup) under(load string) bool {

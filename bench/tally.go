@@ -34,16 +34,21 @@ const countsFile = "bench/results/counts.json"
 
 // runCount counts, and shows, publishes or checks what it has counted.
 func runCount(ctx context.Context, root string, o options) error {
-	var names []string
-	if o.count != "all" {
-		names = strings.Split(o.count, ",")
-	}
+	names := strings.Split(o.count, ",")
 	all := countedSetups(names)
-	if len(all) == 0 || len(names) > len(all) {
-		return fmt.Errorf("-count %s: unknown setups (want some of %s)", o.count,
-			strings.Join(countedByDefault, ","))
+	if len(names) > len(all) {
+		var known []string
+		for _, s := range subjects {
+			known = append(known, s.id)
+		}
+		return fmt.Errorf("-count %s: unknown setups (want all, or some of %s)", o.count, strings.Join(known, ","))
 	}
-	now, err := countAll(ctx, root, all)
+	var now tally
+	err := onBench(ctx, root, func(b *bench, m machine) (err error) {
+		now.Machine = m
+		now.Setups, err = b.countAll(ctx, all)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -96,7 +101,7 @@ func (c tally) table() string {
 	b.WriteString("| instructions a request, in thousands | Envoy's worker | the service, or the relay | Redis | all | " +
 		"beyond no limiter |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|\n")
-	for _, s := range append(setups(), throughRelay()) {
+	for _, s := range choose(func(s *setup) bool { return !s.onlyTimed }) {
 		n, ok := c.Setups[s.id]
 		if !ok {
 			continue

@@ -50,10 +50,7 @@ func threeFiles(root, store string) (map[string]string, error) {
 	files := map[string]string{
 		"upstream.yaml": answering(place{listener: at.upstream, admin: at.upstream + 100}, everywhere),
 	}
-	for _, s := range setups() {
-		if !slices.Contains(threeSetups, s.id) {
-			continue
-		}
+	for _, s := range choose(func(s *setup) bool { return slices.Contains(threeSetups, s.id) }) {
 		open := *s
 		open.edit = func(c *envoyconf.Config, at place) {
 			s.edit(c, at)

@@ -126,14 +126,10 @@ func (d *demo) config() (path string, err error) {
 	if !d.local && !d.ports.moved() {
 		return configFile, nil
 	}
-	text, err := os.ReadFile(configFile)
+	c, err := envoyconf.Read(configFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%w: run \"make run\" in the repository", err)
 	}
-	if err != nil {
-		return "", err
-	}
-	c, err := envoyconf.Parse(text)
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +140,8 @@ func (d *demo) config() (path string, err error) {
 	} else {
 		c.SetRedis(d.ports.redis.addr())
 	}
-	if text, err = c.YAML(); err != nil {
+	text, err := c.YAML()
+	if err != nil {
 		return "", err
 	}
 	path = filepath.Join(d.dir, configFile)

@@ -75,18 +75,14 @@ func (e *envoy) lookAfter(ctx context.Context, wait time.Duration) (sample, erro
 
 // write writes the configuration, with ports that the kernel chooses.
 func (r row) write(file, wasm string) error {
-	text, err := os.ReadFile("envoy.yaml")
-	if err != nil {
-		return err
-	}
-	c, err := envoyconf.Parse(text)
+	c, err := envoyconf.Read("envoy.yaml")
 	if err != nil {
 		return err
 	}
 	c.SetPorts(0, 0)
 	c.SetWasm(wasm)
 	r.edit(c)
-	text, err = c.YAML()
+	text, err := c.YAML()
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,6 @@ type bench struct {
 	shape
 	effort
 
-	foreign bool          // the server is somebody else's: what it holds stays
 	client  *redis.Client // for what is not measured
 	conns   []*redis.Conn
 	base    *runner

@@ -108,18 +108,18 @@ func subjects(peerScript string) []*subject {
 }
 
 // denials are limits that are used up.
-func denials() []*subject {
-	return []*subject{
-		denying("denied: fixed_window", denialGoal, usedUp(algo.FixedWindow)),
-		denying("denied: fixed_window, first_request", denialGoal,
-			algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: day, FromFirstRequest: true}),
-		denying("denied: sliding_window_counter", denialGoal, usedUp(algo.SlidingWindowCounter)),
-		denying("denied: token_bucket", denialGoal, usedUp(algo.TokenBucket)),
-		denying("denied: leaky_bucket", denialGoal, usedUp(algo.LeakyBucket)),
-		denying("denied: gcra", denialGoal, usedUp(algo.GCRA)),
-		denying("denied: concurrency", denialGoal, algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}),
-		denying("denied: sliding_window_log", 0, algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}),
+func denials() (all []*subject) {
+	first := usedUp(algo.FixedWindow)
+	first.FromFirstRequest = true
+	for _, a := range []algo.Algorithm{
+		algo.FixedWindow, algo.SlidingWindowCounter, algo.TokenBucket, algo.LeakyBucket, algo.GCRA,
+	} {
+		all = append(all, denying("denied: "+a.String(), denialGoal, usedUp(a)))
 	}
+	return append(all,
+		denying("denied: fixed_window, first_request", denialGoal, first),
+		denying("denied: concurrency", denialGoal, algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}),
+		denying("denied: sliding_window_log", 0, algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}))
 }
 
 // together are several limits in one call, and in as many.

@@ -61,9 +61,9 @@ func (o options) run(ctx context.Context) error {
 	case o.publish && (o.capacity || o.memory):
 		return errors.New("-publish: want a run of everything, without -capacity and -memory")
 	case o.capacity && o.addr != "":
-		return plan(ctx, os.Stdout, o.addr, true, o.clients, e)
+		return plan(ctx, os.Stdout, o.addr, o.clients, e)
 	case o.capacity:
-		return onServer(ctx, func(addr string) error { return plan(ctx, os.Stdout, addr, false, o.clients, e) })
+		return onServer(ctx, func(addr string) error { return plan(ctx, os.Stdout, addr, o.clients, e) })
 	}
 	var all []*subject
 	if !o.memory {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -72,11 +71,9 @@ func (b *bench) reportMemory(ctx context.Context, out io.Writer) (map[string]flo
 }
 
 // size returns what an identity's state takes, over so many identities. It empties
-// Redis; one of somebody else's it leaves as it was, but for what its tables keep.
+// Redis.
 func (b *bench) size(ctx context.Context, s remembered, identities int) (bytes float64, err error) {
-	if b.foreign {
-		defer func() { err = errors.Join(err, b.remove(ctx, s.subject, identities)) }()
-	} else if err := b.client.Do(ctx, "FLUSHALL", "SYNC").Err(); err != nil {
+	if err := b.client.Do(ctx, "FLUSHALL", "SYNC").Err(); err != nil {
 		return 0, err
 	}
 	if err := b.load(ctx, s.subject); err != nil {
@@ -103,18 +100,6 @@ func (b *bench) charge(ctx context.Context, s remembered, id string) error {
 		batch = append(batch, s.check(id)[0])
 	}
 	return exchange(ctx, b.client, batch)
-}
-
-// remove deletes the keys of so many identities.
-func (b *bench) remove(ctx context.Context, s *subject, identities int) error {
-	for i := range identities {
-		for _, c := range s.check(identity(i)) {
-			if err := b.client.Del(ctx, c.keys...).Err(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // settling is how long Redis may take to finish what it does on the side:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/measure"
@@ -51,16 +50,6 @@ func (b *bench) results(ctx context.Context, before string, sizes map[string]flo
 }
 
 func hundredths(values []float64) float64 { return math.Round(measure.Median(values)*100) / 100 }
-
-// readResults reads what was recorded.
-func readResults(path string) (*results, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	r := new(results)
-	return r, json.Unmarshal(text, r)
-}
 
 // publish records the results, and shows them in the documents below root.
 func (r *results) publish(root string) error {

@@ -6,6 +6,7 @@ package envoyconf
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -17,6 +18,15 @@ import (
 // for YAML to report. A path is such as "static_resources/listeners/limited/address":
 // the keys of maps, and for lists the element's "name" or its index; "" is the whole.
 type Config struct{ *yamltree.Tree }
+
+// Read reads a file.
+func Read(path string) (*Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(text)
+}
 
 // Parse reads YAML.
 func Parse(text []byte) (*Config, error) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -100,7 +99,7 @@ func explanation(r *explain.Rule) [][]string {
 		applies += ", on failure " + r.Failure
 	}
 	applies += overText(r)
-	head := []string{r.Rule, applies, console.Identity(r.Identity), strconv.FormatInt(r.Cost, 10)}
+	head := []string{r.Rule, applies, console.Identity(r.Identity), console.Whole(r.Cost)}
 	var rows [][]string
 	add := func(cells ...string) {
 		rows = append(rows, append(head[:4:4], cells...))

@@ -32,8 +32,8 @@ type Mistake struct {
 	Text string `json:"mistake"`
 }
 
-// head is the first line of a CSV file.
-const head = "rule,values,setting,for"
+// Head is the first line of a CSV file.
+const Head = "rule,values,setting,for"
 
 // Read reads a file: CSV, or JSON lines if its first line begins with a brace. Lines with mistakes are
 // left out.
@@ -49,8 +49,8 @@ func readCSV(content []byte) (lines []Line, mistakes []Mistake) {
 	r := csv.NewReader(bytes.NewReader(content))
 	r.FieldsPerRecord = -1
 	fields, err := r.Read()
-	if err != nil || strings.Join(fields, ",") != head {
-		return nil, []Mistake{{1, fmt.Sprintf("the file does not begin with %q, and is no JSON lines", head)}}
+	if err != nil || strings.Join(fields, ",") != Head {
+		return nil, []Mistake{{1, fmt.Sprintf("the file does not begin with %q, and is no JSON lines", Head)}}
 	}
 	for {
 		fields, err := r.Read()
@@ -72,8 +72,8 @@ func readCSV(content []byte) (lines []Line, mistakes []Mistake) {
 
 // readFields reads the fields of a line of CSV.
 func (l *Line) readFields(fields []string) (err error) {
-	if len(fields) != strings.Count(head, ",")+1 {
-		return fmt.Errorf("%d fields (want %q)", len(fields), head)
+	if len(fields) != strings.Count(Head, ",")+1 {
+		return fmt.Errorf("%d fields (want %q)", len(fields), Head)
 	}
 	l.Rule, l.Setting = fields[0], fields[2]
 	if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
@@ -188,6 +188,3 @@ func (l *Line) Append(dst []byte, asJSON bool) []byte {
 	w.Flush()
 	return append(dst, out.Bytes()...)
 }
-
-// Head is the first line of a CSV file.
-const Head = head + "\n"

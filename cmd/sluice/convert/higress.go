@@ -214,7 +214,7 @@ func (h *higress) values(item node, s higressSource, values object, fallback any
 	}
 	tiers := object{{"source", s.component}, {"values", values}}
 	meets := func(f field) bool { return matchesAny(nots, s.header, f.name) }
-	others := h.when.both(conditions{nots: nots})
+	others := h.when.but(nots...)
 	switch {
 	case len(values) == 0 && fallback == nil:
 	case len(values) == 0:

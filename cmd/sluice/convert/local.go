@@ -84,7 +84,7 @@ func (l *local) patches(document node) {
 		for _, other := range patches { // a route's settings take the place of its host's
 			own, ofRoute := patched(other)
 			if !isRoute && ofRoute && localIn(other.get("patch", "value")).ok() {
-				when.nots = append(when.nots, own.match())
+				when = when.but(own.match())
 			}
 		}
 		if match := when.match(); len(match) > 0 { // and both that of the filter's
@@ -138,8 +138,7 @@ func (l *local) filters(document node) {
 			reached, limits = len(l.envoy.hosts) == 0, l.envoy.bare
 		}
 		if reached {
-			when.nots = append(when.nots, l.taken...)
-			l.convert(found, when, limits, found)
+			l.convert(found, when.but(l.taken...), limits, found)
 		}
 		return false
 	})
@@ -166,11 +165,11 @@ func (l *local) routes() {
 // convert makes the rules of one set of settings, for the requests of when.
 func (l *local) convert(n node, when conditions, limits []node, at node) {
 	name := n.get("stat_prefix").text()
-	mode, ok := l.mode(n)
-	if !ok {
+	limited, shadow := l.mode(n)
+	if !limited {
 		return
 	}
-	l.shadow = mode == "shadow"
+	l.shadow = shadow
 	var key []any
 	if n.get("local_rate_limit_per_downstream_connection").flag(false) {
 		key = []any{object{{"property", []any{"connection", "id"}}}}

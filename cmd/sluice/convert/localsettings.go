@@ -48,30 +48,20 @@ func (l *local) bucket(n node) object {
 	return bucket
 }
 
-// mode is the meaning of the shares of requests that are asked about and held to the limit. It
-// reports false where the filter does nothing.
-func (l *local) mode(n node) (string, bool) {
+// mode is the meaning of the shares of requests that are asked about and held to the limit: whether
+// the filter limits at all, and whether in shadow.
+func (l *local) mode(n node) (limits, shadow bool) {
 	enabled, enforced := n.get("filter_enabled"), n.get("filter_enforced")
-	enabled.get("runtime_key")
-	enforced.get("runtime_key")
-	asked, held := percent(enabled.get("default_value")), percent(enforced.get("default_value"))
-	switch {
-	case !enabled.ok() || asked == 0:
+	asked := l.portion(enabled, "Envoy counts %v %% of all requests: here every request is counted and limited")
+	if !enabled.ok() || asked == 0 {
 		if n.get("token_bucket").ok() {
 			l.report(Note, n, "filter_enabled is 0 %%, its default: nobody is limited there, and nobody here")
 		}
-		return "", false
-	case asked < 100:
-		l.report(Missing, enabled, "Envoy counts %v %% of all requests: here every request is counted and limited", asked)
+		return false, false
 	}
-	switch {
-	case !enforced.ok() || held == 0:
-		return "shadow", true
-	case held < 100:
-		l.report(Missing, enforced, "Envoy rejects %v %% of the requests that are over the limit: here every one of them "+
-			"is rejected", held)
-	}
-	return "enforce", true
+	held := l.portion(enforced, "Envoy rejects %v %% of the requests that are over the limit: here every one of them "+
+		"is rejected")
+	return true, !enforced.ok() || held == 0
 }
 
 // answers are the top-level fields for what rejected requests get.

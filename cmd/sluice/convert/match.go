@@ -45,6 +45,12 @@ func (a conditions) and(b conditions) (conditions, bool) {
 	return a, true
 }
 
+// but is the conditions where further matches must not hold.
+func (a conditions) but(matches ...object) conditions {
+	a.nots = slices.Concat(a.nots, matches)
+	return a
+}
+
 // match is the conditions as a rule's match.
 func (a conditions) match() (match object) {
 	for _, name := range order {

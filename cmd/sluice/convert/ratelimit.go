@@ -105,16 +105,19 @@ func (c fromService) sampling(filter node) {
 		}
 		n.get("runtime_key")
 	}
-	n := filter.get("filter_enforced")
-	switch share := percent(n.get("default_value")); {
-	case !n.ok() || share == 100:
-	case share == 0:
-		c.shadow = true
-	default:
-		c.report(Missing, n, "Envoy rejects %v %% of the requests that are over a limit: here every one of them is "+
-			"rejected (\"mode\": \"shadow\" rejects none)", share)
-	}
+	c.shadow = c.portion(filter.get("filter_enforced"), "Envoy rejects %v %% of the requests that are over a limit: here "+
+		"every one of them is rejected (\"mode\": \"shadow\" rejects none)") == 0
+}
+
+// portion is the percentage of requests that a RuntimeFractionalPercent says: text reports one that is
+// neither none nor all.
+func (c *converter) portion(n node, text string) float64 {
 	n.get("runtime_key")
+	share := percent(n.get("default_value"))
+	if share > 0 && share < 100 {
+		c.report(Missing, n, text, share)
+	}
+	return share
 }
 
 // percent is a FractionalPercent.

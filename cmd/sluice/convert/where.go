@@ -94,10 +94,9 @@ func covers(routes []*route, hosts []*virtualHost) bool {
 // base is the requests that a virtual host gets.
 func (c routing) base(h *virtualHost) conditions {
 	base := h.when
-	base.nots = slices.Clone(base.nots)
 	for _, o := range h.others {
 		if !o.host.exempt {
-			base.nots = append(base.nots, object{{"host", o.matcher}})
+			base = base.but(object{{"host", o.matcher}})
 		}
 	}
 	return base
@@ -111,7 +110,6 @@ func (c routing) within(h *virtualHost, members []*route) (all []conditions) {
 			continue
 		}
 		when, reached := r.when, true
-		when.nots = slices.Clone(when.nots)
 		for _, earlier := range h.routes[:slices.Index(h.routes, r)] {
 			if slices.Contains(members, earlier) || earlier.exempt || !overlap(earlier, r) {
 				continue
@@ -123,7 +121,7 @@ func (c routing) within(h *virtualHost, members []*route) (all []conditions) {
 			case len(match) == 0:
 				reached = false
 			default:
-				when.nots = append(when.nots, match)
+				when = when.but(match)
 			}
 		}
 		if reached {
@@ -175,8 +173,7 @@ func (a conditions) both(b conditions) conditions {
 	if joined, ok := a.and(b); ok {
 		return joined
 	}
-	a.nots = append(slices.Clone(a.nots), object{{"not", b.match()}})
-	return a
+	return a.but(object{{"not", b.match()}})
 }
 
 // either is the requests that fulfil any of some conditions: a match says so as "none of

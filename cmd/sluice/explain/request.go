@@ -34,15 +34,11 @@ func NewRequest(method, target string) (*Request, error) {
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("%q is not a URL (want one such as https://api.example.com/path?query)", target)
 	}
-	path := u.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
-	if u.RawQuery != "" {
-		path += "?" + u.RawQuery
-	}
+	u.ForceQuery = false // "/path?" is "/path"
 	return &Request{
-		headers:    [][2]string{{":method", method}, {":path", path}, {":authority", u.Host}, {":scheme", u.Scheme}},
+		headers: [][2]string{
+			{":method", method}, {":path", u.RequestURI()}, {":authority", u.Host}, {":scheme", u.Scheme},
+		},
 		attributes: map[string][]byte{},
 	}, nil
 }

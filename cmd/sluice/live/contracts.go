@@ -96,7 +96,7 @@ func exportCommand(c *console.Console) *cobra.Command {
 		}
 		var out []byte
 		if !s.JSON() {
-			out = append(out, contract.Head...)
+			out = append(out, contract.Head+"\n"...)
 		}
 		for i := range all {
 			line := lineOf(tagger, &all[i])

@@ -51,7 +51,7 @@ func Configurations(name string, text []byte) (found []Found, others []string, e
 		return []Found{Whole(text)}, nil, nil
 	}
 	f := &finder{read: &[]Document{}}
-	if err := f.documents(text, 0); err != nil {
+	if err := f.documents(text); err != nil {
 		return nil, nil, err
 	}
 	return f.found, f.others, nil
@@ -89,17 +89,13 @@ type finder struct {
 	read   *[]Document
 }
 
-// documents reads all YAML documents of a text whose first line follows offset
-// others.
-func (f *finder) documents(text []byte, offset int) error {
-	before := f.offset
-	f.offset = offset
-	defer func() { f.offset = before }()
+// documents reads all YAML documents of a text.
+func (f *finder) documents(text []byte) error {
 	for root, err := range yamltree.Documents(text) {
 		if err != nil {
 			return err
 		}
-		*f.read = append(*f.read, Document{root, offset})
+		*f.read = append(*f.read, Document{root, f.offset})
 		f.document(root, text)
 	}
 	return nil
@@ -154,8 +150,8 @@ func (f *finder) embedded(n *yaml.Node) {
 	if n.Style != yaml.LiteralStyle || !strings.Contains(n.Value, filterType) {
 		return
 	}
-	inner := &finder{read: &[]Document{}}
-	if inner.documents([]byte(n.Value), f.offset+n.Line) == nil {
+	inner := &finder{offset: f.offset + n.Line, read: &[]Document{}}
+	if inner.documents([]byte(n.Value)) == nil {
 		f.found, f.others = append(f.found, inner.found...), append(f.others, inner.others...)
 	}
 }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
@@ -19,11 +20,7 @@ func summary(override *state.Override, penalty *state.Penalty, limits []state.St
 	case len(limits) == 0:
 		return "It has no limits."
 	}
-	tiers := map[string]bool{}
-	for _, l := range limits {
-		tiers[l.Tier] = true
-	}
-	if len(tiers) > 1 {
+	if slices.ContainsFunc(limits, func(l state.Status) bool { return l.Tier != limits[0].Tier }) {
 		return "Which limits apply depends on its tier: --tier."
 	}
 	for _, l := range limits {

@@ -54,10 +54,6 @@ func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {
 	if !c.Enforced() {
 		return
 	}
-	if c.Values == nil {
-		b.hearPart(c, c.Tag, r, again, nowMicros)
-		return
-	}
 	for _, part := range c.Limits.Parts {
 		if name, applies := b.parts.name(&c.Ask, part); applies {
 			b.hearPart(c, name, r, again, nowMicros)
@@ -93,14 +89,8 @@ func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowM
 
 // lend notes that the failure mode lets a check's request go.
 func (b *burst) lend(q *Question, c *Check) {
-	if c.Values == nil {
-		if e := b.about(q, c, c.Tag); e != nil {
-			e.lend(c)
-		}
-		return
-	}
 	for _, part := range c.Limits.Parts {
-		e := b.ofPart(q, c, part)
+		e := b.about(q, c, part)
 		if e == nil || e.block.By != algo.ByLimits {
 			continue
 		}
@@ -108,16 +98,5 @@ func (b *burst) lend(q *Question, c *Check) {
 		for _, limit := range part {
 			e.lent[limit] += c.Costs[limit]
 		}
-	}
-}
-
-// lend does so of an identity without parts.
-func (e *said) lend(c *Check) {
-	if e.block.By != algo.ByLimits {
-		return
-	}
-	c.lent = true
-	for i, cost := range c.Costs {
-		e.lent[i] += cost
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // What the worker decides of a request that Redis has left undecided in a crowd, by what it has
@@ -40,27 +41,67 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 // rejects answers an undecided check that asks for more than Redis has left. It reports whether the
 // request is refused for it.
 func (b *burst) rejects(q *Question, c *Check, now Time) bool {
-	if c.Values != nil {
-		if !b.rejectParts(q, c, now) {
-			return false
+	ruling := algo.Ruling{}
+	var rejecting, lends bool // a pool rejects nobody whom the guarantee has room for
+	guarantee, pool, pair := c.Limits.Plan.Guarantee()
+	for _, part := range c.Limits.Parts {
+		e := b.about(q, c, part)
+		if e == nil {
+			continue
 		}
-	} else {
-		e := b.about(q, c, c.Tag)
-		if e == nil || !e.exceeded(c, now) {
-			return false
+		if e.block.By != algo.ByLimits {
+			if !e.blocks(now) {
+				continue
+			}
+			e.reject(c, now)
+			return true
 		}
-		e.reject(c, now)
+		for _, limit := range part {
+			switch fits := e.decisions[limit].Hidden || e.fits(limit, c); {
+			case pair && limit == guarantee:
+				lends = fits && !e.decisions[limit].Hidden && c.Costs[limit] > 0
+			case pair && limit == pool:
+				rejecting = rejecting || !fits && !lends
+			default:
+				rejecting = rejecting || !fits
+			}
+		}
+		ruling.AtMicros = e.storeMicros + now.SteadyMicros - e.atMicros
 	}
-	return c.Rule.Over == nil || c.By.Blocks()
+	if rejecting {
+		b.decideParts(q, c, now)
+		c.ruled(FromBurst, &ruling, c.Decisions, 0)
+	}
+	return rejecting && !c.isOver()
+}
+
+// decideParts fills in the decisions of what is known.
+func (b *burst) decideParts(q *Question, c *Check, now Time) {
+	for i := range c.Decisions {
+		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
+	}
+	guarantee, _, pair := c.Limits.Plan.Guarantee()
+	for _, part := range c.Limits.Parts {
+		e := b.about(q, c, part)
+		if e == nil || pair && part[0] == guarantee {
+			continue
+		}
+		for _, limit := range part {
+			if !e.decisions[limit].Hidden {
+				c.Decisions[limit] = e.decide(limit, c, now.SteadyMicros-e.atMicros)
+			}
+		}
+	}
 }
 
 // about returns Redis' last decision about a part of an undecided check's identity: nil if there is
 // none since the request came, or if it was about limits of another size.
-func (b *burst) about(q *Question, c *Check, part []byte) *said {
-	if b.said == nil {
+func (b *burst) about(q *Question, c *Check, part rule.Part) *said {
+	name, applies := b.parts.name(&c.Ask, part)
+	if !applies || b.said == nil {
 		return nil
 	}
-	e := b.said.Get(c.Limits.ID, part)
+	e := b.said.Get(c.Limits.ID, name)
 	if e == nil || e.atMicros < q.arrivedMicros {
 		return nil
 	}
@@ -97,15 +138,5 @@ func (e *said) remaining(i int, c *Check) int64 {
 	return left - (then.Room() - now.Room())
 }
 
-// exceeded reports whether a check asks for more than is left.
-func (e *said) exceeded(c *Check, now Time) bool {
-	if e.block.By != algo.ByLimits {
-		return e.block.By.Blocks() && e.left(now) != 0
-	}
-	for i := range c.Costs {
-		if !e.fits(i, c) {
-			return true
-		}
-	}
-	return false
-}
+// blocks reports whether the identity is under a block that still lasts.
+func (e *said) blocks(now Time) bool { return e.block.By.Blocks() && e.left(now) != 0 }

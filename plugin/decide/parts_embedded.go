@@ -24,6 +24,9 @@ type entry struct {
 func newEntries(rules *rule.Set) [][]entry {
 	all := make([][]entry, len(rules.LimitSets))
 	for id, set := range rules.LimitSets {
+		if !set.HasPer() {
+			continue
+		}
 		for _, part := range set.Parts {
 			all[id] = append(all[id], newEntry(set, part))
 		}

@@ -4,15 +4,10 @@ import "github.com/sluiceproxy/sluice/algo"
 
 // What is said to a request that exceeds what Redis had left, by its last decision.
 
-// reject answers a check that exceeds the units that are left.
+// reject answers a check of an identity that is blocked.
 func (e *said) reject(c *Check, now Time) {
 	age := now.SteadyMicros - e.atMicros
 	ruling := algo.Ruling{AtMicros: e.storeMicros + age, By: e.block.By, LeftMicros: e.left(now)}
-	if !ruling.By.Blocks() {
-		for i := range c.Decisions {
-			c.Decisions[i] = e.decide(i, c, age)
-		}
-	}
 	c.ruled(FromBurst, &ruling, c.Decisions, 0)
 }
 

@@ -68,6 +68,9 @@ type Part []int
 // to a request with these values. A guarantee and its pool apply without values, too: there is
 // nothing but the pool then.
 func (l *LimitSet) AppendNamed(dst, tag []byte, part Part, v Values) (name []byte, applies bool) {
+	if len(part) == 0 { // of a rule without limits, which has terms
+		return append(dst, tag...), true
+	}
 	if _, applies = l.ValuesOf(v, part[0]); !applies && len(part) == 1 {
 		return dst, false
 	}
@@ -91,7 +94,7 @@ func (l *LimitSet) makeParts() {
 		l.Parts = append(l.Parts, Part{guarantee})
 		l.Memories = append(l.Memories, Part{guarantee, pool})
 	}
-	if whole != nil {
+	if whole != nil || len(l.Limits) == 0 {
 		l.Parts = append(l.Parts, whole)
 	}
 	if remembered != nil {
@@ -119,9 +122,7 @@ func (s *Set) compilePers(l *LimitSet) error {
 			return err
 		}
 	}
-	if l.pers != nil {
-		l.makeParts()
-	}
+	l.makeParts()
 	return nil
 }
 

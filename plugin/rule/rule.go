@@ -79,7 +79,7 @@ type LimitSet struct {
 	// nil if no limit does. Such limits have Sizes with every request; the layer that asks
 	// a store fills in their Bounds.
 	Calendars []*calendar.Windows
-	// Parts are the limits by what they count, see Part; nil where no limit has "per". Memories are
+	// Parts are the limits by what they count, see Part: one where no limit has "per". Memories are
 	// the same by what rejects: a guarantee and its pool reject together.
 	Parts, Memories []Part
 

@@ -71,22 +71,14 @@ const (
 	FieldMaxDelay
 	FieldMaxWait
 	FieldTTL
-	endOfFields
+	// Fields is how many there are.
+	Fields
 )
 
-// AllFields returns all of them, in the order of the documentation.
-func AllFields() []Field {
-	all := make([]Field, 0, endOfFields)
-	for f := range endOfFields {
-		all = append(all, f)
-	}
-	return all
-}
-
-var fieldNames = [endOfFields + 1]string{
+var fieldNames = [Fields + 1]string{
 	FieldBurst: "burst", FieldAnchor: "anchor", FieldSubWindows: "sub_windows", FieldRefill: "refill",
 	FieldOverflow: "overflow", FieldMaxDelay: "max_delay", FieldMaxWait: "max_wait", FieldTTL: "ttl",
-	endOfFields: "unknown",
+	Fields: "unknown",
 }
 
 // String is the field's name in configurations.
@@ -96,7 +88,7 @@ func (f Field) String() string { return fieldNames[f] }
 type fieldSet uint
 
 // common stands for "algorithm", "limit" and "name".
-const common fieldSet = 1 << endOfFields
+const common fieldSet = 1 << Fields
 
 // Takes reports whether the field belongs to the algorithm.
 func (a Algorithm) Takes(f Field) bool { return a.row().fields>>f&1 == 1 }

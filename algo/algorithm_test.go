@@ -50,7 +50,7 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 	}
 	testenv.Same(t, "the name of algorithm 0", Algorithm(0).String(), "unknown")
 	testenv.Same(t, "the name of the algorithm after the last", endOfAlgorithms.String(), "unknown")
-	testenv.Same(t, "the name of the field after the last", endOfFields.String(), "unknown")
+	testenv.Same(t, "the name of the field after the last", Fields.String(), "unknown")
 }
 
 // TestEveryAlgorithmHasItsCase holds that each switch of limiter_cases.go names each
@@ -248,7 +248,7 @@ func checkRetryAfterFor(t *testing.T, r random, l Limit) (told int) {
 
 // fieldsOf are the fields that belong to an algorithm.
 func fieldsOf(a Algorithm) (fields []Field) {
-	for _, f := range AllFields() {
+	for f := range Fields {
 		if a.Takes(f) {
 			fields = append(fields, f)
 		}

@@ -99,7 +99,7 @@ func readVariant(o object, limit *Limit) {
 	if limit.Algorithm == 0 {
 		return
 	}
-	for _, f := range algo.AllFields() {
+	for f := range algo.Fields {
 		checkPlace(o, f, limit.Algorithm)
 	}
 	checkQueue(o, limit)

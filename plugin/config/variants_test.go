@@ -23,7 +23,7 @@ func TestFieldsOfAlgorithms(t *testing.T) {
 		"ttl":         `"ttl": "1m"`,
 	}
 	for _, algorithm := range algo.Algorithms() {
-		for _, field := range algo.AllFields() {
+		for field := range algo.Fields {
 			t.Run(algorithm.String()+" "+field.String(), func(t *testing.T) {
 				t.Parallel()
 				example, ok := examples[field.String()]

@@ -20,7 +20,11 @@ func (l *limiter) Answer(contextID uint32, r *answer.Rejection) {
 		l.state = r.AppendState(l.state[:0])
 		l.host.setProperty(contextID, "sluice.rejected", text.View(l.state))
 	}
-	l.send(contextID, r.Text, l.answers.Refuse(r))
+	reply, again := l.refusals.Answer(r)
+	if !again {
+		l.refusals.Wire = appendHeaders(l.refusals.Wire[:0], reply.Headers)
+	}
+	l.host.sendResponse(contextID, reply.Status, r.Text, l.refusals.Wire, reply.Body, reply.GRPCStatus)
 }
 
 // Request, Resume and Warn implement decide.Host.
@@ -30,15 +34,9 @@ func (l *limiter) Warn(line string)                      { l.host.logLine(logWar
 
 // Report implements decide.Host.
 func (l *limiter) Report(contextID uint32, r *answer.Report) {
-	l.send(contextID, r.Text, l.answers.Report(r))
-}
-
-// send answers a request. details are for access logs.
-//
-//go:noinline
-func (l *limiter) send(contextID uint32, details string, a answer.Reply) {
-	l.headers = appendHeaders(l.headers[:0], a.Headers)
-	l.host.sendResponse(contextID, a.Status, details, l.headers, a.Body, a.GRPCStatus)
+	reply := l.answers.Report(r)
+	l.headers = appendHeaders(l.headers[:0], reply.Headers)
+	l.host.sendResponse(contextID, reply.Status, r.Text, l.headers, reply.Body, reply.GRPCStatus)
 }
 
 // told is the Unix time of decisions: that of the store that made them, or now if none did.

@@ -15,13 +15,14 @@ import (
 
 // limiter is one configuration of the limiter role in one worker.
 type limiter struct {
-	common  *common
-	host    host
-	id      uint32 // of the plugin context
-	rules   *rule.Set
-	exprs   *expressions // that the rules evaluate
-	answers *answer.Writer
-	texts   answer.Texts // of the outcomes that name no rule
+	common   *common
+	host     host
+	id       uint32 // of the plugin context
+	rules    *rule.Set
+	exprs    *expressions // that the rules evaluate
+	answers  *answer.Writer
+	refusals *answer.Refusals
+	texts    answer.Texts // of the outcomes that name no rule
 
 	worker   *decide.Worker
 	embedded *local.Store // nil: only Redis decides
@@ -65,9 +66,11 @@ func newLimiter(c *common, id uint32, cfg *config.Config, exprs *expressions) (*
 	}
 	c.notices.tellOdd(cfg)
 	c.metrics.loaded()
+	seed := c.host.Uint64()
 	l := (&limiter{
 		common: c, host: c.host, id: id, rules: rules, exprs: exprs,
-		answers: answer.New(cfg, c.host.Uint64()), texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
+		answers: answer.New(cfg, seed), refusals: answer.NewRefusals(cfg, seed),
+		texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
 		timer:     &timer{host: c.host, id: id},
 		offenders: newTopOffenders(c.host, cfg.TopOffenders),
 	}).like(cfg)
@@ -81,7 +84,7 @@ func (l *limiter) like(cfg *config.Config) *limiter {
 	h := l.host
 	n := &limiter{
 		common: l.common, host: h, id: l.id, rules: l.rules, exprs: l.exprs,
-		answers: l.answers, texts: l.texts, rejectedState: l.rejectedState,
+		answers: l.answers, refusals: l.refusals, texts: l.texts, rejectedState: l.rejectedState,
 		timer: l.timer, offenders: l.offenders, redirects: l.redirects,
 		view: requestView{host: h}, response: responseView{requestView: requestView{host: h}},
 	}

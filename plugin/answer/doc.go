@@ -4,7 +4,8 @@
 //
 // A Writer is made once from the configuration. Its scratch space is reused, so
 // that in steady state an answer allocates nothing; what it returned is valid
-// until its next use.
+// until its next use. Refusals has one of its own, and keeps the last answer to a request that was
+// refused.
 //
 // # Headers
 //

@@ -17,30 +17,18 @@ func appendHeaders(dst []byte, headers [][2]string) []byte {
 	dst = slices.Grow(dst, size)[:begin+size]
 	sizes := dst[begin:]
 	data := sizes[4+8*len(headers):]
-	sizes = putNumber(sizes, len(headers))
+	binary.LittleEndian.PutUint32(sizes, uint32(len(headers)))
 	for i := range headers {
-		sizes = putNumber(sizes, len(headers[i][0]))
-		sizes = putNumber(sizes, len(headers[i][1]))
-		data = putString(data, headers[i][0])
-		data = putString(data, headers[i][1])
+		for j := range headers[i] {
+			text := headers[i][j]
+			sizes = sizes[4:]
+			binary.LittleEndian.PutUint32(sizes, uint32(len(text)))
+			n := copy(data, text)
+			data[n] = 0
+			data = data[n+1:]
+		}
 	}
 	return dst
-}
-
-// putNumber writes a number, and returns the rest of dst.
-//
-//go:inline
-func putNumber(dst []byte, n int) []byte {
-	binary.LittleEndian.PutUint32(dst, uint32(n))
-	return dst[4:]
-}
-
-// putString writes a string and the NUL after it, and returns the rest of dst.
-//
-//go:inline
-func putString(dst []byte, s string) []byte {
-	dst[copy(dst, s)] = 0
-	return dst[len(s)+1:]
 }
 
 // appendCookies appends the values of all cookie fields of a serialised header

@@ -206,19 +206,21 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 	for j := range c.Decisions {
 		d := &c.Decisions[j]
-		size := c.Limit(j)
 		switch limit := &m.limits[c.Limits.ID][j]; {
 		case !d.Allowed:
 			m.batch.Inc(limit.over)
-		case admitted && c.Status == decide.Allowed && nearLimit(d, size.Room()):
+		case admitted && c.Status == decide.Allowed && nearLimit(c, j):
 			m.batch.Inc(limit.near)
 		}
 	}
 }
 
-// nearLimit reports whether more than 80 % of a limit is used, the threshold at which Envoy's
+// nearLimit reports whether more than 80 % of a check's limit is used, the threshold at which Envoy's
 // rate limit service also counts near_limit.
-func nearLimit(d *algo.Decision, capacity int64) bool { return d.Remaining*5 < capacity }
+func nearLimit(c *decide.Check, limit int) bool {
+	size := c.Limit(limit)
+	return c.Decisions[limit].Remaining*5 < size.Room()
+}
 
 // OverrideIgnored implements decide.Recorder.
 func (m *metrics) OverrideIgnored(tag []byte) {

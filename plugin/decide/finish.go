@@ -27,10 +27,16 @@ func (q *Question) Unfinished() bool {
 func (q *Question) mustFinish() bool { return q.settles || q.first(occupiesSlots) != nil }
 
 // Respond takes what the headers of the upstream's response say of the charges.
+//
+//go:inline
 func (q *Question) Respond(resp rule.Response) {
-	if !q.settles {
-		return
+	if q.settles {
+		q.hear(resp)
 	}
+}
+
+//go:noinline
+func (q *Question) hear(resp rule.Response) {
 	for i := range q.Checks {
 		c := &q.Checks[i].charged
 		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNobody {
@@ -41,11 +47,17 @@ func (q *Question) Respond(resp rule.Response) {
 
 // Finish ends what an admitted request holds until it is over: its stream has ended,
 // or it was admitted after that. If no response came, nothing is read, and resp may be nil.
+//
+//go:inline
 func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
 	must.Hold(!q.refused, "what a refused request held was given back at once")
-	if !q.mustFinish() {
-		return
+	if q.mustFinish() {
+		s.finish(q, resp, now)
 	}
+}
+
+//go:noinline
+func (s *Stores) finish(q *Question, resp rule.Response, now Time) {
 	for i := range q.Checks {
 		c := &q.Checks[i].charged
 		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNobody {

@@ -5,6 +5,8 @@ import "github.com/sluiceproxy/sluice/plugin/must"
 // impossible handles an event that the request's state does not have. Tests fail there. In Envoy
 // a mistake in Sluice must not leave a request paused for ever, so the failure mode decides the
 // request, and the worker logs one line.
+//
+//go:noinline
 func (w *Worker) impossible(q *Question, e Event, now Time) Effect {
 	must.Hold(false, "a request that is "+q.state.String()+" never has the event: "+e.String())
 	return w.letGo(q, e, now)

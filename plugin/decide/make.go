@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -46,7 +45,7 @@ func (a *Ask) override() override.Kind {
 // make makes a check what it came as, changed by an override. ok is false if that is a tier, and
 // what the tier takes of the request cannot be read any more.
 func (o *overrides) make(q *Question, c *Check, value []byte) (ok bool) {
-	if bytes.Equal(value, c.madeFor()) {
+	if text.Equal(value, c.madeFor()) {
 		return true
 	}
 	if c.made == nil {

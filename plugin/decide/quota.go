@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Requests for the quota, which Sluice answers itself. The question about one has the checks of the
@@ -84,8 +84,8 @@ func (m *quotas) recall(q *Question, c *Check, now Time) (r algo.Ruling, known b
 
 // isOf reports whether it is about the same counters. A place that is empty is about none.
 func (e *quotaSaid) isOf(a *Ask) bool {
-	same := len(e.tag) > 0 && e.set == a.Limits.ID && bytes.Equal(e.tag, a.Tag)
-	return same && bytes.Equal(e.values, a.Values)
+	same := len(e.tag) > 0 && e.set == a.Limits.ID && text.Equal(e.tag, a.Tag)
+	return same && text.Equal(e.values, a.Values)
 }
 
 // answer is what Redis said so long ago, as the answer to a check.

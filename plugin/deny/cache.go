@@ -85,17 +85,18 @@ func (a *Asked) room(i int) int64 {
 	if a.Limits[i].Ceiling == 0 {
 		return 0
 	}
-	l := a.limit(i)
-	return l.Room()
+	return a.limit(i).Room()
 }
 
-// limit is a limit as it is for the request.
-func (a *Asked) limit(i int) algo.Limit {
-	l := a.Limits[i]
-	if a.Sizes != nil {
-		l.Resize(a.Sizes[i])
+// limit is a limit as it is for the request. It must not be changed: a limit of the configuration's
+// size is that of the configuration, so that it takes no memory.
+func (a *Asked) limit(i int) *algo.Limit {
+	if a.Sizes == nil {
+		return &a.Limits[i]
 	}
-	return l
+	l := a.Limits[i]
+	l.Resize(a.Sizes[i])
+	return &l
 }
 
 // Cache is one worker's memory of rejections. The zero Cache is one that is off: it remembers
@@ -182,8 +183,7 @@ func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known b
 	if cost < was.cost {
 		return d, false
 	}
-	l := asked.limit(i)
-	d.RetryAfterMicros, known = l.RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
+	d.RetryAfterMicros, known = asked.limit(i).RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
 	if d.RetryAfterMicros != algo.Never {
 		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 	}
@@ -193,7 +193,9 @@ func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known b
 // decideClass is one limit's decision, d, about a request of a class: a rejection holds for lower
 // ones. How much a class has left of a limit that allowed another one may be unknown, and is hidden
 // then.
-func (was *remembered) decideClass(d algo.Decision, cost int64, l algo.Limit, age int64) (_ algo.Decision, known bool) {
+func (was *remembered) decideClass(
+	d algo.Decision, cost int64, l *algo.Limit, age int64,
+) (_ algo.Decision, known bool) {
 	lower := was.room - l.Room()
 	left := d.Remaining - lower
 	if d.Allowed {

@@ -2,7 +2,10 @@
 // sent cannot move the cursor, reorder the line or end it.
 package jsontext
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // AppendString appends s as a JSON string (RFC 8259, section 7). Beside what JSON
 // wants escaped it escapes DEL, the C1 controls, which terminals obey, and what
@@ -10,6 +13,12 @@ import "unicode/utf8"
 // https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters and
 // U+2028 and U+2029. Bytes that are not UTF-8 become U+FFFD.
 func AppendString(dst []byte, s string) []byte {
+	if begin, end := len(dst), len(dst)+1+len(s); plainLen(s) == len(s) { // nearly always
+		dst = slices.Grow(dst, len(s)+2)[:end+1]
+		copy(dst[begin+1:], s)
+		dst[begin], dst[end] = '"', '"'
+		return dst
+	}
 	dst = append(dst, '"')
 	for len(s) > 0 {
 		if n := plainLen(s); n > 0 { // most of it, in one piece

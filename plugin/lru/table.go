@@ -4,9 +4,8 @@
 package lru
 
 import (
-	"bytes"
-
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Table maps an identity (a tag of a rule, or of a limit set) to a V. The tiers of a
@@ -110,7 +109,7 @@ func (t *Table[K, V]) Put(of K, tag []byte) (value *V, fresh bool) {
 func (t *Table[K, V]) find(of K, tag []byte, hash uint64) int32 {
 	for i := *t.bucket(hash); i != none; {
 		e := t.at(i)
-		if e.hash == hash && e.of == of && bytes.Equal(e.tag, tag) {
+		if e.hash == hash && e.of == of && text.Equal(e.tag, tag) {
 			return i
 		}
 		i = e.chain

@@ -13,6 +13,7 @@ import (
 	"sort"
 
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Sketch is one worker's counts. It is not safe for concurrent use.
@@ -84,7 +85,7 @@ func (s *Sketch) Add(rule string, tag []byte) {
 
 func (s *Sketch) find(tag []byte, hash uint64) int32 {
 	for i := *s.bucket(hash); i != none; i = s.places[i].chain {
-		if p := &s.places[i]; p.hash == hash && bytes.Equal(p.Tag, tag) {
+		if p := &s.places[i]; p.hash == hash && text.Equal(p.Tag, tag) {
 			return i
 		}
 	}

@@ -102,7 +102,10 @@ func (m *Matcher) reset(s *Set, req Request) {
 //
 //go:inline
 func fresh[T any](list []T, n int) []T {
-	if cap(list) < n {
+	switch {
+	case n == 0:
+		return nil
+	case cap(list) < n:
 		return make([]T, n)
 	}
 	list = list[:n]

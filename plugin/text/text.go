@@ -9,6 +9,9 @@ func View(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
+// Equal reports whether a and b hold the same bytes. TinyGo's bytes.Equal copies both first.
+func Equal(a, b []byte) bool { return View(a) == View(b) }
+
 // Digits of hexadecimal numbers.
 const (
 	UpperHex = "0123456789ABCDEF"

@@ -80,8 +80,8 @@ func (u *upgrade) expectOverrides() {
 		tally{http.StatusOK: 2 * exactLimit, http.StatusTooManyRequests: more})
 }
 
-// leased is the rule whose leases may end at any time, and give units back.
-const leased = "lease"
+// leasing is the rule whose leases may end at any time, and give units back.
+const leasing = "lease"
 
 // expectRefunds wants both Envoys to give back what a rejected request was charged, so that
 // the whole limit but for the one request that was admitted is there afterwards.
@@ -89,12 +89,12 @@ func (u *upgrade) expectRefunds() {
 	u.t.Helper()
 	expectTally(u.t, "the only one", burst(u.t, 1, 1, u.at("/refund"), "x-user: u", "x-full: 1"), tally{http.StatusOK: 1})
 	charged := &setting{client: u.redis.client}
-	before := charged.snapshot(u.t, leased)
+	before := charged.snapshot(u.t, leasing)
 	const refused = 100
 	expectTally(u.t, "rejected by the other rule", burst(u.t, refused, 16, u.at("/refund"), "x-user: u", "x-full: 1"),
 		tally{http.StatusTooManyRequests: refused})
 	testenv.Wait(u.t, patience, func() error { // refunds are not waited for
-		if after := charged.snapshot(u.t, leased); after != before {
+		if after := charged.snapshot(u.t, leasing); after != before {
 			return fmt.Errorf("Redis held\n%s, and holds\n%s", before, after)
 		}
 		return nil
@@ -115,13 +115,13 @@ func (u *upgrade) expectSettlements() {
 	}
 	const third = exactLimit / 3
 	fail(u.at("/settle")[0], third)
-	before := charged.snapshot(u.t, leased)
+	before := charged.snapshot(u.t, leasing)
 	counted := strings.Contains(before, "rl:{settle|u}:fixed_window:366d:first=")
 	testenv.Same(u.t, "the counter of failed logins", counted, true)
 	expectTally(u.t, "free", burst(u.t, exactLimit, parallel, u.at("/settle"), "x-user: u"),
 		tally{http.StatusOK: exactLimit})
 	testenv.Wait(u.t, patience, func() error { // settlements are not waited for
-		if after := charged.snapshot(u.t, leased); after != before {
+		if after := charged.snapshot(u.t, leasing); after != before {
 			return fmt.Errorf("Redis held\n%s, and holds\n%s", before, after)
 		}
 		return nil

@@ -24,14 +24,20 @@ const mcpFilter = `
 func mcpRecipe(t *testing.T, heading string) string {
 	t.Helper()
 	config := cookbook(t, heading)
+	if isEnvoy136(t) {
+		config = strings.ReplaceAll(config, "envoy.filters.http.mcp", "mcp_proxy")
+	}
+	return config
+}
+
+// isEnvoy136 reports whether the tests run on the oldest Envoy, where some things differ.
+func isEnvoy136(t *testing.T) bool {
+	t.Helper()
 	version, err := exec.Command(testenv.Tool(t, "envoy"), "--version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(version), "/1.36.") {
-		config = strings.ReplaceAll(config, "envoy.filters.http.mcp", "mcp_proxy")
-	}
-	return config
+	return strings.Contains(string(version), "/1.36.")
 }
 
 // mcpCall is a request as agents send it.

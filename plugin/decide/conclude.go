@@ -73,6 +73,8 @@ func (s *Stores) recallOver(q *Question, now Time) {
 
 // Leave gives back all that a request has charged that never reached the upstream: see the
 // effect GiveBack.
+//
+//go:noinline
 func (s *Stores) Leave(q *Question, now Time) {
 	must.Hold(q.concluded && !q.refused, "who leaves without a verdict, or refused, has nothing to give back here")
 	q.refused = true

@@ -53,6 +53,8 @@ func (d *display) limitsWith(q *Question, by *Check) (limits, of []answer.Limit,
 }
 
 // rejection is that of a request that is refused. It is good until the next call.
+//
+//go:noinline
 func (d *display) rejection(q *Question) *answer.Rejection {
 	r, by := &d.answer, q.verdict.By
 	limits, of, atMicros := d.limitsWith(q, by)

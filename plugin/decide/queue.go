@@ -30,6 +30,8 @@ func (q *queue) enqueue(held *Question, dueMicros int64) {
 
 // remove takes out a question whose client has left, if it is there. The others keep
 // their turns.
+//
+//go:noinline
 func (q *queue) remove(held *Question) {
 	if held.turn.waits {
 		must.Hold(q.heap[held.turn.index] == held, "a question knows its place in the heap")

@@ -167,6 +167,8 @@ func (q *Question) needs(i int) bool {
 }
 
 // report is the answer to a request for the quota. It is good until the next call.
+//
+//go:noinline
 func (d *display) report(q *Question) *answer.Report {
 	r := &d.quota
 	*r = answer.Report{Text: d.text(q.verdict), Limits: r.Limits[:0], OtherMethod: q.asking == rule.ByAnotherMethod}

@@ -152,6 +152,9 @@ func (w *Worker) conclude(q *Question, now Time) {
 // is the one way on for a paused request, and the one way to answer. resp is the response of
 // a request that ends.
 //
+// What it calls for a few effects only is not inlined: a function clears the places of all pointers on
+// its stack when it begins, and step begins three times a request.
+//
 //go:noinline
 func (w *Worker) step(q *Question, e Event, resp rule.Response, now Time) Effect {
 	effect := q.Step(e)
@@ -162,11 +165,12 @@ func (w *Worker) step(q *Question, e Event, resp rule.Response, now Time) Effect
 		w.stores.record.Count(metric.RequestHeld, 1)
 		w.queue.enqueue(q, now.SteadyMicros+q.verdict.DelayMicros)
 	case Answer:
-		w.answer(q)
+		w.host.Answer(q.ContextID, w.display.rejection(q))
 	case Report:
-		w.report(q)
+		w.host.Report(q.ContextID, w.display.report(q))
 	case GiveBack:
-		w.giveBack(q, now)
+		w.queue.remove(q)
+		w.stores.Leave(q, now)
 	case ShowLimits:
 		q.Respond(resp)
 	case Keep:
@@ -178,21 +182,6 @@ func (w *Worker) step(q *Question, e Event, resp rule.Response, now Time) Effect
 	}
 	w.questions.recycle(q)
 	return effect
-}
-
-// What follows is not inlined into step: a function clears the places of all pointers on its stack
-// when it begins, and step begins three times a request.
-
-//go:noinline
-func (w *Worker) answer(q *Question) { w.host.Answer(q.ContextID, w.display.rejection(q)) }
-
-//go:noinline
-func (w *Worker) report(q *Question) { w.host.Report(q.ContextID, w.display.report(q)) }
-
-//go:noinline
-func (w *Worker) giveBack(q *Question, now Time) {
-	w.queue.remove(q)
-	w.stores.Leave(q, now)
 }
 
 // Responds takes the headers of a response. It returns the limits that they are to show, and

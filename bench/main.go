@@ -25,7 +25,7 @@ type options struct {
 	rounds, seconds, rate int
 	out, command          string
 	before                string
-	calls, scenes         bool
+	scenes                bool
 	count                 string
 	check, publish        bool
 	show, three, store    string
@@ -38,7 +38,6 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 2000, "requests a second of the open loop")
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to compare with this one, and nothing else")
-	flag.BoolVar(&o.calls, "calls", false, "measure what host calls cost, and nothing else")
 	flag.BoolVar(&o.scenes, "scenes", false, "measure three more situations: many identities, Redis far away, Redis saves")
 	flag.StringVar(&o.count, "count", "", "count the instructions of some setups (sluice,none or all), and nothing else")
 	flag.BoolVar(&o.check, "check", false, "with -count: hold the usual request to what is recorded")
@@ -90,19 +89,16 @@ func run(ctx context.Context, root string, o options) error {
 			return err
 		}
 	}
-	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate}
-	switch {
-	case o.before != "":
+	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate, setups: setups()}
+	if o.scenes {
+		r.scenes = scenes(o.rate)
+	}
+	if o.before != "" {
 		file, err := filepath.Abs(o.before)
 		if err != nil {
 			return err
 		}
-		r.setups = beside(file)
-	case !o.calls:
-		r.setups = setups()
-		if o.scenes {
-			r.scenes = scenes(o.rate)
-		}
+		r.setups, r.scenes = beside(file), nil
 	}
 	err := onBench(ctx, root, func(b *bench, m machine) error {
 		r.Machine = m
@@ -120,7 +116,7 @@ func run(ctx context.Context, root string, o options) error {
 // watched is for how long a run that is to be published looks at the machine before it begins.
 const watched = 5 * time.Second
 
-// fill makes the measurements, those of host calls if asked to.
+// fill makes the measurements.
 func (r *report) fill(ctx context.Context, b *bench, o options) error {
 	if o.publish {
 		if err := b.watch(ctx, watched); err != nil {
@@ -135,9 +131,6 @@ func (r *report) fill(ctx context.Context, b *bench, o options) error {
 		rounds:  r.Rounds,
 		seconds: r.Seconds,
 	}
-	if o.calls {
-		p.setups, p.loads = callSetups(), closedLoads[:1]
-	}
 	r.Results = results{}
 	if err := b.run(ctx, p, r.Results); err != nil {
 		return err
@@ -148,9 +141,7 @@ func (r *report) fill(ctx context.Context, b *bench, o options) error {
 		}
 	}
 	r.Repeated = b.repeated
-	if len(r.setups) > 0 {
-		r.Goals = r.goals()
-	}
+	r.Goals = r.goals()
 	return nil
 }
 

@@ -33,14 +33,11 @@ func (r *report) json() (string, error) {
 func (r *report) markdown() string {
 	var b strings.Builder
 	r.writeHead(&b)
-	if len(r.setups) > 0 {
-		b.WriteString(r.goalTable())
-		r.writeThroughput(&b)
-		r.writeLatency(&b)
-		r.writeCosts(&b)
-	}
+	b.WriteString(r.goalTable())
+	r.writeThroughput(&b)
+	r.writeLatency(&b)
+	r.writeCosts(&b)
 	r.writeScenes(&b)
-	r.writeCalls(&b)
 	r.writeTrouble(&b)
 	return b.String()
 }

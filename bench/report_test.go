@@ -21,7 +21,6 @@ func TestSetups(t *testing.T) {
 	for _, scene := range scenes(1) {
 		all = append(all, scene.setups...)
 	}
-	all = append(all, callSetups()...)
 	for _, s := range all {
 		t.Run(s.id, func(t *testing.T) {
 			t.Parallel()

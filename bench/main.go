@@ -25,7 +25,6 @@ type options struct {
 	rounds, seconds, rate int
 	out, command          string
 	before                string
-	scenes                bool
 	count                 string
 	check, publish        bool
 	show, three, store    string
@@ -38,7 +37,6 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 2000, "requests a second of the open loop")
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to compare with this one, and nothing else")
-	flag.BoolVar(&o.scenes, "scenes", false, "measure three more situations: many identities, Redis far away, Redis saves")
 	flag.StringVar(&o.count, "count", "", "count the instructions of some setups (sluice,none or all), and nothing else")
 	flag.BoolVar(&o.check, "check", false, "with -count: hold the usual request to what is recorded")
 	flag.BoolVar(&o.publish, "publish", false, "keep the result as the one that the documents show, on a quiet machine")
@@ -90,15 +88,12 @@ func run(ctx context.Context, root string, o options) error {
 		}
 	}
 	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate, setups: setups()}
-	if o.scenes {
-		r.scenes = scenes(o.rate)
-	}
 	if o.before != "" {
 		file, err := filepath.Abs(o.before)
 		if err != nil {
 			return err
 		}
-		r.setups, r.scenes = beside(file), nil
+		r.setups = beside(file)
 	}
 	err := onBench(ctx, root, func(b *bench, m machine) error {
 		r.Machine = m
@@ -134,11 +129,6 @@ func (r *report) fill(ctx context.Context, b *bench, o options) error {
 	r.Results = results{}
 	if err := b.run(ctx, p, r.Results); err != nil {
 		return err
-	}
-	for _, s := range r.scenes {
-		if err := b.play(ctx, s, p, r.Results); err != nil {
-			return fmt.Errorf("%s: %w", s.id, err)
-		}
 	}
 	r.Repeated = b.repeated
 	r.Goals = r.goals()

@@ -110,7 +110,7 @@ without_envoy = $$(go list ./... | grep -v '/sluice/e2e')
 # "make lint" vets more than go test does.
 go_test := go test -vet=off -timeout 30m
 
-# The tests of real Envoys wait most of the time, so that several run at once, and beside the others.
+# The tests of real Envoys wait most of the time, so that several run at once, and together with the others.
 .PHONY: test
 test: build tools ## run every test
 	@$(MAKE) --no-print-directory -j2 -Otarget e2e test-units

@@ -201,8 +201,8 @@ func TestQueueIsNotLeasable(t *testing.T) {
 	testLease(t, Limit{Algorithm: TokenBucket, Units: 1, WindowMicros: 1e6, Steps: true}, "refills the bucket at once")
 }
 
-// TestRetryAfterFor: what a worker says of a higher cost is what the state says,
-// to the microsecond, or it asks.
+// TestRetryAfterFor: a worker answers a higher cost as the state would, to the microsecond, or it
+// asks.
 func TestRetryAfterFor(t *testing.T) {
 	t.Parallel()
 	for _, a := range Algorithms() {

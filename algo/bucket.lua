@@ -41,7 +41,7 @@
 --
 -- `now` is Redis' time in us. What was counted in the future, before the clock was
 -- set back, counts from now on, and is written so by whatever call sees it, so
--- that nobody waits for the clock. What is no state of ours counts as no key.
+-- that no client waits for the clock. What is no state of ours counts as no key.
 --
 -- x + -x % 1000 is x rounded up, for less than a call of math.ceil costs. What a script
 -- answers goes through math.ceil all the same: Lua 5.4 makes an integer of it.

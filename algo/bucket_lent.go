@@ -57,7 +57,7 @@ func (b *bucket) least(l lent) (now, next int64) {
 	return min(l.units(), b.capacity) * b.interval, min(l.recent, b.capacity) * b.interval
 }
 
-// leastLead is what units that were lent leave of the lead, whatever has drained since.
+// leastLead is the part of the lead that lent units leave, however much has drained since.
 func (b *bucket) leastLead(s State, nowMicros int64) int64 {
 	both, recent := b.least(lent{min(s[bucketRecent], b.capacity), min(s[bucketOlder], b.capacity), 0})
 	over := nowMicros - s[bucketEnds]

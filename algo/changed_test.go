@@ -109,10 +109,10 @@ func TestRefundAfterAChange(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsLongerThanTheLimitNeeds: whatever limits came before, and
+// TestNoWaitIsLongerThanTheLimitNeeds: whatever limits came before, and
 // wherever the clock has been, a full capacity is back when this limit has
 // restored it, and so is every cost within it.
-func TestNobodyWaitsLongerThanTheLimitNeeds(t *testing.T) {
+func TestNoWaitIsLongerThanTheLimitNeeds(t *testing.T) {
 	t.Parallel()
 	for a := FixedWindow; a <= GCRA; a++ { // the others do not say who gives back what
 		t.Run(a.String(), func(t *testing.T) {

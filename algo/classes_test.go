@@ -30,7 +30,7 @@ func TestRoomOfClasses(t *testing.T) {
 }
 
 // TestClassesByDefinition holds each algorithm to what a class is: it is admitted while what is
-// used and its cost together stay within its part, and what it charges is what any class charges.
+// used and its cost together stay within its part, and it charges as any class does.
 func TestClassesByDefinition(t *testing.T) {
 	t.Parallel()
 	for _, a := range Algorithms() {

@@ -19,7 +19,7 @@
 -- `now` is Redis' time in us. Entries that end more than an hour from now were made
 -- before the clock was set back: they end in an hour. Whoever still holds one renews
 -- it by then. Where the entries that end within a ttl are as many as the limit has
--- slots, that decides, and nobody looks at what else there is.
+-- slots, that decides, and the script looks at nothing else.
 --
 -- compose.go makes scripts of the functions below: see there how it binds what they
 -- take, and keeps what they return.

@@ -60,7 +60,7 @@ func (p *Plan) checkGuarantee(states []State, nowMicros int64, costs []int64, ou
 	}
 }
 
-// allows reports whether limit i stands in nobody's way. The guarantee stands in none, and the pool
+// allows reports whether limit i stands in no request's way. The guarantee stands in none, and the pool
 // in none that the guarantee admits.
 func (p *Plan) allows(i int, out []Decision) bool {
 	return out[i].Allowed || i == p.guarantee || i == p.pool && out[p.guarantee].Allowed
@@ -115,7 +115,7 @@ func (c *composer) weighGuarantee() {
 		"end\n")
 }
 
-// admits is the condition under which limit i stands in nobody's way; "" where that is another's.
+// admits is the condition under which limit i stands in no request's way; "" where that is another's.
 func (c *composer) admits(i int) string {
 	guarantee, pool := pair(c.limiters)
 	switch i {

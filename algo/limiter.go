@@ -134,7 +134,7 @@ func (l *limiter) args() []argument {
 	return l.form.args
 }
 
-// instead is what the room of a class stands for; "" without classes.
+// instead names the number that the room of a class replaces; "" without classes.
 func (l *limiter) instead() string {
 	if l.classed {
 		return l.room

@@ -82,7 +82,7 @@ func (l *limiter) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
 		return l.bucket.debit(s, chargedAtMicros, nowMicros, cost)
 	case kindOfSteps:
 		return l.steps.debit(s, chargedAtMicros, nowMicros, cost)
-	case Concurrency, kindOfWaits: // slots are never owed, and neither is what has gone at its turn
+	case Concurrency, kindOfWaits: // slots are never owed, nor are requests that have gone at their turn
 	}
 	return s
 }

@@ -20,8 +20,8 @@
 --          held against the strikes or the block: `within` after either is over
 --
 -- While a block lasts nothing counts. `now` is Redis' time in us. A block that begins
--- in the future, since the clock was set back, begins now, and is written so by
--- whatever call sees it, so that nobody waits for the clock; strikes likewise.
+-- in the future, since the clock was set back, begins now: the first call that sees it
+-- writes that, so that no client waits for the clock. The same holds for strikes.
 --
 -- compose.go makes scripts of the functions below: see there how it binds what they
 -- take, and keeps what they return.

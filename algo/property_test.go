@@ -56,8 +56,8 @@ func sumCosts(admitted []attempt, from int64) (sum int64) {
 	return sum
 }
 
-// admits checks every attempt against a definition: used is what counts at the
-// attempt's time of what was admitted before it.
+// admits checks every attempt against a definition: used returns how many of
+// the units admitted before it count at the attempt's time.
 func admits(t *testing.T, l Limit, all []attempt, used func(admitted []attempt, now int64) int64) {
 	t.Helper()
 	var admitted []attempt

@@ -18,7 +18,7 @@
 --
 -- `now` is Redis' time in us. What was counted in a later step, before the clock was
 -- set back, counts as of this step, and is written so by whatever call sees it, so
--- that nobody waits for the clock. What is no state of ours counts as no key.
+-- that no client waits for the clock. What is no state of ours counts as no key.
 --
 -- compose.go makes scripts of the functions below: see there how it binds what they
 -- take, and keeps what they return.

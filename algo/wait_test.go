@@ -19,8 +19,8 @@ func (r random) waiting(a Algorithm) Limit {
 	}
 }
 
-// TestWaitsByDefinition: the departures of what is admitted, the waits included, are what an exact
-// bucket admits, first come first served, and none waits too long. Departures are rounded up to
+// TestWaitsByDefinition: admitted requests, their waits included, depart as from an exact bucket,
+// first come first served, and none waits too long. Departures are rounded up to
 // whole microseconds, so the exact bucket has what returns within one of them more.
 func TestWaitsByDefinition(t *testing.T) {
 	t.Parallel()
@@ -110,8 +110,8 @@ func TestWaitsAreExact(t *testing.T) {
 	}
 }
 
-// TestWithoutItsCharge: what a queue of a burst shows of a charge that is given back is what it would
-// show without.
+// TestWithoutItsCharge: once a charge is given back, a queue with a burst shows the same as without
+// it.
 func TestWithoutItsCharge(t *testing.T) {
 	t.Parallel()
 	r := newRandom(1500)

@@ -56,7 +56,7 @@ func onBench(ctx context.Context, root string, act func(*bench, machine) error) 
 	return act(b, m)
 }
 
-// freePorts are TCP ports of loopback on which nothing listens. They are nobody else's until the
+// freePorts are TCP ports of loopback on which nothing listens. No other process gets them until the
 // program ends.
 func freePorts(n int) (ports []int, err error) {
 	for range n {

@@ -45,8 +45,8 @@ func (s *redisServer) stop() {
 // callCounts are how often Redis has run each command, by its name.
 type callCounts map[string]int64
 
-// work is what Redis has done: its commands, and how often it has read from a connection. What was
-// written to it at once is read at once.
+// work counts Redis' commands, and how often Redis has read from a connection. One read takes all
+// that one write has brought.
 func (s *redisServer) work(ctx context.Context) (callCounts, int64, error) {
 	info := s.client.InfoMap(ctx, "all")
 	if err := info.Err(); err != nil {
@@ -81,7 +81,7 @@ var upkeep = map[string]bool{"info": true, "ping": true, "hello": true, "client|
 
 // sentSince returns how many commands came over the wire since before, upkeep
 // left out. Redis counts what a script calls too; no setup sends both scripts
-// and other commands, so where scripts ran, they are what was sent.
+// and other commands, so where scripts ran, only they were sent.
 func (c callCounts) sentSince(before callCounts) int64 {
 	var scripts, others int64
 	for name, calls := range c {

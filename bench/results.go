@@ -90,10 +90,10 @@ const (
 	drawSeed = 38
 )
 
-// compare is what "of" makes of the medians of some series, as a reader can do with the rows of a
-// table, and the interval that holds it with 95 % probability, by the bootstrap: the medians are taken
-// again of rounds that are drawn with replacement, the same for all series, as what slows the machine
-// in a round slows all that is measured in it.
+// compare applies "of" to the medians of some series, as a reader can do with the rows of a table. Its
+// interval holds the result with 95 % probability, by the bootstrap: it draws rounds with replacement
+// and takes the medians again. All series have the same rounds drawn, because a slow machine slows all
+// that is measured in a round.
 // https://en.wikipedia.org/wiki/Bootstrapping_(statistics)
 func compare(of func(medians []float64) float64, series ...[]float64) spread {
 	rounds := len(series[0])

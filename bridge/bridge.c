@@ -30,7 +30,7 @@ extern u8 __heap_base;
 static u8 *streams_end = &__heap_base;
 static u8 *top = &__heap_base;
 
-// allocate is what Envoy calls for what it returns, by the name malloc.
+// Envoy calls allocate, by the name malloc, for memory that it returns values in.
 __attribute__((export_name("malloc"))) void *allocate(u32 size) {
 	u32 begins = ((u32)top + 7) & ~7u;
 	u32 pages = __builtin_wasm_memory_size(0);
@@ -42,7 +42,7 @@ __attribute__((export_name("malloc"))) void *allocate(u32 size) {
 	return (void *)begins;
 }
 
-// stream is what is known of one stream between two callbacks.
+// stream keeps one stream's state between two callbacks.
 struct stream {
 	struct stream *next;
 	u32 id;       // of its context

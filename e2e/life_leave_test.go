@@ -14,9 +14,9 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// TestLeaversChargeNobody: an exhausted user's client sends requests and leaves at
+// TestLeaversChargeNoOthers: an exhausted user's client sends requests and leaves at
 // once. They are settled all the same: the tenant pays for what was admitted only.
-func TestLeaversChargeNobody(t *testing.T) {
+func TestLeaversChargeNoOthers(t *testing.T) {
 	t.Parallel()
 	const limit, leavers = 5, 400
 	for _, tc := range []struct {

@@ -108,10 +108,10 @@ func TestOver(t *testing.T) {
 	runScenarios(t, `"headers": ["x-ratelimit", "draft"], `, envoytest.Options{Edit: economy}, overScenarios)
 }
 
-// TestNobodyElseSetsTheHeader: a client that brings the header, more than once or with an
+// TestNoOtherSetsTheHeader: a client that brings the header, more than once or with an
 // underscore, loses it before rules are matched, and the route is chosen anew. What it may send
 // stays.
-func TestNobodyElseSetsTheHeader(t *testing.T) {
+func TestNoOtherSetsTheHeader(t *testing.T) {
 	t.Parallel()
 	s := start(t, `{`+patient+`"rules": [
 		{"name": "forged", "match": {"headers": {"x-quota": {"present": true}}},

@@ -190,9 +190,9 @@ func expectBlocked(t *testing.T, what string, r reply, wait int) {
 	testenv.Same(t, what+": that a policy is violated", strings.Contains(r.body, "violated-policies"), false)
 }
 
-// TestPenaltyIsNobodyElsesFault: requests in parallel fill a user's limit for a moment
+// TestPenaltyIsNoOthersFault: requests in parallel fill a user's limit for a moment
 // while another rule rejects them all. The user is not blocked for that.
-func TestPenaltyIsNobodyElsesFault(t *testing.T) {
+func TestPenaltyIsNoOthersFault(t *testing.T) {
 	t.Parallel()
 	s := start(t, `{`+patient+`"rules": [
 		{"name": "user", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 5, "window": "1s"}],

@@ -156,7 +156,7 @@ func TestSteps(t *testing.T) {
 	testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
 }
 
-// TestQuotaOverTwoEnvoys: what a caller reads on either Envoy is what both have charged, to the
+// TestQuotaOverTwoEnvoys: on either Envoy a caller reads the sum of what both have charged, to the
 // organisation and to the caller.
 func TestQuotaOverTwoEnvoys(t *testing.T) {
 	t.Parallel()

@@ -146,7 +146,7 @@ func wholeMinutes(body string) string {
 }
 
 // TestQuotaOfTerms: free and unlimited have no entries; a factor is in the numbers; a block, an operator's
-// or a penalty's, is told beside the limits as they are.
+// or a penalty's, is told in addition to the limits as they are.
 func TestQuotaOfTerms(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {

@@ -84,7 +84,7 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 		if !second.waits() {
 			t.Error("took the end of the old stream for its own")
 		}
-		m.Conns[1].Reply("+OK\r\n-ERR of the new stream\r\n") // the first is what it was asked in place of a lost one
+		m.Conns[1].Reply("+OK\r\n-ERR of the new stream\r\n") // the first answers the question in place of a lost one
 		w.expect("the second request", second.end(), result{Status: 200, Outcome: "failed:allow"})
 	})
 }

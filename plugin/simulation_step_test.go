@@ -161,7 +161,7 @@ func (v *simulation) operate() {
 	v.do("override", user, settings[v.random.IntN(len(settings))])
 }
 
-// settings are what operators set: of some rules a part of it is nonsense.
+// settings are those of operators: for some rules a part of them is nonsense.
 var settings = []string{
 	"none", "free", "block", "x2", "x0.5", "x1.5", "nonsense", "tier:free", "tier:pro", "tier:ours", "tier:gold",
 	"limits:terms=7", "limits:terms=0", "limits:contracts=5", "limits:contracts-480ms=9,contracts-96ms=1",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Provides .tools/bin/envoy or, where ENVOY_VERSION names one of envoy.txt,
-# .tools/envoy/$ENVOY_VERSION/envoy beside it. An envoy on PATH is used when
+# .tools/envoy/$ENVOY_VERSION/envoy next to it. An envoy on PATH is used when
 # it runs Wasm and has that version (unnamed: 1.36 or newer).
 . "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Provides .tools/bin/lua5.4, under which the scripts are tested beside Redis' own
+# Provides .tools/bin/lua5.4, under which the scripts are tested as well as under Redis' own
 # Lua 5.1: the one on PATH, else Debian's.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Provides Redis 8 and Valkey 8 beside the system's Redis: the scripts
+# Provides Redis 8 and Valkey 8 in addition to the system's Redis: the scripts
 # redis-server and redis-cli in .tools/redis-8 and .tools/valkey-8. They are
 # Debian trixie's packages, unpacked and run with trixie's own libraries, so
 # nothing of the system changes. The archive is the one this Debian uses.

@@ -123,7 +123,7 @@ func (t table) rounded() table {
 	return shown
 }
 
-// pages are what the documents show of the table.
+// pages are the parts of the table that documents show.
 func (t table) pages(head string) measure.Pages {
 	t = t.rounded()
 	pages := measure.Pages{page: {

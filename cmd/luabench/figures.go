@@ -45,7 +45,7 @@ func (s *shown) of(all map[string]float64, name string) float64 {
 	return value
 }
 
-// cost is what subjects cost, in multiples of the base: from the least to the most.
+// cost is the range of what subjects cost, in multiples of the base.
 func (s *shown) cost(names ...string) string { return s.span(s.Multiples, "%.1f", names) }
 
 // bytes are the sizes of subjects, from the least to the most.
@@ -72,7 +72,7 @@ func (s *shown) growing(name, unit string) string {
 	return fmt.Sprintf("%.0f, then %.0f to %.0f a %s", one, few, many, unit)
 }
 
-// lookup is what that of an override adds.
+// lookup is the range of what looking up an override adds.
 func (s *shown) lookup() string {
 	return s.span(s.Ratios, "%.1f", []string{"gcra, overrides - gcra", "gcra, an override that is known - gcra"})
 }

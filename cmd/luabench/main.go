@@ -25,7 +25,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/process"
 )
 
-// options are what the command line says.
+// options are those of the command line.
 type options struct {
 	rounds, clients           int
 	addr                      string

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// last is what was published last.
+// last is the results published last.
 func last(t *testing.T) *results {
 	t.Helper()
 	r := new(results)

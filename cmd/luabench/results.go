@@ -11,10 +11,10 @@ import (
 	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
-// recorded is what was published last.
+// recorded has the results published last.
 const recorded = "cmd/luabench/published.json"
 
-// results are what a run has found, rounded as it is recorded.
+// results are the figures of a run, rounded as they are recorded.
 type results struct {
 	Server    string             `json:"server"`
 	Date      string             `json:"date"`

@@ -80,8 +80,8 @@ func (p *panel) draw() {
 }
 
 // areas draws the tokens of requests that have ended and, on them, those of requests
-// that run. Of what is counted afterwards Redis knows nothing while it runs; it is what the
-// provider will bill.
+// that run. Redis knows nothing of the tokens counted afterwards while requests run; the provider
+// will bill them.
 func (p *panel) areas() {
 	used := points(steps(p.run, true))
 	if !p.after {

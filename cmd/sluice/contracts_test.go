@@ -57,7 +57,7 @@ func (c *contracts) want(code int, out string, args ...string) {
 	testenv.Same(c.t, strings.Join(args, " ")+": output", r.out, out)
 }
 
-// set is what an identity's key holds.
+// set is the value of an identity's key.
 func (c *contracts) set(tag string) string {
 	return c.server.Client().Get(context.Background(), "rl:{"+tag+"}:override").Val()
 }
@@ -372,7 +372,7 @@ func TestContractsOfAFile(t *testing.T) {
 	}
 }
 
-// explainedLimits is what a table of explain says of one rule: APPLIES, LIMIT, and the last row's LIMIT.
+// explainedLimits reads one rule out of a table of explain: APPLIES, LIMIT, and the last row's LIMIT.
 func explainedLimits(table string) string {
 	rows := strings.Split(strings.TrimSpace(table), "\n")
 	at, of := strings.Index(rows[0], "LIMIT"), strings.Index(rows[0], "KEY")

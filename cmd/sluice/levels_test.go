@@ -80,7 +80,7 @@ func TestGetFindsValues(t *testing.T) {
 	}
 }
 
-// usedIn is what a table of get has in the columns LIMIT and USED.
+// usedIn reads the columns LIMIT and USED of a table of get.
 func usedIn(table string) string {
 	var used []string
 	for _, row := range counterRow.FindAllStringSubmatch(table, -1) {

@@ -61,7 +61,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// names are what an expression finds in a text, each once, in order.
+// names are the matches of an expression in a text, each once, in order.
 func names(of *regexp.Regexp, text string) (all []string) {
 	for _, m := range of.FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])

@@ -54,7 +54,7 @@ func TestRelayEndsStreams(t *testing.T) {
 	}
 }
 
-// TestIdleStreams: a relay may end a stream that nobody uses; the next request opens another one.
+// TestIdleStreams: a relay may end a stream that no request uses; the next request opens another one.
 func TestIdleStreams(t *testing.T) {
 	t.Parallel()
 	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, func(c *envoyconf.Config) {

@@ -1,5 +1,6 @@
-// Package measure is what the programs share that measure Sluice ("make bench", "make bench-lua",
-// "make count", "make footprint"): figures of several rounds, and the documents that show them.
+// Package measure is shared by the programs that measure Sluice ("make bench", "make bench-lua",
+// "make count", "make footprint"). It has figures of several rounds, and the documents that show
+// them.
 package measure
 
 import (

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Page is what a document shows of a measurement.
+// Page is a measurement as one document shows it.
 type Page struct {
 	// Text stands between the mark Begins and the mark Ends. Without Begins there is none.
 	Begins, Text string

@@ -11,7 +11,7 @@
 //	s := p.NewStream()
 //	s.RequestHeaders(wasmhost.Request("GET", "/"), true) // == wasmhost.Pause
 //	redis.Last().Reply(":1\r\n")
-//	// s.Upstream.Headers is what went on, s.Local the plugin's own answer
+//	// s.Upstream.Headers went on, s.Local is the plugin's own answer
 //	s.End()
 //
 // An [Envoy] has several workers: Hosts, each a VM, that share data and metrics. A

@@ -9,8 +9,7 @@ type Stream struct {
 	Attributes map[string]any
 	// FilterState is the guest's filter state, as Envoy names it: "wasm.<path>".
 	FilterState map[string][]byte
-	// Upstream is what went on to the next filter, Downstream what went back to
-	// the client.
+	// Upstream went on to the next filter, Downstream went back to the client.
 	Upstream, Downstream Message
 	// Local is the guest's local response, as the guest gave it.
 	Local *LocalResponse
@@ -67,8 +66,8 @@ func (s *Stream) direction(t BufferType) *direction {
 	return &s.response
 }
 
-// RequestHeaders brings the request's headers. The action is what Envoy makes
-// of what the guest returned: after a local response always Pause.
+// RequestHeaders brings the request's headers. The action follows from what the guest returned, as in
+// Envoy: after a local response it is always Pause.
 func (s *Stream) RequestHeaders(headers Pairs, endOfStream bool) Action {
 	return s.request.pushHeaders(headers, endOfStream)
 }

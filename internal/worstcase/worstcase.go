@@ -18,7 +18,7 @@ type Case struct {
 
 // Unread is the case that all others are compared with: of the same size, and
 // nothing of it is looked at.
-const Unread = "headers that nobody reads"
+const Unread = "headers that no rule reads"
 
 const most = 58_000 // bytes of one value, which leave room for the rest of a request
 

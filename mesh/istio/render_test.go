@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
-// render is what helm applies of deploy/istio/<name>.yaml, with other values in place of some.
+// render renders deploy/istio/<name>.yaml as helm does, with other values in place of some.
 func render(t *testing.T, name string, sets ...meshtest.Values) string {
 	t.Helper()
 	return meshtest.Render(t, "istio/"+name+".yaml", sets...)

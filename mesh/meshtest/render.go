@@ -29,8 +29,8 @@ func Chart(t *testing.T) string {
 	return filepath.Join(testenv.Root(t), "deploy/chart")
 }
 
-// Render is what the command in the first lines of deploy/<file> would apply, with other values
-// in place of some.
+// Render renders deploy/<file> as the command in its first lines does, with other values in place
+// of some.
 func Render(t *testing.T, file string, sets ...Values) string {
 	t.Helper()
 	values, namespace := Read(t, file)

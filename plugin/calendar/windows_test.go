@@ -21,8 +21,8 @@ func year(month, day int) config.Calendar {
 	return config.Calendar{Period: config.Year, Month: month, Day: day}
 }
 
-// windows are what the documentation says of windows, each by an example: the two bounds before a time
-// and the two after it.
+// windows has an example of each window in the documentation: the two bounds before a time, and the
+// two after it.
 var windows = []struct {
 	name     string
 	calendar config.Calendar

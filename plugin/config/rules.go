@@ -104,7 +104,7 @@ func readBlocks(v value, f *field) []int64 {
 	return blocks
 }
 
-// shadow makes every enforced rule a shadow rule. What such a rule cannot have, as nobody is
+// shadow makes every enforced rule a shadow rule. What such a rule cannot have, as no client is
 // told of its rejections, is not in force: a penalty, and leases.
 func shadow(rules []Rule) {
 	for i := range rules {

@@ -79,7 +79,7 @@ func readTierValues(v value, s scope) []Tier {
 	return all
 }
 
-// named is what a component's value names in an object: a tier, or a class.
+// named is a kind of entry that a component's value names in an object: a tier, or a class.
 type named struct{ one, all, want string }
 
 var (

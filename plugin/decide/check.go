@@ -28,7 +28,7 @@ type Source uint8
 
 // The sources of decisions.
 const (
-	FromNobody   Source = iota
+	FromNone     Source = iota
 	FromRedis           // a script, just now
 	FromMemory          // the deny cache: what Redis said before
 	FromLease           // units that Redis gave this worker

@@ -66,7 +66,7 @@ func (s *Stores) recallOver(q *Question, now Time) {
 			continue
 		}
 		if s.askMemory(c, now); c.Status == Allowed {
-			c.Status, c.Source = Undecided, FromNobody
+			c.Status, c.Source = Undecided, FromNone
 		}
 	}
 }

@@ -15,7 +15,7 @@ type display struct {
 	texts  answer.Texts     // of the outcomes that name no rule
 	plans  plans            // those of the embedded store
 	answer answer.Rejection // scratch, with the memory of limits
-	quota  answer.Report    // scratch, likewise
+	quota  answer.Report    // scratch, too
 }
 
 // text is the verdict as access logs write it.

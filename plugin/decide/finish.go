@@ -39,7 +39,7 @@ func (q *Question) Respond(resp rule.Response) {
 func (q *Question) hear(resp rule.Response) {
 	for i := range q.Checks {
 		c := &q.Checks[i].charged
-		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNobody {
+		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNone {
 			c.heard = settlement.AtHeaders(resp)
 		}
 	}
@@ -60,7 +60,7 @@ func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
 func (s *Stores) finish(q *Question, resp rule.Response, now Time) {
 	for i := range q.Checks {
 		c := &q.Checks[i].charged
-		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNobody {
+		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNone {
 			s.settle(&c.receipt, settlement.Worth(c.heard, resp), now)
 		}
 		s.release(&c.receipt, now)

@@ -13,7 +13,7 @@ import (
 // How a check is made: of a rule that applies, and later of what an operator's override makes of
 // it. All checks of a question share its memory.
 
-// made is what an override has made of a check, and what the check was when it came.
+// made is the change of a check by an override, and the check as it came.
 type made struct {
 	value []byte // as Redis has it; empty: none
 	kind  override.Kind

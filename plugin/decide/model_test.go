@@ -348,7 +348,7 @@ func (w *world) again(c *call, reply *redis.Reply) bool {
 // settings are those of operators in the interleavings; of each rule some is nonsense.
 var settings = []string{"", "x0.5", "x2.5", "tier:pro", "tier:none", "tier:gold", "limits:watched=3", "nonsense"}
 
-// override is what an operator may have set by the time that Redis runs a call: now and
+// override is a setting that an operator may have made by the time that Redis runs a call: now and
 // then it is free, or blocked, which is the answer, or has another value. Then a call that is not
 // sent again has no plan.
 func (w *world) override(c *call, plan *algo.Plan) *algo.Plan {

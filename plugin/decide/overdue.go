@@ -42,7 +42,7 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 // request is refused for it.
 func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 	ruling := algo.Ruling{}
-	var rejecting, lends bool // a pool rejects nobody whom the guarantee has room for
+	var rejecting, lends bool // a pool rejects no request that the guarantee has room for
 	guarantee, pool, pair := c.Limits.Plan.Guarantee()
 	for _, part := range c.Limits.Parts {
 		e := b.about(q, c, part)

@@ -101,8 +101,8 @@ func (o *overrides) recall(a *Ask, nowMicros int64) []byte {
 	return nil
 }
 
-// lasting is what the worker remembers of a check's identity; nil if it remembers nothing, or that
-// has ended.
+// lasting is the override that the worker remembers of a check's identity; nil if it remembers none,
+// or that has ended.
 func (o *overrides) lasting(a *Ask, nowMicros int64) *known {
 	k := o.known.Get(a.Rule.ID, a.Tag)
 	if k == nil || nowMicros >= k.untilMicros {

@@ -22,7 +22,7 @@ func saysOf(all, user algo.Decision) redis.Reply {
 	}
 }
 
-// TestOverdueParts: what Redis has said to ann in a crowd, and to nobody else, says what the failure mode
+// TestOverdueParts: what Redis has said to ann in a crowd, and to no other user, says what the failure mode
 // may let go: of ann what her part and the organisation's hold, of others what the organisation's does.
 func TestOverdueParts(t *testing.T) {
 	t.Parallel()

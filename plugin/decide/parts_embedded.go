@@ -72,13 +72,13 @@ func (e *entry) of(sizes []algo.Size, s *scratch) *algo.Plan {
 	return e.plan.At(&e.sized, s.sizes)
 }
 
-// borrower is what a guarantee says of a request, whose part is decided first.
+// borrower is the word of a guarantee, whose part is decided first, on a request.
 type borrower struct {
 	lends bool  // it has admitted the request, and was charged
 	wait  int64 // until it would; algo.Never if it has, or does not apply
 }
 
-// take takes the guarantee's word. It rejects nobody.
+// take takes the guarantee's word. It rejects no request.
 func (b *borrower) take(c *Check, limit int, r *algo.Ruling) {
 	d := &c.Decisions[limit]
 	b.lends = r.Allowed && c.Costs[limit] > 0

@@ -74,7 +74,7 @@ func (p *purses) ask(purse *Check, q *Question, now Time) {
 		}
 	}
 	if purse.Source == FromMemory && purse.Status == Allowed {
-		purse.Status, purse.Source = Unasked, FromNobody
+		purse.Status, purse.Source = Unasked, FromNone
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 // Of a request that several rules are asked about, a rejection is a strike only if no
 // other rule rejects: what fills the one may be what the other is giving back. What
 // counts is told with the identity's next call.
-func TestStrikesAreNobodyElsesFault(t *testing.T) {
+func TestStrikesAreNoOthersFault(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name     string

@@ -121,7 +121,7 @@ func (q *Question) first(is func(*Check) bool) *Check {
 func (q *Question) unask(from Source) {
 	for i := range q.Checks {
 		if c := &q.Checks[i]; c.Source == from {
-			c.Status, c.Source = Unasked, FromNobody
+			c.Status, c.Source = Unasked, FromNone
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Requests for the quota, which Sluice answers itself. The question about one has the checks of the
 // rules that apply to it, as ever, and behind them those that report: what the caller has left of the
 // listed rules. Those have cost 0 and are of rules in shadow (rule.Set.ApplyQuota), so that they charge
-// nothing, reject nobody and are shown in no header; no layer but Redis, or the embedded store, answers
+// nothing, reject no request and are shown in no header; no layer but Redis, or the embedded store, answers
 // them. What is particular to them is in this file.
 
 const (
@@ -34,7 +34,7 @@ type quotas struct {
 	said []quotaSaid // by the hash of a tag and its values
 }
 
-// quotaSaid is what Redis said of one.
+// quotaSaid is Redis' word on one.
 type quotaSaid struct {
 	set       rule.LimitSetID
 	tag       []byte
@@ -88,7 +88,7 @@ func (e *quotaSaid) isOf(a *Ask) bool {
 	return same && text.Equal(e.values, a.Values)
 }
 
-// answer is what Redis said so long ago, as the answer to a check.
+// answer answers a check by Redis' word of so long ago.
 func (e *quotaSaid) answer(q *Question, c *Check, age int64) algo.Ruling {
 	if e.inForce != nil {
 		q.sizes, c.Sizes = keep(q.sizes, e.inForce)
@@ -146,7 +146,7 @@ func (q *Question) served(v Verdict) Verdict {
 	return v
 }
 
-// atItsTurn is what happens to a request when a queue has held it for long enough.
+// atItsTurn is the event of a request that a queue has held for long enough.
 func (q *Question) atItsTurn() Event {
 	if q.asking != rule.NotForQuota {
 		return Served

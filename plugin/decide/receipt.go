@@ -36,7 +36,7 @@ func (s *Stores) giveAllBack(c *Check, now Time) {
 // GiveBack returns what a receipt says was charged, slots included, and voids it. No request
 // waits for it: if it is lost, the charge stands, and expires like any other.
 func (s *Stores) GiveBack(r *Receipt, now Time) {
-	if r.source == FromNobody {
+	if r.source == FromNone {
 		return
 	}
 	s.slots.vacate(r)
@@ -54,14 +54,14 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 
 // void makes r the receipt of nothing, as its charge is given back or stands for good.
 func (r *Receipt) void() {
-	must.Hold(!must.On || r.source == FromNobody || r.self == r, "a receipt stays where it is, and is given back once")
+	must.Hold(!must.On || r.source == FromNone || r.self == r, "a receipt stays where it is, and is given back once")
 	must.Hold(!r.slot.Held(), "the receipt of occupied slots is kept")
 	*r = Receipt{}
 }
 
 // uncharge makes the decisions on a check those that would hold without its charge.
 func (c *Check) uncharge() {
-	if c.charged.receipt.source == FromNobody {
+	if c.charged.receipt.source == FromNone {
 		return
 	}
 	for j := range c.Decisions {

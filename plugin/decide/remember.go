@@ -50,7 +50,7 @@ func givesBack(l config.Limit) bool { return l.Lease != nil || l.Queue }
 // counts towards a penalty is left out if several rules reject, because on replay only this
 // rule would seem to reject.
 func (m *memory) remember(c *Check, several bool, now Time) {
-	must.Hold(c.charged.receipt.source == FromNobody, "a charge is given back before its rejection is remembered")
+	must.Hold(c.charged.receipt.source == FromNone, "a charge is given back before its rejection is remembered")
 	i := c.Limits.ID
 	if c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree || c.Limits.HasSlots() || m.ttls[i] == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 // ruled makes what a store says of the check its answer. decisions are those of the limits,
 // if they have decided, and nonce is that of the charge, if it has one.
 func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
-	must.Hold(!c.Decided() && source != FromNobody, "a check is decided once")
+	must.Hold(!c.Decided() && source != FromNone, "a check is decided once")
 	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
 	c.Status = Rejected
 	if r.Allowed {
@@ -81,7 +81,7 @@ func (a *Ask) borrows(decisions []algo.Decision) bool {
 
 // fill makes r the receipt of a charge. What it was the receipt of has been given back.
 func (r *Receipt) fill(with Receipt) {
-	must.Hold(r.source == FromNobody, "a receipt is not overwritten: its charge would be lost")
+	must.Hold(r.source == FromNone, "a receipt is not overwritten: its charge would be lost")
 	*r = with
 	if must.On {
 		r.self = r

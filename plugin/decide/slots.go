@@ -31,7 +31,7 @@ func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
 
 // occupy notes the slots that a receipt is of, if any.
 func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
-	if r.source == FromNobody {
+	if r.source == FromNone {
 		return
 	}
 	if r.values != nil {

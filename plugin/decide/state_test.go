@@ -8,7 +8,7 @@ import (
 )
 
 // lives is every event in every state: first what follows from a verdict, then the rest. A
-// cell is the next state and what has to be done, "-" is what Envoy never does. It is held
+// cell is the next state and what has to be done; "-" never happens in Envoy. It is held
 // against design and code alike: read it line by line.
 const lives = `
            | waits        | admitted        | queued          | refused         | served

@@ -22,7 +22,7 @@ func weighed(name string, mode config.Mode, status Status, source Source, delayM
 
 // failing makes a check of a rule with a failure mode, which Redis has not decided.
 func failing(name string, mode config.Mode, failure config.FailureMode) Check {
-	c := weighed(name, mode, Undecided, FromNobody, 0)
+	c := weighed(name, mode, Undecided, FromNone, 0)
 	c.Rule.Failure = failure
 	return c
 }
@@ -42,7 +42,7 @@ var (
 	undecided      = failing("undecided", config.Enforce, config.FailAllow)
 	undecidedDeny  = failing("undecided-deny", config.Enforce, config.FailDeny)
 	undecidedLocal = failing("undecided-local", config.Enforce, config.FailLocal) // the embedded store failed, too
-	unasked        = weighed("unasked", config.Enforce, Unasked, FromNobody, 0)
+	unasked        = weighed("unasked", config.Enforce, Unasked, FromNone, 0)
 	shadowAllowed  = weighed("shadow-allowed", config.Shadow, Allowed, FromRedis, 0)
 	shadowQueued   = weighed("shadow-queued", config.Shadow, Allowed, FromRedis, 500)
 	shadowRejected = weighed("shadow-rejected", config.Shadow, Rejected, FromRedis, 0)

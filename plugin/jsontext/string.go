@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends s as a JSON string (RFC 8259, section 7). Beside what JSON
-// wants escaped it escapes DEL, the C1 controls, which terminals obey, and what
-// changes the direction or the lines of text: the format controls of
+// AppendString appends s as a JSON string (RFC 8259, section 7). JSON wants some characters escaped.
+// AppendString also escapes DEL, the C1 controls, which terminals obey, and what changes the
+// direction or the lines of text: the format controls of
 // https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters and
 // U+2028 and U+2029. Bytes that are not UTF-8 become U+FFFD.
 func AppendString(dst []byte, s string) []byte {

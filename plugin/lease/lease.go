@@ -107,8 +107,8 @@ func (l *Lease) beat(nowMicros int64) {
 	}
 }
 
-// Spend takes one unit, if the lease has one. The decision is what Redis would
-// say, as far as this worker knows.
+// Spend takes one unit, if the lease has one. It decides as Redis would, as far as this worker
+// knows.
 func (b *Book) Spend(l *Lease, nowMicros int64) (d algo.Decision, charge Charge, ok bool) {
 	if l.current.units == 0 || nowMicros >= l.current.untilMicros {
 		b.lapse(l, &l.current, nowMicros)

@@ -52,7 +52,7 @@ func (l *Lease) Asked(units, nonce, nowMicros int64) {
 	l.over = algo.Over{}
 }
 
-// Over is what Redis is told with the next batch: what is over of an earlier one.
+// Over is the rest of an earlier batch. Redis is told of it with the next one.
 func (l *Lease) Over() algo.Over { return l.over }
 
 // sharpened is a batch that follows what the worker admits.

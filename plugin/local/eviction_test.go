@@ -113,7 +113,7 @@ func TestAnEvictionAdmitsAtMostTheCapacity(t *testing.T) {
 
 // However many identities come, none that has used less of its limit drives
 // out one that has used more.
-func TestAFloodFreesNobodyWhoHasUsedMore(t *testing.T) {
+func TestAFloodFreesNoneThatHasUsedMore(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(100, hour) {
 		p := policy(t, l)

@@ -92,7 +92,7 @@ func (t *Table[K, V]) Oldest() *V {
 }
 
 // Put is the value of an identity, which gets one if it has none: fresh is true
-// then, and the value is what another identity left behind, or zero.
+// then, and the value is one that another identity left behind, or zero.
 func (t *Table[K, V]) Put(of K, tag []byte) (value *V, fresh bool) {
 	hash := t.key.Sum(tag)
 	i := t.find(of, tag, hash)

@@ -127,7 +127,7 @@ func (b *Batch) Add(c Counter, n int64) {
 	}
 }
 
-// Counted is what a counter has counted since the last Flush.
+// Counted is a counter's count since the last Flush.
 func (b *Batch) Counted(c Counter) int64 { return b.counters[c].count }
 
 // Set sets a gauge.

@@ -149,7 +149,7 @@ func TestKeptChecksArePending(t *testing.T) {
 	r.wantInFlight(3)
 }
 
-// While the breaker is open, its probe is what a stream is asked, and not an audition.
+// While the breaker is open, a stream is asked the breaker's probe, and no audition.
 func TestProbeIsNoAudition(t *testing.T) {
 	t.Parallel()
 	options := testOptions()

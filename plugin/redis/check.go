@@ -18,7 +18,7 @@ type Check struct {
 	Values  rule.Values // of the limits with "per"
 	// Strikes are rejections of the identity to report, see algo.Penalty.
 	Strikes []algo.Strikes
-	// Over is what is over of an earlier batch, where the check is of a batch.
+	// Over is the rest of an earlier batch, where the check is of a batch.
 	Over algo.Over
 	// Deferred: a rejection does not count as a strike yet; the worker judges it first.
 	Deferred bool

@@ -40,7 +40,7 @@ var errorReplies = []struct {
 	},
 	{"ERR max number of clients reached", "raise maxclients", false},
 	{"ERR unknown command 'EVALSHA'", "does not offer this command", false},
-	{"ERR something nobody has heard of", "something nobody has heard of", false},
+	{"ERR something quite unheard of", "something quite unheard of", false},
 	// Redis 6.2 wraps what a command in a script answers.
 	{"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:1: @user_script: 1: " +
 		"-READONLY You can't write against a read only replica.", "point the cluster's endpoint at the primary", true},

@@ -173,7 +173,7 @@ func (r *rig) wantNoComplaint(what string) {
 func (r *rig) wantStreams(what string, open, beside bool) {
 	r.t.Helper()
 	testenv.Same(r.t, what+": that the stream is open", r.open, open)
-	testenv.Same(r.t, what+": that there is one beside it", r.besideOpen, beside)
+	testenv.Same(r.t, what+": that there is another one", r.besideOpen, beside)
 }
 
 func (r *rig) RequestFailed(cause Cause) { r.failed[cause]++ }

@@ -83,7 +83,7 @@ func TestMalformedAtEveryPosition(t *testing.T) {
 }
 
 // Nothing but a reply to the oldest command answers anybody.
-func TestReplyThatNobodyWaitsFor(t *testing.T) {
+func TestReplyThatNoCommandWaitsFor(t *testing.T) {
 	t.Parallel()
 	for _, bytes := range []string{decision(9, true), "+OK\r\n", "-ERR surprise\r\n", "x"} {
 		r := newRig(t, testOptions())

@@ -181,7 +181,7 @@ func (o *outbox) freeEach(c *command, blind bool) {
 	}
 }
 
-// costOf is what a check charges of a limit, or the first of the charges that a change is about.
+// costOf is a check's charge of a limit, or the first of the charges that a change is about.
 func (c *command) costOf(limit int) int64 {
 	if c.kind == checking {
 		return c.check.costs[limit]

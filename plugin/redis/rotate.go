@@ -11,10 +11,10 @@ import "github.com/sluiceproxy/sluice/redisresp"
 type rotation struct {
 	maxAgeMicros int64 // 0: streams live for ever
 	role         role
-	inside       bool // the stream beside is the one that is being worked on, see link.swap
+	inside       bool // the other stream is the one that is being worked on, see link.swap
 	untilMicros  int64
 
-	stream stream // beside the one in use
+	stream stream // the other one, not in use
 	pipe   pipeline
 }
 
@@ -47,7 +47,7 @@ func (r *rotation) dueMicros(chance *random, nowMicros int64) int64 {
 	return nowMicros + r.maxAgeMicros - fifth + chance.below(2*fifth+1)
 }
 
-// swap makes the stream beside the one that is worked on, and back.
+// swap makes the other stream the one that is worked on, and back.
 func (l *link) swap() {
 	r := &l.rotation
 	r.inside = !r.inside
@@ -57,7 +57,7 @@ func (l *link) swap() {
 	l.health.host.SwapStreams()
 }
 
-// beside works on the stream beside the one in use.
+// beside works on the stream next to the one in use.
 func (l *link) beside(work func()) {
 	l.swap()
 	work()

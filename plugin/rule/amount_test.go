@@ -66,7 +66,7 @@ func TestConstantCost(t *testing.T) {
 	}
 }
 
-// sizesAndCosts are what the one applying rule's limits are sized by, and take.
+// sizesAndCosts are the sizes and the costs of the limits of the one rule that applies.
 func sizesAndCosts(t *testing.T, r config.Rule, req Request) (sizes []algo.Size, costs []int64) {
 	t.Helper()
 	var m Matcher

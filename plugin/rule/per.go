@@ -36,9 +36,9 @@ func (l *LimitSet) ValuesOf(v Values, limit int) (values []byte, applies bool) {
 	return values, len(values) > 0
 }
 
-// A part of an identity is what one counter is about: the identity, by its tag, or the values of
-// a limit with "per". A worker that remembers something of a part names it by the tag, and for
-// such a limit a NUL, which no tag has, its PerID and the values.
+// One counter is about one part of an identity: the identity, by its tag, or the values of a limit
+// with "per". A worker that remembers something of a part names it by the tag, and for such a limit
+// a NUL, which no tag has, its PerID and the values.
 
 // AppendPart appends the name of the part that a limit counts.
 func (l *LimitSet) AppendPart(dst, tag []byte, limit int, v Values) []byte {

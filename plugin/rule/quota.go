@@ -14,7 +14,7 @@ type Report uint8
 const (
 	// Decides: whether the request goes on.
 	Decides Report = iota
-	// Reports: what a caller has left. Its checks charge nothing and reject nobody.
+	// Reports: what a caller has left. Its checks charge nothing and reject no request.
 	Reports
 	// ReportsLimits: what a caller would have left were it not blocked, as the rule has terms.
 	ReportsLimits

@@ -1,5 +1,5 @@
 // Command image packs the built plugin for registries: as an OCI image layout,
-// with a bill of materials beside it. The same plugin and version give the same
+// with a bill of materials next to it. The same plugin and version give the same
 // bytes, whenever and wherever.
 package main
 

@@ -200,7 +200,7 @@ func overlap(a, b *route) bool {
 	return strings.HasPrefix(one, other) || strings.HasPrefix(other, one)
 }
 
-// begin is what the paths of a match begin with; an exact one ends with what no path has.
+// begin is the prefix of the paths of a match; an exact one ends with what no path has.
 func begin(when conditions) string {
 	exact, prefix := pathOf(when)
 	if exact == "" {

@@ -20,7 +20,7 @@ func under(setting string, set *rule.Set, req *Request, came *rule.Applied) rule
 	return a
 }
 
-// Sizes is what an override makes of the sizes of limits that a request brings; nil: as configured.
+// Sizes are the sizes of limits for a request, as an override changes them; nil: as configured.
 func Sizes(setting string, set *rule.LimitSet, came []algo.Size) []algo.Size {
 	switch o := override.Parse(setting); o.Kind {
 	case override.Numbers:

@@ -162,7 +162,7 @@ func lists(cfg *config.Config, c *config.Rule) bool {
 	return slices.ContainsFunc(cfg.Quota.Rules, func(i int) bool { return &cfg.Rules[i] == c })
 }
 
-// Mode is what a rule does with a request: "enforce", "shadow", "off" or "exempt".
+// Mode says how a rule treats a request: "enforce", "shadow", "off" or "exempt".
 func Mode(c *config.Rule) string {
 	switch {
 	case c.Exempt:

@@ -18,7 +18,7 @@ type Identity struct {
 	Tag  []byte
 	// Sets are the limits that may apply: one list, or a tier's each.
 	Sets []Set
-	// Costs and Sizes are what a request takes of the limits of the only set, and what it brings
+	// Costs and Sizes: the units that a request takes of the limits of the only set, and what it brings
 	// of their sizes; nil: 1 each, and none.
 	Costs []int64
 	Sizes []algo.Size

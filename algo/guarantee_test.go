@@ -132,7 +132,7 @@ func (b *total) add(t *testing.T, text string, nowMicros, units, intervalMicros,
 	}
 }
 
-// TestGuaranteeThatFitsIsKept: where all guarantees fit into the pool together, nobody within a
+// TestGuaranteeThatFitsIsKept: where all guarantees fit into the pool together, no tenant within its
 // guarantee is ever refused, whatever a flooder does, and the bound is the pool's rate, its burst
 // and the guarantees' bursts.
 func TestGuaranteeThatFitsIsKept(t *testing.T) {

@@ -20,6 +20,8 @@ type Server struct {
 	// Ran is told of each script that has run, if it is not nil. What it is passed is good
 	// during the call.
 	Ran func(*Call)
+	// Begins, if it is not nil, says when a command runs that comes now.
+	Begins func(words [][]byte, nowMicros int64) int64
 	// Password is the one that AUTH must bring; empty: any.
 	Password string
 	// WithoutTime makes it a Redis whose scripts may not call TIME.
@@ -93,7 +95,12 @@ func (s *Server) Receive(dst, commands []byte, nowMicros int64) []byte {
 			return append(dst, "-ERR Protocol error\r\n"...)
 		}
 		commands = commands[n:]
-		dst = s.Do(dst, Words(s.words[:0], command), nowMicros)
+		s.words = Words(s.words[:0], command)
+		at := nowMicros
+		if s.Begins != nil {
+			at = s.Begins(s.words, nowMicros)
+		}
+		dst = s.Do(dst, s.words, at)
 	}
 	return dst
 }

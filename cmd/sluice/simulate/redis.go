@@ -7,32 +7,30 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // server is a Redis of Go twins that takes as long as a real one does, on one core for each
 // shard.
 type server struct {
-	twin    *twinredis.Server
-	decoder *redisresp.Decoder
-	words   [][]byte // scratch
-	nanos   []int64  // by rule.LimitSet.ID: of Redis' core for a check that is admitted
+	twin  *twinredis.Server
+	nanos []int64 // by rule.LimitSet.ID: of Redis' core for a check that is admitted
 
-	freeNanos []int64 // by shard: when its core has done what it was sent
-	readBy    []int64 // by shard: the last arrival it has read from
-	arrivals  int64   // of commands, one or several together
-	commands  int64
-	received  int64 // bytes
-	busyNanos int64
+	freeNanos   []int64 // by shard: when its core has done what it was sent
+	readBy      []int64 // by shard: the last arrival it has read from
+	arrivals    int64   // of commands, one or several together
+	readyMicros int64   // when the last reply to that arrival is ready
+	commands    int64
+	received    int64 // bytes
+	busyNanos   int64
 }
 
 func newServer(rules *rule.Set, shards int) *server {
 	s := &server{
 		twin:      twinredis.New(rules),
-		decoder:   redisresp.NewDecoder(redisresp.Limits{}),
 		freeNanos: make([]int64, shards),
 		readBy:    make([]int64, shards),
 	}
+	s.twin.Begins = s.run
 	for _, set := range rules.LimitSets {
 		s.nanos = append(s.nanos, checkNanos(set.Plan.Limits()))
 	}
@@ -44,34 +42,26 @@ func newServer(rules *rule.Set, shards int) *server {
 func (s *server) receive(commands []byte, nowMicros int64) (replies []byte, readyMicros int64) {
 	s.received += int64(len(commands))
 	s.arrivals++
-	readyMicros = nowMicros
-	for len(commands) > 0 {
-		command, n, outcome := s.decoder.Decode(commands)
-		if outcome != redisresp.Complete { // the plugin sends whole commands
-			return append(replies, "-ERR not a command\r\n"...), readyMicros
-		}
-		commands = commands[n:]
-		s.commands++
-		s.words = twinredis.Words(s.words[:0], command)
-		ready := s.run(nowMicros)
-		replies = s.twin.Do(replies, s.words, ready)
-		readyMicros = max(readyMicros, ready)
-	}
-	return replies, readyMicros
+	s.readyMicros = nowMicros
+	replies = s.twin.Receive(nil, commands, nowMicros)
+	return replies, s.readyMicros
 }
 
 // run has the core of a command's shard work, and returns when it is done.
-func (s *server) run(nowMicros int64) (doneMicros int64) {
-	if len(s.words) < 4 {
+func (s *server) run(words [][]byte, nowMicros int64) (doneMicros int64) {
+	s.commands++
+	if len(words) < 4 {
 		return nowMicros // AUTH, SELECT
 	}
 	nanos := int64(0) // of what gives slots back: it is in the check's
-	if set, known := s.twin.SetOf(s.words); set != nil {
+	if set, known := s.twin.SetOf(words); set != nil {
 		nanos = s.nanos[set.ID]
 	} else if !known { // the breaker's probe
 		nanos = callNanos
 	}
-	return s.occupy(s.words[3], nanos, nowMicros)
+	doneMicros = s.occupy(words[3], nanos, nowMicros)
+	s.readyMicros = max(s.readyMicros, doneMicros)
+	return doneMicros
 }
 
 // occupy has the core of a key's shard work, and returns when it is done. What

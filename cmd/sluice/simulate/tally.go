@@ -187,16 +187,16 @@ func (t *tally) logged(line string) {
 
 // recorder counts for one worker.
 type recorder struct {
-	worker  *worker
-	tally   *tally
+	*worker
+
 	breaker redis.BreakerState
 }
 
 // Count implements decide.Recorder.
-func (r *recorder) Count(e metric.Event, n int64) { r.tally.events[e] += n }
+func (r *recorder) Count(e metric.Event, n int64) { r.world.tally.events[e] += n }
 
 // RequestFailed implements decide.Recorder.
-func (r *recorder) RequestFailed(redis.Cause) { r.tally.Redis.Failures++ }
+func (r *recorder) RequestFailed(redis.Cause) { r.world.tally.Redis.Failures++ }
 
 // OverrideIgnored implements decide.Recorder.
 func (r *recorder) OverrideIgnored([]byte) {}
@@ -207,14 +207,14 @@ func (r *recorder) RoundTrip(int64) {}
 // BreakerChanged implements decide.Recorder.
 func (r *recorder) BreakerChanged(state redis.BreakerState) {
 	if r.breaker == redis.Closed && state == redis.Open {
-		r.tally.events[metric.BreakerOpened]++
+		r.world.tally.events[metric.BreakerOpened]++
 	}
 	r.breaker = state
 }
 
 // Concluded implements decide.Recorder.
 func (r *recorder) Concluded(q *decide.Question, v decide.Verdict) {
-	r.worker.world.concluded(r.worker.waiting[q.ContextID], q, v)
+	r.world.concluded(r.waiting[q.ContextID], q, v)
 }
 
 // percentile is the p-th percentile of the waits, in us.

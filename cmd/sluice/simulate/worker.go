@@ -32,7 +32,7 @@ func newWorker(w *World, index int, shared local.SharedData) *worker {
 	if w.cfg.UsesEmbeddedStore() {
 		embedded = local.New(shared, chance, "")
 	}
-	k.decides = decide.NewWorker(w.cfg, w.rules, embedded, k, &recorder{worker: k, tally: w.tally}, chance)
+	k.decides = decide.NewWorker(w.cfg, w.rules, embedded, k, &recorder{worker: k}, chance)
 	if w.cfg.Redis != nil {
 		k.decides.Connect(k, redis.Options{
 			KeyPrefix:     w.cfg.Redis.KeyPrefix,
@@ -130,7 +130,7 @@ func (k *worker) TickWithin(micros, nowMicros int64) {
 	}
 	if at := nowMicros + max(micros, minTickMicros); k.tickAt == 0 || at < k.tickAt {
 		k.tickAt = at
-		k.world.schedule(at, event{kind: tickEvent, worker: k})
+		k.world.schedule(at, k.tick)
 	}
 }
 
@@ -184,9 +184,12 @@ func (k *worker) end() {
 	k.over = k.over[:0]
 }
 
+// has reports whether a stream is the one that is open.
+func (k *worker) has(stream int) bool { return k.open && stream == k.stream }
+
 // received takes Redis' replies.
 func (k *worker) received(stream int, replies []byte) {
-	if k.open && stream == k.stream {
+	if k.has(stream) {
 		k.decides.Received(replies, k.now())
 		k.end()
 	}

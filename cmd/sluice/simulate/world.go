@@ -109,9 +109,11 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 		r.Settle = nil
 	}
 	for _, p := range o.Away {
-		w.schedule(epochMicros+p.FromMicros, event{kind: outageEvent})
+		w.schedule(epochMicros+p.FromMicros, w.outage)
 	}
-	w.schedule(w.end, event{kind: endEvent})
+	w.schedule(w.end, func() {
+		w.tally.Redis.Keys, w.tally.Redis.KeyBytes = w.server.memory(w.now, w.rules)
+	})
 	w.arrivals()
 	for len(w.events) > 0 {
 		e := heap.Pop(&w.events).(event)
@@ -119,7 +121,7 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 			break
 		}
 		w.now = e.at
-		w.handle(&e)
+		e.happen()
 	}
 	return w.tally.report()
 }
@@ -130,53 +132,41 @@ const drainMicros = 5_000_000
 // arrivals schedules the next request of the source.
 func (w *World) arrivals() {
 	if r := w.source.next(); r != nil {
-		w.schedule(epochMicros+r.atMicros, event{kind: arrivalEvent, request: r, fromSource: true})
+		w.schedule(epochMicros+r.atMicros, func() {
+			w.arrivals()
+			w.arrive(r)
+		})
 	}
 }
 
-func (w *World) handle(e *event) {
-	switch e.kind {
-	case arrivalEvent:
-		if e.fromSource {
-			w.arrivals()
-		}
-		w.tally.arrived(e.request, w.now)
-		w.workers[w.random.IntN(len(w.workers))].arrive(e.request)
-	case commandsEvent:
-		w.serve(e)
-	case repliesEvent:
-		e.worker.received(e.stream, e.bytes)
-	case tickEvent:
-		e.worker.tick()
-	case endEvent:
-		w.tally.Redis.Keys, w.tally.Redis.KeyBytes = w.server.memory(w.now, w.rules)
-	case outageEvent:
-		for _, k := range w.workers {
-			k.lost()
-		}
-		if w.options.Loses {
-			w.server.twin.Restart()
-		}
+// arrive brings a request to any of the workers.
+func (w *World) arrive(r *request) {
+	w.tally.arrived(r, w.now)
+	w.workers[w.random.IntN(len(w.workers))].arrive(r)
+}
+
+// outage is the beginning of a time in which Redis is away.
+func (w *World) outage() {
+	for _, k := range w.workers {
+		k.lost()
+	}
+	if w.options.Loses {
+		w.server.twin.Restart()
 	}
 }
 
 func (w *World) away() bool { return within(w.options.Away, w.now-epochMicros) }
 
-// send takes a worker's commands on their way to Redis.
+// send takes a worker's commands on their way to Redis, and what that replies back.
 func (w *World) send(k *worker, commands []byte) {
-	at := w.now + w.options.RoundTripMicros/2
-	w.schedule(at, event{kind: commandsEvent, worker: k, stream: k.stream, bytes: commands})
-}
-
-// serve has Redis run what has come.
-func (w *World) serve(e *event) {
-	since := w.now - epochMicros
-	if w.away() || within(w.options.Hangs, since) || !e.worker.open || e.worker.stream != e.stream {
-		return
-	}
-	replies, ready := w.server.receive(e.bytes, w.now)
-	e.kind, e.bytes = repliesEvent, replies
-	w.schedule(ready+w.options.RoundTripMicros-w.options.RoundTripMicros/2, *e)
+	there, stream := w.options.RoundTripMicros/2, k.stream
+	w.schedule(w.now+there, func() {
+		if w.away() || within(w.options.Hangs, w.now-epochMicros) || !k.has(stream) {
+			return
+		}
+		replies, ready := w.server.receive(commands, w.now)
+		w.schedule(ready+w.options.RoundTripMicros-there, func() { k.received(stream, replies) })
+	})
 }
 
 // again sends a rejected request once more, if its client does.
@@ -198,7 +188,7 @@ func (w *World) again(r *request, waitMicros int64) {
 	next := *r
 	next.attempt++
 	if at := w.now + waitMicros; at < w.end {
-		w.schedule(at, event{kind: arrivalEvent, request: &next})
+		w.schedule(at, func() { w.arrive(&next) })
 	}
 }
 
@@ -224,34 +214,16 @@ func (w *World) tellRefused(r *request, q *decide.Question, v decide.Verdict) {
 	}
 }
 
-// The kinds of events.
-type kind uint8
-
-const (
-	arrivalEvent  kind = iota
-	commandsEvent      // reach Redis
-	repliesEvent       // reach a worker
-	tickEvent
-	outageEvent
-	endEvent // of the traffic
-)
-
 // event is something that happens at a time.
 type event struct {
-	at         int64
-	ticket     uint64 // of those at once, the first to be scheduled is the first
-	kind       kind
-	worker     *worker
-	stream     int
-	bytes      []byte
-	request    *request
-	fromSource bool
+	at     int64
+	ticket uint64 // of those at once, the first to be scheduled is the first
+	happen func()
 }
 
-func (w *World) schedule(at int64, e event) {
+func (w *World) schedule(at int64, happen func()) {
 	w.tickets++
-	e.at, e.ticket = at, w.tickets
-	heap.Push(&w.events, e)
+	heap.Push(&w.events, event{at, w.tickets, happen})
 }
 
 // events is a heap by time (container/heap).

@@ -214,8 +214,7 @@ func pathMatch(n node) any {
 }
 
 func (g *gatewayRule) limit() (object, bool) {
-	unit := strings.ToLower(g.node.get("limit", "unit").text())
-	window, err := (&rateLimit{Unit: unit}).window()
+	window, err := window(strings.ToLower(g.node.get("limit", "unit").text()), 1)
 	if err != nil {
 		g.report(Missing, g.node, "%v", err)
 		return nil, false

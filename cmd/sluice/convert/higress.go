@@ -95,7 +95,7 @@ type higress struct {
 func (h *higress) limit(n node) object {
 	for _, unit := range []string{"second", "minute", "hour", "day"} {
 		if count := n.get("query_per_" + unit); count.ok() {
-			window, _ := (&rateLimit{Unit: unit}).window()
+			window, _ := window(unit, 1)
 			return object{
 				{"algorithm", "fixed_window"}, {"anchor", "first_request"}, {"limit", count.number(0)}, {"window", window},
 			}

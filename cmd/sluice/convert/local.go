@@ -177,7 +177,7 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 	s := l.settings(n)
 	l.descriptorLimits(s, append(limits, n.get("rate_limits").each()...), when)
 	if bucket := l.bucket(n.get("token_bucket")); bucket != nil {
-		if len(s.Descriptors) > 0 && !n.get("always_consume_default_token_bucket").flag(true) {
+		if len(s.descriptors) > 0 && !n.get("always_consume_default_token_bucket").flag(true) {
 			l.report(Differs, n, "always_consume_default_token_bucket: false: here a request that a descriptor limits is held "+
 				"to the default bucket, too")
 		}
@@ -191,7 +191,7 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 
 // descriptorLimits makes the rules of the descriptors that some rate limits send.
 func (l *local) descriptorLimits(s *service, limits []node, when conditions) {
-	if len(s.Descriptors) == 0 {
+	if len(s.descriptors) == 0 {
 		return
 	}
 	seen := map[string]bool{}

@@ -7,23 +7,22 @@ import (
 
 // settings are the descriptors of the settings, as those of the service.
 func (l *local) settings(n node) *service {
-	s := &service{Domain: "local", at: n}
+	s := &service{domain: "local", at: n}
 	for _, d := range n.get("descriptors").each() {
 		bucket := l.bucket(d.get("token_bucket"))
-		list := &s.Descriptors
+		list := &s.descriptors
 		entries := d.get("entries").each()
 		for i, e := range entries {
-			one := &descriptor{Key: e.get("key").text(), Value: e.get("value").text(), node: d}
-			if strings.HasSuffix(one.Value, "*") {
+			one := &descriptor{key: e.get("key").text(), value: e.get("value").text(), node: d}
+			if strings.HasSuffix(one.value, "*") {
 				l.report(Missing, e, "a value that ends with \"*\", which stands for itself there: nobody is held to its limit")
 				break
 			}
 			if i == len(entries)-1 && bucket != nil {
-				one.RateLimit = &rateLimit{bucket: bucket}
-				one.ShadowMode = d.get("shadow_mode").flag(false)
+				one.limited, one.limit, one.shadow = true, bucket, d.get("shadow_mode").flag(false)
 			}
 			*list = append(*list, one)
-			list = &one.Descriptors
+			list = &one.descriptors
 		}
 	}
 	return s

@@ -29,7 +29,7 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 		if !ok {
 			return
 		}
-		name := fingerprint(entries) + compactCost(limit) + asked.Domain
+		name := fingerprint(entries) + compactCost(limit) + asked.domain
 		u := index[name]
 		if u == nil {
 			u = &use{limit: limit, service: asked, entries: entries}
@@ -70,7 +70,7 @@ func (c fromService) asks(r *route, services []*service, main *service) *service
 		return main
 	}
 	for _, s := range services {
-		if s.Domain == r.domain {
+		if s.domain == r.domain {
 			return s
 		}
 	}

@@ -56,7 +56,7 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	}
 	c.report(Differs, node{}, "%s", requestsRejected)
 	c.report(Note, node{}, "counters begin anew: the service's are not read")
-	fields := c.filterFields(e.filter, main.Domain)
+	fields := c.filterFields(e.filter, main.domain)
 	c.leftovers(e, uses, services)
 	return c.result(fields)
 }
@@ -65,12 +65,12 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 func (c fromService) domain(services []*service, e *envoy) *service {
 	domain := e.filter.get("domain")
 	for _, s := range services {
-		if domain.text() == s.Domain || !domain.ok() {
+		if domain.text() == s.domain || !domain.ok() {
 			return s
 		}
 	}
 	c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by "+
-		"it, here all are", domain.text(), services[0].Domain)
+		"it, here all are", domain.text(), services[0].domain)
 	return services[0]
 }
 
@@ -91,7 +91,7 @@ func (c fromService) leftovers(e *envoy, uses []*use, services []*service) {
 		if asked[s] {
 			c.unread(s.at)
 		} else {
-			c.report(Missing, s.at.get("domain"), "no route asks for the domain %q: its limits are left out", s.Domain)
+			c.report(Missing, s.at.get("domain"), "no route asks for the domain %q: its limits are left out", s.domain)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (c fromService) useRules(u *use, e *envoy, s *service) {
 	}
 	for _, variant := range c.variants(u.entries) {
 		entries, only := sent(variant)
-		c.share(u, s.Domain+"/"+sends(entries))
+		c.share(u, s.domain+"/"+sends(entries))
 		c.descriptorRules(u, entries, when.both(only), s)
 	}
 }

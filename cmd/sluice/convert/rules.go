@@ -8,7 +8,7 @@ import (
 // descriptorRules makes the rules of one descriptor that a use sends, for the
 // requests of when.
 func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *service) {
-	found := leaves(s.Descriptors, entries, nil, nil)
+	found := leaves(s.descriptors, entries, nil)
 	tier := c.tierEntry(entries, found)
 	var order []string
 	groups := map[string][]leaf{}
@@ -27,14 +27,14 @@ func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *s
 
 // leafSettings reports what else a descriptor of the service has than its limit.
 func (c limiting) leafSettings(l *leaf) {
-	if l.QuotaMode {
+	if l.quota {
 		c.report(Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")
 	}
-	if len(l.RateLimit.Replaces) > 0 {
+	if l.replaces {
 		c.report(Missing, l.node, "replaces: whoever this limits is held to the limits that it names, too (a \"not\" in "+
 			"their rules' match would keep them away)")
 	}
-	if l.DetailedMetric || l.ValueToMetric {
+	if l.labels {
 		c.report(Note, l.node, "labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
 	}
 }
@@ -47,7 +47,7 @@ func (c limiting) tierEntry(entries []entry, found []leaf) int {
 		varies, wildcards := false, false
 		for _, l := range found {
 			varies = varies || l.picks[i].descriptor != nil && !l.picks[i].any()
-			wildcards = wildcards || l.picks[i].isPrefix && l.picks[i].prefix != "" || len(l.picks[i].notBegin) > 0
+			wildcards = wildcards || l.picks[i].wild()
 		}
 		if !varies || wildcards && entries[i].header != "" {
 			continue
@@ -61,13 +61,11 @@ func (c limiting) tierEntry(entries []entry, found []leaf) int {
 
 // groupName is the same for limits that one rule can have as tiers.
 func groupName(entries []entry, l leaf, tier int) string {
-	name := fmt.Sprint(l.ShadowMode || l.QuotaMode)
+	name := fmt.Sprint(l.shadow || l.quota)
 	for i := range entries {
-		if i == tier {
-			continue
+		if i != tier {
+			name += "/" + compact(l.picks[i].is) + compact(l.picks[i].not)
 		}
-		p := l.picks[i]
-		name += fmt.Sprintf("/%t%t%q%q%q%q", p.isExact, p.isPrefix, p.exact, p.prefix, p.not, p.notBegin)
 	}
 	return name
 }
@@ -96,11 +94,12 @@ func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when c
 				"other limits alone", e.key)
 			return
 		}
+		exact, isExact := pick.is.(string)
 		switch {
-		case pick.isExact:
-			names = append(names, pick.exact)
-		case first.shares[i]:
-			names = append(names, pick.prefix)
+		case isExact:
+			names = append(names, exact)
+		case pick.shares:
+			names = append(names, pick.prefix())
 		default:
 			key, names = append(key, e.source), append(names, e.key)
 		}
@@ -109,8 +108,8 @@ func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when c
 	if !ok {
 		return
 	}
-	rule := assemble(c.name(names...), when.match(), key, c.cost(u.limit), limits, c.shadow || first.ShadowMode ||
-		first.QuotaMode)
+	rule := assemble(c.name(names...), when.match(), key, c.cost(u.limit), limits, c.shadow || first.shadow ||
+		first.quota)
 	c.add(first.node, rule, u.sources(group)...)
 }
 
@@ -147,27 +146,14 @@ func assemble(name string, match object, key []any, cost any, limits field, shad
 
 // valueConditions are the conditions for the values of a pick. It reports
 // false if match cannot see them.
-func valueConditions(e *entry, pick *choice) (conditions, bool) {
-	if pick.any() || pick.isPrefix && pick.prefix == "" && len(pick.not)+len(pick.notBegin) == 0 {
-		return conditions{}, true
+func valueConditions(e *entry, pick *choice) (only conditions, ok bool) {
+	if _, isExact := pick.is.(string); isExact || pick.prefix() != "" {
+		only.fields = headerIs(e.header, pick.is)
 	}
-	if e.header == "" {
-		return conditions{}, false
+	for _, not := range pick.not {
+		only.nots = append(only.nots, headerIs(e.header, not))
 	}
-	var only conditions
-	if pick.isExact {
-		only.fields = headerIs(e.header, pick.exact)
-	}
-	if pick.isPrefix && pick.prefix != "" {
-		only.fields = headerIs(e.header, object{{"prefix", pick.prefix}})
-	}
-	for _, value := range pick.not {
-		only.nots = append(only.nots, headerIs(e.header, value))
-	}
-	for _, prefix := range pick.notBegin {
-		only.nots = append(only.nots, headerIs(e.header, object{{"prefix", prefix}}))
-	}
-	return only, true
+	return only, e.header != "" || only.fields == nil && only.nots == nil
 }
 
 // groupLimits are the limits of a group: plain ones, or tiers by the value of an
@@ -177,24 +163,28 @@ func (c limiting) groupLimits(group, found []leaf, entries []entry, tier int) (f
 		limit := c.limit(&group[0])
 		return field{"limits", []any{limit}}, limit != nil
 	}
-	values, others := object{}, []string{}
-	fallback := slices.IndexFunc(group, func(l leaf) bool { return !l.picks[tier].isExact })
-	for _, l := range group {
+	values, fallback := object{}, -1
+	var others []any
+	for i, l := range group {
 		pick := l.picks[tier]
-		if !pick.isExact {
-			others = pick.not
-			if len(pick.notBegin) > 0 || pick.isPrefix && pick.prefix != "" {
+		exact, isExact := pick.is.(string)
+		if !isExact {
+			if pick.wild() {
 				c.report(Missing, l.node, "a limit for some values of %q, of which only whole ones name a tier: they are held to "+
 					"the other limits alone", entries[tier].key)
 				return field{}, false
 			}
+			others = pick.not
+			if fallback < 0 {
+				fallback = i
+			}
 			continue
 		}
-		values = values.with(pick.exact, c.tierLimits(&l))
+		values = values.with(exact, c.tierLimits(&l))
 	}
 	for _, value := range others { // which have limits of their own elsewhere, or none
-		if values.get(value) == nil {
-			values = values.with(value, "unlimited")
+		if values.get(value.(string)) == nil {
+			values = values.with(value.(string), "unlimited")
 		}
 	}
 	tiers := object{{"source", entries[tier].source}, {"values", values}}
@@ -220,18 +210,12 @@ func (c limiting) tierLimits(l *leaf) any {
 
 // limit is the service's limit; nil if there is none, or none with a counterpart.
 func (c limiting) limit(l *leaf) object {
-	if l.RateLimit.Unlimited || l.RateLimit.bucket != nil {
-		return l.RateLimit.bucket
+	if l.wrong != nil {
+		c.report(Missing, l.node, "%v", l.wrong)
 	}
-	window, err := l.RateLimit.window()
-	if err != nil {
-		c.report(Missing, l.node, "%v", err)
-		return nil
+	if l.limit == nil || l.name == "" || c.limitNames[l.name] {
+		return l.limit
 	}
-	limit := fixedWindow(l.RateLimit.RequestsPerUnit, window)
-	if name := l.RateLimit.Name; name != "" && !c.limitNames[name] {
-		c.limitNames[name] = true
-		limit = limit.with("name", name)
-	}
-	return limit
+	c.limitNames[l.name] = true
+	return l.limit.with("name", l.name)
 }

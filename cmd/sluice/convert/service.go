@@ -10,32 +10,24 @@ import (
 // service is a file of envoyproxy/ratelimit.
 // https://github.com/envoyproxy/ratelimit#configuration
 type service struct {
-	Domain      string
-	Descriptors []*descriptor
+	domain      string
+	descriptors []*descriptor
 	at          node
 }
 
 type descriptor struct {
-	Key, Value     string
-	RateLimit      *rateLimit
-	Descriptors    []*descriptor
-	ShadowMode     bool
-	QuotaMode      bool
-	ShareThreshold bool
-	DetailedMetric bool
-	ValueToMetric  bool
+	key, value  string
+	descriptors []*descriptor
 
-	node // its place in the file
-}
+	limited bool   // it has a limit
+	limit   object // nil if that has no counterpart, or limits nobody
+	wrong   error  // why it has no counterpart
+	name    string // of the limit
 
-type rateLimit struct {
-	Unit            string
-	UnitMultiplier  int64
-	RequestsPerUnit int64
-	Unlimited       bool
-	Name            string
-	Replaces        []node
-	bucket          object // in place of all this: Envoy's own
+	replaces, shadow, quota, labels bool
+
+	shares bool // its values count together
+	node        // its place in the file
 }
 
 // seconds are the lengths of the service's units (utils.UnitToDivider). None of them
@@ -51,8 +43,8 @@ func parseServices(name string, text []byte) (all []*service, err error) {
 		return nil, fmt.Errorf("not a file of envoyproxy/ratelimit: %w", err)
 	}
 	for _, n := range documents {
-		s := &service{Domain: n.get("domain").text(), Descriptors: descriptors(n), at: n}
-		if s.Domain != "" && len(s.Descriptors) > 0 {
+		s := &service{domain: n.get("domain").text(), descriptors: descriptors(n), at: n}
+		if s.domain != "" && len(s.descriptors) > 0 {
 			all = append(all, s)
 		}
 	}
@@ -66,39 +58,45 @@ func parseServices(name string, text []byte) (all []*service, err error) {
 func descriptors(parent node) (all []*descriptor) {
 	for _, n := range parent.get("descriptors").each() {
 		d := &descriptor{
-			Key: n.get("key").text(), Value: n.get("value").text(),
-			ShadowMode: n.get("shadow_mode").flag(false), QuotaMode: n.get("quota_mode").flag(false),
-			ShareThreshold: n.get("share_threshold").flag(false),
-			DetailedMetric: n.get("detailed_metric").flag(false), ValueToMetric: n.get("value_to_metric").flag(false),
-			Descriptors: descriptors(n), node: n,
+			key: n.get("key").text(), value: n.get("value").text(), descriptors: descriptors(n), node: n,
+			shadow: n.get("shadow_mode").flag(false), quota: n.get("quota_mode").flag(false),
+			shares: n.get("share_threshold").flag(false),
 		}
+		detailed, byValue := n.get("detailed_metric").flag(false), n.get("value_to_metric").flag(false)
+		d.labels = detailed || byValue
 		if limit := n.get("rate_limit"); limit.ok() {
-			d.RateLimit = &rateLimit{
-				Unit: limit.get("unit").text(), UnitMultiplier: limit.get("unit_multiplier").number(1),
-				RequestsPerUnit: limit.get("requests_per_unit").number(0), Unlimited: limit.get("unlimited").flag(false),
-				Name: limit.get("name").text(), Replaces: limit.get("replaces").each(),
-			}
-			for _, r := range d.RateLimit.Replaces {
-				r.get("name")
-			}
+			d.readLimit(limit)
 		}
 		all = append(all, d)
 	}
 	return all
 }
 
-// wildcard is the prefix of a value such as "abc*".
-func (d *descriptor) wildcard() (prefix string, ok bool) {
-	return strings.CutSuffix(d.Value, "*")
+// readLimit reads the limit of a descriptor.
+func (d *descriptor) readLimit(n node) {
+	d.limited, d.name = true, n.get("name").text()
+	for _, r := range n.get("replaces").each() {
+		r.get("name")
+		d.replaces = true
+	}
+	length, err := window(n.get("unit").text(), n.get("unit_multiplier").number(1))
+	limit := fixedWindow(n.get("requests_per_unit").number(0), length)
+	switch {
+	case n.get("unlimited").flag(false):
+	case err != nil:
+		d.wrong = err
+	default:
+		d.limit = limit
+	}
 }
 
-// window is a limit's window.
-func (l *rateLimit) window() (string, error) {
-	length, ok := seconds[strings.ToLower(l.Unit)]
+// window is the length of some units.
+func window(unit string, multiplier int64) (string, error) {
+	length, ok := seconds[strings.ToLower(unit)]
 	if !ok {
-		return "", fmt.Errorf("unit %q is unknown", l.Unit)
+		return "", fmt.Errorf("unit %q is unknown", unit)
 	}
-	length *= max(1, l.UnitMultiplier)
+	length *= max(1, multiplier)
 	for _, unit := range []struct {
 		name   string
 		length int64
@@ -110,59 +108,68 @@ func (l *rateLimit) window() (string, error) {
 	return fmt.Sprintf("%ds", length), nil
 }
 
-// choice is which descriptor a value leads to, and for which values.
+// choice is which descriptor a value leads to, and for which values. Those are a matcher's: a whole
+// value, or {"prefix": ...} of one such as "abc*".
 type choice struct {
 	*descriptor
-	exact    string   // the value, if isExact
-	prefix   string   // of the values, if isPrefix
-	not      []string // values that lead elsewhere
-	notBegin []string // prefixes of values that lead elsewhere
-	isExact  bool
-	isPrefix bool
+	is  any   // the values; nil: any
+	not []any // values that lead elsewhere
 }
 
 // any reports whether every value leads there.
-func (c *choice) any() bool {
-	return !c.isExact && !c.isPrefix && len(c.not) == 0 && len(c.notBegin) == 0
+func (c *choice) any() bool { return c.is == nil && len(c.not) == 0 }
+
+// prefix is that of the values; "" if they need none.
+func (c *choice) prefix() string {
+	matcher, _ := c.is.(object)
+	prefix, _ := matcher.get("prefix").(string)
+	return prefix
+}
+
+// wild reports whether some values are known by their prefix alone.
+func (c *choice) wild() bool {
+	byPrefix := func(matcher any) bool { _, whole := matcher.(string); return !whole }
+	return c.prefix() != "" || slices.ContainsFunc(c.not, byPrefix)
 }
 
 // takes reports whether a known value leads there.
 func (c *choice) takes(value string) bool {
-	begins := func(prefix string) bool { return strings.HasPrefix(value, prefix) }
-	if c.isExact {
-		return value == c.exact
+	fits := func(matcher any) bool { return matches(matcher, value) }
+	return (c.is == nil || fits(c.is)) && !slices.ContainsFunc(c.not, fits)
+}
+
+// matches reports whether a matcher of a choice has a value.
+func matches(matcher any, value string) bool {
+	if begin, ok := matcher.(object); ok {
+		return strings.HasPrefix(value, begin.get("prefix").(string))
 	}
-	return begins(c.prefix) && !slices.Contains(c.not, value) && !slices.ContainsFunc(c.notBegin, begins)
+	return matcher == value
 }
 
 // choices are where the values of a key may lead.
 func choices(list []*descriptor, key string) (all []choice) {
-	var exact, begun []string
+	var exact, begun []any
 	for _, d := range list {
-		if _, wild := d.wildcard(); d.Key == key && !wild && d.Value != "" {
-			exact = append(exact, d.Value)
+		if d.key == key && !strings.HasSuffix(d.value, "*") && d.value != "" {
+			exact = append(exact, d.value)
 		}
 	}
 	for _, d := range list {
-		prefix, wild := d.wildcard()
+		prefix, wild := strings.CutSuffix(d.value, "*")
 		switch {
-		case d.Key != key:
+		case d.key != key:
 		case wild:
-			c := choice{descriptor: d, prefix: prefix, isPrefix: true, notBegin: slices.Clone(begun)}
-			for _, value := range exact {
-				if strings.HasPrefix(value, prefix) {
-					c.not = append(c.not, value)
-				}
-			}
-			begun = append(begun, prefix)
-			all = append(all, c)
-		case d.Value != "":
-			all = append(all, choice{descriptor: d, exact: d.Value, isExact: true})
+			is := object{{"prefix", prefix}}
+			others := func(value any) bool { return !matches(is, value.(string)) }
+			not := append(slices.DeleteFunc(slices.Clone(exact), others), begun...)
+			all, begun = append(all, choice{d, is, not}), append(begun, is)
+		case d.value != "":
+			all = append(all, choice{descriptor: d, is: d.value})
 		}
 	}
 	for _, d := range list {
-		if d.Key == key && d.Value == "" {
-			all = append(all, choice{descriptor: d, not: exact, notBegin: begun})
+		if d.key == key && d.value == "" {
+			all = append(all, choice{descriptor: d, not: slices.Concat(exact, begun)})
 		}
 	}
 	return all
@@ -172,23 +179,21 @@ func choices(list []*descriptor, key string) (all []choice) {
 // holds.
 type leaf struct {
 	*descriptor
-	picks  []choice // parallel to the entries; without a descriptor for static ones
-	shares []bool   // the values of an entry count together
+	picks []choice // parallel to the entries; without a descriptor for static ones
 }
 
 // leaves are the limits that descriptors with these entries may reach.
-func leaves(list []*descriptor, entries []entry, picks []choice, shares []bool) (all []leaf) {
+func leaves(list []*descriptor, entries []entry, picks []choice) (all []leaf) {
 	if len(entries) == 0 {
 		return nil
 	}
 	e := &entries[0]
 	reach := func(d *descriptor, pick choice) {
 		path := append(slices.Clone(picks), pick)
-		shared := append(slices.Clone(shares), d.ShareThreshold)
 		if len(entries) > 1 {
-			all = append(all, leaves(d.Descriptors, entries[1:], path, shared)...)
-		} else if d.RateLimit != nil {
-			all = append(all, leaf{d, path, shared})
+			all = append(all, leaves(d.descriptors, entries[1:], path)...)
+		} else if d.limited {
+			all = append(all, leaf{d, path})
 		}
 	}
 	for _, pick := range choices(list, e.key) {
@@ -216,7 +221,7 @@ func (c limiting) variants(entries []entry) (all [][]entry) {
 				c.report(Differs, e.at, "skip_if_absent of something other than a header: without it the rule does not apply")
 				continue
 			}
-			if len(before)+1 == len(entries) && len(before) == 0 {
+			if len(entries) == 1 {
 				continue // nothing would be sent
 			}
 			absent := entry{at: e.at, only: conditions{fields: headerIs(e.header, object{{"present", false}})}}

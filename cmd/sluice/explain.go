@@ -61,7 +61,7 @@ func explainRequest(
 	}
 	settings := map[string]string{}
 	for i := range agreed {
-		settings[agreed[i].Tag] = agreed[i].Setting
+		settings[agreed[i].Tag] = agreed[i].Value
 	}
 	rules, err := explain.Under(settings, l.Config, req)
 	if err != nil {

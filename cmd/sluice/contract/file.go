@@ -15,73 +15,60 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// Line is one line of a file.
+// Line is one line of a file. In JSON it has these fields.
 type Line struct {
-	Number int // from 1
-	Rule   string
+	Rule string `json:"rule"`
 	// Values are those of the rule's key; Identity stands in their place, as Redis' keys have it.
-	Values   []string
-	Identity string
-	Setting  string
-	For      time.Duration // 0: without end
+	Values   []string `json:"values,omitempty"`
+	Identity string   `json:"identity,omitempty"`
+	Setting  string   `json:"setting"`
+	For      string   `json:"for,omitempty"` // how long; "": without end
 }
 
 // Mistake says what is wrong with a line.
 type Mistake struct {
-	Line int    `json:"line"`
+	Line int    `json:"line"` // from 1
 	Text string `json:"mistake"`
 }
 
-// Head is the first line of a CSV file.
-const Head = "rule,values,setting,for"
+// head is the first line of a CSV file.
+const head = "rule,values,setting,for"
 
-// Read reads a file: CSV, or JSON lines if its first line begins with a brace. Lines with mistakes are
-// left out.
-func Read(content []byte) (lines []Line, mistakes []Mistake) {
-	content = bytes.TrimPrefix(content, []byte("\ufeff"))
-	if bytes.HasPrefix(bytes.TrimLeft(content, " \t\r\n"), []byte("{")) {
-		return readJSON(content)
-	}
-	return readCSV(content)
-}
-
-func readCSV(content []byte) (lines []Line, mistakes []Mistake) {
+func (f *File) readCSV(content []byte) {
 	r := csv.NewReader(bytes.NewReader(content))
 	r.FieldsPerRecord = -1
 	fields, err := r.Read()
-	if err != nil || strings.Join(fields, ",") != Head {
-		return nil, []Mistake{{1, fmt.Sprintf("the file does not begin with %q, and is no JSON lines", Head)}}
+	if err != nil || strings.Join(fields, ",") != head {
+		f.mistake(1, fmt.Errorf("the file does not begin with %q, and is no JSON lines", head))
+		return
 	}
 	for {
 		fields, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return lines, mistakes
+			return
 		}
 		if wrong := (*csv.ParseError)(nil); errors.As(err, &wrong) {
-			return lines, append(mistakes, Mistake{wrong.StartLine, wrong.Err.Error() + " (later lines are not read)"})
+			f.mistake(wrong.StartLine, fmt.Errorf("%w (later lines are not read)", wrong.Err))
+			return
 		}
 		number, _ := r.FieldPos(0)
-		l := Line{Number: number}
-		if err := l.readFields(fields); err != nil {
-			mistakes = append(mistakes, Mistake{number, err.Error()})
-			continue
-		}
-		lines = append(lines, l)
+		line, err := lineOf(fields)
+		f.take(number, line, err)
 	}
 }
 
-// readFields reads the fields of a line of CSV.
-func (l *Line) readFields(fields []string) (err error) {
-	if len(fields) != strings.Count(Head, ",")+1 {
-		return fmt.Errorf("%d fields (want %q)", len(fields), Head)
+// lineOf reads the fields of a line of CSV.
+func lineOf(fields []string) (l Line, err error) {
+	if len(fields) != strings.Count(head, ",")+1 {
+		return l, fmt.Errorf("%d fields (want %q)", len(fields), head)
 	}
-	l.Rule, l.Setting = fields[0], fields[2]
+	l = Line{Rule: fields[0], Setting: fields[2], For: fields[3]}
 	if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
 		l.Identity = inner[:len(inner)-1]
-	} else if l.Values, err = splitValues(fields[1]); err != nil {
-		return err
+	} else {
+		l.Values, err = splitValues(fields[1])
 	}
-	return l.readFor(fields[3])
+	return l, err
 }
 
 // splitValues reads values that are joined and escaped as in keys.
@@ -99,8 +86,8 @@ func splitValues(joined string) (values []string, err error) {
 	return values, nil
 }
 
-// JoinValues joins and escapes values.
-func JoinValues(values []string) string {
+// joinValues joins and escapes values.
+func joinValues(values []string) string {
 	var joined []byte
 	for i, value := range values {
 		if i > 0 {
@@ -111,80 +98,68 @@ func JoinValues(values []string) string {
 	return string(joined)
 }
 
-func (l *Line) readFor(text string) (err error) {
-	if text == "" {
-		return nil
+// life is how long a line's setting lasts; 0: without end.
+func (l *Line) life() (d time.Duration, err error) {
+	if l.For == "" {
+		return 0, nil
 	}
-	if l.For, err = duration.Parse(text); err != nil {
-		return fmt.Errorf("for: %w", err)
+	if d, err = duration.Parse(l.For); err != nil {
+		return 0, fmt.Errorf("for: %w", err)
 	}
-	if l.For < time.Millisecond {
-		return errors.New("for: want at least 1ms, or nothing for an override without end")
+	if d < time.Millisecond {
+		return 0, errors.New("for: want at least 1ms, or nothing for an override without end")
 	}
-	return nil
+	return d, nil
 }
 
-// jsonLine is a line of JSON.
-type jsonLine struct {
-	Rule     string   `json:"rule"`
-	Values   []string `json:"values,omitempty"`
-	Identity string   `json:"identity,omitempty"`
-	Setting  string   `json:"setting"`
-	For      string   `json:"for,omitempty"`
-}
-
-func readJSON(content []byte) (lines []Line, mistakes []Mistake) {
+func (f *File) readJSON(content []byte) {
 	number := 0
-	for line := range bytes.Lines(content) {
+	for text := range bytes.Lines(content) {
 		number++
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			line, err := lineIn(text)
+			f.take(number, line, err)
 		}
-		l := Line{Number: number}
-		if err := l.readObject(line); err != nil {
-			mistakes = append(mistakes, Mistake{number, err.Error()})
-			continue
-		}
-		lines = append(lines, l)
 	}
-	return lines, mistakes
 }
 
-func (l *Line) readObject(line []byte) error {
-	var read jsonLine
-	decoder := json.NewDecoder(bytes.NewReader(line))
+// lineIn reads the object in a line of JSON.
+func lineIn(text []byte) (l Line, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&read); err != nil {
-		return fmt.Errorf(`%s (want an object such as {"rule": "per-key", "values": ["a"], "setting": "x2", "for": "2h"})`,
+	if err := decoder.Decode(&l); err != nil {
+		return l, fmt.Errorf(`%s (want an object such as {"rule": "per-key", "values": ["a"], "setting": "x2", "for": "2h"})`,
 			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if decoder.More() {
-		return errors.New("there is more than one object in a line")
+		return l, errors.New("there is more than one object in a line")
 	}
-	if read.Identity != "" && read.Values != nil {
-		return errors.New(`"identity" stands in place of "values" (want one of the two)`)
+	if l.Identity != "" && l.Values != nil {
+		return l, errors.New(`"identity" stands in place of "values" (want one of the two)`)
 	}
-	l.Rule, l.Values, l.Identity, l.Setting = read.Rule, read.Values, read.Identity, read.Setting
-	return l.readFor(read.For)
+	return l, nil
 }
 
-// Append appends a line, as a file has it that Read reads.
-func (l *Line) Append(dst []byte, asJSON bool) []byte {
-	life := ""
-	if l.For > 0 {
-		life = l.For.String()
+// Write writes a file that ReadFor reads: CSV, or JSON lines.
+func Write(w io.Writer, lines []Line, asJSON bool) error {
+	records := [][]string{strings.Split(head, ",")}
+	encoder := json.NewEncoder(w)
+	for i := range lines {
+		l := &lines[i]
+		if asJSON {
+			if err := encoder.Encode(l); err != nil {
+				return err
+			}
+			continue
+		}
+		values := joinValues(l.Values)
+		if l.Identity != "" {
+			values = "{" + l.Identity + "}"
+		}
+		records = append(records, []string{l.Rule, values, l.Setting, l.For})
 	}
 	if asJSON {
-		line, _ := json.Marshal(jsonLine{l.Rule, l.Values, l.Identity, l.Setting, life}) // of texts
-		return append(append(dst, line...), '\n')
+		return nil
 	}
-	values := JoinValues(l.Values)
-	if l.Identity != "" {
-		values = "{" + l.Identity + "}"
-	}
-	var out bytes.Buffer
-	w := csv.NewWriter(&out)
-	_ = w.Write([]string{l.Rule, values, l.Setting, life}) // into memory
-	w.Flush()
-	return append(dst, out.Bytes()...)
+	return csv.NewWriter(w).WriteAll(records)
 }

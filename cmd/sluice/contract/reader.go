@@ -1,10 +1,9 @@
 package contract
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -15,10 +14,8 @@ import (
 
 // Contract is one identity's setting in a file.
 type Contract struct {
-	Rule    string
-	Tag     string
-	Setting string
-	For     time.Duration // 0: without end
+	Rule string
+	state.Setting
 }
 
 // File is a file of contracts, read for a configuration.
@@ -31,18 +28,22 @@ type File struct {
 	seen    map[string]int // lines, by tag
 }
 
-// ReadFor reads a file for a configuration. Lines with mistakes set nothing.
+// ReadFor reads a file for a configuration: CSV, or JSON lines if its first line begins with a brace.
+// Lines with mistakes set nothing.
 func ReadFor(l *input.Limiter, content []byte) *File {
 	f := &File{limiter: l, taggers: map[string]*state.Tagger{}, seen: map[string]int{}}
-	lines, mistakes := Read(content)
-	f.Mistakes = mistakes
-	for i := range lines {
-		if err := f.take(&lines[i]); err != nil {
-			f.Mistakes = append(f.Mistakes, Mistake{lines[i].Number, err.Error()})
-		}
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	if bytes.HasPrefix(bytes.TrimLeft(content, " \t\r\n"), []byte("{")) {
+		f.readJSON(content)
+	} else {
+		f.readCSV(content)
 	}
-	slices.SortStableFunc(f.Mistakes, func(a, b Mistake) int { return a.Line - b.Line })
 	return f
+}
+
+// mistake notes what is wrong with a line.
+func (f *File) mistake(number int, err error) {
+	f.Mistakes = append(f.Mistakes, Mistake{number, err.Error()})
 }
 
 // Has reports whether the file sets something for the identity of a tag.
@@ -51,28 +52,41 @@ func (f *File) Has(tag string) bool { return f.seen[tag] > 0 }
 // Rules are the taggers of the rules that the file names.
 func (f *File) Rules() map[string]*state.Tagger { return f.taggers }
 
-// take reads one line.
-func (f *File) take(line *Line) error {
+// take takes in one line, or what is wrong with it.
+func (f *File) take(number int, line Line, err error) {
+	var c Contract
+	if err == nil {
+		c, err = f.contract(&line)
+	}
+	if err == nil && f.Has(c.Tag) {
+		err = fmt.Errorf("this is the identity of line %d", f.seen[c.Tag])
+	}
+	if err != nil {
+		f.mistake(number, err)
+		return
+	}
+	f.seen[c.Tag] = number
+	f.Contracts = append(f.Contracts, c)
+}
+
+// contract is what a line says.
+func (f *File) contract(line *Line) (Contract, error) {
+	life, err := line.life()
+	if err != nil {
+		return Contract{}, err
+	}
 	t, err := f.tagger(line.Rule)
 	if err != nil {
-		return err
+		return Contract{}, err
 	}
 	tag := t.TagOf(line.Identity)
 	if line.Identity == "" {
 		if tag, err = t.Tag(line.Values); err != nil {
-			return err
+			return Contract{}, err
 		}
 	}
-	if err := Check(line.Setting, t.Tiers, t.Sets); err != nil {
-		return err
-	}
-	key := string(tag)
-	if f.Has(key) {
-		return fmt.Errorf("this is the identity of line %d", f.seen[key])
-	}
-	f.seen[key] = line.Number
-	f.Contracts = append(f.Contracts, Contract{line.Rule, key, line.Setting, line.For})
-	return nil
+	setting := state.Setting{Tag: string(tag), Value: line.Setting, Life: life}
+	return Contract{line.Rule, setting}, Check(line.Setting, t.Tiers, t.Sets)
 }
 
 // tagger is the rule that a line names.

@@ -94,16 +94,11 @@ func exportCommand(c *console.Console) *cobra.Command {
 		if err != nil {
 			return console.Redis(err)
 		}
-		var out []byte
-		if !s.JSON() {
-			out = append(out, contract.Head+"\n"...)
-		}
+		var lines []contract.Line
 		for i := range all {
-			line := lineOf(tagger, &all[i])
-			out = line.Append(out, s.JSON())
+			lines = append(lines, lineOf(tagger, &all[i]))
 		}
-		_, err = s.Out.Write(out)
-		return err
+		return contract.Write(s.Out, lines, s.JSON())
 	})
 }
 
@@ -115,7 +110,7 @@ func lineOf(t *state.Tagger, o *state.Overridden) contract.Line {
 		line.Identity = shown.Cell(o.Identity)
 	}
 	if o.ForMicros > 0 {
-		line.For = max(time.Duration(o.ForMicros)*time.Microsecond, time.Millisecond)
+		line.For = max(time.Duration(o.ForMicros)*time.Microsecond, time.Millisecond).String()
 	}
 	return line
 }

@@ -66,7 +66,7 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 // compare notes what is to be done for one identity. The time of an override that ends begins anew.
 func (d *difference) compare(wanted *contract.Contract, found *state.Override) {
 	found = cmp.Or(found, &state.Override{})
-	same := found.Value == wanted.Setting && (found.ForMicros > 0) == (wanted.For > 0)
+	same := found.Value == wanted.Value && (found.ForMicros > 0) == (wanted.Life > 0)
 	_, identity, _ := strings.Cut(wanted.Tag, "|")
 	c := change{Change: "changed", Rule: wanted.Rule, Identity: identity}
 	switch {
@@ -79,11 +79,11 @@ func (d *difference) compare(wanted *contract.Contract, found *state.Override) {
 		d.Changed++
 	}
 	if !same {
-		c.Was, c.Setting = lastingFor(found.Value, found.ForMicros), lastingFor(wanted.Setting, wanted.For.Microseconds())
+		c.Was, c.Setting = lastingFor(found.Value, found.ForMicros), lastingFor(wanted.Value, wanted.Life.Microseconds())
 		d.Changes = append(d.Changes, c)
 	}
-	if !same || wanted.For > 0 {
-		d.writes = append(d.writes, state.Setting{Tag: wanted.Tag, Value: wanted.Setting, Life: wanted.For})
+	if !same || wanted.Life > 0 {
+		d.writes = append(d.writes, wanted.Setting)
 	}
 }
 

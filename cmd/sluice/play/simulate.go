@@ -200,7 +200,7 @@ func (s *simulation) takeContracts(c *console.Console, l *input.Limiter) error {
 	for i := range contracts {
 		one := &contracts[i]
 		key := redis.AppendKey(nil, l.Config.Redis.KeyPrefix, []byte(one.Tag), algo.OverrideSuffix)
-		s.options.Contracts[string(key)] = simulate.Contract{Setting: one.Setting, LifeMicros: one.For.Microseconds()}
+		s.options.Contracts[string(key)] = simulate.Contract{Setting: one.Value, LifeMicros: one.Life.Microseconds()}
 	}
 	return nil
 }

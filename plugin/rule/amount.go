@@ -18,13 +18,13 @@ const noHeader = -1
 
 // compileAmount compiles c. Metadata and properties are read by an expression, as
 // the bytes of an attribute do not say whether they are a number.
-func (s *Set) compileAmount(c *config.Amount) (a amount, err error) {
-	a = amount{header: noHeader, expression: noExpression, fallback: c.Default, max: c.Max}
+func (s *Set) compileAmount(c *config.Amount) amount {
+	a := amount{header: noHeader, fallback: c.Default, max: c.Max}
 	if c.Header != "" {
 		a.header = s.headerColumn(c.Header)
 	}
-	a.expression, err = s.expressionColumn(amountText(c), config.NumberExpression)
-	return a, err
+	a.expression = s.expressionColumn(amountText(c), config.NumberExpression)
+	return a
 }
 
 // amountText is the expression that reads an amount; "" if none does.
@@ -78,39 +78,24 @@ type size struct {
 }
 
 // compileAmounts compiles what comes with the request of each limit.
-func (s *Set) compileAmounts(l *LimitSet) error {
+func (s *Set) compileAmounts(l *LimitSet) {
 	for i := range l.Limits {
 		c := &l.Limits[i]
-		units, err := s.compileOptional(c.UnitsFrom)
-		if err != nil {
-			return err
-		}
-		burst, err := s.compileOptional(c.BurstFrom)
-		if err != nil {
-			return err
-		}
-		cost, err := s.compileOptional(c.Cost)
-		if err != nil {
-			return err
-		}
-		classes, err := s.compileClasses(l.Rule, c.Classes)
-		if err != nil {
-			return err
-		}
-		l.sizes = append(l.sizes, size{units, burst, classes})
-		l.costs = append(l.costs, cost)
-		l.sized = l.sized || units != nil || burst != nil || classes != nil
+		from := size{units: s.compileOptional(c.UnitsFrom), burst: s.compileOptional(c.BurstFrom)}
+		l.costs = append(l.costs, s.compileOptional(c.Cost))
+		from.classes = s.compileClasses(l.Rule, c.Classes)
+		l.sizes = append(l.sizes, from)
+		l.sized = l.sized || from != size{}
 	}
-	return nil
 }
 
 // compileOptional is nil for nil.
-func (s *Set) compileOptional(c *config.Amount) (*amount, error) {
+func (s *Set) compileOptional(c *config.Amount) *amount {
 	if c == nil {
-		return nil, nil
+		return nil
 	}
-	a, err := s.compileAmount(c)
-	return &a, err
+	a := s.compileAmount(c)
+	return &a
 }
 
 // costsOf is the request's cost for each limit: the limit's own, or the rule's.

@@ -11,12 +11,11 @@ type classes struct {
 }
 
 // compileClasses is nil for nil.
-func (s *Set) compileClasses(r *Rule, c *config.Classes) (*classes, error) {
+func (s *Set) compileClasses(r *Rule, c *config.Classes) *classes {
 	if c == nil {
-		return nil, nil
+		return nil
 	}
-	source, err := s.compileComponent(r, &c.Source)
-	return &classes{Classes: c, source: source, lowest: c.Lowest(), other: c.Of(c.Default)}, err
+	return &classes{Classes: c, source: s.compileComponent(r, &c.Source), lowest: c.Lowest(), other: c.Of(c.Default)}
 }
 
 // ceilingOf is the percent that are there for the class of the request. Who sends a value that is

@@ -36,15 +36,24 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 		if r.Mode == config.Off {
 			continue
 		}
-		if err := s.add(r); err != nil {
-			return nil, message.Errorf("rules[%d]: %v", i, err)
+		s.add(r)
+		if s.err != nil {
+			return nil, message.Errorf("rules[%d]: %v", i, s.err)
 		}
 	}
 	s.linkPurses(cfg.Rules)
-	return s, s.compileQuota(cfg)
+	s.compileQuota(cfg)
+	return s, s.err
 }
 
-func (s *Set) add(c *config.Rule) error {
+// fail keeps the first error. What is compiled after it is of no use.
+func (s *Set) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *Set) add(c *config.Rule) {
 	r := &Rule{
 		Name:    c.Name,
 		ID:      ID(len(s.Rules)),
@@ -57,28 +66,15 @@ func (s *Set) add(c *config.Rule) error {
 		Only:    c.Only,
 	}
 	s.evaluates = false
-	matches, err := s.compileMatch(&c.Match, c.Exempt)
-	if err != nil {
-		return err
-	}
-	out := compiled{rule: r, match: matches, tagPrefix: TagPrefix(c.Name)}
-	if out.cost, err = s.compileAmount(&c.Cost); err != nil {
-		return err
-	}
-	if r.Settle, err = s.compileSettle(c.Settle); err != nil {
-		return err
-	}
-	if out.key, err = s.compileKey(r, c.Key); err != nil {
-		return err
-	}
+	out := compiled{rule: r, match: s.compileMatch(&c.Match, c.Exempt), tagPrefix: TagPrefix(c.Name)}
+	out.cost = s.compileAmount(&c.Cost)
+	r.Settle = s.compileSettle(c.Settle)
+	out.key = s.compileKey(r, c.Key)
 	switch {
 	case c.Tiers != nil:
-		out.tiers, err = s.compileTiers(r, c.Tiers)
+		out.tiers = s.compileTiers(r, c.Tiers)
 	case !c.Exempt:
-		out.limits, err = s.compileLimits(r, c.Limits)
-	}
-	if err != nil {
-		return err
+		out.limits = s.compileLimits(r, c.Limits)
 	}
 	r.Early = r.Only && s.evaluates
 	s.Rules = append(s.Rules, r)
@@ -87,14 +83,13 @@ func (s *Set) add(c *config.Rule) error {
 	} else {
 		s.compiled = append(s.compiled, out)
 	}
-	return nil
 }
 
 // TagPrefix is the beginning of all tags of a rule of this name.
 func TagPrefix(name string) string { return string(text.AppendEscaped(nil, name)) + "|" }
 
 // compileLimits compiles a list of limits.
-func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
+func (s *Set) compileLimits(r *Rule, list []config.Limit) *LimitSet {
 	l := &LimitSet{ID: LimitSetID(len(s.LimitSets)), Rule: r, Limits: list}
 	limits := make([]algo.Limit, len(list))
 	for i := range list {
@@ -104,17 +99,15 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) (*LimitSet, error) {
 	}
 	plan, err := algo.NewPlanWithTerms(limits, r.Terms)
 	if err != nil {
-		return nil, err
+		s.fail(err)
+		return nil
 	}
 	l.Plan = plan
-	if err := l.compileCalendars(); err != nil {
-		return nil, err
-	}
+	s.compileCalendars(l)
 	s.LimitSets = append(s.LimitSets, l)
-	if err := s.compilePers(l); err != nil {
-		return nil, err
-	}
-	return l, s.compileAmounts(l)
+	s.compilePers(l)
+	s.compileAmounts(l)
+	return l
 }
 
 // TermsOf returns a rule's terms: overrides and penalty.
@@ -123,7 +116,7 @@ func TermsOf(c *config.Rule) algo.Terms {
 }
 
 // compileCalendars finds the windows of the limits that have a calendar's.
-func (l *LimitSet) compileCalendars() error {
+func (s *Set) compileCalendars(l *LimitSet) {
 	for i := range l.Limits {
 		c := l.Limits[i].Calendar
 		if c == nil {
@@ -131,7 +124,7 @@ func (l *LimitSet) compileCalendars() error {
 		}
 		windows, ok := calendar.New(c)
 		if !ok {
-			return message.Errorf("limits[%d].timezone: %q is not a time zone", i, c.Zone)
+			s.fail(message.Errorf("limits[%d].timezone: %q is not a time zone", i, c.Zone))
 		}
 		if l.Calendars == nil {
 			l.Calendars = make([]*calendar.Windows, len(l.Limits))
@@ -139,7 +132,6 @@ func (l *LimitSet) compileCalendars() error {
 		l.Calendars[i] = windows
 	}
 	l.sized = l.Calendars != nil
-	return nil
 }
 
 // headerColumn is the column of a header, added if it is new.

@@ -20,7 +20,7 @@ var sourceAddress = []string{"source", "address"}
 var metadataRoot = []string{"metadata", "filter_metadata"}
 
 // compileComponent compiles c, which must outlive the Set.
-func (s *Set) compileComponent(r *Rule, c *config.Component) (_ component, err error) {
+func (s *Set) compileComponent(r *Rule, c *config.Component) component {
 	column := -1
 	switch c.Source {
 	case config.FromHeader:
@@ -36,12 +36,12 @@ func (s *Set) compileComponent(r *Rule, c *config.Component) (_ component, err e
 	case config.FromProperty:
 		column = s.attributeColumn(c.Path)
 	case config.FromExpr:
-		column, err = s.expressionColumn(c.Expr, config.TextExpression)
+		column = s.expressionColumn(c.Expr, config.TextExpression)
 	}
 	if fromAttribute(c) && !c.HasDefault && s.attributes[column].Rule == nil {
 		s.attributes[column].Rule = r
 	}
-	return component{Component: c, column: column}, err
+	return component{Component: c, column: column}
 }
 
 // fromAttribute reports whether a component is an attribute that another filter
@@ -51,27 +51,22 @@ func fromAttribute(c *config.Component) bool {
 }
 
 // compileKey returns the columns of a key's components.
-func (s *Set) compileKey(r *Rule, key []config.Component) (columns []int, err error) {
+func (s *Set) compileKey(r *Rule, key []config.Component) (columns []int) {
 	for i := range key {
-		column, err := s.partColumn(r, &key[i])
-		if err != nil {
-			return nil, err
-		}
-		columns = append(columns, column)
+		columns = append(columns, s.partColumn(r, &key[i]))
 	}
-	return columns, nil
+	return columns
 }
 
 // partColumn is the column of a part of keys, added if it is new.
-func (s *Set) partColumn(r *Rule, c *config.Component) (int, error) {
+func (s *Set) partColumn(r *Rule, c *config.Component) int {
 	for i := range s.components {
 		if sameComponent(s.components[i].Component, c) {
-			return i, nil
+			return i
 		}
 	}
-	compiled, err := s.compileComponent(r, c)
-	s.components = append(s.components, compiled)
-	return len(s.components) - 1, err
+	s.components = append(s.components, s.compileComponent(r, c))
+	return len(s.components) - 1
 }
 
 func sameComponent(a, b *config.Component) bool {

@@ -110,29 +110,29 @@ const noExpression = -1
 
 // expressionColumn is the column of an expression, compiled if it is new; noExpression
 // for no text.
-func (s *Set) expressionColumn(expr string, kind config.ExpressionKind) (int, error) {
+func (s *Set) expressionColumn(expr string, kind config.ExpressionKind) int {
 	if expr == "" {
-		return noExpression, nil
+		return noExpression
 	}
 	return s.textColumn(wrapped(expr, kind))
 }
 
 // textColumn is the column of a text that is evaluated as it is.
-func (s *Set) textColumn(text string) (int, error) {
+func (s *Set) textColumn(text string) int {
 	s.evaluates = true
 	same := func(e expression) bool { return e.text == text }
 	if i := slices.IndexFunc(s.expressions, same); i >= 0 {
-		return i, nil
+		return i
 	}
 	e := expression{text: text}
-	if s.evaluator != nil {
+	if s.evaluator != nil && s.err == nil {
 		var err error
 		if e.token, err = s.evaluator.Create(text); err != nil {
-			return noExpression, message.Errorf("%q does not compile: %v", text, err)
+			s.fail(message.Errorf("%q does not compile: %v", text, err))
 		}
 	}
 	s.expressions = append(s.expressions, e)
-	return len(s.expressions) - 1, nil
+	return len(s.expressions) - 1
 }
 
 // expressionOf is the value of an expression, absent if it has none.

@@ -176,6 +176,25 @@ func TestExpressionsThatDoNotCompile(t *testing.T) {
 }
 
 // Without Expressions, as in the command line, expressions have no value.
+// TestWhatDoesNotCompile has rules that no parser lets through: they are an error here, too.
+func TestWhatDoesNotCompile(t *testing.T) {
+	t.Parallel()
+	unread, unknown, unlimited := counted("r"), counted("r"), counted("r")
+	unread.Match.Path = op(config.Regex, "(")
+	unknown.Limits[0].Calendar = &config.Calendar{Zone: "Europe/Nowhere"}
+	unlimited.Limits[0].Algorithm = 0
+	for want, r := range map[string]config.Rule{
+		"rules[0]: error parsing regexp":                                    unread,
+		`rules[0]: limits[0].timezone: "Europe/Nowhere" is not a time zone`: unknown,
+		"rules[0]: algorithm 0 (want 1 to 7)":                               unlimited,
+	} {
+		_, err := Compile(&config.Config{Rules: []config.Rule{r}}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+}
+
 func TestWithoutExpressions(t *testing.T) {
 	t.Parallel()
 	r := counted("r", byExpression("e"))

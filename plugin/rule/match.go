@@ -43,30 +43,22 @@ const (
 // compileMatch compiles the match of a rule. Paths and hosts are compared in the
 // spelling that requests' are brought into; the configuration's hosts are in lower
 // case already.
-func (s *Set) compileMatch(c *config.Match, exempt bool) (m match, err error) {
-	m.methods, m.exempt = c.Methods, exempt
+func (s *Set) compileMatch(c *config.Match, exempt bool) match {
+	m := match{methods: c.Methods, exempt: exempt}
 	if c.ClientIP != nil {
 		m.clients = ipaddr.NewSet(c.ClientIP)
 		s.addressSlot = s.attributeColumn(sourceAddress)
 	}
-	if m.conditions, err = s.compileConditions(c, exempt); err != nil {
-		return m, err
-	}
-	if m.expression, err = s.expressionColumn(c.Expr, config.BoolExpression); err != nil {
-		return m, err
-	}
+	m.conditions = s.compileConditions(c, exempt)
+	m.expression = s.expressionColumn(c.Expr, config.BoolExpression)
 	for i := range c.Not {
-		not, err := s.compileMatch(&c.Not[i], exempt)
-		if err != nil {
-			return m, err
-		}
-		m.not = append(m.not, not)
+		m.not = append(m.not, s.compileMatch(&c.Not[i], exempt))
 	}
-	return m, nil
+	return m
 }
 
 // compileConditions compiles what a match compares.
-func (s *Set) compileConditions(c *config.Match, exempt bool) (list []condition, err error) {
+func (s *Set) compileConditions(c *config.Match, exempt bool) (list []condition) {
 	if c.Path != nil {
 		list = append(list, conditionOf(condition{of: ofPath, plain: exempt}, c.Path))
 		if c.Path.Op != config.Regex {
@@ -85,11 +77,9 @@ func (s *Set) compileConditions(c *config.Match, exempt bool) (list []condition,
 		list = append(list, conditionOf(condition{of: ofHeader, column: s.headerColumn(h.Name)}, &h.Match))
 	}
 	for i := range list {
-		if err := s.compilePattern(&list[i]); err != nil {
-			return nil, err
-		}
+		s.compilePattern(&list[i])
 	}
-	return list, nil
+	return list
 }
 
 func conditionOf(c condition, sm *config.StringMatch) condition {
@@ -99,21 +89,20 @@ func conditionOf(c condition, sm *config.StringMatch) condition {
 
 // compilePattern compiles what a condition looks for. Conditions that look for the
 // same regular expression share it.
-func (s *Set) compilePattern(c *condition) (err error) {
-	switch {
-	case c.op == config.Contains:
+func (s *Set) compilePattern(c *condition) {
+	switch c.op {
+	case config.Contains:
 		c.pattern = pattern.Literal(c.value)
-		return nil
-	case c.op != config.Regex:
-		return nil
-	}
-	if s.patterns[c.value] == nil {
-		if s.patterns[c.value], err = pattern.Compile(c.value); err != nil {
-			return err
+	case config.Regex:
+		if s.patterns[c.value] == nil {
+			compiled, err := pattern.Compile(c.value)
+			if err != nil {
+				s.fail(err)
+			}
+			s.patterns[c.value] = compiled
 		}
+		c.pattern = s.patterns[c.value]
 	}
-	c.pattern = s.patterns[c.value]
-	return nil
 }
 
 // matches reports whether a match holds for the request. What costs least is looked

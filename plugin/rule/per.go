@@ -108,7 +108,7 @@ func (l *LimitSet) makeParts() {
 }
 
 // compilePers compiles the components of the limits with "per".
-func (s *Set) compilePers(l *LimitSet) error {
+func (s *Set) compilePers(l *LimitSet) {
 	for i := range l.Limits {
 		c := &l.Limits[i]
 		if len(c.Per) == 0 {
@@ -117,13 +117,9 @@ func (s *Set) compilePers(l *LimitSet) error {
 		if l.pers == nil {
 			l.pers = make([][]int, len(l.Limits))
 		}
-		var err error
-		if l.pers[i], err = s.compileKey(l.Rule, c.Per); err != nil {
-			return err
-		}
+		l.pers[i] = s.compileKey(l.Rule, c.Per)
 	}
 	l.makeParts()
-	return nil
 }
 
 // valuesOf is whom the limits with "per" count, and takes the cost off those that do not apply to

@@ -49,9 +49,9 @@ type listed struct {
 }
 
 // compileQuota compiles "quota", once all rules are.
-func (s *Set) compileQuota(cfg *config.Config) error {
+func (s *Set) compileQuota(cfg *config.Config) {
 	if cfg.Quota == nil {
-		return nil
+		return
 	}
 	s.quota = &quota{path: string(appendCanonical(nil, cfg.Quota.Path)), hides: make([]bool, len(s.compiled))}
 	for i := range s.compiled {
@@ -63,24 +63,19 @@ func (s *Set) compileQuota(cfg *config.Config) error {
 			i++
 		}
 		s.quota.hides[i] = true
-		l, err := s.compileListed(&s.compiled[i])
-		if err != nil {
-			return err
-		}
-		s.quota.listed = append(s.quota.listed, l)
+		s.quota.listed = append(s.quota.listed, s.compileListed(&s.compiled[i]))
 	}
-	return nil
 }
 
 // compileListed makes a rule one whose checks report.
-func (s *Set) compileListed(c *compiled) (l listed, err error) {
+func (s *Set) compileListed(c *compiled) listed {
 	reports := *c.rule
 	reports.Mode, reports.Report = config.Shadow, Reports
 	reports.Settle, reports.Over = nil, nil
-	l.compiled = *c
+	l := listed{compiled: *c}
 	l.compiled.rule = &reports
 	if !reports.HasTerms() {
-		return l, nil
+		return l
 	}
 	limits := reports
 	limits.Report, limits.Terms = ReportsLimits, algo.Terms{}
@@ -89,11 +84,9 @@ func (s *Set) compileListed(c *compiled) (l listed, err error) {
 		if set.Rule != c.rule || len(set.Limits) == 0 {
 			continue
 		}
-		if l.limits[set.ID], err = s.compileLimits(l.rule, set.Limits); err != nil {
-			return l, err
-		}
+		l.limits[set.ID] = s.compileLimits(l.rule, set.Limits)
 	}
-	return l, nil
+	return l
 }
 
 // AnswersQuota reports whether the configuration has requests of one path answered with what the

@@ -26,7 +26,8 @@ type Set struct {
 	evaluator   Expressions // nil: expressions have no value
 	mac         *sha256.MAC // of keyed hashes
 	expressions []expression
-	evaluates   bool // the rule that is being compiled has an expression
+	evaluates   bool  // the rule that is being compiled has an expression
+	err         error // the first that compiling has met
 
 	compiled []compiled // of the rules that Apply asks, in order
 	purses   []compiled // of those that ApplyPurse does

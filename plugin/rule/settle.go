@@ -12,18 +12,15 @@ import (
 // takes the rest when the stream has ended, and weighs it all.
 type Settle struct {
 	statuses []config.StatusRange
-	keeps    *token // of the expression in place of statuses; nil for none
+	keeps    *uint32 // the token of the expression in place of statuses; nil for none
 
-	costs   bool   // there is a true cost, from one of:
-	header  string // of the response
-	cost    *token
+	costs   bool    // there is a true cost, from one of:
+	header  string  // of the response
+	cost    *uint32 // the token of an expression
 	per     int64
 	max     int64
 	release bool
 }
-
-// token is that of a compiled expression.
-type token uint32
 
 // Response is Settle's view of a response, a thin layer over the host. Its results need be
 // valid only until the next call.
@@ -61,37 +58,32 @@ type Worth struct {
 const Missing = -1
 
 // compileSettle compiles c, nil for nil.
-func (s *Set) compileSettle(c *config.Settle) (settle *Settle, err error) {
+func (s *Set) compileSettle(c *config.Settle) *Settle {
 	if c == nil {
-		return nil, nil
+		return nil
 	}
-	settle = &Settle{statuses: c.Status, release: c.Release}
+	settle := &Settle{statuses: c.Status, release: c.Release}
 	if c.Expr != "" {
-		if settle.keeps, err = s.responseToken(eitherText(c.Expr)); err != nil {
-			return nil, err
-		}
+		settle.keeps = s.responseToken(eitherText(c.Expr))
 	}
 	if c.Cost == nil {
-		return settle, nil
+		return settle
 	}
 	settle.costs, settle.header, settle.per, settle.max = true, c.Cost.Header, c.Cost.Per, c.Cost.Max
 	if expr := amountText(&c.Cost.Amount); expr != "" {
-		settle.cost, err = s.responseToken(wrapped(expr, config.NumberExpression))
+		settle.cost = s.responseToken(wrapped(expr, config.NumberExpression))
 	}
-	return settle, err
+	return settle
 }
 
 // eitherText is an expression that has the value of a bool, and none of anything else.
 func eitherText(expr string) string { return "{true: true, false: false}[" + expr + "\n]" }
 
 // responseToken compiles a text that is evaluated on a response. Its value is not cached.
-func (s *Set) responseToken(text string) (*token, error) {
-	column, err := s.textColumn(text)
-	if err != nil {
-		return nil, err
-	}
-	t := token(s.expressions[column].token)
-	return &t, nil
+func (s *Set) responseToken(text string) *uint32 {
+	column := s.textColumn(text)
+	token := s.expressions[column].token
+	return &token
 }
 
 // AtHeaders takes what response headers say.
@@ -125,7 +117,7 @@ func (s *Settle) Worth(h Heard, resp Response) Worth {
 	}
 	kept := h.kept || s.statuses == nil
 	if s.keeps != nil {
-		value, ok := resp.Evaluate(uint32(*s.keeps))
+		value, ok := resp.Evaluate(*s.keeps)
 		if !ok || len(value) != 1 {
 			return s.missing(all)
 		}
@@ -159,7 +151,7 @@ func (s *Settle) costOf(h Heard, resp Response) int64 {
 		}
 		return min((h.value+s.per-1)/s.per, s.max)
 	}
-	value, ok := resp.Evaluate(uint32(*s.cost))
+	value, ok := resp.Evaluate(*s.cost)
 	f, isNumber := number(text.View(value))
 	if !ok || !isNumber {
 		return Missing

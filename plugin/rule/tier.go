@@ -44,21 +44,13 @@ func (t *tiers) named(value string) *tier {
 	return nil
 }
 
-func (s *Set) compileTiers(r *Rule, c *config.Tiers) (*tiers, error) {
-	source, err := s.compileComponent(r, &c.Source)
-	if err != nil {
-		return nil, err
-	}
-	t := &tiers{source: source}
+func (s *Set) compileTiers(r *Rule, c *config.Tiers) *tiers {
+	t := &tiers{source: s.compileComponent(r, &c.Source)}
 	for i := range c.Values {
 		v := &c.Values[i]
 		compiled := tier{value: v.Value}
 		if !v.Unlimited || r.HasTerms() {
-			limits, err := s.compileLimits(r, v.Limits)
-			if err != nil {
-				return nil, err
-			}
-			compiled.limits = limits
+			compiled.limits = s.compileLimits(r, v.Limits)
 		}
 		t.values = append(t.values, compiled)
 	}
@@ -66,7 +58,7 @@ func (s *Set) compileTiers(r *Rule, c *config.Tiers) (*tiers, error) {
 		t.fallback = t.named(c.Default)
 	}
 	t.long = t.limited()
-	return t, nil
+	return t
 }
 
 // limited is the default tier if it has limits, else the first that has. It is

@@ -107,22 +107,24 @@ func (c *clusters) turn(r *httpRequest) {
 	r.limiter, r.question = l, l.worker.Question(id)
 }
 
-// streaming is the limiter that a stream belongs to; nil if there is none.
-func (l *limiter) streaming(token uint32) *limiter {
-	if l == nil || l.stream == nil {
+// streaming is the limiter that a stream of a configuration belongs to; nil if there is none.
+func (v *vm) streaming(contextID, token uint32) *limiter {
+	v.host.running(contextID)
+	p := v.plugins[contextID]
+	if p == nil || p.limiter == nil || p.limiter.stream == nil {
 		return nil
 	}
-	for _, of := range l.clusters.all {
+	for _, of := range p.limiter.clusters.all {
 		if of.stream.knows(token) {
 			return of
 		}
 	}
-	for _, of := range l.clusters.all {
+	for _, of := range p.limiter.clusters.all {
 		if of.stream.one.opening {
 			return of
 		}
 	}
-	return l
+	return p.limiter
 }
 
 // tick passes time to all. It reports whether the configuration, which was to end, has ended.

@@ -118,7 +118,7 @@ func (o *flooded) endAll() {
 		o.serveAll()
 		o.advance(20 * time.Millisecond)
 	}
-	for _, l := range o.guests[o.workers[0]].vm.limiters {
+	for _, l := range o.guests[o.workers[0]].limiters() {
 		if n := l.conn.InFlight(); n != 0 || !l.conn.Idle() {
 			o.t.Errorf("%d requests are in flight, idle %v", n, l.conn.Idle())
 		}

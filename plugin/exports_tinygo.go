@@ -15,29 +15,20 @@ package main
 var thisVM = newVM(envoyHost())
 
 var (
-	// plugins are the configurations by their contexts, and recent is the one of the last stream.
-	plugins = map[uint32]*plugin{}
-	recent  *plugin
-	// live are the streams.
-	live streams
+	recent *plugin // the configuration of the last stream
+	live   streams
 )
 
 // pluginOf returns the configuration of a context, or nil.
 func pluginOf(contextID uint32) *plugin {
 	if recent == nil || recent.id != contextID {
-		p := plugins[contextID]
+		p := thisVM.plugins[contextID]
 		if p == nil {
 			return nil
 		}
 		recent = p
 	}
 	return recent
-}
-
-// forget lets go of a configuration that has ended.
-func forget(contextID uint32) {
-	delete(plugins, contextID)
-	recent = nil
 }
 
 //export proxy_abi_version_0_2_0
@@ -54,7 +45,7 @@ func onVMStart(_, _ uint32) bool { return true }
 //export proxy_on_context_create
 func onContextCreate(contextID, parentID uint32) {
 	if parentID == 0 {
-		plugins[contextID] = &plugin{vm: thisVM, id: contextID}
+		thisVM.plugins[contextID] = &plugin{vm: thisVM, id: contextID}
 	} else if p := pluginOf(parentID); p != nil {
 		live.put(p.begin(contextID))
 	}
@@ -69,7 +60,7 @@ func onConfigure(contextID, size uint32) bool {
 //export proxy_on_tick
 func onTick(contextID uint32) {
 	if p := pluginOf(contextID); p != nil && p.tick() {
-		forget(contextID)
+		recent = nil
 	}
 }
 
@@ -124,21 +115,22 @@ func onDone(contextID uint32) bool {
 	if p == nil {
 		return true
 	}
-	ended := p.OnPluginDone()
-	if ended {
-		forget(contextID)
-	}
-	return ended
+	recent = nil
+	return p.OnPluginDone()
 }
 
 //export proxy_on_grpc_receive
 func onGrpcReceive(contextID, token, size uint32) {
-	thisVM.received(contextID, token, thisVM.host.buffer(grpcMessage, 0, size))
+	if l := thisVM.streaming(contextID, token); l != nil {
+		l.received(token, thisVM.host.buffer(grpcMessage, 0, size))
+	}
 	acting = unknown
 }
 
 //export proxy_on_grpc_close
 func onGrpcClose(contextID, token, status uint32) {
-	thisVM.closed(contextID, token, status)
+	if l := thisVM.streaming(contextID, token); l != nil {
+		l.closed(token, status)
+	}
 	acting = unknown // it may have been called inside another callback
 }

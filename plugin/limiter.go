@@ -15,7 +15,7 @@ import (
 
 // limiter is one configuration of the limiter role in one worker.
 type limiter struct {
-	common   *common
+	vm       *vm
 	host     host
 	id       uint32 // of the plugin context
 	rules    *rule.Set
@@ -46,35 +46,23 @@ type limiter struct {
 	rejectedState bool // rejections are told in filter state
 }
 
-// common is shared by the configurations in one VM.
-type common struct {
-	host    host
-	metrics *metricIDs
-	notices notices
-	trials  trials
-}
-
-func newCommon(h host) *common {
-	return &common{host: h, metrics: newMetricIDs(h), notices: newNotices(h), trials: trials{host: h}}
-}
-
-func newLimiter(c *common, id uint32, cfg *config.Config, exprs *expressions) (*limiter, error) {
+func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limiter, error) {
 	rules, err := rule.Compile(cfg, exprs)
 	if err != nil {
 		exprs.removeAll()
 		return nil, message.Errorf("sluice: %v", err)
 	}
-	c.notices.tellOdd(cfg)
-	c.metrics.loaded()
-	seed := c.host.Uint64()
+	v.notices.tellOdd(cfg)
+	v.metrics.loaded()
+	seed := v.host.Uint64()
 	l := (&limiter{
-		common: c, host: c.host, id: id, rules: rules, exprs: exprs,
+		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg, seed), refusals: answer.NewRefusals(cfg, seed),
 		texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
-		timer:     &timer{host: c.host, id: id},
-		offenders: newTopOffenders(c.host, cfg.TopOffenders),
+		timer:     &timer{host: v.host, id: id},
+		offenders: newTopOffenders(v.host, cfg.TopOffenders),
 	}).like(cfg)
-	l.redirects = newRedirects(c.host, id)
+	l.redirects = newRedirects(v.host, id)
 	l.clusters = newClusters(l, cfg)
 	return l, nil
 }
@@ -83,7 +71,7 @@ func newLimiter(c *common, id uint32, cfg *config.Config, exprs *expressions) (*
 func (l *limiter) like(cfg *config.Config) *limiter {
 	h := l.host
 	n := &limiter{
-		common: l.common, host: h, id: l.id, rules: l.rules, exprs: l.exprs,
+		vm: l.vm, host: h, id: l.id, rules: l.rules, exprs: l.exprs,
 		answers: l.answers, refusals: l.refusals, texts: l.texts, rejectedState: l.rejectedState,
 		timer: l.timer, offenders: l.offenders, redirects: l.redirects,
 		view: requestView{host: h}, response: responseView{requestView: requestView{host: h}},
@@ -91,7 +79,7 @@ func (l *limiter) like(cfg *config.Config) *limiter {
 	if cfg.UsesEmbeddedStore() {
 		n.embedded = local.New(sharedData{h}, h, namespace(cfg))
 	}
-	n.metrics = newMetrics(n.common.metrics, n.rules, cfg)
+	n.metrics = newMetrics(n.vm.metrics, n.rules, cfg)
 	n.worker = decide.NewWorker(cfg, n.rules, n.embedded, n, recorder{n.metrics, n.offenders}, h)
 	if cfg.Redis != nil {
 		n.connect(cfg)
@@ -113,13 +101,13 @@ func (l *limiter) connect(cfg *config.Config) {
 	l.conn = l.worker.Connect(l.stream, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,
-		Password:      password(l.common, cfg.Redis),
+		Password:      password(l.vm, cfg.Redis),
 		Database:      cfg.Redis.Database,
 		TimeoutMicros: cfg.Redis.TimeoutMicros,
 		MaxPending:    cfg.Failure.MaxPending,
 		Breaker:       cfg.Failure.Breaker,
 		Cluster:       cfg.Redis.Cluster,
-		Try:           cfg.Redis.Cluster != "" && l.common.trials.mustTry(cfg),
+		Try:           cfg.Redis.Cluster != "" && l.vm.trials.mustTry(cfg),
 		Overrides:     cfg.UsesOverrides(),
 		Seed:          l.host.Uint64(),
 		MaxAgeMicros:  cfg.Redis.MaxStreamAgeMicros,
@@ -127,13 +115,13 @@ func (l *limiter) connect(cfg *config.Config) {
 }
 
 // password is the configured one, or that of an environment variable of the VM.
-func password(c *common, cfg *config.Redis) string {
+func password(v *vm, cfg *config.Redis) string {
 	if cfg.PasswordEnv == "" {
 		return cfg.Password
 	}
-	value, ok := c.host.environment(cfg.PasswordEnv)
+	value, ok := v.host.environment(cfg.PasswordEnv)
 	if !ok {
-		c.notices.sayOnce(logWarn, "sluice: redis.password_env: the VM has no environment variable "+cfg.PasswordEnv+
+		v.notices.sayOnce(logWarn, "sluice: redis.password_env: the VM has no environment variable "+cfg.PasswordEnv+
 			" (set it in vm_config.environment_variables); going on without AUTH")
 	}
 	return strings.TrimRight(value, "\r\n")

@@ -67,7 +67,7 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if e.limiter, err = newLimiter(newCommon(host{e}), 1, cfg, &expressions{}); err != nil {
+	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg, &expressions{}); err != nil {
 		tb.Fatal(err)
 	}
 	e.requests.limiter = e.limiter

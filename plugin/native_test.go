@@ -16,7 +16,6 @@ import (
 type nativeGuest struct {
 	vm      *vm
 	host    *wasmhost.Host
-	plugins map[uint32]*plugin
 	streams map[uint32]types.HttpContext
 }
 
@@ -24,7 +23,6 @@ func newNativeGuest(t *testing.T, h *wasmhost.Host, chance rand.Source) *nativeG
 	return &nativeGuest{
 		vm:      newVM(host{nativeEnvoy{t, h, chance}}),
 		host:    h,
-		plugins: map[uint32]*plugin{},
 		streams: map[uint32]types.HttpContext{},
 	}
 }
@@ -41,17 +39,17 @@ func httpContext(begun place) types.HttpContext {
 var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) uint32{
 	"proxy_on_context_create": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		if parent := args[0]; parent != 0 {
-			g.streams[id] = httpContext(g.plugins[parent].begin(id))
+			g.streams[id] = httpContext(g.vm.plugins[parent].begin(id))
 		} else {
-			g.plugins[id] = &plugin{vm: g.vm, id: id}
+			g.vm.plugins[id] = &plugin{vm: g.vm, id: id}
 		}
 		return 0
 	},
 	"proxy_on_configure": func(g *nativeGuest, id uint32, args []uint32) uint32 {
-		return boolResult(bool(g.plugins[id].OnPluginStart(int(args[0]))))
+		return boolResult(bool(g.vm.plugins[id].OnPluginStart(int(args[0]))))
 	},
 	"proxy_on_tick": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
-		g.plugins[id].tick()
+		g.vm.plugins[id].tick()
 		return 0
 	},
 	"proxy_on_request_headers": func(g *nativeGuest, id uint32, args []uint32) uint32 {
@@ -69,11 +67,15 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 	"proxy_on_grpc_receive": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		token, size := args[0], args[1]
 		message, _ := g.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(wasmhost.GRPCMessage, 0, size)
-		g.vm.received(id, token, slices.Clone(message))
+		if l := g.vm.streaming(id, token); l != nil {
+			l.received(token, slices.Clone(message))
+		}
 		return 0
 	},
 	"proxy_on_grpc_close": func(g *nativeGuest, id uint32, args []uint32) uint32 {
-		g.vm.closed(id, args[0], args[1])
+		if l := g.vm.streaming(id, args[0]); l != nil {
+			l.closed(args[0], args[1])
+		}
 		return 0
 	},
 	"proxy_on_log": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
@@ -83,11 +85,10 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 		return 0
 	},
 	"proxy_on_done": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
-		p := g.plugins[id]
+		p := g.vm.plugins[id]
 		return boolResult(p == nil || p.OnPluginDone())
 	},
 	"proxy_on_delete": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
-		delete(g.plugins, id)
 		delete(g.streams, id)
 		return 0
 	},
@@ -244,4 +245,15 @@ func (e nativeEnvoy) incrementMetric(id uint32, delta int64) {
 
 func (e nativeEnvoy) recordMetric(id uint32, value uint64) {
 	e.must("proxy_record_metric", e.host.Begin("proxy_record_metric", 0).RecordMetric(id, value))
+}
+
+// limiters are those of the configurations that have not ended, by plugin context.
+func (g *nativeGuest) limiters() map[uint32]*limiter {
+	all := map[uint32]*limiter{}
+	for id, p := range g.vm.plugins {
+		if p.limiter != nil {
+			all[id] = p.limiter
+		}
+	}
+	return all
 }

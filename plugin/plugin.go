@@ -9,30 +9,18 @@ import (
 
 // vm is the plugin in one worker of an Envoy.
 type vm struct {
-	host   host
-	common *common
-	// limiters are the configurations by plugin context: during a reload there are
+	host    host
+	metrics *metricIDs
+	notices notices
+	trials  trials
+	// plugins are the configurations by their contexts: during a reload there are
 	// two, and each has its own stream to Redis.
-	limiters map[uint32]*limiter
+	plugins map[uint32]*plugin
 }
 
 func newVM(h host) *vm {
-	return &vm{host: h, common: newCommon(h), limiters: map[uint32]*limiter{}}
-}
-
-// received routes bytes from Redis to the configuration whose stream they came by.
-func (v *vm) received(contextID, token uint32, b []byte) {
-	v.host.running(contextID)
-	if l := v.limiters[contextID].streaming(token); l != nil {
-		l.received(token, b)
-	}
-}
-
-// closed routes the end of a stream, perhaps while it is being opened.
-func (v *vm) closed(contextID, token, status uint32) {
-	v.host.running(contextID)
-	if l := v.limiters[contextID].streaming(token); l != nil {
-		l.closed(token, status)
+	return &vm{
+		host: h, metrics: newMetricIDs(h), notices: newNotices(h), trials: trials{host: h}, plugins: map[uint32]*plugin{},
 	}
 }
 
@@ -53,13 +41,13 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	exprs := &expressions{host: h, pluginID: p.id}
 	cfg, err := config.Checks{Expression: exprs.check, Zone: calendar.Known}.Parse(h.buffer(configuration, 0, toTheEnd))
 	if err != nil || !cfg.Bridge {
-		p.vm.common.notices.sayOnce(logInfo, "sluice: version "+buildVersion())
+		p.vm.notices.sayOnce(logInfo, "sluice: version "+buildVersion())
 	}
 	if err == nil {
 		err = cfg.TakeHashSecret(h.environment)
 	}
 	if err == nil && !cfg.Bridge {
-		p.limiter, err = newLimiter(p.vm.common, p.id, cfg, exprs)
+		p.limiter, err = newLimiter(p.vm, p.id, cfg, exprs)
 	}
 	if err != nil {
 		for _, line := range config.Lines(err) {
@@ -69,7 +57,6 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	}
 	if p.limiter != nil {
 		p.requests = &requestPool{limiter: p.limiter}
-		p.vm.limiters[p.id] = p.limiter
 		p.limiter.wake(p.limiter.now()) // for the first flush of the metrics
 	}
 	return types.OnPluginStartStatusOK
@@ -89,7 +76,7 @@ func (p *plugin) tick() (ended bool) {
 	p.vm.host.running(p.id)
 	ended = p.limiter != nil && p.limiter.clusters.tick()
 	if ended {
-		delete(p.vm.limiters, p.id)
+		delete(p.vm.plugins, p.id)
 		p.vm.host.pluginDone(p.id)
 	}
 	return ended
@@ -99,12 +86,9 @@ func (p *plugin) tick() (ended bool) {
 // It reports whether nothing is left to do; otherwise a tick says so later.
 func (p *plugin) OnPluginDone() bool {
 	p.vm.host.running(p.id)
-	if p.limiter == nil {
-		return true
-	}
-	if !p.limiter.clusters.close() {
+	if p.limiter != nil && !p.limiter.clusters.close() {
 		return false
 	}
-	delete(p.vm.limiters, p.id)
+	delete(p.vm.plugins, p.id)
 	return true
 }

@@ -45,7 +45,7 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	} else {
 		applied, exempt = l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
 	}
-	l.common.notices.warnMissing(l.matcher.Missing())
+	l.vm.notices.warnMissing(l.matcher.Missing())
 	l.metrics.matched(applied, exempt)
 	effect := decide.Continue
 	decides := q.Keep(applied)

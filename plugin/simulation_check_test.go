@@ -230,7 +230,7 @@ func (v *simulation) checkSlots() {
 // checkNothingLeft fails if a worker still has anything to do, or to remember of requests.
 func (v *simulation) checkNothingLeft() {
 	for n, w := range v.workers {
-		limiters := v.guests[w].vm.limiters
+		limiters := v.guests[w].limiters()
 		if len(limiters) != 1 {
 			v.fail("worker %d has %d configurations", n, len(limiters))
 		}

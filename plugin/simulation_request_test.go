@@ -198,7 +198,7 @@ func (v *simulation) isSettling(w *worker) bool {
 
 // inPipe is how many requests of a worker have commands in the pipe, decided or not.
 func (v *simulation) inPipe(w *worker) (n int64) {
-	for _, l := range v.guests[w].vm.limiters {
+	for _, l := range v.guests[w].limiters() {
 		if l.conn != nil {
 			n += l.conn.InFlight()
 		}
@@ -208,7 +208,7 @@ func (v *simulation) inPipe(w *worker) (n int64) {
 
 // settlementsLost is how many settlements a worker says were lost since it last told Envoy.
 func (v *simulation) settlementsLost(w *worker) (lost int64) {
-	for _, l := range v.guests[w].vm.limiters {
+	for _, l := range v.guests[w].limiters() {
 		if l.conn != nil {
 			lost += l.metrics.batch.Counted(l.metrics.events[metric.SettlementLost])
 		}

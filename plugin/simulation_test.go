@@ -158,7 +158,7 @@ func (v *simulation) install(text string) {
 	v.current = nil
 	for _, w := range v.workers {
 		i := w.load(text)
-		v.limiters[i] = newest(v.guests[w].vm.limiters)
+		v.limiters[i] = newest(v.guests[w].limiters())
 		v.current, v.loaded = append(v.current, i), append(v.loaded, i)
 	}
 	for _, i := range old {

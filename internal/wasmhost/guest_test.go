@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +17,11 @@ var (
 	guests   = map[string][]byte{}
 )
 
-// guest builds testdata/guest, once for each set of build tags. The plugin is
-// built with custommalloc.
+// hostCallsOfPlugin are declarations of host calls.
+const hostCallsOfPlugin = "host_imports_tinygo.go"
+
+// guest builds testdata/guest with the plugin's own declarations of the host calls, once for each
+// set of build tags. The plugin is built with custommalloc.
 func guest(t testing.TB, tags string) []byte {
 	t.Helper()
 	guestsMu.Lock()
@@ -25,10 +29,17 @@ func guest(t testing.TB, tags string) []byte {
 	if guests[tags] != nil {
 		return guests[tags]
 	}
-	file := filepath.Join(t.TempDir(), "guest.wasm")
-	target := filepath.Join(testenv.Root(t), ".tools", "proxywasm.json")
-	build := exec.Command(testenv.Tool(t, "tinygo"), "build", "-target="+target, "-buildmode=c-shared",
-		"-tags", tags, "-opt=2", "-no-debug", "-o", file, "./testdata/guest")
+	root, file := testenv.Root(t), filepath.Join(t.TempDir(), "guest.wasm")
+	build := exec.Command(testenv.Tool(t, "tinygo"), "build", "-target="+filepath.Join(root, ".tools", "proxywasm.json"),
+		"-buildmode=c-shared", "-tags", tags, "-opt=2", "-no-debug", "-o", file, ".")
+	build.Dir = t.TempDir()
+	calls, err := os.ReadFile(filepath.Join(root, "plugin", hostCallsOfPlugin))
+	err = errors.Join(err, os.CopyFS(build.Dir, os.DirFS("testdata/guest")),
+		os.WriteFile(filepath.Join(build.Dir, hostCallsOfPlugin), calls, 0o600),
+		os.WriteFile(filepath.Join(build.Dir, "go.mod"), []byte("module guest\n\ngo 1.26\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
 	}

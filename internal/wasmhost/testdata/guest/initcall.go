@@ -3,4 +3,4 @@
 package main
 
 // A call that Envoy does not allow while a guest is initialized.
-func init() { proxySetTickPeriod(1) }
+func init() { proxySetTickPeriodMilliseconds(1) }

@@ -1,6 +1,9 @@
 // Command guest is a plugin for the tests of wasmhost. It does what its
 // configuration says, and logs each callback and what its host calls returned.
 //
+// The host calls are those that the plugin declares, in plugin/host_imports_tinygo.go, with which
+// the tests build it.
+//
 // The configuration is in sections, each headed by who and when: the path of a
 // request, or "plugin", and the name of a callback.
 //

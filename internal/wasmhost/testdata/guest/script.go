@@ -76,22 +76,22 @@ func (c command) path(i int) (*byte, uint32) { return ptr(strings.ReplaceAll(c.t
 var commands = map[string]func(c command) (status uint32, value string){
 	"get": func(c command) (uint32, string) { return getHeader(c.number(1), c.text(2)) },
 	"pairs": func(c command) (uint32, string) {
-		status, value := read(func(p **byte, n *uint32) uint32 { return proxyGetHeaders(c.number(1), p, n) })
+		status, value := read(func(p **byte, n *uint32) uint32 { return proxyGetHeaderMapPairs(c.number(1), p, n) })
 		return status, unpack(value)
 	},
 	"set": func(c command) (uint32, string) {
 		name, nameSize := c.ptr(2)
 		value, size := c.ptr(3)
-		return proxyReplaceHeader(c.number(1), name, nameSize, value, size), ""
+		return proxyReplaceHeaderMapValue(c.number(1), name, nameSize, value, size), ""
 	},
 	"del": func(c command) (uint32, string) {
 		name, size := c.ptr(2)
-		return proxyRemoveHeader(c.number(1), name, size), ""
+		return proxyRemoveHeaderMapValue(c.number(1), name, size), ""
 	},
 	"buf": func(c command) (uint32, string) { return getBuffer(c.number(1), c.number(2), c.number(3)) },
 	"setbuf": func(c command) (uint32, string) {
 		data, size := c.ptr(4)
-		return proxySetBuffer(c.number(1), c.number(2), c.number(3), data, size), ""
+		return proxySetBufferBytes(c.number(1), c.number(2), c.number(3), data, size), ""
 	},
 	"define": func(c command) (uint32, string) {
 		var id uint32
@@ -109,7 +109,7 @@ var commands = map[string]func(c command) (status uint32, value string){
 		name, nameSize := ptr("Name")
 		none, noneSize := ptr(pack(nil))
 		before := token
-		status := proxyGRPCStream(cluster, clusterSize, name, nameSize, name, nameSize, none, noneSize, &token)
+		status := proxyGrpcStream(cluster, clusterSize, name, nameSize, name, nameSize, none, noneSize, &token)
 		if token == before {
 			return status, "no token"
 		}
@@ -117,9 +117,9 @@ var commands = map[string]func(c command) (status uint32, value string){
 	},
 	"send": func(c command) (uint32, string) {
 		message, size := c.ptr(1)
-		return proxyGRPCSend(c.token(2), message, size, 0), ""
+		return proxyGrpcSend(c.token(2), message, size, 0), ""
 	},
-	"gcancel": func(c command) (uint32, string) { return proxyGRPCCancel(c.token(1)), "" },
+	"gcancel": func(c command) (uint32, string) { return proxyGrpcCancel(c.token(1)), "" },
 	"prop": func(c command) (uint32, string) {
 		path, size := c.path(1)
 		return read(func(p **byte, n *uint32) uint32 { return proxyGetProperty(path, size, p, n) })
@@ -131,22 +131,23 @@ var commands = map[string]func(c command) (status uint32, value string){
 	},
 	"shared": func(c command) (uint32, string) {
 		key, size := c.ptr(1)
-		return read(func(p **byte, n *uint32) uint32 { return proxyGetShared(key, size, p, n, &cas) })
+		return read(func(p **byte, n *uint32) uint32 { return proxyGetSharedData(key, size, p, n, &cas) })
 	},
 	"setshared": func(c command) (uint32, string) {
 		key, keySize := c.ptr(1)
 		value, size := c.ptr(2)
 		if c.text(3) == "cas" {
-			return proxySetShared(key, keySize, value, size, cas), ""
+			return proxySetSharedData(key, keySize, value, size, cas), ""
 		}
-		return proxySetShared(key, keySize, value, size, c.number(3)), ""
+		return proxySetSharedData(key, keySize, value, size, c.number(3)), ""
 	},
-	"continue": func(c command) (uint32, string) { return proxyContinue(c.number(1)), "" },
+	"continue": func(c command) (uint32, string) { return proxyContinueStream(c.number(1)), "" },
 	"reply": func(c command) (uint32, string) {
 		details, detailsSize := c.ptr(2)
 		body, bodySize := c.ptr(3)
 		headers, headersSize := ptr(pack(c[5:]))
-		return proxyRespond(c.number(1), details, detailsSize, body, bodySize, headers, headersSize, int32(c.number(4))), ""
+		return proxySendLocalResponse(c.number(1), details, detailsSize, body, bodySize, headers, headersSize,
+			int32(c.number(4))), ""
 	},
 	"enter": func(c command) (uint32, string) {
 		id, ok := ids[c.text(1)]
@@ -155,10 +156,10 @@ var commands = map[string]func(c command) (status uint32, value string){
 		}
 		return proxySetEffectiveContext(id), ""
 	},
-	"tick": func(c command) (uint32, string) { return proxySetTickPeriod(c.number(1)), "" },
+	"tick": func(c command) (uint32, string) { return proxySetTickPeriodMilliseconds(c.number(1)), "" },
 	"time": func(command) (uint32, string) {
 		var now uint64
-		status := proxyGetTime(&now)
+		status := proxyGetCurrentTimeNanoseconds(&now)
 		return status, strconv.FormatInt(int64(now)-time.Now().UnixNano(), 10)
 	},
 	"done":    func(command) (uint32, string) { return proxyDone(), "" },
@@ -193,7 +194,7 @@ func unpack(s string) string {
 func foreign(name, arguments string) (uint32, string) {
 	f, fSize := ptr(name)
 	args, argsSize := ptr(arguments)
-	return read(func(p **byte, n *uint32) uint32 { return proxyCallForeign(f, fSize, args, argsSize, p, n) })
+	return read(func(p **byte, n *uint32) uint32 { return proxyCallForeignFunction(f, fSize, args, argsSize, p, n) })
 }
 
 // evaluate compiles an expression, in which \n is a line break, evaluates it and

@@ -207,7 +207,7 @@ pictures: build tools ## draw docs/img/ anew
 
 .PHONY: footprint
 footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, and memory (ROUNDS=5 processes of each, LATER=310s: memory then, too, PUBLISH=1: show it in the documents)
-	@go run ./cmd/footprint -rounds $(ROUNDS)$(if $(LATER), -later $(LATER))$(if $(PUBLISH), -publish)
+	@cd bench && go run . -footprint -rounds $(ROUNDS)$(if $(LATER), -later $(LATER))$(if $(PUBLISH), -publish)
 
 .PHONY: bench
 bench: build build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; ROUNDS=7 PUBLISH=1; BEFORE=other.wasm)

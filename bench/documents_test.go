@@ -19,7 +19,6 @@ func published(t *testing.T) *report {
 }
 
 // TestDocumentsShowThePublishedRun holds tables and figures of the documents to the published results.
-// What a proxy pays at its start is cmd/footprint's to hold.
 func TestDocumentsShowThePublishedRun(t *testing.T) {
 	t.Parallel()
 	root, r := testenv.Root(t), published(t)

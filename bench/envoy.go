@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/process"
 )
 
-// envoy is an Envoy with one worker and no access log.
+// envoy is an Envoy that runs.
 type envoy struct {
 	*subprocess
 
@@ -35,6 +35,7 @@ type place struct {
 	service, health, debug int           // ports, too: of the rate limit service
 	timeout                time.Duration // of a question to Redis, or to the service
 	root                   string        // of the repository
+	workers                int           // of the Envoy; 0: one
 }
 
 const loopback = "127.0.0.1"
@@ -53,7 +54,7 @@ func (u under) startEnvoy(ctx context.Context, dir, name, config string, at plac
 		return nil, err
 	}
 	p, err := u.startProcess(dir, name, nil, "envoy", "-c", file,
-		"--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
+		"--concurrency", strconv.Itoa(max(at.workers, 1)), "--disable-hot-restart", "--log-level", "warning")
 	if err != nil {
 		return nil, err
 	}
@@ -95,17 +96,25 @@ var statValue = regexp.MustCompile(`(?m): (.*)$`)
 // ratelimit filter's.
 const failureStats = `sluice.outcome.failed_.*|\.ratelimit\.error$`
 
-// base is the shipped envoy.yaml, on a setup's ports and with the access log
-// left out.
-func base(at place) (*envoyconf.Config, error) {
+// shippedFor is the shipped envoy.yaml, with an Envoy's ports.
+func shippedFor(at place) (*envoyconf.Config, error) {
 	c, err := envoyconf.Read(filepath.Join(at.root, "envoy.yaml"))
 	if err != nil {
 		return nil, err
 	}
 	c.SetPorts(at.listener, at.admin)
+	c.SetWasm(filepath.Join(at.root, "build", "sluice.wasm"))
+	return c, nil
+}
+
+// base is the same with a setup's upstream and Redis, and with the access log left out.
+func base(at place) (*envoyconf.Config, error) {
+	c, err := shippedFor(at)
+	if err != nil {
+		return nil, err
+	}
 	c.SetUpstream(at.far(at.upstream))
 	c.SetRedis(at.far(at.redis))
-	c.SetWasm(filepath.Join(at.root, "build", "sluice.wasm"))
 	c.Delete(envoyconf.ConnectionManager + "/access_log")
 	return c, nil
 }

@@ -3,6 +3,8 @@
 // Sluice in its modes, of Envoy's ratelimit filter with the service of
 // github.com/envoyproxy/ratelimit, and of Envoy's local_ratelimit, all on this
 // machine in one run. "make bench" runs it; docs/benchmarks.md explains it.
+// "make count" has it count instructions, and "make footprint" measure what
+// Sluice costs a proxy before its first request.
 //
 // Goals are reported, never enforced: the exit status is 1 only when something
 // could not be measured.
@@ -27,6 +29,8 @@ type options struct {
 	before                string
 	count                 string
 	check, publish        bool
+	footprint             bool
+	later                 time.Duration
 	show, three, store    string
 }
 
@@ -43,6 +47,8 @@ func main() {
 	flag.StringVar(&o.show, "show", "", "measure nothing: have the documents show this results file, in JSON")
 	flag.StringVar(&o.three, "three", "", "measure nothing: write to this directory what three-machines.sh starts")
 	flag.StringVar(&o.store, "store", "127.0.0.1", "with -three: the address of Redis, the service and the upstream")
+	flag.BoolVar(&o.footprint, "footprint", false, "measure what Sluice costs a proxy at its start, and nothing else")
+	flag.DurationVar(&o.later, "later", 0, "with -footprint: look at the memory once more, so long after the start")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -61,6 +67,8 @@ func main() {
 // act does what the options say, in the repository at root.
 func (o options) act(ctx context.Context, root string) error {
 	switch {
+	case o.rounds < 1 || o.seconds < 1 || o.rate < 1:
+		return fmt.Errorf("%d rounds of %d s, %d requests/s: want at least 1 each", o.rounds, o.seconds, o.rate)
 	case o.show != "":
 		r, err := readRun(o.show)
 		if err != nil {
@@ -69,6 +77,8 @@ func (o options) act(ctx context.Context, root string) error {
 		return r.publish(root)
 	case o.three != "":
 		return writeThree(ctx, root, o.three, o.store)
+	case o.footprint:
+		return runFootprint(ctx, root, o)
 	case o.count != "":
 		return runCount(ctx, root, o)
 	}
@@ -79,9 +89,6 @@ func (o options) act(ctx context.Context, root string) error {
 var closedLoads = []load{{id: mainLoad, connections: 16}, {id: crowdLoad, connections: 64}}
 
 func run(ctx context.Context, root string, o options) error {
-	if o.rounds < 1 || o.seconds < 1 || o.rate < 1 {
-		return fmt.Errorf("%d rounds of %d s, %d requests/s: want at least 1 each", o.rounds, o.seconds, o.rate)
-	}
 	if o.publish {
 		if err := o.publishable(); err != nil {
 			return err

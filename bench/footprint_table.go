@@ -11,38 +11,38 @@ import (
 
 // The rows, by their names.
 const (
-	withoutWasm = "without Wasm"
-	anyFilter   = "a filter of 1.6 KB that does nothing"
-	shipped     = "`envoy.yaml`"
-	relayed     = "`envoy.yaml` through a relay, without a bridge"
-	oneFile     = "`envoy.yaml`, with `sluice.wasm` as bridge"
-	threeShared = "3 more configurations that share its `vm_id`"
-	threeApart  = "3 more configurations, each with a `vm_id`"
+	withoutWasm  = "without Wasm"
+	anyFilter    = "a filter of 1.6 KB that does nothing"
+	shipped      = "`envoy.yaml`"
+	throughRelay = "`envoy.yaml` through a relay, without a bridge"
+	oneFile      = "`envoy.yaml`, with `sluice.wasm` as bridge"
+	threeShared  = "3 more configurations that share its `vm_id`"
+	threeApart   = "3 more configurations, each with a `vm_id`"
 )
 
-// result is a row as measured.
-type result struct {
+// figures are a row as measured.
+type figures struct {
 	name     string
 	workers  int
 	seconds  float64 // of CPU, to start
 	mb, anon float64 // resident, and the part that is no page of a file
 }
 
-// table are all rows.
-type table []result
+// footprint are all rows of the table.
+type footprint []figures
 
-func (t table) row(name string, workers int) result {
+func (t footprint) row(name string, workers int) figures {
 	for _, r := range t {
 		if r.name == name && r.workers == workers {
 			return r
 		}
 	}
-	return result{}
+	return figures{}
 }
 
 const tableHead = "| | workers | CPU to start, s | memory, MB | of that anonymous, MB |\n|---|---:|---:|---:|---:|\n"
 
-func (t table) markdown() string {
+func (t footprint) markdown() string {
 	var b strings.Builder
 	b.WriteString(tableHead)
 	for _, r := range t {
@@ -52,24 +52,26 @@ func (t table) markdown() string {
 }
 
 // beyond is the memory of a row beyond an Envoy without Wasm, in MB.
-func (t table) beyond(name string) float64 { return t.row(name, 4).mb - t.row(withoutWasm, 4).mb }
+func (t footprint) beyond(name string) float64 { return t.row(name, 4).mb - t.row(withoutWasm, 4).mb }
 
 // toStart is the CPU of the shipped file beyond such an Envoy's, in seconds.
-func (t table) toStart() float64 { return t.row(shipped, 4).seconds - t.row(withoutWasm, 4).seconds }
+func (t footprint) toStart() float64 {
+	return t.row(shipped, 4).seconds - t.row(withoutWasm, 4).seconds
+}
 
 // worker is the memory of a row's further worker, in MB, without its share of an Envoy without Wasm.
-func (t table) worker(name string) float64 {
+func (t footprint) worker(name string) float64 {
 	grows := func(name string) float64 { return (t.row(name, 8).mb - t.row(name, 4).mb) / 4 }
 	return grows(name) - grows(withoutWasm)
 }
 
 // configuration is the memory of a further configuration, in MB.
-func (t table) configuration(name string) float64 {
+func (t footprint) configuration(name string) float64 {
 	return (t.row(name, 4).mb - t.row(shipped, 4).mb) / 3
 }
 
 // sentences say what the table means.
-func (t table) sentences() string {
+func (t footprint) sentences() string {
 	s := t.row(shipped, 4)
 	return fmt.Sprintf(`- **Beyond an Envoy without Wasm**: %.0f MB and %.1f s of CPU, with 4 workers.
   Through a relay: %.0f MB.
@@ -78,12 +80,12 @@ func (t table) sentences() string {
 - **A further configuration**, such as a second listener's or another policy: %.1f MB where it shares the
   `+"`vm_id`"+`, %.0f MB where it has one of its own.
 - **100m of CPU** is a tenth of a core: such a proxy takes some %.0f s to start.
-`, t.beyond(shipped), t.toStart(), t.beyond(relayed), t.worker(shipped), t.worker(relayed), t.beyond(anyFilter),
-		t.worker(anyFilter), t.configuration(threeShared), t.configuration(threeApart), s.seconds*10)
+`, t.beyond(shipped), t.toStart(), t.beyond(throughRelay), t.worker(shipped), t.worker(throughRelay),
+		t.beyond(anyFilter), t.worker(anyFilter), t.configuration(threeShared), t.configuration(threeApart), s.seconds*10)
 }
 
 // goals holds the table to what a proxy may cost.
-func (t table) goals() string {
+func (t footprint) goals() string {
 	var b strings.Builder
 	for _, g := range []struct {
 		what      string
@@ -91,9 +93,9 @@ func (t table) goals() string {
 	}{
 		{"CPU to start with 4 workers, s", t.row(shipped, 4).seconds, 1.2},
 		{"memory beyond an Envoy without Wasm, MB", t.beyond(shipped), 50},
-		{"the same through a relay, MB", t.beyond(relayed), 50},
+		{"the same through a relay, MB", t.beyond(throughRelay), 50},
 		{"memory of a further worker, MB", t.worker(shipped), 2},
-		{"the same through a relay, MB", t.worker(relayed), 2},
+		{"the same through a relay, MB", t.worker(throughRelay), 2},
 		{"memory of a further configuration with the same vm_id, MB", t.configuration(threeShared), 0.5},
 	} {
 		word := "met"
@@ -107,15 +109,15 @@ func (t table) goals() string {
 
 // The document that has the table, what stands before it there, and those that have it in a sentence.
 const (
-	page   = "docs/operations.md"
-	begins = "<!-- \"make footprint PUBLISH=1\" writes what follows. -->\n\n"
+	footprintPage   = "docs/operations.md"
+	footprintBegins = "<!-- \"make footprint PUBLISH=1\" writes what follows. -->\n\n"
 )
 
 var summaries = []string{"README.md", "docs/comparison.md"}
 
 // rounded has the figures as the table shows them, so that a reader who computes what follows from
 // them gets the same.
-func (t table) rounded() table {
+func (t footprint) rounded() footprint {
 	shown := slices.Clone(t)
 	for i, r := range shown {
 		shown[i].seconds, shown[i].mb, shown[i].anon = math.Round(r.seconds*100)/100, math.Round(r.mb), math.Round(r.anon)
@@ -124,10 +126,10 @@ func (t table) rounded() table {
 }
 
 // pages are the parts of the table that documents show.
-func (t table) pages(head string) measure.Pages {
+func (t footprint) pages(head string) measure.Pages {
 	t = t.rounded()
-	pages := measure.Pages{page: {
-		Begins: begins, Text: head + "\n\n" + t.markdown() + "\n" + t.sentences() + "\n",
+	pages := measure.Pages{footprintPage: {
+		Begins: footprintBegins, Text: head + "\n\n" + t.markdown() + "\n" + t.sentences() + "\n",
 	}}
 	for _, name := range summaries {
 		pages[name] = measure.Page{Sentences: []string{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// TestPublished holds the documents to the table that "make footprint PUBLISH=1" wrote last.
-func TestPublished(t *testing.T) {
+// TestPublishedFootprint holds the documents to the table that "make footprint PUBLISH=1" wrote last.
+func TestPublishedFootprint(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)
 	read := func(name string) string {
@@ -22,24 +23,24 @@ func TestPublished(t *testing.T) {
 		}
 		return string(text)
 	}
-	_, block, _ := strings.Cut(read(page), begins)
+	_, block, _ := strings.Cut(read(footprintPage), footprintBegins)
 	block, _, _ = strings.Cut(block, measure.Ends)
 	published := parseTable(block)
-	testenv.Same(t, "rows", len(published), len(rows()))
-	for i, r := range rows() {
+	testenv.Same(t, "rows", len(published), len(proxies))
+	for i, r := range proxies {
 		if i < len(published) {
 			testenv.Same(t, "a row", published[i].name, r.name)
 		}
 	}
 	pages := published.pages("")
-	delete(pages, page) // the table is in it, and a head that is read nowhere
+	delete(pages, footprintPage) // the table is in it, and a head that is read nowhere
 	changed, err := pages.Changed(root)
 	testenv.Same(t, "error", err, nil)
 	testenv.Same(t, "documents that show something else", len(changed), 0)
 }
 
-// TestPublish writes a table into documents, twice, and reads it again.
-func TestPublish(t *testing.T) {
+// TestPublishFootprint writes a table into documents, twice, and reads it again.
+func TestPublishFootprint(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	write := func(name, text string) {
@@ -51,19 +52,19 @@ func TestPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(page, "before\n"+begins+"old"+measure.Ends+"\nafter\n")
+	write(footprintPage, "before\n"+footprintBegins+"old"+measure.Ends+"\nafter\n")
 	for _, name := range summaries {
 		write(name, "It costs 7 MB and 9.9 s of CPU at the start in every proxy.\n")
 	}
-	measured := table{
+	measured := footprint{
 		{withoutWasm, 4, 0.06, 66, 14},
 		{withoutWasm, 8, 0.06, 68, 16},
 		{anyFilter, 4, 0.08, 86, 22},
 		{anyFilter, 8, 0.09, 92, 27},
 		{shipped, 4, 1.11, 112, 48},
 		{shipped, 8, 1.14, 120, 54},
-		{relayed, 4, 1.10, 108, 45},
-		{relayed, 8, 1.11, 113, 49},
+		{throughRelay, 4, 1.10, 108, 45},
+		{throughRelay, 8, 1.11, 113, 49},
 		{threeShared, 4, 1.15, 113.2, 49},
 		{threeApart, 4, 1.33, 136, 72},
 	}
@@ -72,12 +73,11 @@ func TestPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, err := os.ReadFile(filepath.Join(root, footprintPage))
+	testenv.Same(t, "error", err, nil)
 	for _, want := range []string{
-		"before\n" + begins + "head\n\n" + tableHead, "| `envoy.yaml` | 4 | 1.11 | 112 | 48 |\n", measure.Ends + "\nafter\n",
+		"before\n" + footprintBegins + "head\n\n" + tableHead,
+		"| `envoy.yaml` | 4 | 1.11 | 112 | 48 |\n", measure.Ends + "\nafter\n",
 		"46 MB and 1.1 s of CPU, with 4 workers.\n  Through a relay: 42 MB.",
 		"A further worker**: 1.5 MB. Through a relay: 0.8 MB.",
 		"for any Wasm filter: 20 MB, and 1.0 MB a worker for each VM", "another policy: 0.3 MB where",
@@ -94,21 +94,21 @@ func TestPublish(t *testing.T) {
 	if got := measured.goals(); strings.Contains(got, "missed") {
 		t.Error(got)
 	}
-	write(page, "no place")
+	write(footprintPage, "no place")
 	if err := measured.pages("").Publish(root, nil); err == nil {
 		t.Error("published into a page that has no place for it")
 	}
 }
 
 // parseTable reads what publish has written.
-func parseTable(text string) (t table) {
+func parseTable(text string) (t footprint) {
 	_, rest, _ := strings.Cut(text, tableHead)
 	for line := range strings.Lines(rest) {
 		fields := strings.Split(strings.TrimSpace(line), " | ")
 		if len(fields) != 5 {
 			break
 		}
-		r := result{name: strings.TrimPrefix(fields[0], "| ")}
+		r := figures{name: strings.TrimPrefix(fields[0], "| ")}
 		numbers := strings.TrimSuffix(strings.Join(fields[1:], " "), " |")
 		if _, err := fmt.Sscan(numbers, &r.workers, &r.seconds, &r.mb, &r.anon); err != nil {
 			break
@@ -116,4 +116,30 @@ func parseTable(text string) (t table) {
 		t = append(t, r)
 	}
 	return t
+}
+
+// TestProxies: each row runs the filters that its name says.
+func TestProxies(t *testing.T) {
+	t.Parallel()
+	filters := map[string]string{
+		withoutWasm: "", anyFilter: "bridge.wasm", shipped: "sluice.wasm inline", throughRelay: "sluice.wasm",
+		oneFile: "sluice.wasm sluice.wasm", threeShared: "sluice.wasm sluice.wasm sluice.wasm sluice.wasm inline",
+		threeApart: "sluice.wasm sluice.wasm sluice-0 sluice.wasm sluice-1 sluice.wasm sluice-2 inline",
+	}
+	code := regexp.MustCompile(`filename: \S*/([a-z]+\.wasm)|vm_id: (sluice-[0-9])|(inline)_bytes:`)
+	for _, p := range proxies {
+		at := place{listener: 1001, admin: 1002, root: "..", workers: p.workers}
+		c, err := shippedFor(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.edit(c, at)
+		text, err := c.YAML()
+		testenv.Same(t, p.name+": error", err, nil)
+		var found []string
+		for _, names := range code.FindAllStringSubmatch(string(text), -1) {
+			found = append(found, strings.Join(names[1:], ""))
+		}
+		testenv.Same(t, p.name+": filters", strings.Join(found, " "), filters[p.name])
+	}
 }

@@ -2,9 +2,13 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,12 +95,41 @@ func idle(t *testing.T, e *setting) (computed time.Duration) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
 		before := computed
-		if computed = e.WorkerCPU(); computed != before {
+		if computed = workerCPU(t, e.PID()); computed != before {
 			return errors.New("the workers are at work")
 		}
 		return nil
 	})
 	return computed
+}
+
+// workerCPU returns how long Envoy's workers have computed, by
+// https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat. It can tell what one
+// request costs on a machine that others use.
+func workerCPU(t *testing.T, pid int) (sum time.Duration) {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		if name, err := os.ReadFile(thread + "/comm"); err != nil || !strings.HasPrefix(string(name), "wrk:") {
+			continue // another thread, or one that has ended
+		}
+		text, err := os.ReadFile(thread + "/schedstat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ran time.Duration
+		if _, err := fmt.Sscan(string(text), &ran); err != nil {
+			t.Fatal(err)
+		}
+		sum += ran
+	}
+	if sum == 0 {
+		t.Fatal("Envoy has no workers")
+	}
+	return sum
 }
 
 // newRequest is a request with pseudo headers among its headers.

@@ -6,10 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Stats returns Envoy's counters and gauges whose name has the given text.
@@ -33,37 +31,6 @@ func (e *Envoy) Stats(filter string) map[string]int64 {
 		e.t.Fatal(err)
 	}
 	return stats
-}
-
-// WorkerCPU returns how long Envoy's workers have computed, by
-// https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat. It can tell what one
-// request costs on a machine that others use.
-func (e *Envoy) WorkerCPU() (sum time.Duration) {
-	e.t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", e.PID()))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	workers := 0
-	for _, thread := range threads {
-		if name, err := os.ReadFile(thread + "/comm"); err != nil || !strings.HasPrefix(string(name), "wrk:") {
-			continue // another thread, or one that has ended
-		}
-		text, err := os.ReadFile(thread + "/schedstat")
-		if err != nil {
-			e.t.Fatal(err)
-		}
-		var ran time.Duration
-		if _, err := fmt.Sscan(string(text), &ran); err != nil {
-			e.t.Fatal(err)
-		}
-		sum += ran
-		workers++
-	}
-	if workers == 0 {
-		e.t.Fatal("Envoy has no workers")
-	}
-	return sum
 }
 
 // ResidentKB returns how much memory Envoy holds, in KB, with that of the

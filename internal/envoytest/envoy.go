@@ -56,6 +56,8 @@ const (
 // Envoy is a running Envoy. Its methods may be called from any goroutine,
 // except Stop, Reload and Discover.
 type Envoy struct {
+	*testenv.Process
+
 	URL   string // of the limited listener, "http://127.0.0.1:port"
 	Addr  string // of the same, "127.0.0.1:port"
 	Admin string // "http://127.0.0.1:port"
@@ -70,7 +72,6 @@ type Envoy struct {
 	beside  map[string]int // ports of the further listeners
 	version int            // of the listeners', or the filter's, configuration
 	relay   *Envoy         // on the way to Redis; nil: none
-	process *testenv.Process
 	stopped bool
 }
 
@@ -86,7 +87,7 @@ func Start(t testing.TB, opts Options) *Envoy {
 func (e *Envoy) await() {
 	e.t.Helper()
 	addr := strings.TrimPrefix(e.Admin, "http://")
-	e.process.Await(startLimit, func(ctx context.Context) error { return process.EnvoyReady(ctx, addr) })
+	e.Await(startLimit, func(ctx context.Context) error { return process.EnvoyReady(ctx, addr) })
 }
 
 // Restart runs Envoy again after Stop or Kill, with the same configuration and ports.
@@ -121,7 +122,7 @@ func Launch(t testing.TB, opts Options) *Envoy {
 // strategy "immediate" each answer after a reload closes its connection.
 func (e *Envoy) run() {
 	e.t.Helper()
-	e.process = testenv.Run(e.t, e.opts.Env, testenv.Tool(e.t, "envoy"),
+	e.Process = testenv.Run(e.t, e.opts.Env, testenv.Tool(e.t, "envoy"),
 		"-c", e.configPath(), "--concurrency", fmt.Sprint(e.opts.Workers), "--disable-hot-restart",
 		"--drain-time-s", "3", "--drain-strategy", "immediate", "--file-flush-interval-msec", "20", "--log-level", "warning",
 		"--component-log-level", "wasm:info")
@@ -131,20 +132,11 @@ func (e *Envoy) run() {
 
 func (e *Envoy) configPath() string { return filepath.Join(e.dir, "envoy.yaml") }
 
-// Log returns what Envoy, and the plugin in it, have logged so far.
-func (e *Envoy) Log() string { return e.process.Log() }
-
-// Exited is closed when Envoy has ended.
-func (e *Envoy) Exited() <-chan struct{} { return e.process.Exited() }
-
-// PID returns the number of Envoy's process.
-func (e *Envoy) PID() int { return e.process.PID() }
-
 // Stop ends Envoy in good order, and returns when it has gone.
 func (e *Envoy) Stop() {
 	e.t.Helper()
 	e.stopped = true
-	if !e.process.Stop(stopLimit) {
+	if !e.Process.Stop(stopLimit) {
 		e.t.Errorf("envoy runs %v after SIGTERM", stopLimit)
 	}
 }
@@ -152,7 +144,7 @@ func (e *Envoy) Stop() {
 // Kill ends Envoy at once, as kill -9 does.
 func (e *Envoy) Kill() {
 	e.stopped = true
-	e.process.Kill()
+	e.Process.Kill()
 }
 
 // crash is a log line of a crash: Envoy's own, a panic that TinyGo prints, and what
@@ -162,13 +154,10 @@ var crash = regexp.MustCompile(`.*(?:Caught Segmentation fault|Caught Aborted|as
 
 // checkEnd stops Envoy and fails the test if it, or a VM in it, has crashed.
 func (e *Envoy) checkEnd() {
-	select {
-	case <-e.process.Exited():
-		if !e.stopped {
-			e.t.Error("envoy has ended by itself")
-		}
-	default:
+	if !e.Ended() {
 		e.Stop()
+	} else if !e.stopped {
+		e.t.Error("envoy has ended by itself")
 	}
 	for _, line := range crash.FindAllString(e.Log(), -1) {
 		e.t.Errorf("envoy logged a crash: %s", line)

@@ -63,12 +63,10 @@ func RefusedAtStart(t testing.TB, opts Options) string {
 	t.Helper()
 	e := Launch(t, opts)
 	testenv.Wait(t, startLimit, func() error {
-		select {
-		case <-e.Exited():
-			return nil
-		default:
+		if !e.Ended() {
 			return fmt.Errorf("envoy runs with a configuration that it should refuse")
 		}
+		return nil
 	})
 	e.stopped = true
 	return strings.TrimSpace(e.Log())

@@ -85,7 +85,7 @@ func Await(ctx context.Context, limit time.Duration, ready func(context.Context)
 			return nil
 		}
 		for _, p := range processes {
-			if p.hasExited() {
+			if p.Ended() {
 				return ErrEnded
 			}
 		}
@@ -100,7 +100,8 @@ func Await(ctx context.Context, limit time.Duration, ready func(context.Context)
 	}
 }
 
-func (p *Process) hasExited() bool {
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
 	select {
 	case <-p.exited:
 		return true

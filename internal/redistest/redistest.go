@@ -26,12 +26,13 @@ const startLimit = 60 * time.Second
 
 // Server is one redis-server. Its methods are for the test's own goroutine.
 type Server struct {
+	*testenv.Process
+
 	Addr string // "127.0.0.1:port"
 	Port int
 
-	t       testing.TB
-	args    []string
-	process *testenv.Process
+	t    testing.TB
+	args []string
 }
 
 // Start runs a redis-server and returns when it answers commands. The
@@ -58,17 +59,17 @@ func launch(t testing.TB, port int, args []string) *Server {
 
 func (s *Server) run() {
 	s.t.Helper()
-	s.process = testenv.Run(s.t, nil, testenv.Tool(s.t, "redis-server"), s.args...)
+	s.Process = testenv.Run(s.t, nil, testenv.Tool(s.t, "redis-server"), s.args...)
 	// The default timeout is 50 ms, in which a busy machine may not give Redis its turn. Where the
 	// tests may (as root), Redis goes first: it needs little.
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, s.process.PID(), -10)
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, s.PID(), -10)
 }
 
 // await returns when the server answers, and fails the test at once when it
 // has ended.
 func (s *Server) await() {
 	s.t.Helper()
-	s.process.Await(startLimit, func(ctx context.Context) error { return process.PingRedis(ctx, s.Addr) })
+	s.Await(startLimit, func(ctx context.Context) error { return process.PingRedis(ctx, s.Addr) })
 }
 
 // Client returns a client of this server that speaks RESP2, as the plugin
@@ -78,9 +79,6 @@ func (s *Server) Client() *redis.Client {
 	s.t.Cleanup(func() { c.Close() })
 	return c
 }
-
-// Kill ends the server at once, as kill -9 does.
-func (s *Server) Kill() { s.process.Kill() }
 
 // Restart ends the server if it runs, and starts it anew on the same port. It
 // has lost its keys, and kept its place in a cluster.
@@ -95,10 +93,7 @@ func (s *Server) Restart() {
 // wakes it.
 func (s *Server) Signal(sig os.Signal) {
 	s.t.Helper()
-	if err := s.process.Signal(sig); err != nil {
+	if err := s.Process.Signal(sig); err != nil {
 		s.t.Fatal(err)
 	}
 }
-
-// PID returns the number of the server's process, for its CPU time.
-func (s *Server) PID() int { return s.process.PID() }

@@ -85,15 +85,11 @@ func (from *converted) conversion(c *console.Console) (convert.Result, error) {
 
 func (from *converted) convert(c *console.Console) error {
 	result, err := from.conversion(c)
-	if err != nil && result.Differences == nil {
-		var f *console.Failure
-		if errors.As(err, &f) {
-			return err
-		}
-		return &console.Failure{Code: console.Refused, Err: err}
-	}
 	if !c.JSON() || err != nil {
 		printDifferences(c, result.Differences)
+	}
+	if f := (*console.Failure)(nil); errors.As(err, &f) { // of a file that cannot be read
+		return err
 	}
 	if err != nil {
 		return &console.Failure{Code: console.Refused, Err: err}

@@ -86,7 +86,7 @@ func (f *File) contract(line *Line) (Contract, error) {
 		}
 	}
 	setting := state.Setting{Tag: string(tag), Value: line.Setting, Life: life}
-	return Contract{line.Rule, setting}, Check(line.Setting, t.Tiers, t.Sets)
+	return Contract{line.Rule, setting}, Check(line.Setting, t.Any)
 }
 
 // tagger is the rule that a line names.

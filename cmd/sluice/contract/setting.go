@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -16,9 +17,8 @@ import (
 // want says what a setting may be.
 const want = "want block, free, a factor such as x2 or x0.5, from x0.001 to x1000, tier:NAME, or limits:LIMIT=UNITS"
 
-// Check accepts what the plugin takes for an override of an identity with one of these sets of
-// limits, which may be those of tiers. tiers are the names of all tiers of the rule.
-func Check(setting string, tiers []string, sets []*rule.LimitSet) error {
+// Check accepts what the plugin takes for an override of an identity.
+func Check(setting string, id *state.Identity) error {
 	switch o := override.Parse(setting); o.Kind {
 	case override.None, override.Nonsense:
 		if len(setting) > algo.MaxOverrideBytes {
@@ -26,9 +26,9 @@ func Check(setting string, tiers []string, sets []*rule.LimitSet) error {
 		}
 		return fmt.Errorf("%q is not an override (%s)", setting, want)
 	case override.Tier:
-		return checkTier(o.Rest, tiers)
+		return checkTier(o.Rest, id.Tiers())
 	case override.Numbers:
-		return checkNumbers(o.Rest, sets)
+		return checkNumbers(o.Rest, id.LimitSets())
 	}
 	return nil
 }
@@ -47,9 +47,6 @@ func checkTier(name string, tiers []string) error {
 func checkNumbers(list string, sets []*rule.LimitSet) error {
 	var names []string
 	for _, set := range sets {
-		if set == nil {
-			continue
-		}
 		if _, ok := set.SizesOf(nil, nil, list); ok {
 			return nil
 		}
@@ -92,7 +89,7 @@ func explainNumbers(list string, names []string, sets []*rule.LimitSet) error {
 // burst reports whether a limit of this name has a burst.
 func burst(name string, sets []*rule.LimitSet) bool {
 	for _, set := range sets {
-		for i := 0; set != nil && i < len(set.Labels); i++ {
+		for i := range set.Labels {
 			if set.Labels[i].Name == name && set.Limits[i].Algorithm.HasBurst() {
 				return true
 			}

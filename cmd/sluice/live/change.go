@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
@@ -72,9 +71,4 @@ func unblockCommand(c *console.Console) *cobra.Command {
 			}
 			return "its limits are in force again"
 		})
-}
-
-// checkOverride accepts what the plugin does.
-func checkOverride(id *state.Identity, value string) error {
-	return contract.Check(value, id.Tiers(), id.LimitSets())
 }

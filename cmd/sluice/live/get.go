@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
@@ -113,7 +114,7 @@ func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState,
 	return &IdentityState{
 		Rule: id.Rule.Name, Tag: string(id.Tag), Override: override, Penalty: penalty,
 		Limits: append([]state.Status{}, limits...), Scanned: id.Scanned, Summary: summary(override, penalty, limits),
-		ignored: override != nil && checkOverride(&asked, override.Value) != nil,
+		ignored: override != nil && contract.Check(override.Value, &asked) != nil,
 	}, nil
 }
 

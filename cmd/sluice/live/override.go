@@ -26,7 +26,7 @@ func set(c *console.Console, f *flags, use, short, long string, setting func() (
 		func(ctx context.Context, s *session, id *state.Identity) error {
 			value, err := setting()
 			if err == nil {
-				err = checkOverride(id, value)
+				err = contract.Check(value, id)
 			}
 			if err != nil {
 				return console.Usage("%w", err)
@@ -127,7 +127,7 @@ func (s *session) isValid(o *state.Overridden) bool {
 		return override.Parse(o.Value).Kind != override.Nonsense
 	}
 	id, err := state.Tagged(s.limiter.Config, o.Rule, "", o.Identity)
-	return err == nil && checkOverride(id, o.Value) == nil
+	return err == nil && contract.Check(o.Value, id) == nil
 }
 
 func (s *session) printOverrides(all []state.Overridden) error {

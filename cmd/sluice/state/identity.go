@@ -38,10 +38,12 @@ func (id *Identity) Tiers() []string {
 	return id.Rule.Tiers.Names()
 }
 
-// LimitSets are the limits that may apply.
+// LimitSets are the limits that may apply, none for an unlimited tier.
 func (id *Identity) LimitSets() (sets []*rule.LimitSet) {
 	for _, set := range id.Sets {
-		sets = append(sets, set.Limits)
+		if set.Limits != nil {
+			sets = append(sets, set.Limits)
+		}
 	}
 	return sets
 }

@@ -78,7 +78,7 @@ func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, know
 	if id.Per == nil {
 		return "", false, nil
 	}
-	all := perComponents(id.Sets)
+	all := perComponents(id.LimitSets())
 	if len(id.Per) > len(all) {
 		return "", false, fmt.Errorf("rule %q has %s in \"per\", %d given (want %s)", id.Rule.Name,
 			console.Count(len(all), "value"), len(id.Per), wanted(all))
@@ -102,26 +102,17 @@ func identityIn(key []config.Component, values []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	req, err := request(t.Rule, values)
-	if err != nil {
-		return "", err
-	}
-	applied, _ := t.set.Apply(req, &t.matcher)
-	if len(applied) == 0 {
-		return "", fmt.Errorf("these values make no part of an identity (want %s)", wanted(valued(key)))
-	}
-	_, identity, _ := strings.Cut(string(applied[0].Tag), "|")
-	return identity, nil
+	t.makes = "part of an identity"
+	tag, err := t.Tag(values)
+	_, identity, _ := strings.Cut(string(tag), "|")
+	return identity, err
 }
 
 // perComponents are the components of "per" in the order in which --per has their values: each once.
-func perComponents(sets []Set) (all []*config.Component) {
+func perComponents(sets []*rule.LimitSet) (all []*config.Component) {
 	for _, set := range sets {
-		if set.Limits == nil {
-			continue
-		}
-		for i := range set.Limits.Limits {
-			for _, c := range valued(set.Limits.Limits[i].Per) {
+		for i := range set.Limits {
+			for _, c := range valued(set.Limits[i].Per) {
 				known := func(other *config.Component) bool { return same(c, other) }
 				if !slices.ContainsFunc(all, known) {
 					all = append(all, c)

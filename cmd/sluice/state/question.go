@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -17,21 +19,23 @@ var never = algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: 1_00
 
 // question asks about limits without charging them.
 type question struct {
-	set      *rule.LimitSet
+	id       *Identity
+	set      Set
 	counters []counter // of the set, as many as a plan may have
 	plan     *algo.Plan
 	// costs are those of the limits, of args too.
 	costs []int64
 	args  []any
+	reply *redis.Cmd // when it has been sent
 }
 
 // questions are as many as the counters of a list of limits need. Calendar windows are those around
 // a time.
-func questions(id *Identity, set *rule.LimitSet, counters []counter, micros int64) (all []question, err error) {
+func questions(id *Identity, set Set, counters []counter, micros int64) (all []question, err error) {
 	const atOnce = algo.MaxLimits - 1
-	at, sizes := LimitsAt(set, micros), explain.Sizes(id.setting, set, id.Sizes)
+	at, sizes := LimitsAt(set.Limits, micros), explain.Sizes(id.setting, set.Limits, id.Sizes)
 	for some := range slices.Chunk(counters, atOnce) {
-		q := question{set: set, counters: some}
+		q := question{id: id, set: set, counters: some}
 		var limits []algo.Limit
 		for _, k := range some {
 			l := at[k.limit]
@@ -83,15 +87,16 @@ func Values(args []string) (values []any) {
 }
 
 // keys are those of the question's limits, and of never.
-func (q *question) keys(prefix string, tag []byte) (keys []string) {
+func (q *question) keys(prefix string) (keys []string) {
 	for _, k := range q.counters {
-		keys = append(keys, key(prefix, tag, k.suffix(q.set)))
+		keys = append(keys, key(prefix, q.id.Tag, k.suffix(q.set.Limits)))
 	}
-	return append(keys, key(prefix, tag, noSuffix))
+	return append(keys, key(prefix, q.id.Tag, noSuffix))
 }
 
 // read makes statuses of the reply.
-func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]Status, error) {
+func (q *question) read(prefix string) ([]Status, error) {
+	reply := q.reply.Val()
 	list, ok := reply.([]any)
 	values := make([]int64, len(list))
 	for i := range list {
@@ -108,17 +113,17 @@ func (q *question) read(reply any, prefix string, tag []byte, tier string) ([]St
 		return nil, fmt.Errorf("not what the script answers: %v", reply)
 	}
 	var all []Status
-	described := explain.Limits(q.set)
+	described := explain.Limits(q.set.Limits)
 	for i, k := range q.counters {
 		d, in := decisions[i], q.plan.Limits()[i]
 		s := Status{
-			Tier: tier, Limit: described[k.limit], Pool: q.set.Limits[k.limit].Pool,
+			Tier: q.set.Tier, Limit: described[k.limit], Pool: q.set.Limits.Limits[k.limit].Pool,
 			Used: in.Room() - d.Remaining, Remaining: d.Remaining, Cost: q.costs[i],
 			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
 			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
 		}
 		s.Limit.Limit, s.Capacity = in.Units, in.Room()
-		s.Key, s.Per = key(prefix, tag, k.suffix(q.set)), k.values
+		s.Key, s.Per = key(prefix, q.id.Tag, k.suffix(q.set.Limits)), k.values
 		all = append(all, s)
 	}
 	return all, nil

@@ -62,20 +62,12 @@ func (c *Client) Read(ctx context.Context, id *Identity) ([]Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	return all[0], nil
-}
-
-// asked is one question that was sent.
-type asked struct {
-	question
-	identity int
-	tier     string
-	reply    *redis.Cmd
+	return all[id], nil
 }
 
 // readAll asks for the state of identities in one round trip, or in two where Redis'
 // clock is far from this machine's.
-func (c *Client) readAll(ctx context.Context, ids []*Identity) ([][]Status, error) {
+func (c *Client) readAll(ctx context.Context, ids []*Identity) (map[*Identity][]Status, error) {
 	all, err := c.readAllAt(ctx, ids, time.Now().UnixMicro())
 	if other := (*otherTime)(nil); errors.As(err, &other) {
 		return c.readAllAt(ctx, ids, other.redisMicros)
@@ -84,9 +76,9 @@ func (c *Client) readAll(ctx context.Context, ids []*Identity) ([][]Status, erro
 }
 
 // readAllAt does so with the calendar windows around a time.
-func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) ([][]Status, error) {
-	var sent []asked
-	for i, id := range ids {
+func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) (map[*Identity][]Status, error) {
+	var sent []question
+	for _, id := range ids {
 		for _, set := range id.Sets {
 			if set.Limits == nil {
 				continue // an unlimited tier
@@ -95,33 +87,31 @@ func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) (
 			if err != nil {
 				return nil, err
 			}
-			all, err := questions(id, set.Limits, counters, micros)
+			all, err := questions(id, set, counters, micros)
 			if err != nil {
 				return nil, err
 			}
-			for _, q := range all {
-				sent = append(sent, asked{question: q, identity: i, tier: set.Tier})
-			}
+			sent = append(sent, all...)
 		}
 	}
 	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range sent {
 			q := &sent[i]
-			q.reply = p.Eval(ctx, q.plan.Script().Source, q.keys(c.options.Prefix, ids[q.identity].Tag), q.args...)
+			q.reply = p.Eval(ctx, q.plan.Script().Source, q.keys(c.options.Prefix), q.args...)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, c.options.explain(err)
 	}
-	found := make([][]Status, len(ids))
+	found := map[*Identity][]Status{}
 	for i := range sent {
-		a := &sent[i]
-		statuses, err := a.read(a.reply.Val(), c.options.Prefix, ids[a.identity].Tag, a.tier)
+		q := &sent[i]
+		statuses, err := q.read(c.options.Prefix)
 		if err != nil {
 			return nil, err
 		}
-		found[a.identity] = append(found[a.identity], statuses...)
+		found[q.id] = append(found[q.id], statuses...)
 	}
 	return found, nil
 }
@@ -130,11 +120,8 @@ func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) (
 // was.
 func (c *Client) Reset(ctx context.Context, id *Identity) (int64, error) {
 	var keys []string
-	for _, set := range id.Sets {
-		if set.Limits == nil {
-			continue
-		}
-		counters, err := c.counters(ctx, id, set.Limits)
+	for _, set := range id.LimitSets() {
+		counters, err := c.counters(ctx, id, set)
 		if err != nil {
 			return 0, err
 		}
@@ -142,7 +129,7 @@ func (c *Client) Reset(ctx context.Context, id *Identity) (int64, error) {
 			if id.Per != nil && k.values == "" {
 				continue // a part of the identity is meant
 			}
-			if name := c.key(id.Tag, k.suffix(set.Limits)); !slices.Contains(keys, name) {
+			if name := c.key(id.Tag, k.suffix(set)); !slices.Contains(keys, name) {
 				keys = append(keys, name)
 			}
 		}

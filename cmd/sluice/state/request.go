@@ -20,11 +20,23 @@ func request(r *config.Rule, values []string) (*explain.Request, error) {
 		return nil, fmt.Errorf("the key of rule %q has %s, %d given (want %s)", r.Name,
 			console.Count(len(components), "value"), len(values), wanted(components))
 	}
-	t := target{method: "GET", host: "h", path: "/", query: url.Values{}}
+	method, host, path, query := "GET", "h", "/", url.Values{}
 	for i, c := range components {
-		t.take(c, values[i])
+		switch c.Source {
+		case config.FromQuery:
+			query.Set(c.Name, values[i])
+		case config.FromPath:
+			path = values[i]
+		case config.FromMethod:
+			method = values[i]
+		case config.FromHost:
+			host = values[i]
+		}
 	}
-	req, err := explain.NewRequest(t.method, t.url())
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	req, err := explain.NewRequest(method, "http://"+host+path)
 	for i, c := range components {
 		if err == nil {
 			err = put(req, c, values[i])
@@ -52,33 +64,6 @@ func wanted(components []*config.Component) string {
 		}
 	}
 	return cmp.Or(strings.Join(names, ", "), "none")
-}
-
-// target is the target in the first line of a request.
-type target struct {
-	method, host, path string
-	query              url.Values
-}
-
-// take sets what a component is read from, if it is in the first line.
-func (t *target) take(c *config.Component, value string) {
-	switch c.Source {
-	case config.FromQuery:
-		t.query.Set(c.Name, value)
-	case config.FromPath:
-		t.path = value
-	case config.FromMethod:
-		t.method = value
-	case config.FromHost:
-		t.host = value
-	}
-}
-
-func (t *target) url() string {
-	if len(t.query) == 0 {
-		return "http://" + t.host + t.path
-	}
-	return "http://" + t.host + t.path + "?" + t.query.Encode()
 }
 
 // put sets what a component is read from, if it is not in the first line.

@@ -13,10 +13,10 @@ import (
 // Tagger makes the tags of many identities of one rule.
 type Tagger struct {
 	Rule *config.Rule
-	// Tiers are the names of the rule's tiers, and Sets all its lists of limits.
-	Tiers []string
-	Sets  []*rule.LimitSet
+	// Any stands for any identity of the rule: all limits of the rule may apply to it.
+	Any *Identity
 
+	makes   string // what values make
 	prefix  string
 	set     *rule.Set
 	matcher rule.Matcher
@@ -28,10 +28,8 @@ func NewTagger(cfg *config.Config, name string) (*Tagger, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &Identity{Rule: t.Rule}
-	err = all.choose("", nil)
-	t.Tiers, t.Sets = all.Tiers(), all.LimitSets()
-	return t, err
+	t.Any = &Identity{Rule: t.Rule}
+	return t, t.Any.choose("", nil)
 }
 
 // newTagger prepares a rule for its tags alone, which neither its limits nor its tiers change.
@@ -47,7 +45,8 @@ func tagger(r *config.Rule, hashSecret string) (*Tagger, error) {
 	only := explain.Probe(config.Rule{Name: r.Name, Key: r.Key})
 	only.HashSecret = hashSecret
 	set, err := rule.Compile(only, nil)
-	return &Tagger{Rule: r, prefix: rule.TagPrefix(r.Name), set: set}, err
+	makes := fmt.Sprintf("identity of rule %q", r.Name)
+	return &Tagger{Rule: r, makes: makes, prefix: rule.TagPrefix(r.Name), set: set}, err
 }
 
 // Tag is the tag of the identity that values make. It is good until the next call.
@@ -63,8 +62,7 @@ func (t *Tagger) request(values []string) (req *explain.Request, tag []byte, err
 	}
 	applied, _ := t.set.Apply(req, &t.matcher)
 	if len(applied) == 0 {
-		return nil, nil, fmt.Errorf("these values make no identity of rule %q (want %s)", t.Rule.Name,
-			wanted(valued(t.Rule.Key)))
+		return nil, nil, fmt.Errorf("these values make no %s (want %s)", t.makes, wanted(valued(t.Rule.Key)))
 	}
 	return req, applied[0].Tag, nil
 }

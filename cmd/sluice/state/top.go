@@ -46,8 +46,8 @@ func (c *Client) Top(ctx context.Context, cfg *config.Config, name, tier string,
 			if err != nil {
 				return err
 			}
-			for i, id := range ids {
-				best = keep(best, string(id.Tag[len(prefix):]), all[i], count)
+			for _, id := range ids {
+				best = keep(best, string(id.Tag[len(prefix):]), all[id], count)
 			}
 		}
 		return nil

@@ -24,7 +24,6 @@ type Dashboard struct {
 type Panel struct {
 	ID          int
 	Type, Title string
-	Description string
 	GridPos     struct{ X, Y, W, H int }
 	Targets     []struct{ Expr, LegendFormat string }
 	FieldConfig struct {

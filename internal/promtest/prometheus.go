@@ -160,6 +160,26 @@ func (p *Prometheus) Values(expr string, labels ...string) (map[string]int, erro
 	return values, err
 }
 
+// Rule is one of Prometheus' rules.
+type Rule struct {
+	Name, Query, State, Health, LastError string
+}
+
+// Rules returns all rules of a kind, "alert" or "record", by name.
+func (p *Prometheus) Rules(kind string) (map[string]Rule, error) {
+	var data struct{ Groups []struct{ Rules []Rule } }
+	if err := p.get("/api/v1/rules", url.Values{"type": {kind}}, &data); err != nil {
+		return nil, err
+	}
+	rules := map[string]Rule{}
+	for _, group := range data.Groups {
+		for _, r := range group.Rules {
+			rules[r.Name] = r
+		}
+	}
+	return rules, nil
+}
+
 // During evaluates an expression from one time to another.
 func (p *Prometheus) During(expr string, from, to time.Time) (found []Series, err error) {
 	seconds := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }

@@ -65,3 +65,26 @@ func (p *Process) Log() string {
 	}
 	return string(text)
 }
+
+// FreePort returns a TCP port of 127.0.0.1 on which nothing listens, and on
+// whose neighbours at the given offsets nothing does either. Until the test
+// ends no other call returns any of them, in this process or another.
+func FreePort(t testing.TB, offsets ...int) int {
+	t.Helper()
+	port, release, err := process.FreePort(offsets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return port
+}
+
+// Wait returns once ready reports nil, which it is asked every few
+// milliseconds, and fails the test with its last error after the limit.
+func Wait(t testing.TB, limit time.Duration, ready func() error) {
+	t.Helper()
+	asked := func(context.Context) error { return ready() }
+	if err := process.Await(context.Background(), limit, asked); err != nil { // cleanups wait, too
+		t.Fatalf("%v", err)
+	}
+}

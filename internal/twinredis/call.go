@@ -105,8 +105,8 @@ func (s *Server) check(dst []byte, keys [][]byte, a *arguments) []byte {
 		return appendIntegers(dst, now)
 	}
 	terms := s.terms(c.Plan, keys[len(limits):], a.rest, now)
-	if terms.before() {
-		return terms.appendReply(dst)
+	if reply, done := terms.before(dst); done {
+		return reply
 	}
 	states := s.load(limits, now)
 	changed := c.Plan.Rebase(states, now)

@@ -159,7 +159,7 @@ func (s *Server) put(key []byte, state algo.State, expiresMicros int64) {
 
 // appendIntegers appends an array of integers.
 func appendIntegers(dst []byte, values ...int64) []byte {
-	dst = append(strconv.AppendInt(append(dst, '*'), int64(len(values)), 10), "\r\n"...)
+	dst = redisresp.AppendArray(dst, len(values))
 	for _, v := range values {
 		dst = appendInteger(dst, v)
 	}

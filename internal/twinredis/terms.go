@@ -23,11 +23,6 @@ type terms struct {
 	state   algo.State // of the penalty
 	changed bool
 	ignored int64
-	reply   []int64 // where the limits are not asked
-	tells   bool    // and the override follows, which is told
-	told    string
-
-	leftMicros int64 // of the override
 }
 
 func (s *Server) terms(p *algo.Plan, keys [][]byte, args []string, nowMicros int64) *terms {
@@ -47,34 +42,36 @@ func (s *Server) terms(p *algo.Plan, keys [][]byte, args []string, nowMicros int
 	return t
 }
 
-// before reports whether the limits are not asked, and then what the reply is.
-func (t *terms) before() (done bool) {
-	value := ""
+// before appends the reply of a call in which the limits are not asked. It reports whether it has.
+func (t *terms) before(dst []byte) (reply []byte, done bool) {
+	value, leftMicros := "", int64(0) // of the override
 	if t.Overrides {
 		v := t.server.get(t.override, t.nowMicros)
-		t.leftMicros = leftOf(v.expiresMicros, t.nowMicros)
+		leftMicros = leftOf(v.expiresMicros, t.nowMicros)
 		switch value = v.text; {
 		case value == t.madeFor:
 		case value == "free":
 			t.server.Delete(string(t.penalty))
-			t.reply = []int64{t.nowMicros, int64(algo.MarkFree), t.leftMicros}
-			return true
+			return appendIntegers(dst, t.nowMicros, int64(algo.MarkFree), leftMicros), true
 		case value == "block":
-			t.reply = []int64{t.nowMicros, int64(algo.MarkBlock), t.leftMicros}
-			return true
+			return appendIntegers(dst, t.nowMicros, int64(algo.MarkBlock), leftMicros), true
 		case len(value) > algo.MaxOverrideBytes:
 			value, t.ignored = "", 1
 		}
 	}
-	if t.Penalty != nil && t.blocked() {
-		return true
+	if t.Penalty != nil {
+		if blocked := t.blockedMicros(); blocked > 0 {
+			return appendIntegers(dst, t.nowMicros, int64(algo.MarkPenalty), blocked), true
+		}
 	}
-	if t.Overrides && value != t.madeFor {
-		t.reply = []int64{t.nowMicros, int64(algo.MarkOverride), t.leftMicros}
-		t.told, t.tells = value, true
-		return true
+	if !t.Overrides || value == t.madeFor {
+		return dst, false
 	}
-	return false
+	dst = redisresp.AppendArray(dst, 4)
+	for _, n := range []int64{t.nowMicros, int64(algo.MarkOverride), leftMicros} {
+		dst = appendInteger(dst, n)
+	}
+	return redisresp.AppendBulkString(dst, value), true
 }
 
 // leftOf is how long an operator's key lasts, by the millisecond.
@@ -85,8 +82,8 @@ func leftOf(expiresMicros, nowMicros int64) int64 {
 	return max((expiresMicros-nowMicros)/1000, 1) * 1000
 }
 
-// blocked counts what the worker has told, and reports whether the penalty blocks.
-func (t *terms) blocked() bool {
+// blockedMicros counts what the worker has told, and returns for how long the penalty blocks.
+func (t *terms) blockedMicros() int64 {
 	t.state = slices.Clone(t.server.get(t.penalty, t.nowMicros).state)
 	t.state, t.changed = t.Penalty.Rebase(t.state, t.nowMicros)
 	before := slices.Clone(t.state)
@@ -95,9 +92,8 @@ func (t *terms) blocked() bool {
 	left := t.Penalty.LeftMicros(t.state, t.nowMicros)
 	if left > 0 {
 		t.save()
-		t.reply = []int64{t.nowMicros, int64(algo.MarkPenalty), left}
 	}
-	return left > 0
+	return left
 }
 
 func (t *terms) save() {
@@ -117,18 +113,6 @@ func (t *terms) after(allowed bool) (earnedMicros int64) {
 	}
 	t.save()
 	return earnedMicros
-}
-
-// appendReply appends the reply of a call in which the limits were not asked.
-func (t *terms) appendReply(dst []byte) []byte {
-	if !t.tells {
-		return appendIntegers(dst, t.reply...)
-	}
-	dst = redisresp.AppendArray(dst, len(t.reply)+1)
-	for _, value := range t.reply {
-		dst = appendInteger(dst, value)
-	}
-	return redisresp.AppendBulkString(dst, t.told)
 }
 
 // append appends what a reply has after the limits' integers.

@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -148,13 +149,10 @@ func percentEncode(s string) string {
 	var b strings.Builder
 	for _, ch := range []byte(s) {
 		if ch < ' ' || ch > '~' || ch == '%' {
-			const hex = "0123456789ABCDEF"
-			b.WriteByte('%')
-			b.WriteByte(hex[ch>>4])
-			b.WriteByte(hex[ch&15])
-			continue
+			fmt.Fprintf(&b, "%%%02X", ch)
+		} else {
+			b.WriteByte(ch)
 		}
-		b.WriteByte(ch)
 	}
 	return b.String()
 }

@@ -1,9 +1,11 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -111,20 +113,13 @@ func leastLimit(set *rule.LimitSet, i int, requests []sent) (int64, error) {
 		total, most = total+r.costs[i], max(most, r.costs[i])
 	}
 	// Between what the dearest request alone needs, and what all at once need.
-	low, high := int64(1), max(most, total)
-	for low < high {
-		middle := low + (high-low)/2
-		fits, err := admitsAll(set, i, middle, requests)
-		if err != nil {
-			return 0, err
-		}
-		if fits {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low, nil
+	var wrong error
+	least := 1 + sort.Search(int(max(most, total)-1), func(below int) bool {
+		fits, err := admitsAll(set, i, int64(below)+1, requests)
+		wrong = cmp.Or(wrong, err)
+		return fits
+	})
+	return int64(least), wrong
 }
 
 // admitsAll replays an identity's requests through the algorithm's twin, with a limit of so many

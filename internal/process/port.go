@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"syscall"
 )
 
 // Ports are handed out of [lowPort, lowPort+portCount): below the range from
@@ -50,18 +51,22 @@ func claimAll(port int, offsets []int) (release func()) {
 
 // claim takes a port whose TCP side is free, by holding its UDP side: that
 // shuts out other claims, ends with this process at the latest, and leaves TCP
-// to the server that is to listen.
+// to the server that is to listen. Whether something listens, a connection tells:
+// a listener of our own would stay open in a child that another goroutine has forked,
+// until the child has become another program.
 func claim(port int) (net.PacketConn, bool) {
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	c, err := net.ListenPacket("udp", addr)
 	if err != nil {
 		return nil, false
 	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
+	conn, err := net.Dial("tcp", addr)
+	if err == nil {
+		conn.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
 		c.Close()
 		return nil, false
 	}
-	l.Close()
 	return c, true
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/render"
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // rendered is the output of -o json.
@@ -177,10 +175,6 @@ func (r *rendering) render(c *console.Console) error {
 // write runs what renders, and prints it or writes it into a file.
 func (r *rendering) write(c *console.Console) error {
 	result, err := r.run(&r.Options)
-	var mistakes config.Mistakes
-	if errors.As(err, &mistakes) {
-		return r.Mistaken(err)
-	}
 	if err != nil {
 		return console.Usage("%w", err)
 	}

@@ -87,10 +87,10 @@ func firstMistake(err error) string {
 	return err.Error()
 }
 
-// knows reports whether the plugin accepts a top-level field.
-func knows(name string, value any) bool {
+// answers reports whether the plugin accepts a status of rejected requests.
+func answers(status any) bool {
 	one := object{{"name", "a"}, {"limits", []any{fixedWindow(1, "1s")}}}
-	return accepts(object{{name, value}, {"rules", []any{one}}}) == nil
+	return accepts(object{{"response", object{{"status", status}}}, {"rules", []any{one}}}) == nil
 }
 
 func fixedWindow(limit int64, window string) object {

@@ -281,7 +281,7 @@ func (h *higress) fields(config node) object {
 	if body := config.get("rejected_msg"); body.ok() {
 		response = response.with("body", body.text())
 	}
-	if status := response.get("status"); status != nil && !knows("response", object{{"status", status}}) {
+	if status := response.get("status"); status != nil && !answers(status) {
 		h.report(Missing, config.get("rejected_code"), "a status of %d for rejected requests: 429", status)
 		response = slices.DeleteFunc(response, func(f field) bool { return f.name == "status" })
 	}

@@ -83,8 +83,6 @@ func quote(value any) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	if encoder.Encode(value) != nil { // no scalar
-		return "null"
-	}
+	_ = encoder.Encode(value) // of a text, a number or a bool
 	return strings.TrimSuffix(out.String(), "\n")
 }

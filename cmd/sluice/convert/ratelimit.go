@@ -192,11 +192,7 @@ func (c fromService) filterFields(filter node, domain string) object {
 		fields = fields.with("headers", []any{})
 	}
 	if !filter.get("disable_x_envoy_ratelimited_header").flag(false) {
-		if knows("envoy_ratelimited", true) {
-			fields = fields.with("envoy_ratelimited", true)
-		} else {
-			c.report(Missing, filter, "the header x-envoy-ratelimited of rejected requests")
-		}
+		fields = fields.with("envoy_ratelimited", true)
 	}
 	for name, effect := range unanswered {
 		if n := filter.get(name); n.ok() {
@@ -214,15 +210,14 @@ func (c *converter) status(fields object, status node) object {
 			code = known
 		}
 	}
-	response := object{{"status", code}}
 	if code == 429 {
 		return fields
 	}
-	if !knows("response", response) {
+	if !answers(code) {
 		c.report(Missing, status, "a status of %q for rejected requests: 429", status.text())
 		return fields
 	}
-	return fields.with("response", response)
+	return fields.with("response", object{{"status", code}})
 }
 
 // keyPrefix is a domain as the beginning of keys.

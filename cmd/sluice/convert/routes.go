@@ -14,12 +14,10 @@ type route struct {
 	limits  []node
 	local   node // its own settings of Envoy's filter for local limits; may be absent
 	// perRoute is the route's own settings of the filter, and the domain that they ask for.
-	perRoute     node
-	domain       string
-	ignoresHost  bool // the virtual host's limits do not hold
-	includesHost bool // they hold in addition to its own
-	node              // its place
-	exempt       bool // a rule of its own says that it is not limited
+	perRoute node
+	domain   string
+	node          // its place
+	exempt   bool // a rule of its own says that it is not limited
 }
 
 type virtualHost struct {
@@ -116,34 +114,31 @@ func (c routing) route(n node, h *virtualHost, inherited []node) *route {
 	if !r.local.ok() {
 		r.local = h.local
 	}
+	ignored, added := false, action.get("include_vh_rate_limits").flag(false) // the virtual host's limits
 	for _, name := range n.get("typed_per_filter_config").names() {
 		per := n.get("typed_per_filter_config").get(name)
-		if strings.Contains(per.get("@type").text(), "ratelimit.v3.RateLimitPerRoute") && per.get("rate_limits").ok() {
-			r.limits = per.get("rate_limits").each()
+		if !strings.Contains(per.get("@type").text(), "ratelimit.v3.RateLimitPerRoute") {
+			continue
 		}
-		if strings.Contains(per.get("@type").text(), "ratelimit.v3.RateLimitPerRoute") {
-			r.perRoute, r.domain = per, per.get("domain").text()
-			c.perRoute(r)
+		r.perRoute, r.domain = per, per.get("domain").text()
+		switch per.get("vh_rate_limits").text() {
+		case "IGNORE", "2":
+			ignored = true
+		case "INCLUDE", "1":
+			added = true
+		}
+		if own := per.get("rate_limits"); own.ok() {
+			r.limits = own.each()
+		}
+		if n := per.get("override_option"); n.ok() && n.text() != "DEFAULT" {
+			c.report(Missing, n, "override_option: the route's own limits are the ones that hold")
 		}
 	}
-	if !r.ignoresHost && (len(r.limits) == 0 || r.includesHost || action.get("include_vh_rate_limits").flag(false)) {
+	if !ignored && (len(r.limits) == 0 || added) {
 		r.limits = append(slices.Clone(r.limits), inherited...)
 	}
 	r.when, r.known = c.routeMatch(n.get("match"), len(r.limits) > 0)
 	return r
-}
-
-// perRoute reads the route's own settings of the filter: whether the virtual host's limits hold.
-func (c routing) perRoute(r *route) {
-	switch n := r.perRoute.get("vh_rate_limits"); n.text() {
-	case "IGNORE", "2":
-		r.ignoresHost = true
-	case "INCLUDE", "1":
-		r.includesHost = true
-	}
-	if n := r.perRoute.get("override_option"); n.ok() && n.text() != "DEFAULT" {
-		c.report(Missing, n, "override_option: the route's own limits are the ones that hold")
-	}
 }
 
 // ignoredInMatch are fields of a route's match that no rule can hold.

@@ -146,7 +146,7 @@ func (l *Limiter) checkClientIP(chain *yaml.Node) {
 	}
 	for i := range l.cfg.Rules {
 		if r := &l.cfg.Rules[i]; r.Mode != config.Off && readsAddress(r) {
-			l.warn(ClientIP, chain, "rule %q counts by client_ip, which clients choose here by X-Forwarded-For "+
+			l.note(ClientIP, false, chain, "rule %q counts by client_ip, which clients choose here by X-Forwarded-For "+
 				"(want use_remote_address: true, behind a proxy of your own with xff_num_trusted_hops)", r.Name)
 			return
 		}
@@ -168,16 +168,15 @@ func matchesAddress(m *config.Match) bool {
 // checkBootstrap checks Envoy's own settings.
 func (l *Limiter) checkBootstrap() {
 	if yamltree.Get(l.found.Owner, "vm_config") != nil && yamltree.Text(l.found.Owner, "failure_policy") != "FAIL_RELOAD" {
-		l.warn(FailurePolicy, l.found.Owner, "the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has died "+
-			"answers 503 from then on")
+		l.note(FailurePolicy, false, l.found.Owner, "the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has "+
+			"died answers 503 from then on")
 	}
 	b := l.around.bootstrap
 	if b == nil {
 		return
 	}
 	if !yamltree.Mentions(yamltree.Get(b, "stats_config", "stats_tags"), "sluice") {
-		l.warn(StatsTags, b, "stats_config has no stats_tags for Sluice: its metrics have no labels, and dashboard and "+
-			"alerts find nothing "+
-			"(want those of docs/envoy.md, section 4)")
+		l.note(StatsTags, false, b, "stats_config has no stats_tags for Sluice: its metrics have no labels, and dashboard "+
+			"and alerts find nothing (want those of docs/envoy.md, section 4)")
 	}
 }

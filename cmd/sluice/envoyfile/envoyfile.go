@@ -90,11 +90,6 @@ func (l *Limiter) wrong(subject, path, problem string, args ...any) {
 	l.all = append(l.all, Finding{subject, true, l.found.LineOf(path), path, fmt.Sprintf(problem, args...)})
 }
 
-// warn reports a warning about a value of the file.
-func (l *Limiter) warn(subject string, at *yaml.Node, problem string, args ...any) {
-	l.note(subject, false, at, problem, args...)
-}
-
 // note reports an error or a warning about a value of the file.
 func (l *Limiter) note(subject string, isError bool, at *yaml.Node, problem string, args ...any) {
 	l.all = append(l.all, Finding{subject, isError, l.around.line(at), "", fmt.Sprintf(problem, args...)})

@@ -93,7 +93,7 @@ func (s *Source) Limiter(c *console.Console) (*Limiter, error) {
 	for i := range found {
 		cfg, err := Load(found[i].JSON)
 		if err != nil {
-			return nil, s.Mistaken(err)
+			return nil, s.mistaken(err)
 		}
 		if !cfg.Bridge {
 			all = append(all, &Limiter{found[i].JSON, cfg})
@@ -105,8 +105,8 @@ func (s *Source) Limiter(c *console.Console) (*Limiter, error) {
 	return all[0], nil
 }
 
-// Mistaken names the file and the mistakes of its configuration.
-func (s *Source) Mistaken(err error) error {
+// mistaken names the file and the mistakes of its configuration.
+func (s *Source) mistaken(err error) error {
 	var mistakes config.Mistakes
 	if !errors.As(err, &mistakes) {
 		return &console.Failure{Code: console.Refused, Err: fmt.Errorf("%s: %w", s.File, err)}

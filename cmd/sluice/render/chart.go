@@ -22,28 +22,16 @@ type values = map[string]any
 // chart renders deploy/chart as "helm template" does, with values in place of those in values.yaml.
 // It keeps the comments, and the order of the files.
 func chart(namespace string, set values) (*resources, error) {
-	text, err := deploy.Files.ReadFile("chart/values.yaml")
-	if err != nil {
-		return nil, err
-	}
 	all := values{}
-	if err := yaml.Unmarshal(text, &all); err != nil {
+	if err := yaml.Unmarshal(must(deploy.Files.ReadFile("chart/values.yaml")), &all); err != nil {
 		return nil, fmt.Errorf("values.yaml: %w", err)
 	}
 	merge(all, set)
-	templates, err := template.New("chart").Option("missingkey=zero").Funcs(functions(nil)).
-		ParseFS(deploy.Files, "chart/templates/*")
-	if err != nil {
-		return nil, err
-	}
-	templates.Funcs(functions(templates))
-	names, err := fs.Glob(deploy.Files, "chart/templates/*.yaml")
-	if err != nil {
-		return nil, err
-	}
+	templates := template.New("chart").Option("missingkey=zero")
+	must(templates.Funcs(functions(templates)).ParseFS(deploy.Files, "chart/templates/*"))
 	data := map[string]any{"Values": all, "Release": map[string]any{"Namespace": namespace}}
 	made := new(resources)
-	for _, name := range names {
+	for _, name := range must(fs.Glob(deploy.Files, "chart/templates/*.yaml")) {
 		var out bytes.Buffer
 		if err := templates.ExecuteTemplate(&out, name[strings.LastIndexByte(name, '/')+1:], data); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -39,10 +38,7 @@ func Envoy(o *Options) (Result, error) {
 		return Result{}, fmt.Errorf("a failover with a password: Envoy's health check would hold it in the file (see " +
 			"deploy/envoy/failover.yaml, or use --redis-cluster)")
 	}
-	t, err := shipped("envoy/" + envoyFile(o))
-	if err != nil {
-		return Result{}, err
-	}
+	t := shipped("envoy/" + envoyFile(o))
 	if err := setAddresses(t, o); err != nil {
 		return Result{}, err
 	}
@@ -70,29 +66,22 @@ func envoyFile(o *Options) string {
 	return "redis.yaml"
 }
 
-// shipped is a file of deploy/.
-func shipped(name string) (*yamltree.Tree, error) {
-	source, err := deploy.Files.ReadFile(name)
+// shipped is a file of deploy/, which has one document.
+func shipped(name string) *yamltree.Tree {
+	return must(yamltree.Parse(must(deploy.Files.ReadFile(name))))
+}
+
+// must is a value that is there unless the files of deploy/, which are built in, have a mistake.
+func must[T any](value T, err error) T {
 	if err != nil {
-		return nil, err
+		panic(err)
 	}
-	if bytes.Contains(source, []byte("\n---\n")) {
-		return nil, fmt.Errorf("%s holds several documents, want one a file", name)
-	}
-	t, err := yamltree.Parse(source)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return t, nil
+	return value
 }
 
 // borrow is a copy of a part of another shipped file.
 func borrow(t *yamltree.Tree, file string, path ...string) *yaml.Node {
-	other, err := shipped(file)
-	if err != nil {
-		t.Fail("%w", err)
-		return new(yaml.Node)
-	}
+	other := shipped(file)
 	part := yamltree.Copy(other.At(path...))
 	if other.Err != nil {
 		t.Fail("%s: %w", file, other.Err)

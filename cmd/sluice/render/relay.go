@@ -42,10 +42,7 @@ func Relay(o *Options) (Result, error) {
 
 // relayAlone renders deploy/relay/relay.yaml.
 func relayAlone(o *Options, p *plugin, nodes []address) (Result, error) {
-	t, err := shipped("relay/relay.yaml")
-	if err != nil {
-		return Result{}, err
-	}
+	t := shipped("relay/relay.yaml")
 	if o.Namespace != "" || len(o.Allow) == 0 {
 		return Result{}, errors.New(
 			"--for envoy needs --allow with the SPIFFE identities of limiters, and takes no --namespace",

@@ -160,20 +160,14 @@ func checkAll(found []find.Found) (all []configReport) {
 		}
 		all[i].Warnings = append(all[i].Warnings, located(&found[i], reach.Unreachable(cfg))...)
 		for _, f := range envoyfile.Findings(&found[i], cfg, bridges) {
-			all[i].add(&f)
+			list := &all[i].Warnings
+			if f.Error {
+				list = &all[i].Mistakes
+			}
+			*list = append(*list, mistakeReport{f.Line, f.Path, f.Problem})
 		}
 	}
 	return all
-}
-
-// add takes in the mistakes around a configuration.
-func (c *configReport) add(f *envoyfile.Finding) {
-	report := mistakeReport{f.Line, f.Path, f.Problem}
-	if f.Error {
-		c.Mistakes = append(c.Mistakes, report)
-	} else {
-		c.Warnings = append(c.Warnings, report)
-	}
 }
 
 // located finds the lines of mistakes.

@@ -181,7 +181,7 @@ func (g *gatewayRule) source(n node) (tier object, byAddress, ok bool) {
 	if !n.ok() {
 		return nil, false, true
 	}
-	component, value, err := network(anyNetwork(n.get("value").text()))
+	component, value, err := network(n.get("value").text())
 	if err != nil {
 		g.report(Missing, n, "%v", err)
 		return nil, false, false
@@ -191,14 +191,6 @@ func (g *gatewayRule) source(n node) (tier object, byAddress, ok bool) {
 	}
 	kind := n.get("type").text()
 	return tier, kind == "Distinct" || value == "" && kind != "Exact", true
-}
-
-// anyNetwork is "" for the network of all addresses.
-func anyNetwork(text string) string {
-	if text == "*" || text == "0.0.0.0/0" || text == "::/0" {
-		return ""
-	}
-	return text
 }
 
 // pathMatch is a path of the Gateway API.

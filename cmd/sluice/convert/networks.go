@@ -13,7 +13,7 @@ func (h *higress) networks(item node, s higressSource, keys []node) {
 	var everywhere object
 	for _, key := range keys {
 		limit := h.limit(key)
-		source, value, err := network(anyNetwork(key.get("key").text()))
+		source, value, err := network(key.get("key").text())
 		switch {
 		case err != nil:
 			h.report(Missing, key, "%v", err)
@@ -46,9 +46,9 @@ func (h *higress) networks(item node, s higressSource, keys []node) {
 }
 
 // network is the component that an address or a network is a value of, and the
-// value; of "" it is every address.
+// value; "" for the network of all addresses.
 func network(text string) (component object, value string, err error) {
-	if text == "" {
+	if slices.Contains([]string{"", "*", "0.0.0.0/0", "::/0"}, text) {
 		return object{{"client_ip", true}}, "", nil
 	}
 	if addr, err := netip.ParseAddr(text); err == nil {

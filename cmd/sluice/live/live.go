@@ -119,8 +119,9 @@ func (f *flags) asking(c *console.Console, command *cobra.Command,
 
 // connect opens the connection to Redis that flags and configuration describe.
 func (f *flags) connect(ctx context.Context, c *console.Console, l *input.Limiter) (*state.Client, error) {
-	f.Prefix = state.Prefix(l.Config)
+	f.Prefix = "rl" // as the plugin has it by default
 	if r := l.Config.Redis; r != nil {
+		f.Prefix = r.KeyPrefix
 		f.Password, f.Database = r.Password, int(r.Database)
 		f.User = cmp.Or(f.User, r.Username)
 		if f.Password == "" {

@@ -203,8 +203,11 @@ func (r *RuleState) rows() (rows [][]string) {
 	}
 	for i := range r.Limits {
 		l := &r.Limits[i]
-		add(l.Name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), r.now(l),
-			console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window)+costText(l.Cost))
+		what := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window)
+		if l.Cost != 1 {
+			what += fmt.Sprintf(", cost %d", l.Cost)
+		}
+		add(l.Name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), r.now(l), what)
 	}
 	return rows
 }
@@ -224,11 +227,4 @@ func (r *RuleState) now(l *state.Status) string {
 		words = append(words, "in shadow")
 	}
 	return strings.Join(words, ", ")
-}
-
-func costText(cost int64) string {
-	if cost == 1 {
-		return ""
-	}
-	return fmt.Sprintf(", cost %d", cost)
 }

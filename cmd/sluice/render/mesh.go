@@ -3,8 +3,6 @@ package render
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -22,13 +20,22 @@ type mesh struct {
 	relay  service // in place of redis
 }
 
+// newMesh reads the configuration and the address of Redis or of the relay, which is needed: the files
+// are made to reach it.
 func newMesh(o *Options) (m *mesh, err error) {
 	m = &mesh{Options: o}
 	if o.Relay != "" {
 		m.plugin, m.relay, err = throughRelay(o)
-	} else {
-		m.plugin, m.redis, err = meshPlugin(o)
+		return m, err
 	}
+	if m.plugin, err = newPlugin(o); err != nil {
+		return nil, err
+	}
+	if len(o.Redis) != 1 {
+		return nil, errors.New("one --redis host:port is needed (for a Redis Cluster that of any node, or of a service of " +
+			"all)")
+	}
+	m.redis, err = parseAddress("--redis", o.Redis[0])
 	return m, err
 }
 
@@ -53,21 +60,6 @@ func (m *mesh) finish(r *resources, command, cluster, kind string, path ...strin
 		command += " --relay"
 	}
 	return r.finish(command, m.plugin)
-}
-
-// meshPlugin reads the configuration and the address of Redis, which is needed:
-// the files are made to reach it.
-func meshPlugin(o *Options) (*plugin, address, error) {
-	p, err := newPlugin(o)
-	if err != nil {
-		return nil, address{}, err
-	}
-	if len(o.Redis) != 1 {
-		return nil, address{}, errors.New("one --redis host:port is needed (for a Redis Cluster that of any node, or of a " +
-			"service of all)")
-	}
-	redis, err := parseAddress("--redis", o.Redis[0])
-	return p, redis, err
 }
 
 // Istio renders the resources for a gateway, a sidecar or a waypoint.
@@ -100,14 +92,6 @@ func Istio(o *Options) (Result, error) {
 	}
 	o.encrypt(r.one("EnvoyFilter", "sluice-redis"), m.redis, "spec", "configPatches")
 	return m.finish(r, "istio", meshCluster, "WasmPlugin", "spec", "pluginConfig")
-}
-
-// checkImage holds that Istio can tell where the image is.
-func (o *Options) checkImage() error {
-	if !strings.Contains(o.Image, "://") {
-		return fmt.Errorf("--image: %q has no scheme (want oci://%s)", o.Image, o.Image)
-	}
-	return nil
 }
 
 // redis are the chart's values about Redis, but for TLS.

@@ -70,17 +70,21 @@ type target struct{ group, kind, name string }
 // targets are the kinds that policies may be for, and their API groups.
 var targets = map[string]string{"Gateway": "gateway.networking.k8s.io", "Service": ""}
 
-// target reads the target of a policy of Istio; none: the pods of App.
-func (o *Options) target() (target, error) {
-	if o.Target == "" {
-		return target{}, o.checkImage()
+// target reads the target of a policy of Istio; none: the pods of App. It holds that Istio can tell
+// where the image is, too.
+func (o *Options) target() (t target, err error) {
+	if o.Target != "" {
+		kind, name, _ := strings.Cut(o.Target, "/")
+		group, known := targets[kind]
+		if !known || !dnsLabel.MatchString(name) {
+			return t, fmt.Errorf("--target: %q is neither Gateway/NAME nor Service/NAME", o.Target)
+		}
+		t = target{group, kind, name}
 	}
-	kind, name, _ := strings.Cut(o.Target, "/")
-	group, known := targets[kind]
-	if !known || !dnsLabel.MatchString(name) {
-		return target{}, fmt.Errorf("--target: %q is neither Gateway/NAME nor Service/NAME", o.Target)
+	if !strings.Contains(o.Image, "://") {
+		return t, fmt.Errorf("--image: %q has no scheme (want oci://%s)", o.Image, o.Image)
 	}
-	return target{group, kind, name}, o.checkImage()
+	return t, nil
 }
 
 // aim has the limiter see the target's requests, in place of those of the pods of an app.

@@ -2,10 +2,10 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -27,7 +27,7 @@ type Options struct {
 	Timeout         time.Duration
 	Prefix          string        // of all keys
 	PauseOfScan     time.Duration // between its steps
-	KeysInAScanStep int64
+	KeysInAScanStep int64         // 0: 1000
 }
 
 // Client is a connection to Redis.
@@ -51,6 +51,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		}
 		settings.TLSConfig = config
 	}
+	o.KeysInAScanStep = cmp.Or(o.KeysInAScanStep, 1000)
 	c := &Client{options: o}
 	if o.Cluster {
 		c.redis = redis.NewClusterClient(settings.Cluster())
@@ -119,9 +120,6 @@ func (o *Options) explain(err error) error {
 	}
 	return fmt.Errorf("redis %s: %s", strings.Join(o.Addresses, ", "), text)
 }
-
-// isNil reports whether a key was not there.
-func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
 // Redis is the connection itself.
 func (c *Client) Redis() redis.UniversalClient { return c.redis }

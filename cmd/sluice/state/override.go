@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ type asking struct {
 // answer is the override; nil if there is none.
 func (a *asking) answer() (*Override, error) {
 	switch err := a.value.Err(); {
-	case isNil(err):
+	case errors.Is(err, redis.Nil):
 		return nil, nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return &Override{Value: otherType, ForMicros: -1}, nil

@@ -52,9 +52,6 @@ func (c *Client) counters(ctx context.Context, id *Identity, set *rule.LimitSet)
 
 // scan finds what follows the beginning of keys.
 func (c *Client) scan(ctx context.Context, begin string) (rests []string, err error) {
-	if c.options.KeysInAScanStep == 0 {
-		c.options.KeysInAScanStep = 1000
-	}
 	err = c.eachKey(ctx, escapeGlob(begin)+"*", func(keys []string) error {
 		for _, key := range keys {
 			rests = append(rests, strings.TrimPrefix(key, begin))

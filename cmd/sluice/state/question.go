@@ -87,15 +87,15 @@ func Values(args []string) (values []any) {
 }
 
 // keys are those of the question's limits, and of never.
-func (q *question) keys(prefix string) (keys []string) {
+func (q *question) keys(c *Client) (keys []string) {
 	for _, k := range q.counters {
-		keys = append(keys, key(prefix, q.id.Tag, k.suffix(q.set.Limits)))
+		keys = append(keys, c.key(q.id.Tag, k.suffix(q.set.Limits)))
 	}
-	return append(keys, key(prefix, q.id.Tag, noSuffix))
+	return append(keys, c.key(q.id.Tag, noSuffix))
 }
 
 // read makes statuses of the reply.
-func (q *question) read(prefix string) ([]Status, error) {
+func (q *question) read(c *Client) ([]Status, error) {
 	reply := q.reply.Val()
 	list, ok := reply.([]any)
 	values := make([]int64, len(list))
@@ -123,7 +123,7 @@ func (q *question) read(prefix string) ([]Status, error) {
 			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
 		}
 		s.Limit.Limit, s.Capacity = in.Units, in.Room()
-		s.Key, s.Per = key(prefix, q.id.Tag, k.suffix(q.set.Limits)), k.values
+		s.Key, s.Per = c.key(q.id.Tag, k.suffix(q.set.Limits)), k.values
 		all = append(all, s)
 	}
 	return all, nil

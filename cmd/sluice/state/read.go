@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	wire "github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -42,18 +41,8 @@ const (
 	noSuffix     = ":none"   // of a key that is never written
 )
 
-func (c *Client) key(tag []byte, suffix string) string { return key(c.options.Prefix, tag, suffix) }
-
-func key(prefix string, tag []byte, suffix string) string {
-	return string(wire.AppendKey(nil, prefix, tag, suffix))
-}
-
-// Prefix is the beginning of all keys of a configuration.
-func Prefix(cfg *config.Config) string {
-	if cfg.Redis == nil {
-		return "rl" // as the plugin has it by default
-	}
-	return cfg.Redis.KeyPrefix
+func (c *Client) key(tag []byte, suffix string) string {
+	return string(wire.AppendKey(nil, c.options.Prefix, tag, suffix))
 }
 
 // Read asks for the state of an identity: one status for each limit that may apply.
@@ -97,7 +86,7 @@ func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) (
 	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range sent {
 			q := &sent[i]
-			q.reply = p.Eval(ctx, q.plan.Script().Source, q.keys(c.options.Prefix), q.args...)
+			q.reply = p.Eval(ctx, q.plan.Script().Source, q.keys(c), q.args...)
 		}
 		return nil
 	})
@@ -107,7 +96,7 @@ func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) (
 	found := map[*Identity][]Status{}
 	for i := range sent {
 		q := &sent[i]
-		statuses, err := q.read(c.options.Prefix)
+		statuses, err := q.read(c)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +162,7 @@ func (c *Client) ReadPenalty(ctx context.Context, id *Identity) (*Penalty, error
 	name := c.key(id.Tag, algo.PenaltySuffix)
 	text, err := c.redis.Get(ctx, name).Bytes()
 	switch {
-	case isNil(err) || redis.HasErrorPrefix(err, "WRONGTYPE"): // as the plugin takes it
+	case errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"): // as the plugin takes it
 		return &Penalty{After: p.After}, nil
 	case err != nil:
 		return nil, c.options.explain(err)

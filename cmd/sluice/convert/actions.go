@@ -194,12 +194,11 @@ func (c limiting) cost(limit node) any {
 		c.report(Differs, hits, "a cost from a header is at most 1000000, and 1 where there is no number")
 		return object{{"header", strings.ToLower(found[1])}, {"default", int64(1)}}
 	}
-	problem := fmt.Sprintf("a cost from %q: every request counts 1", hits.get("format").text())
-	response := regexp.MustCompile(`^%RESP\(([^):]+)\)%$`)
+	hint, response := "", regexp.MustCompile(`^%RESP\(([^):]+)\)%$`)
 	if found := response.FindStringSubmatch(hits.get("format").text()); found != nil {
-		problem += fmt.Sprintf(` (what the response shows is charged by "settle": {"cost": {"header": %q, "max": ...}})`,
+		hint = fmt.Sprintf(` (what the response shows is charged by "settle": {"cost": {"header": %q, "max": ...}})`,
 			strings.ToLower(found[1]))
 	}
-	c.report(Missing, hits, "%s", problem)
+	c.report(Missing, hits, "a cost from %q: every request counts 1%s", hits.get("format").text(), hint)
 	return nil
 }

@@ -8,9 +8,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Result is a configuration and how it differs from what it was made of.
@@ -72,10 +71,7 @@ func (c *converter) add(at node, one object, from ...node) {
 
 // accepts reports what the plugin has against a configuration.
 func accepts(configuration object) error {
-	cfg, err := config.Checks{Expression: explain.CheckExpression}.Parse([]byte(compact(configuration)))
-	if err == nil {
-		_, err = rule.Compile(cfg, nil)
-	}
+	_, err := input.Load([]byte(compact(configuration)))
 	return err
 }
 

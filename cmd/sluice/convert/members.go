@@ -29,7 +29,8 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 		if !ok {
 			return
 		}
-		name := fingerprint(entries) + compactCost(limit) + asked.domain
+		cost := limit.get("hits_addend")
+		name := fingerprint(entries) + cost.get("format").text() + "/" + cost.get("number").text() + asked.domain
 		u := index[name]
 		if u == nil {
 			u = &use{limit: limit, service: asked, entries: entries}
@@ -96,10 +97,6 @@ func fingerprint(entries []entry) string {
 		s += compact(object{{"only", e.only.match()}, {"optional", e.optional}})
 	}
 	return s
-}
-
-func compactCost(limit node) string {
-	return limit.get("hits_addend", "format").text() + "/" + limit.get("hits_addend", "number").text()
 }
 
 // settings reports what else a rate limit has than its actions.

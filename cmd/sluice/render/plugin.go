@@ -12,9 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/internal/yamltree"
-	"github.com/sluiceproxy/sluice/plugin/calendar"
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // defaultPasswordEnv is the environment variable that takes a password's place.
@@ -36,7 +35,7 @@ type plugin struct {
 // newPlugin reads a configuration, which must be valid, and takes its
 // credentials out of it.
 func newPlugin(o *Options) (*plugin, error) {
-	cfg, err := config.Checks{Zone: calendar.Known}.Parse(o.Plugin)
+	cfg, err := input.Load(o.Plugin)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Where the shipped envoy.yaml has what Sluice is about.
@@ -49,14 +47,9 @@ func (c *Config) setAddress(cluster, addr string) {
 
 func (c *Config) socketAddress(addr string) any {
 	host, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		c.fail("%w", err)
-		return nil
-	}
+	c.keep("address", err)
 	port, err := strconv.Atoi(text)
-	if err != nil {
-		c.fail("%w", err)
-	}
+	c.keep("address", err)
 	return map[string]any{"socket_address": map[string]any{"address": host, "port_value": port}}
 }
 
@@ -74,12 +67,7 @@ func (c *Config) SetPlugin(text string) { c.Set(Limiter+pluginText, text) }
 // CopyListener adds a listener like the limited one, with a port and a plugin
 // configuration of its own.
 func (c *Config) CopyListener(name string, port int, plugin string) {
-	text, err := yaml.Marshal(c.Get(Listener))
-	if err != nil {
-		c.fail("%s: %w", Listener, err)
-		return
-	}
-	copied, _ := c.Fragment(string(text)).(map[string]any)
+	copied, _ := c.Get(Listener).(map[string]any)
 	copied["name"] = name
 	c.Append(listeners, copied)
 	c.Set(listeners+"/"+name+"/address/socket_address/port_value", port)
@@ -90,16 +78,10 @@ func (c *Config) CopyListener(name string, port int, plugin string) {
 func (c *Config) RemoveRedis() {
 	text, _ := c.Get(Limiter + pluginText).(string)
 	var plugin map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &plugin); err != nil {
-		c.fail("%s: %w", Limiter+pluginText, err)
-		return
-	}
+	c.keep(Limiter+pluginText, json.Unmarshal([]byte(text), &plugin))
 	delete(plugin, "redis")
 	without, err := json.MarshalIndent(plugin, "", "  ")
-	if err != nil {
-		c.fail("%s: %w", Limiter+pluginText, err)
-		return
-	}
+	c.keep(Limiter+pluginText, err)
 	c.SetPlugin(string(without))
 	c.Remove(clusters, "redis")
 }

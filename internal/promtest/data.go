@@ -109,10 +109,18 @@ func (p *Prometheus) dashboardData(without *regexp.Regexp) error {
 		if strings.Contains(q.expr, "$") {
 			wrong = append(wrong, fmt.Errorf("%s: %s has a variable that is not known", q.asker, q.expr))
 		}
+	}
+	return errors.Join(append(wrong, unanswered(questions, without, p.Query))...)
+}
+
+// unanswered says which questions have no data, of those that name no metric of without.
+func unanswered(questions []question, without *regexp.Regexp, ask func(expr string) ([]Series, error)) error {
+	var wrong []error
+	for _, q := range questions {
 		if without != nil && without.MatchString(q.expr) {
 			continue
 		}
-		if found, err := p.Query(q.expr); err != nil || len(found) == 0 {
+		if found, err := ask(q.expr); err != nil || len(found) == 0 {
 			wrong = append(wrong, fmt.Errorf("%s: %s: %d results, %v", q.asker, q.expr, len(found), err))
 		}
 	}
@@ -156,15 +164,7 @@ func (p *Prometheus) ruleData(without *regexp.Regexp) error {
 	for name := range records {
 		questions = append(questions, question{"recording rule", name})
 	}
-	for _, q := range questions {
-		if without != nil && without.MatchString(q.expr) {
-			continue
-		}
-		if found, err := p.evaluate(q.expr); err != nil || len(found) == 0 {
-			wrong = append(wrong, fmt.Errorf("%s: %s: %d results, %v", q.asker, q.expr, len(found), err))
-		}
-	}
-	return errors.Join(wrong...)
+	return errors.Join(append(wrong, unanswered(questions, without, p.evaluate))...)
 }
 
 // ExpectLog waits until an access log, in what Envoy has printed, says that a request was

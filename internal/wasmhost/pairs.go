@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -70,37 +71,26 @@ func (p Pairs) marshal() []byte {
 
 const maxPairs = 1024 // PROXY_WASM_HOST_PAIRS_MAX_COUNT
 
-// unmarshal reads what marshal writes. As in Envoy anything else is no pairs.
+// unmarshal reads what marshal writes. As in Envoy anything else is no pairs: what was read is
+// written once more, and compared.
 func unmarshal(b []byte) Pairs {
 	if len(b) < 4 {
 		return nil
 	}
 	n := int(binary.LittleEndian.Uint32(b))
-	sizes := b[4:]
-	if n > maxPairs || 8*n > len(sizes) {
+	if n > maxPairs || 4+8*n > len(b) {
 		return nil
 	}
-	rest := sizes[8*n:]
-	take := func(i int) (string, bool) {
-		size := uint64(binary.LittleEndian.Uint32(sizes[4*i:]))
-		if size >= uint64(len(rest)) || rest[size] != 0 {
-			return "", false
-		}
-		s := string(rest[:size])
-		rest = rest[size+1:]
-		return s, true
-	}
+	sizes, rest := b[4:], b[4+8*n:]
 	p := make(Pairs, n)
 	for i := range p {
 		for j := range p[i] {
-			s, ok := take(2*i + j)
-			if !ok {
-				return nil
-			}
-			p[i][j] = s
+			size := min(int(binary.LittleEndian.Uint32(sizes)), len(rest))
+			p[i][j] = string(rest[:size])
+			sizes, rest = sizes[4:], rest[min(size+1, len(rest)):]
 		}
 	}
-	if len(rest) != 0 {
+	if !bytes.Equal(p.marshal(), b) {
 		return nil
 	}
 	return p

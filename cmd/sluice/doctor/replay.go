@@ -218,8 +218,7 @@ func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
 		return p.Client.Eval(ctx, p.takeOff, p.keys, args...).Err()
 	}
 	args := append(state.Arguments(plan, int64(n), p.costs(s)), now/1e6, now%1e6, "")
-	got := make([]algo.Decision, len(p.keys))
-	err = decide(ctx, p.Client, plan, p.check, p.keys, args, got)
+	got, err := decide(ctx, p.Client, plan, p.check, p.keys, args)
 	if s.OtherTime && errors.Is(err, algo.ErrOtherTime) {
 		return nil
 	}
@@ -238,15 +237,15 @@ func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
 	return nil
 }
 
-// decide runs a script that decides.
+// decide runs a script that decides on each key.
 func decide(
 	ctx context.Context, client redis.Scripter, plan *algo.Plan, source string, keys []string, args []any,
-	out []algo.Decision,
-) error {
+) ([]algo.Decision, error) {
 	values, err := redis.NewScript(source).Run(ctx, client, keys, args...).Int64Slice() // EVALSHA, as Envoy
 	if err != nil {
-		return err
+		return nil, err
 	}
+	out := make([]algo.Decision, len(keys))
 	_, _, err = plan.ParseReply(values, out)
-	return err
+	return out, err
 }

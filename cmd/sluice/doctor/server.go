@@ -132,8 +132,8 @@ func (s *Redis) tryLimits(ctx context.Context, limits *rule.LimitSet, tag string
 		keys = append(keys, s.key(tag, suffix))
 	}
 	defer s.Client.Del(ctx, keys...)
-	return decide(ctx, s.Client, bare, bare.Script().Source, keys, state.Arguments(bare, 1, bare.Each(1)),
-		make([]algo.Decision, len(keys)))
+	_, err = decide(ctx, s.Client, bare, bare.Script().Source, keys, state.Arguments(bare, 1, bare.Each(1)))
+	return err
 }
 
 // tryTerms reads what a rule reads of an identity, and writes what it writes.
@@ -247,13 +247,12 @@ func (s *Redis) latency(ctx context.Context, r *Report) {
 		r.Add("latency", Fail, "this is a mistake in sluice: report it", "%v", err)
 		return
 	}
-	key := s.key(newTag(), ":gcra:1s")
-	defer s.Client.Del(ctx, key)
+	keys, args := []string{s.key(newTag(), ":gcra:1s")}, state.Arguments(plan, 1, plan.Each(1))
+	defer s.Client.Del(ctx, keys...)
 	var took []time.Duration
 	for range probes {
 		begin := time.Now()
-		if err := decide(ctx, s.Client, plan, plan.Script().Source, []string{key}, state.Arguments(plan, 1, plan.Each(1)),
-			make([]algo.Decision, 1)); err != nil {
+		if _, err := decide(ctx, s.Client, plan, plan.Script().Source, keys, args); err != nil {
 			r.Add("latency", Fail, s.remedy(err), "%s", s.Say(err))
 			return
 		}

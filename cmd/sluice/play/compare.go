@@ -57,7 +57,7 @@ most such requests first.`,
 		},
 	}
 	command.Flags().IntVar(&count, "count", count, "how many identities to show")
-	logFlag(command, &log, "access log of Envoy")
+	logFlag(command, &log)
 	return command
 }
 

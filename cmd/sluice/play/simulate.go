@@ -242,7 +242,7 @@ func (s *simulation) run(c *console.Console) (*simulate.Report, error) {
 }
 
 // logFlag adds the flag that names an access log, which is needed.
-func logFlag(command *cobra.Command, log *string, usage string) {
-	command.Flags().StringVar(log, "log", "", usage)
+func logFlag(command *cobra.Command, log *string) {
+	command.Flags().StringVar(log, "log", "", "access log of Envoy")
 	console.Must(command.MarkFlagRequired("log"))
 }

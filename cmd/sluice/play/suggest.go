@@ -25,7 +25,7 @@ requests of 1 in 1,000 of them.`,
 		},
 	}
 	s.Source.Flag(command)
-	logFlag(command, &s.log, "access log of Envoy")
+	logFlag(command, &s.log)
 	return command
 }
 
@@ -42,8 +42,7 @@ func (s *simulation) suggest(c *console.Console, name string) error {
 	if err != nil {
 		return err
 	}
-	recorded.Use(s.options.Expressions)
-	all, err := recorded.Suggest(rules, name)
+	all, err := recorded.Suggest(rules, s.options.Expressions, name)
 	if err != nil {
 		return console.Usage("%s: %w", s.log, err)
 	}

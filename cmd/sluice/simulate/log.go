@@ -161,10 +161,3 @@ func address(text string) (string, bool) {
 	addr, err := netip.ParseAddr(text)
 	return addr.String(), err == nil
 }
-
-// Use has the requests evaluate the expressions of a configuration.
-func (l *Log) Use(e *explain.Expressions) {
-	for _, r := range l.requests {
-		r.http.Use(e)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -42,11 +43,12 @@ type sent struct {
 
 // Suggest looks at what the identities of a rule have sent, each for itself and each limit for
 // itself, by the algorithms' own twins.
-func (l *Log) Suggest(rules *rule.Set, name string) ([]Suggestion, error) {
+func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name string) ([]Suggestion, error) {
 	identities := map[*rule.LimitSet]map[string][]sent{}
 	var order []*rule.LimitSet
 	var m rule.Matcher
 	for _, r := range l.requests {
+		r.http.Use(compiledWith)
 		applied, _ := rules.Apply(r.http, &m)
 		for i := range applied {
 			a := &applied[i]

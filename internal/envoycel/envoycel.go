@@ -96,6 +96,11 @@ func (p *Program) Evaluate(attributes map[string]any) ([]byte, error) {
 	return serialize(value)
 }
 
+// Serialize is a value of Go as Envoy passes it to a filter.
+func Serialize(value any) ([]byte, error) {
+	return serialize(types.DefaultTypeAdapter.NativeToValue(value))
+}
+
 func serialize(value ref.Val) ([]byte, error) {
 	switch v := value.(type) {
 	case types.String:

@@ -40,11 +40,3 @@ func (c Caller) Done() Status {
 	c.h.later(p.delete)
 	return StatusOK
 }
-
-// CallForeign is proxy_call_foreign_function.
-func (c Caller) CallForeign(name string, arguments []byte) ([]byte, Status) {
-	if name == "declare_property" {
-		return nil, c.declareProperty(arguments)
-	}
-	return c.expression(name, arguments)
-}

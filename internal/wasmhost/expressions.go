@@ -20,10 +20,12 @@ type expressions struct {
 // Expressions is how many expressions the plugin context holds.
 func (p *Plugin) Expressions() int { return len(p.expressions.programs) }
 
-// expression calls one of the foreign functions.
-func (c Caller) expression(name string, arguments []byte) ([]byte, Status) {
+// CallForeign is proxy_call_foreign_function.
+func (c Caller) CallForeign(name string, arguments []byte) ([]byte, Status) {
 	e := &c.plugin.expressions
 	switch name {
+	case "declare_property":
+		return nil, c.declareProperty(arguments)
 	case "expr_create":
 		return e.create(string(arguments))
 	case "expr_evaluate", "expr_delete":

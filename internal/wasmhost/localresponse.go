@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -99,7 +100,7 @@ func (r *LocalResponse) grpcHeaders(h Pairs) Pairs {
 	if _, ok := h.Get("grpc-status"); !ok {
 		status := r.GRPCStatus
 		if status < 0 || status > maxGRPCStatus {
-			status = httpToGRPCStatus(r.Status)
+			status = cmp.Or(httpToGRPC[r.Status], int32(GRPCUnknown))
 		}
 		h.add("grpc-status", strconv.Itoa(int(status)))
 	}
@@ -125,22 +126,13 @@ func isGRPC(request Pairs) bool {
 	return ok && (suffix == "" || suffix[0] == '+' || suffix[0] == ';')
 }
 
-// httpToGRPCStatus: https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md
-func httpToGRPCStatus(status uint32) int32 {
-	const internal, unauthenticated, permissionDenied, unimplemented, unavailable, unknown = 13, 16, 7, 12, 14, 2
-	switch status {
-	case 400:
-		return internal
-	case 401:
-		return unauthenticated
-	case 403:
-		return permissionDenied
-	case 404:
-		return unimplemented
-	case 429, 502, 503, 504:
-		return unavailable
-	}
-	return unknown
+// httpToGRPC: https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md
+var httpToGRPC = map[uint32]int32{
+	400: 13,                            // internal
+	401: 16,                            // unauthenticated
+	403: 7,                             // permission denied
+	404: 12,                            // unimplemented
+	429: 14, 502: 14, 503: 14, 504: 14, // unavailable
 }
 
 // percentEncode is how gRPC writes a grpc-message:

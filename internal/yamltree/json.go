@@ -73,9 +73,6 @@ func appendScalar(dst []byte, n *yaml.Node) []byte {
 }
 
 func appendAny(dst []byte, value any) []byte {
-	text, err := json.Marshal(value)
-	if err != nil { // no scalar of YAML
-		return append(dst, "null"...)
-	}
+	text, _ := json.Marshal(value) // a scalar of YAML, which is no infinity: it does not fail
 	return append(dst, text...)
 }

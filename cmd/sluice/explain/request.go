@@ -3,15 +3,14 @@
 package explain
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/internal/envoycel"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -127,16 +126,10 @@ func (r *Request) Property(path []string) ([]byte, bool) {
 		}
 		value = object[step]
 	}
-	switch v := value.(type) {
-	case string:
-		return []byte(v), true
-	case bool:
-		if v {
-			return []byte{1}, true
-		}
-		return []byte{0}, true
-	case float64:
-		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)), true
+	switch value.(type) {
+	case string, bool, float64:
+		serialized, err := envoycel.Serialize(value)
+		return serialized, err == nil
 	}
 	return nil, false
 }

@@ -42,7 +42,7 @@ func (d *draftLimit) readWindow() {
 		d.readCalendar(v, Period(i))
 		return
 	}
-	d.WindowMicros, _ = v.readDuration(f.low, f.high)
+	d.WindowMicros, _ = v.readDuration(f.low, f.high, "")
 	d.Window = FormatDuration(d.WindowMicros)
 	if !d.has("timezone") && !d.has("starts") {
 		return

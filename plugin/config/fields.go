@@ -15,6 +15,7 @@ type field struct {
 	byDefault int64
 	words     []string // of which it is one
 	need      string   // what must be there; "" if the field may be absent
+	orZero    string   // what "0s" means, where it may stand below low
 	fields    []field  // of the object that it is, or may be
 	hidden    bool     // messages do not show the value
 }
@@ -66,7 +67,10 @@ var redisFields = []field{
 	{name: "password", kind: plainText, hidden: true},
 	{name: "password_env", kind: plainText, hidden: true},
 	{name: "database", kind: integer, high: maxDatabase},
-	{name: "max_stream_age", low: second, high: day, byDefault: 10 * minute},
+	{
+		name: "max_stream_age", kind: duration, low: second, high: day, byDefault: 10 * minute,
+		orZero: "streams live for ever",
+	},
 }
 
 var clusterFields = []field{

@@ -3,12 +3,12 @@ package config
 import "strings"
 
 // readKey reads a rule's key. An absent key is [], one key for all.
-func readKey(o object) []Component {
-	v, ok := o.field("key")
-	if !ok {
-		return nil
-	}
+func readKey(v value) []Component {
 	elements, _ := v.readList(`components such as {"header": "x-api-key"}, or [] for one key for all`)
+	return readComponents(elements)
+}
+
+func readComponents(elements []value) []Component {
 	components := make([]Component, len(elements))
 	for i, element := range elements {
 		components[i] = readComponent(element)

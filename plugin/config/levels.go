@@ -18,47 +18,40 @@ func readPer(o object, limit *Limit) {
 		return
 	}
 	elements, _ := v.readNonEmptyList(`components such as {"header": "x-team"}`)
-	for _, element := range elements {
-		limit.Per = append(limit.Per, readComponent(element))
-	}
+	limit.Per = append(limit.Per, readComponents(elements)...)
 	if !o.has("name") {
 		o.mistake(`"name" is missing (want one such as "per-team": a limit with "per" has it in its keys)`)
 	}
 	limit.PerID = string(text.AppendEscaped(nil, limit.Name)) + "|"
 }
 
-// readCeiling reads a limit's "ceiling".
-func readCeiling(o object, limit *Limit) {
-	if !o.has("ceiling") {
-		return
-	}
-	limit.Ceiling = algo.MaxCeiling
-	o = o.object("ceiling")
+// readClasses reads a limit's "ceiling".
+func readClasses(v value) *Classes {
+	o := v.readObject(ceilingFields)
 	if !o.there {
-		return
+		return nil
 	}
 	c := &Classes{}
 	source, hasSource := o.field("source")
 	if hasSource {
 		c.Source = readUnhashed(source, "a class's source")
 	}
-	if v, ok := o.field("values"); ok {
-		c.readValues(v)
-	}
+	c.Values = get(o, "values", readClassValues)
 	if v, ok := o.field("default"); ok {
 		if c.Default, ok = v.readText(); ok {
 			classNames.check(v, c.Default, c.names())
 		}
 	}
 	classNames.checkSource(source, &c.Source, c.names())
-	limit.Classes = c
+	return c
 }
 
-func (c *Classes) readValues(v value) {
+func readClassValues(v value) (all []Class) {
 	for _, field := range classNames.read(v) {
 		percent, _ := field.readWhole(1, algo.MaxCeiling)
-		c.Values = append(c.Values, Class{Value: field.name, Percent: percent})
+		all = append(all, Class{Value: field.name, Percent: percent})
 	}
+	return all
 }
 
 func (c *Classes) names() (all []string) {

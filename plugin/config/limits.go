@@ -47,11 +47,11 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 		d.Units, d.UnitsFrom, hasUnits = readUnits(v, o.row("limit"))
 	}
 	d.readWindow()
-	if v, ok := o.field("name"); ok {
-		d.Name, _ = v.readName()
-	}
+	d.Name = get(o, "name", readNameOf)
 	readPer(o, &d.Limit)
-	readCeiling(o, &d.Limit)
+	if v, ok := o.field("ceiling"); ok {
+		d.Ceiling, d.Classes = algo.MaxCeiling, readClasses(v)
+	}
 	readVariant(o, &d.Limit)
 	if o.has("cost") {
 		cost := readCost(o)

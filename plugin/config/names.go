@@ -27,6 +27,12 @@ func (v value) readName() (string, bool) {
 	return name, ok
 }
 
+// readNameOf is readName for get.
+func readNameOf(v value) string {
+	name, _ := v.readName()
+	return name
+}
+
 // isToken reports whether s is a token (RFC 9110 section 5.6.2), as methods,
 // header names and cookie names are.
 func isToken(s string) bool { return s != "" && isWord(s, "!#$%&'*+-.^_`|~") }

@@ -97,7 +97,7 @@ func (o object) number(name string) int64 {
 	case integer:
 		n, ok = v.readWhole(f.low, f.high)
 	case duration:
-		n, ok = v.readDuration(f.low, f.high)
+		n, ok = v.readDuration(f.low, f.high, f.orZero)
 	case word:
 		n, ok = v.readWord(f.words)
 	case boolean:

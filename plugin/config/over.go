@@ -32,7 +32,7 @@ func readOver(o object, mode Mode) *Over {
 	}
 	return &Over{
 		Headers: get(o, "set_headers", readOverHeaders),
-		Charge:  get(o, "charge", func(v value) string { name, _ := v.readName(); return name }),
+		Charge:  get(o, "charge", readNameOf),
 	}
 }
 

@@ -84,12 +84,12 @@ func readBridge(root value) *Config {
 func readLimiter(o object) *Config {
 	o.number("role")
 	c := &Config{
-		Redis:              readRedis(o),
+		Redis:              get(o, "redis", readRedis),
 		Failure:            readFailure(o.object("failure")),
-		Response:           readResponse(o),
+		Response:           get(o, "response", readResponse),
 		Headers:            readHeaders(o),
-		RetryJitterPercent: readRetryJitter(o),
-		TopOffenders:       readTopOffenders(o),
+		RetryJitterPercent: get(o, "retry_jitter", readPercentage),
+		TopOffenders:       get(o, "top_offenders", readTopOffenders),
 		RejectedState:      o.is("rejected_state"),
 		EnvoyRateLimited:   o.is("envoy_ratelimited"),
 		DenyCacheSize:      o.object("deny_cache").number("size"),
@@ -97,8 +97,10 @@ func readLimiter(o object) *Config {
 	}
 	c.HashSecretEnv = readHashSecret(o)
 	o.r.hasRedis, o.r.failure, o.r.hasHashSecret = o.has("redis"), c.Failure.Mode, c.HashSecretEnv != ""
-	c.Rules = readRules(o)
-	c.Quota = readQuota(o, c.Rules)
+	c.Rules = get(o, "rules", readRules)
+	if v, ok := o.field("quota"); ok {
+		c.Quota = readQuota(v, c.Rules)
+	}
 	if c.Mode == Shadow {
 		shadow(c.Rules)
 	}
@@ -106,10 +108,7 @@ func readLimiter(o object) *Config {
 	return c
 }
 
-func readTopOffenders(o object) *TopOffenders {
-	if !o.has("top_offenders") {
-		return nil
-	}
-	o = o.object("top_offenders")
+func readTopOffenders(v value) *TopOffenders {
+	o := v.readObject(topOffendersFields)
 	return &TopOffenders{Size: o.number("size"), IntervalMicros: o.number("interval")}
 }

@@ -12,11 +12,8 @@ type Quota struct {
 }
 
 // readQuota reads "quota". rules are those of the configuration.
-func readQuota(top object, rules []Rule) *Quota {
-	if !top.has("quota") {
-		return nil
-	}
-	o := top.object("quota")
+func readQuota(v value, rules []Rule) *Quota {
+	o := v.readObject(quotaFields)
 	q := &Quota{Path: get(o, "path", readQuotaPath)}
 	list, ok := o.field("rules")
 	if !ok {

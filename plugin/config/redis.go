@@ -1,19 +1,19 @@
 package config
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-func readRedis(o object) *Redis {
-	if !o.has("redis") {
-		return nil
-	}
-	o = o.object("redis")
+func readRedis(v value) *Redis {
+	o := v.readObject(redisFields)
 	redis := &Redis{}
 	if cluster, ok := o.field("cluster"); ok {
 		redis.readCluster(cluster)
 	}
-	redis.KeyPrefix = readKeyPrefix(o)
+	redis.KeyPrefix = cmp.Or(get(o, "key_prefix", readKeyPrefix), "rl")
 	redis.TimeoutMicros = o.number("timeout")
-	redis.MaxStreamAgeMicros = readMaxStreamAge(o)
+	redis.MaxStreamAgeMicros = o.number("max_stream_age")
 	redis.Database = o.number("database")
 	readCredentials(o, redis)
 	return redis
@@ -22,39 +22,21 @@ func readRedis(o object) *Redis {
 // readCluster reads the name of a cluster, or where the requests' routes have it.
 func (r *Redis) readCluster(v value) {
 	if !v.json.IsObject() {
-		r.Cluster, _ = v.readNonEmpty("the name of an Envoy cluster")
+		r.Cluster = readClusterName(v)
 		return
 	}
 	o := v.readObject(clusterFields)
-	if path, ok := o.field("metadata"); ok {
-		r.ClusterMetadata = strings.Join(readAttributePath(path), "\x00")
-	}
-	if name, ok := o.field("default"); ok {
-		r.Cluster, _ = name.readNonEmpty("the name of an Envoy cluster")
-	}
+	r.ClusterMetadata = strings.Join(get(o, "metadata", readAttributePath), "\x00")
+	r.Cluster = get(o, "default", readClusterName)
 }
 
-// readMaxStreamAge reads how old a stream becomes.
-func readMaxStreamAge(o object) int64 {
-	f := o.row("max_stream_age")
-	v, ok := o.field("max_stream_age")
-	if !ok {
-		return f.byDefault
-	}
-	const none = 0
-	age, ok := v.readDuration(none, maxDurationMicros)
-	if ok && age != none && (age < f.low || age > f.high) {
-		v.mistake(`%s is out of bounds (want "1s" to "1d", or "0s": streams live for ever)`, v.shown())
-	}
-	return age
+func readClusterName(v value) string {
+	name, _ := v.readNonEmpty("the name of an Envoy cluster")
+	return name
 }
 
 // readKeyPrefix reads what every key begins with. A brace would move the hash tag.
-func readKeyPrefix(o object) string {
-	v, ok := o.field("key_prefix")
-	if !ok {
-		return "rl"
-	}
+func readKeyPrefix(v value) string {
 	prefix, ok := v.readNonEmpty(`a prefix such as "rl"`)
 	if ok && (len(prefix) > maxNameBytes || !isPrintable(prefix) || strings.ContainsAny(prefix, " {}")) {
 		v.mistake("%s cannot begin a key (want at most %d printable ASCII characters other than space, { and })",

@@ -6,21 +6,19 @@ import (
 	"strings"
 )
 
-func readResponse(o object) *Response {
-	if !o.has("response") {
-		return nil
-	}
-	o = o.object("response")
+func readResponse(v value) *Response {
+	o := v.readObject(responseFields)
 	res := &Response{Status: uint32(o.number("status"))}
-	if v, ok := o.field("content_type"); ok {
-		if t, ok := v.readNonEmpty(`a media type such as "application/json"`); ok {
-			v.checkHeaderValue(t)
-			res.ContentType = t
-		}
-	}
+	res.ContentType = get(o, "content_type", readContentType)
 	res.Body, res.HasBody = o.text("body"), o.has("body")
 	res.Headers = get(o, "headers", readResponseHeaders)
 	return res
+}
+
+func readContentType(v value) string {
+	t, _ := v.readNonEmpty(`a media type such as "application/json"`)
+	v.checkHeaderValue(t)
+	return t
 }
 
 // reserved are the headers of an answer that have another author, after what to do
@@ -111,12 +109,8 @@ func (h *Headers) add(element value) {
 	*family = true
 }
 
-// readRetryJitter reads "10%" as 10; absent it is 0.
-func readRetryJitter(o object) int64 {
-	v, ok := o.field("retry_jitter")
-	if !ok {
-		return 0
-	}
+// readPercentage reads "10%" as 10.
+func readPercentage(v value) int64 {
 	text, ok := v.readText()
 	if !ok {
 		return 0

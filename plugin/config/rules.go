@@ -2,11 +2,7 @@ package config
 
 import "github.com/sluiceproxy/sluice/algo"
 
-func readRules(o object) []Rule {
-	v, ok := o.field("rules")
-	if !ok {
-		return nil
-	}
+func readRules(v value) []Rule {
 	elements, ok := v.readNonEmptyList(`at least one rule such as {"name": "global", "limits": [...]}`)
 	if !ok {
 		return nil
@@ -32,9 +28,9 @@ func readRule(o object) *Rule {
 	if o.has("failure") {
 		rule.Failure = FailureMode(o.number("failure"))
 	}
-	rule.Key = readKey(o)
+	rule.Key = get(o, "key", readKey)
 	rule.Cost = readCost(o)
-	rule.Settle = readSettle(o)
+	rule.Settle = get(o, "settle", readSettle)
 	rule.Overrides = readOverrides(o)
 	rule.Penalty = readPenalty(o, rule.Mode)
 	rule.Over, rule.Only = readOver(o, rule.Mode), readOnly(o, rule.Mode)
@@ -99,7 +95,7 @@ func readBlocks(v value, f *field) []int64 {
 	}
 	blocks := make([]int64, len(elements))
 	for i, element := range elements {
-		blocks[i], _ = element.readDuration(f.low, f.high)
+		blocks[i], _ = element.readDuration(f.low, f.high, "")
 	}
 	return blocks
 }

@@ -63,14 +63,17 @@ func (v value) readWhole(lowest, highest int64) (int64, bool) {
 	return 0, false
 }
 
-// readDuration reads a duration within bounds, all in microseconds.
-func (v value) readDuration(lowest, highest int64) (int64, bool) {
+// readDuration reads a duration within bounds, all in microseconds, or 0 where that means something.
+func (v value) readDuration(lowest, highest int64, orZero string) (int64, bool) {
 	if v.json.Type == gjson.String {
 		micros, ok := parseDuration(v.json.Str)
-		if ok && micros >= lowest && micros <= highest {
+		if ok && (micros >= lowest && micros <= highest || micros == 0 && orZero != "") {
 			return micros, true
 		} else if ok {
-			v.mistake("%s is out of bounds (want %q to %q)", v.shown(), FormatDuration(lowest), FormatDuration(highest))
+			if orZero != "" {
+				orZero = `, or "0s": ` + orZero
+			}
+			v.mistake("%s is out of bounds (want %q to %q%s)", v.shown(), FormatDuration(lowest), FormatDuration(highest), orZero)
 			return 0, false
 		}
 	}

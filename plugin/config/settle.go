@@ -6,11 +6,8 @@ import (
 )
 
 // readSettle reads a rule's "settle".
-func readSettle(o object) *Settle {
-	if !o.has("settle") {
-		return nil
-	}
-	o = o.object("settle")
+func readSettle(v value) *Settle {
+	o := v.readObject(settleFields)
 	s := &Settle{}
 	if !o.there {
 		return s

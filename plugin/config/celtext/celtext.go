@@ -2,7 +2,11 @@
 // of CEL: https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax.
 package celtext
 
-import "github.com/sluiceproxy/sluice/plugin/text"
+import (
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
 
 // Pattern is the pattern of one call of the function matches.
 type Pattern struct {
@@ -93,8 +97,10 @@ func scan(cel string) (all tokens) {
 		size := 1
 		switch c := cel[0]; {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f':
-		case len(cel) > 1 && cel[:2] == "//":
-			size = lineLength(cel)
+		case strings.HasPrefix(cel, "//"):
+			if size = strings.IndexAny(cel, "\n\r"); size < 0 {
+				size = len(cel)
+			}
 		default:
 			var t token
 			if t, size = next(cel); size == 0 {
@@ -126,33 +132,17 @@ func next(cel string) (token, int) {
 	return token{kind: name, text: cel[:size]}, size
 }
 
-func lineLength(s string) int {
-	for i := range len(s) {
-		if s[i] == '\n' || s[i] == '\r' {
-			return i
-		}
-	}
-	return len(s)
-}
-
 func isNamePart(c byte, at int) bool {
 	return c == '_' || text.IsAlpha(c) || at > 0 && text.IsDigit(c)
 }
 
 // isPrefix reports whether s may stand before a quote: r for raw, b for bytes.
 func isPrefix(s string) bool {
-	switch s {
-	case "", "r", "R", "b", "B", "rb", "rB", "Rb", "RB", "br", "bR", "Br", "BR":
+	switch strings.ToLower(s) {
+	case "", "r", "b", "rb", "br":
 		return true
 	}
 	return false
 }
 
-func isRaw(prefix string) bool {
-	for i := range len(prefix) {
-		if prefix[i]|0x20 == 'r' {
-			return true
-		}
-	}
-	return false
-}
+func isRaw(prefix string) bool { return strings.ContainsAny(prefix, "rR") }

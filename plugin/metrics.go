@@ -62,9 +62,9 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 	for o := range m.requests {
 		m.requests[o] = b.Counter(metric.Requests(answer.Outcome(o).Metric()))
 	}
-	for e, d := range metric.EventMetrics {
-		if cfg.Redis != nil || !d.NeedsRedis {
-			m.events[e] = b.Counter(d.Name)
+	for e, name := range metric.EventMetrics {
+		if cfg.Redis != nil || metric.Event(e) < metric.CheckSent {
+			m.events[e] = b.Counter(name)
 		}
 	}
 	for _, r := range rules.Rules {

@@ -193,7 +193,7 @@ func (v *simulation) checkCounted() {
 		v.fail("%d verdicts on %d requests were counted", counted, len(v.all))
 	}
 	units := func(event metric.Event) uint64 {
-		n, _ := envoy.Metric(metric.EventMetrics[event].Name)
+		n, _ := envoy.Metric(metric.EventMetrics[event])
 		return n
 	}
 	taken, spent, returned := units(metric.UnitsTaken), units(metric.UnitsSpent), units(metric.UnitsReturned)

@@ -3,7 +3,8 @@ package metric
 // Event is something that is counted apart from the outcomes of requests.
 type Event uint8
 
-// The events.
+// The events. Those before CheckSent happen without Redis, too; a configuration without it does not
+// have the metrics of the others.
 const (
 	// RequestHeld: an admitted request was queued until its turn.
 	RequestHeld Event = iota
@@ -11,6 +12,8 @@ const (
 	TurnExpired
 	// IdentityEvicted: the embedded store dropped an identity because it needed the room.
 	IdentityEvicted
+	// PenaltyEarned: a rejection has earned its identity a block.
+	PenaltyEarned
 	// CheckSent: a script was called in Redis.
 	CheckSent
 	// The checks that were sent once more (redis/checks.go says why): Redis did not
@@ -48,51 +51,42 @@ const (
 	OverrideTier
 	OverrideNumbers
 	OverrideIgnored
-	// PenaltyEarned: a rejection has earned its identity a block.
-	PenaltyEarned
 
 	// Events is how many events there are.
 	Events
 )
 
-// Definition is one metric that exists once.
-type Definition struct {
-	Name string
-	// NeedsRedis marks metrics that a configuration without Redis does not have.
-	NeedsRedis bool
-}
-
 // EventMetrics are the counters of events. docs/observability.md says what each
 // means; envoy.yaml turns elements such as "event.<name>" into labels.
-var EventMetrics = [Events]Definition{
-	RequestHeld:     {Name: "sluice.queue.held_total"},
-	TurnExpired:     {Name: "sluice.queue.expired_total"},
-	IdentityEvicted: {Name: "sluice.local.evictions_total"},
-	CheckSent:       {Name: "sluice.redis.checks_total", NeedsRedis: true},
-	ChargeRefunded:  {Name: "sluice.redis.refunds_total", NeedsRedis: true},
-	SettlementSent:  {Name: "sluice.redis.event.sent.settlements_total", NeedsRedis: true},
-	SettlementLost:  {Name: "sluice.redis.event.lost.settlements_total", NeedsRedis: true},
-	Reconnected:     {Name: "sluice.redis.reconnects_total", NeedsRedis: true},
-	BreakerOpened:   {Name: "sluice.redis.breaker_openings_total", NeedsRedis: true},
-	DenyCacheHit:    {Name: "sluice.deny_cache.hits_total", NeedsRedis: true},
-	UnitsTaken:      {Name: "sluice.lease.event.taken.units_total", NeedsRedis: true},
-	UnitsSpent:      {Name: "sluice.lease.event.spent.units_total", NeedsRedis: true},
-	UnitsReturned:   {Name: "sluice.lease.event.returned.units_total", NeedsRedis: true},
-	SlotsRenewed:    {Name: "sluice.slots.renewed_total", NeedsRedis: true},
-	SlotsExpired:    {Name: "sluice.slots.expired_total", NeedsRedis: true},
-	OverrideFree:    {Name: "sluice.overrides.event.free.checks_total", NeedsRedis: true},
-	OverrideBlock:   {Name: "sluice.overrides.event.block.checks_total", NeedsRedis: true},
-	OverrideFactor:  {Name: "sluice.overrides.event.factor.checks_total", NeedsRedis: true},
-	OverrideTier:    {Name: "sluice.overrides.event.tier.checks_total", NeedsRedis: true},
-	OverrideNumbers: {Name: "sluice.overrides.event.limits.checks_total", NeedsRedis: true},
-	OverrideIgnored: {Name: "sluice.overrides.event.ignored.checks_total", NeedsRedis: true},
-	PenaltyEarned:   {Name: "sluice.penalty.blocks_total"},
+var EventMetrics = [Events]string{
+	RequestHeld:     "sluice.queue.held_total",
+	TurnExpired:     "sluice.queue.expired_total",
+	IdentityEvicted: "sluice.local.evictions_total",
+	CheckSent:       "sluice.redis.checks_total",
+	ChargeRefunded:  "sluice.redis.refunds_total",
+	SettlementSent:  "sluice.redis.event.sent.settlements_total",
+	SettlementLost:  "sluice.redis.event.lost.settlements_total",
+	Reconnected:     "sluice.redis.reconnects_total",
+	BreakerOpened:   "sluice.redis.breaker_openings_total",
+	DenyCacheHit:    "sluice.deny_cache.hits_total",
+	UnitsTaken:      "sluice.lease.event.taken.units_total",
+	UnitsSpent:      "sluice.lease.event.spent.units_total",
+	UnitsReturned:   "sluice.lease.event.returned.units_total",
+	SlotsRenewed:    "sluice.slots.renewed_total",
+	SlotsExpired:    "sluice.slots.expired_total",
+	OverrideFree:    "sluice.overrides.event.free.checks_total",
+	OverrideBlock:   "sluice.overrides.event.block.checks_total",
+	OverrideFactor:  "sluice.overrides.event.factor.checks_total",
+	OverrideTier:    "sluice.overrides.event.tier.checks_total",
+	OverrideNumbers: "sluice.overrides.event.limits.checks_total",
+	OverrideIgnored: "sluice.overrides.event.ignored.checks_total",
+	PenaltyEarned:   "sluice.penalty.blocks_total",
 
-	RetriedUnknownScript: {Name: "sluice.redis.event.unknown_script.checks_retried_total", NeedsRedis: true},
-	RetriedNoTime:        {Name: "sluice.redis.event.no_time.checks_retried_total", NeedsRedis: true},
-	RetriedOtherTime:     {Name: "sluice.redis.event.other_time.checks_retried_total", NeedsRedis: true},
-	RetriedOtherOverride: {Name: "sluice.redis.event.other_override.checks_retried_total", NeedsRedis: true},
-	RetriedOvertaken:     {Name: "sluice.redis.event.overtaken.checks_retried_total", NeedsRedis: true},
+	RetriedUnknownScript: "sluice.redis.event.unknown_script.checks_retried_total",
+	RetriedNoTime:        "sluice.redis.event.no_time.checks_retried_total",
+	RetriedOtherTime:     "sluice.redis.event.other_time.checks_retried_total",
+	RetriedOtherOverride: "sluice.redis.event.other_override.checks_retried_total",
+	RetriedOvertaken:     "sluice.redis.event.overtaken.checks_retried_total",
 }
 
 // The names of the metrics that are neither events nor made up of a name of the

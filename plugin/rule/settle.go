@@ -11,15 +11,9 @@ import (
 // is read twice. AtHeaders takes what response headers say while they pass; Worth
 // takes the rest when the stream has ended, and weighs it all.
 type Settle struct {
-	statuses []config.StatusRange
-	keeps    *uint32 // the token of the expression in place of statuses; nil for none
-
-	costs   bool    // there is a true cost, from one of:
-	header  string  // of the response
-	cost    *uint32 // the token of an expression
-	per     int64
-	max     int64
-	release bool
+	*config.Settle
+	keeps *uint32 // the token of Expr; nil for none
+	cost  *uint32 // the token of the expression that is the true cost; nil for none
 }
 
 // Response is Settle's view of a response, a thin layer over the host. Its results need be
@@ -62,14 +56,13 @@ func (s *Set) compileSettle(c *config.Settle) *Settle {
 	if c == nil {
 		return nil
 	}
-	settle := &Settle{statuses: c.Status, release: c.Release}
+	settle := &Settle{Settle: c}
 	if c.Expr != "" {
 		settle.keeps = s.responseToken(eitherText(c.Expr))
 	}
 	if c.Cost == nil {
 		return settle
 	}
-	settle.costs, settle.header, settle.per, settle.max = true, c.Cost.Header, c.Cost.Per, c.Cost.Max
 	if expr := amountText(&c.Cost.Amount); expr != "" {
 		settle.cost = s.responseToken(wrapped(expr, config.NumberExpression))
 	}
@@ -89,19 +82,19 @@ func (s *Set) responseToken(text string) *uint32 {
 // AtHeaders takes what response headers say.
 func (s *Settle) AtHeaders(resp Response) Heard {
 	h := Heard{responded: true, value: Missing}
-	if s.statuses != nil {
+	if s.Status != nil {
 		h.kept = s.keepsStatus(resp.Status()) && !resp.Unanswered()
 	}
-	if s.header != "" {
-		if value, ok := resp.Header(s.header); ok {
-			h.value = parseAmount(trim(value), Missing, s.max*s.per)
+	if c := s.Cost; c != nil && c.Header != "" {
+		if value, ok := resp.Header(c.Header); ok {
+			h.value = parseAmount(trim(value), Missing, c.Max*c.Per)
 		}
 	}
 	return h
 }
 
 func (s *Settle) keepsStatus(status int64) bool {
-	for _, r := range s.statuses {
+	for _, r := range s.Status {
 		if int64(r.First) <= status && status <= int64(r.Last) {
 			return true
 		}
@@ -111,11 +104,11 @@ func (s *Settle) keepsStatus(status int64) bool {
 
 // Worth weighs a response that has ended. Of one that never came nothing is read.
 func (s *Settle) Worth(h Heard, resp Response) Worth {
-	all := s.statuses != nil || s.keeps != nil
+	all := s.Status != nil || s.keeps != nil
 	if !h.responded {
 		return s.missing(all)
 	}
-	kept := h.kept || s.statuses == nil
+	kept := h.kept || s.Status == nil
 	if s.keeps != nil {
 		value, ok := resp.Evaluate(*s.keeps)
 		if !ok || len(value) != 1 {
@@ -126,7 +119,7 @@ func (s *Settle) Worth(h Heard, resp Response) Worth {
 	switch {
 	case !kept:
 		return Worth{Cost: 0, All: true}
-	case !s.costs:
+	case s.Cost == nil:
 		return Worth{Cost: Missing}
 	}
 	if cost := s.costOf(h, resp); cost != Missing {
@@ -137,7 +130,7 @@ func (s *Settle) Worth(h Heard, resp Response) Worth {
 
 // missing is the worth of a request if a value is missing.
 func (s *Settle) missing(all bool) Worth {
-	if s.release {
+	if s.Release {
 		return Worth{Cost: 0, All: all}
 	}
 	return Worth{Cost: Missing}
@@ -149,15 +142,15 @@ func (s *Settle) costOf(h Heard, resp Response) int64 {
 		if h.value == Missing {
 			return Missing
 		}
-		return min((h.value+s.per-1)/s.per, s.max)
+		return min((h.value+s.Cost.Per-1)/s.Cost.Per, s.Cost.Max)
 	}
 	value, ok := resp.Evaluate(*s.cost)
 	f, isNumber := number(text.View(value))
 	if !ok || !isNumber {
 		return Missing
 	}
-	if f = math.Ceil(f / float64(s.per)); f >= float64(s.max) {
-		return s.max
+	if f = math.Ceil(f / float64(s.Cost.Per)); f >= float64(s.Cost.Max) {
+		return s.Cost.Max
 	}
 	return int64(f)
 }

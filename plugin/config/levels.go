@@ -154,29 +154,16 @@ var levelFields = []string{"per", "ceiling", "guarantee"}
 func (c *Config) Afresh() (notes []Mistake) {
 	for i := range c.Rules {
 		r, path := &c.Rules[i], "rules["+strconv.Itoa(i)+"]"
-		if r.Mode == Off {
-			continue
-		}
-		if beginsAfresh(r.Limits) {
-			notes = append(notes, r.afresh(path+".limits"))
-		}
-		if r.Tiers == nil {
-			continue
-		}
-		for _, tier := range r.Tiers.Values {
-			if beginsAfresh(tier.Limits) {
-				notes = append(notes, r.afresh(joinPath(path+".limits_by.values", tier.Value)))
+		for at, limits := range r.lists {
+			if r.Mode == Off || slices.ContainsFunc(limits, func(l Limit) bool { return l.Per == nil }) {
+				continue
 			}
+			notes = append(notes, Mistake{
+				Path: path + at,
+				Problem: "rule " + strconv.Quote(r.Name) + `: every limit has "per": who makes values up begins afresh ` +
+					`with each (a limit without "per" bounds them all)`,
+			})
 		}
 	}
 	return notes
-}
-
-func beginsAfresh(limits []Limit) bool {
-	return len(limits) > 0 && !slices.ContainsFunc(limits, func(l Limit) bool { return l.Per == nil })
-}
-
-func (rule *Rule) afresh(path string) Mistake {
-	return Mistake{Path: path, Problem: "rule " + strconv.Quote(rule.Name) + `: every limit has "per": ` +
-		`who makes values up begins afresh with each (a limit without "per" bounds them all)`}
 }

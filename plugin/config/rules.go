@@ -117,19 +117,24 @@ func shadow(rules []Rule) {
 
 // everyLimit is an iterator over the rule's limits, those of its tiers too.
 func (rule *Rule) everyLimit(yield func(*Limit) bool) {
-	for i := range rule.Limits {
-		if !yield(&rule.Limits[i]) {
-			return
+	for _, limits := range rule.lists {
+		for i := range limits {
+			if !yield(&limits[i]) {
+				return
+			}
 		}
 	}
-	if rule.Tiers == nil {
+}
+
+// lists is an iterator over the rule's lists of limits, those of its tiers too, that are not empty,
+// and where in the rule they stand.
+func (rule *Rule) lists(yield func(at string, limits []Limit) bool) {
+	if len(rule.Limits) > 0 && !yield(".limits", rule.Limits) || rule.Tiers == nil {
 		return
 	}
 	for _, tier := range rule.Tiers.Values {
-		for i := range tier.Limits {
-			if !yield(&tier.Limits[i]) {
-				return
-			}
+		if len(tier.Limits) > 0 && !yield(joinPath(".limits_by.values", tier.Value), tier.Limits) {
+			return
 		}
 	}
 }

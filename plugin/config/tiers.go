@@ -12,7 +12,7 @@ func readTiers(o object, s scope) *Tiers {
 	values, hasValues := o.field("values")
 	switch {
 	case hasSource:
-		t.Source = readTierSource(source)
+		t.Source = readUnhashed(source, "a tier's source")
 	case s.rule.Overrides && o.has("default"):
 		t.Source = Component{Source: FromConstant} // tiers come from overrides alone
 	case s.rule.Overrides:
@@ -50,8 +50,6 @@ func (t *Tiers) Names() (all []string) {
 }
 
 const unlimited = "unlimited"
-
-func readTierSource(v value) Component { return readUnhashed(v, "a tier's source") }
 
 // readUnhashed reads a component that no key holds.
 func readUnhashed(v value, what string) Component {

@@ -34,7 +34,10 @@ func (l *limiter) tick(now decide.Time) (ended bool) {
 		l.stream.trial.tick(now.SteadyMicros)
 	}
 	l.offenders.report(l.metrics, now.SteadyMicros)
-	l.metrics.tick(l.sources(), now.SteadyMicros)
+	l.metrics.observe(l)
+	if l.metrics.batch.Due(now.SteadyMicros) {
+		l.metrics.batch.Flush()
+	}
 	return ended
 }
 
@@ -56,7 +59,8 @@ func (l *limiter) letGo() {
 		l.stream.reap()
 	}
 	l.exprs.removeAll()
-	l.metrics.close(l.sources())
+	l.metrics.observe(l)
+	l.metrics.batch.Close()
 }
 
 // wake makes the timer tick in time for what waits next.
@@ -79,9 +83,4 @@ func (l *limiter) ownNextMicros(nowMicros int64) int64 {
 		}
 	}
 	return next
-}
-
-// sources returns the parts that the metrics read.
-func (l *limiter) sources() sources {
-	return sources{worker: l.worker, embedded: l.embedded, conn: l.conn}
 }

@@ -2,35 +2,13 @@ package main
 
 import (
 	"github.com/sluiceproxy/sluice/plugin/decide"
-	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// sources has the parts that keep counts of their own.
-type sources struct {
-	worker   *decide.Worker
-	embedded *local.Store // nil: only Redis decides
-	conn     *redis.Conn  // nil: only the embedded store decides
-}
-
-// tick hands to Envoy what has changed, when it is time.
-func (m *metrics) tick(from sources, nowMicros int64) {
-	m.observe(from)
-	if m.batch.Due(nowMicros) {
-		m.batch.Flush()
-	}
-}
-
-// close hands over the rest.
-func (m *metrics) close(from sources) {
-	m.observe(from)
-	m.batch.Close()
-}
-
-// observe counts and sets everything that is not counted as it happens.
-func (m *metrics) observe(from sources) {
+// observe counts and sets everything of a limiter that is not counted as it happens.
+func (m *metrics) observe(from *limiter) {
 	if from.conn != nil {
 		m.observeRedis(from.conn)
 	}

@@ -21,10 +21,7 @@ type Report struct {
 
 // Block notes a block that lasts for so long.
 func (r *Report) Block(leftMicros int64) {
-	if !r.Blocked || longer(leftMicros, r.LeftMicros) {
-		r.LeftMicros = leftMicros
-	}
-	r.Blocked = true
+	r.Blocked, r.LeftMicros = true, algo.LongerWait(r.LeftMicros, leftMicros)
 }
 
 const (

@@ -21,5 +21,5 @@ func (s *Store) Occupying(slots int64) { s.identity.held = slots }
 // many as before, whose ttl begins anew.
 func (s *Store) Occupy(p *algo.Plan, tag []byte, nowMicros, held int64) error {
 	s.Occupying(held)
-	return s.RefundEach(p, tag, 0, nowMicros, s.each(p, 0))
+	return s.RefundEach(p, tag, 0, nowMicros, s.nothing(p))
 }

@@ -48,9 +48,8 @@ type Store struct {
 	secret    []byte // what tags are hashed with, see secret.go; nil until it is known
 	hash      *sha256.Hash
 	digest    []byte
-	costs     []int64         // scratch
 	out       []algo.Decision // scratch, for as many limits as any plan has had
-	zeros     []int64         // parallel to out
+	zeros     []int64         // scratch, of costs
 	packer    packer
 	identity  identity
 	evictions uint64
@@ -147,21 +146,20 @@ func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros 
 
 // report brings up to date how much the identity at hand has consumed.
 func (s *Store) report(p *algo.Plan) {
-	limits := p.Limits()
-	for len(s.out) < len(limits) {
-		s.out, s.zeros = append(s.out, algo.Decision{}), append(s.zeros, 0)
+	zeros := s.nothing(p)
+	for len(s.out) < len(zeros) {
+		s.out = append(s.out, algo.Decision{})
 	}
-	p.Decide(s.identity.states, s.identity.atMicros, s.zeros[:len(limits)], s.out)
-	s.identity.consumed = consumed(limits, s.out)
+	p.Decide(s.identity.states, s.identity.atMicros, zeros, s.out)
+	s.identity.consumed = consumed(p.Limits(), s.out)
 }
 
-// each is one cost for all limits of a plan, valid until the next call.
-func (s *Store) each(p *algo.Plan, cost int64) []int64 {
-	s.costs = s.costs[:0]
-	for range p.Limits() {
-		s.costs = append(s.costs, cost)
+// nothing is a cost of 0 for each limit of a plan.
+func (s *Store) nothing(p *algo.Plan) []int64 {
+	for len(s.zeros) < len(p.Limits()) {
+		s.zeros = append(s.zeros, 0)
 	}
-	return s.costs
+	return s.zeros[:len(p.Limits())]
 }
 
 // consumed is the share of its capacity that an identity has in use after a

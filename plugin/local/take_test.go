@@ -2,6 +2,7 @@ package local
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 )
@@ -28,7 +29,7 @@ func sized(shared SharedData, chance rand.Source, opts Options) *Store {
 func (s *Store) Take(
 	p *algo.Plan, tag []byte, nowMicros, cost int64, out []algo.Decision,
 ) (atMicros int64, allowed bool, err error) {
-	return s.TakeEach(p, tag, nowMicros, s.each(p, cost), out)
+	return s.TakeEach(p, tag, nowMicros, each(p, cost), out)
 }
 
 // TakeEach is Take with a cost for each limit.
@@ -41,5 +42,8 @@ func (s *Store) TakeEach(
 
 // Refund is RefundEach with one cost for all limits.
 func (s *Store) Refund(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros, cost int64) error {
-	return s.RefundEach(p, tag, chargedAtMicros, nowMicros, s.each(p, cost))
+	return s.RefundEach(p, tag, chargedAtMicros, nowMicros, each(p, cost))
 }
+
+// each is one cost for all limits of a plan.
+func each(p *algo.Plan, cost int64) []int64 { return slices.Repeat([]int64{cost}, len(p.Limits())) }

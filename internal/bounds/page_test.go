@@ -37,7 +37,7 @@ var notBounds = map[string]string{
 		mainThread unanswered`,
 	"answer":   "grpcResourceExhausted grpcUnavailable",
 	"calendar": "secondsOfDay firstSecond",
-	"config":   "millisecond second minute hour day none manyNames",
+	"config":   "millisecond second minute hour day manyNames",
 	"keyhash":  "odd",
 	"local": `
 		isDifference moreFollow firstBits otherBits fingerprintSize lifetimeOffset sizeOffset

@@ -63,10 +63,13 @@ func appendMember(dst []byte, item string, l *algo.Limit, restoreMicros int64) [
 	return strconv.AppendInt(dst, max(1, seconds(restoreMicros)), 10)
 }
 
-// restoreMicros is the time in which the sized limit's capacity is restored: that of
-// a calendar is as long as the window that the decision is about.
+// restoreMicros is the time in which the limit's capacity is restored: that of a calendar,
+// which is always sized, is as long as the window that the decision is about.
 func (l *Limit) restoreMicros() int64 {
-	if d := &l.Decision; d.EndsMicros > 0 {
+	switch d := &l.Decision; {
+	case l.Sized == nil:
+		return l.Label.restoreMicros
+	case d.EndsMicros > 0:
 		return d.EndsMicros - d.BeginsMicros
 	}
 	return l.Sized.RestoreRoomMicros()

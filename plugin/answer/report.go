@@ -77,11 +77,7 @@ func (w *Writer) addReported(l *Limit) {
 		w.buf = append(w.buf, `,"unit":"concurrent-requests"}`...)
 		return
 	}
-	restore := l.Label.restoreMicros
-	if l.Sized != nil {
-		restore = l.restoreMicros()
-	}
 	w.buf = append(w.buf, `,"window":`...)
-	w.buf = strconv.AppendInt(w.buf, max(1, seconds(restore)), 10)
+	w.buf = strconv.AppendInt(w.buf, max(1, seconds(l.restoreMicros())), 10)
 	w.buf = append(w.buf, `,"unit":"requests"}`...)
 }

@@ -73,7 +73,8 @@ func (v value) readDuration(lowest, highest int64, orZero string) (int64, bool) 
 			if orZero != "" {
 				orZero = `, or "0s": ` + orZero
 			}
-			v.mistake("%s is out of bounds (want %q to %q%s)", v.shown(), FormatDuration(lowest), FormatDuration(highest), orZero)
+			v.mistake("%s is out of bounds (want %q to %q%s)",
+				v.shown(), FormatDuration(lowest), FormatDuration(highest), orZero)
 			return 0, false
 		}
 	}
@@ -116,15 +117,6 @@ func wholeNumber(raw string) (n int64, ok bool) {
 // clampedInt reads an exponent; "" is 0. Exponents beyond a billion are cut to
 // that, as no configuration has a billion digits to make up for them.
 func clampedInt(s string) int {
-	if s == "" {
-		return 0
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err == nil {
-		return int(max(-1e9, min(1e9, n)))
-	}
-	if s[0] == '-' {
-		return -1e9
-	}
-	return 1e9
+	n, _ := strconv.ParseInt(s, 10, 32) // one that does not fit is the nearest that does
+	return int(max(-1e9, min(1e9, n)))
 }

@@ -26,7 +26,7 @@ func Patterns(cel string) (all []Pattern) {
 		if !tokens.is(i-1, ".") || tokens.startsGlobal(i-1) {
 			first = tokens.secondArgument(first)
 		}
-		p := Pattern{IsLiteral: tokens.kindOf(first) == literal && tokens.is(first+1, ")")}
+		p := Pattern{IsLiteral: first < len(tokens) && tokens[first].kind == literal && tokens.is(first+1, ")")}
 		if p.IsLiteral {
 			p.Text = tokens[first].text
 		}
@@ -54,13 +54,6 @@ const (
 // is reports whether there is a token at i that is this character.
 func (t tokens) is(i int, character string) bool {
 	return i >= 0 && i < len(t) && t[i].kind == other && t[i].text == character
-}
-
-func (t tokens) kindOf(i int) kind {
-	if i >= len(t) {
-		return other
-	}
-	return t[i].kind
 }
 
 // startsGlobal reports whether the dot at i begins a name in the root scope, as in

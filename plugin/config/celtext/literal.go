@@ -1,10 +1,8 @@
 package celtext
 
 import (
+	"strconv"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // unquote is the value of the literal that s begins with, and its length; 0 if it does
@@ -31,55 +29,22 @@ func unquote(s string, raw bool) (value string, length int) {
 	return "", 0
 }
 
-// simpleEscapes are the letters after a backslash, and their meaning.
-const simpleEscapes = "a\ab\bf\fn\nr\rt\tv\v\\\\??\"\"''``"
-
 // appendEscaped appends what the escape that s begins with stands for, and returns its
-// length. One that CEL does not know stays as it is: the text does not compile.
+// length. One that CEL does not know stays as it is: the text does not compile. CEL has the
+// escapes of Go, with quotes of any kind, a question mark and a large X.
 func appendEscaped(b *strings.Builder, s string) int {
-	if len(s) < 2 {
-		b.WriteString(s)
-		return len(s)
+	if len(s) > 1 && strings.IndexByte("?\"'`", s[1]) >= 0 {
+		b.WriteByte(s[1])
+		return 2
 	}
-	for i := 0; i < len(simpleEscapes); i += 2 {
-		if s[1] == simpleEscapes[i] {
-			b.WriteByte(simpleEscapes[i+1])
-			return 2
-		}
+	if rest, ok := strings.CutPrefix(s, `\X`); ok {
+		s = `\x` + rest
 	}
-	digits, base := 0, rune(16)
-	from := 2
-	switch s[1] {
-	case 'x', 'X':
-		digits = 2
-	case 'u':
-		digits = 4
-	case 'U':
-		digits = 8
-	case '0', '1', '2', '3':
-		digits, base, from = 3, 8, 1
-	}
-	r, ok := number(s[from:], digits, base)
-	if !ok {
+	r, _, rest, err := strconv.UnquoteChar(s, 0)
+	if err != nil {
 		b.WriteByte('\\')
 		return 1
 	}
 	b.WriteRune(r)
-	return from + digits
-}
-
-// number reads as many digits. There must be some, and all of them, and what they mean
-// must be a character.
-func number(s string, digits int, base rune) (r rune, ok bool) {
-	if digits == 0 || len(s) < digits {
-		return 0, false
-	}
-	for i := range digits {
-		digit := rune(text.HexValue(s[i]))
-		if digit >= base || r > utf8.MaxRune {
-			return 0, false
-		}
-		r = r*base + digit
-	}
-	return r, utf8.ValidRune(r)
+	return len(s) - len(rest)
 }

@@ -60,7 +60,7 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 	b := newBatch(ids)
 	m := &metrics{batch: b, ids: ids, host: ids.host}
 	for o := range m.requests {
-		m.requests[o] = b.Counter(metric.Requests(answer.Outcome(o).Metric()))
+		m.requests[o] = b.Counter(metric.Of(metric.Requests, answer.Outcome(o).Metric()))
 	}
 	for e, name := range metric.EventMetrics {
 		if cfg.Redis != nil || metric.Event(e) < metric.CheckSent {
@@ -74,7 +74,7 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 		m.limits = append(m.limits, limitsMetrics(b, set))
 		holding := noGauge
 		if set.HasSlots() {
-			holding = b.Sum(metric.InFlightRequests(set.Rule.Name))
+			holding = b.Sum(metric.Of(metric.InFlightRequests, set.Rule.Name))
 		}
 		m.holding = append(m.holding, holding)
 	}
@@ -89,7 +89,7 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 // ruleMetrics defines one counter for each outcome that a rule can have.
 func ruleMetrics(b *metric.Batch, r *rule.Rule, cfg *config.Config) (counters [answer.Outcomes]metric.Counter) {
 	for _, o := range possible(r, cfg) {
-		counters[o] = b.Counter(metric.RuleRequests(r.Name, o.Metric()))
+		counters[o] = b.Counter(metric.Of(metric.RuleRequests, r.Name, o.Metric()))
 	}
 	return counters
 }
@@ -128,8 +128,8 @@ func limitsMetrics(b *metric.Batch, set *rule.LimitSet) (list []limitMetrics) {
 	for i := range set.Labels {
 		name := set.Labels[i].Name
 		list = append(list, limitMetrics{
-			near: b.Counter(metric.NearLimit(set.Rule.Name, name)),
-			over: b.Counter(metric.OverLimit(set.Rule.Name, name)),
+			near: b.Counter(metric.Of(metric.NearLimit, set.Rule.Name, name)),
+			over: b.Counter(metric.Of(metric.OverLimit, set.Rule.Name, name)),
 		})
 	}
 	return list
@@ -137,14 +137,14 @@ func limitsMetrics(b *metric.Batch, set *rule.LimitSet) (list []limitMetrics) {
 
 func (m *metrics) defineRedis(cluster string) {
 	b := m.batch
-	m.redisEvicted = b.Counter(metric.RedisEvictedKeys(cluster))
+	m.redisEvicted = b.Counter(metric.Of(metric.RedisEvictedKeys, cluster))
 	m.redisUsed, m.redisMax, m.redisKeys = noGauge, noGauge, noGauge
 	for c := redis.NoCause + 1; int(c) < redis.Causes; c++ {
-		m.errors[c] = b.Counter(metric.RedisErrors(c.String()))
+		m.errors[c] = b.Counter(metric.Of(metric.RedisErrors, c.String()))
 	}
 	m.roundTrip = b.Histogram(metric.RoundTrip)
 	for state, name := range breakerStateNames {
-		m.states[state] = b.Sum(metric.BreakerWorkers(name))
+		m.states[state] = b.Sum(metric.Of(metric.BreakerWorkers, name))
 	}
 	m.inFlight = b.Sum(metric.InFlight)
 }
@@ -163,7 +163,7 @@ func (m *metrics) define(cfg *config.Config) {
 		return
 	}
 	for rank := range min(cfg.TopOffenders.Size, maxRanks) {
-		m.ranks = append(m.ranks, b.Sum(metric.OffenderRejections(strconv.FormatInt(rank+1, 10))))
+		m.ranks = append(m.ranks, b.Sum(metric.Of(metric.OffenderRejections, strconv.FormatInt(rank+1, 10))))
 	}
 }
 

@@ -53,9 +53,9 @@ func (m *metrics) observeSlots(worker *decide.Worker) {
 // vitals counts and shows what a Redis has said of itself.
 func (m *metrics) vitals(cluster string, told redis.Vitals, evicted int64) {
 	m.batch.Add(m.redisEvicted, evicted)
-	m.show(&m.redisUsed, metric.RedisMemory(cluster, "used"), told.UsedBytes)
-	m.show(&m.redisMax, metric.RedisMemory(cluster, "max"), told.MaxBytes)
-	m.show(&m.redisKeys, metric.RedisKeys(cluster), told.Keys)
+	m.show(&m.redisUsed, metric.Of(metric.RedisMemory, cluster, "used"), told.UsedBytes)
+	m.show(&m.redisMax, metric.Of(metric.RedisMemory, cluster, "max"), told.MaxBytes)
+	m.show(&m.redisKeys, metric.Of(metric.RedisKeys, cluster), told.Keys)
 }
 
 // show sets the gauge of a number that Redis may not tell. It defines the gauge with the first

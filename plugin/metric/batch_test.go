@@ -220,18 +220,18 @@ func TestEscape(t *testing.T) {
 		"a|b:c@#":     "a%7Cb%3Ac%40%23",
 		"":            "",
 	} {
-		if got := Escape(name); got != want {
-			t.Errorf("Escape(%q) is %q, want %q", name, got, want)
+		if got := escape(name); got != want {
+			t.Errorf("escape(%q) is %q, want %q", name, got, want)
 		}
 	}
 	seen := map[string]string{}
 	for a := range 256 {
 		for b := range 256 {
 			name := string([]byte{byte(a), byte(b)})
-			if other, ok := seen[Escape(name)]; ok {
-				t.Fatalf("%q and %q are both %q", name, other, Escape(name))
+			if other, ok := seen[escape(name)]; ok {
+				t.Fatalf("%q and %q are both %q", name, other, escape(name))
 			}
-			seen[Escape(name)] = name
+			seen[escape(name)] = name
 		}
 	}
 }

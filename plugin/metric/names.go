@@ -1,5 +1,11 @@
 package metric
 
+import (
+	"strings"
+
+	"github.com/sluiceproxy/sluice/plugin/text"
+)
+
 // Event is something that is counted apart from the outcomes of requests.
 type Event uint8
 
@@ -89,62 +95,52 @@ var EventMetrics = [Events]string{
 	RetriedOvertaken:     "sluice.redis.event.overtaken.checks_retried_total",
 }
 
-// The names of the metrics that are neither events nor made up of a name of the
-// configuration's.
+// The names of the other metrics. Where one has asterisks, Of puts elements in their place.
 const (
-	RoundTrip      = "sluice.redis.round_trip_microseconds"
-	InFlight       = "sluice.redis.in_flight_requests"
-	QueueWaiting   = "sluice.queue.waiting_requests"
-	Generation     = "sluice.config.generation"
-	LoadTimestamp  = "sluice.config.load_timestamp_seconds"
-	rulePrefix     = "sluice.rule."
-	outcomeElement = ".outcome."
+	RoundTrip     = "sluice.redis.round_trip_microseconds"
+	InFlight      = "sluice.redis.in_flight_requests"
+	QueueWaiting  = "sluice.queue.waiting_requests"
+	Generation    = "sluice.config.generation"
+	LoadTimestamp = "sluice.config.load_timestamp_seconds"
+
+	Requests         = "sluice.outcome.*.requests_total"
+	RuleRequests     = "sluice.rule.*.outcome.*.rule_requests_total" // decisions of a rule
+	InFlightRequests = "sluice.rule.*.in_flight_requests"            // that hold slots of a rule
+	NearLimit        = "sluice.rule.*.limit.*.near_limit_total"
+	OverLimit        = "sluice.rule.*.limit.*.over_limit_total" // decisions in which the limit rejected
+
+	RedisErrors      = "sluice.redis.cause.*.errors_total"          // checks that Redis did not decide
+	BreakerWorkers   = "sluice.redis.state.*.breaker_workers"       // whose breaker is in a state
+	RedisMemory      = "sluice.redis.cluster.*.kind.*.memory_bytes" // "used", or "max" of what it may use
+	RedisEvictedKeys = "sluice.redis.cluster.*.evicted_keys_total"
+	RedisKeys        = "sluice.redis.cluster.*.keys" // in a Redis' database
+
+	OffenderRejections = "sluice.top_offenders.rank.*.rejections" // from rank 1 on
 )
+
+// Of is a name with elements, escaped, in place of its asterisks.
+func Of(pattern string, elements ...string) (name string) {
+	for _, element := range elements {
+		before, after, _ := strings.Cut(pattern, "*")
+		name, pattern = name+before+escape(element), after
+	}
+	return name + pattern
+}
 
 // BuildInfo is the gauge whose name has the version of the build.
 func BuildInfo(version string) string { return "sluice.version." + version + ".build_info" }
 
-// Requests is the counter of the requests of an outcome.
-func Requests(outcome string) string { return "sluice.outcome." + outcome + ".requests_total" }
-
-// RuleRequests is the counter of a rule's decisions of an outcome.
-func RuleRequests(rule, outcome string) string {
-	return rulePrefix + Escape(rule) + outcomeElement + outcome + ".rule_requests_total"
-}
-
-// InFlightRequests is the gauge of the requests that hold slots of a rule.
-func InFlightRequests(rule string) string { return rulePrefix + Escape(rule) + ".in_flight_requests" }
-
-// NearLimit and OverLimit are the counters of one limit of a rule.
-func NearLimit(rule, limit string) string { return limitName(rule, limit) + ".near_limit_total" }
-
-// OverLimit counts the decisions in which the limit rejected.
-func OverLimit(rule, limit string) string { return limitName(rule, limit) + ".over_limit_total" }
-
-func limitName(rule, limit string) string {
-	return rulePrefix + Escape(rule) + ".limit." + Escape(limit)
-}
-
-// RedisErrors is the counter of the checks that Redis did not decide, by cause.
-func RedisErrors(cause string) string { return "sluice.redis.cause." + cause + ".errors_total" }
-
-// BreakerWorkers is the gauge of the workers whose breaker is in a state.
-func BreakerWorkers(state string) string { return "sluice.redis.state." + state + ".breaker_workers" }
-
-// RedisMemory is the gauge of the bytes that a Redis uses ("used") or may use ("max").
-func RedisMemory(cluster, kind string) string {
-	return redisOf(cluster) + "kind." + kind + ".memory_bytes"
-}
-
-// RedisEvictedKeys is the counter of the keys that a Redis has evicted.
-func RedisEvictedKeys(cluster string) string { return redisOf(cluster) + "evicted_keys_total" }
-
-// RedisKeys is the gauge of the keys in a Redis' database.
-func RedisKeys(cluster string) string { return redisOf(cluster) + "keys" }
-
-func redisOf(cluster string) string { return "sluice.redis.cluster." + Escape(cluster) + "." }
-
-// OffenderRejections is the gauge of the rejections of a rank, from "1" on.
-func OffenderRejections(rank string) string {
-	return "sluice.top_offenders.rank." + rank + ".rejections"
+// escape makes a name safe as one element of a metric's. It percent-encodes
+// everything except letters, digits, "-", "_" and "~" (RFC 3986, section 2.1), and so
+// the dot, which separates elements. No two names become the same.
+func escape(name string) string {
+	out := make([]byte, 0, len(name))
+	for i := range len(name) {
+		if c := name[i]; c != '.' && text.IsUnreserved(c) {
+			out = append(out, c)
+		} else {
+			out = text.AppendEscape(out, c)
+		}
+	}
+	return string(out)
 }

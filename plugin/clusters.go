@@ -74,7 +74,7 @@ func (c *clusters) begin(name string) *limiter {
 			strconv.Itoa(maxClusters)+" clusters or too long (want fewer names for this configuration); the failure mode "+
 			"applies to its requests (logged once)")
 		c.refusing = c.add("")
-		c.refusing.stream.without = errRefusedName()
+		c.refusing.stream.without = errRefusedName
 	}
 	return c.refusing
 }
@@ -167,7 +167,5 @@ var errNoName = message.Error(
 )
 
 // errRefusedName is why a limiter of names beyond the bounds asks no Redis.
-func errRefusedName() error {
-	return message.Error("the request's route names one cluster too many (redis.cluster.metadata: at most " +
-		strconv.Itoa(maxClusters) + "), or one with more than " + strconv.Itoa(maxClusterName) + " bytes in its name")
-}
+var errRefusedName = message.Errorf("the request's route names one cluster too many (redis.cluster.metadata: "+
+	"at most %d), or one with more than %d bytes in its name", maxClusters, maxClusterName)

@@ -121,7 +121,7 @@ func (b *Book) Vacate(s *Slot) *Identity {
 
 // Held is how many slots of an identity the worker holds in a store.
 func (b *Book) Held(set rule.LimitSetID, tag []byte, embedded bool) int64 {
-	if id := b.find(set, tag, embedded, b.hashOf(tag)); id != nil {
+	if id := b.find(set, tag, embedded, b.key.Sum(tag)); id != nil {
 		return id.Slots
 	}
 	return 0
@@ -129,8 +129,6 @@ func (b *Book) Held(set rule.LimitSetID, tag []byte, embedded bool) int64 {
 
 // InFlight is how many requests hold slots of a limit set.
 func (b *Book) InFlight(set rule.LimitSetID) int64 { return b.counts[set] }
-
-func (b *Book) hashOf(tag []byte) uint64 { return b.key.Sum(tag) }
 
 func (b *Book) bucket(hash uint64) **Identity { return &b.buckets[hash&uint64(len(b.buckets)-1)] }
 
@@ -145,7 +143,7 @@ func (b *Book) find(set rule.LimitSetID, tag []byte, embedded bool, hash uint64)
 
 // identity finds an identity, or makes it.
 func (b *Book) identity(set rule.LimitSetID, tag []byte, embedded bool, nowMicros int64) *Identity {
-	hash := b.hashOf(tag)
+	hash := b.key.Sum(tag)
 	if id := b.find(set, tag, embedded, hash); id != nil {
 		return id
 	}

@@ -15,9 +15,9 @@ import (
 const condition = `'x-plan' in request.headers && request.headers['x-plan'] != 'p%d' && request.method in ['GET', ` +
 	`'PUT']`
 
-// TestExpressionsLoad: a configuration with 200 expressions loads within a second, in
-// each of the VMs that Envoy starts for it. What counts is the time that Envoy
-// computes: on a busy machine it also waits.
+// TestExpressionsLoad: Envoy computes for a tenth longer until it serves a configuration with 200
+// expressions. It loads it in three VMs: to try it, for the main thread, and for the worker. What
+// counts is the time that Envoy computes: on a busy machine it also waits.
 func TestExpressionsLoad(t *testing.T) {
 	t.Parallel()
 	load := func(match string) time.Duration {
@@ -34,9 +34,9 @@ func TestExpressionsLoad(t *testing.T) {
 	}
 	without, with := load(``), load(`"expr": "`+condition+`"`)
 	t.Logf("Envoy computes for %v until it serves, with expressions for %v", without, with)
-	const vms = 3 // to try it, for the main thread, and for the worker
-	if with-without > vms*time.Second {
-		t.Errorf("200 expressions take %v to load %d times, want at most a second each", with-without, vms)
+	const most = 2
+	if with-without > most*without {
+		t.Errorf("200 expressions take %v to load, want at most %v", with-without, most*without)
 	}
 }
 
@@ -62,11 +62,11 @@ func computed(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestExpressionsCost: what an expression adds to a request, measured with 50 of
-// them. The goal is 4 us; a busy machine is given more.
+// TestExpressionsCost: 50 expressions take some 200 us, at 4 us each, which is the goal. The bound is
+// a multiple of the time of a request without them.
 func TestExpressionsCost(t *testing.T) {
 	t.Parallel()
-	const expressions, limit = 50, 40 * time.Microsecond
+	const expressions, most = 50, 8
 	rules := func(match string) string {
 		var all []string
 		for i := range expressions {
@@ -83,18 +83,14 @@ func TestExpressionsCost(t *testing.T) {
 		Beside: map[string]string{"with": rules(`"expr": "` + condition + `"`)},
 	})
 	headers := [][2]string{{"x-plan", "free"}}
-	plain, with := least(t, e, e.URL, headers), least(t, e, e.Beside["with"], headers)
-	each := (with - plain) / expressions
-	t.Logf("an expression of three conditions takes %v", each)
-	if each > limit {
-		t.Errorf("an expression takes %v, want at most %v", each, limit)
-	}
+	measure(t, e, e.URL, headers).compare(t, e.Beside["with"], headers, most)
 }
 
 // TestPatternsCost: what patterns of matches take in a request, which Envoy compiles with
 // each evaluation. These are the dearest of their kind that a configuration may have.
 func TestPatternsCost(t *testing.T) {
 	t.Parallel()
+	const most = 16
 	patterns := []string{
 		`bot|crawl`, `^/v[0-9]+/users/[^/]+$`, `a.{0,120}b`, `.{220}`, `[a-z]{900}`,
 		`(?i)[a-z]{240}`, `\\pL`,
@@ -109,12 +105,8 @@ func TestPatternsCost(t *testing.T) {
 		Redis: []string{}, Workers: 1, Quiet: true, Beside: beside,
 	})
 	headers := [][2]string{{"x-a", "7/"}} // which none of them matches: the rule limits no request
-	plain := least(t, e, e.URL, headers)
+	plain := measure(t, e, e.URL, headers)
 	for i, pattern := range patterns {
-		took := least(t, e, e.Beside[strconv.Itoa(i)], headers) - plain
-		t.Logf("%s takes %v", pattern, took)
-		if took > 2*time.Millisecond {
-			t.Errorf("%s takes %v, want at most 2 ms", pattern, took)
-		}
+		t.Run(pattern, func(t *testing.T) { plain.compare(t, e.Beside[strconv.Itoa(i)], headers, most) })
 	}
 }

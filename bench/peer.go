@@ -102,16 +102,15 @@ typed_config:
   enable_x_ratelimit_headers: DRAFT_VERSION_03
   rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: service}}}
 `, at.timeout.Seconds()))
-	describe(c, "client")
+	describe(c, identityHeader, "client")
 	c.Append("static_resources/clusters", c.HTTP2Cluster("service", at.far(at.service)))
 }
 
-// describe has the filter send a descriptor for each key, with the identity.
-func describe(c *envoyconf.Config, keys ...string) {
+// describe has the filter send a descriptor for each key, with the value of a header.
+func describe(c *envoyconf.Config, header string, keys ...string) {
 	var all []string
 	for _, key := range keys {
-		all = append(all, fmt.Sprintf("{actions: [{request_headers: {header_name: %q, descriptor_key: %s}}]}",
-			identityHeader, key))
+		all = append(all, fmt.Sprintf("{actions: [{request_headers: {header_name: %q, descriptor_key: %s}}]}", header, key))
 	}
 	c.Set(route+"/rate_limits", c.Fragment("["+strings.Join(all, ", ")+"]"))
 }
@@ -119,5 +118,5 @@ func describe(c *envoyconf.Config, keys ...string) {
 // twoDescriptors has the filter ask about two limits at once: by the hour and by the day.
 func twoDescriptors(c *envoyconf.Config, at place) {
 	rateLimitFilter(c, at)
-	describe(c, "client", "daily")
+	describe(c, identityHeader, "client", "daily")
 }

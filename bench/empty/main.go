@@ -2,7 +2,8 @@
 
 // Command empty is the least that a Wasm filter can do in Envoy: nothing ("accept" is
 // its configuration) or an answer of the size of Sluice's ("reject"). What a setup
-// of Sluice costs beyond this is Sluice's own.
+// of Sluice costs beyond this is Sluice's own. With the name of a host call and a
+// number ("clock 50") it does nothing but that call, so often for each request.
 package main
 
 import (
@@ -21,15 +22,21 @@ func (*vm) NewPluginContext(uint32) types.PluginContext { return &plugin{} }
 type plugin struct {
 	types.DefaultPluginContext
 	rejects bool
+	caller  *caller // nil: no host call is measured
 }
 
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	configuration, err := proxywasm.GetPluginConfiguration()
-	p.rejects = string(configuration) == "reject"
+	p.rejects, p.caller = string(configuration) == "reject", newCaller(string(configuration))
 	return err == nil
 }
 
-func (p *plugin) NewHttpContext(uint32) types.HttpContext {
+func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
+	if p.caller != nil {
+		c := *p.caller
+		c.id = id
+		return &c
+	}
 	if p.rejects {
 		return &rejection{}
 	}

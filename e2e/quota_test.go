@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,9 @@ func TestBurstWaits(t *testing.T) {
 		if err := <-answer; err != nil {
 			t.Errorf("request %d: %v", i, err)
 		}
+	}
+	if len(d.names) > 2 {
+		slices.Sort(d.names[:2]) // two workers may let the first two go in any order
 	}
 	expectEven(t, d, begin, "0", "1", "2", "3", "4")
 }

@@ -5,13 +5,16 @@ import (
 	"strings"
 )
 
+// DefaultKeyPrefix begins the keys in Redis of a configuration that does not say otherwise.
+const DefaultKeyPrefix = "rl"
+
 func readRedis(v value) *Redis {
 	o := v.readObject(redisFields)
 	redis := &Redis{}
 	if cluster, ok := o.field("cluster"); ok {
 		redis.readCluster(cluster)
 	}
-	redis.KeyPrefix = cmp.Or(get(o, "key_prefix", readKeyPrefix), "rl")
+	redis.KeyPrefix = cmp.Or(get(o, "key_prefix", readKeyPrefix), DefaultKeyPrefix)
 	redis.TimeoutMicros = o.number("timeout")
 	redis.MaxStreamAgeMicros = o.number("max_stream_age")
 	redis.Database = o.number("database")

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // Commands are the commands that ask Redis.
@@ -119,7 +120,7 @@ func (f *flags) asking(c *console.Console, command *cobra.Command,
 
 // connect opens the connection to Redis that flags and configuration describe.
 func (f *flags) connect(ctx context.Context, c *console.Console, l *input.Limiter) (*state.Client, error) {
-	f.Prefix = "rl" // as the plugin has it by default
+	f.Prefix = config.DefaultKeyPrefix
 	if r := l.Config.Redis; r != nil {
 		f.Prefix = r.KeyPrefix
 		f.Password, f.Database = r.Password, int(r.Database)

@@ -243,11 +243,11 @@ fmt-check: linters
 	if [[ -n $$unformatted ]]; then echo "not formatted, run 'make fmt':" $$unformatted; exit 1; fi
 
 .PHONY: lint
-lint: linters ## vet, staticcheck, long lines, functions and conditions, the direction of imports, the workflows
+lint: linters ## vet, staticcheck, long lines, functions and conditions, how far a request's code jumps, the direction of imports, the workflows
 	go vet -tags soak $(vet_printf) ./...
 	staticcheck -tags soak ./...
 	cd bench && go vet ./... && staticcheck ./...
-	cd tools && go vet ./style && staticcheck ./style && go test ./style && go run ./style
+	cd tools && go vet ./style ./walk && staticcheck ./style ./walk && go test ./style ./walk && go run ./style && go run ./walk
 	@tools/imports.sh
 	@tools/workflows.sh
 

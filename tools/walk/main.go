@@ -1,0 +1,60 @@
+// Walk follows one parameter through the code: where a reader goes who wants to know what becomes of it.
+// It follows static calls in the order in which the code is written, each branch once, and each function
+// the first time it is called. A stay is a run of calls into one file, a return is a stay in a file that
+// the reader had left before.
+//
+//	go run -C tools ./walk                                     hold the walks to their limits
+//	go run -C tools ./walk plugin/decide Stores.Ask q          print one walk, stay by stay
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+// The walks that "make lint" holds. Bound: stays and returns. Beyond it, make lint fails. Protects
+// readers from a path that jumps between files.
+var limits = []struct {
+	dir, function, parameter string
+	stays, returns           int
+}{
+	{"plugin/decide", "Stores.Ask", "q", 113, 65},
+	{"plugin/decide", "Stores.Conclude", "q", 164, 113},
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "walk:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch len(args) {
+	case 0:
+	case 3:
+		stays, err := Walk("..", args[0], args[1], args[2])
+		if err != nil {
+			return err
+		}
+		for i, s := range stays {
+			fmt.Printf("%3d  %-34s %s\n", i+1, s.File, s.text())
+		}
+		fmt.Printf("%d stays, %d returns\n", len(stays), Returns(stays))
+		return nil
+	default:
+		return fmt.Errorf("want a folder, a function and a parameter, such as plugin/decide Stores.Ask q")
+	}
+	for _, l := range limits {
+		stays, err := Walk("..", l.dir, l.function, l.parameter)
+		if err != nil {
+			return err
+		}
+		returns := Returns(stays)
+		if len(stays) > l.stays || returns > l.returns {
+			return fmt.Errorf("%s %s %s: %d stays and %d returns, at most %d and %d: keep what belongs together in one file",
+				l.dir, l.function, l.parameter, len(stays), returns, l.stays, l.returns)
+		}
+	}
+	return nil
+}

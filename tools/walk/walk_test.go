@@ -1,0 +1,36 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestWalk(t *testing.T) {
+	stays, err := Walk("testdata", "town", "House.Arrive", "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"town/a.go House.Arrive",
+		"town/b.go House.greet, carry, Bag.lift",
+		"town/a.go (again) House.seat",
+		"town/b.go (again) Guest.first, carry",
+	}
+	var got []string
+	for _, s := range stays {
+		got = append(got, s.File+" "+s.text())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n := Returns(stays); n != 2 {
+		t.Errorf("%d returns, want 2", n)
+	}
+}
+
+func TestNothingToFollow(t *testing.T) {
+	_, err := Walk("testdata", "town", "House.Arrive", "h")
+	if err == nil || err.Error() != "town has no House.Arrive with a parameter h" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -75,6 +75,13 @@ var breaks = []struct {
 		`"redis": {"cluster":`,
 		`redis.cluster: Envoy has no cluster "cache" (want one of that name, or one of "redis", "upstream")`,
 	},
+	{
+		"a Struct as configuration",
+		[]string{"StringValue\n                  value: |", "Struct\n                  value:"},
+		"google.protobuf.Struct",
+		"the configuration is a google.protobuf.Struct, of which Envoy hands the plugin bytes of protobuf (want \"@type\": " +
+			"type.googleapis.com/google.protobuf.StringValue, and the JSON as a text in its value)",
+	},
 	{"clusters from a control plane", []string{
 		`{"cluster": "redis"}`, `{"cluster": "cache"}`, "static_resources:",
 		"dynamic_resources: {cds_config: {}}\nstatic_resources:",

@@ -86,6 +86,23 @@ func extensions(cluster *yaml.Node) []*yaml.Node {
 	return yamltree.Objects(yamltree.Get(cluster, "typed_extension_protocol_options"))
 }
 
+// checkConfiguration holds that Envoy hands the plugin a text: of any other type it hands over the
+// bytes of protobuf
+// (https://github.com/envoyproxy/envoy/blob/v1.40.0/source/common/protobuf/utility.cc, anyToBytes).
+func (l *Limiter) checkConfiguration() {
+	at := yamltree.Get(l.found.Owner, "configuration")
+	kind := typeOf(at)
+	if at == nil || kind == "google.protobuf.StringValue" || kind == "google.protobuf.BytesValue" {
+		return
+	}
+	is := "has no @type, which Envoy needs"
+	if kind != "" {
+		is = "is a " + kind + ", of which Envoy hands the plugin bytes of protobuf"
+	}
+	l.note(Configuration, true, at, `the configuration %s (want "@type": `+
+		`type.googleapis.com/google.protobuf.StringValue, and the JSON as a text in its value)`, is)
+}
+
 // checkVM holds that the limiter is no bridge, and that the two roles do not share a VM: what the
 // limiter sends enters the bridge within the limiter's own host call.
 func (l *Limiter) checkVM() {

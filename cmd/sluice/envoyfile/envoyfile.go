@@ -25,6 +25,7 @@ const (
 	ClientIP      = "client_ip"
 	StatsTags     = "stats_tags"
 	FailurePolicy = "failure_policy"
+	Configuration = "configuration"
 )
 
 // Finding is one thing that is wrong around a configuration.
@@ -54,6 +55,7 @@ func Findings(found *find.Found, cfg *config.Config, bridges []*find.Found) []Fi
 		return nil
 	}
 	l := &Limiter{found: found, cfg: cfg, bridges: bridges, around: look(found)}
+	l.checkConfiguration()
 	l.checkCluster()
 	l.checkVM()
 	l.checkPassword()

@@ -116,7 +116,7 @@ func looksLikePlugin(n *yaml.Node) bool {
 }
 
 // unwrap takes a value out of the Any that Envoy has for a plugin's
-// configuration: a StringValue, a BytesValue or a Struct.
+// configuration: a StringValue, a BytesValue, or what else somebody has written there.
 func unwrap(n *yaml.Node) *yaml.Node {
 	kind := yamltree.Text(n, "@type")
 	if kind == "" {

@@ -22,6 +22,12 @@ func keyedRules(redis string) string {
 		"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}]}`
 }
 
+// keyedPerRules is a configuration with a limit for each phone number of a client.
+const keyedPerRules = `{"hash_secret_env": "` + hashVariable + `", "rules": [{"name": "a",
+	"key": [{"header": "x-client"}], "limits_by": {"source": {"header": "x-plan"}, "default": "free", "values": {"free": [
+	{"algorithm": "fixed_window", "limit": 9, "window": "1h", "name": "each",
+		"per": [{"header": "x-phone", "hash": "keyed"}]}]}}}]}`
+
 // keyedDigest is how a key has a value: 160 bits of its HMAC-SHA-256.
 func keyedDigest(secret, value string) string {
 	code := hmac.New(sha256.New, []byte(secret))
@@ -76,15 +82,19 @@ func TestKeyedHashWithoutSecret(t *testing.T) {
 		"0123456789abcde\n": `critical sluice: hash_secret_env: the environment variable "SLUICE_HASH_SECRET" has ` +
 			`15 bytes (want a random secret of at least 16)`,
 	} {
-		eachWorld(t, func(t *testing.T, w *worker) {
-			if secret != "" {
-				w.setenv(hashVariable, secret)
-			}
-			if _, err := w.start(keyedRules("")); err == nil {
-				t.Error("the configuration is taken")
-			}
-			w.expectLogs(says)
-		})
+		for where, rules := range map[string]string{"key": keyedRules(""), "per": keyedPerRules} {
+			t.Run(where, func(t *testing.T) {
+				eachWorld(t, func(t *testing.T, w *worker) {
+					if secret != "" {
+						w.setenv(hashVariable, secret)
+					}
+					if _, err := w.start(rules); err == nil {
+						t.Error("the configuration is taken")
+					}
+					w.expectLogs(says)
+				})
+			})
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -130,5 +132,54 @@ func TestRejectedStateOfAPurse(t *testing.T) {
 		testenv.Same(t, "rejected", string(x.FilterState["wasm.sluice.rejected"]),
 			`{"limit":"credits","identity":"x","retry_after":1800}`)
 		x.End()
+	})
+}
+
+// A purse that is read when the request comes, as it evaluates an expression, charges the caller's own
+// account, whoever comes before it is asked.
+func TestPurseOfAnExpressionAndPer(t *testing.T) {
+	t.Parallel()
+	const rules = `{"name": "quota", "key": [{"header": "x-client"}],
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}],
+		"over": {"charge": "credits"}},
+		{"name": "credits", "only": "over", "match": {"expr": "request.method == 'GET'"}, "key": [], "limits": [
+		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30m", "name": "each",
+			"per": [{"header": "x-client"}]}]}`
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(rules))
+		want := []string{"allowed", "over:quota", "limited:credits"}
+		clients := []string{"alice", "b", "carl-with-a-long-name"}
+		for n := range want {
+			var waiting []*exchange
+			for _, name := range clients {
+				waiting = append(waiting, i.get("/", client(name)...))
+			}
+			i.get("/").end() // it leaves no values behind
+			for range 2 {
+				r.settle()
+			}
+			for c, x := range waiting {
+				testenv.Same(t, fmt.Sprint(clients[c], ", request ", n+1), x.end().Outcome, want[n])
+			}
+		}
+	})
+}
+
+// An expression that only shares a component with another rule has a purse read when the request comes, too.
+func TestPurseSharesAnExpression(t *testing.T) {
+	t.Parallel()
+	const key = `"key": [{"expr": "request.headers['x-client']"}]`
+	rules := strings.ReplaceAll(overAndPurse, `"key": [{"header": "x-client"}]`, key)
+	eachWorld(t, func(t *testing.T, w *worker) {
+		r := w.startRedis()
+		i := w.load(withRedis(rules))
+		for n, want := range []string{"allowed", "over:quota", "limited:credits"} {
+			x := i.get("/", client("x")...)
+			for range 2 {
+				r.settle()
+			}
+			testenv.Same(t, fmt.Sprint("request ", n+1), x.end().Outcome, want)
+		}
 	})
 }

@@ -47,6 +47,8 @@ const (
 `
 	limiterFilter = "          - name: sluice\n"
 	routerFilter  = "          - name: envoy.filters.http.router\n"
+	failurePolicy = `warning: the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has died `
+	perAddress    = `"name": "per-address"`
 	keyed         = `{"header": "x-api-key", "hash": true}`
 	claim         = `{"metadata": ["envoy.filters.http.jwt_authn", "claims", "sub"]}`
 )
@@ -162,12 +164,28 @@ var breaks = []struct {
 		[]string{"use_remote_address: true", "use_remote_address: false"},
 		"HttpConnectionManager", `warning: rule "per-address" counts by client_ip, which clients choose here`,
 	},
+	{
+		"addresses that clients choose, within an identity",
+		[]string{
+			"use_remote_address: true", "use_remote_address: false", "{" + perAddress, `{"name": "a", "limits": [{` +
+				`"algorithm": "gcra", "limit": 9, "window": "1s", "name": "each", "per": [{"client_ip": true}]}]}, {` + perAddress,
+		},
+		"HttpConnectionManager", `warning: rule "a" counts by client_ip, which clients choose here`,
+	},
 	{"trusted hops", []string{"use_remote_address: true", "xff_num_trusted_hops: 1"}, "", ""},
 	{"no labels", []string{"stats_tags:", "other:"}, "admin:", `warning: stats_config has no stats_tags for Sluice`},
 	{"no failure policy", []string{
 		"                failure_policy: FAIL_RELOAD\n                vm_config",
 		"                vm_config",
-	}, "                name: sluice", `warning: the filter has no failure_policy: FAIL_RELOAD`},
+	}, "                name: sluice", failurePolicy + "answers 503 from then on"},
+	{"a failure policy that limits nobody", []string{
+		"                failure_policy: FAIL_RELOAD\n                vm_config",
+		"                failure_policy: FAIL_OPEN\n                vm_config",
+	}, "                name: sluice", failurePolicy + "limits nobody from then on"},
+	{"the older name of that one", []string{
+		"                failure_policy: FAIL_RELOAD\n                vm_config",
+		"                fail_open: true\n                vm_config",
+	}, "                name: sluice", failurePolicy + "limits nobody from then on"},
 	{
 		"a rule that is never reached",
 		[]string{`"match": {"path": "/healthz"}, "exempt"`, `"match": {"path": {"prefix": ` +

@@ -61,7 +61,7 @@ func (c Caller) evaluate(program *envoycel.Program) ([]byte, Status) {
 	if program == nil {
 		return nil, StatusNotFound
 	}
-	result, err := program.Evaluate(c.attributes())
+	result, err := program.Evaluate(Caller{c.h.current, c.h}.attributes())
 	switch {
 	case errors.Is(err, envoycel.ErrNull):
 		return nil, StatusSerializationFailure
@@ -71,17 +71,20 @@ func (c Caller) evaluate(program *envoycel.Program) ([]byte, Status) {
 	return result, StatusOK
 }
 
-// attributes are the values that expressions see: those of headers, then the Properties,
-// as text, then the Attributes.
+// attributes are the values that expressions see: those of headers, then the Properties, as text,
+// then the Attributes. Envoy evaluates for the context whose callback runs, whatever
+// proxy_set_effective_context has said: in a callback of a plugin there is no request.
 func (c Caller) attributes() map[string]any {
 	all := map[string]any{}
+	s := c.stream
+	if s == nil {
+		return all
+	}
 	c.h.options.Properties.addTo(all)
 	envoycel.Merge(all, c.h.options.Attributes)
-	if s := c.stream; s != nil {
-		envoycel.Merge(all, envoycel.Request(s.request.headers))
-		s.Properties.addTo(all)
-		envoycel.Merge(all, s.Attributes)
-	}
+	envoycel.Merge(all, envoycel.Request(s.request.headers))
+	s.Properties.addTo(all)
+	envoycel.Merge(all, s.Attributes)
 	return all
 }
 

@@ -74,7 +74,7 @@ func (rule *Rule) unlisted() string {
 	case rule.Only:
 		return `is a purse, which pays for other rules ("only": "over"; want a rule that applies by itself)`
 	}
-	identify := rule.identify()
+	identify := rule.Identify()
 	for i := range identify {
 		switch source := identify[i].Source; source {
 		case FromPath, FromMethod, FromQuery:
@@ -85,9 +85,9 @@ func (rule *Rule) unlisted() string {
 	return ""
 }
 
-// identify is all that says whose counters a rule is about: its key, and "per" of its limits, those of
+// Identify is all that says whose counters a rule is about: its key, and "per" of its limits, those of
 // tiers too.
-func (rule *Rule) identify() []Component {
+func (rule *Rule) Identify() []Component {
 	identify := append([]Component(nil), rule.Key...)
 	for l := range rule.everyLimit {
 		identify = append(identify, l.Per...)
@@ -102,7 +102,7 @@ func (c *Config) OddQuotas() (notes []Mistake) {
 		return nil
 	}
 	for i, place := range c.Quota.Rules {
-		for _, component := range c.Rules[place].identify() {
+		for _, component := range c.Rules[place].Identify() {
 			if e := (Expression{Text: component.Expr}); e.readsLine() {
 				notes = append(notes, Mistake{
 					Path: "quota.rules[" + strconv.Itoa(i) + "]",

@@ -22,14 +22,14 @@ func readHashSecret(o object) string {
 	return name
 }
 
-// UsesHashSecret reports whether a key has a hash under the secret.
+// UsesHashSecret reports whether a key, or "per" of a limit, has a hash under the secret.
 func (c *Config) UsesHashSecret() bool {
 	return slices.ContainsFunc(c.Rules, func(r Rule) bool {
-		return slices.ContainsFunc(r.Key, func(part Component) bool { return part.Keyed })
+		return slices.ContainsFunc(r.Identify(), func(part Component) bool { return part.Keyed })
 	})
 }
 
-// TakeHashSecret finds the secret of keyed hashes in an environment, if a key needs it. Without it
+// TakeHashSecret finds the secret of keyed hashes in an environment, if an identity needs it. Without it
 // identities would be hashed as anybody can hash them, so that is a mistake.
 func (c *Config) TakeHashSecret(environment func(name string) (value string, ok bool)) error {
 	if !c.UsesHashSecret() {

@@ -62,6 +62,7 @@ func (p *purses) readEarly(q *Question, purse *rule.Rule) {
 	q.tags, a.Tag = keep(q.tags, a.Tag)
 	q.costs, a.Costs = keep(q.costs, a.Costs)
 	q.sizes, a.Sizes = keep(q.sizes, a.Sizes)
+	q.tags, a.Values = keep(q.tags, a.Values)
 	q.early = append(q.early, early{a, purse, ok})
 }
 

@@ -62,6 +62,7 @@ func (s *Set) compileKey(r *Rule, key []config.Component) (columns []int) {
 func (s *Set) partColumn(r *Rule, c *config.Component) int {
 	for i := range s.components {
 		if sameComponent(s.components[i].Component, c) {
+			s.evaluates = s.evaluates || c.Source == config.FromExpr
 			return i
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // Tier is the limit set of a tier that a rule has by that name; nil if it has none.
 func (s *Set) Tier(r ID, name string) *LimitSet {
-	t := s.compiled[r].tiers
+	t := s.compiledOf(r).tiers
 	if t == nil {
 		return nil
 	}
@@ -19,12 +19,26 @@ func (s *Set) Tier(r ID, name string) *LimitSet {
 	return nil
 }
 
+// compiledOf is what a rule asks of requests. Purses stand apart from the other rules.
+func (s *Set) compiledOf(r ID) *compiled {
+	list := s.compiled
+	if s.Rules[r].Only {
+		list = s.purses
+	}
+	for i := range list {
+		if list[i].rule.ID == r {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
 // ApplyAs reads what a limit set takes of a request that its rule applies to: the request's tier is
 // another one than its source says. The result, without a tag, is valid until m's next Apply.
 func (s *Set) ApplyAs(req Request, m *Matcher, limits *LimitSet) Applied {
 	m.reset(s, req)
 	a := Applied{Rule: limits.Rule, Limits: limits}
-	m.take(&s.compiled[limits.Rule.ID], &a)
+	m.take(s.compiledOf(limits.Rule.ID), &a)
 	return a
 }
 

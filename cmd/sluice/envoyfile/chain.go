@@ -155,7 +155,7 @@ func (l *Limiter) checkClientIP(chain *yaml.Node) {
 
 // readsAddress reports whether a rule reads the client's address.
 func readsAddress(r *config.Rule) bool {
-	return slices.ContainsFunc(r.Key, func(c config.Component) bool {
+	return slices.ContainsFunc(r.Identify(), func(c config.Component) bool {
 		return c.Source == config.FromClientIP || strings.Contains(c.Expr, "source.address")
 	}) || matchesAddress(&r.Match)
 }
@@ -167,9 +167,14 @@ func matchesAddress(m *config.Match) bool {
 
 // checkBootstrap checks Envoy's own settings.
 func (l *Limiter) checkBootstrap() {
-	if yamltree.Get(l.found.Owner, "vm_config") != nil && yamltree.Text(l.found.Owner, "failure_policy") != "FAIL_RELOAD" {
+	policy := yamltree.Text(l.found.Owner, "failure_policy")
+	if yamltree.Get(l.found.Owner, "vm_config") != nil && policy != "FAIL_RELOAD" {
+		becomes := "answers 503 from then on"
+		if policy == "FAIL_OPEN" || yamltree.Text(l.found.Owner, "fail_open") == "true" {
+			becomes = "limits nobody from then on"
+		}
 		l.note(FailurePolicy, false, l.found.Owner, "the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has "+
-			"died answers 503 from then on")
+			"died %s", becomes)
 	}
 	b := l.around.bootstrap
 	if b == nil {

@@ -75,7 +75,9 @@ func (p *Plan) Resolve(out []Decision) (borrows bool) {
 	}
 	g, pool := &out[p.guarantee], &out[p.pool]
 	if g.Allowed {
-		*pool = Decision{Allowed: true, Hidden: true, Remaining: pool.Remaining}
+		*pool = Decision{
+			Allowed: true, Hidden: true, Remaining: pool.Remaining, ResetAfterMicros: pool.ResetAfterMicros,
+		}
 		return false
 	}
 	if !pool.Allowed {

@@ -225,6 +225,18 @@ func (l *Limit) RestoreMicros() int64 {
 	return int64(min(quotient, math.MaxInt64))
 }
 
+// UnitsRestoredIn is how many units come back in so long, rounded up, if the limit is a bucket that
+// is refilled all the time.
+func (l *Limit) UnitsRestoredIn(micros int64) int64 {
+	hi, product := bits.Mul64(uint64(max(micros, 0)), uint64(l.Units))
+	product, carry := bits.Add64(product, uint64(l.WindowMicros)-1, 0)
+	if hi += carry; hi >= uint64(l.WindowMicros) {
+		return math.MaxInt64
+	}
+	units, _ := bits.Div64(hi, product, uint64(l.WindowMicros))
+	return int64(min(units, math.MaxInt64))
+}
+
 // RestoreRoomMicros is RestoreMicros of the room of the request's class.
 func (l *Limit) RestoreRoomMicros() int64 {
 	own := *l

@@ -38,6 +38,7 @@ type said struct {
 	costs     []int64         // that they were made for
 	sizes     []algo.Size     // that came with the request, before an operator's factor
 	lent      []int64         // units of the requests that the failure mode let go, in this crowd
+	used      []int64         // units that are in use, whatever the size and class that asks
 	number    uint32          // of the crowd
 
 	atMicros, storeMicros int64 // when it came, on the worker's steady clock and on Redis'
@@ -68,7 +69,7 @@ func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowM
 	}
 	e, fresh := b.said.Put(c.Limits.ID, part)
 	if fresh || e.number != b.number {
-		e.number, e.lent = b.number, e.lent[:0]
+		e.number, e.lent, e.used = b.number, e.lent[:0], e.used[:0]
 	}
 	e.atMicros, e.storeMicros = nowMicros, r.AtMicros
 	e.block = deny.Block{By: r.By, LeftMicros: r.LeftMicros}
@@ -79,10 +80,23 @@ func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowM
 	e.costs, e.sizes = append(e.costs[:0], c.Costs...), append(e.sizes[:0], c.own...)
 	for i := range e.decisions {
 		if i == len(e.lent) {
-			e.lent = append(e.lent, 0)
+			e.lent, e.used = append(e.lent, 0), append(e.used, 0)
+		}
+		if r.By != algo.ByLimits {
+			continue
+		}
+		l, d := c.Limit(i), &e.decisions[i]
+		switch used := l.Room() - d.Remaining; {
+		case l.Pool: // it may be in debt
+			e.used[i] = max(used, l.UnitsRestoredIn(d.ResetAfterMicros-1))
+		case d.Remaining > 0:
+			e.used[i] = used
+		default: // so much at least: another size or class may have seen more
+			e.used[i] = max(used, e.used[i])
 		}
 		if again && r.Allowed {
-			e.decisions[i].Remaining += c.Costs[i]
+			d.Remaining += c.Costs[i]
+			e.used[i] -= c.Costs[i]
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package decide
 
 import (
-	"slices"
-
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -57,13 +55,13 @@ func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 			return true
 		}
 		for _, limit := range part {
-			switch fits := e.decisions[limit].Hidden || e.fits(limit, c); {
+			switch hidden, fits := e.decisions[limit].Hidden, e.fits(limit, c); {
 			case pair && limit == guarantee:
-				lends = fits && !e.decisions[limit].Hidden && c.Costs[limit] > 0
-			case pair && limit == pool:
-				rejecting = rejecting || !fits && !lends
+				lends = fits && !hidden && c.Costs[limit] > 0
+			case pair && limit == pool: // hidden where the guarantee has admitted, and known all the same
+				rejecting = rejecting || !fits && !(lends && e.fitsDebt(limit, c))
 			default:
-				rejecting = rejecting || !fits
+				rejecting = rejecting || !fits && !hidden
 			}
 		}
 		ruling.AtMicros = e.storeMicros + now.SteadyMicros - e.atMicros
@@ -80,14 +78,14 @@ func (b *burst) decideParts(q *Question, c *Check, now Time) {
 	for i := range c.Decisions {
 		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
 	}
-	guarantee, _, pair := c.Limits.Plan.Guarantee()
+	guarantee, pool, pair := c.Limits.Plan.Guarantee()
 	for _, part := range c.Limits.Parts {
 		e := b.about(q, c, part)
 		if e == nil || pair && part[0] == guarantee {
 			continue
 		}
 		for _, limit := range part {
-			if !e.decisions[limit].Hidden {
+			if !e.decisions[limit].Hidden || pair && limit == pool {
 				c.Decisions[limit] = e.decide(limit, c, now.SteadyMicros-e.atMicros)
 			}
 		}
@@ -95,7 +93,7 @@ func (b *burst) decideParts(q *Question, c *Check, now Time) {
 }
 
 // about returns Redis' last decision about a part of an undecided check's identity: nil if there is
-// none since the request came, or if it was about limits of another size.
+// none since the request came.
 func (b *burst) about(q *Question, c *Check, part rule.Part) *said {
 	name, applies := b.parts.name(&c.Ask, part)
 	if !applies || b.said == nil {
@@ -105,8 +103,7 @@ func (b *burst) about(q *Question, c *Check, part rule.Part) *said {
 	if e == nil || e.atMicros < q.arrivedMicros {
 		return nil
 	}
-	same := len(e.decisions) == len(c.Decisions) && slices.EqualFunc(e.sizes, c.own, sameSize)
-	if e.block.By == algo.ByLimits && !same {
+	if e.block.By == algo.ByLimits && (len(e.decisions) != len(c.Decisions) || len(e.sizes) != len(c.own)) {
 		return nil
 	}
 	return e
@@ -126,16 +123,24 @@ func (e *said) fits(i int, c *Check) bool {
 	return cost == 0 || cost <= e.remaining(i, c)-e.lent[i]
 }
 
-// remaining is how much Redis has left of a limit for the class of a check, at most: a lower class
-// has so much less than a higher one.
+// fitsDebt reports whether the cost of a request within its guarantee fits into the pool's debt.
+func (e *said) fitsDebt(pool int, c *Check) bool {
+	l := c.Limit(pool)
+	return c.Costs[pool] <= 2*l.Capacity()-e.used[pool]-e.lent[pool]
+}
+
+// remaining is how much Redis has left of a limit of a check's size and class, at most.
 func (e *said) remaining(i int, c *Check) int64 {
-	left := e.decisions[i].Remaining
-	if c.own == nil || e.sizes[i].Ceiling == c.own[i].Ceiling {
-		return left
+	if e.isOf(i, c) {
+		return e.decisions[i].Remaining
 	}
-	then, now := c.Limit(i), c.Limit(i)
-	then.Ceiling = e.sizes[i].Ceiling
-	return left - (then.Room() - now.Room())
+	l := c.Limit(i)
+	return l.Room() - e.used[i]
+}
+
+// isOf reports whether the decision was about a limit of a check's size and class.
+func (e *said) isOf(i int, c *Check) bool {
+	return c.own == nil || sameSize(e.sizes[i], c.own[i]) && e.sizes[i].Ceiling == c.own[i].Ceiling
 }
 
 // blocks reports whether the identity is under a block that still lasts.

@@ -15,13 +15,16 @@ func (e *said) reject(c *Check, now Time) {
 // from Redis' decision, it lasts until all units are back.
 func (e *said) decide(i int, c *Check, age int64) algo.Decision {
 	d := e.decisions[i]
+	if l := c.Limit(i); !e.isOf(i, c) && l.Algorithm.HasBurst() { // it drains at another rate
+		d.ResetAfterMicros = l.RestoreMicros()
+	}
 	rejected := !d.Allowed
-	d.Allowed = e.fits(i, c)
+	d.Allowed, d.Hidden = e.fits(i, c), false
 	d.Remaining = max(0, e.remaining(i, c)-e.lent[i])
 	if d.Allowed {
 		d.RetryAfterMicros = 0
 	} else {
-		d.RetryAfterMicros = e.wait(i, c, rejected)
+		d.RetryAfterMicros = e.wait(i, c, &d, rejected)
 		if d.RetryAfterMicros != algo.Never {
 			d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 		}
@@ -31,9 +34,9 @@ func (e *said) decide(i int, c *Check, age int64) algo.Decision {
 }
 
 // wait is that of a check when Redis had its say.
-func (e *said) wait(i int, c *Check, rejected bool) int64 {
-	l, d := c.Limit(i), &e.decisions[i]
-	if rejected && e.lent[i] == 0 && e.remaining(i, c) == d.Remaining {
+func (e *said) wait(i int, c *Check, d *algo.Decision, rejected bool) int64 {
+	l := c.Limit(i)
+	if rejected && e.lent[i] == 0 && e.isOf(i, c) {
 		if micros, known := l.RetryAfterFor(c.Costs[i], e.costs[i], d.RetryAfterMicros); known {
 			return micros
 		}

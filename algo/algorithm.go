@@ -104,12 +104,12 @@ func (l *Limit) RetryAfterFor(cost, of, retryAfterMicros int64) (micros int64, k
 	switch {
 	case l.Pool && cost != of: // the guarantee may have had the shorter wait
 		return 0, false
-	case retryAfterMicros == Never || cost > l.Room():
+	case cost > l.Room():
 		return Never, true
-	case cost == of:
-		return retryAfterMicros, true
 	case cost < of:
 		return 0, false
+	case cost == of || retryAfterMicros == Never:
+		return retryAfterMicros, true
 	}
 	return l.Algorithm.row().longer(l, cost-of, retryAfterMicros)
 }

@@ -147,19 +147,23 @@ func TestOverdueGuarantee(t *testing.T) {
 		kept  []kept
 	}{
 		{
-			"her guarantee is used up, the pool has two", []heardOf{{ann, []algo.Decision{pool(2, 18), some(0)}}},
+			"her guarantee is used up, the pool has two",
+			[]heardOf{{ann, []algo.Decision{pool(2, 18), some(0)}}},
 			[]kept{{ann, allow, 0}, {bob, allow, 0}, {ann, limited, 18 * second}, {bob, limited, 18 * second}},
 		},
 		{
-			"the pool is full, her guarantee is not", []heardOf{{ann, []algo.Decision{pool(0, 25), some(2)}}},
+			"the pool is full, her guarantee is not",
+			[]heardOf{{ann, []algo.Decision{pool(0, 25), some(2)}}},
 			[]kept{{ann, allow, 0}, {ann, allow, 0}, {ann, limited, 25 * second}, {bob, limited, 25 * second}},
 		},
 		{
-			"the debt has room for one", []heardOf{{ann, []algo.Decision{pool(0, 39), some(4)}}},
+			"the debt has room for one",
+			[]heardOf{{ann, []algo.Decision{pool(0, 39), some(4)}}},
 			[]kept{{ann, allow, 0}, {ann, limited, 39 * second}},
 		},
 		{
-			"both refuse", []heardOf{{ann, []algo.Decision{pool(0, 25), full}}},
+			"both refuse",
+			[]heardOf{{ann, []algo.Decision{pool(0, 25), full}}},
 			[]kept{{ann, limited, second}, {bob, limited, second}},
 		},
 	} {

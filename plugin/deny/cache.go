@@ -180,9 +180,6 @@ func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known b
 	if d.Allowed {
 		return d, d.Remaining >= cost
 	}
-	if cost < was.cost {
-		return d, false
-	}
 	d.RetryAfterMicros, known = asked.limit(i).RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
 	if d.RetryAfterMicros != algo.Never {
 		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)

@@ -52,3 +52,26 @@ func TestClassesAreRemembered(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallerCostOfClass: what a class has room for is never refused from memory, however large a
+// cost was rejected before.
+func TestSmallerCostOfClass(t *testing.T) {
+	t.Parallel()
+	l := algo.Limit{Algorithm: algo.FixedWindow, Units: 20, WindowMicros: 86_400e6, Ceiling: algo.MaxCeiling}
+	asked := func(percent, cost int64) Asked {
+		size := l.Size()
+		size.Ceiling = percent
+		return Asked{Limits: []algo.Limit{l}, Sizes: []algo.Size{size}, Costs: []int64{cost}}
+	}
+	c := New(4, 1)
+	tooMuch := algo.Decision{Remaining: 20, RetryAfterMicros: algo.Never}
+	c.Remember(0, []byte("r|a"), asked(100, 21), []algo.Decision{tooMuch}, 0, 1e12, 60e6)
+	e, out := c.Find(0, []byte("r|a")), make([]algo.Decision, 1)
+	for _, tc := range []struct {
+		percent, cost int64
+		known         bool
+	}{{100, 0, false}, {100, 1, false}, {100, 20, false}, {100, 21, true}, {50, 1, false}, {50, 22, true}} {
+		_, known := e.Ruling(asked(tc.percent, tc.cost), 1000, out)
+		testenv.Same(t, fmt.Sprintf("%d %%, a cost of %d: known", tc.percent, tc.cost), known, tc.known)
+	}
+}

@@ -60,7 +60,7 @@ func (l *link) actOnServer(k *command, e end, nowMicros int64) {
 	case closeBreaker:
 		h.close()
 	case sendKept:
-		l.prove()
+		l.stream.unproven = false // what was kept leaves at the end of the callback
 	case reopenUnsure:
 		h.complain("", l.reply.Bytes)
 		h.open(e.cause, nowMicros)

@@ -61,8 +61,3 @@ func (l *link) tryNext(nowMicros int64) {
 	}
 }
 
-// prove ends an audition that was passed. What was kept leaves at the end of the callback.
-func (l *link) prove() {
-	l.stream.unproven = false
-	l.observer.Reconnected()
-}

@@ -75,8 +75,8 @@ type Observer interface {
 	// RoundTrip: the time from sending a check to its decision. Late ones are
 	// told too, or Redis would never seem slower than the timeout.
 	RoundTrip(micros int64)
-	// Reconnected: a stream was opened in place of one that was lost, and has answered if
-	// it was to be asked first. What answers now may not hold the charges that were made before.
+	// Reconnected: Redis has answered on a stream in place of one that was lost. What answers now
+	// may not hold the charges that were made before.
 	Reconnected()
 	// BreakerChanged: the breaker is in another state now.
 	BreakerChanged(state BreakerState)

@@ -33,12 +33,8 @@ func (l *link) connect(nowMicros int64) bool {
 		return false
 	}
 	l.pipe.setUp(l.options, nowMicros)
-	switch {
-	case !reopened:
-	case l.stream.tries > 0 && l.health.breaker.state == Closed:
+	if reopened && l.stream.tries > 0 && l.health.breaker.state == Closed {
 		l.audition(nowMicros)
-	default:
-		l.observer.Reconnected()
 	}
 	return l.stream.open
 }
@@ -114,6 +110,10 @@ func (l *link) replied(nowMicros int64) {
 	o := l.requests.replies.outcomeOf(k, l.reply, nowMicros)
 	if o == accepted && k.bySource {
 		k.script.known[fates[k.kind].form] = l.stream.number
+	}
+	if o == accepted && l.stream.another && k.kind != loggingIn && k.kind != selecting { // a proxy may answer these
+		l.stream.another = false
+		l.observer.Reconnected()
 	}
 	l.act(k, end{o, causes[o]}, nowMicros)
 }

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // However short the pauses compared with the timeout, a probe does not wait behind what
@@ -263,4 +265,33 @@ func TestProbeAnsweredStrangely(t *testing.T) {
 			t.Errorf("%q: the stream is still open", reply)
 		}
 	}
+}
+
+// Redis has answered on another stream once it has carried out a command there. That a stream was
+// opened says nothing, nor does what a proxy answers for Redis.
+func TestProbeIsNoReconnect(t *testing.T) {
+	t.Parallel()
+	r := loggedInRig(t)
+	r.trip(5)
+	r.closeStream()
+	for _, tc := range []struct {
+		name   string
+		answer func()
+		want   int
+	}{
+		{"no answer", func() { r.pass(50 * ms) }, 0},
+		{"closed", r.closeStream, 0},
+		{"a proxy that Redis does not answer", func() {
+			r.answer("+OK\r\n")
+			r.answer("-upstream failure\r\n")
+		}, 0},
+		{"Redis, on the same stream", func() { r.answer("+OK\r\n") }, 1},
+	} {
+		r.passPause()
+		tc.answer()
+		testenv.Same(t, tc.name+": reconnects", r.reconnected, tc.want)
+	}
+	r.request("a").flush()
+	r.allow(1)
+	testenv.Same(t, "reconnects once it is back", r.reconnected, 1)
 }

@@ -62,3 +62,32 @@ func TestStreamDoesNotRest(t *testing.T) {
 		t.Errorf("%d streams, want one", r.streams)
 	}
 }
+
+// A stream that nothing needs rests, however young streams have to be: a rotation is no use of it.
+func TestRotatingStreamRests(t *testing.T) {
+	t.Parallel()
+	for _, maxAge := range []int64{1_000 * ms, 50_000 * ms} {
+		options := testOptions()
+		options.MaxAgeMicros = maxAge
+		r := newRig(t, options)
+		r.request("a").flush()
+		r.allow(1)
+		for end := r.now + restMicros; r.now < end; {
+			r.pass(500 * ms)
+			r.conn.Tick(r.now) // which something else needs
+			for len(r.besideCommands) > 0 {
+				r.answerBeside("+OK\r\n")
+			}
+		}
+		r.pass(100 * ms)
+		r.wantStreams("after a minute", false, false)
+		testenv.Same(t, "the next tick", r.conn.NextTickMicros(r.now), 0)
+	}
+	options := testOptions()
+	options.MaxAgeMicros = 1_000 * ms
+	r := newRig(t, options)
+	r.request("a").flush()
+	r.allow(1)
+	r.pass(restMicros)
+	r.wantStreams("with no tick before", false, false)
+}

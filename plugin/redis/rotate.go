@@ -67,6 +67,7 @@ func (l *link) beside(work func()) {
 		l.swap()
 		l.rotation.inside = false
 		l.rotation.role = retired
+		l.stream.usedMicros = l.rotation.stream.usedMicros // a probe is no use
 	}
 }
 
@@ -81,6 +82,7 @@ func (l *link) rotate(nowMicros int64) {
 		l.beside(func() { l.hangUp(ended{cause: Timeout}, nowMicros) })
 	case r.role == retired:
 		l.beside(func() { l.retire(nowMicros) })
+	case nowMicros-s.usedMicros >= restMicros: // it rests
 	case r.role == absent && s.open && s.heard && nowMicros >= s.dueMicros && l.health.breaker.state == Closed:
 		s.dueMicros = nowMicros + rotateAgainMicros // unless this one is replaced
 		r.untilMicros = nowMicros + candidateMicros

@@ -11,6 +11,7 @@ type stream struct {
 	open    bool
 	heard   bool   // a reply has come on it
 	opened  bool   // there was one before, which was lost
+	another bool   // Redis has answered nothing since then
 	resting bool   // it was closed because no request needed it
 	opening bool   // inside OpenStream
 	tries   int    // attempts to open one that may fail before there is a pause
@@ -76,7 +77,7 @@ func (s *stream) connect(nowMicros int64) (reopened, ok bool) {
 		return false, false
 	}
 	reopened = s.opened
-	s.opened, s.resting = true, false
+	s.opened, s.resting, s.another = true, false, s.another || reopened
 	s.number++
 	return reopened, true
 }

@@ -17,12 +17,17 @@ var (
 const maxReplyMicros = 1 << 53
 
 // maxWaitMicros bounds a limit's waits in a reply: the second of two windows, or
-// of two capacities, has to pass, what waits in a queue, and some rounding. Slots have one wait.
+// of two capacities, has to pass, what waits in a queue, and some rounding. Units that are lent have
+// to come back, which another Envoy may have lent for a window. Slots have one wait.
 func (l *Limit) maxWaitMicros() int64 {
 	if !l.Algorithm.HasWindow() {
 		return slotRetryMicros
 	}
-	return 3*min(l.RestoreMicros(), maxReplyMicros) + 2*l.LeaseMicros + l.MaxDelayMicros
+	most := 3*min(l.RestoreMicros(), maxReplyMicros) + l.MaxDelayMicros
+	if l.LeaseMicros > 0 {
+		most += 4 * l.WindowMicros
+	}
+	return most
 }
 
 // ReplyLen is the number of integers in the reply of Script: the Redis time in

@@ -128,3 +128,28 @@ func checkSense(t *testing.T, l *Limit, d Decision) {
 		t.Fatalf("%+v: %+v", *l, d)
 	}
 }
+
+// TestLeaseChanged: in a rollout an Envoy reads what another has written whose batches last longer,
+// up to a window.
+func TestLeaseChanged(t *testing.T) {
+	t.Parallel()
+	const window = int64(60e6)
+	for _, a := range []Algorithm{GCRA, TokenBucket} {
+		for name, micros := range map[string][2]int64{
+			"shorter": {2 * window, 1}, "a little shorter": {60e6, 4e5}, "longer": {4e5, 60e6},
+		} {
+			of := func(leaseMicros int64) *Plan {
+				return mustPlan(t, Limit{Algorithm: a, Units: 6000, WindowMicros: window, Burst: 100, LeaseMicros: leaseMicros})
+			}
+			old, young := of(micros[0]), of(micros[1])
+			states, out, now := []State{nil}, make([]Decision, 1), int64(epoch)
+			for range 12 {
+				decide(old, states, now, 20, out)
+				decide(young, states, now, 20, out)
+				_, _, err := young.ParseReply(young.AppendReply(nil, now, out), out)
+				testenv.Same(t, a.String()+", "+name+": the reply is taken", err, nil)
+				now += micros[0] / 4
+			}
+		}
+	}
+}

@@ -60,4 +60,3 @@ func (l *link) tryNext(nowMicros int64) {
 		}
 	}
 }
-

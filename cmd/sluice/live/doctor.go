@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,11 +35,20 @@ otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
 	return command
 }
 
+// patience is how long doctor takes at most. A check of a cluster of many nodes takes some 800 round
+// trips.
+//
+// Bound: time of a run of sluice doctor. Beyond it, the rest is not tried, and the run fails.
+// Protects whoever waits for it.
+const patience = 2 * time.Minute
+
 func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) error {
 	l, err := f.Limiter(c)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	report := &doctor.Report{}
 	if r := l.Config.Redis; r != nil {
 		f.passwordCheck(r.PasswordEnv, report)

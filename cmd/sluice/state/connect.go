@@ -43,6 +43,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		Username: o.User, Password: o.Password, DB: o.Database,
 		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
 		MaxRetries: 1, DisableIndentity: true, // CLIENT SETINFO, which the plugin's user may not
+		Protocol: 2, ContextTimeoutEnabled: true,
 	}
 	if o.TLS {
 		config, err := o.tls()
@@ -51,6 +52,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		}
 		settings.TLSConfig = config
 	}
+	settings.Dialer = dialer(settings)
 	o.KeysInAScanStep = cmp.Or(o.KeysInAScanStep, 1000)
 	c := &Client{options: o}
 	if o.Cluster {

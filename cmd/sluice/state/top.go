@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -88,6 +89,7 @@ func (c *Client) eachPrimary(ctx context.Context, f func(redis.Cmdable) error) e
 // primary.
 func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []string) error) error {
 	return c.eachPrimary(ctx, func(node redis.Cmdable) error {
+		seen := map[uint64]bool{}
 		for cursor := uint64(0); ; {
 			names, next, err := node.Scan(ctx, cursor, pattern, c.options.KeysInAScanStep).Result()
 			if err != nil {
@@ -99,6 +101,10 @@ func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []str
 			if cursor = next; cursor == 0 {
 				return nil
 			}
+			if seen[cursor] {
+				return fmt.Errorf("its SCAN goes round in circles: cursor %d came twice", cursor)
+			}
+			seen[cursor] = true
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

@@ -1,0 +1,28 @@
+package doctor
+
+import (
+	"context"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// TestLookEnds tries nothing more once its time is over.
+func TestLookEnds(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r",
+		"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	report := &Report{}
+	(&Redis{Client: redistest.Start(t).Client(), Config: cfg, Prefix: "rl", Say: error.Error}).Look(ctx, report)
+	last := report.Checks[len(report.Checks)-1]
+	testenv.Same(t, "the last check", last.Found, "it is too slow: the rest was not tried")
+	testenv.Same(t, "its status", last.Status, Fail)
+	testenv.Same(t, "checks", len(report.Checks), 3)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// hostileRedis answers TIME and PING as Redis does, HELLO as an old one does, and all else with
+// whatever it is given. It returns its address.
+func hostileRedis(t *testing.T, reply string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go answerAll(conn, reply)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// answerAll answers the commands of a connection, which come as arrays of bulk strings.
+func answerAll(conn net.Conn, reply string) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	number := func() int {
+		line, _ := in.ReadString('\n')
+		n, _ := strconv.Atoi(strings.Trim(line, "*$\r\n"))
+		return n
+	}
+	for {
+		words := make([]string, number())
+		if len(words) == 0 {
+			return
+		}
+		for i := range words {
+			text := make([]byte, number()+2)
+			for n := 0; n < len(text); n++ {
+				text[n], _ = in.ReadByte()
+			}
+			words[i] = string(text[:len(text)-2])
+		}
+		answer := reply
+		switch strings.ToLower(words[0]) {
+		case "hello":
+			answer = "-ERR unknown command 'hello'\r\n"
+		case "time":
+			answer = "*2\r\n$10\r\n2208988800\r\n$1\r\n0\r\n"
+		}
+		if _, err := fmt.Fprint(conn, answer); err != nil {
+			return
+		}
+	}
+}
+
+// TestHostileRedis has servers answer with lengths that no memory holds, and with walks that never
+// end. Each command says so in one line.
+func TestHostileRedis(t *testing.T) {
+	t.Parallel()
+	const plugin = `{"redis": {"cluster": "redis"}, "rules": [{"name": "a", "key": [{"header": "x"}], "overrides": true,
+		"limits": [{"algorithm": "gcra", "limit": 9, "window": "1d"}]}]}`
+	commands := map[string]string{
+		"get": "get a v", "override": "override a v --to x2", "unblock": "unblock a v", "top": "top a --pause 0s",
+		"list": "override list --pause 0s",
+	}
+	walks := map[string]string{"top": commands["top"], "list": commands["list"]}
+	const malformed = "it does not answer as Redis does: redisresp: offset "
+	for _, c := range []struct {
+		name, reply string
+		commands    map[string]string
+		says        string
+	}{
+		{"a text of 2^63 bytes", "$9223372036854775807\r\n", commands, malformed + "0: reply is larger than the limit"},
+		{"a text of 2 GB", "$2000000000\r\n", commands, malformed + "0: reply is larger than the limit"},
+		{"10^9 elements", "*1000000000\r\n", commands, malformed + "0: reply has more elements than the limit"},
+		{"arrays in arrays", strings.Repeat("*1\r\n", 100000), commands, "arrays are nested deeper than the limit"},
+		{"a map of RESP 3", "%1000000000\r\n", commands, malformed + "0: unknown type byte"},
+		{
+			"a walk in circles", "*2\r\n$1\r\n7\r\n*0\r\n", walks, "its SCAN goes round in circles: cursor 7 came twice",
+		},
+	} {
+		address := hostileRedis(t, c.reply)
+		for name, command := range c.commands {
+			what := c.name + ", " + name
+			r := execute(t, plugin, append(strings.Fields(command), "-c", "-", "--redis", address)...)
+			testenv.Same(t, what+": exit code", r.code, console.NoRedis)
+			testenv.Same(t, what+": lines", strings.Count(r.errors, "\n"), 1)
+			if !strings.Contains(r.errors, c.says) {
+				t.Errorf("%s: %s\nwant %s", what, r.errors, c.says)
+			}
+		}
+		if r := execute(t, plugin, "doctor", "-c", "-", "--redis", address); r.code != console.Refused {
+			t.Errorf("%s, doctor: exit code %d, %s%s", c.name, r.code, r.out, r.errors)
+		}
+	}
+}

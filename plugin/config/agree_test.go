@@ -57,6 +57,7 @@ var beyondSchema = []string{
 	"pools beside it",
 	"pool of a guarantee beside it",
 	"names no class",
+	"is not that of",
 }
 
 // agree reports where the parser and the schema disagree about a text.

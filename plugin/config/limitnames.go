@@ -28,6 +28,7 @@ func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 		}
 		if !d.isTwin(twins) {
 			s.claim(d.object, d.Name)
+			s.checkTTL(d)
 		}
 		limits = append(limits, d.Limit)
 	}
@@ -77,4 +78,38 @@ func (d *draftLimit) isTwin(paths map[string]string) bool {
 		paths[suffix] = d.object.path
 	}
 	return taken
+}
+
+// ttlOwner is a limit whose "ttl" others must have, too.
+type ttlOwner struct {
+	micros int64 // 0: there is none
+	path   string
+}
+
+// checkTTL reports a limit that counts together with another one and has another "ttl". A bucket
+// drains what is lent if the tier that asks knows nothing of leases, and the slots of a request are
+// renewed together.
+func (s scope) checkTTL(d *draftLimit) {
+	state, micros := d.KeySuffix(), int64(0)
+	slots := !d.Algorithm.HasWindow()
+	if slots {
+		state, micros = "", d.TTLMicros
+	} else if d.Lease != nil {
+		micros = d.Lease.TTLMicros
+	}
+	if micros == 0 && (slots || d.Lease != nil) { // it is a mistake already
+		return
+	}
+	first, known := d.r.ttls[s.rulePath+state]
+	switch {
+	case !known:
+		d.r.ttls[s.rulePath+state] = ttlOwner{micros, d.path}
+	case first.micros == micros:
+	case slots:
+		d.mistake(`"ttl" %q is not that of %s, %q (want one "ttl" for all slots of a rule)`,
+			FormatDuration(micros), first.path, FormatDuration(first.micros))
+	default:
+		d.mistake(`"lease" is not that of %s, which counts in the same key (want a "lease" with one "ttl" in both, or none)`,
+			first.path)
+	}
 }

@@ -36,7 +36,7 @@ func (c Checks) Parse(text []byte) (*Config, error) {
 		checks:     c,
 		compiled:   map[string]error{},
 		rules:      map[string]string{},
-		limitNames: map[string]nameOwner{},
+		limitNames: map[string]nameOwner{}, ttls: map[string]ttlOwner{},
 	}
 	config := r.parse(string(text))
 	if err := r.err(); err != nil {

@@ -23,6 +23,7 @@ type reader struct {
 	found       int                  // all
 	rules       map[string]string    // the paths of the rules so far, by name
 	limitNames  map[string]nameOwner // the limits so far, by name
+	ttls        map[string]ttlOwner  // the first limits, by rule and key, or of a rule's slots
 }
 
 // Bound: mistakes told of one configuration. Beyond it, the others are only counted. Protects

@@ -90,6 +90,13 @@ func (rule *Rule) checkSettle(o object) {
 		o.mistake(`"settle" has a "cost", but each limit has a "cost" of its own` +
 			` (want a limit without, which takes the rule's)`)
 	}
+	for l := range rule.everyLimit {
+		if l.Guarantee {
+			o.mistake(`"settle" has a "cost", but a limit has a "guarantee": a settlement could use up the debt that others' ` +
+				`guarantees need (remove one of the two)`)
+			return
+		}
+	}
 }
 
 // takesCost reports whether there is a limit that takes the rule's cost, or

@@ -68,7 +68,7 @@ func (p *pooled) simulated(t *testing.T) []bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := simulate.ReadLog([]byte(p.log()))
+	log, err := simulate.ReadLog(strings.NewReader(p.log()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,6 +169,23 @@ func (c *Console) Read(name string) (text []byte, err error) {
 	return text, nil
 }
 
+// Open opens a file that may be larger than memory, until the command ends. What cannot be read
+// twice, as standard input ("-"), is read at once.
+func (c *Console) Open(name string) (io.ReaderAt, error) {
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, &Failure{Misused, err}
+		}
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			return file, nil
+		}
+		file.Close()
+	}
+	text, err := c.Read(name)
+	return bytes.NewReader(text), err
+}
+
 // Write writes a file that a flag names.
 func (c *Console) Write(name string, text []byte) error {
 	if err := os.WriteFile(name, text, 0o644); err != nil {

@@ -207,11 +207,11 @@ func (s *simulation) takeContracts(c *console.Console, l *input.Limiter) error {
 
 // readLog reads the access log.
 func (s *simulation) readLog(c *console.Console) (*simulate.Log, error) {
-	text, err := c.Read(s.log)
+	file, err := c.Open(s.log)
 	if err != nil {
 		return nil, err
 	}
-	log, err := simulate.ReadLog(text)
+	log, err := simulate.ReadLog(file)
 	if err != nil {
 		return nil, console.Usage("%s: %w", s.log, err)
 	}
@@ -238,7 +238,11 @@ func (s *simulation) run(c *console.Console) (*simulate.Report, error) {
 	if log.Skipped > 0 && s.options.Refused == nil {
 		c.Warn("note: %d lines of %s are not requests\n", log.Skipped, s.log)
 	}
-	return simulate.Run(l.Config, rules, log, s.options), nil
+	report := simulate.Run(l.Config, rules, log, s.options)
+	if log.Err != nil {
+		return nil, console.Usage("%s: %w", s.log, log.Err)
+	}
+	return report, nil
 }
 
 // logFlag adds the flag that names an access log, which is needed.

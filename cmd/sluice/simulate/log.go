@@ -3,9 +3,12 @@ package simulate
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -22,61 +25,97 @@ var logLine = regexp.MustCompile(
 	`^\[([^\]]+)\] "(\S+) (\S+) [^"]*" .*?(?:"([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)")?\s*$`,
 )
 
-// Log brings the requests of an access log.
+// Log brings the requests of an access log. It keeps where their lines are, and reads a line again
+// when its request is played: a log may be larger than memory.
 type Log struct {
-	requests []*request
-	length   int64
+	file   io.ReaderAt
+	lines  []logged // in the order of their requests
+	played int
+	length int64
 	// beginMicros is the time of the first request; those of requests count from it.
 	beginMicros int64
 	// Skipped is how many lines were no requests.
 	Skipped int
+	// Err is set once a line that was a request is there no more.
+	Err error
 }
+
+// logged is the line of a request.
+type logged struct {
+	atMicros, offset int64
+	length           int
+}
+
+// maxLine bounds a line of an access log, in bytes. Envoy takes 60 KiB of headers. A longer line is
+// no request.
+const maxLine = 1 << 20
 
 // ReadLog reads an access log of Envoy: its default format, or JSON lines with
 // start_time, method, path, authority and client_ip, and other headers by their
 // names.
-func ReadLog(text []byte) (*Log, error) {
-	log := &Log{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line := lines.Bytes()
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
+func ReadLog(file io.ReaderAt) (*Log, error) {
+	log := &Log{file: file}
+	lines := bufio.NewReaderSize(io.NewSectionReader(file, 0, math.MaxInt64), maxLine)
+	offset, tooLong := int64(0), false
+	for {
+		line, err := lines.ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
+			return nil, err
 		}
-		at, req, err := parseLine(line)
-		if err != nil {
-			log.Skipped++
-			continue
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			tooLong = true
+		case tooLong:
+			log.Skipped, tooLong = log.Skipped+1, false
+		case len(bytes.TrimSpace(line)) > 0:
+			log.add(line, offset)
 		}
-		log.requests = append(log.requests, &request{atMicros: at.UnixMicro(), http: req, attempt: 1})
+		if offset += int64(len(line)); errors.Is(err, io.EOF) {
+			break
+		}
 	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	if len(log.requests) == 0 {
+	if len(log.lines) == 0 {
 		return nil, errors.New("no request in the access log (want Envoy's default format, or JSON lines with start_time, " +
 			"method and path)")
 	}
-	slices.SortStableFunc(log.requests, func(a, b *request) int { return int(a.atMicros - b.atMicros) })
-	first := log.requests[0].atMicros
-	log.beginMicros = first
-	for i, r := range log.requests {
-		r.atMicros -= first
-		r.number = i
-	}
-	log.length = log.requests[len(log.requests)-1].atMicros + 1
+	slices.SortStableFunc(log.lines, func(a, b logged) int { return cmp.Compare(a.atMicros, b.atMicros) })
+	log.beginMicros = log.lines[0].atMicros
+	log.length = log.lines[len(log.lines)-1].atMicros - log.beginMicros + 1
 	return log, nil
+}
+
+// add keeps the place of a line, if that is a request.
+func (l *Log) add(line []byte, offset int64) {
+	at, _, err := parseLine(line)
+	if err != nil {
+		l.Skipped++
+		return
+	}
+	l.lines = append(l.lines, logged{at.UnixMicro(), offset, len(line)})
 }
 
 func (l *Log) durationMicros() int64 { return l.length }
 
 func (l *Log) next() *request {
-	if len(l.requests) == 0 {
+	if l.played == len(l.lines) || l.Err != nil {
 		return nil
 	}
-	r := l.requests[0]
-	l.requests = l.requests[1:]
+	place := &l.lines[l.played]
+	line := make([]byte, place.length)
+	n, err := l.file.ReadAt(line, place.offset)
+	if n == len(line) {
+		err = nil // it may be the end
+	}
+	var req *explain.Request
+	if err == nil {
+		_, req, err = parseLine(line)
+	}
+	if err != nil {
+		l.Err = fmt.Errorf("it has changed meanwhile: %w", err)
+		return nil
+	}
+	r := &request{atMicros: place.atMicros - l.beginMicros, http: req, attempt: 1, number: l.played}
+	l.played++
 	return r
 }
 

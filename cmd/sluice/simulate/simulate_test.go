@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -330,17 +331,17 @@ func TestReadLog(t *testing.T) {
 		`{"start_time": "2026-01-02T03:04:05.000Z", "method": "POST", "path": "/x", "authority": "h", ` +
 			`"client_ip": "192.0.2.8:999", "x_api_key": "k", "bytes": 3}`,
 		"not a request",
+		strings.Repeat("x", 3<<20),
 		"",
 		`[2026-01-02T03:04:06Z] "GET /y HTTP/2" 200`,
 		"",
 	}
-	log, err := ReadLog([]byte(strings.Join(lines, "\n")))
+	log, err := ReadLog(strings.NewReader(strings.Join(lines, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log.Skipped != 1 || log.durationMicros() != second+1 {
-		t.Errorf("%d skipped, %d us; want 1, %d", log.Skipped, log.durationMicros(), second+1)
-	}
+	testenv.Same(t, "lines that are no requests", log.Skipped, 2)
+	testenv.Same(t, "its length in us", log.durationMicros(), second+1)
 	for i, want := range []struct {
 		at                            int64
 		method, path, host, key, addr string
@@ -363,9 +364,33 @@ func TestReadLog(t *testing.T) {
 	if log.next() != nil {
 		t.Error("a fourth request")
 	}
-	if _, err := ReadLog([]byte("nothing\n")); err == nil {
+	if _, err := ReadLog(strings.NewReader("nothing\n")); err == nil {
 		t.Error("no error for a file that is not an access log")
 	}
+}
+
+// TestLogChanges plays a log that is cut off after it was read.
+func TestLogChanges(t *testing.T) {
+	t.Parallel()
+	const line = `[2026-01-02T03:04:05Z] "GET /y HTTP/2" 200` + "\n"
+	file, err := os.Create(filepath.Join(t.TempDir(), "access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString(line + line); err != nil {
+		t.Fatal(err)
+	}
+	log, err := ReadLog(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Truncate(int64(len(line))); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Same(t, "a first request", log.next() != nil, true)
+	testenv.Same(t, "a second one", log.next() != nil, false)
+	testenv.SameError(t, "the error", log.Err, io.EOF)
 }
 
 func TestPictures(t *testing.T) {

@@ -47,7 +47,7 @@ func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name s
 	identities := map[*rule.LimitSet]map[string][]sent{}
 	var order []*rule.LimitSet
 	var m rule.Matcher
-	for _, r := range l.requests {
+	for r := l.next(); r != nil; r = l.next() {
 		r.http.Use(compiledWith)
 		applied, _ := rules.Apply(r.http, &m)
 		for i := range applied {
@@ -61,6 +61,9 @@ func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name s
 			of := identities[a.Limits]
 			of[string(a.Tag)] = append(of[string(a.Tag)], sent{l.beginMicros + r.atMicros, slices.Clone(a.Costs)})
 		}
+	}
+	if l.Err != nil {
+		return nil, l.Err
 	}
 	if len(order) == 0 {
 		return nil, fmt.Errorf("rule %q applies to no request of the log", name)

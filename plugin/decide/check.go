@@ -62,6 +62,7 @@ type Ask struct {
 	Sizes []algo.Size
 	own   []algo.Size // came with the request, in the calendar windows around its time
 	made  *made       // by an operator's override; nil: none is known
+	ahead rule.Ahead  // what another tier may need of the request
 
 	tells bool         // Redis was told of rejections from memory
 	lent  bool         // the failure mode let it go with units that Redis had left, see burst.go

@@ -103,7 +103,7 @@ func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok boo
 	case q.state == Gone || q.state == Ended:
 		return false
 	}
-	applied := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits)
+	applied := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits, c.ahead)
 	c.Limits = limits
 	q.costs, c.Costs = keep(q.costs, applied.Costs)
 	if c.Rule.Report != rule.Decides {

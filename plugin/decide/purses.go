@@ -63,6 +63,7 @@ func (p *purses) readEarly(q *Question, purse *rule.Rule) {
 	q.costs, a.Costs = keep(q.costs, a.Costs)
 	q.sizes, a.Sizes = keep(q.sizes, a.Sizes)
 	q.tags, a.Values = keep(q.tags, a.Values)
+	q.ahead, a.Ahead = keep(q.ahead, a.Ahead)
 	q.early = append(q.early, early{a, purse, ok})
 }
 

@@ -46,6 +46,7 @@ type Question struct {
 	costs     []int64
 	sizes     []algo.Size
 	mades     []made
+	ahead     rule.Ahead
 }
 
 // State is where the request is in its life.
@@ -69,6 +70,9 @@ func (q *Question) add(a *rule.Applied) *Check {
 	}
 	q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
 	c.own = c.Sizes
+	if a.Ahead != nil {
+		q.ahead, c.ahead = keep(q.ahead, a.Ahead)
+	}
 	q.decisions, c.Decisions = roomFor(q.decisions, len(a.Limits.Limits))
 	return c
 }
@@ -99,9 +103,11 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 // reset makes the question one about another request.
 func (q *Question) reset() {
 	clear(q.Checks)
+	clear(q.ahead) // values may be long
 	*q = Question{
 		home: q.home, Checks: q.Checks[:0], early: q.early[:0],
 		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0], mades: q.mades[:0],
+		ahead: q.ahead[:0],
 	}
 }
 

@@ -65,18 +65,21 @@ func (s *Set) add(c *config.Rule) {
 		Over:    s.compileOver(c.Over),
 		Only:    c.Only,
 	}
-	s.evaluates = false
+	s.evaluated = nil
 	out := compiled{rule: r, match: s.compileMatch(&c.Match, c.Exempt), tagPrefix: TagPrefix(c.Name)}
-	out.cost = s.compileAmount(&c.Cost)
 	r.Settle = s.compileSettle(c.Settle)
 	out.key = s.compileKey(r, c.Key)
+	before := len(s.evaluated)
+	out.cost = s.compileAmount(&c.Cost)
 	switch {
 	case c.Tiers != nil:
-		out.tiers = s.compileTiers(r, c.Tiers)
+		if out.tiers = s.compileTiers(r, c.Tiers); c.Overrides {
+			out.ahead = s.evaluated[before:]
+		}
 	case !c.Exempt:
 		out.limits = s.compileLimits(r, c.Limits)
 	}
-	r.Early = r.Only && s.evaluates
+	r.Early = r.Only && len(s.evaluated) > 0
 	s.Rules = append(s.Rules, r)
 	if r.Only {
 		s.purses = append(s.purses, out)

@@ -62,7 +62,9 @@ func (s *Set) compileKey(r *Rule, key []config.Component) (columns []int) {
 func (s *Set) partColumn(r *Rule, c *config.Component) int {
 	for i := range s.components {
 		if sameComponent(s.components[i].Component, c) {
-			s.evaluates = s.evaluates || c.Source == config.FromExpr
+			if c.Source == config.FromExpr {
+				s.evaluated = append(s.evaluated, s.components[i].column)
+			}
 			return i
 		}
 	}

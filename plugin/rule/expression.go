@@ -119,11 +119,12 @@ func (s *Set) expressionColumn(expr string, kind config.ExpressionKind) int {
 
 // textColumn is the column of a text that is evaluated as it is.
 func (s *Set) textColumn(text string) int {
-	s.evaluates = true
 	same := func(e expression) bool { return e.text == text }
 	if i := slices.IndexFunc(s.expressions, same); i >= 0 {
+		s.evaluated = append(s.evaluated, i)
 		return i
 	}
+	s.evaluated = append(s.evaluated, len(s.expressions))
 	e := expression{text: text}
 	if s.evaluator != nil && s.err == nil {
 		var err error

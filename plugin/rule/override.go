@@ -33,12 +33,32 @@ func (s *Set) compiledOf(r ID) *compiled {
 	return nil
 }
 
+// Ahead are the values of the expressions that any tier of a rule may evaluate. The name of a tier may come
+// from Redis, and Envoy evaluates expressions in the callback of the request itself only.
+type Ahead []reading
+
+// readAhead reads them. Each text is evaluated once a request, whatever many rules have it.
+//
+//go:noinline
+func (m *Matcher) readAhead(columns []int) Ahead {
+	begin := len(m.ahead)
+	for _, column := range columns {
+		m.ahead = append(m.ahead, m.expressionOf(column))
+	}
+	return m.ahead[begin:len(m.ahead):len(m.ahead)]
+}
+
 // ApplyAs reads what a limit set takes of a request that its rule applies to: the request's tier is
-// another one than its source says. The result, without a tag, is valid until m's next Apply.
-func (s *Set) ApplyAs(req Request, m *Matcher, limits *LimitSet) Applied {
+// another one than its source says. ahead is what Apply has read of the rule; nil: expressions are
+// evaluated now. The result, without a tag, is valid until m's next Apply.
+func (s *Set) ApplyAs(req Request, m *Matcher, limits *LimitSet, ahead Ahead) Applied {
 	m.reset(s, req)
+	c := s.compiledOf(limits.Rule.ID)
+	for i := range ahead {
+		m.values[c.ahead[i]] = ahead[i]
+	}
 	a := Applied{Rule: limits.Rule, Limits: limits}
-	m.take(s.compiledOf(limits.Rule.ID), &a)
+	m.take(c, &a)
 	return a
 }
 

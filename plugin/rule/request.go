@@ -56,6 +56,7 @@ type Matcher struct {
 	costs     []int64
 	sizes     []algo.Size
 	applied   []Applied
+	ahead     []reading
 }
 
 // reading is something of a request, which is read at most once.
@@ -95,7 +96,7 @@ func (m *Matcher) reset(s *Set, req Request) {
 	m.parts = fresh(m.parts, len(s.components))
 	m.path, m.host, m.method, m.client = reading{}, reading{}, reading{}, client{}
 	m.written, m.tags, m.applied = m.written[:0], m.tags[:0], m.applied[:0]
-	m.costs, m.sizes = m.costs[:0], m.sizes[:0]
+	m.costs, m.sizes, m.ahead = m.costs[:0], m.sizes[:0], m.ahead[:0]
 }
 
 // fresh is n zero elements, in the memory of list if it is enough.

@@ -26,7 +26,7 @@ type Set struct {
 	evaluator   Expressions // nil: expressions have no value
 	mac         *sha256.MAC // of keyed hashes
 	expressions []expression
-	evaluates   bool  // the rule that is being compiled has an expression
+	evaluated   []int // columns of the expressions of the rule that is being compiled
 	err         error // the first that compiling has met
 
 	compiled []compiled // of the rules that Apply asks, in order
@@ -116,6 +116,8 @@ type Applied struct {
 	Sizes []algo.Size
 	// Values is whom the limits with "per" count; valid as long as Tag.
 	Values Values
+	// Ahead is what another tier of the rule may need of the request; valid as long as Tag.
+	Ahead Ahead
 }
 
 // compiled is a Rule with what it asks of requests.
@@ -127,6 +129,9 @@ type compiled struct {
 	cost      amount
 	limits    *LimitSet // nil if there are tiers
 	tiers     *tiers
+	// ahead are the columns of the expressions that the cost and any tier evaluate; nil of a rule whose
+	// tier is known when the request comes.
+	ahead []int
 }
 
 // Apply returns the rules that apply to a request, in order, up to the first
@@ -177,6 +182,8 @@ func (m *Matcher) apply(c *compiled) (Applied, bool) {
 		return Applied{}, false
 	}
 	a := Applied{Rule: c.rule, Limits: limits, Tag: tag}
-	ok = m.take(c, &a)
+	if ok = m.take(c, &a); ok && c.ahead != nil {
+		a.Ahead = m.readAhead(c.ahead)
+	}
 	return a, ok
 }

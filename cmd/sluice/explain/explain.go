@@ -262,7 +262,7 @@ func under(setting string, set *rule.Set, req *Request, came *rule.Applied) rule
 	if o := override.Parse(setting); o.Kind == override.Tier {
 		if limits := set.Tier(a.Rule.ID, o.Rest); limits != nil {
 			var m rule.Matcher
-			a = set.ApplyAs(req, &m, limits)
+			a = set.ApplyAs(req, &m, limits, nil)
 			a.Tag = came.Tag
 		}
 	}

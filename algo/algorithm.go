@@ -136,13 +136,17 @@ func (l *Limit) RetryAfterBelow(units, cost, of, retryAfterMicros, resetAfterMic
 const PerInfix = ":per:"
 
 // KeySuffix follows the hash tag in the limit's Redis key: ":<algorithm>:<window>", and the
-// variant if its state differs. Limits with the same suffix continue each other's state. With a
-// PerID the values follow.
+// variant if its state differs; ":over" before it for a limit with Over. Limits with the same
+// suffix continue each other's state. With a PerID the values follow.
 func (l *Limit) KeySuffix() string {
-	if l.PerID != "" {
-		return l.stateSuffix() + PerInfix + l.PerID
+	suffix := l.stateSuffix()
+	if l.Over {
+		suffix = OverInfix + suffix
 	}
-	return l.stateSuffix()
+	if l.PerID != "" {
+		suffix += PerInfix + l.PerID
+	}
+	return suffix
 }
 
 // stateSuffix names the state alone.
@@ -184,8 +188,14 @@ func (l *Limit) ID() ID {
 	case l.SubWindows > 1:
 		id.Variant = uint64(l.SubWindows)
 	}
+	if l.Over {
+		id.Variant |= overVariant
+	}
 	return id
 }
+
+// overVariant is in the Variant of limits with Over: it is in no other.
+const overVariant = 1 << 33
 
 // hashOf is the FNV-1a of a text in 32 bits, made to differ from all small numbers.
 // http://www.isthe.com/chongo/tech/comp/fnv/

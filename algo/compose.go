@@ -78,6 +78,7 @@ type kind struct {
 	withoutTime bool
 	overrides   bool
 	penalty     bool
+	own         int // of a check with others that may pay: how many limits are the rule's own; else 0
 }
 
 // append writes the kind down.
@@ -85,7 +86,7 @@ func (k kind) append(dst []byte) []byte {
 	for _, is := range [...]bool{k.refund, k.withoutTime, k.overrides, k.penalty} {
 		dst = strconv.AppendBool(dst, is)
 	}
-	return dst
+	return strconv.AppendInt(dst, int64(k.own), 10)
 }
 
 // composed are the scripts that have been put together, by what they depend on:
@@ -240,6 +241,9 @@ func (c *composer) check() {
 	c.pick(pickSteps)
 	c.before()
 	for i := range c.scopes {
+		if i > 0 && i == c.kind.own {
+			c.decideOwn()
+		}
 		s := &c.scopes[i]
 		steps := s.checks()
 		s.keeping(c, c.outlive(i, steps), steps)
@@ -248,7 +252,7 @@ func (c *composer) check() {
 		c.decide()
 	}
 	c.after()
-	c.reply()
+	c.answer(len(c.limiters))
 }
 
 // outlive lists the names of limit i's check that its charge, the decision or the reply uses.
@@ -273,23 +277,23 @@ func (c *composer) outlive(i int, steps []step) (names []string) {
 func (c *composer) decide() {
 	c.weighGuarantee()
 	var conditions []string
-	for i := range c.scopes {
+	for i := c.kind.own; i < len(c.scopes); i++ {
 		if admits := c.admits(i); admits != "" {
 			conditions = append(conditions, admits)
 		}
 	}
 	c.WriteString("if " + strings.Join(conditions, " and ") + " then\n")
-	for i := range c.scopes {
+	for i := c.kind.own; i < len(c.scopes); i++ {
 		s := &c.scopes[i]
 		s.block(c, "  ", c.charges(i), s.steps(chargeSteps))
 	}
 	c.otherwise()
 }
 
-// reply writes what the script answers.
-func (c *composer) reply() {
+// answer writes what the script answers of the first limits, of which there are so many.
+func (c *composer) answer(limits int) {
 	c.WriteString("return {now")
-	for i := range c.limiters {
+	for i := range c.limiters[:limits] {
 		for _, field := range c.limiters[i].reply {
 			c.WriteString(", " + replyNames[field] + c.scopes[i].suffix)
 		}

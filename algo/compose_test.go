@@ -59,6 +59,7 @@ func TestScriptText(t *testing.T) {
 		Limit{Algorithm: TokenBucket, Units: 1, WindowMicros: 1e6, PerID: "tenant|", Guarantee: true},
 	)
 	files["guarantee.lua"], files["guarantee-refund.lua"] = p.Script(), p.RefundScript()
+	files["over.lua"] = mustPlan(t, tenInASecond, credits()).Script()
 	for name, terms := range everyTerms() {
 		files["gcra-"+name+".lua"] = mustPlanWithTerms(t, terms, tenInASecond).Script()
 		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()

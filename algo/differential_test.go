@@ -98,6 +98,34 @@ func TestDifferentialGuarantee(t *testing.T) {
 	}
 }
 
+// TestDifferentialOver does the same with limits that may pay for others.
+func TestDifferentialOver(t *testing.T) {
+	t.Parallel()
+	client, r := startRedis(t), newRandom(73)
+	all := Algorithms()
+	for i := range stepsPerAlgorithm(t) / stepsPerPlan {
+		limits := r.withOver(all)
+		replay(t, client, r, fmt.Sprintf("over-%d", i), limits)
+	}
+}
+
+// withOver draws one to four limits of a rule, and one to three that may pay for them; sometimes so
+// many that their numbers are not packed.
+func (r random) withOver(all []Algorithm) (limits []Limit) {
+	own, others := 1+r.IntN(4), 1+r.IntN(3)
+	if r.oneIn(10) {
+		others = 8
+	}
+	for len(limits) < own+others {
+		l := r.classed(r.limit(all[r.IntN(len(all))]))
+		l.Over = len(limits) >= own
+		if _, err := NewPlan(append(limits, l)); err == nil && !l.Queue {
+			limits = append(limits, l)
+		}
+	}
+	return limits
+}
+
 // withPair puts a guarantee and its pool among limits: often such that the pool is soon in debt.
 func (r random) withPair(limits []Limit) []Limit {
 	for {
@@ -264,13 +292,18 @@ func (s *sequence) decideOne() []Decision {
 		})
 		return out
 	}
-	s.Rebase(s.states, s.nowMicros)
+	s.RebaseFor(s.states, s.nowMicros, costs, out)
 	s.nonce += 1 + s.Int64N(1<<40)
 	s.over = s.someOver(costs[0])
 	allowed := s.decideNext(costs, out)
 	charged := slices.Clone(costs)
 	if guarantee, _, _ := s.Guarantee(); s.Resolve(out) {
 		charged[guarantee] = 0
+	}
+	for i := range charged {
+		if over := s.OthersPay(out); over == (i < s.Own()) {
+			charged[i] = 0
+		}
 	}
 	if allowed {
 		s.charges = append(s.charges, charge{s.nowMicros, s.nonce, charged})

@@ -82,6 +82,9 @@ type Limit struct {
 	// Indebted makes of a Pool one that its guarantee has admitted a request to: it has room until
 	// its debt is one capacity.
 	Indebted bool
+	// Over is a limit that may pay for what the rule's own limits reject, which come before it: see
+	// over.go.
+	Over bool
 	// TTLMicros is after how long without a renewal a concurrency's slots are free,
 	// MinTTLMicros to MaxTTLMicros. It is 0 for the other algorithms.
 	TTLMicros int64

@@ -31,6 +31,7 @@ type Plan struct {
 	terms    Terms
 	// guarantee and pool are limits; noLimit both, or none.
 	guarantee, pool int
+	own             int // how many limits, the first ones, are the rule's own, see over.go
 }
 
 // NewPlan checks the limits against their bounds and prepares the arithmetic
@@ -61,7 +62,7 @@ func (l *Limit) Size() Size { return Size{l.Units, l.Burst, l.Bounds, l.Ceiling}
 // false if a size is out of bounds.
 func (p *Plan) Sized(into *Plan, sizes []Size) (sized *Plan, ok bool) {
 	into.script, into.refund, into.terms, into.slots = p.script, p.refund, p.terms, p.slots
-	into.guarantee, into.pool = p.guarantee, p.pool
+	into.guarantee, into.pool, into.own = p.guarantee, p.pool, p.own
 	into.limits = append(into.limits[:0], p.limits...)
 	into.limiters = append(into.limiters[:0], p.limiters...)
 	for i := range into.limits {
@@ -119,7 +120,8 @@ func (p *Plan) OtherTime(nowMicros int64) bool {
 	return false
 }
 
-// Decide checks each limit's cost and, if all limits allow theirs, charges them.
+// Decide checks each limit's cost and, if all limits allow theirs, charges them. Where the rule's own
+// limits reject it may charge the others, and OthersPay says so: see over.go.
 // costs, states and out have one element for each limit; states are updated in
 // place, and a denied call changes none. A limit whose cost is 0, or less, only
 // reports: it allows and is not charged.
@@ -154,7 +156,11 @@ func (p *Plan) decide(
 	if !p.Check(states, nowMicros, costs, out) {
 		return false
 	}
-	for i := range p.limiters {
+	from, to := 0, p.own
+	if p.OthersPay(out) {
+		from, to = p.own, len(p.limiters)
+	}
+	for i := from; i < to; i++ {
 		if costs[i] <= 0 || i == p.guarantee && !out[i].Allowed {
 			continue
 		}
@@ -168,21 +174,33 @@ func (p *Plan) decide(
 	return true
 }
 
-// Check is Decide without a charge: whether all limits would allow their costs now.
+// Check is Decide without a charge: whether it would allow the costs now.
 func (p *Plan) Check(states []State, nowMicros int64, costs []int64, out []Decision) (allowed bool) {
 	hold(p.fits(states, costs) && len(out) >= len(p.limiters), "each limit has a state, a cost and a decision")
-	allowed = true
-	for i := range p.limiters {
-		out[i] = p.limiters[i].check(states[i], nowMicros, max(costs[i], 0))
-		allowed = allowed && out[i].Allowed
-	}
+	allowed = p.checkList(states, nowMicros, costs, out, 0, p.own)
+	p.hideOthers(out)
 	if p.guarantee == noLimit {
+		if !allowed && p.asksOthers(costs) {
+			return p.checkList(states, nowMicros, costs, out, p.own, len(p.limiters))
+		}
 		return allowed
 	}
 	p.checkGuarantee(states, nowMicros, costs, out)
 	allowed = true
 	for i := range p.limiters {
 		allowed = allowed && p.allows(i, out)
+	}
+	return allowed
+}
+
+// checkList checks the limits from one on to another.
+func (p *Plan) checkList(
+	states []State, nowMicros int64, costs []int64, out []Decision, from, to int,
+) (allowed bool) {
+	allowed = true
+	for i := from; i < to; i++ {
+		out[i] = p.limiters[i].check(states[i], nowMicros, max(costs[i], 0))
+		allowed = allowed && out[i].Allowed
 	}
 	return allowed
 }
@@ -196,7 +214,12 @@ func (p *Plan) fits(states []State, costs []int64) bool {
 // no identity waits for the clock. It reports whether anything changed; the caller then keeps
 // the states even if the call is denied. The scripts rebase by themselves.
 func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
-	for i := range p.limiters {
+	return p.rebase(states, nowMicros, 0, len(p.limiters))
+}
+
+// rebase does so for the limits from one on to another.
+func (p *Plan) rebase(states []State, nowMicros int64, from, to int) (changed bool) {
+	for i := from; i < to; i++ {
 		var did bool
 		states[i], did = p.limiters[i].rebase(states[i], nowMicros)
 		changed = changed || did

@@ -36,9 +36,16 @@ func (l *Limit) maxWaitMicros() int64 {
 // Queue its delay, if only what is over a burst waits also how many units that is, and for
 // calendar windows when the one decided in begins. Of slots it is the units remaining and
 // retry_after alone.
-func (p *Plan) ReplyLen() int {
+//
+// Of limits with Over there is nothing unless they were asked: then it is OwnReplyLen.
+func (p *Plan) ReplyLen() int { return p.replyLen(len(p.limiters)) }
+
+// OwnReplyLen is the length of a reply of the rule's own limits alone.
+func (p *Plan) OwnReplyLen() int { return p.replyLen(p.own) }
+
+func (p *Plan) replyLen(limits int) int {
 	n := 1
-	for i := range p.limiters {
+	for i := range p.limiters[:limits] {
 		n += len(p.limiters[i].reply)
 	}
 	return n
@@ -92,6 +99,9 @@ func (f replyField) of(d *Decision) *int64 {
 func (p *Plan) AppendReply(values []int64, nowMicros int64, decisions []Decision) []int64 {
 	values = append(values, nowMicros)
 	for i := range p.limiters {
+		if i >= p.own && decisions[i].Hidden { // the others were not asked
+			break
+		}
 		for _, field := range p.limiters[i].reply {
 			values = append(values, *field.of(&decisions[i]))
 		}
@@ -104,7 +114,8 @@ func (p *Plan) AppendReply(values []int64, nowMicros int64, decisions []Decision
 // out means nothing; with ErrOtherTime, of a reply that is the time alone, atMicros
 // is Redis' time all the same.
 func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allowed bool, err error) {
-	if len(values) != 1 && len(values) != p.ReplyLen() || len(out) < len(p.limits) {
+	own := len(values) == p.OwnReplyLen()
+	if len(values) != 1 && !own && len(values) != p.ReplyLen() || len(out) < len(p.limits) {
 		return 0, false, ErrReplyLength
 	}
 	if !within(values[0], 0, maxReplyMicros) {
@@ -115,7 +126,18 @@ func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allow
 	}
 	atMicros, allowed = values[0], true
 	values = values[1:]
-	for i := range p.limits {
+	asked := len(p.limits)
+	if own {
+		asked = p.own
+	}
+	p.hideOthers(out)
+	for i := range p.limits[:asked] {
+		if i == p.own { // the others are asked only where the rule's own limits reject
+			if allowed {
+				return 0, false, ErrReplyRange
+			}
+			allowed = true
+		}
 		fields := p.limiters[i].reply
 		if !parseDecision(&p.limits[i], fields, values, &out[i]) && (i != p.guarantee || !p.waitsForPool(&out[i])) {
 			return 0, false, ErrReplyRange

@@ -28,7 +28,8 @@ func (b By) Blocks() bool { return b == ByBlock || b == ByPenalty }
 type Ruling struct {
 	AtMicros int64 // the store's time of the decision, which a refund names
 	Allowed  bool
-	By       By // if not ByLimits, nothing was charged, and there are no decisions
+	Over     bool // the rule's own limits reject, and those with Over have paid
+	By       By   // if not ByLimits, nothing was charged, and there are no decisions
 	// LeftMicros is how long a block still lasts, or that the identity is free or, where the
 	// error is ErrOtherOverride, has an override; Never if that has no end.
 	LeftMicros int64
@@ -71,6 +72,7 @@ func (p *Plan) ParseRuling(values []int64, out []Decision) (r Ruling, err error)
 	}
 	r.AtMicros, r.Allowed, err = p.ParseReply(values, out)
 	if err == nil {
+		r.Over = r.Allowed && p.OthersPay(out)
 		Earned(out, r.EarnedMicros)
 	}
 	return r, err
@@ -111,6 +113,9 @@ func (p *Plan) parseShort(values []int64) (Ruling, error) {
 // that is the time alone has nothing of the kind.
 func (p *Plan) parseTerms(values []int64, r *Ruling) (rest []int64, err error) {
 	n := p.ReplyLen()
+	if len(values) < n {
+		n = p.OwnReplyLen()
+	}
 	if len(p.limits) == 0 || len(values) < n {
 		if len(p.limits) > 0 && len(values) == 1 {
 			return values, nil

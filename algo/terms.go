@@ -50,6 +50,9 @@ func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
 	if err := p.findPair(); err != nil {
 		return nil, err
 	}
+	if err := p.findOver(); err != nil {
+		return nil, err
+	}
 	p.script = scriptOf(p.limiters, p.kind())
 	p.refund = scriptOf(p.limiters, kind{refund: true})
 	return p, nil
@@ -82,7 +85,11 @@ func (p *Plan) NumTermArgs() int {
 
 // kind is which script decides.
 func (p *Plan) kind() kind {
-	return kind{overrides: p.terms.Overrides, penalty: p.terms.Penalty != nil}
+	k := kind{overrides: p.terms.Overrides, penalty: p.terms.Penalty != nil}
+	if p.own < len(p.limits) {
+		k.own = p.own
+	}
+	return k
 }
 
 // NoFactor is the factor, in thousandths, of limits that are as configured.

@@ -112,12 +112,17 @@ func (s *Server) check(dst []byte, keys [][]byte, a *arguments) []byte {
 		return reply
 	}
 	states := s.load(limits, now)
-	changed := c.Plan.Rebase(states, now)
 	out := s.out[:len(limits)]
+	changed := c.Plan.RebaseFor(states, now, a.costs, out)
 	if a.over.Units > 0 {
 		c.Allowed = c.Plan.DecideBatch(a.over, states, now, a.costs, out)
 	} else {
 		c.Allowed = c.Plan.DecideAs(a.nonce, states, now, a.costs, out)
+	}
+	for i := range c.Costs {
+		if c.Allowed && c.Plan.OthersPay(out) == (i < c.Plan.Own()) { // the one list, or the other
+			c.Costs[i] = 0
+		}
 	}
 	if c.Allowed || changed {
 		s.save(c.Plan, limits, states)

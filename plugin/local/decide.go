@@ -17,8 +17,9 @@ func (id *identity) decide(p *algo.Plan, costs []int64, out []algo.Decision) (r 
 			return r, changed
 		}
 	}
-	changed = id.refresh(p) || changed
+	changed = id.refresh(p, costs, out) || changed
 	r.Allowed = p.DecideAs(id.holder, id.states, id.atMicros, costs, out)
+	r.Over = r.Allowed && p.OthersPay(out)
 	switch {
 	case r.Allowed && len(costs) > 0 && slices.Max(costs) > 0:
 		id.consumed, changed = consumed(p.Limits(), out), true
@@ -31,8 +32,8 @@ func (id *identity) decide(p *algo.Plan, costs []int64, out []algo.Decision) (r 
 
 // refresh brings the states up to date before a decision. It reports whether the clock was set
 // back.
-func (id *identity) refresh(p *algo.Plan) (changed bool) {
-	changed = p.Rebase(id.states, id.atMicros)
+func (id *identity) refresh(p *algo.Plan, costs []int64, out []algo.Decision) (changed bool) {
+	changed = p.RebaseFor(id.states, id.atMicros, costs, out)
 	if _, ok := p.Slots(); ok {
 		p.Renew(id.states, id.atMicros, id.holder, id.held)
 	}

@@ -112,8 +112,10 @@ func (s *Store) Peek(
 	if p.OtherTime(id.atMicros) {
 		return r, algo.ErrOtherTime
 	}
-	id.refresh(p)
-	return algo.Ruling{AtMicros: id.atMicros, Allowed: p.Check(id.states, id.atMicros, costs, out)}, nil
+	id.refresh(p, costs, out)
+	r.AtMicros, r.Allowed = id.atMicros, p.Check(id.states, id.atMicros, costs, out)
+	r.Over = r.Allowed && p.OthersPay(out)
+	return r, nil
 }
 
 // RefundEach gives back what a Decide at chargedAtMicros charged, or a part of it. An identity
@@ -168,8 +170,8 @@ func consumed(limits []algo.Limit, out []algo.Decision) byte {
 	var most int64
 	for i := range limits {
 		capacity := limits[i].Room()
-		if capacity == 0 {
-			continue // it only reported, and has no state
+		if capacity == 0 || out[i].Hidden {
+			continue // it only reported, and has no state, or was not asked
 		}
 		used := capacity - out[i].Remaining
 		most = max(most, (used*255+capacity-1)/capacity)

@@ -1,0 +1,114 @@
+package algo
+
+import "strings"
+
+// A rule's own limits may be followed by limits with Over: they may pay for what those reject. One
+// call decides: if the rule's own limits all allow, they are charged. Else the others are asked; if
+// they all allow, and one of them has a cost, they are charged, and the rule's own are not. Else
+// nothing is charged. Where the others are not asked they are neither read nor answered, and their
+// decisions are Hidden.
+
+// OverInfix stands in the keys of limits with Over, after the hash tag.
+const OverInfix = ":over"
+
+// findOver notes how many limits are the rule's own, and refuses what does not go with others. Limits
+// that all have Over are their own: a part of a rule's.
+func (p *Plan) findOver() error {
+	p.own = 0
+	for p.own < len(p.limits) && !p.limits[p.own].Over {
+		p.own++
+	}
+	for i := range p.limits {
+		l := &p.limits[i]
+		switch {
+		case i > p.own && !l.Over:
+			return invalid("limit ", i, " is one of the rule's own (want those first)")
+		case l.Over && (l.Queue || l.LeaseMicros != 0 || l.Guarantee || l.Pool || !l.Algorithm.HasWindow()):
+			return invalid("limit ", i, " cannot pay for others (want one that neither queues nor holds anything)")
+		case p.own < len(p.limits) && (l.Queue || l.Guarantee):
+			return invalid("limit ", i, " goes with none that pays for it")
+		}
+	}
+	if p.own < len(p.limits) && p.terms.Penalty != nil {
+		return invalid("a penalty does not go with limits that pay for others")
+	}
+	if p.own == 0 {
+		p.own = len(p.limits)
+	}
+	return nil
+}
+
+// Own is how many of the limits, the first ones, are the rule's own. The others may pay for them.
+func (p *Plan) Own() int { return p.own }
+
+// OthersPay reports whether the others have paid for a request that was admitted: the rule's own limits
+// reject it.
+func (p *Plan) OthersPay(out []Decision) bool {
+	return p.own < len(p.limits) && LongestWait(out[:p.own]) != 0
+}
+
+// WaitMicros is for how long a request is rejected that the plan has rejected: until one of the two
+// lists has room, if the others were asked. Never if no wait helps.
+func (p *Plan) WaitMicros(out []Decision) int64 {
+	own, others := LongestWait(out[:p.own]), LongestWait(out[p.own:len(p.limits)])
+	if others == 0 {
+		return own
+	}
+	return ShorterWait(own, others)
+}
+
+// asksOthers reports whether others are asked where the rule's own limits reject: one of them has to
+// be charged.
+func (p *Plan) asksOthers(costs []int64) bool {
+	for _, cost := range costs[p.own:] {
+		if cost > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hideOthers makes the decisions of the others those of limits that were not asked.
+func (p *Plan) hideOthers(out []Decision) {
+	for i := p.own; i < len(p.limits); i++ {
+		out[i] = Decision{Allowed: true, Hidden: true}
+	}
+}
+
+// RebaseFor is Rebase of what Decide of these costs will look at: the others only if they are asked.
+// It spoils out.
+func (p *Plan) RebaseFor(states []State, nowMicros int64, costs []int64, out []Decision) (changed bool) {
+	if p.own == len(p.limits) {
+		return p.Rebase(states, nowMicros)
+	}
+	changed = p.rebase(states, nowMicros, 0, p.own)
+	if !p.checkList(states, nowMicros, costs, out, 0, p.own) && p.asksOthers(costs) {
+		changed = p.rebase(states, nowMicros, p.own, len(p.limits)) || changed
+	}
+	return changed
+}
+
+// decideOwn writes the branch of a request that the rule's own limits decide, if they do: they admit
+// it, or the others would allow nothing. What follows is the others'.
+func (c *composer) decideOwn() {
+	var conditions, nothing []string
+	for i := range c.scopes {
+		if suffix := c.scopes[i].suffix; i < c.kind.own {
+			conditions = append(conditions, "retry"+suffix+" == 0")
+		} else if c.packed() {
+			nothing = append(nothing, "cost"+suffix+" == 0")
+		} else {
+			nothing = append(nothing, c.source(i, "cost")+" == 0")
+		}
+	}
+	own := c.scopes[:c.kind.own]
+	c.WriteString("if " + strings.Join(conditions, " and ") + " then\n")
+	for i := range own {
+		own[i].block(c, "  ", c.charges(i), own[i].steps(chargeSteps))
+	}
+	c.WriteString("  ")
+	c.answer(c.kind.own)
+	c.WriteString("elseif " + strings.Join(nothing, " and ") + " then\n  ")
+	c.answer(c.kind.own)
+	c.WriteString("end\n")
+}

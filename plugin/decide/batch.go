@@ -85,12 +85,12 @@ func (b *batch) Expired(_ int, nowMicros int64) {
 }
 
 // ReturnUnits implements lease.Returner.
-func (s *Stores) ReturnUnits(held *lease.Lease, charge lease.Charge, units, nowMicros int64) {
+func (s *Stores) ReturnUnits(held *lease.Lease, charge lease.Charge, units int64, lent bool, nowMicros int64) {
 	s.record.Count(metric.UnitsReturned, units)
 	s.memory.forget(held.Set, held.Tag)
 	s.remote.conn.Refund(redis.Charge{
 		Script: s.remote.scripts[held.Set], Tag: held.Tag, Cost: units,
 		Sizes: s.calendars.sizes(held.Set, charge.StoreMicros),
-		Nonce: charge.Nonce, AtMicros: charge.StoreMicros, Batch: true,
+		Nonce: charge.Nonce, AtMicros: charge.StoreMicros, Batch: lent,
 	}, nowMicros)
 }

@@ -62,9 +62,10 @@ type Lease struct {
 	recent     recent
 }
 
-// Returner gives units back in Redis.
+// Returner gives units back in Redis. lent says that Redis still counts them as lent: it was not told
+// that they are over.
 type Returner interface {
-	ReturnUnits(l *Lease, charge Charge, units, nowMicros int64)
+	ReturnUnits(l *Lease, charge Charge, units int64, lent bool, nowMicros int64)
 }
 
 // Book holds the leases of one worker.
@@ -142,7 +143,16 @@ func (b *Book) Unspend(l *Lease, charge Charge, nowMicros int64) {
 		l.current.units++
 		return
 	}
-	b.returner.ReturnUnits(l, charge, 1, nowMicros)
+	lent := true
+	switch { // it is taken off what is lent once: now, not with the rest of its batch
+	case l.current.charge == charge:
+		l.current.size--
+	case l.over.Units > 0 && l.over.ChargedMicros == charge.StoreMicros:
+		l.over.Units--
+	default:
+		lent = false
+	}
+	b.returner.ReturnUnits(l, charge, 1, lent, nowMicros)
 }
 
 // Heard keeps what Redis said of a request of the identity.
@@ -216,7 +226,7 @@ func (l *Lease) Failed(nowMicros int64) {
 // giveBack returns what is left of a batch.
 func (b *Book) giveBack(l *Lease, held *batch, nowMicros int64) {
 	if held.units > 0 {
-		b.returner.ReturnUnits(l, held.charge, held.units, nowMicros)
+		b.returner.ReturnUnits(l, held.charge, held.units, true, nowMicros)
 	}
 	if held.size > held.units {
 		l.over = algo.Over{Units: held.size - held.units, ChargedMicros: held.charge.StoreMicros}

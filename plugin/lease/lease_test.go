@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -29,6 +30,7 @@ type worker struct {
 	mesh *mesh
 	skew int64
 	book *Book
+	lent int64 // units given back that Redis counted as lent
 }
 
 func newMesh(t *testing.T, workers int, limit algo.Limit, units, ttl int64) *mesh {
@@ -53,8 +55,13 @@ func newMesh(t *testing.T, workers int, limit algo.Limit, units, ttl int64) *mes
 func (w *worker) clock() int64 { return w.mesh.now - 1_790_000_000*second + w.skew }
 
 // ReturnUnits implements Returner.
-func (w *worker) ReturnUnits(_ *Lease, charge Charge, units, _ int64) {
+func (w *worker) ReturnUnits(_ *Lease, charge Charge, units int64, lent bool, _ int64) {
 	w.mesh.calls++
+	if !lent {
+		w.mesh.policy.Refund(w.mesh.states, charge.StoreMicros, w.mesh.now, []int64{units})
+		return
+	}
+	w.lent += units
 	if units <= 0 {
 		w.mesh.t.Fatalf("returned %d units", units)
 	}
@@ -238,6 +245,42 @@ func TestUnspend(t *testing.T) {
 	after, _ := m.take(0)
 	if want := int64(1000 - 30); after.Remaining != want {
 		t.Errorf("%d remain of 1000 after 30 requests (%d while leased)", after.Remaining, before.Remaining)
+	}
+}
+
+// A unit that comes back after its batch is used up is taken off what is lent once: with what is told
+// to be over, it is all that was lent, and not more, whenever it comes.
+func TestUnspendOfUsedUp(t *testing.T) {
+	t.Parallel()
+	const units = 20
+	for _, tc := range []struct {
+		name       string
+		then       func(w *worker, l *Lease) // before the unit comes back
+		lent, over int64
+	}{
+		{"its last unit was spent", func(*worker, *Lease) {}, 1, units - 1},
+		{"others ask Redis", func(w *worker, l *Lease) { w.book.Spend(l, w.clock()) }, 1, units - 1},
+		{"its end was told", func(w *worker, l *Lease) {
+			w.book.Spend(l, w.clock())
+			testenv.Same(t, "told", l.Over().Units, units)
+			l.Asked(units, 8, w.clock())
+		}, 0, 0},
+	} {
+		m := newMesh(t, 1, algo.Limit{Algorithm: algo.GCRA, Units: 1000, WindowMicros: 3600 * second}, units, second)
+		w := m.workers[0]
+		l := w.book.Of(0, []byte("tag"), &m.limit, w.clock())
+		l.Asked(units, 7, w.clock())
+		d, allowed := m.take(units)
+		w.book.Granted(l, &d, allowed, m.now, w.clock())
+		var charge Charge
+		for range units {
+			_, charge, _ = w.book.Spend(l, w.clock())
+		}
+		tc.then(w, l)
+		w.book.Unspend(l, charge, w.clock())
+		w.book.Spend(l, w.clock())
+		testenv.Same(t, tc.name+": units that came back as lent", w.lent, tc.lent)
+		testenv.Same(t, tc.name+": units that are over", l.Over().Units, tc.over)
 	}
 }
 

@@ -68,10 +68,10 @@ build/version: FORCE
 .PHONY: FORCE
 FORCE:
 
-# The bridge role alone, for Envoy's configuration itself. What it compiles to is kept in the
+# The bridge, for Envoy's configuration itself. What it compiles to is kept in the
 # repository, since only those who change it need a compiler for C.
 .PHONY: bridge
-bridge: | tools-build ## compile the small bridge anew, bridge/bridge.wasm, and put it into what ships
+bridge: | tools-build ## compile the bridge anew, bridge/bridge.wasm, and put it into what ships
 	$(bridge_build) -o bridge/bridge.wasm bridge/bridge.c
 	chmod -x bridge/bridge.wasm
 	sed -i -E "s|(inline_bytes: )[A-Za-z0-9+/=]+|\1$$(base64 -w 0 bridge/bridge.wasm)|" envoy.yaml deploy/*/*.yaml deploy/chart/templates/_helpers.tpl

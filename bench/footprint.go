@@ -32,7 +32,6 @@ var proxies = []proxy{
 	{shipped, 8, asShipped},
 	{throughRelay, 4, takeOutBridge},
 	{throughRelay, 8, takeOutBridge},
-	{oneFile, 4, pluginAsBridge},
 	{threeShared, 4, further(func(int) string { return "sluice" })},
 	{threeApart, 4, further(func(n int) string { return "sluice-" + strconv.Itoa(n) })},
 }
@@ -55,10 +54,6 @@ func takeOutBridge(c *envoyconf.Config, _ place) {
 func onlyBridge(c *envoyconf.Config, at place) {
 	takeOutBridge(c, at)
 	c.SetWasm(filepath.Join(at.root, "bridge", "bridge.wasm"))
-}
-
-func pluginAsBridge(c *envoyconf.Config, at place) {
-	c.SetBridge(filepath.Join(at.root, "build", "sluice.wasm"))
 }
 
 // further adds three listeners with policies of their own, in the VMs that id names.

@@ -15,7 +15,6 @@ const (
 	anyFilter    = "a filter of 1.6 KB that does nothing"
 	shipped      = "`envoy.yaml`"
 	throughRelay = "`envoy.yaml` through a relay, without a bridge"
-	oneFile      = "`envoy.yaml`, with `sluice.wasm` as bridge"
 	threeShared  = "3 more configurations that share its `vm_id`"
 	threeApart   = "3 more configurations, each with a `vm_id`"
 )

@@ -123,8 +123,8 @@ func TestProxies(t *testing.T) {
 	t.Parallel()
 	filters := map[string]string{
 		withoutWasm: "", anyFilter: "bridge.wasm", shipped: "sluice.wasm inline", throughRelay: "sluice.wasm",
-		oneFile: "sluice.wasm sluice.wasm", threeShared: "sluice.wasm sluice.wasm sluice.wasm sluice.wasm inline",
-		threeApart: "sluice.wasm sluice.wasm sluice-0 sluice.wasm sluice-1 sluice.wasm sluice-2 inline",
+		threeShared: "sluice.wasm sluice.wasm sluice.wasm sluice.wasm inline",
+		threeApart:  "sluice.wasm sluice.wasm sluice-0 sluice.wasm sluice-1 sluice.wasm sluice-2 inline",
 	}
 	code := regexp.MustCompile(`filename: \S*/([a-z]+\.wasm)|vm_id: (sluice-[0-9])|(inline)_bytes:`)
 	for _, p := range proxies {

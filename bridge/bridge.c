@@ -1,7 +1,6 @@
 //go:build ignore
 
-// The bridge role of sluice.wasm alone, as plugin/bridge.go has it, small enough to stand in
-// Envoy's configuration: an HTTP filter in front of Redis. What goes to Redis loses its gRPC message
+// The bridge, small enough to stand in Envoy's configuration: an HTTP filter in front of Redis. What goes to Redis loses its gRPC message
 // headers, and what comes back gets one, so that plain RESP is on the wire. A message is passed on
 // as it comes: its header may state any length, and a peer that never sends so much costs no memory.
 //
@@ -166,7 +165,7 @@ u32 EXPORT(proxy_on_request_body)(u32 id, u32 size, u32 end) {
 	return CONTINUE;
 }
 
-// The most bytes of Redis' that one message brings: maxReplies of plugin/bridge.go.
+// The most bytes of Redis' that one message brings: MaxMessageBytes of bridge.go.
 #define MAX_REPLIES 1024
 
 // frame writes a message, and returns what is behind it.

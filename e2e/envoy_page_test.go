@@ -56,7 +56,9 @@ func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	shipped.SetWasm("/etc/envoy/sluice.wasm")
-	shipped.SetBridge("/etc/envoy/sluice.wasm")
+	shipped.Set(envoyconf.Bridge+"/vm_config/code", map[string]any{
+		"local": map[string]any{"filename": "/etc/envoy/bridge.wasm"},
+	})
 	configuration := page.filter.(map[string]any)
 	for _, name := range []string{"typed_config", "config", "configuration"} {
 		configuration = configuration[name].(map[string]any)

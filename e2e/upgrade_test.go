@@ -48,7 +48,7 @@ func unpack(t *testing.T) (path string) {
 }
 
 // running has an Envoy run other builds than this one: as limiter, as bridge, or both; "" is
-// this one, with the small bridge.
+// this one, with the bridge.
 func running(limiter, bridge string) func(*envoyconf.Config) {
 	return func(c *envoyconf.Config) {
 		if limiter != "" {
@@ -110,7 +110,6 @@ func TestUpgrade(t *testing.T) {
 		{"back", running("", ""), running(old, old)},
 		{"an earlier bridge", running("", old), running("", "")},
 		{"an earlier limiter", running(old, ""), running("", "")},
-		{"one file for both roles", running("", testenv.WasmPath(t)), running("", "")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			u := startUpgrade(t, tc.first, tc.second)

@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/bridge"
 	"github.com/sluiceproxy/sluice/internal/redistest"
-	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -20,21 +18,13 @@ func frame(message string) []byte {
 	return append(b, message...)
 }
 
-// eachBridge runs a test on the two worlds of the plugin, and on the small bridge in its place
-// (bridge/bridge.c).
-func eachBridge(t *testing.T, test func(t *testing.T, w *worker)) {
+// withBridge runs a test on the bridge (bridge/bridge.c).
+func withBridge(t *testing.T, test func(t *testing.T, w *worker)) {
 	t.Helper()
-	eachWorld(t, test)
-	t.Run("small", func(t *testing.T) {
-		t.Parallel()
-		test(t, newWorker(t, smallBridge))
-	})
+	test(t, newWorker(t, func(_ *worker, options *wasmhost.Options) { options.Wasm = bridge.Wasm }))
 }
 
-func smallBridge(w *worker, options *wasmhost.Options) {
-	options.Wasm = bridgeFile(w.t)
-}
-
+// bridgeStream is a stream to Redis. The bridge takes any configuration, or none.
 func (w *worker) bridgeStream() *exchange {
 	w.t.Helper()
 	return w.load(`{"role": "bridge"}`).open(wasmhost.Request("POST", "/sluice.Redis/Stream", "content-type",
@@ -77,7 +67,7 @@ func TestBridgeStripsFrames(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			eachBridge(t, func(t *testing.T, w *worker) {
+			withBridge(t, func(t *testing.T, w *worker) {
 				x := w.bridgeStream()
 				defer x.End()
 				for _, piece := range test.pieces {
@@ -97,7 +87,7 @@ func TestBridgeStripsFrames(t *testing.T) {
 func TestBridgeKeepsNothing(t *testing.T) {
 	t.Parallel()
 	for _, stated := range []uint32{1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
-		eachBridge(t, func(t *testing.T, w *worker) {
+		withBridge(t, func(t *testing.T, w *worker) {
 			x := w.bridgeStream()
 			defer x.End()
 			x.RequestBody(binary.BigEndian.AppendUint32([]byte{0}, stated), false)
@@ -115,6 +105,10 @@ func TestBridgeKeepsNothing(t *testing.T) {
 	}
 }
 
+// grpcUnimplemented answers a message in a compression that the server does not know
+// (https://github.com/grpc/grpc/blob/master/doc/compression.md).
+const grpcUnimplemented = 12
+
 // A compressed message ends the stream: Redis would read noise.
 func TestBridgeRefusesCompression(t *testing.T) {
 	t.Parallel()
@@ -130,7 +124,7 @@ func TestBridgeRefusesCompression(t *testing.T) {
 		{name: "a later message", pieces: [][]byte{frame("+OK\r\n"), compressed}, want: "+OK\r\n"},
 		{name: "behind another in one piece", pieces: [][]byte{slices.Concat(frame("+OK\r\n"), compressed)}},
 	} {
-		eachBridge(t, func(t *testing.T, w *worker) {
+		withBridge(t, func(t *testing.T, w *worker) {
 			x := w.bridgeStream()
 			defer x.End()
 			var last wasmhost.Action
@@ -157,18 +151,18 @@ func TestBridgeRefusesCompression(t *testing.T) {
 // more than one if it is long.
 func TestBridgeFramesReplies(t *testing.T) {
 	t.Parallel()
-	eachBridge(t, func(t *testing.T, w *worker) {
+	withBridge(t, func(t *testing.T, w *worker) {
 		x := w.bridgeStream()
 		defer x.End()
 		x.ResponseHeaders(wasmhost.Response("200"), false)
 		var want []byte
 		long := strings.Repeat("y", 70_000)
 		for _, reply := range []string{
-			"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:maxMessageBytes],
-			long[:maxMessageBytes+1], long,
+			"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:bridge.MaxMessageBytes],
+			long[:bridge.MaxMessageBytes+1], long,
 		} {
 			x.ResponseBody([]byte(reply), false)
-			for piece := range slices.Chunk([]byte(reply), maxMessageBytes) {
+			for piece := range slices.Chunk([]byte(reply), bridge.MaxMessageBytes) {
 				want = append(want, frame(string(piece))...)
 			}
 		}
@@ -181,7 +175,7 @@ func TestBridgeFramesReplies(t *testing.T) {
 // The usual case, one whole message, costs two host calls and no copy.
 func TestBridgeHostCalls(t *testing.T) {
 	t.Parallel()
-	eachBridge(t, func(t *testing.T, w *worker) {
+	withBridge(t, func(t *testing.T, w *worker) {
 		x := w.bridgeStream()
 		defer x.End()
 		x.ResponseHeaders(wasmhost.Response("200"), false)
@@ -199,10 +193,10 @@ func TestLimiterThroughBridge(t *testing.T) {
 		t.Run(map[bool]string{false: "connected", true: "messages merged while connecting"}[connecting], func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			bridge := wasmhost.Start(t, wasmhost.Options{Wasm: testenv.Wasm(t), VMID: "bridge"})
-			filter, err := bridge.StartPlugin(`{"role": "bridge"}`)
+			upstream := wasmhost.Start(t, wasmhost.Options{Wasm: bridge.Wasm, VMID: "bridge"})
+			filter, err := upstream.StartPlugin("")
 			if err != nil {
-				t.Fatal(err, bridge.Logs)
+				t.Fatal(err, upstream.Logs)
 			}
 			w := newWorker(t, wasm)
 			r := &realRedis{Server: server, t: t}
@@ -231,13 +225,4 @@ func TestLimiterThroughBridge(t *testing.T) {
 			}
 		})
 	}
-}
-
-func bridgeFile(t *testing.T) []byte {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "bridge", "bridge.wasm"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }

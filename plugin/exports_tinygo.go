@@ -46,8 +46,8 @@ func onVMStart(_, _ uint32) bool { return true }
 func onContextCreate(contextID, parentID uint32) {
 	if parentID == 0 {
 		thisVM.plugins[contextID] = &plugin{vm: thisVM, id: contextID}
-	} else if p := pluginOf(parentID); p != nil {
-		live.put(p.begin(contextID))
+	} else if p := pluginOf(parentID); p != nil && p.requests != nil {
+		live.put(contextID, p.requests.begin(contextID))
 	}
 }
 
@@ -66,39 +66,23 @@ func onTick(contextID uint32) {
 
 //export proxy_on_request_headers
 func onRequestHeaders(contextID, count, end uint32) uint32 {
-	if r := live.get(contextID).request; r != nil {
+	if r := live.get(contextID); r != nil {
 		return uint32(r.OnHttpRequestHeaders(int(count), end != 0))
-	}
-	return 0
-}
-
-//export proxy_on_request_body
-func onRequestBody(contextID, size, end uint32) uint32 {
-	if b := live.get(contextID).bridge; b != nil {
-		return uint32(b.OnHttpRequestBody(int(size), end != 0))
 	}
 	return 0
 }
 
 //export proxy_on_response_headers
 func onResponseHeaders(contextID, count, end uint32) uint32 {
-	if r := live.get(contextID).request; r != nil {
+	if r := live.get(contextID); r != nil {
 		return uint32(r.OnHttpResponseHeaders(int(count), end != 0))
-	}
-	return 0
-}
-
-//export proxy_on_response_body
-func onResponseBody(contextID, size, end uint32) uint32 {
-	if b := live.get(contextID).bridge; b != nil {
-		return uint32(b.OnHttpResponseBody(int(size), end != 0))
 	}
 	return 0
 }
 
 //export proxy_on_log
 func onLog(contextID uint32) {
-	if r := live.get(contextID).request; r != nil {
+	if r := live.get(contextID); r != nil {
 		r.OnHttpStreamDone()
 	}
 }
@@ -107,7 +91,7 @@ func onLog(contextID uint32) {
 //
 //export proxy_on_done
 func onDone(contextID uint32) bool {
-	if !live.get(contextID).free() {
+	if live.get(contextID) != nil {
 		live.remove(contextID)
 		return true
 	}

@@ -20,8 +20,6 @@ const (
 
 // Kinds of buffers and header maps.
 const (
-	requestBody   = 0
-	responseBody  = 1
 	grpcMessage   = 5
 	configuration = 7
 

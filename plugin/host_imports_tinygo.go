@@ -22,9 +22,6 @@ func proxyGrpcCancel(token uint32) uint32
 //go:wasmimport env proxy_get_buffer_bytes
 func proxyGetBufferBytes(kind, start, maxLen uint32, data **byte, dataLen *uint32) uint32
 
-//go:wasmimport env proxy_set_buffer_bytes
-func proxySetBufferBytes(kind, start, length uint32, data *byte, dataLen uint32) uint32
-
 //go:wasmimport env proxy_get_header_map_value
 func proxyGetHeaderMapValue(kind uint32, name *byte, nameLen uint32, value **byte, valueLen *uint32) uint32
 

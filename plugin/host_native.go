@@ -5,7 +5,6 @@ package main
 // envoy is the host calls, see host_tinygo.go.
 type envoy interface {
 	buffer(kind, start, size uint32) []byte
-	setBuffer(kind, length uint32, b []byte)
 	environment(name string) (value string, ok bool)
 	logLine(level logLevel, text string)
 	unixMicros() int64

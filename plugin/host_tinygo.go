@@ -45,11 +45,6 @@ func (host) buffer(kind, start, size uint32) []byte {
 	return b
 }
 
-// setBuffer puts b in place of the first bytes of a buffer.
-func (host) setBuffer(kind, length uint32, b []byte) {
-	proxySetBufferBytes(kind, 0, length, unsafe.SliceData(b), uint32(len(b)))
-}
-
 // logLine writes a line to Envoy's log.
 func (host) logLine(level logLevel, text string) {
 	p, n := pointer(text)

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// limiter is one configuration of the limiter role in one worker.
+// limiter is one configuration of the limiter in one worker.
 type limiter struct {
 	vm       *vm
 	host     host

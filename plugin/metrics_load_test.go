@@ -80,14 +80,13 @@ func TestMetricsOfSeveralListeners(t *testing.T) {
 	})
 }
 
-// A configuration that is refused defines nothing, and neither does the bridge.
+// A configuration that is refused defines nothing.
 func TestNoMetrics(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		if _, err := w.start(`{"rules": []}`); err == nil {
 			t.Error("a configuration without rules was taken")
 		}
-		w.load(`{"role": "bridge"}`)
 		if got := w.host.Calls["proxy_define_metric"]; got != 0 {
 			t.Errorf("%d metrics were defined", got)
 		}

@@ -27,19 +27,11 @@ func newNativeGuest(t *testing.T, h *wasmhost.Host, chance rand.Source) *nativeG
 	}
 }
 
-// httpContext is a stream that has begun, as the SDK has it.
-func httpContext(begun place) types.HttpContext {
-	if begun.bridge != nil {
-		return begun.bridge
-	}
-	return begun.request
-}
-
 // nativeCallbacks are those of the ABI that the plugin has a use for.
 var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) uint32{
 	"proxy_on_context_create": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		if parent := args[0]; parent != 0 {
-			g.streams[id] = httpContext(g.vm.plugins[parent].begin(id))
+			g.streams[id] = g.vm.plugins[parent].requests.begin(id)
 		} else {
 			g.vm.plugins[id] = &plugin{vm: g.vm, id: id}
 		}
@@ -55,14 +47,8 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 	"proxy_on_request_headers": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		return uint32(g.streams[id].OnHttpRequestHeaders(int(args[0]), args[1] != 0))
 	},
-	"proxy_on_request_body": func(g *nativeGuest, id uint32, args []uint32) uint32 {
-		return uint32(g.streams[id].OnHttpRequestBody(int(args[0]), args[1] != 0))
-	},
 	"proxy_on_response_headers": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		return uint32(g.streams[id].OnHttpResponseHeaders(int(args[0]), args[1] != 0))
-	},
-	"proxy_on_response_body": func(g *nativeGuest, id uint32, args []uint32) uint32 {
-		return uint32(g.streams[id].OnHttpResponseBody(int(args[0]), args[1] != 0))
 	},
 	"proxy_on_grpc_receive": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		token, size := args[0], args[1]
@@ -132,11 +118,6 @@ func (e nativeEnvoy) must(call string, status wasmhost.Status) {
 func (e nativeEnvoy) buffer(kind, start, size uint32) []byte {
 	b, _ := e.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(wasmhost.BufferType(kind), start, size)
 	return slices.Clone(b)
-}
-
-func (e nativeEnvoy) setBuffer(kind, length uint32, b []byte) {
-	e.must("proxy_set_buffer_bytes",
-		e.host.Begin("proxy_set_buffer_bytes", 0).SetBuffer(wasmhost.BufferType(kind), 0, length, slices.Clone(b)))
 }
 
 func (e nativeEnvoy) environment(name string) (value string, ok bool) {

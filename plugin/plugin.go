@@ -24,13 +24,12 @@ func newVM(h host) *vm {
 	}
 }
 
-// plugin is one configuration's plugin context. Which role it has, limiter or
-// bridge, is known once its configuration has been read.
+// plugin is one configuration's plugin context.
 type plugin struct {
 	vm       *vm
 	id       uint32
-	limiter  *limiter     // nil: the bridge
-	requests *requestPool // nil: as limiter
+	limiter  *limiter // nil until the configuration has been read
+	requests *requestPool
 }
 
 // OnPluginStart reads the configuration. A mistake makes Envoy refuse it and
@@ -40,13 +39,11 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	h.running(p.id)
 	exprs := &expressions{host: h, pluginID: p.id}
 	cfg, err := config.Checks{Expression: exprs.check, Zone: calendar.Known}.Parse(h.buffer(configuration, 0, toTheEnd))
-	if err != nil || !cfg.Bridge {
-		p.vm.notices.sayOnce(logInfo, "sluice: version "+buildVersion())
-	}
+	p.vm.notices.sayOnce(logInfo, "sluice: version "+buildVersion())
 	if err == nil {
 		err = cfg.TakeHashSecret(h.environment)
 	}
-	if err == nil && !cfg.Bridge {
+	if err == nil {
 		p.limiter, err = newLimiter(p.vm, p.id, cfg, exprs)
 	}
 	if err != nil {
@@ -55,19 +52,9 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 		}
 		return types.OnPluginStartStatusFailed
 	}
-	if p.limiter != nil {
-		p.requests = &requestPool{limiter: p.limiter}
-		p.limiter.wake(p.limiter.now()) // for the first flush of the metrics
-	}
+	p.requests = &requestPool{limiter: p.limiter}
+	p.limiter.wake(p.limiter.now()) // for the first flush of the metrics
 	return types.OnPluginStartStatusOK
-}
-
-// begin begins a request, or, in the bridge, one stream to Redis.
-func (p *plugin) begin(id uint32) place {
-	if p.limiter == nil {
-		return place{id: id, bridge: &bridge{host: p.vm.host, id: id}}
-	}
-	return place{id: id, request: p.requests.begin(id)}
 }
 
 // tick passes time; it is asked for only while something waits for it. It reports whether

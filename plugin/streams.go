@@ -2,22 +2,20 @@ package main
 
 import "math/bits"
 
-// streams are the HTTP streams of a VM by the ids of their contexts: requests, or those of the
-// bridge. It is an open table with linear probing, at most half full. A request looks itself up in
+// streams are the requests of a VM by the ids of their contexts. It is an open table with linear probing, at most half full. A request looks itself up in
 // each callback, and Go's maps take several times the instructions.
 type streams struct {
 	places []place
 	used   int
 }
 
-// place is a place of the table, free if it has neither.
+// place is a place of the table, free if it has no request.
 type place struct {
 	id      uint32
 	request *httpRequest
-	bridge  *bridge
 }
 
-func (p place) free() bool { return p.request == nil && p.bridge == nil }
+func (p *place) free() bool { return p.request == nil }
 
 // leastPlaces is the size of a table that has streams, a power of two as all sizes are.
 //
@@ -48,24 +46,24 @@ func (s *streams) find(id uint32) int {
 	return i
 }
 
-// get returns the stream of an id, or a free place.
-func (s *streams) get(id uint32) place {
+// get returns the request of an id, or nil.
+func (s *streams) get(id uint32) *httpRequest {
 	if len(s.places) == 0 {
-		return place{}
+		return nil
 	}
-	return s.places[s.find(id)]
+	return s.places[s.find(id)].request
 }
 
-// put adds a stream, which must not be a free place.
-func (s *streams) put(added place) {
+// put adds a request.
+func (s *streams) put(id uint32, request *httpRequest) {
 	if 2*(s.used+1) > len(s.places) {
 		s.grow()
 	}
-	i := s.find(added.id)
+	i := s.find(id)
 	if s.places[i].free() {
 		s.used++
 	}
-	s.places[i] = added
+	s.places[i] = place{id, request}
 }
 
 func (s *streams) grow() {

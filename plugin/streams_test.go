@@ -15,7 +15,7 @@ func TestStreams(t *testing.T) {
 	want := map[uint32]*httpRequest{}
 	var live []uint32
 	check := func(id uint32) {
-		if got := s.get(id).request; got != want[id] {
+		if got := s.get(id); got != want[id] {
 			t.Fatalf("%d: %p, want %p", id, got, want[id])
 		}
 	}
@@ -32,7 +32,7 @@ func TestStreams(t *testing.T) {
 		}
 		want[id] = new(httpRequest)
 		live = append(live, id)
-		s.put(place{id: id, request: want[id]})
+		s.put(id, want[id])
 		check(id)
 		check(live[random.IntN(len(live))])
 		check(id + 1)
@@ -52,13 +52,13 @@ func TestStreams(t *testing.T) {
 func TestStreamThatStays(t *testing.T) {
 	t.Parallel()
 	var s streams
-	old := new(bridge)
-	s.put(place{id: 7, bridge: old})
+	old := new(httpRequest)
+	s.put(7, old)
 	for id := uint32(8); id < 1_000_000; id++ {
-		s.put(place{id: id, request: new(httpRequest)})
+		s.put(id, new(httpRequest))
 		s.remove(id)
 	}
-	if s.get(7).bridge != old {
+	if s.get(7) != old {
 		t.Error("it was lost")
 	}
 	if n := len(s.places); n != leastPlaces {
@@ -72,7 +72,7 @@ func TestNoStreams(t *testing.T) {
 	var s streams
 	s.remove(1)
 	for _, id := range []uint32{0, 1} {
-		if p := s.get(id); !p.free() {
+		if p := s.get(id); p != nil {
 			t.Errorf("%d: %+v", id, p)
 		}
 	}

@@ -25,17 +25,14 @@ var (
               vm_config:
                 vm_id: sluice-bridge
                 runtime: envoy.wasm.runtime.v8
-                # bridge/bridge.wasm, 1.6 KB. The file of the limiter would do, and take more memory.
-                ` + inline + "\n" + bridgeConfiguration
+                # bridge/bridge.wasm, 1.6 KB; it reads no configuration
+                ` + inline + "\n"
 )
 
 const (
-	file                = "code: {local: {filename: build/sluice.wasm}}"
-	bridgeConfiguration = `              configuration:
-                "@type": type.googleapis.com/google.protobuf.StringValue
-                value: '{"role": "bridge"}'
-`
-	tcpPool = `    upstream_config:
+	file       = "code: {local: {filename: build/sluice.wasm}}"
+	bridgeFile = "code: {local: {filename: /etc/envoy/bridge.wasm}}"
+	tcpPool    = `    upstream_config:
       name: envoy.filters.connection_pools.http.tcp
       typed_config:
         "@type": type.googleapis.com/envoy.extensions.upstreams.http.tcp.v3.TcpConnectionPoolProto
@@ -105,25 +102,18 @@ var breaks = []struct {
 		tcpPool, "", bridgeFilter, "", "http2_protocol_options",
 		"http_protocol_options",
 	}, `"redis": {"cluster":`, `redis.cluster: the cluster "redis" has neither the bridge`},
-	{"one file", []string{inline, file}, "", ""},
+	{"the bridge in a file", []string{inline, bridgeFile}, "", ""},
 	{
-		"one vm_id",
-		[]string{inline, file, "vm_id: sluice-bridge", "vm_id: sluice"},
-		"vm_id: sluice",
-		`vm_id "sluice" is the bridge's, too (line `,
-	},
-	{"one vm_id, other code", []string{"vm_id: sluice-bridge", "vm_id: sluice"}, "", ""},
-	{"the small bridge without a configuration", []string{bridgeConfiguration, ""}, "", ""},
-	{
-		"a file without a configuration",
-		[]string{inline, file, bridgeConfiguration, ""},
+		"the limiter as bridge",
+		[]string{inline, file},
 		"name: sluice-bridge\n              root_id", "the configuration is empty (want an object",
 	},
+	{"one vm_id, other code", []string{"vm_id: sluice-bridge", "vm_id: sluice"}, "", ""},
 	{
-		"the small bridge as limiter",
+		"the bridge as limiter",
 		[]string{file, inline},
 		"vm_id: sluice",
-		"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})",
+		"the code is the bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})",
 	},
 	{
 		"no host_env_keys", withRedis(`, "password_env": "PW"`), `"redis": {"cluster":`,

@@ -247,23 +247,21 @@ func TestBrokenSetups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	oneFile := strings.Replace(string(shipped), inline, file, 1)
 	for _, c := range []struct{ name, what, instead, says string }{
-		{"role forgotten", `{"role": "bridge"}`, `{}`, `"rules" is missing`},
+		{"the limiter as bridge", inline, file, "the configuration is empty"},
 		{"a typo", `"limits": [`, `"limit": [`, `did you mean "limits"?`},
 		{
 			"host_env_keys left out", `{"cluster": "redis"}`, `{"cluster": "redis", "password_env": "PW"}`,
 			"is not given the environment variable",
 		},
-		{"the bridge left out", strings.Replace(bridgeFilter, inline, file, 1), "", "has no bridge"},
+		{"the bridge left out", bridgeFilter, "", "has no bridge"},
 		{"the TCP pool left out", tcpPool, "", "no TCP connection pool"},
 		{"the cluster's name wrong", `{"cluster": "redis"}`, `{"cluster": "redes"}`, `Envoy has no cluster "redes"`},
 		{"the filter before jwt_authn", keyed, claim, `the metadata "envoy.filters.http.jwt_authn"`},
-		{"one vm_id for both roles", "vm_id: sluice-bridge", "vm_id: sluice", "is the bridge's, too"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := execute(t, strings.Replace(oneFile, c.what, c.instead, 1), "validate", "-")
+			r := execute(t, strings.Replace(string(shipped), c.what, c.instead, 1), "validate", "-")
 			if r.code != console.Refused || !strings.Contains(r.out, c.says) {
 				t.Errorf("exit code %d, want %s in\n%s", r.code, c.says, r.out)
 			}

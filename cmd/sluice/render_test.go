@@ -127,8 +127,8 @@ func TestRenderRefuses(t *testing.T) {
 			code: console.Refused, errors: "- has mistakes:\n  rules: ",
 		},
 		{
-			name: "the bridge", plugin: `{"role": "bridge"}`, args: "envoy",
-			code: console.Misused, errors: "- has 0 configurations of the limiter (want a file with one)",
+			name: "a role", plugin: `{"role": "bridge"}`, args: "envoy",
+			code: console.Refused, errors: "- has mistakes:\n  role: ",
 		},
 		{
 			name: "no address of Redis", plugin: redisPlugin, args: "envoy",

@@ -146,20 +146,16 @@ func brokenJSON(found []find.Found) bool {
 // checkAll reports on the configurations of a file, and on their surroundings.
 func checkAll(found []find.Found) (all []configReport) {
 	loaded := make([]*config.Config, len(found))
-	var bridges []*find.Found
 	for i := range found {
 		report, cfg := check(&found[i])
 		all, loaded[i] = append(all, report), cfg
-		if cfg != nil && cfg.Bridge {
-			bridges = append(bridges, &found[i])
-		}
 	}
 	for i, cfg := range loaded {
-		if cfg == nil || cfg.Bridge {
+		if cfg == nil {
 			continue
 		}
 		all[i].Warnings = append(all[i].Warnings, located(&found[i], reach.Unreachable(cfg))...)
-		for _, f := range envoyfile.Findings(&found[i], cfg, bridges) {
+		for _, f := range envoyfile.Findings(&found[i], cfg) {
 			list := &all[i].Warnings
 			if f.Error {
 				list = &all[i].Mistakes
@@ -181,6 +177,10 @@ func located(f *find.Found, mistakes []config.Mistake) (all []mistakeReport) {
 // check reports on one configuration, which it returns if it has no mistake.
 func check(f *find.Found) (configReport, *config.Config) {
 	report := configReport{Line: f.Line, In: f.In, Mistakes: []mistakeReport{}}
+	if f.Bridge {
+		report.Role = "bridge"
+		return report, nil
+	}
 	cfg, err := input.Load(f.JSON)
 	var mistakes config.Mistakes
 	switch {
@@ -188,9 +188,6 @@ func check(f *find.Found) (configReport, *config.Config) {
 		report.Mistakes = located(f, mistakes)
 	case err != nil:
 		report.Mistakes = append(report.Mistakes, mistakeReport{f.Line, "", err.Error()})
-	case cfg.Bridge:
-		report.Role = "bridge"
-		return report, cfg
 	default:
 		report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
 		report.Notes = located(f, slices.Concat(cfg.Skipped(), cfg.OddQuotas(), cfg.Afresh()))

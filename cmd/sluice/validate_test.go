@@ -45,8 +45,8 @@ var validated = []struct {
 		out:  "-:1: ok, JSON: 2 rules, all in shadow\n",
 	},
 	{
-		name: "the bridge", in: `{"role": "bridge"}`,
-		out: "-:1: ok, JSON: the bridge\n",
+		name: "a role", in: `{"role": "limiter", "rules": [{"name": "a", "exempt": true}]}`, code: console.Refused,
+		out: "-:1: role: the plugin has no roles (want no such field; the bridge in Redis' cluster is bridge/bridge.wasm)\n",
 	},
 	{
 		name: "two mistakes", in: "{\"rules\": [\n{\"name\": \"a\",\n\"limits\": [{\"algorithm\": \"gcra\", \"limit\": " +

@@ -1,6 +1,6 @@
 // Package bounds holds the numbers of the plugin to one page, docs/limits.md.
 //
-// A constant of plugin, algo or redisresp that bounds something says so in its comment:
+// A constant of plugin, algo, redisresp or bridge that bounds something says so in its comment:
 //
 //	// Bound: identities that a worker follows. Beyond it, the one unused for longest gives its
 //	// units back. Protects memory.

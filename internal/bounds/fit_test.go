@@ -12,7 +12,7 @@ import (
 var fits = []struct{ relation, why string }{
 	// What one callback does.
 	{
-		"main.maxMessageBytes / 31 <= decide.maxExits",
+		"bridge.MaxMessageBytes / 31 <= decide.maxExits",
 		"one message's replies, the shortest of which has 31 bytes, let no more requests go than a callback may",
 	},
 	{

@@ -16,7 +16,7 @@ import (
 
 const root, pageFile = "../..", "../../docs/limits.md"
 
-var all = sync.OnceValues(func() ([]*Number, error) { return Read(root, "plugin", "algo", "redisresp") })
+var all = sync.OnceValues(func() ([]*Number, error) { return Read(root, "plugin", "algo", "redisresp", "bridge") })
 
 func read(t *testing.T) []*Number {
 	t.Helper()

@@ -56,9 +56,12 @@ func (c *Config) socketAddress(addr string) any {
 // SetWasm sets the file of the limiter.
 func (c *Config) SetWasm(path string) { c.Set(Limiter+wasmFile, path) }
 
-// SetBridge has a file in the place of the small bridge: one of the plugin, which knows that role, too.
+// SetBridge puts an earlier build of the plugin, which had the role "bridge", in the bridge's place.
 func (c *Config) SetBridge(path string) {
 	c.Set(Bridge+wasmCode, map[string]any{"local": map[string]any{"filename": path}})
+	c.Set(Bridge+"/configuration", map[string]any{
+		"@type": "type.googleapis.com/google.protobuf.StringValue", "value": `{"role": "bridge"}`,
+	})
 }
 
 // SetPlugin sets the plugin's configuration, JSON.

@@ -7,9 +7,7 @@ import "slices"
 // Config is a whole, valid configuration with its defaults filled in.
 type Config struct {
 	// Mode is Shadow where no rule enforces anything, whatever its own mode is.
-	Mode Mode
-	// Bridge is true for {"role": "bridge"}; nothing else is set then.
-	Bridge   bool
+	Mode     Mode
 	Redis    *Redis // nil: the embedded store
 	Failure  Failure
 	Response *Response // nil: the default answer

@@ -36,7 +36,6 @@ const (
 
 var topFields = []field{
 	{name: "rules", need: "a list of at least one rule"},
-	{name: "role", kind: word, words: roles},
 	{name: "mode", kind: word, words: modes[:Off]},
 	{name: "redis", kind: inner, fields: redisFields, hidden: true},
 	{name: "failure", kind: inner, fields: failureFields},

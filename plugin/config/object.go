@@ -42,6 +42,8 @@ func (v value) readObject(shape []field) object {
 func (e entry) unknown(shape []field) {
 	if e.r.found >= maxMistakes {
 		e.r.found++ // not shown: no work for its message
+	} else if e.path == "role" {
+		e.mistake("the plugin has no roles (want no such field; the bridge in Redis' cluster is bridge/bridge.wasm)")
 	} else if meant, found := nearest(e.name, namesOf(shape)); found {
 		e.mistake("unknown field (did you mean %q?)", meant)
 	} else {

@@ -49,7 +49,7 @@ func (r *reader) parse(text string) *Config {
 	// RFC 8259 section 8.1 lets a parser ignore a byte order mark.
 	text = strings.TrimPrefix(text, "\ufeff")
 	if strings.Trim(text, " \t\r\n") == "" {
-		r.mistake("", `the configuration is empty (want an object with "rules", or {"role": "bridge"})`)
+		r.mistake("", `the configuration is empty (want an object with "rules")`)
 		return nil
 	}
 	if m, found := jsonsyntax.Find(text, maxNesting); found {
@@ -57,32 +57,13 @@ func (r *reader) parse(text string) *Config {
 		return nil
 	}
 	root := &located{r: r, json: gjson.Parse(text)}
-	if v, ok := root.find("role"); ok && v.json.Type == gjson.String && v.json.Str == bridgeRole {
-		return readBridge(root)
-	}
 	if o := root.readObject(topFields); o.there {
-		return readLimiter(o)
+		return readConfig(o)
 	}
 	return nil
 }
 
-// bridgeRole is the role of the upstream filter of the Redis cluster.
-const bridgeRole = "bridge"
-
-// readBridge reads {"role": "bridge"}. That role has no other field.
-func readBridge(root value) *Config {
-	fields, _ := root.readEntries("an object")
-	for _, field := range fields {
-		if field.name != "role" {
-			root.mistake(`%s does not belong to the role "bridge" (want {"role": "bridge"} and nothing else)`,
-				quoted(field.name))
-		}
-	}
-	return &Config{Bridge: true}
-}
-
-func readLimiter(o object) *Config {
-	o.number("role")
+func readConfig(o object) *Config {
 	c := &Config{
 		Redis:              get(o, "redis", readRedis),
 		Failure:            readFailure(o.object("failure")),

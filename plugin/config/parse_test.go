@@ -55,13 +55,6 @@ func TestDefaults(t *testing.T) {
 	})
 }
 
-func TestBridge(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{`{"role": "bridge"}`, `{"r\u006fle": "bridg\u0065"}`} {
-		check(t, text, mustParse(t, "config", text), &Config{Bridge: true})
-	}
-}
-
 func TestTopLevelFields(t *testing.T) {
 	t.Parallel()
 	least := mustParse(t, "limit", aLimit)
@@ -69,7 +62,6 @@ func TestTopLevelFields(t *testing.T) {
 	testenv.Same(t, "response by default", least.Response, nil)
 	testenv.Same(t, "top_offenders by default", least.TopOffenders, nil)
 	full := mustParse(t, "fields", `{
-		"role": "limiter",
 		"redis": {"cluster": "c", "key_prefix": "p:x", "timeout": "1m", "username": "u", "password": "p", "password_env": "",
 			"database": 2147483647, "max_stream_age": "1h"},
 		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "1ms", "max_open": "1d"},
@@ -133,7 +125,6 @@ func TestDuplicateFields(t *testing.T) {
 	tests := []struct{ kind, part, path string }{
 		{"fields", `{"reset": "unix", "reset": "unix"}`, "reset"},
 		{"fields", `{"reset": "unix", "r\u0065set": "unix"}`, "reset"},
-		{"config", `{"role": "bridge", "role": "bridge"}`, "role"},
 		{"limit", `{"algorithm": "gcra", "limit": 1, "limit": 2, "window": "1s"}`, "rules[0].limits[0].limit"},
 		{"match", `{"headers": {"x-a": "1", "x-a": "2"}}`, "rules[0].match.headers.x-a"},
 		{

@@ -5,7 +5,6 @@ import "github.com/sluiceproxy/sluice/algo"
 // Words, most at the place of the constant for which they stand. Messages name them in
 // this order.
 var (
-	roles        = []string{"limiter", bridgeRole}
 	modes        = []string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
 	failureModes = []string{FailAllow: "allow", FailDeny: "deny", FailLocal: "local"}
 	onlyWords    = []string{"over"}

@@ -101,17 +101,17 @@ func (e *Envoy) version(info []byte, r *Report) {
 
 // limiters looks at what Envoy runs of the plugin.
 func (e *Envoy) limiters(found []find.Found, r *Report) {
-	var bridges []*find.Found
 	limiters := map[*find.Found]*config.Config{}
 	var order []*find.Found
 	for i := range found {
 		f := &found[i]
+		if f.Bridge {
+			continue
+		}
 		cfg, err := e.Load(f.JSON)
 		switch {
 		case err != nil:
 			r.Add("configuration", Fail, "sluice validate has the mistakes", "%s has mistakes: Envoy does not run it", f.In)
-		case cfg.Bridge:
-			bridges = append(bridges, f)
 		default:
 			limiters[f], order = cfg, append(order, f)
 		}
@@ -127,7 +127,7 @@ func (e *Envoy) limiters(found []find.Found, r *Report) {
 		if names := envoyfile.Chain(f); place == nil {
 			place = names
 		}
-		for _, finding := range envoyfile.Findings(f, limiters[f], bridges) {
+		for _, finding := range envoyfile.Findings(f, limiters[f]) {
 			finding.Line = 0 // of the dump
 			if !seen[finding] {
 				seen[finding] = true

@@ -1,7 +1,6 @@
 package envoyfile
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -54,7 +53,7 @@ func (l *Limiter) checkTransport(name string, cluster *yaml.Node) {
 	case pool && bridge:
 	case pool:
 		l.wrong(Bridge, "redis.cluster", "the cluster %q has no bridge among its http_filters: Redis would get gRPC frames "+
-			`(want the plugin with {"role": "bridge"} before the upstream_codec, %s)`, name, seeCluster)
+			`(want bridge/bridge.wasm before the upstream_codec, %s)`, name, seeCluster)
 	case bridge:
 		l.wrong(Cluster, "redis.cluster", "the cluster %q has the bridge, but no TCP connection pool: Redis would get HTTP "+
 			"(want upstream_config with TcpConnectionPoolProto, %s)", name, seeCluster)
@@ -103,34 +102,12 @@ func (l *Limiter) checkConfiguration() {
 		`type.googleapis.com/google.protobuf.StringValue, and the JSON as a text in its value)`, is)
 }
 
-// checkVM holds that the limiter is no bridge, and that the two roles do not share a VM: what the
-// limiter sends enters the bridge within the limiter's own host call.
+// checkVM holds that the limiter's code is not the bridge.
 func (l *Limiter) checkVM() {
-	at := yamltree.Get(l.found.Owner, "vm_config")
-	if find.SmallBridge(l.found.Owner) {
-		l.note(VM, true, at,
-			"the code is the small bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})")
+	if find.IsBridge(l.found.Owner) {
+		l.note(VM, true, yamltree.Get(l.found.Owner, "vm_config"),
+			"the code is the bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})")
 	}
-	for _, b := range l.bridges {
-		if b.Documents != l.found.Documents || !sameVM(l.found.Owner, b.Owner) {
-			continue
-		}
-		l.note(VM, true, at, "vm_id %q is the bridge's, too (line %d): a send of the limiter would enter the bridge in the "+
-			"middle of itself (want two different ones)", yamltree.Text(at, "vm_id"), b.Line)
-	}
-}
-
-// sameVM reports whether two filters of Envoy run in one VM: by vm_id, code and the VM's own
-// configuration
-// (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/extensions/wasm/v3/wasm.proto#extensions-wasm-v3-vmconfig).
-func sameVM(a, b *yaml.Node) bool {
-	for _, field := range []string{"vm_id", "code", "configuration"} {
-		if !bytes.Equal(yamltree.JSON(yamltree.Get(a, "vm_config", field)),
-			yamltree.JSON(yamltree.Get(b, "vm_config", field))) {
-			return false
-		}
-	}
-	return yamltree.Get(a, "vm_config") != nil && yamltree.Get(b, "vm_config") != nil
 }
 
 // checkPassword holds that the VM is given the variables that have Redis' password, and the secret

@@ -41,20 +41,18 @@ type Finding struct {
 
 // Limiter is a configuration of the limiter in a file, and what the file says around it.
 type Limiter struct {
-	found   *find.Found
-	cfg     *config.Config
-	bridges []*find.Found // of the same file
-	around  *surroundings
-	all     []Finding
+	found  *find.Found
+	cfg    *config.Config
+	around *surroundings
+	all    []Finding
 }
 
-// Findings are the mistakes around a limiter's configuration, in the order of the file. bridges
-// are the configurations of the bridge in the same file.
-func Findings(found *find.Found, cfg *config.Config, bridges []*find.Found) []Finding {
+// Findings are the mistakes around a limiter's configuration, in the order of the file.
+func Findings(found *find.Found, cfg *config.Config) []Finding {
 	if found.Owner == nil {
 		return nil
 	}
-	l := &Limiter{found: found, cfg: cfg, bridges: bridges, around: look(found)}
+	l := &Limiter{found: found, cfg: cfg, around: look(found)}
 	l.checkConfiguration()
 	l.checkCluster()
 	l.checkVM()

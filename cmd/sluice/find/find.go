@@ -24,6 +24,8 @@ type Found struct {
 	In string
 	// JSON is its text, as Envoy hands it to the plugin.
 	JSON []byte
+	// Bridge is true for the bridge's filter, which reads no configuration.
+	Bridge bool
 	// Owner has the configuration: the "config" of Envoy's filter, the WasmPlugin, the
 	// entry of an EnvoyExtensionPolicy. nil for a file of its own.
 	Owner *yaml.Node

@@ -37,7 +37,7 @@ var placed = []struct {
 		in: "YAML", line: 1, json: `{"rules":[{"name":"a","limits":[]}]}`,
 	},
 	{
-		name: "the bridge", file: "a.yaml", text: "role: bridge\n",
+		name: "a role", file: "a.yaml", text: "role: bridge\n",
 		in: "YAML", line: 1, json: `{"role":"bridge"}`,
 	},
 	{

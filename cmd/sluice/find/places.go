@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -36,9 +37,9 @@ func (f *finder) filter(config *yaml.Node) {
 		name = yamltree.Text(config, "root_id")
 	}
 	in := fmt.Sprintf("Wasm filter %q", name)
-	if yamltree.Get(config, "configuration") == nil && SmallBridge(config) { // it reads none
+	if IsBridge(config) && !looksLikePlugin(unwrap(yamltree.Get(config, "configuration"))) {
 		f.found = append(f.found, Found{
-			Line: f.offset + config.Line, In: in, JSON: []byte(`{"role": "bridge"}`), Owner: config, Documents: f.read,
+			Line: f.offset + config.Line, In: in, Bridge: true, Owner: config, Documents: f.read,
 		})
 		return
 	}
@@ -49,11 +50,12 @@ func (f *finder) filter(config *yaml.Node) {
 	f.place(in, name, config, yamltree.Get(config, "configuration"), hints)
 }
 
-// SmallBridge reports whether a Wasm filter of Envoy has the small bridge inline, and not a file
-// that knows both roles.
-func SmallBridge(config *yaml.Node) bool {
-	code, err := base64.StdEncoding.DecodeString(yamltree.Text(config, "vm_config", "code", "local", "inline_bytes"))
-	return err == nil && bytes.Equal(code, bridge.Wasm)
+// IsBridge reports whether the code of one of Envoy's Wasm filters is the bridge, inline or by the
+// name of its file.
+func IsBridge(config *yaml.Node) bool {
+	local := yamltree.Get(config, "vm_config", "code", "local")
+	code, err := base64.StdEncoding.DecodeString(yamltree.Text(local, "inline_bytes"))
+	return err == nil && bytes.Equal(code, bridge.Wasm) || path.Base(yamltree.Text(local, "filename")) == "bridge.wasm"
 }
 
 // home is where an object of Kubernetes has a plugin, or several.
@@ -111,8 +113,7 @@ func (f *finder) place(in, name string, owner, n *yaml.Node, hints []*yaml.Node)
 
 // looksLikePlugin guesses whose configuration this is where no name says so.
 func looksLikePlugin(n *yaml.Node) bool {
-	rules := yamltree.Mentions(n, "rules") && (yamltree.Mentions(n, "limits") || yamltree.Mentions(n, "exempt"))
-	return rules || yamltree.Mentions(n, "role") && yamltree.Mentions(n, "bridge")
+	return yamltree.Mentions(n, "rules") && (yamltree.Mentions(n, "limits") || yamltree.Mentions(n, "exempt"))
 }
 
 // unwrap takes a value out of the Any that Envoy has for a plugin's

@@ -70,9 +70,7 @@ func Load(text []byte) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !cfg.Bridge {
-		_, err = rule.Compile(cfg, nil)
-	}
+	_, err = rule.Compile(cfg, nil)
 	return cfg, err
 }
 
@@ -91,13 +89,14 @@ func (s *Source) Limiter(c *console.Console) (*Limiter, error) {
 	}
 	var all []*Limiter
 	for i := range found {
+		if found[i].Bridge {
+			continue
+		}
 		cfg, err := Load(found[i].JSON)
 		if err != nil {
 			return nil, s.mistaken(err)
 		}
-		if !cfg.Bridge {
-			all = append(all, &Limiter{found[i].JSON, cfg})
-		}
+		all = append(all, &Limiter{found[i].JSON, cfg})
 	}
 	if len(all) != 1 {
 		return nil, console.Usage("%s has %d configurations of the limiter (want a file with one)", s.File, len(all))

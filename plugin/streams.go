@@ -2,8 +2,9 @@ package main
 
 import "math/bits"
 
-// streams are the requests of a VM by the ids of their contexts. It is an open table with linear probing, at most half full. A request looks itself up in
-// each callback, and Go's maps take several times the instructions.
+// streams are the requests of a VM by the ids of their contexts. It is an open table with linear
+// probing, at most half full. A request looks itself up in each callback, and Go's maps take several
+// times the instructions.
 type streams struct {
 	places []place
 	used   int

@@ -98,3 +98,24 @@ func TestWebhookManifest(t *testing.T) {
 		t.Errorf("%q: exit code %d, %s", args, r.code, r.errors)
 	}
 }
+
+// TestWebhookBounds holds what bounds a pod's memory, and who may ask it.
+func TestWebhookBounds(t *testing.T) {
+	t.Parallel()
+	all := manifests(t)
+	container := yamltree.List(all["Deployment"], "spec", "template", "spec", "containers")[0]
+	policy := all["NetworkPolicy"]
+	ingress := yamltree.List(policy, "spec", "ingress")[0]
+	for _, c := range []struct{ what, got, want string }{
+		{"memory", yamltree.Text(container, "resources", "limits", "memory"), "512Mi"},
+		{"Go's memory", yamltree.Text(yamltree.List(container, "env")[0], "value"), "400MiB"},
+		{"the policy's port", yamltree.Text(yamltree.List(ingress, "ports")[0], "port"), "https"},
+		{"what pods may ask", string(yamltree.JSON(yamltree.Get(policy, "spec", "egress"))), "[]"},
+		{
+			"the policy's pods", yamltree.Text(policy, "spec", "podSelector", "matchLabels", "app"),
+			yamltree.Text(all["Deployment"], "spec", "template", "metadata", "labels", "app"),
+		},
+	} {
+		testenv.Same(t, c.what, c.got, c.want)
+	}
+}

@@ -8,18 +8,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // maxReview bounds a review, in bytes: it has an object twice, of 3 MB at most
 // (https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/server/config.go,
 // MaxRequestBodyBytes).
 const maxReview = 8 << 20
+
+const (
+	// atOnce is how many objects are looked at at a time. Others wait.
+	atOnce = 2
+	// patience is how long a review waits for its turn: less than the API server waits for the answer
+	// (timeoutSeconds in deploy/webhook).
+	patience = 3 * time.Second
+	// maxHeld bounds the bytes of all reviews that are being read or wait.
+	maxHeld = 6 * maxReview
+	// maxValues bounds what one object costs: each value takes some 500 bytes while it is looked at.
+	maxValues = 200_000
+)
 
 // kinds are those that may have a configuration of the plugin.
 var kinds = []string{"WasmPlugin", "TrafficExtension", "EnvoyExtensionPolicy", "EnvoyFilter"}
@@ -32,12 +46,14 @@ type Handler struct {
 	*http.ServeMux
 
 	check                    Check
-	allowed, refused, errors atomic.Int64 // reviews, by what came of them
+	looking                  chan struct{} // has a place for each review that is looked at
+	held                     atomic.Int64  // bytes of all reviews
+	allowed, refused, errors atomic.Int64  // reviews, by what came of them
 }
 
 // New makes the handler.
 func New(check Check) *Handler {
-	h := &Handler{check: check, ServeMux: http.NewServeMux()}
+	h := &Handler{check: check, ServeMux: http.NewServeMux(), looking: make(chan struct{}, atOnce)}
 	h.HandleFunc("POST /validate", h.validate)
 	h.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	h.HandleFunc("GET /metrics", h.metrics)
@@ -92,13 +108,32 @@ func (h *Handler) validate(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, http.StatusUnsupportedMediaType, "want application/json")
 		return
 	}
-	var asked review
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxReview)).Decode(&asked); err != nil {
+	body := &counted{Reader: http.MaxBytesReader(w, r.Body, maxReview), held: &h.held}
+	defer body.release()
+	text, err := io.ReadAll(body)
+	if err != nil {
 		code := http.StatusBadRequest
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			code = http.StatusRequestEntityTooLarge
+		} else if errors.Is(err, errBusy) {
+			code = http.StatusServiceUnavailable
 		}
-		h.fail(w, code, "want an AdmissionReview: "+err.Error())
+		h.fail(w, code, err.Error())
+		return
+	}
+	select {
+	case h.looking <- struct{}{}:
+		defer func() { <-h.looking }()
+	case <-time.After(patience):
+		h.fail(w, http.StatusServiceUnavailable, errBusy.Error())
+		return
+	case <-r.Context().Done():
+		h.fail(w, http.StatusServiceUnavailable, "the client is gone")
+		return
+	}
+	var asked review
+	if err := json.Unmarshal(text, &asked); err != nil {
+		h.fail(w, http.StatusBadRequest, "want an AdmissionReview: "+err.Error())
 		return
 	}
 	if asked.Kind != "AdmissionReview" || asked.APIVersion != "admission.k8s.io/v1" || asked.Request == nil {
@@ -116,6 +151,28 @@ func (h *Handler) validate(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review{APIVersion: asked.APIVersion, Kind: asked.Kind, Response: answer})
 }
 
+var errBusy = errors.New("too many reviews at once")
+
+// counted is a body whose bytes count towards those of all reviews.
+type counted struct {
+	io.Reader
+
+	held *atomic.Int64
+	mine int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.mine += int64(n)
+	if c.held.Add(int64(n)) > maxHeld {
+		return 0, errBusy
+	}
+	return n, err
+}
+
+func (c *counted) release() { c.held.Add(-c.mine) }
+
 func (h *Handler) fail(w http.ResponseWriter, code int, text string) {
 	h.errors.Add(1)
 	http.Error(w, text, code)
@@ -127,8 +184,14 @@ func (h *Handler) answer(r *request) *response {
 	if r.Operation != "CREATE" && r.Operation != "UPDATE" || !slices.Contains(kinds, r.Kind.Kind) {
 		return answer
 	}
-	if r.Operation == "UPDATE" && sameSpec(r.Object, r.OldObject) {
+	count := values(r.Object)
+	if r.Operation == "UPDATE" && max(count, values(r.OldObject)) <= maxValues && sameSpec(r.Object, r.OldObject) {
 		return answer // a label, a status, a finalizer that is taken off
+	}
+	if count > maxValues {
+		answer.Warnings = []string{fmt.Sprintf("sluice: this object has some %d values, and was not looked at (at most %d)",
+			count, maxValues)}
+		return answer
 	}
 	mistakes, warnings := h.check(r.Object)
 	for _, text := range warnings {
@@ -142,6 +205,14 @@ func (h *Handler) answer(r *request) *response {
 		}
 	}
 	return answer
+}
+
+// values is at least how many values an object has, in texts that are files of their own, too.
+func values(object []byte) (count int) {
+	for _, mark := range []string{",", ":", "{", "[", "-", `\n`} {
+		count += bytes.Count(object, []byte(mark))
+	}
+	return count
 }
 
 // sameSpec reports whether two objects have one spec.

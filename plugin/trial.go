@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/sha256"
 )
 
-// Each worker tries Redis once (plugin/redis, trial.go). Envoy also runs the plugin in its main
+// Each worker tries Redis once (plugin/redis, startup_check.go). Envoy also runs the plugin in its main
 // thread, which sees no request and cannot reach an internal listener, so the main thread must
 // not warn. Envoy does not tell the plugin where it runs. With a configuration from a file,
 // it first makes a VM to see whether the configuration is right, then that of the main

@@ -82,7 +82,7 @@ mutant kept-back-and-forgotten plugin/redis/conn.go \
 '
 mutant dropped-settlement plugin/redis/outbox.go \
 	'if o.settling >= o.maxPending {' 'if o.settling >= 3 {'
-mutant refund-lost-by-noscript plugin/redis/fate.go \
+mutant refund-lost-by-noscript plugin/redis/outcome.go \
 	'accepted: ignore, refused: freeLater, unknown: sendAgain, timeless: sendAgain,
 		timedOut: ignore, lost: free, givenUp: ignore,
 	}},
@@ -90,7 +90,7 @@ mutant refund-lost-by-noscript plugin/redis/fate.go \
 		timedOut: ignore, lost: free, givenUp: ignore,
 	}},
 	settling'
-mutant check-lost-by-noscript plugin/redis/fate.go \
+mutant check-lost-by-noscript plugin/redis/outcome.go \
 	'accepted: decide, refused: fail, unknown: askAgain,' 'accepted: decide, refused: fail, unknown: ignore,'
 mutant password-in-the-log plugin/redis/health.go \
 	'h.complaint.set(command, text, h.options.Username, h.options.Password)' 'h.complaint.set(command, text, "", "")'

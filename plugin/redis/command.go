@@ -2,9 +2,13 @@ package redis
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
+	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // kind is the purpose of a command.
@@ -93,7 +97,7 @@ func (of *subject) same(other *subject) bool {
 // manner is how a script is called.
 type manner struct {
 	bySource bool // with EVAL
-	byKey    bool // without TIME, see clock.go
+	byKey    bool // without TIME, see refusesCommand
 }
 
 // appendTo encodes a command that calls a rule's script. This is the one place that
@@ -160,4 +164,247 @@ func (c *command) forget(nonce int64) {
 			return
 		}
 	}
+}
+
+// Check is one rule's charge for a request, as Redis is asked for it. Add copies it.
+type Check struct {
+	Script *Script
+	Tag    []byte      // "<rule>|<identity>"
+	Cost   int64       // of each limit, where Costs is empty
+	Costs  []int64     // of the limits, in order
+	Sizes  []algo.Size // that came with the request; empty: as configured
+	// MadeFor is the override that the check was made for; empty: none.
+	MadeFor []byte
+	Values  rule.Values // of the limits with "per"
+	// Strikes are rejections of the identity to report, see algo.Penalty.
+	Strikes []algo.Strikes
+	// Over is the rest of an earlier batch, where the check is of a batch.
+	Over algo.Over
+	// Deferred: a rejection does not count as a strike yet; the worker judges it first.
+	Deferred bool
+}
+
+// Reply is Redis' answer to one check. Its lists are good during the call only.
+type Reply struct {
+	algo.Ruling                 // AtMicros is Redis' time
+	Decisions   []algo.Decision // of the limits, where they have decided
+	// OtherOverride: the check was made for another override than Override, which is in force
+	// and lasts for LeftMicros; empty: there is none. They matter to Remake alone.
+	OtherOverride bool
+	Override      []byte
+}
+
+// check is the part of a command that only checks have.
+type check struct {
+	costs    []int64 // one for each limit
+	madeFor  []byte  // an override
+	strikes  []algo.Strikes
+	deferred bool
+}
+
+// appendCheck encodes a check. Its head counts the arguments of one without an override.
+func (c *command) appendCheck(dst []byte) []byte {
+	s, k := c.script, &c.check
+	more := 0
+	if len(k.madeFor) > 0 {
+		more = 1
+	}
+	dst = appendHead(dst, &s.commandsOf(c.manner).check, c.manner, more)
+	dst = s.appendKeys(dst, &c.subject)
+	for _, suffix := range s.terms {
+		dst = s.appendKey(dst, c.tag, suffix)
+	}
+	if c.byKey {
+		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
+	}
+	dst = s.appendAll(dst, &c.subject, k.costs)
+	if s.penalty != nil {
+		dst = append(dst, s.penalty...)
+		s.arg = algo.AppendStrikes(s.arg[:0], k.strikes, k.deferred)
+		dst = redisresp.AppendBulk(dst, s.arg)
+	}
+	if more > 0 {
+		dst = redisresp.AppendBulk(dst, k.madeFor)
+	}
+	return dst
+}
+
+// appendCosts appends one cost for each limit: costs, or cost where there are none.
+func appendCosts(dst, costs []int64, cost int64, limits int) []int64 {
+	if len(costs) > 0 {
+		return append(dst, costs...)
+	}
+	for range limits {
+		dst = append(dst, cost)
+	}
+	return dst
+}
+
+// Charge is the charge of a check, with all that it takes to change it.
+type Charge struct {
+	Script   *Script
+	Tag      []byte      // "<rule>|<identity>"
+	Cost     int64       // of each limit, where Costs is empty
+	Costs    []int64     // of the limits, in order
+	Sizes    []algo.Size // that it was charged at; empty: as configured
+	Values   rule.Values // of the limits with "per"
+	Nonce    int64       // from Add
+	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
+	Batch    bool        // whether the units are of a batch
+}
+
+// appendChange encodes a refund or settlement. Its head counts the arguments of one charge.
+func (c *command) appendChange(dst []byte) []byte {
+	s, limits := c.script, len(c.script.suffixes)
+	must.Hold(len(c.change) > 0 && len(c.change)%(limits+1) == 0,
+		"a change has of each charge a number for each limit, and its time")
+	dst = appendHead(dst, &s.commandsOf(c.manner).refund, c.manner, len(c.change)-limits-1)
+	dst = s.appendKeys(dst, &c.subject)
+	if c.byKey {
+		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
+	}
+	dst = s.appendLimits(dst, &c.subject, c.change[:limits])
+	for _, v := range c.change[limits:] {
+		dst = redisresp.AppendBulkInt(dst, v)
+	}
+	return dst
+}
+
+// makeChange makes c an errand that takes back units of a charge: of each limit, in
+// order. It reports whether there is anything to do.
+func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int64) bool {
+	c.makeErrand(k, charge.Script, charge.Tag, nowMicros)
+	c.nonce, c.sizes = charge.Nonce, append(c.sizes[:0], charge.Sizes...)
+	c.values = append(c.values, charge.Values...)
+	for i := range c.sizes {
+		if c.sizes[i].Ceiling > 0 { // a change is the same in all classes
+			c.sizes[i].Ceiling = algo.MaxCeiling
+		}
+	}
+	c.change = appendCosts(c.change, back, charge.Cost, len(charge.Script.suffixes))
+	if charge.Batch {
+		c.over.Units = 1
+	}
+	if charge.AtMicros == 0 || slices.Max(c.change) == 0 && slices.Min(c.change) == 0 {
+		return false
+	}
+	c.slots = charge.Script.appendHeld(c.slots, charge.Nonce, c.change)
+	c.change = append(c.change, charge.AtMicros)
+	return true
+}
+
+// makeErrand makes c an errand about nothing yet, in the memory that it has.
+func (c *command) makeErrand(k kind, script *Script, tag []byte, nowMicros int64) {
+	*c = command{
+		kind: k,
+		subject: subject{
+			script: script, tag: append(c.tag[:0], tag...), sizes: c.sizes[:0], values: c.values[:0],
+		},
+		check:  check{costs: c.check.costs[:0], strikes: c.check.strikes[:0]},
+		change: c.change[:0], slots: c.slots[:0], sentMicros: nowMicros,
+	}
+}
+
+// The commands that give slots back, and renew them. Both name a request's own entry in Redis and
+// no other, so they may be sent any number of times: the Conn repeats one that was lost with
+// its connection.
+
+// Slots are one request's units of a concurrency limit.
+type Slots struct {
+	Nonce int64 // of the call that took them
+	Count int64
+}
+
+// ttlMicros is after how long the slots of a release or renewal have ended by themselves.
+func (of *subject) ttlMicros() int64 {
+	return of.script.plan.Limits()[of.slotLimit()].TTLMicros
+}
+
+// slotLimit is the limit whose slots a release or renewal is about: that of its part.
+func (of *subject) slotLimit() int {
+	s := of.script
+	for i := s.slots; s.per != nil && i < len(s.suffixes); i++ {
+		if !s.plan.TakesNonce(i) {
+			continue
+		}
+		if id := s.per[i]; (id == "") == (len(of.values) == 0) && strings.HasPrefix(text.View(of.values), id) {
+			return i
+		}
+	}
+	return s.slots
+}
+
+// appendSlotKey appends the key of these slots.
+func (s *Script) appendSlotKey(dst []byte, of *subject) []byte {
+	limit := of.slotLimit()
+	values := of.values
+	if s.per != nil {
+		values = values[min(len(s.per[limit]), len(values)):]
+	}
+	s.key = append(AppendKey(s.key[:0], s.prefix, of.tag, s.suffixes[limit]), values...)
+	return redisresp.AppendBulk(dst, s.key)
+}
+
+// makeSlotErrand makes c an errand about the slots of a part of an identity.
+func (c *command) makeSlotErrand(k kind, script *Script, part []byte, nowMicros int64) {
+	if script.per == nil {
+		c.makeErrand(k, script, part, nowMicros)
+		return
+	}
+	tag, id := rule.CutPart(part)
+	c.makeErrand(k, script, tag, nowMicros)
+	c.values = append(c.values, id...)
+}
+
+// appendHeld appends the slots that costs of the limits take.
+func (s *Script) appendHeld(dst []Slots, nonce int64, costs []int64) []Slots {
+	for i := s.slots; i >= 0 && i < len(s.suffixes); i++ {
+		if s.plan.TakesNonce(i) && costs[i] > 0 {
+			dst = append(dst, Slots{nonce, costs[i]})
+		}
+	}
+	return dst
+}
+
+// appendRelease encodes a release. It does not ask for the time.
+func (c *command) appendRelease(dst []byte) []byte {
+	dst = appendCall(dst, algo.ReleaseScript(), c.bySource, 1, 2*len(c.slots))
+	dst = c.script.appendSlotKey(dst, &c.subject)
+	return appendSlots(dst, c.slots)
+}
+
+// appendRenewal encodes a renewal, which makes slots live for another ttl.
+func (c *command) appendRenewal(dst []byte) []byte {
+	s, script, keys := c.script, algo.RenewScript(), 1
+	if c.byKey {
+		script, keys = algo.RenewScriptWithoutTime(), 2
+	}
+	dst = appendCall(dst, script, c.bySource, keys, 1+2*len(c.slots))
+	dst = s.appendSlotKey(dst, &c.subject)
+	if c.byKey {
+		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
+	}
+	dst = redisresp.AppendBulkInt(dst, c.ttlMicros())
+	return appendSlots(dst, c.slots)
+}
+
+// appendCall begins a call of a script with so many keys and arguments.
+func appendCall(dst []byte, script algo.Script, bySource bool, keys, args int) []byte {
+	dst = redisresp.AppendArray(dst, 3+keys+args)
+	if bySource {
+		dst = redisresp.AppendBulkString(dst, "EVAL")
+		dst = redisresp.AppendBulkString(dst, script.Source)
+	} else {
+		dst = redisresp.AppendBulkString(dst, "EVALSHA")
+		dst = redisresp.AppendBulkString(dst, script.SHA1)
+	}
+	return redisresp.AppendBulkInt(dst, int64(keys))
+}
+
+func appendSlots(dst []byte, slots []Slots) []byte {
+	for _, s := range slots {
+		dst = redisresp.AppendBulkInt(dst, s.Nonce)
+		dst = redisresp.AppendBulkInt(dst, s.Count)
+	}
+	return dst
 }

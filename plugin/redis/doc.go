@@ -12,27 +12,22 @@
 // Two tables say what happens, and tests print both: fates has the action for each outcome of each
 // command, and policies says how the Conn treats errands, for which no request waits.
 //
-//	conn.go      the calls of a worker: Begin, Add, Flush, Refund, Received, Tick and so on
-//	host.go      what a Conn needs of the world around it, and tells it
-//	link.go      how bytes come and go on the stream
-//	command.go   one command, of any kind
-//	check.go, change.go, slots.go   the kinds of commands, and how they are encoded
-//	fate.go      the table of outcomes
-//	act.go       what each action does
-//	checks.go, errand.go   what the actions do with checks and errands
-//	outbox.go    errands that wait, and their policies
-//	pipeline.go  commands whose replies have not come
-//	requests.go  the requests that those belong to
-//	reply.go     what a reply says has become of a command
-//	clock.go     a Redis whose scripts may not ask for the time
-//	timeout.go   for how long a command could have been answered
-//	stream.go    the stream: opened on demand, lost, stalled, at rest
-//	audition.go  what a stream in place of a lost one has to answer first
-//	rotate.go    streams that are replaced as they grow old
-//	breaker.go   when to stop asking, and which key to probe
-//	health.go    the breaker at work, and what the log says
-//	trial.go     what a worker says about Redis before the first request
-//	vitals.go    how the server itself is: memory, evictions, keys
+//	conn.go           the calls of a worker: Begin, Add, Flush, Refund, Received, Tick and so on
+//	host.go           what a Conn needs of the world around it, and tells it
+//	link.go           how bytes come and go on the stream
+//	command.go        one command, of any kind: checks, changes of charges, slots
+//	script.go         a rule's scripts, and the keys of its counters
+//	outcome.go        the table of outcomes, and what each action does
+//	outbox.go         errands, and their policies
+//	pipeline.go       commands whose replies have not come, and the requests that they belong to
+//	reply.go          what a reply says has become of a command; Redis' time
+//	timeout.go        for how long a command could have been answered
+//	stream.go         the stream: opened on demand, lost, stalled, at rest
+//	second_stream.go  streams in place of old ones, and of lost ones
+//	breaker.go        when to stop asking, and which key to probe
+//	health.go         the breaker at work, why Redis does not decide, and what the log says
+//	startup_check.go  what a worker says about Redis before the first request
+//	server_stats.go   how the server itself is: memory, evictions, keys
 //
 // A Conn is used by one Envoy worker and is not safe for concurrent use. Time is
 // always an argument: microseconds of a monotonic clock.

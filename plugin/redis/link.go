@@ -131,7 +131,7 @@ func (l *link) hangUp(why ended, nowMicros int64) {
 // that is, it is one failure: a connection that is killed under load says no
 // more about Redis than one that is killed while a single request waits, and
 // nothing at all if no request waits. If the stream ever delivered a reply, the next
-// request opens a new one at once, see audition.go. If not, the loss counts as a failed attempt
+// request opens a new one at once, see second_stream.go. If not, the loss counts as a failed attempt
 // to connect.
 func (l *link) end(why ended, nowMicros int64) {
 	s := &l.stream

@@ -8,15 +8,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/bridge"
-	"github.com/sluiceproxy/sluice/cmd/sluice/render"
 	"github.com/sluiceproxy/sluice/deploy"
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
-	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -49,27 +46,8 @@ func fields(t *testing.T) any {
 	return parse(t, "log_format:\n"+block).Get("log_format/json_format")
 }
 
-// rendered are the resources that a command renders of deploy/chart, by kind and name.
-func rendered(t *testing.T, run func(*render.Options) (render.Result, error)) map[string]*envoyconf.Config {
-	t.Helper()
-	result, err := run(&render.Options{
-		Plugin: []byte(`{"rules": [{"name": "a", "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`),
-		Image:  "oci://r/s:1", Redis: []string{"redis:6379"}, App: "a", Gateway: "g", Listener: "l", Bootstrap: true,
-		For: render.RelayKubernetes,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]*envoyconf.Config{}
-	for document := range strings.SplitSeq(string(result.YAML), "\n---\n") {
-		c := parse(t, document)
-		all[c.Get("kind").(string)+"/"+c.Get("metadata/name").(string)] = c
-	}
-	return all
-}
-
 // TestOneSource: the labels of the metrics are those of envoy.yaml, and the fields of the
-// access log those of docs/observability.md, in everything that is deployed.
+// access log those of docs/observability.md, in every file for Envoy. mesh/render holds those of the chart.
 func TestOneSource(t *testing.T) {
 	t.Parallel()
 	labels := parse(t, read(t, "envoy.yaml")).Get("stats_config")
@@ -92,22 +70,6 @@ func TestOneSource(t *testing.T) {
 			copied{name + ": log", c.Get(format), log},
 		)
 	}
-	istio, gateway := rendered(t, render.Istio), rendered(t, render.EnvoyGateway)
-	merged := parse(t, istio["ConfigMap/sluice-bootstrap"].Get("data/custom_bootstrap.json").(string))
-	merged.Delete("stats_config/stats_matcher")
-	proxy := gateway["EnvoyProxy/sluice"]
-	bootstrap := parse(t, proxy.Get("spec/bootstrap/value").(string))
-	copies = append(
-		copies,
-		copied{"Istio's bootstrap", merged.Get("stats_config"), labels},
-		copied{"the EnvoyProxy's bootstrap", bootstrap.Get("stats_config"), labels},
-		copied{"the EnvoyProxy's log", proxy.Get("spec/telemetry/accessLog/settings/0/format/json"), log},
-	)
-	for _, context := range []string{"0", "1"} {
-		const patch = "/patch/value/typed_config/access_log/0/typed_config/log_format/json_format"
-		filter := istio["EnvoyFilter/sluice-log"]
-		copies = append(copies, copied{"Istio's log, " + context, filter.Get("spec/configPatches/" + context + patch), log})
-	}
 	for _, c := range copies {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%s is\n%v, want\n%v", c.what, c.got, c.want)
@@ -122,7 +84,7 @@ func TestOneBridge(t *testing.T) {
 	want := "code: {local: {inline_bytes: " + base64.StdEncoding.EncodeToString(bridge.Wasm) + "}}"
 	files := map[string]string{"envoy.yaml": read(t, "envoy.yaml")}
 	for _, pattern := range []string{"*/*.yaml", "chart/templates/*"} {
-		names, err := fs.Glob(deploy.Files, pattern)
+		names, err := fs.Glob(os.DirFS(filepath.Join(testenv.Root(t), "deploy")), pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,54 +121,6 @@ func TestOneUser(t *testing.T) {
 	if direct, relay := user(t, "deploy/envoy/tls-acl.yaml"), user(t, "deploy/relay/relay.yaml"); direct == "" ||
 		relay != direct {
 		t.Errorf("the relay's user is %q, that of tls-acl.yaml %q", relay, direct)
-	}
-}
-
-// TestOneRelay: the relay in Kubernetes is that of relay.yaml, but for what the mesh does, and for the
-// password, which is a file there.
-func TestOneRelay(t *testing.T) {
-	t.Parallel()
-	plain, inPod := parse(t, read(t, "deploy/relay/relay.yaml")), rendered(t, render.Relay)["ConfigMap/sluice-relay"]
-	envoytest.Plain(plain)
-	const options = "static_resources/clusters/redis/typed_extension_protocol_options/envoy.filters.network.redis_proxy"
-	plain.Delete(options + "/auth_username")
-	plain.Set(options+"/auth_password", map[string]any{"filename": "/etc/sluice/redis/password"})
-	text, ok := inPod.Get("data/envoy.yaml").(string)
-	if got, want := parse(t, text).Get(""), plain.Get(""); !ok || !reflect.DeepEqual(got, want) {
-		t.Errorf("the relay in Kubernetes is\n%v, want\n%v", got, want)
-	}
-}
-
-// TestRestricted: the restricted Pod Security Standard admits the relay's pods.
-// https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
-func TestRestricted(t *testing.T) {
-	t.Parallel()
-	pod := rendered(t, render.Relay)["Deployment/sluice-relay"]
-	const spec, secure = "spec/template/spec/", "containers/envoy/securityContext/"
-	for field, want := range map[string]any{
-		"securityContext/runAsNonRoot":        true,
-		"securityContext/seccompProfile/type": "RuntimeDefault",
-		secure + "allowPrivilegeEscalation":   false,
-		secure + "readOnlyRootFilesystem":     true,
-		secure + "capabilities":               map[string]any{"drop": []any{"ALL"}},
-		"automountServiceAccountToken":        false,
-	} {
-		if got := pod.Get(spec + field); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s is %v, want %v", field, got, want)
-		}
-	}
-	var kinds []string // of volumes: no hostPath
-	for _, volume := range pod.Get(spec + "volumes").([]any) {
-		for kind := range volume.(map[string]any) {
-			kinds = append(kinds, kind)
-		}
-	}
-	slices.Sort(kinds)
-	testenv.SameList(t, "volumes", slices.Compact(kinds), []string{"configMap", "name", "secret"})
-	for field := range pod.Get("spec/template/spec").(map[string]any) {
-		if strings.HasPrefix(field, "host") {
-			t.Errorf("the pod has %s", field)
-		}
 	}
 }
 

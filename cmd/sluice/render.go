@@ -29,30 +29,19 @@ type rendering struct {
 func renderCommand(c *console.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "render",
-		Short: "Write complete files for Envoy, Istio or Envoy Gateway",
+		Short: "Write complete files for Envoy, and for a relay",
 	}
-	command.AddCommand(renderEnvoyCommand(c), renderIstioCommand(c), renderGatewayCommand(c), renderRelayCommand(c))
-	return command
-}
-
-// command makes the command of one kind of files, with the flags that all have.
-func (r *rendering) command(c *console.Console, name, short, example string) *cobra.Command {
-	command := &cobra.Command{
-		Use:     name,
-		Short:   short,
-		Example: example,
-		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return r.render(c) },
-	}
-	r.Source.Flag(command)
-	r.redisFlags(command)
+	command.AddCommand(renderEnvoyCommand(c), renderRelayCommand(c))
+	command.AddCommand(inKubernetes("istio"), inKubernetes("envoy-gateway"))
 	return command
 }
 
 // redisFlags are those about Redis, and the file to write.
 func (r *rendering) redisFlags(command *cobra.Command) {
 	f := command.Flags()
-	f.Var((*input.Addresses)(&r.Redis), "redis", "address of Redis, host:port")
+	f.Var((*input.Addresses)(&r.Redis), "redis", "address of Redis, host:port; several: a primary with its "+
+		"replicas, or with --redis-cluster some nodes")
+	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
 	f.BoolVar(&r.TLS, "redis-tls", false, "Redis speaks TLS")
 	f.StringVar(&r.CA, "redis-ca", "/etc/ssl/certs/ca-certificates.crt",
 		"file, where Envoy runs, with the authority of Redis' certificate")
@@ -66,12 +55,24 @@ func (r *rendering) redisFlags(command *cobra.Command) {
 
 func renderEnvoyCommand(c *console.Console) *cobra.Command {
 	r := &rendering{run: render.Envoy}
-	command := r.command(c, "envoy", "A configuration for Envoy without a control plane",
-		"  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out sluice.yaml\n  envoy --mode "+
-			"validate -c sluice.yaml")
+	command := &cobra.Command{
+		Use:   "envoy",
+		Short: "A configuration for Envoy without a control plane",
+		Example: "  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out sluice.yaml\n" +
+			"  envoy --mode validate -c sluice.yaml",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			l, err := r.Limiter(c)
+			if err != nil {
+				return err
+			}
+			r.Plugin = l.JSON
+			return r.write(c)
+		},
+	}
+	r.Source.Flag(command)
+	r.redisFlags(command)
 	f := command.Flags()
-	f.Lookup("redis").Usage += "; several: a primary with its replicas, or with --redis-cluster some nodes"
-	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
 	f.StringVar(&r.Listen, "listen", "0.0.0.0:10000", "address to listen at")
 	f.StringVar(&r.Admin, "admin", "127.0.0.1:9901", "address of Envoy's admin interface")
 	f.StringVar(&r.Upstream, "upstream", "upstream:8080", "address of the upstream to protect")
@@ -79,127 +80,56 @@ func renderEnvoyCommand(c *console.Console) *cobra.Command {
 	return command
 }
 
-func renderIstioCommand(c *console.Console) *cobra.Command {
-	r := &rendering{run: render.Istio}
-	command := r.command(c, "istio", "A WasmPlugin and an EnvoyFilter for Istio",
-		"  sluice render istio -c plugin.json --image oci://registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
-			"kubectl apply -f -")
-	f := command.Flags()
-	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
-	f.StringVar(&r.Image, "image", "", "image of the plugin, oci://...")
-	f.StringVar(&r.App, "app", "istio-ingressgateway", `label "app" of the pods that limit`)
-	f.StringVarP(&r.Namespace, "namespace", "n", "",
-		"namespace of the pods (default: istio-system, with --sidecar default)")
-	f.BoolVar(&r.Sidecar, "sidecar", false, "limit requests to a workload, in its sidecar; needs --app")
-	f.BoolVar(&r.StrictHTTP, "strict-http", false,
-		"have these proxies refuse, for all their traffic, what could be read in two ways (docs/security.md)")
-	f.BoolVar(&r.Bootstrap, "bootstrap", false,
-		"add a ConfigMap with the labels of the metrics, which pods name by annotation (deploy/istio/README.md)")
-	r.relayFlag(command)
-	f.StringVar(&r.Target, "target", "",
-		"with --relay, in place of --app: Gateway/NAME, or Service/NAME at its waypoint")
-	console.Must(command.MarkFlagRequired("image"))
-	command.MarkFlagsMutuallyExclusive("target", "app")
-	command.MarkFlagsMutuallyExclusive("target", "sidecar")
-	command.MarkFlagsMutuallyExclusive("relay", "strict-http")
-	command.MarkFlagsMutuallyExclusive("relay", "bootstrap")
-	command.PreRunE = func(called *cobra.Command, _ []string) error {
-		switch {
-		case r.Sidecar && !called.Flags().Changed("app"):
-			return console.Usage("--sidecar needs --app, the workload's label \"app\"")
-		case r.Target != "" && r.Relay == "":
-			return console.Usage("--target needs --relay: the EnvoyFilters of the direct way select pods by --app")
-		}
-		return nil
-	}
-	return command
-}
-
-func renderGatewayCommand(c *console.Console) *cobra.Command {
-	r := &rendering{run: render.EnvoyGateway}
-	command := r.command(c, "envoy-gateway", "Policies and an EnvoyProxy for Envoy Gateway",
-		"  sluice render envoy-gateway -c plugin.json --image registry.example.com/sluice:v1 --redis redis.redis:6379 | "+
-			"kubectl apply -f -")
-	f := command.Flags()
-	f.StringVar(&r.Image, "image", "", "image of the plugin")
-	f.StringVar(&r.Gateway, "gateway", "eg", "name of the Gateway")
-	f.StringVar(&r.Listener, "listener", "http", "name of its listener")
-	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the Gateway (default: default)")
-	r.relayFlag(command)
-	console.Must(command.MarkFlagRequired("image"))
-	return command
-}
-
-// relayFlag is that of limiters which ask through a relay.
-func (r *rendering) relayFlag(command *cobra.Command) {
-	f := command.Flags()
-	f.StringVar(&r.Relay, "relay", "", "ask through a relay, the Service NAME.NAMESPACE:PORT, in place of --redis")
-	f.Lookup("relay").NoOptDefVal = render.DefaultRelay
-}
-
 func renderRelayCommand(c *console.Console) *cobra.Command {
 	r := &rendering{run: render.Relay}
 	command := &cobra.Command{
 		Use:   "relay",
-		Short: "A relay beside Redis, through which limiters ask",
-		Example: "  sluice render relay --for istio --redis redis:6379 --redis-user sluice --image $ENVOY \\\n" +
-			"    --allow cluster.local/ns/istio-system/sa/istio-ingressgateway | kubectl apply -f -",
+		Short: "A relay beside Redis, through which limiters ask, for an Envoy of its own",
+		Example: "  sluice render relay --redis redis:6379 --redis-user sluice --allow spiffe://example.com/edge --out " +
+			"relay.yaml",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return r.write(c) },
 	}
 	r.redisFlags(command)
 	f := command.Flags()
-	f.Lookup("redis").Usage += "; several: a primary with its replicas, or with --redis-cluster some nodes"
 	f.Lookup("redis-user").Usage = "user of Redis (default: the password's alone)"
-	password := f.Lookup("redis-password-env")
-	password.Usage = "environment variable of the relay with Redis' password (--for envoy; default: REDIS_PASSWORD)"
-	f.BoolVar(&r.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
-	f.StringVar(&r.For, "for", render.RelayPlain, "what is around it: envoy, kubernetes, istio or envoy-gateway")
-	f.StringSliceVar(&r.Allow, "allow", nil,
-		"who may ask: identities (envoy, istio), or namespaces of Gateways (envoy-gateway)")
-	f.StringVar(&r.Image, "image", "", "image of Envoy 1.40 or later, by digest (in Kubernetes)")
-	f.StringVar(&r.Listen, "listen", "0.0.0.0:9000", "address to listen at (--for envoy)")
-	f.StringVarP(&r.Namespace, "namespace", "n", "", "namespace of the relay (default: redis)")
+	f.Lookup("redis-password-env").Usage = "environment variable of the relay with Redis' password (default: " +
+		"REDIS_PASSWORD)"
+	f.StringSliceVar(&r.Allow, "allow", nil, "who may ask: SPIFFE identities, spiffe://DOMAIN/PATH")
+	f.StringVar(&r.Listen, "listen", "0.0.0.0:9000", "address to listen at")
 	return command
 }
 
-func (r *rendering) render(c *console.Console) error {
-	l, err := r.Limiter(c)
-	if err != nil {
-		return err
+// inKubernetes refuses a platform whose resources the chart makes.
+func inKubernetes(platform string) *cobra.Command {
+	return &cobra.Command{
+		Use: platform, Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return console.Usage("on Kubernetes the chart is the one source: helm template sluice deploy/chart "+
+				"--set platform=%s --set-json config=\"$(cat plugin.json)\" ... (deploy/chart/README.md)", platform)
+		},
 	}
-	r.Plugin = l.JSON
-	return r.write(c)
 }
 
-// write runs what renders, and prints it or writes it into a file.
+// ours is how every file begins that render has written.
+const ours = `# Written by "sluice render`
+
+// write runs what renders, and prints it or writes it into a file: one of ours or none, as the name of one's
+// own Envoy file is quickly given by mistake.
 func (r *rendering) write(c *console.Console) error {
 	result, err := r.run(&r.Options)
 	if err != nil {
 		return console.Usage("%w", err)
 	}
 	if r.out != "" {
-		if err := r.save(c, result.YAML); err != nil {
+		before, err := os.ReadFile(r.out)
+		if err == nil && len(before) > 0 && !strings.HasPrefix(string(before), ours) {
+			return console.Usage("%s is there and was not written by sluice render (want another name, or remove it)", r.out)
+		}
+		if err := c.Write(r.out, result.YAML); err != nil {
 			return err
 		}
 	}
-	return r.print(c, result)
-}
-
-// ours is how every file begins that render has written.
-const ours = `# Written by "sluice render`
-
-// save writes the file, over one of ours or none: the name of one's own Envoy file is
-// quickly given by mistake.
-func (r *rendering) save(c *console.Console, text []byte) error {
-	before, err := os.ReadFile(r.out)
-	if err == nil && len(before) > 0 && !strings.HasPrefix(string(before), ours) {
-		return console.Usage("%s is there and was not written by sluice render (want another name, or remove it)", r.out)
-	}
-	return c.Write(r.out, text)
-}
-
-func (r *rendering) print(c *console.Console, result render.Result) error {
 	if c.JSON() {
 		text := rendered{File: r.out, Notes: append([]string{}, result.Notes...)}
 		if r.out == "" {

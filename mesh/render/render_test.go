@@ -1,87 +1,45 @@
-// Package render holds what "sluice render" writes against Helm, and the chart against Helm's lint.
+// Package render holds the chart against Helm's lint, and what Helm makes of it against the other files of
+// deploy/ and the documents.
 package render
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"helm.sh/helm/v4/pkg/action"
-	"sigs.k8s.io/yaml"
+	"helm.sh/helm/v4/pkg/strvals"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/find"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/render"
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
-const plugin = `{"redis": {"cluster": "x", "password_env": "REDIS_PASSWORD"},
-	"rules": [{"name": "a", "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`
-
-// files are those with values that ship, and what "sluice render" is called with for the same.
-var files = []struct {
-	file   string
-	run    func(*render.Options) (render.Result, error)
-	direct bool
-	render.Options
-}{
-	{
-		file: "istio/gateway.yaml", run: render.Istio, direct: true,
-		Options: render.Options{Image: "oci://r/s:1", App: "istio-ingressgateway"},
-	},
-	{
-		file: "istio/sidecar.yaml", run: render.Istio, direct: true,
-		Options: render.Options{Image: "oci://r/s:1", App: "reviews", Sidecar: true},
-	},
-	{
-		file: "envoy-gateway/gateway.yaml", run: render.EnvoyGateway, direct: true,
-		Options: render.Options{Image: "r/s:1", Gateway: "eg", Listener: "http"},
-	},
-	{
-		file: "istio/gateway-relay.yaml", run: render.Istio,
-		Options: render.Options{Image: "oci://r/s:1", App: "istio-ingressgateway"},
-	},
-	{
-		file: "istio/sidecar-relay.yaml", run: render.Istio,
-		Options: render.Options{Image: "oci://r/s:1", App: "reviews", Sidecar: true},
-	},
-	{
-		file: "istio/waypoint-relay.yaml", run: render.Istio,
-		Options: render.Options{Image: "oci://r/s:1", Target: "Service/reviews"},
-	},
-	{
-		file: "envoy-gateway/gateway-relay.yaml", run: render.EnvoyGateway,
-		Options: render.Options{Image: "r/s:1", Gateway: "eg"},
-	},
+// limiters are the files with values of what limits.
+var limiters = []string{
+	"istio/gateway.yaml", "istio/sidecar.yaml", "envoy-gateway/gateway.yaml",
+	"istio/gateway-relay.yaml", "istio/sidecar-relay.yaml", "istio/waypoint-relay.yaml",
+	"envoy-gateway/gateway-relay.yaml",
 }
 
-// TestRenderDoesWhatHelmDoes compares what "sluice render" writes with what Helm makes of the
-// files with values, but for the plugin's configuration.
-func TestRenderDoesWhatHelmDoes(t *testing.T) {
-	for _, c := range files {
-		t.Run(c.file, func(t *testing.T) {
-			o, set := c.Options, meshtest.Values{"image": c.Image}
-			o.Plugin, o.Relay = []byte(plugin), render.DefaultRelay
-			if c.direct {
-				o.Relay, o.Redis = "", []string{"redis.prod:7000"}
-				node := meshtest.Values{"host": "redis.prod", "port": 7000}
-				set["redis"] = meshtest.Values{"nodes": []any{node}, "passwordEnv": "REDIS_PASSWORD"}
-			}
-			same(t, c.run, &o, meshtest.Render(t, c.file, set))
-		})
-	}
-}
+// relays are those of relays.
+var relays = []string{"istio/relay.yaml", "envoy-gateway/relay.yaml", "relay/kubernetes.yaml"}
 
-// TestRelayAsHelmDoes is the same for relays, in all their forms.
-func TestRelayAsHelmDoes(t *testing.T) {
-	for file, o := range map[string]render.Options{
-		"istio/relay.yaml": {For: render.RelayIstio, Allow: []string{
-			"cluster.local/ns/istio-system/sa/istio-ingressgateway", "cluster.local/ns/default/sa/reviews",
-			"cluster.local/ns/default/sa/waypoint",
-		}},
-		"envoy-gateway/relay.yaml": {For: render.RelayEnvoyGateway, Allow: []string{"default"}},
-		"relay/kubernetes.yaml":    {For: render.RelayKubernetes},
-	} {
+// TestRelay: a relay of the chart is the one that "sluice render relay" writes, in all its forms, but for TLS
+// and RBAC, which the mesh does, and for the password, which is a file.
+func TestRelay(t *testing.T) {
+	const auth = "static_resources/clusters/redis/typed_extension_protocol_options/envoy.filters.network.redis_proxy/" +
+		"auth_password"
+	for _, file := range relays {
 		for name, more := range map[string]meshtest.Values{
 			"plain":   {},
 			"cluster": {"cluster": true},
@@ -91,75 +49,185 @@ func TestRelayAsHelmDoes(t *testing.T) {
 			}},
 		} {
 			t.Run(file+" "+name, func(t *testing.T) {
-				o := o
-				o.Redis, o.User, o.CA = []string{"redis:6379"}, "sluice", "/ca"
-				o.Image, o.TLS, o.Cluster = "registry.example.com/envoy:v1.40.0", name == "TLS", name == "cluster"
+				o := render.Options{
+					Redis: []string{"redis:6379"}, User: "sluice", CA: "/ca", TLS: name == "TLS", Cluster: name == "cluster",
+					Listen: "0.0.0.0:9000", Allow: []string{"spiffe://a/b"},
+				}
 				if name == "replica" {
 					o.Redis = append(o.Redis, "replica:6379")
 				}
-				same(t, render.Relay, &o, meshtest.Render(t, file, meshtest.Values{"redis": more}))
+				alone, err := render.Relay(&o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := parse(t, string(alone.YAML))
+				envoytest.Plain(want)
+				want.Set(auth, map[string]any{"filename": "/etc/sluice/redis/password"})
+				pod := kinds(t, meshtest.Render(t, file, meshtest.Values{"redis": more}))["ConfigMap/sluice-relay"]
+				if got := parse(t, pod.Get("data/envoy.yaml").(string)).Get(""); !reflect.DeepEqual(got, want.Get("")) {
+					t.Errorf("the relay is\n%v, want\n%v", got, want.Get(""))
+				}
 			})
 		}
 	}
 }
 
-// same compares what a command renders with what Helm makes.
-func same(t *testing.T, run func(*render.Options) (render.Result, error), o *render.Options, helm string) {
+func parse(t *testing.T, text string) *envoyconf.Config {
 	t.Helper()
-	result, err := run(o)
+	c, err := envoyconf.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := resources(t, string(result.YAML)), resources(t, helm)
-	testenv.Same(t, "the number of resources", len(got), len(want))
-	for name := range want {
-		if !reflect.DeepEqual(got[name], want[name]) {
-			t.Errorf("%s is\n%v, want\n%v", name, got[name], want[name])
-		}
-	}
+	return c
 }
 
-// resources are those of a file, by kind and name, without the plugin's configuration.
-func resources(t *testing.T, text string) map[string]map[string]any {
+// kinds are the resources of a file, by kind and name.
+func kinds(t *testing.T, text string) map[string]*envoyconf.Config {
 	t.Helper()
-	all := map[string]map[string]any{}
-	for _, document := range strings.Split(text, "\n---\n") {
-		var r map[string]any
-		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
-			t.Fatal(err)
-		}
-		spec, _ := r["spec"].(map[string]any)
-		delete(spec, "pluginConfig")
-		switch wasm := spec["wasm"].(type) {
-		case []any:
-			delete(wasm[0].(map[string]any), "config")
-		case map[string]any:
-			delete(wasm, "pluginConfig")
-		}
-		dropComments(r)
-		all[r["kind"].(string)+"/"+r["metadata"].(map[string]any)["name"].(string)] = r
+	all := map[string]*envoyconf.Config{}
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		c := parse(t, document)
+		all[c.Get("kind").(string)+"/"+c.Get("metadata/name").(string)] = c
 	}
 	return all
 }
 
-// dropComments parses configurations that are texts inside of a resource.
-func dropComments(r map[string]any) {
-	data, _ := r["data"].(map[string]any)
-	for name, text := range data {
-		var parsed any
-		if yaml.Unmarshal([]byte(fmt.Sprint(text)), &parsed) == nil {
-			data[name] = parsed
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestOneSource: the labels of the metrics are those of envoy.yaml, and the fields of the access log those of
+// docs/observability.md.
+func TestOneSource(t *testing.T) {
+	labels := parse(t, read(t, "envoy.yaml")).Get("stats_config")
+	_, rest, _ := strings.Cut(read(t, "docs/observability.md"), "```yaml\nlog_format:\n")
+	block, _, _ := strings.Cut(rest, "```")
+	log := parse(t, "log_format:\n"+block).Get("log_format/json_format")
+	set := meshtest.Values{"istio": meshtest.Values{"bootstrap": true}}
+	istio := kinds(t, meshtest.Render(t, "istio/gateway.yaml", set))
+	merged := parse(t, istio["ConfigMap/sluice-bootstrap"].Get("data/custom_bootstrap.json").(string))
+	merged.Delete("stats_config/stats_matcher")
+	proxy := kinds(t, meshtest.Render(t, "envoy-gateway/gateway.yaml"))["EnvoyProxy/sluice"]
+	const patch = "/patch/value/typed_config/access_log/0/typed_config/log_format/json_format"
+	filter := istio["EnvoyFilter/sluice-log"]
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"Istio's bootstrap", merged.Get("stats_config"), labels},
+		{
+			"the EnvoyProxy's bootstrap",
+			parse(t, proxy.Get("spec/bootstrap/value").(string)).Get("stats_config"), labels,
+		},
+		{"the EnvoyProxy's log", proxy.Get("spec/telemetry/accessLog/settings/0/format/json"), log},
+		{"Istio's log, 0", filter.Get("spec/configPatches/0" + patch), log},
+		{"Istio's log, 1", filter.Get("spec/configPatches/1" + patch), log},
+	} {
+		if c.want == nil || !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%s is\n%v, want\n%v", c.what, c.got, c.want)
+		}
+	}
+}
+
+// TestRestricted: the restricted Pod Security Standard admits the relay's pods.
+// https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+func TestRestricted(t *testing.T) {
+	pod := kinds(t, meshtest.Render(t, "relay/kubernetes.yaml"))["Deployment/sluice-relay"]
+	const spec, secure = "spec/template/spec/", "containers/envoy/securityContext/"
+	for field, want := range map[string]any{
+		"securityContext/runAsNonRoot":        true,
+		"securityContext/seccompProfile/type": "RuntimeDefault",
+		secure + "allowPrivilegeEscalation":   false,
+		secure + "readOnlyRootFilesystem":     true,
+		secure + "capabilities":               map[string]any{"drop": []any{"ALL"}},
+		"automountServiceAccountToken":        false,
+	} {
+		if got := pod.Get(spec + field); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %v, want %v", field, got, want)
+		}
+	}
+	var kinds []string // of volumes: no hostPath
+	for _, volume := range pod.Get(spec + "volumes").([]any) {
+		for kind := range volume.(map[string]any) {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	testenv.SameList(t, "volumes", slices.Compact(kinds), []string{"configMap", "name", "secret"})
+	for field := range pod.Get("spec/template/spec").(map[string]any) {
+		if strings.HasPrefix(field, "host") {
+			t.Errorf("the pod has %s", field)
+		}
+	}
+}
+
+// TestForms makes resources of every recipe of the cookbook by the commands that the page shows, and has
+// them hold the recipe.
+func TestForms(t *testing.T) {
+	page := read(t, "docs/cookbook.md")
+	commands := regexp.MustCompile(`(?m)^helm template sluice deploy/chart -n (\S+) --set (\S+) --set-json `+
+		`config="\$\(cat plugin\.json\)" \|`).FindAllStringSubmatch(page, -1)
+	recipes := regexp.MustCompile("(?ms)^```json\n(.*?)^```").FindAllStringSubmatch(page, -1)
+	testenv.Same(t, "commands", len(commands), 2)
+	testenv.Same(t, "that there are recipes", len(recipes) >= 20, true)
+	for _, command := range commands {
+		for _, recipe := range recipes {
+			values, err := strvals.Parse(command[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := strvals.ParseJSON("config="+recipe[1], values); err != nil {
+				t.Fatal(err)
+			}
+			text, err := meshtest.Template(t, command[1], values)
+			if err != nil {
+				t.Errorf("%s: %v of\n%s", command[0], err, recipe[1])
+				continue
+			}
+			found, _, err := find.Configurations("chart.yaml", []byte(text))
+			if err != nil || len(found) != 1 {
+				t.Errorf("%s: %d configurations, %v, in\n%s", command[0], len(found), err, text)
+				continue
+			}
+			got, err := input.Load(found[0].JSON)
+			if err != nil {
+				t.Errorf("%s: %v of\n%s", command[0], err, recipe[1])
+				continue
+			}
+			want, err := input.Load([]byte(recipe[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			testenv.Same(t, command[0]+": rules", len(got.Rules), len(want.Rules))
+		}
+	}
+}
+
+// TestKeyed: the plugin is given the variable with the secret of keyed hashes, and the one with Redis' password.
+func TestKeyed(t *testing.T) {
+	keyed := meshtest.Values{"config": meshtest.Values{"hash_secret_env": "SECRET"}}
+	password := meshtest.Values{"redis": meshtest.Values{"passwordEnv": "PW"}}
+	for _, file := range limiters {
+		env := `env: [{name: "SECRET", valueFrom: HOST}]`
+		both := `env: [{name: "PW", valueFrom: HOST}, {name: "SECRET", valueFrom: HOST}]`
+		if strings.HasPrefix(file, "envoy-gateway") {
+			env, both = `env: {hostKeys: ["SECRET"]}`, `env: {hostKeys: ["PW", "SECRET"]}`
+		}
+		testenv.Same(t, file+": the secret", strings.Count(meshtest.Render(t, file, keyed), env), 1)
+		if !strings.Contains(file, "relay") {
+			testenv.Same(t, file+": both", strings.Count(meshtest.Render(t, file, keyed, password), both), 1)
 		}
 	}
 }
 
 // TestLint: Helm's own lint has nothing to say of the chart with the values that ship.
 func TestLint(t *testing.T) {
-	shipped := []string{"istio/relay.yaml", "envoy-gateway/relay.yaml", "relay/kubernetes.yaml"}
-	for _, c := range files {
-		shipped = append(shipped, c.file)
-	}
-	for _, file := range shipped {
+	for _, file := range slices.Concat(limiters, relays) {
 		values, namespace := meshtest.Read(t, file)
 		lint := action.NewLint()
 		lint.Strict, lint.Namespace = true, namespace
@@ -209,11 +277,11 @@ var clusterAtGateway = meshtest.Values{
 // lists are in: the rules that a file has stay.
 func TestOverlay(t *testing.T) {
 	const file = "istio/gateway.yaml"
-	before := resources(t, meshtest.Render(t, file))
-	after := resources(t, meshtest.Render(t, file, meshtest.Values{"istio": meshtest.Values{"app": "other"}}))
+	before := kinds(t, meshtest.Render(t, file))
+	after := kinds(t, meshtest.Render(t, file, meshtest.Values{"istio": meshtest.Values{"app": "other"}}))
 	for name := range before {
-		changed := strings.ReplaceAll(fmt.Sprint(before[name]), "istio-ingressgateway", "other")
-		testenv.Same(t, name, fmt.Sprint(after[name]), changed)
+		changed := strings.ReplaceAll(fmt.Sprint(before[name].Get("")), "istio-ingressgateway", "other")
+		testenv.Same(t, name, fmt.Sprint(after[name].Get("")), changed)
 	}
 }
 
@@ -222,8 +290,8 @@ func TestLabels(t *testing.T) {
 	const label, gateway = "gateway.networking.k8s.io/gateway-name", "my-gateway"
 	want := map[string]any{label: gateway, "a": "b"}
 	set := meshtest.Values{"istio": meshtest.Values{"strictHTTP": true, "labels": want}}
-	for name, r := range resources(t, meshtest.Render(t, "istio/gateway.yaml", set)) {
-		spec := r["spec"].(map[string]any)
+	for name, r := range kinds(t, meshtest.Render(t, "istio/gateway.yaml", set)) {
+		spec := r.Get("spec").(map[string]any)
 		var got any
 		if selector, ok := spec["selector"].(map[string]any); ok {
 			got = selector["matchLabels"]

@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
 // defaultPasswordEnv is the environment variable that takes a password's place.
@@ -27,9 +26,6 @@ type plugin struct {
 	user, passwordEnv string
 	// secret is set if the configuration had the password itself.
 	secret bool
-	more   []string // what else is to be said
-	// hashSecretEnv is the variable with the secret of keyed hashes; empty: none.
-	hashSecretEnv string
 }
 
 // newPlugin reads a configuration, which must be valid, and takes its
@@ -39,12 +35,11 @@ func newPlugin(o *Options) (*plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Redis != nil && len(o.Redis) == 0 && o.Relay == "" {
+	if cfg.Redis != nil && len(o.Redis) == 0 {
 		return nil, fmt.Errorf("the configuration has \"redis\", so its address is needed: --redis host:port")
 	}
 	p := &plugin{
 		text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv,
-		hashSecretEnv: cfg.HashSecretEnv,
 	}
 	if cfg.Redis != nil {
 		p.secret = cfg.Redis.Password != ""
@@ -55,14 +50,6 @@ func newPlugin(o *Options) (*plugin, error) {
 		p.passwordEnv = defaultPasswordEnv
 	}
 	return p, nil
-}
-
-// warnOfAddresses says what client_ip is in a sidecar.
-func (p *plugin) warnOfAddresses() {
-	if bytes.Contains(p.text, []byte(`"client_ip"`)) {
-		p.more = append(p.more, "client_ip in a sidecar is the last address of X-Forwarded-For, which callers write: "+
-			`limit by {"property": ["connection", "uri_san_peer_certificate"]} (deploy/istio/README.md)`)
-	}
 }
 
 // connect names the Envoy cluster of Redis, and the credentials that the plugin
@@ -116,50 +103,6 @@ func (p *plugin) literal() *yaml.Node {
 		Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle,
 		Value: strings.Join(lines, "\n") + "\n",
 	}
-}
-
-// values is the configuration as YAML values.
-func (p *plugin) values(t *yamltree.Tree) *yaml.Node {
-	n := t.Fragment(string(p.text))
-	restyle(n)
-	return n
-}
-
-// wide is how long a value in one line may be.
-const wide = 96
-
-// restyle writes JSON as people write YAML: blocks, but short values in one line,
-// and quotes only where they are needed.
-func restyle(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode {
-		if n.Tag == "!!str" && plain(n.Value) {
-			n.Style = 0
-		}
-		return
-	}
-	for _, child := range n.Content {
-		restyle(child)
-	}
-	n.Style = 0
-	if len(n.Content) == 0 || width(n) <= wide && depth(n) <= 3 {
-		n.Style = yaml.FlowStyle
-	}
-}
-
-func width(n *yaml.Node) int {
-	sum := len(n.Value) + 3
-	for _, child := range n.Content {
-		sum += width(child)
-	}
-	return sum
-}
-
-func depth(n *yaml.Node) int {
-	deepest := 0
-	for _, child := range n.Content {
-		deepest = max(deepest, depth(child))
-	}
-	return deepest + 1
 }
 
 var (

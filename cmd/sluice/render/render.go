@@ -1,5 +1,5 @@
-// Package render makes complete files for Envoy, Istio and Envoy Gateway of a
-// plugin's configuration: the shipped files of deploy/, with values in them.
+// Package render makes complete files of Envoy: the limiter of a plugin's configuration, or a relay. They
+// are the shipped files of deploy/, with values in them. On Kubernetes the chart, deploy/chart, is the one source.
 package render
 
 import (
@@ -26,23 +26,10 @@ type Options struct {
 	User        string
 	PasswordEnv string // environment variable with Redis' password
 
-	// Envoy alone.
-	Listen, Admin, Upstream, Wasm string
-
-	// Istio and Envoy Gateway.
-	Image, Namespace string
-	App              string // Istio: the pods' label "app"
-	Sidecar          bool   // Istio: in front of a workload, not at a gateway
-	StrictHTTP       bool   // Istio: with the EnvoyFilter of istio/http
-	Bootstrap        bool   // Istio: with the ConfigMap of istio/bootstrap
-	Gateway          string // Envoy Gateway: its name, and its listener's
-	Listener         string
-	Relay            string // the Service of a relay, "name.namespace:port"; empty: Redis itself
-	Target           string // Istio, with Relay: what the policy is for, "Kind/name"; empty: the pods of App
-
-	// The relay itself.
-	For   string   // what is around it
-	Allow []string // who may ask
+	Listen string // of a limiter and of a relay
+	// Of a limiter.
+	Admin, Upstream, Wasm string
+	Allow                 []string // of a relay: who may ask
 }
 
 // Result is a file, and what its user has to know.
@@ -53,7 +40,6 @@ type Result struct {
 
 // notes says what rendering has changed, or needs.
 func (p *plugin) notes() (notes []string) {
-	notes = append(notes, p.more...)
 	if p.secret {
 		notes = append(notes, fmt.Sprintf("redis.password is not written into the file: it is taken from the environment "+
 			"variable %s", p.passwordEnv))

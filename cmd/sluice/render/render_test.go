@@ -24,8 +24,6 @@ func with(plugin string, o render.Options) *render.Options {
 	o.CA = cmp.Or(o.CA, "/etc/ssl/certs/ca-certificates.crt")
 	o.Listen, o.Admin = cmp.Or(o.Listen, "0.0.0.0:10000"), cmp.Or(o.Admin, "127.0.0.1:9901")
 	o.Upstream, o.Wasm = cmp.Or(o.Upstream, "upstream:8080"), cmp.Or(o.Wasm, "/etc/envoy/sluice.wasm")
-	o.App, o.Gateway, o.Listener = cmp.Or(o.App, "istio-ingressgateway"), cmp.Or(o.Gateway, "eg"),
-		cmp.Or(o.Listener, "http")
 	return &o
 }
 
@@ -99,87 +97,6 @@ var files = []struct {
 		options:  render.Options{Redis: []string{"r0:6379", "r1:6379"}},
 		contains: []string{"tcp_health_check", "address: r0, port_value: 6379", "address: r1, port_value: 6379"},
 	},
-	{
-		name: "a gateway of Istio", plugin: localPlugin,
-		run: render.Istio, options: render.Options{
-			Image: "oci://r/s:1", Redis: []string{"redis.prod:6380"},
-			Namespace: "edge", App: "gw",
-		},
-		contains: []string{
-			"kind: WasmPlugin", "kind: EnvoyFilter", "namespace: edge", "matchLabels: {app: gw}", "labels: {app: gw}",
-			`url: "oci://r/s:1"`, "inline_bytes: ", "address: redis.prod, port_value: 6380",
-			"redis: {cluster: sluice-redis}", `mode: "off"`,
-			"%FILTER_STATE(wasm.sluice.rejected:PLAIN)%",
-		},
-		lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "istio-system", "redis_proxy", "REJECT_REQUEST"},
-	},
-	{
-		name: "a gateway of Istio with what is opt-in", plugin: localPlugin,
-		run: render.Istio, options: render.Options{
-			Image: "oci://r/s:1", Redis: []string{"redis.prod:6380"},
-			Namespace: "edge", App: "gw", StrictHTTP: true, Bootstrap: true,
-		},
-		contains: []string{
-			"name: sluice-http", "REJECT_REQUEST", "kind: ConfigMap", "name: sluice-bootstrap", "namespace: edge",
-			"custom_bootstrap.json: |", "- {tag_name: rule, regex: '^wasmcustom",
-		},
-		lacks: []string{"from-values", "sluice-values"},
-	},
-	{
-		name: "a sidecar of Istio", plugin: secretPlugin,
-		run: render.Istio, options: render.Options{
-			Sidecar: true, App: "reviews", Image: "oci://r/s:1",
-			Redis: []string{"redis.prod:6380"},
-		},
-		contains: []string{
-			"match: [{mode: SERVER}]", "namespace: default",
-			"vmConfig: {env: [{name: \"REDIS_PASSWORD\", valueFrom: HOST}]}", "password_env: REDIS_PASSWORD",
-		},
-		lacks: []string{"hunter2"},
-		notes: "redis.password",
-	},
-	{
-		name: "a Redis Cluster in Istio", plugin: redisPlugin,
-		run: render.Istio, options: render.Options{Cluster: true, Image: "oci://r/s:1", Redis: []string{"redis.prod:6380"}},
-		contains: []string{
-			"redis_proxy", "server_listener_name: sluice-redis-proxy",
-			"address: redis.prod, port_value: 6380",
-		},
-		lacks: []string{"auth_password", "transport_socket"},
-	},
-	{
-		name: "a Redis Cluster with TLS and a password in Istio", plugin: secretPlugin,
-		run: render.Istio, options: render.Options{
-			Cluster: true, TLS: true, Image: "oci://r/s:1",
-			Redis: []string{"redis.prod:6380"},
-		},
-		contains: []string{"auth_password: {environment_variable: REDIS_PASSWORD}", "sni: redis.prod"},
-		lacks:    []string{"vmConfig", "/etc/sluice/ca.crt", "hunter2"},
-		notes:    "redis.password",
-	},
-	{
-		name: "Envoy Gateway", plugin: redisPlugin,
-		run: render.EnvoyGateway, options: render.Options{
-			Image: "r/s:1", Redis: []string{"redis.prod:6380"},
-			Namespace: "edge", Gateway: "g", Listener: "https",
-		},
-		contains: []string{
-			"kind: EnvoyExtensionPolicy", "kind: EnvoyProxy", "namespace: edge", "name: edge/g/https", "kind: Gateway, name: g",
-			`image: {url: "r/s:1"}`, "inline_bytes: ", "address: redis.prod, port_value: 6380",
-			"cluster: sluice-redis, key_prefix: edge",
-		},
-		lacks: []string{"from-values", "REDIS_PASSWORD", "ConfigMap", "namespace/gateway/listener"},
-	},
-	{
-		name: "Envoy Gateway with TLS and a password", plugin: secretPlugin,
-		run: render.EnvoyGateway, options: render.Options{
-			Image: "r/s:1", Redis: []string{"redis.prod:6380"}, TLS: true,
-			PasswordEnv: "PW",
-		},
-		contains: []string{`env: {hostKeys: ["PW"]}`, "env: [{name: PW, valueFrom", "password_env: PW", "sni: redis.prod"},
-		lacks:    []string{"hunter2", "REDIS_PASSWORD"},
-		notes:    "redis.password",
-	},
 }
 
 func TestFiles(t *testing.T) {
@@ -243,15 +160,6 @@ var refusals = []struct {
 		name: "a failover with a password", plugin: secretPlugin, run: render.Envoy,
 		options: render.Options{Redis: []string{"a:1", "b:1"}},
 		errors:  "a failover with a password",
-	},
-	{
-		name: "a mesh without Redis", plugin: localPlugin, run: render.Istio, options: render.Options{Image: "oci://r/s:1"},
-		errors: "one --redis host:port is needed",
-	},
-	{
-		name: "an image without a scheme", plugin: redisPlugin, run: render.Istio,
-		options: render.Options{Image: "r/s:1", Redis: []string{"r:1"}},
-		errors:  `--image: "r/s:1" has no scheme (want oci://r/s:1)`,
 	},
 }
 

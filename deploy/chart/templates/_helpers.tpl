@@ -1,5 +1,4 @@
-{{- /* What several files have in common. "sluice render" reads these templates, too, and knows only
-include, nindent, quote, required, sha256sum, toYaml, trim and Go's own functions. */ -}}
+{{- /* What several files have in common. */ -}}
 
 {{- /* The labels of the pods that limit. */ -}}
 {{- define "sluice.labels" -}}
@@ -171,9 +170,9 @@ common_lb_config: {healthy_panic_threshold: {value: 0}}
 {{- end }}
 {{- end }}
 
-{{- /* The plugin's "redis", but for the cluster. */ -}}
+{{- /* The plugin's "redis", but for the cluster: another one that a configuration names is left out. */ -}}
 {{- define "sluice.redis" -}}
-{{- with .Values.config.redis }}
+{{- with omit (default dict .Values.config.redis) "cluster" }}
 {{ toYaml . }}
 {{- end }}
 {{- if and (eq .Values.through "redis") .Values.redis.passwordEnv (not .Values.redis.cluster) }}

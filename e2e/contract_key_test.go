@@ -73,7 +73,8 @@ var keys = []keyed{
 	{
 		name: "header", key: `{"header": "X-User"}`,
 		identities: []identity{
-			{stored: "ann", requests: []request{with("x-user: ann"), with("x-user: ann"), with("x-user: ann", "x-user: bob")}},
+			{stored: "ann", requests: []request{with("x-user: ann"), with("x-user: ann"), with("x-user: ann", "x-user: ann")}},
+			{stored: "%many", requests: []request{with("x-user: ann", "x-user: bob"), with("x-user: bob", "x-user: cy")}},
 			{stored: "bob", requests: []request{with("x-user: bob")}},
 		},
 		passes: []request{{}},
@@ -86,28 +87,33 @@ var keys = []keyed{
 		},
 	},
 	{
-		name: "cookie", key: `{"cookie": "sid"}`,
+		name: "cookie", key: `{"cookie": "sid", "hash": false}`,
 		identities: []identity{
 			{stored: "a%20b", requests: []request{
 				with("cookie: x=1; sid=a%20b; y=2"), with("cookie: sid=%61%20b"), with("cookie: x=1", "cookie: y=2; sid=a%20b"),
 				with(`cookie: sid="\141 b"`), with(`cookie: sid="\a\040b"`),
 			}},
-			{stored: "c", requests: []request{with("cookie: sid=c; sid=a%20b")}},
+			{stored: "%many", requests: []request{with("cookie: sid=c; sid=a%20b"), with("cookie: sid=c", "cookie: sid=d")}},
 		},
 		passes: []request{with("cookie: sidx=1"), {}},
 	},
 	{
+		name: "first", key: `{"query": "key", "repeated": "first"}`,
+		identities: []identity{{stored: "c", requests: paths("?key=c&key=a", "?key=c")}},
+	},
+	{
 		name: "query", key: `{"query": "key"}`,
 		identities: []identity{
-			{stored: "a/b", requests: paths("?key=a/b", "?x=1&key=%61%2Fb&key=c", "?k%65y=a/b")},
-			{stored: "c", requests: paths("?key=c&key=a")},
+			{stored: "a/b", requests: paths("?key=a/b", "?x=1&key=%61%2Fb", "?k%65y=a/b&key=a/b")},
+			{stored: "%many", requests: paths("?key=c&key=a", "?key=%zz&key=a")},
 		},
 		passes: paths("?keys=1", ""),
 	},
 	{
 		name: "path", key: `{"path": true}`,
 		identities: []identity{
-			{stored: "/path/a", requests: paths("/a", "/./%61?x", "//a")},
+			{stored: "/path/a", requests: paths("/a", "/./%61?x", "//a", "/a%0A")},
+			{stored: "/path/x:@", requests: paths("/x:@", "/x%3A%40")},
 			{stored: "/path/a/", requests: paths("/a/")},
 		},
 	},
@@ -142,14 +148,16 @@ var keys = []keyed{
 		passes: []request{{}},
 	},
 	{
-		name: "bearer", key: `{"bearer": true}`,
+		name: "bearer", key: `{"bearer": true, "hash": false}`,
 		identities: []identity{
 			{stored: "tok", requests: []request{
 				with("authorization: Bearer tok"), with("authorization: bEARER   tok"), with("authorization: BEARER tok junk"),
 			}},
+			{stored: "%odd", requests: []request{with("authorization: Bearer ")}},
+			{stored: "%many", requests: []request{with("authorization: Bearer a", "authorization: Bearer b")}},
 			{stored: "other", requests: []request{with("authorization: Bearer other")}},
 		},
-		passes: []request{{}, with("authorization: Basic tok"), with("authorization: Bearer ")},
+		passes: []request{{}, with("authorization: Basic tok")},
 	},
 	{
 		name: "several", key: `{"header": "a"}, {"method": true}, {"header": "b"}`,

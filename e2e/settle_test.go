@@ -83,7 +83,7 @@ var settlements = []settlement{
 	{name: "status-left", rule: `"settle": {"status": ["4xx"]}`, headers: []string{"x-pause: 10s"}, leave: true, left: 90},
 	{
 		name: "status-left-release", rule: `"settle": {"status": ["4xx"], "missing": "release"}`,
-		headers: []string{"x-pause: 10s"}, leave: true, left: 100,
+		headers: []string{"x-pause: 10s"}, leave: true, left: 90,
 	},
 	{
 		name: "status-left-later", rule: `"settle": {"status": ["4xx"]}`, headers: []string{"x-bytes: 10", "x-stay: yes"},

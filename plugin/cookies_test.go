@@ -21,7 +21,10 @@ func TestCookieFields(t *testing.T) {
 		}{
 			{name: "one field", headers: []string{"cookie", "a=1; session=A"}, want: "allowed"},
 			{name: "two fields", headers: []string{"cookie", "a=1", "x-b", "1", "cookie", "session=A"}, want: "allowed"},
-			{name: "the limit is one", headers: []string{"cookie", "session=A", "cookie", "session=B"}, want: "limited:a"},
+			{name: "the limit is one", headers: []string{"cookie", "session=A", "cookie", "session=A"}, want: "limited:a"},
+			{name: "several", headers: []string{"cookie", "session=A", "cookie", "session=B"}, want: "allowed"},
+			{name: "several others", headers: []string{"cookie", "session=C; session=A"}, want: "allowed"},
+			{name: "several are one", headers: []string{"cookie", "session=B", "cookie", "session=C"}, want: "limited:a"},
 			{name: "no such cookie", headers: []string{"cookie", "a=1", "cookie", "b=1"}, want: "none"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {

@@ -31,22 +31,6 @@ func appendHeaders(dst []byte, headers [][2]string) []byte {
 	return dst
 }
 
-// appendCookies appends the values of all cookie fields of a serialised header
-// map, with "; " between them, and reports whether there is one.
-func appendCookies(dst, headers []byte) ([]byte, bool) {
-	found := false
-	fields := readFields(headers)
-	for name, value, ok := fields.next(); ok; name, value, ok = fields.next() {
-		if string(name) == "cookie" {
-			if found {
-				dst = append(dst, "; "...)
-			}
-			dst, found = append(dst, value...), true
-		}
-	}
-	return dst, found
-}
-
 // fields are the fields of a serialised header map that are still to be read.
 type fields struct{ sizes, data []byte }
 
@@ -78,6 +62,8 @@ func (f *fields) next() (name, value []byte, ok bool) {
 }
 
 // readNumber reads a number of a serialised header map: 0 at its end.
+//
+//go:inline
 func readNumber(b []byte) (n uint32, rest []byte) {
 	if len(b) < 4 {
 		return 0, nil

@@ -33,6 +33,7 @@ func TestHostCallsOfARequest(t *testing.T) {
 	t.Parallel()
 	const (
 		header    = "proxy_get_header_map_value"
+		headers   = "proxy_get_header_map_pairs"
 		context   = "proxy_set_effective_context"
 		outcome   = "proxy_set_property"
 		send      = "proxy_grpc_send"
@@ -57,8 +58,8 @@ func TestHostCallsOfARequest(t *testing.T) {
 			contexts = 1
 		}
 		w.expectCalls("exempt", func() { i.get("/healthz").end() }, map[string]int{header: 1, outcome: 1})
-		w.expectCalls("no rule applies", func() { i.get("/").end() }, map[string]int{header: 2, outcome: 1})
-		w.expectCalls("asked", open, map[string]int{header: 2, context: contexts, send: 1})
+		w.expectCalls("no rule applies", func() { i.get("/").end() }, map[string]int{header: 1, headers: 1, outcome: 1})
+		w.expectCalls("asked", open, map[string]int{header: 1, headers: 1, context: contexts, send: 1})
 		w.expectCalls("admitted", settle, map[string]int{reply: 1, context: contexts, outcome: 1, resume: 1})
 		w.expectCalls("its response", end, map[string]int{header: 3, setHeader: 3})
 		for range 2 {
@@ -66,10 +67,10 @@ func TestHostCallsOfARequest(t *testing.T) {
 			settle()
 			end()
 		}
-		w.expectCalls("asked again", open, map[string]int{header: 2, context: contexts, send: 1})
+		w.expectCalls("asked again", open, map[string]int{header: 1, headers: 1, context: contexts, send: 1})
 		w.expectCalls("rejected", settle, map[string]int{reply: 1, context: contexts, header: 1, outcome: 2, respond: 1})
 		w.expectCalls("its response", end, map[string]int{})
-		w.expectCalls("rejected from memory", open, map[string]int{header: 3, outcome: 2, respond: 1})
+		w.expectCalls("rejected from memory", open, map[string]int{header: 2, headers: 1, outcome: 2, respond: 1})
 
 		i = w.load(withRedis(`{"name": "b", "key": [{"header": "x-client"}], "settle": {"status": ["401"]},
 			"limits": [{"algorithm": "gcra", "limit": 3, "window": "1h"}]}`))

@@ -70,7 +70,19 @@ var endings = []struct {
 		}, 6,
 	},
 	{"the client left", byStatus, func(x *exchange) { x.End() }, 6},
-	{"the client left, to release", `{"status": ["401"], "missing": "release"}`, func(x *exchange) { x.End() }, 9},
+	{"the client left, to release", `{"status": ["401"], "missing": "release"}`, func(x *exchange) { x.End() }, 6},
+	{
+		"no value, to release", `{"cost": {"header": "x-tokens", "max": 8}, "missing": "release"}`,
+		func(x *exchange) { x.finish("200") }, 9,
+	},
+	{
+		"no value, at a cost", `{"cost": {"header": "x-tokens", "max": 8}, "missing": {"cost": 5}}`,
+		func(x *exchange) { x.finish("200") }, 4,
+	},
+	{
+		"a value, not at a cost", `{"cost": {"header": "x-tokens", "max": 8}, "missing": {"cost": 5}}`,
+		func(x *exchange) { x.finish("200", "x-tokens", "1") }, 8,
+	},
 	{"redirected, then kept", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("401") }, 6},
 	{"redirected, then given back", byStatus, func(x *exchange) {
 		x.redirect("/second", client("x")...).finish("200")
@@ -114,11 +126,11 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A request whose client leaves before it is decided is admitted after that: no upstream
+// A request whose client leaves before it is decided is admitted after that, and charged: no upstream
 // knows what it was worth.
 func TestSettleOfOneWhoLeftEarly(t *testing.T) {
 	t.Parallel()
-	for missing, left := range map[string]int{"keep": 6, "release": 9} {
+	for missing, left := range map[string]int{"keep": 6, "release": 6} {
 		t.Run(missing, func(t *testing.T) {
 			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {

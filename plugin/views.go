@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // requestView is a request as rules read it.
@@ -26,10 +28,12 @@ func (v *requestView) Header(name string) (string, bool) {
 	return v.host.header(v.id, requestHeader, name)
 }
 
-// Cookies implements rule.Request. proxy_get_header_map_value knows the first
-// field of a name only; HTTP/1.1 may have several.
-func (v *requestView) Cookies(dst []byte) ([]byte, bool) {
-	return appendCookies(dst, v.host.requestHeaders(v.id))
+// Fields implements rule.Request.
+func (v *requestView) Fields(m *rule.Matcher) {
+	all := readFields(v.host.requestHeaders(v.id))
+	for name, value, ok := all.next(); ok; name, value, ok = all.next() {
+		m.Field(text.View(name), text.View(value))
+	}
 }
 
 // Evaluate implements rule.Request.

@@ -26,7 +26,7 @@ const stateful = `{
   "redis": {"cluster": "redis", "key_prefix": "edge"},
   "rules": [
     {"name": "per key", "match": {"path": "/x"}, "mode": "shadow",
-     "key": [{"header": "x-key", "hash": true}, {"constant": "c"}, {"query": "q"}, {"cookie": "k"},
+     "key": [{"header": "x-key", "hash": true}, {"constant": "c"}, {"query": "q"}, {"cookie": "k", "hash": false},
      	{"client_ip": {"v4_prefix": 24}}],
      "limits": [{"algorithm": "sliding_window_log", "limit": 3, "window": "1h"},
      	{"algorithm": "fixed_window", "limit": 100, "window": "1d"}]},

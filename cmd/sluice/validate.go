@@ -190,7 +190,7 @@ func check(f *find.Found) (configReport, *config.Config) {
 		report.Mistakes = append(report.Mistakes, mistakeReport{f.Line, "", err.Error()})
 	default:
 		report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
-		report.Notes = located(f, slices.Concat(cfg.Skipped(), cfg.OddQuotas(), cfg.Afresh()))
+		report.Notes = located(f, slices.Concat(cfg.Skipped(), cfg.OddQuotas(), cfg.Afresh(), reach.Notes(cfg)))
 		return report, cfg
 	}
 	return report, nil

@@ -164,7 +164,7 @@ var sourceFields = []field{
 }
 
 var componentFields = append(sourceFields[:len(sourceFields):len(sourceFields)],
-	field{name: "hash"}, field{name: "default"})
+	field{name: "hash"}, field{name: "default"}, field{name: "repeated", words: []string{"first"}})
 
 var prefixFields = []field{
 	{name: "v4_prefix", kind: integer, high: 32, byDefault: 32},
@@ -189,7 +189,11 @@ var settleFields = []field{
 	{name: "status"},
 	{name: "expr"},
 	{name: "cost", kind: inner, fields: settleCostFields},
-	{name: "missing", kind: word, words: []string{"keep", "release"}},
+	{name: "missing", kind: word, words: []string{"keep", "release"}, fields: missingFields},
+}
+
+var missingFields = []field{
+	{name: "cost", kind: integer, low: 1, high: algo.MaxCost, need: "what an answer without a value costs"},
 }
 
 var settleCostFields = []field{

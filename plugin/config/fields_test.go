@@ -35,6 +35,7 @@ var tables = []struct {
 	{"/$defs/cost/oneOf/1", "rules.cost.", costFields},
 	{"/$defs/settle", "rules.settle.", settleFields},
 	{"/$defs/settle/properties/cost", "rules.settle.cost.", settleCostFields},
+	{"/$defs/settle/properties/missing/oneOf/1", "rules.settle.missing.", missingFields},
 	{"/$defs/penalty", "rules.penalty.", penaltyFields},
 	{"/$defs/over", "rules.over.", overFields},
 	{"/$defs/limit", "rules.limits.", limitFields},
@@ -101,6 +102,9 @@ func (f *field) checkNode(t *testing.T, at string, node map[string]any) {
 	case plainText:
 		check(t, at+": type", node["type"], any("string"))
 	case word:
+		if either, ok := node["oneOf"].([]any); ok && f.fields != nil {
+			node = either[0].(map[string]any)
+		}
 		check(t, at+": words", fmt.Sprint(node["enum"]), fmt.Sprint(f.words))
 	}
 }

@@ -24,6 +24,7 @@ func readComponent(v value) Component {
 		c.readSource(Source(placeOf(sourceFields, name)), v)
 	}
 	c.readHash(o)
+	c.readRepeated(o)
 	if v, ok := o.field("default"); ok {
 		c.Default, c.HasDefault = v.readText()
 		if o.has("constant") {
@@ -33,11 +34,24 @@ func readComponent(v value) Component {
 	return c
 }
 
-// readHash reads true, false or "keyed".
+// readRepeated reads which of several different values counts.
+func (c *Component) readRepeated(o object) {
+	v, ok := o.field("repeated")
+	if !ok {
+		return
+	}
+	_, c.First = v.readWord(o.row("repeated").words)
+	if c.Source != FromHeader && c.Source != FromCookie && c.Source != FromQuery {
+		o.mistake(`"repeated" belongs to "header", "cookie" and "query" alone (remove it)`)
+	}
+}
+
+// readHash reads true, false or "keyed". What is most likely a secret is hashed unless it is told.
 func (c *Component) readHash(o object) {
 	v, ok := o.field("hash")
 	switch {
 	case !ok:
+		c.Hash = c.Source == FromBearer || c.Source == FromCookie || c.Source == FromHeader && c.Name == "authorization"
 	case v.json.IsBool():
 		c.Hash = v.json.Bool()
 	case v.json.Str == keyedHash:

@@ -35,7 +35,14 @@ func readNameOf(v value) string {
 
 // isToken reports whether s is a token (RFC 9110 section 5.6.2), as methods,
 // header names and cookie names are.
-func isToken(s string) bool { return s != "" && isWord(s, "!#$%&'*+-.^_`|~") }
+func isToken(s string) bool {
+	for i := range len(s) {
+		if !text.IsToken(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
 
 // isWord reports whether s is ASCII letters, digits and some other bytes alone.
 func isWord(s, others string) bool {

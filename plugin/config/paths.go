@@ -29,20 +29,37 @@ func (v value) checkPath(op MatchOp, path string) {
 	}
 }
 
-// unnormalised returns what to change so that a text can stand in a normalised
-// path, or "" if it can.
+// unnormalised returns how a text reads in a normalised path, or what to change; "" if it reads as
+// it is written.
 func unnormalised(op MatchOp, path string) string {
-	switch {
-	case strings.ContainsAny(path, "?#"):
+	if strings.ContainsAny(path, "?#") {
 		return "it without the query"
-	case strings.Contains(path, "//"):
-		return "repeated slashes merged"
-	case hasEncodedUnreserved(path):
-		return `percent-encoded letters, digits, "-", ".", "_" and "~" decoded`
-	case hasDotSegment(op, path):
+	}
+	reads := string(text.AppendCanonical(nil, path))
+	for strings.Contains(reads, "//") {
+		reads = strings.ReplaceAll(reads, "//", "/")
+	}
+	for (op == Exact || op == Suffix) && endsWithControl(reads) {
+		reads = reads[:len(reads)-len("%0A")]
+	}
+	switch {
+	case hasDotSegment(op, reads):
 		return `the segments "." and ".." resolved`
+	case reads != path:
+		return quoted(reads)
 	}
 	return ""
+}
+
+// endsWithControl reports whether a text ends with the escape of a control character, which is cut
+// off the end of a path.
+func endsWithControl(path string) bool {
+	at := len(path) - len("%0A")
+	if at < 0 {
+		return false
+	}
+	c, ok := text.Unescape(path, at)
+	return ok && text.IsControl(c)
 }
 
 // hasDotSegment reports whether a whole segment is "." or "..", with parameters ("..;x") or without.
@@ -58,17 +75,6 @@ func hasDotSegment(op MatchOp, path string) bool {
 	}
 	for i := first; i < last; i++ {
 		if name, _, _ := strings.Cut(segments[i], ";"); name == "." || name == ".." {
-			return true
-		}
-	}
-	return false
-}
-
-// hasEncodedUnreserved reports whether an unreserved character (RFC 3986 section
-// 2.3) is percent-encoded, which it never needs to be.
-func hasEncodedUnreserved(path string) bool {
-	for i := range len(path) {
-		if c, ok := text.Unescape(path, i); ok && text.IsUnreserved(c) {
 			return true
 		}
 	}

@@ -68,7 +68,15 @@ func TestComponents(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Component{
 		`{"header": "X-API-Key", "hash": true}`: {Source: FromHeader, Name: "x-api-key", Hash: true},
-		`{"cookie": "Session", "default": ""}`:  {Source: FromCookie, Name: "Session", HasDefault: true},
+		`{"cookie": "Session", "default": ""}`: {
+			Source: FromCookie, Name: "Session", Hash: true, HasDefault: true,
+		},
+		`{"cookie": "Session", "hash": false, "repeated": "first"}`: {Source: FromCookie, Name: "Session", First: true},
+		`{"header": "Authorization"}`:                               {Source: FromHeader, Name: "authorization", Hash: true},
+		`{"header": "authorization", "hash": false}`:                {Source: FromHeader, Name: "authorization"},
+		`{"header": "x-authorization"}`:                             {Source: FromHeader, Name: "x-authorization"},
+		`{"bearer": true}`:                                          {Source: FromBearer, Hash: true},
+		`{"bearer": true, "hash": false}`:                           {Source: FromBearer},
 		`{"query": "Key", "default": "none", "hash": false}`: {
 			Source: FromQuery, Name: "Key", HasDefault: true,
 			Default: "none",
@@ -170,6 +178,9 @@ func TestSettle(t *testing.T) {
 	tests := map[string]*Settle{
 		`{"status": ["401", "4xx", "500-599"]}`:  {Status: []StatusRange{{401, 401}, {400, 499}, {500, 599}}},
 		`{"expr": "true", "missing": "release"}`: {Expr: "true", Release: true},
+		`{"cost": {"header": "x", "max": 9}, "missing": {"cost": 1000000}}`: {
+			Cost: &SettleCost{Amount: Amount{Header: "x", Max: 9}, Per: 1}, MissingCost: 1e6,
+		},
 		`{"cost": {"header": "X-Cost", "max": 9}, "missing": "keep"}`: {
 			Cost: &SettleCost{Amount: Amount{Header: "x-cost", Max: 9}, Per: 1},
 		},

@@ -44,9 +44,10 @@ type Settle struct {
 	Status []StatusRange
 	Expr   string      // CEL in place of Status: true keeps the charge; "" for none
 	Cost   *SettleCost // nil: the charge stays as it was
-	// Release gives the charge back where the value that would settle it is
-	// missing. Otherwise it stands.
-	Release bool
+	// Release gives the charge back where an answer lacks the value that would settle it, and
+	// MissingCost is its worth in units, 0 for none. Otherwise the charge stands.
+	Release     bool
+	MissingCost int64
 }
 
 // StatusRange is a range of status codes, both included.
@@ -127,6 +128,7 @@ type Component struct {
 	V6Prefix int      // FromClientIP: 128 unless configured
 	Segments int      // FromPath: how many leading segments; 0 is the whole path
 
+	First      bool // of several different values the first counts; or else they are one value of their own
 	Hash       bool // a digest stands for the value
 	Keyed      bool // under the configuration's secret
 	HasDefault bool

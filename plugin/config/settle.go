@@ -22,8 +22,21 @@ func readSettle(v value) *Settle {
 	if o.has("cost") {
 		s.Cost = readSettleCost(o.object("cost"))
 	}
-	s.Release = o.is("missing")
+	s.readMissing(o)
 	return s
+}
+
+// readMissing reads a word, or the cost of an answer without a value.
+func (s *Settle) readMissing(o object) {
+	v, ok := o.field("missing")
+	if !ok || !v.json.IsObject() {
+		s.Release = o.is("missing")
+		return
+	}
+	s.MissingCost = v.readObject(missingFields).number("cost")
+	if !o.has("cost") {
+		v.mistake(`a cost is for answers without the one that "settle" reads, which has no "cost" (want "keep" or "release")`)
+	}
 }
 
 func readSettleCost(o object) *SettleCost {

@@ -56,7 +56,9 @@ func readUnhashed(v value, what string) Component {
 	if _, ok := v.find("hash"); ok {
 		v.mistake(`"hash" does not belong to %s, which no key holds (remove it)`, what)
 	}
-	return readComponent(v)
+	c := readComponent(v)
+	c.Hash = false
+	return c
 }
 
 func readTierValues(v value, s scope) []Tier {

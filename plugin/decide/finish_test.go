@@ -39,7 +39,7 @@ var responses = []struct {
 	{"kept", byStatus, &response{status: 404}, nil},
 	{"given back", byStatus, &response{status: 200}, []int64{3, 2, 0}},
 	{"no response", byStatus, nil, nil},
-	{"no response, to release", `{"status": ["4xx"], "missing": "release"}`, nil, []int64{3, 2, 0}},
+	{"no response, to release", `{"status": ["4xx"], "missing": "release"}`, nil, nil},
 	{"less", byCost, &response{status: 200, cost: "1"}, []int64{2, 0, 0}},
 	{"more", byCost, &response{status: 200, cost: "9"}, []int64{-6, 0, 0}},
 	{"far more", byCost, &response{status: 200, cost: "1000"}, []int64{-47, 0, 0}},
@@ -50,6 +50,12 @@ var responses = []struct {
 		&response{},
 		[]int64{3, 0, 0},
 	},
+	{
+		"no value, at a cost", `{"cost": {"header": "x-cost", "max": 50}, "missing": {"cost": 70}}`,
+		&response{},
+		[]int64{-67, 0, 0},
+	},
+	{"no response, at a cost", `{"cost": {"header": "x-cost", "max": 50}, "missing": {"cost": 70}}`, nil, nil},
 	{
 		"a status and a cost", `{"status": ["4xx"], "cost": {"header": "x-cost", "max": 50}}`,
 		&response{status: 404, cost: "5"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // This file throws random interleavings of all that can happen at the life of
@@ -54,9 +55,14 @@ const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, 
 type headers map[string]string
 
 func (h headers) Header(name string) (string, bool) { v, ok := h[name]; return v, ok }
-func (h headers) Cookies([]byte) ([]byte, bool)     { return nil, false }
 func (h headers) Evaluate(uint32) ([]byte, bool)    { return nil, false }
 func (h headers) Property([]string) ([]byte, bool)  { return nil, false }
+
+func (h headers) Fields(m *rule.Matcher) {
+	for name, value := range h {
+		m.Field(name, value)
+	}
+}
 
 // arrive brings a request.
 func (w *world) arrive() {

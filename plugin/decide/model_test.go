@@ -418,7 +418,7 @@ func (w *world) worth(r *request, c *call) int64 {
 	switch {
 	case settles && c.late, c.over:
 		return 0
-	case !settles || c.charged == 0 || login && (!r.response.came || r.response.status == 401):
+	case !settles || c.charged == 0 || !r.response.came || login && r.response.status == 401:
 		return c.charged
 	case name == "tokens" && r.response.cost != "":
 		cost, _ := strconv.ParseInt(r.response.cost, 10, 64)

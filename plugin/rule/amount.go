@@ -38,20 +38,19 @@ func amountText(c *config.Amount) string {
 	return c.Expr
 }
 
-// amountOf is the number of the request, and long if it is too long to be looked
-// at.
-func (m *Matcher) amountOf(a *amount, long int64) int64 {
+// amountOf is the number of the request, and unknown if that is not known.
+func (m *Matcher) amountOf(a *amount, unknown int64) int64 {
 	switch {
 	case a.expression != noExpression:
 		return m.numberOf(a.expression, a.fallback, a.max)
 	case a.header == noHeader:
 		return a.fallback
 	}
-	value := m.headerOf(a.header).value
-	if !m.afford(len(value) * unitsToCount) {
-		return long
+	r := m.headerOf(a.header)
+	if r.state.isUnknown() || !m.afford(len(r.value)*unitsToCount) {
+		return unknown
 	}
-	return parseAmount(value, a.fallback, a.max)
+	return parseAmount(r.value, a.fallback, a.max)
 }
 
 // parseAmount reads digits: at most limit, however many there are. Anything else

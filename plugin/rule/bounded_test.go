@@ -97,7 +97,7 @@ func TestLongPathsAndHosts(t *testing.T) {
 	}{
 		{name: "path", match: config.Match{Path: op(config.Prefix, "/b")}, req: path, limited: true},
 		{name: "not path", match: not(config.Match{Path: op(config.Prefix, "/b")}), req: path, limited: true},
-		{name: "path present", match: config.Match{Path: isPresent(true)}, req: path, limited: true, exempt: true},
+		{name: "path present", match: config.Match{Path: isPresent(true)}, req: path, limited: true},
 		{name: "path absent", match: config.Match{Path: isPresent(false)}, req: path},
 		{name: "host", match: config.Match{Host: op(config.Exact, "b")}, req: host, limited: true},
 		{name: "host present", match: config.Match{Host: isPresent(true)}, req: host, limited: true, exempt: true},

@@ -18,16 +18,15 @@ func (s *Set) compileClasses(r *Rule, c *config.Classes) *classes {
 	return &classes{Classes: c, source: s.compileComponent(r, &c.Source), lowest: c.Lowest(), other: c.Of(c.Default)}
 }
 
-// ceilingOf is the percent that are there for the class of the request. Who sends a value that is
-// too long to be looked at is in the lowest class.
+// ceilingOf is the percent that are there for the class of the request: the lowest where its value
+// is unknown.
 func (m *Matcher) ceilingOf(c *classes) int64 {
-	switch r := m.valueOf(&c.source); r.state {
-	case present:
-		if percent := c.Of(r.value); percent > 0 {
-			return percent
-		}
-	case tooLong:
+	r := m.valueOf(&c.source)
+	if r.state.isUnknown() {
 		return c.lowest
+	}
+	if percent := c.Of(r.value); percent > 0 && r.state == present {
+		return percent
 	}
 	return c.other
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// Slots of the headers that are read by more than a name in the configuration.
+// Columns of the pseudo headers, which come first.
 const (
 	pathColumn = iota
 	authorityColumn
@@ -139,6 +139,9 @@ func (s *Set) compileCalendars(l *LimitSet) {
 
 // headerColumn is the column of a header, added if it is new.
 func (s *Set) headerColumn(name string) int {
+	if name == "host" { // Envoy has it as the authority
+		return authorityColumn
+	}
 	if i := slices.Index(s.headers, name); i >= 0 {
 		return i
 	}

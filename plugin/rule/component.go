@@ -76,7 +76,7 @@ func sameComponent(a, b *config.Component) bool {
 	return a.Source == b.Source && a.Name == b.Name && a.Value == b.Value && a.Expr == b.Expr &&
 		slices.Equal(a.Path, b.Path) &&
 		a.V4Prefix == b.V4Prefix && a.V6Prefix == b.V6Prefix && a.Segments == b.Segments &&
-		a.Hash == b.Hash && a.Keyed == b.Keyed && a.HasDefault == b.HasDefault && a.Default == b.Default
+		a.First == b.First && a.Hash == b.Hash && a.Keyed == b.Keyed && a.HasDefault == b.HasDefault && a.Default == b.Default
 }
 
 // valueOf is the value of a component, or its default. It is valid until the next
@@ -92,7 +92,11 @@ func (m *Matcher) valueOf(c *component) reading {
 func (m *Matcher) sourceOf(c *component) reading {
 	switch c.Source {
 	case config.FromHeader:
-		return m.headerOf(c.column)
+		r := m.headerOf(c.column)
+		if c.First && r.state == many {
+			r.state = present
+		}
+		return r
 	case config.FromBearer:
 		return m.bearerOf(c.column)
 	case config.FromMethod:
@@ -111,9 +115,9 @@ func (m *Matcher) sourceOf(c *component) reading {
 		address := m.propertyOf(c.column)
 		return m.decoded(clientAddr(m.value[:0], address.value, c.V4Prefix, c.V6Prefix))
 	case config.FromQuery:
-		return m.search(m.headerOf(pathColumn).value, c.Name, queryValue)
+		return m.search(m.headerOf(pathColumn).value, c, queryValue)
 	}
-	return m.search(m.headerOf(c.column).value, c.Name, cookieValue)
+	return m.search(m.headerOf(c.column).value, c, cookieValue)
 }
 
 // attributeOf is an attribute as text. A whole number or a boolean is one value with its
@@ -139,8 +143,7 @@ func (m *Matcher) segmentsOf(n int) reading {
 	return r
 }
 
-// bearerOf is the token in the Authorization header. Looking for its end takes less than
-// writing it does, and the bytes after it are not looked at.
+// bearerOf is the token in the Authorization header.
 func (m *Matcher) bearerOf(column int) reading {
 	r := m.headerOf(column)
 	if r.state != present {
@@ -149,15 +152,19 @@ func (m *Matcher) bearerOf(column int) reading {
 	if !m.afford(len(r.value) * unitsToCount) {
 		return reading{state: tooLong}
 	}
-	return read(bearerToken(r.value))
+	return bearerToken(r.value)
 }
 
-// search is the value of a name in a query or in cookies.
-func (m *Matcher) search(where, name string, find func(dst []byte, where, name string) ([]byte, bool)) reading {
+// search is the value of a component's name in a query or in cookies.
+func (m *Matcher) search(
+	where string, c *component, find func(dst []byte, where, name string, first bool) ([]byte, state),
+) reading {
 	if !m.afford(len(where) * unitsToSearch) {
 		return reading{state: tooLong}
 	}
-	return m.decoded(find(m.value[:0], where, name))
+	var found state
+	m.value, found = find(m.value[:0], where, c.Name, c.First)
+	return reading{value: text.View(m.value), state: found}
 }
 
 // decoded is a value that needed memory.

@@ -31,19 +31,11 @@ func (r *request) Header(name string) (string, bool) {
 	return "", false
 }
 
-func (r *request) Cookies(dst []byte) ([]byte, bool) {
-	r.count("cookies")
-	found := false
+func (r *request) Fields(m *Matcher) {
+	r.count("fields")
 	for _, h := range r.headers {
-		if h[0] != "cookie" {
-			continue
-		}
-		if found {
-			dst = append(dst, "; "...)
-		}
-		dst, found = append(dst, h[1]...), true
+		m.Field(h[0], h[1])
 	}
-	return dst, found
 }
 
 func (r *request) Property(path []string) ([]byte, bool) {

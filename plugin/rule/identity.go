@@ -13,9 +13,9 @@ const (
 	hashDigits       = 40 // of the digest of a hashed component
 )
 
-// longMark stands for a value that is too long to be read. No value is written like this,
-// because % begins an escape.
-const longMark = "%long"
+// marks stand for values that are unknown. No value is written like this, because % begins an
+// escape.
+var marks = [...]string{tooLong: "%long", many: "%many", odd: "%odd"}
 
 // part is a component as keys hold it, which is written at most once a request.
 type part struct {
@@ -44,8 +44,10 @@ func (m *Matcher) write(c *component) part {
 	}
 	p := part{state: present, begin: len(m.written)}
 	switch {
-	case r.state == tooLong || !m.afford(len(r.value)*units):
-		m.written = append(m.written, longMark...)
+	case r.state.isUnknown():
+		m.written = append(m.written, marks[r.state]...)
+	case !m.afford(len(r.value) * units):
+		m.written = append(m.written, marks[tooLong]...)
 	case c.Keyed:
 		m.digest = m.set.mac.AppendSum(m.digest[:0], text.Bytes(r.value))
 		m.written = appendHex(m.written, m.digest[:hashDigits/2])
@@ -99,7 +101,7 @@ func (m *Matcher) appendIdentity(columns []int) bool {
 // shorten replaces the last n bytes of m.tags, an identity, by its digest.
 func (m *Matcher) shorten(identity, n int) {
 	if n > shortIdentityBytes && !m.afford(n*unitsToHash) {
-		m.tags = append(m.tags[:identity], longMark...)
+		m.tags = append(m.tags[:identity], marks[tooLong]...)
 		return
 	}
 	m.tags = m.appendDigest(m.tags[:identity], m.tags[identity:], digestDigits)

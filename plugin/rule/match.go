@@ -61,9 +61,6 @@ func (s *Set) compileMatch(c *config.Match, exempt bool) match {
 func (s *Set) compileConditions(c *config.Match, exempt bool) (list []condition) {
 	if c.Path != nil {
 		list = append(list, conditionOf(condition{of: ofPath, plain: exempt}, c.Path))
-		if c.Path.Op != config.Regex {
-			list[0].value = string(appendCanonical(nil, c.Path.Value))
-		}
 	}
 	if c.Host != nil {
 		host := conditionOf(condition{of: ofHost}, c.Host)
@@ -187,7 +184,7 @@ func (m *Matcher) meets(c *condition) pattern.Result {
 		return pattern.Is(c.present == (r.state != absent))
 	case r.state == absent:
 		return pattern.No
-	case r.state == tooLong:
+	case r.state.isUnknown():
 		return pattern.Unknown
 	}
 	return m.compare(c, r.value)

@@ -2,54 +2,123 @@ package rule
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// queryValue is the decoded value of the first query parameter of a name,
-// appended to dst. The query is form-encoded (WHATWG URL, section 5.1).
-func queryValue(dst []byte, target, name string) ([]byte, bool) {
+// queryValue is the decoded value of the query parameter of a name, appended to dst: the first,
+// or many if there are different ones. The query is form-encoded (WHATWG URL, section 5.1).
+func queryValue(dst []byte, target, name string, first bool) ([]byte, state) {
 	if i := strings.IndexByte(target, '#'); i >= 0 {
 		target = target[:i]
 	}
 	_, query, _ := strings.Cut(target, "?")
-	start := len(dst)
-	for query != "" {
+	v := values{dst: dst, begin: len(dst), end: len(dst), state: absent}
+	for query != "" && !v.decided(first) {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
 		key, value, _ := strings.Cut(pair, "=")
 		if pair == "" {
 			continue
 		}
-		dst = appendDecoded(dst[:start], key, true)
-		if text.View(dst[start:]) == name {
-			return appendDecoded(dst[:start], value, true), true
+		if v.dst = appendDecoded(v.dst[:v.end], key, true); text.View(v.dst[v.end:]) == name {
+			v.dst = appendDecoded(v.dst[:v.end], value, true)
+			v.add()
 		}
 	}
-	return dst[:start], false
+	return v.dst[:v.end], v.state
 }
 
-// cookieValue is the decoded value of the first cookie of a name in a Cookie
-// header (RFC 6265, section 5.4), appended to dst, without its quotes. What stands in
-// quotes loses its backslashes first, as Python's http.cookies reads it.
-func cookieValue(dst []byte, header, name string) ([]byte, bool) {
-	for header != "" {
+// cookieValue is the decoded value of the cookie of a name in a Cookie header (RFC 6265, section
+// 5.4), appended to dst, without its quotes: the first, or many if there are different ones. What
+// stands in quotes loses its backslashes first, as Python's http.cookies reads it.
+func cookieValue(dst []byte, header, name string, first bool) ([]byte, state) {
+	v := values{dst: dst, begin: len(dst), end: len(dst), state: absent}
+	for header != "" && !v.decided(first) {
 		var pair string
 		pair, header, _ = strings.Cut(header, ";")
 		key, value, ok := strings.Cut(pair, "=")
-		if !ok || trim(key) != name {
+		if !ok || trimName(key) != name {
 			continue
 		}
-		value = trim(value)
+		value = trimValue(value)
+		v.dst = v.dst[:v.end]
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
-			start := len(dst)
-			dst = appendUnquoted(dst, value[1:len(value)-1])
+			v.dst = appendUnquoted(v.dst, value[1:len(value)-1])
 			// What is decoded is never longer, so that it can take the place of what it is read from.
-			dst, value = dst[:start], text.View(dst[start:])
+			v.dst, value = v.dst[:v.end], text.View(v.dst[v.end:])
 		}
-		return appendDecoded(dst, value, false), true
+		v.dst = appendDecoded(v.dst, value, false)
+		v.add()
 	}
-	return dst, false
+	return v.dst[:v.end], v.state
+}
+
+// values are those of one name that have been read so far.
+type values struct {
+	dst        []byte
+	begin, end int // of the first value in dst
+	state      state
+}
+
+// add adds the value that dst has after the first one.
+func (v *values) add() {
+	switch {
+	case v.state == absent:
+		v.end, v.state = len(v.dst), present
+	case text.View(v.dst[v.begin:v.end]) != text.View(v.dst[v.end:]):
+		v.state = many
+	}
+}
+
+// decided reports whether no further value matters.
+func (v *values) decided(first bool) bool { return v.state == many || first && v.state == present }
+
+// trimName cuts what no name of a cookie has (RFC 6265, section 4.1.1) off both ends: upstreams
+// cut off different kinds of white space.
+func trimName(s string) string {
+	for s != "" && !text.IsToken(s[0]) {
+		s = s[1:]
+	}
+	for s != "" && !text.IsToken(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// trimValue cuts off both ends of a cookie's value what some upstream cuts off there: controls and
+// the white space of Unicode, in UTF-8 or, where a byte belongs to no character, in Latin-1.
+func trimValue(s string) string {
+	for s != "" {
+		r, size := utf8.DecodeRuneInString(s)
+		if !isSpace(r, s[0]) {
+			break
+		}
+		s = s[size:]
+	}
+	for s != "" {
+		r, size := utf8.DecodeLastRuneInString(s)
+		if !isSpace(r, s[len(s)-1]) {
+			break
+		}
+		s = s[:len(s)-size]
+	}
+	return s
+}
+
+// isSpace reports whether r is a control or white space; b is the byte that it was if it is no
+// character. (https://www.unicode.org/Public/UCD/latest/ucd/PropList.txt, White_Space)
+func isSpace(r rune, b byte) bool {
+	if r == utf8.RuneError {
+		r = rune(b)
+	}
+	switch {
+	case r <= ' ', r == 0x7f, r == 0x85, r == 0xa0, 0x2000 <= r && r <= 0x200a,
+		r == 0x1680, r == 0x2028, r == 0x2029, r == 0x202f, r == 0x205f, r == 0x3000:
+		return true
+	}
+	return false
 }
 
 // appendUnquoted appends what stands in quotes (RFC 2109, section 4.1): \c is c, and \ooo
@@ -84,28 +153,56 @@ func octalByte(s string) (value byte, ok bool) {
 	return value, true
 }
 
-// bearerToken is the token of the credentials in an Authorization header, if their scheme,
-// in any case, is Bearer (RFC 6750, section 2.1, and RFC 9110, section 11.1) and there is
-// one. It ends where no token goes on, at a blank or a comma, so that what some upstreams
-// cut off makes no other identity.
-func bearerToken(credentials string) (token string, ok bool) {
+// bearerToken is the token in an Authorization header: the first run of token characters (RFC 6750,
+// section 2.1) after the word "bearer", in any case. Upstreams look for the word in different
+// places, and end the token at different bytes, so each such word counts: it is odd without a token,
+// and many with different ones.
+func bearerToken(credentials string) reading {
+	r := reading{state: absent}
+	for word, rest := nextRun(credentials); word != ""; {
+		scheme := word
+		word, rest = nextRun(rest)
+		switch {
+		case !isBearer(scheme):
+		case word == "":
+			return reading{state: odd}
+		case r.state == absent:
+			r = read(word, true)
+		case r.value != word:
+			r.state = many
+		}
+	}
+	return r
+}
+
+func isBearer(word string) bool {
 	const scheme = "bearer"
-	if len(credentials) <= len(scheme) || !isBlank(credentials[len(scheme)]) {
-		return "", false
+	if len(word) != len(scheme) {
+		return false
 	}
 	for i := range len(scheme) {
-		if credentials[i]|0x20 != scheme[i] {
-			return "", false
+		if word[i]|0x20 != scheme[i] {
+			return false
 		}
 	}
-	token = trim(credentials[len(scheme):])
-	for i := range len(token) {
-		if isBlank(token[i]) || token[i] == ',' {
-			token = token[:i]
-			break
-		}
+	return true
+}
+
+// nextRun is the next run of characters of a token, "" if there is none.
+func nextRun(s string) (run, rest string) {
+	for s != "" && !isToken68(s[0]) {
+		s = s[1:]
 	}
-	return token, token != ""
+	n := 0
+	for n < len(s) && isToken68(s[n]) {
+		n++
+	}
+	return s[:n], s[n:]
+}
+
+// isToken68 reports whether c can stand in a token (RFC 9110, section 11.2).
+func isToken68(c byte) bool {
+	return text.IsAlpha(c) || text.IsDigit(c) || strings.IndexByte("-._~+/=", c) >= 0
 }
 
 // appendDecoded appends s with its escapes decoded, and with plus as a space if

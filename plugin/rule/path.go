@@ -10,7 +10,7 @@ import (
 // appendPath appends the path of a request target as upstreams read it: see the
 // package's documentation. Applied to its own result it changes nothing.
 func appendPath(dst []byte, target string) []byte {
-	path := rawPath(target)
+	path := cutControls(rawPath(target))
 	if path == "*" {
 		return append(dst, path...)
 	}
@@ -82,7 +82,7 @@ func isScheme(s string) bool {
 // since CVE-2026-73551.
 func appendSegment(dst []byte, root int, segment string, slash bool) []byte {
 	start := len(dst)
-	dst = appendCanonical(dst, segment)
+	dst = text.AppendCanonical(dst, segment)
 	name, _, hasParameters := strings.Cut(text.View(dst[start:]), ";")
 	switch {
 	case name == "." || name == "" && !hasParameters:
@@ -100,24 +100,43 @@ func appendSegment(dst []byte, root int, segment string, slash bool) []byte {
 	return dst
 }
 
-// appendCanonical appends s with escapes in their one spelling (RFC 3986,
-// section 6.2.2): unreserved characters decoded, hexadecimal digits in upper
-// case, a % that begins no escape and bytes that a URI cannot hold encoded.
-func appendCanonical(dst []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		escaped := c <= ' ' || c >= 0x7f || c == '%'
-		if decoded, ok := text.Unescape(s, i); ok {
-			c, i = decoded, i+2
-			escaped = !text.IsUnreserved(c)
+// cutControls cuts control characters off the end of a raw path, and escapes of them: some
+// upstreams serve /login%0A as /login. It comes first, since what is left may be a dot segment.
+func cutControls(path string) string {
+	for path != "" {
+		n, at := len(path), len(path)-1
+		c := path[at]
+		if n >= 3 && path[n-3] == '%' {
+			if decoded, ok := text.Unescape(path, n-3); ok {
+				c, at = decoded, n-3
+			}
 		}
-		if escaped {
-			dst = text.AppendEscape(dst, c)
-		} else {
-			dst = append(dst, c)
+		if !text.IsControl(c) {
+			break
+		}
+		path = path[:at]
+	}
+	return path
+}
+
+// hasControl reports whether the request's path holds a control character or an escape of one.
+// No honest client sends one, so the request is never exempt; nor is one whose path is too long
+// to tell.
+func (m *Matcher) hasControl() bool {
+	path := rawPath(m.headerOf(pathColumn).value)
+	if !m.afford(len(path) * unitsToCount) {
+		return true
+	}
+	for i := range len(path) {
+		c := path[i]
+		if decoded, ok := text.Unescape(path, i); ok {
+			c = decoded
+		}
+		if text.IsControl(c) {
+			return true
 		}
 	}
-	return dst
+	return false
 }
 
 // leading is the first n segments of a normalised path, without the slash that

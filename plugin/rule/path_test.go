@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 var pathTests = []struct{ target, want string }{
@@ -18,7 +20,22 @@ var pathTests = []struct{ target, want string }{
 	{"/a#b?c", "/a"},
 	{"/a?b#/../c", "/a"},
 	{"/a%3Fb", "/a%3Fb"},
-	{"/a%3fb%2a", "/a%3Fb%2A"},
+	{"/a%3fb%2a", "/a%3Fb*"},
+	{"/%21%22%24%26%27%28%29%2A%2B%2C%3A%3C%3D%3E%40%5B%5D%5E%60%7B%7C%7D", "/!\"$&'()*+,:<=>@[]^`{|}"},
+	{"/%20%23%25%2f%3b%3f%5c", "/%20%23%25%2F%3B%3F%5C"},
+	// Control characters at the end.
+	{"/login%0A", "/login"},
+	{"/login%0a%0D%7F?x", "/login"},
+	{"/login/%00", "/login/"},
+	{"/a/..%0A", "/"},
+	{"/a/..;%0A", "/"},
+	{"/a%0A/..", "/"},
+	{"/a%0Ab%09/", "/a%0Ab%09/"},
+	{"/a%0A%20", "/a%0A%20"},
+	{"/a%250A", "/a%250A"},
+	{"/a%%0A", "/a%25"},
+	{"/%1F", "/"},
+	{"%0A", "/"},
 	{"/%41%5A%61%7a%30%39%2D%2E%5F%7E", "/AZaz09-._~"},
 	{"/%41%5a%61%7A%30%39%2d%2e%5f%7e", "/AZaz09-._~"},
 	// Dot segments, RFC 3986, section 5.2.4.
@@ -47,7 +64,8 @@ var pathTests = []struct{ target, want string }{
 	// What a URI cannot hold has one spelling too.
 	{"/caf\xc3\xa9", "/caf%C3%A9"},
 	{"/caf%c3%a9", "/caf%C3%A9"},
-	{"/a b\x00\x7f", "/a%20b%00%7F"},
+	{"/a b\x00\x7fc", "/a%20b%00%7Fc"},
+	{"/a b\x00\x7f", "/a%20b"},
 	{"/%", "/%25"},
 	{"/%4", "/%254"},
 	{"/%zz%4g", "/%25zz%254g"},
@@ -95,9 +113,15 @@ func FuzzPath(f *testing.F) {
 		if !normalised.MatchString(got) || strings.Contains(got, "//") {
 			t.Errorf("path of %q is %q", target, got)
 		}
+		if !strings.ContainsAny(target, "?#") {
+			for _, end := range []string{"%0A", "%7f", "\x00"} {
+				testenv.Same(t, "the path of "+target+end, string(appendPath(nil, target+end)), got)
+			}
+		}
 		if strings.HasPrefix(target, "/") && !strings.Contains(target, "%") {
 			raw, _, _ := strings.Cut(target, "#")
 			raw, _, _ = strings.Cut(raw, "?")
+			raw = cutControls(raw)
 			want := path.Clean(dotsWithParameters.ReplaceAllString(raw, "/$1"))
 			if decoded := strings.TrimSuffix(decodeAll(got), "/"); decoded != strings.TrimSuffix(want, "/") {
 				t.Errorf("path of %q is %q, want %q as path.Clean has it", target, got, want)

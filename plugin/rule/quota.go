@@ -53,7 +53,7 @@ func (s *Set) compileQuota(cfg *config.Config) {
 	if cfg.Quota == nil {
 		return
 	}
-	s.quota = &quota{path: string(appendCanonical(nil, cfg.Quota.Path)), hides: make([]bool, len(s.compiled))}
+	s.quota = &quota{path: cfg.Quota.Path, hides: make([]bool, len(s.compiled))}
 	for i := range s.compiled {
 		s.quota.hides[i] = s.compiled[i].rule.Exempt
 	}

@@ -13,9 +13,8 @@ type Request interface {
 	// Header is the first value of a header, and whether there is one. Names are
 	// in lower case; ":path", ":method" and ":authority" are headers too.
 	Header(name string) (string, bool)
-	// Cookies appends the values of all Cookie headers, with "; " between them
-	// (RFC 9113, section 8.2.3), and reports whether there is one.
-	Cookies(dst []byte) ([]byte, bool)
+	// Fields calls m.Field with each header field, these three included, in order.
+	Fields(m *Matcher)
 	// Property is an Envoy attribute, and whether there is one.
 	Property(path []string) ([]byte, bool)
 	// Evaluate is the value of an expression, as Envoy passes properties, and whether
@@ -32,6 +31,7 @@ type Matcher struct {
 	patternUnits int // of work that patterns may still take
 
 	headers    []reading // parallel to set.headers
+	readOne    bool      // a header has been read, and no other is
 	properties []reading // parallel to set.attributes
 	values     []reading // parallel to set.expressions
 	absences   []absence // parallel to set.attributes, over all requests
@@ -65,15 +65,20 @@ type reading struct {
 	state state
 }
 
-// state says how far a reading has come.
+// state says how far a reading has come. Between absent and present a value is there, but
+// unknown: upstreams may read different ones.
 type state uint8
 
 const (
 	unread state = iota
 	absent
-	tooLong // there, but longer than may be looked at
+	tooLong // longer than may be looked at
+	many    // several different values; of a header the reading has the first
+	odd     // a bearer without a token
 	present
 )
+
+func (s state) isUnknown() bool { return absent < s && s < present }
 
 func read(value string, ok bool) reading {
 	if !ok {
@@ -88,7 +93,7 @@ func (m *Matcher) reset(s *Set, req Request) {
 		m.set = s
 		m.absences = make([]absence, len(s.attributes))
 	}
-	m.req, m.missing = req, nil
+	m.req, m.missing, m.readOne = req, nil, false
 	m.units, m.patternUnits = requestUnits, requestUnits
 	m.headers = fresh(m.headers, len(s.headers))
 	m.properties = fresh(m.properties, len(s.attributes))
@@ -114,23 +119,52 @@ func fresh[T any](list []T, n int) []T {
 	return list
 }
 
-// headerOf is the first value of the header in a column, without the white space
-// around it (RFC 9110, section 5.5), or all cookies.
+// headerOf is the value of the header in a column, without the white space around it (RFC 9110,
+// section 5.5), or all cookies. A second header costs Envoy as much as all of them, and only all
+// of them tell whether a name is repeated, as a pseudo header's cannot be.
 func (m *Matcher) headerOf(column int) reading {
 	r := &m.headers[column]
-	if r.state != unread {
-		return *r
+	switch {
+	case r.state != unread:
+	case column <= methodColumn && !m.readOne:
+		m.readOne = true
+		value, ok := m.req.Header(m.set.headers[column])
+		*r = read(trim(value), ok)
+	default:
+		m.cookieBuf = m.cookieBuf[:0]
+		m.req.Fields(m)
+		for i := range m.headers {
+			if m.headers[i].state == unread {
+				m.headers[i].state = absent
+			}
+		}
 	}
-	var value string
-	var ok bool
-	if column == m.set.cookieColumn {
-		m.cookieBuf, ok = m.req.Cookies(m.cookieBuf[:0])
-		value = text.View(m.cookieBuf)
-	} else {
-		value, ok = m.req.Header(m.set.headers[column])
-	}
-	*r = read(trim(value), ok)
 	return *r
+}
+
+// Field reads a header field, if rules look at its name. All cookies are one, with "; " between
+// them (RFC 9113, section 8.2.3).
+func (m *Matcher) Field(name, value string) {
+	headers, column := m.set.headers, 0
+	for column < len(headers) && (len(headers[column]) != len(name) || headers[column] != name) {
+		column++
+	}
+	if column == len(headers) {
+		return
+	}
+	value = trim(value)
+	switch r := &m.headers[column]; {
+	case r.state == unread:
+		*r = read(value, true)
+	case column == m.set.cookieColumn:
+		if len(m.cookieBuf) == 0 {
+			m.cookieBuf = append(m.cookieBuf, r.value...)
+		}
+		m.cookieBuf = append(append(m.cookieBuf, "; "...), value...)
+		r.value = text.View(m.cookieBuf)
+	case r.value != value:
+		r.state = many
+	}
 }
 
 // pathOf is the path as upstreams read it.

@@ -138,8 +138,8 @@ type compiled struct {
 // exempt rule that matches, which is returned too. The result is valid until m's
 // next Apply.
 //
-// Where a value is too long to be looked at, whether a rule matches is unknown:
-// then it applies, and an exempt rule does not.
+// Where a value is unknown, such as one that is too long to be looked at, so is whether a rule
+// matches: then it applies, and an exempt rule does not.
 func (s *Set) Apply(req Request, m *Matcher) (applied []Applied, exempt *Rule) {
 	m.reset(s, req)
 	return s.apply(m)
@@ -154,7 +154,7 @@ func (s *Set) apply(m *Matcher) (applied []Applied, exempt *Rule) {
 			continue
 		}
 		if c.rule.Exempt {
-			if found == pattern.Yes {
+			if found == pattern.Yes && !m.hasControl() {
 				return m.applied, c.rule
 			}
 			continue

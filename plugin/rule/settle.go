@@ -102,17 +102,17 @@ func (s *Settle) keepsStatus(status int64) bool {
 	return false
 }
 
-// Worth weighs a response that has ended. Of one that never came nothing is read.
+// Worth weighs a response that has ended. Where none came, the client has left, and the charge
+// stands: or else work would be free for clients that do not wait for it.
 func (s *Settle) Worth(h Heard, resp Response) Worth {
-	all := s.Status != nil || s.keeps != nil
 	if !h.responded {
-		return s.missing(all)
+		return Worth{Cost: Missing}
 	}
 	kept := h.kept || s.Status == nil
 	if s.keeps != nil {
 		value, ok := resp.Evaluate(*s.keeps)
 		if !ok || len(value) != 1 {
-			return s.missing(all)
+			return s.missing(true)
 		}
 		kept = value[0] == 1
 	}
@@ -128,9 +128,12 @@ func (s *Settle) Worth(h Heard, resp Response) Worth {
 	return s.missing(false)
 }
 
-// missing is the worth of a request if a value is missing.
+// missing is the worth of an answer without a value. A cost is that of limits which take the rule's.
 func (s *Settle) missing(all bool) Worth {
-	if s.Release {
+	switch {
+	case s.MissingCost > 0:
+		return Worth{Cost: s.MissingCost}
+	case s.Release:
 		return Worth{Cost: 0, All: all}
 	}
 	return Worth{Cost: Missing}

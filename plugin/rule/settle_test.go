@@ -38,6 +38,12 @@ func release(s config.Settle) config.Settle {
 	return s
 }
 
+// atCost makes an answer without a value worth 7000 units.
+func atCost(s config.Settle) config.Settle {
+	s.MissingCost = 7000
+	return s
+}
+
 // measured is a response of which one text evaluates to a number.
 func measured(text string, f float64) *reply {
 	return &reply{status: 200, values: map[string]string{text: double(f)}}
@@ -75,7 +81,7 @@ var worths = []struct {
 	{"none that can be read", byStatus, &reply{}, gives},
 	{"no upstream answered", byStatus, &reply{status: 503, unanswered: true}, gives},
 	{"no response", byStatus, nil, keeps},
-	{"no response, to release", release(byStatus), nil, gives},
+	{"no response, to release", release(byStatus), nil, keeps},
 	{"the status is there, to release", release(byStatus), &reply{status: 401}, keeps},
 
 	{"an expression that holds", expr, &reply{values: map[string]string{exprText: "\x01"}}, keeps},
@@ -84,7 +90,7 @@ var worths = []struct {
 	{"one without a value, to release", release(expr), &reply{}, gives},
 	{"no bool", expr, &reply{values: map[string]string{exprText: double(1)}}, keeps},
 	{"an expression, no response", expr, nil, keeps},
-	{"an expression, no response, to release", release(expr), nil, gives},
+	{"an expression, no response, to release", release(expr), nil, keeps},
 
 	{"a header", byHeader, &reply{header: "17"}, costs(17)},
 	{"with spaces", byHeader, &reply{header: " 17\t"}, costs(17)},
@@ -97,7 +103,14 @@ var worths = []struct {
 	{"absent", byHeader, &reply{}, keeps},
 	{"absent, to release", release(byHeader), &reply{}, releases},
 	{"a header, no response", byHeader, nil, keeps},
-	{"a header, no response, to release", release(byHeader), nil, releases},
+	{"a header, no response, to release", release(byHeader), nil, keeps},
+	{"a header, no response, at a cost", atCost(byHeader), nil, keeps},
+	{"absent, at a cost", atCost(byHeader), &reply{}, costs(7000)},
+	{"there, at a cost", atCost(byHeader), &reply{header: "17"}, costs(17)},
+	{"divided, at a cost", atCost(perKilobyte), &reply{}, costs(7000)},
+	{"no attribute, at a cost", atCost(byProperty), &reply{}, costs(7000)},
+	{"kept, at a cost", atCost(statusAndCost), &reply{status: 401}, costs(7000)},
+	{"given back, at a cost", atCost(statusAndCost), &reply{status: 200}, gives},
 	{"divided, exactly", perKilobyte, &reply{header: "2048"}, costs(2)},
 	{"divided and rounded up", perKilobyte, &reply{header: "2049"}, costs(3)},
 	{"divided, little", perKilobyte, &reply{header: "1"}, costs(1)},
@@ -119,7 +132,8 @@ var worths = []struct {
 	{"kept, without a cost", statusAndCost, &reply{status: 401}, keeps},
 	{"given back, with a cost", statusAndCost, &reply{status: 200, header: "3"}, gives},
 	{"both, no response", statusAndCost, nil, keeps},
-	{"both, no response, to release", release(statusAndCost), nil, gives},
+	{"both, no response, to release", release(statusAndCost), nil, keeps},
+	{"kept, without a cost, to release", release(statusAndCost), &reply{status: 401}, releases},
 }
 
 func TestWorth(t *testing.T) {

@@ -7,7 +7,7 @@ type tiers struct {
 	source   component
 	values   []tier
 	fallback *tier // nil: without a tier the rule does not apply
-	long     *tier // of a source that is too long to be looked at
+	unknown  *tier // of a source whose value is unknown
 }
 
 type tier struct {
@@ -20,13 +20,10 @@ func (t *tier) isUnlimited() bool { return t.limits == nil || len(t.limits.Limit
 // tierOf is the limits of the request's tier, and whether it has one.
 func (m *Matcher) tierOf(t *tiers) (*LimitSet, bool) {
 	found := t.fallback
-	switch r := m.valueOf(&t.source); r.state {
-	case present:
-		if named := t.named(r.value); named != nil {
-			found = named
-		}
-	case tooLong:
-		found = t.long
+	if r := m.valueOf(&t.source); r.state.isUnknown() {
+		found = t.unknown
+	} else if named := t.named(r.value); named != nil && r.state == present {
+		found = named
 	}
 	if found == nil {
 		return nil, false
@@ -57,7 +54,7 @@ func (s *Set) compileTiers(r *Rule, c *config.Tiers) *tiers {
 	if c.HasDefault {
 		t.fallback = t.named(c.Default)
 	}
-	t.long = t.limited()
+	t.unknown = t.limited()
 	return t
 }
 

@@ -2,7 +2,10 @@
 // client chose: percent-encoding, hexadecimal digits, and strings without copies.
 package text
 
-import "unsafe"
+import (
+	"strings"
+	"unsafe"
+)
 
 // View is b as a string without a copy: it changes when b does.
 func View(b []byte) string {
@@ -45,9 +48,38 @@ func HexValue(c byte) byte {
 	return 255
 }
 
+// AppendCanonical appends a piece of a path with escapes in their one spelling: printable ASCII is
+// decoded, but for what would then mean something else; what is left has hexadecimal digits in upper
+// case; a % that begins no escape and bytes that a URI cannot hold are encoded. RFC 3986, section
+// 6.2.2, decodes less: routers take %3A for the colon that it stands for.
+func AppendCanonical(dst []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		escaped := c <= ' ' || c >= 0x7f || c == '%'
+		if decoded, ok := Unescape(s, i); ok {
+			c, i = decoded, i+2
+			escaped = c <= ' ' || c >= 0x7f || strings.IndexByte(`/?#%;\`, c) >= 0
+		}
+		if escaped {
+			dst = AppendEscape(dst, c)
+		} else {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// IsControl reports whether c is an ASCII control character.
+func IsControl(c byte) bool { return c < ' ' || c == 0x7f }
+
 // IsUnreserved reports whether c is in the set of RFC 3986, section 2.3.
 func IsUnreserved(c byte) bool {
 	return IsAlpha(c) || IsDigit(c) || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// IsToken reports whether c is in a token (RFC 9110, section 5.6.2), such as the name of a header.
+func IsToken(c byte) bool {
+	return IsAlpha(c) || IsDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
 // IsAlpha reports whether c is an ASCII letter.

@@ -153,7 +153,12 @@ func (r request) Header(name string) (string, bool) {
 	return value, ok
 }
 
-func (r request) Cookies(dst []byte) ([]byte, bool)     { return dst, false }
+func (r request) Fields(m *rule.Matcher) {
+	for name, value := range r {
+		m.Field(name, value)
+	}
+}
+
 func (r request) Evaluate(uint32) ([]byte, bool)        { return nil, false }
 func (r request) Property(path []string) ([]byte, bool) { return nil, false }
 

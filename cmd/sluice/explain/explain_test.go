@@ -18,7 +18,7 @@ const explained = `{
   "rules": [
     {"name": "health", "match": {"path": "/healthz"}, "exempt": true},
     {"name": "per key", "match": {"path": {"prefix": "/api/"}, "methods": ["GET"], "headers": {"x-a": "1"}},
-     "key": [{"header": "x-api-key"}, {"cookie": "c", "default": "none"}],
+     "key": [{"header": "x-api-key"}, {"cookie": "c", "hash": false, "default": "none"}],
      "cost": {"header": "x-cost", "default": 2},
      "limits": [{"algorithm": "gcra", "limit": 10, "window": "60s", "burst": 20},
      	{"algorithm": "fixed_window", "limit": 100, "window": "1h"}]},

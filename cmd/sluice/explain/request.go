@@ -104,10 +104,11 @@ func (r *Request) Header(name string) (string, bool) {
 	return "", false
 }
 
-// Cookies implements rule.Request.
-func (r *Request) Cookies(dst []byte) ([]byte, bool) {
-	value, ok := r.Header("cookie")
-	return append(dst, value...), ok
+// Fields implements rule.Request.
+func (r *Request) Fields(m *rule.Matcher) {
+	for _, h := range r.headers {
+		m.Field(h[0], h[1])
+	}
 }
 
 // Property implements rule.Request. It writes values as Envoy passes them.

@@ -1,4 +1,5 @@
-// Package reach finds rules that no request reaches, because an earlier rule takes all of theirs.
+// Package reach finds rules that no request reaches, because an earlier rule takes all of theirs, and
+// what helps clients to get around a rule.
 package reach
 
 import (

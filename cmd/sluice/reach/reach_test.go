@@ -3,6 +3,7 @@ package reach
 import (
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -83,5 +84,34 @@ func TestUnreachable(t *testing.T) {
 				t.Errorf("at %s", found[0].Path)
 			}
 		})
+	}
+}
+
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rule string // its fields but for the limits
+		want []string
+	}{
+		{`"key": [{"bearer": true}, {"header": "x"}]`, []string{"rules[0].key[0].bearer"}},
+		{`"mode": "off", "key": [{"bearer": true}]`, nil},
+		{`"match": {"path": {"regex": "^/a%3Ab$"}}`, []string{"rules[0].match.path.regex"}},
+		{
+			`"match": {"path": {"regex": "%2f|%2F|%0A|%25|%C3"}}`,
+			[]string{"rules[0].match.path.regex", "rules[0].match.path.regex"},
+		},
+		{`"match": {"not": [{"path": "/a"}, {"path": {"regex": "%61"}}]}`, []string{"rules[0].match.not[1].path.regex"}},
+		{`"match": {"host": {"regex": "%61"}}`, nil},
+		{`"settle": {"cost": {"header": "x", "max": 9}, "missing": "release"}`, []string{"rules[0].settle.missing"}},
+		{`"settle": {"cost": {"header": "x", "max": 9}, "missing": {"cost": 9}}`, nil},
+		{`"settle": {"status": ["401"], "missing": "release"}`, nil},
+	} {
+		cfg, err := config.Parse([]byte(`{"rules": [{"name": "r", ` + tt.rule + `, ` + limit + `}]}`))
+		testenv.SameError(t, tt.rule, err, nil)
+		var got []string
+		for _, note := range Notes(cfg) {
+			got = append(got, note.Path)
+		}
+		testenv.SameList(t, tt.rule, got, tt.want)
 	}
 }

@@ -34,6 +34,8 @@ func (l *limiter) Warn(line string)                      { l.host.logLine(logWar
 
 // Report implements decide.Host.
 func (l *limiter) Report(contextID uint32, r *answer.Report) {
+	contentType, _ := l.host.header(contextID, requestHeader, "content-type")
+	r.GRPC = answer.IsGRPC(contentType)
 	reply := l.answers.Report(r)
 	l.headers = appendHeaders(l.headers[:0], reply.Headers)
 	l.host.sendResponse(contextID, reply.Status, r.Text, l.headers, reply.Body, reply.GRPCStatus)

@@ -178,7 +178,7 @@ func (m *metrics) matched(applied []rule.Applied, exempt *rule.Rule) {
 		m.batch.Inc(m.rules[exempt.ID][answer.Exempt])
 	}
 	for i := range applied {
-		if a := &applied[i]; a.Limits == nil && a.Rule.Report == rule.Decides {
+		if a := &applied[i]; a.Limits == nil && !a.Rule.Reports {
 			m.batch.Inc(m.rules[a.Rule.ID][answer.Allowed])
 		}
 	}
@@ -189,7 +189,7 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 	admitted := v.Event != decide.Refused
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if c.Status == decide.Unasked || c.Rule.Report != rule.Decides {
+		if c.Status == decide.Unasked || c.Rule.Reports {
 			continue
 		}
 		m.batch.Inc(m.rules[c.Rule.ID][c.Outcome()])

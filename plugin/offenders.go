@@ -6,7 +6,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/offenders"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // topOffenders follows the identities that are rejected most, and reports them after each
@@ -34,7 +33,7 @@ func (o *topOffenders) rejected(q *decide.Question) {
 		return
 	}
 	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Status == decide.Rejected && !c.Excused && c.Rule.Report == rule.Decides {
+		if c := &q.Checks[i]; c.Status == decide.Rejected && !c.Excused && !c.Rule.Reports {
 			o.sketch.Add(c.Rule.Name, c.Tag)
 		}
 	}

@@ -106,6 +106,17 @@ func TestOverInShadow(t *testing.T) {
 	})
 }
 
+// A rule that is off sets nothing, and a client can still not claim to be over.
+func TestOverOff(t *testing.T) {
+	t.Parallel()
+	eachWorld(t, func(t *testing.T, w *worker) {
+		i := w.load(`{"rules": [` + strings.Replace(overAndPurse, `"key"`, `"mode": "off", "key"`, 1) + `]}`)
+		x := i.get("/", append(client("x"), "x-quota", "forged")...)
+		testenv.SameList(t, "x-quota", x.sent("x-quota"), nil)
+		w.expect("off", x.end(), result{Status: 200, Outcome: "none"})
+	})
+}
+
 // The headers of a request that brings none of the names are not touched, as Envoy would choose the
 // route anew, and one without any over is not even looked at.
 func TestOverTouchesNothingElse(t *testing.T) {

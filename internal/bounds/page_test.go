@@ -35,7 +35,7 @@ var notBounds = map[string]string{
 		requestBody responseBody grpcMessage configuration
 		requestHeader responseHeader toTheEnd unknown clockMonotonic pointerSize
 		mainThread unanswered`,
-	"answer":   "grpcResourceExhausted grpcUnavailable",
+	"answer":   "grpcResourceExhausted grpcUnavailable grpcUnimplemented",
 	"calendar": "secondsOfDay firstSecond",
 	"config":   "millisecond second minute hour day manyNames",
 	"keyhash":  "odd",

@@ -13,6 +13,8 @@ type Report struct {
 	Limits []Limit // in the order of quota.rules
 	// OtherMethod: the request is no GET or HEAD, and is told so.
 	OtherMethod bool
+	// GRPC: Envoy takes the request for gRPC, which the quota is not.
+	GRPC bool
 	// Blocked: a block is in force. LeftMicros is how long the longest one lasts; algo.Never if it has
 	// no end.
 	Blocked    bool
@@ -28,12 +30,17 @@ const (
 	jsonType    = "application/json"
 	otherMethod = `{"type":"about:blank","title":"Method Not Allowed","status":405,` +
 		`"detail":"The quota is read by GET or HEAD."}`
+	noGRPC            = "The quota is read by GET or HEAD, as JSON."
+	grpcUnimplemented = 12
 )
 
 // Report answers a request for the quota.
 func (w *Writer) Report(r *Report) Reply {
 	w.reset()
 	w.add("cache-control", "no-store")
+	if r.GRPC {
+		return Reply{Status: 200, Headers: w.fields, Body: noGRPC, GRPCStatus: grpcUnimplemented}
+	}
 	if r.OtherMethod {
 		w.add("content-type", problemType)
 		w.add("allow", "GET, HEAD")

@@ -13,8 +13,7 @@ import (
 type layer uint8
 
 const (
-	quotaLayer  layer = iota // what was said of a quota a moment ago: quota.go
-	zeroLayer                // a limit of 0, see zero.go
+	zeroLayer   layer = iota // a limit of 0, see zero.go
 	onlyLayer                // the embedded store, where it is the only one: embedded.go
 	leaseLayer               // units that this worker holds: leases.go
 	memoryLayer              // rejections that it remembers: memory.go
@@ -22,15 +21,12 @@ const (
 
 // sources is who answers in each layer.
 var sources = [...]Source{
-	quotaLayer: FromReport, zeroLayer: FromLimit, onlyLayer: FromEmbedded, leaseLayer: FromLease, memoryLayer: FromMemory,
+	zeroLayer: FromLimit, onlyLayer: FromEmbedded, leaseLayer: FromLease, memoryLayer: FromMemory,
 }
 
 // orderOf is the order in which the layers are asked about a request that comes. Redis is
 // asked behind them, and in mode local the embedded store behind that.
 func orderOf(cfg *config.Config, rules *rule.Set) (order []layer) {
-	if remembersQuotas(cfg) {
-		order = append(order, quotaLayer)
-	}
 	order = append(order, zeroLayer)
 	if cfg.Redis == nil {
 		return append(order, onlyLayer)

@@ -36,7 +36,6 @@ const (
 	FromFallback        // the embedded store, or a remembered override, as Redis did not decide
 	FromLimit           // the limit itself: it is 0
 	FromBurst           // what Redis said to others of a crowd, see overdue.go
-	FromReport          // what Redis said to another request for the quota, see quota.go
 )
 
 // Check is one applying rule's question about the request, and its answer.

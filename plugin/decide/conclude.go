@@ -18,7 +18,6 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 	if q.asking != rule.NotForQuota && v.Event != Refused {
 		if !s.alone() {
 			s.fallBack(q, reportsLocally, now)
-			s.quotas.remember(q, now)
 		}
 		v = q.served(v) // quota.go
 	}

@@ -34,8 +34,6 @@ func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
 	var charge lease.Charge
 	ok := false
 	switch l {
-	case quotaLayer:
-		r, ok = s.quotas.recall(q, c, now)
 	case zeroLayer:
 		ok = c.rejectZero(c.Decisions)
 	case leaseLayer:

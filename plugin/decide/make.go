@@ -106,7 +106,7 @@ func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok boo
 	applied := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits, c.ahead)
 	c.Limits = limits
 	q.costs, c.Costs = keep(q.costs, applied.Costs)
-	if c.Rule.Report != rule.Decides {
+	if c.Rule.Reports {
 		clear(c.Costs)
 	}
 	c.Values, c.borrowing = nil, nil

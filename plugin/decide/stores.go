@@ -43,7 +43,6 @@ type Stores struct {
 	embedded  embedded
 	remote    remote
 	burst     burst
-	quotas    quotas
 }
 
 // newStores makes the stores of a configuration. store may be nil if only Redis decides. chance
@@ -62,7 +61,6 @@ func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record R
 	s.memory = newMemory(cfg, rules, chance)
 	s.remote = newRemote(cfg, rules)
 	s.burst.seed = chance.Uint64()
-	s.quotas = newQuotas(cfg, chance)
 	return s
 }
 

@@ -34,6 +34,7 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
 		if r.Mode == config.Off {
+			s.compileOver(r.Over) // no client may send its headers all the same
 			continue
 		}
 		s.add(r)

@@ -60,8 +60,9 @@ type Rule struct {
 	Only    bool         // a purse, which is asked in place of rules that are over
 	// Early: a purse that has to be read when its request comes, as it evaluates expressions.
 	// Envoy does so in a callback of the request itself only.
-	Early  bool
-	Report Report // of a rule that callers read, see ApplyQuota
+	Early bool
+	// Reports: its checks say what a caller has left, charge nothing and reject no request: see ApplyQuota.
+	Reports bool
 }
 
 // HasTerms reports whether the rule has overrides or a penalty.

@@ -191,7 +191,7 @@ func (e *explanation) find(c *config.Rule) *rule.Applied {
 // describe fills in what applies.
 func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	r.Applies, r.Tag, r.Cost, r.Applied = true, string(a.Tag), a.Cost, a
-	r.Reports = a.Rule.Report != rule.Decides
+	r.Reports = a.Rule.Reports
 	// A tag is the name and the identity, with the first "|" between them.
 	_, r.Identity, _ = strings.Cut(r.Tag, "|")
 	if c.Tiers != nil {

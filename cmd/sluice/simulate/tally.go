@@ -9,7 +9,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // buckets is how many parts of the time a picture shows.
@@ -56,9 +55,6 @@ func newTally(w *World) *tally {
 		t.rules[r.Name] = &ruleTally{RuleReport: RuleReport{Rule: r.Name, Mode: explain.Mode(r)}}
 	}
 	for _, set := range w.rules.LimitSets {
-		if set.Rule.Report != rule.Decides { // the same limits once more
-			continue
-		}
 		of := t.rules[set.Rule.Name]
 		for i, l := range explain.Limits(set) {
 			of.limits = append(of.limits, &limitTally{
@@ -126,7 +122,7 @@ func (t *tally) concluded(r *request, q *decide.Question, v decide.Verdict, now 
 		return
 	}
 	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Rule.Report == rule.Decides {
+		if c := &q.Checks[i]; !c.Rule.Reports {
 			t.check(c, admits(v.Outcome), now)
 		}
 	}

@@ -21,7 +21,7 @@ func TestCompare(t *testing.T) {
 	log := write(t, "access.log", accessLog(500*time.Millisecond))
 	today, tomorrow := write(t, "today.json", limited("per-key", "20")), write(t, "tomorrow.json",
 		limited("customers", "19"))
-	r := execute(t, "", "simulate", "compare", today, tomorrow, "--log", log, "-o", "json")
+	r := execute(t, "", "compare", today, tomorrow, "--log", log, "-o", "json")
 	c := decode[play.Comparison](t, r)
 	// Of those who send 20, the 20th; of the one who sends 100, its 20th.
 	testenv.Same(t, "the number of requests", c.Requests, 3680)
@@ -33,14 +33,14 @@ func TestCompare(t *testing.T) {
 		c.Who[0] != want {
 		t.Errorf("%+v, want %+v first", c.Who, want)
 	}
-	r = execute(t, "", "simulate", "compare", tomorrow, today, "--log", log, "-o", "json")
+	r = execute(t, "", "compare", tomorrow, today, "--log", log, "-o", "json")
 	if c := decode[play.Comparison](t, r); c.OnlyA != 10 || c.OnlyB != 0 {
 		t.Errorf("the other way round: %+v", c)
 	}
-	if r := execute(t, "", "simulate", "compare", today, today, "--log", log); strings.Count(r.out, "\n") != 1 {
+	if r := execute(t, "", "compare", today, today, "--log", log); strings.Count(r.out, "\n") != 1 {
 		t.Errorf("with itself: %s", r.out)
 	}
-	if r := execute(t, "", "simulate", "compare", today, tomorrow, "--log", log, "--count",
+	if r := execute(t, "", "compare", today, tomorrow, "--log", log, "--count",
 		"0"); r.code != console.Misused {
 		t.Errorf("exit code %d for a count of 0", r.code)
 	}
@@ -54,7 +54,7 @@ func TestCompareExample(t *testing.T) {
 		"tomorrow.json": write(t, "tomorrow.json", limited("per-key", "10")),
 		"access.log":    write(t, "access.log", accessLog(500*time.Millisecond)),
 	}
-	e := readExample(t, "### compare").with(files)
+	e := readExample(t, "## compare").with(files)
 	r := execute(t, "", e.args...)
 	for name, file := range files {
 		r.out = strings.ReplaceAll(r.out, file, name)

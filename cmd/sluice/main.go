@@ -63,7 +63,8 @@ func rootCommand(c *console.Console) *cobra.Command {
 	root.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(validateCommand(c), renderCommand(c), explainCommand(c), convertCommand(c), webhookCommand(c),
-		versionCommand(c), play.Command(c))
+		versionCommand(c))
+	root.AddCommand(play.Commands(c)...)
 	root.AddCommand(live.Commands(c)...)
 	return root
 }

@@ -26,7 +26,7 @@ func TestSuggestedOnEnvoy(t *testing.T) {
 		{"algorithm": "gcra", "limit": 1, "window": "366d", "burst": 1},
 		{"algorithm": "fixed_window", "limit": 1, "window": "1d", "anchor": "first_request"}]}]}`
 	log := write(t, "access.log", accessLog(time.Millisecond))
-	r := execute(t, limits, "simulate", "suggest", "per-key", "-c", "-", "--log", log, "-o", "json")
+	r := execute(t, limits, "suggest", "per-key", "-c", "-", "--log", log, "-o", "json")
 	found := decode[struct{ Limits []simulate.Suggestion }](t, r).Limits
 	if len(found) != 3 {
 		t.Fatalf("%d suggestions: %s", len(found), r.errors)

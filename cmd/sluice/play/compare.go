@@ -37,7 +37,7 @@ func compareCommand(c *console.Console) *cobra.Command {
 		Long: `Compare plays an access log through two configurations, one Envoy each, and lists
 the identities whose requests one of them refuses and the other admits, those with
 most such requests first.`,
-		Example: "  sluice simulate compare today.json tomorrow.json --log access.log",
+		Example: "  sluice compare today.json tomorrow.json --log access.log",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if count < 1 {

@@ -36,8 +36,12 @@ type simulation struct {
 	most         int64 // requests
 }
 
-// Command is "simulate", with what it has below it.
-func Command(c *console.Console) *cobra.Command {
+// Commands are simulate, compare and suggest.
+func Commands(c *console.Console) []*cobra.Command {
+	return []*cobra.Command{simulateCommand(c), compareCommand(c), suggestCommand(c)}
+}
+
+func simulateCommand(c *console.Console) *cobra.Command {
 	s := &simulation{client: simulate.Client{Name: "clients"}, duration: time.Minute, roundTrip: 500 * time.Microsecond}
 	command := &cobra.Command{
 		Use:   "simulate",
@@ -56,7 +60,6 @@ traffic is described by a file or by flags, or comes from an access log.`,
 	s.flags(command.Flags())
 	command.MarkFlagsMutuallyExclusive("traffic", "log", "url")
 	command.MarkFlagsOneRequired("traffic", "log", "url")
-	command.AddCommand(suggestCommand(c), compareCommand(c))
 	return command
 }
 

@@ -1,7 +1,12 @@
 package play
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
@@ -17,8 +22,9 @@ func suggestCommand(c *console.Console) *cobra.Command {
 limit that would have refused none of its requests, by the algorithm and the
 window of each of the rule's limits. A burst grows in proportion. It shows these by
 their share of the identities, and suggests the limit that would have refused
-requests of 1 in 1,000 of them.`,
-		Example: "  sluice simulate suggest per-key -c plugin.json --log access.log",
+requests of 1 in 1,000 of them. It prints the rule with these limits, in shadow, and what
+they would have refused.`,
+		Example: "  sluice suggest per-key -c plugin.json --log access.log",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return s.suggest(c, args[0])
@@ -27,6 +33,12 @@ requests of 1 in 1,000 of them.`,
 	s.Source.Flag(command)
 	logFlag(command, &s.log)
 	return command
+}
+
+// advice is the output of -o json.
+type advice struct {
+	*simulate.Advice
+	Rule json.RawMessage `json:"rule,omitempty"` // with the suggested limits, in shadow
 }
 
 // suggest prints what a log says about the limits of a rule.
@@ -42,20 +54,64 @@ func (s *simulation) suggest(c *console.Console, name string) error {
 	if err != nil {
 		return err
 	}
-	all, err := recorded.Suggest(rules, s.options.Expressions, name)
+	found, err := recorded.Suggest(rules, s.options.Expressions, name)
 	if err != nil {
 		return console.Usage("%s: %w", s.log, err)
 	}
-	return printSuggestions(c, all)
+	all := advice{Advice: found}
+	if found.Shares != nil {
+		all.Rule = inShadow(l.JSON, name, found.Limits)
+	}
+	return all.print(c, name)
 }
 
-func printSuggestions(c *console.Console, all []simulate.Suggestion) error {
+// inShadow is the text of a rule with the suggested limits, in shadow; nil of a rule with tiers, whose limits
+// stand in several lists.
+func inShadow(configuration []byte, name string, suggested []simulate.Suggestion) json.RawMessage {
+	var text string
+	gjson.GetBytes(configuration, "rules").ForEach(func(_, rule gjson.Result) bool {
+		text = rule.Raw
+		return rule.Get("name").Str != name
+	})
+	type edit struct {
+		begin, end int
+		text       string
+	}
+	var edits []edit
+	replace := func(value gjson.Result, by string) {
+		if value.Exists() {
+			edits = append(edits, edit{value.Index, value.Index + len(value.Raw), by})
+		}
+	}
+	limits := gjson.Get(text, "limits.#").Int()
+	if int(limits) != len(suggested) {
+		return nil
+	}
+	for i := range suggested {
+		if s := &suggested[i]; s.Suggested > 0 {
+			replace(gjson.Get(text, fmt.Sprintf("limits.%d.limit", i)), fmt.Sprint(s.Suggested))
+			replace(gjson.Get(text, fmt.Sprintf("limits.%d.burst", i)), fmt.Sprint(s.Burst))
+		}
+	}
+	if mode := gjson.Get(text, "mode"); mode.Exists() {
+		replace(mode, `"shadow"`)
+	} else {
+		edits = append(edits, edit{1, 1, `"mode": "shadow", `})
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return b.begin - a.begin })
+	for _, e := range edits {
+		text = text[:e.begin] + e.text + text[e.end:]
+	}
+	return json.RawMessage(text)
+}
+
+func (all *advice) print(c *console.Console, name string) error {
 	if c.JSON() {
-		return c.Print(map[string]any{"limits": all})
+		return c.Print(all)
 	}
 	rows := [][]string{{"LIMIT", "WHAT", "IDENTITIES", "P50", "P90", "P99", "P99.9", "MAX", "SUGGESTED"}}
-	for i := range all {
-		s := &all[i]
+	for i := range all.Limits {
+		s := &all.Limits[i]
 		suggested := console.Whole(s.Suggested)
 		if s.Why != "" {
 			suggested = s.Why
@@ -66,5 +122,23 @@ func printSuggestions(c *console.Console, all []simulate.Suggestion) error {
 			suggested,
 		})
 	}
-	return c.Table(rows)
+	if err := c.Table(rows); err != nil {
+		return err
+	}
+	if all.Shares == nil {
+		c.Say("Next: a longer log, of at least 1000 identities.\n")
+		return nil
+	}
+	percent := func(part, of int64) string { return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(max(1, of))) }
+	c.Say("These limits would have refused %d of %d requests (%s), of %d of %d identities (%s).\n",
+		all.RefusedRequests, all.Requests, percent(all.RefusedRequests, all.Requests),
+		all.RefusedIdentities, all.Identities, percent(all.RefusedIdentities, all.Identities))
+	if all.Rule == nil {
+		c.Say("The rule has tiers: change the limits of each in its limits_by, and set \"mode\": \"shadow\".\n")
+	} else {
+		c.Say("The rule with them, in shadow:\n%s\n", all.Rule)
+	}
+	c.Say("Next: load it, and look at sluice_over_limit_total{rule=%q} and at \"sluice top %s\"; "+
+		"then take \"mode\" away.\n", name, name)
+	return nil
 }

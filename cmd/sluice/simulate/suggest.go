@@ -28,6 +28,7 @@ type Suggestion struct {
 	// Suggested would have refused requests of 1 in 1,000 identities at most; 0: the log has too
 	// few identities to say so.
 	Suggested int64 `json:"suggested"`
+	Burst     int64 `json:"burst,omitempty"` // with it, of a limit that has one
 	// Why there is no suggestion.
 	Why string `json:"why,omitempty"`
 }
@@ -41,9 +42,24 @@ type sent struct {
 	costs    []int64
 }
 
+// Advice is what a log says about a rule.
+type Advice struct {
+	Limits []Suggestion `json:"limits"`
+	// Shares are what the suggested limits would refuse; nil without a suggestion.
+	*Shares
+}
+
+// Shares are how many of a log's requests and identities limits refuse.
+type Shares struct {
+	Requests          int64 `json:"requests"` // that the rule applies to
+	RefusedRequests   int64 `json:"refused_requests"`
+	Identities        int64 `json:"identities"`
+	RefusedIdentities int64 `json:"refused_identities"`
+}
+
 // Suggest looks at what the identities of a rule have sent, each for itself and each limit for
 // itself, by the algorithms' own twins.
-func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name string) ([]Suggestion, error) {
+func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name string) (*Advice, error) {
 	identities := map[*rule.LimitSet]map[string][]sent{}
 	var order []*rule.LimitSet
 	var m rule.Matcher
@@ -68,14 +84,27 @@ func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name s
 	if len(order) == 0 {
 		return nil, fmt.Errorf("rule %q applies to no request of the log", name)
 	}
-	var all []Suggestion
+	all, shares := &Advice{}, &Shares{}
 	for _, set := range order {
+		units := make([]int64, len(set.Limits))
 		for i := range set.Limits {
 			s, err := suggest(set, i, identities[set])
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, s)
+			all.Limits, units[i] = append(all.Limits, s), s.Suggested
+			if s.Suggested > 0 {
+				all.Shares = shares
+			}
+		}
+		for _, requests := range identities[set] {
+			refused, err := replay(set, units, requests)
+			if err != nil {
+				return nil, err
+			}
+			shares.Identities, shares.Requests = shares.Identities+1, shares.Requests+int64(len(requests))
+			shares.RefusedRequests += refused
+			shares.RefusedIdentities += min(refused, 1)
 		}
 	}
 	return all, nil
@@ -108,6 +137,7 @@ func suggest(set *rule.LimitSet, i int, identities map[string][]sent) (Suggestio
 		return s, nil
 	}
 	s.Suggested = s.P999
+	s.Burst = withUnits(l.Limit, s.Suggested).Burst
 	return s, nil
 }
 
@@ -120,38 +150,62 @@ func leastLimit(set *rule.LimitSet, i int, requests []sent) (int64, error) {
 	// Between what the dearest request alone needs, and what all at once need.
 	var wrong error
 	least := 1 + sort.Search(int(max(most, total)-1), func(below int) bool {
-		fits, err := admitsAll(set, i, int64(below)+1, requests)
+		units := make([]int64, len(set.Limits))
+		units[i] = int64(below) + 1
+		refused, err := replay(set, units, requests)
 		wrong = cmp.Or(wrong, err)
-		return fits
+		return refused == 0
 	})
 	return int64(least), wrong
 }
 
-// admitsAll replays an identity's requests through the algorithm's twin, with a limit of so many
-// units.
-func admitsAll(set *rule.LimitSet, i int, units int64, requests []sent) (bool, error) {
-	l := set.Limits[i].Limit
+// withUnits is a limit of so many units. A burst grows in proportion.
+func withUnits(l algo.Limit, units int64) algo.Limit {
 	if l.Burst > 0 && l.Units > 0 {
 		l.Burst = max(1, int64(math.Ceil(float64(l.Burst)/float64(l.Units)*float64(units))))
 	}
 	l.Units = units
-	plan, err := algo.NewPlan([]algo.Limit{l})
-	if err != nil {
-		return false, err
-	}
-	states, out, sized := make([]algo.State, 1), make([]algo.Decision, 1), plan
-	for n, r := range requests {
-		if set.Calendars != nil && set.Calendars[i] != nil {
-			size := algo.Size{Units: l.Units, Burst: l.Burst, Bounds: set.Calendars[i].Around(r.atMicros)}
-			sized, _ = plan.Sized(new(algo.Plan), []algo.Size{size})
+	return l
+}
+
+// replay counts the requests of an identity that the algorithms' twins refuse with so many units in place of each
+// limit's; a limit with 0 is left out.
+func replay(set *rule.LimitSet, units []int64, requests []sent) (refused int64, err error) {
+	var limits []algo.Limit
+	var chosen []int
+	calendar := false
+	for i, n := range units {
+		if n > 0 {
+			limits, chosen = append(limits, withUnits(set.Limits[i].Limit, n)), append(chosen, i)
+			calendar = calendar || set.Calendars != nil && set.Calendars[i] != nil
 		}
-		if states[0] != nil && plan.ExpiresAtMicros(0, states[0]) < r.atMicros {
-			states[0] = nil
+	}
+	if len(limits) == 0 {
+		return 0, nil
+	}
+	plan, err := algo.NewPlan(limits)
+	if err != nil {
+		return 0, err
+	}
+	states, out, sized := make([]algo.State, len(limits)), make([]algo.Decision, len(limits)), plan
+	costs, sizes := make([]int64, len(limits)), make([]algo.Size, len(limits))
+	for n, r := range requests {
+		for j, i := range chosen {
+			costs[j], sizes[j] = r.costs[i], algo.Size{Units: limits[j].Units, Burst: limits[j].Burst}
+			if set.Calendars != nil && set.Calendars[i] != nil {
+				sizes[j].Bounds = set.Calendars[i].Around(r.atMicros)
+			}
+			if states[j] != nil && plan.ExpiresAtMicros(j, states[j]) < r.atMicros {
+				states[j] = nil
+			}
+		}
+		if calendar {
+			sized, _ = plan.Sized(new(algo.Plan), sizes)
 		}
 		sized.Rebase(states, r.atMicros)
-		if !sized.DecideAs(int64(n), states, r.atMicros, []int64{r.costs[i]}, out) {
-			return false, nil
+		if !sized.DecideAs(int64(n), states, r.atMicros, costs, out) {
+			refused++
 		}
 	}
-	return true, nil
+	return refused, nil
 }

@@ -202,9 +202,7 @@ golden: ## write the files anew that tests compare with what the code makes; rea
 	git diff --stat
 
 .PHONY: pictures
-pictures: build tools ## draw docs/img/ anew
-	GOLDEN=1 go test ./deploy/envoy -count 1 -run TestAICrowdOverTime
-	go run ./cmd/pictures
+pictures: build tools ## draw docs/img/bench.svg and dashboard.svg anew; the others are drawn once
 	cd bench && go run . -show results/published.json
 	GOLDEN=1 go test ./e2e/observe -count 1 -run TestOperatorsView
 

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/internal/ledger"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -127,20 +125,20 @@ func (g *aiGateway) reservation(t *testing.T, client *http.Client) (tokens int64
 
 // observe lets the crowd come, and looks at Redis all the while, until it holds what
 // was used.
-func (g *aiGateway) observe(t *testing.T, l *ledger.Ledger) (r ledger.Run) {
+func (g *aiGateway) observe(t *testing.T, l *ledger) (r ledgerRun) {
 	t.Helper()
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: crowdAtOnce}}
 	defer client.CloseIdleConnections()
 	r.Reservation = g.reservation(t, client)
 	all := crowd()
-	r.Requests = make([]ledger.Request, len(all))
+	r.Requests = make([]ledgerRequest, len(all))
 	begin := time.Now()
 	since := func() int64 { return time.Since(begin).Milliseconds() }
 	var group sync.WaitGroup
 	for i, s := range all {
 		group.Go(func() {
 			time.Sleep(time.Until(begin.Add(s.sent)))
-			q := ledger.Request{Sent: since()}
+			q := ledgerRequest{Sent: since()}
 			used, err := g.ask(client, s)
 			if err != nil {
 				t.Error(err)
@@ -153,7 +151,7 @@ func (g *aiGateway) observe(t *testing.T, l *ledger.Ledger) (r ledger.Run) {
 	go func() { group.Wait(); close(over) }()
 	look := func() {
 		if tokens := g.tokens(t); len(r.Held) == 0 || r.Held[len(r.Held)-1].Tokens != tokens {
-			r.Held = append(r.Held, ledger.Sample{At: since(), Tokens: tokens})
+			r.Held = append(r.Held, ledgerSample{At: since(), Tokens: tokens})
 		}
 	}
 	for ended := false; !ended; time.Sleep(3 * time.Millisecond) {
@@ -165,8 +163,8 @@ func (g *aiGateway) observe(t *testing.T, l *ledger.Ledger) (r ledger.Run) {
 		look()
 	}
 	testenv.Wait(t, patience, func() error { // the last settlements
-		if look(); r.Held[len(r.Held)-1].Tokens != l.Counted(&r) {
-			return fmt.Errorf("Redis has %d tokens, %d were used", r.Held[len(r.Held)-1].Tokens, r.Used())
+		if look(); r.Held[len(r.Held)-1].Tokens != l.counted(&r) {
+			return fmt.Errorf("Redis has %d tokens, %d were used", r.Held[len(r.Held)-1].Tokens, r.used())
 		}
 		return nil
 	})
@@ -175,10 +173,10 @@ func (g *aiGateway) observe(t *testing.T, l *ledger.Ledger) (r ledger.Run) {
 
 // TestAICrowdOverTime: at no time does Redis hold more than the limit, as each request
 // reserves what it may use. The same requests, each of which reserves one token only
-// and is counted when it has ended, use far more. cmd/pictures draws it.
+// and is counted when it has ended, use far more.
 func TestAICrowdOverTime(t *testing.T) {
 	t.Parallel()
-	l := ledger.Ledger{Limit: crowdLimit}
+	l := ledger{Limit: crowdLimit}
 	t.Run("runs", func(t *testing.T) {
 		t.Run("settled", func(t *testing.T) {
 			t.Parallel()
@@ -190,13 +188,8 @@ func TestAICrowdOverTime(t *testing.T) {
 		})
 	})
 	t.Logf("settled: %d admitted, %d tokens, at most %d; counted after: %d admitted, %d tokens",
-		l.Settled.Admitted(), l.Settled.Used(), l.Settled.Most(), l.After.Admitted(), l.After.Used())
-	if err := l.Check(); err != nil {
+		l.Settled.admitted(), l.Settled.used(), l.Settled.most(), l.After.admitted(), l.After.used())
+	if err := l.check(); err != nil {
 		t.Fatal(err)
 	}
-	text, err := l.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testenv.Renew(t, filepath.Join(testenv.Root(t), "cmd/pictures/settle.json"), string(text))
 }

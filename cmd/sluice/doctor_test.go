@@ -224,7 +224,7 @@ func TestDoctorExample(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	e := readExample(t, "## doctor").with(map[string]string{
-		"plugin.json": write(t, "plugin.json", counted),
+		"plugin.json": write(t, "plugin.json", strings.ReplaceAll(counted, "x-api-key", "x-team")),
 		"redis:6379":  server.Addr,
 	})
 	r := execute(t, "", e.args...)

@@ -154,7 +154,7 @@ func checkAll(found []find.Found) (all []configReport) {
 		if cfg == nil {
 			continue
 		}
-		all[i].Warnings = append(all[i].Warnings, located(&found[i], reach.Unreachable(cfg))...)
+		all[i].Warnings = append(all[i].Warnings, located(&found[i], reach.Warnings(cfg))...)
 		for _, f := range envoyfile.Findings(&found[i], cfg) {
 			list := &all[i].Warnings
 			if f.Error {

@@ -30,8 +30,8 @@ var validated = []struct {
 	},
 	{
 		name: "a rule that some requests skip",
-		in:   "{\"rules\": [\n{\"name\": \"a\",\n\"key\": [{\"header\": \"x-key\"}], \"limits\": [" + aLimit + "]}]}",
-		out: "-:1: ok, JSON: 1 rule\n" + `-:3: note: rule "a": without the header "x-key" the rule is skipped: the ` +
+		in:   "{\"rules\": [\n{\"name\": \"a\",\n\"key\": [{\"header\": \"x-team\"}], \"limits\": [" + aLimit + "]}]}",
+		out: "-:1: ok, JSON: 1 rule\n" + `-:3: note: rule "a": without the header "x-team" the rule is skipped: the ` +
 			`request is not limited by it` +
 			` (a "default" in the key, or a rule for such requests, limits them)` + "\n",
 	},

@@ -20,6 +20,7 @@ import (
 var beyondSchema = []string{
 	`is out of bounds (want "`, // durations
 	"is above",
+	"has the port",
 	"names no tier",
 	"is the name of",
 	"its policy is named",

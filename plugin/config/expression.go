@@ -100,8 +100,17 @@ func (r *reader) compile(text string) error {
 // checkKey reports an expression that a key must not have: the address of the
 // client comes with its port.
 func (v value) checkKey(expr string) {
-	if strings.Trim(withoutSpaces(expr), "()") == "source.address" {
-		v.mistake(`%s has the port, so that every connection would be an identity of its own (use "client_ip")`,
-			v.shown())
+	text := withoutSpaces(strings.ReplaceAll(expr, `"`, "'"))
+	for _, wrapper := range []string{"string(", "(", ")"} {
+		text = strings.ReplaceAll(text, wrapper, "")
 	}
+	text = strings.ReplaceAll(text, "source['address']", "source.address")
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == '+' || r == '?' || r == ':' })
+	if slices.Contains(parts, "source.address") {
+		v.hasPort(v.shown())
+	}
+}
+
+func (v value) hasPort(shown string) {
+	v.mistake(`%s has the port, so that every connection would be an identity of its own (use "client_ip")`, shown)
 }

@@ -86,6 +86,9 @@ func (c *Component) readSource(source Source, v value) {
 		}
 	case FromMetadata, FromProperty:
 		c.Path = readAttributePath(v)
+		if source == FromProperty && len(c.Path) == 2 && c.Path[0] == "source" && c.Path[1] == "address" {
+			v.hasPort(PathText(c.Path))
+		}
 	case FromConstant:
 		c.Value, _ = v.readText()
 	case FromExpr:

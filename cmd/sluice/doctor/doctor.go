@@ -41,6 +41,14 @@ func (r *Report) Add(name string, status Status, advice, found string, args ...a
 	r.Checks = append(r.Checks, Check{name, status, fmt.Sprintf(found, args...), advice})
 }
 
+// Warn adds warnings about the configuration.
+func (r *Report) Warn(warnings []config.Mistake) {
+	for _, w := range warnings {
+		problem, advice := split(w.Problem)
+		r.Add("configuration", Warn, advice, "%s: %s", w.Path, problem)
+	}
+}
+
 // Failed reports whether any check failed.
 func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Status == Fail })

@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/doctor"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/reach"
 )
 
 func doctorCommand(c *console.Console) *cobra.Command {
@@ -50,6 +51,7 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	report := &doctor.Report{}
+	report.Warn(reach.Warnings(l.Config))
 	if r := l.Config.Redis; r != nil {
 		f.passwordCheck(r.PasswordEnv, report)
 	}

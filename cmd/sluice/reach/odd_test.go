@@ -1,0 +1,83 @@
+package reach
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/config"
+)
+
+// odd are rules, and where the table finds something; "": nowhere.
+var odd = []struct{ rule, at, says string }{
+	{`"match": {"path": "/api/*"}`, "match.path", `"*" is a plain character`},
+	{`"match": {"path": {"prefix": "/api/*"}}`, "match.path", `"*" is a plain character`},
+	{`"match": {"path": {"regex": "^/search\\?q="}}`, "match.path", "without its query"},
+	{`"match": {"path": {"regex": "^/a%2fb"}}`, "match.path", "in upper case"},
+	{`"match": {"path": {"regex": "(?i)^/a%2fb"}}`, "", ""},
+	{`"match": {"host": "*.example.com"}`, "match.host", `"*" is a plain character`},
+	{`"match": {"host": {"regex": "^a\\.b:8080$"}}`, "match.host", "without its port"},
+	{`"match": {"host": {"regex": "^API\\."}}`, "match.host", "in lower case"},
+	{`"match": {"host": {"regex": "^(?i)API\\.\\S[A-Z]"}}`, "", ""},
+	{`"match": {"headers": {"x-plan": " free "}}`, `match.headers["x-plan"]`, "without blanks around it"},
+	{`"match": {"expr": "false"}`, "match.expr", "never holds"},
+	{`"match": {"expr": "'a'"}`, "match.expr", "no condition"},
+	{`"match": {"expr": "request.headers['x-plan']"}`, "match.expr", "no boolean"},
+	{`"match": {"expr": "request.header['x-plan'] == 'a'"}`, "match.expr", `no attribute "header"`},
+	{`"match": {"expr": "request.method == 'post'"}`, "match.expr", "upper case"},
+	{`"match": {"not": {"expr": "request.method == \"post\""}}`, "match.not[0].expr", "upper case"},
+	{`"match": {"expr": "request.headers['x-plan'] == 'a' && request.method == 'POST'"}`, "", ""},
+	{`"match": {"path": "/a", "not": {"path": {"prefix": "/"}}}`, "match.not", "excludes all"},
+	{`"match": {"path": {"prefix": "/"}, "not": {"path": "/a"}}`, "", ""},
+	{`"match": {"headers": {"x-a": {"present": false}}}, "key": [{"header": "x-a"}]`, "key[0]", "never applies"},
+	{`"match": {"headers": {"x-a": {"present": false}}}, "key": [{"header": "x-a", "default": "-"}]`, "", ""},
+	{`"key": [{"property": ["source", "port"]}]`, "key[0]", "nobody is limited"},
+	{`"key": [{"property": ["request", "id"]}]`, "key[0]", "nobody is limited"},
+	{`"key": [{"property": ["connection", "id"]}]`, "key[0]", "nobody is limited"},
+	{`"key": [{"property": ["request", "time"]}]`, "key[0]", "nobody is limited"},
+	{`"key": [{"expr": "request.id"}]`, "key[0]", "nobody is limited"},
+	{`"key": [{"query": "q="}]`, "key[0]", "no name of a query parameter"},
+	{`"cost": 0`, "cost", "charges nothing"},
+	{`"key": [{"header": "authorization", "hash": false}]`, "key[0]", "a credential"},
+	{`"key": [{"header": "x-api-key"}]`, "key[0]", "a credential"},
+	{`"key": [{"query": "access_token"}]`, "key[0]", "a credential"},
+	{`"key": [{"header": "x-api-key", "hash": true}, {"header": "x-user"}]`, "", ""},
+}
+
+// exempts are matches of exempt rules.
+var exempts = []struct{ rule, at, says string }{
+	{`"match": {"path": {"prefix": "/"}}`, "match", "exempts every request"},
+	{`"match": {"client_ip": ["0.0.0.0/0", "::/0"]}`, "match", "exempts every request"},
+	{`"match": {"client_ip": ["0.0.0.0/0"]}`, "", ""},
+	{`"match": {"headers": {"user-agent": "probe"}}`, "match.headers", "clients choose"},
+}
+
+// TestOdd holds what the table says of each rule.
+func TestOdd(t *testing.T) {
+	t.Parallel()
+	for _, c := range odd {
+		checkOdd(t, c.rule+", "+limit, c.at, c.says)
+	}
+	for _, c := range exempts {
+		checkOdd(t, c.rule+`, "exempt": true`, c.at, c.says)
+	}
+}
+
+func checkOdd(t *testing.T, rule, at, says string) {
+	t.Helper()
+	cfg, err := config.Parse([]byte(`{"rules": [{"name": "r", ` + rule + `}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Odd(cfg)
+	if at == "" {
+		testenv.Same(t, rule+": findings", len(all), 0)
+		return
+	}
+	if len(all) != 1 {
+		t.Errorf("%s: %v, want one finding", rule, all)
+		return
+	}
+	testenv.Same(t, rule+": where", all[0].Path, "rules[0]."+at)
+	testenv.Same(t, rule+": that it says "+says+": "+all[0].Problem, strings.Contains(all[0].Problem, says), true)
+}

@@ -17,8 +17,7 @@ export STORE
 export FUZZTIME ?= 30s
 # What "make bench" does: ROUNDS of measurements of SECONDS each, and an open loop
 # of RATE requests/s. PUBLISH=1 has the documents show the results, of ROUNDS=7 or more on a quiet
-# machine; SCENES=1 adds three situations; BEFORE=other.wasm compares this build with another one only;
-# CALLS=1 measures what host calls cost, and nothing else.
+# machine; BEFORE=other.wasm compares this build with another one only.
 ROUNDS ?= 5
 SECONDS ?= 4
 RATE ?= 2000
@@ -211,8 +210,8 @@ footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, a
 	@cd bench && go run . -footprint -rounds $(ROUNDS)$(if $(LATER), -later $(LATER))$(if $(PUBLISH), -publish)
 
 .PHONY: bench
-bench: build build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; ROUNDS=7 PUBLISH=1; SCENES=1; BEFORE=other.wasm)
-	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)$(if $(CALLS), -calls -out results/calls)$(if $(SCENES), -scenes)$(if $(PUBLISH), -publish)
+bench: build build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; ROUNDS=7 PUBLISH=1; BEFORE=other.wasm)
+	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)$(if $(PUBLISH), -publish)
 
 # Instructions do not depend on what else the machine does, and hardly on which machine it is.
 .PHONY: count

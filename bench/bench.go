@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,7 +16,6 @@ type bench struct {
 	service   string   // the program of envoyproxy/ratelimit; empty until a setup needs it
 	measured  *running // nil: none is up
 	repeated  int      // measurements that others disturbed
-	farRedis  int      // port of the relay in front of Redis; 0: there is none
 	clock     string   // the library that makes time pass slowly for what is counted
 	under     under    // what the setup that is measured is run by
 }
@@ -79,7 +77,7 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	}
 	at := place{
 		timeout: b.under.timeout(), root: b.root,
-		upstream: b.upstream.port, redis: cmp.Or(b.farRedis, b.redis.port),
+		upstream: b.upstream.port, redis: b.redis.port,
 		listener: ports[0], admin: ports[1], service: ports[2], health: ports[3], debug: ports[4],
 	}
 	r := &running{setup: s}

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -25,7 +22,6 @@ type load struct {
 	connections int // closed loop: each sends its next request when the last is answered
 	requests    int // closed loop: how many there are in all; 0: as many as there is time for
 	rate        int // open loop: requests a second, sent whether others are answered or not
-	identities  int // closed loop: how many there are, by the query; 0: one, by the header
 }
 
 // outcome is the result of a load.
@@ -61,14 +57,6 @@ func (l load) closedLoop(ctx context.Context, url string, seconds int) (*outcome
 	}
 	args := append(length, "--h1", "--threads", "1", "--clients", strconv.Itoa(l.connections),
 		"--header", identityHeader+": "+identity, url)
-	if l.identities > 0 {
-		file, err := writeURLs(url, l.identities)
-		if err != nil {
-			return nil, err
-		}
-		defer os.Remove(file)
-		args = append(args[:len(args)-1], "--input-file", file)
-	}
 	h2load, err := process.Find("..", "h2load")
 	if err != nil {
 		return nil, err
@@ -83,22 +71,6 @@ func (l load) closedLoop(ctx context.Context, url string, seconds int) (*outcome
 	}
 	o.seconds = float64(seconds)
 	return o, nil
-}
-
-// writeURLs writes a file of URLs that name identities as often as Zipf's law has it.
-func writeURLs(url string, identities int) (string, error) {
-	const lines = 200_000
-	f, err := os.CreateTemp("", "sluice-bench-urls-")
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	w := bufio.NewWriter(f)
-	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, uint64(identities-1))
-	for range lines {
-		fmt.Fprintf(w, "%s?u=%d\n", url, zipf.Uint64())
-	}
-	return f.Name(), w.Flush()
 }
 
 var (

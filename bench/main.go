@@ -27,12 +27,11 @@ type options struct {
 	rounds, seconds, rate int
 	out, command          string
 	before                string
-	calls, scenes         bool
 	count                 string
 	check, publish        bool
 	footprint             bool
 	later                 time.Duration
-	show, three, store    string
+	show                  string
 }
 
 func main() {
@@ -42,14 +41,10 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 2000, "requests a second of the open loop")
 	flag.StringVar(&o.out, "out", "results/latest", "the results' files, without .md, .json and .svg")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to compare with this one, and nothing else")
-	flag.BoolVar(&o.calls, "calls", false, "measure what host calls cost, and nothing else")
-	flag.BoolVar(&o.scenes, "scenes", false, "measure three more situations: many identities, Redis far away, Redis saves")
 	flag.StringVar(&o.count, "count", "", "count the instructions of some setups (sluice,none or all), and nothing else")
 	flag.BoolVar(&o.check, "check", false, "with -count: hold the usual request to what is recorded")
 	flag.BoolVar(&o.publish, "publish", false, "keep the result as the one that the documents show, on a quiet machine")
 	flag.StringVar(&o.show, "show", "", "measure nothing: have the documents show this results file, in JSON")
-	flag.StringVar(&o.three, "three", "", "measure nothing: write to this directory what three-machines.sh starts")
-	flag.StringVar(&o.store, "store", "127.0.0.1", "with -three: the address of Redis, the service and the upstream")
 	flag.BoolVar(&o.footprint, "footprint", false, "measure what Sluice costs a proxy at its start, and nothing else")
 	flag.DurationVar(&o.later, "later", 0, "with -footprint: look at the memory once more, so long after the start")
 	flag.StringVar(&o.command, "command", "go run . "+strings.Join(os.Args[1:], " "), "how the results say they were made")
@@ -78,8 +73,6 @@ func (o options) act(ctx context.Context, root string) error {
 			return err
 		}
 		return r.publish(root)
-	case o.three != "":
-		return writeThree(ctx, root, o.three, o.store)
 	case o.footprint:
 		return runFootprint(ctx, root, o)
 	case o.count != "":
@@ -98,18 +91,13 @@ func run(ctx context.Context, root string, o options) error {
 		}
 	}
 	r := report{Command: o.command, Rounds: o.rounds, Seconds: o.seconds, Rate: o.rate}
-	switch {
-	case o.before != "":
+	r.setups = setups()
+	if o.before != "" {
 		file, err := filepath.Abs(o.before)
 		if err != nil {
 			return err
 		}
 		r.setups = beside(file)
-	case !o.calls:
-		r.setups = setups()
-		if o.scenes {
-			r.scenes = scenes(o.rate)
-		}
 	}
 	err := onBench(ctx, root, func(b *bench, m machine) error {
 		r.Machine = m
@@ -127,7 +115,7 @@ func run(ctx context.Context, root string, o options) error {
 // watched is for how long a run that is to be published looks at the machine before it begins.
 const watched = 5 * time.Second
 
-// fill makes the measurements, those of host calls if asked to.
+// fill makes the measurements.
 func (r *report) fill(ctx context.Context, b *bench, o options) error {
 	if o.publish {
 		if err := b.watch(ctx, watched); err != nil {
@@ -142,22 +130,12 @@ func (r *report) fill(ctx context.Context, b *bench, o options) error {
 		rounds:  r.Rounds,
 		seconds: r.Seconds,
 	}
-	if o.calls {
-		p.setups, p.loads = callSetups(), closedLoads[:1]
-	}
 	r.Results = results{}
 	if err := b.run(ctx, p, r.Results); err != nil {
 		return err
 	}
-	for _, s := range r.scenes {
-		if err := b.play(ctx, s, p, r.Results); err != nil {
-			return fmt.Errorf("%s: %w", s.id, err)
-		}
-	}
 	r.Repeated = b.repeated
-	if len(r.setups) > 0 {
-		r.Goals = r.goals()
-	}
+	r.Goals = r.goals()
 	return nil
 }
 

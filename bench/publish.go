@@ -29,11 +29,6 @@ func readRun(file string) (*report, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	r.setups = choose(func(s *setup) bool { return len(r.Results[s.id]) > 0 })
-	for _, s := range scenes(r.Rate) {
-		if len(r.Results[s.setups[0].id]) > 0 {
-			r.scenes = append(r.scenes, s)
-		}
-	}
 	r.Goals = r.goals()
 	return r, nil
 }

@@ -21,7 +21,6 @@ type report struct {
 	Repeated int `json:"repeated,omitempty"`
 
 	setups []*setup
-	scenes []*scene
 }
 
 func (r *report) json() (string, error) {
@@ -33,14 +32,10 @@ func (r *report) json() (string, error) {
 func (r *report) markdown() string {
 	var b strings.Builder
 	r.writeHead(&b)
-	if len(r.setups) > 0 {
-		b.WriteString(r.goalTable())
-		r.writeThroughput(&b)
-		r.writeLatency(&b)
-		r.writeCosts(&b)
-	}
-	r.writeScenes(&b)
-	r.writeCalls(&b)
+	b.WriteString(r.goalTable())
+	r.writeThroughput(&b)
+	r.writeLatency(&b)
+	r.writeCosts(&b)
 	r.writeTrouble(&b)
 	return b.String()
 }
@@ -156,36 +151,10 @@ func (r *report) goalTable() string {
 	return b.String()
 }
 
-// writeScenes writes a table for each scene.
-func (r *report) writeScenes(b *strings.Builder) {
-	heads := []string{
-		"requests/s", "p50 µs", "p99 µs", "p99.9 µs", "CPU µs: Envoy", "service", "Redis",
-		"Redis commands per request",
-	}
-	for _, scene := range r.scenes {
-		table(b, scene.setups, scene.title+":", heads, func(s *setup) []string {
-			at := func(decimals int, q quantity) string {
-				if figure := r.Results.spread(s.id, scene.load.id, q); figure != (spread{}) {
-					return figure.text(decimals)
-				}
-				return "-" // as the service's CPU where there is none
-			}
-			return []string{
-				at(0, requestsPerSecond), at(0, p50), at(0, p99), at(0, p999), at(1, envoyCPU), at(1, serviceCPU), at(1, redisCPU),
-				at(3, redisCommands),
-			}
-		})
-	}
-}
-
 // writeTrouble names the samples in which not every request was decided.
 func (r *report) writeTrouble(b *strings.Builder) {
 	var lines []string
-	all := slices.Clone(r.setups)
-	for _, scene := range r.scenes {
-		all = append(all, scene.setups...)
-	}
-	for _, s := range all {
+	for _, s := range r.setups {
 		for load, samples := range r.Results[s.id] {
 			var undecided, wrong int64
 			for _, sample := range samples {

@@ -2,8 +2,7 @@
 
 // Command empty is the least that a Wasm filter can do in Envoy: nothing ("accept" is
 // its configuration) or an answer of the size of Sluice's ("reject"). What a setup
-// of Sluice costs beyond this is Sluice's own. With the name of a host call and a
-// number ("clock 50") it does nothing but that call, so often for each request.
+// of Sluice costs beyond this is Sluice's own.
 package main
 
 import (
@@ -22,21 +21,15 @@ func (*vm) NewPluginContext(uint32) types.PluginContext { return &plugin{} }
 type plugin struct {
 	types.DefaultPluginContext
 	rejects bool
-	caller  *caller // nil: no host call is measured
 }
 
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	configuration, err := proxywasm.GetPluginConfiguration()
-	p.rejects, p.caller = string(configuration) == "reject", newCaller(string(configuration))
+	p.rejects = string(configuration) == "reject"
 	return err == nil
 }
 
-func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
-	if p.caller != nil {
-		c := *p.caller
-		c.id = id
-		return &c
-	}
+func (p *plugin) NewHttpContext(uint32) types.HttpContext {
 	if p.rejects {
 		return &rejection{}
 	}

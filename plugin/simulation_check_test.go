@@ -59,8 +59,53 @@ func (v *simulation) checkAdmitted(r *simRequest) {
 		if held && v.admitted[key] > rule.total+v.flowsBack(rule) {
 			v.fail("%s: admitted %d, the limit is %d", key, v.admitted[key], rule.total)
 		}
-		if blocked := v.blocked[r.user] && r.at.After(v.blockedAt); blocked && strings.Contains(rule.text, "overrides") {
+		if blocked := v.blocked[r.user] && r.at.After(v.blockedAt); blocked && slices.Contains(operatedRules, rule.name) {
 			v.fail("request %d of %s, who is blocked, was admitted", r.id, r.user)
+		}
+	}
+}
+
+// checkFree fails if a rule that charges a request nothing has rejected it.
+func (v *simulation) checkFree(r *simRequest) {
+	for _, rule := range v.config.rules {
+		if r.rejectedBy(rule) && rule.costOf(r) == 0 {
+			v.fail("request %d, which costs nothing there, was rejected by %s", r.id, rule.name)
+		}
+	}
+}
+
+// rejectedBy reports whether a rule has rejected the request.
+func (r *simRequest) rejectedBy(rule *simRule) bool {
+	return r.outcome == "limited:"+rule.name || r.outcome == "local:limited:"+rule.name
+}
+
+// remembered is an identity of which a worker's configuration has heard from Redis that it is rejected.
+type remembered struct {
+	worker   *worker
+	instance *instance
+	rule     string
+	user     string
+}
+
+// checkMemory fails if a request was admitted that its worker must remember as rejected: it has
+// heard nothing of Redis since.
+func (v *simulation) checkMemory(r *simRequest) {
+	holds := 100 * time.Millisecond // another rule may give back what has rejected
+	if len(v.config.rules) == 1 {
+		holds = 10 * time.Second
+	}
+	for _, rule := range v.config.rules {
+		m := remembered{r.instance.worker, r.instance, rule.name, rule.identity(r)}
+		at, known := v.rejected[m]
+		isRejected := known && r.applies(rule) && r.at.Before(at.Add(holds))
+		if r.admitted && isRejected {
+			v.fail("request %d of %s was admitted, which %s has rejected %v before", r.id, r.user, rule.name, r.at.Sub(at))
+		}
+		fills := strings.Contains(rule.text, `"fixed_window"`) || strings.Contains(rule.text, `"sliding_window_log"`)
+		isKnown := rule.name == "quota" && r.paused && r.outcome == "limited:"+rule.name && v.config.denied > maxLive &&
+			v.config.pending > maxLive
+		if isKnown && fills {
+			v.rejected[m] = v.clock.now
 		}
 	}
 }
@@ -189,7 +234,7 @@ func (v *simulation) checkCounted() {
 			counted += n
 		}
 	}
-	if counted != uint64(len(v.all)) {
+	if all := uint64(len(v.all)); counted > all || counted+uint64(v.untold) < all {
 		v.fail("%d verdicts on %d requests were counted", counted, len(v.all))
 	}
 	units := func(event metric.Event) uint64 {
@@ -197,8 +242,12 @@ func (v *simulation) checkCounted() {
 		return n
 	}
 	taken, spent, returned := units(metric.UnitsTaken), units(metric.UnitsSpent), units(metric.UnitsReturned)
-	if taken > spent+returned {
+	drains := slices.ContainsFunc(v.config.rules, func(r *simRule) bool { return r.name == "warm" })
+	if taken > spent+returned && !drains { // a bucket gets nothing back that has drained
 		v.fail("of %d units that leases took %d were spent and %d returned", taken, spent, returned)
+	}
+	if n, _ := envoy.Metric(metric.Of(metric.RedisErrors, "malformed_reply")); n > 0 {
+		v.fail("%d replies were taken for malformed", n)
 	}
 	charged := int64(0)
 	for _, net := range v.batches {
@@ -216,6 +265,7 @@ func (v *simulation) checkSlots() {
 	for _, r := range v.all {
 		if r.lossy {
 			lost["rl:{flight|"+r.user+"}:concurrency"]++
+			lost["rl:{contracts|"+r.user+"}:concurrency"]++
 			lost["rl:{berths|}:concurrency"]++
 			lost["rl:{berths|}:concurrency:per:berths%20of%20user|"+r.user]++
 		}

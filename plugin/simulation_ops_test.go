@@ -29,6 +29,8 @@ type simSetting struct {
 	Failures      int
 	Denied        int
 	Password      string
+	StreamAge     string   `json:",omitempty"` // empty: as ever
+	Leases        []string `json:",omitempty"` // the ttl of leases, which the reloads go through; empty: as ever
 	Rules         []simSettingRule
 }
 
@@ -44,6 +46,7 @@ func (c *simConfig) setting() simSetting {
 	s := simSetting{
 		Redis: c.redis, TimeoutMillis: c.timeout.Milliseconds(), Modes: c.modes, Pending: c.pending,
 		Failures: c.failures, Denied: c.denied, Password: c.password, CommandMicros: 1,
+		StreamAge: c.streamAge, Leases: c.leases,
 	}
 	for _, r := range c.rules {
 		s.Rules = append(s.Rules, simSettingRule{r.name, r.text, r.total, r.rate, r.listed})
@@ -55,6 +58,7 @@ func (s *simSetting) config() *simConfig {
 	c := &simConfig{
 		redis: s.Redis, timeout: time.Duration(s.TimeoutMillis) * time.Millisecond, modes: s.Modes, pending: s.Pending,
 		failures: s.Failures, denied: s.Denied, password: s.Password,
+		streamAge: s.StreamAge, leases: s.Leases,
 	}
 	known := simRules(newRandom(0))
 	for _, r := range s.Rules {
@@ -84,6 +88,7 @@ func (w words) number(i int) int64 {
 // request has ended, does nothing.
 var operations = map[string]func(v *simulation, w words){
 	"arrive":  (*simulation).arrive,
+	"crowd":   (*simulation).crowd,
 	"serve":   func(v *simulation, w words) { v.onConn(w, func(c *simConn) { c.serve(int(w.number(1))) }) },
 	"deliver": func(v *simulation, w words) { v.onConn(w, func(c *simConn) { c.deliver(int(w.number(1))) }) },
 	"kill":    func(v *simulation, w words) { v.onConn(w, func(c *simConn) { c.kill(uint32(w.number(1))) }) },
@@ -153,13 +158,13 @@ func replay(t *testing.T, s simSetting, ops []string) *simulation {
 // maxTries bounds the runs that shorten a run.
 const maxTries = 400
 
-// shorten takes operations out of a run that fails, as long as it fails.
-func shorten(t *testing.T, s simSetting, ops []string) []string {
+// shorten takes operations out of a run that fails, as long as the same check fails.
+func shorten(t *testing.T, s simSetting, ops []string, check string) []string {
 	tries := 0
 	for part := len(ops) / 2; part > 0 && tries < maxTries; part /= 2 {
 		for at := 0; at < len(ops) && tries < maxTries; {
 			fewer := slices.Delete(slices.Clone(ops), at, min(at+part, len(ops)))
-			if tries++; replay(t, s, fewer).failed != "" {
+			if tries++; checkOf(replay(t, s, fewer).failed) == check {
 				ops = fewer
 			} else {
 				at += part
@@ -169,13 +174,23 @@ func shorten(t *testing.T, s simSetting, ops []string) []string {
 	return ops
 }
 
+// checkOf is the check that failed: its words before the first number.
+func checkOf(failed string) string {
+	_, words, _ := strings.Cut(failed, ": ")
+	before, _, _ := strings.Cut(strings.TrimLeft(words, "0123456789"), "\n")
+	if i := strings.IndexAny(before, "0123456789"); i > 0 {
+		before = before[:i]
+	}
+	return before
+}
+
 // keep writes a run that has failed into a file: what it was, its setting, its operations.
 func (v *simulation) keep(file string) {
 	setting, err := json.Marshal(v.setting)
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	ops := shorten(v.t, v.setting, v.ops)
+	ops := shorten(v.t, v.setting, v.ops, checkOf(v.failed))
 	text := "# " + strings.SplitN(v.failed, "\n", 2)[0] + "\n" + string(setting) + "\n" + strings.Join(ops, "\n") + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		v.t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type simRequest struct {
 	instance *instance
 	user     string
 	cost     int64
+	plan     string
 	brings   []string // headers that rules ask for
 	at       time.Time
 
@@ -117,21 +119,39 @@ func (v *simulation) anyArrives() {
 	if v.config.listed != nil && v.random.IntN(8) == 0 {
 		brings = append(brings, forQuota)
 	}
-	plan := []string{"-", "free", "pro", "ours"}[v.random.IntN(4)]
-	v.do("arrive", worker, fmt.Sprint("u", user), cost, plan, strings.Join(brings, ","))
+	if v.config.readsSizes() {
+		brings = append(brings, anySize(v.random))
+	}
+	v.do("arrive", worker, fmt.Sprint("u", user), cost, anyPlan(v.random), strings.Join(brings, ","))
 }
 
-// arrive brings a request: to a worker, of a user, with a cost, a plan and headers.
+func anyPlan(random *rand.Rand) string { return []string{"-", "free", "pro", "ours"}[random.IntN(4)] }
+
+// maxSize is the largest limit that a request brings.
+const maxSize = 16
+
+// anySize is a limit that comes with a request.
+func anySize(random *rand.Rand) string {
+	return fmt.Sprint("x-limit=", []int{4, 10, maxSize}[random.IntN(3)])
+}
+
+// arrive brings a request: to a worker, of a user, with a cost, a plan and headers, which have the
+// value 1 unless they say another one.
 func (v *simulation) arrive(w words) {
+	v.sign(w[1])
 	i := v.current[w.number(0)]
-	r := &simRequest{id: len(v.all), instance: i, at: v.clock.now, tokens: -1, user: w[1], cost: w.number(2)}
+	r := &simRequest{id: len(v.all), instance: i, at: v.clock.now, tokens: -1, user: w[1], cost: w.number(2), plan: w[3]}
 	headers := []string{"x-user", r.user, "x-cost", w[2]}
 	for _, header := range strings.Split(w[4], ",")[1:] {
-		r.brings = append(r.brings, header)
-		headers = append(headers, header, "1")
+		name, value, ok := strings.Cut(header, "=")
+		if !ok {
+			value = "1"
+		}
+		r.brings = append(r.brings, name)
+		headers = append(headers, name, value)
 	}
-	if plan := w[3]; plan != "-" {
-		headers = append(headers, "x-plan", plan)
+	if r.plan != "-" {
+		headers = append(headers, "x-plan", r.plan)
 	}
 	v.all, v.live, v.waits = append(v.all, r), append(v.live, r), append(v.waits, r)
 	v.logf("request %d of %s, cost %d, %v", r.id, r.user, r.cost, r.brings)
@@ -173,6 +193,9 @@ func (v *simulation) end(r *simRequest) {
 	v.waits = slices.DeleteFunc(v.waits, func(o *simRequest) bool { return o == r })
 	v.recent = append(v.recent, r)
 	v.logf("end %d, left %v", r.id, r.left)
+	if r.left && !slices.Contains(v.current, r.instance) {
+		v.untold++
+	}
 	before := v.settlementsLost(r.instance.worker)
 	r.End()
 	dropped := v.settlementsLost(r.instance.worker) > before
@@ -219,6 +242,9 @@ func (v *simulation) settlementsLost(w *worker) (lost int64) {
 // redirect has Envoy follow a redirection that the upstream has answered with.
 func (v *simulation) redirect(r *simRequest) {
 	atUpstream := r.Upstream.Headers != nil && r.status == ""
+	if isDecided := slices.ContainsFunc(v.config.rules, r.applies); !isDecided {
+		return
+	}
 	if !r.admitted || !atUpstream {
 		return
 	}
@@ -265,4 +291,6 @@ func (v *simulation) exit(r *simRequest) {
 	}
 	v.logf("exit %d: %s admitted %v", r.id, r.outcome, r.admitted)
 	v.checkAdmitted(r)
+	v.checkFree(r)
+	v.checkMemory(r)
 }

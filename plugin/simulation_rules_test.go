@@ -79,19 +79,24 @@ const perUser = `"per": [{"header": "x-user"}]`
 
 // levels are rules that count parts of an identity, have classes, and guarantee shares.
 func levels(random *rand.Rand) []*simRule {
-	part, rate, burst := 20+random.Int64N(3000), 20+random.Int64N(400), 4+random.Int64N(60)
+	part, rate, burst := 2+random.Int64N(9)*random.Int64N(300), 20+random.Int64N(400), 4+random.Int64N(60)
+	pool, share := 4+random.Int64N(30), 1+random.Int64N(4)
 	return []*simRule{
 		{
 			name: "levels", counted: true, shared: true, cost: costOf, worth: keepsOn,
 			text: `"key": [], "cost": {"header": "x-cost", "default": 1, "max": 4}, "settle": {"status": ["401"]}, "limits": [
 				{"name": "all", "algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d"}, ` +
 				having(anyLimit(random, 4+random.Int64N(60), "96ms"), `"name": "of user", `+perUser) + `, ` +
-				having(anyLimit(random, 40+random.Int64N(400), "480ms"), `"name": "of plan", "per": [{"header": "x-plan"}]`) + `]`,
+				having(anyLimit(random, 40+random.Int64N(400), "480ms"), `"name": "of plan", "per": [`+
+					[]string{`{"header": "x-plan"}`, `{"expr": "request.headers['x-plan']"}`}[random.IntN(2)]+`]`) + `]`,
 		},
 		{
-			name: "classes", counted: true, shared: true, total: part,
-			text: `"key": [], "limits": [` + having(anyLimit(random, part, "1d"), `"ceiling": {"source": {"header": "x-plan"},
-				"values": {"pro": 100, "free": 80, "other": 50}, "default": "other"}`) + `]`,
+			name: "classes", counted: true, shared: true, total: part, cost: costOf,
+			text: `"key": [], "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` + having(
+				anyLimit(random, part, "1d"),
+				`"ceiling": {"source": {"header": "x-plan"},
+				"values": {"pro": 100, "free": 80, "other": 50}, "default": "other"}`,
+			) + `]`,
 		},
 		{name: "berths", shared: true, text: `"key": [], "limits": [
 			{"name": "all berths", "algorithm": "concurrency", "limit": 300, "ttl": "5m"},
@@ -103,7 +108,64 @@ func levels(random *rand.Rand) []*simRule {
 				{"name": "share", "algorithm": "token_bucket", "limit": %d, "window": "1s", "burst": %d, %s,
 					"guarantee": true}]`, rate, burst, 1+rate/6, 1+burst/4, perUser),
 		},
+		{ // three plans have a share
+			name: "tenants", counted: true, total: min(2*pool, pool+3*share), text: fmt.Sprintf(user+`, "limits": [
+				{"name": "tenants' pool", "algorithm": "gcra", "limit": %d, "window": "1d"},
+				{"name": "plan's share", "algorithm": "token_bucket", "limit": %d, "window": "1d",
+					"per": [{"header": "x-plan"}], "guarantee": true}]`, pool, share),
+		},
 	}
+}
+
+// sizedBy gives a limit the number that comes with a request.
+func sizedBy(limit, from string) string {
+	return strings.Replace(limit, fmt.Sprintf(`"limit": %d`, maxSize),
+		`"limit": {`+from+`, "default": 500, "max": 1000}`, 1)
+}
+
+// contractRules are rules of which each user has a tier for ever, see simulation.contract.
+func contractRules(random *rand.Rand) []*simRule {
+	const paid = `{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d"`
+	of := []string{`{"header": "x-plan"}`, `{"expr": "request.headers['x-plan']"}`}[random.IntN(2)]
+	return []*simRule{
+		{
+			name: "accounts", counted: true, cost: costOfContract, text: user + `, "overrides": true, "cost":
+				{"expr": "request.headers['x-cost']", "max": 4}, "limits_by": {"default": "free", "values": {
+				"free": [` + paid + `}],
+				"pro": [` + paid + `, "cost": {"expr": "request.headers['x-plan'] == 'pro' ? 3 : 2", "max": 4}}, ` +
+				having(anyLimit(random, 400, "480ms"), `"name": "accounts by class", "ceiling": {"source": `+of+`,
+				"values":
+				{"pro": 100, "other": 60}, "default": "other"}`) + `],
+				"ours": [` + paid + `}, ` + having(anyLimit(random, 40, "96ms"),
+				`"name": "accounts of plan", "per": [`+of+`]`) + `]}}`,
+		},
+		{
+			name: "figures", counted: true, total: maxSize, text: user + `, "overrides": true, "limits_by": {
+				"default": "free", "values": {"free": "unlimited", "pro": [` +
+				sizedBy(anyLimit(random, maxSize, "1d"), []string{
+					`"header": "x-limit"`, `"expr": "int(request.headers['x-limit'])"`,
+				}[random.IntN(2)]) + `]}}`,
+		},
+	}
+}
+
+// tierOf is the tier that a user has of the rule "accounts".
+func tierOf(user string) string {
+	return []string{"free", "pro", "ours"}[int(user[len(user)-1])%3]
+}
+
+// costOfContract is what a request costs by the tier of its user.
+func costOfContract(q *simRequest) int64 {
+	if tierOf(q.user) != "pro" {
+		return q.cost
+	}
+	switch q.plan {
+	case "-": // the expression has no value
+		return 1
+	case "pro":
+		return 3
+	}
+	return 2
 }
 
 // maxUnits is the most that a worker leases at once.
@@ -111,7 +173,8 @@ const maxUnits = 8
 
 // simRules are all rules that chance chooses from. The first is always there.
 func simRules(random *rand.Rand) []*simRule {
-	quota, hot := 20+random.Int64N(3000), 100+random.Int64N(8000)
+	quota, hot := 2+random.Int64N(9)*random.Int64N(300), 100+random.Int64N(8000)
+	ttl := func() string { return []string{"5m", "30s", "10s"}[random.IntN(3)] }
 	return append([]*simRule{
 		{name: "ledger", counted: true, cost: costOf, text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4},
 			"limits": [
@@ -123,7 +186,7 @@ func simRules(random *rand.Rand) []*simRule {
 			text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
 				anyLimit(random, 4+random.Int64N(60), "480ms") + `, ` + anyLimit(random, 20+random.Int64N(400), "6s") + `]`,
 		},
-		{name: "flight", text: user + `, "limits": [{"algorithm": "concurrency", "limit": 12, "ttl": "5m"}]`},
+		{name: "flight", text: user + `, "limits": [{"algorithm": "concurrency", "limit": 12, "ttl": "` + ttl() + `"}]`},
 		{
 			name: "tokens", counted: true, cost: costOf, worth: tokensOf, header: "x-ai",
 			text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
@@ -142,10 +205,6 @@ func simRules(random *rand.Rand) []*simRule {
 			{"algorithm": "token_bucket", "limit": 30, "window": "240ms", "burst": 40, "overflow": "queue",
 				"max_wait": "90ms"},
 			{"algorithm": "token_bucket", "limit": 200, "window": "96ms", "burst": 300, "refill": "step"}]`},
-		{name: "hot", counted: true, header: "x-hot", shared: true, total: hot, text: fmt.Sprintf(`"key": [{"constant": "h"}],
-			"limits": [
-			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d",
-				"lease": {"units": %d, "ttl": "400ms"}}]`, hot, 2+random.IntN(maxUnits-1))},
 		{name: "terms", header: "x-terms", text: user + `, "limits": [` + anyLimit(random, 1+random.Int64N(40), "96ms") +
 			`], "overrides": true, "penalty": {"after": 4, "within": "1s", "for": ["40ms", "200ms"]}`},
 		{
@@ -160,14 +219,33 @@ func simRules(random *rand.Rand) []*simRule {
 				`"Europe/Berlin"}, ` +
 				anyLimit(random, 1000000, "1m") + `]`,
 		},
-		{name: "tiers", text: user + `, "limits_by": {"source": {"header": "x-plan"}, "values": {"free": [` + anyLimit(random,
-			1+random.Int64N(9), "96ms") +
-			`], "pro": [` + anyLimit(random, 500, "480ms") + `], "ours": "unlimited"}, "default": "free"}`},
+		{name: "tiers", over: "x-over-tiers", text: user +
+			`, "limits_by": {"source": {"header": "x-plan"}, "values": {"free": [` +
+			anyLimit(random, 1+random.Int64N(9), "96ms") +
+			`], "pro": [` + anyLimit(random, 500, "480ms") + `], "ours": "unlimited"}, "default": "free"}` +
+			[]string{"", `, "over": {"set_headers": {"x-over-tiers": "1"}}`}[random.IntN(2)]},
+		{name: "claims", counted: true, header: "x-claims", total: maxSize, text: user + `, "limits": [` +
+			sizedBy(anyLimit(random, maxSize, "1d"), `"header": "x-limit"`) + `]`},
 		{name: "expressed", header: "x-expr", text: `"match": {"expr": "request.headers['x-expr'] == '1'"}, ` + user +
 			`, "limits": [` + anyLimit(random, 1+random.Int64N(90), "96ms") + `]`},
 		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9),
 			"96ms") + `]`},
-	}, append(overRules(random, quota, hot), levels(random)...)...)
+	}, slices.Concat(leaseRules(random, hot), overRules(random, quota, hot), levels(random), contractRules(random))...)
+}
+
+// leaseRules are the rules with leases.
+func leaseRules(random *rand.Rand, hot int64) []*simRule {
+	units := func() int { return 2 + random.IntN(maxUnits-1) }
+	return []*simRule{
+		{name: "hot", counted: true, header: "x-hot", shared: true, total: hot, text: fmt.Sprintf(`"key": [{"constant": "h"}],
+			"limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1d",
+				"lease": {"units": %d, "ttl": "400ms"}}]`, hot, units())},
+		{name: "warm", header: "x-hot", shared: true, total: 20, rate: 200, text: fmt.Sprintf(`"key": [{"constant": "w"}],
+			"limits": [
+			{"algorithm": "gcra", "limit": 200, "window": "1s", "burst": 20, "lease": {"units": %d, "ttl": "400ms"}}]`,
+			units())},
+	}
 }
 
 // overRules are the rules with an over, and their purse, which stands behind them.
@@ -185,7 +263,8 @@ func overRules(random *rand.Rand, quota, credits int64) []*simRule {
 		{
 			name: "credits", counted: true, cost: costOf, paysFor: []string{"x-over-plan"}, total: credits,
 			text: `"only": "over", ` + user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
-				anyLimit(random, credits, "1d") + `]`,
+				anyLimit(random, credits, "1d") + []string{"", `, ` + having(anyLimit(random, credits, "1m"),
+				`"name": "credits of plan", "per": [{"expr": "request.headers['x-plan']"}]`)}[random.IntN(2)] + `]`,
 		},
 	}
 }
@@ -201,6 +280,9 @@ type simConfig struct {
 	denied   int
 	password string
 	listed   []string // names of rules whose quota users may read; nil: of none
+
+	streamAge string
+	leases    []string
 }
 
 // ownFailure reports whether a rule may have a failure mode of its own.
@@ -229,8 +311,22 @@ func newSimConfig(random *rand.Rand) *simConfig {
 		c.password = "s3cr3t-" + fmt.Sprint(random.Uint64())
 	}
 	tenths := []int{1, 1, 1, 4, 10}[random.IntN(5)] // of the rules: most have few, as faults show better in them
+	if random.IntN(3) == 0 {
+		c.streamAge = "1s"
+	}
+	if random.IntN(3) == 0 {
+		c.leases = []string{"400ms", "20ms"}
+	}
+	c.addRules(random, tenths)
+	return c
+}
+
+// addRules draws the rules, and their order.
+func (c *simConfig) addRules(random *rand.Rand, tenths int) {
+	modes := []string{"deny", "allow", "local"}
 	for i, r := range simRules(random) {
-		needsRedis := r.name == "hot" || r.name == "terms" || r.name == "contracts"
+		leases := strings.Contains(r.text, `"lease"`)
+		needsRedis := leases || strings.Contains(r.text, `"overrides"`)
 		if r.paysFor != nil {
 			if slices.ContainsFunc(c.rules, func(r *simRule) bool { return r.name == "plan" }) {
 				c.rules = append(c.rules, r)
@@ -238,8 +334,8 @@ func newSimConfig(random *rand.Rand) *simConfig {
 			continue
 		}
 		share := tenths
-		if r.name == "hot" {
-			share = max(tenths, 4) // its leases have rules of their own
+		if leases {
+			share = max(tenths, 3) // leases have rules of their own
 		}
 		if i > 0 && random.IntN(10) >= share {
 			continue
@@ -248,13 +344,21 @@ func newSimConfig(random *rand.Rand) *simConfig {
 			continue
 		}
 		c.rules = append(c.rules, r)
-		mayHaveOwn := ownFailure && r.name != "expressed" && r.name != "hot"
+		mayHaveOwn := ownFailure && r.name != "expressed" && !leases
 		r.listed = random.IntN(3) == 0
 		if mayHaveOwn && random.IntN(6) == 0 {
 			r.text += `, "failure": "` + modes[random.IntN(3)] + `"`
 		}
 	}
-	return c
+	random.Shuffle(len(c.rules), func(i, j int) { c.rules[i], c.rules[j] = c.rules[j], c.rules[i] })
+	if random.IntN(8) == 0 { // a rule alone remembers its rejections for longer
+		c.rules = slices.DeleteFunc(c.rules, func(r *simRule) bool { return r.paysFor != nil || r.name == "plan" })[:1]
+	}
+}
+
+// readsSizes reports whether limits come with requests.
+func (c *simConfig) readsSizes() bool {
+	return slices.ContainsFunc(c.rules, func(r *simRule) bool { return strings.Contains(r.text, "x-limit") })
 }
 
 // usesEmbedded reports whether the embedded store may decide something in Redis' place.
@@ -264,16 +368,22 @@ func (c *simConfig) usesEmbedded() bool { return strings.Contains(c.text(0)+c.te
 func (c *simConfig) text(reloads int) string {
 	var rules []string
 	for _, r := range c.rules {
-		rules = append(rules, fmt.Sprintf(`{"name": %q, %s}`, r.name, r.appearance()))
+		text := r.appearance()
+		if len(c.leases) > 0 {
+			text = strings.Replace(text, `"ttl": "400ms"`, fmt.Sprintf(`"ttl": %q`, c.leases[reloads%len(c.leases)]), 1)
+		}
+		rules = append(rules, fmt.Sprintf(`{"name": %q, %s}`, r.name, text))
 	}
 	redis := ""
 	if c.redis {
-		redis = fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "%dms", "password": %q, "database": 3}, `,
-			c.timeout.Milliseconds(), c.password)
-		if c.password == "" {
-			redis = fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "%dms"}, `, c.timeout.Milliseconds())
+		redis = fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "%dms"`, c.timeout.Milliseconds())
+		if c.password != "" {
+			redis += fmt.Sprintf(`, "password": %q, "database": 3`, c.password)
 		}
-		redis += fmt.Sprintf(`"failure": {"mode": %q, "max_pending": %d, `+
+		if c.streamAge != "" {
+			redis += fmt.Sprintf(`, "max_stream_age": %q`, c.streamAge)
+		}
+		redis += fmt.Sprintf(`}, "failure": {"mode": %q, "max_pending": %d, `+
 			`"breaker": {"failures": %d, "min_open": "20ms", "max_open": "100ms"}}, "deny_cache": {"size": %d}, `,
 			c.modes[reloads%len(c.modes)], c.pending, c.failures, c.denied)
 	}

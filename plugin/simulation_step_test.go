@@ -21,6 +21,8 @@ const (
 	waited            // nothing happens for long
 	late              // Redis answers what has been asked after the timeout
 	flood             // many requests at once
+	crowded           // more requests at once than Redis is asked about
+	away              // Redis is lost, and stays so for a while
 	faults
 )
 
@@ -142,6 +144,30 @@ func (v *simulation) event(fault int) {
 		for range v.random.IntN(maxFlood) {
 			v.anyArrives()
 		}
+	case crowded:
+		v.anyCrowd()
+	case away:
+		v.anyAway()
+	}
+}
+
+// anyAway loses all connections: users who were rejected a moment ago come again while the workers
+// try to reach Redis.
+func (v *simulation) anyAway() {
+	for v.anyConn() >= 0 {
+		v.do([]string{"hang", "refuse"}[v.random.IntN(2)])
+		for range len(v.conns) {
+			v.do("kill", 0, wasmhost.GRPCInternal)
+		}
+		for range 1 + v.random.IntN(6) {
+			v.do("advance", 1000*v.random.IntN(40))
+			for range 1 + v.random.IntN(8) {
+				v.anyArrives()
+			}
+		}
+		if v.random.IntN(3) > 0 {
+			return
+		}
 	}
 }
 
@@ -153,6 +179,9 @@ func (v *simulation) empty() {
 	v.emptied = true
 	v.redis.Restart()
 	clear(v.blocked)
+	for user := range v.signed {
+		v.contract(user)
+	}
 }
 
 // operate plays an operator who changes some user.
@@ -168,11 +197,14 @@ var settings = []string{
 	"limits:contracts-480ms=9,contracts-480ms=1",
 }
 
+// operatedRules are the rules that operators change.
+var operatedRules = []string{"terms", "contracts"}
+
 // override sets or takes back what an operator has set for a user.
 func (v *simulation) override(user, text string) {
 	delete(v.blocked, user)
 	v.blockedAt = v.clock.now
-	for _, rule := range []string{"terms", "contracts"} {
+	for _, rule := range operatedRules {
 		key := "rl:{" + rule + "|" + user + "}:override"
 		if text == "none" {
 			v.redis.Delete(key)

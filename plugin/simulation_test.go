@@ -53,6 +53,7 @@ type simulation struct {
 	waits       []*simRequest // of those, the ones that wait
 	recent      []*simRequest // that have ended not long ago
 	reloads     int
+	untold      int   // requests that have left a configuration that was ending, which may count no more
 	lostUnits   int64 // of leases: granted by replies that were lost
 	lostReturns int64 // and given back by commands that were lost, at most
 	granted     int64 // when the command that Redis runs has granted some; 0: it has not
@@ -61,11 +62,14 @@ type simulation struct {
 
 	charged   map[string]int64 // by tag: of the first limit, without what was given back
 	batches   map[int64]int64  // by when a lease was granted: what it has charged and not returned
+	held      map[int64]int64  // the same, whatever workers know of it
 	admitted  map[string]int64 // by rule and identity, by certain verdicts
 	blocked   map[string]bool  // whom the operator has blocked
 	blockedAt time.Time        // when the operator did anything last
 	inFlight  map[string]int   // scratch
 	passed    map[string]int   // requests that were admitted, by user
+	signed    map[string]bool  // users who have their contracts
+	rejected  map[remembered]time.Time
 	began     time.Time
 	exits     map[*worker]int  // that a host call made
 	told      map[*worker]int  // lines of the log that were looked at
@@ -89,6 +93,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	for i := range v.rates {
 		v.rates[i] = []int{0, 0, 2, 8}[v.random.IntN(4)]
 	}
+	v.rates[crowded] /= 4 // it is many steps
 	return v
 }
 
@@ -100,7 +105,8 @@ func newSimulationOf(t *testing.T, s simSetting) *simulation {
 		t: t, seed: s.Seed, setting: s, config: s.config(), commandMicros: s.CommandMicros,
 		guests: map[*worker]*nativeGuest{}, charged: map[string]int64{}, admitted: map[string]int64{},
 		blocked: map[string]bool{}, exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{},
-		passed: map[string]int{}, inFlight: map[string]int{},
+		passed: map[string]int{}, inFlight: map[string]int{}, signed: map[string]bool{},
+		rejected: map[remembered]time.Time{},
 	}
 	v.redis = twinredis.New()
 	v.redis.Ran, v.redis.Password, v.redis.WithoutTime = v.ran, s.Password, s.WithoutTime
@@ -115,7 +121,7 @@ func (v *simulation) start(workers int) {
 	v.clock = first.clock
 	v.began = v.clock.now
 	v.limiters = map[*instance]*limiter{}
-	v.batches = map[int64]int64{}
+	v.batches, v.held = map[int64]int64{}, map[int64]int64{}
 	for i := range workers {
 		w := first
 		if i > 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -214,6 +215,7 @@ func (c *simConn) deliver(n int) {
 	}
 	c.forgetRead()
 	c.v.logf("received %q", part)
+	maps.DeleteFunc(c.v.rejected, func(m remembered, _ time.Time) bool { return m.worker == c.worker })
 	c.near.Receive(part)
 	c.v.look()
 }
@@ -265,8 +267,15 @@ func (v *simulation) ranLease(c *twinredis.Call) {
 	switch {
 	case c.Kind == twinredis.Check && c.Allowed && c.Costs[0] > 1:
 		v.batches[c.AtMicros] += c.Costs[0]
+		v.held[c.AtMicros] += c.Costs[0]
 		v.granted = c.AtMicros
 	case c.Kind == twinredis.Refund && ofBatch:
 		v.batches[c.ChargedMicros] -= c.Costs[0]
+	}
+	if _, known := v.held[c.ChargedMicros]; known && c.Kind == twinredis.Refund {
+		isExact := !v.jumped && !v.redis.WithoutTime // else two batches may have one time
+		if v.held[c.ChargedMicros] -= c.Costs[0]; v.held[c.ChargedMicros] < 0 && isExact {
+			v.fail("a batch of a lease was given back twice, %d units too many", -v.held[c.ChargedMicros])
+		}
 	}
 }

@@ -94,4 +94,24 @@ mutant check-lost-by-noscript plugin/redis/outcome.go \
 	'accepted: decide, refused: fail, unknown: askAgain,' 'accepted: decide, refused: fail, unknown: ignore,'
 mutant password-in-the-log plugin/redis/health.go \
 	'h.complaint.set(command, text, h.options.Username, h.options.Password)' 'h.complaint.set(command, text, "", "")'
+mutant batch-back-twice plugin/decide/batch.go \
+	'			s.remote.conn.Refund(b.charge, nowMicros)' '			s.remote.conn.Refund(b.charge, nowMicros)
+			s.remote.conn.Refund(b.charge, nowMicros)'
+mutant smaller-cost-remembered algo/algorithm.go \
+	'	case cost > l.Room():
+		return Never, true
+	case cost < of:' '	case retryAfterMicros == Never || cost > l.Room():
+		return Never, true
+	case cost < of:'
+mutant wait-of-a-longer-lease algo/reply.go \
+	'most += 4 * l.WindowMicros' 'most += 2 * l.LeaseMicros'
+mutant rotates-at-rest plugin/redis/rotate.go \
+	'case nowMicros-s.usedMicros >= restMicros:' 'case false:'
+mutant forgets-before-an-answer plugin/redis/link.go \
+	'	if reopened && l.stream.tries' '	if reopened {
+		l.observer.Reconnected()
+	}
+	if reopened && l.stream.tries'
+mutant tier-read-late plugin/decide/make.go \
+	'&o.matcher, limits, c.ahead)' '&o.matcher, limits, nil)'
 exit $failed

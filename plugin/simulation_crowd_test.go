@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A crowd is many requests of one user at once, more than Redis is asked about, which answers all the
+// same. However many they are, no more are admitted than the limits have.
+
+// maxCrowd is how many requests a crowd has at most.
+const maxCrowd = 240
+
+// anyCrowd brings a crowd.
+func (v *simulation) anyCrowd() {
+	headers := []string{"-"}
+	for _, rule := range v.config.rules {
+		if rule.header != "" && v.random.IntN(3) < v.often {
+			headers = append(headers, rule.header)
+		}
+	}
+	v.do("crowd", v.random.IntN(len(v.current)), 40+v.random.IntN(maxCrowd-40), fmt.Sprint("c", v.steps),
+		v.random.IntN(1e6), strings.Join(headers, ","))
+}
+
+// crowd brings a crowd to a worker: so many requests of a user, whose costs, plans and limits follow
+// from a seed, with headers.
+func (v *simulation) crowd(w words) {
+	random := newRandom(uint64(w.number(3)))
+	v.hangs, v.refuses, v.refusal = false, false, ""
+	v.serveAll()
+	v.advance(30 * time.Millisecond)
+	v.serveAll()
+	known := v.ask(w, "before-"+w[2])
+	first, plan := len(v.all), anyPlan(random)
+	isMixed := random.IntN(2) == 0
+	for range w.number(1) {
+		if isMixed {
+			plan = anyPlan(random)
+		}
+		headers := w[4]
+		if v.config.readsSizes() {
+			headers += "," + anySize(random)
+		}
+		v.arrive(words{w[0], w[2], fmt.Sprint(random.IntN(4)), plan, headers})
+	}
+	crowd := v.all[first:]
+	every := time.Duration(1+random.Int64N(v.config.timeout.Milliseconds()/2)) * time.Millisecond
+	for v.stillWaits(crowd) {
+		v.advance(every)
+		v.serveAll()
+	}
+	isExact := !v.config.usesEmbedded() && !v.forgot()
+	if known && isExact {
+		v.checkCrowd(crowd)
+	}
+	for _, r := range crowd {
+		v.end(r)
+	}
+}
+
+// ask reports whether Redis answers a request of a user alone.
+func (v *simulation) ask(w words, user string) bool {
+	v.arrive(words{w[0], user, "1", "-", w[4]})
+	r := v.all[len(v.all)-1]
+	v.serveAll()
+	answers := r.exited && r.byRedis()
+	for v.stillWaits(v.all[r.id:]) {
+		v.advance(time.Millisecond)
+	}
+	v.end(r)
+	return answers
+}
+
+// stillWaits reports whether some of the requests wait.
+func (v *simulation) stillWaits(requests []*simRequest) bool {
+	return v.failed == "" && slices.ContainsFunc(requests, func(r *simRequest) bool { return !r.exited })
+}
+
+// checkCrowd fails if more of a crowd were admitted than there was: by Redis, and by the failure mode.
+func (v *simulation) checkCrowd(crowd []*simRequest) {
+	for _, rule := range v.config.rules {
+		if rule.total == 0 {
+			continue
+		}
+		key, undecided := "", int64(0)
+		for _, r := range crowd {
+			if !r.applies(rule) {
+				continue
+			}
+			key = rule.name + "|" + rule.identity(r)
+			undecidedly := r.admitted && !r.certain
+			if undecidedly && rule.charges(r) {
+				undecided += rule.costOf(r)
+			}
+		}
+		if most := rule.total + v.flowsBack(rule); v.admitted[key]+undecided > most {
+			v.fail("%s: of a crowd of %d the failure mode has admitted %d, after %d, the limit is %d", key, len(crowd),
+				undecided, v.admitted[key], most)
+		}
+	}
+}
+
+// sign gives a user the contracts that it has for ever.
+func (v *simulation) sign(user string) {
+	if v.signed[user] || v.signed == nil {
+		return
+	}
+	v.signed[user] = true
+	v.contract(user)
+}
+
+// contract writes a user's contracts.
+func (v *simulation) contract(user string) {
+	v.redis.Set("rl:{accounts|"+user+"}:override", "tier:"+tierOf(user), 0, v.redisMicros())
+	v.redis.Set("rl:{figures|"+user+"}:override", "tier:pro", 0, v.redisMicros())
+}

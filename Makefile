@@ -133,6 +133,11 @@ race: build tools ## run the tests with the race detector that "make test" runs 
 export RELAY
 relay_skips = ^Test(SecretsFromTheEnvironment|TLS|UserWithPasswordFromEnvironment|PasswordAndDatabase|WrongPassword|DocumentedACL|DocumentedACLHasNoMore|EnvoysCannotWriteOverrides|UserOfEachNamespace|Upgrade)$$|^TestSupportPage$$/^one_Redis,_with_a_password$$|^TestTrialOfRedis$$/^(a_primary|nothing_listens|no_bridge|an_ordinary_cluster)$$
 
+.PHONY: upstreams
+upstreams: build tools ## compare what Flask, Django, FastAPI, Express and Go read of a request with what Sluice does
+	@tools/upstreams.sh
+	UPSTREAMS=$(CURDIR)/.tools/upstreams $(go_test) -tags upstreams -run '^TestUpstreams$$' -v ./e2e
+
 .PHONY: e2e
 e2e: build tools ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that Envoy, RELAY=1: through a relay)
 	$(go_test) -parallel 4 $(if $(RELAY),-skip '$(relay_skips)' -count 1 ./e2e,./e2e/...)

@@ -51,7 +51,7 @@ func (m *metrics) observeSlots(worker *decide.Worker) {
 }
 
 // vitals counts and shows what a Redis has said of itself.
-func (m *metrics) vitals(cluster string, told redis.Vitals, evicted int64) {
+func (m *metrics) vitals(cluster string, told redis.ServerStats, evicted int64) {
 	m.batch.Add(m.redisEvicted, evicted)
 	m.show(&m.redisUsed, metric.Of(metric.RedisMemory, cluster, "used"), told.UsedBytes)
 	m.show(&m.redisMax, metric.Of(metric.RedisMemory, cluster, "max"), told.MaxBytes)

@@ -171,7 +171,9 @@ func (s *stream) ended(token, status uint32) *end {
 // Info, Warn, Tried, Turn and Examined implement redis.Host, too.
 func (s *stream) Info(line string) { s.host.logLine(logInfo, "sluice: "+line) }
 
-func (s *stream) Warn(line string)                            { s.host.logLine(logWarn, "sluice: "+line) }
-func (s *stream) Tried(ok bool, line string)                  { s.trial.ended(ok, "sluice: "+line) }
-func (s *stream) Turn(nowMicros int64) bool                   { return s.vitals.turn(nowMicros) }
-func (s *stream) Examined(told redis.Vitals, nowMicros int64) { s.vitals.examined(told, nowMicros) }
+func (s *stream) Warn(line string)           { s.host.logLine(logWarn, "sluice: "+line) }
+func (s *stream) Tried(ok bool, line string) { s.trial.ended(ok, "sluice: "+line) }
+func (s *stream) Turn(nowMicros int64) bool  { return s.vitals.turn(nowMicros) }
+func (s *stream) Examined(told redis.ServerStats, nowMicros int64) {
+	s.vitals.examined(told, nowMicros)
+}

@@ -73,12 +73,12 @@ func (v *vitals) turn(nowMicros int64) bool {
 	if !ok || nowMicros < r.askMicros {
 		return false
 	}
-	r.askMicros = nowMicros + redis.VitalsMicros
+	r.askMicros = nowMicros + redis.ServerStatsMicros
 	return v.store(r, cas)
 }
 
 // examined counts and shows what the server has said, and warns of it.
-func (v *vitals) examined(told redis.Vitals, nowMicros int64) {
+func (v *vitals) examined(told redis.ServerStats, nowMicros int64) {
 	for range maxSharedTries {
 		before, cas, ok := v.load()
 		if !ok {
@@ -106,7 +106,7 @@ const memoryWarning = 90
 
 // hear is the record after a reading. A number of evictions that is smaller than the last
 // one is another server's, of which this is the first.
-func (r vitalsRecord) hear(told redis.Vitals, nowMicros int64) (after vitalsRecord, news vitalsNews) {
+func (r vitalsRecord) hear(told redis.ServerStats, nowMicros int64) (after vitalsRecord, news vitalsNews) {
 	if r.evictedKeys != redis.Unknown && told.EvictedKeys > r.evictedKeys {
 		news.evicted, news.withinMicros = told.EvictedKeys-r.evictedKeys, nowMicros-r.heardMicros
 	}

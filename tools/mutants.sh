@@ -84,12 +84,12 @@ mutant dropped-settlement plugin/redis/outbox.go \
 	'if o.settling >= o.maxPending {' 'if o.settling >= 3 {'
 mutant refund-lost-by-noscript plugin/redis/outcome.go \
 	'accepted: ignore, refused: freeLater, unknown: sendAgain, timeless: sendAgain,
-		timedOut: ignore, lost: free, givenUp: ignore,
-	}},
-	settling' 'accepted: ignore, refused: freeLater, unknown: ignore, timeless: sendAgain,
-		timedOut: ignore, lost: free, givenUp: ignore,
-	}},
-	settling'
+			timedOut: ignore, lost: free, givenUp: ignore,
+		}},
+		settling' 'accepted: ignore, refused: freeLater, unknown: ignore, timeless: sendAgain,
+			timedOut: ignore, lost: free, givenUp: ignore,
+		}},
+		settling'
 mutant check-lost-by-noscript plugin/redis/outcome.go \
 	'accepted: decide, refused: fail, unknown: askAgain,' 'accepted: decide, refused: fail, unknown: ignore,'
 mutant password-in-the-log plugin/redis/health.go \

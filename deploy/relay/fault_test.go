@@ -58,7 +58,7 @@ func TestKillOneOfTwo(t *testing.T) {
 }
 
 // TestKillWhileStreamsRotate: Envoy gives its relays streams by turns, and the dead one's may be next.
-// A stream in place of a lost one is auditioned, so that nothing more fails than what was in flight.
+// A stream in place of a lost one is probed first, so that nothing more fails than what was in flight.
 func TestKillWhileStreamsRotate(t *testing.T) {
 	t.Parallel()
 	for round, n := range killed(t, rotating("10s")) {

@@ -80,11 +80,11 @@ var fits = []struct{ relation, why string }{
 		"a rotation ends before the next one begins",
 	},
 	{
-		"redis.recentMicros < redis.VitalsMicros",
+		"redis.recentMicros < redis.ServerStatsMicros",
 		"Redis is asked how it is once for each busy spell",
 	},
 	{
-		"redis.VitalsMicros < main.warnAgainMicros",
+		"redis.ServerStatsMicros < main.warnAgainMicros",
 		"each warning is of a reading of its own",
 	},
 	{

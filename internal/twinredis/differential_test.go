@@ -118,7 +118,7 @@ func (p *pair) Warn(line string)                  { p.t.Error(line) }
 func (p *pair) Info(string)                       {}
 func (p *pair) Tried(bool, string)                {}
 func (p *pair) Turn(int64) bool                   { return false }
-func (p *pair) Examined(redis.Vitals, int64)      {}
+func (p *pair) Examined(redis.ServerStats, int64) {}
 func (p *pair) RoundTrip(int64)                   {}
 func (p *pair) Count(metric.Event, int64)         {}
 func (p *pair) Reconnected()                      {}

@@ -57,7 +57,7 @@ func (*meshWorker) Warn(string)                       {}
 func (*meshWorker) Info(string)                       {}
 func (*meshWorker) Tried(bool, string)                {}
 func (*meshWorker) Turn(int64) bool                   { return false }
-func (*meshWorker) Examined(redis.Vitals, int64)      {}
+func (*meshWorker) Examined(redis.ServerStats, int64) {}
 func (w *meshWorker) CloseStream()                    { w.open, w.replies = false, nil }
 
 func (w *meshWorker) OpenStream() error {

@@ -19,7 +19,7 @@ func (*nullHost) Warn(string)                 {}
 func (*nullHost) Info(string)                 {}
 func (*nullHost) Tried(bool, string)          {}
 func (*nullHost) Turn(int64) bool             { return false }
-func (*nullHost) Examined(Vitals, int64)      {}
+func (*nullHost) Examined(ServerStats, int64) {}
 func (*nullHost) RequestFailed(Cause)         {}
 func (*nullHost) RoundTrip(int64)             {}
 func (*nullHost) Reconnected()                {}

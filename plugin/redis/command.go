@@ -21,21 +21,21 @@ const (
 	releasing             // gives slots back, and nothing else
 	renewing              // renews slots
 
-	loggingIn    // AUTH
-	selecting    // SELECT
-	probing      // the breaker's probe: there is one while it is HalfOpen
-	auditioning  // what a stream in place of a lost one has to answer first
-	askingServer // INFO server, of the trial
-	askingRole   // INFO replication, of the trial
-	askingMemory // INFO memory, of the trial or for the Vitals
-	askingStats  // INFO stats, for the Vitals
-	askingKeys   // INFO keyspace, for the Vitals
-	trying       // the trial's script
-	abandoned    // a probe or trial that had no reply in time
+	loggingIn      // AUTH
+	selecting      // SELECT
+	probing        // the breaker's probe: there is one while it is HalfOpen
+	probingStream  // what a stream in place of a lost one has to answer first
+	askingServer   // INFO server, of the startup check
+	askingRole     // INFO replication, of the startup check
+	askingMemory   // INFO memory, of the startup check or for the server stats
+	askingStats    // INFO stats, for the server stats
+	askingKeys     // INFO keyspace, for the server stats
+	startupProbing // what the startup check has to be able to do
+	abandoned      // a probe that had no reply in time
 
 	kinds
 
-	errands = renewing + 1 // the kinds below it call a rule's scripts
+	scripted = renewing + 1 // the kinds below it call a rule's scripts
 )
 
 // form is which of a rule's scripts a command calls.
@@ -68,7 +68,7 @@ type command struct {
 	index    int    // which of the request's checks
 	question uint64 // which request
 	expired  bool   // its Waiter has heard that the timeout is over
-	overtook bool   // an errand in front of it was not carried out
+	overtook bool   // a background command in front of it was not carried out
 	retimed  bool   // sent with the sizes of another time
 	remade   bool   // sent as another override makes it
 
@@ -103,7 +103,7 @@ type manner struct {
 // appendTo encodes a command that calls a rule's script. This is the one place that
 // tells commands apart: all else about a kind is a row of a table.
 func (c *command) appendTo(dst []byte) []byte {
-	switch fates[c.kind].form {
+	switch table[c.kind].form {
 	case checkForm:
 		return c.appendCheck(dst)
 	case changeForm:
@@ -127,7 +127,7 @@ func (c *command) copyFrom(from *command) {
 	c.check.madeFor, c.values = madeFor, values
 }
 
-// size is how many charges, or how many requests' slots, an errand is about.
+// size is how many charges, or how many requests' slots, a background command is about.
 func (c *command) size() int64 {
 	if len(c.change) > 0 {
 		return int64(len(c.change) / (len(c.script.suffixes) + 1))
@@ -135,7 +135,7 @@ func (c *command) size() int64 {
 	return int64(len(c.slots))
 }
 
-// join adds an errand to c, if one call can do both. It reports whether it has. The
+// join adds a background command to c, if one call can do both. It reports whether it has. The
 // charge of a rule with slots has a nonce of its own, so that two are never one call.
 func (c *command) join(other *command) bool {
 	if c.blind != other.blind || c.over != other.over || !c.same(&other.subject) {
@@ -270,10 +270,10 @@ func (c *command) appendChange(dst []byte) []byte {
 	return dst
 }
 
-// makeChange makes c an errand that takes back units of a charge: of each limit, in
-// order. It reports whether there is anything to do.
+// makeChange turns c into a command that takes back units of a charge: of each limit, in order.
+// It reports whether there is anything to do.
 func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int64) bool {
-	c.makeErrand(k, charge.Script, charge.Tag, nowMicros)
+	c.makeBackground(k, charge.Script, charge.Tag, nowMicros)
 	c.nonce, c.sizes = charge.Nonce, append(c.sizes[:0], charge.Sizes...)
 	c.values = append(c.values, charge.Values...)
 	for i := range c.sizes {
@@ -293,8 +293,9 @@ func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int
 	return true
 }
 
-// makeErrand makes c an errand about nothing yet, in the memory that it has.
-func (c *command) makeErrand(k kind, script *Script, tag []byte, nowMicros int64) {
+// makeBackground turns c into a background command without any charge or slots yet, and keeps
+// its memory.
+func (c *command) makeBackground(k kind, script *Script, tag []byte, nowMicros int64) {
 	*c = command{
 		kind: k,
 		subject: subject{
@@ -345,14 +346,14 @@ func (s *Script) appendSlotKey(dst []byte, of *subject) []byte {
 	return redisresp.AppendBulk(dst, s.key)
 }
 
-// makeSlotErrand makes c an errand about the slots of a part of an identity.
-func (c *command) makeSlotErrand(k kind, script *Script, part []byte, nowMicros int64) {
+// makeSlotCommand turns c into a command about the slots of a part of an identity.
+func (c *command) makeSlotCommand(k kind, script *Script, part []byte, nowMicros int64) {
 	if script.per == nil {
-		c.makeErrand(k, script, part, nowMicros)
+		c.makeBackground(k, script, part, nowMicros)
 		return
 	}
 	tag, id := rule.CutPart(part)
-	c.makeErrand(k, script, tag, nowMicros)
+	c.makeBackground(k, script, tag, nowMicros)
 	c.values = append(c.values, id...)
 }
 

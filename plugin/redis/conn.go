@@ -7,7 +7,7 @@ type Conn struct {
 	options  Options
 	link     link     // the way to Redis
 	requests requests // that wait for checks in the pipe
-	outbox   outbox   // errands, for which no request waits
+	outbox   outbox   // background commands that wait
 }
 
 // New makes a Conn. Nothing is opened before the first request or, with
@@ -115,7 +115,7 @@ func (c *Conn) Release(script *Script, part []byte, slots Slots, nowMicros int64
 		return
 	}
 	d := &c.outbox.draft
-	d.makeSlotErrand(releasing, script, part, nowMicros)
+	d.makeSlotCommand(releasing, script, part, nowMicros)
 	d.slots = append(d.slots, slots)
 	c.outbox.send(d, nowMicros)
 }
@@ -125,13 +125,13 @@ func (c *Conn) Release(script *Script, part []byte, slots Slots, nowMicros int64
 func (c *Conn) Renew(script *Script, part []byte, slots []Slots, nowMicros int64) {
 	if c.link.ready(nowMicros) {
 		d := &c.outbox.draft
-		d.makeSlotErrand(renewing, script, part, nowMicros)
+		d.makeSlotCommand(renewing, script, part, nowMicros)
 		d.slots = append(d.slots, slots...)
 		c.outbox.send(d, nowMicros)
 	}
 }
 
-// SendOutbox sends the errands that wait at once: no tick is sure to come.
+// SendOutbox sends the background commands that wait at once: no tick is sure to come.
 func (c *Conn) SendOutbox(nowMicros int64) {
 	c.link.stream.deferring = true
 	c.outbox.post(later, nowMicros)
@@ -147,9 +147,8 @@ func (c *Conn) Received(b []byte, nowMicros int64) {
 	c.link.transmitDeferred(nowMicros)
 }
 
-// Tick tells the checks that have waited too long, replaces a stalled stream, sends the
-// breaker's probe when it is due, errands, and once the trial, and closes a stream that
-// rests.
+// Tick tells the checks that have waited too long, replaces a stalled stream, sends the breaker's
+// probe when it is due, background commands, and once the startup check, and closes a stream that rests.
 func (c *Conn) Tick(nowMicros int64) {
 	c.link.pipe.listening.tick(nowMicros)
 	c.link.stream.deferring = true
@@ -159,7 +158,7 @@ func (c *Conn) Tick(nowMicros int64) {
 	}
 	c.link.try(nowMicros)
 	c.link.rotate(nowMicros)
-	c.link.askVitalsAmongRequests(nowMicros)
+	c.link.askStatsAmongRequests(nowMicros)
 	c.outbox.post(later, nowMicros)
 	if c.link.pipe.commands.len() == 0 {
 		c.link.stream.rest(nowMicros)
@@ -173,7 +172,7 @@ func (c *Conn) NextTickMicros(nowMicros int64) (next int64) {
 	switch {
 	case c.link.pipe.commands.len() > 0 || c.link.rotation.role != absent:
 		next = period
-	case c.options.Try && c.link.trial.state == untried:
+	case c.options.Try && c.link.startup.state == untried:
 		next = minTickMicros
 	case b.state == Open:
 		next = max(b.dueMicros-nowMicros, minTickMicros)
@@ -181,9 +180,9 @@ func (c *Conn) NextTickMicros(nowMicros int64) (next int64) {
 		next = max(c.link.stream.usedMicros+restMicros-nowMicros, minTickMicros)
 	}
 	if c.outbox.waiting > 0 {
-		errand := c.outbox.next(b.state == Closed, c.link.stream.reopensAt(), period, nowMicros)
-		if next == 0 || errand < next {
-			next = errand
+		background := c.outbox.next(b.state == Closed, c.link.stream.reopensAt(), period, nowMicros)
+		if next == 0 || background < next {
+			next = background
 		}
 	}
 	return next

@@ -9,8 +9,8 @@
 // its own. The package never decides what a failure means for a request: a
 // Waiter is told the Cause and applies the failure mode.
 //
-// Two tables say what happens, and tests print both: fates has the action for each outcome of each
-// command, and policies says how the Conn treats errands, for which no request waits.
+// Two tables say what happens, and tests print both: table has the action for each outcome of each
+// command, and policies says how the Conn treats background commands, for which no request waits.
 //
 //	conn.go           the calls of a worker: Begin, Add, Flush, Refund, Received, Tick and so on
 //	host.go           what a Conn needs of the world around it, and tells it
@@ -18,7 +18,7 @@
 //	command.go        one command, of any kind: checks, changes of charges, slots
 //	script.go         a rule's scripts, and the keys of its counters
 //	outcome.go        the table of outcomes, and what each action does
-//	outbox.go         errands, and their policies
+//	outbox.go         background commands that wait, and their policies
 //	pipeline.go       commands whose replies have not come, and the requests that they belong to
 //	reply.go          what a reply says has become of a command; Redis' time
 //	timeout.go        for how long a command could have been answered

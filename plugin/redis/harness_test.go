@@ -40,9 +40,9 @@ type rig struct {
 	// How many of the next calls do so.
 	closeInOpens, closeInSends int
 
-	asks     bool     // it is always this worker's turn to ask for the Vitals
-	turns    []int64  // when it asked whether it is
-	vitals   []Vitals // that were told
+	asks     bool          // it is always this worker's turn to ask for the stats
+	turns    []int64       // when it asked whether it is
+	stats    []ServerStats // that were told
 	open     bool
 	streams  int        // opened so far
 	commands [][]string // sent on the open stream and not answered
@@ -147,7 +147,7 @@ func (r *rig) Turn(nowMicros int64) bool {
 	return r.asks
 }
 
-func (r *rig) Examined(v Vitals, _ int64) { r.vitals = append(r.vitals, v) }
+func (r *rig) Examined(v ServerStats, _ int64) { r.stats = append(r.stats, v) }
 
 func (r *rig) Tried(_ bool, line string) { r.lines = append(r.lines, line) }
 
@@ -236,11 +236,11 @@ func (r *rig) allow(at int64) []string {
 	return r.answer(decision(at, true))
 }
 
-// prove lets the stream in place of a lost one pass its audition, for which all else waits.
+// prove lets the stream in place of a lost one answer its probe, for which all else waits.
 func (r *rig) prove() {
 	r.t.Helper()
 	if len(r.commands) != 1 || r.commands[0][1] != probeSource {
-		r.t.Fatalf("sent on a stream in place of a lost one: %q, want an audition", r.commands)
+		r.t.Fatalf("sent on a stream in place of a lost one: %q, want a probe", r.commands)
 	}
 	r.answer("+OK\r\n")
 }

@@ -55,14 +55,14 @@ type Host interface {
 	// Warn and Info log one line each.
 	Warn(line string)
 	Info(line string)
-	// Tried brings the line about the trial, see Options.Try: Redis can be used,
+	// Tried brings the line about the startup check, see Options.Try: Redis can be used,
 	// or not.
 	Tried(ok bool, line string)
 	// Turn reports whether it is this worker's turn to ask how the server is: none of the
-	// Envoy's has for VitalsMicros.
+	// Envoy's has for ServerStatsMicros.
 	Turn(nowMicros int64) bool
 	// Examined brings what the server has said.
-	Examined(v Vitals, nowMicros int64)
+	Examined(v ServerStats, nowMicros int64)
 }
 
 // Observer counts what happens. It calls nothing of the Conn.
@@ -93,6 +93,6 @@ type Options struct {
 	Cluster            string // Envoy's name of the cluster, for the log
 	Try                bool   // whether to try Redis with the first tick
 	MaxAgeMicros       int64  // after which a stream is replaced; 0: never
-	Overrides          bool   // the trial warns of a Redis that may evict overrides
+	Overrides          bool   // the startup check warns of a Redis that may evict overrides
 	Seed               uint64 // for jitter and nonces: different in each worker
 }

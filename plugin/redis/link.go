@@ -9,24 +9,24 @@ type link struct {
 	stream   stream   // the byte stream: opened, lost, at rest
 	pipe     pipeline // commands that were sent, and those that will be in a moment
 	health   health   // the breaker, and what the log says
-	trial    trial
+	startup  startupCheck
 	rotation rotation
-	vitals   vitals
+	stats    serverStats
 	reply    redisresp.Reply // the last one, good until the next
 
 	requests *requests // those that have checks in the pipe
 	outbox   *outbox
 }
 
-// ready reports whether an errand could be sent now, on a stream of its own if need be. None is kept
-// for a stream that may lead nowhere: it would be lost with it.
+// ready reports whether a background command could be sent now, on a new stream if need be. None is
+// kept for a stream that may lead nowhere: it would be lost with it.
 func (l *link) ready(nowMicros int64) bool {
 	up := l.health.breaker.state == Closed && (l.stream.open || !l.rotation.inside && l.connect(nowMicros))
 	return up && !l.stream.unproven
 }
 
 // connect opens a stream and queues its set-up, unless the last attempt failed
-// moments ago. In place of a lost stream, one has to pass an audition.
+// moments ago. One in place of a lost stream is probed first.
 func (l *link) connect(nowMicros int64) bool {
 	reopened, ok := l.open(nowMicros)
 	if !ok {
@@ -34,7 +34,7 @@ func (l *link) connect(nowMicros int64) bool {
 	}
 	l.pipe.setUp(l.options, nowMicros)
 	if reopened && l.stream.tries > 0 && l.health.breaker.state == Closed {
-		l.audition(nowMicros)
+		l.probeStream(nowMicros)
 	}
 	return l.stream.open
 }
@@ -50,7 +50,7 @@ func (l *link) open(nowMicros int64) (reopened, ok bool) {
 	return reopened, ok
 }
 
-// transmit sends the commands that are encoded, unless the stream has yet to pass its audition.
+// transmit sends the commands that are encoded, unless the stream has yet to answer its probe.
 func (l *link) transmit(nowMicros int64) {
 	if l.stream.unproven {
 		return
@@ -109,13 +109,21 @@ func (l *link) replied(nowMicros int64) {
 	k := l.pipe.commands.pop()
 	o := l.requests.replies.outcomeOf(k, l.reply, nowMicros)
 	if o == accepted && k.bySource {
-		k.script.known[fates[k.kind].form] = l.stream.number
+		k.script.known[table[k.kind].form] = l.stream.number
 	}
 	if o == accepted && l.stream.another && k.kind != loggingIn && k.kind != selecting { // a proxy may answer these
 		l.stream.another = false
 		l.observer.Reconnected()
 	}
-	l.act(k, end{o, causes[o]}, nowMicros)
+	if o == timeless {
+		if !l.pipe.byKey {
+			l.pipe.byKey = true
+			l.health.host.Info(l.health.name() + " does not let scripts call TIME: from now on they tell the time by a key's " +
+				"expiry, to the millisecond")
+		}
+		k.byKey = true
+	}
+	l.act(k, end{o, causes[o], nowMicros})
 }
 
 // hangUp closes the stream, which is useless now.
@@ -147,7 +155,7 @@ func (l *link) end(why ended, nowMicros int64) {
 		if why.cause == Lost {
 			why.cause = Unreachable
 		}
-		if l.keeps(why.cause, nowMicros) {
+		if l.shouldRetry(why.cause, nowMicros) {
 			return
 		}
 	}
@@ -159,7 +167,7 @@ func (l *link) lose(why ended, nowMicros int64) {
 	l.stream.unproven, l.stream.ended = false, why
 	l.pipe.out = l.pipe.out[:0]
 	for l.pipe.commands.len() > 0 {
-		l.act(l.pipe.commands.pop(), end{outcome: lost, cause: why.cause}, nowMicros)
+		l.act(l.pipe.commands.pop(), end{lost, why.cause, nowMicros})
 	}
 }
 
@@ -201,10 +209,10 @@ func (l *link) probe(nowMicros int64) {
 	l.pipe.addEncoded(probing, nowMicros)
 }
 
-// try begins the trial, with the first tick. If requests have found out already that Redis
+// try begins the startup check, with the first tick. If requests have found out already that Redis
 // cannot be used, the log says so.
 func (l *link) try(nowMicros int64) {
-	t := &l.trial
+	t := &l.startup
 	if !l.options.Try || t.state != untried {
 		return
 	}

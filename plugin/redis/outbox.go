@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/must"
 )
 
-// departure is when an errand goes into the pipe.
+// departure is when a background command goes into the pipe.
 type departure uint8
 
 const (
@@ -16,27 +16,26 @@ const (
 	later                     // with the next request or tick
 )
 
-// policy is how the errands of one kind are treated, for which no request waits.
+// policy is how the background commands of one kind are treated.
 type policy struct {
 	leaves departure
-	// most is how many charges, or requests' slots, may wait for a connection: none, or
-	// errands of which one may be refused are dropped beyond it. 0: max_pending, what was
-	// sent and has no reply included.
+	// most is how many charges, or requests' slots, may wait for a connection; what is beyond it
+	// is dropped. Below 0: none. 0: max_pending, including what was sent and has no reply.
 	most int64
 	// together is how many of them one call has at most, so that none holds Redis up, and
 	// portion how many leave in one callback: the rest follows with the next reply or tick.
 	together, portion int64
-	// patienceMicros is how long an errand may wait for a connection; 0: for as long as
+	// patienceMicros is how long a command may wait for a connection; 0: for as long as
 	// the slots that it is about may live.
 	patienceMicros int64
 	told           bool // the Observer is told of each that is sent
 }
 
 const (
-	// maxJoinLooks is at how many errands one looks for another of its identity: an identity
+	// maxJoinLooks is at how many commands one looks for another of its identity: an identity
 	// whose requests end in bursts is among the last.
 	//
-	// Bound: errands looked at for one of the same identity. Beyond it, an errand travels alone.
+	// Bound: background commands looked at for one of the same identity. Beyond it, one travels alone.
 	// Protects the worker.
 	maxJoinLooks = 8
 	// maxRefunds bounds the refunds that wait while Redis is away. A worker leases units of
@@ -57,18 +56,18 @@ const (
 	// Bound: us that a settlement waits for a connection. Beyond it, the reservation stands.
 	// Protects memory.
 	settleMicros = 3_000_000
-	// refusedMicros is how long no errand of a kind leaves after Redis has refused one
-	// that will be sent again.
+	// refusedMicros is how long no command of a kind leaves after Redis has refused one that
+	// will be sent again.
 	//
-	// Bound: us without errands of a kind that Redis has refused. Below it, they wait. Protects
-	// Redis from being asked in vain.
+	// Bound: us without background commands of a kind that Redis has refused. Below it, they wait.
+	// Protects Redis from being asked in vain.
 	refusedMicros = 500_000
 
 	noBound = math.MaxInt64
 )
 
-// policies are those of the errands. What becomes of one that was sent is in fates.
-var policies = [errands]policy{
+// policies are of the background commands. What becomes of one that was sent is in table.
+var policies = [scripted]policy{
 	refunding: {
 		leaves: atOnce, most: maxRefunds, together: maxTogether, portion: releasePortion,
 		patienceMicros: noBound, told: true,
@@ -78,18 +77,18 @@ var policies = [errands]policy{
 	renewing:  {leaves: atOnce, most: -1, together: 1, portion: noBound, patienceMicros: noBound},
 }
 
-// outbox has the errands that have not been sent.
+// outbox has the background commands that have not been sent.
 type outbox struct {
 	link       *link
-	queues     [errands]errandQueue
-	waiting    int     // errands in all of them
+	queues     [scripted]queue
+	waiting    int     // commands in all of them
 	maxPending int64   // Options.MaxPending
-	draft      command // scratch: the errand that is being made
+	draft      command // scratch: the command that is being made
 
 	settling int64 // settlements that wait, or were sent and have no reply
 }
 
-type errandQueue struct {
+type queue struct {
 	ring[command]
 	size         int64 // charges, or requests' slots, in it
 	resumeMicros int64 // none leaves before this time, as Redis has refused one
@@ -105,14 +104,14 @@ func (o *outbox) begin() bool {
 	return true
 }
 
-// end counts settlements that are over.
-func (o *outbox) end(n int64, how metric.Event) {
+// settled counts settlements that are over.
+func (o *outbox) settled(n int64, how metric.Event) {
 	o.settling -= n
 	must.Hold(o.settling >= 0, "no more settlements end than have begun")
 	o.link.observer.Count(how, n)
 }
 
-// add puts an errand into the outbox, into the call of another one of the same identity
+// add puts a command into the outbox, into the call of another one of the same identity
 // if one of the last few is.
 func (o *outbox) add(c *command) {
 	p, q := &policies[c.kind], &o.queues[c.kind]
@@ -134,7 +133,7 @@ func (o *outbox) add(c *command) {
 	q.push().copyFrom(c)
 }
 
-// pop removes the oldest errand of a queue. It is good until the next add.
+// pop removes the oldest command of a queue. It is good until the next add.
 func (o *outbox) pop(k kind) *command {
 	q := &o.queues[k]
 	c := q.pop()
@@ -155,7 +154,7 @@ func (o *outbox) free(c *command, blind bool) {
 		return
 	}
 	d := &o.draft
-	d.makeErrand(releasing, c.script, c.tag, c.sentMicros)
+	d.makeBackground(releasing, c.script, c.tag, c.sentMicros)
 	d.values = append(d.values, c.values...)
 	d.blind, d.slots = blind, append(d.slots, c.slots...)
 	o.add(d)
@@ -173,7 +172,7 @@ func (o *outbox) freeEach(c *command, blind bool) {
 		if !c.script.plan.TakesNonce(i) || c.costOf(i) <= 0 {
 			continue
 		}
-		d.makeErrand(releasing, c.script, c.tag, c.sentMicros)
+		d.makeBackground(releasing, c.script, c.tag, c.sentMicros)
 		d.values = append(append(d.values, c.script.per[i]...), own...)
 		d.blind, d.slots = blind, append(d.slots, c.slots[n])
 		n++
@@ -189,12 +188,6 @@ func (c *command) costOf(limit int) int64 {
 	return c.change[limit]
 }
 
-// freeLater does so once Redis has had a moment, as it has refused it.
-func (o *outbox) freeLater(c *command) {
-	o.queues[releasing].resumeMicros = c.sentMicros + refusedMicros
-	o.free(c, c.blind)
-}
-
 // next is how long until something in the outbox may leave or is given up, at least 1; 0
 // if nothing waits. up says whether Redis is thought to be there, and reopenMicros when a
 // connection may be opened, 0 if there is one.
@@ -203,7 +196,7 @@ func (o *outbox) next(up bool, reopenMicros, periodMicros, nowMicros int64) (mic
 		return 0
 	}
 	due := int64(noBound)
-	for k := refunding; k < errands; k++ {
+	for k := refunding; k < scripted; k++ {
 		q := &o.queues[k]
 		if q.len() == 0 {
 			continue
@@ -220,13 +213,11 @@ func (o *outbox) next(up bool, reopenMicros, periodMicros, nowMicros int64) (mic
 	return max(due-nowMicros, minTickMicros)
 }
 
-// How errands leave, and what the actions do with them.
-
-// send sends an errand, or puts it into the outbox.
+// send sends a background command, or puts it into the outbox.
 func (o *outbox) send(k *command, nowMicros int64) {
 	p := &policies[k.kind]
 	if p.leaves == atOnce && (o.link.stream.open || o.link.stream.resting) && o.link.ready(nowMicros) {
-		o.sendErrand(k, nowMicros)
+		o.sendNow(k, nowMicros)
 		return
 	}
 	o.add(k)
@@ -236,54 +227,28 @@ func (o *outbox) send(k *command, nowMicros int64) {
 	}
 }
 
-func (o *outbox) sendErrand(k *command, nowMicros int64) {
+func (o *outbox) sendNow(k *command, nowMicros int64) {
 	if policies[k.kind].told {
 		o.link.observer.Count(metric.ChargeRefunded, 1)
 	}
-	o.link.pipe.addErrand(k, o.link.stream.number, nowMicros)
+	o.link.pipe.addBackground(k, o.link.stream.number, nowMicros)
 }
 
 // post sends from the outbox what may leave on an occasion, on a stream of its own if
 // need be, and gives up what has waited too long. What was to leave at once goes first.
 func (o *outbox) post(occasion departure, nowMicros int64) {
-	for k := refunding; k < errands && o.waiting > 0; k++ {
+	for k := refunding; k < scripted && o.waiting > 0; k++ {
 		q, p := &o.queues[k], &policies[k]
 		if p.leaves > occasion || q.len() == 0 {
 			continue
 		}
 		for left := p.portion; left > 0 && q.len() > 0 && nowMicros >= q.resumeMicros && o.link.ready(nowMicros); {
-			errand := o.pop(k)
-			left -= errand.size()
-			o.sendErrand(errand, nowMicros)
+			c := o.pop(k)
+			left -= c.size()
+			o.sendNow(c, nowMicros)
 		}
 		for q.len() > 0 && nowMicros >= q.at(q.first).untilMicros {
-			o.link.act(o.pop(k), end{outcome: givenUp}, nowMicros)
+			o.link.act(o.pop(k), end{outcome: givenUp, nowMicros: nowMicros})
 		}
-	}
-}
-
-// act does what follows from the end of an errand.
-func (o *outbox) act(a action, k *command) {
-	switch a {
-	case sendAgain:
-		o.link.pipe.sendAgain(k)
-	case renewAgain:
-		if o.link.pipe.forgetFreed(k) {
-			o.link.pipe.sendAgain(k)
-		}
-	case free:
-		o.free(k, true)
-	case freeLater:
-		o.freeLater(k)
-	case countSent:
-		o.end(k.size(), metric.SettlementSent)
-	case countLost:
-		o.end(k.size(), metric.SettlementLost)
-	case countEnded:
-		if !k.blind {
-			o.link.observer.Count(metric.SlotsExpired, o.link.reply.Int)
-		}
-	case countRenewed:
-		o.link.observer.Count(metric.SlotsRenewed, k.size())
 	}
 }

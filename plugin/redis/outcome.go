@@ -26,52 +26,18 @@ const (
 // connection has ended.
 var causes = [outcomes]Cause{refused: ErrorReply, nonsense: Malformed, timedOut: Timeout}
 
-// action is the consequence of an outcome.
-type action uint8
+// end is how a command has ended. The reply, if there was one, is link.reply.
+type end struct {
+	outcome   outcome
+	cause     Cause // why its request, if it has one, is left undecided
+	nowMicros int64
+}
 
-const (
-	impossible action = iota
-	ignore            // nothing is to be done
-
-	decide     // a check's Waiter hears the decision
-	askAgain   // a check is sent by its source
-	remake     // a check is sent as its Waiter makes it for what the reply says
-	fail       // a check's Waiter hears that Redis will not decide
-	failAndEnd // so it does, and the connection ends: no further reply can be trusted
-	failFree   // so it does, and the slots that the check may have taken are given back
-	expire     // a check's Waiter hears that the timeout is over
-
-	sendAgain    // an errand is sent by its source, in front of what has overtaken it
-	renewAgain   // so is a renewal, without the slots that were given back meanwhile
-	free         // the slots are given back: they may have been already
-	freeLater    // the slots are given back, in a moment
-	countSent    // settlements are counted as sent
-	countLost    // settlements are counted as lost
-	countEnded   // slots that had ended by themselves are counted
-	countRenewed // slots are counted as renewed
-
-	giveUp       // nothing on this connection can succeed: it ends, and the breaker opens
-	reopen       // the breaker opens for another pause
-	reopenEnd    // so it does, and the connection ends
-	reopenUnsure // so it does, and the connection ends if another one may do better
-	reopenLeave  // so it does, and a reply that still comes means nothing
-	closeBreaker // Redis decides again
-	sendKept     // what was kept until the stream answers is sent
-
-	noteServer  // the trial notes which server answers
-	noteRole    // and whether it is a primary
-	noteMemory  // how much memory the server uses, and may use, is noted
-	noteStats   // and how many keys it has evicted
-	noteKeys    // and how many it holds, which the Host is told with the rest
-	noteRefusal // INFO is not asked again on this connection
-	tryOK       // the trial has succeeded
-	tryFail     // it has failed
-	tryUnsure   // it has failed, and the connection ends if another one may do better
-	tryEnd      // it has failed, and the connection ends
-	tryLeave    // it has failed, and a reply that still comes means nothing
-
-	actions
-)
+// action is what follows from an outcome.
+type action struct {
+	name string // in docs/internals.md
+	do   func(*link, *command, end)
+}
 
 // shape is the form of a command's reply.
 type shape uint8
@@ -82,197 +48,208 @@ const (
 	integers           // a script's decision
 )
 
-// fate is the row of one kind: what it calls, and what follows from each outcome.
-type fate struct {
+// row is one kind of command: what it calls, and what follows from each outcome.
+type row struct {
 	name  string
 	form  form
 	shape shape
-	after [outcomes]action
+	after [outcomes]*action // nil: it cannot end so
 }
 
-// fates is all that can become of each command. What is not listed is impossible.
-var fates = [kinds]fate{
-	checking: {name: "check", form: checkForm, shape: integers, after: [outcomes]action{
-		accepted: decide, refused: fail, unknown: askAgain, timeless: askAgain, otherSizes: remake,
-		nonsense: failAndEnd, timedOut: expire, lost: failFree,
-	}},
-	refunding: {name: "refund", form: changeForm, after: [outcomes]action{
-		accepted: ignore, refused: freeLater, unknown: sendAgain, timeless: sendAgain,
-		timedOut: ignore, lost: free, givenUp: ignore,
-	}},
-	settling: {name: "settlement", form: changeForm, after: [outcomes]action{
-		accepted: countSent, refused: countLost, unknown: sendAgain, timeless: sendAgain,
-		timedOut: ignore, lost: countLost, givenUp: countLost,
-	}},
-	releasing: {name: "release", form: releaseForm, after: [outcomes]action{
-		accepted: countEnded, refused: freeLater, unknown: sendAgain, timeless: sendAgain,
-		timedOut: ignore, lost: free, givenUp: ignore,
-	}},
-	renewing: {name: "renewal", form: renewForm, after: [outcomes]action{
-		accepted: countRenewed, refused: ignore, unknown: renewAgain, timeless: renewAgain,
-		timedOut: ignore, lost: ignore, givenUp: ignore,
-	}},
-	loggingIn: {name: "AUTH", after: [outcomes]action{accepted: ignore, refused: giveUp, timedOut: ignore, lost: ignore}},
-	selecting: {name: "SELECT", after: [outcomes]action{
-		accepted: ignore, refused: giveUp,
-		timedOut: ignore, lost: ignore,
-	}},
-	probing: {name: "probe", shape: simpleString, after: [outcomes]action{
-		accepted: closeBreaker, refused: reopenUnsure, nonsense: reopenEnd, timedOut: reopenLeave, lost: reopen,
-	}},
-	auditioning: {
-		name:  "audition",
-		after: [outcomes]action{accepted: sendKept, refused: sendKept, timedOut: ignore, lost: ignore},
-	},
-	askingServer: asking("INFO server", noteServer),
-	askingRole:   asking("INFO replication", noteRole),
-	askingMemory: asking("INFO memory", noteMemory),
-	askingStats:  asking("INFO stats", noteStats),
-	askingKeys:   asking("INFO keyspace", noteKeys),
-	trying: {name: "trial", shape: simpleString, after: [outcomes]action{
-		accepted: tryOK, refused: tryUnsure, nonsense: tryEnd, timedOut: tryLeave, lost: tryFail,
-	}},
-	abandoned: {
-		name:  "abandoned",
-		after: [outcomes]action{accepted: ignore, refused: ignore, timedOut: ignore, lost: ignore},
-	},
+// table has a row for each kind of command. It is filled at start because the actions refer to it.
+var table [kinds]row
+
+func init() {
+	table = [kinds]row{
+		checking: {name: "check", form: checkForm, shape: integers, after: [outcomes]*action{
+			accepted: decide, refused: fail, unknown: askAgain, timeless: askAgain, otherSizes: remake,
+			nonsense: failAndEnd, timedOut: expire, lost: failFree,
+		}},
+		refunding: {name: "refund", form: changeForm, after: [outcomes]*action{
+			accepted: ignore, refused: freeLater, unknown: sendAgain, timeless: sendAgain,
+			timedOut: ignore, lost: free, givenUp: ignore,
+		}},
+		settling: {name: "settlement", form: changeForm, after: [outcomes]*action{
+			accepted: countSent, refused: countLost, unknown: sendAgain, timeless: sendAgain,
+			timedOut: ignore, lost: countLost, givenUp: countLost,
+		}},
+		releasing: {name: "release", form: releaseForm, after: [outcomes]*action{
+			accepted: countEnded, refused: freeLater, unknown: sendAgain, timeless: sendAgain,
+			timedOut: ignore, lost: free, givenUp: ignore,
+		}},
+		renewing: {name: "renewal", form: renewForm, after: [outcomes]*action{
+			accepted: countRenewed, refused: ignore, unknown: renewAgain, timeless: renewAgain,
+			timedOut: ignore, lost: ignore, givenUp: ignore,
+		}},
+		loggingIn: {name: "AUTH", after: aside(ignore, giveUp)},
+		selecting: {name: "SELECT", after: aside(ignore, giveUp)},
+		probing: {name: "probe", shape: simpleString, after: [outcomes]*action{
+			accepted: closeBreaker, refused: reopenUnsure, nonsense: reopenEnd, timedOut: reopenLeave, lost: reopen,
+		}},
+		probingStream: {name: "stream probe", after: aside(sendKept, sendKept)},
+		askingServer:  {name: "INFO server", after: aside(noteServer, noteRefusal)},
+		askingRole:    {name: "INFO replication", after: aside(noteRole, noteRefusal)},
+		askingMemory:  {name: "INFO memory", after: aside(noteMemory, noteRefusal)},
+		askingStats:   {name: "INFO stats", after: aside(noteEvicted, noteRefusal)},
+		askingKeys:    {name: "INFO keyspace", after: aside(reportStats, noteRefusal)},
+		startupProbing: {name: "startup check", shape: simpleString, after: [outcomes]*action{
+			accepted: startOK, refused: startUnsure, nonsense: startEnd, timedOut: startLeave, lost: startFailed,
+		}},
+		abandoned: {name: "abandoned", after: aside(ignore, ignore)},
+	}
 }
 
-// asking is the row of a command that asks how the server is.
-func asking(name string, note action) fate {
-	return fate{name: name, after: [outcomes]action{
-		accepted: note, refused: noteRefusal, timedOut: ignore, lost: ignore,
+// aside is what follows from a command that nothing waits for: from any reply, and from a refusal.
+func aside(replied, denied *action) [outcomes]*action {
+	return [outcomes]*action{accepted: replied, refused: denied, timedOut: ignore, lost: ignore}
+}
+
+// act does what the table says follows from the end of a command.
+func (l *link) act(k *command, e end) {
+	a := table[k.kind].after[e.outcome]
+	must.Hold(a != nil, "a command ends as the table says")
+	a.do(l, k, e)
+}
+
+var ignore = &action{".", func(*link, *command, end) {}}
+
+// What follows for checks.
+var (
+	decide   = &action{"decide", (*link).decide}
+	askAgain = &action{"ask again", (*link).askAgain}
+	remake   = &action{"remake", (*link).remake}
+	expire   = &action{"expire", (*link).expireCheck}
+	fail     = &action{"fail", func(l *link, k *command, e end) {
+		l.health.complain("", l.reply.Bytes)
+		l.fail(k, e, false)
+		l.replaceIfUseless(e.nowMicros)
 	}}
-}
-
-// end is how a command ended, and why its request, if it has one, is left undecided. The
-// reply, if there was one, is link.reply.
-type end struct {
-	outcome outcome
-	cause   Cause
-}
-
-// act does what the table of fates says follows from the end of a command.
-func (l *link) act(k *command, e end, nowMicros int64) {
-	must.Hold(fates[k.kind].after[e.outcome] != impossible, "a command ends as the table of fates says")
-	if e.outcome == timeless {
-		l.withoutTime(k)
-	}
-	switch a := fates[k.kind].after[e.outcome]; a {
-	case decide:
-		l.requests.decide(k, nowMicros)
-	case askAgain:
-		l.requests.askAgain(k, e.outcome, nowMicros)
-	case remake:
-		if !l.requests.remake(k, nowMicros) {
-			l.act(k, end{outcome: nonsense, cause: Malformed}, nowMicros)
-		}
-	case fail:
-		l.health.complain("", l.reply.Bytes)
-		l.requests.fail(k, e.cause, false, nowMicros)
-		l.replaceIfUseless(nowMicros)
-	case failAndEnd: // nothing tells which command this answers
-		counted := l.requests.fail(k, e.cause, false, nowMicros)
-		l.hangUp(ended{e.cause, counted}, nowMicros)
-	case failFree:
+	// failAndEnd also ends the connection: nothing tells which command the bytes answer.
+	failAndEnd = &action{"fail, hang up", func(l *link, k *command, e end) {
+		counted := l.fail(k, e, false)
+		l.hangUp(ended{e.cause, counted}, e.nowMicros)
+	}}
+	// failFree also gives back the slots that the check may have taken.
+	failFree = &action{"fail, free slots", func(l *link, k *command, e end) {
 		l.outbox.free(k, true)
-		l.stream.ended.counted = l.requests.fail(k, e.cause, l.stream.ended.counted, nowMicros)
-	case expire:
-		l.requests.expire(k, nowMicros)
-	case sendAgain, renewAgain, free, freeLater, countSent, countLost, countEnded, countRenewed:
-		l.outbox.act(a, k)
-	case noteServer, noteRole, tryOK, tryFail, tryUnsure, tryEnd, tryLeave:
-		l.actOnTrial(k, e, nowMicros)
-	case noteMemory, noteStats, noteKeys, noteRefusal:
-		l.actOnVitals(k, e, nowMicros)
-	default:
-		l.actOnServer(k, e, nowMicros)
-	}
-}
+		l.stream.ended.counted = l.fail(k, e, l.stream.ended.counted)
+	}}
+)
 
-// actOnServer does what follows from the end of a command that is about the server.
-func (l *link) actOnServer(k *command, e end, nowMicros int64) {
-	h := &l.health
-	switch a := fates[k.kind].after[e.outcome]; a {
-	case giveUp:
-		h.complain(fates[k.kind].name, l.reply.Bytes)
+// What follows for background commands.
+var (
+	sendAgain  = &action{"send again", func(l *link, k *command, _ end) { l.pipe.sendAgain(k) }}
+	renewAgain = &action{"renew again", func(l *link, k *command, _ end) {
+		if l.pipe.forgetFreed(k) {
+			l.pipe.sendAgain(k)
+		}
+	}}
+	free      = &action{"free slots", func(l *link, k *command, _ end) { l.outbox.free(k, true) }}
+	freeLater = &action{"free slots later", func(l *link, k *command, _ end) {
+		l.outbox.queues[releasing].resumeMicros = k.sentMicros + refusedMicros
+		l.outbox.free(k, k.blind)
+	}}
+	countSent = &action{"count as sent", func(l *link, k *command, _ end) {
+		l.outbox.settled(k.size(), metric.SettlementSent)
+	}}
+	countLost = &action{"count as lost", func(l *link, k *command, _ end) {
+		l.outbox.settled(k.size(), metric.SettlementLost)
+	}}
+	countEnded = &action{"count ended", func(l *link, k *command, _ end) {
+		if !k.blind {
+			l.observer.Count(metric.SlotsExpired, l.reply.Int)
+		}
+	}}
+	countRenewed = &action{"count renewed", func(l *link, k *command, _ end) {
+		l.observer.Count(metric.SlotsRenewed, k.size())
+	}}
+)
+
+// What follows for the connection and the breaker.
+var (
+	// giveUp: nothing on this connection can succeed.
+	giveUp = &action{"hang up, open", func(l *link, k *command, e end) {
+		h := &l.health
+		h.complain(table[k.kind].name, l.reply.Bytes)
 		if h.breaker.state == Closed {
-			h.open(e.cause, nowMicros)
+			h.open(e.cause, e.nowMicros)
 		}
-		l.hangUp(ended{e.cause, true}, nowMicros)
-	case closeBreaker:
-		h.close()
-	case sendKept:
-		l.stream.unproven = false // what was kept leaves at the end of the callback
-	case reopenUnsure:
-		h.complain("", l.reply.Bytes)
-		h.open(e.cause, nowMicros)
-		if connectionUseless(l.reply.Bytes) {
-			l.hangUp(ended{e.cause, true}, nowMicros)
-		}
-	case reopenLeave:
-		k.kind = abandoned
-		h.open(e.cause, nowMicros)
-	case reopen:
-		h.open(e.cause, nowMicros)
-	case reopenEnd:
-		h.open(e.cause, nowMicros)
-		l.hangUp(ended{e.cause, true}, nowMicros)
-	}
-}
-
-// actOnTrial does what follows from the end of a command of the trial.
-func (l *link) actOnTrial(k *command, e end, nowMicros int64) {
-	t := &l.trial
-	switch fates[k.kind].after[e.outcome] {
-	case noteServer:
-		t.noteServer(l.reply)
-	case noteRole:
-		t.noteRole(l.reply)
-	case tryOK:
-		t.succeed(&l.health, l.options.Overrides, l.vitals.policy)
-		l.askVitals(nowMicros)
-	case tryFail:
-		t.fail(&l.health, e.cause, l.stream.heard)
-	case tryUnsure:
+		l.hangUp(ended{e.cause, true}, e.nowMicros)
+	}}
+	sendKept     = &action{"send the kept", func(l *link, _ *command, _ end) { l.stream.unproven = false }}
+	closeBreaker = &action{"close", func(l *link, _ *command, _ end) { l.health.close() }}
+	reopen       = &action{"open", func(l *link, _ *command, e end) { l.health.open(e.cause, e.nowMicros) }}
+	reopenEnd    = &action{"open, hang up", func(l *link, _ *command, e end) {
+		l.health.open(e.cause, e.nowMicros)
+		l.hangUp(ended{e.cause, true}, e.nowMicros)
+	}}
+	reopenUnsure = &action{"open, hang up if wrong", func(l *link, _ *command, e end) {
 		l.health.complain("", l.reply.Bytes)
-		t.fail(&l.health, e.cause, l.stream.heard)
-		l.replaceIfUseless(nowMicros)
-	case tryEnd:
-		t.fail(&l.health, e.cause, l.stream.heard)
-		l.hangUp(ended{e.cause, true}, nowMicros)
-	case tryLeave:
+		l.health.open(e.cause, e.nowMicros)
+		if connectionUseless(l.reply.Bytes) {
+			l.hangUp(ended{e.cause, true}, e.nowMicros)
+		}
+	}}
+	reopenLeave = &action{"open, abandon", func(l *link, k *command, e end) {
 		k.kind = abandoned
-		t.fail(&l.health, e.cause, l.stream.heard)
-	}
-}
+		l.health.open(e.cause, e.nowMicros)
+	}}
+)
 
-// withoutTime has a command, and all that follow, tell the time without TIME.
-func (l *link) withoutTime(k *command) {
-	if !l.pipe.byKey {
-		l.pipe.byKey = true
-		l.health.host.Info(l.health.name() + " does not let scripts call TIME: from now on they tell the time by a key's " +
-			"expiry, to the millisecond")
-	}
-	k.byKey = true
-}
+// What follows for the startup check.
+var (
+	noteServer = &action{"note server", func(l *link, _ *command, _ end) { l.startup.noteServer(l.reply) }}
+	noteRole   = &action{"note role", func(l *link, _ *command, _ end) { l.startup.noteRole(l.reply) }}
+	startOK    = &action{"report it", func(l *link, _ *command, e end) {
+		l.startup.succeed(&l.health, l.options.Overrides, l.stats.policy)
+		l.askStats(e.nowMicros)
+	}}
+	startFailed = &action{"fail", func(l *link, _ *command, e end) {
+		l.startup.fail(&l.health, e.cause, l.stream.heard)
+	}}
+	startUnsure = &action{"fail, hang up if wrong", func(l *link, _ *command, e end) {
+		l.health.complain("", l.reply.Bytes)
+		l.startup.fail(&l.health, e.cause, l.stream.heard)
+		l.replaceIfUseless(e.nowMicros)
+	}}
+	startEnd = &action{"fail, hang up", func(l *link, _ *command, e end) {
+		l.startup.fail(&l.health, e.cause, l.stream.heard)
+		l.hangUp(ended{e.cause, true}, e.nowMicros)
+	}}
+	startLeave = &action{"fail, abandon", func(l *link, k *command, e end) {
+		k.kind = abandoned
+		l.startup.fail(&l.health, e.cause, l.stream.heard)
+	}}
+)
 
-// What the actions do with checks.
+// What follows for the server stats.
+var (
+	noteMemory  = &action{"note memory", func(l *link, _ *command, _ end) { l.stats.noteMemory(l.reply) }}
+	noteEvicted = &action{"note evicted", func(l *link, _ *command, _ end) {
+		l.stats.reading.EvictedKeys = infoNumber(l.reply, "evicted_keys")
+	}}
+	reportStats = &action{"report stats", func(l *link, _ *command, e end) {
+		l.stats.reading.Keys = keysOf(l.reply, l.options.Database)
+		l.health.host.Examined(l.stats.reading, e.nowMicros)
+	}}
+	// noteRefusal: INFO is not asked again on this connection.
+	noteRefusal = &action{"no more INFO", func(l *link, _ *command, _ end) { l.stats.refused = l.stream.number }}
+)
 
-// decide brings a check its last call, or sends it again: a rejection that a refund
+// decide tells a check's Waiter the decision, or sends the check again: a rejection that a refund
 // should have come before, unless it has counted as a strike.
-func (r *requests) decide(k *command, nowMicros int64) {
-	r.link.observer.RoundTrip(nowMicros - k.sentMicros)
-	reply := &r.replies.reply
+func (l *link) decide(k *command, e end) {
+	l.observer.RoundTrip(e.nowMicros - k.sentMicros)
+	reply := &l.requests.replies.reply
 	if !k.expired {
-		r.link.health.breaker.succeed(k.tag, nowMicros)
+		l.health.breaker.succeed(k.tag, e.nowMicros)
 		if k.overtook && !reply.Allowed && !k.script.strikes() {
-			r.askAgain(k, accepted, nowMicros)
+			l.askAgain(k, e)
 			return
 		}
 	}
-	r.finish(k.question)
-	k.waiter.Decided(k.index, reply, nowMicros)
+	l.requests.finish(k.question)
+	k.waiter.Decided(k.index, reply, e.nowMicros)
 }
 
 // retryOf is how it is counted that a check is sent once more after an outcome.
@@ -282,41 +259,44 @@ var retryOf = [outcomes]metric.Event{
 
 // askAgain sends a check by its source. One that has expired has charged nothing, and no
 // request needs its decision.
-func (r *requests) askAgain(k *command, o outcome, nowMicros int64) {
+func (l *link) askAgain(k *command, e end) {
 	if k.expired {
-		r.fail(k, Timeout, false, nowMicros)
+		e.cause = Timeout
+		l.fail(k, e, false)
 		return
 	}
-	r.link.observer.Count(retryOf[o], 1)
+	l.observer.Count(retryOf[e.outcome], 1)
 	k.bySource, k.overtook = true, false
-	r.link.pipe.addAgain(k)
+	l.pipe.addAgain(k)
 }
 
 // remake sends a check once more that was made for another time, or another override, than Redis
-// has, or fails it. It reports whether its Waiter can make another: if not, the reply was
-// nonsense.
-func (r *requests) remake(k *command, nowMicros int64) (known bool) {
+// has, or fails it. If its Waiter cannot make another, the reply was nonsense.
+func (l *link) remake(k *command, e end) {
+	r := l.requests
 	reply := &r.replies.reply
 	r.remade = Check{Script: k.script, Costs: k.check.costs, Sizes: k.sizes, Values: k.values, MadeFor: k.check.madeFor}
-	done := k.waiter.Remake(k.index, reply, &r.remade, nowMicros)
+	done := k.waiter.Remake(k.index, reply, &r.remade, e.nowMicros)
 	text := k.remadeTooOften(reply.OtherOverride)
 	switch {
 	case done == NoSense:
-		return false
+		e.cause = Malformed
+		failAndEnd.do(l, k, e)
 	case k.expired: // nothing was charged, and no request needs the decision
-		r.fail(k, Timeout, false, nowMicros)
+		e.cause = Timeout
+		l.fail(k, e, false)
 	case done == NotAgain:
 		r.finish(k.question)
-		k.waiter.Failed(k.index, NoCause, nowMicros)
+		k.waiter.Failed(k.index, NoCause, e.nowMicros)
 	case text != "":
-		r.link.health.complain("", []byte(text))
+		l.health.complain("", []byte(text))
+		e.cause = ErrorReply
 		// What an operator's tools write is no failure of Redis.
-		r.fail(k, ErrorReply, reply.OtherOverride, nowMicros)
+		l.fail(k, e, reply.OtherOverride)
 	default:
-		r.link.observer.Count(k.remake(&r.remade, reply.OtherOverride), 1)
-		r.link.pipe.addAgain(k)
+		l.observer.Count(k.remake(&r.remade, reply.OtherOverride), 1)
+		l.pipe.addAgain(k)
 	}
-	return true
 }
 
 // remadeTooOften returns the line to log if a check must not be sent once more for this reason,
@@ -349,41 +329,41 @@ func (c *command) remake(with *Check, otherOverride bool) metric.Event {
 	return metric.RetriedOtherOverride
 }
 
-// expire tells a check's Waiter once that the timeout is over. If the request was kept back, Redis
-// had less time than the timeout, and the expiry does not count as a failure of Redis.
-func (r *requests) expire(k *command, nowMicros int64) {
+// expireCheck tells a check's Waiter once that the timeout is over. If the request was kept back,
+// Redis had less time than the timeout, and the expiry does not count as a failure of Redis.
+func (l *link) expireCheck(k *command, e end) {
 	if k.expired {
 		return
 	}
 	k.expired = true
-	cause, late := Timeout, k.keptMicros > 0 && r.link.pipe.waited(k, nowMicros) < r.link.options.TimeoutMicros
+	late := k.keptMicros > 0 && l.pipe.waited(k, e.nowMicros) < l.options.TimeoutMicros
 	if late {
-		cause = Overload
+		e.cause = Overload
 	}
-	r.undecided(k, cause, late, nowMicros)
-	k.waiter.Expired(k.index, nowMicros)
+	l.undecided(k, e, late)
+	k.waiter.Expired(k.index, e.nowMicros)
 }
 
 // fail is the last call of a check that Redis does not decide. It reports whether the
 // failure has been counted, now or, as counted says, before.
-func (r *requests) fail(k *command, cause Cause, counted bool, nowMicros int64) bool {
-	counted = r.undecided(k, cause, counted, nowMicros)
-	r.finish(k.question)
-	k.waiter.Failed(k.index, cause, nowMicros)
+func (l *link) fail(k *command, e end, counted bool) bool {
+	counted = l.undecided(k, e, counted)
+	l.requests.finish(k.question)
+	k.waiter.Failed(k.index, e.cause, e.nowMicros)
 	return counted
 }
 
 // undecided notes that Redis has not decided a check. A request fails once. That counts
 // as a failure of Redis', unless that was counted before.
-func (r *requests) undecided(k *command, cause Cause, counted bool, nowMicros int64) bool {
-	if !r.isNews(k.question) {
+func (l *link) undecided(k *command, e end, counted bool) bool {
+	if !l.requests.markFailed(k.question) {
 		return counted
 	}
-	h := &r.link.health
+	h := &l.health
 	h.breaker.failedTag = append(h.breaker.failedTag[:0], k.tag...)
-	h.requestFailed(cause, nowMicros)
+	h.requestFailed(e.cause, e.nowMicros)
 	if !counted {
-		h.failed(cause, nowMicros)
+		h.failed(e.cause, e.nowMicros)
 	}
 	return true
 }

@@ -41,11 +41,11 @@ func (c *command) listSlots() {
 	c.slots = c.script.appendHeld(c.slots, c.nonce, c.check.costs)
 }
 
-// addErrand appends an errand, sent by source unless Redis knows its script.
-func (p *pipeline) addErrand(from *command, stream uint64, nowMicros int64) {
+// addBackground appends a background command, sent by source unless Redis knows its script.
+func (p *pipeline) addBackground(from *command, stream uint64, nowMicros int64) {
 	c := p.commands.push()
 	c.copyFrom(from)
-	c.manner = manner{bySource: c.script.known[fates[c.kind].form] != stream, byKey: p.byKey}
+	c.manner = manner{bySource: c.script.known[table[c.kind].form] != stream, byKey: p.byKey}
 	p.stamp(c, nowMicros)
 	p.out = c.appendTo(p.out)
 }
@@ -58,9 +58,9 @@ func (p *pipeline) addAgain(from *command) {
 	p.out = c.appendTo(p.out)
 }
 
-// sendAgain sends an errand by its source. The client's next check may stand behind the
-// first attempt in the pipe. It has then been decided as if there were no errand, so if
-// it is rejected, it is sent again behind the second attempt.
+// sendAgain sends a background command by its source. The client's next check may stand behind the
+// first attempt in the pipe. It has then been decided as if there were no such command, so if it is
+// rejected, it is sent again behind the second attempt.
 func (p *pipeline) sendAgain(k *command) {
 	p.overtake(k)
 	k.bySource = true
@@ -70,7 +70,7 @@ func (p *pipeline) sendAgain(k *command) {
 // addEncoded appends a command that is in out already.
 func (p *pipeline) addEncoded(k kind, nowMicros int64) {
 	c := p.commands.push()
-	c.makeErrand(k, nil, nil, nowMicros)
+	c.makeBackground(k, nil, nil, nowMicros)
 	p.stamp(c, nowMicros)
 }
 
@@ -107,11 +107,11 @@ func (p *pipeline) expired() bool {
 	return false
 }
 
-// overtake notes that an errand is not carried out yet. What is behind it in the pipe has
-// been decided as if there were no errand.
-func (p *pipeline) overtake(errand *command) {
+// overtake notes that a background command is not carried out yet. What is behind it in the pipe
+// has been decided without it.
+func (p *pipeline) overtake(background *command) {
 	for i := p.commands.first; i < p.commands.next; i++ {
-		if behind := p.commands.at(i); behind.same(&errand.subject) {
+		if behind := p.commands.at(i); behind.same(&background.subject) {
 			behind.overtook = true
 		}
 	}
@@ -217,9 +217,8 @@ func (r *requests) flush() {
 	}
 }
 
-// isNews notes that Redis has not decided a check of a request, and reports whether that is
-// news of the request.
-func (r *requests) isNews(position uint64) bool {
+// markFailed marks the request failed and reports whether it is the first time.
+func (r *requests) markFailed(position uint64) bool {
 	q := r.asked.at(position)
 	if q.failed {
 		return false

@@ -18,7 +18,7 @@ type replies struct {
 
 // outcomeOf returns the outcome of a command, by its reply.
 func (r *replies) outcomeOf(c *command, reply redisresp.Reply, nowMicros int64) outcome {
-	f := &fates[c.kind]
+	f := &table[c.kind]
 	if reply.Kind == redisresp.Error {
 		return outcomeOfError(c, f.form, reply)
 	}

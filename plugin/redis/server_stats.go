@@ -8,9 +8,9 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// Vitals is how the server itself is, from INFO
+// ServerStats is how the server itself is, from INFO
 // (https://redis.io/docs/latest/commands/info/). What it does not tell is Unknown.
-type Vitals struct {
+type ServerStats struct {
 	UsedBytes, MaxBytes int64 // used_memory, and maxmemory: 0 is no bound
 	EvictedKeys         int64 // since the server began
 	Keys                int64 // of the database
@@ -21,40 +21,40 @@ const Unknown = -1
 
 // MemoryPercent is how much of what the server may use it does, in percent, rounded up; 0
 // if that is not known or has no bound.
-func (v *Vitals) MemoryPercent() int64 {
+func (v *ServerStats) MemoryPercent() int64 {
 	if v.UsedBytes <= 0 || v.MaxBytes <= 0 {
 		return 0
 	}
 	return int64(math.Ceil(min(100*float64(v.UsedBytes)/float64(v.MaxBytes), 1e9)))
 }
 
-// VitalsMicros is how far apart two readings of the Vitals are, of all workers together.
+// ServerStatsMicros is how far apart two readings of the ServerStats are, of all workers together.
 //
 // Bound: us between two readings of Redis' health, of all workers together. Below it, Redis is not
 // asked. Protects Redis.
-const VitalsMicros = 30_000_000
+const ServerStatsMicros = 30_000_000
 
-// vitals is one worker's part in reading them.
-type vitals struct {
-	reading   Vitals // as far as the replies have come
-	policy    string // maxmemory-policy; "" if it is not known
-	dueMicros int64  // when to look next whether it is this worker's turn
-	refused   uint64 // the number of the stream on which INFO was refused last
+// serverStats is one worker's part in reading them.
+type serverStats struct {
+	reading   ServerStats // as far as the replies have come
+	policy    string      // maxmemory-policy; "" if it is not known
+	dueMicros int64       // when to look next whether it is this worker's turn
+	refused   uint64      // the number of the stream on which INFO was refused last
 }
 
-// askVitals asks how the server is, if it is this worker's turn. Where INFO was refused it
+// askStats asks how the server is, if it is this worker's turn. Where INFO was refused it
 // will be again.
-func (l *link) askVitals(nowMicros int64) {
-	v := &l.vitals
+func (l *link) askStats(nowMicros int64) {
+	v := &l.stats
 	if !l.stream.open || l.rotation.inside || l.health.breaker.state != Closed || v.refused == l.stream.number ||
 		nowMicros < v.dueMicros {
 		return
 	}
-	v.dueMicros = nowMicros + VitalsMicros
+	v.dueMicros = nowMicros + ServerStatsMicros
 	if !l.health.host.Turn(nowMicros) {
 		return
 	}
-	v.reading = Vitals{Unknown, Unknown, Unknown, Unknown}
+	v.reading = ServerStats{Unknown, Unknown, Unknown, Unknown}
 	l.pipe.addInfo("memory", askingMemory, nowMicros)
 	l.pipe.addInfo("stats", askingStats, nowMicros)
 	l.pipe.addInfo("keyspace", askingKeys, nowMicros)
@@ -67,31 +67,15 @@ func (l *link) askVitals(nowMicros int64) {
 // idle.
 const recentMicros = 2_000_000
 
-// askVitalsAmongRequests does so if there was a request just now.
-func (l *link) askVitalsAmongRequests(nowMicros int64) {
+// askStatsAmongRequests does so if there was a request just now.
+func (l *link) askStatsAmongRequests(nowMicros int64) {
 	if l.requests.used && nowMicros-l.requests.begunMicros < recentMicros {
-		l.askVitals(nowMicros)
-	}
-}
-
-// actOnVitals does what follows from the end of a command that asks for them.
-func (l *link) actOnVitals(k *command, e end, nowMicros int64) {
-	v := &l.vitals
-	switch fates[k.kind].after[e.outcome] {
-	case noteMemory:
-		v.noteMemory(l.reply)
-	case noteStats:
-		v.reading.EvictedKeys = infoNumber(l.reply, "evicted_keys")
-	case noteKeys:
-		v.reading.Keys = keysOf(l.reply, l.options.Database)
-		l.health.host.Examined(v.reading, nowMicros)
-	case noteRefusal:
-		v.refused = l.stream.number
+		l.askStats(nowMicros)
 	}
 }
 
 // noteMemory reads INFO memory.
-func (v *vitals) noteMemory(r redisresp.Reply) {
+func (v *serverStats) noteMemory(r redisresp.Reply) {
 	v.reading.UsedBytes, v.reading.MaxBytes = infoNumber(r, "used_memory"), infoNumber(r, "maxmemory")
 	v.policy = infoField(r, "maxmemory_policy")
 }

@@ -33,25 +33,25 @@ func (r *rig) examine(replies ...string) {
 }
 
 // What the server says of itself is read, whatever it leaves out.
-func TestVitals(t *testing.T) {
+func TestServerStats(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name     string
 		database int64
 		replies  [3]string
-		want     Vitals
+		want     ServerStats
 	}{
-		{"all of it", 0, [3]string{infoMemory, infoStats, infoKeyspace}, Vitals{1000, 4000, 7, 12}},
-		{"another database", 10, [3]string{infoMemory, infoStats, infoKeyspace}, Vitals{1000, 4000, 7, 99}},
-		{"a database without keys", 1, [3]string{infoMemory, infoStats, infoKeyspace}, Vitals{1000, 4000, 7, 0}},
-		{"nothing", 0, [3]string{"", "", ""}, Vitals{Unknown, Unknown, Unknown, Unknown}},
+		{"all of it", 0, [3]string{infoMemory, infoStats, infoKeyspace}, ServerStats{1000, 4000, 7, 12}},
+		{"another database", 10, [3]string{infoMemory, infoStats, infoKeyspace}, ServerStats{1000, 4000, 7, 99}},
+		{"a database without keys", 1, [3]string{infoMemory, infoStats, infoKeyspace}, ServerStats{1000, 4000, 7, 0}},
+		{"nothing", 0, [3]string{"", "", ""}, ServerStats{Unknown, Unknown, Unknown, Unknown}},
 		{
 			"no numbers", 0,
 			[3]string{
 				"used_memory:-1\r\nmaxmemory:1e9\r\n", "evicted_keys:99999999999999999999\r\n",
 				"db0:keys=x,expires=1\r\n",
 			},
-			Vitals{Unknown, Unknown, Unknown, Unknown},
+			ServerStats{Unknown, Unknown, Unknown, Unknown},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -65,21 +65,21 @@ func TestVitals(t *testing.T) {
 				r.allow(1)
 			}
 			r.examine(bulk(tc.replies[0]), bulk(tc.replies[1]), bulk(tc.replies[2]))
-			testenv.Same(t, "the vitals", fmt.Sprint(r.vitals), fmt.Sprint([]Vitals{tc.want}))
+			testenv.Same(t, "the stats", fmt.Sprint(r.stats), fmt.Sprint([]ServerStats{tc.want}))
 		})
 	}
 }
 
 // A worker asks while requests come, and looks whether it is its turn every 30 seconds.
-func TestVitalsAreAskedAmongRequests(t *testing.T) {
+func TestStatsAreAskedAmongRequests(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
-	r.pass(VitalsMicros)
+	r.pass(ServerStatsMicros)
 	r.conn.Tick(r.now)
 	testenv.Same(t, "turns without a request", len(r.turns), 0)
 	r.examine(bulk(infoMemory), bulk(infoStats), bulk(infoKeyspace))
 	began := r.now
-	for r.now < began+3*VitalsMicros {
+	for r.now < began+3*ServerStatsMicros {
 		r.request("a").flush()
 		r.allow(1)
 		r.stall(1000 * ms)
@@ -90,19 +90,19 @@ func TestVitalsAreAskedAmongRequests(t *testing.T) {
 	}
 	testenv.Same(t, "turns in two minutes of requests", len(r.turns), 4)
 	for i := 1; i < len(r.turns); i++ {
-		testenv.Same(t, "that a turn is 30 s after the last", r.turns[i]-r.turns[i-1] >= VitalsMicros, true)
+		testenv.Same(t, "that a turn is 30 s after the last", r.turns[i]-r.turns[i-1] >= ServerStatsMicros, true)
 	}
-	r.pass(3 * VitalsMicros)
+	r.pass(3 * ServerStatsMicros)
 	r.conn.Tick(r.now)
 	testenv.Same(t, "turns while none comes", len(r.turns), 4)
 }
 
 // Where INFO is refused once, it is not asked again on that connection, but on the next.
-func TestVitalsRefused(t *testing.T) {
+func TestStatsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
 	again := func() string {
-		r.stall(VitalsMicros)
+		r.stall(ServerStatsMicros)
 		r.request("a").flush()
 		if r.streams > 1 {
 			r.prove()
@@ -112,7 +112,7 @@ func TestVitalsRefused(t *testing.T) {
 		return r.names()
 	}
 	r.examine(noInfo, noInfo, noInfo)
-	testenv.Same(t, "what is told", len(r.vitals), 0)
+	testenv.Same(t, "what is told", len(r.stats), 0)
 	testenv.Same(t, "what is sent on the same connection", again(), "")
 	r.closeStream()
 	testenv.Same(t, "what is sent on the next", again(), "INFO INFO INFO")
@@ -120,8 +120,8 @@ func TestVitalsRefused(t *testing.T) {
 	testenv.Same(t, "the log", len(r.lines)+len(r.warnings), 0)
 }
 
-// A trial that may not ask INFO is the last to do so on its connection.
-func TestVitalsAfterRefusedTrial(t *testing.T) {
+// A startup check that may not ask INFO is the last to do so on its connection.
+func TestStatsAfterRefusedStartupCheck(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, tryOptions())
 	r.asks = true
@@ -133,8 +133,8 @@ func TestVitalsAfterRefusedTrial(t *testing.T) {
 	testenv.Same(t, "turns", len(r.turns), 0)
 }
 
-// The trial is followed by the first reading.
-func TestVitalsAfterTrial(t *testing.T) {
+// The startup check is followed by the first reading.
+func TestStatsAfterStartupCheck(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, tryOptions())
 	r.asks = true
@@ -145,23 +145,23 @@ func TestVitalsAfterTrial(t *testing.T) {
 	} {
 		r.answer(reply)
 	}
-	testenv.Same(t, "the vitals", fmt.Sprint(r.vitals), "[{1000 4000 7 12}]")
+	testenv.Same(t, "the stats", fmt.Sprint(r.stats), "[{1000 4000 7 12}]")
 }
 
 // Replies that never come hold nothing up.
-func TestVitalsUnanswered(t *testing.T) {
+func TestStatsUnanswered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
 	r.examine(bulk(infoMemory))
 	r.closeStream()
 	r.request("b").flush()
 	r.allow(2)
-	testenv.Same(t, "what is told", len(r.vitals), 0)
+	testenv.Same(t, "what is told", len(r.stats), 0)
 	testenv.Same(t, "failures", len(r.failed), 0)
 }
 
-// With overrides a trial warns of a Redis that may evict them.
-func TestTrialWarnsOfEviction(t *testing.T) {
+// With overrides a startup check warns of a Redis that may evict them.
+func TestStartupCheckWarnsOfEviction(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, policy string
@@ -210,7 +210,7 @@ func TestMemoryPercent(t *testing.T) {
 		{5, Unknown, 0},
 		{1 << 62, 1, 1e9},
 	} {
-		v := Vitals{UsedBytes: tc.used, MaxBytes: tc.maximum}
+		v := ServerStats{UsedBytes: tc.used, MaxBytes: tc.maximum}
 		testenv.Same(t, "the percentage", v.MemoryPercent(), tc.want)
 	}
 }

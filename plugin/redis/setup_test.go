@@ -26,7 +26,7 @@ func TestSetUp(t *testing.T) {
 		for stream := range 2 {
 			w, next := r.request("a").flush(), r.request("b").flush()
 			n := len(r.commands) - 2
-			if stream > 0 { // the audition is behind them, and the checks are kept
+			if stream > 0 { // the probe is behind them, and the checks are kept
 				n = len(r.commands) - 1
 			}
 			if got := fmt.Sprint(r.commands[:n]); got != tc.want {

@@ -7,18 +7,18 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// trial is the attempt to use Redis that a worker makes by itself, with its first tick, so that
+// startupCheck is the attempt to use Redis that a worker makes with its first tick, so that
 // mistakes show before the first request.
-type trial struct {
-	state trialState
+type startupCheck struct {
+	state startupState
 	// What INFO says, where it is allowed and known.
 	product, version, role string
 }
 
-type trialState uint8
+type startupState uint8
 
 const (
-	untried trialState = iota
+	untried startupState = iota
 	underWay
 	tried
 )
@@ -26,14 +26,14 @@ const (
 // ask asks what answers, and does what a check needs. ACLs and redis_proxy may
 // refuse INFO; sections come one by one, as only Redis 7 takes several at once
 // (https://redis.io/docs/latest/commands/info/).
-func (t *trial) ask(p *pipeline, o *Options, nowMicros int64) {
+func (t *startupCheck) ask(p *pipeline, o *Options, nowMicros int64) {
 	p.addInfo("server", askingServer, nowMicros)
 	p.addInfo("replication", askingRole, nowMicros)
 	if o.Overrides {
 		p.addInfo("memory", askingMemory, nowMicros)
 	}
 	p.out = appendProbe(p.out, o.KeyPrefix, []byte("sluice"))
-	p.addEncoded(trying, nowMicros)
+	p.addEncoded(startupProbing, nowMicros)
 }
 
 // addInfo appends INFO with one section.
@@ -53,7 +53,7 @@ var products = []struct{ field, name string }{
 }
 
 // noteServer reads INFO server.
-func (t *trial) noteServer(r redisresp.Reply) {
+func (t *startupCheck) noteServer(r redisresp.Reply) {
 	for _, p := range products {
 		if version := infoField(r, p.field); version != "" {
 			t.product, t.version = p.name, version
@@ -63,7 +63,7 @@ func (t *trial) noteServer(r redisresp.Reply) {
 }
 
 // noteRole reads INFO replication.
-func (t *trial) noteRole(r redisresp.Reply) {
+func (t *startupCheck) noteRole(r redisresp.Reply) {
 	switch role := infoField(r, "role"); role {
 	case "":
 	case "master":
@@ -107,10 +107,10 @@ func infoLine(r redisresp.Reply, name string) []byte {
 	return nil
 }
 
-// succeed ends the trial: Redis can be used. It warns of a policy that evicts what has no
+// succeed ends the check: Redis can be used. It warns of a policy that evicts what has no
 // TTL, as most overrides
 // (https://redis.io/docs/latest/develop/reference/eviction/).
-func (t *trial) succeed(h *health, overrides bool, policy string) {
+func (t *startupCheck) succeed(h *health, overrides bool, policy string) {
 	t.state = tried
 	line := h.name() + " answers"
 	if t.version != "" {
@@ -126,9 +126,9 @@ func (t *trial) succeed(h *health, overrides bool, policy string) {
 	}
 }
 
-// fail ends the trial: Redis cannot be used. heard says whether this stream has brought
+// fail ends the check: Redis cannot be used. heard says whether this stream has brought
 // any reply.
-func (t *trial) fail(h *health, cause Cause, heard bool) {
+func (t *startupCheck) fail(h *health, cause Cause, heard bool) {
 	if t.state != underWay {
 		return
 	}

@@ -23,8 +23,8 @@ func tryOptions() Options {
 	return options
 }
 
-// trials are servers that a worker meets with its first tick, and how its line begins.
-var trials = []struct {
+// startups are servers that a worker meets with its first tick, and how its line begins.
+var startups = []struct {
 	name    string
 	arrange func(*rig)
 	replies []string
@@ -119,9 +119,9 @@ var trials = []struct {
 
 // With its first tick a worker tries Redis, and one line says what answers or what
 // is wrong.
-func TestTrial(t *testing.T) {
+func TestStartupCheck(t *testing.T) {
 	t.Parallel()
-	for _, tc := range trials {
+	for _, tc := range startups {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, tryOptions())
@@ -150,7 +150,7 @@ func TestTrial(t *testing.T) {
 }
 
 // A refused password opens the breaker at once, which is a line of its own.
-func TestTrialWithWrongPassword(t *testing.T) {
+func TestStartupCheckWithWrongPassword(t *testing.T) {
 	t.Parallel()
 	options := tryOptions()
 	options.Password = "s3cr3t"
@@ -171,8 +171,8 @@ func TestTrialWithWrongPassword(t *testing.T) {
 	}
 }
 
-// Requests do not wait for the trial, nor the trial for them.
-func TestTrialAmongRequests(t *testing.T) {
+// Requests do not wait for the startup check, nor the check for them.
+func TestStartupCheckAmongRequests(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, tryOptions())
 	before := r.request("a").flush()
@@ -194,7 +194,7 @@ func TestTrialAmongRequests(t *testing.T) {
 }
 
 // While the breaker is open nothing but its probe is sent.
-func TestNoTrialWhileOpen(t *testing.T) {
+func TestNoStartupCheckWhileOpen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, tryOptions())
 	r.trip(5)

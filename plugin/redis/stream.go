@@ -17,8 +17,8 @@ type stream struct {
 	tries   int    // attempts to open one that may fail before there is a pause
 	number  uint64 // counts the streams
 
-	unproven bool   // it is in place of a lost one, and has yet to pass its audition
-	greeting []byte // what it is sent first: the set-up and the audition
+	unproven bool   // it is in place of a lost one, and has yet to answer its probe
+	greeting []byte // what it is sent first: the set-up and the probe
 
 	dueMicros    int64  // when it is to be replaced, see rotation
 	usedMicros   int64  // when something was last sent

@@ -58,7 +58,7 @@ func (l *listening) tick(nowMicros int64) {
 func (l *link) expire(nowMicros int64) {
 	for p, i := &l.pipe.commands, l.pipe.commands.first; i < p.next; i++ {
 		if k := p.at(i); l.pipe.waited(k, nowMicros)+k.keptMicros >= l.options.TimeoutMicros {
-			l.act(k, end{outcome: timedOut, cause: causes[timedOut]}, nowMicros)
+			l.act(k, end{timedOut, causes[timedOut], nowMicros})
 		}
 	}
 	if l.pipe.owes(stalledTimeouts*l.options.TimeoutMicros, nowMicros) {

@@ -82,14 +82,14 @@ func (k *worker) Warn(line string) { k.world.tally.logged(line) }
 // Info implements redis.Host.
 func (k *worker) Info(line string) { k.world.tally.logged(line) }
 
-// Tried implements redis.Host. No trial is asked for.
+// Tried implements redis.Host. No startup check is asked for.
 func (k *worker) Tried(bool, string) {}
 
 // Turn implements redis.Host. No worker watches this Redis.
 func (k *worker) Turn(int64) bool { return false }
 
 // Examined implements redis.Host.
-func (k *worker) Examined(redis.Vitals, int64) {}
+func (k *worker) Examined(redis.ServerStats, int64) {}
 
 // Say implements decide.Host. There are no access logs.
 func (k *worker) Say(uint32, string) {}

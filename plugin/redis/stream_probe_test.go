@@ -32,7 +32,7 @@ var fails = map[string]func(*rig){
 		r.closeInOpens = 1
 		r.closeStream()
 	},
-	"closed while the next one is sent its audition": func(r *rig) {
+	"closed while the next one is sent its probe": func(r *rig) {
 		r.closeInSends = 1
 		r.closeStream()
 	},
@@ -68,8 +68,8 @@ func TestOnlyWhatWasInFlightFails(t *testing.T) {
 	}
 }
 
-// An audition that is refused is an answer: what was kept gets its own.
-func TestAuditionRefused(t *testing.T) {
+// A probe that is refused is an answer: what was kept gets its own.
+func TestStreamProbeRefused(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	w := r.request("b").flush()
@@ -80,8 +80,8 @@ func TestAuditionRefused(t *testing.T) {
 	testenv.Same(t, "the number of streams", r.streams, 2)
 }
 
-// The next streams get the whole set-up, and the audition.
-func TestAuditionLogsIn(t *testing.T) {
+// The next streams get the whole set-up, and the probe.
+func TestStreamProbeLogsIn(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.Password, options.Database = "s3cr3t", 4
@@ -149,8 +149,8 @@ func TestKeptChecksArePending(t *testing.T) {
 	r.wantInFlight(3)
 }
 
-// While the breaker is open, a stream is asked the breaker's probe, and no audition.
-func TestProbeIsNoAudition(t *testing.T) {
+// While the breaker is open, a stream is asked the breaker's probe alone.
+func TestProbeIsNoStreamProbe(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.Breaker.Failures = 1
@@ -164,9 +164,9 @@ func TestProbeIsNoAudition(t *testing.T) {
 	w.want("at 2")
 }
 
-// A stream that is being auditioned when the breaker opens is not asked what the probe asks: it is
+// A stream that is being probed when the breaker opens is not asked what the probe asks: it is
 // replaced.
-func TestProbeEndsAudition(t *testing.T) {
+func TestProbeEndsStreamProbe(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.Breaker.Failures = 2
@@ -183,8 +183,8 @@ func TestProbeEndsAudition(t *testing.T) {
 }
 
 // The first stream, one in place of one that rested, and one that is lost while idle before anything
-// is asked need no audition, or cost nothing.
-func TestNoAuditionInOrdinaryRunning(t *testing.T) {
+// is asked need no probe of the stream, or cost nothing.
+func TestNoStreamProbeInOrdinaryRunning(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
 	for at := range int64(3) {
@@ -200,9 +200,9 @@ func TestNoAuditionInOrdinaryRunning(t *testing.T) {
 	testenv.Same(t, "the number of streams", r.streams, 4)
 }
 
-// Errands wait in the outbox until a stream has answered: what no stream has brought is not lost, and
+// Background commands wait in the outbox until a stream has answered: what no stream has brought is not lost, and
 // is no failure.
-func TestErrandsAwaitAudition(t *testing.T) {
+func TestBackgroundCommandsAwaitStreamProbe(t *testing.T) {
 	t.Parallel()
 	for _, request := range []bool{false, true} {
 		r := lostRig(t, testOptions(), 1)
@@ -224,7 +224,7 @@ func TestErrandsAwaitAudition(t *testing.T) {
 }
 
 // A refund follows what was kept, in the same callback.
-func TestErrandsFollowWhatWasKept(t *testing.T) {
+func TestBackgroundCommandsFollowWhatWasKept(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	w := r.request("b").flush()
@@ -236,8 +236,8 @@ func TestErrandsFollowWhatWasKept(t *testing.T) {
 }
 
 // A rotation goes on while a stream is lost: the candidate takes its place, and the stream that is being
-// auditioned brings what was kept, itself or by the next.
-func TestRotationDuringAudition(t *testing.T) {
+// probed brings what was kept, itself or by the next.
+func TestRotationDuringStreamProbe(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {
 		r := rotatingRig(t)

@@ -6,10 +6,10 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// Auditions that end without an answer, or too late.
+// Probes of a stream that end without an answer, or too late.
 
 // If failures open the breaker, what was kept waits for no other stream.
-func TestBreakerEndsAuditions(t *testing.T) {
+func TestBreakerEndsStreamProbes(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.Breaker.Failures = 2
@@ -35,7 +35,7 @@ func TestNoEndpointLeft(t *testing.T) {
 }
 
 // Nothing can be sent on the streams that follow.
-func TestAuditionsCannotBeSent(t *testing.T) {
+func TestStreamProbesCannotBeSent(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	w := r.request("b").flush()
@@ -47,7 +47,7 @@ func TestAuditionsCannotBeSent(t *testing.T) {
 }
 
 // What asks how the server is, is kept, too. It is no request, so that nothing counts as a failure.
-func TestVitalsAreKept(t *testing.T) {
+func TestStatsAreKept(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	r.asks = true
@@ -60,8 +60,8 @@ func TestVitalsAreKept(t *testing.T) {
 	testenv.Same(t, "what is sent then", r.names(), "INFO INFO INFO EVAL")
 }
 
-// A stream that an errand has opened hangs. A check that has come last goes to the next.
-func TestStalledAudition(t *testing.T) {
+// A stream that a background command has opened hangs. A check that has come last goes to the next.
+func TestStalledStreamProbe(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now)
@@ -77,7 +77,7 @@ func TestStalledAudition(t *testing.T) {
 
 // A stream that does not answer holds what was kept no longer than the timeout, and what has expired is
 // not sent on another one.
-func TestAuditionHangs(t *testing.T) {
+func TestStreamProbeHangs(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	w := r.request("b").flush()
@@ -93,7 +93,7 @@ func TestAuditionHangs(t *testing.T) {
 }
 
 // An answer that comes after the timeout, as a Redis that is slow gives it, proves the stream.
-func TestLateAudition(t *testing.T) {
+func TestLateStreamProbe(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	w := r.request("b").flush()

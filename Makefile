@@ -23,11 +23,18 @@ SECONDS ?= 4
 RATE ?= 2000
 
 wasm := build/sluice.wasm
-wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) tools/plugin.work \
+wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) tools/tinygo/collector.patch tools/plugin.work \
 	$(shell find tools/plugin plugin algo redisresp -type f -not -name '*_test.go' -not -path '*/testdata/*')
 # The build's own version: that of what is released, packed or pushed. Anything else is "dev".
 wasm_version = $(if $(filter release image push,$(MAKECMDGOALS)),$(VERSION),dev)
-wasm_build = tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared -tags custommalloc -opt=z -panic=trap -no-debug -o $(CURDIR)/$@
+# When garbage is collected: where a callback ends (docs/decisions/0029-collector.md), with "stress" at
+# the end of each, with "precise" by TinyGo's own collector inside any allocation.
+COLLECTOR ?= callbacks
+collector_callbacks := -gc=leaking -tags 'custommalloc safepoints$(and $(tag), $(tag))'
+collector_stress := -gc=leaking -tags 'custommalloc safepoints gcstress'
+collector_precise := -gc=precise -tags custommalloc
+collector = $(or $(collector_$(COLLECTOR)),$(error COLLECTOR=$(COLLECTOR): want callbacks, stress or precise))
+wasm_build = tinygo build -target=$(CURDIR)/.tools/proxywasm.json -buildmode=c-shared $(collector) -opt=s -panic=trap -no-debug -o $(CURDIR)/$@
 # tools/plugin.work leaves out what gjson would bring along for nothing.
 plugin_build = GOWORK=$(CURDIR)/tools/plugin.work $(wasm_build)
 # What formats as fmt does, so that vet looks at its formats too.
@@ -59,10 +66,10 @@ build: $(wasm) ## build the plugin, build/sluice.wasm
 $(wasm): $(wasm_sources) build/version | tools-build
 	$(plugin_build) -ldflags "-X main.version=$(wasm_version)" ./plugin
 
-# It changes with the version alone.
+# It changes with the version and the collector alone.
 build/version: FORCE
 	@mkdir -p $(@D)
-	@echo '$(wasm_version)' | cmp -s - $@ || echo '$(wasm_version)' > $@
+	@echo '$(wasm_version) $(COLLECTOR)' | cmp -s - $@ || echo '$(wasm_version) $(COLLECTOR)' > $@
 
 .PHONY: FORCE
 FORCE:
@@ -80,11 +87,13 @@ bridge_build = $(clang) --target=wasm32 -Oz -ffreestanding -nostdlib -mbulk-memo
 	-Wl,--no-entry,-s,--stack-first,-z,stack-size=4096
 
 # For the benchmark of what metrics cost.
+build/sluice-without-metrics.wasm: tag = withoutmetrics
 build/sluice-without-metrics.wasm: $(wasm_sources) | tools-build
 	@mkdir -p $(@D)
-	$(subst -tags custommalloc,-tags "custommalloc withoutmetrics",$(plugin_build)) ./plugin
+	$(plugin_build) ./plugin
 
 # For the benchmark of what any Wasm filter costs.
+build/empty.wasm: COLLECTOR = precise
 build/empty.wasm: $(wildcard bench/empty/*.go) bench/go.mod bench/go.sum $(wildcard tools/proxywasm*.json) | tools-build
 	@mkdir -p $(@D)
 	cd bench && $(wasm_build) ./empty
@@ -229,7 +238,7 @@ count: build build/sluice-without-metrics.wasm build/empty.wasm tools-run ## cou
 count-check: build tools-run ## hold the instructions of the usual request to those that are recorded
 	@tools/h2load.sh
 	@tools/valgrind.sh
-	cd bench && go run . -count none,sluice -check
+	cd bench && go run . -count none,sluice,sluice-readme -check
 
 .PHONY: bench-tools
 bench-tools: | tools

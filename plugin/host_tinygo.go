@@ -80,21 +80,12 @@ func (host) setSharedData(key string, value []byte, cas uint32) (status uint32) 
 	return proxySetSharedData(p, n, unsafe.SliceData(value), uint32(len(value)), cas)
 }
 
-// requestHeaders is all headers, serialised as the ABI has it. They are valid until the next call.
+// requestHeaders is all headers, serialised as the ABI has it. They are valid in this callback.
 func (host) requestHeaders(contextID uint32) []byte {
 	enter(contextID)
-	if headerMemory == nil {
-		headerMemory = make([]byte, 2048)
-	}
-	room = headerMemory
 	b, _ := result(proxyGetHeaderMapPairs(requestHeader, &resultData, &resultLen))
-	room = nil
 	return b
 }
-
-// headerMemory is where request headers come to stand if they fit: so much garbage with each request
-// would cost more than to read them. room is that memory while they are asked for.
-var headerMemory, room []byte
 
 // header is the first value of a header.
 func (host) header(contextID, kind uint32, name string) (string, bool) {

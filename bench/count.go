@@ -126,7 +126,7 @@ func (b *bench) tellEach(ctx context.Context, command ...string) error {
 // ask sends a number of requests, all of which but a few must be answered as they should: the first
 // request of a limit of one is admitted.
 func (b *bench) ask(ctx context.Context, connections, n int, others int64) error {
-	o, err := load{connections: connections, requests: n}.run(ctx, b.measured.envoy.url, 0)
+	o, err := load{connections: connections, requests: n}.run(ctx, b.measured.envoy.url+b.measured.path, 0)
 	if err != nil {
 		return err
 	}

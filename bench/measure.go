@@ -78,7 +78,7 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 		return nil, err
 	}
 	start := time.Now()
-	o, err := l.run(ctx, s.envoy.url, seconds)
+	o, err := l.run(ctx, s.envoy.url+s.path, seconds)
 	if err != nil {
 		return nil, err
 	}

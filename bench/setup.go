@@ -16,6 +16,7 @@ type setup struct {
 	status int // that every answer has
 	edit   edit
 	peer   *peerOptions // of the rate limit service; nil: the setup has none
+	path   string       // of its requests, if it is not /
 	relay  bool         // a relay (deploy/relay) is between Envoy and Redis
 	more   []string     // loads that it is measured under besides 16 connections
 
@@ -36,6 +37,7 @@ const (
 	sluiceTwo    = "sluice-2-limits"
 	sluiceThree  = "sluice-3-limits"
 	sluiceDenied = "sluice-denied"
+	sluiceReadme = "sluice-readme"
 	relayed      = "sluice-relay"
 	settled      = "sluice-settled"
 	embedded     = "sluice-embedded"
@@ -71,6 +73,14 @@ var subjects = []setup{
 		edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) },
 	},
 	{id: sluice, title: "Sluice, Redis", status: 200, edit: usual, more: both},
+	{
+		id: sluiceReadme, title: "Sluice, Redis, README's configuration", status: 200, path: "api/orders",
+		edit: readme(""), more: both,
+	},
+	{
+		id: "sluice-readme-match", title: "Sluice, Redis, README's configuration with host and methods", status: 200,
+		path: "api/orders", edit: readme(`, "host": {"prefix": "127."}, "methods": ["GET"]`), onlyCounted: true,
+	},
 	{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied, more: timed, onlyTimed: true},
 	{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: limited(twoLimits)},
 	{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: limited(threeLimits)},
@@ -186,6 +196,21 @@ func byKey(members string) string {
 // limited is one rule with limits.
 func limited(limits string) edit {
 	return inRedis(byKey(fmt.Sprintf(`"name": "bench", "limits": [%s]`, limits)))
+}
+
+// readme is the configuration that README shows, with limits that no run exhausts: what is exempt, a
+// rule of two limits by a key that is hashed, with more members of its match, and one by address.
+func readme(more string) edit {
+	return func(c *envoyconf.Config, at place) {
+		c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"}, "rules": [
+			{"name": "health", "match": {"path": "/healthz"}, "exempt": true},
+			{"name": "per-key", "match": {"path": {"prefix": "/api/"}%s}, "key": [{"header": %q, "hash": true}], "limits": [
+				{"algorithm": "gcra", "limit": 1000000000, "window": "1h", "burst": 1000000},
+				{"algorithm": "sliding_window_counter", "limit": 1000000000, "window": "1h"}]},
+			{"name": "per-address", "key": [{"client_ip": {"v6_prefix": 64}}],
+				"limits": [{"algorithm": "token_bucket", "limit": 1000000000, "window": "1h"}]}]}`,
+			at.listener, at.timeout.Milliseconds(), more, identityHeader))
+	}
 }
 
 var (

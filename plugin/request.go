@@ -98,8 +98,8 @@ func (r *httpRequest) OnHttpResponseHeaders(int, bool) types.Action {
 	l.host.running(q.ContextID)
 	resp := l.response.of(q.ContextID)
 	limits, atMicros := l.worker.Responds(q, resp)
-	if len(limits) > 0 && l.answers.Shows() {
-		headers := l.answers.Headers(limits, l.told(atMicros), resp.limits(l.answers.Names()))
+	if xRateLimit, draft := l.answers.Shows(); len(limits) > 0 && (xRateLimit || draft) {
+		headers := l.answers.Headers(limits, l.told(atMicros), resp.limits(xRateLimit, draft))
 		l.host.setHeaders(q.ContextID, responseHeader, headers)
 	}
 	return types.ActionContinue

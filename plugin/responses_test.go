@@ -173,8 +173,16 @@ func TestUpstreamRejects(t *testing.T) {
 				"ratelimit-policy", `"theirs";q=7;w=1, "a";q=1;w=3600`, "ratelimit", `"theirs";r=0;t=1, "a";r=0;t=3600`),
 		},
 		{
-			name: "with one header of its own", status: "429", upstream: []string{"x-ratelimit-reset", "9"},
-			want: with(nil, "x-ratelimit-reset", "9", "ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
+			name: "with a limit and a reset of its own", status: "429",
+			upstream: []string{"x-ratelimit-limit", "7", "x-ratelimit-reset", "9"},
+			want: with(nil, "x-ratelimit-limit", "7", "x-ratelimit-reset", "9",
+				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
+		},
+		{
+			name: "with a reset without a limit", status: "429",
+			upstream: []string{"x-ratelimit-reset", "9", "ratelimit-policy", `"theirs";q=7;w=1`},
+			want: with(nil, "x-ratelimit-limit", "1", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "3600",
+				"ratelimit-policy", `"a";q=1;w=3600`, "ratelimit", `"a";r=0;t=3600`),
 		},
 		{
 			name: "with a list of its own", status: "429", upstream: []string{"ratelimit", `"theirs";r=0;t=1`},

@@ -83,40 +83,28 @@ func (v *responseView) Status() int64 {
 	return v.status
 }
 
-// limits returns the upstream's own limit headers if it rejected the request: its 429 is about
-// those. names are the headers to look for.
-func (v *responseView) limits(names []string) (u answer.Upstream) {
-	if !v.hasAny(names) || v.Status() != 429 {
+// limits returns the upstream's own limit headers if it rejected the request: its 429 is about those.
+// Of each family one header is looked for, which an upstream cannot go without. Envoy says that it is
+// absent for a sixth of what a value takes, such as the status.
+func (v *responseView) limits(xRateLimit, draft bool) (u answer.Upstream) {
+	if v.status != unread && v.status != 429 {
 		return u
 	}
-	for _, name := range names {
-		value, ok := v.Header(name)
-		switch {
-		case !ok:
-		case name == "ratelimit-policy":
-			u.Policy = value
-		case name == "ratelimit":
-			u.Limit = value
-		default:
-			u.XRateLimit = true
-		}
+	if xRateLimit {
+		_, u.XRateLimit = v.Header("x-ratelimit-limit")
+	}
+	hasDraft := false
+	if draft {
+		u.Limit, hasDraft = v.Header("ratelimit")
+	}
+	switch {
+	case !u.XRateLimit && !hasDraft:
+	case v.Status() != 429:
+		return answer.Upstream{}
+	case hasDraft:
+		u.Policy, _ = v.Header("ratelimit-policy")
 	}
 	return u
-}
-
-// hasAny reports whether the response may have one of some headers. Envoy is not asked
-// if it is known to be no 429. It says that a header is absent for a sixth of what it
-// takes to hand over a value, such as the status.
-func (v *responseView) hasAny(names []string) bool {
-	if v.status != unread {
-		return v.status == 429
-	}
-	for _, name := range names {
-		if _, ok := v.Header(name); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // unanswered are the response flags of requests that no upstream has answered: no

@@ -30,6 +30,12 @@ func AppendBulkString(dst []byte, s string) []byte {
 	return dst
 }
 
+// AppendBulkOf appends a bulk string of n bytes, and returns it for them to be written.
+func AppendBulkOf(dst []byte, n int) (longer, body []byte) {
+	dst, at := appendBulk(dst, n)
+	return dst, dst[at : at+n]
+}
+
 // AppendBulkInt appends n in decimal as a bulk string, as commands take their
 // numbers.
 func AppendBulkInt(dst []byte, n int64) []byte {

@@ -70,6 +70,12 @@ func (d *Decoder) Decode(buf []byte) (reply Reply, n int, outcome Outcome) {
 	if d.fault.Err != nil {
 		return Reply{}, 0, Malformed
 	}
+	if !d.started && len(buf) > 0 && buf[0] == byte(Array) {
+		if count, n := d.allIntegers(buf); n > 0 {
+			reply = Reply{Kind: Array, Int: int64(count), Bytes: buf[len("*1\r\n"):n:n], integers: d.integers[:count:count]}
+			return reply, n, Complete
+		}
+	}
 	for {
 		start := d.at.pos
 		el, outcome, err := d.at.next(buf, &d.limits)
@@ -97,6 +103,51 @@ func (d *Decoder) Decode(buf []byte) (reply Reply, n int, outcome Outcome) {
 	}
 	d.nextReply()
 	return reply, n, Complete
+}
+
+// allIntegers reads an array of one to nine usual integers in one pass, as nearly all replies of scripts
+// are, and returns how many they are and the length of the reply. If it is anything else, also one that
+// is not complete, n is 0, and the slow path reads it.
+func (d *Decoder) allIntegers(buf []byte) (count, n int) {
+	if len(buf) < len("*1\r\n:1\r\n") || buf[2] != '\r' || buf[3] != '\n' {
+		return 0, 0
+	}
+	count = int(buf[1] - '0')
+	if count < 1 || count > 9 || count > d.limits.Elements || d.limits.Depth < 1 || d.limits.Line < safeDigits+1 {
+		return 0, 0
+	}
+	i := len("*1\r\n")
+	for k := range count {
+		if i >= len(buf) || buf[i] != byte(Integer) {
+			return 0, 0
+		}
+		i++
+		negative := i < len(buf) && buf[i] == '-'
+		if negative {
+			i++
+		}
+		digits, value := i, int64(0)
+		for i < len(buf) {
+			digit := buf[i] - '0'
+			if digit > 9 {
+				break
+			}
+			value = value*10 + int64(digit)
+			i++
+		}
+		if i == digits || i-digits > safeDigits || i+1 >= len(buf) || buf[i] != '\r' || buf[i+1] != '\n' {
+			return 0, 0
+		}
+		i += len("\r\n")
+		if negative {
+			value = -value
+		}
+		d.integers[k] = value
+	}
+	if i > d.limits.Bytes {
+		return 0, 0
+	}
+	return count, i
 }
 
 // Err is nil until a reply was malformed, and a [*SyntaxError] from then on.

@@ -112,8 +112,10 @@ func TestMigrationExamples(t *testing.T) {
 		var args []string
 		switch yaml := files.FindAllSubmatch(e[2], -1); len(yaml) {
 		case 1:
-			flag := "--envoy-gateway"
-			if bytes.Contains(yaml[0][1], []byte("local_ratelimit")) {
+			flag := "--higress"
+			if bytes.Contains(yaml[0][1], []byte("BackendTrafficPolicy")) {
+				flag = "--envoy-gateway"
+			} else if bytes.Contains(yaml[0][1], []byte("local_ratelimit")) {
 				flag = "--local-ratelimit"
 			}
 			args = []string{flag, write(t, "original.yaml", string(yaml[0][1]))}

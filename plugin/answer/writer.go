@@ -36,30 +36,14 @@ func New(cfg *config.Config, seed uint64) *Writer {
 
 // Upstream has the limit headers of the upstream's own response.
 type Upstream struct {
-	// XRateLimit is whether it has X-RateLimit headers.
+	// XRateLimit is whether it has X-RateLimit-Limit, and keeps all of these headers.
 	XRateLimit bool
-	// Policy and Limit are its RateLimit-Policy and RateLimit; empty if it has none.
+	// Limit and Policy are its RateLimit and, if it has that one, its RateLimit-Policy.
 	Policy, Limit string
 }
 
-// Shows reports whether responses carry any limit headers.
-func (w *Writer) Shows() bool { return w.headers.XRateLimit || w.headers.Draft }
-
-// Names are the limit headers that responses may carry.
-func (w *Writer) Names() []string {
-	switch {
-	case !w.headers.Draft:
-		return limitHeaders[:3]
-	case !w.headers.XRateLimit:
-		return limitHeaders[3:]
-	}
-	return limitHeaders[:]
-}
-
-var limitHeaders = [...]string{
-	"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset",
-	"ratelimit-policy", "ratelimit",
-}
+// Shows reports which families of limit headers responses carry.
+func (w *Writer) Shows() (xRateLimit, draft bool) { return w.headers.XRateLimit, w.headers.Draft }
 
 // Headers are the headers of a response that was let through: names in lower
 // case, each once, to replace what the upstream sent. limits are in rule order;

@@ -243,8 +243,14 @@ func (s *Script) appendKeysOfValues(dst []byte, of *subject) []byte {
 }
 
 func (s *Script) appendKey(dst, tag []byte, suffix string) []byte {
-	s.key = AppendKey(s.key[:0], s.prefix, tag, suffix)
-	return redisresp.AppendBulk(dst, s.key)
+	dst, key := redisresp.AppendBulkOf(dst, len(s.prefix)+len(":{")+len(tag)+len("}")+len(suffix))
+	key = key[copy(key, s.prefix):]
+	key[0], key[1] = ':', '{'
+	key = key[2:]
+	key = key[copy(key, tag):]
+	key[0] = '}'
+	copy(key[1:], suffix)
+	return dst
 }
 
 // probeSource writes a key that vanishes at once: what a check needs, a probe

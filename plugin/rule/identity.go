@@ -1,6 +1,8 @@
 package rule
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/plugin/sha256"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -144,8 +146,11 @@ func (m *Matcher) appendDigest(dst, data []byte, digits int) []byte {
 
 // appendHex appends bytes as digits.
 func appendHex(dst, data []byte) []byte {
-	for _, c := range data {
-		dst = append(dst, text.LowerHex[c>>4], text.LowerHex[c&15])
+	begin := len(dst)
+	dst = slices.Grow(dst, 2*len(data))[:begin+2*len(data)]
+	out := dst[begin:]
+	for i, c := range data {
+		out[2*i], out[2*i+1] = text.LowerHex[c>>4], text.LowerHex[c&15]
 	}
 	return dst
 }

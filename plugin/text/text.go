@@ -54,8 +54,14 @@ func HexValue(c byte) byte {
 // 6.2.2, decodes less: routers take %3A for the colon that it stands for.
 func AppendCanonical(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
-		c := s[i]
-		escaped := c <= ' ' || c >= 0x7f || c == '%'
+		run := i // what is written as it is, appended in one go
+		for i < len(s) && ' ' < s[i] && s[i] < 0x7f && s[i] != '%' {
+			i++
+		}
+		if dst = append(dst, s[run:i]...); i == len(s) {
+			break
+		}
+		c, escaped := s[i], true
 		if decoded, ok := Unescape(s, i); ok {
 			c, i = decoded, i+2
 			escaped = c <= ' ' || c >= 0x7f || strings.IndexByte(`/?#%;\`, c) >= 0

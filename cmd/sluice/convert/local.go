@@ -2,6 +2,7 @@ package convert
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -106,7 +107,7 @@ func patched(p node) (when conditions, isRoute bool) {
 	}
 	route := vhost.get("route", "name").text()
 	if route != "" {
-		when.set("expr", "xds.route_name == '"+celText.Replace(route)+"'")
+		when.set("expr", fmt.Sprintf("xds.route_name == %q", route))
 	}
 	return when, route != ""
 }

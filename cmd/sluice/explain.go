@@ -10,9 +10,9 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/plugin/override"
 )
@@ -20,7 +20,7 @@ import (
 func explainCommand(c *console.Console) *cobra.Command {
 	var from input.Source
 	var request input.Request
-	var contracts contract.Option
+	var contracts live.Contracts
 	command := &cobra.Command{
 		Use:   "explain [METHOD] URL",
 		Short: "Say which rules apply to a request, and why the others do not",
@@ -42,7 +42,7 @@ file of contracts makes of the request's identities.`,
 }
 
 func explainRequest(
-	c *console.Console, from *input.Source, contracts *contract.Option, r *input.Request, args []string,
+	c *console.Console, from *input.Source, contracts *live.Contracts, r *input.Request, args []string,
 ) error {
 	req, err := r.Make(args)
 	if err != nil {

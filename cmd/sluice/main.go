@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/doctor"
 	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/cmd/sluice/play"
 )
@@ -66,6 +67,7 @@ func rootCommand(c *console.Console) *cobra.Command {
 		versionCommand(c))
 	root.AddCommand(play.Commands(c)...)
 	root.AddCommand(live.Commands(c)...)
+	root.AddCommand(doctor.Command(c))
 	return root
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/live"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	wire "github.com/sluiceproxy/sluice/plugin/redis"
@@ -67,7 +66,7 @@ func charge(t *testing.T, client redis.Cmdable, plugin string, req *explain.Requ
 			values, _ := a.Limits.ValuesOf(a.Values, i)
 			keys = append(keys, string(wire.AppendKey(nil, cfg.Redis.KeyPrefix, a.Tag, suffix))+string(values))
 		}
-		args := state.Arguments(a.Limits.Plan, 7, a.Limits.Plan.Each(int64(cost)))
+		args := live.Arguments(a.Limits.Plan, 7, a.Limits.Plan.Each(int64(cost)))
 		if err := client.Eval(context.Background(), a.Limits.Plan.Script().Source, keys, args...).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +229,7 @@ func TestTop(t *testing.T) {
 				t.Fatal(r.errors)
 			}
 			var got []string
-			for _, top := range decode[struct{ Identities []state.Top }](t, r).Identities {
+			for _, top := range decode[struct{ Identities []live.Top }](t, r).Identities {
 				got = append(got, fmt.Sprintf("%s %d", top.Identity, top.Used))
 			}
 			if joined := strings.Join(got, ", "); joined != "k19 20, k18 19, k17 18" {

@@ -46,11 +46,12 @@ func accessLog(step time.Duration) string {
 
 // metered is a rule that a log says the limits of.
 func metered(limit int) string {
-	return fmt.Sprintf(`{"rules": [{"name": "per-key", "key": [{"header": "x-api-key"}], "limits": [
-		{"algorithm": "sliding_window_log", "limit": %d, "window": "1m", "name": "minute"},
-		{"algorithm": "gcra", "limit": 1, "window": "1s", "burst": 10, "name": "bucket"},
-		{"algorithm": "fixed_window", "limit": 7, "window": "day", "name": "day"},
-		{"algorithm": "concurrency", "limit": 3, "name": "flight"}]}]}`, limit)
+	return fmt.Sprintf(`{"rules": [
+  {"name": "per-key", "key": [{"header": "x-api-key"}], "limits": [
+    {"name": "minute", "algorithm": "sliding_window_log", "limit": %d, "window": "1m"},
+    {"name": "bucket", "algorithm": "gcra", "limit": 1, "window": "1s", "burst": 10},
+    {"name": "day", "algorithm": "fixed_window", "limit": 7, "window": "day"},
+    {"name": "flight", "algorithm": "concurrency", "limit": 3}]}]}`, limit)
 }
 
 func TestSuggest(t *testing.T) {
@@ -102,7 +103,7 @@ func TestSuggest(t *testing.T) {
 	}
 	for _, c := range []struct{ limit, refused int }{{20, 1}, {19, 10}} { // identities that the plugin refuses something
 		alone := strings.Replace(metered(c.limit), metered(c.limit)[strings.Index(metered(c.limit), `,
-		{"algorithm": "gcra"`):strings.Index(metered(c.limit), "]}]}")], "", 1)
+    {"name": "bucket"`):strings.Index(metered(c.limit), "]}]}")], "", 1)
 		r := execute(t, alone, "simulate", "-c", "-", "--log", log, "-o", "json")
 		report := decode[simulate.Report](t, r)
 		if want := int64(80 + (c.refused - 1) + (20 - c.limit)); report.Rejected != want {
@@ -130,7 +131,7 @@ func TestSuggestExample(t *testing.T) {
 		"plugin.json": write(t, "plugin.json", metered(5)),
 		"access.log":  write(t, "access.log", accessLog(500*time.Millisecond)),
 	})
-	if r := execute(t, "", e.args...); !strings.HasPrefix(r.out, e.out) {
+	if r := execute(t, "", e.args...); r.out != e.out {
 		t.Errorf("%s%s\nthe page has\n%s", r.out, r.errors, e.out)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/algo/vectors"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 )
 
 // epoch is when the vectors begin, in microseconds.
@@ -214,10 +214,10 @@ func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
 	if of, costs, ok := p.settled(s); ok {
 		charged := epoch + p.v.Steps[of].At
 		plan.RefundAs(int64(of), p.states, charged, now, costs)
-		args := append(state.Values(plan.RefundArgs(int64(of), algo.Over{}, costs)), now/1e6, now%1e6, charged)
+		args := append(live.Values(plan.RefundArgs(int64(of), algo.Over{}, costs)), now/1e6, now%1e6, charged)
 		return p.Client.Eval(ctx, p.takeOff, p.keys, args...).Err()
 	}
-	args := append(state.Arguments(plan, int64(n), p.costs(s)), now/1e6, now%1e6, "")
+	args := append(live.Arguments(plan, int64(n), p.costs(s)), now/1e6, now%1e6, "")
 	got, err := decide(ctx, p.Client, plan, p.check, p.keys, args)
 	if s.OtherTime && errors.Is(err, algo.ErrOtherTime) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -123,7 +123,7 @@ func (s *Redis) rights(ctx context.Context, r *Report) {
 
 // tryLimits has the very script of a rule charge and give back, if it has no terms.
 func (s *Redis) tryLimits(ctx context.Context, limits *rule.LimitSet, tag string) error {
-	bare, err := algo.NewPlan(state.LimitsAt(limits, time.Now().UnixMicro()))
+	bare, err := algo.NewPlan(live.LimitsAt(limits, time.Now().UnixMicro()))
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *Redis) tryLimits(ctx context.Context, limits *rule.LimitSet, tag string
 		keys = append(keys, s.key(tag, suffix))
 	}
 	defer s.Client.Del(ctx, keys...)
-	_, err = decide(ctx, s.Client, bare, bare.Script().Source, keys, state.Arguments(bare, 1, bare.Each(1)))
+	_, err = decide(ctx, s.Client, bare, bare.Script().Source, keys, live.Arguments(bare, 1, bare.Each(1)))
 	return err
 }
 
@@ -247,7 +247,7 @@ func (s *Redis) latency(ctx context.Context, r *Report) {
 		r.Add("latency", Fail, "this is a mistake in sluice: report it", "%v", err)
 		return
 	}
-	keys, args := []string{s.key(newTag(), ":gcra:1s")}, state.Arguments(plan, 1, plan.Each(1))
+	keys, args := []string{s.key(newTag(), ":gcra:1s")}, live.Arguments(plan, 1, plan.Each(1))
 	defer s.Client.Del(ctx, keys...)
 	var took []time.Duration
 	for range probes {

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
 // changed is the output of the commands that change something.
@@ -20,7 +19,7 @@ type changed struct {
 }
 
 // printChange prints what was done to an identity.
-func (s *session) printChange(id *state.Identity, done changed, text string) error {
+func (s *session) printChange(id *Identity, done changed, text string) error {
 	done.Rule, done.Tag = id.Rule.Name, string(id.Tag)
 	if s.JSON() {
 		return s.Print(&done)
@@ -30,11 +29,11 @@ func (s *session) printChange(id *state.Identity, done changed, text string) err
 }
 
 // removal makes a command that deletes something of an identity, and says how many keys.
-func (f *flags) removal(c *console.Console, use, short, long string,
-	remove func(*state.Client, context.Context, *state.Identity) (int64, error), say func(n int64) string,
+func (f *Flags) removal(c *console.Console, use, short, long string,
+	remove func(*Client, context.Context, *Identity) (int64, error), say func(n int64) string,
 ) *cobra.Command {
 	return f.identityCommand(c, use, short, long,
-		func(ctx context.Context, s *session, id *state.Identity) error {
+		func(ctx context.Context, s *session, id *Identity) error {
 			n, err := remove(s.client, ctx, id)
 			if err != nil {
 				return console.Redis(err)
@@ -48,11 +47,11 @@ func (f *flags) removal(c *console.Console, use, short, long string,
 }
 
 func resetCommand(c *console.Console) *cobra.Command {
-	f := new(flags)
+	f := new(Flags)
 	command := f.removal(c, "reset", "Forget what an identity has used of its limits",
 		"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a "+
 			"rejection forgets it within ten seconds. With --per it deletes that of these\nvalues alone.",
-		(*state.Client).Reset, func(n int64) string {
+		(*Client).Reset, func(n int64) string {
 			if n == 0 {
 				return "there was nothing to forget"
 			}
@@ -63,9 +62,9 @@ func resetCommand(c *console.Console) *cobra.Command {
 }
 
 func unblockCommand(c *console.Console) *cobra.Command {
-	return new(flags).removal(c, "unblock", "Remove an identity's override or penalty",
+	return new(Flags).removal(c, "unblock", "Remove an identity's override or penalty",
 		"Unblock removes blocks, other overrides and penalties.",
-		(*state.Client).Unblock, func(n int64) string {
+		(*Client).Unblock, func(n int64) string {
 			if n == 0 {
 				return "there was no override and no penalty"
 			}

@@ -7,9 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
 // The commands about a file of overrides.
@@ -23,7 +21,7 @@ as keys, top and override list show it. "for" is how long, such as 2h; empty: wi
 func comparing(c *console.Console, command *cobra.Command, prune string,
 	then func(context.Context, *session, *difference) error,
 ) *cobra.Command {
-	f, prunes := new(flags), false
+	f, prunes := new(Flags), false
 	f.addWalk(command)
 	command.Flags().BoolVar(&prunes, "prune", false, prune)
 	command.Args = cobra.ExactArgs(1)
@@ -76,7 +74,7 @@ func diffCommand(c *console.Console) *cobra.Command {
 }
 
 func exportCommand(c *console.Console) *cobra.Command {
-	f := new(flags)
+	f := new(Flags)
 	command := &cobra.Command{
 		Use:   "export RULE",
 		Short: "Write the overrides of a rule as a file that import reads",
@@ -86,7 +84,7 @@ func exportCommand(c *console.Console) *cobra.Command {
 	}
 	f.addWalk(command)
 	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
-		tagger, err := state.NewTagger(s.limiter.Config, args[0])
+		tagger, err := NewTagger(s.limiter.Config, args[0])
 		if err != nil {
 			return console.Usage("%w", err)
 		}
@@ -94,18 +92,18 @@ func exportCommand(c *console.Console) *cobra.Command {
 		if err != nil {
 			return console.Redis(err)
 		}
-		var lines []contract.Line
+		var lines []ContractLine
 		for i := range all {
 			lines = append(lines, lineOf(tagger, &all[i]))
 		}
-		return contract.Write(s.Out, lines, s.JSON())
+		return WriteContracts(s.Out, lines, s.JSON())
 	})
 }
 
 // lineOf is the line of a file that an override in force is. What has no line is left out by the
 // plugin, too.
-func lineOf(t *state.Tagger, o *state.Overridden) contract.Line {
-	line := contract.Line{Rule: t.Rule.Name, Setting: o.Value}
+func lineOf(t *Tagger, o *Overridden) ContractLine {
+	line := ContractLine{Rule: t.Rule.Name, Setting: o.Value}
 	if line.Values = t.Values(o.Identity); line.Values == nil && len(t.Rule.Key) > 0 {
 		line.Identity = shown.Cell(o.Identity)
 	}

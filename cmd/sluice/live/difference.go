@@ -7,9 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
 // change is one difference between a file and what is in force.
@@ -29,7 +27,7 @@ type difference struct {
 	Same    int      `json:"same"`
 	Changes []change `json:"changes"`
 
-	writes []state.Setting
+	writes []Setting
 }
 
 // compare reads a file, and asks Redis what of it is in force.
@@ -41,7 +39,7 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 	if err != nil {
 		return nil, err
 	}
-	f := contract.ReadFor(s.limiter, content)
+	f := ReadContracts(s.limiter, content)
 	if len(f.Mistakes) > 0 {
 		return nil, s.tellMistakes(file, f.Mistakes)
 	}
@@ -64,8 +62,8 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 }
 
 // compare notes what is to be done for one identity. The time of an override that ends begins anew.
-func (d *difference) compare(wanted *contract.Contract, found *state.Override) {
-	found = cmp.Or(found, &state.Override{})
+func (d *difference) compare(wanted *Contract, found *Override) {
+	found = cmp.Or(found, &Override{})
 	same := found.Value == wanted.Value && (found.ForMicros > 0) == (wanted.Life > 0)
 	_, identity, _ := strings.Cut(wanted.Tag, "|")
 	c := change{Change: "changed", Rule: wanted.Rule, Identity: identity}
@@ -96,7 +94,7 @@ func lastingFor(setting string, micros int64) string {
 }
 
 // prune notes what the rules of the file have in force, and the file has not.
-func (s *session) prune(ctx context.Context, d *difference, f *contract.File) error {
+func (s *session) prune(ctx context.Context, d *difference, f *ContractFile) error {
 	for name, t := range f.Rules() {
 		all, err := s.client.Overrides(ctx, s.limiter.Config, name)
 		if err != nil {
@@ -112,14 +110,14 @@ func (s *session) prune(ctx context.Context, d *difference, f *contract.File) er
 			d.Changes = append(d.Changes, change{
 				Change: "removed", Rule: name, Identity: o.Identity, Was: o.Value,
 			})
-			d.writes = append(d.writes, state.Setting{Tag: tag})
+			d.writes = append(d.writes, Setting{Tag: tag})
 		}
 	}
 	return nil
 }
 
 // tellMistakes lists the mistakes of a file.
-func (s *session) tellMistakes(file string, mistakes []contract.Mistake) error {
+func (s *session) tellMistakes(file string, mistakes []LineMistake) error {
 	if s.JSON() {
 		if err := s.Print(map[string]any{"file": file, "mistakes": mistakes}); err != nil {
 			return err

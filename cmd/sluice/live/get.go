@@ -9,20 +9,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // IdentityState is get's output about one identity.
 type IdentityState struct {
-	Rule     string          `json:"rule"`
-	Tag      string          `json:"tag"`
-	Override *state.Override `json:"override,omitempty"`
-	Penalty  *state.Penalty  `json:"penalty,omitempty"`
-	Limits   []state.Status  `json:"limits"`
+	Rule     string    `json:"rule"`
+	Tag      string    `json:"tag"`
+	Override *Override `json:"override,omitempty"`
+	Penalty  *Penalty  `json:"penalty,omitempty"`
+	Limits   []Status  `json:"limits"`
 	// Scanned is whether the values of "per" are those that Redis has.
 	Scanned bool   `json:"scanned,omitempty"`
 	Summary string `json:"summary"`
@@ -31,7 +29,7 @@ type IdentityState struct {
 }
 
 func getCommand(c *console.Console) *cobra.Command {
-	f := new(flags)
+	f := new(Flags)
 	var request input.Request
 	var pasted string
 	command := &cobra.Command{
@@ -94,7 +92,7 @@ func (s *session) getIdentity(ctx context.Context, args []string) error {
 }
 
 // read asks Redis for all that counts for an identity.
-func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState, error) {
+func (s *session) read(ctx context.Context, id *Identity) (*IdentityState, error) {
 	overrides, err := s.client.ReadOverrides(ctx, string(id.Tag))
 	if err != nil {
 		return nil, console.Redis(err)
@@ -113,8 +111,8 @@ func (s *session) read(ctx context.Context, id *state.Identity) (*IdentityState,
 	}
 	return &IdentityState{
 		Rule: id.Rule.Name, Tag: string(id.Tag), Override: override, Penalty: penalty,
-		Limits: append([]state.Status{}, limits...), Scanned: id.Scanned, Summary: summary(override, penalty, limits),
-		ignored: override != nil && contract.Check(override.Value, &asked) != nil,
+		Limits: append([]Status{}, limits...), Scanned: id.Scanned, Summary: summary(override, penalty, limits),
+		ignored: override != nil && CheckSetting(override.Value, &asked) != nil,
 	}, nil
 }
 

@@ -1,4 +1,5 @@
-// Package live has the commands that ask Redis: get, reset, override, block, unblock, top and doctor.
+// Package live reads and changes what Redis holds of identities, and has the commands that do: get, reset,
+// override, block, unblock and top.
 package live
 
 import (
@@ -14,7 +15,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -22,15 +22,14 @@ import (
 func Commands(c *console.Console) []*cobra.Command {
 	return []*cobra.Command{
 		getCommand(c), resetCommand(c), overrideCommand(c), blockCommand(c), unblockCommand(c), topCommand(c),
-		doctorCommand(c),
 	}
 }
 
-// flags are the common flags of the commands that ask Redis.
-type flags struct {
+// Flags are the common flags of the commands that ask Redis.
+type Flags struct {
 	input.Source
-	state.Options
-	passwordEnv    string
+	Options
+	PasswordEnv    string
 	tier, identity string
 	sets           bool   // --tier is a tier that the identity gets
 	gets           string // that tier
@@ -38,7 +37,7 @@ type flags struct {
 	check          func(args []string) error // of the command's own flags and arguments; may be nil
 }
 
-func (f *flags) add(c *console.Console, command *cobra.Command) {
+func (f *Flags) Add(c *console.Console, command *cobra.Command) {
 	f.Source.Flag(command)
 	set := command.Flags()
 	set.Var((*input.Addresses)(&f.Addresses), "redis", "address of Redis, host:port; for a Redis Cluster some nodes")
@@ -47,7 +46,7 @@ func (f *flags) add(c *console.Console, command *cobra.Command) {
 	set.StringVar(&f.CA, "redis-ca", "", "file with the authority of Redis' certificate (default: the system's)")
 	set.StringVar(&f.ServerName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
 	set.StringVar(&f.User, "redis-user", "", "user of Redis (default: the configuration's)")
-	set.StringVar(&f.passwordEnv, "redis-password-env", "",
+	set.StringVar(&f.PasswordEnv, "redis-password-env", "",
 		"environment variable with Redis' password (default: the configuration's)")
 	f.Timeout = 5 * time.Second
 	set.Var(duration.New(&f.Timeout), "timeout", "how long to wait for Redis")
@@ -61,19 +60,19 @@ func (f *flags) add(c *console.Console, command *cobra.Command) {
 }
 
 // addPer adds the flag that names a part of an identity.
-func (f *flags) addPer(command *cobra.Command) {
+func (f *Flags) addPer(command *cobra.Command) {
 	command.Flags().StringArrayVar(&f.per, "per", nil,
 		`a value of "per", once for each of its components, in the order of the limits (default: all that Redis has)`)
 }
 
 // addIdentity adds the flag that names an identity.
-func (f *flags) addIdentity(command *cobra.Command) {
+func (f *Flags) addIdentity(command *cobra.Command) {
 	command.Flags().StringVar(&f.identity, "identity", "",
 		"the identity as keys, logs and top show it, instead of the values")
 }
 
 // addWalk adds the flags of commands that walk over all keys.
-func (f *flags) addWalk(command *cobra.Command) {
+func (f *Flags) addWalk(command *cobra.Command) {
 	f.KeysInAScanStep, f.PauseOfScan = 100, time.Millisecond
 	command.Flags().Int64Var(&f.KeysInAScanStep, "step", f.KeysInAScanStep, "keys in a step of the walk")
 	command.Flags().Var(duration.New(&f.PauseOfScan), "pause", "time between two steps")
@@ -88,16 +87,16 @@ func (f *flags) addWalk(command *cobra.Command) {
 // session is a command's connection to Redis, and the configuration it was opened for.
 type session struct {
 	*console.Console
-	*flags
+	*Flags
 	limiter *input.Limiter
-	client  *state.Client
+	client  *Client
 }
 
 // asking completes a command that asks Redis, with the flags that all of them have.
-func (f *flags) asking(c *console.Console, command *cobra.Command,
+func (f *Flags) asking(c *console.Console, command *cobra.Command,
 	run func(context.Context, *session, []string) error,
 ) *cobra.Command {
-	f.add(c, command)
+	f.Add(c, command)
 	command.RunE = func(called *cobra.Command, args []string) error {
 		if f.check != nil {
 			if err := f.check(args); err != nil {
@@ -108,7 +107,7 @@ func (f *flags) asking(c *console.Console, command *cobra.Command,
 		if err != nil {
 			return err
 		}
-		client, err := f.connect(called.Context(), c, l)
+		client, err := f.Connect(called.Context(), c, l)
 		if err != nil {
 			return err
 		}
@@ -118,44 +117,44 @@ func (f *flags) asking(c *console.Console, command *cobra.Command,
 	return command
 }
 
-// connect opens the connection to Redis that flags and configuration describe.
-func (f *flags) connect(ctx context.Context, c *console.Console, l *input.Limiter) (*state.Client, error) {
+// Connect opens the connection to Redis that flags and configuration describe.
+func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limiter) (*Client, error) {
 	f.Prefix = config.DefaultKeyPrefix
 	if r := l.Config.Redis; r != nil {
 		f.Prefix = r.KeyPrefix
 		f.Password, f.Database = r.Password, int(r.Database)
 		f.User = cmp.Or(f.User, r.Username)
 		if f.Password == "" {
-			f.passwordEnv = cmp.Or(f.passwordEnv, r.PasswordEnv)
+			f.PasswordEnv = cmp.Or(f.PasswordEnv, r.PasswordEnv)
 		}
 	}
-	if f.passwordEnv != "" {
-		password, ok := os.LookupEnv(f.passwordEnv)
+	if f.PasswordEnv != "" {
+		password, ok := os.LookupEnv(f.PasswordEnv)
 		if !ok { // as the plugin does
 			c.Warn("note: the environment variable %s, which has Redis' password, is not set: Redis is asked without one\n",
-				f.passwordEnv)
+				f.PasswordEnv)
 		}
 		f.Password = strings.TrimRight(password, "\r\n")
 	}
 	if f.Password == "" {
 		f.User = ""
 	}
-	client, err := state.Connect(ctx, f.Options)
+	client, err := Connect(ctx, f.Options)
 	return client, console.Redis(err)
 }
 
 // target finds the identity that the arguments name.
-func (s *session) target(args []string) (id *state.Identity, err error) {
+func (s *session) target(args []string) (id *Identity, err error) {
 	switch {
 	case s.identity == "":
 		if err := s.limiter.TakeHashSecret(); err != nil {
 			return nil, err
 		}
-		id, err = state.Of(s.limiter.Config, args[0], s.tier, args[1:])
+		id, err = Of(s.limiter.Config, args[0], s.tier, args[1:])
 	case len(args) > 1:
 		return nil, console.Usage("--identity stands in place of the values")
 	default:
-		id, err = state.Tagged(s.limiter.Config, args[0], s.tier, shown.Identity(s.identity))
+		id, err = Tagged(s.limiter.Config, args[0], s.tier, shown.Identity(s.identity))
 	}
 	if err != nil {
 		return nil, console.Usage("%w", err)
@@ -165,8 +164,8 @@ func (s *session) target(args []string) (id *state.Identity, err error) {
 }
 
 // identityCommand makes a command for one identity.
-func (f *flags) identityCommand(c *console.Console, use, short, long string,
-	run func(context.Context, *session, *state.Identity) error,
+func (f *Flags) identityCommand(c *console.Console, use, short, long string,
+	run func(context.Context, *session, *Identity) error,
 ) *cobra.Command {
 	command := &cobra.Command{
 		Use:   use + " RULE [VALUE...]",

@@ -9,9 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/override"
 )
 
@@ -19,14 +17,14 @@ import (
 const maxReason = 500
 
 // set makes a command that sets an override.
-func set(c *console.Console, f *flags, use, short, long string, setting func() (string, error)) *cobra.Command {
+func set(c *console.Console, f *Flags, use, short, long string, setting func() (string, error)) *cobra.Command {
 	var life time.Duration
 	var reason string
 	command := f.identityCommand(c, use, short, long,
-		func(ctx context.Context, s *session, id *state.Identity) error {
+		func(ctx context.Context, s *session, id *Identity) error {
 			value, err := setting()
 			if err == nil {
-				err = contract.Check(value, id)
+				err = CheckSetting(value, id)
 			}
 			if err != nil {
 				return console.Usage("%w", err)
@@ -38,9 +36,9 @@ func set(c *console.Console, f *flags, use, short, long string, setting func() (
 				return console.Usage("--reason: want at most %d bytes of UTF-8", maxReason)
 			}
 			if !id.Rule.Overrides {
-				return console.Usage("rule %q: %w", id.Rule.Name, contract.ErrOverrides)
+				return console.Usage("rule %q: %w", id.Rule.Name, ErrOverrides)
 			}
-			o := state.Setting{Tag: string(id.Tag), Value: value, Reason: reason, Life: life}
+			o := Setting{Tag: string(id.Tag), Value: value, Reason: reason, Life: life}
 			if err := s.client.WriteSettings(ctx, o); err != nil {
 				return console.Redis(err)
 			}
@@ -56,7 +54,7 @@ func set(c *console.Console, f *flags, use, short, long string, setting func() (
 }
 
 func overrideCommand(c *console.Console) *cobra.Command {
-	f := &flags{sets: true}
+	f := &Flags{sets: true}
 	var to string
 	var limits []string
 	command := set(c, f, "override", "Change an identity's limits: a tier, numbers, a factor, free or block",
@@ -83,18 +81,18 @@ func settingOf(to, tier string, limits []string) (string, error) {
 	case tier != "":
 		return override.TierPrefix + tier, nil
 	case len(limits) > 0:
-		return contract.Numbers(limits)
+		return NumbersSetting(limits)
 	}
 	return to, nil
 }
 
 func blockCommand(c *console.Console) *cobra.Command {
-	return set(c, new(flags), "block", "Reject all requests of an identity", "Block is override --to block.",
+	return set(c, new(Flags), "block", "Reject all requests of an identity", "Block is override --to block.",
 		func() (string, error) { return "block", nil })
 }
 
 func overrideListCommand(c *console.Console) *cobra.Command {
-	f := new(flags)
+	f := new(Flags)
 	command := &cobra.Command{
 		Use:   "list [RULE]",
 		Short: "List the overrides in force",
@@ -109,7 +107,7 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 		rule := ""
 		if len(args) > 0 {
 			rule = args[0]
-			if _, err := state.Tagged(s.limiter.Config, rule, "", ""); err != nil {
+			if _, err := Tagged(s.limiter.Config, rule, "", ""); err != nil {
 				return console.Usage("%w", err)
 			}
 		}
@@ -122,17 +120,17 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 }
 
 // isValid reports whether an override means anything for its rule.
-func (s *session) isValid(o *state.Overridden) bool {
+func (s *session) isValid(o *Overridden) bool {
 	if o.Rule == "" {
 		return override.Parse(o.Value).Kind != override.Nonsense
 	}
-	id, err := state.Tagged(s.limiter.Config, o.Rule, "", o.Identity)
-	return err == nil && contract.Check(o.Value, id) == nil
+	id, err := Tagged(s.limiter.Config, o.Rule, "", o.Identity)
+	return err == nil && CheckSetting(o.Value, id) == nil
 }
 
-func (s *session) printOverrides(all []state.Overridden) error {
+func (s *session) printOverrides(all []Overridden) error {
 	if s.JSON() {
-		return s.Print(map[string]any{"overrides": append([]state.Overridden{}, all...)})
+		return s.Print(map[string]any{"overrides": append([]Overridden{}, all...)})
 	}
 	if len(all) == 0 {
 		s.Say("no override is in force\n")

@@ -8,7 +8,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -59,10 +58,10 @@ func (s *session) getRequest(ctx context.Context, r *input.Request, args []strin
 		r := &rules[i]
 		one := RuleState{
 			Mode: r.Mode, Applies: r.Applies, Why: r.Why,
-			IdentityState: IdentityState{Rule: r.Rule, Limits: []state.Status{}},
+			IdentityState: IdentityState{Rule: r.Rule, Limits: []Status{}},
 		}
 		if r.Applied != nil {
-			read, err := s.read(ctx, state.Applied(&s.limiter.Config.Rules[i], r.Tier, r.Applied))
+			read, err := s.read(ctx, Applied(&s.limiter.Config.Rules[i], r.Tier, r.Applied))
 			if err != nil {
 				return err
 			}
@@ -101,7 +100,7 @@ func (s *IdentityState) rejection() rejection {
 
 // guaranteed reports whether a guarantee admits what its pool refuses, and gives the pool's status the
 // shorter wait of the two otherwise.
-func (s *IdentityState) guaranteed(pool *state.Status) bool {
+func (s *IdentityState) guaranteed(pool *Status) bool {
 	for i := range s.Limits {
 		g := &s.Limits[i]
 		switch {
@@ -213,7 +212,7 @@ func (r *RuleState) rows() (rows [][]string) {
 }
 
 // now says what a limit makes of the request.
-func (r *RuleState) now(l *state.Status) string {
+func (r *RuleState) now(l *Status) string {
 	var words []string
 	switch {
 	case l.RetryMicros == 0:

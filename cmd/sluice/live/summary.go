@@ -5,11 +5,10 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
 // summary says in words when the identity may go again.
-func summary(override *state.Override, penalty *state.Penalty, limits []state.Status) string {
+func summary(override *Override, penalty *Penalty, limits []Status) string {
 	switch {
 	case override != nil && override.Value == "block":
 		return "It is blocked" + lasting(override) + "."
@@ -20,7 +19,7 @@ func summary(override *state.Override, penalty *state.Penalty, limits []state.St
 	case len(limits) == 0:
 		return "It has no limits."
 	}
-	if slices.ContainsFunc(limits, func(l state.Status) bool { return l.Tier != limits[0].Tier }) {
+	if slices.ContainsFunc(limits, func(l Status) bool { return l.Tier != limits[0].Tier }) {
 		return "Which limits apply depends on its tier: --tier."
 	}
 	for _, l := range limits {
@@ -32,8 +31,8 @@ func summary(override *state.Override, penalty *state.Penalty, limits []state.St
 }
 
 // again says when limits have room. A slot is free when a request ends, which no clock knows.
-func again(limits []state.Status) string {
-	longest, slots := state.Status{}, ""
+func again(limits []Status) string {
+	longest, slots := Status{}, ""
 	for _, l := range limits {
 		switch {
 		case l.RetryMicros > 0 && l.Window == "":
@@ -54,14 +53,14 @@ func again(limits []state.Status) string {
 	return "It may go now."
 }
 
-func lasting(o *state.Override) string {
+func lasting(o *Override) string {
 	if o.ForMicros < 0 {
 		return ", without end"
 	}
 	return " for another " + console.Wait(o.ForMicros)
 }
 
-func statusRows(limits []state.Status) [][]string {
+func statusRows(limits []Status) [][]string {
 	head := []string{"LIMIT", "USED", "REMAINING", "RESET IN", "WHAT"}
 	tiers := limits[0].Tier != ""
 	if tiers {

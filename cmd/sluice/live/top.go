@@ -6,11 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
 func topCommand(c *console.Console) *cobra.Command {
-	f, count := new(flags), 10
+	f, count := new(Flags), 10
 	command := &cobra.Command{
 		Use:   "top RULE",
 		Short: "List the identities that have used most of a rule's limits",
@@ -31,7 +30,7 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 		return walk(args)
 	}
 	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
-		if _, err := state.Tagged(s.limiter.Config, args[0], s.tier, ""); err != nil {
+		if _, err := Tagged(s.limiter.Config, args[0], s.tier, ""); err != nil {
 			return console.Usage("%w", err)
 		}
 		top, err := s.client.Top(ctx, s.limiter.Config, args[0], s.tier, count)
@@ -42,9 +41,9 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 	})
 }
 
-func (s *session) printTop(top []state.Top) error {
+func (s *session) printTop(top []Top) error {
 	if s.JSON() {
-		return s.Print(map[string]any{"identities": append([]state.Top{}, top...)})
+		return s.Print(map[string]any{"identities": append([]Top{}, top...)})
 	}
 	if len(top) == 0 {
 		s.Say("no identity has used anything\n")

@@ -12,10 +12,10 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/contract"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -31,7 +31,7 @@ type simulation struct {
 	roundTrip    time.Duration
 	away, hangs  []string
 	svg, html    string
-	contracts    contract.Option
+	contracts    live.Contracts
 	options      simulate.Options
 	most         int64 // requests
 }

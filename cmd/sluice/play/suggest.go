@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
 func suggestCommand(c *console.Console) *cobra.Command {
@@ -47,7 +47,7 @@ func (s *simulation) suggest(c *console.Console, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := state.Tagged(l.Config, name, "", ""); err != nil {
+	if _, err := live.Tagged(l.Config, name, "", ""); err != nil {
 		return console.Usage("%w", err)
 	}
 	recorded, err := s.readLog(c)

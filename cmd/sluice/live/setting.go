@@ -1,6 +1,4 @@
-// Package contract reads what identities have agreed to: the settings of overrides, one or a file of
-// them.
-package contract
+package live
 
 import (
 	"fmt"
@@ -9,7 +7,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -17,8 +14,8 @@ import (
 // want says what a setting may be.
 const want = "want block, free, a factor such as x2 or x0.5, from x0.001 to x1000, tier:NAME, or limits:LIMIT=UNITS"
 
-// Check accepts what the plugin takes for an override of an identity.
-func Check(setting string, id *state.Identity) error {
+// CheckSetting accepts what the plugin takes for an override of an identity.
+func CheckSetting(setting string, id *Identity) error {
 	switch o := override.Parse(setting); o.Kind {
 	case override.None, override.Nonsense:
 		if len(setting) > algo.MaxOverrideBytes {
@@ -98,9 +95,9 @@ func burst(name string, sets []*rule.LimitSet) bool {
 	return false
 }
 
-// Numbers is the setting of absolute numbers, each "LIMIT=UNITS" or "LIMIT=UNITS/BURST", with the
+// NumbersSetting is the setting of absolute numbers, each "LIMIT=UNITS" or "LIMIT=UNITS/BURST", with the
 // limit's policy name as it is: it may have "=" in it.
-func Numbers(limits []string) (string, error) {
+func NumbersSetting(limits []string) (string, error) {
 	var list []byte
 	for _, limit := range limits {
 		at := strings.LastIndexByte(limit, '=')

@@ -1,5 +1,4 @@
-// Package state looks at what Redis remembers of identities, and changes it.
-package state
+package live
 
 import (
 	"cmp"

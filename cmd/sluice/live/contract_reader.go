@@ -1,4 +1,4 @@
-package contract
+package live
 
 import (
 	"bytes"
@@ -9,29 +9,28 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/state"
 )
 
 // Contract is one identity's setting in a file.
 type Contract struct {
 	Rule string
-	state.Setting
+	Setting
 }
 
-// File is a file of contracts, read for a configuration.
-type File struct {
+// ContractFile is a file of contracts, read for a configuration.
+type ContractFile struct {
 	Contracts []Contract
-	Mistakes  []Mistake // in the order of lines
+	Mistakes  []LineMistake // in the order of lines
 
 	limiter *input.Limiter
-	taggers map[string]*state.Tagger
+	taggers map[string]*Tagger
 	seen    map[string]int // lines, by tag
 }
 
-// ReadFor reads a file for a configuration: CSV, or JSON lines if its first line begins with a brace.
+// ReadContracts reads a file for a configuration: CSV, or JSON lines if its first line begins with a brace.
 // Lines with mistakes set nothing.
-func ReadFor(l *input.Limiter, content []byte) *File {
-	f := &File{limiter: l, taggers: map[string]*state.Tagger{}, seen: map[string]int{}}
+func ReadContracts(l *input.Limiter, content []byte) *ContractFile {
+	f := &ContractFile{limiter: l, taggers: map[string]*Tagger{}, seen: map[string]int{}}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if bytes.HasPrefix(bytes.TrimLeft(content, " \t\r\n"), []byte("{")) {
 		f.readJSON(content)
@@ -42,18 +41,18 @@ func ReadFor(l *input.Limiter, content []byte) *File {
 }
 
 // mistake notes what is wrong with a line.
-func (f *File) mistake(number int, err error) {
-	f.Mistakes = append(f.Mistakes, Mistake{number, err.Error()})
+func (f *ContractFile) mistake(number int, err error) {
+	f.Mistakes = append(f.Mistakes, LineMistake{number, err.Error()})
 }
 
 // Has reports whether the file sets something for the identity of a tag.
-func (f *File) Has(tag string) bool { return f.seen[tag] > 0 }
+func (f *ContractFile) Has(tag string) bool { return f.seen[tag] > 0 }
 
 // Rules are the taggers of the rules that the file names.
-func (f *File) Rules() map[string]*state.Tagger { return f.taggers }
+func (f *ContractFile) Rules() map[string]*Tagger { return f.taggers }
 
 // take takes in one line, or what is wrong with it.
-func (f *File) take(number int, line Line, err error) {
+func (f *ContractFile) take(number int, line ContractLine, err error) {
 	var c Contract
 	if err == nil {
 		c, err = f.contract(&line)
@@ -70,7 +69,7 @@ func (f *File) take(number int, line Line, err error) {
 }
 
 // contract is what a line says.
-func (f *File) contract(line *Line) (Contract, error) {
+func (f *ContractFile) contract(line *ContractLine) (Contract, error) {
 	life, err := line.life()
 	if err != nil {
 		return Contract{}, err
@@ -85,16 +84,16 @@ func (f *File) contract(line *Line) (Contract, error) {
 			return Contract{}, err
 		}
 	}
-	setting := state.Setting{Tag: string(tag), Value: line.Setting, Life: life}
-	return Contract{line.Rule, setting}, Check(line.Setting, t.Any)
+	setting := Setting{Tag: string(tag), Value: line.Setting, Life: life}
+	return Contract{line.Rule, setting}, CheckSetting(line.Setting, t.Any)
 }
 
 // tagger is the rule that a line names.
-func (f *File) tagger(name string) (*state.Tagger, error) {
+func (f *ContractFile) tagger(name string) (*Tagger, error) {
 	if t, ok := f.taggers[name]; ok {
 		return t, nil
 	}
-	t, err := state.NewTagger(f.limiter.Config, name)
+	t, err := NewTagger(f.limiter.Config, name)
 	if err != nil {
 		return nil, err
 	}
@@ -108,16 +107,16 @@ func (f *File) tagger(name string) (*state.Tagger, error) {
 // ErrOverrides is of a rule that no contract changes.
 var ErrOverrides = errors.New(`the rule does not read overrides (want "overrides": true)`)
 
-// Option is the flag that names a file of contracts.
-type Option struct{ file string }
+// Contracts is the flag that names a file of contracts.
+type Contracts struct{ file string }
 
 // Flag adds the flag.
-func (o *Option) Flag(f *pflag.FlagSet) {
+func (o *Contracts) Flag(f *pflag.FlagSet) {
 	f.StringVar(&o.file, "contracts", "", `file of contracts that are in force, as "override import" reads it`)
 }
 
 // Read reads the file for a configuration; there are no contracts without one.
-func (o *Option) Read(c *console.Console, l *input.Limiter) ([]Contract, error) {
+func (o *Contracts) Read(c *console.Console, l *input.Limiter) ([]Contract, error) {
 	if o.file == "" {
 		return nil, nil
 	}
@@ -125,7 +124,7 @@ func (o *Option) Read(c *console.Console, l *input.Limiter) ([]Contract, error) 
 	if err != nil {
 		return nil, err
 	}
-	f := ReadFor(l, content)
+	f := ReadContracts(l, content)
 	if len(f.Mistakes) == 0 {
 		return f.Contracts, nil
 	}

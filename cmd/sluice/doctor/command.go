@@ -1,4 +1,4 @@
-package live
+package doctor
 
 import (
 	"cmp"
@@ -10,13 +10,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/doctor"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/cmd/sluice/reach"
 )
 
-func doctorCommand(c *console.Console) *cobra.Command {
-	f, envoy := new(flags), ""
+// flags are those of the commands that ask Redis.
+type flags struct{ live.Flags }
+
+// Command is "doctor".
+func Command(c *console.Console) *cobra.Command {
+	f, envoy := &flags{}, ""
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Try whether Redis and Envoy are what a configuration needs",
@@ -31,7 +35,7 @@ otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(called *cobra.Command, _ []string) error { return f.doctor(called.Context(), c, envoy) },
 	}
-	f.add(c, command)
+	f.Add(c, command)
 	command.Flags().StringVar(&envoy, "envoy", "", "Envoy's admin interface, such as http://127.0.0.1:9901")
 	return command
 }
@@ -39,7 +43,7 @@ otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
 // patience is how long doctor takes at most. A check of a cluster of many nodes takes some 800 round
 // trips.
 //
-// Bound: time of a run of sluice doctor. Beyond it, the rest is not tried, and the run fails.
+// Bound: time of a run of sluice  Beyond it, the rest is not tried, and the run fails.
 // Protects whoever waits for it.
 const patience = 2 * time.Minute
 
@@ -50,40 +54,40 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	report := &doctor.Report{}
+	report := &Report{}
 	report.Warn(reach.Warnings(l.Config))
 	if r := l.Config.Redis; r != nil {
 		f.passwordCheck(r.PasswordEnv, report)
 	}
-	client, err := f.connect(ctx, c, l)
+	client, err := f.Connect(ctx, c, l)
 	if err != nil {
-		report.Add("redis", doctor.Fail, "look whether Redis runs, and at the address, the user and the password",
+		report.Add("redis", Fail, "look whether Redis runs, and at the address, the user and the password",
 			"%s", errors.Unwrap(err))
 	} else {
 		defer client.Close()
-		(&doctor.Redis{Client: client.Redis(), Config: l.Config, Prefix: f.Prefix, Say: client.Say}).Look(ctx, report)
+		(&Redis{Client: client.Redis(), Config: l.Config, Prefix: f.Prefix, Say: client.Say}).Look(ctx, report)
 	}
 	if envoy != "" {
-		(&doctor.Envoy{URL: envoy, Timeout: f.Timeout, Load: input.Load, Plugin: l.JSON}).Look(ctx, report)
+		(&Envoy{URL: envoy, Timeout: f.Timeout, Load: input.Load, Plugin: l.JSON}).Look(ctx, report)
 	}
 	return printReport(c, report)
 }
 
 // passwordCheck says whether the variable that has Redis' password is set here.
-func (f *flags) passwordCheck(name string, report *doctor.Report) {
-	name = cmp.Or(f.passwordEnv, name)
+func (f *flags) passwordCheck(name string, report *Report) {
+	name = cmp.Or(f.PasswordEnv, name)
 	if name == "" {
 		return
 	}
 	if _, ok := os.LookupEnv(name); ok {
-		report.Add("password", doctor.Pass, "", "the environment variable %s is set here", name)
+		report.Add("password", Pass, "", "the environment variable %s is set here", name)
 		return
 	}
-	report.Add("password", doctor.Fail, "set it here, and where Envoy starts: Envoy asks without a password otherwise",
+	report.Add("password", Fail, "set it here, and where Envoy starts: Envoy asks without a password otherwise",
 		"the environment variable %s, which has Redis' password, is not set", name)
 }
 
-func printReport(c *console.Console, report *doctor.Report) error {
+func printReport(c *console.Console, report *Report) error {
 	if c.JSON() {
 		if err := c.Print(report); err != nil {
 			return err

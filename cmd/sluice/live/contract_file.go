@@ -1,4 +1,4 @@
-package contract
+package live
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// Line is one line of a file. In JSON it has these fields.
-type Line struct {
+// ContractLine is one line of a file. In JSON it has these fields.
+type ContractLine struct {
 	Rule string `json:"rule"`
 	// Values are those of the rule's key; Identity stands in their place, as Redis' keys have it.
 	Values   []string `json:"values,omitempty"`
@@ -25,8 +25,8 @@ type Line struct {
 	For      string   `json:"for,omitempty"` // how long; "": without end
 }
 
-// Mistake says what is wrong with a line.
-type Mistake struct {
+// LineMistake says what is wrong with a line.
+type LineMistake struct {
 	Line int    `json:"line"` // from 1
 	Text string `json:"mistake"`
 }
@@ -34,7 +34,7 @@ type Mistake struct {
 // head is the first line of a CSV file.
 const head = "rule,values,setting,for"
 
-func (f *File) readCSV(content []byte) {
+func (f *ContractFile) readCSV(content []byte) {
 	r := csv.NewReader(bytes.NewReader(content))
 	r.FieldsPerRecord = -1
 	fields, err := r.Read()
@@ -52,17 +52,17 @@ func (f *File) readCSV(content []byte) {
 			return
 		}
 		number, _ := r.FieldPos(0)
-		line, err := lineOf(fields)
+		line, err := contractOf(fields)
 		f.take(number, line, err)
 	}
 }
 
-// lineOf reads the fields of a line of CSV.
-func lineOf(fields []string) (l Line, err error) {
+// contractOf reads the fields of a line of CSV.
+func contractOf(fields []string) (l ContractLine, err error) {
 	if len(fields) != strings.Count(head, ",")+1 {
 		return l, fmt.Errorf("%d fields (want %q)", len(fields), head)
 	}
-	l = Line{Rule: fields[0], Setting: fields[2], For: fields[3]}
+	l = ContractLine{Rule: fields[0], Setting: fields[2], For: fields[3]}
 	if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
 		l.Identity = inner[:len(inner)-1]
 	} else {
@@ -99,7 +99,7 @@ func joinValues(values []string) string {
 }
 
 // life is how long a line's setting lasts; 0: without end.
-func (l *Line) life() (d time.Duration, err error) {
+func (l *ContractLine) life() (d time.Duration, err error) {
 	if l.For == "" {
 		return 0, nil
 	}
@@ -112,7 +112,7 @@ func (l *Line) life() (d time.Duration, err error) {
 	return d, nil
 }
 
-func (f *File) readJSON(content []byte) {
+func (f *ContractFile) readJSON(content []byte) {
 	number := 0
 	for text := range bytes.Lines(content) {
 		number++
@@ -124,7 +124,7 @@ func (f *File) readJSON(content []byte) {
 }
 
 // lineIn reads the object in a line of JSON.
-func lineIn(text []byte) (l Line, err error) {
+func lineIn(text []byte) (l ContractLine, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&l); err != nil {
@@ -140,8 +140,8 @@ func lineIn(text []byte) (l Line, err error) {
 	return l, nil
 }
 
-// Write writes a file that ReadFor reads: CSV, or JSON lines.
-func Write(w io.Writer, lines []Line, asJSON bool) error {
+// WriteContracts writes a file that ReadContracts reads: CSV, or JSON lines.
+func WriteContracts(w io.Writer, lines []ContractLine, asJSON bool) error {
 	records := [][]string{strings.Split(head, ",")}
 	encoder := json.NewEncoder(w)
 	for i := range lines {

@@ -43,6 +43,7 @@ const (
               providers: {idp: {issuer: a, payload_in_metadata: claims}}
 `
 	limiterFilter = "          - name: sluice\n"
+	toUpstream    = "                route: {cluster: upstream}\n"
 	routerFilter  = "          - name: envoy.filters.http.router\n"
 	failurePolicy = `warning: the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has died `
 	perAddress    = `"name": "per-address"`
@@ -58,6 +59,25 @@ func withRedis(fields string, more ...string) []string {
 // withJWT adds a filter that writes metadata, and a key of it.
 func withJWT(more ...string) []string {
 	return append([]string{keyed, claim, limiterFilter, jwt + limiterFilter}, more...)
+}
+
+// inRoute is how a route sets the limiter's filter.
+func inRoute(set string) string {
+	return "                typed_per_filter_config: {sluice: " + set + "}\n"
+}
+
+// second is a listener without the limiter, to a cluster.
+func second(cluster string) string {
+	return `  - name: second
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          stat_prefix: second
+          route_config:
+            virtual_hosts: [{name: all, routes: [{match: {prefix: "/"}, route: {cluster: ` + cluster + `}}]}]
+          http_filters: [{name: envoy.filters.http.router}]
+`
 }
 
 // breaks are mistakes that an Envoy file of users may have, and validate's words about each.
@@ -177,6 +197,58 @@ var breaks = []struct {
 		"                fail_open: true\n                vm_config",
 	}, "                name: sluice", failurePolicy + "limits nobody from then on"},
 	{
+		"a filter that is off",
+		[]string{limiterFilter, limiterFilter + "            disabled: true\n"},
+		limiterFilter, "warning: the filter is disabled here, and no route turns it on",
+	},
+	{"a filter that is off, and on in a route", []string{
+		limiterFilter, limiterFilter + "            disabled: true\n", toUpstream, toUpstream + inRoute("{config: {}}"),
+	}, "", ""},
+	{
+		"a route that takes all, and turns the filter off",
+		[]string{toUpstream, toUpstream + inRoute("{disabled: true}")},
+		"- match: {prefix: \"/\"}", "warning: typed_per_filter_config disables the filter here",
+	},
+	{"a narrow route that turns the filter off", []string{
+		`match: {prefix: "/"}`, `match: {prefix: "/static/"}`, toUpstream, toUpstream + inRoute("{disabled: true}"),
+	}, "", ""},
+	{
+		"a virtual host that turns the filter off",
+		[]string{
+			`domains: ["*"]`, "typed_per_filter_config: {sluice: {disabled: true}}\n" + `              domains: ["*"]`,
+		},
+		"- name: all", "warning: typed_per_filter_config disables the filter here",
+	},
+	{
+		"a second listener to the same cluster",
+		[]string{"  clusters:\n", second("upstream") + "  clusters:\n"},
+		"stat_prefix: second", "warning: this connection manager has no Sluice, and leads to a cluster",
+	},
+	{"a second listener to another cluster", []string{
+		"  clusters:\n", second("redis") + "  clusters:\n",
+	}, "", ""},
+	{
+		"more hops than anybody has",
+		[]string{"use_remote_address: true", "use_remote_address: true\n          xff_num_trusted_hops: 99"},
+		`"@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager`,
+		"warning: with so many xff_num_trusted_hops",
+	},
+	{
+		"paths as clients write them",
+		[]string{"normalize_path: true", "normalize_path: false"},
+		`"@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager`,
+		"warning: rules read the path",
+	},
+	{
+		"an open admin interface",
+		[]string{"address: 127.0.0.1, port_value: 9901", "address: 0.0.0.0, port_value: 9901"},
+		"  address: {socket_address: {address: 0.0.0.0", "warning: the admin interface listens on all addresses",
+	},
+	{
+		"a password", withRedis(`, "password": "secret"`), `"redis": {"cluster":`,
+		"warning: redis.password: whoever reads this file",
+	},
+	{
 		"a rule that is never reached",
 		[]string{`"match": {"path": "/healthz"}, "exempt"`, `"match": {"path": {"prefix": ` +
 			`"/"}}, "exempt"`},
@@ -268,5 +340,45 @@ func checkFindings(t *testing.T, text string, line int, says string) {
 	}
 	if r := execute(t, "", "validate", file); r.code != want {
 		t.Errorf("exit code %d, want %d", r.code, want)
+	}
+}
+
+// TestValidateIstio finds settings of Istio's around a right configuration.
+func TestValidateIstio(t *testing.T) {
+	t.Parallel()
+	const plugin = `{redis: {cluster: c}, rules: [{name: a, limits: [{algorithm: gcra, limit: 1, window: 1s}]}]}`
+	ofClaims := strings.Replace(plugin, "limits:", `key: [{metadata: ["envoy.filters.http.jwt_authn", payload, sub]}], `+
+		"limits:", 1)
+	for _, c := range []struct{ name, set, plugin, says string }{
+		{"nothing", "", plugin, ""},
+		{"FAIL_RELOAD", "failStrategy: FAIL_RELOAD, ", plugin, ""},
+		{"FAIL_OPEN", "failStrategy: FAIL_OPEN, ", plugin, "with failStrategy: FAIL_OPEN nobody is limited"},
+		{"a client", "match: [{mode: CLIENT}], ", plugin, "the plugin looks at what its workload sends"},
+		{"a server", "match: [{mode: SERVER}], ", plugin, ""},
+		{"both", "match: [{mode: CLIENT}, {mode: SERVER}], ", plugin, ""},
+		{"AUTHN", "phase: AUTHN, ", plugin, ""},
+		{"AUTHN and a claim", "phase: AUTHN, ", ofClaims, "in the phase AUTHN the plugin comes before"},
+		{"AUTHZ and a claim", "phase: AUTHZ, ", ofClaims, ""},
+		{"a type", "type: NETWORK, ", plugin, "a plugin of type NETWORK sees connections"},
+		{"HTTP", "type: HTTP, ", plugin, ""},
+		{
+			"a password", "", strings.Replace(plugin, "cluster: c", "cluster: c, password: p", 1),
+			"redis.password: whoever reads this file",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			says := c.says
+			if says != "" {
+				says = "warning: " + says
+			}
+			const object = "\nmetadata: {name: sluice}\nspec: {"
+			checkFindings(t, "kind: WasmPlugin"+object+c.set+"pluginConfig: "+c.plugin+"}\n", 3, says)
+			extension := object + "wasm: {" + c.set + "pluginConfig: " + c.plugin + "}}\n"
+			if strings.HasPrefix(c.set, "match") || strings.HasPrefix(c.set, "phase") { // these are not the plugin's own
+				extension = object + c.set + "wasm: {pluginConfig: " + c.plugin + "}}\n"
+			}
+			checkFindings(t, "kind: TrafficExtension"+extension, 3, says)
+		})
 	}
 }

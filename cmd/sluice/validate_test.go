@@ -147,11 +147,11 @@ func TestValidateJSON(t *testing.T) {
 	}
 }
 
-// TestShippedFiles holds every file that has a configuration to be valid.
+// TestShippedFiles holds every file that has a configuration to be valid, without a warning.
 func TestShippedFiles(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)
-	args := []string{"validate", "--if-present", filepath.Join(root, "envoy.yaml")}
+	args := []string{"validate", "--strict", "--if-present", filepath.Join(root, "envoy.yaml")}
 	err := filepath.WalkDir(filepath.Join(root, "deploy"), func(path string, entry fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".yaml" && filepath.Base(filepath.Dir(path)) != "templates" {
 			args = append(args, path)
@@ -199,7 +199,7 @@ func TestShippedValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := execute(t, string(plugin), "validate", "-"); r.code != console.Done {
+		if r := execute(t, string(plugin), "validate", "--strict", "-"); r.code != console.Done {
 			t.Errorf("%s: %s", name, r.out)
 		}
 	}

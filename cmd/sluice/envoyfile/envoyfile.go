@@ -30,7 +30,7 @@ const (
 
 // Finding is one thing that is wrong around a configuration.
 type Finding struct {
-	Subject string // one of the above
+	Subject string // one of the above, or of odd
 	// Error says that some rule cannot work so. Otherwise it is a warning: it may be meant.
 	Error bool
 	Line  int    // in the file
@@ -59,6 +59,7 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 	l.checkPassword()
 	l.checkChains()
 	l.checkBootstrap()
+	l.checkOdd()
 	slices.SortStableFunc(l.all, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return slices.Compact(l.all)
 }
